@@ -1,0 +1,30 @@
+#pragma once
+
+/// @file
+/// The environment variables spjit looks at. No other file reads any.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace spjit {
+
+/// The variables as they are; an empty one counts as not set.
+struct Environment {
+  std::optional<std::string> spjit_cache_dir;    ///< SPJIT_CACHE_DIR: the cache directory itself
+  std::optional<std::string> spjit_num_threads;  ///< SPJIT_NUM_THREADS: threads a kernel runs on
+  std::optional<std::string> xdg_cache_home;     ///< XDG_CACHE_HOME
+  std::optional<std::string> home;               ///< HOME
+};
+
+[[nodiscard]] Environment read_environment();
+
+/// SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit (relative paths are ignored, as the XDG Base
+/// Directory Specification asks), else $HOME/.cache/spjit. Throws CacheError if none is set.
+[[nodiscard]] std::filesystem::path default_cache_directory(const Environment& environment);
+
+/// SPJIT_NUM_THREADS if set, else `fallback` (usually HostCpu::logical_cpus).
+/// Throws InvalidArgument unless the variable is an integer in 1 .. 4096.
+[[nodiscard]] int default_threads(const Environment& environment, int fallback);
+
+}  // namespace spjit
