@@ -1,0 +1,60 @@
+# Flags every target of the project shares, and how folders become targets.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+# Warnings and sanitizers; linked privately by everything built here, by nothing that is installed.
+add_library(spjit_flags INTERFACE)
+target_compile_features(spjit_flags INTERFACE cxx_std_20)
+target_compile_options(spjit_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                       -Wsign-conversion -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual)
+if(SPJIT_WERROR)
+  target_compile_options(spjit_flags INTERFACE -Werror)
+endif()
+if(SPJIT_SANITIZE)
+  target_compile_options(spjit_flags INTERFACE -fsanitize=${SPJIT_SANITIZE}
+                         -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(spjit_flags INTERFACE -fsanitize=${SPJIT_SANITIZE})
+endif()
+
+# spjit_add_module(NAME SOURCES... [LINK libraries...] [DEPENDS modules...])
+# An object library `spjit_NAME` that ends up in libspjit. DEPENDS lists the modules whose headers
+# it includes; it is read by scripts/check_dependencies.py.
+function(spjit_add_module name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;LINK;DEPENDS")
+  # Until every module is written: a source that is not there yet is left out, aloud.
+  foreach(source IN LISTS ARG_SOURCES)
+    if(NOT EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${source}")
+      message(STATUS "spjit: ${name}/${source} is not there yet; left out")
+      list(REMOVE_ITEM ARG_SOURCES ${source})
+    endif()
+  endforeach()
+  if(NOT ARG_SOURCES)
+    return()
+  endif()
+  add_library(spjit_${name} OBJECT ${ARG_SOURCES})
+  set_target_properties(spjit_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON
+                        CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+                        CXX_EXTENSIONS OFF)
+  target_include_directories(spjit_${name} PRIVATE "${PROJECT_SOURCE_DIR}"
+                             "${PROJECT_SOURCE_DIR}/include")
+  target_link_libraries(spjit_${name} PRIVATE spjit_flags ${ARG_LINK})
+  set_property(GLOBAL APPEND PROPERTY SPJIT_MODULES spjit_${name})
+  set_property(GLOBAL APPEND PROPERTY SPJIT_LINK ${ARG_LINK})
+endfunction()
+
+# A folder that has no CMakeLists.txt yet is left out, and the configure log says so.
+macro(spjit_add_folder folder)
+  if(EXISTS "${PROJECT_SOURCE_DIR}/${folder}/CMakeLists.txt")
+    add_subdirectory("${folder}")
+  else()
+    message(STATUS "spjit: ${folder}/ has no CMakeLists.txt yet; left out")
+  endif()
+endmacro()
+
+macro(spjit_add_modules)
+  foreach(folder IN ITEMS ${ARGN})
+    spjit_add_folder(${folder})
+  endforeach()
+endmacro()

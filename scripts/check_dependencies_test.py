@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Plants one violation of each kind in a small tree and expects check_dependencies to name it."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import check_dependencies  # noqa: E402
+
+CLEAN_TREE = {
+    "include/spjit/error.hpp": "#pragma once\n#include <string>\n",
+    "include/spjit/matrix.hpp": '#pragma once\n#include "spjit/error.hpp"\n',
+    "include/spjit/reorder.hpp": '#pragma once\n#include "spjit/matrix.hpp"\n',
+    "include/spjit/compiler.hpp": '#pragma once\n#include "spjit/reorder.hpp"\n',
+    "include/spjit/spjit.hpp": "#pragma once\n" + "".join(
+        f'#include "spjit/{name}.hpp"\n' for name in ("error", "matrix", "reorder", "compiler")),
+    "matrix/CMakeLists.txt": "spjit_add_module(matrix\n  SOURCES a.cpp\n  LINK fmt::fmt)\n",
+    "matrix/a.cpp": '#include "spjit/matrix.hpp"\n#include <fmt/format.h>\n',
+    "reorder/CMakeLists.txt": "spjit_add_module(reorder SOURCES b.cpp DEPENDS matrix)\n",
+    "reorder/b.cpp": '#include "spjit/matrix.hpp"\n#include "spjit/reorder.hpp"\n',
+    "runtime/CMakeLists.txt": "spjit_add_module(runtime\n  SOURCES environment.cpp)\n",
+    "runtime/environment.cpp": '#include "spjit/error.hpp"\nauto* p = std::getenv("HOME");\n',
+    "compiler/CMakeLists.txt": "spjit_add_module(compiler\n  SOURCES\n    pipeline.cpp\n"
+                               "  LINK fmt::fmt\n  DEPENDS\n    matrix reorder\n    proxy # last\n"
+                               "  )\n",
+    "compiler/pipeline.cpp": '#include "proxy/select.hpp"\n#include "spjit/compiler.hpp"\n'
+                             '#include "reorder/row_grouping.hpp"\n',
+    "compiler/kernel_plan.hpp": '#pragma once\n#include "spjit/matrix.hpp"\n',
+    "proxy/CMakeLists.txt": "spjit_add_module(proxy SOURCES select.cpp DEPENDS compiler matrix)\n",
+    "proxy/select.cpp": '#include "compiler/kernel_plan.hpp"\n',
+    "tools/main.cpp": '#include "spjit/spjit.hpp"\n#include "compiler/pipeline.hpp"\n',
+}
+
+
+class CheckDependencies(unittest.TestCase):
+    def violations(self, planted: dict[str, str]) -> list[str]:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for name, text in {**CLEAN_TREE, **planted}.items():
+                path = root / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            return [str(v) for v in check_dependencies.check(root)]
+
+    def expect_one(self, planted: dict[str, str], start: str, part: str) -> None:
+        found = self.violations(planted)
+        self.assertEqual(len(found), 1, found)
+        self.assertTrue(found[0].startswith(start), found[0])
+        self.assertIn(part, found[0])
+
+    def test_clean_tree_passes(self) -> None:
+        self.assertEqual(self.violations({}), [])
+
+    def test_include_against_the_direction(self) -> None:
+        self.expect_one({"matrix/a.cpp": '\n\n#include "reorder/row_grouping.hpp"\n'},
+                        "matrix/a.cpp:3:", "must not include reorder/row_grouping.hpp")
+
+    def test_public_header_of_a_module_above(self) -> None:
+        self.expect_one({"matrix/a.cpp": '#include "spjit/compiler.hpp"\n'},
+                        "matrix/a.cpp:1:", "compiler lies above")
+
+    def test_include_of_an_undeclared_module(self) -> None:
+        self.expect_one({"compiler/pipeline.cpp": '#include "runtime/hash.hpp"\n'},
+                        "compiler/pipeline.cpp:1:", "does not name after DEPENDS")
+
+    def test_declared_dependency_against_the_direction(self) -> None:
+        self.expect_one({"matrix/CMakeLists.txt": "spjit_add_module(matrix\n  SOURCES a.cpp\n"
+                                                  "  DEPENDS\n    compiler)\n"},
+                        "matrix/CMakeLists.txt:4:", "must not depend on compiler")
+
+    def test_runtime_knows_nothing_of_sparsity(self) -> None:
+        self.expect_one({"runtime/cache.hpp": '#pragma once\n#  include <spjit/matrix.hpp>\n'},
+                        "runtime/cache.hpp:2:", "runtime must not include spjit/matrix.hpp")
+
+    def test_proxy_sees_only_the_listed_headers_of_the_compiler(self) -> None:
+        self.expect_one({"proxy/select.cpp": '#include "compiler/host_emitter.hpp"\n'},
+                        "proxy/select.cpp:1:", "not compiler/host_emitter.hpp")
+
+    def test_proxy_knows_nothing_of_cuda(self) -> None:
+        self.expect_one({"proxy/select.cpp": "#include <cuda_runtime.h>\n"},
+                        "proxy/select.cpp:1:", "nothing of CUDA")
+
+    def test_shared_header_leads_back(self) -> None:
+        self.expect_one({"compiler/kernel_plan.hpp": '#pragma once\n#include "proxy/select.hpp"\n'},
+                        "compiler/kernel_plan.hpp:2:", "must not include proxy/select.hpp")
+
+    def test_public_header_includes_an_internal_one(self) -> None:
+        self.expect_one({"include/spjit/matrix.hpp": '#include "matrix/csr.hpp"\n'},
+                        "include/spjit/matrix.hpp:1:", "only public headers")
+
+    def test_public_header_includes_another_library(self) -> None:
+        self.expect_one({"include/spjit/matrix.hpp": "#include <fmt/format.h>\n"},
+                        "include/spjit/matrix.hpp:1:", "not fmt/format.h")
+
+    def test_umbrella_misses_a_header(self) -> None:
+        self.expect_one({"include/spjit/target.hpp": "#pragma once\n"},
+                        "include/spjit/spjit.hpp:1:", "does not include spjit/target.hpp")
+
+    def test_environment_read_elsewhere(self) -> None:
+        self.expect_one({"tools/main.cpp": 'int main() { return ::getenv("X") != nullptr; }\n'},
+                        "tools/main.cpp:1:", "only runtime/environment.cpp")
+
+    def test_comments_are_not_code(self) -> None:
+        self.assertEqual(self.violations({"matrix/a.cpp": '// #include "tools/x.hpp"\n/*\n'
+                                                          '#include "tools/x.hpp"\ngetenv("X")\n'
+                                                          "*/\n"}), [])
+
+    def test_repository_without_sources_is_an_error(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            argv, sys.argv = sys.argv, ["check_dependencies.py", "--root", folder]
+            try:
+                self.assertEqual(check_dependencies.main(), 2)
+            finally:
+                sys.argv = argv
+
+
+if __name__ == "__main__":
+    unittest.main()
