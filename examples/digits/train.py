@@ -14,14 +14,18 @@ Exits with 1 and writes nothing if the pruned network falls below the accuracy a
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-import scipy.sparse
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
+# One thread, set before NumPy loads its BLAS: the order of a sum must not depend on the cores.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+import numpy as np  # noqa: E402
+import scipy.sparse  # noqa: E402
+from sklearn.datasets import load_digits  # noqa: E402
+from sklearn.model_selection import train_test_split  # noqa: E402
 
 LAYER_SIZES = (64, 512, 512, 10)
 SPARSITY = (0.90, 0.90, 0.80)  # share of the weights removed, a layer
