@@ -17,7 +17,7 @@ struct ElfSection {
   std::string name;                  ///< e.g. ".text", ".rodata", ".text.tile3"
   std::span<const std::byte> bytes;  ///< borrowed until `write_elf_object()` returns
   bool executable = false;           ///< flags AX (code) or A (constants); never writable
-  std::uint64_t alignment = 64;      ///< a power of two
+  std::uint64_t alignment = 64;      ///< a power of two, at most 4096
 };
 
 enum class ElfSymbolKind { none, function, object };
@@ -44,7 +44,7 @@ struct ElfObject {
 /// their order, .note.GNU-stack (no executable stack), .symtab with local symbols first, .strtab,
 /// .shstrtab. The same input gives the same bytes. Throws InvalidArgument for duplicate or empty
 /// names, names reserved above, names with a NUL, symbols outside their section, a global symbol
-/// defined twice, or an alignment that is not a power of two.
+/// defined twice, or an alignment out of range.
 [[nodiscard]] std::vector<std::byte> write_elf_object(const ElfObject& object);
 
 /// A section header with its content. Views point into the bytes the ElfObjectView was made of.

@@ -23,11 +23,14 @@ struct HostCpu {
   std::int64_t l1d_bytes = 0;
   std::int64_t l2_bytes = 0;  ///< of one core
   std::int64_t l3_bytes = 0;  ///< shared; 0 if there is none
-  int logical_cpus = 1;       ///< CPUs this thread may run on (sched_getaffinity), at least 1
+  int logical_cpus = 1;       ///< see `usable_cpus()`
 };
 
 /// Never throws for what it cannot find out: caches the system does not describe get 32 KiB (L1i,
 /// L1d), 512 KiB (L2) and 0 (L3).
 [[nodiscard]] HostCpu detect_host_cpu();
+
+/// CPUs the calling thread may run on (sched_getaffinity), at least 1. Cheap: one system call.
+[[nodiscard]] int usable_cpus();
 
 }  // namespace spjit

@@ -1,0 +1,58 @@
+#include "runtime/environment.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+constexpr int k_most_threads = 4096;
+
+std::optional<std::string> read_variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return std::string(value);
+}
+
+}  // namespace
+
+Environment read_environment() {
+  return {.spjit_cache_dir = read_variable("SPJIT_CACHE_DIR"),
+          .spjit_num_threads = read_variable("SPJIT_NUM_THREADS"),
+          .xdg_cache_home = read_variable("XDG_CACHE_HOME"),
+          .home = read_variable("HOME")};
+}
+
+std::filesystem::path default_cache_directory(const Environment& environment) {
+  namespace fs = std::filesystem;
+  if (environment.spjit_cache_dir) return *environment.spjit_cache_dir;
+  if (environment.xdg_cache_home && fs::path(*environment.xdg_cache_home).is_absolute()) {
+    return fs::path(*environment.xdg_cache_home) / "spjit";
+  }
+  if (environment.home) return fs::path(*environment.home) / ".cache" / "spjit";
+  throw CacheError(
+      "no cache directory: none of SPJIT_CACHE_DIR, XDG_CACHE_HOME (absolute) and HOME is set; "
+      "set SPJIT_CACHE_DIR or name a directory in the options");
+}
+
+int default_threads(const Environment& environment, int fallback) {
+  if (!environment.spjit_num_threads) return fallback;
+  const std::string_view text = *environment.spjit_num_threads;
+  int threads = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
+  if (error != std::errc{} || end != text.data() + text.size() || threads < 1 ||
+      threads > k_most_threads) {
+    throw InvalidArgument(
+        fmt::format("SPJIT_NUM_THREADS is '{}': expected an integer in 1 .. {}; correct it or "
+                    "unset it to use all {} CPUs",
+                    text, k_most_threads, fallback));
+  }
+  return threads;
+}
+
+}  // namespace spjit
