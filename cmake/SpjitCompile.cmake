@@ -4,6 +4,8 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
+set(CMAKE_CXX_EXTENSIONS OFF)
+
 # Warnings and sanitizers; linked privately by everything built here, by nothing that is installed.
 add_library(spjit_flags INTERFACE)
 target_compile_features(spjit_flags INTERFACE cxx_std_20)
@@ -35,8 +37,7 @@ function(spjit_add_module name)
   endif()
   add_library(spjit_${name} OBJECT ${ARG_SOURCES})
   set_target_properties(spjit_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON
-                        CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-                        CXX_EXTENSIONS OFF)
+                        CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_include_directories(spjit_${name} PRIVATE "${PROJECT_SOURCE_DIR}"
                              "${PROJECT_SOURCE_DIR}/include")
   target_link_libraries(spjit_${name} PRIVATE spjit_flags ${ARG_LINK})

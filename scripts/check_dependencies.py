@@ -64,6 +64,10 @@ UMBRELLA = "include/spjit/spjit.hpp"
 NO_CUDA = {"matrix", "reorder", "rankmodel", "proxy"}
 CUDA_HEADER = re.compile(r"(^|/)(cuda|nvrtc|nvjitlink|cubin|ptx)[^/]*$", re.IGNORECASE)
 
+# LLVM is optional: what needs it is kept in one module.
+LLVM_HEADER = re.compile(r"^llvm(-c)?/")
+LLVM_MODULE = "compiler"
+
 GETENV_FILE = "runtime/environment.cpp"
 GETENV = re.compile(r"\b(?:secure_)?getenv\s*\(")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
@@ -150,6 +154,8 @@ def check_include(module: str, declared: dict[str, int], include: Include) -> st
     """Why `module` must not have this include; None if it may."""
     if module in NO_CUDA and CUDA_HEADER.search(include.header):
         return f"{module} must know nothing of CUDA, but includes {include.header}"
+    if module != LLVM_MODULE and LLVM_HEADER.match(include.header):
+        return f"only {LLVM_MODULE} may use LLVM, but {module} includes {include.header}"
     owner = owner_of(include.header)
     if owner is None or owner == module:
         return None

@@ -84,6 +84,10 @@ class CheckDependencies(unittest.TestCase):
         self.expect_one({"proxy/select.cpp": "#include <cuda_runtime.h>\n"},
                         "proxy/select.cpp:1:", "nothing of CUDA")
 
+    def test_llvm_outside_of_the_compiler(self) -> None:
+        self.expect_one({"runtime/jit.cpp": "#include <llvm-c/Orc.h>\n"},
+                        "runtime/jit.cpp:1:", "only compiler may use LLVM")
+
     def test_shared_header_leads_back(self) -> None:
         self.expect_one({"compiler/kernel_plan.hpp": '#pragma once\n#include "proxy/select.hpp"\n'},
                         "compiler/kernel_plan.hpp:2:", "must not include proxy/select.hpp")

@@ -1,12 +1,11 @@
 // A user's program against an installed spjit: includes what is installed, links it, throws across
 // its border.
 
+#include <cstdio>
 #include <spjit/error.hpp>
 #include <spjit/generate.hpp>
 #include <spjit/matrix.hpp>
 #include <spjit/version.hpp>
-
-#include <cstdio>
 #include <string_view>
 
 int main() {

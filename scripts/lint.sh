@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# scripts/lint.sh [--fix] [--fast]
+#
+# Formatting, clang-tidy, the direction of dependencies, shell scripts. Needs a configured
+# build/release for clang-tidy's compile commands.
+#
+#   --fix    lets clang-format rewrite the files instead of complaining
+#   --fast   leaves out clang-tidy, which takes minutes
+
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+cd "$ROOT"
+
+readonly BUILD_DIR=build/release
+format_mode=(--dry-run -Werror)
+with_tidy=1
+for argument in "$@"; do
+  case $argument in
+    --fix) format_mode=(-i) ;;
+    --fast) with_tidy=0 ;;
+    -h | --help) print_help; exit 0 ;;
+    *) die "unknown argument '$argument'; expected --fix, --fast or --help" ;;
+  esac
+done
+
+check_format() {
+  git ls-files -z --cached --others --exclude-standard '*.cpp' '*.hpp' |
+    xargs -0 -r clang-format-14 "${format_mode[@]}"
+}
+
+# Of the compile commands, those of the repository's own sources: what the build generates is left
+# out. The report is printed only if there is something in it.
+check_tidy() {
+  [[ -f $BUILD_DIR/compile_commands.json ]] ||
+    die "no $BUILD_DIR/compile_commands.json; run 'cmake --preset release' first"
+  local log=$BUILD_DIR/clang-tidy.log
+  run-clang-tidy-14 -clang-tidy-binary clang-tidy-14 -p "$BUILD_DIR" -quiet -j "$JOBS" \
+    "^$ROOT/(?!build/).*\.cpp$" >"$log" 2>&1 && return 0
+  grep -E -A 4 ': (warning|error): ' "$log" || tail -n 50 "$log"
+  return 1
+}
+
+check_shell() {
+  if command -v shellcheck >/dev/null; then
+    shellcheck -x scripts/*.sh .ci/run
+  else
+    say "shellcheck is not installed; left out"
+  fi
+}
+
+step "clang-format" check_format
+step "dependencies" python3 scripts/check_dependencies.py
+step "shellcheck" check_shell
+if ((with_tidy)); then
+  step "clang-tidy" check_tidy
+fi
