@@ -24,7 +24,7 @@ class FunctionRef<Result(Args...)> {
            std::is_invocable_r_v<Result, Callable&, Args...>)
       // Implicit on purpose: a lambda is passed where a FunctionRef is taken.
       FunctionRef(Callable&& callable)
-  noexcept  // NOLINT(*-explicit-*, *-forwarding-reference-*)
+  noexcept  // NOLINT(bugprone-forwarding-reference-overload)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),
         call_([](void* object, Args... args) -> Result {
           return (*static_cast<std::remove_reference_t<Callable>*>(object))(

@@ -1,0 +1,86 @@
+#pragma once
+
+/// @file
+/// Plain files through POSIX calls: the cache needs openat, fsync and exact error codes, which the
+/// standard library does not give.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "spjit/error.hpp"
+
+namespace spjit {
+
+/// A system call on a file of the cache failed.
+class FileError : public CacheError {
+ public:
+  FileError(const std::string& message, int code) : CacheError(message), code_(code) {}
+
+  /// The process or the machine lacked resources; the file may be in order.
+  [[nodiscard]] bool transient() const noexcept;
+
+ private:
+  int code_;  // errno
+};
+
+/// Owns an open file descriptor; empty holds none. Move-only.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) noexcept : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~FileDescriptor();
+
+  /// Gives up ownership.
+  [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  [[nodiscard]] explicit operator bool() const noexcept { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// Bytes read from a file. Moving keeps the addresses.
+struct FileBytes {
+  std::unique_ptr<std::byte[]> data;  ///< not zeroed before it is read into
+  std::size_t size = 0;
+
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data.get(), size}; }
+};
+
+/// Opens a directory for reading and for the *at functions; empty (errno set) if that fails.
+[[nodiscard]] FileDescriptor open_directory(const std::filesystem::path& path) noexcept;
+
+/// Opens the regular file `name` in `directory` for reading, never through a symbolic link.
+/// Throws FileError.
+[[nodiscard]] FileDescriptor open_file(const FileDescriptor& directory, std::string_view name);
+
+/// The size of an open regular file. Throws CacheError, also for what is no regular file.
+[[nodiscard]] std::int64_t file_size(const FileDescriptor& file, std::string_view name);
+
+/// The whole of an open file. Throws CacheError if it has more than `limit_bytes`, or cannot be
+/// read to the size it had at first.
+[[nodiscard]] FileBytes read_file(const FileDescriptor& file, std::string_view name,
+                                  std::int64_t limit_bytes);
+
+/// Creates `path` (which must not exist, mode 0600), writes `bytes` and syncs them to the disk.
+/// Throws CacheError; a partial file may be left.
+void write_new_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
+
+/// Makes the names in a directory durable. Throws CacheError.
+void sync_directory(const std::filesystem::path& path);
+
+/// `mkdir -p` with mode 0700 for every directory it creates. Throws CacheError.
+void create_private_directories(const std::filesystem::path& path);
+
+}  // namespace spjit
