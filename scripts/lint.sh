@@ -37,7 +37,8 @@ check_tidy() {
   local log=$BUILD_DIR/clang-tidy.log
   run-clang-tidy-14 -clang-tidy-binary clang-tidy-14 -p "$BUILD_DIR" -quiet -j "$JOBS" \
     "^$ROOT/(?!build/).*\.cpp$" >"$log" 2>&1 && return 0
-  grep -E -A 4 ': (warning|error): ' "$log" || tail -n 50 "$log"
+  sed -i 's/\x1b\[[0-9;]*m//g' "$log"  # colours
+  grep -E -A 4 '(^|: )(warning|error): ' "$log" || tail -n 50 "$log"
   return 1
 }
 
