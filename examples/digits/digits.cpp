@@ -10,6 +10,7 @@
 #include <exception>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "spjit/spjit.hpp"
@@ -86,6 +87,7 @@ Result<T> run_network(const std::vector<Layer>& layers, const Activations<T>& in
 // All that a user of spjit writes: compile once, run on his own row-major arrays.
 Result<float> run_sparse(const std::vector<Layer>& layers, const Activations<float>& inputs) {
   std::vector<spjit::SpmmKernel> kernels;
+  kernels.reserve(layers.size());
   for (const Layer& layer : layers) {
     kernels.push_back(spjit::compile(layer.weight, {.n = inputs.samples}));
   }
