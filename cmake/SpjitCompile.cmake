@@ -25,16 +25,6 @@ endif()
 # it includes; it is read by scripts/check_dependencies.py.
 function(spjit_add_module name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;LINK;DEPENDS")
-  # Until every module is written: a source that is not there yet is left out, aloud.
-  foreach(source IN LISTS ARG_SOURCES)
-    if(NOT EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${source}")
-      message(STATUS "spjit: ${name}/${source} is not there yet; left out")
-      list(REMOVE_ITEM ARG_SOURCES ${source})
-    endif()
-  endforeach()
-  if(NOT ARG_SOURCES)
-    return()
-  endif()
   add_library(spjit_${name} OBJECT ${ARG_SOURCES})
   set_target_properties(spjit_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON
                         CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)

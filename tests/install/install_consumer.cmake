@@ -29,11 +29,7 @@ run("${WORK_DIR}/build/consumer")
 
 find_program(PKG_CONFIG NAMES pkg-config pkgconf REQUIRED)
 set(ENV{PKG_CONFIG_PATH} "${prefix}/${LIBDIR}/pkgconfig")
-set(static_option "")
-if(STATIC)
-  set(static_option --static)
-endif()
-execute_process(COMMAND "${PKG_CONFIG}" ${static_option} --cflags --libs "spjit = ${VERSION}"
+execute_process(COMMAND "${PKG_CONFIG}" --cflags --libs "spjit = ${VERSION}"
                 OUTPUT_VARIABLE pc_flags OUTPUT_STRIP_TRAILING_WHITESPACE
                 COMMAND_ERROR_IS_FATAL ANY)
 separate_arguments(pc_flags UNIX_COMMAND "${pc_flags}")
