@@ -1,0 +1,112 @@
+#include "compiler/compile_record.hpp"
+
+#include "spjit/version.hpp"
+
+namespace spjit {
+namespace {
+
+using nlohmann::json;
+
+json to_json(const TimedCandidate& timed) {
+  json result = {{"tile", to_string(timed.tile)}};
+  if (!timed.failure.empty()) {
+    result["failure"] = timed.failure;
+    return result;
+  }
+  result["median_us"] = timed.median_us;
+  result["min_us"] = timed.min_us;
+  result["noise"] = timed.noise;
+  result["samples"] = timed.samples;
+  return result;
+}
+
+json matrix_json(const CsrMatrix& matrix) {
+  const MatrixStatistics statistics = compute_statistics(matrix);
+  return {{"rows", statistics.rows},
+          {"cols", statistics.cols},
+          {"nnz", statistics.nnz},
+          {"sparsity", statistics.sparsity},
+          {"empty_rows", statistics.empty_rows}};
+}
+
+json search_json(const CompileOptions& options, const CompileTrace& trace) {
+  json search = {{"mode", std::string(to_string(options.search))}, {"reason", trace.reason}};
+  if (options.search == SearchMode::exhaustive) {
+    search["space"] = to_json(trace.space);
+    search["timed"] = json::array();
+    for (const TimedCandidate& timed : trace.timed) search["timed"].push_back(to_json(timed));
+  }
+  return search;
+}
+
+}  // namespace
+
+json to_json(const HostTile& tile) {
+  return {{"name", to_string(tile)},
+          {"m1", tile.m1},
+          {"nv", tile.nv},
+          {"k_block", tile.k_block},
+          {"panel_group", tile.panel_group},
+          {"row_group", tile.row_group},
+          {"pack_b", tile.pack_b},
+          {"memory_rows", tile.memory_rows}};
+}
+
+json to_json(const GroupingStatistics& grouping) {
+  return {{"tiles", grouping.tiles},
+          {"nnc_sum", grouping.nnc_sum},
+          {"nnc_max", grouping.nnc_max},
+          {"nnc_mean", grouping.nnc_mean},
+          {"tile_nnz_min", grouping.tile_nnz_min},
+          {"tile_nnz_max", grouping.tile_nnz_max},
+          {"tile_nnz_cv", grouping.tile_nnz_cv},
+          {"fmas_per_load", grouping.fmas_per_load}};
+}
+
+json to_json(const TileSpace& space) {
+  json result = {{"candidates", json::array()}, {"relaxed", json::array()}};
+  for (const TileRule rule : space.relaxed) result["relaxed"].push_back(to_string(rule));
+  for (const TileCandidate& candidate : space.candidates) {
+    json entry = {{"tile", to_string(candidate.tile)},
+                  {"registers", candidate.registers},
+                  {"code_bytes", candidate.code_bytes},
+                  {"utilisation", candidate.utilisation},
+                  {"column_padding", candidate.column_padding}};
+    if (candidate.dropped) {
+      entry["dropped"] = {{"rule", to_string(candidate.dropped->rule)},
+                          {"numbers", candidate.dropped->numbers}};
+    }
+    result["candidates"].push_back(std::move(entry));
+  }
+  return result;
+}
+
+json make_record(const CsrMatrix& matrix, const CompileOptions& options, const HostLimits& limits,
+                 const CompiledArtifact& compiled) {
+  const CompileTrace& trace = compiled.trace;
+  const bool csr = compiled.artifact.text.empty() && matrix.nnz() > 0;
+  return {{"spjit", SPJIT_VERSION},
+          {"target", options.target.name()},
+          {"device", limits.name},
+          {"matrix", matrix_json(matrix)},
+          {"n", options.n},
+          {"ldb", options.ldb},
+          {"threads", options.threads},
+          {"reorder", std::string(to_string(options.reorder))},
+          {"kind", csr ? "csr" : "unrolled"},
+          {"tile", to_json(trace.tile)},
+          {"grouping", to_json(trace.grouping)},
+          {"search", search_json(options, trace)},
+          {"code_bytes", compiled.artifact.text.size()},
+          {"code_budget_bytes", options.code_budget_bytes},
+          {"weight_bytes", compiled.artifact.weights.size() * 4},
+          {"compile_ms", {{"group", trace.group_ms}, {"emit", trace.emit_ms}}}};
+}
+
+void apply_record(const json& record, KernelInfo& info) {
+  const auto search = record.find("search");
+  if (search == record.end() || !search->is_object()) return;
+  info.reason = search->value("reason", std::string());
+}
+
+}  // namespace spjit

@@ -1,0 +1,204 @@
+#include "spjit/compiler.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+
+#include "compiler/cache_key.hpp"
+#include "compiler/compile_record.hpp"
+#include "compiler/device_limits.hpp"
+#include "compiler/measure.hpp"
+#include "compiler/pipeline.hpp"
+#include "compiler/spmm_kernel_impl.hpp"
+#include "runtime/cache_store.hpp"
+#include "runtime/environment.hpp"
+#include "runtime/host_cpu.hpp"
+#include "spjit/error.hpp"
+#include "spjit/version.hpp"
+
+namespace spjit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view k_object_file = "kernel.o";
+constexpr const char* k_object_name = "kernel";
+
+CompileOptions checked(CompileOptions options) {
+  if (options.n < 1) {
+    throw InvalidArgument(fmt::format("n is {}; expected at least 1 column of B", options.n));
+  }
+  constexpr std::int64_t k_most = (std::int64_t{1} << 31) - 1;
+  if (options.n > k_most) {
+    throw InvalidArgument(fmt::format("n is {}; expected at most {}", options.n, k_most));
+  }
+  if (options.ldb != 0 && options.ldb < options.n) {
+    throw InvalidArgument(
+        fmt::format("ldb is {}; expected 0 or at least n = {}", options.ldb, options.n));
+  }
+  constexpr int k_most_threads = 4096;
+  if (options.threads < 0 || options.threads > k_most_threads) {
+    throw InvalidArgument(
+        fmt::format("threads is {}; expected 0 (all) to {}", options.threads, k_most_threads));
+  }
+  if (options.threads == 0) {
+    options.threads = default_threads(read_environment(), detect_host_cpu().logical_cpus);
+  }
+  if (options.code_budget_bytes < 0) {
+    throw InvalidArgument(
+        fmt::format("the code budget is {} bytes; expected 0 or more", options.code_budget_bytes));
+  }
+  const std::int64_t lanes = lanes_of(options.target.isa());
+  const std::int64_t widest = 8 * lanes;
+  if (const auto width = options.panel_columns;
+      width && (*width < lanes || *width % lanes != 0 || *width > widest)) {
+    throw InvalidArgument(fmt::format("panel_columns is {}; expected a multiple of {} up to {}",
+                                      *width, lanes, widest));
+  }
+  return options;
+}
+
+/// Says to stderr nothing: a default cache that cannot be used becomes a note of each kernel.
+std::optional<CacheStore> open_cache(const CacheOptions& cache, std::string& note) {
+  if (!cache.enabled) return std::nullopt;
+  if (!cache.directory.empty()) return CacheStore(cache.directory, SPJIT_VERSION);
+  try {
+    return CacheStore(default_cache_directory(read_environment()), SPJIT_VERSION);
+  } catch (const CacheError& error) {
+    note = fmt::format("not cached: {}", error.what());
+    return std::nullopt;
+  }
+}
+
+/// Rows sorted by column, as plans need them; `copy` is filled only if they are not.
+const CsrMatrix& sorted(const CsrMatrix& matrix, CsrMatrix& copy) {
+  for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
+    const auto begin = static_cast<std::size_t>(matrix.row_ptrs[row]);
+    const auto end = static_cast<std::size_t>(matrix.row_ptrs[row + 1]);
+    for (std::size_t i = begin + 1; i < end; ++i) {
+      if (matrix.col_idxs[i] < matrix.col_idxs[i - 1]) {
+        copy = matrix;
+        copy.sort_columns();
+        return copy;
+      }
+    }
+  }
+  return matrix;
+}
+
+}  // namespace
+
+SearchMode parse_search(std::string_view name) {
+  for (const SearchMode mode : {SearchMode::heuristic, SearchMode::exhaustive}) {
+    if (name == to_string(mode)) return mode;
+  }
+  throw InvalidArgument(
+      fmt::format("search mode \"{}\" is unknown; expected heuristic or exhaustive", name));
+}
+
+std::string_view to_string(SearchMode mode) {
+  return mode == SearchMode::heuristic ? "heuristic" : "exhaustive";
+}
+
+struct Compiler::Impl {
+  CompileOptions options;
+  HostLimits limits;
+  std::string cache_note;
+  std::optional<CacheStore> cache;
+  std::shared_ptr<ThreadPool> pool;  ///< shared by all kernels; null for one thread
+
+  std::shared_ptr<SpmmKernel::Impl> from_cache(const std::string& key, std::string& note) const;
+  std::shared_ptr<SpmmKernel::Impl> fresh(const CsrMatrix& matrix, const std::string& key,
+                                          std::string& note) const;
+};
+
+Compiler::Compiler(CompileOptions options, CacheOptions cache) {
+  auto impl = std::make_shared<Impl>();
+  impl->options = checked(std::move(options));
+  impl->limits = host_limits(impl->options.target.isa());
+  impl->cache = open_cache(cache, impl->cache_note);
+  if (impl->options.threads > 1) {
+    impl->pool = std::make_shared<ThreadPool>(impl->options.threads);
+  }
+  impl_ = std::move(impl);
+}
+
+const CompileOptions& Compiler::options() const noexcept { return impl_->options; }
+
+std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const std::string& key,
+                                                             std::string& note) const {
+  constexpr std::array<std::string_view, 1> k_wanted = {k_object_file};
+  CacheLookup found = cache->lookup(key, k_wanted);
+  if (!found.miss_reason.empty()) note = "cache: " + found.miss_reason;
+  if (!found.entry) return nullptr;
+  try {
+    ImageOwner owner;
+    owner.object =
+        std::make_shared<FileBytes>(std::move(found.entry->files.find(k_object_file)->second));
+    const HostImage image = read_object(owner.object->bytes(), k_object_name);
+    auto kernel = SpmmKernel::Impl::load(image, std::move(owner), pool);
+    kernel->record_json = found.entry->record.kernel.dump(2);
+    apply_record(found.entry->record.kernel, kernel->info);
+    return kernel;
+  } catch (const Error& error) {
+    note = fmt::format("cache: entry {} is not usable: {}", key, error.what());
+    return nullptr;
+  }
+}
+
+std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
+                                                        const std::string& key,
+                                                        std::string& note) const {
+  const TimeArtifacts time = [this](const std::vector<HostArtifact>& artifacts) {
+    return time_artifacts(artifacts, pool);
+  };
+  CompiledArtifact compiled = compile_host(matrix, options, limits, time);
+  const nlohmann::json record = make_record(matrix, options, limits, compiled);
+  const std::string text = record.dump(2);
+  if (cache) {
+    try {
+      const std::vector<std::byte> object = write_object(compiled.artifact.image(), k_object_name);
+      const std::array<CacheFile, 1> files = {{{std::string(k_object_file), object}}};
+      cache->publish(key, files, record);
+    } catch (const CacheError& error) {
+      note = fmt::format("not cached: {}", error.what());
+    }
+  }
+  ImageOwner owner;
+  owner.artifact = std::make_shared<HostArtifact>(std::move(compiled.artifact));
+  const HostImage image = owner.artifact->image();
+  auto kernel = SpmmKernel::Impl::load(image, std::move(owner), pool);
+  kernel->record_json = text;
+  apply_record(record, kernel->info);
+  return kernel;
+}
+
+SpmmKernel Compiler::compile(const CsrMatrix& matrix) const {
+  const auto start = Clock::now();
+  matrix.validate();
+  const Impl& self = *impl_;
+  if (!self.options.target.runs_here()) {
+    throw NotSupported(fmt::format("target {} does not run on this CPU ({})",
+                                   self.options.target.name(), self.limits.name));
+  }
+  CsrMatrix copy;
+  const CsrMatrix& input = sorted(matrix, copy);
+  const std::string key = cache_key(input, self.options, self.limits);
+  std::string note = self.cache_note;
+  std::shared_ptr<SpmmKernel::Impl> kernel;
+  if (self.cache) kernel = self.from_cache(key, note);
+  const bool from_cache = kernel != nullptr;
+  if (!from_cache) kernel = self.fresh(input, key, note);
+  kernel->info.key = key;
+  kernel->info.from_cache = from_cache;
+  kernel->info.note = std::move(note);
+  kernel->info.compile_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  return SpmmKernel(std::move(kernel));
+}
+
+SpmmKernel compile(const CsrMatrix& matrix, const CompileOptions& options) {
+  return Compiler(options).compile(matrix);
+}
+
+}  // namespace spjit

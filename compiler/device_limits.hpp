@@ -1,0 +1,33 @@
+#pragma once
+
+/// @file
+/// A device as plain data: what the tile rules and the heuristic look at.
+
+#include <cstdint>
+#include <string>
+
+#include "spjit/target.hpp"
+
+namespace spjit {
+
+/// The host. Tests fill it by hand; `host_limits()` fills it from the machine.
+struct HostLimits {
+  HostIsa isa = HostIsa::generic;
+  std::string name;             ///< for records, e.g. "AMD EPYC 9354"
+  std::int64_t lanes = 4;       ///< floats a vector register
+  std::int64_t registers = 16;  ///< vector registers
+  std::int64_t l1i_bytes = 32 << 10;
+  std::int64_t l1d_bytes = 32 << 10;
+  std::int64_t l2_bytes = 1 << 20;
+  std::int64_t l3_bytes = 0;
+  std::int64_t cpus = 1;
+  /// Vector FMAs started a cycle. 1: code streams as fast as it is used, so panels go outermost and
+  /// B stays in L1. 2: instruction fetch from L2 (measured 16 bytes a cycle on Zen 5) is too slow
+  /// for it, so several panels share one visit to a tile's code.
+  std::int64_t fmas_per_cycle = 2;
+};
+
+/// This machine, for kernels of the given instruction set.
+[[nodiscard]] HostLimits host_limits(HostIsa isa);
+
+}  // namespace spjit

@@ -1,0 +1,78 @@
+#pragma once
+
+/// @file
+/// What a compiled host kernel is outside memory: code, weights and a program record, and the ELF
+/// object that holds the three.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/host_emitter.hpp"
+#include "compiler/host_tile.hpp"
+#include "compiler/kernel_plan.hpp"
+#include "spjit/kernel.hpp"
+#include "spjit/matrix.hpp"
+
+namespace spjit {
+
+/// Changes whenever emitted code or the record's layout does: part of the cache key.
+inline constexpr std::int64_t k_host_program_version = 1;
+
+/// Everything about a kernel that is not code or weights.
+struct HostProgramRecord {
+  KernelKind kind = KernelKind::unrolled;
+  HostIsa isa = HostIsa::generic;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t n = 0;
+  std::int64_t nnz = 0;
+  HostTile tile;
+  std::int64_t tiles = 0;
+  std::int64_t k_block = 1;
+  std::int64_t k_blocks = 1;
+  std::int64_t in_place_ldb = 0;              ///< 0: B is packed
+  std::vector<std::int64_t> segment_offsets;  ///< [tiles * k_blocks], bytes into the text
+  std::vector<std::int64_t> weight_offsets;   ///< [tiles * k_blocks], floats into the weights
+  std::vector<std::int64_t> tile_nnz_ends;    ///< [tiles] running nnz
+  std::vector<std::int64_t> empty_rows;
+  std::vector<std::int64_t> row_ptrs;  ///< csr only: [rows + 1]
+
+  friend bool operator==(const HostProgramRecord&, const HostProgramRecord&) = default;
+};
+
+/// The three parts. For KernelKind::csr there is no text, and the weights are nnz values followed
+/// by nnz columns.
+struct HostImage {
+  std::span<const std::byte> text;
+  std::span<const std::byte> weights;
+  std::span<const std::byte> program;
+};
+
+/// Owns what a HostImage refers to.
+struct HostArtifact {
+  std::vector<std::uint8_t> text;
+  std::vector<std::uint32_t> weights;  ///< bits of floats and, for csr, columns
+  std::vector<std::int64_t> program;
+
+  [[nodiscard]] HostImage image() const noexcept;
+};
+
+[[nodiscard]] HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile,
+                                                  HostIsa isa, std::int64_t n,
+                                                  std::int64_t in_place_ldb);
+[[nodiscard]] HostArtifact make_csr_artifact(const CsrMatrix& matrix, HostIsa isa, std::int64_t n);
+
+/// The record as 64-bit words (docs/cache-format.md) and back. Reading checks every count, offset
+/// and relation against the sizes of the image; throws Error that says what is wrong.
+[[nodiscard]] std::vector<std::int64_t> write_program(const HostProgramRecord& record);
+[[nodiscard]] HostProgramRecord read_program(const HostImage& image);
+
+/// An ELF object with `spjit_<name>_text`, `_weights` and `_program`.
+[[nodiscard]] std::vector<std::byte> write_object(const HostImage& image, const std::string& name);
+/// The parts of such an object; views into `object`. Throws Error for anything else.
+[[nodiscard]] HostImage read_object(std::span<const std::byte> object, const std::string& name);
+
+}  // namespace spjit

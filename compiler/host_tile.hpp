@@ -1,0 +1,58 @@
+#pragma once
+
+/// @file
+/// The host's tile: everything about the host kernel that can be chosen.
+
+#include <cstdint>
+#include <string>
+
+#include "spjit/target.hpp"
+
+namespace spjit {
+
+/// How the product of one column with its rows is encoded.
+enum class WeightForm : std::uint8_t {
+  broadcast,  ///< every FMA broadcasts its weight from memory: least code
+  register_,  ///< a weight is broadcast once into a register: least loads when nv > 1
+  balanced,   ///< as many of a column's weights in registers as keep loads <= FMAs, the rest
+              ///< broadcast
+};
+
+/// One choice for the host kernel. Loop nest, outermost first:
+///   row group > panel group > k block > row tile > panel of the group
+/// so `panel_group` panels run through one tile's code while it is hot.
+struct HostTile {
+  std::int64_t m1 = 28;          ///< rows a tile
+  std::int64_t nv = 1;           ///< vectors a panel row; the panel is nv * lanes columns wide
+  std::int64_t k_block = 0;      ///< columns a block; 0: all of k
+  std::int64_t panel_group = 1;  ///< panels that share one visit to a tile's code
+  std::int64_t row_group = 0;    ///< row tiles a group; 0: all
+  bool pack_b = true;            ///< copy B into panels; false: read B in place at a fixed ldb
+  WeightForm form = WeightForm::broadcast;
+  std::int64_t memory_rows = 1;  ///< columns with at most this many entries use B from memory
+
+  friend bool operator==(const HostTile&, const HostTile&) = default;
+};
+
+/// Whether B `[k x n]` can be read where it is: the last panel reaches back instead of past the
+/// row's end, so n must fill one; and every offset must fit the code's 32-bit arithmetic.
+[[nodiscard]] bool can_read_in_place(const HostTile& tile, std::int64_t lanes, std::int64_t n,
+                                     std::int64_t ldb, std::int64_t k);
+
+/// "28x1 k512 g1 r0 packed broadcast", for tables and records.
+[[nodiscard]] std::string to_string(const HostTile& tile);
+
+/// Floats a vector register holds.
+[[nodiscard]] constexpr std::int64_t lanes_of(HostIsa isa) {
+  return isa == HostIsa::avx512 ? 16 : isa == HostIsa::avx2 ? 8 : 4;
+}
+/// Vector registers of the instruction set.
+[[nodiscard]] constexpr std::int64_t registers_of(HostIsa isa) {
+  return isa == HostIsa::avx512 ? 32 : 16;
+}
+/// Registers a tile needs: accumulators, one row of the panel of B, one weight.
+[[nodiscard]] constexpr std::int64_t registers_needed(const HostTile& tile) {
+  return tile.m1 * tile.nv + tile.nv + 1;
+}
+
+}  // namespace spjit

@@ -1,0 +1,136 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+
+#include "compiler/spmm_kernel_impl.hpp"
+#include "runtime/host_cpu.hpp"
+#include "runtime/packing.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+void check_ld(const char* name, std::int64_t ld, std::int64_t n) {
+  if (ld < n) {
+    throw InvalidArgument(
+        fmt::format("{} is {}; expected at least n = {} floats between rows", name, ld, n));
+  }
+}
+
+void check_pointer(const char* name, const float* pointer, std::int64_t rows, std::int64_t n) {
+  if (pointer == nullptr && rows > 0) {
+    throw InvalidArgument(
+        fmt::format("{} is null; expected an array of [{} x {}] floats", name, rows, n));
+  }
+}
+
+void check_name(const std::string& name) {
+  const bool good =
+      !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+      std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  if (!good) {
+    throw InvalidArgument(
+        fmt::format("\"{}\" is no C identifier; expected letters, digits and '_'", name));
+  }
+}
+
+}  // namespace
+
+const KernelInfo& SpmmKernel::info() const noexcept { return impl_->info; }
+
+const std::string& SpmmKernel::record() const noexcept { return impl_->record_json; }
+
+void SpmmKernel::run(const float* b, float* c) const { run(b, n(), c, n()); }
+
+void SpmmKernel::run(const float* b, std::int64_t ldb, float* c, std::int64_t ldc) const {
+  check_ld("ldb", ldb, n());
+  check_ld("ldc", ldc, n());
+  check_pointer("b", b, cols(), n());
+  check_pointer("c", c, rows(), n());
+  impl_->run({b, ldb, c, ldc});
+}
+
+void SpmmKernel::run_panels(const float* b_panels, float* c_panels) const {
+  check_pointer("b_panels", b_panels, cols(), n());
+  check_pointer("c_panels", c_panels, rows(), n());
+  impl_->run({b_panels, 0, c_panels, 0});
+}
+
+std::int64_t SpmmKernel::panel_floats(std::int64_t rows) const noexcept {
+  return PanelLayout{rows, n(), info().panel_columns}.size();
+}
+
+std::int64_t SpmmKernel::panel_stride(std::int64_t rows) const noexcept {
+  return PanelLayout{rows, n(), info().panel_columns}.stride();
+}
+
+void SpmmKernel::to_panels(const float* dense, std::int64_t ld, std::int64_t rows,
+                           float* panels) const {
+  check_ld("ld", ld, n());
+  const PanelLayout layout{rows, n(), info().panel_columns};
+  for (std::int64_t panel = 0; panel < layout.panels(); ++panel) {
+    pack_panel(layout, panel, {dense, ld}, panels + panel * layout.stride());
+  }
+}
+
+void SpmmKernel::from_panels(const float* panels, std::int64_t rows, float* dense,
+                             std::int64_t ld) const {
+  check_ld("ld", ld, n());
+  const PanelLayout layout{rows, n(), info().panel_columns};
+  for (std::int64_t panel = 0; panel < layout.panels(); ++panel) {
+    const std::int64_t first = panel * layout.width;
+    const auto columns = static_cast<std::size_t>(std::min(layout.width, layout.n - first));
+    const float* from = panels + panel * layout.stride();
+    for (std::int64_t row = 0; row < rows; ++row) {
+      std::memcpy(dense + row * ld + first, from + row * layout.width, columns * sizeof(float));
+    }
+  }
+}
+
+std::vector<std::byte> SpmmKernel::object(const std::string& name) const {
+  check_name(name);
+  return write_object(impl_->image, name);
+}
+
+std::string SpmmKernel::aot_header(const std::string& name) const {
+  check_name(name);
+  return fmt::format(R"(#pragma once
+
+// {1} kernel C = A * B with A [{2} x {3}], {4} nonzeros, B [{3} x {5}]; made by spjit.
+// Link {0}.o and libspjit.
+
+#include <spjit/kernel.hpp>
+
+extern "C" {{
+extern const unsigned char spjit_{0}_text[];
+extern const unsigned char spjit_{0}_weights[];
+extern const unsigned char spjit_{0}_program[{6}];
+}}
+
+/// C [{2} x {5}] = A * B [{3} x {5}]; see spjit::SpmmKernel.
+[[nodiscard]] inline spjit::SpmmKernel {0}(int threads = 1) {{
+  return spjit::SpmmKernel::link({{spjit_{0}_text, {7}, spjit_{0}_weights, {8},
+                                  spjit_{0}_program, {6}}},
+                                 threads);
+}}
+)",
+                     name, info().target.name(), rows(), cols(), info().nnz, n(),
+                     impl_->image.program.size(), impl_->image.text.size(),
+                     impl_->image.weights.size());
+}
+
+SpmmKernel SpmmKernel::link(const LinkedObject& object, int threads) {
+  const auto part = [](const void* data, std::size_t bytes) {
+    return std::span(static_cast<const std::byte*>(data), bytes);
+  };
+  const int workers = threads == 0 ? detect_host_cpu().logical_cpus : threads;
+  auto pool = workers > 1 ? std::make_shared<ThreadPool>(workers) : nullptr;
+  return SpmmKernel(
+      Impl::link({part(object.text, object.text_bytes), part(object.weights, object.weights_bytes),
+                  part(object.program, object.program_bytes)},
+                 std::move(pool)));
+}
+
+}  // namespace spjit

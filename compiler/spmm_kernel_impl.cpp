@@ -1,0 +1,212 @@
+#include "compiler/spmm_kernel_impl.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "runtime/host_cpu.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+constexpr std::size_t k_alignment = 64;
+
+/// Columns a panel of a csr kernel's panel-major B and C has: one AVX-512 vector.
+constexpr std::int64_t k_csr_panel_columns = 16;
+
+void require_isa(HostIsa isa) {
+  const Target target(isa);
+  if (target.runs_here()) return;
+  throw NotSupported(fmt::format(
+      "the kernel is for {}, which this CPU ({}) cannot run; compile it with --target host",
+      target.name(), detect_host_cpu().model_name));
+}
+
+}  // namespace
+
+void WorkspacePool::Loan::Free::operator()(float* memory) const noexcept {
+  ::operator delete (memory, std::align_val_t{k_alignment});
+}
+
+WorkspacePool::Loan::Loan(const WorkspacePool& pool, std::int64_t floats) : pool_(pool) {
+  if (floats == 0) return;
+  {
+    const std::lock_guard lock(pool.mutex_);
+    const auto fit = std::ranges::find_if(
+        pool.idle_, [floats](const Buffer& buffer) { return buffer.floats >= floats; });
+    if (fit != pool.idle_.end()) {
+      buffer_ = std::move(*fit);
+      pool.idle_.erase(fit);
+      return;
+    }
+  }
+  const auto bytes = static_cast<std::size_t>(floats) * sizeof(float);
+  buffer_.data.reset(static_cast<float*>(::operator new (bytes, std::align_val_t{k_alignment})));
+  buffer_.floats = floats;
+}
+
+WorkspacePool::Loan::~Loan() {
+  if (buffer_.data == nullptr) return;
+  const std::lock_guard lock(pool_.mutex_);
+  pool_.idle_.push_back(std::move(buffer_));
+}
+
+SpmmKernel::Impl::Impl(const HostImage& image_in, ImageOwner owner,
+                       std::shared_ptr<ThreadPool> pool)
+    : image(image_in), owner_(std::move(owner)), pool_(std::move(pool)) {}
+
+std::shared_ptr<SpmmKernel::Impl> SpmmKernel::Impl::load(const HostImage& image, ImageOwner owner,
+                                                         std::shared_ptr<ThreadPool> pool) {
+  const HostProgramRecord record = read_program(image);
+  require_isa(record.isa);
+  std::shared_ptr<Impl> impl(new Impl(image, std::move(owner), std::move(pool)));
+  const std::byte* text = nullptr;
+  if (!image.text.empty()) {
+    impl->code_ = ExecutableCode(image.text);
+    text = impl->code_.code().data();
+  }
+  impl->prepare(record, text);
+  return impl;
+}
+
+std::shared_ptr<SpmmKernel::Impl> SpmmKernel::Impl::link(const HostImage& image,
+                                                         std::shared_ptr<ThreadPool> pool) {
+  const HostProgramRecord record = read_program(image);
+  require_isa(record.isa);
+  std::shared_ptr<Impl> impl(new Impl(image, {}, std::move(pool)));
+  impl->prepare(record, image.text.data());
+  return impl;
+}
+
+void SpmmKernel::Impl::prepare(const HostProgramRecord& record, const std::byte* text) {
+  info.kind = record.kind;
+  info.target = Target(record.isa);
+  info.rows = record.rows;
+  info.cols = record.cols;
+  info.n = record.n;
+  info.nnz = record.nnz;
+  info.threads = pool_ == nullptr ? 1 : pool_->threads();
+  info.code_bytes = static_cast<std::int64_t>(image.text.size());
+  info.weight_bytes = static_cast<std::int64_t>(image.weights.size());
+  if (record.kind == KernelKind::csr) {
+    prepare_csr(record);
+  } else {
+    prepare_unrolled(record, text);
+  }
+}
+
+void SpmmKernel::Impl::prepare_unrolled(const HostProgramRecord& record, const std::byte* text) {
+  program.rows = record.rows;
+  program.cols = record.cols;
+  program.n = record.n;
+  program.lanes = lanes_of(record.isa);
+  program.nv = record.tile.nv;
+  program.m1 = record.tile.m1;
+  program.tiles = record.tiles;
+  program.k_block = record.k_block;
+  program.k_blocks = record.k_blocks;
+  program.panel_group = record.tile.panel_group;
+  program.row_group = record.tile.row_group;
+  program.in_place_ldb = record.in_place_ldb;
+  program.tile_weight_ends = record.tile_nnz_ends;
+  for (const std::int64_t row : record.empty_rows) {
+    program.empty_rows.push_back(static_cast<std::int32_t>(row));
+  }
+  const auto* weights = reinterpret_cast<const float*>(image.weights.data());
+  for (std::size_t i = 0; i < record.segment_offsets.size(); ++i) {
+    const std::int64_t begin = record.segment_offsets[i];
+    const std::int64_t end = i + 1 < record.segment_offsets.size()
+                                 ? record.segment_offsets[i + 1]
+                                 : static_cast<std::int64_t>(image.text.size());
+    program.segments.push_back(reinterpret_cast<HostSegment>(
+        reinterpret_cast<std::uintptr_t>(text) + static_cast<std::uintptr_t>(begin)));
+    program.weights.push_back(weights + record.weight_offsets[i]);
+    program.segment_bytes.push_back(end - begin);
+  }
+  // Half of L2: the rest is for B, C and weights.
+  program.prefetch_code =
+      record.tile.panel_group > 1 && info.code_bytes > detect_host_cpu().l2_bytes / 2;
+  split_ = choose_split(program, info.threads);
+  info.tile = to_string(record.tile);
+  info.panel_columns = program.panel_width();
+}
+
+void SpmmKernel::Impl::prepare_csr(const HostProgramRecord& record) {
+  const auto nnz = static_cast<std::size_t>(record.nnz);
+  const auto* words = image.weights.data();
+  csr_row_ptrs_ = record.row_ptrs;
+  csr_ = {record.rows,
+          record.cols,
+          csr_row_ptrs_,
+          {reinterpret_cast<const std::int32_t*>(words + nnz * 4), nnz},
+          {reinterpret_cast<const float*>(words), nnz}};
+  csr_parts_ = split_rows(csr_, info.threads);
+  program.rows = record.rows;
+  program.cols = record.cols;
+  program.n = record.n;
+  program.lanes = k_csr_panel_columns;
+  program.nv = 1;
+  info.panel_columns = k_csr_panel_columns;
+}
+
+void SpmmKernel::Impl::run(const HostOperands& operands) const {
+  if (program.rows == 0) return;
+  if (info.kind == KernelKind::csr) {
+    run_csr_kernel(operands);
+  } else {
+    run_unrolled(operands);
+  }
+}
+
+void SpmmKernel::Impl::run_csr_kernel(const HostOperands& operands) const {
+  const std::int64_t width = program.panel_width();
+  const auto part = [&](const RowRange& rows) {
+    if (operands.ldb > 0) {
+      run_csr(csr_, info.target.isa(), rows,
+              {operands.b, operands.ldb, operands.c, operands.ldc, program.n});
+      return;
+    }
+    const PanelLayout b = program.b_layout();
+    const PanelLayout c = program.c_layout();
+    for (std::int64_t panel = 0; panel < b.panels(); ++panel) {
+      run_csr(
+          csr_, info.target.isa(), rows,
+          {operands.b + panel * b.stride(), width, operands.c + panel * c.stride(), width, width});
+    }
+  };
+  if (pool_ == nullptr || csr_parts_.size() <= 1) {
+    std::ranges::for_each(csr_parts_, part);
+    return;
+  }
+  pool_->run(static_cast<int>(csr_parts_.size()),
+             [&](int task, int) { part(csr_parts_[static_cast<std::size_t>(task)]); });
+}
+
+void SpmmKernel::Impl::run_unrolled(const HostOperands& operands) const {
+  if (program.in_place_ldb == 0 || operands.ldb == program.in_place_ldb) {
+    const WorkspacePool::Loan workspace(workspaces_, workspace_floats(program, split_));
+    execute(program, split_, operands, workspace.data(), pool_.get());
+    return;
+  }
+  if (operands.ldb == 0) {
+    throw InvalidArgument(
+        "this kernel reads B in place and cannot take panels; compile it with "
+        "CompileOptions::panel_columns");
+  }
+  // The code has another distance between rows of B built in: bring B to it.
+  const std::int64_t stride = program.in_place_ldb;
+  const std::int64_t copy = program.cols * stride;
+  const WorkspacePool::Loan workspace(workspaces_, copy + workspace_floats(program, split_));
+  for (std::int64_t row = 0; row < program.cols; ++row) {
+    std::memcpy(workspace.data() + row * stride, operands.b + row * operands.ldb,
+                static_cast<std::size_t>(program.n) * sizeof(float));
+  }
+  const HostOperands moved{workspace.data(), stride, operands.c, operands.ldc};
+  execute(program, split_, moved, workspace.data() + copy, pool_.get());
+}
+
+}  // namespace spjit

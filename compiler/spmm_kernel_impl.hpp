@@ -1,0 +1,93 @@
+#pragma once
+
+/// @file
+/// What an SpmmKernel holds.
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "compiler/csr_kernel.hpp"
+#include "compiler/host_program.hpp"
+#include "runtime/executable_code.hpp"
+#include "runtime/file_descriptor.hpp"
+#include "runtime/host_executor.hpp"
+#include "runtime/thread_pool.hpp"
+#include "spjit/kernel.hpp"
+
+namespace spjit {
+
+/// Lends 64-byte-aligned float buffers; returned ones are kept for the next borrower.
+class WorkspacePool {
+ public:
+  class Loan {
+   public:
+    Loan(const WorkspacePool& pool, std::int64_t floats);
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+    ~Loan();
+
+    [[nodiscard]] float* data() const noexcept { return buffer_.data.get(); }
+
+   private:
+    friend class WorkspacePool;
+    const WorkspacePool& pool_;
+    struct Free {
+      void operator()(float* memory) const noexcept;
+    };
+    struct Buffer {
+      std::unique_ptr<float, Free> data;
+      std::int64_t floats = 0;
+    };
+    Buffer buffer_;
+  };
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::vector<Loan::Buffer> idle_;
+};
+
+/// What keeps the memory behind an image alive; empty for code linked into the program.
+struct ImageOwner {
+  std::shared_ptr<const FileBytes> object;       ///< an ELF object the image points into, or
+  std::shared_ptr<const HostArtifact> artifact;  ///< the parts as they were compiled
+};
+
+/// A loaded kernel. Immutable once made, but for its pool of workspaces.
+class SpmmKernel::Impl {
+ public:
+  /// Copies the text of `image` into executable pages. Throws as read_program() does, and
+  /// NotSupported if this CPU lacks the instruction set.
+  [[nodiscard]] static std::shared_ptr<Impl> load(const HostImage& image, ImageOwner owner,
+                                                  std::shared_ptr<ThreadPool> pool);
+  /// Uses the text where it is.
+  [[nodiscard]] static std::shared_ptr<Impl> link(const HostImage& image,
+                                                  std::shared_ptr<ThreadPool> pool);
+
+  void run(const HostOperands& operands) const;
+
+  KernelInfo info;
+  std::string record_json = "{}";
+  HostImage image;
+  HostProgram program;
+
+ private:
+  Impl(const HostImage& image_in, ImageOwner owner, std::shared_ptr<ThreadPool> pool);
+  void prepare(const HostProgramRecord& record, const std::byte* text);
+  void prepare_unrolled(const HostProgramRecord& record, const std::byte* text);
+  void prepare_csr(const HostProgramRecord& record);
+  void run_csr_kernel(const HostOperands& operands) const;
+  void run_unrolled(const HostOperands& operands) const;
+
+  ImageOwner owner_;
+  std::shared_ptr<ThreadPool> pool_;
+  ExecutableCode code_;
+  HostSplit split_;
+  std::vector<std::int64_t> csr_row_ptrs_;
+  CsrView csr_;
+  std::vector<RowRange> csr_parts_;
+  WorkspacePool workspaces_;
+};
+
+}  // namespace spjit

@@ -1,0 +1,37 @@
+#pragma once
+
+/// @file
+/// The host's tile space and its hardware rules.
+
+#include <cstdint>
+#include <functional>
+
+#include "compiler/device_limits.hpp"
+#include "compiler/tile_candidate.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/matrix.hpp"
+
+namespace spjit {
+
+/// Row groupings by M1: computed once a matrix, asked for often.
+using GroupRows = std::function<const RowGrouping&(std::int64_t m1)>;
+
+/// All tiles for a matrix on the host: shapes that fill the register file x blocks of k x panel
+/// groups x row groups x packing x weight forms, each checked against the rules. If none is left,
+/// rules are relaxed in the order balance, utilisation, until one is (registers and the code budget
+/// never are).
+[[nodiscard]] TileSpace enumerate_host_tiles(const CsrMatrix& matrix, const CompileOptions& options,
+                                             const HostLimits& limits, const GroupRows& group);
+
+/// The candidate for one tile: statistics and the first rule that drops it.
+[[nodiscard]] TileCandidate examine_host_tile(const CsrMatrix& matrix, const HostTile& tile,
+                                              const CompileOptions& options,
+                                              const HostLimits& limits,
+                                              const RowGrouping& grouping);
+
+/// Machine code of a tile in bytes, from counts: instructions x their usual size. Within 15 % of
+/// what the emitter makes (tests/unit/compiler/tile_space_test.cpp).
+[[nodiscard]] std::int64_t estimate_code_bytes(const HostTile& tile, HostIsa isa, std::int64_t nnz,
+                                               std::int64_t nnc_sum, std::int64_t segments);
+
+}  // namespace spjit

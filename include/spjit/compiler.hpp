@@ -1,0 +1,80 @@
+#pragma once
+
+/// @file
+/// From a matrix to a kernel.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spjit/export.hpp"
+#include "spjit/kernel.hpp"
+#include "spjit/matrix.hpp"
+#include "spjit/reorder.hpp"
+#include "spjit/target.hpp"
+
+namespace spjit {
+
+/// How the tile is chosen.
+enum class SearchMode : std::uint8_t {
+  heuristic,   ///< fixed rules from measurements (docs/host-kernel.md); microseconds
+  exhaustive,  ///< every candidate the rules leave is compiled and timed on this machine
+};
+
+[[nodiscard]] SPJIT_EXPORT SearchMode parse_search(std::string_view name);
+[[nodiscard]] SPJIT_EXPORT std::string_view to_string(SearchMode mode);
+
+/// Everything besides the matrix that decides what comes out.
+struct CompileOptions {
+  std::int64_t n = 0;    ///< columns of B and C; >= 1, required
+  std::int64_t ldb = 0;  ///< expected leading dimension of B; 0: n. Others work, maybe slower.
+  Target target;
+  int threads = 1;  ///< threads a run uses; 0: all CPUs this process may use
+  ReorderAlgorithm reorder = ReorderAlgorithm::similarity;
+  SearchMode search = SearchMode::heuristic;
+  double search_budget_ms = 60'000;  ///< `exhaustive` stops adding candidates after this long
+  /// Machine code a kernel may have. Above it a CSR kernel takes over (KernelInfo::kind says so).
+  std::int64_t code_budget_bytes = k_default_code_budget_bytes;
+  /// Fixes the panel width (a multiple of the vector's lanes), so that layers chain panel-major.
+  std::optional<std::int64_t> panel_columns;
+
+  /// 256 MiB: code streams from DRAM at that size and still beats dense (docs/host-kernel.md).
+  static constexpr std::int64_t k_default_code_budget_bytes = std::int64_t{256} << 20;
+};
+
+/// Where compiled kernels are kept.
+struct CacheOptions {
+  bool enabled = true;
+  /// Empty: SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit, else $HOME/.cache/spjit. A default
+  /// directory that cannot be used is a note in KernelInfo; one given here is a CacheError.
+  std::filesystem::path directory;
+};
+
+/// Compiles matrices for one set of options, through one cache directory. Thread-safe.
+class SPJIT_EXPORT Compiler {
+ public:
+  /// Throws InvalidArgument for n < 1, ldb < n, threads < 0, a panel width that is not a multiple
+  /// of the target's lanes; CacheError as CacheOptions says.
+  explicit Compiler(CompileOptions options, CacheOptions cache = {});
+
+  [[nodiscard]] const CompileOptions& options() const noexcept;
+
+  /// A kernel for `matrix`, from the cache if it is there, else compiled and published. The matrix
+  /// is not needed afterwards. Throws InvalidMatrix, NotSupported if the target does not run here,
+  /// CompileFailed.
+  [[nodiscard]] SpmmKernel compile(const CsrMatrix& matrix) const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// Shorthand for `Compiler(options).compile(matrix)`.
+[[nodiscard]] SPJIT_EXPORT SpmmKernel compile(const CsrMatrix& matrix,
+                                              const CompileOptions& options);
+
+}  // namespace spjit

@@ -1,0 +1,64 @@
+#pragma once
+
+/// @file
+/// The errors spjit throws. Every message says what was given, what was expected, and what to do.
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "spjit/export.hpp"
+
+namespace spjit {
+
+/// Base of everything spjit throws on purpose. `what()` is one line unless a log follows it.
+class SPJIT_EXPORT Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A matrix that is not a matrix: bad offsets, columns out of range, duplicate columns.
+class SPJIT_EXPORT InvalidMatrix : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A file that cannot be opened, read, parsed or written. The message starts with `file:line: `
+/// (or `file: ` where lines mean nothing).
+class SPJIT_EXPORT IoError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// An option, pointer or shape that a function does not take.
+class SPJIT_EXPORT InvalidArgument : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A target, instruction set or feature this build or this machine does not have.
+class SPJIT_EXPORT NotSupported : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A kernel that could not be compiled; `log()` is what the compiler printed.
+class SPJIT_EXPORT CompileFailed : public Error {
+ public:
+  explicit CompileFailed(const std::string& message, std::string log = {})
+      : Error(message), log_(std::move(log)) {}
+
+  [[nodiscard]] const std::string& log() const noexcept { return log_; }
+
+ private:
+  std::string log_;
+};
+
+/// A cache directory that cannot be created, read or written. A damaged entry is not an error: it
+/// is a miss.
+class SPJIT_EXPORT CacheError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace spjit

@@ -1,0 +1,23 @@
+#pragma once
+
+/// @file
+/// The ways rows can be regrouped into row tiles.
+
+#include <string_view>
+
+#include "spjit/export.hpp"
+
+namespace spjit {
+
+enum class ReorderAlgorithm {
+  none,        ///< non-empty rows in their own order, M1 at a time
+  balanced,    ///< Algorithm 1 of LO-SpMM: least maximum nnc, balanced nnz
+  similarity,  ///< greedy: each tile grows by the row with the smallest share of new columns, then
+               ///< rows change places while that saves columns; most FMAs per loaded B row
+};
+
+/// "none", "balanced", "similarity"; throws InvalidArgument otherwise.
+[[nodiscard]] SPJIT_EXPORT ReorderAlgorithm parse_reorder(std::string_view name);
+[[nodiscard]] SPJIT_EXPORT std::string_view to_string(ReorderAlgorithm algorithm);
+
+}  // namespace spjit

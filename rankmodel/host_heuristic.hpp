@@ -1,0 +1,35 @@
+#pragma once
+
+/// @file
+/// The host tile chosen by rules from measurements; docs/host-kernel.md has the figures.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "compiler/device_limits.hpp"
+#include "compiler/host_tile.hpp"
+
+namespace spjit {
+
+/// What the rules look at.
+struct HostProblem {
+  std::int64_t rows = 0;  ///< non-empty rows of A
+  std::int64_t cols = 0;  ///< k
+  std::int64_t nnz = 0;
+  std::int64_t n = 1;
+  std::int64_t ldb = 1;
+  std::int64_t threads = 1;
+  std::optional<std::int64_t> panel_columns;  ///< forced panel width
+};
+
+/// A tile and why, in one line.
+struct HostChoice {
+  HostTile tile;
+  std::string reason;
+};
+
+/// Microseconds; deterministic. The tile fits the register file of `limits`.
+[[nodiscard]] HostChoice choose_host_tile(const HostProblem& problem, const HostLimits& limits);
+
+}  // namespace spjit

@@ -1,0 +1,295 @@
+#include "runtime/host_executor.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace spjit {
+namespace {
+
+constexpr std::int64_t k_line_floats = 16;
+constexpr std::int64_t k_max_nv = 16;
+
+std::int64_t round_up(std::int64_t value, std::int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+std::int64_t row_group_tiles(const HostProgram& program) {
+  return program.row_group > 0 ? std::min(program.row_group, program.tiles) : program.tiles;
+}
+
+std::int64_t panel_group_size(const HostProgram& program) {
+  return std::clamp<std::int64_t>(program.panel_group, 1,
+                                  std::max<std::int64_t>(program.b_layout().panels(), 1));
+}
+
+bool packs_b(const HostProgram& program) { return program.in_place_ldb == 0; }
+
+/// Floats between tiles of accumulators kept between k blocks.
+std::int64_t partial_tile_floats(const HostProgram& program) {
+  return program.m1 * program.panel_width();
+}
+
+std::int64_t partial_floats(const HostProgram& program) {
+  if (program.k_blocks == 1) return 0;
+  return row_group_tiles(program) * panel_group_size(program) * partial_tile_floats(program);
+}
+
+/// Panels of packed B a thread keeps at once: all its own when later row groups read them again.
+std::int64_t kept_panels(const HostProgram& program, const HostSplit& split) {
+  const std::int64_t panels = program.b_layout().panels();
+  if (!split.by_panels) return panels;
+  if (row_group_tiles(program) >= program.tiles) return panel_group_size(program);
+  const std::int64_t groups = ceil_div(panels, panel_group_size(program));
+  return ceil_div(groups, split.threads) * panel_group_size(program);
+}
+
+std::int64_t pack_floats(const HostProgram& program, const HostSplit& split) {
+  if (!packs_b(program)) return 0;
+  return round_up(kept_panels(program, split) * program.b_layout().stride(), k_line_floats);
+}
+
+/// What one thread works on.
+struct Share {
+  std::int64_t panel_begin = 0;
+  std::int64_t panel_end = 0;
+  std::int64_t tile_begin = 0;
+  std::int64_t tile_end = 0;
+  float* packed = nullptr;  ///< panel `packed_panel` of B, then the following ones
+  std::int64_t packed_panel = 0;
+  bool pack = false;  ///< pack here, or find it done
+  float* partial = nullptr;
+};
+
+/// Lane masks for the last panel, in the form the segments take.
+struct TailMasks {
+  alignas(64) std::array<std::uint32_t, k_max_nv * 8> words{};  // AVX2 and generic
+  std::array<std::uint16_t, k_max_nv> bits{};                   // AVX-512
+};
+
+TailMasks make_masks(std::int64_t columns) {
+  TailMasks masks;
+  for (std::int64_t v = 0; v < k_max_nv; ++v) {
+    const std::int64_t left = std::clamp<std::int64_t>(columns - v * 16, 0, 16);
+    masks.bits[static_cast<std::size_t>(v)] = static_cast<std::uint16_t>((1U << left) - 1U);
+  }
+  for (std::int64_t lane = 0; lane < k_max_nv * 8; ++lane) {
+    masks.words[static_cast<std::size_t>(lane)] = lane < columns ? ~0U : 0U;
+  }
+  return masks;
+}
+
+/// One run of a program: the operands and what follows from them.
+class Run {
+ public:
+  Run(const HostProgram& program, const HostOperands& operands)
+      : program_(program),
+        operands_(operands),
+        b_layout_(program.b_layout()),
+        c_layout_(program.c_layout()),
+        width_(program.panel_width()),
+        tail_columns_(program.n % width_) {
+    if (tail_columns_ != 0) masks_ = make_masks(tail_columns_);
+  }
+
+  void pack(std::int64_t panel, float* to) const {
+    pack_panel(b_layout_, panel, {operands_.b, operands_.ldb}, to);
+  }
+
+  /// Row group > panel group > k block > tile > panel.
+  void work(const Share& share) const {
+    const std::int64_t group = row_group_tiles(program_);
+    for (std::int64_t tile = share.tile_begin; tile < share.tile_end; tile += group) {
+      const std::int64_t tile_end = std::min(tile + group, share.tile_end);
+      panels(share, tile, tile_end);
+    }
+  }
+
+  void zero_empty_rows() const {
+    for (const std::int32_t row : program_.empty_rows) {
+      if (operands_.ldc > 0) {
+        std::fill_n(operands_.c + row * operands_.ldc, program_.n, 0.0F);
+        continue;
+      }
+      for (std::int64_t panel = 0; panel < c_layout_.panels(); ++panel) {
+        std::fill_n(operands_.c + panel * c_layout_.stride() + row * width_, width_, 0.0F);
+      }
+    }
+  }
+
+ private:
+  void panels(const Share& share, std::int64_t tile_begin, std::int64_t tile_end) const {
+    const std::int64_t group = panel_group_size(program_);
+    const bool keeps = row_group_tiles(program_) < program_.tiles;
+    for (std::int64_t panel = share.panel_begin; panel < share.panel_end; panel += group) {
+      const std::int64_t end = std::min(panel + group, share.panel_end);
+      Share part = share;
+      if (share.pack && !keeps) part.packed_panel = panel;
+      if (share.pack && tile_begin == share.tile_begin) {
+        for (std::int64_t p = panel; p < end; ++p) pack(p, packed_panel(part, p));
+      }
+      part.panel_begin = panel;
+      part.panel_end = end;
+      blocks(part, tile_begin, tile_end);
+    }
+  }
+
+  float* packed_panel(const Share& share, std::int64_t panel) const {
+    return share.packed + (panel - share.packed_panel) * b_layout_.stride();
+  }
+
+  const float* b_of(const Share& share, std::int64_t panel) const {
+    if (operands_.ldb == 0) return operands_.b + panel * b_layout_.stride();
+    if (!packs_b(program_)) return operands_.b + panel_column(panel);
+    return packed_panel(share, panel);
+  }
+
+  /// In place there is no padding: the last panel reaches back over columns done before, and
+  /// writes the same bits again.
+  std::int64_t panel_column(std::int64_t panel) const {
+    const std::int64_t first = panel * width_;
+    return packs_b(program_) ? first : std::min(first, program_.n - width_);
+  }
+
+  float* c_of(std::int64_t panel) const {
+    return operands_.ldc > 0 ? operands_.c + panel_column(panel)
+                             : operands_.c + panel * c_layout_.stride();
+  }
+
+  const void* masks_of(std::int64_t panel) const {
+    const bool masked = tail_columns_ != 0 && operands_.ldc > 0 && packs_b(program_) &&
+                        panel + 1 == b_layout_.panels();
+    if (!masked) return nullptr;
+    return program_.lanes == 16 ? static_cast<const void*>(masks_.bits.data())
+                                : static_cast<const void*>(masks_.words.data());
+  }
+
+  /// Part `part` of `parts` of the code of a segment goes to L2.
+  void prefetch_code(std::size_t segment, std::int64_t part, std::int64_t parts) const {
+    if (segment >= program_.segments.size()) return;
+    constexpr std::int64_t k_line_bytes = 64;
+    constexpr int k_to_l2 = 2;
+    const auto* code = reinterpret_cast<const char*>(program_.segments[segment]);
+    const std::int64_t bytes = program_.segment_bytes[segment];
+    const std::int64_t end = bytes * (part + 1) / parts;
+    for (std::int64_t at = bytes * part / parts; at < end; at += k_line_bytes) {
+      __builtin_prefetch(code + at, 0, k_to_l2);
+    }
+  }
+
+  void blocks(const Share& share, std::int64_t tile_begin, std::int64_t tile_end) const {
+    const std::int64_t b_row = packs_b(program_) || operands_.ldb == 0 ? width_ : operands_.ldb;
+    const std::int64_t ldc_bytes = (operands_.ldc > 0 ? operands_.ldc : width_) * 4;
+    const std::int64_t panels = share.panel_end - share.panel_begin;
+    for (std::int64_t block = 0; block < program_.k_blocks; ++block) {
+      const std::int64_t b_offset = block * program_.k_block * b_row;
+      for (std::int64_t tile = tile_begin; tile < tile_end; ++tile) {
+        const auto segment = static_cast<std::size_t>(tile * program_.k_blocks + block);
+        float* partial =
+            share.partial + (tile - tile_begin) * panels * partial_tile_floats(program_);
+        for (std::int64_t panel = share.panel_begin; panel < share.panel_end; ++panel) {
+          if (program_.prefetch_code) {
+            prefetch_code(segment + static_cast<std::size_t>(program_.k_blocks),
+                          panel - share.panel_begin, panels);
+          }
+          program_.segments[segment](b_of(share, panel) + b_offset, c_of(panel),
+                                     program_.weights[segment], ldc_bytes, partial,
+                                     masks_of(panel));
+          partial += partial_tile_floats(program_);
+        }
+      }
+    }
+  }
+
+  const HostProgram& program_;
+  const HostOperands& operands_;
+  PanelLayout b_layout_;
+  PanelLayout c_layout_;
+  std::int64_t width_;
+  std::int64_t tail_columns_;
+  TailMasks masks_{};
+};
+
+/// Cuts [0, tiles) into parts of about equal weight; part i is [cut(i), cut(i + 1)).
+std::int64_t tile_cut(const HostProgram& program, std::int64_t part, std::int64_t parts) {
+  if (part == 0) return 0;
+  if (part == parts) return program.tiles;
+  const std::int64_t goal = program.tile_weight_ends.back() * part / parts;
+  const auto& ends = program.tile_weight_ends;
+  return std::upper_bound(ends.begin(), ends.end(), goal) - ends.begin();
+}
+
+std::int64_t thread_partial_floats(const HostProgram& program) {
+  return round_up(partial_floats(program), k_line_floats);
+}
+
+}  // namespace
+
+HostSplit choose_split(const HostProgram& program, std::int64_t threads) {
+  HostSplit split{std::max<std::int64_t>(threads, 1), true};
+  if (split.threads == 1) return split;
+  const std::int64_t groups = ceil_div(program.b_layout().panels(), panel_group_size(program));
+  // The busiest thread's share against the mean; the split by tiles is even but packs together.
+  const double imbalance = static_cast<double>(ceil_div(groups, split.threads) * split.threads) /
+                           static_cast<double>(std::max<std::int64_t>(groups, 1));
+  constexpr double k_tolerated_imbalance = 1.1;
+  split.by_panels = imbalance <= k_tolerated_imbalance || program.tiles < split.threads;
+  return split;
+}
+
+std::int64_t workspace_floats(const HostProgram& program, const HostSplit& split) {
+  const std::int64_t packs = split.by_panels ? split.threads : 1;
+  return packs * pack_floats(program, split) + split.threads * thread_partial_floats(program);
+}
+
+void execute(const HostProgram& program, const HostSplit& split, const HostOperands& operands,
+             float* workspace, ThreadPool* pool) {
+  const Run run(program, operands);
+  run.zero_empty_rows();
+  const std::int64_t panels = program.b_layout().panels();
+  const bool pack = packs_b(program) && operands.ldb > 0;
+  const std::int64_t pack_size = pack_floats(program, split);
+  const std::int64_t groups = ceil_div(panels, panel_group_size(program));
+  float* const partials = workspace + (split.by_panels ? split.threads : 1) * pack_size;
+
+  const auto share_of = [&](std::int64_t part) {
+    Share share{0,
+                panels,
+                0,
+                program.tiles,
+                workspace,
+                0,
+                pack && split.by_panels,
+                partials + part * thread_partial_floats(program)};
+    if (split.by_panels) {
+      share.panel_begin = groups * part / split.threads * panel_group_size(program);
+      share.panel_end =
+          std::min(groups * (part + 1) / split.threads * panel_group_size(program), panels);
+      share.packed = workspace + part * pack_size;
+      share.packed_panel = share.panel_begin;
+    } else {
+      share.tile_begin = tile_cut(program, part, split.threads);
+      share.tile_end = tile_cut(program, part + 1, split.threads);
+    }
+    return share;
+  };
+
+  if (split.threads == 1 || pool == nullptr) {
+    for (std::int64_t part = 0; part < split.threads; ++part) {
+      Share share = share_of(part);
+      share.pack = pack;
+      run.work(share);
+    }
+    return;
+  }
+  if (pack && !split.by_panels) {
+    pool->run(static_cast<int>(panels), [&](int panel, int) {
+      run.pack(panel, workspace + panel * program.b_layout().stride());
+    });
+  }
+  pool->run(static_cast<int>(split.threads), [&](int part, int) { run.work(share_of(part)); });
+}
+
+}  // namespace spjit

@@ -1,0 +1,36 @@
+#pragma once
+
+/// @file
+/// Copying dense rows into panels and back, and the panel-major layout itself.
+
+#include <cstdint>
+
+namespace spjit {
+
+/// Panel-major layout of a dense `[rows x n]` matrix: panel p holds columns
+/// [p * width, (p + 1) * width) as `rows` consecutive rows of `width` floats, zero past column n.
+/// Panels are `stride` floats apart: one cache line more than they hold, because panels a power of
+/// two apart fall into the same sets of the L1 cache.
+struct PanelLayout {
+  std::int64_t rows = 0;
+  std::int64_t n = 0;
+  std::int64_t width = 16;  ///< columns a panel
+
+  static constexpr std::int64_t k_spare_floats = 16;
+
+  [[nodiscard]] std::int64_t panels() const noexcept { return (n + width - 1) / width; }
+  [[nodiscard]] std::int64_t stride() const noexcept { return rows * width + k_spare_floats; }
+  /// Floats a buffer in this layout has.
+  [[nodiscard]] std::int64_t size() const noexcept { return panels() * stride(); }
+};
+
+/// A dense row-major source or destination.
+struct DenseSource {
+  const float* data = nullptr;
+  std::int64_t ld = 0;  ///< floats between rows
+};
+
+/// Copies columns [panel * width, ...) of a row-major matrix into a panel, padding with +0.
+void pack_panel(const PanelLayout& layout, std::int64_t panel, DenseSource source, float* to);
+
+}  // namespace spjit
