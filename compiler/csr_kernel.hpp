@@ -1,0 +1,56 @@
+#pragma once
+
+/// @file
+/// The kernel that reads A from memory: it takes over where unrolled code would be too big, and it
+/// is the peer that unrolled kernels are measured against.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compiler/dense_operands.hpp"
+#include "spjit/matrix.hpp"
+#include "spjit/target.hpp"
+
+namespace spjit {
+
+/// A `[rows x cols]` in CSR form, borrowed: the arrays must outlive the view. Valid as
+/// CsrMatrix::validate() says, rows sorted.
+struct CsrView {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::span<const std::int64_t> row_ptrs;  ///< rows + 1 offsets
+  std::span<const std::int32_t> col_idxs;  ///< nnz columns
+  std::span<const float> values;           ///< nnz values
+
+  [[nodiscard]] std::int64_t nnz() const noexcept {
+    return static_cast<std::int64_t>(col_idxs.size());
+  }
+};
+
+[[nodiscard]] CsrView view_of(const CsrMatrix& matrix) noexcept;
+
+/// Rows [begin, end).
+struct RowRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  friend bool operator==(const RowRange&, const RowRange&) = default;
+};
+
+/// Cuts the rows into at most `parts` non-empty consecutive ranges of nearly equal work, an entry
+/// and the writing of a row counted alike. No rows: no ranges. Precondition: `parts` >= 1.
+[[nodiscard]] std::vector<RowRange> split_rows(const CsrView& matrix, std::int64_t parts);
+
+/// Rows `rows` of C = A * B; other rows of C are left alone, rows without entries become +0. Any n.
+///
+/// Arithmetic as KernelPlan states it: `fma(A[i][c], B[c][j], C[i][j])` from +0 in ascending c, so
+/// avx512 and avx2 give the bits of every unrolled kernel; `generic` rounds product and sum
+/// separately, as the generic target does. Thread-safe; ranges that do not overlap may run at once.
+/// Precondition: `rows` lies in the matrix and this CPU has `isa`.
+void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const DenseOperands& operands);
+
+/// The same for all rows.
+void run_csr(const CsrView& matrix, HostIsa isa, const DenseOperands& operands);
+
+}  // namespace spjit
