@@ -11,7 +11,6 @@
 #include <random>
 
 #include "runtime/cache_record.hpp"
-#include "runtime/file_descriptor.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -95,7 +94,15 @@ TemporaryEntry::~TemporaryEntry() {
   if (!committed_) fs::remove_all(path_, ignored);
 }
 
+void TemporaryEntry::add(std::string_view name, std::span<const std::byte> bytes) {
+  const fs::path path = path_ / name;
+  unsynced_.emplace_back(path, write_new_file(path, bytes));
+}
+
 bool TemporaryEntry::commit(const fs::path& entry) {
+  for (auto& [path, file] : unsynced_) sync_and_close(std::move(file), path);
+  unsynced_.clear();
+  sync_directory(path_);
   const fs::path shard = entry.parent_path();
   for (int attempt = 0;; ++attempt) {
     create_private_directories(shard);
@@ -108,8 +115,6 @@ bool TemporaryEntry::commit(const fs::path& entry) {
     }
   }
   committed_ = true;
-  sync_directory(shard);
-  sync_directory(shard.parent_path());
   return true;
 }
 

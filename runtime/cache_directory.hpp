@@ -5,12 +5,17 @@
 /// CacheStore.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "runtime/file_descriptor.hpp"
 
 namespace spjit {
 
@@ -50,12 +55,17 @@ class TemporaryEntry {
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
-  /// Renames it to `entry` (root/shard/key) and makes that durable. False if there is an entry
-  /// already: then nothing changes. Throws CacheError.
+  /// Writes a file into it. Throws CacheError.
+  void add(std::string_view name, std::span<const std::byte> bytes);
+
+  /// Waits until all files are on the disk, then renames the directory to `entry`
+  /// (root/shard/key). The rename itself is not waited for: a crash right after may lose the entry,
+  /// never tear it. False if there is an entry already: then nothing changes. Throws CacheError.
   [[nodiscard]] bool commit(const std::filesystem::path& entry);
 
  private:
   std::filesystem::path path_;
+  std::vector<std::pair<std::filesystem::path, FileDescriptor>> unsynced_;
   bool committed_ = false;
 };
 

@@ -206,7 +206,7 @@ void CacheStore::create_root() const {
   const fs::path unfinished = fmt::format("{}.{}", tag.native(), random_hex());
   std::error_code error;
   try {
-    write_new_file(unfinished, std::as_bytes(std::span(k_tag_text)));
+    sync_and_close(write_new_file(unfinished, std::as_bytes(std::span(k_tag_text))), unfinished);
     fs::rename(unfinished, tag);
   } catch (const fs::filesystem_error& failure) {
     fs::remove(unfinished, error);
@@ -266,11 +266,10 @@ PublishResult CacheStore::publish(std::string_view key, std::span<const CacheFil
   const CacheRecord record = make_record(key, spjit_version_, files, kernel);
   create_root();
   TemporaryEntry temporary(root_);
-  for (const CacheFile& file : files) write_new_file(temporary.path() / file.name, file.bytes);
+  for (const CacheFile& file : files) temporary.add(file.name, file.bytes);
   // Last: a temporary directory with a record is complete.
   const std::string text = write_cache_record(record);
-  write_new_file(temporary.path() / k_record_file_name, std::as_bytes(std::span(text)));
-  sync_directory(temporary.path());
+  temporary.add(k_record_file_name, std::as_bytes(std::span(text)));
   return temporary.commit(entry_path(key)) ? PublishResult::published
                                            : PublishResult::already_there;
 }

@@ -89,8 +89,9 @@ class CacheStore {
   [[nodiscard]] CacheLookup lookup(std::string_view key,
                                    std::span<const std::string_view> wanted = {}) const;
 
-  /// Makes an entry of `files` and `kernel` appear, whole and durable, or throws and leaves nothing
-  /// behind: CacheError (no space, no permission, ...), InvalidArgument for a bad key or file name.
+  /// Makes an entry of `files` and `kernel` appear, whole, its content on the disk before its name,
+  /// or throws and leaves nothing behind. Waits for the disk: 1 to 30 ms, more if it is busy.
+  /// Throws CacheError (no space, no permission, ...), InvalidArgument for a bad key or file name.
   PublishResult publish(std::string_view key, std::span<const CacheFile> files,
                         const nlohmann::json& kernel) const;
 

@@ -87,11 +87,17 @@ FileBytes read_file(const FileDescriptor& file, std::string_view name, std::int6
   return result;
 }
 
-void write_new_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+FileDescriptor write_new_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   FileDescriptor file(::open(path.c_str(), flags, k_private_file));
   if (!file) fail("create", path.native(), errno);
   write_all(file, bytes, path.native());
+  // Lets one journal commit serve all files of an entry. A hint: sync_and_close() sees failures.
+  static_cast<void>(::sync_file_range(file.get(), 0, 0, SYNC_FILE_RANGE_WRITE));
+  return file;
+}
+
+void sync_and_close(FileDescriptor file, const std::filesystem::path& path) {
   if (::fsync(file.get()) != 0) fail("sync", path.native(), errno);
   // Closing is where network file systems report that a write failed.
   if (::close(file.release()) != 0) fail("close", path.native(), errno);

@@ -73,14 +73,18 @@ struct FileBytes {
 [[nodiscard]] FileBytes read_file(const FileDescriptor& file, std::string_view name,
                                   std::int64_t limit_bytes);
 
-/// Creates `path` (which must not exist, mode 0600), writes `bytes` and syncs them to the disk.
-/// Throws CacheError; a partial file may be left.
-void write_new_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
+/// Creates `path` (which must not exist, mode 0600), writes `bytes` and begins, but does not wait
+/// for, their way to the disk. Throws FileError; a partial file may be left.
+[[nodiscard]] FileDescriptor write_new_file(const std::filesystem::path& path,
+                                            std::span<const std::byte> bytes);
 
-/// Makes the names in a directory durable. Throws CacheError.
+/// Waits until a file just written is on the disk, and closes it. Throws FileError.
+void sync_and_close(FileDescriptor file, const std::filesystem::path& path);
+
+/// Waits until the names in a directory are on the disk. Throws FileError.
 void sync_directory(const std::filesystem::path& path);
 
-/// `mkdir -p` with mode 0700 for every directory it creates. Throws CacheError.
+/// `mkdir -p` with mode 0700 for every directory it creates. Throws FileError.
 void create_private_directories(const std::filesystem::path& path);
 
 }  // namespace spjit

@@ -1,0 +1,62 @@
+#include "runtime/environment.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "runtime_test_support.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+TEST(Environment, ReadsItsVariablesAndTakesEmptyOnesAsUnset) {
+  const int code = test::in_child([] {
+    ::setenv("SPJIT_CACHE_DIR", "/some/where", 1);
+    ::setenv("SPJIT_NUM_THREADS", "", 1);
+    ::setenv("XDG_CACHE_HOME", "/xdg", 1);
+    ::unsetenv("HOME");
+    const Environment environment = read_environment();
+    const bool right = environment.spjit_cache_dir == "/some/where" &&
+                       !environment.spjit_num_threads && environment.xdg_cache_home == "/xdg" &&
+                       !environment.home;
+    return right ? 0 : 1;
+  });
+
+  EXPECT_EQ(code, 0);
+}
+
+TEST(DefaultCacheDirectory, PrefersItsOwnVariableThenXdgThenHome) {
+  Environment environment{.spjit_cache_dir = "own",
+                          .spjit_num_threads = {},
+                          .xdg_cache_home = "/xdg",
+                          .home = "/home/user"};
+
+  EXPECT_EQ(default_cache_directory(environment), "own");
+  environment.spjit_cache_dir.reset();
+  EXPECT_EQ(default_cache_directory(environment), "/xdg/spjit");
+  environment.xdg_cache_home = "relative";
+  EXPECT_EQ(default_cache_directory(environment), "/home/user/.cache/spjit");
+  environment.home.reset();
+  EXPECT_THROW(static_cast<void>(default_cache_directory(environment)), CacheError);
+}
+
+TEST(DefaultThreads, TakesTheVariableOrTheFallback) {
+  Environment environment;
+
+  EXPECT_EQ(default_threads(environment, 6), 6);
+  environment.spjit_num_threads = "12";
+  EXPECT_EQ(default_threads(environment, 6), 12);
+}
+
+TEST(DefaultThreads, RefusesWhatIsNoNumberOfThreads) {
+  for (const char* text : {"0", "-1", "4097", "two", "2x", " 2", "99999999999999999999", "2.5"}) {
+    Environment environment;
+    environment.spjit_num_threads = text;
+
+    EXPECT_THROW(static_cast<void>(default_threads(environment, 6)), InvalidArgument) << text;
+  }
+}
+
+}  // namespace
+}  // namespace spjit
