@@ -1,0 +1,130 @@
+#include "matrix/file_bytes.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+[[noreturn]] void fail_errno(const std::filesystem::path& path, const char* what, int error) {
+  throw IoError(
+      fmt::format("{}: {}: {}", path.string(), what, std::generic_category().message(error)));
+}
+
+// Open for reading until the end of the scope.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+    }
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// A file that is removed unless it has been renamed.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::filesystem::path& target) {
+    // Names carry the process and a count of tries: O_EXCL settles races, also between threads.
+    constexpr int k_tries = 1000;
+    int error = EEXIST;
+    for (int attempt = 0; attempt < k_tries && error == EEXIST; ++attempt) {
+      path_ = target;
+      path_ += fmt::format(".tmp-{}-{}", ::getpid(), attempt);
+      fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      error = fd_ < 0 ? errno : 0;
+    }
+    if (error != 0) {
+      fail_errno(target, "cannot create a temporary file beside it", error);
+    }
+  }
+  ~TemporaryFile() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+    }
+    if (!published_) {
+      ::unlink(path_.c_str());
+    }
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  void write(std::span<const std::byte> contents) {
+    while (!contents.empty()) {
+      const ssize_t written = ::write(fd_, contents.data(), contents.size());
+      if (written < 0 && errno != EINTR) {
+        fail_errno(path_, "cannot write", errno);
+      }
+      contents = contents.subspan(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
+    }
+  }
+
+  void publish(const std::filesystem::path& target) {
+    if (::fsync(fd_) != 0 || ::close(std::exchange(fd_, -1)) != 0) {
+      fail_errno(path_, "cannot write", errno);
+    }
+    if (::rename(path_.c_str(), target.c_str()) != 0) {
+      fail_errno(target, "cannot rename the temporary file to it", errno);
+    }
+    published_ = true;
+  }
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+  bool published_ = false;
+};
+
+}  // namespace
+
+std::vector<std::byte> read_file(const std::filesystem::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status = {};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
+    fail_errno(path, "cannot open", errno);
+  }
+  // A pipe says 0 bytes and a file may grow: read until the end, whatever the size was.
+  std::vector<std::byte> contents(static_cast<std::size_t>(status.st_size) + 1);
+  std::size_t have = 0;
+  for (;;) {
+    if (have == contents.size()) {
+      contents.resize(2 * contents.size() + 4096);
+    }
+    const ssize_t got = ::read(file.get(), contents.data() + have, contents.size() - have);
+    if (got < 0 && errno != EINTR) {
+      fail_errno(path, "cannot read", errno);
+    }
+    if (got == 0) {
+      break;
+    }
+    have += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
+  }
+  contents.resize(have);
+  return contents;
+}
+
+void publish_file(const std::filesystem::path& path, std::span<const std::byte> contents) {
+  TemporaryFile file(path);
+  file.write(contents);
+  file.publish(path);
+}
+
+}  // namespace spjit

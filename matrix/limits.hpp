@@ -1,0 +1,24 @@
+#pragma once
+
+/// @file
+/// What a matrix, and a file that claims to hold one, may ask for.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace spjit {
+
+/// Largest number of rows or of columns: column indices are 32-bit.
+inline constexpr std::int64_t k_max_dimension = 2147483647;
+
+/// Rows any file may claim without entries to show for them: 128 MiB of row offsets.
+inline constexpr std::int64_t k_max_free_rows = std::int64_t{1} << 24;
+
+/// True if a file of `file_bytes` may have that many rows: each row costs 8 bytes of offsets even
+/// when it is empty, so past `k_max_free_rows` there must be a byte of file for each.
+[[nodiscard]] inline bool rows_are_plausible(std::int64_t rows, std::size_t file_bytes) {
+  return rows <= std::max(k_max_free_rows, static_cast<std::int64_t>(file_bytes));
+}
+
+}  // namespace spjit

@@ -1,0 +1,109 @@
+#include "spjit/matrix_io.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <span>
+#include <string_view>
+
+#include "matrix/file_bytes.hpp"
+#include "matrix/limits.hpp"
+#include "matrix/mtx_reader.hpp"
+#include "matrix/mtx_writer.hpp"
+#include "matrix/npy_reader.hpp"
+#include "matrix/npy_writer.hpp"
+#include "matrix/npz_reader.hpp"
+#include "matrix/npz_writer.hpp"
+#include "matrix/smtx_reader.hpp"
+#include "matrix/text_lines.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+std::string lower_extension(const std::filesystem::path& path) {
+  std::string extension = path.extension().string();
+  for (char& c : extension) {
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return extension;
+}
+
+[[noreturn]] void fail_extension(const std::filesystem::path& path, const char* known) {
+  throw IoError(fmt::format("{}: unknown extension {}: expected {}", path.string(),
+                            quoted_word(path.extension().string()), known));
+}
+
+std::string_view as_text(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+CsrMatrix load_matrix(const std::filesystem::path& path, const LoadOptions& options) {
+  const std::string extension = lower_extension(path);
+  const std::string name = path.string();
+  if (extension == ".smtx") {
+    return parse_smtx(as_text(read_file(path)), name, options);
+  }
+  if (extension == ".mtx") {
+    return parse_mtx(as_text(read_file(path)), name, options);
+  }
+  if (extension == ".npy") {
+    return parse_npy(read_file(path), name, options);
+  }
+  if (extension == ".npz") {
+    return parse_npz(read_file(path), name, options);
+  }
+  fail_extension(path, ".smtx, .mtx, .npy or .npz");
+}
+
+void save_matrix(const CsrMatrix& matrix, const std::filesystem::path& path,
+                 const SaveOptions& options) {
+  const std::string extension = lower_extension(path);
+  if (extension != ".mtx" && extension != ".npz") {
+    fail_extension(path, ".mtx or .npz");
+  }
+  matrix.validate();
+  if (extension == ".mtx") {
+    const std::string text = format_mtx(matrix);
+    publish_file(path, std::as_bytes(std::span(text)));
+  } else {
+    publish_file(path, format_npz(matrix, options.compress, path.string()));
+  }
+}
+
+DenseMatrix load_dense(const std::filesystem::path& path, const std::string& name) {
+  const std::string extension = lower_extension(path);
+  if (extension == ".npz") {
+    return parse_npz_dense(read_file(path), path.string(), name);
+  }
+  if (extension != ".npy") {
+    fail_extension(path, ".npy or .npz");
+  }
+  if (!name.empty()) {
+    throw IoError(fmt::format("{}: array {} was asked for: a .npy holds one array without a name",
+                              path.string(), quoted_word(name)));
+  }
+  const std::vector<std::byte> bytes = read_file(path);
+  return decode_dense(parse_npy_array(bytes, path.string()), path.string());
+}
+
+void save_dense(const DenseMatrix& matrix, const std::filesystem::path& path) {
+  static_assert(std::endian::native == std::endian::little, "arrays are written as they lie");
+  if (lower_extension(path) != ".npy") {
+    fail_extension(path, ".npy");
+  }
+  const bool has_sizes = matrix.rows >= 0 && matrix.rows <= k_max_dimension && matrix.cols >= 0 &&
+                         matrix.cols <= k_max_dimension;
+  const std::size_t expected =
+      has_sizes ? static_cast<std::size_t>(matrix.rows) * static_cast<std::size_t>(matrix.cols) : 0;
+  if (!has_sizes || matrix.values.size() != expected) {
+    throw InvalidArgument(fmt::format("save_dense was given {} values for {} x {}: expected {}",
+                                      matrix.values.size(), matrix.rows, matrix.cols, expected));
+  }
+  publish_file(path, make_npy("<f4", fmt::format("({}, {})", matrix.rows, matrix.cols),
+                              std::as_bytes(std::span(matrix.values))));
+}
+
+}  // namespace spjit

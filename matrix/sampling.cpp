@@ -1,0 +1,98 @@
+#include "matrix/sampling.hpp"
+
+#include <numeric>
+#include <utility>
+
+namespace spjit {
+namespace {
+
+// total * weight outgrows 64 bits.
+__extension__ using Wide = unsigned __int128;
+
+std::vector<std::uint64_t> complement(const std::vector<std::uint64_t>& numbers,
+                                      std::uint64_t bound) {
+  std::vector<std::uint64_t> others;
+  others.reserve(bound - numbers.size());
+  auto skip = numbers.begin();
+  for (std::uint64_t number = 0; number < bound; ++number) {
+    if (skip != numbers.end() && *skip == number) {
+      ++skip;
+    } else {
+      others.push_back(number);
+    }
+  }
+  return others;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> sample_below(RandomStream& random, std::uint64_t count,
+                                        std::uint64_t bound) {
+  // More than half is drawn as what is left out: the last few of many would take many draws.
+  const bool leave_out = count > bound / 2;
+  std::vector<std::uint64_t> numbers =
+      draw_distinct(leave_out ? bound - count : count, [&] { return random.below(bound); });
+  return leave_out ? complement(numbers, bound) : numbers;
+}
+
+std::vector<std::uint32_t> shuffled(RandomStream& random, std::int64_t size) {
+  std::vector<std::uint32_t> order(static_cast<std::size_t>(size));
+  std::iota(order.begin(), order.end(), 0U);
+  for (std::size_t left = order.size(); left > 1; --left) {
+    std::swap(order[left - 1], order[random.below(left)]);
+  }
+  return order;
+}
+
+std::vector<std::int64_t> split_by_weight(std::int64_t total,
+                                          const std::vector<std::uint64_t>& weights,
+                                          std::int64_t cap) {
+  std::vector<std::int64_t> shares(weights.size(), -1);
+  auto left = static_cast<std::uint64_t>(total);
+  const auto limit = static_cast<std::uint64_t>(cap);
+  std::uint64_t weight_left = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
+  // Capping one share raises the others, which may push more of them over the cap.
+  for (bool capped = true; capped;) {
+    capped = false;
+    const std::uint64_t round_left = left;
+    const std::uint64_t round_weight = weight_left;
+    for (std::size_t at = 0; at < weights.size(); ++at) {
+      if (shares[at] < 0 && Wide{round_left} * weights[at] > Wide{limit} * round_weight) {
+        shares[at] = cap;
+        left -= limit;
+        weight_left -= weights[at];
+        capped = true;
+      }
+    }
+  }
+  // Differences of a rounded running sum: each within 1 of its share, together exact.
+  std::uint64_t weight_done = 0;
+  std::uint64_t done = 0;
+  for (std::size_t at = 0; at < weights.size(); ++at) {
+    if (shares[at] < 0) {
+      weight_done += weights[at];
+      const auto upto = static_cast<std::uint64_t>(Wide{left} * weight_done / weight_left);
+      shares[at] = static_cast<std::int64_t>(upto - done);
+      done = upto;
+    }
+  }
+  return shares;
+}
+
+std::uint64_t log_normal_weight(RandomStream& random) {
+  constexpr std::int64_t k_one = 1 << 16;      // fixed point
+  constexpr std::int64_t k_log2_of_e = 94548;  // 1.442695 * k_one
+  constexpr std::int64_t k_mean = 6 * k_one;   // of the sum below; its deviation is k_one
+  std::int64_t z = -k_mean;
+  for (int draw = 0; draw < 3; ++draw) {
+    for (std::uint64_t word = random.next(), part = 0; part < 4; ++part, word >>= 16U) {
+      z += static_cast<std::int64_t>(word & 0xFFFFU);
+    }
+  }
+  const std::int64_t exponent = (z * k_log2_of_e) >> 16;
+  const std::int64_t whole = exponent >> 16;
+  const std::int64_t fraction = exponent & (k_one - 1);
+  return static_cast<std::uint64_t>(((k_one + fraction) << (whole + 20)) >> 16);
+}
+
+}  // namespace spjit

@@ -1,0 +1,51 @@
+#pragma once
+
+/// @file
+/// Draws for synthetic matrices, in integers only, so that they are the same everywhere.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "matrix/random.hpp"
+
+namespace spjit {
+
+/// `count` distinct numbers, ascending: draws until that many differ. Precondition: `draw()` can
+/// give that many, none of them rarely.
+template <typename Draw>
+[[nodiscard]] std::vector<std::uint64_t> draw_distinct(std::size_t count, Draw&& draw) {
+  std::vector<std::uint64_t> numbers;
+  numbers.reserve(count);
+  while (numbers.size() < count) {
+    const auto known = static_cast<std::ptrdiff_t>(numbers.size());
+    while (numbers.size() < count) {
+      numbers.push_back(draw());
+    }
+    std::sort(numbers.begin() + known, numbers.end());
+    std::inplace_merge(numbers.begin(), numbers.begin() + known, numbers.end());
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  }
+  return numbers;
+}
+
+/// `count` of the numbers below `bound`, ascending, every set of them equally likely. Time and
+/// memory go with `count`. Precondition: count <= bound.
+[[nodiscard]] std::vector<std::uint64_t> sample_below(RandomStream& random, std::uint64_t count,
+                                                      std::uint64_t bound);
+
+/// 0 .. size - 1 in random order.
+[[nodiscard]] std::vector<std::uint32_t> shuffled(RandomStream& random, std::int64_t size);
+
+/// Splits `total` in proportion to `weights`, rounded, no share above `cap`; what a capped share
+/// leaves goes to the others in proportion. The shares sum to `total` exactly. Preconditions:
+/// weights are 1 .. 2^31, total <= cap * their number.
+[[nodiscard]] std::vector<std::int64_t> split_by_weight(std::int64_t total,
+                                                        const std::vector<std::uint64_t>& weights,
+                                                        std::int64_t cap);
+
+/// A weight 2^20 * exp(z), z normal with deviation 1: z is a sum of 12 uniform numbers, 2^x is
+/// taken as linear between whole powers. Between 2^11 and 2^29.
+[[nodiscard]] std::uint64_t log_normal_weight(RandomStream& random);
+
+}  // namespace spjit

@@ -1,0 +1,217 @@
+#include "spjit/matrix_io.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <fstream>
+#include <limits>
+
+#include "matrix/file_bytes.hpp"
+#include "spjit/generate.hpp"
+#include "test_support.hpp"
+
+namespace spjit {
+namespace {
+
+using test::five_by_five;
+using test::message_of;
+using test::TemporaryFolder;
+using testing::HasSubstr;
+
+std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
+  std::vector<std::uint32_t> bits;
+  for (const float value : values) {
+    bits.push_back(std::bit_cast<std::uint32_t>(value));
+  }
+  return bits;
+}
+
+void expect_same_bits(const CsrMatrix& actual, const CsrMatrix& expected) {
+  EXPECT_EQ(actual.rows, expected.rows);
+  EXPECT_EQ(actual.cols, expected.cols);
+  EXPECT_EQ(actual.row_ptrs, expected.row_ptrs);
+  EXPECT_EQ(actual.col_idxs, expected.col_idxs);
+  EXPECT_EQ(bits_of(actual.values), bits_of(expected.values));
+}
+
+std::size_t files_in(const TemporaryFolder& folder) {
+  const std::filesystem::directory_iterator files(folder.path());
+  return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
+
+class RoundTrip : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Formats, RoundTrip, testing::Values("a.mtx", "a.npz", "A.MTX", "A.Npz"));
+
+TEST_P(RoundTrip, KeepsEveryBitOfTheHandMadeMatrix) {
+  const TemporaryFolder folder;
+
+  save_matrix(five_by_five(), folder / GetParam());
+
+  expect_same_bits(load_matrix(folder / GetParam()), five_by_five());
+  EXPECT_EQ(files_in(folder), 1U);
+}
+
+TEST_P(RoundTrip, KeepsEveryBitOfOddValues) {
+  const TemporaryFolder folder;
+  using Limits = std::numeric_limits<float>;
+  CsrMatrix matrix = five_by_five();
+  matrix.values = {-0.0F,
+                   Limits::denorm_min(),
+                   Limits::min(),
+                   Limits::max(),
+                   Limits::lowest(),
+                   Limits::infinity(),
+                   -Limits::infinity(),
+                   Limits::quiet_NaN(),
+                   0.1F};
+
+  save_matrix(matrix, folder / GetParam());
+
+  expect_same_bits(load_matrix(folder / GetParam()), matrix);
+}
+
+TEST_P(RoundTrip, KeepsEmptyShapes) {
+  const TemporaryFolder folder;
+  for (const auto& [rows, cols] : {std::pair{0, 0}, {0, 7}, {7, 0}, {1, 1}, {3, 2}}) {
+    CsrMatrix matrix;
+    matrix.rows = rows;
+    matrix.cols = cols;
+    matrix.row_ptrs.assign(static_cast<std::size_t>(rows) + 1, 0);
+
+    save_matrix(matrix, folder / GetParam());
+
+    expect_same_bits(load_matrix(folder / GetParam()), matrix);
+  }
+}
+
+TEST_P(RoundTrip, SortsRowsOnTheWay) {
+  const TemporaryFolder folder;
+  CsrMatrix matrix = five_by_five();
+  std::swap(matrix.col_idxs[0], matrix.col_idxs[1]);
+  std::swap(matrix.values[0], matrix.values[1]);
+
+  save_matrix(matrix, folder / GetParam());
+
+  expect_same_bits(load_matrix(folder / GetParam()), five_by_five());
+}
+
+TEST_P(RoundTrip, KeepsRandomMatricesOfEveryPattern) {
+  const TemporaryFolder folder;
+  std::uint64_t seed = 1;
+  for (const MatrixPattern pattern :
+       {MatrixPattern::uniform, MatrixPattern::uneven_rows, MatrixPattern::blocks,
+        MatrixPattern::power_law, MatrixPattern::banded}) {
+    for (const double sparsity : {0.0, 0.5, 0.93, 0.999}) {
+      GenerateOptions options;
+      options.pattern = pattern;
+      options.rows = static_cast<std::int64_t>(1 + 37 * seed % 101);
+      options.cols = static_cast<std::int64_t>(1 + 53 * seed % 97);
+      options.sparsity = sparsity;
+      options.seed = seed++;
+      const CsrMatrix matrix = generate_matrix(options);
+
+      save_matrix(matrix, folder / GetParam());
+
+      expect_same_bits(load_matrix(folder / GetParam()), matrix);
+    }
+  }
+}
+
+TEST(SaveMatrix, StoresOrDeflatesTheSameMatrix) {
+  const TemporaryFolder folder;
+  GenerateOptions options;
+  const CsrMatrix matrix = generate_matrix(options);
+
+  save_matrix(matrix, folder / "stored.npz", SaveOptions{false});
+  save_matrix(matrix, folder / "deflated.npz");
+
+  EXPECT_GT(file_size(folder / "stored.npz"), file_size(folder / "deflated.npz"));
+  expect_same_bits(load_matrix(folder / "stored.npz"), load_matrix(folder / "deflated.npz"));
+}
+
+TEST(SaveMatrix, RefusesInvalidMatricesAndLeavesNothingBehind) {
+  const TemporaryFolder folder;
+  CsrMatrix matrix = five_by_five();
+  matrix.col_idxs[0] = 9;
+
+  EXPECT_THROW(save_matrix(matrix, folder / "a.npz"), InvalidMatrix);
+  EXPECT_EQ(files_in(folder), 0U);
+}
+
+TEST(SaveMatrix, NamesTheFileItCannotWrite) {
+  const TemporaryFolder folder;
+
+  EXPECT_THAT(message_of<IoError>([&] { save_matrix({}, folder / "none/a.mtx"); }),
+              HasSubstr("none/a.mtx: cannot create a temporary file beside it: No such file"));
+  EXPECT_THAT(message_of<IoError>([&] { save_matrix({}, folder / "a.smtx"); }),
+              HasSubstr("unknown extension '.smtx': expected .mtx or .npz"));
+}
+
+TEST(SaveMatrix, KeepsTheOldFileAndCleansUpWhenPublishingFails) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "a.mtx" / "taken");
+
+  EXPECT_THAT(message_of<IoError>([&] { save_matrix({}, folder / "a.mtx"); }),
+              HasSubstr("cannot rename"));
+  EXPECT_EQ(files_in(folder), 1U);
+}
+
+TEST(LoadMatrix, NamesTheFileItCannotRead) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "folder.mtx");
+
+  EXPECT_THAT(message_of<IoError>([&] { static_cast<void>(load_matrix(folder / "none.mtx")); }),
+              HasSubstr("none.mtx: cannot open: No such file"));
+  EXPECT_THAT(message_of<IoError>([&] { static_cast<void>(load_matrix(folder / "folder.mtx")); }),
+              HasSubstr("folder.mtx: cannot read: Is a directory"));
+  EXPECT_THAT(message_of<IoError>([&] { static_cast<void>(load_matrix(folder / "a.txt")); }),
+              HasSubstr("unknown extension '.txt'"));
+}
+
+TEST(Dense, RoundTripsThroughNpy) {
+  const TemporaryFolder folder;
+  const DenseMatrix matrix{2, 3, {1, -0.0F, 3, 4, 5, 6}};
+
+  save_dense(matrix, folder / "b.npy");
+  const DenseMatrix loaded = load_dense(folder / "b.npy");
+
+  EXPECT_EQ(loaded.rows, 2);
+  EXPECT_EQ(loaded.cols, 3);
+  EXPECT_EQ(bits_of(loaded.values), bits_of(matrix.values));
+}
+
+TEST(Dense, RefusesWrongSizesNamesAndExtensions) {
+  const TemporaryFolder folder;
+  save_dense({1, 1, {1}}, folder / "b.npy");
+
+  EXPECT_THROW(save_dense({2, 2, {1, 2, 3}}, folder / "c.npy"), InvalidArgument);
+  EXPECT_THROW(save_dense({-1, -1, {1}}, folder / "c.npy"), InvalidArgument);
+  EXPECT_THROW(save_dense({1, 1, {1}}, folder / "c.mtx"), IoError);
+  EXPECT_THAT(message_of<IoError>([&] { static_cast<void>(load_dense(folder / "b.npy", "x")); }),
+              HasSubstr("array 'x' was asked for"));
+  EXPECT_THROW(static_cast<void>(load_dense(folder / "b.mtx")), IoError);
+}
+
+TEST(PublishFile, ReplacesAFileWhole) {
+  const TemporaryFolder folder;
+  publish_file(folder / "f", test::as_bytes("a long first version"));
+
+  publish_file(folder / "f", test::as_bytes("second"));
+
+  const std::vector<std::byte> contents = read_file(folder / "f");
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(contents.data()), contents.size()), "second");
+  EXPECT_EQ(files_in(folder), 1U);
+}
+
+TEST(PublishFile, StepsAsideForATemporaryFileThatIsThere) {
+  const TemporaryFolder folder;
+  publish_file(folder / ("f.tmp-" + std::to_string(getpid()) + "-0"), test::as_bytes("theirs"));
+
+  publish_file(folder / "f", test::as_bytes("ours"));
+
+  EXPECT_EQ(files_in(folder), 2U);
+}
+
+}  // namespace
+}  // namespace spjit

@@ -1,0 +1,205 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "matrix/npy_writer.hpp"
+#include "matrix/npz_reader.hpp"
+#include "matrix/npz_writer.hpp"
+#include "matrix/zip_archive.hpp"
+#include "test_support.hpp"
+
+namespace spjit {
+namespace {
+
+using test::five_by_five;
+using test::message_of;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+using Arrays = std::map<std::string, std::vector<std::byte>>;
+
+template <typename Element>
+std::vector<std::byte> array(const char* descr, const std::vector<Element>& elements) {
+  return make_npy(descr, fmt::format("({},)", elements.size()), std::as_bytes(std::span(elements)));
+}
+
+std::vector<std::byte> text(std::string_view word) {
+  return make_npy(fmt::format("|S{}", word.size()), "()", test::as_bytes(word));
+}
+
+std::vector<std::byte> archive(const Arrays& arrays, bool compress = true) {
+  std::vector<ZipMember> members;
+  for (const auto& [name, bytes] : arrays) {
+    members.push_back({name + ".npy", bytes});
+  }
+  return make_zip(members, compress, "x.npz");
+}
+
+Arrays csr_arrays() {
+  return {{"format", text("csr")},
+          {"shape", array<std::int64_t>("<i8", {2, 3})},
+          {"indptr", array<std::int32_t>("<i4", {0, 2, 3})},
+          {"indices", array<std::int32_t>("<i4", {2, 0, 1})},
+          {"data", array<double>("<f8", {1, 0, 3})}};
+}
+
+CsrMatrix parse(const Arrays& arrays) { return parse_npz(archive(arrays), "x.npz", {}); }
+
+std::string error_of(std::span<const std::byte> bytes) {
+  const std::string message =
+      message_of<IoError>([&] { static_cast<void>(parse_npz(bytes, "x.npz", {})); });
+  EXPECT_THAT(message, StartsWith("x.npz: "));
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  return message;
+}
+
+std::string error_with(const std::string& name, const std::vector<std::byte>& replacement) {
+  Arrays arrays = csr_arrays();
+  arrays[name] = replacement;
+  return error_of(archive(arrays));
+}
+
+TEST(NpzReader, ReadsUnsortedCsrStoredAndDeflated) {
+  for (const bool compress : {false, true}) {
+    const CsrMatrix matrix = parse_npz(archive(csr_arrays(), compress), "x.npz", {});
+
+    EXPECT_THAT(matrix.row_ptrs, ElementsAre(0, 2, 3));
+    EXPECT_THAT(matrix.col_idxs, ElementsAre(0, 2, 1));
+    EXPECT_THAT(matrix.values, ElementsAre(0, 1, 3));
+  }
+}
+
+TEST(NpzReader, DropsExplicitZerosIfAsked) {
+  LoadOptions drop;
+  drop.keep_explicit_zeros = false;
+
+  const CsrMatrix matrix = parse_npz(archive(csr_arrays()), "x.npz", drop);
+
+  EXPECT_THAT(matrix.row_ptrs, ElementsAre(0, 1, 2));
+}
+
+TEST(NpzReader, ReadsCscAsTheSameMatrix) {
+  Arrays arrays = csr_arrays();
+  arrays["format"] = text("csc");
+  arrays["indptr"] = array<std::int64_t>("<i8", {0, 1, 2, 3});
+  arrays["indices"] = array<std::int64_t>("<i8", {0, 1, 0});
+  arrays["data"] = array<float>("<f4", {0, 3, 1});
+
+  EXPECT_EQ(parse(arrays), parse(csr_arrays()));
+}
+
+TEST(NpzReader, ReadsCooAsTheSameMatrix) {
+  const Arrays arrays = {{"format", text("coo")},
+                         {"shape", array<std::int32_t>("<i4", {2, 3})},
+                         {"row", array<std::int32_t>("<i4", {1, 0, 0})},
+                         {"col", array<std::int32_t>("<i4", {1, 2, 0})},
+                         {"data", array<std::int16_t>("<i2", {3, 1, 0})}};
+
+  EXPECT_EQ(parse(arrays), parse(csr_arrays()));
+}
+
+TEST(NpzReader, ReadsASingleDenseArray) {
+  const std::vector<float> values = {1, 0, 0, 2};
+  const auto bytes =
+      archive({{"weights", make_npy("<f4", "(2, 2)", std::as_bytes(std::span(values)))}});
+
+  const CsrMatrix matrix = parse_npz(bytes, "x.npz", {});
+  const DenseMatrix dense = parse_npz_dense(bytes, "x.npz", "weights");
+  const DenseMatrix only = parse_npz_dense(bytes, "x.npz", "");
+
+  EXPECT_THAT(matrix.col_idxs, ElementsAre(0, 1));
+  EXPECT_EQ(dense.values, values);
+  EXPECT_EQ(only.values, values);
+}
+
+TEST(NpzReader, FindsADenseArrayByName) {
+  const auto bytes = archive({{"a", array<float>("<f4", {1})}, {"b", array<float>("<f4", {2, 3})}});
+
+  EXPECT_THAT(parse_npz_dense(bytes, "x.npz", "b").values, ElementsAre(2, 3));
+  EXPECT_THAT(message_of<IoError>([&] { static_cast<void>(parse_npz_dense(bytes, "x.npz", "c")); }),
+              HasSubstr("no file 'c.npy'"));
+  EXPECT_THAT(error_of(bytes), HasSubstr("2 files and no array 'format'"));
+}
+
+TEST(NpzReader, RefusesArchivesThatAreNone) {
+  const auto whole = archive(csr_arrays());
+
+  EXPECT_THAT(error_of({}), HasSubstr("the archive has 0 files"));
+  EXPECT_THAT(error_of(test::as_bytes("PK not really")), HasSubstr("not a zip archive"));
+  EXPECT_THAT(error_of(std::span(whole).first(whole.size() / 2)), HasSubstr("not a zip archive"));
+}
+
+TEST(NpzReader, NoticesADamagedByteByItsChecksum) {
+  auto bytes = archive(csr_arrays(), false);
+  const std::vector<double> data = {1, 0, 3};
+  const auto needle = std::as_bytes(std::span(data));
+  const auto found = std::search(bytes.begin(), bytes.end(), needle.begin(), needle.end());
+  ASSERT_NE(found, bytes.end());
+
+  found[8] ^= std::byte{1};
+
+  EXPECT_THAT(error_of(bytes), HasSubstr("cannot decompress"));
+}
+
+TEST(NpzReader, RefusesOtherSparseFormats) {
+  EXPECT_THAT(error_with("format", text("bsr")), HasSubstr("format is 'bsr'"));
+  EXPECT_THAT(error_with("format", array<float>("<f4", {1})), HasSubstr("expected one text"));
+}
+
+TEST(NpzReader, RefusesShapesThatAreNoneOrTooLarge) {
+  EXPECT_THAT(error_with("shape", array<std::int64_t>("<i8", {2})), HasSubstr("shape is not two"));
+  EXPECT_THAT(error_with("shape", array<std::int64_t>("<i8", {-2, 3})), HasSubstr("shape is not"));
+  EXPECT_THAT(error_with("shape", array<std::int64_t>("<i8", {2147483647, 3})),
+              HasSubstr("asks for 2147483647 rows"));
+}
+
+TEST(NpzReader, RefusesArraysThatDoNotFitTogether) {
+  EXPECT_THAT(error_with("indptr", array<std::int32_t>("<i4", {0, 3})), HasSubstr("2 elements"));
+  EXPECT_THAT(error_with("indptr", array<std::int32_t>("<i4", {1, 2, 3})),
+              HasSubstr("from 1 to 3"));
+  EXPECT_THAT(error_with("indptr", array<std::int32_t>("<i4", {0, 4, 3})),
+              HasSubstr("falls from 4 to 3 at element 1"));
+  EXPECT_THAT(error_with("indices", array<std::int32_t>("<i4", {0, 3, 1})),
+              HasSubstr("element 1 is 3: expected 0 <= index < 3"));
+  EXPECT_THAT(error_with("indices", array<std::int32_t>("<i4", {-1, 0, 1})),
+              HasSubstr("element 0 is -1"));
+  EXPECT_THAT(error_with("indices", array<std::int32_t>("<i4", {0, 0, 1})),
+              HasSubstr("row 0 has column 0 twice"));
+  EXPECT_THAT(error_with("indices", array<float>("<f4", {0, 1, 1})), HasSubstr("integers"));
+  EXPECT_THAT(error_with("data", array<float>("<f4", {1})), HasSubstr("3 indices and 1 values"));
+  EXPECT_THAT(error_with("data", array<double>("<f8", {1, 1e300, 1})), HasSubstr("fit fp32"));
+}
+
+TEST(NpzReader, NamesAMissingArray) {
+  Arrays arrays = csr_arrays();
+  arrays.erase("indptr");
+
+  EXPECT_THAT(error_of(archive(arrays)), HasSubstr("no file 'indptr.npy'"));
+}
+
+TEST(ZipArchive, RefusesADirectoryThatClaimsMoreThanDeflateCanHold) {
+  auto bytes = archive({{"a", array<float>("<f4", {1})}});
+  // The size before compression: 24 bytes into the file's entry of the central directory.
+  const std::string mark = "PK\x01\x02";
+  const auto entry = std::search(bytes.begin(), bytes.end(), test::as_bytes(mark).begin(),
+                                 test::as_bytes(mark).end());
+  ASSERT_NE(entry, bytes.end());
+  std::fill(entry + 24, entry + 28, std::byte{0x7F});
+
+  EXPECT_THAT(error_of(bytes), HasSubstr("cannot hold that"));
+}
+
+TEST(NpzWriter, RoundTripsTheHandMadeMatrixBothWays) {
+  for (const bool compress : {false, true}) {
+    const auto bytes = format_npz(five_by_five(), compress, "x.npz");
+
+    EXPECT_EQ(parse_npz(bytes, "x.npz", {}), five_by_five());
+    EXPECT_EQ(bytes, format_npz(five_by_five(), compress, "x.npz"));
+  }
+}
+
+}  // namespace
+}  // namespace spjit
