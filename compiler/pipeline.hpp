@@ -21,7 +21,7 @@ struct TimedCandidate {
   double median_us = 0;  ///< of one run; 0 if it was not timed
   double min_us = 0;
   double noise = 0;  ///< median absolute deviation / median
-  int samples = 0;
+  std::int64_t samples = 0;
   std::string failure;  ///< empty: timed
 };
 
