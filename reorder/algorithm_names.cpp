@@ -1,0 +1,32 @@
+#include <fmt/format.h>
+
+#include "spjit/error.hpp"
+#include "spjit/reorder.hpp"
+
+namespace spjit {
+
+ReorderAlgorithm parse_reorder(std::string_view name) {
+  if (name == "none") return ReorderAlgorithm::none;
+  if (name == "balanced") return ReorderAlgorithm::balanced;
+  if (name == "similarity") return ReorderAlgorithm::similarity;
+  throw InvalidArgument(fmt::format(
+      "unknown reorder algorithm '{}': expected none, balanced or similarity; choose one of these",
+      name));
+}
+
+std::string_view to_string(ReorderAlgorithm algorithm) {
+  switch (algorithm) {
+    case ReorderAlgorithm::none:
+      return "none";
+    case ReorderAlgorithm::balanced:
+      return "balanced";
+    case ReorderAlgorithm::similarity:
+      return "similarity";
+  }
+  throw InvalidArgument(
+      fmt::format("reorder algorithm {} is none of the enumerators: expected none, balanced or "
+                  "similarity; pass one of these",
+                  static_cast<int>(algorithm)));
+}
+
+}  // namespace spjit

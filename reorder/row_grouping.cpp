@@ -1,0 +1,137 @@
+#include "reorder/row_grouping.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "reorder/balanced.hpp"
+#include "reorder/similarity.hpp"
+#include "reorder/swap_refinement.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+using reorder::at;
+using reorder::RowTiles;
+
+std::int64_t row_nnz(const CsrMatrix& matrix, std::int32_t row) {
+  return matrix.row_ptrs[at(row) + 1] - matrix.row_ptrs[at(row)];
+}
+
+std::vector<std::int32_t> list_rows(const CsrMatrix& matrix, bool empty) {
+  std::vector<std::int32_t> rows;
+  for (std::int32_t row = 0; row < matrix.rows; ++row) {
+    if ((row_nnz(matrix, row) == 0) == empty) rows.push_back(row);
+  }
+  return rows;
+}
+
+void sort_by_nnz(const CsrMatrix& matrix, std::vector<std::int32_t>& rows) {
+  std::stable_sort(rows.begin(), rows.end(), [&](std::int32_t left, std::int32_t right) {
+    return row_nnz(matrix, left) < row_nnz(matrix, right);
+  });
+}
+
+RowTiles cut_in_order(const std::vector<std::int32_t>& rows, std::int64_t m1) {
+  RowTiles tiles;
+  for (const std::int32_t row : rows) {
+    if (tiles.empty() || static_cast<std::int64_t>(tiles.back().size()) == m1) {
+      tiles.emplace_back();
+    }
+    tiles.back().push_back(row);
+  }
+  return tiles;
+}
+
+RowTiles make_tiles(const CsrMatrix& matrix, std::int64_t m1, ReorderAlgorithm algorithm) {
+  std::vector<std::int32_t> rows = list_rows(matrix, false);
+  const bool has_choice = m1 > 1 && m1 < static_cast<std::int64_t>(rows.size());
+  switch (algorithm) {
+    case ReorderAlgorithm::none:
+      return cut_in_order(rows, m1);
+    case ReorderAlgorithm::balanced:
+      if (!has_choice) return cut_in_order(rows, m1);
+      sort_by_nnz(matrix, rows);
+      return reorder::group_balanced(matrix, rows, m1);
+    case ReorderAlgorithm::similarity:
+      if (!has_choice) return cut_in_order(rows, m1);
+      sort_by_nnz(matrix, rows);
+      return reorder::refine_by_swaps(matrix, reorder::group_similar(matrix, rows, m1));
+  }
+  throw InvalidArgument(
+      fmt::format("reorder algorithm {} is none of the enumerators: expected none, balanced or "
+                  "similarity; pass one of these",
+                  static_cast<int>(algorithm)));
+}
+
+double coefficient_of_variation(const std::vector<std::int64_t>& counts) {
+  const auto size = static_cast<double>(counts.size());
+  const auto sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  if (sum == 0) return 0;
+  const double mean = static_cast<double>(sum) / size;
+  double variance = 0;
+  for (const std::int64_t count : counts) {
+    const double distance = static_cast<double>(count) - mean;
+    variance += distance * distance / size;
+  }
+  return std::sqrt(variance) / mean;
+}
+
+}  // namespace
+
+RowGrouping group_rows(const CsrMatrix& matrix, std::int64_t m1, ReorderAlgorithm algorithm) {
+  if (m1 < 1) {
+    throw InvalidArgument(fmt::format("m1 = {}: expected at least 1 row a tile; pass m1 >= 1", m1));
+  }
+  RowGrouping grouping;
+  grouping.m1 = m1;
+  grouping.empty_rows = list_rows(matrix, true);
+  for (auto& tile : make_tiles(matrix, m1, algorithm)) {
+    // Ascending, so that C is written forwards.
+    std::sort(tile.begin(), tile.end());
+    grouping.rows.insert(grouping.rows.end(), tile.begin(), tile.end());
+    grouping.tile_ptrs.push_back(static_cast<std::int64_t>(grouping.rows.size()));
+  }
+  return grouping;
+}
+
+GroupingStatistics compute_statistics(const CsrMatrix& matrix, const RowGrouping& grouping) {
+  GroupingStatistics statistics;
+  statistics.tiles = grouping.tiles();
+  if (statistics.tiles == 0) return statistics;
+
+  const reorder::RowSubset rows = reorder::take_rows(matrix, grouping.rows);
+  std::vector<std::int64_t> last_tile(at(rows.cols), -1);
+  std::vector<std::int64_t> tile_nnz;
+  for (std::int64_t tile = 0; tile < statistics.tiles; ++tile) {
+    const std::int64_t first_row = grouping.tile_ptrs[at(tile)];
+    const std::int64_t last_row = grouping.tile_ptrs[at(tile) + 1];
+    std::int64_t nnc = 0;
+    for (std::int64_t row = first_row; row < last_row; ++row) {
+      for (const std::int32_t column : rows.columns(row)) {
+        if (std::exchange(last_tile[at(column)], tile) != tile) ++nnc;
+      }
+    }
+    statistics.nnc_sum += nnc;
+    statistics.nnc_max = std::max(statistics.nnc_max, nnc);
+    tile_nnz.push_back(rows.row_ptrs[at(last_row)] - rows.row_ptrs[at(first_row)]);
+  }
+
+  const auto [nnz_min, nnz_max] = std::minmax_element(tile_nnz.begin(), tile_nnz.end());
+  statistics.tile_nnz_min = *nnz_min;
+  statistics.tile_nnz_max = *nnz_max;
+  statistics.tile_nnz_cv = coefficient_of_variation(tile_nnz);
+  statistics.nnc_mean =
+      static_cast<double>(statistics.nnc_sum) / static_cast<double>(statistics.tiles);
+  if (statistics.nnc_sum > 0) {
+    statistics.fmas_per_load =
+        static_cast<double>(rows.nnz()) / static_cast<double>(statistics.nnc_sum);
+  }
+  return statistics;
+}
+
+}  // namespace spjit

@@ -1,0 +1,48 @@
+#pragma once
+
+/// @file
+/// Regrouping rows into tiles of M1 rows, so that the rows of a tile share columns.
+
+#include <cstdint>
+#include <vector>
+
+#include "spjit/matrix.hpp"
+#include "spjit/reorder.hpp"
+
+namespace spjit {
+
+/// Which rows of A go to which row tile. Every non-empty row is in exactly one tile.
+struct RowGrouping {
+  std::int64_t m1 = 0;                        ///< rows a tile holds at most
+  std::vector<std::int32_t> rows;             ///< rows of A, tile after tile
+  std::vector<std::int64_t> tile_ptrs = {0};  ///< tiles + 1 offsets into `rows`
+  std::vector<std::int32_t> empty_rows;       ///< rows without entries: written as zeros
+
+  [[nodiscard]] std::int64_t tiles() const noexcept {
+    return static_cast<std::int64_t>(tile_ptrs.size()) - 1;
+  }
+};
+
+/// Groups the rows of a valid matrix into `ceil(non-empty rows / m1)` tiles; the rows of a tile are
+/// ascending. Deterministic and thread-safe. Throws InvalidArgument unless `m1` >= 1.
+/// Time is near linear in nnz, memory a multiple of nnz + rows whatever k is (docs/reorder.md).
+[[nodiscard]] RowGrouping group_rows(const CsrMatrix& matrix, std::int64_t m1,
+                                     ReorderAlgorithm algorithm);
+
+/// What a grouping is worth. nnc = non-empty columns of a row tile.
+struct GroupingStatistics {
+  std::int64_t tiles = 0;
+  std::int64_t nnc_sum = 0;
+  std::int64_t nnc_max = 0;
+  double nnc_mean = 0;
+  std::int64_t tile_nnz_min = 0;
+  std::int64_t tile_nnz_max = 0;
+  double tile_nnz_cv = 0;    ///< coefficient of variation of nnz over tiles
+  double fmas_per_load = 0;  ///< nnz / nnc_sum: FMAs one loaded B row serves
+};
+
+/// `grouping` must be one of `matrix`. All zero where there are no tiles.
+[[nodiscard]] GroupingStatistics compute_statistics(const CsrMatrix& matrix,
+                                                    const RowGrouping& grouping);
+
+}  // namespace spjit
