@@ -1,0 +1,192 @@
+#include "tools/peers/machine_peak.hpp"
+
+#include <fmt/format.h>
+#include <immintrin.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <new>
+
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Independent sums: twice the 8 to 10 that two FMAs a cycle of 4 or 5 cycles each need, as far as
+// there are registers for them and the factors.
+constexpr std::size_t k_sums_avx512 = 24;
+constexpr std::size_t k_sums_avx2 = 12;
+constexpr std::size_t k_sums_generic = 12;
+
+// About 20 us: long against reading the clock, short against a time slice.
+constexpr std::int64_t k_fma_steps = 4000;
+constexpr int k_min_samples = 5;
+
+/// Keeps the compiler from knowing what a register holds: equal sums would be computed once, and
+/// sums nobody reads not at all. ("v": any vector register, also 16 to 31.)
+template <class Vector>
+inline __attribute__((always_inline)) void hide(Vector& vector) {
+  asm volatile("" : "+v"(vector));
+}
+
+__attribute__((target("avx512f"))) void stream_avx512() {
+  __m512 factor = _mm512_set1_ps(1.0F);
+  __m512 other = _mm512_set1_ps(0.5F);
+  hide(factor);
+  hide(other);
+  __m512 sums[k_sums_avx512];
+#pragma GCC unroll 24
+  for (std::size_t i = 0; i < k_sums_avx512; ++i) {
+    sums[i] = _mm512_setzero_ps();
+    hide(sums[i]);
+  }
+  for (std::int64_t step = 0; step < k_fma_steps; ++step) {
+#pragma GCC unroll 24
+    for (std::size_t i = 0; i < k_sums_avx512; ++i) {
+      sums[i] = _mm512_fmadd_ps(factor, other, sums[i]);
+    }
+  }
+#pragma GCC unroll 24
+  for (std::size_t i = 0; i < k_sums_avx512; ++i) hide(sums[i]);
+}
+
+__attribute__((target("avx2,fma"))) void stream_avx2() {
+  __m256 factor = _mm256_set1_ps(1.0F);
+  __m256 other = _mm256_set1_ps(0.5F);
+  hide(factor);
+  hide(other);
+  __m256 sums[k_sums_avx2];
+#pragma GCC unroll 12
+  for (std::size_t i = 0; i < k_sums_avx2; ++i) {
+    sums[i] = _mm256_setzero_ps();
+    hide(sums[i]);
+  }
+  for (std::int64_t step = 0; step < k_fma_steps; ++step) {
+#pragma GCC unroll 12
+    for (std::size_t i = 0; i < k_sums_avx2; ++i) sums[i] = _mm256_fmadd_ps(factor, other, sums[i]);
+  }
+#pragma GCC unroll 12
+  for (std::size_t i = 0; i < k_sums_avx2; ++i) hide(sums[i]);
+}
+
+void stream_generic() {
+  __m128 factor = _mm_set1_ps(1.0F);
+  __m128 other = _mm_set1_ps(0.5F);
+  __m128 sums[k_sums_generic];
+#pragma GCC unroll 12
+  for (std::size_t i = 0; i < k_sums_generic; ++i) {
+    sums[i] = _mm_setzero_ps();
+    hide(sums[i]);
+  }
+  for (std::int64_t step = 0; step < k_fma_steps; ++step) {
+#pragma GCC unroll 12
+    for (std::size_t i = 0; i < k_sums_generic; ++i) {
+      hide(factor);  // else the product would be computed once, outside of the loop
+      sums[i] = _mm_add_ps(sums[i], _mm_mul_ps(factor, other));
+    }
+  }
+#pragma GCC unroll 12
+  for (std::size_t i = 0; i < k_sums_generic; ++i) hide(sums[i]);
+}
+
+__attribute__((target("avx512f"))) void read_avx512(const float* data, std::int64_t floats) {
+  for (std::int64_t i = 0; i < floats; i += 64) {
+#pragma GCC unroll 4
+    for (std::int64_t j = 0; j < 64; j += 16) {
+      __m512 loaded = _mm512_load_ps(data + i + j);
+      hide(loaded);
+    }
+  }
+}
+
+__attribute__((target("avx2"))) void read_avx2(const float* data, std::int64_t floats) {
+  for (std::int64_t i = 0; i < floats; i += 64) {
+#pragma GCC unroll 8
+    for (std::int64_t j = 0; j < 64; j += 8) {
+      __m256 loaded = _mm256_load_ps(data + i + j);
+      hide(loaded);
+    }
+  }
+}
+
+void read_generic(const float* data, std::int64_t floats) {
+  for (std::int64_t i = 0; i < floats; i += 64) {
+#pragma GCC unroll 16
+    for (std::int64_t j = 0; j < 64; j += 4) {
+      __m128 loaded = _mm_load_ps(data + i + j);
+      hide(loaded);
+    }
+  }
+}
+
+void check_runs_here(HostIsa isa) {
+  if (Target(isa).runs_here()) return;
+  throw NotSupported(
+      fmt::format("the peak of {} cannot be measured: this CPU does not have it; measure {}",
+                  to_string(isa), Target().name()));
+}
+
+/// Least time of a call. [s]
+template <class Function>
+double best_time(const Function& function, double duration_ms) {
+  double best = 1e30;
+  const auto end = Clock::now() + std::chrono::duration<double, std::milli>(duration_ms);
+  for (int sample = 0; sample < k_min_samples || Clock::now() < end; ++sample) {
+    const auto begin = Clock::now();
+    function();
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return best;
+}
+
+struct FmaStream {
+  void (*run)();
+  std::size_t sums;
+  std::size_t lanes;
+};
+
+FmaStream fma_stream_of(HostIsa isa) {
+  if (isa == HostIsa::avx512) return {stream_avx512, k_sums_avx512, 16};
+  if (isa == HostIsa::avx2) return {stream_avx2, k_sums_avx2, 8};
+  return {stream_generic, k_sums_generic, 4};
+}
+
+}  // namespace
+
+double measure_fma_peak_gflops(HostIsa isa, double duration_ms) {
+  check_runs_here(isa);
+  const FmaStream stream = fma_stream_of(isa);
+  const double operations =
+      2.0 * static_cast<double>(stream.sums * stream.lanes) * static_cast<double>(k_fma_steps);
+  return operations / best_time(stream.run, duration_ms) * 1e-9;
+}
+
+double measure_read_bandwidth(HostIsa isa, std::int64_t working_set_bytes, double duration_ms) {
+  check_runs_here(isa);
+  constexpr std::int64_t k_page = 4096;
+  const std::int64_t bytes = (std::max(working_set_bytes, k_page) + k_page - 1) / k_page * k_page;
+  struct Release {
+    void operator()(float* data) const { ::operator delete[](data, std::align_val_t(k_page)); }
+  };
+  const std::int64_t floats = bytes / std::int64_t{sizeof(float)};
+  const std::unique_ptr<float[], Release> data(static_cast<float*>(
+      ::operator new[](static_cast<std::size_t>(bytes), std::align_val_t(k_page))));
+  std::fill_n(data.get(), floats, 1.0F);
+  const auto read = isa == HostIsa::avx512 ? read_avx512
+                    : isa == HostIsa::avx2 ? read_avx2
+                                           : read_generic;
+  // Small working sets are read several times a sample: the clock takes some 20 ns to read.
+  const std::int64_t passes = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / bytes);
+  const double seconds = best_time(
+      [&] {
+        for (std::int64_t pass = 0; pass < passes; ++pass) read(data.get(), floats);
+      },
+      duration_ms);
+  return static_cast<double>(bytes * passes) / seconds * 1e-9;
+}
+
+}  // namespace spjit
