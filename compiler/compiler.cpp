@@ -43,7 +43,7 @@ CompileOptions checked(CompileOptions options) {
         fmt::format("threads is {}; expected 0 (all) to {}", options.threads, k_most_threads));
   }
   if (options.threads == 0) {
-    options.threads = default_threads(read_environment(), detect_host_cpu().logical_cpus);
+    options.threads = default_threads(read_environment(), usable_cpus());
   }
   if (options.code_budget_bytes < 0) {
     throw InvalidArgument(

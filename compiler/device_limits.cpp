@@ -19,7 +19,7 @@ bool is_zen4(const HostCpu& cpu) {
 }  // namespace
 
 HostLimits host_limits(HostIsa isa) {
-  const HostCpu cpu = detect_host_cpu();
+  const HostCpu& cpu = host_cpu();
   HostLimits limits;
   limits.isa = isa;
   limits.name = cpu.model_name;

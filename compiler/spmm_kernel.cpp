@@ -125,7 +125,7 @@ SpmmKernel SpmmKernel::link(const LinkedObject& object, int threads) {
   const auto part = [](const void* data, std::size_t bytes) {
     return std::span(static_cast<const std::byte*>(data), bytes);
   };
-  const int workers = threads == 0 ? detect_host_cpu().logical_cpus : threads;
+  const int workers = threads == 0 ? usable_cpus() : threads;
   auto pool = workers > 1 ? std::make_shared<ThreadPool>(workers) : nullptr;
   return SpmmKernel(
       Impl::link({part(object.text, object.text_bytes), part(object.weights, object.weights_bytes),

@@ -23,7 +23,7 @@ void require_isa(HostIsa isa) {
   if (target.runs_here()) return;
   throw NotSupported(fmt::format(
       "the kernel is for {}, which this CPU ({}) cannot run; compile it with --target host",
-      target.name(), detect_host_cpu().model_name));
+      target.name(), host_cpu().model_name));
 }
 
 }  // namespace
@@ -129,7 +129,7 @@ void SpmmKernel::Impl::prepare_unrolled(const HostProgramRecord& record, const s
   }
   // Half of L2: the rest is for B, C and weights.
   program.prefetch_code =
-      record.tile.panel_group > 1 && info.code_bytes > detect_host_cpu().l2_bytes / 2;
+      record.tile.panel_group > 1 && info.code_bytes > host_cpu().l2_bytes / 2;
   split_ = choose_split(program, info.threads);
   info.tile = to_string(record.tile);
   info.panel_columns = program.panel_width();

@@ -9,7 +9,7 @@ namespace spjit {
 namespace {
 
 HostIsa best_isa() {
-  const HostCpu cpu = detect_host_cpu();
+  const HostCpu& cpu = host_cpu();
   if (cpu.avx512) return HostIsa::avx512;
   if (cpu.avx2_fma) return HostIsa::avx2;
   return HostIsa::generic;
@@ -49,7 +49,7 @@ Target Target::parse(std::string_view name) {
 std::string Target::name() const { return "host-" + to_string(isa_); }
 
 bool Target::runs_here() const {
-  const HostCpu cpu = detect_host_cpu();
+  const HostCpu& cpu = host_cpu();
   switch (isa_) {
     case HostIsa::avx512:
       return cpu.avx512;

@@ -35,6 +35,7 @@ void X86Encoder::vex_prefix(const Opcode& opcode, const Operands& operands, int 
 }
 
 void X86Encoder::prefix(const Opcode& opcode, const Operands& operands, int x_bit, int b_bit) {
+  begin_instruction();
   if (zmm_) {
     evex_prefix(opcode, operands, x_bit, b_bit);
   } else {
@@ -100,6 +101,7 @@ void X86Encoder::store_masked(const Address& dst, int src, int mask) {
 }
 
 void X86Encoder::load_mask(int mask, const Address& src) {
+  begin_instruction();
   // VEX.L0.0F.W0 90 /r, two-byte VEX; the base is one of the low eight registers plus r8-r11.
   byte(0xC4);
   byte(1 << 7 | 1 << 6 | (bit3(code_of(src.base)) ^ 1) << 5 | 1);
@@ -116,6 +118,7 @@ void X86Encoder::rex(bool wide, int reg, int rm) {
 }
 
 void X86Encoder::add(Gpr dst, std::int32_t value) {
+  begin_instruction();
   rex(true, 0, code_of(dst));
   byte(0x81);
   byte(0xC0 | low3(code_of(dst)));
@@ -123,6 +126,7 @@ void X86Encoder::add(Gpr dst, std::int32_t value) {
 }
 
 void X86Encoder::multiply(Gpr dst, Gpr src, std::int32_t value) {
+  begin_instruction();
   rex(true, code_of(dst), code_of(src));
   byte(0x69);
   byte(0xC0 | low3(code_of(dst)) << 3 | low3(code_of(src)));
@@ -130,12 +134,14 @@ void X86Encoder::multiply(Gpr dst, Gpr src, std::int32_t value) {
 }
 
 void X86Encoder::test(Gpr a) {
+  begin_instruction();
   rex(true, code_of(a), code_of(a));
   byte(0x85);
   byte(0xC0 | low3(code_of(a)) << 3 | low3(code_of(a)));
 }
 
 PendingJump X86Encoder::jump_if_not_zero() {
+  begin_instruction();
   byte(0x0F);
   byte(0x85);
   const PendingJump jump{size()};
@@ -151,15 +157,22 @@ void X86Encoder::bind(PendingJump jump) {
 }
 
 void X86Encoder::zero_upper() {
+  begin_instruction();
   byte(0xC5);
   byte(0xF8);
   byte(0x77);
 }
 
-void X86Encoder::ret() { byte(0xC3); }
+void X86Encoder::ret() {
+  begin_instruction();
+  byte(0xC3);
+}
 
 void X86Encoder::align(std::size_t alignment) {
-  while (size() % alignment != 0) byte(0xCC);
+  while (size() % alignment != 0) {
+    begin_instruction();
+    byte(0xCC);
+  }
 }
 
 }  // namespace spjit

@@ -5,8 +5,11 @@
 /// SDM volume 2 (EVEX: 2.7, compressed displacement: 2.7.5; VEX: 2.3). Every form is decoded back
 /// by LLVM's disassembler in tests/unit/compiler.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace spjit {
@@ -35,10 +38,15 @@ class X86Encoder {
 
   explicit X86Encoder(Vectors vectors) : zmm_(vectors == Vectors::zmm) {}
 
-  [[nodiscard]] std::size_t size() const noexcept { return code_.size(); }
-  [[nodiscard]] const std::vector<std::uint8_t>& code() const noexcept { return code_; }
-  [[nodiscard]] std::vector<std::uint8_t> take() && { return std::move(code_); }
-  void reserve(std::size_t bytes) { code_.reserve(bytes); }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::span<const std::uint8_t> code() const noexcept {
+    return {code_.data(), size_};
+  }
+  [[nodiscard]] std::vector<std::uint8_t> take() && {
+    code_.resize(size_);
+    return std::move(code_);
+  }
+  void reserve(std::size_t bytes) { code_.resize(std::max(code_.size(), bytes)); }
 
   // acc += a * b, one rounding (vfmadd231ps)
   void fma(int acc, int a, int b);
@@ -76,7 +84,14 @@ class X86Encoder {
     std::int32_t disp_scale = 1;  ///< EVEX compressed displacement unit in bytes
   };
 
-  void byte(int value) { code_.push_back(static_cast<std::uint8_t>(value)); }
+  // Room is made once an instruction, not once a byte: that is most of the encoder's speed.
+  static constexpr std::size_t k_longest_instruction = 16;
+  void begin_instruction() {
+    if (size_ + k_longest_instruction > code_.size()) {
+      code_.resize(2 * code_.size() + k_longest_instruction);
+    }
+  }
+  void byte(int value) { code_[size_++] = static_cast<std::uint8_t>(value); }
   void dword(std::uint32_t value);
   void vector_reg(const Opcode& opcode, const Operands& operands, int rm);
   void vector_mem(const Opcode& opcode, const Operands& operands, const Address& address);
@@ -89,7 +104,8 @@ class X86Encoder {
   [[nodiscard]] std::int32_t scalar_scale() const noexcept { return zmm_ ? 4 : 1; }
 
   bool zmm_;
-  std::vector<std::uint8_t> code_;
+  std::vector<std::uint8_t> code_;  // the first size_ bytes are code, the rest is room
+  std::size_t size_ = 0;
 };
 
 }  // namespace spjit

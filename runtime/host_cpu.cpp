@@ -172,4 +172,9 @@ HostCpu detect_host_cpu() {
   return cpu;
 }
 
+const HostCpu& host_cpu() {
+  static const HostCpu cpu = detect_host_cpu();
+  return cpu;
+}
+
 }  // namespace spjit

@@ -30,6 +30,10 @@ struct HostCpu {
 /// L1d), 512 KiB (L2) and 0 (L3).
 [[nodiscard]] HostCpu detect_host_cpu();
 
+/// What `detect_host_cpu()` said the first time. A hypervisor makes every CPUID instruction cost
+/// tens of microseconds, which would be most of loading a kernel.
+[[nodiscard]] const HostCpu& host_cpu();
+
 /// CPUs the calling thread may run on (sched_getaffinity), at least 1. Cheap: one system call.
 [[nodiscard]] int usable_cpus();
 
