@@ -44,17 +44,20 @@ TEST(Balanced, PassesOverTilesAtTheNnzBound) {
 }
 
 TEST(Balanced, FallsBackToTheSmallestUnionOnceNoLightTileHasRoom) {
-  // T = 4, bound 30 / 4. The six rows {0} fill tiles 0 and 1, which stay light. Two rows each make
-  // tiles 2 (columns 1 to 4) and 3 (5 to 8) heavy, with room for one more row. Row 10 = {5 .. 8}: a
-  // union of 8 in tile 2, of 4 in tile 3. Row 11 has tile 2 left.
+  // T = 6, bound 48 / 6. Sixteen rows {0} fill tiles 0 to 3, which stay light. Two rows each make
+  // tiles 4 (columns 1 to 4) and 5 (5 to 8) heavy, with room for two more. Rows 20 and 21 = {5 ..
+  // 8} make a union of 8 in tile 4 and of 4 in tile 5; rows 22 and 23 have tile 4 left.
   const std::vector<std::int32_t> low = {1, 2, 3, 4};
   const std::vector<std::int32_t> high = {5, 6, 7, 8};
-  const CsrMatrix matrix =
-      make_matrix({{0}, {0}, {0}, {0}, {0}, {0}, low, high, low, high, high, low}, 9);
+  std::vector<std::vector<std::int32_t>> rows(16, {0});
+  rows.insert(rows.end(), {low, high, low, high, high, high, low, low});
+  const CsrMatrix matrix = make_matrix(rows, 9);
 
-  const RowTiles tiles = reorder::group_balanced(matrix, reference::rows_by_nnz(matrix), 3);
+  const RowTiles tiles = reorder::group_balanced(matrix, reference::rows_by_nnz(matrix), 4);
 
-  EXPECT_EQ(tiles, (RowTiles{{0, 1, 2}, {3, 4, 5}, {6, 8, 11}, {7, 9, 10}}));
+  ASSERT_EQ(tiles.size(), 6U);
+  EXPECT_EQ(tiles[4], (std::vector<std::int32_t>{16, 18, 22, 23}));
+  EXPECT_EQ(tiles[5], (std::vector<std::int32_t>{17, 19, 20, 21}));
 }
 
 TEST(Balanced, EqualsTheDefinitionOnRandomMatrices) {
