@@ -35,10 +35,6 @@ struct CloseFile {
   void operator()(zip_file_t* file) const { zip_fclose(file); }
 };
 using Source = std::unique_ptr<zip_source_t, FreeSource>;
-struct DiscardZip {
-  void operator()(zip_t* zip) const { zip_discard(zip); }
-};
-using ZipHandle = std::unique_ptr<zip_t, DiscardZip>;
 
 // Deflate cannot do better than 1032 to 1, so a size beyond that is a lie told to exhaust memory.
 bool size_is_plausible(const zip_stat_t& stat) {

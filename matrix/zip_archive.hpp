@@ -15,6 +15,12 @@
 
 namespace spjit {
 
+struct DiscardZip {
+  void operator()(zip_t* zip) const { zip_discard(zip); }
+};
+/// Gives an archive up on destruction, without writing.
+using ZipHandle = std::unique_ptr<zip_t, DiscardZip>;
+
 /// An archive to read from. Not thread-safe.
 class ZipArchive {
  public:
@@ -29,13 +35,9 @@ class ZipArchive {
   [[nodiscard]] std::vector<std::byte> read(std::string_view file) const;
 
  private:
-  struct Discard {
-    void operator()(zip_t* zip) const { zip_discard(zip); }
-  };
-
   std::string name_;
   std::size_t archive_bytes_;
-  std::unique_ptr<zip_t, Discard> zip_;
+  ZipHandle zip_;
   std::vector<std::string> names_;
 };
 

@@ -153,7 +153,15 @@ TEST(NpzReader, RefusesShapesThatAreNoneOrTooLarge) {
   EXPECT_THAT(error_with("shape", array<std::int64_t>("<i8", {2})), HasSubstr("shape is not two"));
   EXPECT_THAT(error_with("shape", array<std::int64_t>("<i8", {-2, 3})), HasSubstr("shape is not"));
   EXPECT_THAT(error_with("shape", array<std::int64_t>("<i8", {2147483647, 3})),
-              HasSubstr("asks for 2147483647 rows"));
+              HasSubstr("'indptr' has 3 elements: expected 2147483648"));
+}
+
+TEST(NpzReader, RefusesMoreRowsThanTheArchiveHasAnythingFor) {
+  Arrays arrays = csr_arrays();
+  arrays["format"] = text("csc");
+  arrays["shape"] = array<std::int64_t>("<i8", {2147483647, 2});
+
+  EXPECT_THAT(error_of(archive(arrays)), HasSubstr("asks for 2147483647 rows"));
 }
 
 TEST(NpzReader, RefusesArraysThatDoNotFitTogether) {
