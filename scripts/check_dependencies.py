@@ -31,8 +31,8 @@ MAY_DEPEND = {
     "tools": {"matrix", "reorder", "runtime", "rankmodel", "proxy", "compiler"},
 }
 
-# Plans, tiles, candidates and device limits are values that rankmodel and proxy work on; how they are
-# emitted is not theirs.
+# Plans, tiles, candidates and device limits are values that rankmodel and proxy work on; how they
+# are emitted is not theirs.
 PLAN_HEADERS = {
     "compiler/device_limits.hpp",
     "compiler/host_tile.hpp",
