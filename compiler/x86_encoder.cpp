@@ -102,9 +102,10 @@ void X86Encoder::store_masked(const Address& dst, int src, int mask) {
 
 void X86Encoder::load_mask(int mask, const Address& src) {
   begin_instruction();
-  // VEX.L0.0F.W0 90 /r, two-byte VEX; the base is one of the low eight registers plus r8-r11.
+  // VEX.L0.0F.W0 90 /r, three-byte VEX for the high registers of the address.
+  const int x_bit = src.has_index ? bit3(code_of(src.index)) : 0;
   byte(0xC4);
-  byte(1 << 7 | 1 << 6 | (bit3(code_of(src.base)) ^ 1) << 5 | 1);
+  byte(1 << 7 | (x_bit ^ 1) << 6 | (bit3(code_of(src.base)) ^ 1) << 5 | 1);
   byte(15 << 3);
   byte(0x90);
   memory(mask, src, 1);
