@@ -176,10 +176,11 @@ CacheStore::CacheStore(fs::path root, std::string spjit_version)
     return;
   }
   const auto names = children(root_);
-  // Another process may be writing the tag at this moment.
   const bool empty = std::ranges::all_of(
       names, [](const fs::path& path) { return path.filename().native().starts_with(k_tag_name); });
-  if (!empty) {
+  // Asked again: another process may have made it a cache since. The tag (at first under a longer
+  // name) comes before all else.
+  if (!empty && !is_cache()) {
     throw CacheError(fmt::format(
         "'{}' holds files, but no {} of spjit: it is not a cache; choose an empty directory",
         root_.native(), k_tag_name));
