@@ -19,8 +19,8 @@ from pathlib import Path
 
 MODULES = ("matrix", "reorder", "runtime", "rankmodel", "proxy", "compiler", "tools")
 
-# The direction of the design: matrix <- reorder <- compiler <- tools. The compiler's pipeline is the
-# one place that knows every stage.
+# The direction of the design: matrix <- reorder <- compiler <- tools. The compiler's pipeline is
+# the one place that knows every stage.
 MAY_DEPEND = {
     "matrix": {"runtime"},
     "reorder": {"matrix", "runtime"},
@@ -256,8 +256,8 @@ def main() -> int:
     root = parser.parse_args().root
     files = sum(len(source_files(root, folder)) for folder in (*MODULES, "include"))
     if files == 0:
-        print(f"{root}: no sources under {', '.join(MODULES)} or include; expected the repository's "
-              "root", file=sys.stderr)
+        print(f"{root}: no sources under {', '.join(MODULES)} or include; expected the "
+              "repository's root", file=sys.stderr)
         return 2
     violations = check(root)
     for violation in violations:

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # scripts/setup.sh [--minimal]
 #
-# Installs what building spjit needs on Debian 12 from Debian's own packages, if anything is missing.
-# Run it as often as you like: with everything there it only looks, which takes a moment.
+# Installs what building spjit needs on Debian 12, from Debian's own packages, if something is
+# missing. Run it as often as you like: with everything there it only looks, which takes a moment.
 #
 #   --minimal   only what the library, its tools and its examples need: no tests, lint, benchmarks
 #
