@@ -9,15 +9,21 @@ namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Panels wider than one vector only help while rows are too few to fill the registers.
+/// Panels wider than one vector only help while rows are too few to fill the registers; then the
+/// widest that pads n least.
 std::int64_t panel_vectors(const HostProblem& problem, const HostLimits& limits) {
-  if (problem.panel_columns)
+  if (problem.panel_columns) {
     return std::max<std::int64_t>(*problem.panel_columns / limits.lanes, 1);
+  }
+  constexpr std::int64_t k_most = 8;
   const std::int64_t rows = std::max<std::int64_t>(problem.rows, 1);
   const std::int64_t by_registers = (limits.registers - 1) / (rows + 1);
-  const std::int64_t by_columns = ceil_div(problem.n, limits.lanes);
-  constexpr std::int64_t k_most = 8;
-  return std::clamp<std::int64_t>(by_registers, 1, std::min(by_columns, k_most));
+  const std::int64_t vectors = ceil_div(problem.n, limits.lanes);
+  std::int64_t best = 1;
+  for (std::int64_t nv = 2; nv <= std::min({by_registers, vectors, k_most}); ++nv) {
+    if (ceil_div(vectors, nv) * nv <= ceil_div(vectors, best) * best) best = nv;
+  }
+  return best;
 }
 
 /// Same number of tiles, rows spread evenly.

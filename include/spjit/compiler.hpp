@@ -32,15 +32,15 @@ enum class SearchMode : std::uint8_t {
 struct CompileOptions {
   std::int64_t n = 0;    ///< columns of B and C; >= 1, required
   std::int64_t ldb = 0;  ///< expected leading dimension of B; 0: n. Others work, maybe slower.
-  Target target;
-  int threads = 1;  ///< threads a run uses; 0: all CPUs this process may use
+  Target target = {};    ///< default: this CPU
+  int threads = 1;       ///< threads a run uses; 0: all CPUs this process may use
   ReorderAlgorithm reorder = ReorderAlgorithm::similarity;
   SearchMode search = SearchMode::heuristic;
   double search_budget_ms = 60'000;  ///< `exhaustive` stops adding candidates after this long
   /// Machine code a kernel may have. Above it a CSR kernel takes over (KernelInfo::kind says so).
   std::int64_t code_budget_bytes = k_default_code_budget_bytes;
   /// Fixes the panel width (a multiple of the vector's lanes), so that layers chain panel-major.
-  std::optional<std::int64_t> panel_columns;
+  std::optional<std::int64_t> panel_columns = {};
 
   /// 256 MiB: code streams from DRAM at that size and still beats dense (docs/host-kernel.md).
   static constexpr std::int64_t k_default_code_budget_bytes = std::int64_t{256} << 20;
@@ -51,7 +51,7 @@ struct CacheOptions {
   bool enabled = true;
   /// Empty: SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit, else $HOME/.cache/spjit. A default
   /// directory that cannot be used is a note in KernelInfo; one given here is a CacheError.
-  std::filesystem::path directory;
+  std::filesystem::path directory = {};
 };
 
 /// Compiles matrices for one set of options, through one cache directory. Thread-safe.
