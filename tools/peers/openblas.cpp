@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "spjit/error.hpp"
-#include "spjit/target.hpp"
 
 namespace spjit {
 namespace {
@@ -19,9 +18,6 @@ constexpr const char* k_install = "apt-get install libopenblas0-pthread";
 // Cycles as a power of two; see OpenBLAS's runtime variables.
 constexpr const char* k_thread_timeout = "18";
 
-// Its first kernels for AVX-512; 0.3.21 takes CPUs it does not know, such as Zen 5, for Haswell.
-constexpr const char* k_avx512_core = "SkylakeX";
-
 // From cblas.h: the C interface is the same in every BLAS.
 constexpr int k_row_major = 101;
 constexpr int k_no_transpose = 111;
@@ -29,12 +25,6 @@ using Sgemm = void(int order, int transpose_a, int transpose_b, int m, int n, in
                    const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc);
 using SetThreads = void(int threads);
 using GetConfig = char*();
-
-// OpenBLAS reads both when it is loaded, and never again.
-void configure() {
-  setenv("OPENBLAS_THREAD_TIMEOUT", k_thread_timeout, 0);
-  if (Target(HostIsa::avx512).runs_here()) setenv("OPENBLAS_CORETYPE", k_avx512_core, 0);
-}
 
 struct Close {
   void operator()(void* handle) const noexcept { dlclose(handle); }
@@ -63,7 +53,7 @@ struct OpenBlas::Library {
 };
 
 OpenBlas::Loaded OpenBlas::load() {
-  configure();
+  setenv("OPENBLAS_THREAD_TIMEOUT", k_thread_timeout, 0);
   auto library = std::make_shared<Library>();
   library->handle.reset(dlopen(k_file, RTLD_NOW | RTLD_LOCAL));
   if (library->handle == nullptr) {

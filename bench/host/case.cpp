@@ -1,0 +1,212 @@
+#include "bench/host/case.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
+
+#include "runtime/host_cpu.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/error.hpp"
+#include "spjit/kernel.hpp"
+#include "spjit/matrix_io.hpp"
+
+namespace spjit::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr int k_warm_hits = 5;
+constexpr double k_peak_ms = 15;
+
+double ms_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+/// Floats that start at a cache line.
+class AlignedFloats {
+ public:
+  AlignedFloats(std::int64_t size, float value)
+      : storage_(static_cast<std::size_t>(size) + k_line, value) {
+    const auto misaligned = reinterpret_cast<std::uintptr_t>(storage_.data()) % (4 * k_line) / 4;
+    first_ = (k_line - misaligned) % k_line;
+  }
+
+  [[nodiscard]] float* data() noexcept { return storage_.data() + first_; }
+  [[nodiscard]] const float* data() const noexcept { return storage_.data() + first_; }
+
+ private:
+  static constexpr std::size_t k_line = 16;
+  std::vector<float> storage_;
+  std::size_t first_ = 0;
+};
+
+/// B with seeded values and one C for each library, so that results can be compared.
+struct Buffers {
+  Buffers(const CsrMatrix& matrix, std::int64_t columns)
+      : n(columns),
+        c_floats(matrix.rows * columns),
+        b(matrix.cols * columns, 0.0F),
+        c(c_floats, -1.0F),
+        c_csr(c_floats, -2.0F) {
+    constexpr std::uint64_t k_seed = 20'240'601;
+    for (std::int64_t i = 0; i < matrix.cols * n; ++i) {
+      b.data()[i] = pattern_value(k_seed, i / n, i % n);
+    }
+  }
+
+  std::int64_t n;
+  std::int64_t c_floats;
+  AlignedFloats b;
+  AlignedFloats c;
+  AlignedFloats c_csr;
+};
+
+/// Cold and warm compiles; fills what they measure.
+SpmmKernel compile_timed(const CaseSettings& settings, const CsrMatrix& matrix,
+                         const CaseShape& shape, CaseResult& result) {
+  CompileOptions options;
+  options.n = shape.n;
+  options.target = settings.target;
+  options.threads = shape.threads;
+  const CacheOptions cache{true, settings.cache_directory};
+  fs::remove_all(settings.cache_directory);
+  const auto cold = Clock::now();
+  SpmmKernel kernel = Compiler(options, cache).compile(matrix);
+  result.cold_compile_ms = ms_since(cold);
+
+  std::vector<double> hits;
+  for (int hit = 0; hit < k_warm_hits; ++hit) {
+    const Compiler compiler(options, cache);
+    const auto begin = Clock::now();
+    const SpmmKernel cached = compiler.compile(matrix);
+    hits.push_back(ms_since(begin));
+    if (!cached.info().from_cache) {
+      throw Error(fmt::format("{}: a kernel just cached was compiled again: {}", result.matrix,
+                              cached.info().note));
+    }
+  }
+  std::sort(hits.begin(), hits.end());
+  result.warm_hit_ms = hits[hits.size() / 2];
+
+  const auto record = nlohmann::json::parse(kernel.record());
+  result.encode_ms = record.at("compile_ms").at("emit").get<double>();
+  result.kind = kernel.info().kind == KernelKind::unrolled ? "unrolled" : "csr";
+  result.tile = kernel.info().tile;
+  result.code_bytes = kernel.info().code_bytes;
+  return kernel;
+}
+
+/// Runs both sparse kernels once and compares.
+void check_results(const CsrMatrix& matrix, const SpmmKernel& kernel, const CsrPeer& csr,
+                   Buffers& buffers, CaseResult& result) {
+  const std::int64_t n = buffers.n;
+  const DenseOperands operands{buffers.b.data(), n, buffers.c.data(), n, n};
+  kernel.run(buffers.b.data(), buffers.c.data());
+  csr.run({buffers.b.data(), n, buffers.c_csr.data(), n, n});
+  result.error = compare_with_float64(matrix, operands);
+  if (!result.error.within_bound()) {
+    throw Error(fmt::format("{}: C[{}][{}] is off by {:.3g} times what rounding explains",
+                            result.matrix, result.error.row, result.error.col,
+                            result.error.max_bound_ratio));
+  }
+  const auto bytes = static_cast<std::size_t>(buffers.c_floats) * sizeof(float);
+  if (bytes != 0 && std::memcmp(buffers.c.data(), buffers.c_csr.data(), bytes) != 0) {
+    throw Error(fmt::format("{}: the kernel's bits are not the CSR kernel's", result.matrix));
+  }
+}
+
+std::vector<float> dense_of(const CsrMatrix& matrix) {
+  std::vector<float> dense(static_cast<std::size_t>(matrix.rows * matrix.cols), 0.0F);
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    const auto begin = static_cast<std::size_t>(matrix.row_ptrs[static_cast<std::size_t>(row)]);
+    const auto end = static_cast<std::size_t>(matrix.row_ptrs[static_cast<std::size_t>(row) + 1]);
+    for (std::size_t i = begin; i < end; ++i) {
+      dense[static_cast<std::size_t>(row * matrix.cols + matrix.col_idxs[i])] = matrix.values[i];
+    }
+  }
+  return dense;
+}
+
+void check_dense(const CsrMatrix& matrix, Buffers& buffers, const std::string& name) {
+  const std::int64_t n = buffers.n;
+  // OpenBLAS adds in an order of its own, over k terms of which most are exact zeros.
+  const ErrorReport error =
+      compare_with_float64(matrix, {buffers.b.data(), n, buffers.c_csr.data(), n, n});
+  if (!error.within_bound()) {
+    throw Error(
+        fmt::format("{}: OpenBLAS's C[{}][{}] is off by {:.3g} times what rounding explains", name,
+                    error.row, error.col, error.max_bound_ratio));
+  }
+}
+
+void time_libraries(const CaseSettings& settings, const CsrMatrix& matrix, const SpmmKernel& kernel,
+                    const CsrPeer& csr, Buffers& buffers, CaseResult& result) {
+  const std::int64_t n = buffers.n;
+  std::vector<TimingCandidate> candidates = {
+      {"spjit", [&] { kernel.run(buffers.b.data(), buffers.c.data()); }},
+      {"csr", [&] {
+         csr.run({buffers.b.data(), n, buffers.c_csr.data(), n, n});
+       }}};
+  std::vector<float> dense;
+  if (settings.openblas) {
+    dense = dense_of(matrix);
+    settings.openblas->set_threads(result.threads);
+    candidates.push_back({"openblas", [&] {
+                            settings.openblas->sgemm({matrix.rows, matrix.cols, n, dense.data(),
+                                                      buffers.b.data(), buffers.c_csr.data()});
+                          }});
+    candidates.back().run();
+    check_dense(matrix, buffers, result.matrix);
+  }
+  TimingOptions options;
+  options.budget_ms = settings.budget_ms;
+  const HostIsa isa = settings.target.isa();
+  result.peak_gflops = measure_fma_peak_gflops(isa, k_peak_ms);
+  const std::vector<TimingResult> timings = measure_interleaved(candidates, options);
+  result.peak_gflops = std::max(result.peak_gflops, measure_fma_peak_gflops(isa, k_peak_ms));
+  result.kernel = timings[0];
+  result.csr = timings[1];
+  if (timings.size() > 2) result.dense = timings[2];
+}
+
+}  // namespace
+
+double CaseResult::sparsity() const noexcept {
+  const double elements = static_cast<double>(rows) * static_cast<double>(cols);
+  return elements > 0 ? 1 - static_cast<double>(nnz) / elements : 0;
+}
+
+double CaseResult::gflops(const TimingResult& timing) const noexcept {
+  const double operations = 2 * static_cast<double>(nnz) * static_cast<double>(n);
+  return timing.median_us > 0 ? operations / (timing.median_us * 1e3) : 0;
+}
+
+double CaseResult::peak_share(const TimingResult& timing) const noexcept {
+  return gflops(timing) / (peak_gflops * std::min(threads, usable_cpus()));
+}
+
+CaseResult run_case(const CaseSettings& settings, const Workload& workload, const CsrMatrix& matrix,
+                    const CaseShape& shape) {
+  CaseResult result;
+  result.matrix = workload.name;
+  result.source = workload.source;
+  result.rows = matrix.rows;
+  result.cols = matrix.cols;
+  result.nnz = matrix.nnz();
+  result.n = shape.n;
+  result.threads = shape.threads;
+  Buffers buffers(matrix, shape.n);
+  const SpmmKernel kernel = compile_timed(settings, matrix, shape, result);
+  const CsrPeer csr(matrix, settings.target.isa(), shape.threads);
+  check_results(matrix, kernel, csr, buffers, result);
+  time_libraries(settings, matrix, kernel, csr, buffers, result);
+  return result;
+}
+
+}  // namespace spjit::bench
