@@ -390,16 +390,16 @@ TEST(LlvmEmitter, RefusesTilesAndStridesItCannotServe) {
   HostTile good;
   good.m1 = 2;
 
-  EXPECT_THROW(emit_generic(plan, tile, 16), InvalidArgument);
-  EXPECT_THROW(emit_generic(plan, no_columns, 16), InvalidArgument);
-  EXPECT_THROW(emit_generic(plan, good, 0), InvalidArgument);
-  EXPECT_THROW(emit_generic(plan, good, (1 << 20) + 4), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(emit_generic(plan, tile, 16)), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(emit_generic(plan, no_columns, 16)), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(emit_generic(plan, good, 0)), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(emit_generic(plan, good, (1 << 20) + 4)), InvalidArgument);
 }
 
 #else
 
 TEST(LlvmEmitter, SaysThatItNeedsLlvm) {
-  EXPECT_THROW(emit_generic(KernelPlan{}, HostTile{}, 16), NotSupported);
+  EXPECT_THROW(static_cast<void>(emit_generic(KernelPlan{}, HostTile{}, 16)), NotSupported);
 }
 
 #endif
