@@ -28,12 +28,15 @@ class OpenBlas {
   struct Loaded;
 
   /// Loads libopenblas.so.0. Where it is absent or not what it should be: `library` is empty and
-  /// `reason` says what is missing and how to install it. Sets OPENBLAS_THREAD_TIMEOUT unless it is
-  /// set: OpenBLAS's own threads spin for 0.1 ms instead of 25 ms after a call, which would be
-  /// taken from whatever is measured next.
+  /// `reason` says what is missing and how to install it.
+  ///
+  /// Sets OPENBLAS_THREAD_TIMEOUT=18 for this process unless it is set, so call it before there are
+  /// other threads: OpenBLAS's own then spin for 0.1 ms instead of 25 ms after a call, which would
+  /// be taken from whatever is measured next.
   [[nodiscard]] static Loaded load();
 
-  /// What OpenBLAS says of its version and kernels, e.g. "OpenBLAS 0.3.21 ... Zen MAX_THREADS=64".
+  /// What OpenBLAS says of its version and kernels, e.g. "OpenBLAS 0.3.21 ... Cooperlake
+  /// MAX_THREADS=64".
   [[nodiscard]] const std::string& version() const noexcept;
 
   void set_threads(int threads) const;
