@@ -28,6 +28,10 @@ Environment read_environment() {
           .home = read_variable("HOME")};
 }
 
+TerminalEnvironment read_terminal_environment() {
+  return {.no_color = read_variable("NO_COLOR").has_value(), .term = read_variable("TERM")};
+}
+
 std::filesystem::path default_cache_directory(const Environment& environment) {
   namespace fs = std::filesystem;
   if (environment.spjit_cache_dir) return *environment.spjit_cache_dir;

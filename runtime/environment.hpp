@@ -19,6 +19,14 @@ struct Environment {
 
 [[nodiscard]] Environment read_environment();
 
+/// What the command line tool's output depends on.
+struct TerminalEnvironment {
+  bool no_color = false;            ///< NO_COLOR (no-color.org): set and not empty
+  std::optional<std::string> term;  ///< TERM; "dumb" cannot move its cursor
+};
+
+[[nodiscard]] TerminalEnvironment read_terminal_environment();
+
 /// SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit (relative paths are ignored, as the XDG Base
 /// Directory Specification asks), else $HOME/.cache/spjit. Throws CacheError if none is set.
 [[nodiscard]] std::filesystem::path default_cache_directory(const Environment& environment);

@@ -481,7 +481,7 @@ TEST_F(CacheStoreTest, RefusesADirectoryThatIsSomethingElse) {
   fs::create_directories(root() / "aa" / std::string(64, 'a'));
   write_bytes(root() / "thesis.tex", to_bytes("years of work"));
 
-  EXPECT_THROW(store(), CacheError);
+  EXPECT_THROW(static_cast<void>(store()), CacheError);
   EXPECT_TRUE(fs::exists(root() / "aa" / std::string(64, 'a')));
   EXPECT_TRUE(fs::exists(root() / "thesis.tex"));
 }
@@ -500,7 +500,7 @@ TEST_F(CacheStoreTest, RefusesAFileInPlaceOfTheDirectory) {
   fs::create_directories(root().parent_path());
   write_bytes(root(), to_bytes("a file"));
 
-  EXPECT_THROW(store(), CacheError);
+  EXPECT_THROW(static_cast<void>(store()), CacheError);
   EXPECT_THROW(CacheStore("", "0.1.0"), CacheError);
 }
 

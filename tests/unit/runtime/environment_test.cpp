@@ -26,6 +26,19 @@ TEST(Environment, ReadsItsVariablesAndTakesEmptyOnesAsUnset) {
   EXPECT_EQ(code, 0);
 }
 
+TEST(TerminalEnvironment, TakesNoColorOnlyIfItIsNotEmpty) {
+  const int code = test::in_child([] {
+    ::setenv("TERM", "dumb", 1);
+    ::setenv("NO_COLOR", "", 1);
+    if (read_terminal_environment().no_color) return 1;
+    ::setenv("NO_COLOR", "0", 1);
+    const TerminalEnvironment terminal = read_terminal_environment();
+    return terminal.no_color && terminal.term == "dumb" ? 0 : 2;
+  });
+
+  EXPECT_EQ(code, 0);
+}
+
 TEST(DefaultCacheDirectory, PrefersItsOwnVariableThenXdgThenHome) {
   Environment environment{.spjit_cache_dir = "own",
                           .spjit_num_threads = {},
