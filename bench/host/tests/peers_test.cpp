@@ -1,0 +1,129 @@
+#include "tools/peers/peers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "compiler/reference.hpp"
+#include "spjit/error.hpp"
+#include "spjit/generate.hpp"
+#include "spjit/target.hpp"
+
+namespace {
+
+using spjit::CsrMatrix;
+using spjit::HostIsa;
+using spjit::Target;
+
+constexpr HostIsa k_isas[] = {HostIsa::avx512, HostIsa::avx2, HostIsa::generic};
+
+CsrMatrix small_matrix() {
+  spjit::GenerateOptions options;
+  options.rows = 33;
+  options.cols = 21;
+  options.sparsity = 0.7;
+  return spjit::generate_matrix(options);
+}
+
+std::vector<float> operand(std::int64_t floats) {
+  std::vector<float> values(static_cast<std::size_t>(floats));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 13) - 6.0F;
+  return values;
+}
+
+std::vector<float> dense_of(const CsrMatrix& matrix) {
+  std::vector<float> dense(static_cast<std::size_t>(matrix.rows * matrix.cols), 0.0F);
+  for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
+    for (auto i = static_cast<std::size_t>(matrix.row_ptrs[row]);
+         i < static_cast<std::size_t>(matrix.row_ptrs[row + 1]); ++i) {
+      dense[row * static_cast<std::size_t>(matrix.cols) +
+            static_cast<std::size_t>(matrix.col_idxs[i])] = matrix.values[i];
+    }
+  }
+  return dense;
+}
+
+TEST(MachinePeak, EveryInstructionSetHereHasOne) {
+  for (const HostIsa isa : k_isas) {
+    if (!Target(isa).runs_here()) continue;
+
+    EXPECT_GT(spjit::measure_fma_peak_gflops(isa, 1), 0);
+    EXPECT_GT(spjit::measure_read_bandwidth(isa, 32 << 10, 1), 0);
+    EXPECT_GT(spjit::measure_read_bandwidth(isa, 1, 1), 0);
+  }
+}
+
+TEST(MachinePeak, AnInstructionSetThatIsNotHereIsRefused) {
+  if (Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "this CPU has every instruction set";
+  for (const HostIsa isa : k_isas) {
+    if (Target(isa).runs_here()) continue;
+
+    EXPECT_THROW((void)spjit::measure_fma_peak_gflops(isa), spjit::NotSupported);
+    EXPECT_THROW((void)spjit::measure_read_bandwidth(isa, 4096), spjit::NotSupported);
+  }
+}
+
+TEST(OpenBlas, MultipliesRowMajorMatrices) {
+  const auto loaded = spjit::OpenBlas::load();
+  if (!loaded.library) GTEST_SKIP() << loaded.reason;
+  const CsrMatrix matrix = small_matrix();
+  const std::vector<float> a = dense_of(matrix);
+  const std::int64_t n = 17;
+  const std::vector<float> b = operand(matrix.cols * n);
+  std::vector<float> c(static_cast<std::size_t>(matrix.rows * n), -1.0F);
+
+  for (const int threads : {1, 2}) {
+    loaded.library->set_threads(threads);
+    loaded.library->sgemm({matrix.rows, matrix.cols, n, a.data(), b.data(), c.data()});
+
+    EXPECT_TRUE(spjit::compare_with_float64(matrix, {b.data(), n, c.data(), n, n}).within_bound());
+  }
+  EXPECT_FALSE(loaded.library->version().empty());
+}
+
+TEST(OpenBlas, EitherLoadsOrSaysWhatToInstall) {
+  const auto loaded = spjit::OpenBlas::load();
+
+  EXPECT_EQ(loaded.library.has_value(), loaded.reason.empty());
+  if (!loaded.library) {
+    EXPECT_NE(loaded.reason.find("apt-get install"), std::string::npos);
+  }
+}
+
+TEST(OpenBlas, SizesBeyondItsInterfaceAreRefused) {
+  const auto loaded = spjit::OpenBlas::load();
+  if (!loaded.library) GTEST_SKIP() << loaded.reason;
+
+  EXPECT_THROW(loaded.library->sgemm({std::int64_t{1} << 31, 1, 1, nullptr, nullptr, nullptr}),
+               spjit::InvalidArgument);
+}
+
+TEST(CsrPeer, ThreadsDoNotChangeTheBits) {
+  const CsrMatrix matrix = small_matrix();
+  const std::int64_t n = 19;
+  const std::vector<float> b = operand(matrix.cols * n);
+  const auto floats = static_cast<std::size_t>(matrix.rows * n);
+  for (const HostIsa isa : k_isas) {
+    if (!Target(isa).runs_here()) continue;
+    std::vector<float> one(floats, -1.0F);
+    std::vector<float> many(floats, -2.0F);
+
+    spjit::CsrPeer(matrix, isa, 1).run({b.data(), n, one.data(), n, n});
+    spjit::CsrPeer(matrix, isa, 5).run({b.data(), n, many.data(), n, n});
+
+    EXPECT_EQ(std::memcmp(one.data(), many.data(), floats * sizeof(float)), 0);
+    EXPECT_TRUE(
+        spjit::compare_with_float64(matrix, {b.data(), n, one.data(), n, n}).within_bound());
+  }
+}
+
+TEST(CsrPeer, RefusesNoThreads) {
+  const CsrMatrix matrix = small_matrix();
+
+  EXPECT_THROW(spjit::CsrPeer(matrix, HostIsa::generic, 0), spjit::InvalidArgument);
+}
+
+}  // namespace
