@@ -58,7 +58,7 @@ class ScratchDirectory {
 
 RunDescription describe_run(const CaseSettings& settings, const std::string& openblas) {
   const HostCpu cpu = detect_host_cpu();
-  return {cpu.model_name,
+  return {fmt::format("{} family {} model {}", cpu.model_name, cpu.family, cpu.model),
           settings.target.name(),
           usable_cpus(),
           cpu.l1d_bytes,

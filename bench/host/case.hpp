@@ -43,11 +43,12 @@ struct CaseResult {
   std::string tile;
   std::int64_t code_bytes = 0;
   double peak_gflops = 0;      ///< of one core: the better of before and after the case
-  double cold_compile_ms = 0;  ///< Compiler made, nothing cached, entry published, kernel callable
-  double encode_ms = 0;        ///< of that: plan and code
-  double warm_hit_ms = 0;      ///< compile() with the entry cached; median of several
-  TimingResult kernel;         ///< through the public interface, B and C row-major
-  TimingResult csr;            ///< hand-written CSR
+  double cold_compile_ms = 0;  ///< Compiler made, nothing cached, entry published, kernel callable;
+  ///< median of 3, but for matrices of 500k nonzeros and more of 1
+  double encode_ms = 0;               ///< of that: plan and code
+  double warm_hit_ms = 0;             ///< compile() with the entry cached; median of several
+  TimingResult kernel;                ///< through the public interface, B and C row-major
+  TimingResult csr;                   ///< hand-written CSR
   std::optional<TimingResult> dense;  ///< OpenBLAS on A with its zeros
   ErrorReport error;                  ///< of the kernel against float64
 

@@ -26,10 +26,13 @@ constexpr std::size_t k_sums_generic = 12;
 constexpr std::int64_t k_fma_steps = 4000;
 constexpr int k_min_samples = 5;
 
-/// Keeps the compiler from knowing what a register holds: equal sums would be computed once, and
-/// sums nobody reads not at all. ("v": any vector register, also 16 to 31.)
-template <class Vector>
-inline __attribute__((always_inline)) void hide(Vector& vector) {
+// Keep the compiler from knowing what a register holds: equal sums would be computed once, and sums
+// nobody reads not at all.
+inline __attribute__((always_inline)) void hide(__m128& vector) { asm volatile("" : "+x"(vector)); }
+inline __attribute__((always_inline, target("avx2"))) void hide(__m256& vector) {
+  asm volatile("" : "+x"(vector));
+}
+inline __attribute__((always_inline, target("avx512f"))) void hide(__m512& vector) {
   asm volatile("" : "+v"(vector));
 }
 
@@ -40,18 +43,18 @@ __attribute__((target("avx512f"))) void stream_avx512() {
   hide(other);
   __m512 sums[k_sums_avx512];
 #pragma GCC unroll 24
-  for (std::size_t i = 0; i < k_sums_avx512; ++i) {
-    sums[i] = _mm512_setzero_ps();
-    hide(sums[i]);
+  for (__m512& sum : sums) {
+    sum = _mm512_setzero_ps();
+    hide(sum);
   }
   for (std::int64_t step = 0; step < k_fma_steps; ++step) {
 #pragma GCC unroll 24
-    for (std::size_t i = 0; i < k_sums_avx512; ++i) {
-      sums[i] = _mm512_fmadd_ps(factor, other, sums[i]);
+    for (__m512& sum : sums) {
+      sum = _mm512_fmadd_ps(factor, other, sum);
     }
   }
 #pragma GCC unroll 24
-  for (std::size_t i = 0; i < k_sums_avx512; ++i) hide(sums[i]);
+  for (__m512& sum : sums) hide(sum);
 }
 
 __attribute__((target("avx2,fma"))) void stream_avx2() {
@@ -61,16 +64,16 @@ __attribute__((target("avx2,fma"))) void stream_avx2() {
   hide(other);
   __m256 sums[k_sums_avx2];
 #pragma GCC unroll 12
-  for (std::size_t i = 0; i < k_sums_avx2; ++i) {
-    sums[i] = _mm256_setzero_ps();
-    hide(sums[i]);
+  for (__m256& sum : sums) {
+    sum = _mm256_setzero_ps();
+    hide(sum);
   }
   for (std::int64_t step = 0; step < k_fma_steps; ++step) {
 #pragma GCC unroll 12
-    for (std::size_t i = 0; i < k_sums_avx2; ++i) sums[i] = _mm256_fmadd_ps(factor, other, sums[i]);
+    for (__m256& sum : sums) sum = _mm256_fmadd_ps(factor, other, sum);
   }
 #pragma GCC unroll 12
-  for (std::size_t i = 0; i < k_sums_avx2; ++i) hide(sums[i]);
+  for (__m256& sum : sums) hide(sum);
 }
 
 void stream_generic() {
@@ -78,19 +81,19 @@ void stream_generic() {
   __m128 other = _mm_set1_ps(0.5F);
   __m128 sums[k_sums_generic];
 #pragma GCC unroll 12
-  for (std::size_t i = 0; i < k_sums_generic; ++i) {
-    sums[i] = _mm_setzero_ps();
-    hide(sums[i]);
+  for (__m128& sum : sums) {
+    sum = _mm_setzero_ps();
+    hide(sum);
   }
   for (std::int64_t step = 0; step < k_fma_steps; ++step) {
 #pragma GCC unroll 12
-    for (std::size_t i = 0; i < k_sums_generic; ++i) {
+    for (__m128& sum : sums) {
       hide(factor);  // else the product would be computed once, outside of the loop
-      sums[i] = _mm_add_ps(sums[i], _mm_mul_ps(factor, other));
+      sum = _mm_add_ps(sum, _mm_mul_ps(factor, other));
     }
   }
 #pragma GCC unroll 12
-  for (std::size_t i = 0; i < k_sums_generic; ++i) hide(sums[i]);
+  for (__m128& sum : sums) hide(sum);
 }
 
 __attribute__((target("avx512f"))) void read_avx512(const float* data, std::int64_t floats) {
