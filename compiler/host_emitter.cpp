@@ -20,6 +20,10 @@ constexpr Gpr k_scratch = Gpr::rax;
 
 constexpr std::size_t k_function_alignment = 64;
 
+/// Masks that stay in k1 .. k6. k0 means no mask, and wider panels load theirs into k7 store by
+/// store.
+constexpr std::int64_t k_kept_masks = 6;
+
 /// A base register that is moved along so that offsets stay within one-byte displacements.
 class MovingBase {
  public:
@@ -124,13 +128,22 @@ class Emission {
     encoder_.bind(masked);
     // The panel's registers of B are free by now; AVX2 keeps its masks there.
     for (std::int64_t v = 0; v < tile_.nv; ++v) {
-      if (zmm_) {
-        encoder_.load_mask(static_cast<int>(v) + 1, {k_masks, static_cast<std::int32_t>(2 * v)});
-      } else {
+      if (!zmm_) {
         encoder_.load(b_register(v), {k_masks, static_cast<std::int32_t>(vector_bytes_ * v)});
+      } else if (v < k_kept_masks) {
+        load_mask(v);
       }
     }
     store_rows(rows, true);
+  }
+
+  int mask_register(std::int64_t v) const {
+    if (!zmm_) return b_register(v);
+    return static_cast<int>(v < k_kept_masks ? v : k_kept_masks) + 1;
+  }
+
+  void load_mask(std::int64_t v) {
+    encoder_.load_mask(mask_register(v), {k_masks, static_cast<std::int32_t>(2 * v)});
   }
 
   void store_rows(std::span<const std::int32_t> rows, bool masked) {
@@ -139,8 +152,8 @@ class Emission {
       for (std::int64_t v = 0; v < tile_.nv; ++v) {
         const Address to{k_c, static_cast<std::int32_t>(v * vector_bytes_), true, k_scratch};
         if (masked) {
-          const int mask = zmm_ ? static_cast<int>(v) + 1 : b_register(v);
-          encoder_.store_masked(to, accumulator(row, v), mask);
+          if (zmm_ && v >= k_kept_masks) load_mask(v);
+          encoder_.store_masked(to, accumulator(row, v), mask_register(v));
         } else {
           encoder_.store(to, accumulator(row, v));
         }
