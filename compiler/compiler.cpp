@@ -50,7 +50,7 @@ CompileOptions checked(CompileOptions options) {
         fmt::format("the code budget is {} bytes; expected 0 or more", options.code_budget_bytes));
   }
   const std::int64_t lanes = lanes_of(options.target.isa());
-  const std::int64_t widest = 8 * lanes;
+  const std::int64_t widest = widest_panel_vectors(options.target.isa()) * lanes;
   if (const auto width = options.panel_columns;
       width && (*width < lanes || *width % lanes != 0 || *width > widest)) {
     throw InvalidArgument(fmt::format("panel_columns is {}; expected a multiple of {} up to {}",
