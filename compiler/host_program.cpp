@@ -93,6 +93,10 @@ void check_unrolled(const HostProgramRecord& record, const HostImage& image) {
   require(ascending_within(record.weight_offsets, 0, floats), "weight offsets");
   require(ascending_within(record.tile_nnz_ends, 0, record.nnz), "tile ends");
   require(record.k_block * record.k_blocks >= record.cols, "k blocks do not cover k");
+  require(registers_needed(record.tile) <= registers_of(record.isa), "tile beyond the registers");
+  const std::int64_t width = record.tile.nv * lanes_of(record.isa);
+  require(record.in_place_ldb == 0 || (record.in_place_ldb >= record.n && record.n >= width),
+          "B in place is narrower than n or a panel");
 }
 
 void check_csr(const HostProgramRecord& record, const HostImage& image) {
