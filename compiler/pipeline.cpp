@@ -95,6 +95,13 @@ CompiledArtifact compile_csr(const CsrMatrix& matrix, const CompileOptions& opti
   return {make_csr_artifact(matrix, options.target.isa(), options.n), std::move(trace)};
 }
 
+/// How far code is over its budget, or empty: estimates let tiles through that need a little more.
+std::string over_budget(const HostArtifact& artifact, const CompileOptions& options) {
+  if (static_cast<std::int64_t>(artifact.text.size()) <= options.code_budget_bytes) return {};
+  return fmt::format("{} bytes of code, the budget is {}", artifact.text.size(),
+                     options.code_budget_bytes);
+}
+
 CompiledArtifact compile_choice(const CsrMatrix& matrix, const CompileOptions& options,
                                 CompileTrace trace) {
   auto start = Clock::now();
@@ -105,12 +112,21 @@ CompiledArtifact compile_choice(const CsrMatrix& matrix, const CompileOptions& o
   start = Clock::now();
   HostArtifact artifact = emit(matrix, grouping, trace.tile, options);
   trace.emit_ms = ms_since(start);
-  if (static_cast<std::int64_t>(artifact.text.size()) > options.code_budget_bytes) {
-    std::string reason = fmt::format("csr: {} bytes of code, the budget is {}",
-                                     artifact.text.size(), options.code_budget_bytes);
-    return compile_csr(matrix, options, std::move(trace), std::move(reason));
+  if (std::string reason = over_budget(artifact, options); !reason.empty()) {
+    return compile_csr(matrix, options, std::move(trace), "csr: " + reason);
   }
   return {std::move(artifact), std::move(trace)};
+}
+
+/// Which candidate to keep: the fastest of those that could be timed, else the first.
+std::size_t fastest(const std::vector<TimedCandidate>& times) {
+  std::size_t winner = 0;
+  for (std::size_t i = 1; i < times.size(); ++i) {
+    const bool beaten =
+        !times[winner].failure.empty() || times[i].median_us < times[winner].median_us;
+    if (times[i].failure.empty() && beaten) winner = i;
+  }
+  return winner;
 }
 
 /// Emits survivors batch after batch until the budget is spent, times each batch, keeps the best.
@@ -130,28 +146,37 @@ CompiledArtifact compile_exhaustive(const CsrMatrix& matrix, const CompileOption
   const auto start = Clock::now();
   constexpr std::size_t k_batch = 8;
   HostArtifact best = emit(matrix, groupings.at(tiles[0].m1), tiles[0], options);
+  if (std::string reason = over_budget(best, options); !reason.empty()) {
+    return compile_csr(matrix, options, std::move(trace), "csr: " + reason);
+  }
   std::size_t next = 1;
   while (next < tiles.size() && ms_since(start) < options.search_budget_ms) {
+    const bool first_batch = next == 1;
     std::vector<HostArtifact> batch = {std::move(best)};
     std::vector<HostTile> batch_tiles = {trace.tile};
     for (; next < tiles.size() && batch.size() < k_batch; ++next) {
-      batch.push_back(emit(matrix, groupings.at(tiles[next].m1), tiles[next], options));
+      HostArtifact artifact = emit(matrix, groupings.at(tiles[next].m1), tiles[next], options);
+      if (std::string reason = over_budget(artifact, options); !reason.empty()) {
+        trace.timed.push_back({tiles[next], 0, 0, 0, 0, std::move(reason)});
+        continue;
+      }
+      batch.push_back(std::move(artifact));
       batch_tiles.push_back(tiles[next]);
     }
     std::vector<TimedCandidate> times = time_artifacts(batch);
-    std::size_t winner = 0;
-    for (std::size_t i = 0; i < times.size(); ++i) {
+    const std::size_t winner = fastest(times);
+    for (std::size_t i = first_batch ? 0 : 1; i < times.size(); ++i) {
       times[i].tile = batch_tiles[i];
-      const bool faster = times[i].failure.empty() && times[i].median_us < times[winner].median_us;
-      if (faster) winner = i;
-      if (i > 0 || trace.timed.empty()) trace.timed.push_back(times[i]);
+      trace.timed.push_back(times[i]);
     }
     best = std::move(batch[winner]);
     trace.tile = batch_tiles[winner];
   }
   trace.grouping = compute_statistics(matrix, groupings.at(trace.tile.m1));
-  trace.reason = fmt::format("exhaustive: fastest of {} timed candidates, {} not reached",
-                             trace.timed.size(), tiles.size() - next);
+  const auto timed = std::ranges::count_if(
+      trace.timed, [](const TimedCandidate& candidate) { return candidate.failure.empty(); });
+  trace.reason = fmt::format("exhaustive: fastest of {} timed candidates, {} not reached", timed,
+                             tiles.size() - next);
   return {std::move(best), std::move(trace)};
 }
 
