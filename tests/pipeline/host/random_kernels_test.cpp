@@ -1,0 +1,276 @@
+// Property: whatever the matrix, the options, the tile and the values, a kernel gives the
+// evaluator's bits and touches nothing besides its operands.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "compiler/host_program.hpp"
+#include "compiler/spmm_kernel_impl.hpp"
+#include "spjit/compiler.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using spjit::CompileOptions;
+using spjit::CsrMatrix;
+using spjit::HostIsa;
+using spjit::HostTile;
+using spjit::ReorderAlgorithm;
+using spjit::SpmmKernel;
+using spjit::testing_support::GuardedFloats;
+using spjit::testing_support::index;
+using spjit::testing_support::isas_here;
+using spjit::testing_support::reference_product;
+using spjit::testing_support::same_value;
+
+constexpr float k_untouched = -7.25F;
+
+/// Draws from a seed; a failure names the seed, which is all there is to repeat it.
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : engine_(seed) {}
+
+  std::int64_t between(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(high - low + 1));
+  }
+  bool chance(std::int64_t percent) { return between(1, 100) <= percent; }
+  template <class T>
+  T one_of(const std::vector<T>& values) {
+    return values[index(between(0, std::ssize(values) - 1))];
+  }
+
+  /// A special value now and then, if asked for.
+  float value(bool special) {
+    constexpr float k_infinity = std::numeric_limits<float>::infinity();
+    static constexpr std::array<float, 12> k_special = {0.0F,
+                                                        -0.0F,
+                                                        std::numeric_limits<float>::denorm_min(),
+                                                        -1e-40F,
+                                                        1e-42F,
+                                                        std::numeric_limits<float>::max(),
+                                                        -std::numeric_limits<float>::max(),
+                                                        std::numeric_limits<float>::min(),
+                                                        k_infinity,
+                                                        -k_infinity,
+                                                        std::numeric_limits<float>::quiet_NaN(),
+                                                        1.0F};
+    if (special && chance(3)) return k_special[index(between(0, 11))];
+    return static_cast<float>(between(-(1 << 23), 1 << 23)) * 0x1p-23F;
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+CsrMatrix draw_matrix(Draw& draw, bool special) {
+  CsrMatrix matrix;
+  const std::int64_t most = draw.chance(70) ? 60 : 300;
+  matrix.rows = draw.between(0, most);
+  matrix.cols = draw.between(0, most);
+  const std::int64_t density = draw.one_of<std::int64_t>({0, 1, 5, 10, 30, 60, 100});
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    const std::int64_t here = draw.chance(10) ? draw.one_of<std::int64_t>({0, 100}) : density;
+    for (std::int64_t col = 0; col < matrix.cols; ++col) {
+      if (!draw.chance(here)) continue;
+      matrix.col_idxs.push_back(static_cast<std::int32_t>(col));
+      matrix.values.push_back(draw.value(special));
+    }
+    matrix.row_ptrs.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+/// B and C with padding between rows, their last element at the end of readable memory.
+class Operands {
+ public:
+  Operands(Draw& draw, const CsrMatrix& matrix, std::int64_t n, std::int64_t ldb, bool special)
+      : n_(n),
+        ldb_(ldb),
+        ldc_(n + (draw.chance(50) ? draw.between(0, 20) : 0)),
+        b_(floats(matrix.cols, ldb_)),
+        c_(floats(matrix.rows, ldc_)) {
+    for (float& value : b_.span()) value = draw.value(special);
+    std::ranges::fill(c_.span(), k_untouched);
+  }
+
+  void run(const SpmmKernel& kernel) { kernel.run(b_.data(), ldb_, c_.data(), ldc_); }
+
+  /// Every element the evaluator's, every float between rows as it was.
+  [[nodiscard]] bool holds_product(const CsrMatrix& matrix, HostIsa isa) {
+    const std::vector<float> expected = reference_product(matrix, isa, b_.data(), ldb_, n_);
+    for (std::int64_t i = 0; i < std::ssize(c_.span()); ++i) {
+      const std::int64_t row = i / ldc_;
+      const std::int64_t column = i % ldc_;
+      const float wanted = column < n_ ? expected[index(row * n_ + column)] : k_untouched;
+      if (!same_value(c_.span()[index(i)], wanted)) return false;
+    }
+    return c_.intact() && b_.intact();
+  }
+
+  [[nodiscard]] std::string describe() const {
+    return " n " + std::to_string(n_) + " ldb " + std::to_string(ldb_) + " ldc " +
+           std::to_string(ldc_);
+  }
+
+ private:
+  /// The last row has no padding: nothing may be touched behind its last element.
+  static std::int64_t floats(std::int64_t rows, std::int64_t ld, std::int64_t n) {
+    return rows == 0 ? 0 : (rows - 1) * ld + n;
+  }
+  [[nodiscard]] std::int64_t floats(std::int64_t rows, std::int64_t ld) const {
+    return floats(rows, ld, n_);
+  }
+
+  std::int64_t n_;
+  std::int64_t ldb_;
+  std::int64_t ldc_;
+  GuardedFloats b_;
+  GuardedFloats c_;
+};
+
+std::int64_t draw_n(Draw& draw) {
+  return draw.chance(30) ? draw.one_of<std::int64_t>({1, 4, 8, 15, 16, 17, 32, 64, 128, 256})
+                         : draw.between(1, 300);
+}
+
+/// The generic target takes LLVM milliseconds a kernel: it gets fewer of them.
+HostIsa draw_isa(Draw& draw) {
+  const std::vector<HostIsa> isas = isas_here();
+  const HostIsa isa = draw.one_of(isas);
+  return isa == HostIsa::generic && draw.chance(70) ? isas.front() : isa;
+}
+
+CompileOptions draw_options(Draw& draw) {
+  CompileOptions options;
+  options.n = draw_n(draw);
+  options.target = spjit::Target(draw_isa(draw));
+  options.threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
+  options.reorder = draw.one_of<ReorderAlgorithm>(
+      {ReorderAlgorithm::none, ReorderAlgorithm::balanced, ReorderAlgorithm::similarity});
+  if (draw.chance(30)) {
+    const HostIsa isa = options.target.isa();
+    options.panel_columns =
+        draw.between(1, spjit::widest_panel_vectors(isa)) * spjit::lanes_of(isa);
+  }
+  if (draw.chance(30)) options.ldb = options.n + draw.between(0, 40);
+  if (draw.chance(15)) options.code_budget_bytes = 0;
+  return options;
+}
+
+TEST(RandomKernels, OfAnyOptionsGiveTheEvaluatorsBits) {
+  for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+    Draw draw(seed);
+    const bool special = draw.chance(40);
+    const CsrMatrix matrix = draw_matrix(draw, special);
+    const CompileOptions options = draw_options(draw);
+    spjit::CacheOptions cache;
+    cache.enabled = false;
+    const std::int64_t ldb =
+        options.ldb > 0 && draw.chance(50) ? options.ldb : options.n + draw.between(0, 20);
+    Operands operands(draw, matrix, options.n, ldb, special);
+
+    const SpmmKernel kernel = spjit::Compiler(options, cache).compile(matrix);
+    operands.run(kernel);
+
+    ASSERT_TRUE(operands.holds_product(matrix, options.target.isa()))
+        << "seed " << seed << ": " << options.target.name() << " " << matrix.rows << " x "
+        << matrix.cols << operands.describe() << " threads " << options.threads << " tile "
+        << kernel.info().tile << " " << kernel.info().reason;
+  }
+}
+
+/// Any tile the emitters take, not only those that the tile space or the heuristic would.
+HostTile draw_tile(Draw& draw, HostIsa isa, std::int64_t n, std::int64_t cols) {
+  HostTile tile;
+  const std::int64_t widest = spjit::widest_panel_vectors(isa);
+  tile.nv = draw.chance(50) ? draw.between(1, 2) : draw.between(1, widest);
+  tile.m1 = draw.between(1, (spjit::registers_of(isa) - 1 - tile.nv) / tile.nv);
+  tile.k_block = draw.chance(50) ? 0 : draw.between(1, cols + 5);
+  tile.panel_group = draw.chance(30) ? 1 : draw.between(1, 40);
+  tile.row_group = draw.chance(50) ? 0 : draw.between(1, 12);
+  tile.form = draw.one_of<spjit::WeightForm>(
+      {spjit::WeightForm::broadcast, spjit::WeightForm::register_, spjit::WeightForm::balanced});
+  tile.memory_rows = draw.between(0, 4);
+  tile.pack_b = draw.chance(60) || n < tile.nv * spjit::lanes_of(isa);
+  return tile;
+}
+
+SpmmKernel kernel_of(Draw& draw, const CsrMatrix& matrix, const HostTile& tile, HostIsa isa,
+                     std::int64_t n, std::int64_t ldb) {
+  const auto algorithm = draw.one_of<ReorderAlgorithm>(
+      {ReorderAlgorithm::none, ReorderAlgorithm::balanced, ReorderAlgorithm::similarity});
+  const std::int64_t k_block =
+      tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(matrix.cols, 1);
+  const auto plan =
+      spjit::build_plan(matrix, spjit::group_rows(matrix, tile.m1, algorithm), k_block);
+  spjit::ImageOwner owner;
+  owner.artifact = std::make_shared<spjit::HostArtifact>(
+      spjit::make_unrolled_artifact(plan, tile, isa, n, tile.pack_b ? 0 : ldb));
+  const int threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
+  auto pool = threads > 1 ? std::make_shared<spjit::ThreadPool>(threads) : nullptr;
+  const spjit::HostImage image = owner.artifact->image();
+  return SpmmKernel(SpmmKernel::Impl::load(image, std::move(owner), std::move(pool)));
+}
+
+TEST(RandomKernels, OfAnyTileGiveTheEvaluatorsBits) {
+  for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+    Draw draw(seed + 1'000'000);
+    const bool special = draw.chance(40);
+    const HostIsa isa = draw_isa(draw);
+    const CsrMatrix matrix = draw_matrix(draw, special);
+    const std::int64_t n = draw_n(draw);
+    const HostTile tile = draw_tile(draw, isa, n, matrix.cols);
+    const std::int64_t ldb = n + (draw.chance(50) ? draw.between(0, 20) : 0);
+    Operands operands(draw, matrix, n, ldb, special);
+
+    const SpmmKernel kernel = kernel_of(draw, matrix, tile, isa, n, ldb);
+    operands.run(kernel);
+
+    ASSERT_TRUE(operands.holds_product(matrix, isa))
+        << "seed " << seed << ": " << to_string(isa) << " " << matrix.rows << " x " << matrix.cols
+        << operands.describe() << " threads " << kernel.info().threads << " tile "
+        << to_string(tile);
+  }
+}
+
+TEST(RandomKernels, PanelsStayWithinTheirArrays) {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    Draw draw(seed + 2'000'000);
+    const CsrMatrix matrix = draw_matrix(draw, false);
+    CompileOptions options = draw_options(draw);
+    options.panel_columns = spjit::lanes_of(options.target.isa()) * draw.between(1, 4);
+    spjit::CacheOptions cache;
+    cache.enabled = false;
+    const SpmmKernel kernel = spjit::Compiler(options, cache).compile(matrix);
+    const std::vector<float> b =
+        spjit::testing_support::dense_values(matrix.cols * options.n, seed);
+    // The spare line behind the last panel is part of the array but nobody needs it.
+    const auto needed = [&](std::int64_t rows) {
+      return std::max<std::int64_t>(kernel.panel_floats(rows) - spjit::PanelLayout::k_spare_floats,
+                                    0);
+    };
+    GuardedFloats b_panels(needed(matrix.cols));
+    GuardedFloats c_panels(needed(matrix.rows));
+    std::vector<float> c(index(matrix.rows * options.n));
+
+    kernel.to_panels(b.data(), options.n, matrix.cols, b_panels.data());
+    kernel.run_panels(b_panels.data(), c_panels.data());
+    kernel.from_panels(c_panels.data(), matrix.rows, c.data(), options.n);
+
+    const auto expected =
+        reference_product(matrix, options.target.isa(), b.data(), options.n, options.n);
+    ASSERT_TRUE(spjit::testing_support::same_bits(c, expected))
+        << "seed " << seed << ": " << kernel.info().tile;
+    ASSERT_TRUE(b_panels.intact() && c_panels.intact()) << "seed " << seed;
+  }
+}
+
+}  // namespace

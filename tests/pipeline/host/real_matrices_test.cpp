@@ -1,0 +1,157 @@
+// Whole compilations of real matrices, against the evaluator bit for bit and against float64.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "spjit/compiler.hpp"
+#include "spjit/matrix_io.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using spjit::CompileOptions;
+using spjit::CsrMatrix;
+using spjit::HostIsa;
+using spjit::KernelKind;
+using spjit::SpmmKernel;
+using spjit::testing_support::data_directory;
+using spjit::testing_support::dense_values;
+using spjit::testing_support::index;
+using spjit::testing_support::reference_product;
+using spjit::testing_support::same_bits;
+
+/// Matrices below a folder of the data, in a fixed order. Dense operands that lie beside them are
+/// none of them.
+std::vector<fs::path> matrix_files(const std::string& folder) {
+  std::vector<fs::path> files;
+  std::error_code missing;
+  for (const auto& entry : fs::recursive_directory_iterator(data_directory() / folder, missing)) {
+    const fs::path name = entry.path().filename();
+    const std::string extension = entry.path().extension().string();
+    const bool matrix =
+        extension == ".smtx" || extension == ".mtx" || extension == ".npy" || extension == ".npz";
+    if (matrix && name != "BC.npy" && name != "ref.npy") files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+/// Columns for a case: about 20 million multiplications at most, and never a whole panel, so that
+/// every case has a tail.
+std::int64_t columns_for(const CsrMatrix& matrix, std::int64_t wanted) {
+  constexpr std::int64_t k_most_products = 20'000'000;
+  const std::int64_t most = k_most_products / std::max<std::int64_t>(matrix.nnz(), 1);
+  return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(most, 1));
+}
+
+SpmmKernel compile_uncached(const CsrMatrix& matrix, const CompileOptions& options) {
+  spjit::CacheOptions cache;
+  cache.enabled = false;
+  return spjit::Compiler(options, cache).compile(matrix);
+}
+
+/// B and what the kernels must make of it.
+struct Expectation {
+  std::vector<float> b;
+  std::vector<float> fused;
+  std::vector<float> separate;
+};
+
+Expectation expect_of(const CsrMatrix& matrix, std::int64_t n) {
+  Expectation result;
+  result.b = dense_values(matrix.cols * n);
+  result.fused = reference_product(matrix, HostIsa::avx512, result.b.data(), n, n);
+  result.separate = reference_product(matrix, HostIsa::generic, result.b.data(), n, n);
+  for (const std::vector<float>* c : {&result.fused, &result.separate}) {
+    std::vector<float> copy = *c;
+    const auto report =
+        spjit::compare_with_float64(matrix, {result.b.data(), n, copy.data(), n, n});
+    EXPECT_TRUE(report.within_bound()) << "row " << report.row << " column " << report.col << ": "
+                                       << report.max_bound_ratio << " of the bound";
+  }
+  return result;
+}
+
+void expect_bits(const CsrMatrix& matrix, const CompileOptions& options,
+                 const Expectation& expectation) {
+  const SpmmKernel kernel = compile_uncached(matrix, options);
+  std::vector<float> c(index(matrix.rows * options.n), -7.0F);
+
+  kernel.run(expectation.b.data(), c.data());
+
+  const bool separate = options.target.isa() == HostIsa::generic;
+  EXPECT_TRUE(same_bits(c, separate ? expectation.separate : expectation.fused))
+      << options.target.name() << " tile " << kernel.info().tile << ": " << kernel.info().reason;
+  const bool csr = options.code_budget_bytes == 0 && matrix.nnz() > 0;
+  EXPECT_EQ(kernel.info().kind == KernelKind::csr, csr);
+}
+
+/// Every instruction set with its unrolled kernel, and the best one with the csr kernel. LLVM's
+/// code for the generic target takes a second per 100 000 entries, so only small ones get it.
+void check_matrix(const fs::path& file) {
+  const CsrMatrix matrix = spjit::load_matrix(file);
+  const std::int64_t n = columns_for(matrix, matrix.nnz() > 20'000 ? 35 : 131);
+  const Expectation expectation = expect_of(matrix, n);
+  constexpr std::int64_t k_most_generic_nnz = 60'000;
+  CompileOptions options;
+  options.n = n;
+  for (const HostIsa isa : spjit::testing_support::isas_here()) {
+    if (isa == HostIsa::generic && matrix.nnz() > k_most_generic_nnz) continue;
+    options.target = spjit::Target(isa);
+    expect_bits(matrix, options, expectation);
+  }
+  options.target = spjit::Target();
+  options.code_budget_bytes = 0;
+  expect_bits(matrix, options, expectation);
+}
+
+class RealMatrices : public testing::TestWithParam<const char*> {};
+
+TEST_P(RealMatrices, GiveTheEvaluatorsBitsOnEveryTarget) {
+  const std::vector<fs::path> files = matrix_files(GetParam());
+  if (files.empty()) GTEST_SKIP() << "no matrices in " << data_directory() / GetParam();
+  for (const fs::path& file : files) {
+    SCOPED_TRACE(file.string());
+
+    check_matrix(file);
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<const char*>& parameter) {
+  std::string name = parameter.param;
+  std::ranges::replace(name, '/', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Host, RealMatrices,
+                         testing::Values("dlmc/rn50", "dlmc/transformer", "suitesparse", "weights"),
+                         name_of);
+
+TEST(RealWeights, GiveTheProductTheirAuthorsPublished) {
+  const fs::path folder = data_directory() / "weights" / "sparsert_mobilenet";
+  if (!fs::exists(folder / "ref.npy")) GTEST_SKIP() << "no " << folder / "ref.npy";
+  const CsrMatrix matrix = spjit::load_matrix(folder / "contraction_1x1_0.npy");
+  const spjit::DenseMatrix b = spjit::load_dense(folder / "BC.npy");
+  const spjit::DenseMatrix known = spjit::load_dense(folder / "ref.npy");
+  CompileOptions options;
+  options.n = b.cols;
+  std::vector<float> c(index(matrix.rows * b.cols));
+
+  compile_uncached(matrix, options).run(b.values.data(), c.data());
+
+  // Both are fp32 sums in some order, so each may be a bound away from the float64 product.
+  ASSERT_EQ(known.values.size(), c.size());
+  const auto exact = spjit::evaluate_float64(matrix, {b.values.data(), b.cols, nullptr, 0, b.cols});
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    const double difference = static_cast<double>(c[i]) - static_cast<double>(known.values[i]);
+    ASSERT_LE(std::abs(difference), 2 * exact.bounds[i]) << "element " << i;
+  }
+}
+
+}  // namespace

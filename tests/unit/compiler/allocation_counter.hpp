@@ -1,0 +1,13 @@
+#pragma once
+
+/// @file
+/// Counts calls of operator new in this test program, on all threads.
+
+#include <cstdint>
+
+namespace spjit::testing_support {
+
+/// How often operator new was called since the program began.
+[[nodiscard]] std::int64_t allocations_so_far() noexcept;
+
+}  // namespace spjit::testing_support

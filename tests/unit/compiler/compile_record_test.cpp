@@ -1,0 +1,120 @@
+#include "compiler/compile_record.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "spjit/version.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using nlohmann::json;
+using spjit::CompiledArtifact;
+using spjit::CompileOptions;
+using spjit::HostIsa;
+using spjit::testing_support::random_matrix;
+
+CompileOptions base_options() {
+  CompileOptions options;
+  options.n = 48;
+  options.target = spjit::Target(HostIsa::avx2);
+  return options;
+}
+
+json record_of(const CompileOptions& options, const spjit::TimeArtifacts& time = {}) {
+  const auto matrix = random_matrix(40, 50, 0.8);
+  const auto limits = spjit::host_limits(options.target.isa());
+  return make_record(matrix, options, limits, spjit::compile_host(matrix, options, limits, time));
+}
+
+TEST(CompileRecord, SaysWhatWasCompiledAndWhatWasChosen) {
+  const json record = record_of(base_options());
+
+  EXPECT_EQ(record["spjit"], SPJIT_VERSION);
+  EXPECT_EQ(record["target"], "host-avx2");
+  EXPECT_EQ(record["matrix"]["rows"], 40);
+  EXPECT_EQ(record["matrix"]["cols"], 50);
+  EXPECT_EQ(record["matrix"]["nnz"], 400);
+  EXPECT_EQ(record["n"], 48);
+  EXPECT_EQ(record["kind"], "unrolled");
+  EXPECT_EQ(record["search"]["mode"], "heuristic");
+  EXPECT_EQ(record["reorder"], "similarity");
+  EXPECT_GT(record["code_bytes"], 0);
+  EXPECT_EQ(record["weight_bytes"], 1600);
+  EXPECT_GE(record["grouping"]["tiles"], 1);
+  EXPECT_FALSE(record["search"].contains("space"));
+}
+
+TEST(CompileRecord, NamesACsrKernelAndItsReason) {
+  CompileOptions options = base_options();
+  options.code_budget_bytes = 0;
+
+  const json record = record_of(options);
+
+  EXPECT_EQ(record["kind"], "csr");
+  EXPECT_EQ(record["code_bytes"], 0);
+  EXPECT_NE(record["search"]["reason"].get<std::string>().find("the budget is 0"),
+            std::string::npos);
+}
+
+TEST(CompileRecord, HoldsTheTraceOfAnExhaustiveSearch) {
+  CompileOptions options = base_options();
+  options.search = spjit::SearchMode::exhaustive;
+  const auto time = [](const std::vector<spjit::HostArtifact>& artifacts) {
+    std::vector<spjit::TimedCandidate> times(artifacts.size());
+    for (std::size_t i = 0; i < times.size(); ++i) times[i].median_us = 5;
+    times.back().failure = "did not load";
+    return times;
+  };
+
+  const json record = record_of(options, time);
+
+  ASSERT_FALSE(record["search"]["timed"].empty());
+  EXPECT_EQ(record["search"]["timed"][0]["median_us"], 5);
+  EXPECT_TRUE(record["search"]["timed"][0].contains("tile"));
+  bool failed = false;
+  for (const json& timed : record["search"]["timed"]) {
+    failed = failed || timed.value("failure", "") == "did not load";
+  }
+  EXPECT_TRUE(failed);
+  EXPECT_FALSE(record["search"]["space"]["candidates"].empty());
+}
+
+TEST(CompileRecord, ListsDroppedCandidatesWithRuleAndNumbers) {
+  spjit::TileSpace space;
+  spjit::TileCandidate kept;
+  spjit::TileCandidate dropped;
+  dropped.dropped = spjit::DroppedCandidate{spjit::TileRule::balance, "2 panels ..."};
+  space.candidates = {kept, dropped};
+  space.relaxed = {spjit::TileRule::utilisation};
+
+  const json record = spjit::to_json(space);
+
+  EXPECT_FALSE(record["candidates"][0].contains("dropped"));
+  EXPECT_EQ(record["candidates"][1]["dropped"]["rule"], "balance");
+  EXPECT_EQ(record["candidates"][1]["dropped"]["numbers"], "2 panels ...");
+  EXPECT_EQ(record["relaxed"], json::array({"utilisation"}));
+}
+
+TEST(CompileRecord, GivesTheReasonBackToTheKernel) {
+  spjit::KernelInfo info;
+
+  spjit::apply_record(json{{"search", {{"reason", "because"}}}}, info);
+
+  EXPECT_EQ(info.reason, "because");
+}
+
+TEST(CompileRecord, ARecordWithoutAReasonLeavesTheKernelAsItIs) {
+  for (const json& record :
+       {json::object(), json{{"search", 3}}, json{{"search", json::object()}}}) {
+    spjit::KernelInfo info;
+
+    spjit::apply_record(record, info);
+
+    EXPECT_EQ(info.reason, "");
+  }
+}
+
+}  // namespace

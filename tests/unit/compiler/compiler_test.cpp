@@ -1,0 +1,461 @@
+#include "spjit/compiler.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/host_tile.hpp"
+#include "spjit/error.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using spjit::CacheOptions;
+using spjit::CompileOptions;
+using spjit::Compiler;
+using spjit::CsrMatrix;
+using spjit::HostIsa;
+using spjit::KernelKind;
+using spjit::SpmmKernel;
+using spjit::testing_support::dense_values;
+using spjit::testing_support::index;
+using spjit::testing_support::random_matrix;
+using spjit::testing_support::reference_product;
+using spjit::testing_support::same_bits;
+using spjit::testing_support::TemporaryDirectory;
+
+CompileOptions options_of(std::int64_t n) {
+  CompileOptions options;
+  options.n = n;
+  return options;
+}
+
+CacheOptions no_cache() {
+  CacheOptions cache;
+  cache.enabled = false;
+  return cache;
+}
+
+CacheOptions cache_in(const fs::path& directory) {
+  CacheOptions cache;
+  cache.directory = directory;
+  return cache;
+}
+
+std::vector<float> product(const SpmmKernel& kernel) {
+  const std::vector<float> b = dense_values(kernel.cols() * kernel.n());
+  std::vector<float> c(index(kernel.rows() * kernel.n()), -7.0F);
+  kernel.run(b.data(), c.data());
+  return c;
+}
+
+std::vector<float> expected_product(const CsrMatrix& matrix, const SpmmKernel& kernel) {
+  const std::vector<float> b = dense_values(matrix.cols * kernel.n());
+  return reference_product(matrix, kernel.info().target.isa(), b.data(), kernel.n(), kernel.n());
+}
+
+TEST(CompilerOptions, AreRefusedWithWhatWasGiven) {
+  const auto refuses = [](CompileOptions options, const std::string& part) {
+    try {
+      const Compiler compiler(std::move(options), no_cache());
+      ADD_FAILURE() << "taken: " << part;
+    } catch (const spjit::InvalidArgument& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  };
+  refuses(options_of(0), "n is 0");
+  refuses(options_of(-4), "n is -4");
+  refuses(options_of(std::int64_t{1} << 31), "n is 2147483648");
+  CompileOptions options = options_of(64);
+  options.ldb = 63;
+  refuses(options, "ldb is 63");
+  options = options_of(64);
+  options.threads = -1;
+  refuses(options, "threads is -1");
+  options.threads = 5000;
+  refuses(options, "threads is 5000");
+  options = options_of(64);
+  options.code_budget_bytes = -1;
+  refuses(options, "the code budget is -1");
+}
+
+TEST(CompilerOptions, PanelWidthsAreMultiplesOfTheLanesThatFitTheRegisters) {
+  for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
+    const std::int64_t lanes = spjit::lanes_of(isa);
+    CompileOptions options = options_of(64);
+    options.target = spjit::Target(isa);
+    for (const std::int64_t bad : {std::int64_t{0}, lanes - 1, lanes + 1, -lanes, lanes * 9}) {
+      options.panel_columns = bad;
+      EXPECT_THROW(Compiler(options, no_cache()), spjit::InvalidArgument) << bad;
+    }
+    options.panel_columns = lanes * 2;
+    EXPECT_NO_THROW(Compiler(options, no_cache()));
+  }
+}
+
+TEST(CompilerOptions, EveryPanelWidthThatIsTakenCompiles) {
+  for (const HostIsa isa : spjit::testing_support::isas_here()) {
+    for (std::int64_t vectors = 1; vectors <= 8; ++vectors) {
+      CompileOptions options = options_of(50);
+      options.target = spjit::Target(isa);
+      options.panel_columns = vectors * spjit::lanes_of(isa);
+      std::optional<Compiler> compiler;
+      try {
+        compiler.emplace(options, no_cache());
+      } catch (const spjit::InvalidArgument&) {
+        EXPECT_GT(vectors, 4);
+        continue;
+      }
+      for (const std::int64_t rows : {1, 40}) {
+        const CsrMatrix matrix = random_matrix(rows, 30, 0.5);
+
+        const SpmmKernel kernel = compiler->compile(matrix);
+
+        EXPECT_EQ(kernel.info().panel_columns, *options.panel_columns);
+        EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
+      }
+    }
+  }
+}
+
+TEST(CompilerOptions, NoThreadsMeansAllOfThem) {
+  CompileOptions options = options_of(8);
+  options.threads = 0;
+
+  EXPECT_GE(Compiler(options, no_cache()).options().threads, 1);
+}
+
+TEST(SearchMode, ParsesWhatItPrints) {
+  EXPECT_EQ(spjit::parse_search("heuristic"), spjit::SearchMode::heuristic);
+  EXPECT_EQ(spjit::parse_search("exhaustive"), spjit::SearchMode::exhaustive);
+  EXPECT_EQ(to_string(spjit::SearchMode::exhaustive), "exhaustive");
+  EXPECT_THROW(static_cast<void>(spjit::parse_search("fast")), spjit::InvalidArgument);
+}
+
+TEST(Compiler, RefusesAMatrixThatIsNone) {
+  CsrMatrix matrix = random_matrix(6, 5, 0.5);
+  matrix.col_idxs[0] = 5;
+
+  EXPECT_THROW(static_cast<void>(Compiler(options_of(8), no_cache()).compile(matrix)),
+               spjit::InvalidMatrix);
+}
+
+TEST(Compiler, RefusesATargetThatThisCpuLacks) {
+  for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2}) {
+    if (spjit::Target(isa).runs_here()) continue;
+    CompileOptions options = options_of(8);
+    options.target = spjit::Target(isa);
+
+    EXPECT_THROW(static_cast<void>(Compiler(options, no_cache()).compile(random_matrix(6, 5, 0.5))),
+                 spjit::NotSupported);
+  }
+}
+
+TEST(Compiler, DescribesTheKernelItMade) {
+  const CsrMatrix matrix = random_matrix(60, 70, 0.8);
+
+  const SpmmKernel kernel = Compiler(options_of(33), no_cache()).compile(matrix);
+
+  EXPECT_EQ(kernel.info().rows, 60);
+  EXPECT_EQ(kernel.info().cols, 70);
+  EXPECT_EQ(kernel.info().n, 33);
+  EXPECT_EQ(kernel.info().nnz, matrix.nnz());
+  EXPECT_EQ(kernel.info().target, spjit::Target());
+  EXPECT_EQ(kernel.info().key.size(), 64U);
+  EXPECT_FALSE(kernel.info().from_cache);
+  EXPECT_EQ(kernel.info().note, "");
+  EXPECT_FALSE(kernel.info().reason.empty());
+  EXPECT_GT(kernel.info().compile_ms, 0);
+  EXPECT_EQ(nlohmann::json::parse(kernel.record())["n"], 33);
+}
+
+TEST(Compiler, UnsortedRowsGiveTheSameBits) {
+  const CsrMatrix matrix = random_matrix(60, 70, 0.8);
+  CsrMatrix shuffled = matrix;
+  for (std::size_t row = 0; row < 60; ++row) {
+    const auto begin = shuffled.row_ptrs[row];
+    const auto end = shuffled.row_ptrs[row + 1];
+    std::reverse(shuffled.col_idxs.begin() + begin, shuffled.col_idxs.begin() + end);
+    std::reverse(shuffled.values.begin() + begin, shuffled.values.begin() + end);
+  }
+  const Compiler compiler(options_of(33), no_cache());
+
+  const SpmmKernel one = compiler.compile(matrix);
+  const SpmmKernel two = compiler.compile(shuffled);
+
+  EXPECT_NE(shuffled.col_idxs, matrix.col_idxs);
+  EXPECT_EQ(one.info().key, two.info().key);
+  EXPECT_TRUE(same_bits(product(one), product(two)));
+}
+
+TEST(Compiler, EveryEmptyAndTinyShapeHasAKernel) {
+  const std::vector<CsrMatrix> matrices = {
+      {0, 0, {0}, {}, {}},          {0, 7, {0}, {}, {}},         {3, 0, {0, 0, 0, 0}, {}, {}},
+      {3, 4, {0, 0, 0, 0}, {}, {}}, {1, 1, {0, 1}, {0}, {2.5F}}, {2, 3, {0, 0, 1}, {2}, {-1.5F}},
+  };
+  for (const HostIsa isa : spjit::testing_support::isas_here()) {
+    for (const CsrMatrix& matrix : matrices) {
+      for (const std::int64_t n : {1, 2, 16, 33}) {
+        for (const std::int64_t budget :
+             {std::int64_t{0}, CompileOptions::k_default_code_budget_bytes}) {
+          for (const int threads : {1, 2}) {
+            CompileOptions options = options_of(n);
+            options.target = spjit::Target(isa);
+            options.code_budget_bytes = budget;
+            options.threads = threads;
+
+            const SpmmKernel kernel = Compiler(options, no_cache()).compile(matrix);
+
+            EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)))
+                << to_string(isa) << " " << matrix.rows << " x " << matrix.cols << " n " << n;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Compiler, EmptyMatricesRunOnNullOperands) {
+  const SpmmKernel no_rows =
+      Compiler(options_of(8), no_cache()).compile(CsrMatrix{0, 0, {0}, {}, {}});
+  const SpmmKernel no_cols =
+      Compiler(options_of(8), no_cache()).compile(CsrMatrix{2, 0, {0, 0, 0}, {}, {}});
+  std::vector<float> c(16, -7.0F);
+
+  no_rows.run(nullptr, nullptr);
+  no_cols.run(nullptr, c.data());
+
+  EXPECT_EQ(c, std::vector<float>(16, 0.0F));
+}
+
+TEST(Compiler, ThreadsDoNotChangeTheBits) {
+  const CsrMatrix matrix = random_matrix(120, 900, 0.9);
+  for (const HostIsa isa : spjit::testing_support::isas_here()) {
+    for (const std::int64_t n : {1, 16, 100}) {
+      for (const int threads : {1, 2, 3}) {
+        CompileOptions options = options_of(n);
+        options.target = spjit::Target(isa);
+        options.threads = threads;
+
+        const SpmmKernel kernel = Compiler(options, no_cache()).compile(matrix);
+
+        EXPECT_EQ(kernel.info().threads, threads);
+        EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)))
+            << to_string(isa) << " n " << n << " threads " << threads;
+      }
+    }
+  }
+}
+
+TEST(Compiler, ACsrKernelTakesOverWithoutABudgetAndSaysSo) {
+  const CsrMatrix matrix = random_matrix(60, 70, 0.8);
+  CompileOptions options = options_of(33);
+  options.code_budget_bytes = 0;
+
+  const SpmmKernel kernel = Compiler(options, no_cache()).compile(matrix);
+
+  EXPECT_EQ(kernel.info().kind, KernelKind::csr);
+  EXPECT_EQ(kernel.info().tile, "");
+  EXPECT_EQ(kernel.info().code_bytes, 0);
+  EXPECT_NE(kernel.info().reason.find("the budget is 0"), std::string::npos);
+  EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
+}
+
+TEST(Compiler, ExhaustiveSearchTimesCandidatesAndRecordsThem) {
+  const CsrMatrix matrix = random_matrix(60, 70, 0.8);
+  CompileOptions options = options_of(64);
+  options.search = spjit::SearchMode::exhaustive;
+  options.search_budget_ms = 50;
+
+  const SpmmKernel kernel = Compiler(options, no_cache()).compile(matrix);
+
+  const auto search = nlohmann::json::parse(kernel.record())["search"];
+  EXPECT_EQ(kernel.info().reason.rfind("exhaustive: fastest of ", 0), 0U);
+  ASSERT_GT(search["timed"].size(), 1U);
+  for (const auto& timed : search["timed"]) EXPECT_GT(timed["median_us"].get<double>(), 0);
+  EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
+}
+
+TEST(CompilerCache, TheSecondCompilationComesFromTheCache) {
+  const TemporaryDirectory directory;
+  const CsrMatrix matrix = random_matrix(60, 70, 0.8);
+  const Compiler compiler(options_of(33), cache_in(directory.path()));
+
+  const SpmmKernel fresh = compiler.compile(matrix);
+  const SpmmKernel cached = Compiler(options_of(33), cache_in(directory.path())).compile(matrix);
+
+  EXPECT_FALSE(fresh.info().from_cache);
+  EXPECT_TRUE(cached.info().from_cache);
+  EXPECT_EQ(cached.info().note, "");
+  EXPECT_EQ(cached.info().key, fresh.info().key);
+  EXPECT_EQ(cached.info().tile, fresh.info().tile);
+  EXPECT_EQ(cached.info().reason, fresh.info().reason);
+  EXPECT_EQ(nlohmann::json::parse(cached.record()), nlohmann::json::parse(fresh.record()));
+  EXPECT_TRUE(same_bits(product(cached), expected_product(matrix, cached)));
+}
+
+TEST(CompilerCache, KernelsOfAllKindsComeBack) {
+  const TemporaryDirectory directory;
+  const CsrMatrix empty{3, 4, {0, 0, 0, 0}, {}, {}};
+  for (const CsrMatrix& matrix : {random_matrix(60, 70, 0.8), empty}) {
+    for (const std::int64_t budget :
+         {std::int64_t{0}, CompileOptions::k_default_code_budget_bytes}) {
+      CompileOptions options = options_of(33);
+      options.code_budget_bytes = budget;
+      const Compiler compiler(options, cache_in(directory.path()));
+
+      const SpmmKernel fresh = compiler.compile(matrix);
+      const SpmmKernel cached = compiler.compile(matrix);
+
+      EXPECT_TRUE(cached.info().from_cache) << cached.info().note;
+      EXPECT_EQ(cached.info().kind, fresh.info().kind);
+      EXPECT_TRUE(same_bits(product(cached), expected_product(matrix, cached)));
+    }
+  }
+}
+
+TEST(CompilerCache, OtherValuesAreAnotherEntry) {
+  const TemporaryDirectory directory;
+  const Compiler compiler(options_of(33), cache_in(directory.path()));
+  CsrMatrix matrix = random_matrix(60, 70, 0.8);
+  const SpmmKernel first = compiler.compile(matrix);
+  matrix.values.back() *= 2;
+
+  const SpmmKernel second = compiler.compile(matrix);
+
+  EXPECT_FALSE(second.info().from_cache);
+  EXPECT_NE(first.info().key, second.info().key);
+}
+
+/// The kernel's object in a cache with a single entry.
+fs::path object_in(const fs::path& cache) {
+  for (const auto& entry : fs::recursive_directory_iterator(cache)) {
+    if (entry.path().filename() == "kernel.o") return entry.path();
+  }
+  throw std::runtime_error("no kernel.o in " + cache.string());
+}
+
+void damage(const fs::path& file, std::streamoff offset) {
+  std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
+  stream.seekg(offset);
+  const int byte = stream.get();
+  stream.seekp(offset);
+  stream.put(static_cast<char>(byte ^ 0x40));
+}
+
+TEST(CompilerCache, ADamagedEntryIsCompiledAgainAndTheKernelSaysSo) {
+  const TemporaryDirectory directory;
+  const CsrMatrix matrix = random_matrix(60, 70, 0.8);
+  const Compiler compiler(options_of(33), cache_in(directory.path()));
+  static_cast<void>(compiler.compile(matrix));
+  damage(object_in(directory.path()), 500);
+
+  const SpmmKernel kernel = compiler.compile(matrix);
+  const SpmmKernel after = compiler.compile(matrix);
+
+  EXPECT_FALSE(kernel.info().from_cache);
+  EXPECT_EQ(kernel.info().note.rfind("cache: ", 0), 0U) << kernel.info().note;
+  EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
+  EXPECT_TRUE(after.info().from_cache);
+  EXPECT_EQ(after.info().note, "");
+}
+
+TEST(CompilerCache, AnEntryCutShortIsCompiledAgain) {
+  const TemporaryDirectory directory;
+  const CsrMatrix matrix = random_matrix(60, 70, 0.8);
+  const Compiler compiler(options_of(33), cache_in(directory.path()));
+  static_cast<void>(compiler.compile(matrix));
+  fs::resize_file(object_in(directory.path()), 100);
+
+  const SpmmKernel kernel = compiler.compile(matrix);
+
+  EXPECT_FALSE(kernel.info().from_cache);
+  EXPECT_FALSE(kernel.info().note.empty());
+  EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
+}
+
+/// Sets an environment variable for a test.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+  ~ScopedVariable() {
+    if (old_) {
+      ::setenv(name_, old_->c_str(), 1);
+    } else {
+      ::unsetenv(name_);
+    }
+  }
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+TEST(CompilerCache, ADefaultDirectoryThatCannotBeUsedIsANote) {
+  const TemporaryDirectory directory;
+  const fs::path file = directory.path() / "file";
+  std::ofstream(file) << "not a directory";
+  const CsrMatrix matrix = random_matrix(60, 70, 0.8);
+  for (const fs::path& unusable : {file, file / "below"}) {
+    const ScopedVariable variable("SPJIT_CACHE_DIR", unusable.string());
+
+    const SpmmKernel kernel = Compiler(options_of(33)).compile(matrix);
+
+    EXPECT_EQ(kernel.info().note.rfind("not cached: ", 0), 0U) << kernel.info().note;
+    EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
+  }
+}
+
+TEST(CompilerCache, AnExplicitDirectoryThatCannotBeUsedIsAnError) {
+  const TemporaryDirectory directory;
+  const fs::path file = directory.path() / "file";
+  std::ofstream(file) << "not a directory";
+  const fs::path foreign = directory.path() / "foreign";
+  fs::create_directory(foreign);
+  std::ofstream(foreign / "precious") << "data";
+  for (const fs::path& unusable : {file, foreign}) {
+    EXPECT_THROW(
+        static_cast<void>(
+            Compiler(options_of(33), cache_in(unusable)).compile(random_matrix(60, 70, 0.8))),
+        spjit::CacheError)
+        << unusable;
+  }
+}
+
+TEST(CompilerCache, ADisabledCacheLeavesNoTrace) {
+  const TemporaryDirectory directory;
+  CacheOptions cache = cache_in(directory.path());
+  cache.enabled = false;
+
+  const SpmmKernel kernel = Compiler(options_of(33), cache).compile(random_matrix(60, 70, 0.8));
+
+  EXPECT_FALSE(kernel.info().from_cache);
+  EXPECT_TRUE(fs::is_empty(directory.path()));
+}
+
+TEST(CompilerCache, CompileUsesTheDefaultDirectory) {
+  const TemporaryDirectory directory;
+  const ScopedVariable variable("SPJIT_CACHE_DIR", directory.path().string());
+  const CsrMatrix matrix = random_matrix(60, 70, 0.8);
+
+  const SpmmKernel fresh = spjit::compile(matrix, options_of(33));
+  const SpmmKernel cached = spjit::compile(matrix, options_of(33));
+
+  EXPECT_FALSE(fresh.info().from_cache);
+  EXPECT_TRUE(cached.info().from_cache);
+}
+
+}  // namespace

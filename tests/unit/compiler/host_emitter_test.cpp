@@ -1,0 +1,277 @@
+#include "compiler/host_emitter.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/executable_code.hpp"
+#include "runtime/host_executor.hpp"
+#include "spjit/error.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using spjit::CsrMatrix;
+using spjit::HostCode;
+using spjit::HostIsa;
+using spjit::HostTile;
+using spjit::KernelPlan;
+using spjit::ReorderAlgorithm;
+using spjit::WeightForm;
+using spjit::testing_support::dense_values;
+using spjit::testing_support::index;
+using spjit::testing_support::random_matrix;
+using spjit::testing_support::reference_product;
+using spjit::testing_support::same_bits;
+
+KernelPlan plan_of(const CsrMatrix& matrix, const HostTile& tile) {
+  const std::int64_t block =
+      tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(matrix.cols, 1);
+  return spjit::build_plan(matrix, spjit::group_rows(matrix, tile.m1, ReorderAlgorithm::balanced),
+                           block);
+}
+
+TEST(HostEmitter, RefusesTilesThatNeedMoreRegistersThanThereAre) {
+  const CsrMatrix matrix = random_matrix(40, 20, 0.5);
+  struct Case {
+    HostIsa isa;
+    std::int64_t m1;
+    std::int64_t nv;
+    bool good;
+  };
+  for (const Case& c : {Case{HostIsa::avx512, 30, 1, true}, Case{HostIsa::avx512, 31, 1, false},
+                        Case{HostIsa::avx512, 7, 4, false}, Case{HostIsa::avx2, 14, 1, true},
+                        Case{HostIsa::avx2, 15, 1, false}, Case{HostIsa::avx2, 0, 1, false},
+                        Case{HostIsa::avx512, 4, 0, false}}) {
+    HostTile tile;
+    tile.m1 = 4;
+    const KernelPlan plan = plan_of(matrix, tile);
+    tile.m1 = c.m1;
+    tile.nv = c.nv;
+
+    if (c.good) {
+      EXPECT_NO_THROW(static_cast<void>(spjit::emit_host(plan, tile, c.isa, 64)));
+    } else {
+      EXPECT_THROW(static_cast<void>(spjit::emit_host(plan, tile, c.isa, 64)),
+                   spjit::InvalidArgument)
+          << to_string(tile);
+    }
+  }
+}
+
+TEST(HostEmitter, SaysHowManyRegistersAreMissing) {
+  HostTile tile;
+  const KernelPlan plan = plan_of(random_matrix(9, 9, 0.5), tile);
+  tile.m1 = 31;
+  try {
+    static_cast<void>(spjit::emit_host(plan, tile, HostIsa::avx512, 64));
+    FAIL() << "33 registers were taken";
+  } catch (const spjit::InvalidArgument& error) {
+    EXPECT_NE(std::string(error.what()).find("needs 33 vector registers; avx512 has 32"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(HostEmitter, RefusesRowDistancesOutOfRangeAndTheGenericTarget) {
+  const HostTile tile;
+  const KernelPlan plan = plan_of(random_matrix(9, 9, 0.5), tile);
+  const auto emit = [&](HostIsa isa, std::int64_t stride) {
+    static_cast<void>(spjit::emit_host(plan, tile, isa, stride));
+  };
+
+  EXPECT_THROW(emit(HostIsa::avx512, 3), spjit::InvalidArgument);
+  EXPECT_THROW(emit(HostIsa::avx512, (1 << 20) + 1), spjit::InvalidArgument);
+  EXPECT_NO_THROW(emit(HostIsa::avx512, 1 << 20));
+  EXPECT_THROW(emit(HostIsa::generic, 64), spjit::InvalidArgument);
+}
+
+TEST(HostEmitter, FunctionsStartAtCacheLinesAndWeightsFollowThePlan) {
+  const CsrMatrix matrix = random_matrix(50, 70, 0.8);
+  HostTile tile;
+  tile.m1 = 9;
+  tile.k_block = 32;
+  const KernelPlan plan = plan_of(matrix, tile);
+  for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2}) {
+    const HostCode code = spjit::emit_host(plan, tile, isa, 64);
+
+    ASSERT_EQ(std::ssize(code.segment_offsets), plan.segments());
+    ASSERT_EQ(std::ssize(code.weight_offsets), plan.segments());
+    EXPECT_EQ(code.weights, plan.entry_values);
+    for (std::size_t i = 0; i < code.segment_offsets.size(); ++i) {
+      EXPECT_EQ(code.segment_offsets[i] % 64, 0);
+      EXPECT_LT(code.segment_offsets[i], std::ssize(code.text));
+      const auto first_column = index(plan.segment_ptrs[i]);
+      EXPECT_EQ(code.weight_offsets[i], plan.entry_ptrs[first_column]);
+    }
+  }
+}
+
+TEST(HostEmitter, TheSamePlanGivesTheSameBytes) {
+  const HostTile tile;
+  const KernelPlan plan = plan_of(random_matrix(50, 70, 0.8), tile);
+
+  const HostCode one = spjit::emit_host(plan, tile, HostIsa::avx512, 64);
+  const HostCode two = spjit::emit_host(plan, tile, HostIsa::avx512, 64);
+
+  EXPECT_EQ(one.text, two.text);
+  EXPECT_EQ(one.weights, two.weights);
+}
+
+/// A mask for every vector of a panel in the form its segments take, the first `columns` lanes on.
+std::vector<std::uint8_t> lane_masks(HostIsa isa, std::int64_t nv, std::int64_t columns) {
+  std::vector<std::uint8_t> bytes;
+  for (std::int64_t v = 0; v < nv; ++v) {
+    unsigned bits = 0;
+    for (std::int64_t lane = 0; lane < spjit::lanes_of(isa); ++lane) {
+      const bool on = v * spjit::lanes_of(isa) + lane < columns;
+      bits |= on ? 1U << lane : 0U;
+      if (isa != HostIsa::avx512) bytes.insert(bytes.end(), 4, on ? 0xFF : 0x00);
+    }
+    if (isa == HostIsa::avx512) {
+      bytes.push_back(static_cast<std::uint8_t>(bits & 0xFFU));
+      bytes.push_back(static_cast<std::uint8_t>(bits >> 8U));
+    }
+  }
+  return bytes;
+}
+
+/// One panel of B and C, and how many of its columns are stored.
+struct Panel {
+  const float* b = nullptr;
+  std::int64_t ldb = 0;
+  float* c = nullptr;
+  std::int64_t ldc = 0;
+  std::int64_t columns = 0;
+};
+
+/// Calls every segment in the plan's order, as the executor would.
+void run_code(const KernelPlan& plan, const HostTile& tile, HostIsa isa, const HostCode& code,
+              const Panel& panel) {
+  const std::int64_t width = tile.nv * spjit::lanes_of(isa);
+  const std::vector<std::uint8_t> masks = lane_masks(isa, tile.nv, panel.columns);
+  const spjit::ExecutableCode pages(std::as_bytes(std::span(code.text)));
+  std::vector<float> partial(index(tile.m1 * width));
+  for (std::int64_t t = 0; t < plan.grouping.tiles(); ++t) {
+    std::ranges::fill(partial, -77.0F);
+    for (std::int64_t block = 0; block < plan.k_blocks; ++block) {
+      const auto segment = index(t * plan.k_blocks + block);
+      auto* const function = pages.function<std::remove_pointer_t<spjit::HostSegment>>(
+          index(code.segment_offsets[segment]));
+      function(panel.b + block * plan.k_block * panel.ldb, panel.c,
+               code.weights.data() + code.weight_offsets[segment], panel.ldc * 4, partial.data(),
+               panel.columns == width ? nullptr : masks.data());
+    }
+  }
+}
+
+/// Compares a panel with the evaluator; columns that are masked off must keep their content.
+void expect_reference(const CsrMatrix& matrix, const HostTile& tile, HostIsa isa,
+                      std::int64_t columns) {
+  constexpr float k_untouched = -7.0F;
+  const std::int64_t width = tile.nv * spjit::lanes_of(isa);
+  const std::int64_t ldc = width + 3;
+  const KernelPlan plan = plan_of(matrix, tile);
+  const std::vector<float> b = dense_values(matrix.cols * width);
+  std::vector<float> c(index(matrix.rows * ldc), k_untouched);
+
+  run_code(plan, tile, isa, spjit::emit_host(plan, tile, isa, width * 4),
+           {b.data(), width, c.data(), ldc, columns});
+
+  std::vector<float> expected(c.size(), k_untouched);
+  const std::vector<float> product = reference_product(matrix, isa, b.data(), width, width);
+  for (const std::int32_t row : plan.grouping.rows) {
+    std::copy_n(product.begin() + row * width, columns, expected.begin() + row * ldc);
+  }
+  EXPECT_TRUE(same_bits(c, expected)) << to_string(tile) << ", columns " << columns;
+}
+
+class EmittedCode : public testing::TestWithParam<HostIsa> {
+ protected:
+  void SetUp() override {
+    if (!spjit::Target(GetParam()).runs_here()) {
+      GTEST_SKIP() << "this CPU has no " << to_string(GetParam());
+    }
+  }
+};
+
+TEST_P(EmittedCode, GivesTheReferencesBitsForEveryShapeAndForm) {
+  const CsrMatrix matrix = random_matrix(45, 150, 0.8);
+  const std::int64_t registers = spjit::registers_of(GetParam());
+  for (std::int64_t nv = 1; nv <= 8; ++nv) {
+    const std::int64_t most = (registers - 1 - nv) / nv;
+    for (const WeightForm form :
+         {WeightForm::broadcast, WeightForm::register_, WeightForm::balanced}) {
+      for (const std::int64_t memory_rows : {0, 1, 3}) {
+        if (most < 1) continue;
+        HostTile tile;
+        tile.nv = nv;
+        tile.m1 = most;
+        tile.form = form;
+        tile.memory_rows = memory_rows;
+
+        expect_reference(matrix, tile, GetParam(), nv * spjit::lanes_of(GetParam()));
+      }
+    }
+  }
+}
+
+TEST_P(EmittedCode, CarriesPartialSumsFromBlockToBlock) {
+  const CsrMatrix matrix = random_matrix(31, 130, 0.7);
+  for (const std::int64_t nv : {1, 2, 3}) {
+    for (const std::int64_t k_block : {1, 17, 64, 129, 130}) {
+      HostTile tile;
+      tile.nv = nv;
+      tile.m1 = 4;
+      tile.k_block = k_block;
+
+      expect_reference(matrix, tile, GetParam(), nv * spjit::lanes_of(GetParam()));
+    }
+  }
+}
+
+TEST_P(EmittedCode, StoresOnlyTheColumnsOfItsMasks) {
+  const CsrMatrix matrix = random_matrix(23, 60, 0.7);
+  for (std::int64_t nv = 1; nv <= spjit::widest_panel_vectors(GetParam()); ++nv) {
+    for (std::int64_t columns = 1; columns < nv * spjit::lanes_of(GetParam()); ++columns) {
+      HostTile tile;
+      tile.nv = nv;
+      tile.m1 = std::min<std::int64_t>((spjit::registers_of(GetParam()) - 1 - nv) / nv, 4);
+      tile.k_block = columns % 2 == 0 ? 0 : 25;
+
+      expect_reference(matrix, tile, GetParam(), columns);
+    }
+  }
+}
+
+TEST_P(EmittedCode, ReadsBInPlaceAtAnyDistanceBetweenRows) {
+  const CsrMatrix matrix = random_matrix(19, 200, 0.8);
+  HostTile tile;
+  tile.m1 = 8;
+  tile.pack_b = false;
+  const std::int64_t width = spjit::lanes_of(GetParam());
+  const KernelPlan plan = plan_of(matrix, tile);
+  for (const std::int64_t ldb : {std::int64_t{17}, std::int64_t{128}, std::int64_t{1001}}) {
+    const std::vector<float> b = dense_values(matrix.cols * ldb);
+    std::vector<float> c(index(matrix.rows * width), 0.0F);
+
+    run_code(plan, tile, GetParam(), spjit::emit_host(plan, tile, GetParam(), ldb * 4),
+             {b.data(), ldb, c.data(), width, width});
+
+    EXPECT_TRUE(same_bits(c, reference_product(matrix, GetParam(), b.data(), ldb, width)))
+        << "ldb " << ldb;
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<HostIsa>& parameter) {
+  return to_string(parameter.param);
+}
+
+INSTANTIATE_TEST_SUITE_P(DirectIsas, EmittedCode, testing::Values(HostIsa::avx512, HostIsa::avx2),
+                         name_of);
+
+}  // namespace

@@ -1,0 +1,243 @@
+#include "compiler/host_program.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/spmm_kernel_impl.hpp"
+#include "spjit/error.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using spjit::CsrMatrix;
+using spjit::HostArtifact;
+using spjit::HostImage;
+using spjit::HostIsa;
+using spjit::HostProgramRecord;
+using spjit::HostTile;
+using spjit::KernelKind;
+using spjit::testing_support::index;
+using spjit::testing_support::small_matrix;
+
+HostTile small_tile() {
+  HostTile tile;
+  tile.m1 = 2;
+  tile.k_block = 3;
+  return tile;
+}
+
+HostArtifact unrolled_artifact() {
+  const CsrMatrix matrix = small_matrix();
+  const auto grouping = spjit::group_rows(matrix, 2, spjit::ReorderAlgorithm::none);
+  return spjit::make_unrolled_artifact(spjit::build_plan(matrix, grouping, 3), small_tile(),
+                                       HostIsa::avx2, 20, 0);
+}
+
+HostArtifact csr_artifact() { return spjit::make_csr_artifact(small_matrix(), HostIsa::avx2, 20); }
+
+HostImage with_program(const HostArtifact& artifact, const std::vector<std::int64_t>& words) {
+  HostImage image = artifact.image();
+  image.program = std::as_bytes(std::span(words));
+  return image;
+}
+
+TEST(HostProgramRecord, HoldsWhatTheKernelWasMadeOf) {
+  const HostArtifact artifact = unrolled_artifact();
+
+  const HostProgramRecord record = spjit::read_program(artifact.image());
+
+  EXPECT_EQ(record.kind, KernelKind::unrolled);
+  EXPECT_EQ(record.isa, HostIsa::avx2);
+  EXPECT_EQ(record.rows, 5);
+  EXPECT_EQ(record.cols, 5);
+  EXPECT_EQ(record.n, 20);
+  EXPECT_EQ(record.nnz, 7);
+  EXPECT_EQ(record.tile, small_tile());
+  EXPECT_EQ(record.tiles, 2);
+  EXPECT_EQ(record.k_blocks, 2);
+  EXPECT_EQ(record.segment_offsets.size(), 4U);
+  EXPECT_EQ(record.weight_offsets.size(), 4U);
+  EXPECT_EQ(record.tile_nnz_ends, (std::vector<std::int64_t>{3, 7}));
+  EXPECT_EQ(record.empty_rows, (std::vector<std::int64_t>{1}));
+  EXPECT_TRUE(record.row_ptrs.empty());
+}
+
+TEST(HostProgramRecord, WritingAndReadingGiveTheSameRecord) {
+  for (const HostArtifact& artifact : {unrolled_artifact(), csr_artifact()}) {
+    const HostProgramRecord record = spjit::read_program(artifact.image());
+
+    const std::vector<std::int64_t> words = spjit::write_program(record);
+
+    EXPECT_EQ(words, artifact.program);
+    EXPECT_EQ(spjit::read_program(with_program(artifact, words)), record);
+  }
+}
+
+TEST(HostProgramRecord, ACsrKernelCarriesTheMatrixInsteadOfCode) {
+  const HostArtifact artifact = csr_artifact();
+
+  const HostProgramRecord record = spjit::read_program(artifact.image());
+
+  EXPECT_EQ(record.kind, KernelKind::csr);
+  EXPECT_TRUE(artifact.text.empty());
+  EXPECT_EQ(record.row_ptrs, small_matrix().row_ptrs);
+  EXPECT_EQ(artifact.weights.size(), 14U);
+}
+
+TEST(HostProgramRecord, AnotherVersionIsRefusedWithBothNumbers) {
+  const HostArtifact artifact = unrolled_artifact();
+  std::vector<std::int64_t> words = artifact.program;
+  words[1] = spjit::k_host_program_version + 41;
+
+  try {
+    static_cast<void>(spjit::read_program(with_program(artifact, words)));
+    FAIL() << "another version was read";
+  } catch (const spjit::Error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "program record: version " + std::to_string(spjit::k_host_program_version + 41) +
+                  ", this build reads version " + std::to_string(spjit::k_host_program_version) +
+                  "; compile again");
+  }
+}
+
+bool ascending_within(const std::vector<std::int64_t>& values, std::int64_t low,
+                      std::int64_t high) {
+  return std::ranges::is_sorted(values) &&
+         (values.empty() || (values.front() >= low && values.back() <= high));
+}
+
+/// What whoever runs a record relies on.
+void expect_invariants(const HostProgramRecord& record, const HostImage& image) {
+  EXPECT_GE(record.n, 1);
+  EXPECT_TRUE(ascending_within(record.empty_rows, 0, record.rows - 1));
+  if (record.kind == KernelKind::csr) {
+    ASSERT_EQ(record.row_ptrs.size(), index(record.rows) + 1);
+    EXPECT_TRUE(ascending_within(record.row_ptrs, 0, record.nnz));
+    EXPECT_EQ(image.weights.size(), index(record.nnz) * 8);
+    return;
+  }
+  const std::int64_t segments = record.tiles * record.k_blocks;
+  EXPECT_EQ(std::ssize(record.segment_offsets), segments);
+  EXPECT_EQ(std::ssize(record.weight_offsets), segments);
+  EXPECT_EQ(std::ssize(record.tile_nnz_ends), record.tiles);
+  EXPECT_TRUE(ascending_within(record.segment_offsets, 0, std::ssize(image.text) - 1));
+  EXPECT_TRUE(ascending_within(record.weight_offsets, 0,
+                               static_cast<std::int64_t>(image.weights.size() / 4)));
+  EXPECT_GE(record.k_block * record.k_blocks, record.cols);
+  EXPECT_LE(spjit::registers_needed(record.tile), spjit::registers_of(record.isa));
+  if (record.in_place_ldb > 0) {
+    EXPECT_GE(record.in_place_ldb, record.n);
+    EXPECT_GE(record.n, record.tile.nv * spjit::lanes_of(record.isa));
+  }
+}
+
+/// Error, or a record that keeps its promises and can be made a kernel of.
+void expect_refused_or_sound(std::span<const std::byte> object) {
+  try {
+    const HostImage image = spjit::read_object(object, "small");
+    expect_invariants(spjit::read_program(image), image);
+    static_cast<void>(spjit::SpmmKernel::Impl::load(image, {}, nullptr));
+  } catch (const spjit::Error& error) {
+    EXPECT_FALSE(std::string(error.what()).empty());
+  }
+}
+
+TEST(HostObject, EveryDamagedByteIsRefusedOrHarmless) {
+  for (const HostArtifact& artifact : {unrolled_artifact(), csr_artifact()}) {
+    const std::vector<std::byte> object = spjit::write_object(artifact.image(), "small");
+    for (std::size_t i = 0; i < object.size(); ++i) {
+      for (const int damage : {0xFF, 0x80, 0x01}) {
+        std::vector<std::byte> damaged = object;
+        damaged[i] ^= static_cast<std::byte>(damage);
+
+        expect_refused_or_sound(damaged);
+
+        ASSERT_FALSE(testing::Test::HasFailure()) << "byte " << i << " ^ " << damage;
+      }
+    }
+  }
+}
+
+TEST(HostObject, EveryTruncationIsRefused) {
+  for (const HostArtifact& artifact : {unrolled_artifact(), csr_artifact()}) {
+    const std::vector<std::byte> object = spjit::write_object(artifact.image(), "small");
+    for (std::size_t size = 0; size < object.size(); ++size) {
+      const std::vector<std::byte> cut(object.begin(),
+                                       object.begin() + static_cast<std::ptrdiff_t>(size));
+
+      EXPECT_THROW(static_cast<void>(spjit::read_object(cut, "small")), spjit::Error) << size;
+    }
+  }
+}
+
+TEST(HostProgramRecord, EveryDamagedByteOfTheRecordIsRefusedOrHarmless) {
+  for (const HostArtifact& artifact : {unrolled_artifact(), csr_artifact()}) {
+    const std::size_t bytes = artifact.program.size() * sizeof(std::int64_t);
+    for (std::size_t i = 0; i < bytes; ++i) {
+      for (int bit = 0; bit < 8; ++bit) {
+        std::vector<std::int64_t> words = artifact.program;
+        std::as_writable_bytes(std::span(words))[i] ^= static_cast<std::byte>(1 << bit);
+        const HostImage image = with_program(artifact, words);
+        try {
+          expect_invariants(spjit::read_program(image), image);
+        } catch (const spjit::Error& error) {
+          EXPECT_EQ(std::string(error.what()).rfind("program record: ", 0), 0U) << error.what();
+        }
+        ASSERT_FALSE(testing::Test::HasFailure()) << "byte " << i << " bit " << bit;
+      }
+    }
+  }
+}
+
+TEST(HostProgramRecord, EveryTruncationIsRefused) {
+  const HostArtifact artifact = unrolled_artifact();
+  const std::span<const std::byte> program = artifact.image().program;
+  for (std::size_t size = 0; size < program.size(); ++size) {
+    HostImage image = artifact.image();
+    image.program = program.first(size);
+
+    EXPECT_THROW(static_cast<void>(spjit::read_program(image)), spjit::Error) << size;
+  }
+}
+
+TEST(HostProgramRecord, CsrColumnsOutOfRangeAreRefused) {
+  HostArtifact artifact = csr_artifact();
+  artifact.weights.back() = 5;
+
+  EXPECT_THROW(static_cast<void>(spjit::read_program(artifact.image())), spjit::Error);
+}
+
+TEST(HostObject, HoldsTheThreePartsUnderItsName) {
+  const HostArtifact artifact = unrolled_artifact();
+  const HostImage image = artifact.image();
+
+  const std::vector<std::byte> object = spjit::write_object(image, "layer1");
+  const HostImage back = spjit::read_object(object, "layer1");
+
+  EXPECT_TRUE(std::ranges::equal(back.text, image.text));
+  EXPECT_TRUE(std::ranges::equal(back.weights, image.weights));
+  EXPECT_TRUE(std::ranges::equal(back.program, image.program));
+  EXPECT_THROW(static_cast<void>(spjit::read_object(object, "layer2")), spjit::Error);
+}
+
+TEST(HostObject, AKernelWithoutEntriesIsAnObjectToo) {
+  const CsrMatrix matrix{3, 4, {0, 0, 0, 0}, {}, {}};
+  const auto grouping = spjit::group_rows(matrix, 2, spjit::ReorderAlgorithm::none);
+  const HostArtifact artifact = spjit::make_unrolled_artifact(
+      spjit::build_plan(matrix, grouping, 4), small_tile(), HostIsa::avx2, 9, 0);
+
+  const std::vector<std::byte> object = spjit::write_object(artifact.image(), "none");
+  const HostProgramRecord record = spjit::read_program(spjit::read_object(object, "none"));
+
+  EXPECT_EQ(record.tiles, 0);
+  EXPECT_EQ(record.empty_rows, (std::vector<std::int64_t>{0, 1, 2}));
+}
+
+}  // namespace

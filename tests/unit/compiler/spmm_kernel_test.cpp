@@ -1,0 +1,374 @@
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "allocation_counter.hpp"
+#include "compiler/host_program.hpp"
+#include "compiler/spmm_kernel_impl.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/error.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using spjit::CompileOptions;
+using spjit::CsrMatrix;
+using spjit::HostIsa;
+using spjit::HostTile;
+using spjit::SpmmKernel;
+using spjit::testing_support::dense_values;
+using spjit::testing_support::index;
+using spjit::testing_support::random_matrix;
+using spjit::testing_support::reference_product;
+using spjit::testing_support::same_bits;
+
+CompileOptions options_of(std::int64_t n, HostIsa isa = spjit::Target().isa()) {
+  CompileOptions options;
+  options.n = n;
+  options.target = spjit::Target(isa);
+  return options;
+}
+
+SpmmKernel compile_uncached(const CsrMatrix& matrix, const CompileOptions& options) {
+  spjit::CacheOptions no_cache;
+  no_cache.enabled = false;
+  return spjit::Compiler(options, no_cache).compile(matrix);
+}
+
+/// A kernel of a tile that the heuristic would not choose.
+SpmmKernel kernel_of(const CsrMatrix& matrix, const HostTile& tile, HostIsa isa, std::int64_t n,
+                     std::int64_t in_place_ldb) {
+  const auto grouping = spjit::group_rows(matrix, tile.m1, spjit::ReorderAlgorithm::similarity);
+  const auto plan = spjit::build_plan(
+      matrix, grouping, tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(matrix.cols, 1));
+  spjit::ImageOwner owner;
+  owner.artifact = std::make_shared<spjit::HostArtifact>(
+      spjit::make_unrolled_artifact(plan, tile, isa, n, in_place_ldb));
+  const spjit::HostImage image = owner.artifact->image();
+  return SpmmKernel(SpmmKernel::Impl::load(image, std::move(owner), nullptr));
+}
+
+TEST(SpmmKernel, RefusesLeadingDimensionsBelowN) {
+  const SpmmKernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
+  std::vector<float> memory(200);
+  float* const p = memory.data();
+
+  EXPECT_THROW(kernel.run(p, 7, p + 100, 8), spjit::InvalidArgument);
+  EXPECT_THROW(kernel.run(p, 8, p + 100, 7), spjit::InvalidArgument);
+  EXPECT_THROW(kernel.run(p, 0, p + 100, 8), spjit::InvalidArgument);
+  EXPECT_THROW(kernel.to_panels(p, 7, 5, p), spjit::InvalidArgument);
+  EXPECT_THROW(kernel.from_panels(p, 5, p, 7), spjit::InvalidArgument);
+}
+
+TEST(SpmmKernel, RefusesNullPointersAndSaysWhatIsExpected) {
+  const SpmmKernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
+  std::vector<float> memory(64);
+
+  EXPECT_THROW(kernel.run(memory.data(), nullptr), spjit::InvalidArgument);
+  EXPECT_THROW(kernel.run_panels(nullptr, memory.data()), spjit::InvalidArgument);
+  try {
+    kernel.run(nullptr, memory.data());
+    FAIL() << "a null B was taken";
+  } catch (const spjit::InvalidArgument& error) {
+    EXPECT_EQ(std::string(error.what()), "b is null; expected an array of [5 x 8] floats");
+  }
+}
+
+TEST(SpmmKernel, RefusesNamesThatAreNoCIdentifiers) {
+  const SpmmKernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
+  for (const std::string name : {"", "1st", "a-b", "a b", "a.b", "\xC3\xA4"}) {
+    EXPECT_THROW(static_cast<void>(kernel.object(name)), spjit::InvalidArgument) << name;
+    EXPECT_THROW(static_cast<void>(kernel.aot_header(name)), spjit::InvalidArgument) << name;
+  }
+}
+
+class KernelOnIsa : public testing::TestWithParam<HostIsa> {
+ protected:
+  void SetUp() override {
+    if (!spjit::testing_support::compiles_and_runs(GetParam())) {
+      GTEST_SKIP() << "no " << to_string(GetParam()) << " in this build or on this CPU";
+    }
+  }
+};
+
+TEST_P(KernelOnIsa, PanelsGiveTheBitsOfRowMajorOperands) {
+  const CsrMatrix matrix = random_matrix(40, 60, 0.8);
+  for (const std::int64_t n : {1, 15, 16, 33, 100}) {
+    for (const std::int64_t budget :
+         {std::int64_t{0}, CompileOptions::k_default_code_budget_bytes}) {
+      CompileOptions options = options_of(n, GetParam());
+      options.panel_columns = spjit::lanes_of(GetParam()) * 2;
+      options.code_budget_bytes = budget;
+      const SpmmKernel kernel = compile_uncached(matrix, options);
+      const std::vector<float> b = dense_values(60 * n);
+      std::vector<float> c(index(40 * n));
+      std::vector<float> from_panels(c.size());
+      std::vector<float> b_panels(index(kernel.panel_floats(60)));
+      std::vector<float> c_panels(index(kernel.panel_floats(40)), -7.0F);
+
+      kernel.run(b.data(), c.data());
+      kernel.to_panels(b.data(), n, 60, b_panels.data());
+      kernel.run_panels(b_panels.data(), c_panels.data());
+      kernel.from_panels(c_panels.data(), 40, from_panels.data(), n);
+
+      EXPECT_TRUE(same_bits(c, from_panels)) << "n " << n << " budget " << budget;
+      EXPECT_TRUE(same_bits(c, reference_product(matrix, GetParam(), b.data(), n, n)));
+    }
+  }
+}
+
+TEST_P(KernelOnIsa, PanelsOfOneLayerAreTheInputOfTheNext) {
+  const std::int64_t n = 37;
+  const CsrMatrix first = random_matrix(48, 30, 0.7, 3);
+  const CsrMatrix second = random_matrix(10, 48, 0.6, 4);
+  CompileOptions options = options_of(n, GetParam());
+  options.panel_columns = spjit::lanes_of(GetParam());
+  const SpmmKernel one = compile_uncached(first, options);
+  const SpmmKernel two = compile_uncached(second, options);
+  ASSERT_EQ(one.info().panel_columns, two.info().panel_columns);
+  const std::vector<float> b = dense_values(30 * n);
+  std::vector<float> input(index(one.panel_floats(30)));
+  std::vector<float> hidden(index(one.panel_floats(48)));
+  std::vector<float> output(index(two.panel_floats(10)));
+  std::vector<float> c(index(10 * n));
+
+  one.to_panels(b.data(), n, 30, input.data());
+  one.run_panels(input.data(), hidden.data());
+  two.run_panels(hidden.data(), output.data());
+  two.from_panels(output.data(), 10, c.data(), n);
+
+  const std::vector<float> between = reference_product(first, GetParam(), b.data(), n, n);
+  EXPECT_TRUE(same_bits(c, reference_product(second, GetParam(), between.data(), n, n)));
+}
+
+TEST_P(KernelOnIsa, TakesAnyLeadingDimensionsWhateverItWasCompiledFor) {
+  const CsrMatrix matrix = random_matrix(40, 60, 0.5);
+  for (const std::int64_t compiled_ldb : {0, 64, 80}) {
+    CompileOptions options = options_of(64, GetParam());
+    options.ldb = compiled_ldb;
+    const SpmmKernel kernel = compile_uncached(matrix, options);
+    for (const std::int64_t ldb : {64, 65, 80, 127}) {
+      const std::vector<float> b = dense_values(60 * ldb);
+      std::vector<float> c(40 * 70, -7.0F);
+
+      kernel.run(b.data(), ldb, c.data(), 70);
+
+      const std::vector<float> expected = reference_product(matrix, GetParam(), b.data(), ldb, 64);
+      for (std::int64_t row = 0; row < 40; ++row) {
+        const std::span<const float> all(c.data() + row * 70, 70);
+        ASSERT_TRUE(same_bits(all.first(64), std::span(expected).subspan(index(row * 64), 64)));
+        EXPECT_EQ(std::ranges::count(all.last(6), -7.0F), 6);
+      }
+    }
+  }
+}
+
+TEST_P(KernelOnIsa, ReadsBInPlaceWithNNotAMultipleOfThePanel) {
+  const CsrMatrix matrix = random_matrix(40, 60, 0.5);
+  for (const std::int64_t n : {32, 33, 47, 63}) {
+    HostTile tile;
+    tile.m1 = 4;
+    tile.nv = 2;
+    tile.pack_b = false;
+    tile.form = spjit::WeightForm::register_;
+    const std::int64_t ldb = n + 9;
+    const SpmmKernel kernel = kernel_of(matrix, tile, GetParam(), n, ldb);
+    const std::vector<float> b = dense_values(60 * ldb);
+    std::vector<float> c(index(40 * n));
+
+    kernel.run(b.data(), ldb, c.data(), n);
+
+    EXPECT_TRUE(same_bits(c, reference_product(matrix, GetParam(), b.data(), ldb, n))) << n;
+  }
+}
+
+TEST_P(KernelOnIsa, AKernelThatReadsInPlaceTakesNoPanelsAndSaysWhatToDo) {
+  HostTile tile;
+  tile.m1 = 4;
+  tile.pack_b = false;
+  const SpmmKernel kernel = kernel_of(random_matrix(8, 8, 0.5), tile, GetParam(), 64, 64);
+  std::vector<float> b(index(kernel.panel_floats(8)));
+  std::vector<float> c(index(kernel.panel_floats(8)));
+
+  try {
+    kernel.run_panels(b.data(), c.data());
+    FAIL() << "panels were taken";
+  } catch (const spjit::InvalidArgument& error) {
+    EXPECT_NE(std::string(error.what()).find("CompileOptions::panel_columns"), std::string::npos);
+  }
+}
+
+TEST_P(KernelOnIsa, AllocatesNothingInSteadyState) {
+  const CsrMatrix matrix = random_matrix(60, 900, 0.9);
+  for (const int threads : {1, 2}) {
+    for (const std::int64_t ldb : {64, 72}) {
+      CompileOptions options = options_of(64, GetParam());
+      options.threads = threads;
+      const SpmmKernel kernel = compile_uncached(matrix, options);
+      const std::vector<float> b = dense_values(900 * ldb);
+      std::vector<float> c(60 * 64);
+      for (int i = 0; i < 3; ++i) kernel.run(b.data(), ldb, c.data(), 64);
+      const std::int64_t before = spjit::testing_support::allocations_so_far();
+
+      for (int i = 0; i < 20; ++i) kernel.run(b.data(), ldb, c.data(), 64);
+
+      EXPECT_EQ(spjit::testing_support::allocations_so_far(), before)
+          << "threads " << threads << " ldb " << ldb;
+    }
+  }
+}
+
+TEST_P(KernelOnIsa, ManyThreadsRunOneKernelAtOnce) {
+  const CsrMatrix matrix = random_matrix(60, 900, 0.9);
+  for (const int threads : {1, 3}) {
+    CompileOptions options = options_of(40, GetParam());
+    options.threads = threads;
+    const SpmmKernel kernel = compile_uncached(matrix, options);
+    const std::vector<float> b = dense_values(900 * 40);
+    const std::vector<float> expected = reference_product(matrix, GetParam(), b.data(), 40, 40);
+    std::vector<std::vector<float>> results(8, std::vector<float>(60 * 40, -7.0F));
+    std::vector<std::thread> callers;
+
+    for (std::vector<float>& c : results) {
+      callers.emplace_back([&kernel, &b, &c] {
+        for (int i = 0; i < 10; ++i) kernel.run(b.data(), c.data());
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+
+    for (const std::vector<float>& c : results) EXPECT_TRUE(same_bits(c, expected));
+  }
+}
+
+SpmmKernel link_image(const spjit::HostImage& image, const std::byte* executable, int threads) {
+  return SpmmKernel::link({executable, image.text.size(), image.weights.data(),
+                           image.weights.size(), image.program.data(), image.program.size()},
+                          threads);
+}
+
+TEST_P(KernelOnIsa, ALinkedObjectIsTheSameKernel) {
+  const CsrMatrix matrix = random_matrix(40, 60, 0.8);
+  const SpmmKernel kernel = compile_uncached(matrix, options_of(50, GetParam()));
+  const std::vector<std::byte> object = kernel.object("layer");
+  const spjit::HostImage image = spjit::read_object(object, "layer");
+  const spjit::ExecutableCode code(image.text);
+  const std::vector<float> b = dense_values(60 * 50);
+  std::vector<float> c(40 * 50);
+
+  for (const int threads : {1, 2}) {
+    const SpmmKernel linked = link_image(image, code.code().data(), threads);
+    linked.run(b.data(), c.data());
+
+    EXPECT_EQ(linked.info().tile, kernel.info().tile);
+    EXPECT_EQ(linked.info().threads, threads);
+    EXPECT_EQ(linked.info().nnz, matrix.nnz());
+    EXPECT_TRUE(same_bits(c, reference_product(matrix, GetParam(), b.data(), 50, 50)));
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<HostIsa>& parameter) {
+  return to_string(parameter.param);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllIsas, KernelOnIsa,
+                         testing::Values(HostIsa::avx512, HostIsa::avx2, HostIsa::generic),
+                         name_of);
+
+/// Closes the library it holds.
+struct CloseLibrary {
+  void operator()(void* library) const noexcept { ::dlclose(library); }
+};
+
+TEST(SpmmKernelObject, LinksIntoASharedLibraryWithTheSystemsLinker) {
+  const CsrMatrix matrix = random_matrix(40, 60, 0.8);
+  const SpmmKernel kernel = compile_uncached(matrix, options_of(50));
+  const spjit::testing_support::TemporaryDirectory directory;
+  const std::string object = (directory.path() / "layer.o").string();
+  const std::string library = (directory.path() / "layer.so").string();
+  const std::vector<std::byte> bytes = kernel.object("layer");
+  std::ofstream(object, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+  const std::string command = "cc -shared -o " + library + " " + object;
+  if (std::system("command -v cc > /dev/null") != 0) GTEST_SKIP() << "no C compiler to link with";
+
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  const std::unique_ptr<void, CloseLibrary> handle(::dlopen(library.c_str(), RTLD_NOW));
+  ASSERT_NE(handle, nullptr) << ::dlerror();
+  const spjit::HostImage image = spjit::read_object(bytes, "layer");
+  const auto symbol = [&](const char* name) { return ::dlsym(handle.get(), name); };
+  const SpmmKernel linked = SpmmKernel::link({symbol("spjit_layer_text"), image.text.size(),
+                                              symbol("spjit_layer_weights"), image.weights.size(),
+                                              symbol("spjit_layer_program"), image.program.size()});
+  const std::vector<float> b = dense_values(60 * 50);
+  std::vector<float> c(40 * 50);
+  linked.run(b.data(), c.data());
+
+  EXPECT_TRUE(
+      same_bits(c, reference_product(matrix, linked.info().target.isa(), b.data(), 50, 50)));
+}
+
+TEST(SpmmKernelObject, TheHeaderNamesTheSymbolsAndSizesOfTheObject) {
+  const SpmmKernel kernel = compile_uncached(random_matrix(40, 60, 0.8), options_of(50));
+  const std::vector<std::byte> object = kernel.object("layer");
+  const spjit::HostImage image = spjit::read_object(object, "layer");
+
+  const std::string header = kernel.aot_header("layer");
+
+  for (const std::string& part :
+       {std::string("#include <spjit/kernel.hpp>"), std::string("spjit_layer_text[]"),
+        std::string("spjit_layer_weights[]"),
+        "spjit_layer_program[" + std::to_string(image.program.size()) + "]",
+        "spjit_layer_text, " + std::to_string(image.text.size()),
+        "spjit_layer_weights, " + std::to_string(image.weights.size()),
+        std::string("spjit::SpmmKernel layer(int threads = 1)")}) {
+    EXPECT_NE(header.find(part), std::string::npos) << part;
+  }
+}
+
+TEST(SpmmKernelObject, RefusesAnotherProgramVersionAndDamage) {
+  const SpmmKernel kernel = compile_uncached(random_matrix(40, 60, 0.8), options_of(50));
+  const std::vector<std::byte> object = kernel.object("layer");
+  const spjit::HostImage image = spjit::read_object(object, "layer");
+  std::vector<std::byte> program(image.program.begin(), image.program.end());
+  const auto link = [&] {
+    static_cast<void>(SpmmKernel::link({image.text.data(), image.text.size(), image.weights.data(),
+                                        image.weights.size(), program.data(), program.size()}));
+  };
+
+  program[8] ^= std::byte{0xFF};
+  EXPECT_THROW(link(), spjit::Error);
+  program.pop_back();
+  EXPECT_THROW(link(), spjit::Error);
+  program.clear();
+  EXPECT_THROW(link(), spjit::Error);
+}
+
+TEST(SpmmKernelObject, ACsrKernelLinksToo) {
+  const CsrMatrix matrix = random_matrix(40, 60, 0.8);
+  CompileOptions options = options_of(50);
+  options.code_budget_bytes = 0;
+  const SpmmKernel kernel = compile_uncached(matrix, options);
+  const std::vector<std::byte> object = kernel.object("layer");
+  const spjit::HostImage image = spjit::read_object(object, "layer");
+  const std::vector<float> b = dense_values(60 * 50);
+  std::vector<float> c(40 * 50);
+
+  const SpmmKernel linked = link_image(image, image.text.data(), 1);
+  linked.run(b.data(), c.data());
+
+  EXPECT_EQ(linked.info().kind, spjit::KernelKind::csr);
+  EXPECT_TRUE(
+      same_bits(c, reference_product(matrix, linked.info().target.isa(), b.data(), 50, 50)));
+}
+
+}  // namespace

@@ -1,0 +1,269 @@
+#include "compiler/tile_space.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/host_emitter.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using spjit::CompileOptions;
+using spjit::CsrMatrix;
+using spjit::HostIsa;
+using spjit::HostLimits;
+using spjit::HostTile;
+using spjit::ReorderAlgorithm;
+using spjit::RowGrouping;
+using spjit::TileCandidate;
+using spjit::TileRule;
+using spjit::TileSpace;
+using spjit::WeightForm;
+using spjit::testing_support::random_matrix;
+
+HostLimits limits_of(HostIsa isa) {
+  HostLimits limits;
+  limits.isa = isa;
+  limits.lanes = spjit::lanes_of(isa);
+  limits.registers = spjit::registers_of(isa);
+  return limits;
+}
+
+CompileOptions options_of(std::int64_t n, int threads = 1) {
+  CompileOptions options;
+  options.n = n;
+  options.threads = threads;
+  options.target = spjit::Target(HostIsa::avx512);
+  return options;
+}
+
+TileCandidate examine(const CsrMatrix& matrix, const HostTile& tile,
+                      const CompileOptions& options) {
+  return spjit::examine_host_tile(matrix, tile, options, limits_of(options.target.isa()),
+                                  spjit::group_rows(matrix, tile.m1, options.reorder));
+}
+
+TileSpace enumerate(const CsrMatrix& matrix, const CompileOptions& options) {
+  std::map<std::int64_t, RowGrouping> groupings;
+  return spjit::enumerate_host_tiles(
+      matrix, options, limits_of(options.target.isa()), [&](std::int64_t m1) -> const RowGrouping& {
+        auto found = groupings.find(m1);
+        if (found == groupings.end()) {
+          found = groupings.emplace(m1, spjit::group_rows(matrix, m1, options.reorder)).first;
+        }
+        return found->second;
+      });
+}
+
+HostTile tile_of(std::int64_t m1, std::int64_t nv) {
+  HostTile tile;
+  tile.m1 = m1;
+  tile.nv = nv;
+  return tile;
+}
+
+TEST(TileRules, ATileThatFillsTheRegistersStays) {
+  const TileCandidate candidate =
+      examine(random_matrix(60, 40, 0.5), tile_of(30, 1), options_of(64));
+
+  EXPECT_FALSE(candidate.dropped);
+  EXPECT_EQ(candidate.registers, 32);
+  EXPECT_EQ(candidate.panels, 4);
+  EXPECT_EQ(candidate.grouping.tiles, 2);
+}
+
+TEST(TileRules, RegistersDropATileWithTheNumbers) {
+  const TileCandidate candidate =
+      examine(random_matrix(62, 40, 0.5), tile_of(31, 1), options_of(64));
+
+  ASSERT_TRUE(candidate.dropped);
+  EXPECT_EQ(candidate.dropped->rule, TileRule::registers);
+  EXPECT_EQ(candidate.dropped->numbers, "needs 33 vector registers, avx512 has 32");
+}
+
+TEST(TileRules, TheCodeBudgetDropsATileWithTheNumbers) {
+  CompileOptions options = options_of(64);
+  options.code_budget_bytes = 100;
+
+  const TileCandidate candidate = examine(random_matrix(60, 40, 0.5), tile_of(28, 1), options);
+
+  ASSERT_TRUE(candidate.dropped);
+  EXPECT_EQ(candidate.dropped->rule, TileRule::code_budget);
+  EXPECT_EQ(candidate.dropped->numbers,
+            "about " + std::to_string(candidate.code_bytes) + " bytes of code, the budget is 100");
+}
+
+TEST(TileRules, UtilisationDropsATileThatLeavesThreadsIdle) {
+  // 5 tiles for 4 threads: one of them works twice as long as the others.
+  const TileCandidate candidate =
+      examine(random_matrix(10, 40, 0.5), tile_of(2, 1), options_of(16, 4));
+
+  ASSERT_TRUE(candidate.dropped);
+  EXPECT_EQ(candidate.dropped->rule, TileRule::utilisation);
+  EXPECT_DOUBLE_EQ(candidate.utilisation, 0.625);
+  EXPECT_EQ(candidate.dropped->numbers,
+            "1 panels and 5 tiles keep 4 threads 0.62 busy, expected 0.75");
+}
+
+TEST(TileRules, UtilisationTakesTheBetterOfPanelsAndTiles) {
+  const CsrMatrix matrix = random_matrix(10, 40, 0.5);
+
+  EXPECT_DOUBLE_EQ(examine(matrix, tile_of(2, 1), options_of(16 * 8, 4)).utilisation, 1);
+  EXPECT_DOUBLE_EQ(examine(matrix, tile_of(2, 1), options_of(16, 5)).utilisation, 1);
+  EXPECT_DOUBLE_EQ(examine(matrix, tile_of(2, 1), options_of(16, 1)).utilisation, 1);
+}
+
+TEST(TileRules, BalanceDropsPanelsThatAreMostlyPadding) {
+  const TileCandidate candidate =
+      examine(random_matrix(60, 40, 0.5), tile_of(28, 1), options_of(17));
+
+  ASSERT_TRUE(candidate.dropped);
+  EXPECT_EQ(candidate.dropped->rule, TileRule::balance);
+  EXPECT_EQ(candidate.dropped->numbers, "2 panels of 16 columns pad n = 17 by 0.88, at most 0.25");
+}
+
+TEST(TileSpace, EveryCandidateFitsTheRegistersAndHasANameOfItsOwn) {
+  for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
+    CompileOptions options = options_of(512);
+    options.target = spjit::Target(isa);
+
+    const TileSpace space = enumerate(random_matrix(300, 800, 0.9), options);
+
+    std::vector<std::string> names;
+    for (const TileCandidate& candidate : space.candidates) {
+      EXPECT_LE(candidate.registers, spjit::registers_of(isa)) << to_string(candidate.tile);
+      names.push_back(to_string(candidate.tile));
+    }
+    std::ranges::sort(names);
+    EXPECT_TRUE(std::ranges::adjacent_find(names) == names.end());
+    EXPECT_GT(names.size(), 10U);
+    EXPECT_TRUE(space.relaxed.empty());
+    EXPECT_FALSE(space.survivors().empty());
+  }
+}
+
+TEST(TileSpace, SurvivorsAreTheCandidatesNoRuleDropped) {
+  const TileSpace space = enumerate(random_matrix(300, 300, 0.9), options_of(96));
+
+  const auto dropped = std::ranges::count_if(
+      space.candidates, [](const TileCandidate& c) { return c.dropped.has_value(); });
+
+  EXPECT_GT(dropped, 0);
+  EXPECT_EQ(space.survivors().size() + static_cast<std::size_t>(dropped), space.candidates.size());
+}
+
+TEST(TileSpace, BalanceIsGivenUpWhereEveryPanelIsPadding) {
+  const TileSpace space = enumerate(random_matrix(60, 40, 0.5), options_of(1));
+
+  EXPECT_EQ(space.relaxed, (std::vector<TileRule>{TileRule::balance}));
+  EXPECT_FALSE(space.survivors().empty());
+}
+
+TEST(TileSpace, UtilisationIsGivenUpAfterBalance) {
+  // One panel and few tiles at every shape, for far more threads.
+  const TileSpace space = enumerate(random_matrix(4, 40, 0.5), options_of(16, 64));
+
+  EXPECT_EQ(space.relaxed.back(), TileRule::utilisation);
+  EXPECT_FALSE(space.survivors().empty());
+}
+
+TEST(TileSpace, TheCodeBudgetIsNeverGivenUp) {
+  CompileOptions options = options_of(64);
+  options.code_budget_bytes = 10;
+
+  const TileSpace space = enumerate(random_matrix(60, 40, 0.5), options);
+
+  EXPECT_TRUE(space.survivors().empty());
+  for (const TileCandidate& candidate : space.candidates) {
+    EXPECT_EQ(candidate.dropped->rule, TileRule::code_budget);
+  }
+}
+
+TEST(TileSpace, AForcedPanelWidthLeavesOnlyThatWidthPacked) {
+  CompileOptions options = options_of(128);
+  options.panel_columns = 32;
+
+  const TileSpace space = enumerate(random_matrix(60, 40, 0.5), options);
+
+  ASSERT_FALSE(space.candidates.empty());
+  for (const TileCandidate& candidate : space.candidates) {
+    EXPECT_EQ(candidate.tile.nv, 2);
+    EXPECT_TRUE(candidate.tile.pack_b);
+  }
+}
+
+TEST(TileSpace, EmptyMatricesHaveCandidates) {
+  const CsrMatrix empty{0, 0, {0}, {}, {}};
+
+  EXPECT_FALSE(enumerate(empty, options_of(64)).survivors().empty());
+}
+
+struct CodeCase {
+  HostIsa isa;
+  std::int64_t rows;
+  std::int64_t cols;
+  double sparsity;
+  HostTile tile;
+};
+
+std::vector<CodeCase> code_cases() {
+  std::vector<CodeCase> cases;
+  for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2}) {
+    for (const double sparsity : {0.5, 0.8, 0.9, 0.95}) {
+      for (const std::int64_t nv : {1, 2, 4}) {
+        for (const std::int64_t block : {0, 256}) {
+          for (const std::int64_t cols : {512, 1024}) {
+            HostTile tile = tile_of((spjit::registers_of(isa) - 1 - nv) / nv, nv);
+            tile.k_block = block;
+            tile.form = nv == 1 ? WeightForm::broadcast : WeightForm::register_;
+            cases.push_back({isa, 512, cols, sparsity, tile});
+          }
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+double estimate_over_emitted(const CodeCase& c) {
+  const CsrMatrix matrix = random_matrix(c.rows, c.cols, c.sparsity);
+  CompileOptions options = options_of(512);
+  options.target = spjit::Target(c.isa);
+  const RowGrouping grouping = spjit::group_rows(matrix, c.tile.m1, ReorderAlgorithm::none);
+  const TileCandidate candidate =
+      spjit::examine_host_tile(matrix, c.tile, options, limits_of(c.isa), grouping);
+  const auto plan =
+      spjit::build_plan(matrix, grouping, c.tile.k_block > 0 ? c.tile.k_block : matrix.cols);
+
+  const spjit::HostCode code =
+      spjit::emit_host(plan, c.tile, c.isa, c.tile.nv * spjit::lanes_of(c.isa) * 4);
+
+  return static_cast<double>(candidate.code_bytes) / static_cast<double>(code.text.size());
+}
+
+TEST(CodeEstimate, IsWithin15PercentOfTheEmitterForOneVectorOfAvx512) {
+  for (const CodeCase& c : code_cases()) {
+    if (c.isa != HostIsa::avx512 || c.tile.nv != 1) continue;
+    EXPECT_NEAR(estimate_over_emitted(c), 1.0, 0.15)
+        << to_string(c.tile) << " k " << c.cols << " sparsity " << c.sparsity;
+  }
+}
+
+// Columns with a single entry need no load of their own, which counts by tile do not show; so the
+// estimate of sparse tiles with few rows is high, and never low.
+TEST(CodeEstimate, IsNeverBelowTheEmitterAndAtMostTwoThirdsAbove) {
+  for (const CodeCase& c : code_cases()) {
+    const double ratio = estimate_over_emitted(c);
+
+    EXPECT_GT(ratio, 0.99) << to_string(c.isa) << " " << to_string(c.tile) << " k " << c.cols
+                           << " sparsity " << c.sparsity;
+    EXPECT_LT(ratio, 1.67) << to_string(c.isa) << " " << to_string(c.tile) << " k " << c.cols
+                           << " sparsity " << c.sparsity;
+  }
+}
+
+}  // namespace
