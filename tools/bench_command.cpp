@@ -1,0 +1,250 @@
+// spjit bench: kernels beside a dense and a CSR multiplication, on 1 .. T threads.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <new>
+
+#include "inputs.hpp"
+#include "kernel_options.hpp"
+#include "manual.hpp"
+#include "measure.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/error.hpp"
+#include "spjit/version.hpp"
+#include "subcommands.hpp"
+#include "table.hpp"
+
+namespace spjit::cli {
+namespace {
+
+// Past these, every thread count would take longer than it tells.
+constexpr int k_most_single_steps = 4;
+
+struct Options {
+  std::vector<std::string> files;
+  KernelOptions kernel;
+  double budget_ms = 1000;
+  bool json = false;
+};
+
+/// A file on a number of threads.
+struct Run {
+  KernelInfo info;
+  Measurement measurement;
+};
+
+struct Result {
+  std::filesystem::path path;
+  std::string error;
+  std::vector<Run> runs;
+};
+
+// 1 .. T up to 4, then powers of two and T itself.
+std::vector<int> thread_counts(int most) {
+  std::vector<int> counts;
+  for (int threads = 1; threads < most; threads += threads < k_most_single_steps ? 1 : threads) {
+    counts.push_back(threads);
+  }
+  counts.push_back(most);
+  return counts;
+}
+
+void run_file(Result& result, const Options& options) {
+  const CsrMatrix matrix = load_matrix(result.path, options.kernel.load);
+  const std::int64_t n = options.kernel.compile.n;
+  const double bytes = Operands::bytes(matrix.rows, matrix.cols, n);
+  if (bytes > k_most_operand_bytes) {
+    throw Error(fmt::format("B and C would take {:.1f} GB, over {:.0f} GB; use fewer columns (--n)",
+                            bytes / 1e9, k_most_operand_bytes / 1e9));
+  }
+  Operands operands(matrix.rows, matrix.cols, n);
+  for (const int threads : thread_counts(resolve_threads(options.kernel.compile.threads))) {
+    CompileOptions compile_options = options.kernel.compile;
+    compile_options.threads = threads;
+    const SpmmKernel kernel = Compiler(compile_options, options.kernel.cache).compile(matrix);
+    result.runs.push_back({kernel.info(), measure(kernel, matrix, operands, options.budget_ms)});
+  }
+}
+
+Result bench_file(const Input& input, const Options& options) {
+  Result result{input.path, input.problem, {}};
+  if (!result.error.empty()) return result;
+  try {
+    run_file(result, options);
+  } catch (const std::bad_alloc&) {
+    result.error = "out of memory; use fewer columns (--n)";
+  } catch (const std::exception& error) {
+    result.error = error.what();
+  }
+  if (!result.error.empty() && !result.error.starts_with(input.path.string())) {
+    result.error.insert(0, input.path.string() + ": ");
+  }
+  return result;
+}
+
+std::string summarize(const Result& result, double peak_gflops) {
+  std::string text = result.path.string() + ":";
+  for (const Run& run : result.runs) {
+    const Timing& timing = run.measurement.kernel;
+    text += fmt::format("{} {:.2f} us on {} thread{} ({:.0f} % of peak)",
+                        &run == result.runs.data() ? "" : ",", timing.median_us, run.info.threads,
+                        run.info.threads == 1 ? "" : "s",
+                        100 * share_of_peak(run.info, timing, peak_gflops));
+  }
+  return text;
+}
+
+std::vector<Result> bench_all(const Options& options, double peak_gflops) {
+  const std::vector<Input> inputs = expand_inputs(options.files);
+  std::vector<Result> results;
+  Progress progress(inspect_stderr(), inputs.size());
+  for (const Input& input : inputs) {
+    progress.begin(input.path.string());
+    results.push_back(bench_file(input, options));
+    if (results.back().error.empty()) {
+      progress.finish(summarize(results.back(), peak_gflops));
+    } else {
+      progress.fail(results.back().error);
+    }
+  }
+  return results;
+}
+
+Json describe(const Run& run, double peak_gflops) {
+  const Measurement& measurement = run.measurement;
+  Json kernel = describe(measurement.kernel);
+  kernel["gflops"] = gflops(run.info, measurement.kernel);
+  kernel["share_of_peak"] = share_of_peak(run.info, measurement.kernel, peak_gflops);
+  Json json = {{"threads", run.info.threads},
+               {"kind", run.info.kind == KernelKind::unrolled ? "unrolled" : "csr"},
+               {"tile", run.info.tile},
+               {"kernel", std::move(kernel)},
+               {"dense", describe(measurement.dense)},
+               {"csr", describe(measurement.csr)}};
+  const auto over_dense = speedup(measurement.dense, measurement.kernel);
+  const auto over_csr = speedup(measurement.csr, measurement.kernel);
+  json["speedup_over_dense"] = over_dense ? Json(*over_dense) : Json(nullptr);
+  json["speedup_over_csr"] = over_csr ? Json(*over_csr) : Json(nullptr);
+  return json;
+}
+
+Json describe(const Result& result, double peak_gflops) {
+  Json json = {{"file", result.path.string()}, {"error", nullptr}};
+  if (!result.error.empty()) {
+    json["error"] = result.error;
+    return json;
+  }
+  const KernelInfo& info = result.runs.front().info;
+  json["rows"] = info.rows;
+  json["cols"] = info.cols;
+  json["n"] = info.n;
+  json["nnz"] = info.nnz;
+  Json runs = Json::array();
+  for (const Run& run : result.runs) runs.push_back(describe(run, peak_gflops));
+  json["runs"] = std::move(runs);
+  return json;
+}
+
+void add_row(Table& table, const Result& result, const Run& run, const std::string& name,
+             const Timing& timing) {
+  table.add({result.path.filename().string(), std::to_string(run.info.threads), name,
+             fmt::format("{:.2f}", timing.median_us), fmt::format("{:.2f}", timing.min_us),
+             fmt::format("{:.1f} %", 100 * timing.noise), std::to_string(timing.samples),
+             fmt::format("{:.1f}", gflops(run.info, timing)),
+             fmt::format("{:.2f}", run.measurement.kernel.median_us / timing.median_us)});
+}
+
+std::string results_table(const std::vector<Result>& results, const Terminal& terminal) {
+  using enum Column::Align;
+  Table table({{"file", left},
+               {"threads"},
+               {"what", left},
+               {"median us"},
+               {"min us"},
+               {"noise"},
+               {"samples"},
+               {"GFLOP/s"},
+               {"speed"}});
+  std::string notes;
+  for (const Result& result : results) {
+    if (!result.error.empty()) continue;
+    for (const Run& run : result.runs) {
+      const bool unrolled = run.info.kind == KernelKind::unrolled;
+      add_row(table, result, run, unrolled ? "spjit" : "spjit (csr)", run.measurement.kernel);
+      const auto add_peer = [&](const std::string& name, const PeerTiming& peer) {
+        if (peer.timing) {
+          add_row(table, result, run, name, *peer.timing);
+        } else if (&run == result.runs.data()) {
+          notes += fmt::format("{}: {}\n", result.path.filename().string(), peer.skipped);
+        }
+      };
+      add_peer("dense", run.measurement.dense);
+      add_peer("CSR", run.measurement.csr);
+    }
+  }
+  return table.text(terminal) + (notes.empty() ? "" : "\n" + notes);
+}
+
+ExitCode bench(const Options& options) {
+  // Options that are wrong for every matrix are not its failure.
+  const Compiler check_options(options.kernel.compile, options.kernel.cache);
+  const double peak = measure_peak_gflops(options.kernel.compile.target.isa());
+  const std::vector<Result> results = bench_all(options, peak);
+  const auto failures = static_cast<std::size_t>(std::count_if(
+      results.begin(), results.end(), [](const Result& result) { return !result.error.empty(); }));
+  if (options.json) {
+    Json list = Json::array();
+    for (const Result& result : results) list.push_back(describe(result, peak));
+    print_json({{"spjit", SPJIT_VERSION},
+                {"command", "bench"},
+                {"options", describe(options.kernel)},
+                {"peak_gflops_per_core", peak},
+                {"matrices", std::move(list)},
+                {"failed", failures}});
+  } else if (failures < results.size()) {
+    print(results_table(results, inspect_stdout()));
+    print(fmt::format("\nmeasured FMA peak: {:.1f} GFLOP/s a core\n", peak));
+  }
+  if (failures > 0) print_error(fmt::format("{} of {} inputs failed", failures, results.size()));
+  return exit_code(results.size(), failures);
+}
+
+}  // namespace
+
+Subcommand add_bench(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("bench");
+  set_manual(
+      *command,
+      {.name = "spjit bench",
+       .summary = "time kernels beside dense and CSR multiplications",
+       .synopsis = {"FILE... --n N [OPTIONS]"},
+       .description =
+           "For each matrix and for 1, 2, 3, 4, 8, ... T threads: times the kernel, OpenBLAS on "
+           "the "
+           "same matrix with its zeros (dense) and a loop that reads the same matrix in CSR form "
+           "(CSR). Samples of the three alternate, so that a machine that gets slower does so for "
+           "all. A sample is the mean of a batch of runs on warm operands.\n"
+           "\n"
+           "GFLOP/s counts 2 nnz n for all three. Noise is 1.4826 times the median absolute "
+           "deviation, over the median. Speed is relative to spjit's.",
+       .examples = {"spjit bench layer.npz --n 512",
+                    "spjit bench weights/ --n 128 --threads 1 --json > bench.json"}});
+  options->kernel.compile.threads = 0;
+  add_file_arguments(*command, options->files);
+  add_kernel_options(*command, options->kernel);
+  command
+      ->add_option("--budget", options->budget_ms,
+                   "Time for the samples of one matrix on one number of threads, in milliseconds.")
+      ->check(CLI::PositiveNumber)
+      ->type_name("MS")
+      ->default_str("1000");
+  add_cache_directory(*command, options->kernel.cache);
+  add_no_cache(*command, options->kernel.cache);
+  add_json(*command, options->json);
+  return {command, [options] { return bench(*options); }};
+}
+
+}  // namespace spjit::cli

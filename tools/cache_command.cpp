@@ -1,0 +1,264 @@
+// spjit cache: what is in the cache directory, and out with it.
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "kernel_options.hpp"
+#include "manual.hpp"
+#include "runtime/cache_store.hpp"
+#include "runtime/environment.hpp"
+#include "spjit/error.hpp"
+#include "spjit/version.hpp"
+#include "subcommands.hpp"
+#include "table.hpp"
+
+namespace spjit::cli {
+namespace {
+
+constexpr std::size_t k_shown_key_digits = 12;
+
+struct Options {
+  CacheOptions cache;
+  std::string key_prefix;
+  bool yes = false;
+  bool json = false;
+};
+
+CacheStore open_store(const Options& options) {
+  return CacheStore(options.cache.directory.empty() ? default_cache_directory(read_environment())
+                                                    : options.cache.directory,
+                    SPJIT_VERSION);
+}
+
+std::string size_text(std::int64_t bytes) {
+  if (bytes < 10'000) return fmt::format("{} B", bytes);
+  if (bytes < 10'000'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+std::string time_text(std::chrono::system_clock::time_point time) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time));
+}
+
+Json describe(const CacheListing& listing) {
+  Json json = {{"key", listing.key},
+               {"bytes", listing.bytes},
+               {"last_used", time_text(listing.last_used)},
+               {"problem", nullptr}};
+  if (!listing.problem.empty()) json["problem"] = listing.problem;
+  if (!listing.record) return json;
+  json["spjit"] = listing.record->spjit_version;
+  json["created"] = listing.record->created;
+  Json files = Json::array();
+  for (const CacheFileRecord& file : listing.record->files) {
+    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"checksum", file.checksum}});
+  }
+  json["files"] = std::move(files);
+  json["kernel"] = Json(listing.record->kernel);
+  return json;
+}
+
+// A member of a record that another version may have written otherwise.
+std::string member(const nlohmann::json& kernel, const char* pointer) {
+  const nlohmann::json::json_pointer path(pointer);
+  if (!kernel.contains(path)) return "";
+  const nlohmann::json& value = kernel.at(path);
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::vector<std::string> list_row(const CacheListing& listing) {
+  std::vector<std::string> cells = {listing.key.substr(0, k_shown_key_digits),
+                                    time_text(listing.last_used), size_text(listing.bytes)};
+  if (!listing.record) {
+    cells.push_back("damaged: " + listing.problem);
+    return cells;
+  }
+  const nlohmann::json& kernel = listing.record->kernel;
+  const std::string rows = member(kernel, "/matrix/rows");
+  cells.push_back(rows.empty() ? "" : rows + "x" + member(kernel, "/matrix/cols"));
+  for (const char* pointer : {"/matrix/nnz", "/n", "/threads", "/target", "/kind", "/tile/name"}) {
+    cells.push_back(member(kernel, pointer));
+  }
+  return cells;
+}
+
+ExitCode list(const Options& options) {
+  const CacheStore store = open_store(options);
+  const std::vector<CacheListing> entries = store.list();
+  std::int64_t bytes = 0;
+  for (const CacheListing& entry : entries) bytes += entry.bytes;
+  if (options.json) {
+    Json array = Json::array();
+    for (const CacheListing& entry : entries) array.push_back(describe(entry));
+    print_json({{"cache", store.root().string()}, {"bytes", bytes}, {"entries", std::move(array)}});
+    return ExitCode::ok;
+  }
+  using enum Column::Align;
+  Table table({{"key", left},
+               {"last used", left},
+               {"size"},
+               {"shape"},
+               {"nnz"},
+               {"n"},
+               {"threads"},
+               {"target", left},
+               {"kind", left},
+               {"tile", left}});
+  for (const CacheListing& entry : entries) table.add(list_row(entry));
+  if (!entries.empty()) print(table.text(inspect_stdout()) + "\n");
+  print(
+      fmt::format("{}: {} kernels, {}\n", store.root().string(), entries.size(), size_text(bytes)));
+  return ExitCode::ok;
+}
+
+CacheListing find_entry(const CacheStore& store, const std::string& prefix) {
+  std::vector<CacheListing> found = store.list();
+  std::erase_if(found, [&](const CacheListing& entry) { return !entry.key.starts_with(prefix); });
+  if (found.empty()) {
+    throw CacheError(fmt::format("no key in {} begins with '{}'; 'spjit cache ls' lists them",
+                                 store.root().string(), prefix));
+  }
+  if (found.size() > 1) {
+    throw CacheError(fmt::format("{} keys in {} begin with '{}'; give more digits", found.size(),
+                                 store.root().string(), prefix));
+  }
+  return std::move(found.front());
+}
+
+ExitCode show(const Options& options) {
+  const CacheListing entry = find_entry(open_store(options), options.key_prefix);
+  const Json json = describe(entry);
+  if (options.json) {
+    print_json(json);
+    return ExitCode::ok;
+  }
+  std::string text = fmt::format("key        {}\nlast used  {}\nsize       {}\n", entry.key,
+                                 time_text(entry.last_used), size_text(entry.bytes));
+  if (entry.record) {
+    text += fmt::format("created    {} by spjit {}\n", entry.record->created,
+                        entry.record->spjit_version);
+    for (const CacheFileRecord& file : entry.record->files) {
+      text += fmt::format("file       {}, {} bytes, checksum {}\n", file.name, file.bytes,
+                          file.checksum);
+    }
+    text += json["kernel"].dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  } else {
+    text += fmt::format("damaged    {}\n", entry.problem);
+  }
+  print(text);
+  return ExitCode::ok;
+}
+
+bool confirm(const CacheStore& store) {
+  if (::isatty(STDIN_FILENO) == 0) {
+    throw UsageError(
+        "cache clear asks before it removes anything, and standard input is no "
+        "terminal: add --yes");
+  }
+  print(
+      fmt::format("Remove {} kernels from {}? [y/N] ", store.list().size(), store.root().string()));
+  flush_stdout();
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+ExitCode clear(const Options& options) {
+  const CacheStore store = open_store(options);
+  if (!options.yes && !confirm(store)) {
+    print("nothing removed\n");
+    return ExitCode::ok;
+  }
+  const CacheClearResult cleared = store.clear();
+  if (options.json) {
+    print_json({{"cache", store.root().string()},
+                {"entries_removed", cleared.entries},
+                {"bytes_removed", cleared.bytes}});
+  } else {
+    print(fmt::format("{}: removed {} kernels, {}\n", store.root().string(), cleared.entries,
+                      size_text(cleared.bytes)));
+  }
+  return ExitCode::ok;
+}
+
+CLI::App* add_action(CLI::App& cache, Options& options, Manual manual) {
+  const std::string action = manual.name.substr(manual.name.rfind(' ') + 1);
+  CLI::App* command = cache.add_subcommand(action);
+  set_manual(*command, std::move(manual));
+  add_cache_directory(*command, options.cache);
+  add_json(*command, options.json);
+  return command;
+}
+
+CLI::App* add_ls(CLI::App& cache, Options& options) {
+  return add_action(
+      cache, options,
+      {.name = "spjit cache ls",
+       .summary = "list the kernels",
+       .synopsis = {"[OPTIONS]"},
+       .description = "One line a kernel, by key: the first 12 digits of its key, when "
+                      "it was last used, its size, and what it was compiled for.",
+       .examples = {"spjit cache ls", "spjit cache ls --json | jq .bytes"}});
+}
+
+CLI::App* add_show(CLI::App& cache, Options& options) {
+  CLI::App* command = add_action(
+      cache, options,
+      {.name = "spjit cache show",
+       .summary = "print everything known about a kernel",
+       .synopsis = {"KEY-PREFIX [OPTIONS]"},
+       .description =
+           "Prints the record of the kernel whose key begins with KEY-PREFIX: its files, "
+           "the matrix, the tile and how it was chosen.",
+       .examples = {"spjit cache show 3f9a"}});
+  command
+      ->add_option("KEY-PREFIX", options.key_prefix,
+                   "The first digits of a key, as many as make it unique.")
+      ->required();
+  return command;
+}
+
+CLI::App* add_clear(CLI::App& cache, Options& options) {
+  CLI::App* command = add_action(
+      cache, options,
+      {.name = "spjit cache clear",
+       .summary = "remove all kernels",
+       .synopsis = {"[OPTIONS]"},
+       .description = "Removes every kernel from the cache directory, after asking. Files that are "
+                      "not the cache's stay, and a directory that is not a cache is refused.",
+       .examples = {"spjit cache clear --yes"}});
+  command->add_flag("--yes", options.yes, "Do not ask.");
+  return command;
+}
+
+}  // namespace
+
+Subcommand add_cache(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("cache");
+  set_manual(*command,
+             {.name = "spjit cache",
+              .summary = "list, show or remove compiled kernels",
+              .synopsis = {"ls [OPTIONS]", "show KEY-PREFIX [OPTIONS]", "clear [OPTIONS]"},
+              .description = "Works on the directory in which compiled kernels are kept: the one "
+                             "that --cache names, else $SPJIT_CACHE_DIR, else "
+                             "$XDG_CACHE_HOME/spjit, else $HOME/.cache/spjit.",
+              .examples = {"spjit cache ls", "spjit cache show 3f9a --json",
+                           "spjit cache clear --yes --cache /tmp/kernels"}});
+  command->require_subcommand(1);
+  const CLI::App* ls = add_ls(*command, *options);
+  const CLI::App* show_command = add_show(*command, *options);
+  add_clear(*command, *options);
+  return {command, [options, ls, show_command] {
+            if (ls->parsed()) return list(*options);
+            return show_command->parsed() ? show(*options) : clear(*options);
+          }};
+}
+
+}  // namespace spjit::cli

@@ -1,0 +1,134 @@
+// spjit devices: what kernels can be compiled for, and what this CPU reaches.
+
+#include <fmt/format.h>
+
+#include <array>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "kernel_options.hpp"
+#include "manual.hpp"
+#include "measure.hpp"
+#include "runtime/host_cpu.hpp"
+#include "spjit/error.hpp"
+#include "subcommands.hpp"
+#include "table.hpp"
+
+namespace spjit::cli {
+namespace {
+
+constexpr std::array<std::string_view, 4> k_targets = {"host-avx512", "host-avx2", "host-generic",
+                                                       "cuda"};
+
+struct Options {
+  bool measure = true;
+  bool json = false;
+};
+
+struct TargetReport {
+  std::string name;
+  bool available = false;
+  std::string reason;  ///< why it is not available
+};
+
+std::string_view missing_here(HostIsa isa) {
+  switch (isa) {
+    case HostIsa::avx512:
+      return "this CPU lacks AVX-512 F, DQ, BW or VL";
+    case HostIsa::avx2:
+      return "this CPU lacks AVX2 or FMA";
+    case HostIsa::generic:
+      break;
+  }
+  return "this build has no LLVM, or this is no x86-64 CPU";
+}
+
+TargetReport examine(std::string_view name) {
+  try {
+    const Target target = Target::parse(name);
+    if (target.runs_here()) return {target.name(), true, ""};
+    return {target.name(), false, std::string(missing_here(target.isa()))};
+  } catch (const Error& error) {
+    return {std::string(name), false, error.what()};
+  }
+}
+
+Json describe(const HostCpu& cpu) {
+  return {{"model", cpu.model_name},        {"vendor", cpu.vendor},
+          {"family", cpu.family},           {"model_number", cpu.model},
+          {"stepping", cpu.stepping},       {"isa", to_string(Target().isa())},
+          {"avx2_fma", cpu.avx2_fma},       {"avx512", cpu.avx512},
+          {"avx512_bf16", cpu.avx512_bf16}, {"l1i_bytes", cpu.l1i_bytes},
+          {"l1d_bytes", cpu.l1d_bytes},     {"l2_bytes", cpu.l2_bytes},
+          {"l3_bytes", cpu.l3_bytes},       {"cpus", cpu.logical_cpus}};
+}
+
+Json describe(const TargetReport& target) {
+  Json json = {{"target", target.name}, {"available", target.available}, {"reason", nullptr}};
+  if (!target.available) json["reason"] = target.reason;
+  return json;
+}
+
+std::string size_text(std::int64_t bytes) {
+  if (bytes == 0) return "none";
+  return bytes % (1 << 20) == 0 ? fmt::format("{} MiB", bytes >> 20)
+                                : fmt::format("{} KiB", bytes >> 10);
+}
+
+std::string host_text(const HostCpu& cpu, double peak_gflops) {
+  std::string text = fmt::format(
+      "host: {}\n  best target   {}\n  CPUs          {}\n"
+      "  caches        L1i {}, L1d {}, L2 {}, L3 {}\n",
+      cpu.model_name, Target().name(), cpu.logical_cpus, size_text(cpu.l1i_bytes),
+      size_text(cpu.l1d_bytes), size_text(cpu.l2_bytes), size_text(cpu.l3_bytes));
+  if (peak_gflops > 0) {
+    text += fmt::format("  FMA peak      {:.1f} GFLOP/s a core (fp32, measured)\n", peak_gflops);
+  }
+  return text;
+}
+
+ExitCode report(const Options& options) {
+  const HostCpu cpu = detect_host_cpu();
+  const double peak = options.measure ? measure_peak_gflops(Target().isa()) : 0;
+  std::vector<TargetReport> targets;
+  for (const std::string_view name : k_targets) targets.push_back(examine(name));
+
+  if (options.json) {
+    Json host = describe(cpu);
+    host["fma_peak_gflops_per_core"] = options.measure ? Json(peak) : Json(nullptr);
+    Json list = Json::array();
+    for (const TargetReport& target : targets) list.push_back(describe(target));
+    print_json({{"host", std::move(host)}, {"targets", std::move(list)}});
+    return ExitCode::ok;
+  }
+  Table table({{"target", Column::Align::left}, {"state", Column::Align::left}});
+  for (const TargetReport& target : targets) {
+    table.add({target.name, target.available ? "available" : "not available: " + target.reason});
+  }
+  print(host_text(cpu, peak) + "\n" + table.text(inspect_stdout()));
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+Subcommand add_devices(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("devices");
+  set_manual(*command,
+             {.name = "spjit devices",
+              .summary = "say what kernels can be compiled for here",
+              .synopsis = {"[OPTIONS]"},
+              .description =
+                  "Prints this machine's CPU, its caches, how many CPUs this process may use, the "
+                  "fp32 FMA rate that one core was measured to reach (the 100 % of 'spjit compile' "
+                  "and 'spjit bench'), and each target with the reason if it is not available.",
+              .examples = {"spjit devices", "spjit devices --json --no-measure"}});
+  command->add_flag_function(
+      "--no-measure", [options](std::int64_t) { options->measure = false; },
+      "Do not measure the FMA rate, which takes a moment.");
+  add_json(*command, options->json);
+  return {command, [options] { return report(*options); }};
+}
+
+}  // namespace spjit::cli

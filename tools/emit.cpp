@@ -1,0 +1,100 @@
+#include "emit.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <span>
+#include <system_error>
+
+#include "compiler/disassembler.hpp"
+#include "compiler/host_program.hpp"
+#include "matrix/file_bytes.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit::cli {
+namespace fs = std::filesystem;
+namespace {
+
+// A segment's code ends where the next one's begins.
+std::string listing(const SpmmKernel& kernel, const std::string& name) {
+  const std::vector<std::byte> object = kernel.object(name);
+  const HostImage image = read_object(object, name);
+  const HostProgramRecord program = read_program(image);
+  std::string text =
+      fmt::format("# {}: {} x {}, n = {}, {}, tile {}\n", name, program.rows, program.cols,
+                  program.n, kernel.info().target.name(), kernel.info().tile);
+  if (program.kind == KernelKind::csr) {
+    return text + "# A CSR kernel: it has no code of its own. " + kernel.info().reason + "\n";
+  }
+  const std::span<const std::uint8_t> code(reinterpret_cast<const std::uint8_t*>(image.text.data()),
+                                           image.text.size());
+  for (std::size_t i = 0; i < program.segment_offsets.size(); ++i) {
+    const auto begin = static_cast<std::size_t>(program.segment_offsets[i]);
+    const auto end = i + 1 < program.segment_offsets.size()
+                         ? static_cast<std::size_t>(program.segment_offsets[i + 1])
+                         : code.size();
+    const auto segment = static_cast<std::int64_t>(i);
+    text += fmt::format("\n# row tile {}, block of columns {}: at {:#x}\n",
+                        segment / program.k_blocks, segment % program.k_blocks, begin);
+    text += disassembly_listing(code.subspan(begin, end - begin));
+  }
+  return text;
+}
+
+void publish_text(const fs::path& path, const std::string& text) {
+  publish_file(path, std::as_bytes(std::span(text)));
+}
+
+}  // namespace
+
+void select_emitted(EmitOptions& options, const std::vector<std::string>& kinds) {
+  options.object = options.header = options.json = options.assembly = false;
+  for (const std::string& kind : kinds) {
+    if (kind == "obj") {
+      options.object = true;
+    } else if (kind == "header") {
+      options.header = true;
+    } else if (kind == "json") {
+      options.json = true;
+    } else if (kind == "asm") {
+      options.assembly = true;
+    } else {
+      throw InvalidArgument(fmt::format("--emit: '{}' is none of obj, header, json and asm", kind));
+    }
+  }
+}
+
+void prepare_directory(const fs::path& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (!error && !fs::is_directory(directory))
+    error = std::make_error_code(std::errc::not_a_directory);
+  if (!error && ::access(directory.c_str(), W_OK | X_OK) != 0) {
+    error = std::error_code(errno, std::generic_category());
+  }
+  if (error) {
+    throw IoError(fmt::format("{}: cannot be used as output directory: {}; name another with --out",
+                              directory.string(), error.message()));
+  }
+}
+
+std::vector<fs::path> emit_files(const EmitOptions& options, const std::string& name,
+                                 const SpmmKernel& kernel, const Json& layer) {
+  std::vector<fs::path> files;
+  const auto path = [&](const char* extension) {
+    return files.emplace_back(options.directory / (name + extension));
+  };
+  if (options.object) publish_file(path(".o"), kernel.object(name));
+  if (options.header) publish_text(path(".hpp"), kernel.aot_header(name));
+  if (options.assembly) publish_text(path(".asm"), listing(kernel, name));
+  if (options.json) {
+    Json document = layer;
+    document["files"] = Json::array();
+    const fs::path json_path = path(".json");
+    for (const fs::path& file : files) document["files"].push_back(file.string());
+    publish_text(json_path, document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+  return files;
+}
+
+}  // namespace spjit::cli

@@ -1,0 +1,50 @@
+#pragma once
+
+/// @file
+/// What `spjit explain` finds out about one matrix.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "compiler/device_limits.hpp"
+#include "compiler/pipeline.hpp"
+#include "compiler/tile_candidate.hpp"
+#include "kernel_options.hpp"
+#include "reorder/row_grouping.hpp"
+#include "spjit/matrix.hpp"
+#include "spjit/reorder.hpp"
+#include "terminal.hpp"
+
+namespace spjit::cli {
+
+/// A way to group the rows at the chosen M1.
+struct GroupingReport {
+  ReorderAlgorithm algorithm = ReorderAlgorithm::none;
+  GroupingStatistics statistics;
+  double ms = 0;  ///< time it took
+};
+
+struct Explanation {
+  std::filesystem::path path;
+  std::string error;  ///< why there is no explanation
+  MatrixStatistics matrix;
+  HostLimits limits;
+  std::vector<GroupingReport> groupings;  ///< none, balanced, similarity; empty where all rows are
+  TileSpace space;
+  CompileTrace trace;  ///< the choice
+  bool csr = false;    ///< a CSR kernel took over
+  std::int64_t code_bytes = 0;
+};
+
+/// Goes through the compiler's stages for one file, without the cache. Never throws for what is
+/// wrong with the file: `error` says it.
+[[nodiscard]] Explanation explain(const std::filesystem::path& path, const KernelOptions& options);
+
+/// The whole explanation as text.
+[[nodiscard]] std::string explanation_text(const Explanation& explanation,
+                                           const KernelOptions& options, const Terminal& terminal);
+
+[[nodiscard]] Json describe(const Explanation& explanation);
+
+}  // namespace spjit::cli

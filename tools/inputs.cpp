@@ -1,0 +1,129 @@
+#include "inputs.hpp"
+
+#include <fmt/format.h>
+#include <glob.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+namespace spjit::cli {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::array<std::string_view, 4> k_extensions = {".smtx", ".mtx", ".npy", ".npz"};
+
+// Words a layer may well be called that cannot name a function.
+constexpr auto k_reserved = std::to_array<std::string_view>(
+    {"and",      "auto",     "bool",    "break",   "case",      "char",    "class",     "compl",
+     "concept",  "const",    "default", "delete",  "do",        "double",  "else",      "enum",
+     "explicit", "export",   "extern",  "false",   "float",     "for",     "friend",    "goto",
+     "if",       "inline",   "int",     "long",    "main",      "mutable", "namespace", "new",
+     "not",      "operator", "or",      "private", "protected", "public",  "register",  "requires",
+     "return",   "short",    "signed",  "sizeof",  "static",    "struct",  "switch",    "template",
+     "this",     "throw",    "true",    "try",     "typedef",   "typeid",  "typename",  "union",
+     "unsigned", "using",    "virtual", "void",    "volatile",  "while",   "xor"});
+
+bool is_matrix_file(const fs::path& path) {
+  std::string extension = path.extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::find(k_extensions.begin(), k_extensions.end(), extension) != k_extensions.end();
+}
+
+std::vector<Input> expand_folder(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, error);
+  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    std::error_code not_a_file;
+    if (it->is_regular_file(not_a_file) && is_matrix_file(it->path())) files.push_back(it->path());
+  }
+  if (error)
+    return {{folder, fmt::format("{}: cannot be read: {}", folder.string(), error.message())}};
+  if (files.empty()) {
+    return {{folder, fmt::format("{}: no .smtx, .mtx, .npy or .npz file in this folder; name the "
+                                 "files or another folder",
+                                 folder.string())}};
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<Input> inputs;
+  for (fs::path& file : files) inputs.push_back({std::move(file), ""});
+  return inputs;
+}
+
+std::vector<std::string> match_glob(const std::string& pattern) {
+  glob_t matches{};
+  std::vector<std::string> paths;
+  if (::glob(pattern.c_str(), GLOB_TILDE, nullptr, &matches) == 0) {
+    paths.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
+  }
+  ::globfree(&matches);
+  return paths;
+}
+
+std::vector<Input> expand(const std::string& argument) {
+  std::error_code error;
+  const fs::path path(argument);
+  if (fs::is_directory(path, error)) return expand_folder(path);
+  // A file whose name has a bracket in it is that file.
+  const bool is_pattern = argument.find_first_of("*?[") != std::string::npos;
+  if (!is_pattern || fs::exists(path, error)) return {{path, ""}};
+  const std::vector<std::string> matches = match_glob(argument);
+  if (matches.empty()) {
+    return {{path, fmt::format("{}: no file matches; check the pattern", argument)}};
+  }
+  std::vector<Input> inputs;
+  for (const std::string& match : matches) {
+    if (!fs::is_directory(match, error)) {
+      inputs.push_back({match, ""});
+      continue;
+    }
+    for (Input& input : expand_folder(match)) inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+std::string make_identifier(const fs::path& path) {
+  std::string name = path.stem().string();
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return c >= 0x80 || std::isalnum(c) == 0; },
+      '_');
+  if (std::find(k_reserved.begin(), k_reserved.end(), name) != k_reserved.end()) name += "_layer";
+  // Names that begin with an underscore are the implementation's.
+  if (name.empty() || name.front() == '_' ||
+      std::isdigit(static_cast<unsigned char>(name[0])) != 0) {
+    name.insert(0, "layer_");
+  }
+  return name;
+}
+
+}  // namespace
+
+std::vector<Input> expand_inputs(const std::vector<std::string>& arguments) {
+  std::vector<Input> inputs;
+  std::set<fs::path> seen;
+  for (const std::string& argument : arguments) {
+    for (Input& input : expand(argument)) {
+      if (seen.insert(input.path.lexically_normal()).second) inputs.push_back(std::move(input));
+    }
+  }
+  return inputs;
+}
+
+std::vector<std::string> unique_identifiers(const std::vector<fs::path>& paths) {
+  std::vector<std::string> names;
+  std::set<std::string> taken;
+  for (const fs::path& path : paths) {
+    const std::string base = make_identifier(path);
+    std::string name = base;
+    for (int i = 2; !taken.insert(name).second; ++i) name = fmt::format("{}_{}", base, i);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+}  // namespace spjit::cli

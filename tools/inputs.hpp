@@ -1,0 +1,29 @@
+#pragma once
+
+/// @file
+/// From what the user named to matrix files.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace spjit::cli {
+
+/// A file to work on, or why an argument gave none.
+struct Input {
+  std::filesystem::path path;
+  std::string problem;  ///< empty if there is a file to try
+};
+
+/// Expands arguments in their order: a folder becomes its .smtx, .mtx, .npy and .npz files
+/// (recursively, ascending by path), a glob that the shell left alone its matches, anything else
+/// itself. A file named twice is worked on once. A folder or glob without any such file is one
+/// input with a problem.
+[[nodiscard]] std::vector<Input> expand_inputs(const std::vector<std::string>& arguments);
+
+/// For each path a name that is a C identifier and unique in the list: the file's name without
+/// extension, other characters replaced by '_'.
+[[nodiscard]] std::vector<std::string> unique_identifiers(
+    const std::vector<std::filesystem::path>& paths);
+
+}  // namespace spjit::cli

@@ -1,0 +1,149 @@
+#include "kernel_options.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <limits>
+
+#include "runtime/environment.hpp"
+#include "runtime/host_cpu.hpp"
+
+namespace spjit::cli {
+namespace {
+
+// A name that a parser of the library understands; its error message is the usage error.
+template <typename T, typename Parse>
+CLI::Option* add_name(CLI::App& command, const std::string& flag, T& value, Parse parse,
+                      const std::string& description) {
+  return command.add_option_function<std::string>(
+      flag, [&value, parse](const std::string& name) { value = parse(name); }, description);
+}
+
+CLI::Option* add_count(CLI::App& command, const std::string& flag, std::int64_t& value,
+                       const std::string& description) {
+  return command.add_option(flag, value, description)
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()}))
+      ->type_name("COUNT");
+}
+
+void add_search_options(CLI::App& command, CompileOptions& options) {
+  add_name(
+      command, "--search", options.search, parse_search,
+      "How the tile is chosen: heuristic (fixed rules, microseconds) or exhaustive (every tile "
+      "that the rules leave is compiled and timed on this machine).")
+      ->type_name("MODE")
+      ->default_str(std::string(to_string(options.search)));
+  command
+      .add_option("--search-budget", options.search_budget_ms,
+                  "With --search exhaustive: no more candidates are tried after this many "
+                  "milliseconds.")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("MS")
+      ->default_str(fmt::format("{:.0f}", options.search_budget_ms));
+  command
+      .add_option("--code-budget", options.code_budget_bytes,
+                  "Machine code that a kernel may have, in bytes. Over it, a CSR kernel takes over "
+                  "and the output says so.")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("BYTES")
+      ->default_str(fmt::format("{} (256 MiB)", options.code_budget_bytes));
+  command
+      .add_option_function<std::int64_t>(
+          "--panel-columns", [&options](std::int64_t columns) { options.panel_columns = columns; },
+          "Columns that a panel of B and C has, a multiple of the vector's lanes (AVX-512: 16, "
+          "AVX2: "
+          "8, generic: 4), for layers that are chained panel by panel. Default: chosen with the "
+          "tile.")
+      ->check(CLI::PositiveNumber)
+      ->type_name("W");
+}
+
+}  // namespace
+
+void add_file_arguments(CLI::App& command, std::vector<std::string>& files) {
+  command
+      .add_option("FILE", files,
+                  "Matrix files (.smtx, .mtx, .npy, .npz); folders, which are searched for such "
+                  "files recursively; globs, also quoted ones.")
+      ->required();
+}
+
+void add_load_options(CLI::App& command, LoadOptions& options) {
+  command
+      .add_option("--seed", options.value_seed,
+                  "Seed of the values that pattern-only files (.smtx, .mtx pattern) get.")
+      ->type_name("S")
+      ->capture_default_str();
+  command.add_flag_function(
+      "--drop-zeros", [&options](std::int64_t) { options.keep_explicit_zeros = false; },
+      "Drop entries whose stored value is 0, instead of multiplying by them.");
+}
+
+void add_kernel_options(CLI::App& command, KernelOptions& options) {
+  add_count(command, "--n", options.compile.n, "Columns of B and C.")->required()->type_name("N");
+  add_name(command, "--target", options.compile.target, Target::parse,
+           "What to compile for: host (the best instruction set of this CPU), host-avx512, "
+           "host-avx2 or host-generic. 'spjit devices' lists them.")
+      ->type_name("TARGET")
+      ->default_str("host");
+  command
+      .add_option(
+          "--threads", options.compile.threads,
+          "Threads that a kernel runs on, the caller's included. 0: SPJIT_NUM_THREADS, else "
+          "all CPUs that this process may use.")
+      ->check(CLI::Range(0, 4096))
+      ->type_name("T")
+      ->capture_default_str();
+  add_name(command, "--reorder", options.compile.reorder, parse_reorder,
+           "How rows are grouped into row tiles: similarity (most FMAs for each loaded row of B), "
+           "balanced (Algorithm 1 of LO-SpMM) or none.")
+      ->type_name("ALGORITHM")
+      ->default_str(std::string(to_string(options.compile.reorder)));
+  add_search_options(command, options.compile);
+  add_load_options(command, options.load);
+}
+
+void add_cache_directory(CLI::App& command, CacheOptions& options) {
+  command
+      .add_option(
+          "--cache", options.directory,
+          "The cache directory. Default: $SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit, else "
+          "$HOME/.cache/spjit.")
+      ->type_name("DIR");
+}
+
+void add_no_cache(CLI::App& command, CacheOptions& options) {
+  command
+      .add_flag_function(
+          "--no-cache", [&options](std::int64_t) { options.enabled = false; },
+          "Neither look in the cache nor add to it.")
+      ->excludes("--cache");
+}
+
+void add_json(CLI::App& command, bool& json) {
+  command.add_flag("--json", json,
+                   "Print one JSON document on standard output; docs/cli.md describes it.");
+}
+
+int resolve_threads(int threads) {
+  return threads > 0 ? threads : default_threads(read_environment(), usable_cpus());
+}
+
+Json describe(const KernelOptions& options) {
+  const CompileOptions& compile = options.compile;
+  Json json = {{"n", compile.n},
+               {"target", compile.target.name()},
+               {"threads", compile.threads},
+               {"reorder", to_string(compile.reorder)},
+               {"search", to_string(compile.search)},
+               {"search_budget_ms", compile.search_budget_ms},
+               {"code_budget_bytes", compile.code_budget_bytes},
+               {"panel_columns", nullptr},
+               {"seed", options.load.value_seed},
+               {"drop_zeros", !options.load.keep_explicit_zeros},
+               {"cache", options.cache.enabled}};
+  if (compile.panel_columns) json["panel_columns"] = *compile.panel_columns;
+  return json;
+}
+
+}  // namespace spjit::cli

@@ -1,0 +1,47 @@
+#pragma once
+
+/// @file
+/// Options that several subcommands have.
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "spjit/compiler.hpp"
+#include "spjit/matrix_io.hpp"
+#include "terminal.hpp"
+
+namespace spjit::cli {
+
+/// What becomes of a matrix file.
+struct KernelOptions {
+  CompileOptions compile;
+  CacheOptions cache;
+  LoadOptions load;
+};
+
+/// `FILE...`, required.
+void add_file_arguments(CLI::App& command, std::vector<std::string>& files);
+
+/// --seed and --drop-zeros.
+void add_load_options(CLI::App& command, LoadOptions& options);
+
+/// --n (required), --target, --threads (with the default `options.threads`), --reorder, --search,
+/// --search-budget, --code-budget, --panel-columns, and the load options.
+void add_kernel_options(CLI::App& command, KernelOptions& options);
+
+/// --cache and, for commands that compile, --no-cache.
+void add_cache_directory(CLI::App& command, CacheOptions& options);
+void add_no_cache(CLI::App& command, CacheOptions& options);
+
+/// --json.
+void add_json(CLI::App& command, bool& json);
+
+/// `threads`, or for 0 what it stands for: SPJIT_NUM_THREADS, else all CPUs this process may use.
+/// Throws InvalidArgument if the variable is not a number of threads.
+[[nodiscard]] int resolve_threads(int threads);
+
+/// The options as they went into the work, for JSON documents.
+[[nodiscard]] Json describe(const KernelOptions& options);
+
+}  // namespace spjit::cli

@@ -1,0 +1,62 @@
+#pragma once
+
+/// @file
+/// One matrix file on its way through `spjit compile`, and how it is reported.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "emit.hpp"
+#include "kernel_options.hpp"
+#include "measure.hpp"
+#include "spjit/kernel.hpp"
+#include "spjit/matrix.hpp"
+#include "table.hpp"
+#include "verify.hpp"
+
+namespace spjit::cli {
+
+/// Time for measuring a layer beside its peers.
+inline constexpr double k_layer_budget_ms = 300;
+
+struct LayerOptions {
+  KernelOptions kernel;
+  EmitOptions emit;
+  bool measure = true;
+  bool verify = true;
+  double peak_gflops = 0;  ///< of one core; set when `measure`
+};
+
+/// What became of one file.
+struct Layer {
+  std::filesystem::path path;
+  std::string name;   ///< a C identifier, of the files and symbols
+  std::string error;  ///< why it failed; then what follows may be missing
+  MatrixStatistics statistics;
+  std::optional<KernelInfo> info;
+  Json record;  ///< the kernel's own
+  std::optional<Verification> verification;
+  std::optional<Measurement> measurement;
+  double peak_gflops = 0;
+  std::vector<std::filesystem::path> files;
+  std::vector<std::string> notes;  ///< what the user should know, a line each
+
+  [[nodiscard]] bool failed() const noexcept { return !error.empty(); }
+};
+
+/// Loads, compiles, verifies, measures and emits. Never throws for what goes wrong with this file:
+/// `error` says it.
+[[nodiscard]] Layer process_layer(const std::filesystem::path& path, const std::string& name,
+                                  const Compiler& compiler, const LayerOptions& options);
+
+/// "512x512 90.0 % unrolled, compiled in 3.1 ms, 120.4 us, 112.2 GFLOP/s, 98 % of peak".
+[[nodiscard]] std::string summarize(const Layer& layer);
+
+[[nodiscard]] Json describe(const Layer& layer);
+
+/// The closing table, with the notes of all layers under it.
+[[nodiscard]] std::string layer_table(const std::vector<Layer>& layers, const Terminal& terminal);
+
+}  // namespace spjit::cli

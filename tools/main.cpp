@@ -1,0 +1,119 @@
+// The command line tool: reads the command line, runs the subcommand, turns errors into one line
+// and an exit status.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <new>
+#include <string_view>
+#include <vector>
+
+#include "manual.hpp"
+#include "spjit/error.hpp"
+#include "spjit/version.hpp"
+#include "subcommands.hpp"
+#include "terminal.hpp"
+
+namespace spjit::cli {
+namespace {
+
+constexpr std::string_view k_commands = "compile, bench, explain, gen, cache or devices";
+
+void describe_tool(CLI::App& app) {
+  set_manual(
+      app,
+      {.name = "spjit",
+       .summary = "compile sparse matrices into machine code that multiplies by them",
+       .synopsis = {"COMMAND [ARGUMENTS] [OPTIONS]", "COMMAND --help", "--version"},
+       .description =
+           "spjit takes sparse matrices A [m x k], such as the pruned weights of a network, and "
+           "makes of each a kernel for this CPU that computes C [m x n] = A * B [k x n] in fp32: "
+           "rows are grouped so that they share columns, a tile is chosen for exactly this matrix, "
+           "and A's positions become instructions. Compiled kernels are kept in a cache directory "
+           "that the library uses too, so that compiling weights here makes a program that loads "
+           "them start at once.\n"
+           "\n"
+           "Results go to standard output, progress and errors to standard error. Each error is "
+           "one "
+           "line that begins with 'spjit: error: '.",
+       .examples = {"spjit gen --rows 512 --cols 512 --sparsity 0.9 --out layer.npz",
+                    "spjit compile layer.npz --n 512",
+                    "spjit compile weights/ --n 128 --threads 0 --out build/kernels",
+                    "spjit explain layer.npz --n 512", "spjit cache ls"}});
+  app.set_version_flag("--version", "spjit " SPJIT_VERSION, "Print the version and exit.");
+  app.require_subcommand(1);
+}
+
+ExitCode usage_error(const std::string& message, const CLI::App* parser) {
+  const std::string command = parser == nullptr ? "spjit" : "spjit " + parser->get_name();
+  print_error(fmt::format("{}; see '{} --help'", message, command));
+  return ExitCode::usage;
+}
+
+// The subcommand on the command line, if the parser came that far.
+const Subcommand* find_chosen(const std::vector<Subcommand>& subcommands) {
+  const auto chosen =
+      std::find_if(subcommands.begin(), subcommands.end(),
+                   [](const Subcommand& subcommand) { return subcommand.parser->parsed(); });
+  return chosen == subcommands.end() ? nullptr : &*chosen;
+}
+
+ExitCode run(int argc, const char* const* argv) {
+  CLI::App app;
+  describe_tool(app);
+  const std::vector<Subcommand> subcommands = {add_compile(app), add_bench(app), add_explain(app),
+                                               add_gen(app),     add_cache(app), add_devices(app)};
+  const auto parser = [&subcommands]() -> const CLI::App* {
+    const Subcommand* chosen = find_chosen(subcommands);
+    return chosen == nullptr ? nullptr : chosen->parser;
+  };
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    print(app.help());
+    return ExitCode::ok;
+  } catch (const CLI::CallForVersion& version) {
+    print(fmt::format("{}\n", version.what()));
+    return ExitCode::ok;
+  } catch (const CLI::ParseError& error) {
+    if (parser() == nullptr && argc > 1 && argv[1][0] != '-') {
+      return usage_error(fmt::format("'{}' is no command; expected {}", argv[1], k_commands),
+                         nullptr);
+    }
+    return usage_error(error.what(), parser());
+  } catch (const Error& error) {
+    return usage_error(error.what(), parser());
+  }
+  try {
+    return find_chosen(subcommands)->run();
+  } catch (const UsageError& error) {
+    return usage_error(error.what(), parser());
+  } catch (const InvalidArgument& error) {
+    // Options that only the library can judge. What is wrong with an input is handled inside.
+    return usage_error(error.what(), parser());
+  }
+}
+
+ExitCode run_and_report(int argc, const char* const* argv) {
+  try {
+    const ExitCode code = run(argc, argv);
+    flush_stdout();
+    return code;
+  } catch (const std::bad_alloc&) {
+    print_error("out of memory; use smaller matrices or fewer columns (--n)");
+  } catch (const std::exception& error) {
+    print_error(error.what());
+  }
+  return ExitCode::failed;
+}
+
+}  // namespace
+}  // namespace spjit::cli
+
+int main(int argc, char** argv) {
+  // `spjit ... | head` ends here as other filters do, even where a parent ignores the signal.
+  std::signal(SIGPIPE, SIG_DFL);
+  return static_cast<int>(spjit::cli::run_and_report(argc, argv));
+}

@@ -1,0 +1,137 @@
+#include "measure.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "proxy/timing.hpp"
+#include "runtime/host_cpu.hpp"
+#include "tools/peers/peers.hpp"
+
+namespace spjit::cli {
+namespace {
+
+Timing to_timing(const TimingResult& result) {
+  return {result.median_us, result.min_us, result.noise, result.samples};
+}
+
+// Why the dense peer is left out; empty if it is not.
+std::string dense_problem(const CsrMatrix& matrix, std::int64_t n) {
+  const double elements = static_cast<double>(matrix.rows) * static_cast<double>(matrix.cols);
+  if (elements == 0) return "no dense peer: the matrix has no rows or no columns";
+  if (4 * elements > k_most_dense_bytes) {
+    return fmt::format("no dense peer: A with its zeros would take {:.1f} GB, over {:.0f} GB",
+                       4 * elements / 1e9, k_most_dense_bytes / 1e9);
+  }
+  const double products = elements * static_cast<double>(n);
+  if (products > k_most_dense_products) {
+    return fmt::format("no dense peer: {:.1e} multiply-adds a run, over {:.0e}", products,
+                       k_most_dense_products);
+  }
+  return "";
+}
+
+FloatBuffer make_dense(const CsrMatrix& matrix) {
+  FloatBuffer dense(static_cast<std::size_t>(matrix.rows * matrix.cols));
+  std::fill(dense.span().begin(), dense.span().end(), 0.0F);
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    const auto begin = static_cast<std::size_t>(matrix.row_ptrs[static_cast<std::size_t>(row)]);
+    const auto end = static_cast<std::size_t>(matrix.row_ptrs[static_cast<std::size_t>(row) + 1]);
+    for (std::size_t i = begin; i < end; ++i) {
+      dense.data()[row * matrix.cols + matrix.col_idxs[i]] = matrix.values[i];
+    }
+  }
+  return dense;
+}
+
+// OpenBLAS on a dense copy of A.
+class DensePeer {
+ public:
+  DensePeer(const OpenBlas& library, const CsrMatrix& matrix, const Operands& operands, int threads)
+      : library_(library), a_(make_dense(matrix)), problem_{matrix.rows,       matrix.cols,
+                                                            operands.n,        a_.data(),
+                                                            operands.b.data(), operands.c.data()} {
+    library_.set_threads(threads);
+  }
+
+  void run() const { library_.sgemm(problem_); }
+
+ private:
+  OpenBlas library_;
+  FloatBuffer a_;
+  DenseProblem problem_;
+};
+
+std::shared_ptr<const DensePeer> make_dense_peer(const SpmmKernel& kernel, const CsrMatrix& matrix,
+                                                 const Operands& operands, PeerTiming& timing) {
+  timing.skipped = dense_problem(matrix, operands.n);
+  if (!timing.skipped.empty()) return nullptr;
+  const OpenBlas::Loaded loaded = OpenBlas::load();
+  if (!loaded.library) {
+    timing.skipped = "no dense peer: " + loaded.reason;
+    return nullptr;
+  }
+  return std::make_shared<const DensePeer>(*loaded.library, matrix, operands,
+                                           kernel.info().threads);
+}
+
+}  // namespace
+
+double measure_peak_gflops(HostIsa isa) { return measure_fma_peak_gflops(isa); }
+
+Measurement measure(const SpmmKernel& kernel, const CsrMatrix& matrix, Operands& operands,
+                    double budget_ms) {
+  Measurement measurement;
+  const float* const b = operands.b.data();
+  float* const c = operands.c.data();
+  const CsrPeer csr(matrix, kernel.info().target.isa(), kernel.info().threads);
+  std::vector<TimingCandidate> candidates = {{"spjit", [&] { kernel.run(b, c); }},
+                                             {"csr", [&] {
+                                                csr.run({b, operands.n, c, operands.n, operands.n});
+                                              }}};
+  if (const auto dense = make_dense_peer(kernel, matrix, operands, measurement.dense)) {
+    candidates.push_back({"dense", [dense] { dense->run(); }});
+  }
+
+  TimingOptions options;
+  options.budget_ms = budget_ms;
+  const std::vector<TimingResult> results = measure_interleaved(candidates, options);
+
+  measurement.kernel = to_timing(results[0]);
+  measurement.csr.timing = to_timing(results[1]);
+  if (results.size() > 2) measurement.dense.timing = to_timing(results[2]);
+  return measurement;
+}
+
+double gflops(const KernelInfo& info, const Timing& timing) {
+  return 2.0 * static_cast<double>(info.nnz) * static_cast<double>(info.n) /
+         (timing.median_us * 1e3);
+}
+
+double share_of_peak(const KernelInfo& info, const Timing& timing, double peak_gflops) {
+  // More threads than CPUs do not raise the peak.
+  const int cores = std::min(info.threads, usable_cpus());
+  return gflops(info, timing) / (peak_gflops * cores);
+}
+
+std::optional<double> speedup(const PeerTiming& peer, const Timing& kernel) {
+  if (!peer.timing) return std::nullopt;
+  return peer.timing->median_us / kernel.median_us;
+}
+
+Json describe(const Timing& timing) {
+  return {{"median_us", timing.median_us},
+          {"min_us", timing.min_us},
+          {"noise", timing.noise},
+          {"samples", timing.samples}};
+}
+
+Json describe(const PeerTiming& timing) {
+  if (timing.timing) return describe(*timing.timing);
+  return {{"skipped", timing.skipped}};
+}
+
+}  // namespace spjit::cli

@@ -1,0 +1,65 @@
+#pragma once
+
+/// @file
+/// A kernel's time beside that of what a user would run instead of it.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "buffers.hpp"
+#include "spjit/kernel.hpp"
+#include "spjit/matrix.hpp"
+#include "spjit/target.hpp"
+#include "terminal.hpp"
+
+namespace spjit::cli {
+
+/// Time of one run.
+struct Timing {
+  double median_us = 0;
+  double min_us = 0;
+  double noise = 0;  ///< 1.4826 median |t - median| / median
+  int samples = 0;
+};
+
+/// A peer's time, or why there is none.
+struct PeerTiming {
+  std::optional<Timing> timing;
+  std::string skipped;
+};
+
+/// The three on the same operands and as many threads, their samples interleaved.
+struct Measurement {
+  Timing kernel;
+  PeerTiming dense;  ///< OpenBLAS sgemm on A with its zeros
+  PeerTiming csr;    ///< a CSR loop that reads A from memory
+};
+
+/// Fp32 FMA rate that one core reaches with the vectors of `isa`. [GFLOP/s]
+[[nodiscard]] double measure_peak_gflops(HostIsa isa);
+
+/// Peers of A with more dense multiply-adds (m k n) than this are left out, aloud: a second a run.
+inline constexpr double k_most_dense_products = 5e10;
+/// And those whose dense A is larger. [bytes]
+inline constexpr double k_most_dense_bytes = 2e9;
+
+/// Times the kernel with the threads it was compiled for, and its peers with as many, for about
+/// `budget_ms` (longer where few runs take that long). `operands.c` is overwritten.
+[[nodiscard]] Measurement measure(const SpmmKernel& kernel, const CsrMatrix& matrix,
+                                  Operands& operands, double budget_ms);
+
+/// 2 nnz n / time. [GFLOP/s]
+[[nodiscard]] double gflops(const KernelInfo& info, const Timing& timing);
+
+/// Of the peak of the cores that its threads can use; `peak_gflops` is one core's.
+[[nodiscard]] double share_of_peak(const KernelInfo& info, const Timing& timing,
+                                   double peak_gflops);
+
+/// The peer's time over the kernel's; nothing if the peer was skipped.
+[[nodiscard]] std::optional<double> speedup(const PeerTiming& peer, const Timing& kernel);
+
+[[nodiscard]] Json describe(const Timing& timing);
+[[nodiscard]] Json describe(const PeerTiming& timing);
+
+}  // namespace spjit::cli
