@@ -1,0 +1,239 @@
+"""spjit compile: inputs, output, emitted files, failures."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import unittest
+from pathlib import Path
+
+from spjit_tool import FAILED, OK, ROOT, SOME_FAILED, ToolTest
+
+
+class CompileTest(ToolTest):
+    def compile(self, *arguments, status=OK):
+        return self.run_json("compile", *arguments, "--no-measure", status=status)
+
+    def test_a_layer_is_compiled_checked_and_measured(self):
+        self.generate("layer.npz", 96, 64)
+
+        layer = self.run_json("compile", "layer.npz", "--n", 40)["layers"][0]
+
+        self.assertEqual((layer["rows"], layer["cols"], layer["n"]), (96, 64, 40))
+        self.assertEqual(layer["nnz"], round(0.2 * 96 * 64))
+        self.assertEqual(layer["kernel"]["kind"], "unrolled")
+        self.assertTrue(layer["verification"]["passed"])
+        self.assertTrue(layer["verification"]["complete"])
+        self.assertGreater(layer["verification"]["max_abs_error"], 0)
+        self.assertLess(layer["verification"]["max_error_over_bound"], 1)
+        speed = layer["speed"]
+        self.assertAlmostEqual(speed["gflops"],
+                               2 * layer["nnz"] * 40 / speed["median_us"] / 1e3, places=6)
+        self.assertAlmostEqual(speed["share_of_peak"],
+                               speed["gflops"] / speed["peak_gflops_per_core"], places=6)
+        self.assertIn("median_us", speed["csr"])
+        if "median_us" in speed["dense"]:
+            self.assertAlmostEqual(speed["speedup_over_dense"],
+                                   speed["dense"]["median_us"] / speed["median_us"], places=6)
+        else:
+            self.assertIn("libopenblas", speed["dense"]["skipped"])
+
+    def test_the_table_is_on_standard_output_and_the_lines_on_standard_error(self):
+        self.generate("one.npz")
+        self.generate("two.mtx")
+
+        result = self.succeed("compile", "one.npz", "two.mtx", "--n", 8, "--no-measure")
+
+        lines = result.stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in lines], ["file", "one.npz", "two.mtx"])
+        self.assertRegex(result.stderr, r"\[1/2\] one\.npz: 40x30 80\.0 %, unrolled, compiled in")
+        self.assertRegex(result.stderr, r"\[2/2\] two\.mtx: ")
+
+    def test_folders_and_quoted_globs_are_expanded_and_repeats_are_dropped(self):
+        self.generate("weights/b.npz")
+        self.generate("weights/deep/a.mtx")
+        (self.folder / "weights" / "notes.txt").write_text("not a matrix")
+
+        layers = self.compile("weights", "weights/*.npz", "./weights/b.npz", "--n", 8)["layers"]
+
+        self.assertEqual([Path(layer["file"]).name for layer in layers], ["b.npz", "a.mtx"])
+
+    def test_one_bad_file_does_not_stop_the_others(self):
+        self.generate("good.npz")
+        self.generate("also_good.npz", 10, 10)
+        (self.folder / "bad.mtx").write_text("%%MatrixMarket matrix coordinate real general\n1 1\n")
+
+        result = self.run_tool("compile", "good.npz", "bad.mtx", "missing.npz", "also_good.npz",
+                               "--n", 8, "--no-measure")
+
+        self.assert_error(result, SOME_FAILED, "bad.mtx")
+        self.assert_error(result, SOME_FAILED, "missing.npz")
+        self.assert_error(result, SOME_FAILED, "2 of 4 inputs failed")
+        self.assertIn("also_good.npz", result.stdout)
+
+    def test_failures_are_in_the_json_document_too(self):
+        self.generate("good.npz")
+
+        document = self.compile("missing.npz", "good.npz", "--n", 8, status=SOME_FAILED)
+
+        self.assertEqual(document["failed"], 1)
+        self.assertIn("missing.npz", document["layers"][0]["error"])
+        self.assertIsNone(document["layers"][1]["error"])
+
+    def test_nothing_but_failures(self):
+        for argument in ["missing.npz", "nothing*.npz", "."]:
+            result = self.run_tool("compile", argument, "--n", 8)
+            self.assert_error(result, FAILED, argument)
+            self.assertEqual(result.stdout, "")
+
+    def test_the_second_time_comes_from_the_cache(self):
+        self.generate()
+
+        first = self.compile("layer.npz", "--n", 8)["layers"][0]["kernel"]
+        second = self.compile("layer.npz", "--n", 8)["layers"][0]["kernel"]
+        without = self.compile("layer.npz", "--n", 8, "--no-cache")["layers"][0]["kernel"]
+
+        self.assertEqual([k["from_cache"] for k in (first, second, without)], [False, True, False])
+        self.assertEqual(first["key"], second["key"])
+
+    def test_over_the_code_budget_a_csr_kernel_takes_over_and_the_table_says_so(self):
+        self.generate()
+
+        result = self.succeed("compile", "layer.npz", "--n", 8, "--code-budget", 10,
+                              "--no-measure")
+
+        self.assertIn("layer.npz: a CSR kernel took over: ", result.stdout)
+        self.assertIn("budget is 10", result.stdout)
+
+    def test_options_reach_the_compiler(self):
+        self.generate("layer.smtx.npz", 64, 64)
+
+        document = self.compile("layer.smtx.npz", "--n", 100, "--reorder", "none", "--threads", 2,
+                                "--panel-columns", 32)
+
+        self.assertEqual(document["options"]["reorder"], "none")
+        self.assertEqual(document["layers"][0]["kernel"]["threads"], 2)
+        self.assertEqual(document["layers"][0]["kernel"]["panel_columns"], 32)
+
+    def test_exhaustive_search_times_candidates(self):
+        self.generate("layer.npz", 60, 40)
+
+        layer = self.compile("layer.npz", "--n", 32, "--search", "exhaustive", "--search-budget",
+                             200)["layers"][0]
+
+        self.assertGreater(len(layer["record"]["search"]["timed"]), 1)
+        self.assertTrue(layer["verification"]["passed"])
+
+    def test_pattern_files_get_values_by_seed_and_zeros_can_be_dropped(self):
+        (self.folder / "p.smtx").write_text("2, 3, 3\n0 2 3\n0 2 1\n")
+        (self.folder / "z.mtx").write_text("%%MatrixMarket matrix coordinate real general\n"
+                                           "2 2 2\n1 1 0\n2 2 3\n")
+
+        one = self.compile("p.smtx", "--n", 8, "--seed", 1)["layers"][0]
+        two = self.compile("p.smtx", "--n", 8, "--seed", 2)["layers"][0]
+        kept = self.compile("z.mtx", "--n", 8)["layers"][0]
+        dropped = self.compile("z.mtx", "--n", 8, "--drop-zeros")["layers"][0]
+
+        self.assertNotEqual(one["kernel"]["key"], two["kernel"]["key"])
+        self.assertEqual((kept["nnz"], dropped["nnz"]), (2, 1))
+
+    def test_large_layers_are_checked_on_a_sample_and_the_output_says_so(self):
+        self.generate("large.npz", 2000, 1000, 0.5)
+
+        result = self.succeed("compile", "large.npz", "--n", 64, "--no-measure")
+        layer = self.compile("large.npz", "--n", 64)["layers"][0]
+
+        self.assertRegex(result.stdout, r"large\.npz: checked against float64: \d+ of 2000 rows x")
+        self.assertFalse(layer["verification"]["complete"])
+
+    def test_odd_shapes(self):
+        for rows, cols, sparsity in [(1, 1, 0), (1, 50, 0.5), (50, 1, 0.5), (7, 5, 1), (0, 5, 1)]:
+            name = f"m{rows}_{cols}.npz"
+            self.generate(name, rows, cols, sparsity)
+
+            layer = self.run_json("compile", name, "--n", 3)["layers"][0]
+
+            self.assertTrue(layer["verification"]["passed"], name)
+
+
+class EmitTest(ToolTest):
+    def test_all_kinds_of_files_named_after_the_input(self):
+        self.generate("2nd-layer.npz")
+
+        document = self.run_json("compile", "2nd-layer.npz", "--n", 8, "--no-measure", "--out",
+                                 "new/out", "--emit", "obj,header,json")
+
+        files = sorted(path.name for path in (self.folder / "new" / "out").iterdir())
+        self.assertEqual(files, ["layer_2nd_layer.hpp", "layer_2nd_layer.json",
+                                 "layer_2nd_layer.o"])
+        layer = json.loads((self.folder / "new/out/layer_2nd_layer.json").read_text())
+        self.assertEqual(layer["kernel"]["key"], document["layers"][0]["kernel"]["key"])
+        self.assertEqual(sorted(layer["files"]), sorted(document["layers"][0]["files"]))
+
+    def test_inputs_of_the_same_name_get_files_of_their_own(self):
+        self.generate("a/fc.npz")
+        self.generate("b/fc.npz", 20, 20)
+        self.generate("b/default.npz", 20, 20)
+
+        self.succeed("compile", "a", "b", "--n", 8, "--no-measure", "--out", "out", "--emit",
+                     "header")
+
+        files = sorted(path.name for path in (self.folder / "out").iterdir())
+        self.assertEqual(files, ["default_layer.hpp", "fc.hpp", "fc_2.hpp"])
+
+    def test_assembly_lists_every_row_tile(self):
+        self.generate("layer.npz", 100, 30)
+        result = self.run_tool("compile", "layer.npz", "--n", 16, "--no-measure", "--out", "out",
+                               "--emit", "asm")
+        if "LLVM" in result.stderr:
+            self.skipTest("this build has no LLVM")
+
+        text = (self.folder / "out" / "layer.asm").read_text()
+
+        self.assertEqual(result.returncode, OK)
+        self.assertIn("# row tile 0, block of columns 0", text)
+        self.assertNotIn("(bad)", text)
+        self.assertIn("ret", text)
+
+    def test_a_directory_that_cannot_be_used_is_an_error_before_any_work(self):
+        self.generate()
+        (self.folder / "file").write_text("in the way")
+
+        for out in ["file", "file/below", "/proc/spjit"]:
+            result = self.run_tool("compile", "layer.npz", "--n", 8, "--out", out)
+            self.assert_error(result, FAILED, out, "--out")
+            self.assertFalse(self.cache.exists())
+
+    def test_object_and_header_make_a_program(self):
+        compiler = shutil.which(os.environ.get("SPJIT_CXX", "c++"))
+        library = os.environ.get("SPJIT_LIBRARY", "")
+        if compiler is None or ".so" not in Path(library).name:
+            self.skipTest("needs a C++ compiler and a shared libspjit")
+        # One row [2 0 3] times B.
+        (self.folder / "w.mtx").write_text("%%MatrixMarket matrix coordinate real general\n"
+                                           "2 3 2\n1 1 2\n1 3 3\n")
+        self.succeed("compile", "w.mtx", "--n", 2, "--no-measure", "--out", ".", "--emit",
+                     "obj,header")
+        (self.folder / "main.cpp").write_text(
+            '#include "w.hpp"\n#include <cstdio>\n'
+            "int main() {\n"
+            "  const float b[6] = {1, 2, 10, 20, 100, 200};\n"
+            "  float c[4] = {-1, -1, -1, -1};\n"
+            "  w().run(b, c);\n"
+            '  std::printf("%g %g %g %g\\n", c[0], c[1], c[2], c[3]);\n'
+            "}\n")
+        flags = shlex.split(os.environ.get("SPJIT_LINK_FLAGS", ""))
+
+        subprocess.run([compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", *flags, "-I",
+                        ROOT / "include", "main.cpp", "w.o", library,
+                        f"-Wl,-rpath,{Path(library).parent}", "-o", "program"],
+                       cwd=self.folder, check=True, timeout=300)
+        result = subprocess.run(["./program"], cwd=self.folder, capture_output=True, text=True,
+                                timeout=300, check=True)
+
+        self.assertEqual(result.stdout, "302 604 0 0\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,67 @@
+"""Runs the command line tool for the tests here.
+
+Environment: SPJIT_TOOL (the binary), SPJIT_LIBRARY (libspjit), SPJIT_CXX (a C++ compiler),
+SPJIT_LINK_FLAGS. ctest sets them; see CMakeLists.txt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+TOOL = os.environ.get("SPJIT_TOOL", "spjit")
+ROOT = Path(__file__).resolve().parents[2]
+
+# Exit statuses, as docs/cli.md has them.
+OK, SOME_FAILED, USAGE, FAILED = range(4)
+
+
+class ToolTest(unittest.TestCase):
+    """A test with a folder of its own, its cache in it, and the folder as working directory."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="spjit-cli-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.cache = self.folder / "cache"
+
+    def environment(self, **extra: str) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("SPJIT_")}
+        return {**kept, "SPJIT_CACHE_DIR": str(self.cache), **extra}
+
+    def run_tool(self, *arguments: object, **extra: str) -> subprocess.CompletedProcess[str]:
+        command = [TOOL, *map(str, arguments)]
+        return subprocess.run(command, cwd=self.folder, env=self.environment(**extra), text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=300,
+                              check=False)
+
+    def succeed(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        result = self.run_tool(*arguments)
+        self.assertEqual(result.returncode, OK, result.stderr)
+        return result
+
+    def run_json(self, *arguments: object, status: int = OK) -> dict:
+        result = self.run_tool(*arguments, "--json")
+        self.assertEqual(result.returncode, status, result.stderr)
+        return json.loads(result.stdout)
+
+    def assert_error(self, result: subprocess.CompletedProcess[str], status: int,
+                     *fragments: str) -> None:
+        """The exit status, and an error line that has every fragment."""
+        self.assertEqual(result.returncode, status, result.stderr)
+        lines = [line for line in result.stderr.splitlines() if line.startswith("spjit: error: ")]
+        self.assertTrue(any(all(f in line for f in fragments) for line in lines),
+                        f"no error line with {fragments} in:\n{result.stderr}")
+        self.assertNotIn("terminate called", result.stderr)
+
+    def generate(self, name: str = "layer.npz", rows: int = 40, cols: int = 30,
+                 sparsity: float = 0.8, *more: object) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.succeed("gen", "--rows", rows, "--cols", cols, "--sparsity", sparsity, "--out", path,
+                     *more)
+        return path

@@ -1,0 +1,175 @@
+"""Help, version, wrong command lines."""
+
+import os
+import subprocess
+import unittest
+
+from spjit_tool import FAILED, OK, ROOT, TOOL, USAGE, ToolTest
+
+COMMANDS = ["compile", "bench", "explain", "gen", "cache", "devices"]
+SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "EXIT STATUS", "EXAMPLES"]
+
+
+class HelpTest(ToolTest):
+    def test_every_command_has_a_whole_manual_page_that_fits_a_terminal(self):
+        for command in [[], *([name] for name in COMMANDS), ["cache", "ls"], ["cache", "show"],
+                        ["cache", "clear"]]:
+            with self.subTest(command=command):
+                result = self.succeed(*command, "--help")
+
+                lines = result.stdout.splitlines()
+                self.assertEqual([s for s in SECTIONS if s not in lines], [])
+                body = lines[:lines.index("EXAMPLES")]
+                self.assertLessEqual(max(map(len, body)), 100)
+                self.assertEqual(result.stderr, "")
+
+    def test_the_tools_page_lists_every_command(self):
+        text = self.succeed("--help").stdout
+
+        for name in COMMANDS:
+            self.assertIn(f"\n    {name} ", text)
+
+    def test_every_option_in_the_pages_is_in_the_documentation(self):
+        documented = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+        for command in COMMANDS:
+            for line in self.succeed(command, "--help").stdout.splitlines():
+                if line.startswith("    --"):
+                    option = line.split()[0].rstrip(",")
+                    self.assertIn(option, documented, f"{command} {option}")
+
+    def test_version_is_one_line_on_standard_output(self):
+        result = self.succeed("--version")
+
+        self.assertRegex(result.stdout, r"\Aspjit \d+\.\d+\.\d+\n\Z")
+
+
+class WrongCommandLineTest(ToolTest):
+    def check(self, arguments, *fragments):
+        result = self.run_tool(*arguments)
+
+        self.assert_error(result, USAGE, *fragments, "--help'")
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertEqual(result.stdout, "")
+
+    def test_no_command(self):
+        self.check([], "subcommand is required")
+
+    def test_unknown_command(self):
+        self.check(["assemble"], "'assemble' is no command", "compile")
+
+    def test_unknown_option(self):
+        self.check(["compile", "a.npz", "--n", 8, "--fast"], "--fast")
+
+    def test_no_file(self):
+        self.check(["compile", "--n", 8], "FILE is required")
+
+    def test_no_n(self):
+        self.check(["compile", "a.npz"], "--n is required")
+
+    def test_n_that_is_not_a_positive_number(self):
+        for n in ["0", "-1", "x", "1.5"]:
+            self.check(["compile", "a.npz", f"--n={n}"], "--n", n)
+
+    def test_names_that_do_not_exist(self):
+        for option in ["--reorder", "--search", "--target"]:
+            self.check(["explain", "a.npz", "--n", 8, option, "nonsense"], "nonsense")
+
+    def test_cuda_is_not_in_this_version(self):
+        self.check(["compile", "a.npz", "--n", 8, "--target", "cuda"], "cuda", "this version")
+
+    def test_panel_width_that_is_not_a_multiple_of_the_lanes(self):
+        for command in ["compile", "bench", "explain"]:
+            self.check([command, "a.npz", "--n", 8, "--panel-columns", 7], "7")
+
+    def test_emit_without_out_or_with_an_unknown_kind(self):
+        self.check(["compile", "a.npz", "--n", 8, "--emit", "obj"], "--out")
+        self.check(["compile", "a.npz", "--n", 8, "--out", "o", "--emit", "obj,elf"], "elf")
+
+    def test_cache_and_no_cache_together(self):
+        self.check(["compile", "a.npz", "--n", 8, "--cache", "c", "--no-cache"], "--cache")
+
+    def test_threads_variable_that_is_no_number(self):
+        self.generate()
+
+        result = self.run_tool("bench", "layer.npz", "--n", 8, "--threads", 0,
+                               SPJIT_NUM_THREADS="many")
+
+        self.assert_error(result, USAGE, "SPJIT_NUM_THREADS", "many")
+
+
+class StreamTest(ToolTest):
+    def test_a_reader_that_leaves_early_leaves_no_trace(self):
+        self.generate("layer.npz", 200, 200)
+        command = f"'{TOOL}' explain layer.npz --n 512 | head -n 1"
+
+        result = subprocess.run(["bash", "-c", command], cwd=self.folder, text=True,
+                                env=self.environment(), capture_output=True, timeout=300,
+                                check=False)
+
+        self.assertEqual(result.stdout, "layer.npz\n")
+        self.assertEqual(result.stderr, "")
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "this system has no /dev/full")
+    def test_standard_output_that_cannot_be_written_is_a_failure(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            result = subprocess.run([TOOL, "devices", "--no-measure"], env=self.environment(),
+                                    stdout=full, stderr=subprocess.PIPE, text=True, timeout=300,
+                                    check=False)
+
+        self.assertEqual(result.returncode, FAILED)
+        self.assertIn("spjit: error: standard output", result.stderr)
+
+    def test_no_escape_sequences_without_a_terminal(self):
+        self.generate()
+
+        result = self.run_tool("compile", "layer.npz", "missing.npz", "--n", 8, "--no-measure")
+
+        self.assertNotIn("\x1b", result.stdout + result.stderr)
+
+
+class TerminalTest(ToolTest):
+    """Behind a pseudo-terminal."""
+
+    def run_in_terminal(self, *arguments, **extra):
+        import pty
+        master, slave = pty.openpty()
+        with subprocess.Popen([TOOL, *map(str, arguments)], cwd=self.folder, stdin=slave,
+                              stdout=slave, stderr=slave,
+                              env=self.environment(TERM="xterm", **extra)) as process:
+            os.close(slave)
+            output = b""
+            while True:
+                try:
+                    chunk = os.read(master, 65536)
+                except OSError:  # Linux says EIO when the other side is closed
+                    break
+                if not chunk:
+                    break
+                output += chunk
+            process.wait(timeout=300)
+        os.close(master)
+        return process.returncode, output.decode()
+
+    def test_a_progress_bar_and_colour(self):
+        self.generate()
+
+        status, output = self.run_in_terminal("compile", "layer.npz", "--n", 8, "--no-measure",
+                                              NO_COLOR="")
+
+        self.assertEqual(status, OK)
+        self.assertIn("] 0/1 layer.npz", output)
+        self.assertIn("\x1b[1mfile", output)
+
+    def test_no_color_is_honoured(self):
+        self.generate()
+
+        status, output = self.run_in_terminal("compile", "layer.npz", "--n", 8, "--no-measure",
+                                              NO_COLOR="1")
+
+        self.assertEqual(status, OK)
+        self.assertNotIn("\x1b[1m", output)
+
+
+if __name__ == "__main__":
+    unittest.main()
