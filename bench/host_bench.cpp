@@ -56,6 +56,12 @@ class ScratchDirectory {
   fs::path path_;
 };
 
+/// Processes that wanted to run, on average over the last minute; 0 if the system does not say.
+double load_average() {
+  double load = 0;
+  return getloadavg(&load, 1) == 1 ? load : 0;
+}
+
 RunDescription describe_run(const CaseSettings& settings, const std::string& openblas) {
   const HostCpu cpu = detect_host_cpu();
   return {fmt::format("{} family {} model {}", cpu.model_name, cpu.family, cpu.model),
@@ -65,6 +71,7 @@ RunDescription describe_run(const CaseSettings& settings, const std::string& ope
           cpu.l2_bytes,
           cpu.l3_bytes,
           measure_read_bandwidth(settings.target.isa(), cpu.l2_bytes / 2),
+          load_average(),
           openblas};
 }
 
@@ -72,6 +79,12 @@ void print_run(const RunDescription& run) {
   fmt::print("{} ({}), {} CPUs, L1d {} KiB, L2 {} KiB at {:.0f} GB/s, L3 {} MiB\n", run.cpu,
              run.isa, run.cpus, run.l1d_bytes >> 10, run.l2_bytes >> 10, run.l2_gbytes_per_s,
              run.l3_bytes >> 20);
+  // Before the run, a benchmark's own machine should be idle.
+  constexpr double k_busy = 0.5;
+  if (run.load_average > k_busy) {
+    fmt::print("WARNING: load average {:.1f}: other work disturbs these figures\n",
+               run.load_average);
+  }
   fmt::print("dense peer: {}\n\n{}\n", run.openblas, table_header());
 }
 

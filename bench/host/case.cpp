@@ -96,7 +96,7 @@ SpmmKernel compile_timed(const CaseSettings& settings, const CsrMatrix& matrix,
   result.cold_compile_ms = median_of(colds);
   result.encode_ms = median_of(encodes);
 
-  const SpmmKernel kernel = Compiler(options, cache).compile(matrix);
+  SpmmKernel kernel = Compiler(options, cache).compile(matrix);
   std::vector<double> hits;
   for (int hit = 0; hit < k_warm_hits; ++hit) {
     const Compiler compiler(options, cache);
@@ -115,13 +115,19 @@ SpmmKernel compile_timed(const CaseSettings& settings, const CsrMatrix& matrix,
   return kernel;
 }
 
+/// What computes A * B from the nonzeros.
+struct SparseLibraries {
+  SpmmKernel kernel;
+  CsrPeer csr;
+};
+
 /// Runs both sparse kernels once and compares.
-void check_results(const CsrMatrix& matrix, const SpmmKernel& kernel, const CsrPeer& csr,
-                   Buffers& buffers, CaseResult& result) {
+void check_results(const CsrMatrix& matrix, const SparseLibraries& sparse, Buffers& buffers,
+                   CaseResult& result) {
   const std::int64_t n = buffers.n;
   const DenseOperands operands{buffers.b.data(), n, buffers.c.data(), n, n};
-  kernel.run(buffers.b.data(), buffers.c.data());
-  csr.run({buffers.b.data(), n, buffers.c_csr.data(), n, n});
+  sparse.kernel.run(buffers.b.data(), buffers.c.data());
+  sparse.csr.run({buffers.b.data(), n, buffers.c_csr.data(), n, n});
   result.error = compare_with_float64(matrix, operands);
   if (!result.error.within_bound()) {
     throw Error(fmt::format("{}: C[{}][{}] is off by {:.3g} times what rounding explains",
@@ -158,13 +164,13 @@ void check_dense(const CsrMatrix& matrix, Buffers& buffers, const std::string& n
   }
 }
 
-void time_libraries(const CaseSettings& settings, const CsrMatrix& matrix, const SpmmKernel& kernel,
-                    const CsrPeer& csr, Buffers& buffers, CaseResult& result) {
+void time_libraries(const CaseSettings& settings, const CsrMatrix& matrix,
+                    const SparseLibraries& sparse, Buffers& buffers, CaseResult& result) {
   const std::int64_t n = buffers.n;
   std::vector<TimingCandidate> candidates = {
-      {"spjit", [&] { kernel.run(buffers.b.data(), buffers.c.data()); }},
+      {"spjit", [&] { sparse.kernel.run(buffers.b.data(), buffers.c.data()); }},
       {"csr", [&] {
-         csr.run({buffers.b.data(), n, buffers.c_csr.data(), n, n});
+         sparse.csr.run({buffers.b.data(), n, buffers.c_csr.data(), n, n});
        }}};
   std::vector<float> dense;
   if (settings.openblas) {
@@ -215,10 +221,10 @@ CaseResult run_case(const CaseSettings& settings, const Workload& workload, cons
   result.n = shape.n;
   result.threads = shape.threads;
   Buffers buffers(matrix, shape.n);
-  const SpmmKernel kernel = compile_timed(settings, matrix, shape, result);
-  const CsrPeer csr(matrix, settings.target.isa(), shape.threads);
-  check_results(matrix, kernel, csr, buffers, result);
-  time_libraries(settings, matrix, kernel, csr, buffers, result);
+  const SparseLibraries sparse{compile_timed(settings, matrix, shape, result),
+                               CsrPeer(matrix, settings.target.isa(), shape.threads)};
+  check_results(matrix, sparse, buffers, result);
+  time_libraries(settings, matrix, sparse, buffers, result);
   return result;
 }
 

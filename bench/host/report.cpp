@@ -96,7 +96,8 @@ nlohmann::json to_json(const RunDescription& run, std::span<const CaseResult> ca
         {"l1d_bytes", run.l1d_bytes},
         {"l2_bytes", run.l2_bytes},
         {"l3_bytes", run.l3_bytes},
-        {"l2_gbytes_per_s", run.l2_gbytes_per_s}}},
+        {"l2_gbytes_per_s", run.l2_gbytes_per_s},
+        {"load_average", run.load_average}}},
       {"libraries", {{"spjit", SPJIT_VERSION}, {"csr", SPJIT_VERSION}, {"openblas", run.openblas}}},
       {"cases", nlohmann::json::array()},
       {"goals", nlohmann::json::array()}};

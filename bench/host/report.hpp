@@ -21,7 +21,8 @@ struct RunDescription {
   std::int64_t l2_bytes = 0;
   std::int64_t l3_bytes = 0;
   double l2_gbytes_per_s = 0;
-  std::string openblas;  ///< its version, or why it is left out
+  double load_average = 0;  ///< of the last minute before the run: other work on the machine
+  std::string openblas;     ///< its version, or why it is left out
 };
 
 [[nodiscard]] std::string table_header();

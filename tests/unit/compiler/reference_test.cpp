@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -87,9 +88,9 @@ TEST(Reference, EveryPlanGivesTheSameBits) {
   options.sparsity = 0.7;
   options.pattern = spjit::MatrixPattern::uneven_rows;
   const CsrMatrix matrix = spjit::generate_matrix(options);
-  const std::vector<float> b = dense_values(97 * 9, 2);
-  std::vector<float> one_tile(61 * 9, -1.0F);
-  std::vector<float> many_tiles(61 * 9, -2.0F);
+  const std::vector<float> b = dense_values(std::int64_t{97} * 9, 2);
+  std::vector<float> one_tile(std::size_t{61} * 9, -1.0F);
+  std::vector<float> many_tiles(std::size_t{61} * 9, -2.0F);
 
   spjit::evaluate(plan_of(matrix, 61, 97), Arithmetic::fused, {b.data(), 9, one_tile.data(), 9, 9});
   spjit::evaluate(plan_of(matrix, 4, 10), Arithmetic::fused,
@@ -129,8 +130,8 @@ TEST(Float64, RoundingStaysWithinTheBound) {
   options.cols = 300;
   options.sparsity = 0.5;
   const CsrMatrix matrix = spjit::generate_matrix(options);
-  const std::vector<float> b = dense_values(300 * 17, 3);
-  std::vector<float> c(64 * 17);
+  const std::vector<float> b = dense_values(std::int64_t{300} * 17, 3);
+  std::vector<float> c(std::size_t{64} * 17);
   for (const Arithmetic arithmetic : {Arithmetic::fused, Arithmetic::separate}) {
     const DenseOperands operands{b.data(), 17, c.data(), 17, 17};
 

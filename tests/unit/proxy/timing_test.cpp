@@ -24,7 +24,7 @@ using testing::HasSubstr;
 class MadeUpTime {
  public:
   /// A candidate whose call number i, from 0, takes `call_us(i)`. Every call is logged.
-  TimingCandidate candidate(std::string name, std::function<double(std::int64_t)> call_us) {
+  TimingCandidate candidate(const std::string& name, std::function<double(std::int64_t)> call_us) {
     return {name, [this, name, call_us = std::move(call_us), calls = std::int64_t{0}]() mutable {
               log_.push_back(name);
               now_us_ += call_us(calls++);
