@@ -70,9 +70,7 @@ void SpmmKernel::to_panels(const float* dense, std::int64_t ld, std::int64_t row
                            float* panels) const {
   check_ld("ld", ld, n());
   const PanelLayout layout{rows, n(), info().panel_columns};
-  for (std::int64_t panel = 0; panel < layout.panels(); ++panel) {
-    pack_panel(layout, panel, {dense, ld}, panels + panel * layout.stride());
-  }
+  pack_panels(layout, {0, layout.panels()}, {dense, ld}, panels);
 }
 
 void SpmmKernel::from_panels(const float* panels, std::int64_t rows, float* dense,

@@ -9,16 +9,24 @@ namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Panels wider than one vector only help while rows are too few to fill the registers; then the
-/// widest that pads n least.
+/// Vectors a panel row. One vector and the tallest tile need the least code and the fewest loads of
+/// B. More of them share the load of a weight, which pays where a weight needs a load of its own
+/// anyway (AVX2), where the doubled code is still small, and where rows are too few to fill the
+/// registers; then the widest that pads n least.
 std::int64_t panel_vectors(const HostProblem& problem, const HostLimits& limits) {
   if (problem.panel_columns) {
     return std::max<std::int64_t>(*problem.panel_columns / limits.lanes, 1);
   }
   constexpr std::int64_t k_most = 8;
+  constexpr std::int64_t k_small_nnz = 7500;  // about 150 KB of code at two vectors
+  constexpr std::int64_t k_enough_vectors = 8;
   const std::int64_t rows = std::max<std::int64_t>(problem.rows, 1);
-  const std::int64_t by_registers = (limits.registers - 1) / (rows + 1);
   const std::int64_t vectors = ceil_div(problem.n, limits.lanes);
+  const bool pairs =
+      limits.isa == HostIsa::avx2 || (limits.isa == HostIsa::avx512 && limits.fmas_per_cycle == 2 &&
+                                      problem.nnz <= k_small_nnz && vectors >= k_enough_vectors);
+  const std::int64_t by_registers =
+      std::max<std::int64_t>((limits.registers - 1) / (rows + 1), pairs ? 2 : 1);
   std::int64_t best = 1;
   for (std::int64_t nv = 2; nv <= std::min({by_registers, vectors, k_most}); ++nv) {
     if (ceil_div(vectors, nv) * nv <= ceil_div(vectors, best) * best) best = nv;
@@ -43,6 +51,33 @@ std::int64_t panels_a_visit(const HostProblem& problem, const HostLimits& limits
   return std::clamp<std::int64_t>(share, 1, k_most);
 }
 
+/// Columns a block, 0 for all: a panel group's B should stay in half of L2 while the tiles pass,
+/// but a block must hold enough entries to pay for carrying accumulators over to the next.
+std::int64_t block_columns(const HostProblem& problem, const HostLimits& limits,
+                           std::int64_t group_columns, double density) {
+  const std::int64_t group_bytes = problem.cols * std::min(group_columns, problem.n) * 4;
+  if (group_bytes < limits.l2_bytes / 2) return 0;
+  constexpr double k_entries_a_row = 32;
+  constexpr std::int64_t k_least = 512;
+  std::int64_t block = k_least;
+  while (static_cast<double>(block) * density < k_entries_a_row && block < problem.cols) block *= 2;
+  return block + block / 2 < problem.cols ? block : 0;
+}
+
+/// Packing costs a copy of B. It pays where rows of B lie so far apart that a block of them is out
+/// of reach of the first-level TLB (96 pages of 4 KiB on Zen 5, 72 on Zen 4: about 400 KB), and
+/// where enough rows of A read the copy.
+bool packs(const HostProblem& problem, const HostLimits& limits, const HostTile& tile) {
+  if (problem.panel_columns ||
+      !can_read_in_place(tile, limits.lanes, problem.n, problem.ldb, problem.cols)) {
+    return true;
+  }
+  constexpr std::int64_t k_reach_bytes = 400 * 1024;
+  constexpr std::int64_t k_enough_rows = 256;
+  const std::int64_t rows = tile.k_block > 0 ? tile.k_block : problem.cols;
+  return rows * problem.ldb * 4 > k_reach_bytes && problem.rows >= k_enough_rows;
+}
+
 }  // namespace
 
 HostChoice choose_host_tile(const HostProblem& problem, const HostLimits& limits) {
@@ -50,23 +85,14 @@ HostChoice choose_host_tile(const HostProblem& problem, const HostLimits& limits
   tile.nv = panel_vectors(problem, limits);
   tile.m1 = tile_rows(tile.nv, problem, limits);
   const std::int64_t width = tile.nv * limits.lanes;
-  const double density =
-      static_cast<double>(problem.nnz) /
-      std::max(1.0, static_cast<double>(problem.rows) * static_cast<double>(problem.cols));
   tile.form = tile.nv == 1 ? WeightForm::broadcast : WeightForm::register_;
   tile.panel_group = panels_a_visit(problem, limits, width);
 
-  constexpr std::int64_t k_unblocked_cols = 768;
-  constexpr std::int64_t k_block_columns = 512;
-  if (problem.cols > k_unblocked_cols) tile.k_block = k_block_columns;
-
-  // Packing costs a copy of B and saves conflict misses between rows a power of two apart.
-  constexpr std::int64_t k_small_b_bytes = 400 * 1024;
-  const bool small_b = problem.cols * problem.n * 4 <= k_small_b_bytes;
-  const bool dense = density > 0.25 && problem.cols <= k_unblocked_cols;
-  tile.pack_b = problem.panel_columns.has_value() || !(small_b || dense) ||
-                !can_read_in_place(tile, limits.lanes, problem.n, problem.ldb, problem.cols) ||
-                problem.n % width != 0;
+  const double density =
+      static_cast<double>(problem.nnz) /
+      std::max(1.0, static_cast<double>(problem.rows) * static_cast<double>(problem.cols));
+  tile.k_block = block_columns(problem, limits, tile.panel_group * width, density);
+  tile.pack_b = packs(problem, limits, tile);
 
   const std::int64_t code_bytes = problem.nnz * 8 * tile.nv;
   const std::int64_t tiles = ceil_div(std::max<std::int64_t>(problem.rows, 1), tile.m1);

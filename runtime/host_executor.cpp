@@ -37,13 +37,15 @@ std::int64_t partial_floats(const HostProgram& program) {
   return row_group_tiles(program) * panel_group_size(program) * partial_tile_floats(program);
 }
 
-/// Panels of packed B a thread keeps at once: all its own when later row groups read them again.
+/// Panels of packed B a thread keeps at once: all its own when later row groups read them again,
+/// else one group.
 std::int64_t kept_panels(const HostProgram& program, const HostSplit& split) {
   const std::int64_t panels = program.b_layout().panels();
   if (!split.by_panels) return panels;
-  if (row_group_tiles(program) >= program.tiles) return panel_group_size(program);
   const std::int64_t groups = ceil_div(panels, panel_group_size(program));
-  return ceil_div(groups, split.threads) * panel_group_size(program);
+  const std::int64_t own_groups = ceil_div(groups, split.threads);
+  const bool once = row_group_tiles(program) >= program.tiles;
+  return (once ? std::min<std::int64_t>(own_groups, 1) : own_groups) * panel_group_size(program);
 }
 
 std::int64_t pack_floats(const HostProgram& program, const HostSplit& split) {
@@ -57,9 +59,10 @@ struct Share {
   std::int64_t panel_end = 0;
   std::int64_t tile_begin = 0;
   std::int64_t tile_end = 0;
-  float* packed = nullptr;  ///< panel `packed_panel` of B, then the following ones
+  float* packed = nullptr;  ///< panels of packed B, from `packed_panel` on
   std::int64_t packed_panel = 0;
-  bool pack = false;  ///< pack here, or find it done
+  std::int64_t packed_panels = 0;  ///< how many there is room for; later ones start over
+  bool pack = false;               ///< pack here, or find it done
   float* partial = nullptr;
 };
 
@@ -94,8 +97,8 @@ class Run {
     if (tail_columns_ != 0) masks_ = make_masks(tail_columns_);
   }
 
-  void pack(std::int64_t panel, float* to) const {
-    pack_panel(b_layout_, panel, {operands_.b, operands_.ldb}, to);
+  void pack(PanelRange panels, float* to) const {
+    pack_panels(b_layout_, panels, {operands_.b, operands_.ldb}, to);
   }
 
   /// Row group > panel group > k block > tile > panel.
@@ -122,22 +125,21 @@ class Run {
  private:
   void panels(const Share& share, std::int64_t tile_begin, std::int64_t tile_end) const {
     const std::int64_t group = panel_group_size(program_);
-    const bool keeps = row_group_tiles(program_) < program_.tiles;
+    const bool pack_now = share.pack && tile_begin == share.tile_begin;
     for (std::int64_t panel = share.panel_begin; panel < share.panel_end; panel += group) {
-      const std::int64_t end = std::min(panel + group, share.panel_end);
       Share part = share;
-      if (share.pack && !keeps) part.packed_panel = panel;
-      if (share.pack && tile_begin == share.tile_begin) {
-        for (std::int64_t p = panel; p < end; ++p) pack(p, packed_panel(part, p));
-      }
       part.panel_begin = panel;
-      part.panel_end = end;
-      blocks(part, tile_begin, tile_end);
+      part.panel_end = std::min(panel + group, share.panel_end);
+      part.tile_begin = tile_begin;
+      part.tile_end = tile_end;
+      if (pack_now) pack({panel, part.panel_end}, packed_panel(share, panel));
+      blocks(part);
     }
   }
 
   float* packed_panel(const Share& share, std::int64_t panel) const {
-    return share.packed + (panel - share.packed_panel) * b_layout_.stride();
+    const std::int64_t place = (panel - share.packed_panel) % share.packed_panels;
+    return share.packed + place * b_layout_.stride();
   }
 
   const float* b_of(const Share& share, std::int64_t panel) const {
@@ -179,27 +181,31 @@ class Run {
     }
   }
 
-  void blocks(const Share& share, std::int64_t tile_begin, std::int64_t tile_end) const {
+  void blocks(const Share& share) const {
+    for (std::int64_t block = 0; block < program_.k_blocks; ++block) {
+      for (std::int64_t tile = share.tile_begin; tile < share.tile_end; ++tile) {
+        visit(share, tile, block);
+      }
+    }
+  }
+
+  /// All panels of the group through one tile's code for one block.
+  void visit(const Share& share, std::int64_t tile, std::int64_t block) const {
     const std::int64_t b_row = packs_b(program_) || operands_.ldb == 0 ? width_ : operands_.ldb;
+    const std::int64_t b_offset = block * program_.k_block * b_row;
     const std::int64_t ldc_bytes = (operands_.ldc > 0 ? operands_.ldc : width_) * 4;
     const std::int64_t panels = share.panel_end - share.panel_begin;
-    for (std::int64_t block = 0; block < program_.k_blocks; ++block) {
-      const std::int64_t b_offset = block * program_.k_block * b_row;
-      for (std::int64_t tile = tile_begin; tile < tile_end; ++tile) {
-        const auto segment = static_cast<std::size_t>(tile * program_.k_blocks + block);
-        float* partial =
-            share.partial + (tile - tile_begin) * panels * partial_tile_floats(program_);
-        for (std::int64_t panel = share.panel_begin; panel < share.panel_end; ++panel) {
-          if (program_.prefetch_code) {
-            prefetch_code(segment + static_cast<std::size_t>(program_.k_blocks),
-                          panel - share.panel_begin, panels);
-          }
-          program_.segments[segment](b_of(share, panel) + b_offset, c_of(panel),
-                                     program_.weights[segment], ldc_bytes, partial,
-                                     masks_of(panel));
-          partial += partial_tile_floats(program_);
-        }
+    const auto segment = static_cast<std::size_t>(tile * program_.k_blocks + block);
+    float* partial =
+        share.partial + (tile - share.tile_begin) * panels * partial_tile_floats(program_);
+    for (std::int64_t panel = share.panel_begin; panel < share.panel_end; ++panel) {
+      if (program_.prefetch_code) {
+        prefetch_code(segment + static_cast<std::size_t>(program_.k_blocks),
+                      panel - share.panel_begin, panels);
       }
+      program_.segments[segment](b_of(share, panel) + b_offset, c_of(panel),
+                                 program_.weights[segment], ldc_bytes, partial, masks_of(panel));
+      partial += partial_tile_floats(program_);
     }
   }
 
@@ -255,14 +261,13 @@ void execute(const HostProgram& program, const HostSplit& split, const HostOpera
   float* const partials = workspace + (split.by_panels ? split.threads : 1) * pack_size;
 
   const auto share_of = [&](std::int64_t part) {
-    Share share{0,
-                panels,
-                0,
-                program.tiles,
-                workspace,
-                0,
-                pack && split.by_panels,
-                partials + part * thread_partial_floats(program)};
+    Share share;
+    share.panel_end = panels;
+    share.tile_end = program.tiles;
+    share.packed = workspace;
+    share.packed_panels = std::max<std::int64_t>(kept_panels(program, split), 1);
+    share.pack = pack && split.by_panels;
+    share.partial = partials + part * thread_partial_floats(program);
     if (split.by_panels) {
       share.panel_begin = groups * part / split.threads * panel_group_size(program);
       share.panel_end =
@@ -285,8 +290,9 @@ void execute(const HostProgram& program, const HostSplit& split, const HostOpera
     return;
   }
   if (pack && !split.by_panels) {
-    pool->run(static_cast<int>(panels), [&](int panel, int) {
-      run.pack(panel, workspace + panel * program.b_layout().stride());
+    pool->run(static_cast<int>(split.threads), [&](int part, int) {
+      const PanelRange range{panels * part / split.threads, panels * (part + 1) / split.threads};
+      run.pack(range, workspace + range.begin * program.b_layout().stride());
     });
   }
   pool->run(static_cast<int>(split.threads), [&](int part, int) { run.work(share_of(part)); });

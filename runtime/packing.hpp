@@ -30,7 +30,16 @@ struct DenseSource {
   std::int64_t ld = 0;  ///< floats between rows
 };
 
-/// Copies columns [panel * width, ...) of a row-major matrix into a panel, padding with +0.
-void pack_panel(const PanelLayout& layout, std::int64_t panel, DenseSource source, float* to);
+/// Panels [begin, end) of a layout.
+struct PanelRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+/// Copies the columns of some panels from a row-major matrix, padding the last with +0. `to` is
+/// where the first of them begins; the others follow at the layout's stride. Panels packed together
+/// are read row by row, which the hardware prefetcher follows (measured 1.4 times as fast for 16
+/// together as for one at a time); one alone is a column of lines.
+void pack_panels(const PanelLayout& layout, PanelRange panels, DenseSource source, float* to);
 
 }  // namespace spjit

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -14,6 +13,7 @@ using spjit::PanelLayout;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::index;
+using spjit::testing_support::same_bits;
 
 TEST(PanelLayout, CountsPanelsAndKeepsASpareLineBetweenThem) {
   const PanelLayout layout{10, 33, 16};
@@ -28,7 +28,24 @@ TEST(PanelLayout, AFullLastPanelIsNotCountedTwice) {
   EXPECT_EQ((PanelLayout{0, 1, 16}).panels(), 1);
 }
 
-/// Every width a kernel has, each with a tail and without.
+constexpr float k_untouched = -7.0F;
+
+/// What panels [begin, end) must be, floats nobody writes at k_untouched.
+std::vector<float> expected_panels(const PanelLayout& layout, spjit::PanelRange panels,
+                                   spjit::DenseSource source) {
+  std::vector<float> expected(index((panels.end - panels.begin) * layout.stride()), k_untouched);
+  for (std::int64_t panel = panels.begin; panel < panels.end; ++panel) {
+    float* const to = expected.data() + (panel - panels.begin) * layout.stride();
+    for (std::int64_t i = 0; i < layout.rows * layout.width; ++i) {
+      const std::int64_t row = i / layout.width;
+      const std::int64_t column = panel * layout.width + i % layout.width;
+      to[i] = column < layout.n ? source.data[row * source.ld + column] : 0.0F;
+    }
+  }
+  return expected;
+}
+
+/// Every width a kernel has, each with a tail and without, panels alone and together.
 TEST(Packing, CopiesColumnsAndPadsWithZeros) {
   constexpr std::int64_t k_rows = 13;
   for (const std::int64_t width : {4, 8, 12, 16, 32, 48, 128}) {
@@ -36,20 +53,14 @@ TEST(Packing, CopiesColumnsAndPadsWithZeros) {
       const std::int64_t ld = n + 5;
       const PanelLayout layout{k_rows, n, width};
       const std::vector<float> dense = dense_values(k_rows * ld);
-      for (std::int64_t panel = 0; panel < layout.panels(); ++panel) {
-        std::vector<float> packed(index(layout.stride()), -7.0F);
+      for (std::int64_t begin = 0; begin <= layout.panels(); ++begin) {
+        for (std::int64_t end = begin; end <= layout.panels(); ++end) {
+          std::vector<float> packed(index((end - begin) * layout.stride()), k_untouched);
 
-        spjit::pack_panel(layout, panel, {dense.data(), ld}, packed.data());
+          spjit::pack_panels(layout, {begin, end}, {dense.data(), ld}, packed.data());
 
-        for (std::int64_t i = 0; i < layout.stride(); ++i) {
-          const std::int64_t row = i / width;
-          const std::int64_t column = panel * width + i % width;
-          const float expected = row >= k_rows ? -7.0F
-                                 : column < n  ? dense[index(row * ld + column)]
-                                               : 0.0F;
-          ASSERT_EQ(std::bit_cast<std::uint32_t>(packed[index(i)]),
-                    std::bit_cast<std::uint32_t>(expected))
-              << "width " << width << " n " << n << " panel " << panel << " float " << i;
+          ASSERT_TRUE(same_bits(packed, expected_panels(layout, {begin, end}, {dense.data(), ld})))
+              << "width " << width << " n " << n << " panels " << begin << " to " << end;
         }
       }
     }
@@ -61,10 +72,9 @@ TEST(Packing, ReadsAndWritesNothingBeyondTheArrays) {
   for (const std::int64_t n : {1, 15, 16, 17, 48, 50}) {
     const PanelLayout layout{k_rows, n, 16};
     GuardedFloats dense(k_rows * n);
-    const auto last = layout.panels() - 1;
-    GuardedFloats packed(k_rows * layout.width);
+    GuardedFloats packed(layout.size() - PanelLayout::k_spare_floats);
 
-    spjit::pack_panel(layout, last, {dense.data(), n}, packed.data());
+    spjit::pack_panels(layout, {0, layout.panels()}, {dense.data(), n}, packed.data());
 
     EXPECT_TRUE(packed.intact());
     EXPECT_EQ(packed.span().back(), 0.0F);
@@ -73,11 +83,11 @@ TEST(Packing, ReadsAndWritesNothingBeyondTheArrays) {
 
 TEST(Packing, NoRowsCopyNothing) {
   const PanelLayout layout{0, 20, 16};
-  float untouched = -7.0F;
+  std::vector<float> untouched(32, k_untouched);
 
-  spjit::pack_panel(layout, 1, {nullptr, 20}, &untouched);
+  spjit::pack_panels(layout, {0, 2}, {nullptr, 20}, untouched.data());
 
-  EXPECT_EQ(untouched, -7.0F);
+  EXPECT_EQ(untouched, std::vector<float>(32, k_untouched));
 }
 
 }  // namespace
