@@ -31,9 +31,9 @@ struct Options {
 };
 
 CacheStore open_store(const Options& options) {
-  return CacheStore(options.cache.directory.empty() ? default_cache_directory(read_environment())
-                                                    : options.cache.directory,
-                    SPJIT_VERSION);
+  return {options.cache.directory.empty() ? default_cache_directory(read_environment())
+                                          : options.cache.directory,
+          SPJIT_VERSION};
 }
 
 std::string size_text(std::int64_t bytes) {

@@ -31,6 +31,7 @@ void check(Options& options) {
 
 std::vector<Layer> process_all(const std::vector<Input>& inputs, const LayerOptions& options) {
   std::vector<std::filesystem::path> paths;
+  paths.reserve(inputs.size());
   for (const Input& input : inputs) paths.push_back(input.path);
   const std::vector<std::string> names = unique_identifiers(paths);
   const Compiler compiler(options.kernel.compile, options.kernel.cache);

@@ -92,6 +92,7 @@ ExitCode report(const Options& options) {
   const HostCpu cpu = detect_host_cpu();
   const double peak = options.measure ? measure_peak_gflops(Target().isa()) : 0;
   std::vector<TargetReport> targets;
+  targets.reserve(k_targets.size());
   for (const std::string_view name : k_targets) targets.push_back(examine(name));
 
   if (options.json) {

@@ -148,7 +148,7 @@ std::string relaxed_text(const TileSpace& space) {
   return text;
 }
 
-Json to_ordered(const nlohmann::json& json) { return Json(json); }
+Json to_ordered(const nlohmann::json& json) { return json; }
 
 Json describe(const MatrixStatistics& matrix) {
   return {{"rows", matrix.rows},

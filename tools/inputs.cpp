@@ -51,6 +51,7 @@ std::vector<Input> expand_folder(const fs::path& folder) {
   }
   std::sort(files.begin(), files.end());
   std::vector<Input> inputs;
+  inputs.reserve(files.size());
   for (fs::path& file : files) inputs.push_back({std::move(file), ""});
   return inputs;
 }

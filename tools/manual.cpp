@@ -11,26 +11,29 @@ constexpr std::size_t k_indent = 4;
 constexpr std::size_t k_text_indent = 8;
 
 constexpr std::string_view k_environment =
-    R"(SPJIT_CACHE_DIR
-    The cache directory, unless --cache names one. Without it, $XDG_CACHE_HOME/spjit, else $HOME/.cache/spjit.
-
-SPJIT_NUM_THREADS
-    The threads that --threads 0 stands for, instead of all CPUs this process may use.
-
-NO_COLOR
-    If set and not empty, no colour even on a terminal.
-
-TERM
-    On "dumb", no colour and no progress bar.)";
+    "SPJIT_CACHE_DIR\n"
+    "    The cache directory, unless --cache names one. Without it, $XDG_CACHE_HOME/spjit, else "
+    "$HOME/.cache/spjit.\n"
+    "\n"
+    "SPJIT_NUM_THREADS\n"
+    "    The threads that --threads 0 stands for, instead of all CPUs this process may use.\n"
+    "\n"
+    "NO_COLOR\n"
+    "    If set and not empty, no colour even on a terminal.\n"
+    "\n"
+    "TERM\n"
+    "    On \"dumb\", no colour and no progress bar.";
 
 constexpr std::string_view k_exit_status =
-    R"(0   Everything was done.
-
-1   Some inputs failed, and the others were done. Each failure is one line "spjit: error: ..." on standard error.
-
-2   The command line or an environment variable is wrong. Nothing was done.
-
-3   Every input failed, or something the command needs is not there: the output or cache directory cannot be used, no such cache entry, standard output cannot be written.)";
+    "0   Everything was done.\n"
+    "\n"
+    "1   Some inputs failed, and the others were done. Each failure is one line \"spjit: error: "
+    "...\" on standard error.\n"
+    "\n"
+    "2   The command line or an environment variable is wrong. Nothing was done.\n"
+    "\n"
+    "3   Every input failed, or something the command needs is not there: the output or cache "
+    "directory cannot be used, no such cache entry, standard output cannot be written.";
 
 // One line of the source becomes lines of at most `columns`; what it is indented by, they all are.
 std::string wrap_line(std::string_view line, std::size_t indent, std::size_t columns) {

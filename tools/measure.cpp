@@ -50,10 +50,13 @@ FloatBuffer make_dense(const CsrMatrix& matrix) {
 // OpenBLAS on a dense copy of A.
 class DensePeer {
  public:
-  DensePeer(const OpenBlas& library, const CsrMatrix& matrix, const Operands& operands, int threads)
-      : library_(library), a_(make_dense(matrix)), problem_{matrix.rows,       matrix.cols,
-                                                            operands.n,        a_.data(),
-                                                            operands.b.data(), operands.c.data()} {
+  DensePeer(OpenBlas library, const CsrMatrix& matrix, const Operands& operands, int threads)
+      : library_(std::move(library)), a_(make_dense(matrix)), problem_{matrix.rows,
+                                                                       matrix.cols,
+                                                                       operands.n,
+                                                                       a_.data(),
+                                                                       operands.b.data(),
+                                                                       operands.c.data()} {
     library_.set_threads(threads);
   }
 

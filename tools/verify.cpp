@@ -77,7 +77,7 @@ std::vector<Reference> compute_references(const CsrMatrix& matrix, const Operand
   const std::int64_t end = matrix.row_ptrs[at(row) + 1];
   std::vector<Reference> references(columns.size());  // bound: sum |a b| at first
   for (std::int64_t i = begin; i < end; ++i) {
-    const double a = static_cast<double>(matrix.values[at(i)]);
+    const auto a = static_cast<double>(matrix.values[at(i)]);
     const float* b_row = operands.b.data() + matrix.col_idxs[at(i)] * operands.n;
     for (std::size_t j = 0; j < columns.size(); ++j) {
       const double product = a * static_cast<double>(b_row[columns[j]]);
