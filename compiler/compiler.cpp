@@ -13,6 +13,7 @@
 #include "compiler/spmm_kernel_impl.hpp"
 #include "runtime/cache_store.hpp"
 #include "runtime/environment.hpp"
+#include "runtime/file_descriptor.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -59,10 +60,14 @@ CompileOptions checked(CompileOptions options) {
   return options;
 }
 
-/// Says to stderr nothing: a default cache that cannot be used becomes a note of each kernel.
+/// A default cache that cannot be used becomes a note of each kernel.
 std::optional<CacheStore> open_cache(const CacheOptions& cache, std::string& note) {
   if (!cache.enabled) return std::nullopt;
-  if (!cache.directory.empty()) return CacheStore(cache.directory, SPJIT_VERSION);
+  if (!cache.directory.empty()) {
+    CacheStore store(cache.directory, SPJIT_VERSION);
+    create_private_directories(cache.directory);
+    return store;
+  }
   try {
     return CacheStore(default_cache_directory(read_environment()), SPJIT_VERSION);
   } catch (const CacheError& error) {

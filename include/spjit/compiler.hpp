@@ -50,7 +50,8 @@ struct CompileOptions {
 struct CacheOptions {
   bool enabled = true;
   /// Empty: SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit, else $HOME/.cache/spjit. A default
-  /// directory that cannot be used is a note in KernelInfo; one given here is a CacheError.
+  /// directory that cannot be used is a note in KernelInfo; one given here that cannot be created,
+  /// or is something else than a cache, is a CacheError. A cache that can only be read still hits.
   std::filesystem::path directory = {};
 };
 
