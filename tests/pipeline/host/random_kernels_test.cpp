@@ -75,7 +75,7 @@ CsrMatrix draw_matrix(Draw& draw, bool special) {
   const std::int64_t most = draw.chance(70) ? 60 : 300;
   matrix.rows = draw.between(0, most);
   matrix.cols = draw.between(0, most);
-  const std::int64_t density = draw.one_of<std::int64_t>({0, 1, 5, 10, 30, 60, 100});
+  const auto density = draw.one_of<std::int64_t>({0, 1, 5, 10, 30, 60, 100});
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     const std::int64_t here = draw.chance(10) ? draw.one_of<std::int64_t>({0, 100}) : density;
     for (std::int64_t col = 0; col < matrix.cols; ++col) {
@@ -203,8 +203,15 @@ HostTile draw_tile(Draw& draw, HostIsa isa, std::int64_t n, std::int64_t cols) {
   return tile;
 }
 
-SpmmKernel kernel_of(Draw& draw, const CsrMatrix& matrix, const HostTile& tile, HostIsa isa,
-                     std::int64_t n, std::int64_t ldb) {
+/// What a kernel of a drawn tile is for.
+struct Place {
+  HostIsa isa = HostIsa::generic;
+  std::int64_t n = 1;
+  std::int64_t ldb = 1;
+};
+
+SpmmKernel kernel_of(Draw& draw, const CsrMatrix& matrix, const HostTile& tile,
+                     const Place& place) {
   const auto algorithm = draw.one_of<ReorderAlgorithm>(
       {ReorderAlgorithm::none, ReorderAlgorithm::balanced, ReorderAlgorithm::similarity});
   const std::int64_t k_block =
@@ -213,7 +220,7 @@ SpmmKernel kernel_of(Draw& draw, const CsrMatrix& matrix, const HostTile& tile, 
       spjit::build_plan(matrix, spjit::group_rows(matrix, tile.m1, algorithm), k_block);
   spjit::ImageOwner owner;
   owner.artifact = std::make_shared<spjit::HostArtifact>(
-      spjit::make_unrolled_artifact(plan, tile, isa, n, tile.pack_b ? 0 : ldb));
+      spjit::make_unrolled_artifact(plan, tile, place.isa, place.n, tile.pack_b ? 0 : place.ldb));
   const int threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
   auto pool = threads > 1 ? std::make_shared<spjit::ThreadPool>(threads) : nullptr;
   const spjit::HostImage image = owner.artifact->image();
@@ -231,7 +238,7 @@ TEST(RandomKernels, OfAnyTileGiveTheEvaluatorsBits) {
     const std::int64_t ldb = n + (draw.chance(50) ? draw.between(0, 20) : 0);
     Operands operands(draw, matrix, n, ldb, special);
 
-    const SpmmKernel kernel = kernel_of(draw, matrix, tile, isa, n, ldb);
+    const SpmmKernel kernel = kernel_of(draw, matrix, tile, {isa, n, ldb});
     operands.run(kernel);
 
     ASSERT_TRUE(operands.holds_product(matrix, isa))

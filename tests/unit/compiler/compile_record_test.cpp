@@ -11,7 +11,6 @@
 namespace {
 
 using nlohmann::json;
-using spjit::CompiledArtifact;
 using spjit::CompileOptions;
 using spjit::HostIsa;
 using spjit::testing_support::random_matrix;
@@ -64,7 +63,7 @@ TEST(CompileRecord, HoldsTheTraceOfAnExhaustiveSearch) {
   options.search = spjit::SearchMode::exhaustive;
   const auto time = [](const std::vector<spjit::HostArtifact>& artifacts) {
     std::vector<spjit::TimedCandidate> times(artifacts.size());
-    for (std::size_t i = 0; i < times.size(); ++i) times[i].median_us = 5;
+    for (spjit::TimedCandidate& timed : times) timed.median_us = 5;
     times.back().failure = "did not load";
     return times;
   };

@@ -63,9 +63,9 @@ std::vector<float> expected_product(const CsrMatrix& matrix, const SpmmKernel& k
 }
 
 TEST(CompilerOptions, AreRefusedWithWhatWasGiven) {
-  const auto refuses = [](CompileOptions options, const std::string& part) {
+  const auto refuses = [](const CompileOptions& options, const std::string& part) {
     try {
-      const Compiler compiler(std::move(options), no_cache());
+      const Compiler compiler(options, no_cache());
       ADD_FAILURE() << "taken: " << part;
     } catch (const spjit::InvalidArgument& error) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();

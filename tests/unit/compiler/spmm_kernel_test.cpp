@@ -32,6 +32,8 @@ using spjit::testing_support::random_matrix;
 using spjit::testing_support::reference_product;
 using spjit::testing_support::same_bits;
 
+constexpr std::int64_t count(std::int64_t rows, std::int64_t ld) { return rows * ld; }
+
 CompileOptions options_of(std::int64_t n, HostIsa isa = spjit::Target().isa()) {
   CompileOptions options;
   options.n = n;
@@ -159,7 +161,7 @@ TEST_P(KernelOnIsa, TakesAnyLeadingDimensionsWhateverItWasCompiledFor) {
     const SpmmKernel kernel = compile_uncached(matrix, options);
     for (const std::int64_t ldb : {64, 65, 80, 127}) {
       const std::vector<float> b = dense_values(60 * ldb);
-      std::vector<float> c(40 * 70, -7.0F);
+      std::vector<float> c(index(count(40, 70)), -7.0F);
 
       kernel.run(b.data(), ldb, c.data(), 70);
 
@@ -216,7 +218,7 @@ TEST_P(KernelOnIsa, AllocatesNothingInSteadyState) {
       options.threads = threads;
       const SpmmKernel kernel = compile_uncached(matrix, options);
       const std::vector<float> b = dense_values(900 * ldb);
-      std::vector<float> c(60 * 64);
+      std::vector<float> c(index(count(60, 64)));
       for (int i = 0; i < 3; ++i) kernel.run(b.data(), ldb, c.data(), 64);
       const std::int64_t before = spjit::testing_support::allocations_so_far();
 
@@ -234,9 +236,9 @@ TEST_P(KernelOnIsa, ManyThreadsRunOneKernelAtOnce) {
     CompileOptions options = options_of(40, GetParam());
     options.threads = threads;
     const SpmmKernel kernel = compile_uncached(matrix, options);
-    const std::vector<float> b = dense_values(900 * 40);
+    const std::vector<float> b = dense_values(count(900, 40));
     const std::vector<float> expected = reference_product(matrix, GetParam(), b.data(), 40, 40);
-    std::vector<std::vector<float>> results(8, std::vector<float>(60 * 40, -7.0F));
+    std::vector<std::vector<float>> results(8, std::vector<float>(index(count(60, 40)), -7.0F));
     std::vector<std::thread> callers;
 
     for (std::vector<float>& c : results) {
@@ -262,8 +264,8 @@ TEST_P(KernelOnIsa, ALinkedObjectIsTheSameKernel) {
   const std::vector<std::byte> object = kernel.object("layer");
   const spjit::HostImage image = spjit::read_object(object, "layer");
   const spjit::ExecutableCode code(image.text);
-  const std::vector<float> b = dense_values(60 * 50);
-  std::vector<float> c(40 * 50);
+  const std::vector<float> b = dense_values(count(60, 50));
+  std::vector<float> c(index(count(40, 50)));
 
   for (const int threads : {1, 2}) {
     const SpmmKernel linked = link_image(image, code.code().data(), threads);
@@ -309,8 +311,8 @@ TEST(SpmmKernelObject, LinksIntoASharedLibraryWithTheSystemsLinker) {
   const SpmmKernel linked = SpmmKernel::link({symbol("spjit_layer_text"), image.text.size(),
                                               symbol("spjit_layer_weights"), image.weights.size(),
                                               symbol("spjit_layer_program"), image.program.size()});
-  const std::vector<float> b = dense_values(60 * 50);
-  std::vector<float> c(40 * 50);
+  const std::vector<float> b = dense_values(count(60, 50));
+  std::vector<float> c(index(count(40, 50)));
   linked.run(b.data(), c.data());
 
   EXPECT_TRUE(
@@ -360,8 +362,8 @@ TEST(SpmmKernelObject, ACsrKernelLinksToo) {
   const SpmmKernel kernel = compile_uncached(matrix, options);
   const std::vector<std::byte> object = kernel.object("layer");
   const spjit::HostImage image = spjit::read_object(object, "layer");
-  const std::vector<float> b = dense_values(60 * 50);
-  std::vector<float> c(40 * 50);
+  const std::vector<float> b = dense_values(count(60, 50));
+  std::vector<float> c(index(count(40, 50)));
 
   const SpmmKernel linked = link_image(image, image.text.data(), 1);
   linked.run(b.data(), c.data());

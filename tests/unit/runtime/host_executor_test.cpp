@@ -11,10 +11,8 @@
 
 namespace {
 
-using spjit::HostOperands;
 using spjit::HostProgram;
 using spjit::HostSplit;
-using spjit::testing_support::dense_values;
 using spjit::testing_support::index;
 
 // The executor knows nothing of sparsity, so its segments here are plain functions: a tile has one

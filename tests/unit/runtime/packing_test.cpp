@@ -53,8 +53,8 @@ TEST(Packing, CopiesColumnsAndPadsWithZeros) {
       const std::int64_t ld = n + 5;
       const PanelLayout layout{k_rows, n, width};
       const std::vector<float> dense = dense_values(k_rows * ld);
-      for (std::int64_t begin = 0; begin <= layout.panels(); ++begin) {
-        for (std::int64_t end = begin; end <= layout.panels(); ++end) {
+      for (std::int64_t begin = 0; begin < layout.panels(); ++begin) {
+        for (std::int64_t end = begin + 1; end <= layout.panels(); ++end) {
           std::vector<float> packed(index((end - begin) * layout.stride()), k_untouched);
 
           spjit::pack_panels(layout, {begin, end}, {dense.data(), ld}, packed.data());
