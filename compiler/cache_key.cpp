@@ -32,6 +32,11 @@ std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
       .field("l1d_bytes", limits.l1d_bytes)
       .field("l2_bytes", limits.l2_bytes)
       .field("fmas_per_cycle", limits.fmas_per_cycle);
+  if (options.search == SearchMode::exhaustive) {
+    // What was measured, and how long, decided.
+    key.field("device", limits.name)
+        .field("search_budget_us", static_cast<std::int64_t>(options.search_budget_ms * 1000));
+  }
   return key.hex();
 }
 

@@ -128,8 +128,7 @@ void SpmmKernel::Impl::prepare_unrolled(const HostProgramRecord& record, const s
     program.segment_bytes.push_back(end - begin);
   }
   // Half of L2: the rest is for B, C and weights.
-  program.prefetch_code =
-      record.tile.panel_group > 1 && info.code_bytes > host_cpu().l2_bytes / 2;
+  program.prefetch_code = record.tile.panel_group > 1 && info.code_bytes > host_cpu().l2_bytes / 2;
   split_ = choose_split(program, info.threads);
   info.tile = to_string(record.tile);
   info.panel_columns = program.panel_width();

@@ -37,9 +37,10 @@ struct PanelRange {
 };
 
 /// Copies the columns of some panels from a row-major matrix, padding the last with +0. `to` is
-/// where the first of them begins; the others follow at the layout's stride. Panels packed together
-/// are read row by row, which the hardware prefetcher follows (measured 1.4 times as fast for 16
-/// together as for one at a time); one alone is a column of lines.
+/// where the first of them begins (begin < end <= panels()); the others follow at the layout's
+/// stride. Panels packed together are read row by row, which the hardware prefetcher follows
+/// (measured 1.4 times as fast for 16 together as for one at a time); one alone is a column of
+/// lines.
 void pack_panels(const PanelLayout& layout, PanelRange panels, DenseSource source, float* to);
 
 }  // namespace spjit

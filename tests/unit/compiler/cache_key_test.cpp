@@ -38,6 +38,24 @@ TEST(CacheKey, IsAKeyAndTheSameForTheSameInput) {
   EXPECT_EQ(one, two);
 }
 
+TEST(CacheKey, AnExhaustiveSearchAlsoDependsOnItsBudgetAndTheDevice) {
+  CompileOptions options = base_options();
+  HostLimits other;
+  other.name = "another CPU";
+  CompileOptions longer = options;
+  longer.search_budget_ms = options.search_budget_ms + 1;
+
+  const auto keys = [&](spjit::SearchMode mode) {
+    options.search = longer.search = mode;
+    return std::set<std::string>{spjit::cache_key(small_matrix(), options, HostLimits{}),
+                                 spjit::cache_key(small_matrix(), longer, HostLimits{}),
+                                 spjit::cache_key(small_matrix(), options, other)};
+  };
+
+  EXPECT_EQ(keys(spjit::SearchMode::heuristic).size(), 1U);
+  EXPECT_EQ(keys(spjit::SearchMode::exhaustive).size(), 3U);
+}
+
 TEST(CacheKey, EveryOptionThatDecidesTheKernelChangesIt) {
   const std::vector<std::function<void(CompileOptions&)>> changes = {
       [](CompileOptions&) {},

@@ -93,10 +93,22 @@ TEST(HostHeuristic, IsDeterministicAndSaysWhatItLookedAt) {
 
 TEST(HostHeuristic, SpreadsRowsEvenlyOverTheTiles) {
   const auto tile =
-      spjit::choose_host_tile(problem_of(64, 512, 128, 0.1), limits_of(HostIsa::avx512)).tile;
+      spjit::choose_host_tile(problem_of(64, 512, 128, 0.5), limits_of(HostIsa::avx512)).tile;
 
   EXPECT_EQ(tile.nv, 1);
   EXPECT_EQ(tile.m1, 22);  // 3 tiles of 22, not 30 + 30 + 4
+}
+
+TEST(HostHeuristic, PairsVectorsWhereTheKernelIsSmallOrWeightsNeedALoadOfTheirOwn) {
+  const auto small =
+      spjit::choose_host_tile(problem_of(64, 512, 128, 0.1), limits_of(HostIsa::avx512)).tile;
+  const auto avx2 =
+      spjit::choose_host_tile(problem_of(512, 512, 128, 0.5), limits_of(HostIsa::avx2)).tile;
+
+  EXPECT_EQ(small.nv, 2);
+  EXPECT_EQ(small.m1, 13);  // 5 tiles of 13, not 14 x 4 + 8
+  EXPECT_EQ(avx2.nv, 2);
+  EXPECT_EQ(avx2.m1, 6);
 }
 
 TEST(HostHeuristic, WidensPanelsWhereRowsAreTooFewToFillTheRegisters) {
@@ -119,7 +131,7 @@ TEST(HostHeuristic, PacksBOnlyWhereItPays) {
 
   EXPECT_FALSE(spjit::choose_host_tile(problem_of(512, 512, 128, 0.1), limits).tile.pack_b);
   EXPECT_TRUE(spjit::choose_host_tile(problem_of(512, 512, 512, 0.1), limits).tile.pack_b);
-  EXPECT_FALSE(spjit::choose_host_tile(problem_of(512, 512, 512, 0.5), limits).tile.pack_b);
+  EXPECT_FALSE(spjit::choose_host_tile(problem_of(128, 512, 512, 0.5), limits).tile.pack_b);
 }
 
 TEST(HostHeuristic, GroupsRowsOnlyWhereCodeOutgrowsL2) {
