@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "runtime/prefetch.hpp"
+
 namespace spjit {
 namespace {
 
@@ -172,12 +174,11 @@ class Run {
   void prefetch_code(std::size_t segment, std::int64_t part, std::int64_t parts) const {
     if (segment >= program_.segments.size()) return;
     constexpr std::int64_t k_line_bytes = 64;
-    constexpr int k_to_l2 = 2;
     const auto* code = reinterpret_cast<const char*>(program_.segments[segment]);
     const std::int64_t bytes = program_.segment_bytes[segment];
     const std::int64_t end = bytes * (part + 1) / parts;
     for (std::int64_t at = bytes * part / parts; at < end; at += k_line_bytes) {
-      __builtin_prefetch(code + at, 0, k_to_l2);
+      prefetch_to_l2(code + at);
     }
   }
 
