@@ -64,6 +64,14 @@ std::int64_t block_columns(const HostProblem& problem, const HostLimits& limits,
   return block + block / 2 < problem.cols ? block : 0;
 }
 
+/// Panels a visit, as many of them as keep their block of B in half of L2.
+std::int64_t fitting_group(const HostTile& tile, const HostProblem& problem,
+                           const HostLimits& limits) {
+  const std::int64_t rows = tile.k_block > 0 ? tile.k_block : problem.cols;
+  const std::int64_t panel_bytes = std::max<std::int64_t>(rows * tile.nv * limits.lanes * 4, 1);
+  return std::clamp<std::int64_t>(limits.l2_bytes / 2 / panel_bytes, 1, tile.panel_group);
+}
+
 /// Packing costs a copy of B. It pays where rows of B lie so far apart that a block of them is out
 /// of reach of the first-level TLB (96 pages of 4 KiB on Zen 5, 72 on Zen 4: about 400 KB), and
 /// where enough rows of A read the copy.
@@ -92,6 +100,7 @@ HostChoice choose_host_tile(const HostProblem& problem, const HostLimits& limits
       static_cast<double>(problem.nnz) /
       std::max(1.0, static_cast<double>(problem.rows) * static_cast<double>(problem.cols));
   tile.k_block = block_columns(problem, limits, tile.panel_group * width, density);
+  tile.panel_group = fitting_group(tile, problem, limits);
   tile.pack_b = packs(problem, limits, tile);
 
   const std::int64_t code_bytes = problem.nnz * 8 * tile.nv;
