@@ -49,7 +49,8 @@ json to_json(const HostTile& tile) {
           {"panel_group", tile.panel_group},
           {"row_group", tile.row_group},
           {"pack_b", tile.pack_b},
-          {"memory_rows", tile.memory_rows}};
+          {"memory_rows", tile.memory_rows},
+          {"stream_c", tile.stream_c}};
 }
 
 json to_json(const GroupingStatistics& grouping) {

@@ -27,6 +27,14 @@ struct HostLimits {
   std::int64_t fmas_per_cycle = 2;
 };
 
+/// Whether C `[rows x n]` should bypass the caches: it cannot stay in half of L3 anyway, and
+/// storing past them saves reading its lines first.
+[[nodiscard]] constexpr bool should_stream_c(const HostLimits& limits, std::int64_t rows,
+                                             std::int64_t n) {
+  return limits.isa != HostIsa::generic && limits.l3_bytes > 0 &&
+         rows * n * 4 > limits.l3_bytes / 2;
+}
+
 /// This machine, for kernels of the given instruction set.
 [[nodiscard]] HostLimits host_limits(HostIsa isa);
 

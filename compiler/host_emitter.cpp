@@ -154,6 +154,8 @@ class Emission {
         if (masked) {
           if (zmm_ && v >= k_kept_masks) load_mask(v);
           encoder_.store_masked(to, accumulator(row, v), mask_register(v));
+        } else if (tile_.stream_c) {
+          encoder_.store_streaming(to, accumulator(row, v));
         } else {
           encoder_.store(to, accumulator(row, v));
         }

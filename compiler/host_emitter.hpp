@@ -21,7 +21,8 @@ namespace spjit {
 ///                float* partial,        // the tile's accumulators between k blocks
 ///                const void* masks);    // nullptr, or nv lane masks for the stores to C
 ///
-/// in the System V calling convention. It accumulates in registers, starting from +0 (first block)
+/// in the System V calling convention. With HostTile::stream_c, C must be aligned to vectors unless
+/// masks are given. It accumulates in registers, starting from +0 (first block)
 /// or from `partial`, and writes to C (last block) or to `partial`. Masks are 16-bit lane masks
 /// (AVX-512) or 8 x 32-bit vectors (AVX2).
 struct HostCode {

@@ -15,7 +15,6 @@ namespace {
 
 // "spjitprg" as little-endian bytes.
 constexpr std::int64_t k_magic = 0x6772707469'6A7073;
-constexpr std::size_t k_scalars = 19;
 
 template <class T>
 std::span<const std::byte> bytes_of(const std::vector<T>& values) {
@@ -123,6 +122,7 @@ HostTile read_tile(WordReader& reader) {
   tile.pack_b = reader.word(0, 1) != 0;
   tile.form = static_cast<WeightForm>(reader.word(0, 2));
   tile.memory_rows = reader.word(0, k_most);
+  tile.stream_c = reader.word(0, 1) != 0;
   return tile;
 }
 
@@ -210,10 +210,10 @@ std::vector<std::int64_t> write_program(const HostProgramRecord& record) {
                                      tile.pack_b ? 1 : 0,
                                      static_cast<std::int64_t>(tile.form),
                                      tile.memory_rows,
+                                     tile.stream_c ? 1 : 0,
                                      record.tiles,
                                      record.k_block,
                                      record.in_place_ldb};
-  static_assert(k_scalars == 19);
   append(words, record.segment_offsets);
   append(words, record.weight_offsets);
   append(words, record.tile_nnz_ends);

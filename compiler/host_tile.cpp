@@ -27,9 +27,9 @@ bool can_read_in_place(const HostTile& tile, std::int64_t lanes, std::int64_t n,
 }
 
 std::string to_string(const HostTile& tile) {
-  return fmt::format("{}x{} k{} g{} r{} {} {} m{}", tile.m1, tile.nv, tile.k_block,
+  return fmt::format("{}x{} k{} g{} r{} {} {} m{}{}", tile.m1, tile.nv, tile.k_block,
                      tile.panel_group, tile.row_group, tile.pack_b ? "packed" : "in-place",
-                     name_of(tile.form), tile.memory_rows);
+                     name_of(tile.form), tile.memory_rows, tile.stream_c ? " stream" : "");
 }
 
 }  // namespace spjit

@@ -30,6 +30,7 @@ struct HostTile {
   bool pack_b = true;            ///< copy B into panels; false: read B in place at a fixed ldb
   WeightForm form = WeightForm::broadcast;
   std::int64_t memory_rows = 1;  ///< columns with at most this many entries use B from memory
+  bool stream_c = false;         ///< stores to aligned C bypass the caches (avx512, avx2)
 
   friend bool operator==(const HostTile&, const HostTile&) = default;
 };

@@ -112,6 +112,7 @@ void SpmmKernel::Impl::prepare_unrolled(const HostProgramRecord& record, const s
   program.panel_group = record.tile.panel_group;
   program.row_group = record.tile.row_group;
   program.in_place_ldb = record.in_place_ldb;
+  program.stream_c = record.tile.stream_c && record.isa != HostIsa::generic;
   program.tile_weight_ends = record.tile_nnz_ends;
   for (const std::int64_t row : record.empty_rows) {
     program.empty_rows.push_back(static_cast<std::int32_t>(row));

@@ -202,6 +202,7 @@ TileSpace enumerate_host_tiles(const CsrMatrix& matrix, const CompileOptions& op
   TileSpace space;
   const std::int64_t ldb = options.ldb > 0 ? options.ldb : options.n;
   for (HostTile tile : shapes(limits, non_empty_rows(matrix), options.panel_columns)) {
+    tile.stream_c = should_stream_c(limits, matrix.rows, options.n);
     const RowGrouping& grouping = group(tile.m1);
     const TileCandidate first = examine_host_tile(matrix, tile, options, limits, grouping);
     for (const std::int64_t block : block_choices(matrix.cols)) {

@@ -92,6 +92,10 @@ void X86Encoder::store(const Address& dst, int src) {
   vector_mem({1, 0, 0x11}, {src, 0, 0, false, vector_scale()}, dst);
 }
 
+void X86Encoder::store_streaming(const Address& dst, int src) {
+  vector_mem({1, 0, 0x2B}, {src, 0, 0, false, vector_scale()}, dst);
+}
+
 void X86Encoder::store_masked(const Address& dst, int src, int mask) {
   if (zmm_) {
     vector_mem({1, 0, 0x11}, {src, 0, mask, false, vector_scale()}, dst);

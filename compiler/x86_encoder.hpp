@@ -53,9 +53,10 @@ class X86Encoder {
   void fma(int acc, int a, const Address& b);            ///< b: a whole vector in memory
   void fma_broadcast(int acc, int a, const Address& b);  ///< b: one float; zmm only
   // Moves
-  void broadcast(int dst, const Address& src);               ///< vbroadcastss from memory
-  void load(int dst, const Address& src);                    ///< vmovups
-  void store(const Address& dst, int src);                   ///< vmovups
+  void broadcast(int dst, const Address& src);        ///< vbroadcastss from memory
+  void load(int dst, const Address& src);             ///< vmovups
+  void store(const Address& dst, int src);            ///< vmovups
+  void store_streaming(const Address& dst, int src);  ///< vmovntps; dst aligned to the vector
   void store_masked(const Address& dst, int src, int mask);  ///< zmm: k register; ymm: vmaskmovps
   void load_mask(int mask, const Address& src);              ///< zmm: kmovw from 16 bits
   void zero(int dst);                                        ///< all bits of the register

@@ -74,7 +74,8 @@ std::int64_t fitting_group(const HostTile& tile, const HostProblem& problem,
 
 /// Packing costs a copy of B. It pays where rows of B lie so far apart that a block of them is out
 /// of reach of the first-level TLB (96 pages of 4 KiB on Zen 5, 72 on Zen 4: about 400 KB), and
-/// where enough rows of A read the copy.
+/// where enough rows of A read the copy: at two rows of B a page (n = 512) always, at eight (n =
+/// 128) only for 64 entries a column and more.
 bool packs(const HostProblem& problem, const HostLimits& limits, const HostTile& tile) {
   if (problem.panel_columns ||
       !can_read_in_place(tile, limits.lanes, problem.n, problem.ldb, problem.cols)) {
@@ -82,8 +83,11 @@ bool packs(const HostProblem& problem, const HostLimits& limits, const HostTile&
   }
   constexpr std::int64_t k_reach_bytes = 400 * 1024;
   constexpr std::int64_t k_enough_rows = 256;
+  constexpr std::int64_t k_far_bytes = 1024;
+  constexpr std::int64_t k_enough_entries = 64;
   const std::int64_t rows = tile.k_block > 0 ? tile.k_block : problem.cols;
-  return rows * problem.ldb * 4 > k_reach_bytes && problem.rows >= k_enough_rows;
+  return rows * problem.ldb * 4 > k_reach_bytes && problem.rows >= k_enough_rows &&
+         (problem.ldb * 4 >= k_far_bytes || problem.nnz >= k_enough_entries * problem.cols);
 }
 
 }  // namespace
@@ -102,6 +106,7 @@ HostChoice choose_host_tile(const HostProblem& problem, const HostLimits& limits
   tile.k_block = block_columns(problem, limits, tile.panel_group * width, density);
   tile.panel_group = fitting_group(tile, problem, limits);
   tile.pack_b = packs(problem, limits, tile);
+  tile.stream_c = should_stream_c(limits, problem.rows, problem.n);
 
   const std::int64_t code_bytes = problem.nnz * 8 * tile.nv;
   const std::int64_t tiles = ceil_div(std::max<std::int64_t>(problem.rows, 1), tile.m1);

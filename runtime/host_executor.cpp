@@ -6,6 +6,10 @@
 
 #include "runtime/prefetch.hpp"
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
 namespace spjit {
 namespace {
 
@@ -68,14 +72,14 @@ struct Share {
   float* partial = nullptr;
 };
 
-/// Lane masks for the last panel, in the form the segments take.
-struct TailMasks {
+/// Lane masks for one panel, in the form the segments take.
+struct LaneMasks {
   alignas(64) std::array<std::uint32_t, k_max_nv * 8> words{};  // AVX2 and generic
   std::array<std::uint16_t, k_max_nv> bits{};                   // AVX-512
 };
 
-TailMasks make_masks(std::int64_t columns) {
-  TailMasks masks;
+LaneMasks make_masks(std::int64_t columns) {
+  LaneMasks masks;
   for (std::int64_t v = 0; v < k_max_nv; ++v) {
     const std::int64_t left = std::clamp<std::int64_t>(columns - v * 16, 0, 16);
     masks.bits[static_cast<std::size_t>(v)] = static_cast<std::uint16_t>((1U << left) - 1U);
@@ -84,6 +88,13 @@ TailMasks make_masks(std::int64_t columns) {
     masks.words[static_cast<std::size_t>(lane)] = lane < columns ? ~0U : 0U;
   }
   return masks;
+}
+
+/// Streaming stores are ordered with nothing; this orders them before what the caller does next.
+void fence_streams() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
 }
 
 /// One run of a program: the operands and what follows from them.
@@ -96,7 +107,8 @@ class Run {
         c_layout_(program.c_layout()),
         width_(program.panel_width()),
         tail_columns_(program.n % width_) {
-    if (tail_columns_ != 0) masks_ = make_masks(tail_columns_);
+    if (tail_columns_ != 0) tail_masks_ = make_masks(tail_columns_);
+    if (program.stream_c) full_masks_ = make_masks(width_);
   }
 
   void pack(PanelRange panels, float* to) const {
@@ -110,6 +122,7 @@ class Run {
       const std::int64_t tile_end = std::min(tile + group, share.tile_end);
       panels(share, tile, tile_end);
     }
+    if (program_.stream_c) fence_streams();
   }
 
   void zero_empty_rows() const {
@@ -165,9 +178,20 @@ class Run {
   const void* masks_of(std::int64_t panel) const {
     const bool masked = tail_columns_ != 0 && operands_.ldc > 0 && packs_b(program_) &&
                         panel + 1 == b_layout_.panels();
-    if (!masked) return nullptr;
-    return program_.lanes == 16 ? static_cast<const void*>(masks_.bits.data())
-                                : static_cast<const void*>(masks_.words.data());
+    if (masked) return data_of(tail_masks_);
+    return program_.stream_c && !c_aligned(panel) ? data_of(full_masks_) : nullptr;
+  }
+
+  const void* data_of(const LaneMasks& masks) const {
+    return program_.lanes == 16 ? static_cast<const void*>(masks.bits.data())
+                                : static_cast<const void*>(masks.words.data());
+  }
+
+  bool c_aligned(std::int64_t panel) const {
+    const auto lanes = static_cast<std::uintptr_t>(program_.lanes);
+    const auto ldc = static_cast<std::uintptr_t>(operands_.ldc > 0 ? operands_.ldc : width_);
+    return reinterpret_cast<std::uintptr_t>(c_of(panel)) % (lanes * sizeof(float)) == 0 &&
+           ldc % lanes == 0;
   }
 
   /// Part `part` of `parts` of the code of a segment goes to L2.
@@ -216,7 +240,8 @@ class Run {
   PanelLayout c_layout_;
   std::int64_t width_;
   std::int64_t tail_columns_;
-  TailMasks masks_{};
+  LaneMasks tail_masks_{};
+  LaneMasks full_masks_{};  // for streaming kernels whose C is not aligned
 };
 
 /// Cuts [0, tiles) into parts of about equal weight; part i is [cut(i), cut(i + 1)).

@@ -36,6 +36,8 @@ struct HostProgram {
   /// Ask for the next tile's code while panels run through this one: pays when code comes from
   /// beyond L2.
   bool prefetch_code = false;
+  /// Segments store to C past the caches and want it aligned to vectors, unless they get masks.
+  bool stream_c = false;
   std::vector<std::int64_t> tile_weight_ends;  ///< [tiles] running nnz, to cut tiles evenly
   std::vector<std::int32_t> empty_rows;        ///< rows of C that are zeroed
 

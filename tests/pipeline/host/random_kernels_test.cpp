@@ -199,6 +199,7 @@ HostTile draw_tile(Draw& draw, HostIsa isa, std::int64_t n, std::int64_t cols) {
   tile.form = draw.one_of<spjit::WeightForm>(
       {spjit::WeightForm::broadcast, spjit::WeightForm::register_, spjit::WeightForm::balanced});
   tile.memory_rows = draw.between(0, 4);
+  tile.stream_c = draw.chance(30);
   tile.pack_b = draw.chance(60) || n < tile.nv * spjit::lanes_of(isa);
   return tile;
 }

@@ -124,9 +124,9 @@ std::int64_t jump_target(const DisassembledInstruction& instruction) {
 /// Checks one kernel's code: it decodes from end to end into the instructions the encoder has, its
 /// functions and jumps begin where instructions do, and it has an FMA for every entry and vector.
 void check_code(const HostCode& code, const KernelPlan& plan, const HostTile& tile, HostIsa isa) {
-  const std::set<std::string> common = {"vfmadd231ps", "vbroadcastss", "vmovups", "addq",
-                                        "imulq",       "testq",        "jne",     "vzeroupper",
-                                        "retq",        "int3"};
+  const std::set<std::string> common = {"vfmadd231ps", "vbroadcastss", "vmovups", "vmovntps",
+                                        "addq",        "imulq",        "testq",   "jne",
+                                        "vzeroupper",  "retq",         "int3"};
   const std::set<std::string> own = isa == HostIsa::avx512
                                         ? std::set<std::string>{"vpxord", "kmovw"}
                                         : std::set<std::string>{"vpxor", "vmaskmovps"};
@@ -163,6 +163,7 @@ TEST(EmittedHostCode, DecodesCompletelyIntoKnownInstructions) {
     tile.m1 = 1 + below(random, most);
     tile.form = static_cast<WeightForm>(below(random, 3));
     tile.memory_rows = below(random, 4);
+    tile.stream_c = round % 5 == 0;
     const KernelPlan plan = random_plan(random, tile.m1, 1 + below(random, 300));
     const std::int64_t panel_bytes = tile.nv * lanes_of(isa) * 4;
     const std::int64_t stride = round % 3 == 0 ? 4 * (1 + below(random, 5000)) : panel_bytes;

@@ -68,6 +68,10 @@ class Expectation {
     encoder_.store(dst, src);
     expect(fmt::format("vmovups {}, {}", reg(src), text_of(dst)));
   }
+  void store_streaming(const Address& dst, int src) {
+    encoder_.store_streaming(dst, src);
+    expect(fmt::format("vmovntps {}, {}", reg(src), text_of(dst)));
+  }
   void store_masked(const Address& dst, int src, int mask) {
     encoder_.store_masked(dst, src, mask);
     expect(zmm_ ? fmt::format("vmovups {}, {} {{%k{}}}", reg(src), text_of(dst), mask)
@@ -152,6 +156,7 @@ TEST_P(EveryInstruction, DecodesBackOverAllRegisters) {
     code.zero(a);
     code.load(a, from);
     code.store(from, a);
+    code.store_streaming(from, a);
     code.broadcast(a, from);
     for (int b = 0; b < code.registers(); ++b) {
       code.fma(a, b, from);
@@ -176,6 +181,7 @@ TEST_P(EveryInstruction, DecodesBackOverAllAddresses) {
       code.broadcast(reg, address);
       code.load(reg, address);
       code.store(address, reg);
+      code.store_streaming(address, reg);
       code.store_masked(address, reg, 5);
       if (code.zmm()) code.fma_broadcast(reg, high - reg, address);
     }
@@ -209,6 +215,7 @@ TEST_P(EveryInstruction, DecodesBackWithRandomOperands) {
     code.broadcast(reg(), address());
     code.load(reg(), address());
     code.store(address(), reg());
+    code.store_streaming(address(), reg());
     code.store_masked(address(), reg(), 1 + below(7));
     code.zero(reg());
     if (code.zmm()) code.fma_broadcast(reg(), reg(), address());
