@@ -118,9 +118,9 @@ struct Compiler::Impl {
                                           std::string& note) const;
 };
 
-Compiler::Compiler(CompileOptions options, CacheOptions cache) {
+Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
   auto impl = std::make_shared<Impl>();
-  impl->options = checked(std::move(options));
+  impl->options = checked(options);
   impl->limits = host_limits(impl->options.target.isa());
   impl->cache = open_cache(cache, impl->cache_note);
   if (impl->options.threads > 1) {

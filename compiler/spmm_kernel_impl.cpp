@@ -123,8 +123,7 @@ void SpmmKernel::Impl::prepare_unrolled(const HostProgramRecord& record, const s
     const std::int64_t end = i + 1 < record.segment_offsets.size()
                                  ? record.segment_offsets[i + 1]
                                  : static_cast<std::int64_t>(image.text.size());
-    program.segments.push_back(reinterpret_cast<HostSegment>(
-        reinterpret_cast<std::uintptr_t>(text) + static_cast<std::uintptr_t>(begin)));
+    program.segments.push_back(reinterpret_cast<HostSegment>(const_cast<std::byte*>(text + begin)));
     program.weights.push_back(weights + record.weight_offsets[i]);
     program.segment_bytes.push_back(end - begin);
   }

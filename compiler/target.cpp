@@ -32,7 +32,7 @@ std::string to_string(HostIsa isa) {
 Target::Target() : isa_(best_isa()) {}
 
 Target Target::parse(std::string_view name) {
-  if (name == "host" || name == "native") return Target();
+  if (name == "host" || name == "native") return {};
   for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
     if (name == Target(isa).name()) return Target(isa);
   }

@@ -81,7 +81,7 @@ bool packs(const HostProblem& problem, const HostLimits& limits, const HostTile&
       !can_read_in_place(tile, limits.lanes, problem.n, problem.ldb, problem.cols)) {
     return true;
   }
-  constexpr std::int64_t k_reach_bytes = 400 * 1024;
+  constexpr std::int64_t k_reach_bytes = std::int64_t{400} << 10;
   constexpr std::int64_t k_enough_rows = 256;
   constexpr std::int64_t k_far_bytes = 1024;
   constexpr std::int64_t k_enough_entries = 64;

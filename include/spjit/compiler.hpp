@@ -60,7 +60,7 @@ class SPJIT_EXPORT Compiler {
  public:
   /// Throws InvalidArgument for n < 1, ldb < n, threads < 0, a panel width that is not a multiple
   /// of the target's lanes; CacheError as CacheOptions says.
-  explicit Compiler(CompileOptions options, CacheOptions cache = {});
+  explicit Compiler(const CompileOptions& options, const CacheOptions& cache = {});
 
   [[nodiscard]] const CompileOptions& options() const noexcept;
 

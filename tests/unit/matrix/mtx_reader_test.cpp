@@ -25,7 +25,7 @@ CsrMatrix parse(const std::string& text, const LoadOptions& options = {}) {
 
 template <typename Expected = IoError>
 std::string error_of(const std::string& text) {
-  const std::string message = message_of<Expected>([&] { static_cast<void>(parse(text)); });
+  std::string message = message_of<Expected>([&] { static_cast<void>(parse(text)); });
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   return message;
 }

@@ -53,7 +53,7 @@ std::vector<float> floats(const std::string& file) {
 }
 
 std::string error_of(const std::string& file) {
-  const std::string message = message_of<IoError>(
+  std::string message = message_of<IoError>(
       [&] { static_cast<void>(parse_npy(as_bytes(file), "x.npy", LoadOptions{})); });
   EXPECT_THAT(message, StartsWith("x.npy: "));
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;

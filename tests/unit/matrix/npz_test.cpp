@@ -49,7 +49,7 @@ Arrays csr_arrays() {
 CsrMatrix parse(const Arrays& arrays) { return parse_npz(archive(arrays), "x.npz", {}); }
 
 std::string error_of(std::span<const std::byte> bytes) {
-  const std::string message =
+  std::string message =
       message_of<IoError>([&] { static_cast<void>(parse_npz(bytes, "x.npz", {})); });
   EXPECT_THAT(message, StartsWith("x.npz: "));
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;

@@ -142,7 +142,9 @@ TEST_F(RealFiles, AreRefusedForTheRightReason) {
       {"real/ash608.mtx", ":15: the entry goes on with '5'"},
       {"real/mahindas.mtx", ":1: the file starts with '1'"},
   };
-  for (const auto& [file, reason] : reasons) {
+  for (const auto& entry : reasons) {
+    const auto& file = entry.first;  // clang 14 captures no structured bindings
+    const auto& reason = entry.second;
     SCOPED_TRACE(file);
 
     const std::string message = test::message_of<IoError>(
@@ -165,7 +167,7 @@ TEST_F(RealFiles, LoadTheDenseInputAndResultOfALayer) {
   const CsrMatrix weights = load_matrix(folder / "contraction_1x1_0.npy");
 
   // One column of the product is enough to know that rows, columns and values are in their places.
-  const std::size_t n = static_cast<std::size_t>(input.cols);
+  const auto n = static_cast<std::size_t>(input.cols);
   const std::size_t column = 4321;
   for (std::size_t row = 0; row < static_cast<std::size_t>(weights.rows); ++row) {
     double sum = 0;

@@ -16,7 +16,7 @@ using testing::StartsWith;
 CsrMatrix parse(std::string_view text) { return parse_smtx(text, "x.smtx", {}); }
 
 std::string error_of(std::string_view text) {
-  const std::string message = message_of<IoError>([&] { static_cast<void>(parse(text)); });
+  std::string message = message_of<IoError>([&] { static_cast<void>(parse(text)); });
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   return message;
 }

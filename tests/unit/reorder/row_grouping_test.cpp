@@ -15,7 +15,6 @@ namespace {
 
 using reorder_test::make_matrix;
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 constexpr ReorderAlgorithm k_algorithms[] = {ReorderAlgorithm::none, ReorderAlgorithm::balanced,
                                              ReorderAlgorithm::similarity};
