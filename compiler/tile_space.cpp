@@ -46,6 +46,12 @@ std::vector<HostTile> shapes(const HostLimits& limits, std::int64_t rows,
     tile.m1 = even_height(most, rows);
     tile.form = nv == 1 ? WeightForm::broadcast : WeightForm::register_;
     result.push_back(tile);
+    if (rows > most) {
+      // The next taller one, to show where the register file ends.
+      HostTile taller = tile;
+      taller.m1 = most + 1;
+      result.push_back(taller);
+    }
     if (nv > 1 && limits.isa == HostIsa::avx512) {
       tile.form = WeightForm::balanced;
       result.push_back(tile);
@@ -80,6 +86,31 @@ std::vector<std::int64_t> row_group_choices(const HostTile& tile, std::int64_t c
   if (tile.panel_group == 1 && code_bytes > limits.l2_bytes / 2 && tiles > 1) {
     const std::int64_t share = limits.l2_bytes / 2;
     result.push_back(std::clamp<std::int64_t>(tiles * share / code_bytes, 1, tiles));
+  }
+  return result;
+}
+
+/// The ways to walk a shape: blocks of k, panel groups, row groups, B packed or in place.
+std::vector<HostTile> walks(const TileCandidate& shape, const CsrMatrix& matrix,
+                            const CompileOptions& options, const HostLimits& limits) {
+  const std::int64_t ldb = options.ldb > 0 ? options.ldb : options.n;
+  HostTile tile = shape.tile;
+  const bool in_place =
+      !options.panel_columns && can_read_in_place(tile, limits.lanes, options.n, ldb, matrix.cols);
+  std::vector<HostTile> result;
+  for (const std::int64_t block : block_choices(matrix.cols)) {
+    for (const std::int64_t panel_group : group_choices(shape.panels)) {
+      tile.k_block = block;
+      tile.panel_group = panel_group;
+      for (const std::int64_t row_group :
+           row_group_choices(tile, shape.code_bytes, shape.grouping.tiles, limits)) {
+        tile.row_group = row_group;
+        tile.pack_b = true;
+        result.push_back(tile);
+        tile.pack_b = false;
+        if (in_place) result.push_back(tile);
+      }
+    }
   }
   return result;
 }
@@ -200,33 +231,20 @@ TileCandidate examine_host_tile(const CsrMatrix& matrix, const HostTile& tile,
 TileSpace enumerate_host_tiles(const CsrMatrix& matrix, const CompileOptions& options,
                                const HostLimits& limits, const GroupRows& group) {
   TileSpace space;
-  const std::int64_t ldb = options.ldb > 0 ? options.ldb : options.n;
-  for (HostTile tile : shapes(limits, non_empty_rows(matrix), options.panel_columns)) {
-    tile.stream_c = should_stream_c(limits, matrix.rows, options.n);
-    const RowGrouping& grouping = group(tile.m1);
-    const TileCandidate first = examine_host_tile(matrix, tile, options, limits, grouping);
-    for (const std::int64_t block : block_choices(matrix.cols)) {
-      for (const std::int64_t panel_group : group_choices(first.panels)) {
-        tile.k_block = block;
-        tile.panel_group = panel_group;
-        for (const std::int64_t row_group :
-             row_group_choices(tile, first.code_bytes, grouping.tiles(), limits)) {
-          tile.row_group = row_group;
-          for (const bool pack : {true, false}) {
-            tile.pack_b = pack;
-            if (!pack && !can_read_in_place(tile, limits.lanes, options.n, ldb, matrix.cols)) {
-              continue;
-            }
-            if (!pack && options.panel_columns) continue;
-            TileCandidate candidate = first;
-            candidate.tile = tile;
-            candidate.utilisation =
-                thread_utilisation(tile, first.panels, options.threads, first.grouping);
-            candidate.dropped = broken_rule(candidate, options, limits);
-            space.candidates.push_back(std::move(candidate));
-          }
-        }
-      }
+  for (HostTile shape : shapes(limits, non_empty_rows(matrix), options.panel_columns)) {
+    shape.stream_c = should_stream_c(limits, matrix.rows, options.n);
+    const TileCandidate first = examine_host_tile(matrix, shape, options, limits, group(shape.m1));
+    if (first.registers > limits.registers) {
+      space.candidates.push_back(first);
+      continue;
+    }
+    for (const HostTile& tile : walks(first, matrix, options, limits)) {
+      TileCandidate candidate = first;
+      candidate.tile = tile;
+      candidate.utilisation =
+          thread_utilisation(tile, first.panels, options.threads, first.grouping);
+      candidate.dropped = broken_rule(candidate, options, limits);
+      space.candidates.push_back(std::move(candidate));
     }
   }
   for (const TileRule rule : {TileRule::balance, TileRule::utilisation}) {
