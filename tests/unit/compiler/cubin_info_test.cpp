@@ -1,0 +1,329 @@
+#include "compiler/cubin_info.hpp"
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "spjit/error.hpp"
+
+namespace {
+
+using spjit::CubinInfo;
+using spjit::CubinKernel;
+using testing::HasSubstr;
+
+using Content = std::vector<std::uint8_t>;
+
+void append(Content& bytes, const void* data, std::size_t size) {
+  const auto* begin = static_cast<const std::uint8_t*>(data);
+  bytes.insert(bytes.end(), begin, begin + size);
+}
+
+template <class Struct>
+void append(Content& bytes, const Struct& value) {
+  append(bytes, &value, sizeof(value));
+}
+
+/// A .nv.info record with a payload of words.
+Content record(std::uint8_t code, const std::vector<std::uint32_t>& words) {
+  Content bytes = {4, code};
+  append(bytes, static_cast<std::uint16_t>(words.size() * sizeof(std::uint32_t)));
+  for (const std::uint32_t word : words) append(bytes, word);
+  return bytes;
+}
+
+/// A .nv.info record whose value is 16 bits.
+Content short_record(std::uint8_t code, std::uint16_t value) {
+  Content bytes = {3, code};
+  append(bytes, value);
+  return bytes;
+}
+
+Content join(const std::vector<Content>& parts) {
+  Content all;
+  for (const Content& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+struct TestSection {
+  std::string name;
+  std::uint32_t type = SHT_PROGBITS;
+  std::uint64_t flags = 0;
+  Content content;
+  std::uint64_t memory_bytes = 0;  ///< of a section without content
+};
+
+struct TestSymbol {
+  std::string name;
+  std::uint8_t other = 0;
+};
+
+/// The few bytes of a cubin that the reader looks at.
+struct TestCubin {
+  std::uint8_t os_abi = 0x41;
+  std::uint8_t abi_version = 8;
+  std::uint32_t flags = 0x06005a04;  // sm_90
+  std::uint16_t type = ET_EXEC;
+  std::vector<TestSection> sections;
+  std::vector<TestSymbol> symbols;  ///< functions; symbol 0 is added
+};
+
+std::uint32_t add_name(Content& strings, const std::string& name) {
+  const auto offset = static_cast<std::uint32_t>(strings.size());
+  append(strings, name.c_str(), name.size() + 1);
+  return offset;
+}
+
+Elf64_Ehdr file_header(const TestCubin& cubin, std::size_t sections) {
+  Elf64_Ehdr header = {};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
+  header.e_ident[EI_OSABI] = cubin.os_abi;
+  header.e_ident[EI_ABIVERSION] = cubin.abi_version;
+  header.e_type = cubin.type;
+  header.e_machine = EM_CUDA;
+  header.e_version = EV_CURRENT;
+  header.e_flags = cubin.flags;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = static_cast<Elf64_Half>(sections);
+  header.e_shstrndx = 1;
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  header.e_phnum = 1;
+  return header;
+}
+
+/// Null, .shstrtab, .strtab, .symtab, then the given sections; headers and one segment at the end,
+/// as ptxas lays them out.
+std::vector<std::byte> write(const TestCubin& cubin) {
+  Content names = {0};
+  Content strings = {0};
+  Content table(sizeof(Elf64_Sym), 0);
+  for (const TestSymbol& symbol : cubin.symbols) {
+    Elf64_Sym entry = {};
+    entry.st_name = add_name(strings, symbol.name);
+    entry.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+    entry.st_other = symbol.other;
+    entry.st_shndx = 4;
+    append(table, entry);
+  }
+  std::vector<TestSection> sections = {{"", SHT_NULL, 0, {}, 0},
+                                       {".shstrtab", SHT_STRTAB, 0, {}, 0},
+                                       {".strtab", SHT_STRTAB, 0, strings, 0},
+                                       {".symtab", SHT_SYMTAB, 0, table, 0}};
+  sections.insert(sections.end(), cubin.sections.begin(), cubin.sections.end());
+  std::vector<Elf64_Shdr> headers(sections.size());
+  for (std::size_t i = 1; i < sections.size(); ++i) {
+    headers[i].sh_name = add_name(names, sections[i].name);
+  }
+  sections[1].content = names;
+
+  Elf64_Ehdr header = file_header(cubin, sections.size());
+  Content file;
+  append(file, header);
+  for (std::size_t i = 1; i < sections.size(); ++i) {
+    headers[i].sh_type = sections[i].type;
+    headers[i].sh_flags = sections[i].flags;
+    headers[i].sh_offset = file.size();
+    headers[i].sh_size =
+        sections[i].content.empty() ? sections[i].memory_bytes : sections[i].content.size();
+    append(file, sections[i].content.data(), sections[i].content.size());
+  }
+  headers[3].sh_link = 2;
+  headers[3].sh_entsize = sizeof(Elf64_Sym);
+  header.e_shoff = file.size();
+  append(file, headers.data(), headers.size() * sizeof(Elf64_Shdr));
+  header.e_phoff = file.size();
+  append(file, Elf64_Phdr{});
+  std::memcpy(file.data(), &header, sizeof(header));
+
+  std::vector<std::byte> bytes(file.size());
+  std::memcpy(bytes.data(), file.data(), file.size());
+  return bytes;
+}
+
+constexpr std::uint64_t k_code = SHF_ALLOC | SHF_EXECINSTR;
+
+/// Kernel `spmm` calls the device function `tile`, which has a stack frame of 24 bytes.
+TestCubin small_cubin() {
+  TestCubin cubin;
+  cubin.symbols = {{"spmm", 0x10}, {"tile", 0}};
+  cubin.sections = {
+      {".text.spmm", SHT_PROGBITS, k_code, Content(256, 0x90), 0},
+      {".text.tile", SHT_PROGBITS, k_code, Content(128, 0x90), 0},
+      {".nv.info", SHT_LOPROC, 0,
+       join({record(0x2f, {1, 42}), record(0x11, {1, 8}), record(0x12, {1, 32}),
+             record(0x2f, {2, 40}), record(0x11, {2, 24})}),
+       0},
+      {".nv.info.spmm", SHT_LOPROC, 0,
+       join({record(0x05, {128, 2, 1}), short_record(0x19, 20), short_record(0x1b, 255)}), 0},
+      {".nv.shared.spmm", SHT_NOBITS, SHF_ALLOC | SHF_WRITE, {}, 1024 + 512},
+      {".nv.constant0.spmm", SHT_PROGBITS, SHF_ALLOC, Content(548, 0), 0},
+      {".nv.constant2.spmm", SHT_PROGBITS, SHF_ALLOC, Content(16, 0), 0}};
+  return cubin;
+}
+
+std::string error_of(const TestCubin& cubin) {
+  try {
+    (void)spjit::read_cubin_info(write(cubin));
+  } catch (const spjit::Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(CubinInfo, HasTheResourcesOfAKernel) {
+  const CubinInfo info = spjit::read_cubin_info(write(small_cubin()));
+
+  EXPECT_EQ(info.arch, 90);
+  EXPECT_FALSE(info.relocatable);
+  EXPECT_EQ(info.code_bytes, 256 + 128);
+  ASSERT_EQ(info.kernels.size(), 1U);
+  const CubinKernel& kernel = info.kernels[0];
+  EXPECT_EQ(kernel.name, "spmm");
+  EXPECT_EQ(kernel.registers, 42);
+  EXPECT_EQ(kernel.static_shared_bytes, 512);
+  EXPECT_EQ(kernel.frame_bytes, 8);
+  EXPECT_EQ(kernel.stack_bytes, 32);
+  EXPECT_EQ(kernel.max_threads, 256);
+  EXPECT_EQ(kernel.parameter_bytes, 20);
+  EXPECT_EQ(kernel.constant_bytes, 548 + 16);
+  EXPECT_EQ(kernel.code_bytes, 256);
+}
+
+TEST(CubinInfo, TellsDeviceFunctionsFromKernels) {
+  const CubinInfo info = spjit::read_cubin_info(write(small_cubin()));
+
+  ASSERT_EQ(info.functions.size(), 1U);
+  EXPECT_EQ(info.functions[0].name, "tile");
+  EXPECT_EQ(info.functions[0].registers, 40);
+  EXPECT_EQ(info.functions[0].frame_bytes, 24);
+  EXPECT_EQ(info.find_kernel("spmm"), info.kernels.data());
+  EXPECT_EQ(info.find_kernel("tile"), nullptr);
+}
+
+TEST(CubinInfo, KnowsBothLayoutsOfTheArchitecture) {
+  TestCubin cubin = small_cubin();
+  cubin.flags = 0x06007802;
+  EXPECT_EQ(spjit::read_cubin_info(write(cubin)).arch, 120);
+
+  cubin.os_abi = 0x33;
+  cubin.abi_version = 7;
+  cubin.flags = 0x004b054b;
+  EXPECT_EQ(spjit::read_cubin_info(write(cubin)).arch, 75);
+}
+
+TEST(CubinInfo, SharedMemoryLeavesTheReserveOut) {
+  TestCubin cubin = small_cubin();
+  cubin.flags = 0x06005004;  // sm_80 keeps the reserve out of the section
+  EXPECT_EQ(spjit::read_cubin_info(write(cubin)).kernels.at(0).static_shared_bytes, 1536);
+
+  cubin = small_cubin();
+  cubin.type = ET_REL;
+  cubin.sections[4].type = SHT_LOPROC + 0xa;  // as relocatable objects have it
+  EXPECT_EQ(spjit::read_cubin_info(write(cubin)).kernels.at(0).static_shared_bytes, 1536);
+  EXPECT_TRUE(spjit::read_cubin_info(write(cubin)).relocatable);
+}
+
+TEST(CubinInfo, WithoutACallChainTheStackIsTheFrame) {
+  TestCubin cubin = small_cubin();
+  cubin.sections[2].content = join({record(0x2f, {1, 42}), record(0x11, {1, 8})});
+
+  const CubinInfo info = spjit::read_cubin_info(write(cubin));
+
+  EXPECT_EQ(info.kernels.at(0).stack_bytes, 8);
+  EXPECT_TRUE(info.functions.empty());
+}
+
+TEST(CubinInfo, NamesWhatIsWrong) {
+  TestCubin cubin = small_cubin();
+  cubin.os_abi = 0;
+  EXPECT_THAT(error_of(cubin), HasSubstr("OS ABI 0x0 version 8"));
+
+  cubin = small_cubin();
+  cubin.flags = 0;
+  EXPECT_THAT(error_of(cubin), HasSubstr("name no architecture"));
+
+  cubin = small_cubin();
+  cubin.type = ET_DYN;
+  EXPECT_THAT(error_of(cubin), HasSubstr("type 3"));
+
+  cubin = small_cubin();
+  cubin.sections[0].name = ".text.other";
+  EXPECT_THAT(error_of(cubin), HasSubstr("kernel spmm has no code"));
+
+  cubin = small_cubin();
+  cubin.sections[3].name = ".nv.info.other";
+  EXPECT_THAT(error_of(cubin), HasSubstr("kernel spmm has no .nv.info"));
+
+  cubin = small_cubin();
+  cubin.sections[2].content = record(0x11, {1, 8});
+  EXPECT_THAT(error_of(cubin), HasSubstr("no register count for spmm"));
+
+  cubin = small_cubin();
+  cubin.sections[2].content = record(0x2f, {3, 42});
+  EXPECT_THAT(error_of(cubin), HasSubstr(".nv.info names symbol 3 of 3"));
+
+  cubin = small_cubin();
+  cubin.sections[2].content = record(0x2f, {1});
+  EXPECT_THAT(error_of(cubin), HasSubstr("attribute 0x2f at byte 4 with 4 bytes reaches past"));
+
+  cubin = small_cubin();
+  cubin.sections[3].content = {9, 1, 0, 0};
+  EXPECT_THAT(error_of(cubin), HasSubstr("record of form 9"));
+
+  cubin = small_cubin();
+  cubin.sections[3].content = record(0x05, {4096, 1, 1});
+  EXPECT_THAT(error_of(cubin), HasSubstr("4096 threads in one dimension"));
+
+  cubin = small_cubin();
+  cubin.sections[4].memory_bytes = std::uint64_t{1} << 63;
+  EXPECT_THAT(error_of(cubin), HasSubstr("bytes of shared memory for spmm"));
+}
+
+TEST(CubinInfo, OtherFilesAreNoCubins) {
+  EXPECT_THROW((void)spjit::read_cubin_info({}), spjit::Error);
+  const std::vector<std::byte> text(4096, std::byte{'x'});
+  EXPECT_THROW((void)spjit::read_cubin_info(text), spjit::Error);
+}
+
+TEST(CubinInfo, EveryTruncationIsAnError) {
+  const std::vector<std::byte> cubin = write(small_cubin());
+
+  for (std::size_t size = 0; size < cubin.size(); ++size) {
+    // A copy of exactly that size, so that a sanitizer sees a read past its end.
+    const std::vector<std::byte> part(cubin.begin(),
+                                      cubin.begin() + static_cast<std::ptrdiff_t>(size));
+    EXPECT_THROW((void)spjit::read_cubin_info(part), spjit::Error) << size;
+  }
+}
+
+TEST(CubinInfo, NoChangedByteCrashesTheReader) {
+  const std::vector<std::byte> cubin = write(small_cubin());
+  std::int64_t refused = 0;
+
+  for (std::size_t i = 0; i < cubin.size(); ++i) {
+    for (const int mask : {1, 2, 4, 8, 16, 32, 64, 128, 255}) {
+      std::vector<std::byte> changed = cubin;
+      changed[i] ^= static_cast<std::byte>(mask);
+      try {
+        (void)spjit::read_cubin_info(changed);
+      } catch (const spjit::Error&) {
+        ++refused;
+      }
+    }
+  }
+
+  EXPECT_GT(refused, 0);
+}
+
+}  // namespace
