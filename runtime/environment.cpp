@@ -32,6 +32,12 @@ TerminalEnvironment read_terminal_environment() {
   return {.no_color = read_variable("NO_COLOR").has_value(), .term = read_variable("TERM")};
 }
 
+CudaEnvironment read_cuda_environment() {
+  return {.spjit_cuda_path = read_variable("SPJIT_CUDA_PATH"),
+          .cuda_home = read_variable("CUDA_HOME"),
+          .cuda_path = read_variable("CUDA_PATH")};
+}
+
 std::filesystem::path default_cache_directory(const Environment& environment) {
   namespace fs = std::filesystem;
   if (environment.spjit_cache_dir) return *environment.spjit_cache_dir;

@@ -27,6 +27,15 @@ struct TerminalEnvironment {
 
 [[nodiscard]] TerminalEnvironment read_terminal_environment();
 
+/// Where the user has CUDA's compiler libraries; an empty variable counts as not set.
+struct CudaEnvironment {
+  std::optional<std::string> spjit_cuda_path;  ///< SPJIT_CUDA_PATH: the only places to look at, ':'
+  std::optional<std::string> cuda_home;        ///< CUDA_HOME: a CUDA toolkit
+  std::optional<std::string> cuda_path;        ///< CUDA_PATH: the same, as other tools call it
+};
+
+[[nodiscard]] CudaEnvironment read_cuda_environment();
+
 /// SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit (relative paths are ignored, as the XDG Base
 /// Directory Specification asks), else $HOME/.cache/spjit. Throws CacheError if none is set.
 [[nodiscard]] std::filesystem::path default_cache_directory(const Environment& environment);

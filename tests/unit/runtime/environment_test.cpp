@@ -39,6 +39,20 @@ TEST(TerminalEnvironment, TakesNoColorOnlyIfItIsNotEmpty) {
   EXPECT_EQ(code, 0);
 }
 
+TEST(CudaEnvironment, ReadsWhereTheUserHasCuda) {
+  const int code = test::in_child([] {
+    ::setenv("SPJIT_CUDA_PATH", "/a:/b", 1);
+    ::setenv("CUDA_HOME", "", 1);
+    ::setenv("CUDA_PATH", "/toolkit", 1);
+    const CudaEnvironment cuda = read_cuda_environment();
+    const bool right =
+        cuda.spjit_cuda_path == "/a:/b" && !cuda.cuda_home && cuda.cuda_path == "/toolkit";
+    return right ? 0 : 1;
+  });
+
+  EXPECT_EQ(code, 0);
+}
+
 TEST(DefaultCacheDirectory, PrefersItsOwnVariableThenXdgThenHome) {
   Environment environment{.spjit_cache_dir = "own",
                           .spjit_num_threads = {},

@@ -1,0 +1,88 @@
+#pragma once
+
+/// @file
+/// Finds CUDA's compiler libraries, NVRTC and nvJitLink, on this machine and chooses among them.
+/// Nothing here needs a GPU, a driver or a CUDA toolkit.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/cuda_version.hpp"
+#include "compiler/nvjitlink.hpp"
+#include "compiler/nvrtc.hpp"
+#include "runtime/environment.hpp"
+
+namespace spjit {
+
+enum class CudaLibraryKind : std::uint8_t { nvrtc, nvjitlink };
+
+/// "NVRTC" or "nvJitLink".
+[[nodiscard]] const char* to_string(CudaLibraryKind kind);
+
+struct CudaLibraryOptions {
+  /// Libraries, folders that hold them, toolkits (`lib64` is looked at) or pip's targets
+  /// (`nvidia/*/lib`). If there are any, nothing else is searched.
+  std::vector<std::filesystem::path> paths;
+};
+
+/// A place to look for libraries.
+struct CudaPlace {
+  std::filesystem::path path;
+  std::string origin;  ///< why it is looked at: "SPJIT_CUDA_PATH", "CUDA_HOME", ...
+};
+
+/// Where libraries are looked for, in this order; of equal versions the first one is taken.
+struct CudaPlaces {
+  std::vector<CudaPlace> places;
+  bool loader = false;  ///< also what the dynamic loader finds by itself
+};
+
+/// The paths of `options`; else those of SPJIT_CUDA_PATH (separated by ':'); else `.cuda` beside
+/// or up to four folders above the program or libspjit.so (what scripts/setup_cuda.sh makes),
+/// CUDA_HOME, CUDA_PATH, /usr/local/cuda*, and the loader. A `.cuda` is taken only if it belongs to
+/// root or this user and nobody else may write to it: code is loaded from there.
+[[nodiscard]] CudaPlaces cuda_places(const CudaLibraryOptions& options,
+                                     const CudaEnvironment& environment);
+
+struct FoundCudaLibrary {
+  CudaLibraryKind kind = CudaLibraryKind::nvrtc;
+  CudaVersion version;
+  std::filesystem::path path;
+  std::string origin;      ///< as in CudaPlace, or "loader"
+  std::vector<int> archs;  ///< what NVRTC compiles for, ascending: 75, 80, ...; nvJitLink: none
+};
+
+struct FoundCudaLibraries {
+  std::vector<FoundCudaLibrary> libraries;  ///< by kind, newest first, each file once
+  std::vector<std::string> rejected;        ///< a line for each file that could not be used
+  CudaPlaces places;
+};
+
+/// Every NVRTC and nvJitLink there is. Loads each of them; throws nothing for what it finds.
+[[nodiscard]] FoundCudaLibraries found_cuda_libraries(const CudaPlaces& places);
+/// The same with cuda_places() of these options and this process's environment.
+[[nodiscard]] FoundCudaLibraries found_cuda_libraries(const CudaLibraryOptions& options = {});
+
+/// The compilers for one build; those not asked for are empty.
+struct CudaToolchain {
+  std::optional<Nvrtc> nvrtc;
+  std::optional<NvJitLink> nvjitlink;
+};
+
+struct CudaToolchainNeeds {
+  int arch = 0;            ///< 90 for sm_90
+  bool nvrtc = true;       ///< there is CUDA C++
+  bool nvjitlink = false;  ///< there is PTX, or more than one unit
+};
+
+/// The newest of each kind that supports the arch; an NVRTC newer than the nvJitLink only if no
+/// other one will do, because nvJitLink refuses code of compilers newer than itself. Throws
+/// NotSupported, one line with the library's name and what to run, if one is missing or none
+/// supports the arch.
+[[nodiscard]] CudaToolchain load_cuda_toolchain(const CudaToolchainNeeds& needs,
+                                                const FoundCudaLibraries& found);
+
+}  // namespace spjit

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# scripts/setup_cuda.sh [--cuda VERSION] [--to FOLDER]
+#
+# Brings NVIDIA's compiler libraries, NVRTC and nvJitLink, from their PyPI wheels into .cuda/ of
+# this repository, for machines without a CUDA toolkit: with them spjit compiles for NVIDIA GPUs, a
+# GPU or a driver is not needed for that. About 320 MB. With the libraries of that version already
+# there it only looks.
+#
+#   --cuda VERSION   11.8, 12.0 .. 12.9 or 13.0 and later (default: 13.0; sm_70 needs 12.9)
+#   --to FOLDER      somewhere else; then set SPJIT_CUDA_PATH=FOLDER when you use spjit
+#
+# 11.8 has no nvJitLink: 12.4's, which links its code, comes with it.
+
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+version=13.0
+folder=$ROOT/.cuda
+while (($# > 0)); do
+  case $1 in
+    --cuda) version=${2:?--cuda needs a version, say 12.9}; shift 2 ;;
+    --to) folder=${2:?--to needs a folder}; shift 2 ;;
+    -h | --help) print_help; exit 0 ;;
+    *) die "unknown argument '$1'; expected --cuda VERSION, --to FOLDER or --help" ;;
+  esac
+done
+
+# The wheels of a version; from 13 on their names carry no version.
+case $version in
+  11.8) wheels=("nvidia-cuda-nvrtc-cu11==11.8.*" "nvidia-nvjitlink-cu12==12.4.*") ;;
+  12.[0-9]) wheels=("nvidia-cuda-nvrtc-cu12==$version.*" "nvidia-nvjitlink-cu12==$version.*") ;;
+  13.[0-9]) wheels=("nvidia-cuda-nvrtc==$version.*" "nvidia-nvjitlink==$version.*") ;;
+  *) die "no CUDA version '$version'; expected 11.8, 12.0 .. 12.9 or 13.0 .. 13.9" ;;
+esac
+
+has_libraries() {
+  compgen -G "$1/nvidia/*/lib/libnvrtc.so.*" >/dev/null &&
+    compgen -G "$1/nvidia/*/lib/libnvJitLink.so.*" >/dev/null
+}
+
+# Debian's own Python has no pip; a virtual environment brings one.
+install_wheels() {
+  local target=$1 python=python3
+  if ! python3 -m pip --version >/dev/null 2>&1; then
+    python3 -m venv "$target.venv" || die "python3 has neither pip nor venv; install python3-venv"
+    python=$target.venv/bin/python
+  fi
+  "$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+    --no-deps --only-binary :all: --target "$target" "${wheels[@]}" ||
+    die "pip cannot install ${wheels[*]}; is there a network, and does PyPI have that version?"
+}
+
+readonly stamp=$folder/cuda-version
+if [[ -f $stamp && $(<"$stamp") == "$version" ]] && has_libraries "$folder"; then
+  say "setup_cuda.sh: $folder has NVRTC and nvJitLink for CUDA $version"
+  exit 0
+fi
+if [[ -e $folder && ! -f $stamp && -n $(ls -A "$folder") ]]; then
+  die "$folder exists and was not made by this script; remove it or choose another with --to"
+fi
+
+# Into a folder beside it, then renamed: a failed download leaves what was there.
+mkdir -p "$(dirname "$folder")"
+new=$(mktemp -d "$folder.XXXXXX")
+cleanup() { rm -rf "$new" "$new.venv"; }
+trap 'report_failed_step; cleanup' EXIT
+chmod 755 "$new"  # libraries are loaded from it: nobody else may write to it
+step "install ${wheels[*]}" install_wheels "$new"
+has_libraries "$new" || die "${wheels[*]} hold no libnvrtc.so and libnvJitLink.so; nothing was kept"
+say "$version" >"$new/cuda-version"
+rm -rf "$folder"
+mv "$new" "$folder"
+say "setup_cuda.sh: CUDA $version's NVRTC and nvJitLink are in $folder"
