@@ -1,0 +1,153 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "emulated_driver/cuda_abi.hpp"
+#include "emulated_driver/machine.hpp"
+#include "emulated_driver/memory.hpp"
+#include "emulated_driver/program.hpp"
+
+namespace spjit::emulated {
+
+/// What a device of a compute capability can hold; CUDA C++ Programming Guide, "Technical
+/// Specifications per Compute Capability". The number of SMs and the L2 are those of `card`.
+struct Architecture {
+  int arch;  ///< 75 for sm_75
+  const char* card;
+  int multiprocessors;
+  int threads_per_sm;
+  int blocks_per_sm;
+  int shared_per_sm_bytes;
+  int shared_per_block_optin_bytes;
+  int shared_reserved_bytes;
+  int l2_bytes;
+};
+
+/// The architecture `arch`, or null.
+[[nodiscard]] const Architecture* find_architecture(int arch);
+
+struct Context;
+
+/// One device with its primary context.
+struct Device {
+  explicit Device(const Architecture& description);
+
+  const Architecture& architecture;
+  GlobalMemory memory;
+  std::unique_ptr<Context> context;
+  int retained = 0;
+};
+
+struct Module;
+
+/// A kernel of a module, what CUfunction and CUkernel point to.
+struct Kernel {
+  Module* module = nullptr;
+  const Function* entry = nullptr;
+  int max_dynamic_shared_bytes = 0;  ///< beyond which a launch fails
+};
+
+struct Module {
+  Device* device = nullptr;
+  Program program;
+  std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels;
+};
+
+struct Event {
+  std::chrono::steady_clock::time_point recorded;
+  bool is_recorded = false;
+};
+
+struct Stream {};
+
+/// What a primary context owns. After a fault every call on it gives the fault's code until it is
+/// reset, as with the real driver.
+struct Context {
+  explicit Context(Device& owner) : device(owner) {}
+
+  Device& device;
+  Result fault = Result::success;
+  std::map<const void*, std::unique_ptr<Module>> modules;
+  std::map<const void*, std::unique_ptr<Event>> events;
+  std::map<const void*, std::unique_ptr<Stream>> streams;
+};
+
+/// The driver of one process. Its functions are called with `mutex` held.
+class Driver {
+ public:
+  /// The process's driver. A library behind a C interface has no other place for its state.
+  static Driver& instance();
+
+  std::mutex mutex;
+
+  /// Reads SPJIT_EMULATED_CUDA_ARCH (default 90) and SPJIT_EMULATED_CUDA_DEVICES (default 1).
+  Result initialize();
+  [[nodiscard]] bool is_initialized() const noexcept { return initialized_; }
+  [[nodiscard]] std::size_t device_count() const noexcept { return devices_.size(); }
+  /// Null if there is no such device.
+  [[nodiscard]] Device* device(int ordinal);
+  /// The context that `handle` is, or null.
+  [[nodiscard]] Context* context(const void* handle);
+
+  /// The calling thread's context, or null.
+  [[nodiscard]] Context* current();
+  static void set_current(void* handle);
+  static void* current_handle();
+
+  Result load(const void* image, Module*& loaded);
+  /// The kernel called `name`, or null.
+  static Kernel* kernel(Module& module, std::string_view name);
+  [[nodiscard]] Kernel* find_kernel(const void* handle);
+  [[nodiscard]] Module* find_module(const void* handle);
+  Result launch(const Kernel& kernel, const LaunchShape& shape,
+                const std::vector<std::uint8_t>& parameters);
+
+  /// Writes one line to stderr and keeps it.
+  void log(const std::string& message);
+  [[nodiscard]] const std::string& last_message() const noexcept { return last_message_; }
+  [[nodiscard]] std::uint64_t instructions() const noexcept { return instructions_; }
+
+ private:
+  bool initialized_ = false;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::string last_message_;
+  std::uint64_t instructions_ = 0;
+};
+
+/// Runs `call(Driver&)` with the lock held; exceptions do not leave a C function.
+template <typename Call>
+int with_driver(Call&& call) {
+  Driver& driver = Driver::instance();
+  const std::lock_guard lock(driver.mutex);
+  if (!driver.is_initialized()) {
+    return static_cast<int>(Result::not_initialized);
+  }
+  try {
+    return static_cast<int>(call(driver));
+  } catch (const std::exception& error) {
+    driver.log(error.what());
+    return static_cast<int>(Result::launch_failed);
+  }
+}
+
+/// The same for what needs a context without a fault: `call(Driver&, Context&)`.
+template <typename Call>
+int with_context(Call&& call) {
+  return with_driver([&](Driver& driver) {
+    Context* context = driver.current();
+    if (context == nullptr) {
+      return Result::invalid_context;
+    }
+    return context->fault != Result::success ? context->fault : call(driver, *context);
+  });
+}
+
+}  // namespace spjit::emulated
