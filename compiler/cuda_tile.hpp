@@ -1,0 +1,58 @@
+#pragma once
+
+/// @file
+/// The CUDA tile: everything about a CUDA kernel that can be chosen, and what else its text depends
+/// on.
+
+#include <cstdint>
+#include <string>
+
+#include "compiler/kernel_plan.hpp"
+
+namespace spjit {
+
+/// One choice for the CUDA kernel (seed 001, section on tiling): a block computes M1 rows x N1
+/// columns of C, a thread M1 x 1 in M1 accumulators.
+struct CudaTile {
+  std::int64_t m1 = 32;                ///< rows a tile
+  std::int64_t n1 = 128;               ///< columns a block = threads a block
+  std::int64_t prefetch_distance = 8;  ///< columns a load of B runs ahead of its FMAs; 0: none
+  std::int64_t unit_nonzeros = 2048;   ///< where code is cut into units; a tile stays whole
+  bool runtime_sizes = false;          ///< n, ldb and ldc are kernel parameters, not constants
+
+  friend bool operator==(const CudaTile&, const CudaTile&) = default;
+};
+
+/// "32x128 p8 u2048", for tables and records.
+[[nodiscard]] std::string to_string(const CudaTile& tile);
+
+/// What the emitters take besides the plan. B is `[k x n]` and C `[m x n]`, row-major.
+struct CudaKernelSpec {
+  CudaTile tile;
+  std::int64_t n = 0;           ///< columns of B and C; with runtime sizes only the usual one
+  std::int64_t ldb = 0;         ///< floats between rows of B, >= n
+  std::int64_t ldc = 0;         ///< floats between rows of C, >= n
+  std::int64_t min_blocks = 1;  ///< blocks an SM shall hold at once; this caps the registers
+};
+
+/// Name of the kernel in every emitted program.
+///
+/// Parameters: `(const float* b, float* c)`, and with runtime sizes `(const float* b, float* c,
+/// unsigned n, unsigned ldb, unsigned ldc)`, sizes in floats. Launch: `cuda_grid()` blocks of
+/// `(n1, 1, 1)` threads, no dynamic shared memory.
+inline constexpr const char* k_cuda_kernel_name = "spjit_spmm";
+
+/// Blocks of a launch.
+struct CudaGrid {
+  std::int64_t x = 0;  ///< functions of the program: row tiles, then parts of the empty rows
+  std::int64_t y = 0;  ///< column tiles, ceil(n / n1)
+};
+
+[[nodiscard]] CudaGrid cuda_grid(const KernelPlan& plan, const CudaTile& tile, std::int64_t n);
+
+/// Throws InvalidArgument unless the emitters take plan and spec: k in one block, at least one row,
+/// tiles of at most m1 rows, 1 <= n1 <= 1024, 1 <= n <= ldb, ldc < 2^30, a grid of at most 65535
+/// column tiles, sizes of at least 1 and a distance of 0 .. 1024.
+void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec);
+
+}  // namespace spjit

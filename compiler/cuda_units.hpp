@@ -1,0 +1,55 @@
+#pragma once
+
+/// @file
+/// How the code of a CUDA kernel is divided: into functions, one a value of blockIdx.x, and the
+/// functions into units of bounded size. Both emitters divide alike.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/cuda_source.hpp"
+#include "compiler/cuda_tile.hpp"
+#include "compiler/kernel_plan.hpp"
+
+namespace spjit {
+
+/// Empty rows one function writes as zeros: enough that its block is not all overhead.
+inline constexpr std::int64_t k_zero_rows = 64;
+
+/// Functions 0 .. tiles - 1 are the row tiles, those after them write the empty rows, k_zero_rows
+/// each.
+[[nodiscard]] std::int64_t count_functions(const KernelPlan& plan);
+
+/// "spjit_tile_7": a name made of nothing but the function's number.
+[[nodiscard]] std::string function_name(std::int64_t function);
+
+/// The empty rows that function `function` >= tiles writes.
+[[nodiscard]] std::span<const std::int32_t> zero_rows(const KernelPlan& plan,
+                                                      std::int64_t function);
+
+/// Functions [begin, end) that are compiled together.
+struct UnitRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t nonzeros = 0;
+};
+
+/// Cuts the functions, in their order, into units of at most `unit_nonzeros` FMAs and stores of
+/// zeros; a function that has more by itself is a unit of its own. One range where all of them fit;
+/// else the first range is empty: the unit of the kernel, which only calls.
+[[nodiscard]] std::vector<UnitRange> cut_into_units(const KernelPlan& plan,
+                                                    std::int64_t unit_nonzeros);
+
+/// The unit of one of the ranges: all but language and text.
+[[nodiscard]] SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> units,
+                                       const UnitRange& range, bool runtime_sizes);
+
+/// Machine code of functions [begin, end): 16 bytes an instruction (sm_70 and later), an FMA a
+/// nonzero with its value as the immediate, a load a column and a store a row, with runtime sizes
+/// an address for each of these two, and a fixed part a function. So 16-32 bytes a nonzero.
+[[nodiscard]] std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range,
+                                               bool runtime_sizes);
+
+}  // namespace spjit

@@ -1,0 +1,69 @@
+#include "compiler/register_prediction.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using spjit::CsrMatrix;
+using spjit::CudaTile;
+using spjit::KernelPlan;
+using spjit::RegisterPrediction;
+using spjit::ReorderAlgorithm;
+using spjit::testing_support::random_matrix;
+
+RegisterPrediction predict(const CsrMatrix& matrix, const CudaTile& tile) {
+  const KernelPlan plan = spjit::build_plan(
+      matrix, spjit::group_rows(matrix, tile.m1, ReorderAlgorithm::balanced), matrix.cols);
+  return spjit::predict_registers(plan, tile);
+}
+
+TEST(RegisterPrediction, CountsAnAccumulatorARowAndTheElementsInFlight) {
+  CudaTile tile;
+  tile.m1 = 16;
+  tile.prefetch_distance = 11;
+
+  const RegisterPrediction prediction = predict(random_matrix(64, 100, 0.5), tile);
+
+  EXPECT_EQ(prediction.accumulators, 16);
+  EXPECT_EQ(prediction.prefetched_b, 12);
+  EXPECT_EQ(prediction.total(), 16 + 12 + prediction.addressing);
+}
+
+TEST(RegisterPrediction, KnowsTilesThatAreNotFullAndRowsThatAreShort) {
+  CudaTile tile;
+  tile.m1 = 64;
+  tile.prefetch_distance = 100;
+
+  const RegisterPrediction prediction = predict(random_matrix(10, 20, 0), tile);
+
+  EXPECT_EQ(prediction.accumulators, 10);
+  EXPECT_EQ(prediction.prefetched_b, 20);
+}
+
+TEST(RegisterPrediction, GrowsWithEveryTerm) {
+  const CsrMatrix matrix = random_matrix(256, 256, 0.5);
+  CudaTile tile;
+  tile.m1 = 32;
+  tile.prefetch_distance = 8;
+  const std::int64_t base = predict(matrix, tile).total();
+
+  CudaTile taller = tile;
+  taller.m1 = 33;
+  EXPECT_EQ(predict(matrix, taller).total(), base + 1);
+  CudaTile farther = tile;
+  farther.prefetch_distance = 9;
+  EXPECT_EQ(predict(matrix, farther).total(), base + 1);
+  CudaTile general = tile;
+  general.runtime_sizes = true;
+  EXPECT_GT(predict(matrix, general).total(), base);
+}
+
+TEST(RegisterPrediction, AnEmptyMatrixNeedsNoAccumulators) {
+  EXPECT_EQ(predict(CsrMatrix{3, 3, {0, 0, 0, 0}, {}, {}}, CudaTile{}).accumulators, 0);
+}
+
+}  // namespace
