@@ -58,8 +58,6 @@ void BodyParser::statement() {
   const Token first = lexer_.peek();
   if (first.text == ";") {
     lexer_.next();
-  } else if (first.text == "@") {
-    instruction();
   } else if (first.text[0] == '.') {
     lexer_.next();
     if (!declaration(first.text)) {
