@@ -186,7 +186,8 @@ TEST(TileSpace, TheCodeBudgetIsNeverGivenUp) {
 
   EXPECT_TRUE(space.survivors().empty());
   for (const TileCandidate& candidate : space.candidates) {
-    EXPECT_EQ(candidate.dropped->rule, TileRule::code_budget);
+    const bool fits = candidate.registers <= spjit::registers_of(HostIsa::avx512);
+    EXPECT_EQ(candidate.dropped->rule, fits ? TileRule::code_budget : TileRule::registers);
   }
 }
 
