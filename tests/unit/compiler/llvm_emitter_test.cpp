@@ -399,7 +399,9 @@ TEST(LlvmEmitter, RefusesTilesAndStridesItCannotServe) {
 #else
 
 TEST(LlvmEmitter, SaysThatItNeedsLlvm) {
-  EXPECT_THROW(static_cast<void>(emit_generic(KernelPlan{}, HostTile{}, 16)), NotSupported);
+  const KernelPlan plan;
+
+  EXPECT_THROW(static_cast<void>(emit_generic(plan, HostTile{}, 16)), NotSupported);
 }
 
 #endif

@@ -12,11 +12,11 @@
 #include <thread>
 #include <vector>
 
-#include "allocation_counter.hpp"
 #include "compiler/host_program.hpp"
 #include "compiler/spmm_kernel_impl.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/allocation_counter.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {

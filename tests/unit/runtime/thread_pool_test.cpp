@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "allocation_counter.hpp"
 #include "runtime_test_support.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/allocation_counter.hpp"
 
 namespace spjit {
 namespace {
@@ -156,10 +156,10 @@ TEST(ThreadPool, AllocatesNothingInSteadyState) {
   const auto task = [&](int, int) { ++runs; };
   pool.run(4, task);
 
-  const std::int64_t before = test::allocations_so_far();
+  const std::int64_t before = testing_support::allocations_so_far();
   for (int i = 0; i < 1000; ++i) pool.run(4, task);
 
-  EXPECT_EQ(test::allocations_so_far(), before);
+  EXPECT_EQ(testing_support::allocations_so_far(), before);
   EXPECT_EQ(runs, 4004);
 }
 

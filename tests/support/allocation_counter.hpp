@@ -1,7 +1,8 @@
 #pragma once
 
 /// @file
-/// Counts calls of operator new in this test program, on all threads.
+/// Counts calls of operator new in the test programs that link the target allocation_counter, on
+/// all threads.
 
 #include <cstdint>
 
