@@ -204,7 +204,7 @@ TEST_P(NvccKernels, SaxpyAgreesBitForBit) {
 
 TEST_P(NvccKernels, UnrolledRowTimesColumnsAgreesBitForBit) {
   constexpr int n = 200;
-  const std::vector<float> b = numbers(8 * n, 0.013F);
+  const std::vector<float> b = numbers(std::size_t{8} * n, 0.013F);
 
   const std::vector<float> c =
       run({"row_times_columns", 2, 128, 0.3F, n}, std::vector<float>(n), b);
@@ -243,9 +243,9 @@ TEST_P(NvccKernels, SwitchOverBlocksAgreesBitForBit) {
   const std::vector<float> b = numbers(200, 0.21F);
 
   const std::vector<float> c =
-      run({"switch_tiles", 17, 32, 0.9F, 32}, std::vector<float>(17 * 32), b);
+      run({"switch_tiles", 17, 32, 0.9F, 32}, std::vector<float>(std::size_t{17} * 32), b);
 
-  std::vector<float> expected(17 * 32);
+  std::vector<float> expected(std::size_t{17} * 32);
   for (std::size_t i = 0; i < 16; ++i) {
     for (std::size_t t = 0; t < 32; ++t) {
       const float sum = std::fma(b[t * 3 + i], static_cast<float>(i) * 0.25F, b[i]);

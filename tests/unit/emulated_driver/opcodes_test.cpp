@@ -17,6 +17,7 @@ struct OpcodeCase {
   const char* before = "";
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name GoogleTest looks for
 void PrintTo(const OpcodeCase& one, std::ostream* out) {
   *out << one.opcode;
   for (const char* operand : one.operands) {
