@@ -1,19 +1,25 @@
 #include "compiler/cache_key.hpp"
 
 #include <span>
+#include <string>
 
+#include "compiler/cuda_artifact.hpp"
+#include "compiler/cuda_emitter.hpp"
 #include "compiler/host_program.hpp"
+#include "compiler/ptx_emitter.hpp"
 #include "runtime/hash.hpp"
 #include "spjit/version.hpp"
 
 namespace spjit {
+namespace {
 
-std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
-                      const HostLimits& limits) {
+/// Version, target, A, and what both kinds of target have.
+KeyBuilder begin_key(const CsrMatrix& matrix, const CompileOptions& options,
+                     std::int64_t program_version, const std::string& target) {
   KeyBuilder key;
   key.field("spjit", SPJIT_VERSION)
-      .field("program_version", k_host_program_version)
-      .field("target", options.target.name())
+      .field("program_version", program_version)
+      .field("target", target)
       .field("rows", matrix.rows)
       .field("cols", matrix.cols)
       .field("row_ptrs", std::as_bytes(std::span(matrix.row_ptrs)))
@@ -22,8 +28,16 @@ std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
       .field("dtype", "fp32")
       .field("epilogue", "none")
       .field("n", options.n)
-      .field("ldb", options.ldb)
-      .field("threads", options.threads)
+      .field("ldb", options.ldb);
+  return key;
+}
+
+}  // namespace
+
+std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
+                      const HostLimits& limits) {
+  KeyBuilder key = begin_key(matrix, options, k_host_program_version, options.target.name());
+  key.field("threads", options.threads)
       .field("reorder", to_string(options.reorder))
       .field("search", to_string(options.search))
       .field("code_budget_bytes", options.code_budget_bytes)
@@ -37,6 +51,35 @@ std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
     key.field("device", limits.name)
         .field("search_budget_us", static_cast<std::int64_t>(options.search_budget_ms * 1000));
   }
+  return key.hex();
+}
+
+std::string cuda_cache_key(const CsrMatrix& matrix, const CompileOptions& options,
+                           const CudaLimits& limits) {
+  const CudaOptions& cuda = options.cuda;
+  constexpr std::int64_t k_chosen = -1;
+  // Not the card's name: a table and a driver that agree on a card give one key.
+  KeyBuilder key = begin_key(matrix, options, k_cuda_program_version,
+                             "sm_" + std::to_string(limits.arch));
+  key.field("ldc", options.ldc)
+      .field("cuda_emitter", k_cuda_emitter_version)
+      .field("ptx_emitter", k_ptx_emitter_version)
+      .field("reorder", to_string(options.reorder))
+      .field("search", to_string(options.search))
+      .field("code_budget_bytes", options.code_budget_bytes)
+      .field("m1", cuda.m1.value_or(k_chosen))
+      .field("n1", cuda.n1.value_or(k_chosen))
+      .field("prefetch_distance", cuda.prefetch_distance.value_or(k_chosen))
+      .field("runtime_sizes", cuda.runtime_sizes ? 1 : 0)
+      .field("source", to_string(cuda.source))
+      .field("unit_nonzeros", cuda.unit_nonzeros)
+      .field("sms", limits.sms)
+      .field("l2_bytes", limits.l2_bytes)
+      .field("registers_per_block", limits.registers_per_block)
+      .field("registers_per_sm", limits.registers_per_sm)
+      .field("threads_per_sm", limits.threads_per_sm)
+      .field("blocks_per_sm", limits.blocks_per_sm)
+      .field("shared_per_sm_bytes", limits.shared_per_sm_bytes);
   return key.hex();
 }
 

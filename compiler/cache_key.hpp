@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "compiler/cuda_limits.hpp"
 #include "compiler/device_limits.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
@@ -16,5 +17,10 @@ namespace spjit {
 /// docs/cache-format.md lists the fields. 64 hexadecimal digits.
 [[nodiscard]] std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
                                     const HostLimits& limits);
+
+/// The same for a GPU. What compiled the code is not part of it: every compiler library makes a
+/// kernel with the same bits, and a machine without any has to find what another one compiled.
+[[nodiscard]] std::string cuda_cache_key(const CsrMatrix& matrix, const CompileOptions& options,
+                                         const CudaLimits& limits);
 
 }  // namespace spjit

@@ -20,15 +20,6 @@ json to_json(const TimedCandidate& timed) {
   return result;
 }
 
-json matrix_json(const CsrMatrix& matrix) {
-  const MatrixStatistics statistics = compute_statistics(matrix);
-  return {{"rows", statistics.rows},
-          {"cols", statistics.cols},
-          {"nnz", statistics.nnz},
-          {"sparsity", statistics.sparsity},
-          {"empty_rows", statistics.empty_rows}};
-}
-
 json search_json(const CompileOptions& options, const CompileTrace& trace) {
   json search = {{"mode", std::string(to_string(options.search))}, {"reason", trace.reason}};
   if (options.search == SearchMode::exhaustive) {
@@ -40,6 +31,15 @@ json search_json(const CompileOptions& options, const CompileTrace& trace) {
 }
 
 }  // namespace
+
+json matrix_json(const CsrMatrix& matrix) {
+  const MatrixStatistics statistics = compute_statistics(matrix);
+  return {{"rows", statistics.rows},
+          {"cols", statistics.cols},
+          {"nnz", statistics.nnz},
+          {"sparsity", statistics.sparsity},
+          {"empty_rows", statistics.empty_rows}};
+}
 
 json to_json(const HostTile& tile) {
   return {{"name", to_string(tile)},

@@ -20,6 +20,7 @@ namespace spjit {
 /// Fills the members of `info` that only the record knows. A record that lacks them leaves them.
 void apply_record(const nlohmann::json& record, KernelInfo& info);
 
+[[nodiscard]] nlohmann::json matrix_json(const CsrMatrix& matrix);
 [[nodiscard]] nlohmann::json to_json(const HostTile& tile);
 [[nodiscard]] nlohmann::json to_json(const GroupingStatistics& grouping);
 [[nodiscard]] nlohmann::json to_json(const TileSpace& space);

@@ -7,14 +7,12 @@
 
 #include "compiler/cache_key.hpp"
 #include "compiler/compile_record.hpp"
-#include "compiler/device_limits.hpp"
+#include "compiler/compiler_impl.hpp"
+#include "compiler/local_gpus.hpp"
 #include "compiler/measure.hpp"
 #include "compiler/pipeline.hpp"
-#include "compiler/spmm_kernel_impl.hpp"
-#include "runtime/cache_store.hpp"
 #include "runtime/environment.hpp"
 #include "runtime/file_descriptor.hpp"
-#include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 
@@ -25,40 +23,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view k_object_file = "kernel.o";
 constexpr const char* k_object_name = "kernel";
-
-CompileOptions checked(CompileOptions options) {
-  if (options.n < 1) {
-    throw InvalidArgument(fmt::format("n is {}; expected at least 1 column of B", options.n));
-  }
-  constexpr std::int64_t k_most = (std::int64_t{1} << 31) - 1;
-  if (options.n > k_most) {
-    throw InvalidArgument(fmt::format("n is {}; expected at most {}", options.n, k_most));
-  }
-  if (options.ldb != 0 && options.ldb < options.n) {
-    throw InvalidArgument(
-        fmt::format("ldb is {}; expected 0 or at least n = {}", options.ldb, options.n));
-  }
-  constexpr int k_most_threads = 4096;
-  if (options.threads < 0 || options.threads > k_most_threads) {
-    throw InvalidArgument(
-        fmt::format("threads is {}; expected 0 (all) to {}", options.threads, k_most_threads));
-  }
-  if (options.threads == 0) {
-    options.threads = default_threads(read_environment(), usable_cpus());
-  }
-  if (options.code_budget_bytes < 0) {
-    throw InvalidArgument(
-        fmt::format("the code budget is {} bytes; expected 0 or more", options.code_budget_bytes));
-  }
-  const std::int64_t lanes = lanes_of(options.target.isa());
-  const std::int64_t widest = widest_panel_vectors(options.target.isa()) * lanes;
-  if (const auto width = options.panel_columns;
-      width && (*width < lanes || *width % lanes != 0 || *width > widest)) {
-    throw InvalidArgument(fmt::format("panel_columns is {}; expected a multiple of {} up to {}",
-                                      *width, lanes, widest));
-  }
-  return options;
-}
 
 /// A default cache that cannot be used becomes a note of each kernel.
 std::optional<CacheStore> open_cache(const CacheOptions& cache, std::string& note) {
@@ -76,8 +40,9 @@ std::optional<CacheStore> open_cache(const CacheOptions& cache, std::string& not
   }
 }
 
-/// Rows sorted by column, as plans need them; `copy` is filled only if they are not.
-const CsrMatrix& sorted(const CsrMatrix& matrix, CsrMatrix& copy) {
+}  // namespace
+
+const CsrMatrix& sorted_rows(const CsrMatrix& matrix, CsrMatrix& copy) {
   for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
     const auto begin = static_cast<std::size_t>(matrix.row_ptrs[row]);
     const auto end = static_cast<std::size_t>(matrix.row_ptrs[row + 1]);
@@ -92,38 +57,16 @@ const CsrMatrix& sorted(const CsrMatrix& matrix, CsrMatrix& copy) {
   return matrix;
 }
 
-}  // namespace
-
-SearchMode parse_search(std::string_view name) {
-  for (const SearchMode mode : {SearchMode::heuristic, SearchMode::exhaustive}) {
-    if (name == to_string(mode)) return mode;
-  }
-  throw InvalidArgument(
-      fmt::format("search mode \"{}\" is unknown; expected heuristic or exhaustive", name));
-}
-
-std::string_view to_string(SearchMode mode) {
-  return mode == SearchMode::heuristic ? "heuristic" : "exhaustive";
-}
-
-struct Compiler::Impl {
-  CompileOptions options;
-  HostLimits limits;
-  std::string cache_note;
-  std::optional<CacheStore> cache;
-  std::shared_ptr<ThreadPool> pool;  ///< shared by all kernels; null for one thread
-
-  std::shared_ptr<SpmmKernel::Impl> from_cache(const std::string& key, std::string& note) const;
-  std::shared_ptr<SpmmKernel::Impl> fresh(const CsrMatrix& matrix, const std::string& key,
-                                          std::string& note) const;
-};
-
 Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
   auto impl = std::make_shared<Impl>();
-  impl->options = checked(options);
-  impl->limits = host_limits(impl->options.target.isa());
+  impl->options = checked_options(options);
+  if (impl->options.target.is_cuda()) {
+    impl->cuda_limits = cuda_limits_of(impl->options.target);
+  } else {
+    impl->limits = host_limits(impl->options.target.isa());
+  }
   impl->cache = open_cache(cache, impl->cache_note);
-  if (impl->options.threads > 1) {
+  if (impl->options.threads > 1 && !impl->options.target.is_cuda()) {
     impl->pool = std::make_shared<ThreadPool>(impl->options.threads);
   }
   impl_ = std::move(impl);
@@ -181,14 +124,19 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
 
 SpmmKernel Compiler::compile(const CsrMatrix& matrix) const {
   const auto start = Clock::now();
-  matrix.validate();
   const Impl& self = *impl_;
+  if (self.options.target.is_cuda()) {
+    throw InvalidArgument(fmt::format(
+        "target {} is a GPU: compile_cuda() makes its kernels, compile() those of the host",
+        self.options.target.name()));
+  }
+  matrix.validate();
   if (!self.options.target.runs_here()) {
     throw NotSupported(fmt::format("target {} does not run on this CPU ({})",
                                    self.options.target.name(), self.limits.name));
   }
   CsrMatrix copy;
-  const CsrMatrix& input = sorted(matrix, copy);
+  const CsrMatrix& input = sorted_rows(matrix, copy);
   const std::string key = cache_key(input, self.options, self.limits);
   std::string note = self.cache_note;
   std::shared_ptr<SpmmKernel::Impl> kernel;

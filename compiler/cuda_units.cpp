@@ -15,12 +15,14 @@ std::int64_t tile_nonzeros(const KernelPlan& plan, std::int64_t tile) {
          plan.entry_ptrs[static_cast<std::size_t>(segment.column_begin)];
 }
 
+std::int64_t count_functions(const RowGrouping& grouping) {
+  const std::int64_t zeros = std::ssize(grouping.empty_rows);
+  return grouping.tiles() + (zeros + k_zero_rows - 1) / k_zero_rows;
+}
+
 }  // namespace
 
-std::int64_t count_functions(const KernelPlan& plan) {
-  const std::int64_t zeros = std::ssize(plan.grouping.empty_rows);
-  return plan.grouping.tiles() + (zeros + k_zero_rows - 1) / k_zero_rows;
-}
+std::int64_t count_functions(const KernelPlan& plan) { return count_functions(plan.grouping); }
 
 std::string function_name(std::int64_t function) {
   return "spjit_tile_" + std::to_string(function);
@@ -66,22 +68,36 @@ SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> unit
   return unit;
 }
 
+CodeTotals code_totals(const RowGrouping& grouping, std::int64_t nnc_sum, std::int64_t nnz) {
+  CodeTotals totals;
+  totals.nonzeros = nnz;
+  totals.accesses = nnc_sum + std::ssize(grouping.rows) + std::ssize(grouping.empty_rows);
+  totals.functions = count_functions(grouping);
+  return totals;
+}
+
+std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes) {
+  const std::int64_t instructions =
+      totals.nonzeros + totals.accesses * (runtime_sizes ? 2 : 1) +
+      std::max<std::int64_t>(totals.functions, 1) * k_function_instructions;
+  return instructions * k_instruction_bytes;
+}
+
 std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range,
                                  bool runtime_sizes) {
-  std::int64_t accesses = 0;
+  CodeTotals totals;
+  totals.nonzeros = range.nonzeros;
+  totals.functions = range.end - range.begin;
   for (std::int64_t function = range.begin; function < range.end; ++function) {
     if (function >= plan.grouping.tiles()) {
-      accesses += std::ssize(zero_rows(plan, function));
+      totals.accesses += std::ssize(zero_rows(plan, function));
       continue;
     }
     const PlanSegment segment = plan.segment(function, 0);
-    accesses += segment.column_end - segment.column_begin;
-    accesses += std::ssize(plan.tile_rows(function));
+    totals.accesses += segment.column_end - segment.column_begin;
+    totals.accesses += std::ssize(plan.tile_rows(function));
   }
-  const std::int64_t functions = std::max<std::int64_t>(range.end - range.begin, 1);
-  const std::int64_t instructions =
-      range.nonzeros + accesses * (runtime_sizes ? 2 : 1) + functions * k_function_instructions;
-  return instructions * k_instruction_bytes;
+  return estimate_code_bytes(totals, runtime_sizes);
 }
 
 }  // namespace spjit

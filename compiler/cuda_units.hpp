@@ -46,6 +46,19 @@ struct UnitRange {
 [[nodiscard]] SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> units,
                                        const UnitRange& range, bool runtime_sizes);
 
+/// What machine code is made of.
+struct CodeTotals {
+  std::int64_t nonzeros = 0;
+  std::int64_t accesses = 0;  ///< loads of B and stores of C, a thread
+  std::int64_t functions = 0;
+};
+
+/// Of a whole program; `nnc_sum` is the grouping's (GroupingStatistics).
+[[nodiscard]] CodeTotals code_totals(const RowGrouping& grouping, std::int64_t nnc_sum,
+                                     std::int64_t nnz);
+
+[[nodiscard]] std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes);
+
 /// Machine code of functions [begin, end): 16 bytes an instruction (sm_70 and later), an FMA a
 /// nonzero with its value as the immediate, a load a column and a store a row, with runtime sizes
 /// an address for each of these two, and a fixed part a function. So 16-32 bytes a nonzero.

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 
 #include "compiler/kernel_plan.hpp"
+#include "compiler/row_groupings.hpp"
 #include "compiler/tile_space.hpp"
 #include "rankmodel/host_heuristic.hpp"
 #include "reorder/row_grouping.hpp"
@@ -26,26 +26,6 @@ using Clock = std::chrono::steady_clock;
 double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
-
-/// Row groupings by M1, each computed at most once.
-class Groupings {
- public:
-  Groupings(const CsrMatrix& matrix, ReorderAlgorithm algorithm)
-      : matrix_(matrix), algorithm_(algorithm) {}
-
-  const RowGrouping& at(std::int64_t m1) {
-    auto found = by_m1_.find(m1);
-    if (found == by_m1_.end()) {
-      found = by_m1_.emplace(m1, group_rows(matrix_, m1, algorithm_)).first;
-    }
-    return found->second;
-  }
-
- private:
-  const CsrMatrix& matrix_;
-  ReorderAlgorithm algorithm_;
-  std::map<std::int64_t, RowGrouping> by_m1_;
-};
 
 std::int64_t ldb_of(const CompileOptions& options) {
   return options.ldb > 0 ? options.ldb : options.n;
@@ -137,7 +117,7 @@ std::size_t fastest(const std::vector<TimedCandidate>& times) {
 CompiledArtifact compile_exhaustive(const CsrMatrix& matrix, const CompileOptions& options,
                                     const HostLimits& limits, CompileTrace trace,
                                     const TimeArtifacts& time_artifacts) {
-  Groupings groupings(matrix, options.reorder);
+  RowGroupings groupings(matrix, options.reorder);
   trace.space =
       enumerate_host_tiles(matrix, options, limits,
                            [&](std::int64_t m1) -> const RowGrouping& { return groupings.at(m1); });

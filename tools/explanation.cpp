@@ -4,11 +4,11 @@
 
 #include <array>
 #include <chrono>
-#include <map>
 #include <memory>
 
 #include "compiler/compile_record.hpp"
 #include "compiler/measure.hpp"
+#include "compiler/row_groupings.hpp"
 #include "compiler/tile_space.hpp"
 #include "runtime/thread_pool.hpp"
 #include "spjit/error.hpp"
@@ -30,12 +30,10 @@ GroupingReport examine_grouping(const CsrMatrix& matrix, std::int64_t m1,
 
 TileSpace enumerate(const CsrMatrix& matrix, const CompileOptions& options,
                     const HostLimits& limits) {
-  std::map<std::int64_t, RowGrouping> groupings;
-  return enumerate_host_tiles(matrix, options, limits, [&](std::int64_t m1) -> const RowGrouping& {
-    const auto found = groupings.find(m1);
-    if (found != groupings.end()) return found->second;
-    return groupings.emplace(m1, group_rows(matrix, m1, options.reorder)).first->second;
-  });
+  RowGroupings groupings(matrix, options.reorder);
+  return enumerate_host_tiles(
+      matrix, options, limits,
+      [&](std::int64_t m1) -> const RowGrouping& { return groupings.at(m1); });
 }
 
 void go_through_stages(Explanation& explanation, const KernelOptions& options) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "spjit/cuda_kernel.hpp"
 #include "spjit/export.hpp"
 #include "spjit/kernel.hpp"
 #include "spjit/matrix.hpp"
@@ -28,19 +29,51 @@ enum class SearchMode : std::uint8_t {
 [[nodiscard]] SPJIT_EXPORT SearchMode parse_search(std::string_view name);
 [[nodiscard]] SPJIT_EXPORT std::string_view to_string(SearchMode mode);
 
+/// Which of the two texts of a CUDA kernel becomes the cubin. Both give the same bits.
+enum class CudaSource : std::uint8_t {
+  ptx,   ///< through nvJitLink: fast to compile
+  cuda,  ///< through NVRTC
+};
+
+[[nodiscard]] SPJIT_EXPORT CudaSource parse_cuda_source(std::string_view name);
+[[nodiscard]] SPJIT_EXPORT std::string_view to_string(CudaSource source);
+
+/// What only GPU targets look at.
+struct CudaOptions {
+  std::optional<std::int64_t> m1 = {};  ///< rows a tile, 1 .. 128; default: chosen
+  std::optional<std::int64_t> n1 = {};  ///< columns a block = its threads, 32 .. 1024 by 32
+  /// Columns that a load of B runs ahead of its FMAs, 0 .. 64; default: chosen.
+  std::optional<std::int64_t> prefetch_distance = {};
+  /// n, ldb and ldc as parameters of a launch instead of constants: one kernel for any n, at up to
+  /// twice the code.
+  bool runtime_sizes = false;
+  CudaSource source = CudaSource::ptx;
+  /// Nonzeros of a unit, the code that is compiled at once (docs/cuda-kernel.md).
+  std::int64_t unit_nonzeros = 2048;
+  int compile_threads = 0;      ///< units compiled at once; 0: one a CPU
+  double compile_limit_ms = 0;  ///< compiling is given up after this long; 0: never
+  /// Where NVRTC and nvJitLink are: libraries, their folders, toolkits. Empty: SPJIT_CUDA_PATH, or
+  /// the usual places (docs/cuda-kernel.md).
+  std::vector<std::filesystem::path> toolkit_paths = {};
+};
+
 /// Everything besides the matrix that decides what comes out.
 struct CompileOptions {
   std::int64_t n = 0;    ///< columns of B and C; >= 1, required
-  std::int64_t ldb = 0;  ///< expected leading dimension of B; 0: n. Others work, maybe slower.
+  std::int64_t ldb = 0;  ///< expected leading dimension of B; 0: n. Others work, maybe slower, on
+                         ///< the host; a GPU kernel without runtime sizes takes no other.
+  std::int64_t ldc = 0;  ///< the same of C; only GPU kernels look at it
   Target target = {};    ///< default: this CPU
   int threads = 1;       ///< threads a run uses; 0: all CPUs this process may use
   ReorderAlgorithm reorder = ReorderAlgorithm::similarity;
   SearchMode search = SearchMode::heuristic;
   double search_budget_ms = 60'000;  ///< `exhaustive` stops adding candidates after this long
-  /// Machine code a kernel may have. Above it a CSR kernel takes over (KernelInfo::kind says so).
+  /// Machine code a kernel may have. Above it a CSR kernel takes over on the host
+  /// (KernelInfo::kind says so); for a GPU it is an error.
   std::int64_t code_budget_bytes = k_default_code_budget_bytes;
   /// Fixes the panel width (a multiple of the vector's lanes), so that layers chain panel-major.
   std::optional<std::int64_t> panel_columns = {};
+  CudaOptions cuda = {};
 
   /// 256 MiB: code streams from DRAM at that size and still beats dense (docs/host-kernel.md).
   static constexpr std::int64_t k_default_code_budget_bytes = std::int64_t{256} << 20;
@@ -59,15 +92,21 @@ struct CacheOptions {
 class SPJIT_EXPORT Compiler {
  public:
   /// Throws InvalidArgument for n < 1, ldb < n, threads < 0, a panel width that is not a multiple
-  /// of the target's lanes; CacheError as CacheOptions says.
+  /// of the target's lanes, a CUDA option out of its range; CacheError as CacheOptions says.
   explicit Compiler(const CompileOptions& options, const CacheOptions& cache = {});
 
   [[nodiscard]] const CompileOptions& options() const noexcept;
 
   /// A kernel for `matrix`, from the cache if it is there, else compiled and published. The matrix
   /// is not needed afterwards. Throws InvalidMatrix, NotSupported if the target does not run here,
-  /// CompileFailed.
+  /// CompileFailed; InvalidArgument for a GPU target.
   [[nodiscard]] SpmmKernel compile(const CsrMatrix& matrix) const;
+
+  /// The same for a GPU target; needs NVIDIA's compiler libraries, no GPU. Throws InvalidMatrix;
+  /// InvalidArgument for a host target and a matrix without rows; NotSupported, in one line, if the
+  /// libraries are missing or do not compile for the target; CompileFailed if the code is over its
+  /// budget or does not compile, or once `compile_limit_ms` are over.
+  [[nodiscard]] CudaKernel compile_cuda(const CsrMatrix& matrix) const;
 
  private:
   struct Impl;
@@ -77,5 +116,8 @@ class SPJIT_EXPORT Compiler {
 /// Shorthand for `Compiler(options).compile(matrix)`.
 [[nodiscard]] SPJIT_EXPORT SpmmKernel compile(const CsrMatrix& matrix,
                                               const CompileOptions& options);
+/// Shorthand for `Compiler(options).compile_cuda(matrix)`.
+[[nodiscard]] SPJIT_EXPORT CudaKernel compile_cuda(const CsrMatrix& matrix,
+                                                   const CompileOptions& options);
 
 }  // namespace spjit

@@ -4,6 +4,7 @@
 /// Everything in spjit's public interface.
 
 #include "spjit/compiler.hpp"   // IWYU pragma: export
+#include "spjit/cuda_kernel.hpp"  // IWYU pragma: export
 #include "spjit/error.hpp"      // IWYU pragma: export
 #include "spjit/export.hpp"     // IWYU pragma: export
 #include "spjit/generate.hpp"   // IWYU pragma: export

@@ -20,7 +20,8 @@ enum class HostIsa : std::uint8_t {
 
 [[nodiscard]] SPJIT_EXPORT std::string to_string(HostIsa isa);
 
-/// A device and instruction set. Default: the host, the best instruction set this CPU has.
+/// A device and instruction set: this CPU or an NVIDIA GPU, which need not be in this machine.
+/// Default: the host, the best instruction set this CPU has.
 class SPJIT_EXPORT Target {
  public:
   /// The host with the best instruction set that this CPU and this build have.
@@ -28,12 +29,25 @@ class SPJIT_EXPORT Target {
   /// The host with a given instruction set; it need not be this CPU's.
   explicit Target(HostIsa isa) : isa_(isa) {}
 
-  /// "host", "host-avx512", "host-avx2", "host-generic". Throws InvalidArgument for anything else,
-  /// NotSupported for a target this version knows of but does not have.
+  /// - "host", "host-avx512", "host-avx2", "host-generic"
+  /// - "sm_90": GPUs of that architecture; tiles are chosen for one that is in this machine, else
+  ///   for the architecture's default card
+  /// - "sm_90:h200": the same for a named card, whatever is in this machine
+  /// - "sm_90:gpu0": for the GPU of this machine with that ordinal
+  /// - "native": the first GPU of this machine, else the host
+  ///
+  /// Throws InvalidArgument, listing what is known, for any other name and for a GPU that is not
+  /// there; NotSupported for an architecture that CUDA has dropped.
   [[nodiscard]] static Target parse(std::string_view name);
 
+  [[nodiscard]] bool is_cuda() const noexcept { return arch_ != 0; }
+  /// Of a host target; meaningless for a GPU.
   [[nodiscard]] HostIsa isa() const noexcept { return isa_; }
-  /// "host-avx512" and so on.
+  /// Compute capability of a GPU target, 10 * major + minor: 90 is sm_90. 0 for the host.
+  [[nodiscard]] int arch() const noexcept { return arch_; }
+  /// Of a GPU target: a card's name, "gpu0" for a GPU of this machine, or empty.
+  [[nodiscard]] const std::string& card() const noexcept { return card_; }
+  /// "host-avx512", "sm_90", "sm_90:h200" and so on.
   [[nodiscard]] std::string name() const;
   /// Whether this machine can run kernels of this target.
   [[nodiscard]] bool runs_here() const;
@@ -41,7 +55,11 @@ class SPJIT_EXPORT Target {
   friend bool operator==(const Target&, const Target&) = default;
 
  private:
+  Target(int arch, std::string card);
+
   HostIsa isa_;
+  int arch_ = 0;
+  std::string card_;
 };
 
 }  // namespace spjit

@@ -1,0 +1,130 @@
+// The options of a compilation: their names, and what is a legal value.
+
+#include <fmt/format.h>
+
+#include "compiler/compiler_impl.hpp"
+#include "compiler/cuda_tile.hpp"
+#include "compiler/host_tile.hpp"
+#include "runtime/environment.hpp"
+#include "runtime/host_cpu.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+constexpr int k_most_threads = 4096;
+
+void check_range(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value < least || value > most) {
+    throw InvalidArgument(fmt::format("{} is {}; expected {} to {}", name, value, least, most));
+  }
+}
+
+void check_sizes(const CompileOptions& options) {
+  if (options.n < 1) {
+    throw InvalidArgument(fmt::format("n is {}; expected at least 1 column of B", options.n));
+  }
+  constexpr std::int64_t k_most = (std::int64_t{1} << 31) - 1;
+  if (options.n > k_most) {
+    throw InvalidArgument(fmt::format("n is {}; expected at most {}", options.n, k_most));
+  }
+  if (options.ldb != 0 && options.ldb < options.n) {
+    throw InvalidArgument(
+        fmt::format("ldb is {}; expected 0 or at least n = {}", options.ldb, options.n));
+  }
+  if (options.ldc != 0 && options.ldc < options.n) {
+    throw InvalidArgument(
+        fmt::format("ldc is {}; expected 0 or at least n = {}", options.ldc, options.n));
+  }
+  if (options.code_budget_bytes < 0) {
+    throw InvalidArgument(
+        fmt::format("the code budget is {} bytes; expected 0 or more", options.code_budget_bytes));
+  }
+}
+
+void check_host(const CompileOptions& options) {
+  const std::int64_t lanes = lanes_of(options.target.isa());
+  const std::int64_t widest = widest_panel_vectors(options.target.isa()) * lanes;
+  if (const auto width = options.panel_columns;
+      width && (*width < lanes || *width % lanes != 0 || *width > widest)) {
+    throw InvalidArgument(fmt::format("panel_columns is {}; expected a multiple of {} up to {}",
+                                      *width, lanes, widest));
+  }
+}
+
+void check_cuda(const CompileOptions& options) {
+  const CudaOptions& cuda = options.cuda;
+  check_range("n", options.n, 1, k_max_cuda_leading_dimension);
+  check_range("ldb", options.ldb, 0, k_max_cuda_leading_dimension);
+  check_range("ldc", options.ldc, 0, k_max_cuda_leading_dimension);
+  if (cuda.m1) check_range("m1", *cuda.m1, 1, k_max_cuda_rows);
+  if (cuda.n1) {
+    check_range("n1", *cuda.n1, k_cuda_warp, k_max_cuda_threads);
+    if (*cuda.n1 % k_cuda_warp != 0) {
+      throw InvalidArgument(
+          fmt::format("n1 is {}; expected a multiple of {} threads", *cuda.n1, k_cuda_warp));
+    }
+  }
+  if (cuda.prefetch_distance) {
+    check_range("the prefetch distance", *cuda.prefetch_distance, 0, k_max_cuda_prefetch);
+  }
+  check_range("unit_nonzeros", cuda.unit_nonzeros, 1, std::int64_t{1} << 40);
+  check_range("compile_threads", cuda.compile_threads, 0, k_most_threads);
+  if (!(cuda.compile_limit_ms >= 0)) {
+    throw InvalidArgument(
+        fmt::format("compile_limit_ms is {}; expected 0 (none) or more", cuda.compile_limit_ms));
+  }
+  if (options.panel_columns) {
+    throw InvalidArgument("panel_columns is for host targets; a GPU kernel has no panels");
+  }
+  if (options.search == SearchMode::exhaustive) {
+    throw NotSupported(
+        fmt::format("target {}: search mode exhaustive times candidates, which this version does "
+                    "on the host only; expected heuristic",
+                    options.target.name()));
+  }
+}
+
+}  // namespace
+
+CompileOptions checked_options(CompileOptions options) {
+  check_sizes(options);
+  if (options.threads < 0 || options.threads > k_most_threads) {
+    throw InvalidArgument(
+        fmt::format("threads is {}; expected 0 (all) to {}", options.threads, k_most_threads));
+  }
+  if (options.threads == 0) {
+    options.threads = default_threads(read_environment(), usable_cpus());
+  }
+  if (options.target.is_cuda()) {
+    check_cuda(options);
+  } else {
+    check_host(options);
+  }
+  return options;
+}
+
+SearchMode parse_search(std::string_view name) {
+  for (const SearchMode mode : {SearchMode::heuristic, SearchMode::exhaustive}) {
+    if (name == to_string(mode)) return mode;
+  }
+  throw InvalidArgument(
+      fmt::format("search mode \"{}\" is unknown; expected heuristic or exhaustive", name));
+}
+
+std::string_view to_string(SearchMode mode) {
+  return mode == SearchMode::heuristic ? "heuristic" : "exhaustive";
+}
+
+CudaSource parse_cuda_source(std::string_view name) {
+  for (const CudaSource source : {CudaSource::ptx, CudaSource::cuda}) {
+    if (name == to_string(source)) return source;
+  }
+  throw InvalidArgument(fmt::format("CUDA source \"{}\" is unknown; expected ptx or cuda", name));
+}
+
+std::string_view to_string(CudaSource source) {
+  return source == CudaSource::ptx ? "ptx" : "cuda";
+}
+
+}  // namespace spjit

@@ -1,0 +1,129 @@
+#include "compiler/cuda_compile_record.hpp"
+
+#include <fmt/format.h>
+
+#include "compiler/compile_record.hpp"
+#include "compiler/cuda_artifact.hpp"
+#include "compiler/cuda_record.hpp"
+#include "spjit/error.hpp"
+#include "spjit/version.hpp"
+
+namespace spjit {
+namespace {
+
+using nlohmann::json;
+
+json device_json(const CudaLimits& limits) {
+  return {{"name", limits.name()},
+          {"product", limits.product},
+          {"arch", limits.arch},
+          {"sms", limits.sms},
+          {"l2_bytes", limits.l2_bytes}};
+}
+
+json attempts_json(const std::vector<CudaAttempt>& attempts) {
+  json list = json::array();
+  for (const CudaAttempt& attempt : attempts) {
+    list.push_back({{"min_blocks", attempt.min_blocks},
+                    {"register_cap", attempt.register_cap},
+                    {"registers", attempt.registers},
+                    {"spilled_bytes", attempt.spilled_bytes},
+                    {"build_ms", attempt.build_ms}});
+  }
+  return list;
+}
+
+json search_json(const CompileOptions& options, const CudaTrace& trace) {
+  return {{"mode", std::string(to_string(options.search))},
+          {"ranking", "prior"},
+          {"timed", false},
+          {"reason", trace.choice.reason},
+          {"space", to_json(trace.choice.space)}};
+}
+
+json resources_json(const CudaTrace& trace) {
+  const CudaAttempt& kept = trace.attempts.back();
+  const RegisterPrediction& predicted = trace.choice.chosen.registers;
+  return {{"predicted_registers", predicted.total()},
+          {"predicted",
+           {{"accumulators", predicted.accumulators},
+            {"prefetched_b", predicted.prefetched_b},
+            {"addressing", predicted.addressing}}},
+          {"registers", kept.registers},
+          {"register_cap", kept.register_cap},
+          {"spilled_bytes", kept.spilled_bytes},
+          {"active_blocks", trace.occupancy.active_blocks},
+          {"active_warps", trace.occupancy.active_warps},
+          {"code_bytes", trace.code_bytes},
+          {"estimated_code_bytes", trace.choice.chosen.code_bytes}};
+}
+
+double build_ms(const CudaTrace& trace) {
+  double total = 0;
+  for (const CudaAttempt& attempt : trace.attempts) total += attempt.build_ms;
+  return total;
+}
+
+}  // namespace
+
+json make_cuda_record(const CsrMatrix& matrix, const CompileOptions& options,
+                      const CudaLimits& limits, const CompiledCuda& compiled) {
+  const CudaTrace& trace = compiled.trace;
+  return {{"spjit", SPJIT_VERSION},
+          {"target", options.target.name()},
+          {"device", device_json(limits)},
+          {"matrix", matrix_json(matrix)},
+          {"kind", "cuda"},
+          {"program", to_json(compiled.program)},
+          {"tile", to_json(trace.choice.chosen.tile)},
+          {"grouping", to_json(trace.choice.chosen.grouping)},
+          {"reorder", std::string(to_string(options.reorder))},
+          {"search", search_json(options, trace)},
+          {"resources", resources_json(trace)},
+          {"attempts", attempts_json(trace.attempts)},
+          {"compiled_from", trace.compiled_from},
+          {"toolchain", trace.toolchain},
+          {"units", trace.units},
+          {"code_budget_bytes", options.code_budget_bytes},
+          {"note", trace.note},
+          {"compile_ms",
+           {{"group", trace.choice.group_ms},
+            {"emit", trace.emit_ms},
+            {"build", build_ms(trace)}}}};
+}
+
+CudaKernelInfo read_cuda_record(const json& record) {
+  try {
+    const CudaProgram program = read_cuda_program(record.at("program"));
+    const json& resources = record.at("resources");
+    CudaKernelInfo info;
+    info.target = Target::parse(fmt::format("sm_{}", program.arch));
+    info.device = record.at("device").at("product").get<std::string>();
+    info.arch = static_cast<int>(program.arch);
+    info.rows = program.rows;
+    info.cols = program.cols;
+    info.n = program.n;
+    info.ldb = program.ldb;
+    info.ldc = program.ldc;
+    info.nnz = program.nnz;
+    info.runtime_sizes = program.runtime_sizes;
+    info.tile = record.at("tile").at("name").get<std::string>();
+    info.reason = record.at("search").at("reason").get<std::string>();
+    info.compiled_from = record.at("compiled_from").get<std::string>();
+    info.toolchain = record.at("toolchain").get<std::string>();
+    info.threads = program.threads;
+    info.blocks_x = program.blocks_x;
+    info.blocks_y = program.blocks_y(program.n);
+    info.predicted_registers = resources.at("predicted_registers").get<std::int64_t>();
+    info.registers = resources.at("registers").get<std::int64_t>();
+    info.spilled_bytes = resources.at("spilled_bytes").get<std::int64_t>();
+    info.active_blocks = resources.at("active_blocks").get<std::int64_t>();
+    info.code_bytes = resources.at("code_bytes").get<std::int64_t>();
+    info.note = record.at("note").get<std::string>();
+    return info;
+  } catch (const json::exception& error) {
+    throw Error(fmt::format("the record is not one of a CUDA kernel: {}", error.what()));
+  }
+}
+
+}  // namespace spjit

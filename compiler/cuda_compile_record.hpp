@@ -1,0 +1,26 @@
+#pragma once
+
+/// @file
+/// The JSON record of a CUDA kernel: what was compiled, what was chosen and why.
+
+#include <nlohmann/json.hpp>
+
+#include "compiler/cuda_limits.hpp"
+#include "compiler/cuda_pipeline.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/cuda_kernel.hpp"
+#include "spjit/matrix.hpp"
+
+namespace spjit {
+
+/// docs/cache-format.md lists the members.
+[[nodiscard]] nlohmann::json make_cuda_record(const CsrMatrix& matrix,
+                                              const CompileOptions& options,
+                                              const CudaLimits& limits,
+                                              const CompiledCuda& compiled);
+
+/// What a record says about its kernel; all but key, from_cache and compile_ms. Throws Error for a
+/// record that is not one of a CUDA kernel.
+[[nodiscard]] CudaKernelInfo read_cuda_record(const nlohmann::json& record);
+
+}  // namespace spjit

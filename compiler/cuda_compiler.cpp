@@ -1,0 +1,110 @@
+// Compiler's GPU half: from a matrix to a CudaKernel, through the cache.
+
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+
+#include "compiler/cache_key.hpp"
+#include "compiler/compiler_impl.hpp"
+#include "compiler/cuda_compile_record.hpp"
+#include "compiler/cuda_pipeline.hpp"
+#include "runtime/gzip.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view k_cubin_file = "kernel.cubin";
+constexpr std::string_view k_cuda_file = "kernel.cu.gz";
+constexpr std::string_view k_ptx_file = "kernel.ptx.gz";
+
+std::vector<std::byte> copy_bytes(std::span<const std::byte> bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
+std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_from_cache(const std::string& key,
+                                                                  std::string& note) const {
+  constexpr std::array<std::string_view, 3> k_wanted = {k_cubin_file, k_cuda_file, k_ptx_file};
+  const CacheLookup found = cache->lookup(key, k_wanted);
+  if (!found.miss_reason.empty()) note = "cache: " + found.miss_reason;
+  if (!found.entry) return nullptr;
+  try {
+    const nlohmann::json& record = found.entry->record.kernel;
+    auto kernel = std::make_shared<CudaKernel::Impl>(copy_bytes(found.entry->file(k_cubin_file)),
+                                                     read_cuda_program(record.at("program")));
+    kernel->info = read_cuda_record(record);
+    kernel->record_json = record.dump(2);
+    kernel->cuda_source_gz = copy_bytes(found.entry->file(k_cuda_file));
+    kernel->ptx_gz = copy_bytes(found.entry->file(k_ptx_file));
+    return kernel;
+  } catch (const std::exception& error) {
+    note = fmt::format("cache: entry {} is not usable: {}", key, error.what());
+    return nullptr;
+  }
+}
+
+std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& matrix,
+                                                             const std::string& key,
+                                                             std::string& note) const {
+  const CompiledCuda compiled = compile_cuda_kernel(matrix, options, *cuda_limits);
+  const nlohmann::json record = make_cuda_record(matrix, options, *cuda_limits, compiled);
+  const CudaArtifact& artifact = compiled.artifact;
+  auto kernel = std::make_shared<CudaKernel::Impl>(
+      copy_bytes(std::as_bytes(std::span(artifact.cubin))), compiled.program);
+  kernel->info = read_cuda_record(record);
+  kernel->record_json = record.dump(2);
+  kernel->cuda_source_gz = gzip(artifact.cuda_source);
+  kernel->ptx_gz = gzip(artifact.ptx);
+  if (cache) {
+    try {
+      const std::array<CacheFile, 3> files = {
+          {{std::string(k_cubin_file), kernel->image},
+           {std::string(k_cuda_file), kernel->cuda_source_gz},
+           {std::string(k_ptx_file), kernel->ptx_gz}}};
+      cache->publish(key, files, record);
+    } catch (const CacheError& error) {
+      note = fmt::format("not cached: {}", error.what());
+    }
+  }
+  return kernel;
+}
+
+CudaKernel Compiler::compile_cuda(const CsrMatrix& matrix) const {
+  const auto start = Clock::now();
+  const Impl& self = *impl_;
+  if (!self.options.target.is_cuda()) {
+    throw InvalidArgument(fmt::format(
+        "target {} is no GPU: compile() makes its kernels, compile_cuda() those of targets such as "
+        "sm_90",
+        self.options.target.name()));
+  }
+  matrix.validate();
+  CsrMatrix copy;
+  const CsrMatrix& input = sorted_rows(matrix, copy);
+  const std::string key = cuda_cache_key(input, self.options, *self.cuda_limits);
+  std::string note = self.cache_note;
+  std::shared_ptr<CudaKernel::Impl> kernel;
+  if (self.cache) kernel = self.cuda_from_cache(key, note);
+  const bool from_cache = kernel != nullptr;
+  if (!from_cache) kernel = self.cuda_fresh(input, key, note);
+  kernel->info.target = self.options.target;
+  kernel->info.key = key;
+  kernel->info.from_cache = from_cache;
+  if (!note.empty()) {
+    kernel->info.note += (kernel->info.note.empty() ? "" : "; ") + note;
+  }
+  kernel->info.compile_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  return CudaKernel(std::move(kernel));
+}
+
+CudaKernel compile_cuda(const CsrMatrix& matrix, const CompileOptions& options) {
+  return Compiler(options).compile_cuda(matrix);
+}
+
+}  // namespace spjit

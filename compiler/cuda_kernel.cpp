@@ -1,0 +1,187 @@
+#include "spjit/cuda_kernel.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "compiler/cubin_info.hpp"
+#include "compiler/cuda_compile_record.hpp"
+#include "compiler/cuda_kernel_impl.hpp"
+#include "compiler/local_gpus.hpp"
+#include "runtime/cuda_driver.hpp"
+#include "runtime/cuda_memory.hpp"
+#include "runtime/gzip.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+constexpr std::int64_t k_most_source_bytes = std::int64_t{1} << 34;
+constexpr std::string_view k_elf_magic = "\x7f" "ELF";
+
+bool is_cubin(std::span<const std::byte> image) {
+  return image.size() >= k_elf_magic.size() &&
+         std::memcmp(image.data(), k_elf_magic.data(), k_elf_magic.size()) == 0;
+}
+
+void check_cubin(std::span<const std::byte> image, const CudaProgram& program) {
+  const CubinInfo cubin = read_cubin_info(image);
+  if (cubin.arch != program.arch) {
+    throw Error(fmt::format("the cubin is for sm_{}, the record for sm_{}: they do not belong "
+                            "together",
+                            cubin.arch, program.arch));
+  }
+  const CubinKernel* kernel = cubin.find_kernel(k_cuda_kernel_name);
+  if (kernel == nullptr) {
+    throw Error(fmt::format("the cubin has no kernel {}; expected one that spjit compiled",
+                            k_cuda_kernel_name));
+  }
+  if (kernel->max_threads != 0 && kernel->max_threads < program.threads) {
+    throw Error(fmt::format("the cubin's kernel takes {} threads a block, the record says {}: they "
+                            "do not belong together",
+                            kernel->max_threads, program.threads));
+  }
+}
+
+std::string text_of(const std::vector<std::byte>& gz) {
+  return gz.empty() ? std::string() : gunzip(gz, k_most_source_bytes);
+}
+
+std::size_t float_bytes(std::int64_t rows, std::int64_t ld) {
+  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(ld) * sizeof(float);
+}
+
+}  // namespace
+
+CudaKernel::Impl::Impl(std::vector<std::byte> image_in, const CudaProgram& program_in)
+    : image(std::move(image_in)), program(program_in) {
+  if (is_cubin(image)) check_cubin(image, program);
+  if (image.empty()) throw Error("the image of a CUDA kernel is empty; expected a cubin or PTX");
+}
+
+const CudaKernelInfo& CudaKernel::info() const noexcept { return impl_->info; }
+
+std::span<const std::byte> CudaKernel::image() const noexcept { return impl_->image; }
+
+std::string CudaKernel::cuda_source() const { return text_of(impl_->cuda_source_gz); }
+
+std::string CudaKernel::ptx() const { return text_of(impl_->ptx_gz); }
+
+const std::string& CudaKernel::record() const noexcept { return impl_->record_json; }
+
+PreparedCudaKernel CudaKernel::prepare(int device) const {
+  return PreparedCudaKernel(std::make_shared<const PreparedCudaKernel::Impl>(*impl_, device));
+}
+
+CudaKernel CudaKernel::load(std::span<const std::byte> image, const std::string& record) {
+  const nlohmann::json json = nlohmann::json::parse(record, nullptr, false);
+  if (!json.is_object() || !json.contains("program")) {
+    throw Error("the record of a CUDA kernel is no JSON object with a \"program\"; expected what "
+                "CudaKernel::record() or spjit compile --emit json gave");
+  }
+  auto impl = std::make_shared<Impl>(std::vector<std::byte>(image.begin(), image.end()),
+                                     read_cuda_program(json.at("program")));
+  impl->info = read_cuda_record(json);
+  impl->record_json = record;
+  return CudaKernel(std::move(impl));
+}
+
+PreparedCudaKernel::Impl::Impl(const CudaKernel::Impl& kernel, int device)
+    : program_(kernel.program) {
+  const CudaLimits limits = local_gpu_limits(device);
+  if (!runs_code_of(limits.arch, program_.arch)) {
+    throw NotSupported(fmt::format(
+        "this kernel is for sm_{}; GPU {} ({}) is sm_{}: compile for target sm_{}", program_.arch,
+        device, limits.product, limits.arch, limits.arch));
+  }
+  context_ = CudaContext(CudaDriver::load(), device);
+  module_ = CudaModule(context_, kernel.image);
+  function_ = module_.function(k_cuda_kernel_name);
+  function_.load();
+}
+
+void PreparedCudaKernel::Impl::check(const CudaOperands& operands) const {
+  if (operands.n < 1 || operands.ldb < operands.n || operands.ldc < operands.n) {
+    throw InvalidArgument(fmt::format("n is {}, ldb {}, ldc {}; expected 1 <= n <= ldb, ldc",
+                                      operands.n, operands.ldb, operands.ldc));
+  }
+  const bool same = operands.n == program_.n && operands.ldb == program_.ldb &&
+                    operands.ldc == program_.ldc;
+  if (!program_.runtime_sizes && !same) {
+    throw InvalidArgument(fmt::format(
+        "n is {}, ldb {}, ldc {}; this kernel was compiled for n = {}, ldb = {}, ldc = {} "
+        "(compile with runtime sizes for others)",
+        operands.n, operands.ldb, operands.ldc, program_.n, program_.ldb, program_.ldc));
+  }
+  if (operands.ldb > k_max_cuda_leading_dimension || operands.ldc > k_max_cuda_leading_dimension ||
+      program_.blocks_y(operands.n) > k_max_cuda_grid_y) {
+    throw InvalidArgument(fmt::format(
+        "n is {}, ldb {}, ldc {}; expected leading dimensions of at most {} and at most {} columns",
+        operands.n, operands.ldb, operands.ldc, k_max_cuda_leading_dimension,
+        k_max_cuda_grid_y * program_.threads));
+  }
+  if ((operands.b == nullptr && program_.cols > 0) || operands.c == nullptr) {
+    throw InvalidArgument("null device pointer for B or C; expected device memory");
+  }
+}
+
+void PreparedCudaKernel::Impl::launch(const CudaOperands& operands, void* stream) const {
+  check(operands);
+  const float* b = operands.b;
+  float* c = operands.c;
+  auto n = static_cast<unsigned>(operands.n);
+  auto ldb = static_cast<unsigned>(operands.ldb);
+  auto ldc = static_cast<unsigned>(operands.ldc);
+  void* parameters[] = {&b, &c, &n, &ldb, &ldc};  // the last three only with runtime sizes
+  const CudaLaunch shape{
+      .grid = {static_cast<unsigned>(program_.blocks_x),
+               static_cast<unsigned>(program_.blocks_y(operands.n)), 1},
+      .block = {static_cast<unsigned>(program_.threads), 1, 1},
+      .dynamic_shared_bytes = 0};
+  function_.launch(shape, stream, parameters);
+}
+
+void PreparedCudaKernel::Impl::run(const float* b, float* c) const {
+  if ((b == nullptr && program_.cols > 0) || c == nullptr) {
+    throw InvalidArgument("null pointer for B or C; expected host memory");
+  }
+  const std::size_t b_bytes = float_bytes(program_.cols, program_.ldb);
+  const std::size_t c_bytes = float_bytes(program_.rows, program_.ldc);
+  // Not whole rows at the end: what lies behind the last element need not be the caller's.
+  const std::size_t tail_b = static_cast<std::size_t>(program_.ldb - program_.n) * sizeof(float);
+  const std::size_t tail_c = static_cast<std::size_t>(program_.ldc - program_.n) * sizeof(float);
+  const DeviceBuffer device_b(context_, b_bytes + 1);
+  const DeviceBuffer device_c(context_, c_bytes);
+  if (b_bytes > 0) device_b.upload(b, b_bytes - tail_b);
+  device_c.upload(c, c_bytes - tail_c);  // columns past n stay as they are
+  launch({.b = static_cast<const float*>(device_b.pointer()),
+          .ldb = program_.ldb,
+          .c = static_cast<float*>(device_c.pointer()),
+          .ldc = program_.ldc,
+          .n = program_.n},
+         nullptr);
+  context_.synchronize();
+  device_c.download(c, c_bytes - tail_c);
+}
+
+std::int64_t PreparedCudaKernel::Impl::driver_active_blocks() const {
+  return function_.active_blocks(static_cast<int>(program_.threads), 0);
+}
+
+int PreparedCudaKernel::device() const noexcept { return impl_->device(); }
+
+void PreparedCudaKernel::launch(const float* b, float* c, void* stream) const {
+  impl_->launch(b, c, stream);
+}
+
+void PreparedCudaKernel::launch(const CudaOperands& operands, void* stream) const {
+  impl_->launch(operands, stream);
+}
+
+void PreparedCudaKernel::run(const float* b, float* c) const { impl_->run(b, c); }
+
+std::int64_t PreparedCudaKernel::driver_active_blocks() const {
+  return impl_->driver_active_blocks();
+}
+
+}  // namespace spjit

@@ -1,0 +1,55 @@
+#pragma once
+
+/// @file
+/// What a CudaKernel and a PreparedCudaKernel hold.
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/cuda_artifact.hpp"
+#include "runtime/cuda_context.hpp"
+#include "runtime/cuda_module.hpp"
+#include "spjit/cuda_kernel.hpp"
+
+namespace spjit {
+
+/// A compiled kernel. Immutable once made.
+class CudaKernel::Impl {
+ public:
+  /// Checks that image and program belong together: the kernel is there, for that architecture,
+  /// with those threads a block. Throws Error.
+  Impl(std::vector<std::byte> image_in, const CudaProgram& program_in);
+
+  CudaKernelInfo info;
+  std::string record_json = "{}";
+  std::vector<std::byte> image;  ///< a cubin or PTX
+  CudaProgram program;
+  std::vector<std::byte> cuda_source_gz;  ///< empty: not kept
+  std::vector<std::byte> ptx_gz;
+};
+
+/// A kernel loaded into a device. Immutable once made.
+class PreparedCudaKernel::Impl {
+ public:
+  /// Loads everything. Throws as CudaKernel::prepare().
+  Impl(const CudaKernel::Impl& kernel, int device);
+
+  void launch(const CudaOperands& operands, void* stream) const;
+  void run(const float* b, float* c) const;
+
+  [[nodiscard]] int device() const noexcept { return context_.device(); }
+  [[nodiscard]] std::int64_t driver_active_blocks() const;
+
+ private:
+  void check(const CudaOperands& operands) const;
+
+  CudaProgram program_;
+  CudaContext context_;
+  CudaModule module_;
+  CudaFunction function_;
+};
+
+}  // namespace spjit

@@ -1,0 +1,35 @@
+#pragma once
+
+/// @file
+/// Row groupings of one matrix, computed at most once each.
+
+#include <cstdint>
+#include <map>
+
+#include "reorder/row_grouping.hpp"
+#include "spjit/matrix.hpp"
+#include "spjit/reorder.hpp"
+
+namespace spjit {
+
+/// Groupings by M1. Refers to the matrix; what `at()` returns stays where it is.
+class RowGroupings {
+ public:
+  RowGroupings(const CsrMatrix& matrix, ReorderAlgorithm algorithm)
+      : matrix_(matrix), algorithm_(algorithm) {}
+
+  [[nodiscard]] const RowGrouping& at(std::int64_t m1) {
+    auto found = by_m1_.find(m1);
+    if (found == by_m1_.end()) {
+      found = by_m1_.emplace(m1, group_rows(matrix_, m1, algorithm_)).first;
+    }
+    return found->second;
+  }
+
+ private:
+  const CsrMatrix& matrix_;
+  ReorderAlgorithm algorithm_;
+  std::map<std::int64_t, RowGrouping> by_m1_;
+};
+
+}  // namespace spjit

@@ -1,0 +1,22 @@
+#pragma once
+
+/// @file
+/// Text kept small: gzip streams in memory (RFC 1952), which `zcat` reads too.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace spjit {
+
+/// Compresses at zlib's fastest level. Throws Error if zlib fails.
+[[nodiscard]] std::vector<std::byte> gzip(std::string_view text);
+
+/// The text of one gzip stream. Throws Error for bytes that are none or that are damaged, and once
+/// the text is longer than `limit_bytes`.
+[[nodiscard]] std::string gunzip(std::span<const std::byte> bytes, std::int64_t limit_bytes);
+
+}  // namespace spjit
