@@ -6,9 +6,27 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(libzip REQUIRED IMPORTED_TARGET GLOBAL libzip)
-pkg_check_modules(libxxhash REQUIRED IMPORTED_TARGET GLOBAL libxxhash)
+find_package(PkgConfig)
+
+# spjit_find_library(NAME HEADER LIBRARY): the target PkgConfig::NAME, from pkg-config or, where
+# there is none or it does not know NAME (a folder made by scripts/vendor.sh), by looking for the
+# files.
+function(spjit_find_library name header library)
+  if(PkgConfig_FOUND)
+    pkg_check_modules(${name} QUIET IMPORTED_TARGET GLOBAL ${name})
+  endif()
+  if(TARGET PkgConfig::${name})
+    return()
+  endif()
+  find_path(${name}_INCLUDE_DIR ${header} REQUIRED)
+  find_library(${name}_LIBRARY ${library} REQUIRED)
+  add_library(PkgConfig::${name} INTERFACE IMPORTED GLOBAL)
+  target_include_directories(PkgConfig::${name} INTERFACE "${${name}_INCLUDE_DIR}")
+  target_link_libraries(PkgConfig::${name} INTERFACE "${${name}_LIBRARY}")
+endfunction()
+
+spjit_find_library(libzip zip.h zip)
+spjit_find_library(libxxhash xxhash.h xxhash)
 
 set(SPJIT_HAVE_LLVM OFF)
 if(NOT SPJIT_LLVM STREQUAL "OFF")

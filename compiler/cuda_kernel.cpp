@@ -74,7 +74,8 @@ PreparedCudaKernel CudaKernel::prepare(int device) const {
 }
 
 CudaKernel CudaKernel::load(std::span<const std::byte> image, const std::string& record) {
-  const nlohmann::json json = nlohmann::json::parse(record, nullptr, false);
+  nlohmann::json json = nlohmann::json::parse(record, nullptr, false);
+  if (json.is_object() && json.contains("record")) json = nlohmann::json(json.at("record"));
   if (!json.is_object() || !json.contains("program")) {
     throw Error("the record of a CUDA kernel is no JSON object with a \"program\"; expected what "
                 "CudaKernel::record() or spjit compile --emit json gave");
@@ -82,7 +83,7 @@ CudaKernel CudaKernel::load(std::span<const std::byte> image, const std::string&
   auto impl = std::make_shared<Impl>(std::vector<std::byte>(image.begin(), image.end()),
                                      read_cuda_program(json.at("program")));
   impl->info = read_cuda_record(json);
-  impl->record_json = record;
+  impl->record_json = json.dump(2);
   return CudaKernel(std::move(impl));
 }
 

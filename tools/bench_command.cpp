@@ -189,6 +189,11 @@ std::string results_table(const std::vector<Result>& results, const Terminal& te
 
 ExitCode bench(const Options& options) {
   // Options that are wrong for every matrix are not its failure.
+  if (options.kernel.compile.target.is_cuda()) {
+    throw UsageError(fmt::format(
+        "--target {}: 'spjit bench' times the host's kernels; scripts/gpu.sh measures on a GPU",
+        options.kernel.compile.target.name()));
+  }
   const Compiler check_options(options.kernel.compile, options.kernel.cache);
   const double peak = measure_peak_gflops(options.kernel.compile.target.isa());
   const std::vector<Result> results = bench_all(options, peak);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "cuda_layer.hpp"
 #include "inputs.hpp"
 #include "layer.hpp"
 #include "manual.hpp"
@@ -26,24 +27,27 @@ void check(Options& options) {
   if (!options.emit.empty() && options.layer.emit.directory.empty()) {
     throw UsageError("--emit needs --out, the directory for the files");
   }
-  if (!options.emit.empty()) select_emitted(options.layer.emit, options.emit);
+  if (!options.emit.empty()) {
+    select_emitted(options.layer.emit, options.emit, options.layer.kernel.compile.target);
+  }
 }
 
-std::vector<Layer> process_all(const std::vector<Input>& inputs, const LayerOptions& options) {
+/// `LayerType` is Layer or CudaLayer; `process(path, name)` makes one.
+template <typename LayerType, typename Process>
+std::vector<LayerType> process_all(const std::vector<Input>& inputs, const Process& process) {
   std::vector<std::filesystem::path> paths;
   paths.reserve(inputs.size());
   for (const Input& input : inputs) paths.push_back(input.path);
   const std::vector<std::string> names = unique_identifiers(paths);
-  const Compiler compiler(options.kernel.compile, options.kernel.cache);
 
-  std::vector<Layer> layers;
+  std::vector<LayerType> layers;
   Progress progress(inspect_stderr(), inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     progress.begin(inputs[i].path.string());
     if (inputs[i].problem.empty()) {
-      layers.push_back(process_layer(inputs[i].path, names[i], compiler, options));
+      layers.push_back(process(inputs[i].path, names[i]));
     } else {
-      Layer& layer = layers.emplace_back();
+      LayerType& layer = layers.emplace_back();
       layer.path = inputs[i].path;
       layer.name = names[i];
       layer.error = inputs[i].problem;
@@ -57,9 +61,10 @@ std::vector<Layer> process_all(const std::vector<Input>& inputs, const LayerOpti
   return layers;
 }
 
-Json describe(const Options& options, const std::vector<Layer>& layers, std::size_t failures) {
+template <typename LayerType>
+Json describe(const Options& options, const std::vector<LayerType>& layers, std::size_t failures) {
   Json list = Json::array();
-  for (const Layer& layer : layers) list.push_back(describe(layer));
+  for (const LayerType& layer : layers) list.push_back(describe(layer));
   return {{"spjit", SPJIT_VERSION},
           {"command", "compile"},
           {"options", describe(options.layer.kernel)},
@@ -67,18 +72,10 @@ Json describe(const Options& options, const std::vector<Layer>& layers, std::siz
           {"failed", failures}};
 }
 
-ExitCode compile_files(Options& options) {
-  check(options);
-  LayerOptions& layer_options = options.layer;
-  if (!layer_options.emit.directory.empty()) prepare_directory(layer_options.emit.directory);
-  if (layer_options.measure) {
-    layer_options.peak_gflops = measure_peak_gflops(layer_options.kernel.compile.target.isa());
-  }
-
-  const std::vector<Layer> layers = process_all(expand_inputs(options.files), layer_options);
-
+template <typename LayerType>
+ExitCode report(const Options& options, const std::vector<LayerType>& layers) {
   const auto failures = static_cast<std::size_t>(std::count_if(
-      layers.begin(), layers.end(), [](const Layer& layer) { return layer.failed(); }));
+      layers.begin(), layers.end(), [](const LayerType& layer) { return layer.failed(); }));
   if (options.json) {
     print_json(describe(options, layers, failures));
   } else {
@@ -86,6 +83,27 @@ ExitCode compile_files(Options& options) {
   }
   if (failures > 0) print_error(fmt::format("{} of {} inputs failed", failures, layers.size()));
   return exit_code(layers.size(), failures);
+}
+
+ExitCode compile_files(Options& options) {
+  check(options);
+  LayerOptions& layer_options = options.layer;
+  const bool gpu = layer_options.kernel.compile.target.is_cuda();
+  if (!layer_options.emit.directory.empty()) prepare_directory(layer_options.emit.directory);
+  if (layer_options.measure && !gpu) {
+    layer_options.peak_gflops = measure_peak_gflops(layer_options.kernel.compile.target.isa());
+  }
+  const std::vector<Input> inputs = expand_inputs(options.files);
+  const Compiler compiler(layer_options.kernel.compile, layer_options.kernel.cache);
+  using std::filesystem::path;
+  if (gpu) {
+    return report(options, process_all<CudaLayer>(inputs, [&](const path& file, const auto& name) {
+                    return process_cuda_layer(file, name, compiler, layer_options);
+                  }));
+  }
+  return report(options, process_all<Layer>(inputs, [&](const path& file, const auto& name) {
+                  return process_layer(file, name, compiler, layer_options);
+                }));
 }
 
 Manual manual() {
@@ -118,11 +136,18 @@ Manual manual() {
           "The reference makes at most some 33 million multiply-adds. Larger layers are checked on "
           "sampled rows and columns, and a line below the table says how many. A result outside "
           "the "
-          "error bound of fp32 dot products fails the layer.",
+          "error bound of fp32 dot products fails the layer.\n"
+          "\n"
+          "With a GPU target (--target sm_90) the kernel is compiled for that GPU, which need not be "
+          "in this machine; NVIDIA's compiler libraries have to be ('spjit devices' says whether "
+          "they are). It is checked if the machine has such a GPU, and not timed. The table's "
+          "columns are then: registers a thread as predicted and as compiled, bytes a thread spills, "
+          "blocks that an SM holds at once, KiB of code.",
       .examples = {
           "spjit compile layer.npz --n 512",
           "spjit compile weights/ 'more/*.smtx' --n 128 --threads 0",
           "spjit compile layer.npz --n 512 --out kernels --emit obj,header",
+          "spjit compile weights/ --n 512 --target sm_90 --out kernels --emit cubin,json",
           "spjit compile weights/ --n 512 --no-measure --json | jq '.layers[].kernel.tile'"}};
 }
 
@@ -140,7 +165,9 @@ void add_output_options(CLI::App& command, Options& options) {
           "What to write, separated by commas: obj (NAME.o, an ELF object to link into a "
           "program), header (NAME.hpp, which declares NAME() that makes a kernel of it), "
           "json (NAME.json, what --json has for the layer), asm (NAME.asm, the machine code "
-          "as text; needs a build with LLVM). Default: obj,header,json.")
+          "as text; needs a build with LLVM). Default: obj,header,json. For a GPU: cubin "
+          "(NAME.cubin, its code), cu and ptx (NAME.cu and NAME.ptx, the kernel as CUDA C++ and as "
+          "PTX), json. Default: all four.")
       ->delimiter(',')
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cuda_report.hpp"
 #include "kernel_options.hpp"
 #include "manual.hpp"
 #include "measure.hpp"
@@ -18,8 +19,7 @@
 namespace spjit::cli {
 namespace {
 
-constexpr std::array<std::string_view, 4> k_targets = {"host-avx512", "host-avx2", "host-generic",
-                                                       "cuda"};
+constexpr std::array<std::string_view, 3> k_targets = {"host-avx512", "host-avx2", "host-generic"};
 
 struct Options {
   bool measure = true;
@@ -94,20 +94,23 @@ ExitCode report(const Options& options) {
   std::vector<TargetReport> targets;
   targets.reserve(k_targets.size());
   for (const std::string_view name : k_targets) targets.push_back(examine(name));
+  const CudaReport cuda = examine_cuda();
 
   if (options.json) {
     Json host = describe(cpu);
     host["fma_peak_gflops_per_core"] = options.measure ? Json(peak) : Json(nullptr);
     Json list = Json::array();
     for (const TargetReport& target : targets) list.push_back(describe(target));
-    print_json({{"host", std::move(host)}, {"targets", std::move(list)}});
+    print_json(
+        {{"host", std::move(host)}, {"targets", std::move(list)}, {"cuda", describe(cuda)}});
     return ExitCode::ok;
   }
   Table table({{"target", Column::Align::left}, {"state", Column::Align::left}});
   for (const TargetReport& target : targets) {
     table.add({target.name, target.available ? "available" : "not available: " + target.reason});
   }
-  print(host_text(cpu, peak) + "\n" + table.text(inspect_stdout()));
+  print(host_text(cpu, peak) + "\n" + table.text(inspect_stdout()) + "\n" +
+        cuda_text(cuda, inspect_stdout()));
   return ExitCode::ok;
 }
 
@@ -123,7 +126,10 @@ Subcommand add_devices(CLI::App& app) {
               .description =
                   "Prints this machine's CPU, its caches, how many CPUs this process may use, the "
                   "fp32 FMA rate that one core was measured to reach (the 100 % of 'spjit compile' "
-                  "and 'spjit bench'), and each target with the reason if it is not available.",
+                  "and 'spjit bench'), and each target with the reason if it is not available. Then what "
+                  "there is for GPUs: NVIDIA's compiler libraries, which GPU targets can be compiled "
+                  "for, the driver and the GPUs of this machine; and what is missing, why, and what "
+                  "to do about it.",
               .examples = {"spjit devices", "spjit devices --json --no-measure"}});
   command->add_flag_function(
       "--no-measure", [options](std::int64_t) { options->measure = false; },

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <map>
 #include <span>
 #include <system_error>
 
@@ -45,22 +46,38 @@ void publish_text(const fs::path& path, const std::string& text) {
   publish_file(path, std::as_bytes(std::span(text)));
 }
 
+/// The layer with its files, itself included.
+void publish_json(const fs::path& path, const Json& layer, const std::vector<fs::path>& files) {
+  Json document = layer;
+  document["files"] = Json::array();
+  for (const fs::path& file : files) document["files"].push_back(file.string());
+  publish_text(path, document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
 }  // namespace
 
-void select_emitted(EmitOptions& options, const std::vector<std::string>& kinds) {
-  options.object = options.header = options.json = options.assembly = false;
+void select_emitted(EmitOptions& options, const std::vector<std::string>& kinds,
+                    const Target& target) {
+  const std::map<std::string, bool*> host = {{"obj", &options.object},
+                                             {"header", &options.header},
+                                             {"json", &options.json},
+                                             {"asm", &options.assembly}};
+  const std::map<std::string, bool*> gpu = {{"cubin", &options.cubin},
+                                            {"cu", &options.cuda_source},
+                                            {"ptx", &options.ptx},
+                                            {"json", &options.json}};
+  for (const auto& [kind, wanted] : host) *wanted = false;
+  for (const auto& [kind, wanted] : gpu) *wanted = false;
   for (const std::string& kind : kinds) {
-    if (kind == "obj") {
-      options.object = true;
-    } else if (kind == "header") {
-      options.header = true;
-    } else if (kind == "json") {
-      options.json = true;
-    } else if (kind == "asm") {
-      options.assembly = true;
-    } else {
-      throw InvalidArgument(fmt::format("--emit: '{}' is none of obj, header, json and asm", kind));
+    const auto& known = target.is_cuda() ? gpu : host;
+    const auto found = known.find(kind);
+    if (found == known.end()) {
+      throw InvalidArgument(fmt::format("--emit: '{}' is none of {} for target {}", kind,
+                                        target.is_cuda() ? "cubin, cu, ptx and json"
+                                                         : "obj, header, json and asm",
+                                        target.name()));
     }
+    *found->second = true;
   }
 }
 
@@ -87,13 +104,20 @@ std::vector<fs::path> emit_files(const EmitOptions& options, const std::string& 
   if (options.object) publish_file(path(".o"), kernel.object(name));
   if (options.header) publish_text(path(".hpp"), kernel.aot_header(name));
   if (options.assembly) publish_text(path(".asm"), listing(kernel, name));
-  if (options.json) {
-    Json document = layer;
-    document["files"] = Json::array();
-    const fs::path json_path = path(".json");
-    for (const fs::path& file : files) document["files"].push_back(file.string());
-    publish_text(json_path, document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-  }
+  if (options.json) publish_json(path(".json"), layer, files);
+  return files;
+}
+
+std::vector<fs::path> emit_files(const EmitOptions& options, const std::string& name,
+                                 const CudaKernel& kernel, const Json& layer) {
+  std::vector<fs::path> files;
+  const auto path = [&](const char* extension) {
+    return files.emplace_back(options.directory / (name + extension));
+  };
+  if (options.cubin) publish_file(path(".cubin"), kernel.image());
+  if (options.cuda_source) publish_text(path(".cu"), kernel.cuda_source());
+  if (options.ptx) publish_text(path(".ptx"), kernel.ptx());
+  if (options.json) publish_json(path(".json"), layer, files);
   return files;
 }
 

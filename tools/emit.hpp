@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "spjit/cuda_kernel.hpp"
 #include "spjit/kernel.hpp"
 #include "terminal.hpp"
 
@@ -19,10 +20,15 @@ struct EmitOptions {
   bool header = true;               ///< NAME.hpp: the function that makes a kernel of it
   bool json = true;                 ///< NAME.json: shape, tile, record, times
   bool assembly = false;            ///< NAME.asm: its machine code as text; needs LLVM
+  bool cubin = true;                ///< NAME.cubin: the code of a GPU kernel
+  bool cuda_source = true;          ///< NAME.cu: a GPU kernel as CUDA C++
+  bool ptx = true;                  ///< NAME.ptx: a GPU kernel as PTX
 };
 
-/// Takes "obj", "header", "json" and "asm". Throws InvalidArgument for anything else.
-void select_emitted(EmitOptions& options, const std::vector<std::string>& kinds);
+/// Takes "obj", "header", "json" and "asm" for the host, "cubin", "cu", "ptx" and "json" for a GPU.
+/// Throws InvalidArgument for anything else.
+void select_emitted(EmitOptions& options, const std::vector<std::string>& kinds,
+                    const Target& target);
 
 /// Makes the directory if need be. Throws IoError if it cannot be made or written to.
 void prepare_directory(const std::filesystem::path& directory);
@@ -32,5 +38,8 @@ void prepare_directory(const std::filesystem::path& directory);
 /// without LLVM.
 std::vector<std::filesystem::path> emit_files(const EmitOptions& options, const std::string& name,
                                               const SpmmKernel& kernel, const Json& layer);
+/// NAME.cubin, NAME.cu, NAME.ptx and NAME.json in the same way.
+std::vector<std::filesystem::path> emit_files(const EmitOptions& options, const std::string& name,
+                                              const CudaKernel& kernel, const Json& layer);
 
 }  // namespace spjit::cli

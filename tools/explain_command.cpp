@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <span>
 
+#include "cuda_explanation.hpp"
+#include "cuda_space_svg.hpp"
 #include "explanation.hpp"
 #include "inputs.hpp"
 #include "manual.hpp"
+#include "matrix/file_bytes.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -18,19 +22,20 @@ namespace {
 struct Options {
   std::vector<std::string> files;
   KernelOptions kernel;
+  std::filesystem::path plot;
   bool json = false;
 };
 
-ExitCode explain_files(const Options& options) {
-  // Options that are wrong for every matrix are not its failure.
-  const Compiler check_options(options.kernel.compile, {.enabled = false, .directory = {}});
+/// `ExplanationType` is Explanation or CudaExplanation; `explain_one(path)` makes one.
+template <typename ExplanationType, typename ExplainOne>
+ExitCode explain_all(const Options& options, const ExplainOne& explain_one) {
   const std::vector<Input> inputs = expand_inputs(options.files);
   Json list = Json::array();
   std::size_t failures = 0;
   for (const Input& input : inputs) {
-    Explanation explanation;
+    ExplanationType explanation;
     if (input.problem.empty()) {
-      explanation = explain(input.path, options.kernel);
+      explanation = explain_one(input.path);
     } else {
       explanation.path = input.path;
       explanation.error = input.problem;
@@ -51,6 +56,38 @@ ExitCode explain_files(const Options& options) {
                 {"failed", failures}});
   }
   return exit_code(inputs.size(), failures);
+}
+
+/// Explains one file for a GPU and draws its tile space.
+CudaExplanation explain_and_plot(const std::filesystem::path& path, const Options& options) {
+  CudaExplanation explanation = explain_cuda(path, options.kernel);
+  if (explanation.error.empty() && !options.plot.empty()) {
+    const std::string picture =
+        cuda_space_svg(explanation.choice.space, explanation.choice.ranked,
+                       fmt::format("{}, n = {}, {}", path.filename().string(),
+                                   options.kernel.compile.n, explanation.limits.product));
+    publish_file(options.plot, std::as_bytes(std::span(picture)));
+  }
+  return explanation;
+}
+
+ExitCode explain_files(const Options& options) {
+  // Options that are wrong for every matrix are not its failure.
+  const Compiler check_options(options.kernel.compile, {.enabled = false, .directory = {}});
+  if (options.kernel.compile.target.is_cuda()) {
+    if (!options.plot.empty() && expand_inputs(options.files).size() > 1) {
+      throw UsageError("--plot draws one matrix; name one file");
+    }
+    return explain_all<CudaExplanation>(options, [&](const std::filesystem::path& path) {
+      return explain_and_plot(path, options);
+    });
+  }
+  if (!options.plot.empty()) {
+    throw UsageError("--plot draws the tile space of a GPU; add --target, sm_90 say");
+  }
+  return explain_all<Explanation>(options, [&](const std::filesystem::path& path) {
+    return explain(path, options.kernel);
+  });
 }
 
 }  // namespace
@@ -75,12 +112,21 @@ Subcommand add_explain(CLI::App& app) {
            "its "
            "block of k, panels a visit, row group, packing and how weights reach the FMA.\n"
            "\n"
-           "The matrix is compiled, but neither run (except by --search exhaustive) nor cached.",
+           "The matrix is compiled, but neither run (except by --search exhaustive) nor cached.\n"
+           "\n"
+           "For a GPU (--target sm_90) nothing is compiled: the choice, then the grid of M1 x N1, in "
+           "which a cell has the tile's place in the ranking or the letter of the rule that dropped "
+           "it, then every tile with its numbers. --plot draws the grid.",
        .examples = {"spjit explain layer.npz --n 512",
                     "spjit explain layer.npz --n 512 --search exhaustive --search-budget 5000",
+                    "spjit explain layer.npz --n 512 --target sm_90:h200 --plot space.svg",
                     "spjit explain layer.npz --n 512 --json | jq '.matrices[].choice'"}});
   add_file_arguments(*command, options->files);
   add_kernel_options(*command, options->kernel);
+  command
+      ->add_option("--plot", options->plot,
+                   "GPU: draw the tile space to this file, an SVG picture.")
+      ->type_name("FILE");
   add_json(*command, options->json);
   return {command, [options] { return explain_files(*options); }};
 }

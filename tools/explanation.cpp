@@ -56,17 +56,6 @@ void go_through_stages(Explanation& explanation, const KernelOptions& options) {
   }
 }
 
-std::string matrix_text(const MatrixStatistics& matrix) {
-  return fmt::format(
-      "  shape       {} x {}, {} nonzeros, {:.2f} % sparse\n"
-      "  rows        {} to {} nonzeros, mean {:.1f}, coefficient of variation {:.2f}; {} empty\n"
-      "  columns     {} empty\n"
-      "  zeros       {} stored explicitly\n",
-      matrix.rows, matrix.cols, matrix.nnz, 100 * matrix.sparsity, matrix.row_nnz_min,
-      matrix.row_nnz_max, matrix.row_nnz_mean, matrix.row_nnz_cv, matrix.empty_rows,
-      matrix.empty_cols, matrix.explicit_zeros);
-}
-
 std::string grouping_table(const Explanation& explanation, ReorderAlgorithm chosen,
                            const Terminal& terminal) {
   Table table({{"", Column::Align::left},
@@ -148,21 +137,6 @@ std::string relaxed_text(const TileSpace& space) {
 
 Json to_ordered(const nlohmann::json& json) { return json; }
 
-Json describe(const MatrixStatistics& matrix) {
-  return {{"rows", matrix.rows},
-          {"cols", matrix.cols},
-          {"nnz", matrix.nnz},
-          {"sparsity", matrix.sparsity},
-          {"empty_rows", matrix.empty_rows},
-          {"empty_cols", matrix.empty_cols},
-          {"explicit_zeros", matrix.explicit_zeros},
-          {"row_nnz",
-           {{"min", matrix.row_nnz_min},
-            {"max", matrix.row_nnz_max},
-            {"mean", matrix.row_nnz_mean},
-            {"cv", matrix.row_nnz_cv}}}};
-}
-
 Json describe(const TileCandidate& candidate) {
   Json json = {{"tile", to_ordered(to_json(candidate.tile))},
                {"registers", candidate.registers},
@@ -199,6 +173,32 @@ Json describe_choice(const Explanation& explanation) {
 }
 
 }  // namespace
+
+std::string matrix_text(const MatrixStatistics& matrix) {
+  return fmt::format(
+      "  shape       {} x {}, {} nonzeros, {:.2f} % sparse\n"
+      "  rows        {} to {} nonzeros, mean {:.1f}, coefficient of variation {:.2f}; {} empty\n"
+      "  columns     {} empty\n"
+      "  zeros       {} stored explicitly\n",
+      matrix.rows, matrix.cols, matrix.nnz, 100 * matrix.sparsity, matrix.row_nnz_min,
+      matrix.row_nnz_max, matrix.row_nnz_mean, matrix.row_nnz_cv, matrix.empty_rows,
+      matrix.empty_cols, matrix.explicit_zeros);
+}
+
+Json describe(const MatrixStatistics& matrix) {
+  return {{"rows", matrix.rows},
+          {"cols", matrix.cols},
+          {"nnz", matrix.nnz},
+          {"sparsity", matrix.sparsity},
+          {"empty_rows", matrix.empty_rows},
+          {"empty_cols", matrix.empty_cols},
+          {"explicit_zeros", matrix.explicit_zeros},
+          {"row_nnz",
+           {{"min", matrix.row_nnz_min},
+            {"max", matrix.row_nnz_max},
+            {"mean", matrix.row_nnz_mean},
+            {"cv", matrix.row_nnz_cv}}}};
+}
 
 Explanation explain(const std::filesystem::path& path, const KernelOptions& options) {
   Explanation explanation;

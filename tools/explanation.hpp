@@ -37,6 +37,10 @@ struct Explanation {
   std::int64_t code_bytes = 0;
 };
 
+/// The matrix's numbers, a few lines.
+[[nodiscard]] std::string matrix_text(const MatrixStatistics& matrix);
+[[nodiscard]] Json describe(const MatrixStatistics& matrix);
+
 /// Goes through the compiler's stages for one file, without the cache. Never throws for what is
 /// wrong with the file: `error` says it.
 [[nodiscard]] Explanation explain(const std::filesystem::path& path, const KernelOptions& options);

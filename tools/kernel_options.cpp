@@ -58,6 +58,18 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
       ->type_name("W");
 }
 
+Json describe(const CudaOptions& cuda) {
+  const auto optional = [](const std::optional<std::int64_t>& value) {
+    return value ? Json(*value) : Json(nullptr);
+  };
+  return {{"m1", optional(cuda.m1)},
+          {"n1", optional(cuda.n1)},
+          {"prefetch_distance", optional(cuda.prefetch_distance)},
+          {"runtime_sizes", cuda.runtime_sizes},
+          {"from", to_string(cuda.source)},
+          {"compile_limit_ms", cuda.compile_limit_ms}};
+}
+
 }  // namespace
 
 void add_file_arguments(CLI::App& command, std::vector<std::string>& files) {
@@ -83,7 +95,9 @@ void add_kernel_options(CLI::App& command, KernelOptions& options) {
   add_count(command, "--n", options.compile.n, "Columns of B and C.")->required()->type_name("N");
   add_name(command, "--target", options.compile.target, Target::parse,
            "What to compile for: host (the best instruction set of this CPU), host-avx512, "
-           "host-avx2 or host-generic. 'spjit devices' lists them.")
+           "host-avx2 or host-generic; a GPU's architecture, sm_75 to sm_120, alone or with a card "
+           "as in sm_90:h200; native (the GPU of this machine, else the host). 'spjit devices' lists "
+           "them.")
       ->type_name("TARGET")
       ->default_str("host");
   command
@@ -100,6 +114,7 @@ void add_kernel_options(CLI::App& command, KernelOptions& options) {
       ->type_name("ALGORITHM")
       ->default_str(std::string(to_string(options.compile.reorder)));
   add_search_options(command, options.compile);
+  add_cuda_options(command, options.compile.cuda);
   add_load_options(command, options.load);
 }
 
@@ -143,6 +158,7 @@ Json describe(const KernelOptions& options) {
                {"drop_zeros", !options.load.keep_explicit_zeros},
                {"cache", options.cache.enabled}};
   if (compile.panel_columns) json["panel_columns"] = *compile.panel_columns;
+  if (compile.target.is_cuda()) json["cuda"] = describe(compile.cuda);
   return json;
 }
 

@@ -27,8 +27,11 @@ void add_file_arguments(CLI::App& command, std::vector<std::string>& files);
 void add_load_options(CLI::App& command, LoadOptions& options);
 
 /// --n (required), --target, --threads (with the default `options.threads`), --reorder, --search,
-/// --search-budget, --code-budget, --panel-columns, and the load options.
+/// --search-budget, --code-budget, --panel-columns, the GPU options and the load options.
 void add_kernel_options(CLI::App& command, KernelOptions& options);
+
+/// --m1, --n1, --prefetch, --runtime-sizes, --from, --cuda, --compile-limit.
+void add_cuda_options(CLI::App& command, CudaOptions& options);
 
 /// --cache and, for commands that compile, --no-cache.
 void add_cache_directory(CLI::App& command, CacheOptions& options);

@@ -152,7 +152,13 @@ void check_all_written(Verification& result, const CsrMatrix& matrix, const Oper
 
 Verification verify(const SpmmKernel& kernel, const CsrMatrix& matrix, Operands& operands,
                     std::int64_t most_products) {
-  kernel.run(operands.b.data(), operands.c.data());
+  return verify([&](const float* b, float* c) { kernel.run(b, c); }, matrix, operands,
+                most_products);
+}
+
+Verification verify(const RunKernel& run, const CsrMatrix& matrix, Operands& operands,
+                    std::int64_t most_products) {
+  run(operands.b.data(), operands.c.data());
 
   Verification result;
   result.rows = matrix.rows;

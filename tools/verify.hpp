@@ -4,6 +4,7 @@
 /// A kernel's result against a float64 reference.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "buffers.hpp"
@@ -40,6 +41,11 @@ inline constexpr std::int64_t k_most_reference_products = std::int64_t{1} << 25;
 /// row always among them. That every element of C was written is checked for all of C.
 [[nodiscard]] Verification verify(const SpmmKernel& kernel, const CsrMatrix& matrix,
                                   Operands& operands,
+                                  std::int64_t most_products = k_most_reference_products);
+
+/// The same for anything that computes C from B, both in host memory.
+using RunKernel = std::function<void(const float* b, float* c)>;
+[[nodiscard]] Verification verify(const RunKernel& run, const CsrMatrix& matrix, Operands& operands,
                                   std::int64_t most_products = k_most_reference_products);
 
 [[nodiscard]] Json describe(const Verification& verification);

@@ -1,0 +1,60 @@
+#pragma once
+
+/// @file
+/// Kernels timed on a GPU.
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "proxy/timing.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/cuda_kernel.hpp"
+#include "spjit/matrix.hpp"
+
+namespace spjit::bench {
+
+/// One multiplication to time.
+struct GpuCase {
+  std::string name;
+  CsrMatrix matrix;
+  CompileOptions options;
+};
+
+/// What became of it.
+struct GpuResult {
+  std::string name;
+  CudaKernelInfo info;
+  std::int64_t driver_active_blocks = 0;
+  TimingResult timing;   ///< of one launch
+  double max_error = 0;  ///< largest |C - float64| over its rounding bound; at most 1 if right
+  std::string failure;   ///< why there is no time; or empty
+};
+
+struct GpuBenchOptions {
+  int device = 0;
+  double budget_ms = 300;  ///< of timing, a case
+  bool check_only = false;  ///< launch and compare, time nothing
+  bool load_ptx = false;    ///< load the PTX instead of the cubin: what the emulated driver takes
+};
+
+/// Compiles, checks against float64 and times one case. A failure is a result.
+[[nodiscard]] GpuResult run_case(const GpuCase& item, const GpuBenchOptions& options);
+
+/// Time against code bytes at the same FLOPs: m = 64 .. 8192 rows of 128 nonzeros out of k = 256
+/// columns, m n constant, so that blocks, loads, FMAs and C stay the same while code grows 128-fold.
+/// For N1 = 128 and 512: the more warps share a block, the less fetching code should cost.
+[[nodiscard]] std::vector<GpuCase> code_bytes_cases(const CompileOptions& base);
+
+/// Shapes of the DLMC collection at 50 to 98 % sparsity, uniform patterns.
+[[nodiscard]] std::vector<GpuCase> shape_cases(const CompileOptions& base);
+
+/// 2 nnz n / time. [GFLOP/s]
+[[nodiscard]] double gflops(const GpuResult& result);
+
+[[nodiscard]] nlohmann::json to_json(const GpuResult& result);
+[[nodiscard]] std::string result_table(const std::string& title,
+                                       const std::vector<GpuResult>& results);
+
+}  // namespace spjit::bench

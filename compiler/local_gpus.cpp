@@ -1,0 +1,94 @@
+#include "compiler/local_gpus.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "runtime/cuda_device.hpp"
+#include "runtime/cuda_driver.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+/// The driver's numbers; what it does not tell (sub-partitions, allocation units) is the
+/// architecture's, or CudaLimits' default for one that the table does not know.
+CudaLimits limits_of(const CudaDeviceAttributes& device) {
+  CudaLimits limits;
+  for (const CudaLimits& known : known_cuda_cards()) {
+    if (known.arch == device.arch) {
+      limits = known;
+      break;
+    }
+  }
+  limits.arch = device.arch;
+  limits.card = fmt::format("gpu{}", device.ordinal);
+  limits.product = device.name;
+  limits.sms = device.sms;
+  limits.l2_bytes = device.l2_bytes;
+  limits.registers_per_block = device.registers_per_block;
+  limits.registers_per_sm = device.registers_per_sm;
+  limits.warp_size = device.warp_size;
+  limits.threads_per_block = device.threads_per_block;
+  limits.threads_per_sm = device.threads_per_sm;
+  limits.blocks_per_sm = device.blocks_per_sm;
+  limits.shared_per_sm_bytes = device.shared_per_sm_bytes;
+  limits.shared_per_block_bytes = device.shared_per_block_bytes;
+  limits.shared_per_block_optin_bytes = device.shared_per_block_optin_bytes;
+  limits.reserved_shared_per_block_bytes = device.reserved_shared_per_block_bytes;
+  return limits;
+}
+
+}  // namespace
+
+LocalGpus find_local_gpus() {
+  LocalGpus local;
+  try {
+    const std::shared_ptr<const CudaDriver> driver = CudaDriver::load();
+    local.driver =
+        fmt::format("CUDA driver {}, {}", driver->version_text(), driver->path().string());
+    for (const CudaDeviceAttributes& device : cuda_devices(*driver)) {
+      local.gpus.push_back({device.ordinal, limits_of(device), device.memory_bytes});
+    }
+    if (local.gpus.empty()) local.problem = "the CUDA driver sees no GPU";
+  } catch (const Error& error) {
+    local.gpus.clear();
+    local.problem = error.what();
+  }
+  return local;
+}
+
+CudaLimits local_gpu_limits(int ordinal) {
+  const LocalGpus local = find_local_gpus();
+  if (local.gpus.empty()) throw NotSupported("no GPU to use here: " + local.problem);
+  for (const LocalGpu& gpu : local.gpus) {
+    if (gpu.ordinal == ordinal) return gpu.limits;
+  }
+  throw InvalidArgument(fmt::format("there is no GPU {}: this machine has {} (0 to {})", ordinal,
+                                    local.gpus.size(), local.gpus.size() - 1));
+}
+
+std::optional<int> gpu_ordinal(std::string_view card) noexcept {
+  constexpr std::string_view k_prefix = "gpu";
+  if (!card.starts_with(k_prefix)) return std::nullopt;
+  card.remove_prefix(k_prefix.size());
+  int ordinal = 0;
+  const char* end = card.data() + card.size();
+  const auto [rest, error] = std::from_chars(card.data(), end, ordinal);
+  if (error != std::errc{} || rest != end || ordinal < 0) return std::nullopt;
+  return ordinal;
+}
+
+CudaLimits cuda_limits_of(const Target& target) {
+  if (const std::optional<int> ordinal = gpu_ordinal(target.card())) {
+    return local_gpu_limits(*ordinal);
+  }
+  if (target.card().empty()) {
+    for (const LocalGpu& gpu : find_local_gpus().gpus) {
+      if (gpu.limits.arch == target.arch()) return gpu.limits;
+    }
+  }
+  return parse_cuda_target(target.name());
+}
+
+}  // namespace spjit

@@ -1,0 +1,72 @@
+#pragma once
+
+/// @file
+/// What the tests on a GPU share. They also run on the emulated driver of tests/emulated_driver,
+/// which executes PTX: there a kernel's PTX takes the place of its cubin.
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "compiler/cuda_libraries.hpp"
+#include "compiler/local_gpus.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/cuda_kernel.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace spjit::testing_support {
+
+[[nodiscard]] inline bool is_emulated(const LocalGpu& gpu) {
+  return gpu.limits.product.starts_with("emulated");
+}
+
+/// Skips the test where there is no GPU or nothing to compile with.
+class GpuTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const LocalGpus local = find_local_gpus();
+    if (local.gpus.empty()) GTEST_SKIP() << "no GPU: " << local.problem;
+    gpu_ = local.gpus.front();
+    gpus_ = static_cast<int>(local.gpus.size());
+    try {
+      static_cast<void>(load_cuda_toolchain({.arch = static_cast<int>(gpu_.limits.arch),
+                                             .nvrtc = true,
+                                             .nvjitlink = true},
+                                            found_cuda_libraries()));
+    } catch (const NotSupported& error) {
+      GTEST_SKIP() << "nothing to compile with: " << error.what();
+    }
+  }
+
+  [[nodiscard]] CompileOptions options(std::int64_t n) const {
+    CompileOptions result;
+    result.n = n;
+    result.target = Target::parse(gpu_.limits.name());
+    return result;
+  }
+
+  /// Compiled without a cache, in the form this driver takes.
+  [[nodiscard]] CudaKernel compile_kernel(const CsrMatrix& matrix,
+                                          const CompileOptions& compile_options) const {
+    const CudaKernel kernel =
+        Compiler(compile_options, {.enabled = false, .directory = {}}).compile_cuda(matrix);
+    if (!is_emulated(gpu_)) return kernel;
+    const std::string ptx = kernel.ptx();
+    return CudaKernel::load(std::as_bytes(std::span(ptx)), kernel.record());
+  }
+
+  /// C, contiguous, from host memory to host memory.
+  [[nodiscard]] static std::vector<float> product(const CudaKernel& kernel,
+                                                  const std::vector<float>& b, int device = 0) {
+    std::vector<float> c(index(kernel.info().rows * kernel.info().n), -7.0F);
+    kernel.prepare(device).run(b.data(), c.data());
+    return c;
+  }
+
+  LocalGpu gpu_;
+  int gpus_ = 0;
+};
+
+}  // namespace spjit::testing_support

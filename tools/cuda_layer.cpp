@@ -1,0 +1,166 @@
+#include "cuda_layer.hpp"
+
+#include <fmt/format.h>
+
+#include <new>
+
+#include "compiler/local_gpus.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit::cli {
+namespace {
+
+/// The first GPU here that runs the kernel.
+std::optional<int> device_for(const CudaKernelInfo& info) {
+  for (const LocalGpu& gpu : find_local_gpus().gpus) {
+    if (runs_code_of(gpu.limits.arch, info.arch)) return gpu.ordinal;
+  }
+  return std::nullopt;
+}
+
+void verify_layer(CudaLayer& layer, const CudaKernel& kernel, const CsrMatrix& matrix) {
+  const CudaKernelInfo& info = kernel.info();
+  const std::optional<int> device = device_for(info);
+  if (!device) return;
+  const double bytes = Operands::bytes(matrix.rows, matrix.cols, info.n);
+  if (bytes > k_most_operand_bytes || info.ldb != info.n || info.ldc != info.n) {
+    layer.notes.push_back("not checked: B and C are too large, or have other leading dimensions");
+    return;
+  }
+  const PreparedCudaKernel prepared = kernel.prepare(*device);
+  Operands operands(matrix.rows, matrix.cols, info.n);
+  layer.verification =
+      verify([&](const float* b, float* c) { prepared.run(b, c); }, matrix, operands);
+  if (!layer.verification->passed()) throw Error(layer.verification->problem);
+  if (!layer.verification->complete()) {
+    layer.notes.push_back("checked against float64: " + extent(*layer.verification));
+  }
+}
+
+void process(CudaLayer& layer, const Compiler& compiler, const LayerOptions& options) {
+  const CsrMatrix matrix = load_matrix(layer.path, options.kernel.load);
+  layer.statistics = compute_statistics(matrix);
+  const CudaKernel kernel = compiler.compile_cuda(matrix);
+  layer.info = kernel.info();
+  layer.record = Json::parse(kernel.record());
+  if (!layer.info->note.empty()) layer.notes.push_back(layer.info->note);
+  if (options.verify) verify_layer(layer, kernel, matrix);
+  if (!options.emit.directory.empty()) {
+    layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));
+  }
+}
+
+Json describe(const CudaKernelInfo& info) {
+  return {{"kind", "cuda"},
+          {"target", info.target.name()},
+          {"device", info.device},
+          {"tile", info.tile},
+          {"reason", info.reason},
+          {"compiled_from", info.compiled_from},
+          {"toolchain", info.toolchain},
+          {"threads", info.threads},
+          {"blocks_x", info.blocks_x},
+          {"blocks_y", info.blocks_y},
+          {"predicted_registers", info.predicted_registers},
+          {"registers", info.registers},
+          {"spilled_bytes", info.spilled_bytes},
+          {"active_blocks", info.active_blocks},
+          {"code_bytes", info.code_bytes},
+          {"key", info.key},
+          {"from_cache", info.from_cache},
+          {"compile_ms", info.compile_ms}};
+}
+
+std::vector<std::string> table_row(const CudaLayer& layer) {
+  const CudaKernelInfo& info = *layer.info;
+  return {layer.path.filename().string(),
+          fmt::format("{}x{}", info.rows, info.cols),
+          fmt::format("{:.1f} %", 100 * layer.statistics.sparsity),
+          info.tile,
+          std::to_string(info.predicted_registers),
+          std::to_string(info.registers),
+          std::to_string(info.spilled_bytes),
+          std::to_string(info.active_blocks),
+          std::to_string(info.code_bytes >> 10),
+          info.from_cache ? "hit" : "new",
+          fmt::format("{:.1f}", info.compile_ms),
+          layer.verification ? fmt::format("{:.1e}", layer.verification->max_abs_error) : ""};
+}
+
+}  // namespace
+
+CudaLayer process_cuda_layer(const std::filesystem::path& path, const std::string& name,
+                             const Compiler& compiler, const LayerOptions& options) {
+  CudaLayer layer;
+  layer.path = path;
+  layer.name = name;
+  try {
+    process(layer, compiler, options);
+  } catch (const std::bad_alloc&) {
+    layer.error = "out of memory";
+  } catch (const std::exception& error) {
+    layer.error = error.what();
+  }
+  // Errors of reading begin with the file; the others do not know it.
+  if (layer.failed() && !layer.error.starts_with(path.string())) {
+    layer.error.insert(0, path.string() + ": ");
+  }
+  return layer;
+}
+
+std::string summarize(const CudaLayer& layer) {
+  const CudaKernelInfo& info = *layer.info;
+  return fmt::format("{}: {}x{} {:.1f} % for {}, {} in {:.1f} ms, tile {}, {} registers",
+                     layer.path.string(), info.rows, info.cols, 100 * layer.statistics.sparsity,
+                     info.target.name(), info.from_cache ? "loaded from the cache" : "compiled",
+                     info.compile_ms, info.tile, info.registers);
+}
+
+Json describe(const CudaLayer& layer) {
+  Json json = {{"file", layer.path.string()}, {"name", layer.name}};
+  json["error"] = layer.failed() ? Json(layer.error) : Json(nullptr);
+  if (!layer.info) return json;
+  json["rows"] = layer.info->rows;
+  json["cols"] = layer.info->cols;
+  json["n"] = layer.info->n;
+  json["nnz"] = layer.info->nnz;
+  json["sparsity"] = layer.statistics.sparsity;
+  json["kernel"] = describe(*layer.info);
+  json["verification"] = layer.verification ? describe(*layer.verification) : Json(nullptr);
+  Json files = Json::array();
+  for (const auto& file : layer.files) files.push_back(file.string());
+  json["files"] = std::move(files);
+  json["notes"] = layer.notes;
+  json["record"] = layer.record;
+  return json;
+}
+
+std::string layer_table(const std::vector<CudaLayer>& layers, const Terminal& terminal) {
+  using enum Column::Align;
+  Table table({{"file", left},
+               {"shape"},
+               {"sparsity"},
+               {"tile", left},
+               {"predicted"},
+               {"registers"},
+               {"spilled"},
+               {"blocks/SM"},
+               {"code KiB"},
+               {"cache", left},
+               {"compile ms"},
+               {"max error"}});
+  std::string notes;
+  std::size_t rows = 0;
+  for (const CudaLayer& layer : layers) {
+    if (layer.failed()) continue;
+    table.add(table_row(layer));
+    ++rows;
+    for (const std::string& note : layer.notes) {
+      notes += fmt::format("{}: {}\n", layer.path.filename().string(), note);
+    }
+  }
+  if (rows == 0) return "";
+  return table.text(terminal) + "Ranked, not timed.\n" + (notes.empty() ? "" : "\n" + notes);
+}
+
+}  // namespace spjit::cli
