@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "compiler/cubin_info.hpp"
 #include "compiler/cuda_compile_record.hpp"
 #include "compiler/cuda_kernel_impl.hpp"
 #include "compiler/local_gpus.hpp"
-#include "runtime/cuda_driver.hpp"
 #include "runtime/cuda_memory.hpp"
 #include "runtime/gzip.hpp"
 #include "spjit/error.hpp"
@@ -47,8 +47,9 @@ std::string text_of(const std::vector<std::byte>& gz) {
   return gz.empty() ? std::string() : gunzip(gz, k_most_source_bytes);
 }
 
-std::size_t float_bytes(std::int64_t rows, std::int64_t ld) {
-  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(ld) * sizeof(float);
+/// From the first to the last element of `rows` rows.
+std::size_t elements(std::int64_t rows, std::int64_t n, std::int64_t ld) {
+  return rows == 0 ? 0 : static_cast<std::size_t>((rows - 1) * ld + n);
 }
 
 }  // namespace
@@ -70,7 +71,7 @@ std::string CudaKernel::ptx() const { return text_of(impl_->ptx_gz); }
 const std::string& CudaKernel::record() const noexcept { return impl_->record_json; }
 
 PreparedCudaKernel CudaKernel::prepare(int device) const {
-  return PreparedCudaKernel(std::make_shared<const PreparedCudaKernel::Impl>(*impl_, device));
+  return PreparedCudaKernel(PreparedCudaKernel::Impl::load(*impl_, device));
 }
 
 CudaKernel CudaKernel::load(std::span<const std::byte> image, const std::string& record) {
@@ -87,18 +88,24 @@ CudaKernel CudaKernel::load(std::span<const std::byte> image, const std::string&
   return CudaKernel(std::move(impl));
 }
 
-PreparedCudaKernel::Impl::Impl(const CudaKernel::Impl& kernel, int device)
-    : program_(kernel.program) {
-  const CudaLimits limits = local_gpu_limits(device);
-  if (!runs_code_of(limits.arch, program_.arch)) {
-    throw NotSupported(fmt::format(
-        "this kernel is for sm_{}; GPU {} ({}) is sm_{}: compile for target sm_{}", program_.arch,
-        device, limits.product, limits.arch, limits.arch));
-  }
-  context_ = CudaContext(CudaDriver::load(), device);
-  module_ = CudaModule(context_, kernel.image);
-  function_ = module_.function(k_cuda_kernel_name);
+PreparedCudaKernel::Impl::Impl(const CudaProgram& program, const CudaContext& context,
+                               std::span<const std::byte> image)
+    : program_(program),
+      context_(context),
+      function_(CudaModule(context, image).function(k_cuda_kernel_name)) {
   function_.load();
+}
+
+std::shared_ptr<const PreparedCudaKernel::Impl> PreparedCudaKernel::Impl::load(
+    const CudaKernel::Impl& kernel, int device) {
+  const CudaLimits limits = local_gpu_limits(device);
+  if (!runs_code_of(limits.arch, kernel.program.arch)) {
+    throw NotSupported(fmt::format(
+        "this kernel is for sm_{}; GPU {} ({}) is sm_{}: compile for target sm_{}",
+        kernel.program.arch, device, limits.product, limits.arch, limits.arch));
+  }
+  const CudaContext context(local_cuda_driver(), device);
+  return std::shared_ptr<const Impl>(new Impl(kernel.program, context, kernel.image));
 }
 
 void PreparedCudaKernel::Impl::check(const CudaOperands& operands) const {
@@ -134,11 +141,9 @@ void PreparedCudaKernel::Impl::launch(const CudaOperands& operands, void* stream
   auto ldb = static_cast<unsigned>(operands.ldb);
   auto ldc = static_cast<unsigned>(operands.ldc);
   void* parameters[] = {&b, &c, &n, &ldb, &ldc};  // the last three only with runtime sizes
-  const CudaLaunch shape{
-      .grid = {static_cast<unsigned>(program_.blocks_x),
-               static_cast<unsigned>(program_.blocks_y(operands.n)), 1},
-      .block = {static_cast<unsigned>(program_.threads), 1, 1},
-      .dynamic_shared_bytes = 0};
+  const CudaLaunchShape shape{.grid = {static_cast<unsigned>(program_.blocks_x),
+                                       static_cast<unsigned>(program_.blocks_y(operands.n)), 1},
+                              .block = {static_cast<unsigned>(program_.threads), 1, 1}};
   function_.launch(shape, stream, parameters);
 }
 
@@ -146,33 +151,32 @@ void PreparedCudaKernel::Impl::run(const float* b, float* c) const {
   if ((b == nullptr && program_.cols > 0) || c == nullptr) {
     throw InvalidArgument("null pointer for B or C; expected host memory");
   }
-  const std::size_t b_bytes = float_bytes(program_.cols, program_.ldb);
-  const std::size_t c_bytes = float_bytes(program_.rows, program_.ldc);
-  // Not whole rows at the end: what lies behind the last element need not be the caller's.
-  const std::size_t tail_b = static_cast<std::size_t>(program_.ldb - program_.n) * sizeof(float);
-  const std::size_t tail_c = static_cast<std::size_t>(program_.ldc - program_.n) * sizeof(float);
-  const DeviceBuffer device_b(context_, b_bytes + 1);
-  const DeviceBuffer device_c(context_, c_bytes);
-  if (b_bytes > 0) device_b.upload(b, b_bytes - tail_b);
-  device_c.upload(c, c_bytes - tail_c);  // columns past n stay as they are
-  launch({.b = static_cast<const float*>(device_b.pointer()),
+  // Not past the last element: what lies behind it need not be the caller's.
+  const std::span host_b(b, elements(program_.cols, program_.n, program_.ldb));
+  const std::span host_c(c, elements(program_.rows, program_.n, program_.ldc));
+  DeviceBuffer device_b(context_, std::max<std::size_t>(host_b.size_bytes(), 1));
+  DeviceBuffer device_c(context_, host_c.size_bytes());
+  device_b.upload(std::as_bytes(host_b));
+  device_c.upload(std::as_bytes(host_c));  // columns past n stay as they are
+  launch({.b = reinterpret_cast<const float*>(device_b.address()),
           .ldb = program_.ldb,
-          .c = static_cast<float*>(device_c.pointer()),
+          .c = reinterpret_cast<float*>(device_c.address()),
           .ldc = program_.ldc,
           .n = program_.n},
          nullptr);
   context_.synchronize();
-  device_c.download(c, c_bytes - tail_c);
+  device_c.download(std::as_writable_bytes(host_c));
 }
 
 std::int64_t PreparedCudaKernel::Impl::driver_active_blocks() const {
-  return function_.active_blocks(static_cast<int>(program_.threads), 0);
+  return function_.active_blocks_per_sm(static_cast<int>(program_.threads), 0);
 }
 
 int PreparedCudaKernel::device() const noexcept { return impl_->device(); }
 
 void PreparedCudaKernel::launch(const float* b, float* c, void* stream) const {
-  impl_->launch(b, c, stream);
+  const CudaProgram& program = impl_->program();
+  impl_->launch({.b = b, .ldb = program.ldb, .c = c, .ldc = program.ldc, .n = program.n}, stream);
 }
 
 void PreparedCudaKernel::launch(const CudaOperands& operands, void* stream) const {

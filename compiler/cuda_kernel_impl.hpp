@@ -35,21 +35,22 @@ class CudaKernel::Impl {
 class PreparedCudaKernel::Impl {
  public:
   /// Loads everything. Throws as CudaKernel::prepare().
-  Impl(const CudaKernel::Impl& kernel, int device);
+  [[nodiscard]] static std::shared_ptr<const Impl> load(const CudaKernel::Impl& kernel, int device);
 
   void launch(const CudaOperands& operands, void* stream) const;
   void run(const float* b, float* c) const;
 
-  [[nodiscard]] int device() const noexcept { return context_.device(); }
+  [[nodiscard]] const CudaProgram& program() const noexcept { return program_; }
+  [[nodiscard]] int device() const noexcept { return context_.device().ordinal; }
   [[nodiscard]] std::int64_t driver_active_blocks() const;
 
  private:
+  Impl(const CudaProgram& program, const CudaContext& context, std::span<const std::byte> image);
   void check(const CudaOperands& operands) const;
 
   CudaProgram program_;
   CudaContext context_;
-  CudaModule module_;
-  CudaFunction function_;
+  CudaFunction function_;  // keeps its module loaded
 };
 
 }  // namespace spjit

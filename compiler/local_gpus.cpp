@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "runtime/cuda_device.hpp"
-#include "runtime/cuda_driver.hpp"
+#include "runtime/environment.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -41,14 +41,19 @@ CudaLimits limits_of(const CudaDeviceAttributes& device) {
 
 }  // namespace
 
+std::shared_ptr<const CudaDriver> local_cuda_driver() {
+  return CudaDriver::load(read_cuda_environment().spjit_cuda_driver);
+}
+
 LocalGpus find_local_gpus() {
   LocalGpus local;
   try {
-    const std::shared_ptr<const CudaDriver> driver = CudaDriver::load();
-    local.driver =
-        fmt::format("CUDA driver {}, {}", driver->version_text(), driver->path().string());
-    for (const CudaDeviceAttributes& device : cuda_devices(*driver)) {
-      local.gpus.push_back({device.ordinal, limits_of(device), device.memory_bytes});
+    const std::shared_ptr<const CudaDriver> driver = local_cuda_driver();
+    local.driver = fmt::format("CUDA driver {}.{}, {}", driver->version() / 1000,
+                               driver->version() % 1000 / 10, driver->path().string());
+    for (int ordinal = 0; ordinal < cuda_device_count(*driver); ++ordinal) {
+      const CudaDeviceAttributes device = cuda_device_attributes(*driver, ordinal);
+      local.gpus.push_back({ordinal, limits_of(device), device.memory_bytes});
     }
     if (local.gpus.empty()) local.problem = "the CUDA driver sees no GPU";
   } catch (const Error& error) {

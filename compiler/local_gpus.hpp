@@ -4,12 +4,14 @@
 /// The GPUs of this machine, as the tile rules see them.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "compiler/cuda_limits.hpp"
+#include "runtime/cuda_driver.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit {
@@ -25,6 +27,10 @@ struct LocalGpus {
   std::string driver;          ///< "CUDA driver 13.0, /usr/lib/.../libcuda.so.1"; or empty
   std::string problem;         ///< why there are none, one line; or empty
 };
+
+/// The CUDA driver that this process uses: the library that SPJIT_CUDA_DRIVER names, else
+/// libcuda.so.1. Throws as CudaDriver::load().
+[[nodiscard]] std::shared_ptr<const CudaDriver> local_cuda_driver();
 
 /// Asks the driver, each time. Never throws: a machine without a GPU is an answer.
 [[nodiscard]] LocalGpus find_local_gpus();

@@ -7,9 +7,9 @@
 #include <exception>
 #include <span>
 
+#include "compiler/local_gpus.hpp"
 #include "compiler/reference.hpp"
 #include "runtime/cuda_context.hpp"
-#include "runtime/cuda_driver.hpp"
 #include "runtime/cuda_memory.hpp"
 #include "runtime/cuda_stream.hpp"
 #include "spjit/error.hpp"
@@ -38,12 +38,12 @@ class Buffers {
         host_c(static_cast<std::size_t>(item.matrix.rows * item.options.n)),
         b_(context, host_b.size() * sizeof(float)),
         c_(context, host_c.size() * sizeof(float)) {
-    b_.upload(host_b.data(), host_b.size() * sizeof(float));
+    b_.upload(std::as_bytes(std::span(host_b)));
   }
 
-  [[nodiscard]] const float* b() const { return static_cast<const float*>(b_.pointer()); }
-  [[nodiscard]] float* c() const { return static_cast<float*>(c_.pointer()); }
-  void fetch() { c_.download(host_c.data(), host_c.size() * sizeof(float)); }
+  [[nodiscard]] const float* b() const { return reinterpret_cast<const float*>(b_.address()); }
+  [[nodiscard]] float* c() const { return reinterpret_cast<float*>(c_.address()); }
+  void fetch() { c_.download(std::as_writable_bytes(std::span(host_c))); }
 
   std::vector<float> host_b;
   std::vector<float> host_c;
@@ -98,7 +98,7 @@ void fill(GpuResult& result, const GpuCase& item, const GpuBenchOptions& options
   result.info = kernel.info();
   const PreparedCudaKernel prepared = loadable(kernel, options).prepare(options.device);
   if (!options.load_ptx) result.driver_active_blocks = prepared.driver_active_blocks();
-  const CudaContext context(CudaDriver::load(), options.device);
+  const CudaContext context(local_cuda_driver(), options.device);
   Buffers buffers(context, item);
   prepared.launch(buffers.b(), buffers.c());
   context.synchronize();

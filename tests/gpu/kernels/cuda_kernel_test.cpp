@@ -10,7 +10,6 @@
 #include "compiler/occupancy.hpp"
 #include "gpu/kernels/gpu_testing.hpp"
 #include "runtime/cuda_context.hpp"
-#include "runtime/cuda_driver.hpp"
 #include "runtime/cuda_memory.hpp"
 #include "runtime/cuda_stream.hpp"
 #include "spjit/error.hpp"
@@ -118,18 +117,18 @@ TEST_F(CudaKernelOnGpu, TakesOtherSizesIfTheyAreParameters) {
   runtime_sizes.cuda.runtime_sizes = true;
   const PreparedCudaKernel kernel = compile_kernel(matrix, runtime_sizes).prepare();
   const PreparedCudaKernel fixed = compile_kernel(matrix, options(64)).prepare();
-  const CudaContext context(CudaDriver::load(), 0);
+  const CudaContext context(local_cuda_driver(), 0);
   const std::vector<float> b = dense_values(40 * 100);
-  const DeviceBuffer device_b(context, b.size() * sizeof(float));
-  const DeviceBuffer device_c(context, 50 * 100 * sizeof(float));
-  device_b.upload(b.data(), b.size() * sizeof(float));
-  const CudaOperands operands{static_cast<const float*>(device_b.pointer()), 100,
-                              static_cast<float*>(device_c.pointer()), 100, 100};
+  DeviceBuffer device_b(context, b.size() * sizeof(float));
+  DeviceBuffer device_c(context, 50 * 100 * sizeof(float));
+  device_b.upload(std::as_bytes(std::span(b)));
+  const CudaOperands operands{reinterpret_cast<const float*>(device_b.address()), 100,
+                              reinterpret_cast<float*>(device_c.address()), 100, 100};
   std::vector<float> c(50 * 100);
 
   kernel.launch(operands);
   context.synchronize();
-  device_c.download(c.data(), c.size() * sizeof(float));
+  device_c.download(std::as_writable_bytes(std::span(c)));
 
   EXPECT_TRUE(same_bits(c, expected(matrix, b, 100)));
   EXPECT_THROW(fixed.launch(operands), InvalidArgument);
@@ -138,23 +137,23 @@ TEST_F(CudaKernelOnGpu, TakesOtherSizesIfTheyAreParameters) {
 TEST_F(CudaKernelOnGpu, CanBeCapturedIntoAGraphAndReplayed) {
   const CsrMatrix matrix = random_matrix(60, 40, 0.8);
   const PreparedCudaKernel kernel = compile_kernel(matrix, options(32)).prepare();
-  const CudaContext context(CudaDriver::load(), 0);
+  const CudaContext context(local_cuda_driver(), 0);
   const CudaStream stream(context);
-  const DeviceBuffer device_b(context, 40 * 32 * sizeof(float));
-  const DeviceBuffer device_c(context, 60 * 32 * sizeof(float));
+  DeviceBuffer device_b(context, 40 * 32 * sizeof(float));
+  DeviceBuffer device_c(context, 60 * 32 * sizeof(float));
 
   const CudaGraph graph(stream, [&] {
-    kernel.launch(static_cast<const float*>(device_b.pointer()),
-                  static_cast<float*>(device_c.pointer()), stream.handle());
+    kernel.launch(reinterpret_cast<const float*>(device_b.address()),
+                  reinterpret_cast<float*>(device_c.address()), stream.handle());
   });
 
   for (const std::uint64_t seed : {1U, 2U}) {
     const std::vector<float> b = dense_values(40 * 32, seed);
     std::vector<float> c(60 * 32);
-    device_b.upload(b.data(), b.size() * sizeof(float));
+    device_b.upload(std::as_bytes(std::span(b)));
     graph.launch(stream);
     stream.synchronize();
-    device_c.download(c.data(), c.size() * sizeof(float));
+    device_c.download(std::as_writable_bytes(std::span(c)));
     EXPECT_TRUE(same_bits(c, expected(matrix, b, 32)));
   }
 }
