@@ -11,6 +11,12 @@
 
 namespace spjit {
 
+/// What check_cuda_spec() allows at most. Column tiles (the grid's y) and threads a block: CUDA C++
+/// Programming Guide, "Technical Specifications per Compute Capability".
+inline constexpr std::int64_t k_cuda_max_grid_y = 65535;
+inline constexpr std::int64_t k_cuda_max_threads = 1024;  ///< of n1, and of m1
+inline constexpr std::int64_t k_cuda_max_distance = 1024;
+
 /// One choice for the CUDA kernel (seed 001, section on tiling): a block computes M1 rows x N1
 /// columns of C, a thread M1 x 1 in M1 accumulators.
 struct CudaTile {

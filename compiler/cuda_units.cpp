@@ -18,8 +18,11 @@ std::int64_t tile_nonzeros(const KernelPlan& plan, std::int64_t tile) {
 }  // namespace
 
 std::int64_t count_functions(const KernelPlan& plan) {
-  const std::int64_t zeros = std::ssize(plan.grouping.empty_rows);
-  return plan.grouping.tiles() + (zeros + k_zero_rows - 1) / k_zero_rows;
+  return count_functions(plan.grouping.tiles(), std::ssize(plan.grouping.empty_rows));
+}
+
+std::int64_t count_functions(std::int64_t row_tiles, std::int64_t empty_rows) {
+  return row_tiles + (empty_rows + k_zero_rows - 1) / k_zero_rows;
 }
 
 std::string function_name(std::int64_t function) {
@@ -66,22 +69,30 @@ SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> unit
   return unit;
 }
 
+std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes) {
+  const std::int64_t accesses = totals.nnc_sum + totals.rows;
+  // The unit of the kernel has no function where others hold them all, but code of its own.
+  const std::int64_t functions = std::max<std::int64_t>(totals.functions, 1);
+  const std::int64_t instructions =
+      totals.nonzeros + accesses * (runtime_sizes ? 2 : 1) + functions * k_function_instructions;
+  return instructions * k_instruction_bytes;
+}
+
 std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range,
                                  bool runtime_sizes) {
-  std::int64_t accesses = 0;
+  CodeTotals totals;
+  totals.nonzeros = range.nonzeros;
+  totals.functions = range.end - range.begin;
   for (std::int64_t function = range.begin; function < range.end; ++function) {
     if (function >= plan.grouping.tiles()) {
-      accesses += std::ssize(zero_rows(plan, function));
+      totals.rows += std::ssize(zero_rows(plan, function));
       continue;
     }
     const PlanSegment segment = plan.segment(function, 0);
-    accesses += segment.column_end - segment.column_begin;
-    accesses += std::ssize(plan.tile_rows(function));
+    totals.nnc_sum += segment.column_end - segment.column_begin;
+    totals.rows += std::ssize(plan.tile_rows(function));
   }
-  const std::int64_t functions = std::max<std::int64_t>(range.end - range.begin, 1);
-  const std::int64_t instructions =
-      range.nonzeros + accesses * (runtime_sizes ? 2 : 1) + functions * k_function_instructions;
-  return instructions * k_instruction_bytes;
+  return estimate_code_bytes(totals, runtime_sizes);
 }
 
 }  // namespace spjit

@@ -16,16 +16,22 @@ constexpr std::int64_t k_runtime_sizes = 14;
 }  // namespace
 
 RegisterPrediction predict_registers(const KernelPlan& plan, const CudaTile& tile) {
-  RegisterPrediction prediction;
-  std::int64_t longest = 0;  // columns of a tile
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
   for (std::int64_t i = 0; i < plan.grouping.tiles(); ++i) {
     const PlanSegment segment = plan.segment(i, 0);
-    longest = std::max(longest, segment.column_end - segment.column_begin);
-    prediction.accumulators =
-        std::max<std::int64_t>(prediction.accumulators, std::ssize(plan.tile_rows(i)));
+    columns = std::max(columns, segment.column_end - segment.column_begin);
+    rows = std::max<std::int64_t>(rows, std::ssize(plan.tile_rows(i)));
   }
+  return predict_registers(rows, columns, tile);
+}
+
+RegisterPrediction predict_registers(std::int64_t rows, std::int64_t columns,
+                                     const CudaTile& tile) {
+  RegisterPrediction prediction;
+  prediction.accumulators = rows;
   prediction.prefetched_b =
-      std::max(k_least_prefetched, std::min(tile.prefetch_distance + 1, longest));
+      std::max(k_least_prefetched, std::min(tile.prefetch_distance + 1, columns));
   prediction.addressing = k_addressing + (tile.runtime_sizes ? k_runtime_sizes : 0);
   return prediction;
 }

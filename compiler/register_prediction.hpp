@@ -33,4 +33,9 @@ struct RegisterPrediction {
 /// distance 16 on sm_90, needs 9 more than predicted.
 [[nodiscard]] RegisterPrediction predict_registers(const KernelPlan& plan, const CudaTile& tile);
 
+/// The same without a plan: `rows` of the fullest row tile, non-empty `columns` of the one that has
+/// most (GroupingStatistics::nnc_max).
+[[nodiscard]] RegisterPrediction predict_registers(std::int64_t rows, std::int64_t columns,
+                                                   const CudaTile& tile);
+
 }  // namespace spjit
