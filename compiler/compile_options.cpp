@@ -13,6 +13,8 @@ namespace spjit {
 namespace {
 
 constexpr int k_most_threads = 4096;
+/// Rows a CUDA tile: more accumulators leave no registers for B (seed 001 searches up to 128).
+constexpr std::int64_t k_most_rows = 128;
 
 void check_range(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
   if (value < least || value > most) {
@@ -54,19 +56,19 @@ void check_host(const CompileOptions& options) {
 
 void check_cuda(const CompileOptions& options) {
   const CudaOptions& cuda = options.cuda;
-  check_range("n", options.n, 1, k_max_cuda_leading_dimension);
-  check_range("ldb", options.ldb, 0, k_max_cuda_leading_dimension);
-  check_range("ldc", options.ldc, 0, k_max_cuda_leading_dimension);
-  if (cuda.m1) check_range("m1", *cuda.m1, 1, k_max_cuda_rows);
+  check_range("n", options.n, 1, k_cuda_max_leading_dimension);
+  check_range("ldb", options.ldb, 0, k_cuda_max_leading_dimension);
+  check_range("ldc", options.ldc, 0, k_cuda_max_leading_dimension);
+  if (cuda.m1) check_range("m1", *cuda.m1, 1, k_most_rows);
   if (cuda.n1) {
-    check_range("n1", *cuda.n1, k_cuda_warp, k_max_cuda_threads);
+    check_range("n1", *cuda.n1, k_cuda_warp, k_cuda_max_threads);
     if (*cuda.n1 % k_cuda_warp != 0) {
       throw InvalidArgument(
           fmt::format("n1 is {}; expected a multiple of {} threads", *cuda.n1, k_cuda_warp));
     }
   }
   if (cuda.prefetch_distance) {
-    check_range("the prefetch distance", *cuda.prefetch_distance, 0, k_max_cuda_prefetch);
+    check_range("the prefetch distance", *cuda.prefetch_distance, 0, k_cuda_max_distance);
   }
   check_range("unit_nonzeros", cuda.unit_nonzeros, 1, std::int64_t{1} << 40);
   check_range("compile_threads", cuda.compile_threads, 0, k_most_threads);

@@ -68,19 +68,19 @@ CudaProgram read_cuda_program(const nlohmann::json& json) {
   program.rows = read_integer(json, "rows", 1, k_most);
   program.cols = read_integer(json, "cols", 0, k_most);
   program.nnz = read_integer(json, "nnz", 0, std::numeric_limits<std::int64_t>::max());
-  program.n = read_integer(json, "n", 1, k_max_cuda_leading_dimension);
-  program.ldb = read_integer(json, "ldb", program.n, k_max_cuda_leading_dimension);
-  program.ldc = read_integer(json, "ldc", program.n, k_max_cuda_leading_dimension);
-  program.threads = read_integer(json, "threads", 1, k_max_cuda_threads);
+  program.n = read_integer(json, "n", 1, k_cuda_max_leading_dimension);
+  program.ldb = read_integer(json, "ldb", program.n, k_cuda_max_leading_dimension);
+  program.ldc = read_integer(json, "ldc", program.n, k_cuda_max_leading_dimension);
+  program.threads = read_integer(json, "threads", 1, k_cuda_max_threads);
   program.blocks_x = read_integer(json, "blocks_x", 1, program.rows);
   const auto runtime_sizes = json.find("runtime_sizes");
   if (runtime_sizes == json.end() || !runtime_sizes->is_boolean()) {
     throw Error("CUDA kernel record: \"runtime_sizes\" is missing or neither true nor false");
   }
   program.runtime_sizes = runtime_sizes->get<bool>();
-  if (program.blocks_y(program.n) > k_max_cuda_grid_y) {
+  if (program.blocks_y(program.n) > k_cuda_max_grid_y) {
     throw Error(fmt::format("CUDA kernel record: {} columns are more than {} tiles of {}",
-                            program.n, k_max_cuda_grid_y, program.threads));
+                            program.n, k_cuda_max_grid_y, program.threads));
   }
   return program;
 }

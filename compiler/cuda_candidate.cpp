@@ -1,7 +1,11 @@
 #include "compiler/cuda_candidate.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
+
+#include "spjit/error.hpp"
 
 namespace spjit {
 
@@ -10,7 +14,7 @@ std::string_view to_string(CudaRule rule) {
     case CudaRule::registers:
       return "registers";
     case CudaRule::code_budget:
-      return "code budget";
+      return "code_budget";
     case CudaRule::occupancy:
       return "occupancy";
     case CudaRule::balance:
@@ -20,21 +24,29 @@ std::string_view to_string(CudaRule rule) {
 }
 
 std::vector<CudaCandidate> CudaTileSpace::survivors() const {
-  std::vector<CudaCandidate> kept;
-  std::ranges::copy_if(candidates, std::back_inserter(kept),
+  std::vector<CudaCandidate> result;
+  std::ranges::copy_if(candidates, std::back_inserter(result),
                        [](const CudaCandidate& candidate) { return !candidate.dropped; });
-  return kept;
+  return result;
 }
 
 std::int64_t register_cap(const CudaLimits& limits, std::int64_t n1, std::int64_t min_blocks) {
-  constexpr std::int64_t k_step = 8;  // a warp's registers come in 256: eight a thread
-  // Each sub-partition holds its own share of registers and of the blocks' warps.
+  if (n1 < 1 || min_blocks < 1) {
+    throw InvalidArgument(fmt::format(
+        "register cap of {} blocks of {} threads; expected at least one of each", min_blocks, n1));
+  }
   const std::int64_t warps = (n1 + limits.warp_size - 1) / limits.warp_size;
-  const std::int64_t slots =
-      (warps * min_blocks + limits.sub_partitions - 1) / limits.sub_partitions;
-  const std::int64_t share = limits.registers_per_sm / limits.sub_partitions;
-  const std::int64_t cap = share / (slots * limits.warp_size) / k_step * k_step;
-  return std::min(std::max(cap, k_step), limits.registers_per_thread);
+  // Warps are dealt out to the sub-partitions; the one with the most of them decides.
+  const std::int64_t parts = limits.sub_partitions;
+  const std::int64_t crowded = (warps * min_blocks + parts - 1) / parts;
+  const std::int64_t share = limits.registers_per_sm / parts / crowded;
+  const std::int64_t of_warp =
+      share / limits.register_allocation_unit * limits.register_allocation_unit;
+  const std::int64_t checked_warps = (warps + parts - 1) / parts * parts;
+  const std::int64_t of_block = limits.registers_per_block / (checked_warps * limits.warp_size);
+  const std::int64_t unit = limits.register_allocation_unit / limits.warp_size;
+  return std::min(
+      {of_warp / limits.warp_size, of_block / unit * unit, limits.registers_per_thread});
 }
 
 }  // namespace spjit

@@ -5,6 +5,7 @@
 #include "compiler/compile_record.hpp"
 #include "compiler/cuda_artifact.hpp"
 #include "compiler/cuda_record.hpp"
+#include "rankmodel/cuda_prior.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 
@@ -35,7 +36,7 @@ json attempts_json(const std::vector<CudaAttempt>& attempts) {
 
 json search_json(const CompileOptions& options, const CudaTrace& trace) {
   return {{"mode", std::string(to_string(options.search))},
-          {"ranking", "prior"},
+          {"ranking", k_cuda_prior_name},
           {"timed", false},
           {"reason", trace.choice.reason},
           {"space", to_json(trace.choice.space)}};

@@ -121,12 +121,12 @@ void PreparedCudaKernel::Impl::check(const CudaOperands& operands) const {
         "(compile with runtime sizes for others)",
         operands.n, operands.ldb, operands.ldc, program_.n, program_.ldb, program_.ldc));
   }
-  if (operands.ldb > k_max_cuda_leading_dimension || operands.ldc > k_max_cuda_leading_dimension ||
-      program_.blocks_y(operands.n) > k_max_cuda_grid_y) {
+  if (operands.ldb > k_cuda_max_leading_dimension || operands.ldc > k_cuda_max_leading_dimension ||
+      program_.blocks_y(operands.n) > k_cuda_max_grid_y) {
     throw InvalidArgument(fmt::format(
         "n is {}, ldb {}, ldc {}; expected leading dimensions of at most {} and at most {} columns",
-        operands.n, operands.ldb, operands.ldc, k_max_cuda_leading_dimension,
-        k_max_cuda_grid_y * program_.threads));
+        operands.n, operands.ldb, operands.ldc, k_cuda_max_leading_dimension,
+        k_cuda_max_grid_y * program_.threads));
   }
   if ((operands.b == nullptr && program_.cols > 0) || operands.c == nullptr) {
     throw InvalidArgument("null device pointer for B or C; expected device memory");

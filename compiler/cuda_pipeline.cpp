@@ -30,11 +30,8 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-CudaProblem problem_of(const CsrMatrix& matrix, const CompileOptions& options) {
+CudaProblem problem_of(const CompileOptions& options) {
   CudaProblem problem;
-  problem.rows = matrix.rows;
-  problem.cols = matrix.cols;
-  problem.nnz = matrix.nnz();
   problem.n = options.n;
   problem.code_budget_bytes = options.code_budget_bytes;
   problem.runtime_sizes = options.cuda.runtime_sizes;
@@ -233,15 +230,15 @@ CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& optio
   RowGroupings groupings(matrix, options.reorder);
   CudaChoice choice;
   choice.space = enumerate_cuda_tiles(
-      matrix, problem_of(matrix, options), limits,
+      matrix, problem_of(options), limits,
       [&](std::int64_t m1) -> const RowGrouping& { return groupings.at(m1); });
   choice.ranked = rank_by_prior(choice.space.survivors(), limits);
   if (choice.ranked.empty()) over_budget(choice.space, options);
   choice.chosen = choice.ranked.front();
   choice.grouping = groupings.at(choice.chosen.tile.m1);
   choice.reason =
-      fmt::format("prior: first of {} tiles that the rules leave of {}; ranked, not timed",
-                  choice.ranked.size(), choice.space.candidates.size());
+      fmt::format("{}: first of {} tiles that the rules leave of {}; ranked, not timed",
+                  k_cuda_prior_name, choice.ranked.size(), choice.space.candidates.size());
   choice.group_ms = ms_since(start);
   return choice;
 }

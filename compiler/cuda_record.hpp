@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// The CUDA tile space as JSON, for records and `spjit explain --json`.
+/// The CUDA tile space as JSON.
 
 #include <nlohmann/json.hpp>
 
@@ -10,6 +10,7 @@
 namespace spjit {
 
 [[nodiscard]] nlohmann::json to_json(const CudaTile& tile);
+/// `dropped` is there only where a rule dropped the candidate, `score` only where none did.
 [[nodiscard]] nlohmann::json to_json(const CudaCandidate& candidate);
 [[nodiscard]] nlohmann::json to_json(const CudaTileSpace& space);
 

@@ -8,8 +8,6 @@
 namespace spjit {
 namespace {
 
-constexpr std::int64_t k_max_distance = 1024;
-
 void check_range(const char* what, std::int64_t given, std::int64_t least, std::int64_t most) {
   if (given < least || given > most) {
     throw InvalidArgument(
@@ -38,16 +36,16 @@ void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec) {
     throw InvalidArgument("CUDA kernel: the matrix has no rows; there is nothing to compute");
   }
   const CudaTile& tile = spec.tile;
-  check_range("m1", tile.m1, 1, k_max_cuda_threads);
+  check_range("m1", tile.m1, 1, k_cuda_max_threads);
   check_range("rows a tile of the plan", plan.grouping.m1, 1, tile.m1);
-  check_range("n1", tile.n1, 1, k_max_cuda_threads);
-  check_range("the prefetch distance", tile.prefetch_distance, 0, k_max_distance);
+  check_range("n1", tile.n1, 1, k_cuda_max_threads);
+  check_range("the prefetch distance", tile.prefetch_distance, 0, k_cuda_max_distance);
   check_range("nonzeros a unit", tile.unit_nonzeros, 1, std::int64_t{1} << 40);
-  check_range("min blocks", spec.min_blocks, 1, k_max_cuda_threads);
-  check_range("n", spec.n, 1, k_max_cuda_leading_dimension);
-  check_range("ldb", spec.ldb, spec.n, k_max_cuda_leading_dimension);
-  check_range("ldc", spec.ldc, spec.n, k_max_cuda_leading_dimension);
-  check_range("column tiles (n / n1)", cuda_grid(plan, tile, spec.n).y, 1, k_max_cuda_grid_y);
+  check_range("min blocks", spec.min_blocks, 1, k_cuda_max_threads);
+  check_range("n", spec.n, 1, k_cuda_max_leading_dimension);
+  check_range("ldb", spec.ldb, spec.n, k_cuda_max_leading_dimension);
+  check_range("ldc", spec.ldc, spec.n, k_cuda_max_leading_dimension);
+  check_range("column tiles (n / n1)", cuda_grid(plan, tile, spec.n).y, 1, k_cuda_max_grid_y);
 }
 
 }  // namespace spjit

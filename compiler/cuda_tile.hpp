@@ -11,6 +11,16 @@
 
 namespace spjit {
 
+/// What check_cuda_spec() allows at most. Column tiles (the grid's y) and threads a block: CUDA C++
+/// Programming Guide, "Technical Specifications per Compute Capability".
+inline constexpr std::int64_t k_cuda_max_grid_y = 65535;
+inline constexpr std::int64_t k_cuda_max_threads = 1024;  ///< of n1, and of m1
+inline constexpr std::int64_t k_cuda_max_distance = 1024;
+/// Row strides in bytes are 32-bit factors of the code.
+inline constexpr std::int64_t k_cuda_max_leading_dimension = (std::int64_t{1} << 30) - 1;
+/// Threads of a warp, on every architecture.
+inline constexpr std::int64_t k_cuda_warp = 32;
+
 /// One choice for the CUDA kernel (seed 001, section on tiling): a block computes M1 rows x N1
 /// columns of C, a thread M1 x 1 in M1 accumulators.
 struct CudaTile {
@@ -22,18 +32,6 @@ struct CudaTile {
 
   friend bool operator==(const CudaTile&, const CudaTile&) = default;
 };
-
-/// Grid y and threads a block: CUDA C++ Programming Guide, "Technical Specifications per Compute
-/// Capability".
-inline constexpr std::int64_t k_max_cuda_grid_y = 65535;
-inline constexpr std::int64_t k_max_cuda_threads = 1024;
-inline constexpr std::int64_t k_cuda_warp = 32;
-/// Rows a tile that compilation takes: more accumulators leave no registers for B.
-inline constexpr std::int64_t k_max_cuda_rows = 128;
-/// Columns a load may run ahead, for the same reason.
-inline constexpr std::int64_t k_max_cuda_prefetch = 64;
-/// Row strides in bytes are 32-bit factors of the code.
-inline constexpr std::int64_t k_max_cuda_leading_dimension = (std::int64_t{1} << 30) - 1;
 
 /// "32x128 p8 u2048", for tables and records.
 [[nodiscard]] std::string to_string(const CudaTile& tile);

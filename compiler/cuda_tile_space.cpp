@@ -3,15 +3,39 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "compiler/cuda_units.hpp"
+#include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
 
 constexpr std::int64_t k_heights[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 constexpr std::int64_t k_widths[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
+/// From the best at hiding latency to the cheapest in registers.
+constexpr std::int64_t k_distances[] = {8, 4, 2, 0};
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+void check_range(const char* what, std::int64_t given, std::int64_t least, std::int64_t most) {
+  if (given < least || given > most) {
+    throw InvalidArgument(
+        fmt::format("CUDA tile: {} is {}; expected {} to {}", what, given, least, most));
+  }
+}
+
+void check_tile(const CudaTile& tile, const CudaProblem& problem) {
+  check_range("n", problem.n, 1, k_cuda_max_threads * k_cuda_max_grid_y);
+  check_range("m1", tile.m1, 1, k_cuda_max_threads);
+  check_range("n1", tile.n1, 1, k_cuda_max_threads);
+  check_range("column tiles (n / n1)", ceil_div(problem.n, tile.n1), 1, k_cuda_max_grid_y);
+  check_range("the prefetch distance", tile.prefetch_distance, 0, k_cuda_max_distance);
+  check_range("nonzeros a unit", tile.unit_nonzeros, 1, std::int64_t{1} << 40);
+}
 
 std::int64_t non_empty_rows(const CsrMatrix& matrix) {
   std::int64_t count = 0;
@@ -28,148 +52,171 @@ std::vector<std::int64_t> heights(const CsrMatrix& matrix, const CudaProblem& pr
   for (const std::int64_t m1 : k_heights) {
     if (m1 < rows) result.push_back(m1);
   }
-  if (rows <= std::end(k_heights)[-1]) result.push_back(rows);
+  if (rows <= std::ranges::max(k_heights)) result.push_back(rows);
   return result;
 }
 
 std::vector<std::int64_t> widths(const CudaProblem& problem) {
   if (problem.n1) return {*problem.n1};
-  return {std::begin(k_widths), std::end(k_widths)};
-}
-
-/// What a candidate shares with all others of its M1.
-CudaCandidate begin_candidate(const CsrMatrix& matrix, const CudaTile& tile,
-                              const RowGrouping& grouping) {
-  CudaCandidate candidate;
-  candidate.tile = tile;
-  candidate.grouping = compute_statistics(matrix, grouping);
-  const CodeTotals totals = code_totals(grouping, candidate.grouping.nnc_sum, matrix.nnz());
-  candidate.blocks_x = totals.functions;
-  candidate.code_bytes = estimate_code_bytes(totals, tile.runtime_sizes);
-  return candidate;
+  std::vector<std::int64_t> result;
+  for (const std::int64_t n1 : k_widths) {
+    if (ceil_div(problem.n, n1) <= k_cuda_max_grid_y) result.push_back(n1);
+  }
+  return result;
 }
 
 std::int64_t fullest_tile(const RowGrouping& grouping) {
   std::int64_t rows = 0;
   for (std::size_t i = 0; i + 1 < grouping.tile_ptrs.size(); ++i) {
-    rows = std::max<std::int64_t>(rows, grouping.tile_ptrs[i + 1] - grouping.tile_ptrs[i]);
+    rows = std::max(rows, grouping.tile_ptrs[i + 1] - grouping.tile_ptrs[i]);
   }
   return rows;
 }
 
-BlockResources block_of(const CudaCandidate& candidate) {
-  return {.threads = candidate.tile.n1,
-          .registers_per_thread = candidate.registers.total(),
-          .static_shared_bytes = 0,
-          .dynamic_shared_bytes = 0};
+Occupancy occupancy_of(const CudaLimits& limits, const CudaTile& tile, std::int64_t registers) {
+  BlockResources block;
+  block.threads = tile.n1;
+  block.registers_per_thread = registers;
+  return occupancy(limits, block);
 }
 
-std::optional<DroppedCudaCandidate> check_registers(const CudaCandidate& candidate,
-                                                    const CudaLimits& limits) {
+/// Of the empty rows and the row tiles, together with what the emitters make of them.
+CodeTotals code_totals(const CudaCandidate& candidate, const RowGrouping& grouping) {
+  CodeTotals totals;
+  totals.nonzeros = candidate.work.nnz;
+  totals.nnc_sum = candidate.grouping.nnc_sum;
+  totals.rows = candidate.work.rows;
+  totals.functions = count_functions(grouping.tiles(), std::ssize(grouping.empty_rows));
+  return totals;
+}
+
+/// Everything that depends on the tile's m1 but not on its n1.
+CudaCandidate describe_rows(const CsrMatrix& matrix, const CudaTile& tile,
+                            const CudaProblem& problem, const RowGrouping& grouping) {
+  CudaCandidate candidate;
+  candidate.tile = tile;
+  candidate.work = {matrix.rows, matrix.cols, matrix.nnz(), problem.n};
+  candidate.grouping = compute_statistics(matrix, grouping);
+  candidate.row_tiles = grouping.tiles();
+  candidate.code_bytes = estimate_code_bytes(code_totals(candidate, grouping), tile.runtime_sizes);
+  return candidate;
+}
+
+/// Adds what depends on n1 and the prefetch distance.
+void describe_block(CudaCandidate& candidate, const CudaTile& tile, const CudaLimits& limits,
+                    const RowGrouping& grouping) {
+  const CudaWork& work = candidate.work;
+  candidate.tile = tile;
+  candidate.column_tiles = ceil_div(work.n, tile.n1);
+  candidate.blocks =
+      count_functions(grouping.tiles(), std::ssize(grouping.empty_rows)) * candidate.column_tiles;
+  candidate.column_padding =
+      static_cast<double>(candidate.column_tiles * tile.n1 - work.n) / static_cast<double>(work.n);
+  candidate.registers = predict_registers(fullest_tile(grouping), candidate.grouping.nnc_max, tile);
+  candidate.occupancy = occupancy_of(limits, tile, candidate.registers.total());
+  const std::int64_t active = candidate.occupancy.active_blocks;
+  candidate.min_blocks = std::max<std::int64_t>(active, 1);
+  candidate.waves = active == 0 ? 0
+                                : static_cast<double>(candidate.blocks) /
+                                      static_cast<double>(limits.sms * active);
+}
+
+/// The largest distance that does not cost an SM a block.
+std::int64_t choose_distance(const CudaCandidate& rows, CudaTile tile, const CudaLimits& limits,
+                             std::int64_t fullest) {
+  const auto active_blocks = [&](std::int64_t distance) {
+    tile.prefetch_distance = distance;
+    const RegisterPrediction registers = predict_registers(fullest, rows.grouping.nnc_max, tile);
+    return occupancy_of(limits, tile, registers.total()).active_blocks;
+  };
+  const std::int64_t most = active_blocks(0);
+  return *std::ranges::find_if(
+      k_distances, [&](std::int64_t distance) { return active_blocks(distance) == most; });
+}
+
+using Dropped = std::optional<DroppedCudaCandidate>;
+
+Dropped registers_rule(const CudaCandidate& candidate, const CudaLimits& limits) {
   const std::int64_t registers = candidate.registers.total();
   if (registers > limits.registers_per_thread) {
     return DroppedCudaCandidate{CudaRule::registers,
-                                fmt::format("{} registers a thread, the device has {}", registers,
-                                            limits.registers_per_thread)};
+                                fmt::format("predicts {} registers a thread, the device has {}",
+                                            registers, limits.registers_per_thread)};
   }
-  const std::int64_t unit = limits.register_allocation_unit;
-  const std::int64_t warp = (registers * limits.warp_size + unit - 1) / unit * unit;
-  const std::int64_t warps = (candidate.tile.n1 + limits.warp_size - 1) / limits.warp_size;
-  if (warp * warps > limits.registers_per_block || candidate.occupancy.active_blocks < 1) {
+  // As a launch is checked: in units of registers, and of warps in each sub-partition.
+  const std::int64_t unit = limits.register_allocation_unit / limits.warp_size;
+  const std::int64_t allocated = ceil_div(registers, unit) * unit;
+  const std::int64_t row = limits.warp_size * limits.sub_partitions;
+  const std::int64_t threads = ceil_div(candidate.tile.n1, row) * row;
+  if (allocated * threads > limits.registers_per_block) {
     return DroppedCudaCandidate{
         CudaRule::registers,
-        fmt::format("{} registers x {} threads are {} in units of {}, a block has {}", registers,
-                    candidate.tile.n1, warp * warps, unit, limits.registers_per_block)};
+        fmt::format("{} registers x {} threads = {}, a block has {}", allocated, threads,
+                    allocated * threads, limits.registers_per_block)};
   }
   return std::nullopt;
 }
 
-std::optional<DroppedCudaCandidate> check_occupancy(const CudaCandidate& candidate,
-                                                    const CudaLimits& limits) {
+Dropped code_rule(const CudaCandidate& candidate, const CudaProblem& problem) {
+  if (candidate.code_bytes <= problem.code_budget_bytes) return std::nullopt;
+  return DroppedCudaCandidate{CudaRule::code_budget,
+                              fmt::format("about {} bytes of code, the budget is {}",
+                                          candidate.code_bytes, problem.code_budget_bytes)};
+}
+
+Dropped occupancy_rule(const CudaCandidate& candidate, const CudaLimits& limits) {
   if (candidate.tile.n1 % limits.warp_size != 0) {
-    return DroppedCudaCandidate{CudaRule::occupancy,
-                                fmt::format("{} threads are not a multiple of the warp of {}",
-                                            candidate.tile.n1, limits.warp_size)};
-  }
-  if (2 * candidate.blocks() < limits.sms) {
     return DroppedCudaCandidate{
         CudaRule::occupancy,
-        fmt::format("{} x {} = {} blocks, fewer than half of {} SMs", candidate.blocks_x,
-                    candidate.column_tiles, candidate.blocks(), limits.sms)};
+        fmt::format("{} threads, no multiple of a warp's {}", candidate.tile.n1, limits.warp_size)};
+  }
+  if (2 * candidate.blocks >= limits.sms) return std::nullopt;
+  return DroppedCudaCandidate{
+      CudaRule::occupancy,
+      fmt::format("{} blocks ({} x {}), {} wanted (half of {} SMs)", candidate.blocks,
+                  candidate.blocks / candidate.column_tiles, candidate.column_tiles,
+                  ceil_div(limits.sms, 2), limits.sms)};
+}
+
+Dropped balance_rule(const CudaCandidate& candidate) {
+  if (candidate.grouping.tile_nnz_cv > k_cuda_max_nnz_variation) {
+    return DroppedCudaCandidate{
+        CudaRule::balance, fmt::format("row tiles' nonzeros vary by {:.2f}, at most {:.2f}",
+                                       candidate.grouping.tile_nnz_cv, k_cuda_max_nnz_variation)};
+  }
+  if (candidate.column_padding > k_cuda_max_padding) {
+    return DroppedCudaCandidate{
+        CudaRule::balance, fmt::format("columns padded by {:.1f} %, at most {:.0f} %",
+                                       100 * candidate.column_padding, 100 * k_cuda_max_padding)};
   }
   return std::nullopt;
 }
 
-std::optional<DroppedCudaCandidate> check_balance(const CudaCandidate& candidate) {
-  if (candidate.grouping.tile_nnz_cv > k_max_cuda_tile_nnz_cv) {
-    return DroppedCudaCandidate{
-        CudaRule::balance,
-        fmt::format("nonzeros of row tiles vary by {:.3f}, at most {}",
-                    candidate.grouping.tile_nnz_cv, k_max_cuda_tile_nnz_cv)};
-  }
-  if (candidate.column_padding > k_max_cuda_padding) {
-    return DroppedCudaCandidate{
-        CudaRule::balance,
-        fmt::format("columns padded by {:.1f} %, at most {:.0f} %", 100 * candidate.column_padding,
-                    100 * k_max_cuda_padding)};
-  }
-  return std::nullopt;
+/// The first rule broken, of those that are not relaxed.
+Dropped broken_rule(const CudaCandidate& candidate, const CudaProblem& problem,
+                    const CudaLimits& limits, const std::vector<CudaRule>& relaxed) {
+  const auto enforced = [&](CudaRule rule) {
+    return std::ranges::find(relaxed, rule) == relaxed.end();
+  };
+  Dropped dropped = registers_rule(candidate, limits);
+  if (!dropped) dropped = code_rule(candidate, problem);
+  if (!dropped && enforced(CudaRule::occupancy)) dropped = occupancy_rule(candidate, limits);
+  if (!dropped && enforced(CudaRule::balance)) dropped = balance_rule(candidate);
+  return dropped;
 }
 
-bool is_relaxed(const std::vector<CudaRule>& relaxed, CudaRule rule) {
-  return std::ranges::find(relaxed, rule) != relaxed.end();
-}
-
-/// The first rule broken, of those still in force.
-std::optional<DroppedCudaCandidate> broken_rule(const CudaCandidate& candidate,
-                                                const CudaProblem& problem,
-                                                const CudaLimits& limits,
-                                                const std::vector<CudaRule>& relaxed) {
-  if (auto dropped = check_registers(candidate, limits)) return dropped;
-  if (candidate.code_bytes > problem.code_budget_bytes) {
-    return DroppedCudaCandidate{CudaRule::code_budget,
-                                fmt::format("about {} bytes of code, the budget is {}",
-                                            candidate.code_bytes, problem.code_budget_bytes)};
+/// Checks every candidate again without some rules; false, and nothing changed, if that lets
+/// nothing in.
+bool relax(CudaTileSpace& space, const CudaProblem& problem, const CudaLimits& limits,
+           std::vector<CudaRule> rules) {
+  CudaTileSpace relaxed = space;
+  for (CudaCandidate& candidate : relaxed.candidates) {
+    candidate.dropped = broken_rule(candidate, problem, limits, rules);
   }
-  if (!is_relaxed(relaxed, CudaRule::occupancy)) {
-    if (auto dropped = check_occupancy(candidate, limits)) return dropped;
-  }
-  return is_relaxed(relaxed, CudaRule::balance) ? std::nullopt : check_balance(candidate);
-}
-
-/// Sets what depends on N1 and the prefetch distance.
-void finish_candidate(CudaCandidate& candidate, const CudaProblem& problem,
-                      const CudaLimits& limits, std::int64_t rows) {
-  const CudaTile& tile = candidate.tile;
-  candidate.column_tiles = (problem.n + tile.n1 - 1) / tile.n1;
-  candidate.column_padding =
-      static_cast<double>(candidate.column_tiles * tile.n1 - problem.n) /
-      static_cast<double>(problem.n);
-  candidate.registers = predict_registers(rows, candidate.grouping.nnc_max, tile);
-  candidate.occupancy = occupancy(limits, block_of(candidate));
-  candidate.min_blocks = std::max<std::int64_t>(candidate.occupancy.active_blocks, 1);
-  candidate.dropped = broken_rule(candidate, problem, limits, {});
-}
-
-/// The longest distance that costs nothing.
-void choose_distance(CudaCandidate& candidate, const CudaProblem& problem,
-                     const CudaLimits& limits, std::int64_t rows) {
-  if (problem.prefetch_distance) {
-    candidate.tile.prefetch_distance = *problem.prefetch_distance;
-    finish_candidate(candidate, problem, limits, rows);
-    return;
-  }
-  candidate.tile.prefetch_distance = std::end(k_prefetch_distances)[-1];
-  finish_candidate(candidate, problem, limits, rows);
-  const std::int64_t most_blocks = candidate.occupancy.active_blocks;
-  for (const std::int64_t distance : k_prefetch_distances) {
-    candidate.tile.prefetch_distance = distance;
-    finish_candidate(candidate, problem, limits, rows);
-    if (candidate.occupancy.active_blocks >= most_blocks &&
-        candidate.registers.total() <= limits.registers_per_thread) {
-      return;
-    }
-  }
+  if (relaxed.survivors().empty()) return false;
+  relaxed.relaxed = std::move(rules);
+  space = std::move(relaxed);
+  return true;
 }
 
 }  // namespace
@@ -177,36 +224,42 @@ void choose_distance(CudaCandidate& candidate, const CudaProblem& problem,
 CudaCandidate examine_cuda_tile(const CsrMatrix& matrix, const CudaTile& tile,
                                 const CudaProblem& problem, const CudaLimits& limits,
                                 const RowGrouping& grouping) {
-  CudaCandidate candidate = begin_candidate(matrix, tile, grouping);
-  finish_candidate(candidate, problem, limits, fullest_tile(grouping));
+  check_tile(tile, problem);
+  CudaCandidate candidate = describe_rows(matrix, tile, problem, grouping);
+  describe_block(candidate, tile, limits, grouping);
+  candidate.dropped = broken_rule(candidate, problem, limits, {});
   return candidate;
 }
 
 CudaTileSpace enumerate_cuda_tiles(const CsrMatrix& matrix, const CudaProblem& problem,
                                    const CudaLimits& limits, const GroupRows& group) {
+  CudaTile tile;
+  tile.m1 = problem.m1.value_or(1);
+  tile.n1 = problem.n1.value_or(k_cuda_max_threads);
+  tile.prefetch_distance = problem.prefetch_distance.value_or(0);
+  tile.unit_nonzeros = problem.unit_nonzeros;
+  tile.runtime_sizes = problem.runtime_sizes;
+  check_tile(tile, problem);
   CudaTileSpace space;
   for (const std::int64_t m1 : heights(matrix, problem)) {
-    const RowGrouping& grouping = group(m1);
-    const std::int64_t rows = fullest_tile(grouping);
-    CudaTile tile;
     tile.m1 = m1;
-    tile.unit_nonzeros = problem.unit_nonzeros;
-    tile.runtime_sizes = problem.runtime_sizes;
-    const CudaCandidate first = begin_candidate(matrix, tile, grouping);
+    const RowGrouping& grouping = group(m1);
+    CudaCandidate candidate = describe_rows(matrix, tile, problem, grouping);
     for (const std::int64_t n1 : widths(problem)) {
-      if ((problem.n + n1 - 1) / n1 > k_max_cuda_grid_y) continue;
-      CudaCandidate candidate = first;
-      candidate.tile.n1 = n1;
-      choose_distance(candidate, problem, limits, rows);
-      space.candidates.push_back(std::move(candidate));
+      tile.n1 = n1;
+      if (!problem.prefetch_distance) {
+        tile.prefetch_distance = choose_distance(candidate, tile, limits, fullest_tile(grouping));
+      }
+      describe_block(candidate, tile, limits, grouping);
+      candidate.dropped = broken_rule(candidate, problem, limits, {});
+      space.candidates.push_back(candidate);
     }
   }
-  for (const CudaRule rule : {CudaRule::balance, CudaRule::occupancy}) {
-    if (!space.survivors().empty()) break;
-    space.relaxed.push_back(rule);
-    for (CudaCandidate& candidate : space.candidates) {
-      candidate.dropped = broken_rule(candidate, problem, limits, space.relaxed);
-    }
+  // In the order the header states; the first that lets a candidate in is it.
+  if (space.survivors().empty()) {
+    relax(space, problem, limits, {CudaRule::balance}) ||
+        relax(space, problem, limits, {CudaRule::occupancy}) ||
+        relax(space, problem, limits, {CudaRule::balance, CudaRule::occupancy});
   }
   return space;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// The CUDA tile space and its hardware rules. Needs no GPU and no CUDA library.
+/// The CUDA tile space and its hardware rules: from counts and a device as plain data.
 
 #include <cstdint>
 #include <optional>
@@ -13,31 +13,39 @@
 
 namespace spjit {
 
-/// What of a compilation the tiles depend on.
+/// What is asked for, besides the matrix.
 struct CudaProblem {
-  std::int64_t n = 0;
-  std::int64_t code_budget_bytes = 0;
-  std::int64_t unit_nonzeros = 2048;
-  bool runtime_sizes = false;
-  std::optional<std::int64_t> prefetch_distance = {};  ///< default: k_prefetch_distances
-  std::optional<std::int64_t> m1 = {};                 ///< only this one
-  std::optional<std::int64_t> n1 = {};                 ///< only this one
+  std::int64_t n = 1;  ///< columns of B and C, 1 .. 1024 x 65535
+  std::int64_t code_budget_bytes = std::int64_t{64} << 20;  ///< of machine code
+  bool runtime_sizes = false;                               ///< as in CudaTile
+  std::int64_t unit_nonzeros = 2048;                        ///< as in CudaTile
+  std::optional<std::int64_t> prefetch_distance;            ///< none: chosen a tile
+  std::optional<std::int64_t> m1;                           ///< none: all of the space
+  std::optional<std::int64_t> n1;                           ///< none: all of the space
 };
 
-/// Tried in this order: the first that costs no block of an SM and fits a thread is taken, so that
-/// loads run as far ahead as registers allow for nothing.
-inline constexpr std::int64_t k_prefetch_distances[] = {8, 4, 2, 0};
-
-/// M1 x N1: M1 in 2 .. 128 and N1 in 32 .. 1024 (seed 001), powers of two and the steps halfway
-/// between. No M1 above the number of non-empty rows, but that number itself if it is at most 128.
-/// If the rules leave no candidate they are relaxed in the order balance, occupancy, until one is
-/// left; registers and the code budget never are.
+/// All tiles for a matrix on a device, each checked against the rules, which are tried in the order
+/// of CudaRule.
+///
+/// M1 is one of 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128 that is not above the number of
+/// non-empty rows, or that number itself where it is at most 128 (1 where there are none); N1 one
+/// of 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024 that leaves at most 65535 column tiles. A
+/// given m1 or n1 is the only one. A prefetch distance that is not given is the largest of 8, 4, 2,
+/// 0 with which an SM holds as many blocks as with 0.
+///
+/// If no candidate is left, rules are relaxed until one is: first balance, else occupancy, else
+/// both; a rule whose relaxing lets nothing in stays. Registers and the code budget are never
+/// relaxed, so a space may have no survivors.
+///
+/// Throws InvalidArgument for an n, m1, n1, prefetch distance or size of units that no kernel can
+/// be emitted for.
 [[nodiscard]] CudaTileSpace enumerate_cuda_tiles(const CsrMatrix& matrix,
                                                  const CudaProblem& problem,
                                                  const CudaLimits& limits, const GroupRows& group);
 
-/// One candidate: statistics and the first rule that drops it. `tile.prefetch_distance` is taken
-/// as it is.
+/// The candidate for one tile as it is given (of `problem` only n and the code budget are looked
+/// at): statistics and the first rule that drops it. `grouping` is one of `matrix`, at the tile's
+/// m1. Throws as enumerate_cuda_tiles() does.
 [[nodiscard]] CudaCandidate examine_cuda_tile(const CsrMatrix& matrix, const CudaTile& tile,
                                               const CudaProblem& problem, const CudaLimits& limits,
                                               const RowGrouping& grouping);

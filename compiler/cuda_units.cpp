@@ -15,14 +15,15 @@ std::int64_t tile_nonzeros(const KernelPlan& plan, std::int64_t tile) {
          plan.entry_ptrs[static_cast<std::size_t>(segment.column_begin)];
 }
 
-std::int64_t count_functions(const RowGrouping& grouping) {
-  const std::int64_t zeros = std::ssize(grouping.empty_rows);
-  return grouping.tiles() + (zeros + k_zero_rows - 1) / k_zero_rows;
-}
-
 }  // namespace
 
-std::int64_t count_functions(const KernelPlan& plan) { return count_functions(plan.grouping); }
+std::int64_t count_functions(const KernelPlan& plan) {
+  return count_functions(plan.grouping.tiles(), std::ssize(plan.grouping.empty_rows));
+}
+
+std::int64_t count_functions(std::int64_t row_tiles, std::int64_t empty_rows) {
+  return row_tiles + (empty_rows + k_zero_rows - 1) / k_zero_rows;
+}
 
 std::string function_name(std::int64_t function) {
   return "spjit_tile_" + std::to_string(function);
@@ -68,18 +69,12 @@ SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> unit
   return unit;
 }
 
-CodeTotals code_totals(const RowGrouping& grouping, std::int64_t nnc_sum, std::int64_t nnz) {
-  CodeTotals totals;
-  totals.nonzeros = nnz;
-  totals.accesses = nnc_sum + std::ssize(grouping.rows) + std::ssize(grouping.empty_rows);
-  totals.functions = count_functions(grouping);
-  return totals;
-}
-
 std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes) {
+  const std::int64_t accesses = totals.nnc_sum + totals.rows;
+  // The unit of the kernel has no function where others hold them all, but code of its own.
+  const std::int64_t functions = std::max<std::int64_t>(totals.functions, 1);
   const std::int64_t instructions =
-      totals.nonzeros + totals.accesses * (runtime_sizes ? 2 : 1) +
-      std::max<std::int64_t>(totals.functions, 1) * k_function_instructions;
+      totals.nonzeros + accesses * (runtime_sizes ? 2 : 1) + functions * k_function_instructions;
   return instructions * k_instruction_bytes;
 }
 
@@ -90,12 +85,12 @@ std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range,
   totals.functions = range.end - range.begin;
   for (std::int64_t function = range.begin; function < range.end; ++function) {
     if (function >= plan.grouping.tiles()) {
-      totals.accesses += std::ssize(zero_rows(plan, function));
+      totals.rows += std::ssize(zero_rows(plan, function));
       continue;
     }
     const PlanSegment segment = plan.segment(function, 0);
-    totals.accesses += segment.column_end - segment.column_begin;
-    totals.accesses += std::ssize(plan.tile_rows(function));
+    totals.nnc_sum += segment.column_end - segment.column_begin;
+    totals.rows += std::ssize(plan.tile_rows(function));
   }
   return estimate_code_bytes(totals, runtime_sizes);
 }

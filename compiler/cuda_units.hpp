@@ -22,6 +22,9 @@ inline constexpr std::int64_t k_zero_rows = 64;
 /// each.
 [[nodiscard]] std::int64_t count_functions(const KernelPlan& plan);
 
+/// The same from counts alone.
+[[nodiscard]] std::int64_t count_functions(std::int64_t row_tiles, std::int64_t empty_rows);
+
 /// "spjit_tile_7": a name made of nothing but the function's number.
 [[nodiscard]] std::string function_name(std::int64_t function);
 
@@ -46,22 +49,20 @@ struct UnitRange {
 [[nodiscard]] SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> units,
                                        const UnitRange& range, bool runtime_sizes);
 
-/// What machine code is made of.
+/// What the size of code depends on.
 struct CodeTotals {
   std::int64_t nonzeros = 0;
-  std::int64_t accesses = 0;  ///< loads of B and stores of C, a thread
-  std::int64_t functions = 0;
+  std::int64_t nnc_sum = 0;    ///< non-empty columns, over row tiles
+  std::int64_t rows = 0;       ///< written, empty ones among them
+  std::int64_t functions = 0;  ///< row tiles and parts of the empty rows
 };
 
-/// Of a whole program; `nnc_sum` is the grouping's (GroupingStatistics).
-[[nodiscard]] CodeTotals code_totals(const RowGrouping& grouping, std::int64_t nnc_sum,
-                                     std::int64_t nnz);
-
-[[nodiscard]] std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes);
-
-/// Machine code of functions [begin, end): 16 bytes an instruction (sm_70 and later), an FMA a
+/// Machine code of so much: 16 bytes an instruction (sm_70 and later), an FMA a
 /// nonzero with its value as the immediate, a load a column and a store a row, with runtime sizes
 /// an address for each of these two, and a fixed part a function. So 16-32 bytes a nonzero.
+[[nodiscard]] std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes);
+
+/// The same for functions [begin, end) of a plan.
 [[nodiscard]] std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range,
                                                bool runtime_sizes);
 

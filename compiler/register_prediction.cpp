@@ -15,16 +15,6 @@ constexpr std::int64_t k_runtime_sizes = 14;
 
 }  // namespace
 
-RegisterPrediction predict_registers(std::int64_t rows, std::int64_t columns,
-                                     const CudaTile& tile) {
-  RegisterPrediction prediction;
-  prediction.accumulators = rows;
-  prediction.prefetched_b =
-      std::max(k_least_prefetched, std::min(tile.prefetch_distance + 1, columns));
-  prediction.addressing = k_addressing + (tile.runtime_sizes ? k_runtime_sizes : 0);
-  return prediction;
-}
-
 RegisterPrediction predict_registers(const KernelPlan& plan, const CudaTile& tile) {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -34,6 +24,16 @@ RegisterPrediction predict_registers(const KernelPlan& plan, const CudaTile& til
     rows = std::max<std::int64_t>(rows, std::ssize(plan.tile_rows(i)));
   }
   return predict_registers(rows, columns, tile);
+}
+
+RegisterPrediction predict_registers(std::int64_t rows, std::int64_t columns,
+                                     const CudaTile& tile) {
+  RegisterPrediction prediction;
+  prediction.accumulators = rows;
+  prediction.prefetched_b =
+      std::max(k_least_prefetched, std::min(tile.prefetch_distance + 1, columns));
+  prediction.addressing = k_addressing + (tile.runtime_sizes ? k_runtime_sizes : 0);
+  return prediction;
 }
 
 }  // namespace spjit

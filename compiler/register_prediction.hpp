@@ -33,8 +33,8 @@ struct RegisterPrediction {
 /// distance 16 on sm_90, needs 9 more than predicted.
 [[nodiscard]] RegisterPrediction predict_registers(const KernelPlan& plan, const CudaTile& tile);
 
-/// The same from what of a plan matters: the rows of its fullest tile and the columns of its longest
-/// one (GroupingStatistics::nnc_max).
+/// The same without a plan: `rows` of the fullest row tile, non-empty `columns` of the one that has
+/// most (GroupingStatistics::nnc_max).
 [[nodiscard]] RegisterPrediction predict_registers(std::int64_t rows, std::int64_t columns,
                                                    const CudaTile& tile);
 

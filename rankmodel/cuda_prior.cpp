@@ -1,85 +1,90 @@
 #include "rankmodel/cuda_prior.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
 #include <tuple>
 
 namespace spjit {
 namespace {
 
-/// Warps whose FMAs an SM starts a cycle: fp32 lanes / 32 (CUDA C++ Programming Guide, "Throughput
-/// of Native Arithmetic Instructions": 64 results a cycle on 7.5 and 8.0, 128 on 8.6 and later).
-double fmas_per_cycle(std::int64_t arch) { return arch <= 80 ? 2 : 4; }
+/// Each sub-partition has one warp scheduler, which issues one instruction a cycle (CUDA C++
+/// Programming Guide, "Compute Capabilities").
+constexpr double k_issued_a_cycle = 1;
+/// Bytes a cycle an SM gets from L2: a guess, not measured on a device.
+constexpr double k_l2_bytes_a_cycle = 64;
+/// An SM's share of DRAM in bytes a cycle: a guess, not measured on a device.
+constexpr double k_dram_bytes_a_cycle = 16;
+/// Code an SM keeps: a guess, not measured on a device.
+constexpr double k_instruction_cache_bytes = 128 << 10;
+/// Bytes of code a cycle from L2, and from DRAM: guesses, not measured on a device.
+constexpr double k_l2_fetch_bytes_a_cycle = 32;
+constexpr double k_dram_fetch_bytes_a_cycle = 8;
+/// Loads of a warp in flight on an SM that hide L2's latency: a guess, not measured on a device.
+constexpr double k_loads_in_flight = 64;
 
-/// Warp schedulers of an SM, each starting an instruction a cycle (same guide, "Hardware
-/// Multithreading").
-constexpr double k_issues_per_cycle = 4;
-/// Guess: bytes an SM gets from L2 a cycle.
-constexpr double k_l2_bytes_per_cycle = 64;
-/// Guess: bytes of code an SM gets a cycle once a tile's code is larger than its instruction
-/// caches, which unrolled code always is.
-constexpr double k_fetch_bytes_per_cycle = 32;
-/// Guess: cycles from a load to its value, out of L2.
-constexpr double k_l2_latency = 250;
-constexpr double k_instruction_bytes = 16;
-/// Guess: cycles to start a block and drain it.
-constexpr double k_block_cycles = 1000;
+constexpr double k_float_bytes = 4;
 
-/// Whole divisions, and what is left.
-struct Groups {
-  std::int64_t whole = 0;
-  std::int64_t rest = 0;
-};
+double as_double(std::int64_t value) { return static_cast<double>(value); }
 
-Groups divide(std::int64_t blocks, std::int64_t at_once) {
-  return {blocks / at_once, blocks % at_once};
+/// Cycles an SM needs to issue so many instructions for every thread of a block.
+double issue_cycles(const CudaCandidate& candidate, const CudaLimits& limits, double instructions) {
+  const double warps = std::ceil(as_double(candidate.tile.n1) / as_double(limits.warp_size));
+  return warps * instructions / (as_double(limits.sub_partitions) * k_issued_a_cycle);
 }
 
-/// Cycles that one block keeps the busiest part of its SM busy.
-double busy_cycles(const CudaCandidate& candidate, const CudaLimits& limits, double fmas,
-                   double instructions) {
-  const double loads = candidate.grouping.nnc_mean;
-  const auto stores = static_cast<double>(candidate.registers.accumulators);
-  const auto warps =
-      static_cast<double>((candidate.tile.n1 + limits.warp_size - 1) / limits.warp_size);
-  const double issue =
-      warps * std::max(fmas / fmas_per_cycle(limits.arch), instructions / k_issues_per_cycle);
-  const double bytes = warps * (loads + stores) * 4 * static_cast<double>(limits.warp_size);
-  const double code = instructions * k_instruction_bytes;
-  return std::max({issue, bytes / k_l2_bytes_per_cycle, code / k_fetch_bytes_per_cycle});
+double memory_cycles(const CudaCandidate& candidate, const CudaLimits& limits, double accesses) {
+  const CudaWork& work = candidate.work;
+  const double bytes = accesses * as_double(candidate.tile.n1) * k_float_bytes;
+  const double touched = as_double(work.rows + work.cols) * as_double(work.n) * k_float_bytes;
+  const double beyond_l2 = std::max(0.0, 1 - as_double(limits.l2_bytes) / std::max(touched, 1.0));
+  return std::max(bytes / k_l2_bytes_a_cycle, beyond_l2 * bytes / k_dram_bytes_a_cycle);
+}
+
+double fetch_cycles(const CudaCandidate& candidate, const CudaLimits& limits, double functions) {
+  const double code = as_double(candidate.code_bytes);
+  if (code <= k_instruction_cache_bytes) return 0;
+  const bool in_l2 = candidate.code_bytes <= limits.l2_bytes;
+  return code / functions / (in_l2 ? k_l2_fetch_bytes_a_cycle : k_dram_fetch_bytes_a_cycle);
 }
 
 }  // namespace
 
-double prior_cycles(const CudaCandidate& candidate, const CudaLimits& limits) {
-  const double loads = candidate.grouping.nnc_mean;
-  const double fmas = candidate.grouping.fmas_per_load * loads;
-  const double accesses = loads + static_cast<double>(candidate.registers.accumulators);
-  const double instructions = fmas + accesses * (candidate.tile.runtime_sizes ? 2 : 1);
-  const double busy = busy_cycles(candidate, limits, fmas, instructions);
-  const auto in_flight = static_cast<double>(candidate.tile.prefetch_distance + 1);
-  const double wait = instructions + loads * k_l2_latency / in_flight + k_block_cycles;
+double estimate_cuda_cycles(const CudaCandidate& candidate, const CudaLimits& limits) {
+  if (candidate.occupancy.active_blocks < 1 || candidate.column_tiles < 1) {
+    return std::numeric_limits<double>::infinity();
+  }
+  if (candidate.blocks == 0) return 0;
+  const CudaWork& work = candidate.work;
+  const double functions = as_double(candidate.blocks) / as_double(candidate.column_tiles);
+  const double accesses = as_double(candidate.grouping.nnc_sum + work.rows) / functions;
+  const double fmas = as_double(work.nnz) / functions;
+  const double block = std::max({issue_cycles(candidate, limits, fmas + accesses),
+                                 memory_cycles(candidate, limits, accesses),
+                                 fetch_cycles(candidate, limits, functions)});
+  const double blocks_an_sm = std::ceil(as_double(candidate.blocks) / as_double(limits.sms));
+  const double largest = as_double(candidate.grouping.tile_nnz_max);
+  const double extra = issue_cycles(candidate, limits, std::max(0.0, largest - fmas));
 
-  const Groups groups = divide(candidate.blocks(), limits.sms * candidate.min_blocks);
-  const double whole = std::max(static_cast<double>(candidate.min_blocks) * busy, wait);
-  // The blocks of the last group share an SM with fewer others, and its fullest tile is waited for.
-  const auto sharing = static_cast<double>((groups.rest + limits.sms - 1) / limits.sms);
-  const double last = groups.rest > 0 ? std::max(sharing * busy, wait) : 0;
-  return static_cast<double>(groups.whole) * whole + (1 + candidate.grouping.tile_nnz_cv) * last;
+  const double resident =
+      std::min(blocks_an_sm, as_double(candidate.occupancy.active_blocks)) *
+      as_double(candidate.occupancy.active_warps / candidate.occupancy.active_blocks);
+  const double in_flight = resident * as_double(candidate.tile.prefetch_distance + 1);
+  const double hidden = std::min(1.0, in_flight / k_loads_in_flight);
+  return (blocks_an_sm * block + extra) / hidden;
 }
 
-std::vector<CudaCandidate> rank_by_prior(std::vector<CudaCandidate> candidates,
+std::vector<CudaCandidate> rank_by_prior(std::vector<CudaCandidate> survivors,
                                          const CudaLimits& limits) {
-  for (CudaCandidate& candidate : candidates) {
-    candidate.score = -prior_cycles(candidate, limits);
+  for (CudaCandidate& candidate : survivors) {
+    candidate.score = -estimate_cuda_cycles(candidate, limits);
   }
-  std::ranges::stable_sort(candidates, [](const CudaCandidate& a, const CudaCandidate& b) {
-    const auto key = [](const CudaCandidate& candidate) {
-      return std::tuple(-candidate.score, candidate.registers.total(), candidate.tile.m1,
-                        candidate.tile.n1);
-    };
-    return key(a) < key(b);
+  std::ranges::sort(survivors, [](const CudaCandidate& left, const CudaCandidate& right) {
+    return std::tuple(-left.score, left.registers.total(), to_string(left.tile)) <
+           std::tuple(-right.score, right.registers.total(), to_string(right.tile));
   });
-  return candidates;
+  return survivors;
 }
 
 }  // namespace spjit

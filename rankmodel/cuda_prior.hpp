@@ -1,8 +1,7 @@
 #pragma once
 
 /// @file
-/// An order of CUDA tiles from arithmetic alone, for devices that nothing has been measured on.
-/// Output calls it `prior`.
+/// The ranking of CUDA tiles by a formula, for as long as there is no model of measurements.
 
 #include <vector>
 
@@ -11,23 +10,25 @@
 
 namespace spjit {
 
-/// Cycles of an SM that the kernel takes, as a roofline of its parts:
-///
-///     groups = ceil(blocks / (SMs x active blocks)), the blocks of an SM run group after group
-///     busy   = active blocks x max(issue, load, fetch)    what a block keeps busy
-///     wait   = the issue of one warp + waits for B        what one block takes alone
-///     cycles = groups x max(busy, wait)
-///
-/// issue: instructions of a block's warps over what the SM starts a cycle; load: bytes of B over
-/// the L2's width; fetch: bytes of code over the rate of instruction fetch, once for a block
-/// because its warps run through the same code closely; waits: a load's latency, shared by the
-/// loads in flight. The constants are in cuda_prior.cpp; those of memory and fetch are guesses that
-/// no device has been asked about, so the order is a place to begin a search, not a result.
-[[nodiscard]] double prior_cycles(const CudaCandidate& candidate, const CudaLimits& limits);
+/// The ranking's name in output.
+inline constexpr const char* k_cuda_prior_name = "prior";
 
-/// The candidates by ascending prior_cycles(); of equal ones the one with fewer registers, then
-/// with the smaller M1 and N1, first. `score` becomes minus the cycles.
-[[nodiscard]] std::vector<CudaCandidate> rank_by_prior(std::vector<CudaCandidate> candidates,
+/// Estimated cycles of a launch, of the SM that has most to do:
+///
+///     (ceil(blocks / SMs) x block + extra issue of the largest tile) / hidden
+///     block  = max(issue, memory, fetch)
+///     issue  = warps x (nnz + nnc + rows of a tile) / instructions an SM issues a cycle
+///     memory = bytes of B and C / bytes a cycle, through L2 and, where B and C are larger, DRAM
+///     fetch  = bytes of code / bytes a cycle; none where all of it fits the instruction cache
+///     hidden = min(1, loads in flight on an SM / loads that hide the latency)
+///
+/// A tile here is the mean one. The constants, most of them guesses that were not measured on a
+/// device, are in the source. Infinite for a candidate of which no block can be active.
+[[nodiscard]] double estimate_cuda_cycles(const CudaCandidate& candidate, const CudaLimits& limits);
+
+/// The candidates with `score` = -estimated cycles, best first; equal ones by fewer registers, then
+/// by name. Deterministic.
+[[nodiscard]] std::vector<CudaCandidate> rank_by_prior(std::vector<CudaCandidate> survivors,
                                                        const CudaLimits& limits);
 
 }  // namespace spjit

@@ -34,9 +34,14 @@ MAY_DEPEND = {
 # Plans, tiles, candidates and device limits are values that rankmodel and proxy work on; how they
 # are emitted is not theirs.
 PLAN_HEADERS = {
+    "compiler/cuda_candidate.hpp",
+    "compiler/cuda_limits.hpp",
+    "compiler/cuda_tile.hpp",
     "compiler/device_limits.hpp",
     "compiler/host_tile.hpp",
     "compiler/kernel_plan.hpp",
+    "compiler/occupancy.hpp",
+    "compiler/register_prediction.hpp",
     "compiler/tile_candidate.hpp",
 }
 
@@ -60,7 +65,8 @@ PUBLIC_HEADER_OWNER = {
 }
 UMBRELLA = "include/spjit/spjit.hpp"
 
-# Modules that must stay free of CUDA: measuring is handed to them as a function.
+# Modules that must stay free of CUDA: measuring is handed to them as a function. Their own headers
+# and PLAN_HEADERS hold values only, whatever their names begin with.
 NO_CUDA = {"matrix", "reorder", "rankmodel", "proxy"}
 CUDA_HEADER = re.compile(r"(^|/)(cuda|nvrtc|nvjitlink|cubin|ptx)[^/]*$", re.IGNORECASE)
 
@@ -152,7 +158,8 @@ def owner_of(header: str) -> str | None:
 
 def check_include(module: str, declared: dict[str, int], include: Include) -> str | None:
     """Why `module` must not have this include; None if it may."""
-    if module in NO_CUDA and CUDA_HEADER.search(include.header):
+    plain = include.header in PLAN_HEADERS or owner_of(include.header) == module
+    if module in NO_CUDA and not plain and CUDA_HEADER.search(include.header):
         return f"{module} must know nothing of CUDA, but includes {include.header}"
     if module != LLVM_MODULE and LLVM_HEADER.match(include.header):
         return f"only {LLVM_MODULE} may use LLVM, but {module} includes {include.header}"
@@ -198,7 +205,7 @@ def check_shared_headers(root: Path) -> list[Violation]:
                 found.append(Violation(include.file, include.line,
                                        f"{header} is seen by rankmodel and proxy, so it must not "
                                        f"include {include.header}"))
-            elif CUDA_HEADER.search(include.header):
+            elif include.header not in PLAN_HEADERS and CUDA_HEADER.search(include.header):
                 found.append(Violation(include.file, include.line,
                                        f"{header} is seen by rankmodel and proxy, which must know "
                                        f"nothing of CUDA; it includes {include.header}"))

@@ -26,7 +26,7 @@ std::string choice_text(const CudaCandidate& chosen) {
       "  {} x {} blocks of {} threads, {} on an SM at once\n"
       "  {} registers a thread predicted: {} accumulators, {} of B in flight, {} others\n"
       "  about {} KiB of code, {:.2f} FMAs a load, nonzeros of row tiles vary by {:.3f}\n",
-      chosen.blocks_x, chosen.column_tiles, chosen.tile.n1, chosen.occupancy.active_blocks,
+      chosen.blocks / chosen.column_tiles, chosen.column_tiles, chosen.tile.n1, chosen.occupancy.active_blocks,
       chosen.registers.total(), chosen.registers.accumulators, chosen.registers.prefetched_b,
       chosen.registers.addressing, chosen.code_bytes >> 10, chosen.grouping.fmas_per_load,
       chosen.grouping.tile_nnz_cv);
@@ -59,7 +59,7 @@ std::string explanation_text(const CudaExplanation& explanation, const KernelOpt
       options.compile.n, explanation.limits.product, explanation.limits.name(),
       explanation.limits.sms,
       bold("Choice: " + to_string(choice.chosen.tile), terminal), choice.reason,
-      choice_text(choice.chosen), cuda_space_table(choice.space, choice.ranked, terminal));
+      choice_text(choice.chosen), cuda_space_table({choice.space, choice.ranked, choice.chosen.tile}, terminal));
 }
 
 Json describe(const CudaExplanation& explanation) {

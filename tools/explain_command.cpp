@@ -62,8 +62,9 @@ ExitCode explain_all(const Options& options, const ExplainOne& explain_one) {
 CudaExplanation explain_and_plot(const std::filesystem::path& path, const Options& options) {
   CudaExplanation explanation = explain_cuda(path, options.kernel);
   if (explanation.error.empty() && !options.plot.empty()) {
+    const CudaChoice& choice = explanation.choice;
     const std::string picture =
-        cuda_space_svg(explanation.choice.space, explanation.choice.ranked,
+        cuda_space_svg({choice.space, choice.ranked, choice.chosen.tile},
                        fmt::format("{}, n = {}, {}", path.filename().string(),
                                    options.kernel.compile.n, explanation.limits.product));
     publish_file(options.plot, std::as_bytes(std::span(picture)));
