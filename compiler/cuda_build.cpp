@@ -67,7 +67,7 @@ class UnitCompiler {
                                                 .relocatable = linked_,
                                                 .jump_table_density = options_->jump_table_density,
                                                 .use_compiler_cache = options_->use_compiler_cache,
-                                                .more = {},
+                                                .more = register_options("--maxrregcount="),
                                                 .cancel = options_->cancel});
     } else if (assembles_units_) {
       object.code = assemble(unit);
@@ -95,7 +95,14 @@ class UnitCompiler {
     }
     const LinkInput input{LinkInput::Kind::ptx, unit.name, unit.text};
     return toolchain_->nvjitlink->link({&input, 1},
-                                       {.arch = options_->arch, .relocatable = linked_});
+                                       {.arch = options_->arch,
+                                        .relocatable = linked_,
+                                        .more = register_options("-maxrregcount=")});
+  }
+
+  [[nodiscard]] std::vector<std::string> register_options(const char* option) const {
+    if (!options_->max_registers) return {};
+    return {option + std::to_string(*options_->max_registers)};
   }
 
   const CudaToolchain* toolchain_;
@@ -148,7 +155,12 @@ CompiledCode link_all(std::span<const SourceUnit> units, const std::vector<Objec
   for (std::size_t i = 0; i < units.size(); ++i) {
     inputs.push_back({objects[i].kind, units[i].name, objects[i].code.code});
   }
-  return toolchain.nvjitlink->link(inputs, {.arch = options.arch, .relocatable = false});
+  std::vector<std::string> more;  // for PTX that the link assembles
+  if (options.max_registers) {
+    more.push_back("-maxrregcount=" + std::to_string(*options.max_registers));
+  }
+  return toolchain.nvjitlink->link(
+      inputs, {.arch = options.arch, .relocatable = false, .more = std::move(more)});
 }
 
 }  // namespace
