@@ -11,6 +11,7 @@
 #include "compiler/reference.hpp"
 #include "runtime/cuda_context.hpp"
 #include "runtime/cuda_memory.hpp"
+#include "runtime/cuda_graph.hpp"
 #include "runtime/cuda_stream.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
@@ -64,7 +65,7 @@ double check(const GpuCase& item, Buffers& buffers) {
 TimingResult time_launches(const CudaContext& context, const PreparedCudaKernel& kernel,
                            const Buffers& buffers, const GpuBenchOptions& options) {
   const CudaStream stream(context);
-  const CudaGraph graph(stream, [&] {
+  const CudaGraph graph = CudaGraph::capture(stream, [&] {
     for (int i = 0; i < k_launches_a_graph; ++i) {
       kernel.launch(buffers.b(), buffers.c(), stream.handle());
     }
@@ -78,7 +79,7 @@ TimingResult time_launches(const CudaContext& context, const PreparedCudaKernel&
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
         std::chrono::steady_clock::now().time_since_epoch());
   };
-  const TimingCandidate candidate{"kernel", [&] { graph.launch(stream); }};
+  const TimingCandidate candidate{"kernel", [&] { graph.launch(stream.handle()); }};
   TimingResult result = measure_interleaved({&candidate, 1}, timing).front();
   result.median_us /= k_launches_a_graph;
   result.min_us /= k_launches_a_graph;

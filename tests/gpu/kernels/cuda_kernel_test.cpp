@@ -11,6 +11,7 @@
 #include "gpu/kernels/gpu_testing.hpp"
 #include "runtime/cuda_context.hpp"
 #include "runtime/cuda_memory.hpp"
+#include "runtime/cuda_graph.hpp"
 #include "runtime/cuda_stream.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/emitter_cases.hpp"
@@ -142,7 +143,7 @@ TEST_F(CudaKernelOnGpu, CanBeCapturedIntoAGraphAndReplayed) {
   DeviceBuffer device_b(context, 40 * 32 * sizeof(float));
   DeviceBuffer device_c(context, 60 * 32 * sizeof(float));
 
-  const CudaGraph graph(stream, [&] {
+  const CudaGraph graph = CudaGraph::capture(stream, [&] {
     kernel.launch(reinterpret_cast<const float*>(device_b.address()),
                   reinterpret_cast<float*>(device_c.address()), stream.handle());
   });
@@ -151,7 +152,7 @@ TEST_F(CudaKernelOnGpu, CanBeCapturedIntoAGraphAndReplayed) {
     const std::vector<float> b = dense_values(40 * 32, seed);
     std::vector<float> c(60 * 32);
     device_b.upload(std::as_bytes(std::span(b)));
-    graph.launch(stream);
+    graph.launch(stream.handle());
     stream.synchronize();
     device_c.download(std::as_writable_bytes(std::span(c)));
     EXPECT_TRUE(same_bits(c, expected(matrix, b, 32)));
