@@ -84,6 +84,11 @@ class CheckDependencies(unittest.TestCase):
         self.expect_one({"proxy/select.cpp": "#include <cuda_runtime.h>\n"},
                         "proxy/select.cpp:1:", "nothing of CUDA")
 
+    def test_rankmodel_knows_nothing_of_how_cuda_code_is_made(self) -> None:
+        self.expect_one({"rankmodel/cuda_prior.cpp": '#include "rankmodel/cuda_prior.hpp"\n'
+                                                     '#include "compiler/cuda_build.hpp"\n'},
+                        "rankmodel/cuda_prior.cpp:2:", "nothing of CUDA")
+
     def test_llvm_outside_of_the_compiler(self) -> None:
         self.expect_one({"runtime/jit.cpp": "#include <llvm-c/Orc.h>\n"},
                         "runtime/jit.cpp:1:", "only compiler may use LLVM")

@@ -1,0 +1,284 @@
+#include "compiler/cuda_tile_space.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/cuda_units.hpp"
+#include "spjit/error.hpp"
+#include "spjit/matrix_io.hpp"
+#include "tests/support/cuda_space_testing.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using spjit::CsrMatrix;
+using spjit::CudaCandidate;
+using spjit::CudaLimits;
+using spjit::CudaProblem;
+using spjit::CudaRule;
+using spjit::CudaTile;
+using spjit::CudaTileSpace;
+using spjit::ReorderAlgorithm;
+using spjit::testing_support::cuda_limits;
+using spjit::testing_support::cuda_problem;
+using spjit::testing_support::cuda_space;
+using spjit::testing_support::random_matrix;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+CsrMatrix dense(std::int64_t rows, std::int64_t cols) { return random_matrix(rows, cols, 0); }
+
+CudaTile tile_of(std::int64_t m1, std::int64_t n1) {
+  CudaTile tile;
+  tile.m1 = m1;
+  tile.n1 = n1;
+  return tile;
+}
+
+CudaCandidate examine(const CsrMatrix& matrix, const CudaTile& tile, const CudaProblem& problem,
+                      const CudaLimits& limits = cuda_limits(1)) {
+  return spjit::examine_cuda_tile(matrix, tile, problem, limits,
+                                  spjit::group_rows(matrix, tile.m1, ReorderAlgorithm::none));
+}
+
+void expect_dropped(const CudaCandidate& candidate, CudaRule rule, const std::string& numbers) {
+  ASSERT_TRUE(candidate.dropped);
+  EXPECT_EQ(candidate.dropped->rule, rule);
+  EXPECT_EQ(candidate.dropped->numbers, numbers);
+}
+
+std::set<std::int64_t> heights_of(const CudaTileSpace& space) {
+  std::set<std::int64_t> result;
+  for (const CudaCandidate& candidate : space.candidates) result.insert(candidate.tile.m1);
+  return result;
+}
+
+std::vector<std::string> names_of(const std::vector<CudaCandidate>& candidates) {
+  std::vector<std::string> names;
+  for (const CudaCandidate& candidate : candidates) names.push_back(to_string(candidate.tile));
+  return names;
+}
+
+TEST(CudaRules, RegistersDropWhatAThreadHasNoRoomFor) {
+  // 240 accumulators + 9 elements of B + 9.
+  expect_dropped(examine(dense(240, 20), tile_of(240, 32), cuda_problem(32)), CudaRule::registers,
+                 "predicts 258 registers a thread, the device has 255");
+}
+
+TEST(CudaRules, RegistersDropWhatABlockHasNoRoomForInAllocationUnits) {
+  // 64 + 9 + 9 = 82, allocated as 88.
+  expect_dropped(examine(dense(64, 20), tile_of(64, 1024), cuda_problem(1024)), CudaRule::registers,
+                 "88 registers x 1024 threads = 90112, a block has 65536");
+}
+
+TEST(CudaRules, RegistersKeepABlockThatFillsTheFileExactly) {
+  // 46 + 9 + 9 = 64, times 1024 is all of 65536.
+  const CudaCandidate candidate = examine(dense(46, 20), tile_of(46, 1024), cuda_problem(1024));
+
+  EXPECT_FALSE(candidate.dropped);
+  EXPECT_EQ(candidate.registers.total(), 64);
+  EXPECT_EQ(candidate.min_blocks, 1);
+}
+
+TEST(CudaRules, TheCodeBudgetCountsInstructions) {
+  // 16 FMAs, 4 loads, 4 stores and 16 for the function, of 16 bytes each.
+  CudaProblem problem = cuda_problem(32);
+  problem.code_budget_bytes = 640;
+  EXPECT_FALSE(examine(dense(4, 4), tile_of(4, 32), problem).dropped);
+
+  problem.code_budget_bytes = 639;
+  expect_dropped(examine(dense(4, 4), tile_of(4, 32), problem), CudaRule::code_budget,
+                 "about 640 bytes of code, the budget is 639");
+}
+
+TEST(CudaRules, OccupancyWantsABlockForEverySecondSm) {
+  expect_dropped(examine(dense(48, 20), tile_of(4, 128), cuda_problem(512), cuda_limits()),
+                 CudaRule::occupancy, "48 blocks (12 x 4), 66 wanted (half of 132 SMs)");
+  EXPECT_FALSE(examine(dense(66, 20), tile_of(2, 128), cuda_problem(256), cuda_limits()).dropped);
+}
+
+TEST(CudaRules, OccupancyCountsTheBlocksThatWriteEmptyRows) {
+  const CsrMatrix empty = {640, 8, std::vector<std::int64_t>(641, 0), {}, {}};
+
+  const CudaCandidate candidate = examine(empty, tile_of(1, 32), cuda_problem(64), cuda_limits(40));
+
+  EXPECT_FALSE(candidate.dropped);
+  EXPECT_EQ(candidate.row_tiles, 0);
+  EXPECT_EQ(candidate.blocks, 20);
+}
+
+TEST(CudaRules, OccupancyWantsWholeWarps) {
+  expect_dropped(examine(dense(4, 4), tile_of(4, 48), cuda_problem(48)), CudaRule::occupancy,
+                 "48 threads, no multiple of a warp's 32");
+}
+
+TEST(CudaRules, BalanceDropsRowTilesOfUnequalWork) {
+  // 1 and 3 nonzeros: mean 2, deviation 1.
+  const CsrMatrix matrix = {2, 3, {0, 1, 4}, {0, 0, 1, 2}, {1, 2, 3, 4}};
+
+  expect_dropped(examine(matrix, tile_of(1, 32), cuda_problem(32)), CudaRule::balance,
+                 "row tiles' nonzeros vary by 0.50, at most 0.25");
+}
+
+TEST(CudaRules, BalanceDropsColumnsThatAreMostlyPadding) {
+  expect_dropped(examine(dense(4, 4), tile_of(4, 32), cuda_problem(20)), CudaRule::balance,
+                 "columns padded by 60.0 %, at most 25 %");
+}
+
+TEST(CudaTileSpace, TriesTheHeightsBelowTheRowsAndTheRowsThemselves) {
+  EXPECT_EQ(heights_of(cuda_space(dense(20, 8), cuda_problem(64))),
+            (std::set<std::int64_t>{2, 3, 4, 6, 8, 12, 16, 20}));
+  EXPECT_EQ(*heights_of(cuda_space(dense(129, 8), cuda_problem(64))).rbegin(), 128);
+}
+
+TEST(CudaTileSpace, HasATileForOneRowAndForNone) {
+  const CsrMatrix empty = {100, 8, std::vector<std::int64_t>(101, 0), {}, {}};
+
+  const CudaTileSpace one = cuda_space(dense(1, 8), cuda_problem(64));
+  const CudaTileSpace none = cuda_space(empty, cuda_problem(64));
+
+  EXPECT_EQ(heights_of(one), std::set<std::int64_t>{1});
+  EXPECT_FALSE(one.survivors().empty());
+  EXPECT_EQ(heights_of(none), std::set<std::int64_t>{1});
+  EXPECT_FALSE(none.survivors().empty());
+  EXPECT_EQ(none.survivors().front().row_tiles, 0);
+}
+
+TEST(CudaTileSpace, RelaxesBalanceFirst) {
+  const CudaTileSpace space = cuda_space(dense(256, 8), cuda_problem(1));
+
+  EXPECT_THAT(space.relaxed, ElementsAre(CudaRule::balance));
+  EXPECT_FALSE(space.survivors().empty());
+}
+
+TEST(CudaTileSpace, RelaxesOccupancyAloneWhereBalanceIsNotInTheWay) {
+  const CudaTileSpace space = cuda_space(dense(4, 8), cuda_problem(32));
+
+  EXPECT_THAT(space.relaxed, ElementsAre(CudaRule::occupancy));
+  for (const CudaCandidate& candidate : space.survivors()) EXPECT_EQ(candidate.tile.n1, 32);
+}
+
+TEST(CudaTileSpace, RelaxesBothWhereOneIsNotEnough) {
+  const CudaTileSpace space = cuda_space(dense(4, 8), cuda_problem(1));
+
+  EXPECT_THAT(space.relaxed, ElementsAre(CudaRule::balance, CudaRule::occupancy));
+  EXPECT_FALSE(space.survivors().empty());
+}
+
+TEST(CudaTileSpace, NeverRelaxesTheCodeBudget) {
+  CudaProblem problem = cuda_problem(64);
+  problem.code_budget_bytes = 100;
+
+  const CudaTileSpace space = cuda_space(dense(256, 64), problem);
+
+  EXPECT_THAT(space.survivors(), IsEmpty());
+  EXPECT_THAT(space.relaxed, IsEmpty());
+}
+
+TEST(CudaTileSpace, AsksForNothingOnASingleSm) {
+  const CudaTileSpace space = cuda_space(dense(4, 8), cuda_problem(32), cuda_limits(1));
+
+  EXPECT_THAT(space.relaxed, IsEmpty());
+}
+
+TEST(CudaTileSpace, PutsADenseRowWithAllOthersIntoOneTile) {
+  CsrMatrix matrix = {64, 512, {0}, {}, {}};
+  for (std::int32_t row = 0; row < 64; ++row) {
+    for (std::int32_t column = 0; column < (row == 10 ? 512 : 1); ++column) {
+      matrix.col_idxs.push_back(column);
+      matrix.values.push_back(1);
+    }
+    matrix.row_ptrs.push_back(std::ssize(matrix.col_idxs));
+  }
+
+  // 66 blocks of 4096 columns have at most 62 each. A distance of 4 needs 80 registers, with which
+  // an SM holds 24 blocks of a warp; 8 needs 88, for 20.
+  EXPECT_THAT(names_of(cuda_space(matrix, cuda_problem(4096)).survivors()),
+              ElementsAre("64x32 p4 u2048"));
+}
+
+TEST(CudaTileSpace, TakesGivenHeightsAndWidthsAsTheOnlyOnes) {
+  CudaProblem problem = cuda_problem(512);
+  problem.m1 = 10;
+  problem.n1 = 160;
+  problem.prefetch_distance = 3;
+
+  EXPECT_THAT(names_of(cuda_space(dense(256, 8), problem).candidates),
+              ElementsAre("10x160 p3 u2048"));
+}
+
+TEST(CudaTileSpace, RefusesWhatCannotBeEmitted) {
+  const CsrMatrix matrix = dense(4, 4);
+  CudaProblem tall = cuda_problem(64);
+  tall.m1 = 1025;
+  CudaProblem wide = cuda_problem(64);
+  wide.n1 = 0;
+  CudaProblem far = cuda_problem(64);
+  far.prefetch_distance = -1;
+
+  EXPECT_THROW((void)cuda_space(matrix, tall), spjit::InvalidArgument);
+  EXPECT_THROW((void)cuda_space(matrix, wide), spjit::InvalidArgument);
+  EXPECT_THROW((void)cuda_space(matrix, far), spjit::InvalidArgument);
+  EXPECT_THROW((void)cuda_space(matrix, cuda_problem(0)), spjit::InvalidArgument);
+}
+
+TEST(CudaTileSpace, PrefetchesLessWhereTheRegistersEnd) {
+  // 240 + 9 + 9 do not fit a thread; 240 + 5 + 9 = 254 do.
+  CudaProblem problem = cuda_problem(32);
+  problem.m1 = 240;
+  problem.n1 = 32;
+
+  EXPECT_THAT(names_of(cuda_space(dense(240, 20), problem).survivors()),
+              ElementsAre("240x32 p4 u2048"));
+}
+
+TEST(CudaTileSpace, KeepsAGivenPrefetchDistance) {
+  CudaProblem problem = cuda_problem(32);
+  problem.m1 = 240;
+  problem.prefetch_distance = 8;
+
+  EXPECT_THAT(cuda_space(dense(240, 20), problem).survivors(), IsEmpty());
+}
+
+class RealCudaSpaces : public testing::TestWithParam<const char*> {};
+
+TEST_P(RealCudaSpaces, TellAConsistentStory) {
+  const auto path = spjit::testing_support::data_directory() / "dlmc" / GetParam();
+  if (!exists(path)) GTEST_SKIP() << path << " is not there: set SPJIT_TEST_DATA";
+  const CsrMatrix matrix = spjit::load_matrix(path);
+  const CudaProblem problem = cuda_problem(256);
+
+  const CudaTileSpace space = cuda_space(matrix, problem);
+
+  EXPECT_FALSE(space.survivors().empty());
+  for (const CudaCandidate& c : space.candidates) {
+    const spjit::KernelPlan plan = spjit::build_plan(
+        matrix, spjit::group_rows(matrix, c.tile.m1, ReorderAlgorithm::balanced), matrix.cols);
+    const spjit::CudaGrid grid = spjit::cuda_grid(plan, c.tile, problem.n);
+    EXPECT_EQ(c.registers.total(), spjit::predict_registers(plan, c.tile).total());
+    EXPECT_EQ(c.blocks, grid.x * grid.y);
+    EXPECT_EQ(c.code_bytes,
+              spjit::estimate_code_bytes(plan, {0, grid.x, plan.nnz()}, c.tile.runtime_sizes));
+    if (c.dropped) {
+      EXPECT_FALSE(c.dropped->numbers.empty());
+    } else {
+      EXPECT_GE(c.occupancy.active_blocks, 1);
+      EXPECT_GE(spjit::register_cap(cuda_limits(), c.tile.n1, c.min_blocks), c.registers.total());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Dlmc, RealCudaSpaces,
+    testing::Values("rn50/magnitude_pruning/0.8/bottleneck_1_block_group1_1_1.smtx",
+                    "rn50/magnitude_pruning/0.7/initial_conv.smtx",
+                    "transformer/magnitude_pruning/0.9/"
+                    "body_encoder_layer_0_self_attention_multihead_attention_q_fully_connected."
+                    "smtx"));
+
+}  // namespace

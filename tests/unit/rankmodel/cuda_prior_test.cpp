@@ -1,0 +1,117 @@
+#include "rankmodel/cuda_prior.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/support/cuda_space_testing.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using spjit::CudaCandidate;
+using spjit::CudaLimits;
+using spjit::testing_support::cuda_limits;
+using spjit::testing_support::cuda_problem;
+using spjit::testing_support::cuda_space;
+using spjit::testing_support::random_matrix;
+
+/// One block of 128 threads an SM: 4 warps, one a scheduler.
+CudaCandidate bound_by_fmas(std::int64_t nnz) {
+  CudaCandidate candidate;
+  candidate.tile.n1 = 128;
+  candidate.tile.prefetch_distance = 15;
+  candidate.work = {4, 4, nnz, 128};
+  candidate.column_tiles = 1;
+  candidate.row_tiles = 1;
+  candidate.blocks = 1;
+  candidate.grouping.tiles = 1;
+  candidate.grouping.nnc_sum = 4;
+  candidate.grouping.tile_nnz_max = nnz;
+  candidate.occupancy.active_blocks = 4;
+  candidate.occupancy.active_warps = 16;
+  return candidate;
+}
+
+std::vector<std::string> names_of(const std::vector<CudaCandidate>& candidates) {
+  std::vector<std::string> names;
+  for (const CudaCandidate& candidate : candidates) names.push_back(to_string(candidate.tile));
+  return names;
+}
+
+TEST(CudaPrior, CountsACycleAnInstructionOfAWarpOnEachScheduler) {
+  // 4 warps x (1000 FMAs + 4 loads + 4 stores) / 4 schedulers; 4 x 16 loads in flight hide all.
+  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(bound_by_fmas(1000), cuda_limits()), 1008);
+}
+
+TEST(CudaPrior, ScoresMoreWorkLower) {
+  const std::vector<CudaCandidate> ranked =
+      spjit::rank_by_prior({bound_by_fmas(2000), bound_by_fmas(1000)}, cuda_limits());
+
+  EXPECT_EQ(ranked.front().work.nnz, 1000);
+  EXPECT_GT(ranked.front().score, ranked.back().score);
+}
+
+TEST(CudaPrior, CountsTheBlocksOfTheBusiestSm) {
+  CudaCandidate candidate = bound_by_fmas(1000);
+  candidate.column_tiles = 133;
+  candidate.blocks = 133;
+
+  // The second block of one SM also doubles what is in flight, which was enough before.
+  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(candidate, cuda_limits()), 2016);
+}
+
+TEST(CudaPrior, ScoresCodeThatOutgrowsTheCachesLower) {
+  CudaCandidate cached = bound_by_fmas(1000);
+  cached.code_bytes = 128 << 10;
+  CudaCandidate in_l2 = cached;
+  in_l2.code_bytes = 1 << 20;
+  CudaCandidate in_dram = cached;
+  in_dram.code_bytes = 100 << 20;
+  const CudaLimits limits = cuda_limits();
+
+  EXPECT_LT(spjit::estimate_cuda_cycles(cached, limits),
+            spjit::estimate_cuda_cycles(in_l2, limits));
+  EXPECT_LT(spjit::estimate_cuda_cycles(in_l2, limits),
+            spjit::estimate_cuda_cycles(in_dram, limits));
+}
+
+TEST(CudaPrior, BreaksTiesByRegistersThenByName) {
+  CudaCandidate first = bound_by_fmas(1000);
+  first.registers.accumulators = 30;
+  CudaCandidate second = first;
+  second.registers.accumulators = 20;
+  CudaCandidate third = second;
+  third.tile.unit_nonzeros = 1000;
+
+  const std::vector<CudaCandidate> ranked =
+      spjit::rank_by_prior({first, second, third}, cuda_limits());
+
+  EXPECT_EQ(names_of(ranked), names_of({third, second, first}));
+}
+
+TEST(CudaPrior, RanksAlikeWhateverTheOrderItIsGiven) {
+  std::vector<CudaCandidate> survivors =
+      cuda_space(random_matrix(512, 512, 0.9), cuda_problem(512)).survivors();
+  const std::vector<CudaCandidate> ranked = spjit::rank_by_prior(survivors, cuda_limits());
+
+  std::ranges::reverse(survivors);
+
+  EXPECT_GT(ranked.size(), 5U);
+  EXPECT_EQ(names_of(spjit::rank_by_prior(survivors, cuda_limits())), names_of(ranked));
+  EXPECT_TRUE(std::ranges::is_sorted(ranked, std::greater<>(), &CudaCandidate::score));
+}
+
+TEST(CudaPrior, PutsWhatCannotRunLast) {
+  CudaCandidate impossible = bound_by_fmas(1);
+  impossible.occupancy.active_blocks = 0;
+
+  const std::vector<CudaCandidate> ranked =
+      spjit::rank_by_prior({impossible, bound_by_fmas(1000)}, cuda_limits());
+
+  EXPECT_EQ(ranked.back().work.nnz, 1);
+}
+
+}  // namespace
