@@ -35,7 +35,8 @@ TerminalEnvironment read_terminal_environment() {
 CudaEnvironment read_cuda_environment() {
   return {.spjit_cuda_path = read_variable("SPJIT_CUDA_PATH"),
           .cuda_home = read_variable("CUDA_HOME"),
-          .cuda_path = read_variable("CUDA_PATH")};
+          .cuda_path = read_variable("CUDA_PATH"),
+          .spjit_cuda_driver = read_variable("SPJIT_CUDA_DRIVER")};
 }
 
 std::filesystem::path default_cache_directory(const Environment& environment) {

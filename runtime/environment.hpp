@@ -27,11 +27,13 @@ struct TerminalEnvironment {
 
 [[nodiscard]] TerminalEnvironment read_terminal_environment();
 
-/// Where the user has CUDA's compiler libraries; an empty variable counts as not set.
+/// Where the user has CUDA's compiler libraries and driver; an empty variable counts as not set.
 struct CudaEnvironment {
   std::optional<std::string> spjit_cuda_path;  ///< SPJIT_CUDA_PATH: the only places to look at, ':'
   std::optional<std::string> cuda_home;        ///< CUDA_HOME: a CUDA toolkit
   std::optional<std::string> cuda_path;        ///< CUDA_PATH: the same, as other tools call it
+  /// SPJIT_CUDA_DRIVER: the library loaded in place of libcuda.so.1
+  std::optional<std::string> spjit_cuda_driver = std::nullopt;
 };
 
 [[nodiscard]] CudaEnvironment read_cuda_environment();

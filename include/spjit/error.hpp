@@ -54,6 +54,18 @@ class SPJIT_EXPORT CompileFailed : public Error {
   std::string log_;
 };
 
+/// A call of the CUDA driver that failed; `code()` is its CUresult. The message says what was being
+/// done and on which device, and has the code's name and the driver's text.
+class SPJIT_EXPORT DeviceError : public Error {
+ public:
+  DeviceError(const std::string& message, int code) : Error(message), code_(code) {}
+
+  [[nodiscard]] int code() const noexcept { return code_; }
+
+ private:
+  int code_;
+};
+
 /// A cache directory that cannot be created, read or written. A damaged entry is not an error: it
 /// is a miss.
 class SPJIT_EXPORT CacheError : public Error {

@@ -74,6 +74,7 @@ constexpr ErrorName k_errors[] = {
     {Result::unsupported_ptx_version, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
      "the PTX version is not supported"},
     {Result::invalid_handle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {Result::illegal_state, "CUDA_ERROR_ILLEGAL_STATE", "not possible in the current state"},
     {Result::not_found, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {Result::not_ready, "CUDA_ERROR_NOT_READY", "not ready"},
     {Result::illegal_address, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access"},
@@ -83,7 +84,17 @@ constexpr ErrorName k_errors[] = {
     {Result::illegal_instruction, "CUDA_ERROR_ILLEGAL_INSTRUCTION", "an illegal instruction"},
     {Result::misaligned_address, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
     {Result::launch_failed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
-    {Result::not_supported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"}};
+    {Result::not_supported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    {Result::stream_capture_unsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
+    {Result::stream_capture_invalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
+    {Result::stream_capture_implicit, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+     "operation would make the legacy stream depend on a capturing blocking stream"},
+    {Result::captured_event, "CUDA_ERROR_CAPTURED_EVENT",
+     "operation not permitted on an event last recorded in a capturing stream"},
+    {Result::stream_capture_wrong_thread, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+     "attempt to terminate a thread-local capture sequence from another thread"}};
 
 const ErrorName* find_error(int result) {
   for (const ErrorName& error : k_errors) {
@@ -197,8 +208,20 @@ SPJIT_EXPORT int cuCtxGetCurrent(void** context) {
   });
 }
 
+SPJIT_EXPORT int cuCtxGetDevice(int* device) {
+  return with_driver([&](Driver& driver) {
+    const Context* context = driver.current();
+    for (std::size_t i = 0; i < driver.device_count(); ++i) {
+      if (context != nullptr && driver.device(static_cast<int>(i)) == &context->device) {
+        *device = static_cast<int>(i);
+      }
+    }
+    return context == nullptr ? Result::invalid_context : Result::success;
+  });
+}
+
 SPJIT_EXPORT int cuCtxSynchronize() {
-  return with_context([](Driver&, Context&) { return Result::success; });
+  return with_context([](Driver&, Context& context) { return wait_for_all(context); });
 }
 
 SPJIT_EXPORT int cuGetErrorName(int result, const char** name) {

@@ -1,7 +1,7 @@
-// Memory, streams, events. Everything runs where it is called; streams and events only have to
-// exist.
+// Memory. Everything runs where it is called, unless its stream is being captured.
 
 #include <cstring>
+#include <optional>
 
 #include "emulated_driver/driver.hpp"
 #include "spjit/export.hpp"
@@ -16,39 +16,51 @@ using namespace spjit::emulated;
 // What a copy to the host gives for bytes that nothing has written: a NaN in every float type.
 constexpr std::uint8_t k_poison = 0xff;
 
-bool is_stream(const Context& context, const void* stream) {
-  // Null, and CUDA's legacy and per-thread default streams, need not be created.
-  return reinterpret_cast<std::uintptr_t>(stream) <= 2 || context.streams.contains(stream);
+// None for a synchronous call.
+using StreamOrNone = std::optional<const void*>;
+
+// `work(memory)` on the device's memory, now or in the order of a stream.
+template <typename Work>
+Result do_work(Driver& driver, Context& context, StreamOrNone stream, Work work) {
+  GlobalMemory* memory = &context.device.memory;
+  if (!stream) {
+    const Result captured = unsafe_call(context);
+    return captured == Result::success
+               ? submit(driver, context, nullptr, [=](Driver&) { return work(*memory); })
+               : captured;
+  }
+  return submit(driver, context, *stream, [=](Driver&) { return work(*memory); });
 }
 
-// Bytes `[address, address + size)` of an allocation of the context's device, for `use`.
+// `use(allocation, offset)` for bytes `[address, address + size)` of the context's device.
 template <typename Use>
-int with_bytes(DevicePointer address, std::size_t size, const void* stream, Use&& use) {
+int with_bytes(DevicePointer address, std::size_t size, StreamOrNone stream, Use use) {
   return with_context([&](Driver& driver, Context& context) {
-    if (!is_stream(context, stream)) {
+    if (stream && !is_stream(context, *stream)) {
       return Result::invalid_handle;
     }
-    if (size == 0) {
-      return Result::success;
-    }
-    Allocation* found = context.device.memory.find(address, size);
-    if (found == nullptr) {
+    if (size != 0 && context.device.memory.find(address, size) == nullptr) {
       driver.log("a copy or fill outside of every allocation");
       return Result::invalid_value;
     }
-    use(*found, address - found->address);
-    return Result::success;
+    return do_work(driver, context, stream, [=](GlobalMemory& memory) {
+      Allocation* found = size == 0 ? nullptr : memory.find(address, size);
+      if (found != nullptr) {
+        use(*found, address - found->address);
+      }
+      return size == 0 || found != nullptr ? Result::success : Result::invalid_value;
+    });
   });
 }
 
-int copy_in(DevicePointer to, const void* from, std::size_t size, const void* stream) {
-  return with_bytes(to, size, stream, [&](Allocation& memory, std::uint64_t offset) {
+int copy_in(DevicePointer to, const void* from, std::size_t size, StreamOrNone stream) {
+  return with_bytes(to, size, stream, [=](Allocation& memory, std::uint64_t offset) {
     memory.contents.write(offset, {static_cast<const std::uint8_t*>(from), size});
   });
 }
 
-int copy_out(void* to, DevicePointer from, std::size_t size, const void* stream) {
-  return with_bytes(from, size, stream, [&](Allocation& memory, std::uint64_t offset) {
+int copy_out(void* to, DevicePointer from, std::size_t size, StreamOrNone stream) {
+  return with_bytes(from, size, stream, [=](Allocation& memory, std::uint64_t offset) {
     auto* bytes = static_cast<std::uint8_t*>(to);
     for (std::size_t i = 0; i < size; ++i) {
       const bool is_defined = memory.contents.defined()[offset + i] != 0;
@@ -57,30 +69,38 @@ int copy_out(void* to, DevicePointer from, std::size_t size, const void* stream)
   });
 }
 
-int copy_within(DevicePointer to, DevicePointer from, std::size_t size, const void* stream) {
+Result copy_bytes(GlobalMemory& memory, DevicePointer to, DevicePointer from, std::size_t size) {
+  Allocation* source = memory.find(from, size);
+  Allocation* target = memory.find(to, size);
+  if (source == nullptr || target == nullptr) {
+    return Result::invalid_value;
+  }
+  const std::uint64_t begin = from - source->address;
+  const std::uint64_t target_begin = to - target->address;
+  std::memmove(target->contents.bytes() + target_begin, source->contents.bytes() + begin, size);
+  std::memmove(target->contents.defined() + target_begin, source->contents.defined() + begin, size);
+  return Result::success;
+}
+
+int copy_within(DevicePointer to, DevicePointer from, std::size_t size, StreamOrNone stream) {
   return with_context([&](Driver& driver, Context& context) {
-    GlobalMemory& memory = context.device.memory;
-    Allocation* source = memory.find(from, size);
-    Allocation* target = memory.find(to, size);
-    if (!is_stream(context, stream) || source == nullptr || target == nullptr) {
-      driver.log("a copy outside of every allocation");
+    GlobalMemory& known = context.device.memory;
+    const bool is_known = known.find(from, size) != nullptr && known.find(to, size) != nullptr;
+    if (!is_known || (stream && !is_stream(context, *stream))) {
+      driver.log("a copy outside of every allocation, or on no stream");
       return Result::invalid_value;
     }
-    const std::uint64_t begin = from - source->address;
-    const std::uint64_t target_begin = to - target->address;
-    std::memmove(target->contents.bytes() + target_begin, source->contents.bytes() + begin, size);
-    std::memmove(target->contents.defined() + target_begin, source->contents.defined() + begin,
-                 size);
-    return Result::success;
+    return do_work(driver, context, stream,
+                   [=](GlobalMemory& memory) { return copy_bytes(memory, to, from, size); });
   });
 }
 
 int fill(DevicePointer to, std::uint32_t value, std::size_t count, std::size_t unit,
-         const void* stream) {
+         StreamOrNone stream) {
   if (to % unit != 0) {
     return static_cast<int>(Result::invalid_value);
   }
-  return with_bytes(to, count * unit, stream, [&](Allocation& memory, std::uint64_t offset) {
+  return with_bytes(to, count * unit, stream, [=](Allocation& memory, std::uint64_t offset) {
     for (std::size_t i = 0; i < count; ++i) {
       std::memcpy(memory.contents.bytes() + offset + i * unit, &value, unit);
     }
@@ -93,7 +113,7 @@ int fill(DevicePointer to, std::uint32_t value, std::size_t count, std::size_t u
 extern "C" {
 
 SPJIT_EXPORT int cuMemAlloc_v2(DevicePointer* address, std::size_t bytes) {
-  return with_context([&](Driver&, Context& context) {
+  return with_uncaptured([&](Driver&, Context& context) {
     if (bytes == 0) {
       return Result::invalid_value;
     }
@@ -107,7 +127,7 @@ SPJIT_EXPORT int cuMemAlloc_v2(DevicePointer* address, std::size_t bytes) {
 }
 
 SPJIT_EXPORT int cuMemFree_v2(DevicePointer address) {
-  return with_context([&](Driver&, Context& context) {
+  return with_uncaptured([&](Driver&, Context& context) {
     return address == 0 || context.device.memory.free(address) ? Result::success
                                                                : Result::invalid_value;
   });
@@ -123,7 +143,7 @@ SPJIT_EXPORT int cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_byt
 }
 
 SPJIT_EXPORT int cuMemcpyHtoD_v2(DevicePointer to, const void* from, std::size_t bytes) {
-  return copy_in(to, from, bytes, nullptr);
+  return copy_in(to, from, bytes, std::nullopt);
 }
 
 SPJIT_EXPORT int cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, std::size_t bytes,
@@ -132,7 +152,7 @@ SPJIT_EXPORT int cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, std::s
 }
 
 SPJIT_EXPORT int cuMemcpyDtoH_v2(void* to, DevicePointer from, std::size_t bytes) {
-  return copy_out(to, from, bytes, nullptr);
+  return copy_out(to, from, bytes, std::nullopt);
 }
 
 SPJIT_EXPORT int cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::size_t bytes,
@@ -141,7 +161,7 @@ SPJIT_EXPORT int cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, std::size_t 
 }
 
 SPJIT_EXPORT int cuMemcpyDtoD_v2(DevicePointer to, DevicePointer from, std::size_t bytes) {
-  return copy_within(to, from, bytes, nullptr);
+  return copy_within(to, from, bytes, std::nullopt);
 }
 
 SPJIT_EXPORT int cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, std::size_t bytes,
@@ -150,7 +170,7 @@ SPJIT_EXPORT int cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, std:
 }
 
 SPJIT_EXPORT int cuMemsetD8_v2(DevicePointer to, unsigned char value, std::size_t count) {
-  return fill(to, value, count, 1, nullptr);
+  return fill(to, value, count, 1, std::nullopt);
 }
 
 SPJIT_EXPORT int cuMemsetD8Async(DevicePointer to, unsigned char value, std::size_t count,
@@ -159,84 +179,12 @@ SPJIT_EXPORT int cuMemsetD8Async(DevicePointer to, unsigned char value, std::siz
 }
 
 SPJIT_EXPORT int cuMemsetD32_v2(DevicePointer to, unsigned value, std::size_t count) {
-  return fill(to, value, count, 4, nullptr);
+  return fill(to, value, count, 4, std::nullopt);
 }
 
 SPJIT_EXPORT int cuMemsetD32Async(DevicePointer to, unsigned value, std::size_t count,
                                   void* stream) {
   return fill(to, value, count, 4, stream);
-}
-
-SPJIT_EXPORT int cuStreamCreate(void** stream, unsigned flags) {
-  return with_context([&](Driver&, Context& context) {
-    if (flags > 1) {
-      return Result::invalid_value;
-    }
-    auto made = std::make_unique<Stream>();
-    *stream = made.get();
-    context.streams.emplace(made.get(), std::move(made));
-    return Result::success;
-  });
-}
-
-SPJIT_EXPORT int cuStreamDestroy_v2(void* stream) {
-  return with_context([&](Driver&, Context& context) {
-    return context.streams.erase(stream) == 1 ? Result::success : Result::invalid_handle;
-  });
-}
-
-SPJIT_EXPORT int cuStreamSynchronize(void* stream) {
-  return with_context([&](Driver&, Context& context) {
-    return is_stream(context, stream) ? Result::success : Result::invalid_handle;
-  });
-}
-
-SPJIT_EXPORT int cuEventCreate(void** event, unsigned /*flags*/) {
-  return with_context([&](Driver&, Context& context) {
-    auto made = std::make_unique<Event>();
-    *event = made.get();
-    context.events.emplace(made.get(), std::move(made));
-    return Result::success;
-  });
-}
-
-SPJIT_EXPORT int cuEventRecord(void* event, void* stream) {
-  return with_context([&](Driver&, Context& context) {
-    const auto found = context.events.find(event);
-    if (found == context.events.end() || !is_stream(context, stream)) {
-      return Result::invalid_handle;
-    }
-    found->second->recorded = std::chrono::steady_clock::now();
-    found->second->is_recorded = true;
-    return Result::success;
-  });
-}
-
-SPJIT_EXPORT int cuEventSynchronize(void* event) {
-  return with_context([&](Driver&, Context& context) {
-    return context.events.contains(event) ? Result::success : Result::invalid_handle;
-  });
-}
-
-/// Milliseconds of the host's clock: of the interpreter, so of no use as a measurement.
-SPJIT_EXPORT int cuEventElapsedTime(float* milliseconds, void* from, void* to) {
-  return with_context([&](Driver&, Context& context) {
-    const auto first = context.events.find(from);
-    const auto last = context.events.find(to);
-    if (first == context.events.end() || last == context.events.end() ||
-        !first->second->is_recorded || !last->second->is_recorded) {
-      return Result::invalid_handle;
-    }
-    const auto span = last->second->recorded - first->second->recorded;
-    *milliseconds = std::chrono::duration<float, std::milli>(span).count();
-    return Result::success;
-  });
-}
-
-SPJIT_EXPORT int cuEventDestroy_v2(void* event) {
-  return with_context([&](Driver&, Context& context) {
-    return context.events.erase(event) == 1 ? Result::success : Result::invalid_handle;
-  });
 }
 
 }  // extern "C"

@@ -114,9 +114,9 @@ bool gather(const Function& entry, void** values, void** extra, std::vector<std:
 int launch(const void* function, const LaunchConfig& config, void** values, void** extra) {
   return with_context([&](Driver& driver, Context& context) {
     const Kernel* kernel = driver.find_kernel(function);
-    const bool is_stream = reinterpret_cast<std::uintptr_t>(config.stream) <= 2 ||
-                           context.streams.contains(config.stream);
-    if (kernel == nullptr || !is_stream) {
+    // A kernel belongs to the context its module was loaded in.
+    if (kernel == nullptr || kernel->module->device != &context.device ||
+        !is_stream(context, config.stream)) {
       return Result::invalid_handle;
     }
     std::vector<std::uint8_t> parameters;
@@ -127,7 +127,15 @@ int launch(const void* function, const LaunchConfig& config, void** values, void
     std::copy_n(config.grid, 3, shape.grid.begin());
     std::copy_n(config.block, 3, shape.block.begin());
     shape.dynamic_shared_bytes = config.dynamic_shared_bytes;
-    return driver.launch(*kernel, shape, parameters);
+    const Result result = driver.check_launch(*kernel, shape);
+    if (result != Result::success) {
+      return result;
+    }
+    return submit(driver, context, config.stream, [=](Driver& running) {
+      const Kernel* still_there = running.find_kernel(function);
+      return still_there == nullptr ? Result::invalid_handle
+                                    : running.launch(*still_there, shape, parameters);
+    });
   });
 }
 
@@ -148,7 +156,7 @@ extern "C" {
 
 SPJIT_EXPORT int cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* options,
                                     void** values) {
-  return with_context([&](Driver& driver, Context&) {
+  return with_uncaptured([&](Driver& driver, Context&) {
     Module* loaded = nullptr;
     const Result result = driver.load(image, loaded);
     if (result != Result::success) {
@@ -164,7 +172,7 @@ SPJIT_EXPORT int cuModuleLoadData(void** module, const void* image) {
 }
 
 SPJIT_EXPORT int cuModuleUnload(void* module) {
-  return with_context([&](Driver&, Context& context) {
+  return with_uncaptured([&](Driver&, Context& context) {
     return context.modules.erase(module) == 1 ? Result::success : Result::invalid_handle;
   });
 }
@@ -242,6 +250,12 @@ SPJIT_EXPORT int cuFuncSetAttribute(void* function, int attribute, int value) {
     }
     kernel->max_dynamic_shared_bytes = value;
     return Result::success;
+  });
+}
+
+SPJIT_EXPORT int cuFuncLoad(void* function) {
+  return with_uncaptured([&](Driver& driver, Context&) {
+    return driver.find_kernel(function) == nullptr ? Result::invalid_handle : Result::success;
   });
 }
 

@@ -18,6 +18,7 @@ enum class Result : int {
   invalid_ptx = 218,
   unsupported_ptx_version = 222,
   invalid_handle = 400,
+  illegal_state = 401,
   not_found = 500,
   not_ready = 600,
   illegal_address = 700,
@@ -27,6 +28,11 @@ enum class Result : int {
   misaligned_address = 716,
   launch_failed = 719,
   not_supported = 801,
+  stream_capture_unsupported = 900,
+  stream_capture_invalidated = 901,
+  stream_capture_implicit = 906,
+  captured_event = 907,
+  stream_capture_wrong_thread = 908,
 };
 
 using DevicePointer = std::uint64_t;

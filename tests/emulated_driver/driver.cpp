@@ -206,8 +206,7 @@ Kernel* Driver::find_kernel(const void* handle) {
   return nullptr;
 }
 
-Result Driver::launch(const Kernel& kernel, const LaunchShape& shape,
-                      const std::vector<std::uint8_t>& parameters) {
+Result Driver::check_launch(const Kernel& kernel, const LaunchShape& shape) {
   if (!is_launchable(shape) ||
       shape.dynamic_shared_bytes > static_cast<std::uint32_t>(kernel.max_dynamic_shared_bytes)) {
     log(
@@ -218,6 +217,11 @@ Result Driver::launch(const Kernel& kernel, const LaunchShape& shape,
                     kernel.max_dynamic_shared_bytes));
     return Result::invalid_value;
   }
+  return Result::success;
+}
+
+Result Driver::launch(const Kernel& kernel, const LaunchShape& shape,
+                      const std::vector<std::uint8_t>& parameters) {
   Module& module = *kernel.module;
   try {
     instructions_ +=

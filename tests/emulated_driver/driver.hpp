@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "emulated_driver/capture.hpp"
 #include "emulated_driver/cuda_abi.hpp"
 #include "emulated_driver/machine.hpp"
 #include "emulated_driver/memory.hpp"
@@ -64,9 +65,8 @@ struct Module {
 struct Event {
   std::chrono::steady_clock::time_point recorded;
   bool is_recorded = false;
+  bool is_captured = false;  ///< recorded last on a stream that was being captured
 };
-
-struct Stream {};
 
 /// What a primary context owns. After a fault every call on it gives the fault's code until it is
 /// reset, as with the real driver.
@@ -78,6 +78,7 @@ struct Context {
   std::map<const void*, std::unique_ptr<Module>> modules;
   std::map<const void*, std::unique_ptr<Event>> events;
   std::map<const void*, std::unique_ptr<Stream>> streams;
+  std::map<const void*, std::unique_ptr<Graph>> graphs;
 };
 
 /// The driver of one process. Its functions are called with `mutex` held.
@@ -107,6 +108,9 @@ class Driver {
   static Kernel* kernel(Module& module, std::string_view name);
   [[nodiscard]] Kernel* find_kernel(const void* handle);
   [[nodiscard]] Module* find_module(const void* handle);
+  /// What a launch is refused with before it runs.
+  Result check_launch(const Kernel& kernel, const LaunchShape& shape);
+  /// Runs what `check_launch` allows.
   Result launch(const Kernel& kernel, const LaunchShape& shape,
                 const std::vector<std::uint8_t>& parameters);
 
@@ -147,6 +151,15 @@ int with_context(Call&& call) {
       return Result::invalid_context;
     }
     return context->fault != Result::success ? context->fault : call(driver, *context);
+  });
+}
+
+/// The same for what captures forbid, see unsafe_call.
+template <typename Call>
+int with_uncaptured(Call&& call) {
+  return with_context([&](Driver& driver, Context& context) {
+    const Result result = unsafe_call(context);
+    return result == Result::success ? call(driver, context) : result;
   });
 }
 

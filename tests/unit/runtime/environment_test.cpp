@@ -42,11 +42,12 @@ TEST(TerminalEnvironment, TakesNoColorOnlyIfItIsNotEmpty) {
 TEST(CudaEnvironment, ReadsWhereTheUserHasCuda) {
   const int code = test::in_child([] {
     ::setenv("SPJIT_CUDA_PATH", "/a:/b", 1);
+    ::setenv("SPJIT_CUDA_DRIVER", "/driver.so", 1);
     ::setenv("CUDA_HOME", "", 1);
     ::setenv("CUDA_PATH", "/toolkit", 1);
     const CudaEnvironment cuda = read_cuda_environment();
-    const bool right =
-        cuda.spjit_cuda_path == "/a:/b" && !cuda.cuda_home && cuda.cuda_path == "/toolkit";
+    const bool right = cuda.spjit_cuda_path == "/a:/b" && cuda.spjit_cuda_driver == "/driver.so" &&
+                       !cuda.cuda_home && cuda.cuda_path == "/toolkit";
     return right ? 0 : 1;
   });
 
