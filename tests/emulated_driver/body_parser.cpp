@@ -63,7 +63,7 @@ void BodyParser::statement() {
     if (!declaration(first.text)) {
       refuse(fmt::format("unknown directive {} in a function", first.text));
     }
-  } else if (first.text[0] == '$' || first.text[0] == '_' || first.text[0] == '%') {
+  } else if (is_label()) {
     lexer_.next();
     lexer_.expect(":");
     if (lexer_.peek().text == ".branchtargets") {
@@ -74,6 +74,12 @@ void BodyParser::statement() {
   } else {
     instruction();
   }
+}
+
+bool BodyParser::is_label() const {
+  Lexer ahead = lexer_;
+  ahead.next();
+  return ahead.peek().text == ":";
 }
 
 bool BodyParser::declaration(std::string_view directive) {

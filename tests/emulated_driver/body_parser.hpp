@@ -37,6 +37,8 @@ class BodyParser {
   };
 
   void statement();
+  /// Whether the next two tokens are a name and a colon.
+  [[nodiscard]] bool is_label() const;
   bool declaration(std::string_view directive);
   void branch_targets(std::string_view label);
   void add_registers();

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compiler/occupancy.hpp"
-#include "gpu/kernels/gpu_testing.hpp"
+#include "tests/gpu/kernels/gpu_testing.hpp"
 #include "runtime/cuda_context.hpp"
 #include "runtime/cuda_memory.hpp"
 #include "runtime/cuda_graph.hpp"
