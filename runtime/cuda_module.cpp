@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
 #include <utility>
 
@@ -128,7 +129,7 @@ void CudaFunction::launch(const CudaLaunchShape& shape, void* stream, void** par
   const CurrentCudaContext current(context());
   const CudaDriver& driver = context().driver();
   const auto& [grid, block, dynamic_shared_bytes] = shape;
-  driver.check(driver.api().launch(handle_, grid[0], grid[1], grid[2], block[0], block[1], block[2],
+  driver.check(driver.api().launch(handle_, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                                    dynamic_shared_bytes, stream, parameters, nullptr),
                [&] { return fmt::format("launch {}", label(shape)); });
 }
@@ -143,7 +144,7 @@ std::string CudaFunction::label(const CudaLaunchShape& shape) const {
       "kernel {} with a grid of {} x {} x {} blocks of {} x {} x {} threads and {} bytes of "
       "dynamic "
       "shared memory on {}",
-      name_, grid[0], grid[1], grid[2], block[0], block[1], block[2], dynamic_shared_bytes,
+      name_, grid.x, grid.y, grid.z, block.x, block.y, block.z, dynamic_shared_bytes,
       context().device().label());
 }
 
