@@ -43,7 +43,9 @@ CudaModuleHandle load_image(const CudaContext& context, std::span<const std::byt
   const std::string text(reinterpret_cast<const char*>(image.data()), image.size());
   std::string log(k_log_bytes, '\0');
   std::array<int, 2> options = {error_log_buffer, error_log_buffer_bytes};
+  // The number itself is handed over as a pointer.
   std::array<void*, 2> values = {log.data(),
+                                 // NOLINTNEXTLINE(performance-no-int-to-ptr)
                                  reinterpret_cast<void*>(std::uintptr_t{k_log_bytes - 1})};
   const CurrentCudaContext current(context);
   CudaModuleHandle handle = nullptr;

@@ -13,7 +13,6 @@
 namespace spjit {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
