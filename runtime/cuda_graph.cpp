@@ -47,7 +47,7 @@ CudaGraph CudaGraph::capture(const CudaStream& stream, FunctionRef<void()> launc
   return {stream.context(), graph.handle()};
 }
 
-CudaGraph::CudaGraph(const CudaContext& context, CudaGraphHandle graph) : context_(context) {
+CudaGraph::CudaGraph(CudaContext context, CudaGraphHandle graph) : context_(std::move(context)) {
   const CudaDriver& driver = context_.driver();
   driver.check(driver.api().instantiate(&executable_, graph, 0), [&] {
     return fmt::format("make captured launches executable on {}", context_.device().label());
@@ -55,7 +55,7 @@ CudaGraph::CudaGraph(const CudaContext& context, CudaGraphHandle graph) : contex
 }
 
 CudaGraph::CudaGraph(CudaGraph&& other) noexcept
-    : context_(other.context_), executable_(std::exchange(other.executable_, nullptr)) {}
+    : context_(std::move(other.context_)), executable_(std::exchange(other.executable_, nullptr)) {}
 
 CudaGraph& CudaGraph::operator=(CudaGraph&& other) noexcept {
   std::swap(context_, other.context_);

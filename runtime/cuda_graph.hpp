@@ -30,7 +30,7 @@ class CudaGraph {
   void launch(void* stream) const;
 
  private:
-  CudaGraph(const CudaContext& context, CudaGraphHandle graph);
+  CudaGraph(CudaContext context, CudaGraphHandle graph);
 
   CudaContext context_;
   CudaGraphExecHandle executable_ = nullptr;

@@ -20,8 +20,8 @@ std::string copy_from(const CudaContext& context, std::size_t bytes) {
 
 }  // namespace
 
-DeviceBuffer::DeviceBuffer(const CudaContext& context, std::size_t bytes)
-    : context_(context), bytes_(bytes) {
+DeviceBuffer::DeviceBuffer(CudaContext context, std::size_t bytes)
+    : context_(std::move(context)), bytes_(bytes) {
   if (bytes == 0) return;  // the driver refuses to allocate nothing
   const CurrentCudaContext current(context_);
   const CudaDriver& driver = context_.driver();
@@ -30,9 +30,8 @@ DeviceBuffer::DeviceBuffer(const CudaContext& context, std::size_t bytes)
   });
 }
 
-// The context is copied: the one moved from still has one, and frees nothing.
 DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
-    : context_(other.context_),
+    : context_(std::move(other.context_)),
       address_(std::exchange(other.address_, 0)),
       bytes_(std::exchange(other.bytes_, 0)) {}
 

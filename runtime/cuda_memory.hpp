@@ -14,10 +14,11 @@ namespace spjit {
 /// whichever context is current there. No bytes are fine: nothing is allocated or copied then.
 ///
 /// The ranges below are `[offset_bytes, offset_bytes + size)` of the buffer; InvalidArgument is
-/// thrown for one that is not inside. Everything else that fails is a DeviceError.
+/// thrown for one that is not inside. Everything else that fails is a DeviceError. One that was
+/// moved from has no bytes and no context.
 class DeviceBuffer {
  public:
-  DeviceBuffer(const CudaContext& context, std::size_t bytes);
+  DeviceBuffer(CudaContext context, std::size_t bytes);
   DeviceBuffer(DeviceBuffer&& other) noexcept;
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
   DeviceBuffer(const DeviceBuffer&) = delete;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
 #include <utility>
 
@@ -42,7 +43,9 @@ CudaModuleHandle load_image(const CudaContext& context, std::span<const std::byt
   const std::string text(reinterpret_cast<const char*>(image.data()), image.size());
   std::string log(k_log_bytes, '\0');
   std::array<int, 2> options = {error_log_buffer, error_log_buffer_bytes};
+  // The number itself is handed over as a pointer.
   std::array<void*, 2> values = {log.data(),
+                                 // NOLINTNEXTLINE(performance-no-int-to-ptr)
                                  reinterpret_cast<void*>(std::uintptr_t{k_log_bytes - 1})};
   const CurrentCudaContext current(context);
   CudaModuleHandle handle = nullptr;
@@ -128,7 +131,7 @@ void CudaFunction::launch(const CudaLaunchShape& shape, void* stream, void** par
   const CurrentCudaContext current(context());
   const CudaDriver& driver = context().driver();
   const auto& [grid, block, dynamic_shared_bytes] = shape;
-  driver.check(driver.api().launch(handle_, grid[0], grid[1], grid[2], block[0], block[1], block[2],
+  driver.check(driver.api().launch(handle_, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                                    dynamic_shared_bytes, stream, parameters, nullptr),
                [&] { return fmt::format("launch {}", label(shape)); });
 }
@@ -143,7 +146,7 @@ std::string CudaFunction::label(const CudaLaunchShape& shape) const {
       "kernel {} with a grid of {} x {} x {} blocks of {} x {} x {} threads and {} bytes of "
       "dynamic "
       "shared memory on {}",
-      name_, grid[0], grid[1], grid[2], block[0], block[1], block[2], dynamic_shared_bytes,
+      name_, grid.x, grid.y, grid.z, block.x, block.y, block.z, dynamic_shared_bytes,
       context().device().label());
 }
 

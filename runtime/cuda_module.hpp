@@ -3,7 +3,6 @@
 /// @file
 /// Compiled code on a CUDA device, and launching it.
 
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -41,11 +40,18 @@ struct CudaFunctionAttributes {
   int max_threads_per_block = 0;
 };
 
+/// Blocks of a grid, or threads of a block.
+struct CudaExtent {
+  unsigned x = 1;
+  unsigned y = 1;
+  unsigned z = 1;
+};
+
 /// How many threads to launch.
 struct CudaLaunchShape {
-  std::array<unsigned, 3> grid = {1, 1, 1};   ///< blocks
-  std::array<unsigned, 3> block = {1, 1, 1};  ///< threads
-  unsigned dynamic_shared_bytes = 0;          ///< of a block
+  CudaExtent grid = {};               ///< blocks
+  CudaExtent block = {};              ///< threads
+  unsigned dynamic_shared_bytes = 0;  ///< of a block
 };
 
 /// A kernel of a module, which it keeps loaded. May be used from any thread; all errors are

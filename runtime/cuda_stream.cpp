@@ -12,7 +12,7 @@ constexpr unsigned k_stream_non_blocking = 1;  // CU_STREAM_NON_BLOCKING
 
 }  // namespace
 
-CudaEvent::CudaEvent(const CudaContext& context) : context_(context) {
+CudaEvent::CudaEvent(CudaContext context) : context_(std::move(context)) {
   const CurrentCudaContext current(context_);
   const CudaDriver& driver = context_.driver();
   driver.check(driver.api().create_event(&handle_, k_event_default),
@@ -20,7 +20,7 @@ CudaEvent::CudaEvent(const CudaContext& context) : context_(context) {
 }
 
 CudaEvent::CudaEvent(CudaEvent&& other) noexcept
-    : context_(other.context_), handle_(std::exchange(other.handle_, nullptr)) {}
+    : context_(std::move(other.context_)), handle_(std::exchange(other.handle_, nullptr)) {}
 
 CudaEvent& CudaEvent::operator=(CudaEvent&& other) noexcept {
   std::swap(context_, other.context_);
@@ -57,19 +57,19 @@ double CudaEvent::ms_since(const CudaEvent& earlier) const {
   return static_cast<double>(milliseconds);
 }
 
-CudaStream::CudaStream(const CudaContext& context) : context_(context), is_owned_(true) {
+CudaStream::CudaStream(CudaContext context) : context_(std::move(context)), is_owned_(true) {
   const CurrentCudaContext current(context_);
   const CudaDriver& driver = context_.driver();
   driver.check(driver.api().create_stream(&handle_, k_stream_non_blocking),
                [&] { return fmt::format("make a stream on {}", context_.device().label()); });
 }
 
-CudaStream CudaStream::borrowed(const CudaContext& context, void* stream) noexcept {
-  return {context, stream};
+CudaStream CudaStream::borrowed(CudaContext context, void* stream) noexcept {
+  return {std::move(context), stream};
 }
 
 CudaStream::CudaStream(CudaStream&& other) noexcept
-    : context_(other.context_),
+    : context_(std::move(other.context_)),
       handle_(std::exchange(other.handle_, nullptr)),
       is_owned_(std::exchange(other.is_owned_, false)) {}
 

@@ -3,6 +3,8 @@
 /// @file
 /// Streams and events: the order of work on a CUDA device, and when it happened.
 
+#include <utility>
+
 #include "runtime/cuda_context.hpp"
 
 namespace spjit {
@@ -10,7 +12,7 @@ namespace spjit {
 /// A point in the work of a stream. Move-only; may be used from any thread.
 class CudaEvent {
  public:
-  explicit CudaEvent(const CudaContext& context);
+  explicit CudaEvent(CudaContext context);
   CudaEvent(CudaEvent&& other) noexcept;
   CudaEvent& operator=(CudaEvent&& other) noexcept;
   CudaEvent(const CudaEvent&) = delete;
@@ -38,10 +40,10 @@ class CudaEvent {
 class CudaStream {
  public:
   /// A new stream, which does not wait for the default one.
-  explicit CudaStream(const CudaContext& context);
+  explicit CudaStream(CudaContext context);
   /// The caller's CUstream or cudaStream_t of the same device (null for the default one), which
   /// must outlive this.
-  [[nodiscard]] static CudaStream borrowed(const CudaContext& context, void* stream) noexcept;
+  [[nodiscard]] static CudaStream borrowed(CudaContext context, void* stream) noexcept;
 
   CudaStream(CudaStream&& other) noexcept;
   CudaStream& operator=(CudaStream&& other) noexcept;
@@ -60,8 +62,8 @@ class CudaStream {
   void wait_for(const CudaEvent& event) const;
 
  private:
-  CudaStream(const CudaContext& context, void* handle) noexcept
-      : context_(context), handle_(handle) {}
+  CudaStream(CudaContext context, void* handle) noexcept
+      : context_(std::move(context)), handle_(handle) {}
 
   CudaContext context_;
   void* handle_ = nullptr;
