@@ -10,6 +10,7 @@
 
 #include "spjit/compiler.hpp"
 #include "spjit/matrix_io.hpp"
+#include "tests/support/real_matrices.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -23,24 +24,9 @@ using spjit::SpmmKernel;
 using spjit::testing_support::data_directory;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::index;
+using spjit::testing_support::matrix_files;
 using spjit::testing_support::reference_product;
 using spjit::testing_support::same_bits;
-
-/// Matrices below a folder of the data, in a fixed order. Dense operands that lie beside them are
-/// none of them.
-std::vector<fs::path> matrix_files(const std::string& folder) {
-  std::vector<fs::path> files;
-  std::error_code missing;
-  for (const auto& entry : fs::recursive_directory_iterator(data_directory() / folder, missing)) {
-    const fs::path name = entry.path().filename();
-    const std::string extension = entry.path().extension().string();
-    const bool matrix =
-        extension == ".smtx" || extension == ".mtx" || extension == ".npy" || extension == ".npz";
-    if (matrix && name != "BC.npy" && name != "ref.npy") files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
-  return files;
-}
 
 /// Columns for a case: about 20 million multiplications at most, and never a whole panel, so that
 /// every case has a tail.

@@ -1,0 +1,107 @@
+#pragma once
+
+/// @file
+/// Emitted PTX run on the emulated driver, whose memory has bounds and knows what was written: a
+/// program that reads or writes outside B and C, or reads what nothing wrote, throws DeviceError.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/cuda_source.hpp"
+#include "compiler/cuda_tile.hpp"
+#include "compiler/kernel_plan.hpp"
+#include "compiler/ptx_emitter.hpp"
+#include "compiler/reference.hpp"
+#include "runtime/cuda_context.hpp"
+#include "runtime/cuda_driver.hpp"
+#include "runtime/cuda_memory.hpp"
+#include "runtime/cuda_module.hpp"
+#include "spjit/error.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace spjit::testing_support {
+
+/// What C holds before a run, and past column n after it.
+inline constexpr float k_untouched = -12345.0F;
+
+/// A context of its own: one in which a kernel faulted gives errors until it is released.
+[[nodiscard]] inline CudaContext emulated_context() {
+  return {CudaDriver::load(SPJIT_EMULATED_CUDA), 0};
+}
+
+/// One kernel of one matrix with the operands it is run on.
+struct CudaCase {
+  KernelPlan plan;
+  CudaKernelSpec spec;
+  std::vector<float> b;  ///< [cols x n], rows ldb apart, without what follows the last element
+};
+
+/// Floats from the first to the last element of `rows` rows.
+[[nodiscard]] inline std::int64_t extent_of(std::int64_t rows, std::int64_t n, std::int64_t ld) {
+  return rows == 0 ? 0 : (rows - 1) * ld + n;
+}
+
+[[nodiscard]] inline CudaCase make_cuda_case(const CsrMatrix& matrix, const CudaKernelSpec& spec,
+                                             ReorderAlgorithm reorder) {
+  KernelPlan plan = build_plan(matrix, group_rows(matrix, spec.tile.m1, reorder),
+                               std::max<std::int64_t>(matrix.cols, 1));
+  return {std::move(plan), spec, dense_values(extent_of(matrix.cols, spec.n, spec.ldb))};
+}
+
+/// C as the program leaves it, padding included. Throws DeviceError.
+[[nodiscard]] inline std::vector<float> run_ptx(const std::string& ptx, const CudaCase& item) {
+  const CudaContext context = emulated_context();
+  const CudaFunction function =
+      CudaModule(context, std::as_bytes(std::span(ptx))).function(k_cuda_kernel_name);
+  const CudaKernelSpec& spec = item.spec;
+  std::vector<float> c(index(extent_of(item.plan.rows, spec.n, spec.ldc)), k_untouched);
+  DeviceBuffer device_b(context, std::max<std::size_t>(item.b.size(), 1) * sizeof(float));
+  DeviceBuffer device_c(context, c.size() * sizeof(float));
+  device_b.upload(std::as_bytes(std::span(item.b)));
+  device_c.upload(std::as_bytes(std::span(c)));
+  CudaAddress b_address = device_b.address();
+  CudaAddress c_address = device_c.address();
+  auto n = static_cast<unsigned>(spec.n);
+  auto ldb = static_cast<unsigned>(spec.ldb);
+  auto ldc = static_cast<unsigned>(spec.ldc);
+  void* parameters[] = {&b_address, &c_address, &n, &ldb, &ldc};
+  const CudaGrid grid = cuda_grid(item.plan, spec.tile, spec.n);
+  function.launch({.grid = {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), 1},
+                   .block = {static_cast<unsigned>(spec.tile.n1), 1, 1}},
+                  nullptr, parameters);
+  context.synchronize();
+  device_c.download(std::as_writable_bytes(std::span(c)));
+  return c;
+}
+
+/// What it must leave: the evaluator's C, and the padding untouched.
+[[nodiscard]] inline std::vector<float> expected_c(const CudaCase& item) {
+  const CudaKernelSpec& spec = item.spec;
+  std::vector<float> c(index(extent_of(item.plan.rows, spec.n, spec.ldc)), k_untouched);
+  evaluate(item.plan, Arithmetic::fused, {item.b.data(), spec.ldb, c.data(), spec.ldc, spec.n});
+  return c;
+}
+
+/// Whether a program gives the right C; one that faults does not.
+[[nodiscard]] inline bool is_right(const std::string& ptx, const CudaCase& item) {
+  try {
+    return same_bits(run_ptx(ptx, item), expected_c(item));
+  } catch (const DeviceError&) {
+    return false;
+  }
+}
+
+[[nodiscard]] inline std::string join_texts(const std::vector<SourceUnit>& units) {
+  std::string text;
+  for (const SourceUnit& unit : units) text += unit.text + "\n";
+  return text;
+}
+
+[[nodiscard]] inline std::string ptx_of(const CudaCase& item, int sm = 90) {
+  return join_texts(emit_ptx(item.plan, item.spec, sm));
+}
+
+}  // namespace spjit::testing_support
