@@ -1,0 +1,331 @@
+/// @file
+/// Source to cubin: seconds and memory against nonzeros, for NVRTC on the undivided kernel, NVRTC
+/// on bounded units, and PTX in bounded units through nvJitLink. Needs NVIDIA's compiler libraries,
+/// no GPU. bench/README.md says how to read it.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/cuda_compile/child_run.hpp"
+#include "compiler/cubin_info.hpp"
+#include "compiler/cuda_build.hpp"
+#include "compiler/cuda_candidate.hpp"
+#include "compiler/cuda_emitter.hpp"
+#include "compiler/cuda_limits.hpp"
+#include "compiler/cuda_tile.hpp"
+#include "compiler/ptx_emitter.hpp"
+#include "compiler/register_prediction.hpp"
+#include "runtime/host_cpu.hpp"
+#include "spjit/error.hpp"
+#include "spjit/generate.hpp"
+#include "spjit/version.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::bench;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t k_undivided = std::int64_t{1} << 40;
+
+struct Options {
+  std::string target = "sm_90";
+  std::int64_t m1 = 32;
+  std::int64_t n1 = 128;
+  std::int64_t n = 512;
+  std::int64_t unit_nonzeros = CudaTile().unit_nonzeros;
+  int threads = 0;
+  int repeats = 3;
+  double limit_s = 120;
+  std::vector<std::int64_t> sizes;     ///< only these, by nonzeros in thousands
+  std::vector<std::string> methods;    ///< only these: undivided, nvrtc, ptx
+  std::filesystem::path json;
+};
+
+/// A matrix by its shape; the named ones are those of the goals.
+struct Size {
+  std::int64_t rows;
+  std::int64_t cols;
+  double sparsity;
+};
+
+constexpr Size k_sizes[] = {{128, 80, 0.9},    {256, 128, 0.9},   {256, 400, 0.9},
+                            {512, 512, 0.9},   {1024, 512, 0.9},  {1024, 1280, 0.9},
+                            {2048, 1280, 0.9}, {3072, 768, 0.7},  {4096, 1024, 0.76}};
+
+/// Goals of the PTX path on two cores: seconds for at most so many nonzeros.
+struct Goal {
+  std::int64_t nonzeros;
+  double seconds;
+};
+constexpr Goal k_goals[] = {{26'214, 2}, {707'789, 25}};
+
+enum class Method { undivided, nvrtc_units, ptx_units };
+
+const char* name_of(Method method) {
+  switch (method) {
+    case Method::undivided:
+      return "NVRTC undivided";
+    case Method::nvrtc_units:
+      return "NVRTC in units";
+    case Method::ptx_units:
+      return "PTX in units";
+  }
+  return "?";
+}
+
+bool wanted(Method method, const Options& options) {
+  constexpr const char* k_short_names[] = {"undivided", "nvrtc", "ptx"};
+  const std::string name = k_short_names[static_cast<int>(method)];
+  return options.methods.empty() ||
+         std::ranges::find(options.methods, name) != options.methods.end();
+}
+
+/// What is compiled, made before the clock starts: the plan, and what launch bounds to ask for.
+struct Job {
+  KernelPlan plan;
+  CudaKernelSpec spec;
+  std::int64_t cap = 0;
+};
+
+Job make_job(const Size& size, const Options& options, const CudaLimits& limits) {
+  GenerateOptions generate;
+  generate.rows = size.rows;
+  generate.cols = size.cols;
+  generate.sparsity = size.sparsity;
+  const CsrMatrix matrix = generate_matrix(generate);
+  Job job;
+  job.plan = build_plan(matrix, group_rows(matrix, options.m1, ReorderAlgorithm::similarity),
+                        matrix.cols);
+  job.spec.tile.m1 = options.m1;
+  job.spec.tile.n1 = options.n1;
+  job.spec.tile.unit_nonzeros = options.unit_nonzeros;
+  job.spec.n = job.spec.ldb = job.spec.ldc = options.n;
+  const std::int64_t registers = predict_registers(job.plan, job.spec.tile).total();
+  job.spec.min_blocks = occupancy(limits, {.threads = options.n1, .registers_per_thread = registers,
+                                           .static_shared_bytes = 0, .dynamic_shared_bytes = 0})
+                            .active_blocks;
+  job.cap = register_cap(limits, options.n1, job.spec.min_blocks);
+  return job;
+}
+
+/// From the plan to the cubin.
+WorkReport compile(Job job, Method method, const Options& options, const CudaLimits& limits) {
+  const auto start = Clock::now();
+  const int arch = static_cast<int>(limits.arch);
+  if (method == Method::undivided) job.spec.tile.unit_nonzeros = k_undivided;
+  const std::vector<SourceUnit> units = method == Method::ptx_units
+                                            ? emit_ptx(job.plan, job.spec, arch)
+                                            : emit_cuda(job.plan, job.spec);
+  CudaBuildOptions build;
+  build.arch = arch;
+  build.threads = options.threads;
+  build.max_registers = job.cap;
+  const CudaBuild built = build_cubin(
+      units, load_cuda_toolchain(needs_of(units, arch), found_cuda_libraries()), build);
+  const std::chrono::duration<double> time = Clock::now() - start;
+  const CubinInfo info = read_cubin_info(std::as_bytes(std::span(built.cubin)));
+  const CubinKernel* kernel = info.find_kernel(k_cuda_kernel_name);
+  if (kernel == nullptr) throw Error("the cubin has no kernel");
+  if (kernel->stack_bytes > 0) throw Error(fmt::format("{} bytes spill", kernel->stack_bytes));
+  return {time.count(), info.code_bytes};
+}
+
+/// All repeats of a size and method.
+struct Row {
+  std::int64_t nonzeros = 0;
+  std::string shape;
+  Method method = Method::ptx_units;
+  std::vector<ChildRun> runs;
+
+  [[nodiscard]] const ChildRun* median() const {
+    std::vector<const ChildRun*> good;
+    for (const ChildRun& run : runs) {
+      if (run.failure.empty()) good.push_back(&run);
+    }
+    if (good.empty()) return nullptr;
+    std::ranges::sort(good, {}, [](const ChildRun* run) { return run->seconds; });
+    return good[good.size() / 2];
+  }
+};
+
+std::vector<Row> measure_size(const Size& size, const Options& options, const CudaLimits& limits,
+                              bool& undivided_is_hopeless) {
+  const Job job = make_job(size, options, limits);
+  std::vector<Row> rows;
+  for (const Method method : {Method::undivided, Method::nvrtc_units, Method::ptx_units}) {
+    if (!wanted(method, options)) continue;
+    Row& row = rows.emplace_back();
+    row.nonzeros = job.plan.nnz();
+    row.shape = fmt::format("{}x{}", size.rows, size.cols);
+    row.method = method;
+  }
+  for (int repeat = 0; repeat < options.repeats; ++repeat) {
+    for (Row& row : rows) {
+      const bool failed = !row.runs.empty() && !row.runs.back().failure.empty();
+      if (failed) continue;
+      if (row.method == Method::undivided && undivided_is_hopeless) {
+        row.runs.push_back({.failure = "not tried: a smaller one was over the limit"});
+        continue;
+      }
+      row.runs.push_back(run_in_child(
+          [&] { return compile(job, row.method, options, limits); }, options.limit_s));
+      if (row.method == Method::undivided && !row.runs.back().failure.empty()) {
+        undivided_is_hopeless = true;
+      }
+    }
+  }
+  return rows;
+}
+
+void print(const Row& row) {
+  const ChildRun* run = row.median();
+  if (run == nullptr) {
+    fmt::print("{:>9} {:>10}  {:<16} {}\n", row.nonzeros, row.shape, name_of(row.method),
+               row.runs.back().failure);
+  } else {
+    const auto [least, most] = std::ranges::minmax(row.runs, {}, &ChildRun::seconds);
+    fmt::print("{:>9} {:>10}  {:<16} {:>8.2f} {:>8.2f} {:>8.2f} {:>9.2f} {:>9} {:>9}\n",
+               row.nonzeros, row.shape, name_of(row.method), run->seconds, least.seconds,
+               most.seconds, run->cpu_seconds, run->peak_rss_bytes >> 20, run->value >> 10);
+  }
+  std::fflush(stdout);
+}
+
+nlohmann::json to_json(const Row& row) {
+  nlohmann::json json = {{"nonzeros", row.nonzeros},
+                         {"shape", row.shape},
+                         {"method", name_of(row.method)},
+                         {"runs", nlohmann::json::array()}};
+  for (const ChildRun& run : row.runs) {
+    if (!run.failure.empty()) {
+      json["runs"].push_back({{"failure", run.failure}});
+      continue;
+    }
+    json["runs"].push_back({{"seconds", run.seconds},
+                            {"cpu_seconds", run.cpu_seconds},
+                            {"peak_rss_bytes", run.peak_rss_bytes},
+                            {"code_bytes", run.value}});
+  }
+  return json;
+}
+
+/// Lines that hold the goals against the rows.
+nlohmann::json judge(const std::vector<Row>& rows) {
+  nlohmann::json goals = nlohmann::json::array();
+  for (const Goal& goal : k_goals) {
+    for (const Row& row : rows) {
+      if (row.method != Method::ptx_units || row.nonzeros != goal.nonzeros) continue;
+      const ChildRun* run = row.median();
+      const bool met = run != nullptr && run->seconds <= goal.seconds;
+      const std::string figure =
+          run == nullptr ? row.runs.back().failure : fmt::format("{:.2f} s", run->seconds);
+      fmt::print("goal: {} nonzeros in {} s: {} ({})\n", goal.nonzeros, goal.seconds,
+                 met ? "met" : "NOT MET", figure);
+      goals.push_back({{"nonzeros", goal.nonzeros},
+                       {"seconds", goal.seconds},
+                       {"measured", figure},
+                       {"met", met}});
+    }
+  }
+  return goals;
+}
+
+bool wanted(const Size& size, const Options& options) {
+  if (options.sizes.empty()) return true;
+  const double nonzeros = static_cast<double>(size.rows * size.cols) * (1 - size.sparsity);
+  return std::ranges::any_of(options.sizes, [&](std::int64_t thousands) {
+    return std::abs(nonzeros / 1000 - static_cast<double>(thousands)) < 0.6;
+  });
+}
+
+int run(const Options& options) {
+  const CudaLimits limits = parse_cuda_target(options.target);
+  const CudaToolchain toolchain = load_cuda_toolchain(
+      {.arch = static_cast<int>(limits.arch), .nvrtc = true, .nvjitlink = true},
+      found_cuda_libraries());
+  const std::string versions = fmt::format("NVRTC {}, nvJitLink {}",
+                                           to_string(toolchain.nvrtc->version()),
+                                           to_string(toolchain.nvjitlink->version()));
+  const HostCpu cpu = detect_host_cpu();
+  fmt::print("{}, {}, {} CPUs, {}, tile {}x{}, units of {} nonzeros\n\n", limits.name(), versions,
+             usable_cpus(), cpu.model_name, options.m1, options.n1, options.unit_nonzeros);
+  fmt::print("{:>9} {:>10}  {:<16} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9}\n", "nonzeros", "shape",
+             "method", "median s", "least", "most", "CPU s", "peak MiB", "code KiB");
+  std::vector<Row> all;
+  bool undivided_is_hopeless = false;
+  for (const Size& size : k_sizes) {
+    if (!wanted(size, options)) continue;
+    for (Row& row : measure_size(size, options, limits, undivided_is_hopeless)) {
+      print(row);
+      all.push_back(std::move(row));
+    }
+  }
+  nlohmann::json document = {{"spjit", SPJIT_VERSION},
+                             {"target", limits.name()},
+                             {"toolchain", versions},
+                             {"cpu", cpu.model_name},
+                             {"cpus", usable_cpus()},
+                             {"tile", fmt::format("{}x{}", options.m1, options.n1)},
+                             {"unit_nonzeros", options.unit_nonzeros},
+                             {"limit_s", options.limit_s},
+                             {"rows", nlohmann::json::array()}};
+  for (const Row& row : all) document["rows"].push_back(to_json(row));
+  fmt::print("\n");
+  document["goals"] = judge(all);
+  if (!options.json.empty()) {
+    std::ofstream file(options.json);
+    file << document.dump(2) << '\n';
+    file.close();
+    if (!file) throw IoError(options.json.string() + ": cannot be written");
+  }
+  return 0;
+}
+
+void add_options(CLI::App& app, Options& options) {
+  app.add_option("--target", options.target, "GPU to compile for")->capture_default_str();
+  app.add_option("--m1", options.m1, "rows a tile")->capture_default_str();
+  app.add_option("--n1", options.n1, "columns a block")->capture_default_str();
+  app.add_option("--unit-nonzeros", options.unit_nonzeros, "nonzeros a unit")
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "units compiled at once; 0: one a CPU")
+      ->capture_default_str();
+  app.add_option("--repeats", options.repeats, "of each measurement")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--limit", options.limit_s, "seconds after which a compilation is stopped")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--sizes", options.sizes, "only these sizes, thousands of nonzeros (26,708)")
+      ->delimiter(',');
+  app.add_option("--methods", options.methods, "only these: undivided, nvrtc, ptx")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"undivided", "nvrtc", "ptx"}));
+  app.add_option("--json", options.json, "write the results there");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Source to cubin: seconds and memory against nonzeros.");
+  Options options;
+  add_options(app, options);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(options);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "cuda_compile_bench: {}\n", error.what());
+    return 2;
+  }
+}
