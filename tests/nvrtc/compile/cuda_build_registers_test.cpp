@@ -31,7 +31,6 @@ namespace {
 using namespace spjit;
 using namespace spjit::testing_support;
 using spjit::test::k_both;
-using spjit::test::missing_reason;
 using spjit::test::toolchain;
 
 constexpr int k_arch = 90;
