@@ -16,11 +16,13 @@
 namespace spjit {
 
 struct CudaBuildOptions {
-  int arch = 0;                                ///< 90 for sm_90
-  int threads = 0;                             ///< compiling at once; 0: one a CPU
+  int arch = 0;     ///< 90 for sm_90
+  int threads = 0;  ///< compiling at once; 0: one a CPU
   /// Registers a thread that every unit is held to. The launch bounds of the kernel do that only
   /// in its own unit: functions of others would be compiled with up to 255, and the linked kernel
-  /// needs as many as the greediest function it calls. None: no limit but the launch bounds.
+  /// needs as many as the greediest function it calls. NVRTC lets a kernel's launch bounds come
+  /// first: they should ask for the same. Linked code has 24 at least (measured on sm_90). None: no
+  /// limit but the launch bounds.
   std::optional<std::int64_t> max_registers = {};
   std::optional<int> jump_table_density = {};  ///< as in NvrtcOptions
   bool use_compiler_cache = false;             ///< as in NvrtcOptions
