@@ -208,8 +208,19 @@ class DevicesTest(ToolTest):
         self.assertGreater(host["fma_peak_gflops_per_core"], 0)
         targets = {entry["target"]: entry for entry in document["targets"]}
         self.assertTrue(targets["host-" + host["isa"]]["available"])
-        self.assertFalse(targets["cuda"]["available"])
-        self.assertIn("this version", targets["cuda"]["reason"])
+        gpus = {entry["target"]: entry for entry in document["cuda"]["targets"]}
+        self.assertEqual(gpus["sm_90"]["cards"][0], "h100")
+        self.assertEqual(gpus["sm_90"]["compiles"], "NVRTC" in gpus["sm_90"]["reason"]
+                         and "nvJitLink" in gpus["sm_90"]["reason"]
+                         and "setup_cuda" not in gpus["sm_90"]["reason"])
+        if not document["cuda"]["gpus"]:
+            self.assertIn("libcuda.so.1", document["cuda"]["problem"])
+
+    def test_without_compiler_libraries_what_to_run_is_said(self):
+        text = self.run_tool("devices", "--no-measure", SPJIT_CUDA_PATH=str(self.folder)).stdout
+
+        self.assertIn("scripts/setup_cuda.sh", text)
+        self.assertIn("sm_90", text)
 
     def test_without_measuring(self):
         document = self.run_json("devices", "--no-measure")

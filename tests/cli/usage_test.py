@@ -75,8 +75,25 @@ class WrongCommandLineTest(ToolTest):
         for option in ["--reorder", "--search", "--target"]:
             self.check(["explain", "a.npz", "--n", 8, option, "nonsense"], "nonsense")
 
-    def test_cuda_is_not_in_this_version(self):
-        self.check(["compile", "a.npz", "--n", 8, "--target", "cuda"], "cuda", "this version")
+    def test_gpus_that_do_not_exist(self):
+        self.check(["compile", "a.npz", "--n", 8, "--target", "cuda"], "cuda", "sm_90:h200")
+        self.check(["compile", "a.npz", "--n", 8, "--target", "sm_70"], "sm_70", "dropped")
+        self.check(["compile", "a.npz", "--n", 8, "--target", "sm_90:t4"], "t4", "h200")
+
+    def test_gpu_options_out_of_range(self):
+        for option, value in [("--m1", 129), ("--n1", 100), ("--n1", 2048), ("--prefetch", -1)]:
+            for command in ["compile", "explain"]:
+                self.check([command, "a.npz", "--n", 8, "--target", "sm_90", f"{option}={value}"],
+                           str(value))
+        self.check(["compile", "a.npz", "--n", 8, "--target", "sm_90", "--from", "sass"], "sass")
+
+    def test_what_a_gpu_target_does_not_have(self):
+        self.check(["bench", "a.npz", "--n", 8, "--target", "sm_90"], "sm_90", "gpu.sh")
+        self.check(["compile", "a.npz", "--n", 8, "--target", "sm_90", "--panel-columns", 16],
+                   "panel_columns")
+        self.check(["compile", "a.npz", "--n", 8, "--target", "sm_90", "--out", "o", "--emit",
+                    "obj"], "obj", "cubin")
+        self.check(["explain", "a.npz", "--n", 8, "--plot", "a.svg"], "--plot", "sm_90")
 
     def test_panel_width_that_is_not_a_multiple_of_the_lanes(self):
         for command in ["compile", "bench", "explain"]:

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "compiler/local_gpus.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
 
@@ -46,16 +47,41 @@ TEST(Target, RefusesUnknownNamesAndListsTheKnownOnes) {
       static_cast<void>(Target::parse(name));
       FAIL() << "\"" << name << "\" was taken";
     } catch (const spjit::InvalidArgument& error) {
-      EXPECT_NE(std::string(error.what()).find("host-avx512, host-avx2 or host-generic"),
+      EXPECT_NE(std::string(error.what()).find("host-avx512, host-avx2, host-generic, native"),
                 std::string::npos)
           << error.what();
     }
   }
 }
 
-TEST(Target, SaysThatDevicesItKnowsOfAreNotThereYet) {
-  EXPECT_THROW(static_cast<void>(Target::parse("sm_90")), spjit::NotSupported);
-  EXPECT_THROW(static_cast<void>(Target::parse("cuda")), spjit::NotSupported);
+TEST(Target, IsAGpuByArchitectureAndCard) {
+  const Target bare = Target::parse("sm_90");
+  const Target card = Target::parse("sm_90:h200");
+
+  EXPECT_TRUE(bare.is_cuda());
+  EXPECT_EQ(bare.arch(), 90);
+  EXPECT_EQ(bare.card(), "");
+  EXPECT_EQ(bare.name(), "sm_90");
+  EXPECT_EQ(card.card(), "h200");
+  EXPECT_EQ(card.name(), "sm_90:h200");
+  EXPECT_NE(bare, card);
+  EXPECT_FALSE(Target::parse("host").is_cuda());
+}
+
+TEST(Target, RefusesGpusThatDoNotExist) {
+  EXPECT_THROW(static_cast<void>(Target::parse("sm_91")), spjit::InvalidArgument);
+  EXPECT_THROW(static_cast<void>(Target::parse("sm_90:t4")), spjit::InvalidArgument);
+  EXPECT_THROW(static_cast<void>(Target::parse("sm_90:")), spjit::InvalidArgument);
+  EXPECT_THROW(static_cast<void>(Target::parse("sm_70")), spjit::NotSupported);
+  EXPECT_THROW(static_cast<void>(Target::parse("cuda")), spjit::InvalidArgument);
+}
+
+TEST(Target, NativeIsTheHostWhereThereIsNoGpu) {
+  if (!spjit::find_local_gpus().gpus.empty()) GTEST_SKIP() << "there is a GPU";
+
+  EXPECT_EQ(Target::parse("native"), Target());
+  EXPECT_FALSE(Target::parse("sm_90").runs_here());
+  EXPECT_THROW(static_cast<void>(Target::parse("sm_90:gpu0")), spjit::NotSupported);
 }
 
 }  // namespace

@@ -1,0 +1,105 @@
+"""spjit compile, explain and cache for a GPU that is not there."""
+
+import json
+import unittest
+import xml.etree.ElementTree
+
+from spjit_tool import FAILED, OK, ToolTest
+
+# Every option a GPU target has a meaning for.
+TARGET = ["--n", 40, "--target", "sm_90"]
+
+
+class CudaTest(ToolTest):
+    def setUp(self):
+        super().setUp()
+        document = json.loads(self.run_tool("devices", "--no-measure", "--json").stdout)
+        gpus = {entry["target"]: entry for entry in document["cuda"]["targets"]}
+        self.reason = "" if gpus["sm_90"]["compiles"] else gpus["sm_90"]["reason"]
+        self.generate("layer.npz", 96, 64)
+
+    def need_compiler(self):
+        if self.reason:
+            self.skipTest(self.reason)
+
+    def compile(self, *arguments, status=OK):
+        return self.run_json("compile", "layer.npz", *TARGET, *arguments, status=status)
+
+    def test_a_layer_is_compiled_and_then_found_in_the_cache(self):
+        self.need_compiler()
+
+        first = self.compile()["layers"][0]
+        second = self.compile()["layers"][0]
+
+        self.assertEqual(first["kernel"]["kind"], "cuda")
+        self.assertFalse(first["kernel"]["from_cache"])
+        self.assertTrue(second["kernel"]["from_cache"])
+        self.assertEqual(first["kernel"]["key"], second["kernel"]["key"])
+        self.assertEqual(first["record"], second["record"])
+        self.assertIn("ranked, not timed", first["kernel"]["reason"])
+        self.assertEqual(first["kernel"]["spilled_bytes"], 0)
+        self.assertEqual(first["record"]["search"]["timed"], False)
+
+    def test_files_are_written(self):
+        self.need_compiler()
+
+        layer = self.compile("--out", "o")["layers"][0]
+
+        self.assertEqual(sorted(path.name for path in (self.folder / "o").iterdir()),
+                         ["layer.cu", "layer.cubin", "layer.json", "layer.ptx"])
+        self.assertTrue((self.folder / "o/layer.cubin").read_bytes().startswith(b"\x7fELF"))
+        self.assertIn("__fmaf_rn", (self.folder / "o/layer.cu").read_text())
+        self.assertIn("fma.rn.f32", (self.folder / "o/layer.ptx").read_text())
+        self.assertEqual(len(layer["files"]), 4)
+
+    def test_both_sources_and_runtime_sizes(self):
+        self.need_compiler()
+
+        for source in ["ptx", "cuda"]:
+            layer = self.compile("--from", source, "--runtime-sizes", "--m1", 4, "--n1", 64,
+                                 "--prefetch", 2)["layers"][0]
+            self.assertEqual(layer["kernel"]["compiled_from"], source)
+            self.assertTrue(layer["kernel"]["tile"].startswith("4x64 p2"))
+
+    def test_the_table_says_that_nothing_was_timed(self):
+        self.need_compiler()
+
+        self.assertIn("Ranked, not timed.", self.succeed("compile", "layer.npz", *TARGET).stdout)
+
+    def test_code_over_the_budget_is_one_error_and_nothing_is_cached(self):
+        result = self.run_tool("compile", "layer.npz", *TARGET, "--code-budget", 1000)
+
+        self.assert_error(result, FAILED, "1000", "--code-budget")
+        self.assertEqual(self.run_json("cache", "ls")["entries"], [])
+
+    def test_without_libraries_one_line_says_what_to_run(self):
+        result = self.run_tool("compile", "layer.npz", *TARGET, "--cuda", self.folder)
+
+        self.assert_error(result, FAILED, "setup_cuda.sh")
+        self.assertEqual(self.run_json("cache", "ls")["entries"], [])
+
+    def test_a_compile_limit_is_kept_and_leaves_nothing(self):
+        self.need_compiler()
+
+        result = self.run_tool("compile", "layer.npz", *TARGET, "--compile-limit", 0.001)
+
+        self.assert_error(result, FAILED, "given up")
+        self.assertEqual(self.run_json("cache", "ls")["entries"], [])
+
+    def test_explain_needs_no_library_and_draws_the_space(self):
+        document = self.run_json("explain", "layer.npz", *TARGET, "--plot", "s.svg", "--cuda",
+                                 self.folder)["matrices"][0]
+        text = self.succeed("explain", "layer.npz", *TARGET).stdout
+
+        self.assertEqual(document["device"], "sm_90:h100")
+        self.assertGreater(len(document["candidates"]), 50)
+        rules = {entry["dropped"]["rule"] for entry in document["candidates"]
+                 if entry.get("dropped")}
+        self.assertIn("occupancy", rules)
+        self.assertIn("M1 \\ N1", text)
+        root = xml.etree.ElementTree.parse(self.folder / "s.svg").getroot()
+        self.assertTrue(root.tag.endswith("svg"))
+
+
+if __name__ == "__main__":
+    unittest.main()
