@@ -91,8 +91,7 @@ ChildRun run_in_child(const std::function<WorkReport()>& work, double limit_s) {
     run.failure = fmt::format("the process ended with status {}", status);
   } else {
     run.failure = message.failure.data();
-    run.seconds = message.report.seconds;
-    run.value = message.report.value;
+    run.report = message.report;
   }
   return run;
 }

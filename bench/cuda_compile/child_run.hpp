@@ -9,18 +9,18 @@
 
 namespace spjit::bench {
 
-struct ChildRun {
-  double seconds = 0;            ///< what the work itself reported
-  std::int64_t value = 0;        ///< the same: bytes of code, say
-  std::int64_t peak_rss_bytes = 0;  ///< of the whole process
-  double cpu_seconds = 0;        ///< user and system, all threads
-  std::string failure;           ///< "over 120 s", "out of memory", what it threw; or empty
+/// What work says about itself.
+struct WorkReport {
+  double emit_seconds = 0;  ///< from the plan to source text
+  double seconds = 0;       ///< from the plan to the cubin
+  std::int64_t code_bytes = 0;
 };
 
-/// What work reports.
-struct WorkReport {
-  double seconds = 0;
-  std::int64_t value = 0;
+struct ChildRun {
+  WorkReport report;
+  std::int64_t peak_rss_bytes = 0;  ///< of the whole process
+  double cpu_seconds = 0;           ///< user and system, all threads
+  std::string failure = {};         ///< "over 120 s", what it threw, how it ended; or empty
 };
 
 /// Runs `work` in a forked child, which is killed after `limit_s`. The calling process must have

@@ -1,0 +1,173 @@
+// Whole compilations for GPUs that are not there: from a matrix to a cubin, the cache and back.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "compiler/cubin_info.hpp"
+#include "compiler/cuda_libraries.hpp"
+#include "compiler/cuda_pipeline.hpp"
+#include "compiler/cuda_tile.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/error.hpp"
+#include "tests/support/emitter_cases.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+
+CompileOptions gpu_options(const std::string& target, std::int64_t n) {
+  CompileOptions options;
+  options.n = n;
+  options.target = Target::parse(target);
+  return options;
+}
+
+class CudaPipeline : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      found_ = found_cuda_libraries();
+      static_cast<void>(
+          load_cuda_toolchain({.arch = 90, .nvrtc = true, .nvjitlink = true}, found_));
+    } catch (const NotSupported& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+
+  [[nodiscard]] static CudaKernel compile_uncached(const CsrMatrix& matrix,
+                                                   const CompileOptions& options) {
+    return Compiler(options, {.enabled = false, .directory = {}}).compile_cuda(matrix);
+  }
+
+  FoundCudaLibraries found_;
+};
+
+TEST_F(CudaPipeline, MakesACubinForEveryArchitectureThatTheLibrariesKnow) {
+  const CsrMatrix matrix = random_matrix(70, 50, 0.8);
+  for (const int arch : {75, 80, 86, 89, 90, 100, 120}) {
+    SCOPED_TRACE(arch);
+    const auto& newest = found_.libraries.front();
+    if (std::ranges::find(newest.archs, arch) == newest.archs.end()) continue;
+
+    const CudaKernel kernel =
+        compile_uncached(matrix, gpu_options("sm_" + std::to_string(arch), 40));
+
+    const CubinInfo cubin = read_cubin_info(kernel.image());
+    EXPECT_EQ(cubin.arch, arch);
+    const CubinKernel* entry = cubin.find_kernel(k_cuda_kernel_name);
+    ASSERT_NE(entry, nullptr);
+    EXPECT_EQ(entry->registers, kernel.info().registers);
+    EXPECT_EQ(entry->max_threads, kernel.info().threads);
+    EXPECT_EQ(kernel.info().spilled_bytes, 0);
+    EXPECT_EQ(kernel.info().code_bytes, cubin.code_bytes);
+    EXPECT_NE(kernel.cuda_source().find("__fmaf_rn"), std::string::npos);
+    EXPECT_NE(kernel.ptx().find(".target sm_" + std::to_string(arch)), std::string::npos);
+  }
+}
+
+TEST_F(CudaPipeline, FindsInTheCacheWhatItPublished) {
+  const TemporaryDirectory directory;
+  const CsrMatrix matrix = random_matrix(70, 50, 0.8);
+  const CacheOptions cache{.enabled = true, .directory = directory.path()};
+
+  const CudaKernel first = Compiler(gpu_options("sm_90", 40), cache).compile_cuda(matrix);
+  CompileOptions without_libraries = gpu_options("sm_90", 40);
+  without_libraries.cuda.toolkit_paths = {"/nowhere"};
+  const CudaKernel second = Compiler(without_libraries, cache).compile_cuda(matrix);
+
+  EXPECT_FALSE(first.info().from_cache);
+  EXPECT_TRUE(second.info().from_cache) << second.info().note;
+  EXPECT_TRUE(std::ranges::equal(first.image(), second.image()));
+  EXPECT_EQ(first.cuda_source(), second.cuda_source());
+  EXPECT_EQ(first.ptx(), second.ptx());
+  EXPECT_EQ(nlohmann::json::parse(first.record()), nlohmann::json::parse(second.record()));
+  EXPECT_EQ(first.info().tile, second.info().tile);
+  EXPECT_EQ(first.info().registers, second.info().registers);
+}
+
+TEST_F(CudaPipeline, IsLoadedBackFromImageAndRecord) {
+  const CudaKernel kernel =
+      compile_uncached(random_matrix(70, 50, 0.8), gpu_options("sm_90", 40));
+  const CudaKernel other =
+      compile_uncached(random_matrix(70, 50, 0.8), gpu_options("sm_80", 40));
+
+  const CudaKernel loaded = CudaKernel::load(kernel.image(), kernel.record());
+
+  EXPECT_EQ(loaded.info().tile, kernel.info().tile);
+  EXPECT_EQ(loaded.info().blocks_x, kernel.info().blocks_x);
+  EXPECT_THROW(static_cast<void>(CudaKernel::load(other.image(), kernel.record())), Error);
+}
+
+TEST_F(CudaPipeline, CompilesManyUnitsAndHoldsThemToTheCap) {
+  CompileOptions options = gpu_options("sm_90", 256);
+  options.cuda.unit_nonzeros = 300;
+  options.cuda.m1 = 16;
+  options.cuda.n1 = 128;
+
+  const CudaKernel kernel = compile_uncached(random_matrix(128, 128, 0.7), options);
+
+  const nlohmann::json record = nlohmann::json::parse(kernel.record());
+  EXPECT_GT(record.at("units").get<int>(), 5);
+  EXPECT_LE(kernel.info().registers, record.at("resources").at("register_cap").get<int>());
+  EXPECT_GE(kernel.info().active_blocks,
+            record.at("attempts").back().at("min_blocks").get<int>());
+  EXPECT_EQ(kernel.info().spilled_bytes, 0);
+}
+
+TEST_F(CudaPipeline, WritesRowsWithoutEntriesAndTakesPlantedMatrices) {
+  const CsrMatrix nothing{150, 4, std::vector<std::int64_t>(151, 0), {}, {}};
+  const CsrMatrix no_columns{3, 0, {0, 0, 0, 0}, {}, {}};
+  for (const CsrMatrix& matrix : {nothing, no_columns, small_matrix(), with_empty_rows(200),
+                                  random_matrix(1, 1, 0), random_matrix(1, 300, 0.5)}) {
+    for (const std::int64_t n : {1, 33}) {
+      const CudaKernel kernel = compile_uncached(matrix, gpu_options("sm_90", n));
+
+      EXPECT_EQ(kernel.info().rows, matrix.rows);
+      EXPECT_GE(kernel.info().blocks_x, 1);
+    }
+  }
+}
+
+TEST_F(CudaPipeline, SaysWhichArchitectureTheLibrariesDoNotKnow) {
+  CompileOptions options = gpu_options("sm_120", 8);
+  for (const FoundCudaLibrary& library : found_.libraries) {
+    if (library.version < CudaVersion{12, 8}) options.cuda.toolkit_paths.push_back(library.path);
+  }
+  if (options.cuda.toolkit_paths.empty()) GTEST_SKIP() << "no library before CUDA 12.8";
+
+  EXPECT_THROW(static_cast<void>(compile_uncached(small_matrix(), options)), NotSupported);
+}
+
+TEST_F(CudaPipeline, CompilesUndividedWithNvrtcAlone) {
+  CompileOptions options = gpu_options("sm_90", 40);
+  for (const FoundCudaLibrary& library : found_.libraries) {
+    if (library.kind == CudaLibraryKind::nvrtc) options.cuda.toolkit_paths.push_back(library.path);
+  }
+  options.cuda.unit_nonzeros = 100;
+
+  const CudaKernel kernel = compile_uncached(random_matrix(70, 50, 0.8), options);
+
+  EXPECT_EQ(kernel.info().compiled_from, "cuda");
+  EXPECT_NE(kernel.info().note.find("no nvJitLink"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(kernel.record()).at("units"), 1);
+}
+
+TEST_F(CudaPipeline, GivesUpAtTheLimitAndCachesNothing) {
+  const TemporaryDirectory directory;
+  CompileOptions options = gpu_options("sm_90", 256);
+  options.cuda.compile_limit_ms = 30;
+  const Compiler compiler(options, {.enabled = true, .directory = directory.path()});
+
+  EXPECT_THROW(static_cast<void>(compiler.compile_cuda(random_matrix(512, 512, 0.7))),
+               CompileCancelled);
+
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
+}  // namespace

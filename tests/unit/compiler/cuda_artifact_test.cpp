@@ -1,0 +1,69 @@
+#include "compiler/cuda_artifact.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "spjit/error.hpp"
+#include "tests/support/emitter_cases.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+
+CudaProgram some_program() {
+  CudaKernelSpec spec = cuda_spec(2, 40);
+  spec.ldb = 41;
+  spec.ldc = 43;
+  spec.tile.runtime_sizes = true;
+  return make_program(cuda_plan(small_matrix(), 2), spec, 90);
+}
+
+TEST(CudaProgram, DescribesTheLaunchOfItsPlan) {
+  const CudaProgram program = some_program();
+
+  // 4 non-empty rows in tiles of 2, and one function for the empty one.
+  EXPECT_EQ(program.blocks_x, 3);
+  EXPECT_EQ(program.threads, 32);
+  EXPECT_EQ(program.blocks_y(program.n), 2);
+  EXPECT_EQ(program.blocks_y(64), 2);
+  EXPECT_EQ(program.blocks_y(65), 3);
+  EXPECT_EQ(program.nnz, 7);
+}
+
+TEST(CudaProgram, IsReadBackFromItsRecord) {
+  EXPECT_EQ(read_cuda_program(to_json(some_program())), some_program());
+}
+
+TEST(CudaProgram, RefusesRecordsThatAreNotOne) {
+  const nlohmann::json good = to_json(some_program());
+  for (const auto& [name, value] : good.items()) {
+    nlohmann::json missing = good;
+    missing.erase(name);
+    EXPECT_THROW(static_cast<void>(read_cuda_program(missing)), Error) << name;
+    nlohmann::json text = good;
+    text[name] = "12";
+    EXPECT_THROW(static_cast<void>(read_cuda_program(text)), Error) << name;
+    if (name == "runtime_sizes") continue;
+    nlohmann::json negative = good;
+    negative[name] = -1;
+    EXPECT_THROW(static_cast<void>(read_cuda_program(negative)), Error) << name;
+  }
+  EXPECT_THROW(static_cast<void>(read_cuda_program(nlohmann::json::array())), Error);
+}
+
+TEST(CudaProgram, RefusesRelationsThatNoLaunchHas) {
+  nlohmann::json narrow = to_json(some_program());
+  narrow["ldb"] = 39;
+  nlohmann::json many_blocks = to_json(some_program());
+  many_blocks["blocks_x"] = 6;  // of 5 rows
+  nlohmann::json wide = to_json(some_program());
+  wide["n"] = wide["ldb"] = wide["ldc"] = 32 * 65536;
+
+  EXPECT_THROW(static_cast<void>(read_cuda_program(narrow)), Error);
+  EXPECT_THROW(static_cast<void>(read_cuda_program(many_blocks)), Error);
+  EXPECT_THROW(static_cast<void>(read_cuda_program(wide)), Error);
+}
+
+}  // namespace

@@ -1,0 +1,171 @@
+// compile_cuda() where it must refuse: no library and no GPU is needed for that.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "compiler/cache_key.hpp"
+#include "compiler/local_gpus.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/error.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+
+CompileOptions gpu_options(std::int64_t n = 8) {
+  CompileOptions options;
+  options.n = n;
+  options.target = Target::parse("sm_90:h200");
+  return options;
+}
+
+constexpr auto k_no_cache = [] { return CacheOptions{.enabled = false, .directory = {}}; };
+
+/// The message of the `Expected` that compiling throws; it has to be one line.
+template <typename Expected>
+std::string refusal(const CompileOptions& options, const CsrMatrix& matrix = small_matrix()) {
+  try {
+    static_cast<void>(Compiler(options, k_no_cache()).compile_cuda(matrix));
+  } catch (const Expected& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+    return text;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+TEST(CudaCompiler, RefusesOptionsOutOfRangeAndSaysWhatItExpects) {
+  const auto with = [](const std::function<void(CompileOptions&)>& change) {
+    CompileOptions options = gpu_options();
+    change(options);
+    return refusal<InvalidArgument>(options);
+  };
+
+  EXPECT_NE(with([](CompileOptions& o) { o.n = 0; }).find("n is 0"), std::string::npos);
+  EXPECT_NE(with([](CompileOptions& o) { o.ldb = 7; }).find("ldb is 7"), std::string::npos);
+  EXPECT_NE(with([](CompileOptions& o) { o.ldc = 7; }).find("ldc is 7"), std::string::npos);
+  EXPECT_NE(with([](CompileOptions& o) { o.cuda.m1 = 129; }).find("1 to 128"), std::string::npos);
+  EXPECT_NE(with([](CompileOptions& o) { o.cuda.n1 = 33; }).find("32"), std::string::npos);
+  EXPECT_NE(with([](CompileOptions& o) { o.cuda.prefetch_distance = 5000; }).find("5000"),
+            std::string::npos);
+  EXPECT_NE(with([](CompileOptions& o) { o.cuda.compile_limit_ms = -1; }).find("-1"),
+            std::string::npos);
+  EXPECT_NE(with([](CompileOptions& o) { o.panel_columns = 16; }).find("panel_columns"),
+            std::string::npos);
+}
+
+TEST(CudaCompiler, KeepsHostAndGpuApart) {
+  CompileOptions host;
+  host.n = 8;
+
+  EXPECT_NE(refusal<InvalidArgument>(host).find("compile()"), std::string::npos);
+  EXPECT_THROW(static_cast<void>(Compiler(gpu_options(), k_no_cache()).compile(small_matrix())),
+               InvalidArgument);
+}
+
+TEST(CudaCompiler, RefusesAMatrixWithoutRows) {
+  EXPECT_NE(refusal<InvalidArgument>(gpu_options(), {0, 5, {0}, {}, {}}).find("no rows"),
+            std::string::npos);
+}
+
+TEST(CudaCompiler, RefusesCodeOverTheBudgetBeforeItNeedsALibrary) {
+  CompileOptions options = gpu_options();
+  options.code_budget_bytes = 100;
+  options.cuda.toolkit_paths = {"/nowhere"};
+
+  const std::string message = refusal<CompileFailed>(options);
+
+  EXPECT_NE(message.find("budget is 100"), std::string::npos);
+  EXPECT_NE(message.find("--code-budget"), std::string::npos);
+}
+
+TEST(CudaCompiler, SaysWhichLibraryIsMissingAndWhatToRun) {
+  const TemporaryDirectory empty;
+  CompileOptions options = gpu_options();
+  options.cuda.toolkit_paths = {empty.path()};
+
+  const std::string message = refusal<NotSupported>(options);
+
+  EXPECT_NE(message.find("setup_cuda.sh"), std::string::npos) << message;
+}
+
+TEST(CudaCompiler, LeavesNothingInTheCacheWhenItFails) {
+  const TemporaryDirectory directory;
+  CompileOptions options = gpu_options();
+  options.cuda.toolkit_paths = {directory.path() / "none"};
+  const Compiler compiler(options, {.enabled = true, .directory = directory.path() / "cache"});
+
+  EXPECT_THROW(static_cast<void>(compiler.compile_cuda(small_matrix())), Error);
+
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path() / "cache"));
+}
+
+TEST(CudaCacheKey, DependsOnWhatDecidesTheCode) {
+  const CsrMatrix matrix = small_matrix();
+  const CudaLimits limits = parse_cuda_target("sm_90:h200");
+  const std::string key = cuda_cache_key(matrix, gpu_options(), limits);
+  const auto changed = [&](const std::function<void(CompileOptions&)>& change) {
+    CompileOptions options = gpu_options();
+    change(options);
+    return cuda_cache_key(matrix, options, limits);
+  };
+  CsrMatrix other = matrix;
+  other.values[3] = -other.values[3];
+  CudaLimits renamed = limits;
+  renamed.card = "gpu0";
+  renamed.product = "NVIDIA H200";
+
+  EXPECT_EQ(key, cuda_cache_key(matrix, gpu_options(), renamed)) << "a name decides nothing";
+  EXPECT_NE(key, cuda_cache_key(other, gpu_options(), limits));
+  EXPECT_NE(key, cuda_cache_key(matrix, gpu_options(), parse_cuda_target("sm_90:h100-pcie")));
+  EXPECT_NE(key, cuda_cache_key(matrix, gpu_options(), parse_cuda_target("sm_80")));
+  EXPECT_NE(key, changed([](CompileOptions& o) { o.n = 9; }));
+  EXPECT_NE(key, changed([](CompileOptions& o) { o.ldc = 9; }));
+  EXPECT_NE(key, changed([](CompileOptions& o) { o.cuda.runtime_sizes = true; }));
+  EXPECT_NE(key, changed([](CompileOptions& o) { o.cuda.source = CudaSource::cuda; }));
+  EXPECT_NE(key, changed([](CompileOptions& o) { o.cuda.m1 = 2; }));
+  EXPECT_NE(key, changed([](CompileOptions& o) { o.cuda.unit_nonzeros = 7; }));
+}
+
+TEST(CudaKernel, RefusesToBeLoadedFromWhatIsNoKernel) {
+  const std::string text = "not a cubin";
+  const auto image = std::as_bytes(std::span(text));
+
+  EXPECT_THROW(static_cast<void>(CudaKernel::load(image, "")), Error);
+  EXPECT_THROW(static_cast<void>(CudaKernel::load(image, "{}")), Error);
+  EXPECT_THROW(static_cast<void>(CudaKernel::load(image, R"({"program": {"version": 1}})")),
+               Error);
+}
+
+TEST(LocalGpus, AreAnAnswerAlsoWhereThereAreNone) {
+  const LocalGpus local = find_local_gpus();
+
+  EXPECT_EQ(local.gpus.empty(), !local.problem.empty());
+  EXPECT_EQ(local.problem.find('\n'), std::string::npos);
+}
+
+TEST(LocalGpus, AreNamedByTheirOrdinal) {
+  EXPECT_EQ(gpu_ordinal("gpu0"), 0);
+  EXPECT_EQ(gpu_ordinal("gpu12"), 12);
+  for (const char* name : {"", "gpu", "gpu-1", "gpu1x", "h200", "GPU0"}) {
+    EXPECT_EQ(gpu_ordinal(name), std::nullopt) << name;
+  }
+}
+
+TEST(LocalGpus, RunCodeOfTheirMajorVersionUpToTheirMinorOne) {
+  EXPECT_TRUE(runs_code_of(90, 90));
+  EXPECT_TRUE(runs_code_of(89, 80));
+  EXPECT_FALSE(runs_code_of(80, 86));
+  EXPECT_FALSE(runs_code_of(90, 89));
+  EXPECT_FALSE(runs_code_of(120, 100));
+}
+
+}  // namespace

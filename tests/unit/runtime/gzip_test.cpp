@@ -1,0 +1,51 @@
+#include "runtime/gzip.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "spjit/error.hpp"
+
+namespace {
+
+constexpr std::int64_t k_limit = std::int64_t{1} << 30;
+
+TEST(Gzip, GivesTheTextBack) {
+  std::string long_text;
+  for (int i = 0; i < 200'000; ++i) long_text += std::to_string(i) + "\n";
+  for (const std::string& text : {std::string(), std::string("fma\n"), std::string(1, '\0'),
+                                  std::string(3'000'000, 'x'), long_text}) {
+    EXPECT_EQ(spjit::gunzip(spjit::gzip(text), k_limit), text);
+  }
+}
+
+TEST(Gzip, IsSmallForRepetitiveText) {
+  EXPECT_LT(spjit::gzip(std::string(1'000'000, 'x')).size(), 10'000U);
+}
+
+TEST(Gzip, RefusesWhatIsDamaged) {
+  const std::vector<std::byte> good = spjit::gzip("a text of some length, twice, twice");
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    const std::vector<std::byte> cut(good.begin(),
+                                     good.begin() + static_cast<std::ptrdiff_t>(size));
+    EXPECT_THROW(static_cast<void>(spjit::gunzip(cut, k_limit)), spjit::Error) << size;
+  }
+  std::vector<std::byte> changed = good;
+  changed[good.size() - 6] ^= std::byte{1};  // the checksum
+  std::vector<std::byte> longer = good;
+  longer.push_back(std::byte{0});
+
+  EXPECT_THROW(static_cast<void>(spjit::gunzip(changed, k_limit)), spjit::Error);
+  EXPECT_THROW(static_cast<void>(spjit::gunzip(longer, k_limit)), spjit::Error);
+}
+
+TEST(Gzip, StopsAtTheLimit) {
+  const std::vector<std::byte> bomb = spjit::gzip(std::string(5'000'000, 'x'));
+
+  EXPECT_THROW(static_cast<void>(spjit::gunzip(bomb, 1'000'000)), spjit::Error);
+  EXPECT_EQ(spjit::gunzip(bomb, 5'000'000).size(), 5'000'000U);
+}
+
+}  // namespace
