@@ -12,8 +12,8 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <iterator>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -49,8 +49,8 @@ struct Options {
   int threads = 0;
   int repeats = 3;
   double limit_s = 120;
-  std::vector<std::int64_t> sizes;     ///< only these, by nonzeros in thousands
-  std::vector<std::string> methods;    ///< only these: undivided, nvrtc, ptx
+  std::vector<std::int64_t> sizes;   ///< only these, by nonzeros in thousands
+  std::vector<std::string> methods;  ///< only these: undivided, nvrtc, ptx
   std::filesystem::path json;
 };
 
@@ -61,9 +61,9 @@ struct Size {
   double sparsity;
 };
 
-constexpr Size k_sizes[] = {{128, 80, 0.9},    {256, 128, 0.9},   {256, 400, 0.9},
-                            {512, 512, 0.9},   {1024, 512, 0.9},  {1024, 1280, 0.9},
-                            {2048, 1280, 0.9}, {3072, 768, 0.7},  {4096, 1024, 0.7616}};
+constexpr Size k_sizes[] = {{128, 80, 0.9},    {256, 128, 0.9},  {256, 400, 0.9},
+                            {512, 512, 0.9},   {1024, 512, 0.9}, {1024, 1280, 0.9},
+                            {2048, 1280, 0.9}, {3072, 768, 0.7}, {4096, 1024, 0.7616}};
 
 /// Goals of the PTX path on two cores: seconds for at most so many nonzeros.
 struct Goal {
@@ -107,15 +107,17 @@ Job make_job(const Size& size, const Options& options, const CudaLimits& limits)
   generate.sparsity = size.sparsity;
   const CsrMatrix matrix = generate_matrix(generate);
   Job job;
-  job.plan = build_plan(matrix, group_rows(matrix, options.m1, ReorderAlgorithm::similarity),
-                        matrix.cols);
+  job.plan =
+      build_plan(matrix, group_rows(matrix, options.m1, ReorderAlgorithm::similarity), matrix.cols);
   job.spec.tile.m1 = options.m1;
   job.spec.tile.n1 = options.n1;
   job.spec.tile.unit_nonzeros = options.unit_nonzeros;
   job.spec.n = job.spec.ldb = job.spec.ldc = options.n;
   const std::int64_t registers = predict_registers(job.plan, job.spec.tile).total();
-  job.spec.min_blocks = occupancy(limits, {.threads = options.n1, .registers_per_thread = registers,
-                                           .static_shared_bytes = 0, .dynamic_shared_bytes = 0})
+  job.spec.min_blocks = occupancy(limits, {.threads = options.n1,
+                                           .registers_per_thread = registers,
+                                           .static_shared_bytes = 0,
+                                           .dynamic_shared_bytes = 0})
                             .active_blocks;
   job.cap = register_cap(limits, options.n1, job.spec.min_blocks);
   return job;
@@ -134,8 +136,8 @@ WorkReport compile(Job job, Method method, const Options& options, const CudaLim
   build.arch = arch;
   build.threads = options.threads;
   build.max_registers = job.cap;
-  const CudaBuild built = build_cubin(
-      units, load_cuda_toolchain(needs_of(units, arch), found_cuda_libraries()), build);
+  const CudaBuild built =
+      build_cubin(units, load_cuda_toolchain(needs_of(units, arch), found_cuda_libraries()), build);
   const std::chrono::duration<double> time = Clock::now() - start;
   const CubinInfo info = read_cubin_info(std::as_bytes(std::span(built.cubin)));
   const CubinKernel* kernel = info.find_kernel(k_cuda_kernel_name);
@@ -181,8 +183,8 @@ std::vector<Row> measure_size(const Size& size, const Options& options, const Cu
             {.report = {}, .failure = "not tried: a smaller one was over the limit"});
         continue;
       }
-      row.runs.push_back(run_in_child(
-          [&] { return compile(job, row.method, options, limits); }, options.limit_s));
+      row.runs.push_back(
+          run_in_child([&] { return compile(job, row.method, options, limits); }, options.limit_s));
       if (row.method == Method::undivided && !row.runs.back().failure.empty()) {
         undivided_is_hopeless = true;
       }
@@ -257,17 +259,18 @@ bool wanted(const Size& size, const Options& options) {
 
 int run(const Options& options) {
   const CudaLimits limits = parse_cuda_target(options.target);
-  const CudaToolchain toolchain = load_cuda_toolchain(
-      {.arch = static_cast<int>(limits.arch), .nvrtc = true, .nvjitlink = true},
-      found_cuda_libraries());
-  const std::string versions = fmt::format("NVRTC {}, nvJitLink {}",
-                                           to_string(toolchain.nvrtc->version()),
-                                           to_string(toolchain.nvjitlink->version()));
+  const CudaToolchain toolchain =
+      load_cuda_toolchain({.arch = static_cast<int>(limits.arch), .nvrtc = true, .nvjitlink = true},
+                          found_cuda_libraries());
+  const std::string versions =
+      fmt::format("NVRTC {}, nvJitLink {}", to_string(toolchain.nvrtc->version()),
+                  to_string(toolchain.nvjitlink->version()));
   const HostCpu cpu = detect_host_cpu();
   fmt::print("{}, {}, {} CPUs, {}, tile {}x{}, units of {} nonzeros\n\n", limits.name(), versions,
              usable_cpus(), cpu.model_name, options.m1, options.n1, options.unit_nonzeros);
-  fmt::print("{:>9} {:>10}  {:<16} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9}\n", "nonzeros", "shape",
-             "method", "median s", "least", "most", "emit s", "CPU s", "peak MiB", "code KiB");
+  fmt::print("{:>9} {:>10}  {:<16} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9}\n", "nonzeros",
+             "shape", "method", "median s", "least", "most", "emit s", "CPU s", "peak MiB",
+             "code KiB");
   std::vector<Row> all;
   bool undivided_is_hopeless = false;
   for (const Size& size : k_sizes) {

@@ -99,8 +99,8 @@ int run(const Options& options) {
   base.n = 1;
   base.target = Target::parse(limits.name());
 
-  const std::vector<GpuResult> code = run_figure(
-      "Time against code bytes, the same FLOPs", code_bytes_cases(base), options);
+  const std::vector<GpuResult> code =
+      run_figure("Time against code bytes, the same FLOPs", code_bytes_cases(base), options);
   const std::vector<GpuResult> shapes =
       run_figure("Shapes, the prior's tile", shape_cases(base), options);
 

@@ -59,8 +59,8 @@ std::string cuda_cache_key(const CsrMatrix& matrix, const CompileOptions& option
   const CudaOptions& cuda = options.cuda;
   constexpr std::int64_t k_chosen = -1;
   // Not the card's name: a table and a driver that agree on a card give one key.
-  KeyBuilder key = begin_key(matrix, options, k_cuda_program_version,
-                             "sm_" + std::to_string(limits.arch));
+  KeyBuilder key =
+      begin_key(matrix, options, k_cuda_program_version, "sm_" + std::to_string(limits.arch));
   key.field("ldc", options.ldc)
       .field("cuda_emitter", k_cuda_emitter_version)
       .field("ptx_emitter", k_ptx_emitter_version)

@@ -125,8 +125,6 @@ CudaSource parse_cuda_source(std::string_view name) {
   throw InvalidArgument(fmt::format("CUDA source \"{}\" is unknown; expected ptx or cuda", name));
 }
 
-std::string_view to_string(CudaSource source) {
-  return source == CudaSource::ptx ? "ptx" : "cuda";
-}
+std::string_view to_string(CudaSource source) { return source == CudaSource::ptx ? "ptx" : "cuda"; }
 
 }  // namespace spjit

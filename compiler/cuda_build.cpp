@@ -94,10 +94,9 @@ class UnitCompiler {
                       unit.name));
     }
     const LinkInput input{LinkInput::Kind::ptx, unit.name, unit.text};
-    return toolchain_->nvjitlink->link({&input, 1},
-                                       {.arch = options_->arch,
-                                        .relocatable = linked_,
-                                        .more = register_options("-maxrregcount=")});
+    return toolchain_->nvjitlink->link({&input, 1}, {.arch = options_->arch,
+                                                     .relocatable = linked_,
+                                                     .more = register_options("-maxrregcount=")});
   }
 
   [[nodiscard]] std::vector<std::string> register_options(const char* option) const {

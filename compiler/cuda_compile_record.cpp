@@ -70,27 +70,26 @@ double build_ms(const CudaTrace& trace) {
 json make_cuda_record(const CsrMatrix& matrix, const CompileOptions& options,
                       const CudaLimits& limits, const CompiledCuda& compiled) {
   const CudaTrace& trace = compiled.trace;
-  return {{"spjit", SPJIT_VERSION},
-          {"target", options.target.name()},
-          {"device", device_json(limits)},
-          {"matrix", matrix_json(matrix)},
-          {"kind", "cuda"},
-          {"program", to_json(compiled.program)},
-          {"tile", to_json(trace.choice.chosen.tile)},
-          {"grouping", to_json(trace.choice.chosen.grouping)},
-          {"reorder", std::string(to_string(options.reorder))},
-          {"search", search_json(options, trace)},
-          {"resources", resources_json(trace)},
-          {"attempts", attempts_json(trace.attempts)},
-          {"compiled_from", trace.compiled_from},
-          {"toolchain", trace.toolchain},
-          {"units", trace.units},
-          {"code_budget_bytes", options.code_budget_bytes},
-          {"note", trace.note},
-          {"compile_ms",
-           {{"group", trace.choice.group_ms},
-            {"emit", trace.emit_ms},
-            {"build", build_ms(trace)}}}};
+  return {
+      {"spjit", SPJIT_VERSION},
+      {"target", options.target.name()},
+      {"device", device_json(limits)},
+      {"matrix", matrix_json(matrix)},
+      {"kind", "cuda"},
+      {"program", to_json(compiled.program)},
+      {"tile", to_json(trace.choice.chosen.tile)},
+      {"grouping", to_json(trace.choice.chosen.grouping)},
+      {"reorder", std::string(to_string(options.reorder))},
+      {"search", search_json(options, trace)},
+      {"resources", resources_json(trace)},
+      {"attempts", attempts_json(trace.attempts)},
+      {"compiled_from", trace.compiled_from},
+      {"toolchain", trace.toolchain},
+      {"units", trace.units},
+      {"code_budget_bytes", options.code_budget_bytes},
+      {"note", trace.note},
+      {"compile_ms",
+       {{"group", trace.choice.group_ms}, {"emit", trace.emit_ms}, {"build", build_ms(trace)}}}};
 }
 
 CudaKernelInfo read_cuda_record(const json& record) {

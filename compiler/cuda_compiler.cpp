@@ -63,10 +63,9 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& ma
   kernel->ptx_gz = gzip(artifact.ptx);
   if (cache) {
     try {
-      const std::array<CacheFile, 3> files = {
-          {{std::string(k_cubin_file), kernel->image},
-           {std::string(k_cuda_file), kernel->cuda_source_gz},
-           {std::string(k_ptx_file), kernel->ptx_gz}}};
+      const std::array<CacheFile, 3> files = {{{std::string(k_cubin_file), kernel->image},
+                                               {std::string(k_cuda_file), kernel->cuda_source_gz},
+                                               {std::string(k_ptx_file), kernel->ptx_gz}}};
       cache->publish(key, files, record);
     } catch (const CacheError& error) {
       note = fmt::format("not cached: {}", error.what());

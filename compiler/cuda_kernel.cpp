@@ -17,7 +17,9 @@ namespace spjit {
 namespace {
 
 constexpr std::int64_t k_most_source_bytes = std::int64_t{1} << 34;
-constexpr std::string_view k_elf_magic = "\x7f" "ELF";
+constexpr std::string_view k_elf_magic =
+    "\x7f"
+    "ELF";
 
 bool is_cubin(std::span<const std::byte> image) {
   return image.size() >= k_elf_magic.size() &&
@@ -27,9 +29,10 @@ bool is_cubin(std::span<const std::byte> image) {
 void check_cubin(std::span<const std::byte> image, const CudaProgram& program) {
   const CubinInfo cubin = read_cubin_info(image);
   if (cubin.arch != program.arch) {
-    throw Error(fmt::format("the cubin is for sm_{}, the record for sm_{}: they do not belong "
-                            "together",
-                            cubin.arch, program.arch));
+    throw Error(
+        fmt::format("the cubin is for sm_{}, the record for sm_{}: they do not belong "
+                    "together",
+                    cubin.arch, program.arch));
   }
   const CubinKernel* kernel = cubin.find_kernel(k_cuda_kernel_name);
   if (kernel == nullptr) {
@@ -37,9 +40,10 @@ void check_cubin(std::span<const std::byte> image, const CudaProgram& program) {
                             k_cuda_kernel_name));
   }
   if (kernel->max_threads != 0 && kernel->max_threads < program.threads) {
-    throw Error(fmt::format("the cubin's kernel takes {} threads a block, the record says {}: they "
-                            "do not belong together",
-                            kernel->max_threads, program.threads));
+    throw Error(
+        fmt::format("the cubin's kernel takes {} threads a block, the record says {}: they "
+                    "do not belong together",
+                    kernel->max_threads, program.threads));
   }
 }
 
@@ -78,8 +82,9 @@ CudaKernel CudaKernel::load(std::span<const std::byte> image, const std::string&
   nlohmann::json json = nlohmann::json::parse(record, nullptr, false);
   if (json.is_object() && json.contains("record")) json = nlohmann::json(json.at("record"));
   if (!json.is_object() || !json.contains("program")) {
-    throw Error("the record of a CUDA kernel is no JSON object with a \"program\"; expected what "
-                "CudaKernel::record() or spjit compile --emit json gave");
+    throw Error(
+        "the record of a CUDA kernel is no JSON object with a \"program\"; expected what "
+        "CudaKernel::record() or spjit compile --emit json gave");
   }
   auto impl = std::make_shared<Impl>(std::vector<std::byte>(image.begin(), image.end()),
                                      read_cuda_program(json.at("program")));
@@ -100,9 +105,9 @@ std::shared_ptr<const PreparedCudaKernel::Impl> PreparedCudaKernel::Impl::load(
     const CudaKernel::Impl& kernel, int device) {
   const CudaLimits limits = local_gpu_limits(device);
   if (!runs_code_of(limits.arch, kernel.program.arch)) {
-    throw NotSupported(fmt::format(
-        "this kernel is for sm_{}; GPU {} ({}) is sm_{}: compile for target sm_{}",
-        kernel.program.arch, device, limits.product, limits.arch, limits.arch));
+    throw NotSupported(
+        fmt::format("this kernel is for sm_{}; GPU {} ({}) is sm_{}: compile for target sm_{}",
+                    kernel.program.arch, device, limits.product, limits.arch, limits.arch));
   }
   const CudaContext context(local_cuda_driver(), device);
   return std::shared_ptr<const Impl>(new Impl(kernel.program, context, kernel.image));
@@ -113,8 +118,8 @@ void PreparedCudaKernel::Impl::check(const CudaOperands& operands) const {
     throw InvalidArgument(fmt::format("n is {}, ldb {}, ldc {}; expected 1 <= n <= ldb, ldc",
                                       operands.n, operands.ldb, operands.ldc));
   }
-  const bool same = operands.n == program_.n && operands.ldb == program_.ldb &&
-                    operands.ldc == program_.ldc;
+  const bool same =
+      operands.n == program_.n && operands.ldb == program_.ldb && operands.ldc == program_.ldc;
   if (!program_.runtime_sizes && !same) {
     throw InvalidArgument(fmt::format(
         "n is {}, ldb {}, ldc {}; this kernel was compiled for n = {}, ldb = {}, ldc = {} "

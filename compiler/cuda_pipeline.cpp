@@ -48,16 +48,16 @@ CudaProblem problem_of(const CompileOptions& options) {
     if (smallest == nullptr || candidate.code_bytes < smallest->code_bytes) smallest = &candidate;
   }
   if (smallest != nullptr && smallest->code_bytes > options.code_budget_bytes) {
-    throw CompileFailed(fmt::format(
-        "the kernel would have {} bytes of code or more, the budget is {}; allow more "
-        "(code_budget_bytes, --code-budget) or prune further",
-        smallest->code_bytes, options.code_budget_bytes));
+    throw CompileFailed(
+        fmt::format("the kernel would have {} bytes of code or more, the budget is {}; allow more "
+                    "(code_budget_bytes, --code-budget) or prune further",
+                    smallest->code_bytes, options.code_budget_bytes));
   }
   const auto& candidates = space.candidates;
-  throw CompileFailed(fmt::format(
-      "no tile fits the device: {}",
-      candidates.empty() || !candidates.front().dropped ? "there is none"
-                                                        : candidates.front().dropped->numbers));
+  throw CompileFailed(
+      fmt::format("no tile fits the device: {}", candidates.empty() || !candidates.front().dropped
+                                                     ? "there is none"
+                                                     : candidates.front().dropped->numbers));
 }
 
 CudaKernelSpec spec_of(const CompileOptions& options, const CudaTile& tile,
@@ -87,8 +87,8 @@ std::string describe(const CudaToolchain& toolchain) {
   std::string text;
   if (toolchain.nvrtc) text = "NVRTC " + to_string(toolchain.nvrtc->version());
   if (toolchain.nvjitlink) {
-    text += (text.empty() ? "nvJitLink " : " + nvJitLink ") +
-            to_string(toolchain.nvjitlink->version());
+    text +=
+        (text.empty() ? "nvJitLink " : " + nvJitLink ") + to_string(toolchain.nvjitlink->version());
   }
   return text;
 }
@@ -99,9 +99,10 @@ class Builder {
   Builder(const KernelPlan& plan, const CompileOptions& options, const CudaLimits& limits)
       : plan_(plan), options_(options), limits_(limits), source_(options.cuda.source) {
     if (options.cuda.compile_limit_ms > 0) {
-      cancel_.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                            std::chrono::duration<double, std::milli>(
-                                                options.cuda.compile_limit_ms));
+      cancel_.deadline =
+          Clock::now() +
+          std::chrono::duration_cast<Clock::duration>(
+              std::chrono::duration<double, std::milli>(options.cuda.compile_limit_ms));
     }
   }
 
@@ -204,9 +205,9 @@ class Builder {
           trace.code_bytes, options_.code_budget_bytes));
     }
     if (attempt.spilled_bytes > 0) {
-      trace.note += fmt::format("{}{} bytes a thread spill to local memory at {} registers",
-                                trace.note.empty() ? "" : "; ", attempt.spilled_bytes,
-                                attempt.registers);
+      trace.note +=
+          fmt::format("{}{} bytes a thread spill to local memory at {} registers",
+                      trace.note.empty() ? "" : "; ", attempt.spilled_bytes, attempt.registers);
     }
   }
 
@@ -229,9 +230,9 @@ CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& optio
   const auto start = Clock::now();
   RowGroupings groupings(matrix, options.reorder);
   CudaChoice choice;
-  choice.space = enumerate_cuda_tiles(
-      matrix, problem_of(options), limits,
-      [&](std::int64_t m1) -> const RowGrouping& { return groupings.at(m1); });
+  choice.space =
+      enumerate_cuda_tiles(matrix, problem_of(options), limits,
+                           [&](std::int64_t m1) -> const RowGrouping& { return groupings.at(m1); });
   choice.ranked = rank_by_prior(choice.space.survivors(), limits);
   if (choice.ranked.empty()) over_budget(choice.space, options);
   choice.chosen = choice.ranked.front();

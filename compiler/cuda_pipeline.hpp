@@ -36,9 +36,9 @@ struct CudaChoice {
 
 /// One try at a cubin: a cap on registers that spills is followed by a looser one.
 struct CudaAttempt {
-  std::int64_t min_blocks = 1;    ///< blocks an SM shall hold, in the kernel's launch bounds
-  std::int64_t register_cap = 0;  ///< a thread
-  std::int64_t registers = 0;     ///< a thread, from the cubin
+  std::int64_t min_blocks = 1;     ///< blocks an SM shall hold, in the kernel's launch bounds
+  std::int64_t register_cap = 0;   ///< a thread
+  std::int64_t registers = 0;      ///< a thread, from the cubin
   std::int64_t spilled_bytes = 0;  ///< a thread, from the cubin
   double build_ms = 0;
 };

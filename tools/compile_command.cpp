@@ -138,10 +138,12 @@ Manual manual() {
           "the "
           "error bound of fp32 dot products fails the layer.\n"
           "\n"
-          "With a GPU target (--target sm_90) the kernel is compiled for that GPU, which need not be "
+          "With a GPU target (--target sm_90) the kernel is compiled for that GPU, which need not "
+          "be "
           "in this machine; NVIDIA's compiler libraries have to be ('spjit devices' says whether "
           "they are). It is checked if the machine has such a GPU, and not timed. The table's "
-          "columns are then: registers a thread as predicted and as compiled, bytes a thread spills, "
+          "columns are then: registers a thread as predicted and as compiled, bytes a thread "
+          "spills, "
           "blocks that an SM holds at once, KiB of code.",
       .examples = {
           "spjit compile layer.npz --n 512",

@@ -26,10 +26,10 @@ std::string choice_text(const CudaCandidate& chosen) {
       "  {} x {} blocks of {} threads, {} on an SM at once\n"
       "  {} registers a thread predicted: {} accumulators, {} of B in flight, {} others\n"
       "  about {} KiB of code, {:.2f} FMAs a load, nonzeros of row tiles vary by {:.3f}\n",
-      chosen.blocks / chosen.column_tiles, chosen.column_tiles, chosen.tile.n1, chosen.occupancy.active_blocks,
-      chosen.registers.total(), chosen.registers.accumulators, chosen.registers.prefetched_b,
-      chosen.registers.addressing, chosen.code_bytes >> 10, chosen.grouping.fmas_per_load,
-      chosen.grouping.tile_nnz_cv);
+      chosen.blocks / chosen.column_tiles, chosen.column_tiles, chosen.tile.n1,
+      chosen.occupancy.active_blocks, chosen.registers.total(), chosen.registers.accumulators,
+      chosen.registers.prefetched_b, chosen.registers.addressing, chosen.code_bytes >> 10,
+      chosen.grouping.fmas_per_load, chosen.grouping.tile_nnz_cv);
 }
 
 }  // namespace
@@ -53,13 +53,13 @@ CudaExplanation explain_cuda(const std::filesystem::path& path, const KernelOpti
 std::string explanation_text(const CudaExplanation& explanation, const KernelOptions& options,
                              const Terminal& terminal) {
   const CudaChoice& choice = explanation.choice;
-  return fmt::format(
-      "{}\n{}  n           {}\n  device      {} ({}, {} SMs)\n\n{}\n  {}\n{}\n{}",
-      bold(explanation.path.string(), terminal), matrix_text(explanation.matrix),
-      options.compile.n, explanation.limits.product, explanation.limits.name(),
-      explanation.limits.sms,
-      bold("Choice: " + to_string(choice.chosen.tile), terminal), choice.reason,
-      choice_text(choice.chosen), cuda_space_table({choice.space, choice.ranked, choice.chosen.tile}, terminal));
+  return fmt::format("{}\n{}  n           {}\n  device      {} ({}, {} SMs)\n\n{}\n  {}\n{}\n{}",
+                     bold(explanation.path.string(), terminal), matrix_text(explanation.matrix),
+                     options.compile.n, explanation.limits.product, explanation.limits.name(),
+                     explanation.limits.sms,
+                     bold("Choice: " + to_string(choice.chosen.tile), terminal), choice.reason,
+                     choice_text(choice.chosen),
+                     cuda_space_table({choice.space, choice.ranked, choice.chosen.tile}, terminal));
 }
 
 Json describe(const CudaExplanation& explanation) {

@@ -19,9 +19,10 @@ CLI::Option* add_optional(CLI::App& command, const std::string& flag,
 
 void add_cuda_options(CLI::App& command, CudaOptions& options) {
   add_optional(command, "--m1", options.m1, "GPU: rows a tile, 1 to 128. Default: chosen.");
-  add_optional(command, "--n1", options.n1,
-               "GPU: columns a block, which are its threads: 32 to 1024, a multiple of 32. Default: "
-               "chosen.");
+  add_optional(
+      command, "--n1", options.n1,
+      "GPU: columns a block, which are its threads: 32 to 1024, a multiple of 32. Default: "
+      "chosen.");
   add_optional(command, "--prefetch", options.prefetch_distance,
                "GPU: columns that a load of B runs ahead of its FMAs, 0 to 1024. Default: chosen.");
   command.add_flag("--runtime-sizes", options.runtime_sizes,

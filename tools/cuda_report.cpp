@@ -75,9 +75,9 @@ std::string cuda_text(const CudaReport& report, const Terminal& terminal) {
   using enum Column::Align;
   Table targets({{"GPU target", left}, {"cards", left}, {"compiling", left}});
   for (const CudaTargetReport& target : report.targets) {
-    targets.add({target.name, fmt::format("{}", fmt::join(target.cards, ", ")),
-                 target.compiles ? "available: " + target.reason
-                                 : "not available: " + target.reason});
+    targets.add(
+        {target.name, fmt::format("{}", fmt::join(target.cards, ", ")),
+         target.compiles ? "available: " + target.reason : "not available: " + target.reason});
   }
   std::string rejected;
   for (const std::string& line : report.libraries.rejected) rejected += "not used: " + line + "\n";

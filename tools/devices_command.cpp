@@ -101,8 +101,7 @@ ExitCode report(const Options& options) {
     host["fma_peak_gflops_per_core"] = options.measure ? Json(peak) : Json(nullptr);
     Json list = Json::array();
     for (const TargetReport& target : targets) list.push_back(describe(target));
-    print_json(
-        {{"host", std::move(host)}, {"targets", std::move(list)}, {"cuda", describe(cuda)}});
+    print_json({{"host", std::move(host)}, {"targets", std::move(list)}, {"cuda", describe(cuda)}});
     return ExitCode::ok;
   }
   Table table({{"target", Column::Align::left}, {"state", Column::Align::left}});
@@ -119,18 +118,19 @@ ExitCode report(const Options& options) {
 Subcommand add_devices(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("devices");
-  set_manual(*command,
-             {.name = "spjit devices",
-              .summary = "say what kernels can be compiled for here",
-              .synopsis = {"[OPTIONS]"},
-              .description =
-                  "Prints this machine's CPU, its caches, how many CPUs this process may use, the "
-                  "fp32 FMA rate that one core was measured to reach (the 100 % of 'spjit compile' "
-                  "and 'spjit bench'), and each target with the reason if it is not available. Then what "
-                  "there is for GPUs: NVIDIA's compiler libraries, which GPU targets can be compiled "
-                  "for, the driver and the GPUs of this machine; and what is missing, why, and what "
-                  "to do about it.",
-              .examples = {"spjit devices", "spjit devices --json --no-measure"}});
+  set_manual(
+      *command,
+      {.name = "spjit devices",
+       .summary = "say what kernels can be compiled for here",
+       .synopsis = {"[OPTIONS]"},
+       .description =
+           "Prints this machine's CPU, its caches, how many CPUs this process may use, the "
+           "fp32 FMA rate that one core was measured to reach (the 100 % of 'spjit compile' "
+           "and 'spjit bench'), and each target with the reason if it is not available. Then what "
+           "there is for GPUs: NVIDIA's compiler libraries, which GPU targets can be compiled "
+           "for, the driver and the GPUs of this machine; and what is missing, why, and what "
+           "to do about it.",
+       .examples = {"spjit devices", "spjit devices --json --no-measure"}});
   command->add_flag_function(
       "--no-measure", [options](std::int64_t) { options->measure = false; },
       "Do not measure the FMA rate, which takes a moment.");

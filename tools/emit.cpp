@@ -72,10 +72,10 @@ void select_emitted(EmitOptions& options, const std::vector<std::string>& kinds,
     const auto& known = target.is_cuda() ? gpu : host;
     const auto found = known.find(kind);
     if (found == known.end()) {
-      throw InvalidArgument(fmt::format("--emit: '{}' is none of {} for target {}", kind,
-                                        target.is_cuda() ? "cubin, cu, ptx and json"
-                                                         : "obj, header, json and asm",
-                                        target.name()));
+      throw InvalidArgument(
+          fmt::format("--emit: '{}' is none of {} for target {}", kind,
+                      target.is_cuda() ? "cubin, cu, ptx and json" : "obj, header, json and asm",
+                      target.name()));
     }
     *found->second = true;
   }

@@ -86,9 +86,8 @@ ExitCode explain_files(const Options& options) {
   if (!options.plot.empty()) {
     throw UsageError("--plot draws the tile space of a GPU; add --target, sm_90 say");
   }
-  return explain_all<Explanation>(options, [&](const std::filesystem::path& path) {
-    return explain(path, options.kernel);
-  });
+  return explain_all<Explanation>(
+      options, [&](const std::filesystem::path& path) { return explain(path, options.kernel); });
 }
 
 }  // namespace
@@ -115,8 +114,10 @@ Subcommand add_explain(CLI::App& app) {
            "\n"
            "The matrix is compiled, but neither run (except by --search exhaustive) nor cached.\n"
            "\n"
-           "For a GPU (--target sm_90) nothing is compiled: the choice, then the grid of M1 x N1, in "
-           "which a cell has the tile's place in the ranking or the letter of the rule that dropped "
+           "For a GPU (--target sm_90) nothing is compiled: the choice, then the grid of M1 x N1, "
+           "in "
+           "which a cell has the tile's place in the ranking or the letter of the rule that "
+           "dropped "
            "it, then every tile with its numbers. --plot draws the grid.",
        .examples = {"spjit explain layer.npz --n 512",
                     "spjit explain layer.npz --n 512 --search exhaustive --search-budget 5000",

@@ -31,9 +31,9 @@ GroupingReport examine_grouping(const CsrMatrix& matrix, std::int64_t m1,
 TileSpace enumerate(const CsrMatrix& matrix, const CompileOptions& options,
                     const HostLimits& limits) {
   RowGroupings groupings(matrix, options.reorder);
-  return enumerate_host_tiles(
-      matrix, options, limits,
-      [&](std::int64_t m1) -> const RowGrouping& { return groupings.at(m1); });
+  return enumerate_host_tiles(matrix, options, limits, [&](std::int64_t m1) -> const RowGrouping& {
+    return groupings.at(m1);
+  });
 }
 
 void go_through_stages(Explanation& explanation, const KernelOptions& options) {

@@ -93,11 +93,12 @@ void add_load_options(CLI::App& command, LoadOptions& options) {
 
 void add_kernel_options(CLI::App& command, KernelOptions& options) {
   add_count(command, "--n", options.compile.n, "Columns of B and C.")->required()->type_name("N");
-  add_name(command, "--target", options.compile.target, Target::parse,
-           "What to compile for: host (the best instruction set of this CPU), host-avx512, "
-           "host-avx2 or host-generic; a GPU's architecture, sm_75 to sm_120, alone or with a card "
-           "as in sm_90:h200; native (the GPU of this machine, else the host). 'spjit devices' lists "
-           "them.")
+  add_name(
+      command, "--target", options.compile.target, Target::parse,
+      "What to compile for: host (the best instruction set of this CPU), host-avx512, "
+      "host-avx2 or host-generic; a GPU's architecture, sm_75 to sm_120, alone or with a card "
+      "as in sm_90:h200; native (the GPU of this machine, else the host). 'spjit devices' lists "
+      "them.")
       ->type_name("TARGET")
       ->default_str("host");
   command

@@ -10,8 +10,8 @@
 #include "compiler/local_gpus.hpp"
 #include "compiler/reference.hpp"
 #include "runtime/cuda_context.hpp"
-#include "runtime/cuda_memory.hpp"
 #include "runtime/cuda_graph.hpp"
+#include "runtime/cuda_memory.hpp"
 #include "runtime/cuda_stream.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
@@ -57,8 +57,7 @@ class Buffers {
 double check(const GpuCase& item, Buffers& buffers) {
   buffers.fetch();
   const std::int64_t n = item.options.n;
-  return compare_with_float64(item.matrix,
-                              {buffers.host_b.data(), n, buffers.host_c.data(), n, n})
+  return compare_with_float64(item.matrix, {buffers.host_b.data(), n, buffers.host_c.data(), n, n})
       .max_bound_ratio;
 }
 
@@ -111,8 +110,8 @@ void fill(GpuResult& result, const GpuCase& item, const GpuBenchOptions& options
   if (!options.check_only) result.timing = time_launches(context, prepared, buffers, options);
 }
 
-GpuCase make_case(const CompileOptions& base, std::int64_t rows, std::int64_t cols,
-                  double sparsity, std::int64_t n) {
+GpuCase make_case(const CompileOptions& base, std::int64_t rows, std::int64_t cols, double sparsity,
+                  std::int64_t n) {
   GenerateOptions generate;
   generate.rows = rows;
   generate.cols = cols;
@@ -206,9 +205,9 @@ nlohmann::json to_json(const GpuResult& result) {
 }
 
 std::string result_table(const std::string& title, const std::vector<GpuResult>& results) {
-  std::string text = fmt::format("{}\n{:<34} {:<16} {:>9} {:>5} {:>5} {:>7} {:>10} {:>9} {:>7}\n",
-                                 title, "case", "tile", "code KiB", "regs", "spill", "blocks",
-                                 "median us", "GFLOP/s", "noise");
+  std::string text =
+      fmt::format("{}\n{:<34} {:<16} {:>9} {:>5} {:>5} {:>7} {:>10} {:>9} {:>7}\n", title, "case",
+                  "tile", "code KiB", "regs", "spill", "blocks", "median us", "GFLOP/s", "noise");
   for (const GpuResult& result : results) {
     const CudaKernelInfo& info = result.info;
     if (!result.failure.empty()) {

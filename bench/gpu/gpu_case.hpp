@@ -34,7 +34,7 @@ struct GpuResult {
 
 struct GpuBenchOptions {
   int device = 0;
-  double budget_ms = 300;  ///< of timing, a case
+  double budget_ms = 300;   ///< of timing, a case
   bool check_only = false;  ///< launch and compare, time nothing
   bool load_ptx = false;    ///< load the PTX instead of the cubin: what the emulated driver takes
 };
@@ -43,8 +43,9 @@ struct GpuBenchOptions {
 [[nodiscard]] GpuResult run_case(const GpuCase& item, const GpuBenchOptions& options);
 
 /// Time against code bytes at the same FLOPs: m = 64 .. 8192 rows of 128 nonzeros out of k = 256
-/// columns, m n constant, so that blocks, loads, FMAs and C stay the same while code grows 128-fold.
-/// For N1 = 128 and 512: the more warps share a block, the less fetching code should cost.
+/// columns, m n constant, so that blocks, loads, FMAs and C stay the same while code grows
+/// 128-fold. For N1 = 128 and 512: the more warps share a block, the less fetching code should
+/// cost.
 [[nodiscard]] std::vector<GpuCase> code_bytes_cases(const CompileOptions& base);
 
 /// Shapes of the DLMC collection at 50 to 98 % sparsity, uniform patterns.

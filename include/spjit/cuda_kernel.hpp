@@ -18,22 +18,22 @@ namespace spjit {
 /// What is known about a compiled CUDA kernel. Nothing of it is measured: no GPU is needed.
 struct CudaKernelInfo {
   Target target;
-  std::string device;  ///< the card the tile was chosen for, e.g. "H200 SXM"
-  int arch = 0;        ///< of the code: 90 is sm_90
+  std::string device;     ///< the card the tile was chosen for, e.g. "H200 SXM"
+  int arch = 0;           ///< of the code: 90 is sm_90
   std::int64_t rows = 0;  ///< m
   std::int64_t cols = 0;  ///< k
   std::int64_t n = 0;
   std::int64_t ldb = 0;  ///< floats between rows of B
   std::int64_t ldc = 0;  ///< floats between rows of C
   std::int64_t nnz = 0;
-  bool runtime_sizes = false;  ///< n, ldb and ldc are what a launch says, not constants
-  std::string tile;            ///< e.g. "32x128 p8 u2048"
-  std::string reason;          ///< why this tile, in one line
-  std::string compiled_from;   ///< "ptx" or "cuda"
-  std::string toolchain;       ///< e.g. "nvJitLink 13.0"
-  std::int64_t threads = 0;    ///< a block
-  std::int64_t blocks_x = 0;   ///< of a launch: row tiles and parts of the empty rows
-  std::int64_t blocks_y = 0;   ///< of a launch at this n: column tiles
+  bool runtime_sizes = false;            ///< n, ldb and ldc are what a launch says, not constants
+  std::string tile;                      ///< e.g. "32x128 p8 u2048"
+  std::string reason;                    ///< why this tile, in one line
+  std::string compiled_from;             ///< "ptx" or "cuda"
+  std::string toolchain;                 ///< e.g. "nvJitLink 13.0"
+  std::int64_t threads = 0;              ///< a block
+  std::int64_t blocks_x = 0;             ///< of a launch: row tiles and parts of the empty rows
+  std::int64_t blocks_y = 0;             ///< of a launch at this n: column tiles
   std::int64_t predicted_registers = 0;  ///< a thread, from the plan
   std::int64_t registers = 0;            ///< a thread, as the cubin says
   std::int64_t spilled_bytes = 0;        ///< a thread, local memory, as the cubin says

@@ -28,8 +28,7 @@ struct NamedCase {
   }
   CudaCase item = make_cuda_case(matrix, cuda_spec(8, 7), ReorderAlgorithm::none);
   using Limits = std::numeric_limits<float>;
-  item.b = {1.0F,  -0.0F, Limits::denorm_min(), Limits::infinity(), -3.0F, Limits::max(),
-            1e-30F};
+  item.b = {1.0F, -0.0F, Limits::denorm_min(), Limits::infinity(), -3.0F, Limits::max(), 1e-30F};
   return item;
 }
 

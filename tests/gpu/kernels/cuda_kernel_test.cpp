@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "compiler/occupancy.hpp"
-#include "tests/gpu/kernels/gpu_testing.hpp"
 #include "runtime/cuda_context.hpp"
-#include "runtime/cuda_memory.hpp"
 #include "runtime/cuda_graph.hpp"
+#include "runtime/cuda_memory.hpp"
 #include "runtime/cuda_stream.hpp"
 #include "spjit/error.hpp"
+#include "tests/gpu/kernels/gpu_testing.hpp"
 #include "tests/support/emitter_cases.hpp"
 
 namespace {
@@ -26,8 +26,8 @@ std::vector<float> expected(const CsrMatrix& matrix, const std::vector<float>& b
   return reference_product(matrix, HostIsa::avx512, b.data(), n, n);
 }
 
-double error_over_bound(const CsrMatrix& matrix, const std::vector<float>& b,
-                        std::vector<float> c, std::int64_t n) {
+double error_over_bound(const CsrMatrix& matrix, const std::vector<float>& b, std::vector<float> c,
+                        std::int64_t n) {
   return compare_with_float64(matrix, {b.data(), n, c.data(), n, n}).max_bound_ratio;
 }
 
@@ -225,8 +225,8 @@ TEST_F(CudaKernelOnGpu, IsWhatItsArchitecturesTableSays) {
 TEST_F(CudaKernelOnGpu, IsRefusedByAGpuOfAnotherArchitecture) {
   CompileOptions other = options(8);
   other.target = Target::parse(gpu_.limits.arch == 75 ? "sm_90" : "sm_75");
-  const CudaKernel kernel = Compiler(other, {.enabled = false, .directory = {}})
-                                .compile_cuda(random_matrix(20, 20, 0.5));
+  const CudaKernel kernel =
+      Compiler(other, {.enabled = false, .directory = {}}).compile_cuda(random_matrix(20, 20, 0.5));
 
   try {
     static_cast<void>(kernel.prepare());

@@ -31,10 +31,9 @@ class GpuTest : public ::testing::Test {
     gpu_ = local.gpus.front();
     gpus_ = static_cast<int>(local.gpus.size());
     try {
-      static_cast<void>(load_cuda_toolchain({.arch = static_cast<int>(gpu_.limits.arch),
-                                             .nvrtc = true,
-                                             .nvjitlink = true},
-                                            found_cuda_libraries()));
+      static_cast<void>(load_cuda_toolchain(
+          {.arch = static_cast<int>(gpu_.limits.arch), .nvrtc = true, .nvjitlink = true},
+          found_cuda_libraries()));
     } catch (const NotSupported& error) {
       GTEST_SKIP() << "nothing to compile with: " << error.what();
     }

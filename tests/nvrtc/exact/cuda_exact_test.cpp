@@ -90,8 +90,8 @@ TEST_F(CudaExact, HasTheBitsOfTheEvaluatorOnRandomKernels) {
     return std::uniform_int_distribution<std::int64_t>(least, most)(random);
   };
   for (int i = 0; i < 30; ++i) {
-    const CsrMatrix matrix = random_matrix(pick(1, 60), pick(1, 60),
-                                           static_cast<double>(pick(0, 100)) / 100, random());
+    const CsrMatrix matrix =
+        random_matrix(pick(1, 60), pick(1, 60), static_cast<double>(pick(0, 100)) / 100, random());
     CudaKernelSpec spec = cuda_spec(pick(1, 40), pick(1, 70));
     spec.ldb = spec.n + pick(0, 3);
     spec.ldc = spec.n + pick(0, 3);

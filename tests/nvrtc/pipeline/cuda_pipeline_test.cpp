@@ -1,5 +1,7 @@
 // Whole compilations for GPUs that are not there: from a matrix to a cubin, the cache and back.
 
+#include "compiler/cuda_pipeline.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 
 #include "compiler/cubin_info.hpp"
 #include "compiler/cuda_libraries.hpp"
-#include "compiler/cuda_pipeline.hpp"
 #include "compiler/cuda_tile.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -92,10 +93,8 @@ TEST_F(CudaPipeline, FindsInTheCacheWhatItPublished) {
 }
 
 TEST_F(CudaPipeline, IsLoadedBackFromImageAndRecord) {
-  const CudaKernel kernel =
-      compile_uncached(random_matrix(70, 50, 0.8), gpu_options("sm_90", 40));
-  const CudaKernel other =
-      compile_uncached(random_matrix(70, 50, 0.8), gpu_options("sm_80", 40));
+  const CudaKernel kernel = compile_uncached(random_matrix(70, 50, 0.8), gpu_options("sm_90", 40));
+  const CudaKernel other = compile_uncached(random_matrix(70, 50, 0.8), gpu_options("sm_80", 40));
 
   const CudaKernel loaded = CudaKernel::load(kernel.image(), kernel.record());
 
@@ -115,8 +114,7 @@ TEST_F(CudaPipeline, CompilesManyUnitsAndHoldsThemToTheCap) {
   const nlohmann::json record = nlohmann::json::parse(kernel.record());
   EXPECT_GT(record.at("units").get<int>(), 5);
   EXPECT_LE(kernel.info().registers, record.at("resources").at("register_cap").get<int>());
-  EXPECT_GE(kernel.info().active_blocks,
-            record.at("attempts").back().at("min_blocks").get<int>());
+  EXPECT_GE(kernel.info().active_blocks, record.at("attempts").back().at("min_blocks").get<int>());
   EXPECT_EQ(kernel.info().spilled_bytes, 0);
 }
 

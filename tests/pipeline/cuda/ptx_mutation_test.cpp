@@ -108,10 +108,10 @@ TEST_F(PtxMutation, TwoRoundingsInsteadOfOneAreNoticed) {
     // "fma.rn.f32 c,b,value,c;" as a product and a sum.
     const std::string operands = line.substr(line.find(' ') + 1);
     const std::string c = operands.substr(0, operands.find(','));
-    const std::string product = operands.substr(operands.find(',') + 1,
-                                                operands.rfind(',') - operands.find(',') - 1);
-    const std::string split = "mul.rn.f32 product," + product + ";\nadd.rn.f32 " + c +
-                              ",product," + c + ";\n";
+    const std::string product =
+        operands.substr(operands.find(',') + 1, operands.rfind(',') - operands.find(',') - 1);
+    const std::string split =
+        "mul.rn.f32 product," + product + ";\nadd.rn.f32 " + c + ",product," + c + ";\n";
     mutated.replace(mutated.rfind('\n', at) + 1, line.size(), split);
   }
   std::string declared;

@@ -1,5 +1,7 @@
 // Whole compilations of real matrices, against the evaluator bit for bit and against float64.
 
+#include "tests/support/real_matrices.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +12,6 @@
 
 #include "spjit/compiler.hpp"
 #include "spjit/matrix_io.hpp"
-#include "tests/support/real_matrices.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {

@@ -141,8 +141,7 @@ TEST(CudaKernel, RefusesToBeLoadedFromWhatIsNoKernel) {
 
   EXPECT_THROW(static_cast<void>(CudaKernel::load(image, "")), Error);
   EXPECT_THROW(static_cast<void>(CudaKernel::load(image, "{}")), Error);
-  EXPECT_THROW(static_cast<void>(CudaKernel::load(image, R"({"program": {"version": 1}})")),
-               Error);
+  EXPECT_THROW(static_cast<void>(CudaKernel::load(image, R"({"program": {"version": 1}})")), Error);
 }
 
 TEST(LocalGpus, AreAnAnswerAlsoWhereThereAreNone) {
