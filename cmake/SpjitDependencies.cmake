@@ -7,12 +7,13 @@ find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(PkgConfig)
+option(SPJIT_PKG_CONFIG "Ask pkg-config for libzip and libxxhash" ON)
 
 # spjit_find_library(NAME HEADER LIBRARY): the target PkgConfig::NAME, from pkg-config or, where
 # there is none or it does not know NAME (a folder made by scripts/vendor.sh), by looking for the
 # files.
 function(spjit_find_library name header library)
-  if(PkgConfig_FOUND)
+  if(PkgConfig_FOUND AND SPJIT_PKG_CONFIG)
     pkg_check_modules(${name} QUIET IMPORTED_TARGET GLOBAL ${name})
   endif()
   if(TARGET PkgConfig::${name})

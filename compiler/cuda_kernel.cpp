@@ -163,9 +163,9 @@ void PreparedCudaKernel::Impl::run(const float* b, float* c) const {
   DeviceBuffer device_c(context_, host_c.size_bytes());
   device_b.upload(std::as_bytes(host_b));
   device_c.upload(std::as_bytes(host_c));  // columns past n stay as they are
-  launch({.b = reinterpret_cast<const float*>(device_b.address()),
+  launch({.b = static_cast<const float*>(device_b.pointer()),
           .ldb = program_.ldb,
-          .c = reinterpret_cast<float*>(device_c.address()),
+          .c = static_cast<float*>(device_c.pointer()),
           .ldc = program_.ldc,
           .n = program_.n},
          nullptr);

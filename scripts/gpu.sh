@@ -35,8 +35,7 @@ configure=(-S "$ROOT" -B "$build" -DCMAKE_BUILD_TYPE=Release -DSPJIT_LLVM=OFF -D
            -DSPJIT_BUILD_TOOLS=OFF -DSPJIT_BUILD_EXAMPLES=OFF -DSPJIT_INSTALL=OFF
            -DSPJIT_GPU_BENCH_ONLY=ON -DBUILD_SHARED_LIBS=OFF)
 if [[ -d $vendor ]]; then
-  configure+=("-DCMAKE_PREFIX_PATH=$vendor/usr" "-DCMAKE_FIND_USE_PKG_CONFIG=OFF"
-              "-DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON")
+  configure+=("-DCMAKE_PREFIX_PATH=$vendor/usr" -DSPJIT_PKG_CONFIG=OFF)
   export LD_LIBRARY_PATH=$vendor/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 targets=(gpu_tests gpu_bench)

@@ -53,6 +53,8 @@ collect() {
       wanted "$file" || continue
       target=$into/usr/${file#/}
       target=${target/usr\/usr\//usr/}
+      # A compiler searches its own system's multiarch folder, not this one's.
+      target=${target/include\/x86_64-linux-gnu\//include/}
       mkdir -p "$(dirname "$target")"
       cp -P "$file" "$target"
     done < <(files_of "$package")

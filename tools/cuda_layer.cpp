@@ -24,7 +24,8 @@ void verify_layer(CudaLayer& layer, const CudaKernel& kernel, const CsrMatrix& m
   if (!device) return;
   const double bytes = Operands::bytes(matrix.rows, matrix.cols, info.n);
   if (bytes > k_most_operand_bytes || info.ldb != info.n || info.ldc != info.n) {
-    layer.notes.push_back("not checked: B and C are too large, or have other leading dimensions");
+    layer.notes.emplace_back(
+        "not checked: B and C are too large, or have other leading dimensions");
     return;
   }
   const PreparedCudaKernel prepared = kernel.prepare(*device);

@@ -1,7 +1,6 @@
 #include "bench/cuda_compile/child_run.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <exception>
 #include <string_view>

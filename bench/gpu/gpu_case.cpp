@@ -42,8 +42,8 @@ class Buffers {
     b_.upload(std::as_bytes(std::span(host_b)));
   }
 
-  [[nodiscard]] const float* b() const { return reinterpret_cast<const float*>(b_.address()); }
-  [[nodiscard]] float* c() const { return reinterpret_cast<float*>(c_.address()); }
+  [[nodiscard]] const float* b() const { return static_cast<const float*>(b_.pointer()); }
+  [[nodiscard]] float* c() const { return static_cast<float*>(c_.pointer()); }
   void fetch() { c_.download(std::as_writable_bytes(std::span(host_c))); }
 
   std::vector<float> host_b;
@@ -138,7 +138,7 @@ GpuResult run_case(const GpuCase& item, const GpuBenchOptions& options) {
 }
 
 std::vector<GpuCase> code_bytes_cases(const CompileOptions& base) {
-  constexpr std::int64_t k_elements = 64 * 32768;  // of C
+  constexpr std::int64_t k_elements = std::int64_t{64} * 32768;  // of C
   std::vector<GpuCase> cases;
   for (const std::int64_t n1 : {128, 512}) {
     for (std::int64_t rows = 64; rows <= 8192; rows *= 2) {

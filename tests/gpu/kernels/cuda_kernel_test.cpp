@@ -123,8 +123,8 @@ TEST_F(CudaKernelOnGpu, TakesOtherSizesIfTheyAreParameters) {
   DeviceBuffer device_b(context, b.size() * sizeof(float));
   DeviceBuffer device_c(context, 50 * 100 * sizeof(float));
   device_b.upload(std::as_bytes(std::span(b)));
-  const CudaOperands operands{reinterpret_cast<const float*>(device_b.address()), 100,
-                              reinterpret_cast<float*>(device_c.address()), 100, 100};
+  const CudaOperands operands{static_cast<const float*>(device_b.pointer()), 100,
+                              static_cast<float*>(device_c.pointer()), 100, 100};
   std::vector<float> c(50 * 100);
 
   kernel.launch(operands);
@@ -144,8 +144,8 @@ TEST_F(CudaKernelOnGpu, CanBeCapturedIntoAGraphAndReplayed) {
   DeviceBuffer device_c(context, 60 * 32 * sizeof(float));
 
   const CudaGraph graph = CudaGraph::capture(stream, [&] {
-    kernel.launch(reinterpret_cast<const float*>(device_b.address()),
-                  reinterpret_cast<float*>(device_c.address()), stream.handle());
+    kernel.launch(static_cast<const float*>(device_b.pointer()),
+                  static_cast<float*>(device_c.pointer()), stream.handle());
   });
 
   for (const std::uint64_t seed : {1U, 2U}) {
