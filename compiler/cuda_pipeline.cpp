@@ -240,6 +240,9 @@ CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& optio
   choice.reason =
       fmt::format("{}: first of {} tiles that the rules leave of {}; ranked, not timed",
                   k_cuda_prior_name, choice.ranked.size(), choice.space.candidates.size());
+  for (const CudaRule rule : choice.space.relaxed) {
+    choice.reason += fmt::format("; the rule {} was relaxed: it left none", to_string(rule));
+  }
   choice.group_ms = ms_since(start);
   return choice;
 }

@@ -51,11 +51,15 @@ struct CudaCase {
   return {std::move(plan), spec, dense_values(extent_of(matrix.cols, spec.n, spec.ldb))};
 }
 
-/// C as the program leaves it, padding included. Throws DeviceError.
-[[nodiscard]] inline std::vector<float> run_ptx(const std::string& ptx, const CudaCase& item) {
-  const CudaContext context = emulated_context();
-  const CudaFunction function =
-      CudaModule(context, std::as_bytes(std::span(ptx))).function(k_cuda_kernel_name);
+/// The kernel of a program. Throws DeviceError, also for a program that is no PTX.
+[[nodiscard]] inline CudaFunction load_ptx(const CudaContext& context, const std::string& ptx) {
+  return CudaModule(context, std::as_bytes(std::span(ptx))).function(k_cuda_kernel_name);
+}
+
+/// C as the kernel leaves it, padding included. Throws DeviceError.
+[[nodiscard]] inline std::vector<float> run_kernel(const CudaFunction& function,
+                                                   const CudaCase& item) {
+  const CudaContext& context = function.context();
   const CudaKernelSpec& spec = item.spec;
   std::vector<float> c(index(extent_of(item.plan.rows, spec.n, spec.ldc)), k_untouched);
   DeviceBuffer device_b(context, std::max<std::size_t>(item.b.size(), 1) * sizeof(float));
@@ -77,6 +81,11 @@ struct CudaCase {
   return c;
 }
 
+[[nodiscard]] inline std::vector<float> run_ptx(const std::string& ptx, const CudaCase& item) {
+  const CudaContext context = emulated_context();
+  return run_kernel(load_ptx(context, ptx), item);
+}
+
 /// What it must leave: the evaluator's C, and the padding untouched.
 [[nodiscard]] inline std::vector<float> expected_c(const CudaCase& item) {
   const CudaKernelSpec& spec = item.spec;
@@ -85,10 +94,13 @@ struct CudaCase {
   return c;
 }
 
-/// Whether a program gives the right C; one that faults does not.
+/// Whether a program gives the right C; one that faults does not. Throws DeviceError for one that
+/// cannot even be loaded: a mutation that only breaks the syntax proves nothing.
 [[nodiscard]] inline bool is_right(const std::string& ptx, const CudaCase& item) {
+  const CudaContext context = emulated_context();
+  const CudaFunction function = load_ptx(context, ptx);
   try {
-    return same_bits(run_ptx(ptx, item), expected_c(item));
+    return same_bits(run_kernel(function, item), expected_c(item));
   } catch (const DeviceError&) {
     return false;
   }

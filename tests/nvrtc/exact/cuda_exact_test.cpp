@@ -45,9 +45,10 @@ class CudaExact : public ::testing::Test {
 
   /// PTX of CUDA C++ text.
   [[nodiscard]] std::string compile(const std::string& text, bool relocatable,
-                                    const std::vector<std::string>& more = {}) const {
+                                    const std::vector<std::string>& more = {},
+                                    int arch = 90) const {
     NvrtcOptions options;
-    options.arch = 90;
+    options.arch = arch;
     options.output = NvrtcOptions::Output::ptx;
     options.relocatable = relocatable;
     options.more = more;
@@ -81,6 +82,20 @@ TEST_F(CudaExact, HasTheBitsOfTheEvaluatorOnPlantedCases) {
     if (item.spec.tile.unit_nonzeros == 1 && item.plan.grouping.tiles() > 6) continue;
 
     expect_right(item);
+  }
+}
+
+TEST_F(CudaExact, IsTheSameForOlderArchitectures) {
+  const CudaCase item =
+      make_cuda_case(random_matrix(60, 50, 0.8), cuda_spec(8, 5), ReorderAlgorithm::similarity);
+  const std::vector<SourceUnit> units = emit_cuda(item.plan, item.spec);
+  ASSERT_EQ(units.size(), 1U);
+  for (const int arch : {75, 80, 89}) {
+    if (!nvrtc_->supports(arch)) continue;
+    std::string ptx = compile(units.front().text, false, {}, arch);
+    ptx.erase(std::ranges::find(ptx, '\0'), ptx.end());
+
+    EXPECT_TRUE(same_bits(run_ptx(ptx, item), expected_c(item))) << arch;
   }
 }
 
@@ -181,6 +196,36 @@ TEST_F(CudaMutation, ExchangedRowsAreNoticed) {
 
 TEST_F(CudaMutation, OneColumnTooManyIsNoticed) {
   EXPECT_FALSE(passes(replace_first(text_, "if (j < ", "if (j <= ")));
+}
+
+TEST_F(CudaMutation, AnotherOrderOfSumsIsNoticed) {
+  // 1 + 2^-24 + 2^-24 depends on the order.
+  const CsrMatrix matrix{1, 3, {0, 3}, {0, 1, 2}, {1.0F, 0x1p-24F, 0x1p-24F}};
+  item_ = make_cuda_case(matrix, cuda_spec(1, 1), ReorderAlgorithm::none);
+  item_.b = {1.0F, 1.0F, 1.0F};
+  const std::string right = emit_cuda(item_.plan, item_.spec).front().text;
+  ASSERT_TRUE(passes(right));
+  const std::string one = line_with(right, "__fmaf_rn(0x1p+0f");
+  const std::string store = line_with(right, "] = c0;");
+
+  EXPECT_FALSE(passes(replace_first(replace_first(right, one, ""), store, one + store)));
+}
+
+TEST_F(CudaMutation, ARowOfBNextToTheRightOneIsNoticed) {
+  EXPECT_FALSE(passes(replace_first(text_, "__ldg(b + ", "__ldg(b + 5 + ")));
+}
+
+TEST_F(CudaMutation, TwoRoundingsInsteadOfOneAreNoticed) {
+  std::string mutated = text_;
+  const std::string fused = "__fmaf_rn(";
+  for (std::size_t at = mutated.find(fused); at != std::string::npos; at = mutated.find(fused)) {
+    mutated.replace(at, fused.size(), "two_roundings(");
+  }
+  const std::string function =
+      "static __device__ float two_roundings(float a, float b, float c) {\n"
+      "  return __fadd_rn(__fmul_rn(a, b), c);\n}\n";
+
+  EXPECT_FALSE(passes(function + mutated));
 }
 
 TEST_F(CudaMutation, FlushingDenormalsIsNoticed) {

@@ -70,6 +70,16 @@ TEST_F(PtxMutation, OneColumnTooManyIsNoticed) {
   EXPECT_FALSE(is_right(replace_first(ptx, "setp.ge.u32", "setp.gt.u32"), item));
 }
 
+TEST_F(PtxMutation, OneColumnTooManyIsNoticedInTheirPaddingToo) {
+  CudaKernelSpec spec = cuda_spec(2, 5);
+  spec.ldb = spec.ldc = 8;
+  const CudaCase padded = make_cuda_case(random_matrix(4, 9, 0.3), spec, ReorderAlgorithm::none);
+  const std::string right = ptx_of(padded);
+  ASSERT_TRUE(is_right(right, padded));
+
+  EXPECT_FALSE(is_right(replace_first(right, "setp.ge.u32", "setp.gt.u32"), padded));
+}
+
 TEST_F(PtxMutation, AMissingBoundsCheckIsNoticed) {
   EXPECT_FALSE(is_right(drop_line(ptx, "@outside exit"), item));
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "compiler/cache_key.hpp"
+#include "compiler/cuda_pipeline.hpp"
 #include "compiler/local_gpus.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -106,6 +107,32 @@ TEST(CudaCompiler, LeavesNothingInTheCacheWhenItFails) {
   EXPECT_THROW(static_cast<void>(compiler.compile_cuda(small_matrix())), Error);
 
   EXPECT_TRUE(std::filesystem::is_empty(directory.path() / "cache"));
+}
+
+TEST(CudaChoice, SaysThatItIsRankedAndWhichRulesWereRelaxed) {
+  const CudaLimits limits = parse_cuda_target("sm_90:h200");
+
+  const CudaChoice large = choose_cuda_tile(random_matrix(512, 512, 0.9), gpu_options(512), limits);
+  const CudaChoice small = choose_cuda_tile(small_matrix(), gpu_options(1), limits);
+
+  EXPECT_NE(large.reason.find("ranked, not timed"), std::string::npos);
+  EXPECT_EQ(large.reason.find("relaxed"), std::string::npos);
+  EXPECT_NE(small.reason.find("relaxed"), std::string::npos) << small.reason;
+  EXPECT_EQ(large.chosen.tile, large.ranked.front().tile);
+}
+
+TEST(CudaChoice, KeepsTheTileThatIsAskedFor) {
+  CompileOptions options = gpu_options(512);
+  options.cuda.m1 = 24;
+  options.cuda.n1 = 64;
+  options.cuda.prefetch_distance = 3;
+
+  const CudaChoice choice =
+      choose_cuda_tile(random_matrix(512, 512, 0.9), options, parse_cuda_target("sm_90:h200"));
+
+  EXPECT_EQ(choice.chosen.tile.m1, 24);
+  EXPECT_EQ(choice.chosen.tile.n1, 64);
+  EXPECT_EQ(choice.chosen.tile.prefetch_distance, 3);
 }
 
 TEST(CudaCacheKey, DependsOnWhatDecidesTheCode) {
