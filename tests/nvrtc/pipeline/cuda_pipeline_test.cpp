@@ -118,6 +118,26 @@ TEST_F(CudaPipeline, CompilesManyUnitsAndHoldsThemToTheCap) {
   EXPECT_EQ(kernel.info().spilled_bytes, 0);
 }
 
+TEST_F(CudaPipeline, CompilesAgainWithMoreRegistersWhereTheCapSpills) {
+  // The one kind of kernel whose registers are predicted too low: 128 rows, far prefetch, run-time
+  // sizes (register_prediction.hpp).
+  CompileOptions options = gpu_options("sm_90", 4096);
+  options.cuda.m1 = 128;
+  options.cuda.n1 = 32;
+  options.cuda.prefetch_distance = 16;
+  options.cuda.runtime_sizes = true;
+
+  const CudaKernel kernel = compile_uncached(random_matrix(128, 40, 0.5), options);
+
+  const nlohmann::json attempts = nlohmann::json::parse(kernel.record()).at("attempts");
+  if (attempts.size() == 1) GTEST_SKIP() << "this nvJitLink does not spill here";
+  EXPECT_GT(attempts.front().at("spilled_bytes"), 0);
+  EXPECT_GT(attempts.back().at("register_cap"), attempts.front().at("register_cap"));
+  EXPECT_LT(attempts.back().at("min_blocks"), attempts.front().at("min_blocks"));
+  EXPECT_EQ(kernel.info().spilled_bytes, 0);
+  EXPECT_TRUE(kernel.info().note.empty()) << kernel.info().note;
+}
+
 TEST_F(CudaPipeline, WritesRowsWithoutEntriesAndTakesPlantedMatrices) {
   const CsrMatrix nothing{150, 4, std::vector<std::int64_t>(151, 0), {}, {}};
   const CsrMatrix no_columns{3, 0, {0, 0, 0, 0}, {}, {}};
