@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "compiler/cubin_info.hpp"
 #include "compiler/cuda_compile_record.hpp"
 #include "compiler/cuda_kernel_impl.hpp"
 #include "compiler/local_gpus.hpp"
+#include "runtime/cuda_device.hpp"
 #include "runtime/cuda_memory.hpp"
 #include "runtime/gzip.hpp"
 #include "spjit/error.hpp"
@@ -103,13 +105,14 @@ PreparedCudaKernel::Impl::Impl(const CudaProgram& program, const CudaContext& co
 
 std::shared_ptr<const PreparedCudaKernel::Impl> PreparedCudaKernel::Impl::load(
     const CudaKernel::Impl& kernel, int device) {
-  const CudaLimits limits = local_gpu_limits(device);
-  if (!runs_code_of(limits.arch, kernel.program.arch)) {
+  std::shared_ptr<const CudaDriver> driver = local_cuda_driver();
+  const CudaDeviceAttributes gpu = cuda_device_attributes(*driver, device);
+  if (!runs_code_of(gpu.arch, kernel.program.arch)) {
     throw NotSupported(
         fmt::format("this kernel is for sm_{}; GPU {} ({}) is sm_{}: compile for target sm_{}",
-                    kernel.program.arch, device, limits.product, limits.arch, limits.arch));
+                    kernel.program.arch, device, gpu.name, gpu.arch, gpu.arch));
   }
-  const CudaContext context(local_cuda_driver(), device);
+  const CudaContext context(std::move(driver), device);
   return std::shared_ptr<const Impl>(new Impl(kernel.program, context, kernel.image));
 }
 

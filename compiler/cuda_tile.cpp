@@ -15,6 +15,10 @@ void check_range(const char* what, std::int64_t given, std::int64_t least, std::
   }
 }
 
+std::int64_t column_tiles(const CudaTile& tile, std::int64_t n) {
+  return (n + tile.n1 - 1) / tile.n1;
+}
+
 }  // namespace
 
 std::string to_string(const CudaTile& tile) {
@@ -23,7 +27,16 @@ std::string to_string(const CudaTile& tile) {
 }
 
 CudaGrid cuda_grid(const KernelPlan& plan, const CudaTile& tile, std::int64_t n) {
-  return {count_functions(plan), (n + tile.n1 - 1) / tile.n1};
+  return {count_functions(plan), column_tiles(tile, n)};
+}
+
+void check_cuda_tile(const CudaTile& tile, std::int64_t n) {
+  check_range("m1", tile.m1, 1, k_cuda_max_threads);
+  check_range("n1", tile.n1, 1, k_cuda_max_threads);
+  check_range("the prefetch distance", tile.prefetch_distance, 0, k_cuda_max_distance);
+  check_range("nonzeros a unit", tile.unit_nonzeros, 1, std::int64_t{1} << 40);
+  check_range("n", n, 1, k_cuda_max_leading_dimension);
+  check_range("column tiles (n / n1)", column_tiles(tile, n), 1, k_cuda_max_grid_y);
 }
 
 void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec) {
@@ -36,16 +49,11 @@ void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec) {
     throw InvalidArgument("CUDA kernel: the matrix has no rows; there is nothing to compute");
   }
   const CudaTile& tile = spec.tile;
-  check_range("m1", tile.m1, 1, k_cuda_max_threads);
+  check_cuda_tile(tile, spec.n);
   check_range("rows a tile of the plan", plan.grouping.m1, 1, tile.m1);
-  check_range("n1", tile.n1, 1, k_cuda_max_threads);
-  check_range("the prefetch distance", tile.prefetch_distance, 0, k_cuda_max_distance);
-  check_range("nonzeros a unit", tile.unit_nonzeros, 1, std::int64_t{1} << 40);
   check_range("min blocks", spec.min_blocks, 1, k_cuda_max_threads);
-  check_range("n", spec.n, 1, k_cuda_max_leading_dimension);
   check_range("ldb", spec.ldb, spec.n, k_cuda_max_leading_dimension);
   check_range("ldc", spec.ldc, spec.n, k_cuda_max_leading_dimension);
-  check_range("column tiles (n / n1)", cuda_grid(plan, tile, spec.n).y, 1, k_cuda_max_grid_y);
 }
 
 }  // namespace spjit

@@ -60,6 +60,10 @@ struct CudaGrid {
 
 [[nodiscard]] CudaGrid cuda_grid(const KernelPlan& plan, const CudaTile& tile, std::int64_t n);
 
+/// Throws InvalidArgument unless a kernel can be emitted for the tile and n columns: 1 <= m1, n1 <=
+/// 1024, a distance of 0 .. 1024, units of at least 1 nonzero, at most 65535 column tiles.
+void check_cuda_tile(const CudaTile& tile, std::int64_t n);
+
 /// Throws InvalidArgument unless the emitters take plan and spec: k in one block, at least one row,
 /// tiles of at most m1 rows, 1 <= n1 <= 1024, 1 <= n <= ldb, ldc < 2^30, a grid of at most 65535
 /// column tiles, sizes of at least 1 and a distance of 0 .. 1024.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/cuda_units.hpp"
-#include "spjit/error.hpp"
+#include "matrix/non_empty_rows.hpp"
 
 namespace spjit {
 namespace {
@@ -20,30 +20,6 @@ constexpr std::int64_t k_widths[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1
 constexpr std::int64_t k_distances[] = {8, 4, 2, 0};
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-void check_range(const char* what, std::int64_t given, std::int64_t least, std::int64_t most) {
-  if (given < least || given > most) {
-    throw InvalidArgument(
-        fmt::format("CUDA tile: {} is {}; expected {} to {}", what, given, least, most));
-  }
-}
-
-void check_tile(const CudaTile& tile, const CudaProblem& problem) {
-  check_range("n", problem.n, 1, k_cuda_max_threads * k_cuda_max_grid_y);
-  check_range("m1", tile.m1, 1, k_cuda_max_threads);
-  check_range("n1", tile.n1, 1, k_cuda_max_threads);
-  check_range("column tiles (n / n1)", ceil_div(problem.n, tile.n1), 1, k_cuda_max_grid_y);
-  check_range("the prefetch distance", tile.prefetch_distance, 0, k_cuda_max_distance);
-  check_range("nonzeros a unit", tile.unit_nonzeros, 1, std::int64_t{1} << 40);
-}
-
-std::int64_t non_empty_rows(const CsrMatrix& matrix) {
-  std::int64_t count = 0;
-  for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
-    count += matrix.row_ptrs[row] != matrix.row_ptrs[row + 1] ? 1 : 0;
-  }
-  return count;
-}
 
 std::vector<std::int64_t> heights(const CsrMatrix& matrix, const CudaProblem& problem) {
   if (problem.m1) return {*problem.m1};
@@ -224,7 +200,7 @@ bool relax(CudaTileSpace& space, const CudaProblem& problem, const CudaLimits& l
 CudaCandidate examine_cuda_tile(const CsrMatrix& matrix, const CudaTile& tile,
                                 const CudaProblem& problem, const CudaLimits& limits,
                                 const RowGrouping& grouping) {
-  check_tile(tile, problem);
+  check_cuda_tile(tile, problem.n);
   CudaCandidate candidate = describe_rows(matrix, tile, problem, grouping);
   describe_block(candidate, tile, limits, grouping);
   candidate.dropped = broken_rule(candidate, problem, limits, {});
@@ -239,7 +215,7 @@ CudaTileSpace enumerate_cuda_tiles(const CsrMatrix& matrix, const CudaProblem& p
   tile.prefetch_distance = problem.prefetch_distance.value_or(0);
   tile.unit_nonzeros = problem.unit_nonzeros;
   tile.runtime_sizes = problem.runtime_sizes;
-  check_tile(tile, problem);
+  check_cuda_tile(tile, problem.n);
   CudaTileSpace space;
   for (const std::int64_t m1 : heights(matrix, problem)) {
     tile.m1 = m1;

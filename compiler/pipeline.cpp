@@ -8,6 +8,7 @@
 #include "compiler/kernel_plan.hpp"
 #include "compiler/row_groupings.hpp"
 #include "compiler/tile_space.hpp"
+#include "matrix/non_empty_rows.hpp"
 #include "rankmodel/host_heuristic.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/error.hpp"
@@ -33,9 +34,7 @@ std::int64_t ldb_of(const CompileOptions& options) {
 
 HostProblem problem_of(const CsrMatrix& matrix, const CompileOptions& options) {
   HostProblem problem;
-  for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
-    problem.rows += matrix.row_ptrs[row] != matrix.row_ptrs[row + 1] ? 1 : 0;
-  }
+  problem.rows = non_empty_rows(matrix);
   problem.cols = matrix.cols;
   problem.nnz = matrix.nnz();
   problem.n = options.n;

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "matrix/non_empty_rows.hpp"
+
 namespace spjit {
 namespace {
 
@@ -23,14 +25,6 @@ std::int64_t tallest(std::int64_t nv, const HostLimits& limits, std::int64_t row
 std::int64_t even_height(std::int64_t most, std::int64_t rows) {
   const std::int64_t tiles = std::max<std::int64_t>(ceil_div(rows, most), 1);
   return std::max<std::int64_t>(ceil_div(rows, tiles), 1);
-}
-
-std::int64_t non_empty_rows(const CsrMatrix& matrix) {
-  std::int64_t count = 0;
-  for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
-    count += matrix.row_ptrs[row] != matrix.row_ptrs[row + 1] ? 1 : 0;
-  }
-  return count;
 }
 
 /// Widths, heights and forms; everything else at its default.

@@ -24,73 +24,28 @@ uInt next_piece(std::size_t left) {
 /// zlib reads through a pointer to non-const but never writes there.
 Bytef* input(const void* bytes) { return static_cast<Bytef*>(const_cast<void*>(bytes)); }
 
-class Deflater {
+/// A stream of zlib's, ended by `end`.
+template <int (*end)(z_streamp)>
+class Stream {
  public:
-  Deflater() {
-    if (deflateInit2(&stream_, Z_BEST_SPEED, Z_DEFLATED, k_gzip_window, k_memory_level,
-                     Z_DEFAULT_STRATEGY) != Z_OK) {
-      throw Error("zlib cannot begin to compress: out of memory?");
-    }
-  }
-  Deflater(const Deflater&) = delete;
-  Deflater& operator=(const Deflater&) = delete;
-  ~Deflater() { deflateEnd(&stream_); }
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() { end(&stream_); }
 
-  z_stream& stream() { return stream_; }
+  [[nodiscard]] z_stream& get() noexcept { return stream_; }
 
  private:
   z_stream stream_{};
 };
 
-class Inflater {
- public:
-  Inflater() {
-    if (inflateInit2(&stream_, k_gzip_window) != Z_OK) {
-      throw Error("zlib cannot begin to decompress: out of memory?");
-    }
-  }
-  Inflater(const Inflater&) = delete;
-  Inflater& operator=(const Inflater&) = delete;
-  ~Inflater() { inflateEnd(&stream_); }
-
-  z_stream& stream() { return stream_; }
-
- private:
-  z_stream stream_{};
-};
-
-}  // namespace
-
-std::vector<std::byte> gzip(std::string_view text) {
-  Deflater deflater;
-  z_stream& stream = deflater.stream();
-  stream.next_in = input(text.data());
-  std::vector<std::byte> result;
-  std::size_t left = text.size();
-  int status = Z_OK;
-  while (status != Z_STREAM_END) {
-    if (stream.avail_in == 0) {
-      stream.avail_in = next_piece(left);
-      left -= stream.avail_in;
-    }
-    const std::size_t size = result.size();
-    result.resize(size + k_chunk);
-    stream.next_out = reinterpret_cast<Bytef*>(result.data() + size);
-    stream.avail_out = static_cast<uInt>(k_chunk);
-    status = deflate(&stream, left == 0 ? Z_FINISH : Z_NO_FLUSH);
-    if (status != Z_OK && status != Z_STREAM_END) {
-      throw Error(fmt::format("zlib cannot compress {} bytes: error {}", text.size(), status));
-    }
-    result.resize(result.size() - stream.avail_out);
-  }
-  return result;
-}
-
-std::string gunzip(std::span<const std::byte> bytes, std::int64_t limit_bytes) {
-  Inflater inflater;
-  z_stream& stream = inflater.stream();
+/// Calls `step(stream, last)` until it returns Z_STREAM_END, all of `bytes` handed over and
+/// `output` (of bytes or characters) grown as needed; `last` says that no input follows what the
+/// stream has. `step` throws for what goes wrong. Returns how much of the input was not used.
+template <typename Output, typename Step>
+std::size_t run(z_stream& stream, std::span<const std::byte> bytes, Output& output,
+                const Step& step) {
   stream.next_in = input(bytes.data());
-  std::string result;
   std::size_t left = bytes.size();
   int status = Z_OK;
   while (status != Z_STREAM_END) {
@@ -98,21 +53,54 @@ std::string gunzip(std::span<const std::byte> bytes, std::int64_t limit_bytes) {
       stream.avail_in = next_piece(left);
       left -= stream.avail_in;
     }
-    const std::size_t size = result.size();
-    result.resize(size + k_chunk);
-    stream.next_out = reinterpret_cast<Bytef*>(result.data() + size);
+    const std::size_t size = output.size();
+    output.resize(size + k_chunk);
+    stream.next_out = reinterpret_cast<Bytef*>(output.data() + size);
     stream.avail_out = static_cast<uInt>(k_chunk);
-    status = inflate(&stream, Z_NO_FLUSH);
-    if (status != Z_OK && status != Z_STREAM_END) {
-      throw Error(fmt::format("{} bytes that are not gzip, or are damaged: zlib error {}",
-                              bytes.size(), status));
-    }
-    result.resize(result.size() - stream.avail_out);
-    if (static_cast<std::int64_t>(result.size()) > limit_bytes) {
-      throw Error(fmt::format("compressed text is longer than {} bytes", limit_bytes));
-    }
+    status = step(stream, left == 0);
+    output.resize(output.size() - stream.avail_out);
   }
-  if (stream.avail_in + left > 0) throw Error("bytes follow the end of a gzip stream");
+  return stream.avail_in + left;
+}
+
+}  // namespace
+
+std::vector<std::byte> gzip(std::string_view text) {
+  Stream<deflateEnd> stream;
+  if (deflateInit2(&stream.get(), Z_BEST_SPEED, Z_DEFLATED, k_gzip_window, k_memory_level,
+                   Z_DEFAULT_STRATEGY) != Z_OK) {
+    throw Error("zlib cannot begin to compress: out of memory?");
+  }
+  std::vector<std::byte> result;
+  run(stream.get(), std::as_bytes(std::span(text)), result, [&](z_stream& deflated, bool last) {
+    const int status = deflate(&deflated, last ? Z_FINISH : Z_NO_FLUSH);
+    if (status != Z_OK && status != Z_STREAM_END) {
+      throw Error(fmt::format("zlib cannot compress {} bytes: error {}", text.size(), status));
+    }
+    return status;
+  });
+  return result;
+}
+
+std::string gunzip(std::span<const std::byte> bytes, std::int64_t limit_bytes) {
+  Stream<inflateEnd> stream;
+  if (inflateInit2(&stream.get(), k_gzip_window) != Z_OK) {
+    throw Error("zlib cannot begin to decompress: out of memory?");
+  }
+  std::string result;
+  const std::size_t unused =
+      run(stream.get(), bytes, result, [&](z_stream& inflated, bool /*last*/) {
+        const int status = inflate(&inflated, Z_NO_FLUSH);
+        if (status != Z_OK && status != Z_STREAM_END) {
+          throw Error(fmt::format("{} bytes that are not gzip, or are damaged: zlib error {}",
+                                  bytes.size(), status));
+        }
+        if (static_cast<std::int64_t>(result.size() - inflated.avail_out) > limit_bytes) {
+          throw Error(fmt::format("compressed text is longer than {} bytes", limit_bytes));
+        }
+        return status;
+      });
+  if (unused > 0) throw Error("bytes follow the end of a gzip stream");
   return result;
 }
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <memory>
-#include <new>
 
+#include "attempt.hpp"
 #include "inputs.hpp"
 #include "kernel_options.hpp"
 #include "manual.hpp"
@@ -71,16 +71,8 @@ void run_file(Result& result, const Options& options) {
 Result bench_file(const Input& input, const Options& options) {
   Result result{input.path, input.problem, {}};
   if (!result.error.empty()) return result;
-  try {
-    run_file(result, options);
-  } catch (const std::bad_alloc&) {
-    result.error = "out of memory; use fewer columns (--n)";
-  } catch (const std::exception& error) {
-    result.error = error.what();
-  }
-  if (!result.error.empty() && !result.error.starts_with(input.path.string())) {
-    result.error.insert(0, input.path.string() + ": ");
-  }
+  result.error = attempt(
+      input.path, [&] { run_file(result, options); }, "; use fewer columns (--n)");
   return result;
 }
 

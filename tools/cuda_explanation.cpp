@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <new>
-
+#include "attempt.hpp"
 #include "compiler/cuda_record.hpp"
 #include "compiler/local_gpus.hpp"
 #include "cuda_space_table.hpp"
@@ -37,16 +36,7 @@ std::string choice_text(const CudaCandidate& chosen) {
 CudaExplanation explain_cuda(const std::filesystem::path& path, const KernelOptions& options) {
   CudaExplanation explanation;
   explanation.path = path;
-  try {
-    go_through_stages(explanation, options);
-  } catch (const std::bad_alloc&) {
-    explanation.error = "out of memory";
-  } catch (const std::exception& error) {
-    explanation.error = error.what();
-  }
-  if (!explanation.error.empty() && !explanation.error.starts_with(path.string())) {
-    explanation.error.insert(0, path.string() + ": ");
-  }
+  explanation.error = attempt(path, [&] { go_through_stages(explanation, options); });
   return explanation;
 }
 

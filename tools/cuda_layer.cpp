@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <new>
-
+#include "attempt.hpp"
 #include "compiler/local_gpus.hpp"
 #include "spjit/error.hpp"
 
@@ -95,17 +94,7 @@ CudaLayer process_cuda_layer(const std::filesystem::path& path, const std::strin
   CudaLayer layer;
   layer.path = path;
   layer.name = name;
-  try {
-    process(layer, compiler, options);
-  } catch (const std::bad_alloc&) {
-    layer.error = "out of memory";
-  } catch (const std::exception& error) {
-    layer.error = error.what();
-  }
-  // Errors of reading begin with the file; the others do not know it.
-  if (layer.failed() && !layer.error.starts_with(path.string())) {
-    layer.error.insert(0, path.string() + ": ");
-  }
+  layer.error = attempt(path, [&] { process(layer, compiler, options); });
   return layer;
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 
+#include "attempt.hpp"
 #include "compiler/compile_record.hpp"
 #include "compiler/measure.hpp"
 #include "compiler/row_groupings.hpp"
@@ -203,16 +204,7 @@ Json describe(const MatrixStatistics& matrix) {
 Explanation explain(const std::filesystem::path& path, const KernelOptions& options) {
   Explanation explanation;
   explanation.path = path;
-  try {
-    go_through_stages(explanation, options);
-  } catch (const std::bad_alloc&) {
-    explanation.error = "out of memory";
-  } catch (const std::exception& error) {
-    explanation.error = error.what();
-  }
-  if (!explanation.error.empty() && !explanation.error.starts_with(path.string())) {
-    explanation.error.insert(0, path.string() + ": ");
-  }
+  explanation.error = attempt(path, [&] { go_through_stages(explanation, options); });
   return explanation;
 }
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <new>
 #include <string_view>
 
+#include "attempt.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {
@@ -127,17 +127,9 @@ Layer process_layer(const std::filesystem::path& path, const std::string& name,
   layer.path = path;
   layer.name = name;
   layer.peak_gflops = options.peak_gflops;
-  try {
-    process(layer, compiler, options);
-  } catch (const std::bad_alloc&) {
-    layer.error = "out of memory; use fewer columns (--n) or --no-measure --no-verify";
-  } catch (const std::exception& error) {
-    layer.error = error.what();
-  }
-  // Errors of reading begin with the file; the others do not know it.
-  if (layer.failed() && !layer.error.starts_with(path.string())) {
-    layer.error.insert(0, path.string() + ": ");
-  }
+  layer.error = attempt(
+      path, [&] { process(layer, compiler, options); },
+      "; use fewer columns (--n) or --no-measure --no-verify");
   return layer;
 }
 
