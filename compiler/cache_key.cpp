@@ -46,9 +46,10 @@ std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
       .field("l1d_bytes", limits.l1d_bytes)
       .field("l2_bytes", limits.l2_bytes)
       .field("fmas_per_cycle", limits.fmas_per_cycle);
-  if (options.search == SearchMode::exhaustive) {
-    // What was measured, and how long, decided.
+  if (options.search != SearchMode::instant) {
+    // What was measured, of how many, and how long, decided.
     key.field("device", limits.name)
+        .field("search_contenders", options.search_contenders)
         .field("search_budget_us", static_cast<std::int64_t>(options.search_budget_ms * 1000));
   }
   return key.hex();

@@ -107,15 +107,26 @@ CompileOptions checked_options(CompileOptions options) {
 }
 
 SearchMode parse_search(std::string_view name) {
-  for (const SearchMode mode : {SearchMode::heuristic, SearchMode::exhaustive}) {
+  for (const SearchMode mode :
+       {SearchMode::instant, SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
     if (name == to_string(mode)) return mode;
   }
-  throw InvalidArgument(
-      fmt::format("search mode \"{}\" is unknown; expected heuristic or exhaustive", name));
+  throw InvalidArgument(fmt::format(
+      "search mode \"{}\" is unknown; expected instant, ranked, proxy or exhaustive", name));
 }
 
 std::string_view to_string(SearchMode mode) {
-  return mode == SearchMode::heuristic ? "heuristic" : "exhaustive";
+  switch (mode) {
+    case SearchMode::instant:
+      return "instant";
+    case SearchMode::ranked:
+      return "ranked";
+    case SearchMode::proxy:
+      return "proxy";
+    case SearchMode::exhaustive:
+      return "exhaustive";
+  }
+  return "?";
 }
 
 CudaSource parse_cuda_source(std::string_view name) {

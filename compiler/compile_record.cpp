@@ -1,5 +1,6 @@
 #include "compiler/compile_record.hpp"
 
+#include "compiler/search_trace.hpp"
 #include "spjit/version.hpp"
 
 namespace spjit {
@@ -7,26 +8,15 @@ namespace {
 
 using nlohmann::json;
 
-json to_json(const TimedCandidate& timed) {
-  json result = {{"tile", to_string(timed.tile)}};
-  if (!timed.failure.empty()) {
-    result["failure"] = timed.failure;
-    return result;
-  }
-  result["median_us"] = timed.median_us;
-  result["min_us"] = timed.min_us;
-  result["noise"] = timed.noise;
-  result["samples"] = timed.samples;
-  return result;
-}
-
 json search_json(const CompileOptions& options, const CompileTrace& trace) {
-  json search = {{"mode", std::string(to_string(options.search))}, {"reason", trace.reason}};
-  if (options.search == SearchMode::exhaustive) {
-    search["space"] = to_json(trace.space);
-    search["timed"] = json::array();
-    for (const TimedCandidate& timed : trace.timed) search["timed"].push_back(to_json(timed));
+  json search;
+  if (options.search == SearchMode::instant) {
+    search = {{"mode", std::string(to_string(options.search))}, {"timed", false}};
+  } else {
+    search = to_json(trace_of(trace.search, options));
+    search["space"] = to_json(trace.search.space);
   }
+  search["reason"] = trace.reason;
   return search;
 }
 

@@ -98,10 +98,11 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const std::string& 
 std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
                                                         const std::string& key,
                                                         std::string& note) const {
-  const TimeArtifacts time = [this](const std::vector<HostArtifact>& artifacts) {
-    return time_artifacts(artifacts, pool);
+  const RaceHostKernels race = [this](std::span<const HostContestant> contestants,
+                                      const RaceOptions& race_options) {
+    return race_host_kernels(contestants, race_options, options.ldb, pool);
   };
-  CompiledArtifact compiled = compile_host(matrix, options, limits, time);
+  CompiledArtifact compiled = compile_host(matrix, options, limits, race);
   const nlohmann::json record = make_record(matrix, options, limits, compiled);
   const std::string text = record.dump(2);
   if (cache) {

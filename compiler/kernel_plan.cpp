@@ -80,6 +80,14 @@ std::vector<Entry> entries_by_tile(const CsrMatrix& matrix, const RowGrouping& g
   return entries;
 }
 
+void set_blocks(KernelPlan& plan, std::int64_t k_block) {
+  if (k_block < 1) {
+    throw InvalidArgument(fmt::format("k_block is {}; expected at least 1 column", k_block));
+  }
+  plan.k_block = std::clamp<std::int64_t>(k_block, 1, std::max<std::int64_t>(plan.cols, 1));
+  plan.k_blocks = std::max<std::int64_t>((plan.cols + plan.k_block - 1) / plan.k_block, 1);
+}
+
 /// Appends one tile's entries to the plan, cut into its column blocks.
 void append_tile(KernelPlan& plan, std::span<const Entry> entries) {
   std::size_t next = 0;
@@ -101,14 +109,10 @@ void append_tile(KernelPlan& plan, std::span<const Entry> entries) {
 }  // namespace
 
 KernelPlan build_plan(const CsrMatrix& matrix, RowGrouping grouping, std::int64_t k_block) {
-  if (k_block < 1) {
-    throw InvalidArgument(fmt::format("k_block is {}; expected at least 1 column", k_block));
-  }
   KernelPlan plan;
   plan.rows = matrix.rows;
   plan.cols = matrix.cols;
-  plan.k_block = std::clamp<std::int64_t>(k_block, 1, std::max<std::int64_t>(matrix.cols, 1));
-  plan.k_blocks = std::max<std::int64_t>((matrix.cols + plan.k_block - 1) / plan.k_block, 1);
+  set_blocks(plan, k_block);
   plan.entry_rows.reserve(index(matrix.nnz()));
   plan.entry_values.reserve(index(matrix.nnz()));
 
@@ -120,6 +124,23 @@ KernelPlan build_plan(const CsrMatrix& matrix, RowGrouping grouping, std::int64_
     append_tile(plan, std::span(entries).subspan(begin, end - begin));
   }
   plan.grouping = std::move(grouping);
+  return plan;
+}
+
+KernelPlan with_k_block(KernelPlan plan, std::int64_t k_block) {
+  const std::int64_t old_blocks = plan.k_blocks;
+  const std::vector<std::int64_t> old_ptrs = std::move(plan.segment_ptrs);
+  set_blocks(plan, k_block);
+  plan.segment_ptrs = {0};
+  for (std::int64_t tile = 0; tile < plan.grouping.tiles(); ++tile) {
+    std::int64_t next = old_ptrs[index(tile * old_blocks)];
+    const std::int64_t end = old_ptrs[index((tile + 1) * old_blocks)];
+    for (std::int64_t block = 0; block < plan.k_blocks; ++block) {
+      const std::int64_t block_end = (block + 1) * plan.k_block;
+      while (next < end && plan.columns[index(next)] < block_end) ++next;
+      plan.segment_ptrs.push_back(next);
+    }
+  }
   return plan;
 }
 

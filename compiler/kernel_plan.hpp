@@ -65,4 +65,8 @@ struct KernelPlan {
 [[nodiscard]] KernelPlan build_plan(const CsrMatrix& matrix, RowGrouping grouping,
                                     std::int64_t k_block);
 
+/// The same plan in other blocks of columns; what build_plan() makes of that `k_block`. Throws
+/// InvalidArgument for k_block < 1.
+[[nodiscard]] KernelPlan with_k_block(KernelPlan plan, std::int64_t k_block);
+
 }  // namespace spjit

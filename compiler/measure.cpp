@@ -1,63 +1,125 @@
 #include "compiler/measure.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <chrono>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "compiler/spmm_kernel_impl.hpp"
-#include "proxy/timing.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
 
-/// B filled with small exact values: the time of an FMA does not depend on them, but denormals or
-/// NaN would slow some CPUs down.
-std::vector<float> make_b(std::int64_t floats) {
-  std::vector<float> b(static_cast<std::size_t>(floats));
-  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 17) * 0.125F - 1.0F;
-  return b;
+using Impl = SpmmKernel::Impl;
+
+/// Small exact values: the time of an FMA does not depend on them, but denormals or NaN would slow
+/// some CPUs down.
+void fill(float* b, std::int64_t floats) {
+  for (std::int64_t i = 0; i < floats; ++i) b[i] = static_cast<float>(i % 17) * 0.125F - 1.0F;
 }
 
-TimedCandidate to_candidate(const TimingResult& result) {
-  TimedCandidate timed;
-  timed.median_us = result.median_us;
-  timed.min_us = result.min_us;
-  timed.noise = result.noise;
-  timed.samples = result.samples;
-  return timed;
+/// B, C and the workspace of whoever runs.
+struct Arena {
+  WorkspacePool pool;
+  WorkspacePool::Loan b;
+  WorkspacePool::Loan c;
+
+  Arena(std::int64_t b_floats, std::int64_t c_floats) : b(pool, b_floats), c(pool, c_floats) {
+    fill(b.data(), b_floats);
+    std::fill_n(c.data(), c_floats, 0.0F);
+  }
+};
+
+/// One contestant on its way through the windows.
+class Runner {
+ public:
+  Runner(std::shared_ptr<const Impl> kernel, const HostContestant& contestant)
+      : kernel_(std::move(kernel)), n_(kernel_->program.n) {
+    program_ = kernel_->walked(contestant.tile);
+    split_ = choose_split(program_, kernel_->info.threads);
+    if (contestant.columns > 0) program_.n = std::min(contestant.columns, n_);
+    windows_ = n_ / program_.n;
+  }
+
+  double run_us(const Arena& arena, std::int64_t ldb, ThreadPool* pool, std::int64_t calls) {
+    const WorkspacePool::Loan workspace(arena.pool, workspace_floats(program_, split_));
+    const auto start = std::chrono::steady_clock::now();
+    for (std::int64_t call = 0; call < calls; ++call) {
+      const std::int64_t column = window_ * program_.n;
+      execute(program_, split_, {arena.b.data() + column, ldb, arena.c.data() + column, n_},
+              workspace.data(), pool);
+      window_ = (window_ + 1) % windows_;
+    }
+    const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
+    return time.count();
+  }
+
+  /// Of a run that a call does.
+  [[nodiscard]] double part() const {
+    return static_cast<double>(program_.n) / static_cast<double>(n_);
+  }
+
+ private:
+  std::shared_ptr<const Impl> kernel_;
+  HostProgram program_;
+  HostSplit split_;
+  std::int64_t n_;
+  std::int64_t windows_ = 1;
+  std::int64_t window_ = 0;
+};
+
+/// Each artifact's kernel, or why there is none.
+struct Loaded {
+  std::shared_ptr<const Impl> kernel;
+  std::string failure;
+};
+
+Loaded load(const HostArtifact& artifact, const std::shared_ptr<ThreadPool>& pool) {
+  try {
+    return {Impl::load(artifact.image(), {}, pool), ""};
+  } catch (const Error& error) {
+    return {nullptr, error.what()};
+  }
 }
 
 }  // namespace
 
-std::vector<TimedCandidate> time_artifacts(const std::vector<HostArtifact>& artifacts,
-                                           const std::shared_ptr<ThreadPool>& pool) {
-  std::vector<TimedCandidate> results(artifacts.size());
-  std::vector<std::shared_ptr<SpmmKernel::Impl>> kernels;
+std::vector<RaceResult> race_host_kernels(std::span<const HostContestant> contestants,
+                                          const RaceOptions& options, std::int64_t ldb,
+                                          const std::shared_ptr<ThreadPool>& pool) {
+  std::vector<RaceResult> results(contestants.size());
+  std::map<const HostArtifact*, Loaded> loaded;
+  std::vector<Runner> runners;
   std::vector<std::size_t> places;
-  for (std::size_t i = 0; i < artifacts.size(); ++i) {
-    try {
-      kernels.push_back(SpmmKernel::Impl::load(artifacts[i].image(), {}, pool));
-      places.push_back(i);
-    } catch (const Error& error) {
-      results[i].failure = error.what();
+  const HostProgram* shape = nullptr;
+  for (std::size_t i = 0; i < contestants.size(); ++i) {
+    const HostArtifact* artifact = contestants[i].artifact.get();
+    const auto [found, is_new] = loaded.try_emplace(artifact);
+    if (is_new) found->second = load(*artifact, pool);
+    if (found->second.kernel == nullptr) {
+      results[i].outcome = RaceOutcome::failed;
+      results[i].failure = found->second.failure;
+      continue;
     }
+    shape = &found->second.kernel->program;
+    runners.emplace_back(found->second.kernel, contestants[i]);
+    places.push_back(i);
   }
-  if (kernels.empty()) return results;
-  const HostProgram& program = kernels.front()->program;
-  const std::int64_t n = program.n;
-  const std::vector<float> b = make_b(program.cols * n);
-  std::vector<float> c(static_cast<std::size_t>(program.rows * n));
+  if (runners.empty()) return results;
 
-  std::vector<TimingCandidate> candidates;
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    candidates.push_back({std::to_string(places[i]), [&kernels, &b, &c, n, i] {
-                            kernels[i]->run({b.data(), n, c.data(), n});
-                          }});
+  if (ldb == 0) ldb = shape->n;
+  Arena arena(shape->cols * ldb, shape->rows * shape->n);
+  std::vector<RaceEntry> entries;
+  for (std::size_t i = 0; i < runners.size(); ++i) {
+    entries.push_back(
+        {to_string(contestants[places[i]].tile),
+         [&, i](std::int64_t calls) { return runners[i].run_us(arena, ldb, pool.get(), calls); },
+         runners[i].part()});
   }
-  TimingOptions options;
-  options.budget_ms = 60.0 * static_cast<double>(kernels.size());
-  const std::vector<TimingResult> times = measure_interleaved(candidates, options);
-  for (std::size_t i = 0; i < times.size(); ++i) results[places[i]] = to_candidate(times[i]);
+  std::vector<RaceResult> raced = run_race(entries, options);
+  for (std::size_t i = 0; i < raced.size(); ++i) results[places[i]] = std::move(raced[i]);
   return results;
 }
 

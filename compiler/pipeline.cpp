@@ -99,66 +99,43 @@ CompiledArtifact compile_choice(const CsrMatrix& matrix, const CompileOptions& o
   return {std::move(artifact), std::move(trace)};
 }
 
-/// Which candidate to keep: the fastest of those that could be timed, else the first.
-std::size_t fastest(const std::vector<TimedCandidate>& times) {
-  std::size_t winner = 0;
-  for (std::size_t i = 1; i < times.size(); ++i) {
-    const bool beaten =
-        !times[winner].failure.empty() || times[i].median_us < times[winner].median_us;
-    if (times[i].failure.empty() && beaten) winner = i;
+std::string search_reason(const CompileOptions& options, const HostSearch& search) {
+  const auto count = [&](auto member) {
+    return std::ranges::count_if(search.tiles, [&](const SearchedHostTile& tile) {
+      return (tile.*member) && (tile.*member)->timing.samples > 0;
+    });
+  };
+  const auto full = count(&SearchedHostTile::full);
+  if (!search.timed) {
+    return fmt::format("{}: ranked, not timed: the budget of {:.0f} ms was spent before",
+                       to_string(options.search), options.search_budget_ms);
   }
-  return winner;
+  std::string reason =
+      fmt::format("{}: fastest of {} timed in full", to_string(options.search), full);
+  if (search.proxies) {
+    reason += fmt::format(", the best of {} timed by proxy", count(&SearchedHostTile::proxy));
+  }
+  return reason + fmt::format(", of {} tiles that the rules leave of {}", search.tiles.size(),
+                              search.space.candidates.size());
 }
 
-/// Emits survivors batch after batch until the budget is spent, times each batch, keeps the best.
-/// A batch is small so that its code does not crowd memory; the best so far runs in every batch, so
-/// that drift between batches cannot decide.
-CompiledArtifact compile_exhaustive(const CsrMatrix& matrix, const CompileOptions& options,
-                                    const HostLimits& limits, CompileTrace trace,
-                                    const TimeArtifacts& time_artifacts) {
-  RowGroupings groupings(matrix, options.reorder);
-  trace.space =
-      enumerate_host_tiles(matrix, options, limits,
-                           [&](std::int64_t m1) -> const RowGrouping& { return groupings.at(m1); });
-  std::vector<HostTile> tiles = {trace.tile};
-  for (const TileCandidate& candidate : trace.space.survivors()) {
-    if (candidate.tile != trace.tile) tiles.push_back(candidate.tile);
-  }
-  const auto start = Clock::now();
-  constexpr std::size_t k_batch = 8;
-  HostArtifact best = emit(matrix, groupings.at(tiles[0].m1), tiles[0], options);
-  if (std::string reason = over_budget(best, options); !reason.empty()) {
+CompiledArtifact compile_searched(const CsrMatrix& matrix, const CompileOptions& options,
+                                  const HostLimits& limits, const HostSearchStages& stages,
+                                  const RaceHostKernels& race) {
+  CompileTrace trace = plan_choice(matrix, options, limits);
+  trace.search = search_host_tile(matrix, options, limits, trace.tile, stages, race);
+  HostArtifact artifact = *trace.search.artifact;
+  trace.search.artifact = nullptr;
+  const SearchedHostTile& chosen = trace.search.tiles[trace.search.chosen];
+  trace.tile = chosen.tile;
+  trace.grouping = chosen.grouping;
+  trace.reason = search_reason(options, trace.search);
+  trace.group_ms = trace.search.rank_ms;
+  trace.emit_ms = trace.search.proxy_ms + trace.search.full_ms;
+  if (std::string reason = over_budget(artifact, options); !reason.empty()) {
     return compile_csr(matrix, options, std::move(trace), "csr: " + reason);
   }
-  std::size_t next = 1;
-  while (next < tiles.size() && ms_since(start) < options.search_budget_ms) {
-    const bool first_batch = next == 1;
-    std::vector<HostArtifact> batch = {std::move(best)};
-    std::vector<HostTile> batch_tiles = {trace.tile};
-    for (; next < tiles.size() && batch.size() < k_batch; ++next) {
-      HostArtifact artifact = emit(matrix, groupings.at(tiles[next].m1), tiles[next], options);
-      if (std::string reason = over_budget(artifact, options); !reason.empty()) {
-        trace.timed.push_back({tiles[next], 0, 0, 0, 0, std::move(reason)});
-        continue;
-      }
-      batch.push_back(std::move(artifact));
-      batch_tiles.push_back(tiles[next]);
-    }
-    std::vector<TimedCandidate> times = time_artifacts(batch);
-    const std::size_t winner = fastest(times);
-    for (std::size_t i = first_batch ? 0 : 1; i < times.size(); ++i) {
-      times[i].tile = batch_tiles[i];
-      trace.timed.push_back(times[i]);
-    }
-    best = std::move(batch[winner]);
-    trace.tile = batch_tiles[winner];
-  }
-  trace.grouping = compute_statistics(matrix, groupings.at(trace.tile.m1));
-  const auto timed = std::ranges::count_if(
-      trace.timed, [](const TimedCandidate& candidate) { return candidate.failure.empty(); });
-  trace.reason = fmt::format("exhaustive: fastest of {} timed candidates, {} not reached", timed,
-                             tiles.size() - next);
-  return {std::move(best), std::move(trace)};
+  return {std::move(artifact), std::move(trace)};
 }
 
 }  // namespace
@@ -173,13 +150,15 @@ CompileTrace plan_choice(const CsrMatrix& matrix, const CompileOptions& options,
 }
 
 CompiledArtifact compile_host(const CsrMatrix& matrix, const CompileOptions& options,
-                              const HostLimits& limits, const TimeArtifacts& time_artifacts) {
+                              const HostLimits& limits, const RaceHostKernels& race,
+                              const std::optional<HostSearchStages>& stages) {
   CompileTrace trace = plan_choice(matrix, options, limits);
   if (std::string reason = csr_reason(matrix, trace.tile, options); !reason.empty()) {
     return compile_csr(matrix, options, std::move(trace), std::move(reason));
   }
-  if (options.search == SearchMode::exhaustive) {
-    return compile_exhaustive(matrix, options, limits, std::move(trace), time_artifacts);
+  if (options.search != SearchMode::instant) {
+    return compile_searched(matrix, options, limits,
+                            stages.value_or(search_stages(options, matrix.nnz())), race);
   }
   return compile_choice(matrix, options, std::move(trace));
 }

@@ -26,10 +26,19 @@ class RowGroupings {
     return found->second;
   }
 
+  [[nodiscard]] const GroupingStatistics& statistics(std::int64_t m1) {
+    auto found = statistics_.find(m1);
+    if (found == statistics_.end()) {
+      found = statistics_.emplace(m1, compute_statistics(matrix_, at(m1))).first;
+    }
+    return found->second;
+  }
+
  private:
   const CsrMatrix& matrix_;
   ReorderAlgorithm algorithm_;
   std::map<std::int64_t, RowGrouping> by_m1_;
+  std::map<std::int64_t, GroupingStatistics> statistics_;
 };
 
 }  // namespace spjit

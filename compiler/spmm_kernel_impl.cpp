@@ -109,8 +109,6 @@ void SpmmKernel::Impl::prepare_unrolled(const HostProgramRecord& record, const s
   program.tiles = record.tiles;
   program.k_block = record.k_block;
   program.k_blocks = record.k_blocks;
-  program.panel_group = record.tile.panel_group;
-  program.row_group = record.tile.row_group;
   program.in_place_ldb = record.in_place_ldb;
   program.stream_c = record.tile.stream_c && record.isa != HostIsa::generic;
   program.tile_weight_ends = record.tile_nnz_ends;
@@ -127,11 +125,19 @@ void SpmmKernel::Impl::prepare_unrolled(const HostProgramRecord& record, const s
     program.weights.push_back(weights + record.weight_offsets[i]);
     program.segment_bytes.push_back(end - begin);
   }
-  // Half of L2: the rest is for B, C and weights.
-  program.prefetch_code = record.tile.panel_group > 1 && info.code_bytes > host_cpu().l2_bytes / 2;
+  program = walked(record.tile);
   split_ = choose_split(program, info.threads);
   info.tile = to_string(record.tile);
   info.panel_columns = program.panel_width();
+}
+
+HostProgram SpmmKernel::Impl::walked(const HostTile& tile) const {
+  HostProgram result = program;
+  result.panel_group = tile.panel_group;
+  result.row_group = tile.row_group;
+  // Half of L2: the rest is for B, C and weights.
+  result.prefetch_code = tile.panel_group > 1 && info.code_bytes > host_cpu().l2_bytes / 2;
+  return result;
 }
 
 void SpmmKernel::Impl::prepare_csr(const HostProgramRecord& record) {

@@ -67,6 +67,9 @@ class SpmmKernel::Impl {
 
   void run(const HostOperands& operands) const;
 
+  /// The program walked as `tile` says instead; it must share code with the kernel's own.
+  [[nodiscard]] HostProgram walked(const HostTile& tile) const;
+
   KernelInfo info;
   std::string record_json = "{}";
   HostImage image;

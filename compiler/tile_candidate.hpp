@@ -43,7 +43,7 @@ struct TileCandidate {
   std::int64_t registers = 0;   ///< vector registers needed
   std::int64_t code_bytes = 0;  ///< estimate of the machine code
   double utilisation = 1;       ///< mean / busiest thread's work
-  GroupingStatistics grouping;  ///< of the rows at this m1
+  GroupingStatistics grouping;  ///< of the rows at this m1; in a space none where m1 does not fit
   std::optional<DroppedCandidate> dropped;
 };
 

@@ -109,6 +109,19 @@ std::vector<HostTile> walks(const TileCandidate& shape, const CsrMatrix& matrix,
   return result;
 }
 
+/// What does not depend on how rows are grouped.
+TileCandidate describe_columns(const HostTile& tile, const CompileOptions& options,
+                               const HostLimits& limits) {
+  TileCandidate candidate;
+  candidate.tile = tile;
+  const std::int64_t width = tile.nv * limits.lanes;
+  candidate.panels = ceil_div(options.n, width);
+  candidate.column_padding =
+      static_cast<double>(candidate.panels * width - options.n) / static_cast<double>(options.n);
+  candidate.registers = registers_needed(tile);
+  return candidate;
+}
+
 double thread_utilisation(const HostTile& tile, std::int64_t panels, std::int64_t threads,
                           const GroupingStatistics& grouping) {
   if (threads <= 1) return 1;
@@ -202,15 +215,9 @@ std::int64_t estimate_code_bytes(const HostTile& tile, HostIsa isa, std::int64_t
 
 TileCandidate examine_host_tile(const CsrMatrix& matrix, const HostTile& tile,
                                 const CompileOptions& options, const HostLimits& limits,
-                                const RowGrouping& grouping) {
-  TileCandidate candidate;
-  candidate.tile = tile;
-  candidate.grouping = compute_statistics(matrix, grouping);
-  const std::int64_t width = tile.nv * limits.lanes;
-  candidate.panels = ceil_div(options.n, width);
-  candidate.column_padding =
-      static_cast<double>(candidate.panels * width - options.n) / static_cast<double>(options.n);
-  candidate.registers = registers_needed(tile);
+                                const GroupingStatistics& grouping) {
+  TileCandidate candidate = describe_columns(tile, options, limits);
+  candidate.grouping = grouping;
   const std::int64_t blocks =
       tile.k_block > 0 ? std::max<std::int64_t>(ceil_div(matrix.cols, tile.k_block), 1) : 1;
   candidate.code_bytes =
@@ -223,15 +230,19 @@ TileCandidate examine_host_tile(const CsrMatrix& matrix, const HostTile& tile,
 }
 
 TileSpace enumerate_host_tiles(const CsrMatrix& matrix, const CompileOptions& options,
-                               const HostLimits& limits, const GroupRows& group) {
+                               const HostLimits& limits, const DescribeGrouping& describe) {
   TileSpace space;
   for (HostTile shape : shapes(limits, non_empty_rows(matrix), options.panel_columns)) {
     shape.stream_c = should_stream_c(limits, matrix.rows, options.n);
-    const TileCandidate first = examine_host_tile(matrix, shape, options, limits, group(shape.m1));
-    if (first.registers > limits.registers) {
-      space.candidates.push_back(first);
+    if (registers_needed(shape) > limits.registers) {
+      // Not worth grouping the rows for, which takes longest here.
+      TileCandidate unfit = describe_columns(shape, options, limits);
+      unfit.dropped = broken_rule(unfit, options, limits);
+      space.candidates.push_back(std::move(unfit));
       continue;
     }
+    const TileCandidate first =
+        examine_host_tile(matrix, shape, options, limits, describe(shape.m1));
     for (const HostTile& tile : walks(first, matrix, options, limits)) {
       TileCandidate candidate = first;
       candidate.tile = tile;

@@ -16,18 +16,22 @@ namespace spjit {
 /// Row groupings by M1: computed once a matrix, asked for often.
 using GroupRows = std::function<const RowGrouping&(std::int64_t m1)>;
 
+/// The statistics of a grouping by M1: of a real one, or estimated.
+using DescribeGrouping = std::function<GroupingStatistics(std::int64_t m1)>;
+
 /// All tiles for a matrix on the host: shapes that fill the register file x blocks of k x panel
 /// groups x row groups x packing x weight forms, each checked against the rules. If none is left,
 /// rules are relaxed in the order balance, utilisation, until one is (registers and the code budget
 /// never are).
 [[nodiscard]] TileSpace enumerate_host_tiles(const CsrMatrix& matrix, const CompileOptions& options,
-                                             const HostLimits& limits, const GroupRows& group);
+                                             const HostLimits& limits,
+                                             const DescribeGrouping& describe);
 
 /// The candidate for one tile: statistics and the first rule that drops it.
 [[nodiscard]] TileCandidate examine_host_tile(const CsrMatrix& matrix, const HostTile& tile,
                                               const CompileOptions& options,
                                               const HostLimits& limits,
-                                              const RowGrouping& grouping);
+                                              const GroupingStatistics& grouping);
 
 /// Machine code of a tile in bytes, from counts: instructions x their usual size. Never below what
 /// the emitter makes; at most 1.10 times it for one-vector AVX-512 tiles, up to 1.64 times it for

@@ -9,6 +9,7 @@
 #include "inputs.hpp"
 #include "layer.hpp"
 #include "manual.hpp"
+#include "search_progress.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/version.hpp"
 #include "subcommands.hpp"
@@ -94,6 +95,9 @@ ExitCode compile_files(Options& options) {
     layer_options.peak_gflops = measure_peak_gflops(layer_options.kernel.compile.target.isa());
   }
   const std::vector<Input> inputs = expand_inputs(options.files);
+  if (layer_options.kernel.compile.search != SearchMode::instant) {
+    layer_options.kernel.compile.on_search_progress = show_search_progress(inspect_stderr());
+  }
   const Compiler compiler(layer_options.kernel.compile, layer_options.kernel.cache);
   using std::filesystem::path;
   if (gpu) {

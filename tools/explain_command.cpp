@@ -11,6 +11,7 @@
 #include "inputs.hpp"
 #include "manual.hpp"
 #include "matrix/file_bytes.hpp"
+#include "search_svg.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -72,22 +73,37 @@ CudaExplanation explain_and_plot(const std::filesystem::path& path, const Option
   return explanation;
 }
 
+/// Explains one file for the host and draws its search, if there was one.
+Explanation explain_and_plot_search(const std::filesystem::path& path, const Options& options) {
+  Explanation explanation = explain(path, options.kernel);
+  if (explanation.error.empty() && !options.plot.empty() && explanation.search) {
+    const std::string picture = search_svg(
+        *explanation.search, fmt::format("{}, n = {}, {}", path.filename().string(),
+                                         options.kernel.compile.n, explanation.limits.name));
+    publish_file(options.plot, std::as_bytes(std::span(picture)));
+  }
+  return explanation;
+}
+
 ExitCode explain_files(const Options& options) {
   // Options that are wrong for every matrix are not its failure.
   const Compiler check_options(options.kernel.compile, {.enabled = false, .directory = {}});
+  if (!options.plot.empty() && expand_inputs(options.files).size() > 1) {
+    throw UsageError("--plot draws one matrix; name one file");
+  }
   if (options.kernel.compile.target.is_cuda()) {
-    if (!options.plot.empty() && expand_inputs(options.files).size() > 1) {
-      throw UsageError("--plot draws one matrix; name one file");
-    }
     return explain_all<CudaExplanation>(options, [&](const std::filesystem::path& path) {
       return explain_and_plot(path, options);
     });
   }
-  if (!options.plot.empty()) {
-    throw UsageError("--plot draws the tile space of a GPU; add --target, sm_90 say");
+  if (!options.plot.empty() && options.kernel.compile.search == SearchMode::instant) {
+    throw UsageError(
+        "--plot draws a search, or the tile space of a GPU; add --search ranked, proxy or "
+        "exhaustive, or --target, sm_90 say");
   }
-  return explain_all<Explanation>(
-      options, [&](const std::filesystem::path& path) { return explain(path, options.kernel); });
+  return explain_all<Explanation>(options, [&](const std::filesystem::path& path) {
+    return explain_and_plot_search(path, options);
+  });
 }
 
 }  // namespace
@@ -112,7 +128,14 @@ Subcommand add_explain(CLI::App& app) {
            "its "
            "block of k, panels a visit, row group, packing and how weights reach the FMA.\n"
            "\n"
-           "The matrix is compiled, but neither run (except by --search exhaustive) nor cached.\n"
+           "The matrix is compiled, but neither run (except by a --search that times) nor cached.\n"
+           "\n"
+           "With --search ranked, proxy or exhaustive the search follows: how long each stage "
+           "took, "
+           "the grid of M1 x N1 with how much slower than the fastest each cell's best tile is, "
+           "and "
+           "both times of every tile. --plot draws them; with --search exhaustive every tile has "
+           "both a proxy's and a full time.\n"
            "\n"
            "For a GPU (--target sm_90) nothing is compiled: the choice, then the grid of M1 x N1, "
            "in "
@@ -127,7 +150,7 @@ Subcommand add_explain(CLI::App& app) {
   add_kernel_options(*command, options->kernel);
   command
       ->add_option("--plot", options->plot,
-                   "GPU: draw the tile space to this file, an SVG picture.")
+                   "Draw the search, or for a GPU the tile space, to this file, an SVG picture.")
       ->type_name("FILE");
   add_json(*command, options->json);
   return {command, [options] { return explain_files(*options); }};

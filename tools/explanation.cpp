@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <span>
 
 #include "attempt.hpp"
 #include "compiler/compile_record.hpp"
@@ -12,6 +13,7 @@
 #include "compiler/row_groupings.hpp"
 #include "compiler/tile_space.hpp"
 #include "runtime/thread_pool.hpp"
+#include "search_table.hpp"
 #include "spjit/error.hpp"
 #include "table.hpp"
 
@@ -32,9 +34,18 @@ GroupingReport examine_grouping(const CsrMatrix& matrix, std::int64_t m1,
 TileSpace enumerate(const CsrMatrix& matrix, const CompileOptions& options,
                     const HostLimits& limits) {
   RowGroupings groupings(matrix, options.reorder);
-  return enumerate_host_tiles(matrix, options, limits, [&](std::int64_t m1) -> const RowGrouping& {
-    return groupings.at(m1);
-  });
+  return enumerate_host_tiles(matrix, options, limits,
+                              [&](std::int64_t m1) { return groupings.statistics(m1); });
+}
+
+/// An exhaustive search times the proxies too, for the plot of one against the other.
+HostSearchStages stages_of(const CompileOptions& options, std::int64_t nnz) {
+  HostSearchStages stages = search_stages(options, nnz);
+  if (options.search == SearchMode::exhaustive) {
+    stages.proxies = true;
+    stages.finalists = 0;
+  }
+  return stages;
 }
 
 void go_through_stages(Explanation& explanation, const KernelOptions& options) {
@@ -44,11 +55,19 @@ void go_through_stages(Explanation& explanation, const KernelOptions& options) {
   CompileOptions compile = options.compile;
   compile.threads = resolve_threads(compile.threads);
   explanation.limits = host_limits(compile.target.isa());
-  explanation.space = enumerate(matrix, compile, explanation.limits);
+  const auto pool = std::make_shared<ThreadPool>(compile.threads);
   CompiledArtifact compiled = compile_host(
-      matrix, compile, explanation.limits, [&](const std::vector<HostArtifact>& artifacts) {
-        return time_artifacts(artifacts, std::make_shared<ThreadPool>(compile.threads));
-      });
+      matrix, compile, explanation.limits,
+      [&](std::span<const HostContestant> contestants, const RaceOptions& race_options) {
+        return race_host_kernels(contestants, race_options, compile.ldb, pool);
+      },
+      stages_of(compile, matrix.nnz()));
+  if (compiled.trace.search.tiles.empty()) {
+    explanation.space = enumerate(matrix, compile, explanation.limits);
+  } else {
+    explanation.space = compiled.trace.search.space;
+    explanation.search = trace_of(compiled.trace.search, compile);
+  }
   explanation.code_bytes = static_cast<std::int64_t>(compiled.artifact.text.size());
   explanation.csr = read_program(compiled.artifact.image()).kind == KernelKind::csr;
   explanation.trace = std::move(compiled.trace);
@@ -108,26 +127,6 @@ std::string candidate_table(const Explanation& explanation, const Terminal& term
   return table.text(terminal);
 }
 
-std::string timed_table(const std::vector<TimedCandidate>& candidates, const Terminal& terminal) {
-  if (candidates.empty()) return "";
-  Table table({{"timed tile", Column::Align::left},
-               {"median us"},
-               {"min us"},
-               {"noise"},
-               {"samples"},
-               {"failure", Column::Align::left}});
-  for (const TimedCandidate& timed : candidates) {
-    if (!timed.failure.empty()) {
-      table.add({to_string(timed.tile), "", "", "", "", timed.failure});
-      continue;
-    }
-    table.add({to_string(timed.tile), fmt::format("{:.2f}", timed.median_us),
-               fmt::format("{:.2f}", timed.min_us), fmt::format("{:.1f} %", 100 * timed.noise),
-               std::to_string(timed.samples)});
-  }
-  return table.text(terminal) + "\n";
-}
-
 std::string relaxed_text(const TileSpace& space) {
   std::string text;
   for (const TileRule rule : space.relaxed) {
@@ -160,16 +159,7 @@ Json describe_choice(const Explanation& explanation) {
                {"reason", explanation.trace.reason},
                {"code_bytes", explanation.code_bytes}};
   if (!explanation.csr) json["tile"] = to_ordered(to_json(explanation.trace.tile));
-  Json timed = Json::array();
-  for (const TimedCandidate& candidate : explanation.trace.timed) {
-    timed.push_back({{"tile", to_string(candidate.tile)},
-                     {"median_us", candidate.median_us},
-                     {"min_us", candidate.min_us},
-                     {"noise", candidate.noise},
-                     {"samples", candidate.samples},
-                     {"failure", candidate.failure}});
-  }
-  json["timed"] = std::move(timed);
+  json["search"] = explanation.search ? to_ordered(to_json(*explanation.search)) : Json(nullptr);
   return json;
 }
 
@@ -226,7 +216,7 @@ std::string explanation_text(const Explanation& explanation, const KernelOptions
       bold(fmt::format("{} candidates, {} kept", explanation.space.candidates.size(), kept),
            terminal),
       relaxed_text(explanation.space), candidate_table(explanation, terminal),
-      timed_table(trace.timed, terminal));
+      explanation.search ? "\n" + search_table(*explanation.search, terminal) : "");
 }
 
 Json describe(const Explanation& explanation) {

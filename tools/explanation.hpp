@@ -4,11 +4,13 @@
 /// What `spjit explain` finds out about one matrix.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compiler/device_limits.hpp"
 #include "compiler/pipeline.hpp"
+#include "compiler/search_trace.hpp"
 #include "compiler/tile_candidate.hpp"
 #include "kernel_options.hpp"
 #include "reorder/row_grouping.hpp"
@@ -32,8 +34,9 @@ struct Explanation {
   HostLimits limits;
   std::vector<GroupingReport> groupings;  ///< none, balanced, similarity; empty where all rows are
   TileSpace space;
-  CompileTrace trace;  ///< the choice
-  bool csr = false;    ///< a CSR kernel took over
+  CompileTrace trace;                 ///< the choice
+  std::optional<SearchTrace> search;  ///< none: instant
+  bool csr = false;                   ///< a CSR kernel took over
   std::int64_t code_bytes = 0;
 };
 

@@ -29,17 +29,25 @@ CLI::Option* add_count(CLI::App& command, const std::string& flag, std::int64_t&
 void add_search_options(CLI::App& command, CompileOptions& options) {
   add_name(
       command, "--search", options.search, parse_search,
-      "How the tile is chosen: heuristic (fixed rules, microseconds) or exhaustive (every tile "
-      "that the rules leave is compiled and timed on this machine).")
+      "How the tile is chosen: instant (ranked only, microseconds), ranked (the best-ranked tiles "
+      "are timed on this machine, by small proxy kernels where those pay), proxy (the same for "
+      "every tile that the rules leave) or exhaustive (every one is compiled in full and timed). "
+      "Where no device here can time, the best-ranked tile is taken and output says 'ranked, not "
+      "timed'.")
       ->type_name("MODE")
       ->default_str(std::string(to_string(options.search)));
   command
       .add_option("--search-budget", options.search_budget_ms,
-                  "With --search exhaustive: no more candidates are tried after this many "
-                  "milliseconds.")
+                  "Milliseconds that choosing a tile may take; then the best so far is taken.")
       ->check(CLI::NonNegativeNumber)
       ->type_name("MS")
       ->default_str(fmt::format("{:.0f}", options.search_budget_ms));
+  command
+      .add_option("--contenders", options.search_contenders,
+                  "With --search ranked: how many of the best-ranked tiles are timed.")
+      ->check(CLI::PositiveNumber)
+      ->type_name("K")
+      ->capture_default_str();
   command
       .add_option("--code-budget", options.code_budget_bytes,
                   "Machine code that a kernel may have, in bytes. Over it, a CSR kernel takes over "
@@ -153,6 +161,7 @@ Json describe(const KernelOptions& options) {
                {"reorder", to_string(compile.reorder)},
                {"search", to_string(compile.search)},
                {"search_budget_ms", compile.search_budget_ms},
+               {"search_contenders", compile.search_contenders},
                {"code_budget_bytes", compile.code_budget_bytes},
                {"panel_columns", nullptr},
                {"seed", options.load.value_seed},

@@ -27,7 +27,8 @@ void add_file_arguments(CLI::App& command, std::vector<std::string>& files);
 void add_load_options(CLI::App& command, LoadOptions& options);
 
 /// --n (required), --target, --threads (with the default `options.threads`), --reorder, --search,
-/// --search-budget, --code-budget, --panel-columns, the GPU options and the load options.
+/// --search-budget, --contenders, --code-budget, --panel-columns, the GPU options and the load
+/// options.
 void add_kernel_options(CLI::App& command, KernelOptions& options);
 
 /// --m1, --n1, --prefetch, --runtime-sizes, --from, --cuda, --compile-limit.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,12 +23,24 @@ namespace spjit {
 
 /// How the tile is chosen.
 enum class SearchMode : std::uint8_t {
-  heuristic,   ///< fixed rules from measurements (docs/host-kernel.md); microseconds
-  exhaustive,  ///< every candidate the rules leave is compiled and timed on this machine
+  instant,     ///< ranked only, nothing is timed: the first of the ranking; microseconds
+  ranked,      ///< the best-ranked tiles are timed, by small proxies where those pay
+  proxy,       ///< the same for every tile the rules leave
+  exhaustive,  ///< every tile the rules leave is compiled in full and timed: the oracle
 };
 
 [[nodiscard]] SPJIT_EXPORT SearchMode parse_search(std::string_view name);
 [[nodiscard]] SPJIT_EXPORT std::string_view to_string(SearchMode mode);
+
+/// How a search stands; see CompileOptions::on_search_progress.
+struct SearchProgress {
+  std::string_view stage;   ///< "proxies" or "kernels"
+  std::size_t done = 0;     ///< candidates that are out of this stage's race
+  std::size_t total = 0;    ///< candidates of this stage
+  std::string_view best;    ///< tile; empty before the first sample
+  double best_us = 0;       ///< its time a run so far
+  double seconds_left = 0;  ///< of this stage at most
+};
 
 /// Which of the two texts of a CUDA kernel becomes the cubin. Both give the same bits.
 enum class CudaSource : std::uint8_t {
@@ -66,8 +79,12 @@ struct CompileOptions {
   Target target = {};    ///< default: this CPU
   int threads = 1;       ///< threads a run uses; 0: all CPUs this process may use
   ReorderAlgorithm reorder = ReorderAlgorithm::similarity;
-  SearchMode search = SearchMode::heuristic;
-  double search_budget_ms = 60'000;  ///< `exhaustive` stops adding candidates after this long
+  SearchMode search = SearchMode::instant;
+  double search_budget_ms = 60'000;  ///< for choosing: then the best so far is taken
+  int search_contenders = 10;        ///< K of `ranked`: tiles that are timed; >= 1
+  /// Called by the compiling thread after each sample of a search, many times a second; not part of
+  /// what a kernel is cached by. What it throws ends the compilation.
+  std::function<void(const SearchProgress&)> on_search_progress = {};
   /// Machine code a kernel may have. Above it a CSR kernel takes over on the host
   /// (KernelInfo::kind says so); for a GPU it is an error.
   std::int64_t code_budget_bytes = k_default_code_budget_bytes;

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -43,19 +42,15 @@ CompileOptions options_of(std::int64_t n, int threads = 1) {
 
 TileCandidate examine(const CsrMatrix& matrix, const HostTile& tile,
                       const CompileOptions& options) {
-  return spjit::examine_host_tile(matrix, tile, options, limits_of(options.target.isa()),
-                                  spjit::group_rows(matrix, tile.m1, options.reorder));
+  return spjit::examine_host_tile(
+      matrix, tile, options, limits_of(options.target.isa()),
+      spjit::compute_statistics(matrix, spjit::group_rows(matrix, tile.m1, options.reorder)));
 }
 
 TileSpace enumerate(const CsrMatrix& matrix, const CompileOptions& options) {
-  std::map<std::int64_t, RowGrouping> groupings;
   return spjit::enumerate_host_tiles(
-      matrix, options, limits_of(options.target.isa()), [&](std::int64_t m1) -> const RowGrouping& {
-        auto found = groupings.find(m1);
-        if (found == groupings.end()) {
-          found = groupings.emplace(m1, spjit::group_rows(matrix, m1, options.reorder)).first;
-        }
-        return found->second;
+      matrix, options, limits_of(options.target.isa()), [&](std::int64_t m1) {
+        return spjit::compute_statistics(matrix, spjit::group_rows(matrix, m1, options.reorder));
       });
 }
 
@@ -242,8 +237,8 @@ double estimate_over_emitted(const CodeCase& c) {
   CompileOptions options = options_of(512);
   options.target = spjit::Target(c.isa);
   const RowGrouping grouping = spjit::group_rows(matrix, c.tile.m1, ReorderAlgorithm::none);
-  const TileCandidate candidate =
-      spjit::examine_host_tile(matrix, c.tile, options, limits_of(c.isa), grouping);
+  const TileCandidate candidate = spjit::examine_host_tile(
+      matrix, c.tile, options, limits_of(c.isa), spjit::compute_statistics(matrix, grouping));
   const auto plan =
       spjit::build_plan(matrix, grouping, c.tile.k_block > 0 ? c.tile.k_block : matrix.cols);
 

@@ -1,0 +1,254 @@
+#include "bench/search/search_case.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "compiler/measure.hpp"
+#include "compiler/pipeline.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit::bench {
+namespace {
+
+constexpr const char* k_oracle = "oracle";
+constexpr const char* k_instant = "instant";
+
+/// Long enough for every survivor of the largest matrix.
+constexpr double k_budget_ms = 600'000;
+
+constexpr int k_judge_loads = 9;
+
+/// What a way is made of.
+struct Way {
+  std::string name;
+  SearchMode mode = SearchMode::proxy;
+  bool as_shipped = true;  ///< the mode's own stages, else proxies of all
+  HostReductions reductions = {};
+  bool races = true;  ///< drops slow ones early
+};
+
+std::vector<Way> ways_of() {
+  const HostReductions all;
+  HostReductions kernels = all;
+  kernels.kernels = false;
+  HostReductions tiles = all;
+  tiles.tiles = false;
+  HostReductions columns = all;
+  columns.columns = false;
+  HostReductions iterations = all;
+  iterations.iterations = true;
+  return {{k_oracle, SearchMode::exhaustive, true, kernels, false},
+          {k_instant, SearchMode::instant},
+          {"ranked", SearchMode::ranked},
+          {"proxy", SearchMode::proxy},
+          {"exhaustive", SearchMode::exhaustive},
+          {"proxies", SearchMode::proxy, false},
+          {"-kernels", SearchMode::proxy, false, kernels},
+          {"-tiles", SearchMode::proxy, false, tiles},
+          {"-columns", SearchMode::proxy, false, columns},
+          {"+iterations", SearchMode::proxy, false, iterations}};
+}
+
+RaceHostKernels race_with(bool races) {
+  return [races](std::span<const HostContestant> contestants, const RaceOptions& given) {
+    RaceOptions options = given;
+    if (!races) {
+      options.drops = false;
+      options.min_rounds = options.max_rounds = 7;
+    }
+    return race_host_kernels(contestants, options, 0, nullptr);
+  };
+}
+
+/// The time that the way's order is by; 0 if it has none.
+double time_of(const SearchedHostTile& tile, bool proxies) {
+  const std::optional<RaceResult>& result = proxies ? tile.proxy : tile.full;
+  return result && result->timing.samples > 0 ? result->timing.median_us : 0;
+}
+
+/// Kendall's tau-a over the tiles that both have times of: (agreeing - disagreeing pairs) / pairs.
+double kendall_tau(const HostSearch& search, const HostSearch& oracle) {
+  std::map<std::string, double> truth;
+  for (const SearchedHostTile& tile : oracle.tiles) {
+    if (const double us = time_of(tile, false); us > 0) truth[to_string(tile.tile)] = us;
+  }
+  std::vector<std::pair<double, double>> pairs;
+  for (const SearchedHostTile& tile : search.tiles) {
+    const double us = time_of(tile, search.proxies);
+    const auto found = truth.find(to_string(tile.tile));
+    if (us > 0 && found != truth.end()) pairs.emplace_back(us, found->second);
+  }
+  double sum = 0;
+  double count = 0;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const double product =
+          (pairs[i].first - pairs[j].first) * (pairs[i].second - pairs[j].second);
+      sum += product > 0 ? 1 : product < 0 ? -1 : 0;
+      ++count;
+    }
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+/// The fastest by proxy alone.
+HostTile top1_of(const HostSearch& search) {
+  const SearchedHostTile* best = &search.tiles[search.chosen];
+  double best_us = 0;
+  for (const SearchedHostTile& tile : search.tiles) {
+    const double us = time_of(tile, true);
+    const bool races = us > 0 && tile.proxy->outcome == RaceOutcome::finished;
+    if (races && (best_us == 0 || us < best_us)) {
+      best = &tile;
+      best_us = us;
+    }
+  }
+  return best->tile;
+}
+
+/// Median over k_judge_loads loads of each kernel, B and C, of the median of a few samples: the
+/// same code is some percent faster or slower from one load to the next (docs/search.md).
+std::vector<double> load_and_time(const std::vector<HostContestant>& contestants) {
+  RaceOptions race;
+  race.drops = false;
+  race.min_rounds = race.max_rounds = 5;
+  std::vector<std::vector<double>> samples(contestants.size());
+  for (int load = 0; load < k_judge_loads; ++load) {
+    const std::vector<RaceResult> times = race_host_kernels(contestants, race, 0, nullptr);
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      if (!times[i].failure.empty()) throw Error(times[i].failure);
+      samples[i].push_back(times[i].timing.median_us);
+    }
+  }
+  std::vector<double> medians;
+  for (std::vector<double>& of : samples) {
+    medians.push_back(summarize_samples("", std::move(of)).median_us);
+  }
+  return medians;
+}
+
+/// Runs the ways on one matrix.
+class SearchCase {
+ public:
+  SearchCase(CsrMatrix matrix, std::int64_t n) : matrix_(std::move(matrix)) {
+    options_.n = n;
+    options_.search_budget_ms = k_budget_ms;
+    limits_ = host_limits(options_.target.isa());
+    heuristic_ = plan_choice(matrix_, options_, limits_).tile;
+  }
+
+  WayResult run(const Way& way) {
+    WayResult result;
+    result.way = way.name;
+    if (way.mode == SearchMode::instant) {
+      const auto start = std::chrono::steady_clock::now();
+      result.tile = plan_choice(matrix_, options_, limits_).tile;
+      const std::chrono::duration<double, std::milli> time =
+          std::chrono::steady_clock::now() - start;
+      result.rank_ms = time.count();
+      tops_.push_back(result.tile);
+      return result;
+    }
+    options_.search = way.mode;
+    HostSearchStages stages = search_stages(options_, matrix_.nnz());
+    if (!way.as_shipped) stages.proxies = true;
+    stages.reductions = way.reductions;
+    HostSearch search =
+        search_host_tile(matrix_, options_, limits_, heuristic_, stages, race_with(way.races));
+    result.tile = search.tiles[search.chosen].tile;
+    result.proxies = search.proxies;
+    result.rank_ms = search.rank_ms;
+    result.proxy_ms = search.proxy_ms;
+    result.full_ms = search.full_ms;
+    tops_.push_back(search.proxies ? top1_of(search) : result.tile);
+    if (way.name == k_oracle) {
+      oracle_ = std::move(search);
+    } else {
+      result.tau = kendall_tau(search, oracle_);
+    }
+    return result;
+  }
+
+  [[nodiscard]] std::size_t survivors() const { return oracle_.tiles.size(); }
+
+  /// Times every choice in full once more, side by side, and fills in the losses.
+  void judge(SearchCaseResult& result) {
+    std::vector<HostContestant> contestants;
+    const auto add = [&](const HostTile& tile) {
+      const auto same = [&](const HostContestant& other) { return other.tile == tile; };
+      if (std::ranges::none_of(contestants, same)) contestants.push_back({make(tile), tile, 0});
+    };
+    for (const WayResult& way : result.ways) add(way.tile);
+    for (const HostTile& tile : tops_) add(tile);
+    const std::vector<double> us = load_and_time(contestants);
+    const auto best = std::ranges::min_element(us);
+    result.best_us = *best;
+    result.best_tile = to_string(contestants[static_cast<std::size_t>(best - us.begin())].tile);
+    const auto loss = [&](const HostTile& tile) {
+      const auto found = std::ranges::find(contestants, tile, &HostContestant::tile);
+      return us[static_cast<std::size_t>(found - contestants.begin())] / result.best_us - 1;
+    };
+    for (std::size_t i = 0; i < result.ways.size(); ++i) {
+      result.ways[i].loss = loss(result.ways[i].tile);
+      result.ways[i].top1_loss = loss(tops_[i]);
+    }
+  }
+
+ private:
+  std::shared_ptr<const HostArtifact> make(const HostTile& tile) {
+    const KernelPlan plan = build_plan(matrix_, group_rows(matrix_, tile.m1, options_.reorder),
+                                       std::max<std::int64_t>(matrix_.cols, 1));
+    return std::make_shared<HostArtifact>(make_host_proxy(plan, tile, options_.target.isa(),
+                                                          options_.n, tile.pack_b ? 0 : options_.n,
+                                                          {.tiles = false}, {}));
+  }
+
+  CsrMatrix matrix_;
+  CompileOptions options_;
+  HostLimits limits_;
+  HostTile heuristic_;
+  HostSearch oracle_;
+  std::vector<HostTile> tops_;  ///< of each way, the best without finalists
+};
+
+}  // namespace
+
+const WayResult* SearchCaseResult::find(const std::string& way) const {
+  const auto found = std::ranges::find(ways, way, &WayResult::way);
+  return found == ways.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> all_ways() {
+  std::vector<std::string> names;
+  for (const Way& way : ways_of()) names.push_back(way.name);
+  return names;
+}
+
+SearchCaseResult run_search_case(const Workload& workload, std::int64_t n,
+                                 const std::vector<std::string>& ways) {
+  SearchCaseResult result;
+  result.matrix = workload.name;
+  result.n = n;
+  try {
+    CsrMatrix matrix = workload.load();
+    matrix.sort_columns();
+    result.rows = matrix.rows;
+    result.cols = matrix.cols;
+    result.nnz = matrix.nnz();
+    SearchCase search_case(std::move(matrix), n);
+    for (const Way& way : ways_of()) {
+      const bool wanted = std::ranges::find(ways, way.name) != ways.end();
+      if (wanted || way.name == k_oracle) result.ways.push_back(search_case.run(way));
+    }
+    result.survivors = search_case.survivors();
+    search_case.judge(result);
+  } catch (const std::exception& error) {
+    result.error = error.what();
+  }
+  return result;
+}
+
+}  // namespace spjit::bench

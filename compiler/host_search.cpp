@@ -1,0 +1,320 @@
+#include "compiler/host_search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "compiler/tile_space.hpp"
+#include "matrix/non_empty_rows.hpp"
+#include "rankmodel/host_prior.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Code that is raced at once; more waits for the next heat, which the best so far runs in too.
+constexpr std::size_t k_heat_bytes = std::size_t{512} << 20;
+/// What the proxies may use of the time; the rest is for the finalists.
+constexpr double k_proxy_share = 0.7;
+/// The same code is a few percent faster or slower from one load to the next, by which physical
+/// pages it gets (docs/search.md); so few tiles are loaded this often and the middle one counts.
+constexpr std::size_t k_loads = 3;
+constexpr std::size_t k_few_tiles = 16;
+/// Rounds of a race at most. Proxies only choose the finalists.
+constexpr int k_proxy_rounds = 8;
+constexpr int k_full_rounds = 16;
+/// Loads differ by more than that.
+constexpr double k_error_goal = 0.01;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+HostWork work_of(const CsrMatrix& matrix, std::int64_t n) {
+  return {non_empty_rows(matrix), matrix.cols, matrix.nnz(), n};
+}
+
+/// Makes kernels and proxies of tiles.
+class HostMaker {
+ public:
+  HostMaker(const CsrMatrix& matrix, const CompileOptions& options, const HostSearchStages& stages,
+            RowGroupings& groupings)
+      : matrix_(matrix), options_(options), stages_(stages), groupings_(groupings) {}
+
+  [[nodiscard]] std::shared_ptr<const HostArtifact> make(const HostTile& tile, bool proxy) {
+    const std::int64_t ldb = options_.ldb > 0 ? options_.ldb : options_.n;
+    const HostReductions none{.tiles = false};
+    return std::make_shared<HostArtifact>(
+        make_host_proxy(plan(tile.m1), tile, options_.target.isa(), options_.n,
+                        tile.pack_b ? 0 : ldb, proxy ? stages_.reductions : none, stages_.limits));
+  }
+
+  [[nodiscard]] std::int64_t window(const HostTile& tile) const {
+    if (!stages_.reductions.columns) return 0;
+    const std::int64_t panel = tile.nv * lanes_of(options_.target.isa());
+    return window_columns(tile, panel, matrix_.nnz(), options_.n, options_.threads, stages_.limits);
+  }
+
+ private:
+  const KernelPlan& plan(std::int64_t m1) {
+    auto found = plans_.find(m1);
+    if (found == plans_.end()) {
+      const std::int64_t all = std::max<std::int64_t>(matrix_.cols, 1);
+      found = plans_.emplace(m1, build_plan(matrix_, groupings_.at(m1), all)).first;
+    }
+    return found->second;
+  }
+
+  const CsrMatrix& matrix_;
+  const CompileOptions& options_;
+  const HostSearchStages& stages_;
+  RowGroupings& groupings_;
+  std::map<std::int64_t, KernelPlan> plans_;
+};
+
+/// Times tiles of one search, heat after heat.
+class Stage {
+ public:
+  Stage(HostSearch& search, HostMaker& maker, const CompileOptions& options, bool proxy)
+      : search_(search), maker_(maker), options_(options), proxy_(proxy) {}
+
+  /// Each tile gets its result. `end`: when the time is up.
+  void run(std::vector<std::size_t> tiles, Clock::time_point end, const RaceHostKernels& race,
+           bool share) {
+    order_by_code(tiles);
+    loads_ = !proxy_ && tiles.size() <= k_few_tiles ? k_loads : 1;
+    for (std::size_t next = 0; next < tiles.size();) {
+      const std::size_t first = next;
+      std::size_t bytes = 0;
+      for (; next < tiles.size() && bytes < k_heat_bytes && Clock::now() < end; ++next) {
+        bytes += add(tiles[next], share);
+      }
+      if (next == first) break;
+      race_heat(race, end);
+    }
+    for (const std::size_t tile : tiles) {
+      if (!result(tile)) result(tile) = RaceResult{};
+    }
+  }
+
+  /// Artifact of the fastest tile that run() timed; null if it timed none.
+  [[nodiscard]] std::shared_ptr<const HostArtifact> best_artifact() const {
+    return entered_.empty() ? nullptr : contestants_.front().artifact;
+  }
+  [[nodiscard]] std::size_t best_tile() const { return entered_.front(); }
+
+ private:
+  std::optional<RaceResult>& result(std::size_t tile) {
+    return proxy_ ? search_.tiles[tile].proxy : search_.tiles[tile].full;
+  }
+
+  /// Best-ranked first, but those that share code together.
+  void order_by_code(std::vector<std::size_t>& tiles) const {
+    std::vector<std::size_t> ordered;
+    while (!tiles.empty()) {
+      const HostTile& first = search_.tiles[tiles.front()].tile;
+      const auto others = std::stable_partition(tiles.begin(), tiles.end(), [&](std::size_t tile) {
+        return share_code(first, search_.tiles[tile].tile);
+      });
+      ordered.insert(ordered.end(), tiles.begin(), others);
+      tiles.erase(tiles.begin(), others);
+    }
+    tiles = std::move(ordered);
+  }
+
+  /// Makes or finds a tile's code; bytes that are new.
+  std::size_t add(std::size_t tile, bool share) {
+    const HostTile& wanted = search_.tiles[tile].tile;
+    std::size_t bytes = 0;
+    if (latest_ == nullptr || !share || !share_code(latest_tile_, wanted)) {
+      latest_ = maker_.make(wanted, proxy_);
+      latest_tile_ = wanted;
+      bytes = latest_->text.size() + latest_->weights.size() * 4;
+    }
+    if (const auto size = std::ssize(latest_->text); size > options_.code_budget_bytes) {
+      RaceResult failed;
+      failed.outcome = RaceOutcome::failed;
+      failed.failure =
+          fmt::format("{} bytes of code, the budget is {}", size, options_.code_budget_bytes);
+      result(tile) = std::move(failed);
+      return bytes;
+    }
+    for (std::size_t load = 0; load < loads_; ++load) {
+      auto artifact = load == 0 ? latest_ : std::make_shared<const HostArtifact>(*latest_);
+      contestants_.push_back({std::move(artifact), wanted, proxy_ ? maker_.window(wanted) : 0});
+      entered_.push_back(tile);
+    }
+    return bytes;
+  }
+
+  /// Races who has entered; only the best stays entered.
+  void race_heat(const RaceHostKernels& race, Clock::time_point end) {
+    RaceOptions options;
+    options.budget_ms =
+        std::max(0.0, std::chrono::duration<double, std::milli>(end - Clock::now()).count());
+    options.max_rounds = proxy_ ? k_proxy_rounds : k_full_rounds;
+    options.relative_error_goal = k_error_goal;
+    if (options_.on_search_progress) {
+      options.progress = [this](const RaceProgress& progress) { report(progress); };
+    }
+    const std::vector<RaceResult> results = middle_loads(race(contestants_, options));
+    const std::ptrdiff_t winner = winner_of(results);
+    for (std::size_t i = 0; i < results.size(); ++i) result(entered_[i]) = results[i];
+    latest_ = nullptr;
+    if (winner == k_no_winner) {
+      contestants_.clear();
+      entered_.clear();
+      return;
+    }
+    contestants_ = {contestants_[static_cast<std::size_t>(winner)]};
+    entered_ = {entered_[static_cast<std::size_t>(winner)]};
+  }
+
+  /// One result for each tile: of its loads that with the middle time. Keeps one contestant each.
+  std::vector<RaceResult> middle_loads(const std::vector<RaceResult>& results) {
+    std::vector<RaceResult> middles;
+    std::vector<HostContestant> contestants;
+    std::vector<std::size_t> entered;
+    for (std::size_t i = 0; i < results.size();) {
+      std::vector<const RaceResult*> loads;
+      contestants.push_back(contestants_[i]);
+      entered.push_back(entered_[i]);
+      for (; i < results.size() && entered_[i] == entered.back(); ++i) loads.push_back(&results[i]);
+      const auto middle = loads.begin() + std::ssize(loads) / 2;
+      std::nth_element(loads.begin(), middle, loads.end(), [](const auto* a, const auto* b) {
+        return std::pair(a->timing.samples == 0, a->timing.median_us) <
+               std::pair(b->timing.samples == 0, b->timing.median_us);
+      });
+      middles.push_back(**middle);
+    }
+    contestants_ = std::move(contestants);
+    entered_ = std::move(entered);
+    return middles;
+  }
+
+  void report(const RaceProgress& progress) const {
+    SearchProgress now;
+    now.stage = proxy_ ? "proxies" : "kernels";
+    now.done = progress.settled;
+    now.total = progress.entries;
+    now.best = progress.best;
+    now.best_us = progress.best_us;
+    now.seconds_left = progress.ms_left / 1e3;
+    options_.on_search_progress(now);
+  }
+
+  HostSearch& search_;
+  HostMaker& maker_;
+  const CompileOptions& options_;
+  bool proxy_;
+  std::size_t loads_ = 1;
+  std::shared_ptr<const HostArtifact> latest_;
+  HostTile latest_tile_;
+  std::vector<HostContestant> contestants_;
+  std::vector<std::size_t> entered_;  ///< tiles of the contestants
+};
+
+/// The heuristic's choice first, then the ranking.
+void rank(HostSearch& search, const CsrMatrix& matrix, const CompileOptions& options,
+          const HostLimits& limits, const DescribeGrouping& describe, const HostTile& heuristic) {
+  search.space = enumerate_host_tiles(matrix, options, limits, describe);
+  std::vector<TileCandidate> survivors = search.space.survivors();
+  const bool has = std::ranges::any_of(
+      survivors, [&](const TileCandidate& candidate) { return candidate.tile == heuristic; });
+  if (!has) {
+    survivors.push_back(
+        examine_host_tile(matrix, heuristic, options, limits, describe(heuristic.m1)));
+  }
+  for (const RankedHostTile& ranked :
+       rank_host_tiles(std::move(survivors), work_of(matrix, options.n), limits)) {
+    search.tiles.push_back(
+        {ranked.candidate.tile, ranked.candidate.grouping, ranked.score, {}, {}});
+  }
+  std::ranges::stable_partition(
+      search.tiles, [&](const SearchedHostTile& tile) { return tile.tile == heuristic; });
+}
+
+/// The best `count` of `tiles` (0: all) by proxy time, and the heuristic's.
+std::vector<std::size_t> finalists_of(const HostSearch& search, std::vector<std::size_t> tiles,
+                                      std::size_t count) {
+  if (count == 0) return tiles;
+  std::erase_if(tiles, [&](std::size_t tile) {
+    const RaceResult& proxy = *search.tiles[tile].proxy;
+    return proxy.outcome == RaceOutcome::failed || proxy.timing.samples == 0;
+  });
+  // Those that were dropped early have uncertain medians; they only fill up.
+  const auto worse = [&](std::size_t left, std::size_t right) {
+    const RaceResult& a = *search.tiles[left].proxy;
+    const RaceResult& b = *search.tiles[right].proxy;
+    return std::pair(a.outcome, a.timing.median_us) < std::pair(b.outcome, b.timing.median_us);
+  };
+  std::ranges::stable_sort(tiles, worse);
+  if (tiles.size() > count) tiles.resize(count);
+  if (std::ranges::find(tiles, std::size_t{0}) == tiles.end()) tiles.push_back(0);
+  return tiles;
+}
+
+}  // namespace
+
+HostSearchStages search_stages(const CompileOptions& options, std::int64_t nnz) {
+  constexpr std::size_t k_all = 0;
+  HostSearchStages stages;
+  stages.contenders = options.search == SearchMode::ranked
+                          ? static_cast<std::size_t>(options.search_contenders)
+                          : k_all;
+  stages.proxies = options.search != SearchMode::exhaustive &&
+                   static_cast<double>(nnz) * static_cast<double>(options.n) >= k_proxies_pay_nnz_n;
+  return stages;
+}
+
+HostSearch search_host_tile(const CsrMatrix& matrix, const CompileOptions& options,
+                            const HostLimits& limits, const HostTile& heuristic,
+                            const HostSearchStages& stages, const RaceHostKernels& race) {
+  const auto start = Clock::now();
+  const auto after = [&](double share) {
+    return start + std::chrono::duration_cast<Clock::duration>(
+                       std::chrono::duration<double, std::milli>(options.search_budget_ms * share));
+  };
+  HostSearch search;
+  RowGroupings groupings(matrix, options.reorder);
+  // Grouping takes longer than anything else here; only contenders are worth it.
+  const bool estimate = stages.contenders > 0;
+  const DescribeGrouping describe = [&](std::int64_t m1) {
+    return estimate ? estimate_statistics(matrix, m1) : groupings.statistics(m1);
+  };
+  rank(search, matrix, options, limits, describe, heuristic);
+  std::vector<std::size_t> tiles(search.tiles.size());
+  for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = i;
+  if (estimate && tiles.size() > stages.contenders) tiles.resize(stages.contenders);
+  for (const std::size_t tile : tiles) {
+    search.tiles[tile].grouping = groupings.statistics(search.tiles[tile].tile.m1);
+  }
+  search.rank_ms = ms_since(start);
+  HostMaker maker(matrix, options, stages, groupings);
+  search.proxies = stages.proxies && (stages.finalists == 0 || tiles.size() > stages.finalists + 1);
+  if (search.proxies) {
+    const auto begin = Clock::now();
+    Stage(search, maker, options, true)
+        .run(tiles, after(k_proxy_share), race, stages.reductions.kernels);
+    search.proxy_ms = ms_since(begin);
+    tiles = finalists_of(search, std::move(tiles), stages.finalists);
+  }
+  const auto begin = Clock::now();
+  Stage finals(search, maker, options, false);
+  finals.run(tiles, after(1), race, stages.reductions.kernels);
+  search.artifact = finals.best_artifact();
+  search.timed = search.artifact != nullptr;
+  search.chosen = search.timed ? finals.best_tile() : 0;
+  if (!search.timed) search.artifact = maker.make(search.tiles[0].tile, false);
+  search.artifact =
+      std::make_shared<HostArtifact>(with_walk(*search.artifact, search.tiles[search.chosen].tile));
+  search.full_ms = ms_since(begin);
+  return search;
+}
+
+}  // namespace spjit

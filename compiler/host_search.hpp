@@ -1,0 +1,71 @@
+#pragma once
+
+/// @file
+/// The search for a host tile: rank what the rules leave, time proxies, time the best in full.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/device_limits.hpp"
+#include "compiler/host_proxy.hpp"
+#include "compiler/measure.hpp"
+#include "compiler/row_groupings.hpp"
+#include "compiler/tile_candidate.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/matrix.hpp"
+
+namespace spjit {
+
+/// Which stages a search has. search_stages() makes it from a mode.
+struct HostSearchStages {
+  std::size_t contenders = 0;  ///< best-ranked tiles that are timed at all; 0: every survivor
+  bool proxies = true;         ///< proxies first, then only `finalists` in full; else all in full
+  /// Best ones by proxy time that are timed in full; the heuristic's choice is always one more. 0:
+  /// all, so that both times are known.
+  std::size_t finalists = 3;
+  HostReductions reductions;
+  HostProxyLimits limits;
+};
+
+/// Below so many nonzeros x columns of B, emitting and timing whole kernels is as cheap as their
+/// proxies: where the measured search times cross (docs/search.md).
+inline constexpr double k_proxies_pay_nnz_n = 10e6;
+
+/// The stages of `ranked`, `proxy` or `exhaustive`. Proxies only where they pay.
+[[nodiscard]] HostSearchStages search_stages(const CompileOptions& options, std::int64_t nnz);
+
+/// What is known about a tile when the search is over.
+struct SearchedHostTile {
+  HostTile tile;
+  GroupingStatistics grouping;      ///< of the rows at its m1
+  double score = 0;                 ///< of the ranking, larger is better
+  std::optional<RaceResult> proxy;  ///< none: no proxy was to be timed
+  std::optional<RaceResult> full;   ///< none: not to be timed in full
+};
+
+/// What the search did.
+struct HostSearch {
+  TileSpace space;
+  std::vector<SearchedHostTile> tiles;           ///< the survivors, best-ranked first
+  std::size_t chosen = 0;                        ///< index into tiles
+  std::shared_ptr<const HostArtifact> artifact;  ///< of the chosen one
+  bool proxies = false;                          ///< were timed
+  bool timed = false;   ///< the choice is by times; else time ran out before anything was timed
+  double rank_ms = 0;   ///< groupings, tile space, scores
+  double proxy_ms = 0;  ///< making and timing proxies
+  double full_ms = 0;   ///< making and timing whole kernels
+};
+
+/// Searches within `options.search_budget_ms`. The heuristic's choice is always among what is
+/// timed in full, so the result is not worse than instant mode's by more than timing noise. Tiles
+/// over the code budget have failed. Throws CompileFailed if all of them are.
+[[nodiscard]] HostSearch search_host_tile(const CsrMatrix& matrix, const CompileOptions& options,
+                                          const HostLimits& limits, const HostTile& heuristic,
+                                          const HostSearchStages& stages,
+                                          const RaceHostKernels& race);
+
+}  // namespace spjit

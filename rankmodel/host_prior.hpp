@@ -1,0 +1,42 @@
+#pragma once
+
+/// @file
+/// The ranking of host tiles by a formula, for as long as there is no model of measurements.
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/device_limits.hpp"
+#include "compiler/tile_candidate.hpp"
+
+namespace spjit {
+
+/// The ranking's name in output.
+inline constexpr const char* k_host_prior_name = "prior";
+
+/// What a tile is estimated for.
+struct HostWork {
+  std::int64_t rows = 0;  ///< non-empty rows of A
+  std::int64_t cols = 0;  ///< k
+  std::int64_t nnz = 0;
+  std::int64_t n = 1;
+};
+
+/// A tile and its place in a ranking.
+struct RankedHostTile {
+  TileCandidate candidate;
+  double score = 0;  ///< larger is better
+};
+
+/// Estimated microseconds of a run on one thread: the sum of what a kernel does, each times a cost
+/// that was fitted to measurements (the source has both). On another machine than that of the fit
+/// only the order means something, and the first of it not much: it is for choosing what to time.
+[[nodiscard]] double estimate_host_us(const TileCandidate& candidate, const HostWork& work,
+                                      const HostLimits& limits);
+
+/// The candidates with score = -estimated microseconds, best first; equal ones in their order.
+[[nodiscard]] std::vector<RankedHostTile> rank_host_tiles(std::vector<TileCandidate> survivors,
+                                                          const HostWork& work,
+                                                          const HostLimits& limits);
+
+}  // namespace spjit

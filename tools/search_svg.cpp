@@ -1,0 +1,179 @@
+#include "search_svg.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "cuda_space_svg.hpp"
+#include "search_table.hpp"
+
+namespace spjit::cli {
+namespace {
+
+// Lengths are in the picture's units, about a pixel each.
+constexpr double k_plot = 340;  ///< side of the scatter plot
+constexpr double k_left = 80;
+constexpr double k_top = 70;
+constexpr double k_grid_left = 530;
+constexpr double k_cell_width = 64;
+constexpr double k_cell_height = 28;
+constexpr double k_least_width = 960;
+
+struct Point {
+  double proxy_us = 0;
+  double full_us = 0;
+  const SearchTraceEntry* entry = nullptr;
+  bool chosen = false;
+};
+
+std::vector<Point> points_of(const SearchTrace& trace) {
+  std::vector<Point> points;
+  for (std::size_t i = 0; i < trace.entries.size(); ++i) {
+    const SearchTraceEntry& entry = trace.entries[i];
+    if (!entry.proxy || !entry.full) continue;
+    if (entry.proxy->timing.samples == 0 || entry.full->timing.samples == 0) continue;
+    points.push_back(
+        {entry.proxy->timing.median_us, entry.full->timing.median_us, &entry, i == trace.chosen});
+  }
+  return points;
+}
+
+std::string text_at(double x, double y, std::string_view anchor, std::string_view text) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
+                     escape_xml(text));
+}
+
+/// Both axes of the scatter plot: microseconds from `least` to `most`.
+struct LogScale {
+  double least = 1;
+  double most = 10;
+
+  [[nodiscard]] double at(double us) const {
+    return k_plot * std::log(us / least) / std::log(most / least);
+  }
+};
+
+LogScale scale_of(const std::vector<Point>& points) {
+  LogScale scale{points.front().proxy_us, points.front().proxy_us};
+  for (const Point& point : points) {
+    scale.least = std::min({scale.least, point.proxy_us, point.full_us});
+    scale.most = std::max({scale.most, point.proxy_us, point.full_us});
+  }
+  constexpr double k_margin = 1.1;
+  scale.least /= k_margin;
+  scale.most *= k_margin;
+  return scale;
+}
+
+std::string ticks_svg(const LogScale& scale) {
+  constexpr int k_ticks = 5;
+  std::string svg;
+  for (int i = 0; i < k_ticks; ++i) {
+    const double part = static_cast<double>(i) / (k_ticks - 1);
+    const std::string label =
+        fmt::format("{:.3g}", scale.least * std::pow(scale.most / scale.least, part));
+    svg += text_at(k_left + part * k_plot, k_top + k_plot + 18, "middle", label);
+    svg += text_at(k_left - 8, k_top + k_plot - part * k_plot + 4, "end", label);
+  }
+  return svg;
+}
+
+std::string scatter_svg(const SearchTrace& trace) {
+  std::string svg = fmt::format(
+      "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"none\" stroke=\"#6b7078\"/>\n",
+      k_left, k_top, k_plot, k_plot);
+  const std::vector<Point> points = points_of(trace);
+  if (points.empty()) {
+    return svg + text_at(k_left + k_plot / 2, k_top + k_plot / 2, "middle",
+                         "no tile has both a proxy's and a full time");
+  }
+  const LogScale scale = scale_of(points);
+  svg += ticks_svg(scale);
+  svg += text_at(k_left + k_plot / 2, k_top + k_plot + 40, "middle", "proxy, us a run");
+  svg += fmt::format(
+      "<text x=\"20\" y=\"{0}\" text-anchor=\"middle\" transform=\"rotate(-90 20 {0})\">in full, "
+      "us a run</text>\n<line x1=\"{1}\" y1=\"{2}\" x2=\"{3}\" y2=\"{4}\" stroke=\"#c9cdd3\"/>\n",
+      k_top + k_plot / 2, k_left, k_top + k_plot, k_left + k_plot, k_top);
+  for (const Point& point : points) {
+    svg += fmt::format(
+        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"#0b5d2a\" fill-opacity=\"0.5\" "
+        "stroke=\"{}\" stroke-width=\"{}\"><title>{}: proxy {:.2f} us, in full {:.2f} "
+        "us</title></circle>\n",
+        k_left + scale.at(point.proxy_us), k_top + k_plot - scale.at(point.full_us),
+        point.chosen ? 6 : 4, point.chosen ? "#0b3fd1" : "none", point.chosen ? 3 : 0,
+        escape_xml(point.entry->tile), point.proxy_us, point.full_us);
+  }
+  return svg;
+}
+
+/// From dark green for the fastest to white for twice its time and more.
+std::string shade(double slower) {
+  const double part = std::clamp(slower, 0.0, 1.0);
+  const auto mix = [&](int dark) { return std::lround(dark + part * (255 - dark)); };
+  return fmt::format("#{:02x}{:02x}{:02x}", mix(0x0b), mix(0x5d), mix(0x2a));
+}
+
+std::vector<std::int64_t> sorted_values(const std::set<std::int64_t>& values) {
+  return {values.begin(), values.end()};
+}
+
+std::string grid_svg(const std::vector<SearchCell>& cells, double& width, double& height) {
+  std::set<std::int64_t> heights;
+  std::set<std::int64_t> widths;
+  for (const SearchCell& cell : cells) {
+    heights.insert(cell.m1);
+    widths.insert(cell.n1);
+  }
+  const std::vector<std::int64_t> m1s = sorted_values(heights);
+  const std::vector<std::int64_t> n1s = sorted_values(widths);
+  width = std::max(width, k_grid_left + static_cast<double>(n1s.size()) * k_cell_width + 24);
+  height = std::max(height, k_top + static_cast<double>(m1s.size()) * k_cell_height + 60);
+  std::string svg = text_at(k_grid_left, 44, "start", "rows M1 (down) x columns N1 of a tile");
+  for (std::size_t i = 0; i < n1s.size(); ++i) {
+    svg += text_at(k_grid_left + (static_cast<double>(i) + 0.5) * k_cell_width, k_top - 8, "middle",
+                   fmt::format("{}", n1s[i]));
+  }
+  for (std::size_t i = 0; i < m1s.size(); ++i) {
+    svg += text_at(k_grid_left - 8, k_top + static_cast<double>(i) * k_cell_height + 19, "end",
+                   fmt::format("{}", m1s[i]));
+  }
+  for (const SearchCell& cell : cells) {
+    const auto column = std::ranges::find(n1s, cell.n1) - n1s.begin();
+    const auto row = std::ranges::find(m1s, cell.m1) - m1s.begin();
+    const double x = k_grid_left + static_cast<double>(column) * k_cell_width;
+    const double y = k_top + static_cast<double>(row) * k_cell_height;
+    svg += fmt::format(
+        "<g><title>{} x {}: {:.2f} us {}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" "
+        "height=\"{}\" fill=\"{}\" stroke=\"{}\" stroke-width=\"{}\"/><text x=\"{}\" y=\"{}\" "
+        "text-anchor=\"middle\" fill=\"{}\">{:+.0f} %{}</text></g>\n",
+        cell.m1, cell.n1, cell.us, cell.full ? "in full" : "by proxy", x + 2, y + 2,
+        k_cell_width - 4, k_cell_height - 4, shade(cell.slower),
+        cell.chosen ? "#0b3fd1" : "#6b7078", cell.chosen ? 3 : 1, x + k_cell_width / 2, y + 19,
+        cell.slower < 0.5 ? "#ffffff" : "#1b1b1b", 100 * cell.slower, cell.full ? "" : "~");
+  }
+  return svg;
+}
+
+}  // namespace
+
+std::string search_svg(const SearchTrace& trace, std::string_view title) {
+  double width = k_least_width;
+  double height = k_top + k_plot + 64;
+  const std::string grid = grid_svg(search_cells(trace), width, height);
+  const std::string scatter = scatter_svg(trace);
+  return fmt::format(
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
+             "viewBox=\"0 0 {0} {1}\" font-family=\"sans-serif\" font-size=\"13\" "
+             "fill=\"#1b1b1b\">\n<title>{2}</title>\n<rect width=\"{0}\" height=\"{1}\" "
+             "fill=\"#ffffff\"/>\n",
+             width, height, escape_xml(title)) +
+         text_at(width / 2, 24, "middle", title) + scatter + grid +
+         text_at(16, height - 8, "start",
+                 "blue outline: chosen; darker: faster; ~ by proxy; grey line: equal times") +
+         "</svg>\n";
+}
+
+}  // namespace spjit::cli

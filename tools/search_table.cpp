@@ -1,0 +1,122 @@
+#include "search_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "table.hpp"
+
+namespace spjit::cli {
+namespace {
+
+bool has_time(const std::optional<RaceResult>& result) {
+  return result && result->timing.samples > 0;
+}
+
+std::string time_text(const std::optional<RaceResult>& result) {
+  return has_time(result) ? fmt::format("{:.2f}", result->timing.median_us) : "";
+}
+
+/// "finished, 12 samples, noise 0.4 %", or why there are none.
+std::string outcome_text(const std::optional<RaceResult>& result) {
+  if (!result) return "";
+  if (!result->failure.empty()) return "failed: " + result->failure;
+  if (!has_time(result)) return "not reached";
+  return fmt::format("{}, {} samples, noise {:.1f} %", to_string(result->outcome),
+                     result->timing.samples, 100 * result->timing.noise);
+}
+
+std::string grid_text(const std::vector<SearchCell>& cells, const Terminal& terminal) {
+  std::set<std::int64_t> widths;
+  std::map<std::int64_t, std::map<std::int64_t, const SearchCell*>> rows;
+  for (const SearchCell& cell : cells) {
+    widths.insert(cell.n1);
+    rows[cell.m1][cell.n1] = &cell;
+  }
+  std::vector<Column> columns = {{"M1 \\ N1"}};
+  for (const std::int64_t width : widths) columns.push_back({std::to_string(width)});
+  Table table(columns);
+  for (const auto& [m1, row] : rows) {
+    std::vector<std::string> line = {std::to_string(m1)};
+    for (const std::int64_t width : widths) {
+      const auto found = row.find(width);
+      line.push_back(found == row.end()
+                         ? ""
+                         : fmt::format("{}{:+.0f} %{}", found->second->chosen ? "*" : "",
+                                       100 * found->second->slower,
+                                       found->second->full ? "" : "~"));
+    }
+    table.add(std::move(line));
+  }
+  return table.text(terminal);
+}
+
+std::string stages_text(const SearchTrace& trace) {
+  std::string text =
+      fmt::format("  ranked by   {}, {:.0f} ms\n  proxies     {:.0f} ms\n  in full     {:.0f} ms\n",
+                  trace.ranked_by, trace.rank_ms, trace.proxy_ms, trace.full_ms);
+  if (!trace.timed) text += "  ranked, not timed\n";
+  return text;
+}
+
+}  // namespace
+
+std::vector<SearchCell> search_cells(const SearchTrace& trace) {
+  std::map<std::pair<std::int64_t, std::int64_t>, SearchCell> best;
+  for (std::size_t i = 0; i < trace.entries.size(); ++i) {
+    const SearchTraceEntry& entry = trace.entries[i];
+    const bool full = has_time(entry.full);
+    if (!full && !has_time(entry.proxy)) continue;
+    const double us = full ? entry.full->timing.median_us : entry.proxy->timing.median_us;
+    SearchCell& cell = best[{entry.m1, entry.n1}];
+    // A whole kernel's time says more than any proxy's.
+    const bool better = cell.us == 0 || (full && !cell.full) || (full == cell.full && us < cell.us);
+    const bool chosen = cell.chosen || i == trace.chosen;
+    if (better) cell = {entry.m1, entry.n1, us, full, 0, chosen};
+    cell.chosen = chosen;
+  }
+  std::vector<SearchCell> cells;
+  double least = 0;
+  for (const auto& [place, cell] : best) {
+    cells.push_back(cell);
+    if (least == 0 || cell.us < least) least = cell.us;
+  }
+  for (SearchCell& cell : cells) cell.slower = least > 0 ? cell.us / least - 1 : 0;
+  return cells;
+}
+
+std::string search_table(const SearchTrace& trace, const Terminal& terminal) {
+  if (trace.entries.empty()) return "";
+  Table table({{"", Column::Align::left},
+               {"rank"},
+               {"tile", Column::Align::left},
+               {"score"},
+               {"proxy us"},
+               {"full us"},
+               {"proxy", Column::Align::left},
+               {"full", Column::Align::left}});
+  std::size_t timed = 0;
+  for (std::size_t i = 0; i < trace.entries.size(); ++i) {
+    const SearchTraceEntry& entry = trace.entries[i];
+    if (!entry.proxy && !entry.full) continue;
+    ++timed;
+    table.add({i == trace.chosen ? "*" : " ", std::to_string(i + 1), entry.tile,
+               fmt::format("{:.4g}", entry.score), time_text(entry.proxy), time_text(entry.full),
+               outcome_text(entry.proxy), outcome_text(entry.full)});
+  }
+  const std::vector<SearchCell> cells = search_cells(trace);
+  std::string text = bold(fmt::format("Search: {}, {} of {} tiles timed", to_string(trace.mode),
+                                      timed, trace.entries.size()),
+                          terminal) +
+                     "\n" + stages_text(trace) + "\n";
+  if (!cells.empty()) {
+    text += "Slower than the fastest, best tile of each cell (~ by proxy):\n" +
+            grid_text(cells, terminal) + "\n";
+  }
+  return timed > 0 ? text + table.text(terminal) : text;
+}
+
+}  // namespace spjit::cli
