@@ -139,24 +139,47 @@ class Emission {
       signature(text, function);
       text << ";\n";
     }
+    head_of_kernel(text);
+    cases(text);
+    text << "    }\n  }\n}\n";
+  }
+
+  void head_of_kernel(SourceText& text) const {
     const bool runtime = spec_.tile.runtime_sizes;
     text << (whole() ? "" : "\n") << "extern \"C\" __global__ void __launch_bounds__("
          << spec_.tile.n1 << ", " << spec_.min_blocks << ")\n"
          << k_cuda_kernel_name << "(const float* __restrict__ b, float* __restrict__ c"
          << (runtime ? ", unsigned n, unsigned ldb, unsigned ldc" : "") << ") {\n"
-         << "  const unsigned j = blockIdx.y * " << spec_.tile.n1 << "u + threadIdx.x;\n"
-         << "  if (j < ";
+         << "  const unsigned j = blockIdx.y * ";
+    if (spec_.runtime_threads) {
+      text << "blockDim.x";
+    } else {
+      text << spec_.tile.n1 << "u";
+    }
+    text << " + threadIdx.x;\n  if (j < ";
     if (runtime) {
       text << "n";
     } else {
       text << spec_.n << "u";
     }
     text << ") {\n    switch (blockIdx.x) {\n";
-    for (std::int64_t function = 0; function < functions; ++function) {
-      text << "      case " << function << ":\n        return " << function_name(function)
-           << (runtime ? "(b + j, c + j, ldb, ldc);\n" : "(b + j, c + j);\n");
+  }
+
+  /// A case label for each block; blocks that run one function stand together.
+  void cases(SourceText& text) const {
+    std::vector<std::vector<std::int64_t>> blocks(index(count_functions(plan_)));
+    const std::int64_t grid_x = cuda_grid(plan_, spec_).x;
+    for (std::int64_t block = 0; block < grid_x; ++block) {
+      blocks[index(function_of(spec_, block))].push_back(block);
     }
-    text << "    }\n  }\n}\n";
+    for (std::int64_t function = 0; function < std::ssize(blocks); ++function) {
+      if (blocks[index(function)].empty()) continue;
+      for (const std::int64_t block : blocks[index(function)]) {
+        text << "      case " << block << ":\n";
+      }
+      text << "        return " << function_name(function)
+           << (spec_.tile.runtime_sizes ? "(b + j, c + j, ldb, ldc);\n" : "(b + j, c + j);\n");
+    }
   }
 
   const KernelPlan& plan_;

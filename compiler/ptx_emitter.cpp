@@ -168,8 +168,9 @@ class Emission {
          << "\n{\n";
     prologue(text);
     text << "targets: .branchtargets ";
-    for (std::int64_t function = 0; function < functions; ++function) {
-      text << (function > 0 ? ",to_" : "to_") << function;
+    const std::int64_t blocks = cuda_grid(plan_, spec_).x;
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      text << (block > 0 ? ",to_" : "to_") << function_of(spec_, block);
     }
     text << ";\nbrx.idx tile,targets;\n";
     for (std::int64_t function = 0; function < functions; ++function) call(text, function);
@@ -180,8 +181,12 @@ class Emission {
   void prologue(SourceText& text) const {
     text << ".reg .pred outside;\n.reg .b32 tile, j, thread, ldb, ldc, n;\n"
             ".reg .b64 pb, pc, offset;\n"
-            "mov.u32 tile,%ctaid.x;\nmov.u32 j,%ctaid.y;\nmov.u32 thread,%tid.x;\n"
-         << "mad.lo.u32 j,j," << spec_.tile.n1 << ",thread;\n";
+            "mov.u32 tile,%ctaid.x;\nmov.u32 j,%ctaid.y;\nmov.u32 thread,%tid.x;\n";
+    if (spec_.runtime_threads) {
+      text << ".reg .b32 threads;\nmov.u32 threads,%ntid.x;\nmad.lo.u32 j,j,threads,thread;\n";
+    } else {
+      text << "mad.lo.u32 j,j," << spec_.tile.n1 << ",thread;\n";
+    }
     if (runtime()) {
       text << "ld.param.u32 n,[kernel_n];\nsetp.ge.u32 outside,j,n;\n";
     } else {

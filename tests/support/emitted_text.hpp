@@ -40,7 +40,7 @@ struct EmittedProgram {
   std::map<std::string, EmittedFunction> functions;
   std::vector<std::string> targets;   ///< what each value of blockIdx.x calls
   std::optional<std::int64_t> bound;  ///< of j; none: the parameter n
-  std::int64_t threads = 0;           ///< factor of blockIdx.y
+  std::int64_t threads = 0;           ///< factor of blockIdx.y; 0: the launch's
 };
 
 namespace detail {
@@ -65,6 +65,13 @@ inline float parse_cuda_literal(const std::string& text) {
 /// Whether the whole line is what sscanf matched; `end` comes from a final %n.
 inline bool whole(const std::string& line, int end) {
   return end > 0 && static_cast<std::size_t>(end) == line.size();
+}
+
+/// Block x calls a function; no other line may say what it calls.
+inline void set_target(EmittedProgram& program, std::size_t block, const std::string& function) {
+  if (program.targets.size() <= block) program.targets.resize(block + 1);
+  if (!program.targets[block].empty()) throw std::runtime_error("twice: a block");
+  program.targets[block] = function;
 }
 
 class CudaReader {
@@ -169,14 +176,19 @@ class CudaReader {
     if (std::sscanf(line.c_str(), "  const unsigned j = blockIdx.y * %lldu + threadIdx.x;",
                     &number) == 1) {
       program_.threads = number;
+    } else if (line == "  const unsigned j = blockIdx.y * blockDim.x + threadIdx.x;") {
+      program_.threads = 0;
     } else if (std::sscanf(line.c_str(), "  if (j < %lldu) {", &number) == 1) {
       program_.bound = number;
     } else if (std::sscanf(line.c_str(), "      case %lld:", &number) == 1) {
-      if (number != static_cast<long long>(program_.targets.size())) refuse(line);
+      cases_.push_back(static_cast<std::size_t>(number));
     } else if (line.starts_with("        return spjit_tile_") &&
                (line.ends_with("(b + j, c + j);") || line.ends_with("(b + j, c + j, ldb, ldc);"))) {
       const std::string call = line.substr(15);
-      program_.targets.push_back(call.substr(0, call.find('(')));
+      const std::string name = call.substr(0, call.find('('));
+      if (cases_.empty()) refuse(line);
+      for (const std::size_t block : cases_) set_target(program_, block, name);
+      cases_.clear();
     } else if (line != "  if (j < n) {" && line != "    switch (blockIdx.x) {" && line != "    }" &&
                line != "  }" && !line.starts_with("spjit_spmm(const float* __restrict__ b, ")) {
       refuse(line);
@@ -186,6 +198,7 @@ class CudaReader {
   EmittedProgram& program_;
   std::string name_;
   bool in_kernel_ = false;
+  std::vector<std::size_t> cases_;  ///< labels before the next call
 };
 
 class PtxReader {
@@ -280,12 +293,20 @@ class PtxReader {
     long long number = 0;
     if (std::sscanf(line.c_str(), "mad.lo.u32 j,j,%lld,thread;", &number) == 1) {
       program_.threads = number;
+    } else if (line == "mad.lo.u32 j,j,threads,thread;") {
+      program_.threads = 0;
     } else if (std::sscanf(line.c_str(), "setp.ge.u32 outside,j,%lld;", &number) == 1) {
       program_.bound = number;
-    } else if (std::sscanf(line.c_str(), "to_%lld:", &number) == 1) {
-      if (number != static_cast<long long>(program_.targets.size())) refuse(line);
+    } else if (line.starts_with("targets: .branchtargets ")) {
+      std::istringstream list(line.substr(24, line.find(';') - 24));
+      for (std::string label; std::getline(list, label, ',');) labels_.push_back(label);
+    } else if (line.starts_with("to_") && line.ends_with(":")) {
+      label_ = line.substr(0, line.size() - 1);
     } else if (line.starts_with("call ")) {
-      program_.targets.push_back(line.substr(5, line.find(',') - 5));
+      const std::string name = line.substr(5, line.find(',') - 5);
+      for (std::size_t block = 0; block < labels_.size(); ++block) {
+        if (labels_[block] == label_) set_target(program_, block, name);
+      }
     }
   }
 
@@ -306,6 +327,8 @@ class PtxReader {
   EmittedProgram& program_;
   std::string name_;
   bool in_kernel_ = false;
+  std::vector<std::string> labels_;  ///< of each block
+  std::string label_;                ///< the last one passed
   std::int64_t position_b_ = 0;
   std::int64_t position_c_ = 0;
   std::int64_t address_row_ = 0;
