@@ -47,8 +47,8 @@ struct CudaKernelSpec {
   /// A launch may have any number of threads a block up to tile.n1, which launch bounds (with
   /// min_blocks) still name; off: exactly tile.n1.
   bool runtime_threads = false;
-  /// [grid x] Function that each block of the grid's x runs: several may share one, and one may be
-  /// nobody's. Empty: block x runs function x.
+  /// [grid x] Function that each block of the grid's x runs: several may share one, and there may
+  /// be functions that no block runs. Empty: block x runs function x.
   std::vector<std::int32_t> function_of_block = {};
 };
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
 #include <vector>
 
 #include "compiler/cuda_proxy.hpp"
@@ -22,17 +21,23 @@ struct ProxyCase {
   CudaLimits limits;
 };
 
-/// A candidate for each N1 given, with prefetch distance 4 and n columns, on an H100.
+struct ProxyCaseOptions {
+  bool runtime_sizes = false;
+  CudaLimits limits = cuda_limits();
+};
+
+/// A candidate for each N1 given, with prefetch distance 4 and n columns, on an H100 or another
+/// device.
 [[nodiscard]] inline ProxyCase proxy_case(const CsrMatrix& matrix, std::int64_t m1, std::int64_t n,
-                                          std::initializer_list<std::int64_t> n1s,
-                                          bool runtime_sizes = false) {
-  ProxyCase made{cuda_plan(matrix, m1), {}, cuda_limits()};
+                                          const std::vector<std::int64_t>& n1s,
+                                          const ProxyCaseOptions& options = {}) {
+  ProxyCase made{cuda_plan(matrix, m1), {}, options.limits};
   for (const std::int64_t n1 : n1s) {
     CudaTile tile;
     tile.m1 = m1;
     tile.n1 = n1;
     tile.prefetch_distance = 4;
-    tile.runtime_sizes = runtime_sizes;
+    tile.runtime_sizes = options.runtime_sizes;
     made.candidates.push_back(
         examine_cuda_tile(matrix, tile, cuda_problem(n), made.limits, made.plan.grouping));
   }

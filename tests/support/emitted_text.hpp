@@ -87,6 +87,9 @@ class CudaReader {
     if (line.find("__fmaf_rn") != std::string::npos) return fma(line);
     if (in_kernel_) return kernel(line);
     if (line.starts_with("  float c") && line.ends_with(" = 0.0f;")) return;
+    if (line.starts_with("static __device__ const unsigned spjit_function_of_block[")) {
+      return functions(line);
+    }
     if (line == "  asm volatile(\"exit;\");" || line == "  __builtin_unreachable();") return;
     if (line.starts_with("extern \"C\" __global__ void __launch_bounds__(")) {
       in_kernel_ = true;
@@ -102,6 +105,14 @@ class CudaReader {
     name_ = line.substr(at, line.find('(', at) - at);
     if (program_.functions.contains(name_)) throw std::runtime_error("twice: " + name_);
     program_.functions[name_] = {};
+  }
+
+  void functions(const std::string& line) {
+    std::istringstream list(line.substr(line.find('{') + 1));
+    for (std::string number; std::getline(list, number, ',') && number != "};";) {
+      functions_.push_back(std::stoll(number));
+    }
+    if (std::stoul(line.substr(line.find('[') + 1)) != functions_.size()) refuse(line);
   }
 
   void add(const EmittedOperation& operation) { program_.functions.at(name_).push_back(operation); }
@@ -181,16 +192,21 @@ class CudaReader {
     } else if (std::sscanf(line.c_str(), "  if (j < %lldu) {", &number) == 1) {
       program_.bound = number;
     } else if (std::sscanf(line.c_str(), "      case %lld:", &number) == 1) {
-      cases_.push_back(static_cast<std::size_t>(number));
+      case_ = number;
     } else if (line.starts_with("        return spjit_tile_") &&
                (line.ends_with("(b + j, c + j);") || line.ends_with("(b + j, c + j, ldb, ldc);"))) {
       const std::string call = line.substr(15);
       const std::string name = call.substr(0, call.find('('));
-      if (cases_.empty()) refuse(line);
-      for (const std::size_t block : cases_) set_target(program_, block, name);
-      cases_.clear();
-    } else if (line != "  if (j < n) {" && line != "    switch (blockIdx.x) {" && line != "    }" &&
-               line != "  }" && !line.starts_with("spjit_spmm(const float* __restrict__ b, ")) {
+      if (functions_.empty()) return set_target(program_, static_cast<std::size_t>(case_), name);
+      for (std::size_t block = 0; block < functions_.size(); ++block) {
+        if (functions_[block] == case_) set_target(program_, block, name);
+      }
+    } else if (line != "  if (j < n) {" &&
+               line != (functions_.empty()
+                            ? "    switch (blockIdx.x) {"
+                            : "    switch (spjit_function_of_block[blockIdx.x]) {") &&
+               line != "    }" && line != "  }" &&
+               !line.starts_with("spjit_spmm(const float* __restrict__ b, ")) {
       refuse(line);
     }
   }
@@ -198,7 +214,8 @@ class CudaReader {
   EmittedProgram& program_;
   std::string name_;
   bool in_kernel_ = false;
-  std::vector<std::size_t> cases_;  ///< labels before the next call
+  std::vector<std::int64_t> functions_;  ///< of each block, where the text has them
+  std::int64_t case_ = -1;               ///< the last label
 };
 
 class PtxReader {
@@ -297,8 +314,9 @@ class PtxReader {
       program_.threads = 0;
     } else if (std::sscanf(line.c_str(), "setp.ge.u32 outside,j,%lld;", &number) == 1) {
       program_.bound = number;
-    } else if (line.starts_with("targets: .branchtargets ")) {
-      std::istringstream list(line.substr(24, line.find(';') - 24));
+    } else if (line.starts_with("targets") && line.find(": .branchtargets ") != std::string::npos) {
+      const std::size_t begin = line.find(": .branchtargets ") + 17;
+      std::istringstream list(line.substr(begin, line.find(';') - begin));
       for (std::string label; std::getline(list, label, ',');) labels_.push_back(label);
     } else if (line.starts_with("to_") && line.ends_with(":")) {
       label_ = line.substr(0, line.size() - 1);

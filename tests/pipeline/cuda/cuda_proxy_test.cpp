@@ -82,8 +82,8 @@ TEST(RuntimeThreads, GiveTheBitsOfTheEvaluatorOnData) {
 
 TEST(CudaProxyRun, WritesWhatItsPlanSaysWithEveryN1) {
   for (const bool runtime_sizes : {false, true}) {
-    const ProxyCase given =
-        proxy_case(random_matrix(600, 90, 0.85), 8, k_columns, {32, 96, 256}, runtime_sizes);
+    const ProxyCase given = proxy_case(random_matrix(600, 90, 0.85), 8, k_columns, {32, 96, 256},
+                                       {.runtime_sizes = runtime_sizes});
     const CudaProxy made = make_cuda_proxy(given.plan, given.candidates, given.limits,
                                            {.ldb = k_columns + 2, .ldc = k_columns + 5});
     ASSERT_LT(made.proxy.clusters.size(), made.spec.function_of_block.size());
@@ -104,6 +104,19 @@ TEST(CudaProxyRun, OfSeveralUnitsRunsToo) {
 
   ASSERT_GT(units.size(), 2U);
   EXPECT_TRUE(same_bits(run_ptx(join_texts(units), case_of(made)), expected_c(case_of(made))));
+}
+
+TEST(CudaProxyRun, WithMoreBlocksThanATableOfBranchesHoldsRunsEveryFunction) {
+  CudaKernelSpec spec = cuda_spec(4, 3);
+  spec.function_of_block.assign(33000, 0);
+  spec.function_of_block[16379] = 1;
+  spec.function_of_block[16380] = 2;
+  spec.function_of_block[32999] = 3;
+  const CudaCase item =
+      make_cuda_case(random_matrix(16, 12, 0.5), spec, ReorderAlgorithm::balanced);
+  ASSERT_EQ(count_functions(item.plan), 4);
+
+  EXPECT_TRUE(same_bits(run_ptx(ptx_of(item), item), expected_c(item)));
 }
 
 TEST(CudaProxyOnData, IsNoLargerThanTheKernel) {

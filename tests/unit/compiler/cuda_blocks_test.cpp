@@ -53,7 +53,22 @@ TEST(CudaBlocks, RunTheFunctionsTheSpecNames) {
   }
 }
 
-TEST(CudaBlocks, LeaveOutFunctionsThatNoneRuns) {
+TEST(CudaBlocks, OfWhichThereAreTooManyForOneTableHaveSeveral) {
+  const KernelPlan plan = small_plan();
+  std::vector<std::int32_t> function_of_block(40000, 1);
+  for (std::size_t block = 0; block < function_of_block.size(); block += 1000) {
+    function_of_block[block] = static_cast<std::int32_t>(block / 1000 % 4);
+  }
+  const CudaKernelSpec spec = small_spec(function_of_block);
+
+  const std::vector<SourceUnit> units = emit_ptx(plan, spec, 90);
+
+  EXPECT_TRUE(has(units.front().text, "setp.ge.u32 outside,tile,16380;\n@outside bra after_0;\n"));
+  EXPECT_TRUE(has(units.front().text, "brx.idx tile,targets_32760;\n"));
+  EXPECT_EQ(read_emitted(units).targets, read_emitted(emit_cuda(plan, spec)).targets);
+}
+
+TEST(CudaBlocks, MayLeaveFunctionsOut) {
   const KernelPlan plan = small_plan();
   for (const std::vector<SourceUnit>& units : emit_both(plan, small_spec({3, 3}))) {
     const EmittedProgram program = read_emitted(units);
@@ -63,15 +78,15 @@ TEST(CudaBlocks, LeaveOutFunctionsThatNoneRuns) {
   }
 }
 
-TEST(CudaBlocks, ShareOneCaseInCudaAndOneLabelInPtx) {
+TEST(CudaBlocks, LookTheirFunctionUpInCudaAndShareLabelsInPtx) {
   const KernelPlan plan = small_plan();
   const CudaKernelSpec spec = small_spec({1, 0, 1, 2, 3});
 
   const std::string cuda = emit_cuda(plan, spec).front().text;
   const std::string ptx = emit_ptx(plan, spec, 90).front().text;
 
-  EXPECT_TRUE(
-      has(cuda, "      case 0:\n      case 2:\n        return spjit_tile_1(b + j, c + j);"));
+  EXPECT_TRUE(has(cuda, "const unsigned spjit_function_of_block[5] = {1,0,1,2,3,};\n"));
+  EXPECT_TRUE(has(cuda, "    switch (spjit_function_of_block[blockIdx.x]) {\n      case 0:\n"));
   EXPECT_TRUE(has(ptx, "targets: .branchtargets to_1,to_0,to_1,to_2,to_3;\n"));
 }
 

@@ -99,7 +99,8 @@ TEST(CudaProxy, HasThreeClustersForEachActiveBlockOfTheCandidateWithMost) {
 }
 
 TEST(CudaProxy, HasTheSizesOfTheKernelAndTheMostThreadsOfAllCandidates) {
-  const ProxyCase given = proxy_case(random_matrix(300, 60, 0.8), 8, 100, {64, 256, 32}, true);
+  const ProxyCase given =
+      proxy_case(random_matrix(300, 60, 0.8), 8, 100, {64, 256, 32}, {.runtime_sizes = true});
 
   const CudaProxy made =
       make_cuda_proxy(given.plan, given.candidates, given.limits, {.ldb = 104, .ldc = 120});
