@@ -37,7 +37,7 @@ CudaProgram make_program(const KernelPlan& plan, const CudaKernelSpec& spec, std
   program.ldc = spec.ldc;
   program.runtime_sizes = spec.tile.runtime_sizes;
   program.threads = spec.tile.n1;
-  program.blocks_x = count_functions(plan);
+  program.blocks_x = cuda_grid(plan, spec).x;
   return program;
 }
 

@@ -139,24 +139,47 @@ class Emission {
       signature(text, function);
       text << ";\n";
     }
+    if (!spec_.function_of_block.empty()) functions_of_blocks(text);
+    head_of_kernel(text);
+    for (std::int64_t function = 0; function < functions; ++function) {
+      text << "      case " << function << ":\n        return " << function_name(function)
+           << (spec_.tile.runtime_sizes ? "(b + j, c + j, ldb, ldc);\n" : "(b + j, c + j);\n");
+    }
+    text << "    }\n  }\n}\n";
+  }
+
+  void head_of_kernel(SourceText& text) const {
     const bool runtime = spec_.tile.runtime_sizes;
     text << (whole() ? "" : "\n") << "extern \"C\" __global__ void __launch_bounds__("
          << spec_.tile.n1 << ", " << spec_.min_blocks << ")\n"
          << k_cuda_kernel_name << "(const float* __restrict__ b, float* __restrict__ c"
          << (runtime ? ", unsigned n, unsigned ldb, unsigned ldc" : "") << ") {\n"
-         << "  const unsigned j = blockIdx.y * " << spec_.tile.n1 << "u + threadIdx.x;\n"
-         << "  if (j < ";
+         << "  const unsigned j = blockIdx.y * ";
+    if (spec_.runtime_threads) {
+      text << "blockDim.x";
+    } else {
+      text << spec_.tile.n1 << "u";
+    }
+    text << " + threadIdx.x;\n  if (j < ";
     if (runtime) {
       text << "n";
     } else {
       text << spec_.n << "u";
     }
-    text << ") {\n    switch (blockIdx.x) {\n";
-    for (std::int64_t function = 0; function < functions; ++function) {
-      text << "      case " << function << ":\n        return " << function_name(function)
-           << (runtime ? "(b + j, c + j, ldb, ldc);\n" : "(b + j, c + j);\n");
+    text << ") {\n    switch ("
+         << (spec_.function_of_block.empty() ? "blockIdx.x" : "spjit_function_of_block[blockIdx.x]")
+         << ") {\n";
+  }
+
+  /// A load and a switch of few cases: with a case for each of 15 000 blocks NVRTC makes a search
+  /// tree of 350 KB and needs 7 s for it (13.0, sm_90).
+  void functions_of_blocks(SourceText& text) const {
+    text << "static __device__ const unsigned spjit_function_of_block[" << cuda_grid(plan_, spec_).x
+         << "] = {";
+    for (const std::int32_t function : spec_.function_of_block) {
+      text << std::int64_t{function} << ",";
     }
-    text << "    }\n  }\n}\n";
+    text << "};\n\n";
   }
 
   const KernelPlan& plan_;

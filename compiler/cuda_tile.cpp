@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+
 #include "compiler/cuda_units.hpp"
 #include "spjit/error.hpp"
 
@@ -30,6 +32,16 @@ CudaGrid cuda_grid(const KernelPlan& plan, const CudaTile& tile, std::int64_t n)
   return {count_functions(plan), column_tiles(tile, n)};
 }
 
+CudaGrid cuda_grid(const KernelPlan& plan, const CudaKernelSpec& spec) {
+  CudaGrid grid = cuda_grid(plan, spec.tile, spec.n);
+  if (!spec.function_of_block.empty()) grid.x = std::ssize(spec.function_of_block);
+  return grid;
+}
+
+std::int64_t function_of(const CudaKernelSpec& spec, std::int64_t x) {
+  return spec.function_of_block.empty() ? x : spec.function_of_block[static_cast<std::size_t>(x)];
+}
+
 void check_cuda_tile(const CudaTile& tile, std::int64_t n) {
   check_range("m1", tile.m1, 1, k_cuda_max_threads);
   check_range("n1", tile.n1, 1, k_cuda_max_threads);
@@ -54,6 +66,9 @@ void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec) {
   check_range("min blocks", spec.min_blocks, 1, k_cuda_max_threads);
   check_range("ldb", spec.ldb, spec.n, k_cuda_max_leading_dimension);
   check_range("ldc", spec.ldc, spec.n, k_cuda_max_leading_dimension);
+  for (const std::int32_t function : spec.function_of_block) {
+    check_range("the function of a block", function, 0, count_functions(plan) - 1);
+  }
 }
 
 }  // namespace spjit

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "compiler/kernel_plan.hpp"
 
@@ -43,22 +44,36 @@ struct CudaKernelSpec {
   std::int64_t ldb = 0;         ///< floats between rows of B, >= n
   std::int64_t ldc = 0;         ///< floats between rows of C, >= n
   std::int64_t min_blocks = 1;  ///< blocks an SM shall hold at once; this caps the registers
+  /// A launch may have any number of threads a block up to tile.n1, which launch bounds (with
+  /// min_blocks) still name; off: exactly tile.n1.
+  bool runtime_threads = false;
+  /// [grid x] Function that each block of the grid's x runs: several may share one, and there may
+  /// be functions that no block runs. Empty: block x runs function x.
+  std::vector<std::int32_t> function_of_block = {};
 };
 
 /// Name of the kernel in every emitted program.
 ///
 /// Parameters: `(const float* b, float* c)`, and with runtime sizes `(const float* b, float* c,
 /// unsigned n, unsigned ldb, unsigned ldc)`, sizes in floats. Launch: `cuda_grid()` blocks of
-/// `(n1, 1, 1)` threads, no dynamic shared memory.
+/// `(n1, 1, 1)` threads, with runtime threads of `(t, 1, 1)` for any t <= n1 and ceil(n / t) column
+/// tiles. No dynamic shared memory is needed.
 inline constexpr const char* k_cuda_kernel_name = "spjit_spmm";
 
 /// Blocks of a launch.
 struct CudaGrid {
-  std::int64_t x = 0;  ///< functions of the program: row tiles, then parts of the empty rows
+  std::int64_t x = 0;  ///< functions of the program: row tiles, then parts of the empty rows; or
+                       ///< the entries of function_of_block
   std::int64_t y = 0;  ///< column tiles, ceil(n / n1)
 };
 
 [[nodiscard]] CudaGrid cuda_grid(const KernelPlan& plan, const CudaTile& tile, std::int64_t n);
+
+/// The grid of a launch with tile.n1 threads a block.
+[[nodiscard]] CudaGrid cuda_grid(const KernelPlan& plan, const CudaKernelSpec& spec);
+
+/// The function that block x of the grid runs, x < cuda_grid(plan, spec).x.
+[[nodiscard]] std::int64_t function_of(const CudaKernelSpec& spec, std::int64_t x);
 
 /// Throws InvalidArgument unless a kernel can be emitted for the tile and n columns: 1 <= m1, n1 <=
 /// 1024, a distance of 0 .. 1024, units of at least 1 nonzero, at most 65535 column tiles.
@@ -66,7 +81,8 @@ void check_cuda_tile(const CudaTile& tile, std::int64_t n);
 
 /// Throws InvalidArgument unless the emitters take plan and spec: k in one block, at least one row,
 /// tiles of at most m1 rows, 1 <= n1 <= 1024, 1 <= n <= ldb, ldc < 2^30, a grid of at most 65535
-/// column tiles, sizes of at least 1 and a distance of 0 .. 1024.
+/// column tiles, sizes of at least 1, a distance of 0 .. 1024, and blocks that run functions the
+/// program has.
 void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec);
 
 }  // namespace spjit

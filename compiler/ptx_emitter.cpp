@@ -17,6 +17,9 @@ std::size_t index(std::int64_t value) { return static_cast<std::size_t>(value); 
 /// Text of about this size for each nonzero; only a reservation.
 constexpr std::int64_t k_bytes_a_nonzero = 56;
 
+/// Labels of one .branchtargets: from 16383 on nvJitLink 13.0 crashes.
+constexpr std::int64_t k_most_targets = 16380;
+
 /// A pointer register that is moved along so that offsets stay in [0, 2^23): what the immediate
 /// offset of a load or store holds (24 bits, signed) on every architecture.
 class MovingPointer {
@@ -167,21 +170,42 @@ class Emission {
          << "\n.maxntid " << spec_.tile.n1 << ", 1, 1\n.minnctapersm " << spec_.min_blocks
          << "\n{\n";
     prologue(text);
-    text << "targets: .branchtargets ";
-    for (std::int64_t function = 0; function < functions; ++function) {
-      text << (function > 0 ? ",to_" : "to_") << function;
-    }
-    text << ";\nbrx.idx tile,targets;\n";
+    jump(text);
     for (std::int64_t function = 0; function < functions; ++function) call(text, function);
     text << "}\n";
+  }
+
+  /// To the function of this block.
+  void jump(SourceText& text) const {
+    const std::int64_t blocks = cuda_grid(plan_, spec_).x;
+    for (std::int64_t begin = 0; begin < blocks; begin += k_most_targets) {
+      const std::int64_t end = std::min(begin + k_most_targets, blocks);
+      // The first table's name is all that programs of one table have.
+      const std::string table = begin == 0 ? "targets" : "targets_" + std::to_string(begin);
+      if (end < blocks) {
+        text << "setp.ge.u32 outside,tile," << k_most_targets << ";\n@outside bra after_" << begin
+             << ";\n";
+      }
+      text << table << ": .branchtargets ";
+      for (std::int64_t block = begin; block < end; ++block) {
+        text << (block > begin ? ",to_" : "to_") << function_of(spec_, block);
+      }
+      text << ";\nbrx.idx tile," << table << ";\n";
+      if (end < blocks)
+        text << "after_" << begin << ":\nsub.u32 tile,tile," << k_most_targets << ";\n";
+    }
   }
 
   /// Leaves where j >= n; then pb and pc point to column j, ldb and ldc are bytes.
   void prologue(SourceText& text) const {
     text << ".reg .pred outside;\n.reg .b32 tile, j, thread, ldb, ldc, n;\n"
             ".reg .b64 pb, pc, offset;\n"
-            "mov.u32 tile,%ctaid.x;\nmov.u32 j,%ctaid.y;\nmov.u32 thread,%tid.x;\n"
-         << "mad.lo.u32 j,j," << spec_.tile.n1 << ",thread;\n";
+            "mov.u32 tile,%ctaid.x;\nmov.u32 j,%ctaid.y;\nmov.u32 thread,%tid.x;\n";
+    if (spec_.runtime_threads) {
+      text << ".reg .b32 threads;\nmov.u32 threads,%ntid.x;\nmad.lo.u32 j,j,threads,thread;\n";
+    } else {
+      text << "mad.lo.u32 j,j," << spec_.tile.n1 << ",thread;\n";
+    }
     if (runtime()) {
       text << "ld.param.u32 n,[kernel_n];\nsetp.ge.u32 outside,j,n;\n";
     } else {

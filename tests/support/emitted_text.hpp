@@ -40,7 +40,7 @@ struct EmittedProgram {
   std::map<std::string, EmittedFunction> functions;
   std::vector<std::string> targets;   ///< what each value of blockIdx.x calls
   std::optional<std::int64_t> bound;  ///< of j; none: the parameter n
-  std::int64_t threads = 0;           ///< factor of blockIdx.y
+  std::int64_t threads = 0;           ///< factor of blockIdx.y; 0: the launch's
 };
 
 namespace detail {
@@ -67,6 +67,13 @@ inline bool whole(const std::string& line, int end) {
   return end > 0 && static_cast<std::size_t>(end) == line.size();
 }
 
+/// Block x calls a function; no other line may say what it calls.
+inline void set_target(EmittedProgram& program, std::size_t block, const std::string& function) {
+  if (program.targets.size() <= block) program.targets.resize(block + 1);
+  if (!program.targets[block].empty()) throw std::runtime_error("twice: a block");
+  program.targets[block] = function;
+}
+
 class CudaReader {
  public:
   explicit CudaReader(EmittedProgram& program) : program_(program) {}
@@ -80,6 +87,9 @@ class CudaReader {
     if (line.find("__fmaf_rn") != std::string::npos) return fma(line);
     if (in_kernel_) return kernel(line);
     if (line.starts_with("  float c") && line.ends_with(" = 0.0f;")) return;
+    if (line.starts_with("static __device__ const unsigned spjit_function_of_block[")) {
+      return functions(line);
+    }
     if (line == "  asm volatile(\"exit;\");" || line == "  __builtin_unreachable();") return;
     if (line.starts_with("extern \"C\" __global__ void __launch_bounds__(")) {
       in_kernel_ = true;
@@ -95,6 +105,14 @@ class CudaReader {
     name_ = line.substr(at, line.find('(', at) - at);
     if (program_.functions.contains(name_)) throw std::runtime_error("twice: " + name_);
     program_.functions[name_] = {};
+  }
+
+  void functions(const std::string& line) {
+    std::istringstream list(line.substr(line.find('{') + 1));
+    for (std::string number; std::getline(list, number, ',') && number != "};";) {
+      functions_.push_back(std::stoll(number));
+    }
+    if (std::stoul(line.substr(line.find('[') + 1)) != functions_.size()) refuse(line);
   }
 
   void add(const EmittedOperation& operation) { program_.functions.at(name_).push_back(operation); }
@@ -169,16 +187,26 @@ class CudaReader {
     if (std::sscanf(line.c_str(), "  const unsigned j = blockIdx.y * %lldu + threadIdx.x;",
                     &number) == 1) {
       program_.threads = number;
+    } else if (line == "  const unsigned j = blockIdx.y * blockDim.x + threadIdx.x;") {
+      program_.threads = 0;
     } else if (std::sscanf(line.c_str(), "  if (j < %lldu) {", &number) == 1) {
       program_.bound = number;
     } else if (std::sscanf(line.c_str(), "      case %lld:", &number) == 1) {
-      if (number != static_cast<long long>(program_.targets.size())) refuse(line);
+      case_ = number;
     } else if (line.starts_with("        return spjit_tile_") &&
                (line.ends_with("(b + j, c + j);") || line.ends_with("(b + j, c + j, ldb, ldc);"))) {
       const std::string call = line.substr(15);
-      program_.targets.push_back(call.substr(0, call.find('(')));
-    } else if (line != "  if (j < n) {" && line != "    switch (blockIdx.x) {" && line != "    }" &&
-               line != "  }" && !line.starts_with("spjit_spmm(const float* __restrict__ b, ")) {
+      const std::string name = call.substr(0, call.find('('));
+      if (functions_.empty()) return set_target(program_, static_cast<std::size_t>(case_), name);
+      for (std::size_t block = 0; block < functions_.size(); ++block) {
+        if (functions_[block] == case_) set_target(program_, block, name);
+      }
+    } else if (line != "  if (j < n) {" &&
+               line != (functions_.empty()
+                            ? "    switch (blockIdx.x) {"
+                            : "    switch (spjit_function_of_block[blockIdx.x]) {") &&
+               line != "    }" && line != "  }" &&
+               !line.starts_with("spjit_spmm(const float* __restrict__ b, ")) {
       refuse(line);
     }
   }
@@ -186,6 +214,8 @@ class CudaReader {
   EmittedProgram& program_;
   std::string name_;
   bool in_kernel_ = false;
+  std::vector<std::int64_t> functions_;  ///< of each block, where the text has them
+  std::int64_t case_ = -1;               ///< the last label
 };
 
 class PtxReader {
@@ -280,12 +310,21 @@ class PtxReader {
     long long number = 0;
     if (std::sscanf(line.c_str(), "mad.lo.u32 j,j,%lld,thread;", &number) == 1) {
       program_.threads = number;
+    } else if (line == "mad.lo.u32 j,j,threads,thread;") {
+      program_.threads = 0;
     } else if (std::sscanf(line.c_str(), "setp.ge.u32 outside,j,%lld;", &number) == 1) {
       program_.bound = number;
-    } else if (std::sscanf(line.c_str(), "to_%lld:", &number) == 1) {
-      if (number != static_cast<long long>(program_.targets.size())) refuse(line);
+    } else if (line.starts_with("targets") && line.find(": .branchtargets ") != std::string::npos) {
+      const std::size_t begin = line.find(": .branchtargets ") + 17;
+      std::istringstream list(line.substr(begin, line.find(';') - begin));
+      for (std::string label; std::getline(list, label, ',');) labels_.push_back(label);
+    } else if (line.starts_with("to_") && line.ends_with(":")) {
+      label_ = line.substr(0, line.size() - 1);
     } else if (line.starts_with("call ")) {
-      program_.targets.push_back(line.substr(5, line.find(',') - 5));
+      const std::string name = line.substr(5, line.find(',') - 5);
+      for (std::size_t block = 0; block < labels_.size(); ++block) {
+        if (labels_[block] == label_) set_target(program_, block, name);
+      }
     }
   }
 
@@ -306,6 +345,8 @@ class PtxReader {
   EmittedProgram& program_;
   std::string name_;
   bool in_kernel_ = false;
+  std::vector<std::string> labels_;  ///< of each block
+  std::string label_;                ///< the last one passed
   std::int64_t position_b_ = 0;
   std::int64_t position_c_ = 0;
   std::int64_t address_row_ = 0;

@@ -56,9 +56,10 @@ struct CudaCase {
   return CudaModule(context, std::as_bytes(std::span(ptx))).function(k_cuda_kernel_name);
 }
 
-/// C as the kernel leaves it, padding included. Throws DeviceError.
+/// C as the kernel leaves it, padding included, launched with so many threads a block (0: n1).
+/// Throws DeviceError.
 [[nodiscard]] inline std::vector<float> run_kernel(const CudaFunction& function,
-                                                   const CudaCase& item) {
+                                                   const CudaCase& item, std::int64_t threads = 0) {
   const CudaContext& context = function.context();
   const CudaKernelSpec& spec = item.spec;
   std::vector<float> c(index(extent_of(item.plan.rows, spec.n, spec.ldc)), k_untouched);
@@ -72,18 +73,21 @@ struct CudaCase {
   auto ldb = static_cast<unsigned>(spec.ldb);
   auto ldc = static_cast<unsigned>(spec.ldc);
   void* parameters[] = {&b_address, &c_address, &n, &ldb, &ldc};
-  const CudaGrid grid = cuda_grid(item.plan, spec.tile, spec.n);
+  CudaKernelSpec launched = spec;
+  if (threads > 0) launched.tile.n1 = threads;
+  const CudaGrid grid = cuda_grid(item.plan, launched);
   function.launch({.grid = {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), 1},
-                   .block = {static_cast<unsigned>(spec.tile.n1), 1, 1}},
+                   .block = {static_cast<unsigned>(launched.tile.n1), 1, 1}},
                   nullptr, parameters);
   context.synchronize();
   device_c.download(std::as_writable_bytes(std::span(c)));
   return c;
 }
 
-[[nodiscard]] inline std::vector<float> run_ptx(const std::string& ptx, const CudaCase& item) {
+[[nodiscard]] inline std::vector<float> run_ptx(const std::string& ptx, const CudaCase& item,
+                                                std::int64_t threads = 0) {
   const CudaContext context = emulated_context();
-  return run_kernel(load_ptx(context, ptx), item);
+  return run_kernel(load_ptx(context, ptx), item, threads);
 }
 
 /// What it must leave: the evaluator's C, and the padding untouched.

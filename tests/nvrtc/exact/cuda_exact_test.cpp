@@ -19,6 +19,7 @@
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/support/cuda_cases.hpp"
+#include "tests/support/cuda_proxy_cases.hpp"
 #include "tests/support/real_matrices.hpp"
 #include "tests/support/text_edit.hpp"
 
@@ -82,6 +83,36 @@ TEST_F(CudaExact, HasTheBitsOfTheEvaluatorOnPlantedCases) {
     if (item.spec.tile.unit_nonzeros == 1 && item.plan.grouping.tiles() > 6) continue;
 
     expect_right(item);
+  }
+}
+
+TEST_F(CudaExact, WithRuntimeThreadsHasTheBitsOfTheEvaluatorForEveryN1) {
+  for (const std::int64_t unit_nonzeros : {500, 100'000}) {
+    CudaKernelSpec spec = cuda_spec(16, 100);
+    spec.tile.n1 = 256;
+    spec.tile.unit_nonzeros = unit_nonzeros;
+    spec.tile.runtime_sizes = unit_nonzeros == 500;
+    spec.runtime_threads = true;
+    const CudaCase item =
+        make_cuda_case(random_matrix(90, 70, 0.8), spec, ReorderAlgorithm::similarity);
+    const std::string ptx = ptx_of_cuda(item);
+    for (const std::int64_t n1 : {32, 96, 256}) {
+      EXPECT_TRUE(same_bits(run_ptx(ptx, item, n1), expected_c(item))) << n1;
+    }
+  }
+}
+
+TEST_F(CudaExact, ProxiesWriteWhatTheirPlanSays) {
+  for (const std::int64_t unit_nonzeros : {200, 100'000}) {
+    ProxyCase given = proxy_case(random_matrix(600, 90, 0.85), 8, 100, {32, 96, 256});
+    for (CudaCandidate& member : given.candidates) member.tile.unit_nonzeros = unit_nonzeros;
+    const CudaProxy made = make_cuda_proxy(given.plan, given.candidates, given.limits);
+    const CudaCase item{made.proxy.plan, made.spec,
+                        dense_values(extent_of(made.proxy.plan.cols, 100, 100))};
+    const std::string ptx = ptx_of_cuda(item);
+    for (const std::int64_t n1 : {32, 96, 256}) {
+      EXPECT_TRUE(same_bits(run_ptx(ptx, item, n1), expected_c(item))) << n1;
+    }
   }
 }
 

@@ -1,0 +1,73 @@
+// Proxies and the full kernel they stand for, launched and timed on a GPU.
+
+#include "compiler/cuda_timer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "compiler/cuda_proxy.hpp"
+#include "tests/gpu/kernels/gpu_testing.hpp"
+#include "tests/support/cuda_proxy_cases.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+
+class CudaTimerOnGpu : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    given_ =
+        proxy_case(random_matrix(1200, 200, 0.9), 16, 100, {32, 64, 256}, {.limits = gpu_.limits});
+    made_ = make_cuda_proxy(given_.plan, given_.candidates, given_.limits);
+    const int arch = static_cast<int>(gpu_.limits.arch);
+    compiled_ =
+        compile_cuda_proxy(made_, CudaSource::ptx,
+                           load_cuda_toolchain({.arch = arch, .nvrtc = false, .nvjitlink = true},
+                                               found_cuda_libraries()),
+                           {.arch = arch});
+    ASSERT_EQ(compiled_.failure, "");
+  }
+
+  /// What this driver takes.
+  [[nodiscard]] std::string image() const {
+    if (!is_emulated(gpu_)) return compiled_.cubin;
+    std::string text;
+    for (const SourceUnit& unit :
+         emit_cuda_proxy(made_, CudaSource::ptx, static_cast<int>(gpu_.limits.arch))) {
+      text += unit.text + "\n";
+    }
+    return text;
+  }
+
+  ProxyCase given_;
+  CudaProxy made_;
+  CompiledCudaProxy compiled_;
+};
+
+TEST_F(CudaTimerOnGpu, RunsAProxyInPlaceOfEveryCandidate) {
+  CudaTimer timer(gpu_.ordinal, {.m = 1200, .k = 200, .n = 100, .ldb = 100, .ldc = 100});
+  const std::string code = image();
+  const CudaFunction function = timer.load(std::as_bytes(std::span(code)));
+  for (const CudaCandidate& member : given_.candidates) {
+    SCOPED_TRACE(to_string(member.tile));
+    const CudaProxyLaunch launch = launch_of(member, compiled_.registers, gpu_.limits);
+
+    const double time_us = timer.time_us(function, launch, 3);
+
+    EXPECT_EQ(launch.note, "");
+    EXPECT_TRUE(std::isfinite(time_us));
+    EXPECT_GT(time_us, 0);
+    // The emulated driver counts neither registers nor shared memory as a GPU does.
+    if (is_emulated(gpu_)) continue;
+    EXPECT_EQ(function.active_blocks_per_sm(static_cast<int>(launch.threads),
+                                            static_cast<std::size_t>(launch.dynamic_shared_bytes)),
+              active_blocks_of(member, gpu_.limits));
+  }
+}
+
+}  // namespace
