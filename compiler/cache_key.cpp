@@ -56,7 +56,7 @@ std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
 }
 
 std::string cuda_cache_key(const CsrMatrix& matrix, const CompileOptions& options,
-                           const CudaLimits& limits) {
+                           const CudaLimits& limits, const std::string& timed_on) {
   const CudaOptions& cuda = options.cuda;
   constexpr std::int64_t k_chosen = -1;
   // Not the card's name: a table and a driver that agree on a card give one key.
@@ -81,6 +81,12 @@ std::string cuda_cache_key(const CsrMatrix& matrix, const CompileOptions& option
       .field("threads_per_sm", limits.threads_per_sm)
       .field("blocks_per_sm", limits.blocks_per_sm)
       .field("shared_per_sm_bytes", limits.shared_per_sm_bytes);
+  if (options.search != SearchMode::instant) {
+    key.field("timed_on", timed_on)
+        .field("proxy_source", to_string(cuda.proxy_source))
+        .field("search_contenders", options.search_contenders)
+        .field("search_budget_us", static_cast<std::int64_t>(options.search_budget_ms * 1000));
+  }
   return key.hex();
 }
 

@@ -20,7 +20,10 @@ namespace spjit {
 
 /// The same for a GPU. What compiled the code is not part of it: every compiler library makes a
 /// kernel with the same bits, and a machine without any has to find what another one compiled.
+/// `timed_on`: the GPU that a search would time on, empty without one; instant mode does not look
+/// at it.
 [[nodiscard]] std::string cuda_cache_key(const CsrMatrix& matrix, const CompileOptions& options,
-                                         const CudaLimits& limits);
+                                         const CudaLimits& limits,
+                                         const std::string& timed_on = {});
 
 }  // namespace spjit

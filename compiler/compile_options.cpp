@@ -38,6 +38,14 @@ void check_sizes(const CompileOptions& options) {
     throw InvalidArgument(
         fmt::format("ldc is {}; expected 0 or at least n = {}", options.ldc, options.n));
   }
+  if (options.search_contenders < 1) {
+    throw InvalidArgument(fmt::format("search_contenders is {}; expected 1 or more tiles",
+                                      options.search_contenders));
+  }
+  if (!(options.search_budget_ms >= 0)) {
+    throw InvalidArgument(fmt::format("search_budget_ms is {}; expected 0 or more milliseconds",
+                                      options.search_budget_ms));
+  }
   if (options.code_budget_bytes < 0) {
     throw InvalidArgument(
         fmt::format("the code budget is {} bytes; expected 0 or more", options.code_budget_bytes));
@@ -78,12 +86,6 @@ void check_cuda(const CompileOptions& options) {
   }
   if (options.panel_columns) {
     throw InvalidArgument("panel_columns is for host targets; a GPU kernel has no panels");
-  }
-  if (options.search == SearchMode::exhaustive) {
-    throw NotSupported(
-        fmt::format("target {}: search mode exhaustive times candidates, which this version does "
-                    "on the host only; expected heuristic",
-                    options.target.name()));
   }
 }
 

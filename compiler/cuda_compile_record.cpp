@@ -35,11 +35,17 @@ json attempts_json(const std::vector<CudaAttempt>& attempts) {
 }
 
 json search_json(const CompileOptions& options, const CudaTrace& trace) {
-  return {{"mode", std::string(to_string(options.search))},
-          {"ranking", k_cuda_prior_name},
-          {"timed", false},
-          {"reason", trace.choice.reason},
-          {"space", to_json(trace.choice.space)}};
+  json search;
+  if (trace.choice.search.entries.empty()) {
+    search = {{"mode", std::string(to_string(options.search))},
+              {"ranked_by", k_cuda_prior_name},
+              {"timed", false}};
+  } else {
+    search = to_json(trace.choice.search);
+  }
+  search["reason"] = trace.choice.reason;
+  search["space"] = to_json(trace.choice.space);
+  return search;
 }
 
 json resources_json(const CudaTrace& trace) {

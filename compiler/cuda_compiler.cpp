@@ -9,6 +9,7 @@
 #include "compiler/compiler_impl.hpp"
 #include "compiler/cuda_compile_record.hpp"
 #include "compiler/cuda_pipeline.hpp"
+#include "compiler/cuda_search_tools.hpp"
 #include "runtime/gzip.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -86,7 +87,11 @@ CudaKernel Compiler::compile_cuda(const CsrMatrix& matrix) const {
   matrix.validate();
   CsrMatrix copy;
   const CsrMatrix& input = sorted_rows(matrix, copy);
-  const std::string key = cuda_cache_key(input, self.options, *self.cuda_limits);
+  const std::string timed_on =
+      self.options.search == SearchMode::instant
+          ? ""
+          : find_timing_gpu(self.options.target, *self.cuda_limits).product;
+  const std::string key = cuda_cache_key(input, self.options, *self.cuda_limits, timed_on);
   std::string note = self.cache_note;
   std::shared_ptr<CudaKernel::Impl> kernel;
   if (self.cache) kernel = self.cuda_from_cache(key, note);

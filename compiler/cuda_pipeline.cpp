@@ -2,16 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
-#include "compiler/cubin_info.hpp"
-#include "compiler/cuda_build.hpp"
-#include "compiler/cuda_emitter.hpp"
-#include "compiler/cuda_libraries.hpp"
+#include "compiler/cuda_builder.hpp"
+#include "compiler/cuda_search_tools.hpp"
 #include "compiler/cuda_tile_space.hpp"
 #include "compiler/kernel_plan.hpp"
-#include "compiler/ptx_emitter.hpp"
 #include "compiler/row_groupings.hpp"
 #include "rankmodel/cuda_prior.hpp"
 #include "spjit/error.hpp"
@@ -20,11 +18,6 @@ namespace spjit {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// Without nvJitLink units cannot be linked, and NVRTC takes seconds for an undivided kernel of
-/// this many nonzeros and minutes for twice as many (docs/cuda-kernel.md).
-constexpr std::int64_t k_most_undivided_nonzeros = 20'000;
-constexpr std::int64_t k_undivided = std::int64_t{1} << 40;
 
 double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -60,168 +53,51 @@ CudaProblem problem_of(const CompileOptions& options) {
                                                      : candidates.front().dropped->numbers));
 }
 
-CudaKernelSpec spec_of(const CompileOptions& options, const CudaTile& tile,
-                       std::int64_t min_blocks) {
-  CudaKernelSpec spec;
-  spec.tile = tile;
-  spec.n = options.n;
-  spec.ldb = options.ldb > 0 ? options.ldb : options.n;
-  spec.ldc = options.ldc > 0 ? options.ldc : options.n;
-  spec.min_blocks = min_blocks;
-  return spec;
+/// How many of the trace's entries have a time.
+std::int64_t count_timed(const SearchTrace& trace) {
+  const auto has_time = [](const std::optional<RaceResult>& result) {
+    return result && result->timing.samples > 0;
+  };
+  return std::ranges::count_if(trace.entries, [&](const SearchTraceEntry& entry) {
+    return has_time(entry.proxy) || has_time(entry.full);
+  });
 }
 
-std::string join_units(const std::vector<SourceUnit>& units) {
-  std::size_t bytes = 0;
-  for (const SourceUnit& unit : units) bytes += unit.text.size() + 1;
-  std::string text;
-  text.reserve(bytes);
-  for (const SourceUnit& unit : units) {
-    text += unit.text;
-    text += '\n';
+/// Why nothing was timed, or empty.
+std::string search_on(int ordinal, CudaChoice& choice, const CudaSearchInput& input) {
+  try {
+    LocalCudaTools local(input, ordinal);
+    choice.search = search_cuda_tile(input, choice.ranked, local.tools());
+  } catch (const NotSupported& error) {
+    return error.what();
+  } catch (const DeviceError& error) {
+    return error.what();
   }
-  return text;
+  choice.search.rank_ms = choice.group_ms;
+  return choice.search.timed ? "" : "no candidate could be timed";
 }
 
-std::string describe(const CudaToolchain& toolchain) {
-  std::string text;
-  if (toolchain.nvrtc) text = "NVRTC " + to_string(toolchain.nvrtc->version());
-  if (toolchain.nvjitlink) {
-    text +=
-        (text.empty() ? "nvJitLink " : " + nvJitLink ") + to_string(toolchain.nvjitlink->version());
+/// Fills in the search, which leaves the first of the ranking chosen where nothing can be timed,
+/// and the reason.
+void search(CudaChoice& choice, const CudaSearchInput& input) {
+  const CompileOptions& options = input.options;
+  std::string why_not;
+  if (options.search != SearchMode::instant) {
+    const TimingGpu gpu = find_timing_gpu(options.target, input.limits);
+    why_not = gpu.problem;
+    if (gpu.ordinal) why_not = search_on(*gpu.ordinal, choice, input);
   }
-  return text;
+  const std::string of = fmt::format("of {} tiles that the rules leave of {}", choice.ranked.size(),
+                                     choice.space.candidates.size());
+  if (choice.search.timed) {
+    choice.reason =
+        fmt::format("{}: fastest of {} timed {}, {}", to_string(options.search),
+                    count_timed(choice.search), choice.search.proxies ? "by proxy" : "in full", of);
+    return;
+  }
+  choice.reason = fmt::format("{}: first {}; ranked, not timed", k_cuda_prior_name, of);
+  if (!why_not.empty()) choice.reason += ": " + why_not;
 }
-
-/// Compiles one plan for one device until it does not spill, or cannot do better.
-class Builder {
- public:
-  Builder(const KernelPlan& plan, const CompileOptions& options, const CudaLimits& limits)
-      : plan_(plan), options_(options), limits_(limits), source_(options.cuda.source) {
-    if (options.cuda.compile_limit_ms > 0) {
-      cancel_.deadline =
-          Clock::now() +
-          std::chrono::duration_cast<Clock::duration>(
-              std::chrono::duration<double, std::milli>(options.cuda.compile_limit_ms));
-    }
-  }
-
-  /// Emits both texts; the one to be compiled stays in units.
-  void emit(CudaTile tile, std::int64_t min_blocks) {
-    const auto start = Clock::now();
-    if (undivided_) tile.unit_nonzeros = k_undivided;
-    spec_ = spec_of(options_, tile, min_blocks);
-    std::vector<SourceUnit> cuda = emit_cuda(plan_, spec_);
-    std::vector<SourceUnit> ptx = emit_ptx(plan_, spec_, static_cast<int>(limits_.arch));
-    artifact.cuda_source = join_units(cuda);
-    artifact.ptx = join_units(ptx);
-    units_ = std::move(source_ == CudaSource::ptx ? ptx : cuda);
-    trace.emit_ms += ms_since(start);
-  }
-
-  void load_toolchain() {
-    const FoundCudaLibraries found = found_cuda_libraries({options_.cuda.toolkit_paths});
-    const int arch = static_cast<int>(limits_.arch);
-    try {
-      toolchain_ = load_cuda_toolchain(needs_of(units_, arch), found);
-    } catch (const NotSupported&) {
-      // CUDA 11.8 has no nvJitLink; NVRTC alone makes a cubin of the undivided text.
-      if (plan_.nnz() > k_most_undivided_nonzeros) throw;
-      CudaToolchain nvrtc_only;
-      try {
-        nvrtc_only = load_cuda_toolchain({.arch = arch, .nvrtc = true, .nvjitlink = false}, found);
-      } catch (const NotSupported&) {
-        nvrtc_only = {};
-      }
-      if (!nvrtc_only.nvrtc) throw;
-      toolchain_ = std::move(nvrtc_only);
-      source_ = CudaSource::cuda;
-      undivided_ = true;
-      trace.note = "there is no nvJitLink for this device: compiled undivided from CUDA C++";
-      emit(spec_.tile, spec_.min_blocks);
-    }
-  }
-
-  /// Builds; while that spills and fewer blocks an SM allow more registers, again with fewer.
-  void build(const CudaCandidate& candidate) {
-    std::int64_t min_blocks = candidate.min_blocks;
-    CudaAttempt attempt = try_build(min_blocks);
-    trace.attempts.push_back(attempt);
-    while (attempt.spilled_bytes > 0 && min_blocks > 1) {
-      const std::int64_t cap = attempt.register_cap;
-      while (min_blocks > 1 && register_cap(limits_, spec_.tile.n1, min_blocks) <= cap) {
-        --min_blocks;
-      }
-      if (register_cap(limits_, spec_.tile.n1, min_blocks) <= cap) break;
-      emit(spec_.tile, min_blocks);
-      attempt = try_build(min_blocks);
-      trace.attempts.push_back(attempt);
-    }
-    finish(attempt);
-  }
-
-  CudaArtifact artifact;
-  CudaTrace trace;
-
-  [[nodiscard]] const CudaKernelSpec& spec() const noexcept { return spec_; }
-
- private:
-  CudaAttempt try_build(std::int64_t min_blocks) {
-    const auto start = Clock::now();
-    CudaAttempt attempt;
-    attempt.min_blocks = min_blocks;
-    attempt.register_cap = register_cap(limits_, spec_.tile.n1, min_blocks);
-    CudaBuildOptions build_options;
-    build_options.arch = static_cast<int>(limits_.arch);
-    build_options.threads = options_.cuda.compile_threads;
-    build_options.max_registers = attempt.register_cap;
-    build_options.cancel = cancel_;
-    CudaBuild built = build_cubin(units_, toolchain_, build_options);
-    artifact.cubin = std::move(built.cubin);
-    info_ = read_cubin_info(std::as_bytes(std::span(artifact.cubin)));
-    const CubinKernel* kernel = info_.find_kernel(k_cuda_kernel_name);
-    if (kernel == nullptr) {
-      throw CompileFailed(fmt::format("the compiled code has no kernel {}", k_cuda_kernel_name));
-    }
-    attempt.registers = kernel->registers;
-    attempt.spilled_bytes = kernel->stack_bytes;
-    attempt.build_ms = ms_since(start);
-    return attempt;
-  }
-
-  void finish(const CudaAttempt& attempt) {
-    trace.compiled_from = std::string(to_string(source_));
-    trace.toolchain = describe(toolchain_);
-    trace.units = std::ssize(units_);
-    trace.code_bytes = info_.code_bytes;
-    trace.occupancy = occupancy(limits_, {.threads = spec_.tile.n1,
-                                          .registers_per_thread = attempt.registers,
-                                          .static_shared_bytes = 0,
-                                          .dynamic_shared_bytes = 0});
-    if (trace.code_bytes > options_.code_budget_bytes) {
-      throw CompileFailed(fmt::format(
-          "the kernel has {} bytes of code, the budget is {}; allow more (code_budget_bytes, "
-          "--code-budget)",
-          trace.code_bytes, options_.code_budget_bytes));
-    }
-    if (attempt.spilled_bytes > 0) {
-      trace.note +=
-          fmt::format("{}{} bytes a thread spill to local memory at {} registers",
-                      trace.note.empty() ? "" : "; ", attempt.spilled_bytes, attempt.registers);
-    }
-  }
-
-  const KernelPlan& plan_;
-  const CompileOptions& options_;
-  const CudaLimits& limits_;
-  CudaSource source_;
-  CompileCancel cancel_;
-  bool undivided_ = false;
-  CudaKernelSpec spec_;
-  std::vector<SourceUnit> units_;
-  CudaToolchain toolchain_;
-  CubinInfo info_;
-};
 
 }  // namespace
 
@@ -235,15 +111,13 @@ CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& optio
                            [&](std::int64_t m1) -> const RowGrouping& { return groupings.at(m1); });
   choice.ranked = rank_by_prior(choice.space.survivors(), limits);
   if (choice.ranked.empty()) over_budget(choice.space, options);
-  choice.chosen = choice.ranked.front();
+  choice.group_ms = ms_since(start);
+  search(choice, {matrix, options, limits, groupings});
+  choice.chosen = choice.ranked[choice.search.chosen];
   choice.grouping = groupings.at(choice.chosen.tile.m1);
-  choice.reason =
-      fmt::format("{}: first of {} tiles that the rules leave of {}; ranked, not timed",
-                  k_cuda_prior_name, choice.ranked.size(), choice.space.candidates.size());
   for (const CudaRule rule : choice.space.relaxed) {
     choice.reason += fmt::format("; the rule {} was relaxed: it left none", to_string(rule));
   }
-  choice.group_ms = ms_since(start);
   return choice;
 }
 
@@ -253,20 +127,11 @@ CompiledCuda compile_cuda_kernel(const CsrMatrix& matrix, const CompileOptions& 
     throw InvalidArgument("the matrix has no rows: there is nothing for a GPU kernel to compute");
   }
   CudaChoice choice = choose_cuda_tile(matrix, options, limits);
-  auto start = Clock::now();
+  const auto start = Clock::now();
   const KernelPlan plan =
       build_plan(matrix, choice.grouping, std::max<std::int64_t>(matrix.cols, 1));
   const double plan_ms = ms_since(start);
-
-  Builder builder(plan, options, limits);
-  builder.emit(choice.chosen.tile, choice.chosen.min_blocks);
-  builder.load_toolchain();
-  builder.build(choice.chosen);
-
-  CompiledCuda compiled;
-  compiled.program = make_program(plan, builder.spec(), limits.arch);
-  compiled.artifact = std::move(builder.artifact);
-  compiled.trace = std::move(builder.trace);
+  CompiledCuda compiled = build_cuda_kernel(plan, choice.chosen, options, limits);
   compiled.trace.choice = std::move(choice);
   compiled.trace.emit_ms += plan_ms;
   return compiled;

@@ -15,6 +15,7 @@
 #include "compiler/cuda_tile.hpp"
 #include "compiler/occupancy.hpp"
 #include "compiler/register_prediction.hpp"
+#include "compiler/search_trace.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
 
@@ -28,9 +29,13 @@ struct CudaChoice {
   std::vector<CudaCandidate> ranked;  ///< survivors, best first
   RowGrouping grouping;               ///< at the chosen M1
   double group_ms = 0;                ///< groupings and tile space
+  /// Entry i is that of ranked[i]; no entries where nothing was searched.
+  SearchTrace search;
 };
 
-/// Throws CompileFailed if every tile is over the code budget.
+/// Ranks, and in a mode that times searches on the GPU of this machine that the target stands for;
+/// without one the first of the ranking is chosen, and the reason says `ranked, not timed`. Throws
+/// CompileFailed if every tile is over the code budget.
 [[nodiscard]] CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& options,
                                           const CudaLimits& limits);
 

@@ -143,6 +143,9 @@ CudaProxyLaunch launch_of(const CudaCandidate& candidate, std::int64_t registers
   launch.grid_x = candidate.row_tiles;
   launch.grid_y = candidate.column_tiles;
   launch.threads = candidate.tile.n1;
+  // Where the grid has too few blocks to fill SMs, it has for the proxy too.
+  const std::int64_t blocks_an_sm = (candidate.blocks + limits.sms - 1) / limits.sms;
+  if (blocks_an_sm <= candidate.occupancy.active_blocks) return launch;
   const std::int64_t wanted = active_blocks_of(candidate, limits);
   BlockResources block;
   block.threads = launch.threads;

@@ -7,6 +7,7 @@
 #include "compiler/local_gpus.hpp"
 #include "cuda_space_table.hpp"
 #include "explanation.hpp"
+#include "search_table.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {
@@ -31,6 +32,10 @@ std::string choice_text(const CudaCandidate& chosen) {
       chosen.grouping.fmas_per_load, chosen.grouping.tile_nnz_cv);
 }
 
+std::string search_text(const SearchTrace& search, const Terminal& terminal) {
+  return search.entries.empty() ? "" : "\n" + search_table(search, terminal);
+}
+
 }  // namespace
 
 CudaExplanation explain_cuda(const std::filesystem::path& path, const KernelOptions& options) {
@@ -49,7 +54,8 @@ std::string explanation_text(const CudaExplanation& explanation, const KernelOpt
                      explanation.limits.sms,
                      bold("Choice: " + to_string(choice.chosen.tile), terminal), choice.reason,
                      choice_text(choice.chosen),
-                     cuda_space_table({choice.space, choice.ranked, choice.chosen.tile}, terminal));
+                     cuda_space_table({choice.space, choice.ranked, choice.chosen.tile}, terminal) +
+                         search_text(choice.search, terminal));
 }
 
 Json describe(const CudaExplanation& explanation) {
@@ -73,6 +79,8 @@ Json describe(const CudaExplanation& explanation) {
     ranked.push_back({{"tile", to_string(candidate.tile)}, {"score", candidate.score}});
   }
   json["ranked"] = std::move(ranked);
+  json["choice"]["search"] =
+      choice.search.entries.empty() ? Json(nullptr) : Json(to_json(choice.search));
   return json;
 }
 

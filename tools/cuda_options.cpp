@@ -37,6 +37,13 @@ void add_cuda_options(CLI::App& command, CudaOptions& options) {
       ->type_name("SOURCE")
       ->default_str(std::string(to_string(options.source)));
   command
+      .add_option_function<std::string>(
+          "--proxy-from",
+          [&options](const std::string& name) { options.proxy_source = parse_cuda_source(name); },
+          "GPU: the same for the proxies that a search times.")
+      ->type_name("SOURCE")
+      ->default_str(std::string(to_string(options.proxy_source)));
+  command
       .add_option("--cuda", options.toolkit_paths,
                   "GPU: where NVRTC and nvJitLink are: a CUDA toolkit, a folder of libraries or a "
                   "library. Default: SPJIT_CUDA_PATH, else .cuda (what scripts/setup_cuda.sh "

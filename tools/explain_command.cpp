@@ -64,10 +64,12 @@ CudaExplanation explain_and_plot(const std::filesystem::path& path, const Option
   CudaExplanation explanation = explain_cuda(path, options.kernel);
   if (explanation.error.empty() && !options.plot.empty()) {
     const CudaChoice& choice = explanation.choice;
+    const std::string title = fmt::format("{}, n = {}, {}", path.filename().string(),
+                                          options.kernel.compile.n, explanation.limits.product);
     const std::string picture =
-        cuda_space_svg({choice.space, choice.ranked, choice.chosen.tile},
-                       fmt::format("{}, n = {}, {}", path.filename().string(),
-                                   options.kernel.compile.n, explanation.limits.product));
+        choice.search.entries.empty()
+            ? cuda_space_svg({choice.space, choice.ranked, choice.chosen.tile}, title)
+            : search_svg(choice.search, title);
     publish_file(options.plot, std::as_bytes(std::span(picture)));
   }
   return explanation;

@@ -75,6 +75,7 @@ Json describe(const CudaOptions& cuda) {
           {"prefetch_distance", optional(cuda.prefetch_distance)},
           {"runtime_sizes", cuda.runtime_sizes},
           {"from", to_string(cuda.source)},
+          {"proxy_from", to_string(cuda.proxy_source)},
           {"compile_limit_ms", cuda.compile_limit_ms}};
 }
 

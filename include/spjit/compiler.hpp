@@ -61,6 +61,7 @@ struct CudaOptions {
   /// twice the code.
   bool runtime_sizes = false;
   CudaSource source = CudaSource::ptx;
+  CudaSource proxy_source = CudaSource::ptx;  ///< the same of the proxies that a search times
   /// Nonzeros of a unit, the code that is compiled at once (docs/cuda-kernel.md).
   std::int64_t unit_nonzeros = 2048;
   int compile_threads = 0;      ///< units compiled at once; 0: one a CPU
