@@ -44,6 +44,18 @@ void check_sizes(const CompileOptions& options) {
   }
 }
 
+void check_search(const CompileOptions& options) {
+  if (options.search_contenders < 1) {
+    throw InvalidArgument(fmt::format("search_contenders is {}; expected at least 1 tile to time",
+                                      options.search_contenders));
+  }
+  constexpr double k_most_ms = 1e9;  // 11 days; counts of nanoseconds must not overflow
+  if (!(options.search_budget_ms >= 0 && options.search_budget_ms <= k_most_ms)) {
+    throw InvalidArgument(fmt::format("the search budget is {} ms; expected 0 to {}",
+                                      options.search_budget_ms, k_most_ms));
+  }
+}
+
 void check_host(const CompileOptions& options) {
   const std::int64_t lanes = lanes_of(options.target.isa());
   const std::int64_t widest = widest_panel_vectors(options.target.isa()) * lanes;
@@ -82,7 +94,7 @@ void check_cuda(const CompileOptions& options) {
   if (options.search == SearchMode::exhaustive) {
     throw NotSupported(
         fmt::format("target {}: search mode exhaustive times candidates, which this version does "
-                    "on the host only; expected heuristic",
+                    "on the host only; expected instant",
                     options.target.name()));
   }
 }
@@ -91,6 +103,7 @@ void check_cuda(const CompileOptions& options) {
 
 CompileOptions checked_options(CompileOptions options) {
   check_sizes(options);
+  check_search(options);
   if (options.threads < 0 || options.threads > k_most_threads) {
     throw InvalidArgument(
         fmt::format("threads is {}; expected 0 (all) to {}", options.threads, k_most_threads));
