@@ -38,17 +38,21 @@ void check_sizes(const CompileOptions& options) {
     throw InvalidArgument(
         fmt::format("ldc is {}; expected 0 or at least n = {}", options.ldc, options.n));
   }
-  if (options.search_contenders < 1) {
-    throw InvalidArgument(fmt::format("search_contenders is {}; expected 1 or more tiles",
-                                      options.search_contenders));
-  }
-  if (!(options.search_budget_ms >= 0)) {
-    throw InvalidArgument(fmt::format("search_budget_ms is {}; expected 0 or more milliseconds",
-                                      options.search_budget_ms));
-  }
   if (options.code_budget_bytes < 0) {
     throw InvalidArgument(
         fmt::format("the code budget is {} bytes; expected 0 or more", options.code_budget_bytes));
+  }
+}
+
+void check_search(const CompileOptions& options) {
+  if (options.search_contenders < 1) {
+    throw InvalidArgument(fmt::format("search_contenders is {}; expected at least 1 tile to time",
+                                      options.search_contenders));
+  }
+  constexpr double k_most_ms = 1e9;  // 11 days; counts of nanoseconds must not overflow
+  if (!(options.search_budget_ms >= 0 && options.search_budget_ms <= k_most_ms)) {
+    throw InvalidArgument(fmt::format("the search budget is {} ms; expected 0 to {}",
+                                      options.search_budget_ms, k_most_ms));
   }
 }
 
@@ -93,6 +97,7 @@ void check_cuda(const CompileOptions& options) {
 
 CompileOptions checked_options(CompileOptions options) {
   check_sizes(options);
+  check_search(options);
   if (options.threads < 0 || options.threads > k_most_threads) {
     throw InvalidArgument(
         fmt::format("threads is {}; expected 0 (all) to {}", options.threads, k_most_threads));

@@ -35,6 +35,10 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+std::size_t bytes_of(const HostArtifact& artifact) {
+  return artifact.text.size() + artifact.weights.size() * sizeof(artifact.weights[0]);
+}
+
 HostWork work_of(const CsrMatrix& matrix, std::int64_t n) {
   return {non_empty_rows(matrix), matrix.cols, matrix.nnz(), n};
 }
@@ -134,7 +138,7 @@ class Stage {
     if (latest_ == nullptr || !share || !share_code(latest_tile_, wanted)) {
       latest_ = maker_.make(wanted, proxy_);
       latest_tile_ = wanted;
-      bytes = latest_->text.size() + latest_->weights.size() * 4;
+      bytes = bytes_of(*latest_);
     }
     if (const auto size = std::ssize(latest_->text); size > options_.code_budget_bytes) {
       RaceResult failed;
@@ -146,6 +150,7 @@ class Stage {
     }
     for (std::size_t load = 0; load < loads_; ++load) {
       auto artifact = load == 0 ? latest_ : std::make_shared<const HostArtifact>(*latest_);
+      if (load > 0) bytes += bytes_of(*artifact);
       contestants_.push_back({std::move(artifact), wanted, proxy_ ? maker_.window(wanted) : 0});
       entered_.push_back(tile);
     }

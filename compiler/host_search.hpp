@@ -62,7 +62,8 @@ struct HostSearch {
 
 /// Searches within `options.search_budget_ms`. The heuristic's choice is always among what is
 /// timed in full, so the result is not worse than instant mode's by more than timing noise. Tiles
-/// over the code budget have failed. Throws CompileFailed if all of them are.
+/// over the code budget have failed. Where nothing could be timed the heuristic's choice is taken,
+/// even if it is over that budget.
 [[nodiscard]] HostSearch search_host_tile(const CsrMatrix& matrix, const CompileOptions& options,
                                           const HostLimits& limits, const HostTile& heuristic,
                                           const HostSearchStages& stages,

@@ -131,7 +131,8 @@ class Race {
     const std::size_t count = runners_.size();
     for (std::size_t i = 0; i < count && !is_over(); ++i) {
       const std::size_t index = round % 2 == 1 ? i : count - 1 - i;
-      if (runners_[index].runs()) sample(index);
+      if (!runners_[index].runs()) continue;
+      sample(index);
       if (options_.progress) options_.progress(progress(round));
     }
   }

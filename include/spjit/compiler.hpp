@@ -81,7 +81,7 @@ struct CompileOptions {
   int threads = 1;       ///< threads a run uses; 0: all CPUs this process may use
   ReorderAlgorithm reorder = ReorderAlgorithm::similarity;
   SearchMode search = SearchMode::instant;
-  double search_budget_ms = 60'000;  ///< for choosing: then the best so far is taken
+  double search_budget_ms = 60'000;  ///< for choosing: then the best so far is taken; at most 1e9
   int search_contenders = 10;        ///< K of `ranked`: tiles that are timed; >= 1
   /// Called by the compiling thread after each sample of a search, many times a second; not part of
   /// what a kernel is cached by. What it throws ends the compilation.
@@ -109,8 +109,9 @@ struct CacheOptions {
 /// Compiles matrices for one set of options, through one cache directory. Thread-safe.
 class SPJIT_EXPORT Compiler {
  public:
-  /// Throws InvalidArgument for n < 1, ldb < n, threads < 0, a panel width that is not a multiple
-  /// of the target's lanes, a CUDA option out of its range; CacheError as CacheOptions says.
+  /// Throws InvalidArgument for n < 1, ldb < n, threads < 0, a search's option out of its range, a
+  /// panel width that is not a multiple of the target's lanes, a CUDA option out of its range;
+  /// CacheError as CacheOptions says.
   explicit Compiler(const CompileOptions& options, const CacheOptions& cache = {});
 
   [[nodiscard]] const CompileOptions& options() const noexcept;

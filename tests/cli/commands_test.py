@@ -2,6 +2,7 @@
 
 import json
 import unittest
+import xml.etree.ElementTree
 
 from spjit_tool import FAILED, OK, SOME_FAILED, USAGE, ToolTest
 
@@ -106,6 +107,43 @@ class ExplainTest(ToolTest):
 
         self.assertEqual(matrix["relaxed_rules"], ["balance"])
         self.assertIn("The rule 'balance' was relaxed", text)
+
+    def test_instant_mode_searches_nothing(self):
+        self.generate()
+
+        choice = self.run_json("explain", "layer.npz", "--n", 8)["matrices"][0]["choice"]
+
+        self.assertIsNone(choice["search"])
+
+    def test_an_exhaustive_search_has_both_times_of_every_tile_and_a_picture(self):
+        self.generate("layer.npz", 60, 40)
+        arguments = ["explain", "layer.npz", "--n", 32, "--search", "exhaustive",
+                     "--search-budget", 2000]
+
+        choice = self.run_json(*arguments, "--plot", "s.svg")["matrices"][0]["choice"]
+        text = self.succeed(*arguments).stdout
+
+        search = choice["search"]
+        self.assertEqual(search["mode"], "exhaustive")
+        self.assertTrue(search["timed"] and search["proxies"])
+        self.assertEqual(search["chosen"], choice["tile"]["name"])
+        self.assertGreater(len(search["entries"]), 5)
+        for entry in search["entries"]:
+            self.assertIn("outcome", entry["proxy"])
+            self.assertIn("outcome", entry["full"])
+        root = xml.etree.ElementTree.parse(self.folder / "s.svg").getroot()
+        self.assertTrue(root.tag.endswith("svg"))
+        self.assertIn("Search: exhaustive", text)
+        self.assertIn("M1 \\ N1", text)
+
+    def test_a_search_without_time_says_ranked_not_timed(self):
+        self.generate()
+
+        matrix = self.run_json("explain", "layer.npz", "--n", 8, "--search", "ranked",
+                               "--search-budget", 0)["matrices"][0]
+
+        self.assertIn("ranked, not timed", matrix["choice"]["reason"])
+        self.assertFalse(matrix["choice"]["search"]["timed"])
 
     def test_nothing_is_cached(self):
         self.generate()

@@ -116,14 +116,43 @@ class CompileTest(ToolTest):
         self.assertEqual(document["layers"][0]["kernel"]["threads"], 2)
         self.assertEqual(document["layers"][0]["kernel"]["panel_columns"], 32)
 
-    def test_exhaustive_search_times_candidates(self):
+    def test_every_search_times_candidates(self):
         self.generate("layer.npz", 60, 40)
 
-        layer = self.compile("layer.npz", "--n", 32, "--search", "exhaustive", "--search-budget",
-                             200)["layers"][0]
+        for mode in ["ranked", "proxy", "exhaustive"]:
+            layer = self.compile("layer.npz", "--n", 32, "--search", mode, "--search-budget",
+                                 300)["layers"][0]
 
-        self.assertGreater(len(layer["record"]["search"]["timed"]), 1)
-        self.assertTrue(layer["verification"]["passed"])
+            search = layer["record"]["search"]
+            timed = [entry for entry in search["entries"] if "median_us" in entry.get("full", {})]
+            self.assertEqual(search["mode"], mode)
+            self.assertTrue(search["timed"])
+            self.assertGreater(len(timed), 1)
+            self.assertIn(search["chosen"], [entry["tile"] for entry in timed])
+            self.assertTrue(layer["verification"]["passed"])
+
+    def test_contenders_bound_what_a_ranked_search_times(self):
+        self.generate("layer.npz", 60, 40)
+
+        layer = self.compile("layer.npz", "--n", 32, "--search", "ranked", "--contenders",
+                             3)["layers"][0]
+
+        entries = layer["record"]["search"]["entries"]
+        self.assertEqual(sum("full" in entry for entry in entries), 3)
+        self.assertGreater(len(entries), 3)
+
+    def test_a_search_reports_json_lines_without_a_terminal(self):
+        self.generate("layer.npz", 60, 40)
+
+        result = self.run_tool("compile", "layer.npz", "--n", 32, "--search", "ranked",
+                               "--no-measure")
+
+        self.assertEqual(result.returncode, OK, result.stderr)
+        events = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
+        self.assertGreaterEqual(len(events), 1)
+        self.assertEqual(events[0]["event"], "search")
+        self.assertEqual(events[0]["stage"], "kernels")
+        self.assertLessEqual(events[0]["done"], events[0]["total"])
 
     def test_pattern_files_get_values_by_seed_and_zeros_can_be_dropped(self):
         (self.folder / "p.smtx").write_text("2, 3, 3\n0 2 3\n0 2 1\n")

@@ -93,7 +93,20 @@ class WrongCommandLineTest(ToolTest):
                    "panel_columns")
         self.check(["compile", "a.npz", "--n", 8, "--target", "sm_90", "--out", "o", "--emit",
                     "obj"], "obj", "cubin")
-        self.check(["explain", "a.npz", "--n", 8, "--plot", "a.svg"], "--plot", "sm_90")
+
+    def test_a_plot_needs_a_search_or_a_gpu_and_one_matrix(self):
+        self.check(["explain", "a.npz", "--n", 8, "--plot", "a.svg"], "--plot", "--search ranked",
+                   "sm_90")
+        self.generate("b.npz")
+        self.generate("c.npz")
+        self.check(["explain", "b.npz", "c.npz", "--n", 8, "--search", "ranked", "--plot", "a.svg"],
+                   "--plot", "one matrix")
+
+    def test_search_options_out_of_range(self):
+        self.check(["compile", "a.npz", "--n", 8, "--search", "heuristic"], "heuristic", "ranked")
+        self.check(["compile", "a.npz", "--n", 8, "--contenders=0"], "--contenders")
+        self.check(["compile", "a.npz", "--n", 8, "--search-budget=-1"], "--search-budget")
+        self.check(["compile", "a.npz", "--n", 8, "--search-budget=1e300"], "1e+300 ms")
 
     def test_panel_width_that_is_not_a_multiple_of_the_lanes(self):
         for command in ["compile", "bench", "explain"]:

@@ -38,22 +38,36 @@ TEST(CacheKey, IsAKeyAndTheSameForTheSameInput) {
   EXPECT_EQ(one, two);
 }
 
-TEST(CacheKey, AnExhaustiveSearchAlsoDependsOnItsBudgetAndTheDevice) {
-  CompileOptions options = base_options();
+TEST(CacheKey, ASearchAlsoDependsOnItsBudgetItsContendersAndTheDevice) {
   HostLimits other;
   other.name = "another CPU";
-  CompileOptions longer = options;
-  longer.search_budget_ms = options.search_budget_ms + 1;
-
   const auto keys = [&](spjit::SearchMode mode) {
-    options.search = longer.search = mode;
+    CompileOptions options = base_options();
+    options.search = mode;
+    CompileOptions longer = options;
+    longer.search_budget_ms += 1;
+    CompileOptions more = options;
+    more.search_contenders += 1;
     return std::set<std::string>{spjit::cache_key(small_matrix(), options, HostLimits{}),
                                  spjit::cache_key(small_matrix(), longer, HostLimits{}),
+                                 spjit::cache_key(small_matrix(), more, HostLimits{}),
                                  spjit::cache_key(small_matrix(), options, other)};
   };
 
-  EXPECT_EQ(keys(spjit::SearchMode::heuristic).size(), 1U);
-  EXPECT_EQ(keys(spjit::SearchMode::exhaustive).size(), 3U);
+  EXPECT_EQ(keys(spjit::SearchMode::instant).size(), 1U);
+  EXPECT_EQ(keys(spjit::SearchMode::ranked).size(), 4U);
+  EXPECT_GE(keys(spjit::SearchMode::proxy).size(), 3U);
+  EXPECT_GE(keys(spjit::SearchMode::exhaustive).size(), 3U);
+}
+
+TEST(CacheKey, WatchingASearchDoesNotChangeIt) {
+  CompileOptions options = base_options();
+  options.search = spjit::SearchMode::ranked;
+  CompileOptions watched = options;
+  watched.on_search_progress = [](const spjit::SearchProgress&) {};
+
+  EXPECT_EQ(spjit::cache_key(small_matrix(), options, HostLimits{}),
+            spjit::cache_key(small_matrix(), watched, HostLimits{}));
 }
 
 TEST(CacheKey, EveryOptionThatDecidesTheKernelChangesIt) {
@@ -66,6 +80,8 @@ TEST(CacheKey, EveryOptionThatDecidesTheKernelChangesIt) {
       [](CompileOptions& o) { o.threads = 2; },
       [](CompileOptions& o) { o.reorder = spjit::ReorderAlgorithm::none; },
       [](CompileOptions& o) { o.reorder = spjit::ReorderAlgorithm::balanced; },
+      [](CompileOptions& o) { o.search = spjit::SearchMode::ranked; },
+      [](CompileOptions& o) { o.search = spjit::SearchMode::proxy; },
       [](CompileOptions& o) { o.search = spjit::SearchMode::exhaustive; },
       [](CompileOptions& o) { o.code_budget_bytes = 0; },
       [](CompileOptions& o) { o.panel_columns = 8; },

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "spjit/version.hpp"
+#include "tests/support/host_race_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -13,6 +15,9 @@ namespace {
 using nlohmann::json;
 using spjit::CompileOptions;
 using spjit::HostIsa;
+using spjit::testing_support::failed_because;
+using spjit::testing_support::finished_in;
+using spjit::testing_support::race_by;
 using spjit::testing_support::random_matrix;
 
 CompileOptions base_options() {
@@ -22,10 +27,10 @@ CompileOptions base_options() {
   return options;
 }
 
-json record_of(const CompileOptions& options, const spjit::TimeArtifacts& time = {}) {
+json record_of(const CompileOptions& options, const spjit::RaceHostKernels& race = {}) {
   const auto matrix = random_matrix(40, 50, 0.8);
   const auto limits = spjit::host_limits(options.target.isa());
-  return make_record(matrix, options, limits, spjit::compile_host(matrix, options, limits, time));
+  return make_record(matrix, options, limits, spjit::compile_host(matrix, options, limits, race));
 }
 
 TEST(CompileRecord, SaysWhatWasCompiledAndWhatWasChosen) {
@@ -38,11 +43,12 @@ TEST(CompileRecord, SaysWhatWasCompiledAndWhatWasChosen) {
   EXPECT_EQ(record["matrix"]["nnz"], 400);
   EXPECT_EQ(record["n"], 48);
   EXPECT_EQ(record["kind"], "unrolled");
-  EXPECT_EQ(record["search"]["mode"], "heuristic");
+  EXPECT_EQ(record["search"]["mode"], "instant");
   EXPECT_EQ(record["reorder"], "similarity");
   EXPECT_GT(record["code_bytes"], 0);
   EXPECT_EQ(record["weight_bytes"], 1600);
   EXPECT_GE(record["grouping"]["tiles"], 1);
+  EXPECT_EQ(record["search"]["timed"], false);
   EXPECT_FALSE(record["search"].contains("space"));
 }
 
@@ -61,23 +67,25 @@ TEST(CompileRecord, NamesACsrKernelAndItsReason) {
 TEST(CompileRecord, HoldsTheTraceOfAnExhaustiveSearch) {
   CompileOptions options = base_options();
   options.search = spjit::SearchMode::exhaustive;
-  const auto time = [](const std::vector<spjit::HostArtifact>& artifacts) {
-    std::vector<spjit::TimedCandidate> times(artifacts.size());
-    for (spjit::TimedCandidate& timed : times) timed.median_us = 5;
-    times.back().failure = "did not load";
-    return times;
+  std::size_t calls = 0;
+  const auto one_fails = [&](const spjit::HostContestant&) {
+    return calls++ == 1 ? failed_because("did not load") : finished_in(5);
   };
 
-  const json record = record_of(options, time);
+  const json record = record_of(options, race_by(one_fails));
 
-  ASSERT_FALSE(record["search"]["timed"].empty());
-  EXPECT_EQ(record["search"]["timed"][0]["median_us"], 5);
-  EXPECT_TRUE(record["search"]["timed"][0].contains("tile"));
-  bool failed = false;
-  for (const json& timed : record["search"]["timed"]) {
-    failed = failed || timed.value("failure", "") == "did not load";
-  }
-  EXPECT_TRUE(failed);
+  const json& search = record["search"];
+  EXPECT_EQ(search["mode"], "exhaustive");
+  EXPECT_EQ(search["timed"], true);
+  ASSERT_GT(search["entries"].size(), 16U);  // fewer would be loaded several times each
+  EXPECT_EQ(search["entries"].size(), calls);
+  EXPECT_EQ(search["chosen"], search["entries"][0]["tile"]);
+  EXPECT_EQ(search["entries"][0]["full"]["median_us"], 5);
+  EXPECT_EQ(std::ranges::count_if(search["entries"],
+                                  [](const json& entry) {
+                                    return entry["full"].value("failure", "") == "did not load";
+                                  }),
+            1);
   EXPECT_FALSE(record["search"]["space"]["candidates"].empty());
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -85,6 +86,18 @@ TEST(CompilerOptions, AreRefusedWithWhatWasGiven) {
   options = options_of(64);
   options.code_budget_bytes = -1;
   refuses(options, "the code budget is -1");
+  options = options_of(64);
+  options.search_contenders = 0;
+  refuses(options, "search_contenders is 0");
+  options.search_contenders = -3;
+  refuses(options, "search_contenders is -3");
+  options = options_of(64);
+  options.search_budget_ms = -1;
+  refuses(options, "the search budget is -1 ms");
+  options.search_budget_ms = 1e300;
+  refuses(options, "the search budget is 1e+300 ms");
+  options.search_budget_ms = std::nan("");
+  refuses(options, "the search budget is nan ms");
 }
 
 TEST(CompilerOptions, PanelWidthsAreMultiplesOfTheLanesThatFitTheRegisters) {
@@ -134,9 +147,10 @@ TEST(CompilerOptions, NoThreadsMeansAllOfThem) {
 }
 
 TEST(SearchMode, ParsesWhatItPrints) {
-  EXPECT_EQ(spjit::parse_search("heuristic"), spjit::SearchMode::heuristic);
-  EXPECT_EQ(spjit::parse_search("exhaustive"), spjit::SearchMode::exhaustive);
-  EXPECT_EQ(to_string(spjit::SearchMode::exhaustive), "exhaustive");
+  for (const std::string name : {"instant", "ranked", "proxy", "exhaustive"}) {
+    EXPECT_EQ(to_string(spjit::parse_search(name)), name);
+  }
+  EXPECT_EQ(spjit::parse_search("proxy"), spjit::SearchMode::proxy);
   EXPECT_THROW(static_cast<void>(spjit::parse_search("fast")), spjit::InvalidArgument);
 }
 
@@ -269,19 +283,28 @@ TEST(Compiler, ACsrKernelTakesOverWithoutABudgetAndSaysSo) {
   EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
 }
 
-TEST(Compiler, ExhaustiveSearchTimesCandidatesAndRecordsThem) {
+TEST(Compiler, EverySearchTimesCandidatesAndRecordsThem) {
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
-  CompileOptions options = options_of(64);
-  options.search = spjit::SearchMode::exhaustive;
-  options.search_budget_ms = 50;
+  for (const std::string mode : {"ranked", "proxy", "exhaustive"}) {
+    CompileOptions options = options_of(64);
+    options.search = spjit::parse_search(mode);
+    options.search_budget_ms = 100;
+    std::size_t reports = 0;
+    options.on_search_progress = [&](const spjit::SearchProgress&) { ++reports; };
 
-  const SpmmKernel kernel = Compiler(options, no_cache()).compile(matrix);
+    const SpmmKernel kernel = Compiler(options, no_cache()).compile(matrix);
 
-  const auto search = nlohmann::json::parse(kernel.record())["search"];
-  EXPECT_EQ(kernel.info().reason.rfind("exhaustive: fastest of ", 0), 0U);
-  ASSERT_GT(search["timed"].size(), 1U);
-  for (const auto& timed : search["timed"]) EXPECT_GT(timed["median_us"].get<double>(), 0);
-  EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
+    const auto search = nlohmann::json::parse(kernel.record())["search"];
+    const auto& entries = search["entries"];
+    EXPECT_EQ(kernel.info().reason.rfind(mode + ": fastest of ", 0), 0U) << kernel.info().reason;
+    EXPECT_EQ(search["chosen"], kernel.info().tile);
+    const auto timed = std::ranges::count_if(entries, [](const nlohmann::json& entry) {
+      return entry.contains("full") && entry["full"].contains("median_us");
+    });
+    EXPECT_GT(timed, 1) << mode;
+    EXPECT_GT(reports, 1U) << mode;
+    EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
+  }
 }
 
 TEST(CompilerCache, TheSecondCompilationComesFromTheCache) {

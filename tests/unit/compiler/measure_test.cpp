@@ -1,8 +1,8 @@
 #include "compiler/measure.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -11,15 +11,35 @@
 namespace {
 
 using spjit::HostArtifact;
+using spjit::HostContestant;
 using spjit::HostIsa;
+using spjit::HostTile;
+using spjit::RaceOptions;
+using spjit::RaceOutcome;
 using spjit::testing_support::random_matrix;
 
-HostArtifact artifact_of(HostIsa isa, std::int64_t m1) {
-  const auto matrix = random_matrix(20, 30, 0.7);
-  spjit::HostTile tile;
+HostTile tile_of(std::int64_t m1) {
+  HostTile tile;
   tile.m1 = m1;
-  const auto grouping = spjit::group_rows(matrix, m1, spjit::ReorderAlgorithm::none);
-  return spjit::make_unrolled_artifact(spjit::build_plan(matrix, grouping, 30), tile, isa, 32, 0);
+  return tile;
+}
+
+/// A kernel of a 20 x 30 matrix.
+HostContestant contestant_of(const HostTile& tile, std::int64_t n = 32, std::int64_t ldb = 0) {
+  const auto matrix = random_matrix(20, 30, 0.7);
+  const auto grouping = spjit::group_rows(matrix, tile.m1, spjit::ReorderAlgorithm::none);
+  return {std::make_shared<HostArtifact>(spjit::make_unrolled_artifact(
+              spjit::build_plan(matrix, grouping, 30), tile, HostIsa::avx2, n, ldb)),
+          tile};
+}
+
+/// Two short rounds.
+RaceOptions short_race() {
+  RaceOptions options;
+  options.min_sample_us = 1;
+  options.min_rounds = options.max_rounds = 2;
+  options.drops = false;
+  return options;
 }
 
 class Measure : public testing::Test {
@@ -29,43 +49,72 @@ class Measure : public testing::Test {
   }
 };
 
-TEST_F(Measure, TimesEveryArtifactInItsPlace) {
-  const std::vector<HostArtifact> artifacts = {artifact_of(HostIsa::avx2, 4),
-                                               artifact_of(HostIsa::avx2, 10)};
+TEST_F(Measure, TimesEveryContestantInItsPlace) {
+  const std::vector<HostContestant> contestants = {contestant_of(tile_of(4)),
+                                                   contestant_of(tile_of(10))};
 
-  const auto times = spjit::time_artifacts(artifacts, nullptr);
+  const auto results = spjit::race_host_kernels(contestants, short_race(), 0, nullptr);
 
-  ASSERT_EQ(times.size(), 2U);
-  for (const auto& timed : times) {
-    EXPECT_EQ(timed.failure, "");
-    EXPECT_GT(timed.median_us, 0);
-    EXPECT_GE(timed.median_us, timed.min_us);
-    EXPECT_GE(timed.samples, 1);
+  ASSERT_EQ(results.size(), 2U);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    EXPECT_EQ(results[i].outcome, RaceOutcome::finished);
+    EXPECT_EQ(results[i].timing.name, to_string(contestants[i].tile));
+    EXPECT_GT(results[i].timing.median_us, 0);
+    EXPECT_EQ(results[i].timing.samples, 2);
   }
 }
 
-TEST_F(Measure, AnArtifactThatDoesNotLoadIsAResultWithItsFailure) {
-  std::vector<HostArtifact> artifacts = {artifact_of(HostIsa::avx2, 4),
-                                         artifact_of(HostIsa::avx2, 10)};
-  artifacts[0].program[1] = 999;
+TEST_F(Measure, AnArtifactThatDoesNotLoadHasFailedAndTheOthersKeepTheirPlaces) {
+  HostArtifact damaged = *contestant_of(tile_of(4)).artifact;
+  damaged.program[1] = 999;
+  const std::vector<HostContestant> contestants = {
+      {std::make_shared<HostArtifact>(damaged), tile_of(4)}, contestant_of(tile_of(10))};
 
-  const auto times = spjit::time_artifacts(artifacts, nullptr);
+  const auto results = spjit::race_host_kernels(contestants, short_race(), 0, nullptr);
 
-  ASSERT_EQ(times.size(), 2U);
-  EXPECT_NE(times[0].failure.find("version 999"), std::string::npos);
-  EXPECT_EQ(times[0].samples, 0);
-  EXPECT_EQ(times[1].failure, "");
-  EXPECT_GT(times[1].median_us, 0);
+  ASSERT_EQ(results.size(), 2U);
+  EXPECT_EQ(results[0].outcome, RaceOutcome::failed);
+  EXPECT_THAT(results[0].failure, testing::HasSubstr("version 999"));
+  EXPECT_EQ(results[0].timing.samples, 0);
+  EXPECT_EQ(results[1].timing.name, to_string(tile_of(10)));
+  EXPECT_GT(results[1].timing.median_us, 0);
+}
+
+TEST_F(Measure, OneArtifactServesSeveralWalksAndWindows) {
+  HostContestant whole = contestant_of(tile_of(4), 64);
+  HostContestant walked = whole;
+  walked.tile.panel_group = 3;
+  HostContestant windowed = whole;
+  windowed.columns = 16;
+  const std::vector<HostContestant> contestants = {whole, walked, windowed};
+
+  const auto results = spjit::race_host_kernels(contestants, short_race(), 0, nullptr);
+
+  for (const auto& result : results) EXPECT_EQ(result.timing.samples, 2);
+}
+
+TEST_F(Measure, ReadsBInPlaceAtTheLeadingDimensionItIsGiven) {
+  HostTile tile = tile_of(4);
+  tile.pack_b = false;
+  const std::vector<HostContestant> contestants = {contestant_of(tile, 32, 40)};
+
+  const auto results = spjit::race_host_kernels(contestants, short_race(), 40, nullptr);
+
+  EXPECT_EQ(results.at(0).failure, "");
+  EXPECT_EQ(results.at(0).timing.samples, 2);
 }
 
 TEST_F(Measure, RunsOnThePoolItIsGiven) {
   const auto pool = std::make_shared<spjit::ThreadPool>(2);
+  const std::vector<HostContestant> contestants = {contestant_of(tile_of(4))};
 
-  const auto times = spjit::time_artifacts({artifact_of(HostIsa::avx2, 4)}, pool);
+  const auto results = spjit::race_host_kernels(contestants, short_race(), 0, pool);
 
-  EXPECT_GT(times.at(0).median_us, 0);
+  EXPECT_GT(results.at(0).timing.median_us, 0);
 }
 
-TEST_F(Measure, NothingToTimeIsFine) { EXPECT_TRUE(spjit::time_artifacts({}, nullptr).empty()); }
+TEST_F(Measure, NothingToTimeIsFine) {
+  EXPECT_TRUE(spjit::race_host_kernels({}, short_race(), 0, nullptr).empty());
+}
 
 }  // namespace

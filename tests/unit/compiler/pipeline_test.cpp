@@ -1,22 +1,33 @@
 #include "compiler/pipeline.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "tests/support/host_race_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
 
 using spjit::CompiledArtifact;
 using spjit::CompileOptions;
-using spjit::HostArtifact;
+using spjit::HostContestant;
 using spjit::HostIsa;
 using spjit::HostLimits;
-using spjit::TimedCandidate;
+using spjit::RaceResult;
+using spjit::SearchedHostTile;
+using spjit::SearchMode;
+using spjit::testing_support::race_by;
 using spjit::testing_support::random_matrix;
+using spjit::testing_support::time_by_size;
+
+constexpr std::array<SearchMode, 4> k_modes = {SearchMode::instant, SearchMode::ranked,
+                                               SearchMode::proxy, SearchMode::exhaustive};
 
 HostLimits limits() {
   HostLimits limits;
@@ -34,22 +45,13 @@ CompileOptions base_options(std::int64_t n = 96) {
 }
 
 /// Must not be called.
-std::vector<TimedCandidate> no_timing(const std::vector<HostArtifact>& artifacts) {
-  ADD_FAILURE() << artifacts.size() << " artifacts were timed";
-  return std::vector<TimedCandidate>(artifacts.size());
+std::vector<RaceResult> no_timing(std::span<const HostContestant> contestants,
+                                  const spjit::RaceOptions&) {
+  ADD_FAILURE() << contestants.size() << " kernels were timed";
+  return std::vector<RaceResult>(contestants.size());
 }
 
-/// A clock by which less text is faster.
-std::vector<TimedCandidate> time_by_size(const std::vector<HostArtifact>& artifacts) {
-  std::vector<TimedCandidate> times(artifacts.size());
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    times[i].median_us = static_cast<double>(artifacts[i].text.size());
-    times[i].samples = 1;
-  }
-  return times;
-}
-
-TEST(Pipeline, TheHeuristicTimesNothing) {
+TEST(Pipeline, InstantModeTimesNothingAndTakesTheHeuristicsChoice) {
   const auto matrix = random_matrix(60, 70, 0.8);
 
   const CompiledArtifact compiled =
@@ -60,7 +62,7 @@ TEST(Pipeline, TheHeuristicTimesNothing) {
   EXPECT_EQ(record.tile, compiled.trace.tile);
   EXPECT_EQ(compiled.trace.tile, spjit::plan_choice(matrix, base_options(), limits()).tile);
   EXPECT_EQ(compiled.trace.reason, spjit::plan_choice(matrix, base_options(), limits()).reason);
-  EXPECT_TRUE(compiled.trace.timed.empty());
+  EXPECT_TRUE(compiled.trace.search.tiles.empty());
 }
 
 TEST(Pipeline, TheSameInputGivesTheSameArtifact) {
@@ -77,59 +79,89 @@ TEST(Pipeline, TheSameInputGivesTheSameArtifact) {
 TEST(Pipeline, ExhaustiveSearchTakesTheFastestOfAllSurvivors) {
   const auto matrix = random_matrix(60, 300, 0.8);
   CompileOptions options = base_options();
-  options.search = spjit::SearchMode::exhaustive;
+  options.search = SearchMode::exhaustive;
 
-  const CompiledArtifact compiled = spjit::compile_host(matrix, options, limits(), time_by_size);
+  const CompiledArtifact compiled =
+      spjit::compile_host(matrix, options, limits(), race_by(time_by_size));
 
-  double best = compiled.trace.timed.front().median_us;
-  for (const TimedCandidate& timed : compiled.trace.timed) {
-    best = std::min(best, timed.median_us);
+  const spjit::HostSearch& search = compiled.trace.search;
+  double best = search.tiles.front().full->timing.median_us;
+  for (const SearchedHostTile& tile : search.tiles) {
+    ASSERT_EQ(tile.full->outcome, spjit::RaceOutcome::finished) << to_string(tile.tile);
+    best = std::min(best, tile.full->timing.median_us);
   }
   EXPECT_EQ(static_cast<double>(compiled.artifact.text.size()), best);
-  EXPECT_GE(compiled.trace.timed.size(), compiled.trace.space.survivors().size());
+  EXPECT_GE(search.tiles.size(), search.space.survivors().size());
   EXPECT_EQ(spjit::read_program(compiled.artifact.image()).tile, compiled.trace.tile);
-  EXPECT_NE(compiled.trace.reason.find(", 0 not reached"), std::string::npos);
+  EXPECT_EQ(search.tiles[search.chosen].tile, compiled.trace.tile);
+  const std::string all = std::to_string(search.tiles.size());
+  EXPECT_EQ(compiled.trace.reason, "exhaustive: fastest of " + all + " timed in full, of " + all +
+                                       " tiles that the rules leave of " +
+                                       std::to_string(search.space.candidates.size()));
 }
 
-TEST(Pipeline, ASearchWithoutTimeKeepsTheHeuristicsChoice) {
+TEST(Pipeline, TheReasonCountsProxies) {
   const auto matrix = random_matrix(60, 300, 0.8);
   CompileOptions options = base_options();
-  options.search = spjit::SearchMode::exhaustive;
-  options.search_budget_ms = 0;
+  options.search = SearchMode::proxy;
+  spjit::HostSearchStages stages;
+  stages.finalists = 2;
 
-  const CompiledArtifact compiled = spjit::compile_host(matrix, options, limits(), no_timing);
+  const CompiledArtifact compiled =
+      spjit::compile_host(matrix, options, limits(), race_by(time_by_size), stages);
 
-  EXPECT_EQ(compiled.trace.tile, spjit::plan_choice(matrix, options, limits()).tile);
+  const std::string all = std::to_string(compiled.trace.search.tiles.size());
+  EXPECT_THAT(compiled.trace.reason,
+              testing::ContainsRegex("^proxy: fastest of [23] timed in full, the best of " + all +
+                                     " timed by proxy, of " + all + " tiles"));
+}
+
+TEST(Pipeline, ASearchWithoutTimeKeepsTheHeuristicsChoiceAndSaysSo) {
+  const auto matrix = random_matrix(60, 300, 0.8);
+  for (const auto mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
+    CompileOptions options = base_options();
+    options.search = mode;
+    options.search_budget_ms = 0;
+
+    const CompiledArtifact compiled = spjit::compile_host(matrix, options, limits(), no_timing);
+
+    const spjit::HostTile heuristic = spjit::plan_choice(matrix, options, limits()).tile;
+    EXPECT_EQ(compiled.trace.tile, heuristic);
+    EXPECT_EQ(spjit::read_program(compiled.artifact.image()).tile, heuristic);
+    EXPECT_THAT(compiled.trace.reason, testing::HasSubstr("ranked, not timed"));
+  }
 }
 
 TEST(Pipeline, CandidatesThatFailAreRecordedAndNeverChosen) {
   const auto matrix = random_matrix(60, 300, 0.8);
   CompileOptions options = base_options();
-  options.search = spjit::SearchMode::exhaustive;
-  const auto only_the_first_works = [](const std::vector<HostArtifact>& artifacts) {
-    std::vector<TimedCandidate> times = time_by_size(artifacts);
-    for (std::size_t i = 1; i < times.size(); ++i) times[i] = {{}, 0, 0, 0, 0, "failed"};
-    return times;
+  options.search = SearchMode::exhaustive;
+  const spjit::HostTile heuristic = spjit::plan_choice(matrix, options, limits()).tile;
+  const auto only_the_heuristic_works = [&](const HostContestant& contestant) {
+    return contestant.tile == heuristic ? spjit::testing_support::finished_in(1e9)
+                                        : spjit::testing_support::failed_because("no luck");
   };
 
   const CompiledArtifact compiled =
-      spjit::compile_host(matrix, options, limits(), only_the_first_works);
+      spjit::compile_host(matrix, options, limits(), race_by(only_the_heuristic_works));
 
-  EXPECT_EQ(compiled.trace.tile, spjit::plan_choice(matrix, options, limits()).tile);
-  EXPECT_GT(std::ranges::count_if(compiled.trace.timed,
-                                  [](const TimedCandidate& t) { return t.failure == "failed"; }),
-            0);
+  EXPECT_EQ(compiled.trace.tile, heuristic);
+  for (const SearchedHostTile& tile : compiled.trace.search.tiles) {
+    EXPECT_EQ(tile.full->failure, tile.tile == heuristic ? "" : "no luck");
+  }
+  EXPECT_GT(compiled.trace.search.tiles.size(), 1U);
 }
 
 TEST(Pipeline, NoKernelOfAnySearchIsOverTheCodeBudget) {
   const auto matrix = random_matrix(60, 300, 0.8);
   const auto free_choice = spjit::compile_host(matrix, base_options(), limits(), no_timing);
-  for (const auto search : {spjit::SearchMode::heuristic, spjit::SearchMode::exhaustive}) {
+  for (const auto search : k_modes) {
     CompileOptions options = base_options();
     options.search = search;
     options.code_budget_bytes = static_cast<std::int64_t>(free_choice.artifact.text.size()) - 1;
 
-    const CompiledArtifact compiled = spjit::compile_host(matrix, options, limits(), time_by_size);
+    const CompiledArtifact compiled =
+        spjit::compile_host(matrix, options, limits(), race_by(time_by_size));
 
     EXPECT_LE(static_cast<std::int64_t>(compiled.artifact.text.size()), options.code_budget_bytes)
         << to_string(search) << ": " << compiled.trace.reason;
@@ -138,7 +170,7 @@ TEST(Pipeline, NoKernelOfAnySearchIsOverTheCodeBudget) {
 
 TEST(Pipeline, ACsrKernelTakesOverAboveTheBudgetAndSaysWhy) {
   const auto matrix = random_matrix(60, 300, 0.8);
-  for (const auto search : {spjit::SearchMode::heuristic, spjit::SearchMode::exhaustive}) {
+  for (const auto search : k_modes) {
     CompileOptions options = base_options();
     options.search = search;
     options.code_budget_bytes = 1000;

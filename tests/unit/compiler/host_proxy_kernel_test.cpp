@@ -1,0 +1,157 @@
+// Proxies compute nonsense, but read and write only what their kernels do.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/host_proxy.hpp"
+#include "compiler/measure.hpp"
+#include "compiler/spmm_kernel_impl.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using spjit::CsrMatrix;
+using spjit::HostArtifact;
+using spjit::HostIsa;
+using spjit::HostOperands;
+using spjit::HostTile;
+using spjit::testing_support::GuardedFloats;
+using spjit::testing_support::index;
+
+constexpr std::int64_t k_rows = 300;
+constexpr std::int64_t k_cols = 150;
+constexpr std::int64_t k_empty_row = 5;
+constexpr float k_untouched = -7.25F;
+
+CsrMatrix matrix_with_an_empty_row() {
+  const CsrMatrix full = spjit::testing_support::random_matrix(k_rows, k_cols, 0.8);
+  CsrMatrix matrix{k_rows, k_cols, {0}, {}, {}};
+  for (std::size_t row = 0; row < index(k_rows); ++row) {
+    const auto begin = full.row_ptrs[row];
+    const auto end = row == index(k_empty_row) ? begin : full.row_ptrs[row + 1];
+    matrix.col_idxs.insert(matrix.col_idxs.end(), full.col_idxs.begin() + begin,
+                           full.col_idxs.begin() + end);
+    matrix.values.insert(matrix.values.end(), full.values.begin() + begin,
+                         full.values.begin() + end);
+    matrix.row_ptrs.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+/// With fewer different tiles than it has tiles.
+HostArtifact proxy_of(const HostTile& tile, HostIsa isa, std::int64_t n, std::int64_t ldb) {
+  const CsrMatrix matrix = matrix_with_an_empty_row();
+  const auto plan = spjit::build_plan(
+      matrix, spjit::group_rows(matrix, tile.m1, spjit::ReorderAlgorithm::similarity), k_cols);
+  EXPECT_GT(plan.grouping.tiles(), spjit::proxy_clusters(plan, {}));
+  return spjit::make_host_proxy(plan, tile, isa, n, tile.pack_b ? 0 : ldb, {}, {});
+}
+
+/// Tiles of every way to walk and to read B.
+std::vector<HostTile> tiles_for(HostIsa isa) {
+  std::vector<HostTile> tiles;
+  for (const std::int64_t k_block : {0, 64}) {
+    for (const bool pack_b : {true, false}) {
+      for (const std::int64_t nv : {1, 2}) {
+        HostTile tile;
+        tile.m1 = isa == HostIsa::avx512 ? 14 / nv : 12 / nv;
+        tile.nv = nv;
+        tile.k_block = k_block;
+        tile.pack_b = pack_b;
+        tile.panel_group = nv == 1 ? 2 : 1;
+        tile.row_group = k_block > 0 ? 3 : 0;
+        tiles.push_back(tile);
+      }
+    }
+  }
+  return tiles;
+}
+
+class ProxyKernel : public testing::TestWithParam<HostIsa> {
+ protected:
+  void SetUp() override {
+    if (!spjit::testing_support::compiles_and_runs(GetParam())) {
+      GTEST_SKIP() << "this CPU lacks " << to_string(GetParam());
+    }
+  }
+};
+
+TEST_P(ProxyKernel, TouchesNothingOutsideBAndC) {
+  constexpr std::int64_t k_n = 50;
+  constexpr std::int64_t k_ld = 53;
+  for (const HostTile& tile : tiles_for(GetParam())) {
+    const HostArtifact proxy = proxy_of(tile, GetParam(), k_n, k_ld);
+    const auto kernel = spjit::SpmmKernel::Impl::load(proxy.image(), {}, nullptr);
+    GuardedFloats b((k_cols - 1) * k_ld + k_n);
+    GuardedFloats c((k_rows - 1) * k_ld + k_n);
+    std::ranges::fill(b.span(), 0.5F);
+    std::ranges::fill(c.span(), k_untouched);
+
+    kernel->run({b.data(), k_ld, c.data(), k_ld});
+
+    EXPECT_TRUE(b.intact() && c.intact()) << to_string(tile);
+    for (std::int64_t i = 0; i < std::ssize(c.span()); ++i) {
+      const float value = c.span()[index(i)];
+      ASSERT_TRUE(std::isfinite(value)) << to_string(tile);
+      if (i % k_ld >= k_n) ASSERT_EQ(value, k_untouched) << to_string(tile) << " at " << i;
+      if (i / k_ld == k_empty_row && i % k_ld < k_n) ASSERT_EQ(value, 0) << to_string(tile);
+    }
+    EXPECT_NE(c.span()[0], k_untouched) << to_string(tile);
+  }
+}
+
+TEST_P(ProxyKernel, AWindowTouchesOnlyItsColumns) {
+  constexpr std::int64_t k_n = 256;
+  constexpr std::int64_t k_first = 64;
+  constexpr std::int64_t k_window = 64;
+  for (const HostTile& tile : tiles_for(GetParam())) {
+    const HostArtifact proxy = proxy_of(tile, GetParam(), k_n, k_n);
+    const auto kernel = spjit::SpmmKernel::Impl::load(proxy.image(), {}, nullptr);
+    spjit::HostProgram program = kernel->walked(tile);
+    program.n = k_window;
+    const spjit::HostSplit split = spjit::choose_split(program, 1);
+    const spjit::WorkspacePool pool;
+    const spjit::WorkspacePool::Loan workspace(pool, spjit::workspace_floats(program, split));
+    // The window's last row ends where readable memory does.
+    GuardedFloats b((k_cols - 1) * k_n + k_window);
+    GuardedFloats c(k_rows * k_n);
+    std::ranges::fill(b.span(), 0.5F);
+    std::ranges::fill(c.span(), k_untouched);
+
+    spjit::execute(program, split, {b.data(), k_n, c.data() + k_first, k_n}, workspace.data(),
+                   nullptr);
+
+    EXPECT_TRUE(b.intact() && c.intact()) << to_string(tile);
+    for (std::int64_t i = 0; i < std::ssize(c.span()); ++i) {
+      const std::int64_t column = i % k_n;
+      if (column >= k_first && column < k_first + k_window) continue;
+      ASSERT_EQ(c.span()[index(i)], k_untouched) << to_string(tile) << " at " << i;
+    }
+    EXPECT_NE(c.span()[k_first], k_untouched) << to_string(tile);
+  }
+}
+
+TEST_P(ProxyKernel, RacesWithItsWholeKernel) {
+  HostTile tile;
+  tile.m1 = 6;
+  const auto proxy = std::make_shared<HostArtifact>(proxy_of(tile, GetParam(), 96, 0));
+  const std::vector<spjit::HostContestant> contestants = {{proxy, tile}, {proxy, tile, 32}};
+  spjit::RaceOptions options;
+  options.min_sample_us = 1;
+  options.min_rounds = options.max_rounds = 2;
+  options.drops = false;
+
+  const auto results = spjit::race_host_kernels(contestants, options, 0, nullptr);
+
+  for (const spjit::RaceResult& result : results) EXPECT_EQ(result.timing.samples, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(X86, ProxyKernel, testing::Values(HostIsa::avx512, HostIsa::avx2),
+                         [](const auto& parameter) { return to_string(parameter.param); });
+
+}  // namespace
