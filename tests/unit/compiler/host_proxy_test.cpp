@@ -58,18 +58,18 @@ HostArtifact kernel_of(const KernelPlan& plan, const HostTile& tile) {
 }
 
 /// Code of each tile's first block of columns.
-std::set<std::vector<std::uint8_t>> different_tiles(const HostArtifact& artifact) {
+std::set<std::string> different_tiles(const HostArtifact& artifact) {
   const HostProgramRecord record = spjit::read_program(artifact.image());
-  std::set<std::vector<std::uint8_t>> codes;
+  std::set<std::string> codes;
   for (std::int64_t tile = 0; tile < record.tiles; ++tile) {
     const std::size_t segment = index(tile * record.k_blocks);
     const auto begin = artifact.text.begin() + record.segment_offsets[segment];
     const auto end = segment + 1 < record.segment_offsets.size()
                          ? artifact.text.begin() + record.segment_offsets[segment + 1]
                          : artifact.text.end();
-    std::vector<std::uint8_t> code(begin, end);
+    std::string code(begin, end);
     // Functions are padded to where the next begins.
-    while (!code.empty() && code.back() == 0) code.pop_back();
+    while (!code.empty() && code.back() == '\0') code.pop_back();
     codes.insert(std::move(code));
   }
   return codes;
