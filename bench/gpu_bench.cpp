@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bench/gpu/gpu_case.hpp"
+#include "bench/gpu/gpu_search.hpp"
 #include "compiler/local_gpus.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -81,10 +82,27 @@ std::vector<GpuResult> run_figure(const std::string& title, std::vector<GpuCase>
   return results;
 }
 
-nlohmann::json to_json(const std::vector<GpuResult>& results) {
+std::vector<GpuSearchResult> run_searches(std::vector<GpuCase> cases, const Options& options) {
+  if (cases.size() > options.first) cases.resize(options.first);
+  std::vector<GpuSearchResult> results;
+  for (const GpuCase& item : cases) {
+    results.push_back(run_search(item, options.bench));
+    fmt::print("{}", search_table({results.back()}));
+    std::fflush(stdout);
+  }
+  return results;
+}
+
+template <typename Result>
+nlohmann::json to_json(const std::vector<Result>& results) {
   nlohmann::json list = nlohmann::json::array();
-  for (const GpuResult& result : results) list.push_back(bench::to_json(result));
+  for (const Result& result : results) list.push_back(bench::to_json(result));
   return list;
+}
+
+template <typename Result>
+bool any_failed(const std::vector<Result>& results) {
+  return std::ranges::any_of(results, [](const Result& result) { return !result.failure.empty(); });
 }
 
 int run(const Options& options) {
@@ -103,6 +121,7 @@ int run(const Options& options) {
       run_figure("Time against code bytes, the same FLOPs", code_bytes_cases(base), options);
   const std::vector<GpuResult> shapes =
       run_figure("Shapes, the prior's tile", shape_cases(base), options);
+  const std::vector<GpuSearchResult> searches = run_searches(search_cases(base), options);
 
   const nlohmann::json document = {{"spjit", SPJIT_VERSION},
                                    {"device", limits.product},
@@ -112,18 +131,15 @@ int run(const Options& options) {
                                    {"driver", local.driver},
                                    {"timed", !options.bench.check_only},
                                    {"code_bytes", to_json(code)},
-                                   {"shapes", to_json(shapes)}};
+                                   {"shapes", to_json(shapes)},
+                                   {"searches", to_json(searches)}};
   if (!options.json.empty()) {
     std::ofstream file(options.json);
     file << document.dump(2) << '\n';
     file.close();
     if (!file) throw IoError(options.json.string() + ": cannot be written");
   }
-  const auto failed = [](const std::vector<GpuResult>& results) {
-    return std::ranges::any_of(results,
-                               [](const GpuResult& result) { return !result.failure.empty(); });
-  };
-  return failed(code) || failed(shapes) ? 1 : 0;
+  return any_failed(code) || any_failed(shapes) || any_failed(searches) ? 1 : 0;
 }
 
 }  // namespace

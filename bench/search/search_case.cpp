@@ -8,6 +8,7 @@
 
 #include "compiler/measure.hpp"
 #include "compiler/pipeline.hpp"
+#include "rankmodel/rank_metrics.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::bench {
@@ -69,29 +70,22 @@ double time_of(const SearchedHostTile& tile, bool proxies) {
   return result && result->timing.samples > 0 ? result->timing.median_us : 0;
 }
 
-/// Kendall's tau-a over the tiles that both have times of: (agreeing - disagreeing pairs) / pairs.
-double kendall_tau(const HostSearch& search, const HostSearch& oracle) {
+/// Kendall's over the tiles that both have times of.
+double tau_of(const HostSearch& search, const HostSearch& oracle) {
   std::map<std::string, double> truth;
   for (const SearchedHostTile& tile : oracle.tiles) {
     if (const double us = time_of(tile, false); us > 0) truth[to_string(tile.tile)] = us;
   }
-  std::vector<std::pair<double, double>> pairs;
+  std::vector<double> times;
+  std::vector<double> true_times;
   for (const SearchedHostTile& tile : search.tiles) {
     const double us = time_of(tile, search.proxies);
     const auto found = truth.find(to_string(tile.tile));
-    if (us > 0 && found != truth.end()) pairs.emplace_back(us, found->second);
+    if (us <= 0 || found == truth.end()) continue;
+    times.push_back(us);
+    true_times.push_back(found->second);
   }
-  double sum = 0;
-  double count = 0;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      const double product =
-          (pairs[i].first - pairs[j].first) * (pairs[i].second - pairs[j].second);
-      sum += product > 0 ? 1 : product < 0 ? -1 : 0;
-      ++count;
-    }
-  }
-  return count > 0 ? sum / count : 0;
+  return kendall_tau(times, true_times);
 }
 
 /// The fastest by proxy alone.
@@ -167,7 +161,7 @@ class SearchCase {
     if (way.name == k_oracle) {
       oracle_ = std::move(search);
     } else {
-      result.tau = kendall_tau(search, oracle_);
+      result.tau = tau_of(search, oracle_);
     }
     return result;
   }

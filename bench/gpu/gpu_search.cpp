@@ -1,0 +1,292 @@
+#include "bench/gpu/gpu_search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <utility>
+
+#include "compiler/cuda_pipeline.hpp"
+#include "compiler/cuda_search_tools.hpp"
+#include "compiler/local_gpus.hpp"
+#include "rankmodel/rank_metrics.hpp"
+#include "spjit/error.hpp"
+#include "spjit/generate.hpp"
+
+namespace spjit::bench {
+namespace {
+
+constexpr const char* k_oracle = "oracle";
+constexpr int k_oracle_rounds = 7;
+/// Long enough for every survivor of the largest case.
+constexpr double k_budget_ms = 300'000;
+
+/// What a way is made of.
+struct Way {
+  std::string name;
+  SearchMode mode = SearchMode::proxy;
+  CudaSource source = CudaSource::ptx;
+  CudaReductions reductions = {};
+};
+
+std::vector<Way> ways_of() {
+  CudaReductions kernels;
+  kernels.kernels = false;
+  CudaReductions blocks;
+  blocks.blocks = false;
+  CudaReductions iterations;
+  iterations.iterations = false;
+  CudaReductions occupancy;
+  occupancy.occupancy = false;
+  return {{k_oracle, SearchMode::exhaustive},
+          {"ranked", SearchMode::ranked},
+          {"proxy", SearchMode::proxy},
+          {"proxy-c++", SearchMode::proxy, CudaSource::cuda},
+          {"-kernels", SearchMode::proxy, CudaSource::ptx, kernels},
+          {"-blocks", SearchMode::proxy, CudaSource::ptx, blocks},
+          {"-iterations", SearchMode::proxy, CudaSource::ptx, iterations},
+          {"-occupancy", SearchMode::proxy, CudaSource::ptx, occupancy}};
+}
+
+/// 0: it has none.
+double time_of(const SearchTraceEntry& entry) {
+  const std::optional<RaceResult>& result = entry.full ? entry.full : entry.proxy;
+  return result && result->outcome != RaceOutcome::failed && result->timing.samples > 0
+             ? result->timing.median_us
+             : 0;
+}
+
+bool has_failed(const SearchTraceEntry& entry) {
+  const auto failed = [](const std::optional<RaceResult>& result) {
+    return result && result->outcome == RaceOutcome::failed;
+  };
+  return failed(entry.full) || failed(entry.proxy);
+}
+
+/// Of one case.
+class GpuSearchCase {
+ public:
+  GpuSearchCase(const GpuCase& item, const GpuBenchOptions& bench)
+      : bench_(bench),
+        matrix_(item.matrix),
+        options_(item.options),
+        limits_(local_gpu_limits(bench.device)),
+        groupings_(matrix_, options_.reorder) {
+    options_.search_budget_ms = k_budget_ms;
+    options_.search = SearchMode::instant;
+    ranked_ = choose_cuda_tile(matrix_, options_, limits_).ranked;
+  }
+
+  [[nodiscard]] std::size_t survivors() const { return ranked_.size(); }
+
+  GpuSearchWay run(const Way& way) {
+    GpuSearchWay result;
+    result.way = way.name;
+    options_.search = way.mode;
+    options_.cuda.proxy_source = way.source;
+    const CudaSearchInput input{matrix_, options_, limits_, groupings_};
+    LocalCudaTools local(input, bench_.device);
+    const SearchTrace trace =
+        search_cuda_tile(input, ranked_, tools_of(local, way), way.reductions);
+    result.seconds = (trace.proxy_ms + trace.full_ms) / 1e3;
+    for (const SearchTraceEntry& entry : trace.entries) {
+      if (has_failed(entry)) ++result.failed;
+      if (time_of(entry) > 0) ++result.timed;
+      if (has_failed(entry) && result.problem.empty()) {
+        result.problem = entry.full ? entry.full->failure : entry.proxy->failure;
+      }
+    }
+    if (trace.timed) result.tile = trace.entries[trace.chosen].tile;
+    if (way.name == k_oracle) truth_ = times_of(trace);
+    judge(trace, result);
+    return result;
+  }
+
+  /// The oracle's least time; 0 without an oracle.
+  [[nodiscard]] double best_us() const {
+    double best = 0;
+    for (const auto& [tile, us] : truth_) best = best == 0 ? us : std::min(best, us);
+    return best;
+  }
+
+  [[nodiscard]] double loss_of(const std::string& tile) const {
+    const auto found = truth_.find(tile);
+    return found == truth_.end() ? 0 : found->second / best_us() - 1;
+  }
+
+  [[nodiscard]] double instant_loss() const { return loss_of(to_string(ranked_.front().tile)); }
+
+ private:
+  static std::map<std::string, double> times_of(const SearchTrace& trace) {
+    std::map<std::string, double> times;
+    for (const SearchTraceEntry& entry : trace.entries) {
+      if (const double us = time_of(entry); us > 0) times[entry.tile] = us;
+    }
+    return times;
+  }
+
+  CudaSearchTools tools_of(LocalCudaTools& local, const Way& way) const {
+    CudaSearchTools tools = local.tools();
+    if (bench_.load_ptx) return text_tools(std::move(tools));
+    if (way.name != k_oracle) return tools;
+    tools.race = [race = tools.race](std::span<const CudaContestant> contestants,
+                                     const RaceOptions& given) {
+      RaceOptions options = given;
+      options.drops = false;
+      options.min_rounds = options.max_rounds = k_oracle_rounds;
+      return race(contestants, options);
+    };
+    return tools;
+  }
+
+  /// The same with PTX in the place of cubins, and with the fewest launches: for the emulated
+  /// driver.
+  [[nodiscard]] CudaSearchTools text_tools(CudaSearchTools tools) const {
+    tools.compile_proxy = [compile = tools.compile_proxy, arch = static_cast<int>(limits_.arch)](
+                              const CudaProxy& proxy, const CompileCancel& cancel) {
+      CompiledCudaProxy made = compile(proxy, cancel);
+      made.cubin.clear();
+      for (const SourceUnit& unit : emit_cuda_proxy(proxy, CudaSource::ptx, arch)) {
+        made.cubin += unit.text;
+      }
+      return made;
+    };
+    tools.race = [race = tools.race](std::span<const CudaContestant> contestants,
+                                     const RaceOptions& given) {
+      RaceOptions options = given;
+      options.min_rounds = options.max_rounds = 1;
+      options.min_sample_us = 1;
+      options.call_limit_ms = 60'000;
+      return race(contestants, options);
+    };
+    return tools;
+  }
+
+  void judge(const SearchTrace& trace, GpuSearchWay& result) const {
+    result.loss = loss_of(result.tile);
+    std::vector<double> times;
+    std::vector<double> truth;
+    for (const auto& [tile, us] : times_of(trace)) {
+      const auto found = truth_.find(tile);
+      if (found == truth_.end()) continue;
+      times.push_back(us);
+      truth.push_back(found->second);
+    }
+    result.tau = kendall_tau(times, truth);
+  }
+
+  const GpuBenchOptions& bench_;
+  const CsrMatrix& matrix_;
+  CompileOptions options_;
+  CudaLimits limits_;
+  RowGroupings groupings_;
+  std::vector<CudaCandidate> ranked_;
+  std::map<std::string, double> truth_;  ///< microseconds by tile
+};
+
+GpuCase make_case(const CompileOptions& base, const GenerateOptions& generate, std::int64_t n) {
+  GpuCase item;
+  item.name = fmt::format("{}x{} {:.0f} % {} n={}", generate.rows, generate.cols,
+                          100 * generate.sparsity, to_string(generate.pattern), n);
+  item.matrix = generate_matrix(generate);
+  item.options = base;
+  item.options.n = n;
+  return item;
+}
+
+}  // namespace
+
+std::vector<std::string> gpu_search_ways() {
+  std::vector<std::string> names;
+  for (const Way& way : ways_of()) names.push_back(way.name);
+  return names;
+}
+
+GpuSearchResult run_search(const GpuCase& item, const GpuBenchOptions& options) {
+  GpuSearchResult result;
+  result.name = item.name;
+  result.nnz = item.matrix.nnz();
+  try {
+    GpuSearchCase search(item, options);
+    result.survivors = search.survivors();
+    for (const Way& way : ways_of()) {
+      const bool rehearsed = way.name == "ranked" || way.name == "proxy";
+      if (options.check_only && !rehearsed) continue;
+      result.ways.push_back(search.run(way));
+      if (result.ways.back().tile.empty()) {
+        throw Error(fmt::format("{} timed nothing: {}", way.name, result.ways.back().problem));
+      }
+    }
+    result.best_us = search.best_us();
+    result.instant_loss = search.instant_loss();
+  } catch (const std::exception& error) {
+    result.failure = error.what();
+  }
+  return result;
+}
+
+std::vector<GpuCase> search_cases(const CompileOptions& base) {
+  struct Shape {
+    std::int64_t rows;
+    std::int64_t cols;
+    double sparsity;
+    MatrixPattern pattern;
+  };
+  constexpr Shape k_shapes[] = {
+      {128, 96, 0.5, MatrixPattern::uniform},  // small: rehearsed
+      {512, 512, 0.7, MatrixPattern::uniform},  {512, 512, 0.9, MatrixPattern::uneven_rows},
+      {2048, 512, 0.9, MatrixPattern::uniform}, {512, 2048, 0.9, MatrixPattern::power_law},
+      {2048, 512, 0.7, MatrixPattern::uniform}};
+  std::vector<GpuCase> cases;
+  for (const Shape& shape : k_shapes) {
+    GenerateOptions generate;
+    generate.rows = shape.rows;
+    generate.cols = shape.cols;
+    generate.sparsity = shape.sparsity;
+    generate.pattern = shape.pattern;
+    for (const std::int64_t n : {128, 512}) cases.push_back(make_case(base, generate, n));
+  }
+  return cases;
+}
+
+nlohmann::json to_json(const GpuSearchResult& result) {
+  nlohmann::json ways = nlohmann::json::array();
+  for (const GpuSearchWay& way : result.ways) {
+    ways.push_back({{"way", way.way},
+                    {"tile", way.tile},
+                    {"timed", way.timed},
+                    {"failed", way.failed},
+                    {"loss", way.loss},
+                    {"tau", way.tau},
+                    {"seconds", way.seconds},
+                    {"problem", way.problem}});
+  }
+  return {{"name", result.name},
+          {"nnz", result.nnz},
+          {"survivors", result.survivors},
+          {"best_us", result.best_us},
+          {"instant_loss", result.instant_loss},
+          {"ways", std::move(ways)},
+          {"failure", result.failure}};
+}
+
+std::string search_table(const std::vector<GpuSearchResult>& results) {
+  std::string text;
+  for (const GpuSearchResult& result : results) {
+    text += fmt::format(
+        "{}: {} nonzeros, {} tiles, best {:.2f} us, first of the ranking {:.1f} % "
+        "slower\n",
+        result.name, result.nnz, result.survivors, result.best_us, 100 * result.instant_loss);
+    for (const GpuSearchWay& way : result.ways) {
+      text += fmt::format(
+          "  {:<12} {:<16} loss {:>5.1f} %  tau {:>5.2f}  {:>7.2f} s  {} timed, {} "
+          "failed\n",
+          way.way, way.tile, 100 * way.loss, way.tau, way.seconds, way.timed, way.failed);
+    }
+    if (!result.failure.empty()) text += fmt::format("  FAILED: {}\n", result.failure);
+  }
+  return text;
+}
+
+}  // namespace spjit::bench
