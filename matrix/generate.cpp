@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "matrix/limits.hpp"
+#include "matrix/magnitude_pattern.hpp"
 #include "matrix/pattern_value.hpp"
 #include "matrix/sampling.hpp"
 #include "matrix/text_lines.hpp"
@@ -19,12 +20,16 @@
 namespace spjit {
 namespace {
 
-constexpr std::array<std::pair<MatrixPattern, std::string_view>, 5> k_patterns = {
+constexpr std::array<std::pair<MatrixPattern, std::string_view>, 6> k_patterns = {
     {{MatrixPattern::uniform, "uniform"},
      {MatrixPattern::uneven_rows, "uneven_rows"},
      {MatrixPattern::blocks, "blocks"},
      {MatrixPattern::power_law, "power_law"},
-     {MatrixPattern::banded, "banded"}}};
+     {MatrixPattern::banded, "banded"},
+     {MatrixPattern::magnitude, "magnitude"}}};
+
+/// Cells of a `magnitude` matrix: 4 GiB while it is made.
+constexpr double k_most_magnitudes = 1 << 28;
 
 void check_options(const GenerateOptions& options) {
   if (options.rows < 0 || options.rows > k_max_dimension || options.cols < 0 ||
@@ -43,6 +48,12 @@ void check_options(const GenerateOptions& options) {
 
 std::int64_t target_nnz(const GenerateOptions& options) {
   const double cells = static_cast<double>(options.rows) * static_cast<double>(options.cols);
+  if (options.pattern == MatrixPattern::magnitude && cells > k_most_magnitudes) {
+    throw InvalidArgument(
+        fmt::format("pattern magnitude needs a weight for each of {} x {} cells: "
+                    "expected at most {:.0f}",
+                    options.rows, options.cols, k_most_magnitudes));
+  }
   const double nnz = std::round((1.0 - options.sparsity) * cells);
   if (nnz > static_cast<double>(k_max_dimension)) {
     throw InvalidArgument(
@@ -257,6 +268,8 @@ CsrMatrix generate_positions(const GenerateOptions& options, std::int64_t nnz,
       return power_law(options, nnz, random);
     case MatrixPattern::banded:
       return banded(options, nnz, random);
+    case MatrixPattern::magnitude:
+      return magnitude_positions(options.rows, options.cols, nnz, random);
   }
   throw InvalidArgument(
       fmt::format("pattern {} is not one of MatrixPattern", static_cast<int>(options.pattern)));

@@ -9,6 +9,8 @@ namespace {
 // total * weight outgrows 64 bits.
 __extension__ using Wide = unsigned __int128;
 
+constexpr std::int64_t k_one = 1 << 16;  // fixed point
+
 std::vector<std::uint64_t> complement(const std::vector<std::uint64_t>& numbers,
                                       std::uint64_t bound) {
   std::vector<std::uint64_t> others;
@@ -79,17 +81,19 @@ std::vector<std::int64_t> split_by_weight(std::int64_t total,
   return shares;
 }
 
-std::uint64_t log_normal_weight(RandomStream& random) {
-  constexpr std::int64_t k_one = 1 << 16;      // fixed point
-  constexpr std::int64_t k_log2_of_e = 94548;  // 1.442695 * k_one
-  constexpr std::int64_t k_mean = 6 * k_one;   // of the sum below; its deviation is k_one
-  std::int64_t z = -k_mean;
+std::int64_t normal_draw(RandomStream& random) {
+  std::int64_t z = -6 * k_one;  // the mean of the sum; its deviation is k_one
   for (int draw = 0; draw < 3; ++draw) {
     for (std::uint64_t word = random.next(), part = 0; part < 4; ++part, word >>= 16U) {
       z += static_cast<std::int64_t>(word & 0xFFFFU);
     }
   }
-  const std::int64_t exponent = (z * k_log2_of_e) >> 16;
+  return z;
+}
+
+std::uint64_t log_normal_weight(RandomStream& random) {
+  constexpr std::int64_t k_log2_of_e = 94548;  // 1.442695 * k_one
+  const std::int64_t exponent = (normal_draw(random) * k_log2_of_e) >> 16;
   const std::int64_t whole = exponent >> 16;
   const std::int64_t fraction = exponent & (k_one - 1);
   return static_cast<std::uint64_t>(((k_one + fraction) << (whole + 20)) >> 16);

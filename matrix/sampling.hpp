@@ -44,8 +44,11 @@ template <typename Draw>
                                                         const std::vector<std::uint64_t>& weights,
                                                         std::int64_t cap);
 
-/// A weight 2^20 * exp(z), z normal with deviation 1: z is a sum of 12 uniform numbers, 2^x is
-/// taken as linear between whole powers. Between 2^11 and 2^29.
+/// 2^16 z, z about normal with mean 0 and deviation 1: a sum of 12 uniform numbers, so |z| <= 6.
+[[nodiscard]] std::int64_t normal_draw(RandomStream& random);
+
+/// A weight 2^20 * exp(z), z from normal_draw(), 2^x taken as linear between whole powers. Between
+/// 2^11 and 2^29.
 [[nodiscard]] std::uint64_t log_normal_weight(RandomStream& random);
 
 }  // namespace spjit

@@ -102,7 +102,7 @@ Subcommand add_gen(CLI::App& app) {
       ->add_option_function<std::string>(
           "--pattern",
           [options](const std::string& name) { options->generate.pattern = parse_pattern(name); },
-          "How the nonzeros lie: uniform, uneven_rows, blocks, power_law or banded.")
+          "How the nonzeros lie: uniform, uneven_rows, blocks, power_law, banded or magnitude.")
       ->type_name("PATTERN")
       ->default_str(std::string(to_string(options->generate.pattern)));
   command->add_option("--seed", options->generate.seed, "Seed of the positions and values.")

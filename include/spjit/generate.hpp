@@ -19,6 +19,7 @@ enum class MatrixPattern {
   blocks,       ///< dense block_rows x block_cols blocks at uniform block positions
   power_law,    ///< row and column weights fall as a power law (few heavy, many light)
   banded,       ///< entries near the (rescaled) diagonal
+  magnitude,    ///< the largest of random weights whose rows and columns differ in scale: as pruned
 };
 
 struct GenerateOptions {
@@ -34,10 +35,11 @@ struct GenerateOptions {
 
 /// A valid matrix with sorted rows and no explicit zeros; its values are pattern_value()'s.
 /// Throws InvalidArgument for a sparsity outside [0, 1], sizes outside [0, 2^31), blocks below
-/// 1 x 1, or 2^31 and more nonzeros.
+/// 1 x 1, 2^31 and more nonzeros, or more than 2^28 cells for `magnitude`.
 [[nodiscard]] SPJIT_EXPORT CsrMatrix generate_matrix(const GenerateOptions& options);
 
-/// "uniform", "uneven_rows", "blocks", "power_law", "banded"; throws InvalidArgument otherwise.
+/// "uniform", "uneven_rows", "blocks", "power_law", "banded", "magnitude"; throws
+/// InvalidArgument otherwise.
 [[nodiscard]] SPJIT_EXPORT MatrixPattern parse_pattern(std::string_view name);
 [[nodiscard]] SPJIT_EXPORT std::string_view to_string(MatrixPattern pattern);
 

@@ -18,7 +18,7 @@ class GenTest(ToolTest):
             self.assertNotEqual(first, other)
 
     def test_every_pattern_has_the_shape_and_sparsity_asked_for(self):
-        for pattern in ["uniform", "uneven_rows", "blocks", "power_law", "banded"]:
+        for pattern in ["uniform", "uneven_rows", "blocks", "power_law", "banded", "magnitude"]:
             report = self.run_json("gen", "--rows", 64, "--cols", 32, "--sparsity", 0.75,
                                    "--pattern", pattern, "--block-rows", 2, "--out", "m.mtx")
 

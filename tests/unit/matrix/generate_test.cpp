@@ -19,8 +19,8 @@ using test::message_of;
 using testing::HasSubstr;
 
 constexpr MatrixPattern k_all[] = {MatrixPattern::uniform, MatrixPattern::uneven_rows,
-                                   MatrixPattern::blocks, MatrixPattern::power_law,
-                                   MatrixPattern::banded};
+                                   MatrixPattern::blocks,  MatrixPattern::power_law,
+                                   MatrixPattern::banded,  MatrixPattern::magnitude};
 
 GenerateOptions options_of(MatrixPattern pattern, std::int64_t rows, std::int64_t cols,
                            double sparsity) {
@@ -89,9 +89,10 @@ TEST(GenerateMatrix, DependsOnTheSeedAlone) {
 
 // These change only together with the definitions in docs/matrices.md.
 TEST(GenerateMatrix, GivesTheSameBitsAsEver) {
-  const std::uint64_t expected[] = {1374009642955254258U, 15110085876372112899U,
+  const std::uint64_t expected[] = {1374009642955254258U,  15110085876372112899U,
                                     13453044701370353425U, 9619328042556310403U,
-                                    12465029565364196252U};
+                                    12465029565364196252U, 11056560032675469995U};
+  ASSERT_EQ(std::size(expected), std::size(k_all));
   for (std::size_t at = 0; at < std::size(k_all); ++at) {
     const CsrMatrix matrix = generate_matrix(options_of(k_all[at], 301, 203, 0.85));
 
@@ -192,10 +193,21 @@ TEST(GenerateMatrix, KeepsBandedEntriesNearTheDiagonal) {
   }
 }
 
+TEST(GenerateMatrix, PrunesByMagnitudeRowsAndColumnsOfDifferentScale) {
+  const CsrMatrix matrix = generate_matrix(options_of(MatrixPattern::magnitude, 1000, 1000, 0.9));
+
+  // Pruned layers have 0.2 to 0.6; positions at random would have 0.03.
+  const MatrixStatistics stats = compute_statistics(matrix);
+  EXPECT_GT(stats.row_nnz_cv, 0.3);
+  EXPECT_LT(stats.row_nnz_cv, 0.6);
+}
+
 TEST(GenerateMatrix, RefusesImpossibleOptions) {
   const auto error_of = [](const GenerateOptions& options) {
     return message_of<InvalidArgument>([&] { static_cast<void>(generate_matrix(options)); });
   };
+  EXPECT_THAT(error_of(options_of(MatrixPattern::magnitude, 20'000, 20'000, 0.99)),
+              HasSubstr("20000 x 20000 cells: expected at most"));
   GenerateOptions flat = options_of(MatrixPattern::blocks, 4, 4, 0.5);
   flat.block_rows = 0;
 
