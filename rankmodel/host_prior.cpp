@@ -102,12 +102,16 @@ double memory_ns(const TileCandidate& candidate, const Shape& shape, const HostW
 
 }  // namespace
 
+HostCost estimate_host_cost(const TileCandidate& candidate, const HostWork& work,
+                            const HostLimits& limits) {
+  const Shape shape = shape_of(candidate, work);
+  return {arithmetic_ns(candidate.tile, shape) / 1e3, code_ns(candidate, shape, limits) / 1e3,
+          memory_ns(candidate, shape, work, limits) / 1e3};
+}
+
 double estimate_host_us(const TileCandidate& candidate, const HostWork& work,
                         const HostLimits& limits) {
-  const Shape shape = shape_of(candidate, work);
-  return (arithmetic_ns(candidate.tile, shape) + code_ns(candidate, shape, limits) +
-          memory_ns(candidate, shape, work, limits)) /
-         1e3;
+  return estimate_host_cost(candidate, work, limits).total_us();
 }
 
 std::vector<RankedHostTile> rank_host_tiles(std::vector<TileCandidate> survivors,

@@ -20,6 +20,8 @@ struct HostWork {
   std::int64_t cols = 0;  ///< k
   std::int64_t nnz = 0;
   std::int64_t n = 1;
+  std::int64_t threads = 1;
+  double row_nnz_cv = 0;  ///< coefficient of variation of nnz over rows
 };
 
 /// A tile and its place in a ranking.
@@ -28,9 +30,22 @@ struct RankedHostTile {
   double score = 0;  ///< larger is better
 };
 
-/// Estimated microseconds of a run on one thread: the sum of what a kernel does, each times a cost
-/// that was fitted to measurements (the source has both). On another machine than that of the fit
-/// only the order means something, and the first of it not much: it is for choosing what to time.
+/// Estimated microseconds of a run on one thread, by what they are spent on.
+struct HostCost {
+  double arithmetic_us = 0;  ///< FMAs, loads of B and weights
+  double code_us = 0;        ///< fetching instructions, calls
+  double memory_us = 0;      ///< moving B and C
+
+  [[nodiscard]] double total_us() const noexcept { return arithmetic_us + code_us + memory_us; }
+};
+
+/// The sum of what a kernel does, each times a cost that was fitted to measurements (the source has
+/// both). On another machine than that of the fit only the order means something, and the first of
+/// it not much: it is for choosing what to time.
+[[nodiscard]] HostCost estimate_host_cost(const TileCandidate& candidate, const HostWork& work,
+                                          const HostLimits& limits);
+
+/// All of it.
 [[nodiscard]] double estimate_host_us(const TileCandidate& candidate, const HostWork& work,
                                       const HostLimits& limits);
 
