@@ -39,10 +39,6 @@ std::size_t bytes_of(const HostArtifact& artifact) {
   return artifact.text.size() + artifact.weights.size() * sizeof(artifact.weights[0]);
 }
 
-HostWork work_of(const CsrMatrix& matrix, std::int64_t n) {
-  return {non_empty_rows(matrix), matrix.cols, matrix.nnz(), n};
-}
-
 /// Makes kernels and proxies of tiles.
 class HostMaker {
  public:
@@ -235,8 +231,8 @@ void rank(HostSearch& search, const CsrMatrix& matrix, const CompileOptions& opt
     survivors.push_back(
         examine_host_tile(matrix, heuristic, options, limits, describe(heuristic.m1)));
   }
-  for (const RankedHostTile& ranked :
-       rank_host_tiles(std::move(survivors), work_of(matrix, options.n), limits)) {
+  for (const RankedHostTile& ranked : rank_host_tiles(
+           std::move(survivors), host_work(matrix, options.n, options.threads), limits)) {
     search.tiles.push_back(
         {ranked.candidate.tile, ranked.candidate.grouping, ranked.score, {}, {}});
   }

@@ -1,8 +1,11 @@
 #include "rankmodel/host_prior.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <utility>
+
+#include "matrix/non_empty_rows.hpp"
 
 namespace spjit {
 namespace {
@@ -101,6 +104,18 @@ double memory_ns(const TileCandidate& candidate, const Shape& shape, const HostW
 }
 
 }  // namespace
+
+HostWork host_work(const CsrMatrix& matrix, std::int64_t n, std::int64_t threads) {
+  HostWork work{non_empty_rows(matrix), matrix.cols, matrix.nnz(), n, threads, 0};
+  const double mean = as_double(matrix.nnz()) / std::max(1.0, as_double(matrix.rows));
+  double squares = 0;
+  for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
+    const double off = as_double(matrix.row_ptrs[row + 1] - matrix.row_ptrs[row]) - mean;
+    squares += off * off;
+  }
+  if (mean > 0) work.row_nnz_cv = std::sqrt(squares / as_double(matrix.rows)) / mean;
+  return work;
+}
 
 HostCost estimate_host_cost(const TileCandidate& candidate, const HostWork& work,
                             const HostLimits& limits) {

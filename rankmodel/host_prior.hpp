@@ -8,6 +8,7 @@
 
 #include "compiler/device_limits.hpp"
 #include "compiler/tile_candidate.hpp"
+#include "spjit/matrix.hpp"
 
 namespace spjit {
 
@@ -23,6 +24,9 @@ struct HostWork {
   std::int64_t threads = 1;
   double row_nnz_cv = 0;  ///< coefficient of variation of nnz over rows
 };
+
+/// Of a valid matrix, n columns of B and a run on so many threads.
+[[nodiscard]] HostWork host_work(const CsrMatrix& matrix, std::int64_t n, std::int64_t threads);
 
 /// A tile and its place in a ranking.
 struct RankedHostTile {

@@ -19,7 +19,7 @@
 namespace spjit::cli {
 namespace {
 
-constexpr std::string_view k_commands = "compile, bench, explain, gen, cache or devices";
+constexpr std::string_view k_commands = "compile, bench, explain, gen, cache, devices or collect";
 
 void describe_tool(CLI::App& app) {
   set_manual(
@@ -64,7 +64,8 @@ ExitCode run(int argc, const char* const* argv) {
   CLI::App app;
   describe_tool(app);
   const std::vector<Subcommand> subcommands = {add_compile(app), add_bench(app), add_explain(app),
-                                               add_gen(app),     add_cache(app), add_devices(app)};
+                                               add_gen(app),     add_cache(app), add_devices(app),
+                                               add_collect(app)};
   const auto parser = [&subcommands]() -> const CLI::App* {
     const Subcommand* chosen = find_chosen(subcommands);
     return chosen == nullptr ? nullptr : chosen->parser;

@@ -1,0 +1,207 @@
+// spjit collect: times tiles of many matrices, to train rank models.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "inputs.hpp"
+#include "kernel_options.hpp"
+#include "manual.hpp"
+#include "sample_collector.hpp"
+#include "sample_file.hpp"
+#include "sample_recipes.hpp"
+#include "spjit/error.hpp"
+#include "subcommands.hpp"
+
+namespace spjit::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::vector<std::string> files;
+  fs::path root;
+  fs::path out;
+  std::int64_t groups = 100;
+  std::uint64_t seed = 1;
+  std::vector<std::int64_t> n = {32, 128, 512};
+  CompileOptions compile;
+};
+
+/// A group to measure.
+struct Job {
+  std::string name;
+  nlohmann::json recipe;
+  std::int64_t n = 1;
+  std::function<CsrMatrix()> load;
+};
+
+std::string suffix(const Options& options) {
+  return fmt::format(" {} t{}", options.compile.target.name(), options.compile.threads);
+}
+
+std::vector<Job> synthetic_jobs(const Options& options) {
+  std::vector<Job> jobs;
+  for (std::int64_t i = 0; i < options.groups; ++i) {
+    const SampleRecipe recipe = draw_recipe(options.seed, i);
+    jobs.push_back({name_of(recipe) + suffix(options), to_json(recipe), recipe.n,
+                    [recipe] { return generate_matrix(recipe.generate); }});
+  }
+  return jobs;
+}
+
+/// `file` below the folder that all files have in common with --root.
+std::string shown(const fs::path& file, const fs::path& root) {
+  if (root.empty()) return file.generic_string();
+  return file.lexically_proximate(root).generic_string();
+}
+
+std::vector<Job> file_jobs(const Options& options) {
+  std::vector<Job> jobs;
+  for (const Input& input : expand_inputs(options.files)) {
+    if (!input.problem.empty()) throw InvalidArgument(input.problem);
+    const std::string file = shown(input.path, options.root);
+    for (const std::int64_t n : options.n) {
+      jobs.push_back({fmt::format("{} n{}{}", file, n, suffix(options)),
+                      {{"file", file}},
+                      n,
+                      [path = input.path] { return load_matrix(path); }});
+    }
+  }
+  return jobs;
+}
+
+HostSampleGroup measure(const Job& job, const Options& options,
+                        const std::shared_ptr<ThreadPool>& pool) {
+  CsrMatrix matrix = job.load();
+  matrix.sort_columns();
+  CompileOptions compile = options.compile;
+  compile.n = job.n;
+  HostSampleGroup group = collect_samples(matrix, compile, pool);
+  group.name = job.name;
+  group.recipe = job.recipe;
+  return group;
+}
+
+std::string line_of(const HostSampleGroup& group, std::size_t left, double seconds_left) {
+  double best = 0;
+  for (const HostSample& sample : group.samples) {
+    if (sample.us > 0 && (best == 0 || sample.us < best)) best = sample.us;
+  }
+  return fmt::format("{}: {} tiles, best {:.2f} us, {:.1f} s; {} left, about {:.0f} s", group.name,
+                     group.samples.size(), best, group.seconds, left, seconds_left);
+}
+
+ExitCode collect(Options options) {
+  if (options.compile.target.is_cuda()) {
+    throw InvalidArgument(fmt::format("target {}: collect times tiles of the host only",
+                                      options.compile.target.name()));
+  }
+  options.compile.threads = resolve_threads(options.compile.threads);
+  SampleFile file(options.out);
+  if (file.cut_bytes() > 0) {
+    print_note(fmt::format("{}: {} bytes of an unfinished line were cut off", options.out.string(),
+                           file.cut_bytes()));
+  }
+  std::vector<Job> jobs = options.files.empty() ? synthetic_jobs(options) : file_jobs(options);
+  std::erase_if(jobs, [&](const Job& job) { return file.has(job.name); });
+  if (file.size() > 0) {
+    print_note(fmt::format("{}: {} groups are there already, {} to do", options.out.string(),
+                           file.size(), jobs.size()));
+  }
+  const auto pool = std::make_shared<ThreadPool>(options.compile.threads);
+  Progress progress(inspect_stderr(), jobs.size());
+  const auto start = Clock::now();
+  std::size_t failures = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    progress.begin(jobs[i].name);
+    try {
+      const HostSampleGroup group = measure(jobs[i], options, pool);
+      file.append(group);
+      const std::chrono::duration<double> spent = Clock::now() - start;
+      const std::size_t left = jobs.size() - i - 1;
+      progress.finish(line_of(
+          group, left, spent.count() / static_cast<double>(i + 1) * static_cast<double>(left)));
+    } catch (const IoError&) {
+      throw;  // the file: the rest would fail too
+    } catch (const Error& error) {
+      progress.fail(fmt::format("{}: {}", jobs[i].name, error.what()));
+      ++failures;
+    }
+  }
+  print(fmt::format("{}: {} groups\n", options.out.string(), file.size()));
+  if (failures == 0) return ExitCode::ok;
+  return failures == jobs.size() ? ExitCode::failed : ExitCode::some_failed;
+}
+
+void add_options(CLI::App& command, Options& options) {
+  constexpr std::int64_t k_most = 1'000'000;
+  command.add_option("FILE", options.files,
+                     "Matrix files, folders or globs to time instead of synthetic matrices.");
+  command
+      .add_option("--root", options.root,
+                  "Files are named by their path below this folder: names should not depend on "
+                  "where they lie.")
+      ->type_name("DIR");
+  command.add_option("--out", options.out, "The file of samples to add to; made if need be.")
+      ->required()
+      ->type_name("FILE");
+  command.add_option("--groups", options.groups, "Synthetic matrices, each with its own n.")
+      ->check(CLI::Range(std::int64_t{1}, k_most))
+      ->type_name("COUNT")
+      ->capture_default_str();
+  command.add_option("--seed", options.seed, "Seed of the sequence of synthetic matrices.")
+      ->type_name("S")
+      ->capture_default_str();
+  command.add_option("--n", options.n, "With FILE: columns of B, one or more numbers.")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N")
+      ->default_str("32 128 512");
+  command
+      .add_option_function<std::string>(
+          "--target",
+          [&options](const std::string& name) { options.compile.target = Target::parse(name); },
+          "host, host-avx512, host-avx2 or host-generic.")
+      ->type_name("TARGET")
+      ->default_str("host");
+  command.add_option("--threads", options.compile.threads, "Threads of a run; 0: all.")
+      ->check(CLI::Range(0, 4096))
+      ->type_name("T")
+      ->capture_default_str();
+  command
+      .add_option("--search-budget", options.compile.search_budget_ms,
+                  "Milliseconds for one matrix: tiles that are not reached have no time.")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("MS")
+      ->default_str("60000");
+}
+
+}  // namespace
+
+Subcommand add_collect(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("collect");
+  set_manual(
+      *command,
+      {.name = "spjit collect",
+       .summary = "time every tile of many matrices, to train rank models",
+       .synopsis = {"--out FILE [OPTIONS]", "FILE... --out FILE [OPTIONS]"},
+       .description =
+           "Times whole kernels of every tile that the rules leave, for synthetic matrices of many "
+           "shapes, densities and patterns, or for the files named. Each matrix and n is one line "
+           "of JSON in the file, written to the disk before the next is measured: the command can "
+           "be stopped at any moment and goes on where it was when it is run again. Nothing else "
+           "should run on the machine meanwhile.",
+       .examples = {"spjit collect --groups 300 --out samples.jsonl",
+                    "spjit collect dlmc/ --root dlmc --n 32 128 512 --out dlmc.jsonl"}});
+  add_options(*command, *options);
+  return {command, [options] { return collect(*options); }};
+}
+
+}  // namespace spjit::cli

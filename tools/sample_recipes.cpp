@@ -1,0 +1,85 @@
+#include "sample_recipes.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <span>
+
+#include "matrix/random.hpp"
+
+namespace spjit::cli {
+namespace {
+
+constexpr double k_most_products = 5e8;
+
+/// In [0, 1).
+double uniform(RandomStream& random) { return static_cast<double>(random.next() >> 11U) * 0x1p-53; }
+
+std::int64_t pick(RandomStream& random, std::span<const std::int64_t> from) {
+  return from[random.below(from.size())];
+}
+
+/// Evenly by its logarithm.
+double log_uniform(RandomStream& random, double least, double most) {
+  return least * std::exp2(uniform(random) * std::log2(most / least));
+}
+
+std::int64_t draw_size(RandomStream& random) {
+  constexpr std::array<std::int64_t, 12> k_usual = {64,  96,  128, 192,  256,  384,
+                                                    512, 576, 768, 1024, 1536, 2048};
+  if (random.below(2) == 0) return pick(random, k_usual);
+  return std::llround(log_uniform(random, 64, 2048));
+}
+
+std::int64_t draw_n(RandomStream& random) {
+  constexpr std::array<std::int64_t, 14> k_usual = {1,   8,   16,  32,  49,  64,   96,
+                                                    128, 196, 256, 512, 784, 1024, 2048};
+  if (random.below(2) == 0) return pick(random, k_usual);
+  return std::llround(log_uniform(random, 1, 2048));
+}
+
+MatrixPattern draw_pattern(RandomStream& random) {
+  constexpr std::array<MatrixPattern, 10> k_patterns = {
+      MatrixPattern::magnitude,   MatrixPattern::magnitude,   MatrixPattern::magnitude,
+      MatrixPattern::magnitude,   MatrixPattern::uniform,     MatrixPattern::uniform,
+      MatrixPattern::uneven_rows, MatrixPattern::uneven_rows, MatrixPattern::blocks,
+      MatrixPattern::power_law};
+  return k_patterns[random.below(k_patterns.size())];
+}
+
+}  // namespace
+
+SampleRecipe draw_recipe(std::uint64_t seed, std::int64_t i) {
+  RandomStream random(seed * 0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(i));
+  SampleRecipe recipe;
+  GenerateOptions& generate = recipe.generate;
+  generate.rows = draw_size(random);
+  generate.cols = draw_size(random);
+  // To a thousandth, so that the name has all of it.
+  generate.sparsity = 1 - std::round(1000 * log_uniform(random, 0.02, 0.6)) / 1000;
+  generate.pattern = draw_pattern(random);
+  generate.seed = static_cast<std::uint64_t>(i) + 1;
+  recipe.n = draw_n(random);
+  const double nnz = (1 - generate.sparsity) * static_cast<double>(generate.rows) *
+                     static_cast<double>(generate.cols);
+  while (recipe.n > 1 && nnz * static_cast<double>(recipe.n) > k_most_products) recipe.n /= 2;
+  return recipe;
+}
+
+std::string name_of(const SampleRecipe& recipe) {
+  const GenerateOptions& generate = recipe.generate;
+  return fmt::format("{} {}x{} {:.1f} % s{} n{}", to_string(generate.pattern), generate.rows,
+                     generate.cols, 100 * generate.sparsity, generate.seed, recipe.n);
+}
+
+nlohmann::json to_json(const SampleRecipe& recipe) {
+  const GenerateOptions& generate = recipe.generate;
+  return {{"rows", generate.rows},
+          {"cols", generate.cols},
+          {"sparsity", generate.sparsity},
+          {"pattern", std::string(to_string(generate.pattern))},
+          {"seed", generate.seed}};
+}
+
+}  // namespace spjit::cli
