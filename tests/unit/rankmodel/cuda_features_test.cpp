@@ -1,0 +1,59 @@
+#include "rankmodel/cuda_features.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/cuda_space_testing.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using spjit::cuda_feature_row;
+using spjit::cuda_feature_schema;
+
+TEST(CudaFeatures, BeginWithThoseOfThePaper) {
+  spjit::CudaCandidate candidate;
+  candidate.tile.m1 = 16;
+  candidate.tile.n1 = 64;
+  candidate.work = {64, 128, 2048, 256};
+  candidate.row_tiles = 4;
+  candidate.column_tiles = 4;
+  candidate.blocks = 16;
+  candidate.grouping.nnc_sum = 256;
+  candidate.grouping.tile_nnz_max = 512;
+  candidate.occupancy = {.active_blocks = 4, .active_warps = 8};
+
+  const std::vector<float> row = cuda_feature_row(candidate, spjit::testing_support::cuda_limits());
+
+  ASSERT_EQ(row.size(), cuda_feature_schema().features.size());
+  // row tiles, column tiles, log2 blocks, sparsity, log2 nnc, log2 largest nnz, M1, N1, log2 k
+  EXPECT_EQ(std::vector<float>(row.begin(), row.begin() + 9),
+            (std::vector<float>{4, 4, 4, 0.75F, 8, 9, 16, 64, 7}));
+}
+
+TEST(CudaFeatures, AreNamedOnceEach) {
+  std::set<std::string> names;
+  for (const std::string& name : cuda_feature_schema().names()) {
+    EXPECT_TRUE(names.insert(name).second) << name;
+  }
+}
+
+TEST(CudaFeatures, AreFiniteForEveryTile) {
+  const auto limits = spjit::testing_support::cuda_limits();
+  for (const double sparsity : {0.0, 0.9, 1.0}) {
+    const auto matrix = spjit::testing_support::random_matrix(130, 90, sparsity);
+    const auto space = spjit::testing_support::cuda_space(
+        matrix, spjit::testing_support::cuda_problem(100), limits);
+    for (const spjit::CudaCandidate& candidate : space.candidates) {
+      for (const float value : cuda_feature_row(candidate, limits)) {
+        EXPECT_TRUE(std::isfinite(value)) << to_string(candidate.tile);
+      }
+    }
+  }
+}
+
+}  // namespace

@@ -1,0 +1,116 @@
+#include "tools/sample_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "spjit/error.hpp"
+#include "tests/support/spmm_testing.hpp"
+#include "tools/sample_recipes.hpp"
+
+namespace {
+
+using spjit::HostSampleGroup;
+using spjit::cli::draw_recipe;
+using spjit::cli::SampleFile;
+using spjit::testing_support::TemporaryDirectory;
+
+HostSampleGroup named(const std::string& name) {
+  HostSampleGroup group;
+  group.name = name;
+  return group;
+}
+
+std::string content_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(SampleFile, KnowsWhatWasAddedBefore) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "samples.jsonl";
+  {
+    SampleFile file(path);
+    EXPECT_EQ(file.size(), 0U);
+    file.append(named("one"));
+    file.append(named("two"));
+  }
+
+  const SampleFile again(path);
+
+  EXPECT_EQ(again.size(), 2U);
+  EXPECT_TRUE(again.has("one") && again.has("two"));
+  EXPECT_FALSE(again.has("three"));
+  EXPECT_EQ(again.cut_bytes(), 0U);
+}
+
+TEST(SampleFile, CutsOffHalfALineWhereverItWasInterrupted) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "samples.jsonl";
+  {
+    SampleFile file(path);
+    file.append(named("one"));
+  }
+  const std::string whole = content_of(path);
+  const std::string line = spjit::write_samples(named("two"));
+  for (std::size_t length = 1; length <= line.size(); length += 37) {
+    std::ofstream(path, std::ios::app) << line.substr(0, length);
+    {
+      SampleFile file(path);
+      EXPECT_EQ(file.size(), 1U);
+      EXPECT_EQ(file.cut_bytes(), length);
+    }
+    EXPECT_EQ(content_of(path), whole);
+  }
+}
+
+TEST(SampleFile, RefusesWhatHoldsNoSamplesAndLeavesItAlone) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "notes.txt";
+  std::ofstream(path) << "dear diary\nno newline at the end";
+
+  try {
+    const SampleFile file(path);
+    FAIL() << "was taken";
+  } catch (const spjit::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("notes.txt, line 1:"), std::string::npos);
+  }
+  EXPECT_EQ(content_of(path), "dear diary\nno newline at the end");
+}
+
+TEST(SampleFile, IsAddedToByOneAtATime) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "samples.jsonl";
+  const SampleFile file(path);
+
+  EXPECT_THROW(static_cast<void>(SampleFile(path)), spjit::IoError);
+}
+
+TEST(SampleRecipes, DependOnSeedAndIndexAlone) {
+  EXPECT_EQ(name_of(draw_recipe(3, 14)), name_of(draw_recipe(3, 14)));
+  EXPECT_NE(name_of(draw_recipe(3, 14)), name_of(draw_recipe(3, 15)));
+  EXPECT_NE(name_of(draw_recipe(3, 14)), name_of(draw_recipe(4, 14)));
+}
+
+TEST(SampleRecipes, StayWithinTheirRanges) {
+  for (std::int64_t i = 0; i < 2000; ++i) {
+    const spjit::cli::SampleRecipe recipe = draw_recipe(1, i);
+    const spjit::GenerateOptions& generate = recipe.generate;
+    const double products = (1 - generate.sparsity) * static_cast<double>(generate.rows) *
+                            static_cast<double>(generate.cols) * static_cast<double>(recipe.n);
+    EXPECT_GE(generate.rows, 64);
+    EXPECT_LE(generate.rows, 2048);
+    EXPECT_GE(generate.cols, 64);
+    EXPECT_LE(generate.cols, 2048);
+    EXPECT_GE(generate.sparsity, 0.4);
+    EXPECT_LE(generate.sparsity, 0.98);
+    EXPECT_GE(recipe.n, 1);
+    EXPECT_LE(recipe.n, 2048);
+    EXPECT_LE(products, 5e8);
+  }
+}
+
+}  // namespace
