@@ -40,6 +40,7 @@ class CudaTest(ToolTest):
         self.assertIn("ranked, not timed", first["kernel"]["reason"])
         self.assertEqual(first["kernel"]["spilled_bytes"], 0)
         self.assertEqual(first["record"]["search"]["timed"], False)
+        self.assertEqual(first["notes"], [])
 
     def test_files_are_written(self):
         self.need_compiler()
@@ -105,7 +106,9 @@ class CudaTest(ToolTest):
                 self.assertEqual(search["reason"], layer["kernel"]["reason"])
                 self.assertFalse(search["timed"])
                 self.assertNotIn("entries", search)
-                self.assertIn("Ranked, not timed", text)
+                self.assertIn("Ranked, not timed.", text)
+                self.assertIn(NO_GPU["SPJIT_CUDA_DRIVER"], text)
+                self.assertIn(layer["kernel"]["reason"], layer["notes"])
 
     def test_explain_says_that_a_search_was_not_timed(self):
         for mode in ["ranked", "exhaustive"]:
