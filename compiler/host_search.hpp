@@ -27,6 +27,9 @@ struct HostSearchStages {
   /// Best ones by proxy time that are timed in full; the heuristic's choice is always one more. 0:
   /// all, so that both times are known.
   std::size_t finalists = 3;
+  /// Code and weights that are raced at once; more waits for the next heat, which the best so far
+  /// runs in too.
+  std::size_t heat_bytes = std::size_t{512} << 20;
   HostReductions reductions;
   HostProxyLimits limits;
 };
