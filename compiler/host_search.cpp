@@ -233,23 +233,25 @@ class Stage {
 };
 
 /// The heuristic's choice first, then the ranking.
-void rank(HostSearch& search, const CsrMatrix& matrix, const CompileOptions& options,
-          const HostLimits& limits, const DescribeGrouping& describe, const HostTile& heuristic) {
-  search.space = enumerate_host_tiles(matrix, options, limits, describe);
+void rank(HostSearch& search, const HostSearchInput& input, const DescribeGrouping& describe) {
+  const HostLimits& limits = input.limits;
+  const HostTile& heuristic = input.heuristic;
+  search.space = enumerate_host_tiles(input.matrix, input.options, limits, describe);
   std::vector<TileCandidate> survivors = search.space.survivors();
   const bool has = std::ranges::any_of(
       survivors, [&](const TileCandidate& candidate) { return candidate.tile == heuristic; });
   if (!has) {
     survivors.push_back(
-        examine_host_tile(matrix, heuristic, options, limits, describe(heuristic.m1)));
+        examine_host_tile(input.matrix, heuristic, input.options, limits, describe(heuristic.m1)));
   }
   for (const RankedHostTile& ranked :
-       rank_host_tiles(std::move(survivors), work_of(matrix, options.n), limits)) {
+       rank_host_tiles(std::move(survivors), work_of(input.matrix, input.options.n), limits)) {
     search.tiles.push_back(
         {ranked.candidate.tile, ranked.candidate.grouping, ranked.score, {}, {}});
   }
-  std::ranges::stable_partition(
-      search.tiles, [&](const SearchedHostTile& tile) { return tile.tile == heuristic; });
+  // Not that of std::ranges, whose result clang 14 does not parse.
+  std::stable_partition(search.tiles.begin(), search.tiles.end(),
+                        [&](const SearchedHostTile& tile) { return tile.tile == heuristic; });
 }
 
 /// The best `count` of `tiles` (0: all) by proxy time, and the heuristic's.
@@ -285,9 +287,10 @@ HostSearchStages search_stages(const CompileOptions& options, std::int64_t nnz) 
   return stages;
 }
 
-HostSearch search_host_tile(const CsrMatrix& matrix, const CompileOptions& options,
-                            const HostLimits& limits, const HostTile& heuristic,
-                            const HostSearchStages& stages, const RaceHostKernels& race) {
+HostSearch search_host_tile(const HostSearchInput& input, const HostSearchStages& stages,
+                            const RaceHostKernels& race) {
+  const CsrMatrix& matrix = input.matrix;
+  const CompileOptions& options = input.options;
   const auto start = Clock::now();
   const auto after = [&](double share) {
     return start + std::chrono::duration_cast<Clock::duration>(
@@ -300,7 +303,7 @@ HostSearch search_host_tile(const CsrMatrix& matrix, const CompileOptions& optio
   const DescribeGrouping describe = [&](std::int64_t m1) {
     return estimate ? estimate_statistics(matrix, m1) : groupings.statistics(m1);
   };
-  rank(search, matrix, options, limits, describe, heuristic);
+  rank(search, input, describe);
   std::vector<std::size_t> tiles(search.tiles.size());
   for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = i;
   if (estimate && tiles.size() > stages.contenders) tiles.resize(stages.contenders);

@@ -128,7 +128,7 @@ CompiledArtifact compile_searched(const CsrMatrix& matrix, const CompileOptions&
                                   const HostLimits& limits, const HostSearchStages& stages,
                                   const RaceHostKernels& race) {
   CompileTrace trace = plan_choice(matrix, options, limits);
-  trace.search = search_host_tile(matrix, options, limits, trace.tile, stages, race);
+  trace.search = search_host_tile({matrix, options, limits, trace.tile}, stages, race);
   HostArtifact artifact = *trace.search.artifact;
   trace.search.artifact = nullptr;
   const SearchedHostTile& chosen = trace.search.tiles[trace.search.chosen];

@@ -157,7 +157,7 @@ class SearchCase {
     if (!way.as_shipped) stages.proxies = true;
     stages.reductions = way.reductions;
     HostSearch search =
-        search_host_tile(matrix_, options_, limits_, heuristic_, stages, race_with(way.races));
+        search_host_tile({matrix_, options_, limits_, heuristic_}, stages, race_with(way.races));
     result.tile = search.tiles[search.chosen].tile;
     result.proxies = search.proxies;
     result.rank_ms = search.rank_ms;

@@ -65,7 +65,7 @@ class HostTileSearch : public testing::Test {
       race_options_.push_back(options);
       return results;
     };
-    return search_host_tile(matrix_, options_, limits_, heuristic_, stages, race);
+    return search_host_tile({matrix_, options_, limits_, heuristic_}, stages, race);
   }
 
   /// Different times, the later a tile is first seen the less.

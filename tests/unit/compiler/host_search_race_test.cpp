@@ -196,7 +196,7 @@ TEST_F(HostTileSearch, TellsHowItStandsInTilesWhateverTheirLoads) {
     return std::vector<RaceResult>(contestants.size(), finished_in(12.5));
   };
 
-  (void)spjit::search_host_tile(matrix_, options_, limits_, heuristic_, with_proxies(6, 1), race);
+  (void)spjit::search_host_tile({matrix_, options_, limits_, heuristic_}, with_proxies(6, 1), race);
 
   // Finalists: the first of equally fast proxies, which may be the heuristic's choice. Each has
   // three loads, and of three that are loaded one is settled.
@@ -221,7 +221,7 @@ TEST_F(HostTileSearch, CountsTilesOfEarlierHeatsAsDone) {
     return std::vector<RaceResult>(contestants.size(), finished_in(1));
   };
 
-  (void)spjit::search_host_tile(matrix_, options_, limits_, heuristic_, stages, race);
+  (void)spjit::search_host_tile({matrix_, options_, limits_, heuristic_}, stages, race);
 
   EXPECT_EQ(done, (std::vector<std::size_t>{0, 1, 2}));
 }
