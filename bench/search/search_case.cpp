@@ -124,6 +124,7 @@ std::vector<double> load_and_time(const std::vector<HostContestant>& contestants
     }
   }
   std::vector<double> medians;
+  medians.reserve(samples.size());
   for (std::vector<double>& of : samples) {
     medians.push_back(summarize_samples("", std::move(of)).median_us);
   }
