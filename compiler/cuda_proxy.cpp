@@ -143,13 +143,14 @@ CudaProxyLaunch launch_of(const CudaCandidate& candidate, std::int64_t registers
   launch.grid_x = candidate.row_tiles;
   launch.grid_y = candidate.column_tiles;
   launch.threads = candidate.tile.n1;
-  // Where the grid has too few blocks to fill SMs, it has for the proxy too.
-  const std::int64_t blocks_an_sm = (candidate.blocks + limits.sms - 1) / limits.sms;
-  if (blocks_an_sm <= candidate.occupancy.active_blocks) return launch;
   const std::int64_t wanted = active_blocks_of(candidate, limits);
   BlockResources block;
   block.threads = launch.threads;
   block.registers_per_thread = registers;
+  // Where the grid has too few blocks to fill SMs, it has for the proxy too.
+  const std::int64_t blocks_an_sm = (candidate.blocks + limits.sms - 1) / limits.sms;
+  const bool by_grid = blocks_an_sm <= candidate.occupancy.active_blocks;
+  if (by_grid && occupancy(limits, block).active_blocks >= wanted) return launch;
   const std::optional<std::int64_t> shared = dynamic_shared_for(limits, block, wanted);
   launch.dynamic_shared_bytes = shared.value_or(0);
   if (!shared) {

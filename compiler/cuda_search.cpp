@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -117,11 +118,14 @@ class CudaSearch {
     return make_cuda_proxy(plan, members, input_.limits, options);
   }
 
-  /// In the order of the proxies, by several threads; this one reports what is done.
-  std::vector<CompiledCudaProxy> compile(const std::vector<CudaProxy>& proxies,
-                                         const CudaSearchTools& tools) const {
-    std::vector<CompiledCudaProxy> made(proxies.size());
-    const CompileCancel cancel = compile_deadline();
+  /// In the order of the proxies, by several threads; this one reports what is done, and if that
+  /// throws stops the others. None where the time was up before one had compiled.
+  std::vector<std::optional<CompiledCudaProxy>> compile(const std::vector<CudaProxy>& proxies,
+                                                        const CudaSearchTools& tools) const {
+    std::vector<std::optional<CompiledCudaProxy>> made(proxies.size());
+    std::stop_source stop;
+    CompileCancel cancel = compile_deadline();
+    cancel.stop = stop.get_token();
     std::mutex mutex;
     std::condition_variable changed;
     std::size_t next = 0;
@@ -134,11 +138,8 @@ class CudaSearch {
           if (next == proxies.size()) return;
           mine = next++;
         }
-        if (cancel.reached()) {
-          made[mine].failure = "not compiled: the search's time was up";
-        } else {
-          made[mine] = tools.compile_proxy(proxies[mine], cancel);
-        }
+        if (!cancel.reached()) made[mine] = tools.compile_proxy(proxies[mine], cancel);
+        if (made[mine] && !made[mine]->failure.empty() && cancel.reached()) made[mine].reset();
         {
           const std::lock_guard lock(mutex);
           ++done;
@@ -154,7 +155,12 @@ class CudaSearch {
     for (std::size_t seen = 0; seen < proxies.size();) {
       changed.wait(lock, [&] { return done > seen; });
       seen = done;
-      report("compiling", seen, proxies.size());
+      try {
+        report("compiling", seen, proxies.size());
+      } catch (...) {
+        stop.request_stop();
+        throw;
+      }
     }
     return made;
   }
@@ -167,21 +173,22 @@ class CudaSearch {
     const std::vector<CudaProxyGroup> groups =
         groups_of(ranked_.first(contenders), reductions.kernels);
     std::vector<CudaProxy> proxies;
+    proxies.reserve(groups.size());
     for (const CudaProxyGroup& group : groups) proxies.push_back(make_proxy(group, reductions));
-    const std::vector<CompiledCudaProxy> compiled = compile(proxies, tools);
+    const std::vector<std::optional<CompiledCudaProxy>> compiled = compile(proxies, tools);
 
     std::vector<CudaContestant> contestants;
     std::vector<std::size_t> entries;
     for (std::size_t i = 0; i < groups.size(); ++i) {
       for (const std::size_t member : groups[i].members) {
-        if (!compiled[i].failure.empty()) {
-          trace_.entries[member].proxy = failed(compiled[i].failure);
+        if (!compiled[i] || !compiled[i]->failure.empty()) {
+          trace_.entries[member].proxy = compiled[i] ? failed(compiled[i]->failure) : RaceResult{};
           continue;
         }
-        CudaProxyLaunch launch = launch_of(ranked_[member], compiled[i].registers, input_.limits);
+        CudaProxyLaunch launch = launch_of(ranked_[member], compiled[i]->registers, input_.limits);
         if (!reductions.occupancy) launch.dynamic_shared_bytes = 0;
         contestants.push_back(
-            {trace_.entries[member].tile, bytes_of(compiled[i].cubin), std::move(launch)});
+            {trace_.entries[member].tile, bytes_of(compiled[i]->cubin), std::move(launch)});
         entries.push_back(member);
       }
     }
@@ -205,16 +212,16 @@ class CudaSearch {
       try {
         images[i] = tools.compile_kernel(ranked_[i], cancel);
       } catch (const Error& error) {
-        trace_.entries[i].full = failed(error.what());
-        continue;
+        trace_.entries[i].full = cancel.reached() ? RaceResult{} : failed(error.what());
       }
+      report("compiling", i + 1, ranked_.size());
+      if (trace_.entries[i].full) continue;
       CudaProxyLaunch launch;
       launch.grid_x = images[i].blocks_x;
       launch.grid_y = ranked_[i].column_tiles;
       launch.threads = ranked_[i].tile.n1;
       contestants.push_back({trace_.entries[i].tile, bytes_of(images[i].cubin), std::move(launch)});
       entries.push_back(i);
-      report("compiling", i + 1, ranked_.size());
     }
     race(contestants, entries, tools, &SearchTraceEntry::full);
     trace_.full_ms = ms_since(start_);

@@ -17,8 +17,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Code that is raced at once; more waits for the next heat, which the best so far runs in too.
-constexpr std::size_t k_heat_bytes = std::size_t{512} << 20;
 /// What the proxies may use of the time; the rest is for the finalists.
 constexpr double k_proxy_share = 0.7;
 /// The same code is a few percent faster or slower from one load to the next, by which physical
@@ -85,16 +83,19 @@ class Stage {
 
   /// Each tile gets its result. `end`: when the time is up.
   void run(std::vector<std::size_t> tiles, Clock::time_point end, const RaceHostKernels& race,
-           bool share) {
+           const HostSearchStages& stages) {
     order_by_code(tiles);
     loads_ = !proxy_ && tiles.size() <= k_few_tiles ? k_loads : 1;
+    total_ = tiles.size();
     for (std::size_t next = 0; next < tiles.size();) {
       const std::size_t first = next;
+      const std::size_t carried = entered_.size();
       std::size_t bytes = 0;
-      for (; next < tiles.size() && bytes < k_heat_bytes && Clock::now() < end; ++next) {
-        bytes += add(tiles[next], share);
+      for (; next < tiles.size() && bytes < stages.heat_bytes && Clock::now() < end; ++next) {
+        bytes += add(tiles[next], stages.reductions.kernels);
       }
       if (next == first) break;
+      out_ = next - (entered_.size() - carried) / loads_;
       race_heat(race, end);
     }
     for (const std::size_t tile : tiles) {
@@ -163,10 +164,15 @@ class Stage {
     if (options_.on_search_progress) {
       options.progress = [this](const RaceProgress& progress) { report(progress); };
     }
-    const std::vector<RaceResult> results = middle_loads(race(contestants_, options));
-    const std::ptrdiff_t winner = winner_of(results);
-    for (std::size_t i = 0; i < results.size(); ++i) result(entered_[i]) = results[i];
+    std::vector<RaceResult> results = middle_loads(race(contestants_, options));
     latest_ = nullptr;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      std::optional<RaceResult>& known = result(entered_[i]);
+      // The best of the heats before keeps its time where this one ended without any.
+      if (known && results[i].outcome == RaceOutcome::not_reached) results[i] = *known;
+      known = results[i];
+    }
+    const std::ptrdiff_t winner = winner_of(results);
     if (winner == k_no_winner) {
       contestants_.clear();
       entered_.clear();
@@ -201,8 +207,8 @@ class Stage {
   void report(const RaceProgress& progress) const {
     SearchProgress now;
     now.stage = proxy_ ? "proxies" : "kernels";
-    now.done = progress.settled;
-    now.total = progress.entries;
+    now.done = out_ + progress.settled / loads_;
+    now.total = total_;
     now.best = progress.best;
     now.best_us = progress.best_us;
     now.seconds_left = progress.ms_left / 1e3;
@@ -214,6 +220,8 @@ class Stage {
   const CompileOptions& options_;
   bool proxy_;
   std::size_t loads_ = 1;
+  std::size_t total_ = 0;  ///< tiles of the stage
+  std::size_t out_ = 0;    ///< of them, those that are not new to this heat or could not enter it
   std::shared_ptr<const HostArtifact> latest_;
   HostTile latest_tile_;
   std::vector<HostContestant> contestants_;
@@ -221,23 +229,26 @@ class Stage {
 };
 
 /// The heuristic's choice first, then the ranking.
-void rank(HostSearch& search, const CsrMatrix& matrix, const CompileOptions& options,
-          const HostLimits& limits, const DescribeGrouping& describe, const HostTile& heuristic) {
-  search.space = enumerate_host_tiles(matrix, options, limits, describe);
+void rank(HostSearch& search, const HostSearchInput& input, const DescribeGrouping& describe) {
+  const HostLimits& limits = input.limits;
+  const HostTile& heuristic = input.heuristic;
+  search.space = enumerate_host_tiles(input.matrix, input.options, limits, describe);
   std::vector<TileCandidate> survivors = search.space.survivors();
   const bool has = std::ranges::any_of(
       survivors, [&](const TileCandidate& candidate) { return candidate.tile == heuristic; });
   if (!has) {
     survivors.push_back(
-        examine_host_tile(matrix, heuristic, options, limits, describe(heuristic.m1)));
+        examine_host_tile(input.matrix, heuristic, input.options, limits, describe(heuristic.m1)));
   }
-  for (const RankedHostTile& ranked : rank_host_tiles(
-           std::move(survivors), host_work(matrix, options.n, options.threads), limits)) {
+  for (const RankedHostTile& ranked :
+       rank_host_tiles(std::move(survivors),
+                       host_work(input.matrix, input.options.n, input.options.threads), limits)) {
     search.tiles.push_back(
         {ranked.candidate.tile, ranked.candidate.grouping, ranked.score, {}, {}});
   }
-  std::ranges::stable_partition(
-      search.tiles, [&](const SearchedHostTile& tile) { return tile.tile == heuristic; });
+  // Not that of std::ranges, whose result clang 14 does not parse.
+  std::stable_partition(search.tiles.begin(), search.tiles.end(),
+                        [&](const SearchedHostTile& tile) { return tile.tile == heuristic; });
 }
 
 /// The best `count` of `tiles` (0: all) by proxy time, and the heuristic's.
@@ -273,9 +284,10 @@ HostSearchStages search_stages(const CompileOptions& options, std::int64_t nnz) 
   return stages;
 }
 
-HostSearch search_host_tile(const CsrMatrix& matrix, const CompileOptions& options,
-                            const HostLimits& limits, const HostTile& heuristic,
-                            const HostSearchStages& stages, const RaceHostKernels& race) {
+HostSearch search_host_tile(const HostSearchInput& input, const HostSearchStages& stages,
+                            const RaceHostKernels& race) {
+  const CsrMatrix& matrix = input.matrix;
+  const CompileOptions& options = input.options;
   const auto start = Clock::now();
   const auto after = [&](double share) {
     return start + std::chrono::duration_cast<Clock::duration>(
@@ -288,7 +300,7 @@ HostSearch search_host_tile(const CsrMatrix& matrix, const CompileOptions& optio
   const DescribeGrouping describe = [&](std::int64_t m1) {
     return estimate ? estimate_statistics(matrix, m1) : groupings.statistics(m1);
   };
-  rank(search, matrix, options, limits, describe, heuristic);
+  rank(search, input, describe);
   std::vector<std::size_t> tiles(search.tiles.size());
   for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = i;
   if (estimate && tiles.size() > stages.contenders) tiles.resize(stages.contenders);
@@ -300,14 +312,13 @@ HostSearch search_host_tile(const CsrMatrix& matrix, const CompileOptions& optio
   search.proxies = stages.proxies && (stages.finalists == 0 || tiles.size() > stages.finalists + 1);
   if (search.proxies) {
     const auto begin = Clock::now();
-    Stage(search, maker, options, true)
-        .run(tiles, after(k_proxy_share), race, stages.reductions.kernels);
+    Stage(search, maker, options, true).run(tiles, after(k_proxy_share), race, stages);
     search.proxy_ms = ms_since(begin);
     tiles = finalists_of(search, std::move(tiles), stages.finalists);
   }
   const auto begin = Clock::now();
   Stage finals(search, maker, options, false);
-  finals.run(tiles, after(1), race, stages.reductions.kernels);
+  finals.run(tiles, after(1), race, stages);
   search.artifact = finals.best_artifact();
   search.timed = search.artifact != nullptr;
   search.chosen = search.timed ? finals.best_tile() : 0;

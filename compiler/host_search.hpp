@@ -27,6 +27,9 @@ struct HostSearchStages {
   /// Best ones by proxy time that are timed in full; the heuristic's choice is always one more. 0:
   /// all, so that both times are known.
   std::size_t finalists = 3;
+  /// Code and weights that are raced at once; more waits for the next heat, which the best so far
+  /// runs in too.
+  std::size_t heat_bytes = std::size_t{512} << 20;
   HostReductions reductions;
   HostProxyLimits limits;
 };
@@ -60,12 +63,19 @@ struct HostSearch {
   double full_ms = 0;   ///< making and timing whole kernels
 };
 
+/// What a tile is searched for. Refers to all of it.
+struct HostSearchInput {
+  const CsrMatrix& matrix;
+  const CompileOptions& options;
+  const HostLimits& limits;
+  const HostTile& heuristic;  ///< the choice of instant mode
+};
+
 /// Searches within `options.search_budget_ms`. The heuristic's choice is always among what is
 /// timed in full, so the result is not worse than instant mode's by more than timing noise. Tiles
 /// over the code budget have failed. Where nothing could be timed the heuristic's choice is taken,
 /// even if it is over that budget.
-[[nodiscard]] HostSearch search_host_tile(const CsrMatrix& matrix, const CompileOptions& options,
-                                          const HostLimits& limits, const HostTile& heuristic,
+[[nodiscard]] HostSearch search_host_tile(const HostSearchInput& input,
                                           const HostSearchStages& stages,
                                           const RaceHostKernels& race);
 

@@ -107,6 +107,11 @@ std::string search_reason(const CompileOptions& options, const HostSearch& searc
   };
   const auto full = count(&SearchedHostTile::full);
   if (!search.timed) {
+    // The heuristic's choice is always to be timed in full: what it failed of is why there is none.
+    if (const auto& first = search.tiles.front().full; first && !first->failure.empty()) {
+      return fmt::format("{}: ranked, not timed: nothing ran, {}", to_string(options.search),
+                         first->failure);
+    }
     return fmt::format("{}: ranked, not timed: the budget of {:.0f} ms was spent before",
                        to_string(options.search), options.search_budget_ms);
   }
@@ -123,7 +128,7 @@ CompiledArtifact compile_searched(const CsrMatrix& matrix, const CompileOptions&
                                   const HostLimits& limits, const HostSearchStages& stages,
                                   const RaceHostKernels& race) {
   CompileTrace trace = plan_choice(matrix, options, limits);
-  trace.search = search_host_tile(matrix, options, limits, trace.tile, stages, race);
+  trace.search = search_host_tile({matrix, options, limits, trace.tile}, stages, race);
   HostArtifact artifact = *trace.search.artifact;
   trace.search.artifact = nullptr;
   const SearchedHostTile& chosen = trace.search.tiles[trace.search.chosen];

@@ -17,7 +17,7 @@ GroupingStatistics estimate_statistics(const CsrMatrix& matrix, std::int64_t m1)
   if (rows == 0) return statistics;
   std::vector<std::int64_t> counts(static_cast<std::size_t>(matrix.cols), 0);
   for (const std::int32_t column : matrix.col_idxs) ++counts[static_cast<std::size_t>(column)];
-  const double height = static_cast<double>(std::min(m1, rows));
+  const auto height = static_cast<double>(std::min(m1, rows));
   for (const std::int64_t count : counts) {
     const double share = static_cast<double>(count) / static_cast<double>(rows);
     statistics.nnc_mean += 1 - std::pow(1 - std::min(share, 1.0), height);

@@ -1,6 +1,7 @@
 #include "cuda_layer.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "attempt.hpp"
 #include "compiler/local_gpus.hpp"
@@ -37,6 +38,8 @@ void verify_layer(CudaLayer& layer, const CudaKernel& kernel, const CsrMatrix& m
   }
 }
 
+bool is_timed(const CudaLayer& layer) { return layer.record.at("search").at("timed").get<bool>(); }
+
 void process(CudaLayer& layer, const Compiler& compiler, const LayerOptions& options) {
   const CsrMatrix matrix = load_matrix(layer.path, options.kernel.load);
   layer.statistics = compute_statistics(matrix);
@@ -44,6 +47,9 @@ void process(CudaLayer& layer, const Compiler& compiler, const LayerOptions& opt
   layer.info = kernel.info();
   layer.record = Json::parse(kernel.record());
   if (!layer.info->note.empty()) layer.notes.push_back(layer.info->note);
+  if (options.kernel.compile.search != SearchMode::instant && !is_timed(layer)) {
+    layer.notes.push_back(layer.info->reason);
+  }
   if (options.verify) verify_layer(layer, kernel, matrix);
   if (!options.emit.directory.empty()) {
     layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));
@@ -85,6 +91,13 @@ std::vector<std::string> table_row(const CudaLayer& layer) {
           info.from_cache ? "hit" : "new",
           fmt::format("{:.1f}", info.compile_ms),
           layer.verification ? fmt::format("{:.1e}", layer.verification->max_abs_error) : ""};
+}
+
+/// Of which layers the tile was not chosen by times, if of any.
+std::string not_timed_text(const std::vector<std::string>& not_timed, std::size_t rows) {
+  if (not_timed.empty()) return "";
+  if (not_timed.size() == rows) return "Ranked, not timed.\n";
+  return fmt::format("Ranked, not timed: {}.\n", fmt::join(not_timed, ", "));
 }
 
 }  // namespace
@@ -140,17 +153,20 @@ std::string layer_table(const std::vector<CudaLayer>& layers, const Terminal& te
                {"compile ms"},
                {"max error"}});
   std::string notes;
+  std::vector<std::string> not_timed;
   std::size_t rows = 0;
   for (const CudaLayer& layer : layers) {
     if (layer.failed()) continue;
     table.add(table_row(layer));
     ++rows;
+    if (!is_timed(layer)) not_timed.push_back(layer.path.filename().string());
     for (const std::string& note : layer.notes) {
       notes += fmt::format("{}: {}\n", layer.path.filename().string(), note);
     }
   }
   if (rows == 0) return "";
-  return table.text(terminal) + "Ranked, not timed.\n" + (notes.empty() ? "" : "\n" + notes);
+  return table.text(terminal) + not_timed_text(not_timed, rows) +
+         (notes.empty() ? "" : "\n" + notes);
 }
 
 }  // namespace spjit::cli

@@ -31,7 +31,7 @@ HostSampleGroup collect_samples(const CsrMatrix& matrix, const CompileOptions& o
   const HostLimits limits = host_limits(options.target.isa());
   const HostTile heuristic = plan_choice(matrix, search_options, limits).tile;
   const HostSearch search = search_host_tile(
-      matrix, search_options, limits, heuristic, search_stages(search_options, matrix.nnz()),
+      {matrix, search_options, limits, heuristic}, search_stages(search_options, matrix.nnz()),
       [&](std::span<const HostContestant> contestants, const RaceOptions& race) {
         return race_host_kernels(contestants, race, options.ldb, pool);
       });

@@ -118,6 +118,7 @@ std::vector<double> load_and_time(const std::vector<HostContestant>& contestants
     }
   }
   std::vector<double> medians;
+  medians.reserve(samples.size());
   for (std::vector<double>& of : samples) {
     medians.push_back(summarize_samples("", std::move(of)).median_us);
   }
@@ -151,7 +152,7 @@ class SearchCase {
     if (!way.as_shipped) stages.proxies = true;
     stages.reductions = way.reductions;
     HostSearch search =
-        search_host_tile(matrix_, options_, limits_, heuristic_, stages, race_with(way.races));
+        search_host_tile({matrix_, options_, limits_, heuristic_}, stages, race_with(way.races));
     result.tile = search.tiles[search.chosen].tile;
     result.proxies = search.proxies;
     result.rank_ms = search.rank_ms;

@@ -34,7 +34,7 @@ enum class SearchMode : std::uint8_t {
 
 /// How a search stands; see CompileOptions::on_search_progress.
 struct SearchProgress {
-  std::string_view stage;   ///< "proxies" or "kernels"
+  std::string_view stage;   ///< "proxies" or "kernels"; for a GPU "compiling" before each
   std::size_t done = 0;     ///< candidates that are out of this stage's race
   std::size_t total = 0;    ///< candidates of this stage
   std::string_view best;    ///< tile; empty before the first sample

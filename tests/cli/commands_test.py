@@ -131,10 +131,32 @@ class ExplainTest(ToolTest):
         for entry in search["entries"]:
             self.assertIn("outcome", entry["proxy"])
             self.assertIn("outcome", entry["full"])
-        root = xml.etree.ElementTree.parse(self.folder / "s.svg").getroot()
-        self.assertTrue(root.tag.endswith("svg"))
         self.assertIn("Search: exhaustive", text)
         self.assertIn("M1 \\ N1", text)
+        times = [[key for key in ["proxy", "full"] if "median_us" in entry[key]]
+                 for entry in search["entries"]]
+        cells = {(entry["m1"], entry["n1"]) for entry, known in zip(search["entries"], times)
+                 if known}
+        marks, groups = self.marks_and_cells("s.svg")
+        self.assertEqual(marks, times.count(["proxy", "full"]))
+        self.assertEqual(groups, len(cells))
+
+    def marks_and_cells(self, name):
+        root = xml.etree.ElementTree.parse(self.folder / name).getroot()
+        space = "{http://www.w3.org/2000/svg}"
+        self.assertEqual(root.tag, space + "svg")
+        return len(root.findall(space + "circle")), len(root.findall(space + "g"))
+
+    def test_a_search_without_proxies_has_a_picture_too(self):
+        self.generate("layer.npz", 60, 40)
+
+        choice = self.run_json("explain", "layer.npz", "--n", 32, "--search", "ranked",
+                               "--contenders", 3, "--plot", "s.svg")["matrices"][0]["choice"]
+
+        self.assertFalse(choice["search"]["proxies"])
+        cells = {(entry["m1"], entry["n1"]) for entry in choice["search"]["entries"]
+                 if "full" in entry}
+        self.assertEqual(self.marks_and_cells("s.svg"), (0, len(cells)))
 
     def test_a_search_without_time_says_ranked_not_timed(self):
         self.generate()

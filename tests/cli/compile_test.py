@@ -141,18 +141,37 @@ class CompileTest(ToolTest):
         self.assertEqual(sum("full" in entry for entry in entries), 3)
         self.assertGreater(len(entries), 3)
 
-    def test_a_search_reports_json_lines_without_a_terminal(self):
+    def search_events(self, *arguments):
+        """What a search reports: every line but the one of the finished layer."""
+        result = self.succeed("compile", "layer.npz", "--no-measure", *arguments)
+        lines = [line for line in result.stderr.splitlines() if not line.startswith("[1/1] ")]
+        return [json.loads(line) for line in lines]
+
+    def test_every_search_reports_json_lines_without_a_terminal(self):
         self.generate("layer.npz", 60, 40)
 
-        result = self.run_tool("compile", "layer.npz", "--n", 32, "--search", "ranked",
-                               "--no-measure")
+        for mode in ["ranked", "proxy", "exhaustive"]:
+            events = self.search_events("--n", 32, "--search", mode, "--search-budget", 3000)
 
-        self.assertEqual(result.returncode, OK, result.stderr)
-        events = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
-        self.assertGreaterEqual(len(events), 1)
-        self.assertEqual(events[0]["event"], "search")
-        self.assertEqual(events[0]["stage"], "kernels")
-        self.assertLessEqual(events[0]["done"], events[0]["total"])
+            self.assertGreaterEqual(len(events), 1)
+            for event in events:
+                self.assertEqual(list(event), ["event", "stage", "done", "total", "best", "best_us",
+                                               "seconds_left"])
+                self.assertEqual(event["event"], "search")
+                self.assertEqual(event["stage"], "kernels")
+                self.assertLessEqual(event["done"], event["total"])
+                self.assertLessEqual(event["seconds_left"], 3)
+
+    def test_a_search_counts_tiles_first_their_proxies_then_the_finalists(self):
+        # 52,429 nonzeros x 256 columns: proxies pay.
+        self.generate("layer.npz", 512, 512, 0.8)
+
+        events = self.search_events("--n", 256, "--search", "ranked", "--contenders", 6)
+
+        totals = {event["stage"]: event["total"] for event in events}
+        self.assertEqual(list(totals), ["proxies", "kernels"])
+        self.assertEqual(totals["proxies"], 6)
+        self.assertIn(totals["kernels"], [3, 4])
 
     def test_pattern_files_get_values_by_seed_and_zeros_can_be_dropped(self):
         (self.folder / "p.smtx").write_text("2, 3, 3\n0 2 3\n0 2 1\n")

@@ -4,10 +4,11 @@ import json
 import unittest
 import xml.etree.ElementTree
 
-from spjit_tool import FAILED, OK, ToolTest
+from spjit_tool import FAILED, OK, USAGE, ToolTest
 
 # Every option a GPU target has a meaning for.
 TARGET = ["--n", 40, "--target", "sm_90"]
+NO_GPU = {"SPJIT_CUDA_DRIVER": "/nowhere/libcuda.so.1"}
 
 
 class CudaTest(ToolTest):
@@ -22,8 +23,8 @@ class CudaTest(ToolTest):
         if self.reason:
             self.skipTest(self.reason)
 
-    def compile(self, *arguments, status=OK):
-        return self.run_json("compile", "layer.npz", *TARGET, *arguments, status=status)
+    def compile(self, *arguments, status=OK, **extra):
+        return self.run_json("compile", "layer.npz", *TARGET, *arguments, status=status, **extra)
 
     def test_a_layer_is_compiled_and_then_found_in_the_cache(self):
         self.need_compiler()
@@ -39,6 +40,7 @@ class CudaTest(ToolTest):
         self.assertIn("ranked, not timed", first["kernel"]["reason"])
         self.assertEqual(first["kernel"]["spilled_bytes"], 0)
         self.assertEqual(first["record"]["search"]["timed"], False)
+        self.assertEqual(first["notes"], [])
 
     def test_files_are_written(self):
         self.need_compiler()
@@ -85,6 +87,49 @@ class CudaTest(ToolTest):
 
         self.assert_error(result, FAILED, "given up")
         self.assertEqual(self.run_json("cache", "ls")["entries"], [])
+
+    def test_a_search_without_a_gpu_ranks_and_says_so(self):
+        self.need_compiler()
+        instant = self.compile()["layers"][0]
+
+        for mode in ["ranked", "proxy", "exhaustive"]:
+            with self.subTest(mode=mode):
+                layer = self.compile("--search", mode, "--no-cache", **NO_GPU)["layers"][0]
+                text = self.succeed("compile", "layer.npz", *TARGET, "--search", mode,
+                                    "--no-cache", **NO_GPU).stdout
+
+                search = layer["record"]["search"]
+                self.assertIn("ranked, not timed: ", layer["kernel"]["reason"])
+                self.assertIn(NO_GPU["SPJIT_CUDA_DRIVER"], layer["kernel"]["reason"])
+                self.assertEqual(layer["kernel"]["tile"], instant["kernel"]["tile"])
+                self.assertEqual(search["mode"], mode)
+                self.assertEqual(search["reason"], layer["kernel"]["reason"])
+                self.assertFalse(search["timed"])
+                self.assertNotIn("entries", search)
+                self.assertIn("Ranked, not timed.", text)
+                self.assertIn(NO_GPU["SPJIT_CUDA_DRIVER"], text)
+                self.assertIn(layer["kernel"]["reason"], layer["notes"])
+
+    def test_explain_says_that_a_search_was_not_timed(self):
+        for mode in ["ranked", "exhaustive"]:
+            arguments = ["explain", "layer.npz", *TARGET, "--search", mode]
+            document = self.run_json(*arguments, **NO_GPU)["matrices"][0]
+            text = self.succeed(*arguments, **NO_GPU).stdout
+
+            self.assertIn("ranked, not timed: ", document["choice"]["reason"])
+            self.assertIsNone(document["choice"]["search"])
+            self.assertIn("ranked, not timed: ", text)
+
+    def test_proxies_are_made_from_ptx_or_cuda(self):
+        for source in ["ptx", "cuda"]:
+            document = self.run_json("explain", "layer.npz", *TARGET, "--search", "ranked",
+                                     "--proxy-from", source, **NO_GPU)
+            self.assertEqual(document["options"]["cuda"]["proxy_from"], source)
+
+        refused = self.run_tool("explain", "layer.npz", *TARGET, "--proxy-from", "cubin")
+
+        self.assert_error(refused, USAGE, "cubin", "ptx", "cuda")
+        self.assertEqual(len(refused.stderr.splitlines()), 1)
 
     def test_explain_needs_no_library_and_draws_the_space(self):
         document = self.run_json("explain", "layer.npz", *TARGET, "--plot", "s.svg", "--cuda",

@@ -39,13 +39,13 @@ class ToolTest(unittest.TestCase):
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=300,
                               check=False)
 
-    def succeed(self, *arguments: object) -> subprocess.CompletedProcess[str]:
-        result = self.run_tool(*arguments)
+    def succeed(self, *arguments: object, **extra: str) -> subprocess.CompletedProcess[str]:
+        result = self.run_tool(*arguments, **extra)
         self.assertEqual(result.returncode, OK, result.stderr)
         return result
 
-    def run_json(self, *arguments: object, status: int = OK) -> dict:
-        result = self.run_tool(*arguments, "--json")
+    def run_json(self, *arguments: object, status: int = OK, **extra: str) -> dict:
+        result = self.run_tool(*arguments, "--json", **extra)
         self.assertEqual(result.returncode, status, result.stderr)
         return json.loads(result.stdout)
 

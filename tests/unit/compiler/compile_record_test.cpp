@@ -68,19 +68,20 @@ TEST(CompileRecord, NamesACsrKernelAndItsReason) {
 TEST(CompileRecord, HoldsTheTraceOfAnExhaustiveSearch) {
   CompileOptions options = base_options();
   options.search = spjit::SearchMode::exhaustive;
-  std::vector<spjit::HostTile> tiles;
-  const auto second_fails = [&](const spjit::HostContestant& contestant) {
-    if (std::ranges::find(tiles, contestant.tile) == tiles.end()) tiles.push_back(contestant.tile);
-    const bool second = tiles.size() > 1 && contestant.tile == tiles[1];
-    return second ? failed_because("did not load") : finished_in(5);
+  std::vector<spjit::HostTile> seen;  // few tiles are loaded several times each
+  const auto one_fails = [&](const spjit::HostContestant& contestant) {
+    if (std::ranges::find(seen, contestant.tile) == seen.end()) seen.push_back(contestant.tile);
+    const bool fails = seen.size() > 1 && contestant.tile == seen[1];
+    return fails ? failed_because("did not load") : finished_in(5);
   };
 
-  const json record = record_of(options, race_by(second_fails));
+  const json record = record_of(options, race_by(one_fails));
 
   const json& search = record["search"];
   EXPECT_EQ(search["mode"], "exhaustive");
   EXPECT_EQ(search["timed"], true);
-  EXPECT_EQ(search["entries"].size(), tiles.size());
+  ASSERT_GT(search["entries"].size(), 1U);
+  EXPECT_EQ(search["entries"].size(), seen.size());
   EXPECT_EQ(search["chosen"], search["entries"][0]["tile"]);
   EXPECT_EQ(search["entries"][0]["full"]["median_us"], 5);
   EXPECT_EQ(std::ranges::count_if(search["entries"],

@@ -31,13 +31,15 @@ CudaCandidate candidate_of_blocks(std::int64_t blocks, std::int64_t active_block
   return made;
 }
 
-std::int64_t active_blocks(const CudaLimits& limits, const CudaProxyLaunch& launch,
-                           std::int64_t registers) {
-  return occupancy(limits, {.threads = launch.threads,
-                            .registers_per_thread = registers,
-                            .static_shared_bytes = 0,
-                            .dynamic_shared_bytes = launch.dynamic_shared_bytes})
-      .active_blocks;
+/// Blocks that an SM has at once where the device runs `blocks` of a launch: what it holds, or what
+/// there is for it.
+std::int64_t blocks_at_once(const CudaLimits& limits, const CudaProxyLaunch& launch,
+                            std::int64_t registers, std::int64_t blocks) {
+  const Occupancy held = occupancy(limits, {.threads = launch.threads,
+                                            .registers_per_thread = registers,
+                                            .static_shared_bytes = 0,
+                                            .dynamic_shared_bytes = launch.dynamic_shared_bytes});
+  return std::min(held.active_blocks, (blocks + limits.sms - 1) / limits.sms);
 }
 
 TEST(CudaProxyGroups, AreOfOneM1AndOneDistanceInOrderOfFirstAppearance) {
@@ -180,7 +182,8 @@ TEST(CudaProxyLaunch, GivesAnSmTheBlocksOfTheFullKernel) {
           SCOPED_TRACE(testing::Message() << limits.name() << " " << to_string(member.tile));
 
           ASSERT_EQ(launch.note, "");
-          ASSERT_EQ(active_blocks(limits, launch, registers), active_blocks_of(member, limits));
+          ASSERT_EQ(blocks_at_once(limits, launch, registers, member.blocks),
+                    active_blocks_of(member, limits));
           ASSERT_EQ(launch.grid_x, member.row_tiles);
           ASSERT_EQ(launch.grid_y, (n + launch.threads - 1) / launch.threads);
           ASSERT_EQ(launch.threads, member.tile.n1);
@@ -190,6 +193,47 @@ TEST(CudaProxyLaunch, GivesAnSmTheBlocksOfTheFullKernel) {
     }
   }
   EXPECT_GT(with_shared_memory, 100);
+}
+
+/// 256 threads of 32 registers, of which an SM of an H100 holds 8 blocks, in a grid of so many.
+CudaCandidate eight_at_once(std::int64_t blocks) {
+  CudaCandidate made = candidate_of_blocks(blocks, 8);
+  made.tile.n1 = 256;
+  made.row_tiles = blocks;
+  made.column_tiles = 1;
+  return made;
+}
+
+TEST(CudaProxyLaunch, OfFewBlocksTakesNoSharedMemoryFromTheCache) {
+  const CudaLimits limits = cuda_limits(100);
+  // 1, 3 and 8 blocks for each SM. Of 801 there are 9 for one, but 8 x 256 threads fill it.
+  for (const std::int64_t blocks : {1, 300, 800, 801}) {
+    const CudaProxyLaunch launch = launch_of(eight_at_once(blocks), 24, limits);
+
+    EXPECT_EQ(launch.dynamic_shared_bytes, 0) << blocks;
+    EXPECT_EQ(launch.note, "") << blocks;
+  }
+}
+
+TEST(CudaProxyLaunch, OfMoreBlocksThanTheKernelHasAtOnceLimitsTheProxy) {
+  const CudaLimits limits = cuda_limits(100);
+  CudaCandidate five = eight_at_once(500);
+  five.occupancy.active_blocks = 5;
+  CudaCandidate five_of_many = five;
+  five_of_many.blocks = 501;
+
+  EXPECT_EQ(launch_of(five, 24, limits).dynamic_shared_bytes, 0);
+  EXPECT_GT(launch_of(five_of_many, 24, limits).dynamic_shared_bytes, 0);
+  EXPECT_EQ(blocks_at_once(limits, launch_of(five_of_many, 24, limits), 24, 501), 5);
+}
+
+TEST(CudaProxyLaunch, SaysWhenAProxyOfFewBlocksHasTooManyRegisters) {
+  const CudaLimits limits = cuda_limits(100);
+
+  // 256 threads of 128 registers are 2 blocks an SM.
+  EXPECT_EQ(launch_of(eight_at_once(200), 128, limits).note, "");
+  EXPECT_NE(launch_of(eight_at_once(300), 128, limits).note.find("3 active blocks"),
+            std::string::npos);
 }
 
 TEST(CudaProxyLaunch, SaysWhatNoSharedMemoryCanDo) {

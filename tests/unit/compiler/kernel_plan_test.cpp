@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -129,6 +130,62 @@ TEST(KernelPlan, HoldsEveryEntryOnceInAscendingColumns) {
       }
     }
   }
+}
+
+void expect_same(const KernelPlan& left, const KernelPlan& right, const std::string& what) {
+  EXPECT_EQ(left.rows, right.rows) << what;
+  EXPECT_EQ(left.cols, right.cols) << what;
+  EXPECT_EQ(left.grouping.rows, right.grouping.rows) << what;
+  EXPECT_EQ(left.grouping.tile_ptrs, right.grouping.tile_ptrs) << what;
+  EXPECT_EQ(left.k_block, right.k_block) << what;
+  EXPECT_EQ(left.k_blocks, right.k_blocks) << what;
+  EXPECT_EQ(left.segment_ptrs, right.segment_ptrs) << what;
+  EXPECT_EQ(left.columns, right.columns) << what;
+  EXPECT_EQ(left.entry_ptrs, right.entry_ptrs) << what;
+  EXPECT_EQ(left.entry_rows, right.entry_rows) << what;
+  EXPECT_EQ(left.entry_values, right.entry_values) << what;
+}
+
+TEST(WithKBlock, CutsAPlanByHand) {
+  const KernelPlan whole = spjit::build_plan(small_matrix(), small_grouping(), 5);
+
+  const KernelPlan plan = spjit::with_k_block(whole, 2);
+
+  EXPECT_EQ(plan.k_block, 2);
+  EXPECT_EQ(plan.k_blocks, 3);
+  EXPECT_EQ(plan.segment_ptrs, (std::vector<std::int64_t>{0, 2, 3, 4, 5, 6, 6}));
+  EXPECT_EQ(plan.columns, whole.columns);
+}
+
+TEST(WithKBlock, IsWhatBuildPlanMakesOfThatBlock) {
+  const CsrMatrix matrix = random_matrix(61, 97, 0.85);
+  const RowGrouping grouping = spjit::group_rows(matrix, 14, ReorderAlgorithm::similarity);
+  for (const std::int64_t from : {1, 7, 64, 97}) {
+    for (const std::int64_t to : {1, 10, 64, 96, 97, 200}) {
+      const KernelPlan plan = spjit::with_k_block(spjit::build_plan(matrix, grouping, from), to);
+
+      expect_same(plan, spjit::build_plan(matrix, grouping, to),
+                  std::to_string(from) + " to " + std::to_string(to));
+    }
+  }
+}
+
+TEST(WithKBlock, KeepsMatricesWithoutEntriesOrColumns) {
+  for (const CsrMatrix& matrix :
+       {CsrMatrix{0, 0, {0}, {}, {}}, CsrMatrix{3, 0, {0, 0, 0, 0}, {}, {}},
+        CsrMatrix{2, 5, {0, 0, 0}, {}, {}}}) {
+    const RowGrouping grouping = spjit::group_rows(matrix, 4, ReorderAlgorithm::none);
+
+    const KernelPlan plan = spjit::with_k_block(spjit::build_plan(matrix, grouping, 3), 2);
+
+    expect_same(plan, spjit::build_plan(matrix, grouping, 2), std::to_string(matrix.cols));
+  }
+}
+
+TEST(WithKBlock, RefusesBlocksWithoutColumns) {
+  const KernelPlan plan = spjit::build_plan(small_matrix(), small_grouping(), 5);
+
+  EXPECT_THROW(static_cast<void>(spjit::with_k_block(plan, 0)), spjit::InvalidArgument);
 }
 
 }  // namespace

@@ -152,6 +152,21 @@ TEST(Pipeline, CandidatesThatFailAreRecordedAndNeverChosen) {
   EXPECT_GT(compiled.trace.search.tiles.size(), 1U);
 }
 
+TEST(Pipeline, ASearchOfWhichNothingRunsKeepsTheHeuristicsChoiceAndSaysWhy) {
+  const auto matrix = random_matrix(60, 300, 0.8);
+  CompileOptions options = base_options();
+  options.search = SearchMode::ranked;
+  const auto fail = [](const HostContestant&) {
+    return spjit::testing_support::failed_because("no luck");
+  };
+
+  const CompiledArtifact compiled = spjit::compile_host(matrix, options, limits(), race_by(fail));
+
+  EXPECT_EQ(compiled.trace.tile, spjit::plan_choice(matrix, options, limits()).tile);
+  EXPECT_FALSE(compiled.trace.search.timed);
+  EXPECT_EQ(compiled.trace.reason, "ranked: ranked, not timed: nothing ran, no luck");
+}
+
 TEST(Pipeline, NoKernelOfAnySearchIsOverTheCodeBudget) {
   const auto matrix = random_matrix(60, 300, 0.8);
   const auto free_choice = spjit::compile_host(matrix, base_options(), limits(), no_timing);

@@ -1,0 +1,146 @@
+// Whole compilations that search: tiles are timed on a GPU, and the kernel that comes out is right.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "compiler/cuda_search_tools.hpp"
+#include "spjit/matrix_io.hpp"
+#include "tests/gpu/kernels/gpu_testing.hpp"
+#include "tests/support/real_matrices.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr std::int64_t k_columns = 96;
+
+class CudaSearchOnGpu : public GpuTest {
+ protected:
+  /// One M1 with all its N1, so that whole kernels of all are compiled in seconds.
+  [[nodiscard]] CompileOptions search_options(SearchMode mode) const {
+    CompileOptions made = options(k_columns);
+    made.search = mode;
+    made.cuda.m1 = 16;
+    made.search_contenders = 100;
+    return made;
+  }
+
+  void expect_right(const CudaKernel& kernel, const CsrMatrix& matrix) const {
+    const std::vector<float> b = dense_values(matrix.cols * k_columns);
+    EXPECT_TRUE(
+        same_bits(product(kernel, b, gpu_.ordinal),
+                  reference_product(matrix, HostIsa::avx512, b.data(), k_columns, k_columns)));
+  }
+
+  /// The emulated driver takes no cubin, so nothing can be timed there.
+  void expect_timed(const CudaKernel& kernel, SearchMode mode) const {
+    const json record = json::parse(kernel.record());
+    const json& search = record.at("search");
+    const char* stage = mode == SearchMode::exhaustive ? "full" : "proxy";
+    EXPECT_EQ(record.at("device").at("product"), gpu_.limits.product);
+    EXPECT_EQ(search.at("mode"), to_string(mode));
+    EXPECT_EQ(search.at("timed"), !is_emulated(gpu_)) << search.at("reason");
+    EXPECT_EQ(search.at("chosen"), kernel.info().tile);
+    ASSERT_GT(search.at("entries").size(), 1U);
+    int with_samples = 0;
+    for (const json& entry : search.at("entries")) {
+      ASSERT_TRUE(entry.contains(stage)) << entry;
+      const json& result = entry.at(stage);
+      if (is_emulated(gpu_)) {
+        EXPECT_EQ(result.at("outcome"), "failed");
+        EXPECT_NE(result.at("failure"), "");
+        continue;
+      }
+      EXPECT_THAT(result.at("outcome"), testing::AnyOf("finished", "dropped")) << entry;
+      EXPECT_GT(result.at("median_us"), 0);
+      with_samples += result.at("samples") > 0 ? 1 : 0;
+    }
+    if (is_emulated(gpu_)) {
+      EXPECT_THAT(kernel.info().reason, HasSubstr("ranked, not timed: no candidate"));
+    } else {
+      EXPECT_GT(with_samples, 1);
+      EXPECT_THAT(kernel.info().reason, HasSubstr("fastest of " + std::to_string(with_samples)));
+    }
+  }
+};
+
+TEST_F(CudaSearchOnGpu, InEachModeTimesTilesAndTheKernelIsRight) {
+  const CsrMatrix matrix = random_matrix(4096, 64, 0.95);
+  for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
+    SCOPED_TRACE(to_string(mode));
+
+    const CudaKernel kernel = compile_kernel(matrix, search_options(mode));
+
+    expect_timed(kernel, mode);
+    expect_right(kernel, matrix);
+  }
+}
+
+TEST_F(CudaSearchOnGpu, TakesProxiesFromCudaToo) {
+  const CsrMatrix matrix = random_matrix(4096, 64, 0.95);
+  CompileOptions from_cuda = search_options(SearchMode::proxy);
+  from_cuda.cuda.proxy_source = CudaSource::cuda;
+
+  const CudaKernel kernel = compile_kernel(matrix, from_cuda);
+
+  expect_timed(kernel, SearchMode::proxy);
+  expect_right(kernel, matrix);
+}
+
+TEST_F(CudaSearchOnGpu, TimesTilesOfALayer) {
+  constexpr std::int64_t k_most_nonzeros = 20'000;
+  for (const auto& file : matrix_files("dlmc")) {
+    CsrMatrix matrix = load_matrix(file);
+    if (matrix.nnz() == 0 || matrix.nnz() > k_most_nonzeros) continue;
+    matrix.sort_columns();
+    SCOPED_TRACE(file);
+    for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
+      SCOPED_TRACE(to_string(mode));
+
+      const CudaKernel kernel = compile_kernel(matrix, search_options(mode));
+
+      expect_timed(kernel, mode);
+      expect_right(kernel, matrix);
+    }
+    return;
+  }
+  GTEST_SKIP() << "no small matrices in " << (data_directory() / "dlmc");
+}
+
+TEST_F(CudaSearchOnGpu, TellsHowItStands) {
+  CompileOptions told = search_options(SearchMode::proxy);
+  std::vector<std::string> stages;
+  told.on_search_progress = [&](const SearchProgress& progress) {
+    if (stages.empty() || stages.back() != progress.stage) stages.emplace_back(progress.stage);
+    EXPECT_LE(progress.done, progress.total);
+  };
+
+  static_cast<void>(compile_kernel(random_matrix(4096, 64, 0.95), told));
+
+  ASSERT_FALSE(stages.empty());
+  EXPECT_EQ(stages.front(), "compiling");
+  EXPECT_EQ(stages.back(), is_emulated(gpu_) ? "compiling" : "proxies");
+}
+
+TEST_F(CudaSearchOnGpu, IsTimedOnTheGpuThatTheTargetNames) {
+  for (int ordinal = 0; ordinal < gpus_; ++ordinal) {
+    const std::string card = "gpu" + std::to_string(ordinal);
+    const CudaLimits limits = local_gpu_limits(ordinal);
+
+    const TimingGpu gpu = find_timing_gpu(Target::parse(limits.name()), limits);
+
+    EXPECT_EQ(limits.card, card);
+    EXPECT_EQ(gpu.ordinal, ordinal);
+    EXPECT_EQ(gpu.product, limits.product);
+  }
+}
+
+}  // namespace

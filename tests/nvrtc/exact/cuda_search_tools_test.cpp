@@ -1,0 +1,114 @@
+// What a search on a GPU is done with: NVIDIA's compilers, and here the emulated driver, which
+// takes no cubin.
+
+#include "compiler/cuda_search_tools.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "compiler/cubin_info.hpp"
+#include "compiler/cuda_builder.hpp"
+#include "spjit/error.hpp"
+#include "tests/support/cuda_search_testing.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+
+class LocalCudaToolsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    given_.options.cuda.compile_threads = 2;
+    ::setenv("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA, 1);
+    try {
+      static_cast<void>(load_cuda_toolchain({.arch = 90, .nvrtc = true, .nvjitlink = true},
+                                            found_cuda_libraries()));
+    } catch (const NotSupported& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+  void TearDown() override { ::unsetenv("SPJIT_CUDA_DRIVER"); }
+
+  [[nodiscard]] CudaProxy proxy() {
+    const ProxyCase of = proxy_case(given_.matrix, 8, given_.options.n, {32, 128, 256});
+    return make_cuda_proxy(of.plan, of.candidates, of.limits);
+  }
+
+  MadeUpSearch given_;
+};
+
+TEST_F(LocalCudaToolsTest, CompileProxiesFromTheTextThatIsAskedFor) {
+  for (const CudaSource source : {CudaSource::ptx, CudaSource::cuda}) {
+    given_.options.cuda.proxy_source = source;
+    const CudaSearchInput input = given_.input();
+    LocalCudaTools local(input, 0);
+    const CudaSearchTools tools = local.tools();
+
+    const CompiledCudaProxy compiled = tools.compile_proxy(proxy(), {});
+
+    ASSERT_EQ(compiled.failure, "") << to_string(source);
+    EXPECT_EQ(tools.compile_threads, 2);
+    const CubinInfo info = read_cubin_info(std::as_bytes(std::span(compiled.cubin)));
+    EXPECT_EQ(info.arch, 90);
+    EXPECT_EQ(info.find_kernel(k_cuda_kernel_name)->max_threads, 256);
+  }
+}
+
+TEST_F(LocalCudaToolsTest, CompileTheKernelThatACompilationWouldMake) {
+  const CudaSearchInput input = given_.input();
+  LocalCudaTools local(input, 0);
+  const CudaCandidate& candidate = given_.ranked[1];
+
+  const CudaKernelImage image = local.tools().compile_kernel(candidate, {});
+
+  const CompiledCuda compiled = build_cuda_kernel(cuda_plan(given_.matrix, candidate.tile.m1),
+                                                  candidate, given_.options, given_.limits);
+  EXPECT_EQ(image.blocks_x, compiled.program.blocks_x);
+  EXPECT_EQ(image.cubin, compiled.artifact.cubin);
+}
+
+TEST_F(LocalCudaToolsTest, GiveUpWhatIsCancelled) {
+  const CudaSearchInput input = given_.input();
+  LocalCudaTools local(input, 0);
+  CompileCancel past;
+  past.deadline = std::chrono::steady_clock::now();
+
+  EXPECT_NE(local.tools().compile_proxy(proxy(), past).failure, "");
+  EXPECT_THROW(static_cast<void>(local.tools().compile_kernel(given_.ranked[1], past)),
+               CompileCancelled);
+}
+
+TEST_F(LocalCudaToolsTest, AreNoneWithoutLibrariesOrForAGpuThatIsNotThere) {
+  const CudaSearchInput input = given_.input();
+  EXPECT_THROW(LocalCudaTools(input, 7), InvalidArgument);
+
+  const TemporaryDirectory nothing;
+  given_.options.cuda.toolkit_paths = {nothing.path()};
+  EXPECT_THROW(LocalCudaTools(given_.input(), 0), NotSupported);
+}
+
+TEST_F(LocalCudaToolsTest, ASearchRecordsWhyADriverTakesNoneOfTheCubins) {
+  for (const SearchMode mode : {SearchMode::proxy, SearchMode::exhaustive}) {
+    given_.options.search = mode;
+    const CudaSearchInput input = given_.input();
+    LocalCudaTools local(input, 0);
+
+    const SearchTrace trace = search_cuda_tile(input, given_.ranked, local.tools());
+
+    EXPECT_FALSE(trace.timed);
+    EXPECT_EQ(trace.chosen, 0U);
+    for (const SearchTraceEntry& entry : trace.entries) {
+      const auto& result = mode == SearchMode::proxy ? entry.proxy : entry.full;
+      ASSERT_TRUE(result);
+      EXPECT_EQ(result->outcome, RaceOutcome::failed);
+      EXPECT_THAT(result->failure, testing::HasSubstr("CUDA_ERROR")) << result->failure;
+    }
+  }
+}
+
+}  // namespace

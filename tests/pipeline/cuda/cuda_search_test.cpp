@@ -1,0 +1,294 @@
+// The search for a GPU tile on the emulated driver, with PTX in place of cubins: races of proxies
+// and kernels, whole searches, and which GPU they are timed on.
+
+#include "compiler/cuda_search.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/cuda_pipeline.hpp"
+#include "compiler/cuda_search_tools.hpp"
+#include "compiler/local_gpus.hpp"
+#include "tests/support/cuda_proxy_cases.hpp"
+#include "tests/support/emulated_kernel.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::int64_t k_columns = 70;
+
+/// A variable of the environment, until the end of a test.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) before_ = old;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+  ~ScopedVariable() {
+    if (before_) {
+      ::setenv(name_, before_->c_str(), 1);
+    } else {
+      ::unsetenv(name_);
+    }
+  }
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+std::span<const std::byte> bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+bool is_one_line(const std::string& text) {
+  return !text.empty() && text.find('\n') == std::string::npos;
+}
+
+/// One small matrix with two candidates, timed on an emulated H100.
+class CudaSearchOnEmulatedDriver : public ::testing::Test {
+ protected:
+  CudaSearchOnEmulatedDriver() {
+    options_.n = k_columns;
+    options_.reorder = ReorderAlgorithm::balanced;
+    // Interpreted kernels take long.
+    race_.min_sample_us = 1;
+    race_.max_rounds = race_.min_rounds = 1;
+    race_.drops = false;
+    race_.call_limit_ms = 1e6;
+  }
+
+  [[nodiscard]] CudaTimer timer() const {
+    return {
+        emulated_context(),
+        {.m = matrix_.rows, .k = matrix_.cols, .n = k_columns, .ldb = k_columns, .ldc = k_columns}};
+  }
+  [[nodiscard]] std::string proxy_ptx() const {
+    return join_texts(emit_cuda_proxy(
+        make_cuda_proxy(given_.plan, given_.candidates, given_.limits), CudaSource::ptx, 90));
+  }
+  [[nodiscard]] CudaCase kernel_of(const CudaCandidate& candidate) const {
+    CudaKernelSpec spec = cuda_spec(8, k_columns);
+    spec.tile = candidate.tile;
+    return make_cuda_case(matrix_, spec, ReorderAlgorithm::balanced);
+  }
+  [[nodiscard]] CudaContestant proxy(std::size_t candidate, const std::string& image) const {
+    const CudaCandidate& of = given_.candidates[candidate];
+    return {to_string(of.tile), bytes(image), launch_of(of, 32, given_.limits)};
+  }
+
+  CsrMatrix matrix_ = random_matrix(64, 40, 0.8);
+  ProxyCase given_ = proxy_case(matrix_, 8, k_columns, {32, 64});
+  CompileOptions options_;
+  RaceOptions race_;
+};
+
+TEST_F(CudaSearchOnEmulatedDriver, ProxiesAndWholeKernelsRaceTogether) {
+  const std::string small = proxy_ptx();
+  const CudaCase whole = kernel_of(given_.candidates[1]);
+  const std::string kernel = ptx_of(whole);
+  const CudaGrid grid = cuda_grid(whole.plan, whole.spec);
+  CudaTimer timer = this->timer();
+
+  const std::vector<RaceResult> results = race_cuda_kernels(
+      std::vector<CudaContestant>{
+          proxy(0, small), proxy(1, small), {"whole", bytes(kernel), {grid.x, grid.y, 64, 0, ""}}},
+      race_, timer);
+
+  ASSERT_EQ(results.size(), 3U);
+  for (const RaceResult& result : results) {
+    EXPECT_EQ(result.outcome, RaceOutcome::finished) << result.failure;
+    EXPECT_EQ(result.timing.samples, 1);
+    EXPECT_GT(result.timing.median_us, 0);
+  }
+  EXPECT_EQ(results[1].timing.name, to_string(given_.candidates[1].tile));
+  EXPECT_EQ(results[2].timing.name, "whole");
+}
+
+TEST_F(CudaSearchOnEmulatedDriver, AnImageThatCannotBeLoadedHasFailedAndTheOthersGoOn) {
+  const std::string good = proxy_ptx();
+  const std::string bad = "no code";
+  CudaTimer timer = this->timer();
+
+  const std::vector<RaceResult> results = race_cuda_kernels(
+      std::vector<CudaContestant>{proxy(0, bad), proxy(0, good), proxy(1, bad), proxy(1, good)},
+      race_, timer);
+
+  ASSERT_EQ(results.size(), 4U);
+  for (const std::size_t unloadable : {0U, 2U}) {
+    EXPECT_EQ(results[unloadable].outcome, RaceOutcome::failed);
+    EXPECT_NE(results[unloadable].failure, "");
+  }
+  for (const std::size_t loaded : {1U, 3U}) {
+    EXPECT_EQ(results[loaded].outcome, RaceOutcome::finished) << results[loaded].failure;
+  }
+}
+
+TEST_F(CudaSearchOnEmulatedDriver, AfterAFaultAllThatFollowFail) {
+  const std::string good = proxy_ptx();
+  // A row of B that there is not.
+  CsrMatrix wide = matrix_;
+  wide.cols = 1 << 12;
+  wide.col_idxs.back() = (1 << 12) - 1;
+  const CudaCase reads_far =
+      make_cuda_case(wide, cuda_spec(8, k_columns), ReorderAlgorithm::balanced);
+  const std::string faults = ptx_of(reads_far);
+  const CudaGrid grid = cuda_grid(reads_far.plan, reads_far.spec);
+  CudaTimer timer = this->timer();
+
+  const std::vector<RaceResult> results = race_cuda_kernels(
+      std::vector<CudaContestant>{{"far", bytes(faults), {grid.x, grid.y, 32, 0, ""}},
+                                  proxy(0, good)},
+      race_, timer);
+
+  EXPECT_EQ(results[0].outcome, RaceOutcome::failed);
+  EXPECT_THAT(results[0].failure, HasSubstr("ILLEGAL_ADDRESS"));
+  EXPECT_EQ(results[1].outcome, RaceOutcome::failed);
+  EXPECT_EQ(winner_of(results), k_no_winner);
+}
+
+TEST_F(CudaSearchOnEmulatedDriver, ASearchInEachModeChoosesATileThatWasTimed) {
+  CudaTimer timer = this->timer();
+  CudaSearchTools tools;
+  tools.compile_proxy = [](const CudaProxy& proxy, const CompileCancel&) {
+    CompiledCudaProxy compiled;
+    compiled.cubin = join_texts(emit_cuda_proxy(proxy, CudaSource::ptx, 90));
+    compiled.registers = 32;
+    return compiled;
+  };
+  tools.compile_kernel = [&](const CudaCandidate& candidate, const CompileCancel&) {
+    const CudaCase item = kernel_of(candidate);
+    return CudaKernelImage{ptx_of(item), cuda_grid(item.plan, item.spec).x};
+  };
+  tools.race = [&](std::span<const CudaContestant> contestants, const RaceOptions&) {
+    return race_cuda_kernels(contestants, race_, timer);
+  };
+  tools.compile_threads = 2;
+  RowGroupings groupings(matrix_, ReorderAlgorithm::balanced);
+  for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
+    SCOPED_TRACE(to_string(mode));
+    options_.search = mode;
+
+    const SearchTrace trace =
+        search_cuda_tile({matrix_, options_, given_.limits, groupings}, given_.candidates, tools);
+
+    EXPECT_TRUE(trace.timed);
+    ASSERT_EQ(trace.entries.size(), 2U);
+    double best_us = 0;
+    for (const SearchTraceEntry& entry : trace.entries) {
+      const auto& result = mode == SearchMode::exhaustive ? entry.full : entry.proxy;
+      ASSERT_TRUE(result);
+      EXPECT_EQ(result->outcome, RaceOutcome::finished) << result->failure;
+      const double us = result->timing.median_us;
+      best_us = best_us == 0 ? us : std::min(best_us, us);
+    }
+    const SearchTraceEntry& chosen = trace.entries[trace.chosen];
+    EXPECT_EQ((mode == SearchMode::exhaustive ? chosen.full : chosen.proxy)->timing.median_us,
+              best_us);
+  }
+}
+
+class TimingGpuOnEmulatedDriver : public ::testing::Test {
+ protected:
+  ScopedVariable driver_{"SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA};
+  CudaLimits h100_ = parse_cuda_target("sm_90:h100");
+};
+
+TEST_F(TimingGpuOnEmulatedDriver, IsTheFirstOfTheArchitectureWithAsManySms) {
+  for (const std::string name : {"sm_90", "sm_90:h100"}) {
+    const TimingGpu gpu = find_timing_gpu(Target::parse(name), h100_);
+
+    EXPECT_EQ(gpu.ordinal, 0) << name;
+    EXPECT_EQ(gpu.product, "emulated H100") << name;
+    EXPECT_EQ(gpu.problem, "") << name;
+  }
+}
+
+TEST_F(TimingGpuOnEmulatedDriver, IsTheOneThatTheTargetNames) {
+  CudaLimits cut_down = h100_;
+  cut_down.sms = 114;
+
+  const TimingGpu gpu = find_timing_gpu(Target::parse("sm_90:gpu0"), cut_down);
+
+  EXPECT_EQ(gpu.ordinal, 0);
+  EXPECT_EQ(gpu.product, "emulated H100");
+}
+
+TEST_F(TimingGpuOnEmulatedDriver, IsNoneOfAnotherArchitectureOrWithAnotherNumberOfSms) {
+  const CudaLimits a100 = parse_cuda_target("sm_80:a100-40");
+  CudaLimits cut_down = h100_;
+  cut_down.sms = 114;
+
+  const TimingGpu other_arch = find_timing_gpu(Target::parse("sm_80"), a100);
+  const TimingGpu other_sms = find_timing_gpu(Target::parse("sm_90"), cut_down);
+
+  EXPECT_FALSE(other_arch.ordinal);
+  EXPECT_EQ(other_arch.problem, "no GPU here is an sm_80 with 108 SMs");
+  EXPECT_EQ(other_arch.product, "");
+  EXPECT_FALSE(other_sms.ordinal);
+  EXPECT_EQ(other_sms.problem, "no GPU here is an sm_90 with 114 SMs");
+}
+
+TEST(TimingGpu, IsNoneWithoutADriverAndOneLineSaysWhy) {
+  const ScopedVariable driver("SPJIT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
+
+  const TimingGpu gpu = find_timing_gpu(Target::parse("sm_90"), parse_cuda_target("sm_90:h100"));
+
+  EXPECT_FALSE(gpu.ordinal);
+  EXPECT_THAT(gpu.problem, HasSubstr("/nowhere/libcuda.so.1"));
+  EXPECT_TRUE(is_one_line(gpu.problem)) << gpu.problem;
+}
+
+TEST(CudaChoiceWithoutAGpu, IsTheFirstOfTheRankingAndTheReasonSaysSo) {
+  const ScopedVariable driver("SPJIT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
+  const CsrMatrix matrix = random_matrix(64, 40, 0.8);
+  CompileOptions options;
+  options.n = k_columns;
+  options.target = Target::parse("sm_90:h100");
+  const CudaLimits limits = parse_cuda_target("sm_90:h100");
+  const CudaChoice instant = choose_cuda_tile(matrix, options, limits);
+  for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
+    options.search = mode;
+
+    const CudaChoice choice = choose_cuda_tile(matrix, options, limits);
+
+    EXPECT_EQ(choice.chosen.tile, choice.ranked.front().tile);
+    EXPECT_EQ(choice.chosen.tile, instant.chosen.tile);
+    EXPECT_FALSE(choice.search.timed);
+    EXPECT_TRUE(choice.search.entries.empty());
+    EXPECT_THAT(choice.reason, HasSubstr("ranked, not timed: "));
+    EXPECT_THAT(choice.reason, HasSubstr("/nowhere/libcuda.so.1"));
+    EXPECT_TRUE(is_one_line(choice.reason)) << choice.reason;
+  }
+  EXPECT_THAT(instant.reason, HasSubstr("; ranked, not timed"));
+  EXPECT_THAT(instant.reason, Not(HasSubstr("not timed:")));
+}
+
+TEST_F(TimingGpuOnEmulatedDriver, WithoutCompilerLibrariesNothingIsTimed) {
+  const CsrMatrix matrix = random_matrix(64, 40, 0.8);
+  const TemporaryDirectory nothing;
+  CompileOptions options;
+  options.n = k_columns;
+  options.target = Target::parse("sm_90:h100");
+  options.search = SearchMode::ranked;
+  options.cuda.toolkit_paths = {nothing.path()};
+
+  const CudaChoice choice = choose_cuda_tile(matrix, options, h100_);
+
+  EXPECT_EQ(choice.chosen.tile, choice.ranked.front().tile);
+  EXPECT_FALSE(choice.search.timed);
+  EXPECT_THAT(choice.reason, HasSubstr("ranked, not timed: "));
+  EXPECT_THAT(choice.reason, HasSubstr("setup_cuda.sh"));
+  EXPECT_TRUE(is_one_line(choice.reason)) << choice.reason;
+}
+
+}  // namespace

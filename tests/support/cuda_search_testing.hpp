@@ -1,0 +1,127 @@
+#pragma once
+
+/// @file
+/// Searches on a GPU that nobody has: compilers and a race that are made up.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "compiler/cuda_search.hpp"
+#include "tests/support/cuda_proxy_cases.hpp"
+#include "tests/support/host_race_testing.hpp"
+
+namespace spjit::testing_support {
+
+[[nodiscard]] inline std::string text_of(std::span<const std::byte> image) {
+  std::string text;
+  for (const std::byte byte : image) text += static_cast<char>(byte);
+  return text;
+}
+
+/// What a search is given: five candidates of two M1, best first, on a device of a few SMs.
+class MadeUpSearch {
+ public:
+  MadeUpSearch() : MadeUpSearch(random_matrix(320, 60, 0.8)) {}
+  explicit MadeUpSearch(CsrMatrix of)
+      : matrix(std::move(of)), groupings(matrix, ReorderAlgorithm::balanced) {
+    options.n = 256;
+    options.reorder = ReorderAlgorithm::balanced;
+    options.search = SearchMode::proxy;
+    for (const auto& [m1, n1] : {std::pair{8, 32}, std::pair{16, 64}, std::pair{8, 128},
+                                 std::pair{16, 32}, std::pair{8, 256}}) {
+      const ProxyCase one = proxy_case(matrix, m1, options.n, {n1}, {.limits = limits});
+      ranked.push_back(one.candidates.front());
+      ranked.back().score = -static_cast<double>(ranked.size());
+    }
+  }
+
+  [[nodiscard]] CudaSearchInput input() { return {matrix, options, limits, groupings}; }
+  [[nodiscard]] std::string name(std::size_t candidate) const {
+    return to_string(ranked[candidate].tile);
+  }
+
+  CsrMatrix matrix;
+  CompileOptions options;
+  CudaLimits limits = cuda_limits(4);
+  RowGroupings groupings;
+  std::vector<CudaCandidate> ranked;
+};
+
+/// Tools that log what they are asked for. A proxy's image is "proxy 8" for an M1 of 8, a kernel's
+/// "kernel" and its tile; a contestant's time is the one of its name, 100 us without.
+class MadeUpTools {
+ public:
+  [[nodiscard]] CudaSearchTools tools(int threads = 1) {
+    CudaSearchTools made;
+    made.compile_proxy = [this](const CudaProxy& proxy, const CompileCancel& cancel) {
+      const std::lock_guard lock(mutex_);
+      proxies.push_back(proxy);
+      deadlines.push_back(cancel.deadline);
+      CompiledCudaProxy compiled;
+      compiled.registers = 24;
+      compiled.cubin = "proxy " + std::to_string(proxy.spec.tile.m1);
+      if (const auto failure = proxy_failures.find(proxy.spec.tile.m1);
+          failure != proxy_failures.end()) {
+        compiled = {};
+        compiled.failure = failure->second;
+      }
+      return compiled;
+    };
+    made.compile_kernel = [this](const CudaCandidate& candidate, const CompileCancel&) {
+      const std::string tile = to_string(candidate.tile);
+      kernels.push_back(tile);
+      if (tile == failing_kernel) throw CompileFailed("no registers left");
+      return CudaKernelImage{"kernel " + tile, candidate.row_tiles + 2};
+    };
+    made.race = [this](std::span<const CudaContestant> of, const RaceOptions& options) {
+      contestants.assign(of.begin(), of.end());
+      images.clear();
+      for (const CudaContestant& contestant : of) images.push_back(text_of(contestant.image));
+      race_budget_ms = options.budget_ms;
+      if (during_race) during_race(options);
+      std::vector<RaceResult> raced;
+      for (const CudaContestant& contestant : of) {
+        const auto result = results.find(contestant.name);
+        raced.push_back(result == results.end() ? finished_in(100) : result->second);
+      }
+      return raced;
+    };
+    made.compile_threads = threads;
+    return made;
+  }
+
+  [[nodiscard]] std::vector<std::string> raced() const {
+    std::vector<std::string> names;
+    for (const CudaContestant& contestant : contestants) names.push_back(contestant.name);
+    return names;
+  }
+  /// M1 of the proxies that were compiled, in that order.
+  [[nodiscard]] std::vector<std::int64_t> proxy_m1s() const {
+    std::vector<std::int64_t> m1s;
+    for (const CudaProxy& proxy : proxies) m1s.push_back(proxy.spec.tile.m1);
+    return m1s;
+  }
+
+  // What is to happen.
+  std::map<std::string, RaceResult> results;
+  std::map<std::int64_t, std::string> proxy_failures;  ///< by M1
+  std::string failing_kernel;
+  std::function<void(const RaceOptions&)> during_race;
+
+  // What did.
+  std::vector<CudaProxy> proxies;
+  std::vector<std::optional<std::chrono::steady_clock::time_point>> deadlines;
+  std::vector<std::string> kernels;
+  std::vector<CudaContestant> contestants;  ///< their images are gone
+  std::vector<std::string> images;          ///< of the contestants
+  double race_budget_ms = -1;
+
+ private:
+  std::mutex mutex_;
+};
+
+}  // namespace spjit::testing_support

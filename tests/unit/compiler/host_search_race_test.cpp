@@ -1,0 +1,243 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "compiler/host_search.hpp"
+#include "tests/support/host_search_testing.hpp"
+
+namespace {
+
+using spjit::HostContestant;
+using spjit::HostSearch;
+using spjit::HostSearchStages;
+using spjit::RaceOptions;
+using spjit::RaceOutcome;
+using spjit::RaceResult;
+using spjit::SearchedHostTile;
+using spjit::testing_support::failed_because;
+using spjit::testing_support::finished_in;
+using spjit::testing_support::HostTileSearch;
+using spjit::testing_support::in_full;
+using spjit::testing_support::k_all;
+using spjit::testing_support::names_of;
+using spjit::testing_support::same_code;
+using spjit::testing_support::with_proxies;
+
+TEST_F(HostTileSearch, WithoutTimeNothingIsRacedAndNothingIsReached) {
+  options_.search_budget_ms = 0;
+
+  const HostSearch found = search(in_full(k_all), later_is_faster());
+
+  EXPECT_TRUE(heats_.empty());
+  EXPECT_FALSE(found.timed);
+  EXPECT_EQ(found.chosen, 0U);
+  for (const SearchedHostTile& tile : found.tiles) {
+    EXPECT_EQ(tile.full->outcome, RaceOutcome::not_reached);
+    EXPECT_EQ(tile.full->timing.samples, 0);
+  }
+}
+
+TEST_F(HostTileSearch, WithoutTimeProxiesAreNotReachedEitherAndOnlyTheHeuristicsWasToBeTimed) {
+  options_.search_budget_ms = 0;
+
+  const HostSearch found = search(with_proxies(k_all, 3), later_is_faster());
+
+  EXPECT_TRUE(heats_.empty());
+  for (const SearchedHostTile& tile : found.tiles) {
+    EXPECT_EQ(tile.proxy->outcome, RaceOutcome::not_reached);
+  }
+  EXPECT_EQ(names_of(found, &SearchedHostTile::full),
+            (std::set<std::string>{to_string(heuristic_)}));
+}
+
+TEST_F(HostTileSearch, CodeOverTheBudgetHasFailedWithTheNumbersAndIsNotRaced) {
+  const HostSearch free = search(in_full(1), later_is_faster());
+  const auto bytes = static_cast<std::int64_t>(free.artifact->text.size());
+  heats_.clear();
+  options_.code_budget_bytes = bytes - 1;
+
+  const HostSearch found = search(in_full(1), later_is_faster());
+
+  EXPECT_EQ(found.tiles[0].full->outcome, RaceOutcome::failed);
+  EXPECT_EQ(found.tiles[0].full->failure,
+            std::to_string(bytes) + " bytes of code, the budget is " + std::to_string(bytes - 1));
+  for (const auto& heat : heats_) EXPECT_TRUE(heat.empty());
+  EXPECT_FALSE(found.timed);
+  EXPECT_EQ(spjit::read_program(found.artifact->image()).tile, heuristic_);
+}
+
+TEST_F(HostTileSearch, OfFewTilesEachIsLoadedSeveralTimesAndTheMiddleTimeCounts) {
+  std::map<std::string, std::vector<double>> left;
+  const auto formula = [&](std::size_t, const HostContestant& contestant) {
+    auto& times =
+        left.emplace(to_string(contestant.tile), std::vector<double>{5, 1, 9}).first->second;
+    const double us = times.back();
+    times.pop_back();
+    return finished_in(us);
+  };
+
+  const HostSearch found = search(in_full(2), formula);
+
+  ASSERT_EQ(heats_.at(0).size(), 6U);
+  EXPECT_NE(heats_[0][0].artifact, heats_[0][1].artifact);
+  EXPECT_TRUE(same_code(*heats_[0][0].artifact, *heats_[0][1].artifact));
+  EXPECT_EQ(found.tiles[0].full->timing.median_us, 5);
+  EXPECT_EQ(found.tiles[1].full->timing.median_us, 5);
+}
+
+TEST_F(HostTileSearch, ALoadThatFailedIsTheSlowestOfItsTile) {
+  int load = 0;
+  const auto formula = [&](std::size_t, const HostContestant&) {
+    return load++ == 0 ? failed_because("once") : finished_in(10 + load);
+  };
+
+  const HostSearch found = search(in_full(1), formula);
+
+  EXPECT_EQ(found.tiles[0].full->outcome, RaceOutcome::finished);
+  EXPECT_EQ(found.tiles[0].full->timing.median_us, 13);
+}
+
+TEST_F(HostTileSearch, TilesOfTheSameCodeShareAnArtifact) {
+  (void)search(with_proxies(k_all, 2), later_is_faster());
+
+  const auto& proxies = heats_.at(0);
+  std::size_t shared = 0;
+  for (std::size_t i = 1; i < proxies.size(); ++i) {
+    const bool share = spjit::share_code(proxies[i - 1].tile, proxies[i].tile);
+    EXPECT_EQ(proxies[i - 1].artifact == proxies[i].artifact, share) << i;
+    shared += share ? 1 : 0;
+  }
+  EXPECT_GT(shared, 0U);
+}
+
+TEST_F(HostTileSearch, WhatIsTooMuchCodeForOneHeatMeetsTheBestSoFarInTheNext) {
+  HostSearchStages stages = in_full(4);
+  stages.heat_bytes = 1;
+  stages.reductions.kernels = false;
+  std::string best;
+  const auto formula = [&](std::size_t, const HostContestant& contestant) {
+    if (best.empty()) best = to_string(contestant.tile);
+    return finished_in(to_string(contestant.tile) == best ? 1 : 2);
+  };
+
+  const HostSearch found = search(stages, formula);
+
+  ASSERT_EQ(heats_.size(), 4U);
+  EXPECT_EQ(heats_[0].size(), 3U);
+  for (std::size_t heat = 1; heat < 4; ++heat) {
+    EXPECT_EQ(heats_[heat].size(), 4U);
+    EXPECT_EQ(to_string(heats_[heat].front().tile), best);
+  }
+  EXPECT_EQ(to_string(found.tiles[found.chosen].tile), best);
+  EXPECT_EQ(names_of(found, &SearchedHostTile::full).size(), 4U);
+}
+
+TEST_F(HostTileSearch, AHeatThatTheBudgetCutsOffKeepsTheBestSoFar) {
+  HostSearchStages stages = in_full(3);
+  stages.heat_bytes = 1;
+  stages.reductions.kernels = false;
+  const auto formula = [](std::size_t heat, const HostContestant&) {
+    return heat == 0 ? finished_in(7) : RaceResult{};
+  };
+
+  const HostSearch found = search(stages, formula);
+
+  EXPECT_TRUE(found.timed);
+  EXPECT_EQ(to_string(found.tiles[found.chosen].tile), to_string(heats_[0][0].tile));
+  EXPECT_EQ(found.tiles[found.chosen].full->timing.median_us, 7);
+  EXPECT_TRUE(same_code(*found.artifact, *heats_[0][0].artifact));
+}
+
+TEST_F(HostTileSearch, WindowsAreForProxiesOnly) {
+  HostSearchStages stages = with_proxies(k_all, 2);
+  stages.limits.window_fmas = 1;
+
+  (void)search(stages, later_is_faster());
+
+  const auto windowed = [](const HostContestant& contestant) { return contestant.columns > 0; };
+  EXPECT_TRUE(std::ranges::any_of(heats_.at(0), windowed));
+  EXPECT_TRUE(std::ranges::none_of(heats_.at(1), windowed));
+}
+
+TEST_F(HostTileSearch, RacesGetWhatIsLeftOfTheBudget) {
+  options_.search_budget_ms = 50'000;
+
+  (void)search(with_proxies(k_all, 2), later_is_faster());
+
+  EXPECT_LE(race_options_.at(0).budget_ms, 0.7 * 50'000);
+  EXPECT_LE(race_options_.at(1).budget_ms, 50'000);
+  EXPECT_GT(race_options_.at(1).budget_ms, 0.7 * 50'000);
+}
+
+struct Report {
+  std::string stage;
+  std::size_t done = 0;
+  std::size_t total = 0;
+  std::string best;
+  double best_us = 0;
+  double seconds_left = 0;
+  friend bool operator==(const Report&, const Report&) = default;
+};
+
+TEST_F(HostTileSearch, TellsHowItStandsInTilesWhateverTheirLoads) {
+  std::vector<Report> reports;
+  options_.on_search_progress = [&](const spjit::SearchProgress& now) {
+    reports.push_back({std::string(now.stage), now.done, now.total, std::string(now.best),
+                       now.best_us, now.seconds_left});
+  };
+  const auto race = [](std::span<const HostContestant> contestants, const RaceOptions& options) {
+    options.progress({contestants.size() / 2, contestants.size(), "the best", 12.5, 3000});
+    return std::vector<RaceResult>(contestants.size(), finished_in(12.5));
+  };
+
+  (void)spjit::search_host_tile({matrix_, options_, limits_, heuristic_}, with_proxies(6, 1), race);
+
+  // Finalists: the first of equally fast proxies, which may be the heuristic's choice. Each has
+  // three loads, and of three that are loaded one is settled.
+  ASSERT_EQ(reports.size(), 2U);
+  EXPECT_EQ(reports[0], (Report{"proxies", 3, 6, "the best", 12.5, 3}));
+  EXPECT_EQ(reports[1].stage, "kernels");
+  EXPECT_LE(reports[1].total, 2U);
+  EXPECT_EQ(reports[1].done, reports[1].total / 2);
+}
+
+TEST_F(HostTileSearch, CountsTilesOfEarlierHeatsAsDone) {
+  HostSearchStages stages = in_full(3);
+  stages.heat_bytes = 1;
+  stages.reductions.kernels = false;
+  std::vector<std::size_t> done;
+  options_.on_search_progress = [&](const spjit::SearchProgress& now) {
+    EXPECT_EQ(now.total, 3U);
+    done.push_back(now.done);
+  };
+  const auto race = [](std::span<const HostContestant> contestants, const RaceOptions& options) {
+    options.progress({0, contestants.size(), "", 0, 0});
+    return std::vector<RaceResult>(contestants.size(), finished_in(1));
+  };
+
+  (void)spjit::search_host_tile({matrix_, options_, limits_, heuristic_}, stages, race);
+
+  EXPECT_EQ(done, (std::vector<std::size_t>{0, 1, 2}));
+}
+
+TEST_F(HostTileSearch, RacesHaveNoProgressToReportWhereNobodyListens) {
+  (void)search(in_full(2), later_is_faster());
+
+  EXPECT_FALSE(race_options_.at(0).progress);
+}
+
+TEST_F(HostTileSearch, WhatARaceThrowsEndsTheSearch) {
+  const auto stop = [](std::size_t, const HostContestant&) -> RaceResult {
+    throw std::runtime_error("stopped");
+  };
+
+  EXPECT_THROW((void)search(in_full(2), stop), std::runtime_error);
+}
+
+}  // namespace
