@@ -43,7 +43,7 @@ inline constexpr std::size_t k_longest_rank_model_bytes = std::size_t{64} << 20;
 /// are no times. What only reads is safe from many threads.
 struct RankModel {
   std::string name;
-  std::string schema;  ///< which features, in which order and unit
+  std::string schema{};  ///< which features, in which order and unit
   int schema_version = 0;
   std::vector<std::string> features{};                   ///< distinct names
   std::vector<RankTree> trees{};                         ///< a score is the sum over all
