@@ -16,18 +16,14 @@ namespace {
 
 constexpr std::size_t k_ndcg_places = 10;
 
-const char* objective_name(RankObjective objective) {
-  return objective == RankObjective::k_ndcg ? "rank:ndcg" : "truncated";
-}
-
 XgboostParameters parameters_of(const TrainingOptions& options) {
-  const bool ours = options.objective == RankObjective::k_truncated;
+  const bool ours = options.objective == RankObjective::truncated;
   return {{"verbosity", "0"},
           {"nthread", "1"},
           {"booster", "gbtree"},
           {"tree_method", "hist"},
           // With our own gradients only the sum of the trees is asked for.
-          {"objective", ours ? "reg:squarederror" : "rank:ndcg"},
+          {"objective", ours ? "reg:squarederror" : to_string(options.objective)},
           {"base_score", "0"},
           {"seed", fmt::format("{}", options.seed)},
           {"seed_per_iteration", "1"},
@@ -90,7 +86,7 @@ class Training {
 
  private:
   void grow(int round) {
-    if (options_.objective == RankObjective::k_ndcg) {
+    if (options_.objective == RankObjective::ndcg) {
       booster_->update(round, matrix_);
       return;
     }
@@ -109,7 +105,7 @@ class Training {
 nlohmann::json provenance_of(const TrainingOptions& options, const TrainingData& data,
                              const TrainingData& validation, const Outcome& outcome) {
   nlohmann::json made = {{"trainer", fmt::format("XGBoost {}", xgboost_version())},
-                         {"objective", objective_name(options.objective)},
+                         {"objective", to_string(options.objective)},
                          {"seed", options.seed},
                          {"rounds", options.rounds},
                          {"trees", outcome.trees.size()},
@@ -133,6 +129,10 @@ nlohmann::json provenance_of(const TrainingOptions& options, const TrainingData&
 }
 
 }  // namespace
+
+const char* to_string(RankObjective objective) {
+  return objective == RankObjective::ndcg ? "rank:ndcg" : "truncated";
+}
 
 RankModel train_rank_model(std::span<const TrainingGroup> groups, const TrainingOptions& options) {
   check_training(groups, options);

@@ -24,19 +24,22 @@ struct TrainingGroup {
 
 enum class RankObjective : std::uint8_t {
   /// XGBoost's `rank:ndcg`: LambdaMART on sampled pairs.
-  k_ndcg,
+  ndcg,
   /// LambdaMART on all pairs that a swap of which changes NDCG@10.
-  k_truncated,
+  truncated,
 };
 
-/// The defaults learn made-up data well with either objective; `k_truncated` learned it better.
+/// "rank:ndcg" or "truncated".
+[[nodiscard]] const char* to_string(RankObjective objective);
+
+/// The defaults learn made-up data well with either objective; `truncated` learned it better.
 struct TrainingOptions {
   std::string name = "rank-model";  ///< these four go into the model
   std::string schema{};
   int schema_version = 0;
   std::vector<std::string> features{};  ///< as many as columns
 
-  RankObjective objective = RankObjective::k_ndcg;
+  RankObjective objective = RankObjective::ndcg;
   std::uint32_t seed = 1;
   int rounds = 300;  ///< trees, at most
   int depth = 6;

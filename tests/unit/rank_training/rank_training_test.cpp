@@ -129,9 +129,9 @@ TEST_P(RankTraining, TakesAllRoundsWithNothingHeldOut) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Objectives, RankTraining,
-                         testing::Values(RankObjective::k_ndcg, RankObjective::k_truncated),
+                         testing::Values(RankObjective::ndcg, RankObjective::truncated),
                          [](const auto& chosen) {
-                           return chosen.param == RankObjective::k_ndcg ? "Ndcg" : "Truncated";
+                           return chosen.param == RankObjective::ndcg ? "Ndcg" : "Truncated";
                          });
 
 TEST(RankTrainingModel, SaysWhatItWasMadeFor) {
@@ -221,7 +221,7 @@ TEST(RankTrainingRefusals, NameTheOption) {
 }
 
 TEST(RankTrainingRefusals, TellOfAModelForOtherFeatures) {
-  RankModel source{.name = "old", .schema = "made-up", .features = {"size"}};
+  const RankModel source{.name = "old", .schema = "made-up", .features = {"size"}};
   TrainingOptions options = made_up_options();
   options.init = &source;
 
