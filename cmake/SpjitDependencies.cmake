@@ -47,3 +47,22 @@ if(NOT SPJIT_LLVM STREQUAL "OFF")
     message(STATUS "spjit: LLVM 19 not found; the generic host target is left out")
   endif()
 endif()
+
+# Ranking models are trained with XGBoost, and used without: libspjit does not link it. Debian's
+# CMake files of it ask for a program of another package, so this looks for the files.
+set(SPJIT_HAVE_XGBOOST OFF)
+if(NOT SPJIT_TRAINING STREQUAL "OFF")
+  find_path(xgboost_INCLUDE_DIR xgboost/c_api.h)
+  find_library(xgboost_LIBRARY xgboost)
+  if(xgboost_INCLUDE_DIR AND xgboost_LIBRARY)
+    set(SPJIT_HAVE_XGBOOST ON)
+    add_library(spjit_xgboost INTERFACE IMPORTED GLOBAL)
+    target_include_directories(spjit_xgboost SYSTEM INTERFACE "${xgboost_INCLUDE_DIR}")
+    target_link_libraries(spjit_xgboost INTERFACE "${xgboost_LIBRARY}")
+  elseif(SPJIT_TRAINING STREQUAL "ON")
+    message(FATAL_ERROR "SPJIT_TRAINING=ON, but XGBoost was not found: install libxgboost-dev or "
+                        "set xgboost_INCLUDE_DIR and xgboost_LIBRARY")
+  else()
+    message(STATUS "spjit: XGBoost not found; training of ranking models is left out")
+  endif()
+endif()

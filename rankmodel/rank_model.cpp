@@ -1,0 +1,144 @@
+#include "rankmodel/rank_model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "rankmodel/packed_trees.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+float leaf_of(const RankTree& tree, std::span<const float> row) {
+  std::size_t at = 0;
+  while (!tree.nodes[at].is_leaf()) at = child_of(tree.nodes[at], row);
+  return tree.nodes[at].value;
+}
+
+// What is wrong with a node by itself; empty if nothing is.
+std::string fault_of(const RankNode& node, std::size_t index, const RankModel& model,
+                     std::size_t nodes) {
+  if (!std::isfinite(node.value)) return "its value is not finite";
+  if (node.is_leaf()) {
+    if (node.feature != -1 || node.default_left) return "a leaf (left 0) has a split's fields";
+    return {};
+  }
+  if (node.feature < 0 || static_cast<std::size_t>(node.feature) >= model.features.size()) {
+    return fmt::format("feature {} is not among the {}", node.feature, model.features.size());
+  }
+  if (node.left < 0 || static_cast<std::size_t>(node.left) <= index ||
+      static_cast<std::size_t>(node.left) + 1 >= nodes) {
+    return fmt::format("its children {} and {} must come after it and before {}", node.left,
+                       std::int64_t{node.left} + 1, nodes);
+  }
+  return {};
+}
+
+std::string fault_of(const RankTree& tree, const RankModel& model) {
+  const std::size_t count = tree.nodes.size();
+  if (count == 0 || count > k_most_rank_nodes) {
+    return fmt::format("has {} nodes; expected 1 to {}", count, k_most_rank_nodes);
+  }
+  std::vector<std::size_t> depth(count, 0);  // 0: no parent seen, as for the root
+  for (std::size_t i = 0; i < count; ++i) {
+    const RankNode& node = tree.nodes[i];
+    const std::string fault = fault_of(node, i, model, count);
+    if (!fault.empty()) return fmt::format("node {}: {}", i, fault);
+    if (i > 0 && depth[i] == 0) return fmt::format("node {} is no child of one before it", i);
+    if (node.is_leaf()) continue;
+    if (depth[i] >= k_deepest_rank_tree) {
+      return fmt::format("is deeper than {} splits", k_deepest_rank_tree);
+    }
+    const auto left = static_cast<std::size_t>(node.left);
+    if (depth[left] != 0 || depth[left + 1] != 0) {
+      return fmt::format("node {}: another node has its children", i);
+    }
+    depth[left] = depth[left + 1] = depth[i] + 1;
+  }
+  return {};
+}
+
+void check_features(const RankModel& model) {
+  if (model.features.empty() || model.features.size() > k_most_rank_features) {
+    throw Error(fmt::format("rank model '{}': {} features; expected 1 to {}", model.name,
+                            model.features.size(), k_most_rank_features));
+  }
+  std::set<std::string_view> seen;
+  for (const std::string& feature : model.features) {
+    if (feature.empty() || !seen.insert(feature).second) {
+      throw Error(fmt::format("rank model '{}': feature '{}' is empty or there twice", model.name,
+                              feature));
+    }
+  }
+}
+
+}  // namespace
+
+double RankModel::score(std::span<const float> row) const {
+  if (row.size() != features.size()) {
+    throw InvalidArgument(fmt::format("rank model '{}': a row of {} features; expected {}", name,
+                                      row.size(), features.size()));
+  }
+  double sum = 0;
+  for (const RankTree& tree : trees) sum += leaf_of(tree, row);
+  return sum;
+}
+
+std::vector<double> RankModel::scores(std::span<const float> rows) const {
+  const std::size_t columns = features.size();
+  if (columns == 0 || rows.size() % columns != 0) {
+    throw InvalidArgument(fmt::format("rank model '{}': {} numbers are no rows of {} features",
+                                      name, rows.size(), columns));
+  }
+  const PackedTrees packed(*this, rows);
+  std::vector<double> sums = packed.sums(rows);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const std::span<const float> row = rows.subspan(i * columns, columns);
+    if (!packed.takes(row)) sums[i] = score(row);
+  }
+  return sums;
+}
+
+void check_rank_model(const RankModel& model) {
+  check_features(model);
+  if (model.schema_version < 0) {
+    throw Error(fmt::format("rank model '{}': schema version {} is negative", model.name,
+                            model.schema_version));
+  }
+  if (!model.provenance.is_object()) {
+    throw Error(fmt::format("rank model '{}': provenance is no JSON object", model.name));
+  }
+  if (model.trees.size() > k_most_rank_trees) {
+    throw Error(fmt::format("rank model '{}': {} trees; expected at most {}", model.name,
+                            model.trees.size(), k_most_rank_trees));
+  }
+  for (std::size_t i = 0; i < model.trees.size(); ++i) {
+    const std::string fault = fault_of(model.trees[i], model);
+    if (!fault.empty()) {
+      throw Error(fmt::format("rank model '{}': tree {} {}", model.name, i, fault));
+    }
+  }
+}
+
+void check_schema(const RankModel& model, std::string_view schema, int version,
+                  std::span<const std::string> features) {
+  if (model.schema != schema || model.schema_version != version) {
+    throw Error(
+        fmt::format("rank model '{}' is for features {} version {}; this is {} version {}: "
+                    "train it again, or take one that fits",
+                    model.name, model.schema, model.schema_version, schema, version));
+  }
+  const auto [mine, theirs] = std::ranges::mismatch(model.features, features);
+  const bool end_of_mine = mine == model.features.end();
+  const bool end_of_theirs = theirs == features.end();
+  if (end_of_mine && end_of_theirs) return;
+  throw Error(fmt::format(
+      "rank model '{}': feature {} is {}, expected {} ({} version {}): train it again", model.name,
+      mine - model.features.begin(), end_of_mine ? "missing" : "'" + *mine + "'",
+      end_of_theirs ? "none" : "'" + *theirs + "'", schema, version));
+}
+
+}  // namespace spjit
