@@ -35,7 +35,7 @@ KeyBuilder begin_key(const CsrMatrix& matrix, const CompileOptions& options,
 }  // namespace
 
 std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
-                      const HostLimits& limits) {
+                      const HostLimits& limits, const std::string& rank_model) {
   KeyBuilder key = begin_key(matrix, options, k_host_program_version, options.target.name());
   key.field("threads", options.threads)
       .field("reorder", to_string(options.reorder))
@@ -49,6 +49,7 @@ std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
   if (options.search != SearchMode::instant) {
     // What was measured, of how many, and how long, decided.
     key.field("device", limits.name)
+        .field("rank_model", rank_model)
         .field("search_contenders", options.search_contenders)
         .field("search_budget_us", static_cast<std::int64_t>(options.search_budget_ms * 1000));
   }

@@ -14,9 +14,10 @@ namespace spjit {
 
 /// SHA-256 over everything that decides the artifact: A's pattern and value bits, the options, what
 /// the choice of the tile looks at in the device, and the versions of emitter and library.
-/// docs/cache-format.md lists the fields. 64 hexadecimal digits.
+/// docs/cache-format.md lists the fields. 64 hexadecimal digits. `rank_model`: id of the model that
+/// ranks, empty for the prior; instant mode does not look at it.
 [[nodiscard]] std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
-                                    const HostLimits& limits);
+                                    const HostLimits& limits, const std::string& rank_model = {});
 
 /// The same for a GPU. What compiled the code is not part of it: every compiler library makes a
 /// kernel with the same bits, and a machine without any has to find what another one compiled.

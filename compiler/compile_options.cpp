@@ -91,6 +91,9 @@ void check_cuda(const CompileOptions& options) {
   if (options.panel_columns) {
     throw InvalidArgument("panel_columns is for host targets; a GPU kernel has no panels");
   }
+  if (!options.rank_model.empty()) {
+    throw InvalidArgument("rank_model is for host targets; tiles of a GPU are ranked by the prior");
+  }
 }
 
 }  // namespace

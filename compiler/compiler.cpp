@@ -64,6 +64,9 @@ Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
     impl->cuda_limits = cuda_limits_of(impl->options.target);
   } else {
     impl->limits = host_limits(impl->options.target.isa());
+    if (impl->options.search != SearchMode::instant) {
+      impl->rank_model = host_rank_model(impl->options);
+    }
   }
   impl->cache = open_cache(cache, impl->cache_note);
   if (impl->options.threads > 1 && !impl->options.target.is_cuda()) {
@@ -102,7 +105,8 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
                                       const RaceOptions& race_options) {
     return race_host_kernels(contestants, race_options, options.ldb, pool);
   };
-  CompiledArtifact compiled = compile_host(matrix, options, limits, race);
+  CompiledArtifact compiled =
+      compile_host(matrix, options, limits, race, {.model = rank_model, .stages = {}});
   const nlohmann::json record = make_record(matrix, options, limits, compiled);
   const std::string text = record.dump(2);
   if (cache) {
@@ -138,7 +142,8 @@ SpmmKernel Compiler::compile(const CsrMatrix& matrix) const {
   }
   CsrMatrix copy;
   const CsrMatrix& input = sorted_rows(matrix, copy);
-  const std::string key = cache_key(input, self.options, self.limits);
+  const std::string key = cache_key(input, self.options, self.limits,
+                                    self.rank_model ? self.rank_model->id : std::string());
   std::string note = self.cache_note;
   std::shared_ptr<SpmmKernel::Impl> kernel;
   if (self.cache) kernel = self.from_cache(key, note);

@@ -10,6 +10,7 @@
 #include "compiler/cuda_kernel_impl.hpp"
 #include "compiler/cuda_limits.hpp"
 #include "compiler/device_limits.hpp"
+#include "compiler/host_rank_model.hpp"
 #include "compiler/spmm_kernel_impl.hpp"
 #include "runtime/cache_store.hpp"
 #include "runtime/thread_pool.hpp"
@@ -20,8 +21,9 @@ namespace spjit {
 
 struct Compiler::Impl {
   CompileOptions options;
-  HostLimits limits;                      ///< of a host target
-  std::optional<CudaLimits> cuda_limits;  ///< of a GPU target
+  HostLimits limits;                                ///< of a host target
+  std::optional<CudaLimits> cuda_limits;            ///< of a GPU target
+  std::shared_ptr<const HostRankModel> rank_model;  ///< null: instant mode, or the prior ranks
   std::string cache_note;
   std::optional<CacheStore> cache;
   std::shared_ptr<ThreadPool> pool;  ///< shared by all kernels; null for one thread

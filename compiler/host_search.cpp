@@ -9,7 +9,7 @@
 
 #include "compiler/tile_space.hpp"
 #include "matrix/non_empty_rows.hpp"
-#include "rankmodel/host_prior.hpp"
+#include "rankmodel/host_ranking.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -228,8 +228,12 @@ class Stage {
   std::vector<std::size_t> entered_;  ///< tiles of the contestants
 };
 
-/// The heuristic's choice first, then the ranking.
-void rank(HostSearch& search, const HostSearchInput& input, const DescribeGrouping& describe) {
+/// The heuristic's choice first, then the ranking. By estimates: grouping takes longer than
+/// anything else here, and only what is timed is worth it.
+void rank(HostSearch& search, const HostSearchInput& input) {
+  const DescribeGrouping describe = [&](std::int64_t m1) {
+    return estimate_statistics(input.matrix, m1);
+  };
   const HostLimits& limits = input.limits;
   const HostTile& heuristic = input.heuristic;
   search.space = enumerate_host_tiles(input.matrix, input.options, limits, describe);
@@ -240,9 +244,10 @@ void rank(HostSearch& search, const HostSearchInput& input, const DescribeGroupi
     survivors.push_back(
         examine_host_tile(input.matrix, heuristic, input.options, limits, describe(heuristic.m1)));
   }
+  const HostWork work = host_work(input.matrix, input.options.n, input.options.threads);
+  search.ranked_by = ranked_by(input.model);
   for (const RankedHostTile& ranked :
-       rank_host_tiles(std::move(survivors),
-                       host_work(input.matrix, input.options.n, input.options.threads), limits)) {
+       rank_host_tiles(std::move(survivors), work, limits, input.model)) {
     search.tiles.push_back(
         {ranked.candidate.tile, ranked.candidate.grouping, ranked.score, {}, {}});
   }
@@ -295,15 +300,10 @@ HostSearch search_host_tile(const HostSearchInput& input, const HostSearchStages
   };
   HostSearch search;
   RowGroupings groupings(matrix, options.reorder);
-  // Grouping takes longer than anything else here; only contenders are worth it.
-  const bool estimate = stages.contenders > 0;
-  const DescribeGrouping describe = [&](std::int64_t m1) {
-    return estimate ? estimate_statistics(matrix, m1) : groupings.statistics(m1);
-  };
-  rank(search, input, describe);
+  rank(search, input);
   std::vector<std::size_t> tiles(search.tiles.size());
   for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = i;
-  if (estimate && tiles.size() > stages.contenders) tiles.resize(stages.contenders);
+  if (stages.contenders > 0 && tiles.size() > stages.contenders) tiles.resize(stages.contenders);
   for (const std::size_t tile : tiles) {
     search.tiles[tile].grouping = groupings.statistics(search.tiles[tile].tile.m1);
   }

@@ -15,6 +15,7 @@
 #include "compiler/measure.hpp"
 #include "compiler/row_groupings.hpp"
 #include "compiler/tile_candidate.hpp"
+#include "rankmodel/shipped_models.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
 
@@ -52,7 +53,8 @@ struct SearchedHostTile {
 
 /// What the search did.
 struct HostSearch {
-  TileSpace space;
+  TileSpace space;  ///< groupings as estimate_statistics() gives them
+  std::string ranked_by;
   std::vector<SearchedHostTile> tiles;           ///< the survivors, best-ranked first
   std::size_t chosen = 0;                        ///< index into tiles
   std::shared_ptr<const HostArtifact> artifact;  ///< of the chosen one
@@ -68,7 +70,8 @@ struct HostSearchInput {
   const CsrMatrix& matrix;
   const CompileOptions& options;
   const HostLimits& limits;
-  const HostTile& heuristic;  ///< the choice of instant mode
+  const HostTile& heuristic;             ///< the choice of instant mode
+  const HostRankModel* model = nullptr;  ///< what ranks; null: the prior
 };
 
 /// Searches within `options.search_budget_ms`. The heuristic's choice is always among what is

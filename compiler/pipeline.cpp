@@ -125,10 +125,12 @@ std::string search_reason(const CompileOptions& options, const HostSearch& searc
 }
 
 CompiledArtifact compile_searched(const CsrMatrix& matrix, const CompileOptions& options,
-                                  const HostLimits& limits, const HostSearchStages& stages,
+                                  const HostLimits& limits, const HostSearchSetup& setup,
                                   const RaceHostKernels& race) {
   CompileTrace trace = plan_choice(matrix, options, limits);
-  trace.search = search_host_tile({matrix, options, limits, trace.tile}, stages, race);
+  trace.search =
+      search_host_tile({matrix, options, limits, trace.tile, setup.model.get()},
+                       setup.stages.value_or(search_stages(options, matrix.nnz())), race);
   HostArtifact artifact = *trace.search.artifact;
   trace.search.artifact = nullptr;
   const SearchedHostTile& chosen = trace.search.tiles[trace.search.chosen];
@@ -156,14 +158,13 @@ CompileTrace plan_choice(const CsrMatrix& matrix, const CompileOptions& options,
 
 CompiledArtifact compile_host(const CsrMatrix& matrix, const CompileOptions& options,
                               const HostLimits& limits, const RaceHostKernels& race,
-                              const std::optional<HostSearchStages>& stages) {
+                              const HostSearchSetup& setup) {
   CompileTrace trace = plan_choice(matrix, options, limits);
   if (std::string reason = csr_reason(matrix, trace.tile, options); !reason.empty()) {
     return compile_csr(matrix, options, std::move(trace), std::move(reason));
   }
   if (options.search != SearchMode::instant) {
-    return compile_searched(matrix, options, limits,
-                            stages.value_or(search_stages(options, matrix.nnz())), race);
+    return compile_searched(matrix, options, limits, setup, race);
   }
   return compile_choice(matrix, options, std::move(trace));
 }

@@ -30,12 +30,17 @@ struct CompiledArtifact {
   CompileTrace trace;
 };
 
+/// What a search takes besides its options.
+struct HostSearchSetup {
+  std::shared_ptr<const HostRankModel> model = nullptr;  ///< what ranks; null: the prior
+  std::optional<HostSearchStages> stages = {};           ///< none: those of the mode
+};
+
 /// Compiles a valid matrix with sorted rows; `race` times candidates where the search mode asks for
-/// it, so that the pipeline itself runs nothing. `stages`: of that search, where they are not to be
-/// those of its mode. Throws CompileFailed, NotSupported.
+/// it, so that the pipeline itself runs nothing. Throws CompileFailed, NotSupported.
 [[nodiscard]] CompiledArtifact compile_host(const CsrMatrix& matrix, const CompileOptions& options,
                                             const HostLimits& limits, const RaceHostKernels& race,
-                                            const std::optional<HostSearchStages>& stages = {});
+                                            const HostSearchSetup& setup = {});
 
 /// The heuristic's choice and its reason, without compiling.
 [[nodiscard]] CompileTrace plan_choice(const CsrMatrix& matrix, const CompileOptions& options,

@@ -1,7 +1,6 @@
 #include "compiler/search_trace.hpp"
 
 #include "compiler/host_tile.hpp"
-#include "rankmodel/host_prior.hpp"
 
 namespace spjit {
 
@@ -10,7 +9,7 @@ using nlohmann::json;
 SearchTrace trace_of(const HostSearch& search, const CompileOptions& options) {
   SearchTrace trace;
   trace.mode = options.search;
-  trace.ranked_by = k_host_prior_name;
+  trace.ranked_by = search.ranked_by;
   trace.timed = search.timed;
   trace.proxies = search.proxies;
   trace.budget_ms = options.search_budget_ms;

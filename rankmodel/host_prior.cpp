@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <utility>
 
 #include "matrix/non_empty_rows.hpp"
@@ -127,17 +126,6 @@ HostCost estimate_host_cost(const TileCandidate& candidate, const HostWork& work
 double estimate_host_us(const TileCandidate& candidate, const HostWork& work,
                         const HostLimits& limits) {
   return estimate_host_cost(candidate, work, limits).total_us();
-}
-
-std::vector<RankedHostTile> rank_host_tiles(std::vector<TileCandidate> survivors,
-                                            const HostWork& work, const HostLimits& limits) {
-  std::vector<RankedHostTile> ranked;
-  for (TileCandidate& candidate : survivors) {
-    const double us = estimate_host_us(candidate, work, limits);
-    ranked.push_back({std::move(candidate), -us});
-  }
-  std::ranges::stable_sort(ranked, std::greater<>(), &RankedHostTile::score);
-  return ranked;
 }
 
 }  // namespace spjit

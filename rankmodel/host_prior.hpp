@@ -28,12 +28,6 @@ struct HostWork {
 /// Of a valid matrix, n columns of B and a run on so many threads.
 [[nodiscard]] HostWork host_work(const CsrMatrix& matrix, std::int64_t n, std::int64_t threads);
 
-/// A tile and its place in a ranking.
-struct RankedHostTile {
-  TileCandidate candidate;
-  double score = 0;  ///< larger is better
-};
-
 /// Estimated microseconds of a run on one thread, by what they are spent on.
 struct HostCost {
   double arithmetic_us = 0;  ///< FMAs, loads of B and weights
@@ -52,10 +46,5 @@ struct HostCost {
 /// All of it.
 [[nodiscard]] double estimate_host_us(const TileCandidate& candidate, const HostWork& work,
                                       const HostLimits& limits);
-
-/// The candidates with score = -estimated microseconds, best first; equal ones in their order.
-[[nodiscard]] std::vector<RankedHostTile> rank_host_tiles(std::vector<TileCandidate> survivors,
-                                                          const HostWork& work,
-                                                          const HostLimits& limits);
 
 }  // namespace spjit

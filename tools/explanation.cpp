@@ -9,6 +9,7 @@
 
 #include "attempt.hpp"
 #include "compiler/compile_record.hpp"
+#include "compiler/host_rank_model.hpp"
 #include "compiler/measure.hpp"
 #include "compiler/row_groupings.hpp"
 #include "compiler/tile_space.hpp"
@@ -61,7 +62,7 @@ void go_through_stages(Explanation& explanation, const KernelOptions& options) {
       [&](std::span<const HostContestant> contestants, const RaceOptions& race_options) {
         return race_host_kernels(contestants, race_options, compile.ldb, pool);
       },
-      stages_of(compile, matrix.nnz()));
+      {.model = host_rank_model(compile), .stages = stages_of(compile, matrix.nnz())});
   if (compiled.trace.search.tiles.empty()) {
     explanation.space = enumerate(matrix, compile, explanation.limits);
   } else {

@@ -37,6 +37,11 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
       ->type_name("MODE")
       ->default_str(std::string(to_string(options.search)));
   command
+      .add_option("--rank-model", options.rank_model,
+                  "What ranks the host's tiles in modes that time: a model's file, or prior (a "
+                  "formula). Default: the model that is part of spjit, else the prior.")
+      ->type_name("FILE");
+  command
       .add_option("--search-budget", options.search_budget_ms,
                   "Milliseconds that choosing a tile may take; then the best so far is taken.")
       ->check(CLI::NonNegativeNumber)
@@ -163,6 +168,7 @@ Json describe(const KernelOptions& options) {
                {"search", to_string(compile.search)},
                {"search_budget_ms", compile.search_budget_ms},
                {"search_contenders", compile.search_contenders},
+               {"rank_model", compile.rank_model.string()},
                {"code_budget_bytes", compile.code_budget_bytes},
                {"panel_columns", nullptr},
                {"seed", options.load.value_seed},

@@ -19,7 +19,8 @@
 namespace spjit::cli {
 namespace {
 
-constexpr std::string_view k_commands = "compile, bench, explain, gen, cache, devices or collect";
+constexpr std::string_view k_commands =
+    "compile, bench, explain, gen, cache, devices, collect or train";
 
 void describe_tool(CLI::App& app) {
   set_manual(
@@ -65,7 +66,7 @@ ExitCode run(int argc, const char* const* argv) {
   describe_tool(app);
   const std::vector<Subcommand> subcommands = {add_compile(app), add_bench(app), add_explain(app),
                                                add_gen(app),     add_cache(app), add_devices(app),
-                                               add_collect(app)};
+                                               add_collect(app), add_train(app)};
   const auto parser = [&subcommands]() -> const CLI::App* {
     const Subcommand* chosen = find_chosen(subcommands);
     return chosen == nullptr ? nullptr : chosen->parser;

@@ -24,6 +24,7 @@ struct Subcommand {
 [[nodiscard]] Subcommand add_gen(CLI::App& app);
 [[nodiscard]] Subcommand add_cache(CLI::App& app);
 [[nodiscard]] Subcommand add_collect(CLI::App& app);
+[[nodiscard]] Subcommand add_train(CLI::App& app);
 [[nodiscard]] Subcommand add_devices(CLI::App& app);
 
 /// A command line that its subcommand finds wrong after parsing: ExitCode::usage.

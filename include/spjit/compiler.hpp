@@ -83,6 +83,9 @@ struct CompileOptions {
   SearchMode search = SearchMode::instant;
   double search_budget_ms = 60'000;  ///< for choosing: then the best so far is taken; at most 1e9
   int search_contenders = 10;        ///< K of `ranked`: tiles that are timed; >= 1
+  /// What ranks the host's tiles in modes that time: empty, the model that is shipped for the
+  /// target (else the prior); "prior", a formula; else the file of a model that `spjit train` made.
+  std::filesystem::path rank_model = {};
   /// Called by the compiling thread after each sample of a search, many times a second; not part of
   /// what a kernel is cached by. What it throws ends the compilation.
   std::function<void(const SearchProgress&)> on_search_progress = {};
@@ -111,7 +114,7 @@ class SPJIT_EXPORT Compiler {
  public:
   /// Throws InvalidArgument for n < 1, ldb < n, threads < 0, a search's option out of its range, a
   /// panel width that is not a multiple of the target's lanes, a CUDA option out of its range;
-  /// CacheError as CacheOptions says.
+  /// CacheError as CacheOptions says; IoError or Error for a rank model that cannot be used.
   explicit Compiler(const CompileOptions& options, const CacheOptions& cache = {});
 
   [[nodiscard]] const CompileOptions& options() const noexcept;

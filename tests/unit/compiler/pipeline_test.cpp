@@ -108,7 +108,7 @@ TEST(Pipeline, TheReasonCountsProxies) {
   stages.finalists = 2;
 
   const CompiledArtifact compiled =
-      spjit::compile_host(matrix, options, limits(), race_by(time_by_size), stages);
+      spjit::compile_host(matrix, options, limits(), race_by(time_by_size), {.stages = stages});
 
   const std::string all = std::to_string(compiled.trace.search.tiles.size());
   EXPECT_THAT(compiled.trace.reason,
