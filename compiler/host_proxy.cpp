@@ -58,14 +58,15 @@ bool share_code(const HostTile& left, const HostTile& right) {
   return walked == right;
 }
 
-std::int64_t window_columns(const HostTile& tile, std::int64_t panel_columns, std::int64_t nnz,
-                            std::int64_t n, std::int64_t threads, const HostProxyLimits& limits) {
-  if (tile.row_group > 0 || nnz == 0) return 0;
-  const std::int64_t group = std::min(tile.panel_group, ceil_div(n, panel_columns)) * panel_columns;
-  const std::int64_t wanted = ceil_div(ceil_div(limits.window_fmas, nnz), group) * group;
-  const std::int64_t columns = std::max(wanted, group * threads);
+std::int64_t window_columns(const HostTile& tile, std::int64_t panel_columns,
+                            const WindowedRun& run, const HostProxyLimits& limits) {
+  if (tile.row_group > 0 || run.nnz == 0) return 0;
+  const std::int64_t group =
+      std::min(tile.panel_group, ceil_div(run.n, panel_columns)) * panel_columns;
+  const std::int64_t wanted = ceil_div(ceil_div(limits.window_fmas, run.nnz), group) * group;
+  const std::int64_t columns = std::max(wanted, group * run.threads);
   // Less than two windows would leave out most of what is behind the first.
-  return 2 * columns <= n ? columns : 0;
+  return 2 * columns <= run.n ? columns : 0;
 }
 
 std::int64_t proxy_clusters(const KernelPlan& plan, const HostProxyLimits& limits) {
@@ -109,19 +110,20 @@ HostArtifact copy_tiles(const HostArtifact& artifact,
   return result;
 }
 
-HostArtifact make_host_proxy(const KernelPlan& plan, const HostTile& tile, HostIsa isa,
-                             std::int64_t n, std::int64_t in_place_ldb,
-                             const HostReductions& reductions, const HostProxyLimits& limits) {
+HostArtifact make_host_proxy(const KernelPlan& plan, const HostTile& tile,
+                             const HostCodeShape& shape, const HostReductions& reductions,
+                             const HostProxyLimits& limits) {
   const std::int64_t k_block =
       tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(plan.cols, 1);
   const std::int64_t tiles = plan.grouping.tiles();
   const bool fewer = reductions.tiles && tiles > proxy_clusters(plan, limits);
   if (!fewer && !reductions.iterations) {
-    return make_unrolled_artifact(with_k_block(plan, k_block), tile, isa, n, in_place_ldb);
+    return make_unrolled_artifact(with_k_block(plan, k_block), tile, shape.isa, shape.n,
+                                  shape.in_place_ldb);
   }
   ProxyPlan proxy = small_plan(plan, reductions, limits);
   const HostArtifact small = make_unrolled_artifact(with_k_block(std::move(proxy.plan), k_block),
-                                                    tile, isa, n, in_place_ldb);
+                                                    tile, shape.isa, shape.n, shape.in_place_ldb);
   return copy_tiles(small, cluster_of_tile(proxy, tiles));
 }
 

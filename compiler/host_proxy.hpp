@@ -39,21 +39,34 @@ struct HostProxyLimits {
   double iterations = 300;                ///< columns x density of a tile at most, where cut
 };
 
+/// What a window is cut from.
+struct WindowedRun {
+  std::int64_t nnz = 0;
+  std::int64_t n = 1;
+  std::int64_t threads = 1;
+};
+
 /// Columns of B and C that a call of the proxy works on: whole panel groups, one for each thread at
 /// least, with `limits.window_fmas` in all; 0: all n. With row groups all, since the panels that
 /// pass while a group's code is hot are what such a walk is about.
 [[nodiscard]] std::int64_t window_columns(const HostTile& tile, std::int64_t panel_columns,
-                                          std::int64_t nnz, std::int64_t n, std::int64_t threads,
-                                          const HostProxyLimits& limits);
+                                          const WindowedRun& run, const HostProxyLimits& limits);
 
 /// Row tiles that are emitted for a plan.
 [[nodiscard]] std::int64_t proxy_clusters(const KernelPlan& plan, const HostProxyLimits& limits);
+
+/// What code is made for, besides plan and tile.
+struct HostCodeShape {
+  HostIsa isa = HostIsa::generic;
+  std::int64_t n = 1;
+  std::int64_t in_place_ldb = 0;  ///< floats between rows of B where it is not packed; else 0
+};
 
 /// The kernel of a plan with fewer different row tiles; the same as make_unrolled_artifact() makes
 /// where the plan has no more than that many. Its results are meaningless, and of C it writes only
 /// rows that belong to C. `plan`: one block of columns.
 [[nodiscard]] HostArtifact make_host_proxy(const KernelPlan& plan, const HostTile& tile,
-                                           HostIsa isa, std::int64_t n, std::int64_t in_place_ldb,
+                                           const HostCodeShape& shape,
                                            const HostReductions& reductions,
                                            const HostProxyLimits& limits);
 

@@ -19,10 +19,14 @@ using Clock = std::chrono::steady_clock;
 
 /// What the proxies may use of the time; the rest is for the finalists.
 constexpr double k_proxy_share = 0.7;
+/// The same for whole kernels that are timed before the finalists.
+constexpr double k_full_share = 0.9;
 /// The same code is a few percent faster or slower from one load to the next, by which physical
 /// pages it gets (docs/search.md); so few tiles are loaded this often and the middle one counts.
-constexpr std::size_t k_loads = 3;
-constexpr std::size_t k_few_tiles = 16;
+constexpr std::size_t k_loads = 5;
+constexpr std::size_t k_few_tiles = 8;
+/// Of more the best are timed again like that, and the heuristic's.
+constexpr std::size_t k_confirmed = 3;
 /// Rounds of a race at most. Proxies only choose the finalists.
 constexpr int k_proxy_rounds = 8;
 constexpr int k_full_rounds = 16;
@@ -47,15 +51,19 @@ class HostMaker {
   [[nodiscard]] std::shared_ptr<const HostArtifact> make(const HostTile& tile, bool proxy) {
     const std::int64_t ldb = options_.ldb > 0 ? options_.ldb : options_.n;
     const HostReductions none{.tiles = false};
-    return std::make_shared<HostArtifact>(
-        make_host_proxy(plan(tile.m1), tile, options_.target.isa(), options_.n,
-                        tile.pack_b ? 0 : ldb, proxy ? stages_.reductions : none, stages_.limits));
+    return std::make_shared<HostArtifact>(make_host_proxy(
+        plan(tile.m1), tile, {options_.target.isa(), options_.n, tile.pack_b ? 0 : ldb},
+        proxy ? stages_.reductions : none, stages_.limits));
   }
+
+  [[nodiscard]] const CompileOptions& options() const { return options_; }
+  [[nodiscard]] const HostSearchStages& stages() const { return stages_; }
 
   [[nodiscard]] std::int64_t window(const HostTile& tile) const {
     if (!stages_.reductions.columns) return 0;
     const std::int64_t panel = tile.nv * lanes_of(options_.target.isa());
-    return window_columns(tile, panel, matrix_.nnz(), options_.n, options_.threads, stages_.limits);
+    return window_columns(tile, panel, {matrix_.nnz(), options_.n, options_.threads},
+                          stages_.limits);
   }
 
  private:
@@ -256,24 +264,50 @@ void rank(HostSearch& search, const HostSearchInput& input) {
                         [&](const SearchedHostTile& tile) { return tile.tile == heuristic; });
 }
 
-/// The best `count` of `tiles` (0: all) by proxy time, and the heuristic's.
+/// The best `count` of `tiles` by one of their times, and the heuristic's.
 std::vector<std::size_t> finalists_of(const HostSearch& search, std::vector<std::size_t> tiles,
-                                      std::size_t count) {
-  if (count == 0) return tiles;
+                                      std::size_t count,
+                                      std::optional<RaceResult> SearchedHostTile::*time) {
   std::erase_if(tiles, [&](std::size_t tile) {
-    const RaceResult& proxy = *search.tiles[tile].proxy;
-    return proxy.outcome == RaceOutcome::failed || proxy.timing.samples == 0;
+    const RaceResult& result = *(search.tiles[tile].*time);
+    return result.outcome == RaceOutcome::failed || result.timing.samples == 0;
   });
   // Those that were dropped early have uncertain medians; they only fill up.
   const auto worse = [&](std::size_t left, std::size_t right) {
-    const RaceResult& a = *search.tiles[left].proxy;
-    const RaceResult& b = *search.tiles[right].proxy;
+    const RaceResult& a = *(search.tiles[left].*time);
+    const RaceResult& b = *(search.tiles[right].*time);
     return std::pair(a.outcome, a.timing.median_us) < std::pair(b.outcome, b.timing.median_us);
   };
   std::ranges::stable_sort(tiles, worse);
   if (tiles.size() > count) tiles.resize(count);
   if (std::ranges::find(tiles, std::size_t{0}) == tiles.end()) tiles.push_back(0);
   return tiles;
+}
+
+/// Takes what a stage found, if it timed anything.
+void take_best(HostSearch& search, const Stage& stage) {
+  if (stage.best_artifact() == nullptr) return;
+  search.artifact = stage.best_artifact();
+  search.chosen = stage.best_tile();
+  search.timed = true;
+}
+
+/// Whole kernels of the tiles; where they are many once each, then the best few again. The time is
+/// up at `end(1)`.
+template <typename End>
+void time_in_full(HostSearch& search, HostMaker& maker, const std::vector<std::size_t>& tiles,
+                  const RaceHostKernels& race, const End& end) {
+  const bool many = tiles.size() > k_few_tiles;
+  Stage stage(search, maker, maker.options(), false);
+  stage.run(tiles, end(many ? k_full_share : 1), race, maker.stages());
+  take_best(search, stage);
+  if (!many || !search.timed) return;
+  const std::vector<SearchedHostTile> once = search.tiles;
+  Stage finals(search, maker, maker.options(), false);
+  finals.run(finalists_of(search, tiles, k_confirmed, &SearchedHostTile::full), end(1), race,
+             maker.stages());
+  if (finals.best_artifact() == nullptr) search.tiles = once;
+  take_best(search, finals);
 }
 
 }  // namespace
@@ -314,14 +348,12 @@ HostSearch search_host_tile(const HostSearchInput& input, const HostSearchStages
     const auto begin = Clock::now();
     Stage(search, maker, options, true).run(tiles, after(k_proxy_share), race, stages);
     search.proxy_ms = ms_since(begin);
-    tiles = finalists_of(search, std::move(tiles), stages.finalists);
+    if (stages.finalists > 0) {
+      tiles = finalists_of(search, std::move(tiles), stages.finalists, &SearchedHostTile::proxy);
+    }
   }
   const auto begin = Clock::now();
-  Stage finals(search, maker, options, false);
-  finals.run(tiles, after(1), race, stages);
-  search.artifact = finals.best_artifact();
-  search.timed = search.artifact != nullptr;
-  search.chosen = search.timed ? finals.best_tile() : 0;
+  time_in_full(search, maker, tiles, race, after);
   if (!search.timed) search.artifact = maker.make(search.tiles[0].tile, false);
   search.artifact =
       std::make_shared<HostArtifact>(with_walk(*search.artifact, search.tiles[search.chosen].tile));

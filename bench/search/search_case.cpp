@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <utility>
@@ -20,7 +21,7 @@ constexpr const char* k_instant = "instant";
 /// Long enough for every survivor of the largest matrix.
 constexpr double k_budget_ms = 600'000;
 
-constexpr int k_judge_loads = 9;
+constexpr int k_judge_loads = 12;  // even
 
 /// What a way is made of.
 struct Way {
@@ -103,9 +104,26 @@ HostTile top1_of(const HostSearch& search) {
   return best->tile;
 }
 
-/// Median over k_judge_loads loads of each kernel, B and C, of the median of a few samples: the
-/// same code is some percent faster or slower from one load to the next (docs/search.md).
-std::vector<double> load_and_time(const std::vector<HostContestant>& contestants) {
+/// Times of contestants over half of the loads each.
+struct Judgement {
+  std::vector<double> even_us;
+  std::vector<double> odd_us;
+};
+
+std::vector<double> medians_of(const std::vector<std::vector<double>>& samples, std::size_t first) {
+  std::vector<double> medians;
+  medians.reserve(samples.size());
+  for (const std::vector<double>& of : samples) {
+    std::vector<double> half;
+    for (std::size_t load = first; load < of.size(); load += 2) half.push_back(of[load]);
+    medians.push_back(summarize_samples("", std::move(half)).median_us);
+  }
+  return medians;
+}
+
+/// Medians over loads of each kernel, B and C, of the median of a few samples: the same code is
+/// some percent faster or slower from one load to the next (docs/search.md).
+Judgement load_and_time(const std::vector<HostContestant>& contestants) {
   RaceOptions race;
   race.drops = false;
   race.min_rounds = race.max_rounds = 5;
@@ -117,12 +135,19 @@ std::vector<double> load_and_time(const std::vector<HostContestant>& contestants
       samples[i].push_back(times[i].timing.median_us);
     }
   }
-  std::vector<double> medians;
-  medians.reserve(samples.size());
-  for (std::vector<double>& of : samples) {
-    medians.push_back(summarize_samples("", std::move(of)).median_us);
-  }
-  return medians;
+  return {medians_of(samples, 0), medians_of(samples, 1)};
+}
+
+/// Of the contestant: over the one that is best on one half of the loads, as timed on the other. So
+/// the best is not who was lucky when it was picked; a loss may be negative.
+double loss_of(const Judgement& judgement, std::size_t contestant) {
+  const auto over_best_of = [&](const std::vector<double>& picks, const std::vector<double>& us) {
+    const auto best = static_cast<std::size_t>(std::ranges::min_element(picks) - picks.begin());
+    return us[contestant] / us[best] - 1;
+  };
+  return (over_best_of(judgement.even_us, judgement.odd_us) +
+          over_best_of(judgement.odd_us, judgement.even_us)) /
+         2;
 }
 
 /// Runs the ways on one matrix.
@@ -178,13 +203,17 @@ class SearchCase {
     };
     for (const WayResult& way : result.ways) add(way.tile);
     for (const HostTile& tile : tops_) add(tile);
-    const std::vector<double> us = load_and_time(contestants);
+    const Judgement judgement = load_and_time(contestants);
+    const std::vector<double>& us = judgement.even_us;
     const auto best = std::ranges::min_element(us);
     result.best_us = *best;
     result.best_tile = to_string(contestants[static_cast<std::size_t>(best - us.begin())].tile);
+    for (std::size_t i = 0; i < us.size(); ++i) {
+      result.noise += std::abs(us[i] / judgement.odd_us[i] - 1) / static_cast<double>(us.size());
+    }
     const auto loss = [&](const HostTile& tile) {
       const auto found = std::ranges::find(contestants, tile, &HostContestant::tile);
-      return us[static_cast<std::size_t>(found - contestants.begin())] / result.best_us - 1;
+      return loss_of(judgement, static_cast<std::size_t>(found - contestants.begin()));
     };
     for (std::size_t i = 0; i < result.ways.size(); ++i) {
       result.ways[i].loss = loss(result.ways[i].tile);
@@ -196,9 +225,9 @@ class SearchCase {
   std::shared_ptr<const HostArtifact> make(const HostTile& tile) {
     const KernelPlan plan = build_plan(matrix_, group_rows(matrix_, tile.m1, options_.reorder),
                                        std::max<std::int64_t>(matrix_.cols, 1));
-    return std::make_shared<HostArtifact>(make_host_proxy(plan, tile, options_.target.isa(),
-                                                          options_.n, tile.pack_b ? 0 : options_.n,
-                                                          {.tiles = false}, {}));
+    return std::make_shared<HostArtifact>(make_host_proxy(
+        plan, tile, {options_.target.isa(), options_.n, tile.pack_b ? 0 : options_.n},
+        {.tiles = false}, {}));
   }
 
   CsrMatrix matrix_;

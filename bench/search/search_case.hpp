@@ -18,7 +18,9 @@ namespace spjit::bench {
 struct WayResult {
   std::string way;  ///< k_ways[].name
   HostTile tile;    ///< its choice
-  double loss = 0;  ///< of the choice: time / least time of any choice - 1
+  /// Of the choice: its time over that of the best of all choices, less 1. The best is picked on
+  /// one half of the loads and timed on the other, both ways; so a loss may be negative.
+  double loss = 0;
   /// Of the best by proxy time alone, without timing finalists in full; the choice's where there
   /// are no proxies.
   double top1_loss = 0;
@@ -40,6 +42,7 @@ struct SearchCaseResult {
   std::size_t survivors = 0;  ///< tiles that the rules leave
   double best_us = 0;         ///< of the fastest choice
   std::string best_tile;
+  double noise = 0;  ///< of the judge: the two halves of its loads differ by this share on average
   std::vector<WayResult> ways;
   std::string error;  ///< why there is no result
 

@@ -33,6 +33,7 @@ struct Samples {
   std::vector<double> loss;
   std::vector<double> top1;
   std::vector<double> tau;
+  std::vector<double> noise;
   std::vector<double> log_times_less;
   double seconds = 0;
 };
@@ -41,6 +42,7 @@ WaySummary summary_of(const std::string& way, const Samples& samples) {
   WaySummary summary;
   summary.way = way;
   summary.cases = samples.loss.size();
+  summary.noise = mean(samples.noise);
   summary.loss_mean = mean(samples.loss);
   summary.loss_p95 = percentile(samples.loss, 0.95);
   summary.loss_worst = percentile(samples.loss, 1);
@@ -95,6 +97,7 @@ std::vector<WaySummary> summarize(std::span<const SearchCaseResult> results,
       if (!samples.contains(way.way)) order.push_back(way.way);
       Samples& of = samples[way.way];
       of.loss.push_back(way.loss);
+      of.noise.push_back(result.noise);
       of.top1.push_back(way.top1_loss);
       of.tau.push_back(way.tau);
       of.log_times_less.push_back(std::log(oracle->seconds() / std::max(way.seconds(), 1e-9)));
@@ -102,6 +105,7 @@ std::vector<WaySummary> summarize(std::span<const SearchCaseResult> results,
     }
   }
   std::vector<WaySummary> summaries;
+  summaries.reserve(order.size());
   for (const std::string& way : order) summaries.push_back(summary_of(way, samples[way]));
   return summaries;
 }
@@ -118,6 +122,10 @@ std::string summary_table(std::span<const WaySummary> summaries) {
         way.way, way.cases, 100 * way.loss_mean, 100 * way.loss_p95, 100 * way.loss_worst,
         100 * way.top1_loss_mean, 100 * way.top1_loss_worst, way.tau_mean, way.seconds,
         way.times_less, way.times_less_min);
+  }
+  if (!summaries.empty()) {
+    text += fmt::format("The judge's own noise: {:.2f} % between halves of its loads\n",
+                        100 * summaries.front().noise);
   }
   return text;
 }
@@ -161,6 +169,7 @@ nlohmann::json to_json(const SearchCaseResult& result) {
           {"survivors", result.survivors},
           {"best_us", result.best_us},
           {"best_tile", result.best_tile},
+          {"noise", result.noise},
           {"ways", std::move(ways)},
           {"error", result.error}};
 }
@@ -168,6 +177,7 @@ nlohmann::json to_json(const SearchCaseResult& result) {
 nlohmann::json to_json(const WaySummary& summary) {
   return {{"way", summary.way},
           {"cases", summary.cases},
+          {"noise", summary.noise},
           {"loss_mean", summary.loss_mean},
           {"loss_p95", summary.loss_p95},
           {"loss_worst", summary.loss_worst},

@@ -18,6 +18,7 @@ namespace spjit::bench {
 struct WaySummary {
   std::string way;
   std::size_t cases = 0;
+  double noise = 0;  ///< mean of the judge's
   double loss_mean = 0;
   double loss_p95 = 0;  ///< nearest rank
   double loss_worst = 0;

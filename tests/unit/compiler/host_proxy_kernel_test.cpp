@@ -49,7 +49,7 @@ HostArtifact proxy_of(const HostTile& tile, HostIsa isa, std::int64_t n, std::in
   const auto plan = spjit::build_plan(
       matrix, spjit::group_rows(matrix, tile.m1, spjit::ReorderAlgorithm::similarity), k_cols);
   EXPECT_GT(plan.grouping.tiles(), spjit::proxy_clusters(plan, {}));
-  return spjit::make_host_proxy(plan, tile, isa, n, tile.pack_b ? 0 : ldb, {}, {});
+  return spjit::make_host_proxy(plan, tile, {isa, n, tile.pack_b ? 0 : ldb}, {}, {});
 }
 
 /// Tiles of every way to walk and to read B.

@@ -48,7 +48,7 @@ KernelPlan plan_of(const CsrMatrix& matrix, std::int64_t m1,
 
 HostArtifact proxy_of(const KernelPlan& plan, const HostTile& tile,
                       const HostReductions& reductions = {}) {
-  return spjit::make_host_proxy(plan, tile, HostIsa::avx512, 96, 0, reductions, {});
+  return spjit::make_host_proxy(plan, tile, {HostIsa::avx512, 96, 0}, reductions, {});
 }
 
 HostArtifact kernel_of(const KernelPlan& plan, const HostTile& tile) {
@@ -266,14 +266,14 @@ TEST(ShareCode, LooksAtAllButTheWalk) {
 
 /// 10 nonzeros and 1000 FMAs: 100 columns at least.
 std::int64_t window(const HostTile& tile, std::int64_t n, std::int64_t threads = 1) {
-  return spjit::window_columns(tile, 16, 10, n, threads, {.window_fmas = 1000});
+  return spjit::window_columns(tile, 16, {10, n, threads}, {.window_fmas = 1000});
 }
 
 TEST(WindowColumns, ByHand) {
   EXPECT_EQ(window(tile_of(14), 224), 112);
   EXPECT_EQ(window(tile_of(14), 1000), 112);
   EXPECT_EQ(window(tile_of(14), 223), 0);  // not twice 112
-  EXPECT_EQ(spjit::window_columns(tile_of(14), 16, 0, 1000, 1, {}), 0);
+  EXPECT_EQ(spjit::window_columns(tile_of(14), 16, {0, 1000, 1}, {}), 0);
 }
 
 TEST(WindowColumns, AreWholeGroupsOfPanelsOneForEachThread) {
