@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <vector>
 
 namespace {
 
@@ -11,7 +10,6 @@ using spjit::estimate_host_us;
 using spjit::HostIsa;
 using spjit::HostLimits;
 using spjit::HostWork;
-using spjit::rank_host_tiles;
 using spjit::TileCandidate;
 using spjit::WeightForm;
 
@@ -171,32 +169,6 @@ TEST(HostPrior, IsFiniteAndPositiveForEdgeCases) {
       }
     }
   }
-}
-
-TEST(HostPrior, RanksFewerLoadsFirstAndScoresAreNegativeMicroseconds) {
-  const auto ranked = rank_host_tiles({candidate_of(5000), candidate_of(4000), candidate_of(4500)},
-                                      k_work, limits());
-
-  ASSERT_EQ(ranked.size(), 3U);
-  EXPECT_EQ(ranked[0].candidate.grouping.nnc_sum, 4000);
-  EXPECT_EQ(ranked[1].candidate.grouping.nnc_sum, 4500);
-  EXPECT_EQ(ranked[2].candidate.grouping.nnc_sum, 5000);
-  for (const auto& tile : ranked) EXPECT_DOUBLE_EQ(tile.score, -us_of(tile.candidate));
-}
-
-TEST(HostPrior, EqualTilesStayInTheirOrder) {
-  std::vector<TileCandidate> equals(3, candidate_of());
-  for (std::size_t i = 0; i < 3; ++i) equals[i].registers = static_cast<std::int64_t>(i);
-
-  const auto ranked = rank_host_tiles(equals, k_work, limits());
-
-  for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(ranked.at(i).candidate.registers, static_cast<std::int64_t>(i));
-  }
-}
-
-TEST(HostPrior, NothingToRankIsNothing) {
-  EXPECT_TRUE(rank_host_tiles({}, k_work, limits()).empty());
 }
 
 }  // namespace
