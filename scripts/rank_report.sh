@@ -4,6 +4,7 @@
 # Makes docs/rank-report anew from the samples in rankmodel/data: every figure and plot of it. Takes
 # a few minutes. ARGUMENTS go to bench/rank_bench (see --help).
 set -euo pipefail
+# shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 case ${1:-} in

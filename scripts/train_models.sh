@@ -4,6 +4,7 @@
 # Trains the models that come with spjit, rankmodel/models/*.json.gz, on the samples in
 # rankmodel/data. The same samples give the same bytes.
 set -euo pipefail
+# shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 case ${1:-} in

@@ -157,6 +157,7 @@ class SearchCase {
     options_.n = n;
     options_.search_budget_ms = k_budget_ms;
     limits_ = host_limits(options_.target.isa());
+    model_ = shipped_host_model(options_.target.isa());
     heuristic_ = plan_choice(matrix_, options_, limits_).tile;
   }
 
@@ -176,8 +177,8 @@ class SearchCase {
     HostSearchStages stages = search_stages(options_, matrix_.nnz());
     if (!way.as_shipped) stages.proxies = true;
     stages.reductions = way.reductions;
-    HostSearch search =
-        search_host_tile({matrix_, options_, limits_, heuristic_}, stages, race_with(way.races));
+    HostSearch search = search_host_tile({matrix_, options_, limits_, heuristic_, model_.get()},
+                                         stages, race_with(way.races));
     result.tile = search.tiles[search.chosen].tile;
     result.proxies = search.proxies;
     result.rank_ms = search.rank_ms;
@@ -233,6 +234,7 @@ class SearchCase {
   CsrMatrix matrix_;
   CompileOptions options_;
   HostLimits limits_;
+  std::shared_ptr<const HostRankModel> model_;
   HostTile heuristic_;
   HostSearch oracle_;
   std::vector<HostTile> tops_;  ///< of each way, the best without finalists

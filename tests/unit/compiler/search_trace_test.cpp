@@ -71,6 +71,7 @@ TEST(SearchTraceAsJson, WithoutTilesNoneIsChosen) {
 
 TEST(TraceOfAHostSearch, HasItsTilesWidthsInColumnsAndItsTimes) {
   spjit::HostSearch search;
+  search.ranked_by = "mine";
   search.tiles.resize(2);
   search.tiles[0].tile.m1 = 28;
   search.tiles[0].score = -5;
@@ -92,7 +93,7 @@ TEST(TraceOfAHostSearch, HasItsTilesWidthsInColumnsAndItsTimes) {
   const SearchTrace trace = trace_of(search, options);
 
   EXPECT_EQ(trace.mode, spjit::SearchMode::ranked);
-  EXPECT_EQ(trace.ranked_by, "prior");
+  EXPECT_EQ(trace.ranked_by, "mine");
   EXPECT_TRUE(trace.timed && trace.proxies);
   EXPECT_EQ(trace.budget_ms, 123);
   EXPECT_EQ(trace.rank_ms, 1);
