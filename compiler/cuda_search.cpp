@@ -41,6 +41,13 @@ RaceResult failed(std::string reason) {
   return result;
 }
 
+/// What a time suffers from; or empty.
+std::string note_of(std::int64_t spilled_bytes, const std::string& launch_note) {
+  if (spilled_bytes == 0) return launch_note;
+  return fmt::format("spills {} bytes a thread{}{}", spilled_bytes, launch_note.empty() ? "" : "; ",
+                     launch_note);
+}
+
 /// One search on its way.
 class CudaSearch {
  public:
@@ -186,6 +193,7 @@ class CudaSearch {
           continue;
         }
         CudaProxyLaunch launch = launch_of(ranked_[member], compiled[i]->registers, input_.limits);
+        trace_.entries[member].note = note_of(compiled[i]->spilled_bytes, launch.note);
         if (!reductions.occupancy) launch.dynamic_shared_bytes = 0;
         contestants.push_back(
             {trace_.entries[member].tile, bytes_of(compiled[i]->cubin), std::move(launch)});
@@ -216,6 +224,7 @@ class CudaSearch {
       }
       report("compiling", i + 1, ranked_.size());
       if (trace_.entries[i].full) continue;
+      trace_.entries[i].note = note_of(images[i].spilled_bytes, "");
       CudaProxyLaunch launch;
       launch.grid_x = images[i].blocks_x;
       launch.grid_y = ranked_[i].column_tiles;

@@ -41,7 +41,8 @@ struct CudaContestant {
 /// A whole kernel of a candidate.
 struct CudaKernelImage {
   std::string cubin;
-  std::int64_t blocks_x = 0;  ///< of its launch
+  std::int64_t blocks_x = 0;       ///< of its launch
+  std::int64_t spilled_bytes = 0;  ///< a thread
 };
 
 /// What a search is done with; handed in, so that the search itself compiles and runs nothing.
@@ -66,7 +67,7 @@ struct CudaReductions {
 /// Times `ranked` (survivors, best first) as the mode says: `ranked` the proxies of the first
 /// `search_contenders`, `proxy` those of all, `exhaustive` whole kernels of all. Within
 /// `search_budget_ms`: what is not compiled or timed by then is recorded as not reached. A proxy
-/// that spills more than its kernel would is timed all the same; one that does not compile, or
+/// that spills is timed all the same, and its entry's note says so; one that does not compile, or
 /// faults, has failed with its reason. The chosen entry is the fastest, or where nothing could be
 /// timed the first (`timed` is false then).
 [[nodiscard]] SearchTrace search_cuda_tile(const CudaSearchInput& input,

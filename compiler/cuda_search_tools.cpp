@@ -72,7 +72,8 @@ CudaKernelImage LocalCudaTools::compile_kernel(const CudaCandidate& candidate,
   const KernelPlan plan = build_plan(input_.matrix, input_.groupings.at(candidate.tile.m1),
                                      std::max<std::int64_t>(input_.matrix.cols, 1));
   CompiledCuda compiled = build_cuda_kernel(plan, candidate, input_.options, input_.limits, cancel);
-  return {std::move(compiled.artifact.cubin), compiled.program.blocks_x};
+  return {std::move(compiled.artifact.cubin), compiled.program.blocks_x,
+          compiled.trace.attempts.back().spilled_bytes};
 }
 
 CudaSearchTools LocalCudaTools::tools() {

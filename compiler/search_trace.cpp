@@ -52,6 +52,7 @@ json to_json(const SearchTrace& trace) {
     json item = {{"tile", entry.tile}, {"m1", entry.m1}, {"n1", entry.n1}, {"score", entry.score}};
     if (entry.proxy) item["proxy"] = to_json(*entry.proxy);
     if (entry.full) item["full"] = to_json(*entry.full);
+    if (!entry.note.empty()) item["note"] = entry.note;
     result["entries"].push_back(std::move(item));
   }
   return result;

@@ -24,6 +24,7 @@ struct SearchTraceEntry {
   double score = 0;                 ///< of the ranking, larger is better
   std::optional<RaceResult> proxy;  ///< none: no proxy was to be timed
   std::optional<RaceResult> full;   ///< none: not to be timed in full
+  std::string note = {};  ///< what its times suffer from: spills, another occupancy; or empty
 };
 
 struct SearchTrace {

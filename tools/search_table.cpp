@@ -29,6 +29,12 @@ std::string outcome_text(const std::optional<RaceResult>& result) {
                      result->timing.samples, 100 * result->timing.noise);
 }
 
+/// After the outcome of what it is about: a GPU search times either proxies or whole kernels.
+std::string note_text(const SearchTraceEntry& entry) {
+  if (entry.note.empty()) return "";
+  return (entry.proxy ? ", " : "") + entry.note;
+}
+
 std::string grid_text(const std::vector<SearchCell>& cells, const Terminal& terminal) {
   std::set<std::int64_t> widths;
   std::map<std::int64_t, std::map<std::int64_t, const SearchCell*>> rows;
@@ -105,7 +111,7 @@ std::string search_table(const SearchTrace& trace, const Terminal& terminal) {
     ++timed;
     table.add({i == trace.chosen ? "*" : " ", std::to_string(i + 1), entry.tile,
                fmt::format("{:.4g}", entry.score), time_text(entry.proxy), time_text(entry.full),
-               outcome_text(entry.proxy), outcome_text(entry.full)});
+               outcome_text(entry.proxy) + note_text(entry), outcome_text(entry.full)});
   }
   const std::vector<SearchCell> cells = search_cells(trace);
   std::string text = bold(fmt::format("Search: {}, {} of {} tiles timed", to_string(trace.mode),

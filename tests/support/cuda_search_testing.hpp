@@ -63,6 +63,7 @@ class MadeUpTools {
       deadlines.push_back(cancel.deadline);
       CompiledCudaProxy compiled;
       compiled.registers = 24;
+      compiled.spilled_bytes = spilled_bytes;
       compiled.cubin = "proxy " + std::to_string(proxy.spec.tile.m1);
       if (const auto failure = proxy_failures.find(proxy.spec.tile.m1);
           failure != proxy_failures.end()) {
@@ -75,7 +76,7 @@ class MadeUpTools {
       const std::string tile = to_string(candidate.tile);
       kernels.push_back(tile);
       if (tile == failing_kernel) throw CompileFailed("no registers left");
-      return CudaKernelImage{"kernel " + tile, candidate.row_tiles + 2};
+      return CudaKernelImage{"kernel " + tile, candidate.row_tiles + 2, spilled_bytes};
     };
     made.race = [this](std::span<const CudaContestant> of, const RaceOptions& options) {
       contestants.assign(of.begin(), of.end());
@@ -107,6 +108,7 @@ class MadeUpTools {
   }
 
   // What is to happen.
+  std::int64_t spilled_bytes = 0;  ///< of every proxy and kernel
   std::map<std::string, RaceResult> results;
   std::map<std::int64_t, std::string> proxy_failures;  ///< by M1
   std::string failing_kernel;

@@ -181,6 +181,21 @@ TEST_F(CudaSearchTest, TheTraceSaysWhatWasRankedHow) {
   EXPECT_EQ(trace.entries[1].score, -2);
 }
 
+TEST_F(CudaSearchTest, WhatSpillsIsTimedAndNoted) {
+  made_up_.spilled_bytes = 48;
+  for (const SearchMode mode : {SearchMode::proxy, SearchMode::exhaustive}) {
+    const SearchTrace trace = search(mode);
+
+    EXPECT_TRUE(trace.timed);
+    EXPECT_TRUE(trace.entries[0].note.starts_with("spills 48 bytes a thread"));
+    EXPECT_EQ(to_json(trace)["entries"][0]["note"], trace.entries[0].note);
+  }
+  made_up_.spilled_bytes = 0;
+  const SearchTrace trace = search(SearchMode::exhaustive);
+  EXPECT_EQ(trace.entries[0].note, "");
+  EXPECT_FALSE(to_json(trace)["entries"][0].contains("note"));
+}
+
 TEST_F(CudaSearchTest, AProxyThatDoesNotCompileIsRecordedAndTheOthersAreTimed) {
   made_up_.proxy_failures[8] = "ptxas: too many branches";
 
