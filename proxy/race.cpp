@@ -20,6 +20,10 @@ constexpr std::int64_t k_max_batch = std::int64_t{1} << 21;
 /// enough that cold misses are the smaller part of it.
 constexpr double k_cold_margin = 1.5;
 constexpr double k_long_call_us = 500;
+/// A call that is longer than this, and not longer by more than this factor than the best, cannot
+/// owe that to something else that ran meanwhile.
+constexpr double k_sure_call_us = 2000;
+constexpr double k_sure_margin = 4;
 
 /// A runner while it races.
 struct Runner {
@@ -100,9 +104,14 @@ class Race {
                                    options_.call_limit_ms);
       return;
     }
-    if (us > k_long_call_us && is_hopeless(index, us, k_cold_margin)) return;
+    const double cold_us = us;
+    if (is_sure(index, us) && drop_if_hopeless(index, us, k_cold_margin)) return;
     std::int64_t calls = 1;
     if (!try_run(index, calls, us)) return;
+    // Two calls: a neighbour on the machine would have had to hit both.
+    if (cold_us > k_long_call_us && drop_if_hopeless(index, std::min(cold_us, us), k_cold_margin)) {
+      return;
+    }
     while (us < options_.min_sample_us && calls < k_max_batch && !is_over()) {
       calls *= 2;
       if (!try_run(index, calls, us)) return;
@@ -113,16 +122,29 @@ class Race {
     runner.batch = wanted < static_cast<double>(calls)
                        ? std::max<std::int64_t>(1, static_cast<std::int64_t>(wanted))
                        : calls;
-    is_hopeless(index, runner.call_us, drop_margin(0));
+    if (!is_hopeless(index, runner.call_us, drop_margin(0))) return;
+    if (!try_run(index, runner.batch, us)) return;
+    runner.call_us = std::min(runner.call_us, us / static_cast<double>(runner.batch));
+    drop_if_hopeless(index, runner.call_us, drop_margin(0));
   }
 
-  /// Drops a runner whose warm-up call is so much worse than the best one's; that call is then all
-  /// that is timed of it.
+  /// Whether one call is enough to say that a runner is slow.
+  [[nodiscard]] bool is_sure(std::size_t index, double call_us) const {
+    const double run_us = call_us / entries_[index].part;
+    return call_us > k_sure_call_us && run_us < k_sure_margin * least_warm_up_us_;
+  }
+
+  /// Whether a warm-up call is so much worse than the best one.
   bool is_hopeless(std::size_t index, double call_us, double margin) {
     const double run_us = call_us / entries_[index].part;
     if (least_warm_up_us_ == 0 || run_us < least_warm_up_us_) least_warm_up_us_ = run_us;
-    if (!options_.drops || run_us <= least_warm_up_us_ * (1 + margin)) return false;
-    add_sample(index, run_us);
+    return options_.drops && run_us > least_warm_up_us_ * (1 + margin);
+  }
+
+  /// Drops such a runner; that call is then all that is timed of it.
+  bool drop_if_hopeless(std::size_t index, double call_us, double margin) {
+    if (!is_hopeless(index, call_us, margin)) return false;
+    add_sample(index, call_us / entries_[index].part);
     runners_[index].outcome = RaceOutcome::dropped;
     return true;
   }

@@ -189,6 +189,38 @@ TEST(Race, ADriftOfTheMachineHitsAllAlikeAndLeavesTheWinner) {
   }
 }
 
+TEST(Race, AHiccupWhileWarmingUpDropsNobody) {
+  // Something else ran during one call: the first, or one in the batch that sizes the samples.
+  for (const std::int64_t hit : {0, 1, 5, 20}) {
+    MadeUpTime time;
+    const auto hiccup = [hit](std::int64_t call) { return call == hit ? 22'000.0 : 10.0; };
+    const std::vector<RaceEntry> entries = {time.entry("steady", constant(12)),
+                                            time.entry("hit", hiccup)};
+
+    const auto results = run_race(entries, time.options(4));
+
+    EXPECT_EQ(results[1].outcome, RaceOutcome::finished) << "call " << hit;
+    EXPECT_DOUBLE_EQ(results[1].timing.median_us, 10) << "call " << hit;
+    EXPECT_EQ(spjit::winner_of(results), 1) << "call " << hit;
+  }
+}
+
+TEST(Race, ALongFirstCallThatNoNeighbourCanHaveCausedIsTheOnlyOne) {
+  MadeUpTime time;
+  std::int64_t calls = 0;
+  const auto slow = [&calls](std::int64_t) {
+    ++calls;
+    return 9000.0;
+  };
+  const std::vector<RaceEntry> entries = {time.entry("best", constant(3000)),
+                                          time.entry("slow", slow)};
+
+  const auto results = run_race(entries, time.options(3));
+
+  EXPECT_EQ(results[1].outcome, RaceOutcome::dropped);
+  EXPECT_EQ(calls, 1);
+}
+
 TEST(Race, GoesOnUntilEveryMedianIsCertain) {
   MadeUpTime time;
   RaceOptions options = time.options(3);
