@@ -104,17 +104,29 @@ class Race {
                                    options_.call_limit_ms);
       return;
     }
-    const double cold_us = us;
-    if (is_sure(index, us) && drop_if_hopeless(index, us, k_cold_margin)) return;
-    std::int64_t calls = 1;
-    if (!try_run(index, calls, us)) return;
-    // Two calls: a neighbour on the machine would have had to hit both.
-    if (cold_us > k_long_call_us && drop_if_hopeless(index, std::min(cold_us, us), k_cold_margin)) {
-      return;
+    if (us > k_long_call_us && is_hopeless(index, us, k_cold_margin)) {
+      // Two calls: a neighbour on the machine would have had to hit both.
+      double again_us = us;
+      if (!is_sure(index, us) && !try_run(index, 1, again_us)) return;
+      if (drop_if_hopeless(index, std::min(us, again_us), k_cold_margin)) return;
     }
+    if (!size_batch(index)) return;
+    if (!is_hopeless(index, runner.call_us, drop_margin(0))) return;
+    const double once_us = runner.call_us;
+    if (!size_batch(index)) return;
+    runner.call_us = std::min(runner.call_us, once_us);
+    drop_if_hopeless(index, runner.call_us, drop_margin(0));
+  }
+
+  /// Doubles a batch until it is long enough for a sample; false if the runner failed.
+  bool size_batch(std::size_t index) {
+    Runner& runner = runners_[index];
+    std::int64_t calls = 1;
+    double us = 0;
+    if (!try_run(index, calls, us)) return false;
     while (us < options_.min_sample_us && calls < k_max_batch && !is_over()) {
       calls *= 2;
-      if (!try_run(index, calls, us)) return;
+      if (!try_run(index, calls, us)) return false;
     }
     runner.call_us = us / static_cast<double>(calls);
     const double wanted = std::ceil(options_.min_sample_us / runner.call_us);
@@ -122,10 +134,7 @@ class Race {
     runner.batch = wanted < static_cast<double>(calls)
                        ? std::max<std::int64_t>(1, static_cast<std::int64_t>(wanted))
                        : calls;
-    if (!is_hopeless(index, runner.call_us, drop_margin(0))) return;
-    if (!try_run(index, runner.batch, us)) return;
-    runner.call_us = std::min(runner.call_us, us / static_cast<double>(runner.batch));
-    drop_if_hopeless(index, runner.call_us, drop_margin(0));
+    return true;
   }
 
   /// Whether one call is enough to say that a runner is slow.
@@ -134,7 +143,7 @@ class Race {
     return call_us > k_sure_call_us && run_us < k_sure_margin * least_warm_up_us_;
   }
 
-  /// Whether a warm-up call is so much worse than the best one.
+  /// Notes a warm-up call; whether it is so much worse than the best one.
   bool is_hopeless(std::size_t index, double call_us, double margin) {
     const double run_us = call_us / entries_[index].part;
     if (least_warm_up_us_ == 0 || run_us < least_warm_up_us_) least_warm_up_us_ = run_us;
