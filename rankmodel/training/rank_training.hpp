@@ -41,7 +41,8 @@ struct TrainingOptions {
 
   RankObjective objective = RankObjective::ndcg;
   std::uint32_t seed = 1;
-  int rounds = 300;  ///< trees, at most
+  /// Trees, at most: with these, scoring 1000 tiles takes less than 1 ms (docs/rank-model.md).
+  int rounds = 150;
   int depth = 6;
   double learning_rate = 0.2;
   double min_child_weight = 0.1;  ///< LambdaMART's second derivatives are small
