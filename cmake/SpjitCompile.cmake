@@ -38,6 +38,19 @@ function(spjit_add_module name)
   set_property(GLOBAL APPEND PROPERTY SPJIT_LINK ${ARG_LINK})
 endfunction()
 
+# Makes the models in a folder part of a target, as bytes.
+function(spjit_embed_models target folder)
+  file(GLOB models CONFIGURE_DEPENDS "${folder}/*.json.gz")
+  set(script "${PROJECT_SOURCE_DIR}/cmake/EmbedFiles.cmake")
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/shipped_model_bytes.cpp")
+  add_custom_command(
+    OUTPUT "${source}"
+    COMMAND "${CMAKE_COMMAND}" "-DOUT=${source}" "-DFILES=${models}" -P "${script}"
+    DEPENDS ${models} "${script}"
+    COMMENT "Embedding the rank models" VERBATIM)
+  target_sources(${target} PRIVATE "${source}")
+endfunction()
+
 # A folder that has no CMakeLists.txt yet is left out, and the configure log says so.
 macro(spjit_add_folder folder)
   if(EXISTS "${PROJECT_SOURCE_DIR}/${folder}/CMakeLists.txt")

@@ -25,7 +25,7 @@ MAY_DEPEND = {
     "matrix": {"runtime"},
     "reorder": {"matrix", "runtime"},
     "runtime": set(),
-    "rankmodel": {"matrix", "reorder", "compiler"},
+    "rankmodel": {"matrix", "reorder", "runtime", "compiler"},
     "proxy": {"matrix", "reorder", "compiler"},
     "compiler": {"matrix", "reorder", "runtime", "rankmodel", "proxy"},
     "tools": {"matrix", "reorder", "runtime", "rankmodel", "proxy", "compiler"},
@@ -45,10 +45,12 @@ PLAN_HEADERS = {
     "compiler/tile_candidate.hpp",
 }
 
-# What one module may see of another, where that is not everything. matrix and reorder may use the
-# runtime's plain helpers (files, hashing), not its kernels.
+# What one module may see of another, where that is not everything. matrix, reorder and rankmodel may
+# use the runtime's plain helpers (files, hashing), not its kernels. Which instruction set a model is
+# for is the target's name for it.
 VISIBLE = {
-    ("rankmodel", "compiler"): PLAN_HEADERS,
+    ("rankmodel", "compiler"): PLAN_HEADERS | {"spjit/target.hpp"},
+    ("rankmodel", "runtime"): {"runtime/gzip.hpp", "runtime/hash.hpp"},
     ("proxy", "compiler"): PLAN_HEADERS,
     ("matrix", "runtime"): {"runtime/atomic_file.hpp", "runtime/hash.hpp"},
     ("reorder", "runtime"): {"runtime/function_ref.hpp"},

@@ -56,10 +56,10 @@ class RankTest(ToolTest):
         self.succeed("gen", "--rows", 128, "--cols", 128, "--out", "a.mtx")
         report = self.run_json("explain", "a.mtx", "--n", 64, "--search", "ranked", "--rank-model",
                                "model.json")
-        self.assertEqual(report["matrices"][0]["search"]["ranked_by"], "mine")
+        self.assertEqual(report["matrices"][0]["choice"]["search"]["ranked_by"], "mine")
         report = self.run_json("explain", "a.mtx", "--n", 64, "--search", "ranked", "--rank-model",
                                "prior")
-        self.assertEqual(report["matrices"][0]["search"]["ranked_by"], "prior")
+        self.assertEqual(report["matrices"][0]["choice"]["search"]["ranked_by"], "prior")
 
     def test_training_goes_on_from_a_model(self):
         self.collect("--groups", 12)
