@@ -152,7 +152,7 @@ TileTree plant_tree(const Groups& groups) {
       best = {depth, leaf};
     }
   }
-  return TileTree(groups, best);
+  return {groups, best};
 }
 
 std::vector<double> top_regrets(const Groups& groups, std::size_t k, const ScoreTiles& score) {

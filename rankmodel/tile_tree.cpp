@@ -73,7 +73,8 @@ TileTree::TileTree(std::span<const HostSampleGroup> groups, const TileTreeOption
     Case one{features_of(group.work), std::vector<double>(classes_.size(), k_missing_cost)};
     for (const HostSample& sample : group.samples) {
       if (sample.us <= 0) continue;
-      const auto at = std::ranges::lower_bound(classes_, class_of(sample.candidate.tile));
+      const auto at =
+          std::lower_bound(classes_.begin(), classes_.end(), class_of(sample.candidate.tile));
       double& cost = one.costs[static_cast<std::size_t>(at - classes_.begin())];
       cost = std::min(cost, sample.us / least);
     }

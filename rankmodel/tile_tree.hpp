@@ -4,11 +4,11 @@
 /// A decision tree that names a tile outright, in microseconds, from the matrix alone (as
 /// STuning-DL, IEEE Access 2024, does): what instant mode is compared with in docs/rank-model.md.
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "rankmodel/host_samples.hpp"
@@ -24,7 +24,13 @@ struct TileClass {
   bool row_groups = false;
   bool pack_b = true;
 
-  auto operator<=>(const TileClass&) const = default;
+  friend bool operator==(const TileClass&, const TileClass&) = default;
+  friend bool operator<(const TileClass& left, const TileClass& right) {
+    const auto all = [](const TileClass& of) {
+      return std::tie(of.nv, of.form, of.k_block, of.panel_group, of.row_groups, of.pack_b);
+    };
+    return all(left) < all(right);
+  }
 };
 
 [[nodiscard]] TileClass class_of(const HostTile& tile);
