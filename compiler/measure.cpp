@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "compiler/spmm_kernel_impl.hpp"
+#include "runtime/pinned_thread.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -118,6 +120,9 @@ std::vector<RaceResult> race_host_kernels(std::span<const HostContestant> contes
          [&, i](std::int64_t calls) { return runners[i].run_us(arena, ldb, pool.get(), calls); },
          runners[i].part()});
   }
+  // Only where one thread runs: a pool's workers would inherit it and share one CPU.
+  std::optional<PinnedThread> pinned;
+  if (pool == nullptr || pool->threads() == 1) pinned.emplace();
   std::vector<RaceResult> raced = run_race(entries, options);
   for (std::size_t i = 0; i < raced.size(); ++i) results[places[i]] = std::move(raced[i]);
   return results;

@@ -31,8 +31,8 @@ using RaceHostKernels = std::function<std::vector<RaceResult>(
     std::span<const HostContestant> contestants, const RaceOptions& options)>;
 
 /// Loads every artifact and races all contestants on the same B and C, row-major with leading
-/// dimensions `ldb` (0: n) and n. One whose artifact cannot be loaded has failed. Throws as
-/// run_race() does.
+/// dimensions `ldb` (0: n) and n. Where one thread runs it stays on one CPU meanwhile
+/// (PinnedThread). One whose artifact cannot be loaded has failed. Throws as run_race() does.
 [[nodiscard]] std::vector<RaceResult> race_host_kernels(std::span<const HostContestant> contestants,
                                                         const RaceOptions& options,
                                                         std::int64_t ldb,
