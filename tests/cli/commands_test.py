@@ -118,7 +118,7 @@ class ExplainTest(ToolTest):
     def test_an_exhaustive_search_has_both_times_of_every_tile_and_a_picture(self):
         self.generate("layer.npz", 60, 40)
         arguments = ["explain", "layer.npz", "--n", 32, "--search", "exhaustive",
-                     "--search-budget", 2000]
+                     "--search-budget", 30000]
 
         choice = self.run_json(*arguments, "--plot", "s.svg")["matrices"][0]["choice"]
         text = self.succeed(*arguments).stdout

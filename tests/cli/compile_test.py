@@ -121,7 +121,7 @@ class CompileTest(ToolTest):
 
         for mode in ["ranked", "proxy", "exhaustive"]:
             layer = self.compile("layer.npz", "--n", 32, "--search", mode, "--search-budget",
-                                 300)["layers"][0]
+                                 30000)["layers"][0]
 
             search = layer["record"]["search"]
             timed = [entry for entry in search["entries"] if "median_us" in entry.get("full", {})]
@@ -151,7 +151,7 @@ class CompileTest(ToolTest):
         self.generate("layer.npz", 60, 40)
 
         for mode in ["ranked", "proxy", "exhaustive"]:
-            events = self.search_events("--n", 32, "--search", mode, "--search-budget", 3000)
+            events = self.search_events("--n", 32, "--search", mode, "--search-budget", 30000)
 
             self.assertGreaterEqual(len(events), 1)
             for event in events:
