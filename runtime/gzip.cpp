@@ -58,7 +58,8 @@ std::size_t run(z_stream& stream, std::span<const std::byte> bytes, Output& outp
     stream.next_out = reinterpret_cast<Bytef*>(output.data() + size);
     stream.avail_out = static_cast<uInt>(k_chunk);
     status = step(stream, left == 0);
-    output.resize(output.size() - stream.avail_out);
+    const std::size_t unused = std::min<std::size_t>(stream.avail_out, k_chunk);
+    output.resize(size + (k_chunk - unused));
   }
   return stream.avail_in + left;
 }
