@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -158,10 +157,7 @@ TileTree plant_tree(const Groups& groups) {
 std::vector<double> top_regrets(const Groups& groups, std::size_t k, const ScoreTiles& score) {
   std::vector<double> regrets;
   for (const HostSampleGroup& group : groups) {
-    std::vector<double> times;
-    for (const HostSample& sample : group.samples) {
-      times.push_back(sample.us > 0 ? sample.us : std::numeric_limits<double>::infinity());
-    }
+    const std::vector<double> times = times_of(group);
     if (times.size() > 1) regrets.push_back(100 * regret_of_top(k, score(group), times));
   }
   return regrets;

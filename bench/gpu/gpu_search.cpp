@@ -197,12 +197,6 @@ GpuCase make_case(const CompileOptions& base, const GenerateOptions& generate, s
 
 }  // namespace
 
-std::vector<std::string> gpu_search_ways() {
-  std::vector<std::string> names;
-  for (const Way& way : ways_of()) names.push_back(way.name);
-  return names;
-}
-
 GpuSearchResult run_search(const GpuCase& item, const GpuBenchOptions& options) {
   GpuSearchResult result;
   result.name = item.name;

@@ -12,9 +12,14 @@
 
 namespace spjit::bench {
 
-/// A way to choose a tile, and what came of it.
+/// A way to choose a tile, and what came of it. The ways, in the order in which they are run:
+///   oracle       whole kernels of all survivors, none dropped early
+///   ranked       proxies of the 10 best-ranked
+///   proxy        proxies of all
+///   proxy-c++    the same, compiled from CUDA C++ by NVRTC
+///   -kernels, -blocks, -iterations, -occupancy   `proxy` without that reduction
 struct GpuSearchWay {
-  std::string way;           ///< gpu_search_ways()
+  std::string way;           ///< its name
   std::string tile;          ///< its choice; empty: it timed nothing
   std::size_t timed = 0;     ///< tiles with a time
   std::size_t failed = 0;    ///< tiles that did not compile or run
@@ -33,14 +38,6 @@ struct GpuSearchResult {
   std::vector<GpuSearchWay> ways;
   std::string failure;  ///< why there is no result; or empty
 };
-
-/// In the order in which they are run:
-///   oracle       whole kernels of all survivors, none dropped early
-///   ranked       proxies of the 10 best-ranked
-///   proxy        proxies of all
-///   proxy-c++    the same, compiled from CUDA C++ by NVRTC
-///   -kernels, -blocks, -iterations, -occupancy   `proxy` without that reduction
-[[nodiscard]] std::vector<std::string> gpu_search_ways();
 
 /// Searches for one case in every way; with `check_only` only as `ranked` and `proxy`, and times
 /// mean nothing. A failure is a result.

@@ -17,15 +17,6 @@ namespace {
 constexpr int k_random_orders = 10;
 constexpr double k_found = 0.01;
 
-std::vector<double> times_of(const HostSampleGroup& group) {
-  std::vector<double> times;
-  times.reserve(group.samples.size());
-  for (const HostSample& sample : group.samples) {
-    times.push_back(sample.us > 0 ? sample.us : std::numeric_limits<double>::infinity());
-  }
-  return times;
-}
-
 std::vector<float> rows_of(const HostSampleGroup& group) {
   std::vector<float> rows;
   for (const HostSample& sample : group.samples) {
@@ -98,6 +89,15 @@ bool has_choice(const HostSampleGroup& group) {
 }
 
 }  // namespace
+
+std::vector<double> times_of(const HostSampleGroup& group) {
+  std::vector<double> times;
+  times.reserve(group.samples.size());
+  for (const HostSample& sample : group.samples) {
+    times.push_back(sample.us > 0 ? sample.us : std::numeric_limits<double>::infinity());
+  }
+  return times;
+}
 
 std::string network_of(const HostSampleGroup& group) {
   if (!group.recipe.contains("file")) return "";

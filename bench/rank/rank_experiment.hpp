@@ -23,6 +23,9 @@ namespace spjit::bench {
 /// matrices of a network are held out together. Empty for a synthetic one.
 [[nodiscard]] std::string network_of(const HostSampleGroup& group);
 
+/// Microseconds of a group's tiles; infinite for one that did not run.
+[[nodiscard]] std::vector<double> times_of(const HostSampleGroup& group);
+
 /// Scores of a group's tiles, larger is better.
 using ScoreTiles = std::function<std::vector<double>(const HostSampleGroup&)>;
 

@@ -7,6 +7,8 @@
 #include <map>
 #include <vector>
 
+#include "rankmodel/rank_metrics.hpp"
+
 namespace spjit::bench {
 namespace {
 
@@ -18,14 +20,6 @@ double mean(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += value;
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
-}
-
-/// Nearest rank.
-double percentile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
-  return values[std::max<std::size_t>(rank, 1) - 1];
 }
 
 /// Samples of one way.
@@ -43,15 +37,17 @@ WaySummary summary_of(const std::string& way, const Samples& samples) {
   summary.way = way;
   summary.cases = samples.loss.size();
   summary.noise = mean(samples.noise);
-  summary.loss_mean = mean(samples.loss);
-  summary.loss_p95 = percentile(samples.loss, 0.95);
-  summary.loss_worst = percentile(samples.loss, 1);
-  summary.top1_loss_mean = mean(samples.top1);
-  summary.top1_loss_worst = percentile(samples.top1, 1);
+  const Percentiles loss = percentiles(samples.loss);
+  summary.loss_mean = loss.mean;
+  summary.loss_p95 = loss.p95;
+  summary.loss_worst = loss.worst;
+  const Percentiles top1 = percentiles(samples.top1);
+  summary.top1_loss_mean = top1.mean;
+  summary.top1_loss_worst = top1.worst;
   summary.tau_mean = mean(samples.tau);
   summary.seconds = samples.seconds;
   summary.times_less = std::exp(mean(samples.log_times_less));
-  summary.times_less_min = std::exp(percentile(samples.log_times_less, 0));
+  summary.times_less_min = std::exp(std::ranges::min(samples.log_times_less));
   return summary;
 }
 

@@ -7,40 +7,20 @@
 
 #include "rankmodel/host_features.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/host_prior_testing.hpp"
 
 namespace {
 
 using spjit::estimate_host_us;
 using spjit::host_feature_schema;
 using spjit::HostIsa;
-using spjit::HostLimits;
 using spjit::HostRankModel;
-using spjit::HostWork;
 using spjit::rank_host_tiles;
 using spjit::RankModel;
 using spjit::TileCandidate;
-
-HostLimits limits() {
-  HostLimits limits;
-  limits.isa = HostIsa::avx512;
-  limits.lanes = 16;
-  limits.registers = 32;
-  return limits;
-}
-
-/// 280 x 512 at 90 %, n = 128.
-constexpr HostWork k_work = {280, 512, 14'336, 128};
-
-/// Ten tiles of 28 rows, one vector wide, with small code.
-TileCandidate candidate_of(std::int64_t nnc_sum = 4800) {
-  TileCandidate candidate;
-  candidate.tile.m1 = 28;
-  candidate.panels = 8;
-  candidate.code_bytes = 150'000;
-  candidate.grouping.tiles = 10;
-  candidate.grouping.nnc_sum = nnc_sum;
-  return candidate;
-}
+using spjit::testing_support::candidate_of;
+using spjit::testing_support::k_work;
+using spjit::testing_support::limits;
 
 /// For the host's features, without trees.
 RankModel model_of(int version) {

@@ -1,0 +1,36 @@
+#pragma once
+
+/// @file
+/// A matrix and tiles whose costs can be counted by hand.
+
+#include <cstdint>
+
+#include "compiler/device_limits.hpp"
+#include "compiler/tile_candidate.hpp"
+#include "rankmodel/host_prior.hpp"
+
+namespace spjit::testing_support {
+
+[[nodiscard]] inline HostLimits limits() {
+  HostLimits limits;
+  limits.isa = HostIsa::avx512;
+  limits.lanes = 16;
+  limits.registers = 32;
+  return limits;
+}
+
+/// 280 x 512 at 90 %, n = 128.
+inline constexpr HostWork k_work = {280, 512, 14'336, 128};
+
+/// Ten tiles of 28 rows, one vector wide, with small code.
+[[nodiscard]] inline TileCandidate candidate_of(std::int64_t nnc_sum = 4800) {
+  TileCandidate candidate;
+  candidate.tile.m1 = 28;
+  candidate.panels = 8;
+  candidate.code_bytes = 150'000;
+  candidate.grouping.tiles = 10;
+  candidate.grouping.nnc_sum = nnc_sum;
+  return candidate;
+}
+
+}  // namespace spjit::testing_support
