@@ -23,10 +23,9 @@ constexpr double k_proxy_share = 0.7;
 constexpr double k_full_share = 0.9;
 /// The same code is a few percent faster or slower from one load to the next, by which physical
 /// pages it gets (docs/search.md); so few tiles are loaded this often and the middle one counts.
+/// Of more the best are timed again like that, and the heuristic's.
 constexpr std::size_t k_loads = 5;
 constexpr std::size_t k_few_tiles = 8;
-/// Of more the best are timed again like that, and the heuristic's.
-constexpr std::size_t k_confirmed = 3;
 /// Rounds of a race at most. Proxies only choose the finalists.
 constexpr int k_proxy_rounds = 8;
 constexpr int k_full_rounds = 16;
@@ -91,9 +90,9 @@ class Stage {
 
   /// Each tile gets its result. `end`: when the time is up.
   void run(std::vector<std::size_t> tiles, Clock::time_point end, const RaceHostKernels& race,
-           const HostSearchStages& stages) {
+           const HostSearchStages& stages, bool several_loads = false) {
     order_by_code(tiles);
-    loads_ = !proxy_ && tiles.size() <= k_few_tiles ? k_loads : 1;
+    loads_ = several_loads ? k_loads : 1;
     total_ = tiles.size();
     for (std::size_t next = 0; next < tiles.size();) {
       const std::size_t first = next;
@@ -176,6 +175,7 @@ class Stage {
     latest_ = nullptr;
     for (std::size_t i = 0; i < results.size(); ++i) {
       std::optional<RaceResult>& known = result(entered_[i]);
+      if (results[i].timing.samples > 0) search_.tiles[entered_[i]].confirmed = loads_ > 1;
       // The best of the heats before keeps its time where this one ended without any.
       if (known && results[i].outcome == RaceOutcome::not_reached) results[i] = *known;
       known = results[i];
@@ -257,7 +257,7 @@ void rank(HostSearch& search, const HostSearchInput& input) {
   for (const RankedHostTile& ranked :
        rank_host_tiles(std::move(survivors), work, limits, input.model)) {
     search.tiles.push_back(
-        {ranked.candidate.tile, ranked.candidate.grouping, ranked.score, {}, {}});
+        {ranked.candidate.tile, ranked.candidate.grouping, ranked.score, {}, {}, false});
   }
   // Not that of std::ranges, whose result clang 14 does not parse.
   std::stable_partition(search.tiles.begin(), search.tiles.end(),
@@ -299,13 +299,13 @@ void time_in_full(HostSearch& search, HostMaker& maker, const std::vector<std::s
                   const RaceHostKernels& race, const End& end) {
   const bool many = tiles.size() > k_few_tiles;
   Stage stage(search, maker, maker.options(), false);
-  stage.run(tiles, end(many ? k_full_share : 1), race, maker.stages());
+  stage.run(tiles, end(many ? k_full_share : 1), race, maker.stages(), !many);
   take_best(search, stage);
   if (!many || !search.timed) return;
   const std::vector<SearchedHostTile> once = search.tiles;
   Stage finals(search, maker, maker.options(), false);
-  finals.run(finalists_of(search, tiles, k_confirmed, &SearchedHostTile::full), end(1), race,
-             maker.stages());
+  finals.run(finalists_of(search, tiles, maker.stages().confirmed, &SearchedHostTile::full), end(1),
+             race, maker.stages(), true);
   if (finals.best_artifact() == nullptr) search.tiles = once;
   take_best(search, finals);
 }

@@ -28,6 +28,9 @@ struct HostSearchStages {
   /// Best ones by proxy time that are timed in full; the heuristic's choice is always one more. 0:
   /// all, so that both times are known.
   std::size_t finalists = 3;
+  /// Where whole kernels of more than a few tiles were timed, so many of the best are timed again,
+  /// loaded several times. At least 1.
+  std::size_t confirmed = 3;
   /// Code and weights that are raced at once; more waits for the next heat, which the best so far
   /// runs in too.
   std::size_t heat_bytes = std::size_t{512} << 20;
@@ -49,6 +52,8 @@ struct SearchedHostTile {
   double score = 0;                 ///< of the ranking, larger is better
   std::optional<RaceResult> proxy;  ///< none: no proxy was to be timed
   std::optional<RaceResult> full;   ///< none: not to be timed in full
+  /// `full` is of several loads the one with the middle time: more to be trusted than one load's.
+  bool confirmed = false;
 };
 
 /// What the search did.

@@ -19,7 +19,7 @@ const std::vector<std::string>& columns() {
       "m1",        "nv",         "k_block",        "panel_group", "row_group",
       "pack_b",    "form",       "memory_rows",    "stream_c",    "panels",
       "registers", "code_bytes", "column_padding", "utilisation", "us",
-      "noise",     "samples"};
+      "noise",     "samples",    "confirmed"};
   return names;
 }
 
@@ -30,7 +30,7 @@ json tile_row(const HostSample& sample) {
                       tile.pack_b ? 1 : 0, static_cast<int>(tile.form), tile.memory_rows,
                       tile.stream_c ? 1 : 0, candidate.panels, candidate.registers,
                       candidate.code_bytes, candidate.column_padding, candidate.utilisation,
-                      sample.us, sample.noise, sample.samples});
+                      sample.us, sample.noise, sample.samples, sample.confirmed ? 1 : 0});
 }
 
 HostSample read_tile(const json& row, const std::map<std::int64_t, GroupingStatistics>& groupings) {
@@ -63,6 +63,7 @@ HostSample read_tile(const json& row, const std::map<std::int64_t, GroupingStati
   sample.us = number();
   sample.noise = number();
   sample.samples = integer();
+  sample.confirmed = integer() != 0;
   const auto grouping = groupings.find(tile.m1);
   if (grouping == groupings.end()) throw Error(fmt::format("no grouping for m1 = {}", tile.m1));
   sample.candidate.grouping = grouping->second;

@@ -78,7 +78,7 @@ TEST(HostSamples, SaysWhatIsWrongWithALine) {
 
   json other = good;
   other["schema"] = "spjit-host-samples-9";
-  EXPECT_NE(error_of(other).find("expected \"spjit-host-samples-1\""), std::string::npos);
+  EXPECT_NE(error_of(other).find("expected \"spjit-host-samples-2\""), std::string::npos);
   json columns = good;
   columns["columns"].push_back("more");
   EXPECT_NE(error_of(columns).find("columns"), std::string::npos);
