@@ -11,8 +11,9 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 /// Vectors a panel row. One vector and the tallest tile need the least code and the fewest loads of
 /// B. More of them share the load of a weight, which pays where a weight needs a load of its own
-/// anyway (AVX2), where the doubled code is still small, and where rows are too few to fill the
-/// registers; then the widest that pads n least.
+/// anyway (AVX2; unless few panels share what it costs to fetch much code), where the doubled code
+/// is still small, and where rows are too few to fill the registers; then the widest that pads n
+/// least.
 std::int64_t panel_vectors(const HostProblem& problem, const HostLimits& limits) {
   if (problem.panel_columns) {
     return std::max<std::int64_t>(*problem.panel_columns / limits.lanes, 1);
@@ -22,9 +23,11 @@ std::int64_t panel_vectors(const HostProblem& problem, const HostLimits& limits)
   constexpr std::int64_t k_enough_vectors = 8;
   const std::int64_t rows = std::max<std::int64_t>(problem.rows, 1);
   const std::int64_t vectors = ceil_div(problem.n, limits.lanes);
-  const bool pairs =
-      limits.isa == HostIsa::avx2 || (limits.isa == HostIsa::avx512 && limits.fmas_per_cycle == 2 &&
-                                      problem.nnz <= k_small_nnz && vectors >= k_enough_vectors);
+  constexpr std::int64_t k_much_nnz = 20'000;  // AVX2: 320 KB of code at two vectors
+  const bool pairs = limits.isa == HostIsa::avx2
+                         ? problem.nnz <= k_much_nnz || vectors > k_enough_vectors
+                         : limits.isa == HostIsa::avx512 && limits.fmas_per_cycle == 2 &&
+                               problem.nnz <= k_small_nnz && vectors >= k_enough_vectors;
   const std::int64_t by_registers =
       std::max<std::int64_t>((limits.registers - 1) / (rows + 1), pairs ? 2 : 1);
   std::int64_t best = 1;
