@@ -239,9 +239,8 @@ class Stage {
 /// The heuristic's choice first, then the ranking. By estimates: grouping takes longer than
 /// anything else here, and only what is timed is worth it.
 void rank(HostSearch& search, const HostSearchInput& input) {
-  const DescribeGrouping describe = [&](std::int64_t m1) {
-    return estimate_statistics(input.matrix, m1);
-  };
+  const EstimatedGrouping estimated(input.matrix);
+  const DescribeGrouping describe = [&](std::int64_t m1) { return estimated.statistics(m1); };
   const HostLimits& limits = input.limits;
   const HostTile& heuristic = input.heuristic;
   search.space = enumerate_host_tiles(input.matrix, input.options, limits, describe);

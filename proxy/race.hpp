@@ -22,6 +22,10 @@ struct RaceEntry {
   /// on the host, between events on a GPU. What it throws takes it out of the race.
   std::function<double(std::int64_t calls)> run_us;
   double part = 1;  ///< of a run that a call does; results are times of whole runs
+  /// Calls until the caches have settled; over 0 where code is so long that they take more than
+  /// one. So many go before the first sample, and before the second try of a sample that is much
+  /// worse than an earlier one.
+  int settling_calls = 0;
 };
 
 /// How the race stands, after each sample.

@@ -185,7 +185,7 @@ void add_options(CLI::App& command, Options& options) {
       ->capture_default_str();
   command
       .add_option("--search-budget", options.collect.compile.search_budget_ms,
-                  "Milliseconds for one matrix: tiles that are not reached have no time.")
+                  "Milliseconds for one search: tiles that it does not reach are left out.")
       ->check(CLI::NonNegativeNumber)
       ->type_name("MS")
       ->default_str("60000");

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <set>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "compiler/host_search.hpp"
 #include "compiler/pipeline.hpp"
@@ -15,12 +19,6 @@ namespace spjit::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// The candidate as a ranking sees it: its grouping estimated.
-TileCandidate examine(const CsrMatrix& matrix, const HostTile& tile, const CompileOptions& options,
-                      const HostLimits& limits) {
-  return examine_host_tile(matrix, tile, options, limits, estimate_statistics(matrix, tile.m1));
-}
 
 /// So many of the best are timed again, each loaded several times: what is best, and which tiles
 /// are as good, should not be the luck of one load among hundreds.
@@ -45,6 +43,11 @@ void take(HostSample& sample, const SearchedHostTile& tile) {
   sample.confirmed = tile.confirmed;
 }
 
+/// Whether it was timed or failed.
+bool is_settled(const SearchedHostTile& tile) {
+  return tile.full && tile.full->outcome != RaceOutcome::not_reached;
+}
+
 }  // namespace
 
 HostSampleGroup collect_samples(const CsrMatrix& matrix, const CollectOptions& options,
@@ -60,6 +63,7 @@ HostSampleGroup collect_samples(const CsrMatrix& matrix, const CollectOptions& o
   group.limits = limits;
   group.work = host_work(matrix, compile.n, compile.threads);
   bool timed = false;
+  std::set<std::size_t> settled;
   for (int i = 0; i < options.searches; ++i) {
     const HostSearch search =
         search_host_tile({matrix, compile, limits, heuristic}, stages,
@@ -72,11 +76,22 @@ HostSampleGroup collect_samples(const CsrMatrix& matrix, const CollectOptions& o
     for (std::size_t tile = 0; tile < search.tiles.size(); ++tile) {
       take(group.samples[tile], search.tiles[tile]);
       group.samples[tile].candidate.tile = search.tiles[tile].tile;
+      if (is_settled(search.tiles[tile])) settled.insert(tile);
     }
   }
   if (!timed) throw Error("no tile could be timed");
+  // A tile that the budget did not suffice for says nothing; one that failed does.
+  std::vector<HostSample> samples;
+  for (const std::size_t tile : settled) samples.push_back(group.samples[tile]);
+  group.samples = std::move(samples);
+  // As a ranking sees the candidates: with estimated groupings.
+  const EstimatedGrouping estimated(matrix);
+  std::map<std::int64_t, GroupingStatistics> groupings;
   for (HostSample& sample : group.samples) {
-    sample.candidate = examine(matrix, sample.candidate.tile, compile, limits);
+    const HostTile tile = sample.candidate.tile;
+    const auto [grouping, is_new] = groupings.try_emplace(tile.m1);
+    if (is_new) grouping->second = estimated.statistics(tile.m1);
+    sample.candidate = examine_host_tile(matrix, tile, compile, limits, grouping->second);
   }
   group.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return group;

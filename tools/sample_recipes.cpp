@@ -12,8 +12,9 @@
 namespace spjit::cli {
 namespace {
 
-constexpr double k_most_products = 1.2e8;
-constexpr double k_most_products_stretched = 3e7;
+constexpr double k_most_nonzeros = 5e5;
+constexpr double k_most_products = 6e7;
+constexpr double k_most_products_stretched = 2e7;
 
 /// In [0, 1).
 double uniform(RandomStream& random) { return static_cast<double>(random.next() >> 11U) * 0x1p-53; }
@@ -80,13 +81,14 @@ SampleRecipe draw_recipe(std::uint64_t seed, std::int64_t i) {
   generate.rows = draw_size(random);
   generate.cols = draw_size(random);
   const bool stretched = stretch(generate, random);
+  const double entries = static_cast<double>(generate.rows) * static_cast<double>(generate.cols);
+  const double density = std::min(log_uniform(random, 0.01, 0.6), k_most_nonzeros / entries);
   // To a thousandth, so that the name has all of it.
-  generate.sparsity = 1 - std::round(1000 * log_uniform(random, 0.02, 0.6)) / 1000;
+  generate.sparsity = 1 - std::max(std::floor(1000 * density), 1.0) / 1000;
   generate.pattern = draw_pattern(random);
   generate.seed = static_cast<std::uint64_t>(i) + 1;
   recipe.n = draw_n(random);
-  const double nnz = (1 - generate.sparsity) * static_cast<double>(generate.rows) *
-                     static_cast<double>(generate.cols);
+  const double nnz = (1 - generate.sparsity) * entries;
   const double most = stretched ? k_most_products_stretched : k_most_products;
   while (recipe.n > 1 && nnz * static_cast<double>(recipe.n) > most) recipe.n /= 2;
   return recipe;
