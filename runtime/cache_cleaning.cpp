@@ -53,9 +53,10 @@ class Cleaner {
     system_clock::duration age = {};  ///< since it was last used
   };
 
-  /// Looks at everything there is. The entry `kept_key` is never removed.
-  explicit Cleaner(const fs::path& root, std::string_view kept_key = {})
-      : root_(root), kept_key_(kept_key) {
+  /// Looks at everything there is. The entry `kept_key` is never removed; a dry run removes
+  /// nothing.
+  Cleaner(const fs::path& root, std::string_view kept_key, bool dry_run)
+      : root_(root), kept_key_(kept_key), dry_run_(dry_run) {
     for (const fs::path& path : entry_directories(root)) {
       entries_.push_back({path, bytes_of_files(path), age_of(path)});
     }
@@ -82,6 +83,7 @@ class Cleaner {
   void remove_damaged(const std::function<bool()>& wanted) {
     std::erase_if(damaged_, [&](const Resident& entry) {
       if (!wanted()) return false;
+      if (dry_run_) return count(entry);
       std::error_code error;
       fs::remove_all(entry.path, error);
       if (error) return fail(entry, error.message());
@@ -105,6 +107,7 @@ class Cleaner {
     // Looked at again: it may have been used since it was listed.
     const bool in_use = age_of(entry.path) < k_cache_in_use;
     if (in_use || entry.path.filename().native() == kept_key_) return false;
+    if (dry_run_) return count(entry);
     try {
       if (remove_entry(root_, entry.path)) return count(entry);
     } catch (const CacheError& error) {
@@ -130,6 +133,7 @@ class Cleaner {
 
   fs::path root_;
   std::string kept_key_;
+  bool dry_run_;
   system_clock::time_point now_ = system_clock::now();
   std::vector<Resident> entries_;  // least recently used first
   std::vector<Resident> damaged_;
@@ -220,6 +224,11 @@ CacheVerifyResult CacheStore::verify() const {
   return result;
 }
 
+CacheEntry CacheStore::read(std::string_view key) const {
+  return read_cache_entry(open_entry(entry_path(key)),
+                          {.key = key, .any_owner = options_.allow_unsafe});
+}
+
 bool CacheStore::remove(std::string_view key) const {
   const fs::path path = entry_path(key);
   require_writable("remove from");
@@ -228,9 +237,9 @@ bool CacheStore::remove(std::string_view key) const {
 
 CacheClearResult CacheStore::prune(const CachePruneOptions& options) const {
   require_not_negative(options);
-  require_writable("prune");
+  if (!options.dry_run) require_writable("prune");
   require_readable(root_);
-  Cleaner cleaner(root_);
+  Cleaner cleaner(root_, {}, options.dry_run);
   if (options.unused_for) {
     cleaner.remove_entries([&](const Cleaner::Resident& entry) {
       // In whole seconds: so many years of nanoseconds overflow.
@@ -249,7 +258,7 @@ CacheClearResult CacheStore::prune(const CachePruneOptions& options) const {
 
 void CacheStore::keep_to_limit(std::string_view published_key) const {
   try {
-    Cleaner cleaner(root_, published_key);
+    Cleaner cleaner(root_, published_key, false);
     // To a tenth below the limit, so that not every publication has to remove something.
     const std::int64_t limit = options_.size_limit_bytes;
     if (cleaner.bytes() > limit) cleaner.shrink_to(limit - limit / 10);

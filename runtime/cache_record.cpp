@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <set>
 
 #include "runtime/hash.hpp"
 #include "spjit/error.hpp"
@@ -14,6 +16,7 @@ using nlohmann::json;
 
 constexpr std::size_t k_key_digits = 64;
 constexpr std::size_t k_longest_file_name = 100;
+constexpr int k_deepest_json = 64;
 
 // The first line holds the checksum of all lines after it, and yet the whole is one JSON object:
 //     {"checksum": "<32 hex>",
@@ -35,11 +38,11 @@ std::string first_line(std::string_view rest) {
 
 CacheFileRecord parse_file(const json& value) {
   CacheFileRecord file{.name = value.at("name").get<std::string>(),
-                       .bytes = value.at("bytes").get<std::int64_t>(),
+                       .bytes = parse_cache_integer(value.at("bytes"), "bytes"),
                        .checksum = value.at("checksum").get<std::string>()};
   if (!is_cache_file_name(file.name) || file.bytes < 0) {
-    throw CacheError(fmt::format("record.json lists file '{}' of {} bytes, which is not allowed",
-                                 file.name, file.bytes));
+    throw CacheError(fmt::format("file '{}' of {} bytes is listed, which is not allowed", file.name,
+                                 file.bytes));
   }
   return file;
 }
@@ -49,7 +52,7 @@ CacheRecord parse_body(const json& value) {
   record.spjit_version = value.at("spjit").get<std::string>();
   record.key = value.at("key").get<std::string>();
   record.created = value.at("created").get<std::string>();
-  for (const json& file : value.at("files")) record.files.push_back(parse_file(file));
+  record.files = parse_cache_files(value.at("files"));
   record.kernel = value.at("kernel");
   return record;
 }
@@ -65,14 +68,53 @@ bool is_cache_file_name(std::string_view text) noexcept {
          text != k_record_file_name && std::ranges::all_of(text, is_file_name_char);
 }
 
-std::string write_cache_record(const CacheRecord& record) {
-  json files = json::array();
-  for (const CacheFileRecord& file : record.files) {
-    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"checksum", file.checksum}});
+json parse_cache_json(std::string_view text) {
+  return json::parse(text, [](int depth, json::parse_event_t /*event*/, json& /*parsed*/) {
+    if (depth > k_deepest_json) {
+      throw CacheError(fmt::format("JSON is nested over {} deep", k_deepest_json));
+    }
+    return true;
+  });
+}
+
+std::int64_t parse_cache_integer(const json& value, std::string_view what) {
+  constexpr auto k_largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  // What is read as unsigned may not fit, and a float need not even be defined as an integer.
+  const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= k_largest
+                                               : value.is_number_integer();
+  if (!fits) {
+    throw CacheError(fmt::format("'{}' is no 64-bit integer", what));
   }
-  const json body = {{"format", k_cache_format},  {"spjit", record.spjit_version},
-                     {"key", record.key},         {"created", record.created},
-                     {"files", std::move(files)}, {"kernel", record.kernel}};
+  return value.get<std::int64_t>();
+}
+
+json write_cache_files(const std::vector<CacheFileRecord>& files) {
+  json list = json::array();
+  for (const CacheFileRecord& file : files) {
+    list.push_back({{"name", file.name}, {"bytes", file.bytes}, {"checksum", file.checksum}});
+  }
+  return list;
+}
+
+std::vector<CacheFileRecord> parse_cache_files(const json& value) {
+  std::vector<CacheFileRecord> files;
+  std::set<std::string> names;
+  for (const json& entry : value) {
+    files.push_back(parse_file(entry));
+    if (!names.insert(files.back().name).second) {
+      throw CacheError(fmt::format("file '{}' is listed twice", files.back().name));
+    }
+  }
+  return files;
+}
+
+std::string write_cache_record(const CacheRecord& record) {
+  const json body = {{"format", k_cache_format},
+                     {"spjit", record.spjit_version},
+                     {"key", record.key},
+                     {"created", record.created},
+                     {"files", write_cache_files(record.files)},
+                     {"kernel", record.kernel}};
   const std::string text = body.dump(1, ' ', false, json::error_handler_t::replace);
   // Without the opening "{\n", which the first line brings.
   const std::string rest = text.substr(2) + "\n";
@@ -86,8 +128,8 @@ CacheRecord parse_cache_record(std::string_view text) {
     throw CacheError("record.json does not match its checksum");
   }
   try {
-    const json value = json::parse(text);
-    const std::int64_t format = value.at("format").get<std::int64_t>();
+    const json value = parse_cache_json(text);
+    const std::int64_t format = parse_cache_integer(value.at("format"), "format");
     if (format != k_cache_format) {
       throw OtherCacheFormat(
           fmt::format("record.json has format {}, expected {}", format, k_cache_format));

@@ -76,6 +76,7 @@ struct CachePruneOptions {
   std::optional<std::chrono::seconds> unused_for = {};  ///< entries not used for that long
   /// Entries of other versions of spjit or of the format, unreadable ones, and damaged/.
   bool other_versions = false;
+  bool dry_run = false;  ///< remove nothing, and say what would be
 };
 
 struct CacheStoreOptions {
@@ -103,6 +104,7 @@ class CacheStore {
              const CacheStoreOptions& options = {});
 
   [[nodiscard]] const std::filesystem::path& root() const noexcept { return root_; }
+  [[nodiscard]] const std::string& spjit_version() const noexcept { return spjit_version_; }
 
   /// The entry, with the files named in `wanted` (empty: all of them) read and verified against
   /// their checksums; of the others, only the sizes are checked. An entry that is damaged, of
@@ -132,11 +134,16 @@ class CacheStore {
   /// CacheError if the directory cannot be read, or the process runs out of descriptors.
   CacheVerifyResult verify() const;
 
+  /// The whole entry, every checksum checked, of whichever version of spjit it is. Unlike a look-up
+  /// it changes nothing: neither the time of last use nor where a damaged entry lies. Throws
+  /// CacheError that says what is wrong, InvalidArgument if `key` is none.
+  [[nodiscard]] CacheEntry read(std::string_view key) const;
+
   /// Whether there was such an entry. Throws InvalidArgument if `key` is none, CacheError.
   bool remove(std::string_view key) const;
 
   /// Removes what the options name, never an entry in use (`k_cache_in_use`). Throws CacheError,
-  /// and InvalidArgument for a number below 0.
+  /// and InvalidArgument for a number below 0. A dry run also works on a cache that is only read.
   CacheClearResult prune(const CachePruneOptions& options) const;
 
   /// Removes every entry, temporary and damaged ones too; anything not named as in the grammar

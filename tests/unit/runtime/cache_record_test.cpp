@@ -118,6 +118,38 @@ TEST(CacheRecord, RefusesFileNamesThatLeaveTheEntry) {
   }
 }
 
+TEST(CacheRecord, RefusesValuesNestedSoDeepThatCopyingThemWouldNeedAsDeepAStack) {
+  const auto nested = [](std::size_t depth) {
+    return sealed(
+        "\"format\": 1, \"spjit\": \"\", \"key\": \"\", \"created\": \"\", \"files\": [], " +
+        ("\"kernel\": " + std::string(depth, '[')) + std::string(depth, ']') + "}");
+  };
+
+  EXPECT_NO_THROW(static_cast<void>(parse_cache_record(nested(60))));
+  for (const std::size_t depth : {std::size_t{70}, std::size_t{1'000'000}}) {
+    EXPECT_THROW(static_cast<void>(parse_cache_record(nested(depth))), CacheError) << depth;
+  }
+}
+
+TEST(CacheRecord, RefusesFilesThatAreListedTwice) {
+  CacheRecord record = example();
+  record.files.push_back(record.files[0]);
+
+  EXPECT_THROW(static_cast<void>(parse_cache_record(write_cache_record(record))), CacheError);
+}
+
+TEST(CacheRecord, IntegersAreIntegersThatFit) {
+  EXPECT_EQ(parse_cache_integer(nlohmann::json::parse("-5"), "n"), -5);
+  EXPECT_EQ(parse_cache_integer(nlohmann::json::parse("9223372036854775807"), "n"),
+            9'223'372'036'854'775'807);
+  for (const char* text : {"1.5", "1e3", "1e300", "\"5\"", "null", "[5]", "true",
+                           "9223372036854775808", "18446744073709551615"}) {
+    EXPECT_THROW(static_cast<void>(parse_cache_integer(nlohmann::json::parse(text), "n")),
+                 CacheError)
+        << text;
+  }
+}
+
 TEST(CacheKey, IsSixtyFourLowercaseHexadecimalDigits) {
   EXPECT_TRUE(is_cache_key(std::string(64, '0')));
   EXPECT_TRUE(is_cache_key(KeyBuilder().hex()));
