@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <typeinfo>
+#include <vector>
 
 namespace spjit::fuzz {
 
@@ -36,4 +37,21 @@ void check_message(std::string_view message, Refusal refusal) {
   if (!rest.starts_with(": ") || rest.size() < 3) fail("without a reason");
 }
 
+void check_meter() {
+  constexpr std::int64_t k_bytes = std::int64_t{1} << 20;
+  const MemoryMeter meter;
+  for (int round = 0; round < 2; ++round) {
+    const std::vector<char> block(static_cast<std::size_t>(k_bytes));
+    expect(block.back() == 0, "memory is not zero");
+  }
+  // Two blocks, one after the other: what was given back must not count.
+  expect(meter.peak_bytes() >= k_bytes && meter.peak_bytes() < 2 * k_bytes,
+         "allocations are not counted");
+}
+
 }  // namespace spjit::fuzz
+
+extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
+  spjit::fuzz::check_meter();
+  return 0;
+}

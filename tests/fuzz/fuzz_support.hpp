@@ -20,6 +20,9 @@
 /// What libFuzzer and the replaying main() call. Returns 0; a finding ends the program.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
+/// Called once before the first input: ends the program if memory is not counted.
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv);
+
 namespace spjit::fuzz {
 
 using Bytes = std::span<const std::byte>;

@@ -154,6 +154,7 @@ int replay(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   try {
+    LLVMFuzzerInitialize(&argc, &argv);
     return replay({argv, argv + argc});
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", argv[0], error.what());

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "matrix/file_bytes.hpp"
 #include "spjit/error.hpp"
 
 namespace {
@@ -242,6 +243,25 @@ TEST(CubinInfo, WithoutACallChainTheStackIsTheFrame) {
 
   EXPECT_EQ(info.kernels.at(0).stack_bytes, 8);
   EXPECT_TRUE(info.functions.empty());
+}
+
+std::vector<std::byte> seed_cubin(const std::string& name) {
+  return spjit::read_file(std::string(SPJIT_SOURCE_DIR) + "/tests/fuzz/seeds/cubin/" + name);
+}
+
+TEST(CubinInfo, ReadsWhatNvccWrites) {
+  // Of tests/fuzz/seed_kernel.cu.
+  for (const auto& cubin : {"sm_75.cubin", "sm_90.cubin", "sm_90_relocatable.cubin"}) {
+    SCOPED_TRACE(cubin);
+
+    const CubinInfo info = spjit::read_cubin_info(seed_cubin(cubin));
+
+    ASSERT_EQ(info.kernels.size(), 1U);
+    EXPECT_EQ(info.kernels[0].name, "scale");
+    EXPECT_EQ(info.kernels[0].max_threads, 128);
+    EXPECT_EQ(info.kernels[0].static_shared_bytes, 512);
+    EXPECT_EQ(info.kernels[0].parameter_bytes, 20);
+  }
 }
 
 TEST(CubinInfo, RefusesTwoKernelsOfOneName) {
