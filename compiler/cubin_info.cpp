@@ -157,13 +157,13 @@ bool has_no_bytes(const Elf64_Shdr& header) {
 /// Sections of a file do not overlap; where they did, reading each would take more time than the
 /// file accounts for.
 std::vector<Section> read_sections(Bytes file, const Elf64_Ehdr& header) {
+  const Bytes table = slice(file, header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr),
+                            "the section header table");
   std::vector<Section> sections(header.e_shnum);
   std::size_t left = file.size();
   for (std::size_t i = 0; i < sections.size(); ++i) {
     const std::string what = fmt::format("section {}", i);
     Section& section = sections[i];
-    const Bytes table = slice(file, header.e_shoff, sections.size() * sizeof(Elf64_Shdr),
-                              "the section header table");
     section.header = read_struct<Elf64_Shdr>(table, i * sizeof(Elf64_Shdr), what);
     if (!has_no_bytes(section.header)) {
       section.bytes = slice(file, section.header.sh_offset, section.header.sh_size, what);
