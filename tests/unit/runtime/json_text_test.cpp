@@ -35,8 +35,8 @@ TEST(JsonText, IsNestedToALimit) {
 }
 
 TEST(JsonText, CountsNoBracketsInStrings) {
-  EXPECT_EQ(refusal("[\"" + std::string(100, '[') + "\"]"), "none");
-  EXPECT_EQ(refusal("[\"\\\"" + std::string(100, '{') + "\\\\\"]"), "none");
+  EXPECT_EQ(refusal(std::string("[\"") + std::string(100, '[') + "\"]"), "none");
+  EXPECT_EQ(refusal(std::string("[\"\\\"") + std::string(100, '{') + "\\\\\"]"), "none");
 }
 
 TEST(JsonText, RefusesWhatIsNoJsonInOneLine) {
