@@ -127,11 +127,11 @@ std::vector<ZipMember> sparse_members(std::string_view format) {
 }
 
 // The input of npz_arrays_fuzz.cpp.
-Content array_list(const std::vector<ZipMember>& members, bool compress) {
+Content array_list(const std::vector<ZipMember>& members) {
   const std::array<std::string_view, 8> names = {"format.npy",  "shape.npy",  "data.npy",
                                                  "indices.npy", "indptr.npy", "row.npy",
                                                  "col.npy",     "dense.npy"};
-  Content list = {compress ? std::byte{1} : std::byte{0}};
+  Content list;
   for (const ZipMember& member : members) {
     const auto index = std::find(names.begin(), names.end(), member.name) - names.begin();
     list.push_back(static_cast<std::byte>(index));
@@ -147,13 +147,13 @@ void add_npz(SeedFolder& seeds) {
     const std::vector<ZipMember> members = sparse_members(format);
     seeds.add("npz", format, make_zip(members, true, format));
     seeds.add("npz", std::string(format) + "_stored", make_zip(members, false, format));
-    seeds.add("npz_arrays", format, array_list(members, false));
+    seeds.add("npz_arrays", format, array_list(members));
   }
   seeds.add("npz", "written", format_npz(small_matrix(), true, "written"));
   for (const char* name : {"f4", "i1", "no_columns"}) {
     const std::vector<ZipMember> members = {{"dense.npy", arrays().at(name)}};
     seeds.add("npz", std::string("dense_") + name, make_zip(members, true, name));
-    seeds.add("npz_arrays", std::string("dense_") + name, array_list(members, true));
+    seeds.add("npz_arrays", std::string("dense_") + name, array_list(members));
   }
 }
 
