@@ -157,8 +157,8 @@ bool has_no_bytes(const Elf64_Shdr& header) {
 /// Sections of a file do not overlap; where they did, reading each would take more time than the
 /// file accounts for.
 std::vector<Section> read_sections(Bytes file, const Elf64_Ehdr& header) {
-  const Bytes table = slice(file, header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr),
-                            "the section header table");
+  const Bytes table =
+      slice(file, header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr), "the section header table");
   std::vector<Section> sections(header.e_shnum);
   std::size_t left = file.size();
   for (std::size_t i = 0; i < sections.size(); ++i) {
@@ -386,11 +386,10 @@ CubinInfo read_cubin_info(std::span<const std::byte> cubin) {
     const std::string name(symbols[i].name);
     const bool is_kernel = (entry.st_other & k_symbol_is_entry) != 0;
     const auto found = resources.find(i);
-    // A function that was merged into its caller's code has no resources of its own.
-    if (!is_kernel && found == resources.end()) continue;
-    if (found == resources.end() || !found->second.registers) {
-      malformed(fmt::format("no register count for {}", printable(name)));
-    }
+    // A function that was merged into its caller's code has no registers of its own.
+    const bool counted = found != resources.end() && found->second.registers.has_value();
+    if (!is_kernel && !counted) continue;
+    if (!counted) malformed(fmt::format("no register count for {}", printable(name)));
     const FunctionResources& function = found->second;
     if (!is_kernel) {
       info.functions.push_back({name, *function.registers, function.frame_bytes});
