@@ -48,7 +48,8 @@ void before_free(const volatile void* memory) {
   if (memory != nullptr) gave_back(__sanitizer_get_allocated_size(memory));
 }
 
-const int hooks_installed = __sanitizer_install_malloc_and_free_hooks(after_malloc, before_free);
+[[maybe_unused]] const int hooks_installed =
+    __sanitizer_install_malloc_and_free_hooks(after_malloc, before_free);
 
 }  // namespace
 
