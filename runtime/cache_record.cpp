@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include "runtime/hash.hpp"
+#include "runtime/json_text.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -16,7 +16,8 @@ using nlohmann::json;
 
 constexpr std::size_t k_key_digits = 64;
 constexpr std::size_t k_longest_file_name = 100;
-constexpr int k_deepest_json = 64;
+// No file is larger, and sums of sizes cannot overflow.
+constexpr std::int64_t k_most_file_bytes = std::int64_t{1} << 48;
 
 // The first line holds the checksum of all lines after it, and yet the whole is one JSON object:
 //     {"checksum": "<32 hex>",
@@ -38,11 +39,10 @@ std::string first_line(std::string_view rest) {
 
 CacheFileRecord parse_file(const json& value) {
   CacheFileRecord file{.name = value.at("name").get<std::string>(),
-                       .bytes = parse_cache_integer(value.at("bytes"), "bytes"),
+                       .bytes = json_integer(value.at("bytes"), "bytes", 0, k_most_file_bytes),
                        .checksum = value.at("checksum").get<std::string>()};
-  if (!is_cache_file_name(file.name) || file.bytes < 0) {
-    throw CacheError(fmt::format("file '{}' of {} bytes is listed, which is not allowed", file.name,
-                                 file.bytes));
+  if (!is_cache_file_name(file.name)) {
+    throw Error(fmt::format("it lists file {}, which is not allowed", quoted_json(file.name)));
   }
   return file;
 }
@@ -68,26 +68,6 @@ bool is_cache_file_name(std::string_view text) noexcept {
          text != k_record_file_name && std::ranges::all_of(text, is_file_name_char);
 }
 
-json parse_cache_json(std::string_view text) {
-  return json::parse(text, [](int depth, json::parse_event_t /*event*/, json& /*parsed*/) {
-    if (depth > k_deepest_json) {
-      throw CacheError(fmt::format("JSON is nested over {} deep", k_deepest_json));
-    }
-    return true;
-  });
-}
-
-std::int64_t parse_cache_integer(const json& value, std::string_view what) {
-  constexpr auto k_largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  // What is read as unsigned may not fit, and a float need not even be defined as an integer.
-  const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= k_largest
-                                               : value.is_number_integer();
-  if (!fits) {
-    throw CacheError(fmt::format("'{}' is no 64-bit integer", what));
-  }
-  return value.get<std::int64_t>();
-}
-
 json write_cache_files(const std::vector<CacheFileRecord>& files) {
   json list = json::array();
   for (const CacheFileRecord& file : files) {
@@ -102,7 +82,7 @@ std::vector<CacheFileRecord> parse_cache_files(const json& value) {
   for (const json& entry : value) {
     files.push_back(parse_file(entry));
     if (!names.insert(files.back().name).second) {
-      throw CacheError(fmt::format("file '{}' is listed twice", files.back().name));
+      throw Error(fmt::format("it lists file '{}' twice", files.back().name));
     }
   }
   return files;
@@ -128,14 +108,21 @@ CacheRecord parse_cache_record(std::string_view text) {
     throw CacheError("record.json does not match its checksum");
   }
   try {
-    const json value = parse_cache_json(text);
-    const std::int64_t format = parse_cache_integer(value.at("format"), "format");
+    const json value = parse_json(text);
+    const json& format = value.at("format");
     if (format != k_cache_format) {
-      throw OtherCacheFormat(
-          fmt::format("record.json has format {}, expected {}", format, k_cache_format));
+      throw OtherCacheFormat(fmt::format("record.json has format {}, expected {}",
+                                         quoted_json(format), k_cache_format));
     }
-    return parse_body(value);
+    CacheRecord record = parse_body(value);
+    // The checksum is no signature: whoever changes a record can make one that fits.
+    if (write_cache_record(record) != text) throw Error("it has members or a form of its own");
+    return record;
   } catch (const json::exception& error) {
+    throw CacheError(fmt::format("record.json is not a record: {}", error.what()));
+  } catch (const CacheError&) {
+    throw;
+  } catch (const Error& error) {
     throw CacheError(fmt::format("record.json is not a record: {}", error.what()));
   }
 }

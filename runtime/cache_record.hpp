@@ -46,16 +46,8 @@ struct CacheRecord {
 /// 1 to 100 of [A-Za-z0-9._-], not beginning with a dot, not "record.json".
 [[nodiscard]] bool is_cache_file_name(std::string_view text) noexcept;
 
-/// JSON that somebody else wrote, nested at most 64 deep: a deeper value would exhaust the stack
-/// where it is copied or written. Throws CacheError if it is deeper, nlohmann::json::exception.
-[[nodiscard]] nlohmann::json parse_cache_json(std::string_view text);
-
-/// An integer that fits 64 bits, signed. Throws CacheError that names it as `what` for any other
-/// value, a number with a fraction or an exponent included.
-[[nodiscard]] std::int64_t parse_cache_integer(const nlohmann::json& value, std::string_view what);
-
-/// The member `files` of record.json. Reading throws CacheError for a name that is not allowed or
-/// there twice, nlohmann::json::exception.
+/// The member `files` of record.json. Reading throws Error for a name that is not allowed or there
+/// twice and for a size that is none, nlohmann::json::exception.
 [[nodiscard]] nlohmann::json write_cache_files(const std::vector<CacheFileRecord>& files);
 [[nodiscard]] std::vector<CacheFileRecord> parse_cache_files(const nlohmann::json& value);
 

@@ -50,7 +50,12 @@ PLAN_HEADERS = {
 # for is the target's name for it.
 VISIBLE = {
     ("rankmodel", "compiler"): PLAN_HEADERS | {"spjit/target.hpp"},
-    ("rankmodel", "runtime"): {"runtime/gzip.hpp", "runtime/hash.hpp"},
+    ("rankmodel", "runtime"): {
+        "runtime/gzip.hpp",
+        "runtime/hash.hpp",
+        "runtime/json_text.hpp",
+        "runtime/printable.hpp",
+    },
     ("proxy", "compiler"): PLAN_HEADERS,
     ("matrix", "runtime"): {"runtime/atomic_file.hpp", "runtime/hash.hpp"},
     ("reorder", "runtime"): {"runtime/function_ref.hpp"},

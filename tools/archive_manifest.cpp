@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <set>
 
+#include "runtime/json_text.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {
@@ -11,8 +13,10 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::int64_t k_most_number = std::numeric_limits<std::int64_t>::max();
+
 void require_format(const json& value, const char* member, std::int64_t expected) {
-  const std::int64_t format = parse_cache_integer(value.at(member), member);
+  const std::int64_t format = json_integer(value.at(member), member, 0, k_most_number);
   if (format != expected) {
     throw CacheError(fmt::format("has {} {}, expected {}: written by another version of spjit",
                                  member, format, expected));
@@ -21,9 +25,9 @@ void require_format(const json& value, const char* member, std::int64_t expected
 
 CacheFileRecord parse_record_file(const json& value) {
   CacheFileRecord record{.name = std::string(k_record_file_name),
-                         .bytes = parse_cache_integer(value.at("bytes"), "bytes"),
+                         .bytes = json_integer(value.at("bytes"), "bytes", 0, k_most_number),
                          .checksum = value.at("checksum").get<std::string>()};
-  if (record.bytes < 0 || record.bytes > k_largest_json_bytes) {
+  if (record.bytes > k_largest_json_bytes) {
     throw CacheError(fmt::format("lists a {} of {} bytes, expected at most {}", k_record_file_name,
                                  record.bytes, k_largest_json_bytes));
   }
@@ -99,7 +103,11 @@ std::string write_manifest(const ArchiveManifest& manifest) {
 
 ArchiveManifest parse_manifest(std::string_view text, const ArchiveLimits& limits) {
   try {
-    return parse_body(parse_cache_json(text), limits);
+    return parse_body(parse_json(text), limits);
+  } catch (const CacheError&) {
+    throw;
+  } catch (const Error& error) {
+    throw CacheError(fmt::format("is no manifest: {}", error.what()));
   } catch (const json::exception& error) {
     throw CacheError(fmt::format("is no manifest: {}", error.what()));
   }

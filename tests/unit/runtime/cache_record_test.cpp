@@ -99,6 +99,47 @@ TEST(CacheRecord, RefusesARightChecksumOverWrongContent) {
   }
 }
 
+TEST(CacheRecord, RefusesMembersAndFormsThatItDoesNotWrite) {
+  const std::string text = write_cache_record(example());
+  const std::string rest = text.substr(text.find('\n') + 1);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = rest;
+    changed.replace(changed.find(from), from.size(), to);
+    return sealed(changed);
+  };
+  ASSERT_EQ(sealed(rest), text);
+
+  EXPECT_THROW(static_cast<void>(parse_cache_record(sealed(rest + "\n"))), CacheError);
+  EXPECT_THROW(static_cast<void>(parse_cache_record(with(" \"created\"", "\"created\""))),
+               CacheError);
+  EXPECT_THROW(
+      static_cast<void>(parse_cache_record(with("\"format\"", "\"more\": 1,\n \"format\""))),
+      CacheError);
+  EXPECT_THROW(static_cast<void>(parse_cache_record(with("28,", "2.8e1,"))), CacheError);
+}
+
+TEST(CacheRecord, RefusesSizesThatAreNone) {
+  for (const char* bytes : {"-1", "1.5", "true", "1e3", "9223372036854775808", "281474976710657"}) {
+    std::string text = write_cache_record(example());
+    text = text.substr(text.find('\n') + 1);
+    text.replace(text.find("12,"), 2, bytes);
+
+    EXPECT_THROW(static_cast<void>(parse_cache_record(sealed(text))), CacheError) << bytes;
+  }
+}
+
+TEST(CacheRecord, RefusesADeepOneInOneLine) {
+  CacheRecord record = example();
+  for (int i = 0; i < 40; ++i) record.kernel = nlohmann::json::array({record.kernel});
+
+  try {
+    static_cast<void>(parse_cache_record(write_cache_record(record)));
+    FAIL() << "41 levels were read";
+  } catch (const CacheError& error) {
+    EXPECT_STREQ(error.what(), "record.json is not a record: nested deeper than 32");
+  }
+}
+
 TEST(CacheRecord, RefusesAnotherFormatByNumber) {
   try {
     static_cast<void>(parse_cache_record(sealed("\"format\": 2}")));
@@ -136,18 +177,6 @@ TEST(CacheRecord, RefusesFilesThatAreListedTwice) {
   record.files.push_back(record.files[0]);
 
   EXPECT_THROW(static_cast<void>(parse_cache_record(write_cache_record(record))), CacheError);
-}
-
-TEST(CacheRecord, IntegersAreIntegersThatFit) {
-  EXPECT_EQ(parse_cache_integer(nlohmann::json::parse("-5"), "n"), -5);
-  EXPECT_EQ(parse_cache_integer(nlohmann::json::parse("9223372036854775807"), "n"),
-            9'223'372'036'854'775'807);
-  for (const char* text : {"1.5", "1e3", "1e300", "\"5\"", "null", "[5]", "true",
-                           "9223372036854775808", "18446744073709551615"}) {
-    EXPECT_THROW(static_cast<void>(parse_cache_integer(nlohmann::json::parse(text), "n")),
-                 CacheError)
-        << text;
-  }
 }
 
 TEST(CacheKey, IsSixtyFourLowercaseHexadecimalDigits) {
