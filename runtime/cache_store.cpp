@@ -261,16 +261,20 @@ CacheLookup CacheStore::lookup(std::string_view key,
 }
 
 PublishResult CacheStore::publish(std::string_view key, std::span<const CacheFile> files,
-                                  const nlohmann::json& kernel) const {
+                                  const nlohmann::json& kernel, const CompileCancel& cancel) const {
   require_key(key);
   require_files(files);
   const CacheRecord record = make_record(key, spjit_version_, files, kernel);
   create_root();
   TemporaryEntry temporary(root_);
-  for (const CacheFile& file : files) temporary.add(file.name, file.bytes);
+  for (const CacheFile& file : files) {
+    cancel.check();
+    temporary.add(file.name, file.bytes);
+  }
   // Last: a temporary directory with a record is complete.
   const std::string text = write_cache_record(record);
   temporary.add(k_record_file_name, std::as_bytes(std::span(text)));
+  cancel.check();
   return temporary.commit(entry_path(key)) ? PublishResult::published
                                            : PublishResult::already_there;
 }
