@@ -83,12 +83,12 @@ class SingleFlight {
   }
 
   void land(const std::string& key, Flight& flight, std::shared_ptr<Result> result,
-            std::function<void()> fail) {
+            const std::function<void()>& fail) {
     {
       const std::lock_guard lock(mutex_);
       flight.done = true;
       flight.result = std::move(result);
-      flight.fail = std::move(fail);
+      flight.fail = fail;
       flights_.erase(key);
     }
     changed_.notify_all();
