@@ -95,7 +95,8 @@ struct CompileOptions {
   /// target (else the prior); "prior", a formula; else the file of a model that `spjit train` made.
   std::filesystem::path rank_model = {};
   /// Called by the compiling thread after each sample of a search, many times a second; not part of
-  /// what a kernel is cached by. What it throws ends the compilation.
+  /// what a kernel is cached by. What it throws ends the compilation. Compilations that run at once
+  /// may call it at once.
   std::function<void(const SearchProgress&)> on_search_progress = {};
   /// Machine code a kernel may have. Above it a CSR kernel takes over on the host
   /// (KernelInfo::kind says so); for a GPU it is an error.
@@ -120,12 +121,11 @@ struct CacheOptions {
 /// What one compilation is given besides its matrix.
 ///
 /// `stop` and `deadline` are looked at while it waits and all along its way. A host kernel of a
-/// million nonzeros is given up within about 100 ms, most often within 10; what cannot be
-/// interrupted are single calls of NVIDIA's libraries (assembling a unit of
-/// CudaOptions::unit_nonzeros takes a fraction of a second, the final link longer for large
-/// kernels), one run of a candidate that is being timed, and waiting for a slow disk. Nothing is
-/// left behind: no cache entry, no temporary file, no thread. (A search's budget is no deadline:
-/// when that is spent, the best so far is taken.)
+/// million nonzeros is given up within about 100 ms; what cannot be interrupted are single calls of
+/// NVIDIA's libraries (assembling a unit of CudaOptions::unit_nonzeros takes a fraction of a
+/// second, the final link longer for large kernels), one run of a candidate that is being timed,
+/// and writing to a slow disk. Nothing is left behind: no cache entry, no temporary file, no thread
+/// at work. (A search's budget is no deadline: when that is spent, the best so far is taken.)
 struct CompileControl {
   std::stop_token stop = {};                                           ///< then Cancelled
   std::optional<std::chrono::steady_clock::time_point> deadline = {};  ///< then DeadlineExceeded
