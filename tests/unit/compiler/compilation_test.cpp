@@ -298,12 +298,11 @@ TEST(CompilationThreads, ACallbackMayLetGoOfItsOwnHandleAndCompiler) {
     const auto both = std::make_shared<Both>();
     watched = both;
     both->compiler.emplace(small_options(1), uncached());
-    CompileControl control = at_stage("grouping", [both, &held, &begun] {
-      begun.count_down();
-      held.wait();
-    });
-    both->compilation = both->compiler->compile_async(matrix_number(1), std::move(control));
-    control.progress = nullptr;
+    both->compilation =
+        both->compiler->compile_async(matrix_number(1), at_stage("grouping", [both, &held, &begun] {
+                                        begun.count_down();
+                                        held.wait();
+                                      }));
     begun.wait();
   }
   EXPECT_FALSE(watched.expired());  // the callback has the last one
