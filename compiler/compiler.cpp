@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "compiler/cache_key.hpp"
+#include "compiler/compile_queue.hpp"
 #include "compiler/compile_record.hpp"
 #include "compiler/compiler_impl.hpp"
 #include "compiler/kernel_cache.hpp"
@@ -52,8 +53,7 @@ const CsrMatrix& sorted_rows(const CsrMatrix& matrix, CsrMatrix& copy) {
 }
 
 Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
-  auto impl = std::make_shared<Impl>();
-  impl->options = checked_options(options);
+  auto impl = std::make_shared<Impl>(checked_options(options));
   if (impl->options.target.is_cuda()) {
     impl->cuda_limits = cuda_limits_of(impl->options.target);
   } else {
@@ -68,6 +68,7 @@ Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
   if (impl->options.threads > 1 && !impl->options.target.is_cuda()) {
     impl->pool = std::make_shared<ThreadPool>(impl->options.threads);
   }
+  queue_ = std::make_shared<CompileQueue>(impl->options.parallel_compiles);
   impl_ = std::move(impl);
 }
 
@@ -110,21 +111,23 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const std::string& 
 }
 
 std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
-                                                        const std::string& key,
-                                                        std::string& note) const {
+                                                        const std::string& key, std::string& note,
+                                                        const CompileWatch& watch) const {
+  const CompileOptions watched = watched_options(watch);
   const RaceHostKernels race = [this](std::span<const HostContestant> contestants,
                                       const RaceOptions& race_options) {
     return race_host_kernels(contestants, race_options, options.ldb, pool);
   };
   CompiledArtifact compiled =
-      compile_host(matrix, options, limits, race, {.model = rank_model, .stages = {}});
+      compile_host(matrix, watched, limits, race, {rank_model, std::nullopt, watch});
   const nlohmann::json record = make_record(matrix, options, limits, compiled);
   const std::string text = record.dump(2);
   if (cache && cache->can_publish()) {
+    watch.stage("publishing");
     try {
       const std::vector<std::byte> object = write_object(compiled.artifact.image(), k_object_name);
       const std::array<CacheFile, 1> files = {{{std::string(k_object_file), object}}};
-      cache->publish(key, files, record);
+      cache->publish(key, files, record, watch.cancel);
     } catch (const CacheError& error) {
       add_note(note, fmt::format("not cached: {}", error.what()));
     }
@@ -138,33 +141,50 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
   return kernel;
 }
 
-SpmmKernel Compiler::compile(const CsrMatrix& matrix) const {
+std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::find_or_make(const CsrMatrix& matrix,
+                                                               const CompileWatch& watch) const {
   const auto start = Clock::now();
-  const Impl& self = *impl_;
-  if (self.options.target.is_cuda()) {
-    throw InvalidArgument(fmt::format(
-        "target {} is a GPU: compile_cuda() makes its kernels, compile() those of the host",
-        self.options.target.name()));
-  }
+  watch.stage("looking up");
   matrix.validate();
-  if (!self.options.target.runs_here()) {
-    throw NotSupported(fmt::format("target {} does not run on this CPU ({})",
-                                   self.options.target.name(), self.limits.name));
+  if (!options.target.runs_here()) {
+    throw NotSupported(
+        fmt::format("target {} does not run on this CPU ({})", options.target.name(), limits.name));
   }
   CsrMatrix copy;
   const CsrMatrix& input = sorted_rows(matrix, copy);
-  const std::string key = cache_key(input, self.options, self.limits,
-                                    self.rank_model ? self.rank_model->id : std::string());
-  std::string note = self.cache_note;
-  std::shared_ptr<SpmmKernel::Impl> kernel;
-  if (self.cache) kernel = self.from_cache(key, note);
-  const bool from_cache = kernel != nullptr;
-  if (!from_cache) kernel = self.fresh(input, key, note);
-  kernel->info.key = key;
-  kernel->info.from_cache = from_cache;
-  kernel->info.note = std::move(note);
-  kernel->info.compile_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  return SpmmKernel(std::move(kernel));
+  const std::string key =
+      cache_key(input, options, limits, rank_model ? rank_model->id : std::string(), watch.cancel);
+  const auto make = [&] {
+    std::string note = cache_note;
+    std::shared_ptr<SpmmKernel::Impl> kernel;
+    if (cache) kernel = from_cache(key, note);
+    const bool found = kernel != nullptr;
+    if (!found) {
+      const Turns::Place place = take_place(watch);
+      kernel = fresh(input, key, note, watch);
+    }
+    kernel->info.key = key;
+    kernel->info.from_cache = found;
+    kernel->info.note = std::move(note);
+    kernel->info.compile_ms =
+        std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    return kernel;
+  };
+  return host_flights.run(key, watch.cancel, make, [&] { watch.stage("waiting"); });
+}
+
+SpmmKernel Compiler::Impl::compile(const CsrMatrix& matrix, const CompileControl& control) const {
+  if (options.target.is_cuda()) {
+    throw InvalidArgument(fmt::format(
+        "target {} is a GPU: compile_cuda() makes its kernels, compile() those of the host",
+        options.target.name()));
+  }
+  const CompileWatch watch = watch_of(control);
+  return SpmmKernel(past_callbacks([&] { return find_or_make(matrix, watch); }));
+}
+
+SpmmKernel Compiler::compile(const CsrMatrix& matrix, const CompileControl& control) const {
+  return impl_->compile(matrix, control);
 }
 
 SpmmKernel compile(const CsrMatrix& matrix, const CompileOptions& options) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/compile_watch.hpp"
 #include "compiler/device_limits.hpp"
 #include "compiler/host_proxy.hpp"
 #include "compiler/measure.hpp"
@@ -77,12 +78,14 @@ struct HostSearchInput {
   const HostLimits& limits;
   const HostTile& heuristic;             ///< the choice of instant mode
   const HostRankModel* model = nullptr;  ///< what ranks; null: the prior
+  CompileWatch watch = {};
 };
 
-/// Searches within `options.search_budget_ms`. The heuristic's choice is always among what is
-/// timed in full, so the result is not worse than instant mode's by more than timing noise. Tiles
-/// over the code budget have failed. Where nothing could be timed the heuristic's choice is taken,
-/// even if it is over that budget.
+/// Searches within `options.search_budget_ms`, in which waiting for the turn to time does not
+/// count. Throws what `watch.cancel` throws soon after it is reached. The heuristic's choice is
+/// always among what is timed in full, so the result is not worse than instant mode's by more than
+/// timing noise. Tiles over the code budget have failed. Where nothing could be timed the
+/// heuristic's choice is taken, even if it is over that budget.
 [[nodiscard]] HostSearch search_host_tile(const HostSearchInput& input,
                                           const HostSearchStages& stages,
                                           const RaceHostKernels& race);

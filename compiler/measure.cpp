@@ -108,6 +108,7 @@ std::vector<RaceResult> race_host_kernels(std::span<const HostContestant> contes
   std::vector<std::size_t> places;
   const HostProgram* shape = nullptr;
   for (std::size_t i = 0; i < contestants.size(); ++i) {
+    if (options.check) options.check();
     const HostArtifact* artifact = contestants[i].artifact.get();
     const auto [found, is_new] = loaded.try_emplace(artifact);
     if (is_new) found->second = load(*artifact, pool);

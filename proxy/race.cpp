@@ -84,6 +84,7 @@ class Race {
   /// Runs and, if that throws, takes the runner out; false then.
   bool try_run(std::size_t index, std::int64_t calls, double& us) {
     Runner& runner = runners_[index];
+    if (options_.check) options_.check();
     try {
       us = entries_[index].run_us(calls);
       return true;

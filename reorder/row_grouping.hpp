@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/compile_cancel.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/reorder.hpp"
 
@@ -26,8 +27,9 @@ struct RowGrouping {
 /// Groups the rows of a valid matrix into `ceil(non-empty rows / m1)` tiles; the rows of a tile are
 /// ascending. Deterministic and thread-safe. Throws InvalidArgument unless `m1` >= 1.
 /// Time is near linear in nnz, memory a multiple of nnz + rows whatever k is (docs/reorder.md).
+/// Throws what `cancel` throws soon after it is reached.
 [[nodiscard]] RowGrouping group_rows(const CsrMatrix& matrix, std::int64_t m1,
-                                     ReorderAlgorithm algorithm);
+                                     ReorderAlgorithm algorithm, const CompileCancel& cancel = {});
 
 /// What a grouping is worth. nnc = non-empty columns of a row tile.
 struct GroupingStatistics {

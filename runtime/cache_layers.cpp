@@ -24,9 +24,10 @@ CacheLookup LayeredCache::lookup(std::string_view key,
 }
 
 PublishResult LayeredCache::publish(std::string_view key, std::span<const CacheFile> files,
-                                    const nlohmann::json& kernel) const {
+                                    const nlohmann::json& kernel,
+                                    const CompileCancel& cancel) const {
   if (!writable_) throw CacheError("there is no cache directory to publish in, only layers");
-  return writable_->publish(key, files, kernel);
+  return writable_->publish(key, files, kernel, cancel);
 }
 
 std::string LayeredCache::reject(const CacheEntry& entry, std::string_view reason) const {

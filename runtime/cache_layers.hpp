@@ -30,7 +30,7 @@ class LayeredCache {
 
   /// `CacheStore::publish()` in the writable cache; throws CacheError if there is none.
   PublishResult publish(std::string_view key, std::span<const CacheFile> files,
-                        const nlohmann::json& kernel) const;
+                        const nlohmann::json& kernel, const CompileCancel& cancel = {}) const;
 
   /// `CacheStore::reject()` of the cache the entry came from.
   [[nodiscard]] std::string reject(const CacheEntry& entry, std::string_view reason) const;

@@ -270,17 +270,21 @@ std::string CacheStore::describe(std::string_view key, std::string_view reason) 
 }
 
 PublishResult CacheStore::publish(std::string_view key, std::span<const CacheFile> files,
-                                  const nlohmann::json& kernel) const {
+                                  const nlohmann::json& kernel, const CompileCancel& cancel) const {
   require_key(key);
   require_files(files);
   require_writable("publish in");
   const CacheRecord record = make_record(key, spjit_version_, files, kernel);
   create_root();
   TemporaryEntry temporary(root_);
-  for (const CacheFile& file : files) temporary.add(file.name, file.bytes);
+  for (const CacheFile& file : files) {
+    cancel.check();
+    temporary.add(file.name, file.bytes);
+  }
   // Last: a temporary directory with a record is complete.
   const std::string text = write_cache_record(record);
   temporary.add(k_record_file_name, std::as_bytes(std::span(text)));
+  cancel.check();
   if (!temporary.commit(entry_path(key))) return PublishResult::already_there;
   const std::int64_t bytes = total_bytes(files) + static_cast<std::int64_t>(text.size());
   if (options_.size_limit_bytes > 0 && limit_is_due(bytes, options_.size_limit_bytes)) {

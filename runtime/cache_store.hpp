@@ -26,6 +26,7 @@
 
 #include "runtime/cache_entry.hpp"
 #include "runtime/cache_record.hpp"
+#include "runtime/compile_cancel.hpp"
 
 namespace spjit {
 
@@ -121,9 +122,10 @@ class CacheStore {
   /// Makes an entry of `files` and `kernel` appear, whole, its content on the disk before its name,
   /// or throws and leaves nothing behind; then keeps to the size limit. Waits for the disk: 1 to
   /// 30 ms, more if it is busy. Throws CacheError (no space, no permission, ...), InvalidArgument
-  /// for a bad key or file name.
+  /// for a bad key or file name; what `cancel` throws, which is asked before each file and before
+  /// the disk is waited for.
   PublishResult publish(std::string_view key, std::span<const CacheFile> files,
-                        const nlohmann::json& kernel) const;
+                        const nlohmann::json& kernel, const CompileCancel& cancel = {}) const;
 
   /// By key, ascending; damaged entries are listed with their problem. Checksums of files are not
   /// verified. Throws CacheError if the directory cannot be read.

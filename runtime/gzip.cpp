@@ -69,7 +69,7 @@ std::size_t run(z_stream& stream, std::span<const std::byte> bytes, Output& outp
 
 }  // namespace
 
-std::vector<std::byte> gzip(std::string_view text) {
+std::vector<std::byte> gzip(std::string_view text, const CompileCancel& cancel) {
   Stream<deflateEnd> stream;
   if (deflateInit2(&stream.get(), Z_BEST_SPEED, Z_DEFLATED, k_gzip_window, k_memory_level,
                    Z_DEFAULT_STRATEGY) != Z_OK) {
@@ -77,6 +77,7 @@ std::vector<std::byte> gzip(std::string_view text) {
   }
   std::vector<std::byte> result;
   run(stream.get(), std::as_bytes(std::span(text)), result, [&](z_stream& deflated, bool last) {
+    cancel.check();
     const int status = deflate(&deflated, last ? Z_FINISH : Z_NO_FLUSH);
     if (status != Z_OK && status != Z_STREAM_END) {
       throw Error(fmt::format("zlib cannot compress {} bytes: error {}", text.size(), status));

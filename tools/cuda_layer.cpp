@@ -43,7 +43,7 @@ bool is_timed(const CudaLayer& layer) { return layer.record.at("search").at("tim
 void process(CudaLayer& layer, const Compiler& compiler, const LayerOptions& options) {
   const CsrMatrix matrix = load_matrix(layer.path, options.kernel.load);
   layer.statistics = compute_statistics(matrix);
-  const CudaKernel kernel = compiler.compile_cuda(matrix);
+  const CudaKernel kernel = compiler.compile_cuda(matrix, control_of(options));
   layer.info = kernel.info();
   layer.record = Json::parse(kernel.record());
   if (!layer.info->note.empty()) layer.notes.push_back(layer.info->note);

@@ -55,7 +55,7 @@ SpmmKernel kernel_of(const CsrMatrix& matrix, const HostTile& tile, HostIsa isa,
       matrix, grouping, tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(matrix.cols, 1));
   spjit::ImageOwner owner;
   owner.artifact = std::make_shared<spjit::HostArtifact>(
-      spjit::make_unrolled_artifact(plan, tile, isa, n, in_place_ldb));
+      spjit::make_unrolled_artifact(plan, tile, {isa, n, in_place_ldb}));
   const spjit::HostImage image = owner.artifact->image();
   return SpmmKernel(SpmmKernel::Impl::load(image, std::move(owner), nullptr));
 }

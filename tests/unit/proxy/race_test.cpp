@@ -408,6 +408,24 @@ TEST(Race, WhatProgressThrowsEndsTheRace) {
   EXPECT_EQ(reports, 3);
 }
 
+TEST(Race, WhatCheckThrowsEndsTheRaceBeforeTheNextCall) {
+  MadeUpTime time;
+  RaceOptions options = time.options(10);
+  int calls = 0;
+  options.check = [&] {
+    if (calls == 5) throw std::runtime_error("enough");
+  };
+  const CallUs count = [&](std::int64_t) {
+    ++calls;
+    return 1000.0;
+  };
+  const std::vector<RaceEntry> entries = {time.entry("a", count), time.entry("b", count)};
+
+  EXPECT_THROW((void)run_race(entries, options), std::runtime_error);
+
+  EXPECT_EQ(calls, 5);
+}
+
 TEST(Race, AClockThatStandsStillStillEnds) {
   RaceOptions options;
   options.min_rounds = options.max_rounds = 2;
