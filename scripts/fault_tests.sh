@@ -2,14 +2,15 @@
 # scripts/fault_tests.sh [--folder DIR] [GTEST FILTER]
 #
 # The fault tests (docs/faults.md) at full size, which ctest runs at a small one: some minutes. Prints
-# one line a fault: what was done, how often, and how much was found. --folder: the caches lie there
-# instead of in TMPDIR. As root (or where users may mount) also full and read-only file systems.
+# one line a fault: what was done, how often, and how much was found. The caches lie in /dev/shm if there
+# is one (tens of thousands are made), or in DIR. As root also full and read-only file systems.
 
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 filter='*'
+[[ ! -d /dev/shm ]] || export TMPDIR=/dev/shm
 while (($# > 0)); do
   case $1 in
     --folder) export TMPDIR=${2:?--folder needs a directory}; shift 2 ;;

@@ -47,8 +47,22 @@ std::vector<fs::path> listed(const fs::path& directory) {
   return paths;
 }
 
-bool matches(const fs::path& path, const char* pattern) {
-  return std::regex_match(path.filename().native(), std::regex(pattern));
+bool matches(const fs::path& path, const std::regex& pattern) {
+  return std::regex_match(path.filename().native(), pattern);
+}
+
+/// Names, as docs/cache-format.md has them.
+struct Grammar {
+  std::regex shard{"[0-9a-f]{2}"};
+  std::regex key{"[0-9a-f]{64}"};
+  std::regex temporary{"[0-9]+-[0-9a-f]{16}"};
+  std::regex damaged{"[0-9a-f]{64}-[0-9a-f]{16}"};
+  std::regex unfinished_tag{R"(CACHEDIR\.TAG\.[0-9a-f]{16})"};
+};
+
+const Grammar& grammar() {
+  static const Grammar the_grammar;
+  return the_grammar;
 }
 
 std::string problem_of_entry(const CacheStore& store, const std::string& key) {
@@ -63,13 +77,22 @@ std::string problem_of_entry(const CacheStore& store, const std::string& key) {
 void audit_shard(const CacheStore& store, const fs::path& shard, Audit& result) {
   for (const fs::path& entry : listed(shard)) {
     const std::string key = entry.filename();
-    if (!matches(entry, "[0-9a-f]{64}") || !key.starts_with(shard.filename().native())) {
+    if (!matches(entry, grammar().key) || !key.starts_with(shard.filename().native())) {
       result.problem = "not in the grammar: " + entry.native();
       continue;
     }
     ++result.entries;
     result.problem = first_of({result.problem, problem_of_entry(store, key)});
   }
+}
+
+std::int64_t count_named(const fs::path& directory, const std::regex& name, Audit& result) {
+  std::int64_t count = 0;
+  for (const fs::path& path : listed(directory)) {
+    ++count;
+    if (!matches(path, name)) result.problem = "not in the grammar: " + path.native();
+  }
+  return count;
 }
 
 void make_old(const fs::path& path) {
@@ -194,20 +217,16 @@ Audit audit(const fs::path& root) {
   try {
     const CacheStore store(root, SPJIT_VERSION);
     for (const fs::path& path : listed(root)) {
-      if (matches(path, "[0-9a-f]{2}")) {
+      const fs::path name = path.filename();
+      if (matches(path, grammar().shard)) {
         audit_shard(store, path, result);
-      } else if (path.filename() == "tmp") {
-        for (const fs::path& temporary : listed(path)) {
-          ++result.temporaries;
-          if (!matches(temporary, "[0-9]+-[0-9a-f]{16}")) {
-            result.problem = "not in the grammar: " + temporary.native();
-          }
-        }
-      } else if (path.filename() == "damaged") {
-        result.damaged = static_cast<std::int64_t>(listed(path).size());
-      } else if (matches(path, R"(CACHEDIR\.TAG\.[0-9a-f]{16})")) {
+      } else if (name == "tmp") {
+        result.temporaries += count_named(path, grammar().temporary, result);
+      } else if (name == "damaged") {
+        result.damaged = count_named(path, grammar().damaged, result);
+      } else if (matches(path, grammar().unfinished_tag)) {
         ++result.temporaries;
-      } else if (path.filename() != "CACHEDIR.TAG") {
+      } else if (name != "CACHEDIR.TAG") {
         result.problem = "not in the grammar: " + path.native();
       }
     }
@@ -219,7 +238,7 @@ Audit audit(const fs::path& root) {
 
 std::string left_after_sweep(const fs::path& root) {
   for (const fs::path& path : listed(root)) {
-    if (matches(path, R"(CACHEDIR\.TAG\..*)")) make_old(path);
+    if (matches(path, grammar().unfinished_tag)) make_old(path);
   }
   for (const char* name : {"tmp", "damaged"}) {
     for (const fs::path& path : listed(root / name)) make_old(path);
