@@ -8,13 +8,11 @@
 #include "compiler/cache_key.hpp"
 #include "compiler/compile_record.hpp"
 #include "compiler/compiler_impl.hpp"
+#include "compiler/kernel_cache.hpp"
 #include "compiler/local_gpus.hpp"
 #include "compiler/measure.hpp"
 #include "compiler/pipeline.hpp"
-#include "runtime/environment.hpp"
-#include "runtime/file_descriptor.hpp"
 #include "spjit/error.hpp"
-#include "spjit/version.hpp"
 
 namespace spjit {
 namespace {
@@ -24,19 +22,15 @@ using Clock = std::chrono::steady_clock;
 constexpr std::string_view k_object_file = "kernel.o";
 constexpr const char* k_object_name = "kernel";
 
-/// A default cache that cannot be used becomes a note of each kernel.
-std::optional<CacheStore> open_cache(const CacheOptions& cache, std::string& note) {
-  if (!cache.enabled) return std::nullopt;
-  if (!cache.directory.empty()) {
-    CacheStore store(cache.directory, SPJIT_VERSION);
-    create_private_directories(cache.directory);
-    return store;
-  }
+/// Why the object of an entry is no kernel for these options; empty if it is one.
+std::string object_problem(std::span<const std::byte> object, const CompileOptions& options) {
   try {
-    return CacheStore(default_cache_directory(read_environment()), SPJIT_VERSION);
-  } catch (const CacheError& error) {
-    note = fmt::format("not cached: {}", error.what());
-    return std::nullopt;
+    const HostProgramRecord program = read_program(read_object(object, k_object_name));
+    if (program.isa == options.target.isa() && program.n == options.n) return {};
+    return fmt::format("its code is for {} and n = {}, asked for were {} and n = {}",
+                       Target(program.isa).name(), program.n, options.target.name(), options.n);
+  } catch (const Error& error) {
+    return error.what();
   }
 }
 
@@ -68,7 +62,9 @@ Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
       impl->rank_model = host_rank_model(impl->options);
     }
   }
-  impl->cache = open_cache(cache, impl->cache_note);
+  OpenedCache opened = open_cache(cache);
+  impl->cache = std::move(opened.cache);
+  impl->cache_note = std::move(opened.note);
   if (impl->options.threads > 1 && !impl->options.target.is_cuda()) {
     impl->pool = std::make_shared<ThreadPool>(impl->options.threads);
   }
@@ -81,21 +77,36 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const std::string& 
                                                              std::string& note) const {
   constexpr std::array<std::string_view, 1> k_wanted = {k_object_file};
   CacheLookup found = cache->lookup(key, k_wanted);
-  if (!found.miss_reason.empty()) note = "cache: " + found.miss_reason;
+  if (!found.miss_reason.empty()) add_note(note, "cache: " + found.miss_reason);
   if (!found.entry) return nullptr;
+  const CacheEntry& entry = *found.entry;
+  ImageOwner owner;
+  owner.object =
+      std::make_shared<FileBytes>(std::move(found.entry->files[std::string(k_object_file)]));
+  const std::span<const std::byte> object = owner.object->bytes();
+  std::string problem;
   try {
-    ImageOwner owner;
-    owner.object =
-        std::make_shared<FileBytes>(std::move(found.entry->files.find(k_object_file)->second));
-    const HostImage image = read_object(owner.object->bytes(), k_object_name);
-    auto kernel = SpmmKernel::Impl::load(image, std::move(owner), pool);
-    kernel->record_json = found.entry->record.kernel.dump(2);
-    apply_record(found.entry->record.kernel, kernel->info);
-    return kernel;
+    auto kernel = SpmmKernel::Impl::load(read_object(object, k_object_name), owner, pool);
+    if (kernel->info.target.isa() == options.target.isa() && kernel->info.n == options.n) {
+      kernel->record_json = entry.record.kernel.dump(2);
+      apply_record(entry.record.kernel, kernel->info);
+      kernel->info.cache_directory = entry.root.string();
+      return kernel;
+    }
+    problem = object_problem(object, options);
+  } catch (const nlohmann::json::exception& error) {
+    problem = error.what();
   } catch (const Error& error) {
-    note = fmt::format("cache: entry {} is not usable: {}", key, error.what());
-    return nullptr;
+    problem = object_problem(object, options);
+    // Else it was not the entry's fault: no pages for the code, say.
+    if (problem.empty()) {
+      add_note(note, fmt::format("cache: entry {} cannot be loaded: {}", key, error.what()));
+      return nullptr;
+    }
   }
+  const std::string report = cache->reject(entry, problem);
+  if (!report.empty()) add_note(note, "cache: " + report);
+  return nullptr;
 }
 
 std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
@@ -109,13 +120,13 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
       compile_host(matrix, options, limits, race, {.model = rank_model, .stages = {}});
   const nlohmann::json record = make_record(matrix, options, limits, compiled);
   const std::string text = record.dump(2);
-  if (cache) {
+  if (cache && cache->can_publish()) {
     try {
       const std::vector<std::byte> object = write_object(compiled.artifact.image(), k_object_name);
       const std::array<CacheFile, 1> files = {{{std::string(k_object_file), object}}};
       cache->publish(key, files, record);
     } catch (const CacheError& error) {
-      note = fmt::format("not cached: {}", error.what());
+      add_note(note, fmt::format("not cached: {}", error.what()));
     }
   }
   ImageOwner owner;

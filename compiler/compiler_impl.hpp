@@ -12,7 +12,7 @@
 #include "compiler/device_limits.hpp"
 #include "compiler/host_rank_model.hpp"
 #include "compiler/spmm_kernel_impl.hpp"
-#include "runtime/cache_store.hpp"
+#include "runtime/cache_layers.hpp"
 #include "runtime/thread_pool.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
@@ -25,7 +25,7 @@ struct Compiler::Impl {
   std::optional<CudaLimits> cuda_limits;            ///< of a GPU target
   std::shared_ptr<const HostRankModel> rank_model;  ///< null: instant mode, or the prior ranks
   std::string cache_note;
-  std::optional<CacheStore> cache;
+  std::optional<LayeredCache> cache;
   std::shared_ptr<ThreadPool> pool;  ///< shared by all kernels; null for one thread
 
   [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> from_cache(const std::string& key,

@@ -10,6 +10,7 @@
 #include "compiler/cuda_compile_record.hpp"
 #include "compiler/cuda_pipeline.hpp"
 #include "compiler/cuda_search_tools.hpp"
+#include "compiler/kernel_cache.hpp"
 #include "runtime/gzip.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -27,27 +28,40 @@ std::vector<std::byte> copy_bytes(std::span<const std::byte> bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
+void require_asked_for(const CudaProgram& program, const CompileOptions& options) {
+  if (program.arch == options.target.arch() && program.n == options.n) return;
+  throw Error(fmt::format("its code is for sm_{} and n = {}, asked for were sm_{} and n = {}",
+                          program.arch, program.n, options.target.arch(), options.n));
+}
+
 }  // namespace
 
 std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_from_cache(const std::string& key,
                                                                   std::string& note) const {
   constexpr std::array<std::string_view, 3> k_wanted = {k_cubin_file, k_cuda_file, k_ptx_file};
   const CacheLookup found = cache->lookup(key, k_wanted);
-  if (!found.miss_reason.empty()) note = "cache: " + found.miss_reason;
+  if (!found.miss_reason.empty()) add_note(note, "cache: " + found.miss_reason);
   if (!found.entry) return nullptr;
+  std::string problem;
   try {
     const nlohmann::json& record = found.entry->record.kernel;
     auto kernel = std::make_shared<CudaKernel::Impl>(copy_bytes(found.entry->file(k_cubin_file)),
                                                      read_cuda_program(record.at("program")));
+    require_asked_for(kernel->program, options);
     kernel->info = read_cuda_record(record);
     kernel->record_json = record.dump(2);
     kernel->cuda_source_gz = copy_bytes(found.entry->file(k_cuda_file));
     kernel->ptx_gz = copy_bytes(found.entry->file(k_ptx_file));
+    kernel->info.cache_directory = found.entry->root.string();
     return kernel;
-  } catch (const std::exception& error) {
-    note = fmt::format("cache: entry {} is not usable: {}", key, error.what());
-    return nullptr;
+  } catch (const nlohmann::json::exception& error) {
+    problem = error.what();
+  } catch (const Error& error) {
+    problem = error.what();
   }
+  const std::string report = cache->reject(*found.entry, problem);
+  if (!report.empty()) add_note(note, "cache: " + report);
+  return nullptr;
 }
 
 std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& matrix,
@@ -62,14 +76,14 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& ma
   kernel->record_json = record.dump(2);
   kernel->cuda_source_gz = gzip(artifact.cuda_source);
   kernel->ptx_gz = gzip(artifact.ptx);
-  if (cache) {
+  if (cache && cache->can_publish()) {
     try {
       const std::array<CacheFile, 3> files = {{{std::string(k_cubin_file), kernel->image},
                                                {std::string(k_cuda_file), kernel->cuda_source_gz},
                                                {std::string(k_ptx_file), kernel->ptx_gz}}};
       cache->publish(key, files, record);
     } catch (const CacheError& error) {
-      note = fmt::format("not cached: {}", error.what());
+      add_note(note, fmt::format("not cached: {}", error.what()));
     }
   }
   return kernel;
@@ -100,9 +114,7 @@ CudaKernel Compiler::compile_cuda(const CsrMatrix& matrix) const {
   kernel->info.target = self.options.target;
   kernel->info.key = key;
   kernel->info.from_cache = from_cache;
-  if (!note.empty()) {
-    kernel->info.note += (kernel->info.note.empty() ? "" : "; ") + note;
-  }
+  add_note(kernel->info.note, note);
   kernel->info.compile_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   return CudaKernel(std::move(kernel));
 }

@@ -60,9 +60,8 @@ std::vector<fs::path> entry_directories(const fs::path& root) {
 std::int64_t bytes_of_files(const fs::path& directory) {
   std::int64_t bytes = 0;
   for (const fs::path& path : children(directory)) {
-    std::error_code error;
-    const auto size = fs::file_size(path, error);
-    if (!error) bytes += static_cast<std::int64_t>(size);
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) bytes += status.st_size;
   }
   return bytes;
 }
@@ -70,9 +69,17 @@ std::int64_t bytes_of_files(const fs::path& directory) {
 std::optional<system_clock::time_point> modified(const fs::path& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return std::nullopt;
-  return system_clock::from_time_t(status.st_mtim.tv_sec) +
-         std::chrono::duration_cast<system_clock::duration>(
-             std::chrono::nanoseconds(status.st_mtim.tv_nsec));
+  // A damaged time must neither overflow nanoseconds nor their difference to now.
+  constexpr time_t k_year_2255 = 9'000'000'000;
+  const time_t seconds = std::clamp<time_t>(status.st_mtim.tv_sec, 0, k_year_2255);
+  return system_clock::from_time_t(seconds) + std::chrono::duration_cast<system_clock::duration>(
+                                                  std::chrono::nanoseconds(status.st_mtim.tv_nsec));
+}
+
+system_clock::duration cache_age(system_clock::time_point time,
+                                 system_clock::time_point now) noexcept {
+  if (time > now + k_cache_clock_skew) return system_clock::duration::max();
+  return now - time;
 }
 
 void remove_older(const fs::path& directory, std::chrono::hours age) {
@@ -80,7 +87,51 @@ void remove_older(const fs::path& directory, std::chrono::hours age) {
   for (const fs::path& path : children(directory)) {
     const auto time = modified(path);
     std::error_code ignored;
-    if (time && now - *time > age) fs::remove_all(path, ignored);
+    if (time && cache_age(*time, now) > age) fs::remove_all(path, ignored);
+  }
+}
+
+SetAside set_aside(const fs::path& root, const fs::path& entry, const FileIdentity& identity) {
+  // Between this look and the rename another process may have put a new entry in its place. Then
+  // that one is moved: it costs a compilation.
+  if (identity_of(entry) != identity) return SetAside::gone;
+  const fs::path damaged = root / k_cache_damaged_name;
+  const std::string name = fmt::format("{}-{}", entry.filename().native(), random_hex());
+  try {
+    create_private_directories(damaged);
+  } catch (const CacheError&) {
+    return SetAside::stuck;
+  }
+  // The time of setting aside decides how long it is kept.
+  std::error_code ignored;
+  fs::last_write_time(entry, fs::file_time_type::clock::now(), ignored);
+  if (std::rename(entry.c_str(), (damaged / name).c_str()) == 0) return SetAside::moved;
+  return errno == ENOENT || errno == ESTALE ? SetAside::gone : SetAside::stuck;
+}
+
+bool remove_entry(const fs::path& root, const fs::path& entry) {
+  if (!is_real_directory(entry)) return false;
+  const TemporaryEntry grave(root);
+  if (std::rename(entry.c_str(), grave.path().c_str()) == 0) return true;
+  if (errno == ENOENT || errno == ESTALE) return false;
+  throw CacheError(fmt::format("cannot remove '{}': {}; check its permissions", entry.native(),
+                               std::strerror(errno)));
+}
+
+bool rename_into_place(const fs::path& temporary, const FileIdentity& identity,
+                       const fs::path& entry) {
+  for (int attempt = 0;; ++attempt) {
+    create_private_directories(entry.parent_path());
+    if (std::rename(temporary.c_str(), entry.c_str()) == 0) return true;
+    const int error = errno;
+    if (identity_of(entry) == identity) return true;
+    if (error == ENOTEMPTY || error == EEXIST) return false;
+    // What removes entries may remove the empty shard between the two calls above.
+    const bool shard_vanished = error == ENOENT && identity_of(temporary).has_value();
+    if (!shard_vanished || attempt == k_rename_attempts) {
+      throw CacheError(fmt::format("cannot publish '{}': {}; check the cache directory",
+                                   entry.native(), std::strerror(error)));
+    }
   }
 }
 
@@ -103,19 +154,13 @@ bool TemporaryEntry::commit(const fs::path& entry) {
   for (auto& [path, file] : unsynced_) sync_and_close(std::move(file), path);
   unsynced_.clear();
   sync_directory(path_);
-  const fs::path shard = entry.parent_path();
-  for (int attempt = 0;; ++attempt) {
-    create_private_directories(shard);
-    if (std::rename(path_.c_str(), entry.c_str()) == 0) break;
-    if (errno == ENOTEMPTY || errno == EEXIST) return false;
-    // clear() may remove the empty shard between the two calls above.
-    if (errno != ENOENT || attempt == k_rename_attempts) {
-      throw CacheError(fmt::format("cannot publish '{}': {}; check the cache directory",
-                                   entry.native(), std::strerror(errno)));
-    }
+  const std::optional<FileIdentity> identity = identity_of(path_);
+  if (!identity) {
+    throw CacheError(fmt::format("cannot publish '{}': '{}' was removed meanwhile", entry.native(),
+                                 path_.native()));
   }
-  committed_ = true;
-  return true;
+  committed_ = rename_into_place(path_, *identity, entry);
+  return committed_;
 }
 
 }  // namespace spjit

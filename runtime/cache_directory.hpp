@@ -20,6 +20,7 @@
 namespace spjit {
 
 inline constexpr std::string_view k_cache_temporary_name = "tmp";
+inline constexpr std::string_view k_cache_damaged_name = "damaged";
 
 /// 16 random hexadecimal digits: a name nobody else has.
 [[nodiscard]] std::string random_hex();
@@ -41,8 +42,38 @@ inline constexpr std::string_view k_cache_temporary_name = "tmp";
 [[nodiscard]] std::optional<std::chrono::system_clock::time_point> modified(
     const std::filesystem::path& path);
 
+/// How far clocks of machines that share a cache may be apart. What lies further in the future was
+/// written under a wrong clock: it counts as the oldest there is.
+inline constexpr auto k_cache_clock_skew = std::chrono::hours(1);
+
+/// How long ago `time` was; the longest there is for a time beyond k_cache_clock_skew.
+[[nodiscard]] std::chrono::system_clock::duration cache_age(
+    std::chrono::system_clock::time_point time, std::chrono::system_clock::time_point now) noexcept;
+
 /// Removes what is in `directory` and was last changed longer than `age` ago; ignores failures.
 void remove_older(const std::filesystem::path& directory, std::chrono::hours age);
+
+enum class SetAside {
+  moved,
+  gone,   ///< somebody else has moved or replaced it
+  stuck,  ///< it cannot be moved: no permission, a read-only file system
+};
+
+/// Moves what is named `entry`, if it still is `identity`, to damaged/ of `root`.
+[[nodiscard]] SetAside set_aside(const std::filesystem::path& root,
+                                 const std::filesystem::path& entry, const FileIdentity& identity);
+
+/// Moves an entry into tmp/ of `root` in one step, so that nobody sees half of it, and removes it
+/// there. False if there is none. Throws CacheError.
+bool remove_entry(const std::filesystem::path& root, const std::filesystem::path& entry);
+
+/// Renames the directory `temporary`, which is `identity`, to `entry` (root/shard/key), making the
+/// shard. False if there is an entry already. A network file system may repeat a rename whose
+/// answer was lost, and report the failure of the second: so after a failure the directory is
+/// looked for at both places. Throws CacheError.
+[[nodiscard]] bool rename_into_place(const std::filesystem::path& temporary,
+                                     const FileIdentity& identity,
+                                     const std::filesystem::path& entry);
 
 /// A directory in tmp/ that vanishes with all it holds unless it was committed.
 class TemporaryEntry {

@@ -89,7 +89,7 @@ CacheRecord parse_cache_record(std::string_view text) {
     const json value = json::parse(text);
     const std::int64_t format = value.at("format").get<std::int64_t>();
     if (format != k_cache_format) {
-      throw CacheError(
+      throw OtherCacheFormat(
           fmt::format("record.json has format {}, expected {}", format, k_cache_format));
     }
     return parse_body(value);

@@ -9,12 +9,20 @@
 #include <string_view>
 #include <vector>
 
+#include "spjit/error.hpp"
+
 namespace spjit {
 
 /// The layout of the cache directory and of record.json. Entries of another format are misses.
 inline constexpr std::int64_t k_cache_format = 1;
 
 inline constexpr std::string_view k_record_file_name = "record.json";
+
+/// A whole record of another format: of no use here, but not damaged.
+class OtherCacheFormat : public CacheError {
+ public:
+  using CacheError::CacheError;
+};
 
 struct CacheFileRecord {
   std::string name;
@@ -40,7 +48,7 @@ struct CacheRecord {
 [[nodiscard]] std::string write_cache_record(const CacheRecord& record);
 
 /// Throws CacheError with the reason for any text that `write_cache_record()` of the same format
-/// did not write: a changed byte anywhere is noticed.
+/// did not write: a changed byte anywhere is noticed. OtherCacheFormat if only the format differs.
 [[nodiscard]] CacheRecord parse_cache_record(std::string_view text);
 
 }  // namespace spjit

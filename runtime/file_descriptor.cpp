@@ -25,6 +25,10 @@ constexpr mode_t k_private_file = 0600;
                   error);
 }
 
+std::optional<FileIdentity> identity_in(const struct stat& status) {
+  return FileIdentity{.device = status.st_dev, .number = status.st_ino};
+}
+
 void write_all(const FileDescriptor& file, std::span<const std::byte> bytes,
                const std::string& name) {
   while (!bytes.empty()) {
@@ -41,12 +45,28 @@ bool FileError::transient() const noexcept {
   return code_ == EMFILE || code_ == ENFILE || code_ == ENOMEM || code_ == EAGAIN;
 }
 
+bool FileError::stale() const noexcept { return code_ == ESTALE; }
+
 FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+std::optional<FileIdentity> identity_of(const FileDescriptor& file) noexcept {
+  struct stat status {};
+  return ::fstat(file.get(), &status) == 0 ? identity_in(status) : std::nullopt;
+}
+
+std::optional<FileIdentity> identity_of(const std::filesystem::path& path) noexcept {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 ? identity_in(status) : std::nullopt;
+}
+
 FileDescriptor open_directory(const std::filesystem::path& path) noexcept {
   return FileDescriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+FileDescriptor open_real_directory(const std::filesystem::path& path) noexcept {
+  return FileDescriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 FileDescriptor open_file(const FileDescriptor& directory, std::string_view name) {

@@ -9,12 +9,11 @@
 #include <memory>
 #include <string>
 
+#include "compiler/kernel_cache.hpp"
 #include "kernel_options.hpp"
 #include "manual.hpp"
 #include "runtime/cache_store.hpp"
-#include "runtime/environment.hpp"
 #include "spjit/error.hpp"
-#include "spjit/version.hpp"
 #include "subcommands.hpp"
 #include "table.hpp"
 
@@ -29,12 +28,6 @@ struct Options {
   bool yes = false;
   bool json = false;
 };
-
-CacheStore open_store(const Options& options) {
-  return {options.cache.directory.empty() ? default_cache_directory(read_environment())
-                                          : options.cache.directory,
-          SPJIT_VERSION};
-}
 
 std::string size_text(std::int64_t bytes) {
   if (bytes < 10'000) return fmt::format("{} B", bytes);
@@ -89,7 +82,7 @@ std::vector<std::string> list_row(const CacheListing& listing) {
 }
 
 ExitCode list(const Options& options) {
-  const CacheStore store = open_store(options);
+  const CacheStore store = open_cache_directory(options.cache);
   const std::vector<CacheListing> entries = store.list();
   std::int64_t bytes = 0;
   for (const CacheListing& entry : entries) bytes += entry.bytes;
@@ -132,7 +125,7 @@ CacheListing find_entry(const CacheStore& store, const std::string& prefix) {
 }
 
 ExitCode show(const Options& options) {
-  const CacheListing entry = find_entry(open_store(options), options.key_prefix);
+  const CacheListing entry = find_entry(open_cache_directory(options.cache), options.key_prefix);
   const Json json = describe(entry);
   if (options.json) {
     print_json(json);
@@ -170,7 +163,7 @@ bool confirm(const CacheStore& store) {
 }
 
 ExitCode clear(const Options& options) {
-  const CacheStore store = open_store(options);
+  const CacheStore store = open_cache_directory(options.cache);
   if (!options.yes && !confirm(store)) {
     print("nothing removed\n");
     return ExitCode::ok;

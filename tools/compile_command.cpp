@@ -194,7 +194,7 @@ Subcommand add_compile(CLI::App& app) {
   add_file_arguments(*command, options->files);
   add_kernel_options(*command, options->layer.kernel);
   add_cache_directory(*command, options->layer.kernel.cache);
-  add_no_cache(*command, options->layer.kernel.cache);
+  add_cache_use(*command, options->layer.kernel.cache);
   add_output_options(*command, *options);
   add_json(*command, options->json);
   return {command, [options] { return compile_files(*options); }};

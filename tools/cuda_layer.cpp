@@ -74,6 +74,7 @@ Json describe(const CudaKernelInfo& info) {
           {"code_bytes", info.code_bytes},
           {"key", info.key},
           {"from_cache", info.from_cache},
+          {"cache_directory", info.from_cache ? Json(info.cache_directory) : Json(nullptr)},
           {"compile_ms", info.compile_ms}};
 }
 

@@ -75,6 +75,7 @@ Json describe(const KernelInfo& info) {
           {"weight_bytes", info.weight_bytes},
           {"key", info.key},
           {"from_cache", info.from_cache},
+          {"cache_directory", info.from_cache ? Json(info.cache_directory) : Json(nullptr)},
           {"compile_ms", info.compile_ms}};
 }
 

@@ -100,13 +100,26 @@ struct CompileOptions {
   static constexpr std::int64_t k_default_code_budget_bytes = std::int64_t{256} << 20;
 };
 
-/// Where compiled kernels are kept.
+/// Where compiled kernels are kept. docs/cache-format.md has the details.
 struct CacheOptions {
   bool enabled = true;
   /// Empty: SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit, else $HOME/.cache/spjit. A default
   /// directory that cannot be used is a note in KernelInfo; one given here that cannot be created,
-  /// or is something else than a cache, is a CacheError. A cache that can only be read still hits.
+  /// is something else than a cache, or can be written to by other users, is a CacheError. A cache
+  /// that can only be read still hits.
   std::filesystem::path directory = {};
+  /// Bytes the kernels in the directory may have; the least recently used ones go, none that was
+  /// used in the last minute. 0: no limit. Default: SPJIT_CACHE_SIZE, else 4 GiB.
+  std::optional<std::int64_t> size_limit_bytes = {};
+  /// Caches that are looked at next, in order, and never written to. One given here that is missing
+  /// or unsafe is a CacheError. Empty: those in SPJIT_CACHE_LAYERS (separated by ':'), where such a
+  /// one is a note in KernelInfo.
+  std::vector<std::filesystem::path> read_only_layers = {};
+  /// Also use directories and entries that belong to another user, root apart, or that the group or
+  /// everybody can write to: whoever can, runs code as you. SPJIT_CACHE_UNSAFE=1 says the same.
+  bool allow_unsafe_directory = false;
+
+  static constexpr std::int64_t k_default_size_limit_bytes = std::int64_t{4} << 30;
 };
 
 /// Compiles matrices for one set of options, through one cache directory. Thread-safe.

@@ -41,8 +41,9 @@ struct CudaKernelInfo {
   std::int64_t code_bytes = 0;           ///< instructions in the cubin
   std::string key;                       ///< cache key, 64 hexadecimal digits; or empty
   bool from_cache = false;
-  double compile_ms = 0;  ///< this call: from matrix to cubin
-  std::string note;       ///< what the user should know (rules relaxed, spills); or empty
+  std::string cache_directory;  ///< the cache or layer it came from; empty unless from_cache
+  double compile_ms = 0;        ///< this call: from matrix to cubin
+  std::string note;             ///< what the user should know (rules relaxed, spills); or empty
 };
 
 /// Operands of a launch, in device memory. Both row-major.

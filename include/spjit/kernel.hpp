@@ -37,8 +37,9 @@ struct KernelInfo {
   std::int64_t panel_columns = 0;  ///< columns a panel of B and C
   std::string key;                 ///< cache key, 64 hexadecimal digits
   bool from_cache = false;
-  double compile_ms = 0;  ///< this call: from matrix to callable kernel
-  std::string note;       ///< what the user should know (cache not usable, rules relaxed); or empty
+  std::string cache_directory;  ///< the cache or layer it came from; empty unless from_cache
+  double compile_ms = 0;        ///< this call: from matrix to callable kernel
+  std::string note;  ///< what the user should know (cache not usable, rules relaxed); or empty
 };
 
 /// C `[m x n]` = A `[m x k]` * B `[k x n]` for the A it was compiled from; alpha = 1, beta = 0,
