@@ -62,7 +62,7 @@ class Cleaner {
     std::ranges::sort(entries_, [](const Resident& one, const Resident& other) {
       return one.age > other.age || (one.age == other.age && one.path < other.path);
     });
-    for (const fs::path& path : children(root / k_cache_damaged_name)) {
+    for (const fs::path& path : children(root / k_cache_damaged_name, Unreadable::fails)) {
       damaged_.push_back({path, bytes_of_files(path)});
     }
     for (const auto* list : {&entries_, &damaged_}) {
@@ -130,7 +130,7 @@ class Cleaner {
 
   fs::path root_;
   std::string kept_key_;
-  system_clock::time_point now_ = system_clock::now();
+  system_clock::time_point now_ = cache_now(root_);
   std::vector<Resident> entries_;  // least recently used first
   std::vector<Resident> damaged_;
   std::int64_t bytes_ = 0;  // of what is left
@@ -276,8 +276,11 @@ CacheClearResult CacheStore::clear() const {
   }
   for (const fs::path& entry : entries) fs::remove(entry.parent_path(), error);  // if empty
   for (const std::string_view name : {k_cache_temporary_name, k_cache_damaged_name}) {
-    for (const fs::path& path : children(root_ / name)) {
-      const CacheClearResult removed = remove_directory(path);
+    for (const fs::path& path : children(root_ / name, Unreadable::fails)) {
+      // Never half of what somebody is about to publish.
+      const std::optional<fs::path> grave = bury(root_, path);
+      if (!grave) continue;
+      const CacheClearResult removed = remove_directory(*grave);
       total.entries += removed.entries;
       total.bytes += removed.bytes;
     }

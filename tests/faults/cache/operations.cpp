@@ -78,6 +78,14 @@ Operation compiling(std::string name, bool starts_empty, std::int64_t number,
                          const fs::path& root) { return kernels.problem_of_hit(root, number); }};
 }
 
+/// So that pruning may remove them.
+void make_unused(const fs::path& root) {
+  for (const auto& item : fs::recursive_directory_iterator(root)) {
+    if (item.path().filename() != "record.json") continue;
+    fs::last_write_time(item.path(), fs::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+}
+
 void leave_long_ago(const fs::path& path) {
   fs::create_directories(path);
   std::ofstream(path / "kernel.o") << "half a kern";
@@ -119,6 +127,24 @@ std::vector<Operation> operations(const KernelCases& kernels) {
                  .missing = [](const fs::path& root) {
                    return open_store(root).list().empty() ? "" : "entries are left";
                  }});
+  all.push_back({.name = "pruning",
+                 .run = guarded([](const fs::path& root) {
+                   const CacheStore store = open_store(root);
+                   static_cast<void>(store.prune({.most_bytes = 0, .other_versions = true}));
+                   return std::string();
+                 }),
+                 .missing = [](const fs::path& root) {
+                   return open_store(root).list().empty() ? "" : "entries are left";
+                 }});
+  all.push_back({.name = "verifying",
+                 .keeps = kept(false),
+                 .run = guarded([](const fs::path& root) {
+                   const CacheVerifyResult result = open_store(root).verify();
+                   return result.entries == 4 && !result.damaged.empty()
+                              ? std::string()
+                              : fmt::format("{} entries, {} damaged", result.entries,
+                                            result.damaged.size());
+                 })});
   all.push_back({.name = "opening and listing",
                  .keeps = kept(false),
                  .run = guarded([](const fs::path& root) {
@@ -140,6 +166,7 @@ Trial OperationWalk::run(const Operation& operation, const FaultPlan& plan) cons
   fs::remove_all(root_);
   if (!operation.starts_empty) {
     fs::copy(template_, root_, fs::copy_options::recursive);
+    make_unused(root_);
     leave_long_ago(root_ / "tmp" / "1-0123456789abcdef");
     leave_long_ago(root_ / "damaged" / (made_up_key(k_damaged) + "-0123456789abcdef"));
   }
