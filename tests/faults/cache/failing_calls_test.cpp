@@ -68,8 +68,10 @@ std::string left_too_much(const Trial& trial, const FaultPlan& plan, std::int64_
 void walk_calls(const OperationWalk& walk, const Operation& operation, FaultPlan plan,
                 Tally& tally) {
   std::vector<std::int64_t> keeps = operation.keeps;
-  if (blames_the_entry(plan)) std::erase(keeps, k_subject);
-  for (plan.at = 1;; ++plan.at) {
+  if (blames_the_entry(plan)) {
+    for (const std::int64_t number : operation.reads) std::erase(keeps, number);
+  }
+  for (plan.at = 1;; plan.at += sized(3, 1)) {
     const Trial trial = walk.run(operation, plan);
     const std::string where =
         fmt::format("{}, {} call {} ({})", operation.name, named(plan), plan.at, trial.call);

@@ -99,7 +99,7 @@ TEST(CacheKill, BeforeAndAmidEveryCallTearsAndLosesNothing) {
   const OperationWalk walk;
   for (const Operation& operation : walk.all()) {
     for (const Fault fault : {Fault::kill, Fault::kill_midway}) {
-      for (std::int64_t at = 1;; ++at) {
+      for (std::int64_t at = 1;; at += sized(3, 1)) {
         const Trial trial = walk.run(operation, {.fault = fault, .at = at});
         const std::string where =
             fmt::format("{}, {} {} call {} ({})", operation.name, "killed",

@@ -130,7 +130,8 @@ std::vector<Operation> operations(const KernelCases& kernels) {
   all.push_back({.name = "pruning",
                  .run = guarded([](const fs::path& root) {
                    const CacheStore store = open_store(root);
-                   static_cast<void>(store.prune({.most_bytes = 0, .other_versions = true}));
+                   static_cast<void>(store.prune(
+                       {.unused_for = std::chrono::seconds(0), .other_versions = true}));
                    return std::string();
                  }),
                  .missing = [](const fs::path& root) {
@@ -138,6 +139,7 @@ std::vector<Operation> operations(const KernelCases& kernels) {
                  }});
   all.push_back({.name = "verifying",
                  .keeps = kept(false),
+                 .reads = {k_subject, k_bystander},
                  .run = guarded([](const fs::path& root) {
                    const CacheVerifyResult result = open_store(root).verify();
                    return result.entries == 4 && !result.damaged.empty()

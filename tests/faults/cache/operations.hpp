@@ -34,6 +34,8 @@ struct Operation {
   bool starts_empty = false;  ///< the directory does not exist
   /// Made-up entries that are still there afterwards, whatever happened; if any, kernel 0 too.
   std::vector<std::int64_t> keeps = {};
+  /// Entries that it reads: an error that may be the file's may set them aside.
+  std::vector<std::int64_t> reads = {k_subject};
   /// Does it through a new CacheStore or Compiler. Never throws.
   std::function<OperationResult(const std::filesystem::path& root)> run;
   /// What is missing although there was no excuse; may be null.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -100,13 +101,24 @@ std::string use_on_threads(const Race& race, const KernelCases& kernels, int thr
   return problem.first();
 }
 
-/// Takes away, in turn, one entry and all of them, until it is told to stop.
+/// As if the entry had not been used for an hour. It may be gone.
+void make_unused(const fs::path& root, std::int64_t number) {
+  std::error_code ignored;
+  fs::last_write_time(entry_path(root, made_up_key(number)) / "record.json",
+                      fs::file_time_type::clock::now() - std::chrono::hours(1), ignored);
+}
+
+/// Takes away, in turn, one entry, those that are not in use, and all of them, until it is told to
+/// stop.
 std::string take_away(const Race& race) {
   const CacheStore store(race.root, SPJIT_VERSION);
   std::int64_t i = 0;
   for (; !fs::exists(race.folder / k_stop_name); ++i) {
     if (i % 50 == 49) {
       static_cast<void>(store.clear());
+    } else if (i % 3 == 0) {
+      make_unused(race.root, i % race.keys);
+      static_cast<void>(store.prune({.most_bytes = 0}));
     } else {
       static_cast<void>(store.remove(made_up_key(i % race.keys)));
     }
