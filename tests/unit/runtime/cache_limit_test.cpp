@@ -160,7 +160,7 @@ TEST_F(CacheLimitTest, LookupsDuringRemovalAreWholeOrPlainMisses) {
     }
   });
 
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 12; ++round) {
     for (int i = 1; i <= 3; ++i) publish(cache, key_of(i));
     for (int i = 1; i <= 3; ++i) cache.remove(key_of(i));
   }
