@@ -49,8 +49,8 @@ enum class Unreadable {
 [[nodiscard]] std::optional<std::chrono::system_clock::time_point> modified(
     const std::filesystem::path& path);
 
-/// How far clocks of machines that share a cache may be apart. What lies further in the future was
-/// written under a wrong clock: it counts as the oldest there is.
+/// What lies further in the future was written before the clock was set back: where the oldest
+/// entries go, it is the oldest there is.
 inline constexpr auto k_cache_clock_skew = std::chrono::hours(1);
 
 /// How long ago `time` was; the longest there is for a time beyond k_cache_clock_skew.
