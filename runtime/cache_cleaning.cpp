@@ -25,6 +25,9 @@ FileDescriptor open_entry(const fs::path& path) {
   throw FileError(fmt::format("cannot open '{}': {}", path.native(), std::strerror(error)), error);
 }
 
+/// Of a call on a path: whether somebody has removed what was there.
+bool is_gone(int error) { return error == ENOENT || error == ESTALE; }
+
 system_clock::time_point last_used(const fs::path& entry) {
   return modified(entry / k_record_file_name).value_or(system_clock::time_point{});
 }
@@ -190,7 +193,10 @@ std::vector<CacheListing> CacheStore::list() const {
 std::optional<CacheListing> CacheStore::damaged_listing(const fs::path& path) const {
   CacheListing listing = listing_of(path);
   const std::optional<FileIdentity> identity = identity_of(path);
-  if (!identity) return std::nullopt;
+  if (!identity && is_gone(errno)) return std::nullopt;
+  if (!identity) {
+    throw CacheError(fmt::format("cannot inspect '{}': {}", path.native(), std::strerror(errno)));
+  }
   try {
     static_cast<void>(read_cache_entry(open_entry(path),
                                        {.key = listing.key, .any_owner = options_.allow_unsafe}));
@@ -204,7 +210,8 @@ std::optional<CacheListing> CacheStore::damaged_listing(const fs::path& path) co
     listing.problem = error.what();
   }
   // Gone or replaced meanwhile: then nothing is known to be wrong.
-  if (identity_of(path) != identity) return std::nullopt;
+  const std::optional<FileIdentity> present = identity_of(path);
+  if (present ? present != identity : is_gone(errno)) return std::nullopt;
   static_cast<void>(discard(listing.key, *identity, listing.problem));
   return listing;
 }

@@ -159,8 +159,11 @@ std::optional<fs::path> bury(const fs::path& root, const fs::path& path) {
   create_private_directories(root / k_cache_temporary_name);
   fs::path grave = new_temporary(root);
   if (std::rename(path.c_str(), grave.c_str()) == 0) return grave;
-  if (errno == ENOENT || errno == ESTALE) return std::nullopt;
-  fail_to("remove", path, std::strerror(errno));
+  const int error = errno;
+  // As in rename_into_place(): the rename may have succeeded all the same.
+  if (identity_of(grave)) return grave;
+  if (error == ENOENT || error == ESTALE) return std::nullopt;
+  fail_to("remove", path, std::strerror(error));
 }
 
 bool remove_entry(const fs::path& root, const fs::path& entry) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <ostream>
 #include <string>
 
 namespace spjit::test {
@@ -28,6 +29,10 @@ struct FaultPlan {
   bool lasting = false;    ///< hits that call and those after it
   bool room_only = false;  ///< hits only calls that need room on the disk; others are not counted
 };
+
+inline std::ostream& operator<<(std::ostream& stream, const FaultPlan& plan) {
+  return stream << "errno " << plan.error << (plan.lasting ? ", lasting" : "");
+}
 
 /// Watches the calls on files below a folder, in this process and in children forked later. At most
 /// one at a time in a process.
