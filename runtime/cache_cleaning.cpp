@@ -25,9 +25,6 @@ FileDescriptor open_entry(const fs::path& path) {
   throw FileError(fmt::format("cannot open '{}': {}", path.native(), std::strerror(error)), error);
 }
 
-/// Of a call on a path: whether somebody has removed what was there.
-bool is_gone(int error) { return error == ENOENT || error == ESTALE; }
-
 system_clock::time_point last_used(const fs::path& entry) {
   return modified(entry / k_record_file_name).value_or(system_clock::time_point{});
 }
@@ -193,7 +190,7 @@ std::vector<CacheListing> CacheStore::list() const {
 std::optional<CacheListing> CacheStore::damaged_listing(const fs::path& path) const {
   CacheListing listing = listing_of(path);
   const std::optional<FileIdentity> identity = identity_of(path);
-  if (!identity && is_gone(errno)) return std::nullopt;
+  if (!identity && errno == ENOENT) return std::nullopt;
   if (!identity) {
     throw CacheError(fmt::format("cannot inspect '{}': {}", path.native(), std::strerror(errno)));
   }
@@ -204,14 +201,15 @@ std::optional<CacheListing> CacheStore::damaged_listing(const fs::path& path) co
   } catch (const OtherCacheFormat&) {
     return std::nullopt;
   } catch (const FileError& error) {
-    if (error.transient()) throw;
+    if (error.stale() && identity_of(path) != identity) return std::nullopt;
+    if (error.transient() || error.stale()) throw;
     listing.problem = error.what();
   } catch (const CacheError& error) {
     listing.problem = error.what();
   }
   // Gone or replaced meanwhile: then nothing is known to be wrong.
   const std::optional<FileIdentity> present = identity_of(path);
-  if (present ? present != identity : is_gone(errno)) return std::nullopt;
+  if (present ? present != identity : errno == ENOENT) return std::nullopt;
   static_cast<void>(discard(listing.key, *identity, listing.problem));
   return listing;
 }

@@ -35,7 +35,7 @@ fs::path new_temporary(const fs::path& root) {
 bool is_listed_directory(const fs::path& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) return S_ISDIR(status.st_mode);
-  if (errno != ENOENT && errno != ESTALE) fail_to("inspect", path, std::strerror(errno));
+  if (errno != ENOENT) fail_to("inspect", path, std::strerror(errno));
   return false;
 }
 
@@ -162,7 +162,7 @@ std::optional<fs::path> bury(const fs::path& root, const fs::path& path) {
   const int error = errno;
   // As in rename_into_place(): the rename may have succeeded all the same.
   if (identity_of(grave)) return grave;
-  if (error == ENOENT || error == ESTALE) return std::nullopt;
+  if (error == ENOENT) return std::nullopt;
   fail_to("remove", path, std::strerror(error));
 }
 

@@ -108,7 +108,7 @@ std::string fill_and_free(const fs::path& folder, std::int64_t left_pages,
   const bool nothing_kept = audit(root).entries == 1;
   if (nothing_kept && free_blocks(folder) + 2 < free_before) return "room is lost for good";
   const CacheStore store(root, SPJIT_VERSION);
-  if (const auto lost = problem_of_hit(store.lookup(made_up_key(k_old)), k_old); !lost.empty()) {
+  if (auto lost = problem_of_hit(store.lookup(made_up_key(k_old)), k_old); !lost.empty()) {
     return lost;
   }
   // What nobody needs any more can go, and makes room.

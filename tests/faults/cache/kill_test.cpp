@@ -36,7 +36,7 @@ std::string publish_for_ever(const fs::path& root, std::int64_t first_number,
   for (std::int64_t i = 0;; ++i) {
     const CacheStore store(root, SPJIT_VERSION);
     publish_made_up(store, first_number + i);
-    const std::string problem = kernels.compile(root, i % kernels.size()).problem;
+    std::string problem = kernels.compile(root, i % kernels.size()).problem;
     if (!problem.empty()) return problem;
     // Published again by this process or the next one.
     static_cast<void>(store.remove(made_up_key(first_number + i)));
