@@ -25,6 +25,12 @@ FileDescriptor open_entry(const fs::path& path) {
   throw FileError(fmt::format("cannot open '{}': {}", path.native(), std::strerror(error)), error);
 }
 
+/// Whether somebody has removed or replaced what was there.
+bool is_gone(const fs::path& path, const FileIdentity& identity) {
+  const std::optional<FileIdentity> present = identity_of(path);
+  return present ? present != identity : errno == ENOENT;
+}
+
 system_clock::time_point last_used(const fs::path& entry) {
   return modified(entry / k_record_file_name).value_or(system_clock::time_point{});
 }
@@ -201,15 +207,14 @@ std::optional<CacheListing> CacheStore::damaged_listing(const fs::path& path) co
   } catch (const OtherCacheFormat&) {
     return std::nullopt;
   } catch (const FileError& error) {
-    if (error.stale() && identity_of(path) != identity) return std::nullopt;
+    if (error.stale() && is_gone(path, *identity)) return std::nullopt;
     if (error.transient() || error.stale()) throw;
     listing.problem = error.what();
   } catch (const CacheError& error) {
     listing.problem = error.what();
   }
   // Gone or replaced meanwhile: then nothing is known to be wrong.
-  const std::optional<FileIdentity> present = identity_of(path);
-  if (present ? present != identity : errno == ENOENT) return std::nullopt;
+  if (is_gone(path, *identity)) return std::nullopt;
   static_cast<void>(discard(listing.key, *identity, listing.problem));
   return listing;
 }

@@ -117,7 +117,7 @@ std::string use_with_jumps(const fs::path& root, const KernelCases& kernels, std
     const std::int64_t number = i % kernels.size();
     const CacheStore store = open_store(root);
     publish_made_up(store, number);
-    const auto lost = problem_of_hit(store.lookup(made_up_key(number)), number);
+    auto lost = problem_of_hit(store.lookup(made_up_key(number)), number);
     if (!lost.empty()) return lost;
     const KernelCases::Outcome kernel = kernels.compile(root, number);
     if (!kernel.problem.empty()) return kernel.problem;

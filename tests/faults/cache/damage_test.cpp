@@ -85,7 +85,7 @@ class CacheDamage : public testing::Test {
 
 TEST_F(CacheDamage, EveryByteIsNoticed) {
   Tally tally("entry corrupted byte by byte");
-  const std::size_t step = static_cast<std::size_t>(sized(41, 1));
+  const auto step = static_cast<std::size_t>(sized(41, 1));
   for (const char* name : {"kernel.o", "record.json"}) {
     const std::string good = read_all(whole(name));
     for (std::size_t i = 0; i < good.size(); i += step) {
@@ -106,7 +106,7 @@ TEST_F(CacheDamage, EveryByteIsNoticed) {
 
 TEST_F(CacheDamage, EveryLengthIsNoticed) {
   Tally tally("entry truncated and extended");
-  const std::size_t step = static_cast<std::size_t>(sized(97, 7));
+  const auto step = static_cast<std::size_t>(sized(97, 7));
   for (const char* name : {"kernel.o", "record.json"}) {
     const std::size_t size = read_all(whole(name)).size();
     for (std::size_t bytes = 0; bytes < size; bytes += step) {
