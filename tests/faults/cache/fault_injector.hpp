@@ -31,7 +31,9 @@ struct FaultPlan {
 };
 
 inline std::ostream& operator<<(std::ostream& stream, const FaultPlan& plan) {
-  return stream << "errno " << plan.error << (plan.lasting ? ", lasting" : "");
+  return stream << "errno " << plan.error
+                << (plan.fault == Fault::fail_after ? ", though done" : "")
+                << (plan.lasting ? ", lasting" : "");
 }
 
 /// Watches the calls on files below a folder, in this process and in children forked later. At most
