@@ -25,6 +25,12 @@ FileDescriptor open_entry(const fs::path& path) {
   throw FileError(fmt::format("cannot open '{}': {}", path.native(), std::strerror(error)), error);
 }
 
+/// Whether somebody has removed or replaced what was there.
+bool is_gone(const fs::path& path, const FileIdentity& identity) {
+  const std::optional<FileIdentity> present = identity_of(path);
+  return present ? present != identity : errno == ENOENT;
+}
+
 system_clock::time_point last_used(const fs::path& entry) {
   return modified(entry / k_record_file_name).value_or(system_clock::time_point{});
 }
@@ -63,7 +69,7 @@ class Cleaner {
     std::ranges::sort(entries_, [](const Resident& one, const Resident& other) {
       return one.age > other.age || (one.age == other.age && one.path < other.path);
     });
-    for (const fs::path& path : children(root / k_cache_damaged_name)) {
+    for (const fs::path& path : children(root / k_cache_damaged_name, Unreadable::fails)) {
       damaged_.push_back({path, bytes_of_files(path)});
     }
     for (const auto* list : {&entries_, &damaged_}) {
@@ -134,7 +140,7 @@ class Cleaner {
   fs::path root_;
   std::string kept_key_;
   bool dry_run_;
-  system_clock::time_point now_ = system_clock::now();
+  system_clock::time_point now_ = cache_now(root_);
   std::vector<Resident> entries_;  // least recently used first
   std::vector<Resident> damaged_;
   std::int64_t bytes_ = 0;  // of what is left
@@ -194,7 +200,10 @@ std::vector<CacheListing> CacheStore::list() const {
 std::optional<CacheListing> CacheStore::damaged_listing(const fs::path& path) const {
   CacheListing listing = listing_of(path);
   const std::optional<FileIdentity> identity = identity_of(path);
-  if (!identity) return std::nullopt;
+  if (!identity && errno == ENOENT) return std::nullopt;
+  if (!identity) {
+    throw CacheError(fmt::format("cannot inspect '{}': {}", path.native(), std::strerror(errno)));
+  }
   try {
     static_cast<void>(read_cache_entry(open_entry(path),
                                        {.key = listing.key, .any_owner = options_.allow_unsafe}));
@@ -202,13 +211,14 @@ std::optional<CacheListing> CacheStore::damaged_listing(const fs::path& path) co
   } catch (const OtherCacheFormat&) {
     return std::nullopt;
   } catch (const FileError& error) {
-    if (error.transient()) throw;
+    if (error.stale() && is_gone(path, *identity)) return std::nullopt;
+    if (error.transient() || error.stale()) throw;
     listing.problem = error.what();
   } catch (const CacheError& error) {
     listing.problem = error.what();
   }
   // Gone or replaced meanwhile: then nothing is known to be wrong.
-  if (identity_of(path) != identity) return std::nullopt;
+  if (is_gone(path, *identity)) return std::nullopt;
   static_cast<void>(discard(listing.key, *identity, listing.problem));
   return listing;
 }
@@ -285,8 +295,11 @@ CacheClearResult CacheStore::clear() const {
   }
   for (const fs::path& entry : entries) fs::remove(entry.parent_path(), error);  // if empty
   for (const std::string_view name : {k_cache_temporary_name, k_cache_damaged_name}) {
-    for (const fs::path& path : children(root_ / name)) {
-      const CacheClearResult removed = remove_directory(path);
+    for (const fs::path& path : children(root_ / name, Unreadable::fails)) {
+      // Never half of what somebody is about to publish.
+      const std::optional<fs::path> grave = bury(root_, path);
+      if (!grave) continue;
+      const CacheClearResult removed = remove_directory(*grave);
       total.entries += removed.entries;
       total.bytes += removed.bytes;
     }

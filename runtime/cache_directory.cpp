@@ -1,5 +1,6 @@
 #include "runtime/cache_directory.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,6 +22,28 @@ using std::chrono::system_clock;
 
 constexpr int k_rename_attempts = 8;
 
+fs::path new_temporary(const fs::path& root) {
+  return root / k_cache_temporary_name / fmt::format("{}-{}", ::getpid(), random_hex());
+}
+
+[[noreturn]] void fail_to(std::string_view action, const fs::path& path, std::string_view reason) {
+  throw CacheError(
+      fmt::format("cannot {} '{}': {}; check its permissions", action, path.native(), reason));
+}
+
+/// As is_real_directory(), for what was just listed: it must be possible to look at it.
+bool is_listed_directory(const fs::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0) return S_ISDIR(status.st_mode);
+  if (errno != ENOENT) fail_to("inspect", path, std::strerror(errno));
+  return false;
+}
+
+/// Gives it the file system's time.
+void touch(const fs::path& path) {
+  static_cast<void>(::utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW));
+}
+
 }  // namespace
 
 std::string random_hex() {
@@ -28,30 +51,33 @@ std::string random_hex() {
   return fmt::format("{:08x}{:08x}", device(), device());
 }
 
-std::vector<fs::path> children(const fs::path& directory) {
+std::vector<fs::path> children(const fs::path& directory, Unreadable unreadable) {
   std::vector<fs::path> paths;
   std::error_code error;
   for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
     paths.push_back(it->path());
+  }
+  if (error && error != std::errc::no_such_file_or_directory && unreadable == Unreadable::fails) {
+    fail_to("read", directory, error.message());
   }
   std::ranges::sort(paths);
   return paths;
 }
 
 bool is_real_directory(const fs::path& path) {
-  std::error_code error;
-  return fs::symlink_status(path, error).type() == fs::file_type::directory;
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 std::vector<fs::path> entry_directories(const fs::path& root) {
   std::vector<fs::path> entries;
-  for (const fs::path& shard : children(root)) {
+  for (const fs::path& shard : children(root, Unreadable::fails)) {
     const std::string prefix = shard.filename();
-    if (prefix.size() != 2 || !is_real_directory(shard)) continue;
-    for (const fs::path& entry : children(shard)) {
+    if (prefix.size() != 2 || !is_listed_directory(shard)) continue;
+    for (const fs::path& entry : children(shard, Unreadable::fails)) {
       const std::string key = entry.filename();
       const bool belongs = is_cache_key(key) && key.starts_with(prefix);
-      if (belongs && is_real_directory(entry)) entries.push_back(entry);
+      if (belongs && is_listed_directory(entry)) entries.push_back(entry);
     }
   }
   return entries;
@@ -82,12 +108,33 @@ system_clock::duration cache_age(system_clock::time_point time,
   return now - time;
 }
 
-void remove_older(const fs::path& directory, std::chrono::hours age) {
-  const auto now = system_clock::now();
-  for (const fs::path& path : children(directory)) {
+system_clock::time_point cache_now(const fs::path& root) {
+  if (!is_real_directory(root / k_cache_temporary_name)) return system_clock::now();
+  try {
+    const TemporaryEntry probe(root);
+    if (const auto time = modified(probe.path())) return *time;
+  } catch (const CacheError&) {
+    // A cache that may only be read, or a full disk.
+  }
+  return system_clock::now();
+}
+
+void remove_older(const fs::path& root, const std::vector<fs::path>& paths,
+                  std::chrono::hours age) {
+  if (paths.empty()) return;
+  const auto now = cache_now(root);
+  for (const fs::path& path : paths) {
     const auto time = modified(path);
+    if (!time || now - *time <= age) {
+      if (time && *time > now + k_cache_clock_skew) touch(path);
+      continue;
+    }
     std::error_code ignored;
-    if (time && cache_age(*time, now) > age) fs::remove_all(path, ignored);
+    try {
+      if (const auto grave = bury(root, path)) fs::remove_all(*grave, ignored);
+    } catch (const CacheError&) {
+      continue;
+    }
   }
 }
 
@@ -103,19 +150,28 @@ SetAside set_aside(const fs::path& root, const fs::path& entry, const FileIdenti
     return SetAside::stuck;
   }
   // The time of setting aside decides how long it is kept.
-  std::error_code ignored;
-  fs::last_write_time(entry, fs::file_time_type::clock::now(), ignored);
+  touch(entry);
   if (std::rename(entry.c_str(), (damaged / name).c_str()) == 0) return SetAside::moved;
   return errno == ENOENT || errno == ESTALE ? SetAside::gone : SetAside::stuck;
 }
 
+std::optional<fs::path> bury(const fs::path& root, const fs::path& path) {
+  create_private_directories(root / k_cache_temporary_name);
+  fs::path grave = new_temporary(root);
+  if (std::rename(path.c_str(), grave.c_str()) == 0) return grave;
+  const int error = errno;
+  // As in rename_into_place(): the rename may have succeeded all the same.
+  if (identity_of(grave)) return grave;
+  if (error == ENOENT) return std::nullopt;
+  fail_to("remove", path, std::strerror(error));
+}
+
 bool remove_entry(const fs::path& root, const fs::path& entry) {
-  if (!is_real_directory(entry)) return false;
-  const TemporaryEntry grave(root);
-  if (std::rename(entry.c_str(), grave.path().c_str()) == 0) return true;
-  if (errno == ENOENT || errno == ESTALE) return false;
-  throw CacheError(fmt::format("cannot remove '{}': {}; check its permissions", entry.native(),
-                               std::strerror(errno)));
+  if (!is_listed_directory(entry)) return false;
+  const std::optional<fs::path> grave = bury(root, entry);
+  std::error_code ignored;
+  if (grave) fs::remove_all(*grave, ignored);
+  return grave.has_value();
 }
 
 bool rename_into_place(const fs::path& temporary, const FileIdentity& identity,
@@ -135,8 +191,7 @@ bool rename_into_place(const fs::path& temporary, const FileIdentity& identity,
   }
 }
 
-TemporaryEntry::TemporaryEntry(const fs::path& root)
-    : path_(root / k_cache_temporary_name / fmt::format("{}-{}", ::getpid(), random_hex())) {
+TemporaryEntry::TemporaryEntry(const fs::path& root) : path_(new_temporary(root)) {
   create_private_directories(path_);
 }
 

@@ -91,6 +91,15 @@ std::int64_t total_bytes(std::span<const CacheFile> files) {
   return static_cast<std::int64_t>(bytes);
 }
 
+/// What a process leaves that is killed in create_root().
+bool is_unfinished_tag(const fs::path& path) {
+  constexpr std::size_t k_random_digits = 16;
+  const std::string name = path.filename();
+  return name.size() == k_tag_name.size() + 1 + k_random_digits && name.starts_with(k_tag_name) &&
+         name[k_tag_name.size()] == '.' &&
+         name.find_first_not_of("0123456789abcdef", k_tag_name.size() + 1) == std::string::npos;
+}
+
 }  // namespace
 
 /// Of which entries it was said that they are damaged and stay where they are.
@@ -194,8 +203,12 @@ void CacheStore::create_root() const {
 }
 
 void CacheStore::sweep() const {
-  remove_older(root_ / k_cache_temporary_name, k_keep_temporary);
-  remove_older(root_ / k_cache_damaged_name, k_keep_damaged);
+  std::vector<fs::path> unfinished = children(root_ / k_cache_temporary_name);
+  for (const fs::path& path : children(root_)) {
+    if (is_unfinished_tag(path)) unfinished.push_back(path);
+  }
+  remove_older(root_, unfinished, k_keep_temporary);
+  remove_older(root_, children(root_ / k_cache_damaged_name), k_keep_damaged);
 }
 
 CacheLookup CacheStore::lookup(std::string_view key,

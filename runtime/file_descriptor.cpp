@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -42,7 +44,9 @@ void write_all(const FileDescriptor& file, std::span<const std::byte> bytes,
 }  // namespace
 
 bool FileError::transient() const noexcept {
-  return code_ == EMFILE || code_ == ENFILE || code_ == ENOMEM || code_ == EAGAIN;
+  constexpr std::array k_codes = {EMFILE, ENFILE,    ENOMEM, EAGAIN, EINTR,
+                                  EBUSY,  ETIMEDOUT, ENOSPC, EDQUOT, EROFS};
+  return std::ranges::find(k_codes, code_) != k_codes.end();
 }
 
 bool FileError::stale() const noexcept { return code_ == ESTALE; }
