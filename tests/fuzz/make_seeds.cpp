@@ -221,7 +221,7 @@ void add_host(SeedFolder& seeds) {
   tile.k_block = 5;
   const auto grouping = group_rows(matrix, 2, ReorderAlgorithm::none);
   const HostArtifact unrolled =
-      make_unrolled_artifact(build_plan(matrix, grouping, 5), tile, HostIsa::avx2, 20, 0);
+      make_unrolled_artifact(build_plan(matrix, grouping, 5), tile, {HostIsa::avx2, 20, 0});
   CsrMatrix seven = matrix;  // host_program_fuzz.cpp has weights for seven entries
   seven.rows = 2;
   seven.row_ptrs = {0, 3, 7};

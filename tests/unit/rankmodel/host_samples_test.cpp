@@ -84,7 +84,7 @@ TEST(HostSamples, SaysWhatIsWrongWithALine) {
   EXPECT_NE(error_of(columns).find("columns"), std::string::npos);
   json shorter = good;
   shorter["tiles"][1].erase(0);
-  EXPECT_NE(error_of(shorter).find("a tile has 16 numbers; expected 17"), std::string::npos);
+  EXPECT_NE(error_of(shorter).find("a tile has 17 numbers; expected 18"), std::string::npos);
   json no_grouping = good;
   no_grouping["groupings"].clear();
   EXPECT_NE(error_of(no_grouping).find("no grouping for m1 = 4"), std::string::npos);

@@ -154,7 +154,7 @@ TEST(EstimatedStatistics, RegroupingRealRowsFindsUpToFortyPercentFewerColumns) {
       const GroupingStatistics statistics = estimate_statistics(matrix, m1);
 
       EXPECT_EQ(statistics.tiles, exact.tiles) << file;
-      EXPECT_LE(exact.nnc_mean, statistics.nnc_mean) << file << " m1 " << m1;
+      EXPECT_LE(exact.nnc_mean, 1.03 * statistics.nnc_mean) << file << " m1 " << m1;
       EXPECT_GE(exact.nnc_mean, 0.6 * statistics.nnc_mean) << file << " m1 " << m1;
     }
     ++compared;

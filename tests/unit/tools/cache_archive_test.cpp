@@ -559,7 +559,7 @@ TEST_F(HostileArchiveTest, ARecordNestedTooDeepIsRefused) {
 
   replace_record("{\"checksum\": \"" + checksum_hex(bytes_of(rest)) + "\",\n" + rest);
 
-  expect_refused(path(k_second, "record.json"), "nested over 64 deep");
+  expect_refused(path(k_second, "record.json"), "nested deeper than 32");
 }
 
 TEST_F(HostileArchiveTest, WhatFollowsTheEndIsRefused) {
