@@ -7,10 +7,10 @@ OLD and NEW are files of side_by_side_bench or host_bench. Timings are paired by
 threads and library. A ratio is the new median over the old one.
 
 A change counts if it is beyond 1 + max(threshold, 3 sqrt(noise_old^2 + noise_new^2)), up or down.
-Peers of the same version in both files are the control: where the geometric mean of their ratios on a
-case is itself beyond that, the machine was faster or slower in that moment, so spjit's ratio is
-divided by it first (and its noise added to the root). What is beyond only before that division is
-listed as the machine's. spjit and the CSR kernel that is part of it are judged, peers never.
+Peers of the same version in both files are the control: where the geometric mean of their ratios
+on a case is itself beyond that, the machine was faster or slower in that moment, so spjit's ratio
+is divided by it first (and its noise added to the root). What is beyond only before that division
+is listed as the machine's. spjit and the CSR kernel that is part of it are judged, peers never.
 
 Exit status: 0 nothing got slower; 1 something did, or failed or is wrong that was right before;
 2 a file cannot be used, no case is in both, the devices differ (without --any-device), wrong usage.

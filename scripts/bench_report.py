@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Makes a report of benchmark results: one HTML page, and Markdown with its figures.
 
-    scripts/bench_report.py FILE... --out report.html [--markdown report.md] [--headline picture.svg]
+    scripts/bench_report.py FILE... --out report.html [--markdown report.md] [--headline head.svg]
 
-FILE is what side_by_side_bench, host_bench, search_bench, cuda_compile_bench and the like write with
---json (bench/README.md lists the formats). The page needs nothing beside it and runs no script;
-light or dark is as the reader's system has it. --markdown also writes the figures, to a folder named
-after the file. --headline draws the first FILE's speed-ups by sparsity for the README.
+FILE is what side_by_side_bench, host_bench, search_bench, cuda_compile_bench and the like write
+with --json (bench/README.md lists the formats). The page needs nothing beside it and runs no
+script; light or dark is as the reader's system has it. --markdown also writes the figures, to a
+folder named after the file. --headline draws speed-ups by sparsity, of the first FILE that has
+them, for the README.
 
 Exit status: 0; 1 if a file cannot be read or used, or the report not written; 2 for wrong usage.
 """

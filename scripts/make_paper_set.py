@@ -4,12 +4,13 @@ five sparsities, 205 kernels.
 
     scripts/make_paper_set.py [--out FILE] [--check]
 
-LO-SpMM (ACM TACO 2024, section 7.1) says of its benchmark: GEMMs of these four networks, 41 distinct
-shapes, randomly pruned at five sparsities; M from 64 to 3,072, N from 512 to 50,176, K from 27 to
-3,072. It names neither the shapes nor the sparsities. So every layer is taken from the networks'
-published definitions, and kept if it lies in those ranges: a batch of 4 images of 224 x 224 puts the
-first layers at N = 50,176 = 4 x 112 x 112, and 4 sequences of 128 tokens put BERT at N = 512. Those
-are the ranges' ends. BERT at a batch of 32 is the paper's own (3,072, 4,096, 768).
+LO-SpMM (ACM TACO 2024, section 7.1) says of its benchmark: GEMMs of these four networks, 41
+distinct shapes, randomly pruned at five sparsities; M from 64 to 3,072, N from 512 to 50,176, K
+from 27 to 3,072. It names neither the shapes nor the sparsities. So every layer is taken from the
+networks' published definitions, and kept if it lies in those ranges: a batch of 4 images of 224 x
+224 puts the first layers at N = 50,176 = 4 x 112 x 112, and 4 sequences of 128 tokens put BERT at N
+= 512. Those are the ranges' ends. BERT at a batch of 32 is the paper's own (3,072, 4,096, 768).
+That gives 41 shapes, but nobody knows whether they are the paper's 41.
 
 --check compares FILE with what would be written and exits with 1 if they differ.
 """
@@ -56,7 +57,8 @@ def convolution(network: str, layer: str, channels: tuple[int, int], kernel: int
     inputs, outputs = channels
     origin = {"kind": f"{kernel}x{kernel} convolution", "image": IMAGE, "batch": IMAGE_BATCH,
               "output": f"{size}x{size}"}
-    return Gemm(network, layer, outputs, inputs * kernel * kernel, size * size * IMAGE_BATCH, origin)
+    return Gemm(network, layer, outputs, inputs * kernel * kernel, size * size * IMAGE_BATCH,
+                origin)
 
 
 def resnet50() -> Iterator[Gemm]:

@@ -79,7 +79,7 @@ def control_libraries(old: SideBySide, new: SideBySide) -> list[str]:
 
 
 def control_of(old: Case, new: Case, controls: list[str], threshold: float) -> tuple[float, float]:
-    """The geometric mean of the controls' ratios and its noise; (1, 0) unless it is beyond noise."""
+    """The geometric mean of the controls' ratios and its noise; (1, 0) if it is within noise."""
     both = [name for name in controls if name in old.timings and name in new.timings]
     if not both:
         return 1.0, 0.0

@@ -31,7 +31,8 @@ class Cards:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells are texts; the first `names` columns are names, the others numbers."""
+    """Cells are texts; the first `names` columns are names, the others numbers. The first `group`
+    columns are the same in many rows after each other: a page writes them once above those."""
 
     caption: str
     columns: list[str]
@@ -39,6 +40,7 @@ class Table:
     names: int = 1
     note: str = ""
     folded: bool = False
+    group: int = 0
 
 
 @dataclass(frozen=True)

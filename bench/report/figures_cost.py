@@ -11,7 +11,7 @@ from .text import significant
 
 
 def by_kernel(id: str, title: str, cost: SearchCost, ways: list[str], order: str) -> Figure:
-    """Seconds of every way, kernels in ascending order of those of `order` (the paper's Fig. 11)."""
+    """Seconds of every way, kernels in ascending order of `order` (the paper's figure 11)."""
     seconds = {(row.kernel, row.way): row for row in cost.rows if row.seconds > 0}
     kernels = sorted((key for key, way in seconds if way == order),
                      key=lambda key: seconds[key, order].seconds)
@@ -113,8 +113,8 @@ def roofline(id: str, title: str, cases: list[Case], ceiling: Roofline) -> Figur
         plot.parts += [dot(plot.x(x), plot.y(y), number) for x, y in group]
     plot.base()
     plot.titles("2 nnz n / least bytes moved [FLOP/byte]", "GFLOP/s")
-    return Figure(id, title, "GFLOP/s reached by spjit and by the fastest peer of each case against "
-                  "arithmetic intensity, both logarithmic, below the measured ceilings.",
+    return Figure(id, title, "GFLOP/s reached by spjit and by the fastest peer of each case "
+                  "against arithmetic intensity, both logarithmic, below the measured ceilings.",
                   legend.draw(0) + "".join(plot.parts), WIDTH, box.bottom + 44,
                   "Least bytes: B and C once and A as CSR. Caches are warm, so cases may lie above "
-                  "the slower memories' lines; kernels with A in their code do not read it as data.")
+                  "the slower memories' lines; code that has A in it does not read it as data.")

@@ -7,7 +7,7 @@ from .model import Case
 from .stats import geometric_mean, grouped, level_of, levels_of, speedups
 from .svg import (LEFT, LINE, RIGHT, WIDTH, Axis, Box, Legend, Plot, dot, frame, line, log_range,
                   mark, curve, text)
-from .text import ratio
+from .text import ratio, tick
 
 SPEEDUP = "spjit is this many times as fast (1 = as fast as the peer)"
 
@@ -30,42 +30,65 @@ def describe_means(cases: list[Case], peers: Peers) -> str:
     return "Geometric means over all cases shown: " + ", ".join(means) + "."
 
 
-def by_sparsity(id: str, title: str, cases: list[Case], peers: Peers) -> Figure:
-    """A dot a case, a mark for the geometric mean; marks of one peer are joined."""
-    levels = levels_of(cases)
+Groups = list[tuple[str, list[Case]]]
+
+# More peers than this get smaller marks.
+FEW_PEERS = 4
+
+
+def by_level(cases: list[Case]) -> Groups:
+    return [(level.label, [c for c in cases if level_of(c.sparsity) == level])
+            for level in levels_of(cases)]
+
+
+def by_columns(cases: list[Case]) -> Groups:
+    return [(tick(n), group) for (n,), group in grouped(cases, lambda c: (c.n,)).items()]
+
+
+def group_labels(plot: Plot, groups: Groups) -> float:
+    """Where there are many, every second one stands lower; returns by how much."""
+    low = 12.0 if len(groups) > 6 else 0.0
+    for index, (label, _) in enumerate(groups):
+        short = label.removesuffix(" %") if len(groups) > 4 else label
+        plot.parts.append(text(plot.x(index + 0.5), plot.box.bottom + 15 + low * (index % 2), short,
+                               "mid small"))
+    return low
+
+
+def by_group(id: str, title: str, axis: str, groups: Groups, peers: Peers) -> Figure:
+    """A dot a case, a mark for the geometric mean of a group; marks of one peer are joined."""
+    cases = [case for _, group in groups for case in group]
     legend = Legend(peers)
     box = frame(legend, 210)
-    step = (box.right - box.left) / len(levels)
-    plot = Plot(Axis(0, len(levels), box.left, box.right),
+    plot = Plot(Axis(0, len(groups), box.left, box.right),
                 Axis(*log_range(all_ratios(cases, peers), 1), box.bottom, box.top, True), box)
     plot.y_ticks()
-    for index, level in enumerate(levels):
-        at = plot.x(index + 0.5)
-        label = level.label.removesuffix(" %") if len(levels) > 5 else level.label
-        # Intervals have long labels: every second one lower, where there are many.
-        low = 12 if len(levels) > 6 and index % 2 else 0
-        plot.parts.append(text(at, box.bottom + 15 + low, label, "mid small"))
+    low = group_labels(plot, groups)
+    step = (box.right - box.left) / len(groups)
+    marks = []
     for place, (series, peer) in enumerate(peers):
-        shift = (place + 0.5) / len(peers) * 0.7 - 0.35
+        shift = ((place + 0.5) / len(peers) - 0.5) * 0.75 * step
         means = []
-        for index, level in enumerate(levels):
-            ratios = [v for case, v in speedups(cases, peer) if level_of(case.sparsity) == level]
-            x = plot.x(index + 0.5) + shift * step
+        for index, (_, group) in enumerate(groups):
+            ratios = [value for _, value in speedups(group, peer)]
+            x = plot.x(index + 0.5) + shift
             plot.parts += [dot(x, plot.y(value), series) for value in ratios]
             if ratios:
                 means.append((x, plot.y(geometric_mean(ratios))))
         plot.parts.append(curve(means, series))
-        plot.parts += [mark(x, y, series) for x, y in means]
-    plot.parts.append(line(box.left, plot.y(1), box.right, plot.y(1), "one"))
+        marks += [mark(x, y, series, 1 if len(peers) <= FEW_PEERS else 0.75) for x, y in means]
+    plot.parts += [*marks, line(box.left, plot.y(1), box.right, plot.y(1), "one"),
+                   text((box.left + box.right) / 2, box.bottom + 32 + low, axis, "mid soft"),
+                   text(4, box.top - 8, "times as fast as", "soft")]
     plot.base()
-    low = 12 if len(levels) > 6 else 0
-    plot.parts.append(text((box.left + box.right) / 2, box.bottom + 32 + low,
-                           "sparsity of A [%]", "mid soft"))
-    plot.parts.append(text(4, box.top - 8, "times as fast as", "soft"))
-    return Figure(id, title, f"{SPEEDUP}, by sparsity. {describe_means(cases, peers)}",
+    return Figure(id, title, f"{SPEEDUP}, by {axis}. {describe_means(cases, peers)}",
                   legend.draw(0) + "".join(plot.parts), WIDTH, box.bottom + 44 + low,
-                  "A dot is a case, a mark the geometric mean of a sparsity; the axis is "
-                  "logarithmic and the dashed line is even.")
+                  "A dot is a case, a mark a geometric mean; the axis is logarithmic and the "
+                  "dashed line is even.")
+
+
+def by_sparsity(id: str, title: str, cases: list[Case], peers: Peers) -> Figure:
+    return by_group(id, title, "sparsity of A [%]", by_level(cases), peers)
 
 
 def distribution(id: str, title: str, cases: list[Case], peers: Peers) -> Figure:
@@ -106,7 +129,8 @@ def by_shape(id: str, title: str, cases: list[Case], peers: Peers) -> Figure:
     left = 6 + max(6.2 * len(name) for name in names.values())
     top = legend.height + 22
     box = Box(max(left, LEFT), top, WIDTH - RIGHT, top + LINE * len(groups))
-    means = {(key, peer): geometric_mean(values) for key, group in groups.items() for _, peer in peers
+    means = {(key, peer): geometric_mean(values) for key, group in groups.items()
+             for _, peer in peers
              if (values := [v for _, v in speedups(group, peer)])}
     plot = Plot(Axis(*log_range(list(means.values()), 1), box.left, box.right, True),
                 Axis(0, len(groups), box.top, box.bottom), box)
@@ -117,7 +141,7 @@ def by_shape(id: str, title: str, cases: list[Case], peers: Peers) -> Figure:
         y = plot.y(index + 0.5)
         plot.parts.append(text(box.left - 5, y + 4, name, "end small"))
         plot.parts.append(line(box.left, y, box.right, y, "grid"))
-        plot.parts += [mark(plot.x(means[key, peer]), y, series)
+        plot.parts += [mark(plot.x(means[key, peer]), y, series, 0.85)
                        for series, peer in peers if (key, peer) in means]
     plot.parts.append(line(plot.x(1), box.top, plot.x(1), box.bottom, "one"))
     plot.parts.append(text((box.left + box.right) / 2, box.bottom + 32, "times as fast as",

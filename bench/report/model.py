@@ -55,7 +55,7 @@ class Case:
     threads: int
     peak_gflops: float | None  # FMA peak of the cores used
     traffic_bytes: float | None  # least bytes: B and C once, A as CSR
-    checked: bool
+    checked: bool  # its timings are of right results
     timings: dict[str, Timing]
     failed: dict[str, str]  # library -> reason
 

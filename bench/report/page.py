@@ -7,6 +7,7 @@ from html import escape
 
 from .document import Block, Cards, Document, Facts, Figure, Heading, Paragraph, Table
 from .style import PAGE_CSS
+from .text import NONE
 
 # Longer tables scroll inside their own frame.
 TALL_ROWS = 24
@@ -14,21 +15,46 @@ TALL_ROWS = 24
 
 def cell(content: str, index: int, table: Table) -> str:
     kind = ' class="n"' if index < table.names else ""
-    if index == 0:
+    if index == table.group:
         return f'<th scope="row"{kind}>{escape(content)}</th>'
     return f"<td{kind}>{escape(content)}</td>"
 
 
+def head_cell(name: str, index: int, table: Table) -> str:
+    kind = ' class="n"' if index < table.names else ""
+    return f'<th scope="col"{kind}>{escape(name)}</th>'
+
+
+def group_html(row: list[str], table: Table) -> str:
+    """What the rows below have in common."""
+    said = [row[0], *(f"{name} = {value}" for name, value in
+                      zip(table.columns[1:table.group], row[1:], strict=False) if value != NONE)]
+    return (f'<tr class="group"><th colspan="{len(table.columns) - table.group}" scope="rowgroup">'
+            f"{escape(', '.join(said))}</th></tr>\n")
+
+
+def body_rows(table: Table) -> str:
+    parts = []
+    above: list[str] = []
+    for row in table.rows:
+        if row[:table.group] != above:
+            above = row[:table.group]
+            parts.append(group_html(row, table))
+        cells = "".join(cell(content, index, table) for index, content in enumerate(row)
+                        if index >= table.group)
+        parts.append(f"<tr>{cells}</tr>\n")
+    return "".join(parts)
+
+
 def table_html(table: Table) -> str:
-    head = "".join(f'<th scope="col"{" class=" + chr(34) + "n" + chr(34) if i < table.names else ""}'
-                   f">{escape(name)}</th>" for i, name in enumerate(table.columns))
-    body = "\n".join("<tr>" + "".join(cell(c, i, table) for i, c in enumerate(row)) + "</tr>"
-                     for row in table.rows)
+    head = "".join(head_cell(name, index, table) for index, name in enumerate(table.columns)
+                   if index >= table.group)
     tall = " tall" if len(table.rows) > TALL_ROWS else ""
     # Keyboards can only scroll what they can focus.
     text = (f'<div class="scroll{tall}" role="region" tabindex="0" '
             f'aria-label="{escape(table.caption)}">\n<table><caption>{escape(table.caption)}'
-            f"</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>")
+            f"</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body_rows(table)}</tbody>"
+            "</table></div>")
     if table.note:
         text += f'\n<p class="note">{escape(table.note)}</p>'
     if table.folded:
@@ -62,7 +88,8 @@ def block_html(block: Block) -> str:
         case Heading(text, level):
             return f"<h{level}>{escape(text)}</h{level}>"
         case Paragraph(text, warning):
-            return f"<p{' class=' + chr(34) + 'warning' + chr(34) if warning else ''}>{escape(text)}</p>"
+            kind = ' class="warning"' if warning else ""
+            return f"<p{kind}>{escape(text)}</p>"
         case Facts():
             return facts_html(block)
         case Cards():

@@ -72,8 +72,8 @@ def cost_tables(cost: SearchCost) -> list[Block]:
 
 def paper_table() -> Table:
     rows = [[gpu, *(ratio(value) for value in values)] for gpu, values in PAPER_TABLE.items()]
-    return Table("For comparison, as published: LO-SpMM's table 2", ["GPU", *PAPER_COLUMNS], rows, 1,
-                 "Average search time over LO-SpMM-Rank's, on other GPUs and other matrices. "
+    return Table("For comparison, as published: LO-SpMM's table 2", ["GPU", *PAPER_COLUMNS], rows,
+                 1, "Average search time over LO-SpMM-Rank's, on other GPUs and other matrices. "
                  "Nothing in this table was measured here.")
 
 

@@ -52,11 +52,24 @@ def warnings(result: SideBySide) -> list[Block]:
     if unchecked:
         said.append(f"{whole(len(unchecked), 'case')} whose results were not found right, left out "
                     f"of every mean and figure: {'; '.join(unchecked)}.")
-    failed = [f"{library} on {case.name}: {reason}" for case in result.cases
-              for library, reason in case.failed.items()]
-    if failed:
-        said.append(f"{whole(len(failed), 'timing')} failed. {'; '.join(failed)}.")
+    wrong = [f"{library} on {case.name}" for case in result.cases
+             for library, reason in case.failed.items() if reason.startswith("wrong")]
+    if wrong:
+        said.append(f"{whole(len(wrong), 'result')} found wrong and not timed: {'; '.join(wrong)}.")
     return [Paragraph(text, warning=True) for text in said]
+
+
+def failure_tables(result: SideBySide) -> list[Block]:
+    """A row a reason."""
+    reasons: dict[tuple[str, str], list[Case]] = {}
+    for case in result.cases:
+        for library, reason in case.failed.items():
+            reasons.setdefault((library, reason), []).append(case)
+    rows = [[library, reason, count(len(cases)), cases[0].name]
+            for (library, reason), cases in sorted(reasons.items(), key=lambda entry: entry[0])]
+    return [Table("Not timed", ["library", "reason", "cases", "first case"], rows, 2,
+                  "A library that fails on a case is left out of that case only.",
+                  folded=len(rows) > 12)] if rows else []
 
 
 def head(result: SideBySide) -> list[Block]:
@@ -68,7 +81,8 @@ def head(result: SideBySide) -> list[Block]:
     facts.append(("noise of a timing", f"median {percent(statistics.median(values))}, 95th "
                   f"percentile {percent(percentile(values, 0.95))} of the time"
                   if values else NONE))
-    return [Facts(facts), *warnings(result), library_table(result)]
+    return [Facts(facts), *warnings(result), library_table(result),
+            *failure_tables(result)]
 
 
 def summary_row(summary: Summary) -> list[str]:
@@ -142,6 +156,8 @@ def speed_blocks(result: SideBySide, peers: Peers, prefix: str) -> list[Block]:
         blocks += [Heading(f"Set {label}", 3),
                    figures_speed.by_sparsity(f"{id}-sparsity", f"By sparsity: {label}", cases,
                                              shown),
+                   figures_speed.by_group(f"{id}-n", f"By n: {label}", "columns n of B",
+                                          figures_speed.by_columns(cases), shown),
                    figures_speed.distribution(f"{id}-cdf", f"Distribution: {label}", cases, shown),
                    figures_speed.by_shape(f"{id}-shape", f"By shape: {label}", cases, shown),
                    sparsity_table(cases, shown, f"By sparsity and n: {label}"),
@@ -223,8 +239,8 @@ def case_table(result: SideBySide) -> Table:
     columns = ["matrix", "layer", "set", "A", "nonzeros", "sparsity", "n", "threads", "library",
                "median us", "noise", "least us", "samples", "GFLOP/s", "of peak", "spjit over it",
                "cold us", "prepare ms", "prepared by", "detail"]
-    return Table("All timings", columns, rows, 2, "Noise: robust standard deviation of the samples "
-                 "as a share of the median.", folded=True)
+    return Table("All timings", columns, rows, 9, "Noise: robust standard deviation of the samples "
+                 "as a share of the median.", folded=True, group=8)
 
 
 def compile_points(result: SideBySide) -> list[ScalingPoint]:

@@ -87,6 +87,7 @@ caption{text-align:left;font-weight:600;padding:.25rem 0;caption-side:top}
 th,td{padding:.25rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}
 thead th{color:var(--soft);font-weight:600;vertical-align:bottom}
 th.n,td.n{text-align:left}tbody th{font-weight:400}
+.group th{text-align:left;white-space:normal;font-weight:600;padding-top:.7rem}
 summary{cursor:pointer;font-weight:600;padding:.35rem 0}
 .note{font-size:.85rem;color:var(--soft)}
 @media(max-width:480px){main{padding:.75rem}.facts{grid-template-columns:1fr;gap:0}\

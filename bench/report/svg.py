@@ -91,10 +91,11 @@ MARK_PATHS = ("M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0Z", "M-4-4H4V4H-4Z", "
               "M-1.5-5H1.5V-1.5H5V1.5H1.5V5H-1.5V1.5H-5V-1.5H-1.5Z")
 
 
-def mark(x: float, y: float, series: int) -> str:
+def mark(x: float, y: float, series: int, scale: float = 1) -> str:
     """From the seventh series on, colours come again with other marks."""
+    size = "" if scale == 1 else f" scale({scale:g})"
     path = MARK_PATHS[(series + series // SERIES) % SERIES]
-    return (f'<path d="{path}" transform="translate({x:.1f} {y:.1f})" '
+    return (f'<path d="{path}" transform="translate({x:.1f} {y:.1f}){size}" '
             f'class="mark s{series % SERIES}"/>')
 
 

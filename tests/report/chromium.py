@@ -1,4 +1,4 @@
-"""Drives headless Chromium through a pipe with the DevTools protocol: no ports, no other packages."""
+"""Drives headless Chromium through a pipe, with the DevTools protocol: no port, no package."""
 
 from __future__ import annotations
 

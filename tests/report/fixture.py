@@ -109,7 +109,8 @@ def parse_page(page: str) -> ElementTree.Element:
 
 
 def table_rows(page: ElementTree.Element, caption: str) -> list[list[str]]:
-    """The rows below the head of the tables whose caption begins so."""
+    """The rows below the head of the tables whose caption begins so. What a row has in common with
+    its neighbours stands in a row of its own above them."""
     return [["".join(cell.itertext()) for cell in row]
             for table in page.iter("table")
             if "".join(table.find("caption").itertext()).startswith(caption)

@@ -27,7 +27,7 @@ class MarkdownTest(ReportTest):
         text = self.make(fixture.two_cases())
 
         pictures = re.findall(r"!\[[^]]*\]\(([^)]*)\)", text)
-        self.assertEqual(len(pictures), 4)
+        self.assertEqual(len(pictures), 5)
         for picture in pictures:
             root = ElementTree.parse(self.folder / picture).getroot()
             self.assertEqual(root.tag, f"{SVG}svg")
