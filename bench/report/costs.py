@@ -1,5 +1,5 @@
-"""Reads what searching and compiling cost: "spjit-search-cost-1", "spjit-search-bench-1" and the
-rows of cuda_compile_bench and its counterpart for the host."""
+"""Reads what searching and compiling cost: "spjit-search-cost-1", "spjit-search-bench-1",
+"spjit-cuda-proxy-bench-1" and the rows of cuda_compile_bench."""
 
 from __future__ import annotations
 
@@ -93,9 +93,30 @@ def read_scaling(node: Node) -> Scaling:
     if not points:
         raise node["rows"].error("is empty; expected at least one row")
     facts = [(label, str(node.value[name])) for name, label in SCALING_FACTS if name in node]
+    if "toolchain" in node:
+        facts.append(("ran on a GPU", "no: compiled only"))
     target = node.get("target").text_or("this CPU")
     return Scaling(file=node.file, title=f"Compiling against nonzeros, {target}", facts=facts,
                    points=points)
+
+
+PROXY_METHODS = {"proxies of a search, CUDA C++": "cuda_s", "proxies of a search, PTX": "ptx_s",
+                 "one whole kernel, PTX": "kernel_s"}
+
+
+def read_cuda_proxy(node: Node) -> Scaling:
+    points = [ScalingPoint(method=method, nnz=case["nnz"].integer(1), shape=case["matrix"].text(),
+                           seconds=case[member].number(), emit_seconds=None, cpu_seconds=None,
+                           peak_mib=None, code_bytes=None, runs=1, failure="")
+              for method, member in PROXY_METHODS.items() for case in node.items("cases")]
+    if not points:
+        raise node["cases"].error("is empty; expected at least one case")
+    target = node["target"].text()
+    facts = [("CPU", node["cpu"].text()), ("compiled for", target), ("n", str(node["n"].integer())),
+             ("ran on a GPU", "yes" if node["timed_on_gpu"].flag() else
+              "no: compiled only")]
+    return Scaling(file=node.file, title=f"Compiling the proxies of a search, {target}",
+                   facts=facts, points=points)
 
 
 def scaling_of_cases(file: str, device: Device, points: list[ScalingPoint]) -> Scaling:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from .costs import read_scaling, read_search_bench, read_search_cost
+from .costs import read_cuda_proxy, read_scaling, read_search_bench, read_search_cost
 from .model import Result, SideBySide
 from .schema import Node, ResultError, read_json
 from .side_by_side import read_host_bench, read_side_by_side
@@ -15,6 +15,7 @@ READERS: dict[str, Callable[[Node], Result]] = {
     "spjit-host-bench-1": read_host_bench,
     "spjit-search-cost-1": read_search_cost,
     "spjit-search-bench-1": read_search_bench,
+    "spjit-cuda-proxy-bench-1": read_cuda_proxy,
 }
 
 

@@ -14,6 +14,9 @@ from .text import whole
 
 TITLE = "spjit: benchmark report"
 
+# What is read first.
+ORDER = (SideBySide, SearchCost, Scaling)
+
 
 def blocks_of(result: Result, prefix: str) -> list[Block]:
     match result:
@@ -30,7 +33,8 @@ def report(results: list[Result]) -> Document:
         "Every figure is measured on the device named beside it. Times are medians; speed-ups are "
         "a peer's time over spjit's on the same device and as many threads; means of speed-ups are "
         "geometric.")])
-    for number, result in enumerate(results, 1):
+    ordered = sorted(results, key=lambda result: ORDER.index(type(result)))
+    for number, result in enumerate(ordered, 1):
         document.blocks += blocks_of(result, f"f{number}")
     return document
 

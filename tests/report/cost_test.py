@@ -104,6 +104,19 @@ class ScalingTest(ReportTest):
 
         self.assertEqual(list(page.iter("svg")), [])
 
+    def test_files_of_cuda_proxy_bench(self):
+        document = {"schema": "spjit-cuda-proxy-bench-1", "cpu": "Test CPU 9000", "n": 512,
+                    "target": "sm_90:h100", "timed_on_gpu": False,
+                    "cases": [{"matrix": "a", "nnz": 10487, "cuda_s": 2.5, "ptx_s": 0.5,
+                               "kernel_s": 0.75}]}
+
+        page = parse_page(self.make_page(document))
+
+        self.assertEqual([row[:4] for row in table_rows(page, "Compiling against nonzeros")], [
+            ["proxies of a search, CUDA C++", "10,487", "a", "2.50"],
+            ["proxies of a search, PTX", "10,487", "a", "0.500"],
+            ["one whole kernel, PTX", "10,487", "a", "0.750"]])
+
 
 if __name__ == "__main__":
     unittest.main()
