@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .document import Figure
 from .model import Case, Roofline, Scaling, ScalingPoint, SearchCost
-from .svg import WIDTH, Axis, Box, Legend, Plot, dot, frame, line, log_range, mark, curve, text
+from .svg import WIDTH, Axis, Legend, Plot, dot, frame, line, log_range, mark, curve, text
 from .text import significant
 
 
@@ -101,10 +101,12 @@ def roofline(id: str, title: str, cases: list[Case], ceiling: Roofline) -> Figur
               ("spjit", lambda c: c.timings["spjit"].gflops)]
     points = [[(intensity(c), rate(c)) for c in cases] for _, rate in series]
     legend = Legend([(1, "best peer"), (0, "spjit")])
-    box: Box = frame(legend, 240)
+    box = frame(legend, 240)
     rates = [rate for group in points for _, rate in group]
-    more = [] if ceiling.fma_peak_gflops is None else [ceiling.fma_peak_gflops * 1.2]
-    plot = Plot(Axis(*log_range([x for x, _ in points[0]]), box.left, box.right, True),
+    peak = ceiling.fma_peak_gflops
+    more = [] if peak is None else [1.2 * peak]
+    ridges = [peak / rate for rate in ceiling.gbytes_per_s.values() if peak and rate]
+    plot = Plot(Axis(*log_range([x for x, _ in points[0]], *ridges), box.left, box.right, True),
                 Axis(*log_range(rates, *more), box.bottom, box.top, True), box)
     plot.x_ticks()
     plot.y_ticks()

@@ -7,7 +7,7 @@ from .model import Case
 from .stats import geometric_mean, grouped, level_of, levels_of, speedups
 from .svg import (LEFT, LINE, RIGHT, WIDTH, Axis, Box, Legend, Plot, dot, frame, line, log_range,
                   mark, curve, text)
-from .text import ratio, tick
+from .text import ratio
 
 SPEEDUP = "spjit is this many times as fast (1 = as fast as the peer)"
 
@@ -42,7 +42,7 @@ def by_level(cases: list[Case]) -> Groups:
 
 
 def by_columns(cases: list[Case]) -> Groups:
-    return [(tick(n), group) for (n,), group in grouped(cases, lambda c: (c.n,)).items()]
+    return [(str(n), group) for (n,), group in grouped(cases, lambda c: (c.n,)).items()]
 
 
 def group_labels(plot: Plot, groups: Groups) -> float:

@@ -170,8 +170,8 @@ class Plot:
                                "axis"))
 
 
-# Room for tick labels, titles and the legend.
-LEFT, RIGHT, ABOVE, BELOW = 44.0, 10.0, 22.0, 42.0
+# Room for tick labels and the title of the y axis.
+LEFT, RIGHT, ABOVE = 44.0, 16.0, 22.0
 
 
 def frame(legend: Legend, inner: float, width: float = WIDTH) -> Box:
