@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .document import Figure
 from .model import Case, Roofline, Scaling, ScalingPoint, SearchCost
-from .svg import WIDTH, Axis, Legend, Plot, dot, frame, line, log_range, mark, curve, text
+from .svg import WIDTH, Axis, Legend, Plot, curve, dot, frame, line, log_range, mark, text
 from .text import significant
 
 
@@ -61,7 +61,7 @@ def scaling(id: str, title: str, result: Scaling, quantity: Quantity) -> Figure 
             plot.parts.append(curve(places, series))
             plot.parts += [mark(x, y, series) for x, y in places]
         else:
-            plot.parts += [dot(x, y, series) for x, y in places]
+            plot.parts += [dot(x, y, series, 2.8) for x, y in places]
     plot.base()
     plot.titles("nonzeros", title)
     ends = ", ".join(f"{method}: {significant(points[-1][1], 3)} at {points[-1][0]:,} nonzeros"
@@ -87,7 +87,7 @@ def ceilings(plot: Plot, roofline: Roofline) -> None:
                                "ceiling"))
         plot.parts.append(text(plot.box.right, plot.box.bottom - 6 - 14 * index,
                                f"{name} {significant(rate, 3)} GB/s", "end small soft"))
-        plot.parts.append(text(plot.x(low) + 3, plot.y(low * rate) - 6, name, "small soft"))
+        plot.parts.append(text(plot.x(low) + 10, plot.y(low * rate) + 2, name, "small soft"))
 
 
 def intensity(case: Case) -> float:
@@ -112,7 +112,7 @@ def roofline(id: str, title: str, cases: list[Case], ceiling: Roofline) -> Figur
     plot.y_ticks()
     ceilings(plot, ceiling)
     for number, group in zip((1, 0), points, strict=True):
-        plot.parts += [dot(plot.x(x), plot.y(y), number) for x, y in group]
+        plot.parts += [dot(plot.x(x), plot.y(y), number, 2.8) for x, y in group]
     plot.base()
     plot.titles("2 nnz n / least bytes moved [FLOP/byte]", "GFLOP/s")
     return Figure(id, title, "GFLOP/s reached by spjit and by the fastest peer of each case "

@@ -1,12 +1,13 @@
-"""Figures of speed-ups: by sparsity, by shape, their distribution."""
+"""Figures of speed-ups: by sparsity, by n, by shape, their
+distribution."""
 
 from __future__ import annotations
 
 from .document import Figure
 from .model import Case
 from .stats import geometric_mean, grouped, level_of, levels_of, speedups
-from .svg import (LEFT, LINE, RIGHT, WIDTH, Axis, Box, Legend, Plot, dot, frame, line, log_range,
-                  mark, curve, text)
+from .svg import (LEFT, LINE, RIGHT, WIDTH, Axis, Box, Legend, Plot, curve, dot, frame, line,
+                  log_range, mark, text, text_width)
 from .text import ratio
 
 SPEEDUP = "spjit is this many times as fast (1 = as fast as the peer)"
@@ -126,7 +127,7 @@ def by_shape(id: str, title: str, cases: list[Case], peers: Peers) -> Figure:
     groups = grouped(cases, shape_of)
     legend = Legend(peers)
     names = {key: f"{key[0]}x{key[1]} n={key[2]}" for key in groups}
-    left = 6 + max(6.2 * len(name) for name in names.values())
+    left = 8 + max(text_width(name) for name in names.values())
     top = legend.height + 22
     box = Box(max(left, LEFT), top, WIDTH - RIGHT, top + LINE * len(groups))
     means = {(key, peer): geometric_mean(values) for key, group in groups.items()

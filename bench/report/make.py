@@ -62,7 +62,9 @@ def headline(results: list[Result]) -> str:
     device = (f"{whole(result.threads[0], 'core')} of {result.device.name}"
               if result.device.kind == "host" else result.device.name)
     of = f"{whole(len(cases), 'case')}, {ns}, {result.device.isa}"
-    body = (text(4, 14, device, "bold") + text(4, 30, of, "soft")
-            + f'<g transform="translate(0 42)">{figure.body}</g>')
+    head = 58
+    body = (text(4, 14, figure.title, "bold") + text(4, 30, device, "soft")
+            + text(4, 46, of, "soft")
+            + f'<g transform="translate(0 {head})">{figure.body}</g>')
     return standalone(f"{figure.title}: {device}", f"{of}. {figure.description}", body,
-                      (figure.width, figure.height + 42))
+                      (figure.width, figure.height + head))

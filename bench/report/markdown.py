@@ -54,8 +54,10 @@ def block_markdown(block: Block, folder: str) -> str:
 
 
 def write_markdown(document: Document, path: Path) -> None:
-    """Also every figure, to a folder named after the file."""
+    """Also every figure, to a folder named after the file, which loses those of another run."""
     folder = path.with_name(path.stem + "-figures")
+    for old in folder.glob("f[0-9]*-*.svg"):
+        old.unlink()
     figures = [block for block in document.blocks if isinstance(block, Figure)]
     if figures:
         folder.mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ svg .mid{{text-anchor:middle}}svg .end{{text-anchor:end}}
 svg .grid{{stroke:var(--line);stroke-width:1}}svg .axis{{stroke:var(--soft);stroke-width:1}}
 svg .one{{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:5 3}}
 svg .ceiling{{stroke:var(--soft);stroke-width:1.5;fill:none}}
-svg .fill{{fill:currentColor}}svg .faint{{fill:currentColor;fill-opacity:.3}}
+svg .fill{{fill:currentColor}}svg .faint{{fill:currentColor;fill-opacity:.35}}
 svg .stroke{{stroke:currentColor;fill:none;stroke-width:2;stroke-linejoin:round}}
 svg .mark{{fill:currentColor;stroke:var(--bg);stroke-width:1}}
 {series_rules()}

@@ -81,8 +81,8 @@ def curve(points: list[tuple[float, float]], series: int) -> str:
     return f'<polyline points="{places}" class="stroke s{series % SERIES}"/>'
 
 
-def dot(x: float, y: float, series: int) -> str:
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2" class="faint s{series % SERIES}"/>'
+def dot(x: float, y: float, series: int, radius: float = 2) -> str:
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" class="faint s{series % SERIES}"/>'
 
 
 # Of a mark around (0, 0), one a series.
@@ -100,8 +100,8 @@ def mark(x: float, y: float, series: int, scale: float = 1) -> str:
 
 
 def text_width(content: str) -> float:
-    """About, at 12 units."""
-    return 6.6 * len(content)
+    """At 12 units, in a wide font."""
+    return 7.2 * len(content)
 
 
 @dataclass

@@ -33,6 +33,18 @@ class MarkdownTest(ReportTest):
             self.assertEqual(root.tag, f"{SVG}svg")
             self.assertTrue(root.find(f"{SVG}title").text)
 
+    def test_pictures_of_an_earlier_run_are_gone(self):
+        self.make(fixture.two_cases())
+        stale = self.folder / "report-figures/f9-stale.svg"
+        stale.write_text("<svg/>")
+        kept = self.folder / "report-figures/notes.txt"
+        kept.write_text("mine")
+
+        self.make(fixture.two_cases())
+
+        self.assertFalse(stale.exists())
+        self.assertTrue(kept.exists())
+
     def test_names_cannot_break_tables(self):
         text = self.make(fixture.side_by_side([fixture.case("a|b*<c>", {"spjit": 1, "csr": 2})]))
 
