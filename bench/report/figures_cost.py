@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from .document import Figure
 from .model import Case, Roofline, Scaling, ScalingPoint, SearchCost
-from .svg import WIDTH, Axis, Legend, Plot, curve, dot, frame, line, log_range, mark, text
+from .svg import LINE, WIDTH, Axis, Legend, Plot, curve, dot, frame, line, log_range, mark, text
 from .text import significant
 
 
@@ -78,6 +79,7 @@ def ceilings(plot: Plot, roofline: Roofline) -> None:
                                "ceiling"))
         plot.parts.append(text(plot.box.right, plot.y(peak) - 5,
                                f"FMA peak {significant(peak, 3)} GFLOP/s", "end small soft"))
+    named = -math.inf  # the last line with its name beside it
     for index, (name, rate) in enumerate(roofline.gbytes_per_s.items()):
         low = max(plot.x.low, plot.y.low / rate)
         high = min(plot.x.high, (peak or plot.y.high) / rate)
@@ -87,7 +89,9 @@ def ceilings(plot: Plot, roofline: Roofline) -> None:
                                "ceiling"))
         plot.parts.append(text(plot.box.right, plot.box.bottom - 6 - 14 * index,
                                f"{name} {significant(rate, 3)} GB/s", "end small soft"))
-        plot.parts.append(text(plot.x(low) + 10, plot.y(low * rate) + 2, name, "small soft"))
+        if plot.y(low * rate) - named >= LINE:
+            named = plot.y(low * rate)
+            plot.parts.append(text(plot.x(low) + 10, named + 2, name, "small soft"))
 
 
 def intensity(case: Case) -> float:

@@ -78,7 +78,8 @@ def line(x1: float, y1: float, x2: float, y2: float, classes: str) -> str:
 
 def curve(points: list[tuple[float, float]], series: int) -> str:
     places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<polyline points="{places}" class="stroke s{series % SERIES}"/>'
+    again = " again" if series >= SERIES else ""
+    return f'<polyline points="{places}" class="stroke s{series % SERIES}{again}"/>'
 
 
 def dot(x: float, y: float, series: int, radius: float = 2) -> str:
