@@ -107,6 +107,23 @@ def summary_table(result: SideBySide, peers: Peers) -> Table:
                  "noise of both timings together.")
 
 
+# The rest is counted, and in the table of all timings.
+MOST_LOSSES = 20
+
+
+def loss_tables(result: SideBySide, peers: Peers) -> list[Block]:
+    """Where spjit is the slower one, the worst first."""
+    lost = sorted(((value, peer, case) for _, peer in peers
+                   for case, value in speedups(result.cases, peer)
+                   if 1 / value > 1 + NOISE_FACTOR * case.noise(peer)), key=lambda entry: entry[0])
+    rows = [[case.matrix, peer, f"{case.rows}x{case.cols}", percent(case.sparsity, 3), str(case.n),
+             str(case.threads), ratio(value)] for value, peer, case in lost[:MOST_LOSSES]]
+    note = f"The worst {len(rows)} of {count(len(lost))}." if len(rows) < len(lost) else ""
+    return [Table("Where a peer is faster, beyond noise",
+                  ["matrix", "peer", "A", "sparsity", "n", "threads", "spjit over it"], rows, 2,
+                  note)] if rows else []
+
+
 def cards(result: SideBySide, peers: Peers) -> Cards:
     threads = result.threads[0]
     cases = with_threads(result, threads)
@@ -264,7 +281,8 @@ def side_by_side_blocks(result: SideBySide, prefix: str) -> list[Block]:
                            *head(result)]
     if peers_with_speedups(result.cases, peers):
         blocks += [Paragraph("spjit is this many times as fast as:"), cards(result, peers),
-                   summary_table(result, peers), *speed_blocks(result, peers, prefix)]
+                   summary_table(result, peers),
+                   *loss_tables(result, peers), *speed_blocks(result, peers, prefix)]
     else:
         blocks.append(Paragraph("No case has a time of spjit and of a peer.", warning=True))
     blocks += roofline_blocks(result, prefix)

@@ -181,10 +181,15 @@ def frame(legend: Legend, inner: float, width: float = WIDTH) -> Box:
     return Box(LEFT, top, width - RIGHT, top + inner)
 
 
+# From the viewBox to pixels, where there is room: at 360 wide the page narrows it anyway.
+SCALE = 1.5
+
+
 def standalone(title: str, description: str, body: str, size: tuple[float, float]) -> str:
     """A file of its own, with its colours for light and dark."""
     width, height = size
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
+            f'width="{SCALE * width:g}" height="{SCALE * height:g}" '
             f'role="img" aria-labelledby="t d">\n<title id="t">{escape(title)}</title>\n'
             f'<desc id="d">{escape(description)}</desc>\n'
             f"<style>{STANDALONE_CSS}</style>\n"
