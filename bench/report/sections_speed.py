@@ -116,7 +116,7 @@ def loss_tables(result: SideBySide, peers: Peers) -> list[Block]:
     lost = sorted(((value, peer, case) for _, peer in peers
                    for case, value in speedups(result.cases, peer)
                    if 1 / value > 1 + NOISE_FACTOR * case.noise(peer)), key=lambda entry: entry[0])
-    rows = [[case.matrix, peer, f"{case.rows}x{case.cols}", percent(case.sparsity, 3), str(case.n),
+    rows = [[case.matrix, peer, f"{case.rows}x{case.cols}", percent(case.sparsity, 4), str(case.n),
              str(case.threads), ratio(value)] for value, peer, case in lost[:MOST_LOSSES]]
     note = f"The worst {len(rows)} of {count(len(lost))}." if len(rows) < len(lost) else ""
     return [Table("Where a peer is faster, beyond noise",

@@ -60,7 +60,7 @@ class SideBySidePageTest(ReportTest):
         self.assertEqual(summary[0][-3:], ["1", "1", "1"])
         # 100 / 105 = 0.952
         self.assertEqual(table_rows(page, "Where a peer is faster"),
-                         [["c", "openblas", "512x512", "90.0 %", "128", "1", "0.952x"]])
+                         [["c", "openblas", "512x512", "90.00 %", "128", "1", "0.952x"]])
 
     def test_device_versions_and_what_is_missing_are_stated(self):
         document = fixture.two_cases()
