@@ -132,7 +132,8 @@ TEST(Race, EachIsDroppedAfterTheRoundWhoseMarginItIsOver) {
 TEST(Race, CallsThatSettleCachesAreNotTimedAndDropNobody) {
   MadeUpTime time;
   // As long code does: slow for some calls, then fast.
-  RaceEntry large = time.entry("large", [](std::int64_t call) { return call < 6 ? 9000.0 : 900.0; });
+  RaceEntry large =
+      time.entry("large", [](std::int64_t call) { return call < 6 ? 9000.0 : 900.0; });
   large.settling_calls = 8;
   const std::vector<RaceEntry> entries = {time.entry("small", constant(1000)), large};
 
@@ -146,9 +147,8 @@ TEST(Race, ASampleOfLongCodeThatIsFarOverItsBestIsTakenAgainWithSettledCaches) {
   MadeUpTime time;
   // Calls: the first, eight to settle, one for the batch; untimed and timed ones of round 1; then
   // the other runner has thrown it out of the caches.
-  RaceEntry large = time.entry("large", [](std::int64_t call) {
-    return call >= 12 && call < 18 ? 9000.0 : 900.0;
-  });
+  RaceEntry large = time.entry(
+      "large", [](std::int64_t call) { return call >= 12 && call < 18 ? 9000.0 : 900.0; });
   large.settling_calls = 8;
   const std::vector<RaceEntry> entries = {time.entry("small", constant(1000)), large};
 
