@@ -14,7 +14,7 @@
 namespace spjit::cli {
 namespace {
 
-constexpr std::int64_t k_day = 24 * 60 * 60;
+constexpr std::int64_t k_day = std::int64_t{24} * 60 * 60;
 constexpr std::int64_t k_most_seconds = 36500 * k_day;
 
 constexpr auto k_units = std::to_array<std::pair<std::string_view, std::int64_t>>(

@@ -82,6 +82,7 @@ HostSampleGroup collect_samples(const CsrMatrix& matrix, const CollectOptions& o
   if (!timed) throw Error("no tile could be timed");
   // A tile that the budget did not suffice for says nothing; one that failed does.
   std::vector<HostSample> samples;
+  samples.reserve(settled.size());
   for (const std::size_t tile : settled) samples.push_back(group.samples[tile]);
   group.samples = std::move(samples);
   // As a ranking sees the candidates: with estimated groupings.
