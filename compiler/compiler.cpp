@@ -95,8 +95,6 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const std::string& 
       return kernel;
     }
     problem = object_problem(object, options);
-  } catch (const nlohmann::json::exception& error) {
-    problem = error.what();
   } catch (const Error& error) {
     problem = object_problem(object, options);
     // Else it was not the entry's fault: no pages for the code, say.

@@ -11,6 +11,7 @@
 #include "compiler/cuda_emitter.hpp"
 #include "compiler/cuda_libraries.hpp"
 #include "compiler/ptx_emitter.hpp"
+#include "runtime/elapsed.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -22,10 +23,6 @@ using Clock = std::chrono::steady_clock;
 /// this many nonzeros and minutes for twice as many (docs/cuda-kernel.md).
 constexpr std::int64_t k_most_undivided_nonzeros = 20'000;
 constexpr std::int64_t k_undivided = std::int64_t{1} << 40;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 CudaKernelSpec spec_of(const CompileOptions& options, const CudaTile& tile,
                        std::int64_t min_blocks) {

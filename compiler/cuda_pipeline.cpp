@@ -12,16 +12,13 @@
 #include "compiler/kernel_plan.hpp"
 #include "compiler/row_groupings.hpp"
 #include "rankmodel/cuda_prior.hpp"
+#include "runtime/elapsed.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 CudaProblem problem_of(const CompileOptions& options) {
   CudaProblem problem;

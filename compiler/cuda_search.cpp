@@ -13,6 +13,7 @@
 
 #include "compiler/kernel_plan.hpp"
 #include "rankmodel/cuda_prior.hpp"
+#include "runtime/elapsed.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -25,10 +26,6 @@ constexpr double k_compile_share = 0.7;
 constexpr int k_rounds = 16;
 /// A launch takes a few microseconds of its own: a sample has many.
 constexpr double k_error_goal = 0.005;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 std::span<const std::byte> bytes_of(const std::string& image) {
   return std::as_bytes(std::span(image));

@@ -10,6 +10,7 @@
 
 #include "compiler/cuda_units.hpp"
 #include "matrix/non_empty_rows.hpp"
+#include "runtime/arithmetic.hpp"
 
 namespace spjit {
 namespace {
@@ -18,8 +19,6 @@ constexpr std::int64_t k_heights[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96,
 constexpr std::int64_t k_widths[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
 /// From the best at hiding latency to the cheapest in registers.
 constexpr std::int64_t k_distances[] = {8, 4, 2, 0};
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 std::vector<std::int64_t> heights(const CsrMatrix& matrix, const CudaProblem& problem) {
   if (problem.m1) return {*problem.m1};

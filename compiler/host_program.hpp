@@ -59,6 +59,10 @@ struct HostArtifact {
   std::vector<std::int64_t> program;
 
   [[nodiscard]] HostImage image() const noexcept;
+  /// Bytes of code and weights, what a run goes through.
+  [[nodiscard]] std::size_t run_bytes() const noexcept {
+    return text.size() + weights.size() * sizeof(weights[0]);
+  }
 };
 
 /// What code is made for, besides plan and tile.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proxy/proxy_plan.hpp"
+#include "runtime/arithmetic.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -17,8 +18,6 @@ namespace {
 constexpr std::size_t k_function_alignment = 64;
 
 std::size_t index(std::int64_t value) { return static_cast<std::size_t>(value); }
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 ProxyPlan small_plan(const KernelPlan& plan, const HostReductions& reductions,
                      const HostProxyLimits& limits) {

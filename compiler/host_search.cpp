@@ -10,6 +10,7 @@
 #include "compiler/tile_space.hpp"
 #include "matrix/non_empty_rows.hpp"
 #include "rankmodel/host_ranking.hpp"
+#include "runtime/elapsed.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -31,14 +32,6 @@ constexpr int k_proxy_rounds = 8;
 constexpr int k_full_rounds = 16;
 /// Loads differ by more than that.
 constexpr double k_error_goal = 0.01;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-std::size_t bytes_of(const HostArtifact& artifact) {
-  return artifact.text.size() + artifact.weights.size() * sizeof(artifact.weights[0]);
-}
 
 /// When the shares of a search's budget are spent.
 class SearchClock {
@@ -172,7 +165,7 @@ class Stage {
     if (latest_ == nullptr || !share || !share_code(latest_tile_, wanted)) {
       latest_ = maker_.make(wanted, proxy_);
       latest_tile_ = wanted;
-      bytes = bytes_of(*latest_);
+      bytes = latest_->run_bytes();
     }
     if (const auto size = std::ssize(latest_->text); size > options_.code_budget_bytes) {
       RaceResult failed;
@@ -184,7 +177,7 @@ class Stage {
     }
     for (std::size_t load = 0; load < loads_; ++load) {
       auto artifact = load == 0 ? latest_ : std::make_shared<const HostArtifact>(*latest_);
-      if (load > 0) bytes += bytes_of(*artifact);
+      if (load > 0) bytes += artifact->run_bytes();
       contestants_.push_back({std::move(artifact), wanted, proxy_ ? maker_.window(wanted) : 0});
       entered_.push_back(tile);
     }

@@ -59,7 +59,7 @@ struct SearchedHostTile {
 
 /// What the search did.
 struct HostSearch {
-  TileSpace space;  ///< groupings as estimate_statistics() gives them
+  TileSpace space;  ///< groupings as EstimatedGrouping gives them
   std::string ranked_by;
   std::vector<SearchedHostTile> tiles;           ///< the survivors, best-ranked first
   std::size_t chosen = 0;                        ///< index into tiles

@@ -28,9 +28,7 @@ void fill(float* b, std::int64_t floats) {
 int settling_calls(const HostArtifact& artifact) {
   constexpr std::size_t k_long_bytes = std::size_t{1} << 20;
   constexpr int k_calls = 8;
-  const std::size_t bytes =
-      artifact.text.size() + artifact.weights.size() * sizeof(artifact.weights[0]);
-  return bytes > k_long_bytes ? k_calls : 0;
+  return artifact.run_bytes() > k_long_bytes ? k_calls : 0;
 }
 
 /// B, C and the workspace of whoever runs.

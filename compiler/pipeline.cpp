@@ -11,6 +11,7 @@
 #include "matrix/non_empty_rows.hpp"
 #include "rankmodel/host_heuristic.hpp"
 #include "reorder/row_grouping.hpp"
+#include "runtime/elapsed.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -23,10 +24,6 @@ constexpr bool k_have_llvm = false;
 #endif
 
 using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 std::int64_t ldb_of(const CompileOptions& options) {
   return options.ldb > 0 ? options.ldb : options.n;

@@ -7,11 +7,10 @@
 #include <iterator>
 
 #include "matrix/non_empty_rows.hpp"
+#include "runtime/arithmetic.hpp"
 
 namespace spjit {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Tile heights worth trying at a panel width of nv vectors: the tallest that fits the registers,
 /// or all rows if they are fewer.

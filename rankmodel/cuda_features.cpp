@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "rankmodel/cuda_prior.hpp"
+#include "runtime/arithmetic.hpp"
 
 namespace spjit {
 namespace {
@@ -38,7 +39,6 @@ constexpr std::array k_features = {
     Feature{"prior", "log2 cycles", "estimate_cuda_cycles() / (nnz x n / SMs)"},
 };
 
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 float log2_of(double value) { return static_cast<float>(std::log2(std::clamp(value, 1e-9, 1e30))); }
 float ratio(double value, double of) { return static_cast<float>(value / std::max(of, 1e-9)); }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <tuple>
 
+#include "runtime/arithmetic.hpp"
+
 namespace spjit {
 namespace {
 
@@ -25,8 +27,6 @@ constexpr double k_dram_fetch_bytes_a_cycle = 8;
 constexpr double k_loads_in_flight = 64;
 
 constexpr double k_float_bytes = 4;
-
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 /// Cycles an SM needs to issue so many instructions for every thread of a block.
 double issue_cycles(const CudaCandidate& candidate, const CudaLimits& limits, double instructions) {

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 #include <utility>
 
-#include "rankmodel/host_heuristic.hpp"
+#include "runtime/arithmetic.hpp"
 
 namespace spjit {
 namespace {
@@ -60,8 +59,6 @@ constexpr std::array k_features = {
 
 float log2_of(double value) { return static_cast<float>(std::log2(std::max(value, 1e-6))); }
 float ratio(double value, double of) { return static_cast<float>(value / std::max(of, 1e-6)); }
-double as_double(std::int64_t value) { return static_cast<double>(value); }
-
 /// Counts that several features share.
 struct Counts {
   double rows, cols, nnz, n;
@@ -184,8 +181,7 @@ void add_prior(Row& row, const TileCandidate& candidate, const HostWork& work,
 void add_rules(Row& row, const TileCandidate& candidate, const Counts& counts, const HostWork& work,
                const HostLimits& limits) {
   const HostTile& tile = candidate.tile;
-  const HostTile rules = host_tile_by_rules(
-      {work.rows, work.cols, work.nnz, work.n, work.n, work.threads, std::nullopt}, limits);
+  const HostTile rules = host_tile_by_rules(problem_of(work), limits);
   const double block =
       rules.k_block > 0 ? std::min(as_double(rules.k_block), counts.cols) : counts.cols;
   const double panels = std::ceil(counts.n / as_double(rules.nv * limits.lanes));
@@ -198,6 +194,17 @@ void add_rules(Row& row, const TileCandidate& candidate, const Counts& counts, c
 }
 
 }  // namespace
+
+HostProblem problem_of(const HostWork& work) {
+  HostProblem problem;
+  problem.rows = work.rows;
+  problem.cols = work.cols;
+  problem.nnz = work.nnz;
+  problem.n = work.n;
+  problem.ldb = work.n;
+  problem.threads = work.threads;
+  return problem;
+}
 
 const FeatureSchema& host_feature_schema() {
   static constexpr FeatureSchema k_schema{"host", 2, k_features};

@@ -8,6 +8,7 @@
 #include "compiler/device_limits.hpp"
 #include "compiler/tile_candidate.hpp"
 #include "rankmodel/feature_schema.hpp"
+#include "rankmodel/host_heuristic.hpp"
 #include "rankmodel/host_prior.hpp"
 
 namespace spjit {
@@ -17,8 +18,12 @@ namespace spjit {
 /// that takes longer than all else in a ranking (docs/rank-model.md).
 [[nodiscard]] const FeatureSchema& host_feature_schema();
 
+/// What the rules that choose a tile are told of such work: rows of B without gaps, no forced
+/// panel.
+[[nodiscard]] HostProblem problem_of(const HostWork& work);
+
 /// One number a feature, in the schema's order. Of `candidate.grouping` only what
-/// estimate_statistics() sets is looked at. Sizes are logarithms and footprints are over the
+/// EstimatedGrouping sets is looked at. Sizes are logarithms and footprints are over the
 /// device's caches, so that a model of one device has a chance on another. All finite.
 [[nodiscard]] std::vector<float> host_feature_row(const TileCandidate& candidate,
                                                   const HostWork& work, const HostLimits& limits);

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "runtime/arithmetic.hpp"
+
 namespace spjit {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 double density_of(const HostProblem& problem) {
   return static_cast<double>(problem.nnz) /

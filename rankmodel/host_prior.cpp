@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "matrix/non_empty_rows.hpp"
+#include "runtime/arithmetic.hpp"
 
 namespace spjit {
 namespace {
@@ -27,8 +28,6 @@ constexpr double k_call_ns = 14;          // a call of a tile's code
 constexpr double k_line_bytes = 64;
 /// B in place is within reach of the first-level TLB up to here (docs/host-kernel.md).
 constexpr double k_tlb_reach_bytes = 400 << 10;
-
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 /// Share of something that does not fit.
 double beyond(double bytes, double cache_bytes) {

@@ -23,7 +23,7 @@ struct RankedHostTile {
 [[nodiscard]] std::string ranked_by(const HostRankModel* model);
 
 /// The candidates, best first; equal ones in their order. The score is the model's, or -estimated
-/// microseconds without one. Of the candidates' groupings only what estimate_statistics() sets is
+/// microseconds without one. Of the candidates' groupings only what EstimatedGrouping sets is
 /// looked at.
 [[nodiscard]] std::vector<RankedHostTile> rank_host_tiles(std::vector<TileCandidate> survivors,
                                                           const HostWork& work,

@@ -16,7 +16,7 @@ namespace spjit {
 
 /// One tile and its time.
 struct HostSample {
-  TileCandidate candidate;  ///< `grouping`: as estimate_statistics() gives it
+  TileCandidate candidate;  ///< `grouping`: as EstimatedGrouping gives it
   double us = 0;            ///< median time of a run; 0: it failed
   double noise = 0;         ///< share of the median
   std::int64_t samples = 0;

@@ -83,8 +83,4 @@ GroupingStatistics EstimatedGrouping::statistics(std::int64_t m1) const {
   return statistics;
 }
 
-GroupingStatistics estimate_statistics(const CsrMatrix& matrix, std::int64_t m1) {
-  return EstimatedGrouping(matrix).statistics(m1);
-}
-
 }  // namespace spjit

@@ -64,7 +64,4 @@ class EstimatedGrouping {
   std::vector<std::int32_t> order_;  ///< of non-empty rows
 };
 
-/// Shorthand for `EstimatedGrouping(matrix).statistics(m1)`.
-[[nodiscard]] GroupingStatistics estimate_statistics(const CsrMatrix& matrix, std::int64_t m1);
-
 }  // namespace spjit

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "runtime/arithmetic.hpp"
 #include "runtime/prefetch.hpp"
 
 #if defined(__x86_64__)
@@ -19,8 +20,6 @@ constexpr std::int64_t k_max_nv = 16;
 std::int64_t round_up(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 std::int64_t row_group_tiles(const HostProgram& program) {
   return program.row_group > 0 ? std::min(program.row_group, program.tiles) : program.tiles;

@@ -54,6 +54,7 @@ PLAN_RUNTIME_HEADERS = {"runtime/compile_cancel.hpp"}
 VISIBLE = {
     ("rankmodel", "compiler"): PLAN_HEADERS | {"spjit/target.hpp"},
     ("rankmodel", "runtime"): {
+        "runtime/arithmetic.hpp",
         "runtime/gzip.hpp",
         "runtime/hash.hpp",
         "runtime/json_text.hpp",

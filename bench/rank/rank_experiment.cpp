@@ -168,14 +168,7 @@ std::vector<double> score_by_model(const HostSampleGroup& group, const RankModel
 }
 
 std::size_t name_by_rules(const HostSampleGroup& group) {
-  HostProblem problem;
-  problem.rows = group.work.rows;
-  problem.cols = group.work.cols;
-  problem.nnz = group.work.nnz;
-  problem.n = group.work.n;
-  problem.ldb = group.work.n;
-  problem.threads = group.work.threads;
-  const HostTile tile = choose_host_tile(problem, group.limits).tile;
+  const HostTile tile = host_tile_by_rules(problem_of(group.work), group.limits);
   const auto found = std::ranges::find(
       group.samples, tile, [](const HostSample& sample) { return sample.candidate.tile; });
   // Measuring puts the rules' choice first, whatever they are at that time.

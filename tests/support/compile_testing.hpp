@@ -26,6 +26,14 @@ namespace spjit::testing_support {
   return options;
 }
 
+/// Options of a kernel for this CPU, or for one of another instruction set.
+[[nodiscard]] inline CompileOptions options_of(std::int64_t n, HostIsa isa = Target().isa()) {
+  CompileOptions options;
+  options.n = n;
+  options.target = Target(isa);
+  return options;
+}
+
 [[nodiscard]] inline CacheOptions uncached() {
   CacheOptions cache;
   cache.enabled = false;

@@ -14,6 +14,7 @@
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
+#include "tests/support/compile_testing.hpp"
 #include "tests/support/scoped_variable.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -24,18 +25,6 @@ using namespace spjit;
 using namespace spjit::testing_support;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-CompileOptions options_of(std::int64_t n) {
-  CompileOptions options;
-  options.n = n;
-  return options;
-}
-
-CacheOptions cache_in(const fs::path& directory) {
-  CacheOptions cache;
-  cache.directory = directory;
-  return cache;
-}
 
 std::size_t files_in(const fs::path& directory) {
   std::error_code none;
@@ -62,8 +51,8 @@ class CompilerCacheTest : public testing::Test {
 
   /// Compiles what is in the cache as `key`, which is of no use: that is said once, and put right.
   void expect_set_aside(const std::string& reason) const {
-    const SpmmKernel fresh = compile(cache_in(cache()));
-    const SpmmKernel cached = compile(cache_in(cache()));
+    const SpmmKernel fresh = compile(cached_in(cache()));
+    const SpmmKernel cached = compile(cached_in(cache()));
 
     EXPECT_FALSE(fresh.info().from_cache);
     EXPECT_THAT(fresh.info().note, StartsWith("cache: "));
@@ -79,7 +68,7 @@ class CompilerCacheTest : public testing::Test {
 };
 
 TEST_F(CompilerCacheTest, AnObjectOfAnotherMachineIsSetAside) {
-  const SpmmKernel kernel = compile(cache_in(cache()));
+  const SpmmKernel kernel = compile(cached_in(cache()));
   std::vector<std::byte> object = kernel.object("kernel");
   object.at(18) = std::byte{183};  // e_machine: AArch64
 
@@ -89,7 +78,7 @@ TEST_F(CompilerCacheTest, AnObjectOfAnotherMachineIsSetAside) {
 }
 
 TEST_F(CompilerCacheTest, AnObjectOfAnotherInstructionSetIsSetAside) {
-  const SpmmKernel kernel = compile(cache_in(cache()));
+  const SpmmKernel kernel = compile(cached_in(cache()));
   const HostIsa other =
       kernel.info().target.isa() == HostIsa::generic ? HostIsa::avx2 : HostIsa::generic;
   if (!compiles_and_runs(other)) GTEST_SKIP() << "only one instruction set compiles here";
@@ -105,7 +94,7 @@ TEST_F(CompilerCacheTest, AnObjectOfAnotherInstructionSetIsSetAside) {
 }
 
 TEST_F(CompilerCacheTest, AnObjectOfAnotherWidthIsSetAside) {
-  const SpmmKernel kernel = compile(cache_in(cache()));
+  const SpmmKernel kernel = compile(cached_in(cache()));
   const std::vector<std::byte> object =
       compile({.enabled = false, .directory = {}}, 34).object("kernel");
 
@@ -115,26 +104,26 @@ TEST_F(CompilerCacheTest, AnObjectOfAnotherWidthIsSetAside) {
 }
 
 TEST_F(CompilerCacheTest, AnEntryWithoutAnObjectIsSetAside) {
-  replace(compile(cache_in(cache())).info().key, {}, nlohmann::json::object());
+  replace(compile(cached_in(cache())).info().key, {}, nlohmann::json::object());
 
   expect_set_aside("malformed ELF object");
 }
 
 TEST_F(CompilerCacheTest, AKernelIsTakenWhoseRecordLacksTheReasonForItsTile) {
-  const SpmmKernel kernel = compile(cache_in(cache()));
+  const SpmmKernel kernel = compile(cached_in(cache()));
   const std::vector<std::byte> object = kernel.object("kernel");
 
   replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}},
           {{"search", {{"reason", 42}}}});
 
-  const SpmmKernel cached = compile(cache_in(cache()));
+  const SpmmKernel cached = compile(cached_in(cache()));
   EXPECT_TRUE(cached.info().from_cache);
   EXPECT_EQ(cached.info().reason, "");
 }
 
 TEST_F(CompilerCacheTest, AHitSaysWhichDirectoryItIsFrom) {
-  CacheOptions options = cache_in(cache());
-  static_cast<void>(compile(cache_in(layer())));
+  CacheOptions options = cached_in(cache());
+  static_cast<void>(compile(cached_in(layer())));
   options.read_only_layers = {layer()};
 
   const SpmmKernel from_layer = compile(options);
@@ -150,24 +139,24 @@ TEST_F(CompilerCacheTest, AHitSaysWhichDirectoryItIsFrom) {
 }
 
 TEST_F(CompilerCacheTest, LayersOfTheEnvironmentAreUsedUnlessSomeAreGiven) {
-  static_cast<void>(compile(cache_in(layer())));
+  static_cast<void>(compile(cached_in(layer())));
   const ScopedVariable variable("SPJIT_CACHE_LAYERS", layer().string());
-  CacheOptions others = cache_in(directory_.path() / "other");
-  static_cast<void>(compile(cache_in(directory_.path() / "empty"), 40));
+  CacheOptions others = cached_in(directory_.path() / "other");
+  static_cast<void>(compile(cached_in(directory_.path() / "empty"), 40));
   others.read_only_layers = {directory_.path() / "empty"};
 
-  EXPECT_EQ(compile(cache_in(cache())).info().cache_directory, layer());
+  EXPECT_EQ(compile(cached_in(cache())).info().cache_directory, layer());
   EXPECT_FALSE(compile(others).info().from_cache);
 }
 
 TEST_F(CompilerCacheTest, AMissingLayerIsAnErrorIfGivenAndANoteOfTheEnvironment) {
-  CacheOptions given = cache_in(cache());
+  CacheOptions given = cached_in(cache());
   given.read_only_layers = {layer()};
   EXPECT_THROW(static_cast<void>(compile(given)), CacheError);
   const ScopedVariable variable("SPJIT_CACHE_LAYERS", layer().string());
 
-  const SpmmKernel fresh = compile(cache_in(cache()));
-  const SpmmKernel cached = compile(cache_in(cache()));
+  const SpmmKernel fresh = compile(cached_in(cache()));
+  const SpmmKernel cached = compile(cached_in(cache()));
 
   EXPECT_THAT(fresh.info().note, StartsWith("cache layer not used: "));
   EXPECT_THAT(fresh.info().note, HasSubstr(layer().native()));
@@ -175,7 +164,7 @@ TEST_F(CompilerCacheTest, AMissingLayerIsAnErrorIfGivenAndANoteOfTheEnvironment)
 }
 
 TEST_F(CompilerCacheTest, LayersServeWithoutADirectoryToWriteTo) {
-  static_cast<void>(compile(cache_in(layer())));
+  static_cast<void>(compile(cached_in(layer())));
   fs::create_directories(cache());
   fs::permissions(cache(), fs::perms(0777));
   const ScopedVariable variable("SPJIT_CACHE_DIR", cache().string());
@@ -193,11 +182,11 @@ TEST_F(CompilerCacheTest, LayersServeWithoutADirectoryToWriteTo) {
 TEST_F(CompilerCacheTest, AnUnsafeDirectoryIsAnErrorIfGivenANoteByDefaultAndTakenIfAllowed) {
   fs::create_directories(cache());
   fs::permissions(cache(), fs::perms(0777));
-  CacheOptions allowed = cache_in(cache());
+  CacheOptions allowed = cached_in(cache());
   allowed.allow_unsafe_directory = true;
   const ScopedVariable variable("SPJIT_CACHE_DIR", cache().string());
 
-  EXPECT_THROW(static_cast<void>(compile(cache_in(cache()))), CacheError);
+  EXPECT_THROW(static_cast<void>(compile(cached_in(cache()))), CacheError);
   EXPECT_THAT(compile({}).info().note, HasSubstr("mode 0777"));
   EXPECT_EQ(compile(allowed).info().note, "");
   EXPECT_TRUE(compile(allowed).info().from_cache);
@@ -213,9 +202,9 @@ TEST_F(CompilerCacheTest, TheSizeLimitIsTheOptionElseTheVariable) {
     }
   };
   const auto entries = [&] { return CacheStore(cache(), SPJIT_VERSION).list().size(); };
-  CacheOptions small = cache_in(cache());
+  CacheOptions small = cached_in(cache());
   small.size_limit_bytes = 1;
-  static_cast<void>(compile(cache_in(cache())));
+  static_cast<void>(compile(cached_in(cache())));
   age_all();
 
   static_cast<void>(compile(small, 34));
@@ -223,7 +212,7 @@ TEST_F(CompilerCacheTest, TheSizeLimitIsTheOptionElseTheVariable) {
 
   age_all();
   const ScopedVariable variable("SPJIT_CACHE_SIZE", "1K");
-  static_cast<void>(compile(cache_in(cache()), 35));
+  static_cast<void>(compile(cached_in(cache()), 35));
   EXPECT_EQ(entries(), 1U);
 
   age_all();
@@ -233,15 +222,15 @@ TEST_F(CompilerCacheTest, TheSizeLimitIsTheOptionElseTheVariable) {
 }
 
 TEST_F(CompilerCacheTest, VariablesAndLimitsThatAreNoneAreRefused) {
-  CacheOptions negative = cache_in(cache());
+  CacheOptions negative = cached_in(cache());
   negative.size_limit_bytes = -1;
   EXPECT_THROW(static_cast<void>(compile(negative)), InvalidArgument);
   {
     const ScopedVariable variable("SPJIT_CACHE_SIZE", "lots");
-    EXPECT_THROW(static_cast<void>(compile(cache_in(cache()))), InvalidArgument);
+    EXPECT_THROW(static_cast<void>(compile(cached_in(cache()))), InvalidArgument);
   }
   const ScopedVariable variable("SPJIT_CACHE_UNSAFE", "maybe");
-  EXPECT_THROW(static_cast<void>(compile(cache_in(cache()))), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(compile(cached_in(cache()))), InvalidArgument);
   EXPECT_FALSE(compile({.enabled = false, .directory = {}}).info().from_cache);
 }
 

@@ -13,6 +13,7 @@
 
 #include "compiler/host_tile.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/compile_testing.hpp"
 #include "tests/support/scoped_variable.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -26,31 +27,16 @@ using spjit::CsrMatrix;
 using spjit::HostIsa;
 using spjit::KernelKind;
 using spjit::SpmmKernel;
+using spjit::testing_support::cached_in;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::index;
+using spjit::testing_support::options_of;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::reference_product;
 using spjit::testing_support::same_bits;
 using spjit::testing_support::ScopedVariable;
 using spjit::testing_support::TemporaryDirectory;
-
-CompileOptions options_of(std::int64_t n) {
-  CompileOptions options;
-  options.n = n;
-  return options;
-}
-
-CacheOptions no_cache() {
-  CacheOptions cache;
-  cache.enabled = false;
-  return cache;
-}
-
-CacheOptions cache_in(const fs::path& directory) {
-  CacheOptions cache;
-  cache.directory = directory;
-  return cache;
-}
+using spjit::testing_support::uncached;
 
 std::vector<float> product(const SpmmKernel& kernel) {
   const std::vector<float> b = dense_values(kernel.cols() * kernel.n());
@@ -67,7 +53,7 @@ std::vector<float> expected_product(const CsrMatrix& matrix, const SpmmKernel& k
 TEST(CompilerOptions, AreRefusedWithWhatWasGiven) {
   const auto refuses = [](const CompileOptions& options, const std::string& part) {
     try {
-      const Compiler compiler(options, no_cache());
+      const Compiler compiler(options, uncached());
       ADD_FAILURE() << "taken: " << part;
     } catch (const spjit::InvalidArgument& error) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
@@ -108,10 +94,10 @@ TEST(CompilerOptions, PanelWidthsAreMultiplesOfTheLanesThatFitTheRegisters) {
     options.target = spjit::Target(isa);
     for (const std::int64_t bad : {std::int64_t{0}, lanes - 1, lanes + 1, -lanes, lanes * 9}) {
       options.panel_columns = bad;
-      EXPECT_THROW(Compiler(options, no_cache()), spjit::InvalidArgument) << bad;
+      EXPECT_THROW(Compiler(options, uncached()), spjit::InvalidArgument) << bad;
     }
     options.panel_columns = lanes * 2;
-    EXPECT_NO_THROW(Compiler(options, no_cache()));
+    EXPECT_NO_THROW(Compiler(options, uncached()));
   }
 }
 
@@ -123,7 +109,7 @@ TEST(CompilerOptions, EveryPanelWidthThatIsTakenCompiles) {
       options.panel_columns = vectors * spjit::lanes_of(isa);
       std::optional<Compiler> compiler;
       try {
-        compiler.emplace(options, no_cache());
+        compiler.emplace(options, uncached());
       } catch (const spjit::InvalidArgument&) {
         EXPECT_GT(vectors, 4);
         continue;
@@ -144,7 +130,7 @@ TEST(CompilerOptions, NoThreadsMeansAllOfThem) {
   CompileOptions options = options_of(8);
   options.threads = 0;
 
-  EXPECT_GE(Compiler(options, no_cache()).options().threads, 1);
+  EXPECT_GE(Compiler(options, uncached()).options().threads, 1);
 }
 
 TEST(SearchMode, ParsesWhatItPrints) {
@@ -159,7 +145,7 @@ TEST(Compiler, RefusesAMatrixThatIsNone) {
   CsrMatrix matrix = random_matrix(6, 5, 0.5);
   matrix.col_idxs[0] = 5;
 
-  EXPECT_THROW(static_cast<void>(Compiler(options_of(8), no_cache()).compile(matrix)),
+  EXPECT_THROW(static_cast<void>(Compiler(options_of(8), uncached()).compile(matrix)),
                spjit::InvalidMatrix);
 }
 
@@ -169,7 +155,7 @@ TEST(Compiler, RefusesATargetThatThisCpuLacks) {
     CompileOptions options = options_of(8);
     options.target = spjit::Target(isa);
 
-    EXPECT_THROW(static_cast<void>(Compiler(options, no_cache()).compile(random_matrix(6, 5, 0.5))),
+    EXPECT_THROW(static_cast<void>(Compiler(options, uncached()).compile(random_matrix(6, 5, 0.5))),
                  spjit::NotSupported);
   }
 }
@@ -177,7 +163,7 @@ TEST(Compiler, RefusesATargetThatThisCpuLacks) {
 TEST(Compiler, DescribesTheKernelItMade) {
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
 
-  const SpmmKernel kernel = Compiler(options_of(33), no_cache()).compile(matrix);
+  const SpmmKernel kernel = Compiler(options_of(33), uncached()).compile(matrix);
 
   EXPECT_EQ(kernel.info().rows, 60);
   EXPECT_EQ(kernel.info().cols, 70);
@@ -201,7 +187,7 @@ TEST(Compiler, UnsortedRowsGiveTheSameBits) {
     std::reverse(shuffled.col_idxs.begin() + begin, shuffled.col_idxs.begin() + end);
     std::reverse(shuffled.values.begin() + begin, shuffled.values.begin() + end);
   }
-  const Compiler compiler(options_of(33), no_cache());
+  const Compiler compiler(options_of(33), uncached());
 
   const SpmmKernel one = compiler.compile(matrix);
   const SpmmKernel two = compiler.compile(shuffled);
@@ -227,7 +213,7 @@ TEST(Compiler, EveryEmptyAndTinyShapeHasAKernel) {
             options.code_budget_bytes = budget;
             options.threads = threads;
 
-            const SpmmKernel kernel = Compiler(options, no_cache()).compile(matrix);
+            const SpmmKernel kernel = Compiler(options, uncached()).compile(matrix);
 
             EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)))
                 << to_string(isa) << " " << matrix.rows << " x " << matrix.cols << " n " << n;
@@ -240,9 +226,9 @@ TEST(Compiler, EveryEmptyAndTinyShapeHasAKernel) {
 
 TEST(Compiler, EmptyMatricesRunOnNullOperands) {
   const SpmmKernel no_rows =
-      Compiler(options_of(8), no_cache()).compile(CsrMatrix{0, 0, {0}, {}, {}});
+      Compiler(options_of(8), uncached()).compile(CsrMatrix{0, 0, {0}, {}, {}});
   const SpmmKernel no_cols =
-      Compiler(options_of(8), no_cache()).compile(CsrMatrix{2, 0, {0, 0, 0}, {}, {}});
+      Compiler(options_of(8), uncached()).compile(CsrMatrix{2, 0, {0, 0, 0}, {}, {}});
   std::vector<float> c(16, -7.0F);
 
   no_rows.run(nullptr, nullptr);
@@ -260,7 +246,7 @@ TEST(Compiler, ThreadsDoNotChangeTheBits) {
         options.target = spjit::Target(isa);
         options.threads = threads;
 
-        const SpmmKernel kernel = Compiler(options, no_cache()).compile(matrix);
+        const SpmmKernel kernel = Compiler(options, uncached()).compile(matrix);
 
         EXPECT_EQ(kernel.info().threads, threads);
         EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)))
@@ -275,7 +261,7 @@ TEST(Compiler, ACsrKernelTakesOverWithoutABudgetAndSaysSo) {
   CompileOptions options = options_of(33);
   options.code_budget_bytes = 0;
 
-  const SpmmKernel kernel = Compiler(options, no_cache()).compile(matrix);
+  const SpmmKernel kernel = Compiler(options, uncached()).compile(matrix);
 
   EXPECT_EQ(kernel.info().kind, KernelKind::csr);
   EXPECT_EQ(kernel.info().tile, "");
@@ -293,7 +279,7 @@ TEST(Compiler, EverySearchTimesCandidatesAndRecordsThem) {
     std::size_t reports = 0;
     options.on_search_progress = [&](const spjit::SearchProgress&) { ++reports; };
 
-    const SpmmKernel kernel = Compiler(options, no_cache()).compile(matrix);
+    const SpmmKernel kernel = Compiler(options, uncached()).compile(matrix);
 
     const auto search = nlohmann::json::parse(kernel.record())["search"];
     const auto& entries = search["entries"];
@@ -311,10 +297,10 @@ TEST(Compiler, EverySearchTimesCandidatesAndRecordsThem) {
 TEST(CompilerCache, TheSecondCompilationComesFromTheCache) {
   const TemporaryDirectory directory;
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
-  const Compiler compiler(options_of(33), cache_in(directory.path()));
+  const Compiler compiler(options_of(33), cached_in(directory.path()));
 
   const SpmmKernel fresh = compiler.compile(matrix);
-  const SpmmKernel cached = Compiler(options_of(33), cache_in(directory.path())).compile(matrix);
+  const SpmmKernel cached = Compiler(options_of(33), cached_in(directory.path())).compile(matrix);
 
   EXPECT_FALSE(fresh.info().from_cache);
   EXPECT_TRUE(cached.info().from_cache);
@@ -334,7 +320,7 @@ TEST(CompilerCache, KernelsOfAllKindsComeBack) {
          {std::int64_t{0}, CompileOptions::k_default_code_budget_bytes}) {
       CompileOptions options = options_of(33);
       options.code_budget_bytes = budget;
-      const Compiler compiler(options, cache_in(directory.path()));
+      const Compiler compiler(options, cached_in(directory.path()));
 
       const SpmmKernel fresh = compiler.compile(matrix);
       const SpmmKernel cached = compiler.compile(matrix);
@@ -348,7 +334,7 @@ TEST(CompilerCache, KernelsOfAllKindsComeBack) {
 
 TEST(CompilerCache, OtherValuesAreAnotherEntry) {
   const TemporaryDirectory directory;
-  const Compiler compiler(options_of(33), cache_in(directory.path()));
+  const Compiler compiler(options_of(33), cached_in(directory.path()));
   CsrMatrix matrix = random_matrix(60, 70, 0.8);
   const SpmmKernel first = compiler.compile(matrix);
   matrix.values.back() *= 2;
@@ -378,7 +364,7 @@ void damage(const fs::path& file, std::streamoff offset) {
 TEST(CompilerCache, ADamagedEntryIsCompiledAgainAndTheKernelSaysSo) {
   const TemporaryDirectory directory;
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
-  const Compiler compiler(options_of(33), cache_in(directory.path()));
+  const Compiler compiler(options_of(33), cached_in(directory.path()));
   static_cast<void>(compiler.compile(matrix));
   damage(object_in(directory.path()), 500);
 
@@ -395,7 +381,7 @@ TEST(CompilerCache, ADamagedEntryIsCompiledAgainAndTheKernelSaysSo) {
 TEST(CompilerCache, AnEntryCutShortIsCompiledAgain) {
   const TemporaryDirectory directory;
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
-  const Compiler compiler(options_of(33), cache_in(directory.path()));
+  const Compiler compiler(options_of(33), cached_in(directory.path()));
   static_cast<void>(compiler.compile(matrix));
   fs::resize_file(object_in(directory.path()), 100);
 
@@ -431,7 +417,7 @@ TEST(CompilerCache, AnExplicitDirectoryThatCannotBeUsedIsAnError) {
   for (const fs::path& unusable : {file, foreign}) {
     EXPECT_THROW(
         static_cast<void>(
-            Compiler(options_of(33), cache_in(unusable)).compile(random_matrix(60, 70, 0.8))),
+            Compiler(options_of(33), cached_in(unusable)).compile(random_matrix(60, 70, 0.8))),
         spjit::CacheError)
         << unusable;
   }
@@ -439,7 +425,7 @@ TEST(CompilerCache, AnExplicitDirectoryThatCannotBeUsedIsAnError) {
 
 TEST(CompilerCache, ADisabledCacheLeavesNoTrace) {
   const TemporaryDirectory directory;
-  CacheOptions cache = cache_in(directory.path());
+  CacheOptions cache = cached_in(directory.path());
   cache.enabled = false;
 
   const SpmmKernel kernel = Compiler(options_of(33), cache).compile(random_matrix(60, 70, 0.8));

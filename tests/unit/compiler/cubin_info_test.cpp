@@ -14,6 +14,7 @@
 
 #include "matrix/file_bytes.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/elf_testing.hpp"
 
 namespace {
 
@@ -272,17 +273,8 @@ TEST(CubinInfo, RefusesTwoKernelsOfOneName) {
 }
 
 TEST(CubinInfo, RefusesSectionsThatOverlap) {
-  std::vector<std::byte> cubin = write(small_cubin());
-  Elf64_Ehdr header;
-  std::memcpy(&header, cubin.data(), sizeof(header));
-  for (std::size_t i = 4; i < header.e_shnum; ++i) {
-    Elf64_Shdr section;
-    std::byte* at = cubin.data() + header.e_shoff + i * sizeof(section);
-    std::memcpy(&section, at, sizeof(section));
-    section.sh_offset = 0;
-    section.sh_size = cubin.size() / 2;
-    std::memcpy(at, &section, sizeof(section));
-  }
+  const std::vector<std::byte> cubin =
+      spjit::testing_support::with_overlapping_sections(write(small_cubin()), 4);
 
   EXPECT_THROW(
       {

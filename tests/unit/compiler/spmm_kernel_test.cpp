@@ -17,6 +17,7 @@
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/allocation_counter.hpp"
+#include "tests/support/compile_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -28,23 +29,16 @@ using spjit::HostTile;
 using spjit::SpmmKernel;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::index;
+using spjit::testing_support::options_of;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::reference_product;
 using spjit::testing_support::same_bits;
+using spjit::testing_support::uncached;
 
 constexpr std::int64_t count(std::int64_t rows, std::int64_t ld) { return rows * ld; }
 
-CompileOptions options_of(std::int64_t n, HostIsa isa = spjit::Target().isa()) {
-  CompileOptions options;
-  options.n = n;
-  options.target = spjit::Target(isa);
-  return options;
-}
-
 SpmmKernel compile_uncached(const CsrMatrix& matrix, const CompileOptions& options) {
-  spjit::CacheOptions no_cache;
-  no_cache.enabled = false;
-  return spjit::Compiler(options, no_cache).compile(matrix);
+  return spjit::Compiler(options, uncached()).compile(matrix);
 }
 
 /// A kernel of a tile that the heuristic would not choose.

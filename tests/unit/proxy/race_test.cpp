@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "made_up_time.hpp"
 #include "spjit/error.hpp"
 
 namespace {
@@ -23,54 +24,17 @@ using spjit::RaceOutcome;
 using spjit::RaceProgress;
 using spjit::RaceResult;
 using spjit::run_race;
+using spjit::testing_support::CallUs;
+using spjit::testing_support::constant;
+using spjit::testing_support::MadeUpTime;
 using testing::HasSubstr;
-
-using CallUs = std::function<double(std::int64_t)>;
-
-CallUs constant(double us) {
-  return [us](std::int64_t) { return us; };
-}
-
-/// Time that passes only when entries run.
-class MadeUpTime {
- public:
-  /// An entry whose call number i, from 0, takes `call_us(i)`. Every batch is logged.
-  RaceEntry entry(const std::string& name, CallUs call_us, double part = 1) {
-    const auto run = [this, name, call_us = std::move(call_us),
-                      next = std::int64_t{0}](std::int64_t calls) mutable {
-      log_.push_back(name);
-      double us = 0;
-      for (std::int64_t i = 0; i < calls; ++i) us += call_us(next++);
-      now_us_ += us;
-      return us;
-    };
-    return {name, run, part};
-  }
-
-  /// Of exactly so many rounds.
-  [[nodiscard]] RaceOptions options(int rounds) {
-    RaceOptions options;
-    options.min_rounds = options.max_rounds = rounds;
-    options.clock = [this] {
-      return std::chrono::nanoseconds(static_cast<std::int64_t>(now_us_ * 1e3));
-    };
-    return options;
-  }
-
-  [[nodiscard]] double now_us() const { return now_us_; }
-  [[nodiscard]] const std::vector<std::string>& log() const { return log_; }
-
- private:
-  double now_us_ = 0;
-  std::vector<std::string> log_;
-};
 
 TEST(Race, EntriesTakeTurnsAndTheOrderAlternates) {
   MadeUpTime time;
   const std::vector<RaceEntry> entries = {time.entry("a", constant(1000)),
                                           time.entry("b", constant(1000))};
 
-  (void)run_race(entries, time.options(2));
+  (void)run_race(entries, time.race_options(2));
 
   // Two calls each to warm up, then two rounds of an untimed and a timed call.
   EXPECT_EQ(time.log(), (std::vector<std::string>{"a", "a", "b", "b",  //
@@ -80,7 +44,7 @@ TEST(Race, EntriesTakeTurnsAndTheOrderAlternates) {
 
 TEST(Race, ShortCallsAreRepeatedUntilASampleIsLongEnough) {
   MadeUpTime time;
-  RaceOptions options = time.options(1);
+  RaceOptions options = time.race_options(1);
   options.drops = false;
   const std::vector<RaceEntry> entries = {time.entry("short", constant(3)),
                                           time.entry("long", constant(1000))};
@@ -120,56 +84,13 @@ TEST(Race, EachIsDroppedAfterTheRoundWhoseMarginItIsOver) {
   std::vector<RaceEntry> entries;
   for (const Case& c : cases) entries.push_back(time.entry("", constant(1000 * c.slower)));
 
-  const auto results = run_race(entries, time.options(12));
+  const auto results = run_race(entries, time.race_options(12));
 
   for (std::size_t i = 0; i < cases.size(); ++i) {
     EXPECT_EQ(results[i].outcome, cases[i].outcome) << cases[i].slower;
     EXPECT_EQ(results[i].timing.samples, cases[i].samples) << cases[i].slower;
     EXPECT_DOUBLE_EQ(results[i].timing.median_us, 1000 * cases[i].slower);
   }
-}
-
-TEST(Race, CallsThatSettleCachesAreNotTimedAndDropNobody) {
-  MadeUpTime time;
-  // As long code does: slow for some calls, then fast.
-  RaceEntry large =
-      time.entry("large", [](std::int64_t call) { return call < 6 ? 9000.0 : 900.0; });
-  large.settling_calls = 8;
-  const std::vector<RaceEntry> entries = {time.entry("small", constant(1000)), large};
-
-  const auto results = run_race(entries, time.options(3));
-
-  EXPECT_EQ(results[1].outcome, RaceOutcome::finished);
-  EXPECT_DOUBLE_EQ(results[1].timing.median_us, 900);
-}
-
-TEST(Race, ASampleOfLongCodeThatIsFarOverItsBestIsTakenAgainWithSettledCaches) {
-  MadeUpTime time;
-  // Calls: the first, eight to settle, one for the batch; untimed and timed ones of round 1; then
-  // the other runner has thrown it out of the caches.
-  RaceEntry large = time.entry(
-      "large", [](std::int64_t call) { return call >= 12 && call < 18 ? 9000.0 : 900.0; });
-  large.settling_calls = 8;
-  const std::vector<RaceEntry> entries = {time.entry("small", constant(1000)), large};
-
-  const auto results = run_race(entries, time.options(3));
-
-  EXPECT_EQ(results[1].timing.samples, 3);
-  EXPECT_DOUBLE_EQ(results[1].timing.median_us, 900);
-  EXPECT_DOUBLE_EQ(results[1].timing.noise, 0);
-}
-
-TEST(Race, AFirstCallThatIsLongAndFarOverTheBestIsTheLast) {
-  MadeUpTime time;
-  const std::vector<RaceEntry> entries = {
-      time.entry("fast", constant(1000)), time.entry("slow", constant(2600)),
-      time.entry("cold", [](std::int64_t call) { return call == 0 ? 2400.0 : 1000.0; })};
-
-  const auto results = run_race(entries, time.options(3));
-
-  EXPECT_EQ(results[1].outcome, RaceOutcome::dropped);
-  EXPECT_EQ(std::ranges::count(time.log(), "slow"), 1);
-  EXPECT_EQ(results[2].outcome, RaceOutcome::finished);
 }
 
 TEST(Race, OneGoodSampleIsEnoughToStay) {
@@ -179,7 +100,7 @@ TEST(Race, OneGoodSampleIsEnoughToStay) {
   const std::vector<RaceEntry> entries = {time.entry("steady", constant(1000)),
                                           time.entry("disturbed", disturbed)};
 
-  const auto results = run_race(entries, time.options(12));
+  const auto results = run_race(entries, time.race_options(12));
 
   EXPECT_EQ(results[1].outcome, RaceOutcome::finished);
   EXPECT_DOUBLE_EQ(results[1].timing.min_us, 1000);
@@ -188,7 +109,7 @@ TEST(Race, OneGoodSampleIsEnoughToStay) {
 
 TEST(Race, NobodyIsDroppedWhereNobodyShallBe) {
   MadeUpTime time;
-  RaceOptions options = time.options(4);
+  RaceOptions options = time.race_options(4);
   options.drops = false;
   const std::vector<RaceEntry> entries = {time.entry("fast", constant(300)),
                                           time.entry("slow", constant(30'000))};
@@ -211,7 +132,7 @@ TEST(Race, ADriftOfTheMachineHitsAllAlikeAndLeavesTheWinner) {
                                             time.entry("b", drifting(1000)),
                                             time.entry("twin of a", drifting(1015))};
 
-    const auto results = run_race(entries, time.options(20));
+    const auto results = run_race(entries, time.race_options(20));
 
     EXPECT_GT(results[1].timing.noise, 0.01) << rate;
     EXPECT_NEAR(results[0].timing.median_us / results[2].timing.median_us, 1, 0.003) << rate;
@@ -219,41 +140,9 @@ TEST(Race, ADriftOfTheMachineHitsAllAlikeAndLeavesTheWinner) {
   }
 }
 
-TEST(Race, AHiccupWhileWarmingUpDropsNobody) {
-  // Something else ran during one call: the first, or one in the batch that sizes the samples.
-  for (const std::int64_t hit : {0, 1, 5, 20}) {
-    MadeUpTime time;
-    const auto hiccup = [hit](std::int64_t call) { return call == hit ? 22'000.0 : 10.0; };
-    const std::vector<RaceEntry> entries = {time.entry("steady", constant(12)),
-                                            time.entry("hit", hiccup)};
-
-    const auto results = run_race(entries, time.options(4));
-
-    EXPECT_EQ(results[1].outcome, RaceOutcome::finished) << "call " << hit;
-    EXPECT_DOUBLE_EQ(results[1].timing.median_us, 10) << "call " << hit;
-    EXPECT_EQ(spjit::winner_of(results), 1) << "call " << hit;
-  }
-}
-
-TEST(Race, ALongFirstCallThatNoNeighbourCanHaveCausedIsTheOnlyOne) {
-  MadeUpTime time;
-  std::int64_t calls = 0;
-  const auto slow = [&calls](std::int64_t) {
-    ++calls;
-    return 9000.0;
-  };
-  const std::vector<RaceEntry> entries = {time.entry("best", constant(3000)),
-                                          time.entry("slow", slow)};
-
-  const auto results = run_race(entries, time.options(3));
-
-  EXPECT_EQ(results[1].outcome, RaceOutcome::dropped);
-  EXPECT_EQ(calls, 1);
-}
-
 TEST(Race, GoesOnUntilEveryMedianIsCertain) {
   MadeUpTime time;
-  RaceOptions options = time.options(3);
+  RaceOptions options = time.race_options(3);
   options.max_rounds = 10'000;
   options.relative_error_goal = 0.01;
   options.budget_ms = 1e9;
@@ -274,7 +163,7 @@ TEST(Race, GoesOnUntilEveryMedianIsCertain) {
 
 TEST(Race, EndsAfterTheLeastRoundsWhereOneIsLeft) {
   MadeUpTime time;
-  RaceOptions options = time.options(3);
+  RaceOptions options = time.race_options(3);
   options.max_rounds = 40;
   options.relative_error_goal = 0;
   const auto noisy = [](std::int64_t call) {
@@ -300,7 +189,7 @@ TEST(Race, WhoThrowsHasFailedWithTheReasonAndTheOthersGoOn) {
   const std::vector<RaceEntry> entries = {time.entry("at once", throw_at(0)),
                                           time.entry("fine", constant(1000)),
                                           time.entry("later", throw_at(5))};
-  RaceOptions options = time.options(6);
+  RaceOptions options = time.race_options(6);
   options.drops = false;
 
   const auto results = run_race(entries, options);
@@ -315,26 +204,10 @@ TEST(Race, WhoThrowsHasFailedWithTheReasonAndTheOthersGoOn) {
   EXPECT_EQ(spjit::winner_of(results), 1);
 }
 
-TEST(Race, AFirstCallOverTheLimitHasFailedAndIsTheLast) {
-  MadeUpTime time;
-  RaceOptions options = time.options(3);
-  options.drops = false;
-  options.call_limit_ms = 50;
-  const std::vector<RaceEntry> entries = {time.entry("endless", constant(60e3)),
-                                          time.entry("long", constant(49e3))};
-
-  const auto results = run_race(entries, options);
-
-  EXPECT_EQ(results[0].outcome, RaceOutcome::failed);
-  EXPECT_EQ(results[0].failure, "one call took 60 ms, the limit is 50 ms");
-  EXPECT_EQ(std::ranges::count(time.log(), "endless"), 1);
-  EXPECT_EQ(results[1].outcome, RaceOutcome::finished);
-}
-
 TEST(Race, TheBudgetLeavesSomeNotReached) {
   for (const auto& [budget_ms, sampled] : {std::pair{10.0, 0}, {29.5, 5}, {0.0, 0}}) {
     MadeUpTime time;
-    RaceOptions options = time.options(3);
+    RaceOptions options = time.race_options(3);
     options.budget_ms = budget_ms;
     std::vector<RaceEntry> entries;
     for (int i = 0; i < 10; ++i) {
@@ -360,7 +233,7 @@ TEST(Race, ResultsAreTimesOfWholeRuns) {
   const std::vector<RaceEntry> entries = {time.entry("whole", constant(1200)),
                                           time.entry("quarter", constant(280), 0.25)};
 
-  const auto results = run_race(entries, time.options(4));
+  const auto results = run_race(entries, time.race_options(4));
 
   EXPECT_DOUBLE_EQ(results[0].timing.median_us, 1200);
   EXPECT_DOUBLE_EQ(results[1].timing.median_us, 1120);
@@ -369,7 +242,7 @@ TEST(Race, ResultsAreTimesOfWholeRuns) {
 
 TEST(Race, TellsHowItStandsAfterEachSample) {
   MadeUpTime time;
-  RaceOptions options = time.options(3);
+  RaceOptions options = time.race_options(3);
   std::vector<std::size_t> settled;
   std::vector<std::string> best;
   double most_left_ms = 0;
@@ -395,7 +268,7 @@ TEST(Race, TellsHowItStandsAfterEachSample) {
 
 TEST(Race, WhatProgressThrowsEndsTheRace) {
   MadeUpTime time;
-  RaceOptions options = time.options(10);
+  RaceOptions options = time.race_options(10);
   int reports = 0;
   options.progress = [&](const RaceProgress&) {
     if (++reports == 3) throw std::runtime_error("enough");
@@ -410,7 +283,7 @@ TEST(Race, WhatProgressThrowsEndsTheRace) {
 
 TEST(Race, WhatCheckThrowsEndsTheRaceBeforeTheNextCall) {
   MadeUpTime time;
-  RaceOptions options = time.options(10);
+  RaceOptions options = time.race_options(10);
   int calls = 0;
   options.check = [&] {
     if (calls == 5) throw std::runtime_error("enough");
@@ -486,16 +359,16 @@ TEST(Race, RefusesWhatMakesNoSense) {
   no_part.part = 0;
   RaceEntry part_of_nothing = fine;
   part_of_nothing.part = std::numeric_limits<double>::quiet_NaN();
-  RaceOptions swapped = time.options(3);
+  RaceOptions swapped = time.race_options(3);
   swapped.max_rounds = 2;
-  RaceOptions no_clock = time.options(3);
+  RaceOptions no_clock = time.race_options(3);
   no_clock.clock = nullptr;
 
-  EXPECT_THAT(message_of({"hollow", nullptr}, time.options(3)),
+  EXPECT_THAT(message_of({"hollow", nullptr}, time.race_options(3)),
               HasSubstr("'hollow' has no function"));
-  EXPECT_THAT(message_of(no_part, time.options(3)), HasSubstr("a call is 0 of a run"));
-  EXPECT_THAT(message_of(part_of_nothing, time.options(3)), HasSubstr("of a run"));
-  EXPECT_THAT(message_of(fine, time.options(0)), HasSubstr("0 to 0 rounds"));
+  EXPECT_THAT(message_of(no_part, time.race_options(3)), HasSubstr("a call is 0 of a run"));
+  EXPECT_THAT(message_of(part_of_nothing, time.race_options(3)), HasSubstr("of a run"));
+  EXPECT_THAT(message_of(fine, time.race_options(0)), HasSubstr("0 to 0 rounds"));
   EXPECT_THAT(message_of(fine, swapped), HasSubstr("3 to 2 rounds"));
   EXPECT_THAT(message_of(fine, no_clock), HasSubstr("no clock"));
 }

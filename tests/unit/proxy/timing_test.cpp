@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "made_up_time.hpp"
 #include "spjit/error.hpp"
 
 namespace {
@@ -18,46 +19,16 @@ namespace {
 using spjit::measure_interleaved;
 using spjit::TimingCandidate;
 using spjit::TimingOptions;
+using spjit::testing_support::constant;
+using spjit::testing_support::MadeUpTime;
 using testing::HasSubstr;
-
-/// Time that passes only when candidates run.
-class MadeUpTime {
- public:
-  /// A candidate whose call number i, from 0, takes `call_us(i)`. Every call is logged.
-  TimingCandidate candidate(const std::string& name, std::function<double(std::int64_t)> call_us) {
-    return {name, [this, name, call_us = std::move(call_us), calls = std::int64_t{0}]() mutable {
-              log_.push_back(name);
-              now_us_ += call_us(calls++);
-            }};
-  }
-
-  [[nodiscard]] TimingOptions options() {
-    TimingOptions options;
-    options.warm_up_ms = 0;
-    options.clock = [this] {
-      return std::chrono::nanoseconds(static_cast<std::int64_t>(now_us_ * 1e3));
-    };
-    return options;
-  }
-
-  [[nodiscard]] double now_us() const { return now_us_; }
-  [[nodiscard]] const std::vector<std::string>& log() const { return log_; }
-
- private:
-  double now_us_ = 0;
-  std::vector<std::string> log_;
-};
-
-std::function<double(std::int64_t)> constant(double us) {
-  return [us](std::int64_t) { return us; };
-}
 
 TEST(Timing, ReportsTheTimeOfOneCall) {
   MadeUpTime time;
   const std::vector<TimingCandidate> candidates = {time.candidate("slow", constant(300)),
                                                    time.candidate("fast", constant(5))};
 
-  const auto results = measure_interleaved(candidates, time.options());
+  const auto results = measure_interleaved(candidates, time.timing_options());
 
   ASSERT_EQ(results.size(), 2);
   EXPECT_EQ(results[0].name, "slow");
@@ -70,7 +41,7 @@ TEST(Timing, ReportsTheTimeOfOneCall) {
 
 TEST(Timing, ShortCallsAreRepeatedUntilASampleIsLongEnough) {
   MadeUpTime time;
-  TimingOptions options = time.options();
+  TimingOptions options = time.timing_options();
   options.min_batch_us = 200;
   const std::vector<TimingCandidate> candidates = {time.candidate("short", constant(3)),
                                                    time.candidate("long", constant(1000))};
@@ -83,7 +54,7 @@ TEST(Timing, ShortCallsAreRepeatedUntilASampleIsLongEnough) {
 
 TEST(Timing, TheFirstSlowCallsDoNotDecideTheBatch) {
   MadeUpTime time;
-  TimingOptions options = time.options();
+  TimingOptions options = time.timing_options();
   options.warm_up_ms = 2;
   const auto cold_then_warm = [](std::int64_t call) { return call < 3 ? 500.0 : 10.0; };
   const std::vector<TimingCandidate> candidates = {time.candidate("cold", cold_then_warm)};
@@ -96,7 +67,7 @@ TEST(Timing, TheFirstSlowCallsDoNotDecideTheBatch) {
 
 TEST(Timing, CandidatesTakeTurnsAndTheOrderAlternates) {
   MadeUpTime time;
-  TimingOptions options = time.options();
+  TimingOptions options = time.timing_options();
   options.min_samples = 2;
   options.max_samples = 2;
   const std::vector<TimingCandidate> candidates = {time.candidate("a", constant(1000)),
@@ -112,7 +83,7 @@ TEST(Timing, CandidatesTakeTurnsAndTheOrderAlternates) {
 
 TEST(Timing, ADriftOfTheMachineHitsAllCandidatesAlike) {
   MadeUpTime time;
-  TimingOptions options = time.options();
+  TimingOptions options = time.timing_options();
   options.min_samples = options.max_samples = 40;
   const auto slowing = [&time](std::int64_t) { return 100 * (1 + time.now_us() / 1e5); };
   const std::vector<TimingCandidate> candidates = {time.candidate("a", slowing),
@@ -126,7 +97,7 @@ TEST(Timing, ADriftOfTheMachineHitsAllCandidatesAlike) {
 
 TEST(Timing, StopsAtTheLeastSamplesWhenTheyAgree) {
   MadeUpTime time;
-  TimingOptions options = time.options();
+  TimingOptions options = time.timing_options();
   options.min_samples = 5;
   const std::vector<TimingCandidate> candidates = {time.candidate("steady", constant(50))};
 
@@ -137,7 +108,7 @@ TEST(Timing, StopsAtTheLeastSamplesWhenTheyAgree) {
 
 TEST(Timing, NoisyCandidatesGetMoreSamplesUntilTheGoal) {
   MadeUpTime time;
-  TimingOptions options = time.options();
+  TimingOptions options = time.timing_options();
   options.min_samples = 5;
   options.max_samples = 100'000;
   options.budget_ms = 1e9;
@@ -162,7 +133,7 @@ TEST(Timing, TheBudgetEndsItButNotBeforeTheLeastSamples) {
   };
   for (const double budget_ms : {1.0, 400.0}) {
     MadeUpTime time;
-    TimingOptions options = time.options();
+    TimingOptions options = time.timing_options();
     options.min_samples = 3;
     options.relative_error_goal = 0;
     options.budget_ms = budget_ms;
@@ -203,7 +174,7 @@ TEST(Timing, SummaryByHand) {
 
 TEST(Timing, AClockThatStandsStillStillEnds) {
   MadeUpTime time;
-  TimingOptions options = time.options();
+  TimingOptions options = time.timing_options();
   options.min_samples = options.max_samples = 1;
   std::int64_t calls = 0;
   const std::vector<TimingCandidate> candidates = {{"free", [&calls] { ++calls; }}};
@@ -215,7 +186,7 @@ TEST(Timing, AClockThatStandsStillStillEnds) {
 }
 
 TEST(Timing, NothingToTimeIsNothing) {
-  EXPECT_TRUE(measure_interleaved({}, MadeUpTime().options()).empty());
+  EXPECT_TRUE(measure_interleaved({}, MadeUpTime().timing_options()).empty());
 }
 
 TEST(Timing, TheDefaultClockMovesForward) {
@@ -229,10 +200,10 @@ TEST(Timing, RefusesWhatMakesNoSense) {
   MadeUpTime time;
   const std::vector<TimingCandidate> candidates = {time.candidate("a", constant(1000))};
   const std::vector<TimingCandidate> no_function = {{"hollow", nullptr}};
-  TimingOptions swapped = time.options();
+  TimingOptions swapped = time.timing_options();
   swapped.min_samples = 9;
   swapped.max_samples = 8;
-  TimingOptions no_clock = time.options();
+  TimingOptions no_clock = time.timing_options();
   no_clock.clock = nullptr;
 
   const auto message_of = [](const std::vector<TimingCandidate>& given,
@@ -245,7 +216,8 @@ TEST(Timing, RefusesWhatMakesNoSense) {
     return "accepted";
   };
 
-  EXPECT_THAT(message_of(no_function, time.options()), HasSubstr("'hollow' has no function"));
+  EXPECT_THAT(message_of(no_function, time.timing_options()),
+              HasSubstr("'hollow' has no function"));
   EXPECT_THAT(message_of(candidates, swapped), HasSubstr("9 to 8 samples"));
   EXPECT_THAT(message_of(candidates, no_clock), HasSubstr("no clock"));
 }

@@ -102,7 +102,7 @@ TEST(HostFeatures, AreFiniteForEveryTileOfOddMatrices) {
       options.target = spjit::Target(spjit::HostIsa::avx2);
       const spjit::TileSpace space = spjit::enumerate_host_tiles(
           matrix, options, limits,
-          [&](std::int64_t m1) { return spjit::estimate_statistics(matrix, m1); });
+          [&](std::int64_t m1) { return spjit::EstimatedGrouping(matrix).statistics(m1); });
       for (const TileCandidate& candidate : space.candidates) {
         for (const float value :
              host_feature_row(candidate, spjit::host_work(matrix, 33, 1), limits)) {

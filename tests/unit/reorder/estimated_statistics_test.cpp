@@ -1,4 +1,4 @@
-// estimate_statistics() against groupings.
+// EstimatedGrouping against groupings.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ TEST(EstimatedStatistics, ByHand) {
   // Rows alike become neighbours: {0, 1} twice in a tile, {0} twice in the other one.
   const CsrMatrix matrix = make_matrix({{0, 1}, {0}, {0, 1}, {0}}, 3);
 
-  const GroupingStatistics statistics = estimate_statistics(matrix, 2);
+  const GroupingStatistics statistics = EstimatedGrouping(matrix).statistics(2);
 
   EXPECT_EQ(statistics.tiles, 2);
   EXPECT_EQ(statistics.nnc_sum, 3);
@@ -40,7 +40,7 @@ TEST(EstimatedStatistics, FindBlocksOfRowsThatAreFarApart) {
     rows.push_back({kind * 10, kind * 10 + 3, kind * 10 + 7});
   }
 
-  const GroupingStatistics statistics = estimate_statistics(make_matrix(rows, 80), 16);
+  const GroupingStatistics statistics = EstimatedGrouping(make_matrix(rows, 80)).statistics(16);
 
   EXPECT_EQ(statistics.tiles, 8);
   EXPECT_EQ(statistics.nnc_sum, 24);
@@ -51,7 +51,7 @@ TEST(EstimatedStatistics, AreExactForTilesOfOneRow) {
   for (const auto& [name, matrix] : reorder_test::random_matrices()) {
     const GroupingStatistics exact = grouped(matrix, 1, ReorderAlgorithm::none);
 
-    const GroupingStatistics statistics = estimate_statistics(matrix, 1);
+    const GroupingStatistics statistics = EstimatedGrouping(matrix).statistics(1);
 
     EXPECT_EQ(statistics.tiles, exact.tiles) << name;
     EXPECT_EQ(statistics.nnc_sum, exact.nnc_sum) << name;
@@ -65,7 +65,7 @@ TEST(EstimatedStatistics, AreExactWhereEveryRowHasTheSameColumns) {
   for (const std::int64_t m1 : {1, 2, 3, 4, 100}) {
     const GroupingStatistics exact = grouped(matrix, m1, ReorderAlgorithm::none);
 
-    const GroupingStatistics statistics = estimate_statistics(matrix, m1);
+    const GroupingStatistics statistics = EstimatedGrouping(matrix).statistics(m1);
 
     EXPECT_EQ(statistics.tiles, exact.tiles) << m1;
     EXPECT_EQ(statistics.nnc_sum, exact.nnc_sum) << m1;
@@ -75,7 +75,8 @@ TEST(EstimatedStatistics, AreExactWhereEveryRowHasTheSameColumns) {
 }
 
 TEST(EstimatedStatistics, OfOneRowAreItsColumns) {
-  const GroupingStatistics statistics = estimate_statistics(make_matrix({{0, 2, 5}}, 7), 28);
+  const GroupingStatistics statistics =
+      EstimatedGrouping(make_matrix({{0, 2, 5}}, 7)).statistics(28);
 
   EXPECT_EQ(statistics.tiles, 1);
   EXPECT_EQ(statistics.nnc_sum, 3);
@@ -86,7 +87,7 @@ TEST(EstimatedStatistics, OfOneRowAreItsColumns) {
 TEST(EstimatedStatistics, OfMatricesWithoutEntriesAreZero) {
   for (const CsrMatrix& matrix :
        {CsrMatrix{0, 0, {0}, {}, {}}, CsrMatrix{3, 4, {0, 0, 0, 0}, {}, {}}}) {
-    const GroupingStatistics statistics = estimate_statistics(matrix, 28);
+    const GroupingStatistics statistics = EstimatedGrouping(matrix).statistics(28);
 
     EXPECT_EQ(statistics.tiles, 0);
     EXPECT_EQ(statistics.nnc_sum, 0);
@@ -100,13 +101,15 @@ TEST(EstimatedStatistics, EmptyRowsDoNotCount) {
   const CsrMatrix with = make_matrix({{}, {0, 1}, {1}, {}, {2}, {0}, {}}, 3);
 
   for (const std::int64_t m1 : {1, 2, 4}) {
-    EXPECT_EQ(estimate_statistics(with, m1).tiles, estimate_statistics(without, m1).tiles);
-    EXPECT_EQ(estimate_statistics(with, m1).nnc_mean, estimate_statistics(without, m1).nnc_mean);
+    EXPECT_EQ(EstimatedGrouping(with).statistics(m1).tiles,
+              EstimatedGrouping(without).statistics(m1).tiles);
+    EXPECT_EQ(EstimatedGrouping(with).statistics(m1).nnc_mean,
+              EstimatedGrouping(without).statistics(m1).nnc_mean);
   }
 }
 
 TEST(EstimatedStatistics, RefuseTilesWithoutRows) {
-  EXPECT_THROW((void)estimate_statistics(make_matrix({{0}}, 1), 0), InvalidArgument);
+  EXPECT_THROW((void)EstimatedGrouping(make_matrix({{0}}, 1)).statistics(0), InvalidArgument);
 }
 
 TEST(EstimatedStatistics, OfRandomRowsAreBetweenRowsAsTheyComeAndRegrouped) {
@@ -116,7 +119,7 @@ TEST(EstimatedStatistics, OfRandomRowsAreBetweenRowsAsTheyComeAndRegrouped) {
       const GroupingStatistics as_they_come = grouped(matrix, m1, ReorderAlgorithm::none);
       const GroupingStatistics regrouped = grouped(matrix, m1, ReorderAlgorithm::similarity);
 
-      const GroupingStatistics statistics = estimate_statistics(matrix, m1);
+      const GroupingStatistics statistics = EstimatedGrouping(matrix).statistics(m1);
 
       EXPECT_EQ(statistics.tiles, as_they_come.tiles);
       EXPECT_LE(statistics.nnc_mean, 1.01 * as_they_come.nnc_mean) << sparsity << " m1 " << m1;
@@ -130,7 +133,7 @@ TEST(EstimatedStatistics, OfLongMatricesComeFromSomeOfTheirTiles) {
   const CsrMatrix matrix = random_matrix(40'000, 600, 0.5);
   const GroupingStatistics exact = grouped(matrix, 28, ReorderAlgorithm::none);
 
-  const GroupingStatistics statistics = estimate_statistics(matrix, 28);
+  const GroupingStatistics statistics = EstimatedGrouping(matrix).statistics(28);
 
   EXPECT_EQ(statistics.tiles, exact.tiles);
   EXPECT_NEAR(statistics.nnc_mean / exact.nnc_mean, 1, 0.02);
@@ -139,8 +142,8 @@ TEST(EstimatedStatistics, OfLongMatricesComeFromSomeOfTheirTiles) {
 TEST(EstimatedStatistics, OfATileOfAllRowsAreExact) {
   const CsrMatrix matrix = make_matrix({{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}, 8);
 
-  EXPECT_EQ(estimate_statistics(matrix, 8).nnc_mean, 8);
-  EXPECT_EQ(estimate_statistics(matrix, 100).nnc_sum, 8);
+  EXPECT_EQ(EstimatedGrouping(matrix).statistics(8).nnc_mean, 8);
+  EXPECT_EQ(EstimatedGrouping(matrix).statistics(100).nnc_sum, 8);
 }
 
 TEST(EstimatedStatistics, RegroupingRealRowsFindsUpToFortyPercentFewerColumns) {
@@ -151,7 +154,7 @@ TEST(EstimatedStatistics, RegroupingRealRowsFindsUpToFortyPercentFewerColumns) {
     for (const std::int64_t m1 : {8, 28}) {
       const GroupingStatistics exact = grouped(matrix, m1, ReorderAlgorithm::similarity);
 
-      const GroupingStatistics statistics = estimate_statistics(matrix, m1);
+      const GroupingStatistics statistics = EstimatedGrouping(matrix).statistics(m1);
 
       EXPECT_EQ(statistics.tiles, exact.tiles) << file;
       EXPECT_LE(exact.nnc_mean, 1.03 * statistics.nnc_mean) << file << " m1 " << m1;

@@ -13,6 +13,7 @@
 #include "runtime/loaded_object.hpp"
 #include "runtime_test_support.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/elf_testing.hpp"
 
 namespace spjit {
 namespace {
@@ -154,23 +155,9 @@ TEST(ElfObjectView, SurvivesEveryByteSetToExtremes) {
   }
 }
 
-/// Every section gets the bytes of the first half of the file.
-std::vector<std::byte> with_overlapping_sections(std::vector<std::byte> bytes) {
-  Elf64_Ehdr header;
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  for (std::size_t i = 1; i < header.e_shnum; ++i) {
-    Elf64_Shdr section;
-    std::byte* at = bytes.data() + header.e_shoff + i * sizeof(section);
-    std::memcpy(&section, at, sizeof(section));
-    section.sh_offset = 0;
-    section.sh_size = bytes.size() / 2;
-    std::memcpy(at, &section, sizeof(section));
-  }
-  return bytes;
-}
-
 TEST(ElfObjectView, RefusesSectionsThatOverlap) {
-  const auto bytes = with_overlapping_sections(write_elf_object(small_object()));
+  const auto bytes =
+      testing_support::with_overlapping_sections(write_elf_object(small_object()), 1);
 
   try {
     const ElfObjectView view(bytes);
