@@ -15,8 +15,9 @@ namespace {
 
 /// Version, target, A, and what both kinds of target have.
 KeyBuilder begin_key(const CsrMatrix& matrix, const CompileOptions& options,
-                     std::int64_t program_version, const std::string& target) {
-  KeyBuilder key;
+                     std::int64_t program_version, const std::string& target,
+                     const CompileCancel& cancel) {
+  KeyBuilder key(cancel);
   key.field("spjit", SPJIT_VERSION)
       .field("program_version", program_version)
       .field("target", target)
@@ -35,8 +36,10 @@ KeyBuilder begin_key(const CsrMatrix& matrix, const CompileOptions& options,
 }  // namespace
 
 std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
-                      const HostLimits& limits, const std::string& rank_model) {
-  KeyBuilder key = begin_key(matrix, options, k_host_program_version, options.target.name());
+                      const HostLimits& limits, const std::string& rank_model,
+                      const CompileCancel& cancel) {
+  KeyBuilder key =
+      begin_key(matrix, options, k_host_program_version, options.target.name(), cancel);
   key.field("threads", options.threads)
       .field("reorder", to_string(options.reorder))
       .field("search", to_string(options.search))
@@ -57,12 +60,13 @@ std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
 }
 
 std::string cuda_cache_key(const CsrMatrix& matrix, const CompileOptions& options,
-                           const CudaLimits& limits, const std::string& timed_on) {
+                           const CudaLimits& limits, const std::string& timed_on,
+                           const CompileCancel& cancel) {
   const CudaOptions& cuda = options.cuda;
   constexpr std::int64_t k_chosen = -1;
   // Not the card's name: a table and a driver that agree on a card give one key.
-  KeyBuilder key =
-      begin_key(matrix, options, k_cuda_program_version, "sm_" + std::to_string(limits.arch));
+  KeyBuilder key = begin_key(matrix, options, k_cuda_program_version,
+                             "sm_" + std::to_string(limits.arch), cancel);
   key.field("ldc", options.ldc)
       .field("cuda_emitter", k_cuda_emitter_version)
       .field("ptx_emitter", k_ptx_emitter_version)

@@ -105,6 +105,8 @@ CompileOptions checked_options(CompileOptions options) {
     throw InvalidArgument(
         fmt::format("threads is {}; expected 0 (all) to {}", options.threads, k_most_threads));
   }
+  check_range("parallel_compiles", options.parallel_compiles, 0, k_most_threads);
+  if (options.parallel_compiles == 0) options.parallel_compiles = usable_cpus();
   if (options.threads == 0) {
     options.threads = default_threads(read_environment(), usable_cpus());
   }

@@ -97,7 +97,8 @@ json make_record(const CsrMatrix& matrix, const CompileOptions& options, const H
 void apply_record(const json& record, KernelInfo& info) {
   const auto search = record.find("search");
   if (search == record.end() || !search->is_object()) return;
-  info.reason = search->value("reason", std::string());
+  const auto reason = search->find("reason");
+  if (reason != search->end() && reason->is_string()) info.reason = reason->get<std::string>();
 }
 
 }  // namespace spjit

@@ -6,15 +6,14 @@
 #include <chrono>
 
 #include "compiler/cache_key.hpp"
+#include "compiler/compile_queue.hpp"
 #include "compiler/compile_record.hpp"
 #include "compiler/compiler_impl.hpp"
+#include "compiler/kernel_cache.hpp"
 #include "compiler/local_gpus.hpp"
 #include "compiler/measure.hpp"
 #include "compiler/pipeline.hpp"
-#include "runtime/environment.hpp"
-#include "runtime/file_descriptor.hpp"
 #include "spjit/error.hpp"
-#include "spjit/version.hpp"
 
 namespace spjit {
 namespace {
@@ -24,19 +23,15 @@ using Clock = std::chrono::steady_clock;
 constexpr std::string_view k_object_file = "kernel.o";
 constexpr const char* k_object_name = "kernel";
 
-/// A default cache that cannot be used becomes a note of each kernel.
-std::optional<CacheStore> open_cache(const CacheOptions& cache, std::string& note) {
-  if (!cache.enabled) return std::nullopt;
-  if (!cache.directory.empty()) {
-    CacheStore store(cache.directory, SPJIT_VERSION);
-    create_private_directories(cache.directory);
-    return store;
-  }
+/// Why the object of an entry is no kernel for these options; empty if it is one.
+std::string object_problem(std::span<const std::byte> object, const CompileOptions& options) {
   try {
-    return CacheStore(default_cache_directory(read_environment()), SPJIT_VERSION);
-  } catch (const CacheError& error) {
-    note = fmt::format("not cached: {}", error.what());
-    return std::nullopt;
+    const HostProgramRecord program = read_program(read_object(object, k_object_name));
+    if (program.isa == options.target.isa() && program.n == options.n) return {};
+    return fmt::format("its code is for {} and n = {}, asked for were {} and n = {}",
+                       Target(program.isa).name(), program.n, options.target.name(), options.n);
+  } catch (const Error& error) {
+    return error.what();
   }
 }
 
@@ -58,8 +53,7 @@ const CsrMatrix& sorted_rows(const CsrMatrix& matrix, CsrMatrix& copy) {
 }
 
 Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
-  auto impl = std::make_shared<Impl>();
-  impl->options = checked_options(options);
+  auto impl = std::make_shared<Impl>(checked_options(options));
   if (impl->options.target.is_cuda()) {
     impl->cuda_limits = cuda_limits_of(impl->options.target);
   } else {
@@ -68,10 +62,13 @@ Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
       impl->rank_model = host_rank_model(impl->options);
     }
   }
-  impl->cache = open_cache(cache, impl->cache_note);
+  OpenedCache opened = open_cache(cache);
+  impl->cache = std::move(opened.cache);
+  impl->cache_note = std::move(opened.note);
   if (impl->options.threads > 1 && !impl->options.target.is_cuda()) {
     impl->pool = std::make_shared<ThreadPool>(impl->options.threads);
   }
+  queue_ = std::make_shared<CompileQueue>(impl->options.parallel_compiles);
   impl_ = std::move(impl);
 }
 
@@ -81,41 +78,58 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const std::string& 
                                                              std::string& note) const {
   constexpr std::array<std::string_view, 1> k_wanted = {k_object_file};
   CacheLookup found = cache->lookup(key, k_wanted);
-  if (!found.miss_reason.empty()) note = "cache: " + found.miss_reason;
+  if (!found.miss_reason.empty()) add_note(note, "cache: " + found.miss_reason);
   if (!found.entry) return nullptr;
+  const CacheEntry& entry = *found.entry;
+  ImageOwner owner;
+  owner.object =
+      std::make_shared<FileBytes>(std::move(found.entry->files[std::string(k_object_file)]));
+  const std::span<const std::byte> object = owner.object->bytes();
+  std::string problem;
   try {
-    ImageOwner owner;
-    owner.object =
-        std::make_shared<FileBytes>(std::move(found.entry->files.find(k_object_file)->second));
-    const HostImage image = read_object(owner.object->bytes(), k_object_name);
-    auto kernel = SpmmKernel::Impl::load(image, std::move(owner), pool);
-    kernel->record_json = found.entry->record.kernel.dump(2);
-    apply_record(found.entry->record.kernel, kernel->info);
-    return kernel;
+    auto kernel = SpmmKernel::Impl::load(read_object(object, k_object_name), owner, pool);
+    if (kernel->info.target.isa() == options.target.isa() && kernel->info.n == options.n) {
+      kernel->record_json = entry.record.kernel.dump(2);
+      apply_record(entry.record.kernel, kernel->info);
+      kernel->info.cache_directory = entry.root.string();
+      return kernel;
+    }
+    problem = object_problem(object, options);
+  } catch (const nlohmann::json::exception& error) {
+    problem = error.what();
   } catch (const Error& error) {
-    note = fmt::format("cache: entry {} is not usable: {}", key, error.what());
-    return nullptr;
+    problem = object_problem(object, options);
+    // Else it was not the entry's fault: no pages for the code, say.
+    if (problem.empty()) {
+      add_note(note, fmt::format("cache: entry {} cannot be loaded: {}", key, error.what()));
+      return nullptr;
+    }
   }
+  const std::string report = cache->reject(entry, problem);
+  if (!report.empty()) add_note(note, "cache: " + report);
+  return nullptr;
 }
 
 std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
-                                                        const std::string& key,
-                                                        std::string& note) const {
+                                                        const std::string& key, std::string& note,
+                                                        const CompileWatch& watch) const {
+  const CompileOptions watched = watched_options(watch);
   const RaceHostKernels race = [this](std::span<const HostContestant> contestants,
                                       const RaceOptions& race_options) {
     return race_host_kernels(contestants, race_options, options.ldb, pool);
   };
   CompiledArtifact compiled =
-      compile_host(matrix, options, limits, race, {.model = rank_model, .stages = {}});
+      compile_host(matrix, watched, limits, race, {rank_model, std::nullopt, watch});
   const nlohmann::json record = make_record(matrix, options, limits, compiled);
   const std::string text = record.dump(2);
-  if (cache) {
+  if (cache && cache->can_publish()) {
+    watch.stage("publishing");
     try {
       const std::vector<std::byte> object = write_object(compiled.artifact.image(), k_object_name);
       const std::array<CacheFile, 1> files = {{{std::string(k_object_file), object}}};
-      cache->publish(key, files, record);
+      cache->publish(key, files, record, watch.cancel);
     } catch (const CacheError& error) {
-      note = fmt::format("not cached: {}", error.what());
+      add_note(note, fmt::format("not cached: {}", error.what()));
     }
   }
   ImageOwner owner;
@@ -127,33 +141,50 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
   return kernel;
 }
 
-SpmmKernel Compiler::compile(const CsrMatrix& matrix) const {
+std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::find_or_make(const CsrMatrix& matrix,
+                                                               const CompileWatch& watch) const {
   const auto start = Clock::now();
-  const Impl& self = *impl_;
-  if (self.options.target.is_cuda()) {
-    throw InvalidArgument(fmt::format(
-        "target {} is a GPU: compile_cuda() makes its kernels, compile() those of the host",
-        self.options.target.name()));
-  }
+  watch.stage("looking up");
   matrix.validate();
-  if (!self.options.target.runs_here()) {
-    throw NotSupported(fmt::format("target {} does not run on this CPU ({})",
-                                   self.options.target.name(), self.limits.name));
+  if (!options.target.runs_here()) {
+    throw NotSupported(
+        fmt::format("target {} does not run on this CPU ({})", options.target.name(), limits.name));
   }
   CsrMatrix copy;
   const CsrMatrix& input = sorted_rows(matrix, copy);
-  const std::string key = cache_key(input, self.options, self.limits,
-                                    self.rank_model ? self.rank_model->id : std::string());
-  std::string note = self.cache_note;
-  std::shared_ptr<SpmmKernel::Impl> kernel;
-  if (self.cache) kernel = self.from_cache(key, note);
-  const bool from_cache = kernel != nullptr;
-  if (!from_cache) kernel = self.fresh(input, key, note);
-  kernel->info.key = key;
-  kernel->info.from_cache = from_cache;
-  kernel->info.note = std::move(note);
-  kernel->info.compile_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  return SpmmKernel(std::move(kernel));
+  const std::string key =
+      cache_key(input, options, limits, rank_model ? rank_model->id : std::string(), watch.cancel);
+  const auto make = [&] {
+    std::string note = cache_note;
+    std::shared_ptr<SpmmKernel::Impl> kernel;
+    if (cache) kernel = from_cache(key, note);
+    const bool found = kernel != nullptr;
+    if (!found) {
+      const Turns::Place place = take_place(watch);
+      kernel = fresh(input, key, note, watch);
+    }
+    kernel->info.key = key;
+    kernel->info.from_cache = found;
+    kernel->info.note = std::move(note);
+    kernel->info.compile_ms =
+        std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    return kernel;
+  };
+  return host_flights.run(key, watch.cancel, make, [&] { watch.stage("waiting"); });
+}
+
+SpmmKernel Compiler::Impl::compile(const CsrMatrix& matrix, const CompileControl& control) const {
+  if (options.target.is_cuda()) {
+    throw InvalidArgument(fmt::format(
+        "target {} is a GPU: compile_cuda() makes its kernels, compile() those of the host",
+        options.target.name()));
+  }
+  const CompileWatch watch = watch_of(control);
+  return SpmmKernel(past_callbacks([&] { return find_or_make(matrix, watch); }));
+}
+
+SpmmKernel Compiler::compile(const CsrMatrix& matrix, const CompileControl& control) const {
+  return impl_->compile(matrix, control);
 }
 
 SpmmKernel compile(const CsrMatrix& matrix, const CompileOptions& options) {

@@ -7,12 +7,15 @@
 #include <optional>
 #include <string>
 
+#include "compiler/compile_watch.hpp"
 #include "compiler/cuda_kernel_impl.hpp"
 #include "compiler/cuda_limits.hpp"
 #include "compiler/device_limits.hpp"
 #include "compiler/host_rank_model.hpp"
+#include "compiler/single_flight.hpp"
 #include "compiler/spmm_kernel_impl.hpp"
-#include "runtime/cache_store.hpp"
+#include "compiler/turns.hpp"
+#include "runtime/cache_layers.hpp"
 #include "runtime/thread_pool.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
@@ -20,25 +23,61 @@
 namespace spjit {
 
 struct Compiler::Impl {
+  /// `checked`: what checked_options() returned.
+  explicit Impl(CompileOptions checked);
+
   CompileOptions options;
   HostLimits limits;                                ///< of a host target
   std::optional<CudaLimits> cuda_limits;            ///< of a GPU target
   std::shared_ptr<const HostRankModel> rank_model;  ///< null: instant mode, or the prior ranks
   std::string cache_note;
-  std::optional<CacheStore> cache;
+  std::optional<LayeredCache> cache;
   std::shared_ptr<ThreadPool> pool;  ///< shared by all kernels; null for one thread
 
+  // What threads wait for. Who waits for a flight has no place, and who leads one has at most one
+  // of each kind, taken in this order: so nobody waits in a circle.
+  mutable SingleFlight<SpmmKernel::Impl> host_flights;
+  mutable SingleFlight<CudaKernel::Impl> cuda_flights;
+  mutable Turns compiles;  ///< compilations that run at once
+  mutable Turns races{1};  ///< searches that time at once
+
+  [[nodiscard]] SpmmKernel compile(const CsrMatrix& matrix, const CompileControl& control) const;
+  [[nodiscard]] CudaKernel compile_cuda(const CsrMatrix& matrix,
+                                        const CompileControl& control) const;
+
+ private:
+  [[nodiscard]] CompileWatch watch_of(const CompileControl& control) const;
+  /// The options, with a search reported to the watch too.
+  [[nodiscard]] CompileOptions watched_options(const CompileWatch& watch) const;
+  /// Waits for a place among the compilations that run.
+  [[nodiscard]] Turns::Place take_place(const CompileWatch& watch) const;
+
+  [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> find_or_make(const CsrMatrix& matrix,
+                                                               const CompileWatch& watch) const;
   [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> from_cache(const std::string& key,
                                                              std::string& note) const;
   [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> fresh(const CsrMatrix& matrix,
-                                                        const std::string& key,
-                                                        std::string& note) const;
+                                                        const std::string& key, std::string& note,
+                                                        const CompileWatch& watch) const;
+  [[nodiscard]] std::shared_ptr<CudaKernel::Impl> find_or_make_cuda(
+      const CsrMatrix& matrix, const CompileWatch& watch) const;
   [[nodiscard]] std::shared_ptr<CudaKernel::Impl> cuda_from_cache(const std::string& key,
                                                                   std::string& note) const;
   [[nodiscard]] std::shared_ptr<CudaKernel::Impl> cuda_fresh(const CsrMatrix& matrix,
                                                              const std::string& key,
-                                                             std::string& note) const;
+                                                             std::string& note,
+                                                             const CompileWatch& watch) const;
 };
+
+/// Runs `work`, and throws what a callback of the user's threw in it as that.
+template <class Work>
+auto past_callbacks(const Work& work) {
+  try {
+    return work();
+  } catch (const CallbackThrew& thrown) {
+    std::rethrow_exception(thrown.error);
+  }
+}
 
 /// The options with defaults filled in. Throws InvalidArgument for what is out of range.
 [[nodiscard]] CompileOptions checked_options(CompileOptions options);

@@ -8,7 +8,9 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 
+#include "runtime/printable.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -60,15 +62,31 @@ Struct read_struct(Bytes bytes, std::uint64_t offset, std::string_view what) {
   return value;
 }
 
-std::string_view read_name(Bytes strings, std::uint64_t offset, std::string_view what) {
-  const Bytes rest = strings.subspan(std::min<std::uint64_t>(offset, strings.size()));
-  const auto end = std::ranges::find(rest, std::byte{0});
-  if (end == rest.end()) {
-    malformed(fmt::format("the name of {} at byte {} of a string table of {} bytes has no end",
-                          what, offset, strings.size()));
+/// Looks names up, all of one cubin. Many symbols may share the bytes of a name, so a cubin could
+/// name more than it holds; in all, names get no longer than the cubin.
+class NameReader {
+ public:
+  explicit NameReader(std::size_t cubin_bytes) : left_(cubin_bytes) {}
+
+  std::string_view read(Bytes strings, std::uint64_t offset, std::string_view what) {
+    const Bytes rest = strings.subspan(std::min<std::uint64_t>(offset, strings.size()));
+    const Bytes searched = rest.first(std::min(rest.size(), left_ + 1));
+    const auto end = std::ranges::find(searched, std::byte{0});
+    if (end == searched.end() && searched.size() > left_) {
+      malformed("its names are longer than the cubin");
+    }
+    if (end == searched.end()) {
+      malformed(fmt::format("the name of {} at byte {} of a string table of {} bytes has no end",
+                            what, offset, strings.size()));
+    }
+    const auto length = static_cast<std::size_t>(end - searched.begin());
+    left_ -= length;
+    return {reinterpret_cast<const char*>(rest.data()), length};
   }
-  return {reinterpret_cast<const char*>(rest.data()), static_cast<std::size_t>(end - rest.begin())};
-}
+
+ private:
+  std::size_t left_;
+};
 
 Elf64_Ehdr read_header(Bytes file) {
   const auto header = read_struct<Elf64_Ehdr>(file, 0, "the file header");
@@ -136,23 +154,32 @@ bool has_no_bytes(const Elf64_Shdr& header) {
              std::end(k_types_without_bytes);
 }
 
+/// Sections of a file do not overlap; where they did, reading each would take more time than the
+/// file accounts for.
 std::vector<Section> read_sections(Bytes file, const Elf64_Ehdr& header) {
+  const Bytes table =
+      slice(file, header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr), "the section header table");
   std::vector<Section> sections(header.e_shnum);
+  std::size_t left = file.size();
   for (std::size_t i = 0; i < sections.size(); ++i) {
     const std::string what = fmt::format("section {}", i);
     Section& section = sections[i];
-    const Bytes table = slice(file, header.e_shoff, sections.size() * sizeof(Elf64_Shdr),
-                              "the section header table");
     section.header = read_struct<Elf64_Shdr>(table, i * sizeof(Elf64_Shdr), what);
     if (!has_no_bytes(section.header)) {
       section.bytes = slice(file, section.header.sh_offset, section.header.sh_size, what);
+      if (section.bytes.size() > left) malformed("its sections are longer than the file");
+      left -= section.bytes.size();
     }
   }
-  const Bytes names = sections[header.e_shstrndx].bytes;
-  for (std::size_t i = 0; i < sections.size(); ++i) {
-    sections[i].name = read_name(names, sections[i].header.sh_name, fmt::format("section {}", i));
-  }
   return sections;
+}
+
+void name_sections(std::vector<Section>& sections, std::size_t names_index, NameReader& names) {
+  const Bytes strings = sections[names_index].bytes;
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    sections[i].name =
+        names.read(strings, sections[i].header.sh_name, fmt::format("section {}", i));
+  }
 }
 
 /// The driver loads segments, so a cubin without all of them is no cubin.
@@ -166,7 +193,7 @@ void check_segments(Bytes file, const Elf64_Ehdr& header) {
   }
 }
 
-std::vector<Symbol> read_symbols(const std::vector<Section>& sections) {
+std::vector<Symbol> read_symbols(const std::vector<Section>& sections, NameReader& names) {
   const auto table = std::ranges::find_if(
       sections, [](const Section& section) { return section.header.sh_type == SHT_SYMTAB; });
   if (table == sections.end()) malformed("there is no symbol table");
@@ -175,12 +202,12 @@ std::vector<Symbol> read_symbols(const std::vector<Section>& sections) {
     malformed(fmt::format("the symbol table has {} bytes in entries of {} and names in section {}",
                           table->bytes.size(), table->header.sh_entsize, table->header.sh_link));
   }
-  const Bytes names = sections[table->header.sh_link].bytes;
+  const Bytes strings = sections[table->header.sh_link].bytes;
   std::vector<Symbol> symbols(table->bytes.size() / sizeof(Elf64_Sym));
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const std::string what = fmt::format("symbol {}", i);
     symbols[i].entry = read_struct<Elf64_Sym>(table->bytes, i * sizeof(Elf64_Sym), what);
-    symbols[i].name = read_name(names, symbols[i].entry.st_name, what);
+    symbols[i].name = names.read(strings, symbols[i].entry.st_name, what);
   }
   return symbols;
 }
@@ -189,19 +216,20 @@ std::vector<Symbol> read_symbols(const std::vector<Section>& sections) {
 /// says.
 std::vector<Attribute> read_attributes(const Section& section) {
   constexpr std::uint8_t newest_form = 4;
+  const std::string name = printable(section.name);
   std::vector<Attribute> attributes;
   for (std::uint64_t offset = 0; offset < section.bytes.size();) {
-    const Bytes record = slice(section.bytes, offset, 4, section.name);
+    const Bytes record = slice(section.bytes, offset, 4, name);
     const auto form = std::to_integer<std::uint8_t>(record[0]);
     if (form < 1 || form > newest_form) {
-      malformed(fmt::format("{} has a record of form {} at byte {}", section.name, form, offset));
+      malformed(fmt::format("{} has a record of form {} at byte {}", name, form, offset));
     }
     Attribute attribute{.code = std::to_integer<std::uint8_t>(record[1]),
-                        .value = read_struct<std::uint16_t>(record, 2, section.name),
+                        .value = read_struct<std::uint16_t>(record, 2, name),
                         .payload = {}};
     offset += 4;
     if (form == newest_form) {
-      attribute.payload = slice(section.bytes, offset, attribute.value, section.name);
+      attribute.payload = slice(section.bytes, offset, attribute.value, name);
       offset += attribute.value;
     }
     attributes.push_back(attribute);
@@ -280,7 +308,8 @@ std::int64_t static_shared_bytes(const SectionIndex& index, const std::string& k
   if (section == nullptr) return 0;
   constexpr std::uint64_t most = std::uint64_t{1} << 31;
   const std::uint64_t bytes = section->header.sh_size;
-  if (bytes > most) malformed(fmt::format("{} bytes of shared memory for {}", bytes, kernel));
+  if (bytes > most)
+    malformed(fmt::format("{} bytes of shared memory for {}", bytes, printable(kernel)));
   // A relocatable object has a section of another type, before the reserve is added.
   const bool with_reserve =
       section->header.sh_type == SHT_NOBITS && arch >= k_first_arch_with_reserve_in_section;
@@ -303,13 +332,13 @@ CubinKernel read_kernel(const SectionIndex& index, const std::string& name, std:
   kernel.name = name;
   const Section* text = index.find(".text." + name);
   if (text == nullptr || text->header.sh_type != SHT_PROGBITS) {
-    malformed(fmt::format("kernel {} has no code", name));
+    malformed(fmt::format("kernel {} has no code", printable(name)));
   }
   kernel.code_bytes = static_cast<std::int64_t>(text->bytes.size());
   kernel.static_shared_bytes = static_shared_bytes(index, name, arch);
   kernel.constant_bytes = constant_bytes(index, name);
   const Section* info = index.find(".nv.info." + name);
-  if (info == nullptr) malformed(fmt::format("kernel {} has no .nv.info", name));
+  if (info == nullptr) malformed(fmt::format("kernel {} has no .nv.info", printable(name)));
   for (const Attribute& attribute : read_attributes(*info)) {
     if (attribute.code == k_parameter_bytes) kernel.parameter_bytes = attribute.value;
     if (attribute.code == k_max_threads || attribute.code == k_required_threads) {
@@ -341,12 +370,15 @@ CubinInfo read_cubin_info(std::span<const std::byte> cubin) {
   CubinInfo info;
   info.arch = read_arch(header);
   info.relocatable = header.e_type == ET_REL;
-  const std::vector<Section> sections = read_sections(cubin, header);
+  std::vector<Section> sections = read_sections(cubin, header);
+  NameReader names(cubin.size());
+  name_sections(sections, header.e_shstrndx, names);
   check_segments(cubin, header);
   info.code_bytes = count_code_bytes(sections);
 
-  const std::vector<Symbol> symbols = read_symbols(sections);
+  const std::vector<Symbol> symbols = read_symbols(sections, names);
   const SectionIndex index(sections);
+  std::set<std::string_view> kernel_names;
   const auto resources = read_resources(sections, symbols.size());
   for (std::uint32_t i = 0; i < symbols.size(); ++i) {
     const Elf64_Sym& entry = symbols[i].entry;
@@ -354,15 +386,18 @@ CubinInfo read_cubin_info(std::span<const std::byte> cubin) {
     const std::string name(symbols[i].name);
     const bool is_kernel = (entry.st_other & k_symbol_is_entry) != 0;
     const auto found = resources.find(i);
-    // A function that was merged into its caller's code has no resources of its own.
-    if (!is_kernel && found == resources.end()) continue;
-    if (found == resources.end() || !found->second.registers) {
-      malformed(fmt::format("no register count for {}", name));
-    }
+    // A function that was merged into its caller's code has no registers of its own.
+    const bool counted = found != resources.end() && found->second.registers.has_value();
+    if (!is_kernel && !counted) continue;
+    if (!counted) malformed(fmt::format("no register count for {}", printable(name)));
     const FunctionResources& function = found->second;
     if (!is_kernel) {
       info.functions.push_back({name, *function.registers, function.frame_bytes});
       continue;
+    }
+    // What belongs to a kernel is found by its name.
+    if (!kernel_names.insert(symbols[i].name).second) {
+      malformed(fmt::format("two kernels are called {}", printable(name)));
     }
     CubinKernel kernel = read_kernel(index, name, info.arch);
     kernel.registers = *function.registers;

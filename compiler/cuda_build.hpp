@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compile_cancel.hpp"
 #include "compiler/cuda_libraries.hpp"
 #include "compiler/cuda_source.hpp"
+#include "runtime/compile_cancel.hpp"
 
 namespace spjit {
 

@@ -69,13 +69,14 @@ class Builder {
         options_(options),
         limits_(limits),
         source_(options.cuda.source),
-        cancel_(std::move(cancel)) {
+        cancel_(std::move(cancel)),
+        limited_(cancel_) {
     if (options.cuda.compile_limit_ms > 0) {
       const auto limit =
           Clock::now() +
           std::chrono::duration_cast<Clock::duration>(
               std::chrono::duration<double, std::milli>(options.cuda.compile_limit_ms));
-      cancel_.deadline = std::min(cancel_.deadline.value_or(limit), limit);
+      limited_.deadline = std::min(cancel_.deadline.value_or(limit), limit);
     }
   }
 
@@ -84,8 +85,8 @@ class Builder {
     const auto start = Clock::now();
     if (undivided_) tile.unit_nonzeros = k_undivided;
     spec_ = spec_of(options_, tile, min_blocks);
-    std::vector<SourceUnit> cuda = emit_cuda(plan_, spec_);
-    std::vector<SourceUnit> ptx = emit_ptx(plan_, spec_, static_cast<int>(limits_.arch));
+    std::vector<SourceUnit> cuda = emit_cuda(plan_, spec_, cancel_);
+    std::vector<SourceUnit> ptx = emit_ptx(plan_, spec_, static_cast<int>(limits_.arch), cancel_);
     artifact.cuda_source = join_units(cuda);
     artifact.ptx = join_units(ptx);
     units_ = std::move(source_ == CudaSource::ptx ? ptx : cuda);
@@ -148,9 +149,8 @@ class Builder {
     build_options.arch = static_cast<int>(limits_.arch);
     build_options.threads = options_.cuda.compile_threads;
     build_options.max_registers = attempt.register_cap;
-    build_options.cancel = cancel_;
-    CudaBuild built = build_cubin(units_, toolchain_, build_options);
-    artifact.cubin = std::move(built.cubin);
+    build_options.cancel = limited_;
+    artifact.cubin = build_units(build_options);
     info_ = read_cubin_info(std::as_bytes(std::span(artifact.cubin)));
     const CubinKernel* kernel = info_.find_kernel(k_cuda_kernel_name);
     if (kernel == nullptr) {
@@ -160,6 +160,16 @@ class Builder {
     attempt.spilled_bytes = kernel->stack_bytes;
     attempt.build_ms = ms_since(start);
     return attempt;
+  }
+
+  /// The cubin of the units. Whose deadline it was that ended it decides what is thrown.
+  std::string build_units(const CudaBuildOptions& build_options) const {
+    try {
+      return build_cubin(units_, toolchain_, build_options).cubin;
+    } catch (const CompileCancelled&) {
+      cancel_.check();
+      throw;
+    }
   }
 
   void finish(const CudaAttempt& attempt) {
@@ -188,7 +198,8 @@ class Builder {
   const CompileOptions& options_;
   const CudaLimits& limits_;
   CudaSource source_;
-  CompileCancel cancel_;
+  CompileCancel cancel_;   ///< the caller's
+  CompileCancel limited_;  ///< the same, or compile_limit_ms
   bool undivided_ = false;
   CudaKernelSpec spec_;
   std::vector<SourceUnit> units_;

@@ -6,6 +6,7 @@
 #include "compiler/cuda_artifact.hpp"
 #include "compiler/cuda_record.hpp"
 #include "rankmodel/cuda_prior.hpp"
+#include "runtime/json_text.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 
@@ -71,6 +72,11 @@ double build_ms(const CudaTrace& trace) {
   return total;
 }
 
+std::int64_t count_in(const json& resources, const char* key) {
+  constexpr std::int64_t k_most = std::int64_t{1} << 48;
+  return json_integer(resources.at(key), key, 0, k_most);
+}
+
 }  // namespace
 
 json make_cuda_record(const CsrMatrix& matrix, const CompileOptions& options,
@@ -120,11 +126,11 @@ CudaKernelInfo read_cuda_record(const json& record) {
     info.threads = program.threads;
     info.blocks_x = program.blocks_x;
     info.blocks_y = program.blocks_y(program.n);
-    info.predicted_registers = resources.at("predicted_registers").get<std::int64_t>();
-    info.registers = resources.at("registers").get<std::int64_t>();
-    info.spilled_bytes = resources.at("spilled_bytes").get<std::int64_t>();
-    info.active_blocks = resources.at("active_blocks").get<std::int64_t>();
-    info.code_bytes = resources.at("code_bytes").get<std::int64_t>();
+    info.predicted_registers = count_in(resources, "predicted_registers");
+    info.registers = count_in(resources, "registers");
+    info.spilled_bytes = count_in(resources, "spilled_bytes");
+    info.active_blocks = count_in(resources, "active_blocks");
+    info.code_bytes = count_in(resources, "code_bytes");
     info.note = record.at("note").get<std::string>();
     return info;
   } catch (const json::exception& error) {

@@ -10,6 +10,7 @@
 #include "compiler/cuda_compile_record.hpp"
 #include "compiler/cuda_pipeline.hpp"
 #include "compiler/cuda_search_tools.hpp"
+#include "compiler/kernel_cache.hpp"
 #include "runtime/gzip.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -27,84 +28,115 @@ std::vector<std::byte> copy_bytes(std::span<const std::byte> bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
+void require_asked_for(const CudaProgram& program, const CompileOptions& options) {
+  if (program.arch == options.target.arch() && program.n == options.n) return;
+  throw Error(fmt::format("its code is for sm_{} and n = {}, asked for were sm_{} and n = {}",
+                          program.arch, program.n, options.target.arch(), options.n));
+}
+
 }  // namespace
 
 std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_from_cache(const std::string& key,
                                                                   std::string& note) const {
   constexpr std::array<std::string_view, 3> k_wanted = {k_cubin_file, k_cuda_file, k_ptx_file};
   const CacheLookup found = cache->lookup(key, k_wanted);
-  if (!found.miss_reason.empty()) note = "cache: " + found.miss_reason;
+  if (!found.miss_reason.empty()) add_note(note, "cache: " + found.miss_reason);
   if (!found.entry) return nullptr;
+  std::string problem;
   try {
     const nlohmann::json& record = found.entry->record.kernel;
     auto kernel = std::make_shared<CudaKernel::Impl>(copy_bytes(found.entry->file(k_cubin_file)),
                                                      read_cuda_program(record.at("program")));
+    require_asked_for(kernel->program, options);
     kernel->info = read_cuda_record(record);
     kernel->record_json = record.dump(2);
     kernel->cuda_source_gz = copy_bytes(found.entry->file(k_cuda_file));
     kernel->ptx_gz = copy_bytes(found.entry->file(k_ptx_file));
+    kernel->info.cache_directory = found.entry->root.string();
     return kernel;
-  } catch (const std::exception& error) {
-    note = fmt::format("cache: entry {} is not usable: {}", key, error.what());
-    return nullptr;
+  } catch (const nlohmann::json::exception& error) {
+    problem = error.what();
+  } catch (const Error& error) {
+    problem = error.what();
   }
+  const std::string report = cache->reject(*found.entry, problem);
+  if (!report.empty()) add_note(note, "cache: " + report);
+  return nullptr;
 }
 
 std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& matrix,
                                                              const std::string& key,
-                                                             std::string& note) const {
-  const CompiledCuda compiled = compile_cuda_kernel(matrix, options, *cuda_limits);
+                                                             std::string& note,
+                                                             const CompileWatch& watch) const {
+  const CompiledCuda compiled =
+      compile_cuda_kernel(matrix, watched_options(watch), *cuda_limits, watch);
   const nlohmann::json record = make_cuda_record(matrix, options, *cuda_limits, compiled);
   const CudaArtifact& artifact = compiled.artifact;
   auto kernel = std::make_shared<CudaKernel::Impl>(
       copy_bytes(std::as_bytes(std::span(artifact.cubin))), compiled.program);
   kernel->info = read_cuda_record(record);
   kernel->record_json = record.dump(2);
-  kernel->cuda_source_gz = gzip(artifact.cuda_source);
-  kernel->ptx_gz = gzip(artifact.ptx);
-  if (cache) {
+  kernel->cuda_source_gz = gzip(artifact.cuda_source, watch.cancel);
+  kernel->ptx_gz = gzip(artifact.ptx, watch.cancel);
+  if (cache && cache->can_publish()) {
+    watch.stage("publishing");
     try {
       const std::array<CacheFile, 3> files = {{{std::string(k_cubin_file), kernel->image},
                                                {std::string(k_cuda_file), kernel->cuda_source_gz},
                                                {std::string(k_ptx_file), kernel->ptx_gz}}};
-      cache->publish(key, files, record);
+      cache->publish(key, files, record, watch.cancel);
     } catch (const CacheError& error) {
-      note = fmt::format("not cached: {}", error.what());
+      add_note(note, fmt::format("not cached: {}", error.what()));
     }
   }
   return kernel;
 }
 
-CudaKernel Compiler::compile_cuda(const CsrMatrix& matrix) const {
+std::shared_ptr<CudaKernel::Impl> Compiler::Impl::find_or_make_cuda(
+    const CsrMatrix& matrix, const CompileWatch& watch) const {
   const auto start = Clock::now();
-  const Impl& self = *impl_;
-  if (!self.options.target.is_cuda()) {
-    throw InvalidArgument(fmt::format(
-        "target {} is no GPU: compile() makes its kernels, compile_cuda() those of targets such as "
-        "sm_90",
-        self.options.target.name()));
-  }
+  watch.stage("looking up");
   matrix.validate();
   CsrMatrix copy;
   const CsrMatrix& input = sorted_rows(matrix, copy);
-  const std::string timed_on =
-      self.options.search == SearchMode::instant
-          ? ""
-          : find_timing_gpu(self.options.target, *self.cuda_limits).product;
-  const std::string key = cuda_cache_key(input, self.options, *self.cuda_limits, timed_on);
-  std::string note = self.cache_note;
-  std::shared_ptr<CudaKernel::Impl> kernel;
-  if (self.cache) kernel = self.cuda_from_cache(key, note);
-  const bool from_cache = kernel != nullptr;
-  if (!from_cache) kernel = self.cuda_fresh(input, key, note);
-  kernel->info.target = self.options.target;
-  kernel->info.key = key;
-  kernel->info.from_cache = from_cache;
-  if (!note.empty()) {
-    kernel->info.note += (kernel->info.note.empty() ? "" : "; ") + note;
+  const std::string timed_on = options.search == SearchMode::instant
+                                   ? ""
+                                   : find_timing_gpu(options.target, *cuda_limits).product;
+  const std::string key = cuda_cache_key(input, options, *cuda_limits, timed_on, watch.cancel);
+  const auto make = [&] {
+    std::string note = cache_note;
+    std::shared_ptr<CudaKernel::Impl> kernel;
+    if (cache) kernel = cuda_from_cache(key, note);
+    const bool found = kernel != nullptr;
+    if (!found) {
+      const Turns::Place place = take_place(watch);
+      kernel = cuda_fresh(input, key, note, watch);
+    }
+    kernel->info.target = options.target;
+    kernel->info.key = key;
+    kernel->info.from_cache = found;
+    add_note(kernel->info.note, note);
+    kernel->info.compile_ms =
+        std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    return kernel;
+  };
+  return cuda_flights.run(key, watch.cancel, make, [&] { watch.stage("waiting"); });
+}
+
+CudaKernel Compiler::Impl::compile_cuda(const CsrMatrix& matrix,
+                                        const CompileControl& control) const {
+  if (!options.target.is_cuda()) {
+    throw InvalidArgument(fmt::format(
+        "target {} is no GPU: compile() makes its kernels, compile_cuda() those of targets such as "
+        "sm_90",
+        options.target.name()));
   }
-  kernel->info.compile_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  return CudaKernel(std::move(kernel));
+  const CompileWatch watch = watch_of(control);
+  return CudaKernel(past_callbacks([&] { return find_or_make_cuda(matrix, watch); }));
+}
+
+CudaKernel Compiler::compile_cuda(const CsrMatrix& matrix, const CompileControl& control) const {
+  return impl_->compile_cuda(matrix, control);
 }
 
 CudaKernel compile_cuda(const CsrMatrix& matrix, const CompileOptions& options) {

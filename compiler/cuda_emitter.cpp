@@ -19,9 +19,12 @@ class Emission {
   Emission(const KernelPlan& plan, const CudaKernelSpec& spec)
       : plan_(plan), spec_(spec), units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {}
 
-  std::vector<SourceUnit> run() {
+  std::vector<SourceUnit> run(const CompileCancel& cancel) {
     std::vector<SourceUnit> result;
-    for (const UnitRange& range : units_) result.push_back(unit(range));
+    for (const UnitRange& range : units_) {
+      cancel.check();
+      result.push_back(unit(range));
+    }
     return result;
   }
 
@@ -189,9 +192,10 @@ class Emission {
 
 }  // namespace
 
-std::vector<SourceUnit> emit_cuda(const KernelPlan& plan, const CudaKernelSpec& spec) {
+std::vector<SourceUnit> emit_cuda(const KernelPlan& plan, const CudaKernelSpec& spec,
+                                  const CompileCancel& cancel) {
   check_cuda_spec(plan, spec);
-  return Emission(plan, spec).run();
+  return Emission(plan, spec).run(cancel);
 }
 
 }  // namespace spjit

@@ -8,6 +8,7 @@
 #include "compiler/cuda_source.hpp"
 #include "compiler/cuda_tile.hpp"
 #include "compiler/kernel_plan.hpp"
+#include "runtime/compile_cancel.hpp"
 
 namespace spjit {
 
@@ -21,7 +22,9 @@ inline constexpr int k_cuda_emitter_version = 1;
 /// `__fmaf_rn` adds its products, from +0 on. So C has the bits of `evaluate(plan,
 /// Arithmetic::fused, ...)`, as long as the code is compiled without `-ftz=true`. Empty rows are
 /// written as +0. Values are exact literals. Deterministic; text linear in nnz + rows.
-/// Throws InvalidArgument as check_cuda_spec() does.
-[[nodiscard]] std::vector<SourceUnit> emit_cuda(const KernelPlan& plan, const CudaKernelSpec& spec);
+/// Throws InvalidArgument as check_cuda_spec() does, and what `cancel` throws, which is asked for
+/// each unit.
+[[nodiscard]] std::vector<SourceUnit> emit_cuda(const KernelPlan& plan, const CudaKernelSpec& spec,
+                                                const CompileCancel& cancel = {});
 
 }  // namespace spjit

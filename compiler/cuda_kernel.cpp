@@ -13,6 +13,7 @@
 #include "runtime/cuda_device.hpp"
 #include "runtime/cuda_memory.hpp"
 #include "runtime/gzip.hpp"
+#include "runtime/json_text.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -26,6 +27,14 @@ constexpr std::string_view k_elf_magic =
 bool is_cubin(std::span<const std::byte> image) {
   return image.size() >= k_elf_magic.size() &&
          std::memcmp(image.data(), k_elf_magic.data(), k_elf_magic.size()) == 0;
+}
+
+nlohmann::json parse_record(const std::string& record) {
+  try {
+    return parse_json(record);
+  } catch (const Error& error) {
+    throw Error(fmt::format("the record of a CUDA kernel is no JSON: {}", error.what()));
+  }
 }
 
 void check_cubin(std::span<const std::byte> image, const CudaProgram& program) {
@@ -81,7 +90,7 @@ PreparedCudaKernel CudaKernel::prepare(int device) const {
 }
 
 CudaKernel CudaKernel::load(std::span<const std::byte> image, const std::string& record) {
-  nlohmann::json json = nlohmann::json::parse(record, nullptr, false);
+  nlohmann::json json = parse_record(record);
   if (json.is_object() && json.contains("record")) json = nlohmann::json(json.at("record"));
   if (!json.is_object() || !json.contains("program")) {
     throw Error(

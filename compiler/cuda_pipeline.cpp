@@ -102,9 +102,10 @@ void search(CudaChoice& choice, const CudaSearchInput& input) {
 }  // namespace
 
 CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& options,
-                            const CudaLimits& limits) {
+                            const CudaLimits& limits, const CompileWatch& watch) {
   const auto start = Clock::now();
-  RowGroupings groupings(matrix, options.reorder);
+  watch.stage("grouping");
+  RowGroupings groupings(matrix, options.reorder, watch.cancel);
   CudaChoice choice;
   choice.space =
       enumerate_cuda_tiles(matrix, problem_of(options), limits,
@@ -112,7 +113,7 @@ CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& optio
   choice.ranked = rank_by_prior(choice.space.survivors(), limits);
   if (choice.ranked.empty()) over_budget(choice.space, options);
   choice.group_ms = ms_since(start);
-  search(choice, {matrix, options, limits, groupings});
+  search(choice, {matrix, options, limits, groupings, watch});
   choice.chosen = choice.ranked[choice.search.chosen];
   choice.grouping = groupings.at(choice.chosen.tile.m1);
   for (const CudaRule rule : choice.space.relaxed) {
@@ -122,16 +123,17 @@ CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& optio
 }
 
 CompiledCuda compile_cuda_kernel(const CsrMatrix& matrix, const CompileOptions& options,
-                                 const CudaLimits& limits) {
+                                 const CudaLimits& limits, const CompileWatch& watch) {
   if (matrix.rows < 1) {
     throw InvalidArgument("the matrix has no rows: there is nothing for a GPU kernel to compute");
   }
-  CudaChoice choice = choose_cuda_tile(matrix, options, limits);
+  CudaChoice choice = choose_cuda_tile(matrix, options, limits, watch);
   const auto start = Clock::now();
+  watch.stage("emitting");
   const KernelPlan plan =
-      build_plan(matrix, choice.grouping, std::max<std::int64_t>(matrix.cols, 1));
+      build_plan(matrix, choice.grouping, std::max<std::int64_t>(matrix.cols, 1), watch.cancel);
   const double plan_ms = ms_since(start);
-  CompiledCuda compiled = build_cuda_kernel(plan, choice.chosen, options, limits);
+  CompiledCuda compiled = build_cuda_kernel(plan, choice.chosen, options, limits, watch.cancel);
   compiled.trace.choice = std::move(choice);
   compiled.trace.emit_ms += plan_ms;
   return compiled;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compile_cancel.hpp"
+#include "compiler/compile_watch.hpp"
 #include "compiler/cuda_artifact.hpp"
 #include "compiler/cuda_candidate.hpp"
 #include "compiler/cuda_limits.hpp"
@@ -35,9 +35,9 @@ struct CudaChoice {
 
 /// Ranks, and in a mode that times searches on the GPU of this machine that the target stands for;
 /// without one the first of the ranking is chosen, and the reason says `ranked, not timed`. Throws
-/// CompileFailed if every tile is over the code budget.
+/// CompileFailed if every tile is over the code budget, and what `watch` throws.
 [[nodiscard]] CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& options,
-                                          const CudaLimits& limits);
+                                          const CudaLimits& limits, const CompileWatch& watch = {});
 
 /// One try at a cubin: a cap on registers that spills is followed by a looser one.
 struct CudaAttempt {
@@ -68,9 +68,11 @@ struct CompiledCuda {
 };
 
 /// Compiles a valid matrix with sorted rows. Throws InvalidArgument for a matrix without rows,
-/// NotSupported without the libraries or for an arch they do not know, CompileFailed.
+/// NotSupported without the libraries or for an arch they do not know, CompileFailed, and what
+/// `watch` throws: Cancelled and DeadlineExceeded once a unit that is being compiled is done.
 [[nodiscard]] CompiledCuda compile_cuda_kernel(const CsrMatrix& matrix,
                                                const CompileOptions& options,
-                                               const CudaLimits& limits);
+                                               const CudaLimits& limits,
+                                               const CompileWatch& watch = {});
 
 }  // namespace spjit

@@ -83,9 +83,11 @@ class CudaSearch {
                std::chrono::duration<double, std::milli>(options_.search_budget_ms * share));
   }
 
+  /// When compiling candidates ends: with its share of the budget, or with all.
   [[nodiscard]] CompileCancel compile_deadline() const {
-    CompileCancel cancel;
-    cancel.deadline = after(k_compile_share);
+    CompileCancel cancel = input_.watch.cancel;
+    const Clock::time_point share = after(k_compile_share);
+    cancel.deadline = std::min(cancel.deadline.value_or(share), share);
     return cancel;
   }
 
@@ -120,8 +122,9 @@ class CudaSearch {
     options.ldc = options_.ldc;
     options.reduce_blocks = reductions.blocks;
     options.reduce_iterations = reductions.iterations;
-    const KernelPlan plan = build_plan(input_.matrix, input_.groupings.at(group.m1),
-                                       std::max<std::int64_t>(input_.matrix.cols, 1));
+    const KernelPlan plan =
+        build_plan(input_.matrix, input_.groupings.at(group.m1),
+                   std::max<std::int64_t>(input_.matrix.cols, 1), input_.watch.cancel);
     return make_cuda_proxy(plan, members, input_.limits, options);
   }
 
@@ -132,6 +135,7 @@ class CudaSearch {
     std::vector<std::optional<CompiledCudaProxy>> made(proxies.size());
     std::stop_source stop;
     CompileCancel cancel = compile_deadline();
+    const std::stop_callback forward(cancel.stop, [&stop] { stop.request_stop(); });
     cancel.stop = stop.get_token();
     std::mutex mutex;
     std::condition_variable changed;
@@ -169,6 +173,7 @@ class CudaSearch {
         throw;
       }
     }
+    input_.watch.check();
     return made;
   }
 
@@ -220,6 +225,7 @@ class CudaSearch {
       try {
         images[i] = tools.compile_kernel(ranked_[i], cancel);
       } catch (const Error& error) {
+        input_.watch.check();
         trace_.entries[i].full = cancel.reached() ? RaceResult{} : failed(error.what());
       }
       report("compiling", i + 1, ranked_.size());
@@ -239,10 +245,13 @@ class CudaSearch {
   void race(const std::vector<CudaContestant>& contestants, const std::vector<std::size_t>& entries,
             const CudaSearchTools& tools, std::optional<RaceResult> SearchTraceEntry::*member) {
     if (contestants.empty()) return;
+    // What is left of the budget does not shrink while others time.
+    const std::chrono::duration<double, std::milli> left = after(1) - Clock::now();
+    const Turns::Place turn = input_.watch.take_race_turn();
     RaceOptions race_options;
     race_options.max_rounds = k_rounds;
     race_options.relative_error_goal = k_error_goal;
-    const std::chrono::duration<double, std::milli> left = after(1) - Clock::now();
+    race_options.check = [this] { input_.watch.check(); };
     race_options.budget_ms = std::max(0.0, left.count());
     if (options_.on_search_progress) {
       race_options.progress = [&](const RaceProgress& progress) {
@@ -288,6 +297,7 @@ std::vector<RaceResult> race_cuda_kernels(std::span<const CudaContestant> contes
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < contestants.size(); ++i) {
     const CudaContestant& contestant = contestants[i];
+    if (options.check) options.check();
     try {
       auto found = loaded.find(contestant.image.data());
       if (found == loaded.end()) {

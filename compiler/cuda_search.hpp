@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compile_cancel.hpp"
+#include "compiler/compile_watch.hpp"
 #include "compiler/cuda_candidate.hpp"
 #include "compiler/cuda_limits.hpp"
 #include "compiler/cuda_proxy.hpp"
@@ -29,6 +29,7 @@ struct CudaSearchInput {
   const CompileOptions& options;
   const CudaLimits& limits;
   RowGroupings& groupings;  ///< of the matrix
+  CompileWatch watch = {};
 };
 
 /// Code to be timed, and how it is launched.
@@ -66,10 +67,11 @@ struct CudaReductions {
 
 /// Times `ranked` (survivors, best first) as the mode says: `ranked` the proxies of the first
 /// `search_contenders`, `proxy` those of all, `exhaustive` whole kernels of all. Within
-/// `search_budget_ms`: what is not compiled or timed by then is recorded as not reached. A proxy
-/// that spills is timed all the same, and its entry's note says so; one that does not compile, or
-/// faults, has failed with its reason. The chosen entry is the fastest, or where nothing could be
-/// timed the first (`timed` is false then).
+/// `search_budget_ms`: what is not compiled or timed by then is recorded as not reached. Throws
+/// what `watch` throws once what is being compiled or timed is done. A proxy that spills is timed
+/// all the same, and its entry's note says so; one that does not compile, or faults, has failed
+/// with its reason. The chosen entry is the fastest, or where nothing could be timed the first
+/// (`timed` is false then).
 [[nodiscard]] SearchTrace search_cuda_tile(const CudaSearchInput& input,
                                            std::span<const CudaCandidate> ranked,
                                            const CudaSearchTools& tools,

@@ -69,8 +69,9 @@ CompiledCudaProxy LocalCudaTools::compile_proxy(const CudaProxy& proxy,
 
 CudaKernelImage LocalCudaTools::compile_kernel(const CudaCandidate& candidate,
                                                const CompileCancel& cancel) {
-  const KernelPlan plan = build_plan(input_.matrix, input_.groupings.at(candidate.tile.m1),
-                                     std::max<std::int64_t>(input_.matrix.cols, 1));
+  const KernelPlan plan =
+      build_plan(input_.matrix, input_.groupings.at(candidate.tile.m1),
+                 std::max<std::int64_t>(input_.matrix.cols, 1), input_.watch.cancel);
   CompiledCuda compiled = build_cuda_kernel(plan, candidate, input_.options, input_.limits, cancel);
   return {std::move(compiled.artifact.cubin), compiled.program.blocks_x,
           compiled.trace.attempts.back().spilled_bytes};

@@ -57,10 +57,11 @@ class Emission {
         vector_bytes_(lanes_of(isa) * 4),
         encoder_(zmm_ ? X86Encoder::Vectors::zmm : X86Encoder::Vectors::ymm) {}
 
-  HostCode run() {
+  HostCode run(const CompileCancel& cancel) {
     code_.weights.reserve(plan_.entry_values.size());
     encoder_.reserve(static_cast<std::size_t>(plan_.nnz() * tile_.nv * 8 + 4096));
     for (std::int64_t tile = 0; tile < plan_.grouping.tiles(); ++tile) {
+      cancel.check();
       for (std::int64_t block = 0; block < plan_.k_blocks; ++block) {
         segment(plan_.segment(tile, block));
       }
@@ -249,9 +250,9 @@ void check(const HostTile& tile, HostIsa isa, std::int64_t b_stride_bytes) {
 }  // namespace
 
 HostCode emit_host(const KernelPlan& plan, const HostTile& tile, HostIsa isa,
-                   std::int64_t b_stride_bytes) {
+                   std::int64_t b_stride_bytes, const CompileCancel& cancel) {
   check(tile, isa, b_stride_bytes);
-  return Emission(plan, tile, isa, b_stride_bytes).run();
+  return Emission(plan, tile, isa, b_stride_bytes).run(cancel);
 }
 
 }  // namespace spjit

@@ -150,14 +150,17 @@ HostImage HostArtifact::image() const noexcept {
   return {bytes_of(text), bytes_of(weights), bytes_of(program)};
 }
 
-HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile, HostIsa isa,
-                                    std::int64_t n, std::int64_t in_place_ldb) {
-  const std::int64_t stride = (in_place_ldb > 0 ? in_place_ldb : tile.nv * lanes_of(isa)) * 4;
-  HostCode code = isa == HostIsa::generic ? emit_generic(plan, tile, stride)
-                                          : emit_host(plan, tile, isa, stride);
-  HostProgramRecord record = record_of(plan, tile, isa);
-  record.n = n;
-  record.in_place_ldb = in_place_ldb;
+HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile,
+                                    const HostCodeShape& shape) {
+  const std::int64_t floats =
+      shape.in_place_ldb > 0 ? shape.in_place_ldb : tile.nv * lanes_of(shape.isa);
+  const std::int64_t stride = floats * 4;
+  HostCode code = shape.isa == HostIsa::generic
+                      ? emit_generic(plan, tile, stride, shape.cancel)
+                      : emit_host(plan, tile, shape.isa, stride, shape.cancel);
+  HostProgramRecord record = record_of(plan, tile, shape.isa);
+  record.n = shape.n;
+  record.in_place_ldb = shape.in_place_ldb;
   record.segment_offsets = std::move(code.segment_offsets);
   record.weight_offsets = std::move(code.weight_offsets);
 

@@ -13,6 +13,7 @@
 #include "compiler/host_emitter.hpp"
 #include "compiler/host_tile.hpp"
 #include "compiler/kernel_plan.hpp"
+#include "runtime/compile_cancel.hpp"
 #include "spjit/kernel.hpp"
 #include "spjit/matrix.hpp"
 
@@ -60,9 +61,17 @@ struct HostArtifact {
   [[nodiscard]] HostImage image() const noexcept;
 };
 
+/// What code is made for, besides plan and tile.
+struct HostCodeShape {
+  HostIsa isa = HostIsa::generic;
+  std::int64_t n = 1;
+  std::int64_t in_place_ldb = 0;  ///< floats between rows of B where it is not packed; else 0
+  CompileCancel cancel = {};      ///< asked while the code is made
+};
+
+/// Throws as emit_host() and emit_generic() do.
 [[nodiscard]] HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile,
-                                                  HostIsa isa, std::int64_t n,
-                                                  std::int64_t in_place_ldb);
+                                                  const HostCodeShape& shape);
 [[nodiscard]] HostArtifact make_csr_artifact(const CsrMatrix& matrix, HostIsa isa, std::int64_t n);
 
 /// The record as 64-bit words (docs/cache-format.md) and back. Reading checks every count, offset

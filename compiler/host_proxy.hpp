@@ -55,13 +55,6 @@ struct WindowedRun {
 /// Row tiles that are emitted for a plan.
 [[nodiscard]] std::int64_t proxy_clusters(const KernelPlan& plan, const HostProxyLimits& limits);
 
-/// What code is made for, besides plan and tile.
-struct HostCodeShape {
-  HostIsa isa = HostIsa::generic;
-  std::int64_t n = 1;
-  std::int64_t in_place_ldb = 0;  ///< floats between rows of B where it is not packed; else 0
-};
-
 /// The kernel of a plan with fewer different row tiles; the same as make_unrolled_artifact() makes
 /// where the plan has no more than that many. Its results are meaningless, and of C it writes only
 /// rows that belong to C. `plan`: one block of columns.

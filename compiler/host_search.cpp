@@ -23,10 +23,9 @@ constexpr double k_proxy_share = 0.7;
 constexpr double k_full_share = 0.9;
 /// The same code is a few percent faster or slower from one load to the next, by which physical
 /// pages it gets (docs/search.md); so few tiles are loaded this often and the middle one counts.
+/// Of more the best are timed again like that, and the heuristic's.
 constexpr std::size_t k_loads = 5;
 constexpr std::size_t k_few_tiles = 8;
-/// Of more the best are timed again like that, and the heuristic's.
-constexpr std::size_t k_confirmed = 3;
 /// Rounds of a race at most. Proxies only choose the finalists.
 constexpr int k_proxy_rounds = 8;
 constexpr int k_full_rounds = 16;
@@ -41,22 +40,47 @@ std::size_t bytes_of(const HostArtifact& artifact) {
   return artifact.text.size() + artifact.weights.size() * sizeof(artifact.weights[0]);
 }
 
+/// When the shares of a search's budget are spent.
+class SearchClock {
+ public:
+  explicit SearchClock(double budget_ms) : budget_ms_(budget_ms) {}
+
+  [[nodiscard]] Clock::time_point start() const { return start_; }
+  [[nodiscard]] Clock::time_point after(double share) const {
+    return start_ + paused_ +
+           std::chrono::duration_cast<Clock::duration>(
+               std::chrono::duration<double, std::milli>(budget_ms_ * share));
+  }
+  /// Time that does not count: others were timing.
+  void add_pause(Clock::duration time) { paused_ += time; }
+
+ private:
+  double budget_ms_;
+  Clock::time_point start_ = Clock::now();
+  Clock::duration paused_{};
+};
+
 /// Makes kernels and proxies of tiles.
 class HostMaker {
  public:
-  HostMaker(const CsrMatrix& matrix, const CompileOptions& options, const HostSearchStages& stages,
-            RowGroupings& groupings)
-      : matrix_(matrix), options_(options), stages_(stages), groupings_(groupings) {}
+  HostMaker(const HostSearchInput& input, const HostSearchStages& stages, RowGroupings& groupings)
+      : matrix_(input.matrix),
+        options_(input.options),
+        watch_(input.watch),
+        stages_(stages),
+        groupings_(groupings) {}
 
   [[nodiscard]] std::shared_ptr<const HostArtifact> make(const HostTile& tile, bool proxy) {
     const std::int64_t ldb = options_.ldb > 0 ? options_.ldb : options_.n;
     const HostReductions none{.tiles = false};
-    return std::make_shared<HostArtifact>(make_host_proxy(
-        plan(tile.m1), tile, {options_.target.isa(), options_.n, tile.pack_b ? 0 : ldb},
-        proxy ? stages_.reductions : none, stages_.limits));
+    return std::make_shared<HostArtifact>(
+        make_host_proxy(plan(tile.m1), tile,
+                        {options_.target.isa(), options_.n, tile.pack_b ? 0 : ldb, watch_.cancel},
+                        proxy ? stages_.reductions : none, stages_.limits));
   }
 
   [[nodiscard]] const CompileOptions& options() const { return options_; }
+  [[nodiscard]] const CompileWatch& watch() const { return watch_; }
   [[nodiscard]] const HostSearchStages& stages() const { return stages_; }
 
   [[nodiscard]] std::int64_t window(const HostTile& tile) const {
@@ -71,13 +95,14 @@ class HostMaker {
     auto found = plans_.find(m1);
     if (found == plans_.end()) {
       const std::int64_t all = std::max<std::int64_t>(matrix_.cols, 1);
-      found = plans_.emplace(m1, build_plan(matrix_, groupings_.at(m1), all)).first;
+      found = plans_.emplace(m1, build_plan(matrix_, groupings_.at(m1), all, watch_.cancel)).first;
     }
     return found->second;
   }
 
   const CsrMatrix& matrix_;
   const CompileOptions& options_;
+  const CompileWatch& watch_;
   const HostSearchStages& stages_;
   RowGroupings& groupings_;
   std::map<std::int64_t, KernelPlan> plans_;
@@ -86,25 +111,27 @@ class HostMaker {
 /// Times tiles of one search, heat after heat.
 class Stage {
  public:
-  Stage(HostSearch& search, HostMaker& maker, const CompileOptions& options, bool proxy)
-      : search_(search), maker_(maker), options_(options), proxy_(proxy) {}
+  Stage(HostSearch& search, HostMaker& maker, SearchClock& clock, bool proxy)
+      : search_(search), maker_(maker), clock_(clock), options_(maker.options()), proxy_(proxy) {}
 
-  /// Each tile gets its result. `end`: when the time is up.
-  void run(std::vector<std::size_t> tiles, Clock::time_point end, const RaceHostKernels& race,
-           const HostSearchStages& stages) {
+  /// Each tile gets its result. The time is up when `share` of the budget is spent.
+  void run(std::vector<std::size_t> tiles, double share, const RaceHostKernels& race,
+           bool several_loads = false) {
+    const HostSearchStages& stages = maker_.stages();
     order_by_code(tiles);
-    loads_ = !proxy_ && tiles.size() <= k_few_tiles ? k_loads : 1;
+    loads_ = several_loads ? k_loads : 1;
     total_ = tiles.size();
     for (std::size_t next = 0; next < tiles.size();) {
       const std::size_t first = next;
       const std::size_t carried = entered_.size();
       std::size_t bytes = 0;
-      for (; next < tiles.size() && bytes < stages.heat_bytes && Clock::now() < end; ++next) {
+      for (; next < tiles.size() && bytes < stages.heat_bytes && has_time(share); ++next) {
+        maker_.watch().check();
         bytes += add(tiles[next], stages.reductions.kernels);
       }
       if (next == first) break;
       out_ = next - (entered_.size() - carried) / loads_;
-      race_heat(race, end);
+      race_heat(race, share);
     }
     for (const std::size_t tile : tiles) {
       if (!result(tile)) result(tile) = RaceResult{};
@@ -118,6 +145,8 @@ class Stage {
   [[nodiscard]] std::size_t best_tile() const { return entered_.front(); }
 
  private:
+  [[nodiscard]] bool has_time(double share) const { return Clock::now() < clock_.after(share); }
+
   std::optional<RaceResult>& result(std::size_t tile) {
     return proxy_ ? search_.tiles[tile].proxy : search_.tiles[tile].full;
   }
@@ -163,10 +192,14 @@ class Stage {
   }
 
   /// Races who has entered; only the best stays entered.
-  void race_heat(const RaceHostKernels& race, Clock::time_point end) {
+  void race_heat(const RaceHostKernels& race, double share) {
+    const auto asked = Clock::now();
+    const Turns::Place turn = maker_.watch().take_race_turn();
+    clock_.add_pause(Clock::now() - asked);
     RaceOptions options;
-    options.budget_ms =
-        std::max(0.0, std::chrono::duration<double, std::milli>(end - Clock::now()).count());
+    options.check = [this] { maker_.watch().check(); };
+    const std::chrono::duration<double, std::milli> left = clock_.after(share) - Clock::now();
+    options.budget_ms = std::max(0.0, left.count());
     options.max_rounds = proxy_ ? k_proxy_rounds : k_full_rounds;
     options.relative_error_goal = k_error_goal;
     if (options_.on_search_progress) {
@@ -176,6 +209,7 @@ class Stage {
     latest_ = nullptr;
     for (std::size_t i = 0; i < results.size(); ++i) {
       std::optional<RaceResult>& known = result(entered_[i]);
+      if (results[i].timing.samples > 0) search_.tiles[entered_[i]].confirmed = loads_ > 1;
       // The best of the heats before keeps its time where this one ended without any.
       if (known && results[i].outcome == RaceOutcome::not_reached) results[i] = *known;
       known = results[i];
@@ -225,6 +259,7 @@ class Stage {
 
   HostSearch& search_;
   HostMaker& maker_;
+  SearchClock& clock_;
   const CompileOptions& options_;
   bool proxy_;
   std::size_t loads_ = 1;
@@ -239,9 +274,8 @@ class Stage {
 /// The heuristic's choice first, then the ranking. By estimates: grouping takes longer than
 /// anything else here, and only what is timed is worth it.
 void rank(HostSearch& search, const HostSearchInput& input) {
-  const DescribeGrouping describe = [&](std::int64_t m1) {
-    return estimate_statistics(input.matrix, m1);
-  };
+  const EstimatedGrouping estimated(input.matrix);
+  const DescribeGrouping describe = [&](std::int64_t m1) { return estimated.statistics(m1); };
   const HostLimits& limits = input.limits;
   const HostTile& heuristic = input.heuristic;
   search.space = enumerate_host_tiles(input.matrix, input.options, limits, describe);
@@ -257,7 +291,7 @@ void rank(HostSearch& search, const HostSearchInput& input) {
   for (const RankedHostTile& ranked :
        rank_host_tiles(std::move(survivors), work, limits, input.model)) {
     search.tiles.push_back(
-        {ranked.candidate.tile, ranked.candidate.grouping, ranked.score, {}, {}});
+        {ranked.candidate.tile, ranked.candidate.grouping, ranked.score, {}, {}, false});
   }
   // Not that of std::ranges, whose result clang 14 does not parse.
   std::stable_partition(search.tiles.begin(), search.tiles.end(),
@@ -292,20 +326,18 @@ void take_best(HostSearch& search, const Stage& stage) {
   search.timed = true;
 }
 
-/// Whole kernels of the tiles; where they are many once each, then the best few again. The time is
-/// up at `end(1)`.
-template <typename End>
+/// Whole kernels of the tiles; where they are many once each, then the best few again.
 void time_in_full(HostSearch& search, HostMaker& maker, const std::vector<std::size_t>& tiles,
-                  const RaceHostKernels& race, const End& end) {
+                  const RaceHostKernels& race, SearchClock& clock) {
   const bool many = tiles.size() > k_few_tiles;
-  Stage stage(search, maker, maker.options(), false);
-  stage.run(tiles, end(many ? k_full_share : 1), race, maker.stages());
+  Stage stage(search, maker, clock, false);
+  stage.run(tiles, many ? k_full_share : 1, race, !many);
   take_best(search, stage);
   if (!many || !search.timed) return;
   const std::vector<SearchedHostTile> once = search.tiles;
-  Stage finals(search, maker, maker.options(), false);
-  finals.run(finalists_of(search, tiles, k_confirmed, &SearchedHostTile::full), end(1), race,
-             maker.stages());
+  Stage finals(search, maker, clock, false);
+  finals.run(finalists_of(search, tiles, maker.stages().confirmed, &SearchedHostTile::full), 1,
+             race, true);
   if (finals.best_artifact() == nullptr) search.tiles = once;
   take_best(search, finals);
 }
@@ -327,13 +359,9 @@ HostSearch search_host_tile(const HostSearchInput& input, const HostSearchStages
                             const RaceHostKernels& race) {
   const CsrMatrix& matrix = input.matrix;
   const CompileOptions& options = input.options;
-  const auto start = Clock::now();
-  const auto after = [&](double share) {
-    return start + std::chrono::duration_cast<Clock::duration>(
-                       std::chrono::duration<double, std::milli>(options.search_budget_ms * share));
-  };
+  SearchClock clock(options.search_budget_ms);
   HostSearch search;
-  RowGroupings groupings(matrix, options.reorder);
+  RowGroupings groupings(matrix, options.reorder, input.watch.cancel);
   rank(search, input);
   std::vector<std::size_t> tiles(search.tiles.size());
   for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = i;
@@ -341,19 +369,19 @@ HostSearch search_host_tile(const HostSearchInput& input, const HostSearchStages
   for (const std::size_t tile : tiles) {
     search.tiles[tile].grouping = groupings.statistics(search.tiles[tile].tile.m1);
   }
-  search.rank_ms = ms_since(start);
-  HostMaker maker(matrix, options, stages, groupings);
+  search.rank_ms = ms_since(clock.start());
+  HostMaker maker(input, stages, groupings);
   search.proxies = stages.proxies && (stages.finalists == 0 || tiles.size() > stages.finalists + 1);
   if (search.proxies) {
     const auto begin = Clock::now();
-    Stage(search, maker, options, true).run(tiles, after(k_proxy_share), race, stages);
+    Stage(search, maker, clock, true).run(tiles, k_proxy_share, race);
     search.proxy_ms = ms_since(begin);
     if (stages.finalists > 0) {
       tiles = finalists_of(search, std::move(tiles), stages.finalists, &SearchedHostTile::proxy);
     }
   }
   const auto begin = Clock::now();
-  time_in_full(search, maker, tiles, race, after);
+  time_in_full(search, maker, tiles, race, clock);
   if (!search.timed) search.artifact = maker.make(search.tiles[0].tile, false);
   search.artifact =
       std::make_shared<HostArtifact>(with_walk(*search.artifact, search.tiles[search.chosen].tile));

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/compile_watch.hpp"
 #include "compiler/device_limits.hpp"
 #include "compiler/host_proxy.hpp"
 #include "compiler/measure.hpp"
@@ -28,6 +29,9 @@ struct HostSearchStages {
   /// Best ones by proxy time that are timed in full; the heuristic's choice is always one more. 0:
   /// all, so that both times are known.
   std::size_t finalists = 3;
+  /// Where whole kernels of more than a few tiles were timed, so many of the best are timed again,
+  /// loaded several times. At least 1.
+  std::size_t confirmed = 3;
   /// Code and weights that are raced at once; more waits for the next heat, which the best so far
   /// runs in too.
   std::size_t heat_bytes = std::size_t{512} << 20;
@@ -49,6 +53,8 @@ struct SearchedHostTile {
   double score = 0;                 ///< of the ranking, larger is better
   std::optional<RaceResult> proxy;  ///< none: no proxy was to be timed
   std::optional<RaceResult> full;   ///< none: not to be timed in full
+  /// `full` is of several loads the one with the middle time: more to be trusted than one load's.
+  bool confirmed = false;
 };
 
 /// What the search did.
@@ -72,12 +78,14 @@ struct HostSearchInput {
   const HostLimits& limits;
   const HostTile& heuristic;             ///< the choice of instant mode
   const HostRankModel* model = nullptr;  ///< what ranks; null: the prior
+  CompileWatch watch = {};
 };
 
-/// Searches within `options.search_budget_ms`. The heuristic's choice is always among what is
-/// timed in full, so the result is not worse than instant mode's by more than timing noise. Tiles
-/// over the code budget have failed. Where nothing could be timed the heuristic's choice is taken,
-/// even if it is over that budget.
+/// Searches within `options.search_budget_ms`, in which waiting for the turn to time does not
+/// count. Throws what `watch.cancel` throws soon after it is reached. The heuristic's choice is
+/// always among what is timed in full, so the result is not worse than instant mode's by more than
+/// timing noise. Tiles over the code budget have failed. Where nothing could be timed the
+/// heuristic's choice is taken, even if it is over that budget.
 [[nodiscard]] HostSearch search_host_tile(const HostSearchInput& input,
                                           const HostSearchStages& stages,
                                           const RaceHostKernels& race);

@@ -61,7 +61,8 @@ std::vector<std::int32_t> rows_of_entries(const CsrMatrix& matrix) {
 
 /// Entries tile after tile, in ascending column order within each.
 std::vector<Entry> entries_by_tile(const CsrMatrix& matrix, const RowGrouping& grouping,
-                                   std::vector<std::int64_t>& tile_offsets) {
+                                   std::vector<std::int64_t>& tile_offsets,
+                                   const CompileCancel& cancel) {
   const std::vector<Place> places = places_of_rows(matrix, grouping);
   const std::vector<std::int32_t> row_of_entry = rows_of_entries(matrix);
   tile_offsets.assign(index(grouping.tiles()) + 1, 0);
@@ -70,6 +71,7 @@ std::vector<Entry> entries_by_tile(const CsrMatrix& matrix, const RowGrouping& g
   }
   std::partial_sum(tile_offsets.begin(), tile_offsets.end(), tile_offsets.begin());
 
+  cancel.check();
   std::vector<Entry> entries(row_of_entry.size());
   std::vector<std::int64_t> next(tile_offsets.begin(), tile_offsets.end() - 1);
   for (const std::int64_t entry : entries_by_column(matrix, row_of_entry)) {
@@ -108,7 +110,8 @@ void append_tile(KernelPlan& plan, std::span<const Entry> entries) {
 
 }  // namespace
 
-KernelPlan build_plan(const CsrMatrix& matrix, RowGrouping grouping, std::int64_t k_block) {
+KernelPlan build_plan(const CsrMatrix& matrix, RowGrouping grouping, std::int64_t k_block,
+                      const CompileCancel& cancel) {
   KernelPlan plan;
   plan.rows = matrix.rows;
   plan.cols = matrix.cols;
@@ -117,8 +120,9 @@ KernelPlan build_plan(const CsrMatrix& matrix, RowGrouping grouping, std::int64_
   plan.entry_values.reserve(index(matrix.nnz()));
 
   std::vector<std::int64_t> tile_offsets;
-  const std::vector<Entry> entries = entries_by_tile(matrix, grouping, tile_offsets);
+  const std::vector<Entry> entries = entries_by_tile(matrix, grouping, tile_offsets, cancel);
   for (std::int64_t tile = 0; tile < grouping.tiles(); ++tile) {
+    cancel.check();
     const auto begin = index(tile_offsets[index(tile)]);
     const auto end = index(tile_offsets[index(tile) + 1]);
     append_tile(plan, std::span(entries).subspan(begin, end - begin));

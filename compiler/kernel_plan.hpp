@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "reorder/row_grouping.hpp"
+#include "runtime/compile_cancel.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
@@ -61,9 +62,9 @@ struct KernelPlan {
 
 /// Lays a valid matrix with sorted rows out along a grouping. `k_block` >= 1 columns a block; a
 /// value of at least k means one block. Cost: linear in nnz + rows + cols + segments.
-/// Throws InvalidArgument for k_block < 1.
+/// Throws InvalidArgument for k_block < 1, and what `cancel` throws soon after it is reached.
 [[nodiscard]] KernelPlan build_plan(const CsrMatrix& matrix, RowGrouping grouping,
-                                    std::int64_t k_block);
+                                    std::int64_t k_block, const CompileCancel& cancel = {});
 
 /// The same plan in other blocks of columns; what build_plan() makes of that `k_block`. Throws
 /// InvalidArgument for k_block < 1.

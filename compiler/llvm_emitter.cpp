@@ -123,12 +123,14 @@ void append(HostCode& code, const PositionIndependentText& text) {
 
 }  // namespace
 
-HostCode emit_generic(const KernelPlan& plan, const HostTile& tile, std::int64_t b_stride_bytes) {
+HostCode emit_generic(const KernelPlan& plan, const HostTile& tile, std::int64_t b_stride_bytes,
+                      const CompileCancel& cancel) {
   check(tile, b_stride_bytes);
   const SegmentShape shape{tile.nv, b_stride_bytes};
   const std::vector<std::int64_t> ends = cut_into_modules(plan);
   std::vector<PositionIndependentText> texts(ends.size());
   for_each_in_parallel(ends.size(), [&](std::size_t i) {
+    cancel.check();
     texts[i] = compile_segments(plan, shape, i == 0 ? 0 : ends[i - 1], ends[i]);
   });
 
@@ -150,7 +152,7 @@ HostCode emit_generic(const KernelPlan& plan, const HostTile& tile, std::int64_t
 namespace spjit {
 
 HostCode emit_generic(const KernelPlan& /*plan*/, const HostTile& /*tile*/,
-                      std::int64_t /*b_stride_bytes*/) {
+                      std::int64_t /*b_stride_bytes*/, const CompileCancel& /*cancel*/) {
   throw NotSupported(
       "the generic host target needs LLVM, and this spjit was built without it; install LLVM 19 "
       "and build again, or use a CPU with AVX2");

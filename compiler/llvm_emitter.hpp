@@ -8,6 +8,7 @@
 #include "compiler/host_emitter.hpp"
 #include "compiler/host_tile.hpp"
 #include "compiler/kernel_plan.hpp"
+#include "runtime/compile_cancel.hpp"
 
 namespace spjit {
 
@@ -28,8 +29,9 @@ namespace spjit {
 /// the calling thread may use CPUs. Compile time is linear in nnz, twice as
 /// long a nonzero where a segment has so many (10^5) that its IR outgrows the caches.
 /// Throws InvalidArgument for m1 outside [1, 14], nv < 1 and a stride outside [4, 2^20];
-/// CompileFailed if LLVM fails; NotSupported in a build without LLVM.
+/// CompileFailed if LLVM fails; NotSupported in a build without LLVM; what `cancel` throws, which
+/// is asked for each module of some 8000 nonzeros.
 [[nodiscard]] HostCode emit_generic(const KernelPlan& plan, const HostTile& tile,
-                                    std::int64_t b_stride_bytes);
+                                    std::int64_t b_stride_bytes, const CompileCancel& cancel = {});
 
 }  // namespace spjit

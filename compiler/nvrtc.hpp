@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/compile_cancel.hpp"
 #include "compiler/cuda_version.hpp"
+#include "runtime/compile_cancel.hpp"
 
 namespace spjit {
 

@@ -45,12 +45,12 @@ HostProblem problem_of(const CsrMatrix& matrix, const CompileOptions& options) {
 }
 
 HostArtifact emit(const CsrMatrix& matrix, const RowGrouping& grouping, const HostTile& tile,
-                  const CompileOptions& options) {
+                  const CompileOptions& options, const CompileCancel& cancel) {
   const std::int64_t block =
       tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(matrix.cols, 1);
-  const KernelPlan plan = build_plan(matrix, grouping, block);
-  return make_unrolled_artifact(plan, tile, options.target.isa(), options.n,
-                                tile.pack_b ? 0 : ldb_of(options));
+  const KernelPlan plan = build_plan(matrix, grouping, block, cancel);
+  return make_unrolled_artifact(
+      plan, tile, {options.target.isa(), options.n, tile.pack_b ? 0 : ldb_of(options), cancel});
 }
 
 /// Why no unrolled kernel can be made, or empty.
@@ -84,14 +84,16 @@ std::string over_budget(const HostArtifact& artifact, const CompileOptions& opti
 }
 
 CompiledArtifact compile_choice(const CsrMatrix& matrix, const CompileOptions& options,
-                                CompileTrace trace) {
+                                CompileTrace trace, const CompileWatch& watch) {
   auto start = Clock::now();
-  const RowGrouping grouping = group_rows(matrix, trace.tile.m1, options.reorder);
+  watch.stage("grouping");
+  const RowGrouping grouping = group_rows(matrix, trace.tile.m1, options.reorder, watch.cancel);
   trace.group_ms = ms_since(start);
   trace.grouping = compute_statistics(matrix, grouping);
 
   start = Clock::now();
-  HostArtifact artifact = emit(matrix, grouping, trace.tile, options);
+  watch.stage("emitting");
+  HostArtifact artifact = emit(matrix, grouping, trace.tile, options, watch.cancel);
   trace.emit_ms = ms_since(start);
   if (std::string reason = over_budget(artifact, options); !reason.empty()) {
     return compile_csr(matrix, options, std::move(trace), "csr: " + reason);
@@ -128,8 +130,9 @@ CompiledArtifact compile_searched(const CsrMatrix& matrix, const CompileOptions&
                                   const HostLimits& limits, const HostSearchSetup& setup,
                                   const RaceHostKernels& race) {
   CompileTrace trace = plan_choice(matrix, options, limits);
+  setup.watch.stage("grouping");
   trace.search =
-      search_host_tile({matrix, options, limits, trace.tile, setup.model.get()},
+      search_host_tile({matrix, options, limits, trace.tile, setup.model.get(), setup.watch},
                        setup.stages.value_or(search_stages(options, matrix.nnz())), race);
   HostArtifact artifact = *trace.search.artifact;
   trace.search.artifact = nullptr;
@@ -166,7 +169,7 @@ CompiledArtifact compile_host(const CsrMatrix& matrix, const CompileOptions& opt
   if (options.search != SearchMode::instant) {
     return compile_searched(matrix, options, limits, setup, race);
   }
-  return compile_choice(matrix, options, std::move(trace));
+  return compile_choice(matrix, options, std::move(trace), setup.watch);
 }
 
 }  // namespace spjit

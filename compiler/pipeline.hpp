@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "compiler/compile_watch.hpp"
 #include "compiler/device_limits.hpp"
 #include "compiler/host_program.hpp"
 #include "compiler/host_search.hpp"
@@ -30,14 +31,16 @@ struct CompiledArtifact {
   CompileTrace trace;
 };
 
-/// What a search takes besides its options.
+/// What a compilation takes besides its options.
 struct HostSearchSetup {
   std::shared_ptr<const HostRankModel> model = nullptr;  ///< what ranks; null: the prior
   std::optional<HostSearchStages> stages = {};           ///< none: those of the mode
+  CompileWatch watch = {};                               ///< of every mode
 };
 
 /// Compiles a valid matrix with sorted rows; `race` times candidates where the search mode asks for
-/// it, so that the pipeline itself runs nothing. Throws CompileFailed, NotSupported.
+/// it, so that the pipeline itself runs nothing. Throws CompileFailed, NotSupported, and what
+/// `watch` throws: Cancelled, DeadlineExceeded soon after they are due.
 [[nodiscard]] CompiledArtifact compile_host(const CsrMatrix& matrix, const CompileOptions& options,
                                             const HostLimits& limits, const RaceHostKernels& race,
                                             const HostSearchSetup& setup = {});

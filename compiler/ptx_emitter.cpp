@@ -46,9 +46,12 @@ class Emission {
   Emission(const KernelPlan& plan, const CudaKernelSpec& spec, int sm)
       : plan_(plan), spec_(spec), sm_(sm), units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {}
 
-  std::vector<SourceUnit> run() {
+  std::vector<SourceUnit> run(const CompileCancel& cancel) {
     std::vector<SourceUnit> result;
-    for (const UnitRange& range : units_) result.push_back(unit(range));
+    for (const UnitRange& range : units_) {
+      cancel.check();
+      result.push_back(unit(range));
+    }
     return result;
   }
 
@@ -260,9 +263,10 @@ std::string_view ptx_version(int sm) {
   }
 }
 
-std::vector<SourceUnit> emit_ptx(const KernelPlan& plan, const CudaKernelSpec& spec, int sm) {
+std::vector<SourceUnit> emit_ptx(const KernelPlan& plan, const CudaKernelSpec& spec, int sm,
+                                 const CompileCancel& cancel) {
   check_cuda_spec(plan, spec);
-  return Emission(plan, spec, sm).run();
+  return Emission(plan, spec, sm).run(cancel);
 }
 
 }  // namespace spjit

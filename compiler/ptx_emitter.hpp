@@ -9,6 +9,7 @@
 #include "compiler/cuda_source.hpp"
 #include "compiler/cuda_tile.hpp"
 #include "compiler/kernel_plan.hpp"
+#include "runtime/compile_cancel.hpp"
 
 namespace spjit {
 
@@ -17,9 +18,10 @@ inline constexpr int k_ptx_emitter_version = 1;
 
 /// The PTX of emit_cuda()'s kernel: the same name, parameters, launch, order of operations and
 /// bits. `sm` is the compute capability times ten, 75 for sm_75. Throws InvalidArgument as
-/// check_cuda_spec() does, NotSupported as ptx_version() does.
+/// check_cuda_spec() does, NotSupported as ptx_version() does, and what `cancel` throws, which is
+/// asked for each unit.
 [[nodiscard]] std::vector<SourceUnit> emit_ptx(const KernelPlan& plan, const CudaKernelSpec& spec,
-                                               int sm);
+                                               int sm, const CompileCancel& cancel = {});
 
 /// The lowest PTX version that knows `sm` and `.noreturn` (6.4), "7.8" for 90 (PTX ISA, "Release
 /// Notes"): the lower it is, the more CUDA versions take the text. Throws NotSupported for an `sm`

@@ -5,23 +5,26 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 
 #include "reorder/row_grouping.hpp"
+#include "runtime/compile_cancel.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/reorder.hpp"
 
 namespace spjit {
 
-/// Groupings by M1. Refers to the matrix; what `at()` returns stays where it is.
+/// Groupings by M1. Refers to the matrix; what `at()` returns stays where it is. Both throw what
+/// `cancel` throws soon after it is reached.
 class RowGroupings {
  public:
-  RowGroupings(const CsrMatrix& matrix, ReorderAlgorithm algorithm)
-      : matrix_(matrix), algorithm_(algorithm) {}
+  RowGroupings(const CsrMatrix& matrix, ReorderAlgorithm algorithm, CompileCancel cancel = {})
+      : matrix_(matrix), algorithm_(algorithm), cancel_(std::move(cancel)) {}
 
   [[nodiscard]] const RowGrouping& at(std::int64_t m1) {
     auto found = by_m1_.find(m1);
     if (found == by_m1_.end()) {
-      found = by_m1_.emplace(m1, group_rows(matrix_, m1, algorithm_)).first;
+      found = by_m1_.emplace(m1, group_rows(matrix_, m1, algorithm_, cancel_)).first;
     }
     return found->second;
   }
@@ -37,6 +40,7 @@ class RowGroupings {
  private:
   const CsrMatrix& matrix_;
   ReorderAlgorithm algorithm_;
+  CompileCancel cancel_;
   std::map<std::int64_t, RowGrouping> by_m1_;
   std::map<std::int64_t, GroupingStatistics> statistics_;
 };

@@ -1,9 +1,8 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cstring>
 
+#include "compiler/identifiers.hpp"
 #include "compiler/spmm_kernel_impl.hpp"
 #include "runtime/host_cpu.hpp"
 #include "runtime/packing.hpp"
@@ -27,13 +26,11 @@ void check_pointer(const char* name, const float* pointer, std::int64_t rows, st
 }
 
 void check_name(const std::string& name) {
-  const bool good =
-      !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
-      std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-  if (!good) {
-    throw InvalidArgument(
-        fmt::format("\"{}\" is no C identifier; expected letters, digits and '_'", name));
-  }
+  if (is_function_name(name)) return;
+  throw InvalidArgument(
+      fmt::format("\"{}\" cannot name a function; expected letters, digits and '_', and no keyword "
+                  "of C++",
+                  name));
 }
 
 }  // namespace

@@ -39,61 +39,51 @@ class FileDescriptor {
   int fd_;
 };
 
-// A file that is removed unless it has been renamed.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::filesystem::path& target) {
-    // Names carry the process and a count of tries: O_EXCL settles races, also between threads.
-    constexpr int k_tries = 1000;
-    int error = EEXIST;
-    for (int attempt = 0; attempt < k_tries && error == EEXIST; ++attempt) {
-      path_ = target;
-      path_ += fmt::format(".tmp-{}-{}", ::getpid(), attempt);
-      fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      error = fd_ < 0 ? errno : 0;
-    }
-    if (error != 0) {
-      fail_errno(target, "cannot create a temporary file beside it", error);
-    }
-  }
-  ~TemporaryFile() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-    if (!published_) {
-      ::unlink(path_.c_str());
-    }
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
+}  // namespace
 
-  void write(std::span<const std::byte> contents) {
-    while (!contents.empty()) {
-      const ssize_t written = ::write(fd_, contents.data(), contents.size());
-      if (written < 0 && errno != EINTR) {
-        fail_errno(path_, "cannot write", errno);
-      }
-      contents = contents.subspan(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
-    }
+TemporaryFile::TemporaryFile(const std::filesystem::path& target) {
+  // Names carry the process and a count of tries: O_EXCL settles races, also between threads.
+  constexpr int k_tries = 1000;
+  int error = EEXIST;
+  for (int attempt = 0; attempt < k_tries && error == EEXIST; ++attempt) {
+    path_ = target;
+    path_ += fmt::format(".tmp-{}-{}", ::getpid(), attempt);
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    error = fd_ < 0 ? errno : 0;
   }
+  if (error != 0) {
+    fail_errno(target, "cannot create a temporary file beside it", error);
+  }
+}
 
-  void publish(const std::filesystem::path& target) {
-    if (::fsync(fd_) != 0 || ::close(std::exchange(fd_, -1)) != 0) {
+TemporaryFile::~TemporaryFile() {
+  if (fd_ >= 0) {
+    ::close(fd_);
+  }
+  if (!published_) {
+    ::unlink(path_.c_str());
+  }
+}
+
+void TemporaryFile::write(std::span<const std::byte> contents) {
+  while (!contents.empty()) {
+    const ssize_t written = ::write(fd_, contents.data(), contents.size());
+    if (written < 0 && errno != EINTR) {
       fail_errno(path_, "cannot write", errno);
     }
-    if (::rename(path_.c_str(), target.c_str()) != 0) {
-      fail_errno(target, "cannot rename the temporary file to it", errno);
-    }
-    published_ = true;
+    contents = contents.subspan(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
   }
+}
 
- private:
-  std::filesystem::path path_;
-  int fd_ = -1;
-  bool published_ = false;
-};
-
-}  // namespace
+void TemporaryFile::publish(const std::filesystem::path& target) {
+  if (::fsync(fd_) != 0 || ::close(std::exchange(fd_, -1)) != 0) {
+    fail_errno(path_, "cannot write", errno);
+  }
+  if (::rename(path_.c_str(), target.c_str()) != 0) {
+    fail_errno(target, "cannot rename the temporary file to it", errno);
+  }
+  published_ = true;
+}
 
 std::vector<std::byte> read_file(const std::filesystem::path& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

@@ -13,6 +13,25 @@ namespace spjit {
 /// Everything a file holds. Throws IoError.
 [[nodiscard]] std::vector<std::byte> read_file(const std::filesystem::path& path);
 
+/// A temporary file beside `target`, removed unless it is published. Throws IoError.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::filesystem::path& target);
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile();
+
+  void write(std::span<const std::byte> contents);
+
+  /// Flushes it to the disk, then renames it to `target`; nothing may be written after.
+  void publish(const std::filesystem::path& target);
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+  bool published_ = false;
+};
+
 /// Writes a temporary file beside `path`, flushes it to the disk, then renames it to `path`: a
 /// reader sees the old file or the new one, whole. The temporary file is removed if anything fails.
 /// Throws IoError.

@@ -16,6 +16,8 @@ namespace {
   throw IoError(fmt::format("{}: {}", name, reason));
 }
 
+constexpr std::size_t k_most_dimensions = 64;  // NumPy's own limit
+
 // Just enough Python: {'key': value, ...}, a value being a string, a bool or a tuple of integers.
 class DictReader {
  public:
@@ -72,6 +74,10 @@ class DictReader {
       if (!number) {
         fail(name_, fmt::format("the shape in the .npy header has {}: expected an integer",
                                 quoted_word(rest_)));
+      }
+      if (numbers.size() == k_most_dimensions) {
+        fail(name_, fmt::format("the shape in the .npy header has more than {} dimensions",
+                                k_most_dimensions));
       }
       numbers.push_back(*number);
       rest_.remove_prefix(digits.size());

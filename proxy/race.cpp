@@ -24,6 +24,8 @@ constexpr double k_long_call_us = 500;
 /// owe that to something else that ran meanwhile.
 constexpr double k_sure_call_us = 2000;
 constexpr double k_sure_margin = 4;
+/// A sample that is worse by this factor than the runner's best was taken with cold caches.
+constexpr double k_unsettled = 1.2;
 
 /// A runner while it races.
 struct Runner {
@@ -82,6 +84,7 @@ class Race {
   /// Runs and, if that throws, takes the runner out; false then.
   bool try_run(std::size_t index, std::int64_t calls, double& us) {
     Runner& runner = runners_[index];
+    if (options_.check) options_.check();
     try {
       us = entries_[index].run_us(calls);
       return true;
@@ -104,7 +107,9 @@ class Race {
                                    options_.call_limit_ms);
       return;
     }
-    if (us > k_long_call_us && is_hopeless(index, us, k_cold_margin)) {
+    if (!settle(index)) return;
+    if (entries_[index].settling_calls == 0 && us > k_long_call_us &&
+        is_hopeless(index, us, k_cold_margin)) {
       // Two calls: a neighbour on the machine would have had to hit both.
       double again_us = us;
       if (!is_sure(index, us) && !try_run(index, 1, again_us)) return;
@@ -116,6 +121,15 @@ class Race {
     if (!size_batch(index)) return;
     runner.call_us = std::min(runner.call_us, once_us);
     drop_if_hopeless(index, runner.call_us, drop_margin(0));
+  }
+
+  /// Runs as many calls as the caches need; false if the runner failed.
+  bool settle(std::size_t index) {
+    double us = 0;
+    for (int call = 0; call < entries_[index].settling_calls && !is_over(); ++call) {
+      if (!try_run(index, 1, us)) return false;
+    }
+    return true;
   }
 
   /// Doubles a batch until it is long enough for a sample; false if the runner failed.
@@ -172,10 +186,23 @@ class Race {
     Runner& runner = runners_[index];
     double us = 0;
     if (!try_run(index, 1, us) || !try_run(index, runner.batch, us)) return;
+    if (entries_[index].settling_calls > 0 && is_unsettled(index, us)) {
+      double settled_us = 0;
+      if (!settle(index) || !try_run(index, runner.batch, settled_us)) return;
+      us = std::min(us, settled_us);
+    }
     const double part = entries_[index].part;
     add_sample(index, us / static_cast<double>(runner.batch) / part);
     runner.outcome = RaceOutcome::finished;
     runner.call_us = runner.timing.median_us * part;
+  }
+
+  /// Whether a batch took much longer than the runner's best.
+  [[nodiscard]] bool is_unsettled(std::size_t index, double batch_us) const {
+    const Runner& runner = runners_[index];
+    const double known =
+        runner.samples_us.empty() ? runner.call_us : runner.timing.min_us * entries_[index].part;
+    return batch_us > k_unsettled * known * static_cast<double>(runner.batch);
   }
 
   void add_sample(std::size_t index, double run_us) {

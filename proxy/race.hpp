@@ -22,6 +22,10 @@ struct RaceEntry {
   /// on the host, between events on a GPU. What it throws takes it out of the race.
   std::function<double(std::int64_t calls)> run_us;
   double part = 1;  ///< of a run that a call does; results are times of whole runs
+  /// Calls until the caches have settled; over 0 where code is so long that they take more than
+  /// one. So many go before the first sample, and before the second try of a sample that is much
+  /// worse than an earlier one.
+  int settling_calls = 0;
 };
 
 /// How the race stands, after each sample.
@@ -43,6 +47,7 @@ struct RaceOptions {
   double budget_ms = 60'000;           ///< for the whole race; the round under way is not finished
   TimingClock clock = steady_timing_clock();
   std::function<void(const RaceProgress&)> progress = {};  ///< may be empty; may throw to stop all
+  std::function<void()> check = {};  ///< called before each batch of calls; may throw to stop all
 };
 
 enum class RaceOutcome : std::uint8_t {
@@ -73,7 +78,8 @@ struct RaceResult {
 /// clearly worse is dropped; so put likely winners first. Ends when one is left or every median is
 /// as certain as the goal (but not before `min_rounds`), at `max_rounds`, or when the budget is
 /// spent. Results in the order of the entries. Throws InvalidArgument for an entry without a
-/// function, no clock, or options that contradict each other; what `progress` throws goes through.
+/// function, no clock, or options that contradict each other; what `progress` and `check` throw
+/// goes through.
 [[nodiscard]] std::vector<RaceResult> run_race(std::span<const RaceEntry> entries,
                                                const RaceOptions& options = {});
 

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <utility>
+
+#include "rankmodel/host_heuristic.hpp"
 
 namespace spjit {
 namespace {
@@ -47,6 +50,12 @@ constexpr std::array k_features = {
     Feature{"prior_code", "ns", "of fetching code, a thousand products"},
     Feature{"prior_memory", "ns", "of moving B and C, a thousand products"},
     Feature{"prior", "ns", "of all, a thousand products"},
+    Feature{"m1_by_rules", "log2", "m1 / that of the rules of instant mode"},
+    Feature{"nv_by_rules", "log2", "nv / that of the rules"},
+    Feature{"k_block_by_rules", "log2", "columns of a block / those of the rules"},
+    Feature{"panel_group_by_rules", "log2", "panels of a group / those of the rules"},
+    Feature{"pack_b_by_rules", "0, 1", "whether B is copied just where the rules say so"},
+    Feature{"rules", "0, 1", "whether it is the tile of the rules"},
 };
 
 float log2_of(double value) { return static_cast<float>(std::log2(std::max(value, 1e-6))); }
@@ -170,10 +179,28 @@ void add_prior(Row& row, const TileCandidate& candidate, const HostWork& work,
   row.add(cost.total_us() * 1e3 / thousands);
 }
 
+/// Where the tile differs from what instant mode takes: rules that were made for the CPU are a good
+/// place to start from, and what they get wrong is easier to learn than all they know.
+void add_rules(Row& row, const TileCandidate& candidate, const Counts& counts, const HostWork& work,
+               const HostLimits& limits) {
+  const HostTile& tile = candidate.tile;
+  const HostTile rules = host_tile_by_rules(
+      {work.rows, work.cols, work.nnz, work.n, work.n, work.threads, std::nullopt}, limits);
+  const double block =
+      rules.k_block > 0 ? std::min(as_double(rules.k_block), counts.cols) : counts.cols;
+  const double panels = std::ceil(counts.n / as_double(rules.nv * limits.lanes));
+  row.add_log2(as_double(tile.m1) / as_double(rules.m1));
+  row.add_log2(as_double(tile.nv) / as_double(rules.nv));
+  row.add_log2(counts.k_block / block);
+  row.add_log2(counts.group / std::clamp(as_double(rules.panel_group), 1.0, std::max(panels, 1.0)));
+  row.add(tile.pack_b == rules.pack_b ? 1 : 0);
+  row.add(tile == rules ? 1 : 0);
+}
+
 }  // namespace
 
 const FeatureSchema& host_feature_schema() {
-  static constexpr FeatureSchema k_schema{"host", 1, k_features};
+  static constexpr FeatureSchema k_schema{"host", 2, k_features};
   return k_schema;
 }
 
@@ -186,6 +213,7 @@ std::vector<float> host_feature_row(const TileCandidate& candidate, const HostWo
   add_walk(row, candidate, counts);
   add_footprints(row, candidate, counts, limits);
   add_prior(row, candidate, work, limits);
+  add_rules(row, candidate, counts, work, limits);
   return row.take();
 }
 

@@ -9,10 +9,16 @@ namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+double density_of(const HostProblem& problem) {
+  return static_cast<double>(problem.nnz) /
+         std::max(1.0, static_cast<double>(problem.rows) * static_cast<double>(problem.cols));
+}
+
 /// Vectors a panel row. One vector and the tallest tile need the least code and the fewest loads of
 /// B. More of them share the load of a weight, which pays where a weight needs a load of its own
-/// anyway (AVX2), where the doubled code is still small, and where rows are too few to fill the
-/// registers; then the widest that pads n least.
+/// anyway (AVX2; unless few panels share what it costs to fetch much code), where the doubled code
+/// is still small, and where rows are too few to fill the registers; then the widest that pads n
+/// least.
 std::int64_t panel_vectors(const HostProblem& problem, const HostLimits& limits) {
   if (problem.panel_columns) {
     return std::max<std::int64_t>(*problem.panel_columns / limits.lanes, 1);
@@ -22,9 +28,11 @@ std::int64_t panel_vectors(const HostProblem& problem, const HostLimits& limits)
   constexpr std::int64_t k_enough_vectors = 8;
   const std::int64_t rows = std::max<std::int64_t>(problem.rows, 1);
   const std::int64_t vectors = ceil_div(problem.n, limits.lanes);
-  const bool pairs =
-      limits.isa == HostIsa::avx2 || (limits.isa == HostIsa::avx512 && limits.fmas_per_cycle == 2 &&
-                                      problem.nnz <= k_small_nnz && vectors >= k_enough_vectors);
+  constexpr std::int64_t k_much_nnz = 20'000;  // AVX2: 320 KB of code at two vectors
+  const bool pairs = limits.isa == HostIsa::avx2
+                         ? problem.nnz <= k_much_nnz || vectors > k_enough_vectors
+                         : limits.isa == HostIsa::avx512 && limits.fmas_per_cycle == 2 &&
+                               problem.nnz <= k_small_nnz && vectors >= k_enough_vectors;
   const std::int64_t by_registers =
       std::max<std::int64_t>((limits.registers - 1) / (rows + 1), pairs ? 2 : 1);
   std::int64_t best = 1;
@@ -92,7 +100,7 @@ bool packs(const HostProblem& problem, const HostLimits& limits, const HostTile&
 
 }  // namespace
 
-HostChoice choose_host_tile(const HostProblem& problem, const HostLimits& limits) {
+HostTile host_tile_by_rules(const HostProblem& problem, const HostLimits& limits) {
   HostTile tile;
   tile.nv = panel_vectors(problem, limits);
   tile.m1 = tile_rows(tile.nv, problem, limits);
@@ -100,10 +108,7 @@ HostChoice choose_host_tile(const HostProblem& problem, const HostLimits& limits
   tile.form = tile.nv == 1 ? WeightForm::broadcast : WeightForm::register_;
   tile.panel_group = panels_a_visit(problem, limits, width);
 
-  const double density =
-      static_cast<double>(problem.nnz) /
-      std::max(1.0, static_cast<double>(problem.rows) * static_cast<double>(problem.cols));
-  tile.k_block = block_columns(problem, limits, tile.panel_group * width, density);
+  tile.k_block = block_columns(problem, limits, tile.panel_group * width, density_of(problem));
   tile.panel_group = fitting_group(tile, problem, limits);
   tile.pack_b = packs(problem, limits, tile);
   tile.stream_c = should_stream_c(limits, problem.rows, problem.n);
@@ -113,8 +118,14 @@ HostChoice choose_host_tile(const HostProblem& problem, const HostLimits& limits
   if (tile.panel_group == 1 && code_bytes > limits.l2_bytes / 2) {
     tile.row_group = std::clamp<std::int64_t>(tiles * (limits.l2_bytes / 2) / code_bytes, 1, tiles);
   }
-  return {tile, fmt::format("heuristic: {} rows, k = {}, density {:.3f}, n = {}, {} FMAs a cycle",
-                            problem.rows, problem.cols, density, problem.n, limits.fmas_per_cycle)};
+  return tile;
+}
+
+HostChoice choose_host_tile(const HostProblem& problem, const HostLimits& limits) {
+  return {host_tile_by_rules(problem, limits),
+          fmt::format("heuristic: {} rows, k = {}, density {:.3f}, n = {}, {} FMAs a cycle",
+                      problem.rows, problem.cols, density_of(problem), problem.n,
+                      limits.fmas_per_cycle)};
 }
 
 }  // namespace spjit

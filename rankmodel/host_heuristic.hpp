@@ -29,7 +29,10 @@ struct HostChoice {
   std::string reason;
 };
 
-/// Microseconds; deterministic. The tile fits the register file of `limits`.
+/// The tile alone; well under a microsecond. Deterministic. It fits the register file of `limits`.
+[[nodiscard]] HostTile host_tile_by_rules(const HostProblem& problem, const HostLimits& limits);
+
+/// The same with the reason.
 [[nodiscard]] HostChoice choose_host_tile(const HostProblem& problem, const HostLimits& limits);
 
 }  // namespace spjit

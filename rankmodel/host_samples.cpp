@@ -5,6 +5,7 @@
 #include <map>
 
 #include "reorder/row_grouping.hpp"
+#include "runtime/json_text.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 
@@ -13,13 +14,20 @@ namespace {
 
 using nlohmann::json;
 
+/// Whole numbers of a line: sizes, counts and bytes.
+constexpr std::int64_t k_most = std::int64_t{1} << 48;
+
+std::int64_t count_of(const json& object, const char* key) {
+  return json_integer(object.at(key), key, 0, k_most);
+}
+
 /// Columns of `tiles`.
 const std::vector<std::string>& columns() {
   static const std::vector<std::string> names = {
       "m1",        "nv",         "k_block",        "panel_group", "row_group",
       "pack_b",    "form",       "memory_rows",    "stream_c",    "panels",
       "registers", "code_bytes", "column_padding", "utilisation", "us",
-      "noise",     "samples"};
+      "noise",     "samples",    "confirmed"};
   return names;
 }
 
@@ -30,7 +38,7 @@ json tile_row(const HostSample& sample) {
                       tile.pack_b ? 1 : 0, static_cast<int>(tile.form), tile.memory_rows,
                       tile.stream_c ? 1 : 0, candidate.panels, candidate.registers,
                       candidate.code_bytes, candidate.column_padding, candidate.utilisation,
-                      sample.us, sample.noise, sample.samples});
+                      sample.us, sample.noise, sample.samples, sample.confirmed ? 1 : 0});
 }
 
 HostSample read_tile(const json& row, const std::map<std::int64_t, GroupingStatistics>& groupings) {
@@ -38,7 +46,10 @@ HostSample read_tile(const json& row, const std::map<std::int64_t, GroupingStati
     throw Error(fmt::format("a tile has {} numbers; expected {}", row.size(), columns().size()));
   }
   std::size_t next = 0;
-  const auto integer = [&] { return row.at(next++).get<std::int64_t>(); };
+  const auto integer = [&](std::int64_t most = k_most) {
+    const std::size_t at = next++;
+    return json_integer(row.at(at), columns()[at], 0, most);
+  };
   const auto number = [&] { return row.at(next++).get<double>(); };
   HostSample sample;
   HostTile& tile = sample.candidate.tile;
@@ -47,14 +58,10 @@ HostSample read_tile(const json& row, const std::map<std::int64_t, GroupingStati
   tile.k_block = integer();
   tile.panel_group = integer();
   tile.row_group = integer();
-  tile.pack_b = integer() != 0;
-  const std::int64_t form = integer();
-  if (form < 0 || form > static_cast<std::int64_t>(WeightForm::balanced)) {
-    throw Error(fmt::format("weight form {} is unknown", form));
-  }
-  tile.form = static_cast<WeightForm>(form);
+  tile.pack_b = integer(1) != 0;
+  tile.form = static_cast<WeightForm>(integer(static_cast<std::int64_t>(WeightForm::balanced)));
   tile.memory_rows = integer();
-  tile.stream_c = integer() != 0;
+  tile.stream_c = integer(1) != 0;
   sample.candidate.panels = integer();
   sample.candidate.registers = integer();
   sample.candidate.code_bytes = integer();
@@ -63,6 +70,7 @@ HostSample read_tile(const json& row, const std::map<std::int64_t, GroupingStati
   sample.us = number();
   sample.noise = number();
   sample.samples = integer();
+  sample.confirmed = integer() != 0;
   const auto grouping = groupings.find(tile.m1);
   if (grouping == groupings.end()) throw Error(fmt::format("no grouping for m1 = {}", tile.m1));
   sample.candidate.grouping = grouping->second;
@@ -77,18 +85,25 @@ json device_json(const HostLimits& limits) {
           {"cpus", limits.cpus},           {"fmas_per_cycle", limits.fmas_per_cycle}};
 }
 
+HostIsa read_isa(const json& name) {
+  for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
+    if (name == to_string(isa)) return isa;
+  }
+  throw Error(fmt::format("isa is {}; expected avx512, avx2 or generic", quoted_json(name)));
+}
+
 HostLimits read_device(const json& device) {
   HostLimits limits;
   limits.name = device.at("name");
-  limits.isa = Target::parse("host-" + device.at("isa").get<std::string>()).isa();
-  limits.lanes = device.at("lanes");
-  limits.registers = device.at("registers");
-  limits.l1i_bytes = device.at("l1i_bytes");
-  limits.l1d_bytes = device.at("l1d_bytes");
-  limits.l2_bytes = device.at("l2_bytes");
-  limits.l3_bytes = device.at("l3_bytes");
-  limits.cpus = device.at("cpus");
-  limits.fmas_per_cycle = device.at("fmas_per_cycle");
+  limits.isa = read_isa(device.at("isa"));
+  limits.lanes = count_of(device, "lanes");
+  limits.registers = count_of(device, "registers");
+  limits.l1i_bytes = count_of(device, "l1i_bytes");
+  limits.l1d_bytes = count_of(device, "l1d_bytes");
+  limits.l2_bytes = count_of(device, "l2_bytes");
+  limits.l3_bytes = count_of(device, "l3_bytes");
+  limits.cpus = count_of(device, "cpus");
+  limits.fmas_per_cycle = count_of(device, "fmas_per_cycle");
   return limits;
 }
 
@@ -99,19 +114,19 @@ json work_json(const HostWork& work) {
 
 HostWork read_work(const json& work) {
   HostWork result;
-  result.rows = work.at("rows");
-  result.cols = work.at("cols");
-  result.nnz = work.at("nnz");
-  result.n = work.at("n");
-  result.threads = work.at("threads");
+  result.rows = count_of(work, "rows");
+  result.cols = count_of(work, "cols");
+  result.nnz = count_of(work, "nnz");
+  result.n = count_of(work, "n");
+  result.threads = count_of(work, "threads");
   result.row_nnz_cv = work.at("row_nnz_cv");
   return result;
 }
 
 GroupingStatistics read_grouping(const json& row, std::int64_t nnz) {
   GroupingStatistics grouping;
-  grouping.tiles = row.at(1);
-  grouping.nnc_sum = row.at(2);
+  grouping.tiles = json_integer(row.at(1), "tiles of a grouping", 0, k_most);
+  grouping.nnc_sum = json_integer(row.at(2), "nnc_sum of a grouping", 0, k_most);
   if (grouping.tiles > 0) {
     grouping.nnc_mean = static_cast<double>(grouping.nnc_sum) / static_cast<double>(grouping.tiles);
   }
@@ -149,10 +164,11 @@ std::string write_samples(const HostSampleGroup& group) {
 
 HostSampleGroup read_samples(std::string_view line) {
   try {
-    const json document = json::parse(line);
-    const auto schema = document.at("schema").get<std::string>();
+    const json document = parse_json(line);
+    const json& schema = document.at("schema");
     if (schema != k_host_samples_schema) {
-      throw Error(fmt::format("schema \"{}\"; expected \"{}\"", schema, k_host_samples_schema));
+      throw Error(
+          fmt::format("schema {}; expected \"{}\"", quoted_json(schema), k_host_samples_schema));
     }
     if (document.at("columns") != json(columns())) {
       throw Error("the columns of the tiles are not those of this version");
@@ -165,13 +181,16 @@ HostSampleGroup read_samples(std::string_view line) {
     group.seconds = document.at("seconds");
     std::map<std::int64_t, GroupingStatistics> groupings;
     for (const json& row : document.at("groupings")) {
-      groupings[row.at(0)] = read_grouping(row, group.work.nnz);
+      groupings[json_integer(row.at(0), "m1 of a grouping", 0, k_most)] =
+          read_grouping(row, group.work.nnz);
     }
     for (const json& row : document.at("tiles")) {
       group.samples.push_back(read_tile(row, groupings));
     }
     return group;
   } catch (const json::exception& error) {
+    throw Error(fmt::format("not a line of samples: {}", error.what()));
+  } catch (const Error& error) {
     throw Error(fmt::format("not a line of samples: {}", error.what()));
   }
 }

@@ -20,6 +20,7 @@ struct HostSample {
   double us = 0;            ///< median time of a run; 0: it failed
   double noise = 0;         ///< share of the median
   std::int64_t samples = 0;
+  bool confirmed = false;  ///< `us` is the middle one of several loads, not that of one
 };
 
 /// All tiles that the rules leave for one matrix, n, number of threads and device: what a ranking
@@ -34,7 +35,7 @@ struct HostSampleGroup {
 };
 
 /// The line's `schema`.
-inline constexpr const char* k_host_samples_schema = "spjit-host-samples-1";
+inline constexpr const char* k_host_samples_schema = "spjit-host-samples-2";
 
 /// One line, without the newline. docs/rank-model.md lists the members.
 [[nodiscard]] std::string write_samples(const HostSampleGroup& group);

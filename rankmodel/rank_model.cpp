@@ -7,6 +7,7 @@
 #include <set>
 
 #include "rankmodel/packed_trees.hpp"
+#include "runtime/printable.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -63,14 +64,14 @@ std::string fault_of(const RankTree& tree, const RankModel& model) {
 
 void check_features(const RankModel& model) {
   if (model.features.empty() || model.features.size() > k_most_rank_features) {
-    throw Error(fmt::format("rank model '{}': {} features; expected 1 to {}", model.name,
+    throw Error(fmt::format("rank model '{}': {} features; expected 1 to {}", printable(model.name),
                             model.features.size(), k_most_rank_features));
   }
   std::set<std::string_view> seen;
   for (const std::string& feature : model.features) {
     if (feature.empty() || !seen.insert(feature).second) {
-      throw Error(fmt::format("rank model '{}': feature '{}' is empty or there twice", model.name,
-                              feature));
+      throw Error(fmt::format("rank model '{}': feature '{}' is empty or there twice",
+                              printable(model.name), printable(feature)));
     }
   }
 }
@@ -105,20 +106,20 @@ std::vector<double> RankModel::scores(std::span<const float> rows) const {
 void check_rank_model(const RankModel& model) {
   check_features(model);
   if (model.schema_version < 0) {
-    throw Error(fmt::format("rank model '{}': schema version {} is negative", model.name,
+    throw Error(fmt::format("rank model '{}': schema version {} is negative", printable(model.name),
                             model.schema_version));
   }
   if (!model.provenance.is_object()) {
     throw Error(fmt::format("rank model '{}': provenance is no JSON object", model.name));
   }
   if (model.trees.size() > k_most_rank_trees) {
-    throw Error(fmt::format("rank model '{}': {} trees; expected at most {}", model.name,
+    throw Error(fmt::format("rank model '{}': {} trees; expected at most {}", printable(model.name),
                             model.trees.size(), k_most_rank_trees));
   }
   for (std::size_t i = 0; i < model.trees.size(); ++i) {
     const std::string fault = fault_of(model.trees[i], model);
     if (!fault.empty()) {
-      throw Error(fmt::format("rank model '{}': tree {} {}", model.name, i, fault));
+      throw Error(fmt::format("rank model '{}': tree {} {}", printable(model.name), i, fault));
     }
   }
 }
@@ -126,19 +127,20 @@ void check_rank_model(const RankModel& model) {
 void check_schema(const RankModel& model, std::string_view schema, int version,
                   std::span<const std::string> features) {
   if (model.schema != schema || model.schema_version != version) {
-    throw Error(
-        fmt::format("rank model '{}' is for features {} version {}; this is {} version {}: "
-                    "train it again, or take one that fits",
-                    model.name, model.schema, model.schema_version, schema, version));
+    throw Error(fmt::format(
+        "rank model '{}' is for features {} version {}; this is {} version {}: "
+        "train it again, or take one that fits",
+        printable(model.name), printable(model.schema), model.schema_version, schema, version));
   }
   const auto [mine, theirs] = std::ranges::mismatch(model.features, features);
   const bool end_of_mine = mine == model.features.end();
   const bool end_of_theirs = theirs == features.end();
   if (end_of_mine && end_of_theirs) return;
-  throw Error(fmt::format(
-      "rank model '{}': feature {} is {}, expected {} ({} version {}): train it again", model.name,
-      mine - model.features.begin(), end_of_mine ? "missing" : "'" + *mine + "'",
-      end_of_theirs ? "none" : "'" + *theirs + "'", schema, version));
+  throw Error(
+      fmt::format("rank model '{}': feature {} is {}, expected {} ({} version {}): train it again",
+                  printable(model.name), mine - model.features.begin(),
+                  end_of_mine ? "missing" : "'" + printable(*mine) + "'",
+                  end_of_theirs ? "none" : "'" + *theirs + "'", schema, version));
 }
 
 }  // namespace spjit

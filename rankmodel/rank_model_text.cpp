@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "rankmodel/rank_model.hpp"
+#include "runtime/json_text.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -13,7 +14,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view k_format = "spjit-rank-model-1";
-constexpr int k_deepest_json = 32;
 
 // The shortest number that comes back. A reader goes through double, which for a few floats (as
 // 7.038531e-26) rounds the shortest digits to their neighbour, and takes those of the greatest
@@ -48,13 +48,7 @@ std::string tree_text(const RankTree& tree) {
 
 template <typename Integer>
 Integer integer_of(const json& value, const char* what) {
-  constexpr std::int64_t k_largest = std::numeric_limits<Integer>::max();
-  if (value.is_number_integer()) {
-    const auto number = value.get<std::int64_t>();  // one past its range wraps to a negative
-    if (number >= -1 && number <= k_largest) return static_cast<Integer>(number);
-  }
-  throw Error(fmt::format("{} is {}; expected an integer from -1 to {}", what,
-                          value.dump().substr(0, 40), k_largest));
+  return static_cast<Integer>(json_integer(value, what, -1, std::numeric_limits<Integer>::max()));
 }
 
 float float_of(const json& value) {
@@ -62,15 +56,10 @@ float float_of(const json& value) {
     const auto number = value.get<double>();
     if (std::abs(number) <= std::numeric_limits<float>::max()) return static_cast<float>(number);
   }
-  throw Error(
-      fmt::format("value is {}; expected a number that a float holds", value.dump().substr(0, 40)));
+  throw Error(fmt::format("value is {}; expected a number that a float holds", quoted_json(value)));
 }
 
-bool flag_of(const json& value) {
-  const int flag = integer_of<int>(value, "default_left");
-  if (flag != 0 && flag != 1) throw Error(fmt::format("default_left is {}; expected 0 or 1", flag));
-  return flag == 1;
-}
+bool flag_of(const json& value) { return json_integer(value, "default_left", 0, 1) == 1; }
 
 void check_keys(const json& object, std::initializer_list<const char*> keys, const char* what) {
   if (!object.is_object() || object.size() != keys.size()) {
@@ -115,12 +104,7 @@ json parse(std::string_view text) {
     throw Error(
         fmt::format("{} bytes; expected at most {}", text.size(), k_longest_rank_model_bytes));
   }
-  // What is nested a million deep would overflow the stack when it is written again.
-  const auto shallow = [](int depth, json::parse_event_t /*event*/, json& /*value*/) {
-    if (depth > k_deepest_json) throw Error(fmt::format("nested deeper than {}", k_deepest_json));
-    return true;
-  };
-  return json::parse(text, shallow);
+  return parse_json(text);
 }
 
 RankModel model_of(const json& object) {

@@ -35,8 +35,9 @@ class BalancedGrouping {
     for (std::int32_t tile = 0; tile < shape_.tiles; ++tile) by_nnc_.emplace(0, tile);
   }
 
-  [[nodiscard]] RowTiles run() {
+  [[nodiscard]] RowTiles run(const CompileCancel& cancel) {
     for (std::int32_t row = 0; row < rows_.rows(); ++row) {
+      cancel.check();
       if (by_nnc_.empty()) admit_heavy_tiles();
       assign(row, smallest_union(row));
     }
@@ -141,7 +142,8 @@ std::vector<std::vector<std::int32_t>> deal_rows(std::span<const std::int32_t> r
 }  // namespace
 
 RowTiles group_balanced(const CsrMatrix& matrix, std::span<const std::int32_t> rows,
-                        std::int64_t m1, const GroupingLimits& limits) {
+                        std::int64_t m1, const GroupingLimits& limits,
+                        const CompileCancel& cancel) {
   if (rows.empty()) return {};
   const RowSubset all = take_rows(matrix, rows);
   const std::int64_t tiles = (all.rows() - 1) / m1 + 1;
@@ -149,7 +151,7 @@ RowTiles group_balanced(const CsrMatrix& matrix, std::span<const std::int32_t> r
   const std::int64_t nnz_bound = (all.nnz() - 1) / tiles + 1;
   const std::int64_t shards =
       count_shards(estimate_balanced_work(all, tiles), all.nnz(), tiles, limits);
-  if (shards == 1) return BalancedGrouping(all, {tiles, m1, nnz_bound}).run();
+  if (shards == 1) return BalancedGrouping(all, {tiles, m1, nnz_bound}).run(cancel);
 
   std::vector<std::int64_t> capacities(at(shards));
   for (std::int64_t shard = 0; shard < shards; ++shard) {
@@ -159,7 +161,9 @@ RowTiles group_balanced(const CsrMatrix& matrix, std::span<const std::int32_t> r
   for (const auto& shard_rows : deal_rows(rows, capacities)) {
     const RowSubset shard = take_rows(matrix, shard_rows);
     const TileShape shape{(shard.rows() - 1) / m1 + 1, m1, nnz_bound};
-    for (auto& tile : BalancedGrouping(shard, shape).run()) result.push_back(std::move(tile));
+    for (auto& tile : BalancedGrouping(shard, shape).run(cancel)) {
+      result.push_back(std::move(tile));
+    }
   }
   return result;
 }

@@ -47,7 +47,8 @@ RowTiles cut_in_order(const std::vector<std::int32_t>& rows, std::int64_t m1) {
   return tiles;
 }
 
-RowTiles make_tiles(const CsrMatrix& matrix, std::int64_t m1, ReorderAlgorithm algorithm) {
+RowTiles make_tiles(const CsrMatrix& matrix, std::int64_t m1, ReorderAlgorithm algorithm,
+                    const CompileCancel& cancel) {
   std::vector<std::int32_t> rows = list_rows(matrix, false);
   const bool has_choice = m1 > 1 && m1 < static_cast<std::int64_t>(rows.size());
   switch (algorithm) {
@@ -56,11 +57,12 @@ RowTiles make_tiles(const CsrMatrix& matrix, std::int64_t m1, ReorderAlgorithm a
     case ReorderAlgorithm::balanced:
       if (!has_choice) return cut_in_order(rows, m1);
       sort_by_nnz(matrix, rows);
-      return reorder::group_balanced(matrix, rows, m1);
+      return reorder::group_balanced(matrix, rows, m1, {}, cancel);
     case ReorderAlgorithm::similarity:
       if (!has_choice) return cut_in_order(rows, m1);
       sort_by_nnz(matrix, rows);
-      return reorder::refine_by_swaps(matrix, reorder::group_similar(matrix, rows, m1));
+      return reorder::refine_by_swaps(matrix, reorder::group_similar(matrix, rows, m1, {}, cancel),
+                                      {}, cancel);
   }
   throw InvalidArgument(
       fmt::format("reorder algorithm {} is none of the enumerators: expected none, balanced or "
@@ -83,14 +85,15 @@ double coefficient_of_variation(const std::vector<std::int64_t>& counts) {
 
 }  // namespace
 
-RowGrouping group_rows(const CsrMatrix& matrix, std::int64_t m1, ReorderAlgorithm algorithm) {
+RowGrouping group_rows(const CsrMatrix& matrix, std::int64_t m1, ReorderAlgorithm algorithm,
+                       const CompileCancel& cancel) {
   if (m1 < 1) {
     throw InvalidArgument(fmt::format("m1 = {}: expected at least 1 row a tile; pass m1 >= 1", m1));
   }
   RowGrouping grouping;
   grouping.m1 = m1;
   grouping.empty_rows = list_rows(matrix, true);
-  for (auto& tile : make_tiles(matrix, m1, algorithm)) {
+  for (auto& tile : make_tiles(matrix, m1, algorithm, cancel)) {
     // Ascending, so that C is written forwards.
     std::sort(tile.begin(), tile.end());
     grouping.rows.insert(grouping.rows.end(), tile.begin(), tile.end());

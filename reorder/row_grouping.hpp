@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/compile_cancel.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/reorder.hpp"
 
@@ -26,8 +27,9 @@ struct RowGrouping {
 /// Groups the rows of a valid matrix into `ceil(non-empty rows / m1)` tiles; the rows of a tile are
 /// ascending. Deterministic and thread-safe. Throws InvalidArgument unless `m1` >= 1.
 /// Time is near linear in nnz, memory a multiple of nnz + rows whatever k is (docs/reorder.md).
+/// Throws what `cancel` throws soon after it is reached.
 [[nodiscard]] RowGrouping group_rows(const CsrMatrix& matrix, std::int64_t m1,
-                                     ReorderAlgorithm algorithm);
+                                     ReorderAlgorithm algorithm, const CompileCancel& cancel = {});
 
 /// What a grouping is worth. nnc = non-empty columns of a row tile.
 struct GroupingStatistics {
@@ -45,11 +47,24 @@ struct GroupingStatistics {
 [[nodiscard]] GroupingStatistics compute_statistics(const CsrMatrix& matrix,
                                                     const RowGrouping& grouping);
 
-/// The same without grouping, in microseconds: as if the non-empty rows were put into tiles at
-/// random, `sum over columns of 1 - (1 - share of rows with that column)^m1` columns a tile.
-/// Regrouping finds up to 40 % fewer, most often 5 to 25 %; a tile of all rows has up to 58 % more.
-/// Only `tiles`, `nnc_sum`, `nnc_mean` and `fmas_per_load` are set. Throws InvalidArgument unless
-/// `m1` >= 1.
+/// What a grouping would be like, without grouping: non-empty rows in the order of min-hashes of
+/// their columns, so that rows alike are neighbours, are cut into tiles. Regrouping finds fewer
+/// columns still. Takes time linear in nnz once, and a bounded time for each m1. Refers to the
+/// matrix.
+class EstimatedGrouping {
+ public:
+  explicit EstimatedGrouping(const CsrMatrix& matrix);
+
+  /// Only `tiles`, `nnc_sum`, `nnc_mean` and `fmas_per_load` are set. Throws InvalidArgument unless
+  /// `m1` >= 1.
+  [[nodiscard]] GroupingStatistics statistics(std::int64_t m1) const;
+
+ private:
+  const CsrMatrix& matrix_;
+  std::vector<std::int32_t> order_;  ///< of non-empty rows
+};
+
+/// Shorthand for `EstimatedGrouping(matrix).statistics(m1)`.
 [[nodiscard]] GroupingStatistics estimate_statistics(const CsrMatrix& matrix, std::int64_t m1);
 
 }  // namespace spjit

@@ -34,9 +34,12 @@ class SimilarityGrouping {
     }
   }
 
-  [[nodiscard]] RowTiles run() {
+  [[nodiscard]] RowTiles run(const CompileCancel& cancel) {
     RowTiles tiles;
-    while (first_free_row() != k_no_row) tiles.push_back(grow_tile());
+    while (first_free_row() != k_no_row) {
+      cancel.check();
+      tiles.push_back(grow_tile());
+    }
     return tiles;
   }
 
@@ -176,20 +179,20 @@ class SimilarityGrouping {
 }  // namespace
 
 RowTiles group_similar(const CsrMatrix& matrix, std::span<const std::int32_t> rows, std::int64_t m1,
-                       const GroupingLimits& limits) {
+                       const GroupingLimits& limits, const CompileCancel& cancel) {
   if (rows.empty()) return {};
   const RowSubset all = take_rows(matrix, rows);
   const std::int64_t tiles = (all.rows() - 1) / m1 + 1;
   const std::int64_t shards =
       count_shards(estimate_similarity_work(all, m1), all.nnz(), tiles, limits);
-  if (shards == 1) return SimilarityGrouping(all, m1).run();
+  if (shards == 1) return SimilarityGrouping(all, m1).run(cancel);
 
   RowTiles result;
   const std::int64_t shard_rows = ((tiles - 1) / shards + 1) * m1;
   for (std::int64_t first = 0; first < all.rows(); first += shard_rows) {
     const std::int64_t count = std::min(shard_rows, all.rows() - first);
     const RowSubset shard = take_rows(matrix, rows.subspan(at(first), at(count)));
-    for (auto& tile : SimilarityGrouping(shard, m1).run()) result.push_back(std::move(tile));
+    for (auto& tile : SimilarityGrouping(shard, m1).run(cancel)) result.push_back(std::move(tile));
   }
   return result;
 }

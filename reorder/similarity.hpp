@@ -8,6 +8,7 @@
 
 #include "reorder/grouping_limits.hpp"
 #include "reorder/row_subset.hpp"
+#include "runtime/compile_cancel.hpp"
 
 namespace spjit::reorder {
 
@@ -16,8 +17,9 @@ namespace spjit::reorder {
 /// the free row with the smallest share of columns that are new to the tile (new / nnz); ties go to
 /// the larger overlap, then to the earlier row. Where no free row shares a column with the tile,
 /// the first free one joins. Past `limits` the rows are cut into consecutive shards, and each shard
-/// is grouped by itself.
+/// is grouped by itself. `cancel` is asked for each tile.
 [[nodiscard]] RowTiles group_similar(const CsrMatrix& matrix, std::span<const std::int32_t> rows,
-                                     std::int64_t m1, const GroupingLimits& limits = {});
+                                     std::int64_t m1, const GroupingLimits& limits = {},
+                                     const CompileCancel& cancel = {});
 
 }  // namespace spjit::reorder

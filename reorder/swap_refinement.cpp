@@ -207,8 +207,10 @@ class SwapSearch {
 
 }  // namespace
 
-RowTiles refine_by_swaps(const CsrMatrix& matrix, RowTiles tiles, const RefinementLimits& limits) {
+RowTiles refine_by_swaps(const CsrMatrix& matrix, RowTiles tiles, const RefinementLimits& limits,
+                         const CompileCancel& cancel) {
   for (std::size_t first = 0; first < tiles.size();) {
+    cancel.check();
     std::size_t last = first;
     std::int64_t rows = 0;
     while (last < tiles.size() && (last < first + 2 || rows < limits.block_rows)) {

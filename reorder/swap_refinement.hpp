@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "reorder/row_subset.hpp"
+#include "runtime/compile_cancel.hpp"
 
 namespace spjit::reorder {
 
@@ -23,7 +24,9 @@ struct RefinementLimits {
 
 /// The same tiles of matrix rows with the same sizes, and a sum of nnc that is never larger. For
 /// each row the swap that saves most columns is made, if any saves one; ties go to the earlier row.
+/// `cancel` is asked for each block.
 [[nodiscard]] RowTiles refine_by_swaps(const CsrMatrix& matrix, RowTiles tiles,
-                                       const RefinementLimits& limits = {});
+                                       const RefinementLimits& limits = {},
+                                       const CompileCancel& cancel = {});
 
 }  // namespace spjit::reorder

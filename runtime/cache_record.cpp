@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "runtime/hash.hpp"
+#include "runtime/json_text.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -14,6 +16,8 @@ using nlohmann::json;
 
 constexpr std::size_t k_key_digits = 64;
 constexpr std::size_t k_longest_file_name = 100;
+// No file is larger, and sums of sizes cannot overflow.
+constexpr std::int64_t k_most_file_bytes = std::int64_t{1} << 48;
 
 // The first line holds the checksum of all lines after it, and yet the whole is one JSON object:
 //     {"checksum": "<32 hex>",
@@ -35,11 +39,10 @@ std::string first_line(std::string_view rest) {
 
 CacheFileRecord parse_file(const json& value) {
   CacheFileRecord file{.name = value.at("name").get<std::string>(),
-                       .bytes = value.at("bytes").get<std::int64_t>(),
+                       .bytes = json_integer(value.at("bytes"), "bytes", 0, k_most_file_bytes),
                        .checksum = value.at("checksum").get<std::string>()};
-  if (!is_cache_file_name(file.name) || file.bytes < 0) {
-    throw CacheError(fmt::format("record.json lists file '{}' of {} bytes, which is not allowed",
-                                 file.name, file.bytes));
+  if (!is_cache_file_name(file.name)) {
+    throw Error(fmt::format("it lists file {}, which is not allowed", quoted_json(file.name)));
   }
   return file;
 }
@@ -49,7 +52,7 @@ CacheRecord parse_body(const json& value) {
   record.spjit_version = value.at("spjit").get<std::string>();
   record.key = value.at("key").get<std::string>();
   record.created = value.at("created").get<std::string>();
-  for (const json& file : value.at("files")) record.files.push_back(parse_file(file));
+  record.files = parse_cache_files(value.at("files"));
   record.kernel = value.at("kernel");
   return record;
 }
@@ -65,14 +68,33 @@ bool is_cache_file_name(std::string_view text) noexcept {
          text != k_record_file_name && std::ranges::all_of(text, is_file_name_char);
 }
 
-std::string write_cache_record(const CacheRecord& record) {
-  json files = json::array();
-  for (const CacheFileRecord& file : record.files) {
-    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"checksum", file.checksum}});
+json write_cache_files(const std::vector<CacheFileRecord>& files) {
+  json list = json::array();
+  for (const CacheFileRecord& file : files) {
+    list.push_back({{"name", file.name}, {"bytes", file.bytes}, {"checksum", file.checksum}});
   }
-  const json body = {{"format", k_cache_format},  {"spjit", record.spjit_version},
-                     {"key", record.key},         {"created", record.created},
-                     {"files", std::move(files)}, {"kernel", record.kernel}};
+  return list;
+}
+
+std::vector<CacheFileRecord> parse_cache_files(const json& value) {
+  std::vector<CacheFileRecord> files;
+  std::set<std::string> names;
+  for (const json& entry : value) {
+    files.push_back(parse_file(entry));
+    if (!names.insert(files.back().name).second) {
+      throw Error(fmt::format("it lists file '{}' twice", files.back().name));
+    }
+  }
+  return files;
+}
+
+std::string write_cache_record(const CacheRecord& record) {
+  const json body = {{"format", k_cache_format},
+                     {"spjit", record.spjit_version},
+                     {"key", record.key},
+                     {"created", record.created},
+                     {"files", write_cache_files(record.files)},
+                     {"kernel", record.kernel}};
   const std::string text = body.dump(1, ' ', false, json::error_handler_t::replace);
   // Without the opening "{\n", which the first line brings.
   const std::string rest = text.substr(2) + "\n";
@@ -86,14 +108,21 @@ CacheRecord parse_cache_record(std::string_view text) {
     throw CacheError("record.json does not match its checksum");
   }
   try {
-    const json value = json::parse(text);
-    const std::int64_t format = value.at("format").get<std::int64_t>();
+    const json value = parse_json(text);
+    const json& format = value.at("format");
     if (format != k_cache_format) {
-      throw CacheError(
-          fmt::format("record.json has format {}, expected {}", format, k_cache_format));
+      throw OtherCacheFormat(fmt::format("record.json has format {}, expected {}",
+                                         quoted_json(format), k_cache_format));
     }
-    return parse_body(value);
+    CacheRecord record = parse_body(value);
+    // The checksum is no signature: whoever changes a record can make one that fits.
+    if (write_cache_record(record) != text) throw Error("it has members or a form of its own");
+    return record;
   } catch (const json::exception& error) {
+    throw CacheError(fmt::format("record.json is not a record: {}", error.what()));
+  } catch (const CacheError&) {
+    throw;
+  } catch (const Error& error) {
     throw CacheError(fmt::format("record.json is not a record: {}", error.what()));
   }
 }

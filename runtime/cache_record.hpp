@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "spjit/error.hpp"
+
 namespace spjit {
 
 /// The layout of the cache directory and of record.json. Entries of another format are misses.
@@ -16,10 +18,18 @@ inline constexpr std::int64_t k_cache_format = 1;
 
 inline constexpr std::string_view k_record_file_name = "record.json";
 
+/// A whole record of another format: of no use here, but not damaged.
+class OtherCacheFormat : public CacheError {
+ public:
+  using CacheError::CacheError;
+};
+
 struct CacheFileRecord {
   std::string name;
   std::int64_t bytes = 0;
   std::string checksum;  ///< `checksum_hex()` of the content
+
+  bool operator==(const CacheFileRecord&) const = default;
 };
 
 struct CacheRecord {
@@ -36,11 +46,16 @@ struct CacheRecord {
 /// 1 to 100 of [A-Za-z0-9._-], not beginning with a dot, not "record.json".
 [[nodiscard]] bool is_cache_file_name(std::string_view text) noexcept;
 
+/// The member `files` of record.json. Reading throws Error for a name that is not allowed or there
+/// twice and for a size that is none, nlohmann::json::exception.
+[[nodiscard]] nlohmann::json write_cache_files(const std::vector<CacheFileRecord>& files);
+[[nodiscard]] std::vector<CacheFileRecord> parse_cache_files(const nlohmann::json& value);
+
 /// The text of record.json, checksum first. Text in `kernel` that is not UTF-8 gets U+FFFD.
 [[nodiscard]] std::string write_cache_record(const CacheRecord& record);
 
 /// Throws CacheError with the reason for any text that `write_cache_record()` of the same format
-/// did not write: a changed byte anywhere is noticed.
+/// did not write: a changed byte anywhere is noticed. OtherCacheFormat if only the format differs.
 [[nodiscard]] CacheRecord parse_cache_record(std::string_view text);
 
 }  // namespace spjit

@@ -1,18 +1,20 @@
 #include "runtime/cache_store.hpp"
 
+#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <new>
+#include <random>
 #include <set>
 
 #include "runtime/cache_directory.hpp"
+#include "runtime/cache_safety.hpp"
 #include "runtime/hash.hpp"
 #include "spjit/error.hpp"
 
@@ -29,11 +31,10 @@ constexpr std::string_view k_tag_text =
     "Signature: 8a477f597d28d172789f06886806bc55\n"
     "# This directory is an spjit cache: `spjit cache clear` empties it.\n"
     "# See https://bford.info/cachedir/ for this file.\n";
-constexpr std::string_view k_damaged_name = "damaged";
 constexpr auto k_keep_temporary = std::chrono::hours(1);
 constexpr auto k_keep_damaged = std::chrono::hours(24 * 7);
-constexpr std::int64_t k_largest_file_bytes = std::int64_t{1} << 32;
-constexpr std::int64_t k_largest_record_bytes = std::int64_t{64} << 20;
+// The size of a cache is looked at once each so many parts of its limit are published, on average.
+constexpr std::int64_t k_limit_parts = 32;
 
 void require_key(std::string_view key) {
   if (!is_cache_key(key)) {
@@ -57,15 +58,6 @@ void require_files(std::span<const CacheFile> files) {
   }
 }
 
-std::string read_text(const fs::path& directory, std::string_view name) {
-  const FileDescriptor fd = open_directory(directory);
-  if (!fd) {
-    throw CacheError(fmt::format("cannot open '{}': {}", directory.native(), std::strerror(errno)));
-  }
-  const FileBytes bytes = read_file(open_file(fd, name), name, k_largest_record_bytes);
-  return {reinterpret_cast<const char*>(bytes.data.get()), bytes.size};
-}
-
 CacheRecord make_record(std::string_view key, const std::string& spjit_version,
                         std::span<const CacheFile> files, const nlohmann::json& kernel) {
   CacheRecord record{
@@ -83,97 +75,73 @@ CacheRecord make_record(std::string_view key, const std::string& spjit_version,
   return record;
 }
 
-void require_match(const CacheRecord& record, std::string_view key,
-                   const std::string& spjit_version) {
-  if (record.key != key) {
-    throw CacheError(fmt::format("record.json is of key {}", record.key));
-  }
-  if (record.spjit_version != spjit_version) {
-    throw CacheError(
-        fmt::format("written by spjit {}, this is spjit {}", record.spjit_version, spjit_version));
-  }
+/// Whether it is time to look at the size of a cache in which so many bytes were just published: by
+/// chance, in proportion to them, so that processes need not know of each other.
+bool limit_is_due(std::int64_t published_bytes, std::int64_t limit_bytes) {
+  const std::int64_t part = std::max<std::int64_t>(limit_bytes / k_limit_parts, 1);
+  if (published_bytes >= part) return true;
+  const double share = static_cast<double>(published_bytes) / static_cast<double>(part);
+  std::random_device device;
+  return static_cast<double>(device()) < share * 0x1p32;
 }
 
-FileBytes read_verified(const FileDescriptor& directory, const CacheFileRecord& expected) {
-  FileBytes content =
-      read_file(open_file(directory, expected.name), expected.name, k_largest_file_bytes);
-  if (static_cast<std::int64_t>(content.size) != expected.bytes) {
-    throw CacheError(
-        fmt::format("'{}' has {} bytes, expected {}", expected.name, content.size, expected.bytes));
-  }
-  if (checksum_hex(content.bytes()) != expected.checksum) {
-    throw CacheError(fmt::format("'{}' does not match its checksum", expected.name));
-  }
-  return content;
+std::int64_t total_bytes(std::span<const CacheFile> files) {
+  std::size_t bytes = 0;
+  for (const CacheFile& file : files) bytes += file.bytes.size();
+  return static_cast<std::int64_t>(bytes);
 }
 
-void require_size(const FileDescriptor& directory, const CacheFileRecord& expected) {
-  const std::int64_t bytes = file_size(open_file(directory, expected.name), expected.name);
-  if (bytes != expected.bytes) {
-    throw CacheError(
-        fmt::format("'{}' has {} bytes, expected {}", expected.name, bytes, expected.bytes));
-  }
-}
-
-/// Moves the directory behind `directory` from `entry` out of the way. If another process did so
-/// already and published a new one under the name, that one is left alone.
-void set_aside(const fs::path& root, const fs::path& entry, const FileDescriptor& directory) {
-  struct stat opened {};
-  struct stat present {};
-  if (::fstat(directory.get(), &opened) != 0 || ::lstat(entry.c_str(), &present) != 0) return;
-  if (opened.st_ino != present.st_ino || opened.st_dev != present.st_dev) return;
-  const fs::path damaged = root / k_damaged_name;
-  const std::string name = fmt::format("{}-{}", entry.filename().native(), random_hex());
-  std::error_code ignored;
-  try {
-    create_private_directories(damaged);
-  } catch (const CacheError&) {
-    return;  // A read-only cache keeps what it has.
-  }
-  // The time of setting aside decides when sweep() removes it.
-  fs::last_write_time(entry, fs::file_time_type::clock::now(), ignored);
-  fs::rename(entry, damaged / name, ignored);
-}
-
-CacheLookup miss(std::string_view key, std::string_view reason) {
-  return {.entry = std::nullopt, .miss_reason = fmt::format("cache entry {}: {}", key, reason)};
-}
-
-CacheClearResult remove_directory(const fs::path& path) {
-  const CacheClearResult result{.entries = 1, .bytes = bytes_of_files(path)};
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (error) {
-    throw CacheError(fmt::format("cannot remove '{}': {}; check its permissions", path.native(),
-                                 error.message()));
-  }
-  return result;
+/// What a process leaves that is killed in create_root().
+bool is_unfinished_tag(const fs::path& path) {
+  constexpr std::size_t k_random_digits = 16;
+  const std::string name = path.filename();
+  return name.size() == k_tag_name.size() + 1 + k_random_digits && name.starts_with(k_tag_name) &&
+         name[k_tag_name.size()] == '.' &&
+         name.find_first_not_of("0123456789abcdef", k_tag_name.size() + 1) == std::string::npos;
 }
 
 }  // namespace
 
-std::span<const std::byte> CacheEntry::file(std::string_view name) const {
-  const auto found = files.find(name);
-  if (found == files.end()) {
-    throw CacheError(fmt::format("cache entry {} has no file '{}' among the {} read", record.key,
-                                 name, files.size()));
+/// Of which entries it was said that they are damaged and stay where they are.
+class CacheStore::Reports {
+ public:
+  /// Whether this is the first time for `key`.
+  bool first(std::string_view key) {
+    const std::lock_guard lock(mutex_);
+    return keys_.emplace(key).second;
   }
-  return found->second.bytes();
-}
 
-CacheStore::CacheStore(fs::path root, std::string spjit_version)
-    : root_(std::move(root)), spjit_version_(std::move(spjit_version)) {
+ private:
+  std::mutex mutex_;
+  std::set<std::string> keys_;
+};
+
+CacheStore::CacheStore(fs::path root, std::string spjit_version, const CacheStoreOptions& options)
+    : root_(std::move(root)),
+      spjit_version_(std::move(spjit_version)),
+      options_(options),
+      reports_(std::make_shared<Reports>()) {
   if (root_.empty()) throw CacheError("cache directory '': expected a path");
-  std::error_code error;
-  const fs::file_status status = fs::status(root_, error);
-  if (status.type() == fs::file_type::not_found) return;
-  if (status.type() != fs::file_type::directory) {
-    throw CacheError(fmt::format("cache directory '{}' is no directory{}; choose another one",
-                                 root_.native(), error ? ": " + error.message() : ""));
+  if (options_.size_limit_bytes < 0) {
+    throw InvalidArgument(
+        fmt::format("the cache's size limit is {} bytes: expected 0 (none) or more",
+                    options_.size_limit_bytes));
   }
+  const FileDescriptor directory = open_directory(root_);
+  if (!directory) {
+    const int error = errno;
+    if (error == ENOENT && !options_.read_only) return;
+    throw CacheError(fmt::format("cannot open the cache directory '{}': {}; choose another one",
+                                 root_.native(), std::strerror(error)));
+  }
+  if (!options_.allow_unsafe) require_safe_directory(directory, root_);
   if (is_cache()) {
-    sweep();
+    if (!options_.read_only) sweep();
     return;
+  }
+  if (options_.read_only) {
+    throw CacheError(fmt::format("'{}' has no {} of spjit: a read-only layer has to be a cache",
+                                 root_.native(), k_tag_name));
   }
   const auto names = children(root_);
   const bool empty = std::ranges::all_of(
@@ -188,20 +156,36 @@ CacheStore::CacheStore(fs::path root, std::string spjit_version)
 }
 
 fs::path CacheStore::entry_path(std::string_view key) const {
+  require_key(key);
   return root_ / key.substr(0, 2) / key;
 }
 
 bool CacheStore::is_cache() const {
+  constexpr std::int64_t k_largest_tag_bytes = 4096;
+  const FileDescriptor directory = open_directory(root_);
+  if (!directory) return false;
   try {
-    return read_text(root_, k_tag_name) == k_tag_text;
+    const FileBytes text =
+        read_file(open_file(directory, k_tag_name), k_tag_name, k_largest_tag_bytes);
+    return std::ranges::equal(text.bytes(), std::as_bytes(std::span(k_tag_text)));
   } catch (const CacheError&) {
     return false;
   }
 }
 
+void CacheStore::require_writable(std::string_view action) const {
+  if (!options_.read_only) return;
+  throw CacheError(fmt::format("cannot {} '{}': it is a read-only layer", action, root_.native()));
+}
+
 void CacheStore::create_root() const {
-  if (is_cache()) return;
   create_private_directories(root_);
+  if (!options_.allow_unsafe) {
+    // Again: it may have been made, by anyone, after the cache was opened.
+    const FileDescriptor directory = open_directory(root_);
+    if (directory) require_safe_directory(directory, root_);
+  }
+  if (is_cache()) return;
   // By rename, so that no process ever sees half a tag.
   const fs::path tag = root_ / k_tag_name;
   const fs::path unfinished = fmt::format("{}.{}", tag.native(), random_hex());
@@ -219,116 +203,107 @@ void CacheStore::create_root() const {
 }
 
 void CacheStore::sweep() const {
-  remove_older(root_ / k_cache_temporary_name, k_keep_temporary);
-  remove_older(root_ / k_damaged_name, k_keep_damaged);
+  std::vector<fs::path> unfinished = children(root_ / k_cache_temporary_name);
+  for (const fs::path& path : children(root_)) {
+    if (is_unfinished_tag(path)) unfinished.push_back(path);
+  }
+  remove_older(root_, unfinished, k_keep_temporary);
+  remove_older(root_, children(root_ / k_cache_damaged_name), k_keep_damaged);
 }
 
 CacheLookup CacheStore::lookup(std::string_view key,
                                std::span<const std::string_view> wanted) const {
-  require_key(key);
-  const fs::path path = entry_path(key);
-  const FileDescriptor directory = open_directory(path);
-  if (!directory) {
-    if (errno == ENOENT) return {};
-    return miss(key, std::strerror(errno));
-  }
+  const FileDescriptor directory = open_real_directory(entry_path(key));
+  if (!directory) return unopened(key, errno);
+  const FileIdentity identity = identity_of(directory).value_or(FileIdentity{});
+  std::string problem;
   try {
-    const FileDescriptor record_file = open_file(directory, k_record_file_name);
-    const FileBytes text = read_file(record_file, k_record_file_name, k_largest_record_bytes);
-    CacheEntry entry;
-    entry.record = parse_cache_record({reinterpret_cast<const char*>(text.data.get()), text.size});
-    require_match(entry.record, key, spjit_version_);
-    for (const CacheFileRecord& file : entry.record.files) {
-      if (wanted.empty() || std::ranges::count(wanted, file.name) != 0) {
-        entry.files.emplace(file.name, read_verified(directory, file));
-      } else {
-        require_size(directory, file);
-      }
+    CacheEntry entry = read_cache_entry(directory, {.key = key,
+                                                    .wanted = wanted,
+                                                    .spjit_version = spjit_version_,
+                                                    .any_owner = options_.allow_unsafe});
+    entry.root = root_;
+    entry.directory = identity;
+    if (!options_.read_only) {
+      // The time of last use; a cache that may only be read does without.
+      const std::string record(k_record_file_name);
+      static_cast<void>(::utimensat(directory.get(), record.c_str(), nullptr, AT_SYMLINK_NOFOLLOW));
     }
-    // The time of last use; a cache that may only be read does without.
-    static_cast<void>(::futimens(record_file.get(), nullptr));
     return {.entry = std::move(entry), .miss_reason = {}};
   } catch (const FileError& error) {
+    if (error.stale()) return {};
     // Running out of descriptors says nothing about the entry.
-    if (!error.transient()) set_aside(root_, path, directory);
-    return miss(key, error.what());
+    if (error.transient()) {
+      return {.entry = std::nullopt, .miss_reason = describe(key, error.what())};
+    }
+    problem = error.what();
   } catch (const CacheError& error) {
-    set_aside(root_, path, directory);
-    return miss(key, error.what());
+    problem = error.what();
   } catch (const std::bad_alloc& error) {
-    return miss(key, error.what());
+    return {.entry = std::nullopt, .miss_reason = describe(key, error.what())};
   }
+  return {.entry = std::nullopt, .miss_reason = discard(key, identity, problem)};
+}
+
+CacheLookup CacheStore::unopened(std::string_view key, int error) const {
+  if (error == ENOENT || error == ESTALE) return {};
+  const FileError problem(fmt::format("cannot open it: {}", std::strerror(error)), error);
+  if (problem.transient()) {
+    return {.entry = std::nullopt, .miss_reason = describe(key, problem.what())};
+  }
+  // Something else than a directory, or one that must not be read, is in the way.
+  const std::optional<FileIdentity> identity = identity_of(entry_path(key));
+  if (identity) {
+    return {.entry = std::nullopt, .miss_reason = discard(key, *identity, problem.what())};
+  }
+  return {.entry = std::nullopt,
+          .miss_reason = reports_->first(key) ? describe(key, problem.what()) : ""};
+}
+
+std::string CacheStore::reject(const CacheEntry& entry, std::string_view reason) const {
+  return discard(entry.record.key, entry.directory, reason);
+}
+
+std::string CacheStore::discard(std::string_view key, const FileIdentity& identity,
+                                std::string_view reason) const {
+  const fs::path path = entry_path(key);
+  SetAside outcome = SetAside::stuck;
+  if (!options_.read_only) {
+    outcome = set_aside(root_, path, identity);
+  } else if (identity_of(path) != identity) {
+    outcome = SetAside::gone;
+  }
+  const bool reported =
+      outcome == SetAside::moved || (outcome == SetAside::stuck && reports_->first(key));
+  return reported ? describe(key, reason) : std::string();
+}
+
+std::string CacheStore::describe(std::string_view key, std::string_view reason) const {
+  return fmt::format("cache entry {} in '{}': {}", key, root_.native(), reason);
 }
 
 PublishResult CacheStore::publish(std::string_view key, std::span<const CacheFile> files,
-                                  const nlohmann::json& kernel) const {
+                                  const nlohmann::json& kernel, const CompileCancel& cancel) const {
   require_key(key);
   require_files(files);
+  require_writable("publish in");
   const CacheRecord record = make_record(key, spjit_version_, files, kernel);
   create_root();
   TemporaryEntry temporary(root_);
-  for (const CacheFile& file : files) temporary.add(file.name, file.bytes);
+  for (const CacheFile& file : files) {
+    cancel.check();
+    temporary.add(file.name, file.bytes);
+  }
   // Last: a temporary directory with a record is complete.
   const std::string text = write_cache_record(record);
   temporary.add(k_record_file_name, std::as_bytes(std::span(text)));
-  return temporary.commit(entry_path(key)) ? PublishResult::published
-                                           : PublishResult::already_there;
-}
-
-std::vector<CacheListing> CacheStore::list() const {
-  if (!open_directory(root_) && errno != ENOENT) {
-    throw CacheError(fmt::format("cannot read the cache directory '{}': {}", root_.native(),
-                                 std::strerror(errno)));
+  cancel.check();
+  if (!temporary.commit(entry_path(key))) return PublishResult::already_there;
+  const std::int64_t bytes = total_bytes(files) + static_cast<std::int64_t>(text.size());
+  if (options_.size_limit_bytes > 0 && limit_is_due(bytes, options_.size_limit_bytes)) {
+    keep_to_limit(key);
   }
-  std::vector<CacheListing> listings;
-  for (const fs::path& path : entry_directories(root_)) {
-    CacheListing listing;
-    listing.key = path.filename();
-    listing.bytes = bytes_of_files(path);
-    listing.last_used = modified(path / k_record_file_name).value_or(system_clock::time_point{});
-    try {
-      listing.record = parse_cache_record(read_text(path, k_record_file_name));
-    } catch (const CacheError& error) {
-      listing.problem = error.what();
-    }
-    listings.push_back(std::move(listing));
-  }
-  return listings;
-}
-
-bool CacheStore::remove(std::string_view key) const {
-  require_key(key);
-  const fs::path path = entry_path(key);
-  if (!is_real_directory(path)) return false;
-  // Away in one step first, so that nobody sees half an entry.
-  const TemporaryEntry grave(root_);
-  if (std::rename(path.c_str(), grave.path().c_str()) == 0) return true;
-  if (errno == ENOENT) return false;
-  throw CacheError(fmt::format("cannot remove '{}': {}; check its permissions", path.native(),
-                               std::strerror(errno)));
-}
-
-CacheClearResult CacheStore::clear() const {
-  std::error_code error;
-  if (fs::status(root_, error).type() == fs::file_type::not_found) return {};
-  if (!is_cache()) {
-    throw CacheError(
-        fmt::format("will not clear '{}': it has no {} of spjit", root_.native(), k_tag_name));
-  }
-  CacheClearResult total;
-  const auto remove_all_of = [&](const std::vector<fs::path>& paths) {
-    for (const fs::path& path : paths) {
-      const CacheClearResult removed = remove_directory(path);
-      total.entries += removed.entries;
-      total.bytes += removed.bytes;
-    }
-  };
-  const auto entries = entry_directories(root_);
-  remove_all_of(entries);
-  for (const fs::path& entry : entries) fs::remove(entry.parent_path(), error);  // if empty
-  remove_all_of(children(root_ / k_cache_temporary_name));
-  remove_all_of(children(root_ / k_damaged_name));
-  return total;
+  return PublishResult::published;
 }
 
 }  // namespace spjit

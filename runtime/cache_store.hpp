@@ -11,23 +11,27 @@
 ///
 /// An entry appears by one rename of a complete, synced temporary directory, and never changes
 /// after (but for the modification time of record.json, which is when it was last used).
-/// docs/cache-format.md has the whole format.
+/// docs/cache-format.md has the whole format, and what is assumed of the file system.
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/cache_entry.hpp"
 #include "runtime/cache_record.hpp"
-#include "runtime/file_descriptor.hpp"
+#include "runtime/compile_cancel.hpp"
 
 namespace spjit {
+
+/// An entry used or published less than this ago is in use: no limit and no `prune()` removes it.
+inline constexpr auto k_cache_in_use = std::chrono::seconds(60);
 
 /// A file to be published. `bytes` is borrowed for the call.
 struct CacheFile {
@@ -35,19 +39,10 @@ struct CacheFile {
   std::span<const std::byte> bytes;
 };
 
-/// An entry read and verified: its own copy of the files, so nothing that happens to the directory
-/// later (mapped files end in SIGBUS when truncated) reaches it.
-struct CacheEntry {
-  CacheRecord record;
-  std::map<std::string, FileBytes, std::less<>> files;
-
-  /// The content of a file. Throws CacheError that names it if it was not read.
-  [[nodiscard]] std::span<const std::byte> file(std::string_view name) const;
-};
-
 struct CacheLookup {
   std::optional<CacheEntry> entry;
-  /// Why there is no entry, one line; empty if there simply is none.
+  /// What is wrong with an entry that was found but not taken, one line; empty if there simply is
+  /// none, or if this was said before. Of a LayeredCache it can stand beside an entry.
   std::string miss_reason;
 };
 
@@ -69,38 +64,89 @@ struct CacheClearResult {
   std::int64_t bytes = 0;    ///< of their files
 };
 
-/// A plain value: a path and a version. All members are safe to call from any number of threads and
-/// processes at once. Whoever can write to the directory can run code as its users: directories are
-/// created with mode 0700, files with 0600.
+struct CacheVerifyResult {
+  std::int64_t entries = 0;  ///< looked at, damaged ones included
+  std::int64_t bytes = 0;
+  std::vector<CacheListing> damaged;  ///< each with its `problem`; moved to damaged/ if possible
+};
+
+/// What `CacheStore::prune()` removes; each member adds to it.
+struct CachePruneOptions {
+  /// Damaged entries, then the least recently used ones go until the rest has so many bytes.
+  std::optional<std::int64_t> most_bytes = {};
+  std::optional<std::chrono::seconds> unused_for = {};  ///< entries not used for that long
+  /// Entries of other versions of spjit or of the format, unreadable ones, and damaged/.
+  bool other_versions = false;
+  bool dry_run = false;  ///< remove nothing, and say what would be
+};
+
+struct CacheStoreOptions {
+  /// What entries and damaged/ may have in all after a publication (docs/cache-format.md says how
+  /// exactly that is kept); 0: no limit.
+  std::int64_t size_limit_bytes = 0;
+  /// Take a directory, and believe entries, that other users can have written.
+  bool allow_unsafe = false;
+  /// A layer to be read only: lookups and `verify()` change nothing, what would is a CacheError.
+  bool read_only = false;
+};
+
+/// A directory, a version and options; copies share what they have reported. All members are safe
+/// to call from any number of threads and processes at once. Whoever can write to the directory can
+/// run code as its users: directories are created with mode 0700, files with 0600.
 class CacheStore {
  public:
   /// Names a cache; nothing is created before the first `publish()`. `spjit_version` goes into
   /// records, and entries of another version are misses. Throws CacheError if `root` exists and is
-  /// neither an empty directory nor a cache. In an existing cache, what was left in tmp/ over an
-  /// hour ago and in damaged/ over a week ago is removed (failures to do so are ignored).
-  CacheStore(std::filesystem::path root, std::string spjit_version);
+  /// neither an empty directory nor a cache, or can be written to by other users (unless allowed);
+  /// a read-only cache has to exist. InvalidArgument for a limit below 0. In an existing cache,
+  /// what was left in tmp/ over an hour ago and in damaged/ over a week ago is removed (failures to
+  /// do so are ignored).
+  CacheStore(std::filesystem::path root, std::string spjit_version,
+             const CacheStoreOptions& options = {});
 
   [[nodiscard]] const std::filesystem::path& root() const noexcept { return root_; }
+  [[nodiscard]] const std::string& spjit_version() const noexcept { return spjit_version_; }
 
   /// The entry, with the files named in `wanted` (empty: all of them) read and verified against
-  /// their checksums; of the others, only the sizes are checked. An entry that is damaged or of
-  /// another version is moved to damaged/ and is a miss with a reason; nothing is ever thrown for
-  /// what is found on the disk. Throws InvalidArgument if `key` is none.
+  /// their checksums; of the others, only the sizes are checked. An entry that is damaged, of
+  /// another version or not to be trusted is moved to damaged/ and is a miss with a reason; where
+  /// it cannot be moved, the reason is given once. An entry that is being removed is no entry.
+  /// Nothing is ever thrown for what is found on the disk. Throws InvalidArgument if `key` is none.
   [[nodiscard]] CacheLookup lookup(std::string_view key,
                                    std::span<const std::string_view> wanted = {}) const;
 
+  /// Treats an entry of this cache as damaged, because its content is of no use to the caller for
+  /// the reason given. Returns what has to be reported, as `CacheLookup::miss_reason`.
+  [[nodiscard]] std::string reject(const CacheEntry& entry, std::string_view reason) const;
+
   /// Makes an entry of `files` and `kernel` appear, whole, its content on the disk before its name,
-  /// or throws and leaves nothing behind. Waits for the disk: 1 to 30 ms, more if it is busy.
-  /// Throws CacheError (no space, no permission, ...), InvalidArgument for a bad key or file name.
+  /// or throws and leaves nothing behind; then keeps to the size limit. Waits for the disk: 1 to
+  /// 30 ms, more if it is busy. Throws CacheError (no space, no permission, ...), InvalidArgument
+  /// for a bad key or file name; what `cancel` throws, which is asked before each file and before
+  /// the disk is waited for.
   PublishResult publish(std::string_view key, std::span<const CacheFile> files,
-                        const nlohmann::json& kernel) const;
+                        const nlohmann::json& kernel, const CompileCancel& cancel = {}) const;
 
   /// By key, ascending; damaged entries are listed with their problem. Checksums of files are not
   /// verified. Throws CacheError if the directory cannot be read.
   [[nodiscard]] std::vector<CacheListing> list() const;
 
+  /// Reads every entry whole and checks every checksum. Entries of other versions of spjit are
+  /// checked too; of those in another format only the size is known. Times of last use stay. Throws
+  /// CacheError if the directory cannot be read, or the process runs out of descriptors.
+  CacheVerifyResult verify() const;
+
+  /// The whole entry, every checksum checked, of whichever version of spjit it is. Unlike a look-up
+  /// it changes nothing: neither the time of last use nor where a damaged entry lies. Throws
+  /// CacheError that says what is wrong, InvalidArgument if `key` is none.
+  [[nodiscard]] CacheEntry read(std::string_view key) const;
+
   /// Whether there was such an entry. Throws InvalidArgument if `key` is none, CacheError.
   bool remove(std::string_view key) const;
+
+  /// Removes what the options name, never an entry in use (`k_cache_in_use`). Throws CacheError,
+  /// and InvalidArgument for a number below 0. A dry run also works on a cache that is only read.
+  CacheClearResult prune(const CachePruneOptions& options) const;
 
   /// Removes every entry, temporary and damaged ones too; anything not named as in the grammar
   /// above stays. Throws CacheError, without removing anything, if CACHEDIR.TAG does not say that
@@ -108,13 +154,26 @@ class CacheStore {
   CacheClearResult clear() const;
 
  private:
+  class Reports;
+
+  /// Throws InvalidArgument if `key` is none.
   [[nodiscard]] std::filesystem::path entry_path(std::string_view key) const;
   [[nodiscard]] bool is_cache() const;
+  void require_writable(std::string_view action) const;
   void create_root() const;
   void sweep() const;
+  void keep_to_limit(std::string_view published_key) const;
+  [[nodiscard]] CacheLookup unopened(std::string_view key, int error) const;
+  [[nodiscard]] std::string discard(std::string_view key, const FileIdentity& identity,
+                                    std::string_view reason) const;
+  [[nodiscard]] std::string describe(std::string_view key, std::string_view reason) const;
+  [[nodiscard]] std::optional<CacheListing> damaged_listing(
+      const std::filesystem::path& path) const;
 
   std::filesystem::path root_;
   std::string spjit_version_;
+  CacheStoreOptions options_;
+  std::shared_ptr<Reports> reports_;
 };
 
 }  // namespace spjit

@@ -1,6 +1,7 @@
 #include <elf.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -46,17 +47,30 @@ std::vector<Struct> read_table(Bytes bytes, std::uint64_t entry_size, std::strin
   return table;
 }
 
-std::string_view read_name(Bytes strings, std::uint64_t offset, std::string_view what) {
-  if (offset >= strings.size()) {
-    malformed(fmt::format("the name of {} is at byte {} of a string table of {} bytes", what,
-                          offset, strings.size()));
+/// Looks names up, all of one object. Many symbols may share the bytes of a name, so an object
+/// could name more than it holds; in all, names get no longer than the object.
+class NameReader {
+ public:
+  explicit NameReader(std::size_t object_bytes) : left_(object_bytes) {}
+
+  std::string_view read(Bytes strings, std::uint64_t offset, std::string_view what) {
+    if (offset >= strings.size()) {
+      malformed(fmt::format("the name of {} is at byte {} of a string table of {} bytes", what,
+                            offset, strings.size()));
+    }
+    const Bytes rest = strings.subspan(offset, std::min(strings.size() - offset, left_ + 1));
+    const auto* begin = reinterpret_cast<const char*>(rest.data());
+    const void* end = std::memchr(begin, 0, rest.size());
+    if (end == nullptr && rest.size() > left_) malformed("its names are longer than the object");
+    if (end == nullptr) malformed(fmt::format("the name of {} has no end", what));
+    const auto length = static_cast<std::size_t>(static_cast<const char*>(end) - begin);
+    left_ -= length;
+    return {begin, length};
   }
-  const Bytes rest = strings.subspan(offset);
-  const auto* begin = reinterpret_cast<const char*>(rest.data());
-  const void* end = std::memchr(begin, 0, rest.size());
-  if (end == nullptr) malformed(fmt::format("the name of {} has no end", what));
-  return {begin, static_cast<std::size_t>(static_cast<const char*>(end) - begin)};
-}
+
+ private:
+  std::size_t left_;
+};
 
 Elf64_Ehdr read_header(Bytes file) {
   const auto header = read_struct<Elf64_Ehdr>(file, 0, "the file header");
@@ -109,6 +123,16 @@ ElfSectionView read_section(Bytes file, const Elf64_Shdr& header, std::size_t in
   return section;
 }
 
+/// Sections of a file do not overlap (System V ABI, "Sections"); where they did, reading each would
+/// take more time and memory than the file accounts for.
+void refuse_overlap(const std::vector<ElfSectionView>& sections, std::size_t file_bytes) {
+  std::size_t left = file_bytes;
+  for (const ElfSectionView& section : sections) {
+    if (section.bytes.size() > left) malformed("its sections are longer than the file");
+    left -= section.bytes.size();
+  }
+}
+
 /// The string table that section `user` refers to by index.
 Bytes string_table(const std::vector<ElfSectionView>& sections, std::uint32_t index,
                    std::string_view user) {
@@ -146,27 +170,26 @@ void place_symbol(ElfSymbolView& symbol, const Elf64_Sym& entry,
 }
 
 ElfSymbolView read_symbol(const Elf64_Sym& entry, const std::vector<ElfSectionView>& sections,
-                          Bytes names, std::size_t index) {
+                          std::string_view name, std::size_t index) {
   const std::string what = fmt::format("symbol {}", index);
   ElfSymbolView symbol;
-  symbol.name = read_name(names, entry.st_name, what);
+  symbol.name = name;
   symbol.value = entry.st_value;
   symbol.size = entry.st_size;
   symbol.type = ELF64_ST_TYPE(entry.st_info);
   symbol.binding = ELF64_ST_BIND(entry.st_info);
   if (symbol.type == STT_TLS || symbol.type == STT_GNU_IFUNC) {
     throw NotSupported(
-        fmt::format("ELF {} ('{}') is thread-local or an indirect function: kernels "
-                    "have none",
-                    what, symbol.name));
+        fmt::format("ELF {} is thread-local or an indirect function: kernels have none", what));
   }
   place_symbol(symbol, entry, sections, what);
   return symbol;
 }
 
 std::vector<ElfSymbolView> read_symbols(const std::vector<ElfSectionView>& sections,
-                                        const Elf64_Shdr& header, Bytes content) {
-  const Bytes names = string_table(sections, header.sh_link, "the symbol table");
+                                        const Elf64_Shdr& header, Bytes content,
+                                        NameReader& names) {
+  const Bytes strings = string_table(sections, header.sh_link, "the symbol table");
   const auto entries = read_table<Elf64_Sym>(content, header.sh_entsize, "the symbol table");
   if (header.sh_info > entries.size()) {
     malformed(fmt::format("the first global symbol is {} of {}", header.sh_info, entries.size()));
@@ -174,7 +197,9 @@ std::vector<ElfSymbolView> read_symbols(const std::vector<ElfSectionView>& secti
   std::vector<ElfSymbolView> symbols;
   symbols.reserve(entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    symbols.push_back(read_symbol(entries[i], sections, names, i));
+    const std::string_view name =
+        names.read(strings, entries[i].st_name, fmt::format("symbol {}", i));
+    symbols.push_back(read_symbol(entries[i], sections, name, i));
     if ((symbols.back().binding == STB_LOCAL) != (i < header.sh_info)) {
       malformed(fmt::format("symbol {} breaks the order local before global", i));
     }
@@ -233,14 +258,16 @@ ElfObjectView::ElfObjectView(std::span<const std::byte> bytes) {
   for (std::size_t i = 0; i < headers.size(); ++i) {
     sections_.push_back(read_section(bytes, headers[i], i));
   }
-  const Bytes names = string_table(sections_, header.e_shstrndx, "the file header");
+  refuse_overlap(sections_, bytes.size());
+  NameReader names(bytes.size());
+  const Bytes strings = string_table(sections_, header.e_shstrndx, "the file header");
   for (std::size_t i = 0; i < headers.size(); ++i) {
-    sections_[i].name = read_name(names, headers[i].sh_name, fmt::format("section {}", i));
+    sections_[i].name = names.read(strings, headers[i].sh_name, fmt::format("section {}", i));
   }
 
   const std::uint32_t symbol_table = find_symbol_table(sections_);
   if (symbol_table != 0) {
-    symbols_ = read_symbols(sections_, headers[symbol_table], sections_[symbol_table].bytes);
+    symbols_ = read_symbols(sections_, headers[symbol_table], sections_[symbol_table].bytes, names);
   }
 
   for (std::size_t i = 0; i < headers.size(); ++i) {

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
 
+#include "runtime/byte_size.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -26,6 +28,12 @@ Environment read_environment() {
           .spjit_num_threads = read_variable("SPJIT_NUM_THREADS"),
           .xdg_cache_home = read_variable("XDG_CACHE_HOME"),
           .home = read_variable("HOME")};
+}
+
+CacheEnvironment read_cache_environment() {
+  return {.unsafe = read_variable("SPJIT_CACHE_UNSAFE"),
+          .size = read_variable("SPJIT_CACHE_SIZE"),
+          .layers = read_variable("SPJIT_CACHE_LAYERS")};
 }
 
 TerminalEnvironment read_terminal_environment() {
@@ -49,6 +57,30 @@ std::filesystem::path default_cache_directory(const Environment& environment) {
   throw CacheError(
       "no cache directory: none of SPJIT_CACHE_DIR, XDG_CACHE_HOME (absolute) and HOME is set; "
       "set SPJIT_CACHE_DIR or name a directory in the options");
+}
+
+bool default_cache_unsafe(const CacheEnvironment& environment) {
+  const std::string text = environment.unsafe.value_or("0");
+  if (text != "0" && text != "1") {
+    throw InvalidArgument(fmt::format("SPJIT_CACHE_UNSAFE is '{}': expected 1 or 0", text));
+  }
+  return text == "1";
+}
+
+std::int64_t default_cache_size(const CacheEnvironment& environment, std::int64_t fallback) {
+  if (!environment.size) return fallback;
+  return parse_byte_size(*environment.size, "SPJIT_CACHE_SIZE");
+}
+
+std::vector<std::filesystem::path> default_cache_layers(const CacheEnvironment& environment) {
+  std::vector<std::filesystem::path> layers;
+  std::string_view rest = environment.layers ? std::string_view(*environment.layers) : "";
+  while (!rest.empty()) {
+    const std::string_view layer = rest.substr(0, rest.find(':'));
+    if (!layer.empty()) layers.emplace_back(layer);
+    rest.remove_prefix(std::min(layer.size() + 1, rest.size()));
+  }
+  return layers;
 }
 
 int default_threads(const Environment& environment, int fallback) {

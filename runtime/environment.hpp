@@ -3,9 +3,11 @@
 /// @file
 /// The environment variables spjit looks at. No other file reads any.
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace spjit {
 
@@ -18,6 +20,15 @@ struct Environment {
 };
 
 [[nodiscard]] Environment read_environment();
+
+/// How a cache is to be used; an empty variable counts as not set.
+struct CacheEnvironment {
+  std::optional<std::string> unsafe;  ///< SPJIT_CACHE_UNSAFE: "1" or "0"
+  std::optional<std::string> size;    ///< SPJIT_CACHE_SIZE: the size limit
+  std::optional<std::string> layers;  ///< SPJIT_CACHE_LAYERS: read-only layers, ':' between
+};
+
+[[nodiscard]] CacheEnvironment read_cache_environment();
 
 /// What the command line tool's output depends on.
 struct TerminalEnvironment {
@@ -41,6 +52,19 @@ struct CudaEnvironment {
 /// SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit (relative paths are ignored, as the XDG Base
 /// Directory Specification asks), else $HOME/.cache/spjit. Throws CacheError if none is set.
 [[nodiscard]] std::filesystem::path default_cache_directory(const Environment& environment);
+
+/// Whether SPJIT_CACHE_UNSAFE asks to use directories that others can write to. Throws
+/// InvalidArgument for anything but "0" and "1".
+[[nodiscard]] bool default_cache_unsafe(const CacheEnvironment& environment);
+
+/// SPJIT_CACHE_SIZE in bytes (0: no limit), else `fallback`. Throws InvalidArgument as
+/// parse_byte_size().
+[[nodiscard]] std::int64_t default_cache_size(const CacheEnvironment& environment,
+                                              std::int64_t fallback);
+
+/// The directories in SPJIT_CACHE_LAYERS, empty ones left out.
+[[nodiscard]] std::vector<std::filesystem::path> default_cache_layers(
+    const CacheEnvironment& environment);
 
 /// SPJIT_NUM_THREADS if set, else `fallback` (usually HostCpu::logical_cpus).
 /// Throws InvalidArgument unless the variable is an integer in 1 .. 4096.

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -25,6 +27,10 @@ constexpr mode_t k_private_file = 0600;
                   error);
 }
 
+std::optional<FileIdentity> identity_in(const struct stat& status) {
+  return FileIdentity{.device = status.st_dev, .number = status.st_ino};
+}
+
 void write_all(const FileDescriptor& file, std::span<const std::byte> bytes,
                const std::string& name) {
   while (!bytes.empty()) {
@@ -38,15 +44,33 @@ void write_all(const FileDescriptor& file, std::span<const std::byte> bytes,
 }  // namespace
 
 bool FileError::transient() const noexcept {
-  return code_ == EMFILE || code_ == ENFILE || code_ == ENOMEM || code_ == EAGAIN;
+  constexpr std::array k_codes = {EMFILE, ENFILE,    ENOMEM, EAGAIN, EINTR,
+                                  EBUSY,  ETIMEDOUT, ENOSPC, EDQUOT, EROFS};
+  return std::ranges::find(k_codes, code_) != k_codes.end();
 }
+
+bool FileError::stale() const noexcept { return code_ == ESTALE; }
 
 FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+std::optional<FileIdentity> identity_of(const FileDescriptor& file) noexcept {
+  struct stat status {};
+  return ::fstat(file.get(), &status) == 0 ? identity_in(status) : std::nullopt;
+}
+
+std::optional<FileIdentity> identity_of(const std::filesystem::path& path) noexcept {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 ? identity_in(status) : std::nullopt;
+}
+
 FileDescriptor open_directory(const std::filesystem::path& path) noexcept {
   return FileDescriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+FileDescriptor open_real_directory(const std::filesystem::path& path) noexcept {
+  return FileDescriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 FileDescriptor open_file(const FileDescriptor& directory, std::string_view name) {

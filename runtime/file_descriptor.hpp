@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,9 @@ class FileError : public CacheError {
 
   /// The process or the machine lacked resources; the file may be in order.
   [[nodiscard]] bool transient() const noexcept;
+
+  /// Another machine removed the file while it was open here (a network file system's ESTALE).
+  [[nodiscard]] bool stale() const noexcept;
 
  private:
   int code_;  // errno
@@ -58,8 +62,24 @@ struct FileBytes {
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data.get(), size}; }
 };
 
+/// Which file it is, whatever its name.
+struct FileIdentity {
+  std::uint64_t device = 0;
+  std::uint64_t number = 0;  ///< inode
+
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+
+/// Nothing if it cannot be said.
+[[nodiscard]] std::optional<FileIdentity> identity_of(const FileDescriptor& file) noexcept;
+/// The same of a name, a symbolic link itself; nothing if there is none.
+[[nodiscard]] std::optional<FileIdentity> identity_of(const std::filesystem::path& path) noexcept;
+
 /// Opens a directory for reading and for the *at functions; empty (errno set) if that fails.
 [[nodiscard]] FileDescriptor open_directory(const std::filesystem::path& path) noexcept;
+
+/// The same, but never through a symbolic link at the end of `path` (errno: ENOTDIR).
+[[nodiscard]] FileDescriptor open_real_directory(const std::filesystem::path& path) noexcept;
 
 /// Opens the regular file `name` in `directory` for reading, never through a symbolic link.
 /// Throws FileError.

@@ -14,7 +14,9 @@ namespace {
 // zlib: 15 is the largest window, 16 more asks for gzip's header and checksum.
 constexpr int k_gzip_window = 15 + 16;
 constexpr int k_memory_level = 8;
-constexpr std::size_t k_chunk = std::size_t{1} << 18;
+// Output grows by four times the input at once, between these.
+constexpr std::size_t k_smallest_chunk = std::size_t{1} << 12;
+constexpr std::size_t k_largest_chunk = std::size_t{1} << 18;
 
 /// zlib counts in 32 bits: input is handed over in pieces.
 uInt next_piece(std::size_t left) {
@@ -47,6 +49,7 @@ std::size_t run(z_stream& stream, std::span<const std::byte> bytes, Output& outp
                 const Step& step) {
   stream.next_in = input(bytes.data());
   std::size_t left = bytes.size();
+  const std::size_t chunk = std::clamp(left * 4, k_smallest_chunk, k_largest_chunk);
   int status = Z_OK;
   while (status != Z_STREAM_END) {
     if (stream.avail_in == 0) {
@@ -54,19 +57,19 @@ std::size_t run(z_stream& stream, std::span<const std::byte> bytes, Output& outp
       left -= stream.avail_in;
     }
     const std::size_t size = output.size();
-    output.resize(size + k_chunk);
+    output.resize(size + chunk);
     stream.next_out = reinterpret_cast<Bytef*>(output.data() + size);
-    stream.avail_out = static_cast<uInt>(k_chunk);
+    stream.avail_out = static_cast<uInt>(chunk);
     status = step(stream, left == 0);
-    const std::size_t unused = std::min<std::size_t>(stream.avail_out, k_chunk);
-    output.resize(size + (k_chunk - unused));
+    const std::size_t unused = std::min<std::size_t>(stream.avail_out, chunk);
+    output.resize(size + (chunk - unused));
   }
   return stream.avail_in + left;
 }
 
 }  // namespace
 
-std::vector<std::byte> gzip(std::string_view text) {
+std::vector<std::byte> gzip(std::string_view text, const CompileCancel& cancel) {
   Stream<deflateEnd> stream;
   if (deflateInit2(&stream.get(), Z_BEST_SPEED, Z_DEFLATED, k_gzip_window, k_memory_level,
                    Z_DEFAULT_STRATEGY) != Z_OK) {
@@ -74,6 +77,7 @@ std::vector<std::byte> gzip(std::string_view text) {
   }
   std::vector<std::byte> result;
   run(stream.get(), std::as_bytes(std::span(text)), result, [&](z_stream& deflated, bool last) {
+    cancel.check();
     const int status = deflate(&deflated, last ? Z_FINISH : Z_NO_FLUSH);
     if (status != Z_OK && status != Z_STREAM_END) {
       throw Error(fmt::format("zlib cannot compress {} bytes: error {}", text.size(), status));

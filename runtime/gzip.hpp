@@ -10,10 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/compile_cancel.hpp"
+
 namespace spjit {
 
-/// Compresses at zlib's fastest level. Throws Error if zlib fails.
-[[nodiscard]] std::vector<std::byte> gzip(std::string_view text);
+/// Compresses at zlib's fastest level. Throws Error if zlib fails, and what `cancel` throws, which
+/// is asked every 256 KiB that come out.
+[[nodiscard]] std::vector<std::byte> gzip(std::string_view text, const CompileCancel& cancel = {});
 
 /// The text of one gzip stream. Throws Error for bytes that are none or that are damaged, and once
 /// the text is longer than `limit_bytes`.

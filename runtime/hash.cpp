@@ -4,9 +4,11 @@
 #include <openssl/evp.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "spjit/error.hpp"
 
@@ -57,7 +59,8 @@ struct KeyBuilder::Digest {
   }
 };
 
-KeyBuilder::KeyBuilder() : digest_(std::make_unique<Digest>()) {
+KeyBuilder::KeyBuilder(CompileCancel cancel)
+    : digest_(std::make_unique<Digest>()), cancel_(std::move(cancel)) {
   require(EVP_DigestInit_ex(digest_->context.get(), EVP_sha256(), nullptr), "EVP_DigestInit_ex");
 }
 
@@ -87,7 +90,11 @@ void KeyBuilder::add(char tag, std::string_view name, std::span<const std::byte>
   digest_->update(&name_size, sizeof(name_size));
   digest_->update(name.data(), name.size());
   digest_->update(&value_size, sizeof(value_size));
-  digest_->update(value.data(), value.size());
+  constexpr std::size_t k_piece = std::size_t{4} << 20;  // about 10 ms without instructions for it
+  for (; !value.empty(); value = value.subspan(std::min(k_piece, value.size()))) {
+    cancel_.check();
+    digest_->update(value.data(), std::min(k_piece, value.size()));
+  }
 }
 
 std::string KeyBuilder::hex() const {

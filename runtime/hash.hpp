@@ -10,16 +10,19 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/compile_cancel.hpp"
+
 namespace spjit {
 
 /// SHA-256 over a record of named fields. Every field is hashed as
 ///     field = tag, length(name), name, length(value), value
 /// with a one-byte tag for the kind of value and lengths as 64-bit little-endian integers, so two
 /// different records never hash the same bytes. The order of fields counts. Integers and spans are
-/// hashed as little-endian bytes. Move-only. Every member throws Error if OpenSSL fails.
+/// hashed as little-endian bytes. Move-only. Every member throws Error if OpenSSL fails; adding a
+/// field also what `cancel` throws, which is asked every 4 MiB.
 class KeyBuilder {
  public:
-  KeyBuilder();
+  explicit KeyBuilder(CompileCancel cancel = {});
   KeyBuilder(KeyBuilder&&) noexcept;
   KeyBuilder& operator=(KeyBuilder&&) noexcept;
   ~KeyBuilder();
@@ -36,6 +39,7 @@ class KeyBuilder {
   void add(char tag, std::string_view name, std::span<const std::byte> value);
 
   std::unique_ptr<Digest> digest_;
+  CompileCancel cancel_;
 };
 
 /// XXH3-128 of `bytes`, canonical (big-endian) form: 32 lowercase hexadecimal digits. Finds torn

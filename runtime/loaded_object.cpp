@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/elf_object.hpp"
+#include "runtime/printable.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -48,10 +49,10 @@ std::uint64_t place_sections(const ElfObjectView& object, bool executable, std::
     const ElfSectionView& section = object.sections()[i];
     if (!section.allocated() || section.executable() != executable) continue;
     if (section.alignment > PageMapping::page_size() || section.size > k_largest_object_bytes) {
-      throw NotSupported(
-          fmt::format("section '{}' of {} bytes aligned to {}: expected at most {} "
-                      "bytes aligned to at most a page",
-                      section.name, section.size, section.alignment, k_largest_object_bytes));
+      throw NotSupported(fmt::format(
+          "section '{}' of {} bytes aligned to {}: expected at most {} "
+          "bytes aligned to at most a page",
+          printable(section.name), section.size, section.alignment, k_largest_object_bytes));
     }
     const std::uint64_t alignment = std::max(section.alignment, k_least_alignment);
     cursor = (cursor + alignment - 1) / alignment * alignment;
@@ -74,7 +75,7 @@ void refuse_writable_sections(const ElfObjectView& object) {
       throw NotSupported(
           fmt::format("section '{}' is writable ({} bytes): kernels have no state "
                       "of their own; make it constant",
-                      section.name, section.size));
+                      printable(section.name), section.size));
     }
   }
 }
@@ -128,7 +129,7 @@ class Resolver {
       throw InvalidArgument(
           fmt::format("object refers to symbol '{}', which is not among the {} "
                       "it may use: add it to the table or rebuild the object",
-                      symbol.name, externals_.size()));
+                      printable(symbol.name), externals_.size()));
     }
     return reinterpret_cast<std::uint64_t>(found->second);
   }
@@ -140,7 +141,7 @@ class Resolver {
       throw Error(
           fmt::format("malformed ELF object: code refers to section '{}', which is not "
                       "loaded",
-                      object_.sections()[symbol.section].name));
+                      printable(object_.sections()[symbol.section].name)));
     }
     return base_ + *offset + symbol.value;
   }
@@ -221,14 +222,14 @@ class Loader {
       throw NotSupported(
           fmt::format("ELF relocation type {} in section '{}': compile as "
                       "position-independent code in the small code model",
-                      relocation.type, section.name));
+                      relocation.type, printable(section.name)));
     }
     if (relocation.offset > section.bytes.size() ||
         width > section.bytes.size() - relocation.offset) {
       throw Error(
           fmt::format("malformed ELF object: a relocation of {} bytes at byte {} of "
                       "section '{}', which has {} bytes",
-                      width, relocation.offset, section.name, section.bytes.size()));
+                      width, relocation.offset, printable(section.name), section.bytes.size()));
     }
     const std::uint64_t place = *layout_.sections[relocation.section] + relocation.offset;
     const std::uint64_t value = relocated_value(relocation, base_ + place);
@@ -236,7 +237,8 @@ class Loader {
       throw Error(
           fmt::format("ELF relocation type {} against '{}' in section '{}' does not fit 32 "
                       "bits: compile as position-independent code",
-                      relocation.type, object_.symbols()[relocation.symbol].name, section.name));
+                      relocation.type, printable(object_.symbols()[relocation.symbol].name),
+                      printable(section.name)));
     }
     std::memcpy(pages_.data() + place, &value, width);
   }

@@ -29,9 +29,10 @@ collect() {
   local kind files
   for kind in synthetic real; do
     files=(--groups "$count")
+    # Models are judged by the real ones: twice as carefully.
     if [[ $kind == real ]]; then
       [[ -d $data/dlmc && -d $data/weights ]] || { say "no $data: real matrices left out"; return; }
-      files=("$data/dlmc" "$data/weights" --root "$data")
+      files=("$data/dlmc" "$data/weights" --root "$data" --searches 2)
     fi
     local samples=$out/$name-$kind.jsonl
     [[ ! -f $samples.gz ]] || gunzip "$samples.gz"

@@ -239,7 +239,7 @@ Subcommand add_bench(CLI::App& app) {
       ->type_name("MS")
       ->default_str("1000");
   add_cache_directory(*command, options->kernel.cache);
-  add_no_cache(*command, options->kernel.cache);
+  add_cache_use(*command, options->kernel.cache);
   add_json(*command, options->json);
   return {command, [options] { return bench(*options); }};
 }

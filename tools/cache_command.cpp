@@ -1,6 +1,5 @@
-// spjit cache: what is in the cache directory, and out with it.
+// spjit cache: ls, show and clear; the other actions have files of their own.
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,13 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "kernel_options.hpp"
-#include "manual.hpp"
-#include "runtime/cache_store.hpp"
-#include "runtime/environment.hpp"
+#include "cache_actions.hpp"
 #include "spjit/error.hpp"
-#include "spjit/version.hpp"
-#include "subcommands.hpp"
 #include "table.hpp"
 
 namespace spjit::cli {
@@ -23,28 +17,10 @@ namespace {
 
 constexpr std::size_t k_shown_key_digits = 12;
 
-struct Options {
-  CacheOptions cache;
+struct Options : CacheActionOptions {
   std::string key_prefix;
   bool yes = false;
-  bool json = false;
 };
-
-CacheStore open_store(const Options& options) {
-  return {options.cache.directory.empty() ? default_cache_directory(read_environment())
-                                          : options.cache.directory,
-          SPJIT_VERSION};
-}
-
-std::string size_text(std::int64_t bytes) {
-  if (bytes < 10'000) return fmt::format("{} B", bytes);
-  if (bytes < 10'000'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
-  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
-}
-
-std::string time_text(std::chrono::system_clock::time_point time) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time));
-}
 
 Json describe(const CacheListing& listing) {
   Json json = {{"key", listing.key},
@@ -69,7 +45,8 @@ std::string member(const nlohmann::json& kernel, const char* pointer) {
   const nlohmann::json::json_pointer path(pointer);
   if (!kernel.contains(path)) return "";
   const nlohmann::json& value = kernel.at(path);
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  // An imported kernel's record is not to write to the terminal as it likes.
+  return printable(value.is_string() ? value.get<std::string>() : value.dump());
 }
 
 std::vector<std::string> list_row(const CacheListing& listing) {
@@ -187,17 +164,8 @@ ExitCode clear(const Options& options) {
   return ExitCode::ok;
 }
 
-CLI::App* add_action(CLI::App& cache, Options& options, Manual manual) {
-  const std::string action = manual.name.substr(manual.name.rfind(' ') + 1);
-  CLI::App* command = cache.add_subcommand(action);
-  set_manual(*command, std::move(manual));
-  add_cache_directory(*command, options.cache);
-  add_json(*command, options.json);
-  return command;
-}
-
 CLI::App* add_ls(CLI::App& cache, Options& options) {
-  return add_action(
+  return add_cache_action(
       cache, options,
       {.name = "spjit cache ls",
        .summary = "list the kernels",
@@ -208,7 +176,7 @@ CLI::App* add_ls(CLI::App& cache, Options& options) {
 }
 
 CLI::App* add_show(CLI::App& cache, Options& options) {
-  CLI::App* command = add_action(
+  CLI::App* command = add_cache_action(
       cache, options,
       {.name = "spjit cache show",
        .summary = "print everything known about a kernel",
@@ -225,7 +193,7 @@ CLI::App* add_show(CLI::App& cache, Options& options) {
 }
 
 CLI::App* add_clear(CLI::App& cache, Options& options) {
-  CLI::App* command = add_action(
+  CLI::App* command = add_cache_action(
       cache, options,
       {.name = "spjit cache clear",
        .summary = "remove all kernels",
@@ -242,22 +210,33 @@ CLI::App* add_clear(CLI::App& cache, Options& options) {
 Subcommand add_cache(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("cache");
-  set_manual(*command,
-             {.name = "spjit cache",
-              .summary = "list, show or remove compiled kernels",
-              .synopsis = {"ls [OPTIONS]", "show KEY-PREFIX [OPTIONS]", "clear [OPTIONS]"},
-              .description = "Works on the directory in which compiled kernels are kept: the one "
-                             "that --cache names, else $SPJIT_CACHE_DIR, else "
-                             "$XDG_CACHE_HOME/spjit, else $HOME/.cache/spjit.",
-              .examples = {"spjit cache ls", "spjit cache show 3f9a --json",
-                           "spjit cache clear --yes --cache /tmp/kernels"}});
+  set_manual(
+      *command,
+      {.name = "spjit cache",
+       .summary = "list, check, prune, export or import compiled kernels",
+       .synopsis = {"ls [OPTIONS]", "show KEY-PREFIX [OPTIONS]", "verify [OPTIONS]",
+                    "prune [--size SIZE] [--unused-for TIME] [--other-versions] [OPTIONS]",
+                    "clear [OPTIONS]", "export [KEY-PREFIX...] --out FILE [OPTIONS]",
+                    "import FILE [OPTIONS]"},
+       .description = "Works on the directory in which compiled kernels are kept: the one "
+                      "that --cache names, else $SPJIT_CACHE_DIR, else "
+                      "$XDG_CACHE_HOME/spjit, else $HOME/.cache/spjit.",
+       .examples = {"spjit cache ls", "spjit cache show 3f9a --json", "spjit cache prune --size 2G",
+                    "spjit cache clear --yes --cache /tmp/kernels"}});
   command->require_subcommand(1);
-  const CLI::App* ls = add_ls(*command, *options);
-  const CLI::App* show_command = add_show(*command, *options);
-  add_clear(*command, *options);
-  return {command, [options, ls, show_command] {
-            if (ls->parsed()) return list(*options);
-            return show_command->parsed() ? show(*options) : clear(*options);
+  std::vector<Subcommand> actions;
+  actions.push_back({add_ls(*command, *options), [options] { return list(*options); }});
+  actions.push_back({add_show(*command, *options), [options] { return show(*options); }});
+  actions.push_back(add_cache_verify(*command));
+  actions.push_back(add_cache_prune(*command));
+  actions.push_back({add_clear(*command, *options), [options] { return clear(*options); }});
+  actions.push_back(add_cache_export(*command));
+  actions.push_back(add_cache_import(*command));
+  return {command, [actions] {
+            // The parser requires one of them.
+            return std::ranges::find_if(
+                       actions, [](const Subcommand& action) { return action.parser->parsed(); })
+                ->run();
           }};
 }
 

@@ -31,7 +31,7 @@ struct Options {
   std::int64_t groups = 100;
   std::uint64_t seed = 1;
   std::vector<std::int64_t> n = {32, 128, 512};
-  CompileOptions compile;
+  CollectOptions collect;
 };
 
 /// A group to measure.
@@ -43,7 +43,8 @@ struct Job {
 };
 
 std::string suffix(const Options& options) {
-  return fmt::format(" {} t{}", options.compile.target.name(), options.compile.threads);
+  return fmt::format(" {} t{}", options.collect.compile.target.name(),
+                     options.collect.compile.threads);
 }
 
 std::vector<Job> synthetic_jobs(const Options& options) {
@@ -81,9 +82,9 @@ HostSampleGroup measure(const Job& job, const Options& options,
                         const std::shared_ptr<ThreadPool>& pool) {
   CsrMatrix matrix = job.load();
   matrix.sort_columns();
-  CompileOptions compile = options.compile;
-  compile.n = job.n;
-  HostSampleGroup group = collect_samples(matrix, compile, pool);
+  CollectOptions collect = options.collect;
+  collect.compile.n = job.n;
+  HostSampleGroup group = collect_samples(matrix, collect, pool);
   group.name = job.name;
   group.recipe = job.recipe;
   return group;
@@ -99,11 +100,11 @@ std::string line_of(const HostSampleGroup& group, std::size_t left, double secon
 }
 
 ExitCode collect(Options options) {
-  if (options.compile.target.is_cuda()) {
+  if (options.collect.compile.target.is_cuda()) {
     throw InvalidArgument(fmt::format("target {}: collect times tiles of the host only",
-                                      options.compile.target.name()));
+                                      options.collect.compile.target.name()));
   }
-  options.compile.threads = resolve_threads(options.compile.threads);
+  options.collect.compile.threads = resolve_threads(options.collect.compile.threads);
   SampleFile file(options.out);
   if (file.cut_bytes() > 0) {
     print_note(fmt::format("{}: {} bytes of an unfinished line were cut off", options.out.string(),
@@ -115,7 +116,7 @@ ExitCode collect(Options options) {
     print_note(fmt::format("{}: {} groups are there already, {} to do", options.out.string(),
                            file.size(), jobs.size()));
   }
-  const auto pool = std::make_shared<ThreadPool>(options.compile.threads);
+  const auto pool = std::make_shared<ThreadPool>(options.collect.compile.threads);
   Progress progress(inspect_stderr(), jobs.size());
   const auto start = Clock::now();
   std::size_t failures = 0;
@@ -166,17 +167,25 @@ void add_options(CLI::App& command, Options& options) {
   command
       .add_option_function<std::string>(
           "--target",
-          [&options](const std::string& name) { options.compile.target = Target::parse(name); },
+          [&options](const std::string& name) {
+            options.collect.compile.target = Target::parse(name);
+          },
           "host, host-avx512, host-avx2 or host-generic.")
       ->type_name("TARGET")
       ->default_str("host");
-  command.add_option("--threads", options.compile.threads, "Threads of a run; 0: all.")
+  command.add_option("--threads", options.collect.compile.threads, "Threads of a run; 0: all.")
       ->check(CLI::Range(0, 4096))
       ->type_name("T")
       ->capture_default_str();
   command
-      .add_option("--search-budget", options.compile.search_budget_ms,
-                  "Milliseconds for one matrix: tiles that are not reached have no time.")
+      .add_option("--searches", options.collect.searches,
+                  "Exhaustive searches of a matrix; with two, what disturbs one does not count.")
+      ->check(CLI::Range(1, 100))
+      ->type_name("COUNT")
+      ->capture_default_str();
+  command
+      .add_option("--search-budget", options.collect.compile.search_budget_ms,
+                  "Milliseconds for one search: tiles that it does not reach are left out.")
       ->check(CLI::NonNegativeNumber)
       ->type_name("MS")
       ->default_str("60000");

@@ -178,6 +178,15 @@ void add_output_options(CLI::App& command, Options& options) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("KINDS");
+  constexpr double k_longest_s = 1e8;  // three years; counts of nanoseconds must not overflow
+  command
+      .add_option(
+          "--timeout", options.layer.timeout_s,
+          "Seconds that compiling a layer may take: then it has failed, and nothing of it is "
+          "kept. 0: any time.")
+      ->check(CLI::Range(0.0, k_longest_s))
+      ->type_name("SECONDS")
+      ->default_str("0");
   command.add_flag_function(
       "--no-measure", [&options](std::int64_t) { options.layer.measure = false; },
       "Do not time anything, which is most of what a command takes.");
@@ -194,7 +203,7 @@ Subcommand add_compile(CLI::App& app) {
   add_file_arguments(*command, options->files);
   add_kernel_options(*command, options->layer.kernel);
   add_cache_directory(*command, options->layer.kernel.cache);
-  add_no_cache(*command, options->layer.kernel.cache);
+  add_cache_use(*command, options->layer.kernel.cache);
   add_output_options(*command, *options);
   add_json(*command, options->json);
   return {command, [options] { return compile_files(*options); }};

@@ -43,7 +43,7 @@ bool is_timed(const CudaLayer& layer) { return layer.record.at("search").at("tim
 void process(CudaLayer& layer, const Compiler& compiler, const LayerOptions& options) {
   const CsrMatrix matrix = load_matrix(layer.path, options.kernel.load);
   layer.statistics = compute_statistics(matrix);
-  const CudaKernel kernel = compiler.compile_cuda(matrix);
+  const CudaKernel kernel = compiler.compile_cuda(matrix, control_of(options));
   layer.info = kernel.info();
   layer.record = Json::parse(kernel.record());
   if (!layer.info->note.empty()) layer.notes.push_back(layer.info->note);
@@ -74,6 +74,7 @@ Json describe(const CudaKernelInfo& info) {
           {"code_bytes", info.code_bytes},
           {"key", info.key},
           {"from_cache", info.from_cache},
+          {"cache_directory", info.from_cache ? Json(info.cache_directory) : Json(nullptr)},
           {"compile_ms", info.compile_ms}};
 }
 

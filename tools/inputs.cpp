@@ -10,22 +10,13 @@
 #include <string_view>
 #include <system_error>
 
+#include "compiler/identifiers.hpp"
+
 namespace spjit::cli {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr std::array<std::string_view, 4> k_extensions = {".smtx", ".mtx", ".npy", ".npz"};
-
-// Words a layer may well be called that cannot name a function.
-constexpr auto k_reserved = std::to_array<std::string_view>(
-    {"and",      "auto",     "bool",    "break",   "case",      "char",    "class",     "compl",
-     "concept",  "const",    "default", "delete",  "do",        "double",  "else",      "enum",
-     "explicit", "export",   "extern",  "false",   "float",     "for",     "friend",    "goto",
-     "if",       "inline",   "int",     "long",    "main",      "mutable", "namespace", "new",
-     "not",      "operator", "or",      "private", "protected", "public",  "register",  "requires",
-     "return",   "short",    "signed",  "sizeof",  "static",    "struct",  "switch",    "template",
-     "this",     "throw",    "true",    "try",     "typedef",   "typeid",  "typename",  "union",
-     "unsigned", "using",    "virtual", "void",    "volatile",  "while",   "xor"});
 
 bool is_matrix_file(const fs::path& path) {
   std::string extension = path.extension().string();
@@ -93,7 +84,7 @@ std::string make_identifier(const fs::path& path) {
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return c >= 0x80 || std::isalnum(c) == 0; },
       '_');
-  if (std::find(k_reserved.begin(), k_reserved.end(), name) != k_reserved.end()) name += "_layer";
+  if (is_reserved_word(name)) name += "_layer";
   // Names that begin with an underscore are the implementation's.
   if (name.empty() || name.front() == '_' ||
       std::isdigit(static_cast<unsigned char>(name[0])) != 0) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "runtime/byte_size.hpp"
 #include "runtime/environment.hpp"
 #include "runtime/host_cpu.hpp"
 
@@ -140,14 +141,34 @@ void add_cache_directory(CLI::App& command, CacheOptions& options) {
           "The cache directory. Default: $SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit, else "
           "$HOME/.cache/spjit.")
       ->type_name("DIR");
+  command.add_flag("--cache-unsafe", options.allow_unsafe_directory,
+                   "Use a cache directory, and what is in it, even if it belongs to another user "
+                   "or others can write to it. Whoever can, runs code as you.");
 }
 
-void add_no_cache(CLI::App& command, CacheOptions& options) {
+void add_cache_use(CLI::App& command, CacheOptions& options) {
   command
-      .add_flag_function(
-          "--no-cache", [&options](std::int64_t) { options.enabled = false; },
-          "Neither look in the cache nor add to it.")
-      ->excludes("--cache");
+      .add_option_function<std::string>(
+          "--cache-size",
+          [&options](const std::string& text) {
+            options.size_limit_bytes = parse_byte_size(text, "--cache-size");
+          },
+          "What the kernels in the cache directory may have: bytes, or a number with K, M, G or T "
+          "(powers of 1024). The least recently used ones are removed. 0: no limit. Default: "
+          "$SPJIT_CACHE_SIZE, else 4G.")
+      ->type_name("SIZE");
+  command
+      .add_option("--cache-layer", options.read_only_layers,
+                  "A cache directory that is looked at next and never written to. Can be given "
+                  "several times; looked at in that order. Default: $SPJIT_CACHE_LAYERS.")
+      ->allow_extra_args(false)
+      ->type_name("DIR");
+  CLI::Option* none = command.add_flag_function(
+      "--no-cache", [&options](std::int64_t) { options.enabled = false; },
+      "Neither look in the cache nor add to it.");
+  for (const char* option : {"--cache", "--cache-unsafe", "--cache-size", "--cache-layer"}) {
+    none->excludes(option);
+  }
 }
 
 void add_json(CLI::App& command, bool& json) {

@@ -34,9 +34,10 @@ void add_kernel_options(CLI::App& command, KernelOptions& options);
 /// --m1, --n1, --prefetch, --runtime-sizes, --from, --proxy-from, --cuda, --compile-limit.
 void add_cuda_options(CLI::App& command, CudaOptions& options);
 
-/// --cache and, for commands that compile, --no-cache.
+/// --cache and --cache-unsafe.
 void add_cache_directory(CLI::App& command, CacheOptions& options);
-void add_no_cache(CLI::App& command, CacheOptions& options);
+/// For commands that compile and have those: --cache-size, --cache-layer and --no-cache.
+void add_cache_use(CLI::App& command, CacheOptions& options);
 
 /// --json.
 void add_json(CLI::App& command, bool& json);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <string_view>
 
 #include "attempt.hpp"
@@ -41,7 +42,7 @@ void run_layer(Layer& layer, const SpmmKernel& kernel, const CsrMatrix& matrix,
 void process(Layer& layer, const Compiler& compiler, const LayerOptions& options) {
   const CsrMatrix matrix = load_matrix(layer.path, options.kernel.load);
   layer.statistics = compute_statistics(matrix);
-  const SpmmKernel kernel = compiler.compile(matrix);
+  const SpmmKernel kernel = compiler.compile(matrix, control_of(options));
   layer.info = kernel.info();
   layer.record = Json::parse(kernel.record());
   if (layer.info->kind == KernelKind::csr) {
@@ -75,6 +76,7 @@ Json describe(const KernelInfo& info) {
           {"weight_bytes", info.weight_bytes},
           {"key", info.key},
           {"from_cache", info.from_cache},
+          {"cache_directory", info.from_cache ? Json(info.cache_directory) : Json(nullptr)},
           {"compile_ms", info.compile_ms}};
 }
 
@@ -120,6 +122,16 @@ std::vector<std::string> table_row(const Layer& layer) {
 }
 
 }  // namespace
+
+CompileControl control_of(const LayerOptions& options) {
+  CompileControl control;
+  if (options.timeout_s > 0) {
+    using Clock = std::chrono::steady_clock;
+    control.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                          std::chrono::duration<double>(options.timeout_s));
+  }
+  return control;
+}
 
 Layer process_layer(const std::filesystem::path& path, const std::string& name,
                     const Compiler& compiler, const LayerOptions& options) {

@@ -26,8 +26,12 @@ struct LayerOptions {
   EmitOptions emit;
   bool measure = true;
   bool verify = true;
+  double timeout_s = 0;    ///< of compiling a layer; 0: none
   double peak_gflops = 0;  ///< of one core; set when `measure`
 };
+
+/// The deadline of a layer that is compiled now.
+[[nodiscard]] CompileControl control_of(const LayerOptions& options);
 
 /// What became of one file.
 struct Layer {

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "compiler/host_search.hpp"
 #include "compiler/pipeline.hpp"
@@ -16,52 +20,79 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The candidate as a ranking sees it: its grouping estimated.
-TileCandidate examine(const CsrMatrix& matrix, const HostTile& tile, const CompileOptions& options,
-                      const HostLimits& limits) {
-  return examine_host_tile(matrix, tile, options, limits, estimate_statistics(matrix, tile.m1));
-}
+/// So many of the best are timed again, each loaded several times: what is best, and which tiles
+/// are as good, should not be the luck of one load among hundreds.
+constexpr std::size_t k_confirmed = 24;
 
-/// More samples say more; of as many the lesser time does.
-void take(HostSample& sample, const std::optional<RaceResult>& result) {
-  if (!result || result->outcome == RaceOutcome::failed || result->timing.samples == 0) return;
-  const TimingResult& timing = result->timing;
-  const bool better = timing.samples > sample.samples ||
-                      (timing.samples == sample.samples && timing.median_us < sample.us);
-  if (!better) return;
+/// Takes the time of a search, unless the sample's is as good: several loads tell more than one,
+/// more samples of a load more than fewer, and of as many the lesser time does.
+void take(HostSample& sample, const SearchedHostTile& tile) {
+  if (!tile.full || tile.full->outcome == RaceOutcome::failed) return;
+  const TimingResult& timing = tile.full->timing;
+  if (timing.samples == 0) return;
+  const auto worth = [](bool confirmed, std::int64_t samples, double us) {
+    return std::tuple(confirmed, samples, -us);
+  };
+  if (sample.samples > 0 && worth(tile.confirmed, timing.samples, timing.median_us) <=
+                                worth(sample.confirmed, sample.samples, sample.us)) {
+    return;
+  }
   sample.us = timing.median_us;
   sample.noise = timing.noise;
   sample.samples = timing.samples;
+  sample.confirmed = tile.confirmed;
+}
+
+/// Whether it was timed or failed.
+bool is_settled(const SearchedHostTile& tile) {
+  return tile.full && tile.full->outcome != RaceOutcome::not_reached;
 }
 
 }  // namespace
 
-HostSampleGroup collect_samples(const CsrMatrix& matrix, const CompileOptions& options,
+HostSampleGroup collect_samples(const CsrMatrix& matrix, const CollectOptions& options,
                                 const std::shared_ptr<ThreadPool>& pool) {
   const auto start = Clock::now();
-  CompileOptions search_options = options;
-  search_options.search = SearchMode::exhaustive;
-  const HostLimits limits = host_limits(options.target.isa());
-  const HostTile heuristic = plan_choice(matrix, search_options, limits).tile;
-  const auto search = [&] {
-    return search_host_tile(
-        {matrix, search_options, limits, heuristic}, search_stages(search_options, matrix.nnz()),
-        [&](std::span<const HostContestant> contestants, const RaceOptions& race) {
-          return race_host_kernels(contestants, race, options.ldb, pool);
-        });
-  };
-  const HostSearch first = search();
-  const HostSearch second = search();
-  if (!first.timed && !second.timed) throw Error("no tile could be timed");
+  CompileOptions compile = options.compile;
+  compile.search = SearchMode::exhaustive;
+  const HostLimits limits = host_limits(compile.target.isa());
+  const HostTile heuristic = plan_choice(matrix, compile, limits).tile;
+  HostSearchStages stages = search_stages(compile, matrix.nnz());
+  stages.confirmed = k_confirmed;
   HostSampleGroup group;
   group.limits = limits;
-  group.work = host_work(matrix, options.n, options.threads);
-  for (std::size_t i = 0; i < first.tiles.size(); ++i) {
-    HostSample sample;
-    sample.candidate = examine(matrix, first.tiles[i].tile, search_options, limits);
-    take(sample, first.tiles[i].full);
-    take(sample, second.tiles[i].full);  // the same tiles in the same order
-    group.samples.push_back(std::move(sample));
+  group.work = host_work(matrix, compile.n, compile.threads);
+  bool timed = false;
+  std::set<std::size_t> settled;
+  for (int i = 0; i < options.searches; ++i) {
+    const HostSearch search =
+        search_host_tile({matrix, compile, limits, heuristic}, stages,
+                         [&](std::span<const HostContestant> contestants, const RaceOptions& race) {
+                           return race_host_kernels(contestants, race, compile.ldb, pool);
+                         });
+    timed = timed || search.timed;
+    // Each search has the same tiles in the same order.
+    group.samples.resize(search.tiles.size());
+    for (std::size_t tile = 0; tile < search.tiles.size(); ++tile) {
+      take(group.samples[tile], search.tiles[tile]);
+      group.samples[tile].candidate.tile = search.tiles[tile].tile;
+      if (is_settled(search.tiles[tile])) settled.insert(tile);
+    }
+  }
+  if (!timed) throw Error("no tile could be timed");
+  // A tile that the budget did not suffice for says nothing; one that failed does.
+  std::vector<HostSample> samples;
+  samples.reserve(settled.size());
+  for (const std::size_t tile : settled) samples.push_back(group.samples[tile]);
+  group.samples = std::move(samples);
+  // As a ranking sees the candidates: with estimated groupings.
+  const EstimatedGrouping estimated(matrix);
+  std::map<std::int64_t, GroupingStatistics> groupings;
+  for (HostSample& sample : group.samples) {
+    const HostTile tile = sample.candidate.tile;
+    const auto [grouping, is_new] = groupings.try_emplace(tile.m1);
+    if (is_new) grouping->second = estimated.statistics(tile.m1);
+    sample.candidate = examine_host_tile(matrix, tile, compile, limits, grouping->second);
   }
   group.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return group;

@@ -14,12 +14,18 @@
 
 namespace spjit::cli {
 
-/// Searches exhaustively, twice, as `options` say (n, target, threads, budget of each; their mode
-/// is not looked at), and keeps every tile's time: of the search that took more samples, else the
-/// lesser one. What a neighbour on the machine spoilt once is not taken for slow. Throws as
-/// compiling does, Error if nothing could be timed.
+/// How a matrix is measured.
+struct CollectOptions {
+  CompileOptions compile;  ///< n, target, threads, budget of a search; the mode is not looked at
+  int searches = 1;        ///< exhaustive ones; >= 1
+};
+
+/// Times every tile by exhaustive searches; of each search the best two dozen are loaded and timed
+/// several times. A tile has the time of the search that confirmed it or took more samples, else
+/// the lesser one: with two searches, what a neighbour on the machine spoilt once is not taken for
+/// slow. Throws as compiling does, Error if nothing could be timed.
 [[nodiscard]] HostSampleGroup collect_samples(const CsrMatrix& matrix,
-                                              const CompileOptions& options,
+                                              const CollectOptions& options,
                                               const std::shared_ptr<ThreadPool>& pool);
 
 }  // namespace spjit::cli

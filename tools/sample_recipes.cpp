@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <span>
@@ -11,7 +12,9 @@
 namespace spjit::cli {
 namespace {
 
-constexpr double k_most_products = 5e8;
+constexpr double k_most_nonzeros = 5e5;
+constexpr double k_most_products = 6e7;
+constexpr double k_most_products_stretched = 2e7;
 
 /// In [0, 1).
 double uniform(RandomStream& random) { return static_cast<double>(random.next() >> 11U) * 0x1p-53; }
@@ -48,6 +51,27 @@ MatrixPattern draw_pattern(RandomStream& random) {
   return k_patterns[random.below(k_patterns.size())];
 }
 
+/// Makes three in sixteen a classifier with few rows, an embedding, or an unrolled convolution: one
+/// dimension far outside of the paper's range. Whether it did.
+bool stretch(GenerateOptions& generate, RandomStream& random) {
+  constexpr std::int64_t k_most_other = 1024;
+  switch (random.below(16)) {
+    case 0:
+      generate.rows = std::llround(log_uniform(random, 1, 64));
+      return true;
+    case 1:
+      generate.rows = std::llround(log_uniform(random, 2048, 32768));
+      generate.cols = std::min(generate.cols, k_most_other);
+      return true;
+    case 2:
+      generate.cols = std::llround(log_uniform(random, 2048, 16384));
+      generate.rows = std::min(generate.rows, k_most_other);
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 SampleRecipe draw_recipe(std::uint64_t seed, std::int64_t i) {
@@ -56,14 +80,17 @@ SampleRecipe draw_recipe(std::uint64_t seed, std::int64_t i) {
   GenerateOptions& generate = recipe.generate;
   generate.rows = draw_size(random);
   generate.cols = draw_size(random);
+  const bool stretched = stretch(generate, random);
+  const double entries = static_cast<double>(generate.rows) * static_cast<double>(generate.cols);
+  const double density = std::min(log_uniform(random, 0.01, 0.6), k_most_nonzeros / entries);
   // To a thousandth, so that the name has all of it.
-  generate.sparsity = 1 - std::round(1000 * log_uniform(random, 0.02, 0.6)) / 1000;
+  generate.sparsity = 1 - std::max(std::floor(1000 * density), 1.0) / 1000;
   generate.pattern = draw_pattern(random);
   generate.seed = static_cast<std::uint64_t>(i) + 1;
   recipe.n = draw_n(random);
-  const double nnz = (1 - generate.sparsity) * static_cast<double>(generate.rows) *
-                     static_cast<double>(generate.cols);
-  while (recipe.n > 1 && nnz * static_cast<double>(recipe.n) > k_most_products) recipe.n /= 2;
+  const double nnz = (1 - generate.sparsity) * entries;
+  const double most = stretched ? k_most_products_stretched : k_most_products;
+  while (recipe.n > 1 && nnz * static_cast<double>(recipe.n) > most) recipe.n /= 2;
   return recipe;
 }
 

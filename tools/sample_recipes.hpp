@@ -18,9 +18,11 @@ struct SampleRecipe {
 };
 
 /// The i-th of a sequence that depends on the seed alone. Rows and columns are 2^6 to 2^11, n 1 to
-/// 2^11 (LO-SpMM, Table 3), half of each a usual size and half any; density 2 to 60 %, evenly by
-/// its logarithm; patterns are mostly `magnitude`, which is what pruned layers look like. n is
-/// halved until there are at most 5e8 products, so that a run takes milliseconds.
+/// 2^11 (LO-SpMM, Table 3), half of each a usual size and half any; three matrices in sixteen have
+/// one dimension outside of that: 1 to 64 rows, up to 2^15 rows, or up to 2^14 columns. Density is
+/// 1 to 60 %, evenly by its logarithm, less where there would be more than 5e5 nonzeros; patterns
+/// are mostly `magnitude`, which is what pruned layers look like. n is halved until there are at
+/// most 6e7 products (2e7 with such a dimension). So a run takes a millisecond or two at most.
 [[nodiscard]] SampleRecipe draw_recipe(std::uint64_t seed, std::int64_t i);
 
 /// "magnitude 512x384 90.0 % s17 n128": unique in a sequence.

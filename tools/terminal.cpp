@@ -61,6 +61,12 @@ std::string bold(std::string_view text, const Terminal& terminal) {
   return terminal.colour ? fmt::format("{}{}{}", k_bold, text, k_plain) : std::string(text);
 }
 
+std::string printable(std::string_view text, std::size_t longest) {
+  std::string shown;
+  for (const char c : text.substr(0, longest)) shown += c >= ' ' && c <= '~' ? c : '?';
+  return text.size() > longest ? shown + "..." : shown;
+}
+
 void print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) throw_write_error();
 }

@@ -4,6 +4,7 @@
 /// What is written where: results on stdout, progress and errors on stderr, colour and a progress
 /// bar only on a terminal.
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -26,6 +27,10 @@ struct Terminal {
 
 /// The text in bold (or as it is, without colour).
 [[nodiscard]] std::string bold(std::string_view text, const Terminal& terminal);
+
+/// Text that somebody else wrote, fit for one line of a terminal: at most `longest` characters,
+/// nothing unprintable.
+[[nodiscard]] std::string printable(std::string_view text, std::size_t longest = 200);
 
 /// `text` to stdout as it is. Throws IoError if it cannot be written.
 void print(std::string_view text);

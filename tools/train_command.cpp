@@ -140,13 +140,17 @@ ExitCode train(const Options& options) {
     check_schema(init, training.schema, training.schema_version, training.features);
     training.init = &init;
   }
+  // What is said of held-out groups must be of a model that has not seen them.
+  TrainingOptions judged = training;
+  judged.refit = false;
+  const Json held_out = evaluate(train_rank_model(groups, judged), groups, training);
   RankModel model = train_rank_model(groups, training);
   model.provenance["samples"] = std::move(sources);
   write_model(model, options.out);
   const Json result = {{"file", options.out.string()},
                        {"groups", groups.size()},
                        {"trees", model.trees.size()},
-                       {"held_out", evaluate(model, groups, training)}};
+                       {"held_out", held_out}};
   if (options.json) {
     print_json(result);
   } else {
@@ -184,7 +188,8 @@ void add_training_options(CLI::App& command, Options& options) {
   command
       .add_option(
           "--validation", options.validation,
-          "Share of the groups held out: training stops where they are ranked best. 0: none.")
+          "Share of the groups held out to find the number of trees that ranks them best; then all "
+          "groups are trained on. 0: none.")
       ->check(CLI::Range(0.0, 0.9))
       ->type_name("SHARE");
   command.add_option("--seed", options.seed, "Seed of all that is drawn.")

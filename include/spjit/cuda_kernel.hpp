@@ -40,9 +40,10 @@ struct CudaKernelInfo {
   std::int64_t active_blocks = 0;        ///< on an SM at once, from the real registers
   std::int64_t code_bytes = 0;           ///< instructions in the cubin
   std::string key;                       ///< cache key, 64 hexadecimal digits; or empty
-  bool from_cache = false;
-  double compile_ms = 0;  ///< this call: from matrix to cubin
-  std::string note;       ///< what the user should know (rules relaxed, spills); or empty
+  bool from_cache = false;               ///< this and what follows as in KernelInfo
+  std::string cache_directory;  ///< the cache or layer it came from; empty unless from_cache
+  double compile_ms = 0;        ///< from matrix to cubin
+  std::string note;             ///< what the user should know (rules relaxed, spills); or empty
 };
 
 /// Operands of a launch, in device memory. Both row-major.
@@ -87,7 +88,8 @@ class SPJIT_EXPORT PreparedCudaKernel {
 
 /// C `[m x n]` = A `[m x k]` * B `[k x n]` for the A it was compiled from; alpha = 1, beta = 0,
 /// fp32. Every element of C is written, rows of A without entries as +0; C has the bits of the host
-/// kernels of the same A (fused, columns ascending). Immutable; copies share one kernel.
+/// kernels of the same A (fused, columns ascending). Immutable; copies share one kernel; all
+/// members are const and thread-safe.
 class SPJIT_EXPORT CudaKernel {
  public:
   [[nodiscard]] const CudaKernelInfo& info() const noexcept;

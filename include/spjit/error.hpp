@@ -54,6 +54,20 @@ class SPJIT_EXPORT CompileFailed : public Error {
   std::string log_;
 };
 
+/// A compilation that was told to stop (CompileControl::stop, Compilation::cancel()). Nothing of it
+/// was kept.
+class SPJIT_EXPORT Cancelled : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A compilation that was not done at its deadline (CompileControl::deadline). Nothing of it was
+/// kept.
+class SPJIT_EXPORT DeadlineExceeded : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A call of the CUDA driver that failed; `code()` is its CUresult. The message says what was being
 /// done and on which device, and has the code's name and the driver's text.
 class SPJIT_EXPORT DeviceError : public Error {

@@ -36,9 +36,12 @@ struct KernelInfo {
   std::int64_t weight_bytes = 0;   ///< values (and for csr positions) the code reads
   std::int64_t panel_columns = 0;  ///< columns a panel of B and C
   std::string key;                 ///< cache key, 64 hexadecimal digits
+  /// This and what follows is about the call that made or loaded it. Others that asked for the same
+  /// kernel meanwhile (Compiler::compile()) share it, with this info.
   bool from_cache = false;
-  double compile_ms = 0;  ///< this call: from matrix to callable kernel
-  std::string note;       ///< what the user should know (cache not usable, rules relaxed); or empty
+  std::string cache_directory;  ///< the cache or layer it came from; empty unless from_cache
+  double compile_ms = 0;        ///< from matrix to callable kernel
+  std::string note;  ///< what the user should know (cache not usable, rules relaxed); or empty
 };
 
 /// C `[m x n]` = A `[m x k]` * B `[k x n]` for the A it was compiled from; alpha = 1, beta = 0,

@@ -3,6 +3,7 @@
 /// @file
 /// Everything in spjit's public interface.
 
+#include "spjit/compilation.hpp"  // IWYU pragma: export
 #include "spjit/compiler.hpp"     // IWYU pragma: export
 #include "spjit/cuda_kernel.hpp"  // IWYU pragma: export
 #include "spjit/error.hpp"        // IWYU pragma: export

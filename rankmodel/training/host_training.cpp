@@ -35,6 +35,9 @@ TrainingOptions host_training_options(const std::string& name) {
   options.schema = host_feature_schema().name;
   options.schema_version = host_feature_schema().version;
   options.features = host_feature_schema().names();
+  options.l2 = 1;
+  options.colsample = 0.7;
+  options.refit = true;
   return options;
 }
 

@@ -102,6 +102,14 @@ class Training {
   std::optional<XgboostBooster> booster_;
 };
 
+std::vector<RankTree> trained_on_all(std::span<const TrainingGroup> groups, TrainingOptions options,
+                                     int rounds) {
+  options.validation_share = 0;
+  options.validation_groups.clear();
+  options.rounds = rounds;
+  return Training(training_data(groups, options, false), TrainingData(), options).run().trees;
+}
+
 nlohmann::json provenance_of(const TrainingOptions& options, const TrainingData& data,
                              const TrainingData& validation, const Outcome& outcome) {
   nlohmann::json made = {{"trainer", fmt::format("XGBoost {}", xgboost_version())},
@@ -116,6 +124,7 @@ nlohmann::json provenance_of(const TrainingOptions& options, const TrainingData&
                          {"subsample", options.subsample},
                          {"colsample", options.colsample},
                          {"top_grade", options.top_grade},
+                         {"refit", options.refit},
                          {"training_groups", data.group_sizes.size()},
                          {"training_rows", data.grades.size()},
                          {"validation_groups", validation.group_sizes.size()}};
@@ -139,7 +148,10 @@ RankModel train_rank_model(std::span<const TrainingGroup> groups, const Training
   const QuietXgboost quiet;
   const TrainingData data = training_data(groups, options, false);
   const TrainingData validation = training_data(groups, options, true);
-  const Outcome outcome = Training(data, validation, options).run();
+  Outcome outcome = Training(data, validation, options).run();
+  if (options.refit && outcome.validation_ndcg && !outcome.trees.empty()) {
+    outcome.trees = trained_on_all(groups, options, static_cast<int>(outcome.trees.size()));
+  }
 
   RankModel model{.name = options.name,
                   .schema = options.schema,

@@ -56,6 +56,8 @@ struct TrainingOptions {
   double validation_share = 0.2;
   std::vector<std::string> validation_groups{};
   int patience = 60;  ///< rounds without a better one before it stops; the first trees tie much
+  /// Trains once more, on all groups, for as many rounds as were best for those held out.
+  bool refit = false;
 
   /// Goes on from this model: its trees come first, new ones correct them; none, if the held out
   /// groups are ranked best without. Same schema and features. It lives as long as the call.

@@ -8,7 +8,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from spjit_tool import FAILED, OK, ROOT, SOME_FAILED, ToolTest
+from spjit_tool import FAILED, OK, ROOT, SOME_FAILED, USAGE, ToolTest
 
 
 class CompileTest(ToolTest):
@@ -71,6 +71,17 @@ class CompileTest(ToolTest):
         self.assert_error(result, SOME_FAILED, "missing.npz")
         self.assert_error(result, SOME_FAILED, "2 of 4 inputs failed")
         self.assertIn("also_good.npz", result.stdout)
+
+    def test_a_layer_over_its_time_has_failed_and_leaves_nothing_in_the_cache(self):
+        self.generate("layer.npz")
+
+        result = self.run_tool("compile", "layer.npz", "--n", 8, "--timeout", 1e-9)
+
+        self.assert_error(result, FAILED, "layer.npz", "deadline")
+        self.assertEqual([path for path in self.cache.rglob("*") if path.is_file()], [])
+        self.compile("layer.npz", "--n", 8, "--timeout", 1e6)
+        result = self.run_tool("compile", "layer.npz", "--n", 8, "--timeout", -1)
+        self.assert_error(result, USAGE, "--timeout")
 
     def test_failures_are_in_the_json_document_too(self):
         self.generate("good.npz")

@@ -7,13 +7,14 @@ import unittest
 from spjit_tool import FAILED, OK, ROOT, TOOL, USAGE, ToolTest
 
 COMMANDS = ["compile", "bench", "explain", "gen", "cache", "devices"]
+CACHE_ACTIONS = ["ls", "show", "verify", "prune", "clear", "export", "import"]
 SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "EXIT STATUS", "EXAMPLES"]
 
 
 class HelpTest(ToolTest):
     def test_every_command_has_a_whole_manual_page_that_fits_a_terminal(self):
-        for command in [[], *([name] for name in COMMANDS), ["cache", "ls"], ["cache", "show"],
-                        ["cache", "clear"]]:
+        for command in [[], *([name] for name in COMMANDS),
+                        *(["cache", action] for action in CACHE_ACTIONS)]:
             with self.subTest(command=command):
                 result = self.succeed(*command, "--help")
 
@@ -32,8 +33,9 @@ class HelpTest(ToolTest):
     def test_every_option_in_the_pages_is_in_the_documentation(self):
         documented = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 
-        for command in COMMANDS:
-            for line in self.succeed(command, "--help").stdout.splitlines():
+        for command in [*([name] for name in COMMANDS),
+                        *(["cache", action] for action in CACHE_ACTIONS)]:
+            for line in self.succeed(*command, "--help").stdout.splitlines():
                 if line.startswith("    --"):
                     option = line.split()[0].rstrip(",")
                     self.assertIn(option, documented, f"{command} {option}")

@@ -80,7 +80,7 @@ TEST_F(LocalCudaToolsTest, GiveUpWhatIsCancelled) {
 
   EXPECT_NE(local.tools().compile_proxy(proxy(), past).failure, "");
   EXPECT_THROW(static_cast<void>(local.tools().compile_kernel(given_.ranked[1], past)),
-               CompileCancelled);
+               DeadlineExceeded);
 }
 
 TEST_F(LocalCudaToolsTest, AreNoneWithoutLibrariesOrForAGpuThatIsNotThere) {

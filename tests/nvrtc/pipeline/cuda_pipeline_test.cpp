@@ -8,12 +8,15 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "compiler/cubin_info.hpp"
 #include "compiler/cuda_libraries.hpp"
 #include "compiler/cuda_tile.hpp"
+#include "runtime/cache_store.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
+#include "spjit/version.hpp"
 #include "tests/support/emitter_cases.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -90,6 +93,29 @@ TEST_F(CudaPipeline, FindsInTheCacheWhatItPublished) {
   EXPECT_EQ(nlohmann::json::parse(first.record()), nlohmann::json::parse(second.record()));
   EXPECT_EQ(first.info().tile, second.info().tile);
   EXPECT_EQ(first.info().registers, second.info().registers);
+}
+
+TEST_F(CudaPipeline, AnEntryForAnotherArchitectureIsSetAside) {
+  const TemporaryDirectory directory;
+  const CsrMatrix matrix = random_matrix(70, 50, 0.8);
+  const CacheOptions cache{.enabled = true, .directory = directory.path()};
+  const std::string key = Compiler(gpu_options("sm_90", 40), cache).compile_cuda(matrix).info().key;
+  const CudaKernel foreign = Compiler(gpu_options("sm_80", 40), cache).compile_cuda(matrix);
+  const CacheStore store(directory.path(), SPJIT_VERSION);
+  const CacheLookup found = store.lookup(foreign.info().key);
+  std::vector<CacheFile> files;
+  for (const auto& [name, content] : found.entry->files) files.push_back({name, content.bytes()});
+  store.remove(key);
+  store.publish(key, files, found.entry->record.kernel);
+
+  const CudaKernel fresh = Compiler(gpu_options("sm_90", 40), cache).compile_cuda(matrix);
+  const CudaKernel cached = Compiler(gpu_options("sm_90", 40), cache).compile_cuda(matrix);
+
+  EXPECT_FALSE(fresh.info().from_cache);
+  EXPECT_NE(fresh.info().note.find("its code is for sm_80"), std::string::npos);
+  EXPECT_EQ(fresh.info().arch, 90);
+  EXPECT_TRUE(cached.info().from_cache) << cached.info().note;
+  EXPECT_EQ(cached.info().cache_directory, directory.path());
 }
 
 TEST_F(CudaPipeline, IsLoadedBackFromImageAndRecord) {

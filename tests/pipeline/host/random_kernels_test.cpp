@@ -221,7 +221,7 @@ SpmmKernel kernel_of(Draw& draw, const CsrMatrix& matrix, const HostTile& tile,
       spjit::build_plan(matrix, spjit::group_rows(matrix, tile.m1, algorithm), k_block);
   spjit::ImageOwner owner;
   owner.artifact = std::make_shared<spjit::HostArtifact>(
-      spjit::make_unrolled_artifact(plan, tile, place.isa, place.n, tile.pack_b ? 0 : place.ldb));
+      spjit::make_unrolled_artifact(plan, tile, {place.isa, place.n, tile.pack_b ? 0 : place.ldb}));
   const int threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
   auto pool = threads > 1 ? std::make_shared<spjit::ThreadPool>(threads) : nullptr;
   const spjit::HostImage image = owner.artifact->image();

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 
 #include "compiler/host_tile.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/scoped_variable.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -31,6 +31,7 @@ using spjit::testing_support::index;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::reference_product;
 using spjit::testing_support::same_bits;
+using spjit::testing_support::ScopedVariable;
 using spjit::testing_support::TemporaryDirectory;
 
 CompileOptions options_of(std::int64_t n) {
@@ -404,28 +405,6 @@ TEST(CompilerCache, AnEntryCutShortIsCompiledAgain) {
   EXPECT_FALSE(kernel.info().note.empty());
   EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
 }
-
-/// Sets an environment variable for a test.
-class ScopedVariable {
- public:
-  ScopedVariable(const char* name, const std::string& value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    ::setenv(name, value.c_str(), 1);
-  }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-  ~ScopedVariable() {
-    if (old_) {
-      ::setenv(name_, old_->c_str(), 1);
-    } else {
-      ::unsetenv(name_);
-    }
-  }
-
- private:
-  const char* name_;
-  std::optional<std::string> old_;
-};
 
 TEST(CompilerCache, ADefaultDirectoryThatCannotBeUsedIsANote) {
   const TemporaryDirectory directory;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "matrix/file_bytes.hpp"
 #include "spjit/error.hpp"
 
 namespace {
@@ -242,6 +243,89 @@ TEST(CubinInfo, WithoutACallChainTheStackIsTheFrame) {
 
   EXPECT_EQ(info.kernels.at(0).stack_bytes, 8);
   EXPECT_TRUE(info.functions.empty());
+}
+
+std::vector<std::byte> seed_cubin(const std::string& name) {
+  return spjit::read_file(std::string(SPJIT_SOURCE_DIR) + "/tests/fuzz/seeds/cubin/" + name);
+}
+
+TEST(CubinInfo, ReadsWhatNvccWrites) {
+  // Of tests/fuzz/seed_kernel.cu.
+  for (const auto& cubin : {"sm_75.cubin", "sm_90.cubin", "sm_90_relocatable.cubin"}) {
+    SCOPED_TRACE(cubin);
+
+    const CubinInfo info = spjit::read_cubin_info(seed_cubin(cubin));
+
+    ASSERT_EQ(info.kernels.size(), 1U);
+    EXPECT_EQ(info.kernels[0].name, "scale");
+    EXPECT_EQ(info.kernels[0].max_threads, 128);
+    EXPECT_EQ(info.kernels[0].static_shared_bytes, 512);
+    EXPECT_EQ(info.kernels[0].parameter_bytes, 20);
+  }
+}
+
+TEST(CubinInfo, RefusesTwoKernelsOfOneName) {
+  TestCubin cubin = small_cubin();
+  cubin.symbols = {{"spmm", 0x10}, {"spmm", 0x10}};
+
+  EXPECT_THAT(error_of(cubin), HasSubstr("two kernels are called spmm"));
+}
+
+TEST(CubinInfo, RefusesSectionsThatOverlap) {
+  std::vector<std::byte> cubin = write(small_cubin());
+  Elf64_Ehdr header;
+  std::memcpy(&header, cubin.data(), sizeof(header));
+  for (std::size_t i = 4; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    std::byte* at = cubin.data() + header.e_shoff + i * sizeof(section);
+    std::memcpy(&section, at, sizeof(section));
+    section.sh_offset = 0;
+    section.sh_size = cubin.size() / 2;
+    std::memcpy(at, &section, sizeof(section));
+  }
+
+  EXPECT_THROW(
+      {
+        try {
+          (void)spjit::read_cubin_info(cubin);
+        } catch (const spjit::Error& error) {
+          EXPECT_THAT(error.what(), HasSubstr("its sections are longer than the file"));
+          throw;
+        }
+      },
+      spjit::Error);
+}
+
+TEST(CubinInfo, RefusesNamesThatShareTheirBytesBeyondTheFile) {
+  TestCubin cubin = small_cubin();
+  cubin.symbols.assign(300, {std::string(200, 'f'), 0});
+  std::vector<std::byte> bytes = write(cubin);
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  Elf64_Shdr table;
+  std::memcpy(&table, bytes.data() + header.e_shoff + 3 * sizeof(table), sizeof(table));
+  // All symbols get the first name.
+  for (std::size_t i = 1; i <= cubin.symbols.size(); ++i) {
+    const std::uint32_t first_name = 1;
+    std::memcpy(bytes.data() + table.sh_offset + i * sizeof(Elf64_Sym), &first_name, 4);
+  }
+  const auto names_fit = [&bytes] {
+    try {
+      (void)spjit::read_cubin_info(bytes);
+    } catch (const spjit::Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("its names are longer than the cubin"));
+      return false;
+    }
+    return true;
+  };
+
+  EXPECT_TRUE(names_fit());  // 300 names of 200 bytes: as many as the table still has
+  Elf64_Shdr strings;
+  std::memcpy(&strings, bytes.data() + header.e_shoff + 2 * sizeof(strings), sizeof(strings));
+  for (std::uint64_t at = 1; at + 2 < strings.sh_size; ++at) {
+    bytes[strings.sh_offset + at] = std::byte{'f'};  // one name of 60 KB, 300 times
+  }
+  EXPECT_FALSE(names_fit());
 }
 
 TEST(CubinInfo, NamesWhatIsWrong) {

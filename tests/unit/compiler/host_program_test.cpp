@@ -37,7 +37,7 @@ HostArtifact unrolled_artifact() {
   const CsrMatrix matrix = small_matrix();
   const auto grouping = spjit::group_rows(matrix, 2, spjit::ReorderAlgorithm::none);
   return spjit::make_unrolled_artifact(spjit::build_plan(matrix, grouping, 3), small_tile(),
-                                       HostIsa::avx2, 20, 0);
+                                       {HostIsa::avx2, 20, 0});
 }
 
 HostArtifact csr_artifact() { return spjit::make_csr_artifact(small_matrix(), HostIsa::avx2, 20); }
@@ -231,7 +231,7 @@ TEST(HostObject, AKernelWithoutEntriesIsAnObjectToo) {
   const CsrMatrix matrix{3, 4, {0, 0, 0, 0}, {}, {}};
   const auto grouping = spjit::group_rows(matrix, 2, spjit::ReorderAlgorithm::none);
   const HostArtifact artifact = spjit::make_unrolled_artifact(
-      spjit::build_plan(matrix, grouping, 4), small_tile(), HostIsa::avx2, 9, 0);
+      spjit::build_plan(matrix, grouping, 4), small_tile(), {HostIsa::avx2, 9, 0});
 
   const std::vector<std::byte> object = spjit::write_object(artifact.image(), "none");
   const HostProgramRecord record = spjit::read_program(spjit::read_object(object, "none"));

@@ -53,8 +53,8 @@ HostArtifact proxy_of(const KernelPlan& plan, const HostTile& tile,
 
 HostArtifact kernel_of(const KernelPlan& plan, const HostTile& tile) {
   const std::int64_t block = tile.k_block > 0 ? tile.k_block : plan.cols;
-  return spjit::make_unrolled_artifact(spjit::with_k_block(plan, block), tile, HostIsa::avx512, 96,
-                                       0);
+  return spjit::make_unrolled_artifact(spjit::with_k_block(plan, block), tile,
+                                       {HostIsa::avx512, 96, 0});
 }
 
 /// Code of each tile's first block of columns.

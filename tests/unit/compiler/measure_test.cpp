@@ -29,7 +29,7 @@ HostContestant contestant_of(const HostTile& tile, std::int64_t n = 32, std::int
   const auto matrix = random_matrix(20, 30, 0.7);
   const auto grouping = spjit::group_rows(matrix, tile.m1, spjit::ReorderAlgorithm::none);
   return {std::make_shared<HostArtifact>(spjit::make_unrolled_artifact(
-              spjit::build_plan(matrix, grouping, 30), tile, HostIsa::avx2, n, ldb)),
+              spjit::build_plan(matrix, grouping, 30), tile, {HostIsa::avx2, n, ldb})),
           tile};
 }
 

@@ -55,7 +55,7 @@ SpmmKernel kernel_of(const CsrMatrix& matrix, const HostTile& tile, HostIsa isa,
       matrix, grouping, tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(matrix.cols, 1));
   spjit::ImageOwner owner;
   owner.artifact = std::make_shared<spjit::HostArtifact>(
-      spjit::make_unrolled_artifact(plan, tile, isa, n, in_place_ldb));
+      spjit::make_unrolled_artifact(plan, tile, {isa, n, in_place_ldb}));
   const spjit::HostImage image = owner.artifact->image();
   return SpmmKernel(SpmmKernel::Impl::load(image, std::move(owner), nullptr));
 }
@@ -86,9 +86,10 @@ TEST(SpmmKernel, RefusesNullPointersAndSaysWhatIsExpected) {
   }
 }
 
-TEST(SpmmKernel, RefusesNamesThatAreNoCIdentifiers) {
+TEST(SpmmKernel, RefusesNamesThatCannotNameAFunction) {
   const SpmmKernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
-  for (const std::string name : {"", "1st", "a-b", "a b", "a.b", "\xC3\xA4"}) {
+  for (const std::string name :
+       {"", "1st", "a-b", "a b", "a.b", "\xC3\xA4", "int", "namespace", "f(){};g"}) {
     EXPECT_THROW(static_cast<void>(kernel.object(name)), spjit::InvalidArgument) << name;
     EXPECT_THROW(static_cast<void>(kernel.aot_header(name)), spjit::InvalidArgument) << name;
   }

@@ -189,6 +189,9 @@ TEST(NpyReader, RefusesShapesThatDoNotFitTheData) {
   EXPECT_THAT(error_of(npy(dict("<f4", "(4611686018427387904, 0)"), "")),
               HasSubstr("expected 0 to 2147483647"));
   EXPECT_THAT(error_of(npy(dict("<f4", "(2147483647, 0)"), "")), HasSubstr("may have"));
+  std::string many = "(0";
+  for (int i = 0; i < 64; ++i) many += ", 0";
+  EXPECT_THAT(error_of(npy(dict("<f4", many + ")"), "")), HasSubstr("more than 64 dimensions"));
 }
 
 TEST(NpyWriter, AlignsTheDataAsNumpyDoes) {

@@ -129,6 +129,36 @@ TEST(Race, EachIsDroppedAfterTheRoundWhoseMarginItIsOver) {
   }
 }
 
+TEST(Race, CallsThatSettleCachesAreNotTimedAndDropNobody) {
+  MadeUpTime time;
+  // As long code does: slow for some calls, then fast.
+  RaceEntry large =
+      time.entry("large", [](std::int64_t call) { return call < 6 ? 9000.0 : 900.0; });
+  large.settling_calls = 8;
+  const std::vector<RaceEntry> entries = {time.entry("small", constant(1000)), large};
+
+  const auto results = run_race(entries, time.options(3));
+
+  EXPECT_EQ(results[1].outcome, RaceOutcome::finished);
+  EXPECT_DOUBLE_EQ(results[1].timing.median_us, 900);
+}
+
+TEST(Race, ASampleOfLongCodeThatIsFarOverItsBestIsTakenAgainWithSettledCaches) {
+  MadeUpTime time;
+  // Calls: the first, eight to settle, one for the batch; untimed and timed ones of round 1; then
+  // the other runner has thrown it out of the caches.
+  RaceEntry large = time.entry(
+      "large", [](std::int64_t call) { return call >= 12 && call < 18 ? 9000.0 : 900.0; });
+  large.settling_calls = 8;
+  const std::vector<RaceEntry> entries = {time.entry("small", constant(1000)), large};
+
+  const auto results = run_race(entries, time.options(3));
+
+  EXPECT_EQ(results[1].timing.samples, 3);
+  EXPECT_DOUBLE_EQ(results[1].timing.median_us, 900);
+  EXPECT_DOUBLE_EQ(results[1].timing.noise, 0);
+}
+
 TEST(Race, AFirstCallThatIsLongAndFarOverTheBestIsTheLast) {
   MadeUpTime time;
   const std::vector<RaceEntry> entries = {
@@ -376,6 +406,24 @@ TEST(Race, WhatProgressThrowsEndsTheRace) {
   EXPECT_THROW((void)run_race(entries, options), std::runtime_error);
 
   EXPECT_EQ(reports, 3);
+}
+
+TEST(Race, WhatCheckThrowsEndsTheRaceBeforeTheNextCall) {
+  MadeUpTime time;
+  RaceOptions options = time.options(10);
+  int calls = 0;
+  options.check = [&] {
+    if (calls == 5) throw std::runtime_error("enough");
+  };
+  const CallUs count = [&](std::int64_t) {
+    ++calls;
+    return 1000.0;
+  };
+  const std::vector<RaceEntry> entries = {time.entry("a", count), time.entry("b", count)};
+
+  EXPECT_THROW((void)run_race(entries, options), std::runtime_error);
+
+  EXPECT_EQ(calls, 5);
 }
 
 TEST(Race, AClockThatStandsStillStillEnds) {

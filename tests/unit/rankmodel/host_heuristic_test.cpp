@@ -12,6 +12,7 @@ using spjit::HostChoice;
 using spjit::HostIsa;
 using spjit::HostLimits;
 using spjit::HostProblem;
+using spjit::HostTile;
 
 HostLimits limits_of(HostIsa isa, std::int64_t fmas_per_cycle = 2) {
   HostLimits limits;
@@ -109,6 +110,17 @@ TEST(HostHeuristic, PairsVectorsWhereTheKernelIsSmallOrWeightsNeedALoadOfTheirOw
   EXPECT_EQ(small.m1, 13);  // 5 tiles of 13, not 14 x 4 + 8
   EXPECT_EQ(avx2.nv, 2);
   EXPECT_EQ(avx2.m1, 6);
+}
+
+TEST(HostHeuristic, FewPanelsOfAvx2AreOneVectorWideWhereCodeIsLong) {
+  const HostLimits limits = limits_of(HostIsa::avx2);
+
+  const HostTile much = spjit::choose_host_tile(problem_of(512, 512, 32, 0.2), limits).tile;
+  const HostTile little = spjit::choose_host_tile(problem_of(512, 512, 32, 0.05), limits).tile;
+
+  EXPECT_EQ(much.nv, 1);
+  EXPECT_EQ(much.m1, 14);
+  EXPECT_EQ(little.nv, 2);
 }
 
 TEST(HostHeuristic, WidensPanelsWhereRowsAreTooFewToFillTheRegisters) {

@@ -107,7 +107,8 @@ TEST(RankModelText, RefusesATreeThatIsNone) {
   EXPECT_THAT(refusal_with("/trees/0/left/0", 2147483647), HasSubstr("must come after it"));
   EXPECT_THAT(refusal_with("/trees/0/left/0", -1), HasSubstr("must come after it"));
   EXPECT_THAT(refusal_with("/trees/0/feature/0", 2), HasSubstr("feature 2 is not among the 2"));
-  EXPECT_THAT(refusal_with("/trees/0/default_left/0", 2), HasSubstr("expected 0 or 1"));
+  EXPECT_THAT(refusal_with("/trees/0/default_left/0", 2),
+              HasSubstr("default_left is 2; expected an integer from 0 to 1"));
   EXPECT_THAT(refusal_with("/trees/0/feature", json::object()),
               HasSubstr("is no array of at most"));
 }

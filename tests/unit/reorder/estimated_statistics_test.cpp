@@ -21,15 +21,30 @@ GroupingStatistics grouped(const CsrMatrix& matrix, std::int64_t m1, ReorderAlgo
 }
 
 TEST(EstimatedStatistics, ByHand) {
-  // Column 0 is in each row, column 1 in half of them: 1 - 0.5^2 of a tile; column 2 in none.
+  // Rows alike become neighbours: {0, 1} twice in a tile, {0} twice in the other one.
   const CsrMatrix matrix = make_matrix({{0, 1}, {0}, {0, 1}, {0}}, 3);
 
   const GroupingStatistics statistics = estimate_statistics(matrix, 2);
 
   EXPECT_EQ(statistics.tiles, 2);
-  EXPECT_DOUBLE_EQ(statistics.nnc_mean, 1.75);
-  EXPECT_EQ(statistics.nnc_sum, 4);  // 3.5
-  EXPECT_DOUBLE_EQ(statistics.fmas_per_load, 6.0 / 4);
+  EXPECT_EQ(statistics.nnc_sum, 3);
+  EXPECT_DOUBLE_EQ(statistics.nnc_mean, 1.5);
+  EXPECT_DOUBLE_EQ(statistics.fmas_per_load, 2);
+}
+
+TEST(EstimatedStatistics, FindBlocksOfRowsThatAreFarApart) {
+  // Eight kinds of rows, each sixteen times, taking turns.
+  std::vector<std::vector<std::int32_t>> rows;
+  for (std::int32_t row = 0; row < 128; ++row) {
+    const std::int32_t kind = row % 8;
+    rows.push_back({kind * 10, kind * 10 + 3, kind * 10 + 7});
+  }
+
+  const GroupingStatistics statistics = estimate_statistics(make_matrix(rows, 80), 16);
+
+  EXPECT_EQ(statistics.tiles, 8);
+  EXPECT_EQ(statistics.nnc_sum, 24);
+  EXPECT_DOUBLE_EQ(statistics.fmas_per_load, 16);
 }
 
 TEST(EstimatedStatistics, AreExactForTilesOfOneRow) {
@@ -94,37 +109,44 @@ TEST(EstimatedStatistics, RefuseTilesWithoutRows) {
   EXPECT_THROW((void)estimate_statistics(make_matrix({{0}}, 1), 0), InvalidArgument);
 }
 
-TEST(EstimatedStatistics, AreWithinTwoPercentOfRandomRowsAsTheyCome) {
+TEST(EstimatedStatistics, OfRandomRowsAreBetweenRowsAsTheyComeAndRegrouped) {
   for (const double sparsity : {0.5, 0.9, 0.98}) {
     const CsrMatrix matrix = random_matrix(896, 512, sparsity);
     for (const std::int64_t m1 : {4, 14, 28}) {
-      const GroupingStatistics exact = grouped(matrix, m1, ReorderAlgorithm::none);
+      const GroupingStatistics as_they_come = grouped(matrix, m1, ReorderAlgorithm::none);
+      const GroupingStatistics regrouped = grouped(matrix, m1, ReorderAlgorithm::similarity);
 
       const GroupingStatistics statistics = estimate_statistics(matrix, m1);
 
-      EXPECT_EQ(statistics.tiles, exact.tiles);
-      EXPECT_NEAR(statistics.nnc_mean / exact.nnc_mean, 1, 0.02) << sparsity << " m1 " << m1;
-      EXPECT_NEAR(statistics.fmas_per_load / exact.fmas_per_load, 1, 0.02) << sparsity << " " << m1;
+      EXPECT_EQ(statistics.tiles, as_they_come.tiles);
+      EXPECT_LE(statistics.nnc_mean, 1.01 * as_they_come.nnc_mean) << sparsity << " m1 " << m1;
+      EXPECT_GE(statistics.nnc_mean, regrouped.nnc_mean) << sparsity << " m1 " << m1;
     }
   }
 }
 
-TEST(EstimatedStatistics, OfATileOfAllRowsAreTooFewByUpToOneInE) {
-  // Of columns with one row each a tile has 1 - (1 - 1 / rows)^rows, at least 1 - 1 / e.
+TEST(EstimatedStatistics, OfLongMatricesComeFromSomeOfTheirTiles) {
+  // 12 million entries: every sixtieth tile is looked at.
+  const CsrMatrix matrix = random_matrix(40'000, 600, 0.5);
+  const GroupingStatistics exact = grouped(matrix, 28, ReorderAlgorithm::none);
+
+  const GroupingStatistics statistics = estimate_statistics(matrix, 28);
+
+  EXPECT_EQ(statistics.tiles, exact.tiles);
+  EXPECT_NEAR(statistics.nnc_mean / exact.nnc_mean, 1, 0.02);
+}
+
+TEST(EstimatedStatistics, OfATileOfAllRowsAreExact) {
   const CsrMatrix matrix = make_matrix({{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}, 8);
-  const double exact = grouped(matrix, 8, ReorderAlgorithm::none).nnc_mean;
 
-  const double estimate = estimate_statistics(matrix, 8).nnc_mean;
-
-  EXPECT_LT(estimate, exact);
-  EXPECT_GT(estimate, (1 - 1 / 2.7183) * exact);
+  EXPECT_EQ(estimate_statistics(matrix, 8).nnc_mean, 8);
+  EXPECT_EQ(estimate_statistics(matrix, 100).nnc_sum, 8);
 }
 
 TEST(EstimatedStatistics, RegroupingRealRowsFindsUpToFortyPercentFewerColumns) {
   int compared = 0;
   for (const std::filesystem::path& file : testing_support::matrix_files("dlmc")) {
     const CsrMatrix matrix = load_matrix(file);
-    // Of a matrix with next to no entries all rows go into one tile: see above.
     if (matrix.nnz() > 100'000 || matrix.nnz() < 1000) continue;
     for (const std::int64_t m1 : {8, 28}) {
       const GroupingStatistics exact = grouped(matrix, m1, ReorderAlgorithm::similarity);
@@ -132,7 +154,7 @@ TEST(EstimatedStatistics, RegroupingRealRowsFindsUpToFortyPercentFewerColumns) {
       const GroupingStatistics statistics = estimate_statistics(matrix, m1);
 
       EXPECT_EQ(statistics.tiles, exact.tiles) << file;
-      EXPECT_LE(exact.nnc_mean, statistics.nnc_mean) << file << " m1 " << m1;
+      EXPECT_LE(exact.nnc_mean, 1.03 * statistics.nnc_mean) << file << " m1 " << m1;
       EXPECT_GE(exact.nnc_mean, 0.6 * statistics.nnc_mean) << file << " m1 " << m1;
     }
     ++compared;

@@ -99,6 +99,47 @@ TEST(CacheRecord, RefusesARightChecksumOverWrongContent) {
   }
 }
 
+TEST(CacheRecord, RefusesMembersAndFormsThatItDoesNotWrite) {
+  const std::string text = write_cache_record(example());
+  const std::string rest = text.substr(text.find('\n') + 1);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = rest;
+    changed.replace(changed.find(from), from.size(), to);
+    return sealed(changed);
+  };
+  ASSERT_EQ(sealed(rest), text);
+
+  EXPECT_THROW(static_cast<void>(parse_cache_record(sealed(rest + "\n"))), CacheError);
+  EXPECT_THROW(static_cast<void>(parse_cache_record(with(" \"created\"", "\"created\""))),
+               CacheError);
+  EXPECT_THROW(
+      static_cast<void>(parse_cache_record(with("\"format\"", "\"more\": 1,\n \"format\""))),
+      CacheError);
+  EXPECT_THROW(static_cast<void>(parse_cache_record(with("28,", "2.8e1,"))), CacheError);
+}
+
+TEST(CacheRecord, RefusesSizesThatAreNone) {
+  for (const char* bytes : {"-1", "1.5", "true", "1e3", "9223372036854775808", "281474976710657"}) {
+    std::string text = write_cache_record(example());
+    text = text.substr(text.find('\n') + 1);
+    text.replace(text.find("12,"), 2, bytes);
+
+    EXPECT_THROW(static_cast<void>(parse_cache_record(sealed(text))), CacheError) << bytes;
+  }
+}
+
+TEST(CacheRecord, RefusesADeepOneInOneLine) {
+  CacheRecord record = example();
+  for (int i = 0; i < 40; ++i) record.kernel = nlohmann::json::array({record.kernel});
+
+  try {
+    static_cast<void>(parse_cache_record(write_cache_record(record)));
+    FAIL() << "41 levels were read";
+  } catch (const CacheError& error) {
+    EXPECT_STREQ(error.what(), "record.json is not a record: nested deeper than 32");
+  }
+}
+
 TEST(CacheRecord, RefusesAnotherFormatByNumber) {
   try {
     static_cast<void>(parse_cache_record(sealed("\"format\": 2}")));
@@ -116,6 +157,28 @@ TEST(CacheRecord, RefusesFileNamesThatLeaveTheEntry) {
     EXPECT_THROW(static_cast<void>(parse_cache_record(write_cache_record(record))), CacheError)
         << name;
   }
+}
+
+TEST(CacheRecord, RefusesValuesNestedSoDeepThatCopyingThemWouldNeedAsDeepAStack) {
+  const auto nested = [](std::size_t depth) {
+    return sealed(
+        "\"format\": 1, \"spjit\": \"\", \"key\": \"\", \"created\": \"\", \"files\": [], " +
+        ("\"kernel\": " + std::string(depth, '[')) + std::string(depth, ']') + "}");
+  };
+
+  CacheRecord allowed = example();
+  allowed.kernel = nlohmann::json::parse(std::string(30, '[') + std::string(30, ']'));
+  EXPECT_NO_THROW(static_cast<void>(parse_cache_record(write_cache_record(allowed))));
+  for (const std::size_t depth : {std::size_t{40}, std::size_t{1'000'000}}) {
+    EXPECT_THROW(static_cast<void>(parse_cache_record(nested(depth))), CacheError) << depth;
+  }
+}
+
+TEST(CacheRecord, RefusesFilesThatAreListedTwice) {
+  CacheRecord record = example();
+  record.files.push_back(record.files[0]);
+
+  EXPECT_THROW(static_cast<void>(parse_cache_record(write_cache_record(record))), CacheError);
 }
 
 TEST(CacheKey, IsSixtyFourLowercaseHexadecimalDigits) {

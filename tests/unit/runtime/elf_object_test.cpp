@@ -1,9 +1,11 @@
 #include "runtime/elf_object.hpp"
 
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -149,6 +151,66 @@ TEST(ElfObjectView, SurvivesEveryByteSetToExtremes) {
       EXPECT_TRUE(loads_or_throws(bytes));
     }
     byte = original;
+  }
+}
+
+/// Every section gets the bytes of the first half of the file.
+std::vector<std::byte> with_overlapping_sections(std::vector<std::byte> bytes) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  for (std::size_t i = 1; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    std::byte* at = bytes.data() + header.e_shoff + i * sizeof(section);
+    std::memcpy(&section, at, sizeof(section));
+    section.sh_offset = 0;
+    section.sh_size = bytes.size() / 2;
+    std::memcpy(at, &section, sizeof(section));
+  }
+  return bytes;
+}
+
+TEST(ElfObjectView, RefusesSectionsThatOverlap) {
+  const auto bytes = with_overlapping_sections(write_elf_object(small_object()));
+
+  try {
+    const ElfObjectView view(bytes);
+    FAIL() << "sections of more bytes than the file were read";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("its sections are longer than the file"));
+  }
+}
+
+TEST(ElfObjectView, RefusesNamesThatShareTheirBytesBeyondTheFile) {
+  ElfObject object = small_object();
+  const std::string long_name(5000, 'n');
+  object.symbols = {{.name = long_name, .section = ".text"}};
+  for (int i = 0; i < 100; ++i) {
+    object.symbols.push_back({.name = std::to_string(i), .section = ".text"});
+  }
+  std::vector<std::byte> bytes = write_elf_object(object);
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  std::uint32_t name = 0;
+  for (std::size_t i = 1; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    std::memcpy(&section, bytes.data() + header.e_shoff + i * sizeof(section), sizeof(section));
+    if (section.sh_type != SHT_SYMTAB) continue;
+    // All get the name of the first, which is the long one.
+    for (std::uint64_t at = sizeof(Elf64_Sym); at < section.sh_size; at += sizeof(Elf64_Sym)) {
+      Elf64_Sym symbol;
+      std::memcpy(&symbol, bytes.data() + section.sh_offset + at, sizeof(symbol));
+      if (ELF64_ST_BIND(symbol.st_info) != STB_GLOBAL) continue;
+      if (name == 0) name = symbol.st_name;
+      symbol.st_name = name;
+      std::memcpy(bytes.data() + section.sh_offset + at, &symbol, sizeof(symbol));
+    }
+  }
+
+  try {
+    const ElfObjectView view(bytes);
+    FAIL() << "101 names of 5000 bytes were read from " << bytes.size() << " bytes";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("its names are longer than the object"));
   }
 }
 

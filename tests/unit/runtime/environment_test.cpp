@@ -69,6 +69,51 @@ TEST(DefaultCacheDirectory, PrefersItsOwnVariableThenXdgThenHome) {
   EXPECT_THROW(static_cast<void>(default_cache_directory(environment)), CacheError);
 }
 
+TEST(CacheEnvironment, ReadsHowACacheIsToBeUsed) {
+  const int code = test::in_child([] {
+    ::setenv("SPJIT_CACHE_UNSAFE", "1", 1);
+    ::setenv("SPJIT_CACHE_SIZE", "2G", 1);
+    ::setenv("SPJIT_CACHE_LAYERS", "", 1);
+    const CacheEnvironment cache = read_cache_environment();
+    return cache.unsafe == "1" && cache.size == "2G" && !cache.layers ? 0 : 1;
+  });
+
+  EXPECT_EQ(code, 0);
+}
+
+TEST(DefaultCacheUnsafe, IsAskedForByOneOnly) {
+  EXPECT_FALSE(default_cache_unsafe({}));
+  EXPECT_FALSE(default_cache_unsafe({.unsafe = "0", .size = {}, .layers = {}}));
+  EXPECT_TRUE(default_cache_unsafe({.unsafe = "1", .size = {}, .layers = {}}));
+  for (const char* text : {"yes", "true", "2", "01", " 1"}) {
+    EXPECT_THROW(
+        static_cast<void>(default_cache_unsafe({.unsafe = text, .size = {}, .layers = {}})),
+        InvalidArgument)
+        << text;
+  }
+}
+
+TEST(DefaultCacheSize, TakesTheVariableOrTheFallback) {
+  EXPECT_EQ(default_cache_size({}, 7), 7);
+  EXPECT_EQ(default_cache_size({.unsafe = {}, .size = "0", .layers = {}}, 7), 0);
+  EXPECT_EQ(default_cache_size({.unsafe = {}, .size = "2K", .layers = {}}, 7), 2048);
+  EXPECT_THROW(
+      static_cast<void>(default_cache_size({.unsafe = {}, .size = "big", .layers = {}}, 7)),
+      InvalidArgument);
+}
+
+TEST(DefaultCacheLayers, AreSeparatedByColons) {
+  const auto layers = [](const char* text) {
+    return default_cache_layers({.unsafe = {}, .size = {}, .layers = text});
+  };
+  using Paths = std::vector<std::filesystem::path>;
+
+  EXPECT_EQ(default_cache_layers({}), Paths());
+  EXPECT_EQ(layers("/a"), Paths({"/a"}));
+  EXPECT_EQ(layers("/a:b"), Paths({"/a", "b"}));
+  EXPECT_EQ(layers(":/a::b:"), Paths({"/a", "b"}));
+}
+
 TEST(DefaultThreads, TakesTheVariableOrTheFallback) {
   Environment environment;
 

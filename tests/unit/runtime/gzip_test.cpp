@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,15 @@ TEST(Gzip, RefusesWhatIsDamaged) {
 
   EXPECT_THROW(static_cast<void>(spjit::gunzip(changed, k_limit)), spjit::Error);
   EXPECT_THROW(static_cast<void>(spjit::gunzip(longer, k_limit)), spjit::Error);
+}
+
+TEST(Gzip, StopsWhenItIsToldTo) {
+  std::stop_source stop;
+  stop.request_stop();
+  spjit::CompileCancel cancel;
+  cancel.stop = stop.get_token();
+
+  EXPECT_THROW(static_cast<void>(spjit::gzip("text", cancel)), spjit::Cancelled);
 }
 
 TEST(Gzip, StopsAtTheLimit) {

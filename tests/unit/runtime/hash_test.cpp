@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <stop_token>
 #include <utility>
 #include <vector>
 
 #include "runtime_test_support.hpp"
+#include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
@@ -71,6 +73,25 @@ TEST(KeyBuilder, GoesOnAfterHex) {
             KeyBuilder().field("a", std::int64_t{1}).field("b", std::int64_t{2}).hex());
   const KeyBuilder moved = std::move(builder);
   EXPECT_NE(moved.hex(), first);
+}
+
+TEST(KeyBuilder, StopsWhenItIsToldTo) {
+  std::stop_source stop;
+  CompileCancel cancel;
+  cancel.stop = stop.get_token();
+  KeyBuilder key(cancel);
+  key.field("n", std::int64_t{512});
+  stop.request_stop();
+
+  EXPECT_THROW(key.field("values", to_bytes("any")), Cancelled);
+}
+
+TEST(KeyBuilder, HashesLongFieldsAsOne) {
+  const std::vector<std::byte> long_field((std::size_t{9} << 20) + 5, std::byte{7});
+
+  // hashlib over the same record.
+  EXPECT_EQ(KeyBuilder().field("x", long_field).hex(),
+            "277727a5e831c3b9eadc1d6ac138f18f8aed92a36292bd3bbaddeb225bf9b9cb");
 }
 
 TEST(Checksum, IsTheCanonicalXxh3) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -95,22 +96,40 @@ TEST(SampleRecipes, DependOnSeedAndIndexAlone) {
   EXPECT_NE(name_of(draw_recipe(3, 14)), name_of(draw_recipe(4, 14)));
 }
 
+/// Nonzeros x columns of B.
+double products_of(const spjit::cli::SampleRecipe& recipe) {
+  return (1 - recipe.generate.sparsity) * static_cast<double>(recipe.generate.rows) *
+         static_cast<double>(recipe.generate.cols) * static_cast<double>(recipe.n);
+}
+
 TEST(SampleRecipes, StayWithinTheirRanges) {
   for (std::int64_t i = 0; i < 2000; ++i) {
     const spjit::cli::SampleRecipe recipe = draw_recipe(1, i);
     const spjit::GenerateOptions& generate = recipe.generate;
-    const double products = (1 - generate.sparsity) * static_cast<double>(generate.rows) *
-                            static_cast<double>(generate.cols) * static_cast<double>(recipe.n);
-    EXPECT_GE(generate.rows, 64);
-    EXPECT_LE(generate.rows, 2048);
+    EXPECT_GE(generate.rows, 1);
+    EXPECT_LE(generate.rows, 32768);
     EXPECT_GE(generate.cols, 64);
-    EXPECT_LE(generate.cols, 2048);
+    EXPECT_LE(generate.cols, 16384);
     EXPECT_GE(generate.sparsity, 0.4);
-    EXPECT_LE(generate.sparsity, 0.98);
+    EXPECT_LE(generate.sparsity, 0.999);
     EXPECT_GE(recipe.n, 1);
     EXPECT_LE(recipe.n, 2048);
-    EXPECT_LE(products, 5e8);
+    EXPECT_LE(products_of(recipe), 6e7);
   }
+}
+
+TEST(SampleRecipes, AreMostlyInTheRangeOfThePaper) {
+  int within = 0;
+  for (std::int64_t i = 0; i < 2000; ++i) {
+    const spjit::GenerateOptions generate = draw_recipe(1, i).generate;
+    const bool usual = generate.rows >= 64 && generate.rows <= 2048 && generate.cols <= 2048;
+    if (usual) {
+      ++within;
+    } else {
+      EXPECT_LE(std::min(generate.rows, generate.cols), 1024);
+    }
+  }
+  EXPECT_NEAR(within, 1625, 100);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// When a compilation is given up.
+/// When a compilation is given up. Whatever may take long asks.
 
 #include <chrono>
 #include <optional>
@@ -19,9 +19,21 @@ struct CompileCancel {
   [[nodiscard]] bool reached() const noexcept {
     return stop.stop_requested() || (deadline && std::chrono::steady_clock::now() >= *deadline);
   }
+
+  /// Throws Cancelled or DeadlineExceeded if it is reached. Tens of nanoseconds.
+  void check() const {
+    if (stop.stop_requested()) {
+      throw Cancelled("the compilation was given up: it was told to stop; nothing of it was kept");
+    }
+    if (reached()) {
+      throw DeadlineExceeded(
+          "the compilation was given up: its deadline had passed; nothing of it was kept; allow "
+          "more time");
+    }
+  }
 };
 
-/// A compilation that was given up: not the source's fault.
+/// Thrown by what compiles for a limit of its own: not the source's fault.
 class CompileCancelled : public CompileFailed {
  public:
   using CompileFailed::CompileFailed;

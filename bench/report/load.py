@@ -1,0 +1,38 @@
+"""Finds the reader of a result file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from .costs import read_cuda_proxy, read_scaling, read_search_bench, read_search_cost
+from .model import Result, SideBySide
+from .schema import Node, ResultError, read_json
+from .side_by_side import read_host_bench, read_side_by_side
+
+READERS: dict[str, Callable[[Node], Result]] = {
+    "spjit-side-by-side-1": read_side_by_side,
+    "spjit-host-bench-1": read_host_bench,
+    "spjit-search-cost-1": read_search_cost,
+    "spjit-search-bench-1": read_search_bench,
+    "spjit-cuda-proxy-bench-1": read_cuda_proxy,
+}
+
+
+def load(path: Path) -> Result:
+    """Throws ResultError, whose one line names the file and the member."""
+    node = read_json(path)
+    if "schema" in node:
+        return READERS[node["schema"].text(tuple(READERS))](node)
+    if "rows" in node:
+        return read_scaling(node)
+    raise ResultError(f"{path}: schema: is missing; expected one of {', '.join(READERS)}, "
+                      "or the rows of cuda_compile_bench")
+
+
+def load_side_by_side(path: Path) -> SideBySide:
+    result = load(path)
+    if not isinstance(result, SideBySide):
+        raise ResultError(f"{path}: schema: has no timings of cases; expected "
+                          "spjit-side-by-side-1 or spjit-host-bench-1")
+    return result

@@ -1,0 +1,70 @@
+"""From results to a document and to the headline picture."""
+
+from __future__ import annotations
+
+from .document import Block, Document, Paragraph
+from .figures_speed import Peers, by_sparsity, peers_with_speedups
+from .model import Case, Result, Scaling, SearchCost, SideBySide
+from .schema import ResultError
+from .sections_cost import scaling_blocks, search_blocks
+from .sections_speed import side_by_side_blocks
+from .stats import with_threads
+from .svg import standalone, text
+from .text import whole
+
+TITLE = "spjit: benchmark report"
+
+# What is read first.
+ORDER = (SideBySide, SearchCost, Scaling)
+
+
+def blocks_of(result: Result, prefix: str) -> list[Block]:
+    match result:
+        case SideBySide():
+            return side_by_side_blocks(result, prefix)
+        case SearchCost():
+            return search_blocks(result, prefix)
+        case Scaling():
+            return scaling_blocks(result, prefix)
+
+
+def report(results: list[Result]) -> Document:
+    document = Document(TITLE, [Paragraph(
+        "Every figure is measured on the device named beside it. Times are medians; speed-ups are "
+        "a peer's time over spjit's on the same device and as many threads; means of speed-ups are "
+        "geometric.")])
+    ordered = sorted(results, key=lambda result: ORDER.index(type(result)))
+    for number, result in enumerate(ordered, 1):
+        document.blocks += blocks_of(result, f"f{number}")
+    return document
+
+
+def headline_cases(result: SideBySide) -> tuple[list[Case], Peers]:
+    """On the fewest threads."""
+    cases = with_threads(result, result.threads[0])
+    peers = peers_with_speedups(cases, list(enumerate(result.peers)))
+    if not peers:
+        raise ResultError(f"{result.file}: no case has a time of spjit and of a peer; expected one "
+                          "for the headline picture")
+    return [case for case in cases if any(case.speedup(peer) for _, peer in peers)], peers
+
+
+def headline(results: list[Result]) -> str:
+    """Speed-ups by sparsity of the first file that has them, under two lines that say of what."""
+    files = [result for result in results if isinstance(result, SideBySide)]
+    if not files:
+        raise ResultError("no file has timings of cases; expected one for the headline picture")
+    result = files[0]
+    cases, peers = headline_cases(result)
+    figure = by_sparsity("headline", "spjit beside its peers", cases, peers)
+    widths = sorted({case.n for case in cases})
+    ns = f"n = {widths[0]}" + (f" to {widths[-1]}" if len(widths) > 1 else "")
+    device = (f"{whole(result.threads[0], 'core')} of {result.device.name}"
+              if result.device.kind == "host" else result.device.name)
+    of = f"{whole(len(cases), 'case')}, {ns}, {result.device.isa}"
+    head = 58
+    body = (text(4, 14, figure.title, "bold") + text(4, 30, device, "soft")
+            + text(4, 46, of, "soft")
+            + f'<g transform="translate(0 {head})">{figure.body}</g>')
+    return standalone(f"{figure.title}: {device}", f"{of}. {figure.description}", body,
+                      (figure.width, figure.height + head))

@@ -1,0 +1,174 @@
+"""What a report speaks of, whichever file it came from. Times are medians of samples."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+# What is compared with the peers, and what is part of spjit: neither shows how the machine was.
+SUBJECT = "spjit"
+OWN_LIBRARIES = ("spjit", "csr")
+
+
+@dataclass(frozen=True)
+class Device:
+    kind: str  # "host" or "cuda"
+    name: str
+    isa: str
+    cpus: int | None = None
+    cache_bytes: dict[str, int] = field(default_factory=dict)  # "L1d", "L2", "L3"
+    load_average: float | None = None  # of the minute before the run
+
+
+@dataclass(frozen=True)
+class Library:
+    name: str
+    version: str
+    kind: str  # "dense", "sparse", "jit"; "" where the file does not say
+    missing: str | None  # why it was not run
+
+
+@dataclass(frozen=True)
+class Timing:
+    library: str
+    median_us: float
+    min_us: float
+    noise: float  # robust standard deviation of the samples, as a share of the median
+    samples: int
+    gflops: float  # 2 nnz n / median
+    cold_us: float | None = None  # first run with caches flushed
+    prepare_ms: float | None = None  # before the first run
+    prepare_kind: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    set: str
+    matrix: str
+    layer: str
+    rows: int
+    cols: int
+    nnz: int
+    sparsity: float
+    n: int
+    threads: int
+    peak_gflops: float | None  # FMA peak of the cores used
+    traffic_bytes: float | None  # least bytes: B and C once, A as CSR
+    checked: bool  # its timings are of right results
+    timings: dict[str, Timing]
+    failed: dict[str, str]  # library -> reason
+
+    @property
+    def key(self) -> tuple[str, str, int, int]:
+        return self.set, self.matrix, self.n, self.threads
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.nnz * self.n
+
+    @property
+    def name(self) -> str:
+        return f"{self.set} {self.matrix} n={self.n} t={self.threads}"
+
+    def speedup(self, peer: str) -> float | None:
+        """The peer's time over spjit's; None unless both were timed and found right."""
+        if not self.checked or SUBJECT not in self.timings or peer not in self.timings:
+            return None
+        return self.timings[peer].median_us / self.timings[SUBJECT].median_us
+
+    def noise(self, peer: str) -> float:
+        """Of speedup(peer)."""
+        return math.hypot(self.timings[peer].noise, self.timings[SUBJECT].noise)
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Of one core; None where it was not measured."""
+
+    fma_peak_gflops: float | None = None
+    gbytes_per_s: dict[str, float] = field(default_factory=dict)  # "L1", "L2", "L3", "DRAM"
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    file: str
+    created: str
+    command: str
+    device: Device
+    libraries: list[Library]
+    cases: list[Case]
+    roofline: Roofline
+
+    @property
+    def peers(self) -> list[str]:
+        """The libraries with a time, spjit itself left out."""
+        timed = {name for case in self.cases for name in case.timings}
+        return [library.name for library in self.libraries
+                if library.name in timed and library.name != SUBJECT]
+
+    @property
+    def threads(self) -> list[int]:
+        return sorted({case.threads for case in self.cases})
+
+
+@dataclass(frozen=True)
+class SearchRow:
+    matrix: str
+    rows: int
+    cols: int
+    nnz: int
+    n: int
+    target: str
+    way: str
+    candidates: int | None
+    seconds: float
+    peak_mib: float | None
+    killed: bool  # stopped at a limit: `seconds` is a lower bound
+    loss: float | None  # time of its choice over the best choice's, less 1
+    note: str
+
+    @property
+    def kernel(self) -> tuple[str, int, str]:
+        return self.matrix, self.n, self.target
+
+
+@dataclass(frozen=True)
+class SearchCost:
+    file: str
+    created: str
+    device: Device
+    rows: list[SearchRow]
+
+    @property
+    def ways(self) -> list[str]:
+        return list(dict.fromkeys(row.way for row in self.rows))
+
+
+@dataclass(frozen=True)
+class ScalingPoint:
+    method: str
+    nnz: int
+    shape: str
+    seconds: float | None  # median of the runs; None if it failed
+    emit_seconds: float | None
+    cpu_seconds: float | None
+    peak_mib: float | None
+    code_bytes: int | None
+    runs: int
+    failure: str
+
+
+@dataclass(frozen=True)
+class Scaling:
+    file: str
+    title: str
+    facts: list[tuple[str, str]]
+    points: list[ScalingPoint]
+
+    @property
+    def methods(self) -> list[str]:
+        return list(dict.fromkeys(point.method for point in self.points))
+
+
+Result = SideBySide | SearchCost | Scaling

@@ -1,0 +1,129 @@
+"""What a report says of files on the cost of searching and compiling."""
+
+from __future__ import annotations
+
+import statistics
+
+from . import figures_cost
+from .document import Block, Facts, Heading, Paragraph, Table
+from .model import Scaling, SearchCost, SearchRow
+from .stats import geometric_mean
+from .text import NONE, count, percent, ratio, significant, whole
+
+# Everything is put in proportion to this way, as the paper does with LO-SpMM-Rank.
+REFERENCE_WAY = "ranked"
+
+# LO-SpMM, table 2: average search time over that of LO-SpMM-Rank. Published, not measured here.
+PAPER_COLUMNS = ["TVM-S", "SparTA", "EC-SpMM", "LO-SpMM", "LO-SpMM-Rank"]
+PAPER_TABLE = {"RTX 2080Ti": [60.68, 105.05, 5.81, 3.41, 1.00],
+               "V100": [139.90, 281.29, 18.19, 3.37, 1.00]}
+
+
+def common_kernels(rows: list[SearchRow], ways: list[str]) -> set[tuple[str, int, str]]:
+    """Those that every way has searched: only over them are means comparable."""
+    return set.intersection(*({row.kernel for row in rows if row.way == way} for way in ways))
+
+
+def way_row(rows: list[SearchRow], way: str, reference: dict) -> list[str]:
+    """`rows` are of one target and of the kernels all ways have; `reference` is their seconds."""
+    mine = [row for row in rows if row.way == way]
+    killed = sum(row.killed for row in mine)
+    at_least = "≥ " if killed else ""
+    mean = statistics.fmean(row.seconds for row in mine)
+    share = mean / statistics.fmean(reference.values()) if reference else None
+    each = [row.seconds / reference[row.kernel] for row in mine
+            if row.seconds > 0 and reference.get(row.kernel, 0) > 0]
+    peaks = [row.peak_mib for row in mine if row.peak_mib is not None]
+    losses = [row.loss for row in mine if row.loss is not None]
+    candidates = [row.candidates for row in mine if row.candidates is not None]
+    return [way, count(len(mine)),
+            significant(statistics.fmean(candidates), 3) if candidates else NONE,
+            at_least + significant(mean), at_least + ratio(share) if share else NONE,
+            at_least + ratio(geometric_mean(each)) if each else NONE,
+            significant(max(peaks), 3) if peaks else NONE,
+            percent(statistics.fmean(losses)) if losses else NONE, count(killed)]
+
+
+COST_COLUMNS = ["way", "kernels", "candidates (mean)", "mean s", "mean over ranked",
+                "geometric mean over ranked", "greatest peak MiB", "mean loss", "stopped"]
+
+
+def cost_tables(cost: SearchCost) -> list[Block]:
+    blocks: list[Block] = []
+    for target in dict.fromkeys(row.target for row in cost.rows):
+        rows = [row for row in cost.rows if row.target == target]
+        ways = list(dict.fromkeys(row.way for row in rows))
+        kernels = common_kernels(rows, ways)
+        if not kernels:
+            blocks.append(Paragraph(f"{target}: no kernel was searched in every way, so there are "
+                                    "no means.", warning=True))
+            continue
+        left_out = len({row.kernel for row in rows} - kernels)
+        rows = [row for row in rows if row.kernel in kernels]
+        reference = {row.kernel: row.seconds for row in rows if row.way == REFERENCE_WAY}
+        note = ("Mean seconds of a search, and over those of ranked, as in table 2 of the paper. "
+                "≥: some were stopped at a limit. Loss: time of the choice over the best choice's.")
+        if left_out:
+            note += f" {whole(left_out, 'kernel')} not searched in every way left out."
+        blocks.append(Table(f"Cost of a search: {target}", COST_COLUMNS,
+                            [way_row(rows, way, reference) for way in ways], 1, note))
+    return blocks
+
+
+def paper_table() -> Table:
+    rows = [[gpu, *(ratio(value) for value in values)] for gpu, values in PAPER_TABLE.items()]
+    return Table("For comparison, as published: LO-SpMM's table 2", ["GPU", *PAPER_COLUMNS], rows,
+                 1, "Average search time over LO-SpMM-Rank's, on other GPUs and other matrices. "
+                 "Nothing in this table was measured here.")
+
+
+def search_row_cells(row: SearchRow) -> list[str]:
+    return [row.matrix, row.way, row.target, f"{row.rows}x{row.cols}", count(row.nnz), str(row.n),
+            count(row.candidates), ("≥ " if row.killed else "") + significant(row.seconds),
+            significant(row.peak_mib, 3), percent(row.loss), row.note or NONE]
+
+
+def search_blocks(cost: SearchCost, prefix: str) -> list[Block]:
+    facts = [("CPU" if cost.device.kind == "host" else "GPU", cost.device.name),
+             ("instruction set", cost.device.isa)]
+    if cost.created:
+        facts.append(("measured", cost.created))
+    facts.append(("file", cost.file.rsplit("/", 1)[-1]))
+    blocks: list[Block] = [Heading(f"Search cost: {cost.device.name}"), Facts(facts)]
+    order = REFERENCE_WAY if REFERENCE_WAY in cost.ways else cost.ways[0]
+    if any(row.seconds > 0 and row.way == order for row in cost.rows):
+        # Ablations would be lines on top of each other.
+        ways = [way for way in cost.ways if way[0].isalnum()]
+        blocks.append(figures_cost.by_kernel(f"{prefix}-search", "Seconds to search, by kernel",
+                                             cost, ways, order))
+    blocks += [*cost_tables(cost), paper_table()]
+    return [*blocks, Table("Every search", ["matrix", "way", "target", "A", "nonzeros", "n",
+                                            "candidates", "seconds", "peak MiB", "loss", "note"],
+                           [search_row_cells(row) for row in cost.rows], 3, folded=True)]
+
+
+SCALING_COLUMNS = ["method", "nonzeros", "A", "seconds", "CPU seconds", "emission s", "peak MiB",
+                   "code bytes", "runs", "failed"]
+
+
+def scaling_table(result: Scaling) -> Table:
+    rows = [[p.method, count(p.nnz), p.shape, significant(p.seconds, 3),
+             significant(p.cpu_seconds, 3), significant(p.emit_seconds, 3),
+             significant(p.peak_mib, 3), count(p.code_bytes), count(p.runs), p.failure or NONE]
+            for p in result.points]
+    shown = [index for index, name in enumerate(SCALING_COLUMNS)
+             if any(row[index] != NONE for row in rows)]
+    return Table("Compiling against nonzeros: medians of the runs",
+                 [SCALING_COLUMNS[i] for i in shown], [[row[i] for i in shown] for row in rows], 1,
+                 folded=len(rows) > 40)
+
+
+def scaling_blocks(result: Scaling, prefix: str, level: int = 2) -> list[Block]:
+    blocks: list[Block] = [Heading(result.title, level)]
+    if level == 2:
+        blocks.append(Facts([*result.facts, ("file", result.file.rsplit("/", 1)[-1])]))
+    figures = [figures_cost.scaling(f"{prefix}-seconds", "seconds to compile", result,
+                                    lambda p: p.seconds),
+               figures_cost.scaling(f"{prefix}-memory", "peak memory [MiB]", result,
+                                    lambda p: p.peak_mib)]
+    return [*blocks, *(figure for figure in figures if figure), scaling_table(result)]

@@ -1,0 +1,159 @@
+"""Reads "spjit-side-by-side-1" and "spjit-host-bench-1" (bench/README.md)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .model import SUBJECT, Case, Device, Library, Roofline, SideBySide, Timing
+from .schema import Node
+
+CACHES = {"L1d": "l1d_bytes", "L2": "l2_bytes", "L3": "l3_bytes"}
+BANDWIDTHS = {"L1": "l1_gbytes_per_s", "L2": "l2_gbytes_per_s", "L3": "l3_gbytes_per_s",
+              "DRAM": "dram_gbytes_per_s"}
+
+# GFLOP/s are a consequence of the median; more than this apart, one of them has the wrong unit.
+GFLOPS_TOLERANCE = 0.02
+
+
+def read_device(node: Node) -> Device:
+    caches = {name: size for name, member in CACHES.items()
+              if (size := node.get(member).integer_or_none()) is not None}
+    return Device(kind=node["kind"].text(("host", "cuda")), name=node["name"].text(),
+                  isa=node["isa"].text(), cpus=node.get("cpus").integer_or_none(),
+                  cache_bytes=caches, load_average=node.get("load_average").number_or_none())
+
+
+def read_host_device(node: Node) -> Device:
+    """As the programs that only know the host write it."""
+    return read_device(Node(node.file, node.path, {**node.members(), "kind": "host",
+                                                   "name": node["cpu"].text()}))
+
+
+def read_library(node: Node) -> Library:
+    missing = node["missing"]
+    return Library(node["name"].text(), node["version"].text_or(""), node["kind"].text(),
+                   None if missing.is_null() else missing.text())
+
+
+def read_timing(node: Node, flops: float) -> Timing:
+    timing = Timing(library=node["library"].text(), median_us=node["median_us"].number(0, True),
+                    min_us=node["min_us"].number(), noise=node["noise"].number(),
+                    samples=node["samples"].integer(1), gflops=node["gflops"].number(),
+                    cold_us=node.get("cold_us").number_or_none(),
+                    prepare_ms=node.get("prepare_ms").number_or_none(),
+                    prepare_kind=node.get("prepare_kind").text_or(""),
+                    detail=node.get("detail").text_or(""))
+    wanted = flops / timing.median_us * 1e-3
+    if abs(timing.gflops - wanted) > GFLOPS_TOLERANCE * wanted + 1e-9:
+        raise node["gflops"].expected(f"2 nnz n / median_us = {wanted:.4g} GFLOP/s")
+    if timing.min_us > timing.median_us:
+        raise node["min_us"].expected(f"at most median_us, {timing.median_us:g}")
+    return timing
+
+
+def read_timings(node: Node, flops: float) -> tuple[dict[str, Timing], dict[str, str]]:
+    timings: dict[str, Timing] = {}
+    failed: dict[str, str] = {}
+    for item in node.items("timings"):
+        name = item["library"].text()
+        if name in timings or name in failed:
+            raise item.error(f"a second timing of {name}; expected one a library")
+        reason = item.get("failed")
+        if reason.is_null():
+            timings[name] = read_timing(item, flops)
+        else:
+            failed[name] = reason.text()
+    return timings, failed
+
+
+def read_case(node: Node) -> Case:
+    rows, cols = node["rows"].integer(), node["cols"].integer()
+    nnz, n = node["nnz"].integer(), node["n"].integer(1)
+    if nnz > rows * cols:
+        raise node["nnz"].expected(f"at most rows * cols = {rows * cols}")
+    timings, failed = read_timings(node, 2.0 * nnz * n)
+    # A library that was found wrong has no time but a reason; the others of its case were right.
+    found_wrong = any(reason.startswith("wrong") for reason in failed.values())
+    return Case(set=node["set"].text(), matrix=node["matrix"].text(),
+                layer=node.get("layer").text_or(""), rows=rows, cols=cols, nnz=nnz,
+                sparsity=node["sparsity"].number(), n=n, threads=node["threads"].integer(1),
+                peak_gflops=node.get("peak_gflops").number_or_none(),
+                traffic_bytes=node.get("traffic_bytes").number_or_none(),
+                checked=node["checked"].flag() or found_wrong, timings=timings, failed=failed)
+
+
+def read_cases(node: Node, libraries: list[Library], read: object = read_case) -> list[Case]:
+    """Every case once, every timing of a library that the file lists."""
+    known = {library.name for library in libraries}
+    seen: set[tuple[str, str, int, int]] = set()
+    cases = []
+    for item in node.items("cases"):
+        case = read(item)
+        if case.key in seen:
+            raise item.error(f"a second case of {case.name}; expected one")
+        unknown = (case.timings.keys() | case.failed.keys()) - known
+        if unknown:
+            raise item.error(f"a timing of {min(unknown)}, which libraries does not list")
+        seen.add(case.key)
+        cases.append(case)
+    if not cases:
+        raise node["cases"].error("is empty; expected at least one case")
+    return cases
+
+
+def read_roofline(node: Node) -> Roofline:
+    if node.is_null():
+        return Roofline()
+    rates = {name: rate for name, member in BANDWIDTHS.items()
+             if (rate := node.get(member).number_or_none()) is not None}
+    return Roofline(node.get("fma_peak_gflops").number_or_none(), rates)
+
+
+def read_side_by_side(node: Node) -> SideBySide:
+    libraries = [read_library(item) for item in node.items("libraries")]
+    return SideBySide(file=node.file, created=node["created"].text(),
+                      command=node["command"].text(), device=read_device(node["device"]),
+                      libraries=libraries, cases=read_cases(node, libraries),
+                      roofline=read_roofline(node.get("roofline")))
+
+
+def csr_traffic_bytes(rows: int, cols: int, nnz: int, n: int) -> float:
+    """B and C once, A as CSR of 4-byte values, columns and row starts."""
+    return 4.0 * (cols * n + rows * n) + 8.0 * nnz + 4.0 * (rows + 1)
+
+
+def read_host_case(node: Node) -> Case:
+    rows, cols = node["rows"].integer(), node["cols"].integer()
+    nnz, n = node["nnz"].integer(), node["n"].integer(1)
+    threads = node["threads"].integer(1)
+    timings, failed = read_timings(node, 2.0 * nnz * n)
+    if SUBJECT in timings:
+        timings[SUBJECT] = replace(timings[SUBJECT], prepare_kind="cold compile",
+                                   prepare_ms=node["cold_compile_ms"].number(),
+                                   detail=node["tile"].text() or node["kind"].text())
+    # The file has the peak of one core. What was wrong was not timed and is no case of it.
+    return Case(set=node["source"].text(), matrix=node["matrix"].text(), layer="", rows=rows,
+                cols=cols, nnz=nnz, sparsity=node["sparsity"].number(), n=n, threads=threads,
+                peak_gflops=node["peak_gflops"].number() * threads,
+                traffic_bytes=csr_traffic_bytes(rows, cols, nnz, n), checked=True,
+                timings=timings, failed=failed)
+
+
+HOST_LIBRARY_KINDS = {"spjit": "jit", "csr": "sparse", "openblas": "dense"}
+
+
+def read_host_bench(node: Node) -> SideBySide:
+    versions = node["libraries"]
+    timed = {timing["library"].text() for case in node.items("cases")
+             for timing in case.items("timings")}
+    # A library that was left out has the reason in place of its version.
+    libraries = [Library(name, versions[name].text() if name in timed else "",
+                         HOST_LIBRARY_KINDS.get(name, ""),
+                         None if name in timed else versions[name].text())
+                 for name in versions.members()]
+    cases = read_cases(node, libraries, read_host_case)
+    peaks = sorted(case.peak_gflops / case.threads for case in cases)
+    l2 = node["device"].get("l2_gbytes_per_s").number_or_none()
+    return SideBySide(file=node.file, created="", command="host_bench",
+                      device=read_host_device(node["device"]), libraries=libraries, cases=cases,
+                      roofline=Roofline(peaks[len(peaks) // 2], {} if l2 is None else {"L2": l2}))

@@ -1,0 +1,45 @@
+#pragma once
+
+/// @file
+/// What a compilation asks and tells while it is on its way.
+
+#include <exception>
+#include <functional>
+#include <string_view>
+
+#include "compiler/turns.hpp"
+#include "runtime/compile_cancel.hpp"
+#include "spjit/compiler.hpp"
+
+namespace spjit {
+
+/// Copied from stage to stage. Empty: nobody watches, and nothing stops it.
+struct CompileWatch {
+  CompileCancel cancel = {};
+  std::function<void(const SearchProgress&)> progress = {};  ///< what it throws ends all
+  /// Waits until no other search of the same Compiler times, and keeps others from it.
+  std::function<Turns::Place(const CompileCancel&)> race_turn = {};
+
+  void check() const { cancel.check(); }
+
+  /// A new stage begins.
+  void stage(std::string_view name) const {
+    cancel.check();
+    if (!progress) return;
+    SearchProgress now;
+    now.stage = name;
+    progress(now);
+    cancel.check();
+  }
+
+  [[nodiscard]] Turns::Place take_race_turn() const {
+    return race_turn ? race_turn(cancel) : nullptr;
+  }
+};
+
+/// What a callback of the user's threw, on its way out past whoever handles errors of spjit.
+struct CallbackThrew {
+  std::exception_ptr error;
+};
+
+}  // namespace spjit

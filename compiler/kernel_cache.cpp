@@ -1,0 +1,85 @@
+#include "compiler/kernel_cache.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "runtime/environment.hpp"
+#include "runtime/file_descriptor.hpp"
+#include "spjit/error.hpp"
+#include "spjit/version.hpp"
+
+namespace spjit {
+namespace {
+
+CacheStoreOptions store_options(const CacheOptions& options, const CacheEnvironment& environment) {
+  const std::int64_t fallback =
+      default_cache_size(environment, CacheOptions::k_default_size_limit_bytes);
+  return {.size_limit_bytes = options.size_limit_bytes.value_or(fallback),
+          .allow_unsafe = default_cache_unsafe(environment) || options.allow_unsafe_directory,
+          .read_only = false};
+}
+
+CacheStore open_store(const CacheOptions& options, const CacheStoreOptions& store) {
+  const bool given = !options.directory.empty();
+  return {given ? options.directory : default_cache_directory(read_environment()), SPJIT_VERSION,
+          store};
+}
+
+struct OpenedLayers {
+  std::vector<CacheStore> layers;
+  std::string note;
+};
+
+OpenedLayers open_layers(const CacheOptions& options, const CacheEnvironment& environment,
+                         CacheStoreOptions store) {
+  const bool given = !options.read_only_layers.empty();
+  store.read_only = true;
+  OpenedLayers opened;
+  for (const std::filesystem::path& path :
+       given ? options.read_only_layers : default_cache_layers(environment)) {
+    try {
+      opened.layers.emplace_back(path, SPJIT_VERSION, store);
+    } catch (const CacheError& error) {
+      if (given) throw;
+      add_note(opened.note, fmt::format("cache layer not used: {}", error.what()));
+    }
+  }
+  return opened;
+}
+
+}  // namespace
+
+void add_note(std::string& notes, std::string_view note) {
+  if (note.empty()) return;
+  if (!notes.empty()) notes += "; ";
+  notes += note;
+}
+
+OpenedCache open_cache(const CacheOptions& options) {
+  OpenedCache opened;
+  if (!options.enabled) return opened;
+  const CacheEnvironment environment = read_cache_environment();
+  const CacheStoreOptions store = store_options(options, environment);
+  std::optional<CacheStore> writable;
+  try {
+    writable = open_store(options, store);
+    if (!options.directory.empty()) create_private_directories(options.directory);
+  } catch (const CacheError& error) {
+    if (!options.directory.empty()) throw;
+    opened.note = fmt::format("not cached: {}", error.what());
+  }
+  OpenedLayers below = open_layers(options, environment, store);
+  add_note(opened.note, below.note);
+  if (writable || !below.layers.empty()) {
+    opened.cache.emplace(std::move(writable), std::move(below.layers));
+  }
+  return opened;
+}
+
+CacheStore open_cache_directory(const CacheOptions& options) {
+  return open_store(options, store_options(options, read_cache_environment()));
+}
+
+}  // namespace spjit

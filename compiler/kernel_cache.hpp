@@ -1,0 +1,32 @@
+#pragma once
+
+/// @file
+/// From CacheOptions and the environment to the caches of a Compiler.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/cache_layers.hpp"
+#include "runtime/cache_store.hpp"
+#include "spjit/compiler.hpp"
+
+namespace spjit {
+
+struct OpenedCache {
+  std::optional<LayeredCache> cache;  ///< absent if there is neither a directory nor a layer
+  std::string note;                   ///< defaults that cannot be used, and why; or empty
+};
+
+/// Opens what the options say, creating a directory that they name. Throws CacheError as
+/// CacheOptions says, InvalidArgument for an option or variable that is none.
+[[nodiscard]] OpenedCache open_cache(const CacheOptions& options);
+
+/// The writable cache of `options`, or the default one, whatever `enabled` says; creates nothing.
+/// Throws CacheError if it cannot be used, InvalidArgument as `open_cache()`.
+[[nodiscard]] CacheStore open_cache_directory(const CacheOptions& options);
+
+/// Adds a remark to those of a kernel.
+void add_note(std::string& notes, std::string_view note);
+
+}  // namespace spjit

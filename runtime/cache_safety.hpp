@@ -1,0 +1,30 @@
+#pragma once
+
+/// @file
+/// Who can have written what lies in a cache. An entry is code that runs, so what another user can
+/// write is not believed.
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "runtime/file_descriptor.hpp"
+
+namespace spjit {
+
+/// Why a file or directory with this owner and mode can have been written by somebody else than
+/// user `self`, in a few words; empty if it cannot. Root is trusted: it needs no cache to run code
+/// as anyone. A mode with write permission for the group or for all is not; a POSIX ACL that lets
+/// others write shows as the group's permission.
+[[nodiscard]] std::string distrust(uid_t owner, mode_t mode, uid_t self);
+
+/// Throws CacheError, in one line with what to do, if `distrust()` of this open cache directory has
+/// a reason for the process's effective user. `path` is its name for the message.
+void require_safe_directory(const FileDescriptor& directory, const std::filesystem::path& path);
+
+/// Throws CacheError if `distrust()` of a file or directory of an entry has a reason.
+void require_trusted(const FileDescriptor& file, std::string_view name);
+
+}  // namespace spjit

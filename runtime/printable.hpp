@@ -1,0 +1,19 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace spjit {
+
+/// Text out of a file, fit for a message of one line: what is not printable ASCII is a '?', and
+/// after `most` bytes there are dots.
+[[nodiscard]] inline std::string printable(std::string_view text, std::size_t most = 200) {
+  std::string result(text.substr(0, most));
+  std::ranges::replace_if(
+      result, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text.size() > most ? result + "..." : result;
+}
+
+}  // namespace spjit

@@ -1,0 +1,64 @@
+#pragma once
+
+/// @file
+/// Makes the calls that a program does on files fail, stop half way or be its last: which, is
+/// counted, so that a test can walk over all of them. Programs that link fault_injector.cpp have
+/// the C library's functions replaced by ones that look here first.
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <ostream>
+#include <string>
+
+namespace spjit::test {
+
+enum class Fault : std::uint8_t {
+  none,         ///< calls are counted
+  kill,         ///< SIGKILL instead of the call
+  kill_midway,  ///< SIGKILL after it; a write writes half of its bytes before
+  fail,         ///< the call does nothing and fails (but close() closes)
+  fail_after,   ///< the call is done and then fails, as when an answer is lost on a network
+  shorten,      ///< reads and writes transfer half of what was asked for; other calls do all
+};
+
+struct FaultPlan {
+  Fault fault = Fault::none;
+  std::int64_t at = 1;     ///< the call it hits, from 1
+  int error = 0;           ///< errno of a failure
+  bool lasting = false;    ///< hits that call and those after it
+  bool room_only = false;  ///< hits only calls that need room on the disk; others are not counted
+};
+
+inline std::ostream& operator<<(std::ostream& stream, const FaultPlan& plan) {
+  return stream << "errno " << plan.error
+                << (plan.fault == Fault::fail_after ? ", though done" : "")
+                << (plan.lasting ? ", lasting" : "");
+}
+
+/// Watches the calls on files below a folder, in this process and in children forked later. At most
+/// one at a time in a process.
+class FaultInjector {
+ public:
+  /// `root` is absolute; it need not exist.
+  explicit FaultInjector(const std::filesystem::path& root);
+  FaultInjector(const FaultInjector&) = delete;
+  FaultInjector& operator=(const FaultInjector&) = delete;
+  ~FaultInjector();
+
+  /// Starts counting at 0. For this process and its children.
+  void arm(const FaultPlan& plan);
+  /// Lets all calls pass.
+  void disarm();
+
+  /// Whether a call was hit since `arm()`, by whichever process.
+  [[nodiscard]] bool hit() const;
+  /// Its name ("rename"); empty if none was hit.
+  [[nodiscard]] std::string name_of_hit() const;
+
+  /// What the clock of this process (not its children) shows, relative to the real one. Times that
+  /// the kernel gives to files stay real.
+  static void shift_clock(std::chrono::seconds shift);
+};
+
+}  // namespace spjit::test

@@ -1,0 +1,37 @@
+// The record of a CUDA kernel, which its users may load from anywhere: its launch is within what a
+// GPU takes, and the same after it was written and read.
+
+#include "compiler/cuda_artifact.hpp"
+#include "compiler/cuda_compile_record.hpp"
+#include "runtime/json_text.hpp"
+#include "tests/fuzz/fuzz_support.hpp"
+
+namespace spjit::fuzz {
+namespace {
+
+void run(std::string_view text) {
+  constexpr std::size_t k_per_byte = 64;
+  constexpr std::size_t k_fixed = std::size_t{64} << 10;
+  const std::size_t most = k_per_byte * text.size() + k_fixed;
+  const auto record = read_within(most, {}, [&] { return parse_json(text); });
+  if (!record || !record->is_object() || !record->contains("program")) return;
+  const auto program =
+      read_within(most, {}, [&] { return read_cuda_program(record->at("program")); });
+  if (program) {
+    expect(read_cuda_program(to_json(*program)) == *program,
+           "the program is another after writing and reading");
+  }
+  const auto info = read_within(most, {}, [&] { return read_cuda_record(*record); });
+  if (!info) return;
+  expect(program.has_value(), "a record was read whose program is refused");
+  expect(info->threads >= 1 && info->threads <= 1024 && info->blocks_x >= 1 && info->blocks_y >= 1,
+         "a launch that no GPU takes");
+}
+
+}  // namespace
+}  // namespace spjit::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  spjit::fuzz::run(spjit::fuzz::as_text(spjit::fuzz::as_bytes(data, size)));
+  return 0;
+}

@@ -1,0 +1,281 @@
+// Writes the seeds of the fuzz targets that spjit itself can make: make_seeds FOLDER.
+// scripts/make_fuzz_seeds.sh calls it and adds what compilers make.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/cuda_artifact.hpp"
+#include "compiler/host_program.hpp"
+#include "matrix/file_bytes.hpp"
+#include "matrix/npy_writer.hpp"
+#include "matrix/npz_writer.hpp"
+#include "matrix/zip_archive.hpp"
+#include "rankmodel/host_samples.hpp"
+#include "rankmodel/rank_model.hpp"
+#include "reorder/row_grouping.hpp"
+#include "runtime/cache_record.hpp"
+#include "runtime/gzip.hpp"
+#include "spjit/generate.hpp"
+
+namespace {
+
+using namespace spjit;  // NOLINT(google-build-using-namespace): a program of the project's own
+
+using Content = std::vector<std::byte>;
+
+template <typename Number, std::size_t Count>
+Content npy(std::string_view descr, std::string_view shape,
+            const std::array<Number, Count>& values) {
+  return make_npy(descr, shape, std::as_bytes(std::span(values)));
+}
+
+CsrMatrix small_matrix() {
+  GenerateOptions options;
+  options.rows = 7;
+  options.cols = 9;
+  options.sparsity = 0.7;
+  return generate_matrix(options);
+}
+
+class SeedFolder {
+ public:
+  explicit SeedFolder(std::filesystem::path root) : root_(std::move(root)) {}
+
+  void add(const std::string& target, const std::string& name, std::span<const std::byte> bytes) {
+    std::filesystem::create_directories(root_ / target);
+    publish_file(root_ / target / name, bytes);
+  }
+  void add(const std::string& target, const std::string& name, std::string_view text) {
+    add(target, name, std::as_bytes(std::span(text)));
+  }
+
+ private:
+  std::filesystem::path root_;
+};
+
+void add_smtx(SeedFolder& seeds) {
+  seeds.add("smtx", "five", "5, 5, 9\n0 2 2 3 8 9 \n0 3 2 0 1 2 3 4 0 \n");
+  seeds.add("smtx", "blanks", "2 3 2\r\n0  1\t2\r\n2 0\r\n\r\n");
+  seeds.add("smtx", "empty", "3,4,0\n0 0 0 0\n");
+  seeds.add("smtx", "none", "0, 0, 0\n0\n\n");
+  seeds.add("smtx", "unsorted", "1, 12, 5\n0 5\n11 3 7 0 5\n");
+}
+
+void add_mtx(SeedFolder& seeds) {
+  const std::string banner = "%%MatrixMarket matrix ";
+  seeds.add("mtx", "real",
+            banner +
+                "coordinate real general\n% note\n3 4 3\n1 1 .5\n3 4 -2e-3\n"
+                "2 2 inf\n");
+  seeds.add("mtx", "integer", banner + "coordinate integer symmetric\n3 3 2\n1 1 +7\n3 1 -128\n");
+  seeds.add("mtx", "skew", banner + "coordinate real skew-symmetric\n3 3 2\n2 1 1.5\n3 2 0\n");
+  seeds.add("mtx", "hermitian", banner + "coordinate complex Hermitian\n2 2 2\n1 1 1 0\n2 1 3 0\n");
+  seeds.add("mtx", "pattern", banner + "coordinate pattern general\r\n4 5 2\r\n4 5\r\n\r\n1 1\r\n");
+  seeds.add("mtx", "double", banner + "coordinate double general\n1 1 1\n1 1 1e-45\n");
+  seeds.add("mtx", "array", banner + "array real general\n2 2\n1\n0\n-0\nnan\n");
+  seeds.add("mtx", "array_skew", banner + "array integer skew-symmetric\n3 3\n1\n2\n3\n");
+  seeds.add("mtx", "array_complex", banner + "array complex symmetric\n2 2\n1 0\n2 0\n3 0\n");
+  seeds.add("mtx", "no_columns", banner + "array real general\n3 0\n");
+}
+
+// Named arrays of several types, as .npy files.
+std::map<std::string, Content> arrays() {
+  return {{"f4", npy("<f4", "(2, 3)", std::array<float, 6>{1, 0, -2, 0.5F, 0, 3})},
+          {"f8_big", npy(">f8", "(1, 2)", std::array<std::uint64_t, 2>{0xF03F, 0})},
+          {"f2", npy("<f2", "(2, 2)", std::array<std::uint16_t, 4>{0x3C00, 0, 1, 0xFC00})},
+          {"i1", npy("|i1", "(4,)", std::array<std::int8_t, 4>{-1, 0, 1, 127})},
+          {"u8", npy("<u8", "(1, 1)", std::array<std::uint64_t, 1>{1U << 31U})},
+          {"bool", npy("|b1", "(2, 2)", std::array<std::uint8_t, 4>{1, 0, 0, 1})},
+          {"text", npy("|S3", "()", std::array<char, 3>{'c', 's', 'r'})},
+          {"utf32", npy("<U3", "()", std::array<std::uint32_t, 3>{'c', 'o', 'o'})},
+          {"no_columns", npy("<f4", "(5, 0)", std::array<float, 0>{})}};
+}
+
+void add_npy(SeedFolder& seeds) {
+  for (const auto& entry : arrays()) seeds.add("npy", entry.first, entry.second);
+  std::string fortran = "{'descr': '<f4', 'fortran_order': True, 'shape': (2L, 2L)}\n";
+  std::string file("\x93NUMPY\x02\x00", 8);
+  file += static_cast<char>(fortran.size());
+  file += std::string(3, '\0') + fortran + std::string(16, '\1');
+  seeds.add("npy", "fortran", file);
+}
+
+// An archive of sparse arrays: what scipy writes for csr and csc (three offsets) and for coo.
+std::vector<ZipMember> sparse_members(std::string_view format) {
+  const Content shape = npy("<i8", "(2,)", std::array<std::int64_t, 2>{2, 2});
+  const Content ones = npy("<i4", "(2,)", std::array<std::int32_t, 2>{1, 0});
+  std::vector<ZipMember> members = {
+      {"format.npy", make_npy("|S3", "()", std::as_bytes(std::span(format)))},
+      {"shape.npy", shape},
+      {"data.npy", npy("<f4", "(2,)", std::array<float, 2>{1.5F, 0})}};
+  if (format == "coo") {
+    members.push_back({"row.npy", ones});
+    members.push_back({"col.npy", ones});
+  } else {
+    members.push_back({"indices.npy", ones});
+    members.push_back({"indptr.npy", npy("<i4", "(3,)", std::array<std::int32_t, 3>{0, 1, 2})});
+  }
+  return members;
+}
+
+// The input of npz_arrays_fuzz.cpp.
+Content array_list(const std::vector<ZipMember>& members) {
+  const std::array<std::string_view, 8> names = {"format.npy",  "shape.npy",  "data.npy",
+                                                 "indices.npy", "indptr.npy", "row.npy",
+                                                 "col.npy",     "dense.npy"};
+  Content list;
+  for (const ZipMember& member : members) {
+    const auto index = std::find(names.begin(), names.end(), member.name) - names.begin();
+    list.push_back(static_cast<std::byte>(index));
+    list.push_back(static_cast<std::byte>(member.contents.size() & 0xFFU));
+    list.push_back(static_cast<std::byte>(member.contents.size() >> 8U));
+    list.insert(list.end(), member.contents.begin(), member.contents.end());
+  }
+  return list;
+}
+
+void add_npz(SeedFolder& seeds) {
+  for (const char* format : {"csr", "csc", "coo"}) {
+    const std::vector<ZipMember> members = sparse_members(format);
+    seeds.add("npz", format, make_zip(members, true, format));
+    seeds.add("npz", std::string(format) + "_stored", make_zip(members, false, format));
+    seeds.add("npz_arrays", format, array_list(members));
+  }
+  seeds.add("npz", "written", format_npz(small_matrix(), true, "written"));
+  for (const char* name : {"f4", "i1", "no_columns"}) {
+    const std::vector<ZipMember> members = {{"dense.npy", arrays().at(name)}};
+    seeds.add("npz", std::string("dense_") + name, make_zip(members, true, name));
+    seeds.add("npz_arrays", std::string("dense_") + name, array_list(members));
+  }
+}
+
+void add_gzip(SeedFolder& seeds) {
+  seeds.add("gzip", "empty", gzip(""));
+  seeds.add("gzip", "text", gzip("one line\nand another line\n"));
+  seeds.add("gzip", "zeros", gzip(std::string(100'000, '\0')));
+}
+
+void add_rank_model(SeedFolder& seeds) {
+  RankModel model{.name = "stumps",
+                  .schema = "test",
+                  .schema_version = 2,
+                  .features = {"m1", "nv", "n"},
+                  .provenance = {{"rounds", 2}}};
+  model.trees.push_back({{{.value = 0.5F, .feature = 1, .left = 1, .default_left = true},
+                          {.value = -1},
+                          {.value = 2.25F}}});
+  model.trees.push_back({{{.value = 3, .feature = 0, .left = 1},
+                          {.value = 1e-30F, .feature = 2, .left = 3},
+                          {.value = -0.0F},
+                          {.value = 7},
+                          {.value = 3.4e38F}}});
+  seeds.add("rank_model", "stumps", write_rank_model(model));
+  model.trees.clear();
+  seeds.add("rank_model", "no_trees", write_rank_model(model));
+}
+
+void add_samples(SeedFolder& seeds) {
+  HostSampleGroup group;
+  group.name = "uniform 8x32";
+  group.recipe = {{"rows", 8}, {"file", "a/b.smtx"}};
+  group.limits.isa = HostIsa::avx512;
+  group.limits.name = "a CPU";
+  group.work = {8, 32, 64, 48, 2, 0.25};
+  group.seconds = 1.5;
+  HostSample sample;
+  sample.candidate.tile.m1 = 4;
+  sample.candidate.grouping.tiles = 2;
+  sample.candidate.grouping.nnc_sum = 32;
+  sample.us = 12.5;
+  sample.samples = 7;
+  group.samples = {sample, sample};
+  group.samples[1].candidate.tile.nv = 2;
+  seeds.add("samples", "two_tiles", write_samples(group));
+}
+
+// Without the first line, which holds the checksum: see cache_record_fuzz.cpp.
+void add_cache_record(SeedFolder& seeds) {
+  const CacheRecord record = {
+      .spjit_version = "0.1.0",
+      .key = std::string(64, 'a'),
+      .created = "2026-01-31T23:59:59Z",
+      .files = {{.name = "kernel.o", .bytes = 12, .checksum = std::string(32, '1')}},
+      .kernel = {{"tile", {28, 16}}, {"note", "5 \u00b5s"}, {"sparsity", 0.9}}};
+  const std::string text = write_cache_record(record);
+  seeds.add("cache_record", "one_file", text.substr(text.find('\n') + 1));
+  seeds.add("cache_record", "whole", text);
+}
+
+void add_host(SeedFolder& seeds) {
+  const CsrMatrix matrix = small_matrix();
+  HostTile tile;
+  tile.m1 = 2;
+  tile.k_block = 5;
+  const auto grouping = group_rows(matrix, 2, ReorderAlgorithm::none);
+  const HostArtifact unrolled =
+      make_unrolled_artifact(build_plan(matrix, grouping, 5), tile, {HostIsa::avx2, 20, 0});
+  CsrMatrix seven = matrix;  // host_program_fuzz.cpp has weights for seven entries
+  seven.rows = 2;
+  seven.row_ptrs = {0, 3, 7};
+  seven.col_idxs = {0, 4, 8, 1, 2, 3, 5};
+  seven.values.assign(7, 1.0F);
+  const HostArtifact csr = make_csr_artifact(seven, HostIsa::avx2, 20);
+  seeds.add("host_program", "unrolled", unrolled.image().program);
+  seeds.add("host_program", "csr", csr.image().program);
+  seeds.add("host_object", "unrolled", write_object(unrolled.image(), "kernel"));
+  seeds.add("host_object", "csr", write_object(csr.image(), "kernel"));
+  seeds.add("elf_object", "unrolled", write_object(unrolled.image(), "kernel"));
+}
+
+void add_cuda_record(SeedFolder& seeds) {
+  CudaProgram program;
+  program.arch = 90;
+  program.rows = 64;
+  program.cols = 32;
+  program.nnz = 205;
+  program.n = program.ldb = program.ldc = 128;
+  program.threads = 64;
+  program.blocks_x = 4;
+  const nlohmann::json record = {{"program", to_json(program)},
+                                 {"device", {{"product", "H100"}}},
+                                 {"tile", {{"name", "8x64"}}},
+                                 {"search", {{"reason", "ranked first"}}},
+                                 {"compiled_from", "ptx"},
+                                 {"toolchain", "NVRTC 13.0"},
+                                 {"note", ""},
+                                 {"resources",
+                                  {{"predicted_registers", 40},
+                                   {"registers", 42},
+                                   {"spilled_bytes", 0},
+                                   {"active_blocks", 8},
+                                   {"code_bytes", 4096}}}};
+  seeds.add("cuda_record", "sm_90", record.dump(1));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+    return 2;
+  }
+  SeedFolder seeds(argv[1]);
+  try {
+    for (const auto add : {add_smtx, add_mtx, add_npy, add_npz, add_gzip, add_rank_model,
+                           add_samples, add_cache_record, add_host, add_cuda_record}) {
+      add(seeds);
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,98 @@
+// Many threads, deadlines and compile_cuda_async() with NVIDIA's compiler libraries.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <latch>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "compiler/cuda_libraries.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/error.hpp"
+#include "tests/support/compile_testing.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+
+class ConcurrentCudaCompiler : public ::testing::Test {
+ protected:
+  ConcurrentCudaCompiler() {
+    options_.n = 40;
+    options_.target = Target::parse("sm_90");
+    options_.parallel_compiles = 2;
+  }
+
+  void SetUp() override {
+    try {
+      static_cast<void>(load_cuda_toolchain({.arch = 90, .nvrtc = true, .nvjitlink = true},
+                                            found_cuda_libraries()));
+    } catch (const NotSupported& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+
+  CompileOptions options_;
+  CsrMatrix matrix_ = random_matrix(70, 50, 0.8);
+};
+
+TEST_F(ConcurrentCudaCompiler, CompilesOneKernelOnce) {
+  const Compiler compiler(options_, uncached());
+  std::latch begun(1);
+  std::latch other_waits(1);
+  std::optional<CudaKernel> first;
+  std::jthread leader([&] {
+    first = compiler.compile_cuda(matrix_, at_stage("emitting", [&] {
+                                    begun.count_down();
+                                    other_waits.wait();
+                                  }));
+  });
+  begun.wait();
+
+  const CudaKernel second =
+      compiler.compile_cuda(matrix_, at_stage("waiting", [&] { other_waits.count_down(); }));
+  leader.join();
+
+  EXPECT_EQ(&first->info(), &second.info());
+}
+
+TEST_F(ConcurrentCudaCompiler, GivesTheSameKernelInTheBackground) {
+  const Compiler compiler(options_, uncached());
+
+  const Compilation<CudaKernel> compilation = compiler.compile_cuda_async(matrix_);
+  const CudaKernel here = compiler.compile_cuda(matrix_);
+
+  EXPECT_EQ(compilation.get().ptx(), here.ptx());
+  EXPECT_EQ(compilation.get().info().key, here.info().key);
+}
+
+TEST_F(ConcurrentCudaCompiler, ADeadlineAmongManyUnitsEndsItAndLeavesNothing) {
+  const TemporaryDirectory directory;
+  options_.cuda.unit_nonzeros = 100;
+  options_.cuda.compile_threads = 1;
+  const CsrMatrix large = random_matrix(600, 400, 0.7);  // takes seconds
+  const Compiler compiler(options_, cached_in(directory.path()));
+  const auto compile_late = [&] {
+    CompileControl late;
+    late.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
+    return compiler.compile_cuda(large, late);
+  };
+
+  EXPECT_TRUE(throws<DeadlineExceeded>(compile_late));
+
+  EXPECT_EQ(left_in(directory.path()), std::vector<std::string>());
+}
+
+TEST_F(ConcurrentCudaCompiler, TheLimitOfTheOptionsIsStillAFailureToCompile) {
+  options_.cuda.compile_limit_ms = 1e-3;
+
+  EXPECT_TRUE(
+      throws<CompileFailed>([&] { return Compiler(options_, uncached()).compile_cuda(matrix_); }));
+}
+
+}  // namespace

@@ -1,0 +1,122 @@
+"""scripts/bench_report.py on files about the cost of searching and of compiling."""
+
+import unittest
+
+import fixture
+from fixture import ReportTest, parse_page, search_row, table_rows
+
+
+class SearchCostTest(ReportTest):
+    def test_seconds_are_put_over_those_of_ranked(self):
+        document = fixture.search_cost([
+            search_row("a", "full undivided", 20), search_row("b", "full undivided", 60),
+            search_row("a", "ranked", 1), search_row("b", "ranked", 4, peak_mib=250)])
+
+        page = parse_page(self.make_page(document))
+
+        # Means 40 and 2.5 seconds: 16; geometric mean of 20 and 15: 17.3.
+        self.assertEqual(table_rows(page, "Cost of a search: host-avx512"), [
+            ["full undivided", "2", "24.0", "40.00", "16.0x", "17.3x", "123", "-", "0"],
+            ["ranked", "2", "24.0", "2.500", "1.00x", "1.00x", "250", "-", "0"]])
+        self.assertEqual(len(table_rows(page, "Every search")), 4)
+
+    def test_what_was_stopped_is_a_lower_bound(self):
+        document = fixture.search_cost([
+            search_row("a", "full undivided", 120, killed=True, note="over 120 s"),
+            search_row("a", "ranked", 2)])
+
+        page = parse_page(self.make_page(document))
+
+        row = table_rows(page, "Cost of a search")[0]
+        self.assertEqual(row[3:6], ["≥ 120.0", "≥ 60.0x", "≥ 60.0x"])
+        self.assertEqual(row[-1], "1")
+        self.assertEqual(table_rows(page, "Every search")[0][7], "≥ 120.0")
+        self.assertIn("over 120 s", " ".join(page.itertext()))
+
+    def test_only_kernels_that_all_ways_searched_are_averaged(self):
+        document = fixture.search_cost([
+            search_row("a", "proxies", 6), search_row("a", "ranked", 2),
+            search_row("b", "ranked", 100)])
+
+        page = parse_page(self.make_page(document))
+
+        self.assertEqual([row[3] for row in table_rows(page, "Cost of a search")],
+                         ["6.000", "2.000"])
+        self.assertIn("1 kernel not searched in every way left out", " ".join(page.itertext()))
+
+    def test_the_papers_figures_are_not_taken_for_measured_ones(self):
+        page = parse_page(self.make_page(fixture.search_cost([search_row("a", "ranked", 2)])))
+
+        self.assertEqual(table_rows(page, "For comparison, as published")[1],
+                         ["V100", "140x", "281x", "18.2x", "3.37x", "1.00x"])
+        self.assertIn("Nothing in this table was measured here", " ".join(page.itertext()))
+
+    def test_files_of_search_bench(self):
+        ways = [{"way": "oracle", "rank_ms": 100.0, "proxy_ms": 0.0, "full_ms": 900.0,
+                 "loss": -0.01, "tile": "29x1"},
+                {"way": "ranked", "rank_ms": 50.0, "proxy_ms": 150.0, "full_ms": 50.0,
+                 "loss": 0.02, "tile": "14x2"}]
+        shape = {"rows": 64, "cols": 64, "nnz": 400, "n": 32}
+        document = {"schema": "spjit-search-bench-1",
+                    "device": {"cpu": "Test CPU 9000", "isa": "host-avx512"},
+                    "cases": [{"matrix": "a", "error": "", "ways": ways, **shape},
+                              {"matrix": "b", "error": "too large", "ways": [], **shape}]}
+
+        page = parse_page(self.make_page(document))
+
+        rows = table_rows(page, "Cost of a search: host-avx512")
+        self.assertEqual(rows[0], ["oracle", "1", "-", "1.000", "4.00x", "4.00x", "-", "-1.0 %",
+                                   "0"])
+        self.assertEqual(rows[1][3:5], ["0.2500", "1.00x"])
+
+
+class ScalingTest(ReportTest):
+    def document(self) -> dict:
+        run = {"seconds": 2.0, "cpu_seconds": 3.5, "emit_seconds": 0.001,
+               "peak_rss_bytes": 64 * 1024 * 1024, "code_bytes": 543744}
+        return {"cpu": "Test CPU 9000", "target": "sm_90:h100", "limit_s": 120.0, "rows": [
+            fixture.scaling_row("PTX in units", 1024, {**run, "seconds": 0.5}),
+            fixture.scaling_row("PTX in units", 26214, {**run, "seconds": 5.0}, run,
+                                {**run, "seconds": 1.0}),
+            fixture.scaling_row("NVRTC undivided", 26214, {"failure": "over 120 s"})]}
+
+    def test_medians_of_runs_and_failures_are_in_the_table(self):
+        page = parse_page(self.make_page(self.document()))
+
+        self.assertEqual(table_rows(page, "Compiling against nonzeros")[1:], [
+            ["PTX in units", "26,214", "512x512", "2.00", "3.50", "0.00100", "64.0", "543,744",
+             "3", "-"],
+            ["NVRTC undivided", "26,214", "512x512", "-", "-", "-", "-", "-", "0", "over 120 s"]])
+        self.assertIn("sm_90:h100", " ".join(page.itertext()))
+
+    def test_time_and_memory_are_drawn(self):
+        page = parse_page(self.make_page(self.document()))
+
+        titles = [figure.find("title").text for figure in page.iter("svg")]
+        self.assertEqual(titles, ["seconds to compile", "peak memory [MiB]"])
+        self.assertEqual(len(list(page.iter("polyline"))), 2)
+
+    def test_all_failed(self):
+        document = self.document()
+        document["rows"] = document["rows"][2:]
+
+        page = parse_page(self.make_page(document))
+
+        self.assertEqual(list(page.iter("svg")), [])
+
+    def test_files_of_cuda_proxy_bench(self):
+        document = {"schema": "spjit-cuda-proxy-bench-1", "cpu": "Test CPU 9000", "n": 512,
+                    "target": "sm_90:h100", "timed_on_gpu": False,
+                    "cases": [{"matrix": "a", "nnz": 10487, "cuda_s": 2.5, "ptx_s": 0.5,
+                               "kernel_s": 0.75}]}
+
+        page = parse_page(self.make_page(document))
+
+        self.assertEqual([row[:4] for row in table_rows(page, "Compiling against nonzeros")], [
+            ["proxies of a search, CUDA C++", "10,487", "a", "2.50"],
+            ["proxies of a search, PTX", "10,487", "a", "0.500"],
+            ["one whole kernel, PTX", "10,487", "a", "0.750"]])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,117 @@
+"""Result files with made-up numbers that can be checked by hand, and the scripts that read them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+
+DEVICE = {"kind": "host", "name": "Test CPU 9000", "isa": "avx512", "cpus": 2, "l1d_bytes": 49152,
+          "l2_bytes": 1048576, "l3_bytes": 33554432, "load_average": 0.1}
+LIBRARIES = [
+    {"name": "spjit", "version": "0.1.0", "kind": "jit", "missing": None},
+    {"name": "csr", "version": "0.1.0", "kind": "sparse", "missing": None},
+    {"name": "openblas", "version": "OpenBLAS 0.3.21", "kind": "dense", "missing": None},
+    {"name": "mkl", "version": "", "kind": "sparse", "missing": "libmkl_rt.so.2 was not found"},
+]
+ROOFLINE = {"fma_peak_gflops": 140.5, "l1_gbytes_per_s": 501.0, "l2_gbytes_per_s": 252.0,
+            "l3_gbytes_per_s": 83.0, "dram_gbytes_per_s": 21.0}
+
+
+def timing(library: str, median_us: float, flops: float, **more: Any) -> dict:
+    return {"library": library, "median_us": median_us, "min_us": 0.9 * median_us, "noise": 0.01,
+            "samples": 31, "gflops": flops / median_us * 1e-3, "cold_us": None, "prepare_ms": None,
+            "prepare_kind": "", "detail": "", "failed": None, **more}
+
+
+def failed_timing(library: str, reason: str) -> dict:
+    return {"library": library, "median_us": None, "min_us": None, "noise": None, "samples": 0,
+            "gflops": None, "cold_us": None, "prepare_ms": None, "prepare_kind": "", "detail": "",
+            "failed": reason}
+
+
+def case(matrix: str, medians: dict[str, float], **more: Any) -> dict:
+    """512 x 512 at 90 %, n = 128, one thread: 6,710,784 flops."""
+    made = {"set": "dlmc", "matrix": matrix, "layer": "", "rows": 512, "cols": 512, "nnz": 26214,
+            "sparsity": 0.9, "n": 128, "threads": 1, "peak_gflops": 280.0, "traffic_bytes": 736000,
+            "checked": True, **more}
+    flops = 2.0 * made["nnz"] * made["n"]
+    made["timings"] = [timing(name, us, flops) for name, us in medians.items()]
+    return made
+
+
+def side_by_side(cases: list[dict], **more: Any) -> dict:
+    return copy.deepcopy({"schema": "spjit-side-by-side-1", "created": "2026-01-02T03:04:05Z",
+                          "command": "side_by_side_bench --n 128", "device": DEVICE,
+                          "libraries": LIBRARIES, "cases": cases, "roofline": ROOFLINE, **more})
+
+
+def two_cases() -> dict:
+    """Speed-ups of 2 and 8 over OpenBLAS: 4 in the geometric mean."""
+    return side_by_side([
+        case("a.smtx", {"spjit": 12.34, "csr": 24.68, "openblas": 24.68}, sparsity=0.5, nnz=131072),
+        case("b.smtx", {"spjit": 11.11, "csr": 22.22, "openblas": 88.88})])
+
+
+def search_cost(rows: list[dict]) -> dict:
+    return copy.deepcopy({"schema": "spjit-search-cost-1", "created": "2026-01-02T03:04:05Z",
+                          "device": DEVICE, "rows": rows})
+
+
+def search_row(matrix: str, way: str, seconds: float, **more: Any) -> dict:
+    return {"matrix": matrix, "rows": 512, "cols": 512, "nnz": 26214, "n": 128,
+            "target": "host-avx512", "way": way, "candidates": 24, "seconds": seconds,
+            "peak_mib": 123.4, "killed": False, "note": "", **more}
+
+
+def scaling_row(method: str, nonzeros: int, *runs: dict) -> dict:
+    return {"method": method, "nonzeros": nonzeros, "shape": "512x512", "runs": list(runs)}
+
+
+class ReportTest(unittest.TestCase):
+    """A test with a folder of its own."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="spjit-report-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def write(self, document: Any, name: str = "result.json") -> Path:
+        path = self.folder / name
+        text = document if isinstance(document, str) else json.dumps(document)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def run_script(self, name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(ROOT / "scripts" / name), *map(str, arguments)]
+        return subprocess.run(command, cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=300, check=False)
+
+    def make_page(self, *documents: dict) -> str:
+        files = [self.write(d, f"{i}.json") for i, d in enumerate(documents)]
+        result = self.run_script("bench_report.py", *files, "--out", "report.html")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return (self.folder / "report.html").read_text(encoding="utf-8")
+
+
+def parse_page(page: str) -> ElementTree.Element:
+    """The syntax of pages is XML's too."""
+    return ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>\n"))
+
+
+def table_rows(page: ElementTree.Element, caption: str) -> list[list[str]]:
+    """The rows below the head of the tables whose caption begins so. What a row has in common with
+    its neighbours stands in a row of its own above them."""
+    return [["".join(cell.itertext()) for cell in row]
+            for table in page.iter("table")
+            if "".join(table.find("caption").itertext()).startswith(caption)
+            for row in table.find("tbody")]

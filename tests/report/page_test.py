@@ -1,0 +1,198 @@
+"""scripts/bench_report.py: what the page says."""
+
+import re
+import unittest
+
+import fixture
+from fixture import ReportTest, parse_page, table_rows
+
+
+class SideBySidePageTest(ReportTest):
+    def test_every_timing_is_in_a_table_with_its_unit(self):
+        document = fixture.two_cases()
+        document["cases"][1]["layer"] = "bert.encoder.ffn1"
+        document["cases"][1]["timings"][0].update(cold_us=33.21, prepare_ms=4.567,
+                                                  prepare_kind="cold compile", detail="30x1 tile")
+
+        page = parse_page(self.make_page(document))
+
+        rows = table_rows(page, "All timings")
+        self.assertEqual([row[0] for row in rows], [
+            "a.smtx, set = dlmc, A = 512x512, nonzeros = 131,072, sparsity = 50.00 %, n = 128, "
+            "threads = 1",
+            "spjit", "csr", "openblas",
+            "b.smtx, layer = bert.encoder.ffn1, set = dlmc, A = 512x512, nonzeros = 26,214, "
+            "sparsity = 90.00 %, n = 128, threads = 1", "spjit", "csr", "openblas"])
+        # 2 * 26214 * 128 / 11.11 us = 604.0 GFLOP/s.
+        self.assertEqual(rows[5], ["spjit", "11.11", "1.0 %", "9.999", "31", "604.0", "216 %", "-",
+                                   "33.21", "4.57", "cold compile", "30x1 tile"])
+        self.assertEqual([row[1] for row in rows if len(row) > 1],
+                         ["12.34", "24.68", "24.68", "11.11", "22.22", "88.88"])
+        self.assertEqual(rows[7][7], "8.00x")
+        head = ["".join(cell.itertext()) for cell in page.iter("th")]
+        for name in ["median us", "least us", "GFLOP/s", "cold us", "prepare ms"]:
+            self.assertIn(name, head)
+
+    def test_means_are_geometric(self):
+        page = parse_page(self.make_page(fixture.two_cases()))
+
+        summary = {row[0]: row for row in table_rows(page, "Speed-up of spjit over each peer")}
+
+        # 2 and 8: cases, mean, median, least, greatest, spjit faster, even, slower.
+        self.assertEqual(summary["openblas"][3:],
+                         ["2", "4.00x", "5.00x", "2.00x", "8.00x", "2", "0", "0"])
+        self.assertEqual(summary["csr"][3:],
+                         ["2", "2.00x", "2.00x", "2.00x", "2.00x", "2", "0", "0"])
+        by_sparsity = table_rows(page, "By sparsity and n")
+        self.assertEqual([row[0] for row in by_sparsity], ["50 %", "90 %"])
+        self.assertEqual([row[-1] for row in by_sparsity], ["2.00x", "8.00x"])
+
+    def test_what_is_within_noise_is_even(self):
+        # 3 * sqrt(0.01^2 + 0.01^2) = 4.2 %.
+        document = fixture.side_by_side([
+            fixture.case("a", {"spjit": 100, "openblas": 104}),
+            fixture.case("b", {"spjit": 100, "openblas": 105}),
+            fixture.case("c", {"spjit": 105, "openblas": 100})])
+
+        page = parse_page(self.make_page(document))
+
+        summary = table_rows(page, "Speed-up of spjit over each peer")
+        self.assertEqual(summary[0][-3:], ["1", "1", "1"])
+        # 100 / 105 = 0.952
+        self.assertEqual(table_rows(page, "Where a peer is faster"),
+                         [["c", "openblas", "512x512", "90.00 %", "128", "1", "0.952x"]])
+
+    def test_device_versions_and_what_is_missing_are_stated(self):
+        document = fixture.two_cases()
+        document["cases"][0]["timings"].append(fixture.failed_timing("mkl", "status 7"))
+
+        page = parse_page(self.make_page(document))
+
+        text = " ".join(page.itertext())
+        for fact in ["Test CPU 9000", "avx512", "L2 1.00 MiB", "2026-01-02T03:04:05Z",
+                     "side_by_side_bench --n 128", "OpenBLAS 0.3.21",
+                     "mkl was not run: libmkl_rt.so.2 was not found",
+                     "mkl", "status 7", "dlmc a.smtx n=128 t=1",
+                     "median 1.0 %, 95th percentile 1.0 %"]:
+            self.assertIn(fact, text)
+        self.assertNotIn("busy", text)
+
+    def test_a_busy_machine_is_called_out(self):
+        document = fixture.two_cases()
+        document["device"]["load_average"] = 1.75
+
+        self.assertIn("busy before the run (load 1.8)", self.make_page(document))
+
+    def test_wrong_results_are_left_out_of_means(self):
+        document = fixture.two_cases()
+        document["cases"][1]["checked"] = False
+
+        page = parse_page(self.make_page(document))
+
+        self.assertEqual([row[4] for row in table_rows(page, "Speed-up of spjit over each peer")],
+                         ["2.00x", "2.00x"])
+        self.assertIn("1 case whose results were not found right", " ".join(page.itertext()))
+
+    def test_a_wrong_library_is_named_and_the_others_of_its_case_count(self):
+        document = fixture.two_cases()
+        document["cases"][1]["checked"] = False
+        document["cases"][1]["timings"][1] = fixture.failed_timing("csr", "wrong: C[0, 0] is NaN")
+
+        page = parse_page(self.make_page(document))
+
+        summary = {row[0]: row for row in table_rows(page, "Speed-up of spjit over each peer")}
+        self.assertEqual((summary["openblas"][4], summary["csr"][3]), ("4.00x", "1"))
+        self.assertIn("1 result found wrong and not timed: csr on dlmc b.smtx n=128 t=1.",
+                      " ".join(page.itertext()))
+
+    def test_a_gpu_is_named_as_one(self):
+        document = fixture.two_cases()
+        document["device"].update(kind="cuda", name="NVIDIA H200", isa="sm_90")
+
+        page = parse_page(self.make_page(document))
+
+        facts = {dt.text: dd.text for dl in page.iter("dl")
+                 for dt, dd in zip(dl.findall("dt"), dl.findall("dd"), strict=True)}
+        self.assertEqual(facts["GPU"], "NVIDIA H200")
+        self.assertNotIn("CPU", facts)
+
+    def test_ceilings_of_the_roofline_are_in_a_table(self):
+        document = fixture.two_cases()
+        document["roofline"]["l3_gbytes_per_s"] = None
+
+        page = parse_page(self.make_page(document))
+
+        self.assertEqual(table_rows(page, "Ceilings of one core"),
+                         [["FMA peak", "140.5", "GFLOP/s"], ["L1 bandwidth", "501.0", "GB/s"],
+                          ["L2 bandwidth", "252.0", "GB/s"], ["DRAM bandwidth", "21.00", "GB/s"]])
+        self.assertIn("Not measured: L3.", " ".join(page.itertext()))
+
+    def test_preparing_is_paid_back_after_some_runs(self):
+        document = fixture.side_by_side([fixture.case("a", {"spjit": 10, "openblas": 30})])
+        document["cases"][0]["timings"][0].update(prepare_ms=4, prepare_kind="cold compile",
+                                                  cold_us=25)
+        document["cases"][0]["timings"][1].update(prepare_ms=1, prepare_kind="packing")
+
+        page = parse_page(self.make_page(document))
+
+        # (4 - 1) ms / 20 us = 150 runs.
+        self.assertEqual(table_rows(page, "Before the first run"),
+                         [["spjit", "cold compile", "4.00", "4.00", "2.50x", "-"],
+                          ["openblas", "packing", "1.00", "1.00", "-", "150"]])
+
+
+class PageSyntaxTest(ReportTest):
+    def test_nothing_is_loaded_from_elsewhere_and_no_script_runs(self):
+        page = self.make_page(fixture.two_cases())
+
+        self.assertIsNone(re.search(r"(?i)https?:|\bsrc=|\bhref=|@import|url\(|<script", page))
+
+    def test_it_adapts_to_phones_and_to_dark_mode(self):
+        page = self.make_page(fixture.two_cases())
+
+        self.assertIn('name="viewport" content="width=device-width, initial-scale=1"', page)
+        self.assertIn("prefers-color-scheme:dark", page)
+
+    def test_figures_have_titles_and_descriptions_and_ids_are_unique(self):
+        page = parse_page(self.make_page(fixture.two_cases(), fixture.two_cases()))
+
+        ids = [element.get("id") for element in page.iter() if element.get("id")]
+        self.assertEqual(len(ids), len(set(ids)))
+        figures = list(page.iter("svg"))
+        self.assertEqual(len(figures), 10)
+        for figure in figures:
+            title, description = figure.find("title"), figure.find("desc")
+            self.assertEqual(figure.get("aria-labelledby"),
+                             f"{title.get('id')} {description.get('id')}")
+            self.assertTrue(title.text and description.text)
+
+    def test_names_cannot_break_the_page(self):
+        name = "<script>&\"'</td>.smtx"
+        document = fixture.side_by_side([fixture.case(name, {"spjit": 1, "openblas": 2})])
+
+        page = parse_page(self.make_page(document))
+
+        self.assertTrue(table_rows(page, "All timings")[0][0].startswith(name))
+
+    def test_text_of_every_colour_can_be_read(self):
+        from report.style import DARK, LIGHT
+
+        def luminance(colour):
+            parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+            linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+            return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+        def contrast(one, other):
+            high, low = sorted((luminance(one), luminance(other)), reverse=True)
+            return (high + 0.05) / (low + 0.05)
+
+        for colours in (LIGHT, DARK):
+            for ground in ("bg", "panel"):
+                for name in ["ink", "soft", *(f"s{i}" for i in range(6))]:
+                    with self.subTest(name=name, colour=colours[name], ground=colours[ground]):
+                        self.assertGreaterEqual(contrast(colours[name], colours[ground]), 4.5)
+            self.assertGreaterEqual(contrast(colours["ink"], colours["warnbg"]), 4.5)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,341 @@
+// compile_async(): the queue, the handle, and who may go first.
+
+#include "spjit/compilation.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "spjit/compiler.hpp"
+#include "spjit/error.hpp"
+#include "tests/support/compile_testing.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+
+using HostCompilation = Compilation<SpmmKernel>;
+using SharedMatrix = std::shared_ptr<const CsrMatrix>;
+
+SharedMatrix matrix_number(std::uint64_t number) {
+  return std::make_shared<const CsrMatrix>(random_matrix(40, 50, 0.8, number));
+}
+
+/// A compilation that stays at "emitting" until it is let go.
+class HeldUp {
+ public:
+  explicit HeldUp(const Compiler& compiler, std::uint64_t number = 99)
+      : matrix_(matrix_number(number)),
+        compilation_(compiler.compile_async(matrix_, at_stage("emitting", [this] {
+                                              begun_.count_down();
+                                              release_.wait();
+                                            }))) {
+    begun_.wait();
+  }
+  HeldUp(const HeldUp&) = delete;
+  HeldUp& operator=(const HeldUp&) = delete;
+  ~HeldUp() { let_go(); }
+
+  void let_go() {
+    if (!let_go_) release_.count_down();
+    let_go_ = true;
+  }
+  HostCompilation& compilation() { return compilation_; }
+  [[nodiscard]] const CsrMatrix& matrix() const { return *matrix_; }
+
+ private:
+  std::latch begun_{1};
+  std::latch release_{1};
+  bool let_go_ = false;
+  SharedMatrix matrix_;
+  HostCompilation compilation_;
+};
+
+TEST(CompilationThreads, GivesTheKernelThatCompileGives) {
+  const TemporaryDirectory directory;
+  const Compiler compiler(small_options(), cached_in(directory.path()));
+  const SharedMatrix matrix = matrix_number(1);
+
+  const HostCompilation compilation = compiler.compile_async(matrix);
+  const SpmmKernel kernel = compilation.get();
+
+  EXPECT_TRUE(is_kernel_of(kernel, *matrix));
+  EXPECT_EQ(&compilation.get().info(), &kernel.info());
+  EXPECT_TRUE(compilation.ready());
+  EXPECT_TRUE(compiler.compile(*matrix).info().from_cache);
+}
+
+TEST(CompilationThreads, TakesAMatrixByValue) {
+  const Compiler compiler(small_options(), uncached());
+  CsrMatrix matrix = random_matrix(40, 50, 0.8);
+
+  const SpmmKernel kernel = compiler.compile_async(matrix).get();
+
+  EXPECT_TRUE(is_kernel_of(kernel, matrix));
+}
+
+TEST(CompilationThreads, TellsHowItStands) {
+  const Compiler compiler(small_options(1), uncached());
+  HeldUp first(compiler);
+  const HostCompilation second = compiler.compile_async(matrix_number(2));
+
+  EXPECT_EQ(first.compilation().progress().stage, "emitting");
+  EXPECT_FALSE(first.compilation().ready());
+  EXPECT_EQ(second.progress().stage, "waiting");
+  EXPECT_FALSE(second.wait_for(std::chrono::milliseconds(1)));
+
+  first.let_go();
+  EXPECT_TRUE(is_kernel_of(first.compilation().get(), first.matrix()));
+  EXPECT_TRUE(second.wait_for(std::chrono::hours(1000)));
+  EXPECT_EQ(second.progress().stage, "done");
+}
+
+TEST(CompilationThreads, CancellingOneThatWaitsEndsItAtOnceAndLetsItsMatrixGo) {
+  const Compiler compiler(small_options(1), uncached());
+  const HeldUp first(compiler);
+  SharedMatrix matrix = matrix_number(2);
+  const HostCompilation second = compiler.compile_async(matrix);
+
+  second.cancel();
+
+  EXPECT_TRUE(second.ready());
+  EXPECT_TRUE(throws<Cancelled>([&] { return second.get(); }));
+  EXPECT_EQ(matrix.use_count(), 1);
+}
+
+TEST(CompilationThreads, TheUsersTokenDoesTheSame) {
+  const Compiler compiler(small_options(1), uncached());
+  const HeldUp first(compiler);
+  std::stop_source stop;
+  CompileControl control;
+  control.stop = stop.get_token();
+  const HostCompilation before = compiler.compile_async(matrix_number(2), control);
+
+  stop.request_stop();
+  const HostCompilation after = compiler.compile_async(matrix_number(3), control);
+
+  EXPECT_TRUE(throws<Cancelled>([&] { return before.get(); }));
+  EXPECT_TRUE(throws<Cancelled>([&] { return after.get(); }));
+}
+
+TEST(CompilationThreads, ADeadlineEndsTheWaitingInTheQueue) {
+  const Compiler compiler(small_options(1), uncached());
+  const HeldUp first(compiler);
+  CompileControl control;
+  control.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+
+  const HostCompilation second = compiler.compile_async(matrix_number(2), control);
+
+  EXPECT_TRUE(throws<DeadlineExceeded>([&] { return second.get(); }));
+  EXPECT_EQ(second.progress().stage, "done");
+}
+
+TEST(CompilationThreads, CancellingOneThatRunsEndsItAndLeavesNothingBehind) {
+  const TemporaryDirectory directory;
+  const Compiler compiler(small_options(), cached_in(directory.path()));
+  HeldUp held(compiler);
+
+  held.compilation().cancel();
+  held.let_go();
+
+  EXPECT_TRUE(throws<Cancelled>([&] { return held.compilation().get(); }));
+  EXPECT_EQ(left_in(directory.path()), std::vector<std::string>());
+}
+
+TEST(CompilationThreads, ErrorsComeOutOfGet) {
+  const Compiler compiler(small_options(), uncached());
+  CsrMatrix bad = random_matrix(6, 5, 0.5);
+  bad.col_idxs[0] = 5;
+  struct Enough {};
+
+  const HostCompilation invalid = compiler.compile_async(bad);
+  const HostCompilation thrown =
+      compiler.compile_async(matrix_number(1), at_stage("grouping", [] { throw Enough(); }));
+  const Compilation<CudaKernel> wrong = compiler.compile_cuda_async(matrix_number(1));
+
+  EXPECT_TRUE(throws<InvalidMatrix>([&] { return invalid.get(); }));
+  EXPECT_TRUE(throws<InvalidMatrix>([&] { return invalid.get(); }));
+  EXPECT_TRUE(throws<Enough>([&] { return thrown.get(); }));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { return wrong.get(); }));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { return compiler.compile_async(SharedMatrix()); }));
+}
+
+TEST(CompilationThreads, ForAGpuErrorsComeOutOfGetToo) {
+  CompileOptions options = small_options();
+  options.target = Target::parse("sm_90:h200");
+  options.cuda.toolkit_paths = {"/nowhere"};
+  const Compiler compiler(options, uncached());
+
+  const Compilation<CudaKernel> missing = compiler.compile_cuda_async(*matrix_number(1));
+
+  EXPECT_TRUE(throws<NotSupported>([&] { return missing.get(); }));
+}
+
+TEST(CompilationThreads, SameKernelsAreCompiledOnce) {
+  const Compiler compiler(small_options(2), uncached());
+  const SharedMatrix matrix = matrix_number(1);
+  std::latch other_waits(1);
+  std::atomic<int> compiled = 0;
+  CompileControl control;
+  control.progress = [&](const SearchProgress& progress) {
+    if (progress.stage == "waiting") other_waits.count_down();
+    if (progress.stage != "emitting") return;
+    ++compiled;
+    other_waits.wait();
+  };
+
+  const HostCompilation one = compiler.compile_async(matrix, control);
+  const HostCompilation two = compiler.compile_async(matrix, control);
+
+  EXPECT_EQ(&one.get().info(), &two.get().info());
+  EXPECT_EQ(compiled, 1);
+}
+
+TEST(CompilationThreads, ManyJobsShareAFewThreads) {
+  constexpr std::size_t k_threads = 2;
+  const Compiler compiler(small_options(k_threads), uncached());
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  CompileControl control;
+  control.progress = [&](const SearchProgress&) {
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+  };
+  std::vector<HostCompilation> compilations;
+
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    compilations.push_back(compiler.compile_async(matrix_number(i), control));
+  }
+
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    EXPECT_TRUE(is_kernel_of(compilations[i].get(), *matrix_number(i)));
+  }
+  EXPECT_LE(threads.size(), k_threads);
+  EXPECT_FALSE(threads.contains(std::this_thread::get_id()));
+}
+
+TEST(CompilationThreads, OutliveTheirCompiler) {
+  const SharedMatrix matrix = matrix_number(1);
+  auto compiler = std::make_optional<Compiler>(small_options(1), uncached());
+  HeldUp first(*compiler);
+  const HostCompilation second = compiler->compile_async(matrix);
+
+  compiler.reset();
+  first.let_go();
+
+  EXPECT_TRUE(is_kernel_of(first.compilation().get(), first.matrix()));
+  EXPECT_TRUE(is_kernel_of(second.get(), *matrix));
+}
+
+TEST(CompilationThreads, LettingGoOfAHandleCancelsAndWaits) {
+  const Compiler compiler(small_options(), uncached());
+  const SharedMatrix matrix = matrix_number(1);
+  std::latch begun(1);
+  std::latch release(1);
+  bool went_on = false;  // only a thread that is waited for may write this
+  CompileControl control = at_stage("emitting", [&] {
+    begun.count_down();
+    release.wait();
+    went_on = true;
+  });
+  {
+    const HostCompilation compilation = compiler.compile_async(matrix, control);
+    begun.wait();
+    release.count_down();
+  }
+
+  EXPECT_TRUE(went_on);
+  EXPECT_EQ(matrix.use_count(), 1);
+}
+
+TEST(CompilationThreads, LettingGoOfManyThatWaitIsSafeInAnyOrder) {
+  for (const bool compiler_first : {true, false}) {
+    auto compiler = std::make_optional<Compiler>(small_options(2), uncached());
+    std::vector<HostCompilation> compilations;
+    for (std::uint64_t i = 0; i < 50; ++i) {
+      compilations.push_back(compiler->compile_async(matrix_number(i)));
+    }
+
+    if (compiler_first) compiler.reset();
+    while (compilations.size() > 25) compilations.erase(compilations.begin());
+    compilations.clear();
+  }
+}
+
+TEST(CompilationThreads, AssigningCancelsWhatWasThere) {
+  const Compiler compiler(small_options(1), uncached());
+  const HeldUp first(compiler);
+  const SharedMatrix old = matrix_number(2);
+  const SharedMatrix matrix = matrix_number(3);
+  HostCompilation compilation = compiler.compile_async(old);
+
+  compilation = compiler.compile_async(matrix);
+
+  EXPECT_EQ(old.use_count(), 1);
+  EXPECT_EQ(compilation.progress().stage, "waiting");
+}
+
+TEST(CompilationThreads, ACallbackMayLetGoOfItsOwnHandleAndCompiler) {
+  struct Both {
+    std::optional<HostCompilation> compilation;
+    std::optional<Compiler> compiler;
+  };
+  std::latch held(1);
+  std::latch begun(1);
+  std::weak_ptr<Both> watched;
+  {
+    const auto both = std::make_shared<Both>();
+    watched = both;
+    both->compiler.emplace(small_options(1), uncached());
+    both->compilation =
+        both->compiler->compile_async(matrix_number(1), at_stage("grouping", [both, &held, &begun] {
+                                        begun.count_down();
+                                        held.wait();
+                                      }));
+    begun.wait();
+  }
+  EXPECT_FALSE(watched.expired());  // the callback has the last one
+  held.count_down();
+
+  // Nobody is left to wait for that thread: it has to be watched from outside.
+  while (!watched.expired()) std::this_thread::yield();
+}
+
+TEST(CompilationThreads, IsAskedAndCancelledFromManyThreads) {
+  const Compiler compiler(small_options(2), uncached());
+  for (std::uint64_t round = 0; round < 20; ++round) {
+    const SharedMatrix matrix = matrix_number(round);
+    const HostCompilation compilation = compiler.compile_async(matrix);
+    std::atomic<int> kernels = 0;
+    std::atomic<int> cancelled = 0;
+    {
+      std::vector<std::jthread> threads;
+      for (int i = 0; i < 4; ++i) {
+        threads.emplace_back([&, i] {
+          if (i == 3 && round % 2 == 0) compilation.cancel();
+          static_cast<void>(compilation.progress());
+          try {
+            if (is_kernel_of(compilation.get(), *matrix)) ++kernels;
+          } catch (const Cancelled&) {
+            ++cancelled;
+          }
+        });
+      }
+    }
+
+    EXPECT_TRUE(kernels == 4 || cancelled == 4) << kernels << " " << cancelled;
+  }
+}
+
+}  // namespace

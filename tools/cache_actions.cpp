@@ -1,0 +1,35 @@
+#include "cache_actions.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "compiler/kernel_cache.hpp"
+
+namespace spjit::cli {
+
+CLI::App* add_cache_action(CLI::App& cache, CacheActionOptions& options, Manual manual) {
+  const std::string action = manual.name.substr(manual.name.rfind(' ') + 1);
+  CLI::App* command = cache.add_subcommand(action);
+  set_manual(*command, std::move(manual));
+  add_cache_directory(*command, options.cache);
+  add_json(*command, options.json);
+  return command;
+}
+
+CacheStore open_store(const CacheActionOptions& options) {
+  return open_cache_directory(options.cache);
+}
+
+std::string size_text(std::int64_t bytes) {
+  if (bytes < 10'000) return fmt::format("{} B", bytes);
+  if (bytes < 10'000'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+std::string time_text(std::chrono::system_clock::time_point time) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time));
+}
+
+}  // namespace spjit::cli

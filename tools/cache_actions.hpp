@@ -1,0 +1,40 @@
+#pragma once
+
+/// @file
+/// What the actions of `spjit cache` share, and the actions that have files of their own.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "kernel_options.hpp"
+#include "manual.hpp"
+#include "runtime/cache_store.hpp"
+#include "subcommands.hpp"
+
+namespace spjit::cli {
+
+/// Options that every action has.
+struct CacheActionOptions {
+  CacheOptions cache;
+  bool json = false;
+};
+
+/// Adds the action that `manual.name` ends in, with --cache and --json.
+CLI::App* add_cache_action(CLI::App& cache, CacheActionOptions& options, Manual manual);
+
+/// The cache that the options or the environment name. Throws CacheError.
+[[nodiscard]] CacheStore open_store(const CacheActionOptions& options);
+
+/// "512 B", "1.5 kB".
+[[nodiscard]] std::string size_text(std::int64_t bytes);
+
+/// "2025-01-31T23:59:59Z".
+[[nodiscard]] std::string time_text(std::chrono::system_clock::time_point time);
+
+[[nodiscard]] Subcommand add_cache_verify(CLI::App& cache);
+[[nodiscard]] Subcommand add_cache_prune(CLI::App& cache);
+[[nodiscard]] Subcommand add_cache_export(CLI::App& cache);
+[[nodiscard]] Subcommand add_cache_import(CLI::App& cache);
+
+}  // namespace spjit::cli

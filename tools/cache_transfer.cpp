@@ -1,0 +1,238 @@
+// spjit cache export and import: kernels on their way from one cache to another.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "archive_manifest.hpp"
+#include "cache_actions.hpp"
+#include "matrix/file_bytes.hpp"
+#include "runtime/byte_size.hpp"
+#include "spjit/error.hpp"
+#include "terminal.hpp"
+
+#ifdef SPJIT_HAVE_LIBARCHIVE
+#include "cache_archive.hpp"
+#endif
+
+namespace spjit::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view k_standard_stream = "-";
+
+struct ExportOptions : CacheActionOptions {
+  std::vector<std::string> key_prefixes;
+  fs::path out;
+};
+
+struct ImportOptions : CacheActionOptions {
+  fs::path archive;
+  ArchiveLimits limits;
+};
+
+#ifdef SPJIT_HAVE_LIBARCHIVE
+
+/// The keys that begin with one of the prefixes, all without any. Throws CacheError for a prefix
+/// that no key has.
+std::vector<std::string> select_keys(const CacheStore& store,
+                                     const std::vector<std::string>& prefixes) {
+  const std::vector<CacheListing> entries = store.list();
+  std::vector<std::string> keys;
+  for (const std::string& prefix : prefixes.empty() ? std::vector<std::string>{""} : prefixes) {
+    const std::size_t before = keys.size();
+    for (const CacheListing& entry : entries) {
+      if (entry.key.starts_with(prefix)) keys.push_back(entry.key);
+    }
+    if (keys.size() == before && !prefixes.empty()) {
+      throw CacheError(fmt::format("no key in {} begins with '{}'; 'spjit cache ls' lists them",
+                                   store.root().string(), prefix));
+    }
+  }
+  return keys;
+}
+
+ArchiveExport write_archive(const CacheStore& store, const ExportOptions& options) {
+  std::vector<std::string> keys = select_keys(store, options.key_prefixes);
+  if (options.out == k_standard_stream) {
+    return export_cache(store, std::move(keys), [](std::span<const std::byte> bytes) {
+      print({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    });
+  }
+  TemporaryFile file(options.out);
+  ArchiveExport result =
+      export_cache(store, std::move(keys), [&](auto bytes) { file.write(bytes); });
+  // Of nothing but damaged kernels there is no archive: what was there stays.
+  if (result.bytes > 0) file.publish(options.out);
+  return result;
+}
+
+void report(const ArchiveExport& result, const CacheStore& store, const ExportOptions& options) {
+  if (options.json) {
+    Json left_out = Json::array();
+    for (const auto& [key, problem] : result.left_out) {
+      left_out.push_back({{"key", key}, {"problem", problem}});
+    }
+    print_json({{"cache", store.root().string()},
+                {"archive", options.out.string()},
+                {"entries", result.entries},
+                {"bytes", result.bytes},
+                {"left_out", std::move(left_out)}});
+    return;
+  }
+  const std::string text = fmt::format("{}: {} kernels, {}", options.out.string(), result.entries,
+                                       size_text(result.bytes));
+  if (options.out == k_standard_stream) {
+    print_note(text);
+  } else {
+    print(text + "\n");
+  }
+}
+
+ExitCode run_export(const ExportOptions& options) {
+  if (options.out == k_standard_stream && options.json) {
+    throw UsageError("cache export: --json and --out - would both write to standard output");
+  }
+  if (options.out == k_standard_stream && ::isatty(STDOUT_FILENO) != 0) {
+    throw UsageError("cache export: standard output is a terminal; redirect it, or name a file");
+  }
+  const CacheStore store = open_store(options);
+  const ArchiveExport result = write_archive(store, options);
+  for (const auto& [key, problem] : result.left_out) {
+    print_error(fmt::format("cache entry {}: left out: {}", key, printable(problem)));
+  }
+  report(result, store, options);
+  return exit_code(static_cast<std::size_t>(result.entries) + result.left_out.size(),
+                   result.left_out.size());
+}
+
+FileDescriptor open_archive(const fs::path& path) {
+  FileDescriptor file(path == k_standard_stream ? ::dup(STDIN_FILENO)
+                                                : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) {
+    throw IoError(fmt::format("{}: cannot be opened: {}", path.string(), std::strerror(errno)));
+  }
+  return file;
+}
+
+std::size_t read_some(const FileDescriptor& file, std::span<std::byte> into) {
+  while (true) {
+    const ssize_t got = ::read(file.get(), into.data(), into.size());
+    if (got >= 0) return static_cast<std::size_t>(got);
+    if (errno != EINTR) throw IoError(fmt::format("cannot be read: {}", std::strerror(errno)));
+  }
+}
+
+ExitCode run_import(const ImportOptions& options) {
+  const CacheStore store = open_store(options);
+  const FileDescriptor file = open_archive(options.archive);
+  const ArchiveImport result = import_cache(
+      store, options.archive.string(),
+      [&](std::span<std::byte> into) { return read_some(file, into); }, options.limits);
+  if (options.json) {
+    print_json({{"cache", store.root().string()},
+                {"archive", options.archive.string()},
+                {"imported", result.imported},
+                {"already_there", result.already_there},
+                {"other_versions", result.other_versions},
+                {"bytes", result.bytes}});
+    return ExitCode::ok;
+  }
+  print(fmt::format("{}: imported {} kernels, {}; {} were there already\n",
+                    options.archive.string(), result.imported, size_text(result.bytes),
+                    result.already_there));
+  if (result.other_versions > 0) {
+    print_note(fmt::format("{}: {} kernels of other versions of spjit were skipped",
+                           options.archive.string(), result.other_versions));
+  }
+  return ExitCode::ok;
+}
+
+#else
+
+[[noreturn]] void fail_without_libarchive() {
+  throw NotSupported(
+      "this spjit was built without libarchive: install libarchive-dev and build again");
+}
+
+ExitCode run_export(const ExportOptions& /*options*/) { fail_without_libarchive(); }
+ExitCode run_import(const ImportOptions& /*options*/) { fail_without_libarchive(); }
+
+#endif
+
+void add_limit(CLI::App& command, const char* flag, std::int64_t& bytes,
+               const std::string& description, const char* shown_default) {
+  command
+      .add_option_function<std::string>(
+          flag, [&bytes, flag](const std::string& text) { bytes = parse_byte_size(text, flag); },
+          description)
+      ->type_name("SIZE")
+      ->default_str(shown_default);
+}
+
+}  // namespace
+
+Subcommand add_cache_export(CLI::App& cache) {
+  const auto options = std::make_shared<ExportOptions>();
+  CLI::App* command = add_cache_action(
+      cache, *options,
+      {.name = "spjit cache export",
+       .summary = "write kernels to a tar archive",
+       .synopsis = {"[KEY-PREFIX...] --out FILE [OPTIONS]"},
+       .description =
+           "Writes the kernels whose keys begin with a KEY-PREFIX, without one all of them, to a "
+           "tar archive that 'spjit cache import' reads. Every checksum is checked first; damaged "
+           "kernels are left out and named on standard error. The same kernels give the same "
+           "bytes. The file appears whole or not at all. Nothing is compressed: kernels are "
+           "machine code, which gzip or zstd makes smaller.",
+       .examples = {"spjit cache export --out kernels.tar",
+                    "spjit cache export 3f9a 77 --out two.tar",
+                    "spjit cache export --out - | zstd >kernels.tar.zst"}});
+  command->add_option("KEY-PREFIX", options->key_prefixes, "The first digits of keys.");
+  command->add_option("--out", options->out, "The file; - is standard output.")
+      ->type_name("FILE")
+      ->required();
+  return {command, [options] { return run_export(*options); }};
+}
+
+Subcommand add_cache_import(CLI::App& cache) {
+  const auto options = std::make_shared<ImportOptions>();
+  CLI::App* command = add_cache_action(
+      cache, *options,
+      {.name = "spjit cache import",
+       .summary = "add the kernels of an archive",
+       .synopsis = {"FILE [OPTIONS]"},
+       .description =
+           "Adds the kernels of an archive of 'spjit cache export' to the cache. A kernel that is "
+           "there already stays as it is, and kernels of other versions of spjit are skipped.\n"
+           "\n"
+           "WARNING: kernels are machine code. Whoever made the archive decides what runs as you "
+           "when a program loads one. Checksums tell damage, not malice: import only archives of "
+           "people who may run programs as you.\n"
+           "\n"
+           "Anything in the archive that an export does not write, such as paths that lead "
+           "elsewhere, links, devices, sparse files, members twice, too large or not in its list, "
+           "ends the import with an error. Each kernel is added whole or not at all; those before "
+           "the error stay.",
+       .examples = {"spjit cache import kernels.tar",
+                    "zstd -dc kernels.tar.zst | spjit cache import -"}});
+  command->add_option("FILE", options->archive, "The archive; - is standard input.")->required();
+  add_limit(
+      *command, "--max-size", options->limits.archive_bytes,
+      "The most that the archive may have: bytes, or K, M, G or T after the number (powers of "
+      "1024).",
+      "4G");
+  add_limit(*command, "--max-entry-size", options->limits.entry_bytes,
+            "The most that one kernel may have. About twice as much memory is used.", "1G");
+  return {command, [options] { return run_import(*options); }};
+}
+
+}  // namespace spjit::cli
