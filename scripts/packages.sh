@@ -51,15 +51,34 @@ install_packages() {
   step "apt-get install" apt_get install --no-install-recommends "${missing[@]}"
 }
 
-# install_wheels FOLDER WHEEL...: with pip, from PyPI, without what they depend on. Debian's own
-# Python has no pip; a virtual environment, FOLDER.venv, brings one. The caller removes that.
-install_wheels() {
-  local target=$1 python=python3
+# with_pip FOLDER ARGUMENT...: pip, quietly. Debian's own Python has none; a virtual environment,
+# FOLDER.venv, brings one. The caller removes that.
+with_pip() {
+  local venv=$1.venv python=python3
   if ! python3 -m pip --version >/dev/null 2>&1; then
-    python3 -m venv "$target.venv" || die "python3 has neither pip nor venv; install python3-venv"
-    python=$target.venv/bin/python
+    [[ -d $venv ]] || python3 -m venv "$venv" ||
+      die "python3 has neither pip nor venv; install python3-venv"
+    python=$venv/bin/python
   fi
-  "$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
-    --no-deps --only-binary :all: --target "$target" "${@:2}" ||
+  PIP_ROOT_USER_ACTION=ignore "$python" -m pip --quiet --disable-pip-version-check "${@:2}"
+}
+
+# install_wheels FOLDER WHEEL...: with pip, from PyPI, without what they depend on.
+install_wheels() {
+  with_pip "$1" install --no-deps --only-binary :all: --target "$1" "${@:2}" ||
     die "pip cannot install ${*:2}; is there a network, and does PyPI have that version?"
+}
+
+# unpack_wheels FOLDER WHEEL...: the same for wheels whose files belong beside a Python, which pip
+# leaves out of a target folder. FOLDER is to exist; it gets one folder `lib`.
+unpack_wheels() {
+  local folder=$1 wheel
+  with_pip "$folder" download --no-deps --only-binary :all: --dest "$folder/wheels" "${@:2}" ||
+    die "pip cannot download ${*:2}; is there a network, and does PyPI have that version?"
+  mkdir "$folder/lib"
+  for wheel in "$folder"/wheels/*.whl; do
+    python3 -m zipfile -e "$wheel" "$folder/content"
+  done
+  mv "$folder"/content/*.data/data/lib/*.so* "$folder/lib/"
+  rm -rf "$folder/wheels" "$folder/content"
 }

@@ -30,7 +30,7 @@ for argument in "$@"; do
   esac
 done
 
-has_mkl() { [[ -f $1/lib/libmkl_rt.so.2 && -f $1/lib/libiomp5.so ]]; }
+has_mkl() { compgen -G "$1/lib/libmkl_rt.so.?" >/dev/null && [[ -f $1/lib/libiomp5.so ]]; }
 
 # Into a folder beside it, then renamed: a failed download leaves nothing behind.
 install_mkl() {
@@ -39,8 +39,8 @@ install_mkl() {
   new=$(mktemp -d "$FOLDER.XXXXXX")
   # shellcheck disable=SC2064  # the folder is known now
   trap "report_failed_step; rm -rf '$new' '$new.venv'" EXIT
-  install_wheels "$new" "${WHEELS[@]}"
-  has_mkl "$new" || die "${WHEELS[*]} hold no lib/libmkl_rt.so.2 and lib/libiomp5.so"
+  unpack_wheels "$new" "${WHEELS[@]}"
+  has_mkl "$new" || die "${WHEELS[*]} hold no lib/libmkl_rt.so and lib/libiomp5.so"
   rm -rf "$FOLDER"
   mv "$new" "$FOLDER"
 }

@@ -43,10 +43,24 @@ Kernel make_kernel(const Problem& problem, std::int64_t columns) {
   return kernel;
 }
 
+std::vector<std::int64_t> empty_rows_of(const CsrMatrix& matrix) {
+  std::vector<std::int64_t> rows;
+  for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
+    if (matrix.row_ptrs[row] == matrix.row_ptrs[row + 1]) {
+      rows.push_back(static_cast<std::int64_t>(row));
+    }
+  }
+  return rows;
+}
+
 /// fsspmdm has no threads of its own: each takes some of the columns.
 class XsmmRunnable final : public Runnable {
  public:
-  XsmmRunnable(const Problem& problem, std::int64_t lanes) : b_(problem.b), c_(problem.c) {
+  XsmmRunnable(const Problem& problem, std::int64_t lanes)
+      : n_(problem.n),
+        b_(problem.b),
+        c_(problem.c),
+        empty_rows_(empty_rows_of(*problem.matrix)) {
     const std::int64_t vectors = problem.n / lanes;
     const std::int64_t share = (vectors + problem.threads - 1) / problem.threads * lanes;
     for (std::int64_t first = 0; first < problem.n; first += share) {
@@ -56,6 +70,8 @@ class XsmmRunnable final : public Runnable {
   }
 
   void run() override {
+    // Its sparse code never writes them.
+    for (const std::int64_t row : empty_rows_) std::fill_n(c_ + row * n_, n_, 0.0F);
     const auto run_part = [&](int index, int /*worker*/) {
       const Part& part = parts_[static_cast<std::size_t>(index)];
       libxsmm_sfsspmdm_execute(part.kernel.get(), b_ + part.first, c_ + part.first);
@@ -69,8 +85,10 @@ class XsmmRunnable final : public Runnable {
   }
 
  private:
+  std::int64_t n_;
   const float* b_;
   float* c_;
+  std::vector<std::int64_t> empty_rows_;
   std::vector<Part> parts_;
   std::unique_ptr<ThreadPool> pool_;  ///< null for one thread
 };

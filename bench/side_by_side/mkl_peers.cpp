@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,7 @@ using SparseMm = int(int operation, float alpha, Handle handle, MatrixDescriptio
                      int layout, const float* b, int columns, int ldb, float beta, float* c,
                      int ldc);
 
+constexpr std::array k_files = {"libmkl_rt.so.3", "libmkl_rt.so.2"};
 constexpr const char* k_install = "'scripts/setup_peers.sh' brings it from PyPI; --mkl FOLDER";
 // After KMP_BLOCKTIME=1 (ms) its threads sleep.
 constexpr std::chrono::microseconds k_until_asleep{1300};
@@ -95,10 +97,13 @@ Mkl load_mkl(const std::filesystem::path& folder) {
   constexpr auto k_resident = DynamicLibrary::Lifetime::resident;
   Mkl mkl;
   auto openmp = DynamicLibrary::try_open(folder / "libiomp5.so", k_resident);
-  auto library = DynamicLibrary::try_open(folder / "libmkl_rt.so.2", k_resident);
+  std::optional<DynamicLibrary> library;
+  for (const char* file : k_files) {
+    if (!library) library = DynamicLibrary::try_open(folder / file, k_resident);
+  }
   if (!openmp || !library) {
-    mkl.reason = fmt::format("{} and libmkl_rt.so.2 cannot be loaded; {}",
-                             (folder / "libiomp5.so").string(), k_install);
+    mkl.reason = fmt::format("{} and {} cannot be loaded; {}", (folder / "libiomp5.so").string(),
+                             fmt::join(k_files, " or "), k_install);
     return mkl;
   }
   mkl.openmp = std::make_shared<DynamicLibrary>(*std::move(openmp));
