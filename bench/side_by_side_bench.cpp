@@ -6,10 +6,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <ratio>
 #include <span>
 #include <string>
 #include <utility>
@@ -45,6 +47,7 @@ struct Options {
   fs::path csv;
   bool quick = false;
   bool append = false;
+  double max_minutes = 0;  ///< of measuring; 0: as long as it takes
   std::string command;
 };
 
@@ -124,9 +127,17 @@ int run_group(const Options& options, std::span<const Case> group, const Peers& 
 
 int run_cases(const Options& options, const std::vector<Case>& cases, const Peers& peers,
               nlohmann::json& document) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  const std::chrono::duration<double, std::ratio<60>> most(options.max_minutes);
   Progress progress(cases.size());
   int failures = 0;
   for (auto first = cases.begin(); first != cases.end();) {
+    if (options.max_minutes > 0 && Clock::now() - begin >= most) {
+      fmt::print("stopped after {} minutes: {} of {} cases are left, --append goes on\n",
+                 options.max_minutes, cases.end() - first, cases.size());
+      break;
+    }
     const auto last = std::find_if(first, cases.end(), [&](const Case& other) {
       return other.entry != first->entry || other.n != first->n;
     });
@@ -149,9 +160,10 @@ nlohmann::json earlier_cases(const Options& options, const nlohmann::json& docum
   const bool same = earlier.at("device").at("name") == document.at("device").at("name") &&
                     earlier.at("libraries") == document.at("libraries");
   if (!same) {
-    throw Error(fmt::format("{}: made on another machine or with other libraries; choose another "
-                            "--json, or the same --peers",
-                            options.json.string()));
+    throw Error(
+        fmt::format("{}: made on another machine or with other libraries; choose another "
+                    "--json, or the same --peers",
+                    options.json.string()));
   }
   return earlier.at("cases");
 }
@@ -202,14 +214,17 @@ void add_options(CLI::App& app, Options& options) {
       ->check(CLI::IsMember(all_peer_names()));
   app.add_option("--target", options.target, "host, host-avx512, host-avx2, host-generic");
   app.add_option("--search", options.search, "How spjit chooses: instant, ranked, proxy, ...");
-  app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so.2");
-  app.add_option("--python", options.settings.python, "Python that has scipy");
+  app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so");
+  app.add_option("--python", options.settings.pythons, "Pythons to look for scipy in");
   app.add_option("--budget-ms", options.measure.budget_ms, "Warm timing of a case");
   app.add_option("--cold-runs", options.measure.cold_runs, "Cold runs of a library; 0: none")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--json", options.json, "The result (default: side-by-side-CPU.json here)");
   app.add_option("--csv", options.csv, "The same as a table");
   app.add_flag("--append", options.append, "Keep the cases of --json's file, measure the others");
+  app.add_option("--max-minutes", options.max_minutes,
+                 "Begin no other matrix after this long; 0: go on to the end")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--quick", options.quick, "A representative few of DLMC: under three minutes");
 }
 
@@ -218,6 +233,7 @@ void add_options(CLI::App& app, Options& options) {
 int main(int argc, char** argv) {
   Options options;
   options.settings.mkl_folder = SPJIT_SOURCE_DIR "/build/peers/mkl/lib";
+  options.settings.pythons = {SPJIT_SOURCE_DIR "/build/peers/scipy/bin/python3", "python3"};
   for (int i = 0; i < argc; ++i) {
     options.command += i == 0 ? fs::path(argv[0]).filename().string() : ' ' + std::string(argv[i]);
   }

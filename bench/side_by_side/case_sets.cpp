@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 std::vector<fs::path> files_below(const fs::path& folder,
                                   const std::vector<std::string>& extensions) {
   if (!fs::is_directory(folder)) {
-    throw IoError(fmt::format("{}: no such folder; expected one with matrices (--data)",
-                              folder.string()));
+    throw IoError(
+        fmt::format("{}: no such folder; expected one with matrices (--data)", folder.string()));
   }
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {

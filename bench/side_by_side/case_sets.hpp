@@ -24,8 +24,8 @@ struct MatrixEntry {
 };
 
 struct SetOptions {
-  std::filesystem::path data;       ///< with the folders dlmc and weights
-  std::filesystem::path paper_set;  ///< "spjit-paper-set-1"
+  std::filesystem::path data;                       ///< with the folders dlmc and weights
+  std::filesystem::path paper_set;                  ///< "spjit-paper-set-1"
   std::vector<std::int64_t> n = {1, 32, 128, 512};  ///< not of "paper", which has its own
   bool all = false;  ///< of "paper": all sparsities, not only those of paper_host_sparsities()
 };

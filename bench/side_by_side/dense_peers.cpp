@@ -16,8 +16,12 @@ namespace spjit::side_by_side {
 namespace {
 
 DenseProblem dense_problem(const Problem& problem) {
-  return {problem.matrix->rows,   problem.matrix->cols, problem.n,
-          require_dense(problem), problem.b,            problem.c};
+  return {problem.matrix->rows,
+          problem.matrix->cols,
+          problem.n,
+          require_dense(problem),
+          problem.b,
+          problem.c};
 }
 
 class OpenBlasRunnable final : public Runnable {

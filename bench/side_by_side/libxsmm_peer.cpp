@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,11 @@
 namespace spjit::side_by_side {
 namespace {
 
+/// How many distinct values its sparse code takes in libxsmm 1.17 (of float); with more it has only
+/// its dense code.
+constexpr std::size_t k_most_sparse_values = 480;
+/// It compares each value with all distinct ones before it: more than these would take seconds.
+constexpr std::size_t k_most_values = 16'000;
 /// Its choice runs both kernels 250 times; more multiply-adds than these would take seconds.
 constexpr double k_most_products = 5e8;
 
@@ -43,6 +50,15 @@ Kernel make_kernel(const Problem& problem, std::int64_t columns) {
   return kernel;
 }
 
+std::size_t distinct_values(const CsrMatrix& matrix) {
+  return std::unordered_set<float>(matrix.values.begin(), matrix.values.end()).size();
+}
+
+double products_of(const Problem& problem) {
+  return static_cast<double>(problem.matrix->rows) * static_cast<double>(problem.matrix->cols) *
+         static_cast<double>(problem.n);
+}
+
 std::vector<std::int64_t> empty_rows_of(const CsrMatrix& matrix) {
   std::vector<std::int64_t> rows;
   for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
@@ -56,8 +72,9 @@ std::vector<std::int64_t> empty_rows_of(const CsrMatrix& matrix) {
 /// fsspmdm has no threads of its own: each takes some of the columns.
 class XsmmRunnable final : public Runnable {
  public:
-  XsmmRunnable(const Problem& problem, std::int64_t lanes)
-      : n_(problem.n),
+  XsmmRunnable(const Problem& problem, std::int64_t lanes, bool may_be_sparse)
+      : may_be_sparse_(may_be_sparse),
+        n_(problem.n),
         b_(problem.b),
         c_(problem.c),
         empty_rows_(empty_rows_of(*problem.matrix)) {
@@ -84,7 +101,12 @@ class XsmmRunnable final : public Runnable {
     for (int part = 0; part < parts; ++part) run_part(part, 0);
   }
 
+  [[nodiscard]] std::string detail() const override {
+    return may_be_sparse_ ? "its sparse or its dense code" : "its dense code";
+  }
+
  private:
+  bool may_be_sparse_;
   std::int64_t n_;
   const float* b_;
   float* c_;
@@ -101,14 +123,20 @@ class XsmmPeer final : public Peer {
     if (problem.n % lanes_ != 0) {
       throw NotSupported(fmt::format("fsspmdm takes an n that is a multiple of {}", lanes_));
     }
-    const double products = static_cast<double>(problem.matrix->rows) *
-                            static_cast<double>(problem.matrix->cols) *
-                            static_cast<double>(problem.n);
-    if (products > k_most_products) {
+    const std::size_t distinct = distinct_values(*problem.matrix);
+    if (distinct > k_most_values) {
+      throw NotSupported(fmt::format(
+          "{} distinct values: fsspmdm would compare them all with each other for seconds, then "
+          "take its dense code, as it does over {}",
+          distinct, k_most_sparse_values));
+    }
+    const bool may_be_sparse = distinct <= k_most_sparse_values;
+    const double products = products_of(problem);
+    if (may_be_sparse && products > k_most_products) {
       throw NotSupported(fmt::format(
           "{:.1e} dense multiply-adds: fsspmdm would run them 250 times to choose", products));
     }
-    return std::make_unique<XsmmRunnable>(problem, lanes_);
+    return std::make_unique<XsmmRunnable>(problem, lanes_, may_be_sparse);
   }
 
  private:
@@ -120,9 +148,9 @@ class XsmmPeer final : public Peer {
 std::unique_ptr<Peer> make_libxsmm_peer(const PeerSettings& /*settings*/) {
   libxsmm_init();
   PeerInfo info{"libxsmm", "", "jit", "", "cold compile"};
-  info.version = fmt::format("libxsmm {}, {}, sfsspmdm", LIBXSMM_VERSION, libxsmm_get_target_arch());
-  const auto lanes = static_cast<std::int64_t>(
-      libxsmm_cpuid_vlen32(libxsmm_get_target_archid()));
+  info.version =
+      fmt::format("libxsmm {}, {}, sfsspmdm", LIBXSMM_VERSION, libxsmm_get_target_arch());
+  const auto lanes = static_cast<std::int64_t>(libxsmm_cpuid_vlen32(libxsmm_get_target_archid()));
   return std::make_unique<XsmmPeer>(std::move(info), lanes);
 }
 

@@ -117,10 +117,7 @@ double CaseResult::traffic_bytes() const noexcept {
 }
 
 Operands::Operands(CsrMatrix matrix, std::int64_t n)
-    : matrix_(std::move(matrix)),
-      n_(n),
-      b_(matrix_.cols * n, 0.0F),
-      c_(matrix_.rows * n, 0.0F) {
+    : matrix_(std::move(matrix)), n_(n), b_(matrix_.cols * n, 0.0F), c_(matrix_.rows * n, 0.0F) {
   if (4 * elements_of(matrix_) <= k_most_dense_bytes) dense_ = bench::dense_of(matrix_);
   bench::fill_operand(b_.data(), matrix_.cols, n_);
   expected_ = evaluate_float64(matrix_, {b_.data(), n_, c_.data(), n_, n_});
@@ -179,8 +176,9 @@ CaseResult measure_case(const std::vector<std::unique_ptr<Peer>>& peers, Operand
     }
     ++timing;
   }
-  result.checked = std::none_of(result.timings.begin(), result.timings.end(),
-                                [](const PeerTiming& t) { return t.failed.rfind("wrong", 0) == 0; });
+  result.checked =
+      std::none_of(result.timings.begin(), result.timings.end(),
+                   [](const PeerTiming& t) { return t.failed.rfind("wrong", 0) == 0; });
 
   const TimingClock clock = without_overhead(options.clock, runnables);
   result.peak_gflops = measure_fma_peak_gflops(options.isa, k_peak_ms);

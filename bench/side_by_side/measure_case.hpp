@@ -21,8 +21,8 @@
 namespace spjit::side_by_side {
 
 struct MeasureOptions {
-  double budget_ms = 400;  ///< of warm timing, all libraries of a case together
-  int cold_runs = 3;       ///< of each library; 0: none
+  double budget_ms = 400;          ///< of warm timing, all libraries of a case together
+  int cold_runs = 3;               ///< of each library; 0: none
   HostIsa isa = HostIsa::generic;  ///< what the machine's peak is measured with
   TimingClock clock = steady_timing_clock();
 };
@@ -30,9 +30,9 @@ struct MeasureOptions {
 /// What one library did with a case.
 struct PeerTiming {
   std::string library;
-  TimingResult warm;               ///< no samples if `failed`
-  std::optional<double> cold_us;   ///< median of the cold runs
-  double prepare_ms = 0;           ///< 0 where there is nothing to speak of
+  TimingResult warm;              ///< no samples if `failed`
+  std::optional<double> cold_us;  ///< median of the cold runs
+  double prepare_ms = 0;          ///< 0 where there is nothing to speak of
   std::string prepare_kind;
   std::string detail;
   std::string failed;  ///< why it is not timed; empty: it is

@@ -2,10 +2,13 @@
 /// Intel's Math Kernel Library, loaded at run time: sgemm, and inspector-executor SpMM.
 
 #include <fmt/format.h>
+#include <link.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,7 +43,6 @@ using Handle = SparseMatrix*;
 using SetLayer = int(int layer);
 using SetThreads = void(int threads);
 using VersionString = void(char* text, int size);
-using GetBranch = int();
 using Sgemm = void(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
                    const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc);
 using CreateCsr = int(Handle* handle, int base, int rows, int cols, int* begins, int* ends,
@@ -53,6 +55,7 @@ using SparseMm = int(int operation, float alpha, Handle handle, MatrixDescriptio
                      int ldc);
 
 constexpr std::array k_files = {"libmkl_rt.so.3", "libmkl_rt.so.2"};
+constexpr std::array k_branches = {"avx512", "avx10", "avx2", "avx", "mc3", "mc", "def"};
 constexpr const char* k_install = "'scripts/setup_peers.sh' brings it from PyPI; --mkl FOLDER";
 // After KMP_BLOCKTIME=1 (ms) its threads sleep.
 constexpr std::chrono::microseconds k_until_asleep{1300};
@@ -66,18 +69,19 @@ struct Mkl {
   SetThreads* set_threads = nullptr;
 };
 
-// What MKL says its kernels are for, as MKL_CBWR_Get_Auto_Branch() counts.
-std::string name_of_branch(int branch) {
-  switch (branch) {
-    case 3: return "any x86-64";
-    case 4: return "SSE2";
-    case 8: return "SSE4.2";
-    case 9: return "AVX";
-    case 10: return "AVX2";
-    case 12: return "AVX-512";
-    case 14: return "AVX-512 E1";
-    default: return fmt::format("branch {}", branch);
-  }
+/// Of the libraries that are loaded, MKL's with kernels: "libmkl_avx512.so.3".
+std::string loaded_kernels() {
+  std::string found;
+  const auto look = [](dl_phdr_info* info, std::size_t /*size*/, void* result) {
+    const std::string name = std::filesystem::path(info->dlpi_name).filename().string();
+    for (const char* branch : k_branches) {
+      const std::string prefix = fmt::format("libmkl_{}.", branch);
+      if (name.rfind(prefix, 0) == 0) *static_cast<std::string*>(result) = name;
+    }
+    return 0;
+  };
+  ::dl_iterate_phdr(look, &found);
+  return found;
 }
 
 std::string version_of(const DynamicLibrary& library) {
@@ -87,9 +91,13 @@ std::string version_of(const DynamicLibrary& library) {
   text.back() = '\0';
   std::string version = text.data();
   version.erase(version.find_last_not_of(' ') + 1);
-  auto* const branch = library.find<GetBranch>("MKL_CBWR_Get_Auto_Branch");
-  if (branch == nullptr) return version;
-  return fmt::format("{}, kernels for {}", version, name_of_branch(branch()));
+  // Its first product loads the kernels it chooses.
+  const float one = 1;
+  float product = 0;
+  library.require<Sgemm>("cblas_sgemm")(k_row_major, k_no_transpose, k_no_transpose, 1, 1, 1, one,
+                                        &one, 1, &one, 1, 0, &product, 1);
+  const std::string kernels = loaded_kernels();
+  return kernels.empty() ? version : fmt::format("{}, kernels of {}", version, kernels);
 }
 
 /// MKL ends the process if it does not find its threading library, so that is loaded first.
@@ -182,8 +190,8 @@ class MklSparseRunnable final : public MklRunnable {
   ~MklSparseRunnable() override { destroy_(handle_); }
 
   void run() override {
-    check("mkl_sparse_s_mm", mm_(k_operation_non_transpose, 1.0F, handle_, {}, k_row_major, b_, n_,
-                                 n_, 0.0F, c_, n_));
+    check("mkl_sparse_s_mm",
+          mm_(k_operation_non_transpose, 1.0F, handle_, {}, k_row_major, b_, n_, n_, 0.0F, c_, n_));
   }
 
   [[nodiscard]] std::string detail() const override {
@@ -236,8 +244,7 @@ std::unique_ptr<Peer> make_mkl_dense_peer(const PeerSettings& settings) {
 }
 
 std::unique_ptr<Peer> make_mkl_sparse_peer(const PeerSettings& settings) {
-  return make_mkl_peer<MklSparseRunnable>(settings,
-                                          {"mkl-sparse", "", "sparse", "", "inspection"});
+  return make_mkl_peer<MklSparseRunnable>(settings, {"mkl-sparse", "", "sparse", "", "inspection"});
 }
 
 }  // namespace spjit::side_by_side

@@ -73,9 +73,9 @@ std::unique_ptr<Peer> make_peer(const PeerSettings& settings, const Entry& entry
 
 void prepare_environment() {
   // A choice of kernels or a number of threads left here could only make a peer weaker.
-  for (const char* name : {"OPENBLAS_CORETYPE", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
-                           "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR", "LIBXSMM_TARGET",
-                           "OMP_THREAD_LIMIT", "OMP_WAIT_POLICY", "MKL_NUM_THREADS"}) {
+  for (const char* name :
+       {"OPENBLAS_CORETYPE", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS",
+        "MKL_CBWR", "LIBXSMM_TARGET", "OMP_THREAD_LIMIT", "OMP_WAIT_POLICY", "MKL_NUM_THREADS"}) {
     unsetenv(name);
   }
   setenv("GOMP_SPINCOUNT", "5000", 1);  // about 0.1 ms, as OpenBLAS is told
@@ -94,8 +94,8 @@ std::vector<std::unique_ptr<Peer>> make_peers(const PeerSettings& settings,
     const bool known = std::any_of(std::begin(k_entries), std::end(k_entries),
                                    [&](const Entry& entry) { return entry.name == name; });
     if (!known) {
-      throw InvalidArgument(fmt::format("no peer '{}'; there are {}", name,
-                                        fmt::join(all_peer_names(), ", ")));
+      throw InvalidArgument(
+          fmt::format("no peer '{}'; there are {}", name, fmt::join(all_peer_names(), ", ")));
     }
   }
   std::vector<std::unique_ptr<Peer>> peers;

@@ -17,9 +17,9 @@ namespace spjit::side_by_side {
 struct PeerSettings {
   Target target = {};  ///< of spjit and of the CSR loop
   SearchMode search = SearchMode::instant;
-  std::filesystem::path mkl_folder = {};  ///< where libmkl_rt.so.2 is; empty: the loader's places
-  std::string python = "python3";         ///< that has scipy
-  std::filesystem::path scratch = {};     ///< a folder for files; must exist
+  std::filesystem::path mkl_folder = {};  ///< where libmkl_rt.so is; empty: the loader's places
+  std::vector<std::string> pythons = {"python3"};  ///< the first with scipy is taken
+  std::filesystem::path scratch = {};  ///< a folder for files; must exist
 };
 
 /// Sets what the libraries' run-time systems read from the environment when they are loaded, so
@@ -45,7 +45,8 @@ void prepare_environment();
 [[nodiscard]] std::unique_ptr<Peer> make_mkl_sparse_peer(const PeerSettings& settings);
 // In scipy_peer.cpp:
 [[nodiscard]] std::unique_ptr<Peer> make_scipy_peer(const PeerSettings& settings);
-// In eigen_peer.cpp, libxsmm_peer.cpp and xnnpack_peer.cpp, which are built where their headers are:
+// In eigen_peer.cpp, libxsmm_peer.cpp and xnnpack_peer.cpp, which are built where their headers
+// are:
 [[nodiscard]] std::unique_ptr<Peer> make_eigen_peer(const PeerSettings& settings);
 [[nodiscard]] std::unique_ptr<Peer> make_libxsmm_peer(const PeerSettings& settings);
 [[nodiscard]] std::unique_ptr<Peer> make_xnnpack_peer(const PeerSettings& settings);

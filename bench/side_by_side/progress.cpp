@@ -23,8 +23,7 @@ std::string summary_of(const CaseResult& result) {
                      first->warm.median_us, result.gflops(*first), fmt::join(others, ", "));
 }
 
-Progress::Progress(std::size_t total)
-    : begin_(std::chrono::steady_clock::now()), total_(total) {}
+Progress::Progress(std::size_t total) : begin_(std::chrono::steady_clock::now()), total_(total) {}
 
 std::string Progress::advance() {
   ++done_;

@@ -22,12 +22,12 @@ constexpr const char* k_schema = "spjit-side-by-side-1";
 constexpr double k_roofline_ms = 60;  // each of its figures
 constexpr std::int64_t k_least_dram_bytes = std::int64_t{256} << 20;
 
-constexpr const char* k_case_columns[] = {"set",      "matrix",  "layer",       "rows",
-                                          "cols",     "nnz",     "sparsity",    "n",
-                                          "threads",  "peak_gflops", "traffic_bytes", "checked"};
-constexpr const char* k_timing_columns[] = {"library", "median_us",  "min_us",       "noise",
-                                            "samples", "gflops",     "cold_us",      "prepare_ms",
-                                            "prepare_kind", "detail", "failed"};
+constexpr const char* k_case_columns[] = {"set",     "matrix",      "layer",         "rows",
+                                          "cols",    "nnz",         "sparsity",      "n",
+                                          "threads", "peak_gflops", "traffic_bytes", "checked"};
+constexpr const char* k_timing_columns[] = {"library",      "median_us", "min_us",  "noise",
+                                            "samples",      "gflops",    "cold_us", "prepare_ms",
+                                            "prepare_kind", "detail",    "failed"};
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
@@ -79,8 +79,7 @@ nlohmann::json measure_roofline(const HostCpu& cpu, HostIsa isa) {
           {"l1_gbytes_per_s", bandwidth(isa, cpu.l1d_bytes / 2)},
           {"l2_gbytes_per_s", bandwidth(isa, cpu.l2_bytes / 2)},
           {"l3_gbytes_per_s", has_l3 ? Json(bandwidth(isa, cpu.l3_bytes / 2)) : Json()},
-          {"dram_gbytes_per_s",
-           bandwidth(isa, std::max(8 * cpu.l3_bytes, k_least_dram_bytes))}};
+          {"dram_gbytes_per_s", bandwidth(isa, std::max(8 * cpu.l3_bytes, k_least_dram_bytes))}};
 }
 
 nlohmann::json new_document(const RunDescription& run,

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <charconv>
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -50,11 +50,11 @@ class ScipyRunnable final : public Runnable {
     save_matrix(*problem.matrix, session_.matrix, stored);
     const std::int64_t k = problem.matrix->cols;
     save_dense({k, problem.n, {problem.b, problem.b + k * problem.n}}, session_.b);
-    (void)checked(session_.process->ask(Json{{"do", "load"},
-                                             {"matrix", session_.matrix.string()},
-                                             {"b", session_.b.string()},
-                                             {"n", problem.n}}
-                                            .dump()));
+    (void)checked(session_.process->ask(Json{
+        {"do", "load"},
+        {"matrix", session_.matrix.string()},
+        {"b", session_.b.string()},
+        {"n", problem.n}}.dump()));
   }
 
   void run() override {
@@ -72,9 +72,7 @@ class ScipyRunnable final : public Runnable {
     std::copy(result.values.begin(), result.values.end(), c_);
   }
 
-  void forget() override {
-    (void)checked(session_.process->ask(Json{{"do", "flush"}}.dump()));
-  }
+  void forget() override { (void)checked(session_.process->ask(Json{{"do", "flush"}}.dump())); }
 
   [[nodiscard]] std::chrono::nanoseconds overhead() const override { return overhead_; }
 
@@ -101,19 +99,20 @@ class ScipyPeer final : public Peer {
 
 std::unique_ptr<Peer> make_scipy_peer(const PeerSettings& settings) {
   PeerInfo info{"scipy", "", "sparse"};
-  try {
-    auto process = std::make_shared<LineProcess>(std::vector<std::string>{
-        settings.python, SPJIT_SOURCE_DIR "/bench/side_by_side/scipy_peer.py"});
-    info.version = checked(process->read_line()).at("version").get<std::string>();
-    return std::make_unique<ScipyPeer>(
-        std::move(info),
-        Session{std::move(process), settings.scratch / "a.npz", settings.scratch / "b.npy",
-                settings.scratch / "c.npy"});
-  } catch (const Error& error) {
-    info.missing = fmt::format("{}; 'apt-get install python3-scipy', or --python PROGRAM",
-                               error.what());
-    return make_missing_peer(std::move(info));
+  for (const std::string& python : settings.pythons) {
+    try {
+      auto process = std::make_shared<LineProcess>(
+          std::vector<std::string>{python, SPJIT_SOURCE_DIR "/bench/side_by_side/scipy_peer.py"});
+      info.version = checked(process->read_line()).at("version").get<std::string>();
+      return std::make_unique<ScipyPeer>(
+          std::move(info), Session{std::move(process), settings.scratch / "a.npz",
+                                   settings.scratch / "b.npy", settings.scratch / "c.npy"});
+    } catch (const Error& error) {
+      info.missing += fmt::format("{}: {}; ", python, error.what());
+    }
   }
+  info.missing += "'scripts/setup_peers.sh' brings it from PyPI; --python PROGRAM";
+  return make_missing_peer(std::move(info));
 }
 
 }  // namespace spjit::side_by_side

@@ -60,14 +60,13 @@ Operator make_operator(const Problem& problem) {
 class XnnRunnable final : public Runnable {
  public:
   explicit XnnRunnable(const Problem& problem)
-      : pool_(problem.threads > 1
-                  ? pthreadpool_create(static_cast<std::size_t>(problem.threads))
-                  : nullptr),
+      : pool_(problem.threads > 1 ? pthreadpool_create(static_cast<std::size_t>(problem.threads))
+                                  : nullptr),
         operator_(make_operator(problem)) {
-    check("xnn_setup_convolution2d_nchw_f32",
-          xnn_setup_convolution2d_nchw_f32(operator_.get(), 1, 1,
-                                           static_cast<std::size_t>(problem.n), problem.b,
-                                           problem.c, pool_.get()));
+    check(
+        "xnn_setup_convolution2d_nchw_f32",
+        xnn_setup_convolution2d_nchw_f32(operator_.get(), 1, 1, static_cast<std::size_t>(problem.n),
+                                         problem.b, problem.c, pool_.get()));
   }
 
   void run() override { check("xnn_run_operator", xnn_run_operator(operator_.get(), pool_.get())); }

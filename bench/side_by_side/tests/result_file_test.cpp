@@ -62,8 +62,8 @@ TEST(ResultFile, HasTheMembersOfItsSchema) {
   EXPECT_THAT(document["created"].get<std::string>(),
               testing::MatchesRegex("[0-9]+-[0-9]+-[0-9]+T[0-9]+:[0-9]+:[0-9]+Z"));
   EXPECT_EQ(document["command"], "bench --n 1");
-  for (const char* name : {"kind", "name", "isa", "cpus", "l1d_bytes", "l2_bytes", "l3_bytes",
-                           "load_average"}) {
+  for (const char* name :
+       {"kind", "name", "isa", "cpus", "l1d_bytes", "l2_bytes", "l3_bytes", "load_average"}) {
     EXPECT_TRUE(document["device"].contains(name)) << name;
   }
   const auto& library = document["libraries"][0];
@@ -144,8 +144,7 @@ TEST(Progress, CountsAndSummarizes) {
 
   EXPECT_THAT(first, StartsWith("[   1/2, "));
   EXPECT_EQ(second, "[   2/2, 0:00 left]");
-  EXPECT_EQ(summary_of(made_up()),
-            "spjit 2.00 us, 1.0 GFLOP/s; times as long: libxsmm failed");
+  EXPECT_EQ(summary_of(made_up()), "spjit 2.00 us, 1.0 GFLOP/s; times as long: libxsmm failed");
 }
 
 }  // namespace
