@@ -225,7 +225,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--max-minutes", options.max_minutes,
                  "Begin no other matrix after this long; 0: go on to the end")
       ->check(CLI::NonNegativeNumber);
-  app.add_flag("--quick", options.quick, "A representative few of DLMC: under three minutes");
+  app.add_flag("--quick", options.quick, "A representative few of DLMC: two minutes");
 }
 
 }  // namespace

@@ -101,8 +101,9 @@ std::vector<MatrixEntry> list_paper(const SetOptions& options) {
 }  // namespace
 
 std::optional<std::int64_t> resnet50_columns(const std::string& layer) {
-  if (layer == "initial_conv") return 112 * 112;
-  constexpr std::array<std::int64_t, 5> k_pixels = {56 * 56, 56 * 56, 28 * 28, 14 * 14, 7 * 7};
+  if (layer == "initial_conv") return 12544;  // 112 x 112
+  // 56 x 56, twice, 28 x 28, 14 x 14 and 7 x 7.
+  constexpr std::array<std::int64_t, 5> k_pixels = {3136, 3136, 784, 196, 49};
   const std::string group_word = "block_group";
   // "bottleneck_1_block_group_projection_block_group2": the last number is the group's.
   const std::size_t at = layer.rfind(group_word);

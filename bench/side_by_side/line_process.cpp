@@ -18,6 +18,7 @@ namespace {
 
 pid_t spawn(const std::vector<std::string>& command, int socket) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   // posix_spawnp takes pointers to what it does not change.
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

@@ -30,33 +30,47 @@ double elements_of(const CsrMatrix& matrix) {
 struct Contestant {
   std::unique_ptr<Runnable> runnable;
   PeerTiming* timing = nullptr;
+  double first_us = 0;  ///< its first run, the one that was checked
 };
 
 double us_of(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
 }
 
-/// Null if it cannot compute the problem or its result is wrong; `timing` says why.
-std::unique_ptr<Runnable> prepare_checked(Peer& peer, Operands& operands, int threads,
-                                          PeerTiming& timing) {
+/// Without a runnable if it cannot compute the problem or its result is wrong; `timing` says why.
+Contestant prepare_checked(Peer& peer, Operands& operands, int threads, PeerTiming& timing) {
+  using Clock = std::chrono::steady_clock;
   try {
     const Problem problem = operands.problem(threads);
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Clock::now();
     std::unique_ptr<Runnable> runnable = peer.prepare(problem);
-    const auto end = std::chrono::steady_clock::now();
+    const auto end = Clock::now();
     timing.prepare_kind = peer.info().prepare_kind;
     if (!timing.prepare_kind.empty()) timing.prepare_ms = us_of(end - begin) / 1e3;
     timing.detail = runnable->detail();
     operands.spoil_c();
+    const auto before_run = Clock::now();
     runnable->run();
+    const double first_us = us_of(Clock::now() - before_run);
     runnable->publish();
     timing.failed = operands.check_c();
     if (threads > 1) runnable->rest();
-    return timing.failed.empty() ? std::move(runnable) : nullptr;
+    if (!timing.failed.empty()) runnable.reset();
+    return {std::move(runnable), &timing, first_us};
   } catch (const Error& error) {
     timing.failed = error.what();
-    return nullptr;
+    return {};
   }
+}
+
+/// Where one round takes a large part of the budget, runs are so long that few say enough.
+int least_samples(const std::vector<Contestant>& contestants, double budget_ms) {
+  constexpr int k_usual = 7;
+  constexpr int k_few = 3;
+  double runs_us = 0;
+  for (const Contestant& contestant : contestants) runs_us += contestant.first_us;
+  // A sample is a run to warm up and one that counts.
+  return 2 * runs_us / 1e3 > budget_ms / k_usual ? k_few : k_usual;
 }
 
 void time_warm(std::vector<Contestant>& contestants, const MeasureOptions& options, int threads,
@@ -75,6 +89,7 @@ void time_warm(std::vector<Contestant>& contestants, const MeasureOptions& optio
   }
   TimingOptions timing;
   timing.budget_ms = options.budget_ms;
+  timing.min_samples = least_samples(contestants, options.budget_ms);
   timing.clock = clock;
   const std::vector<TimingResult> results = measure_interleaved(candidates, timing);
   for (std::size_t i = 0; i < results.size(); ++i) contestants[i].timing->warm = results[i];
@@ -170,9 +185,10 @@ CaseResult measure_case(const std::vector<std::unique_ptr<Peer>>& peers, Operand
   auto timing = result.timings.begin();
   for (const auto& peer : peers) {
     if (!peer->info().missing.empty()) continue;
-    if (auto runnable = prepare_checked(*peer, operands, threads, *timing)) {
-      runnables.push_back(runnable.get());
-      contestants.push_back({std::move(runnable), &*timing});
+    Contestant contestant = prepare_checked(*peer, operands, threads, *timing);
+    if (contestant.runnable != nullptr) {
+      runnables.push_back(contestant.runnable.get());
+      contestants.push_back(std::move(contestant));
     }
     ++timing;
   }

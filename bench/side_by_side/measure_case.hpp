@@ -21,7 +21,7 @@
 namespace spjit::side_by_side {
 
 struct MeasureOptions {
-  double budget_ms = 400;          ///< of warm timing, all libraries of a case together
+  double budget_ms = 1000;         ///< of warm timing, all libraries of a case together
   int cold_runs = 3;               ///< of each library; 0: none
   HostIsa isa = HostIsa::generic;  ///< what the machine's peak is measured with
   TimingClock clock = steady_timing_clock();

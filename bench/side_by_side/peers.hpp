@@ -19,7 +19,7 @@ struct PeerSettings {
   SearchMode search = SearchMode::instant;
   std::filesystem::path mkl_folder = {};  ///< where libmkl_rt.so is; empty: the loader's places
   std::vector<std::string> pythons = {"python3"};  ///< the first with scipy is taken
-  std::filesystem::path scratch = {};  ///< a folder for files; must exist
+  std::filesystem::path scratch = {};              ///< a folder for files; must exist
 };
 
 /// Sets what the libraries' run-time systems read from the environment when they are loaded, so
