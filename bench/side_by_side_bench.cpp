@@ -11,6 +11,7 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <ratio>
 #include <span>
 #include <string>
@@ -20,10 +21,12 @@
 #include "bench/host/report.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/side_by_side/case_sets.hpp"
+#include "bench/side_by_side/cuda/cuda_peers.hpp"
 #include "bench/side_by_side/measure_case.hpp"
 #include "bench/side_by_side/peers.hpp"
 #include "bench/side_by_side/progress.hpp"
 #include "bench/side_by_side/result_file.hpp"
+#include "compiler/local_gpus.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
 
@@ -38,7 +41,8 @@ struct Options {
   std::vector<std::string> set = {"dlmc"};
   std::string only;
   std::vector<int> threads = {1, 2};
-  std::vector<std::string> peers = all_peer_names();
+  std::vector<std::string> peers;  ///< empty: all
+  std::optional<int> gpu;          ///< its ordinal; empty: the host
   std::string target = "host";
   std::string search = "instant";
   PeerSettings settings;
@@ -168,34 +172,71 @@ nlohmann::json earlier_cases(const Options& options, const nlohmann::json& docum
   return earlier.at("cases");
 }
 
+/// Where it is measured, and with what.
+struct Bench {
+  nlohmann::json device;
+  nlohmann::json roofline;
+  Peers peers;
+};
+
+std::vector<std::string> chosen(const std::vector<std::string>& peers,
+                                std::vector<std::string> all) {
+  return peers.empty() ? std::move(all) : peers;
+}
+
+Bench host_bench(Options& options) {
+  options.settings.target = Target::parse(options.target);
+  options.settings.search = parse_search(options.search);
+  const HostIsa isa = options.settings.target.isa();
+  options.measure.isa = isa;
+  return {host_device(host_cpu(), options.settings.target, bench::load_average()),
+          measure_roofline(host_cpu(), isa),
+          make_peers(options.settings, chosen(options.peers, all_peer_names()))};
+}
+
+/// One stream, caches warm; a sample is as long as gpu_bench's.
+Bench gpu_bench(Options& options) {
+  const CudaContext context(local_cuda_driver(), *options.gpu);
+  const auto side = std::make_shared<DeviceSide>(context);
+  options.threads = {1};
+  options.measure.cold_runs = 0;
+  options.measure.warm_up_ms = 50;
+  options.measure.min_batch_us = 2000;
+  options.measure.clock = [side, clock = side->clock()] { return clock(); };
+  return {cuda_device(context.device(), bench::load_average()), nullptr,
+          make_cuda_peers({side, parse_search(options.search)},
+                          chosen(options.peers, all_cuda_peer_names()))};
+}
+
+void print_bench(const Bench& bench) {
+  fmt::print("on {}\n", bench.device.at("name").get<std::string>());
+  print_peers(bench.peers);
+  const auto load = bench.device.at("load_average").get<double>();
+  if (load > bench::k_busy_load_average) {
+    fmt::print("WARNING: load average {:.1f}: other work disturbs these figures\n", load);
+  }
+  if (!bench.roofline.is_null()) {
+    fmt::print("roofline of one core: {}\n", bench.roofline.dump());
+  }
+}
+
 int run(Options options) {
   prepare_environment();
   const bench::ScratchDirectory scratch("spjit-side-by-side");
   fs::create_directory(scratch.path());
   options.settings.scratch = scratch.path();
-  options.settings.target = Target::parse(options.target);
-  options.settings.search = parse_search(options.search);
-  options.measure.isa = options.settings.target.isa();
-
-  const Peers peers = make_peers(options.settings, options.peers);
-  const RunDescription description{options.command, host_cpu(), options.settings.target,
-                                   bench::load_average()};
-  print_peers(peers);
-  if (description.load_average > bench::k_busy_load_average) {
-    fmt::print("WARNING: load average {:.1f}: other work disturbs these figures\n",
-               description.load_average);
-  }
-  nlohmann::json document = new_document(description, peers);
+  const Bench bench = options.gpu ? gpu_bench(options) : host_bench(options);
+  print_bench(bench);
+  nlohmann::json document = new_document(options.command, bench.device, bench.peers);
   if (options.json.empty()) {
-    options.json = "side-by-side-" +
-                   bench::file_name_of(document["device"]["name"].get<std::string>()) + ".json";
+    options.json =
+        "side-by-side-" + bench::file_name_of(bench.device["name"].get<std::string>()) + ".json";
   }
   document["cases"] = earlier_cases(options, document);
-  document["roofline"] = measure_roofline(description.cpu, options.settings.target.isa());
-  fmt::print("roofline of one core: {}\n", document["roofline"].dump());
+  document["roofline"] = bench.roofline;
   const std::vector<MatrixEntry> matrices = choose_matrices(options);
   const std::vector<Case> cases = cases_of(options, matrices, document);
-  const int failures = run_cases(options, cases, peers, document);
+  const int failures = run_cases(options, cases, bench.peers, document);
   save(options, document);
   fmt::print("wrote {}\n", options.json.string());
   return failures == 0 ? 0 : 1;
@@ -210,8 +251,8 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--only", options.only, "Only matrices whose name contains this");
   app.add_option("--n", options.sets.n, "Columns of B")->check(CLI::PositiveNumber);
   app.add_option("--threads", options.threads, "Numbers of threads")->check(CLI::PositiveNumber);
-  app.add_option("--peers", options.peers, "Libraries to measure")
-      ->check(CLI::IsMember(all_peer_names()));
+  app.add_option("--peers", options.peers, "Libraries to measure (default: all)");
+  app.add_option("--gpu", options.gpu, "Measure on this GPU instead of the host");
   app.add_option("--target", options.target, "host, host-avx512, host-avx2, host-generic");
   app.add_option("--search", options.search, "How spjit chooses: instant, ranked, proxy, ...");
   app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so");

@@ -21,9 +21,11 @@
 namespace spjit::side_by_side {
 
 struct MeasureOptions {
-  double budget_ms = 1000;         ///< of warm timing, all libraries of a case together
-  int cold_runs = 3;               ///< of each library; 0: none
-  HostIsa isa = HostIsa::generic;  ///< what the machine's peak is measured with
+  double budget_ms = 1000;          ///< of warm timing, all libraries of a case together
+  double warm_up_ms = 5;            ///< of each library
+  double min_batch_us = 200;        ///< a sample is at least this long
+  int cold_runs = 3;                ///< of each library; 0: none
+  std::optional<HostIsa> isa = {};  ///< what the CPU's peak is measured with; empty: it is not
   TimingClock clock = steady_timing_clock();
 };
 
@@ -66,8 +68,9 @@ class Operands {
   [[nodiscard]] Problem problem(int threads);
   /// Writes NaN everywhere: what a library does not write shows.
   void spoil_c();
-  /// "" if C is the product within the rounding bound, else where it is not.
-  [[nodiscard]] std::string check_c() const;
+  /// "" if C is the product within `rounding` times the rounding bound of fp32, else where it is
+  /// not.
+  [[nodiscard]] std::string check_c(double rounding = 1) const;
 
   [[nodiscard]] const CsrMatrix& matrix() const noexcept { return matrix_; }
   [[nodiscard]] std::int64_t n() const noexcept { return n_; }

@@ -37,6 +37,9 @@ class Runnable {
   /// C = A * B, all of it. What is timed.
   virtual void run() = 0;
 
+  /// How many products one run() computes.
+  [[nodiscard]] virtual int products() const { return 1; }
+
   /// What follows is never timed.
 
   /// Brings the result of the last run into C, for libraries that compute somewhere else.
@@ -59,7 +62,13 @@ struct PeerInfo {
   /// What prepare() does that a user pays for once a matrix: "cold compile", "inspection",
   /// "packing". Empty: nothing to speak of.
   std::string prepare_kind = {};
+  /// How many times fp32's rounding bound its result may be off.
+  double rounding = 1;
 };
+
+/// TF32 has 10 bits of mantissa, and operands are cut to them: a product is off by 2^-9 at most,
+/// 2^15 times the bound of one fp32 product. Twice that, because sums are cut too.
+inline constexpr double k_tf32_rounding = 65536;
 
 /// A library.
 class Peer {

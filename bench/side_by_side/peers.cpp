@@ -75,7 +75,8 @@ void prepare_environment() {
   // A choice of kernels or a number of threads left here could only make a peer weaker.
   for (const char* name :
        {"OPENBLAS_CORETYPE", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS",
-        "MKL_CBWR", "LIBXSMM_TARGET", "OMP_THREAD_LIMIT", "OMP_WAIT_POLICY", "MKL_NUM_THREADS"}) {
+        "MKL_CBWR", "LIBXSMM_TARGET", "OMP_THREAD_LIMIT", "OMP_WAIT_POLICY", "MKL_NUM_THREADS",
+        "NVIDIA_TF32_OVERRIDE"}) {
     unsetenv(name);
   }
   setenv("GOMP_SPINCOUNT", "5000", 1);  // about 0.1 ms, as OpenBLAS is told

@@ -82,25 +82,35 @@ nlohmann::json measure_roofline(const HostCpu& cpu, HostIsa isa) {
           {"dram_gbytes_per_s", bandwidth(isa, std::max(8 * cpu.l3_bytes, k_least_dram_bytes))}};
 }
 
-nlohmann::json new_document(const RunDescription& run,
+nlohmann::json host_device(const HostCpu& cpu, const Target& target, double load_average) {
+  return {{"kind", "host"},
+          {"name", fmt::format("{} family {} model {}", cpu.model_name, cpu.family, cpu.model)},
+          {"isa", to_string(target.isa())},
+          {"cpus", cpu.logical_cpus},
+          {"l1d_bytes", cpu.l1d_bytes},
+          {"l2_bytes", cpu.l2_bytes},
+          {"l3_bytes", cpu.l3_bytes},
+          {"load_average", load_average}};
+}
+
+nlohmann::json cuda_device(const CudaDeviceAttributes& device, double load_average) {
+  return {{"kind", "cuda"},
+          {"name", device.name},
+          {"isa", fmt::format("sm_{}", device.arch)},
+          {"sms", device.sms},
+          {"l2_bytes", device.l2_bytes},
+          {"load_average", load_average}};
+}
+
+nlohmann::json new_document(const std::string& command, const nlohmann::json& device,
                             const std::vector<std::unique_ptr<Peer>>& peers) {
-  const HostCpu& cpu = run.cpu;
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  Json document = {
-      {"schema", k_schema},
-      {"created", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))},
-      {"command", run.command},
-      {"device",
-       {{"kind", "host"},
-        {"name", fmt::format("{} family {} model {}", cpu.model_name, cpu.family, cpu.model)},
-        {"isa", to_string(run.target.isa())},
-        {"cpus", cpu.logical_cpus},
-        {"l1d_bytes", cpu.l1d_bytes},
-        {"l2_bytes", cpu.l2_bytes},
-        {"l3_bytes", cpu.l3_bytes},
-        {"load_average", run.load_average}}},
-      {"libraries", Json::array()},
-      {"cases", Json::array()}};
+  Json document = {{"schema", k_schema},
+                   {"created", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))},
+                   {"command", command},
+                   {"device", device},
+                   {"libraries", Json::array()},
+                   {"cases", Json::array()}};
   for (const auto& peer : peers) {
     const PeerInfo& info = peer->info();
     document["libraries"].push_back({{"name", info.name},
@@ -139,7 +149,7 @@ nlohmann::json to_json(const CaseResult& result) {
                {"sparsity", result.sparsity()},
                {"n", result.n},
                {"threads", result.threads},
-               {"peak_gflops", result.peak_gflops},
+               {"peak_gflops", result.peak_gflops > 0 ? Json(result.peak_gflops) : Json()},
                {"traffic_bytes", result.traffic_bytes()},
                {"checked", result.checked},
                {"timings", Json::array()}};

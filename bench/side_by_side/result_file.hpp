@@ -12,24 +12,22 @@
 
 #include "bench/side_by_side/measure_case.hpp"
 #include "bench/side_by_side/peer.hpp"
+#include "runtime/cuda_device.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit::side_by_side {
 
-/// The machine and how it was measured.
-struct RunDescription {
-  std::string command;
-  HostCpu cpu;
-  Target target;
-  double load_average = 0;  ///< of the minute before the run
-};
+/// A document's `device`. `load_average` is of the minute before the run.
+[[nodiscard]] nlohmann::json host_device(const HostCpu& cpu, const Target& target,
+                                         double load_average);
+[[nodiscard]] nlohmann::json cuda_device(const CudaDeviceAttributes& device, double load_average);
 
 /// Bandwidths and the peak of one core, measured now. [GFLOP/s, GB/s] Takes about 0.3 s.
 [[nodiscard]] nlohmann::json measure_roofline(const HostCpu& cpu, HostIsa isa);
 
 /// A document without cases.
-[[nodiscard]] nlohmann::json new_document(const RunDescription& run,
+[[nodiscard]] nlohmann::json new_document(const std::string& command, const nlohmann::json& device,
                                           const std::vector<std::unique_ptr<Peer>>& peers);
 
 /// Throws IoError if there is no such file or it is of another schema.

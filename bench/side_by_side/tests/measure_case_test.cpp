@@ -85,6 +85,7 @@ void forget_last_element(const Problem& problem) {
 
 MeasureOptions quick_options() {
   MeasureOptions options;
+  options.isa = spjit::HostIsa::generic;
   options.budget_ms = 1;
   options.cold_runs = 2;
   return options;
