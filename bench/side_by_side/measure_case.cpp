@@ -19,6 +19,8 @@ namespace {
 
 constexpr double k_most_dense_bytes = 2e9;
 constexpr double k_peak_ms = 15;
+constexpr int k_least_samples = 7;
+constexpr int k_least_long_samples = 3;
 // The threads of OpenBLAS and oneDNN spin for 0.1 ms as they are told, those of spjit for 0.03.
 constexpr std::chrono::microseconds k_until_asleep{300};
 
@@ -76,14 +78,12 @@ double measure_peak(const std::optional<HostIsa>& isa, int threads) {
   return measure_fma_peak_gflops(*isa, k_peak_ms) * std::min(threads, usable_cpus());
 }
 
-/// Where one round takes a large part of the budget, runs are so long that few say enough.
-int least_samples(const std::vector<Contestant>& contestants, double budget_ms) {
-  constexpr int k_usual = 7;
-  constexpr int k_few = 3;
+/// Whether one round takes a large part of the budget: few of such long runs say enough.
+bool are_long(const std::vector<Contestant>& contestants, double budget_ms) {
   double runs_us = 0;
   for (const Contestant& contestant : contestants) runs_us += contestant.first_us;
   // A sample is a run to warm up and one that counts.
-  return 2 * runs_us / 1e3 > budget_ms / k_usual ? k_few : k_usual;
+  return 2 * runs_us / 1e3 > budget_ms / k_least_samples;
 }
 
 void time_warm(std::vector<Contestant>& contestants, const MeasureOptions& options, int threads,
@@ -104,7 +104,8 @@ void time_warm(std::vector<Contestant>& contestants, const MeasureOptions& optio
   timing.budget_ms = options.budget_ms;
   timing.warm_up_ms = options.warm_up_ms;
   timing.min_batch_us = options.min_batch_us;
-  timing.min_samples = least_samples(contestants, options.budget_ms);
+  timing.min_samples =
+      are_long(contestants, options.budget_ms) ? k_least_long_samples : k_least_samples;
   timing.clock = clock;
   const std::vector<TimingResult> results = measure_interleaved(candidates, timing);
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -218,7 +219,8 @@ CaseResult measure_case(const std::vector<std::unique_ptr<Peer>>& peers, Operand
   result.peak_gflops = measure_peak(options.isa, threads);
   time_warm(contestants, options, threads, clock);
   result.peak_gflops = std::max(result.peak_gflops, measure_peak(options.isa, threads));
-  time_cold(contestants, options.cold_runs, caches, clock);
+  const bool few = are_long(contestants, options.budget_ms);
+  time_cold(contestants, few ? std::min(1, options.cold_runs) : options.cold_runs, caches, clock);
   return result;
 }
 

@@ -57,7 +57,7 @@ Json timing_json(const CaseResult& result, const PeerTiming& timing) {
 std::string csv_field(const Json& value) {
   if (value.is_null()) return {};
   if (!value.is_string()) return value.dump();
-  const auto text = value.get<std::string>();
+  auto text = value.get<std::string>();
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char character : text) {

@@ -25,7 +25,7 @@ using Json = nlohmann::json;
 
 /// What the process answers, read as JSON. Throws Error with what it says went wrong.
 Json checked(const std::string& answer) {
-  const Json json = Json::parse(answer, nullptr, false);
+  Json json = Json::parse(answer, nullptr, false);
   if (json.is_discarded() || !json.is_object()) {
     throw Error(fmt::format("scipy_peer.py answered '{}'; expected a JSON object", answer));
   }

@@ -33,8 +33,8 @@ struct DenseSizes {
 /// The library with a handle on the device.
 class Cublas {
  public:
-  Cublas(const CudaContext& context, DynamicLibrary library, bool tf32)
-      : context_(context),
+  Cublas(CudaContext context, DynamicLibrary library, bool tf32)
+      : context_(std::move(context)),
         library_(std::move(library)),
         sgemm_(library_.require<decltype(cublasSgemm_v2)>("cublasSgemm_v2")),
         set_stream_(library_.require<decltype(cublasSetStream_v2)>("cublasSetStream_v2")),

@@ -46,8 +46,8 @@ void check(const char* what, cusparseStatus_t status) {
 /// The library with a handle on the device.
 class Cusparse {
  public:
-  Cusparse(const CudaContext& context, DynamicLibrary library)
-      : context_(context),
+  Cusparse(CudaContext context, DynamicLibrary library)
+      : context_(std::move(context)),
         library_(std::move(library)),
         destroy_(find<decltype(cusparseDestroy)>("cusparseDestroy")) {
     const CurrentCudaContext current(context_);

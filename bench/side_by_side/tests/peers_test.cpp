@@ -74,7 +74,7 @@ std::string problem_of(Peer& peer, const CsrMatrix& matrix, std::int64_t n, int 
     runnable->run();
     runnable->publish();
     runnable->rest();
-    const std::string wrong = operands.check_c();
+    std::string wrong = operands.check_c();
     if (!wrong.empty()) return wrong;
   }
   return {};
