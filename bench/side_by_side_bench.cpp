@@ -180,8 +180,8 @@ struct Bench {
 };
 
 std::vector<std::string> chosen(const std::vector<std::string>& peers,
-                                std::vector<std::string> all) {
-  return peers.empty() ? std::move(all) : peers;
+                                const std::vector<std::string>& all) {
+  return peers.empty() ? all : peers;
 }
 
 Bench host_bench(Options& options) {
