@@ -69,7 +69,7 @@ endif()
 
 # Archives of a cache are the tool's business: libspjit does not link libarchive.
 set(SPJIT_HAVE_LIBARCHIVE OFF)
-if(SPJIT_BUILD_TOOLS AND NOT SPJIT_ARCHIVES STREQUAL "OFF")
+if((SPJIT_BUILD_TOOLS OR SPJIT_FUZZ) AND NOT SPJIT_ARCHIVES STREQUAL "OFF")
   find_package(LibArchive 3.3 QUIET)
   if(LibArchive_FOUND)
     set(SPJIT_HAVE_LIBARCHIVE ON)

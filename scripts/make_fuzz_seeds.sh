@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # scripts/make_fuzz_seeds.sh
 #
-# Writes tests/fuzz/seeds again: what spjit can make itself (needs a built build/release), an object
-# of gcc, and cubins of nvcc where there is one. Only after a format has changed; files named
-# crash-* are inputs that once found something, and stay as they are.
+# Writes tests/fuzz/seeds again: what spjit can make itself (needs a built build/release), archives of
+# tar, an object of gcc, and cubins of nvcc where there is one. Only after a format has changed; files
+# named crash-* are inputs that once found something, and stay as they are.
 
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -15,10 +15,36 @@ fi
 cd "$ROOT"
 
 readonly SEEDS=tests/fuzz/seeds
-cmake --build build/release -j "$JOBS" --target fuzz_make_seeds
+cmake --build build/release -j "$JOBS" --target fuzz_make_seeds spjit_tool
 build/release/tests/fuzz/fuzz_make_seeds "$SEEDS"
 
 gcc -c -O1 -fno-asynchronous-unwind-tables -o "$SEEDS/elf_object/gcc.o" tests/fuzz/seed_object.c
+
+# An archive as spjit writes it, and the same files as other tar programs would, long names included.
+archive_seeds() {
+  local folder to
+  folder=$(mktemp -d)
+  to=$PWD/$SEEDS/archive
+  mkdir -p "$to"
+  build/release/tools/spjit gen --rows 2 --cols 3 --sparsity 0.5 --out "$folder/a.mtx"
+  build/release/tools/spjit compile "$folder/a.mtx" --n 8 --target host-avx2 --cache "$folder/cache" \
+    >"$folder/compile.log"
+  build/release/tools/spjit cache export --cache "$folder/cache" --out "$to/exported.tar" \
+    >"$folder/export.log"
+  mkdir "$folder/files"
+  tar -xf "$to/exported.tar" -C "$folder/files"
+  (
+    cd "$folder/files"
+    cp spjit-cache.json "$(printf 'long%.0s' {1..40})"
+    mapfile -t kernels < <(ls -d [0-9a-f]*)
+    for format in gnu pax; do
+      tar --format="$format" --sort=name --mtime=@0.5 --owner=0 --group=0 -b 1 \
+        -cf "$to/$format.tar" spjit-cache.json "${kernels[@]}" long*
+    done
+  )
+  rm -r "$folder"
+}
+archive_seeds
 
 nvcc=$(command -v nvcc || true)
 nvcc=${nvcc:-${CUDA_HOME:-/usr/local/cuda}/bin/nvcc}

@@ -214,6 +214,41 @@ void add_cache_record(SeedFolder& seeds) {
   seeds.add("cache_record", "whole", text);
 }
 
+// Members of archive_members_fuzz.cpp: an index of its paths, the content.
+using Member = std::pair<int, std::string>;
+
+Content member_list(const std::vector<Member>& members) {
+  Content list;
+  for (const auto& [path, content] : members) {
+    list.push_back(static_cast<std::byte>(path));
+    list.push_back(static_cast<std::byte>(content.size() & 0xFFU));
+    list.push_back(static_cast<std::byte>(content.size() >> 8U));
+    const auto bytes = std::as_bytes(std::span(content));
+    list.insert(list.end(), bytes.begin(), bytes.end());
+  }
+  return list;
+}
+
+void add_archive_members(SeedFolder& seeds) {
+  const Member record{1, ""}, object{2, "code"}, weights{3, std::string(20, 'w')};
+  const Member second_record{4, ""}, second_object{5, "other code"}, directory{6, ""};
+  const std::map<std::string, std::vector<Member>> lists = {
+      {"one", {object, record}},
+      {"two_files", {record, weights, object}},
+      {"two_kernels", {directory, object, weights, record, second_object, second_record}},
+      {"mixed", {object, second_object, record, second_record}},
+      {"twice", {object, object, record}},
+      {"missing", {object}},
+      {"own_record", {object, {1, "{\"checksum\": \"0\"}\n"}}},
+      {"own_manifest", {{0, "{\"format\": 1, \"cache_format\": 1, \"entries\": []}"}, object}},
+      {"traversal", {{7, "x"}}},
+      {"absolute", {{8, "x"}, record}},
+      {"hidden", {object, {9, "x"}, record}}};
+  for (const auto& [name, members] : lists) {
+    seeds.add("archive_members", name, member_list(members));
+  }
+}
+
 void add_host(SeedFolder& seeds) {
   const CsrMatrix matrix = small_matrix();
   HostTile tile;
@@ -269,8 +304,9 @@ int main(int argc, char** argv) {
   }
   SeedFolder seeds(argv[1]);
   try {
-    for (const auto add : {add_smtx, add_mtx, add_npy, add_npz, add_gzip, add_rank_model,
-                           add_samples, add_cache_record, add_host, add_cuda_record}) {
+    for (const auto add :
+         {add_smtx, add_mtx, add_npy, add_npz, add_gzip, add_rank_model, add_samples,
+          add_cache_record, add_archive_members, add_host, add_cuda_record}) {
       add(seeds);
     }
   } catch (const std::exception& error) {

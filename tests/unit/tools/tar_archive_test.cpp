@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "spjit/error.hpp"
-#include "tar_testing.hpp"
+#include "tests/support/tar_testing.hpp"
 
 namespace {
 
