@@ -3,7 +3,6 @@
 /// target held against the result. bench/README.md says how to read it.
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,12 +12,12 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "bench/host/case.hpp"
 #include "bench/host/goals.hpp"
 #include "bench/host/report.hpp"
+#include "bench/host/surroundings.hpp"
 #include "bench/host/workloads.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
@@ -39,29 +38,6 @@ struct Options {
   double budget_ms = 400;
 };
 
-/// A directory of this process that goes away with it.
-class ScratchDirectory {
- public:
-  ScratchDirectory() : path_(fs::temp_directory_path() / fmt::format("spjit-bench-{}", getpid())) {}
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
-  ~ScratchDirectory() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-
-  [[nodiscard]] const fs::path& path() const noexcept { return path_; }
-
- private:
-  fs::path path_;
-};
-
-/// Processes that wanted to run, on average over the last minute; 0 if the system does not say.
-double load_average() {
-  double load = 0;
-  return getloadavg(&load, 1) == 1 ? load : 0;
-}
-
 RunDescription describe_run(const CaseSettings& settings, const std::string& openblas) {
   const HostCpu cpu = detect_host_cpu();
   return {fmt::format("{} family {} model {}", cpu.model_name, cpu.family, cpu.model),
@@ -80,8 +56,7 @@ void print_run(const RunDescription& run) {
              run.isa, run.cpus, run.l1d_bytes >> 10, run.l2_bytes >> 10, run.l2_gbytes_per_s,
              run.l3_bytes >> 20);
   // Before the run, a benchmark's own machine should be idle.
-  constexpr double k_busy = 0.5;
-  if (run.load_average > k_busy) {
+  if (run.load_average > k_busy_load_average) {
     fmt::print("WARNING: load average {:.1f}: other work disturbs these figures\n",
                run.load_average);
   }
@@ -131,7 +106,7 @@ void write_json(const fs::path& path, const nlohmann::json& document) {
 }
 
 int run(const Options& options) {
-  const ScratchDirectory scratch;
+  const ScratchDirectory scratch("spjit-bench");
   // OpenBLAS chooses kernels for this CPU by itself; a choice left in the environment can only make
   // the peer weaker (AVX2 kernels are half as fast as AVX-512 ones).
   unsetenv("OPENBLAS_CORETYPE");

@@ -7,7 +7,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "bench/host/report.hpp"
+#include "bench/host/surroundings.hpp"
 #include "bench/host/workloads.hpp"
 #include "bench/search/search_case.hpp"
 #include "bench/search/search_report.hpp"
@@ -39,11 +39,6 @@ struct Options {
   std::vector<std::int64_t> n = {32, 128, 512};
   std::vector<std::string> ways = all_ways();
 };
-
-double load_average() {
-  double load = 0;
-  return getloadavg(&load, 1) == 1 ? load : 0;
-}
 
 nlohmann::json describe_device() {
   const HostCpu cpu = detect_host_cpu();

@@ -98,6 +98,12 @@ class Measurement {
     series.batch = wanted < static_cast<double>(calls)
                        ? std::max<std::int64_t>(1, static_cast<std::int64_t>(wanted))
                        : calls;
+    end_sample(candidate);
+  }
+
+  void end_sample(std::size_t candidate) {
+    const auto& after_sample = candidates_[candidate].after_sample;
+    if (after_sample) after_sample();
   }
 
   void take_round(int round) {
@@ -109,6 +115,7 @@ class Measurement {
       candidates_[candidate].run();
       const double elapsed = time_batch(candidate, series.batch);
       series.samples_us.push_back(elapsed / static_cast<double>(series.batch));
+      end_sample(candidate);
     }
   }
 

@@ -17,6 +17,9 @@ namespace spjit {
 struct TimingCandidate {
   std::string name;
   std::function<void()> run;
+  /// Called after each of its samples, untimed; may be empty. For libraries whose threads still run
+  /// when a call is over: they would take time from the next candidate.
+  std::function<void()> after_sample = {};
 };
 
 /// Time since some fixed moment.

@@ -12,6 +12,8 @@
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=scripts/packages.sh
+source "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 
 # README says what each is for.
 readonly BUILD_PACKAGES=(g++ cmake ninja-build pkg-config llvm-19-dev libfmt-dev nlohmann-json3-dev
@@ -29,40 +31,6 @@ for argument in "$@"; do
     *) die "unknown argument '$argument'; expected --minimal or --help" ;;
   esac
 done
-
-is_debian_12() {
-  [[ -r /etc/os-release ]] || return 1
-  # shellcheck source=/dev/null
-  (source /etc/os-release && [[ ${ID:-} == debian && ${VERSION_ID:-} == 12 ]])
-}
-
-# The packages among the arguments that dpkg does not have installed.
-missing_packages() {
-  local installed package
-  installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null || true)
-  for package in "$@"; do
-    grep -qFx "$package installed" <<<"$installed" || say "$package"
-  done
-}
-
-as_root() {
-  if ((EUID == 0)); then "$@"; else sudo "$@"; fi
-}
-
-apt_get() {
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=3 \
-    -o DPkg::Lock::Timeout=300 "$@" </dev/null
-}
-
-update_package_lists() {
-  local attempt
-  for attempt in 1 2 3; do
-    apt_get update && return 0
-    say "apt-get update failed (attempt $attempt of 3)"
-    sleep $((attempt * 5))
-  done
-  die "apt-get update failed three times; is there a network, and is /etc/apt/sources.list right?"
-}
 
 # require_version NAME MINIMUM FOUND
 require_version() {
@@ -86,16 +54,6 @@ if ! is_debian_12; then
   exit 2
 fi
 
-mapfile -t missing < <(missing_packages "${packages[@]}")
-if ((${#missing[@]} > 0)); then
-  if ((EUID != 0)) && ! command -v sudo >/dev/null; then
-    die "missing ${missing[*]}; run this as root, or install sudo, or have them installed"
-  fi
-  say "Missing: ${missing[*]}"
-  step "apt-get update" update_package_lists
-  step "apt-get install" apt_get install --no-install-recommends "${missing[@]}"
-else
-  say "All ${#packages[@]} packages are installed."
-fi
+install_packages "${packages[@]}"
 check_versions
 say "setup.sh: ready after $SECONDS s"

@@ -14,6 +14,8 @@
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=scripts/packages.sh
+source "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 
 version=13.0
 folder=$ROOT/.cuda
@@ -39,18 +41,6 @@ has_libraries() {
     compgen -G "$1/nvidia/*/lib/libnvJitLink.so.*" >/dev/null
 }
 
-# Debian's own Python has no pip; a virtual environment brings one.
-install_wheels() {
-  local target=$1 python=python3
-  if ! python3 -m pip --version >/dev/null 2>&1; then
-    python3 -m venv "$target.venv" || die "python3 has neither pip nor venv; install python3-venv"
-    python=$target.venv/bin/python
-  fi
-  "$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
-    --no-deps --only-binary :all: --target "$target" "${wheels[@]}" ||
-    die "pip cannot install ${wheels[*]}; is there a network, and does PyPI have that version?"
-}
-
 readonly stamp=$folder/cuda-version
 if [[ -f $stamp && $(<"$stamp") == "$version" ]] && has_libraries "$folder"; then
   say "setup_cuda.sh: $folder has NVRTC and nvJitLink for CUDA $version"
@@ -66,7 +56,7 @@ new=$(mktemp -d "$folder.XXXXXX")
 cleanup() { rm -rf "$new" "$new.venv"; }
 trap 'report_failed_step; cleanup' EXIT
 chmod 755 "$new"  # libraries are loaded from it: nobody else may write to it
-step "install ${wheels[*]}" install_wheels "$new"
+step "install ${wheels[*]}" install_wheels "$new" "${wheels[@]}"
 has_libraries "$new" || die "${wheels[*]} hold no libnvrtc.so and libnvJitLink.so; nothing was kept"
 say "$version" >"$new/cuda-version"
 rm -rf "$folder"

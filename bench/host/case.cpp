@@ -9,11 +9,11 @@
 #include <span>
 #include <vector>
 
+#include "bench/host/buffers.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/kernel.hpp"
-#include "spjit/matrix_io.hpp"
 
 namespace spjit::bench {
 namespace {
@@ -35,24 +35,6 @@ double median_of(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Floats that start at a cache line.
-class AlignedFloats {
- public:
-  AlignedFloats(std::int64_t size, float value)
-      : storage_(static_cast<std::size_t>(size) + k_line, value) {
-    const auto misaligned = reinterpret_cast<std::uintptr_t>(storage_.data()) % (4 * k_line) / 4;
-    first_ = (k_line - misaligned) % k_line;
-  }
-
-  [[nodiscard]] float* data() noexcept { return storage_.data() + first_; }
-  [[nodiscard]] const float* data() const noexcept { return storage_.data() + first_; }
-
- private:
-  static constexpr std::size_t k_line = 16;
-  std::vector<float> storage_;
-  std::size_t first_ = 0;
-};
-
 /// B with seeded values and one C for each library, so that results can be compared.
 struct Buffers {
   Buffers(const CsrMatrix& matrix, std::int64_t columns)
@@ -61,10 +43,7 @@ struct Buffers {
         b(matrix.cols * columns, 0.0F),
         c(c_floats, -1.0F),
         c_csr(c_floats, -2.0F) {
-    constexpr std::uint64_t k_seed = 20'240'601;
-    for (std::int64_t i = 0; i < matrix.cols * n; ++i) {
-      b.data()[i] = pattern_value(k_seed, i / n, i % n);
-    }
+    fill_operand(b.data(), matrix.cols, n);
   }
 
   std::int64_t n;
@@ -138,18 +117,6 @@ void check_results(const CsrMatrix& matrix, const SparseLibraries& sparse, Buffe
   if (bytes != 0 && std::memcmp(buffers.c.data(), buffers.c_csr.data(), bytes) != 0) {
     throw Error(fmt::format("{}: the kernel's bits are not the CSR kernel's", result.matrix));
   }
-}
-
-std::vector<float> dense_of(const CsrMatrix& matrix) {
-  std::vector<float> dense(static_cast<std::size_t>(matrix.rows * matrix.cols), 0.0F);
-  for (std::int64_t row = 0; row < matrix.rows; ++row) {
-    const auto begin = static_cast<std::size_t>(matrix.row_ptrs[static_cast<std::size_t>(row)]);
-    const auto end = static_cast<std::size_t>(matrix.row_ptrs[static_cast<std::size_t>(row) + 1]);
-    for (std::size_t i = begin; i < end; ++i) {
-      dense[static_cast<std::size_t>(row * matrix.cols + matrix.col_idxs[i])] = matrix.values[i];
-    }
-  }
-  return dense;
 }
 
 void check_dense(const CsrMatrix& matrix, Buffers& buffers, const std::string& name) {

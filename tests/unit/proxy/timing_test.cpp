@@ -81,6 +81,22 @@ TEST(Timing, CandidatesTakeTurnsAndTheOrderAlternates) {
                                                   "b", "b", "a", "a"}));
 }
 
+TEST(Timing, WhatFollowsASampleIsNotTimed) {
+  MadeUpTime time;
+  TimingOptions options = time.options();
+  options.min_samples = 2;
+  options.max_samples = 2;
+  TimingCandidate slow_to_rest = time.candidate("a", constant(1000));
+  slow_to_rest.after_sample = time.candidate("rest", constant(700)).run;
+  const std::vector<TimingCandidate> candidates = {slow_to_rest};
+
+  const auto results = measure_interleaved(candidates, options);
+
+  EXPECT_DOUBLE_EQ(results[0].mean_us, 1000);
+  EXPECT_EQ(time.log(), (std::vector<std::string>{"a", "a", "rest",  // warm-up
+                                                  "a", "a", "rest", "a", "a", "rest"}));
+}
+
 TEST(Timing, ADriftOfTheMachineHitsAllCandidatesAlike) {
   MadeUpTime time;
   TimingOptions options = time.timing_options();

@@ -1,0 +1,42 @@
+#pragma once
+
+/// @file
+/// What a benchmark looks at and leaves no trace in: the machine's load, temporary files.
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+namespace spjit::bench {
+
+/// Processes that wanted to run, on average over the last minute; 0 if the system does not say.
+[[nodiscard]] inline double load_average() {
+  double load = 0;
+  return getloadavg(&load, 1) == 1 ? load : 0;
+}
+
+/// Over this, other work disturbs what is measured.
+inline constexpr double k_busy_load_average = 0.5;
+
+/// The path of a directory of this process, not made yet, that goes away with this.
+class ScratchDirectory {
+ public:
+  explicit ScratchDirectory(const std::string& name)
+      : path_(std::filesystem::temp_directory_path() / (name + "-" + std::to_string(getpid()))) {}
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+  ~ScratchDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace spjit::bench

@@ -1,0 +1,40 @@
+#pragma once
+
+/// @file
+/// The plug-ins for NVIDIA GPUs, and the list of them. B, C and A's copies are on the device.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/side_by_side/cuda/device_side.hpp"
+#include "bench/side_by_side/peer.hpp"
+#include "spjit/compiler.hpp"
+
+namespace spjit::side_by_side {
+
+struct CudaPeerSettings {
+  std::shared_ptr<DeviceSide> side;  ///< never null
+  SearchMode search = SearchMode::instant;
+  bool load_ptx = false;  ///< instead of cubins: for the emulated driver, which takes no cubin
+};
+
+/// In the order in which they are listed and measured.
+[[nodiscard]] std::vector<std::string> all_cuda_peer_names();
+
+/// Those peers, missing ones too (PeerInfo::missing). Throws InvalidArgument for an unknown name.
+[[nodiscard]] std::vector<std::unique_ptr<Peer>> make_cuda_peers(
+    const CudaPeerSettings& settings, const std::vector<std::string>& names);
+
+// In cuda_own_peers.cpp:
+[[nodiscard]] std::unique_ptr<Peer> make_cuda_spjit_peer(const CudaPeerSettings& settings);
+/// A CSR kernel written for this repository after Sputnik's design (row_split_kernel.hpp).
+[[nodiscard]] std::unique_ptr<Peer> make_row_split_peer(const CudaPeerSettings& settings);
+
+// In cublas_peers.cpp and cusparse_peers.cpp, which are built where their headers are:
+[[nodiscard]] std::unique_ptr<Peer> make_cublas_peer(const CudaPeerSettings& settings, bool tf32);
+/// `name` says which algorithm: "cusparse-csr1" to 3, "cusparse-coo1" to 4.
+[[nodiscard]] std::unique_ptr<Peer> make_cusparse_peer(const CudaPeerSettings& settings,
+                                                       const std::string& name);
+
+}  // namespace spjit::side_by_side

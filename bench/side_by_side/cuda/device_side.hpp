@@ -1,0 +1,91 @@
+#pragma once
+
+/// @file
+/// What all libraries of a GPU share: the device, a stream, B and C on the device, and how work on
+/// it becomes something that can be measured.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/side_by_side/peer.hpp"
+#include "proxy/timing.hpp"
+#include "runtime/cuda_context.hpp"
+#include "runtime/cuda_graph.hpp"
+#include "runtime/cuda_memory.hpp"
+#include "runtime/cuda_stream.hpp"
+
+namespace spjit::side_by_side {
+
+/// B and C of a problem on the device.
+struct DeviceOperands {
+  DeviceBuffer b;
+  DeviceBuffer c;
+};
+
+/// One GPU. Used by one thread.
+class DeviceSide {
+ public:
+  explicit DeviceSide(const CudaContext& context) : stream_(context) {}
+
+  [[nodiscard]] const CudaContext& context() const noexcept { return stream_.context(); }
+  [[nodiscard]] const CudaStream& stream() const noexcept { return stream_; }
+
+  /// The problem's B, and a C full of NaN: buffers that are the same for all libraries as long as
+  /// sizes are.
+  [[nodiscard]] std::shared_ptr<const DeviceOperands> operands(const Problem& problem);
+
+  /// steady_clock, read when the stream has done all its work.
+  [[nodiscard]] TimingClock clock() const;
+
+ private:
+  CudaStream stream_;
+  std::shared_ptr<DeviceOperands> operands_;
+};
+
+/// One way to compute one problem on a GPU.
+class DeviceWork {
+ public:
+  DeviceWork() = default;
+  DeviceWork(const DeviceWork&) = delete;
+  DeviceWork& operator=(const DeviceWork&) = delete;
+  virtual ~DeviceWork() = default;
+
+  /// Gives C = A * B to the stream and returns. After the first call it allocates nothing, so that
+  /// it can be recorded.
+  virtual void enqueue(const float* b, float* c, void* stream) = 0;
+  [[nodiscard]] virtual std::string detail() const { return {}; }
+};
+
+/// A run is a graph of several products: the driver's work for a launch is not timed.
+class DeviceRunnable final : public Runnable {
+ public:
+  DeviceRunnable(std::shared_ptr<DeviceSide> side, const Problem& problem,
+                 std::unique_ptr<DeviceWork> work);
+
+  /// Returns before the device is done; DeviceSide::clock() waits.
+  void run() override { graph_.launch(side_->stream().handle()); }
+  [[nodiscard]] int products() const override;
+  void publish() override;
+  [[nodiscard]] std::string detail() const override { return work_->detail(); }
+
+ private:
+  [[nodiscard]] CudaGraph record();
+
+  std::shared_ptr<DeviceSide> side_;
+  std::shared_ptr<const DeviceOperands> operands_;
+  std::unique_ptr<DeviceWork> work_;
+  Problem problem_;
+  CudaGraph graph_;
+};
+
+/// A copy of `values` on the device.
+template <typename Value>
+[[nodiscard]] DeviceBuffer to_device(const CudaContext& context, const std::vector<Value>& values) {
+  DeviceBuffer buffer(context, values.size() * sizeof(Value));
+  buffer.upload(std::as_bytes(std::span(values)));
+  return buffer;
+}
+
+}  // namespace spjit::side_by_side

@@ -1,0 +1,20 @@
+#include "bench/side_by_side/cuda/toolkit_library.hpp"
+
+#include "compiler/cuda_libraries.hpp"
+#include "runtime/environment.hpp"
+
+namespace spjit::side_by_side {
+
+std::optional<DynamicLibrary> open_toolkit_library(const std::string& file) {
+  // Resident: they register what runs at exit.
+  constexpr auto k_resident = DynamicLibrary::Lifetime::resident;
+  for (const CudaPlace& place : cuda_places({}, read_cuda_environment()).places) {
+    for (const char* folder : {"", "lib64", "lib"}) {
+      auto library = DynamicLibrary::try_open(place.path / folder / file, k_resident);
+      if (library) return library;
+    }
+  }
+  return DynamicLibrary::try_open(file, k_resident);
+}
+
+}  // namespace spjit::side_by_side

@@ -1,0 +1,17 @@
+#pragma once
+
+/// @file
+/// Libraries of a CUDA toolkit other than the compilers, loaded at run time.
+
+#include <optional>
+#include <string>
+
+#include "runtime/dynamic_library.hpp"
+
+namespace spjit::side_by_side {
+
+/// "libcublas.so.13" and the like, from the places where compiler/cuda_libraries.hpp looks, else
+/// where the loader finds it; nothing if it is nowhere.
+[[nodiscard]] std::optional<DynamicLibrary> open_toolkit_library(const std::string& file);
+
+}  // namespace spjit::side_by_side

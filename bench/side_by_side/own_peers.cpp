@@ -1,0 +1,91 @@
+/// @file
+/// spjit, and the CSR loop written by hand that is part of it.
+
+#include <utility>
+
+#include "bench/side_by_side/peers.hpp"
+#include "spjit/kernel.hpp"
+#include "spjit/version.hpp"
+#include "tools/peers/csr_peer.hpp"
+
+namespace spjit::side_by_side {
+namespace {
+
+class SpjitRunnable final : public Runnable {
+ public:
+  SpjitRunnable(SpmmKernel kernel, const Problem& problem)
+      : kernel_(std::move(kernel)), b_(problem.b), c_(problem.c) {}
+
+  void run() override { kernel_.run(b_, c_); }
+
+  [[nodiscard]] std::string detail() const override {
+    return kernel_.info().kind == KernelKind::unrolled ? kernel_.info().tile : "csr";
+  }
+
+ private:
+  SpmmKernel kernel_;
+  const float* b_;
+  float* c_;
+};
+
+class SpjitPeer final : public Peer {
+ public:
+  explicit SpjitPeer(const PeerSettings& settings)
+      : Peer({"spjit", SPJIT_VERSION, "jit", "", "cold compile"}),
+        target_(settings.target),
+        search_(settings.search) {}
+
+  std::unique_ptr<Runnable> prepare(const Problem& problem) override {
+    CompileOptions options;
+    options.n = problem.n;
+    options.target = target_;
+    options.threads = problem.threads;
+    options.search = search_;
+    CacheOptions no_cache;
+    no_cache.enabled = false;
+    return std::make_unique<SpjitRunnable>(Compiler(options, no_cache).compile(*problem.matrix),
+                                           problem);
+  }
+
+ private:
+  Target target_;
+  SearchMode search_;
+};
+
+class CsrRunnable final : public Runnable {
+ public:
+  CsrRunnable(const Problem& problem, HostIsa isa)
+      : csr_(*problem.matrix, isa, problem.threads),
+        operands_{problem.b, problem.n, problem.c, problem.n, problem.n} {}
+
+  void run() override { csr_.run(operands_); }
+
+ private:
+  CsrPeer csr_;
+  DenseOperands operands_;
+};
+
+class HandWrittenCsr final : public Peer {
+ public:
+  explicit HandWrittenCsr(HostIsa isa)
+      : Peer({"csr", "spjit " SPJIT_VERSION ", " + to_string(isa), "sparse"}), isa_(isa) {}
+
+  std::unique_ptr<Runnable> prepare(const Problem& problem) override {
+    return std::make_unique<CsrRunnable>(problem, isa_);
+  }
+
+ private:
+  HostIsa isa_;
+};
+
+}  // namespace
+
+std::unique_ptr<Peer> make_spjit_peer(const PeerSettings& settings) {
+  return std::make_unique<SpjitPeer>(settings);
+}
+
+std::unique_ptr<Peer> make_csr_peer(const PeerSettings& settings) {
+  return std::make_unique<HandWrittenCsr>(settings.target.isa());
+}
+
+}  // namespace spjit::side_by_side

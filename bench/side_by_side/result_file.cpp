@@ -1,0 +1,188 @@
+#include "bench/side_by_side/result_file.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <system_error>
+
+#include "spjit/error.hpp"
+#include "tools/peers/machine_peak.hpp"
+
+namespace spjit::side_by_side {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr const char* k_schema = "spjit-side-by-side-1";
+constexpr double k_roofline_ms = 60;  // each of its figures
+constexpr std::int64_t k_least_dram_bytes = std::int64_t{256} << 20;
+
+constexpr const char* k_case_columns[] = {"set",     "matrix",      "layer",         "rows",
+                                          "cols",    "nnz",         "sparsity",      "n",
+                                          "threads", "peak_gflops", "traffic_bytes", "checked"};
+constexpr const char* k_timing_columns[] = {"library",      "median_us", "min_us",  "noise",
+                                            "samples",      "gflops",    "cold_us", "prepare_ms",
+                                            "prepare_kind", "detail",    "failed"};
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+Json timing_json(const CaseResult& result, const PeerTiming& timing) {
+  Json json = {{"library", timing.library},
+               {"median_us", nullptr},
+               {"min_us", nullptr},
+               {"noise", nullptr},
+               {"samples", timing.warm.samples},
+               {"gflops", nullptr},
+               {"cold_us", nullptr},
+               {"prepare_ms", timing.prepare_ms},
+               {"prepare_kind", timing.prepare_kind},
+               {"detail", timing.detail},
+               {"failed", text_or_null(timing.failed)}};
+  if (timing.warm.samples > 0) {
+    json["median_us"] = timing.warm.median_us;
+    json["min_us"] = timing.warm.min_us;
+    json["noise"] = timing.warm.noise;
+    json["gflops"] = result.gflops(timing);
+  }
+  if (timing.cold_us) json["cold_us"] = *timing.cold_us;
+  return json;
+}
+
+/// A field as RFC 4180 has it; null is empty.
+std::string csv_field(const Json& value) {
+  if (value.is_null()) return {};
+  if (!value.is_string()) return value.dump();
+  auto text = value.get<std::string>();
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char character : text) {
+    if (character == '"') quoted += '"';
+    quoted += character;
+  }
+  return quoted + '"';
+}
+
+double bandwidth(HostIsa isa, std::int64_t bytes) {
+  return measure_read_bandwidth(isa, bytes, k_roofline_ms);
+}
+
+}  // namespace
+
+nlohmann::json measure_roofline(const HostCpu& cpu, HostIsa isa) {
+  const bool has_l3 = cpu.l3_bytes > 0;
+  return {{"fma_peak_gflops", measure_fma_peak_gflops(isa, k_roofline_ms)},
+          {"l1_gbytes_per_s", bandwidth(isa, cpu.l1d_bytes / 2)},
+          {"l2_gbytes_per_s", bandwidth(isa, cpu.l2_bytes / 2)},
+          {"l3_gbytes_per_s", has_l3 ? Json(bandwidth(isa, cpu.l3_bytes / 2)) : Json()},
+          {"dram_gbytes_per_s", bandwidth(isa, std::max(8 * cpu.l3_bytes, k_least_dram_bytes))}};
+}
+
+nlohmann::json host_device(const HostCpu& cpu, const Target& target, double load_average) {
+  return {{"kind", "host"},
+          {"name", fmt::format("{} family {} model {}", cpu.model_name, cpu.family, cpu.model)},
+          {"isa", to_string(target.isa())},
+          {"cpus", cpu.logical_cpus},
+          {"l1d_bytes", cpu.l1d_bytes},
+          {"l2_bytes", cpu.l2_bytes},
+          {"l3_bytes", cpu.l3_bytes},
+          {"load_average", load_average}};
+}
+
+nlohmann::json cuda_device(const CudaDeviceAttributes& device, double load_average) {
+  return {{"kind", "cuda"},
+          {"name", device.name},
+          {"isa", fmt::format("sm_{}", device.arch)},
+          {"sms", device.sms},
+          {"l2_bytes", device.l2_bytes},
+          {"load_average", load_average}};
+}
+
+nlohmann::json new_document(const std::string& command, const nlohmann::json& device,
+                            const std::vector<std::unique_ptr<Peer>>& peers) {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  Json document = {{"schema", k_schema},
+                   {"created", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))},
+                   {"command", command},
+                   {"device", device},
+                   {"libraries", Json::array()},
+                   {"cases", Json::array()}};
+  for (const auto& peer : peers) {
+    const PeerInfo& info = peer->info();
+    document["libraries"].push_back({{"name", info.name},
+                                     {"version", info.version},
+                                     {"kind", info.kind},
+                                     {"missing", text_or_null(info.missing)}});
+  }
+  return document;
+}
+
+nlohmann::json read_document(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  Json document = Json::parse(stream, nullptr, false);
+  const bool is_object = !document.is_discarded() && document.is_object();
+  if (!is_object || document.value("schema", "") != k_schema) {
+    throw IoError(fmt::format("{}: expected a JSON file of schema {}", file.string(), k_schema));
+  }
+  return document;
+}
+
+bool has_case(const nlohmann::json& document, const CaseName& name) {
+  const Json& cases = document.at("cases");
+  return std::any_of(cases.begin(), cases.end(), [&](const Json& other) {
+    return other.at("set") == name.set && other.at("matrix") == name.matrix &&
+           other.at("n") == name.n && other.at("threads") == name.threads;
+  });
+}
+
+nlohmann::json to_json(const CaseResult& result) {
+  Json json = {{"set", result.set},
+               {"matrix", result.matrix},
+               {"layer", result.layer},
+               {"rows", result.rows},
+               {"cols", result.cols},
+               {"nnz", result.nnz},
+               {"sparsity", result.sparsity()},
+               {"n", result.n},
+               {"threads", result.threads},
+               {"peak_gflops", result.peak_gflops > 0 ? Json(result.peak_gflops) : Json()},
+               {"traffic_bytes", result.traffic_bytes()},
+               {"checked", result.checked},
+               {"timings", Json::array()}};
+  for (const PeerTiming& timing : result.timings) {
+    json["timings"].push_back(timing_json(result, timing));
+  }
+  return json;
+}
+
+std::string to_csv(const nlohmann::json& document) {
+  std::string text = fmt::format("device,{},{}\n", fmt::join(k_case_columns, ","),
+                                 fmt::join(k_timing_columns, ","));
+  const std::string device = csv_field(document.at("device").at("name"));
+  for (const Json& result : document.at("cases")) {
+    std::string columns = device;
+    for (const char* name : k_case_columns) columns += ',' + csv_field(result.at(name));
+    for (const Json& timing : result.at("timings")) {
+      text += columns;
+      for (const char* name : k_timing_columns) text += ',' + csv_field(timing.at(name));
+      text += '\n';
+    }
+  }
+  return text;
+}
+
+void write_file(const std::filesystem::path& file, const std::string& text) {
+  const fs::path unfinished = file.string() + ".new";
+  std::ofstream stream(unfinished, std::ios::binary);
+  stream << text;
+  stream.close();
+  std::error_code failed;
+  if (stream) fs::rename(unfinished, file, failed);
+  if (!stream || failed) throw IoError(fmt::format("{}: cannot be written", file.string()));
+}
+
+}  // namespace spjit::side_by_side

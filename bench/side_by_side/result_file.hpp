@@ -1,0 +1,54 @@
+#pragma once
+
+/// @file
+/// The result as a file, schema "spjit-side-by-side-1". bench/README.md documents it.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/side_by_side/measure_case.hpp"
+#include "bench/side_by_side/peer.hpp"
+#include "runtime/cuda_device.hpp"
+#include "runtime/host_cpu.hpp"
+#include "spjit/target.hpp"
+
+namespace spjit::side_by_side {
+
+/// A document's `device`. `load_average` is of the minute before the run.
+[[nodiscard]] nlohmann::json host_device(const HostCpu& cpu, const Target& target,
+                                         double load_average);
+[[nodiscard]] nlohmann::json cuda_device(const CudaDeviceAttributes& device, double load_average);
+
+/// Bandwidths and the peak of one core, measured now. [GFLOP/s, GB/s] Takes about 0.3 s.
+[[nodiscard]] nlohmann::json measure_roofline(const HostCpu& cpu, HostIsa isa);
+
+/// A document without cases.
+[[nodiscard]] nlohmann::json new_document(const std::string& command, const nlohmann::json& device,
+                                          const std::vector<std::unique_ptr<Peer>>& peers);
+
+/// Throws IoError if there is no such file or it is of another schema.
+[[nodiscard]] nlohmann::json read_document(const std::filesystem::path& file);
+
+/// What one case is called among others of a document.
+struct CaseName {
+  std::string set;
+  std::string matrix;
+  std::int64_t n = 0;
+  int threads = 1;
+};
+
+[[nodiscard]] bool has_case(const nlohmann::json& document, const CaseName& name);
+
+[[nodiscard]] nlohmann::json to_json(const CaseResult& result);
+
+/// One row a timing: the case's columns, then the timing's. With a header.
+[[nodiscard]] std::string to_csv(const nlohmann::json& document);
+
+/// Published by rename, so that a file is whole whenever the run ends. Throws IoError.
+void write_file(const std::filesystem::path& file, const std::string& text);
+
+}  // namespace spjit::side_by_side

@@ -1,0 +1,137 @@
+#include "bench/side_by_side/cuda/cuda_peers.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/side_by_side/cuda/row_split_kernel.hpp"
+#include "bench/side_by_side/measure_case.hpp"
+#include "compiler/cuda_libraries.hpp"
+#include "compiler/local_gpus.hpp"
+#include "spjit/error.hpp"
+#include "spjit/generate.hpp"
+
+namespace {
+
+using namespace spjit::side_by_side;
+using spjit::CsrMatrix;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+/// 9 x 80, its first and last row empty, one of its rows full: more than a warp stages at a time.
+CsrMatrix with_long_and_empty_rows() {
+  CsrMatrix matrix{9, 80, {0}, {}, {}};
+  for (std::int32_t row = 0; row < 9; ++row) {
+    const std::int32_t step = row == 4 ? 1 : 5;
+    for (std::int32_t col = row; col < 80 && row > 0 && row < 8; col += step) {
+      matrix.col_idxs.push_back(col);
+      matrix.values.push_back(0.25F * static_cast<float>(1 + (row + col) % 7));
+    }
+    matrix.row_ptrs.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+/// On the emulated driver, which computes, but in no time that means anything.
+class CudaPeers : public testing::Test {
+ protected:
+  CudaPeers() {
+    ::setenv("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA, 1);
+    const spjit::CudaContext context(spjit::local_cuda_driver(), 0);
+    settings_.side = std::make_shared<DeviceSide>(context);
+    settings_.load_ptx = true;
+  }
+
+  CudaPeerSettings settings_;
+};
+
+std::string problem_of(Peer& peer, const CsrMatrix& matrix, std::int64_t n) {
+  Operands operands(matrix, n);
+  const auto runnable = peer.prepare(operands.problem(1));
+  operands.spoil_c();
+  runnable->run();
+  runnable->publish();
+  return operands.check_c();
+}
+
+TEST_F(CudaPeers, OfThisRepositoryComputeOddAndEvenColumnsLongAndEmptyRows) {
+  for (const auto& peer : make_cuda_peers(settings_, {"spjit", "row-split"})) {
+    if (!peer->info().missing.empty()) GTEST_SKIP() << peer->info().missing;
+    for (const std::int64_t n : {1, 6, 33, 132}) {
+      try {
+        EXPECT_EQ(problem_of(*peer, with_long_and_empty_rows(), n), "") << peer->info().name;
+      } catch (const spjit::NotSupported& missing) {
+        GTEST_SKIP() << missing.what();  // the compiler libraries
+      }
+    }
+  }
+}
+
+TEST_F(CudaPeers, AreTimedByTheProductNotByTheRun) {
+  const auto peers = make_cuda_peers(settings_, {"row-split"});
+  if (!peers[0]->info().missing.empty()) GTEST_SKIP() << peers[0]->info().missing;
+  Operands operands(with_long_and_empty_rows(), 4);
+  MeasureOptions options;
+  options.budget_ms = 1;
+  options.warm_up_ms = 0;
+  options.min_batch_us = 0;
+  options.cold_runs = 0;
+  // 40 ms between two readings: a sample of one run, 20 products.
+  options.clock = [now = std::chrono::nanoseconds(0)]() mutable {
+    return now += std::chrono::milliseconds(40);
+  };
+  CacheFlush caches(0, 0, 1);
+
+  const CaseResult result = measure_case(peers, operands, 1, options, caches);
+
+  EXPECT_TRUE(result.checked);
+  EXPECT_EQ(result.peak_gflops, 0);
+  EXPECT_DOUBLE_EQ(result.timings.at(0).warm.median_us, 2000);
+}
+
+TEST_F(CudaPeers, AreAllListedWithAVersionOrAReason) {
+  std::vector<std::string> names;
+  for (const auto& peer : make_cuda_peers(settings_, all_cuda_peer_names())) {
+    names.push_back(peer->info().name);
+    EXPECT_THAT(peer->info().version + peer->info().missing, Not(IsEmpty())) << names.back();
+  }
+
+  EXPECT_EQ(names, all_cuda_peer_names());
+}
+
+TEST_F(CudaPeers, OfAnUnknownNameAreRefusedWithTheList) {
+  try {
+    (void)make_cuda_peers(settings_, {"openblas"});
+    FAIL() << "accepted";
+  } catch (const spjit::InvalidArgument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'openblas'"));
+    EXPECT_THAT(error.what(), HasSubstr("cublas-tf32"));
+  }
+}
+
+/// For a GPU that this machine need not have.
+TEST(RowSplitKernel, CompilesToMachineCodeForEveryWidth) {
+  spjit::CudaToolchainNeeds needs;
+  needs.arch = 90;
+  try {
+    const auto toolchain = spjit::load_cuda_toolchain(needs, spjit::found_cuda_libraries());
+    spjit::NvrtcOptions options;
+    options.arch = needs.arch;
+    for (const int vector : {1, 2, 4}) {
+      const spjit::CompiledCode code =
+          toolchain.nvrtc->compile("row_split.cu", row_split_source(vector), options);
+
+      EXPECT_THAT(code.code, HasSubstr(k_row_split_name)) << vector;
+    }
+  } catch (const spjit::NotSupported& missing) {
+    GTEST_SKIP() << missing.what();
+  }
+}
+
+}  // namespace
