@@ -83,7 +83,7 @@ TEST(Timing, CandidatesTakeTurnsAndTheOrderAlternates) {
 
 TEST(Timing, WhatFollowsASampleIsNotTimed) {
   MadeUpTime time;
-  TimingOptions options = time.options();
+  TimingOptions options = time.timing_options();
   options.min_samples = 2;
   options.max_samples = 2;
   TimingCandidate slow_to_rest = time.candidate("a", constant(1000));
