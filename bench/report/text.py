@@ -53,7 +53,7 @@ def tick(value: float) -> str:
         return f"{value / 1e6:g}M"
     if value >= 1e4:
         return f"{value / 1e3:g}k"
-    if value < 1e-3:
+    if 0 < value < 1e-3:
         return f"{value:.0e}".replace("e-0", "e-")
     return f"{value:g}"
 

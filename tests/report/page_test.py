@@ -5,6 +5,7 @@ import unittest
 
 import fixture
 from fixture import ReportTest, parse_page, table_rows
+from report.text import tick
 
 
 class SideBySidePageTest(ReportTest):
@@ -139,6 +140,13 @@ class SideBySidePageTest(ReportTest):
         self.assertEqual(table_rows(page, "Before the first run"),
                          [["spjit", "cold compile", "4.00", "4.00", "2.50x", "-"],
                           ["openblas", "packing", "1.00", "1.00", "-", "150"]])
+
+
+class AxisLabelTest(unittest.TestCase):
+    def test_labels_are_as_short_as_they_can_be(self):
+        for value, label in [(0, "0"), (0.0005, "5e-4"), (0.25, "0.25"), (1000, "1000"),
+                             (50_000, "50k"), (2e6, "2M")]:
+            self.assertEqual(tick(value), label)
 
 
 class PageSyntaxTest(ReportTest):
