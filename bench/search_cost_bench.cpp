@@ -46,6 +46,7 @@ struct Options {
 /// What a run leaves behind.
 struct Outcome {
   std::vector<CostRow> rows;
+  std::vector<CudaCostTarget> cuda_targets;
   std::vector<std::string> left_out;  ///< what there are no rows of, and why
 };
 
@@ -80,6 +81,9 @@ void run_host(const std::vector<CostCase>& cases, const Target& target, const Op
 
 void run_cuda(const std::vector<CostCase>& cases, const CudaCostTarget& target,
               const Options& options, Outcome& outcome) {
+  fmt::print("{}: {}, {}\n", target.card, target.toolchain,
+             target.ordinal ? "timed on " + target.product : "nothing is timed: " + target.problem);
+  outcome.cuda_targets.push_back(target);
   for (const CostCase& item : cases) {
     for (const CostWay way : cost_ways(true)) {
       if (!wanted(way, options)) continue;
@@ -126,6 +130,17 @@ nlohmann::json describe_device() {
           {"load_average", load_average()}};
 }
 
+nlohmann::json to_json(const CudaCostTarget& target) {
+  nlohmann::json json = {
+      {"target", target.card}, {"toolchain", target.toolchain}, {"timed_on", nullptr}};
+  if (target.ordinal) {
+    json["timed_on"] = target.product;
+  } else {
+    json["problem"] = target.problem;
+  }
+  return json;
+}
+
 nlohmann::json to_document(const nlohmann::json& device, const Outcome& outcome,
                            const Options& options) {
   nlohmann::json document = {
@@ -136,8 +151,12 @@ nlohmann::json to_document(const nlohmann::json& device, const Outcome& outcome,
       {"limit_s", options.settings.limit_s},
       {"compile_threads", options.settings.threads},
       {"seed", options.settings.seed},
+      {"cuda_targets", nlohmann::json::array()},
       {"left_out", outcome.left_out},
       {"rows", nlohmann::json::array()}};
+  for (const CudaCostTarget& target : outcome.cuda_targets) {
+    document["cuda_targets"].push_back(to_json(target));
+  }
   for (const CostRow& row : outcome.rows) document["rows"].push_back(to_json(row));
   return document;
 }

@@ -61,12 +61,22 @@ def read_facts(node: Node, names: tuple[tuple[str, str], ...]) -> list[tuple[str
     return [(label, str(node.value[name])) for name, label in names if name in node]
 
 
+def read_cuda_targets(node: Node) -> list[tuple[str, str]]:
+    facts = []
+    for item in node.items("cuda_targets") if "cuda_targets" in node else []:
+        gpu = item["timed_on"]
+        timed = "compiled only" if gpu.is_null() else f"timed on {gpu.text()}"
+        facts.append((item["target"].text(), f"{item['toolchain'].text()}; {timed}"))
+    return facts
+
+
 def read_search_cost(node: Node) -> SearchCost:
     rows = [read_search_row(item) for item in node.items("rows")]
     left_out = [item.text() for item in node.items("left_out")] if "left_out" in node else []
     return SearchCost(file=node.file, created=node["created"].text(),
                       device=read_device(node["device"]), rows=check_search_rows(node, rows),
-                      facts=read_facts(node, COST_FACTS), left_out=left_out)
+                      facts=read_facts(node, COST_FACTS) + read_cuda_targets(node),
+                      left_out=left_out)
 
 
 def read_search_bench(node: Node) -> SearchCost:

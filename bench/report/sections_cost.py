@@ -26,6 +26,12 @@ def common_kernels(rows: list[SearchRow], ways: list[str]) -> set[tuple[str, int
     return set.intersection(*({row.kernel for row in rows if row.way == way} for way in ways))
 
 
+def reference_seconds(rows: list[SearchRow]) -> dict:
+    """By kernel; empty if one was stopped: nothing is in proportion to a lower bound."""
+    mine = [row for row in rows if row.way == REFERENCE_WAY]
+    return {} if any(row.killed for row in mine) else {row.kernel: row.seconds for row in mine}
+
+
 def way_row(rows: list[SearchRow], way: str, reference: dict) -> list[str]:
     """`rows` are of one target and of the kernels all ways have; `reference` is their seconds."""
     mine = [row for row in rows if row.way == way]
@@ -65,7 +71,7 @@ def cost_tables(cost: SearchCost) -> list[Block]:
             continue
         left_out = len({row.kernel for row in rows} - kernels)
         rows = [row for row in rows if row.kernel in kernels]
-        reference = {row.kernel: row.seconds for row in rows if row.way == REFERENCE_WAY}
+        reference = reference_seconds(rows)
         compile_only = all(row.compile_only for row in rows)
         note = ("Mean seconds of a search, and over those of ranked, as in table 2 of the paper. "
                 "≥: some were stopped at a limit. Loss: time of the choice over the best choice's.")
@@ -92,7 +98,8 @@ def estimate_cells(row: SearchRow, reference: dict) -> list[str]:
 
 def estimate_table(cost: SearchCost) -> list[Table]:
     """What searches that were stopped would have taken; apart from all that was measured."""
-    reference = {row.kernel: row.seconds for row in cost.rows if row.way == REFERENCE_WAY}
+    finished = [row for row in cost.rows if row.way == REFERENCE_WAY and not row.killed]
+    reference = reference_seconds(finished)
     rows = [estimate_cells(row, reference) for row in cost.rows
             if row.estimated_seconds is not None]
     if not rows:

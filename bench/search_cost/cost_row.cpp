@@ -91,9 +91,9 @@ CostRow make_cost_row(const CostRowHead& head, std::span<const CostRun> runs, do
   row.target = head.target;
   row.way = to_string(head.way);
   if (progress.candidates > 0) row.candidates = progress.candidates;
-  if (is_full(head.way) && (progress.compiled > 0 || run.child.killed)) {
-    row.compiled = progress.compiled;
-  }
+  // The host's searches tell what they looked at when they are done, and count nothing before.
+  const bool counts = progress.compiled > 0 || (run.child.killed && progress.candidates > 0);
+  if (is_full(head.way) && counts) row.compiled = progress.compiled;
   row.killed = run.child.killed;
   row.seconds = row.killed ? limit_s : run.child.report.seconds;
   row.cpu_seconds = run.child.cpu_seconds;

@@ -135,6 +135,9 @@ class CudaWay {
     const SearchTrace trace = search(ranked);
     const CostProgress progress = reporter_.progress();
     if (progress.compiled == progress.failed) throw Error("no candidate compiled");
+    if (target_.ordinal && !trace.timed) {
+      throw Error("no candidate could be timed on " + target_.product);
+    }
     if (is_full(way_)) return {};
     reporter_.say(
         fmt::format("{} proxies for {} tiles, then one kernel", progress.compiled, candidates));
@@ -242,8 +245,9 @@ std::string note_of(const CudaCostTarget& target, CostWay way) {
   const char* from = way == CostWay::full_undivided ? "CUDA C++ undivided through NVRTC"
                      : way == CostWay::full_units   ? "CUDA C++ in units through NVRTC"
                                                     : "PTX in units through nvJitLink";
+  if (target.ordinal && way == CostWay::instant) return from;  // it times nothing anywhere
   if (target.ordinal) return fmt::format("timed on {}; {}", target.product, from);
-  return fmt::format("compile part alone, no GPU: {}; {}", target.problem, from);
+  return fmt::format("compile part alone, no GPU; {}", from);
 }
 
 WorkReport run_cuda_way(const CostCase& item, const CudaCostTarget& target, CostWay way,

@@ -31,7 +31,8 @@ struct CudaCostTarget {
 /// search does, and leaves with a finished kernel: of full ways the fastest is one, others compile
 /// it; where nothing was timed the first of the ranking is it. Whole kernels are compiled in an
 /// order drawn with `settings.seed`, so that those done before a kill are a sample of all, and are
-/// timed in seven rounds, none dropped early. Throws Error if no candidate compiled.
+/// timed in seven rounds, none dropped early. Throws Error if no candidate compiled, or on a GPU
+/// none could be timed.
 [[nodiscard]] WorkReport run_cuda_way(const CostCase& item, const CudaCostTarget& target,
                                       CostWay way, const CostSettings& settings,
                                       CostReporter& reporter);

@@ -33,6 +33,16 @@ class SearchCostTest(ReportTest):
         self.assertEqual(table_rows(page, "Every search")[0][7], "≥ 120.0")
         self.assertIn("over 120 s", " ".join(page.itertext()))
 
+    def test_nothing_is_put_over_a_search_that_was_stopped(self):
+        document = fixture.search_cost([
+            search_row("a", "full undivided", 120, killed=True),
+            search_row("a", "ranked", 120, killed=True)])
+
+        page = parse_page(self.make_page(document))
+
+        self.assertEqual([row[3:6] for row in table_rows(page, "Cost of a search")],
+                         2 * [["≥ 120.0", "-", "-"]])
+
     def test_only_kernels_that_all_ways_searched_are_averaged(self):
         document = fixture.search_cost([
             search_row("a", "proxies", 6), search_row("a", "ranked", 2),
@@ -55,6 +65,8 @@ class SearchCostTest(ReportTest):
             | {"compiled": 12, "estimated_seconds": 150.0},
             row("full units", 30) | {"compiled": 30}, row("ranked", 2)])
         return document | {"limit_s": 60.0, "compile_threads": 1, "seed": 1, "spjit": "0.1.0",
+                           "cuda_targets": [{"target": "sm_90:h100", "timed_on": None,
+                                             "toolchain": "NVRTC 13.0", "problem": "no driver"}],
                            "left_out": ["b, n = 512, sm_90:h100, proxies: no candidate compiled"]}
 
     def test_estimates_are_apart_from_what_was_measured(self):
@@ -80,6 +92,7 @@ class SearchCostTest(ReportTest):
         self.assertIn("there was no GPU, so nothing was timed", text)
         self.assertIn("Left out: b, n = 512, sm_90:h100, proxies: no candidate compiled", text)
         self.assertIn("killed after [s]", text)
+        self.assertIn("NVRTC 13.0; compiled only", text)
 
     def test_each_target_has_a_figure(self):
         document = self.compile_only_document()

@@ -105,6 +105,20 @@ TEST(CostRow, OfAKilledSearchByProxiesHasNoEstimate) {
   EXPECT_FALSE(row.compiled);
 }
 
+TEST(CostRow, OfAKilledWayThatToldNothingHasNoCounts) {
+  const CostCase item = small_case();
+  std::vector<CostRun> runs = {killed()};
+  runs[0].progress = {};
+
+  const CostRow row =
+      make_cost_row({item, "host-avx512", CostWay::full_undivided}, runs, k_limit_s);
+
+  EXPECT_TRUE(row.killed);
+  EXPECT_FALSE(row.candidates);
+  EXPECT_FALSE(row.compiled);
+  EXPECT_FALSE(row.estimated_seconds);
+}
+
 TEST(CostRow, OneRunThatFailedDecides) {
   const CostCase item = small_case();
   std::vector<CostRun> runs = {took(1), took(2)};

@@ -149,11 +149,12 @@ TEST_F(CudaWays, FullOnesCompileEverySurvivorAndOthersNoMore) {
 
 TEST_F(CudaWays, RowsSayThatNothingWasTimed) {
   EXPECT_EQ(note_of(target_, CostWay::full_undivided),
-            "compile part alone, no GPU: no driver; CUDA C++ undivided through NVRTC");
+            "compile part alone, no GPU; CUDA C++ undivided through NVRTC");
   target_.ordinal = 0;
   target_.product = "NVIDIA H200";
   EXPECT_EQ(note_of(target_, CostWay::ranked),
             "timed on NVIDIA H200; PTX in units through nvJitLink");
+  EXPECT_EQ(note_of(target_, CostWay::instant), "PTX in units through nvJitLink");
 }
 
 TEST(CostCases, WithoutTheFolderMatricesOfTheSameShapesAreGenerated) {
