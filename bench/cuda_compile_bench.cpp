@@ -4,7 +4,6 @@
 /// no GPU. bench/README.md says how to read it.
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,12 +12,12 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "bench/cuda_compile/child_run.hpp"
+#include "bench/compile/child_run.hpp"
+#include "bench/compile/scaling.hpp"
 #include "compiler/cubin_info.hpp"
 #include "compiler/cuda_build.hpp"
 #include "compiler/cuda_candidate.hpp"
@@ -29,7 +28,6 @@
 #include "compiler/register_prediction.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
-#include "spjit/generate.hpp"
 #include "spjit/version.hpp"
 
 namespace {
@@ -54,17 +52,6 @@ struct Options {
   std::filesystem::path json;
 };
 
-/// A matrix by its shape; the named ones are those of the goals.
-struct Size {
-  std::int64_t rows;
-  std::int64_t cols;
-  double sparsity;
-};
-
-constexpr Size k_sizes[] = {{128, 80, 0.9},    {256, 128, 0.9},  {256, 400, 0.9},
-                            {512, 512, 0.9},   {1024, 512, 0.9}, {1024, 1280, 0.9},
-                            {2048, 1280, 0.9}, {3072, 768, 0.7}, {4096, 1024, 0.7616}};
-
 /// Goals of the PTX path on two cores: seconds for at most so many nonzeros.
 struct Goal {
   std::int64_t nonzeros;
@@ -73,6 +60,7 @@ struct Goal {
 constexpr Goal k_goals[] = {{26'214, 2}, {707'789, 25}};
 
 enum class Method { undivided, nvrtc_units, ptx_units };
+constexpr Method k_methods[] = {Method::undivided, Method::nvrtc_units, Method::ptx_units};
 
 const char* name_of(Method method) {
   switch (method) {
@@ -84,6 +72,11 @@ const char* name_of(Method method) {
       return "PTX in units";
   }
   return "?";
+}
+
+Method method_of(const ScalingRow& row) {
+  return *std::ranges::find_if(k_methods,
+                               [&](Method method) { return row.method == name_of(method); });
 }
 
 bool wanted(Method method, const Options& options) {
@@ -100,12 +93,8 @@ struct Job {
   std::int64_t cap = 0;
 };
 
-Job make_job(const Size& size, const Options& options, const CudaLimits& limits) {
-  GenerateOptions generate;
-  generate.rows = size.rows;
-  generate.cols = size.cols;
-  generate.sparsity = size.sparsity;
-  const CsrMatrix matrix = generate_matrix(generate);
+Job make_job(const ScalingSize& size, const Options& options, const CudaLimits& limits) {
+  const CsrMatrix matrix = size.make();
   Job job;
   job.plan =
       build_plan(matrix, group_rows(matrix, options.m1, ReorderAlgorithm::similarity), matrix.cols);
@@ -146,46 +135,33 @@ WorkReport compile(Job job, Method method, const Options& options, const CudaLim
   return {emit_time.count(), time.count(), info.code_bytes};
 }
 
-/// All repeats of a size and method.
-struct Row {
-  std::int64_t nonzeros = 0;
-  std::string shape;
-  Method method = Method::ptx_units;
-  std::vector<ChildRun> runs;
-
-  /// Those that came to an end, fastest first.
-  [[nodiscard]] std::vector<ChildRun> good() const {
-    std::vector<ChildRun> result;
-    std::ranges::copy_if(runs, std::back_inserter(result),
-                         [](const ChildRun& run) { return run.failure.empty(); });
-    std::ranges::sort(result, {}, [](const ChildRun& run) { return run.report.seconds; });
-    return result;
-  }
-};
-
-std::vector<Row> measure_size(const Size& size, const Options& options, const CudaLimits& limits,
-                              bool& undivided_is_hopeless) {
+/// Of one size, a row a method.
+std::vector<ScalingRow> measure_size(const ScalingSize& size, const Options& options,
+                                     const CudaLimits& limits, bool& undivided_is_hopeless) {
   const Job job = make_job(size, options, limits);
-  std::vector<Row> rows;
-  for (const Method method : {Method::undivided, Method::nvrtc_units, Method::ptx_units}) {
+  std::vector<ScalingRow> rows;
+  for (const Method method : k_methods) {
     if (!wanted(method, options)) continue;
-    Row& row = rows.emplace_back();
+    ScalingRow row;
     row.nonzeros = job.plan.nnz();
-    row.shape = fmt::format("{}x{}", size.rows, size.cols);
-    row.method = method;
+    row.shape = size.shape();
+    row.method = name_of(method);
+    rows.push_back(std::move(row));
   }
   for (int repeat = 0; repeat < options.repeats; ++repeat) {
-    for (Row& row : rows) {
+    for (ScalingRow& row : rows) {
       const bool failed = !row.runs.empty() && !row.runs.back().failure.empty();
       if (failed) continue;
-      if (row.method == Method::undivided && undivided_is_hopeless) {
-        row.runs.push_back(
-            {.report = {}, .failure = "not tried: a smaller one was over the limit"});
+      const Method method = method_of(row);
+      if (method == Method::undivided && undivided_is_hopeless) {
+        ChildRun none;
+        none.failure = "not tried: a smaller one was over the limit";
+        row.runs.push_back(std::move(none));
         continue;
       }
       row.runs.push_back(
-          run_in_child([&] { return compile(job, row.method, options, limits); }, options.limit_s));
-      if (row.method == Method::undivided && !row.runs.back().failure.empty()) {
+          run_in_child([&] { return compile(job, method, options, limits); }, options.limit_s));
+      if (method == Method::undivided && !row.runs.back().failure.empty()) {
         undivided_is_hopeless = true;
       }
     }
@@ -193,46 +169,12 @@ std::vector<Row> measure_size(const Size& size, const Options& options, const Cu
   return rows;
 }
 
-void print(const Row& row) {
-  const std::vector<ChildRun> good = row.good();
-  if (good.empty()) {
-    fmt::print("{:>9} {:>10}  {:<16} {}\n", row.nonzeros, row.shape, name_of(row.method),
-               row.runs.back().failure);
-  } else {
-    const ChildRun& median = good[(good.size() - 1) / 2];
-    fmt::print("{:>9} {:>10}  {:<16} {:>8.2f} {:>8.2f} {:>8.2f} {:>8.3f} {:>8.2f} {:>9} {:>9}\n",
-               row.nonzeros, row.shape, name_of(row.method), median.report.seconds,
-               good.front().report.seconds, good.back().report.seconds, median.report.emit_seconds,
-               median.cpu_seconds, median.peak_rss_bytes >> 20, median.report.code_bytes >> 10);
-  }
-  std::fflush(stdout);
-}
-
-nlohmann::json to_json(const Row& row) {
-  nlohmann::json json = {{"nonzeros", row.nonzeros},
-                         {"shape", row.shape},
-                         {"method", name_of(row.method)},
-                         {"runs", nlohmann::json::array()}};
-  for (const ChildRun& run : row.runs) {
-    if (!run.failure.empty()) {
-      json["runs"].push_back({{"failure", run.failure}});
-      continue;
-    }
-    json["runs"].push_back({{"seconds", run.report.seconds},
-                            {"emit_seconds", run.report.emit_seconds},
-                            {"cpu_seconds", run.cpu_seconds},
-                            {"peak_rss_bytes", run.peak_rss_bytes},
-                            {"code_bytes", run.report.code_bytes}});
-  }
-  return json;
-}
-
 /// Lines that hold the goals against the rows.
-nlohmann::json judge(const std::vector<Row>& rows, int threads) {
+nlohmann::json judge(const std::vector<ScalingRow>& rows, int threads) {
   nlohmann::json goals = nlohmann::json::array();
   for (const Goal& goal : k_goals) {
-    for (const Row& row : rows) {
-      if (row.method != Method::ptx_units || row.nonzeros != goal.nonzeros) continue;
+    for (const ScalingRow& row : rows) {
+      if (method_of(row) != Method::ptx_units || row.nonzeros != goal.nonzeros) continue;
       const std::vector<ChildRun> good = row.good();
       const double seconds = good.empty() ? 0 : good[(good.size() - 1) / 2].report.seconds;
       const bool met = !good.empty() && seconds <= goal.seconds;
@@ -249,14 +191,6 @@ nlohmann::json judge(const std::vector<Row>& rows, int threads) {
   return goals;
 }
 
-bool wanted(const Size& size, const Options& options) {
-  if (options.sizes.empty()) return true;
-  const double nonzeros = static_cast<double>(size.rows * size.cols) * (1 - size.sparsity);
-  return std::ranges::any_of(options.sizes, [&](std::int64_t thousands) {
-    return std::abs(nonzeros / 1000 - static_cast<double>(thousands)) < 0.6;
-  });
-}
-
 int run(const Options& options) {
   const CudaLimits limits = parse_cuda_target(options.target);
   const CudaToolchain toolchain =
@@ -268,15 +202,13 @@ int run(const Options& options) {
   const HostCpu cpu = detect_host_cpu();
   fmt::print("{}, {}, {} CPUs, {}, tile {}x{}, units of {} nonzeros\n\n", limits.name(), versions,
              usable_cpus(), cpu.model_name, options.m1, options.n1, options.unit_nonzeros);
-  fmt::print("{:>9} {:>10}  {:<16} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9}\n", "nonzeros",
-             "shape", "method", "median s", "least", "most", "emit s", "CPU s", "peak MiB",
-             "code KiB");
-  std::vector<Row> all;
+  fmt::print("{}", scaling_header());
+  std::vector<ScalingRow> all;
   bool undivided_is_hopeless = false;
-  for (const Size& size : k_sizes) {
-    if (!wanted(size, options)) continue;
-    for (Row& row : measure_size(size, options, limits, undivided_is_hopeless)) {
-      print(row);
+  for (const ScalingSize& size : scaling_sizes(options.sizes)) {
+    for (ScalingRow& row : measure_size(size, options, limits, undivided_is_hopeless)) {
+      fmt::print("{}", scaling_line(row));
+      std::fflush(stdout);
       all.push_back(std::move(row));
     }
   }
@@ -289,7 +221,7 @@ int run(const Options& options) {
                              {"unit_nonzeros", options.unit_nonzeros},
                              {"limit_s", options.limit_s},
                              {"rows", nlohmann::json::array()}};
-  for (const Row& row : all) document["rows"].push_back(to_json(row));
+  for (const ScalingRow& row : all) document["rows"].push_back(to_json(row));
   fmt::print("\n");
   document["goals"] = judge(all, options.threads > 0 ? options.threads : usable_cpus());
   if (!options.json.empty()) {

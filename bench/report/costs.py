@@ -1,15 +1,32 @@
 """Reads what searching and compiling cost: "spjit-search-cost-1", "spjit-search-bench-1",
-"spjit-cuda-proxy-bench-1" and the rows of cuda_compile_bench."""
+"spjit-cuda-proxy-bench-1" and the rows of cuda_compile_bench and host_compile_bench."""
 
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 
 from .model import Device, Scaling, ScalingPoint, SearchCost, SearchRow
 from .schema import Node
 from .side_by_side import read_device, read_host_device
 
 MIB = 1 << 20
+
+
+def read_estimate(node: Node) -> float | None:
+    """Only where a search was stopped: else there is a measurement, at least as long."""
+    estimate = node.get("estimated_seconds")
+    if not estimate.is_null() and not node["killed"].flag():
+        raise estimate.expected("null: the search was not killed")
+    return estimate.number_or_none(node["seconds"].number(0))
+
+
+def read_compiled(node: Node) -> int | None:
+    compiled = node.get("compiled")
+    candidates = node.get("candidates").integer_or_none()
+    if not compiled.is_null() and candidates is not None and compiled.integer() > candidates:
+        raise compiled.expected(f"at most candidates, {candidates}")
+    return compiled.integer_or_none()
 
 
 def read_search_row(node: Node) -> SearchRow:
@@ -19,7 +36,9 @@ def read_search_row(node: Node) -> SearchRow:
                      candidates=node.get("candidates").integer_or_none(),
                      seconds=node["seconds"].number(0),
                      peak_mib=node.get("peak_mib").number_or_none(), killed=node["killed"].flag(),
-                     loss=None, note=node.get("note").text_or(""))
+                     loss=None, note=node.get("note").text_or(""), compiled=read_compiled(node),
+                     estimated_seconds=read_estimate(node),
+                     compile_only="compile_only" in node and node["compile_only"].flag())
 
 
 def check_search_rows(node: Node, rows: list[SearchRow]) -> list[SearchRow]:
@@ -34,10 +53,30 @@ def check_search_rows(node: Node, rows: list[SearchRow]) -> list[SearchRow]:
     return rows
 
 
+COST_FACTS = (("limit_s", "killed after [s]"),
+              ("compile_threads", "threads that compile for a GPU"), ("spjit", "spjit"))
+
+
+def read_facts(node: Node, names: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+    return [(label, str(node.value[name])) for name, label in names if name in node]
+
+
+def read_cuda_targets(node: Node) -> list[tuple[str, str]]:
+    facts = []
+    for item in node.items("cuda_targets") if "cuda_targets" in node else []:
+        gpu = item["timed_on"]
+        timed = "compiled only" if gpu.is_null() else f"timed on {gpu.text()}"
+        facts.append((item["target"].text(), f"{item['toolchain'].text()}; {timed}"))
+    return facts
+
+
 def read_search_cost(node: Node) -> SearchCost:
     rows = [read_search_row(item) for item in node.items("rows")]
+    left_out = [item.text() for item in node.items("left_out")] if "left_out" in node else []
     return SearchCost(file=node.file, created=node["created"].text(),
-                      device=read_device(node["device"]), rows=check_search_rows(node, rows))
+                      device=read_device(node["device"]), rows=check_search_rows(node, rows),
+                      facts=read_facts(node, COST_FACTS) + read_cuda_targets(node),
+                      left_out=left_out)
 
 
 def read_search_bench(node: Node) -> SearchCost:
@@ -92,12 +131,30 @@ def read_scaling(node: Node) -> Scaling:
     points = [read_scaling_point(item) for item in node.items("rows")]
     if not points:
         raise node["rows"].error("is empty; expected at least one row")
-    facts = [(label, str(node.value[name])) for name, label in SCALING_FACTS if name in node]
+    facts = read_facts(node, SCALING_FACTS)
     if "toolchain" in node:
         facts.append(("ran on a GPU", "no: compiled only"))
     target = node.get("target").text_or("this CPU")
     return Scaling(file=node.file, title=f"Compiling against nonzeros, {target}", facts=facts,
-                   points=points)
+                   points=points, target=target)
+
+
+def side_by_side(results: list[Scaling]) -> Scaling | None:
+    """What several files of whole kernels say, as one; None of fewer than two. Methods that more
+    than one of them has are named with their targets."""
+    files = [result for result in results if result.target]
+    if len(files) < 2:
+        return None
+    names = [method for result in files for method in result.methods]
+    points, facts = [], []
+    for result in files:
+        points += [replace(point, method=f"{point.method}, {result.target}")
+                   if names.count(point.method) > 1 else point for point in result.points]
+        facts.append((result.file.rsplit("/", 1)[-1],
+                      ", ".join(value for label, value in result.facts
+                                if label in ("CPU", "compiled for", "toolchain"))))
+    return Scaling(file="", title="Compiling against nonzeros: host and GPU targets side by side",
+                   facts=facts, points=points)
 
 
 PROXY_METHODS = {"proxies of a search, CUDA C++": "cuda_s", "proxies of a search, PTX": "ptx_s",

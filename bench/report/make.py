@@ -6,7 +6,7 @@ from .document import Block, Document, Paragraph
 from .figures_speed import Peers, by_sparsity, peers_with_speedups
 from .model import Case, Result, Scaling, SearchCost, SideBySide
 from .schema import ResultError
-from .sections_cost import scaling_blocks, search_blocks
+from .sections_cost import scaling_blocks, search_blocks, side_by_side_scaling
 from .sections_speed import side_by_side_blocks
 from .stats import with_threads
 from .svg import standalone, text
@@ -36,6 +36,7 @@ def report(results: list[Result]) -> Document:
     ordered = sorted(results, key=lambda result: ORDER.index(type(result)))
     for number, result in enumerate(ordered, 1):
         document.blocks += blocks_of(result, f"f{number}")
+    document.blocks += side_by_side_scaling([r for r in results if isinstance(r, Scaling)])
     return document
 
 

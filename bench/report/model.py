@@ -127,6 +127,9 @@ class SearchRow:
     killed: bool  # stopped at a limit: `seconds` is a lower bound
     loss: float | None  # time of its choice over the best choice's, less 1
     note: str
+    compiled: int | None = None  # of the candidates, in full
+    estimated_seconds: float | None = None  # of a stopped one, had it gone on: no measurement
+    compile_only: bool = False  # for a GPU that was not there: nothing was timed
 
     @property
     def kernel(self) -> tuple[str, int, str]:
@@ -139,6 +142,8 @@ class SearchCost:
     created: str
     device: Device
     rows: list[SearchRow]
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)  # what there are no rows of, and why
 
     @property
     def ways(self) -> list[str]:
@@ -165,6 +170,7 @@ class Scaling:
     title: str
     facts: list[tuple[str, str]]
     points: list[ScalingPoint]
+    target: str = ""  # of files on whole kernels; they are also drawn side by side
 
     @property
     def methods(self) -> list[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 
 from . import figures_cost
-from .document import Block, Facts, Heading, Paragraph, Table
+from .costs import side_by_side
+from .document import Block, Facts, Figure, Heading, Paragraph, Table
 from .model import Scaling, SearchCost, SearchRow
 from .stats import geometric_mean
 from .text import NONE, count, percent, ratio, significant, whole
@@ -22,6 +24,12 @@ PAPER_TABLE = {"RTX 2080Ti": [60.68, 105.05, 5.81, 3.41, 1.00],
 def common_kernels(rows: list[SearchRow], ways: list[str]) -> set[tuple[str, int, str]]:
     """Those that every way has searched: only over them are means comparable."""
     return set.intersection(*({row.kernel for row in rows if row.way == way} for way in ways))
+
+
+def reference_seconds(rows: list[SearchRow]) -> dict:
+    """By kernel; empty if one was stopped: nothing is in proportion to a lower bound."""
+    mine = [row for row in rows if row.way == REFERENCE_WAY]
+    return {} if any(row.killed for row in mine) else {row.kernel: row.seconds for row in mine}
 
 
 def way_row(rows: list[SearchRow], way: str, reference: dict) -> list[str]:
@@ -44,6 +52,9 @@ def way_row(rows: list[SearchRow], way: str, reference: dict) -> list[str]:
             percent(statistics.fmean(losses)) if losses else NONE, count(killed)]
 
 
+COMPILE_ONLY = ("Ranking and compiling alone: there was no GPU, so nothing was timed, and a search "
+                "on one takes longer.")
+
 COST_COLUMNS = ["way", "kernels", "candidates (mean)", "mean s", "mean over ranked",
                 "geometric mean over ranked", "greatest peak MiB", "mean loss", "stopped"]
 
@@ -60,14 +71,43 @@ def cost_tables(cost: SearchCost) -> list[Block]:
             continue
         left_out = len({row.kernel for row in rows} - kernels)
         rows = [row for row in rows if row.kernel in kernels]
-        reference = {row.kernel: row.seconds for row in rows if row.way == REFERENCE_WAY}
+        reference = reference_seconds(rows)
+        compile_only = all(row.compile_only for row in rows)
         note = ("Mean seconds of a search, and over those of ranked, as in table 2 of the paper. "
                 "≥: some were stopped at a limit. Loss: time of the choice over the best choice's.")
+        if compile_only:
+            note = f"{COMPILE_ONLY} {note}"
         if left_out:
             note += f" {whole(left_out, 'kernel')} not searched in every way left out."
-        blocks.append(Table(f"Cost of a search: {target}", COST_COLUMNS,
+        caption = f"Cost of a search: {target}" + (", compile part alone" if compile_only else "")
+        blocks.append(Table(caption, COST_COLUMNS,
                             [way_row(rows, way, reference) for way in ways], 1, note))
     return blocks
+
+
+ESTIMATE_COLUMNS = ["matrix", "way", "n", "target", "candidates", "compiled before the limit",
+                    "measured s", "estimated s", "estimate over measured ranked"]
+
+
+def estimate_cells(row: SearchRow, reference: dict) -> list[str]:
+    ranked = reference.get(row.kernel)
+    return [row.matrix, row.way, str(row.n), row.target, count(row.candidates), count(row.compiled),
+            "≥ " + significant(row.seconds), significant(row.estimated_seconds, 3),
+            ratio(row.estimated_seconds / ranked) if ranked else NONE]
+
+
+def estimate_table(cost: SearchCost) -> list[Table]:
+    """What searches that were stopped would have taken; apart from all that was measured."""
+    finished = [row for row in cost.rows if row.way == REFERENCE_WAY and not row.killed]
+    reference = reference_seconds(finished)
+    rows = [estimate_cells(row, reference) for row in cost.rows
+            if row.estimated_seconds is not None]
+    if not rows:
+        return []
+    return [Table("Estimated, not measured: searches that were stopped", ESTIMATE_COLUMNS, rows, 2,
+                  "Candidates are compiled in an order drawn by lot, so those done before the limit "
+                  "are a sample: their mean time times all candidates. Estimates are in no other "
+                  "table or figure.")]
 
 
 def paper_table() -> Table:
@@ -77,10 +117,38 @@ def paper_table() -> Table:
                  "Nothing in this table was measured here.")
 
 
+SEARCH_COLUMNS = ["matrix", "way", "target", "A", "nonzeros", "n", "candidates", "compiled in full",
+                  "seconds", "peak MiB", "loss", "note"]
+
+
+def without_empty(columns: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """Without the columns that say nothing in any row."""
+    shown = [index for index in range(len(columns)) if any(row[index] != NONE for row in rows)]
+    return [columns[i] for i in shown], [[row[i] for i in shown] for row in rows]
+
+
 def search_row_cells(row: SearchRow) -> list[str]:
     return [row.matrix, row.way, row.target, f"{row.rows}x{row.cols}", count(row.nnz), str(row.n),
-            count(row.candidates), ("≥ " if row.killed else "") + significant(row.seconds),
+            count(row.candidates), count(row.compiled),
+            ("≥ " if row.killed else "") + significant(row.seconds),
             significant(row.peak_mib, 3), percent(row.loss), row.note or NONE]
+
+
+def search_figures(cost: SearchCost, prefix: str) -> list[Figure]:
+    """One a target: seconds of different ones are not compared."""
+    figures = []
+    for target in dict.fromkeys(row.target for row in cost.rows):
+        mine = replace(cost, rows=[row for row in cost.rows if row.target == target])
+        order = REFERENCE_WAY if REFERENCE_WAY in mine.ways else mine.ways[0]
+        if not any(row.seconds > 0 and row.way == order for row in mine.rows):
+            continue
+        # Ablations would be lines on top of each other.
+        ways = [way for way in mine.ways if way[0].isalnum()]
+        alone = ", compile part alone" if all(row.compile_only for row in mine.rows) else ""
+        figures.append(figures_cost.by_kernel(
+            f"{prefix}-search" + (f"-{len(figures) + 1}" if figures else ""),
+            f"Seconds to search, by kernel: {target}{alone}", mine, ways, order))
+    return figures
 
 
 def search_blocks(cost: SearchCost, prefix: str) -> list[Block]:
@@ -88,18 +156,14 @@ def search_blocks(cost: SearchCost, prefix: str) -> list[Block]:
              ("instruction set", cost.device.isa)]
     if cost.created:
         facts.append(("measured", cost.created))
+    facts += cost.facts
     facts.append(("file", cost.file.rsplit("/", 1)[-1]))
     blocks: list[Block] = [Heading(f"Search cost: {cost.device.name}"), Facts(facts)]
-    order = REFERENCE_WAY if REFERENCE_WAY in cost.ways else cost.ways[0]
-    if any(row.seconds > 0 and row.way == order for row in cost.rows):
-        # Ablations would be lines on top of each other.
-        ways = [way for way in cost.ways if way[0].isalnum()]
-        blocks.append(figures_cost.by_kernel(f"{prefix}-search", "Seconds to search, by kernel",
-                                             cost, ways, order))
-    blocks += [*cost_tables(cost), paper_table()]
-    return [*blocks, Table("Every search", ["matrix", "way", "target", "A", "nonzeros", "n",
-                                            "candidates", "seconds", "peak MiB", "loss", "note"],
-                           [search_row_cells(row) for row in cost.rows], 3, folded=True)]
+    blocks += [Paragraph(f"Left out: {what}", warning=True) for what in cost.left_out]
+    blocks += search_figures(cost, prefix)
+    blocks += [*cost_tables(cost), *estimate_table(cost), paper_table()]
+    columns, rows = without_empty(SEARCH_COLUMNS, [search_row_cells(row) for row in cost.rows])
+    return [*blocks, Table("Every search", columns, rows, 3, folded=True)]
 
 
 SCALING_COLUMNS = ["method", "nonzeros", "A", "seconds", "CPU seconds", "emission s", "peak MiB",
@@ -111,19 +175,29 @@ def scaling_table(result: Scaling) -> Table:
              significant(p.cpu_seconds, 3), significant(p.emit_seconds, 3),
              significant(p.peak_mib, 3), count(p.code_bytes), count(p.runs), p.failure or NONE]
             for p in result.points]
-    shown = [index for index, name in enumerate(SCALING_COLUMNS)
-             if any(row[index] != NONE for row in rows)]
-    return Table("Compiling against nonzeros: medians of the runs",
-                 [SCALING_COLUMNS[i] for i in shown], [[row[i] for i in shown] for row in rows], 1,
+    columns, shown = without_empty(SCALING_COLUMNS, rows)
+    return Table("Compiling against nonzeros: medians of the runs", columns, shown, 1,
                  folded=len(rows) > 40)
+
+
+def scaling_figures(result: Scaling, prefix: str) -> list[Figure]:
+    figures = [figures_cost.scaling(f"{prefix}-seconds", "seconds to compile", result,
+                                    lambda p: p.seconds),
+               figures_cost.scaling(f"{prefix}-memory", "peak memory [MiB]", result,
+                                    lambda p: p.peak_mib)]
+    return [figure for figure in figures if figure]
 
 
 def scaling_blocks(result: Scaling, prefix: str, level: int = 2) -> list[Block]:
     blocks: list[Block] = [Heading(result.title, level)]
     if level == 2:
         blocks.append(Facts([*result.facts, ("file", result.file.rsplit("/", 1)[-1])]))
-    figures = [figures_cost.scaling(f"{prefix}-seconds", "seconds to compile", result,
-                                    lambda p: p.seconds),
-               figures_cost.scaling(f"{prefix}-memory", "peak memory [MiB]", result,
-                                    lambda p: p.peak_mib)]
-    return [*blocks, *(figure for figure in figures if figure), scaling_table(result)]
+    return [*blocks, *scaling_figures(result, prefix), scaling_table(result)]
+
+
+def side_by_side_scaling(results: list[Scaling]) -> list[Block]:
+    """Files of whole kernels in one pair of figures; their tables follow by themselves."""
+    together = side_by_side(results)
+    if together is None:
+        return []
+    return [Heading(together.title), Facts(together.facts), *scaling_figures(together, "targets")]

@@ -33,6 +33,16 @@ class SearchCostTest(ReportTest):
         self.assertEqual(table_rows(page, "Every search")[0][7], "≥ 120.0")
         self.assertIn("over 120 s", " ".join(page.itertext()))
 
+    def test_nothing_is_put_over_a_search_that_was_stopped(self):
+        document = fixture.search_cost([
+            search_row("a", "full undivided", 120, killed=True),
+            search_row("a", "ranked", 120, killed=True)])
+
+        page = parse_page(self.make_page(document))
+
+        self.assertEqual([row[3:6] for row in table_rows(page, "Cost of a search")],
+                         2 * [["≥ 120.0", "-", "-"]])
+
     def test_only_kernels_that_all_ways_searched_are_averaged(self):
         document = fixture.search_cost([
             search_row("a", "proxies", 6), search_row("a", "ranked", 2),
@@ -43,6 +53,56 @@ class SearchCostTest(ReportTest):
         self.assertEqual([row[3] for row in table_rows(page, "Cost of a search")],
                          ["6.000", "2.000"])
         self.assertIn("1 kernel not searched in every way left out", " ".join(page.itertext()))
+
+    def compile_only_document(self) -> dict:
+        """As search_cost_bench writes it without a GPU."""
+        def row(way: str, seconds: float, **more) -> dict:
+            return search_row("a", way, seconds, target="sm_90:h100", candidates=30, compiled=None,
+                              estimated_seconds=None, cpu_seconds=seconds, compile_only=True,
+                              runs=1, **more)
+        document = fixture.search_cost([
+            row("full undivided", 60, killed=True, note="killed: over 60 s")
+            | {"compiled": 12, "estimated_seconds": 150.0},
+            row("full units", 30) | {"compiled": 30}, row("ranked", 2)])
+        return document | {"limit_s": 60.0, "compile_threads": 1, "seed": 1, "spjit": "0.1.0",
+                           "cuda_targets": [{"target": "sm_90:h100", "timed_on": None,
+                                             "toolchain": "NVRTC 13.0", "problem": "no driver"}],
+                           "left_out": ["b, n = 512, sm_90:h100, proxies: no candidate compiled"]}
+
+    def test_estimates_are_apart_from_what_was_measured(self):
+        page = parse_page(self.make_page(self.compile_only_document()))
+
+        self.assertEqual(table_rows(page, "Estimated, not measured"), [
+            ["a", "full undivided", "128", "sm_90:h100", "30", "12", "≥ 60.00", "150", "75.0x"]])
+        measured = table_rows(page, "Cost of a search") + table_rows(page, "Every search")
+        self.assertFalse([cell for row in measured for cell in row if cell.startswith("150")])
+        self.assertEqual([row[7] for row in table_rows(page, "Every search")], ["12", "30", "-"])
+
+    def test_without_estimates_there_is_no_table_of_them(self):
+        page = parse_page(self.make_page(fixture.search_cost([search_row("a", "ranked", 2)])))
+
+        self.assertEqual(table_rows(page, "Estimated"), [])
+
+    def test_what_was_only_compiled_says_so(self):
+        page = parse_page(self.make_page(self.compile_only_document()))
+
+        self.assertEqual(len(table_rows(page, "Cost of a search: sm_90:h100, compile part alone")),
+                         3)
+        text = " ".join(page.itertext())
+        self.assertIn("there was no GPU, so nothing was timed", text)
+        self.assertIn("Left out: b, n = 512, sm_90:h100, proxies: no candidate compiled", text)
+        self.assertIn("killed after [s]", text)
+        self.assertIn("NVRTC 13.0; compiled only", text)
+
+    def test_each_target_has_a_figure(self):
+        document = self.compile_only_document()
+        document["rows"].append(search_row("a", "ranked", 1))
+
+        page = parse_page(self.make_page(document))
+
+        self.assertEqual([figure.find("title").text for figure in page.iter("svg")],
+                         ["Seconds to search, by kernel: sm_90:h100, compile part alone",
+                          "Seconds to search, by kernel: host-avx512"])
 
     def test_the_papers_figures_are_not_taken_for_measured_ones(self):
         page = parse_page(self.make_page(fixture.search_cost([search_row("a", "ranked", 2)])))
@@ -95,6 +155,40 @@ class ScalingTest(ReportTest):
         titles = [figure.find("title").text for figure in page.iter("svg")]
         self.assertEqual(titles, ["seconds to compile", "peak memory [MiB]"])
         self.assertEqual(len(list(page.iter("polyline"))), 2)
+
+    def host_document(self) -> dict:
+        """As host_compile_bench writes it."""
+        run = {"seconds": 0.002, "cpu_seconds": 0.002, "peak_rss_bytes": 16 * 1024 * 1024,
+               "code_bytes": 524288}
+        return {"cpu": "Test CPU 9000", "target": "host", "limit_s": 120.0, "rows": [
+            {**fixture.scaling_row("host avx512", 1024, {**run, "seconds": 0.0001}), "tile": "14x2"},
+            {**fixture.scaling_row("host avx512", 26214, run), "tile": "14x2"}]}
+
+    def test_the_host_emitter_has_its_rows(self):
+        page = parse_page(self.make_page(self.host_document()))
+
+        self.assertEqual(table_rows(page, "Compiling against nonzeros"), [
+            ["host avx512", "1,024", "512x512", "0.000100", "0.00200", "16.0", "524,288", "1"],
+            ["host avx512", "26,214", "512x512", "0.00200", "0.00200", "16.0", "524,288", "1"]])
+
+    def test_host_and_gpu_targets_are_drawn_side_by_side(self):
+        page = parse_page(self.make_page(self.document(), self.host_document()))
+
+        titles = [figure.find("title").text for figure in page.iter("svg")]
+        self.assertEqual(titles, 3 * ["seconds to compile", "peak memory [MiB]"])
+        together = list(page.iter("svg"))[4]
+        self.assertEqual(len(list(together.iter("polyline"))), 2)
+        self.assertIn("host avx512: 0.00200 at 26,214 nonzeros", together.find("desc").text)
+        self.assertIn("PTX in units: 2.00 at 26,214 nonzeros", together.find("desc").text)
+
+    def test_methods_that_two_files_share_are_named_with_their_targets(self):
+        other = {**self.document(), "target": "sm_120"}
+
+        page = parse_page(self.make_page(self.document(), other))
+
+        together = list(page.iter("svg"))[4].find("desc").text
+        self.assertIn("PTX in units, sm_90:h100: ", together)
+        self.assertIn("PTX in units, sm_120: ", together)
 
     def test_all_failed(self):
         document = self.document()

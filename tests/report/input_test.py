@@ -104,6 +104,16 @@ class InputTest(ReportTest):
         self.assert_refused({"rows": []}, "rows: is empty")
         self.assert_refused({"rows": [fixture.scaling_row("PTX", 100)]}, "rows[0].runs: is empty")
 
+    def test_search_costs_that_contradict_themselves(self):
+        row = fixture.search_row("a", "full units", 60)
+        for more, message in [
+                ({"estimated_seconds": 90}, "rows[0].estimated_seconds: 90; expected null"),
+                ({"estimated_seconds": 50, "killed": True},
+                 "rows[0].estimated_seconds: 50; expected a number from 60"),
+                ({"compiled": 25}, "rows[0].compiled: 25; expected at most candidates, 24"),
+                ({"compile_only": 1}, "rows[0].compile_only: 1; expected true or false")]:
+            self.assert_refused(fixture.search_cost([{**row, **more}]), message)
+
     def test_the_script_prints_the_line_and_exits_with_1(self):
         path = self.write(self.changed("cases.0.n", 0))
 

@@ -11,8 +11,8 @@ namespace spjit::bench {
 
 /// What work says about itself.
 struct WorkReport {
-  double emit_seconds = 0;  ///< from the plan to source text
-  double seconds = 0;       ///< from the plan to the cubin
+  double emit_seconds = 0;  ///< from the plan to source text; 0 where there is none
+  double seconds = 0;       ///< from the plan to the code; of a search, from the matrix
   std::int64_t code_bytes = 0;
 };
 
@@ -21,6 +21,7 @@ struct ChildRun {
   std::int64_t peak_rss_bytes = 0;  ///< of the whole process
   double cpu_seconds = 0;           ///< user and system, all threads
   std::string failure = {};         ///< "over 120 s", what it threw, how it ended; or empty
+  bool killed = false;              ///< it was over its time
 };
 
 /// Runs `work` in a forked child, which is killed after `limit_s`. The calling process must have

@@ -1,4 +1,4 @@
-#include "bench/cuda_compile/child_run.hpp"
+#include "bench/compile/child_run.hpp"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -86,7 +86,8 @@ ChildRun run_in_child(const std::function<WorkReport()>& work, double limit_s) {
   run.peak_rss_bytes = static_cast<std::int64_t>(usage.ru_maxrss) << 10;
   run.cpu_seconds = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
   if (status == -1) {
-    run.failure = fmt::format("over {:.0f} s", limit_s);
+    run.failure = fmt::format("over {:g} s", limit_s);
+    run.killed = true;
   } else if (got != static_cast<ssize_t>(sizeof message)) {
     run.failure = fmt::format("the process ended with status {}", status);
   } else {

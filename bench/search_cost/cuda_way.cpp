@@ -1,0 +1,258 @@
+#include "bench/search_cost/cuda_way.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <utility>
+
+#include "bench/compile/shared_page.hpp"
+#include "bench/search_cost/way_options.hpp"
+#include "compiler/cuda_builder.hpp"
+#include "compiler/cuda_libraries.hpp"
+#include "compiler/cuda_search.hpp"
+#include "compiler/cuda_search_tools.hpp"
+#include "compiler/cuda_tile_space.hpp"
+#include "compiler/local_gpus.hpp"
+#include "compiler/row_groupings.hpp"
+#include "rankmodel/cuda_prior.hpp"
+#include "runtime/host_cpu.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit::bench {
+namespace {
+
+constexpr std::int64_t k_undivided = std::int64_t{1} << 40;
+
+/// CudaCostTarget as a child can leave it behind.
+struct TargetPage {
+  std::array<char, 64> card{};
+  std::array<char, 128> toolchain{};
+  int ordinal = -1;
+  std::array<char, 128> product{};
+  std::array<char, 256> problem{};
+};
+
+template <std::size_t N>
+void put(std::array<char, N>& place, const std::string& text) {
+  std::ranges::copy(text.substr(0, N - 1), place.begin());
+}
+
+CudaToolchain load_toolchain(const CudaLimits& limits, bool nvrtc) {
+  CudaToolchainNeeds needs;
+  needs.arch = static_cast<int>(limits.arch);
+  needs.nvrtc = nvrtc;
+  needs.nvjitlink = true;
+  return load_cuda_toolchain(needs, found_cuda_libraries());
+}
+
+void examine(const Target& target, TargetPage& page) {
+  const CudaLimits limits = cuda_limits_of(target);
+  const CudaToolchain toolchain = load_toolchain(limits, true);
+  put(page.card, limits.name());
+  put(page.toolchain, fmt::format("NVRTC {}, nvJitLink {}", to_string(toolchain.nvrtc->version()),
+                                  to_string(toolchain.nvjitlink->version())));
+  const TimingGpu gpu = find_timing_gpu(target, limits);
+  page.ordinal = gpu.ordinal.value_or(-1);
+  put(page.product, gpu.product);
+  put(page.problem, gpu.problem);
+}
+
+/// std::shuffle draws differently from one standard library to another.
+void shuffle(std::vector<CudaCandidate>& candidates, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (std::size_t i = candidates.size(); i > 1; --i) {
+    std::swap(candidates[i - 1], candidates[random() % i]);
+  }
+}
+
+/// Compiles as LocalCudaTools does, but times nothing.
+class CompileOnlyTools {
+ public:
+  explicit CompileOnlyTools(const CudaSearchInput& input)
+      : input_(input), toolchain_(load_toolchain(input.limits, false)) {}
+
+  [[nodiscard]] CudaSearchTools tools() {
+    CudaSearchTools tools;
+    tools.compile_proxy = [this](const CudaProxy& proxy, const CompileCancel& cancel) {
+      CudaBuildOptions build;
+      build.arch = static_cast<int>(input_.limits.arch);
+      build.threads = 1;
+      build.cancel = cancel;
+      return compile_cuda_proxy(proxy, input_.options.cuda.proxy_source, toolchain_, build);
+    };
+    tools.compile_kernel = [this](const CudaCandidate& candidate, const CompileCancel& cancel) {
+      const KernelPlan plan = build_plan(input_.matrix, input_.groupings.at(candidate.tile.m1),
+                                         std::max<std::int64_t>(input_.matrix.cols, 1));
+      CompiledCuda compiled =
+          build_cuda_kernel(plan, candidate, input_.options, input_.limits, cancel);
+      return CudaKernelImage{std::move(compiled.artifact.cubin), compiled.program.blocks_x,
+                             compiled.trace.attempts.back().spilled_bytes};
+    };
+    tools.race = [](std::span<const CudaContestant> contestants, const RaceOptions&) {
+      return std::vector<RaceResult>(contestants.size());
+    };
+    return tools;
+  }
+
+ private:
+  const CudaSearchInput& input_;
+  CudaToolchain toolchain_;
+};
+
+/// One way to one kernel.
+class CudaWay {
+ public:
+  CudaWay(const CostCase& item, const CudaCostTarget& target, CostWay way,
+          const CostSettings& settings, CostReporter& reporter)
+      : matrix_(item.matrix),
+        target_(target),
+        way_(way),
+        settings_(settings),
+        reporter_(reporter),
+        options_(way_options(item, way, settings)),
+        groupings_(matrix_, options_.reorder) {
+    options_.target = Target::parse(target.name);
+    limits_ = cuda_limits_of(options_.target);
+  }
+
+  WorkReport run() {
+    std::vector<CudaCandidate> ranked = rank();
+    if (way_ == CostWay::instant) {
+      reporter_.set_candidates(1);
+      return finish(ranked.front());
+    }
+    if (is_full(way_)) shuffle(ranked, settings_.seed);
+    if (way_ == CostWay::full_undivided) {
+      for (CudaCandidate& candidate : ranked) candidate.tile.unit_nonzeros = k_undivided;
+    }
+    std::size_t candidates = ranked.size();
+    if (way_ == CostWay::ranked) {
+      candidates = std::min(candidates, static_cast<std::size_t>(options_.search_contenders));
+    }
+    reporter_.set_candidates(candidates);
+    const SearchTrace trace = search(ranked);
+    const CostProgress progress = reporter_.progress();
+    if (progress.compiled == progress.failed) throw Error("no candidate compiled");
+    if (target_.ordinal && !trace.timed) {
+      throw Error("no candidate could be timed on " + target_.product);
+    }
+    if (is_full(way_)) return {};
+    reporter_.say(
+        fmt::format("{} proxies for {} tiles, then one kernel", progress.compiled, candidates));
+    return finish(ranked[trace.chosen]);
+  }
+
+ private:
+  /// What the rules leave, best first.
+  std::vector<CudaCandidate> rank() {
+    CudaProblem problem;
+    problem.n = options_.n;
+    problem.code_budget_bytes = options_.code_budget_bytes;
+    problem.unit_nonzeros = options_.cuda.unit_nonzeros;
+    const CudaTileSpace space = enumerate_cuda_tiles(
+        matrix_, problem, limits_,
+        [&](std::int64_t m1) -> const RowGrouping& { return groupings_.at(m1); });
+    std::vector<CudaCandidate> ranked = rank_by_prior(space.survivors(), limits_);
+    if (ranked.empty()) throw Error("no tile fits the device and the code budget");
+    return ranked;
+  }
+
+  SearchTrace search(const std::vector<CudaCandidate>& ranked) {
+    const CudaSearchInput input{matrix_, options_, limits_, groupings_};
+    if (target_.ordinal) {
+      LocalCudaTools local(input, *target_.ordinal);
+      return search_cuda_tile(input, ranked, reported(local.tools()));
+    }
+    CompileOnlyTools compile_only(input);
+    return search_cuda_tile(input, ranked, reported(compile_only.tools()));
+  }
+
+  /// The same tools, with what they do reported.
+  CudaSearchTools reported(CudaSearchTools tools) {
+    tools.compile_threads = settings_.threads > 0 ? settings_.threads : usable_cpus();
+    tools.compile_proxy = [this, compile = tools.compile_proxy](const CudaProxy& proxy,
+                                                                const CompileCancel& cancel) {
+      CompiledCudaProxy made = compile(proxy, cancel);
+      reporter_.done(!made.failure.empty());
+      return made;
+    };
+    tools.compile_kernel = [this, compile = tools.compile_kernel](const CudaCandidate& candidate,
+                                                                  const CompileCancel& cancel) {
+      try {
+        CudaKernelImage image = compile(candidate, cancel);
+        reporter_.done(false);
+        return image;
+      } catch (...) {
+        reporter_.done(true);
+        throw;
+      }
+    };
+    if (is_full(way_)) {
+      tools.race = [race = tools.race](std::span<const CudaContestant> contestants,
+                                       const RaceOptions& given) {
+        return race(contestants, without_drops(given));
+      };
+    }
+    reporter_.begin();
+    return tools;
+  }
+
+  WorkReport finish(const CudaCandidate& candidate) {
+    const KernelPlan plan = build_plan(matrix_, groupings_.at(candidate.tile.m1),
+                                       std::max<std::int64_t>(matrix_.cols, 1));
+    const CompiledCuda compiled = build_cuda_kernel(plan, candidate, options_, limits_);
+    WorkReport report;
+    report.code_bytes = compiled.trace.code_bytes;
+    return report;
+  }
+
+  const CsrMatrix& matrix_;
+  const CudaCostTarget& target_;
+  CostWay way_;
+  const CostSettings& settings_;
+  CostReporter& reporter_;
+  CompileOptions options_;
+  CudaLimits limits_;
+  RowGroupings groupings_;
+};
+
+}  // namespace
+
+CudaCostTarget examine_cuda_target(const std::string& name) {
+  constexpr double k_limit_s = 60;
+  const Target target = Target::parse(name);
+  const SharedPage<TargetPage> page;
+  const ChildRun run = run_in_child(
+      [&] {
+        examine(target, *page);
+        return WorkReport{};
+      },
+      k_limit_s);
+  if (!run.failure.empty()) throw NotSupported(run.failure);
+  CudaCostTarget result;
+  result.name = name;
+  result.card = page->card.data();
+  result.toolchain = page->toolchain.data();
+  if (page->ordinal >= 0) result.ordinal = page->ordinal;
+  result.product = page->product.data();
+  result.problem = page->problem.data();
+  return result;
+}
+
+std::string note_of(const CudaCostTarget& target, CostWay way) {
+  const char* from = way == CostWay::full_undivided ? "CUDA C++ undivided through NVRTC"
+                     : way == CostWay::full_units   ? "CUDA C++ in units through NVRTC"
+                                                    : "PTX in units through nvJitLink";
+  if (target.ordinal && way == CostWay::instant) return from;  // it times nothing anywhere
+  if (target.ordinal) return fmt::format("timed on {}; {}", target.product, from);
+  return fmt::format("compile part alone, no GPU; {}", from);
+}
+
+WorkReport run_cuda_way(const CostCase& item, const CudaCostTarget& target, CostWay way,
+                        const CostSettings& settings, CostReporter& reporter) {
+  return CudaWay(item, target, way, settings, reporter).run();
+}
+
+}  // namespace spjit::bench

@@ -1,0 +1,59 @@
+#include "bench/search_cost/host_way.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "bench/search_cost/way_options.hpp"
+#include "compiler/measure.hpp"
+#include "compiler/pipeline.hpp"
+#include "rankmodel/shipped_models.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit::bench {
+namespace {
+
+/// How many tiles were made code for.
+std::size_t candidates_of(const CompileTrace& trace, const CompileOptions& options) {
+  const std::size_t survivors = std::max<std::size_t>(trace.search.tiles.size(), 1);
+  if (options.search != SearchMode::ranked) return survivors;
+  return std::min(survivors, static_cast<std::size_t>(options.search_contenders));
+}
+
+std::string note_of(const CompileTrace& trace, CostWay way) {
+  if (trace.reason.starts_with("csr:")) return trace.reason;
+  if (way == CostWay::instant) return {};
+  if (is_full(way)) return "every tile emitted by itself and timed, none dropped";
+  return trace.search.proxies ? "proxies, then finalists in full"
+                              : "whole kernels: proxies do not pay for so little work";
+}
+
+}  // namespace
+
+WorkReport run_host_way(const CostCase& item, const Target& target, CostWay way,
+                        const CostSettings& settings, CostReporter& reporter) {
+  if (is_full(way) && way != CostWay::full_undivided) {
+    throw InvalidArgument("the host has no units: its full kernels are undivided");
+  }
+  CompileOptions options = way_options(item, way, settings);
+  options.target = target;
+  HostSearchSetup setup;
+  setup.model = shipped_host_model(target.isa());
+  if (is_full(way)) {
+    setup.stages = search_stages(options, item.matrix.nnz());
+    setup.stages->reductions.kernels = false;
+  }
+  const RaceHostKernels race = [way](std::span<const HostContestant> contestants,
+                                     const RaceOptions& given) {
+    return race_host_kernels(contestants, is_full(way) ? without_drops(given) : given, 0, nullptr);
+  };
+  const CompiledArtifact compiled =
+      compile_host(item.matrix, options, host_limits(target.isa()), race, setup);
+  reporter.set_candidates(candidates_of(compiled.trace, options));
+  reporter.say(note_of(compiled.trace, way));
+  WorkReport report;
+  report.code_bytes = static_cast<std::int64_t>(compiled.artifact.text.size());
+  return report;
+}
+
+}  // namespace spjit::bench

@@ -1,0 +1,19 @@
+#pragma once
+
+/// @file
+/// What a way asks of spjit, on the host and on a GPU.
+
+#include "bench/search_cost/cost_row.hpp"
+#include "proxy/race.hpp"
+#include "spjit/compiler.hpp"
+
+namespace spjit::bench {
+
+/// Options of a way, without the target. The search's own budget is beyond the way's limit.
+[[nodiscard]] CompileOptions way_options(const CostCase& item, CostWay way,
+                                         const CostSettings& settings);
+
+/// The same race with seven rounds for everybody: what timing in full costs without racing.
+[[nodiscard]] RaceOptions without_drops(const RaceOptions& race);
+
+}  // namespace spjit::bench
