@@ -16,12 +16,12 @@ cd "$ROOT"
 readonly BUILD_DIR=build/release
 format_mode=(--dry-run -Werror)
 with_tidy=1
-tidy_leaves_out="build/|tests/"
+tidy_leaves_out=(--leave-out tests)
 for argument in "$@"; do
   case $argument in
     --fix) format_mode=(-i) ;;
     --fast) with_tidy=0 ;;
-    --all) tidy_leaves_out="build/" ;;
+    --all) tidy_leaves_out=() ;;
     -h | --help) print_help; exit 0 ;;
     *) die "unknown argument '$argument'; expected --fix, --fast, --all or --help" ;;
   esac
@@ -32,17 +32,10 @@ check_format() {
     xargs -0 -r clang-format-14 "${format_mode[@]}"
 }
 
-# Of the compile commands, those of the repository's own sources: what the build generates is left
-# out. The report is printed only if there is something in it.
 check_tidy() {
   [[ -f $BUILD_DIR/compile_commands.json ]] ||
     die "no $BUILD_DIR/compile_commands.json; run 'cmake --preset release' first"
-  local log=$BUILD_DIR/clang-tidy.log
-  run-clang-tidy-14 -clang-tidy-binary clang-tidy-14 -p "$BUILD_DIR" -quiet -j "$JOBS" \
-    "^$ROOT/(?!$tidy_leaves_out).*\.cpp$" >"$log" 2>&1 && return 0
-  sed -i 's/\x1b\[[0-9;]*m//g' "$log"  # colours
-  grep -E -A 4 '(^|: )(warning|error): ' "$log" || tail -n 50 "$log"
-  return 1
+  scripts/tidy.py "$BUILD_DIR" --jobs "$JOBS" "${tidy_leaves_out[@]}"
 }
 
 check_shell() {
