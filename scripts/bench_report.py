@@ -6,8 +6,8 @@
 FILE is what side_by_side_bench, host_bench, search_bench, cuda_compile_bench and the like write
 with --json (bench/README.md lists the formats). The page needs nothing beside it and runs no
 script; light or dark is as the reader's system has it. --markdown also writes the figures, to a
-folder named after the file. --headline draws speed-ups by sparsity, of the first FILE that has
-them, for the README.
+folder named after the file. --headline draws speed-ups by sparsity, of the FILE with the most
+cases, for the README.
 
 Exit status: 0; 1 if a file cannot be read or used, or the report not written; 2 for wrong usage.
 """

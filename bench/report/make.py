@@ -28,12 +28,17 @@ def blocks_of(result: Result, prefix: str) -> list[Block]:
             return scaling_blocks(result, prefix)
 
 
+def cases_of(result: Result) -> int:
+    """How many cases are compared with peers."""
+    return len(result.cases) if isinstance(result, SideBySide) else 0
+
+
 def report(results: list[Result]) -> Document:
     document = Document(TITLE, [Paragraph(
         "Every figure is measured on the device named beside it. Times are medians; speed-ups are "
         "a peer's time over spjit's on the same device and as many threads; means of speed-ups are "
         "geometric.")])
-    ordered = sorted(results, key=lambda result: ORDER.index(type(result)))
+    ordered = sorted(results, key=lambda result: (ORDER.index(type(result)), -cases_of(result)))
     for number, result in enumerate(ordered, 1):
         document.blocks += blocks_of(result, f"f{number}")
     document.blocks += side_by_side_scaling([r for r in results if isinstance(r, Scaling)])
@@ -51,11 +56,11 @@ def headline_cases(result: SideBySide) -> tuple[list[Case], Peers]:
 
 
 def headline(results: list[Result]) -> str:
-    """Speed-ups by sparsity of the first file that has them, under two lines that say of what."""
+    """Speed-ups by sparsity of the file with the most cases, under two lines that say of what."""
     files = [result for result in results if isinstance(result, SideBySide)]
     if not files:
         raise ResultError("no file has timings of cases; expected one for the headline picture")
-    result = files[0]
+    result = max(files, key=cases_of)
     cases, peers = headline_cases(result)
     figure = by_sparsity("headline", "spjit beside its peers", cases, peers)
     widths = sorted({case.n for case in cases})
