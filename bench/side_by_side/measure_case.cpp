@@ -204,7 +204,14 @@ CaseResult measure_case(const std::vector<std::unique_ptr<Peer>>& peers, Operand
   auto timing = result.timings.begin();
   for (const auto& peer : peers) {
     if (!peer->info().missing.empty()) continue;
+    const int cpus = usable_cpus();
     Contestant contestant = prepare_checked(*peer, operands, threads, *timing);
+    if (usable_cpus() != cpus) {
+      throw Error(
+          fmt::format("{} bound the calling thread to {} of {} CPUs, and with it all threads "
+                      "made after that: what follows cannot be compared",
+                      peer->info().name, usable_cpus(), cpus));
+    }
     if (contestant.runnable != nullptr) {
       runnables.push_back(contestant.runnable.get());
       contestants.push_back(std::move(contestant));

@@ -75,12 +75,14 @@ void prepare_environment() {
   // A choice of kernels or a number of threads left here could only make a peer weaker.
   for (const char* name :
        {"OPENBLAS_CORETYPE", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS",
-        "MKL_CBWR", "LIBXSMM_TARGET", "OMP_THREAD_LIMIT", "OMP_WAIT_POLICY", "MKL_NUM_THREADS",
-        "NVIDIA_TF32_OVERRIDE"}) {
+        "MKL_CBWR", "LIBXSMM_TARGET", "OMP_THREAD_LIMIT", "OMP_WAIT_POLICY", "OMP_PROC_BIND",
+        "OMP_PLACES", "GOMP_CPU_AFFINITY", "MKL_NUM_THREADS", "NVIDIA_TF32_OVERRIDE"}) {
     unsetenv(name);
   }
   setenv("GOMP_SPINCOUNT", "5000", 1);  // about 0.1 ms, as OpenBLAS is told
   setenv("KMP_BLOCKTIME", "1", 1);      // ms; 0 would make every call wake its threads
+  // Else MKL's OpenMP binds the calling thread to a CPU, and with it every thread made after that.
+  setenv("KMP_AFFINITY", "disabled", 1);
 }
 
 std::vector<std::string> all_peer_names() {
