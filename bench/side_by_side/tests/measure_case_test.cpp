@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
@@ -204,6 +205,29 @@ TEST(CaseResult, CountsUsefulOperations) {
   timing.warm.median_us = 10;
 
   EXPECT_DOUBLE_EQ(result.gflops(timing), 10);  // 100 000 operations in 10 us
+}
+
+TEST_F(MeasureCase, ALibraryThatBindsTheCallingThreadEndsIt) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  if (CPU_COUNT(&before) < 2) GTEST_SKIP() << "one CPU: there is nothing to bind to";
+  add({"binding", "1", "dense"}, [](const Problem& problem) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(sched_getcpu()), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+    multiply(problem);
+  });
+
+  std::string problem;
+  try {
+    static_cast<void>(measure(3, 2));
+  } catch (const spjit::Error& error) {
+    problem = error.what();
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
+
+  EXPECT_THAT(problem, HasSubstr("binding bound the calling thread to 1 of"));
 }
 
 }  // namespace
