@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "bench/host/report.hpp"
+#include "bench/host/surroundings.hpp"
 #include "bench/host/workloads.hpp"
 #include "compiler/cuda_builder.hpp"
 #include "compiler/cuda_libraries.hpp"
@@ -128,9 +129,7 @@ nlohmann::json to_json(const CaseResult& result) {
 int run(const Options& options) {
   const CudaLimits limits = parse_cuda_target(options.target);
   const CudaToolchain toolchain = load_toolchain(limits);
-  const HostCpu cpu = detect_host_cpu();
-  const std::string name =
-      fmt::format("{} family {} model {}", cpu.model_name, cpu.family, cpu.model);
+  const std::string name = cpu_name(detect_host_cpu());
   nlohmann::json document = {{"schema", "spjit-cuda-proxy-bench-1"},
                              {"spjit", SPJIT_VERSION},
                              {"cpu", name},

@@ -40,7 +40,7 @@ struct Options {
 
 RunDescription describe_run(const CaseSettings& settings, const std::string& openblas) {
   const HostCpu cpu = detect_host_cpu();
-  return {fmt::format("{} family {} model {}", cpu.model_name, cpu.family, cpu.model),
+  return {cpu_name(cpu),
           settings.target.name(),
           usable_cpus(),
           cpu.l1d_bytes,

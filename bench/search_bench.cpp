@@ -42,7 +42,7 @@ struct Options {
 
 nlohmann::json describe_device() {
   const HostCpu cpu = detect_host_cpu();
-  return {{"cpu", fmt::format("{} family {} model {}", cpu.model_name, cpu.family, cpu.model)},
+  return {{"cpu", cpu_name(cpu)},
           {"isa", Target().name()},
           {"l1i_bytes", cpu.l1i_bytes},
           {"l1d_bytes", cpu.l1d_bytes},

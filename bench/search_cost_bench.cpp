@@ -9,7 +9,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <exception>
 #include <filesystem>
@@ -18,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/host/surroundings.hpp"
 #include "bench/search_cost/cost_cases.hpp"
 #include "bench/search_cost/cost_row.hpp"
 #include "bench/search_cost/cuda_way.hpp"
@@ -113,21 +113,11 @@ void run_target(const std::string& name, const std::vector<CostCase>& cases, con
   }
 }
 
-double load_average() {
-  double load = 0;
-  return getloadavg(&load, 1) == 1 ? load : 0;
-}
-
 nlohmann::json describe_device() {
   const HostCpu& cpu = host_cpu();
-  return {{"kind", "host"},
-          {"name", fmt::format("{} family {} model {}", cpu.model_name, cpu.family, cpu.model)},
-          {"isa", Target().name()},
-          {"cpus", usable_cpus()},
-          {"l1d_bytes", cpu.l1d_bytes},
-          {"l2_bytes", cpu.l2_bytes},
-          {"l3_bytes", cpu.l3_bytes},
-          {"load_average", load_average()}};
+  return {{"kind", "host"},           {"name", cpu_name(cpu)},         {"isa", Target().name()},
+          {"cpus", usable_cpus()},    {"l1d_bytes", cpu.l1d_bytes},    {"l2_bytes", cpu.l2_bytes},
+          {"l3_bytes", cpu.l3_bytes}, {"load_average", load_average()}};
 }
 
 nlohmann::json to_json(const CudaCostTarget& target) {

@@ -87,9 +87,9 @@ Counts count(const TileCandidate& candidate, const HostWork& work) {
   counts.tiles = as_double(std::max<std::int64_t>(candidate.grouping.tiles, 1));
   counts.panels = as_double(panels);
   counts.k_block = as_double(k_block);
-  counts.k_blocks = as_double((cols + k_block - 1) / k_block);
+  counts.k_blocks = as_double(ceil_div(cols, k_block));
   counts.group = as_double(group);
-  counts.visits = tile.row_group > 0 ? 1 : as_double((panels + group - 1) / group);
+  counts.visits = tile.row_group > 0 ? 1 : as_double(ceil_div(panels, group));
   counts.vector_fmas = std::max(1.0, counts.nnz * counts.panels * as_double(tile.nv));
   return counts;
 }

@@ -54,9 +54,9 @@ Shape shape_of(const TileCandidate& candidate, const HostWork& work) {
   Shape shape;
   shape.panels = as_double(candidate.panels);
   // A row group's code stays where it is for all panels.
-  shape.visits = tile.row_group > 0 ? 1 : as_double((candidate.panels + group - 1) / group);
+  shape.visits = tile.row_group > 0 ? 1 : as_double(ceil_div(candidate.panels, group));
   shape.k_block = as_double(k_block);
-  shape.k_blocks = as_double((cols + k_block - 1) / k_block);
+  shape.k_blocks = as_double(ceil_div(cols, k_block));
   shape.nv = as_double(tile.nv);
   shape.nnz = as_double(work.nnz);
   shape.nnc = as_double(candidate.grouping.nnc_sum);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/host/buffers.hpp"
+#include "runtime/elapsed.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -25,10 +26,6 @@ constexpr int k_warm_hits = 5;
 constexpr int k_cold_compiles = 3;
 constexpr std::int64_t k_long_compile_nnz = 500'000;  // from here on, one is enough to tell
 constexpr double k_peak_ms = 15;
-
-double ms_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
 
 double median_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());

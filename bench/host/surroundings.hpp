@@ -1,8 +1,9 @@
 #pragma once
 
 /// @file
-/// What a benchmark looks at and leaves no trace in: the machine's load, temporary files.
+/// What a benchmark looks at and leaves no trace in: the machine, its load, temporary files.
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -10,12 +11,19 @@
 #include <string>
 #include <system_error>
 
+#include "runtime/host_cpu.hpp"
+
 namespace spjit::bench {
 
 /// Processes that wanted to run, on average over the last minute; 0 if the system does not say.
 [[nodiscard]] inline double load_average() {
   double load = 0;
   return getloadavg(&load, 1) == 1 ? load : 0;
+}
+
+/// "AMD EPYC family 26 model 2": hypervisors hide the rest of a name.
+[[nodiscard]] inline std::string cpu_name(const HostCpu& cpu) {
+  return fmt::format("{} family {} model {}", cpu.model_name, cpu.family, cpu.model);
 }
 
 /// Over this, other work disturbs what is measured.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bench/side_by_side/peers.hpp"
+#include "runtime/arithmetic.hpp"
 #include "runtime/thread_pool.hpp"
 #include "spjit/error.hpp"
 
@@ -79,7 +80,7 @@ class XsmmRunnable final : public Runnable {
         c_(problem.c),
         empty_rows_(empty_rows_of(*problem.matrix)) {
     const std::int64_t vectors = problem.n / lanes;
-    const std::int64_t share = (vectors + problem.threads - 1) / problem.threads * lanes;
+    const std::int64_t share = ceil_div(vectors, problem.threads) * lanes;
     for (std::int64_t first = 0; first < problem.n; first += share) {
       parts_.push_back({make_kernel(problem, std::min(share, problem.n - first)), first});
     }

@@ -7,15 +7,16 @@
 #include <chrono>
 #include <ctime>
 #include <fstream>
-#include <system_error>
+#include <span>
 
+#include "bench/host/surroundings.hpp"
+#include "matrix/file_bytes.hpp"
 #include "spjit/error.hpp"
 #include "tools/peers/machine_peak.hpp"
 
 namespace spjit::side_by_side {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr const char* k_schema = "spjit-side-by-side-1";
@@ -83,14 +84,10 @@ nlohmann::json measure_roofline(const HostCpu& cpu, HostIsa isa) {
 }
 
 nlohmann::json host_device(const HostCpu& cpu, const Target& target, double load_average) {
-  return {{"kind", "host"},
-          {"name", fmt::format("{} family {} model {}", cpu.model_name, cpu.family, cpu.model)},
-          {"isa", to_string(target.isa())},
-          {"cpus", cpu.logical_cpus},
-          {"l1d_bytes", cpu.l1d_bytes},
-          {"l2_bytes", cpu.l2_bytes},
-          {"l3_bytes", cpu.l3_bytes},
-          {"load_average", load_average}};
+  return {
+      {"kind", "host"},           {"name", bench::cpu_name(cpu)}, {"isa", to_string(target.isa())},
+      {"cpus", cpu.logical_cpus}, {"l1d_bytes", cpu.l1d_bytes},   {"l2_bytes", cpu.l2_bytes},
+      {"l3_bytes", cpu.l3_bytes}, {"load_average", load_average}};
 }
 
 nlohmann::json cuda_device(const CudaDeviceAttributes& device, double load_average) {
@@ -176,13 +173,7 @@ std::string to_csv(const nlohmann::json& document) {
 }
 
 void write_file(const std::filesystem::path& file, const std::string& text) {
-  const fs::path unfinished = file.string() + ".new";
-  std::ofstream stream(unfinished, std::ios::binary);
-  stream << text;
-  stream.close();
-  std::error_code failed;
-  if (stream) fs::rename(unfinished, file, failed);
-  if (!stream || failed) throw IoError(fmt::format("{}: cannot be written", file.string()));
+  publish_file(file, std::as_bytes(std::span(text)));
 }
 
 }  // namespace spjit::side_by_side

@@ -16,6 +16,7 @@
 #include "bench/side_by_side/peers.hpp"
 #include "compiler/cuda_libraries.hpp"
 #include "compiler/local_gpus.hpp"
+#include "runtime/arithmetic.hpp"
 #include "runtime/cuda_module.hpp"
 #include "spjit/cuda_kernel.hpp"
 #include "spjit/error.hpp"
@@ -96,7 +97,7 @@ class RowSplitWork final : public DeviceWork {
 
   void enqueue(const float* b, float* c, void* stream) override {
     const auto blocks = [](int size, int part) {
-      return static_cast<unsigned>((size + part - 1) / part);
+      return static_cast<unsigned>(ceil_div(size, part));
     };
     const CudaLaunchShape shape{{blocks(m_, k_row_split_rows), blocks(n_, 32 * vector_), 1},
                                 {32, static_cast<unsigned>(k_row_split_rows), 1},
