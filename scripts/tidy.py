@@ -5,12 +5,13 @@
 
 Most of what clang-tidy does for a source is done for the headers that it includes, so sources with
 the same flags are looked at in one batch: a source that includes them. Names that a source keeps to
-itself may occur in another one; such sources go into different batches, and a batch that does not
-parse all the same is split. What is reported names the real files. Exit status 1 if anything is.
+itself may occur in another one; such sources go into different batches. A batch in which something
+is found is split, down to single sources: only what clang-tidy says of a source by itself is
+reported. Exit status 1 if anything is.
 
 A batch is not the file that its sources are, so three kinds of remark that clang keeps for that file
 are not made: unused functions (g++ reports those), unused `using` and unused namespace aliases. What
-shadows what is left to g++ altogether: here it could be another source's.
+shadows what is left to g++: in a batch it could be another source's.
 """
 
 import argparse
@@ -67,28 +68,27 @@ def make_batches(entries):
 
 
 def tidy(flags, directory, sources, scratch):
-    """What clang-tidy says of a batch; empty if nothing."""
+    """What clang-tidy says of sources; empty if nothing."""
+    alone = len(sources) == 1
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
-        batch = sources[0]
-        if len(sources) > 1:
-            batch = pathlib.Path(folder) / "batch.cpp"
-            batch.write_text("".join(f'#include "{source}"\n' for source in sources))
-            parse = subprocess.run(
-                ["clang++-14", *flags, "-w", "-Wno-error", "-fsyntax-only", str(batch)],
-                cwd=directory, capture_output=True, check=False)
-            if parse.returncode != 0:
-                half = len(sources) // 2
-                return (tidy(flags, directory, sources[:half], scratch) +
-                        tidy(flags, directory, sources[half:], scratch))
+        looked_at = sources[0]
+        if not alone:
+            looked_at = pathlib.Path(folder) / "batch.cpp"
+            looked_at.write_text("".join(f'#include "{source}"\n' for source in sources))
         files = "|".join(re.escape(str(source)) for source in sources)
         run = subprocess.run(
             ["clang-tidy-14", "--quiet", f"--config-file={ROOT}/.clang-tidy",
-             "--checks=-bugprone-suspicious-include,-clang-diagnostic-shadow",
              f"--header-filter=/({HEADERS})/[^/]*\\.hpp$|^({files})$",
-             str(batch), "--", *flags], cwd=directory, capture_output=True, text=True, check=False)
-        if run.returncode == 0:
-            return ""
+             *([] if alone else ["--checks=-bugprone-suspicious-include"]),
+             str(looked_at), "--", *flags, *([] if alone else ["-Wno-shadow"])],
+            cwd=directory, capture_output=True, text=True, check=False)
+    if run.returncode == 0:
+        return ""
+    if alone:
         return run.stdout + (run.stderr if "error:" not in run.stdout else "")
+    half = len(sources) // 2
+    return (tidy(flags, directory, sources[:half], scratch) +
+            tidy(flags, directory, sources[half:], scratch))
 
 
 def main():
