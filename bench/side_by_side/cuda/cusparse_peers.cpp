@@ -114,9 +114,10 @@ class CusparseWork final : public DeviceWork {
     static_cast<void>(destroy_dense(c_));
   }
 
-  /// What is not timed: describes A, B and C, and inspects A.
-  void prepare(const Problem& problem, const DeviceOperands& operands) {
+  /// What is not timed: describes A, B and C, and inspects A on the stream of the products.
+  void prepare(const Problem& problem, const DeviceOperands& operands, void* stream) {
     const CurrentCudaContext current(library_->context());
+    check("cusparseSetStream", set_stream_(library_->handle(), static_cast<cudaStream_t>(stream)));
     describe_a(*problem.matrix);
     auto* const dense = library_->find<decltype(cusparseCreateDnMat)>("cusparseCreateDnMat");
     check("cusparseCreateDnMat", dense(&b_, problem.matrix->cols, problem.n, problem.n,
@@ -190,7 +191,7 @@ class CusparsePeer final : public Peer {
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
     auto work = std::make_unique<CusparseWork>(library_, algorithm_, problem);
-    work->prepare(problem, *side_->operands(problem));
+    work->prepare(problem, *side_->operands(problem), side_->stream().handle());
     return std::make_unique<DeviceRunnable>(side_, problem, std::move(work));
   }
 
