@@ -8,13 +8,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <ctime>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <ratio>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/host/surroundings.hpp"
@@ -23,6 +27,7 @@
 #include "bench/search_cost/cuda_way.hpp"
 #include "bench/search_cost/host_way.hpp"
 #include "bench/search_cost/measure_way.hpp"
+#include "matrix/file_bytes.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -41,130 +46,156 @@ struct Options {
   std::vector<std::string> targets = {"host", "sm_90"};
   std::vector<std::string> ways;  ///< only these; empty: all
   CostSettings settings;
+  double max_minutes = 0;  ///< of measuring; 0: as long as it takes
+  bool rehearse = false;   ///< on the emulated driver: every step, no time that means anything
 };
 
-/// What a run leaves behind.
-struct Outcome {
-  std::vector<CostRow> rows;
-  std::vector<CudaCostTarget> cuda_targets;
-  std::vector<std::string> left_out;  ///< what there are no rows of, and why
-};
-
-bool wanted(CostWay way, const Options& options) {
-  return options.ways.empty() ||
-         std::ranges::find(options.ways, to_string(way)) != options.ways.end();
-}
-
-void add(Outcome& outcome, CostRow row) {
-  fmt::print("{}", cost_line(row));
-  std::fflush(stdout);
-  if (row.failure.empty()) {
-    outcome.rows.push_back(std::move(row));
-  } else {
-    outcome.left_out.push_back(
-        fmt::format("{}, n = {}, {}, {}: {}", row.matrix, row.n, row.target, row.way, row.failure));
-  }
-}
-
-void run_host(const std::vector<CostCase>& cases, const Target& target, const Options& options,
-              Outcome& outcome) {
-  for (const CostCase& item : cases) {
-    for (const CostWay way : cost_ways(false)) {
-      if (!wanted(way, options)) continue;
-      add(outcome, measure_way({item, target.name(), way, false, ""}, options.settings,
-                               [&](CostReporter& reporter) {
-                                 return run_host_way(item, target, way, options.settings, reporter);
-                               }));
-    }
-  }
-}
-
-void run_cuda(const std::vector<CostCase>& cases, const CudaCostTarget& target,
-              const Options& options, Outcome& outcome) {
-  fmt::print("{}: {}, {}\n", target.card, target.toolchain,
-             target.ordinal ? "timed on " + target.product : "nothing is timed: " + target.problem);
-  outcome.cuda_targets.push_back(target);
-  for (const CostCase& item : cases) {
-    for (const CostWay way : cost_ways(true)) {
-      if (!wanted(way, options)) continue;
-      add(outcome, measure_way({item, target.card, way, !target.ordinal, note_of(target, way)},
-                               options.settings, [&](CostReporter& reporter) {
-                                 return run_cuda_way(item, target, way, options.settings, reporter);
-                               }));
-    }
-  }
-}
-
-/// A target that cannot be compiled for is left out.
-void run_target(const std::string& name, const std::vector<CostCase>& cases, const Options& options,
-                Outcome& outcome) {
-  try {
-    const Target target = name == "host" ? Target() : Target::parse(name);
-    if (target.is_cuda()) {
-      run_cuda(cases, examine_cuda_target(name), options, outcome);
-    } else if (target.runs_here()) {
-      run_host(cases, target, options, outcome);
-    } else {
-      throw NotSupported("this CPU cannot run its kernels");
-    }
-  } catch (const NotSupported& error) {
-    outcome.left_out.push_back(name + ": " + error.what());
-    fmt::print("{}: left out: {}\n", name, error.what());
-  }
-}
-
-nlohmann::json describe_device() {
+nlohmann::json describe_device(bool rehearse) {
   const HostCpu& cpu = host_cpu();
-  return {{"kind", "host"},           {"name", cpu_name(cpu)},         {"isa", Target().name()},
-          {"cpus", usable_cpus()},    {"l1d_bytes", cpu.l1d_bytes},    {"l2_bytes", cpu.l2_bytes},
-          {"l3_bytes", cpu.l3_bytes}, {"load_average", load_average()}};
+  return {{"kind", rehearse ? "emulated" : "host"},
+          {"name", cpu_name(cpu)},
+          {"isa", Target().name()},
+          {"cpus", usable_cpus()},
+          {"l1d_bytes", cpu.l1d_bytes},
+          {"l2_bytes", cpu.l2_bytes},
+          {"l3_bytes", cpu.l3_bytes},
+          {"load_average", load_average()}};
 }
 
 nlohmann::json to_json(const CudaCostTarget& target) {
   nlohmann::json json = {
       {"target", target.card}, {"toolchain", target.toolchain}, {"timed_on", nullptr}};
-  if (target.ordinal) {
+  if (target.ordinal && !target.rehearsal) {
     json["timed_on"] = target.product;
   } else {
-    json["problem"] = target.problem;
+    json["problem"] = target.rehearsal ? "rehearsed on " + target.product : target.problem;
   }
   return json;
 }
 
-nlohmann::json to_document(const nlohmann::json& device, const Outcome& outcome,
-                           const Options& options) {
-  nlohmann::json document = {
-      {"schema", "spjit-search-cost-1"},
-      {"created", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
-      {"spjit", SPJIT_VERSION},
-      {"device", device},
-      {"limit_s", options.settings.limit_s},
-      {"compile_threads", options.settings.threads},
-      {"seed", options.settings.seed},
-      {"cuda_targets", nlohmann::json::array()},
-      {"left_out", outcome.left_out},
-      {"rows", nlohmann::json::array()}};
-  for (const CudaCostTarget& target : outcome.cuda_targets) {
-    document["cuda_targets"].push_back(to_json(target));
-  }
-  for (const CostRow& row : outcome.rows) document["rows"].push_back(to_json(row));
-  return document;
-}
+/// Measures the ways one after another. What there is by then is saved after each.
+class CostBench {
+ public:
+  explicit CostBench(const Options& options)
+      : options_(options),
+        device_(describe_device(options.rehearse)),
+        cases_(options.rehearse ? rehearsal_cost_cases()
+                                : load_cost_cases(options.data, options.matrices, options.n)) {}
 
-int run(const Options& options) {
-  const nlohmann::json device = describe_device();
-  const std::vector<CostCase> cases = load_cost_cases(options.data, options.matrices, options.n);
-  fmt::print("{}\n{}", device.dump(), cost_header());
-  Outcome outcome;
-  for (const std::string& target : options.targets) run_target(target, cases, options, outcome);
-  if (outcome.rows.empty()) throw Error("nothing could be measured");
-  if (!options.json.empty()) {
-    std::ofstream file(options.json);
-    file << to_document(device, outcome, options).dump(1) << '\n';
-    if (!file.flush()) throw IoError(options.json.string() + ": cannot be written");
+  /// The exit status.
+  int run() {
+    fmt::print("{}\n{}", device_.dump(), cost_header());
+    for (const std::string& target : options_.targets) run_target(target);
+    if (rows_.empty()) throw Error("nothing could be measured");
+    save();
+    return has_failures_ ? 1 : 0;
   }
-  return outcome.left_out.empty() ? 0 : 1;
-}
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// A target that cannot be compiled for is left out.
+  void run_target(const std::string& name) {
+    try {
+      const Target target = name == "host" ? Target() : Target::parse(name);
+      if (target.is_cuda()) {
+        run_cuda(name);
+      } else if (target.runs_here()) {
+        run_host(target);
+      } else {
+        throw NotSupported("this CPU cannot run its kernels");
+      }
+    } catch (const NotSupported& error) {
+      has_failures_ = true;
+      leave_out(name + ": " + error.what());
+    }
+  }
+
+  void run_host(const Target& target) {
+    for (const CostCase& item : cases_) {
+      for (const CostWay way : cost_ways(false)) {
+        measure({item, target.name(), way, false, ""}, [&](CostReporter& reporter) {
+          return run_host_way(item, target, way, options_.settings, reporter);
+        });
+      }
+    }
+  }
+
+  void run_cuda(const std::string& name) {
+    CudaCostTarget target = examine_cuda_target(name);
+    target.rehearsal = options_.rehearse;
+    if (target.rehearsal && !target.ordinal) throw NotSupported(target.problem);
+    const std::string where = target.rehearsal ? "rehearsed on " + target.product
+                              : target.ordinal ? "timed on " + target.product
+                                               : "nothing is timed: " + target.problem;
+    fmt::print("{}: {}, {}\n", target.card, target.toolchain, where);
+    cuda_targets_.push_back(to_json(target));
+    for (const CostCase& item : cases_) {
+      for (const CostWay way : cost_ways(true)) {
+        measure({item, target.card, way, !target.ordinal, note_of(target, way)},
+                [&](CostReporter& reporter) {
+                  return run_cuda_way(item, target, way, options_.settings, reporter);
+                });
+      }
+    }
+  }
+
+  void measure(const CostRowHead& head, const CostWork& work) {
+    const bool wanted =
+        options_.ways.empty() ||
+        std::ranges::find(options_.ways, to_string(head.way)) != options_.ways.end();
+    if (!wanted) return;
+    const std::string name = fmt::format("{}, n = {}, {}, {}", head.item.name, head.item.n,
+                                         head.target, to_string(head.way));
+    const std::chrono::duration<double, std::ratio<60>> spent = Clock::now() - begin_;
+    if (options_.max_minutes > 0 && spent.count() >= options_.max_minutes) {
+      leave_out(fmt::format("{}: not begun after {} minutes", name, options_.max_minutes));
+      return;
+    }
+    CostRow row = measure_way(head, options_.settings, work);
+    fmt::print("{}", cost_line(row));
+    std::fflush(stdout);
+    if (row.failure.empty()) {
+      rows_.push_back(std::move(row));
+    } else {
+      has_failures_ = true;
+      left_out_.push_back(name + ": " + row.failure);
+    }
+    save();
+  }
+
+  void leave_out(const std::string& what) {
+    fmt::print("left out: {}\n", what);
+    left_out_.push_back(what);
+  }
+
+  void save() const {
+    if (options_.json.empty()) return;
+    nlohmann::json document = {
+        {"schema", "spjit-search-cost-1"},
+        {"created", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+        {"spjit", SPJIT_VERSION},
+        {"device", device_},
+        {"limit_s", options_.settings.limit_s},
+        {"compile_threads", options_.settings.threads},
+        {"seed", options_.settings.seed},
+        {"cuda_targets", cuda_targets_},
+        {"left_out", left_out_},
+        {"rows", nlohmann::json::array()}};
+    for (const CostRow& row : rows_) document["rows"].push_back(bench::to_json(row));
+    const std::string text = document.dump(1) + '\n';
+    publish_file(options_.json, std::as_bytes(std::span(text)));
+  }
+
+  const Options& options_;
+  nlohmann::json device_;
+  std::vector<CostCase> cases_;
+  Clock::time_point begin_ = Clock::now();
+  std::vector<CostRow> rows_;
+  nlohmann::json cuda_targets_ = nlohmann::json::array();
+  std::vector<std::string> left_out_;  ///< what there are no rows of, and why
+  bool has_failures_ = false;          ///< something is left out that was to be measured
+};
 
 void add_options(CLI::App& app, Options& options) {
   std::vector<std::string> ways;
@@ -189,6 +220,11 @@ void add_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("--seed", options.settings.seed, "of the order whole kernels are compiled in")
       ->capture_default_str();
+  app.add_option("--max-minutes", options.max_minutes,
+                 "begin no other way after this long; 0: go on to the end")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag("--rehearse", options.rehearse,
+               "a tiny matrix on the emulated driver, which takes PTX: no time means anything");
 }
 
 }  // namespace
@@ -199,7 +235,7 @@ int main(int argc, char** argv) {
   add_options(app, options);
   CLI11_PARSE(app, argc, argv);
   try {
-    return run(options);
+    return CostBench(options).run();
   } catch (const std::exception& error) {
     fmt::print(stderr, "search_cost_bench: {}\n", error.what());
     return 2;

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "bench/gpu/rehearsal_tools.hpp"
 #include "compiler/cuda_pipeline.hpp"
 #include "compiler/cuda_search_tools.hpp"
 #include "compiler/local_gpus.hpp"
@@ -88,7 +89,7 @@ class GpuSearchCase {
     const CudaSearchInput input{matrix_, options_, limits_, groupings_};
     LocalCudaTools local(input, bench_.device);
     const SearchTrace trace =
-        search_cuda_tile(input, ranked_, tools_of(local, way), way.reductions);
+        search_cuda_tile(input, ranked_, tools_of(input, local, way), way.reductions);
     result.seconds = (trace.proxy_ms + trace.full_ms) / 1e3;
     for (const SearchTraceEntry& entry : trace.entries) {
       if (has_failed(entry)) ++result.failed;
@@ -126,38 +127,16 @@ class GpuSearchCase {
     return times;
   }
 
-  CudaSearchTools tools_of(LocalCudaTools& local, const Way& way) const {
+  CudaSearchTools tools_of(const CudaSearchInput& input, LocalCudaTools& local,
+                           const Way& way) const {
     CudaSearchTools tools = local.tools();
-    if (bench_.load_ptx) return text_tools(std::move(tools));
+    if (bench_.load_ptx) return rehearsal_tools(input, std::move(tools));
     if (way.name != k_oracle) return tools;
     tools.race = [race = tools.race](std::span<const CudaContestant> contestants,
                                      const RaceOptions& given) {
       RaceOptions options = given;
       options.drops = false;
       options.min_rounds = options.max_rounds = k_oracle_rounds;
-      return race(contestants, options);
-    };
-    return tools;
-  }
-
-  /// The same with PTX in the place of cubins, and with the fewest launches: for the emulated
-  /// driver.
-  [[nodiscard]] CudaSearchTools text_tools(CudaSearchTools tools) const {
-    tools.compile_proxy = [compile = tools.compile_proxy, arch = static_cast<int>(limits_.arch)](
-                              const CudaProxy& proxy, const CompileCancel& cancel) {
-      CompiledCudaProxy made = compile(proxy, cancel);
-      made.cubin.clear();
-      for (const SourceUnit& unit : emit_cuda_proxy(proxy, CudaSource::ptx, arch)) {
-        made.cubin += unit.text;
-      }
-      return made;
-    };
-    tools.race = [race = tools.race](std::span<const CudaContestant> contestants,
-                                     const RaceOptions& given) {
-      RaceOptions options = given;
-      options.min_rounds = options.max_rounds = 1;
-      options.min_sample_us = 1;
-      options.call_limit_ms = 60'000;
       return race(contestants, options);
     };
     return tools;

@@ -26,20 +26,25 @@ constexpr Layer k_layers[] = {
     {"transformer/magnitude_pruning/0.9/body_decoder_layer_0_ffn_conv1_fully_connected", 2048, 512,
      0.9}};
 
+/// Without n.
+CostCase uniform_case(std::int64_t rows, std::int64_t cols, double sparsity) {
+  GenerateOptions options;
+  options.rows = rows;
+  options.cols = cols;
+  options.sparsity = sparsity;
+  CostCase item;
+  item.name = fmt::format("uniform/{}x{}/{:g}", rows, cols, sparsity);
+  item.matrix = generate_matrix(options);
+  return item;
+}
+
 /// In the place of a layer; without n.
 CostCase stand_in(const std::string& name) {
   const Layer* layer = std::ranges::find(k_layers, name, [](const Layer& of) { return of.name; });
   if (layer == std::ranges::end(k_layers)) {
     throw InvalidArgument(name + ": has no file; expected one below --data");
   }
-  GenerateOptions options;
-  options.rows = layer->rows;
-  options.cols = layer->cols;
-  options.sparsity = layer->sparsity;
-  CostCase item;
-  item.name = fmt::format("uniform/{}x{}/{:g}", layer->rows, layer->cols, layer->sparsity);
-  item.matrix = generate_matrix(options);
-  return item;
+  return uniform_case(layer->rows, layer->cols, layer->sparsity);
 }
 
 }  // namespace
@@ -68,6 +73,12 @@ std::vector<CostCase> load_cost_cases(const std::filesystem::path& folder,
       cases.push_back(item);
     }
   }
+  return cases;
+}
+
+std::vector<CostCase> rehearsal_cost_cases() {
+  std::vector<CostCase> cases = {uniform_case(24, 16, 0.75)};
+  cases.front().n = 64;
   return cases;
 }
 

@@ -22,4 +22,7 @@ namespace spjit::bench {
                                                     std::span<const std::string> names,
                                                     std::span<const std::int64_t> ns);
 
+/// A matrix so small that the emulated driver gets through every way.
+[[nodiscard]] std::vector<CostCase> rehearsal_cost_cases();
+
 }  // namespace spjit::bench

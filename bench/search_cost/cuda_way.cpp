@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bench/compile/shared_page.hpp"
+#include "bench/gpu/rehearsal_tools.hpp"
 #include "bench/search_cost/way_options.hpp"
 #include "compiler/cuda_builder.hpp"
 #include "compiler/cuda_libraries.hpp"
@@ -163,7 +164,9 @@ class CudaWay {
     const CudaSearchInput input{matrix_, options_, limits_, groupings_};
     if (target_.ordinal) {
       LocalCudaTools local(input, *target_.ordinal);
-      return search_cuda_tile(input, ranked, reported(local.tools()));
+      CudaSearchTools tools = local.tools();
+      if (target_.rehearsal) tools = rehearsal_tools(input, std::move(tools));
+      return search_cuda_tile(input, ranked, reported(std::move(tools)));
     }
     CompileOnlyTools compile_only(input);
     return search_cuda_tile(input, ranked, reported(compile_only.tools()));
@@ -245,6 +248,7 @@ std::string note_of(const CudaCostTarget& target, CostWay way) {
   const char* from = way == CostWay::full_undivided ? "CUDA C++ undivided through NVRTC"
                      : way == CostWay::full_units   ? "CUDA C++ in units through NVRTC"
                                                     : "PTX in units through nvJitLink";
+  if (target.rehearsal) return fmt::format("rehearsed on {}, in no real time", target.product);
   if (target.ordinal && way == CostWay::instant) return from;  // it times nothing anywhere
   if (target.ordinal) return fmt::format("timed on {}; {}", target.product, from);
   return fmt::format("compile part alone, no GPU; {}", from);

@@ -155,6 +155,8 @@ TEST_F(CudaWays, RowsSayThatNothingWasTimed) {
   EXPECT_EQ(note_of(target_, CostWay::ranked),
             "timed on NVIDIA H200; PTX in units through nvJitLink");
   EXPECT_EQ(note_of(target_, CostWay::instant), "PTX in units through nvJitLink");
+  target_.rehearsal = true;
+  EXPECT_EQ(note_of(target_, CostWay::ranked), "rehearsed on NVIDIA H200, in no real time");
 }
 
 TEST(CostCases, WithoutTheFolderMatricesOfTheSameShapesAreGenerated) {

@@ -1,0 +1,40 @@
+#include "bench/gpu/rehearsal_tools.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "compiler/cuda_builder.hpp"
+#include "compiler/kernel_plan.hpp"
+
+namespace spjit::bench {
+
+CudaSearchTools rehearsal_tools(const CudaSearchInput& input, CudaSearchTools tools) {
+  tools.compile_proxy = [compile = std::move(tools.compile_proxy),
+                         arch = static_cast<int>(input.limits.arch)](const CudaProxy& proxy,
+                                                                     const CompileCancel& cancel) {
+    CompiledCudaProxy made = compile(proxy, cancel);
+    made.cubin.clear();
+    for (const SourceUnit& unit : emit_cuda_proxy(proxy, CudaSource::ptx, arch)) {
+      made.cubin += unit.text;
+    }
+    return made;
+  };
+  tools.compile_kernel = [&input](const CudaCandidate& candidate, const CompileCancel& cancel) {
+    const KernelPlan plan = build_plan(input.matrix, input.groupings.at(candidate.tile.m1),
+                                       std::max<std::int64_t>(input.matrix.cols, 1));
+    CompiledCuda compiled = build_cuda_kernel(plan, candidate, input.options, input.limits, cancel);
+    return CudaKernelImage{std::move(compiled.artifact.ptx), compiled.program.blocks_x,
+                           compiled.trace.attempts.back().spilled_bytes};
+  };
+  tools.race = [race = std::move(tools.race)](std::span<const CudaContestant> contestants,
+                                              const RaceOptions& given) {
+    RaceOptions options = given;
+    options.min_rounds = options.max_rounds = 1;
+    options.min_sample_us = 1;
+    options.call_limit_ms = 60'000;
+    return race(contestants, options);
+  };
+  return tools;
+}
+
+}  // namespace spjit::bench
