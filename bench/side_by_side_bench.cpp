@@ -7,9 +7,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <ratio>
@@ -20,6 +22,7 @@
 
 #include "bench/host/report.hpp"
 #include "bench/host/surroundings.hpp"
+#include "bench/side_by_side/bench_options.hpp"
 #include "bench/side_by_side/case_sets.hpp"
 #include "bench/side_by_side/cuda/cuda_peers.hpp"
 #include "bench/side_by_side/measure_case.hpp"
@@ -36,25 +39,6 @@ namespace fs = std::filesystem;
 using namespace spjit;
 using namespace spjit::side_by_side;
 
-struct Options {
-  SetOptions sets{SPJIT_SOURCE_DIR "/../shared/data", SPJIT_SOURCE_DIR "/bench/paper_set.json"};
-  std::vector<std::string> set = {"dlmc"};
-  std::string only;
-  std::vector<int> threads = {1, 2};
-  std::vector<std::string> peers;  ///< empty: all
-  std::optional<int> gpu;          ///< its ordinal; empty: the host
-  std::string target = "host";
-  std::string search = "instant";
-  PeerSettings settings;
-  MeasureOptions measure;
-  fs::path json;
-  fs::path csv;
-  bool quick = false;
-  bool append = false;
-  double max_minutes = 0;  ///< of measuring; 0: as long as it takes
-  std::string command;
-};
-
 using Peers = std::vector<std::unique_ptr<Peer>>;
 
 /// A case to be measured.
@@ -66,15 +50,23 @@ struct Case {
   [[nodiscard]] CaseName name() const { return {entry->set, entry->name, n, threads}; }
 };
 
+bool wanted(const Options& options, const MatrixEntry& entry) {
+  return options.only.empty() ||
+         std::any_of(options.only.begin(), options.only.end(), [&](const std::string& part) {
+           return entry.name.find(part) != std::string::npos;
+         });
+}
+
 std::vector<MatrixEntry> choose_matrices(const Options& options) {
   std::vector<MatrixEntry> chosen;
   for (const std::string& set : options.set) {
     for (MatrixEntry& entry : list_matrices(set, options.sets)) {
-      if (entry.name.find(options.only) != std::string::npos) chosen.push_back(std::move(entry));
+      if (wanted(options, entry)) chosen.push_back(std::move(entry));
     }
   }
   if (options.quick) chosen = representative(std::move(chosen));
   if (chosen.empty()) throw Error("no matrix matches");
+  if (options.shuffle) chosen = in_drawn_order(std::move(chosen), *options.shuffle);
   return chosen;
 }
 
@@ -105,9 +97,18 @@ void save(const Options& options, const nlohmann::json& document) {
   if (!options.csv.empty()) write_file(options.csv, to_csv(document));
 }
 
+/// Where it is measured, and with what.
+struct Bench {
+  nlohmann::json device;
+  nlohmann::json roofline;
+  Peers peers;
+  /// Throws Error once the device cannot go on: after a fault every call fails. Empty on the host.
+  std::function<void()> probe = {};
+};
+
 /// Cases of one matrix and n, which B and the float64 product are the same for. Returns how many
 /// of them could not be measured.
-int run_group(const Options& options, std::span<const Case> group, const Peers& peers,
+int run_group(const Options& options, std::span<const Case> group, const Bench& bench,
               Progress& progress, nlohmann::json& document) {
   const MatrixEntry& entry = *group.front().entry;
   Operands operands(entry.load(), group.front().n);
@@ -115,11 +116,11 @@ int run_group(const Options& options, std::span<const Case> group, const Peers& 
   CacheFlush caches(cpu.l2_bytes, cpu.l3_bytes, usable_cpus());
   int failures = 0;
   for (const Case& next : group) {
-    CaseResult result = measure_case(peers, operands, next.threads, options.measure, caches);
+    CaseResult result = measure_case(bench.peers, operands, next.threads, options.measure, caches);
     result.set = entry.set;
     result.matrix = entry.name;
     result.layer = entry.layer;
-    if (!result.checked) ++failures;
+    if (!result.checked || (options.rehearse && !result.all_right())) ++failures;
     document["cases"].push_back(to_json(result));
     fmt::print("{} {} n={} t={}: {}\n", progress.advance(), entry.name, next.n, next.threads,
                summary_of(result));
@@ -129,7 +130,19 @@ int run_group(const Options& options, std::span<const Case> group, const Peers& 
   return failures;
 }
 
-int run_cases(const Options& options, const std::vector<Case>& cases, const Peers& peers,
+/// Of Bench::probe.
+bool has_passed(const std::function<void()>& probe) {
+  try {
+    probe();
+    return true;
+  } catch (const Error& error) {
+    fmt::print("stopped: the GPU cannot go on: {}; --append begins with the next case\n",
+               error.what());
+    return false;
+  }
+}
+
+int run_cases(const Options& options, const std::vector<Case>& cases, const Bench& bench,
               nlohmann::json& document) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
@@ -146,12 +159,13 @@ int run_cases(const Options& options, const std::vector<Case>& cases, const Peer
       return other.entry != first->entry || other.n != first->n;
     });
     try {
-      failures += run_group(options, {first, last}, peers, progress, document);
+      failures += run_group(options, {first, last}, bench, progress, document);
     } catch (const Error& error) {
       ++failures;
       fmt::print("FAILED: {} n={}: {}\n", first->entry->name, first->n, error.what());
     }
     first = last;
+    if (bench.probe && !has_passed(bench.probe)) return failures + 1;
   }
   return failures;
 }
@@ -171,13 +185,6 @@ nlohmann::json earlier_cases(const Options& options, const nlohmann::json& docum
   }
   return earlier.at("cases");
 }
-
-/// Where it is measured, and with what.
-struct Bench {
-  nlohmann::json device;
-  nlohmann::json roofline;
-  Peers peers;
-};
 
 std::vector<std::string> chosen(const std::vector<std::string>& peers,
                                 const std::vector<std::string>& all) {
@@ -200,19 +207,21 @@ Bench gpu_bench(Options& options) {
   const auto side = std::make_shared<DeviceSide>(context);
   options.threads = {1};
   options.measure.cold_runs = 0;
+  options.measure.check_only = options.rehearse;
   options.measure.warm_up_ms = 50;
   options.measure.min_batch_us = 2000;
   options.measure.clock = [side, clock = side->clock()] { return clock(); };
-  return {cuda_device(context.device(), bench::load_average()), nullptr,
-          make_cuda_peers({side, parse_search(options.search)},
-                          chosen(options.peers, all_cuda_peer_names()))};
+  return {cuda_device(context.device(), bench::load_average(), options.rehearse), nullptr,
+          make_cuda_peers({side, parse_search(options.search), options.rehearse},
+                          chosen(options.peers, all_cuda_peer_names())),
+          [side] { side->stream().synchronize(); }};
 }
 
 void print_bench(const Bench& bench) {
   fmt::print("on {}\n", bench.device.at("name").get<std::string>());
   print_peers(bench.peers);
   const auto load = bench.device.at("load_average").get<double>();
-  if (load > bench::k_busy_load_average) {
+  if (!bench.probe && load > bench::k_busy_load_average) {
     fmt::print("WARNING: load average {:.1f}: other work disturbs these figures\n", load);
   }
   if (!bench.roofline.is_null()) {
@@ -236,45 +245,17 @@ int run(Options options) {
   document["roofline"] = bench.roofline;
   const std::vector<MatrixEntry> matrices = choose_matrices(options);
   const std::vector<Case> cases = cases_of(options, matrices, document);
-  const int failures = run_cases(options, cases, bench.peers, document);
+  document["cases_in_all"] = document["cases"].size() + cases.size();
+  const int failures = run_cases(options, cases, bench, document);
   save(options, document);
   fmt::print("wrote {}\n", options.json.string());
   return failures == 0 ? 0 : 1;
 }
 
-void add_options(CLI::App& app, Options& options) {
-  app.add_option("--data", options.sets.data, "Folder with dlmc and weights");
-  app.add_option("--paper-set", options.sets.paper_set, "The shapes of the paper's evaluation");
-  app.add_option("--set", options.set, "dlmc, paper, weights")
-      ->check(CLI::IsMember({"dlmc", "paper", "weights"}));
-  app.add_flag("--all", options.sets.all, "Of the paper's set: all sparsities");
-  app.add_option("--only", options.only, "Only matrices whose name contains this");
-  app.add_option("--n", options.sets.n, "Columns of B")->check(CLI::PositiveNumber);
-  app.add_option("--threads", options.threads, "Numbers of threads")->check(CLI::PositiveNumber);
-  app.add_option("--peers", options.peers, "Libraries to measure (default: all)");
-  app.add_option("--gpu", options.gpu, "Measure on this GPU instead of the host");
-  app.add_option("--target", options.target, "host, host-avx512, host-avx2, host-generic");
-  app.add_option("--search", options.search, "How spjit chooses: instant, ranked, proxy, ...");
-  app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so");
-  app.add_option("--python", options.settings.pythons, "Pythons to look for scipy in");
-  app.add_option("--budget-ms", options.measure.budget_ms, "Warm timing of a case");
-  app.add_option("--cold-runs", options.measure.cold_runs, "Cold runs of a library; 0: none")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--json", options.json, "The result (default: side-by-side-CPU.json here)");
-  app.add_option("--csv", options.csv, "The same as a table");
-  app.add_flag("--append", options.append, "Keep the cases of --json's file, measure the others");
-  app.add_option("--max-minutes", options.max_minutes,
-                 "Begin no other matrix after this long; 0: go on to the end")
-      ->check(CLI::NonNegativeNumber);
-  app.add_flag("--quick", options.quick, "A representative few of DLMC: two minutes");
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  Options options;
-  options.settings.mkl_folder = SPJIT_SOURCE_DIR "/build/peers/mkl/lib";
-  options.settings.pythons = {SPJIT_SOURCE_DIR "/build/peers/scipy/bin/python3", "python3"};
+  Options options = default_options(SPJIT_SOURCE_DIR);
   for (int i = 0; i < argc; ++i) {
     options.command += i == 0 ? fs::path(argv[0]).filename().string() : ' ' + std::string(argv[i]);
   }

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <utility>
 
 #include "spjit/error.hpp"
@@ -124,6 +126,13 @@ std::vector<MatrixEntry> list_matrices(const std::string& set, const SetOptions&
   if (set == "paper") return list_paper(options);
   if (set == "weights") return list_weights(options);
   throw InvalidArgument(fmt::format("no set '{}'; there are dlmc, paper, weights", set));
+}
+
+std::vector<MatrixEntry> in_drawn_order(std::vector<MatrixEntry> entries, std::uint64_t seed) {
+  // std::shuffle draws differently from one standard library to another.
+  std::mt19937_64 random(seed);
+  for (std::size_t i = entries.size(); i > 1; --i) std::swap(entries[i - 1], entries[random() % i]);
+  return entries;
 }
 
 std::vector<MatrixEntry> representative(std::vector<MatrixEntry> entries) {

@@ -44,6 +44,11 @@ struct SetOptions {
 [[nodiscard]] std::vector<MatrixEntry> list_matrices(const std::string& set,
                                                      const SetOptions& options);
 
+/// In an order drawn with `seed`, the same everywhere: however far a run gets, what it has is a
+/// sample of all.
+[[nodiscard]] std::vector<MatrixEntry> in_drawn_order(std::vector<MatrixEntry> entries,
+                                                      std::uint64_t seed);
+
 /// Keeps a handful of DLMC's matrices that stand for the others: small, square, wide, tall,
 /// transformer and ResNet-50, 50 to 98 % sparse.
 [[nodiscard]] std::vector<MatrixEntry> representative(std::vector<MatrixEntry> entries);

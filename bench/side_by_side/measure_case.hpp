@@ -20,11 +20,14 @@
 
 namespace spjit::side_by_side {
 
+inline constexpr const char* k_not_timed = "checked and right, not timed: only checks were wanted";
+
 struct MeasureOptions {
   double budget_ms = 1000;          ///< of warm timing, all libraries of a case together
   double warm_up_ms = 5;            ///< of each library
   double min_batch_us = 200;        ///< a sample is at least this long
   int cold_runs = 3;                ///< of each library; 0: none
+  bool check_only = false;          ///< times nothing: k_not_timed is why each one is not timed
   std::optional<HostIsa> isa = {};  ///< what the CPU's peak is measured with; empty: it is not
   TimingClock clock = steady_timing_clock();
 };
@@ -56,6 +59,8 @@ struct CaseResult {
   [[nodiscard]] double sparsity() const noexcept;
   /// 2 nnz n / median. [GFLOP/s]
   [[nodiscard]] double gflops(const PeerTiming& timing) const noexcept;
+  /// Every library was found right, though none was timed (MeasureOptions::check_only).
+  [[nodiscard]] bool all_right() const;
   /// What has to move at least: B and C once, A's values, 32-bit columns and row offsets once.
   [[nodiscard]] double traffic_bytes() const noexcept;
 };

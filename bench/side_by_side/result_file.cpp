@@ -90,8 +90,9 @@ nlohmann::json host_device(const HostCpu& cpu, const Target& target, double load
       {"l3_bytes", cpu.l3_bytes}, {"load_average", load_average}};
 }
 
-nlohmann::json cuda_device(const CudaDeviceAttributes& device, double load_average) {
-  return {{"kind", "cuda"},
+nlohmann::json cuda_device(const CudaDeviceAttributes& device, double load_average,
+                           bool rehearsal) {
+  return {{"kind", rehearsal ? "emulated" : "cuda"},
           {"name", device.name},
           {"isa", fmt::format("sm_{}", device.arch)},
           {"sms", device.sms},

@@ -21,7 +21,9 @@ namespace spjit::side_by_side {
 /// A document's `device`. `load_average` is of the minute before the run.
 [[nodiscard]] nlohmann::json host_device(const HostCpu& cpu, const Target& target,
                                          double load_average);
-[[nodiscard]] nlohmann::json cuda_device(const CudaDeviceAttributes& device, double load_average);
+/// Of kind "emulated" in a rehearsal.
+[[nodiscard]] nlohmann::json cuda_device(const CudaDeviceAttributes& device, double load_average,
+                                         bool rehearsal);
 
 /// Bandwidths and the peak of one core, measured now. [GFLOP/s, GB/s] Takes about 0.3 s.
 [[nodiscard]] nlohmann::json measure_roofline(const HostCpu& cpu, HostIsa isa);

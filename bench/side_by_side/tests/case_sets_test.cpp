@@ -53,6 +53,24 @@ TEST_F(CaseSets, DlmcIsEveryFileInOrderWithResNetsOwnColumns) {
   EXPECT_EQ(entries[1].load().nnz(), 2);
 }
 
+TEST(DrawnOrder, HasEveryMatrixOnceAndIsTheSameForTheSameSeed) {
+  std::vector<MatrixEntry> entries;
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"})
+    entries.push_back({"", name, "", {}, {}});
+  const auto names_of = [](const std::vector<MatrixEntry>& given) {
+    std::string names;
+    for (const MatrixEntry& entry : given) names += entry.name;
+    return names;
+  };
+
+  const std::string drawn = names_of(in_drawn_order(entries, 1));
+
+  EXPECT_THAT(drawn, testing::WhenSorted(testing::ElementsAreArray(names_of(entries))));
+  EXPECT_NE(drawn, names_of(entries));
+  EXPECT_EQ(drawn, names_of(in_drawn_order(entries, 1)));
+  EXPECT_NE(drawn, names_of(in_drawn_order(entries, 2)));
+}
+
 TEST_F(CaseSets, WeightsLeaveOutDenseOperands) {
   write("weights/net/BC.npy", "a dense operand");
   write("weights/net/a.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 0.5\n");

@@ -110,6 +110,25 @@ class MeasureCase : public testing::Test {
   CacheFlush caches_{4096, 65536, 1};
 };
 
+TEST_F(MeasureCase, OnlyCheckingTimesNothingAndStillFindsWhatIsWrong) {
+  const MadeUpPeer& right = add({"right", "1", "jit"}, multiply);
+  Operands operands(two_by_two(), 4);
+  MeasureOptions options = quick_options();
+  options.check_only = true;
+
+  const CaseResult checked = measure_case(peers_, operands, 1, options, caches_);
+  add({"wrong", "1", "dense"}, forget_last_element);
+  const CaseResult found = measure_case(peers_, operands, 1, options, caches_);
+
+  EXPECT_TRUE(checked.all_right());
+  EXPECT_EQ(checked.timings[0].failed, k_not_timed);
+  EXPECT_EQ(checked.timings[0].warm.samples, 0);
+  EXPECT_EQ(right.calls().runs, 2);
+  EXPECT_FALSE(found.all_right());
+  EXPECT_FALSE(found.checked);
+  EXPECT_THAT(found.timings[1].failed, HasSubstr("wrong: C[1][3]"));
+}
+
 TEST_F(MeasureCase, DescribesTheCase) {
   add({"right", "1", "sparse"}, multiply);
 

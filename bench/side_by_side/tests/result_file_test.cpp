@@ -76,6 +76,16 @@ TEST(ResultFile, HasTheMembersOfItsSchema) {
   }
 }
 
+TEST(ResultFile, AnEmulatedGpuIsNotTakenForOne) {
+  spjit::CudaDeviceAttributes device;
+  device.name = "made up";
+  device.arch = 90;
+
+  EXPECT_EQ(cuda_device(device, 0.25, false)["kind"], "cuda");
+  EXPECT_EQ(cuda_device(device, 0.25, true)["kind"], "emulated");
+  EXPECT_EQ(cuda_device(device, 0.25, true)["isa"], "sm_90");
+}
+
 TEST(ResultFile, ATimingThatFailedHasNullsAndAReason) {
   const nlohmann::json timings = to_json(made_up())["timings"];
 
@@ -144,6 +154,9 @@ TEST(Progress, CountsAndSummarizes) {
 
   EXPECT_THAT(first, StartsWith("[   1/2, "));
   EXPECT_EQ(second, "[   2/2, 0:00 left]");
+  CaseResult untimed = made_up();
+  for (PeerTiming& timing : untimed.timings) timing.failed = k_not_timed;
+  EXPECT_EQ(summary_of(untimed), "right, not timed");
   EXPECT_EQ(summary_of(made_up()), "spjit 2.00 us, 1.0 GFLOP/s; times as long: libxsmm failed");
 }
 

@@ -1,0 +1,47 @@
+#include "bench/side_by_side/bench_options.hpp"
+
+namespace spjit::side_by_side {
+
+Options default_options(const std::filesystem::path& repository) {
+  Options options;
+  options.sets.data = repository / "../shared/data";
+  options.sets.paper_set = repository / "bench/paper_set.json";
+  options.settings.mkl_folder = repository / "build/peers/mkl/lib";
+  options.settings.pythons = {(repository / "build/peers/scipy/bin/python3").string(), "python3"};
+  return options;
+}
+
+void add_options(CLI::App& app, Options& options) {
+  app.add_option("--data", options.sets.data, "Folder with dlmc and weights");
+  app.add_option("--paper-set", options.sets.paper_set, "The shapes of the paper's evaluation");
+  app.add_option("--set", options.set, "dlmc, paper, weights")
+      ->check(CLI::IsMember({"dlmc", "paper", "weights"}));
+  app.add_flag("--all", options.sets.all, "Of the paper's set: all sparsities");
+  app.add_option("--only", options.only, "Only matrices whose name contains one of these");
+  app.add_option("--n", options.sets.n, "Columns of B")->check(CLI::PositiveNumber);
+  app.add_option("--threads", options.threads, "Numbers of threads")->check(CLI::PositiveNumber);
+  app.add_option("--peers", options.peers, "Libraries to measure (default: all)");
+  CLI::Option* gpu = app.add_option("--gpu", options.gpu, "Measure on this GPU, not the host");
+  app.add_flag("--rehearse", options.rehearse,
+               "With --gpu on the emulated driver, which takes PTX: check, time nothing")
+      ->needs(gpu);
+  app.add_option("--target", options.target, "host, host-avx512, host-avx2, host-generic");
+  app.add_option("--search", options.search, "How spjit chooses: instant, ranked, proxy, ...");
+  app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so");
+  app.add_option("--python", options.settings.pythons, "Pythons to look for scipy in");
+  app.add_option("--budget-ms", options.measure.budget_ms, "Warm timing of a case");
+  app.add_option("--cold-runs", options.measure.cold_runs, "Cold runs of a library; 0: none")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--json", options.json, "The result (default: side-by-side-CPU.json here)");
+  app.add_option("--csv", options.csv, "The same as a table");
+  app.add_flag("--append", options.append, "Keep the cases of --json's file, measure the others");
+  app.add_option("--max-minutes", options.max_minutes,
+                 "Begin no other matrix after this long; 0: go on to the end")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--shuffle", options.shuffle,
+                 "Take the matrices in an order drawn with this seed: what a run that is cut off "
+                 "has is a sample of all");
+  app.add_flag("--quick", options.quick, "A representative few of DLMC: two minutes");
+}
+
+}  // namespace spjit::side_by_side

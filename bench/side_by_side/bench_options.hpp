@@ -1,0 +1,46 @@
+#pragma once
+
+/// @file
+/// What side_by_side_bench can be asked. bench/README.md has the list.
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/side_by_side/case_sets.hpp"
+#include "bench/side_by_side/measure_case.hpp"
+#include "bench/side_by_side/peers.hpp"
+
+namespace spjit::side_by_side {
+
+struct Options {
+  SetOptions sets;
+  std::vector<std::string> set = {"dlmc"};
+  std::vector<std::string> only;  ///< parts of names; empty: all matrices
+  std::vector<int> threads = {1, 2};
+  std::vector<std::string> peers;  ///< empty: all
+  std::optional<int> gpu;          ///< its ordinal; empty: the host
+  std::string target = "host";
+  std::string search = "instant";
+  PeerSettings settings;
+  MeasureOptions measure;
+  std::filesystem::path json;
+  std::filesystem::path csv;
+  bool quick = false;
+  bool append = false;
+  double max_minutes = 0;                ///< of measuring; 0: as long as it takes
+  std::optional<std::uint64_t> shuffle;  ///< seed of the matrices' order; empty: as listed
+  bool rehearse = false;                 ///< with `gpu`: checks on the emulated driver
+  std::string command;
+};
+
+/// With the places of data and libraries that belong to a repository.
+[[nodiscard]] Options default_options(const std::filesystem::path& repository);
+
+/// Refers to `options`.
+void add_options(CLI::App& app, Options& options);
+
+}  // namespace spjit::side_by_side
