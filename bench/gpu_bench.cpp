@@ -4,11 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <ratio>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +20,7 @@
 #include "bench/gpu/gpu_case.hpp"
 #include "bench/gpu/gpu_search.hpp"
 #include "compiler/local_gpus.hpp"
+#include "matrix/file_bytes.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 
@@ -25,8 +30,11 @@ using namespace spjit;
 using namespace spjit::bench;
 
 constexpr std::string_view k_usage =
-    "gpu_bench [--json FILE] [--budget MS] [--check-only] [--ptx] [--first N] [--device ORDINAL]\n"
-    "  --json FILE    write the results there\n"
+    "gpu_bench [--json FILE] [--append] [--max-minutes N] [--budget MS] [--check-only] [--ptx]\n"
+    "          [--first N] [--device ORDINAL]\n"
+    "  --json FILE    write the results there, after each case\n"
+    "  --append       keep the cases that FILE has, measure the others\n"
+    "  --max-minutes N  begin no other case after this long (default 0: go on to the end)\n"
     "  --budget MS    time for timing a case (default 300)\n"
     "  --check-only   launch every kernel and compare its result; time nothing\n"
     "  --ptx          load the kernels' PTX: for the emulated driver, which takes no cubin\n"
@@ -35,6 +43,8 @@ constexpr std::string_view k_usage =
 
 struct Options {
   std::filesystem::path json;
+  bool append = false;
+  double max_minutes = 0;  ///< of measuring; 0: as long as it takes
   GpuBenchOptions bench;
   std::size_t first = 1'000'000;
 };
@@ -51,10 +61,16 @@ Options parse(int argc, char** argv) {
       options.bench.load_ptx = true;
       continue;
     }
+    if (name == "--append") {
+      options.append = true;
+      continue;
+    }
     if (i + 1 >= argc) throw InvalidArgument(fmt::format("{}: unknown, or needs a value", name));
     const std::string value = argv[++i];
     if (name == "--json") {
       options.json = value;
+    } else if (name == "--max-minutes") {
+      options.max_minutes = std::stod(value);
     } else if (name == "--budget") {
       options.bench.budget_ms = std::stod(value);
     } else if (name == "--first") {
@@ -68,42 +84,95 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-std::vector<GpuResult> run_figure(const std::string& title, std::vector<GpuCase> cases,
-                                  const Options& options) {
-  if (cases.size() > options.first) cases.resize(options.first);
-  std::vector<GpuResult> results;
-  for (const GpuCase& item : cases) {
-    results.push_back(run_case(item, options.bench));
-    fmt::print(stderr, "{}: {}\n", item.name,
-               results.back().failure.empty() ? "done" : results.back().failure);
+/// The result so far, saved after each case.
+class GpuBench {
+ public:
+  GpuBench(const Options& options, const CudaLimits& limits, const std::string& driver)
+      : options_(options),
+        document_({{"spjit", SPJIT_VERSION},
+                   {"device", limits.product},
+                   {"target", limits.name()},
+                   {"sms", limits.sms},
+                   {"l2_bytes", limits.l2_bytes},
+                   {"driver", driver},
+                   {"timed", !options.bench.check_only},
+                   {"cases_left", 0},
+                   {"code_bytes", nlohmann::json::array()},
+                   {"shapes", nlohmann::json::array()},
+                   {"searches", nlohmann::json::array()}}) {
+    if (options.append && std::filesystem::exists(options.json)) take_earlier();
   }
-  fmt::print("{}\n", result_table(title, results));
-  std::fflush(stdout);
-  return results;
-}
 
-std::vector<GpuSearchResult> run_searches(std::vector<GpuCase> cases, const Options& options) {
-  if (cases.size() > options.first) cases.resize(options.first);
-  std::vector<GpuSearchResult> results;
-  for (const GpuCase& item : cases) {
-    results.push_back(run_search(item, options.bench));
-    fmt::print("{}", search_table({results.back()}));
-    std::fflush(stdout);
+  /// The cases of one figure, which `member` has in the file.
+  template <typename Run>
+  auto run(const char* member, std::vector<GpuCase> cases, const Run& run_one) {
+    if (cases.size() > options_.first) cases.resize(options_.first);
+    std::vector<decltype(run_one(cases.front()))> results;
+    for (const GpuCase& item : cases) {
+      if (has(member, item.name)) continue;
+      if (is_late()) {
+        document_["cases_left"] = ++left_;
+        continue;
+      }
+      results.push_back(run_one(item));
+      if (!results.back().failure.empty()) has_failures_ = true;
+      document_[member].push_back(bench::to_json(results.back()));
+      save();
+    }
+    return results;
   }
-  return results;
-}
 
-template <typename Result>
-nlohmann::json to_json(const std::vector<Result>& results) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const Result& result : results) list.push_back(bench::to_json(result));
-  return list;
-}
+  /// The exit status.
+  int finish() const {
+    save();
+    if (left_ > 0) {
+      fmt::print("stopped after {} minutes: {} cases are left, --append goes on\n",
+                 options_.max_minutes, left_);
+    }
+    return has_failures_ ? 1 : 0;
+  }
 
-template <typename Result>
-bool any_failed(const std::vector<Result>& results) {
-  return std::ranges::any_of(results, [](const Result& result) { return !result.failure.empty(); });
-}
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void take_earlier() {
+    std::ifstream file(options_.json);
+    const nlohmann::json earlier = nlohmann::json::parse(file, nullptr, false);
+    for (const char* member : {"device", "timed", "spjit"}) {
+      if (earlier.is_discarded() || earlier.value(member, nlohmann::json()) != document_[member]) {
+        throw InvalidArgument(
+            fmt::format("{}: --append goes on with a result of gpu_bench that has \"{}\": {}",
+                        options_.json.string(), member, document_[member].dump()));
+      }
+    }
+    for (const char* member : {"code_bytes", "shapes", "searches"}) {
+      document_[member] = earlier.at(member);
+    }
+  }
+
+  [[nodiscard]] bool has(const char* member, const std::string& name) const {
+    return std::ranges::any_of(document_.at(member), [&](const nlohmann::json& result) {
+      return result.at("name") == name;
+    });
+  }
+
+  [[nodiscard]] bool is_late() const {
+    const std::chrono::duration<double, std::ratio<60>> spent = Clock::now() - begin_;
+    return options_.max_minutes > 0 && spent.count() >= options_.max_minutes;
+  }
+
+  void save() const {
+    if (options_.json.empty()) return;
+    const std::string text = document_.dump(2) + '\n';
+    publish_file(options_.json, std::as_bytes(std::span(text)));
+  }
+
+  const Options& options_;
+  nlohmann::json document_;
+  int left_ = 0;
+  bool has_failures_ = false;
+  Clock::time_point begin_ = Clock::now();
+};
 
 int run(const Options& options) {
   const LocalGpus local = find_local_gpus();
@@ -116,30 +185,25 @@ int run(const Options& options) {
   CompileOptions base;
   base.n = 1;
   base.target = Target::parse(limits.name());
-
-  const std::vector<GpuResult> code =
-      run_figure("Time against code bytes, the same FLOPs", code_bytes_cases(base), options);
-  const std::vector<GpuResult> shapes =
-      run_figure("Shapes, the prior's tile", shape_cases(base), options);
-  const std::vector<GpuSearchResult> searches = run_searches(search_cases(base), options);
-
-  const nlohmann::json document = {{"spjit", SPJIT_VERSION},
-                                   {"device", limits.product},
-                                   {"target", limits.name()},
-                                   {"sms", limits.sms},
-                                   {"l2_bytes", limits.l2_bytes},
-                                   {"driver", local.driver},
-                                   {"timed", !options.bench.check_only},
-                                   {"code_bytes", to_json(code)},
-                                   {"shapes", to_json(shapes)},
-                                   {"searches", to_json(searches)}};
-  if (!options.json.empty()) {
-    std::ofstream file(options.json);
-    file << document.dump(2) << '\n';
-    file.close();
-    if (!file) throw IoError(options.json.string() + ": cannot be written");
-  }
-  return any_failed(code) || any_failed(shapes) || any_failed(searches) ? 1 : 0;
+  GpuBench bench(options, limits, local.driver);
+  const auto run_kernel = [&](const GpuCase& item) {
+    GpuResult result = run_case(item, options.bench);
+    fmt::print(stderr, "{}: {}\n", item.name, result.failure.empty() ? "done" : result.failure);
+    return result;
+  };
+  fmt::print("{}\n", result_table("Time against code bytes, the same FLOPs",
+                                  bench.run("code_bytes", code_bytes_cases(base), run_kernel)));
+  std::fflush(stdout);
+  fmt::print("{}\n", result_table("Shapes, the prior's tile",
+                                  bench.run("shapes", shape_cases(base), run_kernel)));
+  std::fflush(stdout);
+  static_cast<void>(bench.run("searches", search_cases(base), [&](const GpuCase& item) {
+    GpuSearchResult result = run_search(item, options.bench);
+    fmt::print("{}", search_table({result}));
+    std::fflush(stdout);
+    return result;
+  }));
+  return bench.finish();
 }
 
 }  // namespace
