@@ -57,7 +57,8 @@ def headline_cases(result: SideBySide) -> tuple[list[Case], Peers]:
 
 def headline(results: list[Result]) -> str:
     """Speed-ups by sparsity of the file with the most cases, under two lines that say of what."""
-    files = [result for result in results if isinstance(result, SideBySide)]
+    files = [result for result in results
+             if isinstance(result, SideBySide) and result.device.kind != "emulated"]
     if not files:
         raise ResultError("no file has timings of cases; expected one for the headline picture")
     result = max(files, key=cases_of)

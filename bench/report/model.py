@@ -12,12 +12,13 @@ OWN_LIBRARIES = ("spjit", "csr")
 
 @dataclass(frozen=True)
 class Device:
-    kind: str  # "host" or "cuda"
+    kind: str  # "host" or "cuda"; "emulated" only where nothing was timed
     name: str
     isa: str
     cpus: int | None = None
     cache_bytes: dict[str, int] = field(default_factory=dict)  # "L1d", "L2", "L3"
     load_average: float | None = None  # of the minute before the run
+    sms: int | None = None  # of a GPU
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ class SideBySide:
     libraries: list[Library]
     cases: list[Case]
     roofline: Roofline
+    cases_in_all: int | None = None  # with those that a run that was cut off did not get to
 
     @property
     def peers(self) -> list[str]:

@@ -23,6 +23,8 @@ def device_facts(device: Device) -> list[tuple[str, str]]:
              ("instruction set", device.isa)]
     if device.cpus is not None:
         facts.append(("CPUs", str(device.cpus)))
+    if device.sms is not None:
+        facts.append(("SMs", str(device.sms)))
     if device.cache_bytes:
         facts.append(("caches", ", ".join(f"{name} {size(value)}"
                                           for name, value in device.cache_bytes.items())))
@@ -42,7 +44,10 @@ def library_table(result: SideBySide) -> Table:
 def warnings(result: SideBySide) -> list[Block]:
     said = []
     load = result.device.load_average
-    if load is not None and load > BUSY_LOAD:
+    if result.device.kind == "emulated":
+        said.append("A rehearsal on an emulated GPU: results were checked, nothing was timed.")
+    # A GPU's work is timed as one: what the CPUs do beside it is not in the way.
+    if result.device.kind == "host" and load is not None and load > BUSY_LOAD:
         said.append(f"The machine was busy before the run (load {significant(load, 2)}): these "
                     "figures may be disturbed.")
     for library in result.libraries:
@@ -77,6 +82,9 @@ def head(result: SideBySide) -> list[Block]:
     if result.created:
         facts.append(("measured", result.created))
     facts += [("command", result.command), ("file", result.file.rsplit("/", 1)[-1])]
+    if result.cases_in_all is not None and result.cases_in_all > len(result.cases):
+        facts.append(("cases", f"{count(len(result.cases))} of {count(result.cases_in_all)}: the "
+                      "run was cut off"))
     values = noises(result)
     facts.append(("noise of a timing", f"median {percent(statistics.median(values))}, 95th "
                   f"percentile {percent(percentile(values, 0.95))} of the time"
@@ -124,11 +132,16 @@ def loss_tables(result: SideBySide, peers: Peers) -> list[Block]:
                   note)] if rows else []
 
 
+def on_threads(result: SideBySide, threads: int) -> str:
+    """Behind a comma; a GPU has none to count."""
+    return f", {whole(threads, 'thread')}" if result.device.kind == "host" else ""
+
+
 def cards(result: SideBySide, peers: Peers) -> Cards:
     threads = result.threads[0]
     cases = with_threads(result, threads)
-    items = [(ratio(summary.mean), f"{peer} (geometric mean of {whole(summary.cases, 'case')}, "
-              f"{whole(threads, 'thread')})") for _, peer in peers
+    items = [(ratio(summary.mean), f"{peer} (geometric mean of {whole(summary.cases, 'case')}"
+              f"{on_threads(result, threads)})") for _, peer in peers
              if (summary := summarize(cases, peer))]
     return Cards(items)
 
@@ -168,7 +181,7 @@ def speed_blocks(result: SideBySide, peers: Peers, prefix: str) -> list[Block]:
         shown = peers_with_speedups(cases, peers)
         if not shown:
             continue
-        label = f"{set_name}, {whole(threads, 'thread')}"
+        label = f"{set_name}{on_threads(result, threads)}"
         id = f"{prefix}-{identifier(set_name)}-t{threads}"
         blocks += [Heading(f"Set {label}", 3),
                    figures_speed.by_sparsity(f"{id}-sparsity", f"By sparsity: {label}", cases,
@@ -183,11 +196,12 @@ def speed_blocks(result: SideBySide, peers: Peers, prefix: str) -> list[Block]:
 
 
 def roofline_blocks(result: SideBySide, prefix: str) -> list[Block]:
-    """Of the fewest threads, for which the ceilings hold: they are of one core."""
+    """Of the fewest threads, for which the ceilings hold: they are of one core; of a GPU there are
+    none."""
     cases = [case for case in with_threads(result, result.threads[0])
              if case.checked and case.traffic_bytes and case.nnz and SUBJECT in case.timings
              and len(case.timings) > 1]
-    if not cases or result.threads[0] != 1:
+    if not cases or result.threads[0] != 1 or result.device.kind != "host":
         return []
     figure: Figure = figures_cost.roofline(f"{prefix}-roofline", "Roofline, one core", cases,
                                            result.roofline)

@@ -15,12 +15,16 @@ BANDWIDTHS = {"L1": "l1_gbytes_per_s", "L2": "l2_gbytes_per_s", "L3": "l3_gbytes
 GFLOPS_TOLERANCE = 0.02
 
 
-def read_device(node: Node) -> Device:
+KINDS = ("host", "cuda")
+
+
+def read_device(node: Node, kinds: tuple[str, ...] = KINDS) -> Device:
     caches = {name: size for name, member in CACHES.items()
               if (size := node.get(member).integer_or_none()) is not None}
-    return Device(kind=node["kind"].text(("host", "cuda")), name=node["name"].text(),
+    return Device(kind=node["kind"].text(kinds), name=node["name"].text(),
                   isa=node["isa"].text(), cpus=node.get("cpus").integer_or_none(),
-                  cache_bytes=caches, load_average=node.get("load_average").number_or_none())
+                  cache_bytes=caches, load_average=node.get("load_average").number_or_none(),
+                  sms=node.get("sms").integer_or_none())
 
 
 def read_host_device(node: Node) -> Device:
@@ -111,10 +115,14 @@ def read_roofline(node: Node) -> Roofline:
 
 def read_side_by_side(node: Node) -> SideBySide:
     libraries = [read_library(item) for item in node.items("libraries")]
+    cases = read_cases(node, libraries)
+    # A rehearsal checks results; a time of it would be the emulation's.
+    timed = any(case.timings for case in cases)
+    device = read_device(node["device"], KINDS if timed else (*KINDS, "emulated"))
     return SideBySide(file=node.file, created=node["created"].text(),
-                      command=node["command"].text(), device=read_device(node["device"]),
-                      libraries=libraries, cases=read_cases(node, libraries),
-                      roofline=read_roofline(node.get("roofline")))
+                      command=node["command"].text(), device=device, libraries=libraries,
+                      cases=cases, roofline=read_roofline(node.get("roofline")),
+                      cases_in_all=node.get("cases_in_all").integer_or_none(len(cases)))
 
 
 def csr_traffic_bytes(rows: int, cols: int, nnz: int, n: int) -> float:
