@@ -125,6 +125,9 @@ class CostBench {
     CudaCostTarget target = examine_cuda_target(name);
     target.rehearsal = options_.rehearse;
     if (target.rehearsal && !target.ordinal) throw NotSupported(target.problem);
+    if (!target.rehearsal && target.product.starts_with("emulated")) {
+      throw NotSupported(target.product + ": has no times; expected a GPU, or --rehearse");
+    }
     const std::string where = target.rehearsal ? "rehearsed on " + target.product
                               : target.ordinal ? "timed on " + target.product
                                                : "nothing is timed: " + target.problem;

@@ -131,7 +131,7 @@ measure_search_cost() {
     arguments+=(--rehearse --targets sm_90)
   else
     arguments+=(--targets "sm_$(query_gpu compute_cap | tr -d .)"
-                --limit "$(awk -v minutes="$minutes" 'BEGIN { print minutes * 60 / 14 }')")
+                --limit "$(awk -v minutes="$minutes" 'BEGIN { printf "%.3g", minutes * 60 / 14 }')")
   fi
   if [[ -n $data ]]; then arguments+=(--data "$data/dlmc"); fi
   bench search_cost_bench "${arguments[@]}"
@@ -145,7 +145,9 @@ keep_going() {
   (set -e; "$2")
   local status=$?
   set -e
-  ((status == 0)) || failed+=("$1")
+  ((status == 0)) && return
+  failed+=("$1")
+  say "==> $1: FAILED with exit status $status" >&2
 }
 
 device=rehearsal

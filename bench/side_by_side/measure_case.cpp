@@ -152,6 +152,11 @@ double CaseResult::gflops(const PeerTiming& timing) const noexcept {
   return timing.warm.median_us > 0 ? operations / (timing.warm.median_us * 1e3) : 0;
 }
 
+bool CaseResult::any_timed() const {
+  return std::any_of(timings.begin(), timings.end(),
+                     [](const PeerTiming& timing) { return timing.failed.empty(); });
+}
+
 bool CaseResult::all_right() const {
   return !timings.empty() &&
          std::all_of(timings.begin(), timings.end(),

@@ -59,6 +59,8 @@ struct CaseResult {
   [[nodiscard]] double sparsity() const noexcept;
   /// 2 nnz n / median. [GFLOP/s]
   [[nodiscard]] double gflops(const PeerTiming& timing) const noexcept;
+  /// Some library computes it.
+  [[nodiscard]] bool any_timed() const;
   /// Every library was found right, though none was timed (MeasureOptions::check_only).
   [[nodiscard]] bool all_right() const;
   /// What has to move at least: B and C once, A's values, 32-bit columns and row offsets once.

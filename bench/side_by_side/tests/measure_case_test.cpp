@@ -121,6 +121,7 @@ TEST_F(MeasureCase, OnlyCheckingTimesNothingAndStillFindsWhatIsWrong) {
   const CaseResult found = measure_case(peers_, operands, 1, options, caches_);
 
   EXPECT_TRUE(checked.all_right());
+  EXPECT_FALSE(checked.any_timed());
   EXPECT_EQ(checked.timings[0].failed, k_not_timed);
   EXPECT_EQ(checked.timings[0].warm.samples, 0);
   EXPECT_EQ(right.calls().runs, 2);
