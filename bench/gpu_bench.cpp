@@ -21,6 +21,7 @@
 #include "bench/gpu/gpu_search.hpp"
 #include "compiler/local_gpus.hpp"
 #include "matrix/file_bytes.hpp"
+#include "runtime/cuda_context.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 
@@ -34,7 +35,8 @@ constexpr std::string_view k_usage =
     "          [--first N] [--device ORDINAL]\n"
     "  --json FILE    write the results there, after each case\n"
     "  --append       keep the cases that FILE has, measure the others\n"
-    "  --max-minutes N  begin no other case after this long (default 0: go on to the end)\n"
+    "  --max-minutes N  begin no case that would end later, were it as long as the longest of its\n"
+    "                   figure (default 0: go on to the end)\n"
     "  --budget MS    time for timing a case (default 300)\n"
     "  --check-only   launch every kernel and compare its result; time nothing\n"
     "  --ptx          load the kernels' PTX: for the emulated driver, which takes no cubin\n"
@@ -84,8 +86,20 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
+/// After a kernel that faults, a process can do nothing more on its device.
+bool device_works(int ordinal) {
+  try {
+    CudaContext(local_cuda_driver(), ordinal).synchronize();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 /// The result so far, saved after each case.
 class GpuBench {
+  using Clock = std::chrono::steady_clock;
+
  public:
   GpuBench(const Options& options, const CudaLimits& limits, const std::string& driver)
       : options_(options),
@@ -103,19 +117,26 @@ class GpuBench {
     if (options.append && std::filesystem::exists(options.json)) take_earlier();
   }
 
-  /// The cases of one figure, which `member` has in the file.
+  /// The cases of one figure, which `member` has in the file; none that would end too late, were it
+  /// as long as the longest before it.
   template <typename Run>
   auto run(const char* member, std::vector<GpuCase> cases, const Run& run_one) {
     if (cases.size() > options_.first) cases.resize(options_.first);
     std::vector<decltype(run_one(cases.front()))> results;
+    Clock::duration longest{0};
     for (const GpuCase& item : cases) {
       if (has(member, item.name)) continue;
-      if (is_late()) {
+      const auto start = Clock::now();
+      if (is_lost_ || is_late(start + longest)) {
         document_["cases_left"] = ++left_;
         continue;
       }
       results.push_back(run_one(item));
-      if (!results.back().failure.empty()) has_failures_ = true;
+      longest = std::max(longest, Clock::now() - start);
+      if (!results.back().failure.empty()) {
+        has_failures_ = true;
+        is_lost_ = !device_works(options_.bench.device);
+      }
       document_[member].push_back(bench::to_json(results.back()));
       save();
     }
@@ -126,15 +147,15 @@ class GpuBench {
   int finish() const {
     save();
     if (left_ > 0) {
-      fmt::print("stopped after {} minutes: {} cases are left, --append goes on\n",
-                 options_.max_minutes, left_);
+      fmt::print("stopped {}: {} cases are left, --append goes on\n",
+                 is_lost_ ? "because the GPU cannot go on after a fault"
+                          : fmt::format("to end within {} minutes", options_.max_minutes),
+                 left_);
     }
     return has_failures_ ? 1 : 0;
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void take_earlier() {
     std::ifstream file(options_.json);
     const nlohmann::json earlier = nlohmann::json::parse(file, nullptr, false);
@@ -156,8 +177,8 @@ class GpuBench {
     });
   }
 
-  [[nodiscard]] bool is_late() const {
-    const std::chrono::duration<double, std::ratio<60>> spent = Clock::now() - begin_;
+  [[nodiscard]] bool is_late(Clock::time_point when) const {
+    const std::chrono::duration<double, std::ratio<60>> spent = when - begin_;
     return options_.max_minutes > 0 && spent.count() >= options_.max_minutes;
   }
 
@@ -171,6 +192,7 @@ class GpuBench {
   nlohmann::json document_;
   int left_ = 0;
   bool has_failures_ = false;
+  bool is_lost_ = false;  ///< the device fails every call
   Clock::time_point begin_ = Clock::now();
 };
 

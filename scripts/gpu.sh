@@ -15,7 +15,8 @@
 #                       kernels       gpu_bench: kernels and searches
 #                       side-by-side  spjit beside cuBLAS and cuSPARSE on DLMC and the paper's set
 #                       search-cost   seconds to a finished kernel, way by way to search
-#   --minutes N       a measuring step begins nothing new after that long (default: 8)
+#   --minutes N       a measuring step begins nothing new after that long (default: 8); kernels
+#                     nothing that is likely to end later
 #   --append          goes on with the results of gpu-* and side-by-side-* that are in --out
 #   --vendor FOLDER   that folder (default: .vendor, if it is there)
 #   --data FOLDER     where the folder dlmc is (default: ../shared/data or shared/data, if there;
