@@ -10,14 +10,13 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "bench/compile/child_run.hpp"
 #include "bench/compile/scaling.hpp"
+#include "bench/json_file.hpp"
 #include "compiler/cubin_info.hpp"
 #include "compiler/cuda_build.hpp"
 #include "compiler/cuda_candidate.hpp"
@@ -45,11 +44,7 @@ struct Options {
   std::int64_t n = 512;
   std::int64_t unit_nonzeros = CudaTile().unit_nonzeros;
   int threads = 0;
-  int repeats = 3;
-  double limit_s = 120;
-  std::vector<std::int64_t> sizes;   ///< only these, by nonzeros in thousands
-  std::vector<std::string> methods;  ///< only these: undivided, nvrtc, ptx
-  std::filesystem::path json;
+  ScalingOptions scaling;
 };
 
 /// Goals of the PTX path on two cores: seconds for at most so many nonzeros.
@@ -79,11 +74,11 @@ Method method_of(const ScalingRow& row) {
                                [&](Method method) { return row.method == name_of(method); });
 }
 
+/// As in --methods, in the order of Method.
+std::vector<std::string> short_names() { return {"undivided", "nvrtc", "ptx"}; }
+
 bool wanted(Method method, const Options& options) {
-  constexpr const char* k_short_names[] = {"undivided", "nvrtc", "ptx"};
-  const std::string name = k_short_names[static_cast<int>(method)];
-  return options.methods.empty() ||
-         std::ranges::find(options.methods, name) != options.methods.end();
+  return options.scaling.wants(short_names()[static_cast<std::size_t>(method)]);
 }
 
 /// What is compiled, made before the clock starts: the plan, and what launch bounds to ask for.
@@ -148,7 +143,7 @@ std::vector<ScalingRow> measure_size(const ScalingSize& size, const Options& opt
     row.method = name_of(method);
     rows.push_back(std::move(row));
   }
-  for (int repeat = 0; repeat < options.repeats; ++repeat) {
+  for (int repeat = 0; repeat < options.scaling.repeats; ++repeat) {
     for (ScalingRow& row : rows) {
       const bool failed = !row.runs.empty() && !row.runs.back().failure.empty();
       if (failed) continue;
@@ -159,8 +154,8 @@ std::vector<ScalingRow> measure_size(const ScalingSize& size, const Options& opt
         row.runs.push_back(std::move(none));
         continue;
       }
-      row.runs.push_back(
-          run_in_child([&] { return compile(job, method, options, limits); }, options.limit_s));
+      row.runs.push_back(run_in_child([&] { return compile(job, method, options, limits); },
+                                      options.scaling.limit_s));
       if (method == Method::undivided && !row.runs.back().failure.empty()) {
         undivided_is_hopeless = true;
       }
@@ -205,7 +200,7 @@ int run(const Options& options) {
   fmt::print("{}", scaling_header());
   std::vector<ScalingRow> all;
   bool undivided_is_hopeless = false;
-  for (const ScalingSize& size : scaling_sizes(options.sizes)) {
+  for (const ScalingSize& size : scaling_sizes(options.scaling.sizes)) {
     for (ScalingRow& row : measure_size(size, options, limits, undivided_is_hopeless)) {
       fmt::print("{}", scaling_line(row));
       std::fflush(stdout);
@@ -219,17 +214,12 @@ int run(const Options& options) {
                              {"cpus", usable_cpus()},
                              {"tile", fmt::format("{}x{}", options.m1, options.n1)},
                              {"unit_nonzeros", options.unit_nonzeros},
-                             {"limit_s", options.limit_s},
+                             {"limit_s", options.scaling.limit_s},
                              {"rows", nlohmann::json::array()}};
   for (const ScalingRow& row : all) document["rows"].push_back(to_json(row));
   fmt::print("\n");
   document["goals"] = judge(all, options.threads > 0 ? options.threads : usable_cpus());
-  if (!options.json.empty()) {
-    std::ofstream file(options.json);
-    file << document.dump(2) << '\n';
-    file.close();
-    if (!file) throw IoError(options.json.string() + ": cannot be written");
-  }
+  if (!options.scaling.json.empty()) save_json(options.scaling.json, document);
   return 0;
 }
 
@@ -241,18 +231,7 @@ void add_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("--threads", options.threads, "units compiled at once; 0: one a CPU")
       ->capture_default_str();
-  app.add_option("--repeats", options.repeats, "of each measurement")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--limit", options.limit_s, "seconds after which a compilation is stopped")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--sizes", options.sizes, "only these sizes, thousands of nonzeros (26,708)")
-      ->delimiter(',');
-  app.add_option("--methods", options.methods, "only these: undivided, nvrtc, ptx")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"undivided", "nvrtc", "ptx"}));
-  app.add_option("--json", options.json, "write the results there");
+  options.scaling.add_to(app, short_names());
 }
 
 }  // namespace

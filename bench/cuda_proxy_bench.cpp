@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "bench/host/report.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/host/workloads.hpp"
+#include "bench/json_file.hpp"
 #include "compiler/cuda_builder.hpp"
 #include "compiler/cuda_libraries.hpp"
 #include "compiler/cuda_limits.hpp"
@@ -158,9 +158,7 @@ int run(const Options& options) {
   }
   const fs::path json =
       options.json.empty() ? fs::path("cuda-proxy-" + file_name_of(name) + ".json") : options.json;
-  std::ofstream file(json);
-  file << document.dump(1) << '\n';
-  if (!file.flush()) throw IoError(fmt::format("{}: cannot be written", json.string()));
+  save_json(json, document);
   fmt::print("\nwrote {}\n", json.string());
   return failures == 0 ? 0 : 1;
 }

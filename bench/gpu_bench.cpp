@@ -12,15 +12,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <ratio>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bench/gpu/gpu_case.hpp"
 #include "bench/gpu/gpu_search.hpp"
+#include "bench/json_file.hpp"
 #include "compiler/local_gpus.hpp"
-#include "matrix/file_bytes.hpp"
 #include "runtime/cuda_context.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -183,9 +182,7 @@ class GpuBench {
   }
 
   void save() const {
-    if (options_.json.empty()) return;
-    const std::string text = document_.dump(2) + '\n';
-    publish_file(options_.json, std::as_bytes(std::span(text)));
+    if (!options_.json.empty()) save_json(options_.json, document_);
   }
 
   const Options& options_;

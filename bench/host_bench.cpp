@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include "bench/host/report.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/host/workloads.hpp"
+#include "bench/json_file.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
 
@@ -98,13 +98,6 @@ Outcome run_cases(const CaseSettings& settings, const Options& options) {
   return outcome;
 }
 
-void write_json(const fs::path& path, const nlohmann::json& document) {
-  std::ofstream file(path);
-  file << document.dump(1) << '\n';
-  if (!file.flush()) throw IoError(fmt::format("{}: cannot be written", path.string()));
-  fmt::print("\nwrote {}\n", path.string());
-}
-
 int run(const Options& options) {
   const ScratchDirectory scratch("spjit-bench");
   // OpenBLAS chooses kernels for this CPU by itself; a choice left in the environment can only make
@@ -123,7 +116,8 @@ int run(const Options& options) {
   const fs::path json = options.json.empty()
                             ? fs::path("host-" + file_name_of(description.cpu) + ".json")
                             : options.json;
-  write_json(json, to_json(description, outcome.cases, goals));
+  save_json(json, to_json(description, outcome.cases, goals));
+  fmt::print("\nwrote {}\n", json.string());
   return outcome.failures == 0 ? 0 : 1;
 }
 

@@ -10,14 +10,13 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "bench/compile/child_run.hpp"
 #include "bench/compile/scaling.hpp"
+#include "bench/json_file.hpp"
 #include "compiler/device_limits.hpp"
 #include "compiler/host_program.hpp"
 #include "compiler/kernel_plan.hpp"
@@ -34,13 +33,11 @@ using namespace spjit;
 using namespace spjit::bench;
 using Clock = std::chrono::steady_clock;
 
+std::vector<std::string> methods() { return {"avx512", "avx2"}; }
+
 struct Options {
   std::int64_t n = 512;
-  int repeats = 5;
-  double limit_s = 120;
-  std::vector<std::int64_t> sizes;  ///< only these, by nonzeros in thousands
-  std::vector<std::string> methods = {"avx512", "avx2"};
-  std::filesystem::path json;
+  ScalingOptions scaling{.repeats = 5};
 };
 
 /// What is compiled, made before the clock starts.
@@ -78,8 +75,8 @@ ScalingRow measure(const ScalingSize& size, const std::string& method, const Opt
   row.shape = size.shape();
   row.method = "host " + method;
   row.tile = to_string(job.tile);
-  for (int repeat = 0; repeat < options.repeats; ++repeat) {
-    row.runs.push_back(run_in_child([&] { return compile(job); }, options.limit_s));
+  for (int repeat = 0; repeat < options.scaling.repeats; ++repeat) {
+    row.runs.push_back(run_in_child([&] { return compile(job); }, options.scaling.limit_s));
     if (!row.runs.back().failure.empty()) break;
   }
   return row;
@@ -89,13 +86,18 @@ int run(const Options& options) {
   const HostCpu& cpu = host_cpu();
   fmt::print("{}, {} CPUs, n = {}, one thread\n\n{}", cpu.model_name, usable_cpus(), options.n,
              scaling_header());
-  nlohmann::json document = {{"spjit", SPJIT_VERSION},     {"target", "host"},
-                             {"cpu", cpu.model_name},      {"cpus", usable_cpus()},
-                             {"tile", "of mode instant"},  {"n", options.n},
-                             {"limit_s", options.limit_s}, {"rows", nlohmann::json::array()}};
+  nlohmann::json document = {{"spjit", SPJIT_VERSION},
+                             {"target", "host"},
+                             {"cpu", cpu.model_name},
+                             {"cpus", usable_cpus()},
+                             {"tile", "of mode instant"},
+                             {"n", options.n},
+                             {"limit_s", options.scaling.limit_s},
+                             {"rows", nlohmann::json::array()}};
   bool failed = false;
-  for (const ScalingSize& size : scaling_sizes(options.sizes)) {
-    for (const std::string& method : options.methods) {
+  for (const ScalingSize& size : scaling_sizes(options.scaling.sizes)) {
+    for (const std::string& method : methods()) {
+      if (!options.scaling.wants(method)) continue;
       const ScalingRow row = measure(size, method, options);
       fmt::print("{}", scaling_line(row));
       std::fflush(stdout);
@@ -104,12 +106,7 @@ int run(const Options& options) {
     }
   }
   if (document["rows"].empty()) throw Error("no size matches --sizes");
-  if (!options.json.empty()) {
-    std::ofstream file(options.json);
-    file << document.dump(2) << '\n';
-    file.close();
-    if (!file) throw IoError(options.json.string() + ": cannot be written");
-  }
+  if (!options.scaling.json.empty()) save_json(options.scaling.json, document);
   return failed ? 1 : 0;
 }
 
@@ -121,18 +118,7 @@ int main(int argc, char** argv) {
   app.add_option("--n", options.n, "columns of B")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--repeats", options.repeats, "of each measurement")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--limit", options.limit_s, "seconds after which a compilation is stopped")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--sizes", options.sizes, "only these sizes, thousands of nonzeros (26,708)")
-      ->delimiter(',');
-  app.add_option("--methods", options.methods, "only these: avx512, avx2")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"avx512", "avx2"}));
-  app.add_option("--json", options.json, "write the results there");
+  options.scaling.add_to(app, methods());
   CLI11_PARSE(app, argc, argv);
   try {
     return run(options);

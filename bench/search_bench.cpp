@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "bench/host/report.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/host/workloads.hpp"
+#include "bench/json_file.hpp"
 #include "bench/search/search_case.hpp"
 #include "bench/search/search_report.hpp"
 #include "runtime/host_cpu.hpp"
@@ -100,9 +100,7 @@ int run(const Options& options) {
       options.json.empty()
           ? fs::path("search-" + file_name_of(device["cpu"].get<std::string>()) + ".json")
           : options.json;
-  std::ofstream file(json);
-  file << to_document(device, results).dump(1) << '\n';
-  if (!file.flush()) throw IoError(fmt::format("{}: cannot be written", json.string()));
+  save_json(json, to_document(device, results));
   fmt::print("\nwrote {}\n", json.string());
   const auto failed = [](const SearchCaseResult& result) { return !result.error.empty(); };
   return std::any_of(results.begin(), results.end(), failed) ? 1 : 0;

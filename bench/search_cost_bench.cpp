@@ -9,25 +9,23 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <cstddef>
 #include <cstdio>
 #include <ctime>
 #include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ratio>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/host/surroundings.hpp"
+#include "bench/json_file.hpp"
 #include "bench/search_cost/cost_cases.hpp"
 #include "bench/search_cost/cost_row.hpp"
 #include "bench/search_cost/cuda_way.hpp"
 #include "bench/search_cost/host_way.hpp"
 #include "bench/search_cost/measure_way.hpp"
-#include "matrix/file_bytes.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -186,8 +184,7 @@ class CostBench {
         {"left_out", left_out_},
         {"rows", nlohmann::json::array()}};
     for (const CostRow& row : rows_) document["rows"].push_back(bench::to_json(row));
-    const std::string text = document.dump(1) + '\n';
-    publish_file(options_.json, std::as_bytes(std::span(text)));
+    save_json(options_.json, document);
   }
 
   const Options& options_;

@@ -39,6 +39,25 @@ std::vector<ScalingSize> scaling_sizes(std::span<const std::int64_t> thousands) 
   return sizes;
 }
 
+void ScalingOptions::add_to(CLI::App& app, const std::vector<std::string>& names) {
+  app.add_option("--repeats", repeats, "of each measurement")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--limit", limit_s, "seconds after which a compilation is stopped")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--sizes", sizes, "only these sizes, thousands of nonzeros (26,708)")
+      ->delimiter(',');
+  app.add_option("--methods", methods, fmt::format("only these: {}", fmt::join(names, ", ")))
+      ->delimiter(',')
+      ->check(CLI::IsMember(names));
+  app.add_option("--json", json, "write the results there");
+}
+
+bool ScalingOptions::wants(const std::string& method) const {
+  return methods.empty() || std::ranges::find(methods, method) != methods.end();
+}
+
 std::vector<ChildRun> ScalingRow::good() const {
   std::vector<ChildRun> result;
   std::ranges::copy_if(runs, std::back_inserter(result),

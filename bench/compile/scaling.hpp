@@ -4,7 +4,9 @@
 /// Seconds and memory of compiling against nonzeros: the matrices, the rows, and what is printed
 /// and written of them, for whatever compiles. bench/README.md documents the JSON file.
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -39,6 +41,19 @@ struct ScalingRow {
 
   /// Those that came to an end, fastest first.
   [[nodiscard]] std::vector<ChildRun> good() const;
+};
+
+/// What is measured, and how often.
+struct ScalingOptions {
+  int repeats = 3;
+  double limit_s = 120;                   ///< after which a compilation is stopped
+  std::vector<std::int64_t> sizes = {};   ///< only these, by nonzeros in thousands; empty: all
+  std::vector<std::string> methods = {};  ///< only these; empty: all
+  std::filesystem::path json = {};        ///< where the result goes; empty: nowhere
+
+  /// `names` are the methods there are.
+  void add_to(CLI::App& app, const std::vector<std::string>& names);
+  [[nodiscard]] bool wants(const std::string& method) const;
 };
 
 [[nodiscard]] std::string scaling_header();

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
 #include <vector>
 
 namespace {
@@ -10,8 +11,10 @@ namespace {
 using spjit::bench::ChildRun;
 using spjit::bench::scaling_line;
 using spjit::bench::scaling_sizes;
+using spjit::bench::ScalingOptions;
 using spjit::bench::ScalingRow;
 using spjit::bench::ScalingSize;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 ChildRun took(double seconds) {
@@ -44,6 +47,28 @@ TEST(ScalingSizes, AreNamedByThousandsOfNonzeros) {
   ASSERT_EQ(sizes.size(), 2);
   EXPECT_EQ(sizes[0].shape(), "512x512");
   EXPECT_EQ(sizes[1].make().nnz(), 707'789);
+}
+
+TEST(ScalingOptions, AreReadFromTheCommandLine) {
+  ScalingOptions options;
+  CLI::App app;
+  options.add_to(app, {"fast", "slow"});
+
+  app.parse("--sizes 26,708 --methods slow --limit 1.5");
+
+  EXPECT_THAT(options.sizes, ElementsAre(26, 708));
+  EXPECT_EQ(options.limit_s, 1.5);
+  EXPECT_TRUE(options.wants("slow"));
+  EXPECT_FALSE(options.wants("fast"));
+}
+
+TEST(ScalingOptions, WantAllMethodsUnlessSomeAreNamedAndRefuseUnknownOnes) {
+  ScalingOptions options;
+  CLI::App app;
+  options.add_to(app, {"fast", "slow"});
+
+  EXPECT_TRUE(options.wants("fast"));
+  EXPECT_THROW(app.parse("--methods quick"), CLI::ValidationError);
 }
 
 TEST(ScalingRow, IsWrittenWithEveryRun) {
