@@ -27,12 +27,13 @@ struct HostLimits {
   std::int64_t fmas_per_cycle = 2;
 };
 
-/// Whether C `[rows x n]` should bypass the caches: it cannot stay in half of L3 anyway, and
-/// storing past them saves reading its lines first.
+/// Whether C `[rows x n]` should bypass the caches: it is large, and with B `[cols x n]` does not
+/// stay in half of L3 anyway. Storing past them saves reading its lines first, and lines of B from
+/// being displaced (docs/host-kernel.md).
 [[nodiscard]] constexpr bool should_stream_c(const HostLimits& limits, std::int64_t rows,
-                                             std::int64_t n) {
+                                             std::int64_t cols, std::int64_t n) {
   return limits.isa != HostIsa::generic && limits.l3_bytes > 0 &&
-         rows * n * 4 > limits.l3_bytes / 2;
+         rows * n * 4 > limits.l3_bytes / 8 && (rows + cols) * n * 4 > limits.l3_bytes / 2;
 }
 
 /// This machine, for kernels of the given instruction set.

@@ -232,7 +232,7 @@ TileSpace enumerate_host_tiles(const CsrMatrix& matrix, const CompileOptions& op
                                const HostLimits& limits, const DescribeGrouping& describe) {
   TileSpace space;
   for (HostTile shape : shapes(limits, non_empty_rows(matrix), options.panel_columns)) {
-    shape.stream_c = should_stream_c(limits, matrix.rows, options.n);
+    shape.stream_c = should_stream_c(limits, matrix.rows, matrix.cols, options.n);
     if (registers_needed(shape) > limits.registers) {
       // Not worth grouping the rows for, which takes longest here.
       TileCandidate unfit = describe_columns(shape, options, limits);

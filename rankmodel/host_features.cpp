@@ -45,6 +45,11 @@ constexpr std::array k_features = {
     Feature{"b_over_l2", "log2", "the same / L2"},
     Feature{"operands_over_l2", "log2", "bytes of all of B and C / L2"},
     Feature{"row_of_b", "log2 bytes", "bytes between rows of B in place"},
+    Feature{"row_alignment", "log2 bytes",
+            "largest power of two, at most 64 KiB, that divides the bytes between rows of B"},
+    Feature{"spread_over_l2", "log2",
+            "rows of a block x row_alignment, or bytes of a panel group's if those are more / L2"},
+    Feature{"column_entries", "log2", "nnz / k: entries that read a row of B"},
     Feature{"prior_arithmetic", "ns", "estimate_host_cost() of FMAs and loads a thousand products"},
     Feature{"prior_code", "ns", "of fetching code, a thousand products"},
     Feature{"prior_memory", "ns", "of moving B and C, a thousand products"},
@@ -164,6 +169,11 @@ void add_footprints(Row& row, const TileCandidate& candidate, const Counts& coun
   row.add_log2_ratio(group_bytes, l2);
   row.add_log2_ratio((counts.rows + counts.cols) * counts.n * 4, l2);
   row.add(candidate.tile.pack_b ? 0 : log2_of(counts.n * 4));
+  const double alignment = as_double(row_alignment_bytes(static_cast<std::int64_t>(counts.n)));
+  row.add_log2(alignment);
+  row.add_log2_ratio(std::max(group_bytes, candidate.tile.pack_b ? 0 : counts.k_block * alignment),
+                     l2);
+  row.add_log2(counts.nnz / counts.cols);
 }
 
 void add_prior(Row& row, const TileCandidate& candidate, const HostWork& work,
@@ -207,7 +217,7 @@ HostProblem problem_of(const HostWork& work) {
 }
 
 const FeatureSchema& host_feature_schema() {
-  static constexpr FeatureSchema k_schema{"host", 2, k_features};
+  static constexpr FeatureSchema k_schema{"host", 3, k_features};
   return k_schema;
 }
 

@@ -29,6 +29,11 @@ struct HostChoice {
   std::string reason;
 };
 
+/// The largest power of two, at most 64 KiB, that divides the bytes between rows of B (`ldb` floats
+/// apart). The same columns of rows so aligned share that much fewer sets of the caches: from 4 KiB
+/// on one set of L1, at 64 KiB one of L2. Below 64 bytes rows straddle cache lines.
+[[nodiscard]] std::int64_t row_alignment_bytes(std::int64_t ldb);
+
 /// The tile alone; well under a microsecond. Deterministic. It fits the register file of `limits`.
 [[nodiscard]] HostTile host_tile_by_rules(const HostProblem& problem, const HostLimits& limits);
 

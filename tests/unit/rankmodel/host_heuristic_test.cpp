@@ -50,6 +50,15 @@ void expect_legal(const HostProblem& problem, const HostLimits& limits) {
   }
 }
 
+TEST(HostHeuristic, KnowsHowRowsOfBAreAligned) {
+  EXPECT_EQ(spjit::row_alignment_bytes(1), 4);
+  EXPECT_EQ(spjit::row_alignment_bytes(49), 4);
+  EXPECT_EQ(spjit::row_alignment_bytes(784), 64);  // 49 lines
+  EXPECT_EQ(spjit::row_alignment_bytes(512), 2048);
+  EXPECT_EQ(spjit::row_alignment_bytes(12544), 1024);  // 49 KiB
+  EXPECT_EQ(spjit::row_alignment_bytes(1 << 20), 65536);
+}
+
 TEST(HostHeuristic, FitsTheRegistersForEveryShape) {
   for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
     for (const std::int64_t fmas : {1, 2}) {
@@ -144,6 +153,83 @@ TEST(HostHeuristic, PacksBOnlyWhereItPays) {
   EXPECT_FALSE(spjit::choose_host_tile(problem_of(512, 512, 128, 0.1), limits).tile.pack_b);
   EXPECT_TRUE(spjit::choose_host_tile(problem_of(512, 512, 512, 0.1), limits).tile.pack_b);
   EXPECT_FALSE(spjit::choose_host_tile(problem_of(128, 512, 512, 0.5), limits).tile.pack_b);
+}
+
+TEST(HostHeuristic, PacksSoonerTheFartherRowsOfBLieApart) {
+  const HostLimits limits = limits_of(HostIsa::avx512);
+  const auto packs = [&](std::int64_t rows, std::int64_t n, double density) {
+    return spjit::choose_host_tile(problem_of(rows, 512, n, density), limits).tile.pack_b;
+  };
+
+  EXPECT_FALSE(packs(512, 512, 0.01));   // 5 entries a column
+  EXPECT_TRUE(packs(512, 512, 0.02));    // 10, rows 2 KB apart
+  EXPECT_FALSE(packs(512, 256, 0.02));   // 10, rows 1 KB apart
+  EXPECT_TRUE(packs(512, 256, 0.04));    // 20
+  EXPECT_FALSE(packs(128, 512, 0.1));    // 13
+  EXPECT_TRUE(packs(128, 1024, 0.1));    // 13, rows 4 KB apart
+  EXPECT_FALSE(packs(128, 1024, 0.04));  // 5
+  EXPECT_FALSE(packs(512, 784, 0.1));    // 51, rows 49 lines apart
+  EXPECT_TRUE(packs(512, 784, 0.2));     // 102
+}
+
+TEST(HostHeuristic, PacksRowsThatStraddleCacheLinesWhereTheyAreReadOften) {
+  const HostLimits limits = limits_of(HostIsa::avx512);
+  const auto packs = [&](std::int64_t n, double density) {
+    return spjit::choose_host_tile(problem_of(512, 256, n, density), limits).tile.pack_b;
+  };
+
+  EXPECT_TRUE(packs(100, 0.2));  // 102 entries a column
+  EXPECT_FALSE(packs(100, 0.1));
+  EXPECT_FALSE(packs(112, 0.2));  // whole lines
+  EXPECT_FALSE(packs(49, 0.2));
+  EXPECT_TRUE(packs(300, 0.1));  // 51 entries a column, many columns
+}
+
+TEST(HostHeuristic, WalksPanelByPanelWhereRowsOfBArePagesApart) {
+  const HostLimits limits = limits_of(HostIsa::avx512);
+
+  const HostTile far = spjit::choose_host_tile(problem_of(128, 256, 12544, 0.1), limits).tile;
+  const HostTile near = spjit::choose_host_tile(problem_of(128, 256, 784, 0.1), limits).tile;
+  const HostTile few = spjit::choose_host_tile(problem_of(128, 64, 12544, 0.1), limits).tile;
+  const HostTile sparse = spjit::choose_host_tile(problem_of(128, 256, 12544, 0.02), limits).tile;
+  const HostTile colliding = spjit::choose_host_tile(problem_of(128, 256, 4096, 0.1), limits).tile;
+
+  EXPECT_EQ(far.panel_group, 1);
+  EXPECT_EQ(far.nv, 1);
+  EXPECT_FALSE(far.pack_b);
+  EXPECT_GT(near.panel_group, 1);
+  EXPECT_GT(few.panel_group, 1);
+  EXPECT_GT(sparse.panel_group, 1);  // 2 entries a column
+  EXPECT_GT(colliding.panel_group, 1);
+  EXPECT_TRUE(colliding.pack_b);
+}
+
+TEST(HostHeuristic, StreamsALargeCThatDoesNotStayInL3WithB) {
+  HostLimits limits = limits_of(HostIsa::avx512);
+  limits.l3_bytes = std::int64_t{32} << 20;
+  const auto streams = [&](std::int64_t rows, std::int64_t cols, std::int64_t n) {
+    return spjit::choose_host_tile(problem_of(rows, cols, n, 0.1), limits).tile.stream_c;
+  };
+
+  EXPECT_TRUE(streams(768, 768, 4096));    // 12 MB and 12 MB
+  EXPECT_FALSE(streams(768, 64, 4096));    // 12 MB and 1 MB
+  EXPECT_FALSE(streams(64, 1152, 12544));  // 3 MB and 55 MB
+  EXPECT_TRUE(streams(3072, 64, 2048));    // 24 MB
+}
+
+TEST(HostHeuristic, ThreadsShareRowTilesWhereTheseAreMany) {
+  const HostLimits limits = limits_of(HostIsa::avx512);
+  const auto group = [&](std::int64_t rows, std::int64_t threads) {
+    HostProblem problem = problem_of(rows, 512, 128, 0.2);
+    problem.threads = threads;
+    return spjit::choose_host_tile(problem, limits).tile.panel_group;
+  };
+
+  EXPECT_EQ(group(512, 1), 8);   // all panels
+  EXPECT_EQ(group(512, 2), 8);   // 18 row tiles
+  EXPECT_EQ(group(512, 4), 2);   // too few for four
+  EXPECT_EQ(group(256, 2), 4);   // 9 row tiles
+  EXPECT_EQ(group(2048, 4), 8);  // 69
 }
 
 TEST(HostHeuristic, GroupsRowsOnlyWhereCodeOutgrowsL2) {
