@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 
 from . import figures_cost, figures_speed
@@ -65,14 +66,14 @@ def warnings(result: SideBySide) -> list[Block]:
 
 
 def failure_tables(result: SideBySide) -> list[Block]:
-    """A row a reason."""
+    """A row a reason; reasons that differ only in their numbers are one, as of the first case."""
     reasons: dict[tuple[str, str], list[Case]] = {}
     for case in result.cases:
         for library, reason in case.failed.items():
-            reasons.setdefault((library, reason), []).append(case)
-    rows = [[library, reason, count(len(cases)), cases[0].name]
-            for (library, reason), cases in sorted(reasons.items(), key=lambda entry: entry[0])]
-    return [Table("Not timed", ["library", "reason", "cases", "first case"], rows, 2,
+            reasons.setdefault((library, re.sub(r"\d+", "0", reason)), []).append(case)
+    rows = [[library, cases[0].failed[library], count(len(cases)), cases[0].name]
+            for (library, _), cases in sorted(reasons.items(), key=lambda entry: entry[0])]
+    return [Table("Not timed", ["library", "reason, numbers of the first case", "cases", "first case"], rows, 2,
                   "A library that fails on a case is left out of that case only.",
                   folded=len(rows) > 12)] if rows else []
 

@@ -78,6 +78,19 @@ class SideBySidePageTest(ReportTest):
             self.assertIn(fact, text)
         self.assertNotIn("busy", text)
 
+    def test_reasons_that_differ_in_their_numbers_are_one(self):
+        document = fixture.two_cases()
+        document["libraries"].append(dict(document["libraries"][0], name="libxsmm"))
+        for case, reason in zip(document["cases"], ["513 values", "102078 values"], strict=True):
+            case["timings"].append(fixture.failed_timing("libxsmm", reason))
+        document["cases"][1]["timings"].append(fixture.failed_timing("mkl", "status 7"))
+
+        page = parse_page(self.make_page(document))
+
+        self.assertEqual(table_rows(page, "Not timed"),
+                         [["libxsmm", "513 values", "2", "dlmc a.smtx n=128 t=1"],
+                          ["mkl", "status 7", "1", "dlmc b.smtx n=128 t=1"]])
+
     def test_a_busy_machine_is_called_out(self):
         document = fixture.two_cases()
         document["device"]["load_average"] = 1.75
