@@ -80,8 +80,8 @@ void check_features(const RankModel& model) {
 
 double RankModel::score(std::span<const float> row) const {
   if (row.size() != features.size()) {
-    throw InvalidArgument(fmt::format("rank model '{}': a row of {} features; expected {}", name,
-                                      row.size(), features.size()));
+    throw InvalidArgument(fmt::format("rank model '{}': a row of {} features; expected {}",
+                                      printable(name), row.size(), features.size()));
   }
   double sum = 0;
   for (const RankTree& tree : trees) sum += leaf_of(tree, row);
@@ -92,7 +92,7 @@ std::vector<double> RankModel::scores(std::span<const float> rows) const {
   const std::size_t columns = features.size();
   if (columns == 0 || rows.size() % columns != 0) {
     throw InvalidArgument(fmt::format("rank model '{}': {} numbers are no rows of {} features",
-                                      name, rows.size(), columns));
+                                      printable(name), rows.size(), columns));
   }
   const PackedTrees packed(*this, rows);
   std::vector<double> sums = packed.sums(rows);
@@ -110,7 +110,8 @@ void check_rank_model(const RankModel& model) {
                             model.schema_version));
   }
   if (!model.provenance.is_object()) {
-    throw Error(fmt::format("rank model '{}': provenance is no JSON object", model.name));
+    throw Error(
+        fmt::format("rank model '{}': provenance is no JSON object", printable(model.name)));
   }
   if (model.trees.size() > k_most_rank_trees) {
     throw Error(fmt::format("rank model '{}': {} trees; expected at most {}", printable(model.name),

@@ -130,6 +130,26 @@ std::string what_is_wrong(const RankModel& model) {
   return "";
 }
 
+TEST(RankModel, IsNamedInOneLineWhateverItIsCalled) {
+  RankModel model = stump();
+  model.name = "a\n\tb";
+  model.provenance = "mine";
+
+  EXPECT_EQ(what_is_wrong(model), "rank model 'a??b': provenance is no JSON object");
+  try {
+    static_cast<void>(model.score(Row{1}));
+    FAIL() << "a row that is too short was taken";
+  } catch (const spjit::InvalidArgument& error) {
+    EXPECT_STREQ(error.what(), "rank model 'a??b': a row of 1 features; expected 2");
+  }
+  try {
+    static_cast<void>(model.scores(Row{1, 2, 3}));
+    FAIL() << "a row and a half were taken";
+  } catch (const spjit::InvalidArgument& error) {
+    EXPECT_STREQ(error.what(), "rank model 'a??b': 3 numbers are no rows of 2 features");
+  }
+}
+
 TEST(CheckRankModel, TakesAGoodOne) { EXPECT_EQ(what_is_wrong(stump()), ""); }
 
 TEST(CheckRankModel, NamesTheNodeThatIsWrong) {
