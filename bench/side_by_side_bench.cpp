@@ -22,6 +22,7 @@
 
 #include "bench/host/report.hpp"
 #include "bench/host/surroundings.hpp"
+#include "bench/json_file.hpp"
 #include "bench/side_by_side/bench_options.hpp"
 #include "bench/side_by_side/case_sets.hpp"
 #include "bench/side_by_side/cuda/cuda_peers.hpp"
@@ -93,7 +94,7 @@ void print_peers(const Peers& peers) {
 }
 
 void save(const Options& options, const nlohmann::json& document) {
-  write_file(options.json, document.dump(1) + '\n');
+  bench::save_json(options.json, document);
   if (!options.csv.empty()) write_file(options.csv, to_csv(document));
 }
 

@@ -9,6 +9,8 @@
 namespace spjit {
 namespace {
 
+constexpr std::int64_t k_code_bytes = 8;  // a nonzero and vector
+
 double density_of(const HostProblem& problem) {
   return static_cast<double>(problem.nnz) /
          std::max(1.0, static_cast<double>(problem.rows) * static_cast<double>(problem.cols));
@@ -31,7 +33,6 @@ bool walks_panels(const HostProblem& problem, const HostLimits& limits) {
   constexpr std::int64_t k_far_bytes = std::int64_t{12} << 10;
   constexpr std::int64_t k_enough_columns = 128;
   constexpr double k_enough_entries = 5;
-  constexpr std::int64_t k_code_bytes = 8;  // a nonzero
   return limits.isa == HostIsa::avx512 && !problem.panel_columns &&
          problem.ldb * 4 >= k_far_bytes && problem.cols >= k_enough_columns &&
          entries_a_column(problem) >= k_enough_entries &&
@@ -175,7 +176,7 @@ HostTile host_tile_by_rules(const HostProblem& problem, const HostLimits& limits
   tile.pack_b = packs(problem, limits, tile);
   tile.stream_c = should_stream_c(limits, problem.rows, problem.cols, problem.n);
 
-  const std::int64_t code_bytes = problem.nnz * 8 * tile.nv;
+  const std::int64_t code_bytes = problem.nnz * k_code_bytes * tile.nv;
   const std::int64_t tiles = ceil_div(std::max<std::int64_t>(problem.rows, 1), tile.m1);
   if (tile.panel_group == 1 && code_bytes > limits.l2_bytes / 2) {
     tile.row_group = std::clamp<std::int64_t>(tiles * (limits.l2_bytes / 2) / code_bytes, 1, tiles);

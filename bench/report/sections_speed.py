@@ -73,7 +73,8 @@ def failure_tables(result: SideBySide) -> list[Block]:
             reasons.setdefault((library, re.sub(r"\d+", "0", reason)), []).append(case)
     rows = [[library, cases[0].failed[library], count(len(cases)), cases[0].name]
             for (library, _), cases in sorted(reasons.items(), key=lambda entry: entry[0])]
-    return [Table("Not timed", ["library", "reason, numbers of the first case", "cases", "first case"], rows, 2,
+    columns = ["library", "reason, numbers of the first case", "cases", "first case"]
+    return [Table("Not timed", columns, rows, 2,
                   "A library that fails on a case is left out of that case only.",
                   folded=len(rows) > 12)] if rows else []
 

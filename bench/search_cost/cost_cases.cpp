@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "bench/compile/scaling.hpp"
 #include "spjit/error.hpp"
-#include "spjit/generate.hpp"
 #include "spjit/matrix_io.hpp"
 
 namespace spjit::bench {
@@ -28,13 +28,9 @@ constexpr Layer k_layers[] = {
 
 /// Without n.
 CostCase uniform_case(std::int64_t rows, std::int64_t cols, double sparsity) {
-  GenerateOptions options;
-  options.rows = rows;
-  options.cols = cols;
-  options.sparsity = sparsity;
   CostCase item;
   item.name = fmt::format("uniform/{}x{}/{:g}", rows, cols, sparsity);
-  item.matrix = generate_matrix(options);
+  item.matrix = ScalingSize{rows, cols, sparsity}.make();
   return item;
 }
 
