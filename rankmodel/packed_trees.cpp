@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <bit>
 
 namespace spjit {
 namespace {
@@ -11,6 +11,13 @@ namespace {
 constexpr std::size_t k_together = 8;
 // So many rows go through all trees before the next, to stay in the first cache.
 constexpr std::size_t k_block = 128;
+
+// Numbers that compare as integers the way the floats do, NaN aside: -0 is 0, and of negative ones
+// all bits are turned, of others the sign.
+std::uint32_t in_order(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x + 0.0F);
+  return bits ^ ((bits >> 31) != 0 ? 0xffff'ffffU : 0x8000'0000U);
+}
 
 std::vector<bool> constant_columns(std::span<const float> rows, std::size_t columns) {
   std::vector<bool> constant(columns, true);
@@ -46,53 +53,60 @@ void PackedTrees::pack(const RankTree& tree) {
     std::size_t depth;
   };
   std::vector<Item> queue{{decided(tree, 0), 0}};
-  const std::size_t first = nodes_.size();
+  const std::size_t first = value_.size();
   for (std::size_t i = 0; i < queue.size(); ++i) {
     const auto [at, depth] = queue[i];
     const RankNode& node = tree.nodes[at];
-    values_.push_back(node.value);
+    value_.push_back(node.value);
     if (node.is_leaf()) {
-      nodes_.push_back({std::numeric_limits<float>::quiet_NaN(), 0,
-                        static_cast<std::int16_t>(static_cast<std::int64_t>(i) - 1)});
+      feature_.push_back(0);
+      threshold_.push_back(0);  // nothing is less
+      right_.push_back(static_cast<std::uint32_t>(first + i));
       continue;
     }
-    nodes_.push_back({node.value, static_cast<std::int16_t>(node.feature),
-                      static_cast<std::int16_t>(queue.size())});
+    feature_.push_back(static_cast<std::uint16_t>(node.feature));
+    threshold_.push_back(in_order(node.value));
+    right_.push_back(static_cast<std::uint32_t>(first + queue.size() + 1));
     const auto left = static_cast<std::size_t>(node.left);
     queue.push_back({decided(tree, left), depth + 1});
     queue.push_back({decided(tree, left + 1), depth + 1});
   }
-  trees_.push_back({first, queue.back().depth});  // breadth first: the last is the deepest
+  // Breadth first: the last is the deepest.
+  trees_.push_back({static_cast<std::uint32_t>(first), queue.back().depth});
 }
 
-// With the number of rows known, the compiler keeps their places in registers.
+// `columns`: the features of a block, one after the other, from the first of the rows on. With the
+// distances of rows and of columns known, places and addresses stay in registers.
 template <std::size_t Count>
-void PackedTrees::add_leaves(const Tree& tree, const float* rows, double* sums) const {
-  const Node* const nodes = nodes_.data() + tree.first;
-  std::array<std::int64_t, Count> at{};
+void PackedTrees::add_leaves(const Tree& tree, const std::uint32_t* columns, double* sums) const {
+  std::array<std::uint32_t, Count> at{};
+  at.fill(tree.root);
   for (std::size_t level = 0; level < tree.depth; ++level) {
     for (std::size_t r = 0; r < Count; ++r) {
-      const Node node = nodes[at[r]];
-      const float x = rows[r * columns_ + static_cast<std::size_t>(node.feature)];
-      at[r] = node.left + static_cast<std::int64_t>(!(x < node.threshold));
+      const std::uint32_t x = columns[std::size_t{feature_[at[r]]} * k_block + r];
+      at[r] = right_[at[r]] - (x < threshold_[at[r]] ? 1 : 0);
     }
   }
-  const float* const values = values_.data() + tree.first;
-  for (std::size_t r = 0; r < Count; ++r) sums[r] += values[at[r]];
+  for (std::size_t r = 0; r < Count; ++r) sums[r] += value_[at[r]];
 }
 
 std::vector<double> PackedTrees::sums(std::span<const float> rows) const {
   std::vector<double> sums(rows.size() / columns_, 0.0);
+  std::vector<std::uint32_t> block(columns_ * k_block);
   for (std::size_t first = 0; first < sums.size(); first += k_block) {
-    const std::size_t end = std::min(first + k_block, sums.size());
+    const std::size_t count = std::min(k_block, sums.size() - first);
+    for (std::size_t row = 0; row < count; ++row) {
+      for (std::size_t column = 0; column < columns_; ++column) {
+        block[column * k_block + row] = in_order(rows[(first + row) * columns_ + column]);
+      }
+    }
+    double* const of_block = sums.data() + first;
     for (const Tree& tree : trees_) {
-      std::size_t row = first;
-      for (; row + k_together <= end; row += k_together) {
-        add_leaves<k_together>(tree, rows.data() + row * columns_, sums.data() + row);
+      std::size_t row = 0;
+      for (; row + k_together <= count; row += k_together) {
+        add_leaves<k_together>(tree, block.data() + row, of_block + row);
       }
-      for (; row < end; ++row) {
-        add_leaves<1>(tree, rows.data() + row * columns_, sums.data() + row);
-      }
+      for (; row < count; ++row) add_leaves<1>(tree, block.data() + row, of_block + row);
     }
   }
   return sums;

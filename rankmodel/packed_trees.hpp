@@ -35,28 +35,26 @@ class PackedTrees {
   [[nodiscard]] std::vector<double> sums(std::span<const float> rows) const;
 
  private:
-  // A leaf leads back to itself: nothing is less than its NaN, so the next is left + 1.
-  struct Node {
-    float threshold;
-    std::int16_t feature;
-    std::int16_t left;
-  };
   struct Tree {
-    std::size_t first;  // in nodes_
+    std::uint32_t root;
     std::size_t depth;
   };
 
   [[nodiscard]] std::size_t decided(const RankTree& tree, std::size_t at) const;
   void pack(const RankTree& tree);
   template <std::size_t Count>
-  void add_leaves(const Tree& tree, const float* rows, double* sums) const;
+  void add_leaves(const Tree& tree, const std::uint32_t* columns, double* sums) const;
 
   std::size_t columns_;
   std::vector<float> first_row_;
   std::vector<bool> constant_;  // of each column
   std::vector<Tree> trees_;
-  std::vector<Node> nodes_;
-  std::vector<float> values_;  // of each node
+  // The nodes of all trees, one array a field. The left child is the one before the right; a leaf
+  // leads back to itself.
+  std::vector<std::uint16_t> feature_;
+  std::vector<std::uint32_t> threshold_;  // as integers in the order of the floats
+  std::vector<std::uint32_t> right_;
+  std::vector<float> value_;
 };
 
 }  // namespace spjit

@@ -97,6 +97,37 @@ TEST(RankModel, ScoresManyRowsExactlyAsOneByOne) {
   }
 }
 
+// Every pair of a threshold and a number that a change of their order could hide in.
+TEST(RankModel, ScoresManyRowsAlikeAtZerosSignsAndLimits) {
+  using Limits = std::numeric_limits<float>;
+  const Row numbers = {-Limits::infinity(),
+                       Limits::lowest(),
+                       -1,
+                       std::nextafter(-1.0F, 0.0F),
+                       -Limits::min(),
+                       -Limits::denorm_min(),
+                       -0.0F,
+                       0.0F,
+                       Limits::denorm_min(),
+                       Limits::min(),
+                       std::nextafter(1.0F, 0.0F),
+                       1,
+                       Limits::max(),
+                       Limits::infinity()};
+  Row rows;
+  for (const float x : numbers) rows.insert(rows.end(), {x, 0});
+
+  for (const float threshold : numbers) {
+    if (!std::isfinite(threshold)) continue;  // no model has such
+    RankModel model = stump();
+    model.trees[0].nodes[0].value = threshold;
+    const std::vector<double> scores = model.scores(rows);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      EXPECT_EQ(scores[i], numbers[i] < threshold ? 11 : 12) << numbers[i] << " < " << threshold;
+    }
+  }
+}
+
 TEST(RankModel, ScoresNoRows) { EXPECT_TRUE(stump().scores({}).empty()); }
 
 TEST(RankModel, RefusesRowsOfAnotherLength) {
