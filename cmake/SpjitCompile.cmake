@@ -23,17 +23,23 @@ if(SPJIT_SANITIZE)
   target_link_options(spjit_flags INTERFACE -fsanitize=${SPJIT_SANITIZE})
 endif()
 
+# Objects for a shared library that exports only what says so.
+function(spjit_as_module target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
+                        CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+endfunction()
+
 # spjit_add_module(NAME SOURCES... [LINK libraries...] [DEPENDS modules...])
 # An object library `spjit_NAME` that ends up in libspjit. DEPENDS lists the modules whose headers
 # it includes; it is read by scripts/check_dependencies.py.
 function(spjit_add_module name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;LINK;DEPENDS")
   add_library(spjit_${name} OBJECT ${ARG_SOURCES})
-  set_target_properties(spjit_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON
-                        CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  spjit_as_module(spjit_${name})
   target_include_directories(spjit_${name} PRIVATE "${PROJECT_SOURCE_DIR}"
                              "${PROJECT_SOURCE_DIR}/include")
   target_link_libraries(spjit_${name} PRIVATE spjit_flags ${ARG_LINK})
+  spjit_precompile(spjit_${name} spjit_module_headers)
   set_property(GLOBAL APPEND PROPERTY SPJIT_MODULES spjit_${name})
   set_property(GLOBAL APPEND PROPERTY SPJIT_LINK ${ARG_LINK})
 endfunction()
