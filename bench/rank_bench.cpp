@@ -176,7 +176,9 @@ double tree_us(const TileTree& tree, const Groups& groups) {
   return time.count() / static_cast<double>(std::max<std::size_t>(groups.size(), 1));
 }
 
-void report_quality(Report& report, const Target& target, const RankModel& synthetic) {
+/// `earlier`: the real matrices, measured on another day.
+void report_quality(Report& report, const Target& target, const Groups& earlier,
+                    const RankModel& synthetic) {
   const std::map<std::string, RankModel> without = train_without_each(target);
   const TileTree tree = plant_tree(target.synthetic);
   const ScoreTiles by_synthetic = [&](const HostSampleGroup& group) {
@@ -185,7 +187,11 @@ void report_quality(Report& report, const Target& target, const RankModel& synth
   const ScoreTiles by_without = [&](const HostSampleGroup& group) {
     return score_by_model(group, without.at(network_of(group)));
   };
+  const ScoreTiles by_earlier = [&](const HostSampleGroup& group) {
+    return score_by_earlier(group, earlier);
+  };
   const std::vector<std::pair<std::string, RankQuality>> ways = {
+      {"times of another day", evaluate(target.real, by_earlier)},
       {"random order", evaluate_random(target.real)},
       {"fewest loads", evaluate(target.real, score_by_loads)},
       {"prior", evaluate(target.real, score_by_prior)},
@@ -333,8 +339,11 @@ int run(const Options& options) {
                   "the columns are.\n",
                   SPJIT_VERSION, avx512.real.front().limits.name));
   const RankModel model = train(avx512.synthetic, "synthetic");
-  report_quality(report, avx512, model);
-  report_quality(report, avx2, train(avx2.synthetic, "synthetic"));
+  const auto earlier = [&](const char* name) {
+    return read_sample_file(options.data / "earlier" / fmt::format("{}-real.jsonl.gz", name));
+  };
+  report_quality(report, avx512, earlier("avx512-t1"), model);
+  report_quality(report, avx2, earlier("avx2-t1"), train(avx2.synthetic, "synthetic"));
   report_learning_curve(report, avx512);
   report_importance(report, avx512, model);
   report_transfer(report, avx512, model, avx2, 5);

@@ -2,14 +2,14 @@
 # scripts/collect_samples.sh [--groups N] [--data DIR] [--out DIR]
 #
 # Times the tiles that rank models are trained on, as rankmodel/data holds them: N synthetic matrices
-# (default 700) for AVX-512, two thirds of that for AVX2 and a quarter on two threads, and the
+# (default 1000) for AVX-512, two thirds of that for AVX2 and a quarter on two threads, and the
 # matrices of DIR/dlmc and DIR/weights (default: ../shared/data; left out where they are absent).
-# An hour, with nothing else running. Can be stopped and started again.
+# Two hours, with nothing else running. Can be stopped and started again.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-groups=700
+groups=1000
 data=$ROOT/../shared/data
 out=$ROOT/rankmodel/data
 while (($# > 0)); do
@@ -46,5 +46,5 @@ mkdir -p "$out"
 step "configure" cmake --preset release
 step "build" cmake --build build/release -j "$JOBS" --target spjit_tool
 step "AVX-512" collect avx512-t1 "$groups" --target host-avx512
-step "AVX2" collect avx2-t1 $((groups * 2 / 3)) --target host-avx2
+step "AVX2" collect avx2-t1 $(((groups * 2 + 2) / 3)) --target host-avx2
 step "two threads" collect avx512-t2 $((groups / 4)) --target host-avx512 --threads 2

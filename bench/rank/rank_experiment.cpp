@@ -88,6 +88,8 @@ bool has_choice(const HostSampleGroup& group) {
                                [](const HostSample& sample) { return sample.us > 0; }) > 1;
 }
 
+const HostTile& tile_of(const HostSample& sample) { return sample.candidate.tile; }
+
 }  // namespace
 
 std::vector<double> times_of(const HostSampleGroup& group) {
@@ -167,10 +169,24 @@ std::vector<double> score_by_model(const HostSampleGroup& group, const RankModel
   return model.scores(rows_of(group));
 }
 
+std::vector<double> score_by_earlier(const HostSampleGroup& group,
+                                     std::span<const HostSampleGroup> earlier) {
+  std::vector<double> scores(group.samples.size(), -std::numeric_limits<double>::infinity());
+  const auto same = std::ranges::find(earlier, group.name, &HostSampleGroup::name);
+  if (same == earlier.end()) return scores;
+  const std::vector<double> times = times_of(*same);
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    const auto found = std::ranges::find(same->samples, group.samples[i].candidate.tile, tile_of);
+    if (found != same->samples.end()) {
+      scores[i] = -times[static_cast<std::size_t>(found - same->samples.begin())];
+    }
+  }
+  return scores;
+}
+
 std::size_t name_by_rules(const HostSampleGroup& group) {
   const HostTile tile = host_tile_by_rules(problem_of(group.work), group.limits);
-  const auto found = std::ranges::find(
-      group.samples, tile, [](const HostSample& sample) { return sample.candidate.tile; });
+  const auto found = std::ranges::find(group.samples, tile, tile_of);
   // Measuring puts the rules' choice first, whatever they are at that time.
   return found == group.samples.end() ? 0 : static_cast<std::size_t>(found - group.samples.begin());
 }

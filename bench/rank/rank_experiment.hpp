@@ -59,6 +59,11 @@ using NameTile = std::function<std::size_t(const HostSampleGroup&)>;
 [[nodiscard]] std::vector<double> score_by_prior(const HostSampleGroup& group);
 [[nodiscard]] std::vector<double> score_by_model(const HostSampleGroup& group,
                                                  const RankModel& model);
+/// By the times that the same tiles of the same matrix took in `earlier`; a tile that is not there
+/// comes last. What no way to rank can be expected to beat: the best tile of one day is not that of
+/// another.
+[[nodiscard]] std::vector<double> score_by_earlier(const HostSampleGroup& group,
+                                                   std::span<const HostSampleGroup> earlier);
 /// The measured rules of instant mode.
 [[nodiscard]] std::size_t name_by_rules(const HostSampleGroup& group);
 
