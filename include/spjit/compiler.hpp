@@ -26,7 +26,7 @@ namespace spjit {
 
 /// How the tile is chosen.
 enum class SearchMode : std::uint8_t {
-  instant,     ///< ranked only, nothing is timed: the first of the ranking; microseconds
+  instant,     ///< nothing is timed: measured rules name a tile, on a GPU the first of the ranking
   ranked,      ///< the best-ranked tiles are timed, by small proxies where those pay
   proxy,       ///< the same for every tile the rules leave
   exhaustive,  ///< every tile the rules leave is compiled in full and timed: the oracle
