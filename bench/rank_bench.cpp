@@ -176,7 +176,7 @@ double tree_us(const TileTree& tree, const Groups& groups) {
   return time.count() / static_cast<double>(std::max<std::size_t>(groups.size(), 1));
 }
 
-/// `earlier`: the real matrices, measured on another day.
+/// `earlier`: the real matrices, measured on another day; may be empty.
 void report_quality(Report& report, const Target& target, const Groups& earlier,
                     const RankModel& synthetic) {
   const std::map<std::string, RankModel> without = train_without_each(target);
@@ -190,8 +190,7 @@ void report_quality(Report& report, const Target& target, const Groups& earlier,
   const ScoreTiles by_earlier = [&](const HostSampleGroup& group) {
     return score_by_earlier(group, earlier);
   };
-  const std::vector<std::pair<std::string, RankQuality>> ways = {
-      {"times of another day", evaluate(target.real, by_earlier)},
+  std::vector<std::pair<std::string, RankQuality>> ways = {
       {"random order", evaluate_random(target.real)},
       {"fewest loads", evaluate(target.real, score_by_loads)},
       {"prior", evaluate(target.real, score_by_prior)},
@@ -203,6 +202,9 @@ void report_quality(Report& report, const Target& target, const Groups& earlier,
                       })},
       {"LambdaMART, synthetic only", evaluate(target.real, by_synthetic)},
       {"LambdaMART, and other networks", evaluate(target.real, by_without)}};
+  if (!earlier.empty()) {
+    ways.insert(ways.begin(), {"times of another day", evaluate(target.real, by_earlier)});
+  }
   report.add(fmt::format("\n## {}: {} groups of real matrices, {} synthetic ones\n\n{}",
                          target.name, ways.front().second.groups, target.synthetic.size(),
                          table_header()));
@@ -340,7 +342,8 @@ int run(const Options& options) {
                   SPJIT_VERSION, avx512.real.front().limits.name));
   const RankModel model = train(avx512.synthetic, "synthetic");
   const auto earlier = [&](const char* name) {
-    return read_sample_file(options.data / "earlier" / fmt::format("{}-real.jsonl.gz", name));
+    const fs::path file = options.data / "earlier" / fmt::format("{}-real.jsonl.gz", name);
+    return fs::exists(file) ? read_sample_file(file) : Groups{};
   };
   report_quality(report, avx512, earlier("avx512-t1"), model);
   report_quality(report, avx2, earlier("avx2-t1"), train(avx2.synthetic, "synthetic"));

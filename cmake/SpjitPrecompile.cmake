@@ -4,9 +4,6 @@
 # spjit_add_precompiled(NAME HEADERS...): an object library that holds precompiled headers, these
 # and those of the standard library and fmt.
 function(spjit_add_precompiled name)
-  if(NOT SPJIT_PRECOMPILE)
-    return()
-  endif()
   set(source "${PROJECT_BINARY_DIR}/${name}.cpp")
   file(CONFIGURE OUTPUT "${source}" CONTENT "// A target needs a source.\n")
   add_library(${name} OBJECT EXCLUDE_FROM_ALL "${source}")
@@ -24,7 +21,7 @@ function(spjit_precompile target name)
   endif()
 endfunction()
 
-spjit_add_precompiled(spjit_module_headers)
 if(SPJIT_PRECOMPILE)
+  spjit_add_precompiled(spjit_module_headers)
   spjit_as_module(spjit_module_headers)
 endif()

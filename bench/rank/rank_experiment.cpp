@@ -88,7 +88,13 @@ bool has_choice(const HostSampleGroup& group) {
                                [](const HostSample& sample) { return sample.us > 0; }) > 1;
 }
 
-const HostTile& tile_of(const HostSample& sample) { return sample.candidate.tile; }
+/// The tile's place among the group's; none if it is not there.
+std::optional<std::size_t> place_of(const HostTile& tile, const HostSampleGroup& group) {
+  const auto found = std::ranges::find(
+      group.samples, tile, [](const HostSample& sample) { return sample.candidate.tile; });
+  if (found == group.samples.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - group.samples.begin());
+}
 
 }  // namespace
 
@@ -176,19 +182,16 @@ std::vector<double> score_by_earlier(const HostSampleGroup& group,
   if (same == earlier.end()) return scores;
   const std::vector<double> times = times_of(*same);
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    const auto found = std::ranges::find(same->samples, group.samples[i].candidate.tile, tile_of);
-    if (found != same->samples.end()) {
-      scores[i] = -times[static_cast<std::size_t>(found - same->samples.begin())];
-    }
+    const auto place = place_of(group.samples[i].candidate.tile, *same);
+    if (place) scores[i] = -times[*place];
   }
   return scores;
 }
 
 std::size_t name_by_rules(const HostSampleGroup& group) {
   const HostTile tile = host_tile_by_rules(problem_of(group.work), group.limits);
-  const auto found = std::ranges::find(group.samples, tile, tile_of);
   // Measuring puts the rules' choice first, whatever they are at that time.
-  return found == group.samples.end() ? 0 : static_cast<std::size_t>(found - group.samples.begin());
+  return place_of(tile, group).value_or(0);
 }
 
 RankModel train(std::span<const HostSampleGroup> groups, const std::string& name,

@@ -42,6 +42,12 @@ bool names_its_model(const spjit::SpmmKernel& kernel) {
 }
 
 int use(spjit::CsrMatrix matrix) {
+  matrix.validate();
+  if (matrix.nnz() != 128) {
+    std::printf("expected 128 entries, got %lld\n", static_cast<long long>(matrix.nnz()));
+    return 1;
+  }
+
   spjit::CompileOptions options{.n = 48};
   options.search = spjit::SearchMode::ranked;
   const spjit::SpmmKernel kernel = spjit::compile(matrix, options);
