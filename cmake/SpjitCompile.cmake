@@ -14,6 +14,15 @@ target_compile_options(spjit_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -
 if(SPJIT_WERROR)
   target_compile_options(spjit_flags INTERFACE -Werror)
 endif()
+# Off by default: a source that forgets an include may still compile beside one that has it.
+if(SPJIT_UNITY)
+  set(CMAKE_UNITY_BUILD ON)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 10)
+  # True of the sources together only: a name that another one of them has too, a type of a source
+  # that is now a header to the compiler.
+  target_compile_options(spjit_flags INTERFACE -Wno-shadow
+                         $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endif()
 if(SPJIT_SANITIZE)
   target_compile_options(spjit_flags INTERFACE -fsanitize=${SPJIT_SANITIZE}
                          -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -22,6 +31,18 @@ if(SPJIT_SANITIZE)
   target_compile_options(spjit_flags INTERFACE -fno-sanitize=vptr)
   target_link_options(spjit_flags INTERFACE -fsanitize=${SPJIT_SANITIZE})
 endif()
+
+# spjit_compile_fast(): the targets of this folder, made after this, take longer to compile than they
+# ever run.
+macro(spjit_compile_fast)
+  string(REPLACE "-O3" "-O1" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+  string(REPLACE "-O1" "-O0" CMAKE_CXX_FLAGS_SANITIZED "${CMAKE_CXX_FLAGS_SANITIZED}")
+endmacro()
+
+# spjit_compile_alone(SOURCES...): also where SPJIT_UNITY compiles the others together.
+function(spjit_compile_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
 
 # Objects for a shared library that exports only what says so.
 function(spjit_as_module target)
@@ -39,7 +60,6 @@ function(spjit_add_module name)
   target_include_directories(spjit_${name} PRIVATE "${PROJECT_SOURCE_DIR}"
                              "${PROJECT_SOURCE_DIR}/include")
   target_link_libraries(spjit_${name} PRIVATE spjit_flags ${ARG_LINK})
-  spjit_precompile(spjit_${name} spjit_module_headers)
   set_property(GLOBAL APPEND PROPERTY SPJIT_MODULES spjit_${name})
   set_property(GLOBAL APPEND PROPERTY SPJIT_LINK ${ARG_LINK})
 endfunction()

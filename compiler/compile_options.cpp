@@ -7,12 +7,12 @@
 #include "compiler/host_tile.hpp"
 #include "runtime/environment.hpp"
 #include "runtime/host_cpu.hpp"
+#include "runtime/thread_pool.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
 
-constexpr int k_most_threads = 4096;
 /// Rows a CUDA tile: more accumulators leave no registers for B (seed 001 searches up to 128).
 constexpr std::int64_t k_most_rows = 128;
 

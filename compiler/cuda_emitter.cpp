@@ -5,18 +5,17 @@
 
 #include "compiler/cuda_units.hpp"
 #include "compiler/source_text.hpp"
+#include "runtime/arithmetic.hpp"
 
 namespace spjit {
 namespace {
 
-std::size_t index(std::int64_t value) { return static_cast<std::size_t>(value); }
-
 /// Text of about this size for each nonzero; only a reservation.
 constexpr std::int64_t k_bytes_a_nonzero = 64;
 
-class Emission {
+class CudaEmission {
  public:
-  Emission(const KernelPlan& plan, const CudaKernelSpec& spec)
+  CudaEmission(const KernelPlan& plan, const CudaKernelSpec& spec)
       : plan_(plan), spec_(spec), units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {}
 
   std::vector<SourceUnit> run(const CompileCancel& cancel) {
@@ -99,12 +98,12 @@ class Emission {
     std::int64_t loaded = segment.column_begin;
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
       const std::int64_t ahead = std::min(column + distance, segment.column_end - 1);
-      for (; loaded <= ahead; ++loaded) load(text, plan_.columns[index(loaded)]);
+      for (; loaded <= ahead; ++loaded) load(text, plan_.columns[to_size(loaded)]);
       multiply(text, column);
     }
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
       text << "  c[";
-      offset(text, rows[index(row)], spec_.ldc, "ldc");
+      offset(text, rows[to_size(row)], spec_.ldc, "ldc");
       text << "] = c" << row << ";\n";
     }
   }
@@ -116,12 +115,12 @@ class Emission {
   }
 
   void multiply(SourceText& text, std::int64_t column) const {
-    for (std::int64_t e = plan_.entry_ptrs[index(column)]; e < plan_.entry_ptrs[index(column) + 1];
-         ++e) {
-      const std::int64_t row = plan_.entry_rows[index(e)];
+    for (std::int64_t e = plan_.entry_ptrs[to_size(column)];
+         e < plan_.entry_ptrs[to_size(column) + 1]; ++e) {
+      const std::int64_t row = plan_.entry_rows[to_size(e)];
       text << "  c" << row << " = __fmaf_rn(";
-      append_cuda_literal(text, plan_.entry_values[index(e)]);
-      text << ", b" << std::int64_t{plan_.columns[index(column)]} << ", c" << row << ");\n";
+      append_cuda_literal(text, plan_.entry_values[to_size(e)]);
+      text << ", b" << std::int64_t{plan_.columns[to_size(column)]} << ", c" << row << ");\n";
     }
   }
 
@@ -195,7 +194,7 @@ class Emission {
 std::vector<SourceUnit> emit_cuda(const KernelPlan& plan, const CudaKernelSpec& spec,
                                   const CompileCancel& cancel) {
   check_cuda_spec(plan, spec);
-  return Emission(plan, spec).run(cancel);
+  return CudaEmission(plan, spec).run(cancel);
 }
 
 }  // namespace spjit

@@ -62,12 +62,12 @@ constexpr Card k_cards[] = {
 };
 
 /// Architectures that CUDA has stopped compiling for, and the release that did.
-struct Dropped {
+struct DroppedArch {
   std::int64_t arch;
   std::string_view cuda;
 };
 
-constexpr Dropped k_dropped[] = {
+constexpr DroppedArch k_dropped_archs[] = {
     {20, "9.0"},  {21, "9.0"},  {30, "11.0"}, {32, "11.0"}, {35, "12.0"},
     {37, "12.0"}, {50, "13.0"}, {52, "13.0"}, {53, "13.0"}, {60, "13.0"},
     {61, "13.0"}, {62, "13.0"}, {70, "13.0"}, {72, "13.0"},
@@ -119,8 +119,8 @@ std::optional<std::int64_t> parse_arch(std::string_view name) {
 
 [[noreturn]] void unknown_arch(std::string_view target, std::string_view arch_name) {
   const auto* const dropped =
-      std::ranges::find(k_dropped, parse_arch(arch_name).value_or(-1), &Dropped::arch);
-  if (dropped != std::end(k_dropped)) {
+      std::ranges::find(k_dropped_archs, parse_arch(arch_name).value_or(-1), &DroppedArch::arch);
+  if (dropped != std::end(k_dropped_archs)) {
     throw NotSupported(fmt::format(
         "target {}: CUDA {} dropped sm_{}, and spjit compiles for sm_75 and newer; expected one "
         "of {}",

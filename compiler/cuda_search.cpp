@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double k_compile_share = 0.7;
 constexpr int k_rounds = 16;
 /// A launch takes a few microseconds of its own: a sample has many.
-constexpr double k_error_goal = 0.005;
+constexpr double k_cuda_error_goal = 0.005;
 
 std::span<const std::byte> bytes_of(const std::string& image) {
   return std::as_bytes(std::span(image));
@@ -247,7 +247,7 @@ class CudaSearch {
     const Turns::Place turn = input_.watch.take_race_turn();
     RaceOptions race_options;
     race_options.max_rounds = k_rounds;
-    race_options.relative_error_goal = k_error_goal;
+    race_options.relative_error_goal = k_cuda_error_goal;
     race_options.check = [this] { input_.watch.check(); };
     race_options.budget_ms = std::max(0.0, left.count());
     if (options_.on_search_progress) {

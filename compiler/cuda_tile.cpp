@@ -10,7 +10,7 @@
 namespace spjit {
 namespace {
 
-void check_range(const char* what, std::int64_t given, std::int64_t least, std::int64_t most) {
+void check_cuda_range(const char* what, std::int64_t given, std::int64_t least, std::int64_t most) {
   if (given < least || given > most) {
     throw InvalidArgument(
         fmt::format("CUDA kernel: {} is {}; expected {} to {}", what, given, least, most));
@@ -43,12 +43,12 @@ std::int64_t function_of(const CudaKernelSpec& spec, std::int64_t x) {
 }
 
 void check_cuda_tile(const CudaTile& tile, std::int64_t n) {
-  check_range("m1", tile.m1, 1, k_cuda_max_threads);
-  check_range("n1", tile.n1, 1, k_cuda_max_threads);
-  check_range("the prefetch distance", tile.prefetch_distance, 0, k_cuda_max_distance);
-  check_range("nonzeros a unit", tile.unit_nonzeros, 1, std::int64_t{1} << 40);
-  check_range("n", n, 1, k_cuda_max_leading_dimension);
-  check_range("column tiles (n / n1)", column_tiles(tile, n), 1, k_cuda_max_grid_y);
+  check_cuda_range("m1", tile.m1, 1, k_cuda_max_threads);
+  check_cuda_range("n1", tile.n1, 1, k_cuda_max_threads);
+  check_cuda_range("the prefetch distance", tile.prefetch_distance, 0, k_cuda_max_distance);
+  check_cuda_range("nonzeros a unit", tile.unit_nonzeros, 1, std::int64_t{1} << 40);
+  check_cuda_range("n", n, 1, k_cuda_max_leading_dimension);
+  check_cuda_range("column tiles (n / n1)", column_tiles(tile, n), 1, k_cuda_max_grid_y);
 }
 
 void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec) {
@@ -62,12 +62,12 @@ void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec) {
   }
   const CudaTile& tile = spec.tile;
   check_cuda_tile(tile, spec.n);
-  check_range("rows a tile of the plan", plan.grouping.m1, 1, tile.m1);
-  check_range("min blocks", spec.min_blocks, 1, k_cuda_max_threads);
-  check_range("ldb", spec.ldb, spec.n, k_cuda_max_leading_dimension);
-  check_range("ldc", spec.ldc, spec.n, k_cuda_max_leading_dimension);
+  check_cuda_range("rows a tile of the plan", plan.grouping.m1, 1, tile.m1);
+  check_cuda_range("min blocks", spec.min_blocks, 1, k_cuda_max_threads);
+  check_cuda_range("ldb", spec.ldb, spec.n, k_cuda_max_leading_dimension);
+  check_cuda_range("ldc", spec.ldc, spec.n, k_cuda_max_leading_dimension);
   for (const std::int32_t function : spec.function_of_block) {
-    check_range("the function of a block", function, 0, count_functions(plan) - 1);
+    check_cuda_range("the function of a block", function, 0, count_functions(plan) - 1);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "compiler/x86_encoder.hpp"
+#include "runtime/arithmetic.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -17,8 +18,6 @@ constexpr Gpr k_ldc = Gpr::rcx;
 constexpr Gpr k_partial = Gpr::r8;
 constexpr Gpr k_masks = Gpr::r9;
 constexpr Gpr k_scratch = Gpr::rax;
-
-constexpr std::size_t k_function_alignment = 64;
 
 /// Masks that stay in k1 .. k6. k0 means no mask, and wider panels load theirs into k7 store by
 /// store.
@@ -47,9 +46,9 @@ class MovingBase {
 };
 
 /// Emits the segments of one plan into one buffer.
-class Emission {
+class HostEmission {
  public:
-  Emission(const KernelPlan& plan, const HostTile& tile, HostIsa isa, std::int64_t b_stride)
+  HostEmission(const KernelPlan& plan, const HostTile& tile, HostIsa isa, std::int64_t b_stride)
       : plan_(plan),
         tile_(tile),
         zmm_(isa == HostIsa::avx512),
@@ -78,7 +77,7 @@ class Emission {
   int weight_register() const { return static_cast<int>(tile_.m1 * tile_.nv + tile_.nv); }
 
   void segment(const PlanSegment& segment) {
-    encoder_.align(k_function_alignment);
+    encoder_.align(to_size(k_function_alignment));
     code_.segment_offsets.push_back(static_cast<std::int64_t>(encoder_.size()));
     segment_weights_ = static_cast<std::int64_t>(code_.weights.size());
     code_.weight_offsets.push_back(segment_weights_);
@@ -252,7 +251,7 @@ void check(const HostTile& tile, HostIsa isa, std::int64_t b_stride_bytes) {
 HostCode emit_host(const KernelPlan& plan, const HostTile& tile, HostIsa isa,
                    std::int64_t b_stride_bytes, const CompileCancel& cancel) {
   check(tile, isa, b_stride_bytes);
-  return Emission(plan, tile, isa, b_stride_bytes).run(cancel);
+  return HostEmission(plan, tile, isa, b_stride_bytes).run(cancel);
 }
 
 }  // namespace spjit

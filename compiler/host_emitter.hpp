@@ -13,6 +13,9 @@
 
 namespace spjit {
 
+/// Where functions begin, in bytes.
+inline constexpr std::int64_t k_function_alignment = 64;
+
 /// Code and data of a host kernel. One function a plan segment:
 ///
 ///   void segment(const float* b,        // first row of the segment's block of the panel of B

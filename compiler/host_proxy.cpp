@@ -7,17 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/host_emitter.hpp"
 #include "proxy/proxy_plan.hpp"
 #include "runtime/arithmetic.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
-
-/// As emitters align functions.
-constexpr std::size_t k_function_alignment = 64;
-
-std::size_t index(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 ProxyPlan small_plan(const KernelPlan& plan, const HostReductions& reductions,
                      const HostProxyLimits& limits) {
@@ -34,10 +30,10 @@ ProxyPlan small_plan(const KernelPlan& plan, const HostReductions& reductions,
 }
 
 std::vector<std::int64_t> cluster_of_tile(const ProxyPlan& proxy, std::int64_t tiles) {
-  std::vector<std::int64_t> result(index(tiles));
+  std::vector<std::int64_t> result(to_size(tiles));
   for (std::size_t cluster = 0; cluster < proxy.clusters.size(); ++cluster) {
     for (const std::int64_t tile : proxy.clusters[cluster].tiles) {
-      result[index(tile)] = static_cast<std::int64_t>(cluster);
+      result[to_size(tile)] = static_cast<std::int64_t>(cluster);
     }
   }
   return result;
@@ -88,9 +84,8 @@ HostArtifact copy_tiles(const HostArtifact& artifact,
   HostArtifact result;
   for (const std::int64_t tile : copied_tiles) {
     for (std::int64_t block = 0; block < from.k_blocks; ++block) {
-      const std::size_t segment = index(tile * from.k_blocks + block);
-      result.text.resize((result.text.size() + k_function_alignment - 1) / k_function_alignment *
-                         k_function_alignment);
+      const std::size_t segment = to_size(tile * from.k_blocks + block);
+      result.text.resize(to_size(round_up(std::ssize(result.text), k_function_alignment)));
       to.segment_offsets.push_back(std::ssize(result.text));
       to.weight_offsets.push_back(std::ssize(result.weights));
       result.text.insert(
@@ -101,8 +96,8 @@ HostArtifact copy_tiles(const HostArtifact& artifact,
                             artifact.weights.begin() + from.weight_offsets[segment],
                             artifact.weights.begin() + floats);
     }
-    const std::int64_t before = tile > 0 ? from.tile_nnz_ends[index(tile - 1)] : 0;
-    to.nnz += from.tile_nnz_ends[index(tile)] - before;
+    const std::int64_t before = tile > 0 ? from.tile_nnz_ends[to_size(tile - 1)] : 0;
+    to.nnz += from.tile_nnz_ends[to_size(tile)] - before;
     to.tile_nnz_ends.push_back(to.nnz);
   }
   result.program = write_program(to);

@@ -31,7 +31,7 @@ constexpr std::size_t k_few_tiles = 8;
 constexpr int k_proxy_rounds = 8;
 constexpr int k_full_rounds = 16;
 /// Loads differ by more than that.
-constexpr double k_error_goal = 0.01;
+constexpr double k_host_error_goal = 0.01;
 
 /// When the shares of a search's budget are spent.
 class SearchClock {
@@ -194,7 +194,7 @@ class Stage {
     const std::chrono::duration<double, std::milli> left = clock_.after(share) - Clock::now();
     options.budget_ms = std::max(0.0, left.count());
     options.max_rounds = proxy_ ? k_proxy_rounds : k_full_rounds;
-    options.relative_error_goal = k_error_goal;
+    options.relative_error_goal = k_host_error_goal;
     if (options_.on_search_progress) {
       options.progress = [this](const RaceProgress& progress) { report(progress); };
     }

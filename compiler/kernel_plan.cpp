@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/arithmetic.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -21,16 +22,14 @@ struct Place {
   std::int32_t local_row;
 };
 
-std::size_t index(std::int64_t value) { return static_cast<std::size_t>(value); }
-
 /// Where each row of A went; rows outside the grouping keep tile -1.
 std::vector<Place> places_of_rows(const CsrMatrix& matrix, const RowGrouping& grouping) {
-  std::vector<Place> places(index(matrix.rows), Place{-1, 0});
+  std::vector<Place> places(to_size(matrix.rows), Place{-1, 0});
   for (std::int64_t tile = 0; tile < grouping.tiles(); ++tile) {
-    const std::int64_t begin = grouping.tile_ptrs[index(tile)];
-    for (std::int64_t i = begin; i < grouping.tile_ptrs[index(tile) + 1]; ++i) {
-      places[index(grouping.rows[index(i)])] = {static_cast<std::int32_t>(tile),
-                                                static_cast<std::int32_t>(i - begin)};
+    const std::int64_t begin = grouping.tile_ptrs[to_size(tile)];
+    for (std::int64_t i = begin; i < grouping.tile_ptrs[to_size(tile) + 1]; ++i) {
+      places[to_size(grouping.rows[to_size(i)])] = {static_cast<std::int32_t>(tile),
+                                                    static_cast<std::int32_t>(i - begin)};
     }
   }
   return places;
@@ -40,21 +39,21 @@ std::vector<Place> places_of_rows(const CsrMatrix& matrix, const RowGrouping& gr
 /// column order.
 std::vector<std::int64_t> entries_by_column(const CsrMatrix& matrix,
                                             const std::vector<std::int32_t>& row_of_entry) {
-  std::vector<std::int64_t> next(index(matrix.cols) + 1, 0);
-  for (const std::int32_t column : matrix.col_idxs) ++next[index(column) + 1];
+  std::vector<std::int64_t> next(to_size(matrix.cols) + 1, 0);
+  for (const std::int32_t column : matrix.col_idxs) ++next[to_size(column) + 1];
   std::partial_sum(next.begin(), next.end(), next.begin());
   std::vector<std::int64_t> order(row_of_entry.size());
   for (std::int64_t entry = 0; entry < matrix.nnz(); ++entry) {
-    order[index(next[index(matrix.col_idxs[index(entry)])]++)] = entry;
+    order[to_size(next[to_size(matrix.col_idxs[to_size(entry)])]++)] = entry;
   }
   return order;
 }
 
 std::vector<std::int32_t> rows_of_entries(const CsrMatrix& matrix) {
-  std::vector<std::int32_t> rows(index(matrix.nnz()));
+  std::vector<std::int32_t> rows(to_size(matrix.nnz()));
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
-    std::fill(rows.begin() + matrix.row_ptrs[index(row)],
-              rows.begin() + matrix.row_ptrs[index(row) + 1], static_cast<std::int32_t>(row));
+    std::fill(rows.begin() + matrix.row_ptrs[to_size(row)],
+              rows.begin() + matrix.row_ptrs[to_size(row) + 1], static_cast<std::int32_t>(row));
   }
   return rows;
 }
@@ -65,9 +64,9 @@ std::vector<Entry> entries_by_tile(const CsrMatrix& matrix, const RowGrouping& g
                                    const CompileCancel& cancel) {
   const std::vector<Place> places = places_of_rows(matrix, grouping);
   const std::vector<std::int32_t> row_of_entry = rows_of_entries(matrix);
-  tile_offsets.assign(index(grouping.tiles()) + 1, 0);
+  tile_offsets.assign(to_size(grouping.tiles()) + 1, 0);
   for (const std::int32_t row : row_of_entry) {
-    ++tile_offsets[index(places[index(row)].tile) + 1];
+    ++tile_offsets[to_size(places[to_size(row)].tile) + 1];
   }
   std::partial_sum(tile_offsets.begin(), tile_offsets.end(), tile_offsets.begin());
 
@@ -75,9 +74,9 @@ std::vector<Entry> entries_by_tile(const CsrMatrix& matrix, const RowGrouping& g
   std::vector<Entry> entries(row_of_entry.size());
   std::vector<std::int64_t> next(tile_offsets.begin(), tile_offsets.end() - 1);
   for (const std::int64_t entry : entries_by_column(matrix, row_of_entry)) {
-    const Place place = places[index(row_of_entry[index(entry)])];
-    entries[index(next[index(place.tile)]++)] = {matrix.col_idxs[index(entry)], place.local_row,
-                                                 matrix.values[index(entry)]};
+    const Place place = places[to_size(row_of_entry[to_size(entry)])];
+    entries[to_size(next[to_size(place.tile)]++)] = {
+        matrix.col_idxs[to_size(entry)], place.local_row, matrix.values[to_size(entry)]};
   }
   return entries;
 }
@@ -116,15 +115,15 @@ KernelPlan build_plan(const CsrMatrix& matrix, RowGrouping grouping, std::int64_
   plan.rows = matrix.rows;
   plan.cols = matrix.cols;
   set_blocks(plan, k_block);
-  plan.entry_rows.reserve(index(matrix.nnz()));
-  plan.entry_values.reserve(index(matrix.nnz()));
+  plan.entry_rows.reserve(to_size(matrix.nnz()));
+  plan.entry_values.reserve(to_size(matrix.nnz()));
 
   std::vector<std::int64_t> tile_offsets;
   const std::vector<Entry> entries = entries_by_tile(matrix, grouping, tile_offsets, cancel);
   for (std::int64_t tile = 0; tile < grouping.tiles(); ++tile) {
     cancel.check();
-    const auto begin = index(tile_offsets[index(tile)]);
-    const auto end = index(tile_offsets[index(tile) + 1]);
+    const auto begin = to_size(tile_offsets[to_size(tile)]);
+    const auto end = to_size(tile_offsets[to_size(tile) + 1]);
     append_tile(plan, std::span(entries).subspan(begin, end - begin));
   }
   plan.grouping = std::move(grouping);
@@ -137,11 +136,11 @@ KernelPlan with_k_block(KernelPlan plan, std::int64_t k_block) {
   set_blocks(plan, k_block);
   plan.segment_ptrs = {0};
   for (std::int64_t tile = 0; tile < plan.grouping.tiles(); ++tile) {
-    std::int64_t next = old_ptrs[index(tile * old_blocks)];
-    const std::int64_t end = old_ptrs[index((tile + 1) * old_blocks)];
+    std::int64_t next = old_ptrs[to_size(tile * old_blocks)];
+    const std::int64_t end = old_ptrs[to_size((tile + 1) * old_blocks)];
     for (std::int64_t block = 0; block < plan.k_blocks; ++block) {
       const std::int64_t block_end = (block + 1) * plan.k_block;
-      while (next < end && plan.columns[index(next)] < block_end) ++next;
+      while (next < end && plan.columns[to_size(next)] < block_end) ++next;
       plan.segment_ptrs.push_back(next);
     }
   }

@@ -19,12 +19,12 @@
 
 #include "compiler/llvm_object.hpp"
 #include "compiler/llvm_segment.hpp"
+#include "runtime/arithmetic.hpp"
 #include "runtime/host_cpu.hpp"
 
 namespace spjit {
 namespace {
 
-constexpr std::int64_t k_function_alignment = 64;
 constexpr std::size_t k_lanes = 4;  // floats an SSE vector holds
 constexpr std::uint8_t k_int3 = 0xCC;
 // A module costs about a millisecond besides its code; smaller ones spread over threads better.
@@ -113,9 +113,7 @@ void for_each_in_parallel(std::size_t count, Work work) {
 }
 
 void append(HostCode& code, const PositionIndependentText& text) {
-  const std::int64_t size = std::ssize(code.text);
-  const std::int64_t begin =
-      (size + k_function_alignment - 1) / k_function_alignment * k_function_alignment;
+  const std::int64_t begin = round_up(std::ssize(code.text), k_function_alignment);
   code.text.resize(static_cast<std::size_t>(begin), k_int3);
   code.text.insert(code.text.end(), text.bytes.begin(), text.bytes.end());
   for (const std::int64_t offset : text.offsets) code.segment_offsets.push_back(begin + offset);

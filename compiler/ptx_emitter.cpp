@@ -7,15 +7,14 @@
 
 #include "compiler/cuda_units.hpp"
 #include "compiler/source_text.hpp"
+#include "runtime/arithmetic.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
 
-std::size_t index(std::int64_t value) { return static_cast<std::size_t>(value); }
-
 /// Text of about this size for each nonzero; only a reservation.
-constexpr std::int64_t k_bytes_a_nonzero = 56;
+constexpr std::int64_t k_ptx_bytes_a_nonzero = 56;
 
 /// Labels of one .branchtargets: from 16383 on nvJitLink 13.0 crashes.
 constexpr std::int64_t k_most_targets = 16380;
@@ -41,9 +40,9 @@ class MovingPointer {
   std::int64_t position_ = 0;
 };
 
-class Emission {
+class PtxEmission {
  public:
-  Emission(const KernelPlan& plan, const CudaKernelSpec& spec, int sm)
+  PtxEmission(const KernelPlan& plan, const CudaKernelSpec& spec, int sm)
       : plan_(plan), spec_(spec), sm_(sm), units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {}
 
   std::vector<SourceUnit> run(const CompileCancel& cancel) {
@@ -62,7 +61,7 @@ class Emission {
   SourceUnit unit(const UnitRange& range) {
     SourceUnit unit = describe_unit(plan_, units_, range, runtime());
     unit.language = SourceLanguage::ptx;
-    SourceText text(range.nonzeros * k_bytes_a_nonzero + (1 << 14));
+    SourceText text(range.nonzeros * k_ptx_bytes_a_nonzero + (1 << 14));
     text << "// spjit, PTX emitter " << std::int64_t{k_ptx_emitter_version} << ".\n.version "
          << ptx_version(sm_) << "\n.target sm_" << std::int64_t{sm_} << "\n.address_size 64\n\n";
     for (std::int64_t function = range.begin; function < range.end; ++function) {
@@ -111,13 +110,13 @@ class Emission {
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
       const std::int64_t ahead = std::min(column + slots, segment.column_end);
       for (; loaded < ahead; ++loaded) {
-        load(text, plan_.columns[index(loaded)], (loaded - segment.column_begin) % slots, b);
+        load(text, plan_.columns[to_size(loaded)], (loaded - segment.column_begin) % slots, b);
       }
       multiply(text, column, (column - segment.column_begin) % slots);
     }
     MovingPointer c("pc");
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
-      store_address(text, rows[index(row)], c);
+      store_address(text, rows[to_size(row)], c);
       text << ",c" << row << ";\n";
     }
   }
@@ -133,11 +132,11 @@ class Emission {
   }
 
   void multiply(SourceText& text, std::int64_t column, std::int64_t slot) const {
-    for (std::int64_t e = plan_.entry_ptrs[index(column)]; e < plan_.entry_ptrs[index(column) + 1];
-         ++e) {
-      const std::int64_t row = plan_.entry_rows[index(e)];
+    for (std::int64_t e = plan_.entry_ptrs[to_size(column)];
+         e < plan_.entry_ptrs[to_size(column) + 1]; ++e) {
+      const std::int64_t row = plan_.entry_rows[to_size(e)];
       text << "fma.rn.f32 c" << row << ",b" << slot << ",";
-      append_ptx_literal(text, plan_.entry_values[index(e)]) << ",c" << row << ";\n";
+      append_ptx_literal(text, plan_.entry_values[to_size(e)]) << ",c" << row << ";\n";
     }
   }
 
@@ -266,7 +265,7 @@ std::string_view ptx_version(int sm) {
 std::vector<SourceUnit> emit_ptx(const KernelPlan& plan, const CudaKernelSpec& spec, int sm,
                                  const CompileCancel& cancel) {
   check_cuda_spec(plan, spec);
-  return Emission(plan, spec, sm).run(cancel);
+  return PtxEmission(plan, spec, sm).run(cancel);
 }
 
 }  // namespace spjit

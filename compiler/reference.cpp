@@ -6,10 +6,10 @@
 #include <limits>
 #include <span>
 
+#include "runtime/arithmetic.hpp"
+
 namespace spjit {
 namespace {
-
-std::size_t index(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 using AddScaledRow = void (*)(float value, const float* b, float* c, std::int64_t n);
 
@@ -48,20 +48,20 @@ void evaluate_row(const CsrMatrix& matrix, std::int64_t row, const DenseOperands
                   Float64Row& result) {
   std::fill(result.values.begin(), result.values.end(), 0.0);
   std::fill(result.absolute.begin(), result.absolute.end(), 0.0);
-  for (std::int64_t i = matrix.row_ptrs[index(row)]; i < matrix.row_ptrs[index(row) + 1]; ++i) {
+  for (std::int64_t i = matrix.row_ptrs[to_size(row)]; i < matrix.row_ptrs[to_size(row) + 1]; ++i) {
     // Products of floats are exact in double.
-    const double value = matrix.values[index(i)];
-    const float* b = operands.b + matrix.col_idxs[index(i)] * operands.ldb;
+    const double value = matrix.values[to_size(i)];
+    const float* b = operands.b + matrix.col_idxs[to_size(i)] * operands.ldb;
     for (std::int64_t j = 0; j < operands.n; ++j) {
       const double product = value * static_cast<double>(b[j]);
-      result.values[index(j)] += product;
-      result.absolute[index(j)] += std::abs(product);
+      result.values[to_size(j)] += product;
+      result.absolute[to_size(j)] += std::abs(product);
     }
   }
 }
 
 std::int64_t nnz_of_row(const CsrMatrix& matrix, std::int64_t row) {
-  return matrix.row_ptrs[index(row) + 1] - matrix.row_ptrs[index(row)];
+  return matrix.row_ptrs[to_size(row) + 1] - matrix.row_ptrs[to_size(row)];
 }
 
 struct ElementError {
@@ -97,10 +97,11 @@ void evaluate(const KernelPlan& plan, Arithmetic arithmetic, const DenseOperands
     for (std::int64_t block = 0; block < plan.k_blocks; ++block) {
       const PlanSegment segment = plan.segment(tile, block);
       for (std::int64_t i = segment.column_begin; i < segment.column_end; ++i) {
-        const float* b = operands.b + plan.columns[index(i)] * operands.ldb;
-        for (std::int64_t e = plan.entry_ptrs[index(i)]; e < plan.entry_ptrs[index(i) + 1]; ++e) {
-          const std::int32_t row = rows[static_cast<std::size_t>(plan.entry_rows[index(e)])];
-          add_scaled_row(plan.entry_values[index(e)], b, c_row(row), operands.n);
+        const float* b = operands.b + plan.columns[to_size(i)] * operands.ldb;
+        for (std::int64_t e = plan.entry_ptrs[to_size(i)]; e < plan.entry_ptrs[to_size(i) + 1];
+             ++e) {
+          const std::int32_t row = rows[static_cast<std::size_t>(plan.entry_rows[to_size(e)])];
+          add_scaled_row(plan.entry_values[to_size(e)], b, c_row(row), operands.n);
         }
       }
     }
@@ -119,9 +120,10 @@ double rounding_bound(std::int64_t nnz, double absolute_sum) noexcept {
 
 Float64Product evaluate_float64(const CsrMatrix& matrix, const DenseOperands& operands) {
   Float64Product product{matrix.rows, operands.n, {}, {}};
-  product.values.reserve(index(matrix.rows * operands.n));
-  product.bounds.reserve(index(matrix.rows * operands.n));
-  Float64Row row{std::vector<double>(index(operands.n)), std::vector<double>(index(operands.n))};
+  product.values.reserve(to_size(matrix.rows * operands.n));
+  product.bounds.reserve(to_size(matrix.rows * operands.n));
+  Float64Row row{std::vector<double>(to_size(operands.n)),
+                 std::vector<double>(to_size(operands.n))};
   for (std::int64_t i = 0; i < matrix.rows; ++i) {
     evaluate_row(matrix, i, operands, row);
     product.values.insert(product.values.end(), row.values.begin(), row.values.end());
@@ -134,15 +136,15 @@ Float64Product evaluate_float64(const CsrMatrix& matrix, const DenseOperands& op
 
 ErrorReport compare_with_float64(const CsrMatrix& matrix, const DenseOperands& operands) {
   ErrorReport report;
-  Float64Row expected{std::vector<double>(index(operands.n)),
-                      std::vector<double>(index(operands.n))};
+  Float64Row expected{std::vector<double>(to_size(operands.n)),
+                      std::vector<double>(to_size(operands.n))};
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     evaluate_row(matrix, row, operands, expected);
     const float* c = operands.c + row * operands.ldc;
     const std::int64_t nnz = nnz_of_row(matrix, row);
     for (std::int64_t j = 0; j < operands.n; ++j) {
-      const ElementError element = error_of(c[j], expected.values[index(j)],
-                                            rounding_bound(nnz, expected.absolute[index(j)]));
+      const ElementError element = error_of(c[j], expected.values[to_size(j)],
+                                            rounding_bound(nnz, expected.absolute[to_size(j)]));
       report.max_error = std::max(report.max_error, element.error);
       if (element.bound_ratio > report.max_bound_ratio) {
         report.max_bound_ratio = element.bound_ratio;

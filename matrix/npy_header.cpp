@@ -6,15 +6,11 @@
 #include <bit>
 #include <optional>
 
+#include "matrix/read_failure.hpp"
 #include "matrix/text_lines.hpp"
-#include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
-
-[[noreturn]] void fail(std::string_view name, const std::string& reason) {
-  throw IoError(fmt::format("{}: {}", name, reason));
-}
 
 constexpr std::size_t k_most_dimensions = 64;  // NumPy's own limit
 
@@ -34,8 +30,8 @@ class DictReader {
 
   void expect(char c) {
     if (!skip(c)) {
-      fail(name_,
-           fmt::format("the .npy header has {} where '{}' is expected", quoted_word(rest_), c));
+      fail_to_read(name_, fmt::format("the .npy header has {} where '{}' is expected",
+                                      quoted_word(rest_), c));
     }
   }
 
@@ -45,8 +41,8 @@ class DictReader {
     const std::size_t end =
         quote == '\'' || quote == '"' ? rest_.find(quote, 1) : std::string_view::npos;
     if (end == std::string_view::npos) {
-      fail(name_,
-           fmt::format("the .npy header has {} where {} is expected", quoted_word(rest_), what));
+      fail_to_read(name_, fmt::format("the .npy header has {} where {} is expected",
+                                      quoted_word(rest_), what));
     }
     const std::string_view text = rest_.substr(1, end - 1);
     rest_.remove_prefix(end + 1);
@@ -61,8 +57,9 @@ class DictReader {
         return word == "True";
       }
     }
-    fail(name_, fmt::format("fortran_order in the .npy header is {}: expected True or False",
-                            quoted_word(rest_)));
+    fail_to_read(name_,
+                 fmt::format("fortran_order in the .npy header is {}: expected True or False",
+                             quoted_word(rest_)));
   }
 
   std::vector<std::int64_t> tuple() {
@@ -72,12 +69,12 @@ class DictReader {
       const std::string_view digits = rest_.substr(0, rest_.find_first_not_of("0123456789"));
       const std::optional<std::int64_t> number = parse_integer(digits);
       if (!number) {
-        fail(name_, fmt::format("the shape in the .npy header has {}: expected an integer",
-                                quoted_word(rest_)));
+        fail_to_read(name_, fmt::format("the shape in the .npy header has {}: expected an integer",
+                                        quoted_word(rest_)));
       }
       if (numbers.size() == k_most_dimensions) {
-        fail(name_, fmt::format("the shape in the .npy header has more than {} dimensions",
-                                k_most_dimensions));
+        fail_to_read(name_, fmt::format("the shape in the .npy header has more than {} dimensions",
+                                        k_most_dimensions));
       }
       numbers.push_back(*number);
       rest_.remove_prefix(digits.size());
@@ -123,9 +120,10 @@ NpyType parse_descr(std::string_view descr, std::string_view name) {
       descr.size() > 2 ? parse_integer(descr.substr(2)).value_or(-1) : std::int64_t{-1};
   if (size < 0 || orders.find(descr[0]) == std::string_view::npos ||
       !size_is_legal(descr[1], size)) {
-    fail(name, fmt::format("dtype {} is not read: expected bool, an integer of 1 to 8 bytes, or a "
-                           "float of 2 to 8 bytes",
-                           quoted_word(descr)));
+    fail_to_read(
+        name, fmt::format("dtype {} is not read: expected bool, an integer of 1 to 8 bytes, or a "
+                          "float of 2 to 8 bytes",
+                          quoted_word(descr)));
   }
   constexpr char k_other = std::endian::native == std::endian::little ? '>' : '<';
   const char kind = descr[1];
@@ -140,11 +138,12 @@ struct Preamble {
 Preamble parse_preamble(Bytes bytes, std::string_view name) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!text.starts_with("\x93NUMPY") || text.size() < 10) {
-    fail(name, "not a .npy array: expected it to start with \"\\x93NUMPY\"");
+    fail_to_read(name, "not a .npy array: expected it to start with \"\\x93NUMPY\"");
   }
   const int major = std::to_integer<int>(bytes[6]);
   if (major < 1 || major > 3) {
-    fail(name, fmt::format(".npy format version {} is not read: expected 1, 2 or 3", major));
+    fail_to_read(name,
+                 fmt::format(".npy format version {} is not read: expected 1, 2 or 3", major));
   }
   const std::size_t length_bytes = major == 1 ? 2 : 4;
   const std::size_t start = 8 + length_bytes;
@@ -155,8 +154,8 @@ Preamble parse_preamble(Bytes bytes, std::string_view name) {
     }
   }
   if (text.size() < start || length > text.size() - start) {
-    fail(name, fmt::format("the .npy header claims {} bytes: the file has {}", length,
-                           text.size() - std::min(start, text.size())));
+    fail_to_read(name, fmt::format("the .npy header claims {} bytes: the file has {}", length,
+                                   text.size() - std::min(start, text.size())));
   }
   return {text.substr(start, length), start + length};
 }
@@ -181,8 +180,9 @@ NpyHeader parse_dict(std::string_view dict, std::string_view name) {
       header.shape = reader.tuple();
       has_shape = true;
     } else {
-      fail(name, fmt::format("the .npy header has the key {}: expected descr, fortran_order, shape",
-                             quoted_word(key)));
+      fail_to_read(
+          name, fmt::format("the .npy header has the key {}: expected descr, fortran_order, shape",
+                            quoted_word(key)));
     }
     if (!reader.skip(',')) {
       reader.expect('}');
@@ -190,7 +190,7 @@ NpyHeader parse_dict(std::string_view dict, std::string_view name) {
     }
   }
   if (!has_descr || !has_order || !has_shape) {
-    fail(name, "the .npy header lacks one of descr, fortran_order, shape");
+    fail_to_read(name, "the .npy header lacks one of descr, fortran_order, shape");
   }
   header.type = parse_descr(header.descr, name);
   return header;
@@ -206,19 +206,20 @@ std::int64_t count_elements(const NpyHeader& header, std::size_t data_bytes,
   const auto most = static_cast<std::int64_t>(data_bytes);
   for (const std::int64_t size : header.shape) {
     if (count > 0 && size > most / count) {
-      fail(name, fmt::format("the shape ({}) does not fit the {} bytes of data",
-                             fmt::join(header.shape, ", "), data_bytes));
+      fail_to_read(name, fmt::format("the shape ({}) does not fit the {} bytes of data",
+                                     fmt::join(header.shape, ", "), data_bytes));
     }
     count *= size;
   }
   const std::int64_t item_bytes = header.type.item_bytes;
   if (count > 0 && item_bytes > 0 && item_bytes > most / count) {
-    fail(name, fmt::format("the shape ({}) of {} needs more than the {} bytes of data",
-                           fmt::join(header.shape, ", "), header.descr, data_bytes));
+    fail_to_read(name, fmt::format("the shape ({}) of {} needs more than the {} bytes of data",
+                                   fmt::join(header.shape, ", "), header.descr, data_bytes));
   }
   if (count * item_bytes != most) {
-    fail(name, fmt::format("the array ends {} bytes before the data does: expected one array",
-                           most - count * item_bytes));
+    fail_to_read(name,
+                 fmt::format("the array ends {} bytes before the data does: expected one array",
+                             most - count * item_bytes));
   }
   return count;
 }

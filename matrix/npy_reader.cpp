@@ -11,14 +11,10 @@
 #include <type_traits>
 
 #include "matrix/limits.hpp"
-#include "spjit/error.hpp"
+#include "matrix/read_failure.hpp"
 
 namespace spjit {
 namespace {
-
-[[noreturn]] void fail(std::string_view name, const std::string& reason) {
-  throw IoError(fmt::format("{}: {}", name, reason));
-}
 
 // IEEE binary16, which C++20 has no type for.
 struct Half {
@@ -70,7 +66,8 @@ std::vector<float> floats_from(const NpyArray& array, std::string_view name) {
   for (std::size_t at = 0; at < values.size(); ++at) {
     const auto element = load_element<Element>(array.data, at, array.header.type.swapped);
     if (overflows_fp32(element)) {
-      fail(name, fmt::format("element {} does not fit fp32: expected at most 3.4028235e38", at));
+      fail_to_read(name,
+                   fmt::format("element {} does not fit fp32: expected at most 3.4028235e38", at));
     }
     values[at] = to_float(element);
   }
@@ -83,7 +80,7 @@ std::vector<std::int64_t> integers_from(const NpyArray& array, std::string_view 
   for (std::size_t at = 0; at < values.size(); ++at) {
     const auto element = load_element<Element>(array.data, at, array.header.type.swapped);
     if (!std::in_range<std::int64_t>(element)) {
-      fail(name, fmt::format("element {} is {}: expected less than 2^63", at, element));
+      fail_to_read(name, fmt::format("element {} is {}: expected less than 2^63", at, element));
     }
     values[at] = static_cast<std::int64_t>(element);
   }
@@ -143,7 +140,7 @@ std::vector<float> decode_floats(const NpyArray& array, std::string_view name) {
   std::vector<float> values;
   if (!visit_integer_type(type,
                           [&](auto zero) { values = floats_from<decltype(zero)>(array, name); })) {
-    fail(name, fmt::format("dtype '{}' is text: expected numbers", array.header.descr));
+    fail_to_read(name, fmt::format("dtype '{}' is text: expected numbers", array.header.descr));
   }
   return values;
 }
@@ -153,7 +150,7 @@ std::vector<std::int64_t> decode_integers(const NpyArray& array, std::string_vie
   if (!visit_integer_type(array.header.type, [&](auto zero) {
         values = integers_from<decltype(zero)>(array, name);
       })) {
-    fail(name, fmt::format("dtype is '{}': expected integers", array.header.descr));
+    fail_to_read(name, fmt::format("dtype is '{}': expected integers", array.header.descr));
   }
   return values;
 }
@@ -161,8 +158,8 @@ std::vector<std::int64_t> decode_integers(const NpyArray& array, std::string_vie
 std::string decode_text(const NpyArray& array, std::string_view name) {
   const NpyType& type = array.header.type;
   if ((type.kind != 'S' && type.kind != 'U') || array.header.count != 1) {
-    fail(name, fmt::format("{} elements of dtype '{}': expected one text", array.header.count,
-                           array.header.descr));
+    fail_to_read(name, fmt::format("{} elements of dtype '{}': expected one text",
+                                   array.header.count, array.header.descr));
   }
   // A U element is UTF-32: every fourth byte is the ASCII character, whichever end it is at.
   const std::size_t step = type.kind == 'U' ? 4 : 1;
@@ -181,14 +178,14 @@ std::string decode_text(const NpyArray& array, std::string_view name) {
 DenseMatrix decode_dense(const NpyArray& array, std::string_view name) {
   const std::vector<std::int64_t>& shape = array.header.shape;
   if (shape.empty() || shape.size() > 2) {
-    fail(name, fmt::format("the array has {} dimensions: expected 1 or 2", shape.size()));
+    fail_to_read(name, fmt::format("the array has {} dimensions: expected 1 or 2", shape.size()));
   }
   DenseMatrix matrix;
   matrix.rows = shape.size() == 2 ? shape[0] : 1;
   matrix.cols = shape.back();
   if (matrix.rows > k_max_dimension || matrix.cols > k_max_dimension) {
-    fail(name, fmt::format("the shape is {} x {}: expected 0 to {} each", matrix.rows, matrix.cols,
-                           k_max_dimension));
+    fail_to_read(name, fmt::format("the shape is {} x {}: expected 0 to {} each", matrix.rows,
+                                   matrix.cols, k_max_dimension));
   }
   std::vector<float> stored = decode_floats(array, name);
   if (!array.header.fortran_order) {
@@ -209,8 +206,8 @@ DenseMatrix decode_dense(const NpyArray& array, std::string_view name) {
 CsrMatrix csr_from_array(const NpyArray& array, std::string_view name) {
   const DenseMatrix dense = decode_dense(array, name);
   if (!rows_are_plausible(dense.rows, array.data.size())) {
-    fail(name, fmt::format("the shape is {} x {}: a file of that size may have {} rows", dense.rows,
-                           dense.cols, k_max_free_rows));
+    fail_to_read(name, fmt::format("the shape is {} x {}: a file of that size may have {} rows",
+                                   dense.rows, dense.cols, k_max_free_rows));
   }
   return csr_from_dense(dense.values.data(), dense.rows, dense.cols);
 }

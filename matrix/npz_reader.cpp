@@ -10,16 +10,12 @@
 #include "matrix/coordinate.hpp"
 #include "matrix/limits.hpp"
 #include "matrix/npy_reader.hpp"
+#include "matrix/read_failure.hpp"
 #include "matrix/text_lines.hpp"
 #include "matrix/zip_archive.hpp"
-#include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
-
-[[noreturn]] void fail(std::string_view name, const std::string& reason) {
-  throw IoError(fmt::format("{}: {}", name, reason));
-}
 
 // Decodes the arrays of one archive; errors name file and array.
 class ArrayReader {
@@ -53,9 +49,10 @@ class ArrayReader {
   [[nodiscard]] std::string only_array() const {
     const std::vector<std::string>& names = zip_.names();
     if (names.size() != 1 || !names.front().ends_with(".npy")) {
-      fail(name_, fmt::format("the archive has {} files and no array 'format': expected what "
-                              "scipy.sparse.save_npz writes, or a single .npy",
-                              names.size()));
+      fail_to_read(name_,
+                   fmt::format("the archive has {} files and no array 'format': expected what "
+                               "scipy.sparse.save_npz writes, or a single .npy",
+                               names.size()));
     }
     return names.front().substr(0, names.front().size() - 4);
   }
@@ -64,7 +61,8 @@ class ArrayReader {
   template <typename Number>
   static std::vector<Number> decode_vector(const NpyArray& array, std::string_view where) {
     if (array.header.shape.size() != 1) {
-      fail(where, fmt::format("it has {} dimensions: expected 1", array.header.shape.size()));
+      fail_to_read(where,
+                   fmt::format("it has {} dimensions: expected 1", array.header.shape.size()));
     }
     if constexpr (std::is_same_v<Number, float>) {
       return decode_floats(array, where);
@@ -86,7 +84,8 @@ Shape read_shape(const ArrayReader& arrays) {
   const std::vector<std::int64_t> shape = arrays.integers("shape");
   if (shape.size() != 2 || shape[0] < 0 || shape[0] > k_max_dimension || shape[1] < 0 ||
       shape[1] > k_max_dimension) {
-    fail(arrays.name(), fmt::format("shape is not two sizes from 0 to {}", k_max_dimension));
+    fail_to_read(arrays.name(),
+                 fmt::format("shape is not two sizes from 0 to {}", k_max_dimension));
   }
   return {shape[0], shape[1]};
 }
@@ -94,8 +93,9 @@ Shape read_shape(const ArrayReader& arrays) {
 // Only indptr of csr has something to show for each row.
 void check_rows(const ArrayReader& arrays, std::int64_t rows, std::size_t archive_bytes) {
   if (!rows_are_plausible(rows, archive_bytes)) {
-    fail(arrays.name(), fmt::format("shape asks for {} rows: an archive of {} bytes may have {}",
-                                    rows, archive_bytes, k_max_free_rows));
+    fail_to_read(arrays.name(),
+                 fmt::format("shape asks for {} rows: an archive of {} bytes may have {}", rows,
+                             archive_bytes, k_max_free_rows));
   }
 }
 
@@ -104,33 +104,35 @@ void check_indices(const ArrayReader& arrays, const std::string& array,
   const auto bad = std::find_if(indices.begin(), indices.end(),
                                 [bound](std::int64_t i) { return i < 0 || i >= bound; });
   if (bad != indices.end()) {
-    fail(arrays.name(), fmt::format("array '{}': element {} is {}: expected 0 <= index < {}", array,
-                                    bad - indices.begin(), *bad, bound));
+    fail_to_read(arrays.name(),
+                 fmt::format("array '{}': element {} is {}: expected 0 <= index < {}", array,
+                             bad - indices.begin(), *bad, bound));
   }
 }
 
 void check_same_length(const ArrayReader& arrays, std::size_t indices, std::size_t values) {
   if (indices != values) {
-    fail(arrays.name(),
-         fmt::format("the archive has {} indices and {} values: expected as many of each", indices,
-                     values));
+    fail_to_read(arrays.name(),
+                 fmt::format("the archive has {} indices and {} values: expected as many of each",
+                             indices, values));
   }
 }
 
 void check_offsets(const ArrayReader& arrays, const std::vector<std::int64_t>& offsets,
                    std::int64_t lines, std::size_t nnz) {
   if (offsets.size() != static_cast<std::size_t>(lines) + 1) {
-    fail(arrays.name(), fmt::format("array 'indptr' has {} elements: expected {} for the shape",
-                                    offsets.size(), lines + 1));
+    fail_to_read(arrays.name(),
+                 fmt::format("array 'indptr' has {} elements: expected {} for the shape",
+                             offsets.size(), lines + 1));
   }
   if (offsets.front() != 0 || offsets.back() != static_cast<std::int64_t>(nnz)) {
-    fail(arrays.name(), fmt::format("array 'indptr' runs from {} to {}: expected 0 to {}",
-                                    offsets.front(), offsets.back(), nnz));
+    fail_to_read(arrays.name(), fmt::format("array 'indptr' runs from {} to {}: expected 0 to {}",
+                                            offsets.front(), offsets.back(), nnz));
   }
   const auto drop = std::adjacent_find(offsets.begin(), offsets.end(), std::greater<>());
   if (drop != offsets.end()) {
-    fail(arrays.name(), fmt::format("array 'indptr' falls from {} to {} at element {}", drop[0],
-                                    drop[1], drop - offsets.begin()));
+    fail_to_read(arrays.name(), fmt::format("array 'indptr' falls from {} to {} at element {}",
+                                            drop[0], drop[1], drop - offsets.begin()));
   }
 }
 
@@ -176,9 +178,10 @@ CsrMatrix read_sparse(const ArrayReader& arrays, std::size_t archive_bytes,
                       const LoadOptions& options) {
   const std::string format = arrays.text("format");
   if (format != "csr" && format != "csc" && format != "coo") {
-    fail(arrays.name(), fmt::format("the scipy format is {}: expected csr, csc or coo, convert "
-                                    "with .tocsr()",
-                                    quoted_word(format)));
+    fail_to_read(arrays.name(),
+                 fmt::format("the scipy format is {}: expected csr, csc or coo, convert "
+                             "with .tocsr()",
+                             quoted_word(format)));
   }
   const Shape shape = read_shape(arrays);
   const bool by_rows = format == "csr";
@@ -189,8 +192,9 @@ CsrMatrix read_sparse(const ArrayReader& arrays, std::size_t archive_bytes,
       format == "coo" ? read_triplets(arrays, shape) : read_compressed(arrays, shape, by_rows),
       shape.rows, shape.cols);
   if (const std::optional<Position> twin = find_duplicate(matrix)) {
-    fail(arrays.name(), fmt::format("row {} has column {} twice: call .sum_duplicates() first",
-                                    twin->row, twin->col));
+    fail_to_read(arrays.name(),
+                 fmt::format("row {} has column {} twice: call .sum_duplicates() first", twin->row,
+                             twin->col));
   }
   if (!options.keep_explicit_zeros) {
     matrix.drop_explicit_zeros();

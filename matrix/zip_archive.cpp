@@ -4,15 +4,11 @@
 
 #include <algorithm>
 
+#include "matrix/read_failure.hpp"
 #include "matrix/text_lines.hpp"
-#include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
-
-[[noreturn]] void fail(std::string_view name, const std::string& reason) {
-  throw IoError(fmt::format("{}: {}", name, reason));
-}
 
 class ZipError {
  public:
@@ -49,17 +45,19 @@ void check_stat(const zip_stat_t& stat, std::size_t archive_bytes, std::string_v
   constexpr zip_uint64_t k_needed =
       ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
   if ((stat.valid & k_needed) != k_needed || stat.encryption_method != ZIP_EM_NONE) {
-    fail(name, fmt::format("{} is encrypted or its directory entry incomplete: expected a plain "
-                           "archive",
-                           quoted_word(stat.name)));
+    fail_to_read(name,
+                 fmt::format("{} is encrypted or its directory entry incomplete: expected a plain "
+                             "archive",
+                             quoted_word(stat.name)));
   }
   if (stat.comp_method != ZIP_CM_STORE && stat.comp_method != ZIP_CM_DEFLATE) {
-    fail(name, fmt::format("{} uses compression method {}: expected stored or deflated",
-                           quoted_word(stat.name), stat.comp_method));
+    fail_to_read(name, fmt::format("{} uses compression method {}: expected stored or deflated",
+                                   quoted_word(stat.name), stat.comp_method));
   }
   if (stat.comp_size > archive_bytes || !size_is_plausible(stat)) {
-    fail(name, fmt::format("{} claims {} bytes out of {}: the archive of {} bytes cannot hold that",
-                           quoted_word(stat.name), stat.size, stat.comp_size, archive_bytes));
+    fail_to_read(
+        name, fmt::format("{} claims {} bytes out of {}: the archive of {} bytes cannot hold that",
+                          quoted_word(stat.name), stat.size, stat.comp_size, archive_bytes));
   }
 }
 
@@ -73,19 +71,19 @@ std::vector<std::byte> read_all(zip_file_t* file, zip_uint64_t size, std::string
     contents.resize(have + want);
     const zip_int64_t got = zip_fread(file, contents.data() + have, want);
     if (got < 0) {
-      fail(name, fmt::format("cannot decompress: {}", zip_file_strerror(file)));
+      fail_to_read(name, fmt::format("cannot decompress: {}", zip_file_strerror(file)));
     }
     contents.resize(have + static_cast<std::size_t>(got));
     if (got == 0) {
-      fail(name, fmt::format("the data ends after {} of {} bytes", contents.size(), size));
+      fail_to_read(name, fmt::format("the data ends after {} of {} bytes", contents.size(), size));
     }
   }
   // One more read makes libzip reach the end and compare the checksum.
   std::byte beyond{};
   const zip_int64_t rest = zip_fread(file, &beyond, 1);
   if (rest != 0) {
-    fail(name, rest < 0 ? fmt::format("cannot decompress: {}", zip_file_strerror(file))
-                        : fmt::format("the data goes on after {} bytes", size));
+    fail_to_read(name, rest < 0 ? fmt::format("cannot decompress: {}", zip_file_strerror(file))
+                                : fmt::format("the data goes on after {} bytes", size));
   }
   return contents;
 }
@@ -98,13 +96,15 @@ void add_member(zip_t* zip, const ZipMember& member, bool compress, std::string_
       source == nullptr ? -1
                         : zip_file_add(zip, member.name.c_str(), source.get(), ZIP_FL_ENC_UTF_8);
   if (index < 0) {
-    fail(name, fmt::format("cannot add {}: {}", quoted_word(member.name), zip_strerror(zip)));
+    fail_to_read(name,
+                 fmt::format("cannot add {}: {}", quoted_word(member.name), zip_strerror(zip)));
   }
   static_cast<void>(source.release());  // the archive owns it now
   const auto at = static_cast<zip_uint64_t>(index);
   if (zip_set_file_compression(zip, at, compress ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0) != 0 ||
       zip_file_set_dostime(zip, at, 0, k_date, 0) != 0) {
-    fail(name, fmt::format("cannot add {}: {}", quoted_word(member.name), zip_strerror(zip)));
+    fail_to_read(name,
+                 fmt::format("cannot add {}: {}", quoted_word(member.name), zip_strerror(zip)));
   }
 }
 
@@ -112,14 +112,14 @@ std::vector<std::byte> read_source(zip_source_t* source, std::string_view name) 
   zip_stat_t stat;
   zip_stat_init(&stat);
   if (zip_source_stat(source, &stat) != 0 || zip_source_open(source) != 0) {
-    fail(name, fmt::format("cannot read the archive back: {}",
-                           zip_error_strerror(zip_source_error(source))));
+    fail_to_read(name, fmt::format("cannot read the archive back: {}",
+                                   zip_error_strerror(zip_source_error(source))));
   }
   std::vector<std::byte> bytes(stat.size);
   const zip_int64_t got = zip_source_read(source, bytes.data(), bytes.size());
   zip_source_close(source);
   if (got < 0 || static_cast<zip_uint64_t>(got) != stat.size) {
-    fail(name, fmt::format("read {} of the archive's {} bytes back", got, stat.size));
+    fail_to_read(name, fmt::format("read {} of the archive's {} bytes back", got, stat.size));
   }
   return bytes;
 }
@@ -134,14 +134,14 @@ ZipArchive::ZipArchive(Bytes bytes, std::string_view name)
     zip_.reset(zip_open_from_source(source.get(), ZIP_RDONLY, error.get()));
   }
   if (zip_ == nullptr) {
-    fail(name_, fmt::format("not a zip archive (.npz is one): {}", error.text()));
+    fail_to_read(name_, fmt::format("not a zip archive (.npz is one): {}", error.text()));
   }
   static_cast<void>(source.release());  // the archive owns it now
   const zip_int64_t count = zip_get_num_entries(zip_.get(), 0);
   for (zip_int64_t index = 0; index < count; ++index) {
     const char* file = zip_get_name(zip_.get(), static_cast<zip_uint64_t>(index), 0);
     if (file == nullptr) {
-      fail(name_, fmt::format("file {} of the archive has no name", index));
+      fail_to_read(name_, fmt::format("file {} of the archive has no name", index));
     }
     names_.emplace_back(file);
   }
@@ -154,18 +154,18 @@ bool ZipArchive::contains(std::string_view file) const {
 std::vector<std::byte> ZipArchive::read(std::string_view file) const {
   const auto found = std::find(names_.begin(), names_.end(), file);
   if (found == names_.end()) {
-    fail(name_, fmt::format("the archive has no file {}", quoted_word(file)));
+    fail_to_read(name_, fmt::format("the archive has no file {}", quoted_word(file)));
   }
   const auto index = static_cast<zip_uint64_t>(found - names_.begin());
   zip_stat_t stat;
   zip_stat_init(&stat);
   if (zip_stat_index(zip_.get(), index, 0, &stat) != 0) {
-    fail(name_, fmt::format("{}: {}", quoted_word(file), zip_strerror(zip_.get())));
+    fail_to_read(name_, fmt::format("{}: {}", quoted_word(file), zip_strerror(zip_.get())));
   }
   check_stat(stat, archive_bytes_, name_);
   const std::unique_ptr<zip_file_t, CloseFile> open(zip_fopen_index(zip_.get(), index, 0));
   if (open == nullptr) {
-    fail(name_, fmt::format("{}: {}", quoted_word(file), zip_strerror(zip_.get())));
+    fail_to_read(name_, fmt::format("{}: {}", quoted_word(file), zip_strerror(zip_.get())));
   }
   return read_all(open.get(), stat.size, fmt::format("{}: {}", name_, quoted_word(file)));
 }
@@ -175,19 +175,19 @@ std::vector<std::byte> make_zip(const std::vector<ZipMember>& members, bool comp
   ZipError error;
   const Source buffer(zip_source_buffer_create(nullptr, 0, 0, error.get()));
   if (buffer == nullptr) {
-    fail(name, fmt::format("cannot make a zip archive: {}", error.text()));
+    fail_to_read(name, fmt::format("cannot make a zip archive: {}", error.text()));
   }
   zip_source_keep(buffer.get());  // a second reference, which the archive takes over
   ZipHandle zip(zip_open_from_source(buffer.get(), ZIP_TRUNCATE, error.get()));
   if (zip == nullptr) {
     zip_source_free(buffer.get());
-    fail(name, fmt::format("cannot make a zip archive: {}", error.text()));
+    fail_to_read(name, fmt::format("cannot make a zip archive: {}", error.text()));
   }
   for (const ZipMember& member : members) {
     add_member(zip.get(), member, compress, name);
   }
   if (zip_close(zip.get()) != 0) {
-    fail(name, fmt::format("cannot compress: {}", zip_strerror(zip.get())));
+    fail_to_read(name, fmt::format("cannot compress: {}", zip_strerror(zip.get())));
   }
   static_cast<void>(zip.release());  // closing freed it
   return read_source(buffer.get(), name);

@@ -14,7 +14,6 @@ namespace spjit {
 namespace {
 
 // A clock that stands still must not make samples endless.
-constexpr std::int64_t k_max_batch = std::int64_t{1} << 21;
 
 /// A first call, cold, that takes so much longer than the best is a slow runner's, if it is long
 /// enough that cold misses are the smaller part of it.

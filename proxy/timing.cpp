@@ -15,7 +15,6 @@ namespace {
 
 // Nothing worth timing is shorter than a tenth of a nanosecond: a clock that stands still must not
 // make batches endless.
-constexpr std::int64_t k_max_batch = std::int64_t{1} << 21;
 
 // Median absolute deviation to standard deviation, and standard deviation of a mean to that of a
 // median, both for normal samples: 1 / Phi^-1(3/4) and sqrt(pi / 2).

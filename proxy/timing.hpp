@@ -13,6 +13,9 @@
 
 namespace spjit {
 
+/// The most calls of one sample.
+inline constexpr std::int64_t k_max_batch = std::int64_t{1} << 21;
+
 /// One of the things to compare.
 struct TimingCandidate {
   std::string name;

@@ -16,7 +16,7 @@ enum JitOption : int { error_log_buffer = 5, error_log_buffer_bytes = 6 };
 
 // CUfunction_attribute.
 enum FunctionAttribute : int {
-  max_threads_per_block = 0,
+  function_threads_per_block = 0,
   shared_size_bytes = 1,
   local_size_bytes = 3,
   num_registers = 4,
@@ -98,7 +98,7 @@ CudaFunctionAttributes CudaFunction::attributes() const {
   return {.registers = attribute(num_registers),
           .local_bytes = attribute(local_size_bytes),
           .shared_bytes = attribute(shared_size_bytes),
-          .max_threads_per_block = attribute(max_threads_per_block)};
+          .max_threads_per_block = attribute(function_threads_per_block)};
 }
 
 void CudaFunction::set_max_dynamic_shared(int bytes) const {

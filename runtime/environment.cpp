@@ -8,12 +8,11 @@
 #include <string_view>
 
 #include "runtime/byte_size.hpp"
+#include "runtime/thread_pool.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
-
-constexpr int k_most_threads = 4096;
 
 std::optional<std::string> read_variable(const char* name) {
   const char* value = std::getenv(name);

@@ -12,7 +12,6 @@
 namespace spjit {
 namespace {
 
-constexpr int k_most_threads = 4096;
 constexpr int k_polls_per_clock_read = 32;
 
 void pause_cpu() noexcept {

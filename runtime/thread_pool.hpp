@@ -26,6 +26,9 @@ namespace spjit {
 /// runs).
 inline constexpr std::chrono::nanoseconds k_pool_spin = std::chrono::microseconds(30);
 
+/// The most threads that a pool has.
+inline constexpr int k_most_threads = 4096;
+
 /// `threads` - 1 worker threads plus whoever calls `run()`. Not movable: workers refer to it.
 ///
 /// After fork() the child has no workers: its runs still complete, on the calling thread alone,

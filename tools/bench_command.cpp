@@ -22,7 +22,7 @@ namespace {
 // Past these, every thread count would take longer than it tells.
 constexpr int k_most_single_steps = 4;
 
-struct Options {
+struct BenchCommandOptions {
   std::vector<std::string> files;
   KernelOptions kernel;
   double budget_ms = 1000;
@@ -51,7 +51,7 @@ std::vector<int> thread_counts(int most) {
   return counts;
 }
 
-void run_file(Result& result, const Options& options) {
+void run_file(Result& result, const BenchCommandOptions& options) {
   const CsrMatrix matrix = load_matrix(result.path, options.kernel.load);
   const std::int64_t n = options.kernel.compile.n;
   const double bytes = Operands::bytes(matrix.rows, matrix.cols, n);
@@ -68,7 +68,7 @@ void run_file(Result& result, const Options& options) {
   }
 }
 
-Result bench_file(const Input& input, const Options& options) {
+Result bench_file(const Input& input, const BenchCommandOptions& options) {
   Result result{input.path, input.problem, {}};
   if (!result.error.empty()) return result;
   result.error = attempt(
@@ -88,7 +88,7 @@ std::string summarize(const Result& result, double peak_gflops) {
   return text;
 }
 
-std::vector<Result> bench_all(const Options& options, double peak_gflops) {
+std::vector<Result> bench_all(const BenchCommandOptions& options, double peak_gflops) {
   const std::vector<Input> inputs = expand_inputs(options.files);
   std::vector<Result> results;
   Progress progress(inspect_stderr(), inputs.size());
@@ -179,7 +179,7 @@ std::string results_table(const std::vector<Result>& results, const Terminal& te
   return table.text(terminal) + (notes.empty() ? "" : "\n" + notes);
 }
 
-ExitCode bench(const Options& options) {
+ExitCode bench(const BenchCommandOptions& options) {
   // Options that are wrong for every matrix are not its failure.
   if (options.kernel.compile.target.is_cuda()) {
     throw UsageError(fmt::format(
@@ -211,7 +211,7 @@ ExitCode bench(const Options& options) {
 }  // namespace
 
 Subcommand add_bench(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<BenchCommandOptions>();
   CLI::App* command = app.add_subcommand("bench");
   set_manual(
       *command,

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t k_shown_key_digits = 12;
 
-struct Options : CacheActionOptions {
+struct CacheCommandOptions : CacheActionOptions {
   std::string key_prefix;
   bool yes = false;
 };
@@ -65,7 +65,7 @@ std::vector<std::string> list_row(const CacheListing& listing) {
   return cells;
 }
 
-ExitCode list(const Options& options) {
+ExitCode list(const CacheCommandOptions& options) {
   const CacheStore store = open_store(options);
   const std::vector<CacheListing> entries = store.list();
   std::int64_t bytes = 0;
@@ -108,7 +108,7 @@ CacheListing find_entry(const CacheStore& store, const std::string& prefix) {
   return std::move(found.front());
 }
 
-ExitCode show(const Options& options) {
+ExitCode show(const CacheCommandOptions& options) {
   const CacheListing entry = find_entry(open_store(options), options.key_prefix);
   const Json json = describe(entry);
   if (options.json) {
@@ -146,7 +146,7 @@ bool confirm(const CacheStore& store) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-ExitCode clear(const Options& options) {
+ExitCode clear(const CacheCommandOptions& options) {
   const CacheStore store = open_store(options);
   if (!options.yes && !confirm(store)) {
     print("nothing removed\n");
@@ -164,7 +164,7 @@ ExitCode clear(const Options& options) {
   return ExitCode::ok;
 }
 
-CLI::App* add_ls(CLI::App& cache, Options& options) {
+CLI::App* add_ls(CLI::App& cache, CacheCommandOptions& options) {
   return add_cache_action(
       cache, options,
       {.name = "spjit cache ls",
@@ -175,7 +175,7 @@ CLI::App* add_ls(CLI::App& cache, Options& options) {
        .examples = {"spjit cache ls", "spjit cache ls --json | jq .bytes"}});
 }
 
-CLI::App* add_show(CLI::App& cache, Options& options) {
+CLI::App* add_show(CLI::App& cache, CacheCommandOptions& options) {
   CLI::App* command = add_cache_action(
       cache, options,
       {.name = "spjit cache show",
@@ -192,7 +192,7 @@ CLI::App* add_show(CLI::App& cache, Options& options) {
   return command;
 }
 
-CLI::App* add_clear(CLI::App& cache, Options& options) {
+CLI::App* add_clear(CLI::App& cache, CacheCommandOptions& options) {
   CLI::App* command = add_cache_action(
       cache, options,
       {.name = "spjit cache clear",
@@ -208,7 +208,7 @@ CLI::App* add_clear(CLI::App& cache, Options& options) {
 }  // namespace
 
 Subcommand add_cache(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CacheCommandOptions>();
   CLI::App* command = app.add_subcommand("cache");
   set_manual(
       *command,

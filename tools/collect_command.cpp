@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-struct Options {
+struct CollectCommandOptions {
   std::vector<std::string> files;
   fs::path root;
   fs::path out;
@@ -42,12 +42,12 @@ struct Job {
   std::function<CsrMatrix()> load;
 };
 
-std::string suffix(const Options& options) {
+std::string suffix(const CollectCommandOptions& options) {
   return fmt::format(" {} t{}", options.collect.compile.target.name(),
                      options.collect.compile.threads);
 }
 
-std::vector<Job> synthetic_jobs(const Options& options) {
+std::vector<Job> synthetic_jobs(const CollectCommandOptions& options) {
   std::vector<Job> jobs;
   for (std::int64_t i = 0; i < options.groups; ++i) {
     const SampleRecipe recipe = draw_recipe(options.seed, i);
@@ -63,7 +63,7 @@ std::string shown(const fs::path& file, const fs::path& root) {
   return file.lexically_proximate(root).generic_string();
 }
 
-std::vector<Job> file_jobs(const Options& options) {
+std::vector<Job> file_jobs(const CollectCommandOptions& options) {
   std::vector<Job> jobs;
   for (const Input& input : expand_inputs(options.files)) {
     if (!input.problem.empty()) throw InvalidArgument(input.problem);
@@ -78,7 +78,7 @@ std::vector<Job> file_jobs(const Options& options) {
   return jobs;
 }
 
-HostSampleGroup measure(const Job& job, const Options& options,
+HostSampleGroup measure(const Job& job, const CollectCommandOptions& options,
                         const std::shared_ptr<ThreadPool>& pool) {
   CsrMatrix matrix = job.load();
   matrix.sort_columns();
@@ -99,7 +99,7 @@ std::string line_of(const HostSampleGroup& group, std::size_t left, double secon
                      group.samples.size(), best, group.seconds, left, seconds_left);
 }
 
-ExitCode collect(Options options) {
+ExitCode collect(CollectCommandOptions options) {
   if (options.collect.compile.target.is_cuda()) {
     throw InvalidArgument(fmt::format("target {}: collect times tiles of the host only",
                                       options.collect.compile.target.name()));
@@ -141,7 +141,7 @@ ExitCode collect(Options options) {
   return failures == jobs.size() ? ExitCode::failed : ExitCode::some_failed;
 }
 
-void add_options(CLI::App& command, Options& options) {
+void add_options(CLI::App& command, CollectCommandOptions& options) {
   constexpr std::int64_t k_most = 1'000'000;
   command.add_option("FILE", options.files,
                      "Matrix files, folders or globs to time instead of synthetic matrices.");
@@ -194,7 +194,7 @@ void add_options(CLI::App& command, Options& options) {
 }  // namespace
 
 Subcommand add_collect(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CollectCommandOptions>();
   CLI::App* command = app.add_subcommand("collect");
   set_manual(
       *command,

@@ -17,14 +17,14 @@
 namespace spjit::cli {
 namespace {
 
-struct Options {
+struct CompileCommandOptions {
   std::vector<std::string> files;
   LayerOptions layer;
   std::vector<std::string> emit;
   bool json = false;
 };
 
-void check(Options& options) {
+void check(CompileCommandOptions& options) {
   if (!options.emit.empty() && options.layer.emit.directory.empty()) {
     throw UsageError("--emit needs --out, the directory for the files");
   }
@@ -63,7 +63,8 @@ std::vector<LayerType> process_all(const std::vector<Input>& inputs, const Proce
 }
 
 template <typename LayerType>
-Json describe(const Options& options, const std::vector<LayerType>& layers, std::size_t failures) {
+Json describe(const CompileCommandOptions& options, const std::vector<LayerType>& layers,
+              std::size_t failures) {
   Json list = Json::array();
   for (const LayerType& layer : layers) list.push_back(describe(layer));
   return {{"spjit", SPJIT_VERSION},
@@ -74,7 +75,7 @@ Json describe(const Options& options, const std::vector<LayerType>& layers, std:
 }
 
 template <typename LayerType>
-ExitCode report(const Options& options, const std::vector<LayerType>& layers) {
+ExitCode report(const CompileCommandOptions& options, const std::vector<LayerType>& layers) {
   const auto failures = static_cast<std::size_t>(std::count_if(
       layers.begin(), layers.end(), [](const LayerType& layer) { return layer.failed(); }));
   if (options.json) {
@@ -86,7 +87,7 @@ ExitCode report(const Options& options, const std::vector<LayerType>& layers) {
   return exit_code(layers.size(), failures);
 }
 
-ExitCode compile_files(Options& options) {
+ExitCode compile_files(CompileCommandOptions& options) {
   check(options);
   LayerOptions& layer_options = options.layer;
   const bool gpu = layer_options.kernel.compile.target.is_cuda();
@@ -157,7 +158,7 @@ Manual manual() {
           "spjit compile weights/ --n 512 --no-measure --json | jq '.layers[].kernel.tile'"}};
 }
 
-void add_output_options(CLI::App& command, Options& options) {
+void add_output_options(CLI::App& command, CompileCommandOptions& options) {
   command
       .add_option(
           "--out", options.layer.emit.directory,
@@ -197,7 +198,7 @@ void add_output_options(CLI::App& command, Options& options) {
 }  // namespace
 
 Subcommand add_compile(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CompileCommandOptions>();
   CLI::App* command = app.add_subcommand("compile");
   set_manual(*command, manual());
   add_file_arguments(*command, options->files);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> k_targets = {"host-avx512", "host-avx2", "host-generic"};
 
-struct Options {
+struct DevicesCommandOptions {
   bool measure = true;
   bool json = false;
 };
@@ -88,7 +88,7 @@ std::string host_text(const HostCpu& cpu, double peak_gflops) {
   return text;
 }
 
-ExitCode report(const Options& options) {
+ExitCode report(const DevicesCommandOptions& options) {
   const HostCpu cpu = detect_host_cpu();
   const double peak = options.measure ? measure_peak_gflops(Target().isa()) : 0;
   std::vector<TargetReport> targets;
@@ -116,7 +116,7 @@ ExitCode report(const Options& options) {
 }  // namespace
 
 Subcommand add_devices(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DevicesCommandOptions>();
   CLI::App* command = app.add_subcommand("devices");
   set_manual(
       *command,

@@ -20,7 +20,7 @@
 namespace spjit::cli {
 namespace {
 
-struct Options {
+struct ExplainCommandOptions {
   std::vector<std::string> files;
   KernelOptions kernel;
   std::filesystem::path plot;
@@ -29,7 +29,7 @@ struct Options {
 
 /// `ExplanationType` is Explanation or CudaExplanation; `explain_one(path)` makes one.
 template <typename ExplanationType, typename ExplainOne>
-ExitCode explain_all(const Options& options, const ExplainOne& explain_one) {
+ExitCode explain_all(const ExplainCommandOptions& options, const ExplainOne& explain_one) {
   const std::vector<Input> inputs = expand_inputs(options.files);
   Json list = Json::array();
   std::size_t failures = 0;
@@ -60,7 +60,8 @@ ExitCode explain_all(const Options& options, const ExplainOne& explain_one) {
 }
 
 /// Explains one file for a GPU and draws its tile space.
-CudaExplanation explain_and_plot(const std::filesystem::path& path, const Options& options) {
+CudaExplanation explain_and_plot(const std::filesystem::path& path,
+                                 const ExplainCommandOptions& options) {
   CudaExplanation explanation = explain_cuda(path, options.kernel);
   if (explanation.error.empty() && !options.plot.empty()) {
     const CudaChoice& choice = explanation.choice;
@@ -76,7 +77,8 @@ CudaExplanation explain_and_plot(const std::filesystem::path& path, const Option
 }
 
 /// Explains one file for the host and draws its search, if there was one.
-Explanation explain_and_plot_search(const std::filesystem::path& path, const Options& options) {
+Explanation explain_and_plot_search(const std::filesystem::path& path,
+                                    const ExplainCommandOptions& options) {
   Explanation explanation = explain(path, options.kernel);
   if (explanation.error.empty() && !options.plot.empty() && explanation.search) {
     const std::string picture = search_svg(
@@ -87,7 +89,7 @@ Explanation explain_and_plot_search(const std::filesystem::path& path, const Opt
   return explanation;
 }
 
-ExitCode explain_files(const Options& options) {
+ExitCode explain_files(const ExplainCommandOptions& options) {
   // Options that are wrong for every matrix are not its failure.
   const Compiler check_options(options.kernel.compile, {.enabled = false, .directory = {}});
   if (!options.plot.empty() && expand_inputs(options.files).size() > 1) {
@@ -111,7 +113,7 @@ ExitCode explain_files(const Options& options) {
 }  // namespace
 
 Subcommand add_explain(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ExplainCommandOptions>();
   CLI::App* command = app.add_subcommand("explain");
   set_manual(
       *command,

@@ -14,13 +14,13 @@
 namespace spjit::cli {
 namespace {
 
-struct Options {
+struct GenCommandOptions {
   GenerateOptions generate;
   std::filesystem::path out;
   bool json = false;
 };
 
-Json describe(const Options& options, const MatrixStatistics& statistics) {
+Json describe(const GenCommandOptions& options, const MatrixStatistics& statistics) {
   return {{"file", options.out.string()},
           {"rows", statistics.rows},
           {"cols", statistics.cols},
@@ -31,7 +31,7 @@ Json describe(const Options& options, const MatrixStatistics& statistics) {
           {"row_nnz", {{"min", statistics.row_nnz_min}, {"max", statistics.row_nnz_max}}}};
 }
 
-ExitCode generate(const Options& options) {
+ExitCode generate(const GenCommandOptions& options) {
   const CsrMatrix matrix = generate_matrix(options.generate);
   save_matrix(matrix, options.out);
   const MatrixStatistics statistics = compute_statistics(matrix);
@@ -82,7 +82,7 @@ void add_shape_options(CLI::App& command, GenerateOptions& options) {
 }  // namespace
 
 Subcommand add_gen(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<GenCommandOptions>();
   CLI::App* command = app.add_subcommand("gen");
   set_manual(
       *command,

@@ -19,11 +19,6 @@ struct Shown {
   std::string stage;
 };
 
-// Nothing can be done about a stderr that is gone.
-void write_stderr(const std::string& text) {
-  (void)std::fwrite(text.data(), 1, text.size(), stderr);
-}
-
 std::string redrawn_line(const SearchProgress& progress, const Terminal& terminal) {
   std::string line =
       fmt::format("search: {}/{} {} settled", progress.done, progress.total, progress.stage);

@@ -35,9 +35,6 @@ Terminal inspect(int descriptor) {
 
 std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
 
-// Nothing can be done about a stderr that is gone.
-void write_stderr(std::string_view text) { (void)std::fwrite(text.data(), 1, text.size(), stderr); }
-
 [[noreturn]] void throw_write_error() {
   throw IoError(
       fmt::format("standard output: cannot be written: {}; check the disk or pipe behind "
@@ -52,6 +49,8 @@ void print_labelled(std::string_view label, std::string_view colour, std::string
 }
 
 }  // namespace
+
+void write_stderr(std::string_view text) { (void)std::fwrite(text.data(), 1, text.size(), stderr); }
 
 Terminal inspect_stdout() { return inspect(STDOUT_FILENO); }
 

@@ -38,6 +38,9 @@ void print(std::string_view text);
 /// One JSON document to stdout. Text that is not UTF-8 (file names) gets U+FFFD.
 void print_json(const Json& document);
 
+/// `text` to stderr as it is. Nothing can be done about a stderr that is gone.
+void write_stderr(std::string_view text);
+
 /// `spjit: error: <first line of message>` to stderr.
 void print_error(std::string_view message);
 

@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct TrainCommandOptions {
   std::vector<std::string> samples;
   fs::path out;
   fs::path init;
@@ -58,7 +58,7 @@ nlohmann::json describe_samples(const std::string& file,
           {"devices", devices}};
 }
 
-TrainingOptions training_options(const Options& options) {
+TrainingOptions training_options(const TrainCommandOptions& options) {
   TrainingOptions training = host_training_options(options.name);
   training.objective =
       options.objective == "truncated" ? RankObjective::truncated : RankObjective::ndcg;
@@ -122,7 +122,7 @@ std::string summary(const Json& result) {
              percent("regret_of_top_10", "p95"), percent("regret_of_top_10", "worst"));
 }
 
-ExitCode train(const Options& options) {
+ExitCode train(const TrainCommandOptions& options) {
   std::vector<HostSampleGroup> samples;
   nlohmann::json sources = nlohmann::json::array();
   for (const std::string& file : options.samples) {
@@ -161,14 +161,14 @@ ExitCode train(const Options& options) {
 
 #else
 
-ExitCode train(const Options&) {
+ExitCode train(const TrainCommandOptions&) {
   throw NotSupported(
       "this spjit was built without XGBoost: install libxgboost-dev and build again");
 }
 
 #endif
 
-void add_training_options(CLI::App& command, Options& options) {
+void add_training_options(CLI::App& command, TrainCommandOptions& options) {
   command
       .add_option("--objective", options.objective,
                   "truncated (LambdaMART on all pairs, by NDCG@10) or rank:ndcg (XGBoost's own, "
@@ -200,7 +200,7 @@ void add_training_options(CLI::App& command, Options& options) {
 }  // namespace
 
 Subcommand add_train(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TrainCommandOptions>();
   CLI::App* command = app.add_subcommand("train");
   set_manual(
       *command,

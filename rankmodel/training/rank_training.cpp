@@ -14,8 +14,6 @@
 namespace spjit {
 namespace {
 
-constexpr std::size_t k_ndcg_places = 10;
-
 XgboostParameters parameters_of(const TrainingOptions& options) {
   const bool ours = options.objective == RankObjective::truncated;
   return {{"verbosity", "0"},

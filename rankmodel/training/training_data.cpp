@@ -13,8 +13,6 @@
 namespace spjit {
 namespace {
 
-constexpr std::size_t k_ndcg_places = 10;
-
 void check_group(const TrainingGroup& group, std::size_t columns) {
   if (group.times_us.empty() || group.columns != columns ||
       group.rows.size() != group.times_us.size() * columns) {

@@ -11,6 +11,9 @@
 
 namespace spjit {
 
+/// Places at the top of a ranking that count while training: NDCG@10.
+inline constexpr std::size_t k_ndcg_places = 10;
+
 /// Throws InvalidArgument that names the group, or the option, that is wrong.
 void check_training(std::span<const TrainingGroup> groups, const TrainingOptions& options);
 

@@ -10,10 +10,6 @@ namespace spjit::emulated {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw PtxError(FaultKind::invalid_ptx, message);
-}
-
 // A local variable's address depends on the frame.
 void run_local_address(Thread& thread, const Instruction& instruction) {
   thread.write<std::uint64_t>(instruction.operands[0], thread.address(instruction, 1));
@@ -22,7 +18,7 @@ void run_local_address(Thread& thread, const Instruction& instruction) {
 Type element_type(Type whole, std::uint32_t count) {
   const std::uint32_t bytes = size_bytes(whole) / count;
   if (!is_bits(whole) || bytes < 2) {
-    refuse("this type cannot be packed");
+    refuse_ptx("this type cannot be packed");
   }
   return bytes == 2 ? Type::b16 : Type::b32;
 }
@@ -39,7 +35,7 @@ std::uint32_t count_elements(Lexer lexer) {
 void prepare_vector(const Lexer& lexer, Instruction& instruction) {
   const std::uint32_t count = count_elements(lexer);
   if (count != 2 && count != 4) {
-    refuse(fmt::format("a vector of {} elements; 2 or 4 are expected", count));
+    refuse_ptx(fmt::format("a vector of {} elements; 2 or 4 are expected", count));
   }
   instruction.flags = static_cast<std::uint16_t>(count);
 }
@@ -71,7 +67,7 @@ void BodyParser::move_operands(const Form& form, Instruction& instruction) {
     instruction.operands[1] = source(type, false);
   } else {
     if (is_float(type) || size_bytes(type) < 4) {
-      refuse("an address is expected to be .u64, or .u32 in shared memory");
+      refuse_ptx("an address is expected to be .u64, or .u32 in shared memory");
     }
     lexer_.next();
     instruction.operands[1] =
@@ -83,7 +79,7 @@ void BodyParser::move_operands(const Form& form, Instruction& instruction) {
     }
   }
   if (instruction.handler == nullptr) {
-    refuse("a vector is not expected there");
+    refuse_ptx("a vector is not expected there");
   }
 }
 
@@ -106,8 +102,8 @@ Transfer BodyParser::transfer_of(const Token& actual, const Parameter& formal, b
   const Symbol* symbol = symbols_.find_variable(actual.text);
   if (symbol != nullptr) {
     if (symbol->space != Space::param || symbol->size_bytes != formal.size_bytes) {
-      refuse(fmt::format("{} does not fit {} of {} bytes", actual.text, formal.name,
-                         formal.size_bytes));
+      refuse_ptx(fmt::format("{} does not fit {} of {} bytes", actual.text, formal.name,
+                             formal.size_bytes));
     }
     in_register = false;
     location = static_cast<std::uint32_t>(symbol->location);
@@ -117,7 +113,7 @@ Transfer BodyParser::transfer_of(const Token& actual, const Parameter& formal, b
     const RegisterName found = register_name(actual);
     if (!compatible(found.type, formal.type, false) ||
         formal.size_bytes != size_bytes(formal.type)) {
-      refuse(fmt::format("{} does not fit {}", actual.text, formal.name));
+      refuse_ptx(fmt::format("{} does not fit {}", actual.text, formal.name));
     }
     location = found.slot;
   }
@@ -142,12 +138,12 @@ void BodyParser::call_operands(Instruction& instruction) {
   }
   const auto found = names_.function_index.find(std::string(name.text));
   if (found == names_.function_index.end() || names_.functions[found->second].is_entry) {
-    refuse(fmt::format("'{}' is not a declared function", name.text));
+    refuse_ptx(fmt::format("'{}' is not a declared function", name.text));
   }
   const Function& callee = names_.functions[found->second];
   if (results.size() != callee.results.size() || arguments.size() != callee.parameters.size()) {
-    refuse(fmt::format("{} takes {} arguments and gives {} results", name.text,
-                       callee.parameters.size(), callee.results.size()));
+    refuse_ptx(fmt::format("{} takes {} arguments and gives {} results", name.text,
+                           callee.parameters.size(), callee.results.size()));
   }
   CallSite site;
   site.function = found->second;

@@ -8,14 +8,6 @@
 
 namespace spjit::emulated {
 
-namespace {
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw PtxError(FaultKind::invalid_ptx, message);
-}
-
-}  // namespace
-
 BodyParser::BodyParser(Lexer& lexer, Function& function, const ModuleNames& names)
     : lexer_(lexer), function_(function), names_(names), symbols_(names.variables) {
   for (const std::vector<Parameter>* list : {&function.results, &function.parameters}) {
@@ -36,7 +28,7 @@ void BodyParser::parse() {
   symbols_.open();
   for (std::size_t depth = 1; depth > 0;) {
     if (lexer_.at_end()) {
-      refuse(fmt::format("{} has no end", function_.name));
+      refuse_ptx(fmt::format("{} has no end", function_.name));
     }
     if (lexer_.take("{")) {
       symbols_.open();
@@ -61,7 +53,7 @@ void BodyParser::statement() {
   } else if (first.text[0] == '.') {
     lexer_.next();
     if (!declaration(first.text)) {
-      refuse(fmt::format("unknown directive {} in a function", first.text));
+      refuse_ptx(fmt::format("unknown directive {} in a function", first.text));
     }
   } else if (is_label()) {
     lexer_.next();
@@ -69,7 +61,7 @@ void BodyParser::statement() {
     if (lexer_.peek().text == ".branchtargets") {
       branch_targets(first.text);
     } else if (!labels_.emplace(first.text, function_.code.size()).second) {
-      refuse(fmt::format("label {} is there twice", first.text));
+      refuse_ptx(fmt::format("label {} is there twice", first.text));
     }
   } else {
     instruction();
@@ -113,7 +105,7 @@ void BodyParser::branch_targets(std::string_view label) {
   } while (lexer_.take(","));
   lexer_.expect(";");
   if (!tables_.emplace(label, static_cast<std::uint32_t>(table_labels_.size())).second) {
-    refuse(fmt::format("table {} is there twice", label));
+    refuse_ptx(fmt::format("table {} is there twice", label));
   }
   table_labels_.push_back(std::move(targets));
 }
@@ -144,7 +136,7 @@ void BodyParser::instruction() {
     const bool negated = lexer_.take("!");
     const RegisterName guard = register_name(lexer_.next());
     if (guard.type != Type::pred) {
-      refuse("a guard has to be a predicate");
+      refuse_ptx("a guard has to be a predicate");
     }
     made.guard = guard.slot | (negated ? k_constant_bit : 0U);
   }
@@ -228,7 +220,7 @@ void BodyParser::barrier_operands(const Form& form, Instruction& instruction) {
 RegisterName BodyParser::register_name(const Token& token) {
   const std::optional<RegisterName> found = symbols_.find_register(token.text);
   if (!found) {
-    refuse(fmt::format("'{}' is not a register", token.text));
+    refuse_ptx(fmt::format("'{}' is not a register", token.text));
   }
   return *found;
 }
@@ -236,15 +228,15 @@ RegisterName BodyParser::register_name(const Token& token) {
 Operand BodyParser::destination(Type type, bool may_be_wider, Instruction& instruction) {
   const Token token = lexer_.next();
   if (token.text == "_") {
-    refuse("'_' stands only in vectors");
+    refuse_ptx("'_' stands only in vectors");
   }
   const RegisterName found = register_name(token);
   if (found.slot < special_slots) {
-    refuse(fmt::format("{} cannot be written", token.text));
+    refuse_ptx(fmt::format("{} cannot be written", token.text));
   }
   if (!compatible(found.type, type, may_be_wider)) {
-    refuse(fmt::format("{} is .{}, which cannot hold .{}", token.text, name_of(found.type),
-                       name_of(type)));
+    refuse_ptx(fmt::format("{} is .{}, which cannot hold .{}", token.text, name_of(found.type),
+                           name_of(type)));
   }
   instruction.width = static_cast<std::uint16_t>(size_bytes(found.type));
   return found.slot;
@@ -258,8 +250,8 @@ Operand BodyParser::source(Type type, bool may_be_wider) {
   }
   const RegisterName found = register_name(token);
   if (!compatible(found.type, type, may_be_wider)) {
-    refuse(fmt::format("{} is .{}, but .{} is expected", token.text, name_of(found.type),
-                       name_of(type)));
+    refuse_ptx(fmt::format("{} is .{}, but .{} is expected", token.text, name_of(found.type),
+                           name_of(type)));
   }
   return found.slot;
 }
@@ -291,7 +283,7 @@ void BodyParser::vector_operand(Type element, bool is_destination, bool may_be_w
   } while (lexer_.take(","));
   lexer_.expect("}");
   if (count != instruction.flags) {
-    refuse(fmt::format("a vector of {} elements; {} are expected", count, instruction.flags));
+    refuse_ptx(fmt::format("a vector of {} elements; {} are expected", count, instruction.flags));
   }
   instruction.width = std::max(width, instruction.width);
 }
@@ -325,14 +317,14 @@ void BodyParser::address_operand(Space space, std::uint32_t size, Operand& base,
     const bool small = size_bytes(found->type) == 4 && space != Space::generic &&
                        space != Space::global && space != Space::constant;
     if (is_float(found->type) || (size_bytes(found->type) != 8 && !small)) {
-      refuse(fmt::format("{} cannot hold an address of this state space", token.text));
+      refuse_ptx(fmt::format("{} cannot hold an address of this state space", token.text));
     }
     base = found->slot;
   } else if (token.is_number()) {
     base = constant(parse_number(token, false, Type::u64));
   } else if (symbol = symbols_.find_variable(token.text); symbol != nullptr) {
     if (symbol->space != space) {
-      refuse(fmt::format("{} is in another state space", token.text));
+      refuse_ptx(fmt::format("{} is in another state space", token.text));
     }
     base = symbol->is_dynamic()    ? Operand{dynamic_shared}
            : space == Space::local ? Operand{local_base}
@@ -340,7 +332,7 @@ void BodyParser::address_operand(Space space, std::uint32_t size, Operand& base,
     instruction.displacement =
         static_cast<std::int64_t>(symbol->is_dynamic() ? 0 : symbol->location);
   } else {
-    refuse(fmt::format("'{}' is neither a register nor a variable", token.text));
+    refuse_ptx(fmt::format("'{}' is neither a register nor a variable", token.text));
   }
   std::int64_t offset = 0;
   if (lexer_.take("+")) {
@@ -353,8 +345,8 @@ void BodyParser::address_operand(Space space, std::uint32_t size, Operand& base,
   instruction.displacement += offset;
   const bool is_sized = symbol != nullptr && symbol->size_bytes != 0;  // an extern array is not
   if (is_sized && (offset < 0 || static_cast<std::uint64_t>(offset) + size > symbol->size_bytes)) {
-    refuse(fmt::format("{} bytes at offset {} of the {} bytes of {}", size, offset,
-                       symbol->size_bytes, token.text));
+    refuse_ptx(fmt::format("{} bytes at offset {} of the {} bytes of {}", size, offset,
+                           symbol->size_bytes, token.text));
   }
 }
 
@@ -362,7 +354,7 @@ void BodyParser::resolve_labels() {
   const auto target = [&](std::string_view label) {
     const auto found = labels_.find(label);
     if (found == labels_.end()) {
-      refuse(fmt::format("no label {} in {}", label, function_.name));
+      refuse_ptx(fmt::format("no label {} in {}", label, function_.name));
     }
     return found->second;
   };
@@ -378,7 +370,7 @@ void BodyParser::resolve_labels() {
     }
     const auto table = tables_.find(fixup.label);
     if (table == tables_.end()) {
-      refuse(fmt::format("line {}: no .branchtargets {}", fixup.line, fixup.label));
+      refuse_ptx(fmt::format("line {}: no .branchtargets {}", fixup.line, fixup.label));
     }
     instruction.extra = table->second;
   }

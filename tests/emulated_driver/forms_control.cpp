@@ -10,7 +10,6 @@ namespace spjit::emulated {
 
 namespace {
 
-constexpr std::uint32_t k_warp = 32;
 constexpr std::uint32_t k_barriers = 16;
 
 void run_branch(Thread& thread, const Instruction& instruction) { thread.jump(instruction.extra); }

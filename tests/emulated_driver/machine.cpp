@@ -13,7 +13,6 @@ namespace spjit::emulated {
 
 namespace {
 
-constexpr std::uint32_t k_warp = 32;
 // A launch of more is taken for one that never ends.
 constexpr std::uint64_t k_max_instructions = 20'000'000'000;
 

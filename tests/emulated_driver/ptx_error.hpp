@@ -30,4 +30,9 @@ class PtxError : public Error {
   FaultKind kind_;
 };
 
+/// Throws what is wrong with the text.
+[[noreturn]] inline void refuse_ptx(const std::string& message) {
+  throw PtxError(FaultKind::invalid_ptx, message);
+}
+
 }  // namespace spjit::emulated

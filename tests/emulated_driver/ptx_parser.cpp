@@ -16,10 +16,6 @@ namespace spjit::emulated {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw PtxError(FaultKind::invalid_ptx, message);
-}
-
 // CUDA 13.0 writes 9.0; later ones add instructions that are not known here.
 constexpr int k_newest_version = 90;
 constexpr int k_oldest_version = 60;
@@ -35,7 +31,7 @@ class ModuleParser {
     lexer_ = &lexer;
     try {
       if (lexer.peek().text != ".version") {
-        refuse("PTX begins with .version");
+        refuse_ptx("PTX begins with .version");
       }
       while (!lexer.at_end()) {
         statement();
@@ -70,7 +66,7 @@ class ModuleParser {
       lexer_->next();
       lexer_->next();
     } else if (directive.text != ";") {
-      refuse(fmt::format("unknown directive '{}'", directive.text));
+      refuse_ptx(fmt::format("unknown directive '{}'", directive.text));
     }
   }
 
@@ -85,7 +81,7 @@ class ModuleParser {
     }
     program_.version = std::max(program_.version, 10 * major + minor);
     if (10 * major + minor < k_oldest_version || 10 * major + minor > k_newest_version) {
-      refuse(fmt::format(".version {}; 6.0 to 9.0 are known", number.text));
+      refuse_ptx(fmt::format(".version {}; 6.0 to 9.0 are known", number.text));
     }
     unit_functions_.clear();
     unit_variables_.clear();
@@ -98,12 +94,12 @@ class ModuleParser {
       std::from_chars(token.text.data() + 3, token.text.data() + token.text.size(), number);
     }
     if (number < 50) {
-      refuse(fmt::format(".target '{}'; sm_50 or later is expected", token.text));
+      refuse_ptx(fmt::format(".target '{}'; sm_50 or later is expected", token.text));
     }
     program_.target = std::max(program_.target, number);
     while (lexer_->take(",")) {
       if (lexer_->next().text != "debug") {
-        refuse("of .target's options only debug is known");
+        refuse_ptx("of .target's options only debug is known");
       }
     }
   }
@@ -112,11 +108,11 @@ class ModuleParser {
     const Declaration declared = read_declaration(*lexer_);
     lexer_->expect(";");
     if (is_extern || declared.size_bytes == 0) {
-      refuse(fmt::format("{}: variables of other modules are not linked", declared.name));
+      refuse_ptx(fmt::format("{}: variables of other modules are not linked", declared.name));
     }
     Allocation* allocation = memory_.allocate(declared.size_bytes, is_constant);
     if (allocation == nullptr) {
-      refuse(fmt::format("no memory for {} of {} bytes", declared.name, declared.size_bytes));
+      refuse_ptx(fmt::format("no memory for {} of {} bytes", declared.name, declared.size_bytes));
     }
     program_.variables.push_back({declared.name, OwnedAllocation(memory_, *allocation)});
     // Without an initializer it is zero.
@@ -137,7 +133,7 @@ class ModuleParser {
 
   void add_variable(const std::string& name, const Symbol& symbol) {
     if (!unit_variables_.emplace(name, symbol).second) {
-      refuse(fmt::format("{} is declared twice", name));
+      refuse_ptx(fmt::format("{} is declared twice", name));
     }
   }
 
@@ -197,7 +193,7 @@ class ModuleParser {
       } else if (directive.text == ".minnctapersm" || directive.text == ".maxnreg") {
         number(*lexer_);  // for the register allocation, which there is none of
       } else if (directive.text != ".noreturn") {
-        refuse(fmt::format("unknown directive {} of a function", directive.text));
+        refuse_ptx(fmt::format("unknown directive {} of a function", directive.text));
       }
     }
   }
@@ -218,7 +214,7 @@ class ModuleParser {
       return;
     }
     if (program_.functions[index].is_defined) {
-      refuse(fmt::format("{} is defined twice", made.name));
+      refuse_ptx(fmt::format("{} is defined twice", made.name));
     }
     made.is_defined = true;
     program_.functions[index] = std::move(made);
@@ -246,7 +242,7 @@ class ModuleParser {
     if (known.parameter_bytes != function.parameter_bytes ||
         known.parameters.size() != function.parameters.size() ||
         known.results.size() != function.results.size()) {
-      refuse(fmt::format("{} was declared with other parameters", function.name));
+      refuse_ptx(fmt::format("{} was declared with other parameters", function.name));
     }
     return index;
   }
@@ -254,7 +250,7 @@ class ModuleParser {
   // Every kernel gets room for the shared variables of the whole module.
   void finish() {
     if (program_.target == 0) {
-      refuse("a .target is expected");
+      refuse_ptx("a .target is expected");
     }
     for (Function& function : program_.functions) {
       function.shared_bytes = aligned(shared_bytes_, 16);

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/host_tile.hpp"
 #include "compiler/kernel_plan.hpp"
 #include "compiler/reference.hpp"
 #include "reorder/row_grouping.hpp"
@@ -48,6 +49,19 @@ namespace spjit::testing_support {
   }
   return result;
 }
+
+/// A tile of `m1` rows and `nv` vectors; `k_block` 0: all columns.
+[[nodiscard]] inline HostTile host_tile(std::int64_t m1, std::int64_t nv = 1,
+                                        std::int64_t k_block = 0) {
+  HostTile tile;
+  tile.m1 = m1;
+  tile.nv = nv;
+  tile.k_block = k_block;
+  return tile;
+}
+
+/// Names the tests of a suite by the instruction set that is their parameter.
+inline constexpr auto isa_name = [](const auto& parameter) { return to_string(parameter.param); };
 
 /// Seeded values in [-1, 1), none of them 0.
 [[nodiscard]] inline std::vector<float> dense_values(std::int64_t count, std::uint64_t seed = 7) {

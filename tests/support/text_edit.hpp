@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Exact edits of emitted text, for mutation checks.
+/// Exact edits of text, for mutation checks, and what is in it.
 
 #include <cstddef>
 #include <stdexcept>
@@ -31,6 +31,16 @@ namespace spjit::testing_support {
 /// The text without the first line that has `part`.
 [[nodiscard]] inline std::string drop_line(const std::string& text, std::string_view part) {
   return replace_first(text, line_with(text, part), "");
+}
+
+/// How often `part` is in the text; those that overlap count too.
+[[nodiscard]] inline std::size_t occurrences(std::string_view text, std::string_view part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string_view::npos;
+       at = text.find(part, at + 1)) {
+    ++found;
+  }
+  return found;
 }
 
 }  // namespace spjit::testing_support

@@ -17,7 +17,6 @@
 #include "fault_injector.hpp"
 #include "fault_testing.hpp"
 #include "runtime/cache_directory.hpp"
-#include "spjit/version.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::test {
@@ -30,8 +29,6 @@ using testing_support::TemporaryDirectory;
 constexpr auto k_day = 24h;
 constexpr std::array<std::chrono::hours, 6> k_shifts = {-2h,   2h,           -k_day,
                                                         k_day, -400 * k_day, 400 * k_day};
-
-CacheStore open_store(const fs::path& root) { return {root, SPJIT_VERSION}; }
 
 /// `body` in a child whose clock is off.
 template <typename Body>

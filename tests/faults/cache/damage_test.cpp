@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "fault_testing.hpp"
-#include "spjit/version.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::test {

@@ -16,7 +16,6 @@
 #include "matrix/random.hpp"
 #include "runtime/hash.hpp"
 #include "spjit/error.hpp"
-#include "spjit/version.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::test {
@@ -215,7 +214,7 @@ Audit audit(const fs::path& root) {
   Audit result;
   if (!fs::exists(root)) return result;
   try {
-    const CacheStore store(root, SPJIT_VERSION);
+    const CacheStore store = open_store(root);
     for (const fs::path& path : listed(root)) {
       const fs::path name = path.filename();
       if (matches(path, grammar().shard)) {

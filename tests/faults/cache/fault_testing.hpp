@@ -20,11 +20,17 @@
 #include "runtime/cache_store.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
+#include "spjit/version.hpp"
 
 namespace spjit::test {
 
 /// `small`, or `full` if SPJIT_FAULTS is "full" (scripts/fault_tests.sh sets it).
 [[nodiscard]] std::int64_t sized(std::int64_t small, std::int64_t full);
+
+/// The cache there, of this version.
+[[nodiscard]] inline CacheStore open_store(const std::filesystem::path& root) {
+  return {root, SPJIT_VERSION};
+}
 
 /// Counts what was done and found; prints one line "fault test: NAME: COUNTS; FINDINGS" at the end.
 /// A finding fails the test.

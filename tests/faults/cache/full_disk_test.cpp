@@ -20,7 +20,6 @@
 
 #include "fault_testing.hpp"
 #include "spjit/error.hpp"
-#include "spjit/version.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::test {
@@ -72,7 +71,7 @@ struct Attempt {
 };
 
 Attempt attempt(const fs::path& root, std::int64_t number, const KernelCases& kernels) {
-  const CacheStore store(root, SPJIT_VERSION);
+  const CacheStore store = open_store(root);
   Attempt result;
   try {
     publish_made_up(store, number);
@@ -98,7 +97,7 @@ std::string fill_and_free(const fs::path& folder, std::int64_t left_pages,
                           const KernelCases& kernels) {
   if (!own_mounts() || !mount_tmpfs(folder, "size=512k,mode=0700")) return k_cannot_mount;
   const fs::path root = folder / "cache";
-  publish_made_up(CacheStore(root, SPJIT_VERSION), k_old);
+  publish_made_up(open_store(root), k_old);
   fill(folder, left_pages);
   const std::int64_t free_before = free_blocks(folder);
 
@@ -107,7 +106,7 @@ std::string fill_and_free(const fs::path& folder, std::int64_t left_pages,
   if (!full.problem.empty()) return full.problem;
   const bool nothing_kept = audit(root).entries == 1;
   if (nothing_kept && free_blocks(folder) + 2 < free_before) return "room is lost for good";
-  const CacheStore store(root, SPJIT_VERSION);
+  const CacheStore store = open_store(root);
   if (auto lost = problem_of_hit(store.lookup(made_up_key(k_old)), k_old); !lost.empty()) {
     return lost;
   }
@@ -131,7 +130,7 @@ std::string few_files(const fs::path& folder, std::int64_t files, const KernelCa
   if (!result.problem.empty()) return result.problem;
   if (free_inodes(folder) < 0) return "no such file system";
   if (!fs::exists(root / "CACHEDIR.TAG")) return {};  // not even that
-  static_cast<void>(CacheStore(root, SPJIT_VERSION).clear());
+  static_cast<void>(open_store(root).clear());
   return audit(root).entries == 0 ? "" : "not cleared";
 }
 

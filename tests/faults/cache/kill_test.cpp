@@ -16,7 +16,6 @@
 #include "fault_testing.hpp"
 #include "matrix/random.hpp"
 #include "operations.hpp"
-#include "spjit/version.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::test {
@@ -34,7 +33,7 @@ std::string publish_for_ever(const fs::path& root, std::int64_t first_number,
                              const KernelCases& kernels, int begun) {
   static_cast<void>(::write(begun, "", 1) == 1);
   for (std::int64_t i = 0;; ++i) {
-    const CacheStore store(root, SPJIT_VERSION);
+    const CacheStore store = open_store(root);
     publish_made_up(store, first_number + i);
     std::string problem = kernels.compile(root, i % kernels.size()).problem;
     if (!problem.empty()) return problem;
@@ -82,7 +81,7 @@ TEST(CacheKill, AtRandomMomentsTearsAndLosesNothing) {
     tally.check(where, now.problem);
     tally.count("entries compared after kills", now.entries);
     if (now.damaged != 0) tally.check(where, "something was found damaged");
-    const CacheStore store(root, SPJIT_VERSION);
+    const CacheStore store = open_store(root);
     publish_made_up(store, i * 1000);
     tally.check(where, problem_of_hit(store.lookup(made_up_key(i * 1000)), i * 1000));
     static_cast<void>(kernels.compile(root, i % k_kernels));

@@ -8,15 +8,12 @@
 #include <utility>
 
 #include "spjit/error.hpp"
-#include "spjit/version.hpp"
 
 namespace spjit::test {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-CacheStore open_store(const fs::path& root) { return {root, SPJIT_VERSION}; }
 
 /// `body` returns what is wrong.
 std::function<OperationResult(const fs::path&)> guarded(

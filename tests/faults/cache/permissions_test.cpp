@@ -16,7 +16,6 @@
 
 #include "fault_testing.hpp"
 #include "spjit/error.hpp"
-#include "spjit/version.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::test {
@@ -57,19 +56,19 @@ std::string tried(const char* what, Body body) {
 /// Everything that is done to a cache; it may be refused, but what is returned must be right.
 std::string use(const fs::path& root, const KernelCases& kernels) {
   std::string problem = tried("looking up", [&] {
-    const CacheStore store(root, SPJIT_VERSION);
+    const CacheStore store = open_store(root);
     const CacheLookup found = store.lookup(made_up_key(k_there));
     return found.entry ? problem_of(found, k_there) : std::string();
   });
   for (const std::int64_t number : {k_there, k_new}) {
     problem = first_of({problem, tried("publishing", [&] {
-                          const CacheStore store(root, SPJIT_VERSION);
+                          const CacheStore store = open_store(root);
                           publish_made_up(store, number);
                           return std::string();
                         })});
   }
   problem = first_of({problem, tried("listing", [&] {
-                        static_cast<void>(CacheStore(root, SPJIT_VERSION).list());
+                        static_cast<void>(open_store(root).list());
                         return std::string();
                       })});
   for (const std::int64_t number : {0, 1}) {
@@ -95,7 +94,7 @@ std::vector<fs::path> parts(const fs::path& root) {
 std::string with_mode(const fs::path& root, std::size_t part, mode_t mode,
                       const KernelCases& kernels) {
   if (!give_up_root()) return k_cannot;
-  const CacheStore store(root, SPJIT_VERSION);
+  const CacheStore store = open_store(root);
   publish_made_up(store, k_there);
   static_cast<void>(kernels.compile(root, 0));
   fs::create_directories(root / "damaged");
@@ -138,7 +137,7 @@ TEST(CachePermissions, AnyPartMayBeForbidden) {
 
 /// Hits work, and what cannot be published says so.
 std::string use_read_only(const fs::path& root, const KernelCases& kernels) {
-  const CacheStore store(root, SPJIT_VERSION);
+  const CacheStore store = open_store(root);
   if (auto lost = problem_of_hit(store.lookup(made_up_key(k_there)), k_there); !lost.empty()) {
     return lost;
   }
@@ -156,7 +155,7 @@ std::string use_read_only(const fs::path& root, const KernelCases& kernels) {
 }
 
 void prepare(const fs::path& root, const KernelCases& kernels) {
-  publish_made_up(CacheStore(root, SPJIT_VERSION), k_there);
+  publish_made_up(open_store(root), k_there);
   static_cast<void>(kernels.compile(root, 0));
 }
 

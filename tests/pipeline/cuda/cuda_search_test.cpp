@@ -24,7 +24,7 @@ using namespace spjit::testing_support;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr std::int64_t k_columns = 70;
+constexpr std::int64_t k_searched_columns = 70;
 
 std::span<const std::byte> bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
@@ -36,7 +36,7 @@ bool is_one_line(const std::string& text) {
 class CudaSearchOnEmulatedDriver : public ::testing::Test {
  protected:
   CudaSearchOnEmulatedDriver() {
-    options_.n = k_columns;
+    options_.n = k_searched_columns;
     options_.reorder = ReorderAlgorithm::balanced;
     // Interpreted kernels take long.
     race_.min_sample_us = 1;
@@ -46,16 +46,19 @@ class CudaSearchOnEmulatedDriver : public ::testing::Test {
   }
 
   [[nodiscard]] CudaTimer timer() const {
-    return {
-        emulated_context(),
-        {.m = matrix_.rows, .k = matrix_.cols, .n = k_columns, .ldb = k_columns, .ldc = k_columns}};
+    return {emulated_context(),
+            {.m = matrix_.rows,
+             .k = matrix_.cols,
+             .n = k_searched_columns,
+             .ldb = k_searched_columns,
+             .ldc = k_searched_columns}};
   }
   [[nodiscard]] std::string proxy_ptx() const {
     return join_texts(emit_cuda_proxy(
         make_cuda_proxy(given_.plan, given_.candidates, given_.limits), CudaSource::ptx, 90));
   }
   [[nodiscard]] CudaCase kernel_of(const CudaCandidate& candidate) const {
-    CudaKernelSpec spec = cuda_spec(8, k_columns);
+    CudaKernelSpec spec = cuda_spec(8, k_searched_columns);
     spec.tile = candidate.tile;
     return make_cuda_case(matrix_, spec, ReorderAlgorithm::balanced);
   }
@@ -65,7 +68,7 @@ class CudaSearchOnEmulatedDriver : public ::testing::Test {
   }
 
   CsrMatrix matrix_ = random_matrix(64, 40, 0.8);
-  ProxyCase given_ = proxy_case(matrix_, 8, k_columns, {32, 64});
+  ProxyCase given_ = proxy_case(matrix_, 8, k_searched_columns, {32, 64});
   CompileOptions options_;
   RaceOptions race_;
 };
@@ -118,7 +121,7 @@ TEST_F(CudaSearchOnEmulatedDriver, AfterAFaultAllThatFollowFail) {
   wide.cols = 1 << 12;
   wide.col_idxs.back() = (1 << 12) - 1;
   const CudaCase reads_far =
-      make_cuda_case(wide, cuda_spec(8, k_columns), ReorderAlgorithm::balanced);
+      make_cuda_case(wide, cuda_spec(8, k_searched_columns), ReorderAlgorithm::balanced);
   const std::string faults = ptx_of(reads_far);
   const CudaGrid grid = cuda_grid(reads_far.plan, reads_far.spec);
   CudaTimer timer = this->timer();
@@ -230,7 +233,7 @@ TEST(CudaChoiceWithoutAGpu, IsTheFirstOfTheRankingAndTheReasonSaysSo) {
   const ScopedVariable driver("SPJIT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
   const CsrMatrix matrix = random_matrix(64, 40, 0.8);
   CompileOptions options;
-  options.n = k_columns;
+  options.n = k_searched_columns;
   options.target = Target::parse("sm_90:h100");
   const CudaLimits limits = parse_cuda_target("sm_90:h100");
   const CudaChoice instant = choose_cuda_tile(matrix, options, limits);
@@ -255,7 +258,7 @@ TEST_F(TimingGpuOnEmulatedDriver, WithoutCompilerLibrariesNothingIsTimed) {
   const CsrMatrix matrix = random_matrix(64, 40, 0.8);
   const TemporaryDirectory nothing;
   CompileOptions options;
-  options.n = k_columns;
+  options.n = k_searched_columns;
   options.target = Target::parse("sm_90:h100");
   options.search = SearchMode::ranked;
   options.cuda.toolkit_paths = {nothing.path()};

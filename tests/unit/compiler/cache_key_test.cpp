@@ -19,7 +19,7 @@ using spjit::HostIsa;
 using spjit::HostLimits;
 using spjit::testing_support::small_matrix;
 
-CompileOptions base_options() {
+CompileOptions key_options() {
   CompileOptions options;
   options.n = 64;
   options.target = spjit::Target(HostIsa::avx2);
@@ -27,7 +27,7 @@ CompileOptions base_options() {
 }
 
 std::string key_of(const CsrMatrix& matrix) {
-  return spjit::cache_key(matrix, base_options(), HostLimits{});
+  return spjit::cache_key(matrix, key_options(), HostLimits{});
 }
 
 TEST(CacheKey, IsAKeyAndTheSameForTheSameInput) {
@@ -42,7 +42,7 @@ TEST(CacheKey, ASearchAlsoDependsOnItsBudgetItsContendersAndTheDevice) {
   HostLimits other;
   other.name = "another CPU";
   const auto keys = [&](spjit::SearchMode mode) {
-    CompileOptions options = base_options();
+    CompileOptions options = key_options();
     options.search = mode;
     CompileOptions longer = options;
     longer.search_budget_ms += 1;
@@ -61,7 +61,7 @@ TEST(CacheKey, ASearchAlsoDependsOnItsBudgetItsContendersAndTheDevice) {
 }
 
 TEST(CacheKey, WatchingASearchDoesNotChangeIt) {
-  CompileOptions options = base_options();
+  CompileOptions options = key_options();
   options.search = spjit::SearchMode::ranked;
   CompileOptions watched = options;
   watched.on_search_progress = [](const spjit::SearchProgress&) {};
@@ -88,7 +88,7 @@ TEST(CacheKey, EveryOptionThatDecidesTheKernelChangesIt) {
       [](CompileOptions& o) { o.panel_columns = 16; }};
   std::set<std::string> keys;
   for (const auto& change : changes) {
-    CompileOptions options = base_options();
+    CompileOptions options = key_options();
     change(options);
 
     keys.insert(spjit::cache_key(small_matrix(), options, HostLimits{}));
@@ -107,7 +107,7 @@ TEST(CacheKey, WhatTheChoiceOfTheTileLooksAtInTheDeviceChangesIt) {
     HostLimits limits;
     change(limits);
 
-    keys.insert(spjit::cache_key(small_matrix(), base_options(), limits));
+    keys.insert(spjit::cache_key(small_matrix(), key_options(), limits));
   }
 
   EXPECT_EQ(keys.size(), changes.size());

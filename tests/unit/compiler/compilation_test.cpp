@@ -31,7 +31,7 @@ using namespace spjit::testing_support;
 using HostCompilation = Compilation<SpmmKernel>;
 using SharedMatrix = std::shared_ptr<const CsrMatrix>;
 
-SharedMatrix matrix_number(std::uint64_t number) {
+SharedMatrix shared_matrix_number(std::uint64_t number) {
   return std::make_shared<const CsrMatrix>(random_matrix(40, 50, 0.8, number));
 }
 
@@ -39,7 +39,7 @@ SharedMatrix matrix_number(std::uint64_t number) {
 class HeldUp {
  public:
   explicit HeldUp(const Compiler& compiler, std::uint64_t number = 99)
-      : matrix_(matrix_number(number)),
+      : matrix_(shared_matrix_number(number)),
         compilation_(compiler.compile_async(matrix_, at_stage("emitting", [this] {
                                               begun_.count_down();
                                               release_.wait();
@@ -68,7 +68,7 @@ class HeldUp {
 TEST(CompilationThreads, GivesTheKernelThatCompileGives) {
   const TemporaryDirectory directory;
   const Compiler compiler(small_options(), cached_in(directory.path()));
-  const SharedMatrix matrix = matrix_number(1);
+  const SharedMatrix matrix = shared_matrix_number(1);
 
   const HostCompilation compilation = compiler.compile_async(matrix);
   const SpmmKernel kernel = compilation.get();
@@ -91,7 +91,7 @@ TEST(CompilationThreads, TakesAMatrixByValue) {
 TEST(CompilationThreads, TellsHowItStands) {
   const Compiler compiler(small_options(1), uncached());
   HeldUp first(compiler);
-  const HostCompilation second = compiler.compile_async(matrix_number(2));
+  const HostCompilation second = compiler.compile_async(shared_matrix_number(2));
 
   EXPECT_EQ(first.compilation().progress().stage, "emitting");
   EXPECT_FALSE(first.compilation().ready());
@@ -107,7 +107,7 @@ TEST(CompilationThreads, TellsHowItStands) {
 TEST(CompilationThreads, CancellingOneThatWaitsEndsItAtOnceAndLetsItsMatrixGo) {
   const Compiler compiler(small_options(1), uncached());
   const HeldUp first(compiler);
-  SharedMatrix matrix = matrix_number(2);
+  SharedMatrix matrix = shared_matrix_number(2);
   const HostCompilation second = compiler.compile_async(matrix);
 
   second.cancel();
@@ -123,10 +123,10 @@ TEST(CompilationThreads, TheUsersTokenDoesTheSame) {
   std::stop_source stop;
   CompileControl control;
   control.stop = stop.get_token();
-  const HostCompilation before = compiler.compile_async(matrix_number(2), control);
+  const HostCompilation before = compiler.compile_async(shared_matrix_number(2), control);
 
   stop.request_stop();
-  const HostCompilation after = compiler.compile_async(matrix_number(3), control);
+  const HostCompilation after = compiler.compile_async(shared_matrix_number(3), control);
 
   EXPECT_TRUE(throws<Cancelled>([&] { return before.get(); }));
   EXPECT_TRUE(throws<Cancelled>([&] { return after.get(); }));
@@ -138,7 +138,7 @@ TEST(CompilationThreads, ADeadlineEndsTheWaitingInTheQueue) {
   CompileControl control;
   control.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
 
-  const HostCompilation second = compiler.compile_async(matrix_number(2), control);
+  const HostCompilation second = compiler.compile_async(shared_matrix_number(2), control);
 
   EXPECT_TRUE(throws<DeadlineExceeded>([&] { return second.get(); }));
   EXPECT_EQ(second.progress().stage, "done");
@@ -164,8 +164,8 @@ TEST(CompilationThreads, ErrorsComeOutOfGet) {
 
   const HostCompilation invalid = compiler.compile_async(bad);
   const HostCompilation thrown =
-      compiler.compile_async(matrix_number(1), at_stage("grouping", [] { throw Enough(); }));
-  const Compilation<CudaKernel> wrong = compiler.compile_cuda_async(matrix_number(1));
+      compiler.compile_async(shared_matrix_number(1), at_stage("grouping", [] { throw Enough(); }));
+  const Compilation<CudaKernel> wrong = compiler.compile_cuda_async(shared_matrix_number(1));
 
   EXPECT_TRUE(throws<InvalidMatrix>([&] { return invalid.get(); }));
   EXPECT_TRUE(throws<InvalidMatrix>([&] { return invalid.get(); }));
@@ -180,14 +180,14 @@ TEST(CompilationThreads, ForAGpuErrorsComeOutOfGetToo) {
   options.cuda.toolkit_paths = {"/nowhere"};
   const Compiler compiler(options, uncached());
 
-  const Compilation<CudaKernel> missing = compiler.compile_cuda_async(*matrix_number(1));
+  const Compilation<CudaKernel> missing = compiler.compile_cuda_async(*shared_matrix_number(1));
 
   EXPECT_TRUE(throws<NotSupported>([&] { return missing.get(); }));
 }
 
 TEST(CompilationThreads, SameKernelsAreCompiledOnce) {
   const Compiler compiler(small_options(2), uncached());
-  const SharedMatrix matrix = matrix_number(1);
+  const SharedMatrix matrix = shared_matrix_number(1);
   std::latch other_waits(1);
   std::atomic<int> compiled = 0;
   CompileControl control;
@@ -218,18 +218,18 @@ TEST(CompilationThreads, ManyJobsShareAFewThreads) {
   std::vector<HostCompilation> compilations;
 
   for (std::uint64_t i = 0; i < 100; ++i) {
-    compilations.push_back(compiler.compile_async(matrix_number(i), control));
+    compilations.push_back(compiler.compile_async(shared_matrix_number(i), control));
   }
 
   for (std::uint64_t i = 0; i < 100; ++i) {
-    EXPECT_TRUE(is_kernel_of(compilations[i].get(), *matrix_number(i)));
+    EXPECT_TRUE(is_kernel_of(compilations[i].get(), *shared_matrix_number(i)));
   }
   EXPECT_LE(threads.size(), k_threads);
   EXPECT_FALSE(threads.contains(std::this_thread::get_id()));
 }
 
 TEST(CompilationThreads, OutliveTheirCompiler) {
-  const SharedMatrix matrix = matrix_number(1);
+  const SharedMatrix matrix = shared_matrix_number(1);
   auto compiler = std::make_optional<Compiler>(small_options(1), uncached());
   HeldUp first(*compiler);
   const HostCompilation second = compiler->compile_async(matrix);
@@ -243,7 +243,7 @@ TEST(CompilationThreads, OutliveTheirCompiler) {
 
 TEST(CompilationThreads, LettingGoOfAHandleCancelsAndWaits) {
   const Compiler compiler(small_options(), uncached());
-  const SharedMatrix matrix = matrix_number(1);
+  const SharedMatrix matrix = shared_matrix_number(1);
   std::latch begun(1);
   std::latch release(1);
   bool went_on = false;  // only a thread that is waited for may write this
@@ -267,7 +267,7 @@ TEST(CompilationThreads, LettingGoOfManyThatWaitIsSafeInAnyOrder) {
     auto compiler = std::make_optional<Compiler>(small_options(2), uncached());
     std::vector<HostCompilation> compilations;
     for (std::uint64_t i = 0; i < 50; ++i) {
-      compilations.push_back(compiler->compile_async(matrix_number(i)));
+      compilations.push_back(compiler->compile_async(shared_matrix_number(i)));
     }
 
     if (compiler_first) compiler.reset();
@@ -279,8 +279,8 @@ TEST(CompilationThreads, LettingGoOfManyThatWaitIsSafeInAnyOrder) {
 TEST(CompilationThreads, AssigningCancelsWhatWasThere) {
   const Compiler compiler(small_options(1), uncached());
   const HeldUp first(compiler);
-  const SharedMatrix old = matrix_number(2);
-  const SharedMatrix matrix = matrix_number(3);
+  const SharedMatrix old = shared_matrix_number(2);
+  const SharedMatrix matrix = shared_matrix_number(3);
   HostCompilation compilation = compiler.compile_async(old);
 
   compilation = compiler.compile_async(matrix);
@@ -307,7 +307,7 @@ TEST(CompilationThreads, ACallbackMayLetGoOfItsOwnHandleAndCompiler) {
     watched = both;
     both->compiler.emplace(small_options(1), uncached());
     both->compilation = both->compiler->compile_async(
-        matrix_number(1), at_stage("grouping", [both, &held, &begun, &compiling] {
+        shared_matrix_number(1), at_stage("grouping", [both, &held, &begun, &compiling] {
           compiling = ::gettid();
           begun.count_down();
           held.wait();
@@ -326,7 +326,7 @@ TEST(CompilationThreads, ACallbackMayLetGoOfItsOwnHandleAndCompiler) {
 TEST(CompilationThreads, IsAskedAndCancelledFromManyThreads) {
   const Compiler compiler(small_options(2), uncached());
   for (std::uint64_t round = 0; round < 20; ++round) {
-    const SharedMatrix matrix = matrix_number(round);
+    const SharedMatrix matrix = shared_matrix_number(round);
     const HostCompilation compilation = compiler.compile_async(matrix);
     std::atomic<int> kernels = 0;
     std::atomic<int> cancelled = 0;

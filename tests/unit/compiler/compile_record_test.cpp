@@ -21,7 +21,7 @@ using spjit::testing_support::finished_in;
 using spjit::testing_support::race_by;
 using spjit::testing_support::random_matrix;
 
-CompileOptions base_options() {
+CompileOptions record_options() {
   CompileOptions options;
   options.n = 48;
   options.target = spjit::Target(HostIsa::avx2);
@@ -35,7 +35,7 @@ json record_of(const CompileOptions& options, const spjit::RaceHostKernels& race
 }
 
 TEST(CompileRecord, SaysWhatWasCompiledAndWhatWasChosen) {
-  const json record = record_of(base_options());
+  const json record = record_of(record_options());
 
   EXPECT_EQ(record["spjit"], SPJIT_VERSION);
   EXPECT_EQ(record["target"], "host-avx2");
@@ -54,7 +54,7 @@ TEST(CompileRecord, SaysWhatWasCompiledAndWhatWasChosen) {
 }
 
 TEST(CompileRecord, NamesACsrKernelAndItsReason) {
-  CompileOptions options = base_options();
+  CompileOptions options = record_options();
   options.code_budget_bytes = 0;
 
   const json record = record_of(options);
@@ -66,7 +66,7 @@ TEST(CompileRecord, NamesACsrKernelAndItsReason) {
 }
 
 TEST(CompileRecord, HoldsTheTraceOfAnExhaustiveSearch) {
-  CompileOptions options = base_options();
+  CompileOptions options = record_options();
   options.search = spjit::SearchMode::exhaustive;
   std::vector<spjit::HostTile> seen;  // few tiles are loaded several times each
   const auto one_fails = [&](const spjit::HostContestant& contestant) {

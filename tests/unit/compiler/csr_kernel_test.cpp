@@ -14,30 +14,19 @@
 #include "runtime/host_cpu.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/matrix.hpp"
+#include "tests/support/spmm_testing.hpp"
 
 namespace {
 
 using spjit::CsrMatrix;
 using spjit::HostIsa;
 using spjit::RowRange;
-
-std::string short_name(HostIsa isa) {
-  if (isa == HostIsa::avx512) return "avx512";
-  return isa == HostIsa::avx2 ? "avx2" : "generic";
-}
+using spjit::testing_support::dense_values;
+using spjit::testing_support::isa_name;
 
 bool runs_here(HostIsa isa) {
   const spjit::HostCpu cpu = spjit::detect_host_cpu();
   return isa == HostIsa::generic || (isa == HostIsa::avx2 ? cpu.avx2_fma : cpu.avx512);
-}
-
-std::vector<float> dense_values(std::int64_t count) {
-  spjit::GenerateOptions options;
-  options.rows = std::max<std::int64_t>(count, 1);
-  options.cols = 1;
-  options.sparsity = 0;
-  options.seed = 7;
-  return spjit::generate_matrix(options).values;
 }
 
 /// Uneven rows, with the first, a middle and the last one emptied and one filled.
@@ -88,7 +77,7 @@ bool same_bits(const std::vector<float>& left, const std::vector<float>& right) 
 class CsrKernel : public testing::TestWithParam<HostIsa> {
  protected:
   void SetUp() override {
-    if (!runs_here(GetParam())) GTEST_SKIP() << "no " << short_name(GetParam()) << " here";
+    if (!runs_here(GetParam())) GTEST_SKIP() << "no " << to_string(GetParam()) << " here";
   }
 };
 
@@ -162,13 +151,9 @@ TEST_P(CsrKernel, EmptyMatricesAreFine) {
   EXPECT_EQ(c, std::vector<float>(6, 0.0F));
 }
 
-std::string name_of(const testing::TestParamInfo<HostIsa>& parameter) {
-  return short_name(parameter.param);
-}
-
 INSTANTIATE_TEST_SUITE_P(AllIsas, CsrKernel,
                          testing::Values(HostIsa::avx512, HostIsa::avx2, HostIsa::generic),
-                         name_of);
+                         isa_name);
 
 TEST(SplitRows, CutsByWorkNotByRows) {
   // Work (entries + rows): 101, 1, 1, 1.

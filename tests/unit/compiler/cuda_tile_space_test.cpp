@@ -33,7 +33,7 @@ using testing::IsEmpty;
 
 CsrMatrix dense(std::int64_t rows, std::int64_t cols) { return random_matrix(rows, cols, 0); }
 
-CudaTile tile_of(std::int64_t m1, std::int64_t n1) {
+CudaTile cuda_tile_of(std::int64_t m1, std::int64_t n1) {
   CudaTile tile;
   tile.m1 = m1;
   tile.n1 = n1;
@@ -66,19 +66,20 @@ std::vector<std::string> names_of(const std::vector<CudaCandidate>& candidates) 
 
 TEST(CudaRules, RegistersDropWhatAThreadHasNoRoomFor) {
   // 240 accumulators + 9 elements of B + 9.
-  expect_dropped(examine(dense(240, 20), tile_of(240, 32), cuda_problem(32)), CudaRule::registers,
-                 "predicts 258 registers a thread, the device has 255");
+  expect_dropped(examine(dense(240, 20), cuda_tile_of(240, 32), cuda_problem(32)),
+                 CudaRule::registers, "predicts 258 registers a thread, the device has 255");
 }
 
 TEST(CudaRules, RegistersDropWhatABlockHasNoRoomForInAllocationUnits) {
   // 64 + 9 + 9 = 82, allocated as 88.
-  expect_dropped(examine(dense(64, 20), tile_of(64, 1024), cuda_problem(1024)), CudaRule::registers,
-                 "88 registers x 1024 threads = 90112, a block has 65536");
+  expect_dropped(examine(dense(64, 20), cuda_tile_of(64, 1024), cuda_problem(1024)),
+                 CudaRule::registers, "88 registers x 1024 threads = 90112, a block has 65536");
 }
 
 TEST(CudaRules, RegistersKeepABlockThatFillsTheFileExactly) {
   // 46 + 9 + 9 = 64, times 1024 is all of 65536.
-  const CudaCandidate candidate = examine(dense(46, 20), tile_of(46, 1024), cuda_problem(1024));
+  const CudaCandidate candidate =
+      examine(dense(46, 20), cuda_tile_of(46, 1024), cuda_problem(1024));
 
   EXPECT_FALSE(candidate.dropped);
   EXPECT_EQ(candidate.registers.total(), 64);
@@ -89,23 +90,25 @@ TEST(CudaRules, TheCodeBudgetCountsInstructions) {
   // 16 FMAs, 4 loads, 4 stores and 16 for the function, of 16 bytes each.
   CudaProblem problem = cuda_problem(32);
   problem.code_budget_bytes = 640;
-  EXPECT_FALSE(examine(dense(4, 4), tile_of(4, 32), problem).dropped);
+  EXPECT_FALSE(examine(dense(4, 4), cuda_tile_of(4, 32), problem).dropped);
 
   problem.code_budget_bytes = 639;
-  expect_dropped(examine(dense(4, 4), tile_of(4, 32), problem), CudaRule::code_budget,
+  expect_dropped(examine(dense(4, 4), cuda_tile_of(4, 32), problem), CudaRule::code_budget,
                  "about 640 bytes of code, the budget is 639");
 }
 
 TEST(CudaRules, OccupancyWantsABlockForEverySecondSm) {
-  expect_dropped(examine(dense(48, 20), tile_of(4, 128), cuda_problem(512), cuda_limits()),
+  expect_dropped(examine(dense(48, 20), cuda_tile_of(4, 128), cuda_problem(512), cuda_limits()),
                  CudaRule::occupancy, "48 blocks (12 x 4), 66 wanted (half of 132 SMs)");
-  EXPECT_FALSE(examine(dense(66, 20), tile_of(2, 128), cuda_problem(256), cuda_limits()).dropped);
+  EXPECT_FALSE(
+      examine(dense(66, 20), cuda_tile_of(2, 128), cuda_problem(256), cuda_limits()).dropped);
 }
 
 TEST(CudaRules, OccupancyCountsTheBlocksThatWriteEmptyRows) {
   const CsrMatrix empty = {640, 8, std::vector<std::int64_t>(641, 0), {}, {}};
 
-  const CudaCandidate candidate = examine(empty, tile_of(1, 32), cuda_problem(64), cuda_limits(40));
+  const CudaCandidate candidate =
+      examine(empty, cuda_tile_of(1, 32), cuda_problem(64), cuda_limits(40));
 
   EXPECT_FALSE(candidate.dropped);
   EXPECT_EQ(candidate.row_tiles, 0);
@@ -113,7 +116,7 @@ TEST(CudaRules, OccupancyCountsTheBlocksThatWriteEmptyRows) {
 }
 
 TEST(CudaRules, OccupancyWantsWholeWarps) {
-  expect_dropped(examine(dense(4, 4), tile_of(4, 48), cuda_problem(48)), CudaRule::occupancy,
+  expect_dropped(examine(dense(4, 4), cuda_tile_of(4, 48), cuda_problem(48)), CudaRule::occupancy,
                  "48 threads, no multiple of a warp's 32");
 }
 
@@ -121,12 +124,12 @@ TEST(CudaRules, BalanceDropsRowTilesOfUnequalWork) {
   // 1 and 3 nonzeros: mean 2, deviation 1.
   const CsrMatrix matrix = {2, 3, {0, 1, 4}, {0, 0, 1, 2}, {1, 2, 3, 4}};
 
-  expect_dropped(examine(matrix, tile_of(1, 32), cuda_problem(32)), CudaRule::balance,
+  expect_dropped(examine(matrix, cuda_tile_of(1, 32), cuda_problem(32)), CudaRule::balance,
                  "row tiles' nonzeros vary by 0.50, at most 0.25");
 }
 
 TEST(CudaRules, BalanceDropsColumnsThatAreMostlyPadding) {
-  expect_dropped(examine(dense(4, 4), tile_of(4, 32), cuda_problem(20)), CudaRule::balance,
+  expect_dropped(examine(dense(4, 4), cuda_tile_of(4, 32), cuda_problem(20)), CudaRule::balance,
                  "columns padded by 60.0 %, at most 25 %");
 }
 

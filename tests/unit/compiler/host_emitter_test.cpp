@@ -24,6 +24,7 @@ using spjit::ReorderAlgorithm;
 using spjit::WeightForm;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::index;
+using spjit::testing_support::isa_name;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::reference_product;
 using spjit::testing_support::same_bits;
@@ -267,11 +268,7 @@ TEST_P(EmittedCode, ReadsBInPlaceAtAnyDistanceBetweenRows) {
   }
 }
 
-std::string name_of(const testing::TestParamInfo<HostIsa>& parameter) {
-  return to_string(parameter.param);
-}
-
 INSTANTIATE_TEST_SUITE_P(DirectIsas, EmittedCode, testing::Values(HostIsa::avx512, HostIsa::avx2),
-                         name_of);
+                         isa_name);
 
 }  // namespace

@@ -22,16 +22,9 @@ using spjit::HostReductions;
 using spjit::HostTile;
 using spjit::KernelPlan;
 using spjit::ReorderAlgorithm;
+using spjit::testing_support::host_tile;
 using spjit::testing_support::index;
 using spjit::testing_support::random_matrix;
-
-HostTile tile_of(std::int64_t m1, std::int64_t nv = 1, std::int64_t k_block = 0) {
-  HostTile tile;
-  tile.m1 = m1;
-  tile.nv = nv;
-  tile.k_block = k_block;
-  return tile;
-}
 
 CsrMatrix matrix_of(spjit::MatrixPattern pattern, double sparsity = 0.9) {
   spjit::GenerateOptions options;
@@ -85,7 +78,7 @@ TEST(HostProxy, HasTheKernelsTilesAndNearlyItsBytesButFewDifferentTiles) {
   for (const auto pattern : {spjit::MatrixPattern::uniform, spjit::MatrixPattern::uneven_rows,
                              spjit::MatrixPattern::power_law}) {
     const CsrMatrix matrix = matrix_of(pattern);
-    for (const HostTile& tile : {tile_of(28), tile_of(7, 2), tile_of(14, 2, 128)}) {
+    for (const HostTile& tile : {host_tile(28), host_tile(7, 2), host_tile(14, 2, 128)}) {
       const KernelPlan plan = plan_of(matrix, tile.m1);
       const HostArtifact kernel = kernel_of(plan, tile);
 
@@ -115,7 +108,7 @@ TEST(HostProxy, HasTheKernelsTilesAndNearlyItsBytesButFewDifferentTiles) {
 
 TEST(HostProxy, IsTheKernelWhereThatHasNoMoreTiles) {
   const CsrMatrix matrix = random_matrix(200, 300, 0.8);
-  for (const HostTile& tile : {tile_of(28), tile_of(25, 1, 100)}) {
+  for (const HostTile& tile : {host_tile(28), host_tile(25, 1, 100)}) {
     const KernelPlan plan = plan_of(matrix, tile.m1);
 
     ASSERT_LE(plan.grouping.tiles(), spjit::proxy_clusters(plan, {}));
@@ -126,17 +119,17 @@ TEST(HostProxy, IsTheKernelWhereThatHasNoMoreTiles) {
 TEST(HostProxy, IsTheKernelWhereTilesAreNotReduced) {
   const KernelPlan plan = plan_of(random_matrix(400, 300, 0.8), 7);
 
-  expect_same(proxy_of(plan, tile_of(7), {.tiles = false}), kernel_of(plan, tile_of(7)));
+  expect_same(proxy_of(plan, host_tile(7), {.tiles = false}), kernel_of(plan, host_tile(7)));
 }
 
 TEST(HostProxy, CutsColumnsOnlyIfAsked) {
   // 300 / 0.9 columns of 512.
   const KernelPlan plan = plan_of(random_matrix(280, 512, 0.1), 28);
 
-  const HostArtifact cut = proxy_of(plan, tile_of(28), {.tiles = false, .iterations = true});
+  const HostArtifact cut = proxy_of(plan, host_tile(28), {.tiles = false, .iterations = true});
 
   const double share = static_cast<double>(cut.weights.size()) /
-                       static_cast<double>(kernel_of(plan, tile_of(28)).weights.size());
+                       static_cast<double>(kernel_of(plan, host_tile(28)).weights.size());
   EXPECT_NEAR(share, 300 / 0.9 / 512, 0.02);
 }
 
@@ -144,7 +137,7 @@ TEST(HostProxy, OfAMatrixWithoutEntriesIsItsKernel) {
   const CsrMatrix empty{3, 4, {0, 0, 0, 0}, {}, {}};
   const KernelPlan plan = plan_of(empty, 2);
 
-  expect_same(proxy_of(plan, tile_of(2)), kernel_of(plan, tile_of(2)));
+  expect_same(proxy_of(plan, host_tile(2)), kernel_of(plan, host_tile(2)));
 }
 
 /// 400 rows with a single entry each, spread over 40 columns.
@@ -177,7 +170,7 @@ TEST(HostProxyClusters, ByHand) {
 TEST(CopiedTiles, TheIdentityIsTheSameProgram) {
   for (const std::int64_t k_block : {0, 64}) {
     const KernelPlan plan = plan_of(random_matrix(60, 200, 0.8), 14);
-    const HostArtifact artifact = kernel_of(plan, tile_of(14, 1, k_block));
+    const HostArtifact artifact = kernel_of(plan, host_tile(14, 1, k_block));
     std::vector<std::int64_t> all(index(plan.grouping.tiles()));
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
 
@@ -187,7 +180,7 @@ TEST(CopiedTiles, TheIdentityIsTheSameProgram) {
 
 TEST(CopiedTiles, AreCopiesOfCodeAndWeightsBlockByBlock) {
   const KernelPlan plan = plan_of(random_matrix(30, 200, 0.8), 14, ReorderAlgorithm::none);
-  const HostArtifact from = kernel_of(plan, tile_of(14, 1, 100));
+  const HostArtifact from = kernel_of(plan, host_tile(14, 1, 100));
 
   const HostArtifact copied = spjit::copy_tiles(from, {1, 1, 0, 1});
 
@@ -217,8 +210,8 @@ TEST(CopiedTiles, AreCopiesOfCodeAndWeightsBlockByBlock) {
 }
 
 TEST(WithWalk, ChangesOnlyTheWalk) {
-  const HostArtifact artifact = kernel_of(plan_of(random_matrix(60, 200, 0.8), 14), tile_of(14));
-  HostTile walked = tile_of(14);
+  const HostArtifact artifact = kernel_of(plan_of(random_matrix(60, 200, 0.8), 14), host_tile(14));
+  HostTile walked = host_tile(14);
   walked.panel_group = 6;
   walked.row_group = 2;
 
@@ -233,7 +226,7 @@ TEST(WithWalk, ChangesOnlyTheWalk) {
 
 /// A tile that differs in one thing that code depends on.
 std::vector<HostTile> tiles_of_other_code() {
-  std::vector<HostTile> tiles(7, tile_of(14));
+  std::vector<HostTile> tiles(7, host_tile(14));
   tiles[0].m1 = 13;
   tiles[1].nv = 2;
   tiles[2].k_block = 64;
@@ -245,7 +238,7 @@ std::vector<HostTile> tiles_of_other_code() {
 }
 
 TEST(WithWalk, RefusesTilesOfOtherCode) {
-  const HostArtifact artifact = kernel_of(plan_of(random_matrix(60, 200, 0.8), 14), tile_of(14));
+  const HostArtifact artifact = kernel_of(plan_of(random_matrix(60, 200, 0.8), 14), host_tile(14));
   for (const HostTile& tile : tiles_of_other_code()) {
     EXPECT_THROW(static_cast<void>(spjit::with_walk(artifact, tile)), spjit::InvalidArgument)
         << to_string(tile);
@@ -253,12 +246,12 @@ TEST(WithWalk, RefusesTilesOfOtherCode) {
 }
 
 TEST(ShareCode, LooksAtAllButTheWalk) {
-  HostTile walked = tile_of(14);
+  HostTile walked = host_tile(14);
   walked.panel_group = 5;
   walked.row_group = 3;
 
-  EXPECT_TRUE(spjit::share_code(tile_of(14), walked));
-  EXPECT_TRUE(spjit::share_code(walked, tile_of(14)));
+  EXPECT_TRUE(spjit::share_code(host_tile(14), walked));
+  EXPECT_TRUE(spjit::share_code(walked, host_tile(14)));
   for (const HostTile& tile : tiles_of_other_code()) {
     EXPECT_FALSE(spjit::share_code(tile, walked)) << to_string(tile);
   }
@@ -270,27 +263,27 @@ std::int64_t window(const HostTile& tile, std::int64_t n, std::int64_t threads =
 }
 
 TEST(WindowColumns, ByHand) {
-  EXPECT_EQ(window(tile_of(14), 224), 112);
-  EXPECT_EQ(window(tile_of(14), 1000), 112);
-  EXPECT_EQ(window(tile_of(14), 223), 0);  // not twice 112
-  EXPECT_EQ(spjit::window_columns(tile_of(14), 16, {0, 1000, 1}, {}), 0);
+  EXPECT_EQ(window(host_tile(14), 224), 112);
+  EXPECT_EQ(window(host_tile(14), 1000), 112);
+  EXPECT_EQ(window(host_tile(14), 223), 0);  // not twice 112
+  EXPECT_EQ(spjit::window_columns(host_tile(14), 16, {0, 1000, 1}, {}), 0);
 }
 
 TEST(WindowColumns, AreWholeGroupsOfPanelsOneForEachThread) {
-  HostTile grouped = tile_of(14);
+  HostTile grouped = host_tile(14);
   grouped.panel_group = 3;
-  HostTile all_panels = tile_of(14);
+  HostTile all_panels = host_tile(14);
   all_panels.panel_group = 1000;
 
   EXPECT_EQ(window(grouped, 288), 144);
   EXPECT_EQ(window(grouped, 287), 0);
-  EXPECT_EQ(window(tile_of(14), 256, 8), 128);
-  EXPECT_EQ(window(tile_of(14), 255, 8), 0);
+  EXPECT_EQ(window(host_tile(14), 256, 8), 128);
+  EXPECT_EQ(window(host_tile(14), 255, 8), 0);
   EXPECT_EQ(window(all_panels, 10'000), 0);
 }
 
 TEST(WindowColumns, RowGroupsNeedAll) {
-  HostTile tile = tile_of(14);
+  HostTile tile = host_tile(14);
   tile.row_group = 2;
 
   EXPECT_EQ(window(tile, 10'000), 0);

@@ -16,13 +16,8 @@ using spjit::HostIsa;
 using spjit::HostTile;
 using spjit::RaceOptions;
 using spjit::RaceOutcome;
+using spjit::testing_support::host_tile;
 using spjit::testing_support::random_matrix;
-
-HostTile tile_of(std::int64_t m1) {
-  HostTile tile;
-  tile.m1 = m1;
-  return tile;
-}
 
 /// A kernel of a 20 x 30 matrix.
 HostContestant contestant_of(const HostTile& tile, std::int64_t n = 32, std::int64_t ldb = 0) {
@@ -50,8 +45,8 @@ class Measure : public testing::Test {
 };
 
 TEST_F(Measure, TimesEveryContestantInItsPlace) {
-  const std::vector<HostContestant> contestants = {contestant_of(tile_of(4)),
-                                                   contestant_of(tile_of(10))};
+  const std::vector<HostContestant> contestants = {contestant_of(host_tile(4)),
+                                                   contestant_of(host_tile(10))};
 
   const auto results = spjit::race_host_kernels(contestants, short_race(), 0, nullptr);
 
@@ -65,10 +60,10 @@ TEST_F(Measure, TimesEveryContestantInItsPlace) {
 }
 
 TEST_F(Measure, AnArtifactThatDoesNotLoadHasFailedAndTheOthersKeepTheirPlaces) {
-  HostArtifact damaged = *contestant_of(tile_of(4)).artifact;
+  HostArtifact damaged = *contestant_of(host_tile(4)).artifact;
   damaged.program[1] = 999;
   const std::vector<HostContestant> contestants = {
-      {std::make_shared<HostArtifact>(damaged), tile_of(4)}, contestant_of(tile_of(10))};
+      {std::make_shared<HostArtifact>(damaged), host_tile(4)}, contestant_of(host_tile(10))};
 
   const auto results = spjit::race_host_kernels(contestants, short_race(), 0, nullptr);
 
@@ -76,12 +71,12 @@ TEST_F(Measure, AnArtifactThatDoesNotLoadHasFailedAndTheOthersKeepTheirPlaces) {
   EXPECT_EQ(results[0].outcome, RaceOutcome::failed);
   EXPECT_THAT(results[0].failure, testing::HasSubstr("version 999"));
   EXPECT_EQ(results[0].timing.samples, 0);
-  EXPECT_EQ(results[1].timing.name, to_string(tile_of(10)));
+  EXPECT_EQ(results[1].timing.name, to_string(host_tile(10)));
   EXPECT_GT(results[1].timing.median_us, 0);
 }
 
 TEST_F(Measure, OneArtifactServesSeveralWalksAndWindows) {
-  HostContestant whole = contestant_of(tile_of(4), 64);
+  HostContestant whole = contestant_of(host_tile(4), 64);
   HostContestant walked = whole;
   walked.tile.panel_group = 3;
   HostContestant windowed = whole;
@@ -94,7 +89,7 @@ TEST_F(Measure, OneArtifactServesSeveralWalksAndWindows) {
 }
 
 TEST_F(Measure, ReadsBInPlaceAtTheLeadingDimensionItIsGiven) {
-  HostTile tile = tile_of(4);
+  HostTile tile = host_tile(4);
   tile.pack_b = false;
   const std::vector<HostContestant> contestants = {contestant_of(tile, 32, 40)};
 
@@ -106,7 +101,7 @@ TEST_F(Measure, ReadsBInPlaceAtTheLeadingDimensionItIsGiven) {
 
 TEST_F(Measure, RunsOnThePoolItIsGiven) {
   const auto pool = std::make_shared<spjit::ThreadPool>(2);
-  const std::vector<HostContestant> contestants = {contestant_of(tile_of(4))};
+  const std::vector<HostContestant> contestants = {contestant_of(host_tile(4))};
 
   const auto results = spjit::race_host_kernels(contestants, short_race(), 0, pool);
 

@@ -12,6 +12,7 @@
 #include "reorder/row_grouping.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/matrix.hpp"
+#include "tests/support/spmm_testing.hpp"
 
 namespace {
 
@@ -19,9 +20,10 @@ using spjit::Arithmetic;
 using spjit::CsrMatrix;
 using spjit::DenseOperands;
 using spjit::KernelPlan;
+using spjit::testing_support::dense_values;
 
 // 5 x 5: row 2 empty, row 4 dense.
-CsrMatrix small_matrix() {
+CsrMatrix five_by_five() {
   const std::vector<float> dense = {1, 0, 0, 2, 0,  //
                                     0, 3, 0, 0, 0,  //
                                     0, 0, 0, 0, 0,  //
@@ -35,17 +37,8 @@ KernelPlan plan_of(const CsrMatrix& matrix, std::int64_t m1, std::int64_t k_bloc
       matrix, spjit::group_rows(matrix, m1, spjit::ReorderAlgorithm::similarity), k_block);
 }
 
-std::vector<float> dense_values(std::int64_t count, std::uint64_t seed) {
-  spjit::GenerateOptions options;
-  options.rows = count;
-  options.cols = 1;
-  options.sparsity = 0;
-  options.seed = seed;
-  return spjit::generate_matrix(options).values;
-}
-
 TEST(Reference, MultipliesByHand) {
-  const CsrMatrix matrix = small_matrix();
+  const CsrMatrix matrix = five_by_five();
   const std::vector<float> b = {1, 10, 2, 20, 3, 30, 4, 40, 5, 50};
   std::vector<float> c(10, -1.0F);
 
@@ -55,7 +48,7 @@ TEST(Reference, MultipliesByHand) {
 }
 
 TEST(Reference, KeepsWithinTheLeadingDimensions) {
-  const CsrMatrix matrix = small_matrix();
+  const CsrMatrix matrix = five_by_five();
   const std::vector<float> b = {1, 7, 7, 2, 7, 7, 3, 7, 7, 4, 7, 7, 5, 7, 7};
   std::vector<float> c(10, -1.0F);
 
@@ -106,7 +99,7 @@ TEST(Reference, ArithmeticFollowsTheInstructionSet) {
 }
 
 TEST(Float64, ValuesAndBoundsOfASmallProduct) {
-  const CsrMatrix matrix = small_matrix();
+  const CsrMatrix matrix = five_by_five();
   const std::vector<float> b = {1, -2, 3, 4, -5};
 
   const auto product = spjit::evaluate_float64(matrix, {b.data(), 1, nullptr, 0, 1});
@@ -144,7 +137,7 @@ TEST(Float64, RoundingStaysWithinTheBound) {
 }
 
 TEST(Float64, AWrongElementIsFoundWhereItIs) {
-  const CsrMatrix matrix = small_matrix();
+  const CsrMatrix matrix = five_by_five();
   const std::vector<float> b = {1, 1, 1, 1, 1};
   std::vector<float> c = {3, 3, 0, 9, 5};
   c[3] = std::nextafter(std::nextafter(std::nextafter(9.0F, 10.0F), 10.0F), 10.0F);
@@ -158,7 +151,7 @@ TEST(Float64, AWrongElementIsFoundWhereItIs) {
 }
 
 TEST(Float64, EmptyRowsAllowNoErrorAtAll) {
-  const CsrMatrix matrix = small_matrix();
+  const CsrMatrix matrix = five_by_five();
   const std::vector<float> b = {1, 1, 1, 1, 1};
   const std::vector<float> c = {3, 3, 1e-30F, 9, 5};
   std::vector<float> given = c;

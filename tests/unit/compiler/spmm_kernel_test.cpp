@@ -29,6 +29,7 @@ using spjit::HostTile;
 using spjit::SpmmKernel;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::index;
+using spjit::testing_support::isa_name;
 using spjit::testing_support::options_of;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::reference_product;
@@ -273,13 +274,9 @@ TEST_P(KernelOnIsa, ALinkedObjectIsTheSameKernel) {
   }
 }
 
-std::string name_of(const testing::TestParamInfo<HostIsa>& parameter) {
-  return to_string(parameter.param);
-}
-
 INSTANTIATE_TEST_SUITE_P(AllIsas, KernelOnIsa,
                          testing::Values(HostIsa::avx512, HostIsa::avx2, HostIsa::generic),
-                         name_of);
+                         isa_name);
 
 /// Closes the library it holds.
 struct CloseLibrary {

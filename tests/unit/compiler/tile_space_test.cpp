@@ -22,6 +22,7 @@ using spjit::TileCandidate;
 using spjit::TileRule;
 using spjit::TileSpace;
 using spjit::WeightForm;
+using spjit::testing_support::host_tile;
 using spjit::testing_support::random_matrix;
 
 HostLimits limits_of(HostIsa isa) {
@@ -32,7 +33,7 @@ HostLimits limits_of(HostIsa isa) {
   return limits;
 }
 
-CompileOptions options_of(std::int64_t n, int threads = 1) {
+CompileOptions avx512_options(std::int64_t n, int threads = 1) {
   CompileOptions options;
   options.n = n;
   options.threads = threads;
@@ -54,16 +55,9 @@ TileSpace enumerate(const CsrMatrix& matrix, const CompileOptions& options) {
       });
 }
 
-HostTile tile_of(std::int64_t m1, std::int64_t nv) {
-  HostTile tile;
-  tile.m1 = m1;
-  tile.nv = nv;
-  return tile;
-}
-
 TEST(TileRules, ATileThatFillsTheRegistersStays) {
   const TileCandidate candidate =
-      examine(random_matrix(60, 40, 0.5), tile_of(30, 1), options_of(64));
+      examine(random_matrix(60, 40, 0.5), host_tile(30, 1), avx512_options(64));
 
   EXPECT_FALSE(candidate.dropped);
   EXPECT_EQ(candidate.registers, 32);
@@ -73,7 +67,7 @@ TEST(TileRules, ATileThatFillsTheRegistersStays) {
 
 TEST(TileRules, RegistersDropATileWithTheNumbers) {
   const TileCandidate candidate =
-      examine(random_matrix(62, 40, 0.5), tile_of(31, 1), options_of(64));
+      examine(random_matrix(62, 40, 0.5), host_tile(31, 1), avx512_options(64));
 
   ASSERT_TRUE(candidate.dropped);
   EXPECT_EQ(candidate.dropped->rule, TileRule::registers);
@@ -81,10 +75,10 @@ TEST(TileRules, RegistersDropATileWithTheNumbers) {
 }
 
 TEST(TileRules, TheCodeBudgetDropsATileWithTheNumbers) {
-  CompileOptions options = options_of(64);
+  CompileOptions options = avx512_options(64);
   options.code_budget_bytes = 100;
 
-  const TileCandidate candidate = examine(random_matrix(60, 40, 0.5), tile_of(28, 1), options);
+  const TileCandidate candidate = examine(random_matrix(60, 40, 0.5), host_tile(28, 1), options);
 
   ASSERT_TRUE(candidate.dropped);
   EXPECT_EQ(candidate.dropped->rule, TileRule::code_budget);
@@ -95,7 +89,7 @@ TEST(TileRules, TheCodeBudgetDropsATileWithTheNumbers) {
 TEST(TileRules, UtilisationDropsATileThatLeavesThreadsIdle) {
   // 5 tiles for 4 threads: one of them works twice as long as the others.
   const TileCandidate candidate =
-      examine(random_matrix(10, 40, 0.5), tile_of(2, 1), options_of(16, 4));
+      examine(random_matrix(10, 40, 0.5), host_tile(2, 1), avx512_options(16, 4));
 
   ASSERT_TRUE(candidate.dropped);
   EXPECT_EQ(candidate.dropped->rule, TileRule::utilisation);
@@ -107,14 +101,14 @@ TEST(TileRules, UtilisationDropsATileThatLeavesThreadsIdle) {
 TEST(TileRules, UtilisationTakesTheBetterOfPanelsAndTiles) {
   const CsrMatrix matrix = random_matrix(10, 40, 0.5);
 
-  EXPECT_DOUBLE_EQ(examine(matrix, tile_of(2, 1), options_of(128, 4)).utilisation, 1);
-  EXPECT_DOUBLE_EQ(examine(matrix, tile_of(2, 1), options_of(16, 5)).utilisation, 1);
-  EXPECT_DOUBLE_EQ(examine(matrix, tile_of(2, 1), options_of(16, 1)).utilisation, 1);
+  EXPECT_DOUBLE_EQ(examine(matrix, host_tile(2, 1), avx512_options(128, 4)).utilisation, 1);
+  EXPECT_DOUBLE_EQ(examine(matrix, host_tile(2, 1), avx512_options(16, 5)).utilisation, 1);
+  EXPECT_DOUBLE_EQ(examine(matrix, host_tile(2, 1), avx512_options(16, 1)).utilisation, 1);
 }
 
 TEST(TileRules, BalanceDropsPanelsThatAreMostlyPadding) {
   const TileCandidate candidate =
-      examine(random_matrix(60, 40, 0.5), tile_of(28, 1), options_of(17));
+      examine(random_matrix(60, 40, 0.5), host_tile(28, 1), avx512_options(17));
 
   ASSERT_TRUE(candidate.dropped);
   EXPECT_EQ(candidate.dropped->rule, TileRule::balance);
@@ -123,7 +117,7 @@ TEST(TileRules, BalanceDropsPanelsThatAreMostlyPadding) {
 
 TEST(TileSpace, EverySurvivorFitsTheRegistersAndTheNextTallerOnesAreDropped) {
   for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
-    CompileOptions options = options_of(512);
+    CompileOptions options = avx512_options(512);
     options.target = spjit::Target(isa);
 
     const TileSpace space = enumerate(random_matrix(300, 800, 0.9), options);
@@ -149,7 +143,7 @@ TEST(TileSpace, EverySurvivorFitsTheRegistersAndTheNextTallerOnesAreDropped) {
 }
 
 TEST(TileSpace, SurvivorsAreTheCandidatesNoRuleDropped) {
-  const TileSpace space = enumerate(random_matrix(300, 300, 0.9), options_of(96));
+  const TileSpace space = enumerate(random_matrix(300, 300, 0.9), avx512_options(96));
 
   const auto dropped = std::ranges::count_if(
       space.candidates, [](const TileCandidate& c) { return c.dropped.has_value(); });
@@ -159,7 +153,7 @@ TEST(TileSpace, SurvivorsAreTheCandidatesNoRuleDropped) {
 }
 
 TEST(TileSpace, BalanceIsGivenUpWhereEveryPanelIsPadding) {
-  const TileSpace space = enumerate(random_matrix(60, 40, 0.5), options_of(1));
+  const TileSpace space = enumerate(random_matrix(60, 40, 0.5), avx512_options(1));
 
   EXPECT_EQ(space.relaxed, (std::vector<TileRule>{TileRule::balance}));
   EXPECT_FALSE(space.survivors().empty());
@@ -167,14 +161,14 @@ TEST(TileSpace, BalanceIsGivenUpWhereEveryPanelIsPadding) {
 
 TEST(TileSpace, UtilisationIsGivenUpAfterBalance) {
   // One panel and few tiles at every shape, for far more threads.
-  const TileSpace space = enumerate(random_matrix(4, 40, 0.5), options_of(16, 64));
+  const TileSpace space = enumerate(random_matrix(4, 40, 0.5), avx512_options(16, 64));
 
   EXPECT_EQ(space.relaxed.back(), TileRule::utilisation);
   EXPECT_FALSE(space.survivors().empty());
 }
 
 TEST(TileSpace, TheCodeBudgetIsNeverGivenUp) {
-  CompileOptions options = options_of(64);
+  CompileOptions options = avx512_options(64);
   options.code_budget_bytes = 10;
 
   const TileSpace space = enumerate(random_matrix(60, 40, 0.5), options);
@@ -187,7 +181,7 @@ TEST(TileSpace, TheCodeBudgetIsNeverGivenUp) {
 }
 
 TEST(TileSpace, AForcedPanelWidthLeavesOnlyThatWidthPacked) {
-  CompileOptions options = options_of(128);
+  CompileOptions options = avx512_options(128);
   options.panel_columns = 32;
 
   const TileSpace space = enumerate(random_matrix(60, 40, 0.5), options);
@@ -202,7 +196,7 @@ TEST(TileSpace, AForcedPanelWidthLeavesOnlyThatWidthPacked) {
 TEST(TileSpace, EmptyMatricesHaveCandidates) {
   const CsrMatrix empty{0, 0, {0}, {}, {}};
 
-  EXPECT_FALSE(enumerate(empty, options_of(64)).survivors().empty());
+  EXPECT_FALSE(enumerate(empty, avx512_options(64)).survivors().empty());
 }
 
 struct CodeCase {
@@ -220,7 +214,7 @@ std::vector<CodeCase> code_cases() {
       for (const std::int64_t nv : {1, 2, 4}) {
         for (const std::int64_t block : {0, 256}) {
           for (const std::int64_t cols : {512, 1024}) {
-            HostTile tile = tile_of((spjit::registers_of(isa) - 1 - nv) / nv, nv);
+            HostTile tile = host_tile((spjit::registers_of(isa) - 1 - nv) / nv, nv);
             tile.k_block = block;
             tile.form = nv == 1 ? WeightForm::broadcast : WeightForm::register_;
             cases.push_back({isa, 512, cols, sparsity, tile});
@@ -234,7 +228,7 @@ std::vector<CodeCase> code_cases() {
 
 double estimate_over_emitted(const CodeCase& c) {
   const CsrMatrix matrix = random_matrix(c.rows, c.cols, c.sparsity);
-  CompileOptions options = options_of(512);
+  CompileOptions options = avx512_options(512);
   options.target = spjit::Target(c.isa);
   const RowGrouping grouping = spjit::group_rows(matrix, c.tile.m1, ReorderAlgorithm::none);
   const TileCandidate candidate = spjit::examine_host_tile(

@@ -52,7 +52,7 @@ std::vector<float> floats(const std::string& file) {
   return decode_dense(parse_npy_array(as_bytes(file), "x.npy"), "x.npy").values;
 }
 
-std::string error_of(const std::string& file) {
+std::string npy_error(const std::string& file) {
   std::string message = message_of<IoError>(
       [&] { static_cast<void>(parse_npy(as_bytes(file), "x.npy", LoadOptions{})); });
   EXPECT_THAT(message, StartsWith("x.npy: "));
@@ -143,17 +143,17 @@ TEST(NpyReader, TakesInfiniteDoublesButRefusesFiniteOnesBeyondFp32) {
 
   EXPECT_THAT(floats(npy(dict("<f8", "(1, 1)"), raw<double>({infinity}))),
               ElementsAre(std::numeric_limits<float>::infinity()));
-  EXPECT_THAT(error_of(npy(dict("<f8", "(1, 2)"), raw<double>({0, -1e39}))),
+  EXPECT_THAT(npy_error(npy(dict("<f8", "(1, 2)"), raw<double>({0, -1e39}))),
               HasSubstr("element 1 does not fit fp32"));
 }
 
 TEST(NpyReader, RefusesWhatIsNoArray) {
-  EXPECT_THAT(error_of(""), HasSubstr("not a .npy array"));
-  EXPECT_THAT(error_of("\x93NUMPY"), HasSubstr("not a .npy array"));
-  EXPECT_THAT(error_of(npy(dict("<f4", "(1,)"), raw<float>({1}), 4)), HasSubstr("version 4"));
-  EXPECT_THAT(error_of(std::string("\x93NUMPY\x01\x00\xFF\xFF{", 11)),
+  EXPECT_THAT(npy_error(""), HasSubstr("not a .npy array"));
+  EXPECT_THAT(npy_error("\x93NUMPY"), HasSubstr("not a .npy array"));
+  EXPECT_THAT(npy_error(npy(dict("<f4", "(1,)"), raw<float>({1}), 4)), HasSubstr("version 4"));
+  EXPECT_THAT(npy_error(std::string("\x93NUMPY\x01\x00\xFF\xFF{", 11)),
               HasSubstr("claims 65535 bytes"));
-  EXPECT_THAT(error_of(npy("", "", 2).substr(0, 10)), HasSubstr("header claims"));
+  EXPECT_THAT(npy_error(npy("", "", 2).substr(0, 10)), HasSubstr("header claims"));
 }
 
 TEST(NpyReader, RefusesBrokenHeaders) {
@@ -163,35 +163,36 @@ TEST(NpyReader, RefusesBrokenHeaders) {
         "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
         "{'descr': '<f4', 'fortran_order': False}"}) {
-    EXPECT_THAT(error_of(npy(header, "")), HasSubstr("the .npy header")) << header;
+    EXPECT_THAT(npy_error(npy(header, "")), HasSubstr("the .npy header")) << header;
   }
 }
 
 TEST(NpyReader, RefusesTypesThatAreNotRealNumbers) {
   for (const char* descr : {"<c8", "<f16", "|O", "<M8[ns]", "|V2", "f4", "", "<f", "<i3", "|b2"}) {
-    EXPECT_THAT(error_of(npy(dict(descr, "(1,)"), std::string(16, '\0'))), HasSubstr("is not read"))
+    EXPECT_THAT(npy_error(npy(dict(descr, "(1,)"), std::string(16, '\0'))),
+                HasSubstr("is not read"))
         << descr;
   }
-  EXPECT_THAT(error_of(npy(dict("|S4", "(1, 1)"), "text")), HasSubstr("is text"));
+  EXPECT_THAT(npy_error(npy(dict("|S4", "(1, 1)"), "text")), HasSubstr("is text"));
 }
 
 TEST(NpyReader, RefusesShapesThatDoNotFitTheData) {
   const std::string data = raw<float>({1, 2});
 
-  EXPECT_THAT(error_of(npy(dict("<f4", "(3,)"), data)), HasSubstr("needs more than the 8 bytes"));
-  EXPECT_THAT(error_of(npy(dict("<f4", "(1,)"), data)), HasSubstr("ends 4 bytes before"));
-  EXPECT_THAT(error_of(npy(dict("<f4", "(4611686018427387904, 4)"), data)),
+  EXPECT_THAT(npy_error(npy(dict("<f4", "(3,)"), data)), HasSubstr("needs more than the 8 bytes"));
+  EXPECT_THAT(npy_error(npy(dict("<f4", "(1,)"), data)), HasSubstr("ends 4 bytes before"));
+  EXPECT_THAT(npy_error(npy(dict("<f4", "(4611686018427387904, 4)"), data)),
               HasSubstr("does not fit the 8 bytes"));
-  EXPECT_THAT(error_of(npy(dict("<f4", "(99999999999999999999,)"), data)),
+  EXPECT_THAT(npy_error(npy(dict("<f4", "(99999999999999999999,)"), data)),
               HasSubstr("expected an integer"));
-  EXPECT_THAT(error_of(npy(dict("<f4", "()"), raw<float>({1}))), HasSubstr("0 dimensions"));
-  EXPECT_THAT(error_of(npy(dict("<f4", "(1, 1, 2)"), data)), HasSubstr("3 dimensions"));
-  EXPECT_THAT(error_of(npy(dict("<f4", "(4611686018427387904, 0)"), "")),
+  EXPECT_THAT(npy_error(npy(dict("<f4", "()"), raw<float>({1}))), HasSubstr("0 dimensions"));
+  EXPECT_THAT(npy_error(npy(dict("<f4", "(1, 1, 2)"), data)), HasSubstr("3 dimensions"));
+  EXPECT_THAT(npy_error(npy(dict("<f4", "(4611686018427387904, 0)"), "")),
               HasSubstr("expected 0 to 2147483647"));
-  EXPECT_THAT(error_of(npy(dict("<f4", "(2147483647, 0)"), "")), HasSubstr("may have"));
+  EXPECT_THAT(npy_error(npy(dict("<f4", "(2147483647, 0)"), "")), HasSubstr("may have"));
   std::string many = "(0";
   for (int i = 0; i < 64; ++i) many += ", 0";
-  EXPECT_THAT(error_of(npy(dict("<f4", many + ")"), "")), HasSubstr("more than 64 dimensions"));
+  EXPECT_THAT(npy_error(npy(dict("<f4", many + ")"), "")), HasSubstr("more than 64 dimensions"));
 }
 
 TEST(NpyWriter, AlignsTheDataAsNumpyDoes) {

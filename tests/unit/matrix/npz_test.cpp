@@ -46,9 +46,9 @@ Arrays csr_arrays() {
           {"data", array<double>("<f8", {1, 0, 3})}};
 }
 
-CsrMatrix parse(const Arrays& arrays) { return parse_npz(archive(arrays), "x.npz", {}); }
+CsrMatrix read_npz(const Arrays& arrays) { return parse_npz(archive(arrays), "x.npz", {}); }
 
-std::string error_of(std::span<const std::byte> bytes) {
+std::string npz_error(std::span<const std::byte> bytes) {
   std::string message =
       message_of<IoError>([&] { static_cast<void>(parse_npz(bytes, "x.npz", {})); });
   EXPECT_THAT(message, StartsWith("x.npz: "));
@@ -59,7 +59,7 @@ std::string error_of(std::span<const std::byte> bytes) {
 std::string error_with(const std::string& name, const std::vector<std::byte>& replacement) {
   Arrays arrays = csr_arrays();
   arrays[name] = replacement;
-  return error_of(archive(arrays));
+  return npz_error(archive(arrays));
 }
 
 TEST(NpzReader, ReadsUnsortedCsrStoredAndDeflated) {
@@ -88,7 +88,7 @@ TEST(NpzReader, ReadsCscAsTheSameMatrix) {
   arrays["indices"] = array<std::int64_t>("<i8", {0, 1, 0});
   arrays["data"] = array<float>("<f4", {0, 3, 1});
 
-  EXPECT_EQ(parse(arrays), parse(csr_arrays()));
+  EXPECT_EQ(read_npz(arrays), read_npz(csr_arrays()));
 }
 
 TEST(NpzReader, ReadsCooAsTheSameMatrix) {
@@ -98,7 +98,7 @@ TEST(NpzReader, ReadsCooAsTheSameMatrix) {
                          {"col", array<std::int32_t>("<i4", {1, 2, 0})},
                          {"data", array<std::int16_t>("<i2", {3, 1, 0})}};
 
-  EXPECT_EQ(parse(arrays), parse(csr_arrays()));
+  EXPECT_EQ(read_npz(arrays), read_npz(csr_arrays()));
 }
 
 TEST(NpzReader, ReadsASingleDenseArray) {
@@ -121,15 +121,15 @@ TEST(NpzReader, FindsADenseArrayByName) {
   EXPECT_THAT(parse_npz_dense(bytes, "x.npz", "b").values, ElementsAre(2, 3));
   EXPECT_THAT(message_of<IoError>([&] { static_cast<void>(parse_npz_dense(bytes, "x.npz", "c")); }),
               HasSubstr("no file 'c.npy'"));
-  EXPECT_THAT(error_of(bytes), HasSubstr("2 files and no array 'format'"));
+  EXPECT_THAT(npz_error(bytes), HasSubstr("2 files and no array 'format'"));
 }
 
 TEST(NpzReader, RefusesArchivesThatAreNone) {
   const auto whole = archive(csr_arrays());
 
-  EXPECT_THAT(error_of({}), HasSubstr("the archive has 0 files"));
-  EXPECT_THAT(error_of(test::as_bytes("PK not really")), HasSubstr("not a zip archive"));
-  EXPECT_THAT(error_of(std::span(whole).first(whole.size() / 2)), HasSubstr("not a zip archive"));
+  EXPECT_THAT(npz_error({}), HasSubstr("the archive has 0 files"));
+  EXPECT_THAT(npz_error(test::as_bytes("PK not really")), HasSubstr("not a zip archive"));
+  EXPECT_THAT(npz_error(std::span(whole).first(whole.size() / 2)), HasSubstr("not a zip archive"));
 }
 
 TEST(NpzReader, NoticesADamagedByteByItsChecksum) {
@@ -141,7 +141,7 @@ TEST(NpzReader, NoticesADamagedByteByItsChecksum) {
 
   found[8] ^= std::byte{1};
 
-  EXPECT_THAT(error_of(bytes), HasSubstr("cannot decompress"));
+  EXPECT_THAT(npz_error(bytes), HasSubstr("cannot decompress"));
 }
 
 TEST(NpzReader, RefusesOtherSparseFormats) {
@@ -161,7 +161,7 @@ TEST(NpzReader, RefusesMoreRowsThanTheArchiveHasAnythingFor) {
   arrays["format"] = text("csc");
   arrays["shape"] = array<std::int64_t>("<i8", {2147483647, 2});
 
-  EXPECT_THAT(error_of(archive(arrays)), HasSubstr("asks for 2147483647 rows"));
+  EXPECT_THAT(npz_error(archive(arrays)), HasSubstr("asks for 2147483647 rows"));
 }
 
 TEST(NpzReader, RefusesArraysThatDoNotFitTogether) {
@@ -185,7 +185,7 @@ TEST(NpzReader, NamesAMissingArray) {
   Arrays arrays = csr_arrays();
   arrays.erase("indptr");
 
-  EXPECT_THAT(error_of(archive(arrays)), HasSubstr("no file 'indptr.npy'"));
+  EXPECT_THAT(npz_error(archive(arrays)), HasSubstr("no file 'indptr.npy'"));
 }
 
 TEST(ZipArchive, RefusesADirectoryThatClaimsMoreThanDeflateCanHold) {
@@ -197,7 +197,7 @@ TEST(ZipArchive, RefusesADirectoryThatClaimsMoreThanDeflateCanHold) {
   ASSERT_NE(entry, bytes.end());
   std::fill(entry + 24, entry + 28, std::byte{0x7F});
 
-  EXPECT_THAT(error_of(bytes), HasSubstr("cannot hold that"));
+  EXPECT_THAT(npz_error(bytes), HasSubstr("cannot hold that"));
 }
 
 TEST(NpzWriter, RoundTripsTheHandMadeMatrixBothWays) {

@@ -28,7 +28,7 @@ constexpr const char* k_stump = R"({"format": "spjit-rank-model-1",
   {"feature":[-1],"value":[10],"left":[0],"default_left":[0]}]}
 )";
 
-RankModel stump() {
+RankModel negative_stump() {
   return {.name = "stump",
           .schema = "test",
           .schema_version = 3,
@@ -56,9 +56,11 @@ std::string refusal_with(const char* pointer, const json& value) {
   return refusal(object.dump());
 }
 
-TEST(RankModelText, IsOneLineForEachTree) { EXPECT_EQ(write_rank_model(stump()), k_stump); }
+TEST(RankModelText, IsOneLineForEachTree) {
+  EXPECT_EQ(write_rank_model(negative_stump()), k_stump);
+}
 
-TEST(RankModelText, ComesBackAsItWas) { EXPECT_EQ(read_rank_model(k_stump), stump()); }
+TEST(RankModelText, ComesBackAsItWas) { EXPECT_EQ(read_rank_model(k_stump), negative_stump()); }
 
 TEST(RankModelText, BringsEveryFloatBackExactly) {
   const std::array<float, 8> floats = {0.1F,
@@ -69,7 +71,7 @@ TEST(RankModelText, BringsEveryFloatBackExactly) {
                                        std::numeric_limits<float>::lowest(),
                                        std::numeric_limits<float>::min(),
                                        std::numeric_limits<float>::denorm_min()};
-  RankModel model = stump();
+  RankModel model = negative_stump();
   for (const float value : floats) model.trees.push_back({{{.value = value}}});
 
   const RankModel read = read_rank_model(write_rank_model(model));
@@ -135,9 +137,9 @@ TEST(RankModelText, RefusesWhatIsTooLong) {
 }
 
 TEST(RankModelText, RefusesToWriteWhatItWouldNotRead) {
-  RankModel broken = stump();
+  RankModel broken = negative_stump();
   broken.trees[0].nodes[0].left = 0;
-  RankModel no_text = stump();
+  RankModel no_text = negative_stump();
   no_text.name = "\xff";
 
   EXPECT_THROW(static_cast<void>(write_rank_model(broken)), spjit::Error);

@@ -24,11 +24,11 @@ using test::to_bytes;
 using testing::HasSubstr;
 
 // lea eax, [rdi + rsi]; ret
-const std::vector<std::byte> k_add = to_bytes({0x8D, 0x04, 0x37, 0xC3});
+const std::vector<std::byte> k_add_bytes = to_bytes({0x8D, 0x04, 0x37, 0xC3});
 const std::vector<std::byte> k_constants = to_bytes("sixteen bytes...");
 
 ElfObject small_object() {
-  return {.sections = {{.name = ".text", .bytes = k_add, .executable = true},
+  return {.sections = {{.name = ".text", .bytes = k_add_bytes, .executable = true},
                        {.name = ".rodata", .bytes = k_constants}},
           .symbols = {{.name = "spjit_test_add", .section = ".text", .size = 4},
                       {.name = "local_label",
@@ -60,7 +60,7 @@ TEST(ElfObject, ReadsBackWhatItWrote) {
 
   const ElfSectionView* text = view.find_section(".text");
   ASSERT_NE(text, nullptr);
-  EXPECT_TRUE(std::ranges::equal(text->bytes, k_add));
+  EXPECT_TRUE(std::ranges::equal(text->bytes, k_add_bytes));
   EXPECT_TRUE(text->allocated() && text->executable() && !text->writable());
   EXPECT_EQ(text->alignment, 64U);
   const ElfSectionView* rodata = view.find_section(".rodata");

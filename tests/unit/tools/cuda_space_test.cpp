@@ -7,6 +7,7 @@
 #include "rankmodel/cuda_prior.hpp"
 #include "tests/support/cuda_space_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
+#include "tests/support/text_edit.hpp"
 #include "tools/cuda_space_svg.hpp"
 #include "tools/cuda_space_table.hpp"
 
@@ -18,18 +19,10 @@ using spjit::cli::CudaSpaceView;
 using spjit::testing_support::cuda_limits;
 using spjit::testing_support::cuda_problem;
 using spjit::testing_support::cuda_space;
+using spjit::testing_support::occurrences;
 using spjit::testing_support::random_matrix;
 using testing::HasSubstr;
 using testing::Not;
-
-std::size_t count(std::string_view text, std::string_view part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string_view::npos;
-       at = text.find(part, at + 1)) {
-    ++found;
-  }
-  return found;
-}
 
 class CudaSpacePicture : public testing::Test {
  protected:
@@ -53,7 +46,7 @@ TEST_F(CudaSpacePicture, ListsEveryCandidateWithItsReason) {
   const std::string text = cuda_space_table(view_, {});
 
   for (const CudaCandidate& candidate : space_.candidates) {
-    EXPECT_EQ(count(text, "  " + to_string(candidate.tile) + " "), 1U);
+    EXPECT_EQ(occurrences(text, "  " + to_string(candidate.tile) + " "), 1U);
     if (!candidate.dropped) continue;
     EXPECT_THAT(text, HasSubstr(candidate.dropped->numbers));
   }
@@ -69,14 +62,14 @@ TEST_F(CudaSpacePicture, SaysWhatWasRelaxed) {
 TEST_F(CudaSpacePicture, DrawsACellForEveryCandidate) {
   const std::string svg = cuda_space_svg(view_, "title");
 
-  EXPECT_EQ(count(svg, "<g class=\"cell\">"), space_.candidates.size());
-  EXPECT_EQ(count(svg, "stroke-width=\"3\""), 1U);
+  EXPECT_EQ(occurrences(svg, "<g class=\"cell\">"), space_.candidates.size());
+  EXPECT_EQ(occurrences(svg, "stroke-width=\"3\""), 1U);
 }
 
 TEST_F(CudaSpacePicture, EscapesItsText) {
   const std::string svg = cuda_space_svg(view_, "<a & \"b\" 'c'\x01>");
 
-  EXPECT_EQ(count(svg, "&lt;a &amp; &quot;b&quot; &apos;c&apos;?&gt;"), 2U);
+  EXPECT_EQ(occurrences(svg, "&lt;a &amp; &quot;b&quot; &apos;c&apos;?&gt;"), 2U);
   EXPECT_THAT(svg, Not(HasSubstr("<a ")));
 }
 

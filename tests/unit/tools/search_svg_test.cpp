@@ -9,24 +9,17 @@
 #include <vector>
 
 #include "tests/support/search_trace_testing.hpp"
+#include "tests/support/text_edit.hpp"
 
 namespace {
 
 using spjit::SearchTrace;
 using spjit::cli::search_svg;
 using spjit::testing_support::hand_made_trace;
+using spjit::testing_support::occurrences;
 using spjit::testing_support::timed_at;
 using testing::HasSubstr;
 using testing::Not;
-
-std::size_t count(std::string_view text, std::string_view part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string_view::npos;
-       at = text.find(part, at + 1)) {
-    ++found;
-  }
-  return found;
-}
 
 /// What keeps a text from being well-formed, or empty: elements that do not nest, text outside of
 /// the one root, an odd number of quotes in a tag, an '&' that is no entity of XML.
@@ -50,7 +43,7 @@ std::string xml_problem(std::string_view text) {
     if (end == std::string_view::npos) return "a tag without an end";
     const std::string tag(text.substr(at + 1, end - at - 1));
     at = end;
-    if (count(tag, "\"") % 2 != 0 || count(tag, "<") != 0) return "<" + tag + ">";
+    if (occurrences(tag, "\"") % 2 != 0 || occurrences(tag, "<") != 0) return "<" + tag + ">";
     const std::string name = tag.substr(0, tag.find_first_of(" /", 1));
     if (open.empty() && ++roots > 1) return "a second root";
     if (tag.front() == '/') {
@@ -86,7 +79,7 @@ TEST(SearchSvg, EscapesNamesAndItsTitle) {
 TEST(SearchSvg, HasAMarkForEveryTileWithBothTimesAndOutlinesTheChosenOne) {
   const std::string svg = search_svg(hand_made_trace(), "t");
 
-  EXPECT_EQ(count(svg, "<circle "), 2U);
+  EXPECT_EQ(occurrences(svg, "<circle "), 2U);
   EXPECT_THAT(svg, HasSubstr("<title>A: proxy 12.00 us, in full 10.00 us</title>"));
   EXPECT_THAT(svg, testing::ContainsRegex("stroke=\"#0b3fd1\" stroke-width=\"3\"><title>B: proxy "
                                           "9.00 us, in full 8.00 us</title>"));
@@ -95,13 +88,13 @@ TEST(SearchSvg, HasAMarkForEveryTileWithBothTimesAndOutlinesTheChosenOne) {
 TEST(SearchSvg, HasACellForEveryM1AndN1WithATime) {
   const std::string svg = search_svg(hand_made_trace(), "t");
 
-  EXPECT_EQ(count(svg, "<g>"), 3U);
+  EXPECT_EQ(occurrences(svg, "<g>"), 3U);
   EXPECT_THAT(svg, HasSubstr("<title>14 x 32: 8.00 us in full</title>"));
   EXPECT_THAT(svg, HasSubstr("<title>28 x 16: 10.00 us in full</title>"));
   EXPECT_THAT(svg, HasSubstr("<title>28 x 32: 16.00 us by proxy</title>"));
   EXPECT_THAT(svg, HasSubstr(">+100 %~<"));
   // The chosen one: its circle and its cell.
-  EXPECT_EQ(count(svg, "stroke=\"#0b3fd1\" stroke-width=\"3\""), 2U);
+  EXPECT_EQ(occurrences(svg, "stroke=\"#0b3fd1\" stroke-width=\"3\""), 2U);
 }
 
 TEST(SearchSvg, SaysWhereNoTileHasBothTimes) {
@@ -110,9 +103,9 @@ TEST(SearchSvg, SaysWhereNoTileHasBothTimes) {
 
   const std::string svg = search_svg(trace, "t");
 
-  EXPECT_EQ(count(svg, "<circle "), 0U);
+  EXPECT_EQ(occurrences(svg, "<circle "), 0U);
   EXPECT_THAT(svg, HasSubstr("no tile has both"));
-  EXPECT_EQ(count(svg, "<g>"), 2U);
+  EXPECT_EQ(occurrences(svg, "<g>"), 2U);
   EXPECT_EQ(xml_problem(svg), "");
 }
 
@@ -122,7 +115,7 @@ TEST(SearchSvg, OfOneTileOrEqualTimesHasOnlyNumbers) {
 
   const std::string svg = search_svg(trace, "t");
 
-  EXPECT_EQ(count(svg, "<circle "), 1U);
+  EXPECT_EQ(occurrences(svg, "<circle "), 1U);
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
   EXPECT_THAT(svg, Not(HasSubstr("inf")));
 }
@@ -135,7 +128,7 @@ TEST(SearchSvg, GrowsWithItsGrid) {
 
   const std::string svg = search_svg(trace, "t");
 
-  EXPECT_EQ(count(svg, "<g>"), 30U);
+  EXPECT_EQ(occurrences(svg, "<g>"), 30U);
   EXPECT_THAT(svg, Not(HasSubstr("viewBox=\"0 0 960 ")));
 }
 
