@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "compiler/llvm_emitter.hpp"
+#include "compiler/sliced_kernel.hpp"
 #include "runtime/elf_object.hpp"
 #include "spjit/error.hpp"
 
@@ -99,6 +100,8 @@ void check_unrolled(const HostProgramRecord& record, const HostImage& image) {
 }
 
 void check_csr(const HostProgramRecord& record, const HostImage& image) {
+  require(record.kind != KernelKind::sliced || can_be_sliced(record.isa, record.n),
+          "sliced columns");
   require(image.weights.size() == static_cast<std::size_t>(record.nnz) * 8, "csr size");
   require(record.row_ptrs.size() == static_cast<std::size_t>(record.rows) + 1, "csr row count");
   require(record.row_ptrs.front() == 0 && record.row_ptrs.back() == record.nnz, "csr ends");
@@ -173,9 +176,10 @@ HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile
   return artifact;
 }
 
-HostArtifact make_csr_artifact(const CsrMatrix& matrix, HostIsa isa, std::int64_t n) {
+HostArtifact make_csr_artifact(const CsrMatrix& matrix, KernelKind kind, HostIsa isa,
+                               std::int64_t n) {
   HostProgramRecord record;
-  record.kind = KernelKind::csr;
+  record.kind = kind;
   record.isa = isa;
   record.rows = matrix.rows;
   record.cols = matrix.cols;
@@ -237,7 +241,7 @@ HostProgramRecord read_program(const HostImage& image) {
                     version, k_host_program_version));
   }
   HostProgramRecord record;
-  record.kind = static_cast<KernelKind>(reader.word(0, 1));
+  record.kind = static_cast<KernelKind>(reader.word(0, 2));
   record.isa = static_cast<HostIsa>(reader.word(0, 2));
   record.rows = reader.word(0, k_most);
   record.cols = reader.word(0, k_most);
@@ -255,10 +259,10 @@ HostProgramRecord read_program(const HostImage& image) {
   record.row_ptrs = reader.words();
   reader.finish();
   require(ascending_within(record.empty_rows, 0, record.rows - 1), "empty rows");
-  if (record.kind == KernelKind::csr) {
-    check_csr(record, image);
-  } else {
+  if (record.kind == KernelKind::unrolled) {
     check_unrolled(record, image);
+  } else {
+    check_csr(record, image);
   }
   return record;
 }

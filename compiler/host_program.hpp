@@ -20,7 +20,7 @@
 namespace spjit {
 
 /// Changes whenever emitted code or the record's layout does: part of the cache key.
-inline constexpr std::int64_t k_host_program_version = 3;
+inline constexpr std::int64_t k_host_program_version = 4;
 
 /// Everything about a kernel that is not code or weights.
 struct HostProgramRecord {
@@ -39,13 +39,13 @@ struct HostProgramRecord {
   std::vector<std::int64_t> weight_offsets;   ///< [tiles * k_blocks], floats into the weights
   std::vector<std::int64_t> tile_nnz_ends;    ///< [tiles] running nnz
   std::vector<std::int64_t> empty_rows;
-  std::vector<std::int64_t> row_ptrs;  ///< csr only: [rows + 1]
+  std::vector<std::int64_t> row_ptrs;  ///< csr and sliced only: [rows + 1]
 
   friend bool operator==(const HostProgramRecord&, const HostProgramRecord&) = default;
 };
 
-/// The three parts. For KernelKind::csr there is no text, and the weights are nnz values followed
-/// by nnz columns.
+/// The three parts. For KernelKind::csr and sliced there is no text, and the weights are nnz values
+/// followed by nnz columns.
 struct HostImage {
   std::span<const std::byte> text;
   std::span<const std::byte> weights;
@@ -55,7 +55,7 @@ struct HostImage {
 /// Owns what a HostImage refers to.
 struct HostArtifact {
   std::vector<std::uint8_t> text;
-  std::vector<std::uint32_t> weights;  ///< bits of floats and, for csr, columns
+  std::vector<std::uint32_t> weights;  ///< bits of floats and, for csr and sliced, columns
   std::vector<std::int64_t> program;
 
   [[nodiscard]] HostImage image() const noexcept;
@@ -76,7 +76,9 @@ struct HostCodeShape {
 /// Throws as emit_host() and emit_generic() do.
 [[nodiscard]] HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile,
                                                   const HostCodeShape& shape);
-[[nodiscard]] HostArtifact make_csr_artifact(const CsrMatrix& matrix, HostIsa isa, std::int64_t n);
+/// The matrix itself, for a kernel of `kind` csr or sliced.
+[[nodiscard]] HostArtifact make_csr_artifact(const CsrMatrix& matrix, KernelKind kind, HostIsa isa,
+                                             std::int64_t n);
 
 /// The record as 64-bit words (docs/cache-format.md) and back. Reading checks every count, offset
 /// and relation against the sizes of the image; throws Error that says what is wrong.

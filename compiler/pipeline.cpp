@@ -7,6 +7,7 @@
 
 #include "compiler/kernel_plan.hpp"
 #include "compiler/row_groupings.hpp"
+#include "compiler/sliced_kernel.hpp"
 #include "compiler/tile_space.hpp"
 #include "matrix/non_empty_rows.hpp"
 #include "rankmodel/host_heuristic.hpp"
@@ -70,7 +71,21 @@ std::string csr_reason(const CsrMatrix& matrix, const HostTile& tile,
 CompiledArtifact compile_csr(const CsrMatrix& matrix, const CompileOptions& options,
                              CompileTrace trace, std::string reason) {
   trace.reason = std::move(reason);
-  return {make_csr_artifact(matrix, options.target.isa(), options.n), std::move(trace)};
+  return {make_csr_artifact(matrix, KernelKind::csr, options.target.isa(), options.n),
+          std::move(trace)};
+}
+
+/// Whoever wants panels of B has more columns.
+bool is_sliced(const CsrMatrix& matrix, const CompileOptions& options) {
+  return !options.panel_columns && prefers_slices(view_of(matrix), options.target.isa(), options.n);
+}
+
+CompiledArtifact compile_sliced(const CsrMatrix& matrix, const CompileOptions& options,
+                                CompileTrace trace) {
+  trace.reason = fmt::format("sliced: n is {}: a vector is sixteen rows of A, not {} of B",
+                             options.n, options.n == 1 ? "the one column" : "two columns");
+  return {make_csr_artifact(matrix, KernelKind::sliced, options.target.isa(), options.n),
+          std::move(trace)};
 }
 
 /// How far code is over its budget, or empty: estimates let tiles through that need a little more.
@@ -160,6 +175,7 @@ CompiledArtifact compile_host(const CsrMatrix& matrix, const CompileOptions& opt
                               const HostLimits& limits, const RaceHostKernels& race,
                               const HostSearchSetup& setup) {
   CompileTrace trace = plan_choice(matrix, options, limits);
+  if (is_sliced(matrix, options)) return compile_sliced(matrix, options, std::move(trace));
   if (std::string reason = csr_reason(matrix, trace.tile, options); !reason.empty()) {
     return compile_csr(matrix, options, std::move(trace), std::move(reason));
   }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t k_alignment = 64;
 
-/// Columns a panel of a csr kernel's panel-major B and C has: one AVX-512 vector.
+/// Columns a panel of a csr or sliced kernel's panel-major B and C has: one AVX-512 vector.
 constexpr std::int64_t k_csr_panel_columns = 16;
 
 void require_isa(HostIsa isa) {
@@ -92,10 +92,14 @@ void SpmmKernel::Impl::prepare(const HostProgramRecord& record, const std::byte*
   info.threads = pool_ == nullptr ? 1 : pool_->threads();
   info.code_bytes = static_cast<std::int64_t>(image.text.size());
   info.weight_bytes = static_cast<std::int64_t>(image.weights.size());
-  if (record.kind == KernelKind::csr) {
-    prepare_csr(record);
-  } else {
+  if (record.kind == KernelKind::unrolled) {
     prepare_unrolled(record, text);
+    return;
+  }
+  prepare_csr(record);
+  if (record.kind == KernelKind::sliced) {
+    sliced_ = SlicedMatrix(csr_);
+    sliced_parts_ = sliced_.split(info.threads);
   }
 }
 
@@ -160,10 +164,12 @@ void SpmmKernel::Impl::prepare_csr(const HostProgramRecord& record) {
 
 void SpmmKernel::Impl::run(const HostOperands& operands) const {
   if (program.rows == 0) return;
-  if (info.kind == KernelKind::csr) {
-    run_csr_kernel(operands);
-  } else {
+  if (info.kind == KernelKind::unrolled) {
     run_unrolled(operands);
+  } else if (info.kind == KernelKind::sliced && operands.ldb > 0) {
+    run_sliced(operands);
+  } else {
+    run_csr_kernel(operands);
   }
 }
 
@@ -183,12 +189,31 @@ void SpmmKernel::Impl::run_csr_kernel(const HostOperands& operands) const {
           {operands.b + panel * b.stride(), width, operands.c + panel * c.stride(), width, width});
     }
   };
-  if (pool_ == nullptr || csr_parts_.size() <= 1) {
-    std::ranges::for_each(csr_parts_, part);
+  run_parts(csr_parts_, part);
+}
+
+void SpmmKernel::Impl::run_sliced(const HostOperands& operands) const {
+  const std::int64_t stride = sliced_.column_floats();
+  SlicedOperands sliced{operands.b, stride, operands.c, operands.ldc, program.n};
+  const bool in_place = operands.ldb == 1 && stride == program.cols;
+  const WorkspacePool::Loan workspace(workspaces_, in_place ? 0 : stride * program.n);
+  if (!in_place) {
+    sliced_.copy_columns({operands.b, operands.ldb, operands.c, operands.ldc, program.n},
+                         workspace.data());
+    sliced.b = workspace.data();
+  }
+  sliced_.zero_empty_rows(sliced);
+  run_parts(sliced_parts_, [&](const RowRange& slices) { sliced_.run(slices, sliced); });
+}
+
+template <class Part>
+void SpmmKernel::Impl::run_parts(const std::vector<RowRange>& parts, const Part& part) const {
+  if (pool_ == nullptr || parts.size() <= 1) {
+    std::ranges::for_each(parts, part);
     return;
   }
-  pool_->run(static_cast<int>(csr_parts_.size()),
-             [&](int task, int) { part(csr_parts_[static_cast<std::size_t>(task)]); });
+  pool_->run(static_cast<int>(parts.size()),
+             [&](int task, int) { part(parts[static_cast<std::size_t>(task)]); });
 }
 
 void SpmmKernel::Impl::run_unrolled(const HostOperands& operands) const {

@@ -10,6 +10,7 @@
 
 #include "compiler/csr_kernel.hpp"
 #include "compiler/host_program.hpp"
+#include "compiler/sliced_kernel.hpp"
 #include "runtime/executable_code.hpp"
 #include "runtime/file_descriptor.hpp"
 #include "runtime/host_executor.hpp"
@@ -81,6 +82,10 @@ class SpmmKernel::Impl {
   void prepare_unrolled(const HostProgramRecord& record, const std::byte* text);
   void prepare_csr(const HostProgramRecord& record);
   void run_csr_kernel(const HostOperands& operands) const;
+  void run_sliced(const HostOperands& operands) const;
+  /// Calls `part` for each of the parts, in the pool's threads if there is one.
+  template <class Part>
+  void run_parts(const std::vector<RowRange>& parts, const Part& part) const;
   void run_unrolled(const HostOperands& operands) const;
 
   ImageOwner owner_;
@@ -90,6 +95,8 @@ class SpmmKernel::Impl {
   std::vector<std::int64_t> csr_row_ptrs_;
   CsrView csr_;
   std::vector<RowRange> csr_parts_;
+  SlicedMatrix sliced_;
+  std::vector<RowRange> sliced_parts_;
   WorkspacePool workspaces_;
 };
 

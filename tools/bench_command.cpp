@@ -110,7 +110,7 @@ Json describe(const Run& run, double peak_gflops) {
   kernel["gflops"] = gflops(run.info, measurement.kernel);
   kernel["share_of_peak"] = share_of_peak(run.info, measurement.kernel, peak_gflops);
   Json json = {{"threads", run.info.threads},
-               {"kind", run.info.kind == KernelKind::unrolled ? "unrolled" : "csr"},
+               {"kind", to_string(run.info.kind)},
                {"tile", run.info.tile},
                {"kernel", std::move(kernel)},
                {"dense", describe(measurement.dense)},
@@ -164,7 +164,9 @@ std::string results_table(const std::vector<Result>& results, const Terminal& te
     if (!result.error.empty()) continue;
     for (const Run& run : result.runs) {
       const bool unrolled = run.info.kind == KernelKind::unrolled;
-      add_row(table, result, run, unrolled ? "spjit" : "spjit (csr)", run.measurement.kernel);
+      add_row(table, result, run,
+              unrolled ? "spjit" : fmt::format("spjit ({})", to_string(run.info.kind)),
+              run.measurement.kernel);
       const auto add_peer = [&](const std::string& name, const PeerTiming& peer) {
         if (peer.timing) {
           add_row(table, result, run, name, *peer.timing);

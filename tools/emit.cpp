@@ -24,8 +24,9 @@ std::string listing(const SpmmKernel& kernel, const std::string& name) {
   std::string text =
       fmt::format("# {}: {} x {}, n = {}, {}, tile {}\n", name, program.rows, program.cols,
                   program.n, kernel.info().target.name(), kernel.info().tile);
-  if (program.kind == KernelKind::csr) {
-    return text + "# A CSR kernel: it has no code of its own. " + kernel.info().reason + "\n";
+  if (program.kind != KernelKind::unrolled) {
+    return fmt::format("{}# A kernel of kind {}: it has no code of its own. {}\n", text,
+                       to_string(program.kind), kernel.info().reason);
   }
   const std::span<const std::uint8_t> code(reinterpret_cast<const std::uint8_t*>(image.text.data()),
                                            image.text.size());

@@ -70,7 +70,7 @@ void go_through_stages(Explanation& explanation, const KernelOptions& options) {
     explanation.search = trace_of(compiled.trace.search, compile);
   }
   explanation.code_bytes = static_cast<std::int64_t>(compiled.artifact.text.size());
-  explanation.csr = read_program(compiled.artifact.image()).kind == KernelKind::csr;
+  explanation.kind = read_program(compiled.artifact.image()).kind;
   explanation.trace = std::move(compiled.trace);
   for (const ReorderAlgorithm algorithm : k_algorithms) {
     explanation.groupings.push_back(examine_grouping(matrix, explanation.trace.tile.m1, algorithm));
@@ -117,7 +117,8 @@ std::string candidate_table(const Explanation& explanation, const Terminal& term
                {"FMAs a load"},
                {"kept, or the rule that dropped it", Column::Align::left}});
   for (const TileCandidate& candidate : explanation.space.candidates) {
-    const bool chosen = !explanation.csr && candidate.tile == explanation.trace.tile;
+    const bool chosen =
+        explanation.kind == KernelKind::unrolled && candidate.tile == explanation.trace.tile;
     table.add({chosen ? "*" : " ", to_string(candidate.tile), std::to_string(candidate.registers),
                std::to_string(candidate.panels),
                fmt::format("{:.1f} %", 100 * candidate.column_padding),
@@ -155,11 +156,12 @@ Json describe(const TileCandidate& candidate) {
 }
 
 Json describe_choice(const Explanation& explanation) {
-  Json json = {{"kind", explanation.csr ? "csr" : "unrolled"},
+  Json json = {{"kind", to_string(explanation.kind)},
                {"tile", nullptr},
                {"reason", explanation.trace.reason},
                {"code_bytes", explanation.code_bytes}};
-  if (!explanation.csr) json["tile"] = to_ordered(to_json(explanation.trace.tile));
+  if (explanation.kind == KernelKind::unrolled)
+    json["tile"] = to_ordered(to_json(explanation.trace.tile));
   json["search"] = explanation.search ? to_ordered(to_json(*explanation.search)) : Json(nullptr);
   return json;
 }
@@ -204,8 +206,8 @@ std::string explanation_text(const Explanation& explanation, const KernelOptions
   const CompileTrace& trace = explanation.trace;
   const auto kept = explanation.space.survivors().size();
   const std::string choice =
-      explanation.csr
-          ? "a CSR kernel"
+      explanation.kind != KernelKind::unrolled
+          ? fmt::format("a kernel of kind {}", to_string(explanation.kind))
           : fmt::format("{}, {} bytes of code", to_string(trace.tile), explanation.code_bytes);
   return fmt::format(
       "{}\n{}  n           {}\n  device      {} ({})\n\n"

@@ -14,6 +14,7 @@
 #include "compiler/tile_candidate.hpp"
 #include "kernel_options.hpp"
 #include "reorder/row_grouping.hpp"
+#include "spjit/kernel.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/reorder.hpp"
 #include "terminal.hpp"
@@ -36,7 +37,7 @@ struct Explanation {
   TileSpace space;
   CompileTrace trace;                 ///< the choice
   std::optional<SearchTrace> search;  ///< none: instant
-  bool csr = false;                   ///< a CSR kernel took over
+  KernelKind kind = KernelKind::unrolled;
   std::int64_t code_bytes = 0;
 };
 

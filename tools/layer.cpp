@@ -57,16 +57,12 @@ void process(Layer& layer, const Compiler& compiler, const LayerOptions& options
   }
 }
 
-std::string kind_text(const KernelInfo& info) {
-  return info.kind == KernelKind::unrolled ? "unrolled" : "csr";
-}
-
 std::string speedup_text(const std::optional<double>& factor) {
   return factor ? fmt::format("{:.2f}x", *factor) : "";
 }
 
 Json describe(const KernelInfo& info) {
-  return {{"kind", kind_text(info)},
+  return {{"kind", to_string(info.kind)},
           {"target", info.target.name()},
           {"tile", info.tile},
           {"reason", info.reason},
@@ -101,7 +97,7 @@ std::vector<std::string> table_row(const Layer& layer) {
       layer.path.filename().string(),
       fmt::format("{}x{}", info.rows, info.cols),
       fmt::format("{:.1f} %", 100 * layer.statistics.sparsity),
-      kind_text(info),
+      to_string(info.kind),
       info.tile,
       info.from_cache ? "hit" : "new",
       fmt::format("{:.2f}", info.compile_ms),
@@ -149,7 +145,7 @@ std::string summarize(const Layer& layer) {
   const KernelInfo& info = *layer.info;
   std::string text =
       fmt::format("{}: {}x{} {:.1f} %, {}, {} in {:.2f} ms", layer.path.string(), info.rows,
-                  info.cols, 100 * layer.statistics.sparsity, kind_text(info),
+                  info.cols, 100 * layer.statistics.sparsity, to_string(info.kind),
                   info.from_cache ? "loaded from the cache" : "compiled", info.compile_ms);
   if (layer.measurement) {
     const Timing& timing = layer.measurement->kernel;

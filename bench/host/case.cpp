@@ -85,7 +85,7 @@ SpmmKernel compile_timed(const CaseSettings& settings, const CsrMatrix& matrix,
     }
   }
   result.warm_hit_ms = median_of(hits);
-  result.kind = kernel.info().kind == KernelKind::unrolled ? "unrolled" : "csr";
+  result.kind = to_string(kernel.info().kind);
   result.tile = kernel.info().tile;
   result.code_bytes = kernel.info().code_bytes;
   return kernel;

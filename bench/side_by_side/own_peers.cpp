@@ -19,7 +19,8 @@ class SpjitRunnable final : public Runnable {
   void run() override { kernel_.run(b_, c_); }
 
   [[nodiscard]] std::string detail() const override {
-    return kernel_.info().kind == KernelKind::unrolled ? kernel_.info().tile : "csr";
+    const KernelInfo& info = kernel_.info();
+    return info.kind == KernelKind::unrolled ? info.tile : to_string(info.kind);
   }
 
  private:

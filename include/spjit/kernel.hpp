@@ -19,7 +19,11 @@ namespace spjit {
 enum class KernelKind : std::uint8_t {
   unrolled,  ///< A's positions are instructions
   csr,       ///< over the code budget, or no emitter here: a loop that reads A from memory
+  sliced,    ///< n of 1 or 2, AVX-512: the same, on sixteen rows at once
 };
+
+/// "unrolled", "csr", "sliced".
+[[nodiscard]] SPJIT_EXPORT std::string to_string(KernelKind kind);
 
 /// What is known about a compiled kernel.
 struct KernelInfo {
@@ -30,10 +34,10 @@ struct KernelInfo {
   std::int64_t n = 0;
   std::int64_t nnz = 0;
   int threads = 1;
-  std::string tile;                ///< e.g. "28x1 k512 g8 r0 packed broadcast m1"; empty for csr
+  std::string tile;                ///< e.g. "28x1 k512 g8 r0 packed broadcast m1"; empty for others
   std::string reason;              ///< why this kind and tile, in one line
   std::int64_t code_bytes = 0;     ///< machine code
-  std::int64_t weight_bytes = 0;   ///< values (and for csr positions) the code reads
+  std::int64_t weight_bytes = 0;   ///< values (and for csr and sliced positions) in the record
   std::int64_t panel_columns = 0;  ///< columns a panel of B and C
   std::string key;                 ///< cache key, 64 hexadecimal digits
   /// This and what follows is about the call that made or loaded it. Others that asked for the same

@@ -26,7 +26,7 @@ inline void check_program(const HostImage& image) {
     return std::ranges::all_of(offsets, [end](std::int64_t at) { return at >= 0 && at < end; });
   };
   expect(within(record->empty_rows, record->rows), "an empty row outside the matrix");
-  if (record->kind == KernelKind::csr) {
+  if (record->kind != KernelKind::unrolled) {
     expect(static_cast<std::int64_t>(record->row_ptrs.size()) == record->rows + 1,
            "rows without offsets");
     return;

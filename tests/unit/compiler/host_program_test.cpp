@@ -40,7 +40,9 @@ HostArtifact unrolled_artifact() {
                                        {HostIsa::avx2, 20, 0});
 }
 
-HostArtifact csr_artifact() { return spjit::make_csr_artifact(small_matrix(), HostIsa::avx2, 20); }
+HostArtifact csr_artifact() {
+  return spjit::make_csr_artifact(small_matrix(), KernelKind::csr, HostIsa::avx2, 20);
+}
 
 HostImage with_program(const HostArtifact& artifact, const std::vector<std::int64_t>& words) {
   HostImage image = artifact.image();

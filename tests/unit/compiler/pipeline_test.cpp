@@ -198,6 +198,31 @@ TEST(Pipeline, ACsrKernelTakesOverAboveTheBudgetAndSaysWhy) {
   }
 }
 
+TEST(Pipeline, AFewColumnsAreSlicedUnlessTheyComeInPanels) {
+  const auto matrix = random_matrix(60, 300, 0.8);
+  const auto compile = [&](const CompileOptions& options) {
+    return spjit::compile_host(matrix, options, limits(), no_timing);
+  };
+  const auto kind_of = [](const CompiledArtifact& compiled) {
+    return spjit::read_program(compiled.artifact.image()).kind;
+  };
+  for (const auto search : k_modes) {
+    for (const std::int64_t n : {1, 2}) {
+      CompileOptions options = base_options(n);
+      options.search = search;
+
+      const CompiledArtifact compiled = compile(options);
+
+      EXPECT_EQ(kind_of(compiled), spjit::KernelKind::sliced) << n;
+      EXPECT_TRUE(compiled.trace.reason.starts_with("sliced: n is ")) << compiled.trace.reason;
+    }
+  }
+  CompileOptions panels = base_options(1);
+  panels.panel_columns = 16;
+  EXPECT_EQ(kind_of(compile(panels)), spjit::KernelKind::unrolled);
+  EXPECT_EQ(kind_of(compile(base_options(3))), spjit::KernelKind::unrolled);
+}
+
 TEST(Pipeline, AForcedPanelWidthIsThePanelsWidth) {
   CompileOptions options = base_options(100);
   for (const std::int64_t width : {16, 32, 48, 80, 128}) {

@@ -347,6 +347,92 @@ TEST(SpmmKernelObject, RefusesAnotherProgramVersionAndDamage) {
   EXPECT_THROW(link(), spjit::Error);
 }
 
+TEST(SlicedSpmmKernel, TakesAnyStridesAndThreads) {
+  if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
+  for (const auto& [rows, cols] : {std::pair{300L, 700L}, {40L, 20L}, {1L, 1L}}) {
+    const CsrMatrix matrix = random_matrix(rows, cols, 0.9);
+    for (const std::int64_t n : {1, 2}) {
+      for (const int threads : {1, 3}) {
+        CompileOptions options = options_of(n, HostIsa::avx512);
+        options.threads = threads;
+        const SpmmKernel kernel = compile_uncached(matrix, options);
+        ASSERT_EQ(kernel.info().kind, spjit::KernelKind::sliced) << kernel.info().reason;
+        for (const std::int64_t ldb : {n, n + 5}) {
+          const std::int64_t ldc = ldb + 1;
+          const std::vector<float> b = dense_values(cols * ldb);
+          std::vector<float> c(index(rows * ldc), -7.0F);
+
+          kernel.run(b.data(), ldb, c.data(), ldc);
+
+          const std::vector<float> expected =
+              reference_product(matrix, HostIsa::avx512, b.data(), ldb, n);
+          for (std::int64_t row = 0; row < rows; ++row) {
+            const auto* given = c.data() + row * ldc;
+            EXPECT_TRUE(same_bits(
+                std::vector<float>(given, given + n),
+                std::vector<float>(expected.begin() + row * n, expected.begin() + (row + 1) * n)))
+                << "row " << row << " of " << rows << " x " << cols << ", n " << n << ", ldb "
+                << ldb << ", threads " << threads;
+            EXPECT_TRUE(std::all_of(given + n, given + ldc, [](float v) { return v == -7.0F; }));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(SlicedSpmmKernel, TakesPanelsToo) {
+  if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
+  const CsrMatrix matrix = random_matrix(60, 80, 0.8);
+  const SpmmKernel kernel = compile_uncached(matrix, options_of(2, HostIsa::avx512));
+  const std::int64_t width = kernel.info().panel_columns;
+  const std::vector<float> b = dense_values(count(80, 2));
+  std::vector<float> b_panels(index(kernel.panel_floats(80)));
+  for (std::size_t row = 0; row < 80; ++row) {
+    std::copy_n(b.begin() + static_cast<std::ptrdiff_t>(2 * row), 2,
+                b_panels.begin() + static_cast<std::ptrdiff_t>(row) * width);
+  }
+  std::vector<float> c_panels(index(kernel.panel_floats(60)));
+
+  kernel.run_panels(b_panels.data(), c_panels.data());
+
+  std::vector<float> c;
+  for (std::int64_t row = 0; row < 60; ++row) {
+    c.insert(c.end(), c_panels.begin() + row * width, c_panels.begin() + row * width + 2);
+  }
+  EXPECT_TRUE(same_bits(c, reference_product(matrix, HostIsa::avx512, b.data(), 2, 2)));
+}
+
+TEST(SlicedSpmmKernel, AllocatesNothingOnceItHasRun) {
+  if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
+  const CsrMatrix matrix = random_matrix(60, 80, 0.8);
+  const SpmmKernel kernel = compile_uncached(matrix, options_of(2, HostIsa::avx512));
+  const std::vector<float> b = dense_values(count(80, 2));
+  std::vector<float> c(index(count(60, 2)));
+  kernel.run(b.data(), c.data());
+
+  const std::int64_t before = spjit::testing_support::allocations_so_far();
+  for (int i = 0; i < 100; ++i) kernel.run(b.data(), c.data());
+
+  EXPECT_EQ(spjit::testing_support::allocations_so_far(), before);
+}
+
+TEST(SlicedSpmmKernel, LinksToo) {
+  if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
+  const CsrMatrix matrix = random_matrix(40, 60, 0.8);
+  const SpmmKernel kernel = compile_uncached(matrix, options_of(1, HostIsa::avx512));
+  const std::vector<std::byte> object = kernel.object("layer");
+  const spjit::HostImage image = spjit::read_object(object, "layer");
+  const std::vector<float> b = dense_values(60);
+  std::vector<float> c(40);
+
+  const SpmmKernel linked = link_image(image, image.text.data(), 1);
+  linked.run(b.data(), c.data());
+
+  EXPECT_EQ(linked.info().kind, spjit::KernelKind::sliced);
+  EXPECT_TRUE(same_bits(c, reference_product(matrix, HostIsa::avx512, b.data(), 1, 1)));
+}
+
 TEST(SpmmKernelObject, ACsrKernelLinksToo) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
   CompileOptions options = options_of(50);

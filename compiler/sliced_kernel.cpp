@@ -1,0 +1,306 @@
+#include "compiler/sliced_kernel.hpp"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <new>
+#include <numeric>
+#include <utility>
+
+#include "runtime/arithmetic.hpp"
+
+namespace spjit {
+namespace {
+
+constexpr std::int64_t k_lanes = SlicedMatrix::k_lanes;
+constexpr std::int64_t k_window = SlicedMatrix::k_window;
+constexpr std::uint8_t k_entry = 32;  // in a place: there is an entry
+constexpr std::int64_t k_step_bytes = k_lanes * 5 + 4;
+
+// Where most lanes of most steps have no entry (one in ten thousand is one), unrolled code reads
+// less; as long as all of it stays in the L2 cache that does not matter.
+constexpr std::int64_t k_most_bytes_a_nonzero = 40;
+constexpr std::int64_t k_small_bytes = std::int64_t{1} << 18;
+
+std::int64_t entries_of(const CsrView& matrix, std::int32_t row) {
+  return matrix.row_ptrs[to_size(row) + 1] - matrix.row_ptrs[to_size(row)];
+}
+
+/// Rows with entries, those with most first, else in order.
+std::vector<std::int32_t> rows_by_length(const CsrView& matrix) {
+  std::vector<std::int32_t> rows(to_size(matrix.rows));
+  std::iota(rows.begin(), rows.end(), 0);
+  std::erase_if(rows, [&](std::int32_t row) { return entries_of(matrix, row) == 0; });
+  std::ranges::stable_sort(rows, std::ranges::greater(),
+                           [&](std::int32_t row) { return entries_of(matrix, row); });
+  return rows;
+}
+
+/// The entries of up to sixteen rows, step by step.
+class SliceWalk {
+ public:
+  SliceWalk(const CsrView& matrix, std::span<const std::int32_t> rows)
+      : matrix_(matrix),
+        last_start_(std::max<std::int64_t>(matrix.cols - k_window, 0)),
+        lanes_(std::ssize(rows)) {
+    for (std::size_t lane = 0; lane < rows.size(); ++lane) {
+      next_[lane] = matrix.row_ptrs[to_size(rows[lane])];
+      ends_[lane] = matrix.row_ptrs[to_size(rows[lane]) + 1];
+    }
+  }
+
+  /// Calls `on_entry(lane, entry, place)` for each entry of the next step, whose window is `start`
+  /// then. False if there is none left.
+  template <class OnEntry>
+  bool step(std::int64_t& start, const OnEntry& on_entry) {
+    std::int64_t first = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t lane = 0; lane < to_size(lanes_); ++lane) {
+      if (next_[lane] < ends_[lane]) first = std::min(first, column(lane));
+    }
+    if (first == std::numeric_limits<std::int64_t>::max()) return false;
+    // The last window ends where B does.
+    start = std::min(first, last_start_);
+    for (std::size_t lane = 0; lane < to_size(lanes_); ++lane) {
+      if (next_[lane] < ends_[lane] && column(lane) < start + k_window) {
+        on_entry(lane, to_size(next_[lane]), static_cast<std::uint8_t>(column(lane) - start));
+        ++next_[lane];
+      }
+    }
+    return true;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t column(std::size_t lane) const {
+    return matrix_.col_idxs[to_size(next_[lane])];
+  }
+
+  const CsrView& matrix_;
+  std::int64_t last_start_;
+  std::int64_t lanes_;
+  std::array<std::int64_t, k_lanes> next_{};
+  std::array<std::int64_t, k_lanes> ends_{};
+};
+
+/// Calls `on_slice(rows)` for sixteen rows at a time, the last ones perhaps fewer.
+template <class OnSlice>
+void for_each_slice(std::span<const std::int32_t> rows, const OnSlice& on_slice) {
+  for (std::size_t first = 0; first < rows.size(); first += k_lanes) {
+    on_slice(rows.subspan(first, std::min<std::size_t>(k_lanes, rows.size() - first)));
+  }
+}
+
+/// What a run goes through, without bounds.
+struct Steps {
+  const std::int32_t* starts;
+  const std::uint8_t* places;
+  const float* values;
+};
+
+struct StepRange {
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+/// Adds the entries of one step.
+template <std::size_t Columns>
+__attribute__((target("avx512f"), always_inline)) inline void add_step(
+    const Steps& steps, std::int64_t step, const SlicedOperands& operands, __m512* sums) {
+  const float* window = operands.b + steps.starts[step];
+  const __m512i places = _mm512_maskz_cvtepu8_epi32(
+      0xFFFF, _mm_loadu_si128(reinterpret_cast<const __m128i*>(steps.places + step * k_lanes)));
+  const __mmask16 entries = _mm512_test_epi32_mask(places, _mm512_set1_epi32(k_entry));
+  const __m512 values = _mm512_load_ps(steps.values + step * k_lanes);
+#pragma GCC unroll 8
+  for (std::size_t j = 0; j < Columns; ++j) {
+    // Of the places, vpermt2ps takes the low five bits.
+    const __m512 b =
+        _mm512_permutex2var_ps(_mm512_loadu_ps(window), places, _mm512_loadu_ps(window + k_lanes));
+    sums[j] = _mm512_mask3_fmadd_ps(b, values, sums[j], entries);
+    window += operands.stride;
+  }
+}
+
+/// The sums of a slice's rows to where those are in C.
+template <std::size_t Columns>
+__attribute__((target("avx512f"), always_inline)) inline void store_rows(
+    const std::int32_t* rows, const SlicedOperands& operands, const __m512* sums) {
+  alignas(64) std::array<float, Columns * k_lanes> lanes;
+#pragma GCC unroll 8
+  for (std::size_t j = 0; j < Columns; ++j) _mm512_store_ps(lanes.data() + j * k_lanes, sums[j]);
+  for (std::size_t lane = 0; lane < k_lanes && rows[lane] >= 0; ++lane) {
+    float* c = operands.c + rows[lane] * operands.ldc;
+    for (std::size_t j = 0; j < Columns; ++j) c[j] = lanes[j * k_lanes + lane];
+  }
+}
+
+/// One slice.
+template <std::size_t Columns>
+__attribute__((target("avx512f"))) void run_slice(const Steps& steps, const StepRange& range,
+                                                  const std::int32_t* rows,
+                                                  const SlicedOperands& operands) {
+  __m512 sums[Columns];
+  for (__m512& sum : sums) sum = _mm512_setzero_ps();
+  for (std::int64_t step = range.begin; step < range.end; ++step) {
+    add_step<Columns>(steps, step, operands, sums);
+  }
+  store_rows<Columns>(rows, operands, sums);
+}
+
+/// Two slices at once: the sums of one column alone would wait for each other.
+template <std::size_t Columns>
+__attribute__((target("avx512f"))) void run_two_slices(const Steps& steps, const StepRange& first,
+                                                       const StepRange& second,
+                                                       const std::int32_t* rows,
+                                                       const SlicedOperands& operands) {
+  __m512 sums[2][Columns];
+  for (std::size_t j = 0; j < Columns; ++j) sums[0][j] = sums[1][j] = _mm512_setzero_ps();
+  const std::int64_t both = std::min(first.end - first.begin, second.end - second.begin);
+  for (std::int64_t i = 0; i < both; ++i) {
+    add_step<Columns>(steps, first.begin + i, operands, sums[0]);
+    add_step<Columns>(steps, second.begin + i, operands, sums[1]);
+  }
+  for (std::int64_t step = first.begin + both; step < first.end; ++step) {
+    add_step<Columns>(steps, step, operands, sums[0]);
+  }
+  for (std::int64_t step = second.begin + both; step < second.end; ++step) {
+    add_step<Columns>(steps, step, operands, sums[1]);
+  }
+  store_rows<Columns>(rows, operands, sums[0]);
+  store_rows<Columns>(rows + k_lanes, operands, sums[1]);
+}
+
+template <std::size_t Columns>
+void run_slices(const Steps& steps, const std::int64_t* slice_ptrs, const std::int32_t* rows,
+                const RowRange& slices, const SlicedOperands& operands) {
+  const auto range = [&](std::int64_t slice) {
+    return StepRange{slice_ptrs[slice], slice_ptrs[slice + 1]};
+  };
+  std::int64_t slice = slices.begin;
+  if constexpr (Columns <= 2) {
+    for (; slice + 1 < slices.end; slice += 2) {
+      run_two_slices<Columns>(steps, range(slice), range(slice + 1), rows + slice * k_lanes,
+                              operands);
+    }
+  }
+  for (; slice < slices.end; ++slice) {
+    run_slice<Columns>(steps, range(slice), rows + slice * k_lanes, operands);
+  }
+}
+
+using SliceKernel = void (*)(const Steps&, const std::int64_t*, const std::int32_t*,
+                             const RowRange&, const SlicedOperands&);
+
+template <std::size_t... I>
+constexpr std::array<SliceKernel, sizeof...(I)> slice_kernels(
+    std::index_sequence<I...> /*columns*/) {
+  return {run_slices<I + 1>...};
+}
+
+constexpr auto k_kernels = slice_kernels(std::make_index_sequence<k_most_sliced_columns>());
+
+}  // namespace
+
+void SlicedMatrix::Free::operator()(float* memory) const noexcept {
+  ::operator delete (memory, std::align_val_t{64});
+}
+
+SlicedMatrix::SlicedMatrix(const CsrView& matrix) : cols_(matrix.cols) {
+  const std::vector<std::int32_t> rows = rows_by_length(matrix);
+  std::vector<float> values;
+  for_each_slice(rows, [&](std::span<const std::int32_t> of_slice) {
+    std::int64_t start = 0;
+    SliceWalk walk(matrix, of_slice);
+    std::array<std::uint8_t, k_lanes> places{};
+    std::array<float, k_lanes> of_step{};
+    while (walk.step(start, [&](std::size_t lane, std::size_t entry, std::uint8_t place) {
+      places[lane] = k_entry + place;
+      of_step[lane] = matrix.values[entry];
+    })) {
+      starts_.push_back(static_cast<std::int32_t>(start));
+      places_.insert(places_.end(), places.begin(), places.end());
+      values.insert(values.end(), of_step.begin(), of_step.end());
+      places.fill(0);
+      of_step.fill(0);
+    }
+    slice_ptrs_.push_back(std::ssize(starts_));
+    rows_.insert(rows_.end(), of_slice.begin(), of_slice.end());
+    rows_.resize(to_size(slices() * k_lanes), -1);
+  });
+  values_.reset(static_cast<float*>(::operator new (
+      std::max<std::size_t>(values.size(), 1) * sizeof(float), std::align_val_t{64})));
+  std::ranges::copy(values, values_.get());
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    if (entries_of(matrix, static_cast<std::int32_t>(row)) > 0) continue;
+    if (empty_rows_.empty() || empty_rows_.back().end < row) empty_rows_.push_back({row, row});
+    empty_rows_.back().end = row + 1;
+  }
+}
+
+std::int64_t SlicedMatrix::column_floats() const noexcept { return std::max(cols_, k_window); }
+
+void SlicedMatrix::copy_columns(const DenseOperands& operands, float* columns) const {
+  const std::int64_t stride = column_floats();
+  std::fill_n(columns, stride * operands.n, 0.0F);
+  if (operands.n == 2 && operands.ldb == 2) {  // a distance known here: several rows at a time
+    for (std::int64_t row = 0; row < cols_; ++row) {
+      columns[row] = operands.b[2 * row];
+      columns[stride + row] = operands.b[2 * row + 1];
+    }
+    return;
+  }
+  for (std::int64_t row = 0; row < cols_; ++row) {
+    for (std::int64_t j = 0; j < operands.n; ++j) {
+      columns[j * stride + row] = operands.b[row * operands.ldb + j];
+    }
+  }
+}
+
+std::vector<RowRange> SlicedMatrix::split(std::int64_t parts) const {
+  std::vector<RowRange> ranges;
+  std::int64_t begin = 0;
+  for (std::int64_t part = 1; part <= parts; ++part) {
+    const double target =
+        as_double(steps()) * static_cast<double>(part) / static_cast<double>(parts);
+    const auto cut = std::ranges::lower_bound(slice_ptrs_, target, {}, as_double);
+    const std::int64_t end =
+        part == parts ? slices() : std::max<std::int64_t>(begin, cut - slice_ptrs_.begin());
+    if (end > begin) ranges.push_back({begin, end});
+    begin = end;
+  }
+  return ranges;
+}
+
+void SlicedMatrix::run(const RowRange& slices, const SlicedOperands& operands) const {
+  const Steps steps{starts_.data(), places_.data(), values_.get()};
+  k_kernels[to_size(operands.n - 1)](steps, slice_ptrs_.data(), rows_.data(), slices, operands);
+}
+
+void SlicedMatrix::zero_empty_rows(const SlicedOperands& operands) const {
+  for (const RowRange& rows : empty_rows_) {
+    if (operands.ldc == operands.n) {
+      std::fill_n(operands.c + rows.begin * operands.n, (rows.end - rows.begin) * operands.n, 0.0F);
+      continue;
+    }
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      std::fill_n(operands.c + row * operands.ldc, operands.n, 0.0F);
+    }
+  }
+}
+
+bool prefers_slices(const CsrView& matrix, HostIsa isa, std::int64_t n) {
+  if (!can_be_sliced(isa, n)) return false;
+  std::int64_t steps = 0;
+  const std::vector<std::int32_t> rows = rows_by_length(matrix);
+  for_each_slice(rows, [&](std::span<const std::int32_t> of_slice) {
+    std::int64_t start = 0;
+    SliceWalk walk(matrix, of_slice);
+    while (walk.step(start, [](std::size_t, std::size_t, std::uint8_t) {})) ++steps;
+  });
+  const std::int64_t bytes = steps * k_step_bytes;
+  return bytes <= k_small_bytes || bytes <= matrix.nnz() * k_most_bytes_a_nonzero;
+}
+
+}  // namespace spjit

@@ -1,0 +1,195 @@
+#include "compiler/sliced_kernel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "compiler/csr_kernel.hpp"
+#include "spjit/matrix.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using spjit::CsrMatrix;
+using spjit::CsrView;
+using spjit::HostIsa;
+using spjit::RowRange;
+using spjit::SlicedMatrix;
+using spjit::SlicedOperands;
+using spjit::view_of;
+using spjit::testing_support::dense_values;
+using spjit::testing_support::index;
+using spjit::testing_support::random_matrix;
+using spjit::testing_support::same_bits;
+
+constexpr float k_nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float k_infinity = std::numeric_limits<float>::infinity();
+
+/// Rows of such columns, each entry with a value of its own.
+CsrMatrix matrix_of(std::int64_t cols, const std::vector<std::vector<std::int32_t>>& rows) {
+  CsrMatrix matrix{std::ssize(rows), cols, {0}, {}, {}};
+  for (const std::vector<std::int32_t>& row : rows) {
+    for (const std::int32_t column : row) {
+      matrix.col_idxs.push_back(column);
+      matrix.values.push_back(0.25F + static_cast<float>(matrix.nnz() % 97));
+    }
+    matrix.row_ptrs.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+/// What both kernels make of B, with padding between the rows of C that must stay as it was.
+struct Product {
+  std::vector<float> sliced;
+  std::vector<float> csr;
+
+  Product(const CsrMatrix& matrix, const std::vector<float>& b, std::int64_t n, std::int64_t ldb,
+          std::int64_t ldc, std::int64_t parts = 1)
+      : sliced(index(matrix.rows * ldc), -7.0F), csr(sliced) {
+    const SlicedMatrix slices(view_of(matrix));
+    const std::int64_t stride = slices.column_floats();
+    std::vector<float> columns(index(stride * n), k_nan);
+    slices.copy_columns({b.data(), ldb, sliced.data(), ldc, n}, columns.data());
+    const SlicedOperands operands{columns.data(), stride, sliced.data(), ldc, n};
+    slices.zero_empty_rows(operands);
+    for (const RowRange& part : slices.split(parts)) slices.run(part, operands);
+    spjit::run_csr(view_of(matrix), HostIsa::avx512, {b.data(), ldb, csr.data(), ldc, n});
+  }
+};
+
+class SlicedKernel : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
+  }
+};
+
+void expect_same(const CsrMatrix& matrix, const std::vector<float>& b, std::int64_t n,
+                 std::int64_t ldb, std::int64_t ldc) {
+  const Product product(matrix, b, n, ldb, ldc);
+  EXPECT_TRUE(same_bits(product.sliced, product.csr))
+      << matrix.rows << " x " << matrix.cols << ", n " << n << ", ldb " << ldb << ", ldc " << ldc;
+}
+
+TEST_F(SlicedKernel, GivesTheBitsOfTheCsrKernelForEveryShape) {
+  for (const std::int64_t rows : {1, 2, 15, 16, 17, 33, 64, 100}) {
+    for (const std::int64_t cols : {1, 2, 31, 32, 33, 63, 64, 300}) {
+      for (const double sparsity : {0.0, 0.5, 0.9, 0.99, 1.0}) {
+        const CsrMatrix matrix = random_matrix(rows, cols, sparsity);
+        for (std::int64_t n = 1; n <= spjit::k_most_sliced_columns; ++n) {
+          expect_same(matrix, dense_values(cols * n), n, n, n);
+          expect_same(matrix, dense_values(cols * (n + 3)), n, n + 3, n + 2);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(SlicedKernel, TakesWindowsWhereverEntriesAre) {
+  std::vector<std::int32_t> all(200);
+  for (std::int32_t column = 0; column < 200; ++column) all[index(column)] = column;
+  const std::vector<std::vector<std::int32_t>> rows = {all,       // a dense row beside short ones
+                                                       {},        // and empty ones
+                                                       {199},     // the last column
+                                                       {0, 199},  // from the first to the last
+                                                       {0, 31, 32, 63},  // both ends of windows
+                                                       {167, 168},  // where the last window begins
+                                                       {},
+                                                       {5, 36, 37, 68, 69, 100, 101}};
+  const CsrMatrix matrix = matrix_of(200, rows);
+
+  expect_same(matrix, dense_values(200), 1, 1, 1);
+  expect_same(matrix, dense_values(400), 2, 2, 2);
+}
+
+TEST_F(SlicedKernel, AnElementOfBWithoutAnEntryIsNeverUsed) {
+  CsrMatrix matrix = random_matrix(40, 150, 0.8);
+  std::vector<float> b = dense_values(150);
+  std::mt19937 random(5);
+  for (int poisoned = 0; poisoned < 20; ++poisoned) {
+    const auto column = static_cast<std::int32_t>(random() % 150);
+    b[index(column)] = poisoned % 2 == 0 ? k_nan : k_infinity;
+  }
+  // Values that must be told from padding.
+  for (std::size_t i = 0; i < matrix.values.size(); i += 3) matrix.values[i] = i % 2 ? 0.0F : -0.0F;
+
+  const Product product(matrix, b, 1, 1, 1);
+
+  EXPECT_TRUE(same_bits(product.sliced, product.csr));
+  EXPECT_TRUE(std::ranges::any_of(product.sliced, [](float c) { return c == c; }));
+  EXPECT_TRUE(std::ranges::any_of(product.sliced, [](float c) { return c != c; }));
+}
+
+TEST_F(SlicedKernel, KeepsNegativeZerosAndDenormals) {
+  const float denormal = std::numeric_limits<float>::denorm_min();
+  CsrMatrix matrix = matrix_of(64, {{0, 1}, {1, 40}, {2}, {3, 63}});
+  matrix.values = {-denormal, 1, denormal, denormal, -1e-30F, 1, 0.5F};
+  std::vector<float> b(64, 0.25F);
+  b[1] = 3;
+  b[2] = 1e-30F;
+  b[3] = -0.0F;
+
+  const Product product(matrix, b, 1, 1, 1);
+
+  EXPECT_TRUE(same_bits(product.sliced, product.csr));
+  EXPECT_TRUE(std::signbit(product.sliced[2]) && product.sliced[2] == 0);  // underflows to -0
+}
+
+TEST_F(SlicedKernel, AnySplitGivesTheSameAndHasEverySliceOnce) {
+  const CsrMatrix matrix = random_matrix(500, 90, 0.9);
+  const SlicedMatrix slices(view_of(matrix));
+  for (const std::int64_t parts : {1, 2, 3, 7, 100}) {
+    std::int64_t next = 0;
+    for (const RowRange& part : slices.split(parts)) {
+      EXPECT_EQ(part.begin, next);
+      EXPECT_LT(part.begin, part.end);
+      next = part.end;
+    }
+    EXPECT_EQ(next, slices.slices());
+    EXPECT_LE(std::ssize(slices.split(parts)), parts);
+    const Product product(matrix, dense_values(90), 1, 1, 1, parts);
+    EXPECT_TRUE(same_bits(product.sliced, product.csr)) << parts;
+  }
+  EXPECT_TRUE(SlicedMatrix(view_of(random_matrix(5, 5, 1.0))).split(4).empty());
+}
+
+TEST(SlicedMatrix, SortsRowsByLengthSoThatALaneWaitsForFew) {
+  // Thirty-two rows of one entry and of forty, alternating: two slices, not two of forty steps
+  // each.
+  std::vector<std::vector<std::int32_t>> rows;
+  for (int row = 0; row < 32; ++row) {
+    rows.emplace_back(row % 2 == 0 ? 1 : 40);
+    for (std::size_t i = 0; i < rows.back().size(); ++i) rows.back()[i] = static_cast<int>(i);
+  }
+
+  const SlicedMatrix slices(view_of(matrix_of(40, rows)));
+
+  EXPECT_EQ(slices.slices(), 2);
+  EXPECT_EQ(slices.steps(), 41);
+}
+
+TEST(PrefersSlices, ForFewColumnsAndAvx512UnlessPaddingIsMostOfIt) {
+  const CsrMatrix dense = random_matrix(100, 100, 0.5);
+  EXPECT_TRUE(spjit::prefers_slices(view_of(dense), HostIsa::avx512, 1));
+  EXPECT_TRUE(spjit::prefers_slices(view_of(dense), HostIsa::avx512, 2));
+  EXPECT_FALSE(spjit::prefers_slices(view_of(dense), HostIsa::avx512, 3));
+  EXPECT_FALSE(spjit::prefers_slices(view_of(dense), HostIsa::avx2, 1));
+  EXPECT_FALSE(spjit::prefers_slices(view_of(dense), HostIsa::generic, 1));
+  // An entry a row, each far from the others: a step for every one of them.
+  std::vector<std::vector<std::int32_t>> rows(20'000);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    rows[row] = {static_cast<std::int32_t>(row * 1009 % 1'000'000)};
+  }
+  const CsrMatrix scattered = matrix_of(1'000'000, rows);
+  EXPECT_FALSE(spjit::prefers_slices(view_of(scattered), HostIsa::avx512, 1));
+  rows.resize(100);
+  const CsrMatrix small = matrix_of(1'000'000, rows);
+  EXPECT_TRUE(spjit::prefers_slices(view_of(small), HostIsa::avx512, 1));
+}
+
+}  // namespace
