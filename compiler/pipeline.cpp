@@ -82,8 +82,8 @@ bool is_sliced(const CsrMatrix& matrix, const CompileOptions& options) {
 
 CompiledArtifact compile_sliced(const CsrMatrix& matrix, const CompileOptions& options,
                                 CompileTrace trace) {
-  trace.reason = fmt::format("sliced: n is {}: a vector is sixteen rows of A, not {} of B",
-                             options.n, options.n == 1 ? "the one column" : "two columns");
+  trace.reason = fmt::format("sliced: n is {}: a vector is sixteen rows of A, not the columns of B",
+                             options.n);
   return {make_csr_artifact(matrix, KernelKind::sliced, options.target.isa(), options.n),
           std::move(trace)};
 }

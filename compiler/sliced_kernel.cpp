@@ -18,7 +18,11 @@ namespace {
 constexpr std::int64_t k_lanes = SlicedMatrix::k_lanes;
 constexpr std::int64_t k_window = SlicedMatrix::k_window;
 constexpr std::uint8_t k_entry = 32;  // in a place: there is an entry
+constexpr std::size_t k_alignment = 64;
 constexpr std::int64_t k_step_bytes = k_lanes * 5 + 4;
+
+// Of a part, for one column: about a microsecond. Two threads instead of one cost half of that.
+constexpr std::int64_t k_least_steps = 1000;
 
 // Where most lanes of most steps have no entry (one in ten thousand is one), unrolled code reads
 // less; as long as all of it stays in the L2 cache that does not matter.
@@ -27,6 +31,11 @@ constexpr std::int64_t k_small_bytes = std::int64_t{1} << 18;
 
 std::int64_t entries_of(const CsrView& matrix, std::int32_t row) {
   return matrix.row_ptrs[to_size(row) + 1] - matrix.row_ptrs[to_size(row)];
+}
+
+/// Floats of a column of B with its padding.
+std::int64_t padded_columns(std::int64_t columns) {
+  return std::max(round_up(columns, k_lanes), k_window);
 }
 
 /// Rows with entries, those with most first, else in order.
@@ -44,7 +53,7 @@ class SliceWalk {
  public:
   SliceWalk(const CsrView& matrix, std::span<const std::int32_t> rows)
       : matrix_(matrix),
-        last_start_(std::max<std::int64_t>(matrix.cols - k_window, 0)),
+        last_start_(padded_columns(matrix.cols) - k_window),
         lanes_(std::ssize(rows)) {
     for (std::size_t lane = 0; lane < rows.size(); ++lane) {
       next_[lane] = matrix.row_ptrs[to_size(rows[lane])];
@@ -61,8 +70,7 @@ class SliceWalk {
       if (next_[lane] < ends_[lane]) first = std::min(first, column(lane));
     }
     if (first == std::numeric_limits<std::int64_t>::max()) return false;
-    // The last window ends where B does.
-    start = std::min(first, last_start_);
+    start = std::min(first / k_lanes * k_lanes, last_start_);
     for (std::size_t lane = 0; lane < to_size(lanes_); ++lane) {
       if (next_[lane] < ends_[lane] && column(lane) < start + k_window) {
         on_entry(lane, to_size(next_[lane]), static_cast<std::uint8_t>(column(lane) - start));
@@ -97,6 +105,7 @@ struct Steps {
   const std::int32_t* starts;
   const std::uint8_t* places;
   const float* values;
+  std::int64_t stride;  ///< floats between columns of B
 };
 
 struct StepRange {
@@ -117,9 +126,9 @@ __attribute__((target("avx512f"), always_inline)) inline void add_step(
   for (std::size_t j = 0; j < Columns; ++j) {
     // Of the places, vpermt2ps takes the low five bits.
     const __m512 b =
-        _mm512_permutex2var_ps(_mm512_loadu_ps(window), places, _mm512_loadu_ps(window + k_lanes));
+        _mm512_permutex2var_ps(_mm512_load_ps(window), places, _mm512_load_ps(window + k_lanes));
     sums[j] = _mm512_mask3_fmadd_ps(b, values, sums[j], entries);
-    window += operands.stride;
+    window += steps.stride;
   }
 }
 
@@ -199,12 +208,28 @@ constexpr std::array<SliceKernel, sizeof...(I)> slice_kernels(
   return {run_slices<I + 1>...};
 }
 
+/// B without padding between its rows: a distance known here lets several rows be copied at once.
+template <std::int64_t Columns>
+void copy_rows(const float* b, std::int64_t rows, float* columns, std::int64_t stride) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t j = 0; j < Columns; ++j) columns[j * stride + row] = b[row * Columns + j];
+  }
+}
+
+using CopyRows = void (*)(const float*, std::int64_t, float*, std::int64_t);
+
+template <std::size_t... I>
+constexpr std::array<CopyRows, sizeof...(I)> copies(std::index_sequence<I...> /*columns*/) {
+  return {copy_rows<I + 1>...};
+}
+
+constexpr auto k_copies = copies(std::make_index_sequence<k_most_sliced_columns>());
 constexpr auto k_kernels = slice_kernels(std::make_index_sequence<k_most_sliced_columns>());
 
 }  // namespace
 
 void SlicedMatrix::Free::operator()(float* memory) const noexcept {
-  ::operator delete (memory, std::align_val_t{64});
+  ::operator delete (memory, std::align_val_t{k_alignment});
 }
 
 SlicedMatrix::SlicedMatrix(const CsrView& matrix) : cols_(matrix.cols) {
@@ -230,7 +255,7 @@ SlicedMatrix::SlicedMatrix(const CsrView& matrix) : cols_(matrix.cols) {
     rows_.resize(to_size(slices() * k_lanes), -1);
   });
   values_.reset(static_cast<float*>(::operator new (
-      std::max<std::size_t>(values.size(), 1) * sizeof(float), std::align_val_t{64})));
+      std::max<std::size_t>(values.size(), 1) * sizeof(float), std::align_val_t{k_alignment})));
   std::ranges::copy(values, values_.get());
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     if (entries_of(matrix, static_cast<std::int32_t>(row)) > 0) continue;
@@ -239,16 +264,18 @@ SlicedMatrix::SlicedMatrix(const CsrView& matrix) : cols_(matrix.cols) {
   }
 }
 
-std::int64_t SlicedMatrix::column_floats() const noexcept { return std::max(cols_, k_window); }
+std::int64_t SlicedMatrix::column_floats() const noexcept { return padded_columns(cols_); }
+
+bool SlicedMatrix::takes_in_place(const DenseOperands& operands) const noexcept {
+  return operands.n == 1 && operands.ldb == 1 && cols_ == column_floats() &&
+         reinterpret_cast<std::uintptr_t>(operands.b) % k_alignment == 0;
+}
 
 void SlicedMatrix::copy_columns(const DenseOperands& operands, float* columns) const {
   const std::int64_t stride = column_floats();
   std::fill_n(columns, stride * operands.n, 0.0F);
-  if (operands.n == 2 && operands.ldb == 2) {  // a distance known here: several rows at a time
-    for (std::int64_t row = 0; row < cols_; ++row) {
-      columns[row] = operands.b[2 * row];
-      columns[stride + row] = operands.b[2 * row + 1];
-    }
+  if (operands.ldb == operands.n) {
+    k_copies[to_size(operands.n - 1)](operands.b, cols_, columns, stride);
     return;
   }
   for (std::int64_t row = 0; row < cols_; ++row) {
@@ -258,7 +285,8 @@ void SlicedMatrix::copy_columns(const DenseOperands& operands, float* columns) c
   }
 }
 
-std::vector<RowRange> SlicedMatrix::split(std::int64_t parts) const {
+std::vector<RowRange> SlicedMatrix::split(std::int64_t parts, std::int64_t n) const {
+  parts = std::clamp<std::int64_t>(steps() * n / k_least_steps, 1, parts);
   std::vector<RowRange> ranges;
   std::int64_t begin = 0;
   for (std::int64_t part = 1; part <= parts; ++part) {
@@ -274,7 +302,7 @@ std::vector<RowRange> SlicedMatrix::split(std::int64_t parts) const {
 }
 
 void SlicedMatrix::run(const RowRange& slices, const SlicedOperands& operands) const {
-  const Steps steps{starts_.data(), places_.data(), values_.get()};
+  const Steps steps{starts_.data(), places_.data(), values_.get(), column_floats()};
   k_kernels[to_size(operands.n - 1)](steps, slice_ptrs_.data(), rows_.data(), slices, operands);
 }
 

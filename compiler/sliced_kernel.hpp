@@ -16,7 +16,7 @@
 namespace spjit {
 
 /// Columns of B up to which it is faster than unrolled code (docs/host-kernel.md).
-inline constexpr std::int64_t k_most_sliced_columns = 2;
+inline constexpr std::int64_t k_most_sliced_columns = 4;
 
 /// Whether there is such a kernel.
 [[nodiscard]] constexpr bool can_be_sliced(HostIsa isa, std::int64_t n) noexcept {
@@ -26,10 +26,10 @@ inline constexpr std::int64_t k_most_sliced_columns = 2;
 /// Whether there is one and padding leaves it small enough to be faster than unrolled code.
 [[nodiscard]] bool prefers_slices(const CsrView& matrix, HostIsa isa, std::int64_t n);
 
-/// B `[k x n]` column by column, C `[m x n]` row-major; borrowed. They must not overlap.
+/// B `[k x n]` column by column, each SlicedMatrix::column_floats() long and aligned to 64 bytes,
+/// and C `[m x n]`, row-major; borrowed. They must not overlap.
 struct SlicedOperands {
   const float* b = nullptr;
-  std::int64_t stride = 0;  ///< floats between columns of B, >= SlicedMatrix::column_floats()
   float* c = nullptr;
   std::int64_t ldc = 0;  ///< floats between rows of C, >= n
   std::int64_t n = 0;    ///< columns of B and C, 1 to k_most_sliced_columns
@@ -38,8 +38,10 @@ struct SlicedOperands {
 /// A in slices of sixteen rows of nearly equal length, a lane a row.
 ///
 /// A step takes at most one entry of each lane: the next one, if its column lies in the step's
-/// window of 32 columns, which begins at the least column that is next in any lane. The window of a
-/// column of B is two registers, of which one instruction (vpermt2ps) gives each lane its element.
+/// window of 32 columns, which begins at a multiple of 16, with the least column that is next in
+/// any lane in its first half (aligned loads are worth more than the entries that are missed). The
+/// window of a column of B is two registers, of which one instruction (vpermt2ps) gives each lane
+/// its element.
 /// A row's entries are added in ascending column, from +0, and a lane adds nothing that is not an
 /// entry of its row: the bits are those of every AVX-512 kernel, as KernelPlan states them.
 class SlicedMatrix {
@@ -54,14 +56,18 @@ class SlicedMatrix {
   [[nodiscard]] std::int64_t slices() const noexcept { return std::ssize(slice_ptrs_) - 1; }
   [[nodiscard]] std::int64_t steps() const noexcept { return slice_ptrs_.back(); }
 
-  /// Floats of a column of B that are read: k, but a window at least.
+  /// Floats of a column of B that are read: a multiple of 16, k or more, a window at least.
   [[nodiscard]] std::int64_t column_floats() const noexcept;
+
+  /// Whether B can be read where it is.
+  [[nodiscard]] bool takes_in_place(const DenseOperands& operands) const noexcept;
 
   /// B `[k x n]` column by column, `column_floats()` each.
   void copy_columns(const DenseOperands& operands, float* columns) const;
 
-  /// At most `parts` ranges of slices of nearly equal work, in order.
-  [[nodiscard]] std::vector<RowRange> split(std::int64_t parts) const;
+  /// At most `parts` ranges of slices of nearly equal work, in order; fewer if a thread would take
+  /// longer to wake than its part takes for n columns.
+  [[nodiscard]] std::vector<RowRange> split(std::int64_t parts, std::int64_t n) const;
 
   /// Computes the rows of C in slices [begin, end). Thread-safe; ranges that do not overlap may run
   /// at once. Precondition: this CPU has AVX-512.

@@ -99,7 +99,7 @@ void SpmmKernel::Impl::prepare(const HostProgramRecord& record, const std::byte*
   prepare_csr(record);
   if (record.kind == KernelKind::sliced) {
     sliced_ = SlicedMatrix(csr_);
-    sliced_parts_ = sliced_.split(info.threads);
+    sliced_parts_ = sliced_.split(info.threads, record.n);
   }
 }
 
@@ -193,13 +193,13 @@ void SpmmKernel::Impl::run_csr_kernel(const HostOperands& operands) const {
 }
 
 void SpmmKernel::Impl::run_sliced(const HostOperands& operands) const {
-  const std::int64_t stride = sliced_.column_floats();
-  SlicedOperands sliced{operands.b, stride, operands.c, operands.ldc, program.n};
-  const bool in_place = operands.ldb == 1 && stride == program.cols;
-  const WorkspacePool::Loan workspace(workspaces_, in_place ? 0 : stride * program.n);
+  const DenseOperands dense{operands.b, operands.ldb, operands.c, operands.ldc, program.n};
+  SlicedOperands sliced{operands.b, operands.c, operands.ldc, program.n};
+  const bool in_place = sliced_.takes_in_place(dense);
+  const WorkspacePool::Loan workspace(workspaces_,
+                                      in_place ? 0 : sliced_.column_floats() * program.n);
   if (!in_place) {
-    sliced_.copy_columns({operands.b, operands.ldb, operands.c, operands.ldc, program.n},
-                         workspace.data());
+    sliced_.copy_columns(dense, workspace.data());
     sliced.b = workspace.data();
   }
   sliced_.zero_empty_rows(sliced);

@@ -19,7 +19,7 @@ namespace spjit {
 enum class KernelKind : std::uint8_t {
   unrolled,  ///< A's positions are instructions
   csr,       ///< over the code budget, or no emitter here: a loop that reads A from memory
-  sliced,    ///< n of 1 or 2, AVX-512: the same, on sixteen rows at once
+  sliced,    ///< n of 1 to 4, AVX-512: the same, on sixteen rows at once
 };
 
 /// "unrolled", "csr", "sliced".

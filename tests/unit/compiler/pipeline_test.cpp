@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/sliced_kernel.hpp"
 #include "tests/support/host_race_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -207,7 +208,7 @@ TEST(Pipeline, AFewColumnsAreSlicedUnlessTheyComeInPanels) {
     return spjit::read_program(compiled.artifact.image()).kind;
   };
   for (const auto search : k_modes) {
-    for (const std::int64_t n : {1, 2}) {
+    for (std::int64_t n = 1; n <= spjit::k_most_sliced_columns; ++n) {
       CompileOptions options = base_options(n);
       options.search = search;
 
@@ -220,7 +221,8 @@ TEST(Pipeline, AFewColumnsAreSlicedUnlessTheyComeInPanels) {
   CompileOptions panels = base_options(1);
   panels.panel_columns = 16;
   EXPECT_EQ(kind_of(compile(panels)), spjit::KernelKind::unrolled);
-  EXPECT_EQ(kind_of(compile(base_options(3))), spjit::KernelKind::unrolled);
+  EXPECT_EQ(kind_of(compile(base_options(spjit::k_most_sliced_columns + 1))),
+            spjit::KernelKind::unrolled);
 }
 
 TEST(Pipeline, AForcedPanelWidthIsThePanelsWidth) {

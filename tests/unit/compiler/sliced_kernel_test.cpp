@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -43,6 +44,10 @@ CsrMatrix matrix_of(std::int64_t cols, const std::vector<std::vector<std::int32_
   return matrix;
 }
 
+struct alignas(64) AlignedVector {
+  std::array<float, 16> floats;
+};
+
 /// What both kernels make of B, with padding between the rows of C that must stay as it was.
 struct Product {
   std::vector<float> sliced;
@@ -52,12 +57,11 @@ struct Product {
           std::int64_t ldc, std::int64_t parts = 1)
       : sliced(index(matrix.rows * ldc), -7.0F), csr(sliced) {
     const SlicedMatrix slices(view_of(matrix));
-    const std::int64_t stride = slices.column_floats();
-    std::vector<float> columns(index(stride * n), k_nan);
-    slices.copy_columns({b.data(), ldb, sliced.data(), ldc, n}, columns.data());
-    const SlicedOperands operands{columns.data(), stride, sliced.data(), ldc, n};
+    std::vector<AlignedVector> columns(index(slices.column_floats() * n / 16));
+    slices.copy_columns({b.data(), ldb, sliced.data(), ldc, n}, columns.data()->floats.data());
+    const SlicedOperands operands{columns.data()->floats.data(), sliced.data(), ldc, n};
     slices.zero_empty_rows(operands);
-    for (const RowRange& part : slices.split(parts)) slices.run(part, operands);
+    for (const RowRange& part : slices.split(parts, n)) slices.run(part, operands);
     spjit::run_csr(view_of(matrix), HostIsa::avx512, {b.data(), ldb, csr.data(), ldc, n});
   }
 };
@@ -104,7 +108,7 @@ TEST_F(SlicedKernel, TakesWindowsWhereverEntriesAre) {
   const CsrMatrix matrix = matrix_of(200, rows);
 
   expect_same(matrix, dense_values(200), 1, 1, 1);
-  expect_same(matrix, dense_values(400), 2, 2, 2);
+  expect_same(matrix, dense_values(800), 4, 4, 4);
 }
 
 TEST_F(SlicedKernel, AnElementOfBWithoutAnEntryIsNeverUsed) {
@@ -141,21 +145,41 @@ TEST_F(SlicedKernel, KeepsNegativeZerosAndDenormals) {
 }
 
 TEST_F(SlicedKernel, AnySplitGivesTheSameAndHasEverySliceOnce) {
-  const CsrMatrix matrix = random_matrix(500, 90, 0.9);
+  const CsrMatrix matrix = random_matrix(3000, 90, 0.8);
   const SlicedMatrix slices(view_of(matrix));
   for (const std::int64_t parts : {1, 2, 3, 7, 100}) {
     std::int64_t next = 0;
-    for (const RowRange& part : slices.split(parts)) {
+    for (const RowRange& part : slices.split(parts, 2)) {
       EXPECT_EQ(part.begin, next);
       EXPECT_LT(part.begin, part.end);
       next = part.end;
     }
     EXPECT_EQ(next, slices.slices());
-    EXPECT_LE(std::ssize(slices.split(parts)), parts);
-    const Product product(matrix, dense_values(90), 1, 1, 1, parts);
+    EXPECT_LE(std::ssize(slices.split(parts, 2)), parts);
+    const Product product(matrix, dense_values(180), 2, 2, 2, parts);
     EXPECT_TRUE(same_bits(product.sliced, product.csr)) << parts;
   }
-  EXPECT_TRUE(SlicedMatrix(view_of(random_matrix(5, 5, 1.0))).split(4).empty());
+  EXPECT_GT(slices.split(7, 2).size(), 2U);
+}
+
+TEST(SlicedMatrix, IsNotSplitWhereAThreadWouldHaveLittleToDo) {
+  EXPECT_TRUE(SlicedMatrix(view_of(random_matrix(5, 5, 1.0))).split(4, 1).empty());
+  EXPECT_EQ(SlicedMatrix(view_of(random_matrix(200, 90, 0.8))).split(4, 1).size(), 1U);
+}
+
+TEST(SlicedMatrix, ReadsBWhereItIsIfThatIsAlignedAndLongEnough) {
+  std::vector<AlignedVector> aligned(8);
+  const float* b = aligned.data()->floats.data();
+  const auto in_place = [](std::int64_t cols, const float* at, std::int64_t n, std::int64_t ldb) {
+    return SlicedMatrix(view_of(random_matrix(20, cols, 0.5)))
+        .takes_in_place({at, ldb, nullptr, n, n});
+  };
+  EXPECT_TRUE(in_place(64, b, 1, 1));
+  EXPECT_FALSE(in_place(64, b + 1, 1, 1));
+  EXPECT_FALSE(in_place(64, b, 1, 2));
+  EXPECT_FALSE(in_place(64, b, 2, 2));
+  EXPECT_FALSE(in_place(63, b, 1, 1));  // 64 would be read
+  EXPECT_FALSE(in_place(16, b, 1, 1));
 }
 
 TEST(SlicedMatrix, SortsRowsByLengthSoThatALaneWaitsForFew) {
@@ -176,8 +200,8 @@ TEST(SlicedMatrix, SortsRowsByLengthSoThatALaneWaitsForFew) {
 TEST(PrefersSlices, ForFewColumnsAndAvx512UnlessPaddingIsMostOfIt) {
   const CsrMatrix dense = random_matrix(100, 100, 0.5);
   EXPECT_TRUE(spjit::prefers_slices(view_of(dense), HostIsa::avx512, 1));
-  EXPECT_TRUE(spjit::prefers_slices(view_of(dense), HostIsa::avx512, 2));
-  EXPECT_FALSE(spjit::prefers_slices(view_of(dense), HostIsa::avx512, 3));
+  EXPECT_TRUE(spjit::prefers_slices(view_of(dense), HostIsa::avx512, 4));
+  EXPECT_FALSE(spjit::prefers_slices(view_of(dense), HostIsa::avx512, 5));
   EXPECT_FALSE(spjit::prefers_slices(view_of(dense), HostIsa::avx2, 1));
   EXPECT_FALSE(spjit::prefers_slices(view_of(dense), HostIsa::generic, 1));
   // An entry a row, each far from the others: a step for every one of them.

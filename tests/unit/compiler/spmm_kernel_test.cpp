@@ -351,7 +351,7 @@ TEST(SlicedSpmmKernel, TakesAnyStridesAndThreads) {
   if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
   for (const auto& [rows, cols] : {std::pair{300L, 700L}, {40L, 20L}, {1L, 1L}}) {
     const CsrMatrix matrix = random_matrix(rows, cols, 0.9);
-    for (const std::int64_t n : {1, 2}) {
+    for (const std::int64_t n : {1, 2, 3, 4}) {
       for (const int threads : {1, 3}) {
         CompileOptions options = options_of(n, HostIsa::avx512);
         options.threads = threads;
@@ -378,6 +378,23 @@ TEST(SlicedSpmmKernel, TakesAnyStridesAndThreads) {
         }
       }
     }
+  }
+}
+
+TEST(SlicedSpmmKernel, GivesTheSameWhereverBLies) {
+  if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
+  const CsrMatrix matrix = random_matrix(100, 320, 0.9);
+  const SpmmKernel kernel = compile_uncached(matrix, options_of(1, HostIsa::avx512));
+  const std::vector<float> b = dense_values(320);
+  const std::vector<float> expected = reference_product(matrix, HostIsa::avx512, b.data(), 1, 1);
+  std::vector<float> memory(320 + 32);
+  for (std::ptrdiff_t at = 0; at < 32; ++at) {  // two of them 64-byte aligned
+    std::ranges::copy(b, memory.begin() + at);
+    std::vector<float> c(100);
+
+    kernel.run(memory.data() + at, c.data());
+
+    EXPECT_TRUE(same_bits(c, expected)) << at;
   }
 }
 
