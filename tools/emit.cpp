@@ -21,13 +21,13 @@ std::string listing(const SpmmKernel& kernel, const std::string& name) {
   const std::vector<std::byte> object = kernel.object(name);
   const HostImage image = read_object(object, name);
   const HostProgramRecord program = read_program(image);
-  std::string text =
-      fmt::format("# {}: {} x {}, n = {}, {}, tile {}\n", name, program.rows, program.cols,
-                  program.n, kernel.info().target.name(), kernel.info().tile);
+  std::string text = fmt::format("# {}: {} x {}, n = {}, {}", name, program.rows, program.cols,
+                                 program.n, kernel.info().target.name());
   if (program.kind != KernelKind::unrolled) {
-    return fmt::format("{}# A kernel of kind {}: it has no code of its own. {}\n", text,
+    return fmt::format("{}\n# A kernel of kind {}: it has no code of its own. {}\n", text,
                        to_string(program.kind), kernel.info().reason);
   }
+  text += fmt::format(", tile {}\n", kernel.info().tile);
   const std::span<const std::uint8_t> code(reinterpret_cast<const std::uint8_t*>(image.text.data()),
                                            image.text.size());
   for (std::size_t i = 0; i < program.segment_offsets.size(); ++i) {
