@@ -76,8 +76,10 @@ CompiledArtifact compile_csr(const CsrMatrix& matrix, const CompileOptions& opti
 }
 
 /// Whoever wants panels of B has more columns.
-bool is_sliced(const CsrMatrix& matrix, const CompileOptions& options) {
-  return !options.panel_columns && prefers_slices(view_of(matrix), options.target.isa(), options.n);
+bool is_sliced(const CsrMatrix& matrix, const CompileOptions& options,
+               const CompileCancel& cancel) {
+  return !options.panel_columns &&
+         prefers_slices(view_of(matrix), options.target.isa(), options.n, cancel);
 }
 
 CompiledArtifact compile_sliced(const CsrMatrix& matrix, const CompileOptions& options,
@@ -175,7 +177,9 @@ CompiledArtifact compile_host(const CsrMatrix& matrix, const CompileOptions& opt
                               const HostLimits& limits, const RaceHostKernels& race,
                               const HostSearchSetup& setup) {
   CompileTrace trace = plan_choice(matrix, options, limits);
-  if (is_sliced(matrix, options)) return compile_sliced(matrix, options, std::move(trace));
+  if (is_sliced(matrix, options, setup.watch.cancel)) {
+    return compile_sliced(matrix, options, std::move(trace));
+  }
   if (std::string reason = csr_reason(matrix, trace.tile, options); !reason.empty()) {
     return compile_csr(matrix, options, std::move(trace), std::move(reason));
   }

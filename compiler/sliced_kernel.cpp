@@ -24,8 +24,8 @@ constexpr std::int64_t k_step_bytes = k_lanes * 5 + 4;
 // Of a part, for one column: about a microsecond. Two threads instead of one cost half of that.
 constexpr std::int64_t k_least_steps = 1000;
 
-// Where most lanes of most steps have no entry (one in ten thousand is one), unrolled code reads
-// less; as long as all of it stays in the L2 cache that does not matter.
+// Where hardly any lane of a step has an entry, unrolled code reads less; as long as all of it
+// stays in the L2 cache that does not matter.
 constexpr std::int64_t k_most_bytes_a_nonzero = 40;
 constexpr std::int64_t k_small_bytes = std::int64_t{1} << 18;
 
@@ -52,12 +52,12 @@ std::vector<std::int32_t> rows_by_length(const CsrView& matrix) {
 class SliceWalk {
  public:
   SliceWalk(const CsrView& matrix, std::span<const std::int32_t> rows)
-      : matrix_(matrix),
-        last_start_(padded_columns(matrix.cols) - k_window),
-        lanes_(std::ssize(rows)) {
+      : matrix_(matrix), last_start_(padded_columns(matrix.cols) - k_window) {
+    columns_.fill(k_none);
     for (std::size_t lane = 0; lane < rows.size(); ++lane) {
       next_[lane] = matrix.row_ptrs[to_size(rows[lane])];
       ends_[lane] = matrix.row_ptrs[to_size(rows[lane]) + 1];
+      read_column(lane);
     }
   }
 
@@ -65,31 +65,30 @@ class SliceWalk {
   /// then. False if there is none left.
   template <class OnEntry>
   bool step(std::int64_t& start, const OnEntry& on_entry) {
-    std::int64_t first = std::numeric_limits<std::int64_t>::max();
-    for (std::size_t lane = 0; lane < to_size(lanes_); ++lane) {
-      if (next_[lane] < ends_[lane]) first = std::min(first, column(lane));
-    }
-    if (first == std::numeric_limits<std::int64_t>::max()) return false;
+    const std::int64_t first = *std::ranges::min_element(columns_);
+    if (first == k_none) return false;
     start = std::min(first / k_lanes * k_lanes, last_start_);
-    for (std::size_t lane = 0; lane < to_size(lanes_); ++lane) {
-      if (next_[lane] < ends_[lane] && column(lane) < start + k_window) {
-        on_entry(lane, to_size(next_[lane]), static_cast<std::uint8_t>(column(lane) - start));
-        ++next_[lane];
-      }
+    for (std::size_t lane = 0; lane < k_lanes; ++lane) {
+      if (columns_[lane] >= start + k_window) continue;
+      on_entry(lane, to_size(next_[lane]), static_cast<std::uint8_t>(columns_[lane] - start));
+      ++next_[lane];
+      read_column(lane);
     }
     return true;
   }
 
  private:
-  [[nodiscard]] std::int64_t column(std::size_t lane) const {
-    return matrix_.col_idxs[to_size(next_[lane])];
+  static constexpr std::int64_t k_none = std::numeric_limits<std::int64_t>::max();
+
+  void read_column(std::size_t lane) {
+    columns_[lane] = next_[lane] < ends_[lane] ? matrix_.col_idxs[to_size(next_[lane])] : k_none;
   }
 
   const CsrView& matrix_;
   std::int64_t last_start_;
-  std::int64_t lanes_;
   std::array<std::int64_t, k_lanes> next_{};
   std::array<std::int64_t, k_lanes> ends_{};
+  std::array<std::int64_t, k_lanes> columns_{};  ///< of next_, or k_none
 };
 
 /// Calls `on_slice(rows)` for sixteen rows at a time, the last ones perhaps fewer.
@@ -318,11 +317,13 @@ void SlicedMatrix::zero_empty_rows(const SlicedOperands& operands) const {
   }
 }
 
-bool prefers_slices(const CsrView& matrix, HostIsa isa, std::int64_t n) {
+bool prefers_slices(const CsrView& matrix, HostIsa isa, std::int64_t n,
+                    const CompileCancel& cancel) {
   if (!can_be_sliced(isa, n)) return false;
   std::int64_t steps = 0;
   const std::vector<std::int32_t> rows = rows_by_length(matrix);
   for_each_slice(rows, [&](std::span<const std::int32_t> of_slice) {
+    cancel.check();
     std::int64_t start = 0;
     SliceWalk walk(matrix, of_slice);
     while (walk.step(start, [](std::size_t, std::size_t, std::uint8_t) {})) ++steps;

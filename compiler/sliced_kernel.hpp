@@ -11,6 +11,7 @@
 
 #include "compiler/csr_kernel.hpp"
 #include "compiler/dense_operands.hpp"
+#include "runtime/compile_cancel.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit {
@@ -23,8 +24,10 @@ inline constexpr std::int64_t k_most_sliced_columns = 4;
   return isa == HostIsa::avx512 && n >= 1 && n <= k_most_sliced_columns;
 }
 
-/// Whether there is one and padding leaves it small enough to be faster than unrolled code.
-[[nodiscard]] bool prefers_slices(const CsrView& matrix, HostIsa isa, std::int64_t n);
+/// Whether there is one and padding leaves it small enough to be faster than unrolled code. Throws
+/// what `cancel` throws.
+[[nodiscard]] bool prefers_slices(const CsrView& matrix, HostIsa isa, std::int64_t n,
+                                  const CompileCancel& cancel = {});
 
 /// B `[k x n]` column by column, each SlicedMatrix::column_floats() long and aligned to 64 bytes,
 /// and C `[m x n]`, row-major; borrowed. They must not overlap.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/sliced_kernel.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/support/spmm_testing.hpp"
@@ -76,7 +77,25 @@ void expect_bits(const CsrMatrix& matrix, const CompileOptions& options,
   EXPECT_TRUE(same_bits(c, separate ? expectation.separate : expectation.fused))
       << options.target.name() << " tile " << kernel.info().tile << ": " << kernel.info().reason;
   const bool csr = options.code_budget_bytes == 0 && matrix.nnz() > 0;
-  EXPECT_EQ(kernel.info().kind == KernelKind::csr, csr);
+  const bool sliced =
+      spjit::prefers_slices(spjit::view_of(matrix), options.target.isa(), options.n);
+  EXPECT_EQ(kernel.info().kind, sliced ? KernelKind::sliced
+                                : csr  ? KernelKind::csr
+                                       : KernelKind::unrolled);
+}
+
+/// One to four columns on every instruction set that is encoded directly.
+void check_few_columns(const CsrMatrix& matrix) {
+  for (std::int64_t n = 1; n <= spjit::k_most_sliced_columns; ++n) {
+    const Expectation expectation = expect_of(matrix, n);
+    CompileOptions options;
+    options.n = n;
+    for (const HostIsa isa : spjit::testing_support::isas_here()) {
+      if (isa == HostIsa::generic) continue;
+      options.target = spjit::Target(isa);
+      expect_bits(matrix, options, expectation);
+    }
+  }
 }
 
 /// Every instruction set with its unrolled kernel, and the best one with the csr kernel. LLVM's
@@ -107,6 +126,7 @@ TEST_P(RealMatrices, GiveTheEvaluatorsBitsOnEveryTarget) {
     SCOPED_TRACE(file.string());
 
     check_matrix(file);
+    check_few_columns(spjit::load_matrix(file));
   }
 }
 

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <stop_token>
 #include <vector>
 
 #include "compiler/csr_kernel.hpp"
+#include "spjit/error.hpp"
 #include "spjit/matrix.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -195,6 +197,16 @@ TEST(SlicedMatrix, SortsRowsByLengthSoThatALaneWaitsForFew) {
 
   EXPECT_EQ(slices.slices(), 2);
   EXPECT_EQ(slices.steps(), 41);
+}
+
+TEST(PrefersSlices, CanBeCancelled) {
+  const CsrMatrix matrix = random_matrix(100, 100, 0.5);
+  std::stop_source stop;
+  stop.request_stop();
+
+  EXPECT_THROW(static_cast<void>(spjit::prefers_slices(view_of(matrix), HostIsa::avx512, 1,
+                                                       {.deadline = {}, .stop = stop.get_token()})),
+               spjit::Cancelled);
 }
 
 TEST(PrefersSlices, ForFewColumnsAndAvx512UnlessPaddingIsMostOfIt) {
