@@ -205,27 +205,9 @@ CsrView view_of(const CsrMatrix& matrix) noexcept {
 }
 
 std::vector<RowRange> split_rows(const CsrView& matrix, std::int64_t parts) {
-  const auto work_before = [&](std::int64_t row) {
+  return split_evenly(matrix.rows, parts, [&](std::int64_t row) {
     return matrix.row_ptrs[static_cast<std::size_t>(row)] + row;
-  };
-  std::vector<RowRange> ranges;
-  std::int64_t begin = 0;
-  for (std::int64_t part = 1; part <= parts; ++part) {
-    // In double: parts * work may exceed 64 bits, and the cut need not be exact.
-    const double share = static_cast<double>(part) / static_cast<double>(parts);
-    const double target = share * static_cast<double>(work_before(matrix.rows));
-    std::int64_t low = begin;
-    std::int64_t high = matrix.rows;
-    while (low < high) {
-      const std::int64_t middle = low + (high - low) / 2;
-      (static_cast<double>(work_before(middle)) < target ? low : high) =
-          static_cast<double>(work_before(middle)) < target ? middle + 1 : middle;
-    }
-    const std::int64_t end = part == parts ? matrix.rows : low;
-    if (end > begin) ranges.push_back({begin, end});
-    begin = end;
-  }
-  return ranges;
+  });
 }
 
 void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const DenseOperands& operands) {

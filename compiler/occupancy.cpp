@@ -4,14 +4,11 @@
 
 #include <algorithm>
 
+#include "runtime/arithmetic.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
-
-std::int64_t round_up(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
 
 void require_sensible(const BlockResources& block) {
   if (block.threads >= 1 && block.registers_per_thread >= 0 && block.static_shared_bytes >= 0 &&

@@ -69,10 +69,10 @@ std::string csr_reason(const CsrMatrix& matrix, const HostTile& tile,
 }
 
 CompiledArtifact compile_csr(const CsrMatrix& matrix, const CompileOptions& options,
-                             CompileTrace trace, std::string reason) {
+                             CompileTrace trace, std::string reason,
+                             KernelKind kind = KernelKind::csr) {
   trace.reason = std::move(reason);
-  return {make_csr_artifact(matrix, KernelKind::csr, options.target.isa(), options.n),
-          std::move(trace)};
+  return {make_csr_artifact(matrix, kind, options.target.isa(), options.n), std::move(trace)};
 }
 
 /// Whoever wants panels of B has more columns.
@@ -84,10 +84,11 @@ bool is_sliced(const CsrMatrix& matrix, const CompileOptions& options,
 
 CompiledArtifact compile_sliced(const CsrMatrix& matrix, const CompileOptions& options,
                                 CompileTrace trace) {
-  trace.reason = fmt::format("sliced: n is {}: a vector is sixteen rows of A, not the columns of B",
-                             options.n);
-  return {make_csr_artifact(matrix, KernelKind::sliced, options.target.isa(), options.n),
-          std::move(trace)};
+  return compile_csr(
+      matrix, options, std::move(trace),
+      fmt::format("sliced: n is {}: a vector is sixteen rows of A, not the columns of B",
+                  options.n),
+      KernelKind::sliced);
 }
 
 /// How far code is over its budget, or empty: estimates let tiles through that need a little more.

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <limits>
-#include <new>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -19,7 +18,6 @@ namespace {
 constexpr std::int64_t k_lanes = SlicedMatrix::k_lanes;
 constexpr std::int64_t k_window = SlicedMatrix::k_window;
 constexpr std::uint8_t k_entry = 32;  // in a place: there is an entry
-constexpr std::size_t k_vector_alignment = 64;
 constexpr std::int64_t k_step_bytes = k_lanes * 5 + 4;
 
 // Rows of equal length fill a slice best, but so do neighbours where those have like columns.
@@ -238,10 +236,6 @@ constexpr auto k_kernels = slice_kernels(std::make_index_sequence<k_most_sliced_
 
 }  // namespace
 
-void SlicedMatrix::Free::operator()(float* memory) const noexcept {
-  ::operator delete (memory, std::align_val_t{k_vector_alignment});
-}
-
 SlicedMatrix::SlicedMatrix(const CsrView& matrix) : cols_(matrix.cols) {
   const std::vector<std::int32_t> rows = rows_by_length(matrix);
   std::vector<float> values;
@@ -264,10 +258,8 @@ SlicedMatrix::SlicedMatrix(const CsrView& matrix) : cols_(matrix.cols) {
     rows_.insert(rows_.end(), of_slice.begin(), of_slice.end());
     rows_.resize(to_size(slices() * k_lanes), -1);
   });
-  values_.reset(
-      static_cast<float*>(::operator new (std::max<std::size_t>(values.size(), 1) * sizeof(float),
-                                          std::align_val_t{k_vector_alignment})));
-  std::ranges::copy(values, values_.get());
+  values_ = FloatBuffer(values.size());
+  std::ranges::copy(values, values_.data());
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     if (entries_of(matrix, static_cast<std::int32_t>(row)) > 0) continue;
     if (empty_rows_.empty() || empty_rows_.back().end < row) empty_rows_.push_back({row, row});
@@ -279,12 +271,14 @@ std::int64_t SlicedMatrix::column_floats() const noexcept { return padded_column
 
 bool SlicedMatrix::takes_in_place(const DenseOperands& operands) const noexcept {
   return operands.n == 1 && operands.ldb == 1 && cols_ == column_floats() &&
-         reinterpret_cast<std::uintptr_t>(operands.b) % k_vector_alignment == 0;
+         reinterpret_cast<std::uintptr_t>(operands.b) % FloatBuffer::k_alignment == 0;
 }
 
 void SlicedMatrix::copy_columns(const DenseOperands& operands, float* columns) const {
   const std::int64_t stride = column_floats();
-  std::fill_n(columns, stride * operands.n, 0.0F);
+  for (std::int64_t j = 0; j < operands.n; ++j) {
+    std::fill(columns + j * stride + cols_, columns + (j + 1) * stride, 0.0F);
+  }
   if (operands.ldb == operands.n) {
     k_copies[to_size(operands.n - 1)](operands.b, cols_, columns, stride);
     return;
@@ -298,22 +292,12 @@ void SlicedMatrix::copy_columns(const DenseOperands& operands, float* columns) c
 
 std::vector<RowRange> SlicedMatrix::split(std::int64_t parts, std::int64_t n) const {
   parts = std::clamp<std::int64_t>(steps() * n / k_least_steps, 1, parts);
-  std::vector<RowRange> ranges;
-  std::int64_t begin = 0;
-  for (std::int64_t part = 1; part <= parts; ++part) {
-    const double target =
-        as_double(steps()) * static_cast<double>(part) / static_cast<double>(parts);
-    const auto cut = std::ranges::lower_bound(slice_ptrs_, target, {}, as_double);
-    const std::int64_t end =
-        part == parts ? slices() : std::max<std::int64_t>(begin, cut - slice_ptrs_.begin());
-    if (end > begin) ranges.push_back({begin, end});
-    begin = end;
-  }
-  return ranges;
+  return split_evenly(slices(), parts,
+                      [&](std::int64_t slice) { return slice_ptrs_[to_size(slice)]; });
 }
 
 void SlicedMatrix::run(const RowRange& slices, const SlicedOperands& operands) const {
-  const Steps steps{starts_.data(), places_.data(), values_.get(), column_floats()};
+  const Steps steps{starts_.data(), places_.data(), values_.data(), column_floats()};
   k_kernels[to_size(operands.n - 1)](steps, slice_ptrs_.data(), rows_.data(), slices, operands);
 }
 

@@ -6,12 +6,12 @@
 
 #include <cstdint>
 #include <iterator>
-#include <memory>
 #include <vector>
 
 #include "compiler/csr_kernel.hpp"
 #include "compiler/dense_operands.hpp"
 #include "runtime/compile_cancel.hpp"
+#include "runtime/float_buffer.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit {
@@ -80,16 +80,12 @@ class SlicedMatrix {
   void zero_empty_rows(const SlicedOperands& operands) const;
 
  private:
-  struct Free {
-    void operator()(float* memory) const noexcept;
-  };
-
   std::int64_t cols_ = 0;
   std::vector<std::int64_t> slice_ptrs_{0};  ///< [slices + 1] steps
   std::vector<std::int32_t> rows_;           ///< [slices x 16] row of each lane; -1: none
   std::vector<std::int32_t> starts_;         ///< [steps] first column of the window
   std::vector<std::uint8_t> places_;         ///< [steps x 16] 32 + place in the window; 0: no entry
-  std::unique_ptr<float, Free> values_;      ///< [steps x 16]
+  FloatBuffer values_;                       ///< [steps x 16]
   std::vector<RowRange> empty_rows_;
 };
 

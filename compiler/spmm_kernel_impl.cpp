@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 
+#include "runtime/arithmetic.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
-
-constexpr std::size_t k_alignment = 64;
 
 /// Columns a panel of a csr or sliced kernel's panel-major B and C has: one AVX-512 vector.
 constexpr std::int64_t k_csr_panel_columns = 16;
@@ -28,29 +26,24 @@ void require_isa(HostIsa isa) {
 
 }  // namespace
 
-void WorkspacePool::Loan::Free::operator()(float* memory) const noexcept {
-  ::operator delete (memory, std::align_val_t{k_alignment});
-}
-
 WorkspacePool::Loan::Loan(const WorkspacePool& pool, std::int64_t floats) : pool_(pool) {
   if (floats == 0) return;
+  const std::size_t size = to_size(floats);
   {
     const std::lock_guard lock(pool.mutex_);
     const auto fit = std::ranges::find_if(
-        pool.idle_, [floats](const Buffer& buffer) { return buffer.floats >= floats; });
+        pool.idle_, [size](const FloatBuffer& buffer) { return buffer.size() >= size; });
     if (fit != pool.idle_.end()) {
       buffer_ = std::move(*fit);
       pool.idle_.erase(fit);
       return;
     }
   }
-  const auto bytes = static_cast<std::size_t>(floats) * sizeof(float);
-  buffer_.data.reset(static_cast<float*>(::operator new (bytes, std::align_val_t{k_alignment})));
-  buffer_.floats = floats;
+  buffer_ = FloatBuffer(size);
 }
 
 WorkspacePool::Loan::~Loan() {
-  if (buffer_.data == nullptr) return;
+  if (buffer_.data() == nullptr) return;
   const std::lock_guard lock(pool_.mutex_);
   pool_.idle_.push_back(std::move(buffer_));
 }

@@ -13,6 +13,7 @@
 #include "compiler/sliced_kernel.hpp"
 #include "runtime/executable_code.hpp"
 #include "runtime/file_descriptor.hpp"
+#include "runtime/float_buffer.hpp"
 #include "runtime/host_executor.hpp"
 #include "runtime/thread_pool.hpp"
 #include "spjit/kernel.hpp"
@@ -29,24 +30,16 @@ class WorkspacePool {
     Loan& operator=(const Loan&) = delete;
     ~Loan();
 
-    [[nodiscard]] float* data() const noexcept { return buffer_.data.get(); }
+    [[nodiscard]] float* data() const noexcept { return buffer_.data(); }
 
    private:
-    friend class WorkspacePool;
     const WorkspacePool& pool_;
-    struct Free {
-      void operator()(float* memory) const noexcept;
-    };
-    struct Buffer {
-      std::unique_ptr<float, Free> data;
-      std::int64_t floats = 0;
-    };
-    Buffer buffer_;
+    FloatBuffer buffer_;
   };
 
  private:
   mutable std::mutex mutex_;
-  mutable std::vector<Loan::Buffer> idle_;
+  mutable std::vector<FloatBuffer> idle_;
 };
 
 /// What keeps the memory behind an image alive; empty for code linked into the program.

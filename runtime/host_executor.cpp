@@ -17,10 +17,6 @@ namespace {
 constexpr std::int64_t k_line_floats = 16;
 constexpr std::int64_t k_max_nv = 16;
 
-std::int64_t round_up(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
 std::int64_t row_group_tiles(const HostProgram& program) {
   return program.row_group > 0 ? std::min(program.row_group, program.tiles) : program.tiles;
 }

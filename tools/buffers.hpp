@@ -3,34 +3,11 @@
 /// @file
 /// B and C for measuring and checking a kernel.
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <new>
-#include <span>
+
+#include "runtime/float_buffer.hpp"
 
 namespace spjit::cli {
-
-/// Floats on cache-line boundaries, not initialized.
-class FloatBuffer {
- public:
-  explicit FloatBuffer(std::size_t size)
-      : floats_(static_cast<float*>(::operator new[](size * sizeof(float), k_alignment))),
-        size_(size) {}
-
-  [[nodiscard]] float* data() const noexcept { return floats_.get(); }
-  [[nodiscard]] std::span<float> span() const noexcept { return {floats_.get(), size_}; }
-
- private:
-  static constexpr std::align_val_t k_alignment{64};
-
-  struct Release {
-    void operator()(float* floats) const noexcept { ::operator delete[](floats, k_alignment); }
-  };
-
-  std::unique_ptr<float[], Release> floats_;
-  std::size_t size_;
-};
 
 /// Operands of C `[m x n]` = A `[m x k]` * B `[k x n]`, row-major and contiguous.
 struct Operands {

@@ -100,8 +100,7 @@ void check_few_columns(const CsrMatrix& matrix) {
 
 /// Every instruction set with its unrolled kernel, and the best one with the csr kernel. LLVM's
 /// code for the generic target takes a second per 100 000 entries, so only small ones get it.
-void check_matrix(const fs::path& file) {
-  const CsrMatrix matrix = spjit::load_matrix(file);
+void check_matrix(const CsrMatrix& matrix) {
   const std::int64_t n = columns_for(matrix, matrix.nnz() > 20'000 ? 35 : 131);
   const Expectation expectation = expect_of(matrix, n);
   constexpr std::int64_t k_most_generic_nnz = 60'000;
@@ -125,8 +124,9 @@ TEST_P(RealMatrices, GiveTheEvaluatorsBitsOnEveryTarget) {
   for (const fs::path& file : files) {
     SCOPED_TRACE(file.string());
 
-    check_matrix(file);
-    check_few_columns(spjit::load_matrix(file));
+    const CsrMatrix matrix = spjit::load_matrix(file);
+    check_matrix(matrix);
+    check_few_columns(matrix);
   }
 }
 

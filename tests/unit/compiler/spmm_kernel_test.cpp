@@ -347,8 +347,14 @@ TEST(SpmmKernelObject, RefusesAnotherProgramVersionAndDamage) {
   EXPECT_THROW(link(), spjit::Error);
 }
 
-TEST(SlicedSpmmKernel, TakesAnyStridesAndThreads) {
-  if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
+class SlicedSpmmKernel : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
+  }
+};
+
+TEST_F(SlicedSpmmKernel, TakesAnyStridesAndThreads) {
   for (const auto& [rows, cols] : {std::pair{300L, 700L}, {40L, 20L}, {1L, 1L}}) {
     const CsrMatrix matrix = random_matrix(rows, cols, 0.9);
     for (const std::int64_t n : {1, 2, 3, 4}) {
@@ -381,8 +387,7 @@ TEST(SlicedSpmmKernel, TakesAnyStridesAndThreads) {
   }
 }
 
-TEST(SlicedSpmmKernel, GivesTheSameWhereverBLies) {
-  if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
+TEST_F(SlicedSpmmKernel, GivesTheSameWhereverBLies) {
   const CsrMatrix matrix = random_matrix(100, 320, 0.9);
   const SpmmKernel kernel = compile_uncached(matrix, options_of(1, HostIsa::avx512));
   const std::vector<float> b = dense_values(320);
@@ -398,8 +403,7 @@ TEST(SlicedSpmmKernel, GivesTheSameWhereverBLies) {
   }
 }
 
-TEST(SlicedSpmmKernel, TakesPanelsToo) {
-  if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
+TEST_F(SlicedSpmmKernel, TakesPanelsToo) {
   const CsrMatrix matrix = random_matrix(60, 80, 0.8);
   const SpmmKernel kernel = compile_uncached(matrix, options_of(2, HostIsa::avx512));
   const std::int64_t width = kernel.info().panel_columns;
@@ -420,8 +424,7 @@ TEST(SlicedSpmmKernel, TakesPanelsToo) {
   EXPECT_TRUE(same_bits(c, reference_product(matrix, HostIsa::avx512, b.data(), 2, 2)));
 }
 
-TEST(SlicedSpmmKernel, AllocatesNothingOnceItHasRun) {
-  if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
+TEST_F(SlicedSpmmKernel, AllocatesNothingOnceItHasRun) {
   const CsrMatrix matrix = random_matrix(60, 80, 0.8);
   const SpmmKernel kernel = compile_uncached(matrix, options_of(2, HostIsa::avx512));
   const std::vector<float> b = dense_values(count(80, 2));
@@ -434,8 +437,7 @@ TEST(SlicedSpmmKernel, AllocatesNothingOnceItHasRun) {
   EXPECT_EQ(spjit::testing_support::allocations_so_far(), before);
 }
 
-TEST(SlicedSpmmKernel, LinksToo) {
-  if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
+TEST_F(SlicedSpmmKernel, LinksToo) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
   const SpmmKernel kernel = compile_uncached(matrix, options_of(1, HostIsa::avx512));
   const std::vector<std::byte> object = kernel.object("layer");
