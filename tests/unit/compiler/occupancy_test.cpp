@@ -24,6 +24,7 @@
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 #pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wold-style-cast"
 #include SPJIT_CUDA_OCCUPANCY_HEADER
 #pragma GCC diagnostic pop
 #endif
