@@ -2,8 +2,14 @@
 # scripts/test.sh [CTEST ARGUMENTS...]
 #
 # Sets up, builds everything in release and runs the tests: `scripts/test.sh -L unit` for a label,
-# `-R NAME` for a name. Tests that need a GPU or data that is not there skip and say so.
-# SPJIT_SKIP_SETUP=1 leaves out the installation of packages.
+# `-R NAME` for a name. Tests that need what is not there (a GPU, data) skip; the end names them by
+# group, says why, and counts: "N passed, N failed, N skipped".
+#
+#   SPJIT_SKIP_SETUP=1   leaves out the installation of packages
+#   SPJIT_SKIP_CUDA=1    leaves out NVIDIA's compiler libraries, which scripts/setup_cuda.sh fetches
+#                        (320 MB, once) where there is no CUDA toolkit
+#   SPJIT_MUST_RUN="PREFIX..."  skipped tests of these programs are errors: "nvrtc_ cpu."
+#   SPJIT_MAY_SKIP=REGEX        but not where they skip for a reason that this matches
 
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -14,10 +20,49 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
 fi
 cd "$ROOT"
 
+readonly RESULTS=$ROOT/build/release/test_results.xml
+
+fetch_cuda() {
+  if [[ ${SPJIT_SKIP_CUDA:-0} == 1 ]]; then
+    cuda_note="SPJIT_SKIP_CUDA=1: NVRTC was not fetched, tests that need it may skip"
+  elif ! compgen -G "${CUDA_HOME:-/usr/local/cuda}/lib64/libnvrtc.so.*" >/dev/null &&
+    ! scripts/setup_cuda.sh; then
+    cuda_note="NVRTC could not be fetched (scripts/setup_cuda.sh says why): tests that need it skip"
+  fi
+  say "$cuda_note"
+}
+
+# More of each test's output than ctest keeps by default: the reason of a skip is in it.
+run_tests() {
+  rm -f "$RESULTS"
+  test_status=0
+  ctest --preset release -j "$JOBS" --output-junit "$RESULTS" --test-output-size-passed 65536 "$@" ||
+    test_status=$?
+}
+
+summary() {
+  local options=()
+  if [[ -n ${SPJIT_MUST_RUN:-} ]]; then
+    read -ra options <<<"$SPJIT_MUST_RUN"
+    options=(--must-run "${options[@]}" --accept "${SPJIT_MAY_SKIP:-^\$}")
+  fi
+  [[ -z $cuda_note ]] || say "$cuda_note"
+  python3 scripts/test_summary.py "$RESULTS" "${options[@]}"
+}
+
+cuda_note=""
+test_status=0
 if [[ ${SPJIT_SKIP_SETUP:-0} != 1 ]]; then
   step "setup" scripts/setup.sh
 fi
+step "NVRTC and nvJitLink" fetch_cuda
 step "configure" cmake --preset release
 step "build" cmake --build --preset release -j "$JOBS"
-step "test" ctest --preset release -j "$JOBS" "$@"
+step "test" run_tests "$@"
 print_step_times
+say ""
+# `ctest -N` and the like write no results.
+if [[ -f $RESULTS ]] || ((test_status != 0)); then
+  summary
+fi
+((test_status == 0)) || die "ctest ended with status $test_status"
