@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Counts calls of operator new in the test programs that link the target allocation_counter, on
+/// Counts calls of operator new in the test programs that link the target test_allocation, on
 /// all threads.
 
 #include <cstdint>

@@ -1,10 +1,7 @@
 #pragma once
 
 /// @file
-/// What the tests of kernels share: operands, the oracle, temporary places, guarded memory.
-
-#include <sys/mman.h>
-#include <unistd.h>
+/// What the tests of kernels share: operands, the oracle, temporary places.
 
 #include <algorithm>
 #include <bit>
@@ -17,6 +14,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "compiler/host_tile.hpp"
@@ -26,6 +24,7 @@
 #include "spjit/generate.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
+#include "tests/support/guarded_memory.hpp"
 
 namespace spjit::testing_support {
 
@@ -60,8 +59,15 @@ namespace spjit::testing_support {
   return tile;
 }
 
-/// Names the tests of a suite by the instruction set that is their parameter.
-inline constexpr auto isa_name = [](const auto& parameter) { return to_string(parameter.param); };
+/// The parameter of a suite whose tests run for instruction sets, with operands against guard pages
+/// at either end.
+using IsaAndPlacement = std::tuple<HostIsa, Placement>;
+
+/// "avx512_at_end"
+inline constexpr auto isa_and_placement = [](const auto& parameter) {
+  const auto& [isa, placement] = parameter.param;
+  return to_string(isa) + "_" + to_string(placement);
+};
 
 /// Seeded values in [-1, 1), none of them 0.
 [[nodiscard]] inline std::vector<float> dense_values(std::int64_t count, std::uint64_t seed = 7) {
@@ -131,44 +137,6 @@ class TemporaryDirectory {
 
  private:
   std::filesystem::path path_;
-};
-
-/// Floats that end where an unmapped page begins and start right behind another: an access past
-/// the last is a crash. The pages' other bytes hold a pattern, which `intact()` checks.
-class GuardedFloats {
- public:
-  explicit GuardedFloats(std::int64_t count) : count_(index(count)) {
-    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    const std::size_t used = (count_ * sizeof(float) + page - 1) / page * page;
-    bytes_ = used + 2 * page;
-    void* memory = ::mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw std::runtime_error("mmap");
-    base_ = static_cast<std::byte*>(memory);
-    if (used > 0 && ::mprotect(base_ + page, used, PROT_READ | PROT_WRITE) != 0) {
-      throw std::runtime_error("mprotect");
-    }
-    head_ = {base_ + page, used - count_ * sizeof(float)};
-    data_ = reinterpret_cast<float*>(head_.data() + head_.size());
-    std::ranges::fill(head_, k_pattern);
-  }
-  GuardedFloats(const GuardedFloats&) = delete;
-  GuardedFloats& operator=(const GuardedFloats&) = delete;
-  ~GuardedFloats() { ::munmap(base_, bytes_); }
-
-  [[nodiscard]] std::span<float> span() noexcept { return {data_, count_}; }
-  [[nodiscard]] float* data() noexcept { return data_; }
-  /// Whether nothing was written in front of the floats.
-  [[nodiscard]] bool intact() const {
-    return std::ranges::all_of(head_, [](std::byte b) { return b == k_pattern; });
-  }
-
- private:
-  static constexpr std::byte k_pattern{0xA5};
-  std::size_t count_;
-  std::size_t bytes_ = 0;
-  std::byte* base_ = nullptr;
-  std::span<std::byte> head_;
-  float* data_ = nullptr;
 };
 
 /// Where the real matrices are; tests skip what is not there.

@@ -15,23 +15,29 @@
 #include "compiler/host_program.hpp"
 #include "compiler/spmm_kernel_impl.hpp"
 #include "spjit/compiler.hpp"
+#include "tests/support/guarded_buffers.hpp"
+#include "tests/support/guarded_operands.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
 
 using spjit::CompileOptions;
 using spjit::CsrMatrix;
+using spjit::HostArtifact;
 using spjit::HostIsa;
 using spjit::HostTile;
 using spjit::ReorderAlgorithm;
 using spjit::SpmmKernel;
+using spjit::testing_support::GuardedBuffers;
 using spjit::testing_support::GuardedFloats;
+using spjit::testing_support::GuardedImage;
+using spjit::testing_support::GuardedOperands;
 using spjit::testing_support::index;
 using spjit::testing_support::isas_here;
+using spjit::testing_support::k_placements;
+using spjit::testing_support::OperandShape;
+using spjit::testing_support::Placement;
 using spjit::testing_support::reference_product;
-using spjit::testing_support::same_value;
-
-constexpr float k_untouched = -7.25F;
 
 /// Draws from a seed; a failure names the seed, which is all there is to repeat it.
 class Draw {
@@ -88,53 +94,24 @@ CsrMatrix draw_matrix(Draw& draw, bool special) {
   return matrix;
 }
 
-/// B and C with padding between rows, their last element at the end of readable memory.
-class Operands {
- public:
-  Operands(Draw& draw, const CsrMatrix& matrix, std::int64_t n, std::int64_t ldb, bool special)
-      : n_(n),
-        ldb_(ldb),
-        ldc_(n + (draw.chance(50) ? draw.between(0, 20) : 0)),
-        b_(floats(matrix.cols, ldb_)),
-        c_(floats(matrix.rows, ldc_)) {
-    for (float& value : b_.span()) value = draw.value(special);
-    std::ranges::fill(c_.span(), k_untouched);
-  }
-
-  void run(const SpmmKernel& kernel) { kernel.run(b_.data(), ldb_, c_.data(), ldc_); }
-
-  /// Every element the evaluator's, every float between rows as it was.
-  [[nodiscard]] bool holds_product(const CsrMatrix& matrix, HostIsa isa) {
-    const std::vector<float> expected = reference_product(matrix, isa, b_.data(), ldb_, n_);
-    for (std::int64_t i = 0; i < std::ssize(c_.span()); ++i) {
-      const std::int64_t row = i / ldc_;
-      const std::int64_t column = i % ldc_;
-      const float wanted = column < n_ ? expected[index(row * n_ + column)] : k_untouched;
-      if (!same_value(c_.span()[index(i)], wanted)) return false;
-    }
-    return c_.intact() && b_.intact();
-  }
-
-  [[nodiscard]] std::string describe() const {
-    return " n " + std::to_string(n_) + " ldb " + std::to_string(ldb_) + " ldc " +
-           std::to_string(ldc_);
-  }
-
- private:
-  /// The last row has no padding: nothing may be touched behind its last element.
-  static std::int64_t floats(std::int64_t rows, std::int64_t ld, std::int64_t n) {
-    return rows == 0 ? 0 : (rows - 1) * ld + n;
-  }
-  [[nodiscard]] std::int64_t floats(std::int64_t rows, std::int64_t ld) const {
-    return floats(rows, ld, n_);
-  }
-
-  std::int64_t n_;
-  std::int64_t ldb_;
-  std::int64_t ldc_;
-  GuardedFloats b_;
-  GuardedFloats c_;
+/// B and C with padding between rows or without, each against a page that cannot be touched.
+struct DrawnOperands {
+  std::int64_t n = 1;
+  std::int64_t ldb = 1;
+  bool special = false;
+  Placement placement = Placement::at_end;
 };
+
+GuardedOperands draw_operands(Draw& draw, const CsrMatrix& matrix, const DrawnOperands& drawn) {
+  const OperandShape shape{drawn.n, drawn.ldb,
+                           drawn.n + (draw.chance(50) ? draw.between(0, 20) : 0)};
+  std::vector<float> b(index(GuardedOperands::floats(matrix.cols, drawn.ldb, drawn.n)));
+  for (float& value : b) value = draw.value(drawn.special);
+  return {matrix, shape, drawn.placement, b};
+}
+
+/// Either end of the memory in turn.
+Placement placement_of(std::uint64_t seed) { return k_placements.at(seed % 2); }
 
 std::int64_t draw_n(Draw& draw) {
   return draw.chance(30) ? draw.one_of<std::int64_t>({1, 4, 8, 15, 16, 17, 32, 64, 128, 256})
@@ -175,14 +152,16 @@ TEST(RandomKernels, OfAnyOptionsGiveTheEvaluatorsBits) {
     cache.enabled = false;
     const std::int64_t ldb =
         options.ldb > 0 && draw.chance(50) ? options.ldb : options.n + draw.between(0, 20);
-    Operands operands(draw, matrix, options.n, ldb, special);
+    const GuardedBuffers guarded(placement_of(seed));
+    const GuardedOperands operands =
+        draw_operands(draw, matrix, {options.n, ldb, special, placement_of(seed)});
 
     const SpmmKernel kernel = spjit::Compiler(options, cache).compile(matrix);
-    operands.run(kernel);
+    kernel.run(operands.b(), operands.ldb(), operands.c(), operands.ldc());
 
     ASSERT_TRUE(operands.holds_product(matrix, options.target.isa()))
         << "seed " << seed << ": " << options.target.name() << " " << matrix.rows << " x "
-        << matrix.cols << operands.describe() << " threads " << options.threads << " tile "
+        << matrix.cols << " " << operands.describe() << " threads " << options.threads << " tile "
         << kernel.info().tile << " " << kernel.info().reason;
   }
 }
@@ -211,21 +190,23 @@ struct Place {
   std::int64_t ldb = 1;
 };
 
-SpmmKernel kernel_of(Draw& draw, const CsrMatrix& matrix, const HostTile& tile,
-                     const Place& place) {
+HostArtifact artifact_of(Draw& draw, const CsrMatrix& matrix, const HostTile& tile,
+                         const Place& place) {
   const auto algorithm = draw.one_of<ReorderAlgorithm>(
       {ReorderAlgorithm::none, ReorderAlgorithm::balanced, ReorderAlgorithm::similarity});
   const std::int64_t k_block =
       tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(matrix.cols, 1);
   const auto plan =
       spjit::build_plan(matrix, spjit::group_rows(matrix, tile.m1, algorithm), k_block);
-  spjit::ImageOwner owner;
-  owner.artifact = std::make_shared<spjit::HostArtifact>(
-      spjit::make_unrolled_artifact(plan, tile, {place.isa, place.n, tile.pack_b ? 0 : place.ldb}));
+  return spjit::make_unrolled_artifact(plan, tile,
+                                       {place.isa, place.n, tile.pack_b ? 0 : place.ldb});
+}
+
+/// `image` is borrowed.
+SpmmKernel load(Draw& draw, const spjit::HostImage& image) {
   const int threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
   auto pool = threads > 1 ? std::make_shared<spjit::ThreadPool>(threads) : nullptr;
-  const spjit::HostImage image = owner.artifact->image();
-  return SpmmKernel(SpmmKernel::Impl::load(image, std::move(owner), std::move(pool)));
+  return SpmmKernel(SpmmKernel::Impl::load(image, {}, std::move(pool)));
 }
 
 TEST(RandomKernels, OfAnyTileGiveTheEvaluatorsBits) {
@@ -237,14 +218,18 @@ TEST(RandomKernels, OfAnyTileGiveTheEvaluatorsBits) {
     const std::int64_t n = draw_n(draw);
     const HostTile tile = draw_tile(draw, isa, n, matrix.cols);
     const std::int64_t ldb = n + (draw.chance(50) ? draw.between(0, 20) : 0);
-    Operands operands(draw, matrix, n, ldb, special);
+    const GuardedBuffers guarded(placement_of(seed));
+    const GuardedOperands operands =
+        draw_operands(draw, matrix, {n, ldb, special, placement_of(seed)});
+    const HostArtifact artifact = artifact_of(draw, matrix, tile, {isa, n, ldb});
+    const GuardedImage image(artifact.image(), placement_of(seed));
 
-    const SpmmKernel kernel = kernel_of(draw, matrix, tile, {isa, n, ldb});
-    operands.run(kernel);
+    const SpmmKernel kernel = load(draw, image.image());
+    kernel.run(operands.b(), operands.ldb(), operands.c(), operands.ldc());
 
     ASSERT_TRUE(operands.holds_product(matrix, isa))
         << "seed " << seed << ": " << to_string(isa) << " " << matrix.rows << " x " << matrix.cols
-        << operands.describe() << " threads " << kernel.info().threads << " tile "
+        << " " << operands.describe() << " threads " << kernel.info().threads << " tile "
         << to_string(tile);
   }
 }
@@ -265,8 +250,10 @@ TEST(RandomKernels, PanelsStayWithinTheirArrays) {
       return std::max<std::int64_t>(kernel.panel_floats(rows) - spjit::PanelLayout::k_spare_floats,
                                     0);
     };
-    GuardedFloats b_panels(needed(matrix.cols));
-    GuardedFloats c_panels(needed(matrix.rows));
+    const Placement placement = placement_of(seed);
+    const GuardedBuffers guarded(placement);
+    const GuardedFloats b_panels(needed(matrix.cols), placement);
+    const GuardedFloats c_panels(needed(matrix.rows), placement);
     std::vector<float> c(index(matrix.rows * options.n));
 
     kernel.to_panels(b.data(), options.n, matrix.cols, b_panels.data());

@@ -13,6 +13,8 @@
 #include "compiler/sliced_kernel.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix_io.hpp"
+#include "tests/support/guarded_buffers.hpp"
+#include "tests/support/guarded_operands.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -25,10 +27,13 @@ using spjit::KernelKind;
 using spjit::SpmmKernel;
 using spjit::testing_support::data_directory;
 using spjit::testing_support::dense_values;
+using spjit::testing_support::GuardedBuffers;
+using spjit::testing_support::GuardedOperands;
 using spjit::testing_support::index;
+using spjit::testing_support::k_placements;
 using spjit::testing_support::matrix_files;
+using spjit::testing_support::Placement;
 using spjit::testing_support::reference_product;
-using spjit::testing_support::same_bits;
 
 /// Columns for a case: about 20 million multiplications at most, and never a whole panel, so that
 /// every case has a tail.
@@ -68,14 +73,18 @@ Expectation expect_of(const CsrMatrix& matrix, std::int64_t n) {
 
 void expect_bits(const CsrMatrix& matrix, const CompileOptions& options,
                  const Expectation& expectation) {
+  const GuardedBuffers guarded(Placement::at_end);
   const SpmmKernel kernel = compile_uncached(matrix, options);
-  std::vector<float> c(index(matrix.rows * options.n), -7.0F);
+  const std::int64_t n = options.n;
+  for (const Placement placement : k_placements) {
+    const GuardedOperands operands(matrix, {n, n, n}, placement, expectation.b);
 
-  kernel.run(expectation.b.data(), c.data());
+    kernel.run(operands.b(), operands.c());
 
-  const bool separate = options.target.isa() == HostIsa::generic;
-  EXPECT_TRUE(same_bits(c, separate ? expectation.separate : expectation.fused))
-      << options.target.name() << " tile " << kernel.info().tile << ": " << kernel.info().reason;
+    const bool separate = options.target.isa() == HostIsa::generic;
+    EXPECT_TRUE(operands.holds(separate ? expectation.separate : expectation.fused))
+        << options.target.name() << " tile " << kernel.info().tile << ": " << kernel.info().reason;
+  }
   const bool csr = options.code_budget_bytes == 0 && matrix.nnz() > 0;
   const bool sliced =
       spjit::prefers_slices(spjit::view_of(matrix), options.target.isa(), options.n);

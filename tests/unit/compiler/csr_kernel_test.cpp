@@ -4,16 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <string>
+#include <tuple>
 #include <vector>
 
-#include "compiler/kernel_plan.hpp"
-#include "compiler/reference.hpp"
-#include "reorder/row_grouping.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/matrix.hpp"
+#include "tests/support/guarded_operands.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -21,8 +18,13 @@ namespace {
 using spjit::CsrMatrix;
 using spjit::HostIsa;
 using spjit::RowRange;
-using spjit::testing_support::dense_values;
-using spjit::testing_support::isa_name;
+using spjit::testing_support::Guarded;
+using spjit::testing_support::GuardedOperands;
+using spjit::testing_support::isa_and_placement;
+using spjit::testing_support::IsaAndPlacement;
+using spjit::testing_support::k_placements;
+using spjit::testing_support::OperandShape;
+using spjit::testing_support::Placement;
 
 bool runs_here(HostIsa isa) {
   const spjit::HostCpu cpu = spjit::detect_host_cpu();
@@ -57,87 +59,70 @@ CsrMatrix planted_matrix(std::int64_t rows, std::int64_t cols, double sparsity) 
   return matrix;
 }
 
-/// The evaluator's C `[rows x ldc]`, `fill` between its rows.
-std::vector<float> reference(const CsrMatrix& matrix, HostIsa isa, const std::vector<float>& b,
-                             spjit::DenseOperands operands, float fill) {
-  std::vector<float> c(static_cast<std::size_t>(matrix.rows * operands.ldc), fill);
-  const auto grouping = spjit::group_rows(matrix, 4, spjit::ReorderAlgorithm::none);
-  operands.b = b.data();
-  operands.c = c.data();
-  spjit::evaluate(spjit::build_plan(matrix, grouping, matrix.cols), spjit::arithmetic_of(isa),
-                  operands);
-  return c;
-}
+/// A matrix whose parts and operands all lie against pages that cannot be touched.
+struct GuardedProduct {
+  GuardedProduct(const CsrMatrix& matrix, const OperandShape& shape, Placement placement)
+      : operands(matrix, shape, placement),
+        row_ptrs(matrix.row_ptrs, placement),
+        col_idxs(matrix.col_idxs, placement),
+        values(matrix.values, placement),
+        view{matrix.rows, matrix.cols, row_ptrs.span(), col_idxs.span(), values.span()},
+        dense{operands.b(), shape.ldb, operands.c(), shape.ldc, shape.n} {}
 
-bool same_bits(const std::vector<float>& left, const std::vector<float>& right) {
-  return left.size() == right.size() &&
-         std::memcmp(left.data(), right.data(), left.size() * sizeof(float)) == 0;
-}
+  GuardedOperands operands;
+  Guarded<std::int64_t> row_ptrs;
+  Guarded<std::int32_t> col_idxs;
+  Guarded<float> values;
+  spjit::CsrView view;
+  spjit::DenseOperands dense;
+};
 
-class CsrKernel : public testing::TestWithParam<HostIsa> {
+class CsrKernel : public testing::TestWithParam<IsaAndPlacement> {
  protected:
   void SetUp() override {
-    if (!runs_here(GetParam())) GTEST_SKIP() << "no " << to_string(GetParam()) << " here";
+    if (!runs_here(isa())) GTEST_SKIP() << "no " << to_string(isa()) << " here";
+  }
+  static HostIsa isa() { return std::get<HostIsa>(GetParam()); }
+
+  static void expect_product(const CsrMatrix& matrix, const OperandShape& shape) {
+    const GuardedProduct product(matrix, shape, std::get<Placement>(GetParam()));
+
+    spjit::run_csr(product.view, isa(), product.dense);
+
+    ASSERT_TRUE(product.operands.holds_product(matrix, isa())) << product.operands.describe();
   }
 };
 
 TEST_P(CsrKernel, GivesTheReferencesBitsForEveryTail) {
   const CsrMatrix matrix = planted_matrix(23, 40, 0.8);
   for (std::int64_t n = 1; n <= 300; n += n < 40 ? 1 : 13) {
-    const std::int64_t ldb = n + 3;
-    const std::int64_t ldc = n + 5;
-    const std::vector<float> b = dense_values(matrix.cols * ldb);
-    std::vector<float> c(static_cast<std::size_t>(matrix.rows * ldc), -7.0F);
-
-    spjit::run_csr(spjit::view_of(matrix), GetParam(), {b.data(), ldb, c.data(), ldc, n});
-
-    const auto expected = reference(matrix, GetParam(), b, {nullptr, ldb, nullptr, ldc, n}, -7.0F);
-    ASSERT_TRUE(same_bits(c, expected)) << "n = " << n;
+    expect_product(matrix, {n, n + 3, n + 5});
   }
 }
 
 TEST_P(CsrKernel, ReadsAndWritesNothingBeyondTheArrays) {
-  // Under AddressSanitizer this is a check of reads too: both arrays end with the last element.
   const CsrMatrix matrix = planted_matrix(9, 12, 0.5);
-  for (const std::int64_t n : {1, 3, 5, 7, 9, 15, 17, 31, 33, 129}) {
-    const std::vector<float> b = dense_values(matrix.cols * n);
-    std::vector<float> c(static_cast<std::size_t>(matrix.rows * n), -7.0F);
-
-    spjit::run_csr(spjit::view_of(matrix), GetParam(), {b.data(), n, c.data(), n, n});
-
-    const auto expected = reference(matrix, GetParam(), b, {nullptr, n, nullptr, n, n}, 0.0F);
-    ASSERT_TRUE(same_bits(c, expected)) << "n = " << n;
-  }
+  for (std::int64_t n = 1; n <= 130; ++n) expect_product(matrix, {n, n, n});
 }
 
 TEST_P(CsrKernel, WideMatricesUseSeveralColumnBlocks) {
-  const CsrMatrix matrix = planted_matrix(11, 9000, 0.99);
-  const std::int64_t n = 531;
-  const std::vector<float> b = dense_values(matrix.cols * n);
-  std::vector<float> c(static_cast<std::size_t>(matrix.rows * n), -7.0F);
-
-  spjit::run_csr(spjit::view_of(matrix), GetParam(), {b.data(), n, c.data(), n, n});
-
-  const auto expected = reference(matrix, GetParam(), b, {nullptr, n, nullptr, n, n}, 0.0F);
-  EXPECT_TRUE(same_bits(c, expected));
+  expect_product(planted_matrix(11, 9000, 0.99), {531, 531, 531});
 }
 
 TEST_P(CsrKernel, RangesOfRowsMakeTheWholeAndLeaveTheRestAlone) {
   const CsrMatrix matrix = planted_matrix(37, 25, 0.6);
   const std::int64_t n = 20;
-  const std::vector<float> b = dense_values(matrix.cols * n);
-  std::vector<float> c(static_cast<std::size_t>(matrix.rows * n), -7.0F);
-  const spjit::CsrView view = spjit::view_of(matrix);
-  const auto expected = reference(matrix, GetParam(), b, {nullptr, n, nullptr, n, n}, 0.0F);
+  const GuardedProduct product(matrix, {n, n, n}, std::get<Placement>(GetParam()));
 
-  spjit::run_csr(view, GetParam(), RowRange{5, 9}, {b.data(), n, c.data(), n, n});
-  const auto untouched = std::count(c.begin(), c.end(), -7.0F);
-  for (const RowRange range : spjit::split_rows(view, 4)) {
-    spjit::run_csr(view, GetParam(), range, {b.data(), n, c.data(), n, n});
+  spjit::run_csr(product.view, isa(), RowRange{5, 9}, product.dense);
+  const auto untouched =
+      std::ranges::count(product.operands.all_of_c(), GuardedOperands::k_untouched);
+  for (const RowRange range : spjit::split_rows(product.view, 4)) {
+    spjit::run_csr(product.view, isa(), range, product.dense);
   }
 
   EXPECT_EQ(untouched, (matrix.rows - 4) * n);
-  EXPECT_TRUE(same_bits(c, expected));
+  EXPECT_TRUE(product.operands.holds_product(matrix, isa()));
 }
 
 TEST_P(CsrKernel, EmptyMatricesAreFine) {
@@ -145,15 +130,17 @@ TEST_P(CsrKernel, EmptyMatricesAreFine) {
   const CsrMatrix no_cols{2, 0, {0, 0, 0}, {}, {}};
   std::vector<float> c(6, -7.0F);
 
-  spjit::run_csr(spjit::view_of(no_rows), GetParam(), {nullptr, 3, nullptr, 3, 3});
-  spjit::run_csr(spjit::view_of(no_cols), GetParam(), {nullptr, 3, c.data(), 3, 3});
+  spjit::run_csr(spjit::view_of(no_rows), isa(), {nullptr, 3, nullptr, 3, 3});
+  spjit::run_csr(spjit::view_of(no_cols), isa(), {nullptr, 3, c.data(), 3, 3});
 
   EXPECT_EQ(c, std::vector<float>(6, 0.0F));
 }
 
 INSTANTIATE_TEST_SUITE_P(AllIsas, CsrKernel,
-                         testing::Values(HostIsa::avx512, HostIsa::avx2, HostIsa::generic),
-                         isa_name);
+                         testing::Combine(testing::Values(HostIsa::avx512, HostIsa::avx2,
+                                                          HostIsa::generic),
+                                          testing::ValuesIn(k_placements)),
+                         isa_and_placement);
 
 TEST(SplitRows, CutsByWorkNotByRows) {
   // Work (entries + rows): 101, 1, 1, 1.

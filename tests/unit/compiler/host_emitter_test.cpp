@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "runtime/executable_code.hpp"
@@ -23,8 +24,13 @@ using spjit::KernelPlan;
 using spjit::ReorderAlgorithm;
 using spjit::WeightForm;
 using spjit::testing_support::dense_values;
+using spjit::testing_support::Guarded;
+using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::index;
-using spjit::testing_support::isa_name;
+using spjit::testing_support::isa_and_placement;
+using spjit::testing_support::IsaAndPlacement;
+using spjit::testing_support::k_placements;
+using spjit::testing_support::Placement;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::reference_product;
 using spjit::testing_support::same_bits;
@@ -141,68 +147,75 @@ std::vector<std::uint8_t> lane_masks(HostIsa isa, std::int64_t nv, std::int64_t 
   return bytes;
 }
 
-/// One panel of B and C, and how many of its columns are stored.
+/// One panel of B and C, how many of its columns are stored, and where all the code touches lies.
 struct Panel {
   const float* b = nullptr;
   std::int64_t ldb = 0;
   float* c = nullptr;
   std::int64_t ldc = 0;
   std::int64_t columns = 0;
+  Placement placement = Placement::at_end;
 };
 
 /// Calls every segment in the plan's order, as the executor would.
 void run_code(const KernelPlan& plan, const HostTile& tile, HostIsa isa, const HostCode& code,
               const Panel& panel) {
   const std::int64_t width = tile.nv * spjit::lanes_of(isa);
-  const std::vector<std::uint8_t> masks = lane_masks(isa, tile.nv, panel.columns);
+  const Guarded<std::uint8_t> masks(lane_masks(isa, tile.nv, panel.columns), panel.placement);
+  const Guarded<float> weights(code.weights, panel.placement);
   const spjit::ExecutableCode pages(std::as_bytes(std::span(code.text)));
-  std::vector<float> partial(index(tile.m1 * width));
+  const GuardedFloats partial(tile.m1 * width, panel.placement);
   for (std::int64_t t = 0; t < plan.grouping.tiles(); ++t) {
-    std::ranges::fill(partial, -77.0F);
+    std::ranges::fill(partial.span(), -77.0F);
     for (std::int64_t block = 0; block < plan.k_blocks; ++block) {
       const auto segment = index(t * plan.k_blocks + block);
       auto* const function = pages.function<std::remove_pointer_t<spjit::HostSegment>>(
           index(code.segment_offsets[segment]));
       function(panel.b + block * plan.k_block * panel.ldb, panel.c,
-               code.weights.data() + code.weight_offsets[segment], panel.ldc * 4, partial.data(),
+               weights.data() + code.weight_offsets[segment], panel.ldc * 4, partial.data(),
                panel.columns == width ? nullptr : masks.data());
     }
   }
+  EXPECT_TRUE(partial.intact());
 }
 
-/// Compares a panel with the evaluator; columns that are masked off must keep their content.
+/// Compares a panel with the evaluator; columns that are masked off must keep their content. C ends
+/// with the last column that is stored.
 void expect_reference(const CsrMatrix& matrix, const HostTile& tile, HostIsa isa,
-                      std::int64_t columns) {
+                      std::int64_t columns, Placement placement) {
   constexpr float k_untouched = -7.0F;
   const std::int64_t width = tile.nv * spjit::lanes_of(isa);
   const std::int64_t ldc = width + 3;
   const KernelPlan plan = plan_of(matrix, tile);
-  const std::vector<float> b = dense_values(matrix.cols * width);
-  std::vector<float> c(index(matrix.rows * ldc), k_untouched);
+  const Guarded<float> b(dense_values(matrix.cols * width), placement);
+  const GuardedFloats c((matrix.rows - 1) * ldc + columns, placement);
+  std::ranges::fill(c.span(), k_untouched);
 
   run_code(plan, tile, isa, spjit::emit_host(plan, tile, isa, width * 4),
-           {b.data(), width, c.data(), ldc, columns});
+           {b.data(), width, c.data(), ldc, columns, placement});
 
-  std::vector<float> expected(c.size(), k_untouched);
+  std::vector<float> expected(index(matrix.rows * ldc), k_untouched);
   const std::vector<float> product = reference_product(matrix, isa, b.data(), width, width);
   for (const std::int32_t row : plan.grouping.rows) {
     std::copy_n(product.begin() + row * width, columns, expected.begin() + row * ldc);
   }
-  EXPECT_TRUE(same_bits(c, expected)) << to_string(tile) << ", columns " << columns;
+  expected.resize(c.span().size());
+  EXPECT_TRUE(same_bits(c.span(), expected) && c.intact())
+      << to_string(tile) << ", columns " << columns;
 }
 
-class EmittedCode : public testing::TestWithParam<HostIsa> {
+class EmittedCode : public testing::TestWithParam<IsaAndPlacement> {
  protected:
   void SetUp() override {
-    if (!spjit::Target(GetParam()).runs_here()) {
-      GTEST_SKIP() << "this CPU has no " << to_string(GetParam());
-    }
+    if (!spjit::Target(isa()).runs_here()) GTEST_SKIP() << "this CPU has no " << to_string(isa());
   }
+  static HostIsa isa() { return std::get<HostIsa>(GetParam()); }
+  static Placement placement() { return std::get<Placement>(GetParam()); }
 };
 
 TEST_P(EmittedCode, GivesTheReferencesBitsForEveryShapeAndForm) {
   const CsrMatrix matrix = random_matrix(45, 150, 0.8);
-  const std::int64_t registers = spjit::registers_of(GetParam());
+  const std::int64_t registers = spjit::registers_of(isa());
   for (std::int64_t nv = 1; nv <= 8; ++nv) {
     const std::int64_t most = (registers - 1 - nv) / nv;
     for (const WeightForm form :
@@ -215,7 +228,7 @@ TEST_P(EmittedCode, GivesTheReferencesBitsForEveryShapeAndForm) {
         tile.form = form;
         tile.memory_rows = memory_rows;
 
-        expect_reference(matrix, tile, GetParam(), nv * spjit::lanes_of(GetParam()));
+        expect_reference(matrix, tile, isa(), nv * spjit::lanes_of(isa()), placement());
       }
     }
   }
@@ -230,21 +243,21 @@ TEST_P(EmittedCode, CarriesPartialSumsFromBlockToBlock) {
       tile.m1 = 4;
       tile.k_block = k_block;
 
-      expect_reference(matrix, tile, GetParam(), nv * spjit::lanes_of(GetParam()));
+      expect_reference(matrix, tile, isa(), nv * spjit::lanes_of(isa()), placement());
     }
   }
 }
 
 TEST_P(EmittedCode, StoresOnlyTheColumnsOfItsMasks) {
   const CsrMatrix matrix = random_matrix(23, 60, 0.7);
-  for (std::int64_t nv = 1; nv <= spjit::widest_panel_vectors(GetParam()); ++nv) {
-    for (std::int64_t columns = 1; columns < nv * spjit::lanes_of(GetParam()); ++columns) {
+  for (std::int64_t nv = 1; nv <= spjit::widest_panel_vectors(isa()); ++nv) {
+    for (std::int64_t columns = 1; columns < nv * spjit::lanes_of(isa()); ++columns) {
       HostTile tile;
       tile.nv = nv;
-      tile.m1 = std::min<std::int64_t>((spjit::registers_of(GetParam()) - 1 - nv) / nv, 4);
+      tile.m1 = std::min<std::int64_t>((spjit::registers_of(isa()) - 1 - nv) / nv, 4);
       tile.k_block = columns % 2 == 0 ? 0 : 25;
 
-      expect_reference(matrix, tile, GetParam(), columns);
+      expect_reference(matrix, tile, isa(), columns, placement());
     }
   }
 }
@@ -254,21 +267,25 @@ TEST_P(EmittedCode, ReadsBInPlaceAtAnyDistanceBetweenRows) {
   HostTile tile;
   tile.m1 = 8;
   tile.pack_b = false;
-  const std::int64_t width = spjit::lanes_of(GetParam());
+  const std::int64_t width = spjit::lanes_of(isa());
   const KernelPlan plan = plan_of(matrix, tile);
   for (const std::int64_t ldb : {std::int64_t{17}, std::int64_t{128}, std::int64_t{1001}}) {
-    const std::vector<float> b = dense_values(matrix.cols * ldb);
-    std::vector<float> c(index(matrix.rows * width), 0.0F);
+    const Guarded<float> b(dense_values((matrix.cols - 1) * ldb + width), placement());
+    const GuardedFloats c(matrix.rows * width, placement());
+    std::ranges::fill(c.span(), 0.0F);
 
-    run_code(plan, tile, GetParam(), spjit::emit_host(plan, tile, GetParam(), ldb * 4),
-             {b.data(), ldb, c.data(), width, width});
+    run_code(plan, tile, isa(), spjit::emit_host(plan, tile, isa(), ldb * 4),
+             {b.data(), ldb, c.data(), width, width, placement()});
 
-    EXPECT_TRUE(same_bits(c, reference_product(matrix, GetParam(), b.data(), ldb, width)))
+    EXPECT_TRUE(same_bits(c.span(), reference_product(matrix, isa(), b.data(), ldb, width)) &&
+                c.intact())
         << "ldb " << ldb;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(DirectIsas, EmittedCode, testing::Values(HostIsa::avx512, HostIsa::avx2),
-                         isa_name);
+INSTANTIATE_TEST_SUITE_P(DirectIsas, EmittedCode,
+                         testing::Combine(testing::Values(HostIsa::avx512, HostIsa::avx2),
+                                          testing::ValuesIn(k_placements)),
+                         isa_and_placement);
 
 }  // namespace

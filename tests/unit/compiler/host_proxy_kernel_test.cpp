@@ -11,6 +11,7 @@
 #include "compiler/host_proxy.hpp"
 #include "compiler/measure.hpp"
 #include "compiler/spmm_kernel_impl.hpp"
+#include "tests/support/guarded_buffers.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -22,6 +23,10 @@ using spjit::HostOperands;
 using spjit::HostTile;
 using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::index;
+using spjit::testing_support::isa_and_placement;
+using spjit::testing_support::IsaAndPlacement;
+using spjit::testing_support::k_placements;
+using spjit::testing_support::Placement;
 
 constexpr std::int64_t k_rows = 300;
 constexpr std::int64_t k_cols = 150;
@@ -72,23 +77,26 @@ std::vector<HostTile> tiles_for(HostIsa isa) {
   return tiles;
 }
 
-class ProxyKernel : public testing::TestWithParam<HostIsa> {
+class ProxyKernel : public testing::TestWithParam<IsaAndPlacement> {
  protected:
   void SetUp() override {
-    if (!spjit::testing_support::compiles_and_runs(GetParam())) {
-      GTEST_SKIP() << "this CPU lacks " << to_string(GetParam());
+    if (!spjit::testing_support::compiles_and_runs(isa())) {
+      GTEST_SKIP() << "this CPU lacks " << to_string(isa());
     }
   }
+  static HostIsa isa() { return std::get<HostIsa>(GetParam()); }
+  static Placement placement() { return std::get<Placement>(GetParam()); }
 };
 
 TEST_P(ProxyKernel, TouchesNothingOutsideBAndC) {
   constexpr std::int64_t k_n = 50;
   constexpr std::int64_t k_ld = 53;
-  for (const HostTile& tile : tiles_for(GetParam())) {
-    const HostArtifact proxy = proxy_of(tile, GetParam(), k_n, k_ld);
+  for (const HostTile& tile : tiles_for(isa())) {
+    const HostArtifact proxy = proxy_of(tile, isa(), k_n, k_ld);
     const auto kernel = spjit::SpmmKernel::Impl::load(proxy.image(), {}, nullptr);
-    GuardedFloats b((k_cols - 1) * k_ld + k_n);
-    GuardedFloats c((k_rows - 1) * k_ld + k_n);
+    const spjit::testing_support::GuardedBuffers guarded(placement());
+    const GuardedFloats b((k_cols - 1) * k_ld + k_n, placement());
+    const GuardedFloats c((k_rows - 1) * k_ld + k_n, placement());
     std::ranges::fill(b.span(), 0.5F);
     std::ranges::fill(c.span(), k_untouched);
 
@@ -110,24 +118,23 @@ TEST_P(ProxyKernel, AWindowTouchesOnlyItsColumns) {
   constexpr std::int64_t k_n = 256;
   constexpr std::int64_t k_first = 64;
   constexpr std::int64_t k_window = 64;
-  for (const HostTile& tile : tiles_for(GetParam())) {
-    const HostArtifact proxy = proxy_of(tile, GetParam(), k_n, k_n);
+  for (const HostTile& tile : tiles_for(isa())) {
+    const HostArtifact proxy = proxy_of(tile, isa(), k_n, k_n);
     const auto kernel = spjit::SpmmKernel::Impl::load(proxy.image(), {}, nullptr);
     spjit::HostProgram program = kernel->walked(tile);
     program.n = k_window;
     const spjit::HostSplit split = spjit::choose_split(program, 1);
-    const spjit::WorkspacePool pool;
-    const spjit::WorkspacePool::Loan workspace(pool, spjit::workspace_floats(program, split));
+    const GuardedFloats workspace(spjit::workspace_floats(program, split), placement());
     // The window's last row ends where readable memory does.
-    GuardedFloats b((k_cols - 1) * k_n + k_window);
-    GuardedFloats c(k_rows * k_n);
+    const GuardedFloats b((k_cols - 1) * k_n + k_window, placement());
+    const GuardedFloats c(k_rows * k_n, placement());
     std::ranges::fill(b.span(), 0.5F);
     std::ranges::fill(c.span(), k_untouched);
 
     spjit::execute(program, split, {b.data(), k_n, c.data() + k_first, k_n}, workspace.data(),
                    nullptr);
 
-    EXPECT_TRUE(b.intact() && c.intact()) << to_string(tile);
+    EXPECT_TRUE(b.intact() && c.intact() && workspace.intact()) << to_string(tile);
     for (std::int64_t i = 0; i < std::ssize(c.span()); ++i) {
       const std::int64_t column = i % k_n;
       if (column >= k_first && column < k_first + k_window) continue;
@@ -140,7 +147,7 @@ TEST_P(ProxyKernel, AWindowTouchesOnlyItsColumns) {
 TEST_P(ProxyKernel, RacesWithItsWholeKernel) {
   HostTile tile;
   tile.m1 = 6;
-  const auto proxy = std::make_shared<HostArtifact>(proxy_of(tile, GetParam(), 96, 0));
+  const auto proxy = std::make_shared<HostArtifact>(proxy_of(tile, isa(), 96, 0));
   const std::vector<spjit::HostContestant> contestants = {{proxy, tile}, {proxy, tile, 32}};
   spjit::RaceOptions options;
   options.min_sample_us = 1;
@@ -152,7 +159,9 @@ TEST_P(ProxyKernel, RacesWithItsWholeKernel) {
   for (const spjit::RaceResult& result : results) EXPECT_EQ(result.timing.samples, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(X86, ProxyKernel, testing::Values(HostIsa::avx512, HostIsa::avx2),
-                         [](const auto& parameter) { return to_string(parameter.param); });
+INSTANTIATE_TEST_SUITE_P(X86, ProxyKernel,
+                         testing::Combine(testing::Values(HostIsa::avx512, HostIsa::avx2),
+                                          testing::ValuesIn(k_placements)),
+                         isa_and_placement);
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -17,11 +15,17 @@
 #include "compiler/disassembler.hpp"
 #include "runtime/executable_code.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/guarded_memory.hpp"
+#include "tests/support/spmm_testing.hpp"
 
 namespace spjit {
 namespace {
 
 #ifdef SPJIT_HAVE_LLVM
+
+using testing_support::Guarded;
+using testing_support::GuardedFloats;
+using testing_support::Placement;
 
 using Segment = void(const float*, float*, const float*, std::int64_t, float*, const void*);
 using Lanes = std::vector<std::int32_t>;
@@ -146,33 +150,43 @@ std::vector<float> reference(const Problem& problem) {
   return c;
 }
 
-/// Runs all segments on `c`, the tiles' accumulators going through an array with guards around it.
-void run(const Problem& problem, float* c) {
+/// Runs all segments on `c`. What they read, and the tiles' accumulators, lie against pages that
+/// cannot be touched.
+void run(const Problem& problem, float* c, Placement placement) {
   const KernelPlan plan =
       build_plan(problem.matrix, group_in_order(problem.matrix, problem.tile.m1), problem.k_block);
   const HostCode code = emit_generic(plan, problem.tile, problem.ldb * 4);
   if (plan.segments() == 0) return;
   const ExecutableCode executable(std::as_bytes(std::span(code.text)));
-  const std::int64_t partial_floats = problem.tile.m1 * problem.width();
+  const Guarded<float> b(problem.b, placement);
+  const Guarded<float> weights(code.weights, placement);
+  const Guarded<std::int32_t> masks(problem.masks, placement);
   for (std::int64_t tile = 0; tile < plan.grouping.tiles(); ++tile) {
-    std::vector<float> partial(static_cast<std::size_t>(partial_floats + 2), k_guard);
+    const GuardedFloats partial(problem.tile.m1 * problem.width(), placement);
     for (std::int64_t block = 0; block < plan.k_blocks; ++block) {
       const auto index = static_cast<std::size_t>(tile * plan.k_blocks + block);
-      const float* weights = code.weights.data() + code.weight_offsets[index];
       executable.function<Segment>(static_cast<std::size_t>(code.segment_offsets[index]))(
-          problem.b.data() + block * plan.k_block * problem.ldb, c, weights, problem.ldc * 4,
-          plan.k_blocks == 1 ? nullptr : partial.data() + 1,
-          problem.masks.empty() ? nullptr : problem.masks.data());
+          b.data() + block * plan.k_block * problem.ldb, c,
+          weights.data() + code.weight_offsets[index], problem.ldc * 4,
+          plan.k_blocks == 1 ? nullptr : partial.data(),
+          problem.masks.empty() ? nullptr : masks.data());
     }
-    EXPECT_EQ(partial.front(), k_guard);
-    EXPECT_EQ(partial.back(), k_guard);
+    EXPECT_TRUE(partial.intact());
   }
 }
 
+/// C, whole rows of it, with either placement.
 std::vector<float> run(const Problem& problem) {
-  std::vector<float> c(static_cast<std::size_t>(problem.matrix.rows * problem.ldc), k_guard);
-  run(problem, c.data());
-  return c;
+  std::vector<float> result;
+  for (const Placement placement : testing_support::k_placements) {
+    const GuardedFloats c(problem.matrix.rows * problem.ldc, placement);
+    std::ranges::fill(c.span(), k_guard);
+    run(problem, c.data(), placement);
+    EXPECT_TRUE(c.intact());
+    EXPECT_TRUE(result.empty() || testing_support::same_bits(c.span(), result)) << placement;
+    result.assign(c.span().begin(), c.span().end());
+  }
+  return result;
 }
 
 /// All NaN are one value here: which operand's payload survives is not defined.
@@ -263,10 +277,6 @@ TEST(LlvmEmitter, RoundsProductAndSumSeparately) {
 
 /// The last row's stored lanes end where a page that cannot be touched begins.
 TEST(LlvmEmitter, TouchesNoMemoryBehindMaskedLanes) {
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  void* pages = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(pages, MAP_FAILED);
-  ASSERT_EQ(mprotect(static_cast<std::byte*>(pages) + page, page, PROT_NONE), 0);
   Numbers numbers(15);
   Problem problem;
   problem.matrix = numbers.matrix(6, 20, 0.7);
@@ -280,10 +290,10 @@ TEST(LlvmEmitter, TouchesNoMemoryBehindMaskedLanes) {
     problem.ldc = stored;  // rows of n = `stored` floats, nothing between them
     problem.masks.assign(8, 0);
     std::fill_n(problem.masks.begin(), stored, -1);
-    float* c = static_cast<float*>(pages) + page / 4 - static_cast<std::size_t>(6 * stored);
-    std::fill_n(c, 6 * stored, k_guard);
+    const GuardedFloats guarded(6 * stored);
+    const float* c = guarded.data();
 
-    run(problem, c);
+    run(problem, guarded.data(), Placement::at_end);
 
     Problem wide = problem;
     wide.ldc = 8;
@@ -296,7 +306,6 @@ TEST(LlvmEmitter, TouchesNoMemoryBehindMaskedLanes) {
       EXPECT_TRUE(same_bits(actual, {begin, begin + count})) << "row " << row;
     }
   }
-  munmap(pages, 2 * page);
 }
 
 TEST(LlvmEmitter, PlacesFunctionsAtMultiplesOf64AndWeightsFourTimes) {

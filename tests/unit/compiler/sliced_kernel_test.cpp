@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -14,6 +13,8 @@
 #include "compiler/csr_kernel.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix.hpp"
+#include "tests/support/guarded_buffers.hpp"
+#include "tests/support/guarded_operands.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -26,7 +27,13 @@ using spjit::SlicedMatrix;
 using spjit::SlicedOperands;
 using spjit::view_of;
 using spjit::testing_support::dense_values;
+using spjit::testing_support::GuardedBuffers;
+using spjit::testing_support::GuardedFloats;
+using spjit::testing_support::GuardedOperands;
 using spjit::testing_support::index;
+using spjit::testing_support::k_placements;
+using spjit::testing_support::OperandShape;
+using spjit::testing_support::Placement;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::same_bits;
 
@@ -46,57 +53,60 @@ CsrMatrix matrix_of(std::int64_t cols, const std::vector<std::vector<std::int32_
   return matrix;
 }
 
-struct alignas(64) AlignedVector {
-  std::array<float, 16> floats;
-};
-
-/// What both kernels make of B, with padding between the rows of C that must stay as it was.
+/// What both kernels make of B, with padding between the rows of C that must stay as it was. All
+/// that is read and written lies against pages that cannot be touched.
 struct Product {
-  std::vector<float> sliced;
-  std::vector<float> csr;
+  GuardedOperands sliced;
+  GuardedOperands csr;
+  bool intact = false;
 
-  Product(const CsrMatrix& matrix, const std::vector<float>& b, std::int64_t n, std::int64_t ldb,
-          std::int64_t ldc, std::int64_t parts = 1)
-      : sliced(index(matrix.rows * ldc), -7.0F), csr(sliced) {
+  Product(const CsrMatrix& matrix, const OperandShape& shape, Placement placement,
+          const std::vector<float>& b = {}, std::int64_t parts = 1)
+      : sliced(matrix, shape, placement, b), csr(matrix, shape, placement, b) {
+    const GuardedBuffers guarded(placement);
     const SlicedMatrix slices(view_of(matrix));
-    std::vector<AlignedVector> columns(index(slices.column_floats() * n / 16));
-    slices.copy_columns({b.data(), ldb, sliced.data(), ldc, n}, columns.data()->floats.data());
-    const SlicedOperands operands{columns.data()->floats.data(), sliced.data(), ldc, n};
+    const GuardedFloats columns(slices.column_floats() * shape.n, placement);
+    slices.copy_columns({sliced.b(), shape.ldb, nullptr, 0, shape.n}, columns.data());
+    columns.seal();
+    const SlicedOperands operands{columns.data(), sliced.c(), shape.ldc, shape.n};
     slices.zero_empty_rows(operands);
-    for (const RowRange& part : slices.split(parts, n)) slices.run(part, operands);
-    spjit::run_csr(view_of(matrix), HostIsa::avx512, {b.data(), ldb, csr.data(), ldc, n});
+    for (const RowRange& part : slices.split(parts, shape.n)) slices.run(part, operands);
+    intact = columns.intact();
+    spjit::run_csr(view_of(matrix), HostIsa::avx512,
+                   {csr.b(), shape.ldb, csr.c(), shape.ldc, shape.n});
   }
+
+  [[nodiscard]] bool same() const { return intact && same_bits(sliced.all_of_c(), csr.all_of_c()); }
 };
 
-class SlicedKernel : public testing::Test {
+class SlicedKernel : public testing::TestWithParam<Placement> {
  protected:
   void SetUp() override {
     if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
   }
+
+  static void expect_same(const CsrMatrix& matrix, const OperandShape& shape) {
+    const Product product(matrix, shape, GetParam());
+    EXPECT_TRUE(product.same()) << matrix.rows << " x " << matrix.cols << ", "
+                                << product.sliced.describe();
+  }
 };
 
-void expect_same(const CsrMatrix& matrix, const std::vector<float>& b, std::int64_t n,
-                 std::int64_t ldb, std::int64_t ldc) {
-  const Product product(matrix, b, n, ldb, ldc);
-  EXPECT_TRUE(same_bits(product.sliced, product.csr))
-      << matrix.rows << " x " << matrix.cols << ", n " << n << ", ldb " << ldb << ", ldc " << ldc;
-}
-
-TEST_F(SlicedKernel, GivesTheBitsOfTheCsrKernelForEveryShape) {
+TEST_P(SlicedKernel, GivesTheBitsOfTheCsrKernelForEveryShape) {
   for (const std::int64_t rows : {1, 2, 15, 16, 17, 33, 64, 100}) {
     for (const std::int64_t cols : {1, 2, 31, 32, 33, 63, 64, 300}) {
       for (const double sparsity : {0.0, 0.5, 0.9, 0.99, 1.0}) {
         const CsrMatrix matrix = random_matrix(rows, cols, sparsity);
         for (std::int64_t n = 1; n <= spjit::k_most_sliced_columns; ++n) {
-          expect_same(matrix, dense_values(cols * n), n, n, n);
-          expect_same(matrix, dense_values(cols * (n + 3)), n, n + 3, n + 2);
+          expect_same(matrix, {n, n, n});
+          expect_same(matrix, {n, n + 3, n + 2});
         }
       }
     }
   }
 }
 
-TEST_F(SlicedKernel, TakesWindowsWhereverEntriesAre) {
+TEST_P(SlicedKernel, TakesWindowsWhereverEntriesAre) {
   std::vector<std::int32_t> all(200);
   for (std::int32_t column = 0; column < 200; ++column) all[index(column)] = column;
   const std::vector<std::vector<std::int32_t>> rows = {all,       // a dense row beside short ones
@@ -109,11 +119,11 @@ TEST_F(SlicedKernel, TakesWindowsWhereverEntriesAre) {
                                                        {5, 36, 37, 68, 69, 100, 101}};
   const CsrMatrix matrix = matrix_of(200, rows);
 
-  expect_same(matrix, dense_values(200), 1, 1, 1);
-  expect_same(matrix, dense_values(800), 4, 4, 4);
+  expect_same(matrix, {1, 1, 1});
+  expect_same(matrix, {4, 4, 4});
 }
 
-TEST_F(SlicedKernel, AnElementOfBWithoutAnEntryIsNeverUsed) {
+TEST_P(SlicedKernel, AnElementOfBWithoutAnEntryIsNeverUsed) {
   CsrMatrix matrix = random_matrix(40, 150, 0.8);
   std::vector<float> b = dense_values(150);
   std::mt19937 random(5);
@@ -124,14 +134,14 @@ TEST_F(SlicedKernel, AnElementOfBWithoutAnEntryIsNeverUsed) {
   // Values that must be told from padding.
   for (std::size_t i = 0; i < matrix.values.size(); i += 3) matrix.values[i] = i % 2 ? 0.0F : -0.0F;
 
-  const Product product(matrix, b, 1, 1, 1);
+  const Product product(matrix, {1, 1, 1}, GetParam(), b);
 
-  EXPECT_TRUE(same_bits(product.sliced, product.csr));
-  EXPECT_TRUE(std::ranges::any_of(product.sliced, [](float c) { return c == c; }));
-  EXPECT_TRUE(std::ranges::any_of(product.sliced, [](float c) { return c != c; }));
+  EXPECT_TRUE(product.same());
+  EXPECT_TRUE(std::ranges::any_of(product.sliced.all_of_c(), [](float c) { return c == c; }));
+  EXPECT_TRUE(std::ranges::any_of(product.sliced.all_of_c(), [](float c) { return c != c; }));
 }
 
-TEST_F(SlicedKernel, KeepsNegativeZerosAndDenormals) {
+TEST_P(SlicedKernel, KeepsNegativeZerosAndDenormals) {
   const float denormal = std::numeric_limits<float>::denorm_min();
   CsrMatrix matrix = matrix_of(64, {{0, 1}, {1, 40}, {2}, {3, 63}});
   matrix.values = {-denormal, 1, denormal, denormal, -1e-30F, 1, 0.5F};
@@ -140,13 +150,14 @@ TEST_F(SlicedKernel, KeepsNegativeZerosAndDenormals) {
   b[2] = 1e-30F;
   b[3] = -0.0F;
 
-  const Product product(matrix, b, 1, 1, 1);
+  const Product product(matrix, {1, 1, 1}, GetParam(), b);
 
-  EXPECT_TRUE(same_bits(product.sliced, product.csr));
-  EXPECT_TRUE(std::signbit(product.sliced[2]) && product.sliced[2] == 0);  // underflows to -0
+  EXPECT_TRUE(product.same());
+  const float underflowed = product.sliced.all_of_c()[2];
+  EXPECT_TRUE(std::signbit(underflowed) && underflowed == 0);
 }
 
-TEST_F(SlicedKernel, AnySplitGivesTheSameAndHasEverySliceOnce) {
+TEST_P(SlicedKernel, AnySplitGivesTheSameAndHasEverySliceOnce) {
   const CsrMatrix matrix = random_matrix(3000, 90, 0.8);
   const SlicedMatrix slices(view_of(matrix));
   for (const std::int64_t parts : {1, 2, 3, 7, 100}) {
@@ -158,11 +169,28 @@ TEST_F(SlicedKernel, AnySplitGivesTheSameAndHasEverySliceOnce) {
     }
     EXPECT_EQ(next, slices.slices());
     EXPECT_LE(std::ssize(slices.split(parts, 2)), parts);
-    const Product product(matrix, dense_values(180), 2, 2, 2, parts);
-    EXPECT_TRUE(same_bits(product.sliced, product.csr)) << parts;
+    EXPECT_TRUE(Product(matrix, {2, 2, 2}, GetParam(), {}, parts).same()) << parts;
   }
   EXPECT_GT(slices.split(7, 2).size(), 2U);
 }
+
+TEST_P(SlicedKernel, ReadsNothingBesideBWhereItTakesItInPlace) {
+  for (const std::int64_t cols : {32, 48, 64, 160}) {
+    const CsrMatrix matrix = random_matrix(50, cols, 0.7);
+    const SlicedMatrix slices(view_of(matrix));
+    const GuardedOperands operands(matrix, {1, 1, 1}, GetParam());
+    ASSERT_TRUE(slices.takes_in_place({operands.b(), 1, operands.c(), 1, 1}));
+
+    const SlicedOperands in_place{operands.b(), operands.c(), 1, 1};
+    slices.zero_empty_rows(in_place);
+    slices.run({0, slices.slices()}, in_place);
+
+    EXPECT_TRUE(operands.holds_product(matrix, HostIsa::avx512)) << cols;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Guarded, SlicedKernel, testing::ValuesIn(k_placements),
+                         testing::PrintToStringParamName());
 
 TEST(SlicedMatrix, KeepsNeighboursTogetherWhereTheyHaveLikeColumns) {
   // A band of rows of 1 to 23 entries: 6186 steps with each 128 rows sorted, 13153 with all.
@@ -180,8 +208,8 @@ TEST(SlicedMatrix, IsNotSplitWhereAThreadWouldHaveLittleToDo) {
 }
 
 TEST(SlicedMatrix, ReadsBWhereItIsIfThatIsAlignedAndLongEnough) {
-  std::vector<AlignedVector> aligned(8);
-  const float* b = aligned.data()->floats.data();
+  const GuardedFloats aligned(128, Placement::at_start);
+  const float* b = aligned.data();
   const auto in_place = [](std::int64_t cols, const float* at, std::int64_t n, std::int64_t ldb) {
     return SlicedMatrix(view_of(random_matrix(20, cols, 0.5)))
         .takes_in_place({at, ldb, nullptr, n, n});

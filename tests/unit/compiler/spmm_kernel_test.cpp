@@ -18,6 +18,8 @@
 #include "spjit/error.hpp"
 #include "tests/support/allocation_counter.hpp"
 #include "tests/support/compile_testing.hpp"
+#include "tests/support/guarded_buffers.hpp"
+#include "tests/support/guarded_operands.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -28,9 +30,15 @@ using spjit::HostIsa;
 using spjit::HostTile;
 using spjit::SpmmKernel;
 using spjit::testing_support::dense_values;
+using spjit::testing_support::GuardedBuffers;
+using spjit::testing_support::GuardedImage;
+using spjit::testing_support::GuardedOperands;
 using spjit::testing_support::index;
-using spjit::testing_support::isa_name;
+using spjit::testing_support::isa_and_placement;
+using spjit::testing_support::IsaAndPlacement;
+using spjit::testing_support::k_placements;
 using spjit::testing_support::options_of;
+using spjit::testing_support::Placement;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::reference_product;
 using spjit::testing_support::same_bits;
@@ -90,13 +98,19 @@ TEST(SpmmKernel, RefusesNamesThatCannotNameAFunction) {
   }
 }
 
-class KernelOnIsa : public testing::TestWithParam<HostIsa> {
+/// The kernels' own buffers lie against pages that cannot be touched.
+class KernelOnIsa : public testing::TestWithParam<IsaAndPlacement> {
  protected:
   void SetUp() override {
-    if (!spjit::testing_support::compiles_and_runs(GetParam())) {
-      GTEST_SKIP() << "no " << to_string(GetParam()) << " in this build or on this CPU";
+    if (!spjit::testing_support::compiles_and_runs(isa())) {
+      GTEST_SKIP() << "no " << to_string(isa()) << " in this build or on this CPU";
     }
   }
+  static HostIsa isa() { return std::get<HostIsa>(GetParam()); }
+  static Placement placement() { return std::get<Placement>(GetParam()); }
+
+ private:
+  GuardedBuffers guarded_{placement()};
 };
 
 TEST_P(KernelOnIsa, PanelsGiveTheBitsOfRowMajorOperands) {
@@ -104,8 +118,8 @@ TEST_P(KernelOnIsa, PanelsGiveTheBitsOfRowMajorOperands) {
   for (const std::int64_t n : {1, 15, 16, 33, 100}) {
     for (const std::int64_t budget :
          {std::int64_t{0}, CompileOptions::k_default_code_budget_bytes}) {
-      CompileOptions options = options_of(n, GetParam());
-      options.panel_columns = spjit::lanes_of(GetParam()) * 2;
+      CompileOptions options = options_of(n, isa());
+      options.panel_columns = spjit::lanes_of(isa()) * 2;
       options.code_budget_bytes = budget;
       const SpmmKernel kernel = compile_uncached(matrix, options);
       const std::vector<float> b = dense_values(60 * n);
@@ -120,7 +134,7 @@ TEST_P(KernelOnIsa, PanelsGiveTheBitsOfRowMajorOperands) {
       kernel.from_panels(c_panels.data(), 40, from_panels.data(), n);
 
       EXPECT_TRUE(same_bits(c, from_panels)) << "n " << n << " budget " << budget;
-      EXPECT_TRUE(same_bits(c, reference_product(matrix, GetParam(), b.data(), n, n)));
+      EXPECT_TRUE(same_bits(c, reference_product(matrix, isa(), b.data(), n, n)));
     }
   }
 }
@@ -129,8 +143,8 @@ TEST_P(KernelOnIsa, PanelsOfOneLayerAreTheInputOfTheNext) {
   const std::int64_t n = 37;
   const CsrMatrix first = random_matrix(48, 30, 0.7, 3);
   const CsrMatrix second = random_matrix(10, 48, 0.6, 4);
-  CompileOptions options = options_of(n, GetParam());
-  options.panel_columns = spjit::lanes_of(GetParam());
+  CompileOptions options = options_of(n, isa());
+  options.panel_columns = spjit::lanes_of(isa());
   const SpmmKernel one = compile_uncached(first, options);
   const SpmmKernel two = compile_uncached(second, options);
   ASSERT_EQ(one.info().panel_columns, two.info().panel_columns);
@@ -145,28 +159,22 @@ TEST_P(KernelOnIsa, PanelsOfOneLayerAreTheInputOfTheNext) {
   two.run_panels(hidden.data(), output.data());
   two.from_panels(output.data(), 10, c.data(), n);
 
-  const std::vector<float> between = reference_product(first, GetParam(), b.data(), n, n);
-  EXPECT_TRUE(same_bits(c, reference_product(second, GetParam(), between.data(), n, n)));
+  const std::vector<float> between = reference_product(first, isa(), b.data(), n, n);
+  EXPECT_TRUE(same_bits(c, reference_product(second, isa(), between.data(), n, n)));
 }
 
 TEST_P(KernelOnIsa, TakesAnyLeadingDimensionsWhateverItWasCompiledFor) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.5);
   for (const std::int64_t compiled_ldb : {0, 64, 80}) {
-    CompileOptions options = options_of(64, GetParam());
+    CompileOptions options = options_of(64, isa());
     options.ldb = compiled_ldb;
     const SpmmKernel kernel = compile_uncached(matrix, options);
     for (const std::int64_t ldb : {64, 65, 80, 127}) {
-      const std::vector<float> b = dense_values(60 * ldb);
-      std::vector<float> c(index(count(40, 70)), -7.0F);
+      const GuardedOperands operands(matrix, {64, ldb, 70}, placement());
 
-      kernel.run(b.data(), ldb, c.data(), 70);
+      kernel.run(operands.b(), ldb, operands.c(), 70);
 
-      const std::vector<float> expected = reference_product(matrix, GetParam(), b.data(), ldb, 64);
-      for (std::int64_t row = 0; row < 40; ++row) {
-        const std::span<const float> all(c.data() + row * 70, 70);
-        ASSERT_TRUE(same_bits(all.first(64), std::span(expected).subspan(index(row * 64), 64)));
-        EXPECT_EQ(std::ranges::count(all.last(6), -7.0F), 6);
-      }
+      EXPECT_TRUE(operands.holds_product(matrix, isa())) << operands.describe();
     }
   }
 }
@@ -180,13 +188,12 @@ TEST_P(KernelOnIsa, ReadsBInPlaceWithNNotAMultipleOfThePanel) {
     tile.pack_b = false;
     tile.form = spjit::WeightForm::register_;
     const std::int64_t ldb = n + 9;
-    const SpmmKernel kernel = kernel_of(matrix, tile, GetParam(), n, ldb);
-    const std::vector<float> b = dense_values(60 * ldb);
-    std::vector<float> c(index(40 * n));
+    const SpmmKernel kernel = kernel_of(matrix, tile, isa(), n, ldb);
+    const GuardedOperands operands(matrix, {n, ldb, n}, placement());
 
-    kernel.run(b.data(), ldb, c.data(), n);
+    kernel.run(operands.b(), ldb, operands.c(), n);
 
-    EXPECT_TRUE(same_bits(c, reference_product(matrix, GetParam(), b.data(), ldb, n))) << n;
+    EXPECT_TRUE(operands.holds_product(matrix, isa())) << n;
   }
 }
 
@@ -194,7 +201,7 @@ TEST_P(KernelOnIsa, AKernelThatReadsInPlaceTakesNoPanelsAndSaysWhatToDo) {
   HostTile tile;
   tile.m1 = 4;
   tile.pack_b = false;
-  const SpmmKernel kernel = kernel_of(random_matrix(8, 8, 0.5), tile, GetParam(), 64, 64);
+  const SpmmKernel kernel = kernel_of(random_matrix(8, 8, 0.5), tile, isa(), 64, 64);
   std::vector<float> b(index(kernel.panel_floats(8)));
   std::vector<float> c(index(kernel.panel_floats(8)));
 
@@ -210,7 +217,7 @@ TEST_P(KernelOnIsa, AllocatesNothingInSteadyState) {
   const CsrMatrix matrix = random_matrix(60, 900, 0.9);
   for (const int threads : {1, 2}) {
     for (const std::int64_t ldb : {64, 72}) {
-      CompileOptions options = options_of(64, GetParam());
+      CompileOptions options = options_of(64, isa());
       options.threads = threads;
       const SpmmKernel kernel = compile_uncached(matrix, options);
       const std::vector<float> b = dense_values(900 * ldb);
@@ -229,11 +236,11 @@ TEST_P(KernelOnIsa, AllocatesNothingInSteadyState) {
 TEST_P(KernelOnIsa, ManyThreadsRunOneKernelAtOnce) {
   const CsrMatrix matrix = random_matrix(60, 900, 0.9);
   for (const int threads : {1, 3}) {
-    CompileOptions options = options_of(40, GetParam());
+    CompileOptions options = options_of(40, isa());
     options.threads = threads;
     const SpmmKernel kernel = compile_uncached(matrix, options);
     const std::vector<float> b = dense_values(count(900, 40));
-    const std::vector<float> expected = reference_product(matrix, GetParam(), b.data(), 40, 40);
+    const std::vector<float> expected = reference_product(matrix, isa(), b.data(), 40, 40);
     std::vector<std::vector<float>> results(8, std::vector<float>(index(count(60, 40)), -7.0F));
     std::vector<std::thread> callers;
 
@@ -256,7 +263,7 @@ SpmmKernel link_image(const spjit::HostImage& image, const std::byte* executable
 
 TEST_P(KernelOnIsa, ALinkedObjectIsTheSameKernel) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
-  const SpmmKernel kernel = compile_uncached(matrix, options_of(50, GetParam()));
+  const SpmmKernel kernel = compile_uncached(matrix, options_of(50, isa()));
   const std::vector<std::byte> object = kernel.object("layer");
   const spjit::HostImage image = spjit::read_object(object, "layer");
   const spjit::ExecutableCode code(image.text);
@@ -270,13 +277,61 @@ TEST_P(KernelOnIsa, ALinkedObjectIsTheSameKernel) {
     EXPECT_EQ(linked.info().tile, kernel.info().tile);
     EXPECT_EQ(linked.info().threads, threads);
     EXPECT_EQ(linked.info().nnz, matrix.nnz());
-    EXPECT_TRUE(same_bits(c, reference_product(matrix, GetParam(), b.data(), 50, 50)));
+    EXPECT_TRUE(same_bits(c, reference_product(matrix, isa(), b.data(), 50, 50)));
   }
 }
 
+/// An artifact of every kind and form that is there for an instruction set.
+std::vector<spjit::HostArtifact> artifacts_of(const CsrMatrix& matrix, HostIsa isa,
+                                              std::int64_t n) {
+  std::vector<spjit::HostArtifact> artifacts = {
+      spjit::make_csr_artifact(matrix, spjit::KernelKind::csr, isa, n)};
+  for (const spjit::WeightForm form :
+       {spjit::WeightForm::broadcast, spjit::WeightForm::register_, spjit::WeightForm::balanced}) {
+    for (const std::int64_t k_block : {0, 25}) {
+      HostTile tile = spjit::testing_support::host_tile(5, 2, k_block);
+      tile.form = form;
+      tile.memory_rows = k_block == 0 ? 0 : 2;
+      const auto grouping = spjit::group_rows(matrix, tile.m1, spjit::ReorderAlgorithm::similarity);
+      artifacts.push_back(spjit::make_unrolled_artifact(
+          spjit::build_plan(matrix, grouping, k_block > 0 ? k_block : matrix.cols), tile,
+          {isa, n, 0}));
+    }
+  }
+  return artifacts;
+}
+
+TEST_P(KernelOnIsa, ReadsNothingBesideItsWeightsAndItsOperands) {
+  const CsrMatrix matrix = random_matrix(43, 61, 0.7);
+  for (const std::int64_t n : {3, 7, 16, 33, 61}) {
+    for (const spjit::HostArtifact& artifact : artifacts_of(matrix, isa(), n)) {
+      const GuardedImage guarded(artifact.image(), placement());
+      const GuardedOperands operands(matrix, {n, n, n}, placement());
+
+      const auto kernel = SpmmKernel::Impl::load(guarded.image(), {}, nullptr);
+      kernel->run({operands.b(), n, operands.c(), n});
+
+      EXPECT_TRUE(operands.holds_product(matrix, isa())) << kernel->info.tile << " n " << n;
+    }
+  }
+}
+
+TEST_P(KernelOnIsa, TakesItsBuffersFromGuardedMemoryHere) {
+  const std::int64_t before = GuardedBuffers::made();
+  const SpmmKernel kernel = compile_uncached(random_matrix(40, 600, 0.5), options_of(40, isa()));
+  const std::vector<float> b = dense_values(count(600, 50));
+  std::vector<float> c(index(count(40, 40)));
+
+  kernel.run(b.data(), 50, c.data(), 40);
+
+  EXPECT_GT(GuardedBuffers::made(), before);
+}
+
 INSTANTIATE_TEST_SUITE_P(AllIsas, KernelOnIsa,
-                         testing::Values(HostIsa::avx512, HostIsa::avx2, HostIsa::generic),
-                         isa_name);
+                         testing::Combine(testing::Values(HostIsa::avx512, HostIsa::avx2,
+                                                          HostIsa::generic),
+                                          testing::ValuesIn(k_placements)),
+                         isa_and_placement);
 
 /// Closes the library it holds.
 struct CloseLibrary {
@@ -361,25 +416,17 @@ TEST_F(SlicedSpmmKernel, TakesAnyStridesAndThreads) {
       for (const int threads : {1, 3}) {
         CompileOptions options = options_of(n, HostIsa::avx512);
         options.threads = threads;
+        const GuardedBuffers guarded(Placement::at_end);
         const SpmmKernel kernel = compile_uncached(matrix, options);
         ASSERT_EQ(kernel.info().kind, spjit::KernelKind::sliced) << kernel.info().reason;
         for (const std::int64_t ldb : {n, n + 5}) {
-          const std::int64_t ldc = ldb + 1;
-          const std::vector<float> b = dense_values(cols * ldb);
-          std::vector<float> c(index(rows * ldc), -7.0F);
+          for (const Placement placement : k_placements) {
+            const GuardedOperands operands(matrix, {n, ldb, ldb + 1}, placement);
 
-          kernel.run(b.data(), ldb, c.data(), ldc);
+            kernel.run(operands.b(), ldb, operands.c(), ldb + 1);
 
-          const std::vector<float> expected =
-              reference_product(matrix, HostIsa::avx512, b.data(), ldb, n);
-          for (std::int64_t row = 0; row < rows; ++row) {
-            const auto* given = c.data() + row * ldc;
-            EXPECT_TRUE(same_bits(
-                std::vector<float>(given, given + n),
-                std::vector<float>(expected.begin() + row * n, expected.begin() + (row + 1) * n)))
-                << "row " << row << " of " << rows << " x " << cols << ", n " << n << ", ldb "
-                << ldb << ", threads " << threads;
-            EXPECT_TRUE(std::all_of(given + n, given + ldc, [](float v) { return v == -7.0F; }));
+            EXPECT_TRUE(operands.holds_product(matrix, HostIsa::avx512))
+                << rows << " x " << cols << ", " << operands.describe() << ", threads " << threads;
           }
         }
       }

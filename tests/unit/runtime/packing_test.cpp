@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -11,8 +12,11 @@ namespace {
 
 using spjit::PanelLayout;
 using spjit::testing_support::dense_values;
+using spjit::testing_support::Guarded;
 using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::index;
+using spjit::testing_support::k_placements;
+using spjit::testing_support::Placement;
 using spjit::testing_support::same_bits;
 
 TEST(PanelLayout, CountsPanelsAndKeepsASpareLineBetweenThem) {
@@ -55,12 +59,17 @@ TEST(Packing, CopiesColumnsAndPadsWithZeros) {
       const std::vector<float> dense = dense_values(k_rows * ld);
       for (std::int64_t begin = 0; begin < layout.panels(); ++begin) {
         for (std::int64_t end = begin + 1; end <= layout.panels(); ++end) {
-          std::vector<float> packed(index((end - begin) * layout.stride()), k_untouched);
+          for (const Placement placement : k_placements) {
+            const GuardedFloats packed((end - begin) * layout.stride(), placement);
+            std::ranges::fill(packed.span(), k_untouched);
 
-          spjit::pack_panels(layout, {begin, end}, {dense.data(), ld}, packed.data());
+            spjit::pack_panels(layout, {begin, end}, {dense.data(), ld}, packed.data());
 
-          ASSERT_TRUE(same_bits(packed, expected_panels(layout, {begin, end}, {dense.data(), ld})))
-              << "width " << width << " n " << n << " panels " << begin << " to " << end;
+            ASSERT_TRUE(
+                same_bits(packed.span(), expected_panels(layout, {begin, end}, {dense.data(), ld})))
+                << "width " << width << " n " << n << " panels " << begin << " to " << end;
+            ASSERT_TRUE(packed.intact());
+          }
         }
       }
     }
@@ -71,13 +80,16 @@ TEST(Packing, ReadsAndWritesNothingBeyondTheArrays) {
   constexpr std::int64_t k_rows = 40;  // more than the rows that are asked for ahead
   for (const std::int64_t n : {1, 15, 16, 17, 48, 50}) {
     const PanelLayout layout{k_rows, n, 16};
-    GuardedFloats dense(k_rows * n);
-    GuardedFloats packed(layout.size() - PanelLayout::k_spare_floats);
+    const std::vector<float> values = dense_values(k_rows * n);
+    for (const Placement placement : k_placements) {
+      const Guarded<float> dense(values, placement);
+      const GuardedFloats packed(layout.size() - PanelLayout::k_spare_floats, placement);
 
-    spjit::pack_panels(layout, {0, layout.panels()}, {dense.data(), n}, packed.data());
+      spjit::pack_panels(layout, {0, layout.panels()}, {dense.data(), n}, packed.data());
 
-    EXPECT_TRUE(packed.intact());
-    EXPECT_EQ(packed.span().back(), 0.0F);
+      EXPECT_TRUE(packed.intact());
+      EXPECT_EQ(packed.span().front(), values.front());
+    }
   }
 }
 
