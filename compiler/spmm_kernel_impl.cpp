@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "compiler/host_isa.hpp"
 #include "runtime/arithmetic.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
@@ -15,14 +16,6 @@ namespace {
 
 /// Columns a panel of a csr or sliced kernel's panel-major B and C has: one AVX-512 vector.
 constexpr std::int64_t k_csr_panel_columns = 16;
-
-void require_isa(HostIsa isa) {
-  const Target target(isa);
-  if (target.runs_here()) return;
-  throw NotSupported(fmt::format(
-      "the kernel is for {}, which this CPU ({}) cannot run; compile it with --target host",
-      target.name(), host_cpu().model_name));
-}
 
 }  // namespace
 
@@ -55,7 +48,7 @@ SpmmKernel::Impl::Impl(const HostImage& image_in, ImageOwner owner,
 std::shared_ptr<SpmmKernel::Impl> SpmmKernel::Impl::load(const HostImage& image, ImageOwner owner,
                                                          std::shared_ptr<ThreadPool> pool) {
   const HostProgramRecord record = read_program(image);
-  require_isa(record.isa);
+  require_isa(host_cpu(), record.isa);
   std::shared_ptr<Impl> impl(new Impl(image, std::move(owner), std::move(pool)));
   const std::byte* text = nullptr;
   if (!image.text.empty()) {
@@ -69,7 +62,7 @@ std::shared_ptr<SpmmKernel::Impl> SpmmKernel::Impl::load(const HostImage& image,
 std::shared_ptr<SpmmKernel::Impl> SpmmKernel::Impl::link(const HostImage& image,
                                                          std::shared_ptr<ThreadPool> pool) {
   const HostProgramRecord record = read_program(image);
-  require_isa(record.isa);
+  require_isa(host_cpu(), record.isa);
   std::shared_ptr<Impl> impl(new Impl(image, {}, std::move(pool)));
   impl->prepare(record, image.text.data());
   return impl;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "compiler/cuda_limits.hpp"
+#include "compiler/host_isa.hpp"
 #include "compiler/local_gpus.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
@@ -14,9 +15,9 @@ namespace spjit {
 namespace {
 
 HostIsa best_isa() {
-  const HostCpu& cpu = host_cpu();
-  if (cpu.avx512) return HostIsa::avx512;
-  if (cpu.avx2_fma) return HostIsa::avx2;
+  for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2}) {
+    if (has_isa(host_cpu(), isa)) return isa;
+  }
   return HostIsa::generic;
 }
 
@@ -38,6 +39,29 @@ std::string to_string(HostIsa isa) {
       return "generic";
   }
   return "?";
+}
+
+bool has_isa(const HostCpu& cpu, HostIsa isa) noexcept {
+  switch (isa) {
+    case HostIsa::avx512:
+      return cpu.avx512;
+    case HostIsa::avx2:
+      return cpu.avx2_fma;
+    case HostIsa::generic:
+#if defined(__x86_64__)
+      return true;
+#else
+      return false;
+#endif
+  }
+  return false;
+}
+
+void require_isa(const HostCpu& cpu, HostIsa isa) {
+  if (has_isa(cpu, isa)) return;
+  throw NotSupported(fmt::format(
+      "the kernel is for {}, which this CPU ({}) cannot run; compile it with --target host",
+      Target(isa).name(), cpu.model_name));
 }
 
 Target::Target() : isa_(best_isa()) {}
@@ -85,20 +109,7 @@ bool Target::runs_here() const {
     }
     return false;
   }
-  const HostCpu& cpu = host_cpu();
-  switch (isa_) {
-    case HostIsa::avx512:
-      return cpu.avx512;
-    case HostIsa::avx2:
-      return cpu.avx2_fma;
-    case HostIsa::generic:
-#if defined(__x86_64__)
-      return true;
-#else
-      return false;
-#endif
-  }
-  return false;
+  return has_isa(host_cpu(), isa_);
 }
 
 }  // namespace spjit

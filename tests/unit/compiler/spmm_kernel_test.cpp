@@ -333,6 +333,41 @@ INSTANTIATE_TEST_SUITE_P(AllIsas, KernelOnIsa,
                                           testing::ValuesIn(k_placements)),
                          isa_and_placement);
 
+/// "" if the image loads and is linked, else what both said.
+std::string refusal_of(const spjit::HostImage& image) {
+  std::string said;
+  try {
+    static_cast<void>(SpmmKernel::Impl::load(image, {}, nullptr));
+  } catch (const spjit::NotSupported& error) {
+    said = error.what();
+  }
+  try {
+    static_cast<void>(SpmmKernel::Impl::link(image, nullptr));
+    return said.empty() ? "" : "linked, though not loaded";
+  } catch (const spjit::NotSupported& error) {
+    return said == error.what() ? said : "linking says something else than loading";
+  }
+}
+
+// tests/cpu runs this on CPUs that lack some of the instruction sets.
+TEST(SpmmKernelOfAnotherCpu, IsRefusedInOneLineWhenItIsLoaded) {
+  const CsrMatrix matrix = random_matrix(20, 30, 0.7);
+  for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
+    const auto artifact = spjit::make_csr_artifact(matrix, spjit::KernelKind::csr, isa, 9);
+
+    const std::string refusal = refusal_of(artifact.image());
+
+    if (spjit::Target(isa).runs_here()) {
+      EXPECT_EQ(refusal, "");
+    } else {
+      EXPECT_TRUE(
+          refusal.starts_with("the kernel is for host-" + to_string(isa) + ", which this CPU ("))
+          << refusal;
+      EXPECT_EQ(refusal.find('\n'), std::string::npos);
+    }
+  }
+}
+
 /// Closes the library it holds.
 struct CloseLibrary {
   void operator()(void* library) const noexcept { ::dlclose(library); }

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "compiler/host_isa.hpp"
 #include "compiler/local_gpus.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
@@ -39,6 +40,27 @@ TEST(Target, RunsWhereTheCpuHasTheInstructions) {
   EXPECT_EQ(Target(HostIsa::avx512).runs_here(), cpu.avx512);
   EXPECT_EQ(Target(HostIsa::avx2).runs_here(), cpu.avx2_fma);
   EXPECT_TRUE(Target(HostIsa::generic).runs_here());
+}
+
+TEST(RequireIsa, RefusesWhatACpuLacksInOneLineThatSaysWhatToDo) {
+  spjit::HostCpu haswell;
+  haswell.model_name = "Haswell";
+  haswell.avx2_fma = true;
+  const spjit::HostCpu nehalem;
+
+  EXPECT_NO_THROW(spjit::require_isa(haswell, HostIsa::avx2));
+  EXPECT_NO_THROW(spjit::require_isa(haswell, HostIsa::generic));
+  EXPECT_NO_THROW(spjit::require_isa(nehalem, HostIsa::generic));
+  EXPECT_THROW(spjit::require_isa(nehalem, HostIsa::avx2), spjit::NotSupported);
+  EXPECT_THROW(spjit::require_isa(nehalem, HostIsa::avx512), spjit::NotSupported);
+  try {
+    spjit::require_isa(haswell, HostIsa::avx512);
+    FAIL() << "AVX-512 was taken for a Haswell";
+  } catch (const spjit::NotSupported& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "the kernel is for host-avx512, which this CPU (Haswell) cannot run; compile it with "
+              "--target host");
+  }
 }
 
 TEST(Target, RefusesUnknownNamesAndListsTheKnownOnes) {
