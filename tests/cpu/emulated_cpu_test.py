@@ -1,0 +1,111 @@
+"""The tool and the tests of kernels on CPUs that this machine may not be: QEMU (package qemu-user)
+runs the programs as a Haswell (AVX2), a Nehalem and its plainest x86-64 (both generic).
+
+Environment: SPJIT_TOOL, SPJIT_UNIT_COMPILER (test program), and SPJIT_QEMU, which names another
+qemu-x86_64.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
+from spjit_tool import FAILED, OK, TOOL, ToolTest  # noqa: E402
+
+QEMU = shutil.which(os.environ.get("SPJIT_QEMU", "qemu-x86_64"))
+UNIT_TESTS = os.environ.get("SPJIT_UNIT_COMPILER", "")
+
+# As QEMU calls them, the best target of each, and all that it has.
+CPUS = {"Haswell": ("avx2", ["host-avx2", "host-generic"]),
+        "Nehalem": ("generic", ["host-generic"]),
+        "qemu64": ("generic", ["host-generic"])}
+
+
+@unittest.skipUnless(QEMU, "no qemu-x86_64 (Debian's package qemu-user)")
+class EmulatedCpu(ToolTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.prefix: list[str] = []
+
+    def become(self, cpu: str) -> None:
+        """From now on the tool runs as that CPU, with a cache of its own."""
+        self.prefix = [QEMU, "-cpu", cpu]
+        self.cache = self.folder / f"cache-{cpu}"
+
+    def run_tool(self, *arguments: object, **extra: str) -> subprocess.CompletedProcess[str]:
+        command = [*self.prefix, TOOL, *map(str, arguments)]
+        return subprocess.run(command, cwd=self.folder, env=self.environment(**extra), text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=280,
+                              check=False)
+
+    def test_devices_says_what_the_cpu_has(self) -> None:
+        for cpu, (best, targets) in CPUS.items():
+            with self.subTest(cpu):
+                self.become(cpu)
+
+                devices = self.run_json("devices", "--no-measure")
+
+                self.assertEqual(devices["host"]["isa"], best)
+                self.assertFalse(devices["host"]["avx512"])
+                available = [t["target"] for t in devices["targets"] if t["available"]]
+                self.assertEqual(available, targets)
+
+    def test_kernels_of_every_target_compute_what_the_matrix_says(self) -> None:
+        self.generate("layer.npz", 60, 50, 0.7)
+        for cpu, (_, targets) in CPUS.items():
+            self.become(cpu)
+            for target in targets:
+                for n, budget in ((1, 1 << 20), (19, 1 << 20), (19, 0)):
+                    with self.subTest(cpu=cpu, target=target, n=n, budget=budget):
+                        document = self.run_json("compile", "layer.npz", "--n", n, "--no-measure",
+                                                 "--target", target, "--code-budget", budget)
+
+                        layer = document["layers"][0]
+                        self.assertEqual(layer["kernel"]["target"], target)
+                        # Without LLVM, host-generic has the csr kernel only.
+                        kinds = ["unrolled", "csr"] if target == "host-generic" else ["unrolled"]
+                        self.assertIn(layer["kernel"]["kind"], kinds if budget else ["csr"])
+                        self.assertTrue(layer["verification"]["passed"])
+
+    def test_the_target_host_is_the_best_that_the_cpu_has(self) -> None:
+        self.generate("layer.npz", 20, 30, 0.7)
+        for cpu, (best, _) in CPUS.items():
+            with self.subTest(cpu):
+                self.become(cpu)
+
+                document = self.run_json("compile", "layer.npz", "--n", 8, "--no-measure")
+
+                self.assertEqual(document["layers"][0]["kernel"]["target"], f"host-{best}")
+
+    def test_a_target_that_the_cpu_lacks_is_refused_in_one_line(self) -> None:
+        self.generate("layer.npz", 20, 30, 0.7)
+        for cpu, target in (("Haswell", "host-avx512"), ("Nehalem", "host-avx2"),
+                            ("qemu64", "host-avx2")):
+            with self.subTest(cpu):
+                self.become(cpu)
+
+                result = self.run_tool("compile", "layer.npz", "--n", 8, "--no-measure",
+                                       "--target", target)
+
+                self.assert_error(result, FAILED, f"target {target} does not run on this CPU")
+
+    @unittest.skipUnless(UNIT_TESTS, "no program unit_compiler")
+    def test_kernels_pass_their_unit_tests(self) -> None:
+        suites = "*SpmmKernelOfAnotherCpu*:*CsrKernel.R*:*EmittedCode.Reads*"
+        for cpu in CPUS:
+            with self.subTest(cpu):
+                result = subprocess.run([QEMU, "-cpu", cpu, UNIT_TESTS, f"--gtest_filter={suites}"],
+                                        env=self.environment(), cwd=self.folder, text=True,
+                                        capture_output=True, timeout=280, check=False)
+
+                self.assertEqual(result.returncode, OK, result.stdout[-4000:] + result.stderr)
+                self.assertIn("[  PASSED  ]", result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
