@@ -96,7 +96,10 @@ class EmulatedCpu(ToolTest):
 
     @unittest.skipUnless(UNIT_TESTS, "no program unit_compiler")
     def test_kernels_pass_their_unit_tests(self) -> None:
-        suites = "*SpmmKernelOfAnotherCpu*:*CsrKernel.R*:*EmittedCode.Reads*"
+        # Only with memory that is guarded at its start: QEMU 7.2 reads all of what a masked load of
+        # AVX2 reads a part of.
+        suites = ("*SpmmKernelOfAnotherCpu*:*CsrKernel.R*_at_start:*EmittedCode.R*_at_start:"
+                  "*KernelOnIsa.ReadsNothing*/avx2_at_start")
         for cpu in CPUS:
             with self.subTest(cpu):
                 result = subprocess.run([QEMU, "-cpu", cpu, UNIT_TESTS, f"--gtest_filter={suites}"],
