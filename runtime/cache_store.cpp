@@ -193,6 +193,8 @@ void CacheStore::create_root() const {
   try {
     sync_and_close(write_new_file(unfinished, std::as_bytes(std::span(k_tag_text))), unfinished);
     fs::rename(unfinished, tag);
+    // On the disk before anything else is here: a directory that holds files and no tag is refused.
+    sync_directory(root_);
   } catch (const fs::filesystem_error& failure) {
     fs::remove(unfinished, error);
     throw CacheError(fmt::format("cannot create '{}': {}", tag.native(), failure.what()));

@@ -17,17 +17,33 @@
 #include <cstring>
 #include <ctime>
 #include <new>
+#include <span>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
 namespace spjit::test {
 namespace {
 
+constexpr std::size_t k_path_bytes = 512;
+constexpr std::size_t k_notes = 2048;
+
+/// A FileEvent in shared memory.
+struct Note {
+  std::atomic<bool> complete = false;
+  FileEvent::Kind kind = FileEvent::Kind::written;
+  Inode inode;
+  std::array<char, k_path_bytes> from = {};
+  std::array<char, k_path_bytes> to = {};
+};
+
 /// In memory shared with children: a killed one leaves here what it was doing.
 struct SharedState {
   std::atomic<std::int64_t> calls = 0;
   std::atomic<const char*> hit = nullptr;  // a literal: the same address in every child
+  std::atomic<std::size_t> notes = 0;
+  std::array<Note, k_notes> journal;
 };
 
 constexpr std::size_t k_descriptors = 4096;
@@ -36,7 +52,7 @@ struct Injection {
   std::atomic<SharedState*> shared = nullptr;
   std::atomic<bool> armed = false;
   FaultPlan plan;
-  std::array<char, 512> root = {};
+  std::array<char, k_path_bytes> root = {};
   std::array<std::atomic<bool>, k_descriptors> watched = {};  // by file descriptor
   std::atomic<std::int64_t> clock_shift_s = 0;
 };
@@ -110,11 +126,60 @@ std::size_t shortened(Fault fault, std::size_t bytes) {
   return half && bytes > 1 ? bytes / 2 : bytes;
 }
 
+Inode inode_in(const struct stat& status) { return {status.st_dev, status.st_ino}; }
+
+Inode inode_of(int fd) {
+  static auto* const real = original<int(int, struct stat*)>("fstat");
+  struct stat status {};
+  return real(fd, &status) == 0 ? inode_in(status) : Inode{};
+}
+
+/// The directory that holds `path`.
+Inode parent_of(const char* path) {
+  static auto* const real = original<int(const char*, struct stat*)>("stat");
+  const std::string_view text = path;
+  const std::string parent(text.substr(0, text.rfind('/')));
+  struct stat status {};
+  return real(parent.c_str(), &status) == 0 ? inode_in(status) : Inode{};
+}
+
+bool is_journaled(bool watched) { return watched && injection().armed && injection().plan.journal; }
+
+void note(FileEvent::Kind kind, const Inode& inode, const char* from = "", const char* to = "") {
+  SharedState& shared = *injection().shared;
+  const std::size_t number = shared.notes++;
+  if (number >= k_notes) return;  // journal() tells
+  Note& now = shared.journal.at(number);
+  now.kind = kind;
+  now.inode = inode;
+  std::snprintf(now.from.data(), now.from.size(), "%s", from);
+  std::snprintf(now.to.data(), now.to.size(), "%s", to);
+  now.complete = true;
+}
+
+/// A call that is done, with what it changes noted before anything is made of its result.
+template <typename Call, typename Done>
+auto noted(bool watched, Call call, Done done) {
+  return [=] {
+    const auto result = call();
+    if (result >= 0 && is_journaled(watched)) {
+      const int error = errno;
+      done(result);
+      errno = error;
+    }
+    return result;
+  };
+}
+
 /// open() and openat() under all their names.
 template <typename Call>
-int opened(const char* name, bool watched, int flags, Call call) {
+int opened(const char* name, bool watched, int flags, const char* path, Call call) {
   const Fault fault = judge(name, watched, (flags & O_CREAT) != 0);
-  const int fd = do_call(fault, call);
+  const int fd = do_call(fault, noted(watched, call, [flags, path](int made) {
+                           if ((flags & O_CREAT) == 0 || path[0] != '/') return;
+                           note(FileEvent::Kind::written, inode_of(made));
+                           note(FileEvent::Kind::created, parent_of(path), "", path);
+                         }));
   if (fd >= 0) watch(fd, watched);
   return fd;
 }
@@ -142,6 +207,11 @@ void FaultInjector::arm(const FaultPlan& plan) {
   now.plan = plan;
   now.shared.load()->calls = 0;
   now.shared.load()->hit = nullptr;
+  now.shared.load()->notes = 0;
+  for (Note& old : now.shared.load()->journal) {
+    if (!old.complete) break;
+    old.complete = false;
+  }
   now.armed = true;
 }
 
@@ -154,6 +224,18 @@ std::string FaultInjector::name_of_hit() const {
   return name == nullptr ? "" : name;
 }
 
+std::vector<FileEvent> FaultInjector::journal() const {
+  const SharedState& shared = *injection().shared;
+  if (shared.notes > k_notes) throw std::runtime_error("the journal of changes is full");
+  std::vector<FileEvent> events;
+  for (const Note& now : std::span(shared.journal).first(shared.notes)) {
+    // A killed process may have left the last one half written: nothing hung on it yet.
+    if (!now.complete) continue;
+    events.push_back({now.kind, now.inode, now.from.data(), now.to.data()});
+  }
+  return events;
+}
+
 void FaultInjector::shift_clock(std::chrono::seconds shift) {
   injection().clock_shift_s = shift.count();
 }
@@ -164,6 +246,7 @@ void FaultInjector::shift_clock(std::chrono::seconds shift) {
 // specifications are those of glibc's headers.
 
 using spjit::test::Fault;
+using spjit::test::FileEvent;
 
 extern "C" {
 
@@ -173,7 +256,7 @@ int open(const char* path, int flags, ...) {
   va_start(more, flags);
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0;
   va_end(more);
-  return spjit::test::opened("open", spjit::test::is_watched(path), flags,
+  return spjit::test::opened("open", spjit::test::is_watched(path), flags, path,
                              [&] { return real(path, flags, mode); });
 }
 
@@ -183,7 +266,7 @@ int openat(int directory, const char* path, int flags, ...) {
   va_start(more, flags);
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0;
   va_end(more);
-  return spjit::test::opened("openat", spjit::test::is_watched(directory, path), flags,
+  return spjit::test::opened("openat", spjit::test::is_watched(directory, path), flags, path,
                              [&] { return real(directory, path, flags, mode); });
 }
 
@@ -204,15 +287,25 @@ ssize_t read(int fd, void* to, size_t bytes) {
 
 ssize_t write(int fd, const void* from, size_t bytes) {
   static auto* const real = spjit::test::original<ssize_t(int, const void*, size_t)>("write");
-  const Fault fault = spjit::test::judge("write", spjit::test::is_watched(fd), true);
-  return spjit::test::do_call(fault,
-                              [&] { return real(fd, from, spjit::test::shortened(fault, bytes)); });
+  const bool watched = spjit::test::is_watched(fd);
+  const Fault fault = spjit::test::judge("write", watched, true);
+  return spjit::test::do_call(
+      fault, spjit::test::noted(
+                 watched, [=] { return real(fd, from, spjit::test::shortened(fault, bytes)); },
+                 [fd](ssize_t) {
+                   spjit::test::note(FileEvent::Kind::written, spjit::test::inode_of(fd));
+                 }));
 }
 
 int fsync(int fd) {
   static auto* const real = spjit::test::original<int(int)>("fsync");
-  const Fault fault = spjit::test::judge("fsync", spjit::test::is_watched(fd), true);
-  return spjit::test::do_call(fault, [&] { return real(fd); });
+  const bool watched = spjit::test::is_watched(fd);
+  const Fault fault = spjit::test::judge("fsync", watched, true);
+  return spjit::test::do_call(
+      fault,
+      spjit::test::noted(
+          watched, [fd] { return real(fd); },
+          [fd](int) { spjit::test::note(FileEvent::Kind::synced, spjit::test::inode_of(fd)); }));
 }
 
 int sync_file_range(int fd, off64_t from, off64_t bytes, unsigned flags) {
@@ -232,7 +325,12 @@ int rename(const char* from, const char* to) noexcept {
   static auto* const real = spjit::test::original<int(const char*, const char*)>("rename");
   const bool watched = spjit::test::is_watched(from) || spjit::test::is_watched(to);
   const Fault fault = spjit::test::judge("rename", watched, true);
-  return spjit::test::do_call(fault, [&] { return real(from, to); });
+  return spjit::test::do_call(fault, spjit::test::noted(
+                                         watched, [=] { return real(from, to); },
+                                         [=](int) {
+                                           spjit::test::note(FileEvent::Kind::renamed,
+                                                             spjit::test::parent_of(to), from, to);
+                                         }));
 }
 
 int stat(const char* path, struct stat* status) noexcept {

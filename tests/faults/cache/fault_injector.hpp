@@ -6,10 +6,12 @@
 /// the C library's functions replaced by ones that look here first.
 
 #include <chrono>
+#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <ostream>
 #include <string>
+#include <vector>
 
 namespace spjit::test {
 
@@ -28,6 +30,28 @@ struct FaultPlan {
   int error = 0;           ///< errno of a failure
   bool lasting = false;    ///< hits that call and those after it
   bool room_only = false;  ///< hits only calls that need room on the disk; others are not counted
+  bool journal = false;    ///< notes what is changed and synced, see `journal()`
+};
+
+/// Which file or directory, as the kernel numbers them.
+struct Inode {
+  std::uint64_t device = 0;
+  std::uint64_t number = 0;
+  friend auto operator<=>(const Inode&, const Inode&) = default;
+};
+
+/// One change of the disk, in the order in which a process made them.
+struct FileEvent {
+  enum class Kind : std::uint8_t {
+    written,  ///< the content of a file changed
+    created,  ///< directory `inode` got the file `to`
+    renamed,  ///< directory `inode` got `to`, which was `from`
+    synced,   ///< what happened to a file or directory is on the disk for good
+  };
+  Kind kind = Kind::written;
+  Inode inode;
+  std::string from;
+  std::string to;
 };
 
 inline std::ostream& operator<<(std::ostream& stream, const FaultPlan& plan) {
@@ -55,6 +79,10 @@ class FaultInjector {
   [[nodiscard]] bool hit() const;
   /// Its name ("rename"); empty if none was hit.
   [[nodiscard]] std::string name_of_hit() const;
+
+  /// What was done since `arm()`, by whichever process, up to its end or a kill. Throws if it was
+  /// more than there is room to note.
+  [[nodiscard]] std::vector<FileEvent> journal() const;
 
   /// What the clock of this process (not its children) shows, relative to the real one. Times that
   /// the kernel gives to files stay real.

@@ -176,7 +176,10 @@ Trial OperationWalk::run(const Operation& operation, const FaultPlan& plan) cons
     return result.problem + '\n' + result.excuse;
   });
   injector.disarm();
-  Trial trial{.killed = child.signal == SIGKILL, .result = {}, .call = injector.name_of_hit()};
+  Trial trial{.killed = child.signal == SIGKILL,
+              .result = {},
+              .call = injector.name_of_hit(),
+              .journal = injector.journal()};
   const std::size_t end = child.said.rfind('\n');
   if (child.signal == 0 && end != std::string::npos) {
     trial.result = {.problem = child.said.substr(0, end), .excuse = child.said.substr(end + 1)};

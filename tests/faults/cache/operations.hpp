@@ -48,8 +48,9 @@ struct Operation {
 /// An operation on a copy of the template, in a child, with one fault.
 struct Trial {
   bool killed = false;
-  OperationResult result;  ///< nothing if it was killed
-  std::string call;        ///< the call that was hit; empty: there are fewer calls
+  OperationResult result;          ///< nothing if it was killed
+  std::string call;                ///< the call that was hit; empty: there are fewer calls
+  std::vector<FileEvent> journal;  ///< if the plan asked for it
 };
 
 struct Aftermath {
