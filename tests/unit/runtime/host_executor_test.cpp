@@ -1,19 +1,31 @@
 #include "runtime/host_executor.hpp"
 
 #include <gtest/gtest.h>
+#include <immintrin.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <span>
+#include <thread>
 #include <vector>
 
+#include "runtime/host_cpu.hpp"
+#include "runtime/pinned_thread.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
 
 using spjit::HostProgram;
 using spjit::HostSplit;
+using spjit::testing_support::Guarded;
+using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::index;
+using spjit::testing_support::k_placements;
+using spjit::testing_support::Placement;
 
 // The executor knows nothing of sparsity, so its segments here are plain functions: a tile has one
 // row and lanes are 4, and a segment adds weights[0] * B[k] for every row k of its block.
@@ -76,6 +88,13 @@ struct SumProgram {
   }
 };
 
+/// A row of C in a cache line of its own.
+struct alignas(64) AlignedLine {
+  std::array<int, 16> words{};
+
+  [[nodiscard]] float* floats() noexcept { return reinterpret_cast<float*>(words.data()); }
+};
+
 std::vector<float> whole_numbers(std::int64_t count) {
   std::vector<float> values(index(count));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 7 % 11) - 5.0F;
@@ -96,16 +115,26 @@ std::vector<float> expected_product(const HostProgram& program, const std::vecto
   return c;
 }
 
-/// C `[rows x ldc]`. Runs on exactly the workspace that is asked for; its guards catch a float
-/// more.
+/// C `[rows x ldc]`. Runs on exactly the workspace that is asked for, and on B and C without
+/// padding behind their last rows: the pages around each catch a float more, at either end.
 std::vector<float> run(const HostProgram& program, const HostSplit& split,
                        const std::vector<float>& b, std::int64_t ldc, spjit::ThreadPool* pool) {
-  std::vector<float> c(index(program.rows * ldc), -7.0F);
   const std::int64_t ldb = std::ssize(b) / program.cols;
-  spjit::testing_support::GuardedFloats workspace(spjit::workspace_floats(program, split));
-  spjit::execute(program, split, {b.data(), ldb, c.data(), ldc}, workspace.data(), pool);
-  EXPECT_TRUE(workspace.intact());
-  return c;
+  const std::span<const float> exact_b(b.data(), index((program.cols - 1) * ldb + program.n));
+  std::vector<float> result;
+  for (const Placement placement : k_placements) {
+    const Guarded<float> guarded_b(exact_b, placement);
+    const GuardedFloats c((program.rows - 1) * ldc + program.n, placement);
+    const GuardedFloats workspace(spjit::workspace_floats(program, split), placement);
+    std::ranges::fill(c.span(), -7.0F);
+    spjit::execute(program, split, {guarded_b.data(), ldb, c.data(), ldc}, workspace.data(), pool);
+    EXPECT_TRUE(workspace.intact() && c.intact());
+    EXPECT_TRUE(result.empty() ||
+                std::ranges::equal(c.span(), std::span(result).first(c.span().size())));
+    result.assign(c.span().begin(), c.span().end());
+    result.resize(index(program.rows * ldc), -7.0F);
+  }
+  return result;
 }
 
 TEST(HostExecutor, GivesTheProductForEveryLoopNest) {
@@ -154,24 +183,31 @@ TEST(HostExecutor, PanelMajorOperandsAreUsedWhereTheyAre) {
   const spjit::PanelLayout b_layout = sum.program.b_layout();
   const spjit::PanelLayout c_layout = sum.program.c_layout();
   const std::vector<float> b = whole_numbers(420);
-  std::vector<float> b_panels(index(b_layout.size()));
-  for (std::int64_t row = 0; row < 20; ++row) {
-    for (std::int64_t j = 0; j < 21; ++j) {
-      b_panels[index(j / 8 * b_layout.stride() + row * 8 + j % 8)] = b[index(row * 21 + j)];
-    }
-  }
-  std::vector<float> c_panels(index(c_layout.size()), -7.0F);
-  std::vector<float> workspace(index(spjit::workspace_floats(sum.program, HostSplit{})));
-
-  spjit::execute(sum.program, HostSplit{}, {b_panels.data(), 0, c_panels.data(), 0},
-                 workspace.data(), nullptr);
-
   const std::vector<float> expected = expected_product(sum.program, b, 21, 21);
-  for (std::int64_t row = 0; row < 9; ++row) {
-    for (std::int64_t j = 0; j < 24; ++j) {
-      const float actual = c_panels[index(j / 8 * c_layout.stride() + row * 8 + j % 8)];
-      EXPECT_EQ(actual, j < 21 ? expected[index(row * 21 + j)] : 0.0F) << row << ", " << j;
+  for (const Placement placement : k_placements) {
+    // The spare line behind the last panel is nobody's.
+    const GuardedFloats b_panels(b_layout.size() - spjit::PanelLayout::k_spare_floats, placement);
+    const GuardedFloats c_panels(c_layout.size() - spjit::PanelLayout::k_spare_floats, placement);
+    const GuardedFloats workspace(spjit::workspace_floats(sum.program, HostSplit{}), placement);
+    std::ranges::fill(b_panels.span(), 0.0F);
+    for (std::int64_t row = 0; row < 20; ++row) {
+      for (std::int64_t j = 0; j < 21; ++j) {
+        b_panels.span()[index(j / 8 * b_layout.stride() + row * 8 + j % 8)] =
+            b[index(row * 21 + j)];
+      }
     }
+    b_panels.seal();
+
+    spjit::execute(sum.program, HostSplit{}, {b_panels.data(), 0, c_panels.data(), 0},
+                   workspace.data(), nullptr);
+
+    for (std::int64_t row = 0; row < 9; ++row) {
+      for (std::int64_t j = 0; j < 24; ++j) {
+        const float actual = c_panels.span()[index(j / 8 * c_layout.stride() + row * 8 + j % 8)];
+        EXPECT_EQ(actual, j < 21 ? expected[index(row * 21 + j)] : 0.0F) << row << ", " << j;
+      }
+    }
+    EXPECT_TRUE(c_panels.intact() && workspace.intact());
   }
 }
 
@@ -183,6 +219,79 @@ TEST(HostExecutor, ARunWithoutTilesZeroesTheEmptyRows) {
 
   EXPECT_EQ(std::count(c.begin(), c.end(), 0.0F), 9);
   EXPECT_EQ(c.back(), -7.0F);
+}
+
+/// Streams one float to each row of C, a part of a cache line: what a CPU keeps back longest.
+// NOLINTNEXTLINE(readability-function-size): the signature is HostSegment's
+void stream_segment(const float* /*b*/, float* c, const float* weights, std::int64_t ldc_bytes,
+                    float* /*partial*/, const void* /*masks*/) {
+  const auto row = static_cast<std::int64_t>(weights[1]);
+  _mm_stream_si32(reinterpret_cast<int*>(c + row * (ldc_bytes / 4)), static_cast<int>(weights[0]));
+}
+
+constexpr int k_stop = -1;
+
+/// Waits for a value or `k_stop`; which it was. Without letting others run, which would make the
+/// stores visible.
+int wait_for(const std::atomic<int>& flag, int value) {
+  int now = 0;
+  do now = flag.load(std::memory_order_acquire);
+  while (now != value && now != k_stop);
+  return now;
+}
+
+/// Rows of C that do not hold the round's number yet although the caller has said that they do.
+std::int64_t count_missed(std::vector<AlignedLine>& c, std::int64_t rows,
+                          const std::atomic<int>& done, std::atomic<int>& seen) {
+  std::int64_t missed = 0;
+  for (int round = 1; wait_for(done, round) != k_stop; ++round) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const volatile int& stored = c[index(row)].words[0];
+      missed += stored == round ? 0 : 1;
+    }
+    seen.store(round, std::memory_order_release);
+  }
+  return missed;
+}
+
+// Without the fence nearly every round fails in which both threads have a CPU.
+TEST(HostExecutor, StreamedStoresAreSeenByWhoeverSeesWhatTheCallerDoesNext) {
+  if (spjit::usable_cpus() < 2) GTEST_SKIP() << "one CPU alone sees its own stores in order";
+  constexpr int k_rounds = 5000;
+  SumProgram streaming(9, 1, 8, 1);
+  HostProgram& program = streaming.program;
+  program.stream_c = true;
+  std::ranges::fill(program.segments, stream_segment);
+  std::vector<AlignedLine> c(index(program.rows));
+  const std::vector<float> b(8);
+  const GuardedFloats workspace(spjit::workspace_floats(program, HostSplit{}));
+  std::atomic<int> done = 0;
+  std::atomic<int> seen = 0;
+  std::int64_t missed = 0;
+  cpu_set_t others;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(others), &others), 0);
+  const spjit::PinnedThread pinned;
+  CPU_CLR(static_cast<unsigned>(::sched_getcpu()), &others);
+  // On a busy machine a round takes milliseconds.
+  const auto enough = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+
+  std::thread observer([&] {
+    static_cast<void>(::sched_setaffinity(0, sizeof(others), &others));
+    missed = count_missed(c, program.tiles, done, seen);
+  });
+  for (int round = 1; round <= k_rounds && std::chrono::steady_clock::now() < enough; ++round) {
+    for (std::int64_t tile = 0; tile < program.tiles; ++tile) {
+      streaming.weights[index(tile * k_weights_a_segment)] = static_cast<float>(round);
+    }
+    spjit::execute(program, HostSplit{}, {b.data(), 8, c.front().floats(), 16}, workspace.data(),
+                   nullptr);
+    done.store(round, std::memory_order_release);
+    wait_for(seen, round);
+  }
+  done.store(k_stop, std::memory_order_release);
+  observer.join();
+
+  EXPECT_EQ(missed, 0);
 }
 
 TEST(ChooseSplit, OneThreadTakesAllPanels) {
