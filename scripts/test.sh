@@ -29,7 +29,7 @@ fetch_cuda() {
     ! scripts/setup_cuda.sh; then
     cuda_note="NVRTC could not be fetched (scripts/setup_cuda.sh says why): tests that need it skip"
   fi
-  say "$cuda_note"
+  [[ -z $cuda_note ]] || say "$cuda_note"
 }
 
 # More of each test's output than ctest keeps by default: the reason of a skip is in it.
