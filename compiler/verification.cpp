@@ -20,11 +20,8 @@ namespace {
 /// rows lose their alignment.
 constexpr std::int64_t k_gap_floats = 3;
 
-/// The layouts a kernel has to manage: the one it is made for, and one with wider rows.
-std::vector<CheckLayout> layouts_from(const CheckLayout& first, bool takes_others) {
-  std::vector<CheckLayout> layouts = {first};
-  if (takes_others) layouts.push_back({first.ldb + k_gap_floats, first.ldc + k_gap_floats});
-  return layouts;
+CheckLayout widened(const CheckLayout& layout) {
+  return {layout.ldb + k_gap_floats, layout.ldc + k_gap_floats};
 }
 
 std::string too_large(double bytes) {
@@ -49,8 +46,8 @@ bool is_fault(int code) {
   }
 }
 
-Verdict verify(const CheckedKernel& kernel, const CompileOptions& options,
-               const CompileWatch& watch) {
+Verdict verify(const CheckedKernel& kernel, const std::string& device,
+               const CompileOptions& options, const CompileWatch& watch) {
   Verdict verdict;
   verdict.verification.reason = too_large(kernel.bytes());
   if (!verdict.verification.reason.empty()) {
@@ -66,6 +63,7 @@ Verdict verify(const CheckedKernel& kernel, const CompileOptions& options,
   verdict.problem = std::move(result.problem);
   Verification& verification = verdict.verification;
   verification.mode = options.verify;
+  verification.device = device;
   verification.rows = kernel.matrix.rows;
   verification.rows_checked = result.rows_checked;
   verification.columns = kernel.n;
@@ -86,21 +84,32 @@ std::optional<LocalGpu> find_gpu(std::int64_t arch, const LocalGpus& local) {
 
 }  // namespace
 
+std::vector<CheckLayout> check_layouts(const CompileOptions& options) {
+  const CheckLayout own{options.ldb > 0 ? options.ldb : options.n,
+                        options.ldc > 0 ? options.ldc : options.n};
+  return {own, widened(own)};
+}
+
+std::vector<CheckLayout> check_layouts(const CudaProgram& program) {
+  const CheckLayout own{program.ldb, program.ldc};
+  const CheckLayout wider = widened(own);
+  if (!program.runtime_sizes || std::max(wider.ldb, wider.ldc) > k_cuda_max_leading_dimension) {
+    return {own};
+  }
+  return {own, wider};
+}
+
 Verdict verify_kernel(const SpmmKernel::Impl& kernel, const CsrMatrix& matrix,
                       const CompileOptions& options, const CompileWatch& watch) {
   if (options.verify == VerifyMode::none) return {};
-  const CheckLayout first{options.ldb > 0 ? options.ldb : options.n,
-                          options.ldc > 0 ? options.ldc : options.n};
-  Verdict verdict = verify({.matrix = matrix,
-                            .n = options.n,
-                            .layouts = layouts_from(first, true),
-                            .run =
-                                [&](const DenseOperands& operands) {
-                                  kernel.run({operands.b, operands.ldb, operands.c, operands.ldc});
-                                }},
-                           options, watch);
-  verdict.verification.device = host_cpu().model_name;
-  return verdict;
+  return verify({.matrix = matrix,
+                 .n = options.n,
+                 .layouts = check_layouts(options),
+                 .run =
+                     [&](const DenseOperands& operands) {
+                       kernel.run({operands.b, operands.ldb, operands.c, operands.ldc});
+                     }},
+                host_cpu().model_name, options, watch);
 }
 
 Verdict verify_kernel(const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
@@ -117,14 +126,11 @@ Verdict verify_kernel(const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
             : fmt::format("no GPU of this machine runs code for sm_{}", program.arch);
     return verdict;
   }
-  const bool takes_others =
-      program.runtime_sizes &&
-      std::max(program.ldb, program.ldc) + k_gap_floats <= k_cuda_max_leading_dimension;
   try {
     const auto prepared = PreparedCudaKernel::Impl::load(kernel, gpu->ordinal);
     verdict = verify({.matrix = matrix,
                       .n = program.n,
-                      .layouts = layouts_from({program.ldb, program.ldc}, takes_others),
+                      .layouts = check_layouts(program),
                       .run =
                           [&](const DenseOperands& operands) {
                             prepared->run({.b = operands.b,
@@ -133,12 +139,11 @@ Verdict verify_kernel(const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
                                            .ldc = operands.ldc,
                                            .n = operands.n});
                           }},
-                     options, watch);
+                     gpu->limits.product, options, watch);
   } catch (const DeviceError& error) {
     if (!is_fault(error.code())) throw;
     verdict.problem = fmt::format("the kernel faults: {}", error.what());
   }
-  verdict.verification.device = gpu->limits.product;
   return verdict;
 }
 

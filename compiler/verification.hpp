@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "compiler/compile_watch.hpp"
 #include "compiler/cuda_kernel_impl.hpp"
@@ -23,6 +24,11 @@ struct Verdict {
 
   [[nodiscard]] bool passed() const noexcept { return problem.empty(); }
 };
+
+/// The layouts a kernel is run in: its own, and where it takes others one with wider rows, which
+/// lose their alignment.
+[[nodiscard]] std::vector<CheckLayout> check_layouts(const CompileOptions& options);
+[[nodiscard]] std::vector<CheckLayout> check_layouts(const CudaProgram& program);
 
 /// Checks as `CompileOptions::verify` says: `none` gives an empty verdict. What cannot be checked
 /// has no problem, but a Verification::reason; that B and C are too large is also a note. Throws

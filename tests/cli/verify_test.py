@@ -131,7 +131,7 @@ class KindTest(ToolTest):
             self.assertIsNone(record["tile"])
             self.assertIsNone(record["grouping"])
             self.assertEqual(layer["kernel"]["tile"], "")
-            self.assertEqual(row.split()[-1], kind)
+            self.assertEqual(row.split()[-2:], [kind, "-"])
 
 
 if __name__ == "__main__":

@@ -173,6 +173,20 @@ TEST_F(HostVerification, ARightKernelHasItsCertificateInTheRecord) {
   EXPECT_EQ(cached.record(), fresh.record());                       // of its publication
 }
 
+TEST_F(HostVerification, ASampleOfALargeKernelIsPartOfItAndFullIsAll) {
+  matrix_ = random_matrix(1500, 1000, 0.5);  // 25 million products
+
+  for (const bool full : {false, true}) {
+    CompileOptions options = options_of(64);
+    options.verify = full ? VerifyMode::full : VerifyMode::sampled;
+
+    const Verification found = Compiler(options, uncached()).compile(matrix_).info().verification;
+
+    EXPECT_EQ(found.complete(), full);
+    EXPECT_EQ(found.columns_checked == 64, full);
+  }
+}
+
 TEST_F(HostVerification, AKernelThatIsNotCheckedSaysSo) {
   const SpmmKernel kernel = compile(VerifyMode::none);
 

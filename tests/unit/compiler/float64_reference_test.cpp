@@ -32,11 +32,11 @@ std::vector<std::int64_t> rows_of(const ReferenceSample& sample) {
   return rows;
 }
 
-/// 100 rows of one entry each, but row 37 has 10.
+/// 100 rows of one entry each, but row 38 has 10.
 CsrMatrix with_a_full_row() {
   CsrMatrix matrix{100, 10, {0}, {}, {}};
   for (std::int64_t row = 0; row < 100; ++row) {
-    for (std::int32_t col = 0; col < (row == 37 ? 10 : 1); ++col) {
+    for (std::int32_t col = 0; col < (row == 38 ? 10 : 1); ++col) {
       matrix.col_idxs.push_back(col);
       matrix.values.push_back(1);
     }
@@ -92,7 +92,7 @@ TEST(ReferenceSample, LeavesOutColumnsFirstAndThenRowsButNotTheFullest) {
   EXPECT_EQ(fewer_columns.columns.at(19), 49);
   EXPECT_EQ(fewer_rows.columns.count, 16);
   EXPECT_EQ(fewer_rows.row_count(), 25 + 1);  // a quarter of the rows at 16 columns
-  EXPECT_EQ(rows_of(fewer_rows).back(), 37);
+  EXPECT_EQ(rows_of(fewer_rows).back(), 38);
   EXPECT_EQ(fewer_rows.row(24), 99);
 }
 
@@ -111,7 +111,7 @@ TEST(ReferenceSample, NamesTheFullestRowOnlyOnce) {
 TEST(ReferenceSample, HasTwoRowsAndAllOfAFewColumnsAtLeast) {
   const ReferenceSample sample = choose_sample(with_a_full_row(), 3, 1);
 
-  EXPECT_EQ(rows_of(sample), (std::vector<std::int64_t>{0, 99, 37}));
+  EXPECT_EQ(rows_of(sample), (std::vector<std::int64_t>{0, 99, 38}));
   EXPECT_EQ(sample.columns.count, 3);
 }
 
@@ -221,6 +221,20 @@ TEST(ReferenceRows, SayWhereAPartialSumMayOverflowThoughTheSumDoesNot) {
 
   EXPECT_LT(row[0].value, 3.1e38);
   EXPECT_TRUE(row[0].may_overflow);
+}
+
+TEST(ReferenceRows, AreGivenUpWithinALongRow) {
+  constexpr std::int32_t k_entries = 1 << 20;
+  CsrMatrix matrix{1, k_entries, {0, k_entries}, {}, std::vector<float>(k_entries, 1)};
+  for (std::int32_t col = 0; col < k_entries; ++col) matrix.col_idxs.push_back(col);
+  std::stop_source stop;
+  stop.request_stop();
+  CompileCancel stopped;
+  stopped.stop = stop.get_token();
+  PacedCancel cancel(stopped);
+  ReferenceRows rows(matrix, matrix.values.data(), 1, {1, 1});
+
+  EXPECT_THROW(static_cast<void>(rows.row(0, cancel)), Cancelled);
 }
 
 TEST(PacedCancel, AsksOnceAMillionNumbers) {
