@@ -105,6 +105,10 @@ CompileOptions checked_options(CompileOptions options) {
     throw InvalidArgument(
         fmt::format("threads is {}; expected 0 (all) to {}", options.threads, k_most_threads));
   }
+  if (to_string(options.verify) == "?") {
+    throw InvalidArgument(fmt::format("verify is {}; expected a VerifyMode: none, sampled or full",
+                                      static_cast<int>(options.verify)));
+  }
   check_range("parallel_compiles", options.parallel_compiles, 0, k_most_threads);
   if (options.parallel_compiles == 0) options.parallel_compiles = usable_cpus();
   if (options.threads == 0) {
@@ -137,6 +141,26 @@ std::string_view to_string(SearchMode mode) {
       return "proxy";
     case SearchMode::exhaustive:
       return "exhaustive";
+  }
+  return "?";
+}
+
+VerifyMode parse_verify(std::string_view name) {
+  for (const VerifyMode mode : {VerifyMode::none, VerifyMode::sampled, VerifyMode::full}) {
+    if (name == to_string(mode)) return mode;
+  }
+  throw InvalidArgument(
+      fmt::format("verify mode \"{}\" is unknown; expected none, sampled or full", name));
+}
+
+std::string_view to_string(VerifyMode mode) {
+  switch (mode) {
+    case VerifyMode::none:
+      return "none";
+    case VerifyMode::sampled:
+      return "sampled";
+    case VerifyMode::full:
+      return "full";
   }
   return "?";
 }

@@ -75,7 +75,8 @@ json to_json(const TileSpace& space) {
 json make_record(const CsrMatrix& matrix, const CompileOptions& options, const HostLimits& limits,
                  const CompiledArtifact& compiled) {
   const CompileTrace& trace = compiled.trace;
-  const bool csr = compiled.artifact.text.empty() && matrix.nnz() > 0;
+  // Kernels that read A have no tile.
+  const bool has_tile = trace.kind == KernelKind::unrolled;
   return {{"spjit", SPJIT_VERSION},
           {"target", options.target.name()},
           {"device", limits.name},
@@ -84,9 +85,9 @@ json make_record(const CsrMatrix& matrix, const CompileOptions& options, const H
           {"ldb", options.ldb},
           {"threads", options.threads},
           {"reorder", std::string(to_string(options.reorder))},
-          {"kind", csr ? "csr" : "unrolled"},
-          {"tile", to_json(trace.tile)},
-          {"grouping", to_json(trace.grouping)},
+          {"kind", to_string(trace.kind)},
+          {"tile", has_tile ? to_json(trace.tile) : json(nullptr)},
+          {"grouping", has_tile ? to_json(trace.grouping) : json(nullptr)},
           {"search", search_json(options, trace)},
           {"code_bytes", compiled.artifact.text.size()},
           {"code_budget_bytes", options.code_budget_bytes},

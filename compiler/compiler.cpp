@@ -9,10 +9,10 @@
 #include "compiler/compile_queue.hpp"
 #include "compiler/compile_record.hpp"
 #include "compiler/compiler_impl.hpp"
-#include "compiler/kernel_cache.hpp"
 #include "compiler/local_gpus.hpp"
 #include "compiler/measure.hpp"
 #include "compiler/pipeline.hpp"
+#include "runtime/elapsed.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -74,38 +74,47 @@ Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
 
 const CompileOptions& Compiler::options() const noexcept { return impl_->options; }
 
-std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const std::string& key,
-                                                             std::string& note) const {
-  constexpr std::array<std::string_view, 1> k_wanted = {k_object_file};
-  CacheLookup found = cache->lookup(key, k_wanted);
-  if (!found.miss_reason.empty()) add_note(note, "cache: " + found.miss_reason);
-  if (!found.entry) return nullptr;
-  const CacheEntry& entry = *found.entry;
+LoadedEntry<SpmmKernel::Impl> Compiler::Impl::load_entry(CacheEntry& entry) const {
   ImageOwner owner;
-  owner.object =
-      std::make_shared<FileBytes>(std::move(found.entry->files[std::string(k_object_file)]));
+  owner.object = std::make_shared<FileBytes>(std::move(entry.files[std::string(k_object_file)]));
   const std::span<const std::byte> object = owner.object->bytes();
-  std::string problem;
   try {
     auto kernel = SpmmKernel::Impl::load(read_object(object, k_object_name), owner, pool);
     if (kernel->info.target.isa() == options.target.isa() && kernel->info.n == options.n) {
       kernel->record_json = entry.record.kernel.dump(2);
       apply_record(entry.record.kernel, kernel->info);
       kernel->info.cache_directory = entry.root.string();
-      return kernel;
+      return {.kernel = std::move(kernel)};
     }
-    problem = object_problem(object, options);
+    return {.problem = object_problem(object, options)};
   } catch (const Error& error) {
-    problem = object_problem(object, options);
-    // Else it was not the entry's fault: no pages for the code, say.
-    if (problem.empty()) {
-      add_note(note, fmt::format("cache: entry {} cannot be loaded: {}", key, error.what()));
-      return nullptr;
-    }
+    std::string problem = object_problem(object, options);
+    if (!problem.empty()) return {.problem = std::move(problem)};
+    // It was not the entry's fault: no pages for the code, say.
+    return {.note = fmt::format("cache: entry {} cannot be loaded: {}", entry.record.key,
+                                error.what())};
   }
-  const std::string report = cache->reject(entry, problem);
-  if (!report.empty()) add_note(note, "cache: " + report);
-  return nullptr;
+}
+
+std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const CsrMatrix& matrix,
+                                                             const std::string& key,
+                                                             std::string& note,
+                                                             const CompileWatch& watch) const {
+  constexpr std::array<std::string_view, 1> k_wanted = {k_object_file};
+  CacheLookup found = cache->lookup(key, k_wanted);
+  if (!found.miss_reason.empty()) add_note(note, "cache: " + found.miss_reason);
+  if (!found.entry) return nullptr;
+  return checked(load_entry(*found.entry), *found.entry, matrix, note, watch);
+}
+
+void Compiler::Impl::publish(const std::string& key, std::span<const CacheFile> files,
+                             const nlohmann::json& record, std::string& note,
+                             const CompileWatch& watch) const {
+  try {
+    cache->publish(key, files, record, watch.cancel);
+  } catch (const CacheError& error) {
+    add_note(note, fmt::format("not cached: {}", error.what()));
+  }
 }
 
 std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
@@ -118,24 +127,25 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
   };
   CompiledArtifact compiled =
       compile_host(matrix, watched, limits, race, {rank_model, std::nullopt, watch});
-  const nlohmann::json record = make_record(matrix, options, limits, compiled);
-  const std::string text = record.dump(2);
-  if (cache && cache->can_publish()) {
-    watch.stage("publishing");
-    try {
-      const std::vector<std::byte> object = write_object(compiled.artifact.image(), k_object_name);
-      const std::array<CacheFile, 1> files = {{{std::string(k_object_file), object}}};
-      cache->publish(key, files, record, watch.cancel);
-    } catch (const CacheError& error) {
-      add_note(note, fmt::format("not cached: {}", error.what()));
-    }
-  }
+  nlohmann::json record = make_record(matrix, options, limits, compiled);
   ImageOwner owner;
   owner.artifact = std::make_shared<HostArtifact>(std::move(compiled.artifact));
   const HostImage image = owner.artifact->image();
   auto kernel = SpmmKernel::Impl::load(image, std::move(owner), pool);
-  kernel->record_json = text;
+  // Before anybody gets it, the cache included.
+  Verdict verdict = verify_kernel(*kernel, matrix, options, watch);
+  require_passed(verdict, note);
+  add_note(note, verdict.note);
+  record["verification"] = to_json(verdict.verification);
+  if (cache && cache->can_publish()) {
+    watch.stage("publishing");
+    const std::vector<std::byte> object = write_object(image, k_object_name);
+    const std::array<CacheFile, 1> files = {{{std::string(k_object_file), object}}};
+    publish(key, files, record, note, watch);
+  }
+  kernel->record_json = record.dump(2);
   apply_record(record, kernel->info);
+  kernel->info.verification = std::move(verdict.verification);
   return kernel;
 }
 
@@ -155,7 +165,7 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::find_or_make(const CsrMatrix& 
   const auto make = [&] {
     std::string note = cache_note;
     std::shared_ptr<SpmmKernel::Impl> kernel;
-    if (cache) kernel = from_cache(key, note);
+    if (cache) kernel = from_cache(input, key, note, watch);
     const bool found = kernel != nullptr;
     if (!found) {
       const Turns::Place place = take_place(watch);
@@ -164,8 +174,7 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::find_or_make(const CsrMatrix& 
     kernel->info.key = key;
     kernel->info.from_cache = found;
     kernel->info.note = std::move(note);
-    kernel->info.compile_ms =
-        std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    kernel->info.compile_ms = ms_since(start) - kernel->info.verification.check_ms;
     return kernel;
   };
   return host_flights.run(key, watch.cancel, make, [&] { watch.stage("waiting"); });

@@ -4,23 +4,36 @@
 /// What a Compiler holds.
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "compiler/compile_watch.hpp"
 #include "compiler/cuda_kernel_impl.hpp"
 #include "compiler/cuda_limits.hpp"
 #include "compiler/device_limits.hpp"
 #include "compiler/host_rank_model.hpp"
+#include "compiler/kernel_cache.hpp"
 #include "compiler/single_flight.hpp"
 #include "compiler/spmm_kernel_impl.hpp"
 #include "compiler/turns.hpp"
+#include "compiler/verification.hpp"
 #include "runtime/cache_layers.hpp"
 #include "runtime/thread_pool.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
+
+/// A kernel of an entry of the cache, or why there is none.
+template <class KernelImpl>
+struct LoadedEntry {
+  std::shared_ptr<KernelImpl> kernel = nullptr;
+  std::string problem = {};  ///< of the entry, which is of no use then
+  std::string note = {};     ///< what else went wrong, for the user
+};
 
 struct Compiler::Impl {
   /// `checked`: what checked_options() returned.
@@ -54,20 +67,58 @@ struct Compiler::Impl {
 
   [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> find_or_make(const CsrMatrix& matrix,
                                                                const CompileWatch& watch) const;
-  [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> from_cache(const std::string& key,
-                                                             std::string& note) const;
+  /// The kernel of an entry that was checked as the options say, or null; `note` gets what is wrong
+  /// with one that is there.
+  [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> from_cache(const CsrMatrix& matrix,
+                                                             const std::string& key,
+                                                             std::string& note,
+                                                             const CompileWatch& watch) const;
+  [[nodiscard]] LoadedEntry<SpmmKernel::Impl> load_entry(CacheEntry& entry) const;
+  /// Checks the kernel of an entry. Null if there is none, or if it is wrong: then the entry is
+  /// withdrawn.
+  template <class KernelImpl>
+  [[nodiscard]] std::shared_ptr<KernelImpl> checked(LoadedEntry<KernelImpl> loaded,
+                                                    const CacheEntry& entry,
+                                                    const CsrMatrix& matrix, std::string& note,
+                                                    const CompileWatch& watch) const;
   [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> fresh(const CsrMatrix& matrix,
                                                         const std::string& key, std::string& note,
                                                         const CompileWatch& watch) const;
   [[nodiscard]] std::shared_ptr<CudaKernel::Impl> find_or_make_cuda(
       const CsrMatrix& matrix, const CompileWatch& watch) const;
-  [[nodiscard]] std::shared_ptr<CudaKernel::Impl> cuda_from_cache(const std::string& key,
-                                                                  std::string& note) const;
+  [[nodiscard]] std::shared_ptr<CudaKernel::Impl> cuda_from_cache(const CsrMatrix& matrix,
+                                                                  const std::string& key,
+                                                                  std::string& note,
+                                                                  const CompileWatch& watch) const;
+  [[nodiscard]] LoadedEntry<CudaKernel::Impl> load_cuda_entry(const CacheEntry& entry) const;
+  void publish(const std::string& key, std::span<const CacheFile> files,
+               const nlohmann::json& record, std::string& note, const CompileWatch& watch) const;
   [[nodiscard]] std::shared_ptr<CudaKernel::Impl> cuda_fresh(const CsrMatrix& matrix,
                                                              const std::string& key,
                                                              std::string& note,
                                                              const CompileWatch& watch) const;
 };
+
+template <class KernelImpl>
+std::shared_ptr<KernelImpl> Compiler::Impl::checked(LoadedEntry<KernelImpl> loaded,
+                                                    const CacheEntry& entry,
+                                                    const CsrMatrix& matrix, std::string& note,
+                                                    const CompileWatch& watch) const {
+  add_note(note, loaded.note);
+  if (loaded.kernel != nullptr) {
+    Verdict verdict = verify_kernel(*loaded.kernel, matrix, options, watch);
+    add_note(note, verdict.note);
+    if (verdict.passed()) {
+      loaded.kernel->info.verification = std::move(verdict.verification);
+      return loaded.kernel;
+    }
+    loaded.problem = "its kernel failed the check: " + verdict.problem;
+  }
+  if (loaded.problem.empty()) return nullptr;
+  const std::string report = cache->reject(entry, loaded.problem);
+  if (!report.empty()) add_note(note, "cache: " + report);
+  return nullptr;
+}
 
 /// Runs `work`, and throws what a callback of the user's threw in it as that.
 template <class Work>

@@ -10,7 +10,7 @@
 #include "compiler/cuda_compile_record.hpp"
 #include "compiler/cuda_pipeline.hpp"
 #include "compiler/cuda_search_tools.hpp"
-#include "compiler/kernel_cache.hpp"
+#include "runtime/elapsed.hpp"
 #include "runtime/gzip.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -36,32 +36,34 @@ void require_asked_for(const CudaProgram& program, const CompileOptions& options
 
 }  // namespace
 
-std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_from_cache(const std::string& key,
-                                                                  std::string& note) const {
-  constexpr std::array<std::string_view, 3> k_wanted = {k_cubin_file, k_cuda_file, k_ptx_file};
-  const CacheLookup found = cache->lookup(key, k_wanted);
-  if (!found.miss_reason.empty()) add_note(note, "cache: " + found.miss_reason);
-  if (!found.entry) return nullptr;
-  std::string problem;
+LoadedEntry<CudaKernel::Impl> Compiler::Impl::load_cuda_entry(const CacheEntry& entry) const {
   try {
-    const nlohmann::json& record = found.entry->record.kernel;
-    auto kernel = std::make_shared<CudaKernel::Impl>(copy_bytes(found.entry->file(k_cubin_file)),
+    const nlohmann::json& record = entry.record.kernel;
+    auto kernel = std::make_shared<CudaKernel::Impl>(copy_bytes(entry.file(k_cubin_file)),
                                                      read_cuda_program(record.at("program")));
     require_asked_for(kernel->program, options);
     kernel->info = read_cuda_record(record);
     kernel->record_json = record.dump(2);
-    kernel->cuda_source_gz = copy_bytes(found.entry->file(k_cuda_file));
-    kernel->ptx_gz = copy_bytes(found.entry->file(k_ptx_file));
-    kernel->info.cache_directory = found.entry->root.string();
-    return kernel;
+    kernel->cuda_source_gz = copy_bytes(entry.file(k_cuda_file));
+    kernel->ptx_gz = copy_bytes(entry.file(k_ptx_file));
+    kernel->info.cache_directory = entry.root.string();
+    return {.kernel = std::move(kernel)};
   } catch (const nlohmann::json::exception& error) {
-    problem = error.what();
+    return {.problem = error.what()};
   } catch (const Error& error) {
-    problem = error.what();
+    return {.problem = error.what()};
   }
-  const std::string report = cache->reject(*found.entry, problem);
-  if (!report.empty()) add_note(note, "cache: " + report);
-  return nullptr;
+}
+
+std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_from_cache(const CsrMatrix& matrix,
+                                                                  const std::string& key,
+                                                                  std::string& note,
+                                                                  const CompileWatch& watch) const {
+  constexpr std::array<std::string_view, 3> k_wanted = {k_cubin_file, k_cuda_file, k_ptx_file};
+  const CacheLookup found = cache->lookup(key, k_wanted);
+  if (!found.miss_reason.empty()) add_note(note, "cache: " + found.miss_reason);
+  if (!found.entry) return nullptr;
+  return checked(load_cuda_entry(*found.entry), *found.entry, matrix, note, watch);
 }
 
 std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& matrix,
@@ -70,25 +72,27 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& ma
                                                              const CompileWatch& watch) const {
   const CompiledCuda compiled =
       compile_cuda_kernel(matrix, watched_options(watch), *cuda_limits, watch);
-  const nlohmann::json record = make_cuda_record(matrix, options, *cuda_limits, compiled);
+  nlohmann::json record = make_cuda_record(matrix, options, *cuda_limits, compiled);
   const CudaArtifact& artifact = compiled.artifact;
   auto kernel = std::make_shared<CudaKernel::Impl>(
       copy_bytes(std::as_bytes(std::span(artifact.cubin))), compiled.program);
-  kernel->info = read_cuda_record(record);
-  kernel->record_json = record.dump(2);
   kernel->cuda_source_gz = gzip(artifact.cuda_source, watch.cancel);
   kernel->ptx_gz = gzip(artifact.ptx, watch.cancel);
+  // Before anybody gets it, the cache included.
+  Verdict verdict = verify_kernel(*kernel, matrix, options, watch);
+  require_passed(verdict, note);
+  add_note(note, verdict.note);
+  record["verification"] = to_json(verdict.verification);
   if (cache && cache->can_publish()) {
     watch.stage("publishing");
-    try {
-      const std::array<CacheFile, 3> files = {{{std::string(k_cubin_file), kernel->image},
-                                               {std::string(k_cuda_file), kernel->cuda_source_gz},
-                                               {std::string(k_ptx_file), kernel->ptx_gz}}};
-      cache->publish(key, files, record, watch.cancel);
-    } catch (const CacheError& error) {
-      add_note(note, fmt::format("not cached: {}", error.what()));
-    }
+    const std::array<CacheFile, 3> files = {{{std::string(k_cubin_file), kernel->image},
+                                             {std::string(k_cuda_file), kernel->cuda_source_gz},
+                                             {std::string(k_ptx_file), kernel->ptx_gz}}};
+    publish(key, files, record, note, watch);
   }
+  kernel->info = read_cuda_record(record);
+  kernel->record_json = record.dump(2);
+  kernel->info.verification = std::move(verdict.verification);
   return kernel;
 }
 
@@ -106,7 +110,7 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::find_or_make_cuda(
   const auto make = [&] {
     std::string note = cache_note;
     std::shared_ptr<CudaKernel::Impl> kernel;
-    if (cache) kernel = cuda_from_cache(key, note);
+    if (cache) kernel = cuda_from_cache(input, key, note, watch);
     const bool found = kernel != nullptr;
     if (!found) {
       const Turns::Place place = take_place(watch);
@@ -116,8 +120,7 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::find_or_make_cuda(
     kernel->info.key = key;
     kernel->info.from_cache = found;
     add_note(kernel->info.note, note);
-    kernel->info.compile_ms =
-        std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    kernel->info.compile_ms = ms_since(start) - kernel->info.verification.check_ms;
     return kernel;
   };
   return cuda_flights.run(key, watch.cancel, make, [&] { watch.stage("waiting"); });

@@ -164,22 +164,22 @@ void PreparedCudaKernel::Impl::launch(const CudaOperands& operands, void* stream
   function_.launch(shape, stream, parameters);
 }
 
-void PreparedCudaKernel::Impl::run(const float* b, float* c) const {
-  if ((b == nullptr && program_.cols > 0) || c == nullptr) {
+void PreparedCudaKernel::Impl::run(const CudaOperands& host) const {
+  if ((host.b == nullptr && program_.cols > 0) || host.c == nullptr) {
     throw InvalidArgument("null pointer for B or C; expected host memory");
   }
   // Not past the last element: what lies behind it need not be the caller's.
-  const std::span host_b(b, elements(program_.cols, program_.n, program_.ldb));
-  const std::span host_c(c, elements(program_.rows, program_.n, program_.ldc));
+  const std::span host_b(host.b, elements(program_.cols, host.n, host.ldb));
+  const std::span host_c(host.c, elements(program_.rows, host.n, host.ldc));
   DeviceBuffer device_b(context_, std::max<std::size_t>(host_b.size_bytes(), 1));
   DeviceBuffer device_c(context_, host_c.size_bytes());
   device_b.upload(std::as_bytes(host_b));
   device_c.upload(std::as_bytes(host_c));  // columns past n stay as they are
   launch({.b = static_cast<const float*>(device_b.pointer()),
-          .ldb = program_.ldb,
+          .ldb = host.ldb,
           .c = static_cast<float*>(device_c.pointer()),
-          .ldc = program_.ldc,
-          .n = program_.n},
+          .ldc = host.ldc,
+          .n = host.n},
          nullptr);
   context_.synchronize();
   device_c.download(std::as_writable_bytes(host_c));
@@ -200,7 +200,10 @@ void PreparedCudaKernel::launch(const CudaOperands& operands, void* stream) cons
   impl_->launch(operands, stream);
 }
 
-void PreparedCudaKernel::run(const float* b, float* c) const { impl_->run(b, c); }
+void PreparedCudaKernel::run(const float* b, float* c) const {
+  const CudaProgram& program = impl_->program();
+  impl_->run({.b = b, .ldb = program.ldb, .c = c, .ldc = program.ldc, .n = program.n});
+}
 
 std::int64_t PreparedCudaKernel::driver_active_blocks() const {
   return impl_->driver_active_blocks();

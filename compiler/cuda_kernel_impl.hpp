@@ -38,7 +38,8 @@ class PreparedCudaKernel::Impl {
   [[nodiscard]] static std::shared_ptr<const Impl> load(const CudaKernel::Impl& kernel, int device);
 
   void launch(const CudaOperands& operands, void* stream) const;
-  void run(const float* b, float* c) const;
+  /// As PreparedCudaKernel::run(), for operands in host memory.
+  void run(const CudaOperands& host) const;
 
   [[nodiscard]] const CudaProgram& program() const noexcept { return program_; }
   [[nodiscard]] int device() const noexcept { return context_.device().ordinal; }

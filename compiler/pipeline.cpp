@@ -71,6 +71,7 @@ std::string csr_reason(const CsrMatrix& matrix, const HostTile& tile,
 CompiledArtifact compile_csr(const CsrMatrix& matrix, const CompileOptions& options,
                              CompileTrace trace, std::string reason,
                              KernelKind kind = KernelKind::csr) {
+  trace.kind = kind;
   trace.reason = std::move(reason);
   return {make_csr_artifact(matrix, kind, options.target.isa(), options.n), std::move(trace)};
 }

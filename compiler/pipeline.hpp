@@ -18,10 +18,11 @@ namespace spjit {
 
 /// What a compilation did, for the record and for `spjit explain`.
 struct CompileTrace {
-  HostTile tile;  ///< the choice (meaningless for csr)
+  KernelKind kind = KernelKind::unrolled;
+  HostTile tile;  ///< the choice; of other kinds, what unrolled code would have had
   std::string reason;
   HostSearch search;            ///< no tiles where nothing was searched
-  GroupingStatistics grouping;  ///< of the choice
+  GroupingStatistics grouping;  ///< of the choice; other kinds have none
   double group_ms = 0;
   double emit_ms = 0;  ///< plan and code
 };

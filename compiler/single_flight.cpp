@@ -11,6 +11,8 @@ std::function<void()> repeat_error(const std::exception_ptr& error) {
     return [message = std::string(failed.what()), log = failed.log()] {
       throw CompileFailed(message, log);
     };
+  } catch (const VerificationFailed& failed) {
+    return [message = std::string(failed.what())] { throw VerificationFailed(message); };
   } catch (const NotSupported& failed) {
     return [message = std::string(failed.what())] { throw NotSupported(message); };
   } catch (const InvalidArgument& failed) {

@@ -18,8 +18,8 @@
 namespace spjit {
 
 /// A function that throws a copy of `error` if that is one every compilation of the same key would
-/// end with: CompileFailed, NotSupported, InvalidArgument, DeviceError. Empty for all others, such
-/// as being cancelled. A copy, because threads must not share an exception.
+/// end with: CompileFailed, VerificationFailed, NotSupported, InvalidArgument, DeviceError. Empty
+/// for all others, such as being cancelled. A copy, because threads must not share an exception.
 [[nodiscard]] std::function<void()> repeat_error(const std::exception_ptr& error);
 
 /// At most one thread at a time makes the `Result` of a key; whoever asks for it meanwhile waits

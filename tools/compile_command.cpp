@@ -126,9 +126,9 @@ Manual manual() {
           "\n"
           "Standard error has a line for each layer, standard output the closing table. Its "
           "columns: "
-          "kind is unrolled (A's positions are instructions) or csr (a loop that reads A took "
-          "over; "
-          "a line below says why); tile is what was chosen; cache is hit or new; compile ms is "
+          "kind is unrolled (A's positions are instructions), sliced (a loop that reads A, sixteen "
+          "rows at a time: n of 1 to 4 with AVX-512) or csr (a loop that reads A took over; a line "
+          "below says why); tile is what was chosen; cache is hit or new; compile ms is "
           "from "
           "matrix to callable kernel; kernel us the median time of a run; GFLOP/s 2 nnz n / time; "
           "of "
@@ -141,7 +141,9 @@ Manual manual() {
           "The reference makes at most some 33 million multiply-adds. Larger layers are checked on "
           "sampled rows and columns, and a line below the table says how many. A result outside "
           "the "
-          "error bound of fp32 dot products fails the layer.\n"
+          "error bound of fp32 dot products, an element that is not written and a write outside C "
+          "fail the layer, and the cache gets nothing. A kernel from the cache is checked again; "
+          "one that is wrong is taken out of it and compiled anew.\n"
           "\n"
           "With a GPU target (--target sm_90) the kernel is compiled for that GPU, which need not "
           "be "
@@ -181,18 +183,30 @@ void add_output_options(CLI::App& command, CompileCommandOptions& options) {
       ->type_name("KINDS");
   constexpr double k_longest_s = 1e8;  // three years; counts of nanoseconds must not overflow
   command
-      .add_option(
-          "--timeout", options.layer.timeout_s,
-          "Seconds that compiling a layer may take: then it has failed, and nothing of it is "
-          "kept. 0: any time.")
+      .add_option("--timeout", options.layer.timeout_s,
+                  "Seconds that compiling and checking a layer may take: then it has failed, and "
+                  "nothing of it is "
+                  "kept. 0: any time.")
       ->check(CLI::Range(0.0, k_longest_s))
       ->type_name("SECONDS")
       ->default_str("0");
   command.add_flag_function(
       "--no-measure", [&options](std::int64_t) { options.layer.measure = false; },
       "Do not time anything, which is most of what a command takes.");
-  command.add_flag("--verify,!--no-verify", options.layer.verify,
-                   "Check results against a float64 reference, or do not. Default: check.");
+  VerifyMode& verify = options.layer.kernel.compile.verify;
+  verify = VerifyMode::sampled;
+  CLI::Option* mode =
+      add_name(command, "--verify", verify, parse_verify,
+               "What of a kernel's result is compared with a float64 reference before the kernel "
+               "is published: sampled (all of it up to some 33 million multiply-adds, then rows "
+               "and columns at even distances), full (all of it, however long that takes) or none.")
+          ->type_name("MODE")
+          ->default_str(std::string(to_string(verify)));
+  command
+      .add_flag_function(
+          "--no-verify", [&verify](std::int64_t) { verify = VerifyMode::none; },
+          "Short for --verify none.")
+      ->excludes(mode);
 }
 
 }  // namespace

@@ -4,39 +4,9 @@
 #include <fmt/ranges.h>
 
 #include "attempt.hpp"
-#include "compiler/local_gpus.hpp"
-#include "spjit/error.hpp"
 
 namespace spjit::cli {
 namespace {
-
-/// The first GPU here that runs the kernel.
-std::optional<int> device_for(const CudaKernelInfo& info) {
-  for (const LocalGpu& gpu : find_local_gpus().gpus) {
-    if (runs_code_of(gpu.limits.arch, info.arch)) return gpu.ordinal;
-  }
-  return std::nullopt;
-}
-
-void verify_layer(CudaLayer& layer, const CudaKernel& kernel, const CsrMatrix& matrix) {
-  const CudaKernelInfo& info = kernel.info();
-  const std::optional<int> device = device_for(info);
-  if (!device) return;
-  const double bytes = Operands::bytes(matrix.rows, matrix.cols, info.n);
-  if (bytes > k_most_operand_bytes || info.ldb != info.n || info.ldc != info.n) {
-    layer.notes.emplace_back(
-        "not checked: B and C are too large, or have other leading dimensions");
-    return;
-  }
-  const PreparedCudaKernel prepared = kernel.prepare(*device);
-  Operands operands(matrix.rows, matrix.cols, info.n);
-  layer.verification =
-      verify([&](const float* b, float* c) { prepared.run(b, c); }, matrix, operands);
-  if (!layer.verification->passed()) throw Error(layer.verification->problem);
-  if (!layer.verification->complete()) {
-    layer.notes.push_back("checked against float64: " + extent(*layer.verification));
-  }
-}
 
 bool is_timed(const CudaLayer& layer) { return layer.record.at("search").at("timed").get<bool>(); }
 
@@ -50,7 +20,7 @@ void process(CudaLayer& layer, const Compiler& compiler, const LayerOptions& opt
   if (options.kernel.compile.search != SearchMode::instant && !is_timed(layer)) {
     layer.notes.push_back(layer.info->reason);
   }
-  if (options.verify) verify_layer(layer, kernel, matrix);
+  add_extent(layer.notes, layer.info->verification);
   if (!options.emit.directory.empty()) {
     layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));
   }
@@ -91,7 +61,7 @@ std::vector<std::string> table_row(const CudaLayer& layer) {
           std::to_string(info.code_bytes >> 10),
           info.from_cache ? "hit" : "new",
           fmt::format("{:.1f}", info.compile_ms),
-          layer.verification ? fmt::format("{:.1e}", layer.verification->max_abs_error) : ""};
+          error_text(info.verification)};
 }
 
 /// Of which layers the tile was not chosen by times, if of any.
@@ -130,7 +100,7 @@ Json describe(const CudaLayer& layer) {
   json["nnz"] = layer.info->nnz;
   json["sparsity"] = layer.statistics.sparsity;
   json["kernel"] = describe(*layer.info);
-  json["verification"] = layer.verification ? describe(*layer.verification) : Json(nullptr);
+  json["verification"] = describe(layer.info->verification);
   Json files = Json::array();
   for (const auto& file : layer.files) files.push_back(file.string());
   json["files"] = std::move(files);

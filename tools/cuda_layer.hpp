@@ -11,7 +11,6 @@
 #include "layer.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/cuda_kernel.hpp"
-#include "verify.hpp"
 
 namespace spjit::cli {
 
@@ -22,16 +21,15 @@ struct CudaLayer {
   std::string error;  ///< why it failed; then what follows may be missing
   MatrixStatistics statistics;
   std::optional<CudaKernelInfo> info;
-  Json record;                               ///< the kernel's own
-  std::optional<Verification> verification;  ///< where a GPU of the target is in this machine
+  Json record;  ///< the kernel's own
   std::vector<std::filesystem::path> files;
   std::vector<std::string> notes;  ///< what the user should know, a line each
 
   [[nodiscard]] bool failed() const noexcept { return !error.empty(); }
 };
 
-/// Loads, compiles, verifies if it can, and emits. Never throws for what goes wrong with this file:
-/// `error` says it.
+/// Loads, compiles, checks if a GPU of the target is in this machine, and emits. Never throws for
+/// what goes wrong with this file: `error` says it.
 [[nodiscard]] CudaLayer process_cuda_layer(const std::filesystem::path& path,
                                            const std::string& name, const Compiler& compiler,
                                            const LayerOptions& options);

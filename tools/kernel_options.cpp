@@ -12,14 +12,6 @@
 namespace spjit::cli {
 namespace {
 
-// A name that a parser of the library understands; its error message is the usage error.
-template <typename T, typename Parse>
-CLI::Option* add_name(CLI::App& command, const std::string& flag, T& value, Parse parse,
-                      const std::string& description) {
-  return command.add_option_function<std::string>(
-      flag, [&value, parse](const std::string& name) { value = parse(name); }, description);
-}
-
 CLI::Option* add_count(CLI::App& command, const std::string& flag, std::int64_t& value,
                        const std::string& description) {
   return command.add_option(flag, value, description)
@@ -191,6 +183,7 @@ Json describe(const KernelOptions& options) {
                {"search_contenders", compile.search_contenders},
                {"rank_model", compile.rank_model.string()},
                {"code_budget_bytes", compile.code_budget_bytes},
+               {"verify", to_string(compile.verify)},
                {"panel_columns", nullptr},
                {"seed", options.load.value_seed},
                {"drop_zeros", !options.load.keep_explicit_zeros},

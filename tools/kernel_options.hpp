@@ -34,6 +34,14 @@ void add_kernel_options(CLI::App& command, KernelOptions& options);
 /// --m1, --n1, --prefetch, --runtime-sizes, --from, --proxy-from, --cuda, --compile-limit.
 void add_cuda_options(CLI::App& command, CudaOptions& options);
 
+/// A name that a parser of the library understands; its error message is the usage error.
+template <typename T, typename Parse>
+CLI::Option* add_name(CLI::App& command, const std::string& flag, T& value, Parse parse,
+                      const std::string& description) {
+  return command.add_option_function<std::string>(
+      flag, [&value, parse](const std::string& name) { value = parse(name); }, description);
+}
+
 /// --cache and --cache-unsafe.
 void add_cache_directory(CLI::App& command, CacheOptions& options);
 /// For commands that compile and have those: --cache-size, --cache-layer and --no-cache.

@@ -11,31 +11,19 @@
 namespace spjit::cli {
 namespace {
 
-// A, B and C of a layer must fit beside each other for the kernel to be run here.
-void run_layer(Layer& layer, const SpmmKernel& kernel, const CsrMatrix& matrix,
-               const LayerOptions& options) {
-  if (!options.measure && !options.verify) return;
+// A, B and C of a layer must fit beside each other for the kernel to be measured here.
+void measure_layer(Layer& layer, const SpmmKernel& kernel, const CsrMatrix& matrix) {
   const double bytes = Operands::bytes(matrix.rows, matrix.cols, kernel.n());
   if (bytes > k_most_operand_bytes) {
     layer.notes.push_back(fmt::format(
-        "neither checked nor measured: B and C would take {:.1f} GB, over {:.0f} GB; use fewer "
-        "columns (--n)",
+        "not measured: B and C would take {:.1f} GB, over {:.0f} GB; use fewer columns (--n)",
         bytes / 1e9, k_most_operand_bytes / 1e9));
     return;
   }
   Operands operands(matrix.rows, matrix.cols, kernel.n());
-  if (options.verify) {
-    layer.verification = verify(kernel, matrix, operands);
-    if (!layer.verification->passed()) throw Error(layer.verification->problem);
-    if (!layer.verification->complete()) {
-      layer.notes.push_back("checked against float64: " + extent(*layer.verification));
-    }
-  }
-  if (options.measure) {
-    layer.measurement = measure(kernel, matrix, operands, k_layer_budget_ms);
-    for (const PeerTiming* peer : {&layer.measurement->dense, &layer.measurement->csr}) {
-      if (!peer->skipped.empty()) layer.notes.push_back(peer->skipped);
-    }
+  layer.measurement = measure(kernel, matrix, operands, k_layer_budget_ms);
+  for (const PeerTiming* peer : {&layer.measurement->dense, &layer.measurement->csr}) {
+    if (!peer->skipped.empty()) layer.notes.push_back(peer->skipped);
   }
 }
 
@@ -51,7 +39,8 @@ void process(Layer& layer, const Compiler& compiler, const LayerOptions& options
     layer.notes.push_back(fmt::format("a CSR kernel took over: {}", reason));
   }
   if (!layer.info->note.empty()) layer.notes.push_back(layer.info->note);
-  run_layer(layer, kernel, matrix, options);
+  add_extent(layer.notes, layer.info->verification);
+  if (options.measure) measure_layer(layer, kernel, matrix);
   if (!options.emit.directory.empty()) {
     layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));
   }
@@ -113,11 +102,35 @@ std::vector<std::string> table_row(const Layer& layer) {
   } else {
     cells.resize(cells.size() + 5);
   }
-  if (layer.verification) cells.push_back(fmt::format("{:.1e}", layer.verification->max_abs_error));
+  cells.push_back(error_text(info.verification));
   return cells;
 }
 
 }  // namespace
+
+Json describe(const Verification& verification) {
+  if (verification.mode == VerifyMode::none) return nullptr;
+  return {{"passed", true},  // else there would be no kernel
+          {"mode", to_string(verification.mode)},
+          {"max_abs_error", verification.max_abs_error},
+          {"max_error_over_bound", verification.max_error_over_bound},
+          {"rows_checked", verification.rows_checked},
+          {"columns_checked", verification.columns_checked},
+          {"complete", verification.complete()},
+          {"check_ms", verification.check_ms}};
+}
+
+void add_extent(std::vector<std::string>& notes, const Verification& verification) {
+  if (verification.mode == VerifyMode::none || verification.complete()) return;
+  notes.push_back(fmt::format("checked against float64: {} of {} rows x {} of {} columns",
+                              verification.rows_checked, verification.rows,
+                              verification.columns_checked, verification.columns));
+}
+
+std::string error_text(const Verification& verification) {
+  if (verification.mode == VerifyMode::none) return "";
+  return fmt::format("{:.1e}", verification.max_abs_error);
+}
 
 CompileControl control_of(const LayerOptions& options) {
   CompileControl control;
@@ -165,7 +178,7 @@ Json describe(const Layer& layer) {
   json["nnz"] = layer.info->nnz;
   json["sparsity"] = layer.statistics.sparsity;
   json["kernel"] = describe(*layer.info);
-  json["verification"] = layer.verification ? describe(*layer.verification) : Json(nullptr);
+  json["verification"] = describe(layer.info->verification);
   json["speed"] = layer.measurement ? describe_speed(layer) : Json(nullptr);
   Json files = Json::array();
   for (const auto& file : layer.files) files.push_back(file.string());

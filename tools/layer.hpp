@@ -14,7 +14,6 @@
 #include "spjit/kernel.hpp"
 #include "spjit/matrix.hpp"
 #include "table.hpp"
-#include "verify.hpp"
 
 namespace spjit::cli {
 
@@ -25,8 +24,7 @@ struct LayerOptions {
   KernelOptions kernel;
   EmitOptions emit;
   bool measure = true;
-  bool verify = true;
-  double timeout_s = 0;    ///< of compiling a layer; 0: none
+  double timeout_s = 0;    ///< of compiling and checking a layer; 0: none
   double peak_gflops = 0;  ///< of one core; set when `measure`
 };
 
@@ -41,7 +39,6 @@ struct Layer {
   MatrixStatistics statistics;
   std::optional<KernelInfo> info;
   Json record;  ///< the kernel's own
-  std::optional<Verification> verification;
   std::optional<Measurement> measurement;
   double peak_gflops = 0;
   std::vector<std::filesystem::path> files;
@@ -50,7 +47,7 @@ struct Layer {
   [[nodiscard]] bool failed() const noexcept { return !error.empty(); }
 };
 
-/// Loads, compiles, verifies, measures and emits. Never throws for what goes wrong with this file:
+/// Loads, compiles and checks, measures and emits. Never throws for what goes wrong with this file:
 /// `error` says it.
 [[nodiscard]] Layer process_layer(const std::filesystem::path& path, const std::string& name,
                                   const Compiler& compiler, const LayerOptions& options);
@@ -59,6 +56,15 @@ struct Layer {
 [[nodiscard]] std::string summarize(const Layer& layer);
 
 [[nodiscard]] Json describe(const Layer& layer);
+
+/// Null for a kernel that was not checked.
+[[nodiscard]] Json describe(const Verification& verification);
+
+/// Adds what a user should know of a check: that it looked at a part of C only.
+void add_extent(std::vector<std::string>& notes, const Verification& verification);
+
+/// The table's cell: the largest error, empty for a kernel that was not checked.
+[[nodiscard]] std::string error_text(const Verification& verification);
 
 /// The closing table, with the notes of all layers under it.
 [[nodiscard]] std::string layer_table(const std::vector<Layer>& layers, const Terminal& terminal);

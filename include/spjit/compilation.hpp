@@ -19,7 +19,8 @@ namespace spjit {
 struct CompileProgress {
   /// "waiting" (for its turn, or for another compilation of the same kernel), "looking up" (in the
   /// cache), "grouping" (rows), the stages of a search (SearchProgress::stage), "emitting" (code),
-  /// "publishing" (to the cache), "done" (whether or not there is a kernel). For a GPU "emitting"
+  /// "checking" (against float64), "publishing" (to the cache), "done" (whether or not there is a
+  /// kernel). For a GPU "emitting"
   /// is followed by compiling without a name of its own.
   std::string stage = "waiting";
   std::size_t done = 0;  ///< this and what follows as in SearchProgress, in stages of a search

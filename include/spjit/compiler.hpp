@@ -21,6 +21,7 @@
 #include "spjit/matrix.hpp"
 #include "spjit/reorder.hpp"
 #include "spjit/target.hpp"
+#include "spjit/verification.hpp"
 
 namespace spjit {
 
@@ -104,6 +105,12 @@ struct CompileOptions {
   /// Fixes the panel width (a multiple of the vector's lanes), so that layers chain panel-major.
   std::optional<std::int64_t> panel_columns = {};
   CudaOptions cuda = {};
+  /// A kernel is run and checked before it is published or handed out, one from the cache too: what
+  /// is wrong is withdrawn from the cache and compiled anew, and if that is wrong as well,
+  /// VerificationFailed is thrown and nothing is kept. A GPU's kernel is checked if a GPU that runs
+  /// it is in this machine. B and C of a check may take 8 GB; where they would take more, the
+  /// kernel is not checked and KernelInfo::note says so. Not part of what a kernel is cached by.
+  VerifyMode verify = VerifyMode::none;
 
   /// 256 MiB: code streams from DRAM at that size and still beats dense (docs/host-kernel.md).
   static constexpr std::int64_t k_default_code_budget_bytes = std::int64_t{256} << 20;
@@ -136,9 +143,10 @@ struct CacheOptions {
 /// `stop` and `deadline` are looked at while it waits and all along its way. A host kernel of a
 /// million nonzeros is given up within about 100 ms; what cannot be interrupted are single calls of
 /// NVIDIA's libraries (assembling a unit of CudaOptions::unit_nonzeros takes a fraction of a
-/// second, the final link longer for large kernels), one run of a candidate that is being timed,
-/// and writing to a slow disk. Nothing is left behind: no cache entry, no temporary file, no thread
-/// at work. (A search's budget is no deadline: when that is spent, the best so far is taken.)
+/// second, the final link longer for large kernels), one run of a kernel that is being timed or
+/// checked, and writing to a slow disk. Nothing is left behind: no cache entry, no temporary file,
+/// no thread at work. (A search's budget is no deadline: when that is spent, the best so far is
+/// taken.)
 struct CompileControl {
   std::stop_token stop = {};                                           ///< then Cancelled
   std::optional<std::chrono::steady_clock::time_point> deadline = {};  ///< then DeadlineExceeded
@@ -168,8 +176,8 @@ class SPJIT_EXPORT Compiler {
 
   /// A kernel for `matrix`, from the cache if it is there, else compiled and published. The matrix
   /// is not needed afterwards. Throws InvalidMatrix, NotSupported if the target does not run here,
-  /// CompileFailed; InvalidArgument for a GPU target; Cancelled and DeadlineExceeded as `control`
-  /// says, and what its callback throws.
+  /// CompileFailed, VerificationFailed; InvalidArgument for a GPU target; Cancelled and
+  /// DeadlineExceeded as `control` says, and what its callback throws.
   [[nodiscard]] SpmmKernel compile(const CsrMatrix& matrix,
                                    const CompileControl& control = {}) const;
 
@@ -186,7 +194,8 @@ class SPJIT_EXPORT Compiler {
   /// The same for a GPU target; needs NVIDIA's compiler libraries, no GPU. Throws InvalidMatrix;
   /// InvalidArgument for a host target and a matrix without rows; NotSupported, in one line, if the
   /// libraries are missing or do not compile for the target; CompileFailed if the code is over its
-  /// budget or does not compile, or once `compile_limit_ms` are over; Cancelled, DeadlineExceeded.
+  /// budget or does not compile, or once `compile_limit_ms` are over; VerificationFailed, and
+  /// DeviceError of a GPU that checks; Cancelled, DeadlineExceeded.
   [[nodiscard]] CudaKernel compile_cuda(const CsrMatrix& matrix,
                                         const CompileControl& control = {}) const;
 

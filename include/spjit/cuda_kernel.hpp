@@ -12,10 +12,11 @@
 
 #include "spjit/export.hpp"
 #include "spjit/target.hpp"
+#include "spjit/verification.hpp"
 
 namespace spjit {
 
-/// What is known about a compiled CUDA kernel. Nothing of it is measured: no GPU is needed.
+/// What is known about a compiled CUDA kernel. Nothing of it but `verification` needs a GPU.
 struct CudaKernelInfo {
   Target target;
   std::string device;     ///< the card the tile was chosen for, e.g. "H200 SXM"
@@ -42,7 +43,8 @@ struct CudaKernelInfo {
   std::string key;                       ///< cache key, 64 hexadecimal digits; or empty
   bool from_cache = false;               ///< this and what follows as in KernelInfo
   std::string cache_directory;  ///< the cache or layer it came from; empty unless from_cache
-  double compile_ms = 0;        ///< from matrix to cubin
+  double compile_ms = 0;        ///< from matrix to cubin, without the check
+  Verification verification;    ///< what was checked before it was handed out
   std::string note;             ///< what the user should know (rules relaxed, spills); or empty
 };
 

@@ -54,6 +54,14 @@ class SPJIT_EXPORT CompileFailed : public Error {
   std::string log_;
 };
 
+/// A kernel that was compiled and then failed its check (CompileOptions::verify). It was not
+/// published, and an entry of the cache that held it was withdrawn. The message names the first
+/// element of C that is wrong.
+class SPJIT_EXPORT VerificationFailed : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A compilation that was told to stop (CompileControl::stop, Compilation::cancel()). Nothing of it
 /// was kept.
 class SPJIT_EXPORT Cancelled : public Error {

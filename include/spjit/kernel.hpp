@@ -12,6 +12,7 @@
 
 #include "spjit/export.hpp"
 #include "spjit/target.hpp"
+#include "spjit/verification.hpp"
 
 namespace spjit {
 
@@ -44,7 +45,8 @@ struct KernelInfo {
   /// kernel meanwhile (Compiler::compile()) share it, with this info.
   bool from_cache = false;
   std::string cache_directory;  ///< the cache or layer it came from; empty unless from_cache
-  double compile_ms = 0;        ///< from matrix to callable kernel
+  double compile_ms = 0;        ///< from matrix to callable kernel, without the check
+  Verification verification;    ///< what was checked before it was handed out
   std::string note;  ///< what the user should know (cache not usable, rules relaxed); or empty
 };
 

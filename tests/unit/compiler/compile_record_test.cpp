@@ -1,5 +1,6 @@
 #include "compiler/compile_record.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,9 +61,36 @@ TEST(CompileRecord, NamesACsrKernelAndItsReason) {
   const json record = record_of(options);
 
   EXPECT_EQ(record["kind"], "csr");
+  EXPECT_EQ(record["tile"], nullptr);
+  EXPECT_EQ(record["grouping"], nullptr);
   EXPECT_EQ(record["code_bytes"], 0);
   EXPECT_NE(record["search"]["reason"].get<std::string>().find("the budget is 0"),
             std::string::npos);
+}
+
+TEST(CompileRecord, NamesASlicedKernelAndNoTileThatItDoesNotHave) {
+  CompileOptions options = record_options();
+  options.n = 1;
+  options.target = spjit::Target(HostIsa::avx512);
+
+  const json record = record_of(options);
+
+  EXPECT_EQ(record["kind"], "sliced");
+  EXPECT_EQ(record["tile"], nullptr);
+  EXPECT_EQ(record["grouping"], nullptr);
+  EXPECT_THAT(record["search"]["reason"].get<std::string>(), testing::StartsWith("sliced: n is 1"));
+}
+
+TEST(CompileRecord, NamesAnUnrolledKernelOfAMatrixWithoutEntries) {
+  const CompileOptions options = record_options();
+  const spjit::CsrMatrix matrix{3, 4, {0, 0, 0, 0}, {}, {}};
+  const auto limits = spjit::host_limits(options.target.isa());
+
+  const json record =
+      make_record(matrix, options, limits, spjit::compile_host(matrix, options, limits, {}));
+
+  EXPECT_EQ(record["kind"], "unrolled");
+  EXPECT_TRUE(record["tile"].is_object());
 }
 
 TEST(CompileRecord, HoldsTheTraceOfAnExhaustiveSearch) {

@@ -167,6 +167,7 @@ TEST(ConcurrentSingleFlight, RepeatsErrorsWithTypeTextLogAndCode) {
     return std::exception_ptr();
   };
 
+  EXPECT_TRUE(is_a<spjit::VerificationFailed>(repeated(spjit::VerificationFailed("C[0][0]"))));
   EXPECT_TRUE(is_a<spjit::NotSupported>(repeated(spjit::NotSupported("no LLVM"))));
   EXPECT_TRUE(is_a<spjit::InvalidArgument>(repeated(spjit::InvalidArgument("no rows"))));
   EXPECT_EQ(message_of(repeated(spjit::NotSupported("no LLVM"))), "no LLVM");

@@ -1,0 +1,109 @@
+#pragma once
+
+/// @file
+/// Elements of C = A * B in float64, and whether an fp32 element is close enough to one.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/compile_cancel.hpp"
+#include "spjit/matrix.hpp"
+
+namespace spjit {
+
+/// Asks now and then, in loops over single numbers, whether to give up.
+class PacedCancel {
+ public:
+  explicit PacedCancel(const CompileCancel& cancel) : cancel_(cancel) {}
+
+  /// `work` numbers were looked at since the last call. Throws as CompileCancel::check().
+  void did(std::int64_t work) {
+    constexpr std::int64_t k_pace = std::int64_t{1} << 20;
+    since_ += work;
+    if (since_ < k_pace) return;
+    since_ = 0;
+    cancel_.check();
+  }
+
+ private:
+  const CompileCancel& cancel_;
+  std::int64_t since_ = 0;
+};
+
+/// `count` numbers of [0, size) at even distances, ascending; if there are two or more, the first
+/// and the last of the range are among them. count <= size < 2^31.
+struct EvenSpread {
+  std::int64_t size = 0;
+  std::int64_t count = 0;
+
+  [[nodiscard]] std::int64_t at(std::int64_t i) const noexcept {
+    return count <= 1 ? 0 : i * (size - 1) / (count - 1);
+  }
+  /// Whether `number` is one of them.
+  [[nodiscard]] bool contains(std::int64_t number) const noexcept;
+};
+
+/// Which elements of C are compared.
+struct ReferenceSample {
+  EvenSpread rows;
+  std::optional<std::int64_t> fullest_row = {};  ///< where `rows` lack it
+  EvenSpread columns;
+
+  [[nodiscard]] std::int64_t row_count() const noexcept {
+    return rows.count + (fullest_row ? 1 : 0);
+  }
+  [[nodiscard]] std::int64_t row(std::int64_t i) const noexcept {
+    return i < rows.count ? rows.at(i) : *fullest_row;
+  }
+};
+
+/// All of C.
+[[nodiscard]] ReferenceSample whole_sample(const CsrMatrix& matrix, std::int64_t n);
+
+/// All of C if that takes at most `most_products` multiply-adds; else so many rows and columns that
+/// about so many are enough, the row with the most entries always among them. Columns go first,
+/// down to 16: a column says as much about the code as another, a row does not.
+[[nodiscard]] ReferenceSample choose_sample(const CsrMatrix& matrix, std::int64_t n,
+                                            std::int64_t most_products);
+
+/// An element of C.
+struct Reference {
+  double value = 0;
+  double bound = 0;           ///< on |fp32 result - value|
+  bool may_overflow = false;  ///< a partial sum may be beyond the range of fp32
+};
+
+/// The bound on the error of `products` products summed in fp32 in any order, the sum of their
+/// magnitudes being `magnitude`: p u / (1 - p u) * magnitude with u = 2^-24, and what products
+/// below the normal range lose. From p u = 1/2 on, where that grows without end, 2 p u * magnitude,
+/// twice the bound p u of Jeannerod and Rump (SIAM J. Matrix Anal. Appl. 34, 2013).
+[[nodiscard]] double error_bound(std::int64_t products, double magnitude) noexcept;
+
+/// The error as a share of its bound: at most 1 if the element is right, infinite if it is
+/// hopeless. Where the reference is infinite, the same infinity and NaN are right; where it is NaN,
+/// NaN.
+[[nodiscard]] double judge(float value, const Reference& reference) noexcept;
+
+/// Rows of C in float64 at some columns.
+class ReferenceRows {
+ public:
+  /// B `[k x n]` with `ldb` floats between rows, and the matrix, are borrowed.
+  ReferenceRows(const CsrMatrix& matrix, const float* b, std::int64_t ldb,
+                const EvenSpread& columns);
+
+  /// An element for each of the columns; valid until the next call. Throws what `cancel` throws.
+  [[nodiscard]] std::span<const Reference> row(std::int64_t row, PacedCancel& cancel);
+
+  [[nodiscard]] std::span<const std::int64_t> columns() const noexcept { return columns_; }
+
+ private:
+  const CsrMatrix& matrix_;
+  const float* b_;
+  std::int64_t ldb_;
+  std::vector<std::int64_t> columns_;
+  std::vector<Reference> references_;
+};
+
+}  // namespace spjit

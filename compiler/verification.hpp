@@ -1,0 +1,50 @@
+#pragma once
+
+/// @file
+/// The check of a compiled kernel, where a Compiler makes it: before anybody gets the kernel.
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "compiler/compile_watch.hpp"
+#include "compiler/cuda_kernel_impl.hpp"
+#include "compiler/kernel_check.hpp"
+#include "compiler/spmm_kernel_impl.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/matrix.hpp"
+#include "spjit/verification.hpp"
+
+namespace spjit {
+
+struct Verdict {
+  Verification verification;
+  std::string problem;  ///< what is wrong with the kernel, or empty
+  std::string note;     ///< what the user should know, or empty
+
+  [[nodiscard]] bool passed() const noexcept { return problem.empty(); }
+};
+
+/// The layouts a kernel is run in: its own, and where it takes others one with wider rows, which
+/// lose their alignment.
+[[nodiscard]] std::vector<CheckLayout> check_layouts(const CompileOptions& options);
+[[nodiscard]] std::vector<CheckLayout> check_layouts(const CudaProgram& program);
+
+/// Checks as `CompileOptions::verify` says: `none` gives an empty verdict. What cannot be checked
+/// has no problem, but a Verification::reason; that B and C are too large is also a note. Throws
+/// what `watch` throws.
+[[nodiscard]] Verdict verify_kernel(const SpmmKernel::Impl& kernel, const CsrMatrix& matrix,
+                                    const CompileOptions& options, const CompileWatch& watch);
+
+/// The same on the first GPU of this machine that runs the kernel. A kernel that faults is wrong;
+/// throws DeviceError for what else a device cannot do.
+[[nodiscard]] Verdict verify_kernel(const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
+                                    const CompileOptions& options, const CompileWatch& watch);
+
+/// Throws VerificationFailed for a verdict that is not passed; `note` says what else happened.
+void require_passed(const Verdict& verdict, const std::string& note);
+
+/// The member "verification" of a kernel's record (docs/cache-format.md).
+[[nodiscard]] nlohmann::json to_json(const Verification& verification);
+
+}  // namespace spjit

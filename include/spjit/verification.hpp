@@ -1,0 +1,51 @@
+#pragma once
+
+/// @file
+/// Checking a kernel against float64 before anybody gets it.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "spjit/export.hpp"
+
+namespace spjit {
+
+/// How much of C is compared with a float64 reference (CompileOptions::verify).
+enum class VerifyMode : std::uint8_t {
+  none,     ///< nothing: no kernel is run
+  sampled,  ///< all of C up to 2^25 multiply-adds, beyond that rows and columns at even distances
+  full,     ///< all of C, however long that takes
+};
+
+/// "none", "sampled", "full"; throws InvalidArgument otherwise.
+[[nodiscard]] SPJIT_EXPORT VerifyMode parse_verify(std::string_view name);
+[[nodiscard]] SPJIT_EXPORT std::string_view to_string(VerifyMode mode);
+
+/// What a check looked at and found. A kernel that fails its check is never handed out.
+///
+/// The kernel runs on a seeded B in [-1, 1), on the host in two layouts: the leading dimensions of
+/// CompileOptions, and larger ones. Of all of C it is checked that every element was written, that
+/// nothing around the rows was, and that rows of A without entries are +0. The elements that are
+/// compared must lie within p u / (1 - p u) * sum |a b| of the reference, with p products and
+/// u = 2^-24: the bound on a dot product in any order (Higham, Accuracy and Stability of Numerical
+/// Algorithms, 2nd ed., section 3.1).
+struct Verification {
+  VerifyMode mode = VerifyMode::none;  ///< none: the kernel was not checked
+  std::string reason;                  ///< why it was not though that was asked for; or empty
+  std::string device;                  ///< the CPU or GPU it ran on
+  std::int64_t rows = 0;               ///< of C
+  std::int64_t rows_checked = 0;       ///< of which elements were compared; the fullest is one
+  std::int64_t columns = 0;            ///< of C
+  std::int64_t columns_checked = 0;
+  double max_abs_error = 0;         ///< max |C - reference| over what was compared
+  double max_error_over_bound = 0;  ///< the largest error as a share of its bound, at most 1
+  double check_ms = 0;              ///< what the check took
+
+  /// Whether every element of C was compared.
+  [[nodiscard]] bool complete() const noexcept {
+    return mode != VerifyMode::none && rows_checked == rows && columns_checked == columns;
+  }
+};
+
+}  // namespace spjit

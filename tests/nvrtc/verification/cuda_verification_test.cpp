@@ -1,0 +1,161 @@
+// The check of GPU kernels, on the emulated driver: it executes PTX, so each kernel that is built
+// gets its PTX for a cubin.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "compiler/cuda_libraries.hpp"
+#include "runtime/cache_store.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/error.hpp"
+#include "spjit/version.hpp"
+#include "tests/support/compile_testing.hpp"
+#include "tests/support/scoped_variable.hpp"
+#include "tests/support/wrong_kernels.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace spjit;
+using namespace spjit::testing_support;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+void take_ptx(CompiledCuda& compiled) { compiled.artifact.cubin = compiled.artifact.ptx; }
+
+/// The place of the first `text` in the kernel's PTX, from `begin` on.
+std::size_t find_in(const CompiledCuda& compiled, const std::string& text, std::size_t begin = 0) {
+  const std::size_t place = compiled.artifact.ptx.find(text, begin);
+  if (place == std::string::npos) throw std::logic_error("no " + text + " in the PTX");
+  return place;
+}
+
+/// Another constant in the first FMA.
+void compute_wrong(CompiledCuda& compiled) {
+  const std::size_t constant = find_in(compiled, ",0f", find_in(compiled, "fma.rn.f32")) + 3;
+  char& digit = compiled.artifact.ptx[constant];
+  digit = digit == '4' ? '3' : '4';
+  take_ptx(compiled);
+}
+
+void trap_at_an_fma(CompiledCuda& compiled) {
+  compiled.artifact.ptx.insert(find_in(compiled, "fma.rn.f32"), "trap;\n");
+  take_ptx(compiled);
+}
+
+class CudaVerification : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      static_cast<void>(load_cuda_toolchain({.arch = 90, .nvrtc = true, .nvjitlink = true},
+                                            found_cuda_libraries()));
+    } catch (const NotSupported& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+
+  [[nodiscard]] fs::path cache() const { return directory_.path() / "cache"; }
+
+  [[nodiscard]] CudaKernel compile(VerifyMode mode, bool runtime_sizes = false) const {
+    CompileOptions options = options_of(20);
+    options.target = Target::parse("sm_90");
+    options.verify = mode;
+    options.ldc = 23;
+    options.cuda.runtime_sizes = runtime_sizes;
+    return Compiler(options, cached_in(cache())).compile_cuda(matrix_);
+  }
+
+  [[nodiscard]] std::string failure(VerifyMode mode) const {
+    try {
+      static_cast<void>(compile(mode));
+    } catch (const VerificationFailed& error) {
+      return error.what();
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return {};
+  }
+
+  [[nodiscard]] std::size_t entries() const {
+    return CacheStore(cache(), SPJIT_VERSION).list().size();
+  }
+
+  ScopedVariable driver_{"SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA};
+  TemporaryDirectory directory_;
+  CsrMatrix matrix_ = random_matrix(30, 25, 0.7);
+};
+
+TEST_F(CudaVerification, ARightKernelHasItsCertificateInTheRecord) {
+  const SpoiledCudaKernels as_ptx(take_ptx);
+  for (const bool runtime_sizes : {false, true}) {
+    const CudaKernel fresh = compile(VerifyMode::full, runtime_sizes);
+    const CudaKernel cached = compile(VerifyMode::sampled, runtime_sizes);
+
+    const auto certificate = nlohmann::json::parse(fresh.record()).at("verification");
+    EXPECT_TRUE(fresh.info().verification.complete());
+    EXPECT_THAT(fresh.info().verification.device, StartsWith("emulated"));
+    EXPECT_EQ(certificate.at("mode"), "full");
+    EXPECT_EQ(certificate.at("device"), fresh.info().verification.device);
+    EXPECT_EQ(certificate.at("rows_checked"), 30);
+    EXPECT_TRUE(cached.info().from_cache);
+    EXPECT_EQ(cached.info().verification.mode, VerifyMode::sampled);
+    EXPECT_EQ(cached.record(), fresh.record());
+  }
+}
+
+TEST_F(CudaVerification, AWrongKernelIsAnErrorAndIsNotPublished) {
+  const SpoiledCudaKernels spoiled(compute_wrong);
+
+  EXPECT_THAT(failure(VerifyMode::sampled), HasSubstr("wrong result: C["));
+  EXPECT_EQ(left_in(cache()), std::vector<std::string>());
+}
+
+TEST_F(CudaVerification, AWrongKernelInTheCacheIsWithdrawnAndCompiledAnew) {
+  {
+    const SpoiledCudaKernels spoiled(compute_wrong);
+    static_cast<void>(compile(VerifyMode::none));
+    ASSERT_EQ(entries(), 1U);
+  }
+  const SpoiledCudaKernels as_ptx(take_ptx);
+
+  const CudaKernel checked = compile(VerifyMode::sampled);
+  const CudaKernel cached = compile(VerifyMode::sampled);
+
+  EXPECT_FALSE(checked.info().from_cache);
+  EXPECT_THAT(checked.info().note, HasSubstr("its kernel failed the check: wrong result: C["));
+  EXPECT_TRUE(cached.info().from_cache);
+  EXPECT_EQ(cached.info().note, "");
+}
+
+TEST_F(CudaVerification, AKernelThatFaultsIsWrong) {
+  const SpoiledCudaKernels spoiled(trap_at_an_fma);
+
+  EXPECT_THAT(failure(VerifyMode::sampled), HasSubstr("the kernel faults: "));
+  EXPECT_EQ(left_in(cache()), std::vector<std::string>());
+}
+
+TEST_F(CudaVerification, WhatADeviceCannotLoadIsAnErrorAndIsNotPublished) {
+  // The emulated driver takes no cubin.
+  EXPECT_THROW(static_cast<void>(compile(VerifyMode::sampled)), DeviceError);
+  EXPECT_EQ(left_in(cache()), std::vector<std::string>());
+}
+
+TEST_F(CudaVerification, WithoutAGpuItIsNotCheckedAndTheRecordSaysWhy) {
+  const ScopedVariable nowhere("SPJIT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
+
+  const CudaKernel kernel = compile(VerifyMode::sampled);
+
+  EXPECT_EQ(kernel.info().verification.mode, VerifyMode::none);
+  EXPECT_THAT(kernel.info().verification.reason, HasSubstr("/nowhere/libcuda.so.1"));
+  EXPECT_EQ(kernel.info().note, "");
+  const auto certificate = nlohmann::json::parse(kernel.record()).at("verification");
+  EXPECT_EQ(certificate.at("mode"), "none");
+  EXPECT_EQ(certificate.at("reason"), kernel.info().verification.reason);
+}
+
+}  // namespace

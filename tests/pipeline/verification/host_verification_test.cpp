@@ -1,0 +1,295 @@
+// A kernel that fails its check reaches nobody: neither the caller nor the cache.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <latch>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "compiler/kernel_check.hpp"
+#include "runtime/cache_store.hpp"
+#include "runtime/host_cpu.hpp"
+#include "spjit/compiler.hpp"
+#include "spjit/error.hpp"
+#include "spjit/version.hpp"
+#include "tests/support/compile_testing.hpp"
+#include "tests/support/wrong_kernels.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace spjit;
+using namespace spjit::testing_support;
+using testing::HasSubstr;
+
+/// A return is all of each row tile's code.
+void write_nothing(HostArtifact& artifact) {
+  constexpr std::uint8_t k_ret = 0xC3;
+  HostProgramRecord program = read_program(artifact.image());
+  for (const std::int64_t offset : program.segment_offsets) artifact.text[index(offset)] = k_ret;
+}
+
+class HostVerification : public testing::Test {
+ protected:
+  [[nodiscard]] fs::path cache() const { return directory_.path() / "cache"; }
+
+  [[nodiscard]] SpmmKernel compile(VerifyMode mode, const CompileControl& control = {}) const {
+    return compile(mode, cached_in(cache()), control);
+  }
+
+  [[nodiscard]] SpmmKernel compile(VerifyMode mode, const CacheOptions& options,
+                                   const CompileControl& control = {}) const {
+    CompileOptions compile_options = options_of(33);
+    compile_options.verify = mode;
+    return Compiler(compile_options, options).compile(matrix_, control);
+  }
+
+  /// The message of the VerificationFailed that compiling throws.
+  [[nodiscard]] std::string failure(VerifyMode mode, const CacheOptions& options) const {
+    try {
+      static_cast<void>(compile(mode, options));
+    } catch (const VerificationFailed& error) {
+      return error.what();
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return {};
+  }
+
+  /// What the records of the cache's entries say of their checks.
+  [[nodiscard]] std::vector<nlohmann::json> certificates() const {
+    std::vector<nlohmann::json> found;
+    for (const CacheListing& entry : CacheStore(cache(), SPJIT_VERSION).list()) {
+      found.push_back(entry.record->kernel.at("verification"));
+    }
+    return found;
+  }
+
+  TemporaryDirectory directory_;
+  CsrMatrix matrix_ = random_matrix(60, 70, 0.8);
+};
+
+TEST_F(HostVerification, AWrongKernelIsAnErrorAndIsNotPublished) {
+  const SpoiledHostKernels spoiled(change_a_weight);
+  for (const VerifyMode mode : {VerifyMode::sampled, VerifyMode::full}) {
+    EXPECT_THAT(failure(mode, cached_in(cache())), HasSubstr("wrong result: C["));
+    EXPECT_THAT(failure(mode, uncached()), HasSubstr("the float64 reference"));
+  }
+  EXPECT_EQ(left_in(cache()), std::vector<std::string>());
+}
+
+TEST_F(HostVerification, AKernelThatWritesNothingIsAnErrorAndIsNotPublished) {
+  const SpoiledHostKernels spoiled(write_nothing);
+
+  EXPECT_THAT(failure(VerifyMode::sampled, cached_in(cache())), HasSubstr("wrong result: C["));
+  EXPECT_EQ(left_in(cache()), std::vector<std::string>());
+}
+
+TEST_F(HostVerification, AWrongKernelInTheCacheIsWithdrawnAndCompiledAnew) {
+  std::string key;
+  {
+    const SpoiledHostKernels spoiled(change_a_weight);
+    key = compile(VerifyMode::none).info().key;
+  }
+  EXPECT_FALSE(is_kernel_of(compile(VerifyMode::none), matrix_));  // what no check is for
+
+  const SpmmKernel checked = compile(VerifyMode::sampled);
+  const SpmmKernel cached = compile(VerifyMode::none);
+
+  EXPECT_FALSE(checked.info().from_cache);
+  EXPECT_THAT(checked.info().note, HasSubstr("its kernel failed the check: wrong result: C["));
+  EXPECT_THAT(checked.info().note, HasSubstr(key));
+  EXPECT_TRUE(is_kernel_of(checked, matrix_));
+  EXPECT_EQ(checked.info().verification.mode, VerifyMode::sampled);
+  EXPECT_TRUE(cached.info().from_cache);
+  EXPECT_EQ(cached.info().note, "");
+  EXPECT_TRUE(is_kernel_of(cached, matrix_));
+  ASSERT_EQ(certificates().size(), 1U);
+  EXPECT_EQ(certificates().front().at("mode"), "sampled");
+  EXPECT_FALSE(fs::is_empty(cache() / "damaged"));
+}
+
+TEST_F(HostVerification, AWrongKernelInTheCacheThatIsWrongAgainLeavesNoEntry) {
+  const SpoiledHostKernels spoiled(change_a_weight);
+  static_cast<void>(compile(VerifyMode::none));
+
+  const std::string message = failure(VerifyMode::sampled, cached_in(cache()));
+
+  EXPECT_THAT(message, HasSubstr("the kernel was not kept"));
+  EXPECT_THAT(message, HasSubstr("its kernel failed the check"));  // the one that was there
+  EXPECT_EQ(certificates(), std::vector<nlohmann::json>());
+}
+
+TEST_F(HostVerification, AWrongKernelInALayerIsReplacedInTheCacheAboveIt) {
+  const fs::path layer = directory_.path() / "layer";
+  {
+    const SpoiledHostKernels spoiled(change_a_weight);
+    static_cast<void>(compile(VerifyMode::none, cached_in(layer)));
+  }
+  CacheOptions options = cached_in(cache());
+  options.read_only_layers = {layer};
+
+  const SpmmKernel checked = compile(VerifyMode::sampled, options);
+  const SpmmKernel cached = compile(VerifyMode::none, options);
+
+  EXPECT_FALSE(checked.info().from_cache);
+  EXPECT_THAT(checked.info().note, HasSubstr("its kernel failed the check"));
+  EXPECT_EQ(cached.info().cache_directory, cache());
+  EXPECT_TRUE(is_kernel_of(cached, matrix_));
+  EXPECT_EQ(CacheStore(layer, SPJIT_VERSION).list().size(), 1U);
+}
+
+TEST_F(HostVerification, ARightKernelHasItsCertificateInTheRecord) {
+  const SpmmKernel fresh = compile(VerifyMode::full);
+  const SpmmKernel cached = compile(VerifyMode::sampled);
+
+  const Verification& found = fresh.info().verification;
+  EXPECT_EQ(found.mode, VerifyMode::full);
+  EXPECT_TRUE(found.complete());
+  EXPECT_EQ(found.rows_checked, 60);
+  EXPECT_EQ(found.columns_checked, 33);
+  EXPECT_EQ(found.device, host_cpu().model_name);
+  EXPECT_GT(found.max_abs_error, 0);
+  EXPECT_LT(found.max_error_over_bound, 1);
+  const nlohmann::json expected = {{"mode", "full"},
+                                   {"reference", "float64"},
+                                   {"seed", k_check_seed},
+                                   {"device", host_cpu().model_name},
+                                   {"rows_checked", 60},
+                                   {"columns_checked", 33},
+                                   {"complete", true},
+                                   {"max_abs_error", found.max_abs_error},
+                                   {"max_error_over_bound", found.max_error_over_bound}};
+  EXPECT_EQ(nlohmann::json::parse(fresh.record()).at("verification"), expected);
+  EXPECT_EQ(certificates(), std::vector<nlohmann::json>{expected});
+  EXPECT_TRUE(cached.info().from_cache);
+  EXPECT_EQ(cached.info().verification.mode, VerifyMode::sampled);  // of this call
+  EXPECT_EQ(cached.record(), fresh.record());                       // of its publication
+}
+
+TEST_F(HostVerification, ASampleOfALargeKernelIsPartOfItAndFullIsAll) {
+  matrix_ = random_matrix(1500, 1000, 0.5);  // 25 million products
+
+  for (const bool full : {false, true}) {
+    CompileOptions options = options_of(64);
+    options.verify = full ? VerifyMode::full : VerifyMode::sampled;
+
+    const Verification found = Compiler(options, uncached()).compile(matrix_).info().verification;
+
+    EXPECT_EQ(found.complete(), full);
+    EXPECT_EQ(found.columns_checked == 64, full);
+  }
+}
+
+TEST_F(HostVerification, AKernelThatIsNotCheckedSaysSo) {
+  const SpmmKernel kernel = compile(VerifyMode::none);
+
+  EXPECT_EQ(kernel.info().verification.mode, VerifyMode::none);
+  EXPECT_FALSE(kernel.info().verification.complete());
+  EXPECT_EQ(certificates(), std::vector<nlohmann::json>({{{"mode", "none"}}}));
+}
+
+TEST_F(HostVerification, EveryKindOfKernelPassesOnEveryInstructionSet) {
+  for (const HostIsa isa : isas_here()) {
+    for (const std::int64_t n : {1, 3, 5, 16, 130}) {
+      for (const std::int64_t budget : {std::int64_t{0}, std::int64_t{1} << 28}) {
+        CompileOptions options = options_of(n, isa);
+        options.verify = VerifyMode::full;
+        options.code_budget_bytes = budget;
+        options.threads = 2;
+        options.ldb = n == 5 ? 9 : 0;
+
+        const SpmmKernel kernel = Compiler(options, uncached()).compile(matrix_);
+
+        EXPECT_TRUE(kernel.info().verification.complete())
+            << to_string(isa) << " n=" << n << " " << to_string(kernel.info().kind);
+      }
+    }
+  }
+}
+
+TEST_F(HostVerification, WhatTakesTooMuchMemoryIsNotCheckedAndSaysSo) {
+  CompileOptions options = options_of((std::int64_t{1} << 31) - 1);
+  options.verify = VerifyMode::full;
+
+  const SpmmKernel kernel = Compiler(options, cached_in(cache())).compile(small_matrix());
+
+  EXPECT_THAT(kernel.info().note, HasSubstr("not checked: B and C of the check would take"));
+  EXPECT_EQ(kernel.info().verification.mode, VerifyMode::none);
+  EXPECT_THAT(kernel.info().verification.reason, HasSubstr("over 8 GB"));
+  EXPECT_EQ(certificates().front().at("mode"), "none");
+  EXPECT_THAT(certificates().front().at("reason").get<std::string>(), HasSubstr("over 8 GB"));
+}
+
+TEST_F(HostVerification, TheModeIsNotPartOfTheKey) {
+  EXPECT_EQ(compile(VerifyMode::none, uncached()).info().key,
+            compile(VerifyMode::full, uncached()).info().key);
+}
+
+TEST_F(HostVerification, ModesThatAreNoneAreRefused) {
+  CompileOptions options = options_of(8);
+  options.verify = static_cast<VerifyMode>(99);
+
+  EXPECT_THROW(Compiler(options, uncached()), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(parse_verify("some")), InvalidArgument);
+  for (const VerifyMode mode : {VerifyMode::none, VerifyMode::sampled, VerifyMode::full}) {
+    EXPECT_EQ(parse_verify(to_string(mode)), mode);
+  }
+}
+
+TEST_F(HostVerification, IsAStageThatCanBeStopped) {
+  std::set<std::string> stages;
+  CompileControl telling;
+  telling.progress = [&](const SearchProgress& progress) { stages.emplace(progress.stage); };
+  std::stop_source stop;
+  CompileControl control = at_stage("checking", [&] { stop.request_stop(); });
+  control.stop = stop.get_token();
+
+  EXPECT_TRUE(throws<Cancelled>([&] { return compile(VerifyMode::sampled, control); }));
+  EXPECT_EQ(left_in(cache()), std::vector<std::string>());
+  static_cast<void>(compile(VerifyMode::sampled, telling));
+  EXPECT_EQ(stages, (std::set<std::string>{"looking up", "grouping", "emitting", "checking",
+                                           "publishing"}));
+  EXPECT_TRUE(throws<Cancelled>([&] { return compile(VerifyMode::sampled, control); }));  // a hit
+  EXPECT_EQ(certificates().size(), 1U);
+}
+
+TEST_F(HostVerification, ThreadsThatWaitForAWrongKernelGetTheSameError) {
+  const SpoiledHostKernels spoiled(change_a_weight);
+  CompileOptions options = options_of(33);
+  options.verify = VerifyMode::sampled;
+  const Compiler compiler(options, cached_in(cache()));
+  std::latch begun(1);
+  std::latch other_waits(1);
+  std::optional<std::string> first;
+  std::optional<std::string> second;
+  const auto compile_into = [&](std::optional<std::string>& message, CompileControl control) {
+    try {
+      static_cast<void>(compiler.compile(matrix_, control));
+    } catch (const VerificationFailed& error) {
+      message = error.what();
+    }
+  };
+
+  std::jthread leader([&] {
+    compile_into(first, at_stage("checking", [&] {
+                   begun.count_down();
+                   other_waits.wait();
+                 }));
+  });
+  begun.wait();
+  compile_into(second, at_stage("waiting", [&] { other_waits.count_down(); }));
+  leader.join();
+
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(*first, *second);
+  EXPECT_EQ(left_in(cache()), std::vector<std::string>());
+}
+
+}  // namespace

@@ -1,0 +1,329 @@
+// That the check fails: kernels that are wrong in one way each.
+
+#include "compiler/kernel_check.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include "spjit/error.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+using testing::HasSubstr;
+
+constexpr std::int64_t k_n = 9;
+constexpr float k_infinity = std::numeric_limits<float>::infinity();
+constexpr float k_nan = std::numeric_limits<float>::quiet_NaN();
+
+void compute(const CsrMatrix& matrix, const DenseOperands& operands) {
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t j = 0; j < operands.n; ++j) {
+      float sum = 0;
+      for (std::int64_t i = matrix.row_ptrs[index(row)]; i < matrix.row_ptrs[index(row) + 1]; ++i) {
+        sum = std::fma(matrix.values[index(i)],
+                       operands.b[matrix.col_idxs[index(i)] * operands.ldb + j], sum);
+      }
+      operands.c[row * operands.ldc + j] = sum;
+    }
+  }
+}
+
+/// What is done to C, or before it is computed, beside computing it.
+using Fault = std::function<void(const DenseOperands& operands)>;
+
+constexpr auto k_no_fault = [](const DenseOperands&) {};
+
+CheckResult check(const CsrMatrix& matrix, const Fault& fault, const CheckOptions& options = {}) {
+  const CheckedKernel kernel{.matrix = matrix,
+                             .n = k_n,
+                             .layouts = {{k_n, k_n}, {k_n + 2, k_n + 3}},
+                             .run = [&](const DenseOperands& operands) {
+                               compute(matrix, operands);
+                               fault(operands);
+                             }};
+  return check_kernel(kernel, options);
+}
+
+/// The same for a fault of an element.
+CheckResult check_element(const CsrMatrix& matrix, std::int64_t row, std::int64_t column,
+                          const std::function<float(float right)>& wrong) {
+  return check(matrix, [&](const DenseOperands& operands) {
+    float& element = operands.c[row * operands.ldc + column];
+    element = wrong(element);
+  });
+}
+
+/// An element of C in float64 for the B of a run.
+Reference reference_of(const CsrMatrix& matrix, const DenseOperands& operands, std::int64_t row,
+                       std::int64_t column) {
+  const CompileCancel none;
+  PacedCancel cancel(none);
+  ReferenceRows rows(matrix, operands.b, operands.ldb, {k_n, k_n});
+  return rows.row(row, cancel)[index(column)];
+}
+
+/// The number furthest from the reference that is not over the bound.
+float last_right(const Reference& reference) {
+  auto value = static_cast<float>(reference.value + reference.bound);
+  while (judge(value, reference) <= 1) value = std::nextafter(value, k_infinity);
+  while (judge(value, reference) > 1) value = std::nextafter(value, -k_infinity);
+  return value;
+}
+
+CsrMatrix usual_matrix() {
+  CsrMatrix matrix = random_matrix(30, 20, 0.7);
+  // Row 11 is empty.
+  const std::int64_t begin = matrix.row_ptrs[11];
+  const std::int64_t end = matrix.row_ptrs[12];
+  matrix.values.erase(matrix.values.begin() + begin, matrix.values.begin() + end);
+  matrix.col_idxs.erase(matrix.col_idxs.begin() + begin, matrix.col_idxs.begin() + end);
+  for (std::size_t row = 12; row <= 30; ++row) matrix.row_ptrs[row] -= end - begin;
+  return matrix;
+}
+
+class KernelCheck : public testing::Test {
+ protected:
+  CsrMatrix matrix_ = usual_matrix();
+};
+
+TEST_F(KernelCheck, PassesARightKernelAndSaysHowRightItIs) {
+  const CheckResult result = check(matrix_, k_no_fault);
+
+  EXPECT_EQ(result.problem, "");
+  EXPECT_EQ(result.rows_checked, 30);
+  EXPECT_EQ(result.columns_checked, k_n);
+  EXPECT_GT(result.max_abs_error, 0);
+  EXPECT_LT(result.max_abs_error, 1e-5);
+  EXPECT_GT(result.max_error_over_bound, 0);
+  EXPECT_LT(result.max_error_over_bound, 1);
+}
+
+TEST_F(KernelCheck, PassesAnElementAtTheBoundAndFailsTheNextNumber) {
+  CheckResult at_the_bound = check(matrix_, [&](const DenseOperands& operands) {
+    operands.c[7 * operands.ldc + 3] = last_right(reference_of(matrix_, operands, 7, 3));
+  });
+  CheckResult over_it = check(matrix_, [&](const DenseOperands& operands) {
+    operands.c[7 * operands.ldc + 3] =
+        std::nextafter(last_right(reference_of(matrix_, operands, 7, 3)), k_infinity);
+  });
+
+  EXPECT_EQ(at_the_bound.problem, "");
+  EXPECT_LE(at_the_bound.max_error_over_bound, 1);
+  EXPECT_GT(at_the_bound.max_error_over_bound, 0.8);
+  EXPECT_THAT(over_it.problem, HasSubstr("wrong result: C[7][3] is "));
+  EXPECT_THAT(over_it.problem, HasSubstr("the float64 reference "));
+  EXPECT_GT(over_it.max_error_over_bound, 1);
+  EXPECT_LT(over_it.max_error_over_bound, 1.2);
+}
+
+TEST_F(KernelCheck, FailsAnElementThatIsNotWritten) {
+  // Before it is computed C holds what a hole leaves.
+  const CheckedKernel kernel{.matrix = matrix_,
+                             .n = k_n,
+                             .layouts = {{k_n, k_n}},
+                             .run = [&](const DenseOperands& operands) {
+                               const float before = operands.c[29 * operands.ldc + 8];
+                               compute(matrix_, operands);
+                               operands.c[29 * operands.ldc + 8] = before;
+                             }};
+
+  EXPECT_THAT(check_kernel(kernel).problem, HasSubstr("C[29][8] was not written"));
+}
+
+TEST_F(KernelCheck, FailsAHoleInARowWithoutEntriesAndInAMatrixOfNan) {
+  matrix_.values.assign(matrix_.values.size(), k_nan);
+  for (const std::int64_t row : {11, 12}) {
+    const CheckedKernel kernel{.matrix = matrix_,
+                               .n = k_n,
+                               .layouts = {{k_n, k_n}},
+                               .run = [&](const DenseOperands& operands) {
+                                 const float before = operands.c[row * operands.ldc];
+                                 compute(matrix_, operands);
+                                 operands.c[row * operands.ldc] = before;
+                               }};
+
+    EXPECT_THAT(check_kernel(kernel).problem, HasSubstr("[0] was not written")) << row;
+  }
+}
+
+TEST_F(KernelCheck, FailsNanAndInfinity) {
+  EXPECT_THAT(check_element(matrix_, 4, 0, [](float) { return k_nan; }).problem,
+              HasSubstr("C[4][0] is NaN"));
+  EXPECT_THAT(check_element(matrix_, 4, 0, [](float) { return k_infinity; }).problem,
+              HasSubstr("C[4][0] is inf"));
+  EXPECT_THAT(check_element(matrix_, 4, 0, [](float) { return -k_infinity; }).problem,
+              HasSubstr("C[4][0] is -inf"));
+}
+
+TEST_F(KernelCheck, FailsAnythingButPlusZeroInARowWithoutEntries) {
+  for (const float wrong : {-0.0F, std::numeric_limits<float>::denorm_min(), 1.0F}) {
+    EXPECT_THAT(check_element(matrix_, 11, 5, [&](float) { return wrong; }).problem,
+                HasSubstr("expected +0: the row of A has no entries"))
+        << wrong;
+  }
+  EXPECT_THAT(check_element(matrix_, 11, 5, [](float) { return k_nan; }).problem,
+              HasSubstr("C[11][5] is"));
+}
+
+TEST_F(KernelCheck, FailsAnElementOfAnotherRowOrColumn) {
+  const auto swapped = [](std::int64_t rows, std::int64_t columns) {
+    return [=](const DenseOperands& operands) {
+      std::swap(operands.c[0], operands.c[rows * operands.ldc + columns]);
+    };
+  };
+
+  EXPECT_THAT(check(matrix_, swapped(1, 0)).problem, HasSubstr("C[0][0] is "));
+  EXPECT_THAT(check(matrix_, swapped(0, 1)).problem, HasSubstr("C[0][0] is "));
+}
+
+TEST_F(KernelCheck, FailsAWriteOutsideC) {
+  const auto writes_at = [&](const std::function<std::int64_t(const DenseOperands&)>& place) {
+    return check(matrix_, [&](const DenseOperands& operands) { operands.c[place(operands)] = 0; })
+        .problem;
+  };
+
+  EXPECT_THAT(writes_at([](const auto&) { return -1; }), HasSubstr("in front of its first row"));
+  EXPECT_THAT(writes_at([](const auto& o) { return 30 * o.ldc; }),
+              HasSubstr("behind its last row"));
+  EXPECT_THAT(check(matrix_,
+                    [&](const DenseOperands& o) {
+                      if (o.ldc > k_n) o.c[7 * o.ldc - 1] = 0;
+                    })
+                  .problem,
+              HasSubstr("the kernel wrote outside C, behind row 6 (ldb = 11, ldc = 12)"));
+  EXPECT_THAT(check(matrix_,
+                    [&](const DenseOperands& o) {
+                      if (o.ldc > k_n) o.c[6 * o.ldc + k_n] = 0;
+                    })
+                  .problem,
+              HasSubstr("behind row 6"));
+}
+
+TEST_F(KernelCheck, FailsWhatIsWrongInOneLayoutOnly) {
+  for (const std::int64_t ldc : {k_n, k_n + 3}) {
+    const CheckResult result = check(matrix_, [&](const DenseOperands& operands) {
+      if (operands.ldc == ldc) operands.c[5] += 1;
+    });
+
+    EXPECT_THAT(result.problem, HasSubstr("ldc = " + std::to_string(ldc)));
+  }
+}
+
+TEST_F(KernelCheck, FailsAReadBehindARowOfB) {
+  const CheckResult result = check(matrix_, [&](const DenseOperands& operands) {
+    if (operands.ldb > k_n) operands.c[3] += 0 * operands.b[4 * operands.ldb + k_n];
+  });
+
+  EXPECT_THAT(result.problem, HasSubstr("C[0][3] is NaN"));
+}
+
+TEST_F(KernelCheck, GivesBInBothLayoutsTheSameNumbersBelowOne) {
+  std::vector<std::vector<float>> seen;
+  static_cast<void>(check(matrix_, [&](const DenseOperands& operands) {
+    std::vector<float>& b = seen.emplace_back();
+    for (std::int64_t row = 0; row < matrix_.cols; ++row) {
+      b.insert(b.end(), operands.b + row * operands.ldb, operands.b + row * operands.ldb + k_n);
+    }
+  }));
+
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_EQ(seen[0], seen[1]);
+  for (const float value : seen[0]) EXPECT_TRUE(value >= -1 && value < 1 && value != 0) << value;
+}
+
+TEST_F(KernelCheck, TakesWhatUnusualValuesOfAGive) {
+  matrix_.values[0] = k_nan;
+  matrix_.values[20] = k_infinity;
+  matrix_.values[21] = -k_infinity;
+  matrix_.values[40] = 3e38F;
+  matrix_.values[41] = 3e38F;
+  matrix_.values[60] = 1e-45F;
+
+  EXPECT_EQ(check(matrix_, k_no_fault).problem, "");
+}
+
+TEST_F(KernelCheck, OfASampleSeesTheFullestRowAndEveryHoleAndAllOfItIfAsked) {
+  matrix_ = random_matrix(200, 30, 0.9);
+  std::int64_t fullest = 0;
+  for (std::int64_t row = 0; row < 200; ++row) {
+    const auto nnz = [&](std::int64_t r) {
+      return matrix_.row_ptrs[index(r) + 1] - matrix_.row_ptrs[index(r)];
+    };
+    if (nnz(row) > nnz(fullest)) fullest = row;
+  }
+  ASSERT_NE(fullest, 0);
+  const std::int64_t unseen = fullest == 100 ? 101 : 100;
+  const auto problem_of = [&](std::int64_t row, std::optional<std::int64_t> most) {
+    return check(matrix_,
+                 [&](const DenseOperands& operands) { operands.c[row * operands.ldc] = 1000; },
+                 {.most_products = most})
+        .problem;
+  };
+
+  EXPECT_NE(problem_of(fullest, 1), "");
+  EXPECT_NE(problem_of(0, 1), "");
+  EXPECT_NE(problem_of(199, 1), "");
+  EXPECT_EQ(problem_of(unseen, 1), "");  // that is what a sample misses
+  EXPECT_NE(problem_of(unseen, std::nullopt), "");
+  EXPECT_NE(problem_of(unseen, k_most_reference_products), "");
+}
+
+TEST_F(KernelCheck, SaysHowMuchOfASampleItLookedAt) {
+  const CheckResult result = check(random_matrix(200, 30, 0.9), k_no_fault, {.most_products = 1});
+
+  EXPECT_LE(result.rows_checked, 3);
+  EXPECT_GE(result.rows_checked, 2);
+  EXPECT_EQ(result.columns_checked, k_n);
+}
+
+TEST_F(KernelCheck, TakesMatricesWithoutRowsColumnsOrEntries) {
+  EXPECT_EQ(check({0, 5, {0}, {}, {}}, k_no_fault).problem, "");
+  EXPECT_EQ(check({3, 0, {0, 0, 0, 0}, {}, {}}, k_no_fault).problem, "");
+  EXPECT_EQ(check({2, 2, {0, 0, 0}, {}, {}}, k_no_fault).problem, "");
+}
+
+TEST_F(KernelCheck, IsGivenUpBeforeAndAfterARun) {
+  std::stop_source stop;
+  CheckOptions options;
+  options.cancel.stop = stop.get_token();
+  int runs = 0;
+  const auto stopping = [&](const DenseOperands&) {
+    ++runs;
+    stop.request_stop();
+  };
+
+  EXPECT_THROW(static_cast<void>(check(matrix_, stopping, options)), Cancelled);
+  EXPECT_EQ(runs, 1);
+  CheckOptions late;
+  late.cancel.deadline = std::chrono::steady_clock::now();
+  EXPECT_THROW(static_cast<void>(check(matrix_, stopping, late)), DeadlineExceeded);
+  EXPECT_EQ(runs, 1);
+}
+
+TEST_F(KernelCheck, LetsThroughWhatTheKernelThrows) {
+  EXPECT_THROW(
+      static_cast<void>(check(
+          matrix_, [](const DenseOperands&) { throw DeviceError("the kernel faults", 700); })),
+      DeviceError);
+}
+
+TEST_F(KernelCheck, KnowsWhatItsOperandsTake) {
+  const CheckedKernel kernel{
+      .matrix = matrix_, .n = k_n, .layouts = {{k_n, k_n}, {k_n + 2, k_n + 3}}};
+
+  EXPECT_EQ(kernel.bytes(), 4 * (20 * 11 + 30 * 9 + 30 * 12));
+}
+
+}  // namespace
