@@ -120,6 +120,7 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
       compile_host(matrix, watched, limits, race, {rank_model, std::nullopt, watch});
   const nlohmann::json record = make_record(matrix, options, limits, compiled);
   const std::string text = record.dump(2);
+  std::string not_cached;
   if (cache && cache->can_publish()) {
     watch.stage("publishing");
     try {
@@ -127,7 +128,8 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
       const std::array<CacheFile, 1> files = {{{std::string(k_object_file), object}}};
       cache->publish(key, files, record, watch.cancel);
     } catch (const CacheError& error) {
-      add_note(note, fmt::format("not cached: {}", error.what()));
+      not_cached = error.what();
+      add_note(note, "not cached: " + not_cached);
     }
   }
   ImageOwner owner;
@@ -136,6 +138,7 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
   auto kernel = SpmmKernel::Impl::load(image, std::move(owner), pool);
   kernel->record_json = text;
   apply_record(record, kernel->info);
+  kernel->info.not_cached = std::move(not_cached);
   return kernel;
 }
 

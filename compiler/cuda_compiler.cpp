@@ -86,7 +86,8 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& ma
                                                {std::string(k_ptx_file), kernel->ptx_gz}}};
       cache->publish(key, files, record, watch.cancel);
     } catch (const CacheError& error) {
-      add_note(note, fmt::format("not cached: {}", error.what()));
+      kernel->info.not_cached = error.what();
+      add_note(note, "not cached: " + kernel->info.not_cached);
     }
   }
   return kernel;

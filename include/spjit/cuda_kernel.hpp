@@ -44,6 +44,7 @@ struct CudaKernelInfo {
   std::string cache_directory;  ///< the cache or layer it came from; empty unless from_cache
   double compile_ms = 0;        ///< from matrix to cubin
   std::string note;             ///< what the user should know (rules relaxed, spills); or empty
+  std::string not_cached;       ///< as in KernelInfo
 };
 
 /// Operands of a launch, in device memory. Both row-major.
