@@ -71,7 +71,7 @@ ArchiveExport write_archive(const CacheStore& store, const ExportOptions& option
   ArchiveExport result =
       export_cache(store, std::move(keys), [&](auto bytes) { file.write(bytes); });
   // Of nothing but damaged kernels there is no archive: what was there stays.
-  if (result.bytes > 0) file.publish(options.out);
+  if (result.bytes > 0) file.publish();
   return result;
 }
 
