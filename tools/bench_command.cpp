@@ -10,6 +10,7 @@
 #include "kernel_options.hpp"
 #include "manual.hpp"
 #include "measure.hpp"
+#include "number_checks.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -237,7 +238,7 @@ Subcommand add_bench(CLI::App& app) {
   command
       ->add_option("--budget", options->budget_ms,
                    "Time for the samples of one matrix on one number of threads, in milliseconds.")
-      ->check(CLI::PositiveNumber)
+      ->transform(real_number(1e-3, 1e9))
       ->type_name("MS")
       ->default_str("1000");
   add_cache_directory(*command, options->kernel.cache);

@@ -9,6 +9,7 @@
 #include "inputs.hpp"
 #include "layer.hpp"
 #include "manual.hpp"
+#include "number_checks.hpp"
 #include "search_progress.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/version.hpp"
@@ -185,7 +186,7 @@ void add_output_options(CLI::App& command, CompileCommandOptions& options) {
           "--timeout", options.layer.timeout_s,
           "Seconds that compiling a layer may take: then it has failed, and nothing of it is "
           "kept. 0: any time.")
-      ->check(CLI::Range(0.0, k_longest_s))
+      ->transform(real_number(0, k_longest_s))
       ->type_name("SECONDS")
       ->default_str("0");
   command.add_flag_function(

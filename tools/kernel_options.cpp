@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "number_checks.hpp"
 #include "runtime/byte_size.hpp"
 #include "runtime/environment.hpp"
 #include "runtime/host_cpu.hpp"
@@ -13,6 +14,8 @@ namespace spjit::cli {
 namespace {
 
 // A name that a parser of the library understands; its error message is the usage error.
+constexpr std::int64_t k_most_count = std::numeric_limits<std::int32_t>::max();
+
 template <typename T, typename Parse>
 CLI::Option* add_name(CLI::App& command, const std::string& flag, T& value, Parse parse,
                       const std::string& description) {
@@ -23,7 +26,7 @@ CLI::Option* add_name(CLI::App& command, const std::string& flag, T& value, Pars
 CLI::Option* add_count(CLI::App& command, const std::string& flag, std::int64_t& value,
                        const std::string& description) {
   return command.add_option(flag, value, description)
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()}))
+      ->transform(whole_number(1, k_most_count))
       ->type_name("COUNT");
 }
 
@@ -45,20 +48,20 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
   command
       .add_option("--search-budget", options.search_budget_ms,
                   "Milliseconds that choosing a tile may take; then the best so far is taken.")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(real_number(0, 1e9))
       ->type_name("MS")
       ->default_str(fmt::format("{:.0f}", options.search_budget_ms));
   command
       .add_option("--contenders", options.search_contenders,
                   "With --search ranked: how many of the best-ranked tiles are timed.")
-      ->check(CLI::PositiveNumber)
+      ->transform(whole_number(1, k_most_count))
       ->type_name("K")
       ->capture_default_str();
   command
       .add_option("--code-budget", options.code_budget_bytes,
                   "Machine code that a kernel may have, in bytes. Over it, a CSR kernel takes over "
                   "and the output says so.")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(whole_number(0, std::numeric_limits<std::int64_t>::max()))
       ->type_name("BYTES")
       ->default_str(fmt::format("{} (256 MiB)", options.code_budget_bytes));
   command
@@ -68,7 +71,7 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
           "AVX2: "
           "8, generic: 4), for layers that are chained panel by panel. Default: chosen with the "
           "tile.")
-      ->check(CLI::PositiveNumber)
+      ->transform(whole_number(1, k_most_count))
       ->type_name("W");
 }
 
@@ -100,6 +103,7 @@ void add_load_options(CLI::App& command, LoadOptions& options) {
       .add_option("--seed", options.value_seed,
                   "Seed of the values that pattern-only files (.smtx, .mtx pattern) get.")
       ->type_name("S")
+      ->transform(seed_number())
       ->capture_default_str();
   command.add_flag_function(
       "--drop-zeros", [&options](std::int64_t) { options.keep_explicit_zeros = false; },
@@ -121,7 +125,7 @@ void add_kernel_options(CLI::App& command, KernelOptions& options) {
           "--threads", options.compile.threads,
           "Threads that a kernel runs on, the caller's included. 0: SPJIT_NUM_THREADS, else "
           "all CPUs that this process may use.")
-      ->check(CLI::Range(0, 4096))
+      ->transform(whole_number(0, 4096))
       ->type_name("T")
       ->capture_default_str();
   add_name(command, "--reorder", options.compile.reorder, parse_reorder,
