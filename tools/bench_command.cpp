@@ -78,7 +78,7 @@ Result bench_file(const Input& input, const BenchCommandOptions& options) {
 }
 
 std::string summarize(const Result& result, double peak_gflops) {
-  std::string text = result.path.string() + ":";
+  std::string text = shown(result.path) + ":";
   for (const Run& run : result.runs) {
     const Timing& timing = run.measurement.kernel;
     text += fmt::format("{} {:.2f} us on {} thread{} ({:.0f} % of peak)",
@@ -172,7 +172,7 @@ std::string results_table(const std::vector<Result>& results, const Terminal& te
         if (peer.timing) {
           add_row(table, result, run, name, *peer.timing);
         } else if (&run == result.runs.data()) {
-          notes += fmt::format("{}: {}\n", result.path.filename().string(), peer.skipped);
+          notes += fmt::format("{}: {}\n", shown(result.path.filename()), peer.skipped);
         }
       };
       add_peer("dense", run.measurement.dense);

@@ -88,7 +88,7 @@ void report(const ArchiveExport& result, const CacheStore& store, const ExportOp
                 {"left_out", std::move(left_out)}});
     return;
   }
-  const std::string text = fmt::format("{}: {} kernels, {}", options.out.string(), result.entries,
+  const std::string text = fmt::format("{}: {} kernels, {}", shown(options.out), result.entries,
                                        size_text(result.bytes));
   if (options.out == k_standard_stream) {
     print_note(text);
@@ -146,9 +146,8 @@ ExitCode run_import(const ImportOptions& options) {
                 {"bytes", result.bytes}});
     return ExitCode::ok;
   }
-  print(fmt::format("{}: imported {} kernels, {}; {} were there already\n",
-                    options.archive.string(), result.imported, size_text(result.bytes),
-                    result.already_there));
+  print(fmt::format("{}: imported {} kernels, {}; {} were there already\n", shown(options.archive),
+                    result.imported, size_text(result.bytes), result.already_there));
   if (result.other_versions > 0) {
     print_note(fmt::format("{}: {} kernels of other versions of spjit were skipped",
                            options.archive.string(), result.other_versions));

@@ -59,7 +59,7 @@ std::vector<Job> synthetic_jobs(const CollectCommandOptions& options) {
 }
 
 /// `file` below the folder that all files have in common with --root.
-std::string shown(const fs::path& file, const fs::path& root) {
+std::string name_below(const fs::path& file, const fs::path& root) {
   if (root.empty()) return file.generic_string();
   return file.lexically_proximate(root).generic_string();
 }
@@ -68,7 +68,7 @@ std::vector<Job> file_jobs(const CollectCommandOptions& options) {
   std::vector<Job> jobs;
   for (const Input& input : expand_inputs(options.files)) {
     if (!input.problem.empty()) throw InvalidArgument(input.problem);
-    const std::string file = shown(input.path, options.root);
+    const std::string file = name_below(input.path, options.root);
     for (const std::int64_t n : options.n) {
       jobs.push_back({fmt::format("{} n{}{}", file, n, suffix(options)),
                       {{"file", file}},
@@ -137,7 +137,7 @@ ExitCode collect(CollectCommandOptions options) {
       ++failures;
     }
   }
-  print(fmt::format("{}: {} groups\n", options.out.string(), file.size()));
+  print(fmt::format("{}: {} groups\n", shown(options.out), file.size()));
   if (failures == 0) return ExitCode::ok;
   return failures == jobs.size() ? ExitCode::failed : ExitCode::some_failed;
 }

@@ -40,7 +40,7 @@ ExitCode generate(const GenCommandOptions& options) {
     print_json(describe(options, statistics));
   } else {
     print(fmt::format("{}: {} x {}, {} nonzeros, {:.2f} % sparse, {} to {} a row\n",
-                      options.out.string(), statistics.rows, statistics.cols, statistics.nnz,
+                      shown(options.out), statistics.rows, statistics.cols, statistics.nnz,
                       100 * statistics.sparsity, statistics.row_nnz_min, statistics.row_nnz_max));
   }
   return ExitCode::ok;

@@ -197,7 +197,7 @@ std::string layer_table(const std::vector<Layer>& layers, const Terminal& termin
     table.add(table_row(layer));
     ++rows;
     for (const std::string& note : layer.notes) {
-      notes += fmt::format("{}: {}\n", layer.path.filename().string(), note);
+      notes += fmt::format("{}: {}\n", shown(layer.path.filename()), one_line(note));
     }
   }
   if (rows == 0) return "";

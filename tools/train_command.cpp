@@ -108,7 +108,7 @@ void write_model(const RankModel& model, const fs::path& path) {
 
 std::string summary(const Json& result) {
   std::string text =
-      fmt::format("{}: {} trees of {} groups\n", result["file"].get<std::string>(),
+      fmt::format("{}: {} trees of {} groups\n", shown(result["file"].get<std::string>()),
                   result["trees"].get<std::size_t>(), result["groups"].get<std::size_t>());
   if (result["held_out"].is_null()) return text + "no group was held out\n";
   const Json& held_out = result["held_out"];
