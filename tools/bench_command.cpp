@@ -65,6 +65,7 @@ void run_file(Result& result, const BenchCommandOptions& options) {
     CompileOptions compile_options = options.kernel.compile;
     compile_options.threads = threads;
     const SpmmKernel kernel = Compiler(compile_options, options.kernel.cache).compile(matrix);
+    require_cached(kernel.info().not_cached, options.kernel.cache);
     result.runs.push_back({kernel.info(), measure(kernel, matrix, operands, options.budget_ms)});
   }
 }
@@ -207,7 +208,10 @@ ExitCode bench(const BenchCommandOptions& options) {
     print(results_table(results, inspect_stdout()));
     print(fmt::format("\nmeasured FMA peak: {:.1f} GFLOP/s a core\n", peak));
   }
-  if (failures > 0) print_error(fmt::format("{} of {} inputs failed", failures, results.size()));
+  // What failed has had its line.
+  if (failures > 0 && results.size() > 1) {
+    print_note(fmt::format("{} of {} inputs failed", failures, results.size()));
+  }
   return exit_code(results.size(), failures);
 }
 

@@ -104,7 +104,7 @@ ExitCode run_export(const ExportOptions& options) {
   if (options.out == k_standard_stream && ::isatty(STDOUT_FILENO) != 0) {
     throw UsageError("cache export: standard output is a terminal; redirect it, or name a file");
   }
-  const CacheStore store = open_store(options);
+  const CacheStore store = open_store(options, CacheMustExist::yes);
   const ArchiveExport result = write_archive(store, options);
   for (const auto& [key, problem] : result.left_out) {
     print_error(fmt::format("cache entry {}: left out: {}", key, printable(problem)));
@@ -132,7 +132,7 @@ std::size_t read_some(const FileDescriptor& file, std::span<std::byte> into) {
 }
 
 ExitCode run_import(const ImportOptions& options) {
-  const CacheStore store = open_store(options);
+  const CacheStore store = open_store(options, CacheMustExist::no);
   const FileDescriptor file = open_archive(options.archive);
   const ArchiveImport result = import_cache(
       store, options.archive.string(),

@@ -84,7 +84,10 @@ ExitCode report(const CompileCommandOptions& options, const std::vector<LayerTyp
   } else {
     print(layer_table(layers, inspect_stdout()));
   }
-  if (failures > 0) print_error(fmt::format("{} of {} inputs failed", failures, layers.size()));
+  // What failed has had its line.
+  if (failures > 0 && layers.size() > 1) {
+    print_note(fmt::format("{} of {} inputs failed", failures, layers.size()));
+  }
   return exit_code(layers.size(), failures);
 }
 

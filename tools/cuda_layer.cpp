@@ -54,6 +54,7 @@ void process(CudaLayer& layer, const Compiler& compiler, const LayerOptions& opt
   if (!options.emit.directory.empty()) {
     layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));
   }
+  require_cached(layer.info->not_cached, options.kernel.cache);
 }
 
 Json describe(const CudaKernelInfo& info) {

@@ -9,13 +9,14 @@
 #include "runtime/byte_size.hpp"
 #include "runtime/environment.hpp"
 #include "runtime/host_cpu.hpp"
+#include "spjit/error.hpp"
 
 namespace spjit::cli {
 namespace {
 
-// A name that a parser of the library understands; its error message is the usage error.
 constexpr std::int64_t k_most_count = std::numeric_limits<std::int32_t>::max();
 
+// A name that a parser of the library understands; its error message is the usage error.
 template <typename T, typename Parse>
 CLI::Option* add_name(CLI::App& command, const std::string& flag, T& value, Parse parse,
                       const std::string& description) {
@@ -102,8 +103,8 @@ void add_load_options(CLI::App& command, LoadOptions& options) {
   command
       .add_option("--seed", options.value_seed,
                   "Seed of the values that pattern-only files (.smtx, .mtx pattern) get.")
-      ->type_name("S")
       ->transform(seed_number())
+      ->type_name("S")
       ->capture_default_str();
   command.add_flag_function(
       "--drop-zeros", [&options](std::int64_t) { options.keep_explicit_zeros = false; },
@@ -173,6 +174,11 @@ void add_cache_use(CLI::App& command, CacheOptions& options) {
   for (const char* option : {"--cache", "--cache-unsafe", "--cache-size", "--cache-layer"}) {
     none->excludes(option);
   }
+}
+
+void require_cached(const std::string& not_cached, const CacheOptions& options) {
+  if (not_cached.empty() || options.directory.empty()) return;
+  throw Error(fmt::format("not cached, which --cache asks for: {}", not_cached));
 }
 
 void add_json(CLI::App& command, bool& json) {

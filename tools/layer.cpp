@@ -55,6 +55,7 @@ void process(Layer& layer, const Compiler& compiler, const LayerOptions& options
   if (!options.emit.directory.empty()) {
     layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));
   }
+  require_cached(layer.info->not_cached, options.kernel.cache);
 }
 
 std::string speedup_text(const std::optional<double>& factor) {
