@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "compiler/compiler_impl.hpp"
 #include "compiler/cuda_tile.hpp"
 #include "compiler/host_tile.hpp"
@@ -13,6 +15,8 @@
 namespace spjit {
 namespace {
 
+constexpr double k_most_ms = 1e9;  // 11 days; counts of nanoseconds must not overflow
+
 /// Rows a CUDA tile: more accumulators leave no registers for B (seed 001 searches up to 128).
 constexpr std::int64_t k_most_rows = 128;
 
@@ -20,6 +24,17 @@ void check_range(const char* name, std::int64_t value, std::int64_t least, std::
   if (value < least || value > most) {
     throw InvalidArgument(fmt::format("{} is {}; expected {} to {}", name, value, least, most));
   }
+}
+
+/// `last`: the enumerator that stands last; they count from 0.
+template <class Enum>
+void check_enum(const char* name, Enum value, Enum last) {
+  check_range(name, static_cast<std::int64_t>(value), 0, static_cast<std::int64_t>(last));
+}
+
+void check_path(const char* name, const std::filesystem::path& path) {
+  if (path.native().find('\0') == std::string::npos) return;
+  throw InvalidArgument(fmt::format("{} is '{}', with a zero byte in it", name, path.native()));
 }
 
 void check_sizes(const CompileOptions& options) {
@@ -45,11 +60,13 @@ void check_sizes(const CompileOptions& options) {
 }
 
 void check_search(const CompileOptions& options) {
+  check_enum("search", options.search, SearchMode::exhaustive);
+  check_enum("reorder", options.reorder, ReorderAlgorithm::similarity);
+  check_path("rank_model", options.rank_model);
   if (options.search_contenders < 1) {
     throw InvalidArgument(fmt::format("search_contenders is {}; expected at least 1 tile to time",
                                       options.search_contenders));
   }
-  constexpr double k_most_ms = 1e9;  // 11 days; counts of nanoseconds must not overflow
   if (!(options.search_budget_ms >= 0 && options.search_budget_ms <= k_most_ms)) {
     throw InvalidArgument(fmt::format("the search budget is {} ms; expected 0 to {}",
                                       options.search_budget_ms, k_most_ms));
@@ -57,6 +74,7 @@ void check_search(const CompileOptions& options) {
 }
 
 void check_host(const CompileOptions& options) {
+  check_enum("the target's instruction set", options.target.isa(), HostIsa::generic);
   const std::int64_t lanes = lanes_of(options.target.isa());
   const std::int64_t widest = widest_panel_vectors(options.target.isa()) * lanes;
   if (const auto width = options.panel_columns;
@@ -84,10 +102,13 @@ void check_cuda(const CompileOptions& options) {
   }
   check_range("unit_nonzeros", cuda.unit_nonzeros, 1, std::int64_t{1} << 40);
   check_range("compile_threads", cuda.compile_threads, 0, k_most_threads);
-  if (!(cuda.compile_limit_ms >= 0)) {
-    throw InvalidArgument(
-        fmt::format("compile_limit_ms is {}; expected 0 (none) or more", cuda.compile_limit_ms));
+  if (!(cuda.compile_limit_ms >= 0 && cuda.compile_limit_ms <= k_most_ms)) {
+    throw InvalidArgument(fmt::format("compile_limit_ms is {}; expected 0 (none) to {}",
+                                      cuda.compile_limit_ms, k_most_ms));
   }
+  check_enum("the CUDA source", cuda.source, CudaSource::cuda);
+  check_enum("the CUDA source of proxies", cuda.proxy_source, CudaSource::cuda);
+  for (const auto& path : cuda.toolkit_paths) check_path("a toolkit path", path);
   if (options.panel_columns) {
     throw InvalidArgument("panel_columns is for host targets; a GPU kernel has no panels");
   }

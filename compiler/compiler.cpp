@@ -107,13 +107,15 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const CsrMatrix& ma
   return checked(load_entry(*found.entry), *found.entry, matrix, note, watch);
 }
 
-void Compiler::Impl::publish(const std::string& key, std::span<const CacheFile> files,
-                             const nlohmann::json& record, std::string& note,
-                             const CompileWatch& watch) const {
+std::string Compiler::Impl::publish(const std::string& key, std::span<const CacheFile> files,
+                                    const nlohmann::json& record, std::string& note,
+                                    const CompileWatch& watch) const {
   try {
     cache->publish(key, files, record, watch.cancel);
+    return {};
   } catch (const CacheError& error) {
     add_note(note, fmt::format("not cached: {}", error.what()));
+    return error.what();
   }
 }
 
@@ -137,15 +139,17 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
   require_passed(verdict, note);
   add_note(note, verdict.note);
   record["verification"] = to_json(verdict.verification);
+  std::string not_cached;
   if (cache && cache->can_publish()) {
     watch.stage("publishing");
     const std::vector<std::byte> object = write_object(image, k_object_name);
     const std::array<CacheFile, 1> files = {{{std::string(k_object_file), object}}};
-    publish(key, files, record, note, watch);
+    not_cached = publish(key, files, record, note, watch);
   }
   kernel->record_json = record.dump(2);
   apply_record(record, kernel->info);
   kernel->info.verification = std::move(verdict.verification);
+  kernel->info.not_cached = std::move(not_cached);
   return kernel;
 }
 

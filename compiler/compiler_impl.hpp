@@ -91,8 +91,10 @@ struct Compiler::Impl {
                                                                   std::string& note,
                                                                   const CompileWatch& watch) const;
   [[nodiscard]] LoadedEntry<CudaKernel::Impl> load_cuda_entry(const CacheEntry& entry) const;
-  void publish(const std::string& key, std::span<const CacheFile> files,
-               const nlohmann::json& record, std::string& note, const CompileWatch& watch) const;
+  /// Why the kernel could not be published, which is added to the note too; empty if it was.
+  [[nodiscard]] std::string publish(const std::string& key, std::span<const CacheFile> files,
+                                    const nlohmann::json& record, std::string& note,
+                                    const CompileWatch& watch) const;
   [[nodiscard]] std::shared_ptr<CudaKernel::Impl> cuda_fresh(const CsrMatrix& matrix,
                                                              const std::string& key,
                                                              std::string& note,

@@ -83,16 +83,18 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& ma
   require_passed(verdict, note);
   add_note(note, verdict.note);
   record["verification"] = to_json(verdict.verification);
+  std::string not_cached;
   if (cache && cache->can_publish()) {
     watch.stage("publishing");
     const std::array<CacheFile, 3> files = {{{std::string(k_cubin_file), kernel->image},
                                              {std::string(k_cuda_file), kernel->cuda_source_gz},
                                              {std::string(k_ptx_file), kernel->ptx_gz}}};
-    publish(key, files, record, note, watch);
+    not_cached = publish(key, files, record, note, watch);
   }
   kernel->info = read_cuda_record(record);
   kernel->record_json = record.dump(2);
   kernel->info.verification = std::move(verdict.verification);
+  kernel->info.not_cached = std::move(not_cached);
   return kernel;
 }
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -51,18 +49,12 @@ std::vector<fs::path> sorted_children(const fs::path& folder) {
   return result;
 }
 
-bool only_root_or_this_user_writes(const fs::path& folder) {
-  struct ::stat status {};
-  if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return false;
-  const bool trusted_owner = status.st_uid == 0 || status.st_uid == ::geteuid();
-  return trusted_owner && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
 void add_project_folders(std::vector<CudaPlace>& places) {
   fs::path folder = file_of_code(reinterpret_cast<const void*>(&cuda_places)).parent_path();
   for (int above = 0; above <= k_folders_above && !folder.empty(); ++above) {
     const fs::path candidate = folder / ".cuda";
-    if (only_root_or_this_user_writes(candidate)) places.push_back({candidate, ".cuda"});
+    std::error_code ignored;
+    if (fs::is_directory(candidate, ignored)) places.push_back({candidate, ".cuda"});
     if (folder == folder.parent_path()) return;
     folder = folder.parent_path();
   }
@@ -71,48 +63,44 @@ void add_project_folders(std::vector<CudaPlace>& places) {
 void add_separated(std::vector<CudaPlace>& places, std::string_view paths, const char* origin) {
   while (!paths.empty()) {
     const std::size_t end = std::min(paths.find(':'), paths.size());
-    if (end > 0) places.push_back({fs::path(paths.substr(0, end)), origin});
+    if (end > 0) places.push_back({fs::path(paths.substr(0, end)), origin, true});
     paths.remove_prefix(std::min(end + 1, paths.size()));
   }
 }
 
-// A place is a library, a folder of them, a toolkit, or what pip installed wheels into.
-std::vector<fs::path> folders_of(const fs::path& place) {
-  std::vector<fs::path> folders = {place, place / "lib64", place / "lib"};
-  for (const fs::path& parent : {place, place / "nvidia"}) {
-    for (const fs::path& child : sorted_children(parent)) folders.push_back(child / "lib");
-  }
-  return folders;
-}
-
-std::vector<fs::path> files_of(const fs::path& place, CudaLibraryKind kind) {
-  const auto named_so = [&](const fs::path& path) {
-    return path.filename().string().starts_with(file_name(kind));
-  };
-  std::error_code ignored;
-  if (fs::is_regular_file(place, ignored)) {
-    return named_so(place) ? std::vector{place} : std::vector<fs::path>{};
-  }
-  std::vector<fs::path> files;
-  for (const fs::path& folder : folders_of(place)) {
-    for (const fs::path& file : sorted_children(folder)) {
-      if (named_so(file) && fs::is_regular_file(file, ignored)) files.push_back(file);
-    }
-  }
-  return files;
-}
-
 class Search {
  public:
-  void look_at(const fs::path& file, CudaLibraryKind kind, const std::string& origin) {
+  /// A place is a library, a folder of them, a toolkit, or what pip installed wheels into.
+  void look_in(const CudaPlace& place, CudaLibraryKind kind) {
+    const auto top = usable(place, place.path);
+    if (!top) return;
+    std::error_code ignored;
+    if (fs::is_regular_file(*top, ignored)) return look_at(place, place.path, kind);
+    look_in_folder(place, *top, kind);
+    look_in_folder(place, *top / "lib64", kind);
+    look_in_folder(place, *top / "lib", kind);
+    for (const fs::path& parent : {*top, *top / "nvidia"}) {
+      if (!usable(place, parent)) continue;
+      for (const fs::path& child : sorted_children(parent)) {
+        look_in_folder(place, child / "lib", kind);
+      }
+    }
+  }
+
+  void load(const fs::path& file, CudaLibraryKind kind, const std::string& origin,
+            LibraryTrust trust) {
     std::error_code error;
     const fs::path canonical = fs::canonical(file, error);
     if (error || !seen_.insert(canonical).second) return;
     try {
-      FoundCudaLibrary library{
-          .kind = kind, .version = {}, .path = canonical, .origin = origin, .archs = {}};
+      FoundCudaLibrary library{.kind = kind,
+                               .version = {},
+                               .path = canonical,
+                               .origin = origin,
+                               .archs = {},
+                               .trust = trust};
       if (kind == CudaLibraryKind::nvrtc) {
-        const Nvrtc nvrtc(canonical);
+        const Nvrtc nvrtc(canonical, trust);
         library.version = nvrtc.version();
         library.archs = nvrtc.archs();
       } else {
@@ -127,7 +115,36 @@ class Search {
   FoundCudaLibraries result;
 
  private:
+  /// Where `path` leads, if there is something that may be used; else says once why it may not.
+  std::optional<fs::path> usable(const CudaPlace& place, const fs::path& path) {
+    SafePath found = find_in(place, path);
+    if (!found.problem.empty() && problems_.insert(found.problem).second) {
+      result.rejected.push_back(
+          fmt::format("{} ({}): {}; make it yours (chown, chmod go-w), or name the place in "
+                      "SPJIT_CUDA_PATH if you trust whoever can change it",
+                      path.string(), place.origin, found.problem));
+    }
+    if (found.path.empty()) return std::nullopt;
+    return std::move(found.path);
+  }
+
+  void look_in_folder(const CudaPlace& place, const fs::path& path, CudaLibraryKind kind) {
+    const auto folder = usable(place, path);
+    if (!folder) return;
+    for (const fs::path& file : sorted_children(*folder)) look_at(place, file, kind);
+  }
+
+  void look_at(const CudaPlace& place, const fs::path& path, CudaLibraryKind kind) {
+    std::error_code ignored;
+    const bool named_so = path.filename().string().starts_with(file_name(kind));
+    if (!named_so || !fs::is_regular_file(path, ignored)) return;
+    const auto file = usable(place, path);
+    if (!file) return;
+    load(*file, kind, place.origin, place.named ? LibraryTrust::given : LibraryTrust::searched);
+  }
+
   std::set<fs::path> seen_;
+  std::set<std::string> problems_;
 };
 
 std::string describe_places(const CudaPlaces& places) {
@@ -139,22 +156,25 @@ std::string describe_places(const CudaPlaces& places) {
   return words.empty() ? "nowhere" : fmt::format("{}", fmt::join(words, ", "));
 }
 
+std::string rejected_text(const std::vector<std::string>& rejected) {
+  return rejected.empty() ? "" : fmt::format("; not used: {}", fmt::join(rejected, "; "));
+}
+
 // Of one kind, newest first.
 std::vector<FoundCudaLibrary> of_kind(const FoundCudaLibraries& found, CudaLibraryKind kind) {
   std::vector<FoundCudaLibrary> result;
   std::ranges::copy_if(found.libraries, std::back_inserter(result),
                        [&](const FoundCudaLibrary& library) { return library.kind == kind; });
   if (result.empty()) {
-    const std::string rejected =
-        found.rejected.empty() ? "" : fmt::format(" ({})", fmt::join(found.rejected, "; "));
     throw NotSupported(fmt::format("{} ({}) was not found; looked in {}{}: {}", to_string(kind),
-                                   file_name(kind), describe_places(found.places), rejected,
-                                   k_advice));
+                                   file_name(kind), describe_places(found.places),
+                                   rejected_text(found.rejected), k_advice));
   }
   return result;
 }
 
-std::string none_supports(int arch, const std::vector<FoundCudaLibrary>& libraries) {
+std::string none_supports(int arch, const std::vector<FoundCudaLibrary>& libraries,
+                          const std::vector<std::string>& rejected) {
   std::vector<std::string> words;
   for (const FoundCudaLibrary& library : libraries) {
     std::string word = fmt::format("{} ({})", to_string(library.version), library.path.string());
@@ -163,9 +183,11 @@ std::string none_supports(int arch, const std::vector<FoundCudaLibrary>& librari
     words.push_back(std::move(word));
   }
   return fmt::format(
-      "no {} that was found compiles for sm_{}: {}; choose one of those targets, or install a CUDA "
+      "no {} that was found compiles for sm_{}: {}{}; choose one of those targets, or install a "
+      "CUDA "
       "version that has sm_{} and name its folder in SPJIT_CUDA_PATH",
-      to_string(libraries.front().kind), arch, fmt::join(words, "; "), arch);
+      to_string(libraries.front().kind), arch, fmt::join(words, "; "), rejected_text(rejected),
+      arch);
 }
 
 NvJitLink load_nvjitlink(int arch, const FoundCudaLibraries& found) {
@@ -174,7 +196,7 @@ NvJitLink load_nvjitlink(int arch, const FoundCudaLibraries& found) {
     NvJitLink nvjitlink(library.path);
     if (nvjitlink.supports(arch)) return nvjitlink;
   }
-  throw NotSupported(none_supports(arch, libraries));
+  throw NotSupported(none_supports(arch, libraries, found.rejected));
 }
 
 Nvrtc load_nvrtc(int arch, const FoundCudaLibraries& found,
@@ -184,10 +206,11 @@ Nvrtc load_nvrtc(int arch, const FoundCudaLibraries& found,
   for (const FoundCudaLibrary& library : libraries) {
     if (std::ranges::find(library.archs, arch) == library.archs.end()) continue;
     if (newest == nullptr) newest = &library;
-    if (!nvjitlink || library.version <= nvjitlink->version()) return Nvrtc(library.path);
+    if (!nvjitlink || library.version <= nvjitlink->version())
+      return Nvrtc(library.path, library.trust);
   }
-  if (newest == nullptr) throw NotSupported(none_supports(arch, libraries));
-  return Nvrtc(newest->path);
+  if (newest == nullptr) throw NotSupported(none_supports(arch, libraries, found.rejected));
+  return Nvrtc(newest->path, newest->trust);
 }
 
 }  // namespace
@@ -196,9 +219,17 @@ const char* to_string(CudaLibraryKind kind) {
   return kind == CudaLibraryKind::nvrtc ? "NVRTC" : "nvJitLink";
 }
 
+SafePath find_in(const CudaPlace& place, const fs::path& path) {
+  if (!place.named) return find_safely(path);
+  std::error_code error;
+  fs::path canonical = fs::canonical(path, error);
+  if (error) return {};
+  return {.path = std::move(canonical), .problem = {}};
+}
+
 CudaPlaces cuda_places(const CudaLibraryOptions& options, const CudaEnvironment& environment) {
   CudaPlaces result;
-  for (const fs::path& path : options.paths) result.places.push_back({path, "given"});
+  for (const fs::path& path : options.paths) result.places.push_back({path, "given", true});
   if (result.places.empty() && environment.spjit_cuda_path) {
     add_separated(result.places, *environment.spjit_cuda_path, "SPJIT_CUDA_PATH");
   }
@@ -217,15 +248,11 @@ CudaPlaces cuda_places(const CudaLibraryOptions& options, const CudaEnvironment&
 FoundCudaLibraries found_cuda_libraries(const CudaPlaces& places) {
   Search search;
   for (const CudaLibraryKind kind : k_kinds) {
-    for (const CudaPlace& place : places.places) {
-      for (const fs::path& file : files_of(place.path, kind)) {
-        search.look_at(file, kind, place.origin);
-      }
-    }
+    for (const CudaPlace& place : places.places) search.look_in(place, kind);
     if (!places.loader) continue;
     for (const std::string& name : loader_names(kind)) {
       const auto library = DynamicLibrary::try_open(name, DynamicLibrary::Lifetime::resident);
-      if (library) search.look_at(library->path(), kind, "loader");
+      if (library) search.load(library->path(), kind, "loader", LibraryTrust::given);
     }
   }
   std::ranges::stable_sort(search.result.libraries, [](const auto& left, const auto& right) {

@@ -14,6 +14,7 @@
 #include "compiler/nvjitlink.hpp"
 #include "compiler/nvrtc.hpp"
 #include "runtime/environment.hpp"
+#include "runtime/safe_path.hpp"
 
 namespace spjit {
 
@@ -32,6 +33,7 @@ struct CudaLibraryOptions {
 struct CudaPlace {
   std::filesystem::path path;
   std::string origin;  ///< why it is looked at: "SPJIT_CUDA_PATH", "CUDA_HOME", ...
+  bool named = false;  ///< for spjit, by the user: what is in it is trusted
 };
 
 /// Where libraries are looked for, in this order; of equal versions the first one is taken.
@@ -42,8 +44,7 @@ struct CudaPlaces {
 
 /// The paths of `options`; else those of SPJIT_CUDA_PATH (separated by ':'); else `.cuda` beside
 /// or up to four folders above the program or libspjit.so (what scripts/setup_cuda.sh makes),
-/// CUDA_HOME, CUDA_PATH, /usr/local/cuda*, and the loader. A `.cuda` is taken only if it belongs to
-/// root or this user and nobody else may write to it: code is loaded from there.
+/// CUDA_HOME, CUDA_PATH, /usr/local/cuda*, and the loader. The first two are `named`.
 [[nodiscard]] CudaPlaces cuda_places(const CudaLibraryOptions& options,
                                      const CudaEnvironment& environment);
 
@@ -53,15 +54,23 @@ struct FoundCudaLibrary {
   std::filesystem::path path;
   std::string origin;      ///< as in CudaPlace, or "loader"
   std::vector<int> archs;  ///< what NVRTC compiles for, ascending: 75, 80, ...; nvJitLink: none
+  LibraryTrust trust = LibraryTrust::given;
 };
 
 struct FoundCudaLibraries {
   std::vector<FoundCudaLibrary> libraries;  ///< by kind, newest first, each file once
-  std::vector<std::string> rejected;        ///< a line for each file that could not be used
+  /// A line for each file that could not be used, and each folder or file that others can change.
+  std::vector<std::string> rejected;
   CudaPlaces places;
 };
 
-/// Every NVRTC and nvJitLink there is. Loads each of them; throws nothing for what it finds.
+/// `path` in a place, its links resolved where the place is not `named`; see find_safely(). Of a
+/// `named` place nothing is a problem.
+[[nodiscard]] SafePath find_in(const CudaPlace& place, const std::filesystem::path& path);
+
+/// Every NVRTC and nvJitLink there is. Loads each of them: code runs. So from places that are not
+/// `named` only what find_safely() finds no problem with, folders and files; what the loader finds
+/// by itself is the system's choice. Throws nothing for what it finds.
 [[nodiscard]] FoundCudaLibraries found_cuda_libraries(const CudaPlaces& places);
 /// The same with cuda_places() of these options and this process's environment.
 [[nodiscard]] FoundCudaLibraries found_cuda_libraries(const CudaLibraryOptions& options = {});

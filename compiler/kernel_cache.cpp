@@ -1,10 +1,12 @@
 #include "compiler/kernel_cache.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <utility>
 #include <vector>
 
+#include "runtime/cache_safety.hpp"
 #include "runtime/environment.hpp"
 #include "runtime/file_descriptor.hpp"
 #include "spjit/error.hpp"
@@ -21,10 +23,25 @@ CacheStoreOptions store_options(const CacheOptions& options, const CacheEnvironm
           .read_only = false};
 }
 
+/// Throws CacheError also where the variables are those of another user than root, who runs this.
+std::filesystem::path default_directory(const Environment& environment) {
+  std::filesystem::path directory = default_cache_directory(environment);
+  if (environment.spjit_cache_dir) return directory;
+  const bool from_xdg = environment.xdg_cache_home &&
+                        std::filesystem::path(*environment.xdg_cache_home).is_absolute();
+  const char* variable = from_xdg ? "XDG_CACHE_HOME" : "HOME";
+  const std::string home = from_xdg ? *environment.xdg_cache_home : environment.home.value_or("");
+  const std::string reason = foreign_home(home, ::geteuid());
+  if (reason.empty()) return directory;
+  throw CacheError(fmt::format(
+      "{} leads to '{}', but {}: kernels of root are not kept there; name a cache directory with "
+      "--cache or SPJIT_CACHE_DIR, or set {} to root's",
+      variable, directory.native(), reason, variable));
+}
+
 CacheStore open_store(const CacheOptions& options, const CacheStoreOptions& store) {
   const bool given = !options.directory.empty();
-  return {given ? options.directory : default_cache_directory(read_environment()), SPJIT_VERSION,
-          store};
+  return {given ? options.directory : default_directory(read_environment()), SPJIT_VERSION, store};
 }
 
 struct OpenedLayers {

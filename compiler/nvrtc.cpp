@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/dynamic_library.hpp"
+#include "runtime/safe_path.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -62,13 +63,21 @@ struct Functions {
   Result (*set_callback)(Program, Callback*, void*);  // null in older ones
 };
 
+void require_safe(const std::filesystem::path& builtins, const std::filesystem::path& nvrtc) {
+  const std::string problem = find_safely(builtins).problem;
+  if (problem.empty()) return;
+  throw NotSupported(
+      fmt::format("{}: {}; make it yours (chown, chmod go-w)", nvrtc.string(), problem));
+}
+
 // NVRTC opens its built-in headers' library by a bare name, which the loader does not find in a
 // folder it does not search; one that is already loaded is found by that name wherever it lies.
-std::vector<DynamicLibrary> open_builtins(const std::filesystem::path& nvrtc) {
+std::vector<DynamicLibrary> open_builtins(const std::filesystem::path& nvrtc, LibraryTrust trust) {
   std::vector<DynamicLibrary> opened;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(nvrtc.parent_path(), error)) {
     if (!entry.path().filename().string().starts_with("libnvrtc-builtins.so")) continue;
+    if (trust == LibraryTrust::searched) require_safe(entry.path(), nvrtc);
     auto library = DynamicLibrary::try_open(entry.path(), DynamicLibrary::Lifetime::resident);
     if (library) opened.push_back(std::move(*library));
   }
@@ -140,8 +149,8 @@ std::vector<int> archs_of(const Functions& functions) {
 
 struct Nvrtc::Library {
   // Resident: NVRTC registers exit handlers and keeps data per thread.
-  explicit Library(const std::filesystem::path& file)
-      : builtins(open_builtins(file)),
+  Library(const std::filesystem::path& file, LibraryTrust trust)
+      : builtins(open_builtins(file, trust)),
         library(file, DynamicLibrary::Lifetime::resident),
         functions(library),
         version(version_of(functions, library.path())),
@@ -154,7 +163,8 @@ struct Nvrtc::Library {
   std::vector<int> archs;
 };
 
-Nvrtc::Nvrtc(const std::filesystem::path& file) : library_(std::make_shared<const Library>(file)) {}
+Nvrtc::Nvrtc(const std::filesystem::path& file, LibraryTrust trust)
+    : library_(std::make_shared<const Library>(file, trust)) {}
 
 const std::filesystem::path& Nvrtc::path() const noexcept { return library_->library.path(); }
 

@@ -4,6 +4,7 @@
 /// NVRTC, NVIDIA's run-time compiler of CUDA C++: libnvrtc of CUDA 11.8 to 13.x, loaded at first
 /// use. Needs no GPU and no CUDA headers.
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -36,12 +37,20 @@ struct CompiledCode {
   std::string log;
 };
 
+/// Whose word it is that a library may be loaded.
+enum class LibraryTrust : std::uint8_t {
+  given,     ///< the user named it, or the loader found it: it may
+  searched,  ///< it was come across: only if find_safely() finds no problem with it
+};
+
 /// One loaded NVRTC. Copies share the library. All functions may be called from several threads at
 /// once, and compile concurrently.
 class Nvrtc {
  public:
-  /// Throws NotSupported if the file is no NVRTC of CUDA 11.8 or later.
-  explicit Nvrtc(const std::filesystem::path& file);
+  /// Also loads the libraries of built-in headers beside it, before it. Throws NotSupported if the
+  /// file is no NVRTC of CUDA 11.8 or later, or, where it was `searched`, if there is a problem
+  /// with one of those (whether the file itself is safe, the caller has found).
+  explicit Nvrtc(const std::filesystem::path& file, LibraryTrust trust = LibraryTrust::given);
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept;
   [[nodiscard]] CudaVersion version() const noexcept;

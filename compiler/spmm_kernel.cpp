@@ -11,6 +11,8 @@
 namespace spjit {
 namespace {
 
+constexpr std::int64_t k_most_panel_rows = (std::int64_t{1} << 31) - 1;
+
 void check_ld(const char* name, std::int64_t ld, std::int64_t n) {
   if (ld < n) {
     throw InvalidArgument(
@@ -22,6 +24,13 @@ void check_pointer(const char* name, const float* pointer, std::int64_t rows, st
   if (pointer == nullptr && rows > 0) {
     throw InvalidArgument(
         fmt::format("{} is null; expected an array of [{} x {}] floats", name, rows, n));
+  }
+}
+
+/// Rows of a panel-major array.
+void check_rows(std::int64_t rows) {
+  if (rows < 0 || rows > k_most_panel_rows) {
+    throw InvalidArgument(fmt::format("rows is {}; expected 0 to {}", rows, k_most_panel_rows));
   }
 }
 
@@ -67,24 +76,32 @@ void SpmmKernel::run_panels(const float* b_panels, float* c_panels) const {
   impl_->run({b_panels, 0, c_panels, 0});
 }
 
-std::int64_t SpmmKernel::panel_floats(std::int64_t rows) const noexcept {
+std::int64_t SpmmKernel::panel_floats(std::int64_t rows) const {
+  check_rows(rows);
   return PanelLayout{rows, n(), info().panel_columns}.size();
 }
 
-std::int64_t SpmmKernel::panel_stride(std::int64_t rows) const noexcept {
+std::int64_t SpmmKernel::panel_stride(std::int64_t rows) const {
+  check_rows(rows);
   return PanelLayout{rows, n(), info().panel_columns}.stride();
 }
 
 void SpmmKernel::to_panels(const float* dense, std::int64_t ld, std::int64_t rows,
                            float* panels) const {
+  check_rows(rows);
   check_ld("ld", ld, n());
+  check_pointer("dense", dense, rows, n());
+  check_pointer("panels", panels, rows, n());
   const PanelLayout layout{rows, n(), info().panel_columns};
   pack_panels(layout, {0, layout.panels()}, {dense, ld}, panels);
 }
 
 void SpmmKernel::from_panels(const float* panels, std::int64_t rows, float* dense,
                              std::int64_t ld) const {
+  check_rows(rows);
   check_ld("ld", ld, n());
+  check_pointer("panels", panels, rows, n());
+  check_pointer("dense", dense, rows, n());
   const PanelLayout layout{rows, n(), info().panel_columns};
   for (std::int64_t panel = 0; panel < layout.panels(); ++panel) {
     const std::int64_t first = panel * layout.width;
@@ -129,7 +146,15 @@ extern const unsigned char spjit_{0}_program[{6}];
 }
 
 SpmmKernel SpmmKernel::link(const LinkedObject& object, int threads) {
+  if (threads < 0 || threads > k_most_threads) {
+    throw InvalidArgument(
+        fmt::format("threads is {}; expected 0 (all) to {}", threads, k_most_threads));
+  }
   const auto part = [](const void* data, std::size_t bytes) {
+    if (data == nullptr && bytes > 0) {
+      throw InvalidArgument(
+          fmt::format("a part of a linked object is null; expected {} bytes", bytes));
+    }
     return std::span(static_cast<const std::byte*>(data), bytes);
   };
   const int workers = threads == 0 ? usable_cpus() : threads;

@@ -16,10 +16,21 @@
 namespace spjit {
 namespace {
 
+constexpr mode_t k_file_mode = 0666;
+
 [[noreturn]] void fail_errno(const std::filesystem::path& path, const char* what, int error) {
   throw IoError(
       fmt::format("{}: {}: {}", path.string(), what, std::generic_category().message(error)));
 }
+
+// The system would take such a path for the part before the zero byte.
+void require_plain(const std::filesystem::path& path) {
+  if (path.native().find('\0') != std::string::npos) {
+    throw IoError(fmt::format("{}: a path cannot have a zero byte in it", path.native()));
+  }
+}
+
+std::string link_of(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
 
 // Open for reading until the end of the scope.
 class FileDescriptor {
@@ -41,18 +52,16 @@ class FileDescriptor {
 
 }  // namespace
 
-TemporaryFile::TemporaryFile(const std::filesystem::path& target) {
-  // Names carry the process and a count of tries: O_EXCL settles races, also between threads.
-  constexpr int k_tries = 1000;
-  int error = EEXIST;
-  for (int attempt = 0; attempt < k_tries && error == EEXIST; ++attempt) {
-    path_ = target;
-    path_ += fmt::format(".tmp-{}-{}", ::getpid(), attempt);
-    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    error = fd_ < 0 ? errno : 0;
+TemporaryFile::TemporaryFile(const std::filesystem::path& target) : target_(target) {
+  require_plain(target);
+  struct stat status = {};
+  if (::stat(target.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    throw IoError(fmt::format("{}: is there already and is no regular file: name another one",
+                              target.string()));
   }
-  if (error != 0) {
-    fail_errno(target, "cannot create a temporary file beside it", error);
+  open_unnamed();
+  if (fd_ < 0) {
+    open_named();
   }
 }
 
@@ -60,32 +69,87 @@ TemporaryFile::~TemporaryFile() {
   if (fd_ >= 0) {
     ::close(fd_);
   }
-  if (!published_) {
+  if (!path_.empty()) {
     ::unlink(path_.c_str());
   }
+}
+
+void TemporaryFile::open_unnamed() {
+  const std::filesystem::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
+  fd_ = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, k_file_mode);
+  // Its name is given through /proc, which may not be there.
+  if (fd_ >= 0 && ::access(link_of(fd_).c_str(), F_OK) != 0) {
+    ::close(std::exchange(fd_, -1));
+  }
+}
+
+void TemporaryFile::open_named() {
+  take_name([this](const char* name) {
+    fd_ = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, k_file_mode);
+    return fd_ < 0 ? errno : 0;
+  });
+}
+
+template <class Take>
+void TemporaryFile::take_name(const Take& take) {
+  // Names carry the process and a count of tries: EEXIST settles races, also between threads.
+  constexpr int k_tries = 1000;
+  int error = EEXIST;
+  std::filesystem::path name;
+  for (int attempt = 0; attempt < k_tries && error == EEXIST; ++attempt) {
+    name = target_;
+    name += fmt::format(".tmp-{}-{}", ::getpid(), attempt);
+    error = take(name.c_str());
+  }
+  if (error != 0) {
+    fail_errno(target_, "cannot create a temporary file beside it", error);
+  }
+  path_ = std::move(name);
 }
 
 void TemporaryFile::write(std::span<const std::byte> contents) {
   while (!contents.empty()) {
     const ssize_t written = ::write(fd_, contents.data(), contents.size());
     if (written < 0 && errno != EINTR) {
-      fail_errno(path_, "cannot write", errno);
+      fail_errno(target_, "cannot write", errno);
     }
     contents = contents.subspan(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
   }
 }
 
-void TemporaryFile::publish(const std::filesystem::path& target) {
-  if (::fsync(fd_) != 0 || ::close(std::exchange(fd_, -1)) != 0) {
-    fail_errno(path_, "cannot write", errno);
+int TemporaryFile::link_to(const char* name) const {
+  const std::string self = link_of(fd_);
+  return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+}
+
+void TemporaryFile::publish() {
+  if (::fsync(fd_) != 0) {
+    fail_errno(target_, "cannot write", errno);
   }
-  if (::rename(path_.c_str(), target.c_str()) != 0) {
-    fail_errno(target, "cannot rename the temporary file to it", errno);
+  if (path_.empty()) {
+    const int error = link_to(target_.c_str());
+    if (error != 0 && error != EEXIST) {
+      fail_errno(target_, "cannot give the file its name", error);
+    }
+    // A link replaces nothing; a rename does.
+    if (error == EEXIST) {
+      take_name([this](const char* name) { return link_to(name); });
+    }
   }
-  published_ = true;
+  if (::close(std::exchange(fd_, -1)) != 0) {
+    fail_errno(target_, "cannot write", errno);
+  }
+  if (path_.empty()) {
+    return;
+  }
+  if (::rename(path_.c_str(), target_.c_str()) != 0) {
+    fail_errno(target_, "cannot rename the temporary file to it", errno);
+  }
+  path_.clear();
 }
 
 std::vector<std::byte> read_file(const std::filesystem::path& path) {
+  require_plain(path);
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status = {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
@@ -114,7 +178,7 @@ std::vector<std::byte> read_file(const std::filesystem::path& path) {
 void publish_file(const std::filesystem::path& path, std::span<const std::byte> contents) {
   TemporaryFile file(path);
   file.write(contents);
-  file.publish(path);
+  file.publish();
 }
 
 }  // namespace spjit

@@ -13,9 +13,12 @@ namespace spjit {
 /// Everything a file holds. Throws IoError.
 [[nodiscard]] std::vector<std::byte> read_file(const std::filesystem::path& path);
 
-/// A temporary file beside `target`, removed unless it is published. Throws IoError.
+/// A file that gets its name when it is whole. Until then it has none, so that nothing is left of
+/// it however the process ends; only on file systems that have no such files (O_TMPFILE) it is a
+/// temporary file beside its target, which the destructor removes. Throws IoError.
 class TemporaryFile {
  public:
+  /// Also throws if `target` is there and is no regular file: a device is not replaced.
   explicit TemporaryFile(const std::filesystem::path& target);
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -23,17 +26,25 @@ class TemporaryFile {
 
   void write(std::span<const std::byte> contents);
 
-  /// Flushes it to the disk, then renames it to `target`; nothing may be written after.
-  void publish(const std::filesystem::path& target);
+  /// Flushes it to the disk, then gives it the name of its target; nothing may be written after. If
+  /// the name is taken, the file has another one beside it for the moment between two system calls.
+  void publish();
 
  private:
-  std::filesystem::path path_;
+  void open_unnamed();
+  void open_named();
+  /// Gives the unnamed file a name; an error number, 0 for none.
+  [[nodiscard]] int link_to(const char* name) const;
+  /// Calls `take` with names beside the target until it gives something else than EEXIST.
+  template <class Take>
+  void take_name(const Take& take);
+
+  std::filesystem::path target_;
+  std::filesystem::path path_;  ///< its name beside the target; empty: it has none
   int fd_ = -1;
-  bool published_ = false;
 };
 
-/// Writes a temporary file beside `path`, flushes it to the disk, then renames it to `path`: a
-/// reader sees the old file or the new one, whole. The temporary file is removed if anything fails.
+/// Writes a TemporaryFile and publishes it: a reader sees the old file or the new one, whole.
 /// Throws IoError.
 void publish_file(const std::filesystem::path& path, std::span<const std::byte> contents);
 

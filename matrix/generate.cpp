@@ -37,6 +37,11 @@ void check_options(const GenerateOptions& options) {
     throw InvalidArgument(fmt::format("a matrix of {} x {} was asked for: expected 0 to {} each",
                                       options.rows, options.cols, k_max_dimension));
   }
+  const auto pattern = static_cast<std::int64_t>(options.pattern);
+  if (pattern < 0 || pattern >= static_cast<std::int64_t>(k_patterns.size())) {
+    throw InvalidArgument(
+        fmt::format("the pattern is {}: expected 0 to {}", pattern, k_patterns.size() - 1));
+  }
   if (!(options.sparsity >= 0 && options.sparsity <= 1)) {
     throw InvalidArgument(fmt::format("sparsity is {}: expected 0 to 1", options.sparsity));
   }

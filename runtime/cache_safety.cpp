@@ -35,6 +35,21 @@ std::string distrust(uid_t owner, mode_t mode, uid_t self) {
   return {};
 }
 
+std::string foreign_home(const std::filesystem::path& home, uid_t self) {
+  constexpr uid_t k_root = 0;
+  if (self != k_root) return {};
+  for (std::filesystem::path path = home; !path.empty(); path = path.parent_path()) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) == 0) {
+      if (status.st_uid == k_root) return {};
+      return fmt::format("'{}' belongs to user {}, and this process runs as root", path.native(),
+                         status.st_uid);
+    }
+    if (path == path.parent_path()) break;
+  }
+  return {};
+}
+
 void require_safe_directory(const FileDescriptor& directory, const std::filesystem::path& path) {
   const std::string reason = distrust_of(directory, path.native());
   if (reason.empty()) return;

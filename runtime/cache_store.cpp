@@ -122,6 +122,10 @@ CacheStore::CacheStore(fs::path root, std::string spjit_version, const CacheStor
       options_(options),
       reports_(std::make_shared<Reports>()) {
   if (root_.empty()) throw CacheError("cache directory '': expected a path");
+  if (root_.native().find('\0') != std::string::npos) {
+    throw InvalidArgument(
+        fmt::format("cache directory '{}': it has a zero byte in it", root_.native()));
+  }
   if (options_.size_limit_bytes < 0) {
     throw InvalidArgument(
         fmt::format("the cache's size limit is {} bytes: expected 0 (none) or more",

@@ -98,9 +98,9 @@ class CacheStore {
   /// Names a cache; nothing is created before the first `publish()`. `spjit_version` goes into
   /// records, and entries of another version are misses. Throws CacheError if `root` exists and is
   /// neither an empty directory nor a cache, or can be written to by other users (unless allowed);
-  /// a read-only cache has to exist. InvalidArgument for a limit below 0. In an existing cache,
-  /// what was left in tmp/ over an hour ago and in damaged/ over a week ago is removed (failures to
-  /// do so are ignored).
+  /// a read-only cache has to exist. InvalidArgument for a limit below 0 and a path with a zero
+  /// byte. In an existing cache, what was left in tmp/ over an hour ago and in damaged/ over a week
+  /// ago is removed (failures to do so are ignored).
   CacheStore(std::filesystem::path root, std::string spjit_version,
              const CacheStoreOptions& options = {});
 

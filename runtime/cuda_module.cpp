@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "spjit/error.hpp"
@@ -34,7 +36,10 @@ constexpr std::size_t k_log_bytes = 8192;
     message +=
         fmt::format("; the code is for another architecture: compile for sm_{}", device.arch);
   }
-  if (*log != '\0') message += fmt::format("\n{}", log);
+  std::string printed = log;
+  printed.erase(printed.find_last_not_of('\n') + 1);
+  std::ranges::replace(printed, '\n', ' ');  // a message is one line
+  if (!printed.empty()) message += "; the driver printed: " + printed;
   throw DeviceError(message, result);
 }
 

@@ -74,7 +74,16 @@ void* DynamicLibrary::required_symbol(const std::string& name) const {
 
 std::filesystem::path file_of_code(const void* address) {
   ::Dl_info info{};
-  if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) return {};
+  void* entry = nullptr;
+  if (::dladdr1(address, &info, &entry, RTLD_DL_LINKMAP) == 0 || info.dli_fname == nullptr) {
+    return {};
+  }
+  // The program has no name of its own there, and what it was called as says nothing: run by its
+  // bare name, it would seem to lie in the current directory.
+  const auto* loaded = static_cast<const ::link_map*>(entry);
+  const bool is_program = loaded != nullptr && loaded->l_name != nullptr && *loaded->l_name == '\0';
+  std::error_code error;
+  if (is_program) return std::filesystem::read_symlink("/proc/self/exe", error);
   return absolute_path(info.dli_fname);
 }
 

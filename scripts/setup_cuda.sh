@@ -55,8 +55,9 @@ mkdir -p "$(dirname "$folder")"
 new=$(mktemp -d "$folder.XXXXXX")
 cleanup() { rm -rf "$new" "$new.venv"; }
 trap 'report_failed_step; cleanup' EXIT
-chmod 755 "$new"  # libraries are loaded from it: nobody else may write to it
+chmod 755 "$new"
 step "install ${wheels[*]}" install_wheels "$new" "${wheels[@]}"
+chmod -R go-w "$new"  # libraries are loaded from it only if nobody else can write to any of it
 has_libraries "$new" || die "${wheels[*]} hold no libnvrtc.so and libnvJitLink.so; nothing was kept"
 say "$version" >"$new/cuda-version"
 rm -rf "$folder"

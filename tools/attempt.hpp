@@ -8,6 +8,8 @@
 #include <new>
 #include <string>
 
+#include "terminal.hpp"
+
 namespace spjit::cli {
 
 /// Runs `work`, and gives the message of what it throws, beginning with the file; empty if it
@@ -24,7 +26,8 @@ template <typename Work>
     error = thrown.what();
   }
   // Errors of reading begin with the file; the others do not know it.
-  if (!error.empty() && !error.starts_with(path.string())) error.insert(0, path.string() + ": ");
+  const std::string name = shown(path);
+  if (!error.empty() && !error.starts_with(name)) error.insert(0, name + ": ");
   return error;
 }
 

@@ -10,6 +10,7 @@
 #include "kernel_options.hpp"
 #include "manual.hpp"
 #include "measure.hpp"
+#include "number_checks.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -64,6 +65,7 @@ void run_file(Result& result, const BenchCommandOptions& options) {
     CompileOptions compile_options = options.kernel.compile;
     compile_options.threads = threads;
     const SpmmKernel kernel = Compiler(compile_options, options.kernel.cache).compile(matrix);
+    require_cached(kernel.info().not_cached, options.kernel.cache);
     result.runs.push_back({kernel.info(), measure(kernel, matrix, operands, options.budget_ms)});
   }
 }
@@ -77,7 +79,7 @@ Result bench_file(const Input& input, const BenchCommandOptions& options) {
 }
 
 std::string summarize(const Result& result, double peak_gflops) {
-  std::string text = result.path.string() + ":";
+  std::string text = shown(result.path) + ":";
   for (const Run& run : result.runs) {
     const Timing& timing = run.measurement.kernel;
     text += fmt::format("{} {:.2f} us on {} thread{} ({:.0f} % of peak)",
@@ -171,7 +173,7 @@ std::string results_table(const std::vector<Result>& results, const Terminal& te
         if (peer.timing) {
           add_row(table, result, run, name, *peer.timing);
         } else if (&run == result.runs.data()) {
-          notes += fmt::format("{}: {}\n", result.path.filename().string(), peer.skipped);
+          notes += fmt::format("{}: {}\n", shown(result.path.filename()), peer.skipped);
         }
       };
       add_peer("dense", run.measurement.dense);
@@ -206,7 +208,10 @@ ExitCode bench(const BenchCommandOptions& options) {
     print(results_table(results, inspect_stdout()));
     print(fmt::format("\nmeasured FMA peak: {:.1f} GFLOP/s a core\n", peak));
   }
-  if (failures > 0) print_error(fmt::format("{} of {} inputs failed", failures, results.size()));
+  // What failed has had its line.
+  if (failures > 0 && results.size() > 1) {
+    print_note(fmt::format("{} of {} inputs failed", failures, results.size()));
+  }
   return exit_code(results.size(), failures);
 }
 
@@ -237,7 +242,7 @@ Subcommand add_bench(CLI::App& app) {
   command
       ->add_option("--budget", options->budget_ms,
                    "Time for the samples of one matrix on one number of threads, in milliseconds.")
-      ->check(CLI::PositiveNumber)
+      ->transform(real_number(1e-3, 1e9))
       ->type_name("MS")
       ->default_str("1000");
   add_cache_directory(*command, options->kernel.cache);

@@ -3,9 +3,12 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "compiler/kernel_cache.hpp"
+#include "spjit/error.hpp"
 
 namespace spjit::cli {
 
@@ -18,8 +21,18 @@ CLI::App* add_cache_action(CLI::App& cache, CacheActionOptions& options, Manual 
   return command;
 }
 
-CacheStore open_store(const CacheActionOptions& options) {
-  return open_cache_directory(options.cache);
+CacheStore open_store(const CacheActionOptions& options, CacheMustExist must_exist) {
+  CacheStore store = open_cache_directory(options.cache);
+  const bool must = must_exist == CacheMustExist::yes ||
+                    (must_exist == CacheMustExist::if_named && !options.cache.directory.empty());
+  std::error_code ignored;
+  if (must && !std::filesystem::exists(store.root(), ignored)) {
+    throw CacheError(
+        fmt::format("there is no cache directory '{}'; name one that 'spjit compile' "
+                    "has put kernels in",
+                    store.root().string()));
+  }
+  return store;
 }
 
 std::string size_text(std::int64_t bytes) {

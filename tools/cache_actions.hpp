@@ -23,8 +23,17 @@ struct CacheActionOptions {
 /// Adds the action that `manual.name` ends in, with --cache and --json.
 CLI::App* add_cache_action(CLI::App& cache, CacheActionOptions& options, Manual manual);
 
-/// The cache that the options or the environment name. Throws CacheError.
-[[nodiscard]] CacheStore open_store(const CacheActionOptions& options);
+/// What is asked of the directory of a cache.
+enum class CacheMustExist {
+  no,
+  if_named,  ///< by --cache; the default one is made when the first kernel is compiled
+  yes,
+};
+
+/// The cache that the options or the environment name. Throws CacheError, also if it has to be
+/// there and is not.
+[[nodiscard]] CacheStore open_store(const CacheActionOptions& options,
+                                    CacheMustExist must_exist = CacheMustExist::if_named);
 
 /// "512 B", "1.5 kB".
 [[nodiscard]] std::string size_text(std::int64_t bytes);

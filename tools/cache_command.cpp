@@ -89,8 +89,7 @@ ExitCode list(const CacheCommandOptions& options) {
                {"tile", left}});
   for (const CacheListing& entry : entries) table.add(list_row(entry));
   if (!entries.empty()) print(table.text(inspect_stdout()) + "\n");
-  print(
-      fmt::format("{}: {} kernels, {}\n", store.root().string(), entries.size(), size_text(bytes)));
+  print(fmt::format("{}: {} kernels, {}\n", shown(store.root()), entries.size(), size_text(bytes)));
   return ExitCode::ok;
 }
 
@@ -118,15 +117,15 @@ ExitCode show(const CacheCommandOptions& options) {
   std::string text = fmt::format("key        {}\nlast used  {}\nsize       {}\n", entry.key,
                                  time_text(entry.last_used), size_text(entry.bytes));
   if (entry.record) {
-    text += fmt::format("created    {} by spjit {}\n", entry.record->created,
-                        entry.record->spjit_version);
+    text += fmt::format("created    {} by spjit {}\n", printable(entry.record->created),
+                        printable(entry.record->spjit_version));
     for (const CacheFileRecord& file : entry.record->files) {
-      text += fmt::format("file       {}, {} bytes, checksum {}\n", file.name, file.bytes,
-                          file.checksum);
+      text += fmt::format("file       {}, {} bytes, checksum {}\n", printable(file.name),
+                          file.bytes, printable(file.checksum));
     }
-    text += json["kernel"].dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    text += json_text(json["kernel"]) + "\n";
   } else {
-    text += fmt::format("damaged    {}\n", entry.problem);
+    text += fmt::format("damaged    {}\n", one_line(entry.problem));
   }
   print(text);
   return ExitCode::ok;
@@ -138,8 +137,7 @@ bool confirm(const CacheStore& store) {
         "cache clear asks before it removes anything, and standard input is no "
         "terminal: add --yes");
   }
-  print(
-      fmt::format("Remove {} kernels from {}? [y/N] ", store.list().size(), store.root().string()));
+  print(fmt::format("Remove {} kernels from {}? [y/N] ", store.list().size(), shown(store.root())));
   flush_stdout();
   std::string answer;
   std::getline(std::cin, answer);
@@ -158,7 +156,7 @@ ExitCode clear(const CacheCommandOptions& options) {
                 {"entries_removed", cleared.entries},
                 {"bytes_removed", cleared.bytes}});
   } else {
-    print(fmt::format("{}: removed {} kernels, {}\n", store.root().string(), cleared.entries,
+    print(fmt::format("{}: removed {} kernels, {}\n", shown(store.root()), cleared.entries,
                       size_text(cleared.bytes)));
   }
   return ExitCode::ok;

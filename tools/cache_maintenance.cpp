@@ -32,7 +32,7 @@ ExitCode verify(const CacheActionOptions& options) {
                 {"bytes", result.bytes},
                 {"damaged", std::move(damaged)}});
   } else {
-    print(fmt::format("{}: {} kernels, {}, {} damaged\n", store.root().string(), result.entries,
+    print(fmt::format("{}: {} kernels, {}, {} damaged\n", shown(store.root()), result.entries,
                       size_text(result.bytes), result.damaged.size()));
   }
   return result.damaged.empty() ? ExitCode::ok : ExitCode::some_failed;
@@ -53,7 +53,7 @@ ExitCode prune(const PruneOptions& options) {
                 {"entries_removed", removed.entries},
                 {"bytes_removed", removed.bytes}});
   } else {
-    print(fmt::format("{}: {} {} kernels, {}\n", store.root().string(),
+    print(fmt::format("{}: {} {} kernels, {}\n", shown(store.root()),
                       what.dry_run ? "would remove" : "removed", removed.entries,
                       size_text(removed.bytes)));
   }

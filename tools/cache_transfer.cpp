@@ -71,7 +71,7 @@ ArchiveExport write_archive(const CacheStore& store, const ExportOptions& option
   ArchiveExport result =
       export_cache(store, std::move(keys), [&](auto bytes) { file.write(bytes); });
   // Of nothing but damaged kernels there is no archive: what was there stays.
-  if (result.bytes > 0) file.publish(options.out);
+  if (result.bytes > 0) file.publish();
   return result;
 }
 
@@ -88,7 +88,7 @@ void report(const ArchiveExport& result, const CacheStore& store, const ExportOp
                 {"left_out", std::move(left_out)}});
     return;
   }
-  const std::string text = fmt::format("{}: {} kernels, {}", options.out.string(), result.entries,
+  const std::string text = fmt::format("{}: {} kernels, {}", shown(options.out), result.entries,
                                        size_text(result.bytes));
   if (options.out == k_standard_stream) {
     print_note(text);
@@ -104,7 +104,7 @@ ExitCode run_export(const ExportOptions& options) {
   if (options.out == k_standard_stream && ::isatty(STDOUT_FILENO) != 0) {
     throw UsageError("cache export: standard output is a terminal; redirect it, or name a file");
   }
-  const CacheStore store = open_store(options);
+  const CacheStore store = open_store(options, CacheMustExist::yes);
   const ArchiveExport result = write_archive(store, options);
   for (const auto& [key, problem] : result.left_out) {
     print_error(fmt::format("cache entry {}: left out: {}", key, printable(problem)));
@@ -132,7 +132,7 @@ std::size_t read_some(const FileDescriptor& file, std::span<std::byte> into) {
 }
 
 ExitCode run_import(const ImportOptions& options) {
-  const CacheStore store = open_store(options);
+  const CacheStore store = open_store(options, CacheMustExist::no);
   const FileDescriptor file = open_archive(options.archive);
   const ArchiveImport result = import_cache(
       store, options.archive.string(),
@@ -146,9 +146,8 @@ ExitCode run_import(const ImportOptions& options) {
                 {"bytes", result.bytes}});
     return ExitCode::ok;
   }
-  print(fmt::format("{}: imported {} kernels, {}; {} were there already\n",
-                    options.archive.string(), result.imported, size_text(result.bytes),
-                    result.already_there));
+  print(fmt::format("{}: imported {} kernels, {}; {} were there already\n", shown(options.archive),
+                    result.imported, size_text(result.bytes), result.already_there));
   if (result.other_versions > 0) {
     print_note(fmt::format("{}: {} kernels of other versions of spjit were skipped",
                            options.archive.string(), result.other_versions));

@@ -12,6 +12,7 @@
 #include "inputs.hpp"
 #include "kernel_options.hpp"
 #include "manual.hpp"
+#include "number_checks.hpp"
 #include "sample_collector.hpp"
 #include "sample_file.hpp"
 #include "sample_recipes.hpp"
@@ -58,7 +59,7 @@ std::vector<Job> synthetic_jobs(const CollectCommandOptions& options) {
 }
 
 /// `file` below the folder that all files have in common with --root.
-std::string shown(const fs::path& file, const fs::path& root) {
+std::string name_below(const fs::path& file, const fs::path& root) {
   if (root.empty()) return file.generic_string();
   return file.lexically_proximate(root).generic_string();
 }
@@ -67,7 +68,7 @@ std::vector<Job> file_jobs(const CollectCommandOptions& options) {
   std::vector<Job> jobs;
   for (const Input& input : expand_inputs(options.files)) {
     if (!input.problem.empty()) throw InvalidArgument(input.problem);
-    const std::string file = shown(input.path, options.root);
+    const std::string file = name_below(input.path, options.root);
     for (const std::int64_t n : options.n) {
       jobs.push_back({fmt::format("{} n{}{}", file, n, suffix(options)),
                       {{"file", file}},
@@ -136,13 +137,14 @@ ExitCode collect(CollectCommandOptions options) {
       ++failures;
     }
   }
-  print(fmt::format("{}: {} groups\n", options.out.string(), file.size()));
+  print(fmt::format("{}: {} groups\n", shown(options.out), file.size()));
   if (failures == 0) return ExitCode::ok;
   return failures == jobs.size() ? ExitCode::failed : ExitCode::some_failed;
 }
 
 void add_options(CLI::App& command, CollectCommandOptions& options) {
   constexpr std::int64_t k_most = 1'000'000;
+  constexpr std::int64_t k_most_columns = 2147483647;
   command.add_option("FILE", options.files,
                      "Matrix files, folders or globs to time instead of synthetic matrices.");
   command
@@ -154,14 +156,15 @@ void add_options(CLI::App& command, CollectCommandOptions& options) {
       ->required()
       ->type_name("FILE");
   command.add_option("--groups", options.groups, "Synthetic matrices, each with its own n.")
-      ->check(CLI::Range(std::int64_t{1}, k_most))
+      ->transform(whole_number(1, k_most))
       ->type_name("COUNT")
       ->capture_default_str();
   command.add_option("--seed", options.seed, "Seed of the sequence of synthetic matrices.")
+      ->transform(seed_number())
       ->type_name("S")
       ->capture_default_str();
   command.add_option("--n", options.n, "With FILE: columns of B, one or more numbers.")
-      ->check(CLI::PositiveNumber)
+      ->transform(whole_number(1, k_most_columns))
       ->type_name("N")
       ->default_str("32 128 512");
   command
@@ -174,19 +177,19 @@ void add_options(CLI::App& command, CollectCommandOptions& options) {
       ->type_name("TARGET")
       ->default_str("host");
   command.add_option("--threads", options.collect.compile.threads, "Threads of a run; 0: all.")
-      ->check(CLI::Range(0, 4096))
+      ->transform(whole_number(0, 4096))
       ->type_name("T")
       ->capture_default_str();
   command
       .add_option("--searches", options.collect.searches,
                   "Exhaustive searches of a matrix; with two, what disturbs one does not count.")
-      ->check(CLI::Range(1, 100))
+      ->transform(whole_number(1, 100))
       ->type_name("COUNT")
       ->capture_default_str();
   command
       .add_option("--search-budget", options.collect.compile.search_budget_ms,
                   "Milliseconds for one search: tiles that it does not reach are left out.")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(real_number(0, 1e9))
       ->type_name("MS")
       ->default_str("60000");
 }

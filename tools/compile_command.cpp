@@ -9,6 +9,7 @@
 #include "inputs.hpp"
 #include "layer.hpp"
 #include "manual.hpp"
+#include "number_checks.hpp"
 #include "search_progress.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/version.hpp"
@@ -83,7 +84,10 @@ ExitCode report(const CompileCommandOptions& options, const std::vector<LayerTyp
   } else {
     print(layer_table(layers, inspect_stdout()));
   }
-  if (failures > 0) print_error(fmt::format("{} of {} inputs failed", failures, layers.size()));
+  // What failed has had its line.
+  if (failures > 0 && layers.size() > 1) {
+    print_note(fmt::format("{} of {} inputs failed", failures, layers.size()));
+  }
   return exit_code(layers.size(), failures);
 }
 
@@ -185,9 +189,8 @@ void add_output_options(CLI::App& command, CompileCommandOptions& options) {
   command
       .add_option("--timeout", options.layer.timeout_s,
                   "Seconds that compiling and checking a layer may take: then it has failed, and "
-                  "nothing of it is "
-                  "kept. 0: any time.")
-      ->check(CLI::Range(0.0, k_longest_s))
+                  "nothing of it is kept. 0: any time.")
+      ->transform(real_number(0, k_longest_s))
       ->type_name("SECONDS")
       ->default_str("0");
   command.add_flag_function(

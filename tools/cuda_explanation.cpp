@@ -49,7 +49,7 @@ std::string explanation_text(const CudaExplanation& explanation, const KernelOpt
                              const Terminal& terminal) {
   const CudaChoice& choice = explanation.choice;
   return fmt::format("{}\n{}  n           {}\n  device      {} ({}, {} SMs)\n\n{}\n  {}\n{}\n{}",
-                     bold(explanation.path.string(), terminal), matrix_text(explanation.matrix),
+                     bold(shown(explanation.path), terminal), matrix_text(explanation.matrix),
                      options.compile.n, explanation.limits.product, explanation.limits.name(),
                      explanation.limits.sms,
                      bold("Choice: " + to_string(choice.chosen.tile), terminal), choice.reason,

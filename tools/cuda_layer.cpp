@@ -24,6 +24,7 @@ void process(CudaLayer& layer, const Compiler& compiler, const LayerOptions& opt
   if (!options.emit.directory.empty()) {
     layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));
   }
+  require_cached(layer.info->not_cached, options.kernel.cache);
 }
 
 Json describe(const CudaKernelInfo& info) {
@@ -130,9 +131,9 @@ std::string layer_table(const std::vector<CudaLayer>& layers, const Terminal& te
     if (layer.failed()) continue;
     table.add(table_row(layer));
     ++rows;
-    if (!is_timed(layer)) not_timed.push_back(layer.path.filename().string());
+    if (!is_timed(layer)) not_timed.push_back(shown(layer.path.filename()));
     for (const std::string& note : layer.notes) {
-      notes += fmt::format("{}: {}\n", layer.path.filename().string(), note);
+      notes += fmt::format("{}: {}\n", shown(layer.path.filename()), one_line(note));
     }
   }
   if (rows == 0) return "";

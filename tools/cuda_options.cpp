@@ -3,15 +3,19 @@
 #include <CLI/CLI.hpp>
 
 #include "kernel_options.hpp"
+#include "number_checks.hpp"
 
 namespace spjit::cli {
 namespace {
+
+constexpr std::int64_t k_most = 2147483647;
 
 CLI::Option* add_optional(CLI::App& command, const std::string& flag,
                           std::optional<std::int64_t>& value, const std::string& description) {
   return command
       .add_option_function<std::int64_t>(
           flag, [&value](std::int64_t given) { value = given; }, description)
+      ->transform(whole_number(0, k_most))  // the library has each one's own range
       ->type_name("COUNT");
 }
 
@@ -52,7 +56,7 @@ void add_cuda_options(CLI::App& command, CudaOptions& options) {
   command
       .add_option("--compile-limit", options.compile_limit_ms,
                   "GPU: compiling a kernel is given up after this many milliseconds. 0: never.")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(real_number(0, 1e9))
       ->type_name("MS")
       ->capture_default_str();
 }

@@ -44,7 +44,7 @@ std::string library_table(const CudaReport& report, const Terminal& terminal) {
 }
 
 std::string gpu_table(const CudaReport& report, const Terminal& terminal) {
-  if (report.local.gpus.empty()) return "no GPU: " + report.local.problem + "\n";
+  if (report.local.gpus.empty()) return "no GPU: " + one_line(report.local.problem) + "\n";
   using enum Column::Align;
   Table table({{"GPU"}, {"name", left}, {"target", left}, {"SMs"}, {"L2 KiB"}, {"memory"}});
   for (const LocalGpu& gpu : report.local.gpus) {
@@ -52,7 +52,7 @@ std::string gpu_table(const CudaReport& report, const Terminal& terminal) {
                std::to_string(gpu.limits.sms), std::to_string(gpu.limits.l2_bytes >> 10),
                memory_text(gpu.memory_bytes)});
   }
-  return report.local.driver + "\n" + table.text(terminal);
+  return one_line(report.local.driver) + "\n" + table.text(terminal);
 }
 
 }  // namespace
@@ -80,7 +80,8 @@ std::string cuda_text(const CudaReport& report, const Terminal& terminal) {
          target.compiles ? "available: " + target.reason : "not available: " + target.reason});
   }
   std::string rejected;
-  for (const std::string& line : report.libraries.rejected) rejected += "not used: " + line + "\n";
+  for (const std::string& line : report.libraries.rejected)
+    rejected += "not used: " + one_line(line) + "\n";
   return targets.text(terminal) + "\n" + library_table(report, terminal) + rejected + "\n" +
          gpu_table(report, terminal);
 }

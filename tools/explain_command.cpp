@@ -65,7 +65,7 @@ CudaExplanation explain_and_plot(const std::filesystem::path& path,
   CudaExplanation explanation = explain_cuda(path, options.kernel);
   if (explanation.error.empty() && !options.plot.empty()) {
     const CudaChoice& choice = explanation.choice;
-    const std::string title = fmt::format("{}, n = {}, {}", path.filename().string(),
+    const std::string title = fmt::format("{}, n = {}, {}", shown(path.filename()),
                                           options.kernel.compile.n, explanation.limits.product);
     const std::string picture =
         choice.search.entries.empty()
@@ -82,7 +82,7 @@ Explanation explain_and_plot_search(const std::filesystem::path& path,
   Explanation explanation = explain(path, options.kernel);
   if (explanation.error.empty() && !options.plot.empty() && explanation.search) {
     const std::string picture = search_svg(
-        *explanation.search, fmt::format("{}, n = {}, {}", path.filename().string(),
+        *explanation.search, fmt::format("{}, n = {}, {}", shown(path.filename()),
                                          options.kernel.compile.n, explanation.limits.name));
     publish_file(options.plot, std::as_bytes(std::span(picture)));
   }

@@ -212,7 +212,7 @@ std::string explanation_text(const Explanation& explanation, const KernelOptions
   return fmt::format(
       "{}\n{}  n           {}\n  device      {} ({})\n\n"
       "{}\n  {}\n\n{}\n{}\n{}\n{}{}\n{}",
-      bold(explanation.path.string(), terminal), matrix_text(explanation.matrix), options.compile.n,
+      bold(shown(explanation.path), terminal), matrix_text(explanation.matrix), options.compile.n,
       explanation.limits.name, options.compile.target.name(), bold("Choice: " + choice, terminal),
       trace.reason, bold(fmt::format("Rows in tiles of {}", trace.tile.m1), terminal),
       grouping_table(explanation, options.compile.reorder, terminal),

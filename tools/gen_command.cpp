@@ -7,6 +7,7 @@
 
 #include "kernel_options.hpp"
 #include "manual.hpp"
+#include "number_checks.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/matrix_io.hpp"
 #include "subcommands.hpp"
@@ -39,7 +40,7 @@ ExitCode generate(const GenCommandOptions& options) {
     print_json(describe(options, statistics));
   } else {
     print(fmt::format("{}: {} x {}, {} nonzeros, {:.2f} % sparse, {} to {} a row\n",
-                      options.out.string(), statistics.rows, statistics.cols, statistics.nnz,
+                      shown(options.out), statistics.rows, statistics.cols, statistics.nnz,
                       100 * statistics.sparsity, statistics.row_nnz_min, statistics.row_nnz_max));
   }
   return ExitCode::ok;
@@ -55,26 +56,26 @@ std::string check_extension(const std::string& name) {
 void add_shape_options(CLI::App& command, GenerateOptions& options) {
   constexpr std::int64_t k_most = 2147483647;
   command.add_option("--rows", options.rows, "Rows of the matrix.")
-      ->check(CLI::Range(std::int64_t{0}, k_most))
+      ->transform(whole_number(0, k_most))
       ->type_name("M")
       ->required();
   command.add_option("--cols", options.cols, "Columns of the matrix.")
-      ->check(CLI::Range(std::int64_t{0}, k_most))
+      ->transform(whole_number(0, k_most))
       ->type_name("K")
       ->required();
   command
       .add_option(
           "--sparsity", options.sparsity,
           "Share of zeros, from 0 to 1; met exactly, by --pattern blocks to within one block.")
-      ->check(CLI::Range(0.0, 1.0))
+      ->transform(real_number(0, 1))
       ->type_name("S")
       ->capture_default_str();
   command.add_option("--block-rows", options.block_rows, "Rows of a block of --pattern blocks.")
-      ->check(CLI::Range(std::int64_t{1}, k_most))
+      ->transform(whole_number(1, k_most))
       ->type_name("R")
       ->capture_default_str();
   command.add_option("--block-cols", options.block_cols, "Columns of a block of --pattern blocks.")
-      ->check(CLI::Range(std::int64_t{1}, k_most))
+      ->transform(whole_number(1, k_most))
       ->type_name("C")
       ->capture_default_str();
 }
@@ -106,6 +107,7 @@ Subcommand add_gen(CLI::App& app) {
       ->type_name("PATTERN")
       ->default_str(std::string(to_string(options->generate.pattern)));
   command->add_option("--seed", options->generate.seed, "Seed of the positions and values.")
+      ->transform(seed_number())
       ->type_name("S")
       ->capture_default_str();
   command

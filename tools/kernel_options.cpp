@@ -5,17 +5,21 @@
 #include <cstdint>
 #include <limits>
 
+#include "number_checks.hpp"
 #include "runtime/byte_size.hpp"
 #include "runtime/environment.hpp"
 #include "runtime/host_cpu.hpp"
+#include "spjit/error.hpp"
 
 namespace spjit::cli {
 namespace {
 
+constexpr std::int64_t k_most_count = std::numeric_limits<std::int32_t>::max();
+
 CLI::Option* add_count(CLI::App& command, const std::string& flag, std::int64_t& value,
                        const std::string& description) {
   return command.add_option(flag, value, description)
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()}))
+      ->transform(whole_number(1, k_most_count))
       ->type_name("COUNT");
 }
 
@@ -37,20 +41,20 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
   command
       .add_option("--search-budget", options.search_budget_ms,
                   "Milliseconds that choosing a tile may take; then the best so far is taken.")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(real_number(0, 1e9))
       ->type_name("MS")
       ->default_str(fmt::format("{:.0f}", options.search_budget_ms));
   command
       .add_option("--contenders", options.search_contenders,
                   "With --search ranked: how many of the best-ranked tiles are timed.")
-      ->check(CLI::PositiveNumber)
+      ->transform(whole_number(1, k_most_count))
       ->type_name("K")
       ->capture_default_str();
   command
       .add_option("--code-budget", options.code_budget_bytes,
                   "Machine code that a kernel may have, in bytes. Over it, a CSR kernel takes over "
                   "and the output says so.")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(whole_number(0, std::numeric_limits<std::int64_t>::max()))
       ->type_name("BYTES")
       ->default_str(fmt::format("{} (256 MiB)", options.code_budget_bytes));
   command
@@ -60,7 +64,7 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
           "AVX2: "
           "8, generic: 4), for layers that are chained panel by panel. Default: chosen with the "
           "tile.")
-      ->check(CLI::PositiveNumber)
+      ->transform(whole_number(1, k_most_count))
       ->type_name("W");
 }
 
@@ -91,6 +95,7 @@ void add_load_options(CLI::App& command, LoadOptions& options) {
   command
       .add_option("--seed", options.value_seed,
                   "Seed of the values that pattern-only files (.smtx, .mtx pattern) get.")
+      ->transform(seed_number())
       ->type_name("S")
       ->capture_default_str();
   command.add_flag_function(
@@ -113,7 +118,7 @@ void add_kernel_options(CLI::App& command, KernelOptions& options) {
           "--threads", options.compile.threads,
           "Threads that a kernel runs on, the caller's included. 0: SPJIT_NUM_THREADS, else "
           "all CPUs that this process may use.")
-      ->check(CLI::Range(0, 4096))
+      ->transform(whole_number(0, 4096))
       ->type_name("T")
       ->capture_default_str();
   add_name(command, "--reorder", options.compile.reorder, parse_reorder,
@@ -161,6 +166,11 @@ void add_cache_use(CLI::App& command, CacheOptions& options) {
   for (const char* option : {"--cache", "--cache-unsafe", "--cache-size", "--cache-layer"}) {
     none->excludes(option);
   }
+}
+
+void require_cached(const std::string& not_cached, const CacheOptions& options) {
+  if (not_cached.empty() || options.directory.empty()) return;
+  throw Error(fmt::format("not cached, which --cache asks for: {}", not_cached));
 }
 
 void add_json(CLI::App& command, bool& json) {

@@ -48,6 +48,9 @@ void add_cache_directory(CLI::App& command, CacheOptions& options);
 void add_cache_use(CLI::App& command, CacheOptions& options);
 
 /// --json.
+/// Throws Error if a new kernel (KernelInfo::not_cached) is not in the cache that --cache names.
+void require_cached(const std::string& not_cached, const CacheOptions& options);
+
 void add_json(CLI::App& command, bool& json);
 
 /// `threads`, or for 0 what it stands for: SPJIT_NUM_THREADS, else all CPUs this process may use.

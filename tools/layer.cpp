@@ -44,6 +44,7 @@ void process(Layer& layer, const Compiler& compiler, const LayerOptions& options
   if (!options.emit.directory.empty()) {
     layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));
   }
+  require_cached(layer.info->not_cached, options.kernel.cache);
 }
 
 std::string speedup_text(const std::optional<double>& factor) {
@@ -210,7 +211,7 @@ std::string layer_table(const std::vector<Layer>& layers, const Terminal& termin
     table.add(table_row(layer));
     ++rows;
     for (const std::string& note : layer.notes) {
-      notes += fmt::format("{}: {}\n", layer.path.filename().string(), note);
+      notes += fmt::format("{}: {}\n", shown(layer.path.filename()), one_line(note));
     }
   }
   if (rows == 0) return "";

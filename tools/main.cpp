@@ -117,5 +117,7 @@ ExitCode run_and_report(int argc, const char* const* argv) {
 int main(int argc, char** argv) {
   // `spjit ... | head` ends here as other filters do, even where a parent ignores the signal.
   std::signal(SIGPIPE, SIG_DFL);
+  // A file over the limit (ulimit -f) is an error of writing, with a message.
+  std::signal(SIGXFSZ, SIG_IGN);
   return static_cast<int>(spjit::cli::run_and_report(argc, argv));
 }

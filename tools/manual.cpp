@@ -13,7 +13,7 @@ constexpr std::size_t k_text_indent = 8;
 constexpr std::string_view k_environment =
     "SPJIT_CACHE_DIR\n"
     "    The cache directory, unless --cache names one. Without it, $XDG_CACHE_HOME/spjit, else "
-    "$HOME/.cache/spjit.\n"
+    "$HOME/.cache/spjit; for root only if these are root's.\n"
     "\n"
     "SPJIT_CACHE_SIZE\n"
     "    What the kernels in the cache directory may have, unless --cache-size says so, such as "
@@ -44,7 +44,7 @@ constexpr std::string_view k_exit_status =
     "2   The command line or an environment variable is wrong. Nothing was done.\n"
     "\n"
     "3   Every input failed, or something the command needs is not there: the output or cache "
-    "directory cannot be used, no such cache entry, standard output cannot be written.";
+    "directory cannot be used, no such cache or cache entry, standard output cannot be written.";
 
 // One line of the source becomes lines of at most `columns`; what it is indented by, they all are.
 std::string wrap_line(std::string_view line, std::size_t indent, std::size_t columns) {

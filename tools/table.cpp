@@ -18,7 +18,7 @@ std::size_t display_width(std::string_view text) {
 void Table::add(std::vector<std::string> cells) {
   cells.resize(columns_.size());
   for (std::string& cell : cells) {
-    if (cell.empty()) cell.assign(1, '-');
+    cell = cell.empty() ? "-" : one_line(cell);
   }
   rows_.push_back(std::move(cells));
 }

@@ -33,8 +33,6 @@ Terminal inspect(int descriptor) {
   return terminal;
 }
 
-std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
-
 [[noreturn]] void throw_write_error() {
   throw IoError(
       fmt::format("standard output: cannot be written: {}; check the disk or pipe behind "
@@ -45,7 +43,7 @@ std::string_view first_line(std::string_view text) { return text.substr(0, text.
 void print_labelled(std::string_view label, std::string_view colour, std::string_view message) {
   const bool coloured = inspect_stderr().colour;
   write_stderr(fmt::format("spjit: {}{}:{} {}\n", coloured ? colour : "", label,
-                           coloured ? k_plain : "", first_line(message)));
+                           coloured ? k_plain : "", one_line(message)));
 }
 
 }  // namespace
@@ -60,20 +58,32 @@ std::string bold(std::string_view text, const Terminal& terminal) {
   return terminal.colour ? fmt::format("{}{}{}", k_bold, text, k_plain) : std::string(text);
 }
 
-std::string printable(std::string_view text, std::size_t longest) {
-  std::string shown;
-  for (const char c : text.substr(0, longest)) shown += c >= ' ' && c <= '~' ? c : '?';
-  return text.size() > longest ? shown + "..." : shown;
+std::string shown(const std::filesystem::path& path) { return one_line(path.string()); }
+
+std::string json_text(const Json& document) {
+  const std::string text = document.dump(2, ' ', false, Json::error_handler_t::replace);
+  std::string escaped;
+  escaped.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto code = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : ' ');
+    if (code == 0x7F) {
+      escaped += "\\u007f";
+    } else if (code == 0xC2 && next < 0xA0) {  // U+0080 to U+009F; JSON escapes those below U+0020
+      escaped += fmt::format("\\u{:04x}", next);
+      ++i;
+    } else {
+      escaped += text[i];
+    }
+  }
+  return escaped;
 }
 
 void print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) throw_write_error();
 }
 
-void print_json(const Json& document) {
-  print(document.dump(2, ' ', false, Json::error_handler_t::replace));
-  print("\n");
-}
+void print_json(const Json& document) { print(json_text(document) + "\n"); }
 
 void print_error(std::string_view message) { print_labelled("error", k_bold_red, message); }
 
@@ -88,14 +98,14 @@ Progress::Progress(Terminal terminal, std::size_t total) : terminal_(terminal), 
 Progress::~Progress() { erase(); }
 
 void Progress::begin(std::string_view name) {
-  name_ = name;
+  name_ = one_line(name);
   draw();
 }
 
 void Progress::finish(std::string_view line) {
   ++done_;
   erase();
-  write_stderr(fmt::format("[{}/{}] {}\n", done_, total_, line));
+  write_stderr(fmt::format("[{}/{}] {}\n", done_, total_, one_line(line)));
   draw();
 }
 

@@ -6,9 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include "runtime/printable.hpp"
 
 namespace spjit::cli {
 
@@ -28,30 +31,33 @@ struct Terminal {
 /// The text in bold (or as it is, without colour).
 [[nodiscard]] std::string bold(std::string_view text, const Terminal& terminal);
 
-/// Text that somebody else wrote, fit for one line of a terminal: at most `longest` characters,
-/// nothing unprintable.
-[[nodiscard]] std::string printable(std::string_view text, std::size_t longest = 200);
+/// The name of a file, fit for one line of a terminal: one_line().
+[[nodiscard]] std::string shown(const std::filesystem::path& path);
+
+/// A document as text, indented. Of what a terminal might obey nothing is left: control characters
+/// are escaped, and text that is not UTF-8 (file names) gets U+FFFD.
+[[nodiscard]] std::string json_text(const Json& document);
 
 /// `text` to stdout as it is. Throws IoError if it cannot be written.
 void print(std::string_view text);
 
-/// One JSON document to stdout. Text that is not UTF-8 (file names) gets U+FFFD.
+/// json_text() and the end of the line to stdout.
 void print_json(const Json& document);
 
 /// `text` to stderr as it is. Nothing can be done about a stderr that is gone.
 void write_stderr(std::string_view text);
 
-/// `spjit: error: <first line of message>` to stderr.
+/// `spjit: error: <message>` to stderr, as one_line().
 void print_error(std::string_view message);
 
-/// `spjit: note: <first line of message>` to stderr.
+/// `spjit: note: <message>` to stderr, as one_line().
 void print_note(std::string_view message);
 
 /// Writes what stdout still buffers. Throws IoError if it cannot be written (a full disk).
 void flush_stdout();
 
 /// Progress through a number of inputs on stderr: a bar on a terminal, a line for each that is
-/// done. The bar is gone when the object is.
+/// done; as one_line(). The bar is gone when the object is.
 class Progress {
  public:
   Progress(Terminal terminal, std::size_t total);

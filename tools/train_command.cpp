@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,6 +13,7 @@
 #include "kernel_options.hpp"
 #include "manual.hpp"
 #include "matrix/file_bytes.hpp"
+#include "number_checks.hpp"
 #include "rankmodel/rank_metrics.hpp"
 #include "rankmodel/rank_model.hpp"
 #include "rankmodel/sample_reader.hpp"
@@ -105,7 +108,7 @@ void write_model(const RankModel& model, const fs::path& path) {
 
 std::string summary(const Json& result) {
   std::string text =
-      fmt::format("{}: {} trees of {} groups\n", result["file"].get<std::string>(),
+      fmt::format("{}: {} trees of {} groups\n", shown(result["file"].get<std::string>()),
                   result["trees"].get<std::size_t>(), result["groups"].get<std::size_t>());
   if (result["held_out"].is_null()) return text + "no group was held out\n";
   const Json& held_out = result["held_out"];
@@ -177,22 +180,23 @@ void add_training_options(CLI::App& command, TrainCommandOptions& options) {
       ->type_name("NAME")
       ->capture_default_str();
   command.add_option("--rounds", options.rounds, "Trees at most.")
-      ->check(CLI::Range(1, 10'000))
+      ->transform(whole_number(1, 10'000))
       ->type_name("COUNT");
   command.add_option("--depth", options.depth, "Splits from root to leaf at most.")
-      ->check(CLI::Range(1, 12))
+      ->transform(whole_number(1, 12))
       ->type_name("COUNT");
   command.add_option("--learning-rate", options.learning_rate, "Weight of a tree.")
-      ->check(CLI::Range(1e-4, 1.0))
+      ->transform(real_number(1e-4, 1))
       ->type_name("RATE");
   command
       .add_option(
           "--validation", options.validation,
           "Share of the groups held out to find the number of trees that ranks them best; then all "
           "groups are trained on. 0: none.")
-      ->check(CLI::Range(0.0, 0.9))
+      ->transform(real_number(0, 0.9))
       ->type_name("SHARE");
   command.add_option("--seed", options.seed, "Seed of all that is drawn.")
+      ->transform(whole_number(0, std::numeric_limits<std::uint32_t>::max()))
       ->type_name("S")
       ->capture_default_str();
 }
@@ -225,6 +229,7 @@ Subcommand add_train(CLI::App& app) {
   command
       ->add_option("--few", options->few,
                    "Use only this many matrices of each file, drawn by the seed. 0: all.")
+      ->transform(whole_number(0, std::numeric_limits<std::uint32_t>::max()))
       ->type_name("COUNT")
       ->capture_default_str();
   add_training_options(*command, *options);

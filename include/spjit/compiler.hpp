@@ -69,7 +69,7 @@ struct CudaOptions {
   /// Nonzeros of a unit, the code that is compiled at once (docs/cuda-kernel.md).
   std::int64_t unit_nonzeros = 2048;
   int compile_threads = 0;      ///< units compiled at once; 0: one a CPU
-  double compile_limit_ms = 0;  ///< compiling is given up after this long; 0: never
+  double compile_limit_ms = 0;  ///< compiling is given up after this long; 0: never; at most 1e9
   /// Where NVRTC and nvJitLink are: libraries, their folders, toolkits. Empty: SPJIT_CUDA_PATH, or
   /// the usual places (docs/cuda-kernel.md).
   std::vector<std::filesystem::path> toolkit_paths = {};
@@ -119,8 +119,9 @@ struct CompileOptions {
 /// Where compiled kernels are kept. docs/cache-format.md has the details.
 struct CacheOptions {
   bool enabled = true;
-  /// Empty: SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit, else $HOME/.cache/spjit. A default
-  /// directory that cannot be used is a note in KernelInfo; one given here that cannot be created,
+  /// Empty: SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit, else $HOME/.cache/spjit (for root the
+  /// latter two only if they are root's). A default directory that cannot be used is a note in
+  /// KernelInfo; one given here that cannot be created,
   /// is something else than a cache, or can be written to by other users, is a CacheError. A cache
   /// that can only be read still hits.
   std::filesystem::path directory = {};
@@ -168,8 +169,9 @@ struct CompileControl {
 class SPJIT_EXPORT Compiler {
  public:
   /// Throws InvalidArgument for n < 1, ldb < n, threads < 0, a search's option out of its range, a
-  /// panel width that is not a multiple of the target's lanes, a CUDA option out of its range;
-  /// CacheError as CacheOptions says; IoError or Error for a rank model that cannot be used.
+  /// panel width that is not a multiple of the target's lanes, a CUDA option out of its range, a
+  /// value that its enumeration does not have, a path with a zero byte; CacheError as CacheOptions
+  /// says; IoError or Error for a rank model that cannot be used.
   explicit Compiler(const CompileOptions& options, const CacheOptions& cache = {});
 
   [[nodiscard]] const CompileOptions& options() const noexcept;

@@ -46,6 +46,7 @@ struct CudaKernelInfo {
   double compile_ms = 0;        ///< from matrix to cubin, without the check
   Verification verification;    ///< what was checked before it was handed out
   std::string note;             ///< what the user should know (rules relaxed, spills); or empty
+  std::string not_cached;       ///< as in KernelInfo
 };
 
 /// Operands of a launch, in device memory. Both row-major.

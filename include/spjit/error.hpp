@@ -11,10 +11,11 @@
 
 namespace spjit {
 
-/// Base of everything spjit throws on purpose. `what()` is one line unless a log follows it.
+/// Base of everything spjit throws on purpose. `what()` is one line of UTF-8 that a terminal can
+/// show: in place of control characters, which names of files may have, it has a '?'.
 class SPJIT_EXPORT Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string& message);
 };
 
 /// A matrix that is not a matrix: bad offsets, columns out of range, duplicate columns.

@@ -48,6 +48,9 @@ struct KernelInfo {
   double compile_ms = 0;        ///< from matrix to callable kernel, without the check
   Verification verification;    ///< what was checked before it was handed out
   std::string note;  ///< what the user should know (cache not usable, rules relaxed); or empty
+  /// Why the cache directory could not take a new kernel (a full disk, say), which `note` says too;
+  /// empty otherwise.
+  std::string not_cached;
 };
 
 /// C `[m x n]` = A `[m x k]` * B `[k x n]` for the A it was compiled from; alpha = 1, beta = 0,
@@ -80,11 +83,13 @@ class SPJIT_EXPORT SpmmKernel {
   /// panel_columns never does.
   void run_panels(const float* b_panels, float* c_panels) const;
 
-  /// Floats a panel-major array of `rows` rows has (k rows for B, m for C).
-  [[nodiscard]] std::int64_t panel_floats(std::int64_t rows) const noexcept;
-  /// Floats between panels of an array of `rows` rows.
-  [[nodiscard]] std::int64_t panel_stride(std::int64_t rows) const noexcept;
-  /// Row-major `[rows x n]` to panel-major and back.
+  /// Floats a panel-major array of `rows` rows has (k rows for B, m for C). Throws InvalidArgument
+  /// for rows outside [0, 2^31).
+  [[nodiscard]] std::int64_t panel_floats(std::int64_t rows) const;
+  /// Floats between panels of an array of `rows` rows. Throws as panel_floats().
+  [[nodiscard]] std::int64_t panel_stride(std::int64_t rows) const;
+  /// Row-major `[rows x n]` to panel-major and back. Throw InvalidArgument for rows outside
+  /// [0, 2^31), a leading dimension below n or a null pointer to an array with rows.
   void to_panels(const float* dense, std::int64_t ld, std::int64_t rows, float* panels) const;
   void from_panels(const float* panels, std::int64_t rows, float* dense, std::int64_t ld) const;
 
@@ -108,7 +113,8 @@ class SPJIT_EXPORT SpmmKernel {
     std::size_t program_bytes = 0;
   };
   /// Makes a kernel of an object that is part of this program. Throws Error if the program record
-  /// is damaged or of another format version, NotSupported if this CPU lacks the instruction set.
+  /// is damaged or of another format version, NotSupported if this CPU lacks the instruction set,
+  /// InvalidArgument for a null part and for threads outside 0 (all) .. 4096.
   [[nodiscard]] static SpmmKernel link(const LinkedObject& object, int threads = 1);
 
   class Impl;  // defined in the library

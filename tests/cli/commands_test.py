@@ -256,7 +256,7 @@ class CacheTest(ToolTest):
         self.assertEqual((other / "thesis.txt").read_text(), "years of work")
 
     def test_a_cache_that_does_not_exist_is_empty(self):
-        self.assertEqual(self.run_json("cache", "ls", "--cache", "nowhere")["entries"], [])
+        self.assertEqual(self.run_json("cache", "ls")["entries"], [])
 
 
 class DevicesTest(ToolTest):

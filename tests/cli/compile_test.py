@@ -69,8 +69,17 @@ class CompileTest(ToolTest):
 
         self.assert_error(result, SOME_FAILED, "bad.mtx")
         self.assert_error(result, SOME_FAILED, "missing.npz")
-        self.assert_error(result, SOME_FAILED, "2 of 4 inputs failed")
+        self.assertIn("spjit: note: 2 of 4 inputs failed", result.stderr)
+        self.assertEqual(result.stderr.count("spjit: error: "), 2, result.stderr)
         self.assertIn("also_good.npz", result.stdout)
+
+    def test_each_failure_is_one_line(self):
+        for command in [["compile", "--no-measure"], ["bench"], ["explain"]]:
+            with self.subTest(command=command[0]):
+                result = self.run_tool(command[0], "missing.npz", "--n", 8, *command[1:])
+
+                self.assert_error(result, FAILED, "missing.npz")
+                self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
 
     def test_a_layer_over_its_time_has_failed_and_leaves_nothing_in_the_cache(self):
         self.generate("layer.npz")

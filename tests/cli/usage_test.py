@@ -108,7 +108,7 @@ class WrongCommandLineTest(ToolTest):
         self.check(["compile", "a.npz", "--n", 8, "--search", "heuristic"], "heuristic", "ranked")
         self.check(["compile", "a.npz", "--n", 8, "--contenders=0"], "--contenders")
         self.check(["compile", "a.npz", "--n", 8, "--search-budget=-1"], "--search-budget")
-        self.check(["compile", "a.npz", "--n", 8, "--search-budget=1e300"], "1e+300 ms")
+        self.check(["compile", "a.npz", "--n", 8, "--search-budget=1e300"], "1e300")
 
     def test_panel_width_that_is_not_a_multiple_of_the_lanes(self):
         for command in ["compile", "bench", "explain"]:

@@ -10,7 +10,9 @@ std::optional<DynamicLibrary> open_toolkit_library(const std::string& file) {
   constexpr auto k_resident = DynamicLibrary::Lifetime::resident;
   for (const CudaPlace& place : cuda_places({}, read_cuda_environment()).places) {
     for (const char* folder : {"", "lib64", "lib"}) {
-      auto library = DynamicLibrary::try_open(place.path / folder / file, k_resident);
+      const SafePath found = find_in(place, place.path / folder / file);
+      if (found.path.empty()) continue;
+      auto library = DynamicLibrary::try_open(found.path, k_resident);
       if (library) return library;
     }
   }

@@ -87,6 +87,59 @@ TEST(CompilerOptions, AreRefusedWithWhatWasGiven) {
   refuses(options, "the search budget is nan ms");
 }
 
+TEST(CompilerOptions, ValuesThatAnEnumerationDoesNotHaveAreRefused) {
+  const auto refuses = [](const CompileOptions& options) {
+    EXPECT_THROW(Compiler(options, uncached()), spjit::InvalidArgument);
+  };
+  CompileOptions options = options_of(64);
+  for (const int value : {4, 99, 255}) {
+    options.search = static_cast<spjit::SearchMode>(value);
+    refuses(options);
+  }
+  for (const int value : {-1, 3, 99}) {
+    options = options_of(64);
+    options.reorder = static_cast<spjit::ReorderAlgorithm>(value);
+    refuses(options);
+  }
+  for (const int value : {3, 255}) {
+    options = options_of(64);
+    options.target = spjit::Target(static_cast<HostIsa>(value));
+    refuses(options);
+  }
+  for (const int value : {2, 255}) {
+    options = options_of(64);
+    options.target = spjit::Target::parse("sm_90");
+    options.cuda.source = static_cast<spjit::CudaSource>(value);
+    refuses(options);
+    options.cuda.source = spjit::CudaSource::ptx;
+    options.cuda.proxy_source = static_cast<spjit::CudaSource>(value);
+    refuses(options);
+  }
+}
+
+TEST(CompilerOptions, PathsWithAZeroByteAreRefused) {
+  const std::string path("/tmp/a\0b", 8);
+  CompileOptions model = options_of(64);
+  model.rank_model = path;
+  CompileOptions toolkit = options_of(64);
+  toolkit.target = spjit::Target::parse("sm_90");
+  toolkit.cuda.toolkit_paths = {"/tmp", path};
+
+  EXPECT_THROW(Compiler(model, uncached()), spjit::InvalidArgument);
+  EXPECT_THROW(Compiler(toolkit, uncached()), spjit::InvalidArgument);
+  EXPECT_THROW(Compiler(options_of(64), {.directory = path}), spjit::InvalidArgument);
+  EXPECT_THROW(Compiler(options_of(64), {.read_only_layers = {path}}), spjit::InvalidArgument);
+}
+
+TEST(CompilerOptions, ALimitOfCompilingIsATime) {
+  CompileOptions options = options_of(64);
+  options.target = spjit::Target::parse("sm_90");
+  for (const double limit : {-1.0, 1e10, HUGE_VAL, std::nan("")}) {
+    options.cuda.compile_limit_ms = limit;
+    EXPECT_THROW(Compiler(options, uncached()), spjit::InvalidArgument) << limit;
+  }
+}
+
 TEST(CompilerOptions, PanelWidthsAreMultiplesOfTheLanesThatFitTheRegisters) {
   for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
     const std::int64_t lanes = spjit::lanes_of(isa);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -16,6 +17,7 @@
 namespace spjit {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -97,6 +99,103 @@ TEST(FoundCudaLibraries, RejectAnotherLibraryUnderTheName) {
   EXPECT_THAT(found.libraries, IsEmpty());
   ASSERT_THAT(found.rejected, SizeIs(1));
   EXPECT_THAT(found.rejected[0], HasSubstr("nvrtcVersion"));
+}
+
+/// A place with `lib/libnvrtc.so.13`, which loads and then turns out to be another library.
+class CudaPlaceOthersChange : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directory(lib_);
+    const DynamicLibrary other("libz.so.1");
+    std::filesystem::copy_file(other.path(), file_);
+    mode(folder_.path(), 0755);
+    mode(lib_, 0755);
+    mode(file_, 0644);
+    if (const SafePath file = find_safely(file_); file.path.empty()) {
+      GTEST_SKIP() << "the folder of temporary files is not safe: " << file.problem;
+    }
+  }
+
+  static void mode(const std::filesystem::path& path, mode_t bits) {
+    ASSERT_EQ(::chmod(path.c_str(), bits), 0) << path;
+  }
+
+  [[nodiscard]] std::vector<std::string> rejected(bool named) const {
+    const CudaPlaces places{.places = {{folder_.path(), "found", named}}};
+    return found_cuda_libraries(places).rejected;
+  }
+
+  TemporaryDirectory folder_;
+  std::filesystem::path lib_ = folder_.path() / "lib";
+  std::filesystem::path file_ = lib_ / "libnvrtc.so.13";
+};
+
+TEST_F(CudaPlaceOthersChange, IsLoadedFromWhileTheyCannot) {
+  EXPECT_THAT(rejected(false), ElementsAre(HasSubstr("nvrtcVersion")));
+}
+
+TEST_F(CudaPlaceOthersChange, IsNotLoadedFromIfAFolderInItIsOpenToThem) {
+  mode(lib_, 0777);
+
+  EXPECT_THAT(rejected(false),
+              ElementsAre(AllOf(HasSubstr("lib (found): "), HasSubstr("lib' has mode 0777"),
+                                HasSubstr("SPJIT_CUDA_PATH"), Not(HasSubstr("nvrtcVersion")))));
+}
+
+TEST_F(CudaPlaceOthersChange, IsNotLoadedFromIfTheLibraryIsOpenToThem) {
+  mode(file_, 0666);
+
+  EXPECT_THAT(rejected(false), ElementsAre(HasSubstr("libnvrtc.so.13' has mode 0666")));
+}
+
+TEST_F(CudaPlaceOthersChange, IsNotLoadedFromThroughALink) {
+  const TemporaryDirectory elsewhere;
+  std::filesystem::create_symlink(folder_.path(), elsewhere.path() / "link");
+  mode(lib_, 0777);
+
+  const CudaPlaces places{.places = {{elsewhere.path() / "link", ".cuda"}}};
+
+  EXPECT_THAT(found_cuda_libraries(places).rejected, ElementsAre(HasSubstr("has mode 0777")));
+}
+
+TEST_F(CudaPlaceOthersChange, IsNotLoadedFromIfTheBuiltInHeadersAreOpenToThem) {
+  const std::filesystem::path builtins = lib_ / "libnvrtc-builtins.so.13.0";
+  std::filesystem::copy_file(file_, builtins);
+  mode(builtins, 0646);
+
+  EXPECT_THAT(rejected(false),
+              ElementsAre(AllOf(HasSubstr("libnvrtc.so.13: "),
+                                HasSubstr("libnvrtc-builtins.so.13.0' has mode 0646"))));
+}
+
+TEST_F(CudaPlaceOthersChange, IsLoadedFromIfTheUserNamedIt) {
+  mode(lib_, 0777);
+  mode(file_, 0666);
+
+  EXPECT_THAT(rejected(true), ElementsAre(HasSubstr("nvrtcVersion")));
+}
+
+TEST_F(CudaPlaceOthersChange, IsNamedInTheErrorOfACompilationThatNeedsIt) {
+  mode(lib_, 0777);
+
+  const FoundCudaLibraries found =
+      found_cuda_libraries(CudaPlaces{.places = {{folder_.path(), ".cuda"}}});
+
+  const std::string message = message_without_library({.arch = 90}, found);
+  EXPECT_THAT(message, HasSubstr("was not found"));
+  EXPECT_THAT(message, HasSubstr("not used: "));
+  EXPECT_THAT(message, HasSubstr("lib' has mode 0777"));
+}
+
+TEST(CudaPlaces, AreTrustedOnlyIfTheUserNamedThemForSpjit) {
+  const CudaEnvironment set{.spjit_cuda_path = "/a", .cuda_home = {}, .cuda_path = {}};
+  const CudaEnvironment other{.spjit_cuda_path = {}, .cuda_home = "/b", .cuda_path = "/c"};
+
+  EXPECT_TRUE(cuda_places({.paths = {"/x"}}, {}).places.front().named);
+  EXPECT_TRUE(cuda_places({}, set).places.front().named);
+  for (const CudaPlace& place : cuda_places({}, other).places) {
+    EXPECT_FALSE(place.named) << place.path;
+  }
 }
 
 TEST(LoadCudaToolchain, NamesAMissingLibraryAndWhatToRunInOneLine) {

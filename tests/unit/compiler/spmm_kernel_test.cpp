@@ -89,6 +89,24 @@ TEST(SpmmKernel, RefusesNullPointersAndSaysWhatIsExpected) {
   }
 }
 
+TEST(SpmmKernel, PanelsTakeOnlyRowsAndPointersThatThereCanBe) {
+  const SpmmKernel kernel = compile_uncached(random_matrix(12, 10, 0.5), options_of(8));
+  std::vector<float> dense(index(10 * 8), 1.0F);
+  std::vector<float> panels(index(kernel.panel_floats(10)));
+
+  for (const std::int64_t rows : {std::int64_t{-1}, std::int64_t{1} << 31}) {
+    EXPECT_THROW(static_cast<void>(kernel.panel_floats(rows)), spjit::InvalidArgument);
+    EXPECT_THROW(static_cast<void>(kernel.panel_stride(rows)), spjit::InvalidArgument);
+    EXPECT_THROW(kernel.to_panels(dense.data(), 8, rows, panels.data()), spjit::InvalidArgument);
+    EXPECT_THROW(kernel.from_panels(panels.data(), rows, dense.data(), 8), spjit::InvalidArgument);
+  }
+  EXPECT_THROW(kernel.to_panels(nullptr, 8, 10, panels.data()), spjit::InvalidArgument);
+  EXPECT_THROW(kernel.to_panels(dense.data(), 8, 10, nullptr), spjit::InvalidArgument);
+  EXPECT_THROW(kernel.from_panels(nullptr, 10, dense.data(), 8), spjit::InvalidArgument);
+  EXPECT_THROW(kernel.from_panels(panels.data(), 10, nullptr, 8), spjit::InvalidArgument);
+  EXPECT_NO_THROW(kernel.from_panels(nullptr, 0, nullptr, 8));
+}
+
 TEST(SpmmKernel, RefusesNamesThatCannotNameAFunction) {
   const SpmmKernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
   for (const std::string name :
@@ -417,6 +435,14 @@ TEST(SpmmKernelObject, TheHeaderNamesTheSymbolsAndSizesOfTheObject) {
         std::string("spjit::SpmmKernel layer(int threads = 1)")}) {
     EXPECT_NE(header.find(part), std::string::npos) << part;
   }
+}
+
+TEST(SpmmKernelObject, RefusesNullPartsAndThreadsThatThereCannotBe) {
+  const SpmmKernel::LinkedObject nothing{.text_bytes = 64, .weights_bytes = 4, .program_bytes = 8};
+
+  EXPECT_THROW(static_cast<void>(SpmmKernel::link(nothing)), spjit::InvalidArgument);
+  EXPECT_THROW(static_cast<void>(SpmmKernel::link({}, -1)), spjit::InvalidArgument);
+  EXPECT_THROW(static_cast<void>(SpmmKernel::link({}, 4097)), spjit::InvalidArgument);
 }
 
 TEST(SpmmKernelObject, RefusesAnotherProgramVersionAndDamage) {

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "matrix/random.hpp"
+#include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
 #include "test_support.hpp"
 
@@ -66,6 +67,15 @@ TEST(GenerateMatrix, MeetsShapeAndNnzWithSortedRowsAndNoZeros) {
         EXPECT_EQ(compute_statistics(matrix).explicit_zeros, 0);
       }
     }
+  }
+}
+
+TEST(GenerateMatrix, RefusesAPatternThatThereIsNot) {
+  for (const int value : {-1, 6, 99}) {
+    GenerateOptions options;
+    options.pattern = static_cast<MatrixPattern>(value);
+
+    EXPECT_THROW(static_cast<void>(generate_matrix(options)), InvalidArgument) << value;
   }
 }
 

@@ -1,13 +1,17 @@
 #include "spjit/matrix_io.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <bit>
 #include <fstream>
 #include <limits>
 
 #include "matrix/file_bytes.hpp"
+#include "spjit/error.hpp"
 #include "spjit/generate.hpp"
 #include "test_support.hpp"
 
@@ -38,6 +42,12 @@ void expect_same_bits(const CsrMatrix& actual, const CsrMatrix& expected) {
 std::size_t files_in(const TemporaryFolder& folder) {
   const std::filesystem::directory_iterator files(folder.path());
   return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
+
+bool has_unnamed_files(const std::filesystem::path& folder) {
+  const int fd = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+  if (fd >= 0) ::close(fd);
+  return fd >= 0;
 }
 
 class RoundTrip : public testing::TestWithParam<const char*> {};
@@ -148,12 +158,23 @@ TEST(SaveMatrix, NamesTheFileItCannotWrite) {
               HasSubstr("unknown extension '.smtx': expected .mtx or .npz"));
 }
 
-TEST(SaveMatrix, KeepsTheOldFileAndCleansUpWhenPublishingFails) {
+TEST(SaveMatrix, ReplacesNoDirectory) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "a.mtx" / "taken");
 
   EXPECT_THAT(message_of<IoError>([&] { save_matrix({}, folder / "a.mtx"); }),
-              HasSubstr("cannot rename"));
+              HasSubstr("is no regular file"));
+  EXPECT_EQ(files_in(folder), 1U);
+}
+
+TEST(PublishFile, LeavesNothingWhenTheNameIsTakenMeanwhile) {
+  const TemporaryFolder folder;
+  {
+    TemporaryFile file(folder / "f");
+    std::filesystem::create_directories(folder / "f" / "taken");
+
+    EXPECT_THAT(message_of<IoError>([&] { file.publish(); }), HasSubstr("cannot rename"));
+  }
   EXPECT_EQ(files_in(folder), 1U);
 }
 
@@ -202,6 +223,43 @@ TEST(PublishFile, ReplacesAFileWhole) {
   const std::vector<std::byte> contents = read_file(folder / "f");
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(contents.data()), contents.size()), "second");
   EXPECT_EQ(files_in(folder), 1U);
+}
+
+TEST(PublishFile, HasNoNameUntilItIsWhole) {
+  const TemporaryFolder folder;
+  if (!has_unnamed_files(folder.path())) GTEST_SKIP() << "no O_TMPFILE on this file system";
+
+  TemporaryFile file(folder / "f");
+  file.write(test::as_bytes("half"));
+
+  EXPECT_EQ(files_in(folder), 0U);
+  file.publish();
+  EXPECT_EQ(files_in(folder), 1U);
+}
+
+TEST(PublishFile, ReplacesNoDevice) {
+  EXPECT_THROW(publish_file("/dev/null", test::as_bytes("text")), IoError);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST(PublishFile, GivesAFileThePermissionsOfNewFiles) {
+  const TemporaryFolder folder;
+  const mode_t mask = ::umask(027);
+  publish_file(folder / "f", test::as_bytes("text"));
+  ::umask(mask);
+
+  EXPECT_EQ(std::filesystem::status(folder / "f").permissions(), std::filesystem::perms(0640));
+}
+
+TEST(Files, HaveNoZeroByteInTheirPaths) {
+  const TemporaryFolder folder;
+  publish_file(folder / "f", test::as_bytes("text"));
+  const std::string path = (folder / "f").native() + std::string("\0.mtx", 5);
+
+  EXPECT_THROW(static_cast<void>(read_file(path)), IoError);
+  EXPECT_THROW(static_cast<void>(load_matrix(path)), IoError);
+  EXPECT_THROW(publish_file(path, test::as_bytes("other")), IoError);
+  EXPECT_EQ(read_file(folder / "f").size(), 4U);
 }
 
 TEST(PublishFile, StepsAsideForATemporaryFileThatIsThere) {

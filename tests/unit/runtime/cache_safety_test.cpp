@@ -37,6 +37,34 @@ TEST(CacheDistrust, WhoeverCanWriteIsNotTrusted) {
   EXPECT_THAT(distrust(0, 0702, 1000), HasSubstr("mode 0702"));
 }
 
+TEST(ForeignHome, IsOfNoConcernToOthersThanRoot) {
+  const ScratchDirectory home;
+
+  EXPECT_EQ(foreign_home(home.path(), 1000), "");
+  EXPECT_EQ(foreign_home("/", 0), "");
+}
+
+TEST(ForeignHome, IsOneOfAnotherUserWhereRootAsks) {
+  const ScratchDirectory home;
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(home.path().c_str(), k_somebody_else, k_somebody_else), 0);
+  }
+
+  const std::string here = foreign_home(home.path(), 0);
+  const std::string to_be_made = foreign_home(home.path() / "none" / ".cache", 0);
+
+  EXPECT_THAT(here, HasSubstr(home.path().native() + "' belongs to user"));
+  EXPECT_EQ(to_be_made, here);
+}
+
+TEST(CacheStorePath, HasNoZeroByte) {
+  const ScratchDirectory folder;
+  const fs::path path = folder.path().native() + std::string("/cache\0x", 8);
+
+  EXPECT_THROW(CacheStore(path, "0.1.0"), InvalidArgument);
+  EXPECT_THROW(CacheStore(path, "0.1.0", {.read_only = true}), InvalidArgument);
+}
+
 class CacheSafetyTest : public CacheStoreTest {
  protected:
   /// What opening the cache says; empty if it is taken.

@@ -43,7 +43,8 @@ TEST(CudaModule, ThatIsNoPtxIsRefusedWithWhatTheDriverPrinted) {
     static_cast<void>(test::load_text(context, ".version 7.8\n.target sm_75\nnonsense"));
   });
 
-  EXPECT_THAT(message, AllOf(HasSubstr("CUDA_ERROR_INVALID_PTX (218)"), HasSubstr("\nline 3")));
+  EXPECT_THAT(message, AllOf(HasSubstr("CUDA_ERROR_INVALID_PTX (218)"),
+                             HasSubstr("; the driver printed: line 3")));
 }
 
 TEST(CudaModule, FunctionThatIsNotThereIsNamed) {

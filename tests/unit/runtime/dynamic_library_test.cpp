@@ -58,5 +58,13 @@ TEST(FileOfCode, NamesThisProgram) {
             std::filesystem::canonical("/proc/self/exe"));
 }
 
+TEST(FileOfCode, NamesASharedLibrary) {
+  const DynamicLibrary library("libm.so.6");
+  const auto* code = reinterpret_cast<const void*>(library.require<double(double)>("cos"));
+
+  EXPECT_EQ(std::filesystem::canonical(file_of_code(code)),
+            std::filesystem::canonical(library.path()));
+}
+
 }  // namespace
 }  // namespace spjit
