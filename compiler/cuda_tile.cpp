@@ -59,6 +59,8 @@ void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec) {
   if (plan.rows < 1) {
     throw InvalidArgument("CUDA kernel: the matrix has no rows; there is nothing to compute");
   }
+  check_cuda_range("rows", plan.rows, 1, k_cuda_max_rows);
+  check_cuda_range("columns of the matrix", plan.cols, 0, k_cuda_max_rows);
   const CudaTile& tile = spec.tile;
   check_cuda_tile(tile, spec.n);
   check_cuda_range("rows a tile of the plan", plan.grouping.m1, 1, tile.m1);

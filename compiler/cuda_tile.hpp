@@ -5,6 +5,7 @@
 /// on.
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,11 @@ inline constexpr std::int64_t k_cuda_max_grid_y = 65535;
 inline constexpr std::int64_t k_cuda_max_threads = 1024;  ///< of n1, and of m1
 /// Row strides in bytes are 32-bit factors of the code.
 inline constexpr std::int64_t k_cuda_max_leading_dimension = (std::int64_t{1} << 30) - 1;
+/// Rows of B and of C: what the numbers of a matrix's rows and columns can be.
+inline constexpr std::int64_t k_cuda_max_rows = std::numeric_limits<std::int32_t>::max();
+/// So the bytes from the first to any element fit 63 bits; no emitter or launch has to look.
+static_assert(k_cuda_max_rows <= std::numeric_limits<std::int64_t>::max() /
+                                     (k_cuda_max_leading_dimension * std::int64_t{sizeof(float)}));
 /// Threads of a warp, on every architecture.
 inline constexpr std::int64_t k_cuda_warp = 32;
 
@@ -78,7 +84,7 @@ struct CudaGrid {
 void check_cuda_tile(const CudaTile& tile, std::int64_t n);
 
 /// Throws InvalidArgument unless the emitters take plan and spec: k in one block, at least one row,
-/// tiles of at most m1 rows, 1 <= n1 <= 1024, 1 <= n <= ldb, ldc <
+/// less than 2^31 rows and columns, tiles of at most m1 rows, 1 <= n1 <= 1024, 1 <= n <= ldb, ldc <
 /// 2^30, a grid of at most 65535 column tiles, sizes of at least 1, and blocks that run functions
 /// the program has.
 void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec);

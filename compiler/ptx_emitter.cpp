@@ -25,7 +25,8 @@ class MovingPointer {
  public:
   explicit MovingPointer(std::string_view name) : name_(name) {}
 
-  /// Moves the pointer for an access at `bytes`, which never falls; returns the offset.
+  /// Moves the pointer for an access at `bytes`, which never falls; returns the offset. The
+  /// distance moved has 63 bits: `add.s64` takes it as it is, however far columns are apart.
   std::int64_t reach(SourceText& text, std::int64_t bytes) {
     constexpr std::int64_t k_reach = std::int64_t{1} << 23;
     if (bytes - position_ >= k_reach) {
