@@ -75,7 +75,6 @@ std::string cuda_cache_key(const CsrMatrix& matrix, const CompileOptions& option
       .field("code_budget_bytes", options.code_budget_bytes)
       .field("m1", cuda.m1.value_or(k_chosen))
       .field("n1", cuda.n1.value_or(k_chosen))
-      .field("prefetch_distance", cuda.prefetch_distance.value_or(k_chosen))
       .field("runtime_sizes", cuda.runtime_sizes ? 1 : 0)
       .field("source", to_string(cuda.source))
       .field("unit_nonzeros", cuda.unit_nonzeros)

@@ -97,9 +97,6 @@ void check_cuda(const CompileOptions& options) {
           fmt::format("n1 is {}; expected a multiple of {} threads", *cuda.n1, k_cuda_warp));
     }
   }
-  if (cuda.prefetch_distance) {
-    check_range("the prefetch distance", *cuda.prefetch_distance, 0, k_cuda_max_distance);
-  }
   check_range("unit_nonzeros", cuda.unit_nonzeros, 1, std::int64_t{1} << 40);
   check_range("compile_threads", cuda.compile_threads, 0, k_most_threads);
   if (!(cuda.compile_limit_ms >= 0 && cuda.compile_limit_ms <= k_most_ms)) {

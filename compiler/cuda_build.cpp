@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/checked.hpp"
 #include "runtime/thread_pool.hpp"
 #include "spjit/error.hpp"
 
@@ -122,9 +123,10 @@ int threads_for(const CudaBuildOptions& options, std::size_t units) {
 std::vector<Object> compile_all(std::span<const SourceUnit> units, const UnitCompiler& compiler,
                                 const CudaBuildOptions& options) {
   std::vector<Object> objects(units.size());
-  std::atomic<int> first_failed = static_cast<int>(units.size());
+  const int count = checked_cast<int>(std::ssize(units), "units of a program");
+  std::atomic<int> first_failed = count;
   ThreadPool pool(threads_for(options, units.size()), std::chrono::nanoseconds(0));
-  pool.run(static_cast<int>(units.size()), [&](int task, int /*worker*/) {
+  pool.run(count, [&](int task, int /*worker*/) {
     if (task > first_failed.load()) return;
     Object& object = objects[static_cast<std::size_t>(task)];
     try {

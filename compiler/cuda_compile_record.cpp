@@ -55,7 +55,7 @@ json resources_json(const CudaTrace& trace) {
   return {{"predicted_registers", predicted.total()},
           {"predicted",
            {{"accumulators", predicted.accumulators},
-            {"prefetched_b", predicted.prefetched_b},
+            {"b_in_flight", predicted.b_in_flight},
             {"addressing", predicted.addressing}}},
           {"registers", kept.registers},
           {"register_cap", kept.register_cap},

@@ -1,6 +1,5 @@
 #include "compiler/cuda_emitter.hpp"
 
-#include <algorithm>
 #include <string>
 
 #include "compiler/cuda_units.hpp"
@@ -94,11 +93,8 @@ class CudaEmission {
       text << "  float c" << row << " = 0.0f;\n";
     }
     const PlanSegment segment = plan_.segment(tile, 0);
-    const std::int64_t distance = spec_.tile.prefetch_distance;
-    std::int64_t loaded = segment.column_begin;
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
-      const std::int64_t ahead = std::min(column + distance, segment.column_end - 1);
-      for (; loaded <= ahead; ++loaded) load(text, plan_.columns[to_size(loaded)]);
+      load(text, plan_.columns[to_size(column)]);
       multiply(text, column);
     }
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {

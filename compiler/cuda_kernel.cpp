@@ -10,6 +10,8 @@
 #include "compiler/cuda_compile_record.hpp"
 #include "compiler/cuda_kernel_impl.hpp"
 #include "compiler/local_gpus.hpp"
+#include "runtime/arithmetic.hpp"
+#include "runtime/checked.hpp"
 #include "runtime/cuda_device.hpp"
 #include "runtime/cuda_memory.hpp"
 #include "runtime/gzip.hpp"
@@ -64,7 +66,9 @@ std::string text_of(const std::vector<std::byte>& gz) {
 
 /// From the first to the last element of `rows` rows.
 std::size_t elements(std::int64_t rows, std::int64_t n, std::int64_t ld) {
-  return rows == 0 ? 0 : static_cast<std::size_t>((rows - 1) * ld + n);
+  if (rows == 0) return 0;
+  return to_size(checked_add(checked_multiply(rows - 1, ld, "floats of an operand"), n,
+                             "floats of an operand"));
 }
 
 }  // namespace
@@ -154,13 +158,14 @@ void PreparedCudaKernel::Impl::launch(const CudaOperands& operands, void* stream
   check(operands);
   const float* b = operands.b;
   float* c = operands.c;
-  auto n = static_cast<unsigned>(operands.n);
-  auto ldb = static_cast<unsigned>(operands.ldb);
-  auto ldc = static_cast<unsigned>(operands.ldc);
+  auto n = checked_cast<unsigned>(operands.n, "n");
+  auto ldb = checked_cast<unsigned>(operands.ldb, "ldb");
+  auto ldc = checked_cast<unsigned>(operands.ldc, "ldc");
   void* parameters[] = {&b, &c, &n, &ldb, &ldc};  // the last three only with runtime sizes
-  const CudaLaunchShape shape{.grid = {static_cast<unsigned>(program_.blocks_x),
-                                       static_cast<unsigned>(program_.blocks_y(operands.n)), 1},
-                              .block = {static_cast<unsigned>(program_.threads), 1, 1}};
+  const CudaLaunchShape shape{
+      .grid = {checked_cast<unsigned>(program_.blocks_x, "blocks of rows"),
+               checked_cast<unsigned>(program_.blocks_y(operands.n), "blocks of columns"), 1},
+      .block = {checked_cast<unsigned>(program_.threads, "threads a block"), 1, 1}};
   function_.launch(shape, stream, parameters);
 }
 

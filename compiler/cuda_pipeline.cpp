@@ -25,7 +25,6 @@ CudaProblem problem_of(const CompileOptions& options) {
   problem.n = options.n;
   problem.code_budget_bytes = options.code_budget_bytes;
   problem.runtime_sizes = options.cuda.runtime_sizes;
-  problem.prefetch_distance = options.cuda.prefetch_distance;
   problem.unit_nonzeros = options.cuda.unit_nonzeros;
   problem.m1 = options.cuda.m1;
   problem.n1 = options.cuda.n1;

@@ -98,11 +98,10 @@ std::vector<CudaProxyGroup> group_candidates(std::span<const CudaCandidate> cand
   std::vector<CudaProxyGroup> groups;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const CudaTile& tile = candidates[i].tile;
-    auto group = std::ranges::find_if(groups, [&](const CudaProxyGroup& known) {
-      return known.m1 == tile.m1 && known.prefetch_distance == tile.prefetch_distance;
-    });
+    auto group = std::ranges::find_if(
+        groups, [&](const CudaProxyGroup& known) { return known.m1 == tile.m1; });
     if (group == groups.end()) {
-      groups.push_back({tile.m1, tile.prefetch_distance, {}});
+      groups.push_back({tile.m1, {}});
       group = std::prev(groups.end());
     }
     group->members.push_back(i);

@@ -28,10 +28,9 @@
 
 namespace spjit {
 
-/// Candidates that one proxy can serve: code depends on both numbers, but not on N1.
+/// Candidates that one proxy can serve: code depends on M1, but not on N1.
 struct CudaProxyGroup {
   std::int64_t m1 = 0;
-  std::int64_t prefetch_distance = 0;
   std::vector<std::size_t> members;  ///< indices of the candidates, ascending
 };
 

@@ -10,7 +10,6 @@ json to_json(const CudaTile& tile) {
   return {{"name", to_string(tile)},
           {"m1", tile.m1},
           {"n1", tile.n1},
-          {"prefetch_distance", tile.prefetch_distance},
           {"unit_nonzeros", tile.unit_nonzeros},
           {"runtime_sizes", tile.runtime_sizes}};
 }

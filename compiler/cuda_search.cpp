@@ -106,7 +106,7 @@ class CudaSearch {
     if (one_for_all_widths) return group_candidates(candidates);
     std::vector<CudaProxyGroup> groups;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      groups.push_back({candidates[i].tile.m1, candidates[i].tile.prefetch_distance, {i}});
+      groups.push_back({candidates[i].tile.m1, {i}});
     }
     return groups;
   }

@@ -24,8 +24,8 @@ std::int64_t column_tiles(const CudaTile& tile, std::int64_t n) {
 }  // namespace
 
 std::string to_string(const CudaTile& tile) {
-  return fmt::format("{}x{} p{} u{}{}", tile.m1, tile.n1, tile.prefetch_distance,
-                     tile.unit_nonzeros, tile.runtime_sizes ? " runtime" : "");
+  return fmt::format("{}x{} u{}{}", tile.m1, tile.n1, tile.unit_nonzeros,
+                     tile.runtime_sizes ? " runtime" : "");
 }
 
 CudaGrid cuda_grid(const KernelPlan& plan, const CudaTile& tile, std::int64_t n) {
@@ -45,7 +45,6 @@ std::int64_t function_of(const CudaKernelSpec& spec, std::int64_t x) {
 void check_cuda_tile(const CudaTile& tile, std::int64_t n) {
   check_cuda_range("m1", tile.m1, 1, k_cuda_max_threads);
   check_cuda_range("n1", tile.n1, 1, k_cuda_max_threads);
-  check_cuda_range("the prefetch distance", tile.prefetch_distance, 0, k_cuda_max_distance);
   check_cuda_range("nonzeros a unit", tile.unit_nonzeros, 1, std::int64_t{1} << 40);
   check_cuda_range("n", n, 1, k_cuda_max_leading_dimension);
   check_cuda_range("column tiles (n / n1)", column_tiles(tile, n), 1, k_cuda_max_grid_y);
@@ -60,6 +59,8 @@ void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec) {
   if (plan.rows < 1) {
     throw InvalidArgument("CUDA kernel: the matrix has no rows; there is nothing to compute");
   }
+  check_cuda_range("rows", plan.rows, 1, k_cuda_max_rows);
+  check_cuda_range("columns of the matrix", plan.cols, 0, k_cuda_max_rows);
   const CudaTile& tile = spec.tile;
   check_cuda_tile(tile, spec.n);
   check_cuda_range("rows a tile of the plan", plan.grouping.m1, 1, tile.m1);

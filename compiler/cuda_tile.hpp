@@ -5,6 +5,7 @@
 /// on.
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,25 +17,28 @@ namespace spjit {
 /// Programming Guide, "Technical Specifications per Compute Capability".
 inline constexpr std::int64_t k_cuda_max_grid_y = 65535;
 inline constexpr std::int64_t k_cuda_max_threads = 1024;  ///< of n1, and of m1
-inline constexpr std::int64_t k_cuda_max_distance = 1024;
 /// Row strides in bytes are 32-bit factors of the code.
 inline constexpr std::int64_t k_cuda_max_leading_dimension = (std::int64_t{1} << 30) - 1;
+/// Rows of B and of C: what the numbers of a matrix's rows and columns can be.
+inline constexpr std::int64_t k_cuda_max_rows = std::numeric_limits<std::int32_t>::max();
+/// So the bytes from the first to any element fit 63 bits; no emitter or launch has to look.
+static_assert(k_cuda_max_rows <= std::numeric_limits<std::int64_t>::max() /
+                                     (k_cuda_max_leading_dimension * std::int64_t{sizeof(float)}));
 /// Threads of a warp, on every architecture.
 inline constexpr std::int64_t k_cuda_warp = 32;
 
 /// One choice for the CUDA kernel (seed 001, section on tiling): a block computes M1 rows x N1
 /// columns of C, a thread M1 x 1 in M1 accumulators.
 struct CudaTile {
-  std::int64_t m1 = 32;                ///< rows a tile
-  std::int64_t n1 = 128;               ///< columns a block = threads a block
-  std::int64_t prefetch_distance = 8;  ///< columns a load of B runs ahead of its FMAs; 0: none
-  std::int64_t unit_nonzeros = 2048;   ///< where code is cut into units; a tile stays whole
-  bool runtime_sizes = false;          ///< n, ldb and ldc are kernel parameters, not constants
+  std::int64_t m1 = 32;               ///< rows a tile
+  std::int64_t n1 = 128;              ///< columns a block = threads a block
+  std::int64_t unit_nonzeros = 2048;  ///< where code is cut into units; a tile stays whole
+  bool runtime_sizes = false;         ///< n, ldb and ldc are kernel parameters, not constants
 
   friend bool operator==(const CudaTile&, const CudaTile&) = default;
 };
 
-/// "32x128 p8 u2048", for tables and records.
+/// "32x128 u2048", for tables and records.
 [[nodiscard]] std::string to_string(const CudaTile& tile);
 
 /// What the emitters take besides the plan. B is `[k x n]` and C `[m x n]`, row-major.
@@ -76,13 +80,13 @@ struct CudaGrid {
 [[nodiscard]] std::int64_t function_of(const CudaKernelSpec& spec, std::int64_t x);
 
 /// Throws InvalidArgument unless a kernel can be emitted for the tile and n columns: 1 <= m1, n1 <=
-/// 1024, a distance of 0 .. 1024, units of at least 1 nonzero, at most 65535 column tiles.
+/// 1024, units of at least 1 nonzero, at most 65535 column tiles.
 void check_cuda_tile(const CudaTile& tile, std::int64_t n);
 
 /// Throws InvalidArgument unless the emitters take plan and spec: k in one block, at least one row,
-/// tiles of at most m1 rows, 1 <= n1 <= 1024, 1 <= n <= ldb, ldc < 2^30, a grid of at most 65535
-/// column tiles, sizes of at least 1, a distance of 0 .. 1024, and blocks that run functions the
-/// program has.
+/// less than 2^31 rows and columns, tiles of at most m1 rows, 1 <= n1 <= 1024, 1 <= n <= ldb, ldc <
+/// 2^30, a grid of at most 65535 column tiles, sizes of at least 1, and blocks that run functions
+/// the program has.
 void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec);
 
 }  // namespace spjit

@@ -17,8 +17,6 @@ namespace {
 
 constexpr std::int64_t k_heights[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 constexpr std::int64_t k_widths[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
-/// From the best at hiding latency to the cheapest in registers.
-constexpr std::int64_t k_distances[] = {8, 4, 2, 0};
 
 std::vector<std::int64_t> heights(const CsrMatrix& matrix, const CudaProblem& problem) {
   if (problem.m1) return {*problem.m1};
@@ -77,7 +75,7 @@ CudaCandidate describe_rows(const CsrMatrix& matrix, const CudaTile& tile,
   return candidate;
 }
 
-/// Adds what depends on n1 and the prefetch distance.
+/// Adds what depends on n1.
 void describe_block(CudaCandidate& candidate, const CudaTile& tile, const CudaLimits& limits,
                     const RowGrouping& grouping) {
   const CudaWork& work = candidate.work;
@@ -87,26 +85,13 @@ void describe_block(CudaCandidate& candidate, const CudaTile& tile, const CudaLi
       count_functions(grouping.tiles(), std::ssize(grouping.empty_rows)) * candidate.column_tiles;
   candidate.column_padding =
       static_cast<double>(candidate.column_tiles * tile.n1 - work.n) / static_cast<double>(work.n);
-  candidate.registers = predict_registers(fullest_tile(grouping), candidate.grouping.nnc_max, tile);
+  candidate.registers = predict_registers(fullest_tile(grouping), tile);
   candidate.occupancy = occupancy_of(limits, tile, candidate.registers.total());
   const std::int64_t active = candidate.occupancy.active_blocks;
   candidate.min_blocks = std::max<std::int64_t>(active, 1);
   candidate.waves = active == 0 ? 0
                                 : static_cast<double>(candidate.blocks) /
                                       static_cast<double>(limits.sms * active);
-}
-
-/// The largest distance that does not cost an SM a block.
-std::int64_t choose_distance(const CudaCandidate& rows, CudaTile tile, const CudaLimits& limits,
-                             std::int64_t fullest) {
-  const auto active_blocks = [&](std::int64_t distance) {
-    tile.prefetch_distance = distance;
-    const RegisterPrediction registers = predict_registers(fullest, rows.grouping.nnc_max, tile);
-    return occupancy_of(limits, tile, registers.total()).active_blocks;
-  };
-  const std::int64_t most = active_blocks(0);
-  return *std::ranges::find_if(
-      k_distances, [&](std::int64_t distance) { return active_blocks(distance) == most; });
 }
 
 using Dropped = std::optional<DroppedCudaCandidate>;
@@ -211,7 +196,6 @@ CudaTileSpace enumerate_cuda_tiles(const CsrMatrix& matrix, const CudaProblem& p
   CudaTile tile;
   tile.m1 = problem.m1.value_or(1);
   tile.n1 = problem.n1.value_or(k_cuda_max_threads);
-  tile.prefetch_distance = problem.prefetch_distance.value_or(0);
   tile.unit_nonzeros = problem.unit_nonzeros;
   tile.runtime_sizes = problem.runtime_sizes;
   check_cuda_tile(tile, problem.n);
@@ -222,9 +206,6 @@ CudaTileSpace enumerate_cuda_tiles(const CsrMatrix& matrix, const CudaProblem& p
     CudaCandidate candidate = describe_rows(matrix, tile, problem, grouping);
     for (const std::int64_t n1 : widths(problem)) {
       tile.n1 = n1;
-      if (!problem.prefetch_distance) {
-        tile.prefetch_distance = choose_distance(candidate, tile, limits, fullest_tile(grouping));
-      }
       describe_block(candidate, tile, limits, grouping);
       candidate.dropped = broken_rule(candidate, problem, limits, {});
       space.candidates.push_back(candidate);

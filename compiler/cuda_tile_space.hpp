@@ -19,7 +19,6 @@ struct CudaProblem {
   std::int64_t code_budget_bytes = std::int64_t{64} << 20;  ///< of machine code
   bool runtime_sizes = false;                               ///< as in CudaTile
   std::int64_t unit_nonzeros = 2048;                        ///< as in CudaTile
-  std::optional<std::int64_t> prefetch_distance;            ///< none: chosen a tile
   std::optional<std::int64_t> m1;                           ///< none: all of the space
   std::optional<std::int64_t> n1;                           ///< none: all of the space
 };
@@ -30,15 +29,13 @@ struct CudaProblem {
 /// M1 is one of 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128 that is not above the number of
 /// non-empty rows, or that number itself where it is at most 128 (1 where there are none); N1 one
 /// of 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024 that leaves at most 65535 column tiles. A
-/// given m1 or n1 is the only one. A prefetch distance that is not given is the largest of 8, 4, 2,
-/// 0 with which an SM holds as many blocks as with 0.
+/// given m1 or n1 is the only one.
 ///
 /// If no candidate is left, rules are relaxed until one is: first balance, else occupancy, else
 /// both; a rule whose relaxing lets nothing in stays. Registers and the code budget are never
 /// relaxed, so a space may have no survivors.
 ///
-/// Throws InvalidArgument for an n, m1, n1, prefetch distance or size of units that no kernel can
-/// be emitted for.
+/// Throws InvalidArgument for an n, m1, n1 or size of units that no kernel can be emitted for.
 [[nodiscard]] CudaTileSpace enumerate_cuda_tiles(const CsrMatrix& matrix,
                                                  const CudaProblem& problem,
                                                  const CudaLimits& limits, const GroupRows& group);

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "compiler/cuda_tile.hpp"
 #include "compiler/local_gpus.hpp"
+#include "runtime/arithmetic.hpp"
+#include "runtime/checked.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -28,20 +32,40 @@ const CudaTimerShape& checked(const CudaTimerShape& shape) {
 }
 
 std::size_t bytes_of(std::int64_t rows, std::int64_t ld) {
-  return static_cast<std::size_t>(std::max<std::int64_t>(rows * ld, 1)) * sizeof(float);
+  constexpr const char* k_what = "bytes of an operand";
+  const std::int64_t floats = std::max<std::int64_t>(checked_multiply(rows, ld, k_what), 1);
+  return to_size(checked_multiply(floats, sizeof(float), k_what));
 }
 
 /// Sums of a few thousand products of these with values near 1 stay far from overflow.
-std::vector<float> small_values(std::size_t count) {
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i % 17) * 0.125F - 1.0F;
+constexpr std::size_t k_distinct_values = 17;
+
+/// As many as are copied at once: host memory does not grow with B. They begin anew with each part.
+std::vector<float> small_values() {
+  std::vector<float> values(k_distinct_values << 16);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(i % k_distinct_values) * 0.125F - 1.0F;
+  }
   return values;
 }
 
+void fill_with_small_values(DeviceBuffer& buffer) {
+  const std::vector<float> values = small_values();
+  const std::span<const std::byte> part = std::as_bytes(std::span(values));
+  for (std::size_t at = 0; at < buffer.bytes(); at += part.size()) {
+    buffer.upload(part.first(std::min(part.size(), buffer.bytes() - at)), at);
+  }
+}
+
+unsigned count_of(std::int64_t value, std::string_view what) {
+  return checked_cast<unsigned>(value, what);
+}
+
 CudaLaunchShape shape_of(const CudaProxyLaunch& launch) {
-  return {.grid = {static_cast<unsigned>(launch.grid_x), static_cast<unsigned>(launch.grid_y), 1},
-          .block = {static_cast<unsigned>(launch.threads), 1, 1},
-          .dynamic_shared_bytes = static_cast<unsigned>(launch.dynamic_shared_bytes)};
+  return {.grid = {count_of(launch.grid_x, "blocks of rows"),
+                   count_of(launch.grid_y, "blocks of columns"), 1},
+          .block = {count_of(launch.threads, "threads a block"), 1, 1},
+          .dynamic_shared_bytes = count_of(launch.dynamic_shared_bytes, "bytes of shared memory")};
 }
 
 }  // namespace
@@ -56,8 +80,7 @@ CudaTimer::CudaTimer(const CudaContext& context, const CudaTimerShape& shape)
       stream_(context),
       begin_(context),
       end_(context) {
-  const std::vector<float> b = small_values(b_.bytes() / sizeof(float));
-  b_.upload(std::as_bytes(std::span(b)));
+  fill_with_small_values(b_);
   c_.fill_on(stream_.handle(), std::byte{0});
   stream_.synchronize();
 }
@@ -74,13 +97,14 @@ double CudaTimer::time_us(const CudaFunction& function, const CudaProxyLaunch& l
     throw InvalidArgument(fmt::format("timing {} launches; expected at least one", calls));
   }
   if (launch.dynamic_shared_bytes > k_shared_without_opt_in_bytes) {
-    function.set_max_dynamic_shared(static_cast<int>(launch.dynamic_shared_bytes));
+    function.set_max_dynamic_shared(
+        checked_cast<int>(launch.dynamic_shared_bytes, "bytes of shared memory"));
   }
   CudaAddress b = b_.address();
   CudaAddress c = c_.address();
-  auto n = static_cast<unsigned>(shape_.n);
-  auto ldb = static_cast<unsigned>(shape_.ldb);
-  auto ldc = static_cast<unsigned>(shape_.ldc);
+  unsigned n = count_of(shape_.n, "n");
+  unsigned ldb = count_of(shape_.ldb, "ldb");
+  unsigned ldc = count_of(shape_.ldc, "ldc");
   void* parameters[] = {&b, &c, &n, &ldb, &ldc};  // the last three only with runtime sizes
   const CudaLaunchShape shape = shape_of(launch);
   begin_.record(stream_.handle());

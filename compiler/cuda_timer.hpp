@@ -33,7 +33,8 @@ class CudaTimer {
  public:
   /// On device `ordinal` of local_cuda_driver(). Allocates and fills B with multiples of 1/8 in
   /// [-1, 1] and C with zeros. Throws InvalidArgument for a shape without rows or columns of C or
-  /// with a leading dimension below n, and for an ordinal that is not there; DeviceError.
+  /// with a leading dimension below n, for B or C of 2^63 bytes or more, and for an ordinal that is
+  /// not there; DeviceError.
   CudaTimer(int ordinal, const CudaTimerShape& shape);
   /// The same on a given device.
   CudaTimer(const CudaContext& context, const CudaTimerShape& shape);

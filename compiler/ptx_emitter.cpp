@@ -25,7 +25,8 @@ class MovingPointer {
  public:
   explicit MovingPointer(std::string_view name) : name_(name) {}
 
-  /// Moves the pointer for an access at `bytes`, which never falls; returns the offset.
+  /// Moves the pointer for an access at `bytes`, which never falls; returns the offset. The
+  /// distance moved has 63 bits: `add.s64` takes it as it is, however far columns are apart.
   std::int64_t reach(SourceText& text, std::int64_t bytes) {
     constexpr std::int64_t k_reach = std::int64_t{1} << 23;
     if (bytes - position_ >= k_reach) {
@@ -100,19 +101,14 @@ class PtxEmission {
   void tile(SourceText& text, std::int64_t tile) {
     const std::span<const std::int32_t> rows = plan_.tile_rows(tile);
     const PlanSegment segment = plan_.segment(tile, 0);
-    const std::int64_t slots = spec_.tile.prefetch_distance + 1;
-    text << ".reg .f32 c<" << std::ssize(rows) << ">;\n.reg .f32 b<" << slots << ">;\n";
+    text << ".reg .f32 c<" << std::ssize(rows) << ">;\n.reg .f32 b;\n";
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
       text << "mov.f32 c" << row << ",0f00000000;\n";
     }
     MovingPointer b("pb");
-    std::int64_t loaded = segment.column_begin;
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
-      const std::int64_t ahead = std::min(column + slots, segment.column_end);
-      for (; loaded < ahead; ++loaded) {
-        load(text, plan_.columns[to_size(loaded)], (loaded - segment.column_begin) % slots, b);
-      }
-      multiply(text, column, (column - segment.column_begin) % slots);
+      load(text, plan_.columns[to_size(column)], b);
+      multiply(text, column);
     }
     MovingPointer c("pc");
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
@@ -121,21 +117,21 @@ class PtxEmission {
     }
   }
 
-  void load(SourceText& text, std::int64_t column, std::int64_t slot, MovingPointer& b) const {
+  void load(SourceText& text, std::int64_t column, MovingPointer& b) const {
     if (runtime()) {
       runtime_address(text, column, "ldb", "pb");
-      text << "ld.global.nc.f32 b" << slot << ",[address];\n";
+      text << "ld.global.nc.f32 b,[address];\n";
       return;
     }
     const std::int64_t offset = b.reach(text, column * spec_.ldb * 4);
-    text << "ld.global.nc.f32 b" << slot << ",[pb+" << offset << "];\n";
+    text << "ld.global.nc.f32 b,[pb+" << offset << "];\n";
   }
 
-  void multiply(SourceText& text, std::int64_t column, std::int64_t slot) const {
+  void multiply(SourceText& text, std::int64_t column) const {
     for (std::int64_t e = plan_.entry_ptrs[to_size(column)];
          e < plan_.entry_ptrs[to_size(column) + 1]; ++e) {
       const std::int64_t row = plan_.entry_rows[to_size(e)];
-      text << "fma.rn.f32 c" << row << ",b" << slot << ",";
+      text << "fma.rn.f32 c" << row << ",b,";
       append_ptx_literal(text, plan_.entry_values[to_size(e)]) << ",c" << row << ";\n";
     }
   }

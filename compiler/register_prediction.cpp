@@ -5,8 +5,8 @@
 namespace spjit {
 namespace {
 
-/// ptxas keeps about this many elements of B in flight even where they are loaded just before use.
-constexpr std::int64_t k_least_prefetched = 5;
+/// ptxas moves loads of B up: it keeps about this many elements in flight.
+constexpr std::int64_t k_b_in_flight = 5;
 /// Two 64-bit pointers, the stack pointer and return address of the calling convention, the address
 /// and temporaries of a store.
 constexpr std::int64_t k_addressing = 9;
@@ -17,21 +17,16 @@ constexpr std::int64_t k_runtime_sizes = 14;
 
 RegisterPrediction predict_registers(const KernelPlan& plan, const CudaTile& tile) {
   std::int64_t rows = 0;
-  std::int64_t columns = 0;
   for (std::int64_t i = 0; i < plan.grouping.tiles(); ++i) {
-    const PlanSegment segment = plan.segment(i, 0);
-    columns = std::max(columns, segment.column_end - segment.column_begin);
     rows = std::max<std::int64_t>(rows, std::ssize(plan.tile_rows(i)));
   }
-  return predict_registers(rows, columns, tile);
+  return predict_registers(rows, tile);
 }
 
-RegisterPrediction predict_registers(std::int64_t rows, std::int64_t columns,
-                                     const CudaTile& tile) {
+RegisterPrediction predict_registers(std::int64_t rows, const CudaTile& tile) {
   RegisterPrediction prediction;
   prediction.accumulators = rows;
-  prediction.prefetched_b =
-      std::max(k_least_prefetched, std::min(tile.prefetch_distance + 1, columns));
+  prediction.b_in_flight = k_b_in_flight;
   prediction.addressing = k_addressing + (tile.runtime_sizes ? k_runtime_sizes : 0);
   return prediction;
 }

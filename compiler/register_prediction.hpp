@@ -13,11 +13,11 @@ namespace spjit {
 /// The terms of the prediction, for the register rule's numbers.
 struct RegisterPrediction {
   std::int64_t accumulators = 0;  ///< rows of the fullest tile
-  std::int64_t prefetched_b = 0;  ///< elements of B in flight: prefetch distance + 1, at least 5
+  std::int64_t b_in_flight = 0;   ///< elements of B that were loaded and not used up
   std::int64_t addressing = 0;    ///< pointers, what the calling convention keeps, temporaries
 
   [[nodiscard]] std::int64_t total() const noexcept {
-    return accumulators + prefetched_b + addressing;
+    return accumulators + b_in_flight + addressing;
   }
 };
 
@@ -26,16 +26,11 @@ struct RegisterPrediction {
 /// tile spills.
 ///
 /// The constants are fitted to ptxas 13.0: the smallest `-maxrregcount` without spills over sm_75,
-/// sm_90 and sm_120, 16 to 128 rows, distances 0 to 16. With constant sizes the prediction is never
-/// below it there, and above it by 2 on average (at most 8) at distances up to 8, by 6 (at most 16)
-/// at distance 16, where ptxas can delay loads. With run-time sizes it is above by 11 (at most 25):
-/// how many addresses are on their way differs between architectures; one case of 40, 128 rows at
-/// distance 16 on sm_90, needs 9 more than predicted.
+/// sm_90 and sm_120, 16 to 128 rows. With constant sizes the prediction is one above it everywhere,
+/// with run-time sizes 6 to 13: how many addresses are on their way differs between architectures.
 [[nodiscard]] RegisterPrediction predict_registers(const KernelPlan& plan, const CudaTile& tile);
 
-/// The same without a plan: `rows` of the fullest row tile, non-empty `columns` of the one that has
-/// most (GroupingStatistics::nnc_max).
-[[nodiscard]] RegisterPrediction predict_registers(std::int64_t rows, std::int64_t columns,
-                                                   const CudaTile& tile);
+/// The same without a plan: `rows` of the fullest row tile.
+[[nodiscard]] RegisterPrediction predict_registers(std::int64_t rows, const CudaTile& tile);
 
 }  // namespace spjit

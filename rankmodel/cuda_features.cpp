@@ -32,7 +32,6 @@ constexpr std::array k_features = {
     Feature{"occupancy", "1", "active warps / warps that an SM can hold"},
     Feature{"waves", "1", "blocks / (SMs x active blocks)"},
     Feature{"last_wave", "1", "share of the last wave that is idle"},
-    Feature{"loads_in_flight", "log2", "active warps x prefetch distance"},
     Feature{"code_bytes", "log2 bytes", "machine code"},
     Feature{"code_per_fma", "log2 bytes", "machine code x column tiles / (nnz x n)"},
     Feature{"b_over_l2", "log2", "bytes of all of B and C / L2"},
@@ -74,7 +73,6 @@ void add_occupancy(std::vector<float>& row, const CudaCandidate& candidate,
                       as_double(std::max<std::int64_t>(limits.threads_per_sm, 1))));
   row.push_back(static_cast<float>(candidate.waves));
   row.push_back(static_cast<float>(std::ceil(candidate.waves) - candidate.waves));
-  row.push_back(log2_of(warps * as_double(candidate.tile.prefetch_distance + 1)));
 }
 
 void add_bytes(std::vector<float>& row, const CudaCandidate& candidate, const CudaLimits& limits) {
@@ -92,7 +90,7 @@ void add_bytes(std::vector<float>& row, const CudaCandidate& candidate, const Cu
 }  // namespace
 
 const FeatureSchema& cuda_feature_schema() {
-  static constexpr FeatureSchema k_schema{"cuda", 1, k_features};
+  static constexpr FeatureSchema k_schema{"cuda", 2, k_features};
   return k_schema;
 }
 

@@ -23,8 +23,10 @@ constexpr double k_instruction_cache_bytes = 128 << 10;
 /// Bytes of code a cycle from L2, and from DRAM: guesses, not measured on a device.
 constexpr double k_l2_fetch_bytes_a_cycle = 32;
 constexpr double k_dram_fetch_bytes_a_cycle = 8;
-/// Loads of a warp in flight on an SM that hide L2's latency: a guess, not measured on a device.
+/// Loads of warps in flight on an SM that hide L2's latency: a guess, not measured on a device.
 constexpr double k_loads_in_flight = 64;
+/// Loads that a warp has in flight, which ptxas decides: a guess, not measured on a device.
+constexpr double k_loads_of_a_warp = 9;
 
 constexpr double k_float_bytes = 4;
 
@@ -70,8 +72,7 @@ double estimate_cuda_cycles(const CudaCandidate& candidate, const CudaLimits& li
   const double resident =
       std::min(blocks_an_sm, as_double(candidate.occupancy.active_blocks)) *
       as_double(candidate.occupancy.active_warps / candidate.occupancy.active_blocks);
-  const double in_flight = resident * as_double(candidate.tile.prefetch_distance + 1);
-  const double hidden = std::min(1.0, in_flight / k_loads_in_flight);
+  const double hidden = std::min(1.0, resident * k_loads_of_a_warp / k_loads_in_flight);
   return (blocks_an_sm * block + extra) / hidden;
 }
 

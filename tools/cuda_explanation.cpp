@@ -28,7 +28,7 @@ std::string choice_text(const CudaCandidate& chosen) {
       "  about {} KiB of code, {:.2f} FMAs a load, nonzeros of row tiles vary by {:.3f}\n",
       chosen.blocks / chosen.column_tiles, chosen.column_tiles, chosen.tile.n1,
       chosen.occupancy.active_blocks, chosen.registers.total(), chosen.registers.accumulators,
-      chosen.registers.prefetched_b, chosen.registers.addressing, chosen.code_bytes >> 10,
+      chosen.registers.b_in_flight, chosen.registers.addressing, chosen.code_bytes >> 10,
       chosen.grouping.fmas_per_load, chosen.grouping.tile_nnz_cv);
 }
 

@@ -34,7 +34,7 @@ struct CudaLayer {
                                            const std::string& name, const Compiler& compiler,
                                            const LayerOptions& options);
 
-/// "512x512 90.0 % for sm_90, compiled in 812.1 ms, tile 32x128 p8 u2048, 48 registers".
+/// "512x512 90.0 % for sm_90, compiled in 812.1 ms, tile 32x128 u2048, 48 registers".
 [[nodiscard]] std::string summarize(const CudaLayer& layer);
 
 [[nodiscard]] Json describe(const CudaLayer& layer);

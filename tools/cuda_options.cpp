@@ -27,8 +27,6 @@ void add_cuda_options(CLI::App& command, CudaOptions& options) {
       command, "--n1", options.n1,
       "GPU: columns a block, which are its threads: 32 to 1024, a multiple of 32. Default: "
       "chosen.");
-  add_optional(command, "--prefetch", options.prefetch_distance,
-               "GPU: columns that a load of B runs ahead of its FMAs, 0 to 1024. Default: chosen.");
   command.add_flag("--runtime-sizes", options.runtime_sizes,
                    "GPU: n and the leading dimensions are given with a launch, instead of being "
                    "constants of the code.");

@@ -74,7 +74,6 @@ Json describe(const CudaOptions& cuda) {
   };
   return {{"m1", optional(cuda.m1)},
           {"n1", optional(cuda.n1)},
-          {"prefetch_distance", optional(cuda.prefetch_distance)},
           {"runtime_sizes", cuda.runtime_sizes},
           {"from", to_string(cuda.source)},
           {"proxy_from", to_string(cuda.proxy_source)},

@@ -31,7 +31,7 @@ void add_load_options(CLI::App& command, LoadOptions& options);
 /// options.
 void add_kernel_options(CLI::App& command, KernelOptions& options);
 
-/// --m1, --n1, --prefetch, --runtime-sizes, --from, --proxy-from, --cuda, --compile-limit.
+/// --m1, --n1, --runtime-sizes, --from, --proxy-from, --cuda, --compile-limit.
 void add_cuda_options(CLI::App& command, CudaOptions& options);
 
 /// A name that a parser of the library understands; its error message is the usage error.

@@ -59,8 +59,6 @@ enum class CudaSource : std::uint8_t {
 struct CudaOptions {
   std::optional<std::int64_t> m1 = {};  ///< rows a tile, 1 .. 128; default: chosen
   std::optional<std::int64_t> n1 = {};  ///< columns a block = its threads, 32 .. 1024 by 32
-  /// Columns that a load of B runs ahead of its FMAs, 0 .. 1024; default: chosen.
-  std::optional<std::int64_t> prefetch_distance = {};
   /// n, ldb and ldc as parameters of a launch instead of constants: one kernel for any n, at up to
   /// twice the code.
   bool runtime_sizes = false;

@@ -28,7 +28,7 @@ struct CudaKernelInfo {
   std::int64_t ldc = 0;  ///< floats between rows of C
   std::int64_t nnz = 0;
   bool runtime_sizes = false;            ///< n, ldb and ldc are what a launch says, not constants
-  std::string tile;                      ///< e.g. "32x128 p8 u2048"
+  std::string tile;                      ///< e.g. "32x128 u2048"
   std::string reason;                    ///< why this tile, in one line
   std::string compiled_from;             ///< "ptx" or "cuda"
   std::string toolchain;                 ///< e.g. "nvJitLink 13.0"

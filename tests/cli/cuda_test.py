@@ -58,10 +58,10 @@ class CudaTest(ToolTest):
         self.need_compiler()
 
         for source in ["ptx", "cuda"]:
-            layer = self.compile("--from", source, "--runtime-sizes", "--m1", 4, "--n1", 64,
-                                 "--prefetch", 2)["layers"][0]
+            layer = self.compile("--from", source, "--runtime-sizes", "--m1", 4,
+                                 "--n1", 64)["layers"][0]
             self.assertEqual(layer["kernel"]["compiled_from"], source)
-            self.assertTrue(layer["kernel"]["tile"].startswith("4x64 p2"))
+            self.assertTrue(layer["kernel"]["tile"].startswith("4x64 u2048"))
 
     def test_the_table_says_that_nothing_was_timed(self):
         self.need_compiler()

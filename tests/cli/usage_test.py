@@ -83,11 +83,15 @@ class WrongCommandLineTest(ToolTest):
         self.check(["compile", "a.npz", "--n", 8, "--target", "sm_90:t4"], "t4", "h200")
 
     def test_gpu_options_out_of_range(self):
-        for option, value in [("--m1", 129), ("--n1", 100), ("--n1", 2048), ("--prefetch", -1)]:
+        for option, value in [("--m1", 129), ("--n1", 100), ("--n1", 2048)]:
             for command in ["compile", "explain"]:
                 self.check([command, "a.npz", "--n", 8, "--target", "sm_90", f"{option}={value}"],
                            str(value))
         self.check(["compile", "a.npz", "--n", 8, "--target", "sm_90", "--from", "sass"], "sass")
+
+    def test_a_prefetch_distance_is_not_an_option(self):
+        self.check(["compile", "a.npz", "--n", 8, "--target", "sm_90", "--prefetch", 2],
+                   "--prefetch")
 
     def test_what_a_gpu_target_does_not_have(self):
         self.check(["bench", "a.npz", "--n", 8, "--target", "sm_90"], "sm_90", "gpu.sh")

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "emulated_driver/ptx_error.hpp"
 
@@ -342,6 +343,9 @@ void BodyParser::address_operand(Space space, std::uint32_t size, Operand& base,
     offset = static_cast<std::int64_t>(parse_number(lexer_.next(), true, Type::s64));
   }
   lexer_.expect("]");
+  if (!std::in_range<std::int32_t>(offset)) {
+    refuse_ptx(fmt::format("offset {} of an address does not fit 32 bits", offset));
+  }
   instruction.displacement += offset;
   const bool is_sized = symbol != nullptr && symbol->size_bytes != 0;  // an extern array is not
   if (is_sized && (offset < 0 || static_cast<std::uint64_t>(offset) + size > symbol->size_bytes)) {

@@ -18,11 +18,27 @@ constexpr std::uint64_t k_max_instructions = 20'000'000'000;
 
 using Slots = std::array<std::uint64_t, special_slots>;
 
-std::uint32_t volume(const std::array<std::uint32_t, 3>& extent) {
-  return extent[0] * extent[1] * extent[2];
+std::uint32_t threads_of(const LaunchShape& shape) {
+  return shape.block[0] * shape.block[1] * shape.block[2];  // at most 1024: Driver::check_launch()
 }
 
-Slots slots_of(const LaunchShape& shape, std::uint32_t thread, std::uint32_t block) {
+// More than 2^64 of them are no grid: each thread takes an instruction or more.
+std::uint64_t blocks_of(const Function& entry, const LaunchShape& shape) {
+  std::uint64_t blocks = 1;
+  for (const std::uint32_t extent : shape.grid) {
+    if (__builtin_mul_overflow(blocks, std::uint64_t{extent}, &blocks)) {
+      blocks = k_max_instructions;
+    }
+  }
+  if (blocks >= k_max_instructions / threads_of(shape)) {
+    throw PtxError(FaultKind::timeout,
+                   fmt::format("{}: {} blocks of {} threads are too many to run", entry.name,
+                               blocks, threads_of(shape)));
+  }
+  return blocks;
+}
+
+Slots slots_of(const LaunchShape& shape, std::uint32_t thread, std::uint64_t block) {
   const auto& [bx, by, bz] = shape.block;
   const auto& [gx, gy, gz] = shape.grid;
   Slots slots{};
@@ -51,7 +67,7 @@ class Block {
         const ShadowedBytes& parameters)
       : context_(context), entry_(entry), shape_(shape), parameters_(parameters) {}
 
-  std::uint64_t run(std::uint32_t index, std::uint64_t budget) {
+  std::uint64_t run(std::uint64_t index, std::uint64_t budget) {
     waiting_.clear();
     std::uint64_t executed = 0;
     for (std::uint32_t thread = 0; thread < context_.threads; ++thread) {
@@ -176,11 +192,12 @@ LaunchStatistics run_grid(const Program& program, const Function& entry, const L
   check_shape(entry, shape);
   ShadowedBytes param(parameters.size());
   param.write(0, parameters);
-  BlockContext context{&program, &memory, {}, volume(shape.block)};
+  BlockContext context{&program, &memory, {}, threads_of(shape)};
   Block block(context, entry, shape, param);
 
   LaunchStatistics statistics;
-  for (std::uint32_t index = 0; index < volume(shape.grid); ++index) {
+  const std::uint64_t blocks = blocks_of(entry, shape);
+  for (std::uint64_t index = 0; index < blocks; ++index) {
     context.shared.reset(std::uint64_t{entry.shared_bytes} + shape.dynamic_shared_bytes);
     statistics.instructions += block.run(index, k_max_instructions - statistics.instructions);
   }

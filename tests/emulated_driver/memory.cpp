@@ -1,6 +1,9 @@
 #include "emulated_driver/memory.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <new>
 
 namespace spjit::emulated {
 
@@ -27,13 +30,49 @@ void ShadowedBytes::write(std::uint64_t offset, std::span<const std::uint8_t> da
   std::fill_n(defined_.data() + offset, data.size(), std::uint8_t{1});
 }
 
+SparseBytes::SparseBytes(std::uint64_t size) : size_(size) {
+  if (size == 0) {
+    return;
+  }
+  void* mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) {
+    throw std::bad_alloc();
+  }
+  data_ = static_cast<std::uint8_t*>(mapped);
+}
+
+SparseBytes::SparseBytes(SparseBytes&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+SparseBytes& SparseBytes::operator=(SparseBytes&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+SparseBytes::~SparseBytes() {
+  if (data_ != nullptr) {
+    munmap(data_, size_);
+  }
+}
+
+void DeviceBytes::write(std::uint64_t offset, std::span<const std::uint8_t> data) {
+  std::copy(data.begin(), data.end(), bytes_.data() + offset);
+  std::fill_n(defined_.data() + offset, data.size(), std::uint8_t{1});
+}
+
 Allocation* GlobalMemory::allocate(std::uint64_t size_bytes, bool constant) {
   if (size_bytes > capacity_bytes_ - used_bytes_) {
     return nullptr;
   }
   auto allocation = std::make_unique<Allocation>();
   allocation->address = next_;
-  allocation->contents = ShadowedBytes(size_bytes);
+  try {
+    allocation->contents = DeviceBytes(size_bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
   allocation->constant = constant;
   used_bytes_ += size_bytes;
   const std::uint64_t end = next_ + size_bytes + k_gap_bytes;

@@ -18,7 +18,7 @@ inline constexpr Address k_device_base = Address{1} << 48;
 inline constexpr Address k_shared_window = Address{2} << 48;
 inline constexpr Address k_local_window = Address{3} << 48;
 
-/// Bytes, and for each one whether it has been written.
+/// Bytes of a thread or a block, and for each one whether it has been written.
 class ShadowedBytes {
  public:
   ShadowedBytes() = default;
@@ -39,10 +39,48 @@ class ShadowedBytes {
   std::vector<std::uint8_t> defined_;
 };
 
+/// Zeros that take memory only where they are touched, so that matrices of many gigabytes of which
+/// a kernel reads a few rows are cheap. Move-only.
+class SparseBytes {
+ public:
+  SparseBytes() = default;
+  /// Throws std::bad_alloc where there are not so many addresses.
+  explicit SparseBytes(std::uint64_t size);
+  SparseBytes(SparseBytes&& other) noexcept;
+  SparseBytes& operator=(SparseBytes&& other) noexcept;
+  SparseBytes(const SparseBytes&) = delete;
+  SparseBytes& operator=(const SparseBytes&) = delete;
+  ~SparseBytes();
+
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+  [[nodiscard]] std::uint8_t* data() noexcept { return data_; }
+
+ private:
+  std::uint8_t* data_ = nullptr;
+  std::uint64_t size_ = 0;
+};
+
+/// Bytes of device memory, and for each one whether it has been written.
+class DeviceBytes {
+ public:
+  DeviceBytes() = default;
+  explicit DeviceBytes(std::uint64_t size) : bytes_(size), defined_(size) {}
+
+  [[nodiscard]] std::uint64_t size() const noexcept { return bytes_.size(); }
+  [[nodiscard]] std::uint8_t* bytes() noexcept { return bytes_.data(); }
+  [[nodiscard]] std::uint8_t* defined() noexcept { return defined_.data(); }
+
+  void write(std::uint64_t offset, std::span<const std::uint8_t> data);
+
+ private:
+  SparseBytes bytes_;
+  SparseBytes defined_;
+};
+
 /// One piece of device memory, cuMemAlloc's or a module's variable.
 struct Allocation {
   Address address = 0;
-  ShadowedBytes contents;
+  DeviceBytes contents;
   bool constant = false;  ///< in the .const space
 };
 
@@ -52,7 +90,7 @@ class GlobalMemory {
  public:
   explicit GlobalMemory(std::uint64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
 
-  /// Uninitialised memory at a multiple of 256; null if the device has less left.
+  /// Uninitialised memory at a multiple of 256; null if the device, or this process, has less left.
   [[nodiscard]] Allocation* allocate(std::uint64_t size_bytes, bool constant = false);
   /// False if no allocation begins at `address`.
   bool free(Address address);

@@ -1,18 +1,18 @@
-// golden: emitter version 1
+// golden: emitter version 2
 // unit spjit_kernel
-// spjit, CUDA C++ emitter 1.
+// spjit, CUDA C++ emitter 2.
 // C [5 x n] = A [5 x 5] * B [5 x n], A with 7 nonzeros, 7 of them here.
-// Tile 2x32 p2 u2048; n = 48, ldb = 48, ldc = 48.
+// Tile 2x32 u2048; n = 48, ldb = 48, ldc = 48.
 
 static __device__ __forceinline__ void spjit_tile_0(const float* __restrict__ b, float* __restrict__ c) {
   float c0 = 0.0f;
   float c1 = 0.0f;
   const float b0 = __ldg(b + 0);
-  const float b1 = __ldg(b + 48);
-  const float b4 = __ldg(b + 192);
   c1 = __fmaf_rn(0x1p+2f, b0, c1);
+  const float b1 = __ldg(b + 48);
   c0 = __fmaf_rn(0x1.8p+1f, b1, c0);
   c1 = __fmaf_rn(0x1.4p+2f, b1, c1);
+  const float b4 = __ldg(b + 192);
   c1 = __fmaf_rn(0x1.8p+2f, b4, c1);
   c[96] = c0;
   c[144] = c1;
@@ -22,8 +22,8 @@ static __device__ __forceinline__ void spjit_tile_1(const float* __restrict__ b,
   float c0 = 0.0f;
   float c1 = 0.0f;
   const float b0 = __ldg(b + 0);
-  const float b3 = __ldg(b + 144);
   c0 = __fmaf_rn(0x1p+0f, b0, c0);
+  const float b3 = __ldg(b + 144);
   c0 = __fmaf_rn(0x1p+1f, b3, c0);
   c1 = __fmaf_rn(0x1.cp+2f, b3, c1);
   c[0] = c0;

@@ -26,8 +26,7 @@ struct ProxyCaseOptions {
   CudaLimits limits = cuda_limits();
 };
 
-/// A candidate for each N1 given, with prefetch distance 4 and n columns, on an H100 or another
-/// device.
+/// A candidate for each N1 given, with n columns, on an H100 or another device.
 [[nodiscard]] inline ProxyCase proxy_case(const CsrMatrix& matrix, std::int64_t m1, std::int64_t n,
                                           const std::vector<std::int64_t>& n1s,
                                           const ProxyCaseOptions& options = {}) {
@@ -36,7 +35,6 @@ struct ProxyCaseOptions {
     CudaTile tile;
     tile.m1 = m1;
     tile.n1 = n1;
-    tile.prefetch_distance = 4;
     tile.runtime_sizes = options.runtime_sizes;
     made.candidates.push_back(
         examine_cuda_tile(matrix, tile, cuda_problem(n), made.limits, made.plan.grouping));

@@ -243,26 +243,24 @@ class PtxReader {
   void body(const std::string& line) {
     long long x = 0;
     long long y = 0;
-    long long z = 0;
     unsigned bits = 0;
     int end = 0;
     const char* text = line.c_str();
     EmittedOperation op;
-    if (std::sscanf(text, "fma.rn.f32 c%lld,b%lld,0f%8X,c%lld;%n", &x, &y, &bits, &z, &end) == 4 &&
-        whole(line, end) && x == z) {
+    if (std::sscanf(text, "fma.rn.f32 c%lld,b,0f%8X,c%lld;%n", &x, &bits, &y, &end) == 3 &&
+        whole(line, end) && x == y) {
       op.kind = EmittedOperation::Kind::fma;
       op.accumulator = x;
-      op.b = "b" + std::to_string(y);
+      op.b = "b";
       op.value = std::bit_cast<float>(std::uint32_t{bits});
       add(op);
-    } else if (std::sscanf(text, "ld.global.nc.f32 b%lld,[pb+%lld];%n", &x, &y, &end) == 2 &&
+    } else if (std::sscanf(text, "ld.global.nc.f32 b,[pb+%lld];%n", &x, &end) == 1 &&
                whole(line, end)) {
-      op.b = "b" + std::to_string(x);
-      op.offset = floats(position_b_ + y);
+      op.b = "b";
+      op.offset = floats(position_b_ + x);
       add(op);
-    } else if (std::sscanf(text, "ld.global.nc.f32 b%lld,[address];%n", &x, &end) == 1 &&
-               whole(line, end)) {
-      op.b = "b" + std::to_string(x);
+    } else if (line == "ld.global.nc.f32 b,[address];") {
+      op.b = "b";
       op.row = take_address('b');
       add(op);
     } else if (std::sscanf(text, "add.s64 pb,pb,%lld;", &x) == 1) {

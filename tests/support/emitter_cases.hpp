@@ -77,22 +77,19 @@ struct ExecutionCase {
   CudaKernelSpec spec;
 };
 
-/// Shapes, distances, unit sizes, leading dimensions, and a B beyond the reach of offsets.
+/// Shapes, unit sizes, leading dimensions, and a B beyond the reach of offsets.
 [[nodiscard]] inline std::vector<ExecutionCase> execution_cases() {
   std::vector<ExecutionCase> cases;
   std::uint64_t seed = 1;
-  for (const std::int64_t distance : {0, 1, 5, 300}) {
-    for (const bool runtime : {false, true}) {
-      for (const std::int64_t unit : {1, 50, 100000}) {
-        CudaKernelSpec spec = cuda_spec(7, 5);
-        spec.ldb = 9;
-        spec.ldc = 6;
-        spec.tile.prefetch_distance = distance;
-        spec.tile.runtime_sizes = runtime;
-        spec.tile.unit_nonzeros = unit;
-        cases.push_back({random_matrix(33, 40, 0.8, seed++), spec});
-        cases.push_back({with_empty_rows(200), spec});
-      }
+  for (const bool runtime : {false, true}) {
+    for (const std::int64_t unit : {1, 50, 100000}) {
+      CudaKernelSpec spec = cuda_spec(7, 5);
+      spec.ldb = 9;
+      spec.ldc = 6;
+      spec.tile.runtime_sizes = runtime;
+      spec.tile.unit_nonzeros = unit;
+      cases.push_back({random_matrix(33, 40, 0.8, seed++), spec});
+      cases.push_back({with_empty_rows(200), spec});
     }
   }
   CudaKernelSpec far = cuda_spec(2, 3);

@@ -27,7 +27,6 @@ struct GoldenCase {
 [[nodiscard]] inline std::vector<GoldenCase> golden_cases() {
   std::vector<GoldenCase> cases;
   CudaKernelSpec small = cuda_spec(2, 48);
-  small.tile.prefetch_distance = 2;
   small.min_blocks = 4;
   cases.push_back({"small", cuda_plan(small_matrix(), 2), small});
   CudaKernelSpec units = cuda_spec(4, 40);

@@ -114,7 +114,6 @@ TEST(EmittedCode, HasAboutTheEstimatedSize) {
 struct RegisterCase {
   int sm;
   std::int64_t m1;
-  std::int64_t distance;
   bool runtime;
 };
 
@@ -134,7 +133,6 @@ TEST_P(EmittedRegisters, ThePredictionIsEnoughAndNotFarAboveWhatIsNeeded) {
   if (!find_cuda_tool("ptxas")) GTEST_SKIP() << "no ptxas in CUDA_HOME, PATH or /usr/local/cuda";
   const RegisterCase c = GetParam();
   CudaKernelSpec spec = cuda_spec(c.m1, 512);
-  spec.tile.prefetch_distance = c.distance;
   spec.tile.runtime_sizes = c.runtime;
   spec.tile.unit_nonzeros = 1;
   const KernelPlan plan = cuda_plan(random_matrix(2 * c.m1, 256, 0.75), c.m1);
@@ -147,14 +145,13 @@ TEST_P(EmittedRegisters, ThePredictionIsEnoughAndNotFarAboveWhatIsNeeded) {
   EXPECT_FALSE(fits(unit, c.sm, predicted - k_slack)) << predicted << " registers predicted";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Sweep, EmittedRegisters,
-    testing::Values(RegisterCase{75, 16, 2, false}, RegisterCase{75, 32, 0, false},
-                    RegisterCase{75, 64, 8, false}, RegisterCase{75, 128, 8, false},
-                    RegisterCase{75, 64, 8, true}, RegisterCase{90, 16, 2, false},
-                    RegisterCase{90, 32, 8, false}, RegisterCase{90, 64, 2, false},
-                    RegisterCase{90, 64, 16, false}, RegisterCase{90, 128, 8, false},
-                    RegisterCase{90, 64, 8, true}, RegisterCase{120, 32, 8, false},
-                    RegisterCase{120, 64, 8, false}, RegisterCase{120, 128, 0, false}));
+INSTANTIATE_TEST_SUITE_P(Sweep, EmittedRegisters,
+                         testing::Values(RegisterCase{75, 16, false}, RegisterCase{75, 32, false},
+                                         RegisterCase{75, 64, false}, RegisterCase{75, 128, false},
+                                         RegisterCase{75, 64, true}, RegisterCase{90, 16, false},
+                                         RegisterCase{90, 32, false}, RegisterCase{90, 64, false},
+                                         RegisterCase{90, 128, false}, RegisterCase{90, 64, true},
+                                         RegisterCase{120, 32, false}, RegisterCase{120, 64, false},
+                                         RegisterCase{120, 128, false}));
 
 }  // namespace

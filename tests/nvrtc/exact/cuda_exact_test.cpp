@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/cuda_build.hpp"
 #include "compiler/cuda_emitter.hpp"
 #include "compiler/cuda_libraries.hpp"
 #include "compiler/nvrtc.hpp"
@@ -20,6 +21,7 @@
 #include "spjit/matrix_io.hpp"
 #include "tests/support/cuda_cases.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
+#include "tests/support/far_cases.hpp"
 #include "tests/support/real_matrices.hpp"
 #include "tests/support/text_edit.hpp"
 
@@ -57,8 +59,12 @@ class CudaExact : public ::testing::Test {
   }
 
   [[nodiscard]] std::string ptx_of_cuda(const CudaCase& item) const {
+    return ptx_of_cuda(item.plan, item.spec);
+  }
+
+  [[nodiscard]] std::string ptx_of_cuda(const KernelPlan& plan, const CudaKernelSpec& spec) const {
     std::string ptx;
-    for (const SourceUnit& unit : emit_cuda(item.plan, item.spec)) {
+    for (const SourceUnit& unit : emit_cuda(plan, spec)) {
       // NVRTC ends its text with a zero byte.
       std::string text = compile(unit.text, unit.relocatable);
       text.erase(std::ranges::find(text, '\0'), text.end());
@@ -116,6 +122,37 @@ TEST_F(CudaExact, ProxiesWriteWhatTheirPlanSays) {
   }
 }
 
+TEST_F(CudaExact, HasTheBitsOfTheEvaluatorWhereRowsAreFarApart) {
+  for (const FarCase& far : far_cases_in_all_forms()) {
+    SCOPED_TRACE(far.name + ", tile " + to_string(far.spec.tile));
+
+    EXPECT_TRUE(same_bits(run_far_ptx(ptx_of_cuda(far_plan(far), far.spec), far), near_c(far)));
+  }
+}
+
+TEST_F(CudaExact, HasACubinFromBothTextsWhereRowsAreFarApart) {
+  for (const int arch : {75, 90, 120}) {
+    if (!nvrtc_->supports(arch)) continue;
+    CudaToolchain toolchain;
+    try {
+      toolchain = load_cuda_toolchain({.arch = arch, .nvrtc = true, .nvjitlink = true},
+                                      found_cuda_libraries());
+    } catch (const NotSupported& error) {
+      GTEST_SKIP() << error.what();
+    }
+    for (const FarCase& far : far_cases_in_all_forms()) {
+      SCOPED_TRACE(far.name + ", tile " + to_string(far.spec.tile));
+      const KernelPlan plan = far_plan(far);
+      CudaBuildOptions options;
+      options.arch = arch;
+
+      EXPECT_FALSE(build_cubin(emit_ptx(plan, far.spec, arch), toolchain, options).cubin.empty());
+      if (arch != 90) continue;  // NVRTC takes ten times as long
+      EXPECT_FALSE(build_cubin(emit_cuda(plan, far.spec), toolchain, options).cubin.empty());
+    }
+  }
+}
+
 TEST_F(CudaExact, IsTheSameForOlderArchitectures) {
   const CudaCase item =
       make_cuda_case(random_matrix(60, 50, 0.8), cuda_spec(8, 5), ReorderAlgorithm::similarity);
@@ -142,7 +179,6 @@ TEST_F(CudaExact, HasTheBitsOfTheEvaluatorOnRandomKernels) {
     spec.ldb = spec.n + pick(0, 3);
     spec.ldc = spec.n + pick(0, 3);
     spec.tile.n1 = 32 * pick(1, 3);
-    spec.tile.prefetch_distance = pick(0, 20);
     spec.tile.unit_nonzeros = pick(500, 3000);
     spec.tile.runtime_sizes = pick(0, 1) == 1;
     const auto reorder = static_cast<ReorderAlgorithm>(pick(0, 2));

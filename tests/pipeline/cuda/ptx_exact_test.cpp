@@ -58,7 +58,6 @@ TEST(PtxExact, HasTheBitsOfTheEvaluatorOnRandomKernels) {
     spec.ldb = spec.n + pick(0, 3);
     spec.ldc = spec.n + pick(0, 3);
     spec.tile.n1 = 32 * pick(1, 3);
-    spec.tile.prefetch_distance = pick(0, 20);
     spec.tile.unit_nonzeros = pick(1, 3000);
     spec.tile.runtime_sizes = pick(0, 1) == 1;
     const auto reorder = static_cast<ReorderAlgorithm>(pick(0, 2));

@@ -55,8 +55,6 @@ TEST(CudaCompiler, RefusesOptionsOutOfRangeAndSaysWhatItExpects) {
   EXPECT_NE(with([](CompileOptions& o) { o.ldc = 7; }).find("ldc is 7"), std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.cuda.m1 = 129; }).find("1 to 128"), std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.cuda.n1 = 33; }).find("32"), std::string::npos);
-  EXPECT_NE(with([](CompileOptions& o) { o.cuda.prefetch_distance = 5000; }).find("5000"),
-            std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.cuda.compile_limit_ms = -1; }).find("-1"),
             std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.panel_columns = 16; }).find("panel_columns"),
@@ -125,14 +123,12 @@ TEST(CudaChoice, KeepsTheTileThatIsAskedFor) {
   CompileOptions options = gpu_options(512);
   options.cuda.m1 = 24;
   options.cuda.n1 = 64;
-  options.cuda.prefetch_distance = 3;
 
   const CudaChoice choice =
       choose_cuda_tile(random_matrix(512, 512, 0.9), options, parse_cuda_target("sm_90:h200"));
 
   EXPECT_EQ(choice.chosen.tile.m1, 24);
   EXPECT_EQ(choice.chosen.tile.n1, 64);
-  EXPECT_EQ(choice.chosen.tile.prefetch_distance, 3);
 }
 
 TEST(CudaCacheKey, DependsOnWhatDecidesTheCode) {

@@ -86,12 +86,10 @@ TEST(CudaEmitter, UnusualValuesReachTheTextBitForBit) {
   }
 }
 
-TEST(CudaEmitter, LoadsRunTheGivenDistanceAhead) {
-  CudaKernelSpec spec = cuda_spec(4, 8);
-  spec.tile.prefetch_distance = 3;
+TEST(CudaEmitter, LoadsEachColumnOnceBeforeItsFmas) {
   const KernelPlan plan = cuda_plan(random_matrix(4, 30, 0.5), 4);
 
-  const EmittedProgram program = read_emitted(spjit::emit_cuda(plan, spec));
+  const EmittedProgram program = read_emitted(spjit::emit_cuda(plan, cuda_spec(4, 8)));
 
   std::int64_t loads = 0;
   std::int64_t columns = 0;
@@ -100,8 +98,8 @@ TEST(CudaEmitter, LoadsRunTheGivenDistanceAhead) {
     if (op.kind == EmittedOperation::Kind::load) ++loads;
     if (op.kind != EmittedOperation::Kind::fma || op.b == column) continue;
     column = op.b;
-    EXPECT_EQ(loads, std::min<std::int64_t>(columns + 1 + 3, std::ssize(plan.columns)));
     ++columns;
+    EXPECT_EQ(loads, columns);
   }
   EXPECT_EQ(columns, std::ssize(plan.columns));
   EXPECT_EQ(loads, columns);
@@ -180,7 +178,6 @@ TEST(CudaEmitter, RefusesWhatItCannotEmit) {
   refuses(plan, [](CudaKernelSpec& spec) { spec.tile.m1 = 7; });
   refuses(plan, [](CudaKernelSpec& spec) { spec.tile.n1 = 1025; });
   refuses(plan, [](CudaKernelSpec& spec) { spec.tile.n1 = 0; });
-  refuses(plan, [](CudaKernelSpec& spec) { spec.tile.prefetch_distance = -1; });
   refuses(plan, [](CudaKernelSpec& spec) { spec.tile.unit_nonzeros = 0; });
   refuses(plan, [](CudaKernelSpec& spec) { spec.min_blocks = 0; });
   refuses(plan,

@@ -15,11 +15,10 @@ namespace {
 using namespace spjit;
 using namespace spjit::testing_support;
 
-CudaCandidate candidate(std::int64_t m1, std::int64_t n1, std::int64_t distance) {
+CudaCandidate candidate(std::int64_t m1, std::int64_t n1) {
   CudaCandidate made;
   made.tile.m1 = m1;
   made.tile.n1 = n1;
-  made.tile.prefetch_distance = distance;
   return made;
 }
 
@@ -42,21 +41,17 @@ std::int64_t blocks_at_once(const CudaLimits& limits, const CudaProxyLaunch& lau
   return std::min(held.active_blocks, (blocks + limits.sms - 1) / limits.sms);
 }
 
-TEST(CudaProxyGroups, AreOfOneM1AndOneDistanceInOrderOfFirstAppearance) {
-  const std::vector<CudaCandidate> candidates = {candidate(16, 64, 8), candidate(8, 64, 8),
-                                                 candidate(16, 128, 4), candidate(16, 32, 8),
-                                                 candidate(8, 256, 8)};
+TEST(CudaProxyGroups, AreOfOneM1InOrderOfFirstAppearance) {
+  const std::vector<CudaCandidate> candidates = {candidate(16, 64), candidate(8, 64),
+                                                 candidate(16, 32), candidate(8, 256)};
 
   const std::vector<CudaProxyGroup> groups = group_candidates(candidates);
 
-  ASSERT_EQ(groups.size(), 3U);
+  ASSERT_EQ(groups.size(), 2U);
   EXPECT_EQ(groups[0].m1, 16);
-  EXPECT_EQ(groups[0].prefetch_distance, 8);
-  EXPECT_EQ(groups[0].members, (std::vector<std::size_t>{0, 3}));
+  EXPECT_EQ(groups[0].members, (std::vector<std::size_t>{0, 2}));
   EXPECT_EQ(groups[1].m1, 8);
-  EXPECT_EQ(groups[1].members, (std::vector<std::size_t>{1, 4}));
-  EXPECT_EQ(groups[2].prefetch_distance, 4);
-  EXPECT_EQ(groups[2].members, (std::vector<std::size_t>{2}));
+  EXPECT_EQ(groups[1].members, (std::vector<std::size_t>{1, 3}));
 }
 
 TEST(CudaProxyGroups, OfNothingAreNone) { EXPECT_TRUE(group_candidates({}).empty()); }
@@ -111,7 +106,6 @@ TEST(CudaProxy, HasTheSizesOfTheKernelAndTheMostThreadsOfAllCandidates) {
   EXPECT_TRUE(made.spec.tile.runtime_sizes);
   EXPECT_EQ(made.spec.tile.n1, 256);
   EXPECT_EQ(made.spec.tile.m1, 8);
-  EXPECT_EQ(made.spec.tile.prefetch_distance, 4);
   EXPECT_EQ(made.spec.n, 100);
   EXPECT_EQ(made.spec.ldb, 104);
   EXPECT_EQ(made.spec.ldc, 120);
@@ -159,7 +153,7 @@ TEST(CudaProxy, RefusesCandidatesOfSeveralGroupsAndOtherPlans) {
   const auto unchanged = [](const auto& /*members*/) {};
 
   refuses(given.plan, [](auto& members) { members.clear(); });
-  refuses(given.plan, [](auto& members) { members[1].tile.prefetch_distance = 2; });
+  refuses(given.plan, [](auto& members) { members[1].tile.unit_nonzeros = 1; });
   refuses(given.plan, [](auto& members) { members[1].tile.m1 = 16; });
   refuses(given.plan, [](auto& members) { members[1].work.n = 65; });
   refuses(cuda_plan(matrix, 16), unchanged);

@@ -65,21 +65,29 @@ std::vector<std::string> names_of(const std::vector<CudaCandidate>& candidates) 
 }
 
 TEST(CudaRules, RegistersDropWhatAThreadHasNoRoomFor) {
-  // 240 accumulators + 9 elements of B + 9.
-  expect_dropped(examine(dense(240, 20), cuda_tile_of(240, 32), cuda_problem(32)),
-                 CudaRule::registers, "predicts 258 registers a thread, the device has 255");
+  // 242 accumulators + 5 elements of B + 9.
+  expect_dropped(examine(dense(242, 20), cuda_tile_of(242, 32), cuda_problem(32)),
+                 CudaRule::registers, "predicts 256 registers a thread, the device has 255");
+}
+
+TEST(CudaRules, RegistersKeepAThreadThatTakesAllThereAre) {
+  // 241 + 5 + 9 is what a thread can have.
+  const CudaCandidate candidate = examine(dense(241, 20), cuda_tile_of(241, 32), cuda_problem(32));
+
+  EXPECT_FALSE(candidate.dropped) << candidate.dropped->numbers;
+  EXPECT_EQ(candidate.registers.total(), 255);
 }
 
 TEST(CudaRules, RegistersDropWhatABlockHasNoRoomForInAllocationUnits) {
-  // 64 + 9 + 9 = 82, allocated as 88.
-  expect_dropped(examine(dense(64, 20), cuda_tile_of(64, 1024), cuda_problem(1024)),
+  // 68 + 5 + 9 = 82, allocated as 88.
+  expect_dropped(examine(dense(68, 20), cuda_tile_of(68, 1024), cuda_problem(1024)),
                  CudaRule::registers, "88 registers x 1024 threads = 90112, a block has 65536");
 }
 
 TEST(CudaRules, RegistersKeepABlockThatFillsTheFileExactly) {
-  // 46 + 9 + 9 = 64, times 1024 is all of 65536.
+  // 50 + 5 + 9 = 64, times 1024 is all of 65536.
   const CudaCandidate candidate =
-      examine(dense(46, 20), cuda_tile_of(46, 1024), cuda_problem(1024));
+      examine(dense(50, 20), cuda_tile_of(50, 1024), cuda_problem(1024));
 
   EXPECT_FALSE(candidate.dropped);
   EXPECT_EQ(candidate.registers.total(), 64);
@@ -199,20 +207,17 @@ TEST(CudaTileSpace, PutsADenseRowWithAllOthersIntoOneTile) {
     matrix.row_ptrs.push_back(std::ssize(matrix.col_idxs));
   }
 
-  // 66 blocks of 4096 columns have at most 62 each. A distance of 4 needs 80 registers, with which
-  // an SM holds 24 blocks of a warp; 8 needs 88, for 20.
+  // 66 blocks of 4096 columns have at most 62 each.
   EXPECT_THAT(names_of(cuda_space(matrix, cuda_problem(4096)).survivors()),
-              ElementsAre("64x32 p4 u2048"));
+              ElementsAre("64x32 u2048"));
 }
 
 TEST(CudaTileSpace, TakesGivenHeightsAndWidthsAsTheOnlyOnes) {
   CudaProblem problem = cuda_problem(512);
   problem.m1 = 10;
   problem.n1 = 160;
-  problem.prefetch_distance = 3;
 
-  EXPECT_THAT(names_of(cuda_space(dense(256, 8), problem).candidates),
-              ElementsAre("10x160 p3 u2048"));
+  EXPECT_THAT(names_of(cuda_space(dense(256, 8), problem).candidates), ElementsAre("10x160 u2048"));
 }
 
 TEST(CudaTileSpace, RefusesWhatCannotBeEmitted) {
@@ -221,31 +226,10 @@ TEST(CudaTileSpace, RefusesWhatCannotBeEmitted) {
   tall.m1 = 1025;
   CudaProblem wide = cuda_problem(64);
   wide.n1 = 0;
-  CudaProblem far = cuda_problem(64);
-  far.prefetch_distance = -1;
 
   EXPECT_THROW((void)cuda_space(matrix, tall), spjit::InvalidArgument);
   EXPECT_THROW((void)cuda_space(matrix, wide), spjit::InvalidArgument);
-  EXPECT_THROW((void)cuda_space(matrix, far), spjit::InvalidArgument);
   EXPECT_THROW((void)cuda_space(matrix, cuda_problem(0)), spjit::InvalidArgument);
-}
-
-TEST(CudaTileSpace, PrefetchesLessWhereTheRegistersEnd) {
-  // 240 + 9 + 9 do not fit a thread; 240 + 5 + 9 = 254 do.
-  CudaProblem problem = cuda_problem(32);
-  problem.m1 = 240;
-  problem.n1 = 32;
-
-  EXPECT_THAT(names_of(cuda_space(dense(240, 20), problem).survivors()),
-              ElementsAre("240x32 p4 u2048"));
-}
-
-TEST(CudaTileSpace, KeepsAGivenPrefetchDistance) {
-  CudaProblem problem = cuda_problem(32);
-  problem.m1 = 240;
-  problem.prefetch_distance = 8;
-
-  EXPECT_THAT(cuda_space(dense(240, 20), problem).survivors(), IsEmpty());
 }
 
 class RealCudaSpaces : public testing::TestWithParam<const char*> {};

@@ -1,5 +1,8 @@
 #include <gmock/gmock.h>
 
+#include <array>
+#include <cstdint>
+
 #include "interpreter_testing.hpp"
 
 namespace spjit::emulated {
@@ -42,6 +45,9 @@ INSTANTIATE_TEST_SUITE_P(
         FaultCase{"function", FaultKind::invalid_ptx, "call nowhere;", "'nowhere'"},
         FaultCase{"vector", FaultKind::invalid_ptx, "ld.global.v2.u32 {%r1}, [%rd0];",
                   "1 elements"},
+        FaultCase{"far", FaultKind::invalid_ptx, "st.global.u32 [%rd0+2147483648], 1;", "32 bits"},
+        FaultCase{"far_back", FaultKind::invalid_ptx, "st.global.u32 [%rd0-2147483649], 1;",
+                  "32 bits"},
         FaultCase{"parameter", FaultKind::invalid_ptx, "ld.param.u64 %rd1, [out+8];", "8 bytes"}),
     [](const auto& one) { return std::string(one.param.name); });
 
@@ -96,6 +102,27 @@ TEST(Faults, BlockLargerThanMaxntidIsRefused) {
       fmt::format("{}.visible .entry k(.param .u64 out) .maxntid 32, 1, 1 {{ ret; }}", k_header);
 
   EXPECT_EQ(fault_of(text, {{1, 1, 1}, {64, 1, 1}, 0}).kind(), FaultKind::launch_out_of_range);
+}
+
+TEST(Faults, GridOfMoreBlocksThanCanBeCountedIn32BitsIsNotCutShort) {
+  const std::string text = kernel_of("ret;");
+
+  // 2^32 + 65534 blocks, and more than 2^64.
+  EXPECT_EQ(fault_of(text, {{65538, 65535, 1}, {32, 1, 1}, 0}).kind(), FaultKind::timeout);
+  EXPECT_EQ(fault_of(text, {{0x7fffffff, 0xffffffff, 0xffff}, {1, 1, 1}, 0}).kind(),
+            FaultKind::timeout);
+}
+
+TEST(Faults, MemoryThatIsNotTouchedIsFree) {
+  GlobalMemory memory(std::uint64_t{1} << 40);
+  Allocation* far = memory.allocate(std::uint64_t{1} << 36);
+  ASSERT_NE(far, nullptr);
+
+  far->contents.write((std::uint64_t{1} << 36) - 1, std::array<std::uint8_t, 1>{7});
+
+  EXPECT_EQ(far->contents.bytes()[(std::uint64_t{1} << 36) - 1], 7);
+  EXPECT_EQ(far->contents.defined()[(std::uint64_t{1} << 36) - 1], 1);
+  EXPECT_EQ(far->contents.defined()[(std::uint64_t{1} << 36) - 2], 0);
 }
 
 TEST(Faults, FreedMemoryStaysAnError) {

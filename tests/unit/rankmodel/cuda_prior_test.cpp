@@ -18,12 +18,11 @@ using spjit::testing_support::cuda_problem;
 using spjit::testing_support::cuda_space;
 using spjit::testing_support::random_matrix;
 
-/// One block of 128 threads an SM: 4 warps, one a scheduler.
+/// One block of 256 threads an SM: 8 warps, two a scheduler.
 CudaCandidate bound_by_fmas(std::int64_t nnz) {
   CudaCandidate candidate;
-  candidate.tile.n1 = 128;
-  candidate.tile.prefetch_distance = 15;
-  candidate.work = {4, 4, nnz, 128};
+  candidate.tile.n1 = 256;
+  candidate.work = {4, 4, nnz, 256};
   candidate.column_tiles = 1;
   candidate.row_tiles = 1;
   candidate.blocks = 1;
@@ -31,7 +30,7 @@ CudaCandidate bound_by_fmas(std::int64_t nnz) {
   candidate.grouping.nnc_sum = 4;
   candidate.grouping.tile_nnz_max = nnz;
   candidate.occupancy.active_blocks = 4;
-  candidate.occupancy.active_warps = 16;
+  candidate.occupancy.active_warps = 32;
   return candidate;
 }
 
@@ -42,8 +41,8 @@ std::vector<std::string> names_of(const std::vector<CudaCandidate>& candidates) 
 }
 
 TEST(CudaPrior, CountsACycleAnInstructionOfAWarpOnEachScheduler) {
-  // 4 warps x (1000 FMAs + 4 loads + 4 stores) / 4 schedulers; 4 x 16 loads in flight hide all.
-  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(bound_by_fmas(1000), cuda_limits()), 1008);
+  // 8 warps x (1000 FMAs + 4 loads + 4 stores) / 4 schedulers; 8 x 9 loads in flight hide all.
+  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(bound_by_fmas(1000), cuda_limits()), 2016);
 }
 
 TEST(CudaPrior, ScoresMoreWorkLower) {
@@ -60,7 +59,7 @@ TEST(CudaPrior, CountsTheBlocksOfTheBusiestSm) {
   candidate.blocks = 133;
 
   // The second block of one SM also doubles what is in flight, which was enough before.
-  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(candidate, cuda_limits()), 2016);
+  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(candidate, cuda_limits()), 4032);
 }
 
 TEST(CudaPrior, ScoresCodeThatOutgrowsTheCachesLower) {

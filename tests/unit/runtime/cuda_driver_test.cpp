@@ -100,7 +100,7 @@ TEST(CudaDeviceAttributes, AreWhatTheDriverSays) {
   EXPECT_EQ(device.arch, 75);
   EXPECT_EQ(device.sms, 40);
   EXPECT_EQ(device.l2_bytes, 4 << 20);
-  EXPECT_EQ(device.memory_bytes, std::int64_t{4} << 30);
+  EXPECT_EQ(device.memory_bytes, std::int64_t{80} << 30);
   EXPECT_EQ(device.clock_khz, 1'000'000);
   EXPECT_EQ(device.registers_per_block, 65536);
   EXPECT_EQ(device.registers_per_sm, 65536);
