@@ -67,7 +67,8 @@ class SPJIT_EXPORT SpmmKernel {
   void run(const float* b, float* c) const;
 
   /// B and C row-major with leading dimensions (floats between rows). Any ldb, ldc >= n work.
-  /// Throws InvalidArgument for a leading dimension below n or a null pointer to a non-empty array.
+  /// Throws InvalidArgument for a leading dimension below n, or so large that rows of B or C would
+  /// be 2^63 bytes apart or more in all, or a null pointer to a non-empty array.
   void run(const float* b, std::int64_t ldb, float* c, std::int64_t ldc) const;
 
   /// Panel-major B and C, for chains of layers: panel p holds columns [p * w, (p + 1) * w) as
@@ -78,10 +79,11 @@ class SPJIT_EXPORT SpmmKernel {
   /// panel_columns never does.
   void run_panels(const float* b_panels, float* c_panels) const;
 
-  /// Floats a panel-major array of `rows` rows has (k rows for B, m for C).
-  [[nodiscard]] std::int64_t panel_floats(std::int64_t rows) const noexcept;
+  /// Floats a panel-major array of `rows` rows has (k rows for B, m for C). Throws InvalidArgument
+  /// for rows outside 0 .. 2^31 - 1, as all that follows does.
+  [[nodiscard]] std::int64_t panel_floats(std::int64_t rows) const;
   /// Floats between panels of an array of `rows` rows.
-  [[nodiscard]] std::int64_t panel_stride(std::int64_t rows) const noexcept;
+  [[nodiscard]] std::int64_t panel_stride(std::int64_t rows) const;
   /// Row-major `[rows x n]` to panel-major and back.
   void to_panels(const float* dense, std::int64_t ld, std::int64_t rows, float* panels) const;
   void from_panels(const float* panels, std::int64_t rows, float* dense, std::int64_t ld) const;

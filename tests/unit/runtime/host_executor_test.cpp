@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -183,6 +184,26 @@ TEST(HostExecutor, ARunWithoutTilesZeroesTheEmptyRows) {
 
   EXPECT_EQ(std::count(c.begin(), c.end(), 0.0F), 9);
   EXPECT_EQ(c.back(), -7.0F);
+}
+
+TEST(HostExecutor, RefusesAWorkspaceThatCannotBeCounted) {
+  SumProgram sum(9, 20, 64, 6);
+  const auto refuses = [](const HostProgram& program, std::int64_t threads) {
+    EXPECT_THROW(static_cast<void>(spjit::workspace_floats(program, {threads, true})),
+                 spjit::InvalidArgument);
+  };
+  HostProgram packed = sum.program;
+  packed.cols = packed.n = (std::int64_t{1} << 31) - 1;
+  packed.panel_group = packed.n;
+  HostProgram partial = sum.program;
+  partial.n = std::int64_t{1} << 31;
+  partial.panel_group = partial.n;
+  partial.tiles = std::int64_t{1} << 31;
+  partial.m1 = 64;
+
+  EXPECT_NO_THROW(static_cast<void>(spjit::workspace_floats(packed, {1, true})));
+  refuses(packed, 4);
+  refuses(partial, 1);
 }
 
 TEST(ChooseSplit, OneThreadTakesAllPanels) {
