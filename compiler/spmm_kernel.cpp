@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 
@@ -108,7 +109,8 @@ void SpmmKernel::to_panels(const float* dense, std::int64_t ld, std::int64_t row
                            float* panels) const {
   const PanelLayout layout = layout_of(*this, rows);
   check_ld("ld", ld, rows, n());
-  pack_panels(layout, {0, layout.panels()}, {dense, ld}, panels);
+  const std::array all = {RowRange{0, rows}};
+  pack_panels(layout, {0, layout.panels()}, {dense, ld}, all, panels);
 }
 
 void SpmmKernel::from_panels(const float* panels, std::int64_t rows, float* dense,

@@ -113,6 +113,9 @@ void SpmmKernel::Impl::prepare_unrolled(const HostProgramRecord& record, const s
   for (const std::int64_t row : record.empty_rows) {
     program.empty_rows.push_back(checked_cast<std::int32_t>(row, "a row of C"));
   }
+  for (std::size_t i = 0; i < record.rows_of_b.size(); i += 2) {
+    program.rows_of_b.push_back({record.rows_of_b[i], record.rows_of_b[i + 1]});
+  }
   const auto* weights = reinterpret_cast<const float*>(image.weights.data());
   for (std::size_t i = 0; i < record.segment_offsets.size(); ++i) {
     const std::int64_t begin = record.segment_offsets[i];
@@ -227,9 +230,11 @@ void SpmmKernel::Impl::run_unrolled(const HostOperands& operands) const {
   const WorkspacePool::Loan workspace(
       workspaces_,
       checked_add(copy, workspace_floats(program, split_), "floats of a copy of B and workspace"));
-  for (std::int64_t row = 0; row < program.cols; ++row) {
-    std::memcpy(workspace.data() + row * stride, operands.b + row * operands.ldb,
-                static_cast<std::size_t>(program.n) * sizeof(float));
+  for (const RowRange& rows : program.rows_of_b) {
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      std::memcpy(workspace.data() + row * stride, operands.b + row * operands.ldb,
+                  static_cast<std::size_t>(program.n) * sizeof(float));
+    }
   }
   const HostOperands moved{workspace.data(), stride, operands.c, operands.ldc};
   execute(program, split_, moved, workspace.data() + copy, pool_.get());

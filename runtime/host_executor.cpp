@@ -114,7 +114,7 @@ class Run {
   }
 
   void pack(PanelRange panels, float* to) const {
-    pack_panels(b_layout_, panels, {operands_.b, operands_.ldb}, to);
+    pack_panels(b_layout_, panels, {operands_.b, operands_.ldb}, program_.rows_of_b, to);
   }
 
   /// Row group > panel group > k block > tile > panel.

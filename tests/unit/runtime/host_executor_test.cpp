@@ -74,6 +74,7 @@ struct SumProgram {
       program.weights.push_back(weights.data() + i * k_weights_a_segment);
     }
     program.empty_rows = {static_cast<std::int32_t>(rows - 1)};
+    program.rows_of_b = {{0, cols}};
   }
 };
 
