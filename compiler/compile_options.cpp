@@ -20,6 +20,10 @@ constexpr double k_most_ms = 1e9;  // 11 days; counts of nanoseconds must not ov
 /// Rows a CUDA tile: more accumulators leave no registers for B (seed 001 searches up to 128).
 constexpr std::int64_t k_most_rows = 128;
 
+/// Floats between rows that a compilation can be told to expect: 2^50 bytes, beyond what a process
+/// can map. What is multiplied with it, a distance in bytes or a thousand rows, fits 64 bits.
+constexpr std::int64_t k_max_leading_dimension = std::int64_t{1} << 48;
+
 void check_range(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
   if (value < least || value > most) {
     throw InvalidArgument(fmt::format("{} is {}; expected {} to {}", name, value, least, most));
@@ -53,6 +57,8 @@ void check_sizes(const CompileOptions& options) {
     throw InvalidArgument(
         fmt::format("ldc is {}; expected 0 or at least n = {}", options.ldc, options.n));
   }
+  check_range("ldb", options.ldb, 0, k_max_leading_dimension);
+  check_range("ldc", options.ldc, 0, k_max_leading_dimension);
   if (options.code_budget_bytes < 0) {
     throw InvalidArgument(
         fmt::format("the code budget is {} bytes; expected 0 or more", options.code_budget_bytes));

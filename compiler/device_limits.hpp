@@ -32,8 +32,13 @@ struct HostLimits {
 /// being displaced (docs/host-kernel.md).
 [[nodiscard]] constexpr bool should_stream_c(const HostLimits& limits, std::int64_t rows,
                                              std::int64_t cols, std::int64_t n) {
+  // In double: the products may exceed 64 bits.
+  const double row_bytes = static_cast<double>(n) * 4;
+  const double c_bytes = static_cast<double>(rows) * row_bytes;
+  const double b_and_c_bytes = static_cast<double>(rows + cols) * row_bytes;
   return limits.isa != HostIsa::generic && limits.l3_bytes > 0 &&
-         rows * n * 4 > limits.l3_bytes / 8 && (rows + cols) * n * 4 > limits.l3_bytes / 2;
+         c_bytes > static_cast<double>(limits.l3_bytes / 8) &&
+         b_and_c_bytes > static_cast<double>(limits.l3_bytes / 2);
 }
 
 /// This machine, for kernels of the given instruction set.

@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <bit>
+#include <utility>
 
 #include "compiler/x86_encoder.hpp"
 #include "runtime/arithmetic.hpp"
+#include "runtime/checked.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -23,7 +24,12 @@ constexpr Gpr k_scratch = Gpr::rax;
 /// store.
 constexpr std::int64_t k_kept_masks = 6;
 
-/// A base register that is moved along so that offsets stay within one-byte displacements.
+std::int32_t displacement(std::int64_t bytes) {
+  return checked_cast<std::int32_t>(bytes, "bytes from a base register");
+}
+
+/// A base register that is moved along so that offsets stay within one-byte displacements. Rows of
+/// B may lie any distance apart.
 class MovingBase {
  public:
   /// `reach`: offsets in [-reach, reach) of the base have a one-byte displacement.
@@ -33,13 +39,22 @@ class MovingBase {
   Address at(X86Encoder& encoder, std::int64_t offset, std::int64_t extent) {
     if (offset < position_ - reach_ || offset + extent > position_ + reach_) {
       const std::int64_t target = offset + reach_;
-      encoder.add(reg_, static_cast<std::int32_t>(target - position_));
+      move(encoder, target - position_);
       position_ = target;
     }
-    return {reg_, static_cast<std::int32_t>(offset - position_)};
+    return {reg_, displacement(offset - position_)};
   }
 
  private:
+  void move(X86Encoder& encoder, std::int64_t distance) const {
+    if (std::in_range<std::int32_t>(distance)) {
+      encoder.add(reg_, static_cast<std::int32_t>(distance));
+      return;
+    }
+    encoder.set(k_scratch, distance);
+    encoder.add(reg_, k_scratch);
+  }
+
   Gpr reg_;
   std::int64_t reach_;
   std::int64_t position_ = 0;
@@ -58,7 +73,8 @@ class HostEmission {
 
   HostCode run(const CompileCancel& cancel) {
     code_.weights.reserve(plan_.entry_values.size());
-    encoder_.reserve(static_cast<std::size_t>(plan_.nnz() * tile_.nv * 8 + 4096));
+    encoder_.reserve(to_size(checked_add(
+        checked_multiply(plan_.nnz(), tile_.nv * 8, "bytes of code"), 4096, "bytes of code")));
     for (std::int64_t tile = 0; tile < plan_.grouping.tiles(); ++tile) {
       cancel.check();
       for (std::int64_t block = 0; block < plan_.k_blocks; ++block) {
@@ -96,7 +112,7 @@ class HostEmission {
   }
 
   Address partial(std::int64_t row, std::int64_t v) const {
-    return {k_partial, static_cast<std::int32_t>((row * tile_.nv + v) * vector_bytes_)};
+    return {k_partial, displacement((row * tile_.nv + v) * vector_bytes_)};
   }
 
   void begin(const PlanSegment& segment, std::int64_t rows) {
@@ -129,7 +145,7 @@ class HostEmission {
     // The panel's registers of B are free by now; AVX2 keeps its masks there.
     for (std::int64_t v = 0; v < tile_.nv; ++v) {
       if (!zmm_) {
-        encoder_.load(b_register(v), {k_masks, static_cast<std::int32_t>(vector_bytes_ * v)});
+        encoder_.load(b_register(v), {k_masks, displacement(vector_bytes_ * v)});
       } else if (v < k_kept_masks) {
         load_mask(v);
       }
@@ -143,14 +159,14 @@ class HostEmission {
   }
 
   void load_mask(std::int64_t v) {
-    encoder_.load_mask(mask_register(v), {k_masks, static_cast<std::int32_t>(2 * v)});
+    encoder_.load_mask(mask_register(v), {k_masks, displacement(2 * v)});
   }
 
   void store_rows(std::span<const std::int32_t> rows, bool masked) {
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
       encoder_.multiply(k_scratch, k_ldc, rows[static_cast<std::size_t>(row)]);
       for (std::int64_t v = 0; v < tile_.nv; ++v) {
-        const Address to{k_c, static_cast<std::int32_t>(v * vector_bytes_), true, k_scratch};
+        const Address to{k_c, displacement(v * vector_bytes_), true, k_scratch};
         if (masked) {
           if (zmm_ && v >= k_kept_masks) load_mask(v);
           encoder_.store_masked(to, accumulator(row, v), mask_register(v));
@@ -167,7 +183,9 @@ class HostEmission {
     const auto first = static_cast<std::size_t>(plan_.entry_ptrs[column]);
     const auto count = static_cast<std::size_t>(plan_.entry_ptrs[column + 1]) - first;
     const std::int64_t row_of_b = plan_.columns[column] - segment.k_block * plan_.k_block;
-    const Address b = b_base_.at(encoder_, row_of_b * b_stride_, tile_.nv * vector_bytes_);
+    const Address b =
+        b_base_.at(encoder_, checked_multiply(row_of_b, b_stride_, "bytes to a row of B"),
+                   tile_.nv * vector_bytes_);
     if (static_cast<std::int64_t>(count) <= tile_.memory_rows) {
       for (std::size_t i = 0; i < count; ++i) entry_from_memory(first + i, b);
       return;
@@ -188,7 +206,7 @@ class HostEmission {
   }
 
   Address panel(const Address& b, std::int64_t v) const {
-    return {b.base, b.disp + static_cast<std::int32_t>(v * vector_bytes_)};
+    return {b.base, displacement(b.disp + v * vector_bytes_)};
   }
 
   Address next_weight(std::size_t entry) {
@@ -239,7 +257,7 @@ void check(const HostTile& tile, HostIsa isa, std::int64_t b_stride_bytes) {
                                       to_string(tile), registers_needed(tile), to_string(isa),
                                       registers_of(isa)));
   }
-  constexpr std::int64_t k_max_stride = std::int64_t{1} << 20;
+  constexpr std::int64_t k_max_stride = k_max_built_in_ldb * 4;
   if (b_stride_bytes < 4 || b_stride_bytes > k_max_stride) {
     throw InvalidArgument(fmt::format("rows of B are {} bytes apart; expected 4 to {}",
                                       b_stride_bytes, k_max_stride));

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "compiler/llvm_emitter.hpp"
+#include "compiler/rows_of_b.hpp"
 #include "compiler/sliced_kernel.hpp"
 #include "runtime/elf_object.hpp"
 #include "spjit/error.hpp"
@@ -93,6 +94,8 @@ void check_unrolled(const HostProgramRecord& record, const HostImage& image) {
   require(ascending_within(record.weight_offsets, 0, floats), "weight offsets");
   require(ascending_within(record.tile_nnz_ends, 0, record.nnz), "tile ends");
   require(record.k_block * record.k_blocks >= record.cols, "k blocks do not cover k");
+  require(record.rows_of_b.size() % 2 == 0 && ascending_within(record.rows_of_b, 0, record.cols),
+          "rows of B");
   require(registers_needed(record.tile) <= registers_of(record.isa), "tile beyond the registers");
   const std::int64_t width = record.tile.nv * lanes_of(record.isa);
   require(record.in_place_ldb == 0 || (record.in_place_ldb >= record.n && record.n >= width),
@@ -140,6 +143,9 @@ HostProgramRecord record_of(const KernelPlan& plan, const HostTile& tile, HostIs
   record.k_block = plan.k_block;
   record.k_blocks = plan.k_blocks;
   record.empty_rows.assign(plan.grouping.empty_rows.begin(), plan.grouping.empty_rows.end());
+  for (const RowRange& rows : rows_of_b(plan.columns, plan.cols)) {
+    record.rows_of_b.insert(record.rows_of_b.end(), {rows.begin, rows.end});
+  }
   for (std::int64_t t = 0; t < record.tiles; ++t) {
     const PlanSegment last = plan.segment(t, plan.k_blocks - 1);
     record.tile_nnz_ends.push_back(plan.entry_ptrs[static_cast<std::size_t>(last.column_end)]);
@@ -225,6 +231,7 @@ std::vector<std::int64_t> write_program(const HostProgramRecord& record) {
   append(words, record.weight_offsets);
   append(words, record.tile_nnz_ends);
   append(words, record.empty_rows);
+  append(words, record.rows_of_b);
   append(words, record.row_ptrs);
   return words;
 }
@@ -256,6 +263,7 @@ HostProgramRecord read_program(const HostImage& image) {
   record.weight_offsets = reader.words();
   record.tile_nnz_ends = reader.words();
   record.empty_rows = reader.words();
+  record.rows_of_b = reader.words();
   record.row_ptrs = reader.words();
   reader.finish();
   require(ascending_within(record.empty_rows, 0, record.rows - 1), "empty rows");

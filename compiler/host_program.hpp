@@ -20,7 +20,7 @@
 namespace spjit {
 
 /// Changes whenever emitted code or the record's layout does: part of the cache key.
-inline constexpr std::int64_t k_host_program_version = 4;
+inline constexpr std::int64_t k_host_program_version = 5;
 
 /// Everything about a kernel that is not code or weights.
 struct HostProgramRecord {
@@ -39,7 +39,8 @@ struct HostProgramRecord {
   std::vector<std::int64_t> weight_offsets;   ///< [tiles * k_blocks], floats into the weights
   std::vector<std::int64_t> tile_nnz_ends;    ///< [tiles] running nnz
   std::vector<std::int64_t> empty_rows;
-  std::vector<std::int64_t> row_ptrs;  ///< csr and sliced only: [rows + 1]
+  std::vector<std::int64_t> rows_of_b;  ///< that the code reads: begin, end, begin, end, ...
+  std::vector<std::int64_t> row_ptrs;   ///< csr and sliced only: [rows + 1]
 
   friend bool operator==(const HostProgramRecord&, const HostProgramRecord&) = default;
 };

@@ -35,10 +35,17 @@ struct HostTile {
   friend bool operator==(const HostTile&, const HostTile&) = default;
 };
 
-/// Whether B `[k x n]` can be read where it is: the last panel reaches back instead of past the
-/// row's end, so n must fill one; and every offset must fit the code's 32-bit arithmetic.
-[[nodiscard]] bool can_read_in_place(const HostTile& tile, std::int64_t lanes, std::int64_t n,
-                                     std::int64_t ldb, std::int64_t k);
+/// Greatest distance between rows of B that is built into code: 1 MiB, in floats. Rows that lie
+/// farther apart are packed.
+inline constexpr std::int64_t k_max_built_in_ldb = std::int64_t{1} << 18;
+
+/// Whether B `[k x n]` can be read where it is, for any k: the last panel reaches back instead of
+/// past the row's end, so n must fill one; and the distance between rows must be one that is built
+/// into code.
+[[nodiscard]] constexpr bool can_read_in_place(const HostTile& tile, std::int64_t lanes,
+                                               std::int64_t n, std::int64_t ldb) {
+  return n >= tile.nv * lanes && ldb <= k_max_built_in_ldb;
+}
 
 /// "28x1 k512 g1 r0 packed broadcast", for tables and records.
 [[nodiscard]] std::string to_string(const HostTile& tile);

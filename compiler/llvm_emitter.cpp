@@ -39,7 +39,7 @@ void check(const HostTile& tile, std::int64_t b_stride_bytes) {
         to_string(tile), registers, to_string(HostIsa::generic), registers_of(HostIsa::generic),
         registers_of(HostIsa::generic) - 2));
   }
-  constexpr std::int64_t k_max_stride = std::int64_t{1} << 20;
+  constexpr std::int64_t k_max_stride = k_max_built_in_ldb * 4;
   if (b_stride_bytes < 4 || b_stride_bytes > k_max_stride) {
     throw InvalidArgument(fmt::format("rows of B are {} bytes apart; expected 4 to {}",
                                       b_stride_bytes, k_max_stride));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compiler/spmm_kernel_impl.hpp"
+#include "runtime/checked.hpp"
 #include "runtime/pinned_thread.hpp"
 #include "spjit/error.hpp"
 
@@ -122,7 +123,8 @@ std::vector<RaceResult> race_host_kernels(std::span<const HostContestant> contes
   if (runners.empty()) return results;
 
   if (ldb == 0) ldb = shape->n;
-  Arena arena(shape->cols * ldb, shape->rows * shape->n);
+  Arena arena(checked_multiply(shape->cols, ldb, "floats of B"),
+              checked_multiply(shape->rows, shape->n, "floats of C"));
   std::vector<RaceEntry> entries;
   for (std::size_t i = 0; i < runners.size(); ++i) {
     entries.push_back(

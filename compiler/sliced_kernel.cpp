@@ -10,7 +10,9 @@
 #include <span>
 #include <utility>
 
+#include "compiler/rows_of_b.hpp"
 #include "runtime/arithmetic.hpp"
+#include "runtime/checked.hpp"
 
 namespace spjit {
 namespace {
@@ -236,7 +238,8 @@ constexpr auto k_kernels = slice_kernels(std::make_index_sequence<k_most_sliced_
 
 }  // namespace
 
-SlicedMatrix::SlicedMatrix(const CsrView& matrix) : cols_(matrix.cols) {
+SlicedMatrix::SlicedMatrix(const CsrView& matrix)
+    : cols_(matrix.cols), rows_of_b_(rows_of_b(matrix.col_idxs, matrix.cols)) {
   const std::vector<std::int32_t> rows = rows_by_length(matrix);
   std::vector<float> values;
   for_each_slice(rows, [&](std::span<const std::int32_t> of_slice) {
@@ -248,7 +251,7 @@ SlicedMatrix::SlicedMatrix(const CsrView& matrix) : cols_(matrix.cols) {
       places[lane] = k_entry + place;
       of_step[lane] = matrix.values[entry];
     })) {
-      starts_.push_back(static_cast<std::int32_t>(start));
+      starts_.push_back(checked_cast<std::int32_t>(start, "first column of a window"));
       places_.insert(places_.end(), places.begin(), places.end());
       values.insert(values.end(), of_step.begin(), of_step.end());
       places.fill(0);
@@ -279,13 +282,16 @@ void SlicedMatrix::copy_columns(const DenseOperands& operands, float* columns) c
   for (std::int64_t j = 0; j < operands.n; ++j) {
     std::fill(columns + j * stride + cols_, columns + (j + 1) * stride, 0.0F);
   }
-  if (operands.ldb == operands.n) {
-    k_copies[to_size(operands.n - 1)](operands.b, cols_, columns, stride);
-    return;
-  }
-  for (std::int64_t row = 0; row < cols_; ++row) {
-    for (std::int64_t j = 0; j < operands.n; ++j) {
-      columns[j * stride + row] = operands.b[row * operands.ldb + j];
+  for (const RowRange& rows : rows_of_b_) {
+    if (operands.ldb == operands.n) {
+      k_copies[to_size(operands.n - 1)](operands.b + rows.begin * operands.n, rows.end - rows.begin,
+                                        columns + rows.begin, stride);
+      continue;
+    }
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      for (std::int64_t j = 0; j < operands.n; ++j) {
+        columns[j * stride + row] = operands.b[row * operands.ldb + j];
+      }
     }
   }
 }

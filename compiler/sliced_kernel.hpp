@@ -65,7 +65,8 @@ class SlicedMatrix {
   /// Whether B can be read where it is.
   [[nodiscard]] bool takes_in_place(const DenseOperands& operands) const noexcept;
 
-  /// B `[k x n]` column by column, `column_floats()` each.
+  /// B `[k x n]` column by column, `column_floats()` each; of its rows those that are read, in
+  /// whole blocks (compiler/rows_of_b.hpp).
   void copy_columns(const DenseOperands& operands, float* columns) const;
 
   /// At most `parts` ranges of slices of nearly equal work, in order; fewer if a thread would take
@@ -87,6 +88,7 @@ class SlicedMatrix {
   std::vector<std::uint8_t> places_;         ///< [steps x 16] 32 + place in the window; 0: no entry
   FloatBuffer values_;                       ///< [steps x 16]
   std::vector<RowRange> empty_rows_;
+  std::vector<RowRange> rows_of_b_;  ///< that are read
 };
 
 }  // namespace spjit

@@ -1,9 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <limits>
 
 #include "compiler/identifiers.hpp"
 #include "compiler/spmm_kernel_impl.hpp"
+#include "matrix/limits.hpp"
 #include "runtime/host_cpu.hpp"
 #include "runtime/packing.hpp"
 #include "spjit/error.hpp"
@@ -11,12 +15,33 @@
 namespace spjit {
 namespace {
 
-constexpr std::int64_t k_most_panel_rows = (std::int64_t{1} << 31) - 1;
+/// Floats whose bytes can be counted in 63 bits.
+constexpr std::int64_t k_most_floats =
+    std::numeric_limits<std::int64_t>::max() / std::int64_t{sizeof(float)};
 
-void check_ld(const char* name, std::int64_t ld, std::int64_t n) {
+void check_ld(const char* name, std::int64_t ld, std::int64_t rows, std::int64_t n) {
   if (ld < n) {
     throw InvalidArgument(
         fmt::format("{} is {}; expected at least n = {} floats between rows", name, ld, n));
+  }
+  // Offsets of rows in bytes are 64-bit: beyond, they would wrap around.
+  if (rows > 0 && ld > k_most_floats / rows) {
+    throw InvalidArgument(fmt::format("{} is {}; expected at most {} floats between {} rows", name,
+                                      ld, k_most_floats / rows, rows));
+  }
+}
+
+PanelLayout layout_of(const SpmmKernel& kernel, std::int64_t rows) {
+  if (rows < 0 || rows > k_max_dimension) {
+    throw InvalidArgument(fmt::format("rows is {}; expected 0 to {}", rows, k_max_dimension));
+  }
+  return {rows, kernel.n(), kernel.info().panel_columns};
+}
+
+void check_panels(const char* name, const PanelLayout& layout) {
+  if (layout.size() > k_most_floats) {
+    throw InvalidArgument(
+        fmt::format("{} has {} floats; expected at most {}", name, layout.size(), k_most_floats));
   }
 }
 
@@ -24,13 +49,6 @@ void check_pointer(const char* name, const float* pointer, std::int64_t rows, st
   if (pointer == nullptr && rows > 0) {
     throw InvalidArgument(
         fmt::format("{} is null; expected an array of [{} x {}] floats", name, rows, n));
-  }
-}
-
-/// Rows of a panel-major array.
-void check_rows(std::int64_t rows) {
-  if (rows < 0 || rows > k_most_panel_rows) {
-    throw InvalidArgument(fmt::format("rows is {}; expected 0 to {}", rows, k_most_panel_rows));
   }
 }
 
@@ -63,8 +81,8 @@ const std::string& SpmmKernel::record() const noexcept { return impl_->record_js
 void SpmmKernel::run(const float* b, float* c) const { run(b, n(), c, n()); }
 
 void SpmmKernel::run(const float* b, std::int64_t ldb, float* c, std::int64_t ldc) const {
-  check_ld("ldb", ldb, n());
-  check_ld("ldc", ldc, n());
+  check_ld("ldb", ldb, cols(), n());
+  check_ld("ldc", ldc, rows(), n());
   check_pointer("b", b, cols(), n());
   check_pointer("c", c, rows(), n());
   impl_->run({b, ldb, c, ldc});
@@ -73,36 +91,35 @@ void SpmmKernel::run(const float* b, std::int64_t ldb, float* c, std::int64_t ld
 void SpmmKernel::run_panels(const float* b_panels, float* c_panels) const {
   check_pointer("b_panels", b_panels, cols(), n());
   check_pointer("c_panels", c_panels, rows(), n());
+  check_panels("b_panels", layout_of(*this, cols()));
+  check_panels("c_panels", layout_of(*this, rows()));
   impl_->run({b_panels, 0, c_panels, 0});
 }
 
 std::int64_t SpmmKernel::panel_floats(std::int64_t rows) const {
-  check_rows(rows);
-  return PanelLayout{rows, n(), info().panel_columns}.size();
+  return layout_of(*this, rows).size();
 }
 
 std::int64_t SpmmKernel::panel_stride(std::int64_t rows) const {
-  check_rows(rows);
-  return PanelLayout{rows, n(), info().panel_columns}.stride();
+  return layout_of(*this, rows).stride();
 }
 
 void SpmmKernel::to_panels(const float* dense, std::int64_t ld, std::int64_t rows,
                            float* panels) const {
-  check_rows(rows);
-  check_ld("ld", ld, n());
+  const PanelLayout layout = layout_of(*this, rows);
+  check_ld("ld", ld, rows, n());
   check_pointer("dense", dense, rows, n());
   check_pointer("panels", panels, rows, n());
-  const PanelLayout layout{rows, n(), info().panel_columns};
-  pack_panels(layout, {0, layout.panels()}, {dense, ld}, panels);
+  const std::array all = {RowRange{0, rows}};
+  pack_panels(layout, {0, layout.panels()}, {dense, ld}, all, panels);
 }
 
 void SpmmKernel::from_panels(const float* panels, std::int64_t rows, float* dense,
                              std::int64_t ld) const {
-  check_rows(rows);
-  check_ld("ld", ld, n());
+  const PanelLayout layout = layout_of(*this, rows);
+  check_ld("ld", ld, rows, n());
   check_pointer("panels", panels, rows, n());
   check_pointer("dense", dense, rows, n());
-  const PanelLayout layout{rows, n(), info().panel_columns};
   for (std::int64_t panel = 0; panel < layout.panels(); ++panel) {
     const std::int64_t first = panel * layout.width;
     const auto columns = static_cast<std::size_t>(std::min(layout.width, layout.n - first));

@@ -8,6 +8,7 @@
 
 #include "compiler/host_isa.hpp"
 #include "runtime/arithmetic.hpp"
+#include "runtime/checked.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
 
@@ -103,7 +104,10 @@ void SpmmKernel::Impl::prepare_unrolled(const HostProgramRecord& record, const s
   program.stream_c = record.tile.stream_c && record.isa != HostIsa::generic;
   program.tile_weight_ends = record.tile_nnz_ends;
   for (const std::int64_t row : record.empty_rows) {
-    program.empty_rows.push_back(static_cast<std::int32_t>(row));
+    program.empty_rows.push_back(checked_cast<std::int32_t>(row, "a row of C"));
+  }
+  for (std::size_t i = 0; i < record.rows_of_b.size(); i += 2) {
+    program.rows_of_b.push_back({record.rows_of_b[i], record.rows_of_b[i + 1]});
   }
   const auto* weights = reinterpret_cast<const float*>(image.weights.data());
   for (std::size_t i = 0; i < record.segment_offsets.size(); ++i) {
@@ -215,11 +219,15 @@ void SpmmKernel::Impl::run_unrolled(const HostOperands& operands) const {
   }
   // The code has another distance between rows of B built in: bring B to it.
   const std::int64_t stride = program.in_place_ldb;
-  const std::int64_t copy = program.cols * stride;
-  const WorkspacePool::Loan workspace(workspaces_, copy + workspace_floats(program, split_));
-  for (std::int64_t row = 0; row < program.cols; ++row) {
-    std::memcpy(workspace.data() + row * stride, operands.b + row * operands.ldb,
-                static_cast<std::size_t>(program.n) * sizeof(float));
+  const std::int64_t copy = checked_multiply(program.cols, stride, "floats of a copy of B");
+  const WorkspacePool::Loan workspace(
+      workspaces_,
+      checked_add(copy, workspace_floats(program, split_), "floats of a copy of B and workspace"));
+  for (const RowRange& rows : program.rows_of_b) {
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      std::memcpy(workspace.data() + row * stride, operands.b + row * operands.ldb,
+                  static_cast<std::size_t>(program.n) * sizeof(float));
+    }
   }
   const HostOperands moved{workspace.data(), stride, operands.c, operands.ldc};
   execute(program, split_, moved, workspace.data() + copy, pool_.get());

@@ -89,7 +89,7 @@ std::vector<HostTile> walks(const TileCandidate& shape, const CsrMatrix& matrix,
   const std::int64_t ldb = options.ldb > 0 ? options.ldb : options.n;
   HostTile tile = shape.tile;
   const bool in_place =
-      !options.panel_columns && can_read_in_place(tile, limits.lanes, options.n, ldb, matrix.cols);
+      !options.panel_columns && can_read_in_place(tile, limits.lanes, options.n, ldb);
   std::vector<HostTile> result;
   for (const std::int64_t block : block_choices(matrix.cols)) {
     for (const std::int64_t panel_group : group_choices(shape.panels)) {

@@ -1,5 +1,7 @@
 #include "compiler/x86_encoder.hpp"
 
+#include "runtime/checked.hpp"
+
 namespace spjit {
 namespace {
 
@@ -130,6 +132,22 @@ void X86Encoder::add(Gpr dst, std::int32_t value) {
   dword(static_cast<std::uint32_t>(value));
 }
 
+void X86Encoder::add(Gpr dst, Gpr value) {
+  begin_instruction();
+  rex(true, code_of(value), code_of(dst));
+  byte(0x01);
+  byte(0xC0 | low3(code_of(value)) << 3 | low3(code_of(dst)));
+}
+
+void X86Encoder::set(Gpr dst, std::int64_t value) {
+  begin_instruction();
+  rex(true, 0, code_of(dst));
+  byte(0xB8 | low3(code_of(dst)));
+  const auto bits = static_cast<std::uint64_t>(value);
+  dword(static_cast<std::uint32_t>(bits));
+  dword(static_cast<std::uint32_t>(bits >> 32U));
+}
+
 void X86Encoder::multiply(Gpr dst, Gpr src, std::int32_t value) {
   begin_instruction();
   rex(true, code_of(dst), code_of(src));
@@ -155,7 +173,9 @@ PendingJump X86Encoder::jump_if_not_zero() {
 }
 
 void X86Encoder::bind(PendingJump jump) {
-  const auto distance = static_cast<std::uint32_t>(size() - (jump.displacement_offset + 4));
+  const auto bytes = static_cast<std::int64_t>(size() - (jump.displacement_offset + 4));
+  const auto distance =
+      static_cast<std::uint32_t>(checked_cast<std::int32_t>(bytes, "bytes a jump goes over"));
   for (std::size_t i = 0; i < 4; ++i) {
     code_[jump.displacement_offset + i] = static_cast<std::uint8_t>(distance >> (8 * i));
   }

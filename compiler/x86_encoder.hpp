@@ -62,6 +62,8 @@ class X86Encoder {
   void zero(int dst);                                        ///< all bits of the register
   // Scalars and control
   void add(Gpr dst, std::int32_t value);                ///< add r64, imm32
+  void add(Gpr dst, Gpr value);                         ///< add r64, r64
+  void set(Gpr dst, std::int64_t value);                ///< mov r64, imm64
   void multiply(Gpr dst, Gpr src, std::int32_t value);  ///< imul r64, r64, imm32
   void test(Gpr a);                                     ///< test r64, r64
   [[nodiscard]] PendingJump jump_if_not_zero();         ///< jnz rel32

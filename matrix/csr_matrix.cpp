@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
 
 #include "matrix/limits.hpp"
@@ -136,6 +137,10 @@ CsrMatrix csr_from_dense(const float* dense, std::int64_t rows, std::int64_t col
   }
   // Counted first: growing the vectors instead would hold twice the entries for a while.
   const std::int64_t cells = rows * cols;  // below 2^62
+  if (cells > std::numeric_limits<std::int64_t>::max() / std::int64_t{sizeof(float)}) {
+    throw InvalidArgument(
+        fmt::format("csr_from_dense was given {} x {}: no array has that many values", rows, cols));
+  }
   const auto nnz = std::count_if(dense, dense + cells, [](float value) { return value != 0.0F; });
   CsrMatrix matrix;
   matrix.rows = rows;

@@ -147,8 +147,7 @@ bool packs_for_lines(const HostProblem& problem) {
 /// Packing costs a copy of B. The thresholds are from the samples in rankmodel/data
 /// (docs/host-kernel.md).
 bool packs(const HostProblem& problem, const HostLimits& limits, const HostTile& tile) {
-  if (problem.panel_columns ||
-      !can_read_in_place(tile, limits.lanes, problem.n, problem.ldb, problem.cols)) {
+  if (problem.panel_columns || !can_read_in_place(tile, limits.lanes, problem.n, problem.ldb)) {
     return true;
   }
   return !walks_panels(problem, limits) &&

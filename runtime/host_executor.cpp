@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string_view>
 
 #include "runtime/arithmetic.hpp"
+#include "runtime/checked.hpp"
 #include "runtime/prefetch.hpp"
 
 #if defined(__x86_64__)
@@ -16,6 +18,7 @@ namespace {
 
 constexpr std::int64_t k_line_floats = 16;
 constexpr std::int64_t k_max_nv = 16;
+constexpr std::string_view k_workspace = "floats of workspace";
 
 std::int64_t row_group_tiles(const HostProgram& program) {
   return program.row_group > 0 ? std::min(program.row_group, program.tiles) : program.tiles;
@@ -35,7 +38,9 @@ std::int64_t partial_tile_floats(const HostProgram& program) {
 
 std::int64_t partial_floats(const HostProgram& program) {
   if (program.k_blocks == 1) return 0;
-  return row_group_tiles(program) * panel_group_size(program) * partial_tile_floats(program);
+  return checked_multiply(
+      checked_multiply(row_group_tiles(program), panel_group_size(program), k_workspace),
+      partial_tile_floats(program), k_workspace);
 }
 
 /// Panels of packed B a thread keeps at once: all its own when later row groups read them again,
@@ -51,7 +56,9 @@ std::int64_t kept_panels(const HostProgram& program, const HostSplit& split) {
 
 std::int64_t pack_floats(const HostProgram& program, const HostSplit& split) {
   if (!packs_b(program)) return 0;
-  return round_up(kept_panels(program, split) * program.b_layout().stride(), k_line_floats);
+  const std::int64_t floats =
+      checked_multiply(kept_panels(program, split), program.b_layout().stride(), k_workspace);
+  return round_up(floats, k_line_floats);
 }
 
 /// What one thread works on.
@@ -107,7 +114,7 @@ class Run {
   }
 
   void pack(PanelRange panels, float* to) const {
-    pack_panels(b_layout_, panels, {operands_.b, operands_.ldb}, to);
+    pack_panels(b_layout_, panels, {operands_.b, operands_.ldb}, program_.rows_of_b, to);
   }
 
   /// Row group > panel group > k block > tile > panel.
@@ -195,8 +202,9 @@ class Run {
     constexpr std::int64_t k_line_bytes = 64;
     const auto* code = reinterpret_cast<const char*>(program_.segments[segment]);
     const std::int64_t bytes = program_.segment_bytes[segment];
-    const std::int64_t end = bytes * (part + 1) / parts;
-    for (std::int64_t at = bytes * part / parts; at < end; at += k_line_bytes) {
+    const std::int64_t share = ceil_div(bytes, parts);
+    const std::int64_t end = std::min((part + 1) * share, bytes);
+    for (std::int64_t at = part * share; at < end; at += k_line_bytes) {
       prefetch_to_l2(code + at);
     }
   }
@@ -268,7 +276,9 @@ HostSplit choose_split(const HostProgram& program, std::int64_t threads) {
 
 std::int64_t workspace_floats(const HostProgram& program, const HostSplit& split) {
   const std::int64_t packs = split.by_panels ? split.threads : 1;
-  return packs * pack_floats(program, split) + split.threads * thread_partial_floats(program);
+  return checked_add(checked_multiply(packs, pack_floats(program, split), k_workspace),
+                     checked_multiply(split.threads, thread_partial_floats(program), k_workspace),
+                     k_workspace);
 }
 
 void execute(const HostProgram& program, const HostSplit& split, const HostOperands& operands,

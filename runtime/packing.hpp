@@ -4,13 +4,17 @@
 /// Copying dense rows into panels and back, and the panel-major layout itself.
 
 #include <cstdint>
+#include <span>
+
+#include "runtime/row_range.hpp"
 
 namespace spjit {
 
 /// Panel-major layout of a dense `[rows x n]` matrix: panel p holds columns
 /// [p * width, (p + 1) * width) as `rows` consecutive rows of `width` floats, zero past column n.
 /// Panels are `stride` floats apart: one cache line more than they hold, because panels a power of
-/// two apart fall into the same sets of the L1 cache.
+/// two apart fall into the same sets of the L1 cache. Up to 2^31 - 1 rows and columns no size
+/// overflows.
 struct PanelLayout {
   std::int64_t rows = 0;
   std::int64_t n = 0;
@@ -40,7 +44,8 @@ struct PanelRange {
 /// where the first of them begins (begin < end <= panels()); the others follow at the layout's
 /// stride. Panels packed together are read row by row, which the hardware prefetcher follows
 /// (measured 1.4 times as fast for 16 together as for one at a time); one alone is a column of
-/// lines.
-void pack_panels(const PanelLayout& layout, PanelRange panels, DenseSource source, float* to);
+/// lines. Only `rows`, ascending ranges, are copied: the others of `to` stay as they are.
+void pack_panels(const PanelLayout& layout, PanelRange panels, DenseSource source,
+                 std::span<const RowRange> rows, float* to);
 
 }  // namespace spjit

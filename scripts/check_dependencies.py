@@ -55,6 +55,7 @@ VISIBLE = {
     ("rankmodel", "compiler"): PLAN_HEADERS | {"spjit/target.hpp"},
     ("rankmodel", "runtime"): {
         "runtime/arithmetic.hpp",
+        "runtime/checked.hpp",
         "runtime/gzip.hpp",
         "runtime/hash.hpp",
         "runtime/json_text.hpp",

@@ -72,7 +72,8 @@ class SPJIT_EXPORT SpmmKernel {
   void run(const float* b, float* c) const;
 
   /// B and C row-major with leading dimensions (floats between rows). Any ldb, ldc >= n work.
-  /// Throws InvalidArgument for a leading dimension below n or a null pointer to a non-empty array.
+  /// Throws InvalidArgument for a leading dimension below n, or so large that rows of B or C would
+  /// be 2^63 bytes apart or more in all, or a null pointer to a non-empty array.
   void run(const float* b, std::int64_t ldb, float* c, std::int64_t ldc) const;
 
   /// Panel-major B and C, for chains of layers: panel p holds columns [p * w, (p + 1) * w) as

@@ -9,10 +9,14 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "compiler/host_program.hpp"
+#include "compiler/spmm_kernel_impl.hpp"
 #include "spjit/compiler.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -44,6 +48,19 @@ namespace spjit::testing_support {
   CacheOptions cache;
   cache.directory = directory;
   return cache;
+}
+
+/// A kernel of a tile that the heuristic would not choose.
+[[nodiscard]] inline SpmmKernel kernel_of(const CsrMatrix& matrix, const HostTile& tile,
+                                          HostIsa isa, std::int64_t n, std::int64_t in_place_ldb) {
+  const KernelPlan plan =
+      build_plan(matrix, group_rows(matrix, tile.m1, ReorderAlgorithm::similarity),
+                 tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(matrix.cols, 1));
+  ImageOwner owner;
+  owner.artifact =
+      std::make_shared<HostArtifact>(make_unrolled_artifact(plan, tile, {isa, n, in_place_ldb}));
+  const HostImage image = owner.artifact->image();
+  return SpmmKernel(SpmmKernel::Impl::load(image, std::move(owner), nullptr));
 }
 
 /// Calls `action` whenever `stage` begins or goes on.

@@ -65,6 +65,11 @@ TEST(CompilerOptions, AreRefusedWithWhatWasGiven) {
   CompileOptions options = options_of(64);
   options.ldb = 63;
   refuses(options, "ldb is 63");
+  options.ldb = (std::int64_t{1} << 48) + 1;
+  refuses(options, "ldb is 281474976710657; expected 0 to 281474976710656");
+  options.ldb = 0;
+  options.ldc = (std::int64_t{1} << 48) + 1;
+  refuses(options, "ldc is 281474976710657; expected 0 to 281474976710656");
   options = options_of(64);
   options.threads = -1;
   refuses(options, "threads is -1");

@@ -24,6 +24,27 @@ TEST(HostLimits, TakeRegistersFromTheInstructionSetAndTheRestFromTheCpu) {
   }
 }
 
+TEST(HostLimits, StreamCsThatDoNotStayInL3) {
+  spjit::HostLimits limits;
+  limits.isa = HostIsa::avx512;
+  limits.l3_bytes = 32 << 20;
+
+  EXPECT_TRUE(spjit::should_stream_c(limits, 4096, 4096, 1024));
+  EXPECT_FALSE(spjit::should_stream_c(limits, 1024, 4096, 1024));  // an eighth: C stays
+  EXPECT_FALSE(spjit::should_stream_c(limits, 2048, 2048, 1024));  // half: B and C stay
+  EXPECT_TRUE(spjit::should_stream_c(limits, 2048, 2049, 1024));
+}
+
+TEST(HostLimits, StreamCsOfAnySize) {
+  spjit::HostLimits limits;
+  limits.isa = HostIsa::avx512;
+  limits.l3_bytes = 32 << 20;
+  constexpr std::int64_t k_most = (std::int64_t{1} << 31) - 1;
+
+  EXPECT_TRUE(spjit::should_stream_c(limits, k_most, k_most, k_most));
+  EXPECT_TRUE(spjit::should_stream_c(limits, std::int64_t{1} << 31, 1, std::int64_t{1} << 31));
+}
+
 TEST(HostLimits, OnlyAvx512IsHalvedByANarrowCore) {
   EXPECT_EQ(spjit::host_limits(HostIsa::avx2).fmas_per_cycle, 2);
   EXPECT_EQ(spjit::host_limits(HostIsa::generic).fmas_per_cycle, 2);

@@ -1,5 +1,6 @@
 #include "compiler/host_emitter.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "compiler/disassembler.hpp"
 #include "runtime/executable_code.hpp"
 #include "runtime/host_executor.hpp"
 #include "spjit/error.hpp"
@@ -26,6 +28,7 @@ using spjit::WeightForm;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::Guarded;
 using spjit::testing_support::GuardedFloats;
+using spjit::testing_support::host_tile;
 using spjit::testing_support::index;
 using spjit::testing_support::isa_and_placement;
 using spjit::testing_support::IsaAndPlacement;
@@ -34,6 +37,8 @@ using spjit::testing_support::Placement;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::reference_product;
 using spjit::testing_support::same_bits;
+using testing::Contains;
+using testing::Not;
 
 KernelPlan plan_of(const CsrMatrix& matrix, const HostTile& tile) {
   const std::int64_t block =
@@ -127,6 +132,53 @@ TEST(HostEmitter, TheSamePlanGivesTheSameBytes) {
 
   EXPECT_EQ(one.text, two.text);
   EXPECT_EQ(one.weights, two.weights);
+}
+
+/// One row with entries in columns 0 and `gap`.
+CsrMatrix two_columns(std::int32_t gap) {
+  return {1, std::int64_t{gap} + 1, {0, 2}, {0, gap}, {1.5F, 2.5F}};
+}
+
+/// The plan of a matrix of few rows, without tables as long as k.
+KernelPlan plan_of_two_columns(std::int32_t gap) {
+  KernelPlan plan = plan_of(two_columns(1), host_tile(1));
+  plan.cols = std::int64_t{gap} + 1;
+  plan.k_block = plan.cols;
+  plan.columns[1] = gap;
+  return plan;
+}
+
+std::vector<std::string> instructions_of(const HostCode& code) {
+  std::vector<std::string> texts;
+  for (const auto& instruction : spjit::disassemble(code.text)) texts.push_back(instruction.text);
+  return texts;
+}
+
+// A base register moves to the offset it goes to plus its reach: 8192 bytes (zmm), 128 (ymm).
+TEST(HostEmitter, MovesItsBaseByOneInstructionIfTheDistanceFits32Bits) {
+#ifndef SPJIT_HAVE_LLVM
+  GTEST_SKIP() << "this build has no LLVM to decode with";
+#else
+  constexpr std::int64_t k_stride = 64;
+  constexpr std::int64_t k_limit = std::int64_t{1} << 31;
+  for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2}) {
+    const std::int64_t reach = isa == HostIsa::avx512 ? 8192 : 128;
+    for (const std::int64_t distance : {k_limit - k_stride, k_limit, 2 * k_limit}) {
+      const auto gap = static_cast<std::int32_t>((distance - reach) / k_stride);
+
+      const std::vector<std::string> code =
+          instructions_of(spjit::emit_host(plan_of_two_columns(gap), host_tile(1), isa, k_stride));
+
+      if (distance < k_limit) {
+        EXPECT_THAT(code, Contains("addq $" + std::to_string(distance) + ", %rdi"));
+        EXPECT_THAT(code, Not(Contains("addq %rax, %rdi")));
+      } else {
+        EXPECT_THAT(code, Contains("movabsq $" + std::to_string(distance) + ", %rax"));
+        EXPECT_THAT(code, Contains("addq %rax, %rdi"));
+      }
+    }
+  }
+#endif
 }
 
 /// A mask for every vector of a panel in the form its segments take, the first `columns` lanes on.

@@ -68,6 +68,7 @@ TEST(HostProgramRecord, HoldsWhatTheKernelWasMadeOf) {
   EXPECT_EQ(record.weight_offsets.size(), 4U);
   EXPECT_EQ(record.tile_nnz_ends, (std::vector<std::int64_t>{3, 7}));
   EXPECT_EQ(record.empty_rows, (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(record.rows_of_b, (std::vector<std::int64_t>{0, 5}));
   EXPECT_TRUE(record.row_ptrs.empty());
 }
 
@@ -91,6 +92,20 @@ TEST(HostProgramRecord, ACsrKernelCarriesTheMatrixInsteadOfCode) {
   EXPECT_TRUE(artifact.text.empty());
   EXPECT_EQ(record.row_ptrs, small_matrix().row_ptrs);
   EXPECT_EQ(artifact.weights.size(), 14U);
+}
+
+TEST(HostProgramRecord, RowsOfBThatAreNoRangesAreRefused) {
+  const HostArtifact artifact = unrolled_artifact();
+  const HostProgramRecord good = spjit::read_program(artifact.image());
+  for (const std::vector<std::int64_t>& rows :
+       {std::vector<std::int64_t>{0}, {0, 6}, {3, 2}, {-1, 5}, {0, 2, 1, 5}}) {
+    HostProgramRecord bad = good;
+    bad.rows_of_b = rows;
+    const std::vector<std::int64_t> words = spjit::write_program(bad);
+
+    EXPECT_THROW(static_cast<void>(spjit::read_program(with_program(artifact, words))),
+                 spjit::Error);
+  }
 }
 
 TEST(HostProgramRecord, AnotherVersionIsRefusedWithBothNumbers) {
@@ -133,6 +148,8 @@ void expect_invariants(const HostProgramRecord& record, const HostImage& image) 
   EXPECT_TRUE(ascending_within(record.weight_offsets, 0,
                                static_cast<std::int64_t>(image.weights.size() / 4)));
   EXPECT_GE(record.k_block * record.k_blocks, record.cols);
+  EXPECT_EQ(record.rows_of_b.size() % 2, 0U);
+  EXPECT_TRUE(ascending_within(record.rows_of_b, 0, record.cols));
   EXPECT_LE(spjit::registers_needed(record.tile), spjit::registers_of(record.isa));
   if (record.in_place_ldb > 0) {
     EXPECT_GE(record.in_place_ldb, record.n);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -106,6 +107,15 @@ TEST_F(Measure, RunsOnThePoolItIsGiven) {
   const auto results = spjit::race_host_kernels(contestants, short_race(), 0, pool);
 
   EXPECT_GT(results.at(0).timing.median_us, 0);
+}
+
+TEST_F(Measure, RefusesABThatCannotBeCounted) {
+  const std::vector<HostContestant> contestants = {contestant_of(host_tile(4))};
+  constexpr std::int64_t k_ldb = std::int64_t{1} << 61;
+
+  EXPECT_THROW(
+      static_cast<void>(spjit::race_host_kernels(contestants, short_race(), k_ldb, nullptr)),
+      spjit::InvalidArgument);
 }
 
 TEST_F(Measure, NothingToTimeIsFine) {

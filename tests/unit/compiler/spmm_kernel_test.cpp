@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -37,6 +38,7 @@ using spjit::testing_support::index;
 using spjit::testing_support::isa_and_placement;
 using spjit::testing_support::IsaAndPlacement;
 using spjit::testing_support::k_placements;
+using spjit::testing_support::kernel_of;
 using spjit::testing_support::options_of;
 using spjit::testing_support::Placement;
 using spjit::testing_support::random_matrix;
@@ -50,19 +52,6 @@ SpmmKernel compile_uncached(const CsrMatrix& matrix, const CompileOptions& optio
   return spjit::Compiler(options, uncached()).compile(matrix);
 }
 
-/// A kernel of a tile that the heuristic would not choose.
-SpmmKernel kernel_of(const CsrMatrix& matrix, const HostTile& tile, HostIsa isa, std::int64_t n,
-                     std::int64_t in_place_ldb) {
-  const auto grouping = spjit::group_rows(matrix, tile.m1, spjit::ReorderAlgorithm::similarity);
-  const auto plan = spjit::build_plan(
-      matrix, grouping, tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(matrix.cols, 1));
-  spjit::ImageOwner owner;
-  owner.artifact = std::make_shared<spjit::HostArtifact>(
-      spjit::make_unrolled_artifact(plan, tile, {isa, n, in_place_ldb}));
-  const spjit::HostImage image = owner.artifact->image();
-  return SpmmKernel(SpmmKernel::Impl::load(image, std::move(owner), nullptr));
-}
-
 TEST(SpmmKernel, RefusesLeadingDimensionsBelowN) {
   const SpmmKernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
   std::vector<float> memory(200);
@@ -73,6 +62,50 @@ TEST(SpmmKernel, RefusesLeadingDimensionsBelowN) {
   EXPECT_THROW(kernel.run(p, 0, p + 100, 8), spjit::InvalidArgument);
   EXPECT_THROW(kernel.to_panels(p, 7, 5, p), spjit::InvalidArgument);
   EXPECT_THROW(kernel.from_panels(p, 5, p, 7), spjit::InvalidArgument);
+}
+
+TEST(SpmmKernel, RefusesLeadingDimensionsWhoseOffsetsWrapAround) {
+  constexpr std::int64_t k_floats = std::numeric_limits<std::int64_t>::max() / 4;
+  const SpmmKernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
+  std::vector<float> memory(200);
+  float* const p = memory.data();
+
+  EXPECT_THROW(kernel.run(p, k_floats / 5 + 1, p + 100, 8), spjit::InvalidArgument);
+  EXPECT_THROW(kernel.run(p, 8, p + 100, k_floats / 6 + 1), spjit::InvalidArgument);
+  EXPECT_THROW(kernel.to_panels(p, k_floats / 5 + 1, 5, p), spjit::InvalidArgument);
+  EXPECT_THROW(kernel.from_panels(p, 5, p, k_floats / 5 + 1), spjit::InvalidArgument);
+  try {
+    kernel.run(p, std::numeric_limits<std::int64_t>::max(), p + 100, 8);
+    FAIL() << "rows of B 2^65 bytes apart were taken";
+  } catch (const spjit::InvalidArgument& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "ldb is 9223372036854775807; expected at most 461168601842738790 floats between 5 "
+              "rows");
+  }
+}
+
+TEST(SpmmKernel, RefusesPanelsOfMoreRowsThanAMatrixHas) {
+  const SpmmKernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
+  constexpr std::int64_t k_most = (std::int64_t{1} << 31) - 1;
+
+  EXPECT_EQ(kernel.panel_stride(k_most), k_most * kernel.info().panel_columns + 16);
+  for (const std::int64_t rows : {std::int64_t{-1}, k_most + 1}) {
+    EXPECT_THROW(static_cast<void>(kernel.panel_floats(rows)), spjit::InvalidArgument);
+    EXPECT_THROW(static_cast<void>(kernel.panel_stride(rows)), spjit::InvalidArgument);
+    EXPECT_THROW(kernel.to_panels(nullptr, 8, rows, nullptr), spjit::InvalidArgument);
+    EXPECT_THROW(kernel.from_panels(nullptr, rows, nullptr, 8), spjit::InvalidArgument);
+  }
+}
+
+TEST(SpmmKernel, RefusesPanelsWhoseOffsetsWrapAround) {
+  constexpr std::int64_t k_most = (std::int64_t{1} << 31) - 1;
+  const CsrMatrix wide{1, k_most, {0, 1}, {7}, {1.0F}};
+  CompileOptions options = options_of(k_most);
+  options.code_budget_bytes = 0;
+  const SpmmKernel kernel = compile_uncached(wide, options);
+  std::vector<float> memory(16);
+
+  EXPECT_THROW(kernel.run_panels(memory.data(), memory.data()), spjit::InvalidArgument);
 }
 
 TEST(SpmmKernel, RefusesNullPointersAndSaysWhatIsExpected) {

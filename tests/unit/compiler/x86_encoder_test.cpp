@@ -89,6 +89,14 @@ class Expectation {
     encoder_.add(dst, value);
     expect(fmt::format("addq ${}, {}", value, name(dst)));
   }
+  void add(Gpr dst, Gpr value) {
+    encoder_.add(dst, value);
+    expect(fmt::format("addq {}, {}", name(value), name(dst)));
+  }
+  void set(Gpr dst, std::int64_t value) {
+    encoder_.set(dst, value);
+    expect(fmt::format("movabsq ${}, {}", value, name(dst)));
+  }
   void multiply(Gpr dst, Gpr src, std::int32_t value) {
     encoder_.multiply(dst, src, value);
     expect(fmt::format("imulq ${}, {}, {}", value, name(src), name(dst)));
@@ -243,6 +251,12 @@ TEST(X86Encoder, ScalarInstructionsDecodeBackOverAllRegisters) {
       code.add(a, value);
       for (const Gpr b : all_gprs()) code.multiply(a, b, value);
     }
+    for (const Gpr b : all_gprs()) code.add(a, b);
+    for (const std::int64_t value :
+         {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1} << 31, std::int64_t{1} << 32,
+          std::int64_t{0x123456789ABCDEF0}, -(std::int64_t{1} << 62)}) {
+      code.set(a, value);
+    }
   }
 
   code.verify();
@@ -290,6 +304,12 @@ TEST(X86Encoder, WritesKnownEncodings) {
               ElementsAre(0xC4, 0xC1, 0x78, 0x90, 0x09));
   EXPECT_THAT(bytes_of(Vectors::zmm, [](X86Encoder& e) { e.add(Gpr::rdi, -2); }),
               ElementsAre(0x48, 0x81, 0xC7, 0xFE, 0xFF, 0xFF, 0xFF));
+  EXPECT_THAT(bytes_of(Vectors::zmm, [](X86Encoder& e) { e.add(Gpr::rdi, Gpr::rax); }),
+              ElementsAre(0x48, 0x01, 0xC7));
+  EXPECT_THAT(bytes_of(Vectors::zmm, [](X86Encoder& e) { e.add(Gpr::rax, Gpr::r9); }),
+              ElementsAre(0x4C, 0x01, 0xC8));
+  EXPECT_THAT(bytes_of(Vectors::zmm, [](X86Encoder& e) { e.set(Gpr::rax, 0x0102030405060708); }),
+              ElementsAre(0x48, 0xB8, 0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01));
   EXPECT_THAT(bytes_of(Vectors::zmm, [](X86Encoder& e) { e.multiply(Gpr::rax, Gpr::rcx, 258); }),
               ElementsAre(0x48, 0x69, 0xC1, 0x02, 0x01, 0x00, 0x00));
   EXPECT_THAT(bytes_of(Vectors::zmm, [](X86Encoder& e) { e.test(Gpr::r9); }),

@@ -125,6 +125,8 @@ TEST(CsrFromDense, RefusesImpossibleSizes) {
   const float one = 1;
 
   EXPECT_THROW(static_cast<void>(csr_from_dense(&one, -1, 1)), InvalidArgument);
+  constexpr std::int64_t k_most = (std::int64_t{1} << 31) - 1;
+  EXPECT_THROW(static_cast<void>(csr_from_dense(&one, k_most, k_most)), InvalidArgument);
   EXPECT_THROW(static_cast<void>(csr_from_dense(&one, 0, std::int64_t{1} << 31)), InvalidArgument);
 }
 

@@ -42,7 +42,7 @@ void expect_legal(const HostProblem& problem, const HostLimits& limits) {
   EXPECT_GE(tile.panel_group, 1);
   EXPECT_GE(tile.row_group, 0);
   if (!tile.pack_b) {
-    EXPECT_TRUE(spjit::can_read_in_place(tile, limits.lanes, problem.n, problem.ldb, problem.cols));
+    EXPECT_TRUE(spjit::can_read_in_place(tile, limits.lanes, problem.n, problem.ldb));
   }
   if (problem.panel_columns) {
     EXPECT_EQ(tile.nv * limits.lanes, *problem.panel_columns);

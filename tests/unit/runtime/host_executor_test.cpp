@@ -15,6 +15,7 @@
 
 #include "runtime/host_cpu.hpp"
 #include "runtime/pinned_thread.hpp"
+#include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -85,6 +86,7 @@ struct SumProgram {
       program.weights.push_back(weights.data() + i * k_weights_a_segment);
     }
     program.empty_rows = {static_cast<std::int32_t>(rows - 1)};
+    program.rows_of_b = {{0, cols}};
   }
 };
 
@@ -292,6 +294,26 @@ TEST(HostExecutor, StreamedStoresAreSeenByWhoeverSeesWhatTheCallerDoesNext) {
   observer.join();
 
   EXPECT_EQ(missed, 0);
+}
+
+TEST(HostExecutor, RefusesAWorkspaceThatCannotBeCounted) {
+  SumProgram sum(9, 20, 64, 6);
+  const auto refuses = [](const HostProgram& program, std::int64_t threads) {
+    EXPECT_THROW(static_cast<void>(spjit::workspace_floats(program, {threads, true})),
+                 spjit::InvalidArgument);
+  };
+  HostProgram packed = sum.program;
+  packed.cols = packed.n = (std::int64_t{1} << 31) - 1;
+  packed.panel_group = packed.n;
+  HostProgram partial = sum.program;
+  partial.n = std::int64_t{1} << 31;
+  partial.panel_group = partial.n;
+  partial.tiles = std::int64_t{1} << 31;
+  partial.m1 = 64;
+
+  EXPECT_NO_THROW(static_cast<void>(spjit::workspace_floats(packed, {1, true})));
+  refuses(packed, 4);
+  refuses(partial, 1);
 }
 
 TEST(ChooseSplit, OneThreadTakesAllPanels) {

@@ -11,6 +11,7 @@
 namespace {
 
 using spjit::PanelLayout;
+using spjit::RowRange;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::Guarded;
 using spjit::testing_support::GuardedFloats;
@@ -52,6 +53,7 @@ std::vector<float> expected_panels(const PanelLayout& layout, spjit::PanelRange 
 /// Every width a kernel has, each with a tail and without, panels alone and together.
 TEST(Packing, CopiesColumnsAndPadsWithZeros) {
   constexpr std::int64_t k_rows = 13;
+  const std::vector<RowRange> all_rows = {{0, k_rows}};
   for (const std::int64_t width : {4, 8, 12, 16, 32, 48, 128}) {
     for (const std::int64_t n : {width - 1, width, width + 1, 3 * width, 3 * width + 2}) {
       const std::int64_t ld = n + 5;
@@ -63,7 +65,7 @@ TEST(Packing, CopiesColumnsAndPadsWithZeros) {
             const GuardedFloats packed((end - begin) * layout.stride(), placement);
             std::ranges::fill(packed.span(), k_untouched);
 
-            spjit::pack_panels(layout, {begin, end}, {dense.data(), ld}, packed.data());
+            spjit::pack_panels(layout, {begin, end}, {dense.data(), ld}, all_rows, packed.data());
 
             ASSERT_TRUE(
                 same_bits(packed.span(), expected_panels(layout, {begin, end}, {dense.data(), ld})))
@@ -78,6 +80,7 @@ TEST(Packing, CopiesColumnsAndPadsWithZeros) {
 
 TEST(Packing, ReadsAndWritesNothingBeyondTheArrays) {
   constexpr std::int64_t k_rows = 40;  // more than the rows that are asked for ahead
+  const std::vector<RowRange> all_rows = {{0, k_rows}};
   for (const std::int64_t n : {1, 15, 16, 17, 48, 50}) {
     const PanelLayout layout{k_rows, n, 16};
     const std::vector<float> values = dense_values(k_rows * n);
@@ -85,7 +88,7 @@ TEST(Packing, ReadsAndWritesNothingBeyondTheArrays) {
       const Guarded<float> dense(values, placement);
       const GuardedFloats packed(layout.size() - PanelLayout::k_spare_floats, placement);
 
-      spjit::pack_panels(layout, {0, layout.panels()}, {dense.data(), n}, packed.data());
+      spjit::pack_panels(layout, {0, layout.panels()}, {dense.data(), n}, all_rows, packed.data());
 
       EXPECT_TRUE(packed.intact());
       EXPECT_EQ(packed.span().front(), values.front());
@@ -93,11 +96,33 @@ TEST(Packing, ReadsAndWritesNothingBeyondTheArrays) {
   }
 }
 
+TEST(Packing, CopiesOnlyTheRowsItIsAskedFor) {
+  const std::vector<RowRange> rows = {{2, 5}, {9, 10}, {12, 13}};
+  for (const std::int64_t width : {8, 16}) {
+    const PanelLayout layout{13, 2 * width + 3, width};
+    const std::vector<float> dense = dense_values(13 * layout.n);
+    std::vector<float> packed(index(layout.size()), k_untouched);
+
+    spjit::pack_panels(layout, {0, 3}, {dense.data(), layout.n}, rows, packed.data());
+
+    std::vector<float> expected(packed.size(), k_untouched);
+    const std::vector<float> all = expected_panels(layout, {0, 3}, {dense.data(), layout.n});
+    for (const RowRange& range : rows) {
+      for (std::int64_t panel = 0; panel < 3; ++panel) {
+        const std::int64_t begin = panel * layout.stride() + range.begin * width;
+        std::copy_n(all.begin() + begin, (range.end - range.begin) * width,
+                    expected.begin() + begin);
+      }
+    }
+    EXPECT_TRUE(same_bits(packed, expected)) << "width " << width;
+  }
+}
+
 TEST(Packing, NoRowsCopyNothing) {
   const PanelLayout layout{0, 20, 16};
   std::vector<float> untouched(32, k_untouched);
 
-  spjit::pack_panels(layout, {0, 2}, {nullptr, 20}, untouched.data());
+  spjit::pack_panels(layout, {0, 2}, {nullptr, 20}, {}, untouched.data());
 
   EXPECT_EQ(untouched, std::vector<float>(32, k_untouched));
 }
