@@ -10,7 +10,8 @@
 
 namespace spjit {
 
-/// Everything a file holds. Throws IoError.
+/// Everything a regular file holds. Throws IoError, also for anything else (a FIFO, a device, a
+/// socket: none is waited for) and for a file larger than the machine's memory.
 [[nodiscard]] std::vector<std::byte> read_file(const std::filesystem::path& path);
 
 /// A temporary file beside `target`, removed unless it is published. Throws IoError.
