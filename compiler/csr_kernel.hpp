@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/dense_operands.hpp"
+#include "runtime/row_ranges.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
 
@@ -29,14 +30,6 @@ struct CsrView {
 };
 
 [[nodiscard]] CsrView view_of(const CsrMatrix& matrix) noexcept;
-
-/// Rows [begin, end).
-struct RowRange {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-
-  friend bool operator==(const RowRange&, const RowRange&) = default;
-};
 
 /// Cuts [0, count) into at most `parts` non-empty consecutive ranges of nearly equal work;
 /// `work_before(i)` of 0 to `count` ascends. Precondition: `parts` >= 1.

@@ -40,6 +40,13 @@ struct HostTile {
 [[nodiscard]] bool can_read_in_place(const HostTile& tile, std::int64_t lanes, std::int64_t n,
                                      std::int64_t ldb, std::int64_t k);
 
+/// Whether most rows of B `[k x n]` are read by no entry of A. Copying B would be most of a run's
+/// work then, and its copy most of the memory: kernels for such an A read B where it is.
+[[nodiscard]] constexpr bool is_mostly_unread(std::int64_t k, std::int64_t nnz) noexcept {
+  constexpr std::int64_t k_cheap_rows = 65536;  // their copy costs microseconds
+  return k > 8 * nnz + k_cheap_rows;
+}
+
 /// "28x1 k512 g1 r0 packed broadcast", for tables and records.
 [[nodiscard]] std::string to_string(const HostTile& tile);
 

@@ -41,7 +41,7 @@ HostArtifact unrolled_artifact() {
 }
 
 HostArtifact csr_artifact() {
-  return spjit::make_csr_artifact(small_matrix(), KernelKind::csr, HostIsa::avx2, 20);
+  return spjit::make_csr_artifact(small_matrix(), KernelKind::csr, {HostIsa::avx2, 20});
 }
 
 HostImage with_program(const HostArtifact& artifact, const std::vector<std::int64_t>& words) {
@@ -67,7 +67,7 @@ TEST(HostProgramRecord, HoldsWhatTheKernelWasMadeOf) {
   EXPECT_EQ(record.segment_offsets.size(), 4U);
   EXPECT_EQ(record.weight_offsets.size(), 4U);
   EXPECT_EQ(record.tile_nnz_ends, (std::vector<std::int64_t>{3, 7}));
-  EXPECT_EQ(record.empty_rows, (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(record.empty_rows.list(0, 5), (std::vector<std::int32_t>{1}));
   EXPECT_TRUE(record.row_ptrs.empty());
 }
 
@@ -118,7 +118,11 @@ bool ascending_within(const std::vector<std::int64_t>& values, std::int64_t low,
 /// What whoever runs a record relies on.
 void expect_invariants(const HostProgramRecord& record, const HostImage& image) {
   EXPECT_GE(record.n, 1);
-  EXPECT_TRUE(ascending_within(record.empty_rows, 0, record.rows - 1));
+  std::int64_t end = 0;
+  for (const spjit::RowRange& rows : record.empty_rows.ranges()) {
+    EXPECT_TRUE(end <= rows.begin && rows.begin < rows.end && rows.end <= record.rows);
+    end = rows.end;
+  }
   if (record.kind == KernelKind::csr) {
     ASSERT_EQ(record.row_ptrs.size(), index(record.rows) + 1);
     EXPECT_TRUE(ascending_within(record.row_ptrs, 0, record.nnz));
@@ -239,7 +243,7 @@ TEST(HostObject, AKernelWithoutEntriesIsAnObjectToo) {
   const HostProgramRecord record = spjit::read_program(spjit::read_object(object, "none"));
 
   EXPECT_EQ(record.tiles, 0);
-  EXPECT_EQ(record.empty_rows, (std::vector<std::int64_t>{0, 1, 2}));
+  EXPECT_EQ(record.empty_rows.list(0, 5), (std::vector<std::int32_t>{0, 1, 2}));
 }
 
 }  // namespace

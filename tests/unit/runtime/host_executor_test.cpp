@@ -72,7 +72,7 @@ struct SumProgram {
     for (std::size_t i = 0; i < program.segments.size(); ++i) {
       program.weights.push_back(weights.data() + i * k_weights_a_segment);
     }
-    program.empty_rows = {static_cast<std::int32_t>(rows - 1)};
+    program.empty_rows.add(rows - 1, rows);
   }
 };
 
