@@ -12,6 +12,7 @@
 #include "compiler/local_gpus.hpp"
 #include "compiler/measure.hpp"
 #include "compiler/pipeline.hpp"
+#include "matrix/cancellable.hpp"
 #include "runtime/elapsed.hpp"
 #include "spjit/error.hpp"
 
@@ -37,19 +38,12 @@ std::string object_problem(std::span<const std::byte> object, const CompileOptio
 
 }  // namespace
 
-const CsrMatrix& sorted_rows(const CsrMatrix& matrix, CsrMatrix& copy) {
-  for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
-    const auto begin = static_cast<std::size_t>(matrix.row_ptrs[row]);
-    const auto end = static_cast<std::size_t>(matrix.row_ptrs[row + 1]);
-    for (std::size_t i = begin + 1; i < end; ++i) {
-      if (matrix.col_idxs[i] < matrix.col_idxs[i - 1]) {
-        copy = matrix;
-        copy.sort_columns();
-        return copy;
-      }
-    }
-  }
-  return matrix;
+const CsrMatrix& checked_matrix(const CsrMatrix& matrix, CsrMatrix& copy,
+                                const CompileCancel& cancel) {
+  validate(matrix, cancel);
+  if (has_sorted_rows(matrix, cancel)) return matrix;
+  copy = with_sorted_rows(matrix, cancel);
+  return copy;
 }
 
 Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
@@ -74,12 +68,13 @@ Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
 
 const CompileOptions& Compiler::options() const noexcept { return impl_->options; }
 
-LoadedEntry<SpmmKernel::Impl> Compiler::Impl::load_entry(CacheEntry& entry) const {
+LoadedEntry<SpmmKernel::Impl> Compiler::Impl::load_entry(CacheEntry& entry,
+                                                         const CompileCancel& cancel) const {
   ImageOwner owner;
   owner.object = std::make_shared<FileBytes>(std::move(entry.files[std::string(k_object_file)]));
   const std::span<const std::byte> object = owner.object->bytes();
   try {
-    auto kernel = SpmmKernel::Impl::load(read_object(object, k_object_name), owner, pool);
+    auto kernel = SpmmKernel::Impl::load(read_object(object, k_object_name), owner, pool, cancel);
     if (kernel->info.target.isa() == options.target.isa() && kernel->info.n == options.n) {
       kernel->record_json = entry.record.kernel.dump(2);
       apply_record(entry.record.kernel, kernel->info);
@@ -87,6 +82,10 @@ LoadedEntry<SpmmKernel::Impl> Compiler::Impl::load_entry(CacheEntry& entry) cons
       return {.kernel = std::move(kernel)};
     }
     return {.problem = object_problem(object, options)};
+  } catch (const Cancelled&) {
+    throw;  // it was not the entry's fault
+  } catch (const DeadlineExceeded&) {
+    throw;
   } catch (const Error& error) {
     std::string problem = object_problem(object, options);
     if (!problem.empty()) return {.problem = std::move(problem)};
@@ -104,7 +103,7 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const CsrMatrix& ma
   CacheLookup found = cache->lookup(key, k_wanted);
   if (!found.miss_reason.empty()) add_note(note, "cache: " + found.miss_reason);
   if (!found.entry) return nullptr;
-  return checked(load_entry(*found.entry), *found.entry, matrix, note, watch);
+  return checked(load_entry(*found.entry, watch.cancel), *found.entry, matrix, note, watch);
 }
 
 std::string Compiler::Impl::publish(const std::string& key, std::span<const CacheFile> files,
@@ -129,12 +128,13 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
   };
   CompiledArtifact compiled =
       compile_host(matrix, watched, limits, race, {rank_model, std::nullopt, watch});
-  nlohmann::json record = make_record(matrix, options, limits, compiled);
+  nlohmann::json record = make_record(matrix, options, limits, compiled, watch.cancel);
   ImageOwner owner;
   owner.artifact = std::make_shared<HostArtifact>(std::move(compiled.artifact));
   const HostImage image = owner.artifact->image();
-  auto kernel = SpmmKernel::Impl::load(image, std::move(owner), pool);
-  // Before anybody gets it, the cache included.
+  auto kernel = SpmmKernel::Impl::load(image, std::move(owner), pool, watch.cancel);
+  // Loaded and checked before anybody gets it, the cache included: whoever gives up on the way
+  // leaves no entry.
   Verdict verdict = verify_kernel(*kernel, matrix, options, watch);
   require_passed(verdict, note);
   add_note(note, verdict.note);
@@ -142,7 +142,7 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
   std::string not_cached;
   if (cache && cache->can_publish()) {
     watch.stage("publishing");
-    const std::vector<std::byte> object = write_object(image, k_object_name);
+    const std::vector<std::byte> object = write_object(image, k_object_name, watch.cancel);
     const std::array<CacheFile, 1> files = {{{std::string(k_object_file), object}}};
     not_cached = publish(key, files, record, note, watch);
   }
@@ -157,13 +157,12 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::find_or_make(const CsrMatrix& 
                                                                const CompileWatch& watch) const {
   const auto start = Clock::now();
   watch.stage("looking up");
-  matrix.validate();
+  CsrMatrix copy;
+  const CsrMatrix& input = checked_matrix(matrix, copy, watch.cancel);
   if (!options.target.runs_here()) {
     throw NotSupported(
         fmt::format("target {} does not run on this CPU ({})", options.target.name(), limits.name));
   }
-  CsrMatrix copy;
-  const CsrMatrix& input = sorted_rows(matrix, copy);
   const std::string key =
       cache_key(input, options, limits, rank_model ? rank_model->id : std::string(), watch.cancel);
   const auto make = [&] {

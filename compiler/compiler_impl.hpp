@@ -73,7 +73,8 @@ struct Compiler::Impl {
                                                              const std::string& key,
                                                              std::string& note,
                                                              const CompileWatch& watch) const;
-  [[nodiscard]] LoadedEntry<SpmmKernel::Impl> load_entry(CacheEntry& entry) const;
+  [[nodiscard]] LoadedEntry<SpmmKernel::Impl> load_entry(CacheEntry& entry,
+                                                         const CompileCancel& cancel) const;
   /// Checks the kernel of an entry. Null if there is none, or if it is wrong: then the entry is
   /// withdrawn.
   template <class KernelImpl>
@@ -135,7 +136,9 @@ auto past_callbacks(const Work& work) {
 /// The options with defaults filled in. Throws InvalidArgument for what is out of range.
 [[nodiscard]] CompileOptions checked_options(CompileOptions options);
 
-/// Rows sorted by column, as plans need them; `copy` is filled only if they are not.
-[[nodiscard]] const CsrMatrix& sorted_rows(const CsrMatrix& matrix, CsrMatrix& copy);
+/// A valid matrix, with rows sorted by column as plans need them; `copy` is filled only if they are
+/// not. Throws InvalidMatrix; what `cancel` throws soon after it is reached.
+[[nodiscard]] const CsrMatrix& checked_matrix(const CsrMatrix& matrix, CsrMatrix& copy,
+                                              const CompileCancel& cancel);
 
 }  // namespace spjit

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/dense_operands.hpp"
-#include "runtime/row_range.hpp"
+#include "runtime/row_ranges.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
 

@@ -12,15 +12,22 @@ namespace {
 /// Text of about this size for each nonzero; only a reservation.
 constexpr std::int64_t k_bytes_a_nonzero = 64;
 
+/// Units of work, as CancelPace counts them, of a column with its entries and of a unit besides.
+constexpr std::int64_t k_column_work = 64;
+constexpr std::int64_t k_unit_work = 1024;
+
 class CudaEmission {
  public:
-  CudaEmission(const KernelPlan& plan, const CudaKernelSpec& spec)
-      : plan_(plan), spec_(spec), units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {}
+  CudaEmission(const KernelPlan& plan, const CudaKernelSpec& spec, const CompileCancel& cancel)
+      : plan_(plan),
+        spec_(spec),
+        pace_(cancel),
+        units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {}
 
-  std::vector<SourceUnit> run(const CompileCancel& cancel) {
+  std::vector<SourceUnit> run() {
     std::vector<SourceUnit> result;
     for (const UnitRange& range : units_) {
-      cancel.check();
+      pace_.spend(k_unit_work);
       result.push_back(unit(range));
     }
     return result;
@@ -94,6 +101,7 @@ class CudaEmission {
     }
     const PlanSegment segment = plan_.segment(tile, 0);
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
+      pace_.spend(k_column_work);
       load(text, plan_.columns[to_size(column)]);
       multiply(text, column);
     }
@@ -182,6 +190,7 @@ class CudaEmission {
 
   const KernelPlan& plan_;
   const CudaKernelSpec& spec_;
+  CancelPace pace_;
   std::vector<UnitRange> units_;
 };
 
@@ -190,7 +199,7 @@ class CudaEmission {
 std::vector<SourceUnit> emit_cuda(const KernelPlan& plan, const CudaKernelSpec& spec,
                                   const CompileCancel& cancel) {
   check_cuda_spec(plan, spec);
-  return CudaEmission(plan, spec).run(cancel);
+  return CudaEmission(plan, spec, cancel).run();
 }
 
 }  // namespace spjit

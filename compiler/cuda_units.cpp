@@ -18,7 +18,7 @@ std::int64_t tile_nonzeros(const KernelPlan& plan, std::int64_t tile) {
 }  // namespace
 
 std::int64_t count_functions(const KernelPlan& plan) {
-  return count_functions(plan.grouping.tiles(), std::ssize(plan.grouping.empty_rows));
+  return count_functions(plan.grouping.tiles(), plan.grouping.empty_rows.count());
 }
 
 std::int64_t count_functions(std::int64_t row_tiles, std::int64_t empty_rows) {
@@ -29,10 +29,9 @@ std::string function_name(std::int64_t function) {
   return "spjit_tile_" + std::to_string(function);
 }
 
-std::span<const std::int32_t> zero_rows(const KernelPlan& plan, std::int64_t function) {
-  const std::span<const std::int32_t> rows(plan.grouping.empty_rows);
-  const auto begin = static_cast<std::size_t>((function - plan.grouping.tiles()) * k_zero_rows);
-  return rows.subspan(begin, std::min<std::size_t>(k_zero_rows, rows.size() - begin));
+std::vector<std::int32_t> zero_rows(const KernelPlan& plan, std::int64_t function) {
+  return plan.grouping.empty_rows.list((function - plan.grouping.tiles()) * k_zero_rows,
+                                       k_zero_rows);
 }
 
 std::vector<UnitRange> cut_into_units(const KernelPlan& plan, std::int64_t unit_nonzeros) {

@@ -29,8 +29,7 @@ inline constexpr std::int64_t k_zero_rows = 64;
 [[nodiscard]] std::string function_name(std::int64_t function);
 
 /// The empty rows that function `function` >= tiles writes.
-[[nodiscard]] std::span<const std::int32_t> zero_rows(const KernelPlan& plan,
-                                                      std::int64_t function);
+[[nodiscard]] std::vector<std::int32_t> zero_rows(const KernelPlan& plan, std::int64_t function);
 
 /// Functions [begin, end) that are compiled together.
 struct UnitRange {

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 
 #include "compiler/llvm_emitter.hpp"
 #include "compiler/rows_of_b.hpp"
 #include "compiler/sliced_kernel.hpp"
+#include "runtime/arithmetic.hpp"
 #include "runtime/elf_object.hpp"
 #include "spjit/error.hpp"
 
@@ -26,7 +28,8 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
 /// Reads words one after another and refuses to read past the end.
 class WordReader {
  public:
-  explicit WordReader(std::span<const std::byte> bytes) : bytes_(bytes) {
+  WordReader(std::span<const std::byte> bytes, const CompileCancel& cancel)
+      : bytes_(bytes), cancel_(cancel) {
     if (bytes.size() % sizeof(std::int64_t) != 0) throw Error("program record: not whole words");
   }
 
@@ -50,8 +53,12 @@ class WordReader {
   std::vector<std::int64_t> words() {
     const auto left = static_cast<std::int64_t>(bytes_.size() / sizeof(std::int64_t));
     const auto count = static_cast<std::size_t>(word(0, left - 1));
-    std::vector<std::int64_t> values(count);
-    if (count > 0) std::memcpy(values.data(), bytes_.data(), count * sizeof(std::int64_t));
+    std::vector<std::int64_t> values =
+        filled(static_cast<std::int64_t>(count), std::int64_t{0}, cancel_);
+    for_each_piece(std::ssize(values), cancel_, [&](std::int64_t begin, std::int64_t end) {
+      std::memcpy(values.data() + begin, bytes_.data() + to_size(begin) * sizeof(std::int64_t),
+                  to_size(end - begin) * sizeof(std::int64_t));
+    });
     bytes_ = bytes_.subspan(count * sizeof(std::int64_t));
     return values;
   }
@@ -62,25 +69,54 @@ class WordReader {
 
  private:
   std::span<const std::byte> bytes_;
+  const CompileCancel& cancel_;
 };
 
-void append(std::vector<std::int64_t>& words, const std::vector<std::int64_t>& values) {
+void append(std::vector<std::int64_t>& words, const std::vector<std::int64_t>& values,
+            const CompileCancel& cancel) {
   words.push_back(static_cast<std::int64_t>(values.size()));
-  words.insert(words.end(), values.begin(), values.end());
+  append_in_pieces(words, std::span(values), cancel);
+}
+
+/// First and one past the last row of each range.
+std::vector<std::int64_t> words_of(const RowRanges& rows) {
+  std::vector<std::int64_t> words;
+  for (const RowRange& range : rows.ranges()) {
+    words.push_back(range.begin);
+    words.push_back(range.end);
+  }
+  return words;
 }
 
 void require(bool good, const char* what) {
   if (!good) throw Error(fmt::format("program record: {}", what));
 }
 
-bool ascending_within(const std::vector<std::int64_t>& values, std::int64_t low,
-                      std::int64_t high) {
+bool ascending_within(const std::vector<std::int64_t>& values, std::int64_t low, std::int64_t high,
+                      const CompileCancel& cancel = {}) {
   std::int64_t last = low;
-  for (const std::int64_t value : values) {
-    if (value < last || value > high) return false;
-    last = value;
+  bool good = true;
+  for_each_piece(std::ssize(values), cancel, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t value = values[to_size(i)];
+      good &= value >= last && value <= high;
+      last = value;
+    }
+  });
+  return good;
+}
+
+RowRanges ranges_of(const std::vector<std::int64_t>& words, std::int64_t rows, const char* what) {
+  require(words.size() % 2 == 0, what);
+  RowRanges ranges;
+  std::int64_t end = -1;
+  for (std::size_t i = 0; i < words.size(); i += 2) {
+    // A range that touches the one before would have been part of it.
+    require(words[i] > end && words[i + 1] > words[i] && words[i + 1] <= rows, what);
+    end = words[i + 1];
+    ranges.add(words[i], end);
   }
-  return true;
+  return ranges;
 }
 
 void check_unrolled(const HostProgramRecord& record, const HostImage& image) {
@@ -94,27 +130,37 @@ void check_unrolled(const HostProgramRecord& record, const HostImage& image) {
   require(ascending_within(record.weight_offsets, 0, floats), "weight offsets");
   require(ascending_within(record.tile_nnz_ends, 0, record.nnz), "tile ends");
   require(record.k_block * record.k_blocks >= record.cols, "k blocks do not cover k");
-  require(record.rows_of_b.size() % 2 == 0 && ascending_within(record.rows_of_b, 0, record.cols),
-          "rows of B");
   require(registers_needed(record.tile) <= registers_of(record.isa), "tile beyond the registers");
   const std::int64_t width = record.tile.nv * lanes_of(record.isa);
   require(record.in_place_ldb == 0 || (record.in_place_ldb >= record.n && record.n >= width),
           "B in place is narrower than n or a panel");
 }
 
-void check_csr(const HostProgramRecord& record, const HostImage& image) {
+void check_csr(const HostProgramRecord& record, const HostImage& image,
+               const CompileCancel& cancel) {
   require(record.kind != KernelKind::sliced || can_be_sliced(record.isa, record.n),
           "sliced columns");
   require(image.weights.size() == static_cast<std::size_t>(record.nnz) * 8, "csr size");
   require(record.row_ptrs.size() == static_cast<std::size_t>(record.rows) + 1, "csr row count");
   require(record.row_ptrs.front() == 0 && record.row_ptrs.back() == record.nnz, "csr ends");
-  require(ascending_within(record.row_ptrs, 0, record.nnz), "csr row offsets");
+  require(ascending_within(record.row_ptrs, 0, record.nnz, cancel), "csr row offsets");
   const std::byte* columns = image.weights.data() + image.weights.size() / 2;
-  for (std::int64_t i = 0; i < record.nnz; ++i) {
-    std::int32_t column = 0;
-    std::memcpy(&column, columns + i * 4, sizeof(column));
-    require(column >= 0 && column < record.cols, "csr column out of range");
-  }
+  for_each_piece(record.nnz, cancel, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::int32_t column = 0;
+      std::memcpy(&column, columns + i * 4, sizeof(column));
+      require(column >= 0 && column < record.cols, "csr column out of range");
+    }
+  });
+}
+
+template <class T>
+void append_bits(std::vector<std::uint32_t>& words, const std::vector<T>& values,
+                 const CompileCancel& cancel) {
+  for_each_piece(std::ssize(values), cancel, [&](std::int64_t begin, std::int64_t end) {
+    std::transform(values.begin() + begin, values.begin() + end, std::back_inserter(words),
+                   [](T value) { return std::bit_cast<std::uint32_t>(value); });
+  });
 }
 
 HostTile read_tile(WordReader& reader) {
@@ -142,10 +188,8 @@ HostProgramRecord record_of(const KernelPlan& plan, const HostTile& tile, HostIs
   record.tiles = plan.grouping.tiles();
   record.k_block = plan.k_block;
   record.k_blocks = plan.k_blocks;
-  record.empty_rows.assign(plan.grouping.empty_rows.begin(), plan.grouping.empty_rows.end());
-  for (const RowRange& rows : rows_of_b(plan.columns, plan.cols)) {
-    record.rows_of_b.insert(record.rows_of_b.end(), {rows.begin, rows.end});
-  }
+  record.empty_rows = plan.grouping.empty_rows;
+  record.rows_of_b = rows_of_b(plan.columns, plan.cols);
   for (std::int64_t t = 0; t < record.tiles; ++t) {
     const PlanSegment last = plan.segment(t, plan.k_blocks - 1);
     record.tile_nnz_ends.push_back(plan.entry_ptrs[static_cast<std::size_t>(last.column_end)]);
@@ -175,37 +219,33 @@ HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile
 
   HostArtifact artifact;
   artifact.text = std::move(code.text);
-  artifact.weights.resize(code.weights.size());
-  std::ranges::transform(code.weights, artifact.weights.begin(),
-                         [](float weight) { return std::bit_cast<std::uint32_t>(weight); });
-  artifact.program = write_program(record);
+  artifact.weights.reserve(code.weights.size());
+  append_bits(artifact.weights, code.weights, shape.cancel);
+  artifact.program = write_program(record, shape.cancel);
   return artifact;
 }
 
-HostArtifact make_csr_artifact(const CsrMatrix& matrix, KernelKind kind, HostIsa isa,
-                               std::int64_t n) {
+HostArtifact make_csr_artifact(const CsrMatrix& matrix, KernelKind kind,
+                               const HostCodeShape& shape) {
   HostProgramRecord record;
   record.kind = kind;
-  record.isa = isa;
+  record.isa = shape.isa;
   record.rows = matrix.rows;
   record.cols = matrix.cols;
-  record.n = n;
+  record.n = shape.n;
   record.nnz = matrix.nnz();
-  record.row_ptrs = matrix.row_ptrs;
+  append_in_pieces(record.row_ptrs, std::span(matrix.row_ptrs), shape.cancel);
 
   HostArtifact artifact;
   artifact.weights.reserve(static_cast<std::size_t>(matrix.nnz()) * 2);
-  for (const float value : matrix.values) {
-    artifact.weights.push_back(std::bit_cast<std::uint32_t>(value));
-  }
-  for (const std::int32_t column : matrix.col_idxs) {
-    artifact.weights.push_back(static_cast<std::uint32_t>(column));
-  }
-  artifact.program = write_program(record);
+  append_bits(artifact.weights, matrix.values, shape.cancel);
+  append_bits(artifact.weights, matrix.col_idxs, shape.cancel);
+  artifact.program = write_program(record, shape.cancel);
   return artifact;
 }
 
-std::vector<std::int64_t> write_program(const HostProgramRecord& record) {
+std::vector<std::int64_t> write_program(const HostProgramRecord& record,
+                                        const CompileCancel& cancel) {
   const HostTile& tile = record.tile;
   std::vector<std::int64_t> words = {k_magic,
                                      k_host_program_version,
@@ -227,19 +267,19 @@ std::vector<std::int64_t> write_program(const HostProgramRecord& record) {
                                      record.tiles,
                                      record.k_block,
                                      record.in_place_ldb};
-  append(words, record.segment_offsets);
-  append(words, record.weight_offsets);
-  append(words, record.tile_nnz_ends);
-  append(words, record.empty_rows);
-  append(words, record.rows_of_b);
-  append(words, record.row_ptrs);
+  append(words, record.segment_offsets, cancel);
+  append(words, record.weight_offsets, cancel);
+  append(words, record.tile_nnz_ends, cancel);
+  append(words, words_of(record.empty_rows), cancel);
+  append(words, words_of(record.rows_of_b), cancel);
+  append(words, record.row_ptrs, cancel);
   return words;
 }
 
-HostProgramRecord read_program(const HostImage& image) {
+HostProgramRecord read_program(const HostImage& image, const CompileCancel& cancel) {
   constexpr std::int64_t k_most = (std::int64_t{1} << 31) - 1;
   constexpr std::int64_t k_most_nnz = std::int64_t{1} << 48;
-  WordReader reader(image.program);
+  WordReader reader(image.program, cancel);
   if (reader.word() != k_magic) throw Error("program record: not one of spjit");
   const std::int64_t version = reader.word();
   if (version != k_host_program_version) {
@@ -262,20 +302,20 @@ HostProgramRecord read_program(const HostImage& image) {
   record.segment_offsets = reader.words();
   record.weight_offsets = reader.words();
   record.tile_nnz_ends = reader.words();
-  record.empty_rows = reader.words();
-  record.rows_of_b = reader.words();
+  record.empty_rows = ranges_of(reader.words(), record.rows, "empty rows");
+  record.rows_of_b = ranges_of(reader.words(), record.cols, "rows of B");
   record.row_ptrs = reader.words();
   reader.finish();
-  require(ascending_within(record.empty_rows, 0, record.rows - 1), "empty rows");
   if (record.kind == KernelKind::unrolled) {
     check_unrolled(record, image);
   } else {
-    check_csr(record, image);
+    check_csr(record, image, cancel);
   }
   return record;
 }
 
-std::vector<std::byte> write_object(const HostImage& image, const std::string& name) {
+std::vector<std::byte> write_object(const HostImage& image, const std::string& name,
+                                    const CompileCancel& cancel) {
   ElfObject object;
   object.source_name = "spjit";
   const std::string prefix = "spjit_" + name;
@@ -289,7 +329,7 @@ std::vector<std::byte> write_object(const HostImage& image, const std::string& n
   add(".text", image.text, true, "_text");
   add(".rodata.weights", image.weights, false, "_weights");
   add(".rodata.program", image.program, false, "_program");
-  return write_elf_object(object);
+  return write_elf_object(object, cancel);
 }
 
 HostImage read_object(std::span<const std::byte> object, const std::string& name) {

@@ -14,6 +14,7 @@
 #include "compiler/host_tile.hpp"
 #include "compiler/kernel_plan.hpp"
 #include "runtime/compile_cancel.hpp"
+#include "runtime/row_ranges.hpp"
 #include "spjit/kernel.hpp"
 #include "spjit/matrix.hpp"
 
@@ -38,9 +39,9 @@ struct HostProgramRecord {
   std::vector<std::int64_t> segment_offsets;  ///< [tiles * k_blocks], bytes into the text
   std::vector<std::int64_t> weight_offsets;   ///< [tiles * k_blocks], floats into the weights
   std::vector<std::int64_t> tile_nnz_ends;    ///< [tiles] running nnz
-  std::vector<std::int64_t> empty_rows;
-  std::vector<std::int64_t> rows_of_b;  ///< that the code reads: begin, end, begin, end, ...
-  std::vector<std::int64_t> row_ptrs;   ///< csr and sliced only: [rows + 1]
+  RowRanges empty_rows;                       ///< of C
+  RowRanges rows_of_b;                        ///< that the code reads; unrolled only
+  std::vector<std::int64_t> row_ptrs;         ///< csr and sliced only: [rows + 1]
 
   friend bool operator==(const HostProgramRecord&, const HostProgramRecord&) = default;
 };
@@ -77,17 +78,21 @@ struct HostCodeShape {
 /// Throws as emit_host() and emit_generic() do.
 [[nodiscard]] HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile,
                                                   const HostCodeShape& shape);
-/// The matrix itself, for a kernel of `kind` csr or sliced.
-[[nodiscard]] HostArtifact make_csr_artifact(const CsrMatrix& matrix, KernelKind kind, HostIsa isa,
-                                             std::int64_t n);
+/// The matrix itself, for a kernel of `kind` csr or sliced; `shape.in_place_ldb` means nothing.
+[[nodiscard]] HostArtifact make_csr_artifact(const CsrMatrix& matrix, KernelKind kind,
+                                             const HostCodeShape& shape);
 
 /// The record as 64-bit words (docs/cache-format.md) and back. Reading checks every count, offset
-/// and relation against the sizes of the image; throws Error that says what is wrong.
-[[nodiscard]] std::vector<std::int64_t> write_program(const HostProgramRecord& record);
-[[nodiscard]] HostProgramRecord read_program(const HostImage& image);
+/// and relation against the sizes of the image; throws Error that says what is wrong. These and
+/// write_object() throw what `cancel` throws soon after it is reached.
+[[nodiscard]] std::vector<std::int64_t> write_program(const HostProgramRecord& record,
+                                                      const CompileCancel& cancel = {});
+[[nodiscard]] HostProgramRecord read_program(const HostImage& image,
+                                             const CompileCancel& cancel = {});
 
 /// An ELF object with `spjit_<name>_text`, `_weights` and `_program`.
-[[nodiscard]] std::vector<std::byte> write_object(const HostImage& image, const std::string& name);
+[[nodiscard]] std::vector<std::byte> write_object(const HostImage& image, const std::string& name,
+                                                  const CompileCancel& cancel = {});
 /// The parts of such an object; views into `object`. Throws Error for anything else.
 [[nodiscard]] HostImage read_object(std::span<const std::byte> object, const std::string& name);
 

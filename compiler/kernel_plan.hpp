@@ -61,13 +61,13 @@ struct KernelPlan {
 };
 
 /// Lays a valid matrix with sorted rows out along a grouping. `k_block` >= 1 columns a block; a
-/// value of at least k means one block. Cost: linear in nnz + rows + cols + segments.
+/// value of at least k means one block. Cost: linear in nnz + segments, whatever rows and cols are.
 /// Throws InvalidArgument for k_block < 1, and what `cancel` throws soon after it is reached.
 [[nodiscard]] KernelPlan build_plan(const CsrMatrix& matrix, RowGrouping grouping,
                                     std::int64_t k_block, const CompileCancel& cancel = {});
 
-/// The same plan in other blocks of columns; what build_plan() makes of that `k_block`. Throws
-/// InvalidArgument for k_block < 1.
-[[nodiscard]] KernelPlan with_k_block(KernelPlan plan, std::int64_t k_block);
+/// The same plan in other blocks of columns; what build_plan() makes of that `k_block`, and throws.
+[[nodiscard]] KernelPlan with_k_block(KernelPlan plan, std::int64_t k_block,
+                                      const CompileCancel& cancel = {});
 
 }  // namespace spjit

@@ -88,8 +88,10 @@ Arithmetic arithmetic_of(HostIsa isa) noexcept {
 void evaluate(const KernelPlan& plan, Arithmetic arithmetic, const DenseOperands& operands) {
   const AddScaledRow add_scaled_row = add_scaled_row_of(arithmetic);
   const auto c_row = [&](std::int32_t row) { return operands.c + row * operands.ldc; };
-  for (const std::int32_t row : plan.grouping.empty_rows) {
-    std::fill_n(c_row(row), operands.n, 0.0F);
+  for (const RowRange& rows : plan.grouping.empty_rows.ranges()) {
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      std::fill_n(operands.c + row * operands.ldc, operands.n, 0.0F);
+    }
   }
   for (std::int64_t tile = 0; tile < plan.grouping.tiles(); ++tile) {
     const std::span<const std::int32_t> rows = plan.tile_rows(tile);

@@ -6,17 +6,16 @@
 
 namespace spjit {
 
-std::vector<RowRange> rows_of_b(std::span<const std::int32_t> columns, std::int64_t cols) {
+RowRanges rows_of_b(std::span<const std::int32_t> columns, std::int64_t cols) {
   constexpr std::int64_t k_block = 1024;
   std::vector<char> is_read(to_size(ceil_div(cols, k_block)), 0);
   for (const std::int32_t column : columns) is_read[to_size(column / k_block)] = 1;
 
-  std::vector<RowRange> ranges;
+  RowRanges ranges;
   for (std::size_t block = 0; block < is_read.size(); ++block) {
     if (is_read[block] == 0) continue;
     const std::int64_t begin = static_cast<std::int64_t>(block) * k_block;
-    if (ranges.empty() || ranges.back().end < begin) ranges.push_back({begin, begin});
-    ranges.back().end = std::min(begin + k_block, cols);
+    ranges.add(begin, std::min(begin + k_block, cols));
   }
   return ranges;
 }

@@ -5,9 +5,8 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
-#include "runtime/row_range.hpp"
+#include "runtime/row_ranges.hpp"
 
 namespace spjit {
 
@@ -15,7 +14,6 @@ namespace spjit {
 /// ascending ranges, each a number of whole blocks of 1024 rows (or up to the last row). A copy of
 /// B needs no others, so that what few columns of a very wide matrix cost does not depend on its
 /// width; for matrices of up to some thousand columns it is nearly always one range of all rows.
-[[nodiscard]] std::vector<RowRange> rows_of_b(std::span<const std::int32_t> columns,
-                                              std::int64_t cols);
+[[nodiscard]] RowRanges rows_of_b(std::span<const std::int32_t> columns, std::int64_t cols);
 
 }  // namespace spjit

@@ -6,10 +6,10 @@
 #include <array>
 #include <cstddef>
 #include <limits>
-#include <numeric>
 #include <span>
 #include <utility>
 
+#include "compiler/host_tile.hpp"
 #include "compiler/rows_of_b.hpp"
 #include "runtime/arithmetic.hpp"
 #include "runtime/checked.hpp"
@@ -46,12 +46,17 @@ std::int64_t padded_columns(std::int64_t columns) {
 }
 
 /// Rows with entries; of each k_sorted_rows of them, those with most first.
-std::vector<std::int32_t> rows_by_length(const CsrView& matrix) {
-  std::vector<std::int32_t> rows(to_size(matrix.rows));
-  std::iota(rows.begin(), rows.end(), 0);
-  std::erase_if(rows, [&](std::int32_t row) { return entries_of(matrix, row) == 0; });
+std::vector<std::int32_t> rows_by_length(const CsrView& matrix, const CompileCancel& cancel) {
+  std::vector<std::int32_t> rows;
+  for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
+    for (auto row = static_cast<std::int32_t>(begin); row < end; ++row) {
+      if (entries_of(matrix, row) > 0) rows.push_back(row);
+    }
+  });
+  CancelPace pace(cancel);
   for (std::span<std::int32_t> left = rows; !left.empty();) {
     const std::span<std::int32_t> some = left.first(std::min(left.size(), k_sorted_rows));
+    pace.spend(std::ssize(some));
     std::ranges::stable_sort(some, std::ranges::greater(),
                              [&](std::int32_t row) { return entries_of(matrix, row); });
     left = left.subspan(some.size());
@@ -238,9 +243,10 @@ constexpr auto k_kernels = slice_kernels(std::make_index_sequence<k_most_sliced_
 
 }  // namespace
 
-SlicedMatrix::SlicedMatrix(const CsrView& matrix)
+SlicedMatrix::SlicedMatrix(const CsrView& matrix, const CompileCancel& cancel)
     : cols_(matrix.cols), rows_of_b_(rows_of_b(matrix.col_idxs, matrix.cols)) {
-  const std::vector<std::int32_t> rows = rows_by_length(matrix);
+  const std::vector<std::int32_t> rows = rows_by_length(matrix, cancel);
+  CancelPace pace(cancel);
   std::vector<float> values;
   for_each_slice(rows, [&](std::span<const std::int32_t> of_slice) {
     std::int64_t start = 0;
@@ -256,6 +262,7 @@ SlicedMatrix::SlicedMatrix(const CsrView& matrix)
       values.insert(values.end(), of_step.begin(), of_step.end());
       places.fill(0);
       of_step.fill(0);
+      pace.spend(k_lanes);
     }
     slice_ptrs_.push_back(std::ssize(starts_));
     rows_.insert(rows_.end(), of_slice.begin(), of_slice.end());
@@ -263,11 +270,11 @@ SlicedMatrix::SlicedMatrix(const CsrView& matrix)
   });
   values_ = FloatBuffer(values.size());
   std::ranges::copy(values, values_.data());
-  for (std::int64_t row = 0; row < matrix.rows; ++row) {
-    if (entries_of(matrix, static_cast<std::int32_t>(row)) > 0) continue;
-    if (empty_rows_.empty() || empty_rows_.back().end < row) empty_rows_.push_back({row, row});
-    empty_rows_.back().end = row + 1;
-  }
+  for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      if (entries_of(matrix, static_cast<std::int32_t>(row)) == 0) empty_rows_.add(row, row + 1);
+    }
+  });
 }
 
 std::int64_t SlicedMatrix::column_floats() const noexcept { return padded_columns(cols_); }
@@ -282,7 +289,7 @@ void SlicedMatrix::copy_columns(const DenseOperands& operands, float* columns) c
   for (std::int64_t j = 0; j < operands.n; ++j) {
     std::fill(columns + j * stride + cols_, columns + (j + 1) * stride, 0.0F);
   }
-  for (const RowRange& rows : rows_of_b_) {
+  for (const RowRange& rows : rows_of_b_.ranges()) {
     if (operands.ldb == operands.n) {
       k_copies[to_size(operands.n - 1)](operands.b + rows.begin * operands.n, rows.end - rows.begin,
                                         columns + rows.begin, stride);
@@ -308,7 +315,7 @@ void SlicedMatrix::run(const RowRange& slices, const SlicedOperands& operands) c
 }
 
 void SlicedMatrix::zero_empty_rows(const SlicedOperands& operands) const {
-  for (const RowRange& rows : empty_rows_) {
+  for (const RowRange& rows : empty_rows_.ranges()) {
     if (operands.ldc == operands.n) {
       std::fill_n(operands.c + rows.begin * operands.n, (rows.end - rows.begin) * operands.n, 0.0F);
       continue;
@@ -321,14 +328,17 @@ void SlicedMatrix::zero_empty_rows(const SlicedOperands& operands) const {
 
 bool prefers_slices(const CsrView& matrix, HostIsa isa, std::int64_t n,
                     const CompileCancel& cancel) {
-  if (!can_be_sliced(isa, n)) return false;
+  if (!can_be_sliced(isa, n) || is_mostly_unread(matrix.cols, matrix.nnz())) return false;
   std::int64_t steps = 0;
-  const std::vector<std::int32_t> rows = rows_by_length(matrix);
+  const std::vector<std::int32_t> rows = rows_by_length(matrix, cancel);
+  CancelPace pace(cancel);
   for_each_slice(rows, [&](std::span<const std::int32_t> of_slice) {
-    cancel.check();
     std::int64_t start = 0;
     SliceWalk walk(matrix, of_slice);
-    while (walk.step(start, [](std::size_t, std::size_t, std::uint8_t) {})) ++steps;
+    while (walk.step(start, [](std::size_t, std::size_t, std::uint8_t) {})) {
+      ++steps;
+      pace.spend(k_lanes);
+    }
   });
   const std::int64_t bytes = steps * k_step_bytes;
   return bytes <= k_small_bytes || bytes <= matrix.nnz() * k_most_bytes_a_nonzero;

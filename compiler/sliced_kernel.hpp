@@ -24,8 +24,8 @@ inline constexpr std::int64_t k_most_sliced_columns = 4;
   return isa == HostIsa::avx512 && n >= 1 && n <= k_most_sliced_columns;
 }
 
-/// Whether there is one and padding leaves it small enough to be faster than unrolled code. Throws
-/// what `cancel` throws.
+/// Whether there is one, it need not copy many rows of B that nothing reads, and padding leaves it
+/// small enough to be faster than unrolled code. Throws what `cancel` throws.
 [[nodiscard]] bool prefers_slices(const CsrView& matrix, HostIsa isa, std::int64_t n,
                                   const CompileCancel& cancel = {});
 
@@ -53,8 +53,8 @@ class SlicedMatrix {
   static constexpr std::int64_t k_window = 32;
 
   SlicedMatrix() = default;
-  /// Copies the entries of `matrix`.
-  explicit SlicedMatrix(const CsrView& matrix);
+  /// Copies the entries of `matrix`. Throws what `cancel` throws soon after it is reached.
+  explicit SlicedMatrix(const CsrView& matrix, const CompileCancel& cancel = {});
 
   [[nodiscard]] std::int64_t slices() const noexcept { return std::ssize(slice_ptrs_) - 1; }
   [[nodiscard]] std::int64_t steps() const noexcept { return slice_ptrs_.back(); }
@@ -87,8 +87,8 @@ class SlicedMatrix {
   std::vector<std::int32_t> starts_;         ///< [steps] first column of the window
   std::vector<std::uint8_t> places_;         ///< [steps x 16] 32 + place in the window; 0: no entry
   FloatBuffer values_;                       ///< [steps x 16]
-  std::vector<RowRange> empty_rows_;
-  std::vector<RowRange> rows_of_b_;  ///< that are read
+  RowRanges empty_rows_;
+  RowRanges rows_of_b_;  ///< that are read
 };
 
 }  // namespace spjit

@@ -47,8 +47,9 @@ SpmmKernel::Impl::Impl(const HostImage& image_in, ImageOwner owner,
     : image(image_in), owner_(std::move(owner)), pool_(std::move(pool)) {}
 
 std::shared_ptr<SpmmKernel::Impl> SpmmKernel::Impl::load(const HostImage& image, ImageOwner owner,
-                                                         std::shared_ptr<ThreadPool> pool) {
-  const HostProgramRecord record = read_program(image);
+                                                         std::shared_ptr<ThreadPool> pool,
+                                                         const CompileCancel& cancel) {
+  HostProgramRecord record = read_program(image, cancel);
   require_isa(host_cpu(), record.isa);
   std::shared_ptr<Impl> impl(new Impl(image, std::move(owner), std::move(pool)));
   const std::byte* text = nullptr;
@@ -56,20 +57,21 @@ std::shared_ptr<SpmmKernel::Impl> SpmmKernel::Impl::load(const HostImage& image,
     impl->code_ = ExecutableCode(image.text);
     text = impl->code_.code().data();
   }
-  impl->prepare(record, text);
+  impl->prepare(std::move(record), text, cancel);
   return impl;
 }
 
 std::shared_ptr<SpmmKernel::Impl> SpmmKernel::Impl::link(const HostImage& image,
                                                          std::shared_ptr<ThreadPool> pool) {
-  const HostProgramRecord record = read_program(image);
+  HostProgramRecord record = read_program(image);
   require_isa(host_cpu(), record.isa);
   std::shared_ptr<Impl> impl(new Impl(image, {}, std::move(pool)));
-  impl->prepare(record, image.text.data());
+  impl->prepare(std::move(record), image.text.data(), {});
   return impl;
 }
 
-void SpmmKernel::Impl::prepare(const HostProgramRecord& record, const std::byte* text) {
+void SpmmKernel::Impl::prepare(HostProgramRecord record, const std::byte* text,
+                               const CompileCancel& cancel) {
   info.kind = record.kind;
   info.target = Target(record.isa);
   info.rows = record.rows;
@@ -80,17 +82,17 @@ void SpmmKernel::Impl::prepare(const HostProgramRecord& record, const std::byte*
   info.code_bytes = static_cast<std::int64_t>(image.text.size());
   info.weight_bytes = static_cast<std::int64_t>(image.weights.size());
   if (record.kind == KernelKind::unrolled) {
-    prepare_unrolled(record, text);
+    prepare_unrolled(std::move(record), text);
     return;
   }
-  prepare_csr(record);
-  if (record.kind == KernelKind::sliced) {
-    sliced_ = SlicedMatrix(csr_);
-    sliced_parts_ = sliced_.split(info.threads, record.n);
+  prepare_csr(std::move(record));
+  if (info.kind == KernelKind::sliced) {
+    sliced_ = SlicedMatrix(csr_, cancel);
+    sliced_parts_ = sliced_.split(info.threads, info.n);
   }
 }
 
-void SpmmKernel::Impl::prepare_unrolled(const HostProgramRecord& record, const std::byte* text) {
+void SpmmKernel::Impl::prepare_unrolled(HostProgramRecord record, const std::byte* text) {
   program.rows = record.rows;
   program.cols = record.cols;
   program.n = record.n;
@@ -103,12 +105,8 @@ void SpmmKernel::Impl::prepare_unrolled(const HostProgramRecord& record, const s
   program.in_place_ldb = record.in_place_ldb;
   program.stream_c = record.tile.stream_c && record.isa != HostIsa::generic;
   program.tile_weight_ends = record.tile_nnz_ends;
-  for (const std::int64_t row : record.empty_rows) {
-    program.empty_rows.push_back(checked_cast<std::int32_t>(row, "a row of C"));
-  }
-  for (std::size_t i = 0; i < record.rows_of_b.size(); i += 2) {
-    program.rows_of_b.push_back({record.rows_of_b[i], record.rows_of_b[i + 1]});
-  }
+  program.empty_rows = std::move(record.empty_rows);
+  program.rows_of_b = std::move(record.rows_of_b);
   const auto* weights = reinterpret_cast<const float*>(image.weights.data());
   for (std::size_t i = 0; i < record.segment_offsets.size(); ++i) {
     const std::int64_t begin = record.segment_offsets[i];
@@ -134,10 +132,10 @@ HostProgram SpmmKernel::Impl::walked(const HostTile& tile) const {
   return result;
 }
 
-void SpmmKernel::Impl::prepare_csr(const HostProgramRecord& record) {
+void SpmmKernel::Impl::prepare_csr(HostProgramRecord record) {
   const auto nnz = static_cast<std::size_t>(record.nnz);
   const auto* words = image.weights.data();
-  csr_row_ptrs_ = record.row_ptrs;
+  csr_row_ptrs_ = std::move(record.row_ptrs);
   csr_ = {record.rows,
           record.cols,
           csr_row_ptrs_,
@@ -223,7 +221,7 @@ void SpmmKernel::Impl::run_unrolled(const HostOperands& operands) const {
   const WorkspacePool::Loan workspace(
       workspaces_,
       checked_add(copy, workspace_floats(program, split_), "floats of a copy of B and workspace"));
-  for (const RowRange& rows : program.rows_of_b) {
+  for (const RowRange& rows : program.rows_of_b.ranges()) {
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       std::memcpy(workspace.data() + row * stride, operands.b + row * operands.ldb,
                   static_cast<std::size_t>(program.n) * sizeof(float));

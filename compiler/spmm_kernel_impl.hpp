@@ -54,7 +54,8 @@ class SpmmKernel::Impl {
   /// Copies the text of `image` into executable pages. Throws as read_program() does, and
   /// NotSupported if this CPU lacks the instruction set.
   [[nodiscard]] static std::shared_ptr<Impl> load(const HostImage& image, ImageOwner owner,
-                                                  std::shared_ptr<ThreadPool> pool);
+                                                  std::shared_ptr<ThreadPool> pool,
+                                                  const CompileCancel& cancel = {});
   /// Uses the text where it is.
   [[nodiscard]] static std::shared_ptr<Impl> link(const HostImage& image,
                                                   std::shared_ptr<ThreadPool> pool);
@@ -71,9 +72,9 @@ class SpmmKernel::Impl {
 
  private:
   Impl(const HostImage& image_in, ImageOwner owner, std::shared_ptr<ThreadPool> pool);
-  void prepare(const HostProgramRecord& record, const std::byte* text);
-  void prepare_unrolled(const HostProgramRecord& record, const std::byte* text);
-  void prepare_csr(const HostProgramRecord& record);
+  void prepare(HostProgramRecord record, const std::byte* text, const CompileCancel& cancel);
+  void prepare_unrolled(HostProgramRecord record, const std::byte* text);
+  void prepare_csr(HostProgramRecord record);
   void run_csr_kernel(const HostOperands& operands) const;
   void run_sliced(const HostOperands& operands) const;
   /// Calls `part` for each of the parts, in the pool's threads if there is one.

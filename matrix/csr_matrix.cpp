@@ -4,7 +4,10 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <span>
 
+#include "matrix/cancellable.hpp"
+#include "matrix/column_numbers.hpp"
 #include "matrix/limits.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix.hpp"
@@ -21,7 +24,7 @@ void validate_dimension(const char* what, std::int64_t size) {
   }
 }
 
-void validate_row_ptrs(const CsrMatrix& matrix) {
+void validate_row_ptrs(const CsrMatrix& matrix, const CompileCancel& cancel) {
   const std::vector<std::int64_t>& offsets = matrix.row_ptrs;
   if (offsets.size() != to_size(matrix.rows) + 1) {
     throw InvalidMatrix(fmt::format("row_ptrs has {} entries: expected rows + 1 = {}",
@@ -30,39 +33,68 @@ void validate_row_ptrs(const CsrMatrix& matrix) {
   if (offsets.front() != 0) {
     throw InvalidMatrix(fmt::format("row_ptrs[0] is {}: expected 0", offsets.front()));
   }
-  const auto drop = std::adjacent_find(offsets.begin(), offsets.end(), std::greater<>());
-  if (drop != offsets.end()) {
-    throw InvalidMatrix(fmt::format("row_ptrs falls from {} to {} at row {}: expected ascending",
-                                    drop[0], drop[1], drop - offsets.begin()));
-  }
+  for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
+    const auto last = offsets.begin() + end + 1;
+    const auto drop = std::adjacent_find(offsets.begin() + begin, last, std::greater<>());
+    if (drop != last) {
+      throw InvalidMatrix(fmt::format("row_ptrs falls from {} to {} at row {}: expected ascending",
+                                      drop[0], drop[1], drop - offsets.begin()));
+    }
+  });
   if (offsets.back() != matrix.nnz()) {
     throw InvalidMatrix(fmt::format("row_ptrs ends at {}: expected the {} entries of col_idxs",
                                     offsets.back(), matrix.nnz()));
   }
 }
 
-// Rows in ascending order need no memory; only the others are copied and sorted.
-void validate_row(const CsrMatrix& matrix, std::int64_t row) {
-  const auto begin = matrix.col_idxs.begin() + matrix.row_ptrs[to_size(row)];
-  const auto end = matrix.col_idxs.begin() + matrix.row_ptrs[to_size(row) + 1];
-  bool ascending = true;
-  for (auto at = begin; at != end; ++at) {
-    if (*at < 0 || *at >= matrix.cols) {
-      throw InvalidMatrix(
-          fmt::format("row {} has column {}: expected 0 <= column < {}", row, *at, matrix.cols));
-    }
-    ascending &= at == begin || at[-1] < *at;
-  }
-  if (ascending) {
+[[noreturn]] void fail_twice(std::int64_t row, std::int32_t column) {
+  throw InvalidMatrix(
+      fmt::format("row {} has column {} twice: expected each column once", row, column));
+}
+
+/// Rows that are longer are sorted in a way that can be given up.
+constexpr std::int64_t k_long_row = k_cancel_pace;
+
+std::span<const std::int32_t> columns_of(const CsrMatrix& matrix, std::int64_t row) {
+  const std::int64_t begin = matrix.row_ptrs[to_size(row)];
+  return {matrix.col_idxs.data() + begin, to_size(matrix.row_ptrs[to_size(row) + 1] - begin)};
+}
+
+void validate_unsorted_row(const CsrMatrix& matrix, std::int64_t row, const CompileCancel& cancel) {
+  const std::span<const std::int32_t> columns = columns_of(matrix, row);
+  if (std::ssize(columns) <= k_long_row) {
+    std::vector<std::int32_t> sorted(columns.begin(), columns.end());
+    std::sort(sorted.begin(), sorted.end());
+    const auto twin = std::adjacent_find(sorted.begin(), sorted.end());
+    if (twin != sorted.end()) fail_twice(row, *twin);
     return;
   }
-  std::vector<std::int32_t> sorted(begin, end);
-  std::sort(sorted.begin(), sorted.end());
-  const auto twin = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twin != sorted.end()) {
-    throw InvalidMatrix(
-        fmt::format("row {} has column {} twice: expected each column once", row, *twin));
+  std::int32_t last = -1;
+  CancelPace pace(cancel);
+  for (const std::int64_t entry : order_by_column(columns, cancel)) {
+    pace.spend(1);
+    const std::int32_t column = columns[to_size(entry)];
+    if (column == last) fail_twice(row, column);
+    last = column;
   }
+}
+
+// Rows in ascending order need no memory; only the others are copied and sorted.
+void validate_row(const CsrMatrix& matrix, std::int64_t row, const CompileCancel& cancel,
+                  CancelPace& pace) {
+  const std::int64_t first = matrix.row_ptrs[to_size(row)];
+  bool ascending = true;
+  pace.pieces(first, matrix.row_ptrs[to_size(row) + 1], [&](std::int64_t begin, std::int64_t end) {
+    const std::int32_t* const columns = matrix.col_idxs.data();
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (columns[i] < 0 || columns[i] >= matrix.cols) {
+        throw InvalidMatrix(fmt::format("row {} has column {}: expected 0 <= column < {}", row,
+                                        columns[i], matrix.cols));
+      }
+      ascending &= i == first || columns[i - 1] < columns[i];
+    }
+  });
+  if (!ascending) validate_unsorted_row(matrix, row, cancel);
 }
 
 struct Entry {
@@ -70,41 +102,98 @@ struct Entry {
   float value;
 };
 
+bool is_sorted(const CsrMatrix& matrix, std::int64_t row, CancelPace& pace) {
+  const std::int64_t first = matrix.row_ptrs[to_size(row)];
+  bool sorted = true;
+  pace.pieces(
+      first + 1, matrix.row_ptrs[to_size(row) + 1], [&](std::int64_t begin, std::int64_t end) {
+        sorted = sorted &&
+                 std::is_sorted(matrix.col_idxs.begin() + begin - 1, matrix.col_idxs.begin() + end);
+      });
+  return sorted;
+}
+
+/// The entries of a row in the order they shall have.
+std::vector<Entry> sorted_entries(const CsrMatrix& matrix, std::int64_t row,
+                                  const CompileCancel& cancel) {
+  const std::span<const std::int32_t> columns = columns_of(matrix, row);
+  const float* const values = matrix.values.data() + matrix.row_ptrs[to_size(row)];
+  std::vector<Entry> entries;
+  if (std::ssize(columns) > k_long_row) {
+    CancelPace pace(cancel);
+    for (const std::int64_t entry : order_by_column(columns, cancel)) {
+      pace.spend(1);
+      entries.push_back({columns[to_size(entry)], values[entry]});
+    }
+    return entries;
+  }
+  for (std::size_t i = 0; i < columns.size(); ++i) entries.push_back({columns[i], values[i]});
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& a, const Entry& b) { return a.col < b.col; });
+  return entries;
+}
+
+void sort_row(CsrMatrix& matrix, std::int64_t row, const CompileCancel& cancel, CancelPace& pace) {
+  if (is_sorted(matrix, row, pace)) return;
+  const std::vector<Entry> entries = sorted_entries(matrix, row, cancel);
+  const std::int64_t first = matrix.row_ptrs[to_size(row)];
+  pace.pieces(0, std::ssize(entries), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      matrix.col_idxs[to_size(first + i)] = entries[to_size(i)].col;
+      matrix.values[to_size(first + i)] = entries[to_size(i)].value;
+    }
+  });
+}
+
+void sort_rows(CsrMatrix& matrix, const CompileCancel& cancel) {
+  CancelPace pace(cancel);
+  for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
+    pace.spend(1);
+    sort_row(matrix, static_cast<std::int64_t>(row), cancel, pace);
+  }
+}
+
 }  // namespace
 
-void CsrMatrix::validate() const {
-  validate_dimension("rows", rows);
-  validate_dimension("cols", cols);
-  validate_row_ptrs(*this);
-  if (values.size() != col_idxs.size()) {
+void validate(const CsrMatrix& matrix, const CompileCancel& cancel) {
+  validate_dimension("rows", matrix.rows);
+  validate_dimension("cols", matrix.cols);
+  validate_row_ptrs(matrix, cancel);
+  if (matrix.values.size() != matrix.col_idxs.size()) {
     throw InvalidMatrix(fmt::format("values has {} entries: expected as many as col_idxs, {}",
-                                    values.size(), col_idxs.size()));
+                                    matrix.values.size(), matrix.col_idxs.size()));
   }
-  for (std::int64_t row = 0; row < rows; ++row) {
-    validate_row(*this, row);
+  CancelPace pace(cancel);
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    pace.spend(1);
+    validate_row(matrix, row, cancel, pace);
   }
 }
 
-void CsrMatrix::sort_columns() {
-  std::vector<Entry> entries;
-  for (std::size_t row = 0; row + 1 < row_ptrs.size(); ++row) {
-    const std::size_t begin = to_size(row_ptrs[row]);
-    const std::size_t end = to_size(row_ptrs[row + 1]);
-    if (std::is_sorted(col_idxs.begin() + row_ptrs[row], col_idxs.begin() + row_ptrs[row + 1])) {
-      continue;
-    }
-    entries.clear();
-    for (std::size_t at = begin; at < end; ++at) {
-      entries.push_back({col_idxs[at], values[at]});
-    }
-    std::stable_sort(entries.begin(), entries.end(),
-                     [](const Entry& a, const Entry& b) { return a.col < b.col; });
-    for (std::size_t at = begin; at < end; ++at) {
-      col_idxs[at] = entries[at - begin].col;
-      values[at] = entries[at - begin].value;
-    }
+bool has_sorted_rows(const CsrMatrix& matrix, const CompileCancel& cancel) {
+  CancelPace pace(cancel);
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    pace.spend(1);
+    if (!is_sorted(matrix, row, pace)) return false;
   }
+  return true;
 }
+
+CsrMatrix with_sorted_rows(const CsrMatrix& matrix, const CompileCancel& cancel) {
+  CsrMatrix copy;
+  copy.rows = matrix.rows;
+  copy.cols = matrix.cols;
+  copy.row_ptrs.clear();
+  append_in_pieces(copy.row_ptrs, std::span(matrix.row_ptrs), cancel);
+  append_in_pieces(copy.col_idxs, std::span(matrix.col_idxs), cancel);
+  append_in_pieces(copy.values, std::span(matrix.values), cancel);
+  sort_rows(copy, cancel);
+  return copy;
+}
+
+void CsrMatrix::validate() const { spjit::validate(*this, {}); }
+
+void CsrMatrix::sort_columns() { sort_rows(*this, {}); }
 
 std::int64_t CsrMatrix::drop_explicit_zeros() {
   const std::int64_t before = nnz();

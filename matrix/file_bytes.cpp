@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "matrix/limits.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -31,6 +32,28 @@ void require_plain(const std::filesystem::path& path) {
 }
 
 std::string link_of(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
+
+const char* kind_of(mode_t mode) {
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode)) return "a character device";
+  if (S_ISBLK(mode)) return "a block device";
+  return "no regular file";
+}
+
+void check_regular(const std::filesystem::path& path, const struct stat& status) {
+  if (S_ISDIR(status.st_mode)) fail_errno(path, "cannot read", EISDIR);
+  if (S_ISREG(status.st_mode)) return;
+  throw IoError(fmt::format(
+      "{}: is {}: expected a regular file, for its size is needed; write the bytes to a file first",
+      path.string(), kind_of(status.st_mode)));
+}
+
+void check_size(const std::filesystem::path& path, std::int64_t bytes) {
+  if (bytes < memory_bytes()) return;
+  throw IoError(fmt::format("{}: has {} bytes: expected less than {}, the memory of this machine",
+                            path.string(), bytes, memory_bytes()));
+}
 
 // Open for reading until the end of the scope.
 class FileDescriptor {
@@ -150,16 +173,23 @@ void TemporaryFile::publish() {
 
 std::vector<std::byte> read_file(const std::filesystem::path& path) {
   require_plain(path);
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Before it is opened: that alone means something to some devices.
   struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) fail_errno(path, "cannot open", errno);
+  check_regular(path, status);
+  // O_NONBLOCK: a FIFO that took its place meanwhile must not block.
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
     fail_errno(path, "cannot open", errno);
   }
-  // A pipe says 0 bytes and a file may grow: read until the end, whatever the size was.
+  check_regular(path, status);
+  check_size(path, status.st_size);
+  // Files of /proc say 0 bytes and a file may grow: read until the end, whatever the size was.
   std::vector<std::byte> contents(static_cast<std::size_t>(status.st_size) + 1);
   std::size_t have = 0;
   for (;;) {
     if (have == contents.size()) {
+      check_size(path, static_cast<std::int64_t>(have));
       contents.resize(2 * contents.size() + 4096);
     }
     const ssize_t got = ::read(file.get(), contents.data() + have, contents.size() - have);

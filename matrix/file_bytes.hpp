@@ -10,7 +10,8 @@
 
 namespace spjit {
 
-/// Everything a file holds. Throws IoError.
+/// Everything a regular file holds. Throws IoError, also for anything else (a FIFO, a device, a
+/// socket: none is waited for) and for a file larger than the machine's memory.
 [[nodiscard]] std::vector<std::byte> read_file(const std::filesystem::path& path);
 
 /// A file that gets its name when it is whole. Until then it has none, so that nothing is left of

@@ -15,10 +15,15 @@ inline constexpr std::int64_t k_max_dimension = 2147483647;
 /// Rows any file may claim without entries to show for them: 128 MiB of row offsets.
 inline constexpr std::int64_t k_max_free_rows = std::int64_t{1} << 24;
 
-/// True if a file of `file_bytes` may have that many rows: each row costs 8 bytes of offsets even
-/// when it is empty, so past `k_max_free_rows` there must be a byte of file for each.
-[[nodiscard]] inline bool rows_are_plausible(std::int64_t rows, std::size_t file_bytes) {
-  return rows <= std::max(k_max_free_rows, static_cast<std::int64_t>(file_bytes));
+/// Bytes of memory this machine has: a file or an array that is larger is refused before anything
+/// is allocated for it.
+[[nodiscard]] std::int64_t memory_bytes() noexcept;
+
+/// Rows that a file of `file_bytes` may have: each row costs 8 bytes of offsets even when it is
+/// empty, so past `k_max_free_rows` there must be a byte of file for each, and memory for all.
+[[nodiscard]] inline std::int64_t most_rows(std::size_t file_bytes) noexcept {
+  const std::int64_t most = std::max(k_max_free_rows, static_cast<std::int64_t>(file_bytes));
+  return std::min(most, memory_bytes() / std::int64_t{sizeof(std::int64_t)});
 }
 
 }  // namespace spjit

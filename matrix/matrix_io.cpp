@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <new>
 #include <span>
+#include <stdexcept>
 #include <string_view>
+#include <system_error>
 
 #include "matrix/file_bytes.hpp"
 #include "matrix/limits.hpp"
@@ -38,9 +41,23 @@ std::string_view as_text(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-}  // namespace
+/// Runs out of memory with one line that names the file and what there was to read.
+template <class Read>
+auto within_memory(const std::filesystem::path& path, const Read& read) {
+  try {
+    return read();
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {
+  }
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  throw IoError(fmt::format(
+      "{}: out of memory: the file has {} bytes, and reading takes up to 16 more for each of them "
+      "and 8 for each row; free memory, or allow more of it",
+      path.string(), error ? 0 : bytes));
+}
 
-CsrMatrix load_matrix(const std::filesystem::path& path, const LoadOptions& options) {
+CsrMatrix read_matrix(const std::filesystem::path& path, const LoadOptions& options) {
   const std::string extension = lower_extension(path);
   const std::string name = path.string();
   if (extension == ".smtx") {
@@ -56,6 +73,28 @@ CsrMatrix load_matrix(const std::filesystem::path& path, const LoadOptions& opti
     return parse_npz(read_file(path), name, options);
   }
   fail_extension(path, ".smtx, .mtx, .npy or .npz");
+}
+
+DenseMatrix read_dense(const std::filesystem::path& path, const std::string& name) {
+  const std::string extension = lower_extension(path);
+  if (extension == ".npz") {
+    return parse_npz_dense(read_file(path), path.string(), name);
+  }
+  if (extension != ".npy") {
+    fail_extension(path, ".npy or .npz");
+  }
+  if (!name.empty()) {
+    throw IoError(fmt::format("{}: array {} was asked for: a .npy holds one array without a name",
+                              path.string(), quoted_word(name)));
+  }
+  const std::vector<std::byte> bytes = read_file(path);
+  return decode_dense(parse_npy_array(bytes, path.string()), path.string());
+}
+
+}  // namespace
+
+CsrMatrix load_matrix(const std::filesystem::path& path, const LoadOptions& options) {
+  return within_memory(path, [&] { return read_matrix(path, options); });
 }
 
 void save_matrix(const CsrMatrix& matrix, const std::filesystem::path& path,
@@ -74,19 +113,7 @@ void save_matrix(const CsrMatrix& matrix, const std::filesystem::path& path,
 }
 
 DenseMatrix load_dense(const std::filesystem::path& path, const std::string& name) {
-  const std::string extension = lower_extension(path);
-  if (extension == ".npz") {
-    return parse_npz_dense(read_file(path), path.string(), name);
-  }
-  if (extension != ".npy") {
-    fail_extension(path, ".npy or .npz");
-  }
-  if (!name.empty()) {
-    throw IoError(fmt::format("{}: array {} was asked for: a .npy holds one array without a name",
-                              path.string(), quoted_word(name)));
-  }
-  const std::vector<std::byte> bytes = read_file(path);
-  return decode_dense(parse_npy_array(bytes, path.string()), path.string());
+  return within_memory(path, [&] { return read_dense(path, name); });
 }
 
 void save_dense(const DenseMatrix& matrix, const std::filesystem::path& path) {

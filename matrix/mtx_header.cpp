@@ -139,9 +139,9 @@ void check_sizes(const TextLines& lines, const MtxHeader& header, std::size_t te
     lines.fail(fmt::format("the size is {} x {}: the banner says symmetric, so expected a square",
                            header.rows, header.cols));
   }
-  if (!rows_are_plausible(header.rows, text_bytes)) {
+  if (header.rows > most_rows(text_bytes)) {
     lines.fail(fmt::format("the size line asks for {} rows: a file of {} bytes may have {}",
-                           header.rows, text_bytes, k_max_free_rows));
+                           header.rows, text_bytes, most_rows(text_bytes)));
   }
   // The last line may lack its end.
   const auto left = static_cast<std::int64_t>(lines.bytes_left()) + 1;

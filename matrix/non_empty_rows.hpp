@@ -1,18 +1,23 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
+#include "runtime/compile_cancel.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
 
-/// Rows that store an entry, be its value zero.
-[[nodiscard]] inline std::int64_t non_empty_rows(const CsrMatrix& matrix) {
+/// Rows that store an entry, be its value zero. Throws what `cancel` throws soon after it is
+/// reached.
+[[nodiscard]] inline std::int64_t non_empty_rows(const CsrMatrix& matrix,
+                                                 const CompileCancel& cancel = {}) {
   std::int64_t count = 0;
-  for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
-    count += matrix.row_ptrs[row] != matrix.row_ptrs[row + 1] ? 1 : 0;
-  }
+  for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t* const row_ptrs = matrix.row_ptrs.data();
+    for (std::int64_t row = begin; row < end; ++row) {
+      count += row_ptrs[row] != row_ptrs[row + 1] ? 1 : 0;
+    }
+  });
   return count;
 }
 

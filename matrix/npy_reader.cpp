@@ -205,9 +205,9 @@ DenseMatrix decode_dense(const NpyArray& array, std::string_view name) {
 
 CsrMatrix csr_from_array(const NpyArray& array, std::string_view name) {
   const DenseMatrix dense = decode_dense(array, name);
-  if (!rows_are_plausible(dense.rows, array.data.size())) {
+  if (dense.rows > most_rows(array.data.size())) {
     fail_to_read(name, fmt::format("the shape is {} x {}: a file of that size may have {} rows",
-                                   dense.rows, dense.cols, k_max_free_rows));
+                                   dense.rows, dense.cols, most_rows(array.data.size())));
   }
   return csr_from_dense(dense.values.data(), dense.rows, dense.cols);
 }

@@ -25,19 +25,19 @@ struct TileShape {
 /// nnc can win, which an ordered set gives. So no row looks at tiles it shares nothing with.
 class BalancedGrouping {
  public:
-  BalancedGrouping(const RowSubset& rows, const TileShape& shape)
+  BalancedGrouping(const RowSubset& rows, const TileShape& shape, const CompileCancel& cancel)
       : rows_(rows),
+        pace_(cancel),
         shape_(shape),
         tiles_(at(shape.tiles)),
         is_candidate_(at(shape.tiles), true),
         overlaps_(at(shape.tiles)),
-        tiles_of_column_(rows) {
+        tiles_of_column_(rows, cancel) {
     for (std::int32_t tile = 0; tile < shape_.tiles; ++tile) by_nnc_.emplace(0, tile);
   }
 
-  [[nodiscard]] RowTiles run(const CompileCancel& cancel) {
+  [[nodiscard]] RowTiles run() {
     for (std::int32_t row = 0; row < rows_.rows(); ++row) {
-      cancel.check();
       if (by_nnc_.empty()) admit_heavy_tiles();
       assign(row, smallest_union(row));
     }
@@ -56,6 +56,7 @@ class BalancedGrouping {
   [[nodiscard]] std::int32_t smallest_union(std::int32_t row) {
     touched_.clear();
     for (const std::int32_t column : rows_.columns(row)) {
+      pace_.spend(std::ssize(tiles_of_column_.list(column)) + 1);
       tiles_of_column_.visit_kept(
           column, [this](std::int32_t tile) { return is_candidate_[at(tile)] != 0; },
           [this](std::int32_t tile) {
@@ -77,6 +78,7 @@ class BalancedGrouping {
     const std::size_t old_nnc = tile.columns.size();
     for (const std::int32_t column : rows_.columns(row)) {
       const std::span<const std::int32_t> tiles = tiles_of_column_.list(column);
+      pace_.spend(std::ssize(tiles) + 1);
       if (std::find(tiles.begin(), tiles.end(), number) == tiles.end()) {
         tile.columns.push_back(column);
       }
@@ -103,6 +105,7 @@ class BalancedGrouping {
       is_candidate_[at(number)] = true;
       by_nnc_.emplace(nnc(number), number);
       for (const std::int32_t column : tiles_[at(number)].columns) {
+        pace_.spend(1);
         tiles_of_column_.push(column, number);
       }
     }
@@ -113,6 +116,7 @@ class BalancedGrouping {
   }
 
   const RowSubset& rows_;
+  CancelPace pace_;
   TileShape shape_;
   bool heavy_admitted_ = false;
   std::vector<Tile> tiles_;
@@ -145,13 +149,13 @@ RowTiles group_balanced(const CsrMatrix& matrix, std::span<const std::int32_t> r
                         std::int64_t m1, const GroupingLimits& limits,
                         const CompileCancel& cancel) {
   if (rows.empty()) return {};
-  const RowSubset all = take_rows(matrix, rows);
+  const RowSubset all = take_rows(matrix, rows, cancel);
   const std::int64_t tiles = (all.rows() - 1) / m1 + 1;
   // nnz < nnz(A) / T over the integers
   const std::int64_t nnz_bound = (all.nnz() - 1) / tiles + 1;
   const std::int64_t shards =
       count_shards(estimate_balanced_work(all, tiles), all.nnz(), tiles, limits);
-  if (shards == 1) return BalancedGrouping(all, {tiles, m1, nnz_bound}).run(cancel);
+  if (shards == 1) return BalancedGrouping(all, {tiles, m1, nnz_bound}, cancel).run();
 
   std::vector<std::int64_t> capacities(at(shards));
   for (std::int64_t shard = 0; shard < shards; ++shard) {
@@ -159,9 +163,9 @@ RowTiles group_balanced(const CsrMatrix& matrix, std::span<const std::int32_t> r
   }
   RowTiles result;
   for (const auto& shard_rows : deal_rows(rows, capacities)) {
-    const RowSubset shard = take_rows(matrix, shard_rows);
+    const RowSubset shard = take_rows(matrix, shard_rows, cancel);
     const TileShape shape{(shard.rows() - 1) / m1 + 1, m1, nnz_bound};
-    for (auto& tile : BalancedGrouping(shard, shape).run(cancel)) {
+    for (auto& tile : BalancedGrouping(shard, shape, cancel).run()) {
       result.push_back(std::move(tile));
     }
   }

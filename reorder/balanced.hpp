@@ -17,7 +17,7 @@ namespace spjit::reorder {
 /// and `nnz < nnz(rows) / tiles` whose union of columns with the row is smallest; where no tile
 /// with room is below that bound, to the smallest union. Ties go to the tile with the lower number.
 /// Past `limits` the rows are dealt in turn to shards of nearly equal numbers of tiles, and each
-/// shard is grouped by itself, with the bound of the whole. `cancel` is asked for each row.
+/// shard is grouped by itself, with the bound of the whole. `cancel` is asked all along.
 [[nodiscard]] RowTiles group_balanced(const CsrMatrix& matrix, std::span<const std::int32_t> rows,
                                       std::int64_t m1, const GroupingLimits& limits = {},
                                       const CompileCancel& cancel = {});

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "matrix/random.hpp"
@@ -24,32 +25,46 @@ struct Signature {
   std::int64_t nnz = 0;
 };
 
-Signature sign(const CsrMatrix& matrix, std::size_t row) {
+Signature sign(const CsrMatrix& matrix, std::size_t row, CancelPace& pace) {
   constexpr std::uint64_t k_other = 0x5851F42D4C957F2DU;
   Signature signature;
-  for (std::int64_t i = matrix.row_ptrs[row]; i < matrix.row_ptrs[row + 1]; ++i) {
-    const auto column = static_cast<std::uint64_t>(matrix.col_idxs[static_cast<std::size_t>(i)]);
-    const std::uint64_t hash = split_mix(column);
-    signature.first = std::min(signature.first, hash);
-    signature.second = std::min(signature.second, hash * k_other);
-  }
+  pace.pieces(
+      matrix.row_ptrs[row], matrix.row_ptrs[row + 1], [&](std::int64_t begin, std::int64_t end) {
+        for (auto i = static_cast<std::size_t>(begin); std::cmp_less(i, end); ++i) {
+          const std::uint64_t hash = split_mix(static_cast<std::uint64_t>(matrix.col_idxs[i]));
+          signature.first = std::min(signature.first, hash);
+          signature.second = std::min(signature.second, hash * k_other);
+        }
+      });
   signature.nnz = matrix.row_ptrs[row + 1] - matrix.row_ptrs[row];
   return signature;
 }
 
+/// A row that is not empty.
+struct SignedRow {
+  std::int32_t row = 0;
+  Signature signature;
+};
+
 }  // namespace
 
-EstimatedGrouping::EstimatedGrouping(const CsrMatrix& matrix) : matrix_(matrix) {
-  std::vector<Signature> signatures(static_cast<std::size_t>(matrix.rows));
-  for (std::size_t row = 0; row < signatures.size(); ++row) {
-    signatures[row] = sign(matrix, row);
-    if (signatures[row].nnz > 0) order_.push_back(static_cast<std::int32_t>(row));
+EstimatedGrouping::EstimatedGrouping(const CsrMatrix& matrix, CompileCancel cancel)
+    : matrix_(matrix), cancel_(std::move(cancel)), columns_(matrix.col_idxs, matrix.cols, cancel_) {
+  std::vector<SignedRow> rows;
+  CancelPace pace(cancel_);
+  for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
+    pace.spend(1);
+    if (matrix.row_ptrs[row] == matrix.row_ptrs[row + 1]) continue;
+    rows.push_back({static_cast<std::int32_t>(row), sign(matrix, row, pace)});
   }
-  std::ranges::stable_sort(order_, [&](std::int32_t left, std::int32_t right) {
-    const Signature& a = signatures[static_cast<std::size_t>(left)];
-    const Signature& b = signatures[static_cast<std::size_t>(right)];
+  std::ranges::stable_sort(rows, [&](const SignedRow& left, const SignedRow& right) {
+    pace.spend(1);
+    const Signature& a = left.signature;
+    const Signature& b = right.signature;
     return std::tie(a.first, a.second, a.nnz) < std::tie(b.first, b.second, b.nnz);
   });
+  order_.reserve(rows.size());
+  for (const SignedRow& row : rows) order_.push_back(row.row);
 }
 
 GroupingStatistics EstimatedGrouping::statistics(std::int64_t m1) const {
@@ -59,19 +74,23 @@ GroupingStatistics EstimatedGrouping::statistics(std::int64_t m1) const {
   if (rows == 0) return statistics;
   statistics.tiles = (rows - 1) / m1 + 1;
   const std::int64_t step = std::max<std::int64_t>(matrix_.nnz() / k_enough_entries, 1);
-  std::vector<std::int64_t> seen_in(static_cast<std::size_t>(matrix_.cols), -1);
+  const std::span<const std::int32_t> numbers = columns_.of_entries();
+  std::vector<std::int64_t> seen_in = filled(columns_.count(), std::int64_t{-1}, cancel_);
+  CancelPace pace(cancel_);
   std::int64_t columns = 0;
   std::int64_t entries = 0;
   for (std::int64_t tile = 0; tile < statistics.tiles; tile += step) {
     const std::int64_t end = m1 < rows - tile * m1 ? (tile + 1) * m1 : rows;
     for (std::int64_t i = tile * m1; i < end; ++i) {
       const auto row = static_cast<std::size_t>(order_[static_cast<std::size_t>(i)]);
-      for (std::int64_t k = matrix_.row_ptrs[row]; k < matrix_.row_ptrs[row + 1]; ++k) {
-        const auto column = static_cast<std::size_t>(matrix_.col_idxs[static_cast<std::size_t>(k)]);
-        if (seen_in[column] != tile) ++columns;
-        seen_in[column] = tile;
-        ++entries;
-      }
+      entries += matrix_.row_ptrs[row + 1] - matrix_.row_ptrs[row];
+      pace.pieces(matrix_.row_ptrs[row], matrix_.row_ptrs[row + 1],
+                  [&](std::int64_t first, std::int64_t last) {
+                    for (auto k = static_cast<std::size_t>(first); std::cmp_less(k, last); ++k) {
+                      const auto column = static_cast<std::size_t>(numbers[k]);
+                      if (std::exchange(seen_in[column], tile) != tile) ++columns;
+                    }
+                  });
     }
   }
   statistics.fmas_per_load = static_cast<double>(entries) / static_cast<double>(columns);

@@ -22,23 +22,43 @@ std::int64_t row_nnz(const CsrMatrix& matrix, std::int32_t row) {
   return matrix.row_ptrs[at(row) + 1] - matrix.row_ptrs[at(row)];
 }
 
-std::vector<std::int32_t> list_rows(const CsrMatrix& matrix, bool empty) {
+std::vector<std::int32_t> list_rows(const CsrMatrix& matrix, const CompileCancel& cancel) {
   std::vector<std::int32_t> rows;
-  for (std::int32_t row = 0; row < matrix.rows; ++row) {
-    if ((row_nnz(matrix, row) == 0) == empty) rows.push_back(row);
-  }
+  for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
+    for (auto row = static_cast<std::int32_t>(begin); row < end; ++row) {
+      if (row_nnz(matrix, row) != 0) rows.push_back(row);
+    }
+  });
   return rows;
 }
 
-void sort_by_nnz(const CsrMatrix& matrix, std::vector<std::int32_t>& rows) {
+/// The rows between those of `rows`, which ascend.
+RowRanges gaps_between(const std::vector<std::int32_t>& rows, std::int64_t all) {
+  RowRanges gaps;
+  std::int64_t next = 0;
+  for (const std::int32_t row : rows) {
+    if (row > next) gaps.add(next, row);
+    next = std::int64_t{row} + 1;
+  }
+  if (next < all) gaps.add(next, all);
+  return gaps;
+}
+
+void sort_by_nnz(const CsrMatrix& matrix, std::vector<std::int32_t>& rows,
+                 const CompileCancel& cancel) {
+  CancelPace pace(cancel);
   std::stable_sort(rows.begin(), rows.end(), [&](std::int32_t left, std::int32_t right) {
+    pace.spend(1);
     return row_nnz(matrix, left) < row_nnz(matrix, right);
   });
 }
 
-RowTiles cut_in_order(const std::vector<std::int32_t>& rows, std::int64_t m1) {
+RowTiles cut_in_order(const std::vector<std::int32_t>& rows, std::int64_t m1,
+                      const CompileCancel& cancel) {
   RowTiles tiles;
+  CancelPace pace(cancel);
   for (const std::int32_t row : rows) {
+    pace.spend(1);
     if (tiles.empty() || static_cast<std::int64_t>(tiles.back().size()) == m1) {
       tiles.emplace_back();
     }
@@ -47,20 +67,19 @@ RowTiles cut_in_order(const std::vector<std::int32_t>& rows, std::int64_t m1) {
   return tiles;
 }
 
-RowTiles make_tiles(const CsrMatrix& matrix, std::int64_t m1, ReorderAlgorithm algorithm,
-                    const CompileCancel& cancel) {
-  std::vector<std::int32_t> rows = list_rows(matrix, false);
+RowTiles make_tiles(const CsrMatrix& matrix, std::vector<std::int32_t> rows, std::int64_t m1,
+                    ReorderAlgorithm algorithm, const CompileCancel& cancel) {
   const bool has_choice = m1 > 1 && m1 < static_cast<std::int64_t>(rows.size());
   switch (algorithm) {
     case ReorderAlgorithm::none:
-      return cut_in_order(rows, m1);
+      return cut_in_order(rows, m1, cancel);
     case ReorderAlgorithm::balanced:
-      if (!has_choice) return cut_in_order(rows, m1);
-      sort_by_nnz(matrix, rows);
+      if (!has_choice) return cut_in_order(rows, m1, cancel);
+      sort_by_nnz(matrix, rows, cancel);
       return reorder::group_balanced(matrix, rows, m1, {}, cancel);
     case ReorderAlgorithm::similarity:
-      if (!has_choice) return cut_in_order(rows, m1);
-      sort_by_nnz(matrix, rows);
+      if (!has_choice) return cut_in_order(rows, m1, cancel);
+      sort_by_nnz(matrix, rows, cancel);
       return reorder::refine_by_swaps(matrix, reorder::group_similar(matrix, rows, m1, {}, cancel),
                                       {}, cancel);
   }
@@ -92,8 +111,11 @@ RowGrouping group_rows(const CsrMatrix& matrix, std::int64_t m1, ReorderAlgorith
   }
   RowGrouping grouping;
   grouping.m1 = m1;
-  grouping.empty_rows = list_rows(matrix, true);
-  for (auto& tile : make_tiles(matrix, m1, algorithm, cancel)) {
+  std::vector<std::int32_t> rows = list_rows(matrix, cancel);
+  grouping.empty_rows = gaps_between(rows, matrix.rows);
+  CancelPace pace(cancel);
+  for (auto& tile : make_tiles(matrix, std::move(rows), m1, algorithm, cancel)) {
+    pace.spend(std::ssize(tile));
     // Ascending, so that C is written forwards.
     std::sort(tile.begin(), tile.end());
     grouping.rows.insert(grouping.rows.end(), tile.begin(), tile.end());
@@ -102,26 +124,30 @@ RowGrouping group_rows(const CsrMatrix& matrix, std::int64_t m1, ReorderAlgorith
   return grouping;
 }
 
-GroupingStatistics compute_statistics(const CsrMatrix& matrix, const RowGrouping& grouping) {
+GroupingStatistics compute_statistics(const CsrMatrix& matrix, const RowGrouping& grouping,
+                                      const CompileCancel& cancel) {
   GroupingStatistics statistics;
   statistics.tiles = grouping.tiles();
   if (statistics.tiles == 0) return statistics;
 
-  const reorder::RowSubset rows = reorder::take_rows(matrix, grouping.rows);
-  std::vector<std::int64_t> last_tile(at(rows.cols), -1);
+  const reorder::RowSubset rows = reorder::take_rows(matrix, grouping.rows, cancel);
+  std::vector<std::int64_t> last_tile = filled(rows.cols, std::int64_t{-1}, cancel);
+  CancelPace pace(cancel);
   std::vector<std::int64_t> tile_nnz;
   for (std::int64_t tile = 0; tile < statistics.tiles; ++tile) {
     const std::int64_t first_row = grouping.tile_ptrs[at(tile)];
     const std::int64_t last_row = grouping.tile_ptrs[at(tile) + 1];
     std::int64_t nnc = 0;
-    for (std::int64_t row = first_row; row < last_row; ++row) {
-      for (const std::int32_t column : rows.columns(row)) {
-        if (std::exchange(last_tile[at(column)], tile) != tile) ++nnc;
+    const std::int64_t first = rows.row_ptrs[at(first_row)];
+    const std::int64_t last = rows.row_ptrs[at(last_row)];
+    pace.pieces(first, last, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        if (std::exchange(last_tile[at(rows.col_idxs[at(i)])], tile) != tile) ++nnc;
       }
-    }
+    });
     statistics.nnc_sum += nnc;
     statistics.nnc_max = std::max(statistics.nnc_max, nnc);
-    tile_nnz.push_back(rows.row_ptrs[at(last_row)] - rows.row_ptrs[at(first_row)]);
+    tile_nnz.push_back(last - first);
   }
 
   const auto [nnz_min, nnz_max] = std::minmax_element(tile_nnz.begin(), tile_nnz.end());

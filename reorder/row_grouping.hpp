@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "matrix/column_numbers.hpp"
 #include "runtime/compile_cancel.hpp"
+#include "runtime/row_ranges.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/reorder.hpp"
 
@@ -17,7 +19,7 @@ struct RowGrouping {
   std::int64_t m1 = 0;                        ///< rows a tile holds at most
   std::vector<std::int32_t> rows;             ///< rows of A, tile after tile
   std::vector<std::int64_t> tile_ptrs = {0};  ///< tiles + 1 offsets into `rows`
-  std::vector<std::int32_t> empty_rows;       ///< rows without entries: written as zeros
+  RowRanges empty_rows;                       ///< rows without entries: written as zeros
 
   [[nodiscard]] std::int64_t tiles() const noexcept {
     return static_cast<std::int64_t>(tile_ptrs.size()) - 1;
@@ -43,17 +45,20 @@ struct GroupingStatistics {
   double fmas_per_load = 0;  ///< nnz / nnc_sum: FMAs one loaded B row serves
 };
 
-/// `grouping` must be one of `matrix`. All zero where there are no tiles.
+/// `grouping` must be one of `matrix`. All zero where there are no tiles. Throws what `cancel`
+/// throws soon after it is reached.
 [[nodiscard]] GroupingStatistics compute_statistics(const CsrMatrix& matrix,
-                                                    const RowGrouping& grouping);
+                                                    const RowGrouping& grouping,
+                                                    const CompileCancel& cancel = {});
 
 /// What a grouping would be like, without grouping: non-empty rows in the order of min-hashes of
 /// their columns, so that rows alike are neighbours, are cut into tiles. Regrouping finds fewer
-/// columns still. Takes time linear in nnz once, and a bounded time for each m1. Refers to the
-/// matrix.
+/// columns still. Takes time linear in nnz once, and less for each m1: of a long matrix only some
+/// tiles are looked at. Memory follows the nonzeros. Refers to the matrix. Both throw what `cancel`
+/// throws soon after it is reached.
 class EstimatedGrouping {
  public:
-  explicit EstimatedGrouping(const CsrMatrix& matrix);
+  explicit EstimatedGrouping(const CsrMatrix& matrix, CompileCancel cancel = {});
 
   /// Only `tiles`, `nnc_sum`, `nnc_mean` and `fmas_per_load` are set. Throws InvalidArgument unless
   /// `m1` >= 1.
@@ -61,6 +66,8 @@ class EstimatedGrouping {
 
  private:
   const CsrMatrix& matrix_;
+  CompileCancel cancel_;
+  ColumnNumbers columns_;
   std::vector<std::int32_t> order_;  ///< of non-empty rows
 };
 

@@ -20,24 +20,24 @@ constexpr float k_share_error = 1e-6F;
 /// index column -> rows: each column is walked once a tile, when it joins the union.
 class SimilarityGrouping {
  public:
-  SimilarityGrouping(const RowSubset& rows, std::int64_t m1)
+  SimilarityGrouping(const RowSubset& rows, std::int64_t m1, const CompileCancel& cancel)
       : rows_(rows),
         m1_(m1),
+        pace_(cancel),
         is_free_(at(rows.rows()), true),
         overlaps_(at(rows.rows())),
         free_over_nnz_(at(rows.rows())),
         chunk_shares_(at((rows.rows() - 1) / k_chunk_rows + 1)),
-        rows_of_column_(list_rows_by_column(rows)),
-        in_union_(at(rows.cols)) {
+        rows_of_column_(list_rows_by_column(rows, cancel)),
+        in_union_(filled(rows.cols, char{0}, cancel)) {
     for (std::int64_t row = 0; row < rows.rows(); ++row) {
       free_over_nnz_[at(row)] = 1.0F / static_cast<float>(rows.row_nnz(row));
     }
   }
 
-  [[nodiscard]] RowTiles run(const CompileCancel& cancel) {
+  [[nodiscard]] RowTiles run() {
     RowTiles tiles;
     while (first_free_row() != k_no_row) {
-      cancel.check();
       tiles.push_back(grow_tile());
     }
     return tiles;
@@ -64,7 +64,9 @@ class SimilarityGrouping {
 
   void add_columns(std::int32_t row) {
     for (const std::int32_t column : rows_.columns(row)) {
+      pace_.spend(1);
       if (in_union_[at(column)]) continue;
+      pace_.spend(std::ssize(rows_of_column_.list(column)));
       in_union_[at(column)] = true;
       union_.push_back(column);
       rows_of_column_.visit_kept(
@@ -78,6 +80,7 @@ class SimilarityGrouping {
   [[nodiscard]] std::int32_t next_row() {
     const std::int64_t span = rows_.rows() - first_free_row_or_end();
     const auto touched = static_cast<std::int64_t>(touched_.size());
+    pace_.spend(1 + std::min(touched, span / k_dense_scan_gain));
     const std::int32_t best =
         touched * k_dense_scan_gain < span ? closest_touched_row() : closest_row();
     return best == k_no_row ? first_free_row() : best;
@@ -165,6 +168,7 @@ class SimilarityGrouping {
 
   const RowSubset& rows_;
   std::int64_t m1_;
+  CancelPace pace_;
   std::int64_t first_free_ = 0;
   std::vector<char> is_free_;
   std::vector<std::int32_t> overlaps_;
@@ -181,18 +185,19 @@ class SimilarityGrouping {
 RowTiles group_similar(const CsrMatrix& matrix, std::span<const std::int32_t> rows, std::int64_t m1,
                        const GroupingLimits& limits, const CompileCancel& cancel) {
   if (rows.empty()) return {};
-  const RowSubset all = take_rows(matrix, rows);
+  const RowSubset all = take_rows(matrix, rows, cancel);
   const std::int64_t tiles = (all.rows() - 1) / m1 + 1;
   const std::int64_t shards =
       count_shards(estimate_similarity_work(all, m1), all.nnz(), tiles, limits);
-  if (shards == 1) return SimilarityGrouping(all, m1).run(cancel);
+  if (shards == 1) return SimilarityGrouping(all, m1, cancel).run();
 
   RowTiles result;
   const std::int64_t shard_rows = ((tiles - 1) / shards + 1) * m1;
   for (std::int64_t first = 0; first < all.rows(); first += shard_rows) {
     const std::int64_t count = std::min(shard_rows, all.rows() - first);
-    const RowSubset shard = take_rows(matrix, rows.subspan(at(first), at(count)));
-    for (auto& tile : SimilarityGrouping(shard, m1).run(cancel)) result.push_back(std::move(tile));
+    const RowSubset shard = take_rows(matrix, rows.subspan(at(first), at(count)), cancel);
+    for (auto& tile : SimilarityGrouping(shard, m1, cancel).run())
+      result.push_back(std::move(tile));
   }
   return result;
 }

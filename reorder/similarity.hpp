@@ -17,7 +17,7 @@ namespace spjit::reorder {
 /// the free row with the smallest share of columns that are new to the tile (new / nnz); ties go to
 /// the larger overlap, then to the earlier row. Where no free row shares a column with the tile,
 /// the first free one joins. Past `limits` the rows are cut into consecutive shards, and each shard
-/// is grouped by itself. `cancel` is asked for each tile.
+/// is grouped by itself. `cancel` is asked all along.
 [[nodiscard]] RowTiles group_similar(const CsrMatrix& matrix, std::span<const std::int32_t> rows,
                                      std::int64_t m1, const GroupingLimits& limits = {},
                                      const CompileCancel& cancel = {});

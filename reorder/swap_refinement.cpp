@@ -14,10 +14,12 @@ struct Block {
 };
 
 /// Leaves out columns with a single row: whichever tile that row is in pays for it.
-void drop_single_columns(RowSubset& rows) {
-  std::vector<std::int32_t> number(at(rows.cols), -1);
+void drop_single_columns(RowSubset& rows, const CompileCancel& cancel) {
+  std::vector<std::int32_t> number = filled(rows.cols, std::int32_t{-1}, cancel);
+  CancelPace pace(cancel);
   std::vector<std::int64_t> counts;
   for (std::size_t column = 0; column < number.size(); ++column) {
+    pace.spend(1);
     if (rows.col_counts[column] < 2) continue;
     number[column] = static_cast<std::int32_t>(counts.size());
     counts.push_back(rows.col_counts[column]);
@@ -25,6 +27,7 @@ void drop_single_columns(RowSubset& rows) {
   std::size_t kept = 0;
   std::size_t read = 0;
   for (std::size_t row = 0; row < rows.matrix_rows.size(); ++row) {
+    pace.spend(1 + rows.row_nnz(static_cast<std::int64_t>(row)));
     for (const auto last = at(rows.row_ptrs[row + 1]); read < last; ++read) {
       const std::int32_t column = number[at(rows.col_idxs[read])];
       if (column >= 0) rows.col_idxs[kept++] = column;
@@ -36,7 +39,8 @@ void drop_single_columns(RowSubset& rows) {
   rows.col_counts = std::move(counts);
 }
 
-Block make_block(const CsrMatrix& matrix, std::span<const std::vector<std::int32_t>> tiles) {
+Block make_block(const CsrMatrix& matrix, std::span<const std::vector<std::int32_t>> tiles,
+                 const CompileCancel& cancel) {
   Block block;
   std::vector<std::int32_t> matrix_rows;
   for (const auto& tile : tiles) {
@@ -44,8 +48,8 @@ Block make_block(const CsrMatrix& matrix, std::span<const std::vector<std::int32
     block.tile_of.insert(block.tile_of.end(), tile.size(), static_cast<std::int32_t>(block.tiles));
     ++block.tiles;
   }
-  block.rows = take_rows(matrix, matrix_rows);
-  drop_single_columns(block.rows);
+  block.rows = take_rows(matrix, matrix_rows, cancel);
+  drop_single_columns(block.rows, cancel);
   return block;
 }
 
@@ -216,7 +220,7 @@ RowTiles refine_by_swaps(const CsrMatrix& matrix, RowTiles tiles, const Refineme
     while (last < tiles.size() && (last < first + 2 || rows < limits.block_rows)) {
       rows += static_cast<std::int64_t>(tiles[last++].size());
     }
-    Block block = make_block(matrix, std::span(tiles).subspan(first, last - first));
+    Block block = make_block(matrix, std::span(tiles).subspan(first, last - first), cancel);
     if (is_affordable(block, limits.block_work)) {
       const auto matrix_rows = SwapSearch(std::move(block)).run(limits);
       auto next = matrix_rows.begin();

@@ -24,7 +24,7 @@ struct RefinementLimits {
 
 /// The same tiles of matrix rows with the same sizes, and a sum of nnc that is never larger. For
 /// each row the swap that saves most columns is made, if any saves one; ties go to the earlier row.
-/// `cancel` is asked for each block.
+/// `cancel` is asked all along.
 [[nodiscard]] RowTiles refine_by_swaps(const CsrMatrix& matrix, RowTiles tiles,
                                        const RefinementLimits& limits = {},
                                        const CompileCancel& cancel = {});

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/compile_cancel.hpp"
+
 namespace spjit {
 
 /// One section to be written. Names are unique within an object.
@@ -44,8 +46,9 @@ struct ElfObject {
 /// their order, .note.GNU-stack (no executable stack), .symtab with local symbols first, .strtab,
 /// .shstrtab. The same input gives the same bytes. Throws InvalidArgument for duplicate or empty
 /// names, names reserved above, names with a NUL, symbols outside their section, a global symbol
-/// defined twice, or an alignment out of range.
-[[nodiscard]] std::vector<std::byte> write_elf_object(const ElfObject& object);
+/// defined twice, or an alignment out of range; what `cancel` throws soon after it is reached.
+[[nodiscard]] std::vector<std::byte> write_elf_object(const ElfObject& object,
+                                                      const CompileCancel& cancel = {});
 
 /// A section header with its content. Views point into the bytes the ElfObjectView was made of.
 struct ElfSectionView {

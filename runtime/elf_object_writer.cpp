@@ -154,7 +154,11 @@ SymbolSection make_symbols(const ElfObject& object, const SectionIndex& index) {
 /// The file as it grows: contents first, the section header table at the end.
 class FileBuilder {
  public:
-  FileBuilder() : file_(sizeof(Elf64_Ehdr)), headers_(1) {}
+  explicit FileBuilder(const CompileCancel& cancel)
+      : cancel_(cancel), file_(sizeof(Elf64_Ehdr)), headers_(1) {}
+
+  /// What large contents will take, so that they are moved no more.
+  void reserve(std::size_t bytes) { file_.reserve(file_.size() + bytes); }
 
   void add_section(std::string_view name, Elf64_Shdr header, std::span<const std::byte> bytes) {
     header.sh_name = names_.add(name);
@@ -181,7 +185,9 @@ class FileBuilder {
     align(header.sh_addralign);
     header.sh_offset = file_.size();
     header.sh_size = bytes.size();
-    file_.insert(file_.end(), bytes.begin(), bytes.end());
+    for_each_piece(std::ssize(bytes), cancel_, [&](std::int64_t begin, std::int64_t end) {
+      file_.insert(file_.end(), bytes.begin() + begin, bytes.begin() + end);
+    });
     headers_.push_back(header);
   }
 
@@ -210,6 +216,7 @@ class FileBuilder {
     std::ranges::copy(std::as_bytes(std::span(&header, 1)), file_.begin());
   }
 
+  const CompileCancel& cancel_;
   std::vector<std::byte> file_;
   std::vector<Elf64_Shdr> headers_;
   StringTable names_;
@@ -225,12 +232,18 @@ Elf64_Shdr section_header(std::uint32_t type, std::uint64_t flags, std::uint64_t
 
 }  // namespace
 
-std::vector<std::byte> write_elf_object(const ElfObject& object) {
+std::vector<std::byte> write_elf_object(const ElfObject& object, const CompileCancel& cancel) {
   const SectionIndex index = check_sections(object);
   check_symbols(object, index);
   const SymbolSection symbols = make_symbols(object, index);
 
-  FileBuilder file;
+  FileBuilder file(cancel);
+  std::size_t bytes = 0;
+  for (const ElfSection& section : object.sections) {
+    bytes += section.bytes.size() + section.alignment;
+  }
+  constexpr std::size_t k_tables = 4096;  // about; more costs one move
+  file.reserve(bytes + k_tables);
   for (const ElfSection& section : object.sections) {
     const std::uint64_t flags = SHF_ALLOC | (section.executable ? SHF_EXECINSTR : 0U);
     file.add_section(section.name, section_header(SHT_PROGBITS, flags, section.alignment),

@@ -114,7 +114,7 @@ class Run {
   }
 
   void pack(PanelRange panels, float* to) const {
-    pack_panels(b_layout_, panels, {operands_.b, operands_.ldb}, program_.rows_of_b, to);
+    pack_panels(b_layout_, panels, {operands_.b, operands_.ldb}, program_.rows_of_b.ranges(), to);
   }
 
   /// Row group > panel group > k block > tile > panel.
@@ -128,18 +128,23 @@ class Run {
   }
 
   void zero_empty_rows() const {
-    for (const std::int32_t row : program_.empty_rows) {
-      if (operands_.ldc > 0) {
-        std::fill_n(operands_.c + row * operands_.ldc, program_.n, 0.0F);
-        continue;
-      }
-      for (std::int64_t panel = 0; panel < c_layout_.panels(); ++panel) {
-        std::fill_n(operands_.c + panel * c_layout_.stride() + row * width_, width_, 0.0F);
-      }
-    }
+    for (const RowRange& rows : program_.empty_rows.ranges()) zero_rows(rows);
   }
 
  private:
+  void zero_rows(const RowRange& rows) const {
+    if (operands_.ldc > 0) {
+      for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+        std::fill_n(operands_.c + row * operands_.ldc, program_.n, 0.0F);
+      }
+      return;
+    }
+    const std::int64_t floats = (rows.end - rows.begin) * width_;
+    for (std::int64_t panel = 0; panel < c_layout_.panels(); ++panel) {
+      std::fill_n(operands_.c + panel * c_layout_.stride() + rows.begin * width_, floats, 0.0F);
+    }
+  }
+
   void panels(const Share& share, std::int64_t tile_begin, std::int64_t tile_end) const {
     const std::int64_t group = panel_group_size(program_);
     const bool pack_now = share.pack && tile_begin == share.tile_begin;

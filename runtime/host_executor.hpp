@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/packing.hpp"
-#include "runtime/row_range.hpp"
+#include "runtime/row_ranges.hpp"
 #include "runtime/thread_pool.hpp"
 
 namespace spjit {
@@ -40,8 +40,8 @@ struct HostProgram {
   /// Segments store to C past the caches and want it aligned to vectors, unless they get masks.
   bool stream_c = false;
   std::vector<std::int64_t> tile_weight_ends;  ///< [tiles] running nnz, to cut tiles evenly
-  std::vector<std::int32_t> empty_rows;        ///< rows of C that are zeroed
-  std::vector<RowRange> rows_of_b;             ///< those that segments read: no others are packed
+  RowRanges empty_rows;                        ///< rows of C that are zeroed
+  RowRanges rows_of_b;                         ///< those that segments read: no others are packed
 
   [[nodiscard]] std::int64_t panel_width() const noexcept { return nv * lanes; }
   [[nodiscard]] PanelLayout b_layout() const noexcept { return {cols, n, panel_width()}; }

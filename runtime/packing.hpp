@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/row_range.hpp"
+#include "runtime/row_ranges.hpp"
 
 namespace spjit {
 

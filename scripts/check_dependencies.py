@@ -56,14 +56,23 @@ VISIBLE = {
     ("rankmodel", "runtime"): {
         "runtime/arithmetic.hpp",
         "runtime/checked.hpp",
+        "runtime/compile_cancel.hpp",
         "runtime/gzip.hpp",
         "runtime/hash.hpp",
         "runtime/json_text.hpp",
         "runtime/printable.hpp",
     },
     ("proxy", "compiler"): PLAN_HEADERS,
-    ("matrix", "runtime"): {"runtime/atomic_file.hpp", "runtime/hash.hpp"},
-    ("reorder", "runtime"): {"runtime/compile_cancel.hpp", "runtime/function_ref.hpp"},
+    ("matrix", "runtime"): {
+        "runtime/atomic_file.hpp",
+        "runtime/compile_cancel.hpp",
+        "runtime/hash.hpp",
+    },
+    ("reorder", "runtime"): {
+        "runtime/compile_cancel.hpp",
+        "runtime/function_ref.hpp",
+        "runtime/row_ranges.hpp",
+    },
 }
 
 # Public headers that everyone may include, and the module each other one belongs to; one that is

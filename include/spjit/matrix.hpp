@@ -61,7 +61,7 @@ struct MatrixStatistics {
                           ///< mean); 0 where the mean is 0
 };
 
-/// One pass over a valid matrix. Memory: a byte a column, or a copy of the columns where those are
+/// One pass over a valid matrix. Memory: a byte a column, or 20 bytes an entry where those are
 /// fewer.
 [[nodiscard]] SPJIT_EXPORT MatrixStatistics compute_statistics(const CsrMatrix& matrix);
 

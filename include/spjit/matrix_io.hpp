@@ -41,7 +41,7 @@ struct LoadOptions {
 ///  - `.npz`   scipy.sparse.save_npz CSR (also CSC, COO), or an archive with one dense array
 /// Rows come back sorted by column and validated. Values are rounded to the nearest fp32; NaN and
 /// infinities are taken as they are, but a finite number beyond the range of fp32 is refused.
-/// Throws IoError naming file, line (of text formats) and reason in one line.
+/// Throws IoError: file, line (of text) and reason; also for what is no regular file.
 [[nodiscard]] SPJIT_EXPORT CsrMatrix load_matrix(const std::filesystem::path& path,
                                                  const LoadOptions& options = {});
 

@@ -98,7 +98,11 @@ KernelPlan random_plan(std::mt19937& random, std::int64_t m1, std::int64_t k_blo
     }
     const bool empty = matrix.row_ptrs.back() == matrix.nnz();
     matrix.row_ptrs.push_back(matrix.nnz());
-    (empty ? grouping.empty_rows : grouping.rows).push_back(static_cast<std::int32_t>(row));
+    if (empty) {
+      grouping.empty_rows.add(row, row + 1);
+    } else {
+      grouping.rows.push_back(static_cast<std::int32_t>(row));
+    }
   }
   const std::int64_t rows = std::ssize(grouping.rows);
   for (std::int64_t end = 0; end < rows;) {

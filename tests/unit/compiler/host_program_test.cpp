@@ -41,7 +41,7 @@ HostArtifact unrolled_artifact() {
 }
 
 HostArtifact csr_artifact() {
-  return spjit::make_csr_artifact(small_matrix(), KernelKind::csr, HostIsa::avx2, 20);
+  return spjit::make_csr_artifact(small_matrix(), KernelKind::csr, {HostIsa::avx2, 20});
 }
 
 HostImage with_program(const HostArtifact& artifact, const std::vector<std::int64_t>& words) {
@@ -67,8 +67,8 @@ TEST(HostProgramRecord, HoldsWhatTheKernelWasMadeOf) {
   EXPECT_EQ(record.segment_offsets.size(), 4U);
   EXPECT_EQ(record.weight_offsets.size(), 4U);
   EXPECT_EQ(record.tile_nnz_ends, (std::vector<std::int64_t>{3, 7}));
-  EXPECT_EQ(record.empty_rows, (std::vector<std::int64_t>{1}));
-  EXPECT_EQ(record.rows_of_b, (std::vector<std::int64_t>{0, 5}));
+  EXPECT_EQ(record.empty_rows.list(0, 5), (std::vector<std::int32_t>{1}));
+  EXPECT_EQ(record.rows_of_b.list(0, 9), (std::vector<std::int32_t>{0, 1, 2, 3, 4}));
   EXPECT_TRUE(record.row_ptrs.empty());
 }
 
@@ -95,16 +95,17 @@ TEST(HostProgramRecord, ACsrKernelCarriesTheMatrixInsteadOfCode) {
 }
 
 TEST(HostProgramRecord, RowsOfBThatAreNoRangesAreRefused) {
-  const HostArtifact artifact = unrolled_artifact();
-  const HostProgramRecord good = spjit::read_program(artifact.image());
+  const HostArtifact good = unrolled_artifact();
   for (const std::vector<std::int64_t>& rows :
        {std::vector<std::int64_t>{0}, {0, 6}, {3, 2}, {-1, 5}, {0, 2, 1, 5}}) {
-    HostProgramRecord bad = good;
-    bad.rows_of_b = rows;
-    const std::vector<std::int64_t> words = spjit::write_program(bad);
+    // The record ends with the ranges {0, 5} and no offsets of rows.
+    std::vector<std::int64_t> words = good.program;
+    words.resize(words.size() - 4);
+    words.push_back(std::ssize(rows));
+    words.insert(words.end(), rows.begin(), rows.end());
+    words.push_back(0);
 
-    EXPECT_THROW(static_cast<void>(spjit::read_program(with_program(artifact, words))),
-                 spjit::Error);
+    EXPECT_THROW(static_cast<void>(spjit::read_program(with_program(good, words))), spjit::Error);
   }
 }
 
@@ -133,7 +134,11 @@ bool ascending_within(const std::vector<std::int64_t>& values, std::int64_t low,
 /// What whoever runs a record relies on.
 void expect_invariants(const HostProgramRecord& record, const HostImage& image) {
   EXPECT_GE(record.n, 1);
-  EXPECT_TRUE(ascending_within(record.empty_rows, 0, record.rows - 1));
+  std::int64_t end = 0;
+  for (const spjit::RowRange& rows : record.empty_rows.ranges()) {
+    EXPECT_TRUE(end <= rows.begin && rows.begin < rows.end && rows.end <= record.rows);
+    end = rows.end;
+  }
   if (record.kind == KernelKind::csr) {
     ASSERT_EQ(record.row_ptrs.size(), index(record.rows) + 1);
     EXPECT_TRUE(ascending_within(record.row_ptrs, 0, record.nnz));
@@ -148,8 +153,9 @@ void expect_invariants(const HostProgramRecord& record, const HostImage& image) 
   EXPECT_TRUE(ascending_within(record.weight_offsets, 0,
                                static_cast<std::int64_t>(image.weights.size() / 4)));
   EXPECT_GE(record.k_block * record.k_blocks, record.cols);
-  EXPECT_EQ(record.rows_of_b.size() % 2, 0U);
-  EXPECT_TRUE(ascending_within(record.rows_of_b, 0, record.cols));
+  for (const spjit::RowRange& rows : record.rows_of_b.ranges()) {
+    EXPECT_TRUE(rows.begin >= 0 && rows.begin < rows.end && rows.end <= record.cols);
+  }
   EXPECT_LE(spjit::registers_needed(record.tile), spjit::registers_of(record.isa));
   if (record.in_place_ldb > 0) {
     EXPECT_GE(record.in_place_ldb, record.n);
@@ -256,7 +262,7 @@ TEST(HostObject, AKernelWithoutEntriesIsAnObjectToo) {
   const HostProgramRecord record = spjit::read_program(spjit::read_object(object, "none"));
 
   EXPECT_EQ(record.tiles, 0);
-  EXPECT_EQ(record.empty_rows, (std::vector<std::int64_t>{0, 1, 2}));
+  EXPECT_EQ(record.empty_rows.list(0, 5), (std::vector<std::int32_t>{0, 1, 2}));
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ TEST(KernelPlan, MatricesWithoutEntriesHaveNoTiles) {
     EXPECT_EQ(plan.segments(), 0);
     EXPECT_EQ(plan.nnz(), 0);
     EXPECT_GE(plan.k_blocks, 1);
-    EXPECT_EQ(static_cast<std::int64_t>(plan.grouping.empty_rows.size()), matrix.rows);
+    EXPECT_EQ(plan.grouping.empty_rows.count(), matrix.rows);
   }
 }
 

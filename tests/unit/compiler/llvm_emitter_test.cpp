@@ -39,7 +39,11 @@ RowGrouping group_in_order(const CsrMatrix& matrix, std::int64_t m1) {
   for (std::int32_t row = 0; row < matrix.rows; ++row) {
     const auto index = static_cast<std::size_t>(row);
     const bool empty = matrix.row_ptrs[index] == matrix.row_ptrs[index + 1];
-    (empty ? grouping.empty_rows : grouping.rows).push_back(row);
+    if (empty) {
+      grouping.empty_rows.add(row, row + 1);
+    } else {
+      grouping.rows.push_back(row);
+    }
   }
   // Any order is legal; the reverse shows rows that are taken for their places.
   std::reverse(grouping.rows.begin(), grouping.rows.end());

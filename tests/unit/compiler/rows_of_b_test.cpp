@@ -8,9 +8,13 @@
 namespace {
 
 using spjit::RowRange;
-using spjit::rows_of_b;
 using Columns = std::vector<std::int32_t>;
 using Ranges = std::vector<RowRange>;
+
+Ranges rows_of_b(const Columns& columns, std::int64_t cols) {
+  const spjit::RowRanges rows = spjit::rows_of_b(columns, cols);
+  return {rows.ranges().begin(), rows.ranges().end()};
+}
 
 TEST(RowsOfB, AreAllRowsOfANarrowMatrix) {
   EXPECT_EQ(rows_of_b(Columns{700, 3, 700}, 1000), (Ranges{{0, 1000}}));

@@ -3,10 +3,14 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <bit>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <limits>
 
@@ -125,6 +129,54 @@ TEST_P(RoundTrip, KeepsRandomMatricesOfEveryPattern) {
 
       expect_same_bits(load_matrix(folder / GetParam()), matrix);
     }
+  }
+}
+
+TEST(LoadMatrix, RefusesWhatIsNoRegularFileWithoutWaiting) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "fifo.mtx").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", folder / "device.npy");
+  std::filesystem::create_directory(folder / "folder.smtx");
+
+  EXPECT_THAT(message_of<IoError>([&] { return load_matrix(folder / "fifo.mtx"); }),
+              HasSubstr("fifo.mtx: is a FIFO: expected a regular file"));
+  EXPECT_THAT(message_of<IoError>([&] { return load_matrix(folder / "device.npy"); }),
+              HasSubstr("device.npy: is a character device: expected a regular file"));
+  EXPECT_THAT(message_of<IoError>([&] { return load_dense(folder / "device.npy"); }),
+              HasSubstr("device.npy: is a character device: expected a regular file"));
+  EXPECT_THAT(message_of<IoError>([&] { return load_matrix(folder / "folder.smtx"); }),
+              HasSubstr("folder.smtx: cannot read: Is a directory"));
+}
+
+TEST(LoadMatrix, RefusesASocket) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "socket.npz";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(path.native().size(), sizeof(address.sun_path));
+  path.native().copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+
+  const std::string message = message_of<IoError>([&] { return load_matrix(path); });
+
+  ::close(socket);
+  EXPECT_THAT(message, HasSubstr("socket.npz: is a socket: expected a regular file"));
+}
+
+TEST(LoadMatrix, RefusesAFileThatIsLargerThanTheMemory) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a.mtx", "a.smtx", "a.npy", "a.npz"}) {
+    SCOPED_TRACE(name);
+    constexpr off_t k_bytes = off_t{15} << 40;
+    std::ofstream(folder / name).put('x');
+    if (::truncate((folder / name).c_str(), k_bytes) != 0) {
+      GTEST_SKIP() << "this file system has no files of 15 TiB: " << std::strerror(errno);
+    }
+
+    EXPECT_THAT(message_of<IoError>([&] { return load_matrix(folder / name); }),
+                AllOf(HasSubstr("has 16492674416640 bytes: expected less than"),
+                      HasSubstr("the memory of this machine")));
   }
 }
 

@@ -42,9 +42,10 @@ void expect_valid(const CsrMatrix& matrix, const RowGrouping& grouping, std::int
     EXPECT_TRUE(std::is_sorted(tile.begin(), tile.end()));
   }
   EXPECT_THAT(grouping.rows, testing::UnorderedElementsAreArray(rows));
-  EXPECT_EQ(static_cast<std::int64_t>(grouping.empty_rows.size()), matrix.rows - count);
-  EXPECT_TRUE(std::is_sorted(grouping.empty_rows.begin(), grouping.empty_rows.end()));
-  for (const std::int32_t row : grouping.empty_rows) {
+  const std::vector<std::int32_t> empty_rows = grouping.empty_rows.list(0, matrix.rows);
+  EXPECT_EQ(std::ssize(empty_rows), matrix.rows - count);
+  EXPECT_TRUE(std::is_sorted(empty_rows.begin(), empty_rows.end()));
+  for (const std::int32_t row : empty_rows) {
     EXPECT_TRUE(reference::columns_of(matrix, row).empty());
   }
 }
@@ -56,7 +57,7 @@ TEST(GroupRows, NoneKeepsTheOrderAndLeavesEmptyRowsOut) {
 
   EXPECT_THAT(grouping.rows, ElementsAre(0, 2, 3, 4, 6));
   EXPECT_THAT(grouping.tile_ptrs, ElementsAre(0, 2, 4, 5));
-  EXPECT_THAT(grouping.empty_rows, ElementsAre(1, 5));
+  EXPECT_THAT(grouping.empty_rows.ranges(), ElementsAre(RowRange{1, 2}, RowRange{5, 6}));
 }
 
 TEST(GroupRows, BalancedAndSimilarityFindTheRowsThatMatch) {
@@ -66,7 +67,7 @@ TEST(GroupRows, BalancedAndSimilarityFindTheRowsThatMatch) {
     const RowGrouping grouping = group_rows(matrix, 2, algorithm);
 
     EXPECT_EQ(to_tiles(grouping), (reorder::RowTiles{{0, 4}, {1, 3}})) << to_string(algorithm);
-    EXPECT_THAT(grouping.empty_rows, ElementsAre(2));
+    EXPECT_THAT(grouping.empty_rows.ranges(), ElementsAre(RowRange{2, 3}));
   }
 }
 

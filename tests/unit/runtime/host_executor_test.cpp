@@ -85,8 +85,8 @@ struct SumProgram {
     for (std::size_t i = 0; i < program.segments.size(); ++i) {
       program.weights.push_back(weights.data() + i * k_weights_a_segment);
     }
-    program.empty_rows = {static_cast<std::int32_t>(rows - 1)};
-    program.rows_of_b = {{0, cols}};
+    program.empty_rows.add(rows - 1, rows);
+    program.rows_of_b.add(0, cols);
   }
 };
 

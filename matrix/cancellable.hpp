@@ -1,0 +1,25 @@
+#pragma once
+
+/// @file
+/// What the public functions on matrices do, for whoever may give up on the way. Each throws what
+/// `cancel` throws soon after it is reached.
+
+#include "runtime/compile_cancel.hpp"
+#include "spjit/matrix.hpp"
+
+namespace spjit {
+
+/// CsrMatrix::validate().
+void validate(const CsrMatrix& matrix, const CompileCancel& cancel);
+
+/// Whether the columns of each row of a valid matrix ascend.
+[[nodiscard]] bool has_sorted_rows(const CsrMatrix& matrix, const CompileCancel& cancel);
+
+/// A copy with sorted rows.
+[[nodiscard]] CsrMatrix with_sorted_rows(const CsrMatrix& matrix, const CompileCancel& cancel);
+
+/// compute_statistics().
+[[nodiscard]] MatrixStatistics compute_statistics(const CsrMatrix& matrix,
+                                                  const CompileCancel& cancel);
+
+}  // namespace spjit
