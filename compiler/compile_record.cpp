@@ -1,6 +1,7 @@
 #include "compiler/compile_record.hpp"
 
 #include "compiler/search_trace.hpp"
+#include "matrix/cancellable.hpp"
 #include "spjit/version.hpp"
 
 namespace spjit {
@@ -22,8 +23,8 @@ json search_json(const CompileOptions& options, const CompileTrace& trace) {
 
 }  // namespace
 
-json matrix_json(const CsrMatrix& matrix) {
-  const MatrixStatistics statistics = compute_statistics(matrix);
+json matrix_json(const CsrMatrix& matrix, const CompileCancel& cancel) {
+  const MatrixStatistics statistics = compute_statistics(matrix, cancel);
   return {{"rows", statistics.rows},
           {"cols", statistics.cols},
           {"nnz", statistics.nnz},
@@ -73,13 +74,13 @@ json to_json(const TileSpace& space) {
 }
 
 json make_record(const CsrMatrix& matrix, const CompileOptions& options, const HostLimits& limits,
-                 const CompiledArtifact& compiled) {
+                 const CompiledArtifact& compiled, const CompileCancel& cancel) {
   const CompileTrace& trace = compiled.trace;
   const bool csr = compiled.artifact.text.empty() && matrix.nnz() > 0;
   return {{"spjit", SPJIT_VERSION},
           {"target", options.target.name()},
           {"device", limits.name},
-          {"matrix", matrix_json(matrix)},
+          {"matrix", matrix_json(matrix, cancel)},
           {"n", options.n},
           {"ldb", options.ldb},
           {"threads", options.threads},

@@ -13,6 +13,7 @@
 #include "compiler/local_gpus.hpp"
 #include "compiler/measure.hpp"
 #include "compiler/pipeline.hpp"
+#include "matrix/cancellable.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -37,19 +38,12 @@ std::string object_problem(std::span<const std::byte> object, const CompileOptio
 
 }  // namespace
 
-const CsrMatrix& sorted_rows(const CsrMatrix& matrix, CsrMatrix& copy) {
-  for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
-    const auto begin = static_cast<std::size_t>(matrix.row_ptrs[row]);
-    const auto end = static_cast<std::size_t>(matrix.row_ptrs[row + 1]);
-    for (std::size_t i = begin + 1; i < end; ++i) {
-      if (matrix.col_idxs[i] < matrix.col_idxs[i - 1]) {
-        copy = matrix;
-        copy.sort_columns();
-        return copy;
-      }
-    }
-  }
-  return matrix;
+const CsrMatrix& checked_matrix(const CsrMatrix& matrix, CsrMatrix& copy,
+                                const CompileCancel& cancel) {
+  validate(matrix, cancel);
+  if (has_sorted_rows(matrix, cancel)) return matrix;
+  copy = with_sorted_rows(matrix, cancel);
+  return copy;
 }
 
 Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
@@ -75,7 +69,8 @@ Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
 const CompileOptions& Compiler::options() const noexcept { return impl_->options; }
 
 std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const std::string& key,
-                                                             std::string& note) const {
+                                                             std::string& note,
+                                                             const CompileCancel& cancel) const {
   constexpr std::array<std::string_view, 1> k_wanted = {k_object_file};
   CacheLookup found = cache->lookup(key, k_wanted);
   if (!found.miss_reason.empty()) add_note(note, "cache: " + found.miss_reason);
@@ -87,7 +82,7 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const std::string& 
   const std::span<const std::byte> object = owner.object->bytes();
   std::string problem;
   try {
-    auto kernel = SpmmKernel::Impl::load(read_object(object, k_object_name), owner, pool);
+    auto kernel = SpmmKernel::Impl::load(read_object(object, k_object_name), owner, pool, cancel);
     if (kernel->info.target.isa() == options.target.isa() && kernel->info.n == options.n) {
       kernel->record_json = entry.record.kernel.dump(2);
       apply_record(entry.record.kernel, kernel->info);
@@ -95,6 +90,10 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const std::string& 
       return kernel;
     }
     problem = object_problem(object, options);
+  } catch (const Cancelled&) {
+    throw;  // it was not the entry's fault
+  } catch (const DeadlineExceeded&) {
+    throw;
   } catch (const Error& error) {
     problem = object_problem(object, options);
     // Else it was not the entry's fault: no pages for the code, say.
@@ -118,22 +117,23 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
   };
   CompiledArtifact compiled =
       compile_host(matrix, watched, limits, race, {rank_model, std::nullopt, watch});
-  const nlohmann::json record = make_record(matrix, options, limits, compiled);
+  const nlohmann::json record = make_record(matrix, options, limits, compiled, watch.cancel);
   const std::string text = record.dump(2);
+  ImageOwner owner;
+  owner.artifact = std::make_shared<HostArtifact>(std::move(compiled.artifact));
+  const HostImage image = owner.artifact->image();
+  // Before it is published: whoever gives up on the way leaves no entry.
+  auto kernel = SpmmKernel::Impl::load(image, std::move(owner), pool, watch.cancel);
   if (cache && cache->can_publish()) {
     watch.stage("publishing");
     try {
-      const std::vector<std::byte> object = write_object(compiled.artifact.image(), k_object_name);
+      const std::vector<std::byte> object = write_object(image, k_object_name, watch.cancel);
       const std::array<CacheFile, 1> files = {{{std::string(k_object_file), object}}};
       cache->publish(key, files, record, watch.cancel);
     } catch (const CacheError& error) {
       add_note(note, fmt::format("not cached: {}", error.what()));
     }
   }
-  ImageOwner owner;
-  owner.artifact = std::make_shared<HostArtifact>(std::move(compiled.artifact));
-  const HostImage image = owner.artifact->image();
-  auto kernel = SpmmKernel::Impl::load(image, std::move(owner), pool);
   kernel->record_json = text;
   apply_record(record, kernel->info);
   return kernel;
@@ -143,19 +143,18 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::find_or_make(const CsrMatrix& 
                                                                const CompileWatch& watch) const {
   const auto start = Clock::now();
   watch.stage("looking up");
-  matrix.validate();
+  CsrMatrix copy;
+  const CsrMatrix& input = checked_matrix(matrix, copy, watch.cancel);
   if (!options.target.runs_here()) {
     throw NotSupported(
         fmt::format("target {} does not run on this CPU ({})", options.target.name(), limits.name));
   }
-  CsrMatrix copy;
-  const CsrMatrix& input = sorted_rows(matrix, copy);
   const std::string key =
       cache_key(input, options, limits, rank_model ? rank_model->id : std::string(), watch.cancel);
   const auto make = [&] {
     std::string note = cache_note;
     std::shared_ptr<SpmmKernel::Impl> kernel;
-    if (cache) kernel = from_cache(key, note);
+    if (cache) kernel = from_cache(key, note, watch.cancel);
     const bool found = kernel != nullptr;
     if (!found) {
       const Turns::Place place = take_place(watch);

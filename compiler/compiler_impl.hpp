@@ -55,7 +55,8 @@ struct Compiler::Impl {
   [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> find_or_make(const CsrMatrix& matrix,
                                                                const CompileWatch& watch) const;
   [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> from_cache(const std::string& key,
-                                                             std::string& note) const;
+                                                             std::string& note,
+                                                             const CompileCancel& cancel) const;
   [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> fresh(const CsrMatrix& matrix,
                                                         const std::string& key, std::string& note,
                                                         const CompileWatch& watch) const;
@@ -82,7 +83,9 @@ auto past_callbacks(const Work& work) {
 /// The options with defaults filled in. Throws InvalidArgument for what is out of range.
 [[nodiscard]] CompileOptions checked_options(CompileOptions options);
 
-/// Rows sorted by column, as plans need them; `copy` is filled only if they are not.
-[[nodiscard]] const CsrMatrix& sorted_rows(const CsrMatrix& matrix, CsrMatrix& copy);
+/// A valid matrix, with rows sorted by column as plans need them; `copy` is filled only if they are
+/// not. Throws InvalidMatrix; what `cancel` throws soon after it is reached.
+[[nodiscard]] const CsrMatrix& checked_matrix(const CsrMatrix& matrix, CsrMatrix& copy,
+                                              const CompileCancel& cancel);
 
 }  // namespace spjit

@@ -80,13 +80,14 @@ std::int64_t count_in(const json& resources, const char* key) {
 }  // namespace
 
 json make_cuda_record(const CsrMatrix& matrix, const CompileOptions& options,
-                      const CudaLimits& limits, const CompiledCuda& compiled) {
+                      const CudaLimits& limits, const CompiledCuda& compiled,
+                      const CompileCancel& cancel) {
   const CudaTrace& trace = compiled.trace;
   return {
       {"spjit", SPJIT_VERSION},
       {"target", options.target.name()},
       {"device", device_json(limits)},
-      {"matrix", matrix_json(matrix)},
+      {"matrix", matrix_json(matrix, cancel)},
       {"kind", "cuda"},
       {"program", to_json(compiled.program)},
       {"tile", to_json(trace.choice.chosen.tile)},

@@ -13,11 +13,12 @@
 
 namespace spjit {
 
-/// docs/cache-format.md lists the members.
+/// docs/cache-format.md lists the members. Throws what `cancel` throws soon after it is reached.
 [[nodiscard]] nlohmann::json make_cuda_record(const CsrMatrix& matrix,
                                               const CompileOptions& options,
                                               const CudaLimits& limits,
-                                              const CompiledCuda& compiled);
+                                              const CompiledCuda& compiled,
+                                              const CompileCancel& cancel = {});
 
 /// What a record says about its kernel; all but key, from_cache and compile_ms. Throws Error for a
 /// record that is not one of a CUDA kernel.

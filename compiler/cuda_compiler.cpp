@@ -70,7 +70,8 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& ma
                                                              const CompileWatch& watch) const {
   const CompiledCuda compiled =
       compile_cuda_kernel(matrix, watched_options(watch), *cuda_limits, watch);
-  const nlohmann::json record = make_cuda_record(matrix, options, *cuda_limits, compiled);
+  const nlohmann::json record =
+      make_cuda_record(matrix, options, *cuda_limits, compiled, watch.cancel);
   const CudaArtifact& artifact = compiled.artifact;
   auto kernel = std::make_shared<CudaKernel::Impl>(
       copy_bytes(std::as_bytes(std::span(artifact.cubin))), compiled.program);
@@ -96,9 +97,8 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::find_or_make_cuda(
     const CsrMatrix& matrix, const CompileWatch& watch) const {
   const auto start = Clock::now();
   watch.stage("looking up");
-  matrix.validate();
   CsrMatrix copy;
-  const CsrMatrix& input = sorted_rows(matrix, copy);
+  const CsrMatrix& input = checked_matrix(matrix, copy, watch.cancel);
   const std::string timed_on = options.search == SearchMode::instant
                                    ? ""
                                    : find_timing_gpu(options.target, *cuda_limits).product;

@@ -13,15 +13,22 @@ namespace {
 /// Text of about this size for each nonzero; only a reservation.
 constexpr std::int64_t k_bytes_a_nonzero = 64;
 
+/// Units of work, as CancelPace counts them, of a column with its entries and of a unit besides.
+constexpr std::int64_t k_column_work = 64;
+constexpr std::int64_t k_unit_work = 1024;
+
 class CudaEmission {
  public:
-  CudaEmission(const KernelPlan& plan, const CudaKernelSpec& spec)
-      : plan_(plan), spec_(spec), units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {}
+  CudaEmission(const KernelPlan& plan, const CudaKernelSpec& spec, const CompileCancel& cancel)
+      : plan_(plan),
+        spec_(spec),
+        pace_(cancel),
+        units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {}
 
-  std::vector<SourceUnit> run(const CompileCancel& cancel) {
+  std::vector<SourceUnit> run() {
     std::vector<SourceUnit> result;
     for (const UnitRange& range : units_) {
-      cancel.check();
+      pace_.spend(k_unit_work);
       result.push_back(unit(range));
     }
     return result;
@@ -97,6 +104,7 @@ class CudaEmission {
     const std::int64_t distance = spec_.tile.prefetch_distance;
     std::int64_t loaded = segment.column_begin;
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
+      pace_.spend(k_column_work);
       const std::int64_t ahead = std::min(column + distance, segment.column_end - 1);
       for (; loaded <= ahead; ++loaded) load(text, plan_.columns[to_size(loaded)]);
       multiply(text, column);
@@ -186,6 +194,7 @@ class CudaEmission {
 
   const KernelPlan& plan_;
   const CudaKernelSpec& spec_;
+  CancelPace pace_;
   std::vector<UnitRange> units_;
 };
 
@@ -194,7 +203,7 @@ class CudaEmission {
 std::vector<SourceUnit> emit_cuda(const KernelPlan& plan, const CudaKernelSpec& spec,
                                   const CompileCancel& cancel) {
   check_cuda_spec(plan, spec);
-  return CudaEmission(plan, spec).run(cancel);
+  return CudaEmission(plan, spec, cancel).run();
 }
 
 }  // namespace spjit

@@ -104,9 +104,9 @@ CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& optio
   watch.stage("grouping");
   RowGroupings groupings(matrix, options.reorder, watch.cancel);
   CudaChoice choice;
-  choice.space =
-      enumerate_cuda_tiles(matrix, problem_of(options), limits,
-                           [&](std::int64_t m1) -> const RowGrouping& { return groupings.at(m1); });
+  choice.space = enumerate_cuda_tiles(
+      matrix, problem_of(options), limits,
+      [&](std::int64_t m1) -> const RowGrouping& { return groupings.at(m1); }, watch.cancel);
   choice.ranked = rank_by_prior(choice.space.survivors(), limits);
   if (choice.ranked.empty()) over_budget(choice.space, options);
   choice.group_ms = ms_since(start);

@@ -20,9 +20,10 @@ constexpr std::int64_t k_widths[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1
 /// From the best at hiding latency to the cheapest in registers.
 constexpr std::int64_t k_distances[] = {8, 4, 2, 0};
 
-std::vector<std::int64_t> heights(const CsrMatrix& matrix, const CudaProblem& problem) {
+std::vector<std::int64_t> heights(const CsrMatrix& matrix, const CudaProblem& problem,
+                                  const CompileCancel& cancel) {
   if (problem.m1) return {*problem.m1};
-  const std::int64_t rows = std::max<std::int64_t>(non_empty_rows(matrix), 1);
+  const std::int64_t rows = std::max<std::int64_t>(non_empty_rows(matrix, cancel), 1);
   std::vector<std::int64_t> result;
   for (const std::int64_t m1 : k_heights) {
     if (m1 < rows) result.push_back(m1);
@@ -61,17 +62,18 @@ CodeTotals code_totals(const CudaCandidate& candidate, const RowGrouping& groupi
   totals.nonzeros = candidate.work.nnz;
   totals.nnc_sum = candidate.grouping.nnc_sum;
   totals.rows = candidate.work.rows;
-  totals.functions = count_functions(grouping.tiles(), std::ssize(grouping.empty_rows));
+  totals.functions = count_functions(grouping.tiles(), grouping.empty_rows.count());
   return totals;
 }
 
 /// Everything that depends on the tile's m1 but not on its n1.
 CudaCandidate describe_rows(const CsrMatrix& matrix, const CudaTile& tile,
-                            const CudaProblem& problem, const RowGrouping& grouping) {
+                            const CudaProblem& problem, const RowGrouping& grouping,
+                            const CompileCancel& cancel = {}) {
   CudaCandidate candidate;
   candidate.tile = tile;
   candidate.work = {matrix.rows, matrix.cols, matrix.nnz(), problem.n};
-  candidate.grouping = compute_statistics(matrix, grouping);
+  candidate.grouping = compute_statistics(matrix, grouping, cancel);
   candidate.row_tiles = grouping.tiles();
   candidate.code_bytes = estimate_code_bytes(code_totals(candidate, grouping), tile.runtime_sizes);
   return candidate;
@@ -84,7 +86,7 @@ void describe_block(CudaCandidate& candidate, const CudaTile& tile, const CudaLi
   candidate.tile = tile;
   candidate.column_tiles = ceil_div(work.n, tile.n1);
   candidate.blocks =
-      count_functions(grouping.tiles(), std::ssize(grouping.empty_rows)) * candidate.column_tiles;
+      count_functions(grouping.tiles(), grouping.empty_rows.count()) * candidate.column_tiles;
   candidate.column_padding =
       static_cast<double>(candidate.column_tiles * tile.n1 - work.n) / static_cast<double>(work.n);
   candidate.registers = predict_registers(fullest_tile(grouping), candidate.grouping.nnc_max, tile);
@@ -207,7 +209,8 @@ CudaCandidate examine_cuda_tile(const CsrMatrix& matrix, const CudaTile& tile,
 }
 
 CudaTileSpace enumerate_cuda_tiles(const CsrMatrix& matrix, const CudaProblem& problem,
-                                   const CudaLimits& limits, const GroupRows& group) {
+                                   const CudaLimits& limits, const GroupRows& group,
+                                   const CompileCancel& cancel) {
   CudaTile tile;
   tile.m1 = problem.m1.value_or(1);
   tile.n1 = problem.n1.value_or(k_cuda_max_threads);
@@ -216,10 +219,10 @@ CudaTileSpace enumerate_cuda_tiles(const CsrMatrix& matrix, const CudaProblem& p
   tile.runtime_sizes = problem.runtime_sizes;
   check_cuda_tile(tile, problem.n);
   CudaTileSpace space;
-  for (const std::int64_t m1 : heights(matrix, problem)) {
+  for (const std::int64_t m1 : heights(matrix, problem, cancel)) {
     tile.m1 = m1;
     const RowGrouping& grouping = group(m1);
-    CudaCandidate candidate = describe_rows(matrix, tile, problem, grouping);
+    CudaCandidate candidate = describe_rows(matrix, tile, problem, grouping, cancel);
     for (const std::int64_t n1 : widths(problem)) {
       tile.n1 = n1;
       if (!problem.prefetch_distance) {

@@ -38,10 +38,11 @@ struct CudaProblem {
 /// relaxed, so a space may have no survivors.
 ///
 /// Throws InvalidArgument for an n, m1, n1, prefetch distance or size of units that no kernel can
-/// be emitted for.
+/// be emitted for; what `cancel` throws soon after it is reached.
 [[nodiscard]] CudaTileSpace enumerate_cuda_tiles(const CsrMatrix& matrix,
                                                  const CudaProblem& problem,
-                                                 const CudaLimits& limits, const GroupRows& group);
+                                                 const CudaLimits& limits, const GroupRows& group,
+                                                 const CompileCancel& cancel = {});
 
 /// The candidate for one tile as it is given (of `problem` only n and the code budget are looked
 /// at): statistics and the first rule that drops it. `grouping` is one of `matrix`, at the tile's

@@ -23,6 +23,10 @@ constexpr Gpr k_scratch = Gpr::rax;
 /// store.
 constexpr std::int64_t k_kept_masks = 6;
 
+/// Units of work, as CancelPace counts them, of a column with its entries and of a segment besides.
+constexpr std::int64_t k_column_work = 32;
+constexpr std::int64_t k_segment_work = 256;
+
 /// A base register that is moved along so that offsets stay within one-byte displacements.
 class MovingBase {
  public:
@@ -48,19 +52,20 @@ class MovingBase {
 /// Emits the segments of one plan into one buffer.
 class HostEmission {
  public:
-  HostEmission(const KernelPlan& plan, const HostTile& tile, HostIsa isa, std::int64_t b_stride)
+  HostEmission(const KernelPlan& plan, const HostTile& tile, HostIsa isa, std::int64_t b_stride,
+               const CompileCancel& cancel)
       : plan_(plan),
         tile_(tile),
+        pace_(cancel),
         zmm_(isa == HostIsa::avx512),
         b_stride_(b_stride),
         vector_bytes_(lanes_of(isa) * 4),
         encoder_(zmm_ ? X86Encoder::Vectors::zmm : X86Encoder::Vectors::ymm) {}
 
-  HostCode run(const CompileCancel& cancel) {
+  HostCode run() {
     code_.weights.reserve(plan_.entry_values.size());
     encoder_.reserve(static_cast<std::size_t>(plan_.nnz() * tile_.nv * 8 + 4096));
     for (std::int64_t tile = 0; tile < plan_.grouping.tiles(); ++tile) {
-      cancel.check();
       for (std::int64_t block = 0; block < plan_.k_blocks; ++block) {
         segment(plan_.segment(tile, block));
       }
@@ -87,7 +92,9 @@ class HostEmission {
 
     const std::span<const std::int32_t> rows = plan_.tile_rows(segment.tile);
     begin(segment, static_cast<std::int64_t>(rows.size()));
+    pace_.spend(k_segment_work);
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
+      pace_.spend(k_column_work);
       this->column(segment, static_cast<std::size_t>(column));
     }
     end(segment, rows);
@@ -220,6 +227,7 @@ class HostEmission {
 
   const KernelPlan& plan_;
   const HostTile& tile_;
+  CancelPace pace_;
   bool zmm_;
   std::int64_t b_stride_;
   std::int64_t vector_bytes_;
@@ -251,7 +259,7 @@ void check(const HostTile& tile, HostIsa isa, std::int64_t b_stride_bytes) {
 HostCode emit_host(const KernelPlan& plan, const HostTile& tile, HostIsa isa,
                    std::int64_t b_stride_bytes, const CompileCancel& cancel) {
   check(tile, isa, b_stride_bytes);
-  return HostEmission(plan, tile, isa, b_stride_bytes).run(cancel);
+  return HostEmission(plan, tile, isa, b_stride_bytes, cancel).run();
 }
 
 }  // namespace spjit

@@ -112,11 +112,11 @@ HostArtifact make_host_proxy(const KernelPlan& plan, const HostTile& tile,
   const std::int64_t tiles = plan.grouping.tiles();
   const bool fewer = reductions.tiles && tiles > proxy_clusters(plan, limits);
   if (!fewer && !reductions.iterations) {
-    return make_unrolled_artifact(with_k_block(plan, k_block), tile, shape);
+    return make_unrolled_artifact(with_k_block(plan, k_block, shape.cancel), tile, shape);
   }
   ProxyPlan proxy = small_plan(plan, reductions, limits);
-  const HostArtifact small =
-      make_unrolled_artifact(with_k_block(std::move(proxy.plan), k_block), tile, shape);
+  const HostArtifact small = make_unrolled_artifact(
+      with_k_block(std::move(proxy.plan), k_block, shape.cancel), tile, shape);
   return copy_tiles(small, cluster_of_tile(proxy, tiles));
 }
 

@@ -176,6 +176,7 @@ class Stage {
       return bytes;
     }
     for (std::size_t load = 0; load < loads_; ++load) {
+      maker_.watch().check();
       auto artifact = load == 0 ? latest_ : std::make_shared<const HostArtifact>(*latest_);
       if (load > 0) bytes += artifact->run_bytes();
       contestants_.push_back({std::move(artifact), wanted, proxy_ ? maker_.window(wanted) : 0});
@@ -267,11 +268,12 @@ class Stage {
 /// The heuristic's choice first, then the ranking. By estimates: grouping takes longer than
 /// anything else here, and only what is timed is worth it.
 void rank(HostSearch& search, const HostSearchInput& input) {
-  const EstimatedGrouping estimated(input.matrix);
+  const CompileCancel& cancel = input.watch.cancel;
+  const EstimatedGrouping estimated(input.matrix, cancel);
   const DescribeGrouping describe = [&](std::int64_t m1) { return estimated.statistics(m1); };
   const HostLimits& limits = input.limits;
   const HostTile& heuristic = input.heuristic;
-  search.space = enumerate_host_tiles(input.matrix, input.options, limits, describe);
+  search.space = enumerate_host_tiles(input.matrix, input.options, limits, describe, cancel);
   std::vector<TileCandidate> survivors = search.space.survivors();
   const bool has = std::ranges::any_of(
       survivors, [&](const TileCandidate& candidate) { return candidate.tile == heuristic; });
@@ -279,7 +281,7 @@ void rank(HostSearch& search, const HostSearchInput& input) {
     survivors.push_back(
         examine_host_tile(input.matrix, heuristic, input.options, limits, describe(heuristic.m1)));
   }
-  const HostWork work = host_work(input.matrix, input.options.n, input.options.threads);
+  const HostWork work = host_work(input.matrix, input.options.n, input.options.threads, cancel);
   search.ranked_by = ranked_by(input.model);
   for (const RankedHostTile& ranked :
        rank_host_tiles(std::move(survivors), work, limits, input.model)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,11 +17,20 @@ namespace {
 
 using Impl = SpmmKernel::Impl;
 
+/// Writes `value(i)` into each float; calls `check`, if there is one, now and then.
+template <class Value>
+void fill(float* to, std::int64_t floats, const std::function<void()>& check, const Value& value) {
+  constexpr std::int64_t k_piece = std::int64_t{1} << 20;
+  for (std::int64_t begin = 0; begin < floats; begin += k_piece) {
+    if (check) check();
+    const std::int64_t end = std::min(floats, begin + k_piece);
+    for (std::int64_t i = begin; i < end; ++i) to[i] = value(i);
+  }
+}
+
 /// Small exact values: the time of an FMA does not depend on them, but denormals or NaN would slow
 /// some CPUs down.
-void fill(float* b, std::int64_t floats) {
-  for (std::int64_t i = 0; i < floats; ++i) b[i] = static_cast<float>(i % 17) * 0.125F - 1.0F;
-}
+float small_value(std::int64_t i) { return static_cast<float>(i % 17) * 0.125F - 1.0F; }
 
 /// Calls until caches have settled. Code and weights of 3 MB run at a fifth of their speed in the
 /// first call and at full speed from the sixth on, those of 9 MB from the eighth on at eight times
@@ -37,9 +47,10 @@ struct Arena {
   WorkspacePool::Loan b;
   WorkspacePool::Loan c;
 
-  Arena(std::int64_t b_floats, std::int64_t c_floats) : b(pool, b_floats), c(pool, c_floats) {
-    fill(b.data(), b_floats);
-    std::fill_n(c.data(), c_floats, 0.0F);
+  Arena(std::int64_t b_floats, std::int64_t c_floats, const std::function<void()>& check)
+      : b(pool, b_floats), c(pool, c_floats) {
+    fill(b.data(), b_floats, check, small_value);
+    fill(c.data(), c_floats, check, [](std::int64_t) { return 0.0F; });
   }
 };
 
@@ -122,7 +133,7 @@ std::vector<RaceResult> race_host_kernels(std::span<const HostContestant> contes
   if (runners.empty()) return results;
 
   if (ldb == 0) ldb = shape->n;
-  Arena arena(shape->cols * ldb, shape->rows * shape->n);
+  Arena arena(shape->cols * ldb, shape->rows * shape->n, options.check);
   std::vector<RaceEntry> entries;
   for (std::size_t i = 0; i < runners.size(); ++i) {
     entries.push_back(

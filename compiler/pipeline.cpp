@@ -30,9 +30,10 @@ std::int64_t ldb_of(const CompileOptions& options) {
   return options.ldb > 0 ? options.ldb : options.n;
 }
 
-HostProblem problem_of(const CsrMatrix& matrix, const CompileOptions& options) {
+HostProblem problem_of(const CsrMatrix& matrix, const CompileOptions& options,
+                       const CompileCancel& cancel) {
   HostProblem problem;
-  problem.rows = non_empty_rows(matrix);
+  problem.rows = non_empty_rows(matrix, cancel);
   problem.cols = matrix.cols;
   problem.nnz = matrix.nnz();
   problem.n = options.n;
@@ -61,6 +62,10 @@ std::string csr_reason(const CsrMatrix& matrix, const HostTile& tile,
   const std::int64_t fma_bytes = options.target.isa() == HostIsa::avx512 ? 6 : 5;
   const std::int64_t vectors = options.target.isa() == HostIsa::generic ? 1 : tile.nv;
   const std::int64_t bytes = matrix.nnz() * vectors * fma_bytes;
+  if (tile.pack_b && !options.panel_columns && is_mostly_unread(matrix.cols, matrix.nnz())) {
+    return fmt::format("csr: B has {} rows, and {} nonzeros read few of them; it is not copied",
+                       matrix.cols, matrix.nnz());
+  }
   if (bytes > options.code_budget_bytes) {
     return fmt::format("csr: at least {} bytes of code for {} nonzeros, the budget is {}", bytes,
                        matrix.nnz(), options.code_budget_bytes);
@@ -68,11 +73,12 @@ std::string csr_reason(const CsrMatrix& matrix, const HostTile& tile,
   return {};
 }
 
+/// The matrix itself as a kernel of `kind`, for the reason in the trace.
 CompiledArtifact compile_csr(const CsrMatrix& matrix, const CompileOptions& options,
-                             CompileTrace trace, std::string reason,
+                             CompileTrace trace, const CompileCancel& cancel,
                              KernelKind kind = KernelKind::csr) {
-  trace.reason = std::move(reason);
-  return {make_csr_artifact(matrix, kind, options.target.isa(), options.n), std::move(trace)};
+  const HostCodeShape shape{options.target.isa(), options.n, 0, cancel};
+  return {make_csr_artifact(matrix, kind, shape), std::move(trace)};
 }
 
 /// Whoever wants panels of B has more columns.
@@ -83,12 +89,10 @@ bool is_sliced(const CsrMatrix& matrix, const CompileOptions& options,
 }
 
 CompiledArtifact compile_sliced(const CsrMatrix& matrix, const CompileOptions& options,
-                                CompileTrace trace) {
-  return compile_csr(
-      matrix, options, std::move(trace),
-      fmt::format("sliced: n is {}: a vector is sixteen rows of A, not the columns of B",
-                  options.n),
-      KernelKind::sliced);
+                                CompileTrace trace, const CompileCancel& cancel) {
+  trace.reason = fmt::format("sliced: n is {}: a vector is sixteen rows of A, not the columns of B",
+                             options.n);
+  return compile_csr(matrix, options, std::move(trace), cancel, KernelKind::sliced);
 }
 
 /// How far code is over its budget, or empty: estimates let tiles through that need a little more.
@@ -104,14 +108,15 @@ CompiledArtifact compile_choice(const CsrMatrix& matrix, const CompileOptions& o
   watch.stage("grouping");
   const RowGrouping grouping = group_rows(matrix, trace.tile.m1, options.reorder, watch.cancel);
   trace.group_ms = ms_since(start);
-  trace.grouping = compute_statistics(matrix, grouping);
+  trace.grouping = compute_statistics(matrix, grouping, watch.cancel);
 
   start = Clock::now();
   watch.stage("emitting");
   HostArtifact artifact = emit(matrix, grouping, trace.tile, options, watch.cancel);
   trace.emit_ms = ms_since(start);
-  if (std::string reason = over_budget(artifact, options); !reason.empty()) {
-    return compile_csr(matrix, options, std::move(trace), "csr: " + reason);
+  if (const std::string reason = over_budget(artifact, options); !reason.empty()) {
+    trace.reason = "csr: " + reason;
+    return compile_csr(matrix, options, std::move(trace), watch.cancel);
   }
   return {std::move(artifact), std::move(trace)};
 }
@@ -144,7 +149,7 @@ std::string search_reason(const CompileOptions& options, const HostSearch& searc
 CompiledArtifact compile_searched(const CsrMatrix& matrix, const CompileOptions& options,
                                   const HostLimits& limits, const HostSearchSetup& setup,
                                   const RaceHostKernels& race) {
-  CompileTrace trace = plan_choice(matrix, options, limits);
+  CompileTrace trace = plan_choice(matrix, options, limits, setup.watch.cancel);
   setup.watch.stage("grouping");
   trace.search =
       search_host_tile({matrix, options, limits, trace.tile, setup.model.get(), setup.watch},
@@ -157,8 +162,9 @@ CompiledArtifact compile_searched(const CsrMatrix& matrix, const CompileOptions&
   trace.reason = search_reason(options, trace.search);
   trace.group_ms = trace.search.rank_ms;
   trace.emit_ms = trace.search.proxy_ms + trace.search.full_ms;
-  if (std::string reason = over_budget(artifact, options); !reason.empty()) {
-    return compile_csr(matrix, options, std::move(trace), "csr: " + reason);
+  if (const std::string reason = over_budget(artifact, options); !reason.empty()) {
+    trace.reason = "csr: " + reason;
+    return compile_csr(matrix, options, std::move(trace), setup.watch.cancel);
   }
   return {std::move(artifact), std::move(trace)};
 }
@@ -166,8 +172,8 @@ CompiledArtifact compile_searched(const CsrMatrix& matrix, const CompileOptions&
 }  // namespace
 
 CompileTrace plan_choice(const CsrMatrix& matrix, const CompileOptions& options,
-                         const HostLimits& limits) {
-  HostChoice choice = choose_host_tile(problem_of(matrix, options), limits);
+                         const HostLimits& limits, const CompileCancel& cancel) {
+  HostChoice choice = choose_host_tile(problem_of(matrix, options, cancel), limits);
   CompileTrace trace;
   trace.tile = choice.tile;
   trace.reason = std::move(choice.reason);
@@ -177,12 +183,14 @@ CompileTrace plan_choice(const CsrMatrix& matrix, const CompileOptions& options,
 CompiledArtifact compile_host(const CsrMatrix& matrix, const CompileOptions& options,
                               const HostLimits& limits, const RaceHostKernels& race,
                               const HostSearchSetup& setup) {
-  CompileTrace trace = plan_choice(matrix, options, limits);
-  if (is_sliced(matrix, options, setup.watch.cancel)) {
-    return compile_sliced(matrix, options, std::move(trace));
+  const CompileCancel& cancel = setup.watch.cancel;
+  CompileTrace trace = plan_choice(matrix, options, limits, cancel);
+  if (is_sliced(matrix, options, cancel)) {
+    return compile_sliced(matrix, options, std::move(trace), cancel);
   }
   if (std::string reason = csr_reason(matrix, trace.tile, options); !reason.empty()) {
-    return compile_csr(matrix, options, std::move(trace), std::move(reason));
+    trace.reason = std::move(reason);
+    return compile_csr(matrix, options, std::move(trace), cancel);
   }
   if (options.search != SearchMode::instant) {
     return compile_searched(matrix, options, limits, setup, race);

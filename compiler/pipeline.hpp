@@ -45,8 +45,8 @@ struct HostSearchSetup {
                                             const HostLimits& limits, const RaceHostKernels& race,
                                             const HostSearchSetup& setup = {});
 
-/// The heuristic's choice and its reason, without compiling.
+/// The heuristic's choice and its reason, without compiling. Throws what `cancel` throws.
 [[nodiscard]] CompileTrace plan_choice(const CsrMatrix& matrix, const CompileOptions& options,
-                                       const HostLimits& limits);
+                                       const HostLimits& limits, const CompileCancel& cancel = {});
 
 }  // namespace spjit

@@ -40,15 +40,24 @@ class MovingPointer {
   std::int64_t position_ = 0;
 };
 
+/// Units of work, as CancelPace counts them, of a column with its entries and of a unit besides.
+constexpr std::int64_t k_column_work = 64;
+constexpr std::int64_t k_unit_work = 1024;
+
 class PtxEmission {
  public:
-  PtxEmission(const KernelPlan& plan, const CudaKernelSpec& spec, int sm)
-      : plan_(plan), spec_(spec), sm_(sm), units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {}
+  PtxEmission(const KernelPlan& plan, const CudaKernelSpec& spec, int sm,
+              const CompileCancel& cancel)
+      : plan_(plan),
+        spec_(spec),
+        pace_(cancel),
+        sm_(sm),
+        units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {}
 
-  std::vector<SourceUnit> run(const CompileCancel& cancel) {
+  std::vector<SourceUnit> run() {
     std::vector<SourceUnit> result;
     for (const UnitRange& range : units_) {
-      cancel.check();
+      pace_.spend(k_unit_work);
       result.push_back(unit(range));
     }
     return result;
@@ -108,6 +117,7 @@ class PtxEmission {
     MovingPointer b("pb");
     std::int64_t loaded = segment.column_begin;
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
+      pace_.spend(k_column_work);
       const std::int64_t ahead = std::min(column + slots, segment.column_end);
       for (; loaded < ahead; ++loaded) {
         load(text, plan_.columns[to_size(loaded)], (loaded - segment.column_begin) % slots, b);
@@ -235,6 +245,7 @@ class PtxEmission {
 
   const KernelPlan& plan_;
   const CudaKernelSpec& spec_;
+  CancelPace pace_;
   int sm_;
   std::vector<UnitRange> units_;
 };
@@ -265,7 +276,7 @@ std::string_view ptx_version(int sm) {
 std::vector<SourceUnit> emit_ptx(const KernelPlan& plan, const CudaKernelSpec& spec, int sm,
                                  const CompileCancel& cancel) {
   check_cuda_spec(plan, spec);
-  return PtxEmission(plan, spec, sm).run(cancel);
+  return PtxEmission(plan, spec, sm, cancel).run();
 }
 
 }  // namespace spjit

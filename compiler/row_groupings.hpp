@@ -32,7 +32,7 @@ class RowGroupings {
   [[nodiscard]] const GroupingStatistics& statistics(std::int64_t m1) {
     auto found = statistics_.find(m1);
     if (found == statistics_.end()) {
-      found = statistics_.emplace(m1, compute_statistics(matrix_, at(m1))).first;
+      found = statistics_.emplace(m1, compute_statistics(matrix_, at(m1), cancel_)).first;
     }
     return found->second;
   }

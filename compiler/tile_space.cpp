@@ -53,10 +53,15 @@ std::vector<HostTile> shapes(const HostLimits& limits, std::int64_t rows,
   return result;
 }
 
-std::vector<std::int64_t> block_choices(std::int64_t cols) {
+/// A block costs code and a call in each row tile, entries or not: of a wide matrix most would be
+/// empty.
+std::vector<std::int64_t> block_choices(const CsrMatrix& matrix, std::int64_t tiles) {
+  constexpr std::int64_t k_few_segments = 4096;
   std::vector<std::int64_t> result = {0};
   for (const std::int64_t block : {256, 512}) {
-    if (block < cols) result.push_back(block);
+    const double segments = as_double(ceil_div(matrix.cols, block)) * as_double(tiles);
+    const bool few = segments <= as_double(8 * matrix.nnz() + k_few_segments);
+    if (block < matrix.cols && few) result.push_back(block);
   }
   return result;
 }
@@ -90,8 +95,9 @@ std::vector<HostTile> walks(const TileCandidate& shape, const CsrMatrix& matrix,
   HostTile tile = shape.tile;
   const bool in_place =
       !options.panel_columns && can_read_in_place(tile, limits.lanes, options.n, ldb, matrix.cols);
+  const bool may_pack = options.panel_columns || !is_mostly_unread(matrix.cols, matrix.nnz());
   std::vector<HostTile> result;
-  for (const std::int64_t block : block_choices(matrix.cols)) {
+  for (const std::int64_t block : block_choices(matrix, shape.grouping.tiles)) {
     for (const std::int64_t panel_group : group_choices(shape.panels)) {
       tile.k_block = block;
       tile.panel_group = panel_group;
@@ -99,7 +105,7 @@ std::vector<HostTile> walks(const TileCandidate& shape, const CsrMatrix& matrix,
            row_group_choices(tile, shape.code_bytes, shape.grouping.tiles, limits)) {
         tile.row_group = row_group;
         tile.pack_b = true;
-        result.push_back(tile);
+        if (may_pack) result.push_back(tile);
         tile.pack_b = false;
         if (in_place) result.push_back(tile);
       }
@@ -229,9 +235,10 @@ TileCandidate examine_host_tile(const CsrMatrix& matrix, const HostTile& tile,
 }
 
 TileSpace enumerate_host_tiles(const CsrMatrix& matrix, const CompileOptions& options,
-                               const HostLimits& limits, const DescribeGrouping& describe) {
+                               const HostLimits& limits, const DescribeGrouping& describe,
+                               const CompileCancel& cancel) {
   TileSpace space;
-  for (HostTile shape : shapes(limits, non_empty_rows(matrix), options.panel_columns)) {
+  for (HostTile shape : shapes(limits, non_empty_rows(matrix, cancel), options.panel_columns)) {
     shape.stream_c = should_stream_c(limits, matrix.rows, matrix.cols, options.n);
     if (registers_needed(shape) > limits.registers) {
       // Not worth grouping the rows for, which takes longest here.

@@ -8,6 +8,7 @@
 
 #include "compiler/device_limits.hpp"
 #include "compiler/tile_candidate.hpp"
+#include "runtime/compile_cancel.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
 
@@ -22,10 +23,12 @@ using DescribeGrouping = std::function<GroupingStatistics(std::int64_t m1)>;
 /// All tiles for a matrix on the host: shapes that fill the register file x blocks of k x panel
 /// groups x row groups x packing x weight forms, each checked against the rules. If none is left,
 /// rules are relaxed in the order balance, utilisation, until one is (registers and the code budget
-/// never are).
+/// never are). Blocks of k are left out where most would be empty, and packing where B is mostly
+/// unread. Throws what `cancel` throws soon after it is reached.
 [[nodiscard]] TileSpace enumerate_host_tiles(const CsrMatrix& matrix, const CompileOptions& options,
                                              const HostLimits& limits,
-                                             const DescribeGrouping& describe);
+                                             const DescribeGrouping& describe,
+                                             const CompileCancel& cancel = {});
 
 /// The candidate for one tile: statistics and the first rule that drops it.
 [[nodiscard]] TileCandidate examine_host_tile(const CsrMatrix& matrix, const HostTile& tile,

@@ -103,14 +103,18 @@ double memory_ns(const TileCandidate& candidate, const Shape& shape, const HostW
 
 }  // namespace
 
-HostWork host_work(const CsrMatrix& matrix, std::int64_t n, std::int64_t threads) {
-  HostWork work{non_empty_rows(matrix), matrix.cols, matrix.nnz(), n, threads, 0};
+HostWork host_work(const CsrMatrix& matrix, std::int64_t n, std::int64_t threads,
+                   const CompileCancel& cancel) {
+  HostWork work{non_empty_rows(matrix, cancel), matrix.cols, matrix.nnz(), n, threads, 0};
   const double mean = as_double(matrix.nnz()) / std::max(1.0, as_double(matrix.rows));
   double squares = 0;
-  for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
-    const double off = as_double(matrix.row_ptrs[row + 1] - matrix.row_ptrs[row]) - mean;
-    squares += off * off;
-  }
+  for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const double off =
+          as_double(matrix.row_ptrs[to_size(row) + 1] - matrix.row_ptrs[to_size(row)]) - mean;
+      squares += off * off;
+    }
+  });
   if (mean > 0) work.row_nnz_cv = std::sqrt(squares / as_double(matrix.rows)) / mean;
   return work;
 }

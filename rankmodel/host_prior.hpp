@@ -8,6 +8,7 @@
 
 #include "compiler/device_limits.hpp"
 #include "compiler/tile_candidate.hpp"
+#include "runtime/compile_cancel.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
@@ -25,8 +26,10 @@ struct HostWork {
   double row_nnz_cv = 0;  ///< coefficient of variation of nnz over rows
 };
 
-/// Of a valid matrix, n columns of B and a run on so many threads.
-[[nodiscard]] HostWork host_work(const CsrMatrix& matrix, std::int64_t n, std::int64_t threads);
+/// Of a valid matrix, n columns of B and a run on so many threads. Throws what `cancel` throws soon
+/// after it is reached.
+[[nodiscard]] HostWork host_work(const CsrMatrix& matrix, std::int64_t n, std::int64_t threads,
+                                 const CompileCancel& cancel = {});
 
 /// Estimated microseconds of a run on one thread, by what they are spent on.
 struct HostCost {

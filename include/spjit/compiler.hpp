@@ -133,12 +133,12 @@ struct CacheOptions {
 
 /// What one compilation is given besides its matrix.
 ///
-/// `stop` and `deadline` are looked at while it waits and all along its way. A host kernel of a
-/// million nonzeros is given up within about 100 ms; what cannot be interrupted are single calls of
-/// NVIDIA's libraries (assembling a unit of CudaOptions::unit_nonzeros takes a fraction of a
-/// second, the final link longer for large kernels), one run of a candidate that is being timed,
-/// and writing to a slow disk. Nothing is left behind: no cache entry, no temporary file, no thread
-/// at work. (A search's budget is no deadline: when that is spent, the best so far is taken.)
+/// `stop` and `deadline` are looked at while it waits and all along its way. Of any matrix a host
+/// kernel is given up within about 100 ms; what cannot be interrupted are single calls of LLVM for
+/// the generic target (a row tile, some 20 us a nonzero) and of NVIDIA's libraries (assembling a
+/// unit takes a fraction of a second, linking a large kernel longer), one run of a candidate that
+/// is being timed, and writing to a slow disk. No cache entry, temporary file or thread at work
+/// is left behind. (A search's budget is no deadline: when it is spent, the best so far is taken.)
 struct CompileControl {
   std::stop_token stop = {};                                           ///< then Cancelled
   std::optional<std::chrono::steady_clock::time_point> deadline = {};  ///< then DeadlineExceeded

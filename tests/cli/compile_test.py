@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shlex
 import shutil
 import subprocess
@@ -49,6 +50,35 @@ class CompileTest(ToolTest):
         self.assertEqual([line.split()[0] for line in lines], ["file", "one.npz", "two.mtx"])
         self.assertRegex(result.stderr, r"\[1/2\] one\.npz: 40x30 80\.0 %, unrolled, compiled in")
         self.assertRegex(result.stderr, r"\[2/2\] two\.mtx: ")
+
+    def test_a_wide_matrix_is_compiled_for_its_nonzeros(self):
+        (self.folder / "far.mtx").write_text("%%MatrixMarket matrix coordinate real general\n"
+                                             "1 2147483647 1\n1 2147483647 1.5\n")
+
+        for n in [1, 16]:
+            layer = self.compile("far.mtx", "--n", n, "--no-verify")["layers"][0]
+
+            self.assertEqual(layer["kernel"]["kind"], "csr")
+            self.assertIn("B has 2147483647 rows", layer["kernel"]["reason"])
+
+    def test_a_fifo_is_refused_without_waiting(self):
+        os.mkfifo(self.folder / "fifo.mtx")
+
+        result = self.run_tool("compile", "fifo.mtx", "--n", 8)
+
+        self.assert_error(result, FAILED, "fifo.mtx: is a FIFO: expected a regular file")
+
+    def test_a_file_that_does_not_fit_the_memory_allowed_is_one_line(self):
+        path = self.folder / "large.npy"
+        path.touch()
+        os.truncate(path, 3 << 30)
+
+        def allow_two_gigabytes():
+            resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+
+        result = self.run_tool("compile", "large.npy", "--n", 8, before=allow_two_gigabytes)
+
+        self.assert_error(result, FAILED, "large.npy: out of memory: the file has 3221225472 bytes")
 
     def test_folders_and_quoted_globs_are_expanded_and_repeats_are_dropped(self):
         self.generate("weights/b.npz")

@@ -11,6 +11,7 @@ import os
 import subprocess
 import tempfile
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 
 TOOL = os.environ.get("SPJIT_TOOL", "spjit")
@@ -33,11 +34,13 @@ class ToolTest(unittest.TestCase):
         kept = {k: v for k, v in os.environ.items() if not k.startswith("SPJIT_")}
         return {**kept, "SPJIT_CACHE_DIR": str(self.cache), **extra}
 
-    def run_tool(self, *arguments: object, **extra: str) -> subprocess.CompletedProcess[str]:
+    def run_tool(self, *arguments: object, before: Callable[[], None] | None = None,
+                 **extra: str) -> subprocess.CompletedProcess[str]:
+        """Runs the tool; `before` in its process first."""
         command = [TOOL, *map(str, arguments)]
         return subprocess.run(command, cwd=self.folder, env=self.environment(**extra), text=True,
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=300,
-                              check=False)
+                              check=False, preexec_fn=before)
 
     def succeed(self, *arguments: object, **extra: str) -> subprocess.CompletedProcess[str]:
         result = self.run_tool(*arguments, **extra)
