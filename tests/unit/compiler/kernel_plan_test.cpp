@@ -22,7 +22,11 @@ using spjit::testing_support::random_matrix;
 using spjit::testing_support::small_matrix;
 
 /// Rows 0 and 3 in one tile, 2 and 4 in the other.
-RowGrouping small_grouping() { return {2, {0, 3, 2, 4}, {0, 2, 4}, {1}}; }
+RowGrouping small_grouping() {
+  RowGrouping grouping{2, {0, 3, 2, 4}, {0, 2, 4}, {}};
+  grouping.empty_rows.add(1, 2);
+  return grouping;
+}
 
 TEST(KernelPlan, ListsTheColumnsOfATileWithTheRowsTheyMeet) {
   const KernelPlan plan = spjit::build_plan(small_matrix(), small_grouping(), 5);

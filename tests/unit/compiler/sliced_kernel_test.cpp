@@ -261,9 +261,18 @@ TEST(PrefersSlices, ForFewColumnsAndAvx512UnlessPaddingIsMostOfIt) {
   }
   const CsrMatrix scattered = matrix_of(1'000'000, rows);
   EXPECT_FALSE(spjit::prefers_slices(view_of(scattered), HostIsa::avx512, 1));
+  for (std::vector<std::int32_t>& row : rows) row[0] %= 60'000;
   rows.resize(100);
-  const CsrMatrix small = matrix_of(1'000'000, rows);
+  const CsrMatrix small = matrix_of(60'000, rows);
   EXPECT_TRUE(spjit::prefers_slices(view_of(small), HostIsa::avx512, 1));
+}
+
+TEST(PrefersSlices, NotWhereMostOfTheCopyOfBWouldBeUnread) {
+  const std::vector<std::vector<std::int32_t>> rows(100, {0, 7});
+
+  EXPECT_TRUE(spjit::prefers_slices(view_of(matrix_of(65536 + 8 * 200, rows)), HostIsa::avx512, 1));
+  EXPECT_FALSE(
+      spjit::prefers_slices(view_of(matrix_of(65537 + 8 * 200, rows)), HostIsa::avx512, 1));
 }
 
 }  // namespace
