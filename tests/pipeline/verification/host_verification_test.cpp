@@ -269,7 +269,8 @@ TEST_F(HostVerification, ThreadsThatWaitForAWrongKernelGetTheSameError) {
   std::latch other_waits(1);
   std::optional<std::string> first;
   std::optional<std::string> second;
-  const auto compile_into = [&](std::optional<std::string>& message, CompileControl control) {
+  const auto compile_into = [&](std::optional<std::string>& message,
+                                const CompileControl& control) {
     try {
       static_cast<void>(compiler.compile(matrix_, control));
     } catch (const VerificationFailed& error) {
