@@ -36,9 +36,9 @@ struct HostLimits {
   const double row_bytes = static_cast<double>(n) * 4;
   const double c_bytes = static_cast<double>(rows) * row_bytes;
   const double b_and_c_bytes = static_cast<double>(rows + cols) * row_bytes;
-  return limits.isa != HostIsa::generic && limits.l3_bytes > 0 &&
-         c_bytes > static_cast<double>(limits.l3_bytes / 8) &&
-         b_and_c_bytes > static_cast<double>(limits.l3_bytes / 2);
+  const auto l3_bytes = static_cast<double>(limits.l3_bytes);
+  return limits.isa != HostIsa::generic && limits.l3_bytes > 0 && c_bytes > l3_bytes / 8 &&
+         b_and_c_bytes > l3_bytes / 2;
 }
 
 /// This machine, for kernels of the given instruction set.
