@@ -14,10 +14,18 @@
 #define SPJIT_HAS_MALLOC_HOOKS 1
 #endif
 
-#if defined(SPJIT_HAS_MALLOC_HOOKS)
+#if !defined(SPJIT_HAS_MALLOC_HOOKS)
+#include <malloc.h>
+#elif __has_include(<sanitizer/allocator_interface.h>)
 #include <sanitizer/allocator_interface.h>
 #else
-#include <malloc.h>
+// gcc has the functions and not the header.
+extern "C" {
+int __sanitizer_install_malloc_and_free_hooks(void (*after_malloc)(const volatile void*,
+                                                                   std::size_t),
+                                              void (*before_free)(const volatile void*));
+std::size_t __sanitizer_get_allocated_size(const volatile void* memory);
+}
 #endif
 
 namespace {
