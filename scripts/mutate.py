@@ -297,8 +297,11 @@ class Runner:
         # Thousands of small caches: memory spares the disk.
         memory = Path("/dev/shm")
         in_memory = spec.startswith("faults_") and memory.is_dir()
-        return tempfile.TemporaryDirectory(prefix="spjit-mutation-", ignore_cleanup_errors=True,
-                                           dir=memory if in_memory else None)
+        folder = tempfile.TemporaryDirectory(prefix="spjit-mutation-", ignore_cleanup_errors=True,
+                                             dir=memory if in_memory else None)
+        # Tests that root runs become other users.
+        os.chmod(folder.name, 0o711)
+        return folder
 
     def baseline(self, spec: str) -> Baseline:
         """Without a change the tests have to pass, at least one of them."""

@@ -162,6 +162,21 @@ TEST(CudaCacheKey, DependsOnWhatDecidesTheCode) {
   EXPECT_NE(key, changed([](CompileOptions& o) { o.cuda.unit_nonzeros = 7; }));
 }
 
+TEST(CudaCacheKey, DependsOnEveryLimitThatATileIsChosenBy) {
+  const CudaLimits limits = parse_cuda_target("sm_90:h200");
+  const std::string key = cuda_cache_key(small_matrix(), gpu_options(), limits);
+
+  for (const auto limit :
+       {&CudaLimits::sms, &CudaLimits::l2_bytes, &CudaLimits::registers_per_block,
+        &CudaLimits::registers_per_sm, &CudaLimits::threads_per_sm, &CudaLimits::blocks_per_sm,
+        &CudaLimits::shared_per_sm_bytes}) {
+    CudaLimits other = limits;
+    other.*limit /= 2;
+
+    EXPECT_NE(key, cuda_cache_key(small_matrix(), gpu_options(), other)) << limits.*limit;
+  }
+}
+
 TEST(CudaKernel, RefusesToBeLoadedFromWhatIsNoKernel) {
   const std::string text = "not a cubin";
   const auto image = std::as_bytes(std::span(text));
