@@ -216,8 +216,8 @@ class Build:
         words = shlex.split(self.compile_entries[str(source)]["command"])
         words[words.index("-o") + 1] = str(to)
         words[words.index(str(source))] = str(changed)
-        # A change may leave something unused.
-        return self._make([*words, "-w"])
+        # Headers beside the source are found there; a change may leave something unused.
+        return self._make([*words, "-iquote", str(source.parent), "-w"])
 
     def link(self, program: str, source: Path, changed: Path, to: Path) -> str:
         words = list(self.link_commands[program])

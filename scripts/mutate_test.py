@@ -31,7 +31,7 @@ target_link_libraries(unit_toy PRIVATE toy GTest::gtest GTest::gtest_main)
 """,
     "toy/sum.hpp": "int sum_below(int end);\nint twice(int value);\n",
     "toy/sum.cpp": """
-#include "toy/sum.hpp"
+#include "sum.hpp"
 int sum_below(int end) {
   int sum = 0;
   for (int i = 0; i < end; ++i) sum += i;
