@@ -55,6 +55,7 @@ TEST(CudaCompiler, RefusesOptionsOutOfRangeAndSaysWhatItExpects) {
   EXPECT_NE(with([](CompileOptions& o) { o.ldc = 7; }).find("ldc is 7"), std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.cuda.m1 = 129; }).find("1 to 128"), std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.cuda.n1 = 33; }).find("32"), std::string::npos);
+  EXPECT_NE(with([](CompileOptions& o) { o.cuda.n1 = 48; }).find("32"), std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.cuda.prefetch_distance = 5000; }).find("5000"),
             std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.cuda.compile_limit_ms = -1; }).find("-1"),
