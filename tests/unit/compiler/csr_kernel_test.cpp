@@ -153,6 +153,16 @@ TEST(SplitRows, CutsByWorkNotByRows) {
   EXPECT_EQ(ranges, (std::vector<RowRange>{{0, 1}, {1, 4}}));
 }
 
+TEST(SplitRows, EmptyRowsAreWorkToo) {
+  // All of C is written: 99 rows of nothing, then one of two entries.
+  CsrMatrix matrix{100, 5, std::vector<std::int64_t>(101, 0), {0, 1}, {1, 1}};
+  matrix.row_ptrs.back() = 2;
+
+  const auto ranges = spjit::split_rows(spjit::view_of(matrix), 2);
+
+  EXPECT_EQ(ranges, (std::vector<RowRange>{{0, 51}, {51, 100}}));
+}
+
 TEST(SplitRows, CoversEveryRowOnceWithoutEmptyRanges) {
   const CsrMatrix matrix = planted_matrix(37, 25, 0.6);
   for (const std::int64_t parts : {1, 2, 3, 7, 36, 37, 100}) {

@@ -55,6 +55,7 @@ TEST(CudaCompiler, RefusesOptionsOutOfRangeAndSaysWhatItExpects) {
   EXPECT_NE(with([](CompileOptions& o) { o.ldc = 7; }).find("ldc is 7"), std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.cuda.m1 = 129; }).find("1 to 128"), std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.cuda.n1 = 33; }).find("32"), std::string::npos);
+  EXPECT_NE(with([](CompileOptions& o) { o.cuda.n1 = 48; }).find("32"), std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.cuda.compile_limit_ms = -1; }).find("-1"),
             std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.panel_columns = 16; }).find("panel_columns"),
@@ -156,6 +157,21 @@ TEST(CudaCacheKey, DependsOnWhatDecidesTheCode) {
   EXPECT_NE(key, changed([](CompileOptions& o) { o.cuda.source = CudaSource::cuda; }));
   EXPECT_NE(key, changed([](CompileOptions& o) { o.cuda.m1 = 2; }));
   EXPECT_NE(key, changed([](CompileOptions& o) { o.cuda.unit_nonzeros = 7; }));
+}
+
+TEST(CudaCacheKey, DependsOnEveryLimitThatATileIsChosenBy) {
+  const CudaLimits limits = parse_cuda_target("sm_90:h200");
+  const std::string key = cuda_cache_key(small_matrix(), gpu_options(), limits);
+
+  for (const auto limit :
+       {&CudaLimits::sms, &CudaLimits::l2_bytes, &CudaLimits::registers_per_block,
+        &CudaLimits::registers_per_sm, &CudaLimits::threads_per_sm, &CudaLimits::blocks_per_sm,
+        &CudaLimits::shared_per_sm_bytes}) {
+    CudaLimits other = limits;
+    other.*limit /= 2;
+
+    EXPECT_NE(key, cuda_cache_key(small_matrix(), gpu_options(), other)) << limits.*limit;
+  }
 }
 
 TEST(CudaKernel, RefusesToBeLoadedFromWhatIsNoKernel) {

@@ -202,6 +202,29 @@ TEST(HostObject, EveryTruncationIsRefused) {
   }
 }
 
+TEST(HostProgramRecord, ASegmentThatBeginsBehindTheCodeIsRefused) {
+  const HostArtifact artifact = unrolled_artifact();
+  HostProgramRecord record = spjit::read_program(artifact.image());
+  record.segment_offsets.back() = static_cast<std::int64_t>(artifact.image().text.size());
+
+  const std::vector<std::int64_t> words = spjit::write_program(record);
+
+  EXPECT_THROW(static_cast<void>(spjit::read_program(with_program(artifact, words))), spjit::Error);
+}
+
+TEST(HostProgramRecord, AMatrixOfFewerBytesThanItsNonzerosHaveIsRefused) {
+  const HostArtifact artifact = csr_artifact();
+  const HostImage whole = artifact.image();
+  HostImage shorter = whole;
+  shorter.weights = whole.weights.first(whole.weights.size() - 8);
+  HostImage none = whole;
+  none.weights = {};
+
+  EXPECT_NO_THROW(static_cast<void>(spjit::read_program(whole)));
+  EXPECT_THROW(static_cast<void>(spjit::read_program(shorter)), spjit::Error);
+  EXPECT_THROW(static_cast<void>(spjit::read_program(none)), spjit::Error);
+}
+
 TEST(HostProgramRecord, EveryDamagedByteOfTheRecordIsRefusedOrHarmless) {
   for (const HostArtifact& artifact : {unrolled_artifact(), csr_artifact()}) {
     const std::size_t bytes = artifact.program.size() * sizeof(std::int64_t);

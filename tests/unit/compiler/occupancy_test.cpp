@@ -121,6 +121,18 @@ TEST(Occupancy, WhatExceedsABlocksLimitsCannotRun) {
   }
 }
 
+TEST(Occupancy, ABlocksRegistersAreCountedAsIfEverySubPartitionHadAsManyWarps) {
+  CudaLimits limits = spjit::parse_cuda_target("sm_90:h100");
+  limits.registers_per_block = 32768;
+
+  // Six warps count as eight, of 5120 registers each or of 4096.
+  const Occupancy over = spjit::occupancy(limits, {.threads = 192, .registers_per_thread = 160});
+  const Occupancy whole = spjit::occupancy(limits, {.threads = 192, .registers_per_thread = 128});
+
+  EXPECT_EQ(over.active_blocks, 0);
+  EXPECT_EQ(whole.active_blocks, 2);
+}
+
 TEST(Occupancy, NonsenseIsAnError) {
   const CudaLimits h100 = spjit::parse_cuda_target("sm_90:h100");
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -178,6 +179,21 @@ TEST(TileSpace, TheCodeBudgetIsNeverGivenUp) {
     const bool fits = candidate.registers <= spjit::registers_of(HostIsa::avx512);
     EXPECT_EQ(candidate.dropped->rule, fits ? TileRule::code_budget : TileRule::registers);
   }
+}
+
+TEST(TileSpace, BlocksOfColumnsAreSmallerThanK) {
+  const auto blocks_of = [](std::int64_t cols) {
+    std::set<std::int64_t> blocks;
+    for (const TileCandidate& candidate :
+         enumerate(random_matrix(16, cols, 0.5), avx512_options(64)).candidates) {
+      blocks.insert(candidate.tile.k_block);
+    }
+    return blocks;
+  };
+
+  EXPECT_EQ(blocks_of(256), (std::set<std::int64_t>{0}));
+  EXPECT_EQ(blocks_of(300), (std::set<std::int64_t>{0, 256}));
+  EXPECT_EQ(blocks_of(600), (std::set<std::int64_t>{0, 256, 512}));
 }
 
 TEST(TileSpace, AForcedPanelWidthLeavesOnlyThatWidthPacked) {

@@ -216,6 +216,8 @@ TEST(MtxReader, RefusesBadEntriesWithTheirLine) {
               HasSubstr(":3: the value is '1.5': the banner says integer"));
   EXPECT_THAT(mtx_error("%%MatrixMarket matrix array real general\n1 1\n1 2\n"),
               HasSubstr(":3: the entry goes on with '2'"));
+  EXPECT_THAT(mtx_error("%%MatrixMarket matrix array real general\n1 2\n1\n2\n3\n"),
+              HasSubstr(":5: the file goes on after the 2"));
   EXPECT_THAT(mtx_error("%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n1 1 0\n"),
               HasSubstr(":3: entry (1, 1) is on the diagonal"));
 }

@@ -154,6 +154,8 @@ TEST(NpyReader, RefusesWhatIsNoArray) {
   EXPECT_THAT(npy_error(std::string("\x93NUMPY\x01\x00\xFF\xFF{", 11)),
               HasSubstr("claims 65535 bytes"));
   EXPECT_THAT(npy_error(npy("", "", 2).substr(0, 10)), HasSubstr("header claims"));
+  const std::string no_data = npy(dict("<f4", "(0,)") + "    ", "");
+  EXPECT_THAT(npy_error(no_data.substr(0, no_data.size() - 1)), HasSubstr("header claims"));
 }
 
 TEST(NpyReader, RefusesBrokenHeaders) {
@@ -182,6 +184,9 @@ TEST(NpyReader, RefusesShapesThatDoNotFitTheData) {
   EXPECT_THAT(npy_error(npy(dict("<f4", "(3,)"), data)), HasSubstr("needs more than the 8 bytes"));
   EXPECT_THAT(npy_error(npy(dict("<f4", "(1,)"), data)), HasSubstr("ends 4 bytes before"));
   EXPECT_THAT(npy_error(npy(dict("<f4", "(4611686018427387904, 4)"), data)),
+              HasSubstr("does not fit the 8 bytes"));
+  // 8 * (2^61 + 1) is 8 once more, in 64 bits.
+  EXPECT_THAT(npy_error(npy(dict("|u1", "(8, 2305843009213693953)"), data)),
               HasSubstr("does not fit the 8 bytes"));
   EXPECT_THAT(npy_error(npy(dict("<f4", "(99999999999999999999,)"), data)),
               HasSubstr("expected an integer"));

@@ -101,6 +101,21 @@ TEST(NpzReader, ReadsCooAsTheSameMatrix) {
   EXPECT_EQ(read_npz(arrays), read_npz(csr_arrays()));
 }
 
+TEST(NpzReader, RefusesCooWithoutARowOrAColumnForEachValue) {
+  const Arrays arrays = {{"format", text("coo")},
+                         {"shape", array<std::int32_t>("<i4", {2, 3})},
+                         {"row", array<std::int32_t>("<i4", {1, 0})},
+                         {"col", array<std::int32_t>("<i4", {1, 2})},
+                         {"data", array<float>("<f4", {3, 1})}};
+
+  for (const char* shorter : {"row", "col"}) {
+    Arrays changed = arrays;
+    changed[shorter] = array<std::int32_t>("<i4", {1});
+
+    EXPECT_THAT(npz_error(archive(changed)), HasSubstr("1 indices and 2 values")) << shorter;
+  }
+}
+
 TEST(NpzReader, ReadsASingleDenseArray) {
   const std::vector<float> values = {1, 0, 0, 2};
   const auto bytes =

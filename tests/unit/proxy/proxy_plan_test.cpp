@@ -64,6 +64,19 @@ TEST(ProxyPlan, OfTilesThatAreAllKeptIsAsLargeAsThePlan) {
   EXPECT_EQ(proxy.plan.nnz(), plan.nnz());
 }
 
+TEST(ProxyPlan, TakesColumnsFromAllOverATileThatIsCutShort) {
+  const KernelPlan plan = cuda_plan(random_matrix(8, 300, 0.5), 8);
+  ProxyOptions options;
+  options.iterations = 5;
+
+  const ProxyPlan proxy = build_proxy(plan, options);
+
+  expect_valid(proxy.plan);
+  const std::int64_t columns = columns_of(proxy.plan, 0);
+  ASSERT_LT(columns, 20);
+  EXPECT_GE(proxy.plan.columns.back(), 300 - 2 * 300 / columns);
+}
+
 TEST(ProxyPlan, HasATileForEachClusterWithItsMeanCost) {
   const KernelPlan plan = cuda_plan(random_matrix(512, 300, 0.8), 8);
   ProxyOptions options;

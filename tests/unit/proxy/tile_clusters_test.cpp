@@ -53,6 +53,18 @@ TEST(TileClusters, PrefersToJoinSmallClustersAsWardDoes) {
   EXPECT_EQ(members(cluster_tiles(tiles, 2)), (Members{{0, 4}, {1, 2, 3}}));
 }
 
+TEST(TileClusters, JoinsTwoFartherSingleTilesBeforeTwoCrowds) {
+  std::vector<TileCost> tiles = {{100, 200}, {100, 203}};
+  for (int i = 0; i < 10; ++i) tiles.insert(tiles.end(), {{100, 100}, {100, 102}});
+
+  const auto clusters = cluster_tiles(tiles, 3);
+
+  ASSERT_EQ(clusters.size(), 3U);
+  EXPECT_EQ(clusters[0].tiles, (std::vector<std::int64_t>{0, 1}));
+  EXPECT_DOUBLE_EQ(clusters[1].fmas, 100);
+  EXPECT_DOUBLE_EQ(clusters[2].fmas, 102);
+}
+
 TEST(TileClusters, TakesNothing) { EXPECT_TRUE(cluster_tiles({}, 3).empty()); }
 
 TEST(TileClusters, HoldsEveryTileOnceWithinItsBounds) {

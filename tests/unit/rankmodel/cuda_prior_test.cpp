@@ -53,6 +53,15 @@ TEST(CudaPrior, ScoresMoreWorkLower) {
   EXPECT_GT(ranked.front().score, ranked.back().score);
 }
 
+TEST(CudaPrior, ScoresFewResidentWarpsLowerWhichHideLessOfTheLatency) {
+  CudaCandidate few = bound_by_fmas(1000);
+  few.occupancy.active_blocks = 1;
+  few.occupancy.active_warps = 1;
+
+  EXPECT_GT(spjit::estimate_cuda_cycles(few, cuda_limits()),
+            spjit::estimate_cuda_cycles(bound_by_fmas(1000), cuda_limits()));
+}
+
 TEST(CudaPrior, CountsTheBlocksOfTheBusiestSm) {
   CudaCandidate candidate = bound_by_fmas(1000);
   candidate.column_tiles = 133;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/tile_space.hpp"
+#include "rankmodel/host_heuristic.hpp"
 #include "reorder/row_grouping.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -90,6 +91,25 @@ TEST(HostFeatures, AreWhatTheirNamesSay) {
   const spjit::HostCost cost =
       spjit::estimate_host_cost(candidate_by_hand(), work_by_hand(), limits_by_hand());
   EXPECT_NEAR(feature(row, "prior"), cost.total_us() * 1e3 / (64 * 64 / 1e3), 1e-4);
+}
+
+TEST(HostFeatures, CompareWithTheTileOfTheRules) {
+  TileCandidate rules = candidate_by_hand();
+  rules.tile = spjit::host_tile_by_rules(spjit::problem_of(work_by_hand()), limits_by_hand());
+  TileCandidate other = rules;
+  other.tile.m1 *= 2;
+  other.tile.pack_b = !rules.tile.pack_b;
+
+  const std::vector<float> same = host_feature_row(rules, work_by_hand(), limits_by_hand());
+  const std::vector<float> changed = host_feature_row(other, work_by_hand(), limits_by_hand());
+
+  EXPECT_EQ(feature(same, "rules"), 1);
+  EXPECT_EQ(feature(same, "pack_b_by_rules"), 1);
+  EXPECT_EQ(feature(same, "m1_by_rules"), 0);
+  EXPECT_EQ(feature(same, "nv_by_rules"), 0);
+  EXPECT_EQ(feature(changed, "rules"), 0);
+  EXPECT_EQ(feature(changed, "pack_b_by_rules"), 0);
+  EXPECT_EQ(feature(changed, "m1_by_rules"), 1);
 }
 
 TEST(HostFeatures, AreFiniteForEveryTileOfOddMatrices) {

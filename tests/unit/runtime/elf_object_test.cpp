@@ -43,6 +43,24 @@ ElfObject small_object() {
           .source_name = "spjit test"};
 }
 
+/// The object with its last symbol changed.
+template <class Change>
+std::vector<std::byte> with_last_symbol(std::vector<std::byte> bytes, const Change& change) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  for (std::size_t i = 1; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    std::memcpy(&section, bytes.data() + header.e_shoff + i * sizeof(section), sizeof(section));
+    if (section.sh_type != SHT_SYMTAB) continue;
+    Elf64_Sym symbol;
+    std::byte* const last = bytes.data() + section.sh_offset + section.sh_size - sizeof(symbol);
+    std::memcpy(&symbol, last, sizeof(symbol));
+    change(symbol);
+    std::memcpy(last, &symbol, sizeof(symbol));
+  }
+  return bytes;
+}
+
 /// True if `bytes` load or are refused with one of the project's errors; anything else escapes.
 bool loads_or_throws(std::span<const std::byte> bytes) {
   try {
@@ -199,6 +217,14 @@ TEST(ElfObjectView, RefusesNamesThatShareTheirBytesBeyondTheFile) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("its names are longer than the object"));
   }
+}
+
+TEST(ElfObjectView, RefusesASymbolThatEndsBehindItsSection) {
+  const auto bytes = with_last_symbol(write_elf_object(small_object()), [](Elf64_Sym& symbol) {
+    symbol.st_value = 1;  // of 16 bytes, as many as the section has
+  });
+
+  EXPECT_THROW(static_cast<void>(ElfObjectView(bytes)), Error);
 }
 
 TEST(ElfObjectView, SaysWhatIsWrong) {

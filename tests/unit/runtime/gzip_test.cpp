@@ -51,6 +51,13 @@ TEST(Gzip, StopsWhenItIsToldTo) {
   EXPECT_THROW(static_cast<void>(spjit::gzip("text", cancel)), spjit::Cancelled);
 }
 
+TEST(Gzip, TheLimitIsTheMostThatIsGiven) {
+  const std::vector<std::byte> compressed = spjit::gzip(std::string(10'000, 'x'));
+
+  EXPECT_EQ(spjit::gunzip(compressed, 10'000).size(), 10'000U);
+  EXPECT_THROW(static_cast<void>(spjit::gunzip(compressed, 9'999)), spjit::Error);
+}
+
 TEST(Gzip, StopsAtTheLimit) {
   const std::vector<std::byte> bomb = spjit::gzip(std::string(5'000'000, 'x'));
 

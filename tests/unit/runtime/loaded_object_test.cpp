@@ -1,9 +1,12 @@
 #include "runtime/loaded_object.hpp"
 
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -128,6 +131,26 @@ TEST_P(CompiledObject, SurvivesEveryFlippedByteAndPrefix) {
   }
 
   EXPECT_GT(refused, 100);
+}
+
+TEST_P(CompiledObject, RefusesARelocationAgainstNoSymbol) {
+  std::vector<std::byte> changed = bytes();
+  Elf64_Ehdr header;
+  std::memcpy(&header, changed.data(), sizeof(header));
+  std::vector<Elf64_Shdr> sections(header.e_shnum);
+  std::memcpy(sections.data(), changed.data() + header.e_shoff,
+              sections.size() * sizeof(Elf64_Shdr));
+  const auto symbols = std::ranges::find(sections, Elf64_Word{SHT_SYMTAB}, &Elf64_Shdr::sh_type);
+  for (const Elf64_Shdr& section : sections) {
+    if (section.sh_type != SHT_RELA) continue;
+    Elf64_Rela first;
+    std::memcpy(&first, changed.data() + section.sh_offset, sizeof(first));
+    first.r_info = ELF64_R_INFO(symbols->sh_size / sizeof(Elf64_Sym), ELF64_R_TYPE(first.r_info));
+    std::memcpy(changed.data() + section.sh_offset, &first, sizeof(first));
+  }
+
+  EXPECT_NO_THROW(static_cast<void>(ElfObjectView(bytes())));
+  EXPECT_THROW(static_cast<void>(ElfObjectView(changed)), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Flags, CompiledObject,

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# scripts/mutate.sh [--short] [--only NAME] [--list] [OPTIONS...]
+#
+# Makes one small wrong change to the library or the tool at a time and runs the tests that should
+# notice: prints for each change whether a test did (killed) or none did (survived). The changes are
+# listed in tests/mutations/*.toml; docs/mutation-testing.md says how to add one.
+#
+#   --short         only the changes marked `short`: a few minutes, what CI runs
+#   --only NAME     only this change; may be repeated, and NAME may hold * and ?
+#   --list          prints the changes and runs nothing
+#   --check         only looks whether each change still fits its file
+#   --keep-going    does not stop at the first change that survives
+#   --jobs N        changes at a time (SPJIT_JOBS, or all cores)
+#   --file LIST     another list; may be repeated
+#   --build DIR     where the release build is (build/release)
+
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+for argument in "$@"; do
+  if [[ $argument == -h || $argument == --help ]]; then
+    print_help
+    exit 0
+  fi
+done
+cd "$ROOT"
+if [[ " $* " != *" --list "* && " $* " != *" --check "* && " $* " != *" --build"* &&
+  ! -f build/release/build.ninja ]]; then
+  cmake --preset release
+fi
+exec nice -n 5 python3 scripts/mutate.py --jobs "$JOBS" "$@"
