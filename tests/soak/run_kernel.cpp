@@ -1,0 +1,116 @@
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "compiler/host_program.hpp"
+#include "compiler/spmm_kernel_impl.hpp"
+#include "runtime/arithmetic.hpp"
+#include "spjit/compiler.hpp"
+#include "tests/soak/soak_check.hpp"
+#include "tests/support/emulated_kernel.hpp"
+
+namespace spjit::soak {
+namespace {
+
+constexpr double k_search_ms = 300;
+
+CompileOptions options_of(const SoakCase& item) {
+  CompileOptions options;
+  options.n = item.n;
+  options.ldb = item.compiled_ldb;
+  options.target = Target(item.isa);
+  options.threads = item.threads;
+  options.reorder = item.reorder;
+  options.search = item.search;
+  options.search_budget_ms = k_search_ms;
+  options.search_contenders = 3;
+  if (item.panel_vectors > 0) options.panel_columns = item.panel_vectors * lanes_of(item.isa);
+  if (item.no_code) options.code_budget_bytes = 0;
+  return options;
+}
+
+SpmmKernel through_object(const SpmmKernel& kernel, int threads) {
+  static constexpr const char* k_name = "soak";
+  const std::vector<std::byte> object = kernel.object(k_name);
+  auto pool = threads > 1 ? std::make_shared<ThreadPool>(threads) : nullptr;
+  const HostImage parts = read_object(object, k_name);
+  auto copy = std::make_shared<HostArtifact>();
+  const auto take = [](auto& to, std::span<const std::byte> from) {
+    to.resize(from.size() / sizeof(to[0]));
+    std::ranges::copy(from, std::as_writable_bytes(std::span(to)).begin());
+  };
+  take(copy->text, parts.text);
+  take(copy->weights, parts.weights);
+  take(copy->program, parts.program);
+  ImageOwner owner;
+  owner.artifact = copy;
+  return SpmmKernel(SpmmKernel::Impl::load(copy->image(), std::move(owner), std::move(pool)));
+}
+
+SpmmKernel through_cache(const SoakCase& item, const std::string& directory) {
+  CacheOptions cache;
+  cache.directory = directory;
+  const SpmmKernel made = Compiler(options_of(item), cache).compile(item.matrix);
+  SpmmKernel loaded = Compiler(options_of(item), cache).compile(item.matrix);
+  if (!loaded.info().from_cache) {
+    throw std::runtime_error("a kernel that was just published is not in the cache: " +
+                             made.info().note + "; " + loaded.info().note);
+  }
+  return loaded;
+}
+
+SpmmKernel kernel_of(const SoakCase& item, const std::string& directory) {
+  if (item.route == Route::cached) return through_cache(item, directory);
+  CacheOptions no_cache;
+  no_cache.enabled = false;
+  SpmmKernel kernel = Compiler(options_of(item), no_cache).compile(item.matrix);
+  return item.route == Route::object ? through_object(kernel, item.threads) : kernel;
+}
+
+void run_panels(const SpmmKernel& kernel, const SoakCase& item, const float* b, float* c) {
+  std::vector<float> b_panels(to_size(kernel.panel_floats(kernel.cols())));
+  std::vector<float> c_panels(to_size(kernel.panel_floats(kernel.rows())));
+  kernel.to_panels(b, item.ldb, kernel.cols(), b_panels.data());
+  kernel.run_panels(b_panels.data(), c_panels.data());
+  kernel.from_panels(c_panels.data(), kernel.rows(), c, item.ldc);
+}
+
+void run_ptx_case(const SoakCase& item, const float* b, float* c) {
+  using namespace testing_support;
+  CsrMatrix matrix = item.matrix;
+  matrix.sort_columns();
+  CudaKernelSpec spec;
+  spec.tile.m1 = item.ptx.m1;
+  spec.tile.n1 = item.ptx.n1;
+  spec.tile.unit_nonzeros = item.ptx.unit_nonzeros;
+  spec.tile.runtime_sizes = item.ptx.runtime_sizes;
+  spec.n = item.n;
+  spec.ldb = item.ldb;
+  spec.ldc = item.ldc;
+  CudaCase made = make_cuda_case(matrix, spec, item.reorder);
+  std::copy_n(b, made.b.size(), made.b.begin());
+  const std::vector<float> found = run_ptx(ptx_of(made), made);
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    std::copy_n(found.begin() + row * item.ldc, item.n, c + row * item.ldc);
+  }
+}
+
+}  // namespace
+
+RunCase run_kernel(const std::string& directory) {
+  return [directory](const SoakCase& item, const float* b, float* c) {
+    if (item.route == Route::ptx) {
+      run_ptx_case(item, b, c);
+      return;
+    }
+    const SpmmKernel kernel = kernel_of(item, directory);
+    if (item.route == Route::panels) {
+      run_panels(kernel, item, b, c);
+    } else {
+      kernel.run(b, item.ldb, c, item.ldc);
+    }
+  };
+}
+
+}  // namespace spjit::soak
