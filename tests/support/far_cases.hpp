@@ -29,6 +29,15 @@ inline void renumber(std::vector<std::int32_t>& numbers, const std::vector<std::
   for (std::int32_t& number : numbers) number = names[index(number)];
 }
 
+[[nodiscard]] inline RowRanges renumbered(const RowRanges& rows,
+                                          const std::vector<std::int32_t>& names) {
+  RowRanges result;
+  for (const std::int32_t row : rows.list(0, rows.count())) {
+    result.add(names[index(row)], names[index(row)] + std::int64_t{1});
+  }
+  return result;
+}
+
 /// The plan of the small matrix.
 [[nodiscard]] inline KernelPlan near_plan(const FarCase& far) {
   return cuda_plan(far.matrix, far.spec.tile.m1);
@@ -43,7 +52,7 @@ inline void renumber(std::vector<std::int32_t>& numbers, const std::vector<std::
   plan.k_block = plan.cols;
   renumber(plan.columns, far.columns);
   renumber(plan.grouping.rows, far.rows);
-  renumber(plan.grouping.empty_rows, far.rows);
+  plan.grouping.empty_rows = renumbered(plan.grouping.empty_rows, far.rows);
   return plan;
 }
 

@@ -336,7 +336,7 @@ TEST_P(KernelOnIsa, ALinkedObjectIsTheSameKernel) {
 std::vector<spjit::HostArtifact> artifacts_of(const CsrMatrix& matrix, HostIsa isa,
                                               std::int64_t n) {
   std::vector<spjit::HostArtifact> artifacts = {
-      spjit::make_csr_artifact(matrix, spjit::KernelKind::csr, isa, n)};
+      spjit::make_csr_artifact(matrix, spjit::KernelKind::csr, {isa, n})};
   for (const spjit::WeightForm form :
        {spjit::WeightForm::broadcast, spjit::WeightForm::register_, spjit::WeightForm::balanced}) {
     for (const std::int64_t k_block : {0, 25}) {
@@ -404,7 +404,7 @@ std::string refusal_of(const spjit::HostImage& image) {
 TEST(SpmmKernelOfAnotherCpu, IsRefusedInOneLineWhenItIsLoaded) {
   const CsrMatrix matrix = random_matrix(20, 30, 0.7);
   for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
-    const auto artifact = spjit::make_csr_artifact(matrix, spjit::KernelKind::csr, isa, 9);
+    const auto artifact = spjit::make_csr_artifact(matrix, spjit::KernelKind::csr, {isa, 9});
 
     const std::string refusal = refusal_of(artifact.image());
 
