@@ -49,7 +49,7 @@ struct Arena {
   WorkspacePool::Loan c;
 
   Arena(std::int64_t b_floats, std::int64_t c_floats, const std::function<void()>& check)
-      : b(pool, b_floats), c(pool, c_floats) {
+      : b(pool, {b_floats, b_floats}), c(pool, {c_floats, c_floats}) {
     fill(b.data(), b_floats, check, small_value);
     fill(c.data(), c_floats, check, [](std::int64_t) { return 0.0F; });
   }
@@ -64,10 +64,11 @@ class Runner {
     split_ = choose_split(program_, kernel_->info.threads);
     if (contestant.columns > 0) program_.n = std::min(contestant.columns, n_);
     windows_ = n_ / program_.n;
+    workspace_ = {workspace_floats(program_, split_), touched_floats(program_, split_)};
   }
 
   double run_us(const Arena& arena, std::int64_t ldb, ThreadPool* pool, std::int64_t calls) {
-    const WorkspacePool::Loan workspace(arena.pool, workspace_floats(program_, split_));
+    const WorkspacePool::Loan workspace(arena.pool, workspace_);
     const auto start = std::chrono::steady_clock::now();
     for (std::int64_t call = 0; call < calls; ++call) {
       const std::int64_t column = window_ * program_.n;
@@ -88,6 +89,7 @@ class Runner {
   std::shared_ptr<const Impl> kernel_;
   HostProgram program_;
   HostSplit split_;
+  WorkspaceSize workspace_;
   std::int64_t n_;
   std::int64_t windows_ = 1;
   std::int64_t window_ = 0;

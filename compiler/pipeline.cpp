@@ -9,9 +9,11 @@
 #include "compiler/row_groupings.hpp"
 #include "compiler/sliced_kernel.hpp"
 #include "compiler/tile_space.hpp"
+#include "matrix/limits.hpp"
 #include "matrix/non_empty_rows.hpp"
 #include "rankmodel/host_heuristic.hpp"
 #include "reorder/row_grouping.hpp"
+#include "runtime/arithmetic.hpp"
 #include "runtime/elapsed.hpp"
 #include "spjit/error.hpp"
 
@@ -122,6 +124,18 @@ CompiledArtifact compile_choice(const CsrMatrix& matrix, const CompileOptions& o
   return {std::move(artifact), std::move(trace)};
 }
 
+/// Why candidates cannot be run here, or empty.
+std::string too_large_to_time(const CsrMatrix& matrix, const CompileOptions& options) {
+  const std::int64_t ldb = options.ldb > 0 ? options.ldb : options.n;
+  const double bytes =
+      4 * (as_double(matrix.cols) * as_double(ldb) + as_double(matrix.rows) * as_double(options.n));
+  if (bytes <= as_double(memory_bytes()) / 2) return {};
+  return fmt::format(
+      "{}: ranked, not timed: B and C would take {:.1f} GB, more than half of the "
+      "memory; ",
+      to_string(options.search), bytes * 1e-9);
+}
+
 std::string search_reason(const CompileOptions& options, const HostSearch& search) {
   const auto count = [&](auto member) {
     return std::ranges::count_if(search.tiles, [&](const SearchedHostTile& tile) {
@@ -194,7 +208,9 @@ CompiledArtifact compile_host(const CsrMatrix& matrix, const CompileOptions& opt
     return compile_csr(matrix, options, std::move(trace), cancel);
   }
   if (options.search != SearchMode::instant) {
-    return compile_searched(matrix, options, limits, setup, race);
+    const std::string too_large = too_large_to_time(matrix, options);
+    if (too_large.empty()) return compile_searched(matrix, options, limits, setup, race);
+    trace.reason = too_large + trace.reason;
   }
   return compile_choice(matrix, options, std::move(trace), setup.watch);
 }

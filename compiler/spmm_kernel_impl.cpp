@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "compiler/host_isa.hpp"
+#include "matrix/limits.hpp"
 #include "runtime/arithmetic.hpp"
 #include "runtime/checked.hpp"
 #include "runtime/host_cpu.hpp"
@@ -18,11 +19,29 @@ namespace {
 /// Columns a panel of a csr or sliced kernel's panel-major B and C has: one AVX-512 vector.
 constexpr std::int64_t k_csr_panel_columns = 16;
 
+/// From here on a workspace of which a run touches less than half is mapped sparsely.
+constexpr std::int64_t k_sparse_floats = std::int64_t{1} << 28;
+
+FloatBuffer workspace_of(const WorkspaceSize& wanted) {
+  try {
+    if (wanted.floats < k_sparse_floats || wanted.touched > wanted.floats / 2) {
+      return FloatBuffer(to_size(wanted.floats));
+    }
+    // Such pages are promised by nobody: the process would be killed for taking more than there is.
+    constexpr auto k_float_bytes = static_cast<std::int64_t>(sizeof(float));
+    if (wanted.touched > memory_bytes() / k_float_bytes) throw std::bad_alloc();
+    return FloatBuffer::sparse(to_size(wanted.floats));
+  } catch (const std::bad_alloc&) {
+    throw Error(fmt::format("a run needs {:.1f} GB for copies of B, more than can be allocated",
+                            4e-9 * as_double(std::min(wanted.touched, wanted.floats))));
+  }
+}
+
 }  // namespace
 
-WorkspacePool::Loan::Loan(const WorkspacePool& pool, std::int64_t floats) : pool_(pool) {
-  if (floats == 0) return;
-  const std::size_t size = to_size(floats);
+WorkspacePool::Loan::Loan(const WorkspacePool& pool, const WorkspaceSize& wanted) : pool_(pool) {
+  if (wanted.floats == 0) return;
+  const std::size_t size = to_size(wanted.floats);
   {
     const std::lock_guard lock(pool.mutex_);
     const auto fit = std::ranges::find_if(
@@ -33,7 +52,7 @@ WorkspacePool::Loan::Loan(const WorkspacePool& pool, std::int64_t floats) : pool
       return;
     }
   }
-  buffer_ = FloatBuffer(size);
+  buffer_ = workspace_of(wanted);
 }
 
 WorkspacePool::Loan::~Loan() {
@@ -119,6 +138,7 @@ void SpmmKernel::Impl::prepare_unrolled(HostProgramRecord record, const std::byt
   }
   program = walked(record.tile);
   split_ = choose_split(program, info.threads);
+  workspace_ = {workspace_floats(program, split_), touched_floats(program, split_)};
   info.tile = to_string(record.tile);
   info.panel_columns = program.panel_width();
 }
@@ -184,8 +204,8 @@ void SpmmKernel::Impl::run_sliced(const HostOperands& operands) const {
   const DenseOperands dense{operands.b, operands.ldb, operands.c, operands.ldc, program.n};
   SlicedOperands sliced{operands.b, operands.c, operands.ldc, program.n};
   const bool in_place = sliced_.takes_in_place(dense);
-  const WorkspacePool::Loan workspace(workspaces_,
-                                      in_place ? 0 : sliced_.column_floats() * program.n);
+  const std::int64_t copy = in_place ? 0 : sliced_.column_floats() * program.n;
+  const WorkspacePool::Loan workspace(workspaces_, {copy, copy});
   if (!in_place) {
     sliced_.copy_columns(dense, workspace.data());
     sliced.b = workspace.data();
@@ -206,7 +226,7 @@ void SpmmKernel::Impl::run_parts(const std::vector<RowRange>& parts, const Part&
 
 void SpmmKernel::Impl::run_unrolled(const HostOperands& operands) const {
   if (program.in_place_ldb == 0 || operands.ldb == program.in_place_ldb) {
-    const WorkspacePool::Loan workspace(workspaces_, workspace_floats(program, split_));
+    const WorkspacePool::Loan workspace(workspaces_, workspace_);
     execute(program, split_, operands, workspace.data(), pool_.get());
     return;
   }
@@ -219,8 +239,8 @@ void SpmmKernel::Impl::run_unrolled(const HostOperands& operands) const {
   const std::int64_t stride = program.in_place_ldb;
   const std::int64_t copy = checked_multiply(program.cols, stride, "floats of a copy of B");
   const WorkspacePool::Loan workspace(
-      workspaces_,
-      checked_add(copy, workspace_floats(program, split_), "floats of a copy of B and workspace"));
+      workspaces_, {checked_add(copy, workspace_.floats, "floats of a copy of B and workspace"),
+                    program.rows_of_b.count() * stride + workspace_.touched});
   for (const RowRange& rows : program.rows_of_b.ranges()) {
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       std::memcpy(workspace.data() + row * stride, operands.b + row * operands.ldb,

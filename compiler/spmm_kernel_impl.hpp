@@ -20,12 +20,18 @@
 
 namespace spjit {
 
+struct WorkspaceSize {
+  std::int64_t floats = 0;
+  std::int64_t touched = 0;  ///< how many of them a run touches at most
+};
+
 /// Lends 64-byte-aligned float buffers; returned ones are kept for the next borrower.
 class WorkspacePool {
  public:
   class Loan {
    public:
-    Loan(const WorkspacePool& pool, std::int64_t floats);
+    /// Throws Error if the machine has not so much memory.
+    Loan(const WorkspacePool& pool, const WorkspaceSize& wanted);
     Loan(const Loan&) = delete;
     Loan& operator=(const Loan&) = delete;
     ~Loan();
@@ -86,6 +92,7 @@ class SpmmKernel::Impl {
   std::shared_ptr<ThreadPool> pool_;
   ExecutableCode code_;
   HostSplit split_;
+  WorkspaceSize workspace_;  ///< of one run of unrolled code
   std::vector<std::int64_t> csr_row_ptrs_;
   CsrView csr_;
   std::vector<RowRange> csr_parts_;

@@ -3,6 +3,8 @@
 /// @file
 /// Memory for operands of kernels.
 
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <limits>
 #include <memory>
@@ -18,6 +20,18 @@ class FloatBuffer {
 
   /// None: `data()` is null.
   FloatBuffer() = default;
+  /// Of `size` floats few are ever touched: only their pages take memory. Throws std::bad_alloc if
+  /// there are not so many addresses.
+  [[nodiscard]] static FloatBuffer sparse(std::size_t size) {
+    FloatBuffer buffer;
+    const std::size_t bytes = bytes_of(size);
+    void* pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED) throw std::bad_alloc();
+    buffer.floats_ = std::unique_ptr<float[], Release>(static_cast<float*>(pages), Release(bytes));
+    buffer.size_ = size;
+    return buffer;
+  }
   /// Throws std::bad_alloc if there is not so much memory.
   explicit FloatBuffer(std::size_t size)
       : floats_(
@@ -29,10 +43,21 @@ class FloatBuffer {
   [[nodiscard]] std::span<float> span() const noexcept { return {floats_.get(), size_}; }
 
  private:
-  struct Release {
+  class Release {
+   public:
+    Release() noexcept : mapped_bytes_(0) {}
+    explicit Release(std::size_t mapped_bytes) noexcept : mapped_bytes_(mapped_bytes) {}
+
     void operator()(float* floats) const noexcept {
-      ::operator delete[](floats, std::align_val_t{k_alignment});
+      if (mapped_bytes_ > 0) {
+        ::munmap(floats, mapped_bytes_);
+      } else {
+        ::operator delete[](floats, std::align_val_t{k_alignment});
+      }
     }
+
+   private:
+    std::size_t mapped_bytes_;  // 0: of operator new
   };
 
   static std::size_t bytes_of(std::size_t size) {

@@ -286,6 +286,12 @@ std::int64_t workspace_floats(const HostProgram& program, const HostSplit& split
                      k_workspace);
 }
 
+std::int64_t touched_floats(const HostProgram& program, const HostSplit& split) {
+  HostProgram packed_only = program;
+  packed_only.cols = program.rows_of_b.count();
+  return workspace_floats(packed_only, split);
+}
+
 void execute(const HostProgram& program, const HostSplit& split, const HostOperands& operands,
              float* workspace, ThreadPool* pool) {
   const Run run(program, operands);

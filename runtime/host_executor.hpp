@@ -68,6 +68,8 @@ struct HostSplit {
 
 /// Floats of 64-byte-aligned workspace one run needs.
 [[nodiscard]] std::int64_t workspace_floats(const HostProgram& program, const HostSplit& split);
+/// How many of them a run touches at most: fewer where segments read few of B's rows.
+[[nodiscard]] std::int64_t touched_floats(const HostProgram& program, const HostSplit& split);
 
 /// C = A * B. `workspace`: as above, used by this run alone. `pool` may be null for one thread.
 void execute(const HostProgram& program, const HostSplit& split, const HostOperands& operands,

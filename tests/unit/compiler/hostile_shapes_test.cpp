@@ -159,6 +159,19 @@ TEST(WideMatrix, HasNoTilesOfManyEmptyBlocks) {
   }
 }
 
+TEST(WideMatrix, IsNotTimedWhereItsOperandsWouldNotFit) {
+  const CsrMatrix matrix{2, k_widest, {0, 2, 3}, {0, 2147483646, 1073741824}, {1.5F, -2.0F, 4.0F}};
+  CompileOptions options = options_of(64);
+  options.panel_columns = lanes_of(options.target.isa());
+  options.search = SearchMode::ranked;
+
+  const SpmmKernel kernel = Compiler(options, uncached()).compile(matrix);
+
+  EXPECT_EQ(kernel.info().kind, KernelKind::unrolled);
+  EXPECT_THAT(kernel.info().reason,
+              testing::StartsWith("ranked: ranked, not timed: B and C would"));
+}
+
 TEST(WideMatrix, RunsWithoutTouchingRowsOfBThatNothingReads) {
   CsrMatrix matrix{2, k_widest, {0, 2, 3}, {0, 2147483646, 1073741824}, {1.5F, -2.0F, 4.0F}};
   for (const std::int64_t n : {1, 3, 5, 16, 33}) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/spmm_kernel_impl.hpp"
+#include "spjit/error.hpp"
 
 namespace {
 
@@ -10,12 +11,12 @@ TEST(WorkspacePool, GivesABufferBackThatIsLongEnough) {
   const WorkspacePool pool;
   const float* small = nullptr;
   {
-    const WorkspacePool::Loan loan(pool, 64);
+    const WorkspacePool::Loan loan(pool, {64, 64});
     small = loan.data();
   }
 
-  const WorkspacePool::Loan longer(pool, 4096);
-  const WorkspacePool::Loan as_long(pool, 64);
+  const WorkspacePool::Loan longer(pool, {4096, 4096});
+  const WorkspacePool::Loan as_long(pool, {64, 64});
 
   EXPECT_NE(longer.data(), small);
   EXPECT_EQ(as_long.data(), small);
@@ -23,9 +24,9 @@ TEST(WorkspacePool, GivesABufferBackThatIsLongEnough) {
 
 TEST(WorkspacePool, TwoLoansShareNothing) {
   const WorkspacePool pool;
-  const WorkspacePool::Loan one(pool, 64);
+  const WorkspacePool::Loan one(pool, {64, 64});
 
-  const WorkspacePool::Loan other(pool, 64);
+  const WorkspacePool::Loan other(pool, {64, 64});
 
   EXPECT_NE(one.data(), other.data());
 }
@@ -33,7 +34,28 @@ TEST(WorkspacePool, TwoLoansShareNothing) {
 TEST(WorkspacePool, NothingIsLentForNothing) {
   const WorkspacePool pool;
 
-  EXPECT_EQ(WorkspacePool::Loan(pool, 0).data(), nullptr);
+  EXPECT_EQ(WorkspacePool::Loan(pool, {0, 0}).data(), nullptr);
+}
+
+constexpr std::int64_t k_terabyte_of_floats = std::int64_t{1} << 38;
+
+TEST(WorkspacePool, LendsMoreThanTheMemoryWhereLittleOfItIsTouched) {
+  const WorkspacePool pool;
+
+  const WorkspacePool::Loan loan(pool, {4 * k_terabyte_of_floats, 1000});
+  loan.data()[4 * k_terabyte_of_floats - 1] = 2;
+
+  EXPECT_EQ(loan.data()[4 * k_terabyte_of_floats - 1], 2.0F);
+}
+
+TEST(WorkspacePool, RefusesToLendMoreThanTheMemory) {
+  const WorkspacePool pool;
+  const auto lend = [&](const spjit::WorkspaceSize& wanted) {
+    const WorkspacePool::Loan loan(pool, wanted);
+  };
+
+  EXPECT_THROW(lend({4 * k_terabyte_of_floats, k_terabyte_of_floats}), spjit::Error);
+  EXPECT_THROW(lend({k_terabyte_of_floats, k_terabyte_of_floats}), spjit::Error);
 }
 
 }  // namespace
