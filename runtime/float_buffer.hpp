@@ -28,6 +28,8 @@ class FloatBuffer {
     void* pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED) throw std::bad_alloc();
+    // A huge page for a few rows is what this avoids.
+    ::madvise(pages, bytes, MADV_NOHUGEPAGE);
     buffer.floats_ = std::unique_ptr<float[], Release>(static_cast<float*>(pages), Release(bytes));
     buffer.size_ = size;
     return buffer;

@@ -3,39 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <set>
 #include <vector>
 
 #include "compiler/host_tile.hpp"
 #include "runtime/arithmetic.hpp"
 #include "spjit/generate.hpp"
-#include "tests/soak/draw.hpp"
+#include "tests/support/draw.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::soak {
 namespace {
 
+using testing_support::Draw;
+using testing_support::draw_value;
+using testing_support::special_value;
+
 /// Multiply-adds of an ordinary case: the reference takes some nanoseconds for each.
 constexpr std::int64_t k_most_products = 2'000'000;
 constexpr std::int64_t k_most_index = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t k_most_elements = std::int64_t{1} << 24;  ///< of C where all is written
-
-float special_value(std::int64_t which) {
-  using Limits = std::numeric_limits<float>;
-  static const std::array<float, 11> k_values = {
-      0.0F,          -0.0F,          Limits::denorm_min(), -1e-40F,
-      Limits::max(), -Limits::max(), Limits::min(),        Limits::infinity(),
-      1e-42F,        1.0F,           Limits::quiet_NaN(),
-  };
-  return k_values[to_size(which) % k_values.size()];
-}
-
-float draw_value(Draw& draw, bool special) {
-  if (special && draw.chance(3)) return special_value(draw.between(0, 100));
-  return static_cast<float>(draw.between(-(1 << 23), 1 << 23)) * 0x1p-23F;
-}
 
 /// Adds a row with these columns.
 void add_row(CsrMatrix& matrix, Draw& draw, const std::set<std::int64_t>& columns, bool special) {
@@ -254,7 +241,7 @@ float b_value(const SoakCase& item, std::int64_t row, std::int64_t column) {
   bits = (bits ^ (bits >> 29)) * 0x94D049BB133111EBU;
   bits ^= bits >> 32;
   if (item.special_values && bits % 101 == 0) {
-    return special_value(static_cast<std::int64_t>((bits >> 8) % 100));
+    return special_value(bits >> 8);
   }
   return static_cast<float>(static_cast<std::int64_t>(bits >> 40) - (1 << 23)) * 0x1p-23F;
 }

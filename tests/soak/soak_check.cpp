@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "runtime/arithmetic.hpp"
-#include "tests/soak/lazy_floats.hpp"
+#include "tests/support/sparse_floats.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::soak {
 namespace {
 
 using testing_support::same_value;
+using testing_support::SparseFloats;
 
 constexpr float k_untouched = -12345.0F;
 /// Floats that are looked at on either side of a gap between two rows.
@@ -141,8 +142,9 @@ bool is_near(float c, const Expected& expected) {
 
 std::string check_case(const SoakCase& item, const RunCase& run) {
   try {
-    LazyFloats b(extent_of(item.matrix.cols, item.ldb, item.n));
-    LazyFloats c(extent_of(item.matrix.rows, item.ldc, item.n));
+    const SparseFloats b(extent_of(item.matrix.cols, item.ldb, item.n));
+    const SparseFloats c(extent_of(item.matrix.rows, item.ldc, item.n));
+    if (!b.mapped() || !c.mapped()) return "no address space for B and C";
     fill_b(item, b.data());
     // What the kernel leaves out stays NaN, which no sum of finite numbers is.
     for (std::int64_t row = 0; row < item.matrix.rows; ++row) {

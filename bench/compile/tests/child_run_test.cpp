@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <stdexcept>
 #include <vector>
 
 #include "bench/compile/shared_page.hpp"
@@ -41,7 +42,8 @@ TEST(ChildRun, PeakMemoryIsThatOfTheWork) {
 }
 
 TEST(ChildRun, AnErrorIsItsFirstLine) {
-  const ChildRun run = run_in_child([]() -> WorkReport { throw Error("no room\nwith a log"); }, 60);
+  const ChildRun run =
+      run_in_child([]() -> WorkReport { throw std::runtime_error("no room\nwith a log"); }, 60);
 
   EXPECT_EQ(run.failure, "no room");
   EXPECT_FALSE(run.killed);

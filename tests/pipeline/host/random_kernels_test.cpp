@@ -4,17 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <limits>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "compiler/host_program.hpp"
 #include "compiler/spmm_kernel_impl.hpp"
 #include "spjit/compiler.hpp"
+#include "tests/support/draw.hpp"
 #include "tests/support/guarded_buffers.hpp"
 #include "tests/support/guarded_operands.hpp"
 #include "tests/support/spmm_testing.hpp"
@@ -28,6 +26,8 @@ using spjit::HostIsa;
 using spjit::HostTile;
 using spjit::ReorderAlgorithm;
 using spjit::SpmmKernel;
+using spjit::testing_support::Draw;
+using spjit::testing_support::draw_value;
 using spjit::testing_support::GuardedBuffers;
 using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::GuardedImage;
@@ -38,43 +38,6 @@ using spjit::testing_support::k_placements;
 using spjit::testing_support::OperandShape;
 using spjit::testing_support::Placement;
 using spjit::testing_support::reference_product;
-
-/// Draws from a seed; a failure names the seed, which is all there is to repeat it.
-class Draw {
- public:
-  explicit Draw(std::uint64_t seed) : engine_(seed) {}
-
-  std::int64_t between(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(high - low + 1));
-  }
-  bool chance(std::int64_t percent) { return between(1, 100) <= percent; }
-  template <class T>
-  T one_of(const std::vector<T>& values) {
-    return values[index(between(0, std::ssize(values) - 1))];
-  }
-
-  /// A special value now and then, if asked for.
-  float value(bool special) {
-    constexpr float k_infinity = std::numeric_limits<float>::infinity();
-    static constexpr std::array<float, 12> k_special = {0.0F,
-                                                        -0.0F,
-                                                        std::numeric_limits<float>::denorm_min(),
-                                                        -1e-40F,
-                                                        1e-42F,
-                                                        std::numeric_limits<float>::max(),
-                                                        -std::numeric_limits<float>::max(),
-                                                        std::numeric_limits<float>::min(),
-                                                        k_infinity,
-                                                        -k_infinity,
-                                                        std::numeric_limits<float>::quiet_NaN(),
-                                                        1.0F};
-    if (special && chance(3)) return k_special[index(between(0, 11))];
-    return static_cast<float>(between(-(1 << 23), 1 << 23)) * 0x1p-23F;
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 CsrMatrix draw_matrix(Draw& draw, bool special) {
   CsrMatrix matrix;
@@ -87,7 +50,7 @@ CsrMatrix draw_matrix(Draw& draw, bool special) {
     for (std::int64_t col = 0; col < matrix.cols; ++col) {
       if (!draw.chance(here)) continue;
       matrix.col_idxs.push_back(static_cast<std::int32_t>(col));
-      matrix.values.push_back(draw.value(special));
+      matrix.values.push_back(draw_value(draw, special));
     }
     matrix.row_ptrs.push_back(matrix.nnz());
   }
@@ -106,7 +69,7 @@ GuardedOperands draw_operands(Draw& draw, const CsrMatrix& matrix, const DrawnOp
   const OperandShape shape{drawn.n, drawn.ldb,
                            drawn.n + (draw.chance(50) ? draw.between(0, 20) : 0)};
   std::vector<float> b(index(GuardedOperands::floats(matrix.cols, drawn.ldb, drawn.n)));
-  for (float& value : b) value = draw.value(drawn.special);
+  for (float& value : b) value = draw_value(draw, drawn.special);
   return {matrix, shape, drawn.placement, b};
 }
 

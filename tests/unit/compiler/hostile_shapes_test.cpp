@@ -187,8 +187,11 @@ TEST(WideMatrix, RunsWithoutTouchingRowsOfBThatNothingReads) {
 
     kernel.run(b.floats(), c.data());
 
-    EXPECT_EQ(kernel.info().kind, KernelKind::csr);
-    EXPECT_THAT(kernel.info().reason, testing::HasSubstr("B has 2147483647 rows"));
+    const bool in_place = kernel.info().tile.find("in-place") != std::string::npos;
+    EXPECT_TRUE(in_place || kernel.info().kind == KernelKind::csr);
+    if (!in_place) {
+      EXPECT_THAT(kernel.info().reason, testing::HasSubstr("B has 2147483647 rows"));
+    }
     for (std::int64_t j = 0; j < n; ++j) {
       const float* const last = b.floats() + (k_widest - 1) * n;
       EXPECT_EQ(c[index(j)], 1.5F * b.floats()[j] - 2.0F * last[j]);

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "tests/soak/isolated.hpp"
-#include "tests/soak/lazy_floats.hpp"
 #include "tests/soak/shrink.hpp"
 #include "tests/soak/soak_check.hpp"
+#include "tests/support/sparse_floats.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -223,8 +223,8 @@ TEST(Isolated, CutsALongAnswer) {
   EXPECT_EQ(isolated([] { return std::string(10'000, 'x'); }).size(), 3999);
 }
 
-TEST(LazyFloats, TakesNoMemoryForWhatIsNotTouched) {
-  LazyFloats floats(std::int64_t{1} << 36);  // 256 GiB
+TEST(SparseFloats, TakesNoMemoryForWhatIsNotTouched) {
+  const testing_support::SparseFloats floats(std::int64_t{1} << 36);  // 256 GiB
 
   floats.data()[(std::int64_t{1} << 36) - 1] = 1.5F;
 
