@@ -109,6 +109,23 @@ Loaded load(const HostArtifact& artifact, const std::shared_ptr<ThreadPool>& poo
   }
 }
 
+/// Null if B and C do not fit the memory: then that is what all results failed of.
+std::unique_ptr<Arena> make_arena(const HostProgram& shape, std::int64_t ldb,
+                                  const std::function<void()>& check,
+                                  std::vector<RaceResult>& results) {
+  const std::int64_t b_floats = checked_multiply(shape.cols, ldb, "floats of B");
+  const std::int64_t c_floats = checked_multiply(shape.rows, shape.n, "floats of C");
+  try {
+    return std::make_unique<Arena>(b_floats, c_floats, check);
+  } catch (const NoMemory& error) {
+    for (RaceResult& result : results) {
+      result.outcome = RaceOutcome::failed;
+      result.failure = error.what();
+    }
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 std::vector<RaceResult> race_host_kernels(std::span<const HostContestant> contestants,
@@ -136,13 +153,13 @@ std::vector<RaceResult> race_host_kernels(std::span<const HostContestant> contes
   if (runners.empty()) return results;
 
   if (ldb == 0) ldb = shape->n;
-  Arena arena(checked_multiply(shape->cols, ldb, "floats of B"),
-              checked_multiply(shape->rows, shape->n, "floats of C"), options.check);
+  const std::unique_ptr<Arena> arena = make_arena(*shape, ldb, options.check, results);
+  if (arena == nullptr) return results;
   std::vector<RaceEntry> entries;
   for (std::size_t i = 0; i < runners.size(); ++i) {
     entries.push_back(
         {to_string(contestants[places[i]].tile),
-         [&, i](std::int64_t calls) { return runners[i].run_us(arena, ldb, pool.get(), calls); },
+         [&, i](std::int64_t calls) { return runners[i].run_us(*arena, ldb, pool.get(), calls); },
          runners[i].part(), settling_calls(*contestants[places[i]].artifact)});
   }
   // Only where one thread runs: a pool's workers would inherit it and share one CPU.

@@ -279,6 +279,10 @@ SlicedMatrix::SlicedMatrix(const CsrView& matrix, const CompileCancel& cancel)
 
 std::int64_t SlicedMatrix::column_floats() const noexcept { return padded_columns(cols_); }
 
+std::int64_t SlicedMatrix::copied_floats() const noexcept {
+  return rows_of_b_.count() + column_floats() - cols_;
+}
+
 bool SlicedMatrix::takes_in_place(const DenseOperands& operands) const noexcept {
   return operands.n == 1 && operands.ldb == 1 && cols_ == column_floats() &&
          reinterpret_cast<std::uintptr_t>(operands.b) % FloatBuffer::k_alignment == 0;

@@ -69,6 +69,9 @@ class SlicedMatrix {
   /// whole blocks (compiler/rows_of_b.hpp).
   void copy_columns(const DenseOperands& operands, float* columns) const;
 
+  /// How many floats of a column that writes.
+  [[nodiscard]] std::int64_t copied_floats() const noexcept;
+
   /// At most `parts` ranges of slices of nearly equal work, in order; fewer if a thread would take
   /// longer to wake than its part takes for n columns.
   [[nodiscard]] std::vector<RowRange> split(std::int64_t parts, std::int64_t n) const;

@@ -24,16 +24,16 @@ constexpr std::int64_t k_sparse_floats = std::int64_t{1} << 28;
 
 FloatBuffer workspace_of(const WorkspaceSize& wanted) {
   try {
+    // Pages are promised before they are there: who takes more than there is gets killed.
+    constexpr auto k_float_bytes = static_cast<std::int64_t>(sizeof(float));
+    if (wanted.touched > memory_bytes() / k_float_bytes) throw std::bad_alloc();
     if (wanted.floats < k_sparse_floats || wanted.touched > wanted.floats / 2) {
       return FloatBuffer(to_size(wanted.floats));
     }
-    // Such pages are promised by nobody: the process would be killed for taking more than there is.
-    constexpr auto k_float_bytes = static_cast<std::int64_t>(sizeof(float));
-    if (wanted.touched > memory_bytes() / k_float_bytes) throw std::bad_alloc();
     return FloatBuffer::sparse(to_size(wanted.floats));
   } catch (const std::bad_alloc&) {
-    throw Error(fmt::format("a run needs {:.1f} GB for copies of B, more than can be allocated",
-                            4e-9 * as_double(std::min(wanted.touched, wanted.floats))));
+    throw NoMemory(fmt::format("a run needs a workspace of {:.1f} GB, more than can be allocated",
+                               4e-9 * as_double(wanted.touched)));
   }
 }
 
@@ -58,7 +58,10 @@ WorkspacePool::Loan::Loan(const WorkspacePool& pool, const WorkspaceSize& wanted
 WorkspacePool::Loan::~Loan() {
   if (buffer_.data() == nullptr) return;
   const std::lock_guard lock(pool_.mutex_);
-  pool_.idle_.push_back(std::move(buffer_));
+  try {
+    pool_.idle_.push_back(std::move(buffer_));
+  } catch (const std::bad_alloc&) {  // then it is freed
+  }
 }
 
 SpmmKernel::Impl::Impl(const HostImage& image_in, ImageOwner owner,
@@ -204,8 +207,9 @@ void SpmmKernel::Impl::run_sliced(const HostOperands& operands) const {
   const DenseOperands dense{operands.b, operands.ldb, operands.c, operands.ldc, program.n};
   SlicedOperands sliced{operands.b, operands.c, operands.ldc, program.n};
   const bool in_place = sliced_.takes_in_place(dense);
-  const std::int64_t copy = in_place ? 0 : sliced_.column_floats() * program.n;
-  const WorkspacePool::Loan workspace(workspaces_, {copy, copy});
+  WorkspaceSize copy;
+  if (!in_place) copy = {sliced_.column_floats() * program.n, sliced_.copied_floats() * program.n};
+  const WorkspacePool::Loan workspace(workspaces_, copy);
   if (!in_place) {
     sliced_.copy_columns(dense, workspace.data());
     sliced.b = workspace.data();

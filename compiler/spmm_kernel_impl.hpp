@@ -16,9 +16,16 @@
 #include "runtime/float_buffer.hpp"
 #include "runtime/host_executor.hpp"
 #include "runtime/thread_pool.hpp"
+#include "spjit/error.hpp"
 #include "spjit/kernel.hpp"
 
 namespace spjit {
+
+/// A workspace that cannot be allocated.
+class NoMemory : public Error {
+ public:
+  using Error::Error;
+};
 
 struct WorkspaceSize {
   std::int64_t floats = 0;
@@ -30,7 +37,7 @@ class WorkspacePool {
  public:
   class Loan {
    public:
-    /// Throws Error if the machine has not so much memory.
+    /// Throws NoMemory if the machine has not so much memory.
     Loan(const WorkspacePool& pool, const WorkspaceSize& wanted);
     Loan(const Loan&) = delete;
     Loan& operator=(const Loan&) = delete;

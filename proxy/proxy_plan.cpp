@@ -156,8 +156,8 @@ class ProxyBuilder {
   float next_value() const {
     constexpr std::uint32_t k_one = 0x3F800000;
     constexpr std::uint32_t k_mantissas = std::uint32_t{1} << 23;
-    const auto number = static_cast<std::uint32_t>(made_.entry_values.size());
-    return std::bit_cast<float>(k_one + number % k_mantissas);
+    const auto number = static_cast<std::uint32_t>(made_.entry_values.size() % k_mantissas);
+    return std::bit_cast<float>(k_one + number);
   }
 
   const KernelPlan& plan_;

@@ -229,8 +229,9 @@ class Run {
     const std::int64_t ldc_bytes = (operands_.ldc > 0 ? operands_.ldc : width_) * 4;
     const std::int64_t panels = share.panel_end - share.panel_begin;
     const auto segment = static_cast<std::size_t>(tile * program_.k_blocks + block);
-    float* partial =
-        share.partial + (tile - share.tile_begin) * panels * partial_tile_floats(program_);
+    // Without k blocks there are no partial sums, nor a place for them.
+    const std::int64_t partial_step = program_.k_blocks > 1 ? partial_tile_floats(program_) : 0;
+    float* partial = share.partial + (tile - share.tile_begin) * panels * partial_step;
     for (std::int64_t panel = share.panel_begin; panel < share.panel_end; ++panel) {
       if (program_.prefetch_code) {
         prefetch_code(segment + static_cast<std::size_t>(program_.k_blocks),
@@ -238,7 +239,7 @@ class Run {
       }
       program_.segments[segment](b_of(share, panel) + b_offset, c_of(panel),
                                  program_.weights[segment], ldc_bytes, partial, masks_of(panel));
-      partial += partial_tile_floats(program_);
+      partial += partial_step;
     }
   }
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/checked.hpp"
 #include "runtime/elf_object.hpp"
 #include "runtime/printable.hpp"
 #include "spjit/error.hpp"
@@ -208,7 +209,9 @@ class Loader {
   /// jmp [rip + distance to the slot]: reaches an external function at any distance.
   void write_stub(std::uint64_t stub, std::uint64_t slot) const {
     constexpr std::uint64_t jump_bytes = 6;
-    const auto distance = static_cast<std::uint32_t>(slot - (stub + jump_bytes));
+    const auto distance = checked_cast<std::int32_t>(
+        static_cast<std::int64_t>(slot) - static_cast<std::int64_t>(stub + jump_bytes),
+        "bytes from a stub to its slot");
     constexpr std::array<unsigned char, 2> opcode = {0xFF, 0x25};
     std::memcpy(pages_.data() + stub, opcode.data(), opcode.size());
     std::memcpy(pages_.data() + stub + opcode.size(), &distance, sizeof(distance));
