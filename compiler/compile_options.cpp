@@ -90,11 +90,8 @@ void check_host(const CompileOptions& options) {
   }
 }
 
-void check_cuda(const CompileOptions& options) {
-  const CudaOptions& cuda = options.cuda;
-  check_range("n", options.n, 1, k_cuda_max_leading_dimension);
-  check_range("ldb", options.ldb, 0, k_cuda_max_leading_dimension);
-  check_range("ldc", options.ldc, 0, k_cuda_max_leading_dimension);
+/// Of a host target too: a value that is wrong is not silently left aside.
+void check_cuda_options(const CudaOptions& cuda) {
   if (cuda.m1) check_range("m1", *cuda.m1, 1, k_most_rows);
   if (cuda.n1) {
     check_range("n1", *cuda.n1, k_cuda_warp, k_cuda_max_threads);
@@ -112,6 +109,12 @@ void check_cuda(const CompileOptions& options) {
   check_enum("the CUDA source", cuda.source, CudaSource::cuda);
   check_enum("the CUDA source of proxies", cuda.proxy_source, CudaSource::cuda);
   for (const auto& path : cuda.toolkit_paths) check_path("a toolkit path", path);
+}
+
+void check_cuda(const CompileOptions& options) {
+  check_range("n", options.n, 1, k_cuda_max_leading_dimension);
+  check_range("ldb", options.ldb, 0, k_cuda_max_leading_dimension);
+  check_range("ldc", options.ldc, 0, k_cuda_max_leading_dimension);
   if (options.panel_columns) {
     throw InvalidArgument("panel_columns is for host targets; a GPU kernel has no panels");
   }
@@ -138,6 +141,7 @@ CompileOptions checked_options(CompileOptions options) {
   if (options.threads == 0) {
     options.threads = default_threads(read_environment(), usable_cpus());
   }
+  check_cuda_options(options.cuda);
   if (options.target.is_cuda()) {
     check_cuda(options);
   } else {

@@ -127,6 +127,9 @@ void check_unrolled(const HostProgramRecord& record, const HostImage& image) {
   require(record.weight_offsets.size() == segments, "weight offset count");
   require(record.tile_nnz_ends.size() == static_cast<std::size_t>(record.tiles), "tile count");
   require(ascending_within(record.segment_offsets, 0, text_end), "segment offsets");
+  require(std::ranges::all_of(record.segment_offsets,
+                              [](std::int64_t at) { return at % k_function_alignment == 0; }),
+          "segments that are not aligned");
   require(ascending_within(record.weight_offsets, 0, floats), "weight offsets");
   require(ascending_within(record.tile_nnz_ends, 0, record.nnz), "tile ends");
   require(record.k_block * record.k_blocks >= record.cols, "k blocks do not cover k");

@@ -62,18 +62,6 @@ void check_name(const std::string& name) {
 
 }  // namespace
 
-std::string to_string(KernelKind kind) {
-  switch (kind) {
-    case KernelKind::unrolled:
-      return "unrolled";
-    case KernelKind::csr:
-      return "csr";
-    case KernelKind::sliced:
-      return "sliced";
-  }
-  return "?";
-}
-
 const KernelInfo& SpmmKernel::info() const noexcept { return impl_->info; }
 
 const std::string& SpmmKernel::record() const noexcept { return impl_->record_json; }

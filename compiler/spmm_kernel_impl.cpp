@@ -32,9 +32,18 @@ FloatBuffer workspace_of(const WorkspaceSize& wanted) {
     }
     return FloatBuffer::sparse(to_size(wanted.floats));
   } catch (const std::bad_alloc&) {
-    throw NoMemory(fmt::format("a run needs a workspace of {:.1f} GB, more than can be allocated",
-                               4e-9 * as_double(wanted.touched)));
+    throw NoMemory(fmt::format(
+        "a run needs a workspace of {:.2f} GB, and addresses for {:.2f} GB: more than there are; "
+        "use "
+        "fewer columns, or B with the leading dimension that the kernel was compiled for",
+        4e-9 * as_double(wanted.touched), 4e-9 * as_double(wanted.floats)));
   }
+}
+
+/// Floats of the pages that n floats lie in, of a row that has `stride`.
+std::int64_t touched_of_row(std::int64_t n, std::int64_t stride) {
+  constexpr std::int64_t k_page_floats = 1024;
+  return std::min(stride, round_up(n, k_page_floats) + k_page_floats);
 }
 
 }  // namespace
@@ -243,8 +252,9 @@ void SpmmKernel::Impl::run_unrolled(const HostOperands& operands) const {
   const std::int64_t stride = program.in_place_ldb;
   const std::int64_t copy = checked_multiply(program.cols, stride, "floats of a copy of B");
   const WorkspacePool::Loan workspace(
-      workspaces_, {checked_add(copy, workspace_.floats, "floats of a copy of B and workspace"),
-                    program.rows_of_b.count() * stride + workspace_.touched});
+      workspaces_,
+      {checked_add(copy, workspace_.floats, "floats of a copy of B and workspace"),
+       program.rows_of_b.count() * touched_of_row(program.n, stride) + workspace_.touched});
   for (const RowRange& rows : program.rows_of_b.ranges()) {
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       std::memcpy(workspace.data() + row * stride, operands.b + row * operands.ldb,

@@ -20,7 +20,7 @@ using testing_support::draw_value;
 using testing_support::special_value;
 
 /// Multiply-adds of an ordinary case: the reference takes some nanoseconds for each.
-constexpr std::int64_t k_most_products = 2'000'000;
+constexpr std::int64_t k_ordinary_products = 2'000'000;
 constexpr std::int64_t k_most_index = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t k_most_elements = std::int64_t{1} << 24;  ///< of C where all is written
 
@@ -135,7 +135,7 @@ std::int64_t draw_n(Draw& draw, const CsrMatrix& matrix) {
   std::int64_t n = draw.chance(40)
                        ? draw.one_of<std::int64_t>({1, 2, 3, 4, 8, 15, 16, 17, 32, 64, 128, 256})
                        : draw.between(1, 300);
-  n = std::min(n, std::max<std::int64_t>(k_most_products / std::max<std::int64_t>(nnz, 1), 1));
+  n = std::min(n, std::max<std::int64_t>(k_ordinary_products / std::max<std::int64_t>(nnz, 1), 1));
   return std::min(
       n, std::max<std::int64_t>(k_most_elements / (std::max<std::int64_t>(matrix.rows, 1)), 1));
 }

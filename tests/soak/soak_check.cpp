@@ -23,11 +23,11 @@ constexpr float k_untouched = -12345.0F;
 /// Floats that are looked at on either side of a gap between two rows.
 constexpr std::int64_t k_gap = 64;
 /// Products of the reference; past this it looks at some of the rows.
-constexpr std::int64_t k_most_products = 8'000'000;
+constexpr std::int64_t k_compared_products = 8'000'000;
 /// Floats of B's rows that nothing reads; past this they stay zero and take no memory.
 constexpr std::int64_t k_most_filled = std::int64_t{1} << 22;
 
-std::int64_t extent_of(std::int64_t rows, std::int64_t ld, std::int64_t n) {
+std::int64_t floats_between(std::int64_t rows, std::int64_t ld, std::int64_t n) {
   return rows == 0 ? 0 : (rows - 1) * ld + n;
 }
 
@@ -55,7 +55,7 @@ void for_each_in_gaps(const SoakCase& item, const OnFloat& on_float) {
 }
 
 /// The entries of a row by ascending column.
-std::vector<std::int64_t> entries_of(const CsrMatrix& matrix, std::int64_t row) {
+std::vector<std::int64_t> entries_by_column(const CsrMatrix& matrix, std::int64_t row) {
   const std::int64_t begin = matrix.row_ptrs[to_size(row)];
   std::vector<std::int64_t> entries(to_size(matrix.row_ptrs[to_size(row) + 1] - begin));
   std::iota(entries.begin(), entries.end(), begin);
@@ -72,7 +72,7 @@ float product_of(float a, float b) {
 std::vector<Expected> expected_row(const SoakCase& item, std::int64_t row, const float* b) {
   const bool fused = item.route == Route::ptx || item.isa != HostIsa::generic;
   std::vector<Expected> expected(to_size(item.n));
-  const std::vector<std::int64_t> entries = entries_of(item.matrix, row);
+  const std::vector<std::int64_t> entries = entries_by_column(item.matrix, row);
   for (const std::int64_t i : entries) {
     const float a = item.matrix.values[to_size(i)];
     const float* b_row = b + item.matrix.col_idxs[to_size(i)] * item.ldb;
@@ -105,7 +105,7 @@ bool may_overflow(const CsrMatrix& matrix) {
 
 std::string check_rows(const SoakCase& item, const float* b, const float* c) {
   const std::int64_t products = item.matrix.nnz() * item.n;
-  const std::int64_t step = std::max<std::int64_t>(products / k_most_products, 1);
+  const std::int64_t step = std::max<std::int64_t>(products / k_compared_products, 1);
   const bool only_bits = item.special_values || may_overflow(item.matrix);
   for (std::int64_t row = 0; row < item.matrix.rows; row += step) {
     const std::vector<Expected> expected = expected_row(item, row, b);
@@ -142,8 +142,8 @@ bool is_near(float c, const Expected& expected) {
 
 std::string check_case(const SoakCase& item, const RunCase& run) {
   try {
-    const SparseFloats b(extent_of(item.matrix.cols, item.ldb, item.n));
-    const SparseFloats c(extent_of(item.matrix.rows, item.ldc, item.n));
+    const SparseFloats b(floats_between(item.matrix.cols, item.ldb, item.n));
+    const SparseFloats c(floats_between(item.matrix.rows, item.ldc, item.n));
     if (!b.mapped() || !c.mapped()) return "no address space for B and C";
     fill_b(item, b.data());
     // What the kernel leaves out stays NaN, which no sum of finite numbers is.
