@@ -1,5 +1,6 @@
 """Help, version, wrong command lines."""
 
+import json
 import os
 import subprocess
 import unittest
@@ -155,6 +156,21 @@ class StreamTest(ToolTest):
 
         self.assertEqual(result.returncode, FAILED)
         self.assertIn("spjit: error: standard output", result.stderr)
+
+    def test_a_closed_stream_is_not_the_next_file_that_is_opened(self):
+        self.generate()
+        collect = ["collect", "layer.npz", "--n", 8, "--searches", 1]
+        self.succeed(*collect, "--out", "whole")
+
+        for stream, status in [(0, OK), (1, FAILED), (2, OK)]:
+            with self.subTest(stream=stream):
+                result = self.run_tool(*collect, "--out", f"out{stream}",
+                                       before=lambda closed=stream: os.close(closed))
+
+                self.assertEqual(result.returncode, status, result.stderr)
+                lines = (self.folder / f"out{stream}").read_text().splitlines()
+                self.assertEqual([json.loads(line)["recipe"] for line in lines],
+                                 [{"file": "layer.npz"}])
 
     def test_no_escape_sequences_without_a_terminal(self):
         self.generate()
