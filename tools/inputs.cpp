@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "compiler/identifiers.hpp"
 
@@ -25,25 +26,43 @@ bool is_matrix_file(const fs::path& path) {
   return std::find(k_extensions.begin(), k_extensions.end(), extension) != k_extensions.end();
 }
 
-std::vector<Input> expand_folder(const fs::path& folder) {
-  std::vector<fs::path> files;
+std::string unreadable(const fs::path& path, const std::error_code& error) {
+  return fmt::format("{}: cannot be read: {}", path.string(), error.message());
+}
+
+/// What is in `folder` itself: files are added to `inputs`, and its folders to `folders`. Links to
+/// folders are not followed.
+void list_folder(const fs::path& folder, std::vector<fs::path>& folders,
+                 std::vector<Input>& inputs) {
   std::error_code error;
-  fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, error);
-  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    std::error_code not_a_file;
-    if (it->is_regular_file(not_a_file) && is_matrix_file(it->path())) files.push_back(it->path());
+  fs::directory_iterator it(folder, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    std::error_code unknown;
+    if (!it->is_symlink(unknown) && it->is_directory(unknown)) {
+      folders.push_back(it->path());
+    } else if (is_matrix_file(it->path())) {
+      const bool is_file = it->is_regular_file(unknown);
+      const bool is_hidden = unknown && unknown != std::errc::no_such_file_or_directory;
+      if (is_hidden) inputs.push_back({it->path(), unreadable(it->path(), unknown)});
+      if (is_file) inputs.push_back({it->path(), ""});
+    }
   }
-  if (error)
-    return {{folder, fmt::format("{}: cannot be read: {}", folder.string(), error.message())}};
-  if (files.empty()) {
+  if (error) inputs.push_back({folder, unreadable(folder, error)});
+}
+
+std::vector<Input> expand_folder(const fs::path& folder) {
+  std::vector<Input> inputs;
+  for (std::vector<fs::path> folders = {folder}; !folders.empty();) {
+    const fs::path next = std::move(folders.back());
+    folders.pop_back();
+    list_folder(next, folders, inputs);
+  }
+  if (inputs.empty()) {
     return {{folder, fmt::format("{}: no .smtx, .mtx, .npy or .npz file in this folder; name the "
                                  "files or another folder",
                                  folder.string())}};
   }
-  std::sort(files.begin(), files.end());
-  std::vector<Input> inputs;
-  inputs.reserve(files.size());
-  for (fs::path& file : files) inputs.push_back({std::move(file), ""});
+  std::ranges::sort(inputs, {}, &Input::path);
   return inputs;
 }
 
