@@ -197,6 +197,7 @@ Subcommand add_cache_export(CLI::App& cache) {
                     "spjit cache export --out - | zstd >kernels.tar.zst"}});
   command->add_option("KEY-PREFIX", options->key_prefixes, "The first digits of keys.");
   command->add_option("--out", options->out, "The file; - is standard output.")
+      ->check(not_empty())
       ->type_name("FILE")
       ->required();
   return {command, [options] { return run_export(*options); }};
@@ -223,7 +224,9 @@ Subcommand add_cache_import(CLI::App& cache) {
            "the error stay.",
        .examples = {"spjit cache import kernels.tar",
                     "zstd -dc kernels.tar.zst | spjit cache import -"}});
-  command->add_option("FILE", options->archive, "The archive; - is standard input.")->required();
+  command->add_option("FILE", options->archive, "The archive; - is standard input.")
+      ->check(not_empty())
+      ->required();
   add_limit(
       *command, "--max-size", options->limits.archive_bytes,
       "The most that the archive may have: bytes, or K, M, G or T after the number (powers of "

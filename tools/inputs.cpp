@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "compiler/identifiers.hpp"
 
@@ -25,25 +26,43 @@ bool is_matrix_file(const fs::path& path) {
   return std::find(k_extensions.begin(), k_extensions.end(), extension) != k_extensions.end();
 }
 
-std::vector<Input> expand_folder(const fs::path& folder) {
-  std::vector<fs::path> files;
+std::string unreadable(const fs::path& path, const std::error_code& error) {
+  return fmt::format("{}: cannot be read: {}", path.string(), error.message());
+}
+
+/// What is in `folder` itself: files are added to `inputs`, and its folders to `folders`. Links to
+/// folders are not followed.
+void list_folder(const fs::path& folder, std::vector<fs::path>& folders,
+                 std::vector<Input>& inputs) {
   std::error_code error;
-  fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, error);
-  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    std::error_code not_a_file;
-    if (it->is_regular_file(not_a_file) && is_matrix_file(it->path())) files.push_back(it->path());
+  fs::directory_iterator it(folder, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    std::error_code unknown;
+    if (!it->is_symlink(unknown) && it->is_directory(unknown)) {
+      folders.push_back(it->path());
+    } else if (is_matrix_file(it->path())) {
+      const bool is_file = it->is_regular_file(unknown);
+      const bool is_hidden = unknown && unknown != std::errc::no_such_file_or_directory;
+      if (is_hidden) inputs.push_back({it->path(), unreadable(it->path(), unknown)});
+      if (is_file) inputs.push_back({it->path(), ""});
+    }
   }
-  if (error)
-    return {{folder, fmt::format("{}: cannot be read: {}", folder.string(), error.message())}};
-  if (files.empty()) {
+  if (error) inputs.push_back({folder, unreadable(folder, error)});
+}
+
+std::vector<Input> expand_folder(const fs::path& folder) {
+  std::vector<Input> inputs;
+  for (std::vector<fs::path> folders = {folder}; !folders.empty();) {
+    const fs::path next = std::move(folders.back());
+    folders.pop_back();
+    list_folder(next, folders, inputs);
+  }
+  if (inputs.empty()) {
     return {{folder, fmt::format("{}: no .smtx, .mtx, .npy or .npz file in this folder; name the "
                                  "files or another folder",
                                  folder.string())}};
   }
-  std::sort(files.begin(), files.end());
-  std::vector<Input> inputs;
-  inputs.reserve(files.size());
-  for (fs::path& file : files) inputs.push_back({std::move(file), ""});
+  std::ranges::sort(inputs, {}, &Input::path);
   return inputs;
 }
 
@@ -84,13 +103,25 @@ std::string make_identifier(const fs::path& path) {
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return c >= 0x80 || std::isalnum(c) == 0; },
       '_');
-  if (is_reserved_word(name)) name += "_layer";
-  // Names that begin with an underscore are the implementation's.
+  // A run of them is reserved, and so are names that begin with one.
+  const auto repeats =
+      std::ranges::unique(name, [](char one, char next) { return one == '_' && next == '_'; });
+  name.erase(repeats.begin(), repeats.end());
   if (name.empty() || name.front() == '_' ||
       std::isdigit(static_cast<unsigned char>(name[0])) != 0) {
-    name.insert(0, "layer_");
+    name.insert(0, name.starts_with('_') ? "layer" : "layer_");
   }
+  if (!is_function_name(name)) name += "_layer";
   return name;
+}
+
+/// The same for every path by which a file is reached. The last part stays as it is: a link
+/// may have a name of its own, which its outputs are called after.
+fs::path identity_of(const fs::path& path) {
+  std::error_code error;
+  const fs::path normal = fs::absolute(path, error).lexically_normal();
+  const fs::path folder = fs::weakly_canonical(fs::absolute(path, error).parent_path(), error);
+  return error ? normal : folder / path.filename();
 }
 
 }  // namespace
@@ -100,7 +131,7 @@ std::vector<Input> expand_inputs(const std::vector<std::string>& arguments) {
   std::set<fs::path> seen;
   for (const std::string& argument : arguments) {
     for (Input& input : expand(argument)) {
-      if (seen.insert(input.path.lexically_normal()).second) inputs.push_back(std::move(input));
+      if (seen.insert(identity_of(input.path)).second) inputs.push_back(std::move(input));
     }
   }
   return inputs;
@@ -112,7 +143,10 @@ std::vector<std::string> unique_identifiers(const std::vector<fs::path>& paths) 
   for (const fs::path& path : paths) {
     const std::string base = make_identifier(path);
     std::string name = base;
-    for (int i = 2; !taken.insert(name).second; ++i) name = fmt::format("{}_{}", base, i);
+    const char* separator = base.ends_with('_') ? "" : "_";
+    for (int i = 2; !taken.insert(name).second; ++i) {
+      name = fmt::format("{}{}{}", base, separator, i);
+    }
     names.push_back(std::move(name));
   }
   return names;

@@ -1,9 +1,12 @@
 // The command line tool: reads the command line, runs the subcommand, turns errors into one line
 // and an exit status.
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <exception>
 #include <new>
@@ -111,10 +114,22 @@ ExitCode run_and_report(int argc, const char* const* argv) {
   return ExitCode::failed;
 }
 
+/// A standard stream that is closed would become the next file that is opened, and messages would
+/// go into that. /dev/null is opened in its place, for the other direction, so that reading and
+/// writing fail as before.
+void occupy_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
+    // The lowest free number is the stream's: those below it are open.
+    static_cast<void>(::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+  }
+}
+
 }  // namespace
 }  // namespace spjit::cli
 
 int main(int argc, char** argv) {
+  spjit::cli::occupy_closed_streams();
   // `spjit ... | head` ends here as other filters do, even where a parent ignores the signal.
   std::signal(SIGPIPE, SIG_DFL);
   // A file over the limit (ulimit -f) is an error of writing, with a message.

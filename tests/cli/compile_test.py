@@ -12,6 +12,14 @@ from pathlib import Path
 from spjit_tool import FAILED, OK, ROOT, SOME_FAILED, USAGE, ToolTest
 
 
+def become_nobody():
+    """Nothing is locked to root."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+
+
 class CompileTest(ToolTest):
     def compile(self, *arguments, status=OK):
         return self.run_json("compile", *arguments, "--no-measure", status=status)
@@ -89,6 +97,37 @@ class CompileTest(ToolTest):
         layers = self.compile("weights", "weights/*.npz", "./weights/b.npz", "--n", 8)["layers"]
 
         self.assertEqual([Path(layer["file"]).name for layer in layers], ["b.npz", "a.mtx"])
+
+    def test_a_file_is_worked_on_once_by_whatever_path(self):
+        path = self.generate("weights/b.npz")
+        (self.folder / "link").symlink_to("weights")
+        (self.folder / "other.npz").symlink_to(path)
+
+        layers = self.compile("weights/b.npz", path, "link/b.npz", "link/../weights/b.npz",
+                              "other.npz", "--n", 8)["layers"]
+
+        self.assertEqual([layer["file"] for layer in layers], ["weights/b.npz", "other.npz"])
+
+    def test_a_folder_that_cannot_be_read_is_an_error_that_names_it(self):
+        self.generate("weights/a.npz")
+        self.generate("weights/locked/b.npz")
+        self.generate("weights/z.npz")
+        self.folder.chmod(0o755)
+        locked = self.folder / "weights" / "locked"
+        locked.chmod(0)
+        self.addCleanup(locked.chmod, 0o700)
+        command = ["compile", "weights", "--n", 8, "--no-measure", "--no-cache"]
+
+        try:
+            result = self.run_tool(*command, before=become_nobody)
+            alone = self.run_tool("compile", "weights/locked", "--n", 8, before=become_nobody)
+        except (PermissionError, subprocess.SubprocessError) as error:
+            self.skipTest(f"another user cannot run the tool here: {error}")
+
+        self.assert_error(result, SOME_FAILED, "weights/locked: cannot be read", "denied")
+        self.assertIn("a.npz", result.stdout)
+        self.assertIn("z.npz", result.stdout)
+        self.assert_error(alone, FAILED, "weights/locked: cannot be read")
 
     def test_one_bad_file_does_not_stop_the_others(self):
         self.generate("good.npz")
@@ -280,6 +319,25 @@ class EmitTest(ToolTest):
 
         files = sorted(path.name for path in (self.folder / "out").iterdir())
         self.assertEqual(files, ["default_layer.hpp", "fc.hpp", "fc_2.hpp"])
+
+    def test_names_that_cpp_has_taken_are_not_given_to_files(self):
+        names = ["spjit", "std", "size_t", "exit", "NULL", "a__b", "a--b", "_Big", "__"]
+        for name in names:
+            self.generate(f"in/{name}.mtx", 8, 8)
+
+        self.succeed("compile", "in", "--n", 8, "--no-measure", "--out", "out", "--emit", "header")
+
+        headers = sorted(path.name for path in (self.folder / "out").iterdir())
+        self.assertEqual(headers, ["NULL_layer.hpp", "a_b.hpp", "a_b_2.hpp", "exit_layer.hpp",
+                                   "layer_.hpp", "layer_Big.hpp", "size_t_layer.hpp",
+                                   "spjit_layer.hpp", "std_layer.hpp"])
+        compiler = shutil.which(os.environ.get("SPJIT_CXX", "c++"))
+        if compiler is None:
+            return
+        source = self.folder / "all.cpp"
+        source.write_text("".join(f'#include "out/{header}"\n' for header in headers))
+        subprocess.run([compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+                        "-I", ROOT / "include", source], check=True, timeout=300)
 
     def test_assembly_lists_every_row_tile(self):
         self.generate("layer.npz", 100, 30)

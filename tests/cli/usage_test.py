@@ -1,5 +1,6 @@
 """Help, version, wrong command lines."""
 
+import json
 import os
 import subprocess
 import unittest
@@ -122,6 +123,22 @@ class WrongCommandLineTest(ToolTest):
         self.check(["compile", "a.npz", "--n", 8, "--emit", "obj"], "--out")
         self.check(["compile", "a.npz", "--n", 8, "--out", "o", "--emit", "obj,elf"], "elf")
 
+    def test_an_empty_path_is_not_the_default(self):
+        matrix = ["a.npz", "--n", 8]
+        for option, command in [
+                ("--cache", ["compile", *matrix]), ("--cache-layer", ["compile", *matrix]),
+                ("--out", ["compile", *matrix]), ("--cuda", ["compile", *matrix]),
+                ("--rank-model", ["bench", *matrix]), ("--plot", ["explain", *matrix]),
+                *[("--cache", ["cache", action]) for action in ["ls", "verify", "prune", "clear"]],
+                ("--out", ["cache", "export"]), ("--out", ["collect"]), ("--out", ["train", "s"]),
+                ("--root", ["collect", "a.npz", "--out", "s"]),
+                ("--init", ["train", "s", "--out", "m"]), ("FILE", ["cache", "import"])]:
+            with self.subTest(command=command, option=option):
+                given = [""] if option == "FILE" else [option, ""]
+                self.check([*command, *given], option, "empty")
+                if option != "FILE":
+                    self.check([*command, f"{option}="], option)
+
     def test_cache_and_no_cache_together(self):
         self.check(["compile", "a.npz", "--n", 8, "--cache", "c", "--no-cache"], "--cache")
 
@@ -155,6 +172,21 @@ class StreamTest(ToolTest):
 
         self.assertEqual(result.returncode, FAILED)
         self.assertIn("spjit: error: standard output", result.stderr)
+
+    def test_a_closed_stream_is_not_the_next_file_that_is_opened(self):
+        self.generate()
+        collect = ["collect", "layer.npz", "--n", 8, "--searches", 1]
+        self.succeed(*collect, "--out", "whole")
+
+        for stream, status in [(0, OK), (1, FAILED), (2, OK)]:
+            with self.subTest(stream=stream):
+                result = self.run_tool(*collect, "--out", f"out{stream}",
+                                       before=lambda closed=stream: os.close(closed))
+
+                self.assertEqual(result.returncode, status, result.stderr)
+                lines = (self.folder / f"out{stream}").read_text().splitlines()
+                self.assertEqual([json.loads(line)["recipe"] for line in lines],
+                                 [{"file": "layer.npz"}])
 
     def test_no_escape_sequences_without_a_terminal(self):
         self.generate()
