@@ -242,7 +242,7 @@ TEST_F(HostVerification, FewColumnsOfAVeryWideMatrixAreChecked) {
 
 TEST_F(HostVerification, KernelsOfACompilerAreCheckedOneAfterTheOther) {
   const CsrMatrix large = random_matrix(1500, 1000, 0.5);
-  CompileOptions options = options_of(2000);
+  CompileOptions options = options_of(4000);
   options.verify = VerifyMode::full;  // seconds, of the large one
   options.code_budget_bytes = 0;
   const Compiler compiler(options, uncached());
