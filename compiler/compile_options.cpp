@@ -132,10 +132,7 @@ CompileOptions checked_options(CompileOptions options) {
     throw InvalidArgument(
         fmt::format("threads is {}; expected 0 (all) to {}", options.threads, k_most_threads));
   }
-  if (to_string(options.verify) == "?") {
-    throw InvalidArgument(fmt::format("verify is {}; expected a VerifyMode: none, sampled or full",
-                                      static_cast<int>(options.verify)));
-  }
+  check_enum("verify", options.verify, VerifyMode::full);
   check_range("parallel_compiles", options.parallel_compiles, 0, k_most_threads);
   if (options.parallel_compiles == 0) options.parallel_compiles = usable_cpus();
   if (options.threads == 0) {

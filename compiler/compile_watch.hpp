@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <functional>
+#include <memory>
 #include <string_view>
 
 #include "compiler/turns.hpp"
@@ -19,6 +20,10 @@ struct CompileWatch {
   std::function<void(const SearchProgress&)> progress = {};  ///< what it throws ends all
   /// Waits until no other search of the same Compiler times, and keeps others from it.
   std::function<Turns::Place(const CompileCancel&)> race_turn = {};
+  /// Waits until no other kernel of the same Compiler is checked, and keeps others from it.
+  std::function<Turns::Place(const CompileCancel&)> check_turn = {};
+  /// Where the time goes that checks took, failed ones too; null: nobody asks.
+  std::shared_ptr<double> check_ms = {};
 
   void check() const { cancel.check(); }
 
@@ -34,6 +39,10 @@ struct CompileWatch {
 
   [[nodiscard]] Turns::Place take_race_turn() const {
     return race_turn ? race_turn(cancel) : nullptr;
+  }
+
+  [[nodiscard]] Turns::Place take_check_turn() const {
+    return check_turn ? check_turn(cancel) : nullptr;
   }
 };
 

@@ -177,7 +177,7 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::find_or_make(const CsrMatrix& 
     kernel->info.key = key;
     kernel->info.from_cache = found;
     kernel->info.note = std::move(note);
-    kernel->info.compile_ms = ms_since(start) - kernel->info.verification.check_ms;
+    kernel->info.compile_ms = ms_since(start) - *watch.check_ms;
     return kernel;
   };
   return host_flights.run(key, watch.cancel, make, [&] { watch.stage("waiting"); });

@@ -31,6 +31,8 @@ CompileWatch Compiler::Impl::watch_of(const CompileControl& control) const {
   watch.cancel = {control.deadline, control.stop};
   watch.progress = marked(control.progress);
   watch.race_turn = [this](const CompileCancel& cancel) { return races.take(cancel); };
+  watch.check_turn = [this](const CompileCancel& cancel) { return checks.take(cancel); };
+  watch.check_ms = std::make_shared<double>(0);
   return watch;
 }
 

@@ -51,8 +51,9 @@ struct Compiler::Impl {
   // of each kind, taken in this order: so nobody waits in a circle.
   mutable SingleFlight<SpmmKernel::Impl> host_flights;
   mutable SingleFlight<CudaKernel::Impl> cuda_flights;
-  mutable Turns compiles;  ///< compilations that run at once
-  mutable Turns races{1};  ///< searches that time at once
+  mutable Turns compiles;   ///< compilations that run at once
+  mutable Turns races{1};   ///< searches that time at once
+  mutable Turns checks{1};  ///< kernels that are checked at once: each takes some GB
 
   [[nodiscard]] SpmmKernel compile(const CsrMatrix& matrix, const CompileControl& control) const;
   [[nodiscard]] CudaKernel compile_cuda(const CsrMatrix& matrix,

@@ -121,7 +121,7 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::find_or_make_cuda(
     kernel->info.key = key;
     kernel->info.from_cache = found;
     add_note(kernel->info.note, note);
-    kernel->info.compile_ms = ms_since(start) - kernel->info.verification.check_ms;
+    kernel->info.compile_ms = ms_since(start) - *watch.check_ms;
     return kernel;
   };
   return cuda_flights.run(key, watch.cancel, make, [&] { watch.stage("waiting"); });

@@ -180,13 +180,17 @@ void PreparedCudaKernel::Impl::run(const CudaOperands& host) const {
   DeviceBuffer device_c(context_, host_c.size_bytes());
   device_b.upload(std::as_bytes(host_b));
   device_c.upload(std::as_bytes(host_c));  // columns past n stay as they are
-  launch({.b = static_cast<const float*>(device_b.pointer()),
-          .ldb = host.ldb,
-          .c = static_cast<float*>(device_c.pointer()),
-          .ldc = host.ldc,
-          .n = host.n},
-         nullptr);
-  context_.synchronize();
+  try {
+    launch({.b = static_cast<const float*>(device_b.pointer()),
+            .ldb = host.ldb,
+            .c = static_cast<float*>(device_c.pointer()),
+            .ldc = host.ldc,
+            .n = host.n},
+           nullptr);
+    context_.synchronize();
+  } catch (const DeviceError& error) {
+    throw LaunchError(error);
+  }
   device_c.download(std::as_writable_bytes(host_c));
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/cuda_context.hpp"
 #include "runtime/cuda_module.hpp"
 #include "spjit/cuda_kernel.hpp"
+#include "spjit/error.hpp"
 
 namespace spjit {
 
@@ -31,6 +32,13 @@ class CudaKernel::Impl {
   std::vector<std::byte> ptx_gz;
 };
 
+/// What went wrong in a launch or before its end, not in a copy: the kernel's fault, or that of
+/// somebody who uses the context at the same time.
+class LaunchError : public DeviceError {
+ public:
+  explicit LaunchError(const DeviceError& error) : DeviceError(error) {}
+};
+
 /// A kernel loaded into a device. Immutable once made.
 class PreparedCudaKernel::Impl {
  public:
@@ -38,7 +46,8 @@ class PreparedCudaKernel::Impl {
   [[nodiscard]] static std::shared_ptr<const Impl> load(const CudaKernel::Impl& kernel, int device);
 
   void launch(const CudaOperands& operands, void* stream) const;
-  /// As PreparedCudaKernel::run(), for operands in host memory.
+  /// As PreparedCudaKernel::run(), for operands in host memory. What the device says between the
+  /// copies is a LaunchError.
   void run(const CudaOperands& host) const;
 
   [[nodiscard]] const CudaProgram& program() const noexcept { return program_; }

@@ -16,11 +16,13 @@ std::int64_t row_nnz(const CsrMatrix& matrix, std::int64_t row) {
   return matrix.row_ptrs[to_size(row) + 1] - matrix.row_ptrs[to_size(row)];
 }
 
-std::int64_t fullest_row_of(const CsrMatrix& matrix) {
+std::int64_t fullest_row_of(const CsrMatrix& matrix, const CompileCancel& cancel) {
   std::int64_t fullest = 0;
-  for (std::int64_t row = 1; row < matrix.rows; ++row) {
-    if (row_nnz(matrix, row) > row_nnz(matrix, fullest)) fullest = row;
-  }
+  for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      if (row_nnz(matrix, row) > row_nnz(matrix, fullest)) fullest = row;
+    }
+  });
   return fullest;
 }
 
@@ -49,7 +51,8 @@ ReferenceSample whole_sample(const CsrMatrix& matrix, std::int64_t n) {
   return {.rows = {matrix.rows, matrix.rows}, .columns = {n, n}};
 }
 
-ReferenceSample choose_sample(const CsrMatrix& matrix, std::int64_t n, std::int64_t most_products) {
+ReferenceSample choose_sample(const CsrMatrix& matrix, std::int64_t n, std::int64_t most_products,
+                              const CompileCancel& cancel) {
   const std::int64_t nnz = std::max<std::int64_t>(matrix.nnz(), 1);
   const std::int64_t columns =
       std::clamp(most_products / nnz, std::min(k_least_sampled_columns, n), n);
@@ -58,7 +61,7 @@ ReferenceSample choose_sample(const CsrMatrix& matrix, std::int64_t n, std::int6
   ReferenceSample sample{.rows = {matrix.rows, matrix.rows}, .columns = spread(n, columns)};
   if (affordable >= as_double(matrix.rows)) return sample;
   sample.rows = spread(matrix.rows, static_cast<std::int64_t>(affordable));
-  const std::int64_t fullest = fullest_row_of(matrix);
+  const std::int64_t fullest = fullest_row_of(matrix, cancel);
   if (!sample.rows.contains(fullest)) sample.fullest_row = fullest;
   return sample;
 }
@@ -91,7 +94,7 @@ ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const float* b, std::int64
   for (std::int64_t i = 0; i < columns.count; ++i) columns_.push_back(columns.at(i));
 }
 
-std::span<const Reference> ReferenceRows::row(std::int64_t row, PacedCancel& cancel) {
+std::span<const Reference> ReferenceRows::row(std::int64_t row, CancelPace& pace) {
   const std::int64_t begin = matrix_.row_ptrs[to_size(row)];
   const std::int64_t end = matrix_.row_ptrs[to_size(row) + 1];
   std::ranges::fill(references_, Reference{});  // bound: the sum of magnitudes at first
@@ -103,7 +106,7 @@ std::span<const Reference> ReferenceRows::row(std::int64_t row, PacedCancel& can
       references_[j].value += product;
       references_[j].bound += std::abs(product);
     }
-    cancel.did(static_cast<std::int64_t>(columns_.size()));
+    pace.spend(static_cast<std::int64_t>(columns_.size()));
   }
   for (Reference& reference : references_) {
     const double magnitude = reference.bound;

@@ -13,25 +13,6 @@
 
 namespace spjit {
 
-/// Asks now and then, in loops over single numbers, whether to give up.
-class PacedCancel {
- public:
-  explicit PacedCancel(const CompileCancel& cancel) : cancel_(cancel) {}
-
-  /// `work` numbers were looked at since the last call. Throws as CompileCancel::check().
-  void did(std::int64_t work) {
-    constexpr std::int64_t k_pace = std::int64_t{1} << 20;
-    since_ += work;
-    if (since_ < k_pace) return;
-    since_ = 0;
-    cancel_.check();
-  }
-
- private:
-  const CompileCancel& cancel_;
-  std::int64_t since_ = 0;
-};
-
 /// `count` numbers of [0, size) at even distances, ascending; if there are two or more, the first
 /// and the last of the range are among them. count <= size < 2^31.
 struct EvenSpread {
@@ -64,9 +45,11 @@ struct ReferenceSample {
 
 /// All of C if that takes at most `most_products` multiply-adds; else so many rows and columns that
 /// about so many are enough, the row with the most entries always among them. Columns go first,
-/// down to 16: a column says as much about the code as another, a row does not.
+/// down to 16: a column says as much about the code as another, a row does not. Throws what
+/// `cancel` throws.
 [[nodiscard]] ReferenceSample choose_sample(const CsrMatrix& matrix, std::int64_t n,
-                                            std::int64_t most_products);
+                                            std::int64_t most_products,
+                                            const CompileCancel& cancel = {});
 
 /// An element of C.
 struct Reference {
@@ -93,8 +76,8 @@ class ReferenceRows {
   ReferenceRows(const CsrMatrix& matrix, const float* b, std::int64_t ldb,
                 const EvenSpread& columns);
 
-  /// An element for each of the columns; valid until the next call. Throws what `cancel` throws.
-  [[nodiscard]] std::span<const Reference> row(std::int64_t row, PacedCancel& cancel);
+  /// An element for each of the columns; valid until the next call. Throws what `pace` throws.
+  [[nodiscard]] std::span<const Reference> row(std::int64_t row, CancelPace& pace);
 
   [[nodiscard]] std::span<const std::int64_t> columns() const noexcept { return columns_; }
 

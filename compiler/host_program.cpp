@@ -181,9 +181,10 @@ HostTile read_tile(WordReader& reader) {
   return tile;
 }
 
-HostProgramRecord record_of(const KernelPlan& plan, const HostTile& tile, HostIsa isa) {
+HostProgramRecord record_of(const KernelPlan& plan, const HostTile& tile,
+                            const HostCodeShape& shape) {
   HostProgramRecord record;
-  record.isa = isa;
+  record.isa = shape.isa;
   record.rows = plan.rows;
   record.cols = plan.cols;
   record.nnz = plan.nnz();
@@ -192,7 +193,7 @@ HostProgramRecord record_of(const KernelPlan& plan, const HostTile& tile, HostIs
   record.k_block = plan.k_block;
   record.k_blocks = plan.k_blocks;
   record.empty_rows = plan.grouping.empty_rows;
-  record.rows_of_b = rows_of_b(plan.columns, plan.cols);
+  record.rows_of_b = rows_of_b(plan.columns, plan.cols, shape.cancel);
   for (std::int64_t t = 0; t < record.tiles; ++t) {
     const PlanSegment last = plan.segment(t, plan.k_blocks - 1);
     record.tile_nnz_ends.push_back(plan.entry_ptrs[static_cast<std::size_t>(last.column_end)]);
@@ -214,7 +215,7 @@ HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile
   HostCode code = shape.isa == HostIsa::generic
                       ? emit_generic(plan, tile, stride, shape.cancel)
                       : emit_host(plan, tile, shape.isa, stride, shape.cancel);
-  HostProgramRecord record = record_of(plan, tile, shape.isa);
+  HostProgramRecord record = record_of(plan, tile, shape);
   record.n = shape.n;
   record.in_place_ldb = shape.in_place_ldb;
   record.segment_offsets = std::move(code.segment_offsets);

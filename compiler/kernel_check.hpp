@@ -15,6 +15,7 @@
 #include "compiler/float64_reference.hpp"
 #include "runtime/compile_cancel.hpp"
 #include "runtime/float_buffer.hpp"
+#include "runtime/row_ranges.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
@@ -23,38 +24,34 @@ namespace spjit {
 /// 50 ms.
 inline constexpr std::int64_t k_most_reference_products = std::int64_t{1} << 25;
 
-/// What B, and C in every layout, may take together.
-inline constexpr double k_most_check_bytes = 8e9;
+/// What the rows of B that are read, and C in every layout, may take together on a machine with
+/// this much memory: 8 GB, and half of it at most.
+[[nodiscard]] double most_check_bytes(double memory_bytes) noexcept;
 
 /// B is pattern_value() of this seed.
 inline constexpr std::uint64_t k_check_seed = 20240229;
 
-/// Rows of floats in a buffer in which every other float is a guard. The guards are signalling NaN,
-/// which no arithmetic ever gives: what is not written stays one, and what reads one spoils a sum.
+/// Rows of floats in a buffer. Around and between the rows that are used every float is a guard.
+/// The guards are signalling NaN, which no arithmetic ever gives: what is not written stays one,
+/// and what reads one spoils a sum. Rows that are not used take no memory.
 class GuardedRows {
  public:
-  /// `rows` rows of n floats, ld apart, none of them written; `respace()` may widen them to
-  /// `largest_ld`.
-  GuardedRows(std::int64_t rows, std::int64_t n, std::int64_t ld, std::int64_t largest_ld,
-              PacedCancel& cancel);
+  /// `rows` rows of n floats, ld apart, none of those in `used` written. Throws what `pace` throws,
+  /// std::bad_alloc, and InvalidArgument if there are too many floats to count.
+  GuardedRows(std::int64_t rows, std::int64_t n, std::int64_t ld, const RowRanges& used,
+              CancelPace& pace);
 
-  [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
   [[nodiscard]] std::int64_t n() const noexcept { return n_; }
   [[nodiscard]] std::int64_t ld() const noexcept { return ld_; }
   [[nodiscard]] float* row(std::int64_t row) const noexcept;
 
-  /// Moves the rows apart; ld() <= ld <= largest_ld.
-  void respace(std::int64_t ld, PacedCancel& cancel);
+  /// Where a guard was written over: "behind row 3"; empty if none was. Every row must be used.
+  [[nodiscard]] std::string touched(CancelPace& pace) const;
 
-  /// Where a guard was written over: "behind C[3][7]"; empty if none was.
-  [[nodiscard]] std::string touched(PacedCancel& cancel) const;
-
-  /// Bytes that rows take.
+  /// Bytes that so many used rows take.
   [[nodiscard]] static double bytes(std::int64_t rows, std::int64_t ld) noexcept;
 
  private:
-  [[nodiscard]] std::size_t used() const noexcept;
-
   std::int64_t rows_;
   std::int64_t n_;
   std::int64_t ld_;
@@ -80,8 +77,8 @@ struct CheckedKernel {
   std::vector<CheckLayout> layouts = {};  ///< a run in each; ldb ascending
   RunKernel run = {};
 
-  /// What B and the C of every layout take.
-  [[nodiscard]] double bytes() const noexcept;
+  /// What the rows of B that are read and the C of every layout take. Throws what `cancel` throws.
+  [[nodiscard]] double bytes(const CompileCancel& cancel = {}) const;
 };
 
 struct CheckOptions {
@@ -103,7 +100,8 @@ struct CheckResult {
 /// Runs the kernel in each layout on a B in [-1, 1) and into a C of guards, and looks at all of C
 /// for elements that were not written, that are NaN though A is finite, that are not +0 in a row of
 /// A without entries, and for guards that were written over; then compares a sample of the elements
-/// with float64. Throws what the kernel and `cancel` throw.
+/// with float64. Of B only blocks of rows are filled in that A reads from. Throws what the kernel
+/// and `cancel` throw, and std::bad_alloc.
 [[nodiscard]] CheckResult check_kernel(const CheckedKernel& kernel,
                                        const CheckOptions& options = {});
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/compile_cancel.hpp"
 #include "runtime/row_ranges.hpp"
 
 namespace spjit {
@@ -14,6 +15,8 @@ namespace spjit {
 /// ascending ranges, each a number of whole blocks of 1024 rows (or up to the last row). A copy of
 /// B needs no others, so that what few columns of a very wide matrix cost does not depend on its
 /// width; for matrices of up to some thousand columns it is nearly always one range of all rows.
-[[nodiscard]] RowRanges rows_of_b(std::span<const std::int32_t> columns, std::int64_t cols);
+/// Throws what `cancel` throws.
+[[nodiscard]] RowRanges rows_of_b(std::span<const std::int32_t> columns, std::int64_t cols,
+                                  const CompileCancel& cancel = {});
 
 }  // namespace spjit

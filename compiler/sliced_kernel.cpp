@@ -244,7 +244,7 @@ constexpr auto k_kernels = slice_kernels(std::make_index_sequence<k_most_sliced_
 }  // namespace
 
 SlicedMatrix::SlicedMatrix(const CsrView& matrix, const CompileCancel& cancel)
-    : cols_(matrix.cols), rows_of_b_(rows_of_b(matrix.col_idxs, matrix.cols)) {
+    : cols_(matrix.cols), rows_of_b_(rows_of_b(matrix.col_idxs, matrix.cols, cancel)) {
   const std::vector<std::int32_t> rows = rows_by_length(matrix, cancel);
   CancelPace pace(cancel);
   std::vector<float> values;

@@ -4,11 +4,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <optional>
+#include <typeinfo>
 #include <utility>
 
 #include "compiler/cuda_tile.hpp"
 #include "compiler/local_gpus.hpp"
+#include "matrix/limits.hpp"
+#include "runtime/cuda_context.hpp"
+#include "runtime/cuda_driver.hpp"
 #include "runtime/elapsed.hpp"
 #include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
@@ -25,10 +30,35 @@ CheckLayout widened(const CheckLayout& layout) {
 }
 
 std::string too_large(double bytes) {
-  if (bytes <= k_most_check_bytes) return {};
-  return fmt::format("B and C of the check would take {:.1f} GB, over {:.0f} GB", bytes / 1e9,
-                     k_most_check_bytes / 1e9);
+  const double most = most_check_bytes(static_cast<double>(memory_bytes()));
+  if (bytes <= most) return {};
+  return fmt::format("B and C of the check would take {:.1f} GB, over {:.3g} GB", bytes / 1e9,
+                     most / 1e9);
 }
+
+Verdict not_checked(const std::string& reason) {
+  Verdict verdict;
+  verdict.verification.reason = reason;
+  verdict.note = "not checked: " + reason;
+  return verdict;
+}
+
+/// Adds its life time to CompileWatch::check_ms.
+class CheckTime {
+ public:
+  explicit CheckTime(const CompileWatch& watch) : watch_(watch) {}
+  CheckTime(const CheckTime&) = delete;
+  CheckTime& operator=(const CheckTime&) = delete;
+  ~CheckTime() {
+    if (watch_.check_ms) *watch_.check_ms += ms();
+  }
+
+  [[nodiscard]] double ms() const { return ms_since(start_); }
+
+ private:
+  const CompileWatch& watch_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 /// Whether an error of the driver says that a kernel did what no right kernel does.
 bool is_fault(int code) {
@@ -46,20 +76,14 @@ bool is_fault(int code) {
   }
 }
 
-Verdict verify(const CheckedKernel& kernel, const std::string& device,
-               const CompileOptions& options, const CompileWatch& watch) {
-  Verdict verdict;
-  verdict.verification.reason = too_large(kernel.bytes());
-  if (!verdict.verification.reason.empty()) {
-    verdict.note = "not checked: " + verdict.verification.reason;
-    return verdict;
-  }
-  watch.stage("checking");
-  const auto start = std::chrono::steady_clock::now();
+Verdict checked_verdict(const CheckedKernel& kernel, const std::string& device,
+                        const CompileOptions& options, const CompileWatch& watch) {
+  const CheckTime time(watch);
   CheckOptions check;
   if (options.verify == VerifyMode::full) check.most_products.reset();
   check.cancel = watch.cancel;
   CheckResult result = check_kernel(kernel, check);
+  Verdict verdict;
   verdict.problem = std::move(result.problem);
   Verification& verification = verdict.verification;
   verification.mode = options.verify;
@@ -70,8 +94,40 @@ Verdict verify(const CheckedKernel& kernel, const std::string& device,
   verification.columns_checked = result.columns_checked;
   verification.max_abs_error = result.max_abs_error;
   verification.max_error_over_bound = result.max_error_over_bound;
-  verification.check_ms = ms_since(start);
+  verification.check_ms = time.ms();
   return verdict;
+}
+
+/// Waits for what the GPU was given before: a fault in that is not the kernel's.
+void require_whole_context(const LocalGpu& gpu) {
+  try {
+    CudaContext(local_cuda_driver(), gpu.ordinal).synchronize();
+  } catch (const DeviceError& error) {
+    if (!is_fault(error.code())) throw;
+    throw DeviceError(
+        fmt::format("the kernel cannot be checked in this process: something that ran before it "
+                    "has broken the context: {}",
+                    error.what()),
+        error.code());
+  }
+}
+
+Verdict verify_on(const LocalGpu& gpu, const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
+                  const CompileOptions& options, const CompileWatch& watch) {
+  require_whole_context(gpu);
+  const auto prepared = PreparedCudaKernel::Impl::load(kernel, gpu.ordinal);
+  return verdict_of({.matrix = matrix,
+                     .n = kernel.program.n,
+                     .layouts = check_layouts(kernel.program),
+                     .run =
+                         [&](const DenseOperands& operands) {
+                           prepared->run({.b = operands.b,
+                                          .ldb = operands.ldb,
+                                          .c = operands.c,
+                                          .ldc = operands.ldc,
+                                          .n = operands.n});
+                         }},
+                    gpu.limits.product, options, watch);
 }
 
 /// The first GPU here that runs code for `arch`.
@@ -99,17 +155,34 @@ std::vector<CheckLayout> check_layouts(const CudaProgram& program) {
   return {own, wider};
 }
 
+Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
+                   const CompileOptions& options, const CompileWatch& watch) {
+  try {
+    const std::string problem = too_large(kernel.bytes(watch.cancel));
+    if (!problem.empty()) return not_checked(problem);
+    watch.stage("checking");
+    const Turns::Place turn = watch.take_check_turn();
+    return checked_verdict(kernel, device, options, watch);
+  } catch (const std::bad_alloc&) {
+    return not_checked("there is not enough memory for B and C of the check");
+  } catch (const Error& error) {
+    // Error itself is a run that has no memory for its workspace; others have their own meaning.
+    if (typeid(error) != typeid(Error)) throw;
+    return not_checked(error.what());
+  }
+}
+
 Verdict verify_kernel(const SpmmKernel::Impl& kernel, const CsrMatrix& matrix,
                       const CompileOptions& options, const CompileWatch& watch) {
   if (options.verify == VerifyMode::none) return {};
-  return verify({.matrix = matrix,
-                 .n = options.n,
-                 .layouts = check_layouts(options),
-                 .run =
-                     [&](const DenseOperands& operands) {
-                       kernel.run({operands.b, operands.ldb, operands.c, operands.ldc});
-                     }},
-                host_cpu().model_name, options, watch);
+  return verdict_of({.matrix = matrix,
+                     .n = options.n,
+                     .layouts = check_layouts(options),
+                     .run =
+                         [&](const DenseOperands& operands) {
+                           kernel.run({operands.b, operands.ldb, operands.c, operands.ldc});
+                         }},
+                    host_cpu().model_name, options, watch);
 }
 
 Verdict verify_kernel(const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
@@ -127,24 +200,16 @@ Verdict verify_kernel(const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
     return verdict;
   }
   try {
-    const auto prepared = PreparedCudaKernel::Impl::load(kernel, gpu->ordinal);
-    verdict = verify({.matrix = matrix,
-                      .n = program.n,
-                      .layouts = check_layouts(program),
-                      .run =
-                          [&](const DenseOperands& operands) {
-                            prepared->run({.b = operands.b,
-                                           .ldb = operands.ldb,
-                                           .c = operands.c,
-                                           .ldc = operands.ldc,
-                                           .n = operands.n});
-                          }},
-                     gpu->limits.product, options, watch);
-  } catch (const DeviceError& error) {
+    return verify_on(*gpu, kernel, matrix, options, watch);
+  } catch (const LaunchError& error) {
     if (!is_fault(error.code())) throw;
     verdict.problem = fmt::format("the kernel faults: {}", error.what());
+    return verdict;
+  } catch (const DeviceError& error) {
+    constexpr int k_out_of_memory = 2;
+    if (error.code() != k_out_of_memory) throw;
+    return not_checked(error.what());
   }
-  return verdict;
 }
 
 void require_passed(const Verdict& verdict, const std::string& note) {

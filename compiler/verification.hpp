@@ -30,14 +30,20 @@ struct Verdict {
 [[nodiscard]] std::vector<CheckLayout> check_layouts(const CompileOptions& options);
 [[nodiscard]] std::vector<CheckLayout> check_layouts(const CudaProgram& program);
 
-/// Checks as `CompileOptions::verify` says: `none` gives an empty verdict. What cannot be checked
-/// has no problem, but a Verification::reason; that B and C are too large is also a note. Throws
-/// what `watch` throws.
+/// Checks anything that runs on `device` as `CompileOptions::verify` says, which is not `none`. For
+/// what cannot be checked, B and C being too large or there being no memory, it has no problem but
+/// a Verification::reason, and a note. Other kernels of the Compiler wait meanwhile. Throws what
+/// `watch` and the kernel throw.
+[[nodiscard]] Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
+                                 const CompileOptions& options, const CompileWatch& watch);
+
+/// The same for a kernel of the host; `none` gives an empty verdict.
 [[nodiscard]] Verdict verify_kernel(const SpmmKernel::Impl& kernel, const CsrMatrix& matrix,
                                     const CompileOptions& options, const CompileWatch& watch);
 
-/// The same on the first GPU of this machine that runs the kernel. A kernel that faults is wrong;
-/// throws DeviceError for what else a device cannot do.
+/// The same on the first GPU of this machine that runs the kernel. One that faults in its launch is
+/// wrong. Throws DeviceError for what else a device cannot do, a fault of others before it
+/// included: that breaks the context, and no kernel can be judged in the process any more.
 [[nodiscard]] Verdict verify_kernel(const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
                                     const CompileOptions& options, const CompileWatch& watch);
 

@@ -106,8 +106,11 @@ struct CompileOptions {
   /// A kernel is run and checked before it is published or handed out, one from the cache too: what
   /// is wrong is withdrawn from the cache and compiled anew, and if that is wrong as well,
   /// VerificationFailed is thrown and nothing is kept. A GPU's kernel is checked if a GPU that runs
-  /// it is in this machine. B and C of a check may take 8 GB; where they would take more, the
-  /// kernel is not checked and KernelInfo::note says so. Not part of what a kernel is cached by.
+  /// it is in this machine. The check runs in this process: a kernel that crashes in it takes
+  /// the process along, and its entry stays. One check at a time in a Compiler; the rows of B that
+  /// are read and C in all layouts may take 8 GB, and half of the memory at most. Where that or
+  /// what can be allocated is not enough, the kernel is not checked and KernelInfo::note says so.
+  /// Not part of what a kernel is cached by.
   VerifyMode verify = VerifyMode::none;
 
   /// 256 MiB: code streams from DRAM at that size and still beats dense (docs/host-kernel.md).

@@ -24,9 +24,11 @@ enum class VerifyMode : std::uint8_t {
 
 /// What a check looked at and found. A kernel that fails its check is never handed out.
 ///
-/// The kernel runs on a seeded B in [-1, 1), on the host in two layouts: the leading dimensions of
-/// CompileOptions, and larger ones. Of all of C it is checked that every element was written, that
-/// nothing around the rows was, and that rows of A without entries are +0. The elements that are
+/// The kernel runs on a seeded B in [-1, 1), in two layouts: the leading dimensions of
+/// CompileOptions, and larger ones, on a GPU if the kernel takes others (run-time sizes). Of all of
+/// C it is checked that every element was written, that nothing around the rows was, and that rows
+/// of A without entries are +0. On a GPU of what is around the rows only the gaps between them are
+/// seen: C there ends with its last element. The elements that are
 /// compared must lie within p u / (1 - p u) * sum |a b| of the reference, with p products and
 /// u = 2^-24: the bound on a dot product in any order (Higham, Accuracy and Stability of Numerical
 /// Algorithms, 2nd ed., section 3.1).

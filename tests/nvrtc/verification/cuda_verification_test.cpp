@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -137,6 +138,52 @@ TEST_F(CudaVerification, AKernelThatFaultsIsWrong) {
 
   EXPECT_THAT(failure(VerifyMode::sampled), HasSubstr("the kernel faults: "));
   EXPECT_EQ(left_in(cache()), std::vector<std::string>());
+}
+
+/// What the driver says of a kernel that traps, of a context that lives on.
+PreparedCudaKernel broken_context(const CudaKernel& trapping) {
+  PreparedCudaKernel prepared = trapping.prepare(0);
+  const std::vector<float> b(25 * 20);
+  std::vector<float> c(30 * 23);
+  EXPECT_THROW(prepared.run(b.data(), c.data()), DeviceError);
+  return prepared;
+}
+
+TEST_F(CudaVerification, AFaultOfTheCallersBeforeTheCheckWithdrawsNothing) {
+  std::optional<CudaKernel> trapping;
+  {
+    const SpoiledCudaKernels spoiled(trap_at_an_fma);
+    trapping = compile(VerifyMode::none);
+    fs::remove_all(cache());
+  }
+  const SpoiledCudaKernels as_ptx(take_ptx);
+  static_cast<void>(compile(VerifyMode::sampled));
+  const PreparedCudaKernel broken = broken_context(*trapping);
+
+  try {
+    static_cast<void>(compile(VerifyMode::sampled));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const DeviceError& error) {
+    EXPECT_THAT(error.what(), StartsWith("the kernel cannot be checked in this process: "));
+  }
+  EXPECT_EQ(entries(), 1U);
+}
+
+TEST_F(CudaVerification, AfterAFaultInAnEntryNoOtherKernelIsJudgedWhileTheContextLives) {
+  {
+    const SpoiledCudaKernels spoiled(trap_at_an_fma);
+    static_cast<void>(compile(VerifyMode::none));
+  }
+  const SpoiledCudaKernels as_ptx(take_ptx);
+  CompileOptions others = options_of(20);
+  others.target = Target::parse("sm_90");
+  const CudaKernel other = Compiler(others, uncached()).compile_cuda(matrix_);
+  std::optional<PreparedCudaKernel> context = other.prepare(0);
+
+  EXPECT_THROW(static_cast<void>(compile(VerifyMode::sampled)), DeviceError);
+  EXPECT_EQ(entries(), 0U);  // the one that faults; the new one was not judged
+  context.reset();
+  EXPECT_EQ(compile(VerifyMode::sampled).info().verification.mode, VerifyMode::sampled);
 }
 
 TEST_F(CudaVerification, WhatADeviceCannotLoadIsAnErrorAndIsNotPublished) {

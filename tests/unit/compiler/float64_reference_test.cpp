@@ -190,14 +190,14 @@ TEST(Judge, WantsTheInfinityOrNanOfTheReference) {
 TEST(ReferenceRows, AddUpARowInFloat64AtTheColumnsAskedFor) {
   const CsrMatrix matrix = small_matrix();  // row 0 is 1 at column 0 and 2 at column 3
   const CompileCancel none;
-  PacedCancel cancel(none);
+  CancelPace pace(none);
   std::vector<float> b(5 * 7, -1000);  // 4 columns, 7 floats apart
   for (std::size_t row = 0; row < 5; ++row) {
     for (std::size_t j = 0; j < 4; ++j) b[row * 7 + j] = static_cast<float>(row * 10 + j) - 20;
   }
   ReferenceRows rows(matrix, b.data(), 7, {4, 2});
 
-  const auto first = rows.row(0, cancel);
+  const auto first = rows.row(0, pace);
 
   ASSERT_EQ(first.size(), 2U);
   EXPECT_EQ(first[0].value, 1 * -20 + 2 * 10);
@@ -205,7 +205,7 @@ TEST(ReferenceRows, AddUpARowInFloat64AtTheColumnsAskedFor) {
   EXPECT_EQ(first[0].bound, error_bound(2, 20 + 20));
   EXPECT_EQ(first[1].bound, error_bound(2, 17 + 26));
   EXPECT_FALSE(first[0].may_overflow);
-  const auto empty = rows.row(1, cancel);
+  const auto empty = rows.row(1, pace);
   EXPECT_EQ(empty[0].value, 0);
   EXPECT_EQ(empty[0].bound, 0);
 }
@@ -213,11 +213,11 @@ TEST(ReferenceRows, AddUpARowInFloat64AtTheColumnsAskedFor) {
 TEST(ReferenceRows, SayWhereAPartialSumMayOverflowThoughTheSumDoesNot) {
   const CsrMatrix matrix{1, 3, {0, 3}, {0, 1, 2}, {3e38F, 3e38F, -3e38F}};
   const CompileCancel none;
-  PacedCancel cancel(none);
+  CancelPace pace(none);
   const std::vector<float> b(3, 1);
   ReferenceRows rows(matrix, b.data(), 1, {1, 1});
 
-  const auto row = rows.row(0, cancel);
+  const auto row = rows.row(0, pace);
 
   EXPECT_LT(row[0].value, 3.1e38);
   EXPECT_TRUE(row[0].may_overflow);
@@ -231,21 +231,19 @@ TEST(ReferenceRows, AreGivenUpWithinALongRow) {
   stop.request_stop();
   CompileCancel stopped;
   stopped.stop = stop.get_token();
-  PacedCancel cancel(stopped);
+  CancelPace pace(stopped);
   ReferenceRows rows(matrix, matrix.values.data(), 1, {1, 1});
 
-  EXPECT_THROW(static_cast<void>(rows.row(0, cancel)), Cancelled);
+  EXPECT_THROW(static_cast<void>(rows.row(0, pace)), Cancelled);
 }
 
-TEST(PacedCancel, AsksOnceAMillionNumbers) {
+TEST(ReferenceSample, IsGivenUpWhileTheFullestRowIsLookedFor) {
   std::stop_source stop;
   stop.request_stop();
   CompileCancel stopped;
   stopped.stop = stop.get_token();
-  PacedCancel cancel(stopped);
 
-  EXPECT_NO_THROW(cancel.did(1 << 19));
-  EXPECT_THROW(cancel.did(1 << 19), Cancelled);
+  EXPECT_THROW(static_cast<void>(choose_sample(with_a_full_row(), 3, 1, stopped)), Cancelled);
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <stop_token>
@@ -69,9 +71,9 @@ CheckResult check_element(const CsrMatrix& matrix, std::int64_t row, std::int64_
 Reference reference_of(const CsrMatrix& matrix, const DenseOperands& operands, std::int64_t row,
                        std::int64_t column) {
   const CompileCancel none;
-  PacedCancel cancel(none);
+  CancelPace pace(none);
   ReferenceRows rows(matrix, operands.b, operands.ldb, {k_n, k_n});
-  return rows.row(row, cancel)[index(column)];
+  return rows.row(row, pace)[index(column)];
 }
 
 /// The number furthest from the reference that is not over the bound.
@@ -324,6 +326,50 @@ TEST_F(KernelCheck, KnowsWhatItsOperandsTake) {
       .matrix = matrix_, .n = k_n, .layouts = {{k_n, k_n}, {k_n + 2, k_n + 3}}};
 
   EXPECT_EQ(kernel.bytes(), 4 * (20 * 11 + 30 * 9 + 30 * 12));
+}
+
+TEST_F(KernelCheck, MayTakeHalfOfTheMemoryAndEightGigabytesAtMost) {
+  EXPECT_EQ(most_check_bytes(6e9), 3e9);
+  EXPECT_EQ(most_check_bytes(100e9), 8e9);
+}
+
+std::int64_t resident_pages() {
+  std::int64_t all = 0;
+  std::int64_t resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident;
+}
+
+TEST_F(KernelCheck, TouchesOnlyTheRowsOfBThatAreRead) {
+  constexpr std::int32_t k_columns = 2147483647;
+  const CsrMatrix matrix{1, k_columns, {0, 2}, {5, k_columns - 1}, {1, 2}};
+  std::int64_t most_pages = 0;
+  const CheckedKernel kernel{.matrix = matrix,
+                             .n = 1,
+                             .layouts = {{1, 1}, {4, 4}},
+                             .run = [&](const DenseOperands& operands) {
+                               compute(matrix, operands);
+                               most_pages = std::max(most_pages, resident_pages());
+                             }};
+  const std::int64_t before = resident_pages();
+
+  const CheckResult result = check_kernel(kernel);
+
+  EXPECT_EQ(result.problem, "");
+  EXPECT_EQ(kernel.bytes(), 4 * (2047 * 4 + 1 + 4));
+  EXPECT_LT(most_pages - before, 10'000);  // 40 MB of 34 GB
+}
+
+TEST_F(KernelCheck, FailsAReadNextToTheRowsOfBThatAreRead) {
+  const CsrMatrix matrix{1, 1 << 20, {0, 2}, {5000, 900'000}, {1, 2}};
+  for (const std::int64_t row : {4095, 5120, 899'071, 900'096}) {
+    const CheckResult result = check(matrix, [&](const DenseOperands& operands) {
+      const std::int64_t ends_at = row < 4096 || row == 899'071 ? k_n - 1 : 0;
+      operands.c[0] += 0 * operands.b[row * operands.ldb + ends_at];
+    });
+
+    EXPECT_THAT(result.problem, HasSubstr("C[0][0] is NaN")) << row;
+  }
 }
 
 }  // namespace

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <stop_token>
 #include <vector>
+
+#include "spjit/error.hpp"
 
 namespace {
 
@@ -32,6 +35,15 @@ TEST(RowsOfB, EndAtTheLastRow) {
   constexpr std::int32_t k_last = 2147483646;
   EXPECT_EQ(rows_of_b(Columns{k_last}, std::int64_t{k_last} + 1),
             (Ranges{{2147482624, std::int64_t{k_last} + 1}}));
+}
+
+TEST(RowsOfB, AreGivenUpWhenToldTo) {
+  std::stop_source stop;
+  stop.request_stop();
+  spjit::CompileCancel stopped;
+  stopped.stop = stop.get_token();
+
+  EXPECT_THROW(static_cast<void>(spjit::rows_of_b(Columns{3}, 1000, stopped)), spjit::Cancelled);
 }
 
 TEST(RowsOfB, AreNoneWithoutEntries) {

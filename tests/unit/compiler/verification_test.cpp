@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -46,6 +50,73 @@ TEST(CheckLayouts, OfACudaKernelAreWhatItTakes) {
 
   program.ldc = k_cuda_max_leading_dimension - 2;
   EXPECT_EQ(check_layouts(program).size(), 1U);
+}
+
+/// A kernel that does `run` and writes nothing.
+Verdict verdict_of_run(const std::function<void()>& run, const CompileWatch& watch = {}) {
+  const CsrMatrix matrix{1, 1, {0, 1}, {0}, {1}};
+  CompileOptions options;
+  options.verify = VerifyMode::sampled;
+  return verdict_of(
+      {.matrix = matrix, .n = 4, .layouts = {{4, 4}}, .run = [&](const DenseOperands&) { run(); }},
+      "nothing", options, watch);
+}
+
+TEST(Verdict, OfAKernelForWhichThereIsNoMemoryIsNoneAndSaysSo) {
+  const Verdict without_operands = verdict_of_run([] { throw std::bad_alloc(); });
+  const Verdict without_workspace = verdict_of_run([] { throw Error("a run needs 9 GB"); });
+
+  EXPECT_TRUE(without_operands.passed());
+  EXPECT_EQ(without_operands.verification.mode, VerifyMode::none);
+  EXPECT_THAT(without_operands.verification.reason, HasSubstr("not enough memory"));
+  EXPECT_THAT(without_operands.note, HasSubstr("not checked: there is not enough memory"));
+  EXPECT_TRUE(without_workspace.passed());
+  EXPECT_EQ(without_workspace.verification.reason, "a run needs 9 GB");
+  EXPECT_EQ(without_workspace.note, "not checked: a run needs 9 GB");
+}
+
+TEST(Verdict, OfAKernelThatRefusesItsOperandsIsAnError) {
+  EXPECT_THROW(static_cast<void>(verdict_of_run([] { throw InvalidArgument("no B"); })),
+               InvalidArgument);
+  EXPECT_THROW(static_cast<void>(verdict_of_run([] { throw DeviceError("lost", 999); })),
+               DeviceError);
+}
+
+TEST(Verdict, WaitsForItsTurnUntilTheDeadline) {
+  Turns checks(1);
+  bool ran = false;
+  CompileWatch watch;
+  watch.check_turn = [&](const CompileCancel& cancel) { return checks.take(cancel); };
+  watch.cancel.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  const Turns::Place other = checks.take({});
+
+  EXPECT_THROW(static_cast<void>(verdict_of_run([&] { ran = true; }, watch)), DeadlineExceeded);
+  EXPECT_FALSE(ran);
+}
+
+TEST(Verdict, HasItsTurnWhileTheKernelRunsAndGivesItBack) {
+  Turns checks(1);
+  bool was_taken = false;
+  CompileWatch watch;
+  watch.check_turn = [&](const CompileCancel& cancel) { return checks.take(cancel); };
+
+  static_cast<void>(verdict_of_run([&] { was_taken = checks.try_take() == nullptr; }, watch));
+
+  EXPECT_TRUE(was_taken);
+  EXPECT_NE(checks.try_take(), nullptr);
+}
+
+TEST(Verdict, CountsTheTimeOfEveryCheckFailedOnesToo) {
+  CompileWatch watch;
+  watch.check_ms = std::make_shared<double>(0);
+
+  EXPECT_FALSE(verdict_of_run([] {}, watch).passed());
+  const double after_one = *watch.check_ms;
+  EXPECT_THROW(static_cast<void>(verdict_of_run([] { throw DeviceError("lost", 999); }, watch)),
+               DeviceError);
+
+  EXPECT_GT(after_one, 0);
+  EXPECT_GT(*watch.check_ms, after_one);
 }
 
 TEST(Verdict, ThatIsNotPassedIsAnErrorWithWhatElseHappened) {
