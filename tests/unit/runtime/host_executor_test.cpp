@@ -199,6 +199,7 @@ TEST(HostExecutor, PanelMajorOperandsAreUsedWhereTheyAre) {
       }
     }
     b_panels.seal();
+    std::ranges::fill(c_panels.span(), -7.0F);
 
     spjit::execute(sum.program, HostSplit{}, {b_panels.data(), 0, c_panels.data(), 0},
                    workspace.data(), nullptr);
