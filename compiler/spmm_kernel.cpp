@@ -56,7 +56,7 @@ void check_name(const std::string& name) {
   if (is_function_name(name)) return;
   throw InvalidArgument(
       fmt::format("\"{}\" cannot name a function; expected letters, digits and '_', and no keyword "
-                  "of C++",
+                  "or reserved or standard name of C++",
                   name));
 }
 

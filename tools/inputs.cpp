@@ -103,12 +103,14 @@ std::string make_identifier(const fs::path& path) {
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return c >= 0x80 || std::isalnum(c) == 0; },
       '_');
-  if (is_reserved_word(name)) name += "_layer";
-  // Names that begin with an underscore are the implementation's.
+  // A run of them is reserved, and so are names that begin with one.
+  const auto repeat = [](char one, char next) { return one == '_' && next == '_'; };
+  name.erase(std::unique(name.begin(), name.end(), repeat), name.end());
   if (name.empty() || name.front() == '_' ||
       std::isdigit(static_cast<unsigned char>(name[0])) != 0) {
-    name.insert(0, "layer_");
+    name.insert(0, name.starts_with('_') ? "layer" : "layer_");
   }
+  if (!is_function_name(name)) name += "_layer";
   return name;
 }
 
@@ -131,7 +133,10 @@ std::vector<std::string> unique_identifiers(const std::vector<fs::path>& paths) 
   for (const fs::path& path : paths) {
     const std::string base = make_identifier(path);
     std::string name = base;
-    for (int i = 2; !taken.insert(name).second; ++i) name = fmt::format("{}_{}", base, i);
+    const char* separator = base.ends_with('_') ? "" : "_";
+    for (int i = 2; !taken.insert(name).second; ++i) {
+      name = fmt::format("{}{}{}", base, separator, i);
+    }
     names.push_back(std::move(name));
   }
   return names;

@@ -21,8 +21,8 @@ struct Input {
 /// input with a problem.
 [[nodiscard]] std::vector<Input> expand_inputs(const std::vector<std::string>& arguments);
 
-/// For each path a name that is a C identifier and unique in the list: the file's name without
-/// extension, other characters replaced by '_'.
+/// For each path a name that is a C identifier, may name a function (is_function_name()) and is
+/// unique in the list: the file's name without extension, other characters replaced by '_'.
 [[nodiscard]] std::vector<std::string> unique_identifiers(
     const std::vector<std::filesystem::path>& paths);
 

@@ -320,6 +320,25 @@ class EmitTest(ToolTest):
         files = sorted(path.name for path in (self.folder / "out").iterdir())
         self.assertEqual(files, ["default_layer.hpp", "fc.hpp", "fc_2.hpp"])
 
+    def test_names_that_cpp_has_taken_are_not_given_to_files(self):
+        names = ["spjit", "std", "size_t", "exit", "NULL", "a__b", "a--b", "_Big", "__"]
+        for name in names:
+            self.generate(f"in/{name}.mtx", 8, 8)
+
+        self.succeed("compile", "in", "--n", 8, "--no-measure", "--out", "out", "--emit", "header")
+
+        headers = sorted(path.name for path in (self.folder / "out").iterdir())
+        self.assertEqual(headers, ["NULL_layer.hpp", "a_b.hpp", "a_b_2.hpp", "exit_layer.hpp",
+                                   "layer_.hpp", "layer_Big.hpp", "size_t_layer.hpp",
+                                   "spjit_layer.hpp", "std_layer.hpp"])
+        compiler = shutil.which(os.environ.get("SPJIT_CXX", "c++"))
+        if compiler is None:
+            return
+        source = self.folder / "all.cpp"
+        source.write_text("".join(f'#include "out/{header}"\n' for header in headers))
+        subprocess.run([compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+                        "-I", ROOT / "include", source], check=True, timeout=300)
+
     def test_assembly_lists_every_row_tile(self):
         self.generate("layer.npz", 100, 30)
         result = self.run_tool("compile", "layer.npz", "--n", 16, "--no-measure", "--out", "out",

@@ -23,4 +23,25 @@ TEST(Identifiers, NameAFunctionWithLettersDigitsAndUnderscores) {
   }
 }
 
+TEST(Identifiers, LeaveTheImplementationsNamesAlone) {
+  for (const char* name : {"a__b", "__a", "a__", "_Layer", "_A"}) {
+    EXPECT_FALSE(is_function_name(name)) << name;
+  }
+  for (const char* name : {"_layer", "_1", "_", "a_B", "A_"}) {
+    EXPECT_TRUE(is_function_name(name)) << name;
+  }
+}
+
+TEST(Identifiers, AreNotWhatAnEmittedHeaderIncludes) {
+  for (const char* name :
+       {"spjit", "std", "size_t", "int8_t", "uint64_t", "uintptr_t", "max_align_t", "exit", "abort",
+        "abs", "NULL", "EOF", "errno", "assert", "stdin", "stdout", "stderr", "INT_MAX"}) {
+    EXPECT_FALSE(is_function_name(name)) << name;
+    EXPECT_FALSE(is_reserved_word(name)) << name;
+  }
+  for (const char* name : {"spjit_layer", "size", "Null", "int8", "exp", "vector"}) {
+    EXPECT_TRUE(is_function_name(name)) << name;
+  }
+}
+
 }  // namespace
