@@ -197,6 +197,7 @@ Subcommand add_cache_export(CLI::App& cache) {
                     "spjit cache export --out - | zstd >kernels.tar.zst"}});
   command->add_option("KEY-PREFIX", options->key_prefixes, "The first digits of keys.");
   command->add_option("--out", options->out, "The file; - is standard output.")
+      ->check(not_empty())
       ->type_name("FILE")
       ->required();
   return {command, [options] { return run_export(*options); }};

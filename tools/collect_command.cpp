@@ -151,8 +151,10 @@ void add_options(CLI::App& command, CollectCommandOptions& options) {
       .add_option("--root", options.root,
                   "Files are named by their path below this folder: names should not depend on "
                   "where they lie.")
+      ->check(not_empty())
       ->type_name("DIR");
   command.add_option("--out", options.out, "The file of samples to add to; made if need be.")
+      ->check(not_empty())
       ->required()
       ->type_name("FILE");
   command.add_option("--groups", options.groups, "Synthetic matrices, each with its own n.")

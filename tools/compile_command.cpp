@@ -171,6 +171,7 @@ void add_output_options(CLI::App& command, CompileCommandOptions& options) {
           "Write files for each layer to this directory, which is made if need be. A file is "
           "called after its input, other characters than letters, digits and _ replaced by "
           "_, with a number where two inputs share a name.")
+      ->check(not_empty())
       ->type_name("DIR");
   command
       .add_option(

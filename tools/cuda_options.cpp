@@ -50,6 +50,7 @@ void add_cuda_options(CLI::App& command, CudaOptions& options) {
                   "GPU: where NVRTC and nvJitLink are: a CUDA toolkit, a folder of libraries or a "
                   "library. Default: SPJIT_CUDA_PATH, else .cuda (what scripts/setup_cuda.sh "
                   "makes), CUDA_HOME, CUDA_PATH, /usr/local/cuda and the loader's places.")
+      ->check(not_empty())
       ->type_name("PATH");
   command
       .add_option("--compile-limit", options.compile_limit_ms,

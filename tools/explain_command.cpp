@@ -155,6 +155,7 @@ Subcommand add_explain(CLI::App& app) {
   command
       ->add_option("--plot", options->plot,
                    "Draw the search, or for a GPU the tile space, to this file, an SVG picture.")
+      ->check(not_empty())
       ->type_name("FILE");
   add_json(*command, options->json);
   return {command, [options] { return explain_files(*options); }};

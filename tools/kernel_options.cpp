@@ -37,6 +37,7 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
       .add_option("--rank-model", options.rank_model,
                   "What ranks the host's tiles in modes that time: a model's file, or prior (a "
                   "formula). Default: the model that is part of spjit, else the prior.")
+      ->check(not_empty())
       ->type_name("FILE");
   command
       .add_option("--search-budget", options.search_budget_ms,
@@ -130,12 +131,20 @@ void add_kernel_options(CLI::App& command, KernelOptions& options) {
   add_load_options(command, options.load);
 }
 
+CLI::Validator not_empty() {
+  const auto check = [](const std::string& text) -> std::string {
+    return text.empty() ? "expected a path, not an empty text" : "";
+  };
+  return {check, ""};
+}
+
 void add_cache_directory(CLI::App& command, CacheOptions& options) {
   command
       .add_option(
           "--cache", options.directory,
           "The cache directory. Default: $SPJIT_CACHE_DIR, else $XDG_CACHE_HOME/spjit, else "
           "$HOME/.cache/spjit.")
+      ->check(not_empty())
       ->type_name("DIR");
   command.add_flag("--cache-unsafe", options.allow_unsafe_directory,
                    "Use a cache directory, and what is in it, even if it belongs to another user "
@@ -158,6 +167,7 @@ void add_cache_use(CLI::App& command, CacheOptions& options) {
                   "A cache directory that is looked at next and never written to. Can be given "
                   "several times; looked at in that order. Default: $SPJIT_CACHE_LAYERS.")
       ->allow_extra_args(false)
+      ->check(not_empty())
       ->type_name("DIR");
   CLI::Option* none = command.add_flag_function(
       "--no-cache", [&options](std::int64_t) { options.enabled = false; },

@@ -42,6 +42,10 @@ CLI::Option* add_name(CLI::App& command, const std::string& flag, T& value, Pars
       flag, [&value, parse](const std::string& name) { value = parse(name); }, description);
 }
 
+/// For CLI::Option::check(): the value of an option that names a file or folder has to name one.
+/// An empty one, as of a variable of a script that is not set, would stand for the default.
+[[nodiscard]] CLI::Validator not_empty();
+
 /// --cache and --cache-unsafe.
 void add_cache_directory(CLI::App& command, CacheOptions& options);
 /// For commands that compile and have those: --cache-size, --cache-layer and --no-cache.

@@ -220,12 +220,15 @@ Subcommand add_train(CLI::App& app) {
                     "spjit train mine.jsonl --init host-avx512.json.gz --few 5 --out few.json"}});
   command->add_option("SAMPLES", options->samples, "Files of samples, plain or gzip.")->required();
   command->add_option("--out", options->out, "The model; with .gz at its end compressed.")
+      ->check(not_empty())
       ->required()
       ->type_name("FILE");
   command->add_option("--name", options->name, "Its name, for output.")
       ->type_name("NAME")
       ->capture_default_str();
-  command->add_option("--init", options->init, "A model to go on from.")->type_name("FILE");
+  command->add_option("--init", options->init, "A model to go on from.")
+      ->check(not_empty())
+      ->type_name("FILE");
   command
       ->add_option("--few", options->few,
                    "Use only this many matrices of each file, drawn by the seed. 0: all.")

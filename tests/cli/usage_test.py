@@ -123,6 +123,20 @@ class WrongCommandLineTest(ToolTest):
         self.check(["compile", "a.npz", "--n", 8, "--emit", "obj"], "--out")
         self.check(["compile", "a.npz", "--n", 8, "--out", "o", "--emit", "obj,elf"], "elf")
 
+    def test_an_empty_path_is_not_the_default(self):
+        matrix = ["a.npz", "--n", 8]
+        for option, command in [
+                ("--cache", ["compile", *matrix]), ("--cache-layer", ["compile", *matrix]),
+                ("--out", ["compile", *matrix]), ("--cuda", ["compile", *matrix]),
+                ("--rank-model", ["bench", *matrix]), ("--plot", ["explain", *matrix]),
+                *[("--cache", ["cache", action]) for action in ["ls", "verify", "prune", "clear"]],
+                ("--out", ["cache", "export"]), ("--out", ["collect"]), ("--out", ["train", "s"]),
+                ("--root", ["collect", "a.npz", "--out", "s"]),
+                ("--init", ["train", "s", "--out", "m"])]:
+            with self.subTest(command=command, option=option):
+                self.check([*command, option, ""], option, "empty")
+                self.check([*command, f"{option}="], option)
+
     def test_cache_and_no_cache_together(self):
         self.check(["compile", "a.npz", "--n", 8, "--cache", "c", "--no-cache"], "--cache")
 
