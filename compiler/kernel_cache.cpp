@@ -31,7 +31,7 @@ std::filesystem::path default_directory(const Environment& environment) {
                         std::filesystem::path(*environment.xdg_cache_home).is_absolute();
   const char* variable = from_xdg ? "XDG_CACHE_HOME" : "HOME";
   const std::string home = from_xdg ? *environment.xdg_cache_home : environment.home.value_or("");
-  const std::string reason = foreign_home(home, ::geteuid());
+  const std::string reason = foreign_home(home, directory, ::geteuid());
   if (reason.empty()) return directory;
   throw CacheError(fmt::format(
       "{} leads to '{}', but {}: kernels of root are not kept there; name a cache directory with "

@@ -35,15 +35,19 @@ std::string distrust(uid_t owner, mode_t mode, uid_t self) {
   return {};
 }
 
-std::string foreign_home(const std::filesystem::path& home, uid_t self) {
+std::string foreign_home(const std::filesystem::path& home, const std::filesystem::path& directory,
+                         uid_t self) {
   constexpr uid_t k_root = 0;
   if (self != k_root) return {};
-  for (std::filesystem::path path = home; !path.empty(); path = path.parent_path()) {
+  for (std::filesystem::path path = directory; !path.empty(); path = path.parent_path()) {
     struct stat status {};
     if (::stat(path.c_str(), &status) == 0) {
-      if (status.st_uid == k_root) return {};
-      return fmt::format("'{}' belongs to user {}, and this process runs as root", path.native(),
-                         status.st_uid);
+      if (status.st_uid != k_root) {
+        return fmt::format("'{}' belongs to user {}, and this process runs as root", path.native(),
+                           status.st_uid);
+      }
+      // Not longer than `home`, which may end with a '/': it is `home`, or above it.
+      if (path.native().size() <= home.native().size()) return {};
     }
     if (path == path.parent_path()) break;
   }

@@ -20,11 +20,13 @@ namespace spjit {
 /// others write shows as the group's permission.
 [[nodiscard]] std::string distrust(uid_t owner, mode_t mode, uid_t self);
 
-/// Why user `self` should not keep a cache below `home` (what HOME or XDG_CACHE_HOME names), in a
-/// few words: root in a home of another user, as sudo can leave it, would write files there that
-/// the user cannot replace. Empty if `self` may. Where `home` does not exist, the folder
-/// that it would be made in is looked at.
-[[nodiscard]] std::string foreign_home(const std::filesystem::path& home, uid_t self);
+/// Why user `self` should not keep a cache in `directory`, which is `home` (what HOME or
+/// XDG_CACHE_HOME names) or below it, in a few words: root in a home of another user, as sudo can
+/// leave it, would write files there that the user cannot replace. Empty if `self` may. Looked at
+/// are all folders from `home` to `directory` that exist, links followed; if none does, the one
+/// that they would be made in.
+[[nodiscard]] std::string foreign_home(const std::filesystem::path& home,
+                                       const std::filesystem::path& directory, uid_t self);
 
 /// Throws CacheError, in one line with what to do, if `distrust()` of this open cache directory has
 /// a reason for the process's effective user. `path` is its name for the message.

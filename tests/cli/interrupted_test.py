@@ -130,6 +130,23 @@ class ForeignHomeTest(ToolTest):
                          HOME=home)
             self.assertTrue((self.folder / "mine").exists())
 
+    def test_nor_in_a_folder_of_another_user_below_its_own_home(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can be root in another user's folder")
+        self.generate("a.npz")
+        home = self.folder / "home"
+        theirs = self.folder / "theirs"
+        for folder in [home, theirs]:
+            folder.mkdir()
+        os.chown(theirs, 65534, 65534)
+        (home / ".cache").symlink_to(theirs)
+
+        result = self.succeed("compile", "a.npz", "--n", 8, "--no-measure", SPJIT_CACHE_DIR="",
+                              XDG_CACHE_HOME="", HOME=str(home))
+
+        self.assertIn("belongs to user 65534", result.stdout)
+        self.assertEqual(os.listdir(theirs), [])
+
 
 if __name__ == "__main__":
     unittest.main()

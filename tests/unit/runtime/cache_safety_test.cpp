@@ -40,8 +40,8 @@ TEST(CacheDistrust, WhoeverCanWriteIsNotTrusted) {
 TEST(ForeignHome, IsOfNoConcernToOthersThanRoot) {
   const ScratchDirectory home;
 
-  EXPECT_EQ(foreign_home(home.path(), 1000), "");
-  EXPECT_EQ(foreign_home("/", 0), "");
+  EXPECT_EQ(foreign_home(home.path(), home.path() / "spjit", 1000), "");
+  EXPECT_EQ(foreign_home("/", "/no-such-folder/spjit", 0), "");
 }
 
 TEST(ForeignHome, IsOneOfAnotherUserWhereRootAsks) {
@@ -50,11 +50,40 @@ TEST(ForeignHome, IsOneOfAnotherUserWhereRootAsks) {
     ASSERT_EQ(::chown(home.path().c_str(), k_somebody_else, k_somebody_else), 0);
   }
 
-  const std::string here = foreign_home(home.path(), 0);
-  const std::string to_be_made = foreign_home(home.path() / "none" / ".cache", 0);
+  const std::string here = foreign_home(home.path(), home.path() / "spjit", 0);
+  const fs::path none = home.path() / "none";
+  const std::string to_be_made = foreign_home(none, none / ".cache" / "spjit", 0);
 
   EXPECT_THAT(here, HasSubstr(home.path().native() + "' belongs to user"));
   EXPECT_EQ(to_be_made, here);
+}
+
+TEST(ForeignHome, IsAlsoAFolderOrALinkInItThatLeadsToAnotherUsers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
+  const ScratchDirectory home;
+  const fs::path folder = home.path() / ".cache";
+  fs::create_directory(folder);
+  const auto ask = [&](const std::string& suffix) {
+    return foreign_home(home.path().native() + suffix, folder / "spjit", 0);
+  };
+  EXPECT_EQ(ask(""), "");
+  EXPECT_EQ(ask("/"), "");
+  if (::chown(folder.c_str(), k_somebody_else, k_somebody_else) != 0) {
+    GTEST_SKIP() << "this root cannot give a file to another user";
+  }
+
+  EXPECT_THAT(ask(""), HasSubstr(folder.native() + "' belongs to user 54321"));
+  EXPECT_THAT(ask("/"), HasSubstr(folder.native() + "' belongs to user 54321"));
+
+  // What root made in there before does not make it root's.
+  fs::create_directory(folder / "spjit");
+  EXPECT_THAT(ask(""), HasSubstr(folder.native() + "' belongs to user 54321"));
+
+  const fs::path elsewhere = home.path() / "elsewhere";
+  fs::rename(folder, elsewhere);
+  fs::remove(elsewhere / "spjit");
+  fs::create_directory_symlink(elsewhere, folder);
+  EXPECT_THAT(ask(""), HasSubstr(folder.native() + "' belongs to user 54321"));
 }
 
 TEST(CacheStorePath, HasNoZeroByte) {
