@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 #include "runtime/cache_directory.hpp"
 #include "runtime/cache_store.hpp"
@@ -92,7 +93,9 @@ class Cleaner {
       if (dry_run_) return count(entry);
       std::error_code error;
       fs::remove_all(entry.path, error);
-      if (error) return fail(entry, error.message());
+      if (error) {
+        return fail(fmt::format("cannot remove '{}': {}", entry.path.native(), error.message()));
+      }
       return count(entry);
     });
   }
@@ -117,7 +120,7 @@ class Cleaner {
     try {
       if (remove_entry(root_, entry.path)) return count(entry);
     } catch (const CacheError& error) {
-      return fail(entry, error.what());
+      return fail(error.what());
     }
     bytes_ -= entry.bytes;  // somebody else has removed it
     return true;
@@ -130,10 +133,8 @@ class Cleaner {
     return true;
   }
 
-  bool fail(const Resident& resident, std::string_view reason) {
-    if (problem_.empty()) {
-      problem_ = fmt::format("cannot remove '{}': {}", resident.path.native(), reason);
-    }
+  bool fail(std::string problem) {
+    if (problem_.empty()) problem_ = std::move(problem);
     return false;
   }
 
