@@ -114,6 +114,15 @@ std::string make_identifier(const fs::path& path) {
   return name;
 }
 
+/// The same for every path by which a file is reached. The last part stays as it is: a link
+/// may have a name of its own, which its outputs are called after.
+fs::path identity_of(const fs::path& path) {
+  std::error_code error;
+  const fs::path normal = fs::absolute(path, error).lexically_normal();
+  const fs::path folder = fs::weakly_canonical(fs::absolute(path, error).parent_path(), error);
+  return error ? normal : folder / path.filename();
+}
+
 }  // namespace
 
 std::vector<Input> expand_inputs(const std::vector<std::string>& arguments) {
@@ -121,7 +130,7 @@ std::vector<Input> expand_inputs(const std::vector<std::string>& arguments) {
   std::set<fs::path> seen;
   for (const std::string& argument : arguments) {
     for (Input& input : expand(argument)) {
-      if (seen.insert(input.path.lexically_normal()).second) inputs.push_back(std::move(input));
+      if (seen.insert(identity_of(input.path)).second) inputs.push_back(std::move(input));
     }
   }
   return inputs;

@@ -17,8 +17,9 @@ struct Input {
 
 /// Expands arguments in their order: a folder becomes its .smtx, .mtx, .npy and .npz files
 /// (recursively, ascending by path), a glob that the shell left alone its matches, anything else
-/// itself. A file named twice is worked on once. A folder or glob without any such file is one
-/// input with a problem.
+/// itself. A file named twice, also by different paths, is worked on once; a link with a name of
+/// its own is a file of its own. A folder or glob without any such file is one input with a
+/// problem, and so is each folder that cannot be read.
 [[nodiscard]] std::vector<Input> expand_inputs(const std::vector<std::string>& arguments);
 
 /// For each path a name that is a C identifier, may name a function (is_function_name()) and is
