@@ -6,7 +6,6 @@
 #include <chrono>
 #include <new>
 #include <optional>
-#include <typeinfo>
 #include <utility>
 
 #include "compiler/cuda_tile.hpp"
@@ -165,9 +164,7 @@ Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
     return checked_verdict(kernel, device, options, watch);
   } catch (const std::bad_alloc&) {
     return not_checked("there is not enough memory for B and C of the check");
-  } catch (const Error& error) {
-    // Error itself is a run that has no memory for its workspace; others have their own meaning.
-    if (typeid(error) != typeid(Error)) throw;
+  } catch (const NoMemory& error) {
     return not_checked(error.what());
   }
 }

@@ -224,9 +224,7 @@ Subcommand add_cache_import(CLI::App& cache) {
            "the error stay.",
        .examples = {"spjit cache import kernels.tar",
                     "zstd -dc kernels.tar.zst | spjit cache import -"}});
-  command->add_option("FILE", options->archive, "The archive; - is standard input.")
-      ->check(not_empty())
-      ->required();
+  command->add_option("FILE", options->archive, "The archive; - is standard input.")->required();
   add_limit(
       *command, "--max-size", options->limits.archive_bytes,
       "The most that the archive may have: bytes, or K, M, G or T after the number (powers of "

@@ -104,9 +104,8 @@ std::string make_identifier(const fs::path& path) {
       name.begin(), name.end(), [](unsigned char c) { return c >= 0x80 || std::isalnum(c) == 0; },
       '_');
   // A run of them is reserved, and so are names that begin with one.
-  const auto repeats =
-      std::ranges::unique(name, [](char one, char next) { return one == '_' && next == '_'; });
-  name.erase(repeats.begin(), repeats.end());
+  const auto repeat = [](char one, char next) { return one == '_' && next == '_'; };
+  name.erase(std::unique(name.begin(), name.end(), repeat), name.end());
   if (name.empty() || name.front() == '_' ||
       std::isdigit(static_cast<unsigned char>(name[0])) != 0) {
     name.insert(0, name.starts_with('_') ? "layer" : "layer_");

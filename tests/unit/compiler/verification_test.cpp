@@ -64,7 +64,7 @@ Verdict verdict_of_run(const std::function<void()>& run, const CompileWatch& wat
 
 TEST(Verdict, OfAKernelForWhichThereIsNoMemoryIsNoneAndSaysSo) {
   const Verdict without_operands = verdict_of_run([] { throw std::bad_alloc(); });
-  const Verdict without_workspace = verdict_of_run([] { throw Error("a run needs 9 GB"); });
+  const Verdict without_workspace = verdict_of_run([] { throw NoMemory("a run needs 9 GB"); });
 
   EXPECT_TRUE(without_operands.passed());
   EXPECT_EQ(without_operands.verification.mode, VerifyMode::none);
