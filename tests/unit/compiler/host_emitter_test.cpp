@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
 #include <tuple>
@@ -339,5 +341,20 @@ INSTANTIATE_TEST_SUITE_P(DirectIsas, EmittedCode,
                          testing::Combine(testing::Values(HostIsa::avx512, HostIsa::avx2),
                                           testing::ValuesIn(k_placements)),
                          isa_and_placement);
+
+// One row, so one segment: what is asked before it begins is asked long before the deadline.
+TEST(HostEmitter, AsksForTheDeadlineAmidASegment) {
+  if (!spjit::testing_support::compiles_and_runs(HostIsa::avx2)) GTEST_SKIP() << "no AVX2 here";
+  CsrMatrix row{1, 4'000'000, {0, 4'000'000}, {}, std::vector<float>(4'000'000, 1.0F)};
+  row.col_idxs.resize(row.values.size());
+  std::iota(row.col_idxs.begin(), row.col_idxs.end(), 0);
+  const HostTile tile = host_tile(1);
+  const KernelPlan plan = plan_of(row, tile);
+  spjit::CompileCancel cancel;
+  cancel.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+
+  EXPECT_THROW(static_cast<void>(spjit::emit_host(plan, tile, HostIsa::avx2, 32, cancel)),
+               spjit::DeadlineExceeded);
+}
 
 }  // namespace
