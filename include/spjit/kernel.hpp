@@ -77,11 +77,11 @@ class SPJIT_EXPORT SpmmKernel {
   void run(const float* b, std::int64_t ldb, float* c, std::int64_t ldc) const;
 
   /// Panel-major B and C, for chains of layers: panel p holds columns [p * w, (p + 1) * w) as
-  /// consecutive rows of w = info().panel_columns floats, zero past column n (of C: if A is finite); panels are
-  /// `panel_stride` floats apart. C of one layer is B of the next if both have the same w (see
-  /// CompileOptions::panel_columns). Nothing is packed or copied. Throws InvalidArgument for a
-  /// kernel that reads B in place (KernelInfo::tile says "in-place"); one compiled with
-  /// panel_columns never does.
+  /// consecutive rows of w = info().panel_columns floats, zero past column n (of C: if A is
+  /// finite); panels are `panel_stride` floats apart. C of one layer is B of the next if both have
+  /// the same w (see CompileOptions::panel_columns). Nothing is packed or copied. Throws
+  /// InvalidArgument for a kernel that reads B in place (KernelInfo::tile says "in-place"); one
+  /// compiled with panel_columns never does.
   void run_panels(const float* b_panels, float* c_panels) const;
 
   /// Floats a panel-major array of `rows` rows has (k rows for B, m for C). Throws InvalidArgument
