@@ -346,7 +346,7 @@ INSTANTIATE_TEST_SUITE_P(DirectIsas, EmittedCode,
 /// How long one segment takes to emit whose deadline is in `limit`; less than none: it was given
 /// up.
 std::chrono::nanoseconds emit_one_segment(std::optional<std::chrono::nanoseconds> limit) {
-  constexpr std::int64_t k_entries = 4'000'000;
+  constexpr std::int64_t k_entries = 1'000'000;
   CsrMatrix row{1, k_entries, {0, k_entries}, {}, std::vector<float>(index(k_entries), 1.0F)};
   row.col_idxs.resize(row.values.size());
   std::iota(row.col_idxs.begin(), row.col_idxs.end(), 0);
@@ -365,9 +365,10 @@ std::chrono::nanoseconds emit_one_segment(std::optional<std::chrono::nanoseconds
 
 // What asks only before a segment begins asks long before these deadlines.
 TEST(HostEmitter, AsksForTheDeadlineAmidASegment) {
-  const std::chrono::nanoseconds whole = emit_one_segment({});
+  std::chrono::nanoseconds whole = emit_one_segment({});
+  for (int i = 0; i < 3; ++i) whole = std::min(whole, emit_one_segment({}));
   bool given_up = false;
-  for (const int percent : {80, 75, 70, 65, 60}) {
+  for (const int percent : {80, 70, 60, 50}) {
     given_up = given_up || emit_one_segment(whole * percent / 100).count() < 0;
   }
 

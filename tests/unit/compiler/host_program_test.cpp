@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compiler/spmm_kernel_impl.hpp"
+#include "runtime/arithmetic.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -203,9 +204,20 @@ TEST(HostObject, EveryTruncationIsRefused) {
 }
 
 TEST(HostProgramRecord, ASegmentThatBeginsBehindTheCodeIsRefused) {
+  HostArtifact artifact = unrolled_artifact();
+  artifact.text.resize(spjit::to_size(spjit::round_up(std::ssize(artifact.text), 64)));
+  HostProgramRecord record = spjit::read_program(artifact.image());
+  record.segment_offsets.back() = std::ssize(artifact.text);
+
+  const std::vector<std::int64_t> words = spjit::write_program(record);
+
+  EXPECT_THROW(static_cast<void>(spjit::read_program(with_program(artifact, words))), spjit::Error);
+}
+
+TEST(HostProgramRecord, ASegmentThatIsNotAlignedIsRefused) {
   const HostArtifact artifact = unrolled_artifact();
   HostProgramRecord record = spjit::read_program(artifact.image());
-  record.segment_offsets.back() = static_cast<std::int64_t>(artifact.image().text.size());
+  ++record.segment_offsets.back();
 
   const std::vector<std::int64_t> words = spjit::write_program(record);
 
