@@ -32,11 +32,11 @@ FloatBuffer workspace_of(const WorkspaceSize& wanted) {
     }
     return FloatBuffer::sparse(to_size(wanted.floats));
   } catch (const std::bad_alloc&) {
-    throw NoMemory(fmt::format(
-        "a run needs a workspace of {:.2f} GB, and addresses for {:.2f} GB: more than there are; "
-        "use "
-        "fewer columns, or B with the leading dimension that the kernel was compiled for",
-        4e-9 * as_double(wanted.touched), 4e-9 * as_double(wanted.floats)));
+    throw NoMemory(
+        fmt::format("a run needs a workspace of {:.2f} GB, and addresses for {:.2f} GB: more than "
+                    "there are; use fewer columns, or B with the leading dimension that the kernel "
+                    "was compiled for",
+                    4e-9 * as_double(wanted.touched), 4e-9 * as_double(wanted.floats)));
   }
 }
 
