@@ -135,10 +135,7 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
   auto kernel = SpmmKernel::Impl::load(image, std::move(owner), pool, watch.cancel);
   // Loaded and checked before anybody gets it, the cache included: whoever gives up on the way
   // leaves no entry.
-  Verdict verdict = verify_kernel(*kernel, matrix, options, watch);
-  require_passed(verdict, note);
-  add_note(note, verdict.note);
-  record["verification"] = to_json(verdict.verification);
+  Verification verification = accept(verify_kernel(*kernel, matrix, options, watch), record, note);
   std::string not_cached;
   if (cache && cache->can_publish()) {
     watch.stage("publishing");
@@ -148,7 +145,7 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
   }
   kernel->record_json = record.dump(2);
   apply_record(record, kernel->info);
-  kernel->info.verification = std::move(verdict.verification);
+  kernel->info.verification = std::move(verification);
   kernel->info.not_cached = std::move(not_cached);
   return kernel;
 }

@@ -79,10 +79,7 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& ma
   kernel->cuda_source_gz = gzip(artifact.cuda_source, watch.cancel);
   kernel->ptx_gz = gzip(artifact.ptx, watch.cancel);
   // Before anybody gets it, the cache included.
-  Verdict verdict = verify_kernel(*kernel, matrix, options, watch);
-  require_passed(verdict, note);
-  add_note(note, verdict.note);
-  record["verification"] = to_json(verdict.verification);
+  Verification verification = accept(verify_kernel(*kernel, matrix, options, watch), record, note);
   std::string not_cached;
   if (cache && cache->can_publish()) {
     watch.stage("publishing");
@@ -93,7 +90,7 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& ma
   }
   kernel->info = read_cuda_record(record);
   kernel->record_json = record.dump(2);
-  kernel->info.verification = std::move(verdict.verification);
+  kernel->info.verification = std::move(verification);
   kernel->info.not_cached = std::move(not_cached);
   return kernel;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "compiler/cuda_tile.hpp"
+#include "compiler/kernel_cache.hpp"
 #include "compiler/local_gpus.hpp"
 #include "matrix/limits.hpp"
 #include "runtime/cuda_context.hpp"
@@ -214,6 +215,13 @@ void require_passed(const Verdict& verdict, const std::string& note) {
   throw VerificationFailed(
       fmt::format("{}; the kernel was not kept{}; please report this matrix and 'spjit devices'",
                   verdict.problem, note.empty() ? "" : " (" + note + ")"));
+}
+
+Verification accept(Verdict verdict, nlohmann::json& record, std::string& note) {
+  require_passed(verdict, note);
+  add_note(note, verdict.note);
+  record["verification"] = to_json(verdict.verification);
+  return std::move(verdict.verification);
 }
 
 nlohmann::json to_json(const Verification& verification) {

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "runtime/arithmetic.hpp"
+
 namespace spjit {
 namespace {
 
@@ -12,8 +14,6 @@ namespace {
 constexpr unsigned k_digit_bits = 11;
 constexpr std::size_t k_digits = std::size_t{1} << k_digit_bits;
 constexpr unsigned k_column_bits = 31;
-
-std::size_t to_index(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 std::size_t digit_of(std::int32_t column, unsigned shift) {
   return (static_cast<std::uint32_t>(column) >> shift) & (k_digits - 1);
@@ -25,16 +25,16 @@ void sort_by_digit(std::span<const std::int32_t> columns, unsigned shift,
   std::array<std::int64_t, k_digits + 1> starts{};
   for_each_piece(std::ssize(columns), cancel, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      ++starts[digit_of(columns[to_index(i)], shift) + 1];
+      ++starts[digit_of(columns[to_size(i)], shift) + 1];
     }
   });
   std::partial_sum(starts.begin(), starts.end(), starts.begin());
   std::vector<std::int64_t> sorted = filled(std::ssize(order), std::int64_t{0}, cancel);
   for_each_piece(std::ssize(order), cancel, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t entry = order[to_index(i)];
-      std::int64_t& next = starts[digit_of(columns[to_index(entry)], shift)];
-      sorted[to_index(next++)] = entry;
+      const std::int64_t entry = order[to_size(i)];
+      std::int64_t& next = starts[digit_of(columns[to_size(entry)], shift)];
+      sorted[to_size(next++)] = entry;
     }
   });
   order = std::move(sorted);
@@ -46,7 +46,7 @@ std::int64_t number_by_sorting(std::span<std::int32_t> columns, const CompileCan
   std::int32_t number = -1;
   for_each_piece(std::ssize(order), cancel, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      std::int32_t& entry = columns[to_index(order[to_index(i)])];
+      std::int32_t& entry = columns[to_size(order[to_size(i)])];
       if (std::exchange(column, entry) != entry) ++number;
       entry = number;
     }
@@ -59,20 +59,20 @@ std::int64_t number_by_table(std::span<std::int32_t> columns, std::int64_t cols,
   std::vector<std::int32_t> numbers = filled(cols, std::int32_t{0}, cancel);
   for_each_piece(std::ssize(columns), cancel, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      numbers[to_index(columns[to_index(i)])] = 1;
+      numbers[to_size(columns[to_size(i)])] = 1;
     }
   });
   std::int32_t next = 0;
   for_each_piece(cols, cancel, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      std::int32_t& number = numbers[to_index(i)];
+      std::int32_t& number = numbers[to_size(i)];
       if (number != 0) number = next++;
     }
   });
   for_each_piece(std::ssize(columns), cancel, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      std::int32_t& column = columns[to_index(i)];
-      column = numbers[to_index(column)];
+      std::int32_t& column = columns[to_size(i)];
+      column = numbers[to_size(column)];
     }
   });
   return next;

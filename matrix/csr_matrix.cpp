@@ -9,13 +9,12 @@
 #include "matrix/cancellable.hpp"
 #include "matrix/column_numbers.hpp"
 #include "matrix/limits.hpp"
+#include "runtime/arithmetic.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
 namespace {
-
-std::size_t to_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 void validate_dimension(const char* what, std::int64_t size) {
   if (size < 0 || size > k_max_dimension) {

@@ -64,6 +64,7 @@ VISIBLE = {
     },
     ("proxy", "compiler"): PLAN_HEADERS,
     ("matrix", "runtime"): {
+        "runtime/arithmetic.hpp",
         "runtime/atomic_file.hpp",
         "runtime/compile_cancel.hpp",
         "runtime/hash.hpp",
