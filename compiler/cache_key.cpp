@@ -41,20 +41,20 @@ std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
   KeyBuilder key =
       begin_key(matrix, options, k_host_program_version, options.target.name(), cancel);
   key.field("threads", options.threads)
-      .field("reorder", to_string(options.reorder))
-      .field("search", to_string(options.search))
-      .field("code_budget_bytes", options.code_budget_bytes)
+      .field("reorder", to_string(options.policy.reorder))
+      .field("search", to_string(options.policy.search))
+      .field("code_budget_bytes", options.policy.code_budget_bytes)
       .field("panel_columns", options.panel_columns.value_or(0))
       .field("l1i_bytes", limits.l1i_bytes)
       .field("l1d_bytes", limits.l1d_bytes)
       .field("l2_bytes", limits.l2_bytes)
       .field("fmas_per_cycle", limits.fmas_per_cycle);
-  if (options.search != SearchMode::instant) {
+  if (options.policy.search != SearchMode::instant) {
     // What was measured, of how many, and how long, decided.
     key.field("device", limits.name)
         .field("rank_model", rank_model)
-        .field("search_contenders", options.search_contenders)
-        .field("search_budget_us", static_cast<std::int64_t>(options.search_budget_ms * 1000));
+        .field("top_k", options.policy.top_k)
+        .field("search_budget_us", static_cast<std::int64_t>(options.policy.search_budget_ms * 1000));
   }
   return key.hex();
 }
@@ -70,9 +70,9 @@ std::string cuda_cache_key(const CsrMatrix& matrix, const CompileOptions& option
   key.field("ldc", options.ldc)
       .field("cuda_emitter", k_cuda_emitter_version)
       .field("ptx_emitter", k_ptx_emitter_version)
-      .field("reorder", to_string(options.reorder))
-      .field("search", to_string(options.search))
-      .field("code_budget_bytes", options.code_budget_bytes)
+      .field("reorder", to_string(options.policy.reorder))
+      .field("search", to_string(options.policy.search))
+      .field("code_budget_bytes", options.policy.code_budget_bytes)
       .field("m1", cuda.m1.value_or(k_chosen))
       .field("n1", cuda.n1.value_or(k_chosen))
       .field("runtime_sizes", cuda.runtime_sizes ? 1 : 0)
@@ -85,11 +85,11 @@ std::string cuda_cache_key(const CsrMatrix& matrix, const CompileOptions& option
       .field("threads_per_sm", limits.threads_per_sm)
       .field("blocks_per_sm", limits.blocks_per_sm)
       .field("shared_per_sm_bytes", limits.shared_per_sm_bytes);
-  if (options.search != SearchMode::instant) {
+  if (options.policy.search != SearchMode::instant) {
     key.field("timed_on", timed_on)
         .field("proxy_source", to_string(cuda.proxy_source))
-        .field("search_contenders", options.search_contenders)
-        .field("search_budget_us", static_cast<std::int64_t>(options.search_budget_ms * 1000));
+        .field("top_k", options.policy.top_k)
+        .field("search_budget_us", static_cast<std::int64_t>(options.policy.search_budget_ms * 1000));
   }
   return key.hex();
 }

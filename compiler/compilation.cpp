@@ -22,15 +22,15 @@ void require_matrix(const Matrix& matrix) {
 }  // namespace
 
 template <class Kernel>
-Compilation<Kernel>::Compilation(std::shared_ptr<CompileQueue> queue,
+Compilation::Compilation(std::shared_ptr<CompileQueue> queue,
                                  std::shared_ptr<CompileJob> job) noexcept
     : queue_(std::move(queue)), job_(std::move(job)) {}
 
 template <class Kernel>
-Compilation<Kernel>::Compilation(Compilation&& other) noexcept = default;
+Compilation::Compilation(Compilation&& other) noexcept = default;
 
 template <class Kernel>
-Compilation<Kernel>& Compilation<Kernel>::operator=(Compilation&& other) noexcept {
+Compilation& Compilation::operator=(Compilation&& other) noexcept {
   if (this == &other) return *this;
   abandon();
   job_ = std::move(other.job_);
@@ -39,12 +39,12 @@ Compilation<Kernel>& Compilation<Kernel>::operator=(Compilation&& other) noexcep
 }
 
 template <class Kernel>
-Compilation<Kernel>::~Compilation() {
+Compilation::~Compilation() {
   abandon();
 }
 
 template <class Kernel>
-void Compilation<Kernel>::abandon() noexcept {
+void Compilation::abandon() noexcept {
   if (job_ == nullptr) return;
   job_->cancel();
   // A callback may let go of what called it.
@@ -52,62 +52,62 @@ void Compilation<Kernel>::abandon() noexcept {
 }
 
 template <class Kernel>
-Kernel Compilation<Kernel>::get() const {
+Kernel Compilation::get() const {
   return *std::static_pointer_cast<const Kernel>(job_->result());
 }
 
 template <class Kernel>
-bool Compilation<Kernel>::ready() const {
+bool Compilation::ready() const {
   return wait_for(std::chrono::nanoseconds(0));
 }
 
 template <class Kernel>
-bool Compilation<Kernel>::wait_for(std::chrono::nanoseconds time) const {
+bool Compilation::wait_for(std::chrono::nanoseconds time) const {
   const auto now = std::chrono::steady_clock::now();
   const auto longest = std::chrono::steady_clock::time_point::max() - now;
   return job_->wait(now + std::min<std::chrono::steady_clock::duration>(time, longest));
 }
 
 template <class Kernel>
-CompileProgress Compilation<Kernel>::progress() const {
+CompileProgress Compilation::progress() const {
   return job_->progress();
 }
 
 template <class Kernel>
-void Compilation<Kernel>::cancel() const {
+void Compilation::cancel() const {
   job_->cancel();
 }
 
-template class Compilation<SpmmKernel>;
-template class Compilation<CudaKernel>;
+template class Compilation;
+template class Compilation;
 
-Compilation<SpmmKernel> Compiler::compile_async(Matrix matrix, CompileControl control) const {
+Compilation Compiler::compile_async(Matrix matrix, CompileControl control) const {
   require_matrix(matrix);
   auto job = std::make_shared<CompileJob>(
       [impl = impl_, matrix = std::move(matrix)](const CompileControl& given) {
-        return std::make_shared<const SpmmKernel>(impl->compile(*matrix, given));
+        return std::make_shared<const Kernel>(impl->compile(*matrix, given));
       },
       std::move(control));
   queue_->add(job);
   return {queue_, std::move(job)};
 }
 
-Compilation<SpmmKernel> Compiler::compile_async(CsrMatrix matrix, CompileControl control) const {
+Compilation Compiler::compile_async(CsrMatrix matrix, CompileControl control) const {
   return compile_async(std::make_shared<const CsrMatrix>(std::move(matrix)), std::move(control));
 }
 
-Compilation<CudaKernel> Compiler::compile_cuda_async(Matrix matrix, CompileControl control) const {
+Compilation Compiler::compile_cuda_async(Matrix matrix, CompileControl control) const {
   require_matrix(matrix);
   auto job = std::make_shared<CompileJob>(
       [impl = impl_, matrix = std::move(matrix)](const CompileControl& given) {
-        return std::make_shared<const CudaKernel>(impl->compile_cuda(*matrix, given));
+        return std::make_shared<const Kernel>(impl->compile_cuda(*matrix, given));
       },
       std::move(control));
   queue_->add(job);
   return {queue_, std::move(job)};
 }
 
-Compilation<CudaKernel> Compiler::compile_cuda_async(CsrMatrix matrix,
+Compilation Compiler::compile_cuda_async(CsrMatrix matrix,
                                                      CompileControl control) const {
   return compile_cuda_async(std::make_shared<const CsrMatrix>(std::move(matrix)),
                             std::move(control));

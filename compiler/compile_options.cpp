@@ -59,23 +59,23 @@ void check_sizes(const CompileOptions& options) {
   }
   check_range("ldb", options.ldb, 0, k_max_leading_dimension);
   check_range("ldc", options.ldc, 0, k_max_leading_dimension);
-  if (options.code_budget_bytes < 0) {
+  if (options.policy.code_budget_bytes < 0) {
     throw InvalidArgument(
-        fmt::format("the code budget is {} bytes; expected 0 or more", options.code_budget_bytes));
+        fmt::format("the code budget is {} bytes; expected 0 or more", options.policy.code_budget_bytes));
   }
 }
 
 void check_search(const CompileOptions& options) {
-  check_enum("search", options.search, SearchMode::exhaustive);
-  check_enum("reorder", options.reorder, ReorderAlgorithm::similarity);
-  check_path("rank_model", options.rank_model);
-  if (options.search_contenders < 1) {
-    throw InvalidArgument(fmt::format("search_contenders is {}; expected at least 1 tile to time",
-                                      options.search_contenders));
+  check_enum("search", options.policy.search, SearchMode::exhaustive);
+  check_enum("reorder", options.policy.reorder, ReorderAlgorithm::similarity);
+  check_path("rank_model", options.policy.rank_model);
+  if (options.policy.top_k < 1) {
+    throw InvalidArgument(fmt::format("top_k is {}; expected at least 1 tile to time",
+                                      options.policy.top_k));
   }
-  if (!(options.search_budget_ms >= 0 && options.search_budget_ms <= k_most_ms)) {
+  if (!(options.policy.search_budget_ms >= 0 && options.policy.search_budget_ms <= k_most_ms)) {
     throw InvalidArgument(fmt::format("the search budget is {} ms; expected 0 to {}",
-                                      options.search_budget_ms, k_most_ms));
+                                      options.policy.search_budget_ms, k_most_ms));
   }
 }
 
@@ -118,7 +118,7 @@ void check_cuda(const CompileOptions& options) {
   if (options.panel_columns) {
     throw InvalidArgument("panel_columns is for host targets; a GPU kernel has no panels");
   }
-  if (!options.rank_model.empty()) {
+  if (!options.policy.rank_model.empty()) {
     throw InvalidArgument("rank_model is for host targets; tiles of a GPU are ranked by the prior");
   }
 }
@@ -133,8 +133,8 @@ CompileOptions checked_options(CompileOptions options) {
         fmt::format("threads is {}; expected 0 (all) to {}", options.threads, k_most_threads));
   }
   check_enum("verify", options.verify, VerifyMode::full);
-  check_range("parallel_compiles", options.parallel_compiles, 0, k_most_threads);
-  if (options.parallel_compiles == 0) options.parallel_compiles = usable_cpus();
+  check_range("parallel_compiles", options.resources.parallel_compiles, 0, k_most_threads);
+  if (options.resources.parallel_compiles == 0) options.resources.parallel_compiles = usable_cpus();
   if (options.threads == 0) {
     options.threads = default_threads(read_environment(), usable_cpus());
   }

@@ -11,8 +11,8 @@ using nlohmann::json;
 
 json search_json(const CompileOptions& options, const CompileTrace& trace) {
   json search;
-  if (options.search == SearchMode::instant) {
-    search = {{"mode", std::string(to_string(options.search))}, {"timed", false}};
+  if (options.policy.search == SearchMode::instant) {
+    search = {{"mode", std::string(to_string(options.policy.search))}, {"timed", false}};
   } else {
     search = to_json(trace_of(trace.search, options));
     search["space"] = to_json(trace.search.space);
@@ -78,7 +78,7 @@ json make_record(const CsrMatrix& matrix, const CompileOptions& options,
                  const Cancellation& cancel) {
   const CompileTrace& trace = compiled.trace;
   // Kernels that read A have no tile.
-  const bool has_tile = trace.kind == KernelKind::unrolled;
+  const bool has_tile = trace.kind == "unrolled";
   return {{"spjit", SPJIT_VERSION},
           {"target", options.target.name()},
           {"device", limits.name},
@@ -86,13 +86,13 @@ json make_record(const CsrMatrix& matrix, const CompileOptions& options,
           {"n", options.n},
           {"ldb", options.ldb},
           {"threads", options.threads},
-          {"reorder", std::string(to_string(options.reorder))},
+          {"reorder", std::string(to_string(options.policy.reorder))},
           {"kind", to_string(trace.kind)},
           {"tile", has_tile ? to_json(trace.tile) : json(nullptr)},
           {"grouping", has_tile ? to_json(trace.grouping) : json(nullptr)},
           {"search", search_json(options, trace)},
           {"code_bytes", compiled.artifact.text.size()},
-          {"code_budget_bytes", options.code_budget_bytes},
+          {"code_budget_bytes", options.policy.code_budget_bytes},
           {"weight_bytes", compiled.artifact.weights.size() * 4},
           {"compile_ms", {{"group", trace.group_ms}, {"emit", trace.emit_ms}}}};
 }

@@ -52,7 +52,7 @@ Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
     impl->cuda_limits = cuda_device_info_of(impl->options.target);
   } else {
     impl->limits = host_device_info(impl->options.target.isa());
-    if (impl->options.search != SearchMode::instant) {
+    if (impl->options.policy.search != SearchMode::instant) {
       impl->rank_model = host_rank_model(impl->options);
     }
   }
@@ -62,19 +62,19 @@ Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
   if (impl->options.threads > 1 && !impl->options.target.is_cuda()) {
     impl->pool = std::make_shared<ThreadPool>(impl->options.threads);
   }
-  queue_ = std::make_shared<CompileQueue>(impl->options.parallel_compiles);
+  queue_ = std::make_shared<CompileQueue>(impl->options.resources.parallel_compiles);
   impl_ = std::move(impl);
 }
 
 const CompileOptions& Compiler::options() const noexcept { return impl_->options; }
 
-LoadedEntry<SpmmKernel::Impl> Compiler::Impl::load_entry(CacheEntry& entry,
+LoadedEntry<Kernel::Impl> Compiler::Impl::load_entry(CacheEntry& entry,
                                                          const Cancellation& cancel) const {
   ImageOwner owner;
   owner.object = std::make_shared<FileBytes>(std::move(entry.files[std::string(k_object_file)]));
   const std::span<const std::byte> object = owner.object->bytes();
   try {
-    auto kernel = SpmmKernel::Impl::load(read_object(object, k_object_name), owner, pool, cancel);
+    auto kernel = Kernel::Impl::load(read_object(object, k_object_name), owner, pool, cancel);
     if (kernel->info.target.isa() == options.target.isa() && kernel->info.n == options.n) {
       kernel->record_json = entry.record.kernel.dump(2);
       apply_record(entry.record.kernel, kernel->info);
@@ -95,7 +95,7 @@ LoadedEntry<SpmmKernel::Impl> Compiler::Impl::load_entry(CacheEntry& entry,
   }
 }
 
-std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const CsrMatrix& matrix,
+std::shared_ptr<Kernel::Impl> Compiler::Impl::from_cache(const CsrMatrix& matrix,
                                                              const std::string& key,
                                                              std::string& note,
                                                              const CompileContext& watch) const {
@@ -118,7 +118,7 @@ std::string Compiler::Impl::publish(const std::string& key, std::span<const Cach
   }
 }
 
-std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
+std::shared_ptr<Kernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
                                                         const std::string& key, std::string& note,
                                                         const CompileContext& watch) const {
   const CompileOptions watched = watched_options(watch);
@@ -132,7 +132,7 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
   ImageOwner owner;
   owner.artifact = std::make_shared<HostArtifact>(std::move(compiled.artifact));
   const HostImage image = owner.artifact->image();
-  auto kernel = SpmmKernel::Impl::load(image, std::move(owner), pool, watch.cancel);
+  auto kernel = Kernel::Impl::load(image, std::move(owner), pool, watch.cancel);
   // Loaded and checked before anybody gets it, the cache included: whoever gives up on the way
   // leaves no entry.
   Verification verification = accept(verify_kernel(*kernel, matrix, options, watch), record, note);
@@ -150,7 +150,7 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
   return kernel;
 }
 
-std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::find_or_make(const CsrMatrix& matrix,
+std::shared_ptr<Kernel::Impl> Compiler::Impl::find_or_make(const CsrMatrix& matrix,
                                                                const CompileContext& watch) const {
   const auto start = Clock::now();
   watch.stage("looking up");
@@ -164,7 +164,7 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::find_or_make(const CsrMatrix& 
       cache_key(input, options, limits, rank_model ? rank_model->id : std::string(), watch.cancel);
   const auto make = [&] {
     std::string note = cache_note;
-    std::shared_ptr<SpmmKernel::Impl> kernel;
+    std::shared_ptr<Kernel::Impl> kernel;
     if (cache) kernel = from_cache(input, key, note, watch);
     const bool found = kernel != nullptr;
     if (!found) {
@@ -180,21 +180,21 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::find_or_make(const CsrMatrix& 
   return host_flights.run(key, watch.cancel, make, [&] { watch.stage("waiting"); });
 }
 
-SpmmKernel Compiler::Impl::compile(const CsrMatrix& matrix, const CompileControl& control) const {
+Kernel Compiler::Impl::compile(const CsrMatrix& matrix, const CompileControl& control) const {
   if (options.target.is_cuda()) {
     throw InvalidArgument(fmt::format(
         "target {} is a GPU: compile_cuda() makes its kernels, compile() those of the host",
         options.target.name()));
   }
   const CompileContext watch = context_of(control);
-  return SpmmKernel(past_callbacks([&] { return find_or_make(matrix, watch); }));
+  return Kernel(past_callbacks([&] { return find_or_make(matrix, watch); }));
 }
 
-SpmmKernel Compiler::compile(const CsrMatrix& matrix, const CompileControl& control) const {
+Kernel Compiler::compile(const CsrMatrix& matrix, const CompileControl& control) const {
   return impl_->compile(matrix, control);
 }
 
-SpmmKernel compile(const CsrMatrix& matrix, const CompileOptions& options) {
+Kernel compile(const CsrMatrix& matrix, const CompileOptions& options) {
   return Compiler(options).compile(matrix);
 }
 

@@ -24,7 +24,7 @@ Callback marked(Callback callback) {
 }  // namespace
 
 Compiler::Impl::Impl(CompileOptions checked)
-    : options(std::move(checked)), compiles(options.parallel_compiles) {}
+    : options(std::move(checked)), compiles(options.resources.parallel_compiles) {}
 
 CompileContext Compiler::Impl::context_of(const CompileControl& control) const {
   CompileContext watch;

@@ -49,14 +49,14 @@ struct Compiler::Impl {
 
   // What threads wait for. Who waits for a flight has no place, and who leads one has at most one
   // of each kind, taken in this order: so nobody waits in a circle.
-  mutable SingleFlight<SpmmKernel::Impl> host_flights;
-  mutable SingleFlight<CudaKernel::Impl> cuda_flights;
+  mutable SingleFlight<Kernel::Impl> host_flights;
+  mutable SingleFlight<Kernel::Impl> cuda_flights;
   mutable Turns compiles;   ///< compilations that run at once
   mutable Turns races{1};   ///< searches that time at once
   mutable Turns checks{1};  ///< kernels that are checked at once: each takes some GB
 
-  [[nodiscard]] SpmmKernel compile(const CsrMatrix& matrix, const CompileControl& control) const;
-  [[nodiscard]] CudaKernel compile_cuda(const CsrMatrix& matrix,
+  [[nodiscard]] Kernel compile(const CsrMatrix& matrix, const CompileControl& control) const;
+  [[nodiscard]] Kernel compile_cuda(const CsrMatrix& matrix,
                                         const CompileControl& control) const;
 
  private:
@@ -66,15 +66,15 @@ struct Compiler::Impl {
   /// Waits for a place among the compilations that run.
   [[nodiscard]] Turns::Place take_place(const CompileContext& watch) const;
 
-  [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> find_or_make(const CsrMatrix& matrix,
+  [[nodiscard]] std::shared_ptr<Kernel::Impl> find_or_make(const CsrMatrix& matrix,
                                                                const CompileContext& watch) const;
   /// The kernel of an entry that was checked as the options say, or null; `note` gets what is wrong
   /// with one that is there.
-  [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> from_cache(const CsrMatrix& matrix,
+  [[nodiscard]] std::shared_ptr<Kernel::Impl> from_cache(const CsrMatrix& matrix,
                                                              const std::string& key,
                                                              std::string& note,
                                                              const CompileContext& watch) const;
-  [[nodiscard]] LoadedEntry<SpmmKernel::Impl> load_entry(CacheEntry& entry,
+  [[nodiscard]] LoadedEntry<Kernel::Impl> load_entry(CacheEntry& entry,
                                                          const Cancellation& cancel) const;
   /// Checks the kernel of an entry. Null if there is none, or if it is wrong: then the entry is
   /// withdrawn.
@@ -83,20 +83,20 @@ struct Compiler::Impl {
                                                     const CacheEntry& entry,
                                                     const CsrMatrix& matrix, std::string& note,
                                                     const CompileContext& watch) const;
-  [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> fresh(const CsrMatrix& matrix,
+  [[nodiscard]] std::shared_ptr<Kernel::Impl> fresh(const CsrMatrix& matrix,
                                                         const std::string& key, std::string& note,
                                                         const CompileContext& watch) const;
-  [[nodiscard]] std::shared_ptr<CudaKernel::Impl> find_or_make_cuda(
+  [[nodiscard]] std::shared_ptr<Kernel::Impl> find_or_make_cuda(
       const CsrMatrix& matrix, const CompileContext& watch) const;
-  [[nodiscard]] std::shared_ptr<CudaKernel::Impl> cuda_from_cache(
+  [[nodiscard]] std::shared_ptr<Kernel::Impl> cuda_from_cache(
       const CsrMatrix& matrix, const std::string& key, std::string& note,
       const CompileContext& watch) const;
-  [[nodiscard]] LoadedEntry<CudaKernel::Impl> load_cuda_entry(const CacheEntry& entry) const;
+  [[nodiscard]] LoadedEntry<Kernel::Impl> load_cuda_entry(const CacheEntry& entry) const;
   /// Why the kernel could not be published, which is added to the note too; empty if it was.
   [[nodiscard]] std::string publish(const std::string& key, std::span<const CacheFile> files,
                                     const nlohmann::json& record, std::string& note,
                                     const CompileContext& watch) const;
-  [[nodiscard]] std::shared_ptr<CudaKernel::Impl> cuda_fresh(const CsrMatrix& matrix,
+  [[nodiscard]] std::shared_ptr<Kernel::Impl> cuda_fresh(const CsrMatrix& matrix,
                                                              const std::string& key,
                                                              std::string& note,
                                                              const CompileContext& watch) const;

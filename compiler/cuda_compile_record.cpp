@@ -38,7 +38,7 @@ json attempts_json(const std::vector<CudaAttempt>& attempts) {
 json search_json(const CompileOptions& options, const CudaTrace& trace) {
   json search;
   if (trace.choice.search.entries.empty()) {
-    search = {{"mode", std::string(to_string(options.search))},
+    search = {{"mode", std::string(to_string(options.policy.search))},
               {"ranked_by", k_cuda_prior_name},
               {"timed", false}};
   } else {
@@ -92,14 +92,14 @@ json make_cuda_record(const CsrMatrix& matrix, const CompileOptions& options,
       {"program", to_json(compiled.program)},
       {"tile", to_json(trace.choice.chosen.tile)},
       {"grouping", to_json(trace.choice.chosen.grouping)},
-      {"reorder", std::string(to_string(options.reorder))},
+      {"reorder", std::string(to_string(options.policy.reorder))},
       {"search", search_json(options, trace)},
       {"resources", resources_json(trace)},
       {"attempts", attempts_json(trace.attempts)},
       {"compiled_from", trace.compiled_from},
       {"toolchain", trace.toolchain},
       {"units", trace.units},
-      {"code_budget_bytes", options.code_budget_bytes},
+      {"code_budget_bytes", options.policy.code_budget_bytes},
       {"note", trace.note},
       {"compile_ms",
        {{"group", trace.choice.group_ms}, {"emit", trace.emit_ms}, {"build", build_ms(trace)}}}};

@@ -8,7 +8,7 @@
 #include "compiler/cuda_pipeline.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/compiler.hpp"
-#include "spjit/cuda_kernel.hpp"
+#include "spjit/kernel.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {

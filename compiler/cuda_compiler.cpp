@@ -1,4 +1,4 @@
-// Compiler's GPU half: from a matrix to a CudaKernel, through the cache.
+// Compiler's GPU half: from a matrix to a Kernel, through the cache.
 
 #include <fmt/format.h>
 
@@ -36,10 +36,10 @@ void require_asked_for(const CudaProgram& program, const CompileOptions& options
 
 }  // namespace
 
-LoadedEntry<CudaKernel::Impl> Compiler::Impl::load_cuda_entry(const CacheEntry& entry) const {
+LoadedEntry<Kernel::Impl> Compiler::Impl::load_cuda_entry(const CacheEntry& entry) const {
   try {
     const nlohmann::json& record = entry.record.kernel;
-    auto kernel = std::make_shared<CudaKernel::Impl>(copy_bytes(entry.file(k_cubin_file)),
+    auto kernel = std::make_shared<Kernel::Impl>(copy_bytes(entry.file(k_cubin_file)),
                                                      read_cuda_program(record.at("program")));
     require_asked_for(kernel->program, options);
     kernel->info = read_cuda_record(record);
@@ -55,7 +55,7 @@ LoadedEntry<CudaKernel::Impl> Compiler::Impl::load_cuda_entry(const CacheEntry& 
   }
 }
 
-std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_from_cache(
+std::shared_ptr<Kernel::Impl> Compiler::Impl::cuda_from_cache(
     const CsrMatrix& matrix, const std::string& key, std::string& note,
     const CompileContext& watch) const {
   constexpr std::array<std::string_view, 3> k_wanted = {k_cubin_file, k_cuda_file, k_ptx_file};
@@ -65,7 +65,7 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_from_cache(
   return checked(load_cuda_entry(*found.entry), *found.entry, matrix, note, watch);
 }
 
-std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& matrix,
+std::shared_ptr<Kernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& matrix,
                                                              const std::string& key,
                                                              std::string& note,
                                                              const CompileContext& watch) const {
@@ -73,7 +73,7 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& ma
       compile_cuda_kernel(matrix, watched_options(watch), *cuda_limits, watch);
   nlohmann::json record = make_cuda_record(matrix, options, *cuda_limits, compiled, watch.cancel);
   const CudaArtifact& artifact = compiled.artifact;
-  auto kernel = std::make_shared<CudaKernel::Impl>(
+  auto kernel = std::make_shared<Kernel::Impl>(
       copy_bytes(std::as_bytes(std::span(artifact.cubin))), compiled.program);
   kernel->cuda_source_gz = gzip(artifact.cuda_source, watch.cancel);
   kernel->ptx_gz = gzip(artifact.ptx, watch.cancel);
@@ -94,19 +94,19 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& ma
   return kernel;
 }
 
-std::shared_ptr<CudaKernel::Impl> Compiler::Impl::find_or_make_cuda(
+std::shared_ptr<Kernel::Impl> Compiler::Impl::find_or_make_cuda(
     const CsrMatrix& matrix, const CompileContext& watch) const {
   const auto start = Clock::now();
   watch.stage("looking up");
   CsrMatrix copy;
   const CsrMatrix& input = checked_matrix(matrix, copy, watch.cancel);
-  const std::string timed_on = options.search == SearchMode::instant
+  const std::string timed_on = options.policy.search == SearchMode::instant
                                    ? ""
                                    : find_timing_gpu(options.target, *cuda_limits).product;
   const std::string key = cuda_cache_key(input, options, *cuda_limits, timed_on, watch.cancel);
   const auto make = [&] {
     std::string note = cache_note;
-    std::shared_ptr<CudaKernel::Impl> kernel;
+    std::shared_ptr<Kernel::Impl> kernel;
     if (cache) kernel = cuda_from_cache(input, key, note, watch);
     const bool found = kernel != nullptr;
     if (!found) {
@@ -123,7 +123,7 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::find_or_make_cuda(
   return cuda_flights.run(key, watch.cancel, make, [&] { watch.stage("waiting"); });
 }
 
-CudaKernel Compiler::Impl::compile_cuda(const CsrMatrix& matrix,
+Kernel Compiler::Impl::compile_cuda(const CsrMatrix& matrix,
                                         const CompileControl& control) const {
   if (!options.target.is_cuda()) {
     throw InvalidArgument(fmt::format(
@@ -132,14 +132,14 @@ CudaKernel Compiler::Impl::compile_cuda(const CsrMatrix& matrix,
         options.target.name()));
   }
   const CompileContext watch = context_of(control);
-  return CudaKernel(past_callbacks([&] { return find_or_make_cuda(matrix, watch); }));
+  return Kernel(past_callbacks([&] { return find_or_make_cuda(matrix, watch); }));
 }
 
-CudaKernel Compiler::compile_cuda(const CsrMatrix& matrix, const CompileControl& control) const {
+Kernel Compiler::compile_cuda(const CsrMatrix& matrix, const CompileControl& control) const {
   return impl_->compile_cuda(matrix, control);
 }
 
-CudaKernel compile_cuda(const CsrMatrix& matrix, const CompileOptions& options) {
+Kernel compile_cuda(const CsrMatrix& matrix, const CompileOptions& options) {
   return Compiler(options).compile_cuda(matrix);
 }
 

@@ -23,11 +23,11 @@ using Clock = std::chrono::steady_clock;
 CudaProblem problem_of(const CompileOptions& options) {
   CudaProblem problem;
   problem.n = options.n;
-  problem.code_budget_bytes = options.code_budget_bytes;
+  problem.code_budget_bytes = options.policy.code_budget_bytes;
   problem.runtime_sizes = options.cuda.runtime_sizes;
-  problem.unit_nonzeros = options.cuda.unit_nonzeros;
-  problem.m1 = options.cuda.m1;
-  problem.n1 = options.cuda.n1;
+  problem.unit_nonzeros = options.policy.unit_nonzeros;
+  problem.m1 = options.policy.m1;
+  problem.n1 = options.policy.n1;
   return problem;
 }
 
@@ -36,11 +36,11 @@ CudaProblem problem_of(const CompileOptions& options) {
   for (const CudaCandidate& candidate : space.candidates) {
     if (smallest == nullptr || candidate.code_bytes < smallest->code_bytes) smallest = &candidate;
   }
-  if (smallest != nullptr && smallest->code_bytes > options.code_budget_bytes) {
+  if (smallest != nullptr && smallest->code_bytes > options.policy.code_budget_bytes) {
     throw CompileFailed(
         fmt::format("the kernel would have {} bytes of code or more, the budget is {}; allow more "
                     "(code_budget_bytes, --code-budget) or prune further",
-                    smallest->code_bytes, options.code_budget_bytes));
+                    smallest->code_bytes, options.policy.code_budget_bytes));
   }
   const auto& candidates = space.candidates;
   throw CompileFailed(
@@ -78,7 +78,7 @@ std::string search_on(int ordinal, CudaChoice& choice, const CudaSearchInput& in
 void search(CudaChoice& choice, const CudaSearchInput& input) {
   const CompileOptions& options = input.options;
   std::string why_not;
-  if (options.search != SearchMode::instant) {
+  if (options.policy.search != SearchMode::instant) {
     const TimingGpu gpu = find_timing_gpu(options.target, input.limits);
     why_not = gpu.problem;
     if (gpu.ordinal) why_not = search_on(*gpu.ordinal, choice, input);
@@ -87,7 +87,7 @@ void search(CudaChoice& choice, const CudaSearchInput& input) {
                                      choice.space.candidates.size());
   if (choice.search.timed) {
     choice.reason =
-        fmt::format("{}: fastest of {} timed {}, {}", to_string(options.search),
+        fmt::format("{}: fastest of {} timed {}, {}", to_string(options.policy.search),
                     count_timed(choice.search), choice.search.proxies ? "by proxy" : "in full", of);
     return;
   }
@@ -101,7 +101,7 @@ CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& optio
                             const CudaDeviceInfo& limits, const CompileContext& watch) {
   const auto start = Clock::now();
   watch.stage("grouping");
-  RowGroupings groupings(matrix, options.reorder, watch.cancel);
+  RowGroupings groupings(matrix, options.policy.reorder, watch.cancel);
   CudaChoice choice;
   choice.space = enumerate_cuda_tiles(
       matrix, problem_of(options), limits,

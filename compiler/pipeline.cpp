@@ -32,9 +32,9 @@ std::int64_t ldb_of(const CompileOptions& options) {
   return options.ldb > 0 ? options.ldb : options.n;
 }
 
-HostProblem problem_of(const CsrMatrix& matrix, const CompileOptions& options,
+Workload problem_of(const CsrMatrix& matrix, const CompileOptions& options,
                        const Cancellation& cancel) {
-  HostProblem problem;
+  Workload problem;
   problem.rows = non_empty_rows(matrix, cancel);
   problem.cols = matrix.cols;
   problem.nnz = matrix.nnz();
@@ -68,9 +68,9 @@ std::string csr_reason(const CsrMatrix& matrix, const HostTile& tile,
     return fmt::format("csr: B has {} rows, and {} nonzeros read few of them; it is not copied",
                        matrix.cols, matrix.nnz());
   }
-  if (bytes > options.code_budget_bytes) {
+  if (bytes > options.policy.code_budget_bytes) {
     return fmt::format("csr: at least {} bytes of code for {} nonzeros, the budget is {}", bytes,
-                       matrix.nnz(), options.code_budget_bytes);
+                       matrix.nnz(), options.policy.code_budget_bytes);
   }
   return {};
 }
@@ -78,7 +78,7 @@ std::string csr_reason(const CsrMatrix& matrix, const HostTile& tile,
 /// The matrix itself as a kernel of `kind`, for the reason in the trace.
 CompiledArtifact compile_csr(const CsrMatrix& matrix, const CompileOptions& options,
                              CompileTrace trace, const Cancellation& cancel,
-                             KernelKind kind = KernelKind::csr) {
+                             KernelKind kind = "csr") {
   trace.kind = kind;
   const HostCodeShape shape{options.target.isa(), options.n, 0, cancel};
   return {make_csr_artifact(matrix, kind, shape), std::move(trace)};
@@ -94,21 +94,21 @@ CompiledArtifact compile_sliced(const CsrMatrix& matrix, const CompileOptions& o
                                 CompileTrace trace, const Cancellation& cancel) {
   trace.reason = fmt::format("sliced: n is {}: a vector is sixteen rows of A, not the columns of B",
                              options.n);
-  return compile_csr(matrix, options, std::move(trace), cancel, KernelKind::sliced);
+  return compile_csr(matrix, options, std::move(trace), cancel, "sliced");
 }
 
 /// How far code is over its budget, or empty: estimates let tiles through that need a little more.
 std::string over_budget(const HostArtifact& artifact, const CompileOptions& options) {
-  if (static_cast<std::int64_t>(artifact.text.size()) <= options.code_budget_bytes) return {};
+  if (static_cast<std::int64_t>(artifact.text.size()) <= options.policy.code_budget_bytes) return {};
   return fmt::format("{} bytes of code, the budget is {}", artifact.text.size(),
-                     options.code_budget_bytes);
+                     options.policy.code_budget_bytes);
 }
 
 CompiledArtifact compile_choice(const CsrMatrix& matrix, const CompileOptions& options,
                                 CompileTrace trace, const CompileContext& watch) {
   auto start = Clock::now();
   watch.stage("grouping");
-  const RowGrouping grouping = group_rows(matrix, trace.tile.m1, options.reorder, watch.cancel);
+  const RowGrouping grouping = group_rows(matrix, trace.tile.m1, options.policy.reorder, watch.cancel);
   trace.group_ms = ms_since(start);
   trace.grouping = compute_statistics(matrix, grouping, watch.cancel);
 
@@ -132,7 +132,7 @@ std::string too_large_to_time(const CsrMatrix& matrix, const CompileOptions& opt
   return fmt::format(
       "{}: ranked, not timed: B and C would take {:.1f} GB, more than half of the "
       "memory; ",
-      to_string(options.search), bytes * 1e-9);
+      to_string(options.policy.search), bytes * 1e-9);
 }
 
 std::string search_reason(const CompileOptions& options, const HostSearch& search) {
@@ -145,14 +145,14 @@ std::string search_reason(const CompileOptions& options, const HostSearch& searc
   if (!search.timed) {
     // The heuristic's choice is always to be timed in full: what it failed of is why there is none.
     if (const auto& first = search.tiles.front().full; first && !first->failure.empty()) {
-      return fmt::format("{}: ranked, not timed: nothing ran, {}", to_string(options.search),
+      return fmt::format("{}: ranked, not timed: nothing ran, {}", to_string(options.policy.search),
                          first->failure);
     }
     return fmt::format("{}: ranked, not timed: the budget of {:.0f} ms was spent before",
-                       to_string(options.search), options.search_budget_ms);
+                       to_string(options.policy.search), options.policy.search_budget_ms);
   }
   std::string reason =
-      fmt::format("{}: fastest of {} timed in full", to_string(options.search), full);
+      fmt::format("{}: fastest of {} timed in full", to_string(options.policy.search), full);
   if (search.proxies) {
     reason += fmt::format(", the best of {} timed by proxy", count(&SearchedHostTile::proxy));
   }
@@ -206,7 +206,7 @@ CompiledArtifact compile_host(const CsrMatrix& matrix, const CompileOptions& opt
     trace.reason = std::move(reason);
     return compile_csr(matrix, options, std::move(trace), cancel);
   }
-  if (options.search != SearchMode::instant) {
+  if (options.policy.search != SearchMode::instant) {
     const std::string too_large = too_large_to_time(matrix, options);
     if (too_large.empty()) return compile_searched(matrix, options, limits, setup, race);
     trace.reason = too_large + trace.reason;

@@ -18,7 +18,7 @@ namespace spjit {
 
 /// What a compilation did, for the record and for `spjit explain`.
 struct CompileTrace {
-  KernelKind kind = KernelKind::unrolled;
+  KernelKind kind = "unrolled";
   HostTile tile;  ///< the choice; of other kinds, what unrolled code would have had
   std::string reason;
   HostSearch search;            ///< no tiles where nothing was searched

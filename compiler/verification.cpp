@@ -112,15 +112,15 @@ void require_whole_context(const LocalGpu& gpu) {
   }
 }
 
-Verdict verify_on(const LocalGpu& gpu, const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
+Verdict verify_on(const LocalGpu& gpu, const Kernel::Impl& kernel, const CsrMatrix& matrix,
                   const CompileOptions& options, const CompileContext& watch) {
   require_whole_context(gpu);
-  const auto prepared = PreparedCudaKernel::Impl::load(kernel, gpu.ordinal);
+  const auto prepared = Kernel::Impl::load(kernel, gpu.ordinal);
   return verdict_of({.matrix = matrix,
                      .n = kernel.program.n,
                      .layouts = check_layouts(kernel.program),
                      .run =
-                         [&](const DenseOperands& operands) {
+                         [&](const Arguments& operands) {
                            prepared->run({.b = operands.b,
                                           .ldb = operands.ldb,
                                           .c = operands.c,
@@ -170,20 +170,20 @@ Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
   }
 }
 
-Verdict verify_kernel(const SpmmKernel::Impl& kernel, const CsrMatrix& matrix,
+Verdict verify_kernel(const Kernel::Impl& kernel, const CsrMatrix& matrix,
                       const CompileOptions& options, const CompileContext& watch) {
   if (options.verify == VerifyMode::none) return {};
   return verdict_of({.matrix = matrix,
                      .n = options.n,
                      .layouts = check_layouts(options),
                      .run =
-                         [&](const DenseOperands& operands) {
+                         [&](const Arguments& operands) {
                            kernel.run({operands.b, operands.ldb, operands.c, operands.ldc});
                          }},
                     host_cpu().model_name, options, watch);
 }
 
-Verdict verify_kernel(const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
+Verdict verify_kernel(const Kernel::Impl& kernel, const CsrMatrix& matrix,
                       const CompileOptions& options, const CompileContext& watch) {
   Verdict verdict;
   if (options.verify == VerifyMode::none) return verdict;

@@ -38,13 +38,13 @@ struct Verdict {
                                  const CompileOptions& options, const CompileContext& watch);
 
 /// The same for a kernel of the host; `none` gives an empty verdict.
-[[nodiscard]] Verdict verify_kernel(const SpmmKernel::Impl& kernel, const CsrMatrix& matrix,
+[[nodiscard]] Verdict verify_kernel(const Kernel::Impl& kernel, const CsrMatrix& matrix,
                                     const CompileOptions& options, const CompileContext& watch);
 
 /// The same on the first GPU of this machine that runs the kernel. One that faults in its launch is
 /// wrong. Throws DeviceError for what else a device cannot do, a fault of others before it
 /// included: that breaks the context, and no kernel can be judged in the process any more.
-[[nodiscard]] Verdict verify_kernel(const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
+[[nodiscard]] Verdict verify_kernel(const Kernel::Impl& kernel, const CsrMatrix& matrix,
                                     const CompileOptions& options, const CompileContext& watch);
 
 /// Throws VerificationFailed for a verdict that is not passed; `note` says what else happened.

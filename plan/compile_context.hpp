@@ -10,7 +10,7 @@
 
 #include "base/cancel.hpp"
 #include "base/turns.hpp"
-#include "spjit/compiler.hpp"
+#include "spjit/progress.hpp"
 
 namespace spjit {
 

@@ -50,9 +50,9 @@ class CudaSearch {
  public:
   CudaSearch(const CudaSearchInput& input, std::span<const CudaCandidate> ranked)
       : input_(input), options_(input.options), ranked_(ranked), start_(Clock::now()) {
-    trace_.mode = options_.search;
+    trace_.mode = options_.policy.search;
     trace_.ranked_by = k_cuda_prior_name;
-    trace_.budget_ms = options_.search_budget_ms;
+    trace_.budget_ms = options_.policy.search_budget_ms;
     for (const CudaCandidate& candidate : ranked) {
       trace_.entries.push_back({to_string(candidate.tile),
                                 candidate.tile.m1,
@@ -65,7 +65,7 @@ class CudaSearch {
 
   SearchTrace run(const CudaSearchTools& tools, const CudaReductions& reductions) {
     if (input_.matrix.nnz() == 0 || ranked_.empty()) return std::move(trace_);
-    if (options_.search == SearchMode::exhaustive) {
+    if (options_.policy.search == SearchMode::exhaustive) {
       time_kernels(tools);
     } else {
       time_proxies(tools, reductions);
@@ -77,7 +77,7 @@ class CudaSearch {
   [[nodiscard]] Clock::time_point after(double share) const {
     return start_ +
            std::chrono::duration_cast<Clock::duration>(
-               std::chrono::duration<double, std::milli>(options_.search_budget_ms * share));
+               std::chrono::duration<double, std::milli>(options_.policy.search_budget_ms * share));
   }
 
   /// When compiling candidates ends: with its share of the budget, or with all.
@@ -176,8 +176,8 @@ class CudaSearch {
 
   void time_proxies(const CudaSearchTools& tools, const CudaReductions& reductions) {
     std::size_t contenders = ranked_.size();
-    if (options_.search == SearchMode::ranked) {
-      contenders = std::min(contenders, static_cast<std::size_t>(options_.search_contenders));
+    if (options_.policy.search == SearchMode::ranked) {
+      contenders = std::min(contenders, static_cast<std::size_t>(options_.policy.top_k));
     }
     const std::vector<CudaProxyGroup> groups =
         groups_of(ranked_.first(contenders), reductions.kernels);

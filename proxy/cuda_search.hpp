@@ -68,7 +68,7 @@ struct CudaReductions {
 };
 
 /// Times `ranked` (survivors, best first) as the mode says: `ranked` the proxies of the first
-/// `search_contenders`, `proxy` those of all, `exhaustive` whole kernels of all. Within
+/// `top_k`, `proxy` those of all, `exhaustive` whole kernels of all. Within
 /// `search_budget_ms`: what is not compiled or timed by then is recorded as not reached. Throws
 /// what `watch` throws once what is being compiled or timed is done. A proxy that spills is timed
 /// all the same, and its entry's note says so; one that does not compile, or faults, has failed

@@ -27,13 +27,13 @@ CudaTimerShape shape_of(const CsrMatrix& matrix, const CompileOptions& options) 
 CudaToolchain toolchain_of(const CompileOptions& options, const CudaDeviceInfo& limits) {
   CudaToolchainNeeds needs;
   needs.arch = static_cast<int>(limits.arch);
-  needs.nvrtc = options.cuda.proxy_source == CudaSource::cuda;
+  needs.nvrtc = options.policy.proxy_source == CudaSource::cuda;
   needs.nvjitlink = true;
-  return load_cuda_toolchain(needs, found_cuda_libraries({options.cuda.toolkit_paths}));
+  return load_cuda_toolchain(needs, found_cuda_libraries({options.resources.toolkit_paths}));
 }
 
 int compile_threads(const CompileOptions& options) {
-  if (options.cuda.compile_threads > 0) return options.cuda.compile_threads;
+  if (options.resources.compile_threads > 0) return options.resources.compile_threads;
   return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
 }
 
@@ -64,7 +64,7 @@ CompiledCudaProxy LocalCudaTools::compile_proxy(const CudaProxy& proxy,
   build.arch = static_cast<int>(input_.limits.arch);
   build.threads = 1;  // as many proxies as there are threads are compiled at once
   build.cancel = cancel;
-  return compile_cuda_proxy(proxy, input_.options.cuda.proxy_source, toolchain_, build);
+  return compile_cuda_proxy(proxy, input_.options.policy.proxy_source, toolchain_, build);
 }
 
 CudaKernelImage LocalCudaTools::compile_kernel(const CudaCandidate& candidate,

@@ -167,11 +167,11 @@ class Stage {
       latest_tile_ = wanted;
       bytes = latest_->run_bytes();
     }
-    if (const auto size = std::ssize(latest_->text); size > options_.code_budget_bytes) {
+    if (const auto size = std::ssize(latest_->text); size > options_.policy.code_budget_bytes) {
       TuningResult failed;
       failed.outcome = TuningOutcome::failed;
       failed.failure =
-          fmt::format("{} bytes of code, the budget is {}", size, options_.code_budget_bytes);
+          fmt::format("{} bytes of code, the budget is {}", size, options_.policy.code_budget_bytes);
       result(tile) = std::move(failed);
       return bytes;
     }
@@ -281,7 +281,7 @@ void rank(HostSearch& search, const HostSearchInput& input) {
     survivors.push_back(
         examine_host_tile(input.matrix, heuristic, input.options, limits, describe(heuristic.m1)));
   }
-  const HostWork work = host_work(input.matrix, input.options.n, input.options.threads, cancel);
+  const Workload work = host_work(input.matrix, input.options.n, input.options.threads, cancel);
   search.ranked_by = ranked_by(input.model);
   for (const RankedHostTile& ranked :
        rank_host_tiles(std::move(survivors), work, limits, input.model)) {
@@ -342,10 +342,10 @@ void time_in_full(HostSearch& search, HostMaker& maker, const std::vector<std::s
 HostSearchStages search_stages(const CompileOptions& options, std::int64_t nnz) {
   constexpr std::size_t k_all = 0;
   HostSearchStages stages;
-  stages.contenders = options.search == SearchMode::ranked
-                          ? static_cast<std::size_t>(options.search_contenders)
+  stages.contenders = options.policy.search == SearchMode::ranked
+                          ? static_cast<std::size_t>(options.policy.top_k)
                           : k_all;
-  stages.proxies = options.search != SearchMode::exhaustive &&
+  stages.proxies = options.policy.search != SearchMode::exhaustive &&
                    static_cast<double>(nnz) * static_cast<double>(options.n) >= k_proxies_pay_nnz_n;
   return stages;
 }
@@ -354,9 +354,9 @@ HostSearch search_host_tile(const HostSearchInput& input, const HostSearchStages
                             const TimeHostKernels& race) {
   const CsrMatrix& matrix = input.matrix;
   const CompileOptions& options = input.options;
-  SearchClock clock(options.search_budget_ms);
+  SearchClock clock(options.policy.search_budget_ms);
   HostSearch search;
-  RowGroupings groupings(matrix, options.reorder, input.watch.cancel);
+  RowGroupings groupings(matrix, options.policy.reorder, input.watch.cancel);
   rank(search, input);
   std::vector<std::size_t> tiles(search.tiles.size());
   for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = i;
@@ -379,7 +379,7 @@ HostSearch search_host_tile(const HostSearchInput& input, const HostSearchStages
   time_in_full(search, maker, tiles, race, clock);
   if (!search.timed) search.artifact = maker.make(search.tiles[0].tile, false);
   search.artifact =
-      std::make_shared<HostArtifact>(with_walk(*search.artifact, search.tiles[search.chosen].tile));
+      std::make_shared<HostArtifact>(with_loop_order(*search.artifact, search.tiles[search.chosen].tile));
   search.full_ms = ms_since(begin);
   return search;
 }

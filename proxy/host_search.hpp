@@ -81,7 +81,7 @@ struct HostSearchInput {
   CompileContext watch = {};
 };
 
-/// Searches within `options.search_budget_ms`, in which waiting for the turn to time does not
+/// Searches within `options.policy.search_budget_ms`, in which waiting for the turn to time does not
 /// count. Throws what `watch.cancel` throws soon after it is reached. The heuristic's choice is
 /// always among what is timed in full, so the result is not worse than instant mode's by more than
 /// timing noise. Tiles over the code budget have failed. Where nothing could be timed the

@@ -16,7 +16,7 @@
 namespace spjit {
 namespace {
 
-using Impl = SpmmKernel::Impl;
+using Impl = Kernel::Impl;
 
 /// Writes `value(i)` into each float; calls `check`, if there is one, now and then.
 template <class Value>

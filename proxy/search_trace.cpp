@@ -8,11 +8,11 @@ using nlohmann::json;
 
 SearchTrace trace_of(const HostSearch& search, const CompileOptions& options) {
   SearchTrace trace;
-  trace.mode = options.search;
+  trace.mode = options.policy.search;
   trace.ranked_by = search.ranked_by;
   trace.timed = search.timed;
   trace.proxies = search.proxies;
-  trace.budget_ms = options.search_budget_ms;
+  trace.budget_ms = options.policy.search_budget_ms;
   trace.rank_ms = search.rank_ms;
   trace.proxy_ms = search.proxy_ms;
   trace.full_ms = search.full_ms;

@@ -20,15 +20,16 @@ namespace {
 /// the compute capabilities); more has to be allowed first.
 constexpr std::int64_t k_shared_without_opt_in_bytes = 48 << 10;
 
-const CudaTimerShape& checked(const CudaTimerShape& shape) {
-  if (shape.m >= 1 && shape.k >= 0 && shape.n >= 1 && shape.ldb >= shape.n &&
-      shape.ldc >= shape.n) {
-    return shape;
+const Problem& checked(const Problem& problem) {
+  const CsrMatrix& a = *problem.a;
+  const std::int64_t n = problem.n.value;
+  if (a.rows >= 1 && a.cols >= 0 && n >= 1 && problem.ldb() >= n && problem.ldc() >= n) {
+    return problem;
   }
   throw InvalidArgument(
       fmt::format("timing with m = {}, k = {}, n = {}, ldb = {}, ldc = {}; expected m, n >= 1, "
                   "k >= 0 and leading dimensions of at least n",
-                  shape.m, shape.k, shape.n, shape.ldb, shape.ldc));
+                  a.rows, a.cols, n, problem.ldb(), problem.ldc()));
 }
 
 std::size_t bytes_of(std::int64_t rows, std::int64_t ld) {
@@ -70,13 +71,15 @@ CudaLaunchShape shape_of(const CudaProxyLaunch& launch) {
 
 }  // namespace
 
-CudaTimer::CudaTimer(int ordinal, const CudaTimerShape& shape)
-    : CudaTimer(CudaContext(local_cuda_driver(), ordinal), shape) {}
+CudaTimer::CudaTimer(int ordinal, const Problem& problem)
+    : CudaTimer(CudaContext(local_cuda_driver(), ordinal), problem) {}
 
-CudaTimer::CudaTimer(const CudaContext& context, const CudaTimerShape& shape)
-    : shape_(checked(shape)),
-      b_(context, bytes_of(shape.k, shape.ldb)),
-      c_(context, bytes_of(shape.m, shape.ldc)),
+CudaTimer::CudaTimer(const CudaContext& context, const Problem& problem)
+    : n_(checked(problem).n.value),
+      ldb_(problem.ldb()),
+      ldc_(problem.ldc()),
+      b_(context, bytes_of(problem.a->cols, ldb_)),
+      c_(context, bytes_of(problem.a->rows, ldc_)),
       stream_(context),
       begin_(context),
       end_(context) {
@@ -102,9 +105,9 @@ double CudaTimer::time_us(const CudaFunction& function, const CudaProxyLaunch& l
   }
   CudaAddress b = b_.address();
   CudaAddress c = c_.address();
-  unsigned n = count_of(shape_.n, "n");
-  unsigned ldb = count_of(shape_.ldb, "ldb");
-  unsigned ldc = count_of(shape_.ldc, "ldc");
+  unsigned n = count_of(n_, "n");
+  unsigned ldb = count_of(ldb_, "ldb");
+  unsigned ldc = count_of(ldc_, "ldc");
   void* parameters[] = {&b, &c, &n, &ldb, &ldc};  // the last three only with runtime sizes
   const CudaLaunchShape shape = shape_of(launch);
   begin_.record(stream_.handle());

@@ -9,7 +9,7 @@
 namespace spjit {
 namespace {
 
-std::vector<double> model_scores(const std::vector<TileCandidate>& candidates, const HostWork& work,
+std::vector<double> model_scores(const std::vector<TileCandidate>& candidates, const Workload& work,
                                  const HostDeviceInfo& limits, const RankModel& model) {
   std::vector<float> rows;
   rows.reserve(candidates.size() * model.features.size());
@@ -20,7 +20,7 @@ std::vector<double> model_scores(const std::vector<TileCandidate>& candidates, c
   return model.scores(rows);
 }
 
-std::vector<double> prior_scores(const std::vector<TileCandidate>& candidates, const HostWork& work,
+std::vector<double> prior_scores(const std::vector<TileCandidate>& candidates, const Workload& work,
                                  const HostDeviceInfo& limits) {
   std::vector<double> scores;
   scores.reserve(candidates.size());
@@ -37,7 +37,7 @@ std::string ranked_by(const HostRankModel* model) {
 }
 
 std::vector<RankedHostTile> rank_host_tiles(std::vector<TileCandidate> survivors,
-                                            const HostWork& work, const HostDeviceInfo& limits,
+                                            const Workload& work, const HostDeviceInfo& limits,
                                             const HostRankModel* model) {
   const std::vector<double> scores = model == nullptr
                                          ? prior_scores(survivors, work, limits)

@@ -26,7 +26,7 @@ struct RankedHostTile {
 /// microseconds without one. Of the candidates' groupings only what EstimatedGrouping sets is
 /// looked at.
 [[nodiscard]] std::vector<RankedHostTile> rank_host_tiles(std::vector<TileCandidate> survivors,
-                                                          const HostWork& work,
+                                                          const Workload& work,
                                                           const HostDeviceInfo& limits,
                                                           const HostRankModel* model);
 
