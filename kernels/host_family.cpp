@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/host_cpu.hpp"
+#include "kernels/csr_image.hpp"
 #include "runtime/host/host_isa.hpp"
 #include "spjit/error.hpp"
 
@@ -27,10 +29,24 @@ LoadedKernel HostFamily::load(const Artifact& artifact, const nlohmann::json& re
   return open({read_object(found->bytes, k_object_name), found->owner, host->pool}, cancel);
 }
 
-Artifact object_artifact(const HostImage& image, const Cancellation& cancel) {
-  Artifact artifact;
-  artifact.add(k_object_file, write_object(image, k_object_name, cancel));
-  return artifact;
+Artifact::File object_file(const HostImage& image, const Cancellation& cancel) {
+  auto bytes =
+      std::make_shared<const std::vector<std::byte>>(write_object(image, k_object_name, cancel));
+  return {k_object_file, *bytes, bytes};
+}
+
+nlohmann::json image_record(const HostImage& image) {
+  return {{"code_bytes", image.text.size()}, {"weight_bytes", image.weights.size()}};
+}
+
+BuiltKernel build_csr(const BuildRequest& request, const std::string& family) {
+  const FamilyRequest& what = request.what;
+  const HostArtifact artifact =
+      make_csr_artifact(what.problem, family, what.options.target.isa(), what.cancel);
+  BuiltKernel built;
+  built.record = image_record(artifact.image());
+  built.files.push_back(object_file(artifact.image(), what.cancel));
+  return built;
 }
 
 KernelInfo info_of(const HostProgramHeader& header, const HostObject& object) {

@@ -68,8 +68,14 @@ class HostExecutable : public Executable {
   WorkspacePool workspaces_;
 };
 
-/// The artifact of an image: its one file. Throws what `cancel` throws soon after it is reached.
-[[nodiscard]] Artifact object_artifact(const HostImage& image, const Cancellation& cancel = {});
+/// The file of an image. Throws what `cancel` throws soon after it is reached.
+[[nodiscard]] Artifact::File object_file(const HostImage& image, const Cancellation& cancel = {});
+
+/// The kernel of a family that reads A: A itself.
+[[nodiscard]] BuiltKernel build_csr(const BuildRequest& request, const std::string& family);
+
+/// The members of a record that every host family writes: sizes of code and weights.
+[[nodiscard]] nlohmann::json image_record(const HostImage& image);
 
 /// What a header says of a kernel. Throws NotSupported if this CPU lacks the instruction set.
 [[nodiscard]] KernelInfo info_of(const HostProgramHeader& header, const HostObject& object);

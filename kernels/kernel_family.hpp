@@ -3,14 +3,21 @@
 /// @file
 /// A way to compute: what a family of kernels answers to the pipeline.
 
+#include <chrono>
+#include <functional>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/cancel.hpp"
 #include "kernels/executable.hpp"
+#include "kernels/search_trace.hpp"
+#include "kernels/tunable_space.hpp"
+#include "plan/compile_context.hpp"
 #include "plan/problem.hpp"
+#include "rankmodel/rank_model.hpp"
 #include "runtime/device.hpp"
 #include "spjit/kernel.hpp"
 #include "spjit/options.hpp"
@@ -25,6 +32,27 @@ struct FamilyRequest {
   const Cancellation& cancel;
 };
 
+/// What building takes besides. Refers to all of it.
+struct BuildRequest {
+  const FamilyRequest& what;
+  const CompileContext& context;
+  std::shared_ptr<ThreadPool> pool = nullptr;  ///< that candidates run in
+  /// What ranks candidates; null: the family's formula.
+  std::shared_ptr<const LoadedRankModel> rank_model = nullptr;
+  /// Times the candidates of a space as the policy says; handed in, so that a family runs nothing
+  /// by itself.
+  std::function<SearchOutcome(TunableSpace&, std::chrono::steady_clock::time_point)> search = {};
+};
+
+/// A built kernel, or why there is none after all: then the next family is asked.
+struct BuiltKernel {
+  std::vector<Artifact::File> files = {};
+  /// The family's members of the record: "tile", "search", "resources" and so on.
+  nlohmann::json record = {};
+  std::string reason = {};    ///< why this choice, in one line
+  std::string declined = {};  ///< in one line; empty: it was built
+};
+
 /// A loaded artifact.
 struct LoadedKernel {
   /// What the artifact and its record say: all but key, from_cache and what follows it.
@@ -33,8 +61,7 @@ struct LoadedKernel {
   std::shared_ptr<const Executable> executable;
 };
 
-/// Each family is a folder of kernels/ and one line in kernels/families.cpp. How it chooses and builds
-/// is declared beside it and known to compiler/pipeline, which has the search.
+/// Each family is a folder of kernels/ and one line in kernels/families.cpp.
 class KernelFamily {
  public:
   KernelFamily() = default;
@@ -54,6 +81,23 @@ class KernelFamily {
   /// Why it takes no such problem for that device, in one line; empty: it accepts. It is not asked
   /// about other devices and about problems with features it does not know (why_not()).
   [[nodiscard]] virtual std::string refusal(const FamilyRequest& request) const = 0;
+
+  /// What ranks its candidates in modes that time; null: its formula. Throws IoError, Error for a
+  /// model that cannot be used.
+  [[nodiscard]] virtual std::shared_ptr<const LoadedRankModel> rank_model(
+      const CompileOptions& options) const {
+    static_cast<void>(options);
+    return nullptr;
+  }
+
+  /// The device that a search would time on; empty: there is none.
+  [[nodiscard]] virtual std::string timed_on(const FamilyRequest& request) const {
+    return product_of(request.device);
+  }
+
+  /// Chooses among its candidates, timing them where the policy asks for it, and builds the choice.
+  /// Throws CompileFailed, NotSupported, InvalidArgument and what the context throws.
+  [[nodiscard]] virtual BuiltKernel build(const BuildRequest& request) const = 0;
 
   /// The kernel of an artifact that it built, for a host device or, if the device is a GPU, in it.
   /// `record` is the artifact's. Throws Error if it is damaged, NotSupported if the device cannot

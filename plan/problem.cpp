@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <bit>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 #include <utility>
 
+#include "base/json_members.hpp"
 #include "base/json_text.hpp"
 #include "matrix/cancellable.hpp"
 #include "matrix/limits.hpp"
@@ -34,12 +35,11 @@ void check_leading_dimension(const char* name, std::int64_t value, std::int64_t 
 
 void check_sizes(const Problem& problem) {
   if (problem.operation != Operation::spmm) {
-    throw InvalidArgument(fmt::format("the operation is {}; expected 0 (spmm)",
-                                      static_cast<int>(problem.operation)));
+    throw InvalidArgument(
+        fmt::format("the operation is {}; expected 0 (spmm)", static_cast<int>(problem.operation)));
   }
   if (problem.n.value < 1) {
-    throw InvalidArgument(
-        fmt::format("n is {}; expected at least 1 column of B", problem.n.value));
+    throw InvalidArgument(fmt::format("n is {}; expected at least 1 column of B", problem.n.value));
   }
   if (problem.n.value > k_max_dimension) {
     throw InvalidArgument(
@@ -71,40 +71,8 @@ json to_json(const DenseFormat& format) {
   return {{"leading_dimension", format.leading_dimension}};
 }
 
-/// Reads the members of an object, each once; knows if there are others.
-class Members {
- public:
-  Members(const json& object, std::string name) : object_(object), name_(std::move(name)) {
-    if (!object.is_object()) {
-      throw Error(fmt::format("{} is {}; expected an object", name_, quoted_json(object)));
-    }
-  }
-
-  const json& at(const char* member) {
-    const auto found = object_.find(member);
-    if (found == object_.end()) throw Error(fmt::format("{} has no \"{}\"", name_, member));
-    ++read_;
-    return *found;
-  }
-
-  std::int64_t integer(const char* member, std::int64_t least, std::int64_t most) {
-    return json_integer(at(member), fmt::format("\"{}\" of {}", member, name_), least, most);
-  }
-
-  /// Throws for a member that nobody read.
-  void finish() const {
-    if (read_ == object_.size()) return;
-    throw Error(fmt::format("{} has {} members; this spjit knows {}", name_, object_.size(), read_));
-  }
-
- private:
-  const json& object_;
-  std::string name_;
-  std::size_t read_ = 0;
-};
-
 DenseFormat read_format(const json& object, const char* name) {
-  Members members(object, name);
+  JsonMembers members(object, name);
   DenseFormat format;
   format.leading_dimension = members.integer("leading_dimension", 0, k_max_leading_dimension);
   members.finish();
@@ -112,29 +80,26 @@ DenseFormat read_format(const json& object, const char* name) {
 }
 
 Extent read_extent(const json& object) {
-  Members members(object, "\"n\" of a problem");
+  JsonMembers members(object, "\"n\" of a problem");
   Extent n(members.integer("value", 1, k_max_dimension));
-  const json& runtime = members.at("runtime");
-  if (!runtime.is_boolean()) {
-    throw Error(fmt::format("\"runtime\" of n is {}; expected true or false", quoted_json(runtime)));
-  }
-  n.runtime = runtime.get<bool>();
+  n.runtime = members.boolean("runtime");
   members.finish();
   return n;
 }
 
 void check_same_matrix(const json& object, const CsrMatrix& matrix) {
-  Members members(object, "\"a\" of a problem");
-  const bool same = members.integer("rows", 0, k_max_dimension) == matrix.rows &&
-                    members.integer("cols", 0, k_max_dimension) == matrix.cols &&
-                    members.integer("nnz", 0, std::numeric_limits<std::int64_t>::max()) ==
-                        matrix.nnz() &&
-                    members.at("hash") == hash_of(matrix);
+  JsonMembers members(object, "\"a\" of a problem");
+  const bool same =
+      members.integer("rows", 0, k_max_dimension) == matrix.rows &&
+      members.integer("cols", 0, k_max_dimension) == matrix.cols &&
+      members.integer("nnz", 0, std::numeric_limits<std::int64_t>::max()) == matrix.nnz() &&
+      members.at("hash") == hash_of(matrix);
   members.finish();
   if (!same) {
-    throw Error(fmt::format("the problem is of another matrix than this one, [{} x {}] with {} "
-                            "nonzeros: {}",
-                            matrix.rows, matrix.cols, matrix.nnz(), quoted_json(object)));
+    throw Error(
+        fmt::format("the problem is of another matrix than this one, [{} x {}] with {} "
+                    "nonzeros: {}",
+                    matrix.rows, matrix.cols, matrix.nnz(), quoted_json(object)));
   }
 }
 
@@ -202,7 +167,7 @@ json to_json(const Problem& problem, const Cancellation& cancel) {
 }
 
 Problem read_problem(const json& object, SharedMatrix a, const Cancellation& cancel) {
-  Members members(object, "a problem");
+  JsonMembers members(object, "a problem");
   Problem problem;
   if (members.at("operation") != to_string(Operation::spmm)) {
     throw Error(fmt::format("the operation of a problem is {}; expected \"spmm\"",

@@ -18,9 +18,8 @@ class CsrExecutable final : public HostExecutable {
   void run(const Arguments& arguments) const override {
     const CsrView matrix = read_.view();
     run_parts(parts_, [&](const RowRange& rows) {
-      for_each_panel(arguments, read_.header, [&](const Arguments& part) {
-        run_csr(matrix, read_.header.isa, rows, part);
-      });
+      for_each_panel(arguments, read_.header,
+                     [&](const Arguments& part) { run_csr(matrix, read_.header.isa, rows, part); });
     });
   }
 
@@ -34,6 +33,10 @@ class CsrExecutable final : public HostExecutable {
 std::string CsrFamily::refusal(const FamilyRequest& request) const {
   static_cast<void>(request);
   return {};
+}
+
+BuiltKernel CsrFamily::build(const BuildRequest& request) const {
+  return build_csr(request, std::string(name()));
 }
 
 LoadedKernel CsrFamily::open(const HostObject& object, const Cancellation& cancel) const {

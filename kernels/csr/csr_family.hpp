@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// The family `csr`: a loop that reads A. It takes every size, and over where unrolled code would be
-/// too big or has no emitter.
+/// The family `csr`: a loop that reads A. It takes every size, and over where unrolled code would
+/// be too big or has no emitter.
 
 #include "kernels/host_family.hpp"
 
@@ -15,6 +15,7 @@ class CsrFamily final : public HostFamily {
     return {ProblemFeature::panels};
   }
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,
                                   const Cancellation& cancel) const override;
 };

@@ -50,6 +50,10 @@ std::string ReferenceFamily::refusal(const FamilyRequest& request) const {
   return {};
 }
 
+BuiltKernel ReferenceFamily::build(const BuildRequest& request) const {
+  return build_csr(request, std::string(name()));
+}
+
 LoadedKernel ReferenceFamily::open(const HostObject& object, const Cancellation& cancel) const {
   CsrImage read = read_csr_image(object.image, cancel);
   LoadedKernel loaded;

@@ -13,6 +13,7 @@ class ReferenceFamily final : public HostFamily {
   [[nodiscard]] std::string_view name() const noexcept override { return "reference"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override;
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,
                                   const Cancellation& cancel) const override;
 };

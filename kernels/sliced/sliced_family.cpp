@@ -71,6 +71,13 @@ std::string SlicedFamily::refusal(const FamilyRequest& request) const {
   return "padded to slices of sixteen rows A is larger than unrolled code, or most of B is unread";
 }
 
+BuiltKernel SlicedFamily::build(const BuildRequest& request) const {
+  BuiltKernel built = build_csr(request, std::string(name()));
+  built.reason = fmt::format("n is {}: a vector is sixteen rows of A, not the columns of B",
+                             request.what.problem.n.value);
+  return built;
+}
+
 LoadedKernel SlicedFamily::open(const HostObject& object, const Cancellation& cancel) const {
   const CsrImage read = read_csr_image(object.image, cancel);
   require_record(can_be_sliced(read.header.isa, read.header.n), "sliced columns");

@@ -21,6 +21,8 @@ class UnrolledCudaFamily final : public KernelFamily {
     return {ProblemFeature::runtime_n};
   }
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] std::string timed_on(const FamilyRequest& request) const override;
+  [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel load(const Artifact& artifact, const nlohmann::json& record,
                                   const Device& device, const Cancellation& cancel) const override;
 };

@@ -8,7 +8,7 @@
 
 namespace spjit {
 
-std::shared_ptr<const HostRankModel> host_rank_model(const CompileOptions& options) {
+std::shared_ptr<const LoadedRankModel> host_rank_model(const CompileOptions& options) {
   if (options.policy.rank_model.empty()) return shipped_host_model(options.target.isa());
   if (options.policy.rank_model == k_host_prior_name) return nullptr;
   const std::string text = read_text_file(options.policy.rank_model, k_longest_rank_model_bytes);

@@ -32,13 +32,13 @@ std::vector<double> prior_scores(const std::vector<TileCandidate>& candidates, c
 
 }  // namespace
 
-std::string ranked_by(const HostRankModel* model) {
+std::string ranked_by(const LoadedRankModel* model) {
   return model == nullptr ? k_host_prior_name : model->model.name;
 }
 
 std::vector<RankedHostTile> rank_host_tiles(std::vector<TileCandidate> survivors,
                                             const Workload& work, const HostDeviceInfo& limits,
-                                            const HostRankModel* model) {
+                                            const LoadedRankModel* model) {
   const std::vector<double> scores = model == nullptr
                                          ? prior_scores(survivors, work, limits)
                                          : model_scores(survivors, work, limits, model->model);

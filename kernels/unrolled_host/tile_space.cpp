@@ -91,11 +91,12 @@ std::vector<std::int64_t> row_group_choices(const HostTile& tile, std::int64_t c
 
 /// The loop orders of a shape: blocks of k, panel groups, row groups, B packed or in place.
 std::vector<HostTile> loop_orders(const TileCandidate& shape, const Problem& problem,
-                            const CompileOptions& options, const HostDeviceInfo& limits) {
+                                  const HostDeviceInfo& limits) {
   HostTile tile = shape.tile;
-  const bool in_place =
-      !problem.panel_columns && can_read_in_place(tile, limits.lanes, problem.n.value, problem.ldb());
-  const bool may_pack = problem.panel_columns || !is_mostly_unread(problem.a->cols, problem.a->nnz());
+  const bool in_place = !problem.panel_columns &&
+                        can_read_in_place(tile, limits.lanes, problem.n.value, problem.ldb());
+  const bool may_pack =
+      problem.panel_columns || !is_mostly_unread(problem.a->cols, problem.a->nnz());
   std::vector<HostTile> result;
   for (const std::int64_t block : block_choices(problem, shape.grouping.tiles)) {
     for (const std::int64_t panel_group : group_choices(shape.panels)) {
@@ -121,8 +122,8 @@ TileCandidate describe_columns(const HostTile& tile, const Problem& problem,
   candidate.tile = tile;
   const std::int64_t width = tile.nv * limits.lanes;
   candidate.panels = ceil_div(problem.n.value, width);
-  candidate.column_padding =
-      static_cast<double>(candidate.panels * width - problem.n.value) / static_cast<double>(problem.n.value);
+  candidate.column_padding = static_cast<double>(candidate.panels * width - problem.n.value) /
+                             static_cast<double>(problem.n.value);
   candidate.registers = registers_needed(tile);
   return candidate;
 }
@@ -139,8 +140,8 @@ double thread_utilisation(const HostTile& tile, std::int64_t panels, std::int64_
   return std::max(by_panels, by_tiles);
 }
 
-std::optional<DroppedCandidate> broken_rule(const TileCandidate& candidate,
-                                            const Problem& problem, const CompileOptions& options,
+std::optional<DroppedCandidate> broken_rule(const TileCandidate& candidate, const Problem& problem,
+                                            const CompileOptions& options,
                                             const HostDeviceInfo& limits) {
   if (candidate.registers > limits.registers) {
     return DroppedCandidate{TileRule::registers,
@@ -153,11 +154,12 @@ std::optional<DroppedCandidate> broken_rule(const TileCandidate& candidate,
                                         candidate.code_bytes, options.policy.code_budget_bytes)};
   }
   if (candidate.utilisation < k_min_utilisation) {
-    return DroppedCandidate{TileRule::utilisation,
-                            fmt::format("{} panels and {} tiles keep {} threads {:.2f} busy, "
-                                        "expected {:.2f}",
-                                        candidate.panels, candidate.grouping.tiles, options.resources.threads,
-                                        candidate.utilisation, k_min_utilisation)};
+    return DroppedCandidate{
+        TileRule::utilisation,
+        fmt::format("{} panels and {} tiles keep {} threads {:.2f} busy, "
+                    "expected {:.2f}",
+                    candidate.panels, candidate.grouping.tiles, options.resources.threads,
+                    candidate.utilisation, k_min_utilisation)};
   }
   if (candidate.column_padding > k_max_padding) {
     return DroppedCandidate{TileRule::balance,
@@ -249,7 +251,7 @@ TileSpace enumerate_host_tiles(const Problem& problem, const CompileOptions& opt
     }
     const TileCandidate first =
         examine_host_tile(problem, shape, options, limits, describe(shape.m1));
-    for (const HostTile& tile : loop_orders(first, problem, options, limits)) {
+    for (const HostTile& tile : loop_orders(first, problem, limits)) {
       TileCandidate candidate = first;
       candidate.tile = tile;
       candidate.utilisation =

@@ -4,7 +4,11 @@
 
 #include <utility>
 
+#include "kernels/kernel_record.hpp"
+#include "kernels/unrolled_host/host_choice.hpp"
 #include "kernels/unrolled_host/host_heuristic.hpp"
+#include "kernels/unrolled_host/host_rank_model.hpp"
+#include "kernels/unrolled_host/host_record.hpp"
 #include "kernels/unrolled_host/unrolled_executable.hpp"
 #include "matrix/rows_of_b.hpp"
 
@@ -42,6 +46,40 @@ std::string UnrolledHostFamily::refusal(const FamilyRequest& request) const {
   if (bytes <= budget) return {};
   return fmt::format("at least {} bytes of code for {} nonzeros, the budget is {}", bytes, a.nnz(),
                      budget);
+}
+
+std::shared_ptr<const LoadedRankModel> UnrolledHostFamily::rank_model(
+    const CompileOptions& options) const {
+  return host_rank_model(options);
+}
+
+BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
+  const FamilyRequest& what = request.what;
+  const TimeHostKernels timer = [&](std::span<const HostTuningCandidate> candidates,
+                                    const TuningOptions& options) {
+    return time_host_kernels(candidates, options, what.problem.ldb(), request.pool);
+  };
+  const BuiltHost made = build_host_choice(request, timer);
+  BuiltKernel built;
+  // Estimates let tiles through that need a little more.
+  const std::int64_t budget = what.options.policy.code_budget_bytes;
+  if (std::ssize(made.artifact.text) > budget) {
+    built.declined =
+        fmt::format("{} bytes of code, the budget is {}", made.artifact.text.size(), budget);
+    return built;
+  }
+  built.reason = made.trace.reason;
+  built.record = image_record(made.artifact.image());
+  built.record["tile"] = to_json(made.trace.tile);
+  built.record["grouping"] = to_json(made.trace.grouping);
+  built.record["compile_ms"] = {{"group", made.trace.group_ms}, {"emit", made.trace.emit_ms}};
+  if (!made.trace.search.entries.empty()) {
+    nlohmann::json search = to_json(made.trace.search);
+    search["space"] = to_json(made.trace.space);
+    built.record["search"] = std::move(search);
+  }
+  built.files.push_back(object_file(made.artifact.image(), what.cancel));
+  return built;
 }
 
 LoadedKernel UnrolledHostFamily::open(const HostObject& object, const Cancellation& cancel) const {

@@ -14,6 +14,9 @@ class UnrolledHostFamily final : public HostFamily {
     return {ProblemFeature::panels};
   }
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model(
+      const CompileOptions& options) const override;
+  [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,
                                   const Cancellation& cancel) const override;
 };

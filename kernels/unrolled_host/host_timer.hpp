@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
+#include "base/tuning.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 #include "kernels/unrolled_host/host_tile.hpp"
-#include "proxy/tuning.hpp"
 
 namespace spjit {
 
-/// A kernel to be timed: code, and how it is walked.
+/// A kernel to be timed: code, and its loop order.
 struct HostTuningCandidate {
   std::shared_ptr<const HostArtifact> artifact;  ///< may serve several contestants; loaded once
   HostTile tile;                                 ///< share_code() with the artifact's

@@ -1,4 +1,4 @@
-#include "proxy/measure.hpp"
+#include "kernels/unrolled_host/host_timer.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -10,13 +10,11 @@
 
 #include "base/checked.hpp"
 #include "base/pinned_thread.hpp"
-#include "kernels/spmm_kernel_impl.hpp"
+#include "kernels/unrolled_host/unrolled_executable.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
-
-using Impl = Kernel::Impl;
 
 /// Writes `value(i)` into each float; calls `check`, if there is one, now and then.
 template <class Value>
@@ -56,12 +54,13 @@ struct Arena {
 };
 
 /// One contestant on its way through the windows.
-class Runner {
+class WindowedKernel {
  public:
-  Runner(std::shared_ptr<const Impl> kernel, const HostTuningCandidate& contestant)
-      : kernel_(std::move(kernel)), n_(kernel_->program.n) {
-    program_ = kernel_->walked(contestant.tile);
-    split_ = choose_split(program_, kernel_->info.threads);
+  WindowedKernel(std::shared_ptr<const UnrolledExecutable> kernel,
+                 const HostTuningCandidate& contestant, int threads)
+      : kernel_(std::move(kernel)), n_(kernel_->program().n) {
+    program_ = kernel_->in_order_of(contestant.tile);
+    split_ = choose_split(program_, threads);
     if (contestant.columns > 0) program_.n = std::min(contestant.columns, n_);
     windows_ = n_ / program_.n;
     workspace_ = {workspace_floats(program_, split_), touched_floats(program_, split_)};
@@ -86,7 +85,7 @@ class Runner {
   }
 
  private:
-  std::shared_ptr<const Impl> kernel_;
+  std::shared_ptr<const UnrolledExecutable> kernel_;
   HostProgram program_;
   HostSplit split_;
   WorkspaceSize workspace_;
@@ -97,13 +96,16 @@ class Runner {
 
 /// Each artifact's kernel, or why there is none.
 struct Loaded {
-  std::shared_ptr<const Impl> kernel;
+  std::shared_ptr<const UnrolledExecutable> kernel;
   std::string failure;
 };
 
 Loaded load(const HostArtifact& artifact, const std::shared_ptr<ThreadPool>& pool) {
   try {
-    return {Impl::load(artifact.image(), {}, pool), ""};
+    const HostImage image = artifact.image();
+    return {std::make_shared<const UnrolledExecutable>(HostObject{image, nullptr, pool},
+                                                       read_program(image)),
+            ""};
   } catch (const Error& error) {
     return {nullptr, error.what()};
   }
@@ -133,7 +135,7 @@ std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate>
                                             const std::shared_ptr<ThreadPool>& pool) {
   std::vector<TuningResult> results(contestants.size());
   std::map<const HostArtifact*, Loaded> loaded;
-  std::vector<Runner> runners;
+  std::vector<WindowedKernel> runners;
   std::vector<std::size_t> places;
   const HostProgram* shape = nullptr;
   for (std::size_t i = 0; i < contestants.size(); ++i) {
@@ -146,8 +148,9 @@ std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate>
       results[i].failure = found->second.failure;
       continue;
     }
-    shape = &found->second.kernel->program;
-    runners.emplace_back(found->second.kernel, contestants[i]);
+    shape = &found->second.kernel->program();
+    runners.emplace_back(found->second.kernel, contestants[i],
+                         pool == nullptr ? 1 : pool->threads());
     places.push_back(i);
   }
   if (runners.empty()) return results;
