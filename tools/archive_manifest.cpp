@@ -5,7 +5,7 @@
 #include <limits>
 #include <set>
 
-#include "runtime/json_text.hpp"
+#include "base/json_text.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/cache_record.hpp"
+#include "runtime/cache/cache_record.hpp"
 
 namespace spjit::cli {
 

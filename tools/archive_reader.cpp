@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "runtime/hash.hpp"
+#include "base/hash.hpp"
 #include "spjit/error.hpp"
 #include "terminal.hpp"
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "archive_manifest.hpp"
-#include "runtime/cache_store.hpp"
+#include "runtime/cache/cache_store.hpp"
 #include "tar_archive.hpp"
 
 namespace spjit::cli {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "archive_manifest.hpp"
-#include "runtime/cache_store.hpp"
+#include "runtime/cache/cache_store.hpp"
 #include "tar_archive.hpp"
 
 namespace spjit::cli {

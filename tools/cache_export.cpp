@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "cache_archive.hpp"
-#include "runtime/hash.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {

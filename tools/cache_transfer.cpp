@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "archive_manifest.hpp"
+#include "base/byte_size.hpp"
 #include "cache_actions.hpp"
 #include "matrix/file_bytes.hpp"
-#include "runtime/byte_size.hpp"
 #include "spjit/error.hpp"
 #include "terminal.hpp"
 

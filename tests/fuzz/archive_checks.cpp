@@ -1,6 +1,6 @@
 #include "tests/fuzz/archive_checks.hpp"
 
-#include "runtime/hash.hpp"
+#include "base/hash.hpp"
 #include "tools/archive_reader.hpp"
 
 namespace spjit::fuzz {

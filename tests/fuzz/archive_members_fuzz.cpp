@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/hash.hpp"
+#include "base/hash.hpp"
 #include "tests/fuzz/archive_checks.hpp"
 #include "tests/support/tar_testing.hpp"
 #include "tools/archive_manifest.hpp"
