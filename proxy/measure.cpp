@@ -56,9 +56,9 @@ struct Arena {
 };
 
 /// One contestant on its way through the windows.
-class Runner {
+class WindowedKernel {
  public:
-  Runner(std::shared_ptr<const Impl> kernel, const HostTuningCandidate& contestant)
+  WindowedKernel(std::shared_ptr<const Impl> kernel, const HostTuningCandidate& contestant)
       : kernel_(std::move(kernel)), n_(kernel_->program.n) {
     program_ = kernel_->walked(contestant.tile);
     split_ = choose_split(program_, kernel_->info.threads);
@@ -133,7 +133,7 @@ std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate>
                                             const std::shared_ptr<ThreadPool>& pool) {
   std::vector<TuningResult> results(contestants.size());
   std::map<const HostArtifact*, Loaded> loaded;
-  std::vector<Runner> runners;
+  std::vector<WindowedKernel> runners;
   std::vector<std::size_t> places;
   const HostProgram* shape = nullptr;
   for (std::size_t i = 0; i < contestants.size(); ++i) {
