@@ -86,7 +86,7 @@ class CompileOnlyTools {
     tools.compile_kernel = [this](const CudaCandidate& candidate, const Cancellation& cancel) {
       const KernelPlan plan = build_plan(input_.matrix, input_.groupings.at(candidate.tile.m1),
                                          std::max<std::int64_t>(input_.matrix.cols, 1));
-      CompiledCuda compiled =
+      BuiltCuda compiled =
           build_cuda_kernel(plan, candidate, input_.options, input_.limits, cancel);
       return CudaKernelImage{std::move(compiled.artifact.cubin), compiled.program.blocks_x,
                              compiled.trace.attempts.back().spilled_bytes};
@@ -205,7 +205,7 @@ class CudaWay {
   WorkReport finish(const CudaCandidate& candidate) {
     const KernelPlan plan = build_plan(matrix_, groupings_.at(candidate.tile.m1),
                                        std::max<std::int64_t>(matrix_.cols, 1));
-    const CompiledCuda compiled = build_cuda_kernel(plan, candidate, options_, limits_);
+    const BuiltCuda compiled = build_cuda_kernel(plan, candidate, options_, limits_);
     WorkReport report;
     report.code_bytes = compiled.trace.code_bytes;
     return report;
