@@ -155,7 +155,7 @@ TEST_F(CudaPipeline, CompilesAgainWithMoreRegistersWhereTheCapSpills) {
   // As if the registers had been predicted too low.
   choice.chosen.min_blocks *= 2;
 
-  const CudaTrace trace =
+  const CudaBuildTrace trace =
       build_cuda_kernel(cuda_plan(random_matrix(128, 40, 0.5), 128), choice.chosen, options, limits)
           .trace;
 
