@@ -35,7 +35,8 @@ using DescribeGrouping = std::function<GroupingStatistics(std::int64_t m1)>;
 
 /// Machine code of a tile in bytes, from counts: instructions x their usual size. Never below what
 /// the emitter makes; at most 1.10 times it for one-vector AVX-512 tiles, up to 1.64 times it for
-/// others, where columns of a single entry need less (tests/unit/compiler/tile_space_test.cpp).
+/// others, where columns of a single entry need less
+/// (tests/unit/kernels/unrolled_host/tile_space_test.cpp).
 [[nodiscard]] std::int64_t estimate_code_bytes(const HostTile& tile, HostIsa isa, std::int64_t nnz,
                                                std::int64_t nnc_sum, std::int64_t segments);
 

@@ -3,7 +3,7 @@
 /// @file
 /// The x86-64 instructions the host emitter writes, and nothing else. Encodings follow the Intel
 /// SDM volume 2 (EVEX: 2.7, compressed displacement: 2.7.5; VEX: 2.3). Every form is decoded back
-/// by LLVM's disassembler in tests/unit/compiler.
+/// by LLVM's disassembler in tests/unit/kernels.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 """The tool and the tests of kernels on CPUs that this machine may not be: QEMU (package qemu-user)
 runs the programs as a Haswell (AVX2), a Nehalem and its plainest x86-64 (both generic).
 
-Environment: SPJIT_TOOL, SPJIT_UNIT_COMPILER (test program), and SPJIT_QEMU, which names another
+Environment: SPJIT_TOOL, SPJIT_UNIT_KERNELS (test program), and SPJIT_QEMU, which names another
 qemu-x86_64.
 """
 
@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 from spjit_tool import FAILED, OK, TOOL, ToolTest  # noqa: E402
 
 QEMU = shutil.which(os.environ.get("SPJIT_QEMU", "qemu-x86_64"))
-UNIT_TESTS = os.environ.get("SPJIT_UNIT_COMPILER", "")
+UNIT_TESTS = os.environ.get("SPJIT_UNIT_KERNELS", "")
 
 # As QEMU calls them, the best target of each, and all that it has.
 CPUS = {"Haswell": ("avx2", ["host-avx2", "host-generic"]),
@@ -94,7 +94,7 @@ class EmulatedCpu(ToolTest):
 
                 self.assert_error(result, FAILED, f"target {target} does not run on this CPU")
 
-    @unittest.skipUnless(UNIT_TESTS, "no program unit_compiler")
+    @unittest.skipUnless(UNIT_TESTS, "no program unit_kernels")
     def test_kernels_pass_their_unit_tests(self) -> None:
         # Only with memory that is guarded at its start: QEMU 7.2 reads all of what a masked load of
         # AVX2 reads a part of.

@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 
-#include "runtime_test_support.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/system_testing.hpp"
 
 namespace spjit {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "runtime/cache/cache_store.hpp"
-#include "runtime_test_support.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/system_testing.hpp"
 
 namespace spjit {
 namespace {

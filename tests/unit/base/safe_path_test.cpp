@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "runtime_test_support.hpp"
+#include "tests/support/system_testing.hpp"
 
 namespace spjit {
 namespace {

@@ -1,3 +1,5 @@
+#include "runtime/cuda/cuda_device_info.hpp"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +10,6 @@
 #include <set>
 #include <string>
 
-#include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/error.hpp"
 
 namespace {

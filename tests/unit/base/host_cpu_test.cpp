@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-#include "runtime_test_support.hpp"
+#include "tests/support/system_testing.hpp"
 
 namespace spjit {
 namespace {

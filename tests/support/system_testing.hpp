@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What several tests of runtime/ need: scratch directories, bytes, subprocesses.
+/// What several tests need of the system: scratch directories, bytes, subprocesses.
 
 #include <cstddef>
 #include <cstdint>

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "runtime_test_support.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/allocation_counter.hpp"
+#include "tests/support/system_testing.hpp"
 
 namespace spjit {
 namespace {

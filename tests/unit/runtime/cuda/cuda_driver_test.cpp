@@ -7,8 +7,8 @@
 
 #include "cuda_testing.hpp"
 #include "runtime/cuda/cuda_device.hpp"
-#include "runtime_test_support.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/system_testing.hpp"
 
 namespace spjit {
 namespace {

@@ -1,8 +1,9 @@
+#include "runtime/host/host_device_info.hpp"
+
 #include <gtest/gtest.h>
 
 #include "base/host_cpu.hpp"
 #include "kernels/unrolled_host/host_tile.hpp"
-#include "runtime/host/host_device_info.hpp"
 
 namespace {
 

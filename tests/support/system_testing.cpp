@@ -1,4 +1,4 @@
-#include "runtime_test_support.hpp"
+#include "tests/support/system_testing.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

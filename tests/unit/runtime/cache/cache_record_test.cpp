@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/hash.hpp"
-#include "runtime_test_support.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/system_testing.hpp"
 
 namespace spjit {
 namespace {

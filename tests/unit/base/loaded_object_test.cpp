@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/elf_object.hpp"
-#include "runtime_test_support.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/system_testing.hpp"
 
 namespace spjit {
 namespace {

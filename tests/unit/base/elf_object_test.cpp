@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/loaded_object.hpp"
-#include "runtime_test_support.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/elf_testing.hpp"
+#include "tests/support/system_testing.hpp"
 
 namespace spjit {
 namespace {
