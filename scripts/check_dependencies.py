@@ -57,6 +57,7 @@ VISIBLE = {
         "runtime/arithmetic.hpp",
         "runtime/checked.hpp",
         "runtime/compile_cancel.hpp",
+        "runtime/embedded_file.hpp",
         "runtime/gzip.hpp",
         "runtime/hash.hpp",
         "runtime/json_text.hpp",

@@ -5,17 +5,16 @@
 
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "compiler/kernel_cache.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {
 
-CLI::App* add_cache_action(CLI::App& cache, CacheActionOptions& options, Manual manual) {
-  const std::string action = manual.name.substr(manual.name.rfind(' ') + 1);
+CLI::App* add_cache_action(CLI::App& cache, CacheActionOptions& options,
+                           const std::string& action) {
   CLI::App* command = cache.add_subcommand(action);
-  set_manual(*command, std::move(manual));
+  set_manual(*command, "cache_" + action);
   add_cache_directory(*command, options.cache);
   add_json(*command, options.json);
   return command;

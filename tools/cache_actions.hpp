@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kernel_options.hpp"
 #include "manual.hpp"
@@ -20,8 +21,8 @@ struct CacheActionOptions {
   bool json = false;
 };
 
-/// Adds the action that `manual.name` ends in, with --cache and --json.
-CLI::App* add_cache_action(CLI::App& cache, CacheActionOptions& options, Manual manual);
+/// Adds an action, with its manual page, --cache and --json.
+CLI::App* add_cache_action(CLI::App& cache, CacheActionOptions& options, const std::string& action);
 
 /// What is asked of the directory of a cache.
 enum class CacheMustExist {

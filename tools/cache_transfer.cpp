@@ -181,20 +181,7 @@ void add_limit(CLI::App& command, const char* flag, std::int64_t& bytes,
 
 Subcommand add_cache_export(CLI::App& cache) {
   const auto options = std::make_shared<ExportOptions>();
-  CLI::App* command = add_cache_action(
-      cache, *options,
-      {.name = "spjit cache export",
-       .summary = "write kernels to a tar archive",
-       .synopsis = {"[KEY-PREFIX...] --out FILE [OPTIONS]"},
-       .description =
-           "Writes the kernels whose keys begin with a KEY-PREFIX, without one all of them, to a "
-           "tar archive that 'spjit cache import' reads. Every checksum is checked first; damaged "
-           "kernels are left out and named on standard error. The same kernels give the same "
-           "bytes. The file appears whole or not at all. Nothing is compressed: kernels are "
-           "machine code, which gzip or zstd makes smaller.",
-       .examples = {"spjit cache export --out kernels.tar",
-                    "spjit cache export 3f9a 77 --out two.tar",
-                    "spjit cache export --out - | zstd >kernels.tar.zst"}});
+  CLI::App* command = add_cache_action(cache, *options, "export");
   command->add_option("KEY-PREFIX", options->key_prefixes, "The first digits of keys.");
   command->add_option("--out", options->out, "The file; - is standard output.")
       ->check(not_empty())
@@ -205,25 +192,7 @@ Subcommand add_cache_export(CLI::App& cache) {
 
 Subcommand add_cache_import(CLI::App& cache) {
   const auto options = std::make_shared<ImportOptions>();
-  CLI::App* command = add_cache_action(
-      cache, *options,
-      {.name = "spjit cache import",
-       .summary = "add the kernels of an archive",
-       .synopsis = {"FILE [OPTIONS]"},
-       .description =
-           "Adds the kernels of an archive of 'spjit cache export' to the cache. A kernel that is "
-           "there already stays as it is, and kernels of other versions of spjit are skipped.\n"
-           "\n"
-           "WARNING: kernels are machine code. Whoever made the archive decides what runs as you "
-           "when a program loads one. Checksums tell damage, not malice: import only archives of "
-           "people who may run programs as you.\n"
-           "\n"
-           "Anything in the archive that an export does not write, such as paths that lead "
-           "elsewhere, links, devices, sparse files, members twice, too large or not in its list, "
-           "ends the import with an error. Each kernel is added whole or not at all; those before "
-           "the error stay.",
-       .examples = {"spjit cache import kernels.tar",
-                    "zstd -dc kernels.tar.zst | spjit cache import -"}});
+  CLI::App* command = add_cache_action(cache, *options, "import");
   command->add_option("FILE", options->archive, "The archive; - is standard input.")->required();
   add_limit(
       *command, "--max-size", options->limits.archive_bytes,
