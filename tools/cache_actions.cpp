@@ -34,6 +34,16 @@ CacheStore open_store(const CacheActionOptions& options, CacheMustExist must_exi
   return store;
 }
 
+std::vector<CacheListing> find_entries(const CacheStore& store, const std::string& prefix) {
+  std::vector<CacheListing> found = store.list();
+  std::erase_if(found, [&](const CacheListing& entry) { return !entry.key.starts_with(prefix); });
+  if (found.empty()) {
+    throw CacheError(fmt::format("no key in {} begins with '{}'; 'spjit cache ls' lists them",
+                                 store.root().string(), prefix));
+  }
+  return found;
+}
+
 std::string size_text(std::int64_t bytes) {
   if (bytes < 10'000) return fmt::format("{} B", bytes);
   if (bytes < 10'000'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);

@@ -36,6 +36,10 @@ enum class CacheMustExist {
 [[nodiscard]] CacheStore open_store(const CacheActionOptions& options,
                                     CacheMustExist must_exist = CacheMustExist::if_named);
 
+/// The entries whose keys begin with `prefix`. Throws CacheError if there is none.
+[[nodiscard]] std::vector<CacheListing> find_entries(const CacheStore& store,
+                                                     const std::string& prefix);
+
 /// "512 B", "1.5 kB".
 [[nodiscard]] std::string size_text(std::int64_t bytes);
 

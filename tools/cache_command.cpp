@@ -94,12 +94,7 @@ ExitCode list(const CacheCommandOptions& options) {
 }
 
 CacheListing find_entry(const CacheStore& store, const std::string& prefix) {
-  std::vector<CacheListing> found = store.list();
-  std::erase_if(found, [&](const CacheListing& entry) { return !entry.key.starts_with(prefix); });
-  if (found.empty()) {
-    throw CacheError(fmt::format("no key in {} begins with '{}'; 'spjit cache ls' lists them",
-                                 store.root().string(), prefix));
-  }
+  std::vector<CacheListing> found = find_entries(store, prefix);
   if (found.size() > 1) {
     throw CacheError(fmt::format("{} keys in {} begin with '{}'; give more digits", found.size(),
                                  store.root().string(), prefix));
