@@ -14,18 +14,18 @@
 #include <string>
 #include <vector>
 
+#include "base/host_cpu.hpp"
 #include "bench/compile/child_run.hpp"
 #include "bench/compile/scaling.hpp"
 #include "bench/json_file.hpp"
-#include "compiler/cubin_info.hpp"
-#include "compiler/cuda_build.hpp"
-#include "compiler/cuda_candidate.hpp"
-#include "compiler/cuda_emitter.hpp"
-#include "compiler/cuda_limits.hpp"
-#include "compiler/cuda_tile.hpp"
-#include "compiler/ptx_emitter.hpp"
-#include "compiler/register_prediction.hpp"
-#include "runtime/host_cpu.hpp"
+#include "kernels/unrolled_cuda/cubin_info.hpp"
+#include "kernels/unrolled_cuda/cuda_build.hpp"
+#include "kernels/unrolled_cuda/cuda_candidate.hpp"
+#include "kernels/unrolled_cuda/cuda_emitter.hpp"
+#include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "kernels/unrolled_cuda/ptx_emitter.hpp"
+#include "kernels/unrolled_cuda/register_prediction.hpp"
+#include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 
@@ -88,7 +88,7 @@ struct Job {
   std::int64_t cap = 0;
 };
 
-Job make_job(const ScalingSize& size, const Options& options, const CudaLimits& limits) {
+Job make_job(const ScalingSize& size, const Options& options, const CudaDeviceInfo& limits) {
   const CsrMatrix matrix = size.make();
   Job job;
   job.plan =
@@ -108,7 +108,7 @@ Job make_job(const ScalingSize& size, const Options& options, const CudaLimits& 
 }
 
 /// From the plan to the cubin.
-WorkReport compile(Job job, Method method, const Options& options, const CudaLimits& limits) {
+WorkReport compile(Job job, Method method, const Options& options, const CudaDeviceInfo& limits) {
   const auto start = Clock::now();
   const int arch = static_cast<int>(limits.arch);
   if (method == Method::undivided) job.spec.tile.unit_nonzeros = k_undivided;
@@ -132,7 +132,7 @@ WorkReport compile(Job job, Method method, const Options& options, const CudaLim
 
 /// Of one size, a row a method.
 std::vector<ScalingRow> measure_size(const ScalingSize& size, const Options& options,
-                                     const CudaLimits& limits, bool& undivided_is_hopeless) {
+                                     const CudaDeviceInfo& limits, bool& undivided_is_hopeless) {
   const Job job = make_job(size, options, limits);
   std::vector<ScalingRow> rows;
   for (const Method method : k_methods) {
@@ -187,7 +187,7 @@ nlohmann::json judge(const std::vector<ScalingRow>& rows, int threads) {
 }
 
 int run(const Options& options) {
-  const CudaLimits limits = parse_cuda_target(options.target);
+  const CudaDeviceInfo limits = parse_cuda_target(options.target);
   const CudaToolchain toolchain =
       load_cuda_toolchain({.arch = static_cast<int>(limits.arch), .nvrtc = true, .nvjitlink = true},
                           found_cuda_libraries());

@@ -13,18 +13,18 @@
 #include <string>
 #include <vector>
 
+#include "base/host_cpu.hpp"
 #include "bench/host/report.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/host/workloads.hpp"
 #include "bench/json_file.hpp"
-#include "compiler/cuda_builder.hpp"
-#include "compiler/cuda_libraries.hpp"
-#include "compiler/cuda_limits.hpp"
 #include "compiler/cuda_pipeline.hpp"
-#include "compiler/cuda_proxy.hpp"
-#include "compiler/kernel_plan.hpp"
+#include "kernels/unrolled_cuda/cuda_builder.hpp"
+#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "kernels/unrolled_cuda/cuda_proxy.hpp"
+#include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
-#include "runtime/host_cpu.hpp"
+#include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 
@@ -62,7 +62,7 @@ struct CaseResult {
   int failures = 0;
 };
 
-CudaToolchain load_toolchain(const CudaLimits& limits) {
+CudaToolchain load_toolchain(const CudaDeviceInfo& limits) {
   CudaToolchainNeeds needs;
   needs.arch = static_cast<int>(limits.arch);
   needs.nvrtc = true;
@@ -83,7 +83,7 @@ void compile_both(const CudaProxy& proxy, const CudaToolchain& toolchain, int ar
   }
 }
 
-CaseResult run_case(const Workload& workload, const Options& options, const CudaLimits& limits,
+CaseResult run_case(const Workload& workload, const Options& options, const CudaDeviceInfo& limits,
                     const CudaToolchain& toolchain) {
   CsrMatrix matrix = workload.load();
   matrix.sort_columns();
@@ -127,7 +127,7 @@ nlohmann::json to_json(const CaseResult& result) {
 }
 
 int run(const Options& options) {
-  const CudaLimits limits = parse_cuda_target(options.target);
+  const CudaDeviceInfo limits = parse_cuda_target(options.target);
   const CudaToolchain toolchain = load_toolchain(limits);
   const std::string name = cpu_name(detect_host_cpu());
   nlohmann::json document = {{"schema", "spjit-cuda-proxy-bench-1"},

@@ -19,8 +19,8 @@
 #include "bench/gpu/gpu_case.hpp"
 #include "bench/gpu/gpu_search.hpp"
 #include "bench/json_file.hpp"
-#include "compiler/local_gpus.hpp"
-#include "runtime/cuda_context.hpp"
+#include "runtime/cuda/cuda_context.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 
@@ -100,7 +100,7 @@ class GpuBench {
   using Clock = std::chrono::steady_clock;
 
  public:
-  GpuBench(const Options& options, const CudaLimits& limits, const std::string& driver)
+  GpuBench(const Options& options, const CudaDeviceInfo& limits, const std::string& driver)
       : options_(options),
         document_({{"spjit", SPJIT_VERSION},
                    {"device", limits.product},
@@ -199,7 +199,7 @@ int run(const Options& options) {
     fmt::print(stderr, "gpu_bench: no GPU: {}\n", local.problem);
     return 2;
   }
-  const CudaLimits limits = local_gpu_limits(options.bench.device);
+  const CudaDeviceInfo limits = local_gpu_info(options.bench.device);
   fmt::print("{} ({}, {} SMs), {}\n\n", limits.product, limits.name(), limits.sms, local.driver);
   CompileOptions base;
   base.n = 1;

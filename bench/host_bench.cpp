@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "base/host_cpu.hpp"
 #include "bench/host/case.hpp"
 #include "bench/host/goals.hpp"
 #include "bench/host/report.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/host/workloads.hpp"
 #include "bench/json_file.hpp"
-#include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
 
 namespace {

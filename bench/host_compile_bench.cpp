@@ -14,15 +14,15 @@
 #include <string>
 #include <vector>
 
+#include "base/host_cpu.hpp"
 #include "bench/compile/child_run.hpp"
 #include "bench/compile/scaling.hpp"
 #include "bench/json_file.hpp"
-#include "compiler/device_limits.hpp"
-#include "compiler/host_program.hpp"
-#include "compiler/kernel_plan.hpp"
 #include "compiler/pipeline.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
+#include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
-#include "runtime/host_cpu.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -53,7 +53,7 @@ Job make_job(const CsrMatrix& matrix, const std::string& method, std::int64_t n)
   options.n = n;
   options.target = Target::parse("host-" + method);
   Job job;
-  job.tile = plan_choice(matrix, options, host_limits(options.target.isa())).tile;
+  job.tile = plan_choice(matrix, options, host_device_info(options.target.isa())).tile;
   const std::int64_t all = std::max<std::int64_t>(matrix.cols, 1);
   job.plan = build_plan(matrix, group_rows(matrix, job.tile.m1, options.reorder),
                         job.tile.k_block > 0 ? job.tile.k_block : all);

@@ -20,10 +20,10 @@
 
 #include "bench/rank/rank_experiment.hpp"
 #include "bench/rank/rank_plot.hpp"
-#include "rankmodel/host_features.hpp"
-#include "rankmodel/sample_reader.hpp"
-#include "rankmodel/tile_tree.hpp"
-#include "rankmodel/training/host_training.hpp"
+#include "kernels/unrolled_host/host_features.hpp"
+#include "kernels/unrolled_host/sample_reader.hpp"
+#include "kernels/unrolled_host/tile_tree.hpp"
+#include "kernels/unrolled_host/training/host_training.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 

@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "base/host_cpu.hpp"
 #include "bench/host/report.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/host/workloads.hpp"
 #include "bench/json_file.hpp"
 #include "bench/search/search_case.hpp"
 #include "bench/search/search_report.hpp"
-#include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 

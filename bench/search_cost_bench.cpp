@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_cpu.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/json_file.hpp"
 #include "bench/search_cost/cost_cases.hpp"
@@ -26,7 +27,6 @@
 #include "bench/search_cost/cuda_way.hpp"
 #include "bench/search_cost/host_way.hpp"
 #include "bench/search_cost/measure_way.hpp"
-#include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 

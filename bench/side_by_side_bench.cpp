@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_cpu.hpp"
 #include "bench/host/report.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/json_file.hpp"
@@ -30,8 +31,7 @@
 #include "bench/side_by_side/peers.hpp"
 #include "bench/side_by_side/progress.hpp"
 #include "bench/side_by_side/result_file.hpp"
-#include "compiler/local_gpus.hpp"
-#include "runtime/host_cpu.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 
 namespace {

@@ -50,12 +50,16 @@ function(spjit_as_module target)
                         CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
-# spjit_add_module(NAME SOURCES... [LINK libraries...] [DEPENDS modules...])
-# An object library `spjit_NAME` that ends up in libspjit. DEPENDS lists the modules whose headers
-# it includes; it is read by scripts/check_dependencies.py.
+# spjit_add_module(NAME [LINK libraries...] [EXCLUDE pattern...])
+# An object library `spjit_NAME` of every *.cpp in this folder and below, but those whose paths from
+# here match a pattern; it ends up in libspjit.
 function(spjit_add_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;LINK;DEPENDS")
-  add_library(spjit_${name} OBJECT ${ARG_SOURCES})
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "EXCLUDE;LINK")
+  file(GLOB_RECURSE sources RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" CONFIGURE_DEPENDS *.cpp)
+  foreach(pattern IN LISTS ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "${pattern}")
+  endforeach()
+  add_library(spjit_${name} OBJECT ${sources})
   spjit_as_module(spjit_${name})
   target_include_directories(spjit_${name} PRIVATE "${PROJECT_SOURCE_DIR}"
                              "${PROJECT_SOURCE_DIR}/include")

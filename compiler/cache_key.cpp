@@ -3,11 +3,11 @@
 #include <span>
 #include <string>
 
-#include "compiler/cuda_artifact.hpp"
-#include "compiler/cuda_emitter.hpp"
-#include "compiler/host_program.hpp"
-#include "compiler/ptx_emitter.hpp"
-#include "runtime/hash.hpp"
+#include "base/hash.hpp"
+#include "kernels/unrolled_cuda/cuda_artifact.hpp"
+#include "kernels/unrolled_cuda/cuda_emitter.hpp"
+#include "kernels/unrolled_cuda/ptx_emitter.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
 #include "spjit/version.hpp"
 
 namespace spjit {
@@ -16,7 +16,7 @@ namespace {
 /// Version, target, A, and what both kinds of target have.
 KeyBuilder begin_key(const CsrMatrix& matrix, const CompileOptions& options,
                      std::int64_t program_version, const std::string& target,
-                     const CompileCancel& cancel) {
+                     const Cancellation& cancel) {
   KeyBuilder key(cancel);
   key.field("spjit", SPJIT_VERSION)
       .field("program_version", program_version)
@@ -36,8 +36,8 @@ KeyBuilder begin_key(const CsrMatrix& matrix, const CompileOptions& options,
 }  // namespace
 
 std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
-                      const HostLimits& limits, const std::string& rank_model,
-                      const CompileCancel& cancel) {
+                      const HostDeviceInfo& limits, const std::string& rank_model,
+                      const Cancellation& cancel) {
   KeyBuilder key =
       begin_key(matrix, options, k_host_program_version, options.target.name(), cancel);
   key.field("threads", options.threads)
@@ -60,8 +60,8 @@ std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
 }
 
 std::string cuda_cache_key(const CsrMatrix& matrix, const CompileOptions& options,
-                           const CudaLimits& limits, const std::string& timed_on,
-                           const CompileCancel& cancel) {
+                           const CudaDeviceInfo& limits, const std::string& timed_on,
+                           const Cancellation& cancel) {
   const CudaOptions& cuda = options.cuda;
   constexpr std::int64_t k_chosen = -1;
   // Not the card's name: a table and a driver that agree on a card give one key.

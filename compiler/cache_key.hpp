@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "compiler/cuda_limits.hpp"
-#include "compiler/device_limits.hpp"
-#include "runtime/compile_cancel.hpp"
+#include "base/cancel.hpp"
+#include "runtime/cuda/cuda_device_info.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
 
@@ -19,15 +19,17 @@ namespace spjit {
 /// ranks, empty for the prior; instant mode does not look at it. Throws what `cancel` throws soon
 /// after it is reached.
 [[nodiscard]] std::string cache_key(const CsrMatrix& matrix, const CompileOptions& options,
-                                    const HostLimits& limits, const std::string& rank_model = {},
-                                    const CompileCancel& cancel = {});
+                                    const HostDeviceInfo& limits,
+                                    const std::string& rank_model = {},
+                                    const Cancellation& cancel = {});
 
 /// The same for a GPU. What compiled the code is not part of it: every compiler library makes a
 /// kernel with the same bits, and a machine without any has to find what another one compiled.
 /// `timed_on`: the GPU that a search would time on, empty without one; instant mode does not look
 /// at it.
 [[nodiscard]] std::string cuda_cache_key(const CsrMatrix& matrix, const CompileOptions& options,
-                                         const CudaLimits& limits, const std::string& timed_on = {},
-                                         const CompileCancel& cancel = {});
+                                         const CudaDeviceInfo& limits,
+                                         const std::string& timed_on = {},
+                                         const Cancellation& cancel = {});
 
 }  // namespace spjit

@@ -13,7 +13,7 @@
 #include <stop_token>
 #include <thread>
 
-#include "runtime/compile_cancel.hpp"
+#include "base/cancel.hpp"
 #include "spjit/compilation.hpp"
 #include "spjit/compiler.hpp"
 
@@ -68,7 +68,7 @@ class CompileJob {
   Work work_;
   std::function<void(const SearchProgress&)> callback_;
   std::stop_source stop_;
-  CompileCancel cancel_;
+  Cancellation cancel_;
   CompileProgress progress_;
   Outcome outcome_;
   /// Last: it may call cancel() from its constructor on, until it is gone.

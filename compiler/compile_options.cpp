@@ -4,12 +4,12 @@
 
 #include <filesystem>
 
+#include "base/environment.hpp"
+#include "base/host_cpu.hpp"
+#include "base/thread_pool.hpp"
 #include "compiler/compiler_impl.hpp"
-#include "compiler/cuda_tile.hpp"
-#include "compiler/host_tile.hpp"
-#include "runtime/environment.hpp"
-#include "runtime/host_cpu.hpp"
-#include "runtime/thread_pool.hpp"
+#include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "kernels/unrolled_host/host_tile.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

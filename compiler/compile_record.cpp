@@ -1,7 +1,7 @@
 #include "compiler/compile_record.hpp"
 
-#include "compiler/search_trace.hpp"
 #include "matrix/cancellable.hpp"
+#include "proxy/search_trace.hpp"
 #include "spjit/version.hpp"
 
 namespace spjit {
@@ -23,7 +23,7 @@ json search_json(const CompileOptions& options, const CompileTrace& trace) {
 
 }  // namespace
 
-json matrix_json(const CsrMatrix& matrix, const CompileCancel& cancel) {
+json matrix_json(const CsrMatrix& matrix, const Cancellation& cancel) {
   const MatrixStatistics statistics = compute_statistics(matrix, cancel);
   return {{"rows", statistics.rows},
           {"cols", statistics.cols},
@@ -73,8 +73,9 @@ json to_json(const TileSpace& space) {
   return result;
 }
 
-json make_record(const CsrMatrix& matrix, const CompileOptions& options, const HostLimits& limits,
-                 const CompiledArtifact& compiled, const CompileCancel& cancel) {
+json make_record(const CsrMatrix& matrix, const CompileOptions& options,
+                 const HostDeviceInfo& limits, const CompiledArtifact& compiled,
+                 const Cancellation& cancel) {
   const CompileTrace& trace = compiled.trace;
   // Kernels that read A have no tile.
   const bool has_tile = trace.kind == KernelKind::unrolled;

@@ -5,15 +5,15 @@
 #include <array>
 #include <chrono>
 
+#include "base/elapsed.hpp"
 #include "compiler/cache_key.hpp"
 #include "compiler/compile_queue.hpp"
 #include "compiler/compile_record.hpp"
 #include "compiler/compiler_impl.hpp"
-#include "compiler/local_gpus.hpp"
-#include "compiler/measure.hpp"
 #include "compiler/pipeline.hpp"
 #include "matrix/cancellable.hpp"
-#include "runtime/elapsed.hpp"
+#include "proxy/measure.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -39,7 +39,7 @@ std::string object_problem(std::span<const std::byte> object, const CompileOptio
 }  // namespace
 
 const CsrMatrix& checked_matrix(const CsrMatrix& matrix, CsrMatrix& copy,
-                                const CompileCancel& cancel) {
+                                const Cancellation& cancel) {
   validate(matrix, cancel);
   if (has_sorted_rows(matrix, cancel)) return matrix;
   copy = with_sorted_rows(matrix, cancel);
@@ -49,9 +49,9 @@ const CsrMatrix& checked_matrix(const CsrMatrix& matrix, CsrMatrix& copy,
 Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
   auto impl = std::make_shared<Impl>(checked_options(options));
   if (impl->options.target.is_cuda()) {
-    impl->cuda_limits = cuda_limits_of(impl->options.target);
+    impl->cuda_limits = cuda_device_info_of(impl->options.target);
   } else {
-    impl->limits = host_limits(impl->options.target.isa());
+    impl->limits = host_device_info(impl->options.target.isa());
     if (impl->options.search != SearchMode::instant) {
       impl->rank_model = host_rank_model(impl->options);
     }
@@ -69,7 +69,7 @@ Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
 const CompileOptions& Compiler::options() const noexcept { return impl_->options; }
 
 LoadedEntry<SpmmKernel::Impl> Compiler::Impl::load_entry(CacheEntry& entry,
-                                                         const CompileCancel& cancel) const {
+                                                         const Cancellation& cancel) const {
   ImageOwner owner;
   owner.object = std::make_shared<FileBytes>(std::move(entry.files[std::string(k_object_file)]));
   const std::span<const std::byte> object = owner.object->bytes();
@@ -98,7 +98,7 @@ LoadedEntry<SpmmKernel::Impl> Compiler::Impl::load_entry(CacheEntry& entry,
 std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const CsrMatrix& matrix,
                                                              const std::string& key,
                                                              std::string& note,
-                                                             const CompileWatch& watch) const {
+                                                             const CompileContext& watch) const {
   constexpr std::array<std::string_view, 1> k_wanted = {k_object_file};
   CacheLookup found = cache->lookup(key, k_wanted);
   if (!found.miss_reason.empty()) add_note(note, "cache: " + found.miss_reason);
@@ -108,7 +108,7 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::from_cache(const CsrMatrix& ma
 
 std::string Compiler::Impl::publish(const std::string& key, std::span<const CacheFile> files,
                                     const nlohmann::json& record, std::string& note,
-                                    const CompileWatch& watch) const {
+                                    const CompileContext& watch) const {
   try {
     cache->publish(key, files, record, watch.cancel);
     return {};
@@ -120,11 +120,11 @@ std::string Compiler::Impl::publish(const std::string& key, std::span<const Cach
 
 std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
                                                         const std::string& key, std::string& note,
-                                                        const CompileWatch& watch) const {
+                                                        const CompileContext& watch) const {
   const CompileOptions watched = watched_options(watch);
-  const RaceHostKernels race = [this](std::span<const HostContestant> contestants,
-                                      const RaceOptions& race_options) {
-    return race_host_kernels(contestants, race_options, options.ldb, pool);
+  const TimeHostKernels race = [this](std::span<const HostTuningCandidate> contestants,
+                                      const TuningOptions& race_options) {
+    return time_host_kernels(contestants, race_options, options.ldb, pool);
   };
   CompiledArtifact compiled =
       compile_host(matrix, watched, limits, race, {rank_model, std::nullopt, watch});
@@ -151,7 +151,7 @@ std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::fresh(const CsrMatrix& matrix,
 }
 
 std::shared_ptr<SpmmKernel::Impl> Compiler::Impl::find_or_make(const CsrMatrix& matrix,
-                                                               const CompileWatch& watch) const {
+                                                               const CompileContext& watch) const {
   const auto start = Clock::now();
   watch.stage("looking up");
   CsrMatrix copy;
@@ -186,7 +186,7 @@ SpmmKernel Compiler::Impl::compile(const CsrMatrix& matrix, const CompileControl
         "target {} is a GPU: compile_cuda() makes its kernels, compile() those of the host",
         options.target.name()));
   }
-  const CompileWatch watch = watch_of(control);
+  const CompileContext watch = context_of(control);
   return SpmmKernel(past_callbacks([&] { return find_or_make(matrix, watch); }));
 }
 

@@ -26,17 +26,17 @@ Callback marked(Callback callback) {
 Compiler::Impl::Impl(CompileOptions checked)
     : options(std::move(checked)), compiles(options.parallel_compiles) {}
 
-CompileWatch Compiler::Impl::watch_of(const CompileControl& control) const {
-  CompileWatch watch;
+CompileContext Compiler::Impl::context_of(const CompileControl& control) const {
+  CompileContext watch;
   watch.cancel = {control.deadline, control.stop};
   watch.progress = marked(control.progress);
-  watch.race_turn = [this](const CompileCancel& cancel) { return races.take(cancel); };
-  watch.check_turn = [this](const CompileCancel& cancel) { return checks.take(cancel); };
+  watch.race_turn = [this](const Cancellation& cancel) { return races.take(cancel); };
+  watch.check_turn = [this](const Cancellation& cancel) { return checks.take(cancel); };
   watch.check_ms = std::make_shared<double>(0);
   return watch;
 }
 
-CompileOptions Compiler::Impl::watched_options(const CompileWatch& watch) const {
+CompileOptions Compiler::Impl::watched_options(const CompileContext& watch) const {
   CompileOptions watched = options;
   if (!watch.progress && !options.on_search_progress) return watched;
   watched.on_search_progress = [own = marked(options.on_search_progress),
@@ -47,7 +47,7 @@ CompileOptions Compiler::Impl::watched_options(const CompileWatch& watch) const 
   return watched;
 }
 
-Turns::Place Compiler::Impl::take_place(const CompileWatch& watch) const {
+Turns::Place Compiler::Impl::take_place(const CompileContext& watch) const {
   if (Turns::Place place = compiles.try_take()) return place;
   watch.stage("waiting");
   return compiles.take(watch.cancel);

@@ -10,18 +10,18 @@
 #include <string>
 #include <utility>
 
-#include "compiler/compile_watch.hpp"
+#include "base/single_flight.hpp"
+#include "base/thread_pool.hpp"
+#include "base/turns.hpp"
 #include "compiler/cuda_kernel_impl.hpp"
-#include "compiler/cuda_limits.hpp"
-#include "compiler/device_limits.hpp"
-#include "compiler/host_rank_model.hpp"
 #include "compiler/kernel_cache.hpp"
-#include "compiler/single_flight.hpp"
-#include "compiler/spmm_kernel_impl.hpp"
-#include "compiler/turns.hpp"
 #include "compiler/verification.hpp"
-#include "runtime/cache_layers.hpp"
-#include "runtime/thread_pool.hpp"
+#include "kernels/spmm_kernel_impl.hpp"
+#include "kernels/unrolled_host/host_rank_model.hpp"
+#include "plan/compile_context.hpp"
+#include "runtime/cache/cache_layers.hpp"
+#include "runtime/cuda/cuda_device_info.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
 
@@ -40,8 +40,8 @@ struct Compiler::Impl {
   explicit Impl(CompileOptions checked);
 
   CompileOptions options;
-  HostLimits limits;                                ///< of a host target
-  std::optional<CudaLimits> cuda_limits;            ///< of a GPU target
+  HostDeviceInfo limits;                            ///< of a host target
+  std::optional<CudaDeviceInfo> cuda_limits;        ///< of a GPU target
   std::shared_ptr<const HostRankModel> rank_model;  ///< null: instant mode, or the prior ranks
   std::string cache_note;
   std::optional<LayeredCache> cache;
@@ -60,54 +60,53 @@ struct Compiler::Impl {
                                         const CompileControl& control) const;
 
  private:
-  [[nodiscard]] CompileWatch watch_of(const CompileControl& control) const;
+  [[nodiscard]] CompileContext context_of(const CompileControl& control) const;
   /// The options, with a search reported to the watch too.
-  [[nodiscard]] CompileOptions watched_options(const CompileWatch& watch) const;
+  [[nodiscard]] CompileOptions watched_options(const CompileContext& watch) const;
   /// Waits for a place among the compilations that run.
-  [[nodiscard]] Turns::Place take_place(const CompileWatch& watch) const;
+  [[nodiscard]] Turns::Place take_place(const CompileContext& watch) const;
 
   [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> find_or_make(const CsrMatrix& matrix,
-                                                               const CompileWatch& watch) const;
+                                                               const CompileContext& watch) const;
   /// The kernel of an entry that was checked as the options say, or null; `note` gets what is wrong
   /// with one that is there.
   [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> from_cache(const CsrMatrix& matrix,
                                                              const std::string& key,
                                                              std::string& note,
-                                                             const CompileWatch& watch) const;
+                                                             const CompileContext& watch) const;
   [[nodiscard]] LoadedEntry<SpmmKernel::Impl> load_entry(CacheEntry& entry,
-                                                         const CompileCancel& cancel) const;
+                                                         const Cancellation& cancel) const;
   /// Checks the kernel of an entry. Null if there is none, or if it is wrong: then the entry is
   /// withdrawn.
   template <class KernelImpl>
   [[nodiscard]] std::shared_ptr<KernelImpl> checked(LoadedEntry<KernelImpl> loaded,
                                                     const CacheEntry& entry,
                                                     const CsrMatrix& matrix, std::string& note,
-                                                    const CompileWatch& watch) const;
+                                                    const CompileContext& watch) const;
   [[nodiscard]] std::shared_ptr<SpmmKernel::Impl> fresh(const CsrMatrix& matrix,
                                                         const std::string& key, std::string& note,
-                                                        const CompileWatch& watch) const;
+                                                        const CompileContext& watch) const;
   [[nodiscard]] std::shared_ptr<CudaKernel::Impl> find_or_make_cuda(
-      const CsrMatrix& matrix, const CompileWatch& watch) const;
-  [[nodiscard]] std::shared_ptr<CudaKernel::Impl> cuda_from_cache(const CsrMatrix& matrix,
-                                                                  const std::string& key,
-                                                                  std::string& note,
-                                                                  const CompileWatch& watch) const;
+      const CsrMatrix& matrix, const CompileContext& watch) const;
+  [[nodiscard]] std::shared_ptr<CudaKernel::Impl> cuda_from_cache(
+      const CsrMatrix& matrix, const std::string& key, std::string& note,
+      const CompileContext& watch) const;
   [[nodiscard]] LoadedEntry<CudaKernel::Impl> load_cuda_entry(const CacheEntry& entry) const;
   /// Why the kernel could not be published, which is added to the note too; empty if it was.
   [[nodiscard]] std::string publish(const std::string& key, std::span<const CacheFile> files,
                                     const nlohmann::json& record, std::string& note,
-                                    const CompileWatch& watch) const;
+                                    const CompileContext& watch) const;
   [[nodiscard]] std::shared_ptr<CudaKernel::Impl> cuda_fresh(const CsrMatrix& matrix,
                                                              const std::string& key,
                                                              std::string& note,
-                                                             const CompileWatch& watch) const;
+                                                             const CompileContext& watch) const;
 };
 
 template <class KernelImpl>
 std::shared_ptr<KernelImpl> Compiler::Impl::checked(LoadedEntry<KernelImpl> loaded,
                                                     const CacheEntry& entry,
                                                     const CsrMatrix& matrix, std::string& note,
-                                                    const CompileWatch& watch) const {
+                                                    const CompileContext& watch) const {
   add_note(note, loaded.note);
   if (loaded.kernel != nullptr) {
     Verdict verdict = verify_kernel(*loaded.kernel, matrix, options, watch);
@@ -140,6 +139,6 @@ auto past_callbacks(const Work& work) {
 /// A valid matrix, with rows sorted by column as plans need them; `copy` is filled only if they are
 /// not. Throws InvalidMatrix; what `cancel` throws soon after it is reached.
 [[nodiscard]] const CsrMatrix& checked_matrix(const CsrMatrix& matrix, CsrMatrix& copy,
-                                              const CompileCancel& cancel);
+                                              const Cancellation& cancel);
 
 }  // namespace spjit

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "base/json_text.hpp"
 #include "compiler/compile_record.hpp"
-#include "compiler/cuda_artifact.hpp"
-#include "compiler/cuda_record.hpp"
-#include "rankmodel/cuda_prior.hpp"
-#include "runtime/json_text.hpp"
+#include "kernels/unrolled_cuda/cuda_artifact.hpp"
+#include "kernels/unrolled_cuda/cuda_prior.hpp"
+#include "kernels/unrolled_cuda/cuda_record.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-json device_json(const CudaLimits& limits) {
+json device_json(const CudaDeviceInfo& limits) {
   return {{"name", limits.name()},
           {"product", limits.product},
           {"arch", limits.arch},
@@ -80,8 +80,8 @@ std::int64_t count_in(const json& resources, const char* key) {
 }  // namespace
 
 json make_cuda_record(const CsrMatrix& matrix, const CompileOptions& options,
-                      const CudaLimits& limits, const CompiledCuda& compiled,
-                      const CompileCancel& cancel) {
+                      const CudaDeviceInfo& limits, const CompiledCuda& compiled,
+                      const Cancellation& cancel) {
   const CudaTrace& trace = compiled.trace;
   return {
       {"spjit", SPJIT_VERSION},

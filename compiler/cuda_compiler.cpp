@@ -5,13 +5,13 @@
 #include <array>
 #include <chrono>
 
+#include "base/elapsed.hpp"
+#include "base/gzip.hpp"
 #include "compiler/cache_key.hpp"
 #include "compiler/compiler_impl.hpp"
 #include "compiler/cuda_compile_record.hpp"
 #include "compiler/cuda_pipeline.hpp"
-#include "compiler/cuda_search_tools.hpp"
-#include "runtime/elapsed.hpp"
-#include "runtime/gzip.hpp"
+#include "proxy/cuda_search_tools.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 
@@ -55,10 +55,9 @@ LoadedEntry<CudaKernel::Impl> Compiler::Impl::load_cuda_entry(const CacheEntry& 
   }
 }
 
-std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_from_cache(const CsrMatrix& matrix,
-                                                                  const std::string& key,
-                                                                  std::string& note,
-                                                                  const CompileWatch& watch) const {
+std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_from_cache(
+    const CsrMatrix& matrix, const std::string& key, std::string& note,
+    const CompileContext& watch) const {
   constexpr std::array<std::string_view, 3> k_wanted = {k_cubin_file, k_cuda_file, k_ptx_file};
   const CacheLookup found = cache->lookup(key, k_wanted);
   if (!found.miss_reason.empty()) add_note(note, "cache: " + found.miss_reason);
@@ -69,7 +68,7 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_from_cache(const CsrMatri
 std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& matrix,
                                                              const std::string& key,
                                                              std::string& note,
-                                                             const CompileWatch& watch) const {
+                                                             const CompileContext& watch) const {
   const CompiledCuda compiled =
       compile_cuda_kernel(matrix, watched_options(watch), *cuda_limits, watch);
   nlohmann::json record = make_cuda_record(matrix, options, *cuda_limits, compiled, watch.cancel);
@@ -96,7 +95,7 @@ std::shared_ptr<CudaKernel::Impl> Compiler::Impl::cuda_fresh(const CsrMatrix& ma
 }
 
 std::shared_ptr<CudaKernel::Impl> Compiler::Impl::find_or_make_cuda(
-    const CsrMatrix& matrix, const CompileWatch& watch) const {
+    const CsrMatrix& matrix, const CompileContext& watch) const {
   const auto start = Clock::now();
   watch.stage("looking up");
   CsrMatrix copy;
@@ -132,7 +131,7 @@ CudaKernel Compiler::Impl::compile_cuda(const CsrMatrix& matrix,
         "sm_90",
         options.target.name()));
   }
-  const CompileWatch watch = watch_of(control);
+  const CompileContext watch = context_of(control);
   return CudaKernel(past_callbacks([&] { return find_or_make_cuda(matrix, watch); }));
 }
 

@@ -6,16 +6,16 @@
 #include <cstring>
 #include <utility>
 
-#include "compiler/cubin_info.hpp"
+#include "base/arithmetic.hpp"
+#include "base/checked.hpp"
+#include "base/gzip.hpp"
+#include "base/json_text.hpp"
 #include "compiler/cuda_compile_record.hpp"
 #include "compiler/cuda_kernel_impl.hpp"
-#include "compiler/local_gpus.hpp"
-#include "runtime/arithmetic.hpp"
-#include "runtime/checked.hpp"
-#include "runtime/cuda_device.hpp"
-#include "runtime/cuda_memory.hpp"
-#include "runtime/gzip.hpp"
-#include "runtime/json_text.hpp"
+#include "kernels/unrolled_cuda/cubin_info.hpp"
+#include "runtime/cuda/cuda_device.hpp"
+#include "runtime/cuda/cuda_memory.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

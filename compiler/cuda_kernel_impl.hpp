@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_artifact.hpp"
-#include "runtime/cuda_context.hpp"
-#include "runtime/cuda_module.hpp"
+#include "kernels/unrolled_cuda/cuda_artifact.hpp"
+#include "runtime/cuda/cuda_context.hpp"
+#include "runtime/cuda/cuda_module.hpp"
 #include "spjit/cuda_kernel.hpp"
 #include "spjit/error.hpp"
 

@@ -6,13 +6,13 @@
 #include <chrono>
 #include <utility>
 
-#include "compiler/cuda_builder.hpp"
-#include "compiler/cuda_search_tools.hpp"
-#include "compiler/cuda_tile_space.hpp"
-#include "compiler/kernel_plan.hpp"
-#include "compiler/row_groupings.hpp"
-#include "rankmodel/cuda_prior.hpp"
-#include "runtime/elapsed.hpp"
+#include "base/elapsed.hpp"
+#include "kernels/unrolled_cuda/cuda_builder.hpp"
+#include "kernels/unrolled_cuda/cuda_prior.hpp"
+#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
+#include "plan/kernel_plan.hpp"
+#include "proxy/cuda_search_tools.hpp"
+#include "reorder/row_groupings.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -51,7 +51,7 @@ CudaProblem problem_of(const CompileOptions& options) {
 
 /// How many of the trace's entries have a time.
 std::int64_t count_timed(const SearchTrace& trace) {
-  const auto has_time = [](const std::optional<RaceResult>& result) {
+  const auto has_time = [](const std::optional<TuningResult>& result) {
     return result && result->timing.samples > 0;
   };
   return std::ranges::count_if(trace.entries, [&](const SearchTraceEntry& entry) {
@@ -98,7 +98,7 @@ void search(CudaChoice& choice, const CudaSearchInput& input) {
 }  // namespace
 
 CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& options,
-                            const CudaLimits& limits, const CompileWatch& watch) {
+                            const CudaDeviceInfo& limits, const CompileContext& watch) {
   const auto start = Clock::now();
   watch.stage("grouping");
   RowGroupings groupings(matrix, options.reorder, watch.cancel);
@@ -119,7 +119,7 @@ CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& optio
 }
 
 CompiledCuda compile_cuda_kernel(const CsrMatrix& matrix, const CompileOptions& options,
-                                 const CudaLimits& limits, const CompileWatch& watch) {
+                                 const CudaDeviceInfo& limits, const CompileContext& watch) {
   if (matrix.rows < 1) {
     throw InvalidArgument("the matrix has no rows: there is nothing for a GPU kernel to compute");
   }
@@ -129,10 +129,9 @@ CompiledCuda compile_cuda_kernel(const CsrMatrix& matrix, const CompileOptions& 
   const KernelPlan plan =
       build_plan(matrix, choice.grouping, std::max<std::int64_t>(matrix.cols, 1), watch.cancel);
   const double plan_ms = ms_since(start);
-  CompiledCuda compiled = build_cuda_kernel(plan, choice.chosen, options, limits, watch.cancel);
-  compiled.trace.choice = std::move(choice);
-  compiled.trace.emit_ms += plan_ms;
-  return compiled;
+  BuiltCuda built = build_cuda_kernel(plan, choice.chosen, options, limits, watch.cancel);
+  built.trace.emit_ms += plan_ms;
+  return {std::move(built.artifact), built.program, {std::move(built.trace), std::move(choice)}};
 }
 
 }  // namespace spjit

@@ -8,14 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compile_watch.hpp"
-#include "compiler/cuda_artifact.hpp"
-#include "compiler/cuda_candidate.hpp"
-#include "compiler/cuda_limits.hpp"
-#include "compiler/cuda_tile.hpp"
-#include "compiler/occupancy.hpp"
-#include "compiler/register_prediction.hpp"
-#include "compiler/search_trace.hpp"
+#include "kernels/unrolled_cuda/cuda_artifact.hpp"
+#include "kernels/unrolled_cuda/cuda_builder.hpp"
+#include "kernels/unrolled_cuda/cuda_candidate.hpp"
+#include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "kernels/unrolled_cuda/register_prediction.hpp"
+#include "plan/compile_context.hpp"
+#include "proxy/search_trace.hpp"
+#include "runtime/cuda/cuda_device_info.hpp"
+#include "runtime/cuda/occupancy.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
 
@@ -37,28 +38,12 @@ struct CudaChoice {
 /// without one the first of the ranking is chosen, and the reason says `ranked, not timed`. Throws
 /// CompileFailed if every tile is over the code budget, and what `watch` throws.
 [[nodiscard]] CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& options,
-                                          const CudaLimits& limits, const CompileWatch& watch = {});
-
-/// One try at a cubin: a cap on registers that spills is followed by a looser one.
-struct CudaAttempt {
-  std::int64_t min_blocks = 1;     ///< blocks an SM shall hold, in the kernel's launch bounds
-  std::int64_t register_cap = 0;   ///< a thread
-  std::int64_t registers = 0;      ///< a thread, from the cubin
-  std::int64_t spilled_bytes = 0;  ///< a thread, from the cubin
-  double build_ms = 0;
-};
+                                          const CudaDeviceInfo& limits,
+                                          const CompileContext& watch = {});
 
 /// What a compilation did.
-struct CudaTrace {
+struct CudaTrace : CudaBuildTrace {
   CudaChoice choice;
-  std::vector<CudaAttempt> attempts;  ///< the last one was kept
-  std::string compiled_from;          ///< "ptx" or "cuda"
-  std::string toolchain;              ///< "nvJitLink 13.0", "NVRTC 13.0 + nvJitLink 13.0"
-  std::int64_t units = 0;
-  std::int64_t code_bytes = 0;  ///< instructions in the cubin
-  Occupancy occupancy;          ///< with the real registers
-  double emit_ms = 0;           ///< plan and both texts
-  std::string note;             ///< for the user: spills, a missing library; or empty
 };
 
 struct CompiledCuda {
@@ -72,7 +57,7 @@ struct CompiledCuda {
 /// `watch` throws: Cancelled and DeadlineExceeded once a unit that is being compiled is done.
 [[nodiscard]] CompiledCuda compile_cuda_kernel(const CsrMatrix& matrix,
                                                const CompileOptions& options,
-                                               const CudaLimits& limits,
-                                               const CompileWatch& watch = {});
+                                               const CudaDeviceInfo& limits,
+                                               const CompileContext& watch = {});
 
 }  // namespace spjit

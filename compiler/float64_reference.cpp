@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/arithmetic.hpp"
+#include "base/arithmetic.hpp"
 
 namespace spjit {
 namespace {
@@ -16,7 +16,7 @@ std::int64_t row_nnz(const CsrMatrix& matrix, std::int64_t row) {
   return matrix.row_ptrs[to_size(row) + 1] - matrix.row_ptrs[to_size(row)];
 }
 
-std::int64_t fullest_row_of(const CsrMatrix& matrix, const CompileCancel& cancel) {
+std::int64_t fullest_row_of(const CsrMatrix& matrix, const Cancellation& cancel) {
   std::int64_t fullest = 0;
   for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
@@ -52,7 +52,7 @@ ReferenceSample whole_sample(const CsrMatrix& matrix, std::int64_t n) {
 }
 
 ReferenceSample choose_sample(const CsrMatrix& matrix, std::int64_t n, std::int64_t most_products,
-                              const CompileCancel& cancel) {
+                              const Cancellation& cancel) {
   const std::int64_t nnz = std::max<std::int64_t>(matrix.nnz(), 1);
   const std::int64_t columns =
       std::clamp(most_products / nnz, std::min(k_least_sampled_columns, n), n);

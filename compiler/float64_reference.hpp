@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/compile_cancel.hpp"
+#include "base/cancel.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
@@ -49,7 +49,7 @@ struct ReferenceSample {
 /// `cancel` throws.
 [[nodiscard]] ReferenceSample choose_sample(const CsrMatrix& matrix, std::int64_t n,
                                             std::int64_t most_products,
-                                            const CompileCancel& cancel = {});
+                                            const Cancellation& cancel = {});
 
 /// An element of C.
 struct Reference {

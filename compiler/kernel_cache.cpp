@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/cache_safety.hpp"
-#include "runtime/environment.hpp"
-#include "runtime/file_descriptor.hpp"
+#include "base/cache_safety.hpp"
+#include "base/environment.hpp"
+#include "base/file_descriptor.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 

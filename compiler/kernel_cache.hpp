@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/cache_layers.hpp"
-#include "runtime/cache_store.hpp"
+#include "runtime/cache/cache_layers.hpp"
+#include "runtime/cache/cache_store.hpp"
 #include "spjit/compiler.hpp"
 
 namespace spjit {

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <utility>
 
-#include "compiler/rows_of_b.hpp"
-#include "runtime/arithmetic.hpp"
-#include "runtime/checked.hpp"
+#include "base/arithmetic.hpp"
+#include "base/checked.hpp"
+#include "matrix/rows_of_b.hpp"
 #include "spjit/matrix_io.hpp"
 
 namespace spjit {
@@ -176,7 +176,7 @@ double GuardedRows::bytes(std::int64_t rows, std::int64_t ld) noexcept {
 
 double most_check_bytes(double memory_bytes) noexcept { return std::min(8e9, memory_bytes / 2); }
 
-double CheckedKernel::bytes(const CompileCancel& cancel) const {
+double CheckedKernel::bytes(const Cancellation& cancel) const {
   const RowRanges read = rows_of_b(matrix.col_idxs, matrix.cols, cancel);
   double total = GuardedRows::bytes(read.count(), layouts.back().ldb);
   for (const CheckLayout& layout : layouts) total += GuardedRows::bytes(matrix.rows, layout.ldc);

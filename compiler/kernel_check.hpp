@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "compiler/dense_operands.hpp"
+#include "base/cancel.hpp"
+#include "base/float_buffer.hpp"
+#include "base/row_ranges.hpp"
 #include "compiler/float64_reference.hpp"
-#include "runtime/compile_cancel.hpp"
-#include "runtime/float_buffer.hpp"
-#include "runtime/row_ranges.hpp"
+#include "plan/dense_operands.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
@@ -78,13 +78,13 @@ struct CheckedKernel {
   RunKernel run = {};
 
   /// What the rows of B that are read and the C of every layout take. Throws what `cancel` throws.
-  [[nodiscard]] double bytes(const CompileCancel& cancel = {}) const;
+  [[nodiscard]] double bytes(const Cancellation& cancel = {}) const;
 };
 
 struct CheckOptions {
   /// Multiply-adds of the reference; without it all of C is compared.
   std::optional<std::int64_t> most_products = k_most_reference_products;
-  CompileCancel cancel = {};
+  Cancellation cancel = {};
 };
 
 struct CheckResult {

@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <chrono>
 
-#include "compiler/kernel_plan.hpp"
-#include "compiler/row_groupings.hpp"
-#include "compiler/sliced_kernel.hpp"
-#include "compiler/tile_space.hpp"
+#include "base/arithmetic.hpp"
+#include "base/elapsed.hpp"
+#include "kernels/sliced/sliced_kernel.hpp"
+#include "kernels/unrolled_host/host_heuristic.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
 #include "matrix/limits.hpp"
 #include "matrix/non_empty_rows.hpp"
-#include "rankmodel/host_heuristic.hpp"
+#include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
-#include "runtime/arithmetic.hpp"
-#include "runtime/elapsed.hpp"
+#include "reorder/row_groupings.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -33,7 +33,7 @@ std::int64_t ldb_of(const CompileOptions& options) {
 }
 
 HostProblem problem_of(const CsrMatrix& matrix, const CompileOptions& options,
-                       const CompileCancel& cancel) {
+                       const Cancellation& cancel) {
   HostProblem problem;
   problem.rows = non_empty_rows(matrix, cancel);
   problem.cols = matrix.cols;
@@ -46,7 +46,7 @@ HostProblem problem_of(const CsrMatrix& matrix, const CompileOptions& options,
 }
 
 HostArtifact emit(const CsrMatrix& matrix, const RowGrouping& grouping, const HostTile& tile,
-                  const CompileOptions& options, const CompileCancel& cancel) {
+                  const CompileOptions& options, const Cancellation& cancel) {
   const std::int64_t block =
       tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(matrix.cols, 1);
   const KernelPlan plan = build_plan(matrix, grouping, block, cancel);
@@ -77,7 +77,7 @@ std::string csr_reason(const CsrMatrix& matrix, const HostTile& tile,
 
 /// The matrix itself as a kernel of `kind`, for the reason in the trace.
 CompiledArtifact compile_csr(const CsrMatrix& matrix, const CompileOptions& options,
-                             CompileTrace trace, const CompileCancel& cancel,
+                             CompileTrace trace, const Cancellation& cancel,
                              KernelKind kind = KernelKind::csr) {
   trace.kind = kind;
   const HostCodeShape shape{options.target.isa(), options.n, 0, cancel};
@@ -85,14 +85,13 @@ CompiledArtifact compile_csr(const CsrMatrix& matrix, const CompileOptions& opti
 }
 
 /// Whoever wants panels of B has more columns.
-bool is_sliced(const CsrMatrix& matrix, const CompileOptions& options,
-               const CompileCancel& cancel) {
+bool is_sliced(const CsrMatrix& matrix, const CompileOptions& options, const Cancellation& cancel) {
   return !options.panel_columns &&
          prefers_slices(view_of(matrix), options.target.isa(), options.n, cancel);
 }
 
 CompiledArtifact compile_sliced(const CsrMatrix& matrix, const CompileOptions& options,
-                                CompileTrace trace, const CompileCancel& cancel) {
+                                CompileTrace trace, const Cancellation& cancel) {
   trace.reason = fmt::format("sliced: n is {}: a vector is sixteen rows of A, not the columns of B",
                              options.n);
   return compile_csr(matrix, options, std::move(trace), cancel, KernelKind::sliced);
@@ -106,7 +105,7 @@ std::string over_budget(const HostArtifact& artifact, const CompileOptions& opti
 }
 
 CompiledArtifact compile_choice(const CsrMatrix& matrix, const CompileOptions& options,
-                                CompileTrace trace, const CompileWatch& watch) {
+                                CompileTrace trace, const CompileContext& watch) {
   auto start = Clock::now();
   watch.stage("grouping");
   const RowGrouping grouping = group_rows(matrix, trace.tile.m1, options.reorder, watch.cancel);
@@ -162,8 +161,8 @@ std::string search_reason(const CompileOptions& options, const HostSearch& searc
 }
 
 CompiledArtifact compile_searched(const CsrMatrix& matrix, const CompileOptions& options,
-                                  const HostLimits& limits, const HostSearchSetup& setup,
-                                  const RaceHostKernels& race) {
+                                  const HostDeviceInfo& limits, const HostSearchSetup& setup,
+                                  const TimeHostKernels& race) {
   CompileTrace trace = plan_choice(matrix, options, limits, setup.watch.cancel);
   setup.watch.stage("grouping");
   trace.search =
@@ -187,7 +186,7 @@ CompiledArtifact compile_searched(const CsrMatrix& matrix, const CompileOptions&
 }  // namespace
 
 CompileTrace plan_choice(const CsrMatrix& matrix, const CompileOptions& options,
-                         const HostLimits& limits, const CompileCancel& cancel) {
+                         const HostDeviceInfo& limits, const Cancellation& cancel) {
   HostChoice choice = choose_host_tile(problem_of(matrix, options, cancel), limits);
   CompileTrace trace;
   trace.tile = choice.tile;
@@ -196,9 +195,9 @@ CompileTrace plan_choice(const CsrMatrix& matrix, const CompileOptions& options,
 }
 
 CompiledArtifact compile_host(const CsrMatrix& matrix, const CompileOptions& options,
-                              const HostLimits& limits, const RaceHostKernels& race,
+                              const HostDeviceInfo& limits, const TimeHostKernels& race,
                               const HostSearchSetup& setup) {
-  const CompileCancel& cancel = setup.watch.cancel;
+  const Cancellation& cancel = setup.watch.cancel;
   CompileTrace trace = plan_choice(matrix, options, limits, cancel);
   if (is_sliced(matrix, options, cancel)) {
     return compile_sliced(matrix, options, std::move(trace), cancel);

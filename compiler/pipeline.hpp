@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
-#include "compiler/compile_watch.hpp"
-#include "compiler/device_limits.hpp"
-#include "compiler/host_program.hpp"
-#include "compiler/host_search.hpp"
-#include "compiler/tile_candidate.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
+#include "kernels/unrolled_host/tile_candidate.hpp"
+#include "plan/compile_context.hpp"
+#include "proxy/host_search.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
 
@@ -36,18 +36,20 @@ struct CompiledArtifact {
 struct HostSearchSetup {
   std::shared_ptr<const HostRankModel> model = nullptr;  ///< what ranks; null: the prior
   std::optional<HostSearchStages> stages = {};           ///< none: those of the mode
-  CompileWatch watch = {};                               ///< of every mode
+  CompileContext watch = {};                             ///< of every mode
 };
 
 /// Compiles a valid matrix with sorted rows; `race` times candidates where the search mode asks for
 /// it, so that the pipeline itself runs nothing. Throws CompileFailed, NotSupported, and what
 /// `watch` throws: Cancelled, DeadlineExceeded soon after they are due.
 [[nodiscard]] CompiledArtifact compile_host(const CsrMatrix& matrix, const CompileOptions& options,
-                                            const HostLimits& limits, const RaceHostKernels& race,
+                                            const HostDeviceInfo& limits,
+                                            const TimeHostKernels& race,
                                             const HostSearchSetup& setup = {});
 
 /// The heuristic's choice and its reason, without compiling. Throws what `cancel` throws.
 [[nodiscard]] CompileTrace plan_choice(const CsrMatrix& matrix, const CompileOptions& options,
-                                       const HostLimits& limits, const CompileCancel& cancel = {});
+                                       const HostDeviceInfo& limits,
+                                       const Cancellation& cancel = {});
 
 }  // namespace spjit

@@ -5,11 +5,11 @@
 #include <cstring>
 #include <limits>
 
+#include "base/host_cpu.hpp"
 #include "compiler/identifiers.hpp"
-#include "compiler/spmm_kernel_impl.hpp"
+#include "kernels/spmm_kernel_impl.hpp"
+#include "kernels/unrolled_host/packing.hpp"
 #include "matrix/limits.hpp"
-#include "runtime/host_cpu.hpp"
-#include "runtime/packing.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

@@ -8,14 +8,14 @@
 #include <optional>
 #include <utility>
 
-#include "compiler/cuda_tile.hpp"
+#include "base/elapsed.hpp"
+#include "base/host_cpu.hpp"
 #include "compiler/kernel_cache.hpp"
-#include "compiler/local_gpus.hpp"
+#include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "matrix/limits.hpp"
-#include "runtime/cuda_context.hpp"
-#include "runtime/cuda_driver.hpp"
-#include "runtime/elapsed.hpp"
-#include "runtime/host_cpu.hpp"
+#include "runtime/cuda/cuda_context.hpp"
+#include "runtime/cuda/cuda_driver.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -43,10 +43,10 @@ Verdict not_checked(const std::string& reason) {
   return verdict;
 }
 
-/// Adds its life time to CompileWatch::check_ms.
+/// Adds its life time to CompileContext::check_ms.
 class CheckTime {
  public:
-  explicit CheckTime(const CompileWatch& watch) : watch_(watch) {}
+  explicit CheckTime(const CompileContext& watch) : watch_(watch) {}
   CheckTime(const CheckTime&) = delete;
   CheckTime& operator=(const CheckTime&) = delete;
   ~CheckTime() {
@@ -56,7 +56,7 @@ class CheckTime {
   [[nodiscard]] double ms() const { return ms_since(start_); }
 
  private:
-  const CompileWatch& watch_;
+  const CompileContext& watch_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
@@ -77,7 +77,7 @@ bool is_fault(int code) {
 }
 
 Verdict checked_verdict(const CheckedKernel& kernel, const std::string& device,
-                        const CompileOptions& options, const CompileWatch& watch) {
+                        const CompileOptions& options, const CompileContext& watch) {
   const CheckTime time(watch);
   CheckOptions check;
   if (options.verify == VerifyMode::full) check.most_products.reset();
@@ -113,7 +113,7 @@ void require_whole_context(const LocalGpu& gpu) {
 }
 
 Verdict verify_on(const LocalGpu& gpu, const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
-                  const CompileOptions& options, const CompileWatch& watch) {
+                  const CompileOptions& options, const CompileContext& watch) {
   require_whole_context(gpu);
   const auto prepared = PreparedCudaKernel::Impl::load(kernel, gpu.ordinal);
   return verdict_of({.matrix = matrix,
@@ -156,7 +156,7 @@ std::vector<CheckLayout> check_layouts(const CudaProgram& program) {
 }
 
 Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
-                   const CompileOptions& options, const CompileWatch& watch) {
+                   const CompileOptions& options, const CompileContext& watch) {
   try {
     const std::string problem = too_large(kernel.bytes(watch.cancel));
     if (!problem.empty()) return not_checked(problem);
@@ -171,7 +171,7 @@ Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
 }
 
 Verdict verify_kernel(const SpmmKernel::Impl& kernel, const CsrMatrix& matrix,
-                      const CompileOptions& options, const CompileWatch& watch) {
+                      const CompileOptions& options, const CompileContext& watch) {
   if (options.verify == VerifyMode::none) return {};
   return verdict_of({.matrix = matrix,
                      .n = options.n,
@@ -184,7 +184,7 @@ Verdict verify_kernel(const SpmmKernel::Impl& kernel, const CsrMatrix& matrix,
 }
 
 Verdict verify_kernel(const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
-                      const CompileOptions& options, const CompileWatch& watch) {
+                      const CompileOptions& options, const CompileContext& watch) {
   Verdict verdict;
   if (options.verify == VerifyMode::none) return verdict;
   const CudaProgram& program = kernel.program;

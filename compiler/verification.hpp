@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compile_watch.hpp"
 #include "compiler/cuda_kernel_impl.hpp"
 #include "compiler/kernel_check.hpp"
-#include "compiler/spmm_kernel_impl.hpp"
+#include "kernels/spmm_kernel_impl.hpp"
+#include "plan/compile_context.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/verification.hpp"
@@ -35,17 +35,17 @@ struct Verdict {
 /// a Verification::reason, and a note. Other kernels of the Compiler wait meanwhile. Throws what
 /// `watch` and the kernel throw.
 [[nodiscard]] Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
-                                 const CompileOptions& options, const CompileWatch& watch);
+                                 const CompileOptions& options, const CompileContext& watch);
 
 /// The same for a kernel of the host; `none` gives an empty verdict.
 [[nodiscard]] Verdict verify_kernel(const SpmmKernel::Impl& kernel, const CsrMatrix& matrix,
-                                    const CompileOptions& options, const CompileWatch& watch);
+                                    const CompileOptions& options, const CompileContext& watch);
 
 /// The same on the first GPU of this machine that runs the kernel. One that faults in its launch is
 /// wrong. Throws DeviceError for what else a device cannot do, a fault of others before it
 /// included: that breaks the context, and no kernel can be judged in the process any more.
 [[nodiscard]] Verdict verify_kernel(const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
-                                    const CompileOptions& options, const CompileWatch& watch);
+                                    const CompileOptions& options, const CompileContext& watch);
 
 /// Throws VerificationFailed for a verdict that is not passed; `note` says what else happened.
 void require_passed(const Verdict& verdict, const std::string& note);

@@ -4,22 +4,22 @@
 /// What the public functions on matrices do, for whoever may give up on the way. Each throws what
 /// `cancel` throws soon after it is reached.
 
-#include "runtime/compile_cancel.hpp"
+#include "base/cancel.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
 
 /// CsrMatrix::validate().
-void validate(const CsrMatrix& matrix, const CompileCancel& cancel);
+void validate(const CsrMatrix& matrix, const Cancellation& cancel);
 
 /// Whether the columns of each row of a valid matrix ascend.
-[[nodiscard]] bool has_sorted_rows(const CsrMatrix& matrix, const CompileCancel& cancel);
+[[nodiscard]] bool has_sorted_rows(const CsrMatrix& matrix, const Cancellation& cancel);
 
 /// A copy with sorted rows.
-[[nodiscard]] CsrMatrix with_sorted_rows(const CsrMatrix& matrix, const CompileCancel& cancel);
+[[nodiscard]] CsrMatrix with_sorted_rows(const CsrMatrix& matrix, const Cancellation& cancel);
 
 /// compute_statistics().
 [[nodiscard]] MatrixStatistics compute_statistics(const CsrMatrix& matrix,
-                                                  const CompileCancel& cancel);
+                                                  const Cancellation& cancel);
 
 }  // namespace spjit

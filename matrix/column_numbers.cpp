@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "runtime/arithmetic.hpp"
+#include "base/arithmetic.hpp"
 
 namespace spjit {
 namespace {
@@ -21,7 +21,7 @@ std::size_t digit_of(std::int32_t column, unsigned shift) {
 
 /// The entries in ascending order of one digit of their columns; equal ones keep their order.
 void sort_by_digit(std::span<const std::int32_t> columns, unsigned shift,
-                   std::vector<std::int64_t>& order, const CompileCancel& cancel) {
+                   std::vector<std::int64_t>& order, const Cancellation& cancel) {
   std::array<std::int64_t, k_digits + 1> starts{};
   for_each_piece(std::ssize(columns), cancel, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -40,7 +40,7 @@ void sort_by_digit(std::span<const std::int32_t> columns, unsigned shift,
   order = std::move(sorted);
 }
 
-std::int64_t number_by_sorting(std::span<std::int32_t> columns, const CompileCancel& cancel) {
+std::int64_t number_by_sorting(std::span<std::int32_t> columns, const Cancellation& cancel) {
   const std::vector<std::int64_t> order = order_by_column(columns, cancel);
   std::int32_t column = -1;
   std::int32_t number = -1;
@@ -55,7 +55,7 @@ std::int64_t number_by_sorting(std::span<std::int32_t> columns, const CompileCan
 }
 
 std::int64_t number_by_table(std::span<std::int32_t> columns, std::int64_t cols,
-                             const CompileCancel& cancel) {
+                             const Cancellation& cancel) {
   std::vector<std::int32_t> numbers = filled(cols, std::int32_t{0}, cancel);
   for_each_piece(std::ssize(columns), cancel, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -81,7 +81,7 @@ std::int64_t number_by_table(std::span<std::int32_t> columns, std::int64_t cols,
 }  // namespace
 
 std::vector<std::int64_t> order_by_column(std::span<const std::int32_t> columns,
-                                          const CompileCancel& cancel) {
+                                          const Cancellation& cancel) {
   std::vector<std::int64_t> order = filled(std::ssize(columns), std::int64_t{0}, cancel);
   for_each_piece(std::ssize(order), cancel, [&](std::int64_t begin, std::int64_t end) {
     std::iota(order.begin() + begin, order.begin() + end, begin);
@@ -93,13 +93,13 @@ std::vector<std::int64_t> order_by_column(std::span<const std::int32_t> columns,
 }
 
 std::int64_t number_used_columns(std::span<std::int32_t> columns, std::int64_t cols,
-                                 const CompileCancel& cancel) {
+                                 const Cancellation& cancel) {
   return columns_are_few(cols, std::ssize(columns)) ? number_by_table(columns, cols, cancel)
                                                     : number_by_sorting(columns, cancel);
 }
 
 ColumnNumbers::ColumnNumbers(std::span<const std::int32_t> columns, std::int64_t cols,
-                             const CompileCancel& cancel)
+                             const Cancellation& cancel)
     : count_(cols), of_entries_(columns) {
   if (columns_are_few(cols, std::ssize(columns))) return;
   append_in_pieces(own_, columns, cancel);

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/compile_cancel.hpp"
+#include "base/cancel.hpp"
 
 namespace spjit {
 
@@ -21,13 +21,13 @@ namespace spjit {
 /// counting sort digit by digit: linear, whatever the columns are. Throws what `cancel` throws soon
 /// after it is reached.
 [[nodiscard]] std::vector<std::int64_t> order_by_column(std::span<const std::int32_t> columns,
-                                                        const CompileCancel& cancel = {});
+                                                        const Cancellation& cancel = {});
 
 /// Replaces each column, in [0, cols), by its place among those that occur, in ascending order.
 /// Returns how many occur. Time and memory follow the entries, whatever `cols` is. Throws what
 /// `cancel` throws soon after it is reached.
 std::int64_t number_used_columns(std::span<std::int32_t> columns, std::int64_t cols,
-                                 const CompileCancel& cancel = {});
+                                 const Cancellation& cancel = {});
 
 /// Numbers for the columns of entries: equal where the columns are, ascending as they are, and so
 /// few that a table over them follows the entries. They are the columns themselves where those are
@@ -35,7 +35,7 @@ std::int64_t number_used_columns(std::span<std::int32_t> columns, std::int64_t c
 class ColumnNumbers {
  public:
   ColumnNumbers(std::span<const std::int32_t> columns, std::int64_t cols,
-                const CompileCancel& cancel = {});
+                const Cancellation& cancel = {});
   ColumnNumbers(const ColumnNumbers&) = delete;
   ColumnNumbers& operator=(const ColumnNumbers&) = delete;
 

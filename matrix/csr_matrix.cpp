@@ -6,10 +6,10 @@
 #include <numeric>
 #include <span>
 
+#include "base/arithmetic.hpp"
 #include "matrix/cancellable.hpp"
 #include "matrix/column_numbers.hpp"
 #include "matrix/limits.hpp"
-#include "runtime/arithmetic.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix.hpp"
 
@@ -23,7 +23,7 @@ void validate_dimension(const char* what, std::int64_t size) {
   }
 }
 
-void validate_row_ptrs(const CsrMatrix& matrix, const CompileCancel& cancel) {
+void validate_row_ptrs(const CsrMatrix& matrix, const Cancellation& cancel) {
   const std::vector<std::int64_t>& offsets = matrix.row_ptrs;
   if (offsets.size() != to_size(matrix.rows) + 1) {
     throw InvalidMatrix(fmt::format("row_ptrs has {} entries: expected rows + 1 = {}",
@@ -59,7 +59,7 @@ std::span<const std::int32_t> columns_of(const CsrMatrix& matrix, std::int64_t r
   return {matrix.col_idxs.data() + begin, to_size(matrix.row_ptrs[to_size(row) + 1] - begin)};
 }
 
-void validate_unsorted_row(const CsrMatrix& matrix, std::int64_t row, const CompileCancel& cancel) {
+void validate_unsorted_row(const CsrMatrix& matrix, std::int64_t row, const Cancellation& cancel) {
   const std::span<const std::int32_t> columns = columns_of(matrix, row);
   if (std::ssize(columns) <= k_long_row) {
     std::vector<std::int32_t> sorted(columns.begin(), columns.end());
@@ -79,7 +79,7 @@ void validate_unsorted_row(const CsrMatrix& matrix, std::int64_t row, const Comp
 }
 
 // Rows in ascending order need no memory; only the others are copied and sorted.
-void validate_row(const CsrMatrix& matrix, std::int64_t row, const CompileCancel& cancel,
+void validate_row(const CsrMatrix& matrix, std::int64_t row, const Cancellation& cancel,
                   CancelPace& pace) {
   const std::int64_t first = matrix.row_ptrs[to_size(row)];
   bool ascending = true;
@@ -114,7 +114,7 @@ bool is_sorted(const CsrMatrix& matrix, std::int64_t row, CancelPace& pace) {
 
 /// The entries of a row in the order they shall have.
 std::vector<Entry> sorted_entries(const CsrMatrix& matrix, std::int64_t row,
-                                  const CompileCancel& cancel) {
+                                  const Cancellation& cancel) {
   const std::span<const std::int32_t> columns = columns_of(matrix, row);
   const float* const values = matrix.values.data() + matrix.row_ptrs[to_size(row)];
   std::vector<Entry> entries;
@@ -132,7 +132,7 @@ std::vector<Entry> sorted_entries(const CsrMatrix& matrix, std::int64_t row,
   return entries;
 }
 
-void sort_row(CsrMatrix& matrix, std::int64_t row, const CompileCancel& cancel, CancelPace& pace) {
+void sort_row(CsrMatrix& matrix, std::int64_t row, const Cancellation& cancel, CancelPace& pace) {
   if (is_sorted(matrix, row, pace)) return;
   const std::vector<Entry> entries = sorted_entries(matrix, row, cancel);
   const std::int64_t first = matrix.row_ptrs[to_size(row)];
@@ -144,7 +144,7 @@ void sort_row(CsrMatrix& matrix, std::int64_t row, const CompileCancel& cancel, 
   });
 }
 
-void sort_rows(CsrMatrix& matrix, const CompileCancel& cancel) {
+void sort_rows(CsrMatrix& matrix, const Cancellation& cancel) {
   CancelPace pace(cancel);
   for (std::size_t row = 0; row + 1 < matrix.row_ptrs.size(); ++row) {
     pace.spend(1);
@@ -154,7 +154,7 @@ void sort_rows(CsrMatrix& matrix, const CompileCancel& cancel) {
 
 }  // namespace
 
-void validate(const CsrMatrix& matrix, const CompileCancel& cancel) {
+void validate(const CsrMatrix& matrix, const Cancellation& cancel) {
   validate_dimension("rows", matrix.rows);
   validate_dimension("cols", matrix.cols);
   validate_row_ptrs(matrix, cancel);
@@ -169,7 +169,7 @@ void validate(const CsrMatrix& matrix, const CompileCancel& cancel) {
   }
 }
 
-bool has_sorted_rows(const CsrMatrix& matrix, const CompileCancel& cancel) {
+bool has_sorted_rows(const CsrMatrix& matrix, const Cancellation& cancel) {
   CancelPace pace(cancel);
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     pace.spend(1);
@@ -178,7 +178,7 @@ bool has_sorted_rows(const CsrMatrix& matrix, const CompileCancel& cancel) {
   return true;
 }
 
-CsrMatrix with_sorted_rows(const CsrMatrix& matrix, const CompileCancel& cancel) {
+CsrMatrix with_sorted_rows(const CsrMatrix& matrix, const Cancellation& cancel) {
   CsrMatrix copy;
   copy.rows = matrix.rows;
   copy.cols = matrix.cols;

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "runtime/compile_cancel.hpp"
+#include "base/cancel.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
@@ -10,7 +10,7 @@ namespace spjit {
 /// Rows that store an entry, be its value zero. Throws what `cancel` throws soon after it is
 /// reached.
 [[nodiscard]] inline std::int64_t non_empty_rows(const CsrMatrix& matrix,
-                                                 const CompileCancel& cancel = {}) {
+                                                 const Cancellation& cancel = {}) {
   std::int64_t count = 0;
   for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t* const row_ptrs = matrix.row_ptrs.data();

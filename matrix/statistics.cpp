@@ -11,7 +11,7 @@
 namespace spjit {
 namespace {
 
-std::int64_t count_nonempty_cols(const CsrMatrix& matrix, const CompileCancel& cancel) {
+std::int64_t count_nonempty_cols(const CsrMatrix& matrix, const Cancellation& cancel) {
   if (!columns_are_few(matrix.cols, matrix.nnz())) {
     std::vector<std::int32_t> columns;
     append_in_pieces(columns, std::span(matrix.col_idxs), cancel);
@@ -31,7 +31,7 @@ std::int64_t count_nonempty_cols(const CsrMatrix& matrix, const CompileCancel& c
 }
 
 // The fields that come from the lengths of the rows.
-MatrixStatistics row_statistics(const CsrMatrix& matrix, const CompileCancel& cancel) {
+MatrixStatistics row_statistics(const CsrMatrix& matrix, const Cancellation& cancel) {
   MatrixStatistics stats;
   stats.rows = matrix.rows;
   stats.cols = matrix.cols;
@@ -60,7 +60,7 @@ MatrixStatistics row_statistics(const CsrMatrix& matrix, const CompileCancel& ca
 
 }  // namespace
 
-MatrixStatistics compute_statistics(const CsrMatrix& matrix, const CompileCancel& cancel) {
+MatrixStatistics compute_statistics(const CsrMatrix& matrix, const Cancellation& cancel) {
   MatrixStatistics stats = row_statistics(matrix, cancel);
   if (matrix.rows > 0 && matrix.cols > 0) {
     const double cells = static_cast<double>(matrix.rows) * static_cast<double>(matrix.cols);

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "base/printable.hpp"
 #include "rankmodel/packed_trees.hpp"
-#include "runtime/printable.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

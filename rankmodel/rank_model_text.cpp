@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "base/json_text.hpp"
 #include "rankmodel/rank_model.hpp"
-#include "runtime/json_text.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

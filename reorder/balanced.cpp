@@ -25,7 +25,7 @@ struct TileShape {
 /// nnc can win, which an ordered set gives. So no row looks at tiles it shares nothing with.
 class BalancedGrouping {
  public:
-  BalancedGrouping(const RowSubset& rows, const TileShape& shape, const CompileCancel& cancel)
+  BalancedGrouping(const RowSubset& rows, const TileShape& shape, const Cancellation& cancel)
       : rows_(rows),
         pace_(cancel),
         shape_(shape),
@@ -146,8 +146,7 @@ std::vector<std::vector<std::int32_t>> deal_rows(std::span<const std::int32_t> r
 }  // namespace
 
 RowTiles group_balanced(const CsrMatrix& matrix, std::span<const std::int32_t> rows,
-                        std::int64_t m1, const GroupingLimits& limits,
-                        const CompileCancel& cancel) {
+                        std::int64_t m1, const GroupingLimits& limits, const Cancellation& cancel) {
   if (rows.empty()) return {};
   const RowSubset all = take_rows(matrix, rows, cancel);
   const std::int64_t tiles = (all.rows() - 1) / m1 + 1;

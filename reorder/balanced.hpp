@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <span>
 
+#include "base/cancel.hpp"
 #include "reorder/grouping_limits.hpp"
 #include "reorder/row_subset.hpp"
-#include "runtime/compile_cancel.hpp"
 
 namespace spjit::reorder {
 
@@ -20,6 +20,6 @@ namespace spjit::reorder {
 /// shard is grouped by itself, with the bound of the whole. `cancel` is asked all along.
 [[nodiscard]] RowTiles group_balanced(const CsrMatrix& matrix, std::span<const std::int32_t> rows,
                                       std::int64_t m1, const GroupingLimits& limits = {},
-                                      const CompileCancel& cancel = {});
+                                      const Cancellation& cancel = {});
 
 }  // namespace spjit::reorder

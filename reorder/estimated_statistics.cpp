@@ -48,7 +48,7 @@ struct SignedRow {
 
 }  // namespace
 
-EstimatedGrouping::EstimatedGrouping(const CsrMatrix& matrix, CompileCancel cancel)
+EstimatedGrouping::EstimatedGrouping(const CsrMatrix& matrix, Cancellation cancel)
     : matrix_(matrix), cancel_(std::move(cancel)), columns_(matrix.col_idxs, matrix.cols, cancel_) {
   std::vector<SignedRow> rows;
   CancelPace pace(cancel_);

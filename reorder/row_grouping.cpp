@@ -22,7 +22,7 @@ std::int64_t row_nnz(const CsrMatrix& matrix, std::int32_t row) {
   return matrix.row_ptrs[at(row) + 1] - matrix.row_ptrs[at(row)];
 }
 
-std::vector<std::int32_t> list_rows(const CsrMatrix& matrix, const CompileCancel& cancel) {
+std::vector<std::int32_t> list_rows(const CsrMatrix& matrix, const Cancellation& cancel) {
   std::vector<std::int32_t> rows;
   for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
     for (auto row = static_cast<std::int32_t>(begin); row < end; ++row) {
@@ -45,7 +45,7 @@ RowRanges gaps_between(const std::vector<std::int32_t>& rows, std::int64_t all) 
 }
 
 void sort_by_nnz(const CsrMatrix& matrix, std::vector<std::int32_t>& rows,
-                 const CompileCancel& cancel) {
+                 const Cancellation& cancel) {
   CancelPace pace(cancel);
   std::stable_sort(rows.begin(), rows.end(), [&](std::int32_t left, std::int32_t right) {
     pace.spend(1);
@@ -54,7 +54,7 @@ void sort_by_nnz(const CsrMatrix& matrix, std::vector<std::int32_t>& rows,
 }
 
 RowTiles cut_in_order(const std::vector<std::int32_t>& rows, std::int64_t m1,
-                      const CompileCancel& cancel) {
+                      const Cancellation& cancel) {
   RowTiles tiles;
   CancelPace pace(cancel);
   for (const std::int32_t row : rows) {
@@ -68,7 +68,7 @@ RowTiles cut_in_order(const std::vector<std::int32_t>& rows, std::int64_t m1,
 }
 
 RowTiles make_tiles(const CsrMatrix& matrix, std::vector<std::int32_t> rows, std::int64_t m1,
-                    ReorderAlgorithm algorithm, const CompileCancel& cancel) {
+                    ReorderAlgorithm algorithm, const Cancellation& cancel) {
   const bool has_choice = m1 > 1 && m1 < static_cast<std::int64_t>(rows.size());
   switch (algorithm) {
     case ReorderAlgorithm::none:
@@ -105,7 +105,7 @@ double coefficient_of_variation(const std::vector<std::int64_t>& counts) {
 }  // namespace
 
 RowGrouping group_rows(const CsrMatrix& matrix, std::int64_t m1, ReorderAlgorithm algorithm,
-                       const CompileCancel& cancel) {
+                       const Cancellation& cancel) {
   if (m1 < 1) {
     throw InvalidArgument(fmt::format("m1 = {}: expected at least 1 row a tile; pass m1 >= 1", m1));
   }
@@ -125,7 +125,7 @@ RowGrouping group_rows(const CsrMatrix& matrix, std::int64_t m1, ReorderAlgorith
 }
 
 GroupingStatistics compute_statistics(const CsrMatrix& matrix, const RowGrouping& grouping,
-                                      const CompileCancel& cancel) {
+                                      const Cancellation& cancel) {
   GroupingStatistics statistics;
   statistics.tiles = grouping.tiles();
   if (statistics.tiles == 0) return statistics;

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/cancel.hpp"
+#include "base/row_ranges.hpp"
 #include "matrix/column_numbers.hpp"
-#include "runtime/compile_cancel.hpp"
-#include "runtime/row_ranges.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/reorder.hpp"
 
@@ -31,7 +31,7 @@ struct RowGrouping {
 /// Time is near linear in nnz, memory a multiple of nnz + rows whatever k is (docs/reorder.md).
 /// Throws what `cancel` throws soon after it is reached.
 [[nodiscard]] RowGrouping group_rows(const CsrMatrix& matrix, std::int64_t m1,
-                                     ReorderAlgorithm algorithm, const CompileCancel& cancel = {});
+                                     ReorderAlgorithm algorithm, const Cancellation& cancel = {});
 
 /// What a grouping is worth. nnc = non-empty columns of a row tile.
 struct GroupingStatistics {
@@ -49,7 +49,7 @@ struct GroupingStatistics {
 /// throws soon after it is reached.
 [[nodiscard]] GroupingStatistics compute_statistics(const CsrMatrix& matrix,
                                                     const RowGrouping& grouping,
-                                                    const CompileCancel& cancel = {});
+                                                    const Cancellation& cancel = {});
 
 /// What a grouping would be like, without grouping: non-empty rows in the order of min-hashes of
 /// their columns, so that rows alike are neighbours, are cut into tiles. Regrouping finds fewer
@@ -58,7 +58,7 @@ struct GroupingStatistics {
 /// throws soon after it is reached.
 class EstimatedGrouping {
  public:
-  explicit EstimatedGrouping(const CsrMatrix& matrix, CompileCancel cancel = {});
+  explicit EstimatedGrouping(const CsrMatrix& matrix, Cancellation cancel = {});
 
   /// Only `tiles`, `nnc_sum`, `nnc_mean` and `fmas_per_load` are set. Throws InvalidArgument unless
   /// `m1` >= 1.
@@ -66,7 +66,7 @@ class EstimatedGrouping {
 
  private:
   const CsrMatrix& matrix_;
-  CompileCancel cancel_;
+  Cancellation cancel_;
   ColumnNumbers columns_;
   std::vector<std::int32_t> order_;  ///< of non-empty rows
 };

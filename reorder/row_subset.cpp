@@ -8,7 +8,7 @@
 namespace spjit::reorder {
 
 RowSubset take_rows(const CsrMatrix& matrix, std::span<const std::int32_t> rows,
-                    const CompileCancel& cancel) {
+                    const Cancellation& cancel) {
   RowSubset subset;
   CancelPace pace(cancel);
   subset.matrix_rows.assign(rows.begin(), rows.end());
@@ -35,7 +35,7 @@ RowSubset take_rows(const CsrMatrix& matrix, std::span<const std::int32_t> rows,
   return subset;
 }
 
-ColumnLists::ColumnLists(const RowSubset& rows, const CompileCancel& cancel)
+ColumnLists::ColumnLists(const RowSubset& rows, const Cancellation& cancel)
     : starts_(filled(rows.cols, std::int64_t{0}, cancel)),
       sizes_(filled(rows.cols, std::int64_t{0}, cancel)),
       entries_(filled(rows.nnz(), std::int32_t{0}, cancel)) {
@@ -45,7 +45,7 @@ ColumnLists::ColumnLists(const RowSubset& rows, const CompileCancel& cancel)
 
 void ColumnLists::clear() { std::fill(sizes_.begin(), sizes_.end(), 0); }
 
-ColumnLists list_rows_by_column(const RowSubset& rows, const CompileCancel& cancel) {
+ColumnLists list_rows_by_column(const RowSubset& rows, const Cancellation& cancel) {
   ColumnLists lists(rows, cancel);
   CancelPace pace(cancel);
   for (std::int32_t row = 0; row < rows.rows(); ++row) {

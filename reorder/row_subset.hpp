@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/compile_cancel.hpp"
+#include "base/cancel.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit::reorder {
@@ -49,14 +49,14 @@ struct RowSubset {
 /// Copies `rows` of a valid matrix. Memory and time follow the nonzeros chosen, not the matrix.
 /// Throws what `cancel` throws soon after it is reached; so do the functions below.
 [[nodiscard]] RowSubset take_rows(const CsrMatrix& matrix, std::span<const std::int32_t> rows,
-                                  const CompileCancel& cancel = {});
+                                  const Cancellation& cancel = {});
 
 /// For each column a list of numbers that only shrinks and grows within room for the column's nnz:
 /// the inverted index, in one array of nnz entries.
 class ColumnLists {
  public:
   /// Room for every nonzero of `rows`; the lists start empty.
-  explicit ColumnLists(const RowSubset& rows, const CompileCancel& cancel = {});
+  explicit ColumnLists(const RowSubset& rows, const Cancellation& cancel = {});
 
   void push(std::int32_t column, std::int32_t number) {
     entries_[at(starts_[at(column)] + sizes_[at(column)]++)] = number;
@@ -91,6 +91,6 @@ class ColumnLists {
 
 /// The rows of each column.
 [[nodiscard]] ColumnLists list_rows_by_column(const RowSubset& rows,
-                                              const CompileCancel& cancel = {});
+                                              const Cancellation& cancel = {});
 
 }  // namespace spjit::reorder

@@ -20,7 +20,7 @@ constexpr float k_share_error = 1e-6F;
 /// index column -> rows: each column is walked once a tile, when it joins the union.
 class SimilarityGrouping {
  public:
-  SimilarityGrouping(const RowSubset& rows, std::int64_t m1, const CompileCancel& cancel)
+  SimilarityGrouping(const RowSubset& rows, std::int64_t m1, const Cancellation& cancel)
       : rows_(rows),
         m1_(m1),
         pace_(cancel),
@@ -183,7 +183,7 @@ class SimilarityGrouping {
 }  // namespace
 
 RowTiles group_similar(const CsrMatrix& matrix, std::span<const std::int32_t> rows, std::int64_t m1,
-                       const GroupingLimits& limits, const CompileCancel& cancel) {
+                       const GroupingLimits& limits, const Cancellation& cancel) {
   if (rows.empty()) return {};
   const RowSubset all = take_rows(matrix, rows, cancel);
   const std::int64_t tiles = (all.rows() - 1) / m1 + 1;

@@ -14,7 +14,7 @@ struct Block {
 };
 
 /// Leaves out columns with a single row: whichever tile that row is in pays for it.
-void drop_single_columns(RowSubset& rows, const CompileCancel& cancel) {
+void drop_single_columns(RowSubset& rows, const Cancellation& cancel) {
   std::vector<std::int32_t> number = filled(rows.cols, std::int32_t{-1}, cancel);
   CancelPace pace(cancel);
   std::vector<std::int64_t> counts;
@@ -40,7 +40,7 @@ void drop_single_columns(RowSubset& rows, const CompileCancel& cancel) {
 }
 
 Block make_block(const CsrMatrix& matrix, std::span<const std::vector<std::int32_t>> tiles,
-                 const CompileCancel& cancel) {
+                 const Cancellation& cancel) {
   Block block;
   std::vector<std::int32_t> matrix_rows;
   for (const auto& tile : tiles) {
@@ -212,7 +212,7 @@ class SwapSearch {
 }  // namespace
 
 RowTiles refine_by_swaps(const CsrMatrix& matrix, RowTiles tiles, const RefinementLimits& limits,
-                         const CompileCancel& cancel) {
+                         const Cancellation& cancel) {
   for (std::size_t first = 0; first < tiles.size();) {
     cancel.check();
     std::size_t last = first;

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
+#include "base/cancel.hpp"
 #include "reorder/row_subset.hpp"
-#include "runtime/compile_cancel.hpp"
 
 namespace spjit::reorder {
 
@@ -27,6 +27,6 @@ struct RefinementLimits {
 /// `cancel` is asked all along.
 [[nodiscard]] RowTiles refine_by_swaps(const CsrMatrix& matrix, RowTiles tiles,
                                        const RefinementLimits& limits = {},
-                                       const CompileCancel& cancel = {});
+                                       const Cancellation& cancel = {});
 
 }  // namespace spjit::reorder

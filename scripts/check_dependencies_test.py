@@ -23,15 +23,15 @@ CLEAN_TREE = {
     "reorder/CMakeLists.txt": "spjit_add_module(reorder SOURCES b.cpp DEPENDS matrix)\n",
     "reorder/b.cpp": '#include "spjit/matrix.hpp"\n#include "spjit/reorder.hpp"\n',
     "runtime/CMakeLists.txt": "spjit_add_module(runtime\n  SOURCES environment.cpp)\n",
-    "runtime/environment.cpp": '#include "spjit/error.hpp"\nauto* p = std::getenv("HOME");\n',
+    "base/environment.cpp": '#include "spjit/error.hpp"\nauto* p = std::getenv("HOME");\n',
     "compiler/CMakeLists.txt": "spjit_add_module(compiler\n  SOURCES\n    pipeline.cpp\n"
                                "  LINK fmt::fmt\n  DEPENDS\n    matrix reorder\n    proxy # last\n"
                                "  )\n",
     "compiler/pipeline.cpp": '#include "proxy/select.hpp"\n#include "spjit/compiler.hpp"\n'
                              '#include "reorder/row_grouping.hpp"\n',
-    "compiler/kernel_plan.hpp": '#pragma once\n#include "spjit/matrix.hpp"\n',
+    "plan/kernel_plan.hpp": '#pragma once\n#include "spjit/matrix.hpp"\n',
     "proxy/CMakeLists.txt": "spjit_add_module(proxy SOURCES select.cpp DEPENDS compiler matrix)\n",
-    "proxy/select.cpp": '#include "compiler/kernel_plan.hpp"\n',
+    "proxy/select.cpp": '#include "plan/kernel_plan.hpp"\n',
     "tools/main.cpp": '#include "spjit/spjit.hpp"\n#include "compiler/pipeline.hpp"\n',
 }
 
@@ -64,7 +64,7 @@ class CheckDependencies(unittest.TestCase):
                         "matrix/a.cpp:1:", "compiler lies above")
 
     def test_include_of_an_undeclared_module(self) -> None:
-        self.expect_one({"compiler/pipeline.cpp": '#include "runtime/hash.hpp"\n'},
+        self.expect_one({"compiler/pipeline.cpp": '#include "base/hash.hpp"\n'},
                         "compiler/pipeline.cpp:1:", "does not name after DEPENDS")
 
     def test_declared_dependency_against_the_direction(self) -> None:
@@ -77,25 +77,25 @@ class CheckDependencies(unittest.TestCase):
                         "runtime/cache.hpp:2:", "runtime must not include spjit/matrix.hpp")
 
     def test_proxy_sees_only_the_listed_headers_of_the_compiler(self) -> None:
-        self.expect_one({"proxy/select.cpp": '#include "compiler/host_emitter.hpp"\n'},
-                        "proxy/select.cpp:1:", "not compiler/host_emitter.hpp")
+        self.expect_one({"proxy/select.cpp": '#include "kernels/unrolled_host/host_emitter.hpp"\n'},
+                        "proxy/select.cpp:1:", "not kernels/unrolled_host/host_emitter.hpp")
 
     def test_proxy_knows_nothing_of_cuda(self) -> None:
         self.expect_one({"proxy/select.cpp": "#include <cuda_runtime.h>\n"},
                         "proxy/select.cpp:1:", "nothing of CUDA")
 
     def test_rankmodel_knows_nothing_of_how_cuda_code_is_made(self) -> None:
-        self.expect_one({"rankmodel/cuda_prior.cpp": '#include "rankmodel/cuda_prior.hpp"\n'
-                                                     '#include "compiler/cuda_build.hpp"\n'},
-                        "rankmodel/cuda_prior.cpp:2:", "nothing of CUDA")
+        self.expect_one({"kernels/unrolled_cuda/cuda_prior.cpp": '#include "kernels/unrolled_cuda/cuda_prior.hpp"\n'
+                                                     '#include "kernels/unrolled_cuda/cuda_build.hpp"\n'},
+                        "kernels/unrolled_cuda/cuda_prior.cpp:2:", "nothing of CUDA")
 
     def test_llvm_outside_of_the_compiler(self) -> None:
         self.expect_one({"runtime/jit.cpp": "#include <llvm-c/Orc.h>\n"},
                         "runtime/jit.cpp:1:", "only compiler may use LLVM")
 
     def test_shared_header_leads_back(self) -> None:
-        self.expect_one({"compiler/kernel_plan.hpp": '#pragma once\n#include "proxy/select.hpp"\n'},
-                        "compiler/kernel_plan.hpp:2:", "must not include proxy/select.hpp")
+        self.expect_one({"plan/kernel_plan.hpp": '#pragma once\n#include "proxy/select.hpp"\n'},
+                        "plan/kernel_plan.hpp:2:", "must not include proxy/select.hpp")
 
     def test_public_header_includes_an_internal_one(self) -> None:
         self.expect_one({"include/spjit/matrix.hpp": '#include "matrix/csr.hpp"\n'},
@@ -111,7 +111,7 @@ class CheckDependencies(unittest.TestCase):
 
     def test_environment_read_elsewhere(self) -> None:
         self.expect_one({"tools/main.cpp": 'int main() { return ::getenv("X") != nullptr; }\n'},
-                        "tools/main.cpp:1:", "only runtime/environment.cpp")
+                        "tools/main.cpp:1:", "only base/environment.cpp")
 
     def test_comments_are_not_code(self) -> None:
         self.assertEqual(self.violations({"matrix/a.cpp": '// #include "tools/x.hpp"\n/*\n'

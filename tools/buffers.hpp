@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "runtime/float_buffer.hpp"
+#include "base/float_buffer.hpp"
 
 namespace spjit::cli {
 

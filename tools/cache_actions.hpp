@@ -10,7 +10,7 @@
 
 #include "kernel_options.hpp"
 #include "manual.hpp"
-#include "runtime/cache_store.hpp"
+#include "runtime/cache/cache_store.hpp"
 #include "subcommands.hpp"
 
 namespace spjit::cli {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cache_store.hpp"
+#include "runtime/cache/cache_store.hpp"
 
 namespace spjit::cli {
 

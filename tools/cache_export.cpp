@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "cache_archive.hpp"
 #include "spjit/error.hpp"
 

@@ -12,8 +12,8 @@
 #include <set>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "cache_archive.hpp"
-#include "runtime/hash.hpp"
 #include "spjit/error.hpp"
 #include "terminal.hpp"
 

@@ -4,9 +4,9 @@
 
 #include <memory>
 
+#include "base/byte_size.hpp"
 #include "cache_actions.hpp"
 #include "quantities.hpp"
-#include "runtime/byte_size.hpp"
 #include "terminal.hpp"
 
 namespace spjit::cli {

@@ -10,10 +10,10 @@
 #include <memory>
 #include <vector>
 
+#include "base/byte_size.hpp"
 #include "cache_actions.hpp"
 #include "cache_archive.hpp"
 #include "matrix/file_bytes.hpp"
-#include "runtime/byte_size.hpp"
 #include "spjit/error.hpp"
 #include "terminal.hpp"
 

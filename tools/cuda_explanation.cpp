@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include "attempt.hpp"
-#include "compiler/cuda_record.hpp"
-#include "compiler/local_gpus.hpp"
 #include "cuda_space_table.hpp"
 #include "explanation.hpp"
+#include "kernels/unrolled_cuda/cuda_record.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "search_table.hpp"
 #include "spjit/error.hpp"
 
@@ -17,7 +17,7 @@ void go_through_stages(CudaExplanation& explanation, const KernelOptions& option
   CsrMatrix matrix = load_matrix(explanation.path, options.load);
   matrix.sort_columns();
   explanation.matrix = compute_statistics(matrix);
-  explanation.limits = cuda_limits_of(options.compile.target);
+  explanation.limits = cuda_device_info_of(options.compile.target);
   explanation.choice = choose_cuda_tile(matrix, options.compile, explanation.limits);
 }
 

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <string>
 
-#include "compiler/cuda_limits.hpp"
 #include "compiler/cuda_pipeline.hpp"
 #include "kernel_options.hpp"
+#include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/matrix.hpp"
 #include "terminal.hpp"
 
@@ -19,7 +19,7 @@ struct CudaExplanation {
   std::filesystem::path path;
   std::string error;  ///< why there is no explanation
   MatrixStatistics matrix;
-  CudaLimits limits;
+  CudaDeviceInfo limits;
   CudaChoice choice;
 };
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "compiler/cuda_limits.hpp"
+#include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/error.hpp"
 #include "table.hpp"
 
@@ -60,7 +60,7 @@ std::string gpu_table(const CudaReport& report, const Terminal& terminal) {
 CudaReport examine_cuda() {
   CudaReport report;
   report.libraries = found_cuda_libraries();
-  for (const CudaLimits& card : known_cuda_cards()) {
+  for (const CudaDeviceInfo& card : known_cuda_cards()) {
     const std::string name = fmt::format("sm_{}", card.arch);
     if (report.targets.empty() || report.targets.back().name != name) {
       report.targets.push_back(examine(card.arch, report.libraries));

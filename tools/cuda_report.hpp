@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_libraries.hpp"
-#include "compiler/local_gpus.hpp"
+#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "terminal.hpp"
 
 namespace spjit::cli {

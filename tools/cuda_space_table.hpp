@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_candidate.hpp"
+#include "kernels/unrolled_cuda/cuda_candidate.hpp"
 #include "terminal.hpp"
 
 namespace spjit::cli {

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/host_cpu.hpp"
 #include "cuda_report.hpp"
 #include "kernel_options.hpp"
 #include "manual.hpp"
 #include "measure.hpp"
-#include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
 #include "subcommands.hpp"
 #include "table.hpp"

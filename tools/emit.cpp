@@ -7,8 +7,8 @@
 #include <span>
 #include <system_error>
 
-#include "compiler/disassembler.hpp"
-#include "compiler/host_program.hpp"
+#include "kernels/unrolled_host/disassembler.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
 #include "matrix/file_bytes.hpp"
 #include "spjit/error.hpp"
 

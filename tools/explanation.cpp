@@ -8,12 +8,12 @@
 #include <span>
 
 #include "attempt.hpp"
+#include "base/thread_pool.hpp"
 #include "compiler/compile_record.hpp"
-#include "compiler/host_rank_model.hpp"
-#include "compiler/measure.hpp"
-#include "compiler/row_groupings.hpp"
-#include "compiler/tile_space.hpp"
-#include "runtime/thread_pool.hpp"
+#include "kernels/unrolled_host/host_rank_model.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
+#include "proxy/measure.hpp"
+#include "reorder/row_groupings.hpp"
 #include "search_table.hpp"
 #include "spjit/error.hpp"
 #include "table.hpp"
@@ -33,7 +33,7 @@ GroupingReport examine_grouping(const CsrMatrix& matrix, std::int64_t m1,
 }
 
 TileSpace enumerate(const CsrMatrix& matrix, const CompileOptions& options,
-                    const HostLimits& limits) {
+                    const HostDeviceInfo& limits) {
   RowGroupings groupings(matrix, options.reorder);
   return enumerate_host_tiles(matrix, options, limits,
                               [&](std::int64_t m1) { return groupings.statistics(m1); });
@@ -55,12 +55,12 @@ void go_through_stages(Explanation& explanation, const KernelOptions& options) {
 
   CompileOptions compile = options.compile;
   compile.threads = resolve_threads(compile.threads);
-  explanation.limits = host_limits(compile.target.isa());
+  explanation.limits = host_device_info(compile.target.isa());
   const auto pool = std::make_shared<ThreadPool>(compile.threads);
   CompiledArtifact compiled = compile_host(
       matrix, compile, explanation.limits,
-      [&](std::span<const HostContestant> contestants, const RaceOptions& race_options) {
-        return race_host_kernels(contestants, race_options, compile.ldb, pool);
+      [&](std::span<const HostTuningCandidate> contestants, const TuningOptions& race_options) {
+        return time_host_kernels(contestants, race_options, compile.ldb, pool);
       },
       {.model = host_rank_model(compile), .stages = stages_of(compile, matrix.nnz())});
   if (compiled.trace.search.tiles.empty()) {

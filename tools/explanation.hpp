@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "compiler/device_limits.hpp"
 #include "compiler/pipeline.hpp"
-#include "compiler/search_trace.hpp"
-#include "compiler/tile_candidate.hpp"
 #include "kernel_options.hpp"
+#include "kernels/unrolled_host/tile_candidate.hpp"
+#include "proxy/search_trace.hpp"
 #include "reorder/row_grouping.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "spjit/kernel.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/reorder.hpp"
@@ -32,7 +32,7 @@ struct Explanation {
   std::filesystem::path path;
   std::string error;  ///< why there is no explanation
   MatrixStatistics matrix;
-  HostLimits limits;
+  HostDeviceInfo limits;
   std::vector<GroupingReport> groupings;  ///< none, balanced, similarity; empty where all rows are
   TileSpace space;
   CompileTrace trace;                 ///< the choice

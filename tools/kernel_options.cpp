@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/byte_size.hpp"
+#include "base/environment.hpp"
+#include "base/host_cpu.hpp"
 #include "number_checks.hpp"
-#include "runtime/byte_size.hpp"
-#include "runtime/environment.hpp"
-#include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/embedded_file.hpp"
+#include "base/embedded_file.hpp"
 
 namespace spjit {
 

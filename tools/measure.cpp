@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_cpu.hpp"
 #include "proxy/timing.hpp"
-#include "runtime/host_cpu.hpp"
 #include "tools/peers/peers.hpp"
 
 namespace spjit::cli {

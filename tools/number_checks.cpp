@@ -8,7 +8,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "runtime/printable.hpp"
+#include "base/printable.hpp"
 
 namespace spjit::cli {
 namespace {

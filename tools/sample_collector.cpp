@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/host_search.hpp"
 #include "compiler/pipeline.hpp"
-#include "compiler/tile_space.hpp"
-#include "rankmodel/host_prior.hpp"
+#include "kernels/unrolled_host/host_prior.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
+#include "proxy/host_search.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/error.hpp"
 
@@ -27,7 +27,7 @@ constexpr std::size_t k_confirmed = 24;
 /// Takes the time of a search, unless the sample's is as good: several loads tell more than one,
 /// more samples of a load more than fewer, and of as many the lesser time does.
 void take(HostSample& sample, const SearchedHostTile& tile) {
-  if (!tile.full || tile.full->outcome == RaceOutcome::failed) return;
+  if (!tile.full || tile.full->outcome == TuningOutcome::failed) return;
   const TimingResult& timing = tile.full->timing;
   if (timing.samples == 0) return;
   const auto worth = [](bool confirmed, std::int64_t samples, double us) {
@@ -45,7 +45,7 @@ void take(HostSample& sample, const SearchedHostTile& tile) {
 
 /// Whether it was timed or failed.
 bool is_settled(const SearchedHostTile& tile) {
-  return tile.full && tile.full->outcome != RaceOutcome::not_reached;
+  return tile.full && tile.full->outcome != TuningOutcome::not_reached;
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ HostSampleGroup collect_samples(const CsrMatrix& matrix, const CollectOptions& o
   const auto start = Clock::now();
   CompileOptions compile = options.compile;
   compile.search = SearchMode::exhaustive;
-  const HostLimits limits = host_limits(compile.target.isa());
+  const HostDeviceInfo limits = host_device_info(compile.target.isa());
   const HostTile heuristic = plan_choice(matrix, compile, limits).tile;
   HostSearchStages stages = search_stages(compile, matrix.nnz());
   stages.confirmed = k_confirmed;
@@ -65,11 +65,11 @@ HostSampleGroup collect_samples(const CsrMatrix& matrix, const CollectOptions& o
   bool timed = false;
   std::set<std::size_t> settled;
   for (int i = 0; i < options.searches; ++i) {
-    const HostSearch search =
-        search_host_tile({matrix, compile, limits, heuristic}, stages,
-                         [&](std::span<const HostContestant> contestants, const RaceOptions& race) {
-                           return race_host_kernels(contestants, race, compile.ldb, pool);
-                         });
+    const HostSearch search = search_host_tile(
+        {matrix, compile, limits, heuristic}, stages,
+        [&](std::span<const HostTuningCandidate> contestants, const TuningOptions& race) {
+          return time_host_kernels(contestants, race, compile.ldb, pool);
+        });
     timed = timed || search.timed;
     // Each search has the same tiles in the same order.
     group.samples.resize(search.tiles.size());

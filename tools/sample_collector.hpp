@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "rankmodel/host_samples.hpp"
-#include "runtime/thread_pool.hpp"
+#include "base/thread_pool.hpp"
+#include "kernels/unrolled_host/host_samples.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
 

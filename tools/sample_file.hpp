@@ -8,8 +8,8 @@
 #include <set>
 #include <string>
 
-#include "rankmodel/host_samples.hpp"
-#include "runtime/file_descriptor.hpp"
+#include "base/file_descriptor.hpp"
+#include "kernels/unrolled_host/host_samples.hpp"
 
 namespace spjit::cli {
 

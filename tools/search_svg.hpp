@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/search_trace.hpp"
+#include "proxy/search_trace.hpp"
 
 namespace spjit::cli {
 

@@ -12,16 +12,16 @@
 namespace spjit::cli {
 namespace {
 
-bool has_time(const std::optional<RaceResult>& result) {
+bool has_time(const std::optional<TuningResult>& result) {
   return result && result->timing.samples > 0;
 }
 
-std::string time_text(const std::optional<RaceResult>& result) {
+std::string time_text(const std::optional<TuningResult>& result) {
   return has_time(result) ? fmt::format("{:.2f}", result->timing.median_us) : "";
 }
 
 /// "finished, 12 samples, noise 0.4 %", or why there are none.
-std::string outcome_text(const std::optional<RaceResult>& result) {
+std::string outcome_text(const std::optional<TuningResult>& result) {
   if (!result) return "";
   if (!result->failure.empty()) return "failed: " + result->failure;
   if (!has_time(result)) return "not reached";

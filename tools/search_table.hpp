@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/search_trace.hpp"
+#include "proxy/search_trace.hpp"
 #include "terminal.hpp"
 
 namespace spjit::cli {

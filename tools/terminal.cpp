@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <system_error>
 
-#include "runtime/environment.hpp"
+#include "base/environment.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {

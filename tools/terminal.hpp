@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/printable.hpp"
+#include "base/printable.hpp"
 
 namespace spjit::cli {
 

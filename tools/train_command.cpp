@@ -10,20 +10,20 @@
 #include <string>
 #include <vector>
 
+#include "base/gzip.hpp"
 #include "kernel_options.hpp"
+#include "kernels/unrolled_host/sample_reader.hpp"
 #include "manual.hpp"
 #include "matrix/file_bytes.hpp"
 #include "number_checks.hpp"
 #include "rankmodel/rank_metrics.hpp"
 #include "rankmodel/rank_model.hpp"
-#include "rankmodel/sample_reader.hpp"
-#include "runtime/gzip.hpp"
 #include "spjit/error.hpp"
 #include "subcommands.hpp"
 #include "table.hpp"
 
 #ifdef SPJIT_HAVE_XGBOOST
-#include "rankmodel/training/host_training.hpp"
+#include "kernels/unrolled_host/training/host_training.hpp"
 #endif
 
 namespace spjit::cli {

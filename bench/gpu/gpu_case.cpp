@@ -7,12 +7,12 @@
 #include <exception>
 #include <span>
 
-#include "compiler/local_gpus.hpp"
-#include "compiler/reference.hpp"
-#include "runtime/cuda_context.hpp"
-#include "runtime/cuda_graph.hpp"
-#include "runtime/cuda_memory.hpp"
-#include "runtime/cuda_stream.hpp"
+#include "plan/evaluate.hpp"
+#include "runtime/cuda/cuda_context.hpp"
+#include "runtime/cuda/cuda_graph.hpp"
+#include "runtime/cuda/cuda_memory.hpp"
+#include "runtime/cuda/cuda_stream.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
 

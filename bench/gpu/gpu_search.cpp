@@ -9,9 +9,9 @@
 
 #include "bench/gpu/rehearsal_tools.hpp"
 #include "compiler/cuda_pipeline.hpp"
-#include "compiler/cuda_search_tools.hpp"
-#include "compiler/local_gpus.hpp"
+#include "proxy/cuda_search_tools.hpp"
 #include "rankmodel/rank_metrics.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
 
@@ -52,15 +52,15 @@ std::vector<Way> ways_of() {
 
 /// 0: it has none.
 double time_of(const SearchTraceEntry& entry) {
-  const std::optional<RaceResult>& result = entry.full ? entry.full : entry.proxy;
-  return result && result->outcome != RaceOutcome::failed && result->timing.samples > 0
+  const std::optional<TuningResult>& result = entry.full ? entry.full : entry.proxy;
+  return result && result->outcome != TuningOutcome::failed && result->timing.samples > 0
              ? result->timing.median_us
              : 0;
 }
 
 bool has_failed(const SearchTraceEntry& entry) {
-  const auto failed = [](const std::optional<RaceResult>& result) {
-    return result && result->outcome == RaceOutcome::failed;
+  const auto failed = [](const std::optional<TuningResult>& result) {
+    return result && result->outcome == TuningOutcome::failed;
   };
   return failed(entry.full) || failed(entry.proxy);
 }
@@ -72,7 +72,7 @@ class GpuSearchCase {
       : bench_(bench),
         matrix_(item.matrix),
         options_(item.options),
-        limits_(local_gpu_limits(bench.device)),
+        limits_(local_gpu_info(bench.device)),
         groupings_(matrix_, options_.reorder) {
     options_.search_budget_ms = k_budget_ms;
     options_.search = SearchMode::instant;
@@ -132,9 +132,9 @@ class GpuSearchCase {
     CudaSearchTools tools = local.tools();
     if (bench_.load_ptx) return rehearsal_tools(input, std::move(tools));
     if (way.name != k_oracle) return tools;
-    tools.race = [race = tools.race](std::span<const CudaContestant> contestants,
-                                     const RaceOptions& given) {
-      RaceOptions options = given;
+    tools.race = [race = tools.race](std::span<const CudaTuningCandidate> contestants,
+                                     const TuningOptions& given) {
+      TuningOptions options = given;
       options.drops = false;
       options.min_rounds = options.max_rounds = k_oracle_rounds;
       return race(contestants, options);
@@ -158,7 +158,7 @@ class GpuSearchCase {
   const GpuBenchOptions& bench_;
   const CsrMatrix& matrix_;
   CompileOptions options_;
-  CudaLimits limits_;
+  CudaDeviceInfo limits_;
   RowGroupings groupings_;
   std::vector<CudaCandidate> ranked_;
   std::map<std::string, double> truth_;  ///< microseconds by tile

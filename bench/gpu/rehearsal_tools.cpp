@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "compiler/cuda_builder.hpp"
-#include "compiler/kernel_plan.hpp"
+#include "kernels/unrolled_cuda/cuda_builder.hpp"
+#include "plan/kernel_plan.hpp"
 
 namespace spjit::bench {
 
 CudaSearchTools rehearsal_tools(const CudaSearchInput& input, CudaSearchTools tools) {
   tools.compile_proxy = [compile = std::move(tools.compile_proxy),
                          arch = static_cast<int>(input.limits.arch)](const CudaProxy& proxy,
-                                                                     const CompileCancel& cancel) {
+                                                                     const Cancellation& cancel) {
     CompiledCudaProxy made = compile(proxy, cancel);
     made.cubin.clear();
     for (const SourceUnit& unit : emit_cuda_proxy(proxy, CudaSource::ptx, arch)) {
@@ -19,16 +19,16 @@ CudaSearchTools rehearsal_tools(const CudaSearchInput& input, CudaSearchTools to
     }
     return made;
   };
-  tools.compile_kernel = [&input](const CudaCandidate& candidate, const CompileCancel& cancel) {
+  tools.compile_kernel = [&input](const CudaCandidate& candidate, const Cancellation& cancel) {
     const KernelPlan plan = build_plan(input.matrix, input.groupings.at(candidate.tile.m1),
                                        std::max<std::int64_t>(input.matrix.cols, 1));
     CompiledCuda compiled = build_cuda_kernel(plan, candidate, input.options, input.limits, cancel);
     return CudaKernelImage{std::move(compiled.artifact.ptx), compiled.program.blocks_x,
                            compiled.trace.attempts.back().spilled_bytes};
   };
-  tools.race = [race = std::move(tools.race)](std::span<const CudaContestant> contestants,
-                                              const RaceOptions& given) {
-    RaceOptions options = given;
+  tools.race = [race = std::move(tools.race)](std::span<const CudaTuningCandidate> contestants,
+                                              const TuningOptions& given) {
+    TuningOptions options = given;
     options.min_rounds = options.max_rounds = 1;
     options.min_sample_us = 1;
     options.call_limit_ms = 60'000;

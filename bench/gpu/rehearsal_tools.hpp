@@ -3,7 +3,7 @@
 /// @file
 /// Searches on the emulated driver, which takes PTX and no cubin.
 
-#include "compiler/cuda_search.hpp"
+#include "proxy/cuda_search.hpp"
 
 namespace spjit::bench {
 

@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
+#include "base/elapsed.hpp"
+#include "base/host_cpu.hpp"
 #include "bench/host/buffers.hpp"
-#include "runtime/elapsed.hpp"
-#include "runtime/host_cpu.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/kernel.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "bench/host/workloads.hpp"
-#include "compiler/reference.hpp"
+#include "plan/evaluate.hpp"
 #include "proxy/timing.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"

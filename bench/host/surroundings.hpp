@@ -11,7 +11,7 @@
 #include <string>
 #include <system_error>
 
-#include "runtime/host_cpu.hpp"
+#include "base/host_cpu.hpp"
 
 namespace spjit::bench {
 

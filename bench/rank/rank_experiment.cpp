@@ -5,11 +5,11 @@
 #include <limits>
 #include <numeric>
 
+#include "kernels/unrolled_host/host_features.hpp"
+#include "kernels/unrolled_host/host_heuristic.hpp"
+#include "kernels/unrolled_host/training/host_training.hpp"
 #include "matrix/random.hpp"
 #include "matrix/sampling.hpp"
-#include "rankmodel/host_features.hpp"
-#include "rankmodel/host_heuristic.hpp"
-#include "rankmodel/training/host_training.hpp"
 
 namespace spjit::bench {
 namespace {

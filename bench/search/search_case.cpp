@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
-#include "compiler/measure.hpp"
 #include "compiler/pipeline.hpp"
+#include "proxy/measure.hpp"
 #include "rankmodel/rank_metrics.hpp"
 #include "spjit/error.hpp"
 
@@ -54,20 +54,20 @@ std::vector<Way> ways_of() {
           {"+iterations", SearchMode::proxy, false, iterations}};
 }
 
-RaceHostKernels race_with(bool races) {
-  return [races](std::span<const HostContestant> contestants, const RaceOptions& given) {
-    RaceOptions options = given;
+TimeHostKernels race_with(bool races) {
+  return [races](std::span<const HostTuningCandidate> contestants, const TuningOptions& given) {
+    TuningOptions options = given;
     if (!races) {
       options.drops = false;
       options.min_rounds = options.max_rounds = 7;
     }
-    return race_host_kernels(contestants, options, 0, nullptr);
+    return time_host_kernels(contestants, options, 0, nullptr);
   };
 }
 
 /// The time that the way's order is by; 0 if it has none.
 double time_of(const SearchedHostTile& tile, bool proxies) {
-  const std::optional<RaceResult>& result = proxies ? tile.proxy : tile.full;
+  const std::optional<TuningResult>& result = proxies ? tile.proxy : tile.full;
   return result && result->timing.samples > 0 ? result->timing.median_us : 0;
 }
 
@@ -95,7 +95,7 @@ HostTile top1_of(const HostSearch& search) {
   double best_us = 0;
   for (const SearchedHostTile& tile : search.tiles) {
     const double us = time_of(tile, true);
-    const bool races = us > 0 && tile.proxy->outcome == RaceOutcome::finished;
+    const bool races = us > 0 && tile.proxy->outcome == TuningOutcome::finished;
     if (races && (best_us == 0 || us < best_us)) {
       best = &tile;
       best_us = us;
@@ -123,13 +123,13 @@ std::vector<double> medians_of(const std::vector<std::vector<double>>& samples, 
 
 /// Medians over loads of each kernel, B and C, of the median of a few samples: the same code is
 /// some percent faster or slower from one load to the next (docs/search.md).
-Judgement load_and_time(const std::vector<HostContestant>& contestants) {
-  RaceOptions race;
+Judgement load_and_time(const std::vector<HostTuningCandidate>& contestants) {
+  TuningOptions race;
   race.drops = false;
   race.min_rounds = race.max_rounds = 5;
   std::vector<std::vector<double>> samples(contestants.size());
   for (int load = 0; load < k_judge_loads; ++load) {
-    const std::vector<RaceResult> times = race_host_kernels(contestants, race, 0, nullptr);
+    const std::vector<TuningResult> times = time_host_kernels(contestants, race, 0, nullptr);
     for (std::size_t i = 0; i < times.size(); ++i) {
       if (!times[i].failure.empty()) throw Error(times[i].failure);
       samples[i].push_back(times[i].timing.median_us);
@@ -156,7 +156,7 @@ class SearchCase {
   SearchCase(CsrMatrix matrix, std::int64_t n) : matrix_(std::move(matrix)) {
     options_.n = n;
     options_.search_budget_ms = k_budget_ms;
-    limits_ = host_limits(options_.target.isa());
+    limits_ = host_device_info(options_.target.isa());
     model_ = shipped_host_model(options_.target.isa());
     heuristic_ = plan_choice(matrix_, options_, limits_).tile;
   }
@@ -197,9 +197,9 @@ class SearchCase {
 
   /// Times every choice in full once more, side by side, and fills in the losses.
   void judge(SearchCaseResult& result) {
-    std::vector<HostContestant> contestants;
+    std::vector<HostTuningCandidate> contestants;
     const auto add = [&](const HostTile& tile) {
-      const auto same = [&](const HostContestant& other) { return other.tile == tile; };
+      const auto same = [&](const HostTuningCandidate& other) { return other.tile == tile; };
       if (std::ranges::none_of(contestants, same)) contestants.push_back({make(tile), tile, 0});
     };
     for (const WayResult& way : result.ways) add(way.tile);
@@ -213,7 +213,7 @@ class SearchCase {
       result.noise += std::abs(us[i] / judgement.odd_us[i] - 1) / static_cast<double>(us.size());
     }
     const auto loss = [&](const HostTile& tile) {
-      const auto found = std::ranges::find(contestants, tile, &HostContestant::tile);
+      const auto found = std::ranges::find(contestants, tile, &HostTuningCandidate::tile);
       return loss_of(judgement, static_cast<std::size_t>(found - contestants.begin()));
     };
     for (std::size_t i = 0; i < result.ways.size(); ++i) {
@@ -233,7 +233,7 @@ class SearchCase {
 
   CsrMatrix matrix_;
   CompileOptions options_;
-  HostLimits limits_;
+  HostDeviceInfo limits_;
   std::shared_ptr<const HostRankModel> model_;
   HostTile heuristic_;
   HostSearch oracle_;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/host/workloads.hpp"
-#include "compiler/host_search.hpp"
+#include "proxy/host_search.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
 

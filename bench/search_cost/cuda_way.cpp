@@ -7,18 +7,18 @@
 #include <random>
 #include <utility>
 
+#include "base/host_cpu.hpp"
 #include "bench/compile/shared_page.hpp"
 #include "bench/gpu/rehearsal_tools.hpp"
 #include "bench/search_cost/way_options.hpp"
-#include "compiler/cuda_builder.hpp"
-#include "compiler/cuda_libraries.hpp"
-#include "compiler/cuda_search.hpp"
-#include "compiler/cuda_search_tools.hpp"
-#include "compiler/cuda_tile_space.hpp"
-#include "compiler/local_gpus.hpp"
-#include "compiler/row_groupings.hpp"
-#include "rankmodel/cuda_prior.hpp"
-#include "runtime/host_cpu.hpp"
+#include "kernels/unrolled_cuda/cuda_builder.hpp"
+#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "kernels/unrolled_cuda/cuda_prior.hpp"
+#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
+#include "proxy/cuda_search.hpp"
+#include "proxy/cuda_search_tools.hpp"
+#include "reorder/row_groupings.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::bench {
@@ -40,7 +40,7 @@ void put(std::array<char, N>& place, const std::string& text) {
   std::ranges::copy(text.substr(0, N - 1), place.begin());
 }
 
-CudaToolchain load_toolchain(const CudaLimits& limits, bool nvrtc) {
+CudaToolchain load_toolchain(const CudaDeviceInfo& limits, bool nvrtc) {
   CudaToolchainNeeds needs;
   needs.arch = static_cast<int>(limits.arch);
   needs.nvrtc = nvrtc;
@@ -49,7 +49,7 @@ CudaToolchain load_toolchain(const CudaLimits& limits, bool nvrtc) {
 }
 
 void examine(const Target& target, TargetPage& page) {
-  const CudaLimits limits = cuda_limits_of(target);
+  const CudaDeviceInfo limits = cuda_device_info_of(target);
   const CudaToolchain toolchain = load_toolchain(limits, true);
   put(page.card, limits.name());
   put(page.toolchain, fmt::format("NVRTC {}, nvJitLink {}", to_string(toolchain.nvrtc->version()),
@@ -76,14 +76,14 @@ class CompileOnlyTools {
 
   [[nodiscard]] CudaSearchTools tools() {
     CudaSearchTools tools;
-    tools.compile_proxy = [this](const CudaProxy& proxy, const CompileCancel& cancel) {
+    tools.compile_proxy = [this](const CudaProxy& proxy, const Cancellation& cancel) {
       CudaBuildOptions build;
       build.arch = static_cast<int>(input_.limits.arch);
       build.threads = 1;
       build.cancel = cancel;
       return compile_cuda_proxy(proxy, input_.options.cuda.proxy_source, toolchain_, build);
     };
-    tools.compile_kernel = [this](const CudaCandidate& candidate, const CompileCancel& cancel) {
+    tools.compile_kernel = [this](const CudaCandidate& candidate, const Cancellation& cancel) {
       const KernelPlan plan = build_plan(input_.matrix, input_.groupings.at(candidate.tile.m1),
                                          std::max<std::int64_t>(input_.matrix.cols, 1));
       CompiledCuda compiled =
@@ -91,8 +91,8 @@ class CompileOnlyTools {
       return CudaKernelImage{std::move(compiled.artifact.cubin), compiled.program.blocks_x,
                              compiled.trace.attempts.back().spilled_bytes};
     };
-    tools.race = [](std::span<const CudaContestant> contestants, const RaceOptions&) {
-      return std::vector<RaceResult>(contestants.size());
+    tools.race = [](std::span<const CudaTuningCandidate> contestants, const TuningOptions&) {
+      return std::vector<TuningResult>(contestants.size());
     };
     return tools;
   }
@@ -115,7 +115,7 @@ class CudaWay {
         options_(way_options(item, way, settings)),
         groupings_(matrix_, options_.reorder) {
     options_.target = Target::parse(target.name);
-    limits_ = cuda_limits_of(options_.target);
+    limits_ = cuda_device_info_of(options_.target);
   }
 
   WorkReport run() {
@@ -176,13 +176,13 @@ class CudaWay {
   CudaSearchTools reported(CudaSearchTools tools) {
     tools.compile_threads = settings_.threads > 0 ? settings_.threads : usable_cpus();
     tools.compile_proxy = [this, compile = tools.compile_proxy](const CudaProxy& proxy,
-                                                                const CompileCancel& cancel) {
+                                                                const Cancellation& cancel) {
       CompiledCudaProxy made = compile(proxy, cancel);
       reporter_.done(!made.failure.empty());
       return made;
     };
     tools.compile_kernel = [this, compile = tools.compile_kernel](const CudaCandidate& candidate,
-                                                                  const CompileCancel& cancel) {
+                                                                  const Cancellation& cancel) {
       try {
         CudaKernelImage image = compile(candidate, cancel);
         reporter_.done(false);
@@ -193,8 +193,8 @@ class CudaWay {
       }
     };
     if (is_full(way_)) {
-      tools.race = [race = tools.race](std::span<const CudaContestant> contestants,
-                                       const RaceOptions& given) {
+      tools.race = [race = tools.race](std::span<const CudaTuningCandidate> contestants,
+                                       const TuningOptions& given) {
         return race(contestants, without_drops(given));
       };
     }
@@ -217,7 +217,7 @@ class CudaWay {
   const CostSettings& settings_;
   CostReporter& reporter_;
   CompileOptions options_;
-  CudaLimits limits_;
+  CudaDeviceInfo limits_;
   RowGroupings groupings_;
 };
 

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "bench/search_cost/way_options.hpp"
-#include "compiler/measure.hpp"
 #include "compiler/pipeline.hpp"
-#include "rankmodel/shipped_models.hpp"
+#include "kernels/unrolled_host/shipped_models.hpp"
+#include "proxy/measure.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::bench {
@@ -43,12 +43,12 @@ WorkReport run_host_way(const CostCase& item, const Target& target, CostWay way,
     setup.stages = search_stages(options, item.matrix.nnz());
     setup.stages->reductions.kernels = false;
   }
-  const RaceHostKernels race = [way](std::span<const HostContestant> contestants,
-                                     const RaceOptions& given) {
-    return race_host_kernels(contestants, is_full(way) ? without_drops(given) : given, 0, nullptr);
+  const TimeHostKernels race = [way](std::span<const HostTuningCandidate> contestants,
+                                     const TuningOptions& given) {
+    return time_host_kernels(contestants, is_full(way) ? without_drops(given) : given, 0, nullptr);
   };
   const CompiledArtifact compiled =
-      compile_host(item.matrix, options, host_limits(target.isa()), race, setup);
+      compile_host(item.matrix, options, host_device_info(target.isa()), race, setup);
   reporter.set_candidates(candidates_of(compiled.trace, options));
   reporter.say(note_of(compiled.trace, way));
   WorkReport report;

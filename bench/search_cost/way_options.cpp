@@ -36,8 +36,8 @@ CompileOptions way_options(const CostCase& item, CostWay way, const CostSettings
   return options;
 }
 
-RaceOptions without_drops(const RaceOptions& race) {
-  RaceOptions options = race;
+TuningOptions without_drops(const TuningOptions& race) {
+  TuningOptions options = race;
   options.drops = false;
   options.min_rounds = options.max_rounds = k_full_rounds;
   return options;

@@ -4,7 +4,7 @@
 /// What a way asks of spjit, on the host and on a GPU.
 
 #include "bench/search_cost/cost_row.hpp"
-#include "proxy/race.hpp"
+#include "proxy/tuning.hpp"
 #include "spjit/compiler.hpp"
 
 namespace spjit::bench {
@@ -14,6 +14,6 @@ namespace spjit::bench {
                                          const CostSettings& settings);
 
 /// The same race with seven rounds for everybody: what timing in full costs without racing.
-[[nodiscard]] RaceOptions without_drops(const RaceOptions& race);
+[[nodiscard]] TuningOptions without_drops(const TuningOptions& race);
 
 }  // namespace spjit::bench

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/thread_pool.hpp"
+#include "base/thread_pool.hpp"
 
 namespace spjit::side_by_side {
 

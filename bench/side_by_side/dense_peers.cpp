@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/dynamic_library.hpp"
 #include "bench/side_by_side/peers.hpp"
-#include "runtime/dynamic_library.hpp"
 #include "spjit/error.hpp"
 #include "tools/peers/openblas.hpp"
 

@@ -9,9 +9,9 @@
 #include <memory>
 #include <vector>
 
+#include "base/thread_pool.hpp"
 #include "bench/side_by_side/peers.hpp"
-#include "compiler/csr_kernel.hpp"
-#include "runtime/thread_pool.hpp"
+#include "kernels/csr/csr_kernel.hpp"
 
 namespace spjit::side_by_side {
 namespace {

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/arithmetic.hpp"
+#include "base/thread_pool.hpp"
 #include "bench/side_by_side/peers.hpp"
-#include "runtime/arithmetic.hpp"
-#include "runtime/thread_pool.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::side_by_side {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/file_descriptor.hpp"
+#include "base/file_descriptor.hpp"
 
 namespace spjit::side_by_side {
 

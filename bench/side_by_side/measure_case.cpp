@@ -9,8 +9,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/host_cpu.hpp"
 #include "bench/side_by_side/waiting.hpp"
-#include "runtime/host_cpu.hpp"
 #include "spjit/error.hpp"
 #include "tools/peers/machine_peak.hpp"
 

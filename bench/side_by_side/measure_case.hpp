@@ -13,7 +13,7 @@
 #include "bench/host/buffers.hpp"
 #include "bench/side_by_side/cache_flush.hpp"
 #include "bench/side_by_side/peer.hpp"
-#include "compiler/reference.hpp"
+#include "plan/evaluate.hpp"
 #include "proxy/timing.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"

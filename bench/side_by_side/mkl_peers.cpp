@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/dynamic_library.hpp"
 #include "bench/side_by_side/peers.hpp"
 #include "bench/side_by_side/waiting.hpp"
-#include "runtime/dynamic_library.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::side_by_side {

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "base/host_cpu.hpp"
 #include "bench/side_by_side/measure_case.hpp"
 #include "bench/side_by_side/peer.hpp"
-#include "runtime/cuda_device.hpp"
-#include "runtime/host_cpu.hpp"
+#include "runtime/cuda/cuda_device.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit::side_by_side {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/hash.hpp"
+#include "base/hash.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 #include "tests/support/tar_testing.hpp"
 #include "tools/cache_archive.hpp"

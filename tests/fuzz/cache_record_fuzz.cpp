@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "base/hash.hpp"
 #include "compiler/compile_record.hpp"
-#include "runtime/cache_record.hpp"
-#include "runtime/hash.hpp"
+#include "runtime/cache/cache_record.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {

@@ -1,6 +1,6 @@
 // Cubins: names and sizes of what is found are backed by the file.
 
-#include "compiler/cubin_info.hpp"
+#include "kernels/unrolled_cuda/cubin_info.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {

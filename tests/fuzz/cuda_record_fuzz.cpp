@@ -1,9 +1,9 @@
 // The record of a CUDA kernel, which its users may load from anywhere: its launch is within what a
 // GPU takes, and the same after it was written and read.
 
-#include "compiler/cuda_artifact.hpp"
+#include "base/json_text.hpp"
 #include "compiler/cuda_compile_record.hpp"
-#include "runtime/json_text.hpp"
+#include "kernels/unrolled_cuda/cuda_artifact.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {

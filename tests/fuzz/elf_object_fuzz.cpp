@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "runtime/elf_object.hpp"
-#include "runtime/loaded_object.hpp"
+#include "base/elf_object.hpp"
+#include "base/loaded_object.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {

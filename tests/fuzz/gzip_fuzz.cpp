@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "runtime/gzip.hpp"
+#include "base/gzip.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "compiler/host_program.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {

@@ -12,17 +12,17 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/cuda_artifact.hpp"
-#include "compiler/host_program.hpp"
+#include "base/gzip.hpp"
+#include "kernels/unrolled_cuda/cuda_artifact.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
+#include "kernels/unrolled_host/host_samples.hpp"
 #include "matrix/file_bytes.hpp"
 #include "matrix/npy_writer.hpp"
 #include "matrix/npz_writer.hpp"
 #include "matrix/zip_archive.hpp"
-#include "rankmodel/host_samples.hpp"
 #include "rankmodel/rank_model.hpp"
 #include "reorder/row_grouping.hpp"
-#include "runtime/cache_record.hpp"
-#include "runtime/gzip.hpp"
+#include "runtime/cache/cache_record.hpp"
 #include "spjit/generate.hpp"
 
 namespace {

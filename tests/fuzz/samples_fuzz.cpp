@@ -1,7 +1,7 @@
 // Lines of measured tiles: what is read can be written, and is the same line when it was read
 // again.
 
-#include "rankmodel/host_samples.hpp"
+#include "kernels/unrolled_host/host_samples.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/host_program.hpp"
-#include "compiler/spmm_kernel_impl.hpp"
-#include "runtime/arithmetic.hpp"
+#include "base/arithmetic.hpp"
+#include "kernels/spmm_kernel_impl.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
 #include "spjit/compiler.hpp"
 #include "tests/soak/soak_check.hpp"
 #include "tests/support/emulated_kernel.hpp"

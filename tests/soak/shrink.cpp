@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/arithmetic.hpp"
+#include "base/arithmetic.hpp"
 
 namespace spjit::soak {
 namespace {

@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "compiler/host_tile.hpp"
-#include "runtime/arithmetic.hpp"
+#include "base/arithmetic.hpp"
+#include "kernels/unrolled_host/host_tile.hpp"
 #include "spjit/generate.hpp"
 #include "tests/support/draw.hpp"
 #include "tests/support/spmm_testing.hpp"

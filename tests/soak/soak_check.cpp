@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/arithmetic.hpp"
+#include "base/arithmetic.hpp"
 #include "tests/support/sparse_floats.hpp"
 #include "tests/support/spmm_testing.hpp"
 

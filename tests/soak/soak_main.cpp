@@ -15,7 +15,7 @@
 #include <new>
 #include <string>
 
-#include "runtime/elapsed.hpp"
+#include "base/elapsed.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/soak/isolated.hpp"

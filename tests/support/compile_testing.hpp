@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/host_program.hpp"
-#include "compiler/spmm_kernel_impl.hpp"
+#include "kernels/spmm_kernel_impl.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
 #include "spjit/compiler.hpp"
 #include "tests/support/spmm_testing.hpp"
 

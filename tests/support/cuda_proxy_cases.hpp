@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "compiler/cuda_proxy.hpp"
-#include "compiler/cuda_tile_space.hpp"
+#include "kernels/unrolled_cuda/cuda_proxy.hpp"
+#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
 #include "tests/support/cuda_space_testing.hpp"
 #include "tests/support/emitter_cases.hpp"
 
@@ -18,12 +18,12 @@ namespace spjit::testing_support {
 struct ProxyCase {
   KernelPlan plan;
   std::vector<CudaCandidate> candidates;
-  CudaLimits limits;
+  CudaDeviceInfo limits;
 };
 
 struct ProxyCaseOptions {
   bool runtime_sizes = false;
-  CudaLimits limits = cuda_limits();
+  CudaDeviceInfo limits = cuda_limits();
 };
 
 /// A candidate for each N1 given, with n columns, on an H100 or another device.

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_search.hpp"
+#include "proxy/cuda_search.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
-#include "tests/support/host_race_testing.hpp"
+#include "tests/support/host_tuning_testing.hpp"
 
 namespace spjit::testing_support {
 
@@ -46,7 +46,7 @@ class MadeUpSearch {
 
   CsrMatrix matrix;
   CompileOptions options;
-  CudaLimits limits = cuda_limits(4);
+  CudaDeviceInfo limits = cuda_limits(4);
   RowGroupings groupings;
   std::vector<CudaCandidate> ranked;
 };
@@ -57,7 +57,7 @@ class MadeUpTools {
  public:
   [[nodiscard]] CudaSearchTools tools(int threads = 1) {
     CudaSearchTools made;
-    made.compile_proxy = [this](const CudaProxy& proxy, const CompileCancel& cancel) {
+    made.compile_proxy = [this](const CudaProxy& proxy, const Cancellation& cancel) {
       const std::lock_guard lock(mutex_);
       proxies.push_back(proxy);
       deadlines.push_back(cancel.deadline);
@@ -72,20 +72,20 @@ class MadeUpTools {
       }
       return compiled;
     };
-    made.compile_kernel = [this](const CudaCandidate& candidate, const CompileCancel&) {
+    made.compile_kernel = [this](const CudaCandidate& candidate, const Cancellation&) {
       const std::string tile = to_string(candidate.tile);
       kernels.push_back(tile);
       if (tile == failing_kernel) throw CompileFailed("no registers left");
       return CudaKernelImage{"kernel " + tile, candidate.row_tiles + 2, spilled_bytes};
     };
-    made.race = [this](std::span<const CudaContestant> of, const RaceOptions& options) {
+    made.race = [this](std::span<const CudaTuningCandidate> of, const TuningOptions& options) {
       contestants.assign(of.begin(), of.end());
       images.clear();
-      for (const CudaContestant& contestant : of) images.push_back(text_of(contestant.image));
+      for (const CudaTuningCandidate& contestant : of) images.push_back(text_of(contestant.image));
       race_budget_ms = options.budget_ms;
       if (during_race) during_race(options);
-      std::vector<RaceResult> raced;
-      for (const CudaContestant& contestant : of) {
+      std::vector<TuningResult> raced;
+      for (const CudaTuningCandidate& contestant : of) {
         const auto result = results.find(contestant.name);
         raced.push_back(result == results.end() ? finished_in(100) : result->second);
       }
@@ -97,7 +97,7 @@ class MadeUpTools {
 
   [[nodiscard]] std::vector<std::string> raced() const {
     std::vector<std::string> names;
-    for (const CudaContestant& contestant : contestants) names.push_back(contestant.name);
+    for (const CudaTuningCandidate& contestant : contestants) names.push_back(contestant.name);
     return names;
   }
   /// M1 of the proxies that were compiled, in that order.
@@ -109,17 +109,17 @@ class MadeUpTools {
 
   // What is to happen.
   std::int64_t spilled_bytes = 0;  ///< of every proxy and kernel
-  std::map<std::string, RaceResult> results;
+  std::map<std::string, TuningResult> results;
   std::map<std::int64_t, std::string> proxy_failures;  ///< by M1
   std::string failing_kernel;
-  std::function<void(const RaceOptions&)> during_race;
+  std::function<void(const TuningOptions&)> during_race;
 
   // What did.
   std::vector<CudaProxy> proxies;
   std::vector<std::optional<std::chrono::steady_clock::time_point>> deadlines;
   std::vector<std::string> kernels;
-  std::vector<CudaContestant> contestants;  ///< their images are gone
-  std::vector<std::string> images;          ///< of the contestants
+  std::vector<CudaTuningCandidate> contestants;  ///< their images are gone
+  std::vector<std::string> images;               ///< of the contestants
   double race_budget_ms = -1;
 
  private:

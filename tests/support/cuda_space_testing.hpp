@@ -6,15 +6,15 @@
 #include <cstdint>
 #include <map>
 
-#include "compiler/cuda_tile_space.hpp"
+#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit::testing_support {
 
 /// An H100 with as many SMs as are wanted.
-[[nodiscard]] inline CudaLimits cuda_limits(std::int64_t sms = 132) {
-  CudaLimits limits = parse_cuda_target("sm_90:h100");
+[[nodiscard]] inline CudaDeviceInfo cuda_limits(std::int64_t sms = 132) {
+  CudaDeviceInfo limits = parse_cuda_target("sm_90:h100");
   limits.sms = sms;
   return limits;
 }
@@ -27,7 +27,7 @@ namespace spjit::testing_support {
 }
 
 [[nodiscard]] inline CudaTileSpace cuda_space(const CsrMatrix& matrix, const CudaProblem& problem,
-                                              const CudaLimits& limits = cuda_limits()) {
+                                              const CudaDeviceInfo& limits = cuda_limits()) {
   std::map<std::int64_t, RowGrouping> groupings;
   return enumerate_cuda_tiles(matrix, problem, limits, [&](std::int64_t m1) -> const RowGrouping& {
     auto found = groupings.find(m1);

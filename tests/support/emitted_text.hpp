@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_source.hpp"
-#include "compiler/dense_operands.hpp"
+#include "kernels/unrolled_cuda/cuda_source.hpp"
+#include "plan/dense_operands.hpp"
 
 namespace spjit::testing_support {
 

@@ -9,9 +9,9 @@
 #include <limits>
 #include <vector>
 
-#include "compiler/cuda_tile.hpp"
-#include "compiler/kernel_plan.hpp"
-#include "compiler/reference.hpp"
+#include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "plan/evaluate.hpp"
+#include "plan/kernel_plan.hpp"
 #include "tests/support/emitted_text.hpp"
 #include "tests/support/spmm_testing.hpp"
 

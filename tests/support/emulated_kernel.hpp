@@ -10,15 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_source.hpp"
-#include "compiler/cuda_tile.hpp"
-#include "compiler/kernel_plan.hpp"
-#include "compiler/ptx_emitter.hpp"
-#include "compiler/reference.hpp"
-#include "runtime/cuda_context.hpp"
-#include "runtime/cuda_driver.hpp"
-#include "runtime/cuda_memory.hpp"
-#include "runtime/cuda_module.hpp"
+#include "kernels/unrolled_cuda/cuda_source.hpp"
+#include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "kernels/unrolled_cuda/ptx_emitter.hpp"
+#include "plan/evaluate.hpp"
+#include "plan/kernel_plan.hpp"
+#include "runtime/cuda/cuda_context.hpp"
+#include "runtime/cuda/cuda_driver.hpp"
+#include "runtime/cuda/cuda_memory.hpp"
+#include "runtime/cuda/cuda_module.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 

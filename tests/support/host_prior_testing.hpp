@@ -5,14 +5,14 @@
 
 #include <cstdint>
 
-#include "compiler/device_limits.hpp"
-#include "compiler/tile_candidate.hpp"
-#include "rankmodel/host_prior.hpp"
+#include "kernels/unrolled_host/host_prior.hpp"
+#include "kernels/unrolled_host/tile_candidate.hpp"
+#include "runtime/host/host_device_info.hpp"
 
 namespace spjit::testing_support {
 
-[[nodiscard]] inline HostLimits limits() {
-  HostLimits limits;
+[[nodiscard]] inline HostDeviceInfo limits() {
+  HostDeviceInfo limits;
   limits.isa = HostIsa::avx512;
   limits.lanes = 16;
   limits.registers = 32;

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/host_search.hpp"
 #include "compiler/pipeline.hpp"
-#include "tests/support/host_race_testing.hpp"
+#include "proxy/host_search.hpp"
+#include "tests/support/host_tuning_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::testing_support {
@@ -43,7 +43,7 @@ constexpr std::size_t k_all = 0;
 class HostTileSearch : public testing::Test {
  protected:
   /// What a contestant of a heat gets; heats count from 0.
-  using Formula = std::function<RaceResult(std::size_t heat, const HostContestant&)>;
+  using Formula = std::function<TuningResult(std::size_t heat, const HostTuningCandidate&)>;
 
   HostTileSearch() {
     options_.n = 96;
@@ -56,9 +56,10 @@ class HostTileSearch : public testing::Test {
   }
 
   HostSearch search(const HostSearchStages& stages, const Formula& formula) {
-    const auto race = [&](std::span<const HostContestant> contestants, const RaceOptions& options) {
-      std::vector<RaceResult> results;
-      for (const HostContestant& contestant : contestants) {
+    const auto race = [&](std::span<const HostTuningCandidate> contestants,
+                          const TuningOptions& options) {
+      std::vector<TuningResult> results;
+      for (const HostTuningCandidate& contestant : contestants) {
         results.push_back(formula(heats_.size(), contestant));
       }
       heats_.emplace_back(contestants.begin(), contestants.end());
@@ -70,7 +71,7 @@ class HostTileSearch : public testing::Test {
 
   /// Different times, the later a tile is first seen the less.
   [[nodiscard]] Formula later_is_faster() {
-    return [this](std::size_t, const HostContestant& contestant) {
+    return [this](std::size_t, const HostTuningCandidate& contestant) {
       const auto count = static_cast<double>(seen_.size());
       return finished_in(seen_.emplace(to_string(contestant.tile), 1000 - count).first->second);
     };
@@ -78,7 +79,7 @@ class HostTileSearch : public testing::Test {
 
   [[nodiscard]] std::set<std::string> raced_in(std::size_t heat) const {
     std::set<std::string> names;
-    for (const HostContestant& contestant : heats_.at(heat)) {
+    for (const HostTuningCandidate& contestant : heats_.at(heat)) {
       names.insert(to_string(contestant.tile));
     }
     return names;
@@ -86,10 +87,10 @@ class HostTileSearch : public testing::Test {
 
   CsrMatrix matrix_ = random_matrix(60, 300, 0.8);
   CompileOptions options_;
-  HostLimits limits_;
+  HostDeviceInfo limits_;
   HostTile heuristic_;
-  std::vector<std::vector<HostContestant>> heats_;
-  std::vector<RaceOptions> race_options_;
+  std::vector<std::vector<HostTuningCandidate>> heats_;
+  std::vector<TuningOptions> race_options_;
   std::map<std::string, double> seen_;
 };
 
@@ -99,7 +100,7 @@ class HostTileSearch : public testing::Test {
 
 /// Tiles that have such a result.
 [[nodiscard]] inline std::set<std::string> names_of(
-    const HostSearch& search, std::optional<RaceResult> SearchedHostTile::*member) {
+    const HostSearch& search, std::optional<TuningResult> SearchedHostTile::*member) {
   std::set<std::string> names;
   for (const SearchedHostTile& tile : search.tiles) {
     if (tile.*member) names.insert(to_string(tile.tile));

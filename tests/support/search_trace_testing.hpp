@@ -6,14 +6,15 @@
 #include <optional>
 #include <string>
 
-#include "compiler/search_trace.hpp"
+#include "proxy/search_trace.hpp"
 
 namespace spjit::testing_support {
 
 /// `samples` equal ones.
-[[nodiscard]] inline RaceResult timed_at(double us, RaceOutcome outcome = RaceOutcome::finished,
-                                         int samples = 12) {
-  RaceResult result;
+[[nodiscard]] inline TuningResult timed_at(double us,
+                                           TuningOutcome outcome = TuningOutcome::finished,
+                                           int samples = 12) {
+  TuningResult result;
   result.outcome = outcome;
   result.timing.median_us = us;
   result.timing.min_us = us;
@@ -21,9 +22,9 @@ namespace spjit::testing_support {
   return result;
 }
 
-[[nodiscard]] inline RaceResult failed_with(const std::string& reason) {
-  RaceResult result;
-  result.outcome = RaceOutcome::failed;
+[[nodiscard]] inline TuningResult failed_with(const std::string& reason) {
+  TuningResult result;
+  result.outcome = TuningOutcome::failed;
   result.failure = reason;
   return result;
 }
@@ -42,7 +43,7 @@ namespace spjit::testing_support {
   trace.full_ms = 300;
   trace.entries = {{"A", 28, 16, -10, timed_at(12), timed_at(10)},
                    {"B", 14, 32, -11, timed_at(9), timed_at(8)},
-                   {"C", 14, 32, -12, timed_at(20, RaceOutcome::dropped, 1), {}},
+                   {"C", 14, 32, -12, timed_at(20, TuningOutcome::dropped, 1), {}},
                    {"D <&>", 7, 64, -13, failed_with("no luck"), {}},
                    {"E", 28, 32, -14, timed_at(16), {}},
                    {"F", 28, 16, -15, {}, {}}};

@@ -17,9 +17,9 @@
 #include <tuple>
 #include <vector>
 
-#include "compiler/host_tile.hpp"
-#include "compiler/kernel_plan.hpp"
-#include "compiler/reference.hpp"
+#include "kernels/unrolled_host/host_tile.hpp"
+#include "plan/evaluate.hpp"
+#include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/matrix.hpp"

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <utility>
 
-#include "compiler/cuda_builder.hpp"
+#include "kernels/unrolled_cuda/cuda_builder.hpp"
 
 // Calls of `name` anywhere in the program come to the first function; the second is the library's.
 #define SPJIT_WRAPPED(name) asm("__wrap_" name)
@@ -13,7 +13,7 @@
   "_ZN5spjit22make_unrolled_artifactERKNS_10KernelPlanERKNS_8HostTileERKNS_13HostCodeShapeE"
 #define SPJIT_BUILD_CUDA_KERNEL                                               \
   "_ZN5spjit17build_cuda_kernelERKNS_10KernelPlanERKNS_13CudaCandidateERKNS_" \
-  "14CompileOptionsERKNS_10CudaLimitsERKNS_13CompileCancelE"
+  "14CompileOptionsERKNS_14CudaDeviceInfoERKNS_12CancellationE"
 
 namespace spjit::testing_support {
 
@@ -22,13 +22,12 @@ HostArtifact real_artifact(const KernelPlan& plan, const HostTile& tile, const H
 HostArtifact spoiled_artifact(const KernelPlan& plan, const HostTile& tile,
                               const HostCodeShape& shape)
     SPJIT_WRAPPED(SPJIT_MAKE_UNROLLED_ARTIFACT);
-CompiledCuda real_cuda_kernel(const KernelPlan& plan, const CudaCandidate& candidate,
-                              const CompileOptions& options, const CudaLimits& limits,
-                              const CompileCancel& cancel) SPJIT_REAL(SPJIT_BUILD_CUDA_KERNEL);
-CompiledCuda spoiled_cuda_kernel(const KernelPlan& plan, const CudaCandidate& candidate,
-                                 const CompileOptions& options, const CudaLimits& limits,
-                                 const CompileCancel& cancel)
-    SPJIT_WRAPPED(SPJIT_BUILD_CUDA_KERNEL);
+BuiltCuda real_cuda_kernel(const KernelPlan& plan, const CudaCandidate& candidate,
+                           const CompileOptions& options, const CudaDeviceInfo& limits,
+                           const Cancellation& cancel) SPJIT_REAL(SPJIT_BUILD_CUDA_KERNEL);
+BuiltCuda spoiled_cuda_kernel(const KernelPlan& plan, const CudaCandidate& candidate,
+                              const CompileOptions& options, const CudaDeviceInfo& limits,
+                              const Cancellation& cancel) SPJIT_WRAPPED(SPJIT_BUILD_CUDA_KERNEL);
 
 namespace {
 
@@ -61,8 +60,8 @@ Switch<HostArtifact>& host_switch() {
   return only;
 }
 
-Switch<CompiledCuda>& cuda_switch() {
-  static Switch<CompiledCuda> only;
+Switch<BuiltCuda>& cuda_switch() {
+  static Switch<BuiltCuda> only;
   return only;
 }
 
@@ -73,9 +72,9 @@ HostArtifact spoiled_artifact(const KernelPlan& plan, const HostTile& tile,
   return host_switch().apply(real_artifact(plan, tile, shape));
 }
 
-CompiledCuda spoiled_cuda_kernel(const KernelPlan& plan, const CudaCandidate& candidate,
-                                 const CompileOptions& options, const CudaLimits& limits,
-                                 const CompileCancel& cancel) {
+BuiltCuda spoiled_cuda_kernel(const KernelPlan& plan, const CudaCandidate& candidate,
+                              const CompileOptions& options, const CudaDeviceInfo& limits,
+                              const Cancellation& cancel) {
   return cuda_switch().apply(real_cuda_kernel(plan, candidate, options, limits, cancel));
 }
 
@@ -85,7 +84,7 @@ SpoiledHostKernels::SpoiledHostKernels(std::function<void(HostArtifact&)> spoil)
 
 SpoiledHostKernels::~SpoiledHostKernels() { host_switch().set({}); }
 
-SpoiledCudaKernels::SpoiledCudaKernels(std::function<void(CompiledCuda&)> spoil) {
+SpoiledCudaKernels::SpoiledCudaKernels(std::function<void(BuiltCuda&)> spoil) {
   cuda_switch().set(std::move(spoil));
 }
 

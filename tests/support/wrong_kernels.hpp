@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "compiler/cuda_pipeline.hpp"
-#include "compiler/host_program.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
 
 namespace spjit::testing_support {
 
@@ -24,7 +24,7 @@ class SpoiledHostKernels {
 /// The same for CUDA kernels.
 class SpoiledCudaKernels {
  public:
-  explicit SpoiledCudaKernels(std::function<void(CompiledCuda&)> spoil);
+  explicit SpoiledCudaKernels(std::function<void(BuiltCuda&)> spoil);
   SpoiledCudaKernels(const SpoiledCudaKernels&) = delete;
   SpoiledCudaKernels& operator=(const SpoiledCudaKernels&) = delete;
   ~SpoiledCudaKernels();

@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "compiler/csr_kernel.hpp"
-#include "compiler/dense_operands.hpp"
-#include "runtime/thread_pool.hpp"
+#include "base/thread_pool.hpp"
+#include "kernels/csr/csr_kernel.hpp"
+#include "plan/dense_operands.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
 

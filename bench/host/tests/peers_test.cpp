@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/reference.hpp"
+#include "plan/evaluate.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/target.hpp"

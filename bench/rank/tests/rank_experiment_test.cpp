@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "rankmodel/host_features.hpp"
-#include "rankmodel/host_heuristic.hpp"
+#include "kernels/unrolled_host/host_features.hpp"
+#include "kernels/unrolled_host/host_heuristic.hpp"
 
 namespace {
 

@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/arithmetic.hpp"
 #include "bench/side_by_side/cuda/cuda_peers.hpp"
 #include "bench/side_by_side/cuda/row_split_kernel.hpp"
 #include "bench/side_by_side/peers.hpp"
-#include "compiler/cuda_libraries.hpp"
-#include "compiler/local_gpus.hpp"
-#include "runtime/arithmetic.hpp"
-#include "runtime/cuda_module.hpp"
+#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "runtime/cuda/cuda_module.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/cuda_kernel.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"

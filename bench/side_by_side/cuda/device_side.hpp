@@ -11,10 +11,10 @@
 
 #include "bench/side_by_side/peer.hpp"
 #include "proxy/timing.hpp"
-#include "runtime/cuda_context.hpp"
-#include "runtime/cuda_graph.hpp"
-#include "runtime/cuda_memory.hpp"
-#include "runtime/cuda_stream.hpp"
+#include "runtime/cuda/cuda_context.hpp"
+#include "runtime/cuda/cuda_graph.hpp"
+#include "runtime/cuda/cuda_memory.hpp"
+#include "runtime/cuda/cuda_stream.hpp"
 
 namespace spjit::side_by_side {
 

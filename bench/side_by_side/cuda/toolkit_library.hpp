@@ -6,12 +6,12 @@
 #include <optional>
 #include <string>
 
-#include "runtime/dynamic_library.hpp"
+#include "base/dynamic_library.hpp"
 
 namespace spjit::side_by_side {
 
-/// "libcublas.so.13" and the like, from the places where compiler/cuda_libraries.hpp looks, else
-/// where the loader finds it; nothing if it is nowhere.
+/// "libcublas.so.13" and the like, from the places where kernels/unrolled_cuda/cuda_libraries.hpp
+/// looks, else where the loader finds it; nothing if it is nowhere.
 [[nodiscard]] std::optional<DynamicLibrary> open_toolkit_library(const std::string& file);
 
 }  // namespace spjit::side_by_side

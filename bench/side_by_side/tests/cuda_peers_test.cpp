@@ -11,8 +11,8 @@
 
 #include "bench/side_by_side/cuda/row_split_kernel.hpp"
 #include "bench/side_by_side/measure_case.hpp"
-#include "compiler/cuda_libraries.hpp"
-#include "compiler/local_gpus.hpp"
+#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
 

@@ -16,7 +16,7 @@
 
 #include "fault_injector.hpp"
 #include "fault_testing.hpp"
-#include "runtime/cache_directory.hpp"
+#include "runtime/cache/cache_directory.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::test {

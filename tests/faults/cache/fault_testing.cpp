@@ -13,8 +13,8 @@
 #include <regex>
 #include <stdexcept>
 
+#include "base/hash.hpp"
 #include "matrix/random.hpp"
-#include "runtime/hash.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/cache_store.hpp"
+#include "runtime/cache/cache_store.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/version.hpp"

@@ -7,11 +7,11 @@
 #include <thread>
 #include <vector>
 
-#include "compiler/occupancy.hpp"
-#include "runtime/cuda_context.hpp"
-#include "runtime/cuda_graph.hpp"
-#include "runtime/cuda_memory.hpp"
-#include "runtime/cuda_stream.hpp"
+#include "runtime/cuda/cuda_context.hpp"
+#include "runtime/cuda/cuda_graph.hpp"
+#include "runtime/cuda/cuda_memory.hpp"
+#include "runtime/cuda/cuda_stream.hpp"
+#include "runtime/cuda/occupancy.hpp"
 #include "spjit/error.hpp"
 #include "tests/gpu/kernels/gpu_testing.hpp"
 #include "tests/support/emitter_cases.hpp"
@@ -208,9 +208,9 @@ TEST_F(CudaKernelOnGpu, HasTheOccupancyThatTheDriverReports) {
 }
 
 TEST_F(CudaKernelOnGpu, IsWhatItsArchitecturesTableSays) {
-  const CudaLimits& here = gpu_.limits;
-  const auto same_arch = [&](const CudaLimits& card) { return card.arch == here.arch; };
-  const std::vector<CudaLimits> cards = known_cuda_cards();
+  const CudaDeviceInfo& here = gpu_.limits;
+  const auto same_arch = [&](const CudaDeviceInfo& card) { return card.arch == here.arch; };
+  const std::vector<CudaDeviceInfo> cards = known_cuda_cards();
   const auto card = std::ranges::find_if(cards, same_arch);
   if (card == cards.end()) GTEST_SKIP() << "no card of sm_" << here.arch << " in the table";
 

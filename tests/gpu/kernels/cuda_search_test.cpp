@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_search_tools.hpp"
+#include "proxy/cuda_search_tools.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/gpu/kernels/gpu_testing.hpp"
 #include "tests/support/real_matrices.hpp"
@@ -133,7 +133,7 @@ TEST_F(CudaSearchOnGpu, TellsHowItStands) {
 TEST_F(CudaSearchOnGpu, IsTimedOnTheGpuThatTheTargetNames) {
   for (int ordinal = 0; ordinal < gpus_; ++ordinal) {
     const std::string card = "gpu" + std::to_string(ordinal);
-    const CudaLimits limits = local_gpu_limits(ordinal);
+    const CudaDeviceInfo limits = local_gpu_info(ordinal);
 
     const TimingGpu gpu = find_timing_gpu(Target::parse(limits.name()), limits);
 

@@ -1,6 +1,6 @@
 // Proxies and the full kernel they stand for, launched and timed on a GPU.
 
-#include "compiler/cuda_timer.hpp"
+#include "kernels/unrolled_cuda/cuda_timer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <string>
 
-#include "compiler/cuda_proxy.hpp"
+#include "kernels/unrolled_cuda/cuda_proxy.hpp"
 #include "tests/gpu/kernels/gpu_testing.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
 

@@ -10,8 +10,8 @@
 #include <span>
 #include <string>
 
-#include "compiler/cuda_libraries.hpp"
-#include "compiler/local_gpus.hpp"
+#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/cuda_kernel.hpp"
 #include "tests/support/spmm_testing.hpp"

@@ -15,13 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/cubin_info.hpp"
-#include "compiler/cuda_candidate.hpp"
-#include "compiler/cuda_emitter.hpp"
-#include "compiler/cuda_limits.hpp"
-#include "compiler/ptx_emitter.hpp"
-#include "compiler/register_prediction.hpp"
 #include "compiler_libraries.hpp"
+#include "kernels/unrolled_cuda/cubin_info.hpp"
+#include "kernels/unrolled_cuda/cuda_candidate.hpp"
+#include "kernels/unrolled_cuda/cuda_emitter.hpp"
+#include "kernels/unrolled_cuda/ptx_emitter.hpp"
+#include "kernels/unrolled_cuda/register_prediction.hpp"
+#include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/support/emitter_cases.hpp"
 #include "tests/support/real_matrices.hpp"

@@ -4,9 +4,9 @@
 
 #include <span>
 
-#include "compiler/cubin_info.hpp"
-#include "compiler/cuda_proxy.hpp"
 #include "compiler_libraries.hpp"
+#include "kernels/unrolled_cuda/cubin_info.hpp"
+#include "kernels/unrolled_cuda/cuda_proxy.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
 
 namespace {

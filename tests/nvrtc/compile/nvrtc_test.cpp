@@ -1,4 +1,4 @@
-#include "compiler/nvrtc.hpp"
+#include "kernels/unrolled_cuda/nvrtc.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_emitter.hpp"
-#include "compiler/ptx_emitter.hpp"
-#include "compiler/register_prediction.hpp"
+#include "kernels/unrolled_cuda/cuda_emitter.hpp"
+#include "kernels/unrolled_cuda/ptx_emitter.hpp"
+#include "kernels/unrolled_cuda/register_prediction.hpp"
 #include "tests/nvrtc/emit/compiler_process.hpp"
 #include "tests/support/emitter_cases.hpp"
 #include "tests/support/golden.hpp"

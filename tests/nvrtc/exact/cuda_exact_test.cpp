@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_build.hpp"
-#include "compiler/cuda_emitter.hpp"
-#include "compiler/cuda_libraries.hpp"
-#include "compiler/nvrtc.hpp"
+#include "kernels/unrolled_cuda/cuda_build.hpp"
+#include "kernels/unrolled_cuda/cuda_emitter.hpp"
+#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "kernels/unrolled_cuda/nvrtc.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/support/cuda_cases.hpp"

@@ -1,7 +1,7 @@
 // What a search on a GPU is done with: NVIDIA's compilers, and here the emulated driver, which
 // takes no cubin.
 
-#include "compiler/cuda_search_tools.hpp"
+#include "proxy/cuda_search_tools.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cubin_info.hpp"
-#include "compiler/cuda_builder.hpp"
+#include "kernels/unrolled_cuda/cubin_info.hpp"
+#include "kernels/unrolled_cuda/cuda_builder.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_search_testing.hpp"
 
@@ -66,8 +66,8 @@ TEST_F(LocalCudaToolsTest, CompileTheKernelThatACompilationWouldMake) {
 
   const CudaKernelImage image = local.tools().compile_kernel(candidate, {});
 
-  const CompiledCuda compiled = build_cuda_kernel(cuda_plan(given_.matrix, candidate.tile.m1),
-                                                  candidate, given_.options, given_.limits);
+  const BuiltCuda compiled = build_cuda_kernel(cuda_plan(given_.matrix, candidate.tile.m1),
+                                               candidate, given_.options, given_.limits);
   EXPECT_EQ(image.blocks_x, compiled.program.blocks_x);
   EXPECT_EQ(image.cubin, compiled.artifact.cubin);
 }
@@ -75,7 +75,7 @@ TEST_F(LocalCudaToolsTest, CompileTheKernelThatACompilationWouldMake) {
 TEST_F(LocalCudaToolsTest, GiveUpWhatIsCancelled) {
   const CudaSearchInput input = given_.input();
   LocalCudaTools local(input, 0);
-  CompileCancel past;
+  Cancellation past;
   past.deadline = std::chrono::steady_clock::now();
 
   EXPECT_NE(local.tools().compile_proxy(proxy(), past).failure, "");
@@ -105,7 +105,7 @@ TEST_F(LocalCudaToolsTest, ASearchRecordsWhyADriverTakesNoneOfTheCubins) {
     for (const SearchTraceEntry& entry : trace.entries) {
       const auto& result = mode == SearchMode::proxy ? entry.proxy : entry.full;
       ASSERT_TRUE(result);
-      EXPECT_EQ(result->outcome, RaceOutcome::failed);
+      EXPECT_EQ(result->outcome, TuningOutcome::failed);
       EXPECT_THAT(result->failure, testing::HasSubstr("CUDA_ERROR")) << result->failure;
     }
   }

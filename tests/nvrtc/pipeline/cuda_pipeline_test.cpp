@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cubin_info.hpp"
-#include "compiler/cuda_builder.hpp"
-#include "compiler/cuda_libraries.hpp"
-#include "compiler/cuda_limits.hpp"
-#include "compiler/cuda_tile.hpp"
-#include "runtime/cache_store.hpp"
+#include "kernels/unrolled_cuda/cubin_info.hpp"
+#include "kernels/unrolled_cuda/cuda_builder.hpp"
+#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "runtime/cache/cache_store.hpp"
+#include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -150,7 +150,7 @@ TEST_F(CudaPipeline, CompilesAgainWithMoreRegistersWhereTheCapSpills) {
   CompileOptions options = gpu_options("sm_90", 4096);
   options.cuda.m1 = 128;
   options.cuda.n1 = 32;
-  const CudaLimits limits = parse_cuda_target("sm_90:h200");
+  const CudaDeviceInfo limits = parse_cuda_target("sm_90:h200");
   CudaChoice choice = choose_cuda_tile(random_matrix(128, 40, 0.5), options, limits);
   // As if the registers had been predicted too low.
   choice.chosen.min_blocks *= 2;

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_libraries.hpp"
-#include "runtime/cache_store.hpp"
+#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "runtime/cache/cache_store.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -28,24 +28,24 @@ using namespace spjit::testing_support;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-void take_ptx(CompiledCuda& compiled) { compiled.artifact.cubin = compiled.artifact.ptx; }
+void take_ptx(BuiltCuda& compiled) { compiled.artifact.cubin = compiled.artifact.ptx; }
 
 /// The place of the first `text` in the kernel's PTX, from `begin` on.
-std::size_t find_in(const CompiledCuda& compiled, const std::string& text, std::size_t begin = 0) {
+std::size_t find_in(const BuiltCuda& compiled, const std::string& text, std::size_t begin = 0) {
   const std::size_t place = compiled.artifact.ptx.find(text, begin);
   if (place == std::string::npos) throw std::logic_error("no " + text + " in the PTX");
   return place;
 }
 
 /// Another constant in the first FMA.
-void compute_wrong(CompiledCuda& compiled) {
+void compute_wrong(BuiltCuda& compiled) {
   const std::size_t constant = find_in(compiled, ",0f", find_in(compiled, "fma.rn.f32")) + 3;
   char& digit = compiled.artifact.ptx[constant];
   digit = digit == '4' ? '3' : '4';
   take_ptx(compiled);
 }
 
-void trap_at_an_fma(CompiledCuda& compiled) {
+void trap_at_an_fma(BuiltCuda& compiled) {
   compiled.artifact.ptx.insert(find_in(compiled, "fma.rn.f32"), "trap;\n");
   take_ptx(compiled);
 }

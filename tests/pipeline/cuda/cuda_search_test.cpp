@@ -1,7 +1,7 @@
 // The search for a GPU tile on the emulated driver, with PTX in place of cubins: races of proxies
 // and kernels, whole searches, and which GPU they are timed on.
 
-#include "compiler/cuda_search.hpp"
+#include "proxy/cuda_search.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "compiler/cuda_pipeline.hpp"
-#include "compiler/cuda_search_tools.hpp"
-#include "compiler/local_gpus.hpp"
+#include "proxy/cuda_search_tools.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
 #include "tests/support/emulated_kernel.hpp"
 #include "tests/support/scoped_variable.hpp"
@@ -62,7 +62,7 @@ class CudaSearchOnEmulatedDriver : public ::testing::Test {
     spec.tile = candidate.tile;
     return make_cuda_case(matrix_, spec, ReorderAlgorithm::balanced);
   }
-  [[nodiscard]] CudaContestant proxy(std::size_t candidate, const std::string& image) const {
+  [[nodiscard]] CudaTuningCandidate proxy(std::size_t candidate, const std::string& image) const {
     const CudaCandidate& of = given_.candidates[candidate];
     return {to_string(of.tile), bytes(image), launch_of(of, 32, given_.limits)};
   }
@@ -70,7 +70,7 @@ class CudaSearchOnEmulatedDriver : public ::testing::Test {
   CsrMatrix matrix_ = random_matrix(64, 40, 0.8);
   ProxyCase given_ = proxy_case(matrix_, 8, k_searched_columns, {32, 64});
   CompileOptions options_;
-  RaceOptions race_;
+  TuningOptions race_;
 };
 
 TEST_F(CudaSearchOnEmulatedDriver, ProxiesAndWholeKernelsRaceTogether) {
@@ -80,14 +80,14 @@ TEST_F(CudaSearchOnEmulatedDriver, ProxiesAndWholeKernelsRaceTogether) {
   const CudaGrid grid = cuda_grid(whole.plan, whole.spec);
   CudaTimer timer = this->timer();
 
-  const std::vector<RaceResult> results = race_cuda_kernels(
-      std::vector<CudaContestant>{
+  const std::vector<TuningResult> results = time_cuda_kernels(
+      std::vector<CudaTuningCandidate>{
           proxy(0, small), proxy(1, small), {"whole", bytes(kernel), {grid.x, grid.y, 64, 0, ""}}},
       race_, timer);
 
   ASSERT_EQ(results.size(), 3U);
-  for (const RaceResult& result : results) {
-    EXPECT_EQ(result.outcome, RaceOutcome::finished) << result.failure;
+  for (const TuningResult& result : results) {
+    EXPECT_EQ(result.outcome, TuningOutcome::finished) << result.failure;
     EXPECT_EQ(result.timing.samples, 1);
     EXPECT_GT(result.timing.median_us, 0);
   }
@@ -100,17 +100,18 @@ TEST_F(CudaSearchOnEmulatedDriver, AnImageThatCannotBeLoadedHasFailedAndTheOther
   const std::string bad = "no code";
   CudaTimer timer = this->timer();
 
-  const std::vector<RaceResult> results = race_cuda_kernels(
-      std::vector<CudaContestant>{proxy(0, bad), proxy(0, good), proxy(1, bad), proxy(1, good)},
-      race_, timer);
+  const std::vector<TuningResult> results =
+      time_cuda_kernels(std::vector<CudaTuningCandidate>{proxy(0, bad), proxy(0, good),
+                                                         proxy(1, bad), proxy(1, good)},
+                        race_, timer);
 
   ASSERT_EQ(results.size(), 4U);
   for (const std::size_t unloadable : {0U, 2U}) {
-    EXPECT_EQ(results[unloadable].outcome, RaceOutcome::failed);
+    EXPECT_EQ(results[unloadable].outcome, TuningOutcome::failed);
     EXPECT_NE(results[unloadable].failure, "");
   }
   for (const std::size_t loaded : {1U, 3U}) {
-    EXPECT_EQ(results[loaded].outcome, RaceOutcome::finished) << results[loaded].failure;
+    EXPECT_EQ(results[loaded].outcome, TuningOutcome::finished) << results[loaded].failure;
   }
 }
 
@@ -126,32 +127,32 @@ TEST_F(CudaSearchOnEmulatedDriver, AfterAFaultAllThatFollowFail) {
   const CudaGrid grid = cuda_grid(reads_far.plan, reads_far.spec);
   CudaTimer timer = this->timer();
 
-  const std::vector<RaceResult> results = race_cuda_kernels(
-      std::vector<CudaContestant>{{"far", bytes(faults), {grid.x, grid.y, 32, 0, ""}},
-                                  proxy(0, good)},
+  const std::vector<TuningResult> results = time_cuda_kernels(
+      std::vector<CudaTuningCandidate>{{"far", bytes(faults), {grid.x, grid.y, 32, 0, ""}},
+                                       proxy(0, good)},
       race_, timer);
 
-  EXPECT_EQ(results[0].outcome, RaceOutcome::failed);
+  EXPECT_EQ(results[0].outcome, TuningOutcome::failed);
   EXPECT_THAT(results[0].failure, HasSubstr("ILLEGAL_ADDRESS"));
-  EXPECT_EQ(results[1].outcome, RaceOutcome::failed);
+  EXPECT_EQ(results[1].outcome, TuningOutcome::failed);
   EXPECT_EQ(winner_of(results), k_no_winner);
 }
 
 TEST_F(CudaSearchOnEmulatedDriver, ASearchInEachModeChoosesATileThatWasTimed) {
   CudaTimer timer = this->timer();
   CudaSearchTools tools;
-  tools.compile_proxy = [](const CudaProxy& proxy, const CompileCancel&) {
+  tools.compile_proxy = [](const CudaProxy& proxy, const Cancellation&) {
     CompiledCudaProxy compiled;
     compiled.cubin = join_texts(emit_cuda_proxy(proxy, CudaSource::ptx, 90));
     compiled.registers = 32;
     return compiled;
   };
-  tools.compile_kernel = [&](const CudaCandidate& candidate, const CompileCancel&) {
+  tools.compile_kernel = [&](const CudaCandidate& candidate, const Cancellation&) {
     const CudaCase item = kernel_of(candidate);
     return CudaKernelImage{ptx_of(item), cuda_grid(item.plan, item.spec).x};
   };
-  tools.race = [&](std::span<const CudaContestant> contestants, const RaceOptions&) {
-    return race_cuda_kernels(contestants, race_, timer);
+  tools.race = [&](std::span<const CudaTuningCandidate> contestants, const TuningOptions&) {
+    return time_cuda_kernels(contestants, race_, timer);
   };
   tools.compile_threads = 2;
   RowGroupings groupings(matrix_, ReorderAlgorithm::balanced);
@@ -168,7 +169,7 @@ TEST_F(CudaSearchOnEmulatedDriver, ASearchInEachModeChoosesATileThatWasTimed) {
     for (const SearchTraceEntry& entry : trace.entries) {
       const auto& result = mode == SearchMode::exhaustive ? entry.full : entry.proxy;
       ASSERT_TRUE(result);
-      EXPECT_EQ(result->outcome, RaceOutcome::finished) << result->failure;
+      EXPECT_EQ(result->outcome, TuningOutcome::finished) << result->failure;
       const double us = result->timing.median_us;
       best_us = best_us == 0 ? us : std::min(best_us, us);
     }
@@ -181,7 +182,7 @@ TEST_F(CudaSearchOnEmulatedDriver, ASearchInEachModeChoosesATileThatWasTimed) {
 class TimingGpuOnEmulatedDriver : public ::testing::Test {
  protected:
   ScopedVariable driver_{"SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA};
-  CudaLimits h100_ = parse_cuda_target("sm_90:h100");
+  CudaDeviceInfo h100_ = parse_cuda_target("sm_90:h100");
 };
 
 TEST_F(TimingGpuOnEmulatedDriver, IsTheFirstOfTheArchitectureWithAsManySms) {
@@ -195,7 +196,7 @@ TEST_F(TimingGpuOnEmulatedDriver, IsTheFirstOfTheArchitectureWithAsManySms) {
 }
 
 TEST_F(TimingGpuOnEmulatedDriver, IsTheOneThatTheTargetNames) {
-  CudaLimits cut_down = h100_;
+  CudaDeviceInfo cut_down = h100_;
   cut_down.sms = 114;
 
   const TimingGpu gpu = find_timing_gpu(Target::parse("sm_90:gpu0"), cut_down);
@@ -205,8 +206,8 @@ TEST_F(TimingGpuOnEmulatedDriver, IsTheOneThatTheTargetNames) {
 }
 
 TEST_F(TimingGpuOnEmulatedDriver, IsNoneOfAnotherArchitectureOrWithAnotherNumberOfSms) {
-  const CudaLimits a100 = parse_cuda_target("sm_80:a100-40");
-  CudaLimits cut_down = h100_;
+  const CudaDeviceInfo a100 = parse_cuda_target("sm_80:a100-40");
+  CudaDeviceInfo cut_down = h100_;
   cut_down.sms = 114;
 
   const TimingGpu other_arch = find_timing_gpu(Target::parse("sm_80"), a100);
@@ -235,7 +236,7 @@ TEST(CudaChoiceWithoutAGpu, IsTheFirstOfTheRankingAndTheReasonSaysSo) {
   CompileOptions options;
   options.n = k_searched_columns;
   options.target = Target::parse("sm_90:h100");
-  const CudaLimits limits = parse_cuda_target("sm_90:h100");
+  const CudaDeviceInfo limits = parse_cuda_target("sm_90:h100");
   const CudaChoice instant = choose_cuda_tile(matrix, options, limits);
   for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
     options.search = mode;

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_artifact.hpp"
-#include "compiler/cuda_emitter.hpp"
-#include "compiler/cuda_timer.hpp"
-#include "compiler/local_gpus.hpp"
+#include "kernels/unrolled_cuda/cuda_artifact.hpp"
+#include "kernels/unrolled_cuda/cuda_emitter.hpp"
+#include "kernels/unrolled_cuda/cuda_timer.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/cuda_kernel.hpp"
 #include "tests/support/far_cases.hpp"
 #include "tests/support/scoped_variable.hpp"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/host_program.hpp"
-#include "compiler/spmm_kernel_impl.hpp"
+#include "kernels/spmm_kernel_impl.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
 #include "spjit/compiler.hpp"
 #include "tests/support/draw.hpp"
 #include "tests/support/guarded_buffers.hpp"

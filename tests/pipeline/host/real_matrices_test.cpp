@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/sliced_kernel.hpp"
+#include "kernels/sliced/sliced_kernel.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/support/guarded_buffers.hpp"

@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/host_cpu.hpp"
 #include "compiler/kernel_check.hpp"
-#include "runtime/cache_store.hpp"
-#include "runtime/host_cpu.hpp"
+#include "runtime/cache/cache_store.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"

@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cache_record.hpp"
+#include "runtime/cache/cache_record.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
 
 using spjit::CompileOptions;
 using spjit::CsrMatrix;
+using spjit::HostDeviceInfo;
 using spjit::HostIsa;
-using spjit::HostLimits;
 using spjit::testing_support::small_matrix;
 
 CompileOptions key_options() {
@@ -27,7 +27,7 @@ CompileOptions key_options() {
 }
 
 std::string key_of(const CsrMatrix& matrix) {
-  return spjit::cache_key(matrix, key_options(), HostLimits{});
+  return spjit::cache_key(matrix, key_options(), HostDeviceInfo{});
 }
 
 TEST(CacheKey, IsAKeyAndTheSameForTheSameInput) {
@@ -39,7 +39,7 @@ TEST(CacheKey, IsAKeyAndTheSameForTheSameInput) {
 }
 
 TEST(CacheKey, ASearchAlsoDependsOnItsBudgetItsContendersAndTheDevice) {
-  HostLimits other;
+  HostDeviceInfo other;
   other.name = "another CPU";
   const auto keys = [&](spjit::SearchMode mode) {
     CompileOptions options = key_options();
@@ -48,9 +48,9 @@ TEST(CacheKey, ASearchAlsoDependsOnItsBudgetItsContendersAndTheDevice) {
     longer.search_budget_ms += 1;
     CompileOptions more = options;
     more.search_contenders += 1;
-    return std::set<std::string>{spjit::cache_key(small_matrix(), options, HostLimits{}),
-                                 spjit::cache_key(small_matrix(), longer, HostLimits{}),
-                                 spjit::cache_key(small_matrix(), more, HostLimits{}),
+    return std::set<std::string>{spjit::cache_key(small_matrix(), options, HostDeviceInfo{}),
+                                 spjit::cache_key(small_matrix(), longer, HostDeviceInfo{}),
+                                 spjit::cache_key(small_matrix(), more, HostDeviceInfo{}),
                                  spjit::cache_key(small_matrix(), options, other)};
   };
 
@@ -66,8 +66,8 @@ TEST(CacheKey, WatchingASearchDoesNotChangeIt) {
   CompileOptions watched = options;
   watched.on_search_progress = [](const spjit::SearchProgress&) {};
 
-  EXPECT_EQ(spjit::cache_key(small_matrix(), options, HostLimits{}),
-            spjit::cache_key(small_matrix(), watched, HostLimits{}));
+  EXPECT_EQ(spjit::cache_key(small_matrix(), options, HostDeviceInfo{}),
+            spjit::cache_key(small_matrix(), watched, HostDeviceInfo{}));
 }
 
 TEST(CacheKey, EveryOptionThatDecidesTheKernelChangesIt) {
@@ -91,20 +91,20 @@ TEST(CacheKey, EveryOptionThatDecidesTheKernelChangesIt) {
     CompileOptions options = key_options();
     change(options);
 
-    keys.insert(spjit::cache_key(small_matrix(), options, HostLimits{}));
+    keys.insert(spjit::cache_key(small_matrix(), options, HostDeviceInfo{}));
   }
 
   EXPECT_EQ(keys.size(), changes.size());
 }
 
 TEST(CacheKey, WhatTheChoiceOfTheTileLooksAtInTheDeviceChangesIt) {
-  const std::vector<std::function<void(HostLimits&)>> changes = {
-      [](HostLimits&) {}, [](HostLimits& l) { l.l1i_bytes *= 2; },
-      [](HostLimits& l) { l.l1d_bytes *= 2; }, [](HostLimits& l) { l.l2_bytes *= 2; },
-      [](HostLimits& l) { l.fmas_per_cycle = 1; }};
+  const std::vector<std::function<void(HostDeviceInfo&)>> changes = {
+      [](HostDeviceInfo&) {}, [](HostDeviceInfo& l) { l.l1i_bytes *= 2; },
+      [](HostDeviceInfo& l) { l.l1d_bytes *= 2; }, [](HostDeviceInfo& l) { l.l2_bytes *= 2; },
+      [](HostDeviceInfo& l) { l.fmas_per_cycle = 1; }};
   std::set<std::string> keys;
   for (const auto& change : changes) {
-    HostLimits limits;
+    HostDeviceInfo limits;
     change(limits);
 
     keys.insert(spjit::cache_key(small_matrix(), key_options(), limits));

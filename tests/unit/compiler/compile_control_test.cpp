@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_emitter.hpp"
-#include "compiler/host_emitter.hpp"
-#include "compiler/kernel_plan.hpp"
-#include "compiler/llvm_emitter.hpp"
-#include "compiler/ptx_emitter.hpp"
+#include "kernels/unrolled_cuda/cuda_emitter.hpp"
+#include "kernels/unrolled_cuda/ptx_emitter.hpp"
+#include "kernels/unrolled_host/host_emitter.hpp"
+#include "kernels/unrolled_host/llvm_emitter.hpp"
+#include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -24,10 +24,10 @@ namespace {
 using namespace spjit;
 using namespace spjit::testing_support;
 
-CompileCancel stopped() {
+Cancellation stopped() {
   std::stop_source stop;
   stop.request_stop();
-  CompileCancel cancel;
+  Cancellation cancel;
   cancel.stop = stop.get_token();
   return cancel;
 }
@@ -168,8 +168,8 @@ TEST(CompileControl, EndsACompilationForAGpuBeforeItNeedsALibrary) {
   EXPECT_TRUE(throws<NotSupported>([&] { return compiler.compile_cuda(matrix); }));
 }
 
-TEST(CompileCancel, SaysWhichOfTheTwoItWas) {
-  CompileCancel cancel = stopped();
+TEST(Cancellation, SaysWhichOfTheTwoItWas) {
+  Cancellation cancel = stopped();
   EXPECT_TRUE(cancel.reached());
   EXPECT_THROW(cancel.check(), Cancelled);
 
@@ -182,7 +182,7 @@ TEST(CompileCancel, SaysWhichOfTheTwoItWas) {
   EXPECT_THROW(cancel.check(), DeadlineExceeded);
 }
 
-TEST(CompileCancel, IsAskedByWhateverTakesLong) {
+TEST(Cancellation, IsAskedByWhateverTakesLong) {
   const CsrMatrix matrix = random_matrix(40, 50, 0.8);
   const RowGrouping grouping = group_rows(matrix, 8, ReorderAlgorithm::similarity);
   const KernelPlan plan = build_plan(matrix, grouping, 50);

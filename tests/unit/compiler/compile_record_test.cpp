@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "spjit/version.hpp"
-#include "tests/support/host_race_testing.hpp"
+#include "tests/support/host_tuning_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -29,9 +29,9 @@ CompileOptions record_options() {
   return options;
 }
 
-json record_of(const CompileOptions& options, const spjit::RaceHostKernels& race = {}) {
+json record_of(const CompileOptions& options, const spjit::TimeHostKernels& race = {}) {
   const auto matrix = random_matrix(40, 50, 0.8);
-  const auto limits = spjit::host_limits(options.target.isa());
+  const auto limits = spjit::host_device_info(options.target.isa());
   return make_record(matrix, options, limits, spjit::compile_host(matrix, options, limits, race));
 }
 
@@ -84,7 +84,7 @@ TEST(CompileRecord, NamesASlicedKernelAndNoTileThatItDoesNotHave) {
 TEST(CompileRecord, NamesAnUnrolledKernelOfAMatrixWithoutEntries) {
   const CompileOptions options = record_options();
   const spjit::CsrMatrix matrix{3, 4, {0, 0, 0, 0}, {}, {}};
-  const auto limits = spjit::host_limits(options.target.isa());
+  const auto limits = spjit::host_device_info(options.target.isa());
 
   const json record =
       make_record(matrix, options, limits, spjit::compile_host(matrix, options, limits, {}));
@@ -97,7 +97,7 @@ TEST(CompileRecord, HoldsTheTraceOfAnExhaustiveSearch) {
   CompileOptions options = record_options();
   options.search = spjit::SearchMode::exhaustive;
   std::vector<spjit::HostTile> seen;  // few tiles are loaded several times each
-  const auto one_fails = [&](const spjit::HostContestant& contestant) {
+  const auto one_fails = [&](const spjit::HostTuningCandidate& contestant) {
     if (std::ranges::find(seen, contestant.tile) == seen.end()) seen.push_back(contestant.tile);
     const bool fails = seen.size() > 1 && contestant.tile == seen[1];
     return fails ? failed_because("did not load") : finished_in(5);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cache_store.hpp"
+#include "runtime/cache/cache_store.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"

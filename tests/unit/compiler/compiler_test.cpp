@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/host_tile.hpp"
+#include "kernels/unrolled_host/host_tile.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/scoped_variable.hpp"

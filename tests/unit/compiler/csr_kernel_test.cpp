@@ -1,4 +1,4 @@
-#include "compiler/csr_kernel.hpp"
+#include "kernels/csr/csr_kernel.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "runtime/host_cpu.hpp"
+#include "base/host_cpu.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/matrix.hpp"
 #include "tests/support/guarded_operands.hpp"

@@ -1,4 +1,4 @@
-#include "compiler/cubin_info.hpp"
+#include "kernels/unrolled_cuda/cubin_info.hpp"
 
 #include <elf.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "compiler/cuda_artifact.hpp"
+#include "kernels/unrolled_cuda/cuda_artifact.hpp"
 
 #include <gtest/gtest.h>
 

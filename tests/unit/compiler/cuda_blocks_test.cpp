@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/cuda_artifact.hpp"
-#include "compiler/cuda_emitter.hpp"
-#include "compiler/cuda_units.hpp"
-#include "compiler/ptx_emitter.hpp"
+#include "kernels/unrolled_cuda/cuda_artifact.hpp"
+#include "kernels/unrolled_cuda/cuda_emitter.hpp"
+#include "kernels/unrolled_cuda/cuda_units.hpp"
+#include "kernels/unrolled_cuda/ptx_emitter.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/emitter_cases.hpp"
 

@@ -1,8 +1,8 @@
-#include "compiler/cuda_candidate.hpp"
+#include "kernels/unrolled_cuda/cuda_candidate.hpp"
 
 #include <gtest/gtest.h>
 
-#include "compiler/cuda_record.hpp"
+#include "kernels/unrolled_cuda/cuda_record.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_space_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
@@ -10,7 +10,7 @@
 namespace {
 
 using spjit::BlockResources;
-using spjit::CudaLimits;
+using spjit::CudaDeviceInfo;
 using spjit::CudaTileSpace;
 using spjit::register_cap;
 using spjit::testing_support::cuda_limits;
@@ -18,7 +18,7 @@ using spjit::testing_support::cuda_problem;
 using spjit::testing_support::cuda_space;
 using spjit::testing_support::random_matrix;
 
-std::int64_t active_blocks(const CudaLimits& limits, std::int64_t n1, std::int64_t registers) {
+std::int64_t active_blocks(const CudaDeviceInfo& limits, std::int64_t n1, std::int64_t registers) {
   BlockResources block;
   block.threads = n1;
   block.registers_per_thread = registers;
@@ -26,7 +26,7 @@ std::int64_t active_blocks(const CudaLimits& limits, std::int64_t n1, std::int64
 }
 
 TEST(RegisterCap, IsTheBlocksShareInMultiplesOfEight) {
-  const CudaLimits limits = cuda_limits();
+  const CudaDeviceInfo limits = cuda_limits();
 
   EXPECT_EQ(register_cap(limits, 1024, 1), 64);
   EXPECT_EQ(register_cap(limits, 128, 5), 96);  // 65536 / 640 = 102.4
@@ -39,7 +39,7 @@ TEST(RegisterCap, CountsWarpsInTheFullestSubPartition) {
 }
 
 TEST(RegisterCap, LeavesWhatTheOccupancyWasCountedWith) {
-  for (const CudaLimits& limits : spjit::known_cuda_cards()) {
+  for (const CudaDeviceInfo& limits : spjit::known_cuda_cards()) {
     for (std::int64_t n1 = 32; n1 <= 1024; n1 += 32) {
       for (std::int64_t registers = 1; registers <= 255; ++registers) {
         const std::int64_t active = active_blocks(limits, n1, registers);

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "compiler/cuda_artifact.hpp"
+#include "kernels/unrolled_cuda/cuda_artifact.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_search_testing.hpp"
 

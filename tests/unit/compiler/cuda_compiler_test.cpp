@@ -10,7 +10,7 @@
 
 #include "compiler/cache_key.hpp"
 #include "compiler/cuda_pipeline.hpp"
-#include "compiler/local_gpus.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
@@ -109,7 +109,7 @@ TEST(CudaCompiler, LeavesNothingInTheCacheWhenItFails) {
 }
 
 TEST(CudaChoice, SaysThatItIsRankedAndWhichRulesWereRelaxed) {
-  const CudaLimits limits = parse_cuda_target("sm_90:h200");
+  const CudaDeviceInfo limits = parse_cuda_target("sm_90:h200");
 
   const CudaChoice large = choose_cuda_tile(random_matrix(512, 512, 0.9), gpu_options(512), limits);
   const CudaChoice small = choose_cuda_tile(small_matrix(), gpu_options(1), limits);
@@ -134,7 +134,7 @@ TEST(CudaChoice, KeepsTheTileThatIsAskedFor) {
 
 TEST(CudaCacheKey, DependsOnWhatDecidesTheCode) {
   const CsrMatrix matrix = small_matrix();
-  const CudaLimits limits = parse_cuda_target("sm_90:h200");
+  const CudaDeviceInfo limits = parse_cuda_target("sm_90:h200");
   const std::string key = cuda_cache_key(matrix, gpu_options(), limits);
   const auto changed = [&](const std::function<void(CompileOptions&)>& change) {
     CompileOptions options = gpu_options();
@@ -143,7 +143,7 @@ TEST(CudaCacheKey, DependsOnWhatDecidesTheCode) {
   };
   CsrMatrix other = matrix;
   other.values[3] = -other.values[3];
-  CudaLimits renamed = limits;
+  CudaDeviceInfo renamed = limits;
   renamed.card = "gpu0";
   renamed.product = "NVIDIA H200";
 
@@ -160,14 +160,14 @@ TEST(CudaCacheKey, DependsOnWhatDecidesTheCode) {
 }
 
 TEST(CudaCacheKey, DependsOnEveryLimitThatATileIsChosenBy) {
-  const CudaLimits limits = parse_cuda_target("sm_90:h200");
+  const CudaDeviceInfo limits = parse_cuda_target("sm_90:h200");
   const std::string key = cuda_cache_key(small_matrix(), gpu_options(), limits);
 
   for (const auto limit :
-       {&CudaLimits::sms, &CudaLimits::l2_bytes, &CudaLimits::registers_per_block,
-        &CudaLimits::registers_per_sm, &CudaLimits::threads_per_sm, &CudaLimits::blocks_per_sm,
-        &CudaLimits::shared_per_sm_bytes}) {
-    CudaLimits other = limits;
+       {&CudaDeviceInfo::sms, &CudaDeviceInfo::l2_bytes, &CudaDeviceInfo::registers_per_block,
+        &CudaDeviceInfo::registers_per_sm, &CudaDeviceInfo::threads_per_sm,
+        &CudaDeviceInfo::blocks_per_sm, &CudaDeviceInfo::shared_per_sm_bytes}) {
+    CudaDeviceInfo other = limits;
     other.*limit /= 2;
 
     EXPECT_NE(key, cuda_cache_key(small_matrix(), gpu_options(), other)) << limits.*limit;

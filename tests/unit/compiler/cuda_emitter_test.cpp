@@ -1,4 +1,4 @@
-#include "compiler/cuda_emitter.hpp"
+#include "kernels/unrolled_cuda/cuda_emitter.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_units.hpp"
-#include "compiler/source_text.hpp"
+#include "kernels/unrolled_cuda/cuda_units.hpp"
+#include "kernels/unrolled_cuda/source_text.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/emitter_cases.hpp"
 #include "tests/support/golden.hpp"

@@ -1,4 +1,4 @@
-#include "compiler/cuda_libraries.hpp"
+#include "kernels/unrolled_cuda/cuda_libraries.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_build.hpp"
-#include "runtime/dynamic_library.hpp"
+#include "base/dynamic_library.hpp"
+#include "kernels/unrolled_cuda/cuda_build.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 

@@ -1,5 +1,3 @@
-#include "compiler/cuda_limits.hpp"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,11 +8,12 @@
 #include <set>
 #include <string>
 
+#include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/error.hpp"
 
 namespace {
 
-using spjit::CudaLimits;
+using spjit::CudaDeviceInfo;
 using testing::HasSubstr;
 
 std::string error_of(const std::string& target) {
@@ -27,7 +26,7 @@ std::string error_of(const std::string& target) {
 }
 
 TEST(CudaTarget, ANamedCardGivesItsLimits) {
-  const CudaLimits limits = spjit::parse_cuda_target("sm_90:h200");
+  const CudaDeviceInfo limits = spjit::parse_cuda_target("sm_90:h200");
 
   EXPECT_EQ(limits.arch, 90);
   EXPECT_EQ(limits.card, "h200");
@@ -54,7 +53,7 @@ TEST(CudaTarget, AnArchitectureAloneMeansItsFirstCard) {
 TEST(CudaTarget, EveryCardIsFoundByItsName) {
   std::set<std::string> names;
 
-  for (const CudaLimits& card : spjit::known_cuda_cards()) {
+  for (const CudaDeviceInfo& card : spjit::known_cuda_cards()) {
     EXPECT_EQ(spjit::parse_cuda_target(card.name()), card);
     names.insert(card.name());
   }
@@ -84,8 +83,8 @@ TEST(CudaTarget, AnUnknownCardListsTheCardsOfItsArchitecture) {
   EXPECT_THAT(error_of("sm_80:h200"), HasSubstr("h200 is a card of sm_90"));
 }
 
-TEST(CudaLimits, ObeyWhatHoldsOfEveryGpu) {
-  for (const CudaLimits& card : spjit::known_cuda_cards()) {
+TEST(CudaDeviceInfo, ObeyWhatHoldsOfEveryGpu) {
+  for (const CudaDeviceInfo& card : spjit::known_cuda_cards()) {
     SCOPED_TRACE(card.name());
     EXPECT_FALSE(card.product.empty());
     EXPECT_GT(card.sms, 0);
@@ -101,11 +100,11 @@ TEST(CudaLimits, ObeyWhatHoldsOfEveryGpu) {
 }
 
 // The page promises a source for each number: a number that is not on it has none.
-TEST(CudaLimits, AreWhatTheDocumentationSays) {
+TEST(CudaDeviceInfo, AreWhatTheDocumentationSays) {
   std::ifstream file(std::string(SPJIT_SOURCE_DIR) + "/docs/cuda-devices.md");
   const std::string page((std::istreambuf_iterator<char>(file)), {});
 
-  for (const CudaLimits& card : spjit::known_cuda_cards()) {
+  for (const CudaDeviceInfo& card : spjit::known_cuda_cards()) {
     EXPECT_THAT(page, HasSubstr(fmt::format("| `{}` | {} | {} | {} |", card.name(), card.product,
                                             card.sms, card.l2_bytes / 1024)));
     EXPECT_THAT(

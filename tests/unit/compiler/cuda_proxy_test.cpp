@@ -1,4 +1,4 @@
-#include "compiler/cuda_proxy.hpp"
+#include "kernels/unrolled_cuda/cuda_proxy.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "compiler/cuda_units.hpp"
+#include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
 
@@ -32,7 +32,7 @@ CudaCandidate candidate_of_blocks(std::int64_t blocks, std::int64_t active_block
 
 /// Blocks that an SM has at once where the device runs `blocks` of a launch: what it holds, or what
 /// there is for it.
-std::int64_t blocks_at_once(const CudaLimits& limits, const CudaProxyLaunch& launch,
+std::int64_t blocks_at_once(const CudaDeviceInfo& limits, const CudaProxyLaunch& launch,
                             std::int64_t registers, std::int64_t blocks) {
   const Occupancy held = occupancy(limits, {.threads = launch.threads,
                                             .registers_per_thread = registers,
@@ -57,7 +57,7 @@ TEST(CudaProxyGroups, AreOfOneM1InOrderOfFirstAppearance) {
 TEST(CudaProxyGroups, OfNothingAreNone) { EXPECT_TRUE(group_candidates({}).empty()); }
 
 TEST(CudaProxyActiveBlocks, AreTheBlocksAnSmGetsOrWhatItHolds) {
-  const CudaLimits limits = cuda_limits(100);
+  const CudaDeviceInfo limits = cuda_limits(100);
 
   EXPECT_EQ(active_blocks_of(candidate_of_blocks(1000, 4), limits), 4);
   EXPECT_EQ(active_blocks_of(candidate_of_blocks(201, 4), limits), 3);
@@ -166,7 +166,7 @@ TEST(CudaProxy, RefusesCandidatesOfSeveralGroupsAndOtherPlans) {
 TEST(CudaProxyLaunch, GivesAnSmTheBlocksOfTheFullKernel) {
   int with_shared_memory = 0;
   const CsrMatrix matrix = random_matrix(2048, 64, 0.9);
-  for (const CudaLimits& limits : known_cuda_cards()) {
+  for (const CudaDeviceInfo& limits : known_cuda_cards()) {
     for (const std::int64_t n : {96, 1000, 8192}) {
       const CudaTileSpace space = cuda_space(matrix, cuda_problem(n), limits);
       for (const CudaCandidate& member : space.survivors()) {
@@ -199,7 +199,7 @@ CudaCandidate eight_at_once(std::int64_t blocks) {
 }
 
 TEST(CudaProxyLaunch, OfFewBlocksTakesNoSharedMemoryFromTheCache) {
-  const CudaLimits limits = cuda_limits(100);
+  const CudaDeviceInfo limits = cuda_limits(100);
   // 1, 3 and 8 blocks for each SM. Of 801 there are 9 for one, but 8 x 256 threads fill it.
   for (const std::int64_t blocks : {1, 300, 800, 801}) {
     const CudaProxyLaunch launch = launch_of(eight_at_once(blocks), 24, limits);
@@ -210,7 +210,7 @@ TEST(CudaProxyLaunch, OfFewBlocksTakesNoSharedMemoryFromTheCache) {
 }
 
 TEST(CudaProxyLaunch, OfMoreBlocksThanTheKernelHasAtOnceLimitsTheProxy) {
-  const CudaLimits limits = cuda_limits(100);
+  const CudaDeviceInfo limits = cuda_limits(100);
   CudaCandidate five = eight_at_once(500);
   five.occupancy.active_blocks = 5;
   CudaCandidate five_of_many = five;
@@ -222,7 +222,7 @@ TEST(CudaProxyLaunch, OfMoreBlocksThanTheKernelHasAtOnceLimitsTheProxy) {
 }
 
 TEST(CudaProxyLaunch, SaysWhenAProxyOfFewBlocksHasTooManyRegisters) {
-  const CudaLimits limits = cuda_limits(100);
+  const CudaDeviceInfo limits = cuda_limits(100);
 
   // 256 threads of 128 registers are 2 blocks an SM.
   EXPECT_EQ(launch_of(eight_at_once(200), 128, limits).note, "");

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "compiler/cuda_search.hpp"
+#include "proxy/cuda_search.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_search_testing.hpp"
 
@@ -30,12 +30,12 @@ class CudaSearchBudget : public ::testing::Test {
 
   /// Each entry has a result that says so, and no reason.
   static void expect_not_reached(const SearchTrace& trace,
-                                 std::optional<RaceResult> SearchTraceEntry::*member) {
+                                 std::optional<TuningResult> SearchTraceEntry::*member) {
     EXPECT_FALSE(trace.timed);
     EXPECT_EQ(trace.chosen, 0U);
     for (const SearchTraceEntry& entry : trace.entries) {
       ASSERT_TRUE(entry.*member) << entry.tile;
-      EXPECT_EQ((entry.*member)->outcome, RaceOutcome::not_reached) << entry.tile;
+      EXPECT_EQ((entry.*member)->outcome, TuningOutcome::not_reached) << entry.tile;
       EXPECT_EQ((entry.*member)->failure, "") << entry.tile;
     }
   }
@@ -73,16 +73,16 @@ TEST_F(CudaSearchBudget, SevenTenthsAreForCompilingAndWhatIsLeftForTheRace) {
 TEST_F(CudaSearchBudget, WhatIsGivenUpWhenTheTimeIsUpWasNotReached) {
   given_.options.search_budget_ms = 1;
   CudaSearchTools tools = made_up_.tools();
-  const auto wait = [](const CompileCancel& cancel) {
+  const auto wait = [](const Cancellation& cancel) {
     while (!cancel.reached()) std::this_thread::yield();
   };
-  tools.compile_proxy = [&](const CudaProxy&, const CompileCancel& cancel) {
+  tools.compile_proxy = [&](const CudaProxy&, const Cancellation& cancel) {
     wait(cancel);
     CompiledCudaProxy given_up;
     given_up.failure = "given up";
     return given_up;
   };
-  tools.compile_kernel = [&](const CudaCandidate&, const CompileCancel& cancel) -> CudaKernelImage {
+  tools.compile_kernel = [&](const CudaCandidate&, const Cancellation& cancel) -> CudaKernelImage {
     wait(cancel);
     throw CompileCancelled("given up");
   };
@@ -93,7 +93,7 @@ TEST_F(CudaSearchBudget, WhatIsGivenUpWhenTheTimeIsUpWasNotReached) {
 
 TEST_F(CudaSearchBudget, ARaceThatEndsBeforeAllHadASampleChoosesAmongThoseThatHad) {
   for (std::size_t i = 0; i < given_.ranked.size(); ++i) {
-    if (i != 3) made_up_.results[given_.name(i)] = RaceResult{};
+    if (i != 3) made_up_.results[given_.name(i)] = TuningResult{};
   }
 
   const SearchTrace trace = search(made_up_.tools(), SearchMode::ranked);
@@ -111,7 +111,7 @@ std::string line_of(const SearchProgress& progress) {
 }
 
 TEST_F(CudaSearchBudget, ProgressIsOfCompilingAndThenOfTheRace) {
-  made_up_.during_race = [](const RaceOptions& options) {
+  made_up_.during_race = [](const TuningOptions& options) {
     options.progress({.settled = 3, .entries = 5, .best = "a tile", .best_us = 2, .ms_left = 500});
   };
   std::vector<std::string> lines;
@@ -131,8 +131,8 @@ TEST_F(CudaSearchBudget, ProgressIsOfCompilingAndThenOfTheRace) {
 }
 
 TEST_F(CudaSearchBudget, ProgressOfWholeKernelsCountsThoseThatFailToo) {
-  made_up_.during_race = [](const RaceOptions& options) {
-    RaceProgress begun;
+  made_up_.during_race = [](const TuningOptions& options) {
+    TuningProgress begun;
     begun.entries = 4;
     options.progress(begun);
   };
@@ -150,7 +150,7 @@ TEST_F(CudaSearchBudget, ProgressOfWholeKernelsCountsThoseThatFailToo) {
 
 TEST_F(CudaSearchBudget, WithoutACallbackTheRaceHasNone) {
   bool has_one = true;
-  made_up_.during_race = [&](const RaceOptions& options) {
+  made_up_.during_race = [&](const TuningOptions& options) {
     has_one = static_cast<bool>(options.progress);
   };
 
@@ -163,7 +163,7 @@ TEST_F(CudaSearchBudget, ACallbackThatThrowsEndsTheSearchAndWhatIsBeingCompiled)
   std::atomic<bool> has_begun = false;
   std::atomic<bool> told_to_stop = false;
   CudaSearchTools tools = made_up_.tools(2);
-  tools.compile_proxy = [&](const CudaProxy& proxy, const CompileCancel& cancel) {
+  tools.compile_proxy = [&](const CudaProxy& proxy, const Cancellation& cancel) {
     CompiledCudaProxy compiled;
     if (proxy.spec.tile.m1 == 8) {
       while (!has_begun) std::this_thread::yield();

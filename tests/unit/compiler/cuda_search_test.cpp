@@ -1,4 +1,4 @@
-#include "compiler/cuda_search.hpp"
+#include "proxy/cuda_search.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,14 +23,14 @@ using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
 /// What a result says apart from its times, "-" for none.
-std::string outcome(const std::optional<RaceResult>& result) {
+std::string outcome(const std::optional<TuningResult>& result) {
   if (!result) return "-";
   return std::string(to_string(result->outcome)) +
          (result->failure.empty() ? "" : ": " + result->failure);
 }
 
 std::vector<std::string> outcomes(const SearchTrace& trace,
-                                  std::optional<RaceResult> SearchTraceEntry::*member) {
+                                  std::optional<TuningResult> SearchTraceEntry::*member) {
   std::vector<std::string> all;
   for (const SearchTraceEntry& entry : trace.entries) all.push_back(outcome(entry.*member));
   return all;
@@ -82,7 +82,7 @@ TEST_F(CudaSearchTest, ProxyTimesAllWithOneProxyForAnM1) {
   EXPECT_EQ(made_up_.proxy_m1s(), (std::vector<std::int64_t>{8, 16}));
   EXPECT_THAT(outcomes(trace, &SearchTraceEntry::proxy), Each("finished"));
   for (std::size_t i = 0; i < made_up_.contestants.size(); ++i) {
-    const CudaContestant& contestant = made_up_.contestants[i];
+    const CudaTuningCandidate& contestant = made_up_.contestants[i];
     EXPECT_EQ(made_up_.images[i], contestant.name.starts_with("8x") ? "proxy 8" : "proxy 16");
     // Loaded once.
     EXPECT_EQ(contestant.image.data(), made_up_.contestants[i < 3 ? 0 : 3].image.data());
@@ -123,8 +123,8 @@ TEST_F(CudaSearchTest, ProxiesAreLaunchedWithTheOccupancyOfTheKernelUnlessThatIs
 
   for (const CudaCandidate& candidate : given_.ranked) {
     const CudaProxyLaunch expected = launch_of(candidate, 24, given_.limits);
-    const auto found =
-        std::ranges::find(made_up_.contestants, to_string(candidate.tile), &CudaContestant::name);
+    const auto found = std::ranges::find(made_up_.contestants, to_string(candidate.tile),
+                                         &CudaTuningCandidate::name);
     ASSERT_NE(found, made_up_.contestants.end());
     EXPECT_EQ(found->launch.grid_x, candidate.row_tiles);
     EXPECT_EQ(found->launch.grid_y, candidate.column_tiles);
@@ -136,7 +136,7 @@ TEST_F(CudaSearchTest, ProxiesAreLaunchedWithTheOccupancyOfTheKernelUnlessThatIs
 
   (void)search(SearchMode::proxy, {.occupancy = false});
 
-  for (const CudaContestant& contestant : made_up_.contestants) {
+  for (const CudaTuningCandidate& contestant : made_up_.contestants) {
     EXPECT_EQ(contestant.launch.dynamic_shared_bytes, 0) << contestant.name;
   }
 }

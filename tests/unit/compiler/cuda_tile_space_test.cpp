@@ -1,4 +1,4 @@
-#include "compiler/cuda_tile_space.hpp"
+#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_units.hpp"
+#include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/support/cuda_space_testing.hpp"
@@ -18,7 +18,7 @@ namespace {
 
 using spjit::CsrMatrix;
 using spjit::CudaCandidate;
-using spjit::CudaLimits;
+using spjit::CudaDeviceInfo;
 using spjit::CudaProblem;
 using spjit::CudaRule;
 using spjit::CudaTile;
@@ -41,7 +41,7 @@ CudaTile cuda_tile_of(std::int64_t m1, std::int64_t n1) {
 }
 
 CudaCandidate examine(const CsrMatrix& matrix, const CudaTile& tile, const CudaProblem& problem,
-                      const CudaLimits& limits = cuda_limits(1)) {
+                      const CudaDeviceInfo& limits = cuda_limits(1)) {
   return spjit::examine_cuda_tile(matrix, tile, problem, limits,
                                   spjit::group_rows(matrix, tile.m1, ReorderAlgorithm::none));
 }

@@ -1,18 +1,17 @@
-#include "compiler/device_limits.hpp"
-
 #include <gtest/gtest.h>
 
-#include "compiler/host_tile.hpp"
-#include "runtime/host_cpu.hpp"
+#include "base/host_cpu.hpp"
+#include "kernels/unrolled_host/host_tile.hpp"
+#include "runtime/host/host_device_info.hpp"
 
 namespace {
 
 using spjit::HostIsa;
 
-TEST(HostLimits, TakeRegistersFromTheInstructionSetAndTheRestFromTheCpu) {
+TEST(HostDeviceInfo, TakeRegistersFromTheInstructionSetAndTheRestFromTheCpu) {
   const spjit::HostCpu cpu = spjit::detect_host_cpu();
   for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
-    const spjit::HostLimits limits = spjit::host_limits(isa);
+    const spjit::HostDeviceInfo limits = spjit::host_device_info(isa);
 
     EXPECT_EQ(limits.isa, isa);
     EXPECT_EQ(limits.lanes, spjit::lanes_of(isa));
@@ -24,8 +23,8 @@ TEST(HostLimits, TakeRegistersFromTheInstructionSetAndTheRestFromTheCpu) {
   }
 }
 
-TEST(HostLimits, StreamCsThatDoNotStayInL3) {
-  spjit::HostLimits limits;
+TEST(HostDeviceInfo, StreamCsThatDoNotStayInL3) {
+  spjit::HostDeviceInfo limits;
   limits.isa = HostIsa::avx512;
   limits.l3_bytes = 32 << 20;
 
@@ -35,8 +34,8 @@ TEST(HostLimits, StreamCsThatDoNotStayInL3) {
   EXPECT_TRUE(spjit::should_stream_c(limits, 2048, 2049, 1024));
 }
 
-TEST(HostLimits, StreamCsOfAnySize) {
-  spjit::HostLimits limits;
+TEST(HostDeviceInfo, StreamCsOfAnySize) {
+  spjit::HostDeviceInfo limits;
   limits.isa = HostIsa::avx512;
   limits.l3_bytes = 32 << 20;
   constexpr std::int64_t k_most = (std::int64_t{1} << 31) - 1;
@@ -45,9 +44,9 @@ TEST(HostLimits, StreamCsOfAnySize) {
   EXPECT_TRUE(spjit::should_stream_c(limits, std::int64_t{1} << 31, 1, std::int64_t{1} << 31));
 }
 
-TEST(HostLimits, OnlyAvx512IsHalvedByANarrowCore) {
-  EXPECT_EQ(spjit::host_limits(HostIsa::avx2).fmas_per_cycle, 2);
-  EXPECT_EQ(spjit::host_limits(HostIsa::generic).fmas_per_cycle, 2);
+TEST(HostDeviceInfo, OnlyAvx512IsHalvedByANarrowCore) {
+  EXPECT_EQ(spjit::host_device_info(HostIsa::avx2).fmas_per_cycle, 2);
+  EXPECT_EQ(spjit::host_device_info(HostIsa::generic).fmas_per_cycle, 2);
 }
 
 }  // namespace

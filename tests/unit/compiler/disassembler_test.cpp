@@ -1,4 +1,4 @@
-#include "compiler/disassembler.hpp"
+#include "kernels/unrolled_host/disassembler.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "compiler/host_emitter.hpp"
+#include "kernels/unrolled_host/host_emitter.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/csr_kernel.hpp"
-#include "compiler/host_program.hpp"
-#include "compiler/sliced_kernel.hpp"
-#include "compiler/spmm_kernel_impl.hpp"
+#include "kernels/csr/csr_kernel.hpp"
+#include "kernels/sliced/sliced_kernel.hpp"
+#include "kernels/spmm_kernel_impl.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"

@@ -189,7 +189,7 @@ TEST(Judge, WantsTheInfinityOrNanOfTheReference) {
 
 TEST(ReferenceRows, AddUpARowInFloat64AtTheColumnsAskedFor) {
   const CsrMatrix matrix = small_matrix();  // row 0 is 1 at column 0 and 2 at column 3
-  const CompileCancel none;
+  const Cancellation none;
   CancelPace pace(none);
   std::vector<float> b(5 * 7, -1000);  // 4 columns, 7 floats apart
   for (std::size_t row = 0; row < 5; ++row) {
@@ -212,7 +212,7 @@ TEST(ReferenceRows, AddUpARowInFloat64AtTheColumnsAskedFor) {
 
 TEST(ReferenceRows, SayWhereAPartialSumMayOverflowThoughTheSumDoesNot) {
   const CsrMatrix matrix{1, 3, {0, 3}, {0, 1, 2}, {3e38F, 3e38F, -3e38F}};
-  const CompileCancel none;
+  const Cancellation none;
   CancelPace pace(none);
   const std::vector<float> b(3, 1);
   ReferenceRows rows(matrix, b.data(), 1, {1, 1});
@@ -229,7 +229,7 @@ TEST(ReferenceRows, AreGivenUpWithinALongRow) {
   for (std::int32_t col = 0; col < k_entries; ++col) matrix.col_idxs.push_back(col);
   std::stop_source stop;
   stop.request_stop();
-  CompileCancel stopped;
+  Cancellation stopped;
   stopped.stop = stop.get_token();
   CancelPace pace(stopped);
   ReferenceRows rows(matrix, matrix.values.data(), 1, {1, 1});
@@ -240,7 +240,7 @@ TEST(ReferenceRows, AreGivenUpWithinALongRow) {
 TEST(ReferenceSample, IsGivenUpWhileTheFullestRowIsLookedFor) {
   std::stop_source stop;
   stop.request_stop();
-  CompileCancel stopped;
+  Cancellation stopped;
   stopped.stop = stop.get_token();
 
   EXPECT_THROW(static_cast<void>(choose_sample(with_a_full_row(), 3, 1, stopped)), Cancelled);

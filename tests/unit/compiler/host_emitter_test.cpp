@@ -1,4 +1,4 @@
-#include "compiler/host_emitter.hpp"
+#include "kernels/unrolled_host/host_emitter.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 #include <tuple>
 #include <vector>
 
-#include "compiler/disassembler.hpp"
-#include "runtime/executable_code.hpp"
-#include "runtime/host_executor.hpp"
+#include "base/executable_code.hpp"
+#include "kernels/unrolled_host/disassembler.hpp"
+#include "kernels/unrolled_host/host_executor.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -352,7 +352,7 @@ std::chrono::nanoseconds emit_one_segment(std::optional<std::chrono::nanoseconds
   std::iota(row.col_idxs.begin(), row.col_idxs.end(), 0);
   const HostTile tile = host_tile(1);
   const KernelPlan plan = plan_of(row, tile);
-  spjit::CompileCancel cancel;
+  spjit::Cancellation cancel;
   const auto start = std::chrono::steady_clock::now();
   if (limit) cancel.deadline = start + *limit;
   try {

@@ -1,4 +1,4 @@
-#include "compiler/host_program.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/spmm_kernel_impl.hpp"
-#include "runtime/arithmetic.hpp"
+#include "base/arithmetic.hpp"
+#include "kernels/spmm_kernel_impl.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/host_proxy.hpp"
-#include "compiler/measure.hpp"
-#include "compiler/spmm_kernel_impl.hpp"
+#include "kernels/spmm_kernel_impl.hpp"
+#include "kernels/unrolled_host/host_proxy.hpp"
+#include "proxy/measure.hpp"
 #include "tests/support/guarded_buffers.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -148,15 +148,15 @@ TEST_P(ProxyKernel, RacesWithItsWholeKernel) {
   HostTile tile;
   tile.m1 = 6;
   const auto proxy = std::make_shared<HostArtifact>(proxy_of(tile, isa(), 96, 0));
-  const std::vector<spjit::HostContestant> contestants = {{proxy, tile}, {proxy, tile, 32}};
-  spjit::RaceOptions options;
+  const std::vector<spjit::HostTuningCandidate> contestants = {{proxy, tile}, {proxy, tile, 32}};
+  spjit::TuningOptions options;
   options.min_sample_us = 1;
   options.min_rounds = options.max_rounds = 2;
   options.drops = false;
 
-  const auto results = spjit::race_host_kernels(contestants, options, 0, nullptr);
+  const auto results = spjit::time_host_kernels(contestants, options, 0, nullptr);
 
-  for (const spjit::RaceResult& result : results) EXPECT_EQ(result.timing.samples, 2);
+  for (const spjit::TuningResult& result : results) EXPECT_EQ(result.timing.samples, 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(X86, ProxyKernel,

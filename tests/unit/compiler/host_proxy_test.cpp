@@ -1,4 +1,4 @@
-#include "compiler/host_proxy.hpp"
+#include "kernels/unrolled_host/host_proxy.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,18 +8,18 @@
 #include <string>
 #include <vector>
 
-#include "compiler/host_search.hpp"
+#include "proxy/host_search.hpp"
 #include "tests/support/host_search_testing.hpp"
 
 namespace {
 
-using spjit::HostContestant;
 using spjit::HostSearch;
 using spjit::HostSearchStages;
-using spjit::RaceOptions;
-using spjit::RaceOutcome;
-using spjit::RaceResult;
+using spjit::HostTuningCandidate;
 using spjit::SearchedHostTile;
+using spjit::TuningOptions;
+using spjit::TuningOutcome;
+using spjit::TuningResult;
 using spjit::testing_support::failed_because;
 using spjit::testing_support::finished_in;
 using spjit::testing_support::HostTileSearch;
@@ -38,7 +38,7 @@ TEST_F(HostTileSearch, WithoutTimeNothingIsRacedAndNothingIsReached) {
   EXPECT_FALSE(found.timed);
   EXPECT_EQ(found.chosen, 0U);
   for (const SearchedHostTile& tile : found.tiles) {
-    EXPECT_EQ(tile.full->outcome, RaceOutcome::not_reached);
+    EXPECT_EQ(tile.full->outcome, TuningOutcome::not_reached);
     EXPECT_EQ(tile.full->timing.samples, 0);
   }
 }
@@ -50,7 +50,7 @@ TEST_F(HostTileSearch, WithoutTimeProxiesAreNotReachedEitherAndOnlyTheHeuristics
 
   EXPECT_TRUE(heats_.empty());
   for (const SearchedHostTile& tile : found.tiles) {
-    EXPECT_EQ(tile.proxy->outcome, RaceOutcome::not_reached);
+    EXPECT_EQ(tile.proxy->outcome, TuningOutcome::not_reached);
   }
   EXPECT_EQ(names_of(found, &SearchedHostTile::full),
             (std::set<std::string>{to_string(heuristic_)}));
@@ -64,7 +64,7 @@ TEST_F(HostTileSearch, CodeOverTheBudgetHasFailedWithTheNumbersAndIsNotRaced) {
 
   const HostSearch found = search(in_full(1), later_is_faster());
 
-  EXPECT_EQ(found.tiles[0].full->outcome, RaceOutcome::failed);
+  EXPECT_EQ(found.tiles[0].full->outcome, TuningOutcome::failed);
   EXPECT_EQ(found.tiles[0].full->failure,
             std::to_string(bytes) + " bytes of code, the budget is " + std::to_string(bytes - 1));
   for (const auto& heat : heats_) EXPECT_TRUE(heat.empty());
@@ -74,7 +74,7 @@ TEST_F(HostTileSearch, CodeOverTheBudgetHasFailedWithTheNumbersAndIsNotRaced) {
 
 TEST_F(HostTileSearch, OfFewTilesEachIsLoadedSeveralTimesAndTheMiddleTimeCounts) {
   std::map<std::string, std::vector<double>> left;
-  const auto formula = [&](std::size_t, const HostContestant& contestant) {
+  const auto formula = [&](std::size_t, const HostTuningCandidate& contestant) {
     auto& times =
         left.emplace(to_string(contestant.tile), std::vector<double>{5, 1, 9, 4, 7}).first->second;
     const double us = times.back();
@@ -94,7 +94,7 @@ TEST_F(HostTileSearch, OfFewTilesEachIsLoadedSeveralTimesAndTheMiddleTimeCounts)
 TEST_F(HostTileSearch, OfManyTilesTheBestAreTimedAgainSeveralLoadsEach) {
   // In the first heat later tiles are faster; when loaded again, the earliest of the finalists is.
   std::map<std::string, double> places;
-  const auto formula = [&](std::size_t heat, const HostContestant& contestant) {
+  const auto formula = [&](std::size_t heat, const HostTuningCandidate& contestant) {
     const auto next = static_cast<double>(places.size());
     const double place = places.emplace(to_string(contestant.tile), next).first->second;
     return finished_in(heat == 0 ? 1000 - place : 1000 + place);
@@ -112,8 +112,8 @@ TEST_F(HostTileSearch, OfManyTilesTheBestAreTimedAgainSeveralLoadsEach) {
 TEST_F(HostTileSearch, ABudgetThatEndsAfterAllWereTimedOnceKeepsTheirBest) {
   std::string last;
   double us = 1000;
-  const auto formula = [&](std::size_t heat, const HostContestant& contestant) {
-    if (heat > 0) return RaceResult{};  // not reached
+  const auto formula = [&](std::size_t heat, const HostTuningCandidate& contestant) {
+    if (heat > 0) return TuningResult{};  // not reached
     last = to_string(contestant.tile);
     return finished_in(us--);
   };
@@ -122,18 +122,18 @@ TEST_F(HostTileSearch, ABudgetThatEndsAfterAllWereTimedOnceKeepsTheirBest) {
 
   EXPECT_TRUE(found.timed);
   EXPECT_EQ(to_string(found.tiles[found.chosen].tile), last);
-  EXPECT_EQ(found.tiles[found.chosen].full->outcome, RaceOutcome::finished);
+  EXPECT_EQ(found.tiles[found.chosen].full->outcome, TuningOutcome::finished);
 }
 
 TEST_F(HostTileSearch, ALoadThatFailedIsTheSlowestOfItsTile) {
   int load = 0;
-  const auto formula = [&](std::size_t, const HostContestant&) {
+  const auto formula = [&](std::size_t, const HostTuningCandidate&) {
     return load++ == 0 ? failed_because("once") : finished_in(10 + load);
   };
 
   const HostSearch found = search(in_full(1), formula);
 
-  EXPECT_EQ(found.tiles[0].full->outcome, RaceOutcome::finished);
+  EXPECT_EQ(found.tiles[0].full->outcome, TuningOutcome::finished);
   EXPECT_EQ(found.tiles[0].full->timing.median_us, 14);  // of 12, 13, 14, 15, failed
 }
 
@@ -152,10 +152,10 @@ TEST_F(HostTileSearch, TilesOfTheSameCodeShareAnArtifact) {
 
 TEST_F(HostTileSearch, WhatIsTooMuchCodeForOneHeatMeetsTheBestSoFarInTheNext) {
   HostSearchStages stages = in_full(4);
-  stages.heat_bytes = 1;
+  stages.batch_bytes = 1;
   stages.reductions.kernels = false;
   std::string best;
-  const auto formula = [&](std::size_t, const HostContestant& contestant) {
+  const auto formula = [&](std::size_t, const HostTuningCandidate& contestant) {
     if (best.empty()) best = to_string(contestant.tile);
     return finished_in(to_string(contestant.tile) == best ? 1 : 2);
   };
@@ -174,10 +174,10 @@ TEST_F(HostTileSearch, WhatIsTooMuchCodeForOneHeatMeetsTheBestSoFarInTheNext) {
 
 TEST_F(HostTileSearch, AHeatThatTheBudgetCutsOffKeepsTheBestSoFar) {
   HostSearchStages stages = in_full(3);
-  stages.heat_bytes = 1;
+  stages.batch_bytes = 1;
   stages.reductions.kernels = false;
-  const auto formula = [](std::size_t heat, const HostContestant&) {
-    return heat == 0 ? finished_in(7) : RaceResult{};
+  const auto formula = [](std::size_t heat, const HostTuningCandidate&) {
+    return heat == 0 ? finished_in(7) : TuningResult{};
   };
 
   const HostSearch found = search(stages, formula);
@@ -194,7 +194,9 @@ TEST_F(HostTileSearch, WindowsAreForProxiesOnly) {
 
   (void)search(stages, later_is_faster());
 
-  const auto windowed = [](const HostContestant& contestant) { return contestant.columns > 0; };
+  const auto windowed = [](const HostTuningCandidate& contestant) {
+    return contestant.columns > 0;
+  };
   EXPECT_TRUE(std::ranges::any_of(heats_.at(0), windowed));
   EXPECT_TRUE(std::ranges::none_of(heats_.at(1), windowed));
 }
@@ -225,9 +227,10 @@ TEST_F(HostTileSearch, TellsHowItStandsInTilesWhateverTheirLoads) {
     reports.push_back({std::string(now.stage), now.done, now.total, std::string(now.best),
                        now.best_us, now.seconds_left});
   };
-  const auto race = [](std::span<const HostContestant> contestants, const RaceOptions& options) {
+  const auto race = [](std::span<const HostTuningCandidate> contestants,
+                       const TuningOptions& options) {
     options.progress({contestants.size() / 2, contestants.size(), "the best", 12.5, 3000});
-    return std::vector<RaceResult>(contestants.size(), finished_in(12.5));
+    return std::vector<TuningResult>(contestants.size(), finished_in(12.5));
   };
 
   (void)spjit::search_host_tile({matrix_, options_, limits_, heuristic_}, with_proxies(6, 1), race);
@@ -243,16 +246,17 @@ TEST_F(HostTileSearch, TellsHowItStandsInTilesWhateverTheirLoads) {
 
 TEST_F(HostTileSearch, CountsTilesOfEarlierHeatsAsDone) {
   HostSearchStages stages = in_full(3);
-  stages.heat_bytes = 1;
+  stages.batch_bytes = 1;
   stages.reductions.kernels = false;
   std::vector<std::size_t> done;
   options_.on_search_progress = [&](const spjit::SearchProgress& now) {
     EXPECT_EQ(now.total, 3U);
     done.push_back(now.done);
   };
-  const auto race = [](std::span<const HostContestant> contestants, const RaceOptions& options) {
+  const auto race = [](std::span<const HostTuningCandidate> contestants,
+                       const TuningOptions& options) {
     options.progress({0, contestants.size(), "", 0, 0});
-    return std::vector<RaceResult>(contestants.size(), finished_in(1));
+    return std::vector<TuningResult>(contestants.size(), finished_in(1));
   };
 
   (void)spjit::search_host_tile({matrix_, options_, limits_, heuristic_}, stages, race);
@@ -267,7 +271,7 @@ TEST_F(HostTileSearch, RacesHaveNoProgressToReportWhereNobodyListens) {
 }
 
 TEST_F(HostTileSearch, WhatARaceThrowsEndsTheSearch) {
-  const auto stop = [](std::size_t, const HostContestant&) -> RaceResult {
+  const auto stop = [](std::size_t, const HostTuningCandidate&) -> TuningResult {
     throw std::runtime_error("stopped");
   };
 

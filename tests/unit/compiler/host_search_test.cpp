@@ -1,4 +1,4 @@
-#include "compiler/host_search.hpp"
+#include "proxy/host_search.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@
 namespace {
 
 using spjit::CompileOptions;
-using spjit::HostContestant;
 using spjit::HostSearch;
 using spjit::HostSearchStages;
-using spjit::RaceOptions;
-using spjit::RaceOutcome;
-using spjit::RaceResult;
+using spjit::HostTuningCandidate;
 using spjit::SearchedHostTile;
 using spjit::SearchMode;
+using spjit::TuningOptions;
+using spjit::TuningOutcome;
+using spjit::TuningResult;
 using spjit::testing_support::failed_because;
 using spjit::testing_support::finished_in;
 using spjit::testing_support::HostTileSearch;
@@ -97,7 +97,7 @@ TEST_F(HostTileSearch, WithoutContendersTimesWholeKernelsOfAllSurvivors) {
 TEST_F(HostTileSearch, TakesTheFastestOfThoseTimedInFullWithItsArtifact) {
   for (const std::size_t fastest : {0U, 2U, 3U}) {
     std::string wanted;
-    const auto formula = [&](std::size_t, const HostContestant& contestant) {
+    const auto formula = [&](std::size_t, const HostTuningCandidate& contestant) {
       return finished_in(to_string(contestant.tile) == wanted ? 10 : 20);
     };
     wanted = to_string(search(in_full(4), later_is_faster()).tiles[fastest].tile);
@@ -138,7 +138,7 @@ TEST_F(HostTileSearch, ProxiesOfTheContendersOnly) {
 TEST_F(HostTileSearch, ProxiesDoNotDecideAmongTheFinalists) {
   const Formula proxies = later_is_faster();
   // In full the other way round.
-  const auto formula = [&](std::size_t heat, const HostContestant& contestant) {
+  const auto formula = [&](std::size_t heat, const HostTuningCandidate& contestant) {
     const double us = proxies(heat, contestant).timing.median_us;
     return finished_in(heat == 0 ? us : 2000 - us);
   };
@@ -173,7 +173,7 @@ TEST_F(HostTileSearch, WithoutFinalistsBothTimesOfAllAreKnown) {
 
 TEST_F(HostTileSearch, TheHeuristicsChoiceIsTimedInFullEvenIfItsProxyFailed) {
   const Formula others = later_is_faster();
-  const auto formula = [&](std::size_t heat, const HostContestant& contestant) {
+  const auto formula = [&](std::size_t heat, const HostTuningCandidate& contestant) {
     if (contestant.tile != heuristic_) return others(heat, contestant);
     return heat == 0 ? failed_because("bad proxy") : finished_in(1);
   };
@@ -182,20 +182,20 @@ TEST_F(HostTileSearch, TheHeuristicsChoiceIsTimedInFullEvenIfItsProxyFailed) {
 
   EXPECT_EQ(found.tiles[0].proxy->failure, "bad proxy");
   EXPECT_EQ(raced_in(1).size(), 3U);
-  EXPECT_EQ(found.tiles[0].full->outcome, RaceOutcome::finished);
+  EXPECT_EQ(found.tiles[0].full->outcome, TuningOutcome::finished);
   EXPECT_EQ(found.chosen, 0U);
 }
 
 TEST_F(HostTileSearch, DroppedProxiesOnlyFillUpTheFinalists) {
   // One finished; of those that were dropped, all have a lesser median.
   std::string finished;
-  const auto formula = [&](std::size_t heat, const HostContestant& contestant) {
-    RaceResult result = finished_in(heat == 0 && finished.empty() ? 500 : 100);
+  const auto formula = [&](std::size_t heat, const HostTuningCandidate& contestant) {
+    TuningResult result = finished_in(heat == 0 && finished.empty() ? 500 : 100);
     if (heat > 0) return result;
     if (finished.empty()) {
       finished = to_string(contestant.tile);
     } else {
-      result.outcome = RaceOutcome::dropped;
+      result.outcome = TuningOutcome::dropped;
     }
     return result;
   };
@@ -207,23 +207,25 @@ TEST_F(HostTileSearch, DroppedProxiesOnlyFillUpTheFinalists) {
 }
 
 TEST_F(HostTileSearch, AFailedCandidateIsRecordedWithItsReasonAndTheOthersGoOn) {
-  const auto formula = [&](std::size_t, const HostContestant& contestant) {
+  const auto formula = [&](std::size_t, const HostTuningCandidate& contestant) {
     return contestant.tile == heuristic_ ? failed_because("illegal instruction") : finished_in(10);
   };
 
   const HostSearch found = search(in_full(5), formula);
 
-  EXPECT_EQ(found.tiles[0].full->outcome, RaceOutcome::failed);
+  EXPECT_EQ(found.tiles[0].full->outcome, TuningOutcome::failed);
   EXPECT_EQ(found.tiles[0].full->failure, "illegal instruction");
   for (std::size_t i = 1; i < 5; ++i) {
-    EXPECT_EQ(found.tiles[i].full->outcome, RaceOutcome::finished) << i;
+    EXPECT_EQ(found.tiles[i].full->outcome, TuningOutcome::finished) << i;
   }
   EXPECT_TRUE(found.timed);
   EXPECT_NE(found.chosen, 0U);
 }
 
 TEST_F(HostTileSearch, WhereAllFailTheHeuristicsChoiceIsTakenUntimed) {
-  const auto fail = [](std::size_t, const HostContestant&) { return failed_because("no luck"); };
+  const auto fail = [](std::size_t, const HostTuningCandidate&) {
+    return failed_because("no luck");
+  };
   for (const HostSearchStages& stages : {in_full(5), with_proxies(k_all, 3)}) {
     const HostSearch found = search(stages, fail);
 
@@ -236,14 +238,15 @@ TEST_F(HostTileSearch, WhereAllFailTheHeuristicsChoiceIsTakenUntimed) {
 
 TEST_F(HostTileSearch, TheArtifactIsWhatInstantModeMakesOfTheTile) {
   options_.search = SearchMode::instant;
-  const auto no_race = [](std::span<const HostContestant>, const RaceOptions&) {
-    return std::vector<RaceResult>();
+  const auto no_race = [](std::span<const HostTuningCandidate>, const TuningOptions&) {
+    return std::vector<TuningResult>();
   };
   const auto instant = spjit::compile_host(matrix_, options_, limits_, no_race);
 
-  const HostSearch found = search(in_full(5), [&](std::size_t, const HostContestant& contestant) {
-    return finished_in(contestant.tile == heuristic_ ? 1 : 2);
-  });
+  const HostSearch found =
+      search(in_full(5), [&](std::size_t, const HostTuningCandidate& contestant) {
+        return finished_in(contestant.tile == heuristic_ ? 1 : 2);
+      });
 
   EXPECT_EQ(found.chosen, 0U);
   EXPECT_TRUE(same_code(*found.artifact, instant.artifact));

@@ -1,4 +1,4 @@
-#include "compiler/host_tile.hpp"
+#include "kernels/unrolled_host/host_tile.hpp"
 
 #include <gtest/gtest.h>
 

@@ -17,11 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "compiler/kernel_plan.hpp"
 #include "compiler/pipeline.hpp"
-#include "compiler/row_groupings.hpp"
-#include "compiler/tile_space.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
+#include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
+#include "reorder/row_groupings.hpp"
 #include "spjit/compiler.hpp"
 #include "tests/support/compile_testing.hpp"
 
@@ -149,7 +149,7 @@ TEST(WideMatrix, HasNoTilesOfManyEmptyBlocks) {
   RowGroupings groupings(wide, ReorderAlgorithm::none);
 
   const TileSpace space =
-      enumerate_host_tiles(wide, options, host_limits(options.target.isa()),
+      enumerate_host_tiles(wide, options, host_device_info(options.target.isa()),
                            [&](std::int64_t m1) { return groupings.statistics(m1); });
 
   EXPECT_FALSE(space.survivors().empty());
@@ -205,7 +205,7 @@ TEST(WideMatrix, IsCopiedWhereTheCallerAskedForPanels) {
   CompileOptions options = options_of(24, HostIsa::avx2);
   options.panel_columns = 8;
 
-  EXPECT_EQ(plan_choice(wide, options, host_limits(HostIsa::avx2)).tile.pack_b, true);
+  EXPECT_EQ(plan_choice(wide, options, host_device_info(HostIsa::avx2)).tile.pack_b, true);
   EXPECT_EQ(Compiler(options, uncached()).compile(wide).info().kind, KernelKind::unrolled);
 }
 

@@ -70,7 +70,7 @@ CheckResult check_element(const CsrMatrix& matrix, std::int64_t row, std::int64_
 /// An element of C in float64 for the B of a run.
 Reference reference_of(const CsrMatrix& matrix, const DenseOperands& operands, std::int64_t row,
                        std::int64_t column) {
-  const CompileCancel none;
+  const Cancellation none;
   CancelPace pace(none);
   ReferenceRows rows(matrix, operands.b, operands.ldb, {k_n, k_n});
   return rows.row(row, pace)[index(column)];

@@ -1,4 +1,4 @@
-#include "compiler/kernel_plan.hpp"
+#include "plan/kernel_plan.hpp"
 
 #include <gtest/gtest.h>
 

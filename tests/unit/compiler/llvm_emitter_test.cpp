@@ -1,4 +1,4 @@
-#include "compiler/llvm_emitter.hpp"
+#include "kernels/unrolled_host/llvm_emitter.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "compiler/disassembler.hpp"
-#include "runtime/executable_code.hpp"
+#include "base/executable_code.hpp"
+#include "kernels/unrolled_host/disassembler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/guarded_memory.hpp"
 #include "tests/support/spmm_testing.hpp"

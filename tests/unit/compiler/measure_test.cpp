@@ -1,4 +1,4 @@
-#include "compiler/measure.hpp"
+#include "proxy/measure.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,16 +12,16 @@
 namespace {
 
 using spjit::HostArtifact;
-using spjit::HostContestant;
 using spjit::HostIsa;
 using spjit::HostTile;
-using spjit::RaceOptions;
-using spjit::RaceOutcome;
+using spjit::HostTuningCandidate;
+using spjit::TuningOptions;
+using spjit::TuningOutcome;
 using spjit::testing_support::host_tile;
 using spjit::testing_support::random_matrix;
 
 /// A kernel of a 20 x 30 matrix.
-HostContestant contestant_of(const HostTile& tile, std::int64_t n = 32, std::int64_t ldb = 0) {
+HostTuningCandidate contestant_of(const HostTile& tile, std::int64_t n = 32, std::int64_t ldb = 0) {
   const auto matrix = random_matrix(20, 30, 0.7);
   const auto grouping = spjit::group_rows(matrix, tile.m1, spjit::ReorderAlgorithm::none);
   return {std::make_shared<HostArtifact>(spjit::make_unrolled_artifact(
@@ -30,8 +30,8 @@ HostContestant contestant_of(const HostTile& tile, std::int64_t n = 32, std::int
 }
 
 /// Two short rounds.
-RaceOptions short_race() {
-  RaceOptions options;
+TuningOptions short_race() {
+  TuningOptions options;
   options.min_sample_us = 1;
   options.min_rounds = options.max_rounds = 2;
   options.drops = false;
@@ -46,14 +46,14 @@ class Measure : public testing::Test {
 };
 
 TEST_F(Measure, TimesEveryContestantInItsPlace) {
-  const std::vector<HostContestant> contestants = {contestant_of(host_tile(4)),
-                                                   contestant_of(host_tile(10))};
+  const std::vector<HostTuningCandidate> contestants = {contestant_of(host_tile(4)),
+                                                        contestant_of(host_tile(10))};
 
-  const auto results = spjit::race_host_kernels(contestants, short_race(), 0, nullptr);
+  const auto results = spjit::time_host_kernels(contestants, short_race(), 0, nullptr);
 
   ASSERT_EQ(results.size(), 2U);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    EXPECT_EQ(results[i].outcome, RaceOutcome::finished);
+    EXPECT_EQ(results[i].outcome, TuningOutcome::finished);
     EXPECT_EQ(results[i].timing.name, to_string(contestants[i].tile));
     EXPECT_GT(results[i].timing.median_us, 0);
     EXPECT_EQ(results[i].timing.samples, 2);
@@ -63,13 +63,13 @@ TEST_F(Measure, TimesEveryContestantInItsPlace) {
 TEST_F(Measure, AnArtifactThatDoesNotLoadHasFailedAndTheOthersKeepTheirPlaces) {
   HostArtifact damaged = *contestant_of(host_tile(4)).artifact;
   damaged.program[1] = 999;
-  const std::vector<HostContestant> contestants = {
+  const std::vector<HostTuningCandidate> contestants = {
       {std::make_shared<HostArtifact>(damaged), host_tile(4)}, contestant_of(host_tile(10))};
 
-  const auto results = spjit::race_host_kernels(contestants, short_race(), 0, nullptr);
+  const auto results = spjit::time_host_kernels(contestants, short_race(), 0, nullptr);
 
   ASSERT_EQ(results.size(), 2U);
-  EXPECT_EQ(results[0].outcome, RaceOutcome::failed);
+  EXPECT_EQ(results[0].outcome, TuningOutcome::failed);
   EXPECT_THAT(results[0].failure, testing::HasSubstr("version 999"));
   EXPECT_EQ(results[0].timing.samples, 0);
   EXPECT_EQ(results[1].timing.name, to_string(host_tile(10)));
@@ -77,14 +77,14 @@ TEST_F(Measure, AnArtifactThatDoesNotLoadHasFailedAndTheOthersKeepTheirPlaces) {
 }
 
 TEST_F(Measure, OneArtifactServesSeveralWalksAndWindows) {
-  HostContestant whole = contestant_of(host_tile(4), 64);
-  HostContestant walked = whole;
+  HostTuningCandidate whole = contestant_of(host_tile(4), 64);
+  HostTuningCandidate walked = whole;
   walked.tile.panel_group = 3;
-  HostContestant windowed = whole;
+  HostTuningCandidate windowed = whole;
   windowed.columns = 16;
-  const std::vector<HostContestant> contestants = {whole, walked, windowed};
+  const std::vector<HostTuningCandidate> contestants = {whole, walked, windowed};
 
-  const auto results = spjit::race_host_kernels(contestants, short_race(), 0, nullptr);
+  const auto results = spjit::time_host_kernels(contestants, short_race(), 0, nullptr);
 
   for (const auto& result : results) EXPECT_EQ(result.timing.samples, 2);
 }
@@ -92,9 +92,9 @@ TEST_F(Measure, OneArtifactServesSeveralWalksAndWindows) {
 TEST_F(Measure, ReadsBInPlaceAtTheLeadingDimensionItIsGiven) {
   HostTile tile = host_tile(4);
   tile.pack_b = false;
-  const std::vector<HostContestant> contestants = {contestant_of(tile, 32, 40)};
+  const std::vector<HostTuningCandidate> contestants = {contestant_of(tile, 32, 40)};
 
-  const auto results = spjit::race_host_kernels(contestants, short_race(), 40, nullptr);
+  const auto results = spjit::time_host_kernels(contestants, short_race(), 40, nullptr);
 
   EXPECT_EQ(results.at(0).failure, "");
   EXPECT_EQ(results.at(0).timing.samples, 2);
@@ -102,24 +102,24 @@ TEST_F(Measure, ReadsBInPlaceAtTheLeadingDimensionItIsGiven) {
 
 TEST_F(Measure, RunsOnThePoolItIsGiven) {
   const auto pool = std::make_shared<spjit::ThreadPool>(2);
-  const std::vector<HostContestant> contestants = {contestant_of(host_tile(4))};
+  const std::vector<HostTuningCandidate> contestants = {contestant_of(host_tile(4))};
 
-  const auto results = spjit::race_host_kernels(contestants, short_race(), 0, pool);
+  const auto results = spjit::time_host_kernels(contestants, short_race(), 0, pool);
 
   EXPECT_GT(results.at(0).timing.median_us, 0);
 }
 
 TEST_F(Measure, RefusesABThatCannotBeCounted) {
-  const std::vector<HostContestant> contestants = {contestant_of(host_tile(4))};
+  const std::vector<HostTuningCandidate> contestants = {contestant_of(host_tile(4))};
   constexpr std::int64_t k_ldb = std::int64_t{1} << 61;
 
   EXPECT_THROW(
-      static_cast<void>(spjit::race_host_kernels(contestants, short_race(), k_ldb, nullptr)),
+      static_cast<void>(spjit::time_host_kernels(contestants, short_race(), k_ldb, nullptr)),
       spjit::InvalidArgument);
 }
 
 TEST_F(Measure, NothingToTimeIsFine) {
-  EXPECT_TRUE(spjit::race_host_kernels({}, short_race(), 0, nullptr).empty());
+  EXPECT_TRUE(spjit::time_host_kernels({}, short_race(), 0, nullptr).empty());
 }
 
 }  // namespace

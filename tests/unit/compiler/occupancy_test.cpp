@@ -1,4 +1,4 @@
-#include "compiler/occupancy.hpp"
+#include "runtime/cuda/occupancy.hpp"
 
 #include <gtest/gtest.h>
 
@@ -32,15 +32,15 @@
 namespace {
 
 using spjit::BlockResources;
-using spjit::CudaLimits;
+using spjit::CudaDeviceInfo;
 using spjit::Occupancy;
 using spjit::SmResource;
 
 /// One card of every architecture.
-std::vector<CudaLimits> one_card_each() {
-  std::vector<CudaLimits> cards;
+std::vector<CudaDeviceInfo> one_card_each() {
+  std::vector<CudaDeviceInfo> cards;
   std::set<std::int64_t> seen;
-  for (const CudaLimits& card : spjit::known_cuda_cards()) {
+  for (const CudaDeviceInfo& card : spjit::known_cuda_cards()) {
     if (seen.insert(card.arch).second) cards.push_back(card);
   }
   return cards;
@@ -50,7 +50,7 @@ std::vector<CudaLimits> one_card_each() {
 // and 32 blocks, 37 registers a thread give 12 active blocks of 128 threads (75 %), but only 4
 // blocks of 320 threads (63 %).
 TEST(Occupancy, MatchesTheBestPracticesGuide) {
-  const CudaLimits a100 = spjit::parse_cuda_target("sm_80:a100-40");
+  const CudaDeviceInfo a100 = spjit::parse_cuda_target("sm_80:a100-40");
 
   const Occupancy small = spjit::occupancy(a100, {.threads = 128, .registers_per_thread = 37});
   const Occupancy large = spjit::occupancy(a100, {.threads = 320, .registers_per_thread = 37});
@@ -65,7 +65,7 @@ TEST(Occupancy, MatchesTheBestPracticesGuide) {
 
 // Same guide: with 2048 threads an SM, full occupancy allows each thread at most 32 registers.
 TEST(Occupancy, IsFullUpToThirtyTwoRegistersAThread) {
-  const CudaLimits h100 = spjit::parse_cuda_target("sm_90:h100");
+  const CudaDeviceInfo h100 = spjit::parse_cuda_target("sm_90:h100");
 
   EXPECT_EQ(spjit::occupancy(h100, {.threads = 256, .registers_per_thread = 32}).active_warps, 64);
   EXPECT_EQ(spjit::occupancy(h100, {.threads = 256, .registers_per_thread = 33}).active_warps, 48);
@@ -74,7 +74,7 @@ TEST(Occupancy, IsFullUpToThirtyTwoRegistersAThread) {
 // Tuning guides: 163 KB (A100), 99 KB (compute capability 8.6), 227 KB (H100) are the most a block
 // can address, and each block costs 1 KB more.
 TEST(Occupancy, ABlockMayTakeAnSmsSharedMemoryButForTheReserve) {
-  const CudaLimits h100 = spjit::parse_cuda_target("sm_90:h100");
+  const CudaDeviceInfo h100 = spjit::parse_cuda_target("sm_90:h100");
   BlockResources block = {.threads = 32, .registers_per_thread = 32};
 
   block.dynamic_shared_bytes = 227 << 10;
@@ -90,7 +90,7 @@ TEST(Occupancy, ABlockMayTakeAnSmsSharedMemoryButForTheReserve) {
 }
 
 TEST(Occupancy, NamesEveryResourceThatLimits) {
-  const CudaLimits t4 = spjit::parse_cuda_target("sm_75:t4");
+  const CudaDeviceInfo t4 = spjit::parse_cuda_target("sm_75:t4");
 
   const Occupancy slots = spjit::occupancy(t4, {.threads = 32, .registers_per_thread = 16});
   const Occupancy both = spjit::occupancy(t4, {.threads = 64, .registers_per_thread = 16});
@@ -105,7 +105,7 @@ TEST(Occupancy, NamesEveryResourceThatLimits) {
 }
 
 TEST(Occupancy, WhatExceedsABlocksLimitsCannotRun) {
-  const CudaLimits h100 = spjit::parse_cuda_target("sm_90:h100");
+  const CudaDeviceInfo h100 = spjit::parse_cuda_target("sm_90:h100");
   constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
 
   for (const BlockResources& block : std::vector<BlockResources>{
@@ -122,7 +122,7 @@ TEST(Occupancy, WhatExceedsABlocksLimitsCannotRun) {
 }
 
 TEST(Occupancy, ABlocksRegistersAreCountedAsIfEverySubPartitionHadAsManyWarps) {
-  CudaLimits limits = spjit::parse_cuda_target("sm_90:h100");
+  CudaDeviceInfo limits = spjit::parse_cuda_target("sm_90:h100");
   limits.registers_per_block = 32768;
 
   // Six warps count as eight, of 5120 registers each or of 4096.
@@ -134,7 +134,7 @@ TEST(Occupancy, ABlocksRegistersAreCountedAsIfEverySubPartitionHadAsManyWarps) {
 }
 
 TEST(Occupancy, NonsenseIsAnError) {
-  const CudaLimits h100 = spjit::parse_cuda_target("sm_90:h100");
+  const CudaDeviceInfo h100 = spjit::parse_cuda_target("sm_90:h100");
 
   EXPECT_THROW((void)spjit::occupancy(h100, {}), spjit::InvalidArgument);
   EXPECT_THROW((void)spjit::occupancy(h100, {.threads = 32, .registers_per_thread = -1}),
@@ -145,7 +145,7 @@ TEST(Occupancy, NonsenseIsAnError) {
 }
 
 TEST(DynamicSharedFor, ForcesEveryOccupancyBelowTheKernelsOwn) {
-  for (const CudaLimits& card : one_card_each()) {
+  for (const CudaDeviceInfo& card : one_card_each()) {
     for (const std::int64_t threads : {32, 96, 256, 1024}) {
       for (const std::int64_t fixed : {0, 1000, 9000}) {
         BlockResources block = {
@@ -166,7 +166,7 @@ TEST(DynamicSharedFor, ForcesEveryOccupancyBelowTheKernelsOwn) {
 }
 
 TEST(DynamicSharedFor, IsThePapersShareOfAnSm) {
-  const CudaLimits h100 = spjit::parse_cuda_target("sm_90:h100");
+  const CudaDeviceInfo h100 = spjit::parse_cuda_target("sm_90:h100");
   const BlockResources block = {.threads = 64, .registers_per_thread = 32};
 
   EXPECT_EQ(spjit::dynamic_shared_for(h100, block, 4), (228 << 10) / 4 - 1024);
@@ -175,7 +175,7 @@ TEST(DynamicSharedFor, IsThePapersShareOfAnSm) {
 }
 
 TEST(DynamicSharedFor, KeepsSharedMemoryThatAlreadyFits) {
-  const CudaLimits h100 = spjit::parse_cuda_target("sm_90:h100");
+  const CudaDeviceInfo h100 = spjit::parse_cuda_target("sm_90:h100");
   BlockResources block = {.threads = 64, .registers_per_thread = 32};
   block.dynamic_shared_bytes = 50000;
   ASSERT_EQ(spjit::occupancy(h100, block).active_blocks, 4);
@@ -187,7 +187,7 @@ TEST(DynamicSharedFor, KeepsSharedMemoryThatAlreadyFits) {
 
 #ifdef SPJIT_CUDA_OCCUPANCY_HEADER
 
-cudaOccDeviceProp nvidia_properties(const CudaLimits& card) {
+cudaOccDeviceProp nvidia_properties(const CudaDeviceInfo& card) {
   cudaOccDeviceProp properties;
   properties.computeMajor = static_cast<int>(card.arch / 10);
   properties.computeMinor = static_cast<int>(card.arch % 10);
@@ -205,7 +205,7 @@ cudaOccDeviceProp nvidia_properties(const CudaLimits& card) {
   return properties;
 }
 
-cudaOccResult nvidia_occupancy(const CudaLimits& card, const BlockResources& block) {
+cudaOccResult nvidia_occupancy(const CudaDeviceInfo& card, const BlockResources& block) {
   const cudaOccDeviceProp properties = nvidia_properties(card);
   cudaOccFuncAttributes attributes;
   attributes.maxThreadsPerBlock = 1024;
@@ -223,7 +223,7 @@ cudaOccResult nvidia_occupancy(const CudaLimits& card, const BlockResources& blo
   return result;
 }
 
-void expect_same(const CudaLimits& card, const BlockResources& block) {
+void expect_same(const CudaDeviceInfo& card, const BlockResources& block) {
   const Occupancy ours = spjit::occupancy(card, block);
   const cudaOccResult theirs = nvidia_occupancy(card, block);
 
@@ -248,7 +248,7 @@ void expect_same(const CudaLimits& card, const BlockResources& block) {
 }
 
 TEST(Occupancy, AgreesWithNvidiasCalculatorOverASweep) {
-  for (const CudaLimits& card : one_card_each()) {
+  for (const CudaDeviceInfo& card : one_card_each()) {
     for (std::int64_t threads = 1; threads <= 1024; threads += threads < 32 ? 31 : 16) {
       for (std::int64_t registers = 0; registers <= 255; registers += 5) {
         for (const std::int64_t fixed : {0, 1, 5000, 48 << 10}) {

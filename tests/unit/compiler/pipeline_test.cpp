@@ -9,20 +9,20 @@
 #include <string>
 #include <vector>
 
-#include "compiler/sliced_kernel.hpp"
-#include "tests/support/host_race_testing.hpp"
+#include "kernels/sliced/sliced_kernel.hpp"
+#include "tests/support/host_tuning_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
 
 using spjit::CompiledArtifact;
 using spjit::CompileOptions;
-using spjit::HostContestant;
+using spjit::HostDeviceInfo;
 using spjit::HostIsa;
-using spjit::HostLimits;
-using spjit::RaceResult;
+using spjit::HostTuningCandidate;
 using spjit::SearchedHostTile;
 using spjit::SearchMode;
+using spjit::TuningResult;
 using spjit::testing_support::race_by;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::time_by_size;
@@ -30,8 +30,8 @@ using spjit::testing_support::time_by_size;
 constexpr std::array<SearchMode, 4> k_modes = {SearchMode::instant, SearchMode::ranked,
                                                SearchMode::proxy, SearchMode::exhaustive};
 
-HostLimits limits() {
-  HostLimits limits;
+HostDeviceInfo limits() {
+  HostDeviceInfo limits;
   limits.isa = HostIsa::avx512;
   limits.lanes = 16;
   limits.registers = 32;
@@ -46,10 +46,10 @@ CompileOptions base_options(std::int64_t n = 96) {
 }
 
 /// Must not be called.
-std::vector<RaceResult> no_timing(std::span<const HostContestant> contestants,
-                                  const spjit::RaceOptions&) {
+std::vector<TuningResult> no_timing(std::span<const HostTuningCandidate> contestants,
+                                    const spjit::TuningOptions&) {
   ADD_FAILURE() << contestants.size() << " kernels were timed";
-  return std::vector<RaceResult>(contestants.size());
+  return std::vector<TuningResult>(contestants.size());
 }
 
 TEST(Pipeline, InstantModeTimesNothingAndTakesTheHeuristicsChoice) {
@@ -88,7 +88,7 @@ TEST(Pipeline, ExhaustiveSearchTakesTheFastestOfAllSurvivors) {
   const spjit::HostSearch& search = compiled.trace.search;
   double best = search.tiles.front().full->timing.median_us;
   for (const SearchedHostTile& tile : search.tiles) {
-    ASSERT_EQ(tile.full->outcome, spjit::RaceOutcome::finished) << to_string(tile.tile);
+    ASSERT_EQ(tile.full->outcome, spjit::TuningOutcome::finished) << to_string(tile.tile);
     best = std::min(best, tile.full->timing.median_us);
   }
   EXPECT_EQ(static_cast<double>(compiled.artifact.text.size()), best);
@@ -138,7 +138,7 @@ TEST(Pipeline, CandidatesThatFailAreRecordedAndNeverChosen) {
   CompileOptions options = base_options();
   options.search = SearchMode::exhaustive;
   const spjit::HostTile heuristic = spjit::plan_choice(matrix, options, limits()).tile;
-  const auto only_the_heuristic_works = [&](const HostContestant& contestant) {
+  const auto only_the_heuristic_works = [&](const HostTuningCandidate& contestant) {
     return contestant.tile == heuristic ? spjit::testing_support::finished_in(1e9)
                                         : spjit::testing_support::failed_because("no luck");
   };
@@ -157,7 +157,7 @@ TEST(Pipeline, ASearchOfWhichNothingRunsKeepsTheHeuristicsChoiceAndSaysWhy) {
   const auto matrix = random_matrix(60, 300, 0.8);
   CompileOptions options = base_options();
   options.search = SearchMode::ranked;
-  const auto fail = [](const HostContestant&) {
+  const auto fail = [](const HostTuningCandidate&) {
     return spjit::testing_support::failed_because("no luck");
   };
 

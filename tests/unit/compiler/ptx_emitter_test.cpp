@@ -1,4 +1,4 @@
-#include "compiler/ptx_emitter.hpp"
+#include "kernels/unrolled_cuda/ptx_emitter.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/cuda_emitter.hpp"
-#include "compiler/source_text.hpp"
+#include "kernels/unrolled_cuda/cuda_emitter.hpp"
+#include "kernels/unrolled_cuda/source_text.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/emitter_cases.hpp"
 #include "tests/support/golden.hpp"

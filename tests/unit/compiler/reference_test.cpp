@@ -1,5 +1,3 @@
-#include "compiler/reference.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,7 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "compiler/kernel_plan.hpp"
+#include "plan/evaluate.hpp"
+#include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/matrix.hpp"

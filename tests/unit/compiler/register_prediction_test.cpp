@@ -1,4 +1,4 @@
-#include "compiler/register_prediction.hpp"
+#include "kernels/unrolled_cuda/register_prediction.hpp"
 
 #include <gtest/gtest.h>
 

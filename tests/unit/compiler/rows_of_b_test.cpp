@@ -1,4 +1,4 @@
-#include "compiler/rows_of_b.hpp"
+#include "matrix/rows_of_b.hpp"
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ TEST(RowsOfB, EndAtTheLastRow) {
 TEST(RowsOfB, AreGivenUpWhenToldTo) {
   std::stop_source stop;
   stop.request_stop();
-  spjit::CompileCancel stopped;
+  spjit::Cancellation stopped;
   stopped.stop = stop.get_token();
 
   EXPECT_THROW(static_cast<void>(spjit::rows_of_b(Columns{3}, 1000, stopped)), spjit::Cancelled);

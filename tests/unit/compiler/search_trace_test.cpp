@@ -1,4 +1,4 @@
-#include "compiler/search_trace.hpp"
+#include "proxy/search_trace.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,14 +7,14 @@
 namespace {
 
 using nlohmann::json;
-using spjit::RaceOutcome;
 using spjit::SearchTrace;
+using spjit::TuningOutcome;
 using spjit::testing_support::failed_with;
 using spjit::testing_support::hand_made_trace;
 using spjit::testing_support::timed_at;
 
 TEST(RaceResultAsJson, HasTimesOnlyWhereThereAreSamples) {
-  spjit::RaceResult result = timed_at(12.5, RaceOutcome::dropped, 3);
+  spjit::TuningResult result = timed_at(12.5, TuningOutcome::dropped, 3);
   result.timing.min_us = 12;
   result.timing.noise = 0.25;
 
@@ -23,7 +23,7 @@ TEST(RaceResultAsJson, HasTimesOnlyWhereThereAreSamples) {
                                    {"min_us", 12.0},
                                    {"noise", 0.25},
                                    {"samples", 3}}));
-  EXPECT_EQ(to_json(spjit::RaceResult{}), (json{{"outcome", "not_reached"}}));
+  EXPECT_EQ(to_json(spjit::TuningResult{}), (json{{"outcome", "not_reached"}}));
 }
 
 TEST(RaceResultAsJson, HasTheReasonOfAFailure) {

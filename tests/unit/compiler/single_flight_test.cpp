@@ -1,4 +1,4 @@
-#include "compiler/single_flight.hpp"
+#include "base/single_flight.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 
 namespace {
 
-using spjit::CompileCancel;
+using spjit::Cancellation;
 using spjit::testing_support::throws;
 
 using Flights = spjit::SingleFlight<int>;
@@ -201,7 +201,7 @@ TEST(ConcurrentSingleFlight, AStopEndsTheWaiting) {
   });
   begun.wait();
   std::stop_source stop;
-  CompileCancel cancel;
+  Cancellation cancel;
   cancel.stop = stop.get_token();
 
   EXPECT_TRUE(throws<spjit::Cancelled>(

@@ -1,4 +1,4 @@
-#include "compiler/sliced_kernel.hpp"
+#include "kernels/sliced/sliced_kernel.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "compiler/csr_kernel.hpp"
+#include "kernels/csr/csr_kernel.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix.hpp"
 #include "tests/support/guarded_buffers.hpp"

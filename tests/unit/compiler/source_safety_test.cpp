@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/cuda_emitter.hpp"
-#include "compiler/ptx_emitter.hpp"
+#include "kernels/unrolled_cuda/cuda_emitter.hpp"
+#include "kernels/unrolled_cuda/ptx_emitter.hpp"
 #include "tests/support/emitter_cases.hpp"
 
 namespace {

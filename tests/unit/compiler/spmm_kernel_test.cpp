@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "compiler/host_program.hpp"
-#include "compiler/spmm_kernel_impl.hpp"
+#include "kernels/spmm_kernel_impl.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/allocation_counter.hpp"

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "compiler/host_isa.hpp"
-#include "compiler/local_gpus.hpp"
-#include "runtime/host_cpu.hpp"
+#include "base/host_cpu.hpp"
+#include "runtime/cuda/local_gpus.hpp"
+#include "runtime/host/host_isa.hpp"
 #include "spjit/error.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "compiler/tile_space.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "compiler/host_emitter.hpp"
+#include "kernels/unrolled_host/host_emitter.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
 
 using spjit::CompileOptions;
 using spjit::CsrMatrix;
+using spjit::HostDeviceInfo;
 using spjit::HostIsa;
-using spjit::HostLimits;
 using spjit::HostTile;
 using spjit::ReorderAlgorithm;
 using spjit::RowGrouping;
@@ -26,8 +26,8 @@ using spjit::WeightForm;
 using spjit::testing_support::host_tile;
 using spjit::testing_support::random_matrix;
 
-HostLimits limits_of(HostIsa isa) {
-  HostLimits limits;
+HostDeviceInfo limits_of(HostIsa isa) {
+  HostDeviceInfo limits;
   limits.isa = isa;
   limits.lanes = spjit::lanes_of(isa);
   limits.registers = spjit::registers_of(isa);

@@ -1,4 +1,4 @@
-#include "compiler/turns.hpp"
+#include "base/turns.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,11 +14,11 @@
 
 namespace {
 
-using spjit::CompileCancel;
+using spjit::Cancellation;
 using spjit::Turns;
 
-CompileCancel stopped_by(const std::stop_source& stop) {
-  CompileCancel cancel;
+Cancellation stopped_by(const std::stop_source& stop) {
+  Cancellation cancel;
   cancel.stop = stop.get_token();
   return cancel;
 }
@@ -100,7 +100,7 @@ TEST(ConcurrentTurns, AStopEndsTheWaitingAndTakesNoPlace) {
 TEST(ConcurrentTurns, ADeadlineEndsTheWaitingToo) {
   Turns turns(1);
   const Turns::Place held = turns.take({});
-  CompileCancel cancel;
+  Cancellation cancel;
   cancel.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
 
   EXPECT_THROW(static_cast<void>(turns.take(cancel)), spjit::DeadlineExceeded);

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/cuda_tile.hpp"
+#include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "spjit/error.hpp"
 
 namespace {
@@ -53,7 +53,7 @@ TEST(CheckLayouts, OfACudaKernelAreWhatItTakes) {
 }
 
 /// A kernel that does `run` and writes nothing.
-Verdict verdict_of_run(const std::function<void()>& run, const CompileWatch& watch = {}) {
+Verdict verdict_of_run(const std::function<void()>& run, const CompileContext& watch = {}) {
   const CsrMatrix matrix{1, 1, {0, 1}, {0}, {1}};
   CompileOptions options;
   options.verify = VerifyMode::sampled;
@@ -85,8 +85,8 @@ TEST(Verdict, OfAKernelThatRefusesItsOperandsIsAnError) {
 TEST(Verdict, WaitsForItsTurnUntilTheDeadline) {
   Turns checks(1);
   bool ran = false;
-  CompileWatch watch;
-  watch.check_turn = [&](const CompileCancel& cancel) { return checks.take(cancel); };
+  CompileContext watch;
+  watch.check_turn = [&](const Cancellation& cancel) { return checks.take(cancel); };
   watch.cancel.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   const Turns::Place other = checks.take({});
 
@@ -97,8 +97,8 @@ TEST(Verdict, WaitsForItsTurnUntilTheDeadline) {
 TEST(Verdict, HasItsTurnWhileTheKernelRunsAndGivesItBack) {
   Turns checks(1);
   bool was_taken = false;
-  CompileWatch watch;
-  watch.check_turn = [&](const CompileCancel& cancel) { return checks.take(cancel); };
+  CompileContext watch;
+  watch.check_turn = [&](const Cancellation& cancel) { return checks.take(cancel); };
 
   static_cast<void>(verdict_of_run([&] { was_taken = checks.try_take() == nullptr; }, watch));
 
@@ -107,7 +107,7 @@ TEST(Verdict, HasItsTurnWhileTheKernelRunsAndGivesItBack) {
 }
 
 TEST(Verdict, CountsTheTimeOfEveryCheckFailedOnesToo) {
-  CompileWatch watch;
+  CompileContext watch;
   watch.check_ms = std::make_shared<double>(0);
 
   EXPECT_FALSE(verdict_of_run([] {}, watch).passed());

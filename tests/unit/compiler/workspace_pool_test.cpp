@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "compiler/spmm_kernel_impl.hpp"
+#include "kernels/spmm_kernel_impl.hpp"
 #include "matrix/limits.hpp"
 
 namespace {

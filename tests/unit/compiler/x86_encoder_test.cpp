@@ -1,4 +1,4 @@
-#include "compiler/x86_encoder.hpp"
+#include "kernels/unrolled_host/x86_encoder.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/disassembler.hpp"
+#include "kernels/unrolled_host/disassembler.hpp"
 
 #ifdef SPJIT_HAVE_LLVM
 #define SPJIT_SKIP_WITHOUT_LLVM() static_cast<void>(0)

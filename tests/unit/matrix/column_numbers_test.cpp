@@ -42,7 +42,7 @@ std::vector<std::int32_t> expected_numbers(const std::vector<std::int32_t>& colu
   return numbers;
 }
 
-CompileCancel stopped() {
+Cancellation stopped() {
   std::stop_source stop;
   stop.request_stop();
   return {.deadline = {}, .stop = stop.get_token()};

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "proxy/race.hpp"
 #include "proxy/timing.hpp"
+#include "proxy/tuning.hpp"
 
 namespace spjit::testing_support {
 
@@ -25,7 +25,7 @@ inline CallUs constant(double us) {
 /// Time that passes only when entries of a race or timing candidates run. Every batch is logged.
 class MadeUpTime {
  public:
-  RaceEntry entry(const std::string& name, CallUs call_us, double part = 1) {
+  TuningEntry entry(const std::string& name, CallUs call_us, double part = 1) {
     const auto run = [this, name, call_us = std::move(call_us),
                       next = std::int64_t{0}](std::int64_t calls) mutable {
       log_.push_back(name);
@@ -45,8 +45,8 @@ class MadeUpTime {
   }
 
   /// Of exactly so many rounds.
-  [[nodiscard]] RaceOptions race_options(int rounds) {
-    RaceOptions options;
+  [[nodiscard]] TuningOptions race_options(int rounds) {
+    TuningOptions options;
     options.min_rounds = options.max_rounds = rounds;
     options.clock = [this] { return now(); };
     return options;

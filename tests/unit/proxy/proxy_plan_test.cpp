@@ -1,4 +1,4 @@
-#include "proxy/proxy_plan.hpp"
+#include "plan/proxy_plan.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "made_up_time.hpp"
-#include "proxy/race.hpp"
+#include "proxy/tuning.hpp"
 
 namespace {
 
-using spjit::RaceEntry;
-using spjit::RaceOptions;
-using spjit::RaceOutcome;
-using spjit::RaceResult;
-using spjit::run_race;
+using spjit::run_tuning;
+using spjit::TuningEntry;
+using spjit::TuningOptions;
+using spjit::TuningOutcome;
+using spjit::TuningResult;
 using spjit::testing_support::constant;
 using spjit::testing_support::MadeUpTime;
 using testing::HasSubstr;
@@ -24,14 +24,14 @@ using testing::HasSubstr;
 TEST(Race, CallsThatSettleCachesAreNotTimedAndDropNobody) {
   MadeUpTime time;
   // As long code does: slow for some calls, then fast.
-  RaceEntry large =
+  TuningEntry large =
       time.entry("large", [](std::int64_t call) { return call < 6 ? 9000.0 : 900.0; });
   large.settling_calls = 8;
-  const std::vector<RaceEntry> entries = {time.entry("small", constant(1000)), large};
+  const std::vector<TuningEntry> entries = {time.entry("small", constant(1000)), large};
 
-  const auto results = run_race(entries, time.race_options(3));
+  const auto results = run_tuning(entries, time.race_options(3));
 
-  EXPECT_EQ(results[1].outcome, RaceOutcome::finished);
+  EXPECT_EQ(results[1].outcome, TuningOutcome::finished);
   EXPECT_DOUBLE_EQ(results[1].timing.median_us, 900);
 }
 
@@ -39,12 +39,12 @@ TEST(Race, ASampleOfLongCodeThatIsFarOverItsBestIsTakenAgainWithSettledCaches) {
   MadeUpTime time;
   // Calls: the first, eight to settle, one for the batch; untimed and timed ones of round 1; then
   // the other runner has thrown it out of the caches.
-  RaceEntry large = time.entry(
+  TuningEntry large = time.entry(
       "large", [](std::int64_t call) { return call >= 12 && call < 18 ? 9000.0 : 900.0; });
   large.settling_calls = 8;
-  const std::vector<RaceEntry> entries = {time.entry("small", constant(1000)), large};
+  const std::vector<TuningEntry> entries = {time.entry("small", constant(1000)), large};
 
-  const auto results = run_race(entries, time.race_options(3));
+  const auto results = run_tuning(entries, time.race_options(3));
 
   EXPECT_EQ(results[1].timing.samples, 3);
   EXPECT_DOUBLE_EQ(results[1].timing.median_us, 900);
@@ -53,15 +53,15 @@ TEST(Race, ASampleOfLongCodeThatIsFarOverItsBestIsTakenAgainWithSettledCaches) {
 
 TEST(Race, AFirstCallThatIsLongAndFarOverTheBestIsTheLast) {
   MadeUpTime time;
-  const std::vector<RaceEntry> entries = {
+  const std::vector<TuningEntry> entries = {
       time.entry("fast", constant(1000)), time.entry("slow", constant(2600)),
       time.entry("cold", [](std::int64_t call) { return call == 0 ? 2400.0 : 1000.0; })};
 
-  const auto results = run_race(entries, time.race_options(3));
+  const auto results = run_tuning(entries, time.race_options(3));
 
-  EXPECT_EQ(results[1].outcome, RaceOutcome::dropped);
+  EXPECT_EQ(results[1].outcome, TuningOutcome::dropped);
   EXPECT_EQ(std::ranges::count(time.log(), "slow"), 1);
-  EXPECT_EQ(results[2].outcome, RaceOutcome::finished);
+  EXPECT_EQ(results[2].outcome, TuningOutcome::finished);
 }
 
 TEST(Race, AHiccupWhileWarmingUpDropsNobody) {
@@ -69,12 +69,12 @@ TEST(Race, AHiccupWhileWarmingUpDropsNobody) {
   for (const std::int64_t hit : {0, 1, 5, 20}) {
     MadeUpTime time;
     const auto hiccup = [hit](std::int64_t call) { return call == hit ? 22'000.0 : 10.0; };
-    const std::vector<RaceEntry> entries = {time.entry("steady", constant(12)),
-                                            time.entry("hit", hiccup)};
+    const std::vector<TuningEntry> entries = {time.entry("steady", constant(12)),
+                                              time.entry("hit", hiccup)};
 
-    const auto results = run_race(entries, time.race_options(4));
+    const auto results = run_tuning(entries, time.race_options(4));
 
-    EXPECT_EQ(results[1].outcome, RaceOutcome::finished) << "call " << hit;
+    EXPECT_EQ(results[1].outcome, TuningOutcome::finished) << "call " << hit;
     EXPECT_DOUBLE_EQ(results[1].timing.median_us, 10) << "call " << hit;
     EXPECT_EQ(spjit::winner_of(results), 1) << "call " << hit;
   }
@@ -87,29 +87,29 @@ TEST(Race, ALongFirstCallThatNoNeighbourCanHaveCausedIsTheOnlyOne) {
     ++calls;
     return 9000.0;
   };
-  const std::vector<RaceEntry> entries = {time.entry("best", constant(3000)),
-                                          time.entry("slow", slow)};
+  const std::vector<TuningEntry> entries = {time.entry("best", constant(3000)),
+                                            time.entry("slow", slow)};
 
-  const auto results = run_race(entries, time.race_options(3));
+  const auto results = run_tuning(entries, time.race_options(3));
 
-  EXPECT_EQ(results[1].outcome, RaceOutcome::dropped);
+  EXPECT_EQ(results[1].outcome, TuningOutcome::dropped);
   EXPECT_EQ(calls, 1);
 }
 
 TEST(Race, AFirstCallOverTheLimitHasFailedAndIsTheLast) {
   MadeUpTime time;
-  RaceOptions options = time.race_options(3);
+  TuningOptions options = time.race_options(3);
   options.drops = false;
   options.call_limit_ms = 50;
-  const std::vector<RaceEntry> entries = {time.entry("endless", constant(60e3)),
-                                          time.entry("long", constant(49e3))};
+  const std::vector<TuningEntry> entries = {time.entry("endless", constant(60e3)),
+                                            time.entry("long", constant(49e3))};
 
-  const auto results = run_race(entries, options);
+  const auto results = run_tuning(entries, options);
 
-  EXPECT_EQ(results[0].outcome, RaceOutcome::failed);
+  EXPECT_EQ(results[0].outcome, TuningOutcome::failed);
   EXPECT_EQ(results[0].failure, "one call took 60 ms, the limit is 50 ms");
   EXPECT_EQ(std::ranges::count(time.log(), "endless"), 1);
-  EXPECT_EQ(results[1].outcome, RaceOutcome::finished);
+  EXPECT_EQ(results[1].outcome, TuningOutcome::finished);
 }
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include "proxy/race.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,16 +12,17 @@
 #include <vector>
 
 #include "made_up_time.hpp"
+#include "proxy/tuning.hpp"
 #include "spjit/error.hpp"
 
 namespace {
 
-using spjit::RaceEntry;
-using spjit::RaceOptions;
-using spjit::RaceOutcome;
-using spjit::RaceProgress;
-using spjit::RaceResult;
-using spjit::run_race;
+using spjit::run_tuning;
+using spjit::TuningEntry;
+using spjit::TuningOptions;
+using spjit::TuningOutcome;
+using spjit::TuningProgress;
+using spjit::TuningResult;
 using spjit::testing_support::CallUs;
 using spjit::testing_support::constant;
 using spjit::testing_support::MadeUpTime;
@@ -31,10 +30,10 @@ using testing::HasSubstr;
 
 TEST(Race, EntriesTakeTurnsAndTheOrderAlternates) {
   MadeUpTime time;
-  const std::vector<RaceEntry> entries = {time.entry("a", constant(1000)),
-                                          time.entry("b", constant(1000))};
+  const std::vector<TuningEntry> entries = {time.entry("a", constant(1000)),
+                                            time.entry("b", constant(1000))};
 
-  (void)run_race(entries, time.race_options(2));
+  (void)run_tuning(entries, time.race_options(2));
 
   // Two calls each to warm up, then two rounds of an untimed and a timed call.
   EXPECT_EQ(time.log(), (std::vector<std::string>{"a", "a", "b", "b",  //
@@ -44,12 +43,12 @@ TEST(Race, EntriesTakeTurnsAndTheOrderAlternates) {
 
 TEST(Race, ShortCallsAreRepeatedUntilASampleIsLongEnough) {
   MadeUpTime time;
-  RaceOptions options = time.race_options(1);
+  TuningOptions options = time.race_options(1);
   options.drops = false;
-  const std::vector<RaceEntry> entries = {time.entry("short", constant(3)),
-                                          time.entry("long", constant(1000))};
+  const std::vector<TuningEntry> entries = {time.entry("short", constant(3)),
+                                            time.entry("long", constant(1000))};
 
-  const auto results = run_race(entries, options);
+  const auto results = run_tuning(entries, options);
 
   EXPECT_EQ(results[0].timing.name, "short");
   EXPECT_EQ(results[0].timing.batch, 67);
@@ -71,20 +70,20 @@ TEST(Race, TheMarginNarrowsToTwoPercent) {
 TEST(Race, EachIsDroppedAfterTheRoundWhoseMarginItIsOver) {
   struct Case {
     double slower;
-    RaceOutcome outcome;
+    TuningOutcome outcome;
     int samples;
   };
   // Margins: 1 after warming up, 0.5, 0.145, 0.076 ... 0.0302, 0.0278 (rounds 7 and 8), 0.0235.
   const std::vector<Case> cases = {
-      {1, RaceOutcome::finished, 12},   {2.1, RaceOutcome::dropped, 1},
-      {1.9, RaceOutcome::dropped, 1},   {1.4, RaceOutcome::dropped, 2},
-      {1.1, RaceOutcome::dropped, 3},   {1.03, RaceOutcome::dropped, 8},
-      {1.01, RaceOutcome::finished, 12}};
+      {1, TuningOutcome::finished, 12},   {2.1, TuningOutcome::dropped, 1},
+      {1.9, TuningOutcome::dropped, 1},   {1.4, TuningOutcome::dropped, 2},
+      {1.1, TuningOutcome::dropped, 3},   {1.03, TuningOutcome::dropped, 8},
+      {1.01, TuningOutcome::finished, 12}};
   MadeUpTime time;
-  std::vector<RaceEntry> entries;
+  std::vector<TuningEntry> entries;
   for (const Case& c : cases) entries.push_back(time.entry("", constant(1000 * c.slower)));
 
-  const auto results = run_race(entries, time.race_options(12));
+  const auto results = run_tuning(entries, time.race_options(12));
 
   for (std::size_t i = 0; i < cases.size(); ++i) {
     EXPECT_EQ(results[i].outcome, cases[i].outcome) << cases[i].slower;
@@ -97,27 +96,27 @@ TEST(Race, OneGoodSampleIsEnoughToStay) {
   MadeUpTime time;
   // Rounds have two calls each, so that the timed one is odd: every fourth is a good one.
   const auto disturbed = [](std::int64_t call) { return call % 8 == 3 ? 1000.0 : 1900.0; };
-  const std::vector<RaceEntry> entries = {time.entry("steady", constant(1000)),
-                                          time.entry("disturbed", disturbed)};
+  const std::vector<TuningEntry> entries = {time.entry("steady", constant(1000)),
+                                            time.entry("disturbed", disturbed)};
 
-  const auto results = run_race(entries, time.race_options(12));
+  const auto results = run_tuning(entries, time.race_options(12));
 
-  EXPECT_EQ(results[1].outcome, RaceOutcome::finished);
+  EXPECT_EQ(results[1].outcome, TuningOutcome::finished);
   EXPECT_DOUBLE_EQ(results[1].timing.min_us, 1000);
   EXPECT_DOUBLE_EQ(results[1].timing.median_us, 1900);
 }
 
 TEST(Race, NobodyIsDroppedWhereNobodyShallBe) {
   MadeUpTime time;
-  RaceOptions options = time.race_options(4);
+  TuningOptions options = time.race_options(4);
   options.drops = false;
-  const std::vector<RaceEntry> entries = {time.entry("fast", constant(300)),
-                                          time.entry("slow", constant(30'000))};
+  const std::vector<TuningEntry> entries = {time.entry("fast", constant(300)),
+                                            time.entry("slow", constant(30'000))};
 
-  const auto results = run_race(entries, options);
+  const auto results = run_tuning(entries, options);
 
-  for (const RaceResult& result : results) {
-    EXPECT_EQ(result.outcome, RaceOutcome::finished);
+  for (const TuningResult& result : results) {
+    EXPECT_EQ(result.outcome, TuningOutcome::finished);
     EXPECT_EQ(result.timing.samples, 4);
   }
 }
@@ -128,11 +127,11 @@ TEST(Race, ADriftOfTheMachineHitsAllAlikeAndLeavesTheWinner) {
     const auto drifting = [&time, rate](double us) {
       return [&time, rate, us](std::int64_t) { return us * (1 + rate * time.now_us()); };
     };
-    const std::vector<RaceEntry> entries = {time.entry("a", drifting(1015)),
-                                            time.entry("b", drifting(1000)),
-                                            time.entry("twin of a", drifting(1015))};
+    const std::vector<TuningEntry> entries = {time.entry("a", drifting(1015)),
+                                              time.entry("b", drifting(1000)),
+                                              time.entry("twin of a", drifting(1015))};
 
-    const auto results = run_race(entries, time.race_options(20));
+    const auto results = run_tuning(entries, time.race_options(20));
 
     EXPECT_GT(results[1].timing.noise, 0.01) << rate;
     EXPECT_NEAR(results[0].timing.median_us / results[2].timing.median_us, 1, 0.003) << rate;
@@ -142,7 +141,7 @@ TEST(Race, ADriftOfTheMachineHitsAllAlikeAndLeavesTheWinner) {
 
 TEST(Race, GoesOnUntilEveryMedianIsCertain) {
   MadeUpTime time;
-  RaceOptions options = time.race_options(3);
+  TuningOptions options = time.race_options(3);
   options.max_rounds = 10'000;
   options.relative_error_goal = 0.01;
   options.budget_ms = 1e9;
@@ -150,10 +149,10 @@ TEST(Race, GoesOnUntilEveryMedianIsCertain) {
   const auto noisy = [](std::int64_t call) {
     return 1000.0 + 50.0 * static_cast<double>(call % 7);
   };
-  const std::vector<RaceEntry> entries = {time.entry("steady", constant(1000)),
-                                          time.entry("noisy", noisy)};
+  const std::vector<TuningEntry> entries = {time.entry("steady", constant(1000)),
+                                            time.entry("noisy", noisy)};
 
-  const auto results = run_race(entries, options);
+  const auto results = run_tuning(entries, options);
 
   EXPECT_GT(results[1].timing.samples, 3);
   EXPECT_LT(results[1].timing.samples, 10'000);
@@ -163,19 +162,19 @@ TEST(Race, GoesOnUntilEveryMedianIsCertain) {
 
 TEST(Race, EndsAfterTheLeastRoundsWhereOneIsLeft) {
   MadeUpTime time;
-  RaceOptions options = time.race_options(3);
+  TuningOptions options = time.race_options(3);
   options.max_rounds = 40;
   options.relative_error_goal = 0;
   const auto noisy = [](std::int64_t call) {
     return 1000.0 + 50.0 * static_cast<double>(call % 7);
   };
-  const std::vector<RaceEntry> entries = {time.entry("noisy", noisy),
-                                          time.entry("slow", constant(9000))};
+  const std::vector<TuningEntry> entries = {time.entry("noisy", noisy),
+                                            time.entry("slow", constant(9000))};
 
-  const auto results = run_race(entries, options);
+  const auto results = run_tuning(entries, options);
 
   EXPECT_EQ(results[0].timing.samples, 3);
-  EXPECT_EQ(results[0].outcome, RaceOutcome::finished);
+  EXPECT_EQ(results[0].outcome, TuningOutcome::finished);
 }
 
 TEST(Race, WhoThrowsHasFailedWithTheReasonAndTheOthersGoOn) {
@@ -186,20 +185,20 @@ TEST(Race, WhoThrowsHasFailedWithTheReasonAndTheOthersGoOn) {
       return 500.0;
     };
   };
-  const std::vector<RaceEntry> entries = {time.entry("at once", throw_at(0)),
-                                          time.entry("fine", constant(1000)),
-                                          time.entry("later", throw_at(5))};
-  RaceOptions options = time.race_options(6);
+  const std::vector<TuningEntry> entries = {time.entry("at once", throw_at(0)),
+                                            time.entry("fine", constant(1000)),
+                                            time.entry("later", throw_at(5))};
+  TuningOptions options = time.race_options(6);
   options.drops = false;
 
-  const auto results = run_race(entries, options);
+  const auto results = run_tuning(entries, options);
 
-  EXPECT_EQ(results[0].outcome, RaceOutcome::failed);
+  EXPECT_EQ(results[0].outcome, TuningOutcome::failed);
   EXPECT_EQ(results[0].failure, "call 0 is bad");
   EXPECT_EQ(results[0].timing.samples, 0);
-  EXPECT_EQ(results[1].outcome, RaceOutcome::finished);
+  EXPECT_EQ(results[1].outcome, TuningOutcome::finished);
   EXPECT_EQ(results[1].timing.samples, 6);
-  EXPECT_EQ(results[2].outcome, RaceOutcome::failed);
+  EXPECT_EQ(results[2].outcome, TuningOutcome::failed);
   EXPECT_EQ(results[2].failure, "call 5 is bad");
   EXPECT_EQ(spjit::winner_of(results), 1);
 }
@@ -207,21 +206,21 @@ TEST(Race, WhoThrowsHasFailedWithTheReasonAndTheOthersGoOn) {
 TEST(Race, TheBudgetLeavesSomeNotReached) {
   for (const auto& [budget_ms, sampled] : {std::pair{10.0, 0}, {29.5, 5}, {0.0, 0}}) {
     MadeUpTime time;
-    RaceOptions options = time.race_options(3);
+    TuningOptions options = time.race_options(3);
     options.budget_ms = budget_ms;
-    std::vector<RaceEntry> entries;
+    std::vector<TuningEntry> entries;
     for (int i = 0; i < 10; ++i) {
       entries.push_back(time.entry(std::to_string(i), constant(1000 - i)));
     }
 
-    const auto results = run_race(entries, options);
+    const auto results = run_tuning(entries, options);
 
     // Warming up takes 2 ms each, a sample as long.
     for (int i = 0; i < 10; ++i) {
-      const RaceResult& result = results[static_cast<std::size_t>(i)];
+      const TuningResult& result = results[static_cast<std::size_t>(i)];
       EXPECT_EQ(result.timing.name, std::to_string(i));
       EXPECT_EQ(result.timing.samples, i < sampled ? 1 : 0);
-      EXPECT_EQ(result.outcome, i < sampled ? RaceOutcome::finished : RaceOutcome::not_reached);
+      EXPECT_EQ(result.outcome, i < sampled ? TuningOutcome::finished : TuningOutcome::not_reached);
     }
     EXPECT_EQ(spjit::winner_of(results), sampled - 1);
     EXPECT_LE(time.now_us(), budget_ms * 1e3 + 2000);
@@ -230,10 +229,10 @@ TEST(Race, TheBudgetLeavesSomeNotReached) {
 
 TEST(Race, ResultsAreTimesOfWholeRuns) {
   MadeUpTime time;
-  const std::vector<RaceEntry> entries = {time.entry("whole", constant(1200)),
-                                          time.entry("quarter", constant(280), 0.25)};
+  const std::vector<TuningEntry> entries = {time.entry("whole", constant(1200)),
+                                            time.entry("quarter", constant(280), 0.25)};
 
-  const auto results = run_race(entries, time.race_options(4));
+  const auto results = run_tuning(entries, time.race_options(4));
 
   EXPECT_DOUBLE_EQ(results[0].timing.median_us, 1200);
   EXPECT_DOUBLE_EQ(results[1].timing.median_us, 1120);
@@ -242,11 +241,11 @@ TEST(Race, ResultsAreTimesOfWholeRuns) {
 
 TEST(Race, TellsHowItStandsAfterEachSample) {
   MadeUpTime time;
-  RaceOptions options = time.race_options(3);
+  TuningOptions options = time.race_options(3);
   std::vector<std::size_t> settled;
   std::vector<std::string> best;
   double most_left_ms = 0;
-  options.progress = [&](const RaceProgress& progress) {
+  options.progress = [&](const TuningProgress& progress) {
     EXPECT_EQ(progress.entries, 3U);
     EXPECT_GE(progress.ms_left, 0);
     most_left_ms = std::max(most_left_ms, progress.ms_left);
@@ -254,11 +253,11 @@ TEST(Race, TellsHowItStandsAfterEachSample) {
     best.emplace_back(progress.best);
     EXPECT_DOUBLE_EQ(progress.best_us, progress.best == "a" ? 1040 : 1000);
   };
-  const std::vector<RaceEntry> entries = {time.entry("a", constant(1040)),
-                                          time.entry("b", constant(1000)),
-                                          time.entry("hopeless", constant(9000))};
+  const std::vector<TuningEntry> entries = {time.entry("a", constant(1040)),
+                                            time.entry("b", constant(1000)),
+                                            time.entry("hopeless", constant(9000))};
 
-  (void)run_race(entries, options);
+  (void)run_tuning(entries, options);
 
   EXPECT_EQ(settled, (std::vector<std::size_t>(6, 1)));
   EXPECT_EQ(best, (std::vector<std::string>{"a", "b", "b", "b", "b", "b"}));
@@ -268,22 +267,22 @@ TEST(Race, TellsHowItStandsAfterEachSample) {
 
 TEST(Race, WhatProgressThrowsEndsTheRace) {
   MadeUpTime time;
-  RaceOptions options = time.race_options(10);
+  TuningOptions options = time.race_options(10);
   int reports = 0;
-  options.progress = [&](const RaceProgress&) {
+  options.progress = [&](const TuningProgress&) {
     if (++reports == 3) throw std::runtime_error("enough");
   };
-  const std::vector<RaceEntry> entries = {time.entry("a", constant(1000)),
-                                          time.entry("b", constant(1000))};
+  const std::vector<TuningEntry> entries = {time.entry("a", constant(1000)),
+                                            time.entry("b", constant(1000))};
 
-  EXPECT_THROW((void)run_race(entries, options), std::runtime_error);
+  EXPECT_THROW((void)run_tuning(entries, options), std::runtime_error);
 
   EXPECT_EQ(reports, 3);
 }
 
 TEST(Race, WhatCheckThrowsEndsTheRaceBeforeTheNextCall) {
   MadeUpTime time;
-  RaceOptions options = time.race_options(10);
+  TuningOptions options = time.race_options(10);
   int calls = 0;
   options.check = [&] {
     if (calls == 5) throw std::runtime_error("enough");
@@ -292,42 +291,42 @@ TEST(Race, WhatCheckThrowsEndsTheRaceBeforeTheNextCall) {
     ++calls;
     return 1000.0;
   };
-  const std::vector<RaceEntry> entries = {time.entry("a", count), time.entry("b", count)};
+  const std::vector<TuningEntry> entries = {time.entry("a", count), time.entry("b", count)};
 
-  EXPECT_THROW((void)run_race(entries, options), std::runtime_error);
+  EXPECT_THROW((void)run_tuning(entries, options), std::runtime_error);
 
   EXPECT_EQ(calls, 5);
 }
 
 TEST(Race, AClockThatStandsStillStillEnds) {
-  RaceOptions options;
+  TuningOptions options;
   options.min_rounds = options.max_rounds = 2;
   options.clock = [] { return std::chrono::nanoseconds(0); };
-  const std::vector<RaceEntry> entries = {{"free", [](std::int64_t) { return 0.0; }}};
+  const std::vector<TuningEntry> entries = {{"free", [](std::int64_t) { return 0.0; }}};
 
-  const auto results = run_race(entries, options);
+  const auto results = run_tuning(entries, options);
 
   EXPECT_EQ(results[0].timing.samples, 2);
   EXPECT_EQ(results[0].timing.median_us, 0);
 }
 
-TEST(Race, NothingToRaceIsNothing) { EXPECT_TRUE(run_race({}).empty()); }
+TEST(Race, NothingToRaceIsNothing) { EXPECT_TRUE(run_tuning({}).empty()); }
 
-RaceResult result_of(double us, RaceOutcome outcome) {
-  RaceResult result;
+TuningResult result_of(double us, TuningOutcome outcome) {
+  TuningResult result;
   result.outcome = outcome;
   result.timing = spjit::summarize_samples("", {us});
   return result;
 }
 
 TEST(RaceWinner, IsTheFastestThatFinishedElseTheFastestWithASample) {
-  const RaceResult slow = result_of(9, RaceOutcome::finished);
-  const RaceResult fast = result_of(5, RaceOutcome::finished);
-  const RaceResult dropped = result_of(4, RaceOutcome::dropped);
-  const RaceResult failed = result_of(1, RaceOutcome::failed);
-  const RaceResult not_reached;
+  const TuningResult slow = result_of(9, TuningOutcome::finished);
+  const TuningResult fast = result_of(5, TuningOutcome::finished);
+  const TuningResult dropped = result_of(4, TuningOutcome::dropped);
+  const TuningResult failed = result_of(1, TuningOutcome::failed);
+  const TuningResult not_reached;
 
-  const auto winner = [](const std::vector<RaceResult>& results) {
+  const auto winner = [](const std::vector<TuningResult>& results) {
     return spjit::winner_of(results);
   };
   EXPECT_EQ(winner({slow, not_reached, dropped, failed, fast}), 4);
@@ -338,30 +337,31 @@ TEST(RaceWinner, IsTheFastestThatFinishedElseTheFastestWithASample) {
 }
 
 TEST(RaceOutcomes, HaveNames) {
-  EXPECT_EQ(to_string(RaceOutcome::finished), "finished");
-  EXPECT_EQ(to_string(RaceOutcome::dropped), "dropped");
-  EXPECT_EQ(to_string(RaceOutcome::failed), "failed");
-  EXPECT_EQ(to_string(RaceOutcome::not_reached), "not_reached");
+  EXPECT_EQ(to_string(TuningOutcome::finished), "finished");
+  EXPECT_EQ(to_string(TuningOutcome::dropped), "dropped");
+  EXPECT_EQ(to_string(TuningOutcome::failed), "failed");
+  EXPECT_EQ(to_string(TuningOutcome::not_reached), "not_reached");
 }
 
 TEST(Race, RefusesWhatMakesNoSense) {
   MadeUpTime time;
-  const auto message_of = [](const RaceEntry& entry, const RaceOptions& options) -> std::string {
+  const auto message_of = [](const TuningEntry& entry,
+                             const TuningOptions& options) -> std::string {
     try {
-      (void)run_race(std::vector<RaceEntry>{entry}, options);
+      (void)run_tuning(std::vector<TuningEntry>{entry}, options);
     } catch (const spjit::InvalidArgument& error) {
       return error.what();
     }
     return "accepted";
   };
-  const RaceEntry fine = time.entry("fine", constant(1000));
-  RaceEntry no_part = fine;
+  const TuningEntry fine = time.entry("fine", constant(1000));
+  TuningEntry no_part = fine;
   no_part.part = 0;
-  RaceEntry part_of_nothing = fine;
+  TuningEntry part_of_nothing = fine;
   part_of_nothing.part = std::numeric_limits<double>::quiet_NaN();
-  RaceOptions swapped = time.race_options(3);
+  TuningOptions swapped = time.race_options(3);
   swapped.max_rounds = 2;
-  RaceOptions no_clock = time.race_options(3);
+  TuningOptions no_clock = time.race_options(3);
   no_clock.clock = nullptr;
 
   EXPECT_THAT(message_of({"hollow", nullptr}, time.race_options(3)),

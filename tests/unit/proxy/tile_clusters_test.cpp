@@ -1,4 +1,4 @@
-#include "proxy/tile_clusters.hpp"
+#include "plan/tile_clusters.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "rankmodel/cuda_features.hpp"
+#include "kernels/unrolled_cuda/cuda_features.hpp"
 
 #include <gtest/gtest.h>
 

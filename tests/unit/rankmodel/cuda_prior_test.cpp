@@ -1,4 +1,4 @@
-#include "rankmodel/cuda_prior.hpp"
+#include "kernels/unrolled_cuda/cuda_prior.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace {
 
 using spjit::CudaCandidate;
-using spjit::CudaLimits;
+using spjit::CudaDeviceInfo;
 using spjit::testing_support::cuda_limits;
 using spjit::testing_support::cuda_problem;
 using spjit::testing_support::cuda_space;
@@ -78,7 +78,7 @@ TEST(CudaPrior, ScoresCodeThatOutgrowsTheCachesLower) {
   in_l2.code_bytes = 1 << 20;
   CudaCandidate in_dram = cached;
   in_dram.code_bytes = 100 << 20;
-  const CudaLimits limits = cuda_limits();
+  const CudaDeviceInfo limits = cuda_limits();
 
   EXPECT_LT(spjit::estimate_cuda_cycles(cached, limits),
             spjit::estimate_cuda_cycles(in_l2, limits));

@@ -1,4 +1,4 @@
-#include "rankmodel/host_features.hpp"
+#include "kernels/unrolled_host/host_features.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/tile_space.hpp"
-#include "rankmodel/host_heuristic.hpp"
+#include "kernels/unrolled_host/host_heuristic.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
 #include "reorder/row_grouping.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 
 using spjit::host_feature_row;
 using spjit::host_feature_schema;
-using spjit::HostLimits;
+using spjit::HostDeviceInfo;
 using spjit::HostWork;
 using spjit::TileCandidate;
 
@@ -36,8 +36,8 @@ TileCandidate candidate_by_hand() {
 
 HostWork work_by_hand() { return {8, 32, 64, 64, 1, 0.5}; }
 
-HostLimits limits_by_hand() {
-  HostLimits limits;
+HostDeviceInfo limits_by_hand() {
+  HostDeviceInfo limits;
   limits.isa = spjit::HostIsa::avx512;
   limits.lanes = 16;
   limits.registers = 32;
@@ -113,7 +113,7 @@ TEST(HostFeatures, CompareWithTheTileOfTheRules) {
 }
 
 TEST(HostFeatures, AreFiniteForEveryTileOfOddMatrices) {
-  const HostLimits limits = spjit::host_limits(spjit::HostIsa::avx2);
+  const HostDeviceInfo limits = spjit::host_device_info(spjit::HostIsa::avx2);
   for (const auto& [rows, cols] : {std::pair{1, 1}, {1, 300}, {300, 1}, {70, 90}}) {
     for (const double sparsity : {0.0, 0.9, 1.0}) {
       const auto matrix = spjit::testing_support::random_matrix(rows, cols, sparsity);

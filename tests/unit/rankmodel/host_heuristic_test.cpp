@@ -1,4 +1,4 @@
-#include "rankmodel/host_heuristic.hpp"
+#include "kernels/unrolled_host/host_heuristic.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,13 +9,13 @@
 namespace {
 
 using spjit::HostChoice;
+using spjit::HostDeviceInfo;
 using spjit::HostIsa;
-using spjit::HostLimits;
 using spjit::HostProblem;
 using spjit::HostTile;
 
-HostLimits limits_of(HostIsa isa, std::int64_t fmas_per_cycle = 2) {
-  HostLimits limits;
+HostDeviceInfo limits_of(HostIsa isa, std::int64_t fmas_per_cycle = 2) {
+  HostDeviceInfo limits;
   limits.isa = isa;
   limits.lanes = spjit::lanes_of(isa);
   limits.registers = spjit::registers_of(isa);
@@ -33,7 +33,7 @@ HostProblem problem_of(std::int64_t rows, std::int64_t cols, std::int64_t n, dou
   return problem;
 }
 
-void expect_legal(const HostProblem& problem, const HostLimits& limits) {
+void expect_legal(const HostProblem& problem, const HostDeviceInfo& limits) {
   const spjit::HostTile tile = spjit::choose_host_tile(problem, limits).tile;
 
   EXPECT_LE(spjit::registers_needed(tile), limits.registers) << to_string(tile);
@@ -122,7 +122,7 @@ TEST(HostHeuristic, PairsVectorsWhereTheKernelIsSmallOrWeightsNeedALoadOfTheirOw
 }
 
 TEST(HostHeuristic, FewPanelsOfAvx2AreOneVectorWideWhereCodeIsLong) {
-  const HostLimits limits = limits_of(HostIsa::avx2);
+  const HostDeviceInfo limits = limits_of(HostIsa::avx2);
 
   const HostTile much = spjit::choose_host_tile(problem_of(512, 512, 32, 0.2), limits).tile;
   const HostTile little = spjit::choose_host_tile(problem_of(512, 512, 32, 0.05), limits).tile;
@@ -141,14 +141,14 @@ TEST(HostHeuristic, WidensPanelsWhereRowsAreTooFewToFillTheRegisters) {
 }
 
 TEST(HostHeuristic, CutsWideMatricesIntoBlocksOfColumns) {
-  const HostLimits limits = limits_of(HostIsa::avx512);
+  const HostDeviceInfo limits = limits_of(HostIsa::avx512);
 
   EXPECT_EQ(spjit::choose_host_tile(problem_of(512, 768, 512, 0.1), limits).tile.k_block, 0);
   EXPECT_EQ(spjit::choose_host_tile(problem_of(512, 2048, 512, 0.1), limits).tile.k_block, 512);
 }
 
 TEST(HostHeuristic, PacksBOnlyWhereItPays) {
-  const HostLimits limits = limits_of(HostIsa::avx512);
+  const HostDeviceInfo limits = limits_of(HostIsa::avx512);
 
   EXPECT_FALSE(spjit::choose_host_tile(problem_of(512, 512, 128, 0.1), limits).tile.pack_b);
   EXPECT_TRUE(spjit::choose_host_tile(problem_of(512, 512, 512, 0.1), limits).tile.pack_b);
@@ -156,7 +156,7 @@ TEST(HostHeuristic, PacksBOnlyWhereItPays) {
 }
 
 TEST(HostHeuristic, PacksSoonerTheFartherRowsOfBLieApart) {
-  const HostLimits limits = limits_of(HostIsa::avx512);
+  const HostDeviceInfo limits = limits_of(HostIsa::avx512);
   const auto packs = [&](std::int64_t rows, std::int64_t n, double density) {
     return spjit::choose_host_tile(problem_of(rows, 512, n, density), limits).tile.pack_b;
   };
@@ -173,7 +173,7 @@ TEST(HostHeuristic, PacksSoonerTheFartherRowsOfBLieApart) {
 }
 
 TEST(HostHeuristic, PacksRowsThatStraddleCacheLinesWhereTheyAreReadOften) {
-  const HostLimits limits = limits_of(HostIsa::avx512);
+  const HostDeviceInfo limits = limits_of(HostIsa::avx512);
   const auto packs = [&](std::int64_t n, double density) {
     return spjit::choose_host_tile(problem_of(512, 256, n, density), limits).tile.pack_b;
   };
@@ -186,7 +186,7 @@ TEST(HostHeuristic, PacksRowsThatStraddleCacheLinesWhereTheyAreReadOften) {
 }
 
 TEST(HostHeuristic, WalksPanelByPanelWhereRowsOfBArePagesApart) {
-  const HostLimits limits = limits_of(HostIsa::avx512);
+  const HostDeviceInfo limits = limits_of(HostIsa::avx512);
 
   const HostTile far = spjit::choose_host_tile(problem_of(128, 256, 12544, 0.1), limits).tile;
   const HostTile near = spjit::choose_host_tile(problem_of(128, 256, 784, 0.1), limits).tile;
@@ -205,7 +205,7 @@ TEST(HostHeuristic, WalksPanelByPanelWhereRowsOfBArePagesApart) {
 }
 
 TEST(HostHeuristic, StreamsALargeCThatDoesNotStayInL3WithB) {
-  HostLimits limits = limits_of(HostIsa::avx512);
+  HostDeviceInfo limits = limits_of(HostIsa::avx512);
   limits.l3_bytes = std::int64_t{32} << 20;
   const auto streams = [&](std::int64_t rows, std::int64_t cols, std::int64_t n) {
     return spjit::choose_host_tile(problem_of(rows, cols, n, 0.1), limits).tile.stream_c;
@@ -218,7 +218,7 @@ TEST(HostHeuristic, StreamsALargeCThatDoesNotStayInL3WithB) {
 }
 
 TEST(HostHeuristic, ThreadsShareRowTilesWhereTheseAreMany) {
-  const HostLimits limits = limits_of(HostIsa::avx512);
+  const HostDeviceInfo limits = limits_of(HostIsa::avx512);
   const auto group = [&](std::int64_t rows, std::int64_t threads) {
     HostProblem problem = problem_of(rows, 512, 128, 0.2);
     problem.threads = threads;
@@ -233,7 +233,7 @@ TEST(HostHeuristic, ThreadsShareRowTilesWhereTheseAreMany) {
 }
 
 TEST(HostHeuristic, GroupsRowsOnlyWhereCodeOutgrowsL2) {
-  const HostLimits limits = limits_of(HostIsa::avx512, 1);
+  const HostDeviceInfo limits = limits_of(HostIsa::avx512, 1);
 
   const auto small = spjit::choose_host_tile(problem_of(512, 512, 512, 0.1), limits).tile;
   const auto large = spjit::choose_host_tile(problem_of(2048, 2048, 512, 0.3), limits).tile;

@@ -1,4 +1,4 @@
-#include "rankmodel/host_prior.hpp"
+#include "kernels/unrolled_host/host_prior.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace {
 
 using spjit::estimate_host_us;
-using spjit::HostLimits;
+using spjit::HostDeviceInfo;
 using spjit::HostWork;
 using spjit::TileCandidate;
 using spjit::WeightForm;
@@ -102,7 +102,7 @@ TEST(HostPrior, PackingCostsWhatInPlaceDoesNotHave) {
 TEST(HostPrior, BlocksOfColumnsCostAccumulatorsAndCallsAndSaveMissesOfB) {
   TileCandidate blocked = candidate_of();
   blocked.tile.k_block = 256;
-  HostLimits much_l1d = limits();
+  HostDeviceInfo much_l1d = limits();
   much_l1d.l1d_bytes = 1 << 20;
   const double whole_us = estimate_host_us(candidate_of(), k_work, much_l1d);
 
@@ -124,7 +124,7 @@ TEST(HostPrior, ABlockOfAllColumnsOrMoreIsNone) {
 }
 
 TEST(HostPrior, IsFiniteAndPositiveForEdgeCases) {
-  HostLimits no_caches = limits();
+  HostDeviceInfo no_caches = limits();
   no_caches.l1i_bytes = no_caches.l1d_bytes = no_caches.l2_bytes = 0;
   const std::vector<HostWork> works = {{0, 0, 0, 1},
                                        {1, 1, 1, 1},
@@ -142,7 +142,7 @@ TEST(HostPrior, IsFiniteAndPositiveForEdgeCases) {
         candidate.tile.panel_group = 1'000'000;
         candidate.grouping.tiles = tiles;
         candidate.panels = (work.n + 127) / 128;
-        for (const HostLimits& machine : {limits(), no_caches}) {
+        for (const HostDeviceInfo& machine : {limits(), no_caches}) {
           const double us = estimate_host_us(candidate, work, machine);
 
           EXPECT_TRUE(std::isfinite(us)) << tiles << " tiles, nnz " << work.nnz;

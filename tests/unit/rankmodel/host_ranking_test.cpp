@@ -1,11 +1,11 @@
-#include "rankmodel/host_ranking.hpp"
+#include "kernels/unrolled_host/host_ranking.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "rankmodel/host_features.hpp"
+#include "kernels/unrolled_host/host_features.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/host_prior_testing.hpp"
 

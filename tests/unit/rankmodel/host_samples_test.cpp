@@ -1,4 +1,4 @@
-#include "rankmodel/host_samples.hpp"
+#include "kernels/unrolled_host/host_samples.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "rankmodel/sample_reader.hpp"
+#include "kernels/unrolled_host/sample_reader.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/gzip.hpp"
+#include "base/gzip.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 

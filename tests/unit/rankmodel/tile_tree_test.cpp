@@ -1,4 +1,4 @@
-#include "rankmodel/tile_tree.hpp"
+#include "kernels/unrolled_host/tile_tree.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/byte_size.hpp"
+#include "base/byte_size.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "cache_testing.hpp"
-#include "runtime/cache_store.hpp"
-#include "runtime/hash.hpp"
+#include "runtime/cache/cache_store.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <stop_token>
 
+#include "base/file_descriptor.hpp"
 #include "cache_testing.hpp"
-#include "runtime/file_descriptor.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::test {
@@ -28,7 +28,7 @@ TEST_F(CacheStoreTest, PublishingAsksOnceMoreWhenAllIsWritten) {
   const CacheStore cache = store();
   std::stop_source stop;
   stop.request_stop();
-  CompileCancel cancel;
+  Cancellation cancel;
   cancel.stop = stop.get_token();
 
   // Without files there is no other place to ask.

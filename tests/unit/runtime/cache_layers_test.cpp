@@ -1,4 +1,4 @@
-#include "runtime/cache_layers.hpp"
+#include "runtime/cache/cache_layers.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cache_testing.hpp"
-#include "runtime/cache_store.hpp"
+#include "runtime/cache/cache_store.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

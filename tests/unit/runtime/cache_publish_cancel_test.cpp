@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cache_store.hpp"
+#include "runtime/cache/cache_store.hpp"
 #include "runtime_test_support.hpp"
 #include "spjit/error.hpp"
 
@@ -21,7 +21,7 @@ TEST(CachePublishing, ThatIsToldToStopLeavesNoEntryAndNoTemporaryFile) {
   const std::vector<CacheFile> files = {{.name = "kernel.o", .bytes = bytes}};
   const std::string key(64, 'a');
   std::stop_source stop;
-  CompileCancel cancel;
+  Cancellation cancel;
   cancel.stop = stop.get_token();
   stop.request_stop();
 

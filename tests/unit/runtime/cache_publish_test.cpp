@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "cache_testing.hpp"
-#include "runtime/cache_directory.hpp"
-#include "runtime/cache_store.hpp"
+#include "runtime/cache/cache_directory.hpp"
+#include "runtime/cache/cache_store.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

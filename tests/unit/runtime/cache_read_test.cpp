@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cache_testing.hpp"
-#include "runtime/cache_store.hpp"
+#include "runtime/cache/cache_store.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

@@ -1,11 +1,11 @@
-#include "runtime/cache_record.hpp"
+#include "runtime/cache/cache_record.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "runtime/hash.hpp"
+#include "base/hash.hpp"
 #include "runtime_test_support.hpp"
 #include "spjit/error.hpp"
 

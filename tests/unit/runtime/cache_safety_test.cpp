@@ -1,4 +1,4 @@
-#include "runtime/cache_safety.hpp"
+#include "base/cache_safety.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

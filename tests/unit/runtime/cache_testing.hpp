@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cache_store.hpp"
-#include "runtime/hash.hpp"
+#include "base/hash.hpp"
+#include "runtime/cache/cache_store.hpp"
 #include "runtime_test_support.hpp"
 
 namespace spjit::test {

@@ -1,4 +1,4 @@
-#include "runtime/checked.hpp"
+#include "base/checked.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/cuda_driver.hpp"
+#include "runtime/cuda/cuda_driver.hpp"
 
 #include <gmock/gmock.h>
 
@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "cuda_testing.hpp"
-#include "runtime/cuda_device.hpp"
+#include "runtime/cuda/cuda_device.hpp"
 #include "runtime_test_support.hpp"
 #include "spjit/error.hpp"
 

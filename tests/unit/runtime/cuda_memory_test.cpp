@@ -1,4 +1,4 @@
-#include "runtime/cuda_memory.hpp"
+#include "runtime/cuda/cuda_memory.hpp"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cuda_testing.hpp"
-#include "runtime/cuda_stream.hpp"
+#include "runtime/cuda/cuda_stream.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

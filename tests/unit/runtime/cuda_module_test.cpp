@@ -1,4 +1,4 @@
-#include "runtime/cuda_module.hpp"
+#include "runtime/cuda/cuda_module.hpp"
 
 #include <gmock/gmock.h>
 
@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "cuda_testing.hpp"
-#include "runtime/cuda_stream.hpp"
+#include "runtime/cuda/cuda_stream.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/allocation_counter.hpp"
 

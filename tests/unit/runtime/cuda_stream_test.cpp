@@ -1,4 +1,4 @@
-#include "runtime/cuda_stream.hpp"
+#include "runtime/cuda/cuda_stream.hpp"
 
 #include <gmock/gmock.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cuda_testing.hpp"
-#include "runtime/cuda_graph.hpp"
+#include "runtime/cuda/cuda_graph.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

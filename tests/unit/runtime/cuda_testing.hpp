@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/cuda_driver.hpp"
-#include "runtime/cuda_memory.hpp"
-#include "runtime/cuda_module.hpp"
+#include "runtime/cuda/cuda_driver.hpp"
+#include "runtime/cuda/cuda_memory.hpp"
+#include "runtime/cuda/cuda_module.hpp"
 
 namespace spjit::test {
 

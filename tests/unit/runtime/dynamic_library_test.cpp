@@ -1,4 +1,4 @@
-#include "runtime/dynamic_library.hpp"
+#include "base/dynamic_library.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "runtime/elf_object.hpp"
+#include "base/elf_object.hpp"
 
 #include <elf.h>
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/loaded_object.hpp"
+#include "base/loaded_object.hpp"
 #include "runtime_test_support.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/elf_testing.hpp"

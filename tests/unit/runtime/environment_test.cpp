@@ -1,4 +1,4 @@
-#include "runtime/environment.hpp"
+#include "base/environment.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/executable_code.hpp"
+#include "base/executable_code.hpp"
 
 #include <gtest/gtest.h>
 

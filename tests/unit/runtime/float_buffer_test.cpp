@@ -1,4 +1,4 @@
-#include "runtime/float_buffer.hpp"
+#include "base/float_buffer.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/function_ref.hpp"
+#include "base/function_ref.hpp"
 
 #include <gtest/gtest.h>
 

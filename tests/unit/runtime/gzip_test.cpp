@@ -1,4 +1,4 @@
-#include "runtime/gzip.hpp"
+#include "base/gzip.hpp"
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ TEST(Gzip, RefusesWhatIsDamaged) {
 TEST(Gzip, StopsWhenItIsToldTo) {
   std::stop_source stop;
   stop.request_stop();
-  spjit::CompileCancel cancel;
+  spjit::Cancellation cancel;
   cancel.stop = stop.get_token();
 
   EXPECT_THROW(static_cast<void>(spjit::gzip("text", cancel)), spjit::Cancelled);

@@ -1,4 +1,4 @@
-#include "runtime/hash.hpp"
+#include "base/hash.hpp"
 
 #include <gtest/gtest.h>
 
@@ -77,7 +77,7 @@ TEST(KeyBuilder, GoesOnAfterHex) {
 
 TEST(KeyBuilder, StopsWhenItIsToldTo) {
   std::stop_source stop;
-  CompileCancel cancel;
+  Cancellation cancel;
   cancel.stop = stop.get_token();
   KeyBuilder key(cancel);
   key.field("n", std::int64_t{512});

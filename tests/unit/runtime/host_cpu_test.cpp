@@ -1,4 +1,4 @@
-#include "runtime/host_cpu.hpp"
+#include "base/host_cpu.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>

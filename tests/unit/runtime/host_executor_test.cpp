@@ -1,4 +1,4 @@
-#include "runtime/host_executor.hpp"
+#include "kernels/unrolled_host/host_executor.hpp"
 
 #include <gtest/gtest.h>
 #include <immintrin.h>
@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/host_cpu.hpp"
-#include "runtime/pinned_thread.hpp"
+#include "base/host_cpu.hpp"
+#include "base/pinned_thread.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 

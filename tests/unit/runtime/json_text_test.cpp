@@ -1,4 +1,4 @@
-#include "runtime/json_text.hpp"
+#include "base/json_text.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/printable.hpp"
+#include "base/printable.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

@@ -1,4 +1,4 @@
-#include "runtime/loaded_object.hpp"
+#include "base/loaded_object.hpp"
 
 #include <elf.h>
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/elf_object.hpp"
+#include "base/elf_object.hpp"
 #include "runtime_test_support.hpp"
 #include "spjit/error.hpp"
 

@@ -1,4 +1,4 @@
-#include "runtime/packing.hpp"
+#include "kernels/unrolled_host/packing.hpp"
 
 #include <gtest/gtest.h>
 

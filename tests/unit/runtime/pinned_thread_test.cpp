@@ -1,4 +1,4 @@
-#include "runtime/pinned_thread.hpp"
+#include "base/pinned_thread.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>

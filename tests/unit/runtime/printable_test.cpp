@@ -1,4 +1,4 @@
-#include "runtime/printable.hpp"
+#include "base/printable.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/row_ranges.hpp"
+#include "base/row_ranges.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

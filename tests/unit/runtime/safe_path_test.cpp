@@ -1,4 +1,4 @@
-#include "runtime/safe_path.hpp"
+#include "base/safe_path.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

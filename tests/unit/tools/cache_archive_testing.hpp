@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/hash.hpp"
+#include "base/hash.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 #include "tests/support/tar_testing.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "rankmodel/cuda_prior.hpp"
+#include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "tests/support/cuda_space_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 #include "tests/support/text_edit.hpp"

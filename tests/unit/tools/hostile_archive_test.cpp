@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "cache_archive_testing.hpp"
-#include "runtime/hash.hpp"
 #include "spjit/error.hpp"
 #include "tools/cache_archive.hpp"
 

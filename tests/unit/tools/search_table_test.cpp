@@ -101,7 +101,7 @@ TEST(SearchTable, OfASearchWithoutTimesSaysSoAndHasNoGrid) {
   trace.timed = false;
   for (auto& entry : trace.entries) {
     entry.proxy = std::nullopt;
-    entry.full = spjit::RaceResult{};
+    entry.full = spjit::TuningResult{};
   }
 
   const std::string text = search_table(trace, {});

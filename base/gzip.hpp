@@ -1,0 +1,25 @@
+#pragma once
+
+/// @file
+/// Text kept small: gzip streams in memory (RFC 1952), which `zcat` reads too.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/cancel.hpp"
+
+namespace spjit {
+
+/// Compresses at zlib's fastest level. Throws Error if zlib fails, and what `cancel` throws, which
+/// is asked every 256 KiB that come out.
+[[nodiscard]] std::vector<std::byte> gzip(std::string_view text, const Cancellation& cancel = {});
+
+/// The text of one gzip stream. Throws Error for bytes that are none or that are damaged, and once
+/// the text is longer than `limit_bytes`.
+[[nodiscard]] std::string gunzip(std::span<const std::byte> bytes, std::int64_t limit_bytes);
+
+}  // namespace spjit

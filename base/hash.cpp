@@ -1,0 +1,115 @@
+#include "base/hash.hpp"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "keys and checksums are defined over little-endian bytes");
+
+struct ContextDeleter {
+  void operator()(EVP_MD_CTX* context) const noexcept { EVP_MD_CTX_free(context); }
+};
+using Context = std::unique_ptr<EVP_MD_CTX, ContextDeleter>;
+
+void require(int ok, const char* step) {
+  if (ok != 1) {
+    throw Error(
+        fmt::format("OpenSSL failed at {} for SHA-256: check the OpenSSL installation and "
+                    "its configuration file",
+                    step));
+  }
+}
+
+Context new_context() {
+  Context context(EVP_MD_CTX_new());
+  require(context ? 1 : 0, "EVP_MD_CTX_new");
+  return context;
+}
+
+std::string to_hex(std::span<const unsigned char> bytes) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  text.reserve(bytes.size() * 2);
+  for (const unsigned char byte : bytes) {
+    text.push_back(digits[byte >> 4U]);
+    text.push_back(digits[byte & 0xFU]);
+  }
+  return text;
+}
+
+}  // namespace
+
+struct KeyBuilder::Digest {
+  Context context = new_context();
+
+  void update(const void* data, std::size_t size) const {
+    require(EVP_DigestUpdate(context.get(), data, size), "EVP_DigestUpdate");
+  }
+};
+
+KeyBuilder::KeyBuilder(Cancellation cancel)
+    : digest_(std::make_unique<Digest>()), cancel_(std::move(cancel)) {
+  require(EVP_DigestInit_ex(digest_->context.get(), EVP_sha256(), nullptr), "EVP_DigestInit_ex");
+}
+
+KeyBuilder::KeyBuilder(KeyBuilder&&) noexcept = default;
+KeyBuilder& KeyBuilder::operator=(KeyBuilder&&) noexcept = default;
+KeyBuilder::~KeyBuilder() = default;
+
+KeyBuilder& KeyBuilder::field(std::string_view name, std::string_view value) {
+  add('s', name, std::as_bytes(std::span(value)));
+  return *this;
+}
+
+KeyBuilder& KeyBuilder::field(std::string_view name, std::int64_t value) {
+  add('i', name, std::as_bytes(std::span(&value, 1)));
+  return *this;
+}
+
+KeyBuilder& KeyBuilder::field(std::string_view name, std::span<const std::byte> value) {
+  add('b', name, value);
+  return *this;
+}
+
+void KeyBuilder::add(char tag, std::string_view name, std::span<const std::byte> value) {
+  const std::uint64_t name_size = name.size();
+  const std::uint64_t value_size = value.size();
+  digest_->update(&tag, 1);
+  digest_->update(&name_size, sizeof(name_size));
+  digest_->update(name.data(), name.size());
+  digest_->update(&value_size, sizeof(value_size));
+  constexpr std::size_t k_piece = std::size_t{4} << 20;  // about 10 ms without instructions for it
+  for (; !value.empty(); value = value.subspan(std::min(k_piece, value.size()))) {
+    cancel_.check();
+    digest_->update(value.data(), std::min(k_piece, value.size()));
+  }
+}
+
+std::string KeyBuilder::hex() const {
+  // Finishing consumes a context, and more fields may follow.
+  const Context copy = new_context();
+  require(EVP_MD_CTX_copy_ex(copy.get(), digest_->context.get()), "EVP_MD_CTX_copy_ex");
+  std::array<unsigned char, 32> digest{};
+  require(EVP_DigestFinal_ex(copy.get(), digest.data(), nullptr), "EVP_DigestFinal_ex");
+  return to_hex(digest);
+}
+
+std::string checksum_hex(std::span<const std::byte> bytes) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
+  return to_hex(canonical.digest);
+}
+
+}  // namespace spjit

@@ -1,0 +1,49 @@
+#pragma once
+
+/// @file
+/// Cache keys (SHA-256) and file checksums (XXH3).
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/cancel.hpp"
+
+namespace spjit {
+
+/// SHA-256 over a record of named fields. Every field is hashed as
+///     field = tag, length(name), name, length(value), value
+/// with a one-byte tag for the kind of value and lengths as 64-bit little-endian integers, so two
+/// different records never hash the same bytes. The order of fields counts. Integers and spans are
+/// hashed as little-endian bytes. Move-only. Every member throws Error if OpenSSL fails; adding a
+/// field also what `cancel` throws, which is asked every 4 MiB.
+class KeyBuilder {
+ public:
+  explicit KeyBuilder(Cancellation cancel = {});
+  KeyBuilder(KeyBuilder&&) noexcept;
+  KeyBuilder& operator=(KeyBuilder&&) noexcept;
+  ~KeyBuilder();
+
+  KeyBuilder& field(std::string_view name, std::string_view value);
+  KeyBuilder& field(std::string_view name, std::int64_t value);
+  KeyBuilder& field(std::string_view name, std::span<const std::byte> value);
+
+  /// 64 lowercase hexadecimal digits of the fields so far; more may be added after.
+  [[nodiscard]] std::string hex() const;
+
+ private:
+  struct Digest;
+  void add(char tag, std::string_view name, std::span<const std::byte> value);
+
+  std::unique_ptr<Digest> digest_;
+  Cancellation cancel_;
+};
+
+/// XXH3-128 of `bytes`, canonical (big-endian) form: 32 lowercase hexadecimal digits. Finds torn
+/// and rotten files at memory speed; no defence against an attacker.
+[[nodiscard]] std::string checksum_hex(std::span<const std::byte> bytes);
+
+}  // namespace spjit

@@ -1,0 +1,76 @@
+#include "base/json_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "base/printable.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+using nlohmann::json;
+
+// The text is looked through before it is parsed: the library's way of watching the depth, a
+// callback, takes time quadratic in the number of elements. Where the text is no JSON this may be
+// wrong only behind the first error, which is as far as the parser gets.
+int deepest_nesting(std::string_view text) {
+  int depth = 0;
+  int deepest = 0;
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size() && deepest <= k_deepest_json; ++at) {
+    const char c = text[at];
+    if (in_string) {
+      at += c == '\\' ? 1 : 0;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+// Nothing for what does not fit 64 signed bits.
+std::optional<std::int64_t> integer_in(const json& value) {
+  if (!value.is_number_integer()) return std::nullopt;
+  constexpr auto k_most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > k_most) return std::nullopt;
+  return value.get<std::int64_t>();
+}
+
+}  // namespace
+
+json parse_json(std::string_view text) {
+  if (deepest_nesting(text) > k_deepest_json) {
+    throw Error(fmt::format("nested deeper than {}", k_deepest_json));
+  }
+  try {
+    return json::parse(text);
+  } catch (const json::exception& error) {
+    throw Error(printable(error.what()));
+  }
+}
+
+std::int64_t json_integer(const json& value, std::string_view what, std::int64_t least,
+                          std::int64_t most) {
+  const std::optional<std::int64_t> number = integer_in(value);
+  if (!number || *number < least || *number > most) {
+    throw Error(fmt::format("{} is {}; expected an integer from {} to {}", what, quoted_json(value),
+                            least, most));
+  }
+  return *number;
+}
+
+std::string quoted_json(const json& value) {
+  constexpr std::size_t k_longest = 40;
+  return printable(value.dump(-1, ' ', true, json::error_handler_t::replace), k_longest);
+}
+
+}  // namespace spjit

@@ -1,0 +1,121 @@
+#include "base/safe_path.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <climits>
+#include <deque>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "base/cache_safety.hpp"
+#include "base/file_descriptor.hpp"
+
+namespace spjit {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int k_most_links = 40;  // as the kernel follows
+constexpr mode_t k_others_write = S_IWGRP | S_IWOTH;
+
+FileDescriptor open_part(const FileDescriptor& folder, const std::string& name) {
+  return FileDescriptor(::openat(folder.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+}
+
+/// Where an open symbolic link leads; empty if that cannot be read.
+fs::path target_of(const FileDescriptor& link) {
+  std::array<char, PATH_MAX> text{};
+  const ssize_t size = ::readlinkat(link.get(), "", text.data(), text.size());
+  return size > 0 ? fs::path(text.begin(), text.begin() + size) : fs::path();
+}
+
+bool is_sticky(const struct stat& folder) {
+  return (folder.st_mode & k_others_write) != 0 && (folder.st_mode & S_ISVTX) != 0;
+}
+
+/// Follows one name.
+class Walk {
+ public:
+  explicit Walk(const fs::path& path) { lead_to(path); }
+
+  SafePath follow() {
+    while (!failed_ && result_.problem.empty() && !parts_.empty()) {
+      const std::string part = std::exchange(parts_.front(), {});
+      parts_.pop_front();
+      step(part);
+    }
+    if (failed_ || !result_.problem.empty()) result_.path.clear();
+    return std::move(result_);
+  }
+
+ private:
+  /// What is still to be followed begins with `path`.
+  void lead_to(const fs::path& path) {
+    std::deque<std::string> parts;
+    for (const fs::path& part : path.relative_path()) parts.push_back(part.native());
+    parts_.insert(parts_.begin(), std::make_move_iterator(parts.begin()),
+                  std::make_move_iterator(parts.end()));
+    if (path.is_absolute()) enter(FileDescriptor(::open("/", O_PATH | O_CLOEXEC)), "/");
+  }
+
+  void step(const std::string& part) {
+    if (part.empty() || part == ".") return enter(open_part(here_, "."), result_.path);
+    if (part == "..") return enter(open_part(here_, ".."), result_.path.parent_path());
+    FileDescriptor next = open_part(here_, part);
+    struct stat status {};
+    if (!next || ::fstat(next.get(), &status) != 0) return fail();
+    const fs::path path = result_.path / part;
+    if (is_sticky(status_) && status.st_uid != 0 && status.st_uid != ::geteuid()) {
+      result_.problem = fmt::format("'{}' belongs to user {}, in a folder that others can write to",
+                                    path.native(), status.st_uid);
+    } else if (S_ISLNK(status.st_mode)) {
+      const fs::path target = target_of(next);
+      if (target.empty() || ++links_ > k_most_links) return fail();
+      lead_to(target);
+    } else if (S_ISDIR(status.st_mode)) {
+      enter(std::move(next), path);
+    } else if (S_ISREG(status.st_mode) && parts_.empty()) {
+      judge(status.st_uid, status.st_mode, path);
+    } else {
+      fail();
+    }
+  }
+
+  void enter(FileDescriptor folder, const fs::path& path) {
+    if (!folder || ::fstat(folder.get(), &status_) != 0 || !S_ISDIR(status_.st_mode)) return fail();
+    const mode_t judged = is_sticky(status_) ? status_.st_mode & ~k_others_write : status_.st_mode;
+    judge(status_.st_uid, judged, path);
+    here_ = std::move(folder);
+  }
+
+  void judge(uid_t owner, mode_t mode, const fs::path& path) {
+    const std::string reason = distrust(owner, mode, ::geteuid());
+    if (!reason.empty()) result_.problem = fmt::format("'{}' {}", path.native(), reason);
+    result_.path = path;
+  }
+
+  void fail() { failed_ = true; }
+
+  std::deque<std::string> parts_;  ///< still to be followed
+  FileDescriptor here_;            ///< the folder that result_.path names
+  struct stat status_ {};          ///< its
+  int links_ = 0;
+  bool failed_ = false;
+  SafePath result_;
+};
+
+}  // namespace
+
+SafePath find_safely(const fs::path& path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  if (error || absolute.native().find('\0') != std::string::npos) return {};
+  return Walk(absolute).follow();
+}
+
+}  // namespace spjit

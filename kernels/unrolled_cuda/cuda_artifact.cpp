@@ -1,0 +1,88 @@
+#include "kernels/unrolled_cuda/cuda_artifact.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "kernels/unrolled_cuda/cuda_units.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+std::int64_t read_integer(const nlohmann::json& json, const char* name, std::int64_t least,
+                          std::int64_t most) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_number_integer()) {
+    throw Error(fmt::format("CUDA kernel record: \"{}\" is missing or no integer", name));
+  }
+  const auto value = found->get<std::int64_t>();
+  if (value < least || value > most) {
+    throw Error(fmt::format("CUDA kernel record: \"{}\" is {}; expected {} to {}", name, value,
+                            least, most));
+  }
+  return value;
+}
+
+}  // namespace
+
+CudaProgram make_program(const KernelPlan& plan, const CudaKernelSpec& spec, std::int64_t arch) {
+  CudaProgram program;
+  program.arch = arch;
+  program.rows = plan.rows;
+  program.cols = plan.cols;
+  program.nnz = plan.nnz();
+  program.n = spec.n;
+  program.ldb = spec.ldb;
+  program.ldc = spec.ldc;
+  program.runtime_sizes = spec.tile.runtime_sizes;
+  program.threads = spec.tile.n1;
+  program.blocks_x = cuda_grid(plan, spec).x;
+  return program;
+}
+
+nlohmann::json to_json(const CudaProgram& program) {
+  return {{"version", k_cuda_program_version},
+          {"arch", program.arch},
+          {"rows", program.rows},
+          {"cols", program.cols},
+          {"nnz", program.nnz},
+          {"n", program.n},
+          {"ldb", program.ldb},
+          {"ldc", program.ldc},
+          {"runtime_sizes", program.runtime_sizes},
+          {"threads", program.threads},
+          {"blocks_x", program.blocks_x}};
+}
+
+CudaProgram read_cuda_program(const nlohmann::json& json) {
+  if (!json.is_object()) throw Error("CUDA kernel record: \"program\" is missing or no object");
+  constexpr std::int64_t k_most = std::numeric_limits<std::int32_t>::max();
+  const std::int64_t version = read_integer(json, "version", 0, k_most);
+  if (version != k_cuda_program_version) {
+    throw Error(fmt::format("CUDA kernel record: version {}; this spjit reads version {}", version,
+                            k_cuda_program_version));
+  }
+  CudaProgram program;
+  program.arch = read_integer(json, "arch", 1, 10'000);
+  program.rows = read_integer(json, "rows", 1, k_most);
+  program.cols = read_integer(json, "cols", 0, k_most);
+  program.nnz = read_integer(json, "nnz", 0, std::numeric_limits<std::int64_t>::max());
+  program.n = read_integer(json, "n", 1, k_cuda_max_leading_dimension);
+  program.ldb = read_integer(json, "ldb", program.n, k_cuda_max_leading_dimension);
+  program.ldc = read_integer(json, "ldc", program.n, k_cuda_max_leading_dimension);
+  program.threads = read_integer(json, "threads", 1, k_cuda_max_threads);
+  program.blocks_x = read_integer(json, "blocks_x", 1, program.rows);
+  const auto runtime_sizes = json.find("runtime_sizes");
+  if (runtime_sizes == json.end() || !runtime_sizes->is_boolean()) {
+    throw Error("CUDA kernel record: \"runtime_sizes\" is missing or neither true nor false");
+  }
+  program.runtime_sizes = runtime_sizes->get<bool>();
+  if (program.blocks_y(program.n) > k_cuda_max_grid_y) {
+    throw Error(fmt::format("CUDA kernel record: {} columns are more than {} tiles of {}",
+                            program.n, k_cuda_max_grid_y, program.threads));
+  }
+  return program;
+}
+
+}  // namespace spjit

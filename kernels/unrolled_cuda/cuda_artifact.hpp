@@ -1,0 +1,54 @@
+#pragma once
+
+/// @file
+/// What a compiled CUDA kernel is outside a GPU: a cubin, the two texts it can be made of, and what
+/// a launch has to know.
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "plan/kernel_plan.hpp"
+#include "spjit/cuda_kernel.hpp"
+
+namespace spjit {
+
+/// Changes whenever the launch or its record does: part of the cache key.
+inline constexpr std::int64_t k_cuda_program_version = 1;
+
+/// How the kernel of a cubin is launched.
+struct CudaProgram {
+  std::int64_t arch = 0;  ///< 90 for sm_90
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t nnz = 0;
+  std::int64_t n = 0;
+  std::int64_t ldb = 0;
+  std::int64_t ldc = 0;
+  bool runtime_sizes = false;
+  std::int64_t threads = 0;   ///< a block = columns a block
+  std::int64_t blocks_x = 0;  ///< functions of the program
+
+  /// Column tiles of a launch.
+  [[nodiscard]] std::int64_t blocks_y(std::int64_t columns) const noexcept {
+    return (columns + threads - 1) / threads;
+  }
+
+  friend bool operator==(const CudaProgram&, const CudaProgram&) = default;
+};
+
+[[nodiscard]] CudaProgram make_program(const KernelPlan& plan, const CudaKernelSpec& spec,
+                                       std::int64_t arch);
+
+[[nodiscard]] nlohmann::json to_json(const CudaProgram& program);
+/// Checks every member and their relations; throws Error that says what is wrong.
+[[nodiscard]] CudaProgram read_cuda_program(const nlohmann::json& json);
+
+struct CudaArtifact {
+  std::string cubin;
+  std::string cuda_source;  ///< all units, one after another
+  std::string ptx;          ///< the same
+};
+
+}  // namespace spjit

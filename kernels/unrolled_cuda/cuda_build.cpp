@@ -1,0 +1,203 @@
+#include "kernels/unrolled_cuda/cuda_build.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "base/checked.hpp"
+#include "base/thread_pool.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::int64_t us_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
+}
+
+struct Object {
+  LinkInput::Kind kind = LinkInput::Kind::cubin;
+  CompiledCode code;
+  std::int64_t compile_us = 0;
+  std::exception_ptr error;
+};
+
+void check(std::span<const SourceUnit> units, const CudaToolchain& toolchain, int arch) {
+  if (units.empty()) {
+    throw InvalidArgument("no source units to build: expected at least one");
+  }
+  const CudaToolchainNeeds needs = needs_of(units, arch);
+  if (needs.nvrtc && !toolchain.nvrtc) {
+    throw InvalidArgument("CUDA C++ units, but a toolchain without NVRTC; load it as needs_of()");
+  }
+  if (needs.nvjitlink && !toolchain.nvjitlink) {
+    throw InvalidArgument(
+        "units to link, but a toolchain without nvJitLink; load it as needs_of()");
+  }
+}
+
+/// Compiles the units of one build; thread-safe.
+class UnitCompiler {
+ public:
+  UnitCompiler(std::span<const SourceUnit> units, const CudaToolchain& toolchain,
+               const CudaBuildOptions& options)
+      : toolchain_(&toolchain),
+        options_(&options),
+        linked_(units.size() > 1 || units.front().relocatable),
+        assembles_units_(needs_assembler(units) &&
+                         (!linked_ || toolchain.nvjitlink->makes_relocatable(options.arch))) {}
+
+  /// Whether the units are code to be linked, rather than one that is a whole program.
+  [[nodiscard]] bool linked() const noexcept { return linked_; }
+
+  [[nodiscard]] Object compile(const SourceUnit& unit) const {
+    const Clock::time_point start = Clock::now();
+    Object object;
+    if (unit.language == SourceLanguage::cuda) {
+      object.code = toolchain_->nvrtc->compile(unit.name, unit.text,
+                                               {.arch = options_->arch,
+                                                .output = NvrtcOptions::Output::cubin,
+                                                .relocatable = linked_,
+                                                .jump_table_density = options_->jump_table_density,
+                                                .use_compiler_cache = options_->use_compiler_cache,
+                                                .more = register_options("--maxrregcount="),
+                                                .cancel = options_->cancel});
+    } else if (assembles_units_) {
+      object.code = assemble(unit);
+    } else {
+      object.kind = LinkInput::Kind::ptx;
+      object.code.code = unit.text;
+    }
+    object.compile_us = us_since(start);
+    return object;
+  }
+
+ private:
+  static bool needs_assembler(std::span<const SourceUnit> units) {
+    return std::ranges::any_of(
+        units, [](const SourceUnit& unit) { return unit.language == SourceLanguage::ptx; });
+  }
+
+  [[nodiscard]] CompiledCode assemble(const SourceUnit& unit) const {
+    if (options_->cancel.reached()) {
+      throw CompileCancelled(
+          fmt::format("assembling '{}' was given up: its deadline had passed or it was told to "
+                      "stop; allow more "
+                      "time",
+                      unit.name));
+    }
+    const LinkInput input{LinkInput::Kind::ptx, unit.name, unit.text};
+    return toolchain_->nvjitlink->link({&input, 1}, {.arch = options_->arch,
+                                                     .relocatable = linked_,
+                                                     .more = register_options("-maxrregcount=")});
+  }
+
+  [[nodiscard]] std::vector<std::string> register_options(const char* option) const {
+    if (!options_->max_registers) return {};
+    return {option + std::to_string(*options_->max_registers)};
+  }
+
+  const CudaToolchain* toolchain_;
+  const CudaBuildOptions* options_;
+  bool linked_;
+  bool assembles_units_;
+};
+
+int threads_for(const CudaBuildOptions& options, std::size_t units) {
+  const int wanted = options.threads > 0
+                         ? options.threads
+                         : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return static_cast<int>(std::min(static_cast<std::size_t>(wanted), units));
+}
+
+// Units after one that failed need not be tried, those before it must: which one is reported then
+// does not depend on the threads.
+std::vector<Object> compile_all(std::span<const SourceUnit> units, const UnitCompiler& compiler,
+                                const CudaBuildOptions& options) {
+  std::vector<Object> objects(units.size());
+  const int count = checked_cast<int>(std::ssize(units), "units of a program");
+  std::atomic<int> first_failed = count;
+  ThreadPool pool(threads_for(options, units.size()), std::chrono::nanoseconds(0));
+  pool.run(count, [&](int task, int /*worker*/) {
+    if (task > first_failed.load()) return;
+    Object& object = objects[static_cast<std::size_t>(task)];
+    try {
+      object = compiler.compile(units[static_cast<std::size_t>(task)]);
+    } catch (...) {
+      object.error = std::current_exception();
+      int seen = first_failed.load();
+      while (task < seen && !first_failed.compare_exchange_weak(seen, task)) {
+      }
+    }
+  });
+  for (const Object& object : objects) {
+    if (object.error) std::rethrow_exception(object.error);
+  }
+  return objects;
+}
+
+CompiledCode link_all(std::span<const SourceUnit> units, const std::vector<Object>& objects,
+                      const CudaToolchain& toolchain, const CudaBuildOptions& options) {
+  if (options.cancel.reached()) {
+    throw CompileCancelled(fmt::format(
+        "linking {} units was given up: the deadline had passed or it was told to stop; allow more "
+        "time",
+        units.size()));
+  }
+  std::vector<LinkInput> inputs;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    inputs.push_back({objects[i].kind, units[i].name, objects[i].code.code});
+  }
+  std::vector<std::string> more;  // for PTX that the link assembles
+  if (options.max_registers) {
+    more.push_back("-maxrregcount=" + std::to_string(*options.max_registers));
+  }
+  return toolchain.nvjitlink->link(
+      inputs, {.arch = options.arch, .relocatable = false, .more = std::move(more)});
+}
+
+}  // namespace
+
+CudaToolchainNeeds needs_of(std::span<const SourceUnit> units, int arch) {
+  CudaToolchainNeeds needs{.arch = arch, .nvrtc = false, .nvjitlink = units.size() > 1};
+  for (const SourceUnit& unit : units) {
+    if (unit.language == SourceLanguage::cuda) needs.nvrtc = true;
+    if (unit.language == SourceLanguage::ptx || unit.relocatable) needs.nvjitlink = true;
+  }
+  return needs;
+}
+
+CudaBuild build_cubin(std::span<const SourceUnit> units, const CudaToolchain& toolchain,
+                      const CudaBuildOptions& options) {
+  check(units, toolchain, options.arch);
+  const UnitCompiler compiler(units, toolchain, options);
+  std::vector<Object> objects = compile_all(units, compiler, options);
+
+  CudaBuild build;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    build.units.push_back({.name = units[i].name,
+                           .object_bytes = static_cast<std::int64_t>(objects[i].code.code.size()),
+                           .compile_us = objects[i].compile_us,
+                           .log = objects[i].code.log});
+  }
+  if (compiler.linked()) {
+    const Clock::time_point start = Clock::now();
+    CompiledCode linked = link_all(units, objects, toolchain, options);
+    build.link_us = us_since(start);
+    build.cubin = std::move(linked.code);
+    build.link_log = std::move(linked.log);
+  } else {
+    build.cubin = std::move(objects.front().code.code);
+  }
+  return build;
+}
+
+}  // namespace spjit

@@ -1,0 +1,223 @@
+#include "kernels/unrolled_cuda/cuda_builder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/elapsed.hpp"
+#include "kernels/unrolled_cuda/cubin_info.hpp"
+#include "kernels/unrolled_cuda/cuda_build.hpp"
+#include "kernels/unrolled_cuda/cuda_emitter.hpp"
+#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "kernels/unrolled_cuda/ptx_emitter.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Without nvJitLink units cannot be linked, and NVRTC takes seconds for an undivided kernel of
+/// this many nonzeros and minutes for twice as many (docs/cuda-kernel.md).
+constexpr std::int64_t k_most_undivided_nonzeros = 20'000;
+constexpr std::int64_t k_undivided = std::int64_t{1} << 40;
+
+CudaKernelSpec spec_of(const CompileOptions& options, const CudaTile& tile,
+                       std::int64_t min_blocks) {
+  CudaKernelSpec spec;
+  spec.tile = tile;
+  spec.n = options.n;
+  spec.ldb = options.ldb > 0 ? options.ldb : options.n;
+  spec.ldc = options.ldc > 0 ? options.ldc : options.n;
+  spec.min_blocks = min_blocks;
+  return spec;
+}
+
+std::string join_units(const std::vector<SourceUnit>& units) {
+  std::size_t bytes = 0;
+  for (const SourceUnit& unit : units) bytes += unit.text.size() + 1;
+  std::string text;
+  text.reserve(bytes);
+  for (const SourceUnit& unit : units) {
+    text += unit.text;
+    text += '\n';
+  }
+  return text;
+}
+
+std::string describe(const CudaToolchain& toolchain) {
+  std::string text;
+  if (toolchain.nvrtc) text = "NVRTC " + to_string(toolchain.nvrtc->version());
+  if (toolchain.nvjitlink) {
+    text +=
+        (text.empty() ? "nvJitLink " : " + nvJitLink ") + to_string(toolchain.nvjitlink->version());
+  }
+  return text;
+}
+
+/// Compiles one plan for one device until it does not spill, or cannot do better.
+class Builder {
+ public:
+  Builder(const KernelPlan& plan, const CompileOptions& options, const CudaDeviceInfo& limits,
+          Cancellation cancel)
+      : plan_(plan),
+        options_(options),
+        limits_(limits),
+        source_(options.cuda.source),
+        cancel_(std::move(cancel)),
+        limited_(cancel_) {
+    if (options.cuda.compile_limit_ms > 0) {
+      const auto limit =
+          Clock::now() +
+          std::chrono::duration_cast<Clock::duration>(
+              std::chrono::duration<double, std::milli>(options.cuda.compile_limit_ms));
+      limited_.deadline = std::min(cancel_.deadline.value_or(limit), limit);
+    }
+  }
+
+  /// Emits both texts; the one to be compiled stays in units.
+  void emit(CudaTile tile, std::int64_t min_blocks) {
+    const auto start = Clock::now();
+    if (undivided_) tile.unit_nonzeros = k_undivided;
+    spec_ = spec_of(options_, tile, min_blocks);
+    std::vector<SourceUnit> cuda = emit_cuda(plan_, spec_, cancel_);
+    std::vector<SourceUnit> ptx = emit_ptx(plan_, spec_, static_cast<int>(limits_.arch), cancel_);
+    artifact.cuda_source = join_units(cuda);
+    artifact.ptx = join_units(ptx);
+    units_ = std::move(source_ == CudaSource::ptx ? ptx : cuda);
+    trace.emit_ms += ms_since(start);
+  }
+
+  void load_toolchain() {
+    const FoundCudaLibraries found = found_cuda_libraries({options_.cuda.toolkit_paths});
+    const int arch = static_cast<int>(limits_.arch);
+    try {
+      toolchain_ = load_cuda_toolchain(needs_of(units_, arch), found);
+    } catch (const NotSupported&) {
+      // CUDA 11.8 has no nvJitLink; NVRTC alone makes a cubin of the undivided text.
+      if (plan_.nnz() > k_most_undivided_nonzeros) throw;
+      CudaToolchain nvrtc_only;
+      try {
+        nvrtc_only = load_cuda_toolchain({.arch = arch, .nvrtc = true, .nvjitlink = false}, found);
+      } catch (const NotSupported&) {
+        nvrtc_only = {};
+      }
+      if (!nvrtc_only.nvrtc) throw;
+      toolchain_ = std::move(nvrtc_only);
+      source_ = CudaSource::cuda;
+      undivided_ = true;
+      trace.note = "there is no nvJitLink for this device: compiled undivided from CUDA C++";
+      emit(spec_.tile, spec_.min_blocks);
+    }
+  }
+
+  /// Builds; while that spills and fewer blocks an SM allow more registers, again with fewer.
+  void build(const CudaCandidate& candidate) {
+    std::int64_t min_blocks = candidate.min_blocks;
+    CudaAttempt attempt = try_build(min_blocks);
+    trace.attempts.push_back(attempt);
+    while (attempt.spilled_bytes > 0 && min_blocks > 1) {
+      const std::int64_t cap = attempt.register_cap;
+      while (min_blocks > 1 && register_cap(limits_, spec_.tile.n1, min_blocks) <= cap) {
+        --min_blocks;
+      }
+      if (register_cap(limits_, spec_.tile.n1, min_blocks) <= cap) break;
+      emit(spec_.tile, min_blocks);
+      attempt = try_build(min_blocks);
+      trace.attempts.push_back(attempt);
+    }
+    finish(attempt);
+  }
+
+  CudaArtifact artifact;
+  CudaBuildTrace trace;
+
+  [[nodiscard]] const CudaKernelSpec& spec() const noexcept { return spec_; }
+
+ private:
+  CudaAttempt try_build(std::int64_t min_blocks) {
+    const auto start = Clock::now();
+    CudaAttempt attempt;
+    attempt.min_blocks = min_blocks;
+    attempt.register_cap = register_cap(limits_, spec_.tile.n1, min_blocks);
+    CudaBuildOptions build_options;
+    build_options.arch = static_cast<int>(limits_.arch);
+    build_options.threads = options_.cuda.compile_threads;
+    build_options.max_registers = attempt.register_cap;
+    build_options.cancel = limited_;
+    artifact.cubin = build_units(build_options);
+    info_ = read_cubin_info(std::as_bytes(std::span(artifact.cubin)));
+    const CubinKernel* kernel = info_.find_kernel(k_cuda_kernel_name);
+    if (kernel == nullptr) {
+      throw CompileFailed(fmt::format("the compiled code has no kernel {}", k_cuda_kernel_name));
+    }
+    attempt.registers = kernel->registers;
+    attempt.spilled_bytes = kernel->stack_bytes;
+    attempt.build_ms = ms_since(start);
+    return attempt;
+  }
+
+  /// The cubin of the units. Whose deadline it was that ended it decides what is thrown.
+  std::string build_units(const CudaBuildOptions& build_options) const {
+    try {
+      return build_cubin(units_, toolchain_, build_options).cubin;
+    } catch (const CompileCancelled&) {
+      cancel_.check();
+      throw;
+    }
+  }
+
+  void finish(const CudaAttempt& attempt) {
+    trace.compiled_from = std::string(to_string(source_));
+    trace.toolchain = describe(toolchain_);
+    trace.units = std::ssize(units_);
+    trace.code_bytes = info_.code_bytes;
+    trace.occupancy = occupancy(limits_, {.threads = spec_.tile.n1,
+                                          .registers_per_thread = attempt.registers,
+                                          .static_shared_bytes = 0,
+                                          .dynamic_shared_bytes = 0});
+    if (trace.code_bytes > options_.code_budget_bytes) {
+      throw CompileFailed(fmt::format(
+          "the kernel has {} bytes of code, the budget is {}; allow more (code_budget_bytes, "
+          "--code-budget)",
+          trace.code_bytes, options_.code_budget_bytes));
+    }
+    if (attempt.spilled_bytes > 0) {
+      trace.note +=
+          fmt::format("{}{} bytes a thread spill to local memory at {} registers",
+                      trace.note.empty() ? "" : "; ", attempt.spilled_bytes, attempt.registers);
+    }
+  }
+
+  const KernelPlan& plan_;
+  const CompileOptions& options_;
+  const CudaDeviceInfo& limits_;
+  CudaSource source_;
+  Cancellation cancel_;   ///< the caller's
+  Cancellation limited_;  ///< the same, or compile_limit_ms
+  bool undivided_ = false;
+  CudaKernelSpec spec_;
+  std::vector<SourceUnit> units_;
+  CudaToolchain toolchain_;
+  CubinInfo info_;
+};
+
+}  // namespace
+
+BuiltCuda build_cuda_kernel(const KernelPlan& plan, const CudaCandidate& candidate,
+                            const CompileOptions& options, const CudaDeviceInfo& limits,
+                            const Cancellation& cancel) {
+  Builder builder(plan, options, limits, cancel);
+  builder.emit(candidate.tile, candidate.min_blocks);
+  builder.load_toolchain();
+  builder.build(candidate);
+  BuiltCuda compiled;
+  compiled.program = make_program(plan, builder.spec(), limits.arch);
+  compiled.artifact = std::move(builder.artifact);
+  compiled.trace = std::move(builder.trace);
+  return compiled;
+}
+
+}  // namespace spjit

@@ -1,0 +1,52 @@
+#include "kernels/unrolled_cuda/cuda_candidate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "spjit/error.hpp"
+
+namespace spjit {
+
+std::string_view to_string(CudaRule rule) {
+  switch (rule) {
+    case CudaRule::registers:
+      return "registers";
+    case CudaRule::code_budget:
+      return "code_budget";
+    case CudaRule::occupancy:
+      return "occupancy";
+    case CudaRule::balance:
+      return "balance";
+  }
+  return "?";
+}
+
+std::vector<CudaCandidate> CudaTileSpace::survivors() const {
+  std::vector<CudaCandidate> result;
+  std::ranges::copy_if(candidates, std::back_inserter(result),
+                       [](const CudaCandidate& candidate) { return !candidate.dropped; });
+  return result;
+}
+
+std::int64_t register_cap(const CudaDeviceInfo& limits, std::int64_t n1, std::int64_t min_blocks) {
+  if (n1 < 1 || min_blocks < 1) {
+    throw InvalidArgument(fmt::format(
+        "register cap of {} blocks of {} threads; expected at least one of each", min_blocks, n1));
+  }
+  const std::int64_t warps = (n1 + limits.warp_size - 1) / limits.warp_size;
+  // Warps are dealt out to the sub-partitions; the one with the most of them decides.
+  const std::int64_t parts = limits.sub_partitions;
+  const std::int64_t crowded = (warps * min_blocks + parts - 1) / parts;
+  const std::int64_t share = limits.registers_per_sm / parts / crowded;
+  const std::int64_t of_warp =
+      share / limits.register_allocation_unit * limits.register_allocation_unit;
+  const std::int64_t checked_warps = (warps + parts - 1) / parts * parts;
+  const std::int64_t of_block = limits.registers_per_block / (checked_warps * limits.warp_size);
+  const std::int64_t unit = limits.register_allocation_unit / limits.warp_size;
+  return std::min(
+      {of_warp / limits.warp_size, of_block / unit * unit, limits.registers_per_thread});
+}
+
+}  // namespace spjit

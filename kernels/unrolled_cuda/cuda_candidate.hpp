@@ -1,0 +1,87 @@
+#pragma once
+
+/// @file
+/// What the CUDA tile space holds: candidates with their statistics, and why some were dropped.
+/// Values only, from counts; nothing here needs a CUDA library or a device.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "kernels/unrolled_cuda/register_prediction.hpp"
+#include "reorder/row_grouping.hpp"
+#include "runtime/cuda/cuda_device_info.hpp"
+#include "runtime/cuda/occupancy.hpp"
+
+namespace spjit {
+
+/// The hardware rules, in the order they are tried.
+enum class CudaRule : std::uint8_t {
+  registers,    ///< a thread's registers fit the thread's limit, a block's the block's
+  code_budget,  ///< estimated machine code fits the budget
+  occupancy,    ///< N1 is a multiple of the warp, and there are SMs / 2 blocks or more
+  balance,      ///< nnz varies little over row tiles, and few columns are padding
+};
+
+[[nodiscard]] std::string_view to_string(CudaRule rule);
+
+/// Limits of the balance rule: coefficient of variation of nnz over row tiles, and padded columns /
+/// n (seed 001, section on pruning).
+inline constexpr double k_cuda_max_nnz_variation = 0.25;
+inline constexpr double k_cuda_max_padding = 0.25;
+
+/// Why a candidate is out, with the numbers.
+struct DroppedCudaCandidate {
+  CudaRule rule = CudaRule::registers;
+  std::string numbers;  ///< e.g. "predicts 301 registers a thread, the device has 255"
+};
+
+/// What a kernel computes, the same for all candidates of a space: C `[rows x n]` = A B, A
+/// `[rows x cols]`.
+struct CudaWork {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t nnz = 0;
+  std::int64_t n = 0;
+};
+
+/// One tile for one matrix on one device.
+struct CudaCandidate {
+  CudaTile tile;
+  CudaWork work;
+  /// Blocks an SM shall hold at once: what it holds at the predicted registers, at least 1.
+  std::int64_t min_blocks = 1;
+  RegisterPrediction registers;   ///< a thread
+  std::int64_t row_tiles = 0;     ///< of non-empty rows
+  std::int64_t column_tiles = 0;  ///< ceil(n / n1)
+  /// Of a launch: (row tiles + functions that write empty rows) x column tiles.
+  std::int64_t blocks = 0;
+  double column_padding = 0;    ///< padded columns / n
+  std::int64_t code_bytes = 0;  ///< estimate of the machine code
+  Occupancy occupancy;          ///< at the predicted registers, without shared memory
+  double waves = 0;             ///< blocks / (SMs x active blocks); 0 where none can be active
+  GroupingStatistics grouping;  ///< of the rows at this m1
+  double score = 0;             ///< of the ranking, larger is better; 0 before
+  std::optional<DroppedCudaCandidate> dropped;
+};
+
+/// Every candidate worth a name, dropped ones included.
+struct CudaTileSpace {
+  std::vector<CudaCandidate> candidates;  ///< by m1, then by n1
+  std::vector<CudaRule> relaxed;  ///< rules given up because nothing was left, in that order
+
+  /// Those no rule dropped.
+  [[nodiscard]] std::vector<CudaCandidate> survivors() const;
+};
+
+/// Most registers a thread with which an SM holds `min_blocks` blocks of `n1` threads: a multiple
+/// of 8, or 255 (`registers_per_thread`) where that is less. What units are compiled with as
+/// `-maxrregcount`. 0 where the SM cannot hold so many. Throws InvalidArgument unless both are
+/// >= 1.
+[[nodiscard]] std::int64_t register_cap(const CudaDeviceInfo& limits, std::int64_t n1,
+                                        std::int64_t min_blocks);
+
+}  // namespace spjit

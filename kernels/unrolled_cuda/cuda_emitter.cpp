@@ -1,0 +1,205 @@
+#include "kernels/unrolled_cuda/cuda_emitter.hpp"
+
+#include <string>
+
+#include "base/arithmetic.hpp"
+#include "kernels/unrolled_cuda/cuda_units.hpp"
+#include "kernels/unrolled_cuda/source_text.hpp"
+
+namespace spjit {
+namespace {
+
+/// Text of about this size for each nonzero; only a reservation.
+constexpr std::int64_t k_bytes_a_nonzero = 64;
+
+/// Units of work, as CancelPace counts them, of a column with its entries and of a unit besides.
+constexpr std::int64_t k_column_work = 64;
+constexpr std::int64_t k_unit_work = 1024;
+
+class CudaEmission {
+ public:
+  CudaEmission(const KernelPlan& plan, const CudaKernelSpec& spec, const Cancellation& cancel)
+      : plan_(plan),
+        spec_(spec),
+        pace_(cancel),
+        units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {}
+
+  std::vector<SourceUnit> run() {
+    std::vector<SourceUnit> result;
+    for (const UnitRange& range : units_) {
+      pace_.spend(k_unit_work);
+      result.push_back(unit(range));
+    }
+    return result;
+  }
+
+ private:
+  bool whole() const { return units_.size() == 1; }
+
+  SourceUnit unit(const UnitRange& range) {
+    SourceUnit unit = describe_unit(plan_, units_, range, spec_.tile.runtime_sizes);
+    unit.language = SourceLanguage::cuda;
+    SourceText text(range.nonzeros * k_bytes_a_nonzero + (1 << 14));
+    header(text, range);
+    for (std::int64_t function = range.begin; function < range.end; ++function) {
+      this->function(text, function);
+    }
+    if (!unit.kernel.empty()) kernel(text);
+    unit.text = std::move(text).take();
+    return unit;
+  }
+
+  void header(SourceText& text, const UnitRange& range) const {
+    const CudaTile& tile = spec_.tile;
+    text << "// spjit, CUDA C++ emitter " << std::int64_t{k_cuda_emitter_version} << ".\n"
+         << "// C [" << plan_.rows << " x n] = A [" << plan_.rows << " x " << plan_.cols
+         << "] * B [" << plan_.cols << " x n], A with " << plan_.nnz() << " nonzeros, "
+         << range.nonzeros << " of them here.\n"
+         << "// Tile " << to_string(tile) << "; ";
+    if (tile.runtime_sizes) {
+      text << "n, ldb and ldc are parameters.\n\n";
+    } else {
+      text << "n = " << spec_.n << ", ldb = " << spec_.ldb << ", ldc = " << spec_.ldc << ".\n\n";
+    }
+  }
+
+  /// "void name(parameters)"
+  void signature(SourceText& text, std::int64_t function) const {
+    text << "void " << function_name(function)
+         << "(const float* __restrict__ b, float* __restrict__ c";
+    if (spec_.tile.runtime_sizes) text << ", unsigned long long ldb, unsigned long long ldc";
+    text << ")";
+  }
+
+  void function(SourceText& text, std::int64_t function) {
+    text << linkage();
+    signature(text, function);
+    text << " {\n";
+    if (function >= plan_.grouping.tiles()) {
+      for (const std::int32_t row : zero_rows(plan_, function)) {
+        text << "  c[";
+        offset(text, row, spec_.ldc, "ldc");
+        text << "] = 0.0f;\n";
+      }
+    } else {
+      tile(text, function);
+    }
+    text << (whole() ? "}\n\n" : "  asm volatile(\"exit;\");\n  __builtin_unreachable();\n}\n\n");
+  }
+
+  /// A function of a whole program is inlined into the kernel. One of several units is called and
+  /// ends the thread: what need not return need not save the caller's registers either.
+  const char* linkage() const {
+    return whole() ? "static __device__ __forceinline__ "
+                   : "extern \"C\" __device__ __noinline__ __attribute__((noreturn)) ";
+  }
+
+  void tile(SourceText& text, std::int64_t tile) {
+    const std::span<const std::int32_t> rows = plan_.tile_rows(tile);
+    for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
+      text << "  float c" << row << " = 0.0f;\n";
+    }
+    const PlanSegment segment = plan_.segment(tile, 0);
+    for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
+      pace_.spend(k_column_work);
+      load(text, plan_.columns[to_size(column)]);
+      multiply(text, column);
+    }
+    for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
+      text << "  c[";
+      offset(text, rows[to_size(row)], spec_.ldc, "ldc");
+      text << "] = c" << row << ";\n";
+    }
+  }
+
+  void load(SourceText& text, std::int64_t column) const {
+    text << "  const float b" << column << " = __ldg(b + ";
+    offset(text, column, spec_.ldb, "ldb");
+    text << ");\n";
+  }
+
+  void multiply(SourceText& text, std::int64_t column) const {
+    for (std::int64_t e = plan_.entry_ptrs[to_size(column)];
+         e < plan_.entry_ptrs[to_size(column) + 1]; ++e) {
+      const std::int64_t row = plan_.entry_rows[to_size(e)];
+      text << "  c" << row << " = __fmaf_rn(";
+      append_cuda_literal(text, plan_.entry_values[to_size(e)]);
+      text << ", b" << std::int64_t{plan_.columns[to_size(column)]} << ", c" << row << ");\n";
+    }
+  }
+
+  /// Where a row of B or C starts, in floats: "96", or "3 * ldb".
+  void offset(SourceText& text, std::int64_t row, std::int64_t leading_dimension,
+              std::string_view name) const {
+    if (spec_.tile.runtime_sizes) {
+      text << row << " * " << name;
+    } else {
+      text << row * leading_dimension;
+    }
+  }
+
+  void kernel(SourceText& text) const {
+    const std::int64_t functions = count_functions(plan_);
+    for (std::int64_t function = 0; function < functions && !whole(); ++function) {
+      text << linkage();
+      signature(text, function);
+      text << ";\n";
+    }
+    if (!spec_.function_of_block.empty()) functions_of_blocks(text);
+    head_of_kernel(text);
+    for (std::int64_t function = 0; function < functions; ++function) {
+      text << "      case " << function << ":\n        return " << function_name(function)
+           << (spec_.tile.runtime_sizes ? "(b + j, c + j, ldb, ldc);\n" : "(b + j, c + j);\n");
+    }
+    text << "    }\n  }\n}\n";
+  }
+
+  void head_of_kernel(SourceText& text) const {
+    const bool runtime = spec_.tile.runtime_sizes;
+    text << (whole() ? "" : "\n") << "extern \"C\" __global__ void __launch_bounds__("
+         << spec_.tile.n1 << ", " << spec_.min_blocks << ")\n"
+         << k_cuda_kernel_name << "(const float* __restrict__ b, float* __restrict__ c"
+         << (runtime ? ", unsigned n, unsigned ldb, unsigned ldc" : "") << ") {\n"
+         << "  const unsigned j = blockIdx.y * ";
+    if (spec_.runtime_threads) {
+      text << "blockDim.x";
+    } else {
+      text << spec_.tile.n1 << "u";
+    }
+    text << " + threadIdx.x;\n  if (j < ";
+    if (runtime) {
+      text << "n";
+    } else {
+      text << spec_.n << "u";
+    }
+    text << ") {\n    switch ("
+         << (spec_.function_of_block.empty() ? "blockIdx.x" : "spjit_function_of_block[blockIdx.x]")
+         << ") {\n";
+  }
+
+  /// A load and a switch of few cases: with a case for each of 15 000 blocks NVRTC makes a search
+  /// tree of 350 KB and needs 7 s for it (13.0, sm_90).
+  void functions_of_blocks(SourceText& text) const {
+    text << "static __device__ const unsigned spjit_function_of_block[" << cuda_grid(plan_, spec_).x
+         << "] = {";
+    for (const std::int32_t function : spec_.function_of_block) {
+      text << std::int64_t{function} << ",";
+    }
+    text << "};\n\n";
+  }
+
+  const KernelPlan& plan_;
+  const CudaKernelSpec& spec_;
+  CancelPace pace_;
+  std::vector<UnitRange> units_;
+};
+
+}  // namespace
+
+std::vector<SourceUnit> emit_cuda(const KernelPlan& plan, const CudaKernelSpec& spec,
+                                  const Cancellation& cancel) {
+  check_cuda_spec(plan, spec);
+  return CudaEmission(plan, spec, cancel).run();
+}
+
+}  // namespace spjit

@@ -1,0 +1,108 @@
+#include "kernels/unrolled_cuda/cuda_features.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/arithmetic.hpp"
+#include "kernels/unrolled_cuda/cuda_prior.hpp"
+
+namespace spjit {
+namespace {
+
+constexpr std::array k_features = {
+    // Table 1 of LO-SpMM.
+    Feature{"row_tiles", "1", "row tiles of non-empty rows"},
+    Feature{"column_tiles", "1", "ceil(n / N1)"},
+    Feature{"blocks", "log2", "blocks of a launch"},
+    Feature{"sparsity", "1", "1 - nnz / (m k)"},
+    Feature{"nnc_sum", "log2", "non-empty columns of the row tiles, summed"},
+    Feature{"tile_nnz_max", "log2", "largest nnz of a row tile"},
+    Feature{"m1", "rows", "rows of a tile"},
+    Feature{"n1", "columns", "columns of a tile = threads of a block"},
+    Feature{"cols", "log2 rows of B", "k"},
+    // Ours.
+    Feature{"nnc_mean", "1", "mean non-empty columns of a row tile / k"},
+    Feature{"nnc_max", "1", "largest / mean non-empty columns of a row tile"},
+    Feature{"tile_nnz_cv", "1", "coefficient of variation of nnz over row tiles"},
+    Feature{"fmas_per_load", "1", "nnz / nnc_sum"},
+    Feature{"column_padding", "1", "padded columns / n"},
+    Feature{"registers", "1", "predicted registers a thread"},
+    Feature{"active_blocks", "1", "blocks that an SM holds at once"},
+    Feature{"occupancy", "1", "active warps / warps that an SM can hold"},
+    Feature{"waves", "1", "blocks / (SMs x active blocks)"},
+    Feature{"last_wave", "1", "share of the last wave that is idle"},
+    Feature{"code_bytes", "log2 bytes", "machine code"},
+    Feature{"code_per_fma", "log2 bytes", "machine code x column tiles / (nnz x n)"},
+    Feature{"b_over_l2", "log2", "bytes of all of B and C / L2"},
+    Feature{"prior", "log2 cycles", "estimate_cuda_cycles() / (nnz x n / SMs)"},
+};
+
+float log2_of(double value) { return static_cast<float>(std::log2(std::clamp(value, 1e-9, 1e30))); }
+float ratio(double value, double of) { return static_cast<float>(value / std::max(of, 1e-9)); }
+
+void add_paper(std::vector<float>& row, const CudaCandidate& candidate) {
+  const CudaWork& work = candidate.work;
+  const double cells = std::max(1.0, as_double(work.rows) * as_double(work.cols));
+  row.push_back(static_cast<float>(candidate.row_tiles));
+  row.push_back(static_cast<float>(candidate.column_tiles));
+  row.push_back(log2_of(as_double(candidate.blocks)));
+  row.push_back(static_cast<float>(1 - as_double(work.nnz) / cells));
+  row.push_back(log2_of(as_double(candidate.grouping.nnc_sum)));
+  row.push_back(log2_of(as_double(candidate.grouping.tile_nnz_max)));
+  row.push_back(static_cast<float>(candidate.tile.m1));
+  row.push_back(static_cast<float>(candidate.tile.n1));
+  row.push_back(log2_of(as_double(work.cols)));
+}
+
+void add_grouping(std::vector<float>& row, const CudaCandidate& candidate) {
+  const GroupingStatistics& grouping = candidate.grouping;
+  row.push_back(ratio(grouping.nnc_mean, as_double(candidate.work.cols)));
+  row.push_back(ratio(as_double(grouping.nnc_max), std::max(grouping.nnc_mean, 1.0)));
+  row.push_back(static_cast<float>(grouping.tile_nnz_cv));
+  row.push_back(static_cast<float>(grouping.fmas_per_load));
+  row.push_back(static_cast<float>(candidate.column_padding));
+}
+
+void add_occupancy(std::vector<float>& row, const CudaCandidate& candidate,
+                   const CudaDeviceInfo& limits) {
+  const auto warps = as_double(candidate.occupancy.active_warps);
+  row.push_back(static_cast<float>(candidate.registers.total()));
+  row.push_back(static_cast<float>(candidate.occupancy.active_blocks));
+  row.push_back(ratio(warps * as_double(limits.warp_size),
+                      as_double(std::max<std::int64_t>(limits.threads_per_sm, 1))));
+  row.push_back(static_cast<float>(candidate.waves));
+  row.push_back(static_cast<float>(std::ceil(candidate.waves) - candidate.waves));
+}
+
+void add_bytes(std::vector<float>& row, const CudaCandidate& candidate,
+               const CudaDeviceInfo& limits) {
+  const CudaWork& work = candidate.work;
+  const double products = std::max(1.0, as_double(work.nnz) * as_double(work.n));
+  const double code = as_double(candidate.code_bytes);
+  const double operands = as_double(work.rows + work.cols) * as_double(work.n) * 4;
+  row.push_back(log2_of(code));
+  row.push_back(log2_of(code * as_double(candidate.column_tiles) / products));
+  row.push_back(log2_of(operands / as_double(std::max<std::int64_t>(limits.l2_bytes, 1))));
+  row.push_back(
+      log2_of(estimate_cuda_cycles(candidate, limits) * as_double(limits.sms) / products));
+}
+
+}  // namespace
+
+const FeatureSchema& cuda_feature_schema() {
+  static constexpr FeatureSchema k_schema{"cuda", 2, k_features};
+  return k_schema;
+}
+
+std::vector<float> cuda_feature_row(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
+  std::vector<float> row;
+  row.reserve(k_features.size());
+  add_paper(row, candidate);
+  add_grouping(row, candidate);
+  add_occupancy(row, candidate, limits);
+  add_bytes(row, candidate, limits);
+  return row;
+}
+
+}  // namespace spjit

@@ -1,0 +1,35 @@
+#pragma once
+
+/// @file
+/// The ranking of CUDA tiles by a formula, for as long as there is no model of measurements.
+
+#include <vector>
+
+#include "kernels/unrolled_cuda/cuda_candidate.hpp"
+#include "runtime/cuda/cuda_device_info.hpp"
+
+namespace spjit {
+
+/// The ranking's name in output.
+inline constexpr const char* k_cuda_prior_name = "prior";
+
+/// Estimated cycles of a launch, of the SM that has most to do:
+///
+///     (ceil(blocks / SMs) x block + extra issue of the largest tile) / hidden
+///     block  = max(issue, memory, fetch)
+///     issue  = warps x (nnz + nnc + rows of a tile) / instructions an SM issues a cycle
+///     memory = bytes of B and C / bytes a cycle, through L2 and, where B and C are larger, DRAM
+///     fetch  = bytes of code / bytes a cycle; none where all of it fits the instruction cache
+///     hidden = min(1, loads in flight on an SM / loads that hide the latency)
+///
+/// A tile here is the mean one. The constants, most of them guesses that were not measured on a
+/// device, are in the source. Infinite for a candidate of which no block can be active.
+[[nodiscard]] double estimate_cuda_cycles(const CudaCandidate& candidate,
+                                          const CudaDeviceInfo& limits);
+
+/// The candidates with `score` = -estimated cycles, best first; equal ones by fewer registers, then
+/// by name. Deterministic.
+[[nodiscard]] std::vector<CudaCandidate> rank_by_prior(std::vector<CudaCandidate> survivors,
+                                                       const CudaDeviceInfo& limits);
+
+}  // namespace spjit

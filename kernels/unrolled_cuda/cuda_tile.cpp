@@ -1,0 +1,75 @@
+#include "kernels/unrolled_cuda/cuda_tile.hpp"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "kernels/unrolled_cuda/cuda_units.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+void check_cuda_range(const char* what, std::int64_t given, std::int64_t least, std::int64_t most) {
+  if (given < least || given > most) {
+    throw InvalidArgument(
+        fmt::format("CUDA kernel: {} is {}; expected {} to {}", what, given, least, most));
+  }
+}
+
+std::int64_t column_tiles(const CudaTile& tile, std::int64_t n) {
+  return (n + tile.n1 - 1) / tile.n1;
+}
+
+}  // namespace
+
+std::string to_string(const CudaTile& tile) {
+  return fmt::format("{}x{} u{}{}", tile.m1, tile.n1, tile.unit_nonzeros,
+                     tile.runtime_sizes ? " runtime" : "");
+}
+
+CudaGrid cuda_grid(const KernelPlan& plan, const CudaTile& tile, std::int64_t n) {
+  return {count_functions(plan), column_tiles(tile, n)};
+}
+
+CudaGrid cuda_grid(const KernelPlan& plan, const CudaKernelSpec& spec) {
+  CudaGrid grid = cuda_grid(plan, spec.tile, spec.n);
+  if (!spec.function_of_block.empty()) grid.x = std::ssize(spec.function_of_block);
+  return grid;
+}
+
+std::int64_t function_of(const CudaKernelSpec& spec, std::int64_t x) {
+  return spec.function_of_block.empty() ? x : spec.function_of_block[static_cast<std::size_t>(x)];
+}
+
+void check_cuda_tile(const CudaTile& tile, std::int64_t n) {
+  check_cuda_range("m1", tile.m1, 1, k_cuda_max_threads);
+  check_cuda_range("n1", tile.n1, 1, k_cuda_max_threads);
+  check_cuda_range("nonzeros a unit", tile.unit_nonzeros, 1, std::int64_t{1} << 40);
+  check_cuda_range("n", n, 1, k_cuda_max_leading_dimension);
+  check_cuda_range("column tiles (n / n1)", column_tiles(tile, n), 1, k_cuda_max_grid_y);
+}
+
+void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec) {
+  if (plan.k_blocks != 1) {
+    throw InvalidArgument(fmt::format(
+        "CUDA kernel: the plan has {} blocks of columns; build it with k_block = {} for one",
+        plan.k_blocks, plan.cols));
+  }
+  if (plan.rows < 1) {
+    throw InvalidArgument("CUDA kernel: the matrix has no rows; there is nothing to compute");
+  }
+  check_cuda_range("rows", plan.rows, 1, k_cuda_max_rows);
+  check_cuda_range("columns of the matrix", plan.cols, 0, k_cuda_max_rows);
+  const CudaTile& tile = spec.tile;
+  check_cuda_tile(tile, spec.n);
+  check_cuda_range("rows a tile of the plan", plan.grouping.m1, 1, tile.m1);
+  check_cuda_range("min blocks", spec.min_blocks, 1, k_cuda_max_threads);
+  check_cuda_range("ldb", spec.ldb, spec.n, k_cuda_max_leading_dimension);
+  check_cuda_range("ldc", spec.ldc, spec.n, k_cuda_max_leading_dimension);
+  for (const std::int32_t function : spec.function_of_block) {
+    check_cuda_range("the function of a block", function, 0, count_functions(plan) - 1);
+  }
+}
+
+}  // namespace spjit

@@ -1,0 +1,92 @@
+#pragma once
+
+/// @file
+/// The CUDA tile: everything about a CUDA kernel that can be chosen, and what else its text depends
+/// on.
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "plan/kernel_plan.hpp"
+
+namespace spjit {
+
+/// What check_cuda_spec() allows at most. Column tiles (the grid's y) and threads a block: CUDA C++
+/// Programming Guide, "Technical Specifications per Compute Capability".
+inline constexpr std::int64_t k_cuda_max_grid_y = 65535;
+inline constexpr std::int64_t k_cuda_max_threads = 1024;  ///< of n1, and of m1
+/// Row strides in bytes are 32-bit factors of the code.
+inline constexpr std::int64_t k_cuda_max_leading_dimension = (std::int64_t{1} << 30) - 1;
+/// Rows of B and of C: what the numbers of a matrix's rows and columns can be.
+inline constexpr std::int64_t k_cuda_max_rows = std::numeric_limits<std::int32_t>::max();
+/// So the bytes from the first to any element fit 63 bits; no emitter or launch has to look.
+static_assert(k_cuda_max_rows <= std::numeric_limits<std::int64_t>::max() /
+                                     (k_cuda_max_leading_dimension * std::int64_t{sizeof(float)}));
+/// Threads of a warp, on every architecture.
+inline constexpr std::int64_t k_cuda_warp = 32;
+
+/// One choice for the CUDA kernel (seed 001, section on tiling): a block computes M1 rows x N1
+/// columns of C, a thread M1 x 1 in M1 accumulators.
+struct CudaTile {
+  std::int64_t m1 = 32;               ///< rows a tile
+  std::int64_t n1 = 128;              ///< columns a block = threads a block
+  std::int64_t unit_nonzeros = 2048;  ///< where code is cut into units; a tile stays whole
+  bool runtime_sizes = false;         ///< n, ldb and ldc are kernel parameters, not constants
+
+  friend bool operator==(const CudaTile&, const CudaTile&) = default;
+};
+
+/// "32x128 u2048", for tables and records.
+[[nodiscard]] std::string to_string(const CudaTile& tile);
+
+/// What the emitters take besides the plan. B is `[k x n]` and C `[m x n]`, row-major.
+struct CudaKernelSpec {
+  CudaTile tile;
+  std::int64_t n = 0;           ///< columns of B and C; with runtime sizes only the usual one
+  std::int64_t ldb = 0;         ///< floats between rows of B, >= n
+  std::int64_t ldc = 0;         ///< floats between rows of C, >= n
+  std::int64_t min_blocks = 1;  ///< blocks an SM shall hold at once; this caps the registers
+  /// A launch may have any number of threads a block up to tile.n1, which launch bounds (with
+  /// min_blocks) still name; off: exactly tile.n1.
+  bool runtime_threads = false;
+  /// [grid x] Function that each block of the grid's x runs: several may share one, and there may
+  /// be functions that no block runs. Empty: block x runs function x.
+  std::vector<std::int32_t> function_of_block = {};
+};
+
+/// Name of the kernel in every emitted program.
+///
+/// Parameters: `(const float* b, float* c)`, and with runtime sizes `(const float* b, float* c,
+/// unsigned n, unsigned ldb, unsigned ldc)`, sizes in floats. Launch: `cuda_grid()` blocks of
+/// `(n1, 1, 1)` threads, with runtime threads of `(t, 1, 1)` for any t <= n1 and ceil(n / t) column
+/// tiles. No dynamic shared memory is needed.
+inline constexpr const char* k_cuda_kernel_name = "spjit_spmm";
+
+/// Blocks of a launch.
+struct CudaGrid {
+  std::int64_t x = 0;  ///< functions of the program: row tiles, then parts of the empty rows; or
+                       ///< the entries of function_of_block
+  std::int64_t y = 0;  ///< column tiles, ceil(n / n1)
+};
+
+[[nodiscard]] CudaGrid cuda_grid(const KernelPlan& plan, const CudaTile& tile, std::int64_t n);
+
+/// The grid of a launch with tile.n1 threads a block.
+[[nodiscard]] CudaGrid cuda_grid(const KernelPlan& plan, const CudaKernelSpec& spec);
+
+/// The function that block x of the grid runs, x < cuda_grid(plan, spec).x.
+[[nodiscard]] std::int64_t function_of(const CudaKernelSpec& spec, std::int64_t x);
+
+/// Throws InvalidArgument unless a kernel can be emitted for the tile and n columns: 1 <= m1, n1 <=
+/// 1024, units of at least 1 nonzero, at most 65535 column tiles.
+void check_cuda_tile(const CudaTile& tile, std::int64_t n);
+
+/// Throws InvalidArgument unless the emitters take plan and spec: k in one block, at least one row,
+/// less than 2^31 rows and columns, tiles of at most m1 rows, 1 <= n1 <= 1024, 1 <= n <= ldb, ldc <
+/// 2^30, a grid of at most 65535 column tiles, sizes of at least 1, and blocks that run functions
+/// the program has.
+void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec);
+
+}  // namespace spjit

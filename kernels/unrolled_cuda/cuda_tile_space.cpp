@@ -1,0 +1,226 @@
+#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/arithmetic.hpp"
+#include "kernels/unrolled_cuda/cuda_units.hpp"
+#include "matrix/non_empty_rows.hpp"
+
+namespace spjit {
+namespace {
+
+constexpr std::int64_t k_heights[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+constexpr std::int64_t k_widths[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
+
+std::vector<std::int64_t> heights(const CsrMatrix& matrix, const CudaProblem& problem,
+                                  const Cancellation& cancel) {
+  if (problem.m1) return {*problem.m1};
+  const std::int64_t rows = std::max<std::int64_t>(non_empty_rows(matrix, cancel), 1);
+  std::vector<std::int64_t> result;
+  for (const std::int64_t m1 : k_heights) {
+    if (m1 < rows) result.push_back(m1);
+  }
+  if (rows <= std::ranges::max(k_heights)) result.push_back(rows);
+  return result;
+}
+
+std::vector<std::int64_t> widths(const CudaProblem& problem) {
+  if (problem.n1) return {*problem.n1};
+  std::vector<std::int64_t> result;
+  for (const std::int64_t n1 : k_widths) {
+    if (ceil_div(problem.n, n1) <= k_cuda_max_grid_y) result.push_back(n1);
+  }
+  return result;
+}
+
+std::int64_t fullest_tile(const RowGrouping& grouping) {
+  std::int64_t rows = 0;
+  for (std::size_t i = 0; i + 1 < grouping.tile_ptrs.size(); ++i) {
+    rows = std::max(rows, grouping.tile_ptrs[i + 1] - grouping.tile_ptrs[i]);
+  }
+  return rows;
+}
+
+Occupancy occupancy_of(const CudaDeviceInfo& limits, const CudaTile& tile, std::int64_t registers) {
+  BlockResources block;
+  block.threads = tile.n1;
+  block.registers_per_thread = registers;
+  return occupancy(limits, block);
+}
+
+/// Of the empty rows and the row tiles, together with what the emitters make of them.
+CodeTotals code_totals(const CudaCandidate& candidate, const RowGrouping& grouping) {
+  CodeTotals totals;
+  totals.nonzeros = candidate.work.nnz;
+  totals.nnc_sum = candidate.grouping.nnc_sum;
+  totals.rows = candidate.work.rows;
+  totals.functions = count_functions(grouping.tiles(), grouping.empty_rows.count());
+  return totals;
+}
+
+/// Everything that depends on the tile's m1 but not on its n1.
+CudaCandidate describe_rows(const CsrMatrix& matrix, const CudaTile& tile,
+                            const CudaProblem& problem, const RowGrouping& grouping,
+                            const Cancellation& cancel = {}) {
+  CudaCandidate candidate;
+  candidate.tile = tile;
+  candidate.work = {matrix.rows, matrix.cols, matrix.nnz(), problem.n};
+  candidate.grouping = compute_statistics(matrix, grouping, cancel);
+  candidate.row_tiles = grouping.tiles();
+  candidate.code_bytes = estimate_code_bytes(code_totals(candidate, grouping), tile.runtime_sizes);
+  return candidate;
+}
+
+/// Adds what depends on n1.
+void describe_block(CudaCandidate& candidate, const CudaTile& tile, const CudaDeviceInfo& limits,
+                    const RowGrouping& grouping) {
+  const CudaWork& work = candidate.work;
+  candidate.tile = tile;
+  candidate.column_tiles = ceil_div(work.n, tile.n1);
+  candidate.blocks =
+      count_functions(grouping.tiles(), grouping.empty_rows.count()) * candidate.column_tiles;
+  candidate.column_padding =
+      static_cast<double>(candidate.column_tiles * tile.n1 - work.n) / static_cast<double>(work.n);
+  candidate.registers = predict_registers(fullest_tile(grouping), tile);
+  candidate.occupancy = occupancy_of(limits, tile, candidate.registers.total());
+  const std::int64_t active = candidate.occupancy.active_blocks;
+  candidate.min_blocks = std::max<std::int64_t>(active, 1);
+  candidate.waves = active == 0 ? 0
+                                : static_cast<double>(candidate.blocks) /
+                                      static_cast<double>(limits.sms * active);
+}
+
+using Dropped = std::optional<DroppedCudaCandidate>;
+
+Dropped registers_rule(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
+  const std::int64_t registers = candidate.registers.total();
+  if (registers > limits.registers_per_thread) {
+    return DroppedCudaCandidate{CudaRule::registers,
+                                fmt::format("predicts {} registers a thread, the device has {}",
+                                            registers, limits.registers_per_thread)};
+  }
+  // As a launch is checked: in units of registers, and of warps in each sub-partition.
+  const std::int64_t unit = limits.register_allocation_unit / limits.warp_size;
+  const std::int64_t allocated = ceil_div(registers, unit) * unit;
+  const std::int64_t row = limits.warp_size * limits.sub_partitions;
+  const std::int64_t threads = ceil_div(candidate.tile.n1, row) * row;
+  if (allocated * threads > limits.registers_per_block) {
+    return DroppedCudaCandidate{
+        CudaRule::registers,
+        fmt::format("{} registers x {} threads = {}, a block has {}", allocated, threads,
+                    allocated * threads, limits.registers_per_block)};
+  }
+  return std::nullopt;
+}
+
+Dropped code_rule(const CudaCandidate& candidate, const CudaProblem& problem) {
+  if (candidate.code_bytes <= problem.code_budget_bytes) return std::nullopt;
+  return DroppedCudaCandidate{CudaRule::code_budget,
+                              fmt::format("about {} bytes of code, the budget is {}",
+                                          candidate.code_bytes, problem.code_budget_bytes)};
+}
+
+Dropped occupancy_rule(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
+  if (candidate.tile.n1 % limits.warp_size != 0) {
+    return DroppedCudaCandidate{
+        CudaRule::occupancy,
+        fmt::format("{} threads, no multiple of a warp's {}", candidate.tile.n1, limits.warp_size)};
+  }
+  if (2 * candidate.blocks >= limits.sms) return std::nullopt;
+  return DroppedCudaCandidate{
+      CudaRule::occupancy,
+      fmt::format("{} blocks ({} x {}), {} wanted (half of {} SMs)", candidate.blocks,
+                  candidate.blocks / candidate.column_tiles, candidate.column_tiles,
+                  ceil_div(limits.sms, 2), limits.sms)};
+}
+
+Dropped balance_rule(const CudaCandidate& candidate) {
+  if (candidate.grouping.tile_nnz_cv > k_cuda_max_nnz_variation) {
+    return DroppedCudaCandidate{
+        CudaRule::balance, fmt::format("row tiles' nonzeros vary by {:.2f}, at most {:.2f}",
+                                       candidate.grouping.tile_nnz_cv, k_cuda_max_nnz_variation)};
+  }
+  if (candidate.column_padding > k_cuda_max_padding) {
+    return DroppedCudaCandidate{
+        CudaRule::balance, fmt::format("columns padded by {:.1f} %, at most {:.0f} %",
+                                       100 * candidate.column_padding, 100 * k_cuda_max_padding)};
+  }
+  return std::nullopt;
+}
+
+/// The first rule broken, of those that are not relaxed.
+Dropped broken_rule(const CudaCandidate& candidate, const CudaProblem& problem,
+                    const CudaDeviceInfo& limits, const std::vector<CudaRule>& relaxed) {
+  const auto enforced = [&](CudaRule rule) {
+    return std::ranges::find(relaxed, rule) == relaxed.end();
+  };
+  Dropped dropped = registers_rule(candidate, limits);
+  if (!dropped) dropped = code_rule(candidate, problem);
+  if (!dropped && enforced(CudaRule::occupancy)) dropped = occupancy_rule(candidate, limits);
+  if (!dropped && enforced(CudaRule::balance)) dropped = balance_rule(candidate);
+  return dropped;
+}
+
+/// Checks every candidate again without some rules; false, and nothing changed, if that lets
+/// nothing in.
+bool relax(CudaTileSpace& space, const CudaProblem& problem, const CudaDeviceInfo& limits,
+           std::vector<CudaRule> rules) {
+  CudaTileSpace relaxed = space;
+  for (CudaCandidate& candidate : relaxed.candidates) {
+    candidate.dropped = broken_rule(candidate, problem, limits, rules);
+  }
+  if (relaxed.survivors().empty()) return false;
+  relaxed.relaxed = std::move(rules);
+  space = std::move(relaxed);
+  return true;
+}
+
+}  // namespace
+
+CudaCandidate examine_cuda_tile(const CsrMatrix& matrix, const CudaTile& tile,
+                                const CudaProblem& problem, const CudaDeviceInfo& limits,
+                                const RowGrouping& grouping) {
+  check_cuda_tile(tile, problem.n);
+  CudaCandidate candidate = describe_rows(matrix, tile, problem, grouping);
+  describe_block(candidate, tile, limits, grouping);
+  candidate.dropped = broken_rule(candidate, problem, limits, {});
+  return candidate;
+}
+
+CudaTileSpace enumerate_cuda_tiles(const CsrMatrix& matrix, const CudaProblem& problem,
+                                   const CudaDeviceInfo& limits, const GroupRows& group,
+                                   const Cancellation& cancel) {
+  CudaTile tile;
+  tile.m1 = problem.m1.value_or(1);
+  tile.n1 = problem.n1.value_or(k_cuda_max_threads);
+  tile.unit_nonzeros = problem.unit_nonzeros;
+  tile.runtime_sizes = problem.runtime_sizes;
+  check_cuda_tile(tile, problem.n);
+  CudaTileSpace space;
+  for (const std::int64_t m1 : heights(matrix, problem, cancel)) {
+    tile.m1 = m1;
+    const RowGrouping& grouping = group(m1);
+    CudaCandidate candidate = describe_rows(matrix, tile, problem, grouping, cancel);
+    for (const std::int64_t n1 : widths(problem)) {
+      tile.n1 = n1;
+      describe_block(candidate, tile, limits, grouping);
+      candidate.dropped = broken_rule(candidate, problem, limits, {});
+      space.candidates.push_back(candidate);
+    }
+  }
+  // In the order the header states; the first that lets a candidate in is it.
+  if (space.survivors().empty()) {
+    relax(space, problem, limits, {CudaRule::balance}) ||
+        relax(space, problem, limits, {CudaRule::occupancy}) ||
+        relax(space, problem, limits, {CudaRule::balance, CudaRule::occupancy});
+  }
+  return space;
+}
+
+}  // namespace spjit

@@ -1,0 +1,54 @@
+#pragma once
+
+/// @file
+/// The CUDA tile space and its hardware rules: from counts and a device as plain data.
+
+#include <cstdint>
+#include <optional>
+
+#include "kernels/unrolled_cuda/cuda_candidate.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
+#include "runtime/cuda/cuda_device_info.hpp"
+#include "spjit/matrix.hpp"
+
+namespace spjit {
+
+/// What is asked for, besides the matrix.
+struct CudaProblem {
+  std::int64_t n = 1;  ///< columns of B and C, 1 .. 1024 x 65535
+  std::int64_t code_budget_bytes = std::int64_t{64} << 20;  ///< of machine code
+  bool runtime_sizes = false;                               ///< as in CudaTile
+  std::int64_t unit_nonzeros = 2048;                        ///< as in CudaTile
+  std::optional<std::int64_t> m1;                           ///< none: all of the space
+  std::optional<std::int64_t> n1;                           ///< none: all of the space
+};
+
+/// All tiles for a matrix on a device, each checked against the rules, which are tried in the order
+/// of CudaRule.
+///
+/// M1 is one of 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128 that is not above the number of
+/// non-empty rows, or that number itself where it is at most 128 (1 where there are none); N1 one
+/// of 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024 that leaves at most 65535 column tiles. A
+/// given m1 or n1 is the only one.
+///
+/// If no candidate is left, rules are relaxed until one is: first balance, else occupancy, else
+/// both; a rule whose relaxing lets nothing in stays. Registers and the code budget are never
+/// relaxed, so a space may have no survivors.
+///
+/// Throws InvalidArgument for an n, m1, n1 or size of units that no kernel can be emitted for; what
+/// `cancel` throws soon after it is reached.
+[[nodiscard]] CudaTileSpace enumerate_cuda_tiles(const CsrMatrix& matrix,
+                                                 const CudaProblem& problem,
+                                                 const CudaDeviceInfo& limits,
+                                                 const GroupRows& group,
+                                                 const Cancellation& cancel = {});
+
+/// The candidate for one tile as it is given (of `problem` only n and the code budget are looked
+/// at): statistics and the first rule that drops it. `grouping` is one of `matrix`, at the tile's
+/// m1. Throws as enumerate_cuda_tiles() does.
+[[nodiscard]] CudaCandidate examine_cuda_tile(const CsrMatrix& matrix, const CudaTile& tile,
+                                              const CudaProblem& problem,
+                                              const CudaDeviceInfo& limits,
+                                              const RowGrouping& grouping);
+
+}  // namespace spjit

@@ -1,0 +1,119 @@
+#include "kernels/unrolled_cuda/cuda_timer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/arithmetic.hpp"
+#include "base/checked.hpp"
+#include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "runtime/cuda/local_gpus.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+/// Dynamic shared memory that every launch may have (CUDA C++ Programming Guide, "Shared Memory" of
+/// the compute capabilities); more has to be allowed first.
+constexpr std::int64_t k_shared_without_opt_in_bytes = 48 << 10;
+
+const CudaTimerShape& checked(const CudaTimerShape& shape) {
+  if (shape.m >= 1 && shape.k >= 0 && shape.n >= 1 && shape.ldb >= shape.n &&
+      shape.ldc >= shape.n) {
+    return shape;
+  }
+  throw InvalidArgument(
+      fmt::format("timing with m = {}, k = {}, n = {}, ldb = {}, ldc = {}; expected m, n >= 1, "
+                  "k >= 0 and leading dimensions of at least n",
+                  shape.m, shape.k, shape.n, shape.ldb, shape.ldc));
+}
+
+std::size_t bytes_of(std::int64_t rows, std::int64_t ld) {
+  constexpr const char* k_what = "bytes of an operand";
+  const std::int64_t floats = std::max<std::int64_t>(checked_multiply(rows, ld, k_what), 1);
+  return to_size(checked_multiply(floats, sizeof(float), k_what));
+}
+
+/// Sums of a few thousand products of these with values near 1 stay far from overflow.
+constexpr std::size_t k_distinct_values = 17;
+
+/// As many as are copied at once: host memory does not grow with B. They begin anew with each part.
+std::vector<float> small_values() {
+  std::vector<float> values(k_distinct_values << 16);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(i % k_distinct_values) * 0.125F - 1.0F;
+  }
+  return values;
+}
+
+void fill_with_small_values(DeviceBuffer& buffer) {
+  const std::vector<float> values = small_values();
+  const std::span<const std::byte> part = std::as_bytes(std::span(values));
+  for (std::size_t at = 0; at < buffer.bytes(); at += part.size()) {
+    buffer.upload(part.first(std::min(part.size(), buffer.bytes() - at)), at);
+  }
+}
+
+unsigned count_of(std::int64_t value, std::string_view what) {
+  return checked_cast<unsigned>(value, what);
+}
+
+CudaLaunchShape shape_of(const CudaProxyLaunch& launch) {
+  return {.grid = {count_of(launch.grid_x, "blocks of rows"),
+                   count_of(launch.grid_y, "blocks of columns"), 1},
+          .block = {count_of(launch.threads, "threads a block"), 1, 1},
+          .dynamic_shared_bytes = count_of(launch.dynamic_shared_bytes, "bytes of shared memory")};
+}
+
+}  // namespace
+
+CudaTimer::CudaTimer(int ordinal, const CudaTimerShape& shape)
+    : CudaTimer(CudaContext(local_cuda_driver(), ordinal), shape) {}
+
+CudaTimer::CudaTimer(const CudaContext& context, const CudaTimerShape& shape)
+    : shape_(checked(shape)),
+      b_(context, bytes_of(shape.k, shape.ldb)),
+      c_(context, bytes_of(shape.m, shape.ldc)),
+      stream_(context),
+      begin_(context),
+      end_(context) {
+  fill_with_small_values(b_);
+  c_.fill_on(stream_.handle(), std::byte{0});
+  stream_.synchronize();
+}
+
+CudaFunction CudaTimer::load(std::span<const std::byte> image) const {
+  CudaFunction function = CudaModule(context(), image).function(k_cuda_kernel_name);
+  function.load();
+  return function;
+}
+
+double CudaTimer::time_us(const CudaFunction& function, const CudaProxyLaunch& launch,
+                          std::int64_t calls) {
+  if (calls < 1) {
+    throw InvalidArgument(fmt::format("timing {} launches; expected at least one", calls));
+  }
+  if (launch.dynamic_shared_bytes > k_shared_without_opt_in_bytes) {
+    function.set_max_dynamic_shared(
+        checked_cast<int>(launch.dynamic_shared_bytes, "bytes of shared memory"));
+  }
+  CudaAddress b = b_.address();
+  CudaAddress c = c_.address();
+  unsigned n = count_of(shape_.n, "n");
+  unsigned ldb = count_of(shape_.ldb, "ldb");
+  unsigned ldc = count_of(shape_.ldc, "ldc");
+  void* parameters[] = {&b, &c, &n, &ldb, &ldc};  // the last three only with runtime sizes
+  const CudaLaunchShape shape = shape_of(launch);
+  begin_.record(stream_.handle());
+  for (std::int64_t call = 0; call < calls; ++call) {
+    function.launch(shape, stream_.handle(), parameters);
+  }
+  end_.record(stream_.handle());
+  end_.synchronize();
+  return end_.ms_since(begin_) * 1000 / static_cast<double>(calls);
+}
+
+}  // namespace spjit

@@ -1,0 +1,63 @@
+#pragma once
+
+/// @file
+/// Times launches of kernels and proxies on one GPU.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/unrolled_cuda/cuda_proxy.hpp"
+#include "runtime/cuda/cuda_context.hpp"
+#include "runtime/cuda/cuda_memory.hpp"
+#include "runtime/cuda/cuda_module.hpp"
+#include "runtime/cuda/cuda_stream.hpp"
+
+namespace spjit {
+
+/// What every launch of a timer is given: B `[k x n]` and C `[m x n]`, row-major.
+struct CudaTimerShape {
+  std::int64_t m = 0;    ///< rows of C
+  std::int64_t k = 0;    ///< rows of B
+  std::int64_t n = 0;    ///< columns of both
+  std::int64_t ldb = 0;  ///< floats between rows of B, >= n
+  std::int64_t ldc = 0;  ///< floats between rows of C, >= n
+};
+
+/// One B and one C on a device, and the stream and events that launches on them are timed with.
+/// Kernels have the parameters of k_cuda_kernel_name; a proxy reads and writes no more rows than
+/// the kernel it stands for, so the shape is that kernel's. Move-only; one thread at a time. All
+/// that the driver refuses is a DeviceError, also a kernel that faults: the device's context is of
+/// no use afterwards.
+class CudaTimer {
+ public:
+  /// On device `ordinal` of local_cuda_driver(). Allocates and fills B with multiples of 1/8 in
+  /// [-1, 1] and C with zeros. Throws InvalidArgument for a shape without rows or columns of C or
+  /// with a leading dimension below n, for B or C of 2^63 bytes or more, and for an ordinal that is
+  /// not there; DeviceError.
+  CudaTimer(int ordinal, const CudaTimerShape& shape);
+  /// The same on a given device.
+  CudaTimer(const CudaContext& context, const CudaTimerShape& shape);
+
+  [[nodiscard]] const CudaContext& context() const noexcept { return stream_.context(); }
+
+  /// The kernel k_cuda_kernel_name of a cubin (or PTX, where the driver takes it), with its code on
+  /// the device already. The image is not needed afterwards. Throws DeviceError.
+  [[nodiscard]] CudaFunction load(std::span<const std::byte> image) const;
+
+  /// Mean microseconds a launch over `calls` launches one right after the other, between two events
+  /// of the device (their resolution is about 0.5 us). The first launch is not warmed up. Throws
+  /// InvalidArgument for calls < 1; DeviceError.
+  [[nodiscard]] double time_us(const CudaFunction& function, const CudaProxyLaunch& launch,
+                               std::int64_t calls);
+
+ private:
+  CudaTimerShape shape_;
+  DeviceBuffer b_;
+  DeviceBuffer c_;
+  CudaStream stream_;
+  CudaEvent begin_;
+  CudaEvent end_;
+};
+
+}  // namespace spjit

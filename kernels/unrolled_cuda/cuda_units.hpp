@@ -1,0 +1,68 @@
+#pragma once
+
+/// @file
+/// How the code of a CUDA kernel is divided: into functions, one a value of blockIdx.x, and the
+/// functions into units of bounded size. Both emitters divide alike.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/unrolled_cuda/cuda_source.hpp"
+#include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "plan/kernel_plan.hpp"
+
+namespace spjit {
+
+/// Empty rows one function writes as zeros: enough that its block is not all overhead.
+inline constexpr std::int64_t k_zero_rows = 64;
+
+/// Functions 0 .. tiles - 1 are the row tiles, those after them write the empty rows, k_zero_rows
+/// each.
+[[nodiscard]] std::int64_t count_functions(const KernelPlan& plan);
+
+/// The same from counts alone.
+[[nodiscard]] std::int64_t count_functions(std::int64_t row_tiles, std::int64_t empty_rows);
+
+/// "spjit_tile_7": a name made of nothing but the function's number.
+[[nodiscard]] std::string function_name(std::int64_t function);
+
+/// The empty rows that function `function` >= tiles writes.
+[[nodiscard]] std::vector<std::int32_t> zero_rows(const KernelPlan& plan, std::int64_t function);
+
+/// Functions [begin, end) that are compiled together.
+struct UnitRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t nonzeros = 0;
+};
+
+/// Cuts the functions, in their order, into units of at most `unit_nonzeros` FMAs and stores of
+/// zeros; a function that has more by itself is a unit of its own. One range where all of them fit;
+/// else the first range is empty: the unit of the kernel, which only calls.
+[[nodiscard]] std::vector<UnitRange> cut_into_units(const KernelPlan& plan,
+                                                    std::int64_t unit_nonzeros);
+
+/// The unit of one of the ranges: all but language and text.
+[[nodiscard]] SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> units,
+                                       const UnitRange& range, bool runtime_sizes);
+
+/// What the size of code depends on.
+struct CodeTotals {
+  std::int64_t nonzeros = 0;
+  std::int64_t nnc_sum = 0;    ///< non-empty columns, over row tiles
+  std::int64_t rows = 0;       ///< written, empty ones among them
+  std::int64_t functions = 0;  ///< row tiles and parts of the empty rows
+};
+
+/// Machine code of so much: 16 bytes an instruction (sm_70 and later), an FMA a
+/// nonzero with its value as the immediate, a load a column and a store a row, with runtime sizes
+/// an address for each of these two, and a fixed part a function. So 16-32 bytes a nonzero.
+[[nodiscard]] std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes);
+
+/// The same for functions [begin, end) of a plan.
+[[nodiscard]] std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range,
+                                               bool runtime_sizes);
+
+}  // namespace spjit

@@ -1,0 +1,31 @@
+#pragma once
+
+/// @file
+/// From a KernelPlan to PTX: the fast way to the final kernel.
+
+#include <string_view>
+#include <vector>
+
+#include "base/cancel.hpp"
+#include "kernels/unrolled_cuda/cuda_source.hpp"
+#include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "plan/kernel_plan.hpp"
+
+namespace spjit {
+
+/// Rises whenever the emitted text changes; part of what a compilation is cached by.
+inline constexpr int k_ptx_emitter_version = 2;
+
+/// The PTX of emit_cuda()'s kernel: the same name, parameters, launch, order of operations and
+/// bits. `sm` is the compute capability times ten, 75 for sm_75. Throws InvalidArgument as
+/// check_cuda_spec() does, NotSupported as ptx_version() does, and what `cancel` throws, which is
+/// asked for each unit.
+[[nodiscard]] std::vector<SourceUnit> emit_ptx(const KernelPlan& plan, const CudaKernelSpec& spec,
+                                               int sm, const Cancellation& cancel = {});
+
+/// The lowest PTX version that knows `sm` and `.noreturn` (6.4), "7.8" for 90 (PTX ISA, "Release
+/// Notes"): the lower it is, the more CUDA versions take the text. Throws NotSupported for an `sm`
+/// other than 75, 80, 86, 89, 90, 100, 120.
+[[nodiscard]] std::string_view ptx_version(int sm);
+
+}  // namespace spjit

@@ -1,0 +1,46 @@
+#pragma once
+
+/// @file
+/// From a KernelPlan and a HostTile to straight-line machine code (AVX-512 and AVX2, encoded
+/// directly).
+
+#include <cstdint>
+#include <vector>
+
+#include "base/cancel.hpp"
+#include "kernels/unrolled_host/host_tile.hpp"
+#include "plan/kernel_plan.hpp"
+
+namespace spjit {
+
+/// Where functions begin, in bytes.
+inline constexpr std::int64_t k_function_alignment = 64;
+
+/// Code and data of a host kernel. One function a plan segment:
+///
+///   void segment(const float* b,        // first row of the segment's block of the panel of B
+///                float* c,              // C at the panel's first column, row 0
+///                const float* weights,  // the segment's weights
+///                std::int64_t ldc_bytes,
+///                float* partial,        // the tile's accumulators between k blocks
+///                const void* masks);    // nullptr, or nv lane masks for the stores to C
+///
+/// in the System V calling convention. With HostTile::stream_c, C must be aligned to vectors unless
+/// masks are given. It accumulates in registers, starting from +0 (first block)
+/// or from `partial`, and writes to C (last block) or to `partial`. Masks are 16-bit lane masks
+/// (AVX-512) or 8 x 32-bit vectors (AVX2).
+struct HostCode {
+  std::vector<std::uint8_t> text;
+  std::vector<std::int64_t> segment_offsets;  ///< [segments] into text, 64-byte aligned
+  std::vector<float> weights;                 ///< in the order the code reads them
+  std::vector<std::int64_t> weight_offsets;   ///< [segments] into weights
+};
+
+/// `b_stride_bytes`: distance between rows of B as the code will see it: nv * lanes * 4 for packed
+/// panels, ldb * 4 in place. Throws InvalidArgument for a tile that needs more registers than the
+/// instruction set has, for the generic one, and for a stride outside [4, 2^20]; what `cancel`
+/// throws, which is asked for each row tile.
+[[nodiscard]] HostCode emit_host(const KernelPlan& plan, const HostTile& tile, HostIsa isa,
+                                 std::int64_t b_stride_bytes, const Cancellation& cancel = {});
+
+}  // namespace spjit

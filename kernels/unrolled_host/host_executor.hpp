@@ -1,0 +1,78 @@
+#pragma once
+
+/// @file
+/// Runs a host kernel: packs B, walks the loop nest, calls the compiled segments.
+
+#include <cstdint>
+#include <vector>
+
+#include "base/row_ranges.hpp"
+#include "base/thread_pool.hpp"
+#include "kernels/unrolled_host/packing.hpp"
+
+namespace spjit {
+
+/// A compiled segment: see kernels/unrolled_host/host_emitter.hpp for the arguments.
+using HostSegment = void (*)(const float* b, float* c, const float* weights, std::int64_t ldc_bytes,
+                             float* partial, const void* masks);
+
+/// A kernel as the executor sees it: a grid of tiles x k blocks of compiled functions, and how to
+/// walk it.
+struct HostProgram {
+  std::int64_t rows = 0;    ///< m: rows of C
+  std::int64_t cols = 0;    ///< k: rows of B
+  std::int64_t n = 0;       ///< columns of B and C
+  std::int64_t lanes = 16;  ///< floats a vector
+  std::int64_t nv = 1;      ///< vectors a panel row
+  std::int64_t m1 = 1;      ///< rows a tile at most
+  std::int64_t tiles = 0;
+  std::int64_t k_block = 1;
+  std::int64_t k_blocks = 1;
+  std::int64_t panel_group = 1;             ///< panels that share one visit to a tile
+  std::int64_t row_group = 0;               ///< tiles a group; 0: all
+  std::int64_t in_place_ldb = 0;            ///< > 0: B is read in place and must have this ld
+  std::vector<HostSegment> segments;        ///< [tiles * k_blocks], by tile, then block
+  std::vector<const float*> weights;        ///< [tiles * k_blocks]
+  std::vector<std::int64_t> segment_bytes;  ///< [tiles * k_blocks] machine code of each
+  /// Ask for the next tile's code while panels run through this one: pays when code comes from
+  /// beyond L2.
+  bool prefetch_code = false;
+  /// Segments store to C past the caches and want it aligned to vectors, unless they get masks.
+  bool stream_c = false;
+  std::vector<std::int64_t> tile_weight_ends;  ///< [tiles] running nnz, to cut tiles evenly
+  RowRanges empty_rows;                        ///< rows of C that are zeroed
+  RowRanges rows_of_b;                         ///< those that segments read: no others are packed
+
+  [[nodiscard]] std::int64_t panel_width() const noexcept { return nv * lanes; }
+  [[nodiscard]] PanelLayout b_layout() const noexcept { return {cols, n, panel_width()}; }
+  [[nodiscard]] PanelLayout c_layout() const noexcept { return {rows, n, panel_width()}; }
+};
+
+/// Where B and C are. Row-major with a leading dimension, or panel-major (ld = 0) in the program's
+/// own layouts.
+struct HostOperands {
+  const float* b = nullptr;
+  std::int64_t ldb = 0;  ///< floats between rows; 0: panel-major
+  float* c = nullptr;
+  std::int64_t ldc = 0;  ///< floats between rows; 0: panel-major
+};
+
+/// How the work is cut between threads.
+struct HostSplit {
+  std::int64_t threads = 1;
+  bool by_panels = true;  ///< each thread its own panels; else its own tiles, B packed together
+};
+
+/// Chooses the split that leaves the least imbalance; panels win ties (nothing is shared).
+[[nodiscard]] HostSplit choose_split(const HostProgram& program, std::int64_t threads);
+
+/// Floats of 64-byte-aligned workspace one run needs.
+[[nodiscard]] std::int64_t workspace_floats(const HostProgram& program, const HostSplit& split);
+/// How many of them a run touches at most: fewer where segments read few of B's rows.
+[[nodiscard]] std::int64_t touched_floats(const HostProgram& program, const HostSplit& split);
+
+/// C = A * B. `workspace`: as above, used by this run alone. `pool` may be null for one thread.
+void execute(const HostProgram& program, const HostSplit& split, const HostOperands& operands,
+             float* workspace, ThreadPool* pool);
+
+}  // namespace spjit

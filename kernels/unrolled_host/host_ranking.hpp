@@ -1,0 +1,33 @@
+#pragma once
+
+/// @file
+/// The order in which tiles of the host are tried: by a rank model, else by the prior.
+
+#include <string>
+#include <vector>
+
+#include "kernels/unrolled_host/host_prior.hpp"
+#include "kernels/unrolled_host/shipped_models.hpp"
+#include "kernels/unrolled_host/tile_candidate.hpp"
+#include "runtime/host/host_device_info.hpp"
+
+namespace spjit {
+
+/// A tile and its place in a ranking.
+struct RankedHostTile {
+  TileCandidate candidate;
+  double score = 0;  ///< larger is better
+};
+
+/// What ranks: the model's name, or k_host_prior_name without one. For output.
+[[nodiscard]] std::string ranked_by(const HostRankModel* model);
+
+/// The candidates, best first; equal ones in their order. The score is the model's, or -estimated
+/// microseconds without one. Of the candidates' groupings only what EstimatedGrouping sets is
+/// looked at.
+[[nodiscard]] std::vector<RankedHostTile> rank_host_tiles(std::vector<TileCandidate> survivors,
+                                                          const HostWork& work,
+                                                          const HostDeviceInfo& limits,
+                                                          const HostRankModel* model);
+
+}  // namespace spjit

@@ -1,0 +1,96 @@
+#include "proxy/cuda_search_tools.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "kernels/unrolled_cuda/cuda_builder.hpp"
+#include "plan/kernel_plan.hpp"
+#include "runtime/cuda/local_gpus.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+CudaTimerShape shape_of(const CsrMatrix& matrix, const CompileOptions& options) {
+  CudaTimerShape shape;
+  shape.m = matrix.rows;
+  shape.k = matrix.cols;
+  shape.n = options.n;
+  shape.ldb = options.ldb > 0 ? options.ldb : options.n;
+  shape.ldc = options.ldc > 0 ? options.ldc : options.n;
+  return shape;
+}
+
+CudaToolchain toolchain_of(const CompileOptions& options, const CudaDeviceInfo& limits) {
+  CudaToolchainNeeds needs;
+  needs.arch = static_cast<int>(limits.arch);
+  needs.nvrtc = options.cuda.proxy_source == CudaSource::cuda;
+  needs.nvjitlink = true;
+  return load_cuda_toolchain(needs, found_cuda_libraries({options.cuda.toolkit_paths}));
+}
+
+int compile_threads(const CompileOptions& options) {
+  if (options.cuda.compile_threads > 0) return options.cuda.compile_threads;
+  return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
+}
+
+}  // namespace
+
+TimingGpu find_timing_gpu(const Target& target, const CudaDeviceInfo& limits) {
+  const LocalGpus local = find_local_gpus();
+  const std::optional<int> named = gpu_ordinal(target.card());
+  for (const LocalGpu& gpu : local.gpus) {
+    const bool same = gpu.limits.arch == limits.arch && gpu.limits.sms == limits.sms;
+    if (named ? gpu.ordinal == *named : same) return {gpu.ordinal, gpu.limits.product, ""};
+  }
+  TimingGpu none;
+  none.problem = local.gpus.empty()
+                     ? local.problem
+                     : fmt::format("no GPU here is an sm_{} with {} SMs", limits.arch, limits.sms);
+  return none;
+}
+
+LocalCudaTools::LocalCudaTools(const CudaSearchInput& input, int ordinal)
+    : input_(input),
+      toolchain_(toolchain_of(input.options, input.limits)),
+      timer_(ordinal, shape_of(input.matrix, input.options)) {}
+
+CompiledCudaProxy LocalCudaTools::compile_proxy(const CudaProxy& proxy,
+                                                const Cancellation& cancel) const {
+  CudaBuildOptions build;
+  build.arch = static_cast<int>(input_.limits.arch);
+  build.threads = 1;  // as many proxies as there are threads are compiled at once
+  build.cancel = cancel;
+  return compile_cuda_proxy(proxy, input_.options.cuda.proxy_source, toolchain_, build);
+}
+
+CudaKernelImage LocalCudaTools::compile_kernel(const CudaCandidate& candidate,
+                                               const Cancellation& cancel) {
+  const KernelPlan plan =
+      build_plan(input_.matrix, input_.groupings.at(candidate.tile.m1),
+                 std::max<std::int64_t>(input_.matrix.cols, 1), input_.watch.cancel);
+  BuiltCuda compiled = build_cuda_kernel(plan, candidate, input_.options, input_.limits, cancel);
+  return {std::move(compiled.artifact.cubin), compiled.program.blocks_x,
+          compiled.trace.attempts.back().spilled_bytes};
+}
+
+CudaSearchTools LocalCudaTools::tools() {
+  CudaSearchTools tools;
+  tools.compile_proxy = [this](const CudaProxy& proxy, const Cancellation& cancel) {
+    return compile_proxy(proxy, cancel);
+  };
+  tools.compile_kernel = [this](const CudaCandidate& candidate, const Cancellation& cancel) {
+    return compile_kernel(candidate, cancel);
+  };
+  tools.race = [this](std::span<const CudaTuningCandidate> contestants,
+                      const TuningOptions& options) {
+    return time_cuda_kernels(contestants, options, timer_);
+  };
+  tools.compile_threads = compile_threads(input_.options);
+  return tools;
+}
+
+}  // namespace spjit

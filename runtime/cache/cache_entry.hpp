@@ -1,0 +1,48 @@
+#pragma once
+
+/// @file
+/// An entry of a cache in memory, and how it is read and checked.
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/file_descriptor.hpp"
+#include "runtime/cache/cache_record.hpp"
+
+namespace spjit {
+
+/// An entry read and verified: its own copy of the files, so nothing that happens to the directory
+/// later (mapped files end in SIGBUS when truncated) reaches it.
+struct CacheEntry {
+  CacheRecord record;
+  std::map<std::string, FileBytes, std::less<>> files;
+  std::filesystem::path root;  ///< of the cache it came from
+  FileIdentity directory;      ///< which directory was read
+
+  /// The content of a file. Throws CacheError that names it if it was not read.
+  [[nodiscard]] std::span<const std::byte> file(std::string_view name) const;
+};
+
+/// What an entry has to be.
+struct CacheExpectation {
+  std::string_view key;
+  /// Files to read; empty: all. Of the others only the sizes are checked.
+  std::span<const std::string_view> wanted = {};
+  std::optional<std::string_view> spjit_version = {};  ///< absent: any
+  bool any_owner = false;                              ///< also what other users can have written
+};
+
+/// Reads the entry in an open directory. All files are opened before the first is read: removing
+/// the entry meanwhile does not harm. Throws CacheError, which says what is wrong.
+[[nodiscard]] CacheEntry read_cache_entry(const FileDescriptor& directory,
+                                          const CacheExpectation& expected);
+
+/// The record in an open directory, which may be any entry's. Throws CacheError.
+[[nodiscard]] CacheRecord read_cache_record(const FileDescriptor& directory);
+
+}  // namespace spjit

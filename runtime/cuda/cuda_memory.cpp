@@ -1,0 +1,106 @@
+#include "runtime/cuda/cuda_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+std::string copy_to(const CudaContext& context, std::size_t bytes) {
+  return fmt::format("copy {} bytes to {}", bytes, context.device().label());
+}
+
+std::string copy_from(const CudaContext& context, std::size_t bytes) {
+  return fmt::format("copy {} bytes from {}", bytes, context.device().label());
+}
+
+}  // namespace
+
+DeviceBuffer::DeviceBuffer(CudaContext context, std::size_t bytes)
+    : context_(std::move(context)), bytes_(bytes) {
+  if (bytes == 0) return;  // the driver refuses to allocate nothing
+  const CurrentCudaContext current(context_);
+  const CudaDriver& driver = context_.driver();
+  driver.check(driver.api().allocate(&address_, bytes), [&] {
+    return fmt::format("allocate {} bytes on {}", bytes, context_.device().label());
+  });
+}
+
+DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
+    : context_(std::move(other.context_)),
+      address_(std::exchange(other.address_, 0)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
+
+DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
+  std::swap(context_, other.context_);
+  std::swap(address_, other.address_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  if (address_ == 0) return;
+  context_.release([&](const CudaApi& api) { return api.free(address_); });
+}
+
+void DeviceBuffer::upload(std::span<const std::byte> from, std::size_t offset_bytes) {
+  check_range(from.size(), offset_bytes);
+  if (from.empty()) return;
+  const CurrentCudaContext current(context_);
+  const CudaDriver& driver = context_.driver();
+  const auto what = [&] { return copy_to(context_, from.size()); };
+  driver.check(driver.api().upload(address_ + offset_bytes, from.data(), from.size()), what);
+  // From pageable memory the call above may return while the last bytes are still on their way,
+  // which streams that do not wait for the default one would overtake.
+  driver.check(driver.api().synchronize_stream(nullptr), what);
+}
+
+void DeviceBuffer::download(std::span<std::byte> to, std::size_t offset_bytes) const {
+  check_range(to.size(), offset_bytes);
+  if (to.empty()) return;
+  const CurrentCudaContext current(context_);
+  const CudaDriver& driver = context_.driver();
+  driver.check(driver.api().download(to.data(), address_ + offset_bytes, to.size()),
+               [&] { return copy_from(context_, to.size()); });
+}
+
+void DeviceBuffer::upload_on(void* stream, std::span<const std::byte> from,
+                             std::size_t offset_bytes) {
+  check_range(from.size(), offset_bytes);
+  if (from.empty()) return;
+  const CurrentCudaContext current(context_);
+  const CudaDriver& driver = context_.driver();
+  driver.check(driver.api().upload_async(address_ + offset_bytes, from.data(), from.size(), stream),
+               [&] { return copy_to(context_, from.size()); });
+}
+
+void DeviceBuffer::download_on(void* stream, std::span<std::byte> to,
+                               std::size_t offset_bytes) const {
+  check_range(to.size(), offset_bytes);
+  if (to.empty()) return;
+  const CurrentCudaContext current(context_);
+  const CudaDriver& driver = context_.driver();
+  driver.check(driver.api().download_async(to.data(), address_ + offset_bytes, to.size(), stream),
+               [&] { return copy_from(context_, to.size()); });
+}
+
+void DeviceBuffer::fill_on(void* stream, std::byte value) {
+  if (bytes_ == 0) return;
+  const CurrentCudaContext current(context_);
+  const CudaDriver& driver = context_.driver();
+  driver.check(
+      driver.api().fill_async(address_, std::to_integer<unsigned char>(value), bytes_, stream),
+      [&] { return fmt::format("fill {} bytes on {}", bytes_, context_.device().label()); });
+}
+
+void DeviceBuffer::check_range(std::size_t size, std::size_t offset_bytes) const {
+  if (offset_bytes <= bytes_ && size <= bytes_ - offset_bytes) return;
+  throw InvalidArgument(fmt::format("{} bytes at offset {} of a buffer of {} bytes on {}", size,
+                                    offset_bytes, bytes_, context_.device().label()));
+}
+
+}  // namespace spjit

@@ -1,0 +1,73 @@
+#pragma once
+
+/// @file
+/// Streams and events: the order of work on a CUDA device, and when it happened.
+
+#include <utility>
+
+#include "runtime/cuda/cuda_context.hpp"
+
+namespace spjit {
+
+/// A point in the work of a stream. Move-only; may be used from any thread.
+class CudaEvent {
+ public:
+  explicit CudaEvent(CudaContext context);
+  CudaEvent(CudaEvent&& other) noexcept;
+  CudaEvent& operator=(CudaEvent&& other) noexcept;
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+  ~CudaEvent();
+
+  [[nodiscard]] CudaEventHandle handle() const noexcept { return handle_; }
+
+  /// Marks the end of what `stream` (null: the default one) has been given so far; an earlier mark
+  /// is forgotten. Throws DeviceError.
+  void record(void* stream);
+  /// Waits until the device has come to the mark. Throws DeviceError.
+  void synchronize() const;
+  /// Milliseconds on the device from `earlier` to this one, with a resolution of about 0.5 us.
+  /// Throws DeviceError if one of them was not recorded or has not been reached.
+  [[nodiscard]] double ms_since(const CudaEvent& earlier) const;
+
+ private:
+  CudaContext context_;
+  CudaEventHandle handle_ = nullptr;
+};
+
+/// A queue of work on one device: its own, or one that the caller lends. Move-only; may be used
+/// from any thread.
+class CudaStream {
+ public:
+  /// A new stream, which does not wait for the default one.
+  explicit CudaStream(CudaContext context);
+  /// The caller's CUstream or cudaStream_t of the same device (null for the default one), which
+  /// must outlive this.
+  [[nodiscard]] static CudaStream borrowed(CudaContext context, void* stream) noexcept;
+
+  CudaStream(CudaStream&& other) noexcept;
+  CudaStream& operator=(CudaStream&& other) noexcept;
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+  ~CudaStream();
+
+  [[nodiscard]] void* handle() const noexcept { return handle_; }
+  [[nodiscard]] const CudaContext& context() const noexcept { return context_; }
+
+  /// Waits for all of its work. Throws DeviceError, also for what went wrong in a launch before.
+  void synchronize() const;
+  /// Whether all of its work is done. Throws DeviceError as `synchronize` does.
+  [[nodiscard]] bool is_idle() const;
+  /// What is given to this stream from now on waits for `event`. Throws DeviceError.
+  void wait_for(const CudaEvent& event) const;
+
+ private:
+  CudaStream(CudaContext context, void* handle) noexcept
+      : context_(std::move(context)), handle_(handle) {}
+
+  CudaContext context_;
+  void* handle_ = nullptr;
+  bool is_owned_ = false;
+};
+
+}  // namespace spjit

@@ -1,0 +1,56 @@
+#pragma once
+
+/// @file
+/// The GPUs of this machine, as the tile rules see them.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/cuda/cuda_device_info.hpp"
+#include "runtime/cuda/cuda_driver.hpp"
+#include "spjit/target.hpp"
+
+namespace spjit {
+
+struct LocalGpu {
+  int ordinal = 0;
+  CudaDeviceInfo limits;  ///< the driver's own numbers; `card` is "gpu0", `product` its name
+  std::int64_t memory_bytes = 0;
+};
+
+struct LocalGpus {
+  std::vector<LocalGpu> gpus;  ///< by ordinal
+  std::string driver;          ///< "CUDA driver 13.0, /usr/lib/.../libcuda.so.1"; or empty
+  std::string problem;         ///< why there are none, one line; or empty
+};
+
+/// The CUDA driver that this process uses: the library that SPJIT_CUDA_DRIVER names, else
+/// libcuda.so.1. Throws as CudaDriver::load().
+[[nodiscard]] std::shared_ptr<const CudaDriver> local_cuda_driver();
+
+/// Asks the driver, each time. Never throws: a machine without a GPU is an answer.
+[[nodiscard]] LocalGpus find_local_gpus();
+
+/// One GPU's limits. Throws NotSupported with the problem if there are none, InvalidArgument for an
+/// ordinal that is not there.
+[[nodiscard]] CudaDeviceInfo local_gpu_info(int ordinal);
+
+/// 1 for "gpu1"; nothing for any other card's name.
+[[nodiscard]] std::optional<int> gpu_ordinal(std::string_view card) noexcept;
+
+/// Whether a device of one architecture runs cubins of another: the same major version, and at
+/// least the minor one (CUDA C++ Programming Guide, "Binary Compatibility").
+[[nodiscard]] constexpr bool runs_code_of(std::int64_t device_arch,
+                                          std::int64_t code_arch) noexcept {
+  return device_arch / 10 == code_arch / 10 && device_arch >= code_arch;
+}
+
+/// What tiles for a GPU target are chosen for: the named card, the GPU of this machine it names, or
+/// for a bare architecture a GPU of this machine that has it, else the architecture's default card.
+[[nodiscard]] CudaDeviceInfo cuda_device_info_of(const Target& target);
+
+}  // namespace spjit

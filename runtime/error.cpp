@@ -1,9 +1,0 @@
-#include "spjit/error.hpp"
-
-#include "runtime/printable.hpp"
-
-namespace spjit {
-
-Error::Error(const std::string& message) : std::runtime_error(one_line(message)) {}
-
-}  // namespace spjit

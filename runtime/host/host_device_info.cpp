@@ -1,0 +1,37 @@
+#include "runtime/host/host_device_info.hpp"
+
+#include "base/host_cpu.hpp"
+#include "runtime/host/host_isa.hpp"
+
+namespace spjit {
+namespace {
+
+/// AMD's Zen 4 (family 19h; models 10h-1Fh, 60h-7Fh, A0h-AFh: AMD's revision guides) runs a 512-bit
+/// FMA over two cycles of its 256-bit units, so it starts one a cycle.
+bool is_zen4(const HostCpu& cpu) {
+  constexpr int k_family = 0x19;
+  const bool model = (cpu.model >= 0x10 && cpu.model <= 0x1F) ||
+                     (cpu.model >= 0x60 && cpu.model <= 0x7F) ||
+                     (cpu.model >= 0xA0 && cpu.model <= 0xAF);
+  return cpu.vendor == "AuthenticAMD" && cpu.family == k_family && model;
+}
+
+}  // namespace
+
+HostDeviceInfo host_device_info(HostIsa isa) {
+  const HostCpu& cpu = host_cpu();
+  HostDeviceInfo limits;
+  limits.isa = isa;
+  limits.name = cpu.model_name;
+  limits.lanes = lanes_of(isa);
+  limits.registers = registers_of(isa);
+  limits.l1i_bytes = cpu.l1i_bytes;
+  limits.l1d_bytes = cpu.l1d_bytes;
+  limits.l2_bytes = cpu.l2_bytes;
+  limits.l3_bytes = cpu.l3_bytes;
+  limits.cpus = cpu.logical_cpus;
+  limits.fmas_per_cycle = isa == HostIsa::avx512 && is_zen4(cpu) ? 1 : 2;
+  return limits;
+}
+
+}  // namespace spjit

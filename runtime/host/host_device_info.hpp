@@ -1,0 +1,47 @@
+#pragma once
+
+/// @file
+/// A device as plain data: what the tile rules and the heuristic look at.
+
+#include <cstdint>
+#include <string>
+
+#include "spjit/target.hpp"
+
+namespace spjit {
+
+/// The host. Tests fill it by hand; `host_device_info()` fills it from the machine.
+struct HostDeviceInfo {
+  HostIsa isa = HostIsa::generic;
+  std::string name;             ///< for records, e.g. "AMD EPYC 9354"
+  std::int64_t lanes = 4;       ///< floats a vector register
+  std::int64_t registers = 16;  ///< vector registers
+  std::int64_t l1i_bytes = 32 << 10;
+  std::int64_t l1d_bytes = 32 << 10;
+  std::int64_t l2_bytes = 1 << 20;
+  std::int64_t l3_bytes = 0;
+  std::int64_t cpus = 1;
+  /// Vector FMAs started a cycle. 1: code streams as fast as it is used, so panels go outermost and
+  /// B stays in L1. 2: instruction fetch from L2 (measured 16 bytes a cycle on Zen 5) is too slow
+  /// for it, so several panels share one visit to a tile's code.
+  std::int64_t fmas_per_cycle = 2;
+};
+
+/// Whether C `[rows x n]` should bypass the caches: it is large, and with B `[cols x n]` does not
+/// stay in half of L3 anyway. Storing past them saves reading its lines first, and lines of B from
+/// being displaced (docs/host-kernel.md).
+[[nodiscard]] constexpr bool should_stream_c(const HostDeviceInfo& limits, std::int64_t rows,
+                                             std::int64_t cols, std::int64_t n) {
+  // In double: the products may exceed 64 bits.
+  const double row_bytes = static_cast<double>(n) * 4;
+  const double c_bytes = static_cast<double>(rows) * row_bytes;
+  const double b_and_c_bytes = static_cast<double>(rows + cols) * row_bytes;
+  const auto l3_bytes = static_cast<double>(limits.l3_bytes);
+  return limits.isa != HostIsa::generic && limits.l3_bytes > 0 && c_bytes > l3_bytes / 8 &&
+         b_and_c_bytes > l3_bytes / 2;
+}
+
+/// This machine, for kernels of the given instruction set.
+[[nodiscard]] HostDeviceInfo host_device_info(HostIsa isa);
+
+}  // namespace spjit
