@@ -49,8 +49,12 @@ class ArchiveReader {
     if (!archive_) throw std::bad_alloc();
     // Of all formats and compressions that libarchive knows, only this one, to the end of the file.
     archive_read_support_format_tar(archive_.get());
-    archive_read_set_option(archive_.get(), "tar", "read_concatenated_archives", "1");
-    if (archive_read_open(archive_.get(), this, nullptr, next_block, nullptr) != ARCHIVE_OK) fail();
+    const int option =
+        archive_read_set_option(archive_.get(), "tar", "read_concatenated_archives", "1");
+    if (option != ARCHIVE_OK ||
+        archive_read_open(archive_.get(), this, nullptr, next_block, nullptr) != ARCHIVE_OK) {
+      fail();
+    }
   }
 
   void run() {
@@ -178,6 +182,7 @@ class ArchiveReader {
       }
     }
     std::vector<CacheFile> files;
+    files.reserve(listed.size());
     for (const CacheFileRecord& file : listed) {
       files.push_back({.name = file.name, .bytes = kernel_.files.find(file.name)->second});
     }

@@ -17,8 +17,8 @@ namespace {
 std::shared_ptr<const HostRankModel> load_shipped(std::string_view name) {
   for (const EmbeddedFile& shipped : k_shipped_models) {
     if (shipped.name != name) continue;
-    return parse_host_model(
-        gunzip(std::as_bytes(shipped.bytes), static_cast<std::int64_t>(k_longest_rank_model_bytes)));
+    return parse_host_model(gunzip(std::as_bytes(shipped.bytes),
+                                   static_cast<std::int64_t>(k_longest_rank_model_bytes)));
   }
   return nullptr;
 }

@@ -3,6 +3,7 @@
 /// @file
 /// Two caches and what goes from one to the other in an archive.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,7 +49,7 @@ inline std::vector<TarFile> kernel_of(
   std::vector<TarFile> members;
   for (const auto& [name, content] : files) {
     record.files.push_back(describe(name, content));
-    members.push_back({key + "/" + name, content});
+    members.push_back({fmt::format("{}/{}", key, name), content});
   }
   members.push_back({key + "/record.json", write_cache_record(record)});
   return members;

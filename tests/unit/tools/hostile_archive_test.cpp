@@ -20,7 +20,6 @@ using namespace spjit;
 using namespace spjit::cli;
 using namespace spjit::cli::testing_support;
 using spjit::testing_support::tar_of;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 

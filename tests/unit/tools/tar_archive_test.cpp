@@ -144,9 +144,9 @@ TEST_F(TarArchive, RefusesWhatFollowsTheEndMark) {
   std::string in_the_mark = archive;
   in_the_mark[archive.size() - 1] = 'x';
 
-  EXPECT_EQ(reading_error(archive + std::string(200 * 512, '\0')), "");
+  EXPECT_EQ(reading_error(archive + std::string(102'400, '\0')), "");
   EXPECT_THAT(reading_error(archive + "x"), HasSubstr("damaged"));
-  EXPECT_THAT(reading_error(archive + std::string(200 * 512, '\0') + "x"), HasSubstr("damaged"));
+  EXPECT_THAT(reading_error(archive + std::string(102'400, '\0') + "x"), HasSubstr("damaged"));
   EXPECT_THAT(reading_error(archive + std::string(512, 'x')), HasSubstr("damaged"));
   EXPECT_THAT(reading_error(in_the_mark), HasSubstr("damaged"));
   EXPECT_THAT(reading_error(archive + archive), HasSubstr("is there twice"));
