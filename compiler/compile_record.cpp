@@ -14,8 +14,8 @@ json search_json(const CompileOptions& options, const CompileTrace& trace) {
   if (options.search == SearchMode::instant) {
     search = {{"mode", std::string(to_string(options.search))}, {"timed", false}};
   } else {
-    search = to_json(trace_of(trace.search, options));
-    search["space"] = to_json(trace.search.space);
+    search = to_json(trace.search);
+    search["space"] = to_json(trace.space);
   }
   search["reason"] = trace.reason;
   return search;

@@ -12,7 +12,7 @@
 #include "compiler/compiler_impl.hpp"
 #include "compiler/pipeline.hpp"
 #include "matrix/cancellable.hpp"
-#include "proxy/measure.hpp"
+#include "kernels/unrolled_host/host_timer.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 

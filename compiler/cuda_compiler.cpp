@@ -11,7 +11,7 @@
 #include "compiler/compiler_impl.hpp"
 #include "compiler/cuda_compile_record.hpp"
 #include "compiler/cuda_pipeline.hpp"
-#include "proxy/cuda_search_tools.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 

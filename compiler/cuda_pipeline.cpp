@@ -10,9 +10,12 @@
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "kernels/unrolled_cuda/cuda_tile_space.hpp"
+#include "kernels/unrolled_cuda/cuda_tunable.hpp"
+#include "kernels/unrolled_cuda/local_cuda_tools.hpp"
 #include "plan/kernel_plan.hpp"
-#include "proxy/cuda_search_tools.hpp"
+#include "proxy/search.hpp"
 #include "reorder/row_groupings.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -49,21 +52,23 @@ CudaProblem problem_of(const CompileOptions& options) {
                                                      : candidates.front().dropped->numbers));
 }
 
-/// How many of the trace's entries have a time.
-std::int64_t count_timed(const SearchTrace& trace) {
-  const auto has_time = [](const std::optional<TuningResult>& result) {
-    return result && result->timing.samples > 0;
-  };
-  return std::ranges::count_if(trace.entries, [&](const SearchTraceEntry& entry) {
-    return has_time(entry.proxy) || has_time(entry.full);
-  });
-}
-
 /// Why nothing was timed, or empty.
-std::string search_on(int ordinal, CudaChoice& choice, const CudaSearchInput& input) {
+std::string search_on(int ordinal, CudaChoice& choice, const CudaSearchInput& input,
+                      const CompileContext& watch) {
+  const CompileOptions& options = input.options;
   try {
     LocalCudaTools local(input, ordinal);
-    choice.search = search_cuda_tile(input, choice.ranked, local.tools());
+    CudaTunable space(input, choice.ranked, local.tools());
+    SearchSettings settings;
+    settings.mode = options.search;
+    settings.budget_ms = options.search_budget_ms;
+    settings.stages =
+        search_stages(options.search, options.search_contenders, space.traits().stand_ins_pay);
+    CompileContext context = watch;
+    context.progress = options.on_search_progress;
+    SearchOutcome found = spjit::search(space, settings, context);
+    choice.search = std::move(found.trace);
+    choice.kernel = CudaTunable::kernel_of(found.build.get());
   } catch (const NotSupported& error) {
     return error.what();
   } catch (const DeviceError& error) {
@@ -73,22 +78,30 @@ std::string search_on(int ordinal, CudaChoice& choice, const CudaSearchInput& in
   return choice.search.timed ? "" : "no candidate could be timed";
 }
 
+std::string timed_reason(const SearchTrace& trace) {
+  const std::size_t full = count_timed(trace, &SearchTraceEntry::full);
+  if (!trace.proxies) return fmt::format("fastest of {} timed in full", full);
+  std::string reason =
+      fmt::format("fastest of {} timed by proxy", count_timed(trace, &SearchTraceEntry::proxy));
+  if (full > 0) reason += fmt::format(" and {} of them in full", full);
+  return reason;
+}
+
 /// Fills in the search, which leaves the first of the ranking chosen where nothing can be timed,
 /// and the reason.
-void search(CudaChoice& choice, const CudaSearchInput& input) {
+void search(CudaChoice& choice, const CudaSearchInput& input, const CompileContext& watch) {
   const CompileOptions& options = input.options;
   std::string why_not;
   if (options.search != SearchMode::instant) {
     const TimingGpu gpu = find_timing_gpu(options.target, input.limits);
     why_not = gpu.problem;
-    if (gpu.ordinal) why_not = search_on(*gpu.ordinal, choice, input);
+    if (gpu.ordinal) why_not = search_on(*gpu.ordinal, choice, input, watch);
   }
   const std::string of = fmt::format("of {} tiles that the rules leave of {}", choice.ranked.size(),
                                      choice.space.candidates.size());
   if (choice.search.timed) {
     choice.reason =
-        fmt::format("{}: fastest of {} timed {}, {}", to_string(options.search),
-                    count_timed(choice.search), choice.search.proxies ? "by proxy" : "in full", of);
+        fmt::format("{}: {}, {}", to_string(options.search), timed_reason(choice.search), of);
     return;
   }
   choice.reason = fmt::format("{}: first {}; ranked, not timed", k_cuda_prior_name, of);
@@ -109,7 +122,7 @@ CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& optio
   choice.ranked = rank_by_prior(choice.space.survivors(), limits);
   if (choice.ranked.empty()) over_budget(choice.space, options);
   choice.group_ms = ms_since(start);
-  search(choice, {matrix, options, limits, groupings, watch});
+  search(choice, {matrix, options, limits, groupings}, watch);
   choice.chosen = choice.ranked[choice.search.chosen];
   choice.grouping = groupings.at(choice.chosen.tile.m1);
   for (const CudaRule rule : choice.space.relaxed) {
@@ -124,6 +137,11 @@ CompiledCuda compile_cuda_kernel(const CsrMatrix& matrix, const CompileOptions& 
     throw InvalidArgument("the matrix has no rows: there is nothing for a GPU kernel to compute");
   }
   CudaChoice choice = choose_cuda_tile(matrix, options, limits, watch);
+  if (choice.kernel != nullptr) {
+    BuiltCuda built = *choice.kernel;
+    choice.kernel = nullptr;
+    return {std::move(built.artifact), built.program, {std::move(built.trace), std::move(choice)}};
+  }
   const auto start = Clock::now();
   watch.stage("emitting");
   const KernelPlan plan =

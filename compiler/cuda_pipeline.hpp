@@ -5,6 +5,7 @@
 /// -> cubin. Needs NVIDIA's compiler libraries only for the last step, and never a GPU.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct CudaChoice {
   double group_ms = 0;                ///< groupings and tile space
   /// Entry i is that of ranked[i]; no entries where nothing was searched.
   SearchTrace search;
+  /// The chosen candidate's kernel, if the search compiled it; else null.
+  std::shared_ptr<const BuiltCuda> kernel;
 };
 
 /// Ranks, and in a mode that times searches on the GPU of this machine that the target stands for;

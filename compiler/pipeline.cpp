@@ -135,29 +135,25 @@ std::string too_large_to_time(const CsrMatrix& matrix, const CompileOptions& opt
       to_string(options.search), bytes * 1e-9);
 }
 
-std::string search_reason(const CompileOptions& options, const HostSearch& search) {
-  const auto count = [&](auto member) {
-    return std::ranges::count_if(search.tiles, [&](const SearchedHostTile& tile) {
-      return (tile.*member) && (tile.*member)->timing.samples > 0;
-    });
-  };
-  const auto full = count(&SearchedHostTile::full);
+std::string search_reason(const CompileOptions& options, const CompileTrace& trace) {
+  const SearchTrace& search = trace.search;
   if (!search.timed) {
     // The heuristic's choice is always to be timed in full: what it failed of is why there is none.
-    if (const auto& first = search.tiles.front().full; first && !first->failure.empty()) {
+    if (const auto& first = search.entries.front().full; first && !first->failure.empty()) {
       return fmt::format("{}: ranked, not timed: nothing ran, {}", to_string(options.search),
                          first->failure);
     }
     return fmt::format("{}: ranked, not timed: the budget of {:.0f} ms was spent before",
                        to_string(options.search), options.search_budget_ms);
   }
-  std::string reason =
-      fmt::format("{}: fastest of {} timed in full", to_string(options.search), full);
+  std::string reason = fmt::format("{}: fastest of {} timed in full", to_string(options.search),
+                                   count_timed(search, &SearchTraceEntry::full));
   if (search.proxies) {
-    reason += fmt::format(", the best of {} timed by proxy", count(&SearchedHostTile::proxy));
+    reason += fmt::format(", the best of {} timed by proxy",
+                          count_timed(search, &SearchTraceEntry::proxy));
   }
-  return reason + fmt::format(", of {} tiles that the rules leave of {}", search.tiles.size(),
-                              search.space.candidates.size());
+  return reason + fmt::format(", of {} tiles that the rules leave of {}", search.entries.size(),
+                              trace.space.candidates.size());
 }
 
 CompiledArtifact compile_searched(const CsrMatrix& matrix, const CompileOptions& options,
@@ -165,17 +161,25 @@ CompiledArtifact compile_searched(const CsrMatrix& matrix, const CompileOptions&
                                   const TimeHostKernels& race) {
   CompileTrace trace = plan_choice(matrix, options, limits, setup.watch.cancel);
   setup.watch.stage("grouping");
-  trace.search =
-      search_host_tile({matrix, options, limits, trace.tile, setup.model.get(), setup.watch},
-                       setup.stages.value_or(search_stages(options, matrix.nnz())), race);
-  HostArtifact artifact = *trace.search.artifact;
-  trace.search.artifact = nullptr;
-  const SearchedHostTile& chosen = trace.search.tiles[trace.search.chosen];
-  trace.tile = chosen.tile;
-  trace.grouping = chosen.grouping;
-  trace.reason = search_reason(options, trace.search);
+  SearchSettings settings;
+  settings.mode = options.search;
+  settings.budget_ms = options.search_budget_ms;
+  HostTunable space({matrix, options, limits, trace.tile, setup.model.get(), setup.watch.cancel},
+                    race, setup.tuning);
+  settings.stages = setup.stages.value_or(
+      search_stages(options.search, options.search_contenders, space.traits().stand_ins_pay));
+  CompileContext context = setup.watch;
+  context.progress = options.on_search_progress;
+  SearchOutcome found = search(space, settings, context);
+  const auto start = Clock::now();
+  HostArtifact artifact = space.artifact(found.trace.chosen, found.build.get());
+  trace.search = std::move(found.trace);
+  trace.space = space.space();
+  trace.tile = space.tile(trace.search.chosen);
+  trace.grouping = space.grouping(trace.search.chosen);
+  trace.reason = search_reason(options, trace);
   trace.group_ms = trace.search.rank_ms;
-  trace.emit_ms = trace.search.proxy_ms + trace.search.full_ms;
+  trace.emit_ms = trace.search.proxy_ms + trace.search.full_ms + ms_since(start);
   if (const std::string reason = over_budget(artifact, options); !reason.empty()) {
     trace.reason = "csr: " + reason;
     return compile_csr(matrix, options, std::move(trace), setup.watch.cancel);

@@ -3,13 +3,17 @@
 /// @file
 /// The order of the stages: matrix -> groupings -> tile space -> choice -> plan -> artifact.
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "kernels/unrolled_host/host_program.hpp"
+#include "kernels/unrolled_host/host_timer.hpp"
+#include "kernels/unrolled_host/host_tunable.hpp"
 #include "kernels/unrolled_host/tile_candidate.hpp"
 #include "plan/compile_context.hpp"
-#include "proxy/host_search.hpp"
+#include "proxy/search.hpp"
+#include "proxy/search_trace.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
@@ -21,7 +25,8 @@ struct CompileTrace {
   KernelKind kind = KernelKind::unrolled;
   HostTile tile;  ///< the choice; of other kinds, what unrolled code would have had
   std::string reason;
-  HostSearch search;            ///< no tiles where nothing was searched
+  SearchTrace search;           ///< no entries where nothing was searched
+  TileSpace space;              ///< of the search
   GroupingStatistics grouping;  ///< of the choice; other kinds have none
   double group_ms = 0;
   double emit_ms = 0;  ///< plan and code
@@ -35,8 +40,9 @@ struct CompiledArtifact {
 /// What a compilation takes besides its options.
 struct HostSearchSetup {
   std::shared_ptr<const HostRankModel> model = nullptr;  ///< what ranks; null: the prior
-  std::optional<HostSearchStages> stages = {};           ///< none: those of the mode
+  std::optional<SearchStages> stages = {};               ///< none: those of the mode
   CompileContext watch = {};                             ///< of every mode
+  HostTuning tuning = {};
 };
 
 /// Compiles a valid matrix with sorted rows; `race` times candidates where the search mode asks for

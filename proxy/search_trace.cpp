@@ -1,28 +1,17 @@
 #include "proxy/search_trace.hpp"
 
-#include "kernels/unrolled_host/host_tile.hpp"
+#include <algorithm>
 
 namespace spjit {
 
 using nlohmann::json;
 
-SearchTrace trace_of(const HostSearch& search, const CompileOptions& options) {
-  SearchTrace trace;
-  trace.mode = options.search;
-  trace.ranked_by = search.ranked_by;
-  trace.timed = search.timed;
-  trace.proxies = search.proxies;
-  trace.budget_ms = options.search_budget_ms;
-  trace.rank_ms = search.rank_ms;
-  trace.proxy_ms = search.proxy_ms;
-  trace.full_ms = search.full_ms;
-  trace.chosen = search.chosen;
-  const std::int64_t lanes = lanes_of(options.target.isa());
-  for (const SearchedHostTile& tile : search.tiles) {
-    trace.entries.push_back({to_string(tile.tile), tile.tile.m1, tile.tile.nv * lanes, tile.score,
-                             tile.proxy, tile.full});
-  }
-  return trace;
+std::size_t count_timed(const SearchTrace& trace,
+                        std::optional<TuningResult> SearchTraceEntry::*time) {
+  const auto count = std::ranges::count_if(trace.entries, [&](const SearchTraceEntry& entry) {
+    return entry.*time && (entry.*time)->timing.samples > 0;
+  });
+  return static_cast<std::size_t>(count);
 }
 
 json to_json(const TuningResult& result) {

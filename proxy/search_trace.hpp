@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "proxy/host_search.hpp"
-#include "proxy/tuning.hpp"
+#include "base/tuning.hpp"
 #include "spjit/compiler.hpp"
 
 namespace spjit {
@@ -25,6 +24,8 @@ struct SearchTraceEntry {
   std::optional<TuningResult> proxy;  ///< none: no proxy was to be timed
   std::optional<TuningResult> full;   ///< none: not to be timed in full
   std::string note = {};  ///< what its times suffer from: spills, another occupancy; or empty
+  /// `full` is of several loads the one with the middle time: more to be trusted than one load's.
+  bool confirmed = false;
 };
 
 struct SearchTrace {
@@ -33,14 +34,16 @@ struct SearchTrace {
   bool timed = false;     ///< else the choice is by rank: "ranked, not timed"
   bool proxies = false;   ///< proxies were timed
   double budget_ms = 0;
-  double rank_ms = 0;                     ///< groupings, tile space, scores
+  double rank_ms = 0;                     ///< tile space, scores
   double proxy_ms = 0;                    ///< making and timing proxies
   double full_ms = 0;                     ///< making and timing whole kernels
   std::vector<SearchTraceEntry> entries;  ///< best-ranked first
   std::size_t chosen = 0;                 ///< index into entries
 };
 
-[[nodiscard]] SearchTrace trace_of(const HostSearch& search, const CompileOptions& options);
+/// How many entries have a time of that kind.
+[[nodiscard]] std::size_t count_timed(const SearchTrace& trace,
+                                      std::optional<TuningResult> SearchTraceEntry::*time);
 
 /// docs/cache-format.md lists the members. Without `entries` where there are none.
 [[nodiscard]] nlohmann::json to_json(const SearchTrace& trace);

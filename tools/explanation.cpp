@@ -11,8 +11,8 @@
 #include "base/thread_pool.hpp"
 #include "compiler/compile_record.hpp"
 #include "kernels/unrolled_host/host_rank_model.hpp"
+#include "kernels/unrolled_host/host_timer.hpp"
 #include "kernels/unrolled_host/tile_space.hpp"
-#include "proxy/measure.hpp"
 #include "reorder/row_groupings.hpp"
 #include "search_table.hpp"
 #include "spjit/error.hpp"
@@ -40,11 +40,12 @@ TileSpace enumerate(const CsrMatrix& matrix, const CompileOptions& options,
 }
 
 /// An exhaustive search times the proxies too, for the plot of one against the other.
-HostSearchStages stages_of(const CompileOptions& options, std::int64_t nnz) {
-  HostSearchStages stages = search_stages(options, nnz);
+SearchStages stages_of(const CompileOptions& options, std::int64_t nnz) {
+  SearchStages stages =
+      search_stages(options.search, options.search_contenders, host_proxies_pay(nnz, options.n));
   if (options.search == SearchMode::exhaustive) {
-    stages.proxies = true;
-    stages.finalists = 0;
+    stages.stand_ins = true;
+    stages.finalists = k_every_candidate;
   }
   return stages;
 }
@@ -63,11 +64,11 @@ void go_through_stages(Explanation& explanation, const KernelOptions& options) {
         return time_host_kernels(contestants, race_options, compile.ldb, pool);
       },
       {.model = host_rank_model(compile), .stages = stages_of(compile, matrix.nnz())});
-  if (compiled.trace.search.tiles.empty()) {
+  if (compiled.trace.search.entries.empty()) {
     explanation.space = enumerate(matrix, compile, explanation.limits);
   } else {
-    explanation.space = compiled.trace.search.space;
-    explanation.search = trace_of(compiled.trace.search, compile);
+    explanation.space = compiled.trace.space;
+    explanation.search = compiled.trace.search;
   }
   explanation.code_bytes = static_cast<std::int64_t>(compiled.artifact.text.size());
   explanation.kind = read_program(compiled.artifact.image()).kind;

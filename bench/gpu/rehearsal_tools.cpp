@@ -22,7 +22,7 @@ CudaSearchTools rehearsal_tools(const CudaSearchInput& input, CudaSearchTools to
   tools.compile_kernel = [&input](const CudaCandidate& candidate, const Cancellation& cancel) {
     const KernelPlan plan = build_plan(input.matrix, input.groupings.at(candidate.tile.m1),
                                        std::max<std::int64_t>(input.matrix.cols, 1));
-    CompiledCuda compiled = build_cuda_kernel(plan, candidate, input.options, input.limits, cancel);
+    BuiltCuda compiled = build_cuda_kernel(plan, candidate, input.options, input.limits, cancel);
     return CudaKernelImage{std::move(compiled.artifact.ptx), compiled.program.blocks_x,
                            compiled.trace.attempts.back().spilled_bytes};
   };

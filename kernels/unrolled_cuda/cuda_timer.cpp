@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/arithmetic.hpp"
@@ -114,6 +116,35 @@ double CudaTimer::time_us(const CudaFunction& function, const CudaProxyLaunch& l
   end_.record(stream_.handle());
   end_.synchronize();
   return end_.ms_since(begin_) * 1000 / static_cast<double>(calls);
+}
+
+std::vector<TuningResult> time_cuda_kernels(std::span<const CudaTuningCandidate> contestants,
+                                            const TuningOptions& options, CudaTimer& timer) {
+  std::vector<TuningResult> results(contestants.size());
+  std::map<const std::byte*, CudaFunction> loaded;
+  std::vector<TuningEntry> entries;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < contestants.size(); ++i) {
+    const CudaTuningCandidate& contestant = contestants[i];
+    if (options.check) options.check();
+    try {
+      auto found = loaded.find(contestant.image.data());
+      if (found == loaded.end()) {
+        found = loaded.emplace(contestant.image.data(), timer.load(contestant.image)).first;
+      }
+      entries.push_back(
+          {contestant.name, [&timer, function = found->second, &contestant](std::int64_t calls) {
+             return timer.time_us(function, contestant.launch, calls) * static_cast<double>(calls);
+           }});
+      places.push_back(i);
+    } catch (const DeviceError& error) {
+      results[i].outcome = TuningOutcome::failed;
+      results[i].failure = error.what();
+    }
+  }
+  std::vector<TuningResult> raced = run_tuning(entries, options);
+  for (std::size_t i = 0; i < raced.size(); ++i) results[places[i]] = std::move(raced[i]);
+  return results;
 }
 
 }  // namespace spjit

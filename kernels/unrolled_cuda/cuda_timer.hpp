@@ -6,7 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "base/tuning.hpp"
 #include "kernels/unrolled_cuda/cuda_proxy.hpp"
 #include "runtime/cuda/cuda_context.hpp"
 #include "runtime/cuda/cuda_memory.hpp"
@@ -59,5 +62,18 @@ class CudaTimer {
   CudaEvent begin_;
   CudaEvent end_;
 };
+
+/// Code to be timed, and how it is launched.
+struct CudaTuningCandidate {
+  std::string name;
+  std::span<const std::byte> image;  ///< several may share one: it is loaded once
+  CudaProxyLaunch launch;
+};
+
+/// Loads every image and races the contestants on the timer's device. One that cannot be loaded has
+/// failed; after a kernel that faults the device is of no use and all that follow fail too.
+[[nodiscard]] std::vector<TuningResult> time_cuda_kernels(
+    std::span<const CudaTuningCandidate> contestants, const TuningOptions& options,
+    CudaTimer& timer);
 
 }  // namespace spjit

@@ -1,4 +1,4 @@
-#include "proxy/timing.hpp"
+#include "base/timing.hpp"
 
 #include <fmt/format.h>
 

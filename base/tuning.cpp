@@ -1,4 +1,4 @@
-#include "proxy/tuning.hpp"
+#include "base/tuning.hpp"
 
 #include <fmt/format.h>
 

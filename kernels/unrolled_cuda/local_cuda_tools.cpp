@@ -1,14 +1,12 @@
-#include "proxy/cuda_search_tools.hpp"
-
-#include <fmt/format.h>
+#include "kernels/unrolled_cuda/local_cuda_tools.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <thread>
 #include <utility>
 
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
 #include "plan/kernel_plan.hpp"
-#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -39,20 +37,6 @@ int compile_threads(const CompileOptions& options) {
 
 }  // namespace
 
-TimingGpu find_timing_gpu(const Target& target, const CudaDeviceInfo& limits) {
-  const LocalGpus local = find_local_gpus();
-  const std::optional<int> named = gpu_ordinal(target.card());
-  for (const LocalGpu& gpu : local.gpus) {
-    const bool same = gpu.limits.arch == limits.arch && gpu.limits.sms == limits.sms;
-    if (named ? gpu.ordinal == *named : same) return {gpu.ordinal, gpu.limits.product, ""};
-  }
-  TimingGpu none;
-  none.problem = local.gpus.empty()
-                     ? local.problem
-                     : fmt::format("no GPU here is an sm_{} with {} SMs", limits.arch, limits.sms);
-  return none;
-}
-
 LocalCudaTools::LocalCudaTools(const CudaSearchInput& input, int ordinal)
     : input_(input),
       toolchain_(toolchain_of(input.options, input.limits)),
@@ -68,13 +52,13 @@ CompiledCudaProxy LocalCudaTools::compile_proxy(const CudaProxy& proxy,
 }
 
 CudaKernelImage LocalCudaTools::compile_kernel(const CudaCandidate& candidate,
-                                               const Cancellation& cancel) {
-  const KernelPlan plan =
-      build_plan(input_.matrix, input_.groupings.at(candidate.tile.m1),
-                 std::max<std::int64_t>(input_.matrix.cols, 1), input_.watch.cancel);
-  BuiltCuda compiled = build_cuda_kernel(plan, candidate, input_.options, input_.limits, cancel);
-  return {std::move(compiled.artifact.cubin), compiled.program.blocks_x,
-          compiled.trace.attempts.back().spilled_bytes};
+                                               const Cancellation& cancel) const {
+  const KernelPlan plan = build_plan(input_.matrix, input_.groupings.at(candidate.tile.m1),
+                                     std::max<std::int64_t>(input_.matrix.cols, 1), cancel);
+  auto built = std::make_shared<const BuiltCuda>(
+      build_cuda_kernel(plan, candidate, input_.options, input_.limits, cancel));
+  return {built->artifact.cubin, built->program.blocks_x,
+          built->trace.attempts.back().spilled_bytes, built};
 }
 
 CudaSearchTools LocalCudaTools::tools() {

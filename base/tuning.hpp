@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/timing.hpp"
+#include "base/timing.hpp"
 
 namespace spjit {
 

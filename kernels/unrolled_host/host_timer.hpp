@@ -12,7 +12,7 @@
 #include "base/thread_pool.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 #include "kernels/unrolled_host/host_tile.hpp"
-#include "proxy/tuning.hpp"
+#include "base/tuning.hpp"
 
 namespace spjit {
 
