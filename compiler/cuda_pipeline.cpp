@@ -131,16 +131,11 @@ CudaChoice choose_cuda_tile(const CsrMatrix& matrix, const CompileOptions& optio
   return choice;
 }
 
-CompiledCuda compile_cuda_kernel(const CsrMatrix& matrix, const CompileOptions& options,
-                                 const CudaDeviceInfo& limits, const CompileContext& watch) {
-  if (matrix.rows < 1) {
-    throw InvalidArgument("the matrix has no rows: there is nothing for a GPU kernel to compute");
-  }
-  CudaChoice choice = choose_cuda_tile(matrix, options, limits, watch);
-  if (choice.kernel != nullptr) {
-    BuiltCuda built = *choice.kernel;
-    choice.kernel = nullptr;
-    return {std::move(built.artifact), built.program, {std::move(built.trace), std::move(choice)}};
+CompiledCuda compile_cuda_choice(CudaChoice choice, const CsrMatrix& matrix,
+                                 const CompileOptions& options, const CudaDeviceInfo& limits,
+                                 const CompileContext& watch) {
+  if (const auto kernel = std::exchange(choice.kernel, nullptr)) {
+    return {kernel->artifact, kernel->program, {kernel->trace, std::move(choice)}};
   }
   const auto start = Clock::now();
   watch.stage("emitting");
@@ -150,6 +145,15 @@ CompiledCuda compile_cuda_kernel(const CsrMatrix& matrix, const CompileOptions& 
   BuiltCuda built = build_cuda_kernel(plan, choice.chosen, options, limits, watch.cancel);
   built.trace.emit_ms += plan_ms;
   return {std::move(built.artifact), built.program, {std::move(built.trace), std::move(choice)}};
+}
+
+CompiledCuda compile_cuda_kernel(const CsrMatrix& matrix, const CompileOptions& options,
+                                 const CudaDeviceInfo& limits, const CompileContext& watch) {
+  if (matrix.rows < 1) {
+    throw InvalidArgument("the matrix has no rows: there is nothing for a GPU kernel to compute");
+  }
+  return compile_cuda_choice(choose_cuda_tile(matrix, options, limits, watch), matrix, options,
+                             limits, watch);
 }
 
 }  // namespace spjit

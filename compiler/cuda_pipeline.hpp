@@ -55,6 +55,13 @@ struct CompiledCuda {
   CudaTrace trace;
 };
 
+/// The kernel of a choice: the one that the search compiled, else made now. Throws as
+/// build_cuda_kernel() does, and what `watch` throws.
+[[nodiscard]] CompiledCuda compile_cuda_choice(CudaChoice choice, const CsrMatrix& matrix,
+                                               const CompileOptions& options,
+                                               const CudaDeviceInfo& limits,
+                                               const CompileContext& watch = {});
+
 /// Compiles a valid matrix with sorted rows. Throws InvalidArgument for a matrix without rows,
 /// NotSupported without the libraries or for an arch they do not know, CompileFailed, and what
 /// `watch` throws: Cancelled and DeadlineExceeded once a unit that is being compiled is done.

@@ -69,6 +69,10 @@ TEST_F(LocalCudaToolsTest, CompileTheKernelThatACompilationWouldMake) {
                                                candidate, given_.options, given_.limits);
   EXPECT_EQ(image.blocks_x, compiled.program.blocks_x);
   EXPECT_EQ(image.cubin, compiled.artifact.cubin);
+  ASSERT_NE(image.built, nullptr);
+  EXPECT_EQ(image.built->artifact.cubin, compiled.artifact.cubin);
+  EXPECT_EQ(image.built->artifact.ptx, compiled.artifact.ptx);
+  EXPECT_EQ(image.built->program, compiled.program);
 }
 
 TEST_F(LocalCudaToolsTest, GiveUpWhatIsCancelled) {
