@@ -38,7 +38,9 @@ constexpr std::array k_cuda_features = {
     Feature{"prior", "log2 cycles", "estimate_cuda_cycles() / (nnz x n / SMs)"},
 };
 
-float log2_of(double value) { return static_cast<float>(std::log2(std::clamp(value, 1e-9, 1e30))); }
+float bounded_log2(double value) {
+  return static_cast<float>(std::log2(std::clamp(value, 1e-9, 1e30)));
+}
 float share_of(double value, double of) { return static_cast<float>(value / std::max(of, 1e-9)); }
 
 void add_paper(std::vector<float>& row, const CudaCandidate& candidate) {
@@ -46,13 +48,13 @@ void add_paper(std::vector<float>& row, const CudaCandidate& candidate) {
   const double cells = std::max(1.0, as_double(work.m) * as_double(work.cols));
   row.push_back(static_cast<float>(candidate.row_tiles));
   row.push_back(static_cast<float>(candidate.column_tiles));
-  row.push_back(log2_of(as_double(candidate.blocks)));
+  row.push_back(bounded_log2(as_double(candidate.blocks)));
   row.push_back(static_cast<float>(1 - as_double(work.nnz) / cells));
-  row.push_back(log2_of(as_double(candidate.grouping.nnc_sum)));
-  row.push_back(log2_of(as_double(candidate.grouping.tile_nnz_max)));
+  row.push_back(bounded_log2(as_double(candidate.grouping.nnc_sum)));
+  row.push_back(bounded_log2(as_double(candidate.grouping.tile_nnz_max)));
   row.push_back(static_cast<float>(candidate.tile.m1));
   row.push_back(static_cast<float>(candidate.tile.n1));
-  row.push_back(log2_of(as_double(work.cols)));
+  row.push_back(bounded_log2(as_double(work.cols)));
 }
 
 void add_grouping(std::vector<float>& row, const CudaCandidate& candidate) {
@@ -81,11 +83,11 @@ void add_bytes(std::vector<float>& row, const CudaCandidate& candidate,
   const double products = std::max(1.0, as_double(work.nnz) * as_double(work.n));
   const double code = as_double(candidate.code_bytes);
   const double operands = as_double(work.m + work.cols) * as_double(work.n) * 4;
-  row.push_back(log2_of(code));
-  row.push_back(log2_of(code * as_double(candidate.column_tiles) / products));
-  row.push_back(log2_of(operands / as_double(std::max<std::int64_t>(limits.l2_bytes, 1))));
+  row.push_back(bounded_log2(code));
+  row.push_back(bounded_log2(code * as_double(candidate.column_tiles) / products));
+  row.push_back(bounded_log2(operands / as_double(std::max<std::int64_t>(limits.l2_bytes, 1))));
   row.push_back(
-      log2_of(estimate_cuda_cycles(candidate, limits) * as_double(limits.sms) / products));
+      bounded_log2(estimate_cuda_cycles(candidate, limits) * as_double(limits.sms) / products));
 }
 
 }  // namespace

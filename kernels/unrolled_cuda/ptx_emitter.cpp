@@ -41,10 +41,6 @@ class MovingPointer {
   std::int64_t position_ = 0;
 };
 
-/// Units of work, as CancelPace counts them, of a column with its entries and of a unit besides.
-constexpr std::int64_t k_column_work = 64;
-constexpr std::int64_t k_unit_work = 1024;
-
 class PtxEmission {
  public:
   PtxEmission(const KernelPlan& plan, const CudaKernelSpec& spec, int sm,
@@ -58,7 +54,7 @@ class PtxEmission {
   std::vector<SourceUnit> run() {
     std::vector<SourceUnit> result;
     for (const UnitRange& range : units_) {
-      pace_.spend(k_unit_work);
+      pace_.spend(k_cuda_unit_work);
       result.push_back(unit(range));
     }
     return result;
@@ -116,7 +112,7 @@ class PtxEmission {
     }
     MovingPointer b("pb");
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
-      pace_.spend(k_column_work);
+      pace_.spend(k_cuda_column_work);
       load(text, plan_.columns[to_size(column)], b);
       multiply(text, column);
     }
