@@ -23,7 +23,7 @@ PageMapping::PageMapping(std::size_t bytes) {
   const std::size_t size = round_up(bytes);
   void* begin = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (begin == MAP_FAILED) {
-    throw Error(
+    throw NoPages(
         fmt::format("cannot map {} bytes for code: {}; free memory or raise the limit on "
                     "address space (ulimit -v)",
                     size, std::strerror(errno)));
@@ -57,7 +57,7 @@ void PageMapping::protect(std::size_t offset, std::size_t size, PageAccess acces
   std::byte* begin = begin_ + offset;
   const bool execute = access == PageAccess::read_execute;
   if (::mprotect(begin, size, PROT_READ | (execute ? PROT_EXEC : 0)) != 0) {
-    throw Error(
+    throw NoPages(
         fmt::format("cannot make {} bytes {}: {}; a security policy may forbid programs "
                     "to generate code",
                     size, execute ? "executable" : "read-only", std::strerror(errno)));

@@ -6,7 +6,15 @@
 #include <cstddef>
 #include <span>
 
+#include "spjit/error.hpp"
+
 namespace spjit {
+
+/// Pages that the system does not give, or not as they are wanted.
+class NoPages : public Error {
+ public:
+  using Error::Error;
+};
 
 enum class PageAccess {
   read_only,
@@ -20,7 +28,7 @@ class PageMapping {
  public:
   PageMapping() = default;
 
-  /// Maps `bytes` rounded up to whole pages, zeroed. Throws InvalidArgument for 0 bytes, Error if
+  /// Maps `bytes` rounded up to whole pages, zeroed. Throws InvalidArgument for 0 bytes, NoPages if
   /// the system refuses.
   explicit PageMapping(std::size_t bytes);
   PageMapping(PageMapping&& other) noexcept;

@@ -93,13 +93,13 @@ CaseResult run_case(const Workload& workload, const Options& options, const Cuda
   CompileOptions compile;
   compile.n = options.n;
   compile.target = Target::parse(options.target);
-  compile.cuda.compile_threads = 1;
+  compile.resources.compile_threads = 1;
   std::vector<CudaCandidate> ranked = choose_cuda_tile(matrix, compile, limits).ranked;
   ranked.resize(std::min(ranked.size(), static_cast<std::size_t>(options.contenders)));
   result.candidates = ranked.size();
   for (const CudaProxyGroup& group : group_candidates(ranked)) {
     const auto start = Clock::now();
-    const KernelPlan plan = build_plan(matrix, group_rows(matrix, group.m1, compile.reorder),
+    const KernelPlan plan = build_plan(matrix, group_rows(matrix, group.m1, compile.policy.reorder),
                                        std::max<std::int64_t>(matrix.cols, 1));
     std::vector<CudaCandidate> members;
     for (const std::size_t member : group.members) members.push_back(ranked[member]);
@@ -110,7 +110,7 @@ CaseResult run_case(const Workload& workload, const Options& options, const Cuda
     compile_both(proxy, toolchain, static_cast<int>(limits.arch), result);
   }
   const CudaCandidate& first = ranked.front();
-  const KernelPlan plan = build_plan(matrix, group_rows(matrix, first.tile.m1, compile.reorder),
+  const KernelPlan plan = build_plan(matrix, group_rows(matrix, first.tile.m1, compile.policy.reorder),
                                      std::max<std::int64_t>(matrix.cols, 1));
   const auto start = Clock::now();
   static_cast<void>(build_cuda_kernel(plan, first, compile, limits));

@@ -55,7 +55,7 @@ Job make_job(const CsrMatrix& matrix, const std::string& method, std::int64_t n)
   Job job;
   job.tile = plan_choice(matrix, options, host_device_info(options.target.isa())).tile;
   const std::int64_t all = std::max<std::int64_t>(matrix.cols, 1);
-  job.plan = build_plan(matrix, group_rows(matrix, job.tile.m1, options.reorder),
+  job.plan = build_plan(matrix, group_rows(matrix, job.tile.m1, options.policy.reorder),
                         job.tile.k_block > 0 ? job.tile.k_block : all);
   job.shape = {options.target.isa(), n, job.tile.pack_b ? 0 : n};
   return job;

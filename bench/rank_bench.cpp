@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/json_file.hpp"
 #include "bench/rank/rank_experiment.hpp"
 #include "bench/rank/rank_plot.hpp"
 #include "kernels/unrolled_host/host_features.hpp"
@@ -68,7 +69,7 @@ class Report {
   void keep(const std::string& key, nlohmann::json value) { json_[key] = std::move(value); }
   void finish() {
     write("README.md", text_);
-    write("figures.json", json_.dump(1) + "\n");
+    save_json(folder_ / "figures.json", json_);
   }
 
  private:

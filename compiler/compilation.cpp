@@ -9,28 +9,13 @@
 #include "spjit/error.hpp"
 
 namespace spjit {
-namespace {
-
-using Matrix = std::shared_ptr<const CsrMatrix>;
-
-void require_matrix(const Matrix& matrix) {
-  if (matrix == nullptr) {
-    throw InvalidArgument("no matrix to compile: the pointer is null; expected a CsrMatrix");
-  }
-}
-
-}  // namespace
-
-template <class Kernel>
-Compilation<Kernel>::Compilation(std::shared_ptr<CompileQueue> queue,
-                                 std::shared_ptr<CompileJob> job) noexcept
+Compilation::Compilation(std::shared_ptr<CompileQueue> queue,
+                         std::shared_ptr<CompileJob> job) noexcept
     : queue_(std::move(queue)), job_(std::move(job)) {}
 
-template <class Kernel>
-Compilation<Kernel>::Compilation(Compilation&& other) noexcept = default;
+Compilation::Compilation(Compilation&& other) noexcept = default;
 
-template <class Kernel>
-Compilation<Kernel>& Compilation<Kernel>::operator=(Compilation&& other) noexcept {
+Compilation& Compilation::operator=(Compilation&& other) noexcept {
   if (this == &other) return *this;
   abandon();
   job_ = std::move(other.job_);
@@ -38,79 +23,38 @@ Compilation<Kernel>& Compilation<Kernel>::operator=(Compilation&& other) noexcep
   return *this;
 }
 
-template <class Kernel>
-Compilation<Kernel>::~Compilation() {
-  abandon();
-}
+Compilation::~Compilation() { abandon(); }
 
-template <class Kernel>
-void Compilation<Kernel>::abandon() noexcept {
+void Compilation::abandon() noexcept {
   if (job_ == nullptr) return;
   job_->cancel();
   // A callback may let go of what called it.
   if (!job_->runs_here()) job_->wait(std::nullopt);
 }
 
-template <class Kernel>
-Kernel Compilation<Kernel>::get() const {
-  return *std::static_pointer_cast<const Kernel>(job_->result());
-}
+Kernel Compilation::get() const { return *std::static_pointer_cast<const Kernel>(job_->result()); }
 
-template <class Kernel>
-bool Compilation<Kernel>::ready() const {
-  return wait_for(std::chrono::nanoseconds(0));
-}
+bool Compilation::ready() const { return wait_for(std::chrono::nanoseconds(0)); }
 
-template <class Kernel>
-bool Compilation<Kernel>::wait_for(std::chrono::nanoseconds time) const {
+bool Compilation::wait_for(std::chrono::nanoseconds time) const {
   const auto now = std::chrono::steady_clock::now();
   const auto longest = std::chrono::steady_clock::time_point::max() - now;
   return job_->wait(now + std::min<std::chrono::steady_clock::duration>(time, longest));
 }
 
-template <class Kernel>
-CompileProgress Compilation<Kernel>::progress() const {
-  return job_->progress();
-}
+CompileProgress Compilation::progress() const { return job_->progress(); }
 
-template <class Kernel>
-void Compilation<Kernel>::cancel() const {
-  job_->cancel();
-}
+void Compilation::cancel() const { job_->cancel(); }
 
-template class Compilation<SpmmKernel>;
-template class Compilation<CudaKernel>;
-
-Compilation<SpmmKernel> Compiler::compile_async(Matrix matrix, CompileControl control) const {
-  require_matrix(matrix);
+Compilation Compiler::compile_async(Problem problem, CompileControl control) const {
+  if (!problem.a) throw InvalidArgument("the problem has no matrix; set Problem::a");
   auto job = std::make_shared<CompileJob>(
-      [impl = impl_, matrix = std::move(matrix)](const CompileControl& given) {
-        return std::make_shared<const SpmmKernel>(impl->compile(*matrix, given));
+      [impl = impl_, problem = std::move(problem)](const CompileControl& given) {
+        return std::make_shared<const Kernel>(impl->compile(problem, given));
       },
       std::move(control));
   queue_->add(job);
   return {queue_, std::move(job)};
-}
-
-Compilation<SpmmKernel> Compiler::compile_async(CsrMatrix matrix, CompileControl control) const {
-  return compile_async(std::make_shared<const CsrMatrix>(std::move(matrix)), std::move(control));
-}
-
-Compilation<CudaKernel> Compiler::compile_cuda_async(Matrix matrix, CompileControl control) const {
-  require_matrix(matrix);
-  auto job = std::make_shared<CompileJob>(
-      [impl = impl_, matrix = std::move(matrix)](const CompileControl& given) {
-        return std::make_shared<const CudaKernel>(impl->compile_cuda(*matrix, given));
-      },
-      std::move(control));
-  queue_->add(job);
-  return {queue_, std::move(job)};
-}
-
-Compilation<CudaKernel> Compiler::compile_cuda_async(CsrMatrix matrix,
-                                                     CompileControl control) const {
-  return compile_cuda_async(std::make_shared<const CsrMatrix>(std::move(matrix)),
-                            std::move(control));
 }
 
 }  // namespace spjit

@@ -24,33 +24,22 @@ Callback marked(Callback callback) {
 }  // namespace
 
 Compiler::Impl::Impl(CompileOptions checked)
-    : options(std::move(checked)), compiles(options.parallel_compiles) {}
+    : options(std::move(checked)), compiles(options.resources.parallel_compiles) {}
 
 CompileContext Compiler::Impl::context_of(const CompileControl& control) const {
-  CompileContext watch;
-  watch.cancel = {control.deadline, control.stop};
-  watch.progress = marked(control.progress);
-  watch.race_turn = [this](const Cancellation& cancel) { return races.take(cancel); };
-  watch.check_turn = [this](const Cancellation& cancel) { return checks.take(cancel); };
-  watch.check_ms = std::make_shared<double>(0);
-  return watch;
+  CompileContext context;
+  context.cancel = {control.deadline, control.stop};
+  context.progress = marked(control.progress);
+  context.timing_turn = [this](const Cancellation& cancel) { return timings.take(cancel); };
+  context.check_turn = [this](const Cancellation& cancel) { return checks.take(cancel); };
+  context.check_ms = std::make_shared<double>(0);
+  return context;
 }
 
-CompileOptions Compiler::Impl::watched_options(const CompileContext& watch) const {
-  CompileOptions watched = options;
-  if (!watch.progress && !options.on_search_progress) return watched;
-  watched.on_search_progress = [own = marked(options.on_search_progress),
-                                more = watch.progress](const SearchProgress& progress) {
-    if (own) own(progress);
-    if (more) more(progress);
-  };
-  return watched;
-}
-
-Turns::Place Compiler::Impl::take_place(const CompileContext& watch) const {
+Turns::Place Compiler::Impl::take_place(const CompileContext& context) const {
   if (Turns::Place place = compiles.try_take()) return place;
-  watch.stage("waiting");
-  return compiles.take(watch.cancel);
+  context.stage("waiting");
+  return compiles.take(context.cancel);
 }
 
 }  // namespace spjit

@@ -15,7 +15,7 @@
 #include "base/float_buffer.hpp"
 #include "base/row_ranges.hpp"
 #include "compiler/float64_reference.hpp"
-#include "plan/dense_operands.hpp"
+#include "spjit/arguments.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
@@ -68,7 +68,7 @@ struct CheckLayout {
 };
 
 /// Anything that computes C from B, both in host memory.
-using RunKernel = std::function<void(const DenseOperands& operands)>;
+using RunKernel = std::function<void(const Arguments& operands)>;
 
 /// What is checked.
 struct CheckedKernel {

@@ -1,55 +1,28 @@
 #pragma once
 
 /// @file
-/// The order of the stages: matrix -> groupings -> tile space -> choice -> plan -> artifact.
+/// From a problem to an artifact: the families in their order, the first that accepts and can
+/// build.
 
-#include <optional>
-#include <string>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
 
-#include "kernels/unrolled_host/host_program.hpp"
-#include "kernels/unrolled_host/tile_candidate.hpp"
-#include "plan/compile_context.hpp"
-#include "proxy/host_search.hpp"
-#include "runtime/host/host_device_info.hpp"
-#include "spjit/compiler.hpp"
-#include "spjit/matrix.hpp"
+#include "compiler/compile_record.hpp"
+#include "kernels/kernel_family.hpp"
 
 namespace spjit {
 
-/// What a compilation did, for the record and for `spjit explain`.
-struct CompileTrace {
-  KernelKind kind = KernelKind::unrolled;
-  HostTile tile;  ///< the choice; of other kinds, what unrolled code would have had
-  std::string reason;
-  HostSearch search;            ///< no tiles where nothing was searched
-  GroupingStatistics grouping;  ///< of the choice; other kinds have none
-  double group_ms = 0;
-  double emit_ms = 0;  ///< plan and code
+/// A compiled kernel that is not loaded yet.
+struct CompiledKernel {
+  const KernelFamily* family = nullptr;
+  std::vector<Artifact::File> files;
+  nlohmann::json record;
 };
 
-struct CompiledArtifact {
-  HostArtifact artifact;
-  CompileTrace trace;
-};
-
-/// What a compilation takes besides its options.
-struct HostSearchSetup {
-  std::shared_ptr<const HostRankModel> model = nullptr;  ///< what ranks; null: the prior
-  std::optional<HostSearchStages> stages = {};           ///< none: those of the mode
-  CompileContext watch = {};                             ///< of every mode
-};
-
-/// Compiles a valid matrix with sorted rows; `race` times candidates where the search mode asks for
-/// it, so that the pipeline itself runs nothing. Throws CompileFailed, NotSupported, and what
-/// `watch` throws: Cancelled, DeadlineExceeded soon after they are due.
-[[nodiscard]] CompiledArtifact compile_host(const CsrMatrix& matrix, const CompileOptions& options,
-                                            const HostDeviceInfo& limits,
-                                            const TimeHostKernels& race,
-                                            const HostSearchSetup& setup = {});
-
-/// The heuristic's choice and its reason, without compiling. Throws what `cancel` throws.
-[[nodiscard]] CompileTrace plan_choice(const CsrMatrix& matrix, const CompileOptions& options,
-                                       const HostDeviceInfo& limits,
-                                       const Cancellation& cancel = {});
+/// Asks `families` one after another. Throws NotSupported with all verdicts if none accepts and
+/// builds; what building and the context throw.
+[[nodiscard]] CompiledKernel compile_problem(const BuildRequest& request,
+                                             std::span<const KernelFamily* const> families);
 
 }  // namespace spjit

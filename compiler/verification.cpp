@@ -11,7 +11,9 @@
 #include "base/elapsed.hpp"
 #include "base/host_cpu.hpp"
 #include "compiler/kernel_cache.hpp"
+#include "kernels/unrolled_cuda/cuda_executable.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "kernels/workspace_pool.hpp"
 #include "matrix/limits.hpp"
 #include "runtime/cuda/cuda_context.hpp"
 #include "runtime/cuda/cuda_driver.hpp"
@@ -46,17 +48,17 @@ Verdict not_checked(const std::string& reason) {
 /// Adds its life time to CompileContext::check_ms.
 class CheckTime {
  public:
-  explicit CheckTime(const CompileContext& watch) : watch_(watch) {}
+  explicit CheckTime(const CompileContext& context) : context_(context) {}
   CheckTime(const CheckTime&) = delete;
   CheckTime& operator=(const CheckTime&) = delete;
   ~CheckTime() {
-    if (watch_.check_ms) *watch_.check_ms += ms();
+    if (context_.check_ms) *context_.check_ms += ms();
   }
 
   [[nodiscard]] double ms() const { return ms_since(start_); }
 
  private:
-  const CompileContext& watch_;
+  const CompileContext& context_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
@@ -76,12 +78,19 @@ bool is_fault(int code) {
   }
 }
 
+/// What a kernel is checked with.
+struct CheckedMatrix {
+  const CsrMatrix& matrix;
+  const CompileOptions& options;
+  const CompileContext& context;
+};
+
 Verdict checked_verdict(const CheckedKernel& kernel, const std::string& device,
-                        const CompileOptions& options, const CompileContext& watch) {
-  const CheckTime time(watch);
+                        const CompileOptions& options, const CompileContext& context) {
+  const CheckTime time(context);
   CheckOptions check;
   if (options.verify == VerifyMode::full) check.most_products.reset();
-  check.cancel = watch.cancel;
+  check.cancel = context.cancel;
   CheckResult result = check_kernel(kernel, check);
   Verdict verdict;
   verdict.problem = std::move(result.problem);
@@ -112,22 +121,14 @@ void require_whole_context(const LocalGpu& gpu) {
   }
 }
 
-Verdict verify_on(const LocalGpu& gpu, const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
-                  const CompileOptions& options, const CompileContext& watch) {
-  require_whole_context(gpu);
-  const auto prepared = PreparedCudaKernel::Impl::load(kernel, gpu.ordinal);
-  return verdict_of({.matrix = matrix,
-                     .n = kernel.program.n,
-                     .layouts = check_layouts(kernel.program),
-                     .run =
-                         [&](const DenseOperands& operands) {
-                           prepared->run({.b = operands.b,
-                                          .ldb = operands.ldb,
-                                          .c = operands.c,
-                                          .ldc = operands.ldc,
-                                          .n = operands.n});
-                         }},
-                    gpu.limits.product, options, watch);
+/// Checks what runs as `executable` says.
+Verdict verify_executable(const Executable& executable, const Kernel::Impl& kernel,
+                          const std::string& device, const CheckedMatrix& checked) {
+  return verdict_of({.matrix = checked.matrix,
+                     .n = kernel.info.n,
+                     .layouts = check_layouts(kernel.info),
+                     .run = [&](const Arguments& arguments) { executable.run(arguments); }},
+                    device, checked.options, checked.context);
 }
 
 /// The first GPU here that runs code for `arch`.
@@ -140,29 +141,22 @@ std::optional<LocalGpu> find_gpu(std::int64_t arch, const LocalGpus& local) {
 
 }  // namespace
 
-std::vector<CheckLayout> check_layouts(const CompileOptions& options) {
-  const CheckLayout own{options.ldb > 0 ? options.ldb : options.n,
-                        options.ldc > 0 ? options.ldc : options.n};
-  return {own, widened(own)};
-}
-
-std::vector<CheckLayout> check_layouts(const CudaProgram& program) {
-  const CheckLayout own{program.ldb, program.ldc};
+std::vector<CheckLayout> check_layouts(const KernelInfo& info) {
+  const CheckLayout own{info.ldb, info.ldc};
   const CheckLayout wider = widened(own);
-  if (!program.runtime_sizes || std::max(wider.ldb, wider.ldc) > k_cuda_max_leading_dimension) {
-    return {own};
-  }
-  return {own, wider};
+  const bool any = !info.cuda || (info.runtime_n &&
+                                  std::max(wider.ldb, wider.ldc) <= k_cuda_max_leading_dimension);
+  return any ? std::vector{own, wider} : std::vector{own};
 }
 
 Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
-                   const CompileOptions& options, const CompileContext& watch) {
+                   const CompileOptions& options, const CompileContext& context) {
   try {
-    const std::string problem = too_large(kernel.bytes(watch.cancel));
+    const std::string problem = too_large(kernel.bytes(context.cancel));
     if (!problem.empty()) return not_checked(problem);
-    watch.stage("checking");
-    const Turns::Place turn = watch.take_check_turn();
-    return checked_verdict(kernel, device, options, watch);
+    context.stage("checking");
+    const Turns::Place turn = context.take_check_turn();
+    return checked_verdict(kernel, device, options, context);
   } catch (const std::bad_alloc&) {
     return not_checked("there is not enough memory for B and C of the check");
   } catch (const NoMemory& error) {
@@ -170,35 +164,29 @@ Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
   }
 }
 
-Verdict verify_kernel(const SpmmKernel::Impl& kernel, const CsrMatrix& matrix,
-                      const CompileOptions& options, const CompileContext& watch) {
-  if (options.verify == VerifyMode::none) return {};
-  return verdict_of({.matrix = matrix,
-                     .n = options.n,
-                     .layouts = check_layouts(options),
-                     .run =
-                         [&](const DenseOperands& operands) {
-                           kernel.run({operands.b, operands.ldb, operands.c, operands.ldc});
-                         }},
-                    host_cpu().model_name, options, watch);
-}
-
-Verdict verify_kernel(const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
-                      const CompileOptions& options, const CompileContext& watch) {
+Verdict verify_kernel(const Kernel::Impl& kernel, const CsrMatrix& matrix,
+                      const CompileOptions& options, const CompileContext& context) {
   Verdict verdict;
   if (options.verify == VerifyMode::none) return verdict;
-  const CudaProgram& program = kernel.program;
+  const CheckedMatrix checked{matrix, options, context};
+  if (kernel.executable != nullptr) {
+    return verify_executable(*kernel.executable, kernel, host_cpu().model_name, checked);
+  }
+  const int arch = kernel.info.cuda->arch;
   const LocalGpus local = find_local_gpus();
-  const std::optional<LocalGpu> gpu = find_gpu(program.arch, local);
+  const std::optional<LocalGpu> gpu = find_gpu(arch, local);
   if (!gpu) {
     verdict.verification.reason =
-        local.gpus.empty()
-            ? "no GPU: " + local.problem
-            : fmt::format("no GPU of this machine runs code for sm_{}", program.arch);
+        local.gpus.empty() ? "no GPU: " + local.problem
+                           : fmt::format("no GPU of this machine runs code for sm_{}", arch);
     return verdict;
   }
   try {
-    return verify_on(*gpu, kernel, matrix, options, watch);
+    require_whole_context(*gpu);
+    const LoadedKernel loaded =
+        kernel.family->load(kernel.artifact, nlohmann::json::parse(kernel.artifact.record),
+                            GpuDevice{gpu->ordinal}, context.cancel);
+    return verify_executable(*loaded.executable, kernel, gpu->limits.product, checked);
   } catch (const LaunchError& error) {
     if (!is_fault(error.code())) throw;
     verdict.problem = fmt::format("the kernel faults: {}", error.what());

@@ -7,12 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_kernel_impl.hpp"
 #include "compiler/kernel_check.hpp"
-#include "kernels/spmm_kernel_impl.hpp"
+#include "kernels/kernel_impl.hpp"
 #include "plan/compile_context.hpp"
-#include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
+#include "spjit/options.hpp"
 #include "spjit/verification.hpp"
 
 namespace spjit {
@@ -27,25 +26,21 @@ struct Verdict {
 
 /// The layouts a kernel is run in: its own, and where it takes others one with wider rows, which
 /// lose their alignment.
-[[nodiscard]] std::vector<CheckLayout> check_layouts(const CompileOptions& options);
-[[nodiscard]] std::vector<CheckLayout> check_layouts(const CudaProgram& program);
+[[nodiscard]] std::vector<CheckLayout> check_layouts(const KernelInfo& info);
 
 /// Checks anything that runs on `device` as `CompileOptions::verify` says, which is not `none`. For
 /// what cannot be checked, B and C being too large or there being no memory, it has no problem but
 /// a Verification::reason, and a note. Other kernels of the Compiler wait meanwhile. Throws what
-/// `watch` and the kernel throw.
+/// `context` and the kernel throw.
 [[nodiscard]] Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
-                                 const CompileOptions& options, const CompileContext& watch);
+                                 const CompileOptions& options, const CompileContext& context);
 
-/// The same for a kernel of the host; `none` gives an empty verdict.
-[[nodiscard]] Verdict verify_kernel(const SpmmKernel::Impl& kernel, const CsrMatrix& matrix,
-                                    const CompileOptions& options, const CompileContext& watch);
-
-/// The same on the first GPU of this machine that runs the kernel. One that faults in its launch is
-/// wrong. Throws DeviceError for what else a device cannot do, a fault of others before it
-/// included: that breaks the context, and no kernel can be judged in the process any more.
-[[nodiscard]] Verdict verify_kernel(const CudaKernel::Impl& kernel, const CsrMatrix& matrix,
-                                    const CompileOptions& options, const CompileContext& watch);
+/// The same for a compiled kernel; `none` gives an empty verdict. One for a GPU runs on the first
+/// GPU of this machine that takes it; one that faults in its launch is wrong. Throws DeviceError
+/// for what else a device cannot do, a fault of others before it included: that breaks the context,
+/// and no kernel can be judged in the process any more.
+[[nodiscard]] Verdict verify_kernel(const Kernel::Impl& kernel, const CsrMatrix& matrix,
+                                    const CompileOptions& options, const CompileContext& context);
 
 /// Throws VerificationFailed for a verdict that is not passed; `note` says what else happened.
 void require_passed(const Verdict& verdict, const std::string& note);

@@ -19,4 +19,11 @@ namespace spjit {
 [[nodiscard]] RowRanges rows_of_b(std::span<const std::int32_t> columns, std::int64_t cols,
                                   const Cancellation& cancel = {});
 
+/// Whether most rows of B `[k x n]` are read by no entry of A. Copying B would be most of a run's
+/// work then, and its copy most of the memory: kernels for such an A read B where it is.
+[[nodiscard]] constexpr bool is_mostly_unread(std::int64_t k, std::int64_t nnz) noexcept {
+  constexpr std::int64_t k_cheap_rows = 65536;  // their copy costs microseconds
+  return k > 8 * nnz + k_cheap_rows;
+}
+
 }  // namespace spjit

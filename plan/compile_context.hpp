@@ -10,7 +10,7 @@
 
 #include "base/cancel.hpp"
 #include "base/turns.hpp"
-#include "spjit/compiler.hpp"
+#include "spjit/progress.hpp"
 
 namespace spjit {
 
@@ -19,7 +19,7 @@ struct CompileContext {
   Cancellation cancel = {};
   std::function<void(const SearchProgress&)> progress = {};  ///< what it throws ends all
   /// Waits until no other search of the same Compiler times, and keeps others from it.
-  std::function<Turns::Place(const Cancellation&)> race_turn = {};
+  std::function<Turns::Place(const Cancellation&)> timing_turn = {};
   /// Waits until no other kernel of the same Compiler is checked, and keeps others from it.
   std::function<Turns::Place(const Cancellation&)> check_turn = {};
   /// Where the time goes that checks took, failed ones too; null: nobody asks.
@@ -38,7 +38,7 @@ struct CompileContext {
   }
 
   [[nodiscard]] Turns::Place take_timing_turn() const {
-    return race_turn ? race_turn(cancel) : nullptr;
+    return timing_turn ? timing_turn(cancel) : nullptr;
   }
 
   [[nodiscard]] Turns::Place take_check_turn() const {

@@ -11,8 +11,6 @@
 namespace spjit {
 namespace {
 
-using AddScaledRow = void (*)(float value, const float* b, float* c, std::int64_t n);
-
 void add_scaled_row_fused(float value, const float* b, float* c, std::int64_t n) {
   for (std::int64_t j = 0; j < n; ++j) c[j] = std::fma(value, b[j], c[j]);
 }
@@ -32,19 +30,13 @@ void add_scaled_row_separate(float value, const float* b, float* c, std::int64_t
   }
 }
 
-AddScaledRow add_scaled_row_of(Arithmetic arithmetic) {
-  if (arithmetic == Arithmetic::separate) return add_scaled_row_separate;
-  const bool fma3 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  return fma3 ? add_scaled_row_fma3 : add_scaled_row_fused;
-}
-
 /// One row of C in float64 and, for each element, sum |a| |b|.
 struct Float64Row {
   std::vector<double> values;
   std::vector<double> absolute;
 };
 
-void evaluate_row(const CsrMatrix& matrix, std::int64_t row, const DenseOperands& operands,
+void evaluate_row(const CsrMatrix& matrix, std::int64_t row, const Arguments& operands,
                   Float64Row& result) {
   std::fill(result.values.begin(), result.values.end(), 0.0);
   std::fill(result.absolute.begin(), result.absolute.end(), 0.0);
@@ -81,11 +73,17 @@ ElementError error_of(float actual, double expected, double bound) {
 
 }  // namespace
 
+AddScaledRow add_scaled_row_of(Arithmetic arithmetic) noexcept {
+  if (arithmetic == Arithmetic::separate) return add_scaled_row_separate;
+  const bool fma3 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  return fma3 ? add_scaled_row_fma3 : add_scaled_row_fused;
+}
+
 Arithmetic arithmetic_of(HostIsa isa) noexcept {
   return isa == HostIsa::generic ? Arithmetic::separate : Arithmetic::fused;
 }
 
-void evaluate(const KernelPlan& plan, Arithmetic arithmetic, const DenseOperands& operands) {
+void evaluate(const KernelPlan& plan, Arithmetic arithmetic, const Arguments& operands) {
   const AddScaledRow add_scaled_row = add_scaled_row_of(arithmetic);
   const auto c_row = [&](std::int32_t row) { return operands.c + row * operands.ldc; };
   for (const RowRange& rows : plan.grouping.empty_rows.ranges()) {
@@ -120,7 +118,7 @@ double rounding_bound(std::int64_t nnz, double absolute_sum) noexcept {
   return (gamma(0x1p-24) + gamma(0x1p-53)) * absolute_sum + terms * 0x1p-149;
 }
 
-Float64Product evaluate_float64(const CsrMatrix& matrix, const DenseOperands& operands) {
+Float64Product evaluate_float64(const CsrMatrix& matrix, const Arguments& operands) {
   Float64Product product{matrix.rows, operands.n, {}, {}};
   product.values.reserve(to_size(matrix.rows * operands.n));
   product.bounds.reserve(to_size(matrix.rows * operands.n));
@@ -136,7 +134,7 @@ Float64Product evaluate_float64(const CsrMatrix& matrix, const DenseOperands& op
   return product;
 }
 
-ErrorReport compare_with_float64(const CsrMatrix& matrix, const DenseOperands& operands) {
+ErrorReport compare_with_float64(const CsrMatrix& matrix, const Arguments& operands) {
   ErrorReport report;
   Float64Row expected{std::vector<double>(to_size(operands.n)),
                       std::vector<double>(to_size(operands.n))};

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/dense_operands.hpp"
+#include "spjit/arguments.hpp"
 #include "plan/kernel_plan.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
@@ -22,10 +22,14 @@ enum class Arithmetic : std::uint8_t {
 
 [[nodiscard]] Arithmetic arithmetic_of(HostIsa isa) noexcept;
 
+/// c[j] += value * b[j] for j < n, rounded as a kernel rounds it.
+using AddScaledRow = void (*)(float value, const float* b, float* c, std::int64_t n);
+[[nodiscard]] AddScaledRow add_scaled_row_of(Arithmetic arithmetic) noexcept;
+
 /// C = A * B by walking the plan in its order: tiles, k blocks, columns, entries. Writes the rows
 /// that the plan's tiles hold and +0 to its empty rows. Kernels of this plan must give the same
 /// bits.
-void evaluate(const KernelPlan& plan, Arithmetic arithmetic, const DenseOperands& operands);
+void evaluate(const KernelPlan& plan, Arithmetic arithmetic, const Arguments& operands);
 
 /// C in float64 and how far an fp32 kernel may be from it.
 struct Float64Product {
@@ -37,7 +41,7 @@ struct Float64Product {
 
 /// Reads b, ldb and n of `operands` only. Memory: 16 bytes an element of C.
 [[nodiscard]] Float64Product evaluate_float64(const CsrMatrix& matrix,
-                                              const DenseOperands& operands);
+                                              const Arguments& operands);
 
 /// Largest |c - sum a_i b_i| of an fp32 dot product of `nnz` terms in any order, fused or not:
 /// gamma(nnz) * sum |a_i| |b_i|, gamma(k) = k u / (1 - k u), u = 2^-24 (Higham, Accuracy and
@@ -60,6 +64,6 @@ struct ErrorReport {
 /// memory to speak of). Where the product is NaN or infinite, C must be the same; a C that is not,
 /// or is not finite where the product is, counts as an infinite error.
 [[nodiscard]] ErrorReport compare_with_float64(const CsrMatrix& matrix,
-                                               const DenseOperands& operands);
+                                               const Arguments& operands);
 
 }  // namespace spjit

@@ -84,4 +84,10 @@ void check_schema(const RankModel& model, std::string_view schema, int version,
 /// Reads that form, from anyone. Throws Error that says the first thing wrong with it.
 [[nodiscard]] RankModel read_rank_model(std::string_view text);
 
+/// A model, and what a kernel that it helped to choose is cached by.
+struct LoadedRankModel {
+  RankModel model;
+  std::string id;  ///< name and checksum
+};
+
 }  // namespace spjit

@@ -4,6 +4,7 @@
 /// Row groupings of one matrix, computed at most once each.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -13,6 +14,9 @@
 #include "spjit/reorder.hpp"
 
 namespace spjit {
+
+/// Row groupings by M1: computed once a matrix, asked for often.
+using GroupRows = std::function<const RowGrouping&(std::int64_t m1)>;
 
 /// Groupings by M1. Refers to the matrix; what `at()` returns stays where it is. Both throw what
 /// `cancel` throws soon after it is reached.

@@ -65,7 +65,7 @@ done
 [[ $vendor == /* ]] || vendor=$PWD/$vendor
 [[ $build == /* ]] || build=$PWD/$build
 
-configure=(-S "$ROOT" -B "$build" -DCMAKE_BUILD_TYPE=Release -DSPJIT_LLVM=OFF -DSPJIT_WERROR=OFF
+configure=(-S "$ROOT" -B "$build" -DCMAKE_BUILD_TYPE=Release -DSPJIT_LLVM=OFF
            -DSPJIT_BUILD_TOOLS=OFF -DSPJIT_BUILD_EXAMPLES=OFF -DSPJIT_INSTALL=OFF
            -DSPJIT_GPU_BENCH_ONLY=ON -DBUILD_SHARED_LIBS=OFF)
 if [[ -d $vendor ]]; then

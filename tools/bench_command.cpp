@@ -64,7 +64,7 @@ void run_file(Result& result, const BenchCommandOptions& options) {
   for (const int threads : thread_counts(resolve_threads(options.kernel.compile.threads))) {
     CompileOptions compile_options = options.kernel.compile;
     compile_options.threads = threads;
-    const SpmmKernel kernel = Compiler(compile_options, options.kernel.cache).compile(matrix);
+    const Kernel kernel = Compiler(compile_options, options.kernel.cache).compile(matrix);
     require_cached(kernel.info().not_cached, options.kernel.cache);
     result.runs.push_back({kernel.info(), measure(kernel, matrix, operands, options.budget_ms)});
   }
@@ -165,7 +165,7 @@ std::string results_table(const std::vector<Result>& results, const Terminal& te
   for (const Result& result : results) {
     if (!result.error.empty()) continue;
     for (const Run& run : result.runs) {
-      const bool unrolled = run.info.kind == KernelKind::unrolled;
+      const bool unrolled = run.info.kind == "unrolled";
       add_row(table, result, run,
               unrolled ? "spjit" : fmt::format("spjit ({})", to_string(run.info.kind)),
               run.measurement.kernel);

@@ -189,7 +189,7 @@ void add_options(CLI::App& command, CollectCommandOptions& options) {
       ->type_name("COUNT")
       ->capture_default_str();
   command
-      .add_option("--search-budget", options.collect.compile.search_budget_ms,
+      .add_option("--search-budget", options.collect.compile.policy.search_budget_ms,
                   "Milliseconds for one search: tiles that it does not reach are left out.")
       ->transform(real_number(0, 1e9))
       ->type_name("MS")

@@ -100,7 +100,7 @@ ExitCode compile_files(CompileCommandOptions& options) {
     layer_options.peak_gflops = measure_peak_gflops(layer_options.kernel.compile.target.isa());
   }
   const std::vector<Input> inputs = expand_inputs(options.files);
-  if (layer_options.kernel.compile.search != SearchMode::instant) {
+  if (layer_options.kernel.compile.policy.search != SearchMode::instant) {
     layer_options.kernel.compile.on_search_progress = show_search_progress(inspect_stderr());
   }
   const Compiler compiler(layer_options.kernel.compile, layer_options.kernel.cache);

@@ -13,11 +13,11 @@ bool is_timed(const CudaLayer& layer) { return layer.record.at("search").at("tim
 void process(CudaLayer& layer, const Compiler& compiler, const LayerOptions& options) {
   const CsrMatrix matrix = load_matrix(layer.path, options.kernel.load);
   layer.statistics = compute_statistics(matrix);
-  const CudaKernel kernel = compiler.compile_cuda(matrix, control_of(options));
+  const Kernel kernel = compiler.compile_cuda(matrix, control_of(options));
   layer.info = kernel.info();
   layer.record = Json::parse(kernel.record());
   if (!layer.info->note.empty()) layer.notes.push_back(layer.info->note);
-  if (options.kernel.compile.search != SearchMode::instant && !is_timed(layer)) {
+  if (options.kernel.compile.policy.search != SearchMode::instant && !is_timed(layer)) {
     layer.notes.push_back(layer.info->reason);
   }
   add_extent(layer.notes, layer.info->verification);

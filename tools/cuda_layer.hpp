@@ -10,7 +10,7 @@
 
 #include "layer.hpp"
 #include "spjit/compiler.hpp"
-#include "spjit/cuda_kernel.hpp"
+#include "spjit/kernel.hpp"
 
 namespace spjit::cli {
 

@@ -17,13 +17,13 @@ namespace fs = std::filesystem;
 namespace {
 
 // A segment's code ends where the next one's begins.
-std::string listing(const SpmmKernel& kernel, const std::string& name) {
+std::string listing(const Kernel& kernel, const std::string& name) {
   const std::vector<std::byte> object = kernel.object(name);
   const HostImage image = read_object(object, name);
   const HostProgramRecord program = read_program(image);
   std::string text = fmt::format("# {}: {} x {}, n = {}, {}", name, program.rows, program.cols,
                                  program.n, kernel.info().target.name());
-  if (program.kind != KernelKind::unrolled) {
+  if (program.kind != "unrolled") {
     return fmt::format("{}\n# A kernel of kind {}: it has no code of its own. {}\n", text,
                        to_string(program.kind), kernel.info().reason);
   }
@@ -97,7 +97,7 @@ void prepare_directory(const fs::path& directory) {
 }
 
 std::vector<fs::path> emit_files(const EmitOptions& options, const std::string& name,
-                                 const SpmmKernel& kernel, const Json& layer) {
+                                 const Kernel& kernel, const Json& layer) {
   std::vector<fs::path> files;
   const auto path = [&](const char* extension) {
     return files.emplace_back(options.directory / (name + extension));
@@ -110,7 +110,7 @@ std::vector<fs::path> emit_files(const EmitOptions& options, const std::string& 
 }
 
 std::vector<fs::path> emit_files(const EmitOptions& options, const std::string& name,
-                                 const CudaKernel& kernel, const Json& layer) {
+                                 const Kernel& kernel, const Json& layer) {
   std::vector<fs::path> files;
   const auto path = [&](const char* extension) {
     return files.emplace_back(options.directory / (name + extension));

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "spjit/cuda_kernel.hpp"
 #include "spjit/kernel.hpp"
 #include "terminal.hpp"
 
@@ -37,9 +36,9 @@ void prepare_directory(const std::filesystem::path& directory);
 /// returns their paths. `name` must be a C identifier. Throws IoError, NotSupported for `assembly`
 /// without LLVM.
 std::vector<std::filesystem::path> emit_files(const EmitOptions& options, const std::string& name,
-                                              const SpmmKernel& kernel, const Json& layer);
+                                              const Kernel& kernel, const Json& layer);
 /// NAME.cubin, NAME.cu, NAME.ptx and NAME.json in the same way.
 std::vector<std::filesystem::path> emit_files(const EmitOptions& options, const std::string& name,
-                                              const CudaKernel& kernel, const Json& layer);
+                                              const Kernel& kernel, const Json& layer);
 
 }  // namespace spjit::cli

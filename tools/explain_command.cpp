@@ -100,7 +100,7 @@ ExitCode explain_files(const ExplainCommandOptions& options) {
       return explain_and_plot(path, options);
     });
   }
-  if (!options.plot.empty() && options.kernel.compile.search == SearchMode::instant) {
+  if (!options.plot.empty() && options.kernel.compile.policy.search == SearchMode::instant) {
     throw UsageError(
         "--plot draws a search, or the tile space of a GPU; add --search ranked, proxy or "
         "exhaustive, or --target, sm_90 say");

@@ -34,7 +34,7 @@ GroupingReport examine_grouping(const CsrMatrix& matrix, std::int64_t m1,
 
 TileSpace enumerate(const CsrMatrix& matrix, const CompileOptions& options,
                     const HostDeviceInfo& limits) {
-  RowGroupings groupings(matrix, options.reorder);
+  RowGroupings groupings(matrix, options.policy.reorder);
   return enumerate_host_tiles(matrix, options, limits,
                               [&](std::int64_t m1) { return groupings.statistics(m1); });
 }
@@ -42,7 +42,7 @@ TileSpace enumerate(const CsrMatrix& matrix, const CompileOptions& options,
 /// An exhaustive search times the proxies too, for the plot of one against the other.
 HostSearchStages stages_of(const CompileOptions& options, std::int64_t nnz) {
   HostSearchStages stages = search_stages(options, nnz);
-  if (options.search == SearchMode::exhaustive) {
+  if (options.policy.search == SearchMode::exhaustive) {
     stages.proxies = true;
     stages.finalists = 0;
   }
@@ -118,7 +118,7 @@ std::string candidate_table(const Explanation& explanation, const Terminal& term
                {"kept, or the rule that dropped it", Column::Align::left}});
   for (const TileCandidate& candidate : explanation.space.candidates) {
     const bool chosen =
-        explanation.kind == KernelKind::unrolled && candidate.tile == explanation.trace.tile;
+        explanation.kind == "unrolled" && candidate.tile == explanation.trace.tile;
     table.add({chosen ? "*" : " ", to_string(candidate.tile), std::to_string(candidate.registers),
                std::to_string(candidate.panels),
                fmt::format("{:.1f} %", 100 * candidate.column_padding),
@@ -160,7 +160,7 @@ Json describe_choice(const Explanation& explanation) {
                {"tile", nullptr},
                {"reason", explanation.trace.reason},
                {"code_bytes", explanation.code_bytes}};
-  if (explanation.kind == KernelKind::unrolled)
+  if (explanation.kind == "unrolled")
     json["tile"] = to_ordered(to_json(explanation.trace.tile));
   json["search"] = explanation.search ? to_ordered(to_json(*explanation.search)) : Json(nullptr);
   return json;
@@ -206,7 +206,7 @@ std::string explanation_text(const Explanation& explanation, const KernelOptions
   const CompileTrace& trace = explanation.trace;
   const auto kept = explanation.space.survivors().size();
   const std::string choice =
-      explanation.kind != KernelKind::unrolled
+      explanation.kind != "unrolled"
           ? fmt::format("a kernel of kind {}", to_string(explanation.kind))
           : fmt::format("{}, {} bytes of code", to_string(trace.tile), explanation.code_bytes);
   return fmt::format(
@@ -215,7 +215,7 @@ std::string explanation_text(const Explanation& explanation, const KernelOptions
       bold(shown(explanation.path), terminal), matrix_text(explanation.matrix), options.compile.n,
       explanation.limits.name, options.compile.target.name(), bold("Choice: " + choice, terminal),
       trace.reason, bold(fmt::format("Rows in tiles of {}", trace.tile.m1), terminal),
-      grouping_table(explanation, options.compile.reorder, terminal),
+      grouping_table(explanation, options.compile.policy.reorder, terminal),
       bold(fmt::format("{} candidates, {} kept", explanation.space.candidates.size(), kept),
            terminal),
       relaxed_text(explanation.space), candidate_table(explanation, terminal),

@@ -37,7 +37,7 @@ struct Explanation {
   TileSpace space;
   CompileTrace trace;                 ///< the choice
   std::optional<SearchTrace> search;  ///< none: instant
-  KernelKind kind = KernelKind::unrolled;
+  KernelKind kind = "unrolled";
   std::int64_t code_bytes = 0;
 };
 

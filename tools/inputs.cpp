@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "compiler/identifiers.hpp"
+#include "base/identifiers.hpp"
 
 namespace spjit::cli {
 namespace fs = std::filesystem;

@@ -25,39 +25,39 @@ CLI::Option* add_count(CLI::App& command, const std::string& flag, std::int64_t&
 
 void add_search_options(CLI::App& command, CompileOptions& options) {
   add_name(
-      command, "--search", options.search, parse_search,
+      command, "--search", options.policy.search, parse_search,
       "How the tile is chosen: instant (ranked only, microseconds), ranked (the best-ranked tiles "
       "are timed on this machine, by small proxy kernels where those pay), proxy (the same for "
       "every tile that the rules leave) or exhaustive (every one is compiled in full and timed). "
       "Where no device here can time, the best-ranked tile is taken and output says 'ranked, not "
       "timed'.")
       ->type_name("MODE")
-      ->default_str(std::string(to_string(options.search)));
+      ->default_str(std::string(to_string(options.policy.search)));
   command
-      .add_option("--rank-model", options.rank_model,
+      .add_option("--rank-model", options.policy.rank_model,
                   "What ranks the host's tiles in modes that time: a model's file, or prior (a "
                   "formula). Default: the model that is part of spjit, else the prior.")
       ->check(not_empty())
       ->type_name("FILE");
   command
-      .add_option("--search-budget", options.search_budget_ms,
+      .add_option("--search-budget", options.policy.search_budget_ms,
                   "Milliseconds that choosing a tile may take; then the best so far is taken.")
       ->transform(real_number(0, 1e9))
       ->type_name("MS")
-      ->default_str(fmt::format("{:.0f}", options.search_budget_ms));
+      ->default_str(fmt::format("{:.0f}", options.policy.search_budget_ms));
   command
-      .add_option("--contenders", options.search_contenders,
+      .add_option("--contenders", options.policy.top_k,
                   "With --search ranked: how many of the best-ranked tiles are timed.")
       ->transform(whole_number(1, k_most_count))
       ->type_name("K")
       ->capture_default_str();
   command
-      .add_option("--code-budget", options.code_budget_bytes,
+      .add_option("--code-budget", options.policy.code_budget_bytes,
                   "Machine code that a kernel may have, in bytes. Over it, a CSR kernel takes over "
                   "and the output says so.")
       ->transform(whole_number(0, std::numeric_limits<std::int64_t>::max()))
       ->type_name("BYTES")
-      ->default_str(fmt::format("{} (256 MiB)", options.code_budget_bytes));
+      ->default_str(fmt::format("{} (256 MiB)", options.policy.code_budget_bytes));
   command
       .add_option_function<std::int64_t>(
           "--panel-columns", [&options](std::int64_t columns) { options.panel_columns = columns; },
@@ -121,11 +121,11 @@ void add_kernel_options(CLI::App& command, KernelOptions& options) {
       ->transform(whole_number(0, 4096))
       ->type_name("T")
       ->capture_default_str();
-  add_name(command, "--reorder", options.compile.reorder, parse_reorder,
+  add_name(command, "--reorder", options.compile.policy.reorder, parse_reorder,
            "How rows are grouped into row tiles: similarity (most FMAs for each loaded row of B), "
            "balanced (Algorithm 1 of LO-SpMM) or none.")
       ->type_name("ALGORITHM")
-      ->default_str(std::string(to_string(options.compile.reorder)));
+      ->default_str(std::string(to_string(options.compile.policy.reorder)));
   add_search_options(command, options.compile);
   add_cuda_options(command, options.compile.cuda);
   add_load_options(command, options.load);
@@ -196,12 +196,12 @@ Json describe(const KernelOptions& options) {
   Json json = {{"n", compile.n},
                {"target", compile.target.name()},
                {"threads", compile.threads},
-               {"reorder", to_string(compile.reorder)},
-               {"search", to_string(compile.search)},
-               {"search_budget_ms", compile.search_budget_ms},
-               {"search_contenders", compile.search_contenders},
-               {"rank_model", compile.rank_model.string()},
-               {"code_budget_bytes", compile.code_budget_bytes},
+               {"reorder", to_string(compile.policy.reorder)},
+               {"search", to_string(compile.policy.search)},
+               {"search_budget_ms", compile.policy.search_budget_ms},
+               {"top_k", compile.policy.top_k},
+               {"rank_model", compile.policy.rank_model.string()},
+               {"code_budget_bytes", compile.policy.code_budget_bytes},
                {"verify", to_string(compile.verify)},
                {"panel_columns", nullptr},
                {"seed", options.load.value_seed},

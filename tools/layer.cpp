@@ -12,7 +12,7 @@ namespace spjit::cli {
 namespace {
 
 // A, B and C of a layer must fit beside each other for the kernel to be measured here.
-void measure_layer(Layer& layer, const SpmmKernel& kernel, const CsrMatrix& matrix) {
+void measure_layer(Layer& layer, const Kernel& kernel, const CsrMatrix& matrix) {
   const double bytes = Operands::bytes(matrix.rows, matrix.cols, kernel.n());
   if (bytes > k_most_operand_bytes) {
     layer.notes.push_back(fmt::format(
@@ -30,10 +30,10 @@ void measure_layer(Layer& layer, const SpmmKernel& kernel, const CsrMatrix& matr
 void process(Layer& layer, const Compiler& compiler, const LayerOptions& options) {
   const CsrMatrix matrix = load_matrix(layer.path, options.kernel.load);
   layer.statistics = compute_statistics(matrix);
-  const SpmmKernel kernel = compiler.compile(matrix, control_of(options));
+  const Kernel kernel = compiler.compile(matrix, control_of(options));
   layer.info = kernel.info();
   layer.record = Json::parse(kernel.record());
-  if (layer.info->kind == KernelKind::csr) {
+  if (layer.info->kind == "csr") {
     std::string_view reason = layer.info->reason;
     if (reason.starts_with("csr: ")) reason.remove_prefix(5);
     layer.notes.push_back(fmt::format("a CSR kernel took over: {}", reason));

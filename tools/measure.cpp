@@ -68,7 +68,7 @@ class DensePeer {
   DenseProblem problem_;
 };
 
-std::shared_ptr<const DensePeer> make_dense_peer(const SpmmKernel& kernel, const CsrMatrix& matrix,
+std::shared_ptr<const DensePeer> make_dense_peer(const Kernel& kernel, const CsrMatrix& matrix,
                                                  const Operands& operands, PeerTiming& timing) {
   timing.skipped = dense_problem(matrix, operands.n);
   if (!timing.skipped.empty()) return nullptr;
@@ -85,7 +85,7 @@ std::shared_ptr<const DensePeer> make_dense_peer(const SpmmKernel& kernel, const
 
 double measure_peak_gflops(HostIsa isa) { return measure_fma_peak_gflops(isa); }
 
-Measurement measure(const SpmmKernel& kernel, const CsrMatrix& matrix, Operands& operands,
+Measurement measure(const Kernel& kernel, const CsrMatrix& matrix, Operands& operands,
                     double budget_ms) {
   Measurement measurement;
   const float* const b = operands.b.data();

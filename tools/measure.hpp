@@ -46,7 +46,7 @@ inline constexpr double k_most_dense_bytes = 2e9;
 
 /// Times the kernel with the threads it was compiled for, and its peers with as many, for about
 /// `budget_ms` (longer where few runs take that long). `operands.c` is overwritten.
-[[nodiscard]] Measurement measure(const SpmmKernel& kernel, const CsrMatrix& matrix,
+[[nodiscard]] Measurement measure(const Kernel& kernel, const CsrMatrix& matrix,
                                   Operands& operands, double budget_ms);
 
 /// 2 nnz n / time. [GFLOP/s]

@@ -54,7 +54,7 @@ HostSampleGroup collect_samples(const CsrMatrix& matrix, const CollectOptions& o
                                 const std::shared_ptr<ThreadPool>& pool) {
   const auto start = Clock::now();
   CompileOptions compile = options.compile;
-  compile.search = SearchMode::exhaustive;
+  compile.policy.search = SearchMode::exhaustive;
   const HostDeviceInfo limits = host_device_info(compile.target.isa());
   const HostTile heuristic = plan_choice(matrix, compile, limits).tile;
   HostSearchStages stages = search_stages(compile, matrix.nnz());

@@ -61,7 +61,7 @@ double check(const GpuCase& item, Buffers& buffers) {
       .max_bound_ratio;
 }
 
-TimingResult time_launches(const CudaContext& context, const PreparedCudaKernel& kernel,
+TimingResult time_launches(const CudaContext& context, const Kernel& kernel,
                            const Buffers& buffers, const GpuBenchOptions& options) {
   const CudaStream stream(context);
   const CudaGraph graph = CudaGraph::capture(stream, [&] {
@@ -86,17 +86,17 @@ TimingResult time_launches(const CudaContext& context, const PreparedCudaKernel&
   return result;
 }
 
-CudaKernel loadable(const CudaKernel& kernel, const GpuBenchOptions& options) {
+Kernel loadable(const Kernel& kernel, const GpuBenchOptions& options) {
   if (!options.load_ptx) return kernel;
   const std::string ptx = kernel.ptx();
-  return CudaKernel::load(std::as_bytes(std::span(ptx)), kernel.record());
+  return Kernel::load(std::as_bytes(std::span(ptx)), kernel.record());
 }
 
 void fill(GpuResult& result, const GpuCase& item, const GpuBenchOptions& options) {
-  const CudaKernel kernel =
+  const Kernel kernel =
       Compiler(item.options, {.enabled = false, .directory = {}}).compile_cuda(item.matrix);
   result.info = kernel.info();
-  const PreparedCudaKernel prepared = loadable(kernel, options).prepare(options.device);
+  const Kernel prepared = loadable(kernel, options).prepare(options.device);
   if (!options.load_ptx) result.driver_active_blocks = prepared.driver_active_blocks();
   const CudaContext context(local_cuda_driver(), options.device);
   Buffers buffers(context, item);
@@ -143,8 +143,8 @@ std::vector<GpuCase> code_bytes_cases(const CompileOptions& base) {
   for (const std::int64_t n1 : {128, 512}) {
     for (std::int64_t rows = 64; rows <= 8192; rows *= 2) {
       GpuCase item = make_case(base, rows, 256, 0.5, k_elements / rows);
-      item.options.cuda.m1 = 32;
-      item.options.cuda.n1 = std::min(n1, item.options.n);
+      item.options.policy.m1 = 32;
+      item.options.policy.n1 = std::min(n1, item.options.n);
       item.name += fmt::format(" N1={}", n1);
       cases.push_back(std::move(item));
     }

@@ -10,7 +10,7 @@
 
 #include "proxy/timing.hpp"
 #include "spjit/compiler.hpp"
-#include "spjit/cuda_kernel.hpp"
+#include "spjit/kernel.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit::bench {

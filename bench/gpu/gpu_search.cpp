@@ -73,9 +73,9 @@ class GpuSearchCase {
         matrix_(item.matrix),
         options_(item.options),
         limits_(local_gpu_info(bench.device)),
-        groupings_(matrix_, options_.reorder) {
-    options_.search_budget_ms = k_budget_ms;
-    options_.search = SearchMode::instant;
+        groupings_(matrix_, options_.policy.reorder) {
+    options_.policy.search_budget_ms = k_budget_ms;
+    options_.policy.search = SearchMode::instant;
     ranked_ = choose_cuda_tile(matrix_, options_, limits_).ranked;
   }
 
@@ -84,8 +84,8 @@ class GpuSearchCase {
   GpuSearchWay run(const Way& way) {
     GpuSearchWay result;
     result.way = way.name;
-    options_.search = way.mode;
-    options_.cuda.proxy_source = way.source;
+    options_.policy.search = way.mode;
+    options_.policy.proxy_source = way.source;
     const CudaSearchInput input{matrix_, options_, limits_, groupings_};
     LocalCudaTools local(input, bench_.device);
     const SearchTrace trace =

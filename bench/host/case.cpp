@@ -51,7 +51,7 @@ struct Buffers {
 };
 
 /// Cold and warm compiles; fills what they measure.
-SpmmKernel compile_timed(const CaseSettings& settings, const CsrMatrix& matrix,
+Kernel compile_timed(const CaseSettings& settings, const CsrMatrix& matrix,
                          const CaseShape& shape, CaseResult& result) {
   CompileOptions options;
   options.n = shape.n;
@@ -64,7 +64,7 @@ SpmmKernel compile_timed(const CaseSettings& settings, const CsrMatrix& matrix,
   for (int compile = 0; compile < compiles; ++compile) {
     fs::remove_all(settings.cache_directory);
     const auto begin = Clock::now();
-    const SpmmKernel kernel = Compiler(options, cache).compile(matrix);
+    const Kernel kernel = Compiler(options, cache).compile(matrix);
     colds.push_back(ms_since(begin));
     const auto record = nlohmann::json::parse(kernel.record());
     encodes.push_back(record.at("compile_ms").at("emit").get<double>());
@@ -72,12 +72,12 @@ SpmmKernel compile_timed(const CaseSettings& settings, const CsrMatrix& matrix,
   result.cold_compile_ms = median_of(colds);
   result.encode_ms = median_of(encodes);
 
-  SpmmKernel kernel = Compiler(options, cache).compile(matrix);
+  Kernel kernel = Compiler(options, cache).compile(matrix);
   std::vector<double> hits;
   for (int hit = 0; hit < k_warm_hits; ++hit) {
     const Compiler compiler(options, cache);
     const auto begin = Clock::now();
-    const SpmmKernel cached = compiler.compile(matrix);
+    const Kernel cached = compiler.compile(matrix);
     hits.push_back(ms_since(begin));
     if (!cached.info().from_cache) {
       throw Error(fmt::format("{}: a kernel just cached was compiled again: {}", result.matrix,
@@ -93,7 +93,7 @@ SpmmKernel compile_timed(const CaseSettings& settings, const CsrMatrix& matrix,
 
 /// What computes A * B from the nonzeros.
 struct SparseLibraries {
-  SpmmKernel kernel;
+  Kernel kernel;
   CsrPeer csr;
 };
 
@@ -101,7 +101,7 @@ struct SparseLibraries {
 void check_results(const CsrMatrix& matrix, const SparseLibraries& sparse, Buffers& buffers,
                    CaseResult& result) {
   const std::int64_t n = buffers.n;
-  const DenseOperands operands{buffers.b.data(), n, buffers.c.data(), n, n};
+  const Arguments operands{buffers.b.data(), n, buffers.c.data(), n, n};
   sparse.kernel.run(buffers.b.data(), buffers.c.data());
   sparse.csr.run({buffers.b.data(), n, buffers.c_csr.data(), n, n});
   result.error = compare_with_float64(matrix, operands);

@@ -189,7 +189,7 @@ std::vector<double> score_by_earlier(const HostSampleGroup& group,
 }
 
 std::size_t name_by_rules(const HostSampleGroup& group) {
-  const HostTile tile = host_tile_by_rules(problem_of(group.work), group.limits);
+  const HostTile tile = host_tile_by_rules(contiguous(group.work), group.limits);
   // Measuring puts the rules' choice first, whatever they are at that time.
   return place_of(tile, group).value_or(0);
 }

@@ -92,15 +92,29 @@ class Node:
         return self.value
 
 
+def damaged_record(text: str) -> tuple[int, str] | None:
+    """The line of the first record that is no JSON by itself, and why. One whose end is lost would
+    else be noticed only where the file ends, because it takes the records below for its own."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith('  {"'):
+            try:
+                json.loads(line.removesuffix(","))
+            except json.JSONDecodeError as error:
+                return number, error.msg
+    return None
+
+
 def read_json(path: Path) -> Node:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text)
     except OSError as error:
         raise ResultError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ResultError(f"{path}: byte {error.start} is not UTF-8; expected JSON") from error
     except json.JSONDecodeError as error:
-        raise ResultError(f"{path}: line {error.lineno}: {error.msg}; expected JSON") from error
+        line, reason = damaged_record(text) or (error.lineno, error.msg)
+        raise ResultError(f"{path}: line {line}: {reason}; expected JSON") from error
     node = Node(str(path), "", value)
     if not isinstance(value, dict):
         raise node.expected("an object")

@@ -155,7 +155,7 @@ class SearchCase {
  public:
   SearchCase(CsrMatrix matrix, std::int64_t n) : matrix_(std::move(matrix)) {
     options_.n = n;
-    options_.search_budget_ms = k_budget_ms;
+    options_.policy.search_budget_ms = k_budget_ms;
     limits_ = host_device_info(options_.target.isa());
     model_ = shipped_host_model(options_.target.isa());
     heuristic_ = plan_choice(matrix_, options_, limits_).tile;
@@ -173,7 +173,7 @@ class SearchCase {
       tops_.push_back(result.tile);
       return result;
     }
-    options_.search = way.mode;
+    options_.policy.search = way.mode;
     HostSearchStages stages = search_stages(options_, matrix_.nnz());
     if (!way.as_shipped) stages.proxies = true;
     stages.reductions = way.reductions;
@@ -224,8 +224,9 @@ class SearchCase {
 
  private:
   std::shared_ptr<const HostArtifact> make(const HostTile& tile) {
-    const KernelPlan plan = build_plan(matrix_, group_rows(matrix_, tile.m1, options_.reorder),
-                                       std::max<std::int64_t>(matrix_.cols, 1));
+    const KernelPlan plan =
+        build_plan(matrix_, group_rows(matrix_, tile.m1, options_.policy.reorder),
+                   std::max<std::int64_t>(matrix_.cols, 1));
     return std::make_shared<HostArtifact>(make_host_proxy(
         plan, tile, {options_.target.isa(), options_.n, tile.pack_b ? 0 : options_.n},
         {.tiles = false}, {}));
@@ -234,7 +235,7 @@ class SearchCase {
   CsrMatrix matrix_;
   CompileOptions options_;
   HostDeviceInfo limits_;
-  std::shared_ptr<const HostRankModel> model_;
+  std::shared_ptr<const LoadedRankModel> model_;
   HostTile heuristic_;
   HostSearch oracle_;
   std::vector<HostTile> tops_;  ///< of each way, the best without finalists

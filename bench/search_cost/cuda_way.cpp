@@ -81,7 +81,7 @@ class CompileOnlyTools {
       build.arch = static_cast<int>(input_.limits.arch);
       build.threads = 1;
       build.cancel = cancel;
-      return compile_cuda_proxy(proxy, input_.options.cuda.proxy_source, toolchain_, build);
+      return compile_cuda_proxy(proxy, input_.options.policy.proxy_source, toolchain_, build);
     };
     tools.compile_kernel = [this](const CudaCandidate& candidate, const Cancellation& cancel) {
       const KernelPlan plan = build_plan(input_.matrix, input_.groupings.at(candidate.tile.m1),
@@ -113,7 +113,7 @@ class CudaWay {
         settings_(settings),
         reporter_(reporter),
         options_(way_options(item, way, settings)),
-        groupings_(matrix_, options_.reorder) {
+        groupings_(matrix_, options_.policy.reorder) {
     options_.target = Target::parse(target.name);
     limits_ = cuda_device_info_of(options_.target);
   }
@@ -130,7 +130,7 @@ class CudaWay {
     }
     std::size_t candidates = ranked.size();
     if (way_ == CostWay::ranked) {
-      candidates = std::min(candidates, static_cast<std::size_t>(options_.search_contenders));
+      candidates = std::min(candidates, static_cast<std::size_t>(options_.policy.top_k));
     }
     reporter_.set_candidates(candidates);
     const SearchTrace trace = search(ranked);
@@ -150,8 +150,8 @@ class CudaWay {
   std::vector<CudaCandidate> rank() {
     CudaProblem problem;
     problem.n = options_.n;
-    problem.code_budget_bytes = options_.code_budget_bytes;
-    problem.unit_nonzeros = options_.cuda.unit_nonzeros;
+    problem.code_budget_bytes = options_.policy.code_budget_bytes;
+    problem.unit_nonzeros = options_.policy.unit_nonzeros;
     const CudaTileSpace space = enumerate_cuda_tiles(
         matrix_, problem, limits_,
         [&](std::int64_t m1) -> const RowGrouping& { return groupings_.at(m1); });

@@ -16,8 +16,8 @@ namespace {
 /// How many tiles were made code for.
 std::size_t candidates_of(const CompileTrace& trace, const CompileOptions& options) {
   const std::size_t survivors = std::max<std::size_t>(trace.search.tiles.size(), 1);
-  if (options.search != SearchMode::ranked) return survivors;
-  return std::min(survivors, static_cast<std::size_t>(options.search_contenders));
+  if (options.policy.search != SearchMode::ranked) return survivors;
+  return std::min(survivors, static_cast<std::size_t>(options.policy.top_k));
 }
 
 std::string note_of(const CompileTrace& trace, CostWay way) {

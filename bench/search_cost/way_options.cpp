@@ -28,11 +28,11 @@ CompileOptions way_options(const CostCase& item, CostWay way, const CostSettings
   constexpr double k_budget_ms_a_s = 10e3;
   CompileOptions options;
   options.n = item.n;
-  options.search = mode_of(way);
-  options.search_budget_ms = k_budget_ms_a_s * settings.limit_s;
-  options.cuda.compile_threads = settings.threads;
+  options.policy.search = mode_of(way);
+  options.policy.search_budget_ms = k_budget_ms_a_s * settings.limit_s;
+  options.resources.compile_threads = settings.threads;
   const bool nvrtc = way == CostWay::full_undivided || way == CostWay::full_units;
-  options.cuda.source = nvrtc ? CudaSource::cuda : CudaSource::ptx;
+  options.policy.source = nvrtc ? CudaSource::cuda : CudaSource::ptx;
   return options;
 }
 

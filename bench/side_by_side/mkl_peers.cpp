@@ -58,7 +58,7 @@ constexpr std::array k_files = {"libmkl_rt.so.3", "libmkl_rt.so.2"};
 constexpr std::array k_branches = {"avx512", "avx10", "avx2", "avx", "mc3", "mc", "def"};
 constexpr const char* k_install = "'scripts/setup_peers.sh' brings it from PyPI; --mkl FOLDER";
 // After KMP_BLOCKTIME=1 (ms) its threads sleep.
-constexpr std::chrono::microseconds k_until_mkl_sleeps{1300};
+constexpr std::chrono::microseconds k_until_mkl_asleep{1300};
 
 /// MKL and the functions that are used of it. Copies share the library.
 struct Mkl {
@@ -134,7 +134,7 @@ class MklRunnable : public Runnable {
         c_(problem.c) {}
 
   void rest() override {
-    if (threads_ > 1) wait_awake(k_until_mkl_sleeps);
+    if (threads_ > 1) wait_awake(k_until_mkl_asleep);
   }
 
  protected:

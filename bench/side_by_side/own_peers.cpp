@@ -13,18 +13,18 @@ namespace {
 
 class SpjitRunnable final : public Runnable {
  public:
-  SpjitRunnable(SpmmKernel kernel, const Problem& problem)
+  SpjitRunnable(Kernel kernel, const Problem& problem)
       : kernel_(std::move(kernel)), b_(problem.b), c_(problem.c) {}
 
   void run() override { kernel_.run(b_, c_); }
 
   [[nodiscard]] std::string detail() const override {
     const KernelInfo& info = kernel_.info();
-    return info.kind == KernelKind::unrolled ? info.tile : to_string(info.kind);
+    return info.kind == "unrolled" ? info.tile : to_string(info.kind);
   }
 
  private:
-  SpmmKernel kernel_;
+  Kernel kernel_;
   const float* b_;
   float* c_;
 };
@@ -41,7 +41,7 @@ class SpjitPeer final : public Peer {
     options.n = problem.n;
     options.target = target_;
     options.threads = problem.threads;
-    options.search = search_;
+    options.policy.search = search_;
     CacheOptions no_cache;
     no_cache.enabled = false;
     return std::make_unique<SpjitRunnable>(Compiler(options, no_cache).compile(*problem.matrix),
@@ -63,7 +63,7 @@ class CsrRunnable final : public Runnable {
 
  private:
   CsrPeer csr_;
-  DenseOperands operands_;
+  Arguments operands_;
 };
 
 class HandWrittenCsr final : public Peer {

@@ -32,7 +32,7 @@ bool is_product(const spjit::CsrMatrix& a, const std::vector<float>& b, const st
 }
 
 int run(const char* file) {
-  const spjit::SpmmKernel kernel = weights();
+  const spjit::Kernel kernel = weights();
   std::vector<float> b(static_cast<std::size_t>(kernel.cols() * kernel.n()));
   std::vector<float> c(static_cast<std::size_t>(kernel.rows() * kernel.n()));
   for (std::size_t i = 0; i < b.size(); ++i) b[i] = std::cos(static_cast<float>(i));

@@ -86,7 +86,7 @@ Result<T> run_network(const std::vector<Layer>& layers, const Activations<T>& in
 
 // All that a user of spjit writes: compile once, run on his own row-major arrays.
 Result<float> run_sparse(const std::vector<Layer>& layers, const Activations<float>& inputs) {
-  std::vector<spjit::SpmmKernel> kernels;
+  std::vector<spjit::Kernel> kernels;
   kernels.reserve(layers.size());
   for (const Layer& layer : layers) {
     kernels.push_back(spjit::compile(layer.weight, {.n = inputs.samples}));

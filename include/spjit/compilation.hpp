@@ -4,36 +4,18 @@
 /// A compilation on its way in another thread.
 
 #include <chrono>
-#include <cstddef>
 #include <memory>
-#include <string>
-#include <utility>
 
-#include "spjit/cuda_kernel.hpp"
 #include "spjit/export.hpp"
 #include "spjit/kernel.hpp"
+#include "spjit/progress.hpp"
 
 namespace spjit {
-
-/// How a compilation stands.
-struct CompileProgress {
-  /// "waiting" (for its turn, or for another compilation of the same kernel), "looking up" (in the
-  /// cache), "grouping" (rows), the stages of a search (SearchProgress::stage), "emitting" (code),
-  /// "checking" (against float64), "publishing" (to the cache), "done" (whether or not there is a
-  /// kernel). For a GPU "emitting"
-  /// is followed by compiling without a name of its own.
-  std::string stage = "waiting";
-  std::size_t done = 0;  ///< this and what follows as in SearchProgress, in stages of a search
-  std::size_t total = 0;
-  std::string best;
-  double best_us = 0;
-  double seconds_left = 0;
-};
 
 class CompileJob;    // defined in the library
 class CompileQueue;  // defined in the library
 
-/// What compile_async() gives (`Kernel` = SpmmKernel) or compile_cuda_async() (CudaKernel).
+/// What compile_async() gives.
 ///
 /// Movable, not copyable. All members may be called from several threads at once. It may outlive
 /// its Compiler. What was moved from may only be destroyed or assigned to.
@@ -41,7 +23,6 @@ class CompileQueue;  // defined in the library
 /// Destroying it, or assigning to it, cancels the compilation and waits until its thread is done
 /// with it, as a std::jthread does: promptly, as CompileControl says. From then on nothing runs and
 /// no callback is called.
-template <class Kernel>
 class SPJIT_EXPORT Compilation {
  public:
   Compilation(Compilation&& other) noexcept;
@@ -50,7 +31,7 @@ class SPJIT_EXPORT Compilation {
   Compilation& operator=(const Compilation&) = delete;
   ~Compilation();
 
-  /// Waits for the kernel, or throws what Compiler::compile() (compile_cuda()) throws, and what
+  /// Waits for the kernel, or throws what Compiler::compile() throws, and what
   /// CompileControl::progress threw. May be called again: copies share one kernel.
   [[nodiscard]] Kernel get() const;
 
@@ -76,8 +57,5 @@ class SPJIT_EXPORT Compilation {
   std::shared_ptr<CompileQueue> queue_;  // its threads are joined by who holds it last
   std::shared_ptr<CompileJob> job_;
 };
-
-extern template class Compilation<SpmmKernel>;
-extern template class Compilation<CudaKernel>;
 
 }  // namespace spjit

@@ -1,107 +1,188 @@
 #pragma once
 
 /// @file
-/// A compiled kernel: C = A * B for one A.
+/// A compiled kernel: C = A * B for one A, on this CPU or on a GPU.
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "spjit/arguments.hpp"
 #include "spjit/export.hpp"
 #include "spjit/target.hpp"
 #include "spjit/verification.hpp"
 
 namespace spjit {
 
-/// How a kernel computes.
-enum class KernelKind : std::uint8_t {
-  unrolled,  ///< A's positions are instructions
-  csr,       ///< over the code budget, or no emitter here: a loop that reads A from memory
-  sliced,    ///< n of 1 to 4, AVX-512: the same, on sixteen rows at once
+/// What is known about a kernel for a GPU besides. Nothing of it needs a GPU.
+struct CudaKernelInfo {
+  int arch = 0;                          ///< of the code: 90 is sm_90
+  std::string compiled_from;             ///< "ptx" or "cuda"
+  std::string toolchain;                 ///< e.g. "nvJitLink 13.0"
+  std::int64_t threads = 0;              ///< a block
+  std::int64_t blocks_x = 0;             ///< of a launch: row tiles and parts of the empty rows
+  std::int64_t blocks_y = 0;             ///< of a launch at this n: column tiles
+  std::int64_t predicted_registers = 0;  ///< a thread, from the plan
+  std::int64_t registers = 0;            ///< a thread, as the cubin says
+  std::int64_t spilled_bytes = 0;        ///< a thread, local memory, as the cubin says
+  std::int64_t active_blocks = 0;        ///< on an SM at once, from the real registers
 };
-
-/// "unrolled", "csr", "sliced".
-[[nodiscard]] SPJIT_EXPORT std::string to_string(KernelKind kind);
 
 /// What is known about a compiled kernel.
 struct KernelInfo {
-  KernelKind kind = KernelKind::unrolled;
+  /// How it computes: "unrolled" (A's positions are instructions), "sliced" (n of 1 to 4, AVX-512:
+  /// a loop over A, sixteen rows at once), "csr" (a loop over A), "cuda" (unrolled, for a GPU),
+  /// "reference" (slow, takes every problem).
+  std::string family;
   Target target;
-  std::int64_t rows = 0;  ///< m
-  std::int64_t cols = 0;  ///< k
-  std::int64_t n = 0;
+  std::string device;         ///< what the choice was made for: "AMD EPYC 9354", "H200 SXM"
+  std::int64_t rows = 0;      ///< m
+  std::int64_t cols = 0;      ///< k
+  std::int64_t n = 0;         ///< columns of B and C; of a run-time n the typical value
+  bool runtime_n = false;     ///< n and the leading dimensions are what a run says
+  std::int64_t ldb = 0;       ///< floats between rows of B that it was compiled for
+  std::int64_t ldc = 0;       ///< the same of C
   std::int64_t nnz = 0;
-  int threads = 1;
-  std::string tile;                ///< e.g. "28x1 k512 g8 r0 packed broadcast m1"; empty for others
-  std::string reason;              ///< why this kind and tile, in one line
+  int threads = 1;            ///< of a run on the host
+  std::string tile;           ///< e.g. "rows=28 vectors=1 panels=8 packed"; empty for families without
+  std::string reason;         ///< why this family and tile, in one line
   std::int64_t code_bytes = 0;     ///< machine code
-  std::int64_t weight_bytes = 0;   ///< values (and for csr and sliced positions) in the record
-  std::int64_t panel_columns = 0;  ///< columns a panel of B and C
-  std::string key;                 ///< cache key, 64 hexadecimal digits
+  std::int64_t weight_bytes = 0;   ///< values (and where A is read, positions) beside the code
+  std::int64_t panel_columns = 0;  ///< columns a panel of panel-major B and C; 0: it takes none
+  std::optional<CudaKernelInfo> cuda = {};  ///< of a kernel for a GPU
+  std::string key;                          ///< cache key, 64 hexadecimal digits; or empty
   /// This and what follows is about the call that made or loaded it. Others that asked for the same
   /// kernel meanwhile (Compiler::compile()) share it, with this info.
   bool from_cache = false;
   std::string cache_directory;  ///< the cache or layer it came from; empty unless from_cache
-  double compile_ms = 0;        ///< from matrix to callable kernel, without the check
+  double compile_ms = 0;        ///< from problem to kernel, without the check
   Verification verification;    ///< what was checked before it was handed out
-  std::string note;  ///< what the user should know (cache not usable, rules relaxed); or empty
+  std::string note;  ///< what the user should know (cache not usable, rules relaxed, spills); or empty
   /// Why the cache directory could not take a new kernel (a full disk, say), which `note` says too;
   /// empty otherwise.
   std::string not_cached;
 };
 
+/// A kernel as files: what the cache keeps and what `spjit compile --emit` writes. Copies share the
+/// bytes.
+struct Artifact {
+  struct File {
+    std::string name;  ///< "kernel.o"; "kernel.cubin", "kernel.cu.gz", "kernel.ptx.gz"
+    std::span<const std::byte> bytes;
+    std::shared_ptr<const void> owner = nullptr;  ///< of the bytes; null: they outlive all kernels
+  };
+  std::vector<File> files = {};
+  std::string record = "{}";  ///< JSON text: problem, choice, search, sizes (docs/cache-format.md)
+
+  /// Adds a file that owns its bytes.
+  void add(std::string name, std::vector<std::byte> bytes) {
+    auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+    files.push_back({std::move(name), *owner, owner});
+  }
+
+  /// The bytes of a file; empty if there is none of that name.
+  [[nodiscard]] std::span<const std::byte> file(std::string_view name) const noexcept {
+    for (const File& file : files) {
+      if (file.name == name) return file.bytes;
+    }
+    return {};
+  }
+};
+
 /// C `[m x n]` = A `[m x k]` * B `[k x n]` for the A it was compiled from; alpha = 1, beta = 0,
-/// fp32. Every element of C is written, rows of A without entries as +0.
+/// fp32. Every element of C is written, rows of A without entries as +0. Kernels of a CPU with
+/// AVX2 and of GPUs give the same bits (fused, columns ascending).
 ///
 /// Copies share one kernel. All members are const and thread-safe: any number of threads may run
-/// one kernel at once on different C. Each run takes a workspace from a pool that grows to the
-/// largest number of simultaneous runs and is then reused: no allocation in steady state.
+/// one kernel at once on different C. On the host each run takes a workspace from a pool that grows
+/// to the largest number of simultaneous runs and is then reused: no allocation in steady state.
 ///
 /// B and C must not overlap. No alignment is needed beyond that of float; 64 bytes is fastest.
-class SPJIT_EXPORT SpmmKernel {
+class SPJIT_EXPORT Kernel {
  public:
   [[nodiscard]] const KernelInfo& info() const noexcept;
   [[nodiscard]] std::int64_t rows() const noexcept { return info().rows; }
   [[nodiscard]] std::int64_t cols() const noexcept { return info().cols; }
   [[nodiscard]] std::int64_t n() const noexcept { return info().n; }
 
-  /// B and C row-major and contiguous: ldb = ldc = n.
+  /// Computes C of operands in host memory and returns when it is done. On a GPU B is copied there
+  /// and C back, for tests and first steps: the copies take longer than the kernel.
+  ///
+  /// Throws InvalidArgument for a null pointer to a non-empty array, a leading dimension below n or
+  /// so large that rows would be 2^63 bytes apart or more in all, sizes that the kernel was not
+  /// compiled for, panels for a kernel that takes none, and a kernel for a GPU that is not loaded;
+  /// DeviceError.
+  void run(const Arguments& arguments) const;
+  /// B and C row-major, as compiled for: without other sizes in the problem, contiguous.
   void run(const float* b, float* c) const;
-
-  /// B and C row-major with leading dimensions (floats between rows). Any ldb, ldc >= n work.
-  /// Throws InvalidArgument for a leading dimension below n, or so large that rows of B or C would
-  /// be 2^63 bytes apart or more in all, or a null pointer to a non-empty array.
+  /// B and C row-major with leading dimensions (floats between rows). On the host any ldb, ldc >= n.
   void run(const float* b, std::int64_t ldb, float* c, std::int64_t ldc) const;
 
   /// Panel-major B and C, for chains of layers: panel p holds columns [p * w, (p + 1) * w) as
   /// consecutive rows of w = info().panel_columns floats, zero past column n (of C: if A is
   /// finite); panels are `panel_stride` floats apart. C of one layer is B of the next if both have
-  /// the same w (see CompileOptions::panel_columns). Nothing is packed or copied. Throws
-  /// InvalidArgument for a kernel that reads B in place (KernelInfo::tile says "in-place"); one
-  /// compiled with panel_columns never does.
+  /// the same w (see Problem::panel_columns). Nothing is packed or copied. Throws InvalidArgument
+  /// for a kernel that reads B in place (KernelInfo::tile says "in-place"), which one compiled with
+  /// panel_columns never does, and for kernels of GPUs.
   void run_panels(const float* b_panels, float* c_panels) const;
 
-  /// Floats a panel-major array of `rows` rows has (k rows for B, m for C). Throws InvalidArgument
-  /// for rows outside [0, 2^31).
+  /// Floats a panel-major array of `rows` rows has (k rows for B, m for C). This and what follows
+  /// throws InvalidArgument for rows outside [0, 2^31) and for a kernel without panels.
   [[nodiscard]] std::int64_t panel_floats(std::int64_t rows) const;
-  /// Floats between panels of an array of `rows` rows. Throws as panel_floats().
+  /// Floats between panels of an array of `rows` rows.
   [[nodiscard]] std::int64_t panel_stride(std::int64_t rows) const;
-  /// Row-major `[rows x n]` to panel-major and back. Throw InvalidArgument for rows outside
-  /// [0, 2^31), a leading dimension below n or a null pointer to an array with rows.
+  /// Row-major `[rows x n]` to panel-major and back. Throw InvalidArgument also for a leading
+  /// dimension below n or a null pointer to an array with rows.
   void to_panels(const float* dense, std::int64_t ld, std::int64_t rows, float* panels) const;
   void from_panels(const float* panels, std::int64_t rows, float* dense, std::int64_t ld) const;
 
-  /// The kernel's record as JSON text: shape, tile, search trace, sizes.
-  [[nodiscard]] const std::string& record() const noexcept;
+  /// A kernel for a GPU, loaded into one of this machine, all of it, now: launches load nothing.
+  /// Copies share it; the last one unloads it. A host kernel gives itself. Throws NotSupported, in
+  /// one line, without a driver or GPU and for a GPU of another architecture; InvalidArgument for an
+  /// ordinal that is not there; DeviceError.
+  [[nodiscard]] Kernel load(int device = 0) const;
+  /// The GPU it is loaded into; -1 for none.
+  [[nodiscard]] int device() const noexcept;
 
-  /// The kernel as an x86-64 ELF object that `ld` takes. Its symbols are `spjit_<name>_text`,
-  /// `_weights` and `_program`; `aot_header()` declares them. `name` must be a C identifier.
+  /// Puts one launch of a loaded kernel into `arguments.stream` and returns; nothing is loaded or
+  /// allocated, so the stream may be one that is being captured into a graph. B and C are device
+  /// memory. Streams are those of the Driver API (CUstream, or the runtime's cudaStream_t), of the
+  /// device's primary context. On the host it is run(). Throws as run().
+  void launch(const Arguments& arguments) const;
+  void launch(const float* b, float* c, void* stream = nullptr) const;
+
+  /// Blocks an SM holds at once, as the driver says. For loaded kernels of a GPU; else throws
+  /// InvalidArgument.
+  [[nodiscard]] std::int64_t driver_active_blocks() const;
+
+  /// The kernel as files and its record.
+  [[nodiscard]] const Artifact& artifact() const noexcept;
+  [[nodiscard]] const std::string& record() const noexcept { return artifact().record; }
+  /// Of a kernel for a GPU: the cubin, which any GPU of this architecture's major version and at
+  /// least its minor one runs; the kernel as readable CUDA C++ and as PTX, all units, one after
+  /// another. Empty for others.
+  [[nodiscard]] std::span<const std::byte> image() const noexcept;
+  [[nodiscard]] std::string cuda_source() const;
+  [[nodiscard]] std::string ptx() const;
+
+  /// A kernel from what artifact() gave or `spjit compile --emit` wrote: needs neither matrix nor
+  /// cache. A cubin may also be PTX, which the driver then compiles. Throws Error if a file or the
+  /// record is missing or damaged, or they do not belong together; NotSupported if this CPU lacks the
+  /// instruction set; InvalidArgument for threads outside 0 (all) .. 4096.
+  [[nodiscard]] static Kernel from_artifact(Artifact artifact, int threads = 1);
+
+  /// A host kernel as an x86-64 ELF object that `ld` takes. Its symbols are `spjit_<name>_text`,
+  /// `_weights` and `_program`; `aot_header()` declares them. `name` must be a C identifier. These
+  /// throw NotSupported for families that cannot be linked.
   [[nodiscard]] std::vector<std::byte> object(const std::string& name) const;
-  /// A C++ header with `spjit::SpmmKernel <name>(int threads = 1)`, for programs that link the
-  /// object and libspjit and then need neither the matrix nor a cache nor LLVM.
+  /// A C++ header with `spjit::Kernel <name>(int threads = 1)`, for programs that link the object
+  /// and libspjit and then need neither the matrix nor a cache nor LLVM.
   [[nodiscard]] std::string aot_header(const std::string& name) const;
 
   /// Where a linked object's parts lie; what the generated header passes to `link()`.
@@ -116,10 +197,10 @@ class SPJIT_EXPORT SpmmKernel {
   /// Makes a kernel of an object that is part of this program. Throws Error if the program record
   /// is damaged or of another format version, NotSupported if this CPU lacks the instruction set,
   /// InvalidArgument for a null part and for threads outside 0 (all) .. 4096.
-  [[nodiscard]] static SpmmKernel link(const LinkedObject& object, int threads = 1);
+  [[nodiscard]] static Kernel link(const LinkedObject& object, int threads = 1);
 
   class Impl;  // defined in the library
-  explicit SpmmKernel(std::shared_ptr<const Impl> impl) noexcept : impl_(std::move(impl)) {}
+  explicit Kernel(std::shared_ptr<const Impl> impl) noexcept : impl_(std::move(impl)) {}
 
  private:
   std::shared_ptr<const Impl> impl_;

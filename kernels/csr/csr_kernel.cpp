@@ -200,17 +200,7 @@ std::int64_t block_vectors(const CsrView& matrix, const KernelTable& table, std:
 
 }  // namespace
 
-CsrView view_of(const CsrMatrix& matrix) noexcept {
-  return {matrix.rows, matrix.cols, matrix.row_ptrs, matrix.col_idxs, matrix.values};
-}
-
-std::vector<RowRange> split_rows(const CsrView& matrix, std::int64_t parts) {
-  return split_evenly(matrix.rows, parts, [&](std::int64_t row) {
-    return matrix.row_ptrs[static_cast<std::size_t>(row)] + row;
-  });
-}
-
-void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const DenseOperands& operands) {
+void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const Arguments& operands) {
   const KernelTable table = table_of(isa);
   if (operands.n <= 0) return;
   const std::int64_t step = block_vectors(matrix, table, operands.n) * table.lanes;
@@ -223,7 +213,7 @@ void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const DenseOpera
   }
 }
 
-void run_csr(const CsrView& matrix, HostIsa isa, const DenseOperands& operands) {
+void run_csr(const CsrView& matrix, HostIsa isa, const Arguments& operands) {
   run_csr(matrix, isa, {0, matrix.rows}, operands);
 }
 

@@ -10,7 +10,7 @@
 
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "plan/kernel_plan.hpp"
-#include "spjit/cuda_kernel.hpp"
+#include "spjit/kernel.hpp"
 
 namespace spjit {
 

@@ -24,13 +24,12 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t k_most_undivided_nonzeros = 20'000;
 constexpr std::int64_t k_undivided = std::int64_t{1} << 40;
 
-CudaKernelSpec spec_of(const CompileOptions& options, const CudaTile& tile,
-                       std::int64_t min_blocks) {
+CudaKernelSpec spec_of(const Workload& work, const CudaTile& tile, std::int64_t min_blocks) {
   CudaKernelSpec spec;
   spec.tile = tile;
-  spec.n = options.n;
-  spec.ldb = options.ldb > 0 ? options.ldb : options.n;
-  spec.ldc = options.ldc > 0 ? options.ldc : options.n;
+  spec.n = work.n;
+  spec.ldb = work.ldb > 0 ? work.ldb : work.n;
+  spec.ldc = work.ldc > 0 ? work.ldc : work.n;
   spec.min_blocks = min_blocks;
   return spec;
 }
@@ -60,19 +59,20 @@ std::string describe(const CudaToolchain& toolchain) {
 /// Compiles one plan for one device until it does not spill, or cannot do better.
 class Builder {
  public:
-  Builder(const KernelPlan& plan, const CompileOptions& options, const CudaDeviceInfo& limits,
-          Cancellation cancel)
+  Builder(const KernelPlan& plan, const Workload& work, const CompileOptions& options,
+          const CudaDeviceInfo& limits, Cancellation cancel)
       : plan_(plan),
+        work_(work),
         options_(options),
         limits_(limits),
-        source_(options.cuda.source),
+        source_(options.policy.source),
         cancel_(std::move(cancel)),
         limited_(cancel_) {
-    if (options.cuda.compile_limit_ms > 0) {
+    if (options.resources.compile_limit_ms > 0) {
       const auto limit =
           Clock::now() +
           std::chrono::duration_cast<Clock::duration>(
-              std::chrono::duration<double, std::milli>(options.cuda.compile_limit_ms));
+              std::chrono::duration<double, std::milli>(options.resources.compile_limit_ms));
       limited_.deadline = std::min(cancel_.deadline.value_or(limit), limit);
     }
   }
@@ -81,7 +81,7 @@ class Builder {
   void emit(CudaTile tile, std::int64_t min_blocks) {
     const auto start = Clock::now();
     if (undivided_) tile.unit_nonzeros = k_undivided;
-    spec_ = spec_of(options_, tile, min_blocks);
+    spec_ = spec_of(work_, tile, min_blocks);
     std::vector<SourceUnit> cuda = emit_cuda(plan_, spec_, cancel_);
     std::vector<SourceUnit> ptx = emit_ptx(plan_, spec_, static_cast<int>(limits_.arch), cancel_);
     artifact.cuda_source = join_units(cuda);
@@ -91,7 +91,7 @@ class Builder {
   }
 
   void load_toolchain() {
-    const FoundCudaLibraries found = found_cuda_libraries({options_.cuda.toolkit_paths});
+    const FoundCudaLibraries found = found_cuda_libraries({options_.resources.toolkit_paths});
     const int arch = static_cast<int>(limits_.arch);
     try {
       toolchain_ = load_cuda_toolchain(needs_of(units_, arch), found);
@@ -144,7 +144,7 @@ class Builder {
     attempt.register_cap = register_cap(limits_, spec_.tile.n1, min_blocks);
     CudaBuildOptions build_options;
     build_options.arch = static_cast<int>(limits_.arch);
-    build_options.threads = options_.cuda.compile_threads;
+    build_options.threads = options_.resources.compile_threads;
     build_options.max_registers = attempt.register_cap;
     build_options.cancel = limited_;
     artifact.cubin = build_units(build_options);
@@ -178,11 +178,11 @@ class Builder {
                                           .registers_per_thread = attempt.registers,
                                           .static_shared_bytes = 0,
                                           .dynamic_shared_bytes = 0});
-    if (trace.code_bytes > options_.code_budget_bytes) {
+    if (trace.code_bytes > options_.policy.code_budget_bytes) {
       throw CompileFailed(fmt::format(
           "the kernel has {} bytes of code, the budget is {}; allow more (code_budget_bytes, "
           "--code-budget)",
-          trace.code_bytes, options_.code_budget_bytes));
+          trace.code_bytes, options_.policy.code_budget_bytes));
     }
     if (attempt.spilled_bytes > 0) {
       trace.note +=
@@ -192,6 +192,7 @@ class Builder {
   }
 
   const KernelPlan& plan_;
+  const Workload& work_;
   const CompileOptions& options_;
   const CudaDeviceInfo& limits_;
   CudaSource source_;
@@ -209,7 +210,7 @@ class Builder {
 BuiltCuda build_cuda_kernel(const KernelPlan& plan, const CudaCandidate& candidate,
                             const CompileOptions& options, const CudaDeviceInfo& limits,
                             const Cancellation& cancel) {
-  Builder builder(plan, options, limits, cancel);
+  Builder builder(plan, candidate.work, options, limits, cancel);
   builder.emit(candidate.tile, candidate.min_blocks);
   builder.load_toolchain();
   builder.build(candidate);

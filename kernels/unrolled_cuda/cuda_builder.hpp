@@ -13,7 +13,7 @@
 #include "plan/kernel_plan.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "runtime/cuda/occupancy.hpp"
-#include "spjit/compiler.hpp"
+#include "spjit/options.hpp"
 
 namespace spjit {
 

@@ -12,6 +12,7 @@
 
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "kernels/unrolled_cuda/register_prediction.hpp"
+#include "plan/workload.hpp"
 #include "reorder/row_grouping.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "runtime/cuda/occupancy.hpp"
@@ -39,19 +40,10 @@ struct DroppedCudaCandidate {
   std::string numbers;  ///< e.g. "predicts 301 registers a thread, the device has 255"
 };
 
-/// What a kernel computes, the same for all candidates of a space: C `[rows x n]` = A B, A
-/// `[rows x cols]`.
-struct CudaWork {
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int64_t nnz = 0;
-  std::int64_t n = 0;
-};
-
 /// One tile for one matrix on one device.
 struct CudaCandidate {
   CudaTile tile;
-  CudaWork work;
+  Workload work;  ///< the same for all candidates of a space
   /// Blocks an SM shall hold at once: what it holds at the predicted registers, at least 1.
   std::int64_t min_blocks = 1;
   RegisterPrediction registers;   ///< a thread

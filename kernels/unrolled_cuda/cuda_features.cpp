@@ -42,8 +42,8 @@ float log2_of(double value) { return static_cast<float>(std::log2(std::clamp(val
 float ratio(double value, double of) { return static_cast<float>(value / std::max(of, 1e-9)); }
 
 void add_paper(std::vector<float>& row, const CudaCandidate& candidate) {
-  const CudaWork& work = candidate.work;
-  const double cells = std::max(1.0, as_double(work.rows) * as_double(work.cols));
+  const Workload& work = candidate.work;
+  const double cells = std::max(1.0, as_double(work.m) * as_double(work.cols));
   row.push_back(static_cast<float>(candidate.row_tiles));
   row.push_back(static_cast<float>(candidate.column_tiles));
   row.push_back(log2_of(as_double(candidate.blocks)));
@@ -77,10 +77,10 @@ void add_occupancy(std::vector<float>& row, const CudaCandidate& candidate,
 
 void add_bytes(std::vector<float>& row, const CudaCandidate& candidate,
                const CudaDeviceInfo& limits) {
-  const CudaWork& work = candidate.work;
+  const Workload& work = candidate.work;
   const double products = std::max(1.0, as_double(work.nnz) * as_double(work.n));
   const double code = as_double(candidate.code_bytes);
-  const double operands = as_double(work.rows + work.cols) * as_double(work.n) * 4;
+  const double operands = as_double(work.m + work.cols) * as_double(work.n) * 4;
   row.push_back(log2_of(code));
   row.push_back(log2_of(code * as_double(candidate.column_tiles) / products));
   row.push_back(log2_of(operands / as_double(std::max<std::int64_t>(limits.l2_bytes, 1))));

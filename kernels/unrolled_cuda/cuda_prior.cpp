@@ -39,9 +39,9 @@ double issue_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits
 
 double memory_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits,
                      double accesses) {
-  const CudaWork& work = candidate.work;
+  const Workload& work = candidate.work;
   const double bytes = accesses * as_double(candidate.tile.n1) * k_float_bytes;
-  const double touched = as_double(work.rows + work.cols) * as_double(work.n) * k_float_bytes;
+  const double touched = as_double(work.m + work.cols) * as_double(work.n) * k_float_bytes;
   const double beyond_l2 = std::max(0.0, 1 - as_double(limits.l2_bytes) / std::max(touched, 1.0));
   return std::max(bytes / k_l2_bytes_a_cycle, beyond_l2 * bytes / k_dram_bytes_a_cycle);
 }
@@ -61,9 +61,9 @@ double estimate_cuda_cycles(const CudaCandidate& candidate, const CudaDeviceInfo
     return std::numeric_limits<double>::infinity();
   }
   if (candidate.blocks == 0) return 0;
-  const CudaWork& work = candidate.work;
+  const Workload& work = candidate.work;
   const double functions = as_double(candidate.blocks) / as_double(candidate.column_tiles);
-  const double accesses = as_double(candidate.grouping.nnc_sum + work.rows) / functions;
+  const double accesses = as_double(candidate.grouping.nnc_sum + work.m) / functions;
   const double fmas = as_double(work.nnz) / functions;
   const double block = std::max({issue_cycles(candidate, limits, fmas + accesses),
                                  memory_cycles(candidate, limits, accesses),

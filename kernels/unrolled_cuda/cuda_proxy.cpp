@@ -53,15 +53,16 @@ std::int64_t min_blocks_for(const CudaDeviceInfo& limits, std::int64_t n1, std::
   return blocks;
 }
 
-CudaKernelSpec spec_of(std::span<const CudaCandidate> members, const CudaProxyOptions& options) {
+CudaKernelSpec spec_of(std::span<const CudaCandidate> members) {
   CudaKernelSpec spec;
   spec.tile = members.front().tile;
   for (const CudaCandidate& member : members) {
     spec.tile.n1 = std::max(spec.tile.n1, member.tile.n1);
   }
-  spec.n = members.front().work.n;
-  spec.ldb = options.ldb > 0 ? options.ldb : spec.n;
-  spec.ldc = options.ldc > 0 ? options.ldc : spec.n;
+  const Workload& work = members.front().work;
+  spec.n = work.n;
+  spec.ldb = work.ldb > 0 ? work.ldb : spec.n;
+  spec.ldc = work.ldc > 0 ? work.ldc : spec.n;
   spec.runtime_threads = true;
   return spec;
 }
@@ -129,7 +130,7 @@ CudaProxy make_cuda_proxy(const KernelPlan& plan, std::span<const CudaCandidate>
         std::min(made.register_cap, register_cap(limits, member.tile.n1, member.min_blocks));
   }
   made.proxy = build_proxy(plan, proxy_options);
-  made.spec = spec_of(members, options);
+  made.spec = spec_of(members);
   made.spec.min_blocks = min_blocks_for(limits, made.spec.tile.n1, made.register_cap);
   made.spec.function_of_block = clusters_of_tiles(made.proxy.clusters, plan.grouping.tiles());
   check_cuda_spec(made.proxy.plan, made.spec);

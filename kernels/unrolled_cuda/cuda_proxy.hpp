@@ -24,7 +24,7 @@
 #include "plan/kernel_plan.hpp"
 #include "plan/proxy_plan.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
-#include "spjit/compiler.hpp"
+#include "spjit/options.hpp"
 
 namespace spjit {
 
@@ -45,8 +45,6 @@ struct CudaProxyGroup {
 
 /// What a proxy takes besides plan and candidates.
 struct CudaProxyOptions {
-  std::int64_t ldb = 0;           ///< of the full kernel, floats; 0: n
-  std::int64_t ldc = 0;           ///< of the full kernel, floats; 0: n
   bool reduce_blocks = true;      ///< as in ProxyOptions
   bool reduce_iterations = true;  ///< as in ProxyOptions
 };

@@ -10,7 +10,6 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
-#include "matrix/non_empty_rows.hpp"
 
 namespace spjit {
 namespace {
@@ -18,10 +17,9 @@ namespace {
 constexpr std::int64_t k_heights[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 constexpr std::int64_t k_widths[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
 
-std::vector<std::int64_t> heights(const CsrMatrix& matrix, const CudaProblem& problem,
-                                  const Cancellation& cancel) {
-  if (problem.m1) return {*problem.m1};
-  const std::int64_t rows = std::max<std::int64_t>(non_empty_rows(matrix, cancel), 1);
+std::vector<std::int64_t> heights(const Workload& work, const SearchPolicy& policy) {
+  if (policy.m1) return {*policy.m1};
+  const std::int64_t rows = std::max<std::int64_t>(work.rows, 1);
   std::vector<std::int64_t> result;
   for (const std::int64_t m1 : k_heights) {
     if (m1 < rows) result.push_back(m1);
@@ -30,11 +28,11 @@ std::vector<std::int64_t> heights(const CsrMatrix& matrix, const CudaProblem& pr
   return result;
 }
 
-std::vector<std::int64_t> widths(const CudaProblem& problem) {
-  if (problem.n1) return {*problem.n1};
+std::vector<std::int64_t> widths(const Workload& work, const SearchPolicy& policy) {
+  if (policy.n1) return {*policy.n1};
   std::vector<std::int64_t> result;
   for (const std::int64_t n1 : k_widths) {
-    if (ceil_div(problem.n, n1) <= k_cuda_max_grid_y) result.push_back(n1);
+    if (ceil_div(work.n, n1) <= k_cuda_max_grid_y) result.push_back(n1);
   }
   return result;
 }
@@ -59,19 +57,18 @@ CodeTotals code_totals(const CudaCandidate& candidate, const RowGrouping& groupi
   CodeTotals totals;
   totals.nonzeros = candidate.work.nnz;
   totals.nnc_sum = candidate.grouping.nnc_sum;
-  totals.rows = candidate.work.rows;
+  totals.rows = candidate.work.m;
   totals.functions = count_functions(grouping.tiles(), grouping.empty_rows.count());
   return totals;
 }
 
 /// Everything that depends on the tile's m1 but not on its n1.
-CudaCandidate describe_rows(const CsrMatrix& matrix, const CudaTile& tile,
-                            const CudaProblem& problem, const RowGrouping& grouping,
-                            const Cancellation& cancel = {}) {
+CudaCandidate describe_rows(const Problem& problem, const Workload& work, const CudaTile& tile,
+                            const RowGrouping& grouping, const Cancellation& cancel = {}) {
   CudaCandidate candidate;
   candidate.tile = tile;
-  candidate.work = {matrix.rows, matrix.cols, matrix.nnz(), problem.n};
-  candidate.grouping = compute_statistics(matrix, grouping, cancel);
+  candidate.work = work;
+  candidate.grouping = compute_statistics(*problem.a, grouping, cancel);
   candidate.row_tiles = grouping.tiles();
   candidate.code_bytes = estimate_code_bytes(code_totals(candidate, grouping), tile.runtime_sizes);
   return candidate;
@@ -80,7 +77,7 @@ CudaCandidate describe_rows(const CsrMatrix& matrix, const CudaTile& tile,
 /// Adds what depends on n1.
 void describe_block(CudaCandidate& candidate, const CudaTile& tile, const CudaDeviceInfo& limits,
                     const RowGrouping& grouping) {
-  const CudaWork& work = candidate.work;
+  const Workload& work = candidate.work;
   candidate.tile = tile;
   candidate.column_tiles = ceil_div(work.n, tile.n1);
   candidate.blocks =
@@ -119,11 +116,11 @@ Dropped registers_rule(const CudaCandidate& candidate, const CudaDeviceInfo& lim
   return std::nullopt;
 }
 
-Dropped code_rule(const CudaCandidate& candidate, const CudaProblem& problem) {
-  if (candidate.code_bytes <= problem.code_budget_bytes) return std::nullopt;
+Dropped code_rule(const CudaCandidate& candidate, const SearchPolicy& policy) {
+  if (candidate.code_bytes <= policy.code_budget_bytes) return std::nullopt;
   return DroppedCudaCandidate{CudaRule::code_budget,
                               fmt::format("about {} bytes of code, the budget is {}",
-                                          candidate.code_bytes, problem.code_budget_bytes)};
+                                          candidate.code_bytes, policy.code_budget_bytes)};
 }
 
 Dropped occupancy_rule(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
@@ -155,13 +152,13 @@ Dropped balance_rule(const CudaCandidate& candidate) {
 }
 
 /// The first rule broken, of those that are not relaxed.
-Dropped broken_rule(const CudaCandidate& candidate, const CudaProblem& problem,
+Dropped broken_rule(const CudaCandidate& candidate, const SearchPolicy& policy,
                     const CudaDeviceInfo& limits, const std::vector<CudaRule>& relaxed) {
   const auto enforced = [&](CudaRule rule) {
     return std::ranges::find(relaxed, rule) == relaxed.end();
   };
   Dropped dropped = registers_rule(candidate, limits);
-  if (!dropped) dropped = code_rule(candidate, problem);
+  if (!dropped) dropped = code_rule(candidate, policy);
   if (!dropped && enforced(CudaRule::occupancy)) dropped = occupancy_rule(candidate, limits);
   if (!dropped && enforced(CudaRule::balance)) dropped = balance_rule(candidate);
   return dropped;
@@ -169,11 +166,11 @@ Dropped broken_rule(const CudaCandidate& candidate, const CudaProblem& problem,
 
 /// Checks every candidate again without some rules; false, and nothing changed, if that lets
 /// nothing in.
-bool relax(CudaTileSpace& space, const CudaProblem& problem, const CudaDeviceInfo& limits,
+bool relax(CudaTileSpace& space, const SearchPolicy& policy, const CudaDeviceInfo& limits,
            std::vector<CudaRule> rules) {
   CudaTileSpace relaxed = space;
   for (CudaCandidate& candidate : relaxed.candidates) {
-    candidate.dropped = broken_rule(candidate, problem, limits, rules);
+    candidate.dropped = broken_rule(candidate, policy, limits, rules);
   }
   if (relaxed.survivors().empty()) return false;
   relaxed.relaxed = std::move(rules);
@@ -183,42 +180,43 @@ bool relax(CudaTileSpace& space, const CudaProblem& problem, const CudaDeviceInf
 
 }  // namespace
 
-CudaCandidate examine_cuda_tile(const CsrMatrix& matrix, const CudaTile& tile,
-                                const CudaProblem& problem, const CudaDeviceInfo& limits,
+CudaCandidate examine_cuda_tile(const Problem& problem, const CudaTile& tile,
+                                const SearchPolicy& policy, const CudaDeviceInfo& limits,
                                 const RowGrouping& grouping) {
-  check_cuda_tile(tile, problem.n);
-  CudaCandidate candidate = describe_rows(matrix, tile, problem, grouping);
+  check_cuda_tile(tile, problem.n.value);
+  CudaCandidate candidate = describe_rows(problem, workload_of(problem, 1), tile, grouping);
   describe_block(candidate, tile, limits, grouping);
-  candidate.dropped = broken_rule(candidate, problem, limits, {});
+  candidate.dropped = broken_rule(candidate, policy, limits, {});
   return candidate;
 }
 
-CudaTileSpace enumerate_cuda_tiles(const CsrMatrix& matrix, const CudaProblem& problem,
+CudaTileSpace enumerate_cuda_tiles(const Problem& problem, const SearchPolicy& policy,
                                    const CudaDeviceInfo& limits, const GroupRows& group,
                                    const Cancellation& cancel) {
   CudaTile tile;
-  tile.m1 = problem.m1.value_or(1);
-  tile.n1 = problem.n1.value_or(k_cuda_max_threads);
-  tile.unit_nonzeros = problem.unit_nonzeros;
-  tile.runtime_sizes = problem.runtime_sizes;
-  check_cuda_tile(tile, problem.n);
+  tile.m1 = policy.m1.value_or(1);
+  tile.n1 = policy.n1.value_or(k_cuda_max_threads);
+  tile.unit_nonzeros = policy.unit_nonzeros;
+  tile.runtime_sizes = problem.n.runtime;
+  check_cuda_tile(tile, problem.n.value);
+  const Workload work = workload_of(problem, 1, cancel);
   CudaTileSpace space;
-  for (const std::int64_t m1 : heights(matrix, problem, cancel)) {
+  for (const std::int64_t m1 : heights(work, policy)) {
     tile.m1 = m1;
     const RowGrouping& grouping = group(m1);
-    CudaCandidate candidate = describe_rows(matrix, tile, problem, grouping, cancel);
-    for (const std::int64_t n1 : widths(problem)) {
+    CudaCandidate candidate = describe_rows(problem, work, tile, grouping, cancel);
+    for (const std::int64_t n1 : widths(work, policy)) {
       tile.n1 = n1;
       describe_block(candidate, tile, limits, grouping);
-      candidate.dropped = broken_rule(candidate, problem, limits, {});
+      candidate.dropped = broken_rule(candidate, policy, limits, {});
       space.candidates.push_back(candidate);
     }
   }
   // In the order the header states; the first that lets a candidate in is it.
   if (space.survivors().empty()) {
-    relax(space, problem, limits, {CudaRule::balance}) ||
-        relax(space, problem, limits, {CudaRule::occupancy}) ||
-        relax(space, problem, limits, {CudaRule::balance, CudaRule::occupancy});
+    relax(space, policy, limits, {CudaRule::balance}) ||
+        relax(space, policy, limits, {CudaRule::occupancy}) ||
+        relax(space, policy, limits, {CudaRule::balance, CudaRule::occupancy});
   }
   return space;
 }

@@ -7,21 +7,12 @@
 #include <optional>
 
 #include "kernels/unrolled_cuda/cuda_candidate.hpp"
-#include "kernels/unrolled_host/tile_space.hpp"
+#include "reorder/row_groupings.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
-#include "spjit/matrix.hpp"
+#include "spjit/options.hpp"
+#include "spjit/problem.hpp"
 
 namespace spjit {
-
-/// What is asked for, besides the matrix.
-struct CudaProblem {
-  std::int64_t n = 1;  ///< columns of B and C, 1 .. 1024 x 65535
-  std::int64_t code_budget_bytes = std::int64_t{64} << 20;  ///< of machine code
-  bool runtime_sizes = false;                               ///< as in CudaTile
-  std::int64_t unit_nonzeros = 2048;                        ///< as in CudaTile
-  std::optional<std::int64_t> m1;                           ///< none: all of the space
-  std::optional<std::int64_t> n1;                           ///< none: all of the space
-};
 
 /// All tiles for a matrix on a device, each checked against the rules, which are tried in the order
 /// of CudaRule.
@@ -37,17 +28,16 @@ struct CudaProblem {
 ///
 /// Throws InvalidArgument for an n, m1, n1 or size of units that no kernel can be emitted for; what
 /// `cancel` throws soon after it is reached.
-[[nodiscard]] CudaTileSpace enumerate_cuda_tiles(const CsrMatrix& matrix,
-                                                 const CudaProblem& problem,
+[[nodiscard]] CudaTileSpace enumerate_cuda_tiles(const Problem& problem,
+                                                 const SearchPolicy& policy,
                                                  const CudaDeviceInfo& limits,
                                                  const GroupRows& group,
                                                  const Cancellation& cancel = {});
 
-/// The candidate for one tile as it is given (of `problem` only n and the code budget are looked
-/// at): statistics and the first rule that drops it. `grouping` is one of `matrix`, at the tile's
-/// m1. Throws as enumerate_cuda_tiles() does.
-[[nodiscard]] CudaCandidate examine_cuda_tile(const CsrMatrix& matrix, const CudaTile& tile,
-                                              const CudaProblem& problem,
+/// The candidate for one tile as it is given (of the policy only the code budget is looked
+/// at): statistics and the first rule that drops it. `grouping` is one of A, at the tile's m1. Throws as enumerate_cuda_tiles() does.
+[[nodiscard]] CudaCandidate examine_cuda_tile(const Problem& problem, const CudaTile& tile,
+                                              const SearchPolicy& policy,
                                               const CudaDeviceInfo& limits,
                                               const RowGrouping& grouping);
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/arithmetic.hpp"
@@ -20,15 +22,16 @@ namespace {
 /// the compute capabilities); more has to be allowed first.
 constexpr std::int64_t k_shared_without_opt_in_bytes = 48 << 10;
 
-const CudaTimerShape& checked(const CudaTimerShape& shape) {
-  if (shape.m >= 1 && shape.k >= 0 && shape.n >= 1 && shape.ldb >= shape.n &&
-      shape.ldc >= shape.n) {
-    return shape;
+const Problem& checked(const Problem& problem) {
+  const CsrMatrix& a = *problem.a;
+  const std::int64_t n = problem.n.value;
+  if (a.rows >= 1 && a.cols >= 0 && n >= 1 && problem.ldb() >= n && problem.ldc() >= n) {
+    return problem;
   }
   throw InvalidArgument(
       fmt::format("timing with m = {}, k = {}, n = {}, ldb = {}, ldc = {}; expected m, n >= 1, "
                   "k >= 0 and leading dimensions of at least n",
-                  shape.m, shape.k, shape.n, shape.ldb, shape.ldc));
+                  a.rows, a.cols, n, problem.ldb(), problem.ldc()));
 }
 
 std::size_t bytes_of(std::int64_t rows, std::int64_t ld) {
@@ -70,13 +73,15 @@ CudaLaunchShape shape_of(const CudaProxyLaunch& launch) {
 
 }  // namespace
 
-CudaTimer::CudaTimer(int ordinal, const CudaTimerShape& shape)
-    : CudaTimer(CudaContext(local_cuda_driver(), ordinal), shape) {}
+CudaTimer::CudaTimer(int ordinal, const Problem& problem)
+    : CudaTimer(CudaContext(local_cuda_driver(), ordinal), problem) {}
 
-CudaTimer::CudaTimer(const CudaContext& context, const CudaTimerShape& shape)
-    : shape_(checked(shape)),
-      b_(context, bytes_of(shape.k, shape.ldb)),
-      c_(context, bytes_of(shape.m, shape.ldc)),
+CudaTimer::CudaTimer(const CudaContext& context, const Problem& problem)
+    : n_(checked(problem).n.value),
+      ldb_(problem.ldb()),
+      ldc_(problem.ldc()),
+      b_(context, bytes_of(problem.a->cols, ldb_)),
+      c_(context, bytes_of(problem.a->rows, ldc_)),
       stream_(context),
       begin_(context),
       end_(context) {
@@ -102,9 +107,9 @@ double CudaTimer::time_us(const CudaFunction& function, const CudaProxyLaunch& l
   }
   CudaAddress b = b_.address();
   CudaAddress c = c_.address();
-  unsigned n = count_of(shape_.n, "n");
-  unsigned ldb = count_of(shape_.ldb, "ldb");
-  unsigned ldc = count_of(shape_.ldc, "ldc");
+  unsigned n = count_of(n_, "n");
+  unsigned ldb = count_of(ldb_, "ldb");
+  unsigned ldc = count_of(ldc_, "ldc");
   void* parameters[] = {&b, &c, &n, &ldb, &ldc};  // the last three only with runtime sizes
   const CudaLaunchShape shape = shape_of(launch);
   begin_.record(stream_.handle());
@@ -114,6 +119,35 @@ double CudaTimer::time_us(const CudaFunction& function, const CudaProxyLaunch& l
   end_.record(stream_.handle());
   end_.synchronize();
   return end_.ms_since(begin_) * 1000 / static_cast<double>(calls);
+}
+
+std::vector<TuningResult> time_cuda_kernels(std::span<const CudaTuningCandidate> contestants,
+                                            const TuningOptions& options, CudaTimer& timer) {
+  std::vector<TuningResult> results(contestants.size());
+  std::map<const std::byte*, CudaFunction> loaded;
+  std::vector<TuningEntry> entries;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < contestants.size(); ++i) {
+    const CudaTuningCandidate& contestant = contestants[i];
+    if (options.check) options.check();
+    try {
+      auto found = loaded.find(contestant.image.data());
+      if (found == loaded.end()) {
+        found = loaded.emplace(contestant.image.data(), timer.load(contestant.image)).first;
+      }
+      entries.push_back(
+          {contestant.name, [&timer, function = found->second, &contestant](std::int64_t calls) {
+             return timer.time_us(function, contestant.launch, calls) * static_cast<double>(calls);
+           }});
+      places.push_back(i);
+    } catch (const DeviceError& error) {
+      results[i].outcome = TuningOutcome::failed;
+      results[i].failure = error.what();
+    }
+  }
+  std::vector<TuningResult> raced = run_tuning(entries, options);
+  for (std::size_t i = 0; i < raced.size(); ++i) results[places[i]] = std::move(raced[i]);
+  return results;
 }
 
 }  // namespace spjit

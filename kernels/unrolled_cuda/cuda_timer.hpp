@@ -6,38 +6,33 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "base/tuning.hpp"
 #include "kernels/unrolled_cuda/cuda_proxy.hpp"
 #include "runtime/cuda/cuda_context.hpp"
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/cuda_module.hpp"
 #include "runtime/cuda/cuda_stream.hpp"
+#include "spjit/problem.hpp"
 
 namespace spjit {
 
-/// What every launch of a timer is given: B `[k x n]` and C `[m x n]`, row-major.
-struct CudaTimerShape {
-  std::int64_t m = 0;    ///< rows of C
-  std::int64_t k = 0;    ///< rows of B
-  std::int64_t n = 0;    ///< columns of both
-  std::int64_t ldb = 0;  ///< floats between rows of B, >= n
-  std::int64_t ldc = 0;  ///< floats between rows of C, >= n
-};
-
 /// One B and one C on a device, and the stream and events that launches on them are timed with.
 /// Kernels have the parameters of k_cuda_kernel_name; a proxy reads and writes no more rows than
-/// the kernel it stands for, so the shape is that kernel's. Move-only; one thread at a time. All
+/// the kernel it stands for, so the problem is that kernel's. Move-only; one thread at a time. All
 /// that the driver refuses is a DeviceError, also a kernel that faults: the device's context is of
 /// no use afterwards.
 class CudaTimer {
  public:
   /// On device `ordinal` of local_cuda_driver(). Allocates and fills B with multiples of 1/8 in
-  /// [-1, 1] and C with zeros. Throws InvalidArgument for a shape without rows or columns of C or
+  /// [-1, 1] and C with zeros. Throws InvalidArgument for a problem without rows or columns of C or
   /// with a leading dimension below n, for B or C of 2^63 bytes or more, and for an ordinal that is
   /// not there; DeviceError.
-  CudaTimer(int ordinal, const CudaTimerShape& shape);
+  CudaTimer(int ordinal, const Problem& problem);
   /// The same on a given device.
-  CudaTimer(const CudaContext& context, const CudaTimerShape& shape);
+  CudaTimer(const CudaContext& context, const Problem& problem);
 
   [[nodiscard]] const CudaContext& context() const noexcept { return stream_.context(); }
 
@@ -52,12 +47,27 @@ class CudaTimer {
                                std::int64_t calls);
 
  private:
-  CudaTimerShape shape_;
+  std::int64_t n_;
+  std::int64_t ldb_;
+  std::int64_t ldc_;
   DeviceBuffer b_;
   DeviceBuffer c_;
   CudaStream stream_;
   CudaEvent begin_;
   CudaEvent end_;
 };
+
+/// Code to be timed, and how it is launched.
+struct CudaTuningCandidate {
+  std::string name;
+  std::span<const std::byte> image;  ///< several may share one: it is loaded once
+  CudaProxyLaunch launch;
+};
+
+/// Loads every image and races the contestants on the timer's device. One that cannot be loaded has
+/// failed; after a kernel that faults the device is of no use and all that follow fail too.
+[[nodiscard]] std::vector<TuningResult> time_cuda_kernels(
+    std::span<const CudaTuningCandidate> contestants, const TuningOptions& options,
+    CudaTimer& timer);
 
 }  // namespace spjit

@@ -102,7 +102,7 @@ void fence_streams() {
 /// One run of a program: the operands and what follows from them.
 class Run {
  public:
-  Run(const HostProgram& program, const HostOperands& operands)
+  Run(const HostProgram& program, const Arguments& operands)
       : program_(program),
         operands_(operands),
         b_layout_(program.b_layout()),
@@ -133,7 +133,7 @@ class Run {
 
  private:
   void zero_rows(const RowRange& rows) const {
-    if (operands_.ldc > 0) {
+    if (is_row_major()) {
       for (std::int64_t row = rows.begin; row < rows.end; ++row) {
         std::fill_n(operands_.c + row * operands_.ldc, program_.n, 0.0F);
       }
@@ -165,7 +165,7 @@ class Run {
   }
 
   const float* b_of(const Share& share, std::int64_t panel) const {
-    if (operands_.ldb == 0) return operands_.b + panel * b_layout_.stride();
+    if (!is_row_major()) return operands_.b + panel * b_layout_.stride();
     if (!packs_b(program_)) return operands_.b + panel_column(panel);
     return packed_panel(share, panel);
   }
@@ -178,12 +178,12 @@ class Run {
   }
 
   float* c_of(std::int64_t panel) const {
-    return operands_.ldc > 0 ? operands_.c + panel_column(panel)
+    return is_row_major() ? operands_.c + panel_column(panel)
                              : operands_.c + panel * c_layout_.stride();
   }
 
   const void* masks_of(std::int64_t panel) const {
-    const bool masked = tail_columns_ != 0 && operands_.ldc > 0 && packs_b(program_) &&
+    const bool masked = tail_columns_ != 0 && is_row_major() && packs_b(program_) &&
                         panel + 1 == b_layout_.panels();
     if (masked) return data_of(tail_masks_);
     return program_.stream_c && !c_aligned(panel) ? data_of(full_masks_) : nullptr;
@@ -196,7 +196,7 @@ class Run {
 
   bool c_aligned(std::int64_t panel) const {
     const auto lanes = static_cast<std::uintptr_t>(program_.lanes);
-    const auto ldc = static_cast<std::uintptr_t>(operands_.ldc > 0 ? operands_.ldc : width_);
+    const auto ldc = static_cast<std::uintptr_t>(is_row_major() ? operands_.ldc : width_);
     return reinterpret_cast<std::uintptr_t>(c_of(panel)) % (lanes * sizeof(float)) == 0 &&
            ldc % lanes == 0;
   }
@@ -224,9 +224,9 @@ class Run {
 
   /// All panels of the group through one tile's code for one block.
   void visit(const Share& share, std::int64_t tile, std::int64_t block) const {
-    const std::int64_t b_row = packs_b(program_) || operands_.ldb == 0 ? width_ : operands_.ldb;
+    const std::int64_t b_row = packs_b(program_) || !is_row_major() ? width_ : operands_.ldb;
     const std::int64_t b_offset = block * program_.k_block * b_row;
-    const std::int64_t ldc_bytes = (operands_.ldc > 0 ? operands_.ldc : width_) * 4;
+    const std::int64_t ldc_bytes = (is_row_major() ? operands_.ldc : width_) * 4;
     const std::int64_t panels = share.panel_end - share.panel_begin;
     const auto segment = static_cast<std::size_t>(tile * program_.k_blocks + block);
     // Without k blocks there are no partial sums, nor a place for them.
@@ -244,7 +244,11 @@ class Run {
   }
 
   const HostProgram& program_;
-  const HostOperands& operands_;
+  [[nodiscard]] bool is_row_major() const noexcept {
+    return operands_.layout == Layout::row_major;
+  }
+
+  const Arguments& operands_;
   PanelLayout b_layout_;
   PanelLayout c_layout_;
   std::int64_t width_;
@@ -293,12 +297,12 @@ std::int64_t touched_floats(const HostProgram& program, const HostSplit& split) 
   return workspace_floats(packed_only, split);
 }
 
-void execute(const HostProgram& program, const HostSplit& split, const HostOperands& operands,
+void execute(const HostProgram& program, const HostSplit& split, const Arguments& operands,
              float* workspace, ThreadPool* pool) {
   const Run run(program, operands);
   run.zero_empty_rows();
   const std::int64_t panels = program.b_layout().panels();
-  const bool pack = packs_b(program) && operands.ldb > 0;
+  const bool pack = packs_b(program) && operands.layout == Layout::row_major;
   const std::int64_t pack_size = pack_floats(program, split);
   const std::int64_t groups = ceil_div(panels, panel_group_size(program));
   float* const partials = workspace + (split.by_panels ? split.threads : 1) * pack_size;

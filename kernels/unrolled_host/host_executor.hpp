@@ -1,14 +1,15 @@
 #pragma once
 
 /// @file
-/// Runs a host kernel: packs B, walks the loop nest, calls the compiled segments.
+/// Runs a host kernel: packs B, runs the loop nest, calls the compiled segments.
 
 #include <cstdint>
 #include <vector>
 
 #include "base/row_ranges.hpp"
 #include "base/thread_pool.hpp"
-#include "kernels/unrolled_host/packing.hpp"
+#include "kernels/packing.hpp"
+#include "spjit/arguments.hpp"
 
 namespace spjit {
 
@@ -16,8 +17,8 @@ namespace spjit {
 using HostSegment = void (*)(const float* b, float* c, const float* weights, std::int64_t ldc_bytes,
                              float* partial, const void* masks);
 
-/// A kernel as the executor sees it: a grid of tiles x k blocks of compiled functions, and how to
-/// walk it.
+/// A kernel as the executor sees it: a grid of tiles x k blocks of compiled functions, and
+/// their loop order.
 struct HostProgram {
   std::int64_t rows = 0;    ///< m: rows of C
   std::int64_t cols = 0;    ///< k: rows of B
@@ -48,15 +49,6 @@ struct HostProgram {
   [[nodiscard]] PanelLayout c_layout() const noexcept { return {rows, n, panel_width()}; }
 };
 
-/// Where B and C are. Row-major with a leading dimension, or panel-major (ld = 0) in the program's
-/// own layouts.
-struct HostOperands {
-  const float* b = nullptr;
-  std::int64_t ldb = 0;  ///< floats between rows; 0: panel-major
-  float* c = nullptr;
-  std::int64_t ldc = 0;  ///< floats between rows; 0: panel-major
-};
-
 /// How the work is cut between threads.
 struct HostSplit {
   std::int64_t threads = 1;
@@ -71,8 +63,9 @@ struct HostSplit {
 /// How many of them a run touches at most: fewer where segments read few of B's rows.
 [[nodiscard]] std::int64_t touched_floats(const HostProgram& program, const HostSplit& split);
 
-/// C = A * B. `workspace`: as above, used by this run alone. `pool` may be null for one thread.
-void execute(const HostProgram& program, const HostSplit& split, const HostOperands& operands,
+/// C = A * B, of program.n columns; panel-major B and C are in the program's own layouts.
+/// `workspace`: as above, used by this run alone. `pool` may be null for one thread.
+void execute(const HostProgram& program, const HostSplit& split, const Arguments& operands,
              float* workspace, ThreadPool* pool);
 
 }  // namespace spjit

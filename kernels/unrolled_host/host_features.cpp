@@ -77,7 +77,7 @@ struct Counts {
   double vector_fmas;
 };
 
-Counts count(const TileCandidate& candidate, const HostWork& work) {
+Counts count(const TileCandidate& candidate, const Workload& work) {
   const HostTile& tile = candidate.tile;
   const std::int64_t cols = std::max<std::int64_t>(work.cols, 1);
   const std::int64_t panels = std::max<std::int64_t>(candidate.panels, 1);
@@ -113,7 +113,7 @@ class Row {
   std::vector<float> values_;
 };
 
-void add_matrix(Row& row, const Counts& counts, const HostWork& work) {
+void add_matrix(Row& row, const Counts& counts, const Workload& work) {
   row.add_log2(counts.rows);
   row.add_log2(counts.cols);
   row.add_log2(counts.n);
@@ -176,7 +176,7 @@ void add_footprints(Row& row, const TileCandidate& candidate, const Counts& coun
   row.add_log2(counts.nnz / counts.cols);
 }
 
-void add_prior(Row& row, const TileCandidate& candidate, const HostWork& work,
+void add_prior(Row& row, const TileCandidate& candidate, const Workload& work,
                const HostDeviceInfo& limits) {
   const HostCost cost = estimate_host_cost(candidate, work, limits);
   const double thousands = std::max(1.0, as_double(work.nnz) * as_double(work.n)) / 1e3;
@@ -188,10 +188,10 @@ void add_prior(Row& row, const TileCandidate& candidate, const HostWork& work,
 
 /// Where the tile differs from what instant mode takes: rules that were made for the CPU are a good
 /// place to start from, and what they get wrong is easier to learn than all they know.
-void add_rules(Row& row, const TileCandidate& candidate, const Counts& counts, const HostWork& work,
+void add_rules(Row& row, const TileCandidate& candidate, const Counts& counts, const Workload& work,
                const HostDeviceInfo& limits) {
   const HostTile& tile = candidate.tile;
-  const HostTile rules = host_tile_by_rules(problem_of(work), limits);
+  const HostTile rules = host_tile_by_rules(contiguous(work), limits);
   const double block =
       rules.k_block > 0 ? std::min(as_double(rules.k_block), counts.cols) : counts.cols;
   const double panels = std::ceil(counts.n / as_double(rules.nv * limits.lanes));
@@ -205,15 +205,10 @@ void add_rules(Row& row, const TileCandidate& candidate, const Counts& counts, c
 
 }  // namespace
 
-HostProblem problem_of(const HostWork& work) {
-  HostProblem problem;
-  problem.rows = work.rows;
-  problem.cols = work.cols;
-  problem.nnz = work.nnz;
-  problem.n = work.n;
-  problem.ldb = work.n;
-  problem.threads = work.threads;
-  return problem;
+Workload contiguous(Workload work) {
+  work.ldb = work.n;
+  work.panel_columns.reset();
+  return work;
 }
 
 const FeatureSchema& host_feature_schema() {
@@ -221,7 +216,7 @@ const FeatureSchema& host_feature_schema() {
   return k_schema;
 }
 
-std::vector<float> host_feature_row(const TileCandidate& candidate, const HostWork& work,
+std::vector<float> host_feature_row(const TileCandidate& candidate, const Workload& work,
                                     const HostDeviceInfo& limits) {
   const Counts counts = count(candidate, work);
   Row row;

@@ -20,13 +20,13 @@ namespace spjit {
 
 /// What the rules that choose a tile are told of such work: rows of B without gaps, no forced
 /// panel.
-[[nodiscard]] HostProblem problem_of(const HostWork& work);
+[[nodiscard]] Workload contiguous(Workload work);
 
 /// One number a feature, in the schema's order. Of `candidate.grouping` only what
 /// EstimatedGrouping sets is looked at. Sizes are logarithms and footprints are over the
 /// device's caches, so that a model of one device has a chance on another. All finite.
 [[nodiscard]] std::vector<float> host_feature_row(const TileCandidate& candidate,
-                                                  const HostWork& work,
+                                                  const Workload& work,
                                                   const HostDeviceInfo& limits);
 
 }  // namespace spjit

@@ -11,30 +11,34 @@ namespace {
 
 constexpr std::int64_t k_code_bytes = 8;  // a nonzero and vector
 
-double density_of(const HostProblem& problem) {
+std::int64_t ldb_of(const Workload& problem) {
+  return problem.ldb > 0 ? problem.ldb : problem.n;
+}
+
+double density_of(const Workload& problem) {
   return static_cast<double>(problem.nnz) /
          std::max(1.0, static_cast<double>(problem.rows) * static_cast<double>(problem.cols));
 }
 
 /// Entries of A that read a row of B, on average.
-double entries_a_column(const HostProblem& problem) {
+double entries_a_column(const Workload& problem) {
   return static_cast<double>(problem.nnz) / std::max(1.0, static_cast<double>(problem.cols));
 }
 
 /// Whether the same columns of `rows` rows of B do not fit the sets of L2 that they share.
-bool rows_collide(const HostProblem& problem, const HostDeviceInfo& limits, std::int64_t rows) {
-  return rows * row_alignment_bytes(problem.ldb) > limits.l2_bytes / 2;
+bool rows_collide(const Workload& problem, const HostDeviceInfo& limits, std::int64_t rows) {
+  return rows * row_alignment_bytes(ldb_of(problem)) > limits.l2_bytes / 2;
 }
 
 /// Whether B is best read in place, one panel after another, outermost: its rows are pages apart,
 /// so that every visit of several panels waits for lines of B, and the next panel's lines come
 /// along while all row tiles go through this one's.
-bool walks_panels(const HostProblem& problem, const HostDeviceInfo& limits) {
+bool walks_panels(const Workload& problem, const HostDeviceInfo& limits) {
   constexpr std::int64_t k_far_bytes = std::int64_t{12} << 10;
   constexpr std::int64_t k_enough_columns = 128;
   constexpr double k_enough_entries = 5;
   return limits.isa == HostIsa::avx512 && !problem.panel_columns &&
-         problem.ldb * 4 >= k_far_bytes && problem.cols >= k_enough_columns &&
+         ldb_of(problem) * 4 >= k_far_bytes && problem.cols >= k_enough_columns &&
          entries_a_column(problem) >= k_enough_entries &&
          problem.nnz * k_code_bytes <= limits.l2_bytes / 2 &&
          !rows_collide(problem, limits, problem.cols);
@@ -45,7 +49,7 @@ bool walks_panels(const HostProblem& problem, const HostDeviceInfo& limits) {
 /// anyway (AVX2; unless few panels share what it costs to fetch much code), where the doubled code
 /// is still small, and where rows are too few to fill the registers; then the widest that pads n
 /// least.
-std::int64_t panel_vectors(const HostProblem& problem, const HostDeviceInfo& limits) {
+std::int64_t panel_vectors(const Workload& problem, const HostDeviceInfo& limits) {
   if (problem.panel_columns) {
     return std::max<std::int64_t>(*problem.panel_columns / limits.lanes, 1);
   }
@@ -70,7 +74,7 @@ std::int64_t panel_vectors(const HostProblem& problem, const HostDeviceInfo& lim
 }
 
 /// Same number of tiles, rows spread evenly.
-std::int64_t tile_rows(std::int64_t nv, const HostProblem& problem, const HostDeviceInfo& limits) {
+std::int64_t tile_rows(std::int64_t nv, const Workload& problem, const HostDeviceInfo& limits) {
   const std::int64_t most = std::max<std::int64_t>((limits.registers - 1 - nv) / nv, 1);
   const std::int64_t tiles = std::max<std::int64_t>(ceil_div(problem.rows, most), 1);
   return std::max<std::int64_t>(ceil_div(problem.rows, tiles), 1);
@@ -79,7 +83,7 @@ std::int64_t tile_rows(std::int64_t nv, const HostProblem& problem, const HostDe
 /// Panels that go through a tile's code per visit, where code cannot stream at the FMAs' rate.
 /// Threads share row tiles where these are many, for then each fetches its own part of the code;
 /// else panels.
-std::int64_t panels_a_visit(const HostProblem& problem, const HostDeviceInfo& limits,
+std::int64_t panels_a_visit(const Workload& problem, const HostDeviceInfo& limits,
                             const HostTile& tile) {
   if (limits.fmas_per_cycle == 1 || walks_panels(problem, limits)) return 1;
   constexpr std::int64_t k_most = 16;
@@ -92,7 +96,7 @@ std::int64_t panels_a_visit(const HostProblem& problem, const HostDeviceInfo& li
 
 /// Columns a block, 0 for all: a panel group's B should stay in half of L2 while the tiles pass,
 /// but a block must hold enough entries to pay for carrying accumulators over to the next.
-std::int64_t block_columns(const HostProblem& problem, const HostDeviceInfo& limits,
+std::int64_t block_columns(const Workload& problem, const HostDeviceInfo& limits,
                            std::int64_t group_columns, double density) {
   const std::int64_t group_bytes = problem.cols * std::min(group_columns, problem.n) * 4;
   if (group_bytes < limits.l2_bytes / 2) return 0;
@@ -104,7 +108,7 @@ std::int64_t block_columns(const HostProblem& problem, const HostDeviceInfo& lim
 }
 
 /// Panels a visit, as many of them as keep their block of B in half of L2.
-std::int64_t fitting_group(const HostTile& tile, const HostProblem& problem,
+std::int64_t fitting_group(const HostTile& tile, const Workload& problem,
                            const HostDeviceInfo& limits) {
   const std::int64_t rows = tile.k_block > 0 ? tile.k_block : problem.cols;
   const std::int64_t panel_bytes = std::max<std::int64_t>(rows * tile.nv * limits.lanes * 4, 1);
@@ -113,7 +117,7 @@ std::int64_t fitting_group(const HostTile& tile, const HostProblem& problem,
 
 /// Whether rows of B are read often enough to pay for a copy that lies close together: the farther
 /// apart they are, the sooner, if their distance makes them share few sets of the caches.
-bool packs_for_reach(const HostProblem& problem, const HostTile& tile) {
+bool packs_for_reach(const Workload& problem, const HostTile& tile) {
   constexpr std::int64_t k_reach_bytes = std::int64_t{400} << 10;  // of the first-level TLB
   constexpr std::int64_t k_sharing_bytes = 1024;
   struct Enough {
@@ -123,31 +127,31 @@ bool packs_for_reach(const HostProblem& problem, const HostTile& tile) {
   };
   constexpr Enough k_enough[] = {{4096, 64, 6}, {2048, 256, 8}, {1024, 256, 16}, {0, 256, 64}};
   constexpr double k_always_enough = 64;
-  const std::int64_t row_bytes = problem.ldb * 4;
+  const std::int64_t row_bytes = ldb_of(problem) * 4;
   const double entries = entries_a_column(problem);
   const auto* enough = std::ranges::find_if(
       k_enough, [&](const Enough& least) { return row_bytes >= least.row_bytes; });
   const std::int64_t block_rows = tile.k_block > 0 ? tile.k_block : problem.cols;
   return block_rows * row_bytes > k_reach_bytes && problem.rows >= enough->rows &&
          entries >= enough->entries &&
-         (row_alignment_bytes(problem.ldb) >= k_sharing_bytes || entries >= k_always_enough);
+         (row_alignment_bytes(ldb_of(problem)) >= k_sharing_bytes || entries >= k_always_enough);
 }
 
 /// Whether loads of B in place straddle cache lines, and are many enough to pay for a copy.
-bool packs_for_lines(const HostProblem& problem) {
+bool packs_for_lines(const Workload& problem) {
   constexpr std::int64_t k_line_bytes = 64;
   constexpr std::int64_t k_few_columns = 64;
   constexpr std::int64_t k_many_columns = 256;
   const double entries = entries_a_column(problem);
-  return row_alignment_bytes(problem.ldb) < k_line_bytes &&
+  return row_alignment_bytes(ldb_of(problem)) < k_line_bytes &&
          ((problem.n >= k_few_columns && entries >= 64) ||
           (problem.n >= k_many_columns && entries >= 32));
 }
 
 /// Packing costs a copy of B. The thresholds are from the samples in rankmodel/data
 /// (docs/host-kernel.md).
-bool packs(const HostProblem& problem, const HostDeviceInfo& limits, const HostTile& tile) {
-  if (problem.panel_columns || !can_read_in_place(tile, limits.lanes, problem.n, problem.ldb)) {
+bool packs(const Workload& problem, const HostDeviceInfo& limits, const HostTile& tile) {
+  if (problem.panel_columns || !can_read_in_place(tile, limits.lanes, problem.n, ldb_of(problem))) {
     return true;
   }
   return !walks_panels(problem, limits) &&
@@ -162,7 +166,7 @@ std::int64_t row_alignment_bytes(std::int64_t ldb) {
   return std::min(bytes & -bytes, k_sets_bytes);
 }
 
-HostTile host_tile_by_rules(const HostProblem& problem, const HostDeviceInfo& limits) {
+HostTile host_tile_by_rules(const Workload& problem, const HostDeviceInfo& limits) {
   HostTile tile;
   tile.nv = panel_vectors(problem, limits);
   tile.m1 = tile_rows(tile.nv, problem, limits);
@@ -183,7 +187,7 @@ HostTile host_tile_by_rules(const HostProblem& problem, const HostDeviceInfo& li
   return tile;
 }
 
-HostChoice choose_host_tile(const HostProblem& problem, const HostDeviceInfo& limits) {
+HostChoice choose_host_tile(const Workload& problem, const HostDeviceInfo& limits) {
   return {host_tile_by_rules(problem, limits),
           fmt::format("heuristic: {} rows, k = {}, density {:.3f}, n = {}, {} FMAs a cycle",
                       problem.rows, problem.cols, density_of(problem), problem.n,

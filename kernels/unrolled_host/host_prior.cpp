@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
-#include "matrix/non_empty_rows.hpp"
 
 namespace spjit {
 namespace {
@@ -45,7 +44,7 @@ struct Shape {
   double nnc = 0;
 };
 
-Shape shape_of(const TileCandidate& candidate, const HostWork& work) {
+Shape shape_of(const TileCandidate& candidate, const Workload& work) {
   const HostTile& tile = candidate.tile;
   const std::int64_t cols = std::max<std::int64_t>(work.cols, 1);
   const std::int64_t k_block = tile.k_block > 0 ? std::min(tile.k_block, cols) : cols;
@@ -82,7 +81,7 @@ double code_ns(const TileCandidate& candidate, const Shape& shape, const HostDev
          k_call_ns * shape.panels * segments;
 }
 
-double memory_ns(const TileCandidate& candidate, const Shape& shape, const HostWork& work,
+double memory_ns(const TileCandidate& candidate, const Shape& shape, const Workload& work,
                  const HostDeviceInfo& limits) {
   const HostTile& tile = candidate.tile;
   const double width_bytes = shape.nv * as_double(limits.lanes) * 4;
@@ -103,30 +102,14 @@ double memory_ns(const TileCandidate& candidate, const Shape& shape, const HostW
 
 }  // namespace
 
-HostWork host_work(const CsrMatrix& matrix, std::int64_t n, std::int64_t threads,
-                   const Cancellation& cancel) {
-  HostWork work{non_empty_rows(matrix, cancel), matrix.cols, matrix.nnz(), n, threads, 0};
-  const double mean = as_double(matrix.nnz()) / std::max(1.0, as_double(matrix.rows));
-  double squares = 0;
-  for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      const double off =
-          as_double(matrix.row_ptrs[to_size(row) + 1] - matrix.row_ptrs[to_size(row)]) - mean;
-      squares += off * off;
-    }
-  });
-  if (mean > 0) work.row_nnz_cv = std::sqrt(squares / as_double(matrix.rows)) / mean;
-  return work;
-}
-
-HostCost estimate_host_cost(const TileCandidate& candidate, const HostWork& work,
+HostCost estimate_host_cost(const TileCandidate& candidate, const Workload& work,
                             const HostDeviceInfo& limits) {
   const Shape shape = shape_of(candidate, work);
   return {arithmetic_ns(candidate.tile, shape) / 1e3, code_ns(candidate, shape, limits) / 1e3,
           memory_ns(candidate, shape, work, limits) / 1e3};
 }
 
-double estimate_host_us(const TileCandidate& candidate, const HostWork& work,
+double estimate_host_us(const TileCandidate& candidate, const Workload& work,
                         const HostDeviceInfo& limits) {
   return estimate_host_cost(candidate, work, limits).total_us();
 }

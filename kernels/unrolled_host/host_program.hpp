@@ -1,36 +1,28 @@
 #pragma once
 
 /// @file
-/// What a compiled host kernel is outside memory: code, weights and a program record, and the ELF
-/// object that holds the three.
+/// The image of an unrolled host kernel, and its program record.
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "base/cancel.hpp"
 #include "base/row_ranges.hpp"
+#include "kernels/host_image.hpp"
+#include "kernels/program_words.hpp"
 #include "kernels/unrolled_host/host_emitter.hpp"
 #include "kernels/unrolled_host/host_tile.hpp"
 #include "plan/kernel_plan.hpp"
-#include "spjit/kernel.hpp"
-#include "spjit/matrix.hpp"
+#include "spjit/problem.hpp"
 
 namespace spjit {
 
-/// Changes whenever emitted code or the record's layout does: part of the cache key.
-inline constexpr std::int64_t k_host_program_version = 5;
+/// The family's name.
+inline constexpr const char* k_unrolled_host_name = "unrolled";
 
 /// Everything about a kernel that is not code or weights.
 struct HostProgramRecord {
-  KernelKind kind = KernelKind::unrolled;
-  HostIsa isa = HostIsa::generic;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int64_t n = 0;
-  std::int64_t nnz = 0;
+  HostProgramHeader header;
   HostTile tile;
   std::int64_t tiles = 0;
   std::int64_t k_block = 1;
@@ -40,60 +32,23 @@ struct HostProgramRecord {
   std::vector<std::int64_t> weight_offsets;   ///< [tiles * k_blocks], floats into the weights
   std::vector<std::int64_t> tile_nnz_ends;    ///< [tiles] running nnz
   RowRanges empty_rows;                       ///< of C
-  RowRanges rows_of_b;                        ///< that the code reads; unrolled only
-  std::vector<std::int64_t> row_ptrs;         ///< csr and sliced only: [rows + 1]
+  RowRanges rows_of_b;                        ///< that the code reads
 
   friend bool operator==(const HostProgramRecord&, const HostProgramRecord&) = default;
 };
 
-/// The three parts. For KernelKind::csr and sliced there is no text, and the weights are nnz values
-/// followed by nnz columns.
-struct HostImage {
-  std::span<const std::byte> text;
-  std::span<const std::byte> weights;
-  std::span<const std::byte> program;
-};
-
-/// Owns what a HostImage refers to.
-struct HostArtifact {
-  std::vector<std::uint8_t> text;
-  std::vector<std::uint32_t> weights;  ///< bits of floats and, for csr and sliced, columns
-  std::vector<std::int64_t> program;
-
-  [[nodiscard]] HostImage image() const noexcept;
-  /// Bytes of code and weights, what a run goes through.
-  [[nodiscard]] std::size_t run_bytes() const noexcept {
-    return text.size() + weights.size() * sizeof(weights[0]);
-  }
-};
-
-/// What code is made for, besides plan and tile.
-struct HostCodeShape {
-  HostIsa isa = HostIsa::generic;
-  std::int64_t n = 1;
-  std::int64_t in_place_ldb = 0;  ///< floats between rows of B where it is not packed; else 0
-  Cancellation cancel = {};       ///< asked while the code is made
-};
-
-/// Throws as emit_host() and emit_generic() do.
+/// Code for a plan of the problem, or of a part of it. B is read in place, at the problem's leading
+/// dimension, unless the tile packs it. Throws as emit_host() and emit_generic() do.
 [[nodiscard]] HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile,
-                                                  const HostCodeShape& shape);
-/// The matrix itself, for a kernel of `kind` csr or sliced; `shape.in_place_ldb` means nothing.
-[[nodiscard]] HostArtifact make_csr_artifact(const CsrMatrix& matrix, KernelKind kind,
-                                             const HostCodeShape& shape);
+                                                  const Problem& problem, HostIsa isa,
+                                                  const Cancellation& cancel = {});
 
 /// The record as 64-bit words (docs/cache-format.md) and back. Reading checks every count, offset
-/// and relation against the sizes of the image; throws Error that says what is wrong. These and
-/// write_object() throw what `cancel` throws soon after it is reached.
+/// and relation against the sizes of the image; throws Error that says what is wrong. Both throw
+/// what `cancel` throws soon after it is reached.
 [[nodiscard]] std::vector<std::int64_t> write_program(const HostProgramRecord& record,
                                                       const Cancellation& cancel = {});
 [[nodiscard]] HostProgramRecord read_program(const HostImage& image,
                                              const Cancellation& cancel = {});
-
-/// An ELF object with `spjit_<name>_text`, `_weights` and `_program`.
-[[nodiscard]] std::vector<std::byte> write_object(const HostImage& image, const std::string& name,
-                                                  const Cancellation& cancel = {});
-/// The parts of such an object; views into `object`. Throws Error for anything else.
-[[nodiscard]] HostImage read_object(std::span<const std::byte> object, const std::string& name);
 
 }  // namespace spjit

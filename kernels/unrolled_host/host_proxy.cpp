@@ -47,21 +47,21 @@ std::int64_t end_of(const std::vector<std::int64_t>& offsets, std::size_t i, std
 }  // namespace
 
 bool share_code(const HostTile& left, const HostTile& right) {
-  HostTile walked = left;
-  walked.panel_group = right.panel_group;
-  walked.row_group = right.row_group;
-  return walked == right;
+  HostTile ordered = left;
+  ordered.panel_group = right.panel_group;
+  ordered.row_group = right.row_group;
+  return ordered == right;
 }
 
 std::int64_t window_columns(const HostTile& tile, std::int64_t panel_columns,
-                            const WindowedRun& run, const HostProxyLimits& limits) {
-  if (tile.row_group > 0 || run.nnz == 0) return 0;
+                            const Workload& work, const HostProxyLimits& limits) {
+  if (tile.row_group > 0 || work.nnz == 0) return 0;
   const std::int64_t group =
-      std::min(tile.panel_group, ceil_div(run.n, panel_columns)) * panel_columns;
-  const std::int64_t wanted = ceil_div(ceil_div(limits.window_fmas, run.nnz), group) * group;
-  const std::int64_t columns = std::max(wanted, group * run.threads);
+      std::min(tile.panel_group, ceil_div(work.n, panel_columns)) * panel_columns;
+  const std::int64_t wanted = ceil_div(ceil_div(limits.window_fmas, work.nnz), group) * group;
+  const std::int64_t columns = std::max(wanted, group * work.threads);
   // Less than two windows would leave out most of what is behind the first.
-  return 2 * columns <= run.n ? columns : 0;
+  return 2 * columns <= work.n ? columns : 0;
 }
 
 std::int64_t proxy_clusters(const KernelPlan& plan, const HostProxyLimits& limits) {
@@ -77,7 +77,7 @@ HostArtifact copy_tiles(const HostArtifact& artifact,
   const HostProgramRecord from = read_program(artifact.image());
   HostProgramRecord to = from;
   to.tiles = std::ssize(copied_tiles);
-  to.nnz = 0;
+  to.header.nnz = 0;
   to.segment_offsets.clear();
   to.weight_offsets.clear();
   to.tile_nnz_ends.clear();
@@ -97,33 +97,35 @@ HostArtifact copy_tiles(const HostArtifact& artifact,
                             artifact.weights.begin() + floats);
     }
     const std::int64_t before = tile > 0 ? from.tile_nnz_ends[to_size(tile - 1)] : 0;
-    to.nnz += from.tile_nnz_ends[to_size(tile)] - before;
-    to.tile_nnz_ends.push_back(to.nnz);
+    to.header.nnz += from.tile_nnz_ends[to_size(tile)] - before;
+    to.tile_nnz_ends.push_back(to.header.nnz);
   }
   result.program = write_program(to);
   return result;
 }
 
-HostArtifact make_host_proxy(const KernelPlan& plan, const HostTile& tile,
-                             const HostCodeShape& shape, const HostReductions& reductions,
-                             const HostProxyLimits& limits) {
+HostArtifact make_host_proxy(const KernelPlan& plan, const HostTile& tile, const Problem& problem,
+                             HostIsa isa, const HostProxyOptions& options) {
   const std::int64_t k_block =
       tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(plan.cols, 1);
   const std::int64_t tiles = plan.grouping.tiles();
-  const bool fewer = reductions.tiles && tiles > proxy_clusters(plan, limits);
-  if (!fewer && !reductions.iterations) {
-    return make_unrolled_artifact(with_k_block(plan, k_block, shape.cancel), tile, shape);
+  const bool fewer =
+      options.reductions.tiles && tiles > proxy_clusters(plan, options.limits);
+  if (!fewer && !options.reductions.iterations) {
+    return make_unrolled_artifact(with_k_block(plan, k_block, options.cancel), tile, problem, isa,
+                                  options.cancel);
   }
-  ProxyPlan proxy = small_plan(plan, reductions, limits);
-  const HostArtifact small = make_unrolled_artifact(
-      with_k_block(std::move(proxy.plan), k_block, shape.cancel), tile, shape);
+  ProxyPlan proxy = small_plan(plan, options.reductions, options.limits);
+  const HostArtifact small =
+      make_unrolled_artifact(with_k_block(std::move(proxy.plan), k_block, options.cancel), tile,
+                             problem, isa, options.cancel);
   return copy_tiles(small, cluster_of_tile(proxy, tiles));
 }
 
-HostArtifact with_walk(const HostArtifact& artifact, const HostTile& tile) {
+HostArtifact with_loop_order(const HostArtifact& artifact, const HostTile& tile) {
   HostProgramRecord record = read_program(artifact.image());
   if (!share_code(record.tile, tile)) {
-    throw InvalidArgument(fmt::format("the code of tile {} cannot be walked as {}",
+    throw InvalidArgument(fmt::format("the code of tile {} cannot run in the order of {}",
                                       to_string(record.tile), to_string(tile)));
   }
   record.tile = tile;

@@ -9,12 +9,13 @@
 #include "kernels/unrolled_host/host_program.hpp"
 #include "kernels/unrolled_host/host_tile.hpp"
 #include "plan/kernel_plan.hpp"
+#include "plan/workload.hpp"
 
 namespace spjit {
 
 /// Which reductions are made; each can be turned off to see what it is worth.
 struct HostReductions {
-  /// One emitted kernel for all walks (panel and row groups) of a tile: they are run-time numbers.
+  /// One emitted kernel for all loop orders (panel and row groups) of a tile: they are run-time numbers.
   bool kernels = true;
   /// Row tiles are clustered by (loads, FMAs); one tile a cluster is emitted, and its code and
   /// weights are copied once for each member. Copies, not one shared tile, because code beyond L1I
@@ -39,18 +40,18 @@ struct HostProxyLimits {
   double iterations = 300;                ///< columns x density of a tile at most, where cut
 };
 
-/// What a window is cut from.
-struct WindowedRun {
-  std::int64_t nnz = 0;
-  std::int64_t n = 1;
-  std::int64_t threads = 1;
+/// How a proxy is made.
+struct HostProxyOptions {
+  HostReductions reductions = {};
+  HostProxyLimits limits = {};
+  Cancellation cancel = {};  ///< asked while the code is made
 };
 
 /// Columns of B and C that a call of the proxy works on: whole panel groups, one for each thread at
 /// least, with `limits.window_fmas` in all; 0: all n. With row groups all, since the panels that
-/// pass while a group's code is hot are what such a walk is about.
+/// pass while a group's code is hot are what such an order is about.
 [[nodiscard]] std::int64_t window_columns(const HostTile& tile, std::int64_t panel_columns,
-                                          const WindowedRun& run, const HostProxyLimits& limits);
+                                          const Workload& work, const HostProxyLimits& limits);
 
 /// Row tiles that are emitted for a plan.
 [[nodiscard]] std::int64_t proxy_clusters(const KernelPlan& plan, const HostProxyLimits& limits);
@@ -59,18 +60,17 @@ struct WindowedRun {
 /// where the plan has no more than that many. Its results are meaningless, and of C it writes only
 /// rows that belong to C. `plan`: one block of columns.
 [[nodiscard]] HostArtifact make_host_proxy(const KernelPlan& plan, const HostTile& tile,
-                                           const HostCodeShape& shape,
-                                           const HostReductions& reductions,
-                                           const HostProxyLimits& limits);
+                                           const Problem& problem, HostIsa isa,
+                                           const HostProxyOptions& options);
 
 /// An artifact with other tiles in the place of its own: tile i of the result is a copy of tile
 /// `copied_tiles[i]`, code and weights. Sizes of C stay.
 [[nodiscard]] HostArtifact copy_tiles(const HostArtifact& artifact,
                                       const std::vector<std::int64_t>& copied_tiles);
 
-/// The same code for another walk: `tile` must have the shape, block and packing of the artifact's.
+/// The same code in another loop order: `tile` must have the shape, block and packing of the artifact's.
 /// Throws InvalidArgument if not.
-[[nodiscard]] HostArtifact with_walk(const HostArtifact& artifact, const HostTile& tile);
+[[nodiscard]] HostArtifact with_loop_order(const HostArtifact& artifact, const HostTile& tile);
 
 /// Whether one emitted kernel serves both.
 [[nodiscard]] bool share_code(const HostTile& left, const HostTile& right);

@@ -8,14 +8,14 @@
 
 namespace spjit {
 
-std::shared_ptr<const HostRankModel> host_rank_model(const CompileOptions& options) {
-  if (options.rank_model.empty()) return shipped_host_model(options.target.isa());
-  if (options.rank_model == k_host_prior_name) return nullptr;
-  const std::string text = read_text_file(options.rank_model, k_longest_rank_model_bytes);
+std::shared_ptr<const LoadedRankModel> host_rank_model(const CompileOptions& options) {
+  if (options.policy.rank_model.empty()) return shipped_host_model(options.target.isa());
+  if (options.policy.rank_model == k_host_prior_name) return nullptr;
+  const std::string text = read_text_file(options.policy.rank_model, k_longest_rank_model_bytes);
   try {
     return parse_host_model(text);
   } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}", options.rank_model.string(), error.what()));
+    throw Error(fmt::format("{}: {}", options.policy.rank_model.string(), error.what()));
   }
 }
 

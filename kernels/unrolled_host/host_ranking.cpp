@@ -9,7 +9,7 @@
 namespace spjit {
 namespace {
 
-std::vector<double> model_scores(const std::vector<TileCandidate>& candidates, const HostWork& work,
+std::vector<double> model_scores(const std::vector<TileCandidate>& candidates, const Workload& work,
                                  const HostDeviceInfo& limits, const RankModel& model) {
   std::vector<float> rows;
   rows.reserve(candidates.size() * model.features.size());
@@ -20,7 +20,7 @@ std::vector<double> model_scores(const std::vector<TileCandidate>& candidates, c
   return model.scores(rows);
 }
 
-std::vector<double> prior_scores(const std::vector<TileCandidate>& candidates, const HostWork& work,
+std::vector<double> prior_scores(const std::vector<TileCandidate>& candidates, const Workload& work,
                                  const HostDeviceInfo& limits) {
   std::vector<double> scores;
   scores.reserve(candidates.size());
@@ -32,13 +32,13 @@ std::vector<double> prior_scores(const std::vector<TileCandidate>& candidates, c
 
 }  // namespace
 
-std::string ranked_by(const HostRankModel* model) {
+std::string ranked_by(const LoadedRankModel* model) {
   return model == nullptr ? k_host_prior_name : model->model.name;
 }
 
 std::vector<RankedHostTile> rank_host_tiles(std::vector<TileCandidate> survivors,
-                                            const HostWork& work, const HostDeviceInfo& limits,
-                                            const HostRankModel* model) {
+                                            const Workload& work, const HostDeviceInfo& limits,
+                                            const LoadedRankModel* model) {
   const std::vector<double> scores = model == nullptr
                                          ? prior_scores(survivors, work, limits)
                                          : model_scores(survivors, work, limits, model->model);

@@ -20,14 +20,14 @@ struct RankedHostTile {
 };
 
 /// What ranks: the model's name, or k_host_prior_name without one. For output.
-[[nodiscard]] std::string ranked_by(const HostRankModel* model);
+[[nodiscard]] std::string ranked_by(const LoadedRankModel* model);
 
 /// The candidates, best first; equal ones in their order. The score is the model's, or -estimated
 /// microseconds without one. Of the candidates' groupings only what EstimatedGrouping sets is
 /// looked at.
 [[nodiscard]] std::vector<RankedHostTile> rank_host_tiles(std::vector<TileCandidate> survivors,
-                                                          const HostWork& work,
+                                                          const Workload& work,
                                                           const HostDeviceInfo& limits,
-                                                          const HostRankModel* model);
+                                                          const LoadedRankModel* model);
 
 }  // namespace spjit

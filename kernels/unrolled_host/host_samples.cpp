@@ -107,13 +107,13 @@ HostDeviceInfo read_device(const json& device) {
   return limits;
 }
 
-json work_json(const HostWork& work) {
+json work_json(const Workload& work) {
   return {{"rows", work.rows}, {"cols", work.cols},       {"nnz", work.nnz},
           {"n", work.n},       {"threads", work.threads}, {"row_nnz_cv", work.row_nnz_cv}};
 }
 
-HostWork read_work(const json& work) {
-  HostWork result;
+Workload read_work(const json& work) {
+  Workload result;
   result.rows = count_of(work, "rows");
   result.cols = count_of(work, "cols");
   result.nnz = count_of(work, "nnz");

@@ -29,7 +29,7 @@ struct HostSampleGroup {
   std::string name;       ///< says which matrix, n, threads and instruction set; unique in a file
   nlohmann::json recipe;  ///< how to get the matrix: a generator's options, or a file's name
   HostDeviceInfo limits;  ///< the device
-  HostWork work;          ///< the matrix
+  Workload work;          ///< the matrix
   std::vector<HostSample> samples;
   double seconds = 0;  ///< that measuring took
 };

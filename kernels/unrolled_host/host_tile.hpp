@@ -48,13 +48,6 @@ inline constexpr std::int64_t k_max_built_in_ldb = std::int64_t{1} << 18;
   return n >= tile.nv * lanes && ldb <= k_max_built_in_ldb;
 }
 
-/// Whether most rows of B `[k x n]` are read by no entry of A. Copying B would be most of a run's
-/// work then, and its copy most of the memory: kernels for such an A read B where it is.
-[[nodiscard]] constexpr bool is_mostly_unread(std::int64_t k, std::int64_t nnz) noexcept {
-  constexpr std::int64_t k_cheap_rows = 65536;  // their copy costs microseconds
-  return k > 8 * nnz + k_cheap_rows;
-}
-
 /// "28x1 k512 g1 r0 packed broadcast", for tables and records.
 [[nodiscard]] std::string to_string(const HostTile& tile);
 

@@ -14,7 +14,7 @@
 namespace spjit {
 namespace {
 
-std::shared_ptr<const HostRankModel> load_shipped(std::string_view name) {
+std::shared_ptr<const LoadedRankModel> load_shipped(std::string_view name) {
   for (const ShippedModelBytes& shipped : k_shipped_models) {
     if (shipped.name != name) continue;
     return parse_host_model(
@@ -25,18 +25,18 @@ std::shared_ptr<const HostRankModel> load_shipped(std::string_view name) {
 
 }  // namespace
 
-std::shared_ptr<const HostRankModel> parse_host_model(std::string_view text) {
-  HostRankModel result{read_rank_model(text), {}};
+std::shared_ptr<const LoadedRankModel> parse_host_model(std::string_view text) {
+  LoadedRankModel result{read_rank_model(text), {}};
   const FeatureSchema& schema = host_feature_schema();
   check_schema(result.model, schema.name, schema.version, schema.names());
   result.id = fmt::format("{} {}", result.model.name,
                           checksum_hex(std::as_bytes(std::span(text.data(), text.size()))));
-  return std::make_shared<const HostRankModel>(std::move(result));
+  return std::make_shared<const LoadedRankModel>(std::move(result));
 }
 
-std::shared_ptr<const HostRankModel> shipped_host_model(HostIsa isa) {
-  static const std::shared_ptr<const HostRankModel> avx512 = load_shipped("host-avx512");
-  static const std::shared_ptr<const HostRankModel> avx2 = load_shipped("host-avx2");
+std::shared_ptr<const LoadedRankModel> shipped_host_model(HostIsa isa) {
+  static const std::shared_ptr<const LoadedRankModel> avx512 = load_shipped("host-avx512");
+  static const std::shared_ptr<const LoadedRankModel> avx2 = load_shipped("host-avx2");
   switch (isa) {
     case HostIsa::avx512:
       return avx512;

@@ -13,19 +13,13 @@
 
 namespace spjit {
 
-/// A model that fits this version of the host's features.
-struct HostRankModel {
-  RankModel model;
-  std::string id;  ///< name and checksum: what a kernel that it helped to choose is cached by
-};
-
 /// The model for kernels of an instruction set; null where none has been measured (`generic`): the
 /// prior ranks then. Read at the first call; thread-safe.
-[[nodiscard]] std::shared_ptr<const HostRankModel> shipped_host_model(HostIsa isa);
+[[nodiscard]] std::shared_ptr<const LoadedRankModel> shipped_host_model(HostIsa isa);
 
 /// Reads a model from text, as `spjit train` writes it. Throws Error if it is malformed or not for
 /// this version of the host's features.
-[[nodiscard]] std::shared_ptr<const HostRankModel> parse_host_model(std::string_view text);
+[[nodiscard]] std::shared_ptr<const LoadedRankModel> parse_host_model(std::string_view text);
 
 /// Names of all models that are shipped.
 [[nodiscard]] std::vector<std::string> shipped_model_names();

@@ -8,6 +8,7 @@
 
 #include "base/arithmetic.hpp"
 #include "matrix/non_empty_rows.hpp"
+#include "matrix/rows_of_b.hpp"
 
 namespace spjit {
 namespace {
@@ -55,13 +56,13 @@ std::vector<HostTile> shapes(const HostDeviceInfo& limits, std::int64_t rows,
 
 /// A block costs code and a call in each row tile, entries or not: of a wide matrix most would be
 /// empty.
-std::vector<std::int64_t> block_choices(const CsrMatrix& matrix, std::int64_t tiles) {
+std::vector<std::int64_t> block_choices(const Problem& problem, std::int64_t tiles) {
   constexpr std::int64_t k_few_segments = 4096;
   std::vector<std::int64_t> result = {0};
   for (const std::int64_t block : {256, 512}) {
-    const double segments = as_double(ceil_div(matrix.cols, block)) * as_double(tiles);
-    const bool few = segments <= as_double(8 * matrix.nnz() + k_few_segments);
-    if (block < matrix.cols && few) result.push_back(block);
+    const double segments = as_double(ceil_div(problem.a->cols, block)) * as_double(tiles);
+    const bool few = segments <= as_double(8 * problem.a->nnz() + k_few_segments);
+    if (block < problem.a->cols && few) result.push_back(block);
   }
   return result;
 }
@@ -88,16 +89,16 @@ std::vector<std::int64_t> row_group_choices(const HostTile& tile, std::int64_t c
   return result;
 }
 
-/// The ways to walk a shape: blocks of k, panel groups, row groups, B packed or in place.
-std::vector<HostTile> walks(const TileCandidate& shape, const CsrMatrix& matrix,
-                            const CompileOptions& options, const HostDeviceInfo& limits) {
-  const std::int64_t ldb = options.ldb > 0 ? options.ldb : options.n;
+/// The loop orders of a shape: blocks of k, panel groups, row groups, B packed or in place.
+std::vector<HostTile> loop_orders(const TileCandidate& shape, const Problem& problem,
+                                  const HostDeviceInfo& limits) {
   HostTile tile = shape.tile;
-  const bool in_place =
-      !options.panel_columns && can_read_in_place(tile, limits.lanes, options.n, ldb);
-  const bool may_pack = options.panel_columns || !is_mostly_unread(matrix.cols, matrix.nnz());
+  const bool in_place = !problem.panel_columns &&
+                        can_read_in_place(tile, limits.lanes, problem.n.value, problem.ldb());
+  const bool may_pack =
+      problem.panel_columns || !is_mostly_unread(problem.a->cols, problem.a->nnz());
   std::vector<HostTile> result;
-  for (const std::int64_t block : block_choices(matrix, shape.grouping.tiles)) {
+  for (const std::int64_t block : block_choices(problem, shape.grouping.tiles)) {
     for (const std::int64_t panel_group : group_choices(shape.panels)) {
       tile.k_block = block;
       tile.panel_group = panel_group;
@@ -115,14 +116,14 @@ std::vector<HostTile> walks(const TileCandidate& shape, const CsrMatrix& matrix,
 }
 
 /// What does not depend on how rows are grouped.
-TileCandidate describe_columns(const HostTile& tile, const CompileOptions& options,
+TileCandidate describe_columns(const HostTile& tile, const Problem& problem,
                                const HostDeviceInfo& limits) {
   TileCandidate candidate;
   candidate.tile = tile;
   const std::int64_t width = tile.nv * limits.lanes;
-  candidate.panels = ceil_div(options.n, width);
-  candidate.column_padding =
-      static_cast<double>(candidate.panels * width - options.n) / static_cast<double>(options.n);
+  candidate.panels = ceil_div(problem.n.value, width);
+  candidate.column_padding = static_cast<double>(candidate.panels * width - problem.n.value) /
+                             static_cast<double>(problem.n.value);
   candidate.registers = registers_needed(tile);
   return candidate;
 }
@@ -139,7 +140,7 @@ double thread_utilisation(const HostTile& tile, std::int64_t panels, std::int64_
   return std::max(by_panels, by_tiles);
 }
 
-std::optional<DroppedCandidate> broken_rule(const TileCandidate& candidate,
+std::optional<DroppedCandidate> broken_rule(const TileCandidate& candidate, const Problem& problem,
                                             const CompileOptions& options,
                                             const HostDeviceInfo& limits) {
   if (candidate.registers > limits.registers) {
@@ -147,24 +148,25 @@ std::optional<DroppedCandidate> broken_rule(const TileCandidate& candidate,
                             fmt::format("needs {} vector registers, {} has {}", candidate.registers,
                                         to_string(limits.isa), limits.registers)};
   }
-  if (candidate.code_bytes > options.code_budget_bytes) {
+  if (candidate.code_bytes > options.policy.code_budget_bytes) {
     return DroppedCandidate{TileRule::code_budget,
                             fmt::format("about {} bytes of code, the budget is {}",
-                                        candidate.code_bytes, options.code_budget_bytes)};
+                                        candidate.code_bytes, options.policy.code_budget_bytes)};
   }
   if (candidate.utilisation < k_min_utilisation) {
-    return DroppedCandidate{TileRule::utilisation,
-                            fmt::format("{} panels and {} tiles keep {} threads {:.2f} busy, "
-                                        "expected {:.2f}",
-                                        candidate.panels, candidate.grouping.tiles, options.threads,
-                                        candidate.utilisation, k_min_utilisation)};
+    return DroppedCandidate{
+        TileRule::utilisation,
+        fmt::format("{} panels and {} tiles keep {} threads {:.2f} busy, "
+                    "expected {:.2f}",
+                    candidate.panels, candidate.grouping.tiles, options.resources.threads,
+                    candidate.utilisation, k_min_utilisation)};
   }
   if (candidate.column_padding > k_max_padding) {
     return DroppedCandidate{TileRule::balance,
                             fmt::format("{} panels of {} columns pad n = {} by {:.2f}, at most "
                                         "{:.2f}",
                                         candidate.panels, candidate.tile.nv * limits.lanes,
-                                        options.n, candidate.column_padding, k_max_padding)};
+                                        problem.n.value, candidate.column_padding, k_max_padding)};
   }
   return std::nullopt;
 }
@@ -218,43 +220,43 @@ std::int64_t estimate_code_bytes(const HostTile& tile, HostIsa isa, std::int64_t
          segments * (64 + tile.m1 * (10 + tile.nv * k_frame_bytes));
 }
 
-TileCandidate examine_host_tile(const CsrMatrix& matrix, const HostTile& tile,
+TileCandidate examine_host_tile(const Problem& problem, const HostTile& tile,
                                 const CompileOptions& options, const HostDeviceInfo& limits,
                                 const GroupingStatistics& grouping) {
-  TileCandidate candidate = describe_columns(tile, options, limits);
+  TileCandidate candidate = describe_columns(tile, problem, limits);
   candidate.grouping = grouping;
   const std::int64_t blocks =
-      tile.k_block > 0 ? std::max<std::int64_t>(ceil_div(matrix.cols, tile.k_block), 1) : 1;
+      tile.k_block > 0 ? std::max<std::int64_t>(ceil_div(problem.a->cols, tile.k_block), 1) : 1;
   candidate.code_bytes =
-      estimate_code_bytes(tile, limits.isa, matrix.nnz(), candidate.grouping.nnc_sum,
+      estimate_code_bytes(tile, limits.isa, problem.a->nnz(), candidate.grouping.nnc_sum,
                           candidate.grouping.tiles * blocks);
   candidate.utilisation =
-      thread_utilisation(tile, candidate.panels, options.threads, candidate.grouping);
-  candidate.dropped = broken_rule(candidate, options, limits);
+      thread_utilisation(tile, candidate.panels, options.resources.threads, candidate.grouping);
+  candidate.dropped = broken_rule(candidate, problem, options, limits);
   return candidate;
 }
 
-TileSpace enumerate_host_tiles(const CsrMatrix& matrix, const CompileOptions& options,
+TileSpace enumerate_host_tiles(const Problem& problem, const CompileOptions& options,
                                const HostDeviceInfo& limits, const DescribeGrouping& describe,
                                const Cancellation& cancel) {
   TileSpace space;
-  for (HostTile shape : shapes(limits, non_empty_rows(matrix, cancel), options.panel_columns)) {
-    shape.stream_c = should_stream_c(limits, matrix.rows, matrix.cols, options.n);
+  for (HostTile shape : shapes(limits, non_empty_rows(*problem.a, cancel), problem.panel_columns)) {
+    shape.stream_c = should_stream_c(limits, problem.a->rows, problem.a->cols, problem.n.value);
     if (registers_needed(shape) > limits.registers) {
       // Not worth grouping the rows for, which takes longest here.
-      TileCandidate unfit = describe_columns(shape, options, limits);
-      unfit.dropped = broken_rule(unfit, options, limits);
+      TileCandidate unfit = describe_columns(shape, problem, limits);
+      unfit.dropped = broken_rule(unfit, problem, options, limits);
       space.candidates.push_back(std::move(unfit));
       continue;
     }
     const TileCandidate first =
-        examine_host_tile(matrix, shape, options, limits, describe(shape.m1));
-    for (const HostTile& tile : walks(first, matrix, options, limits)) {
+        examine_host_tile(problem, shape, options, limits, describe(shape.m1));
+    for (const HostTile& tile : loop_orders(first, problem, limits)) {
       TileCandidate candidate = first;
       candidate.tile = tile;
       candidate.utilisation =
-          thread_utilisation(tile, first.panels, options.threads, first.grouping);
-      candidate.dropped = broken_rule(candidate, options, limits);
+          thread_utilisation(tile, first.panels, options.resources.threads, first.grouping);
+      candidate.dropped = broken_rule(candidate, problem, options, limits);
       space.candidates.push_back(std::move(candidate));
     }
   }

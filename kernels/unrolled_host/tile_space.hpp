@@ -9,29 +9,26 @@
 #include "base/cancel.hpp"
 #include "kernels/unrolled_host/tile_candidate.hpp"
 #include "runtime/host/host_device_info.hpp"
-#include "spjit/compiler.hpp"
-#include "spjit/matrix.hpp"
+#include "spjit/options.hpp"
+#include "spjit/problem.hpp"
 
 namespace spjit {
-
-/// Row groupings by M1: computed once a matrix, asked for often.
-using GroupRows = std::function<const RowGrouping&(std::int64_t m1)>;
 
 /// The statistics of a grouping by M1: of a real one, or estimated.
 using DescribeGrouping = std::function<GroupingStatistics(std::int64_t m1)>;
 
-/// All tiles for a matrix on the host: shapes that fill the register file x blocks of k x panel
+/// All tiles for a problem on the host: shapes that fill the register file x blocks of k x panel
 /// groups x row groups x packing x weight forms, each checked against the rules. If none is left,
 /// rules are relaxed in the order balance, utilisation, until one is (registers and the code budget
 /// never are). Blocks of k are left out where most would be empty, and packing where B is mostly
 /// unread. Throws what `cancel` throws soon after it is reached.
-[[nodiscard]] TileSpace enumerate_host_tiles(const CsrMatrix& matrix, const CompileOptions& options,
+[[nodiscard]] TileSpace enumerate_host_tiles(const Problem& problem, const CompileOptions& options,
                                              const HostDeviceInfo& limits,
                                              const DescribeGrouping& describe,
                                              const Cancellation& cancel = {});
 
 /// The candidate for one tile: statistics and the first rule that drops it.
-[[nodiscard]] TileCandidate examine_host_tile(const CsrMatrix& matrix, const HostTile& tile,
+[[nodiscard]] TileCandidate examine_host_tile(const Problem& problem, const HostTile& tile,
                                               const CompileOptions& options,
                                               const HostDeviceInfo& limits,
                                               const GroupingStatistics& grouping);

@@ -12,7 +12,7 @@
 namespace spjit {
 namespace {
 
-std::vector<double> features_of(const HostWork& work) {
+std::vector<double> features_of(const Workload& work) {
   const auto log2_of = [](double value) { return std::log2(std::max(value, 1e-6)); };
   const auto rows = static_cast<double>(work.rows);
   const auto cols = static_cast<double>(work.cols);
@@ -130,7 +130,7 @@ void TileTree::grow(std::size_t node, std::vector<Case*> cases, int depth) {
   grow(left + 1, {middle, cases.end()}, depth + 1);
 }
 
-std::optional<std::size_t> TileTree::choose(const HostWork& work,
+std::optional<std::size_t> TileTree::choose(const Workload& work,
                                             std::span<const HostTile> tiles) const {
   if (tiles.empty()) return std::nullopt;
   const std::vector<double> features = features_of(work);

@@ -50,7 +50,7 @@ class TileTree {
 
   /// Of the tiles that the rules leave the first of the best class there is: an index; none if
   /// there are no tiles.
-  [[nodiscard]] std::optional<std::size_t> choose(const HostWork& work,
+  [[nodiscard]] std::optional<std::size_t> choose(const Workload& work,
                                                   std::span<const HostTile> tiles) const;
 
   [[nodiscard]] std::size_t leaves() const;

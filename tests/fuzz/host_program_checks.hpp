@@ -29,7 +29,7 @@ inline void check_program(const HostImage& image) {
     expect(rows.begin >= 0 && rows.begin < rows.end && rows.end <= record->rows,
            "an empty row outside the matrix");
   }
-  if (record->kind != KernelKind::unrolled) {
+  if (record->kind != "unrolled") {
     expect(static_cast<std::int64_t>(record->row_ptrs.size()) == record->rows + 1,
            "rows without offsets");
     return;

@@ -262,9 +262,9 @@ void add_host(SeedFolder& seeds) {
   seven.row_ptrs = {0, 3, 7};
   seven.col_idxs = {0, 4, 8, 1, 2, 3, 5};
   seven.values.assign(7, 1.0F);
-  const HostArtifact csr = make_csr_artifact(seven, KernelKind::csr, {HostIsa::avx2, 20});
+  const HostArtifact csr = make_csr_artifact(seven, "csr", {HostIsa::avx2, 20});
   seeds.add("host_program", "unrolled", unrolled.image().program);
-  const HostArtifact sliced = make_csr_artifact(seven, KernelKind::sliced, {HostIsa::avx512, 1});
+  const HostArtifact sliced = make_csr_artifact(seven, "sliced", {HostIsa::avx512, 1});
   seeds.add("host_program", "csr", csr.image().program);
   seeds.add("host_program", "sliced", sliced.image().program);
   seeds.add("host_object", "unrolled", write_object(unrolled.image(), "kernel"));

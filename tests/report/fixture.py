@@ -77,6 +77,16 @@ def scaling_row(method: str, nonzeros: int, *runs: dict) -> dict:
     return {"method": method, "nonzeros": nonzeros, "shape": "512x512", "runs": list(runs)}
 
 
+def to_record_lines(document: dict) -> str:
+    """As bench/json_file.hpp writes it: a line a record."""
+    def text_of(member: Any) -> str:
+        if not isinstance(member, list) or not member:
+            return json.dumps(member)
+        return "[\n" + ",\n".join(f"  {json.dumps(record)}" for record in member) + "\n ]"
+    members = (f" {json.dumps(name)}: {text_of(member)}" for name, member in document.items())
+    return "{\n" + ",\n".join(members) + "\n}\n"
+
+
 class ReportTest(unittest.TestCase):
     """A test with a folder of its own."""
 
@@ -85,9 +95,9 @@ class ReportTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
 
-    def write(self, document: Any, name: str = "result.json") -> Path:
+    def write(self, document: dict | str, name: str = "result.json") -> Path:
         path = self.folder / name
-        text = document if isinstance(document, str) else json.dumps(document)
+        text = document if isinstance(document, str) else to_record_lines(document)
         path.write_text(text, encoding="utf-8")
         return path
 

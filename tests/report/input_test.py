@@ -1,5 +1,6 @@
 """What scripts/bench_report.py says to files it cannot use: one line that names file and member."""
 
+import json
 import unittest
 
 import fixture
@@ -40,6 +41,34 @@ class InputTest(ReportTest):
     def test_what_is_no_json(self):
         self.assert_refused("{", "line 1", "expected JSON")
         self.assert_refused("[]", "document: []; expected an object")
+
+    def test_a_damaged_record_is_named_by_its_line(self):
+        lines = fixture.to_record_lines(fixture.two_cases()).splitlines()
+        first = next(i for i, line in enumerate(lines) if '"matrix": "a.smtx"' in line)
+        record = lines[first]
+
+        for damage, damaged in [
+                ("its end is lost", record[:record.index('"timings"')]),
+                ("it ends where a record may follow", record[:record.index("{", 4)]),
+                ("its last brace is lost", record.removesuffix("},") + ","),
+                ("a colon is lost", record.replace('"rows": ', '"rows" ')),
+                ("two records run into each other", record.removesuffix(",") + record.strip())]:
+            with self.subTest(damage):
+                self.assertNotEqual(damaged, record)
+                text = "\n".join([*lines[:first], damaged, *lines[first + 1:]])
+                self.assert_refused(text, f"result.json: line {first + 1}: ", "expected JSON")
+
+    def test_damage_between_records_is_named_by_a_line_too(self):
+        text = fixture.to_record_lines(fixture.two_cases())
+        lines = text.splitlines()
+
+        self.assert_refused("\n".join(lines[:-1]), f"line {len(lines) - 1}: ", "expected JSON")
+        self.assert_refused(text.replace("},\n  {", "}\n  {", 1), "line ", "expected JSON")
+
+    def test_a_file_of_the_layout_before_is_read(self):
+        result = self.load(json.dumps(fixture.two_cases(), indent=1))
+
+        self.assertEqual([case.matrix for case in result.cases], ["a.smtx", "b.smtx"])
 
     def test_the_schema_has_to_be_known(self):
         self.assert_refused({}, "schema: is missing", "spjit-side-by-side-1")

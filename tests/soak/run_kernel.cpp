@@ -21,16 +21,16 @@ CompileOptions options_of(const SoakCase& item) {
   options.ldb = item.compiled_ldb;
   options.target = Target(item.isa);
   options.threads = item.threads;
-  options.reorder = item.reorder;
-  options.search = item.search;
-  options.search_budget_ms = k_search_ms;
-  options.search_contenders = 3;
+  options.policy.reorder = item.reorder;
+  options.policy.search = item.search;
+  options.policy.search_budget_ms = k_search_ms;
+  options.policy.top_k = 3;
   if (item.panel_vectors > 0) options.panel_columns = item.panel_vectors * lanes_of(item.isa);
-  if (item.no_code) options.code_budget_bytes = 0;
+  if (item.no_code) options.policy.code_budget_bytes = 0;
   return options;
 }
 
-SpmmKernel through_object(const SpmmKernel& kernel, int threads) {
+Kernel through_object(const Kernel& kernel, int threads) {
   static constexpr const char* k_name = "soak";
   const std::vector<std::byte> object = kernel.object(k_name);
   auto pool = threads > 1 ? std::make_shared<ThreadPool>(threads) : nullptr;
@@ -45,14 +45,14 @@ SpmmKernel through_object(const SpmmKernel& kernel, int threads) {
   take(copy->program, parts.program);
   ImageOwner owner;
   owner.artifact = copy;
-  return SpmmKernel(SpmmKernel::Impl::load(copy->image(), std::move(owner), std::move(pool)));
+  return Kernel(Kernel::Impl::load(copy->image(), std::move(owner), std::move(pool)));
 }
 
-SpmmKernel through_cache(const SoakCase& item, const std::string& directory) {
+Kernel through_cache(const SoakCase& item, const std::string& directory) {
   CacheOptions cache;
   cache.directory = directory;
-  const SpmmKernel made = Compiler(options_of(item), cache).compile(item.matrix);
-  SpmmKernel loaded = Compiler(options_of(item), cache).compile(item.matrix);
+  const Kernel made = Compiler(options_of(item), cache).compile(item.matrix);
+  Kernel loaded = Compiler(options_of(item), cache).compile(item.matrix);
   if (!loaded.info().from_cache) {
     throw std::runtime_error("a kernel that was just published is not in the cache: " +
                              made.info().note + "; " + loaded.info().note);
@@ -60,15 +60,15 @@ SpmmKernel through_cache(const SoakCase& item, const std::string& directory) {
   return loaded;
 }
 
-SpmmKernel kernel_of(const SoakCase& item, const std::string& directory) {
+Kernel kernel_of(const SoakCase& item, const std::string& directory) {
   if (item.route == Route::cached) return through_cache(item, directory);
   CacheOptions no_cache;
   no_cache.enabled = false;
-  SpmmKernel kernel = Compiler(options_of(item), no_cache).compile(item.matrix);
+  Kernel kernel = Compiler(options_of(item), no_cache).compile(item.matrix);
   return item.route == Route::object ? through_object(kernel, item.threads) : kernel;
 }
 
-void run_panels(const SpmmKernel& kernel, const SoakCase& item, const float* b, float* c) {
+void run_panels(const Kernel& kernel, const SoakCase& item, const float* b, float* c) {
   std::vector<float> b_panels(to_size(kernel.panel_floats(kernel.cols())));
   std::vector<float> c_panels(to_size(kernel.panel_floats(kernel.rows())));
   kernel.to_panels(b, item.ldb, kernel.cols(), b_panels.data());
@@ -104,7 +104,7 @@ RunCase run_kernel(const std::string& directory) {
       run_ptx_case(item, b, c);
       return;
     }
-    const SpmmKernel kernel = kernel_of(item, directory);
+    const Kernel kernel = kernel_of(item, directory);
     if (item.route == Route::panels) {
       run_panels(kernel, item, b, c);
     } else {

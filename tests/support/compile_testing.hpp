@@ -26,7 +26,7 @@ namespace spjit::testing_support {
 [[nodiscard]] inline CompileOptions small_options(int parallel_compiles = 0) {
   CompileOptions options;
   options.n = 24;
-  options.parallel_compiles = parallel_compiles;
+  options.resources.parallel_compiles = parallel_compiles;
   return options;
 }
 
@@ -51,7 +51,7 @@ namespace spjit::testing_support {
 }
 
 /// A kernel of a tile that the heuristic would not choose.
-[[nodiscard]] inline SpmmKernel kernel_of(const CsrMatrix& matrix, const HostTile& tile,
+[[nodiscard]] inline Kernel kernel_of(const CsrMatrix& matrix, const HostTile& tile,
                                           HostIsa isa, std::int64_t n, std::int64_t in_place_ldb) {
   const KernelPlan plan =
       build_plan(matrix, group_rows(matrix, tile.m1, ReorderAlgorithm::similarity),
@@ -60,7 +60,7 @@ namespace spjit::testing_support {
   owner.artifact =
       std::make_shared<HostArtifact>(make_unrolled_artifact(plan, tile, {isa, n, in_place_ldb}));
   const HostImage image = owner.artifact->image();
-  return SpmmKernel(SpmmKernel::Impl::load(image, std::move(owner), nullptr));
+  return Kernel(Kernel::Impl::load(image, std::move(owner), nullptr));
 }
 
 /// Calls `action` whenever `stage` begins or goes on.
@@ -88,7 +88,7 @@ namespace spjit::testing_support {
 }
 
 /// Whether the kernel computes what the matrix says.
-[[nodiscard]] inline bool is_kernel_of(const SpmmKernel& kernel, const CsrMatrix& matrix) {
+[[nodiscard]] inline bool is_kernel_of(const Kernel& kernel, const CsrMatrix& matrix) {
   const std::vector<float> b = dense_values(matrix.cols * kernel.n());
   std::vector<float> c(index(matrix.rows * kernel.n()), -7.0F);
   kernel.run(b.data(), c.data());

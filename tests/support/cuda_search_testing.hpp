@@ -29,8 +29,8 @@ class MadeUpSearch {
   explicit MadeUpSearch(CsrMatrix of)
       : matrix(std::move(of)), groupings(matrix, ReorderAlgorithm::balanced) {
     options.n = 256;
-    options.reorder = ReorderAlgorithm::balanced;
-    options.search = SearchMode::proxy;
+    options.policy.reorder = ReorderAlgorithm::balanced;
+    options.policy.search = SearchMode::proxy;
     for (const auto& [m1, n1] : {std::pair{8, 32}, std::pair{16, 64}, std::pair{8, 128},
                                  std::pair{16, 32}, std::pair{8, 256}}) {
       const ProxyCase one = proxy_case(matrix, m1, options.n, {n1}, {.limits = limits});

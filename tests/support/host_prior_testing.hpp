@@ -20,7 +20,7 @@ namespace spjit::testing_support {
 }
 
 /// 280 x 512 at 90 %, n = 128.
-inline constexpr HostWork k_work = {280, 512, 14'336, 128};
+inline constexpr Workload k_work = {280, 512, 14'336, 128};
 
 /// Ten tiles of 28 rows, one vector wide, with small code.
 [[nodiscard]] inline TileCandidate candidate_of(std::int64_t nnc_sum = 4800) {

@@ -48,7 +48,7 @@ class HostTileSearch : public testing::Test {
   HostTileSearch() {
     options_.n = 96;
     options_.target = Target(HostIsa::avx512);
-    options_.search = SearchMode::exhaustive;
+    options_.policy.search = SearchMode::exhaustive;
     limits_.isa = HostIsa::avx512;
     limits_.lanes = 16;
     limits_.registers = 32;

@@ -8,7 +8,7 @@
 
 #include "base/thread_pool.hpp"
 #include "kernels/csr/csr_kernel.hpp"
-#include "plan/dense_operands.hpp"
+#include "spjit/arguments.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
 
@@ -21,7 +21,7 @@ class CsrPeer {
   CsrPeer(const CsrMatrix& matrix, HostIsa isa, int threads);
 
   /// C = A * B. One run at a time.
-  void run(const DenseOperands& operands) const;
+  void run(const Arguments& operands) const;
 
  private:
   CsrView matrix_;

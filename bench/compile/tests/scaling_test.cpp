@@ -17,7 +17,7 @@ using spjit::bench::ScalingSize;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-ChildRun took(double seconds) {
+ChildRun child_took(double seconds) {
   ChildRun run;
   run.report.seconds = seconds;
   run.report.code_bytes = 2048;
@@ -26,7 +26,7 @@ ChildRun took(double seconds) {
   return run;
 }
 
-ChildRun failed(const char* why) {
+ChildRun child_failed(const char* why) {
   ChildRun run;
   run.failure = why;
   return run;
@@ -77,7 +77,7 @@ TEST(ScalingRow, IsWrittenWithEveryRun) {
   row.shape = "128x80";
   row.method = "host avx512";
   row.tile = "14x2";
-  row.runs = {took(0.5), failed("over 120 s")};
+  row.runs = {child_took(0.5), child_failed("over 120 s")};
 
   const nlohmann::json json = to_json(row);
 
@@ -89,9 +89,9 @@ TEST(ScalingRow, IsWrittenWithEveryRun) {
 
 TEST(ScalingRow, IsPrintedByItsMedianOrItsFailure) {
   ScalingRow row;
-  row.runs = {took(3), took(1), took(2)};
+  row.runs = {child_took(3), child_took(1), child_took(2)};
   ScalingRow none;
-  none.runs = {failed("over 120 s")};
+  none.runs = {child_failed("over 120 s")};
 
   const std::string line = scaling_line(row);
 

@@ -107,7 +107,7 @@ TEST(RankExperiment, NamesTheTileOfTheRulesElseTheFirst) {
   HostSampleGroup group = group_of("a", {1, 1, 1});
   EXPECT_EQ(name_by_rules(group), 0U);
 
-  group.samples[2].candidate.tile = host_tile_by_rules(problem_of(group.work), group.limits);
+  group.samples[2].candidate.tile = host_tile_by_rules(contiguous(group.work), group.limits);
   EXPECT_EQ(name_by_rules(group), 2U);
 }
 

@@ -18,7 +18,7 @@
 #include "kernels/unrolled_cuda/cuda_libraries.hpp"
 #include "runtime/cuda/cuda_module.hpp"
 #include "runtime/cuda/local_gpus.hpp"
-#include "spjit/cuda_kernel.hpp"
+#include "spjit/kernel.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 
@@ -27,7 +27,7 @@ namespace {
 
 class SpjitWork final : public DeviceWork {
  public:
-  SpjitWork(const CudaKernel& kernel, int device)
+  SpjitWork(const Kernel& kernel, int device)
       : tile_(kernel.info().tile), kernel_(kernel.prepare(device)) {}
 
   void enqueue(const float* b, float* c, void* stream) override { kernel_.launch(b, c, stream); }
@@ -35,7 +35,7 @@ class SpjitWork final : public DeviceWork {
 
  private:
   std::string tile_;
-  PreparedCudaKernel kernel_;
+  Kernel kernel_;
 };
 
 class CudaSpjitPeer final : public Peer {
@@ -48,13 +48,13 @@ class CudaSpjitPeer final : public Peer {
     CompileOptions options;
     options.n = problem.n;
     options.target = Target::parse(fmt::format("sm_{}:gpu{}", arch(), device));
-    options.search = settings_.search;
+    options.policy.search = settings_.search;
     CacheOptions no_cache;
     no_cache.enabled = false;
-    CudaKernel kernel = Compiler(options, no_cache).compile_cuda(*problem.matrix);
+    Kernel kernel = Compiler(options, no_cache).compile_cuda(*problem.matrix);
     if (settings_.load_ptx) {
       const std::string ptx = kernel.ptx();
-      kernel = CudaKernel::load(std::as_bytes(std::span(ptx)), kernel.record());
+      kernel = Kernel::load(std::as_bytes(std::span(ptx)), kernel.record());
     }
     return std::make_unique<DeviceRunnable>(settings_.side, problem,
                                             std::make_unique<SpjitWork>(kernel, device));

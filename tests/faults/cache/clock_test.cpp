@@ -148,8 +148,8 @@ TEST(CacheClock, ASearchWithABudgetEndsWhileTheClockJumps) {
   Tally tally("searches while the clock jumps");
   const TemporaryDirectory folder;
   CompileOptions options = KernelCases::options();
-  options.search = SearchMode::ranked;
-  options.search_budget_ms = 200;
+  options.policy.search = SearchMode::ranked;
+  options.policy.search_budget_ms = 200;
   const CsrMatrix matrix = testing_support::random_matrix(40, 30, 0.8);
 
   const ChildResult child = in_child([&]() -> std::string {
@@ -161,7 +161,7 @@ TEST(CacheClock, ASearchWithABudgetEndsWhileTheClockJumps) {
       }
     });
     const Compiler compiler(options, {.directory = folder.path() / "cache"});
-    const SpmmKernel kernel = compiler.compile(matrix);
+    const Kernel kernel = compiler.compile(matrix);
     stop = true;
     jumping.join();
     return kernel.rows() == 40 ? "" : "no kernel";

@@ -274,7 +274,7 @@ KernelCases::Outcome KernelCases::compile(const fs::path& root, std::int64_t num
 
 KernelCases::Outcome KernelCases::compile(const Compiler& compiler, std::int64_t number) const {
   const Case& test = cases_.at(static_cast<std::size_t>(number));
-  const SpmmKernel kernel = compiler.compile(test.matrix);
+  const Kernel kernel = compiler.compile(test.matrix);
   const std::vector<float> b = support::dense_values(test.matrix.cols * options().n);
   std::vector<float> c(test.expected.size(), -7.0F);
   kernel.run(b.data(), c.data());

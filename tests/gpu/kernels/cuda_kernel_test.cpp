@@ -56,9 +56,9 @@ TEST_F(CudaKernelOnGpu, TakesBothSources) {
   const CsrMatrix matrix = random_matrix(80, 60, 0.8);
   const std::vector<float> b = dense_values(60 * 50);
   CompileOptions from_cuda = options(50);
-  from_cuda.cuda.source = CudaSource::cuda;
+  from_cuda.policy.source = CudaSource::cuda;
 
-  const CudaKernel kernel =
+  const Kernel kernel =
       Compiler(from_cuda, {.enabled = false, .directory = {}}).compile_cuda(matrix);
 
   EXPECT_EQ(kernel.info().compiled_from, "cuda");
@@ -116,14 +116,14 @@ TEST_F(CudaKernelOnGpu, TakesOtherSizesIfTheyAreParameters) {
   const CsrMatrix matrix = random_matrix(50, 40, 0.8);
   CompileOptions runtime_sizes = options(64);
   runtime_sizes.cuda.runtime_sizes = true;
-  const PreparedCudaKernel kernel = compile_kernel(matrix, runtime_sizes).prepare();
-  const PreparedCudaKernel fixed = compile_kernel(matrix, options(64)).prepare();
+  const Kernel kernel = compile_kernel(matrix, runtime_sizes).prepare();
+  const Kernel fixed = compile_kernel(matrix, options(64)).prepare();
   const CudaContext context(local_cuda_driver(), 0);
   const std::vector<float> b = dense_values(40 * 100);
   DeviceBuffer device_b(context, b.size() * sizeof(float));
   DeviceBuffer device_c(context, 50 * 100 * sizeof(float));
   device_b.upload(std::as_bytes(std::span(b)));
-  const CudaOperands operands{static_cast<const float*>(device_b.pointer()), 100,
+  const Arguments operands{static_cast<const float*>(device_b.pointer()), 100,
                               static_cast<float*>(device_c.pointer()), 100, 100};
   std::vector<float> c(50 * 100);
 
@@ -137,7 +137,7 @@ TEST_F(CudaKernelOnGpu, TakesOtherSizesIfTheyAreParameters) {
 
 TEST_F(CudaKernelOnGpu, CanBeCapturedIntoAGraphAndReplayed) {
   const CsrMatrix matrix = random_matrix(60, 40, 0.8);
-  const PreparedCudaKernel kernel = compile_kernel(matrix, options(32)).prepare();
+  const Kernel kernel = compile_kernel(matrix, options(32)).prepare();
   const CudaContext context(local_cuda_driver(), 0);
   const CudaStream stream(context);
   DeviceBuffer device_b(context, 40 * 32 * sizeof(float));
@@ -161,8 +161,8 @@ TEST_F(CudaKernelOnGpu, CanBeCapturedIntoAGraphAndReplayed) {
 
 TEST_F(CudaKernelOnGpu, IsLaunchedFromManyThreadsAtOnce) {
   const CsrMatrix matrix = random_matrix(60, 40, 0.8);
-  const CudaKernel kernel = compile_kernel(matrix, options(32));
-  const PreparedCudaKernel prepared = kernel.prepare();
+  const Kernel kernel = compile_kernel(matrix, options(32));
+  const Kernel prepared = kernel.prepare();
   constexpr std::size_t k_threads = 4;
   std::vector<std::vector<float>> results(k_threads, std::vector<float>(60 * 32));
   std::vector<std::thread> threads;
@@ -182,7 +182,7 @@ TEST_F(CudaKernelOnGpu, IsLaunchedFromManyThreadsAtOnce) {
 
 TEST_F(CudaKernelOnGpu, RunsOnEveryGpu) {
   const CsrMatrix matrix = random_matrix(30, 20, 0.5);
-  const CudaKernel kernel = compile_kernel(matrix, options(8));
+  const Kernel kernel = compile_kernel(matrix, options(8));
   const std::vector<float> b = dense_values(20 * 8);
 
   for (int device = 0; device < gpus_; ++device) {
@@ -197,10 +197,10 @@ TEST_F(CudaKernelOnGpu, HasTheOccupancyThatTheDriverReports) {
   if (is_emulated(gpu_)) GTEST_SKIP() << "the emulated driver has no registers to count";
   for (const std::int64_t n1 : {32, 128, 512, 1024}) {
     CompileOptions fixed = options(1024);
-    fixed.cuda.m1 = 16;
-    fixed.cuda.n1 = n1;
+    fixed.policy.m1 = 16;
+    fixed.policy.n1 = n1;
 
-    const CudaKernel kernel = compile_kernel(random_matrix(256, 128, 0.8), fixed);
+    const Kernel kernel = compile_kernel(random_matrix(256, 128, 0.8), fixed);
 
     EXPECT_EQ(kernel.info().active_blocks, kernel.prepare().driver_active_blocks()) << n1;
     EXPECT_EQ(kernel.info().spilled_bytes, 0) << n1;
@@ -225,7 +225,7 @@ TEST_F(CudaKernelOnGpu, IsWhatItsArchitecturesTableSays) {
 TEST_F(CudaKernelOnGpu, IsRefusedByAGpuOfAnotherArchitecture) {
   CompileOptions other = options(8);
   other.target = Target::parse(gpu_.limits.arch == 75 ? "sm_90" : "sm_75");
-  const CudaKernel kernel =
+  const Kernel kernel =
       Compiler(other, {.enabled = false, .directory = {}}).compile_cuda(random_matrix(20, 20, 0.5));
 
   try {

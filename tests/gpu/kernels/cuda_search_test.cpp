@@ -28,12 +28,12 @@ class CudaSearchOnGpu : public GpuTest {
   [[nodiscard]] CompileOptions search_options(SearchMode mode) const {
     CompileOptions made = options(k_columns);
     made.search = mode;
-    made.cuda.m1 = 16;
-    made.search_contenders = 100;
+    made.policy.m1 = 16;
+    made.policy.top_k = 100;
     return made;
   }
 
-  void expect_right(const CudaKernel& kernel, const CsrMatrix& matrix) const {
+  void expect_right(const Kernel& kernel, const CsrMatrix& matrix) const {
     const std::vector<float> b = dense_values(matrix.cols * k_columns);
     EXPECT_TRUE(
         same_bits(product(kernel, b, gpu_.ordinal),
@@ -41,7 +41,7 @@ class CudaSearchOnGpu : public GpuTest {
   }
 
   /// The emulated driver takes no cubin, so nothing can be timed there.
-  void expect_timed(const CudaKernel& kernel, SearchMode mode) const {
+  void expect_timed(const Kernel& kernel, SearchMode mode) const {
     const json record = json::parse(kernel.record());
     const json& search = record.at("search");
     const char* stage = mode == SearchMode::exhaustive ? "full" : "proxy";
@@ -77,7 +77,7 @@ TEST_F(CudaSearchOnGpu, InEachModeTimesTilesAndTheKernelIsRight) {
   for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
     SCOPED_TRACE(to_string(mode));
 
-    const CudaKernel kernel = compile_kernel(matrix, search_options(mode));
+    const Kernel kernel = compile_kernel(matrix, search_options(mode));
 
     expect_timed(kernel, mode);
     expect_right(kernel, matrix);
@@ -87,9 +87,9 @@ TEST_F(CudaSearchOnGpu, InEachModeTimesTilesAndTheKernelIsRight) {
 TEST_F(CudaSearchOnGpu, TakesProxiesFromCudaToo) {
   const CsrMatrix matrix = random_matrix(4096, 64, 0.95);
   CompileOptions from_cuda = search_options(SearchMode::proxy);
-  from_cuda.cuda.proxy_source = CudaSource::cuda;
+  from_cuda.policy.proxy_source = CudaSource::cuda;
 
-  const CudaKernel kernel = compile_kernel(matrix, from_cuda);
+  const Kernel kernel = compile_kernel(matrix, from_cuda);
 
   expect_timed(kernel, SearchMode::proxy);
   expect_right(kernel, matrix);
@@ -105,7 +105,7 @@ TEST_F(CudaSearchOnGpu, TimesTilesOfALayer) {
     for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
       SCOPED_TRACE(to_string(mode));
 
-      const CudaKernel kernel = compile_kernel(matrix, search_options(mode));
+      const Kernel kernel = compile_kernel(matrix, search_options(mode));
 
       expect_timed(kernel, mode);
       expect_right(kernel, matrix);

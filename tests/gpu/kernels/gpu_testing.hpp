@@ -13,7 +13,7 @@
 #include "kernels/unrolled_cuda/cuda_libraries.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/compiler.hpp"
-#include "spjit/cuda_kernel.hpp"
+#include "spjit/kernel.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::testing_support {
@@ -47,17 +47,17 @@ class GpuTest : public ::testing::Test {
   }
 
   /// Compiled without a cache, in the form this driver takes.
-  [[nodiscard]] CudaKernel compile_kernel(const CsrMatrix& matrix,
+  [[nodiscard]] Kernel compile_kernel(const CsrMatrix& matrix,
                                           const CompileOptions& compile_options) const {
-    const CudaKernel kernel =
+    const Kernel kernel =
         Compiler(compile_options, {.enabled = false, .directory = {}}).compile_cuda(matrix);
     if (!is_emulated(gpu_)) return kernel;
     const std::string ptx = kernel.ptx();
-    return CudaKernel::load(std::as_bytes(std::span(ptx)), kernel.record());
+    return Kernel::load(std::as_bytes(std::span(ptx)), kernel.record());
   }
 
   /// C, contiguous, from host memory to host memory.
-  [[nodiscard]] static std::vector<float> product(const CudaKernel& kernel,
+  [[nodiscard]] static std::vector<float> product(const Kernel& kernel,
                                                   const std::vector<float>& b, int device = 0) {
     std::vector<float> c(index(kernel.info().rows * kernel.info().n), -7.0F);
     kernel.prepare(device).run(b.data(), c.data());

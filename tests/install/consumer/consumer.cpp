@@ -17,7 +17,7 @@ int fail(const char* what) {
 }
 
 /// B of ones: each row of C is the sum of a row of A.
-bool adds_up(const spjit::CsrMatrix& a, const spjit::SpmmKernel& kernel) {
+bool adds_up(const spjit::CsrMatrix& a, const spjit::Kernel& kernel) {
   const auto n = static_cast<std::size_t>(kernel.n());
   const std::vector<float> b(static_cast<std::size_t>(a.cols) * n, 1);
   std::vector<float> c(static_cast<std::size_t>(a.rows) * n, -1);
@@ -35,7 +35,7 @@ bool adds_up(const spjit::CsrMatrix& a, const spjit::SpmmKernel& kernel) {
 }
 
 /// The models that rank tiles are inside the library: no file has to be found.
-bool names_its_model(const spjit::SpmmKernel& kernel) {
+bool names_its_model(const spjit::Kernel& kernel) {
   const std::string target = kernel.info().target.name();
   const std::string model = target == "host-generic" ? "prior" : target;
   return kernel.record().find("\"ranked_by\": \"" + model + "\"") != std::string::npos;
@@ -49,8 +49,8 @@ int use(spjit::CsrMatrix matrix) {
   }
 
   spjit::CompileOptions options{.n = 48};
-  options.search = spjit::SearchMode::ranked;
-  const spjit::SpmmKernel kernel = spjit::compile(matrix, options);
+  options.policy.search = spjit::SearchMode::ranked;
+  const spjit::Kernel kernel = spjit::compile(matrix, options);
   if (!adds_up(matrix, kernel)) return fail("the kernel's result is wrong");
   if (!names_its_model(kernel)) {
     std::printf("no model of this CPU in the record: %s\n", kernel.record().c_str());

@@ -23,7 +23,7 @@ using namespace spjit::testing_support;
 class LocalCudaToolsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    given_.options.cuda.compile_threads = 2;
+    given_.options.resources.compile_threads = 2;
     ::setenv("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA, 1);
     try {
       static_cast<void>(load_cuda_toolchain({.arch = 90, .nvrtc = true, .nvjitlink = true},
@@ -44,7 +44,7 @@ class LocalCudaToolsTest : public ::testing::Test {
 
 TEST_F(LocalCudaToolsTest, CompileProxiesFromTheTextThatIsAskedFor) {
   for (const CudaSource source : {CudaSource::ptx, CudaSource::cuda}) {
-    given_.options.cuda.proxy_source = source;
+    given_.options.policy.proxy_source = source;
     const CudaSearchInput input = given_.input();
     LocalCudaTools local(input, 0);
     const CudaSearchTools tools = local.tools();
@@ -88,13 +88,13 @@ TEST_F(LocalCudaToolsTest, AreNoneWithoutLibrariesOrForAGpuThatIsNotThere) {
   EXPECT_THROW(LocalCudaTools(input, 7), InvalidArgument);
 
   const TemporaryDirectory nothing;
-  given_.options.cuda.toolkit_paths = {nothing.path()};
+  given_.options.resources.toolkit_paths = {nothing.path()};
   EXPECT_THROW(LocalCudaTools(given_.input(), 0), NotSupported);
 }
 
 TEST_F(LocalCudaToolsTest, ASearchRecordsWhyADriverTakesNoneOfTheCubins) {
   for (const SearchMode mode : {SearchMode::proxy, SearchMode::exhaustive}) {
-    given_.options.search = mode;
+    given_.options.policy.search = mode;
     const CudaSearchInput input = given_.input();
     LocalCudaTools local(input, 0);
 

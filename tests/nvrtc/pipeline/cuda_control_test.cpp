@@ -25,7 +25,7 @@ class ConcurrentCudaCompiler : public ::testing::Test {
   ConcurrentCudaCompiler() {
     options_.n = 40;
     options_.target = Target::parse("sm_90");
-    options_.parallel_compiles = 2;
+    options_.resources.parallel_compiles = 2;
   }
 
   void SetUp() override {
@@ -45,7 +45,7 @@ TEST_F(ConcurrentCudaCompiler, CompilesOneKernelOnce) {
   const Compiler compiler(options_, uncached());
   std::latch begun(1);
   std::latch other_waits(1);
-  std::optional<CudaKernel> first;
+  std::optional<Kernel> first;
   std::jthread leader([&] {
     first = compiler.compile_cuda(matrix_, at_stage("emitting", [&] {
                                     begun.count_down();
@@ -54,7 +54,7 @@ TEST_F(ConcurrentCudaCompiler, CompilesOneKernelOnce) {
   });
   begun.wait();
 
-  const CudaKernel second =
+  const Kernel second =
       compiler.compile_cuda(matrix_, at_stage("waiting", [&] { other_waits.count_down(); }));
   leader.join();
 
@@ -64,8 +64,8 @@ TEST_F(ConcurrentCudaCompiler, CompilesOneKernelOnce) {
 TEST_F(ConcurrentCudaCompiler, GivesTheSameKernelInTheBackground) {
   const Compiler compiler(options_, uncached());
 
-  const Compilation<CudaKernel> compilation = compiler.compile_cuda_async(matrix_);
-  const CudaKernel here = compiler.compile_cuda(matrix_);
+  const Compilation compilation = compiler.compile_cuda_async(matrix_);
+  const Kernel here = compiler.compile_cuda(matrix_);
 
   EXPECT_EQ(compilation.get().ptx(), here.ptx());
   EXPECT_EQ(compilation.get().info().key, here.info().key);
@@ -73,8 +73,8 @@ TEST_F(ConcurrentCudaCompiler, GivesTheSameKernelInTheBackground) {
 
 TEST_F(ConcurrentCudaCompiler, ADeadlineAmongManyUnitsEndsItAndLeavesNothing) {
   const TemporaryDirectory directory;
-  options_.cuda.unit_nonzeros = 100;
-  options_.cuda.compile_threads = 1;
+  options_.policy.unit_nonzeros = 100;
+  options_.resources.compile_threads = 1;
   const CsrMatrix large = random_matrix(600, 400, 0.7);  // takes seconds
   const Compiler compiler(options_, cached_in(directory.path()));
   const auto compile_late = [&] {
@@ -89,7 +89,7 @@ TEST_F(ConcurrentCudaCompiler, ADeadlineAmongManyUnitsEndsItAndLeavesNothing) {
 }
 
 TEST_F(ConcurrentCudaCompiler, TheLimitOfTheOptionsIsStillAFailureToCompile) {
-  options_.cuda.compile_limit_ms = 1e-3;
+  options_.resources.compile_limit_ms = 1e-3;
 
   EXPECT_TRUE(
       throws<CompileFailed>([&] { return Compiler(options_, uncached()).compile_cuda(matrix_); }));

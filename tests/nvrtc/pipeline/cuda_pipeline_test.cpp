@@ -46,7 +46,7 @@ class CudaPipeline : public ::testing::Test {
     }
   }
 
-  [[nodiscard]] static CudaKernel compile_uncached(const CsrMatrix& matrix,
+  [[nodiscard]] static Kernel compile_uncached(const CsrMatrix& matrix,
                                                    const CompileOptions& options) {
     return Compiler(options, {.enabled = false, .directory = {}}).compile_cuda(matrix);
   }
@@ -61,7 +61,7 @@ TEST_F(CudaPipeline, MakesACubinForEveryArchitectureThatTheLibrariesKnow) {
     const auto& newest = found_.libraries.front();
     if (std::ranges::find(newest.archs, arch) == newest.archs.end()) continue;
 
-    const CudaKernel kernel =
+    const Kernel kernel =
         compile_uncached(matrix, gpu_options("sm_" + std::to_string(arch), 40));
 
     const CubinInfo cubin = read_cubin_info(kernel.image());
@@ -82,10 +82,10 @@ TEST_F(CudaPipeline, FindsInTheCacheWhatItPublished) {
   const CsrMatrix matrix = random_matrix(70, 50, 0.8);
   const CacheOptions cache{.enabled = true, .directory = directory.path()};
 
-  const CudaKernel first = Compiler(gpu_options("sm_90", 40), cache).compile_cuda(matrix);
+  const Kernel first = Compiler(gpu_options("sm_90", 40), cache).compile_cuda(matrix);
   CompileOptions without_libraries = gpu_options("sm_90", 40);
-  without_libraries.cuda.toolkit_paths = {"/nowhere"};
-  const CudaKernel second = Compiler(without_libraries, cache).compile_cuda(matrix);
+  without_libraries.resources.toolkit_paths = {"/nowhere"};
+  const Kernel second = Compiler(without_libraries, cache).compile_cuda(matrix);
 
   EXPECT_FALSE(first.info().from_cache);
   EXPECT_TRUE(second.info().from_cache) << second.info().note;
@@ -102,7 +102,7 @@ TEST_F(CudaPipeline, AnEntryForAnotherArchitectureIsSetAside) {
   const CsrMatrix matrix = random_matrix(70, 50, 0.8);
   const CacheOptions cache{.enabled = true, .directory = directory.path()};
   const std::string key = Compiler(gpu_options("sm_90", 40), cache).compile_cuda(matrix).info().key;
-  const CudaKernel foreign = Compiler(gpu_options("sm_80", 40), cache).compile_cuda(matrix);
+  const Kernel foreign = Compiler(gpu_options("sm_80", 40), cache).compile_cuda(matrix);
   const CacheStore store(directory.path(), SPJIT_VERSION);
   const CacheLookup found = store.lookup(foreign.info().key);
   std::vector<CacheFile> files;
@@ -110,8 +110,8 @@ TEST_F(CudaPipeline, AnEntryForAnotherArchitectureIsSetAside) {
   store.remove(key);
   store.publish(key, files, found.entry->record.kernel);
 
-  const CudaKernel fresh = Compiler(gpu_options("sm_90", 40), cache).compile_cuda(matrix);
-  const CudaKernel cached = Compiler(gpu_options("sm_90", 40), cache).compile_cuda(matrix);
+  const Kernel fresh = Compiler(gpu_options("sm_90", 40), cache).compile_cuda(matrix);
+  const Kernel cached = Compiler(gpu_options("sm_90", 40), cache).compile_cuda(matrix);
 
   EXPECT_FALSE(fresh.info().from_cache);
   EXPECT_NE(fresh.info().note.find("its code is for sm_80"), std::string::npos);
@@ -121,23 +121,23 @@ TEST_F(CudaPipeline, AnEntryForAnotherArchitectureIsSetAside) {
 }
 
 TEST_F(CudaPipeline, IsLoadedBackFromImageAndRecord) {
-  const CudaKernel kernel = compile_uncached(random_matrix(70, 50, 0.8), gpu_options("sm_90", 40));
-  const CudaKernel other = compile_uncached(random_matrix(70, 50, 0.8), gpu_options("sm_80", 40));
+  const Kernel kernel = compile_uncached(random_matrix(70, 50, 0.8), gpu_options("sm_90", 40));
+  const Kernel other = compile_uncached(random_matrix(70, 50, 0.8), gpu_options("sm_80", 40));
 
-  const CudaKernel loaded = CudaKernel::load(kernel.image(), kernel.record());
+  const Kernel loaded = Kernel::load(kernel.image(), kernel.record());
 
   EXPECT_EQ(loaded.info().tile, kernel.info().tile);
   EXPECT_EQ(loaded.info().blocks_x, kernel.info().blocks_x);
-  EXPECT_THROW(static_cast<void>(CudaKernel::load(other.image(), kernel.record())), Error);
+  EXPECT_THROW(static_cast<void>(Kernel::load(other.image(), kernel.record())), Error);
 }
 
 TEST_F(CudaPipeline, CompilesManyUnitsAndHoldsThemToTheCap) {
   CompileOptions options = gpu_options("sm_90", 256);
-  options.cuda.unit_nonzeros = 300;
-  options.cuda.m1 = 16;
-  options.cuda.n1 = 128;
+  options.policy.unit_nonzeros = 300;
+  options.policy.m1 = 16;
+  options.policy.n1 = 128;
 
-  const CudaKernel kernel = compile_uncached(random_matrix(128, 128, 0.7), options);
+  const Kernel kernel = compile_uncached(random_matrix(128, 128, 0.7), options);
 
   const nlohmann::json record = nlohmann::json::parse(kernel.record());
   EXPECT_GT(record.at("units").get<int>(), 5);
@@ -148,8 +148,8 @@ TEST_F(CudaPipeline, CompilesManyUnitsAndHoldsThemToTheCap) {
 
 TEST_F(CudaPipeline, CompilesAgainWithMoreRegistersWhereTheCapSpills) {
   CompileOptions options = gpu_options("sm_90", 4096);
-  options.cuda.m1 = 128;
-  options.cuda.n1 = 32;
+  options.policy.m1 = 128;
+  options.policy.n1 = 32;
   const CudaDeviceInfo limits = parse_cuda_target("sm_90:h200");
   CudaChoice choice = choose_cuda_tile(random_matrix(128, 40, 0.5), options, limits);
   // As if the registers had been predicted too low.
@@ -173,7 +173,7 @@ TEST_F(CudaPipeline, WritesRowsWithoutEntriesAndTakesPlantedMatrices) {
   for (const CsrMatrix& matrix : {nothing, no_columns, small_matrix(), with_empty_rows(200),
                                   random_matrix(1, 1, 0), random_matrix(1, 300, 0.5)}) {
     for (const std::int64_t n : {1, 33}) {
-      const CudaKernel kernel = compile_uncached(matrix, gpu_options("sm_90", n));
+      const Kernel kernel = compile_uncached(matrix, gpu_options("sm_90", n));
 
       EXPECT_EQ(kernel.info().rows, matrix.rows);
       EXPECT_GE(kernel.info().blocks_x, 1);
@@ -184,9 +184,9 @@ TEST_F(CudaPipeline, WritesRowsWithoutEntriesAndTakesPlantedMatrices) {
 TEST_F(CudaPipeline, SaysWhichArchitectureTheLibrariesDoNotKnow) {
   CompileOptions options = gpu_options("sm_120", 8);
   for (const FoundCudaLibrary& library : found_.libraries) {
-    if (library.version < CudaVersion{12, 8}) options.cuda.toolkit_paths.push_back(library.path);
+    if (library.version < CudaVersion{12, 8}) options.resources.toolkit_paths.push_back(library.path);
   }
-  if (options.cuda.toolkit_paths.empty()) GTEST_SKIP() << "no library before CUDA 12.8";
+  if (options.resources.toolkit_paths.empty()) GTEST_SKIP() << "no library before CUDA 12.8";
 
   EXPECT_THROW(static_cast<void>(compile_uncached(small_matrix(), options)), NotSupported);
 }
@@ -194,11 +194,11 @@ TEST_F(CudaPipeline, SaysWhichArchitectureTheLibrariesDoNotKnow) {
 TEST_F(CudaPipeline, CompilesUndividedWithNvrtcAlone) {
   CompileOptions options = gpu_options("sm_90", 40);
   for (const FoundCudaLibrary& library : found_.libraries) {
-    if (library.kind == CudaLibraryKind::nvrtc) options.cuda.toolkit_paths.push_back(library.path);
+    if (library.kind == CudaLibraryKind::nvrtc) options.resources.toolkit_paths.push_back(library.path);
   }
-  options.cuda.unit_nonzeros = 100;
+  options.policy.unit_nonzeros = 100;
 
-  const CudaKernel kernel = compile_uncached(random_matrix(70, 50, 0.8), options);
+  const Kernel kernel = compile_uncached(random_matrix(70, 50, 0.8), options);
 
   EXPECT_EQ(kernel.info().compiled_from, "cuda");
   EXPECT_NE(kernel.info().note.find("no nvJitLink"), std::string::npos);
@@ -208,7 +208,7 @@ TEST_F(CudaPipeline, CompilesUndividedWithNvrtcAlone) {
 TEST_F(CudaPipeline, GivesUpAtTheLimitAndCachesNothing) {
   const TemporaryDirectory directory;
   CompileOptions options = gpu_options("sm_90", 256);
-  options.cuda.compile_limit_ms = 30;
+  options.resources.compile_limit_ms = 30;
   const Compiler compiler(options, {.enabled = true, .directory = directory.path()});
 
   EXPECT_THROW(static_cast<void>(compiler.compile_cuda(random_matrix(512, 512, 0.7))),

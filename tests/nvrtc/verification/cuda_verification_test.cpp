@@ -63,7 +63,7 @@ class CudaVerification : public testing::Test {
 
   [[nodiscard]] fs::path cache() const { return directory_.path() / "cache"; }
 
-  [[nodiscard]] CudaKernel compile(VerifyMode mode, bool runtime_sizes = false) const {
+  [[nodiscard]] Kernel compile(VerifyMode mode, bool runtime_sizes = false) const {
     CompileOptions options = options_of(20);
     options.target = Target::parse("sm_90");
     options.verify = mode;
@@ -94,8 +94,8 @@ class CudaVerification : public testing::Test {
 TEST_F(CudaVerification, ARightKernelHasItsCertificateInTheRecord) {
   const SpoiledCudaKernels as_ptx(take_ptx);
   for (const bool runtime_sizes : {false, true}) {
-    const CudaKernel fresh = compile(VerifyMode::full, runtime_sizes);
-    const CudaKernel cached = compile(VerifyMode::sampled, runtime_sizes);
+    const Kernel fresh = compile(VerifyMode::full, runtime_sizes);
+    const Kernel cached = compile(VerifyMode::sampled, runtime_sizes);
 
     const auto certificate = nlohmann::json::parse(fresh.record()).at("verification");
     EXPECT_TRUE(fresh.info().verification.complete());
@@ -124,8 +124,8 @@ TEST_F(CudaVerification, AWrongKernelInTheCacheIsWithdrawnAndCompiledAnew) {
   }
   const SpoiledCudaKernels as_ptx(take_ptx);
 
-  const CudaKernel checked = compile(VerifyMode::sampled);
-  const CudaKernel cached = compile(VerifyMode::sampled);
+  const Kernel checked = compile(VerifyMode::sampled);
+  const Kernel cached = compile(VerifyMode::sampled);
 
   EXPECT_FALSE(checked.info().from_cache);
   EXPECT_THAT(checked.info().note, HasSubstr("its kernel failed the check: wrong result: C["));
@@ -141,8 +141,8 @@ TEST_F(CudaVerification, AKernelThatFaultsIsWrong) {
 }
 
 /// What the driver says of a kernel that traps, of a context that lives on.
-PreparedCudaKernel broken_context(const CudaKernel& trapping) {
-  PreparedCudaKernel prepared = trapping.prepare(0);
+Kernel broken_context(const Kernel& trapping) {
+  Kernel prepared = trapping.prepare(0);
   const std::vector<float> b(25 * 20);
   std::vector<float> c(30 * 23);
   EXPECT_THROW(prepared.run(b.data(), c.data()), DeviceError);
@@ -150,7 +150,7 @@ PreparedCudaKernel broken_context(const CudaKernel& trapping) {
 }
 
 TEST_F(CudaVerification, AFaultOfTheCallersBeforeTheCheckWithdrawsNothing) {
-  std::optional<CudaKernel> trapping;
+  std::optional<Kernel> trapping;
   {
     const SpoiledCudaKernels spoiled(trap_at_an_fma);
     trapping = compile(VerifyMode::none);
@@ -158,7 +158,7 @@ TEST_F(CudaVerification, AFaultOfTheCallersBeforeTheCheckWithdrawsNothing) {
   }
   const SpoiledCudaKernels as_ptx(take_ptx);
   static_cast<void>(compile(VerifyMode::sampled));
-  const PreparedCudaKernel broken = broken_context(*trapping);
+  const Kernel broken = broken_context(*trapping);
 
   try {
     static_cast<void>(compile(VerifyMode::sampled));
@@ -177,8 +177,8 @@ TEST_F(CudaVerification, AfterAFaultInAnEntryNoOtherKernelIsJudgedWhileTheContex
   const SpoiledCudaKernels as_ptx(take_ptx);
   CompileOptions others = options_of(20);
   others.target = Target::parse("sm_90");
-  const CudaKernel other = Compiler(others, uncached()).compile_cuda(matrix_);
-  std::optional<PreparedCudaKernel> context = other.prepare(0);
+  const Kernel other = Compiler(others, uncached()).compile_cuda(matrix_);
+  std::optional<Kernel> context = other.prepare(0);
 
   EXPECT_THROW(static_cast<void>(compile(VerifyMode::sampled)), DeviceError);
   EXPECT_EQ(entries(), 0U);  // the one that faults; the new one was not judged
@@ -195,7 +195,7 @@ TEST_F(CudaVerification, WhatADeviceCannotLoadIsAnErrorAndIsNotPublished) {
 TEST_F(CudaVerification, WithoutAGpuItIsNotCheckedAndTheRecordSaysWhy) {
   const ScopedVariable nowhere("SPJIT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
 
-  const CudaKernel kernel = compile(VerifyMode::sampled);
+  const Kernel kernel = compile(VerifyMode::sampled);
 
   EXPECT_EQ(kernel.info().verification.mode, VerifyMode::none);
   EXPECT_THAT(kernel.info().verification.reason, HasSubstr("/nowhere/libcuda.so.1"));

@@ -37,7 +37,7 @@ class CudaSearchOnEmulatedDriver : public ::testing::Test {
  protected:
   CudaSearchOnEmulatedDriver() {
     options_.n = k_searched_columns;
-    options_.reorder = ReorderAlgorithm::balanced;
+    options_.policy.reorder = ReorderAlgorithm::balanced;
     // Interpreted kernels take long.
     race_.min_sample_us = 1;
     race_.max_rounds = race_.min_rounds = 1;
@@ -158,7 +158,7 @@ TEST_F(CudaSearchOnEmulatedDriver, ASearchInEachModeChoosesATileThatWasTimed) {
   RowGroupings groupings(matrix_, ReorderAlgorithm::balanced);
   for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
     SCOPED_TRACE(to_string(mode));
-    options_.search = mode;
+    options_.policy.search = mode;
 
     const SearchTrace trace =
         search_cuda_tile({matrix_, options_, given_.limits, groupings}, given_.candidates, tools);
@@ -239,7 +239,7 @@ TEST(CudaChoiceWithoutAGpu, IsTheFirstOfTheRankingAndTheReasonSaysSo) {
   const CudaDeviceInfo limits = parse_cuda_target("sm_90:h100");
   const CudaChoice instant = choose_cuda_tile(matrix, options, limits);
   for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
-    options.search = mode;
+    options.policy.search = mode;
 
     const CudaChoice choice = choose_cuda_tile(matrix, options, limits);
 
@@ -261,8 +261,8 @@ TEST_F(TimingGpuOnEmulatedDriver, WithoutCompilerLibrariesNothingIsTimed) {
   CompileOptions options;
   options.n = k_searched_columns;
   options.target = Target::parse("sm_90:h100");
-  options.search = SearchMode::ranked;
-  options.cuda.toolkit_paths = {nothing.path()};
+  options.policy.search = SearchMode::ranked;
+  options.resources.toolkit_paths = {nothing.path()};
 
   const CudaChoice choice = choose_cuda_tile(matrix, options, h100_);
 

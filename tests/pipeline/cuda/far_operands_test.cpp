@@ -13,7 +13,7 @@
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 #include "kernels/unrolled_cuda/cuda_timer.hpp"
 #include "runtime/cuda/local_gpus.hpp"
-#include "spjit/cuda_kernel.hpp"
+#include "spjit/kernel.hpp"
 #include "tests/support/far_cases.hpp"
 #include "tests/support/scoped_variable.hpp"
 
@@ -87,7 +87,7 @@ TEST(FarOperands, OfMoreRowsOrColumnsThanNumbersCanNameAreRefused) {
   EXPECT_THROW(check_cuda_spec(wide, far.spec), InvalidArgument);
 }
 
-/// What CudaKernel::load() needs to know of a program.
+/// What Kernel::load() needs to know of a program.
 std::string record_of(const FarCase& far) {
   const nlohmann::json resources = {{"predicted_registers", 0},
                                     {"registers", 0},
@@ -107,9 +107,9 @@ std::string record_of(const FarCase& far) {
 
 class FarLaunch : public ::testing::Test {
  protected:
-  [[nodiscard]] static PreparedCudaKernel prepare(const FarCase& far) {
+  [[nodiscard]] static Kernel prepare(const FarCase& far) {
     const std::string ptx = far_ptx(far);
-    return CudaKernel::load(std::as_bytes(std::span(ptx)), record_of(far)).prepare();
+    return Kernel::load(std::as_bytes(std::span(ptx)), record_of(far)).prepare();
   }
 
   ScopedVariable driver_{"SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA};
@@ -118,7 +118,7 @@ class FarLaunch : public ::testing::Test {
 TEST_F(FarLaunch, OfAPreparedKernelHasTheBitsOfTheEvaluator) {
   for (const FarCase& far : far_cases_in_all_forms()) {
     SCOPED_TRACE(far.name + ", tile " + to_string(far.spec.tile));
-    const PreparedCudaKernel kernel = prepare(far);
+    const Kernel kernel = prepare(far);
     const CudaContext context(local_cuda_driver(), 0);
     const CudaKernelSpec& spec = far.spec;
     FarRows b(context, far.columns, spec.n, spec.ldb);
@@ -135,7 +135,7 @@ TEST_F(FarLaunch, OfAPreparedKernelHasTheBitsOfTheEvaluator) {
 
 TEST_F(FarLaunch, OfSizesThatDoNotFitAreRefused) {
   const FarCase far = largest_case(true);
-  const PreparedCudaKernel kernel = prepare(far);
+  const Kernel kernel = prepare(far);
   float nothing = 0;
   const auto launch = [&](std::int64_t n, std::int64_t ldb, std::int64_t ldc) {
     kernel.launch({&nothing, ldb, &nothing, ldc, n});

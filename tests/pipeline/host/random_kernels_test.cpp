@@ -25,7 +25,7 @@ using spjit::HostArtifact;
 using spjit::HostIsa;
 using spjit::HostTile;
 using spjit::ReorderAlgorithm;
-using spjit::SpmmKernel;
+using spjit::Kernel;
 using spjit::testing_support::Draw;
 using spjit::testing_support::draw_value;
 using spjit::testing_support::GuardedBuffers;
@@ -93,7 +93,7 @@ CompileOptions draw_options(Draw& draw) {
   options.n = draw_n(draw);
   options.target = spjit::Target(draw_isa(draw));
   options.threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
-  options.reorder = draw.one_of<ReorderAlgorithm>(
+  options.policy.reorder = draw.one_of<ReorderAlgorithm>(
       {ReorderAlgorithm::none, ReorderAlgorithm::balanced, ReorderAlgorithm::similarity});
   if (draw.chance(30)) {
     const HostIsa isa = options.target.isa();
@@ -101,7 +101,7 @@ CompileOptions draw_options(Draw& draw) {
         draw.between(1, spjit::widest_panel_vectors(isa)) * spjit::lanes_of(isa);
   }
   if (draw.chance(30)) options.ldb = options.n + draw.between(0, 40);
-  if (draw.chance(15)) options.code_budget_bytes = 0;
+  if (draw.chance(15)) options.policy.code_budget_bytes = 0;
   return options;
 }
 
@@ -119,7 +119,7 @@ TEST(RandomKernels, OfAnyOptionsGiveTheEvaluatorsBits) {
     const GuardedOperands operands =
         draw_operands(draw, matrix, {options.n, ldb, special, placement_of(seed)});
 
-    const SpmmKernel kernel = spjit::Compiler(options, cache).compile(matrix);
+    const Kernel kernel = spjit::Compiler(options, cache).compile(matrix);
     kernel.run(operands.b(), operands.ldb(), operands.c(), operands.ldc());
 
     ASSERT_TRUE(operands.holds_product(matrix, options.target.isa()))
@@ -166,10 +166,10 @@ HostArtifact artifact_of(Draw& draw, const CsrMatrix& matrix, const HostTile& ti
 }
 
 /// `image` is borrowed.
-SpmmKernel load(Draw& draw, const spjit::HostImage& image) {
+Kernel load(Draw& draw, const spjit::HostImage& image) {
   const int threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
   auto pool = threads > 1 ? std::make_shared<spjit::ThreadPool>(threads) : nullptr;
-  return SpmmKernel(SpmmKernel::Impl::load(image, {}, std::move(pool)));
+  return Kernel(Kernel::Impl::load(image, {}, std::move(pool)));
 }
 
 TEST(RandomKernels, OfAnyTileGiveTheEvaluatorsBits) {
@@ -187,7 +187,7 @@ TEST(RandomKernels, OfAnyTileGiveTheEvaluatorsBits) {
     const HostArtifact artifact = artifact_of(draw, matrix, tile, {isa, n, ldb});
     const GuardedImage image(artifact.image(), placement_of(seed));
 
-    const SpmmKernel kernel = load(draw, image.image());
+    const Kernel kernel = load(draw, image.image());
     kernel.run(operands.b(), operands.ldb(), operands.c(), operands.ldc());
 
     ASSERT_TRUE(operands.holds_product(matrix, isa))
@@ -205,7 +205,7 @@ TEST(RandomKernels, PanelsStayWithinTheirArrays) {
     options.panel_columns = spjit::lanes_of(options.target.isa()) * draw.between(1, 4);
     spjit::CacheOptions cache;
     cache.enabled = false;
-    const SpmmKernel kernel = spjit::Compiler(options, cache).compile(matrix);
+    const Kernel kernel = spjit::Compiler(options, cache).compile(matrix);
     const std::vector<float> b =
         spjit::testing_support::dense_values(matrix.cols * options.n, seed);
     // The spare line behind the last panel is part of the array but nobody needs it.

@@ -42,11 +42,11 @@ class HostVerification : public testing::Test {
  protected:
   [[nodiscard]] fs::path cache() const { return directory_.path() / "cache"; }
 
-  [[nodiscard]] SpmmKernel compile(VerifyMode mode, const CompileControl& control = {}) const {
+  [[nodiscard]] Kernel compile(VerifyMode mode, const CompileControl& control = {}) const {
     return compile(mode, cached_in(cache()), control);
   }
 
-  [[nodiscard]] SpmmKernel compile(VerifyMode mode, const CacheOptions& options,
+  [[nodiscard]] Kernel compile(VerifyMode mode, const CacheOptions& options,
                                    const CompileControl& control = {}) const {
     CompileOptions compile_options = options_of(33);
     compile_options.verify = mode;
@@ -101,8 +101,8 @@ TEST_F(HostVerification, AWrongKernelInTheCacheIsWithdrawnAndCompiledAnew) {
   }
   EXPECT_FALSE(is_kernel_of(compile(VerifyMode::none), matrix_));  // what no check is for
 
-  const SpmmKernel checked = compile(VerifyMode::sampled);
-  const SpmmKernel cached = compile(VerifyMode::none);
+  const Kernel checked = compile(VerifyMode::sampled);
+  const Kernel cached = compile(VerifyMode::none);
 
   EXPECT_FALSE(checked.info().from_cache);
   EXPECT_THAT(checked.info().note, HasSubstr("its kernel failed the check: wrong result: C["));
@@ -137,8 +137,8 @@ TEST_F(HostVerification, AWrongKernelInALayerIsReplacedInTheCacheAboveIt) {
   CacheOptions options = cached_in(cache());
   options.read_only_layers = {layer};
 
-  const SpmmKernel checked = compile(VerifyMode::sampled, options);
-  const SpmmKernel cached = compile(VerifyMode::none, options);
+  const Kernel checked = compile(VerifyMode::sampled, options);
+  const Kernel cached = compile(VerifyMode::none, options);
 
   EXPECT_FALSE(checked.info().from_cache);
   EXPECT_THAT(checked.info().note, HasSubstr("its kernel failed the check"));
@@ -148,8 +148,8 @@ TEST_F(HostVerification, AWrongKernelInALayerIsReplacedInTheCacheAboveIt) {
 }
 
 TEST_F(HostVerification, ARightKernelHasItsCertificateInTheRecord) {
-  const SpmmKernel fresh = compile(VerifyMode::full);
-  const SpmmKernel cached = compile(VerifyMode::sampled);
+  const Kernel fresh = compile(VerifyMode::full);
+  const Kernel cached = compile(VerifyMode::sampled);
 
   const Verification& found = fresh.info().verification;
   EXPECT_EQ(found.mode, VerifyMode::full);
@@ -190,7 +190,7 @@ TEST_F(HostVerification, ASampleOfALargeKernelIsPartOfItAndFullIsAll) {
 }
 
 TEST_F(HostVerification, AKernelThatIsNotCheckedSaysSo) {
-  const SpmmKernel kernel = compile(VerifyMode::none);
+  const Kernel kernel = compile(VerifyMode::none);
 
   EXPECT_EQ(kernel.info().verification.mode, VerifyMode::none);
   EXPECT_FALSE(kernel.info().verification.complete());
@@ -203,11 +203,11 @@ TEST_F(HostVerification, EveryKindOfKernelPassesOnEveryInstructionSet) {
       for (const std::int64_t budget : {std::int64_t{0}, std::int64_t{1} << 28}) {
         CompileOptions options = options_of(n, isa);
         options.verify = VerifyMode::full;
-        options.code_budget_bytes = budget;
+        options.policy.code_budget_bytes = budget;
         options.threads = 2;
         options.ldb = n == 5 ? 9 : 0;
 
-        const SpmmKernel kernel = Compiler(options, uncached()).compile(matrix_);
+        const Kernel kernel = Compiler(options, uncached()).compile(matrix_);
 
         EXPECT_TRUE(kernel.info().verification.complete())
             << to_string(isa) << " n=" << n << " " << to_string(kernel.info().kind);
@@ -220,7 +220,7 @@ TEST_F(HostVerification, WhatTakesTooMuchMemoryIsNotCheckedAndSaysSo) {
   CompileOptions options = options_of((std::int64_t{1} << 31) - 1);
   options.verify = VerifyMode::full;
 
-  const SpmmKernel kernel = Compiler(options, cached_in(cache())).compile(small_matrix());
+  const Kernel kernel = Compiler(options, cached_in(cache())).compile(small_matrix());
 
   EXPECT_THAT(kernel.info().note, HasSubstr("not checked: B and C of the check would take"));
   EXPECT_EQ(kernel.info().verification.mode, VerifyMode::none);
@@ -235,7 +235,7 @@ TEST_F(HostVerification, FewColumnsOfAVeryWideMatrixAreChecked) {
   CompileOptions options = options_of(1);
   options.verify = VerifyMode::sampled;
 
-  const SpmmKernel kernel = Compiler(options, uncached()).compile(matrix_);
+  const Kernel kernel = Compiler(options, uncached()).compile(matrix_);
 
   EXPECT_TRUE(kernel.info().verification.complete()) << kernel.info().verification.reason;
 }
@@ -244,7 +244,7 @@ TEST_F(HostVerification, KernelsOfACompilerAreCheckedOneAfterTheOther) {
   const CsrMatrix large = random_matrix(1500, 1000, 0.5);
   CompileOptions options = options_of(4000);
   options.verify = VerifyMode::full;  // seconds, of the large one
-  options.code_budget_bytes = 0;
+  options.policy.code_budget_bytes = 0;
   const Compiler compiler(options, uncached());
   std::latch begun(1);
   std::stop_source stop;

@@ -43,11 +43,11 @@ TEST(CacheKey, ASearchAlsoDependsOnItsBudgetItsContendersAndTheDevice) {
   other.name = "another CPU";
   const auto keys = [&](spjit::SearchMode mode) {
     CompileOptions options = key_options();
-    options.search = mode;
+    options.policy.search = mode;
     CompileOptions longer = options;
-    longer.search_budget_ms += 1;
+    longer.policy.search_budget_ms += 1;
     CompileOptions more = options;
-    more.search_contenders += 1;
+    more.policy.top_k += 1;
     return std::set<std::string>{spjit::cache_key(small_matrix(), options, HostDeviceInfo{}),
                                  spjit::cache_key(small_matrix(), longer, HostDeviceInfo{}),
                                  spjit::cache_key(small_matrix(), more, HostDeviceInfo{}),
@@ -62,7 +62,7 @@ TEST(CacheKey, ASearchAlsoDependsOnItsBudgetItsContendersAndTheDevice) {
 
 TEST(CacheKey, WatchingASearchDoesNotChangeIt) {
   CompileOptions options = key_options();
-  options.search = spjit::SearchMode::ranked;
+  options.policy.search = spjit::SearchMode::ranked;
   CompileOptions watched = options;
   watched.on_search_progress = [](const spjit::SearchProgress&) {};
 

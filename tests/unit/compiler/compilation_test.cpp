@@ -28,7 +28,7 @@ namespace {
 using namespace spjit;
 using namespace spjit::testing_support;
 
-using HostCompilation = Compilation<SpmmKernel>;
+using HostCompilation = Compilation;
 using SharedMatrix = std::shared_ptr<const CsrMatrix>;
 
 SharedMatrix shared_matrix_number(std::uint64_t number) {
@@ -71,7 +71,7 @@ TEST(CompilationThreads, GivesTheKernelThatCompileGives) {
   const SharedMatrix matrix = shared_matrix_number(1);
 
   const HostCompilation compilation = compiler.compile_async(matrix);
-  const SpmmKernel kernel = compilation.get();
+  const Kernel kernel = compilation.get();
 
   EXPECT_TRUE(is_kernel_of(kernel, *matrix));
   EXPECT_EQ(&compilation.get().info(), &kernel.info());
@@ -83,7 +83,7 @@ TEST(CompilationThreads, TakesAMatrixByValue) {
   const Compiler compiler(small_options(), uncached());
   CsrMatrix matrix = random_matrix(40, 50, 0.8);
 
-  const SpmmKernel kernel = compiler.compile_async(matrix).get();
+  const Kernel kernel = compiler.compile_async(matrix).get();
 
   EXPECT_TRUE(is_kernel_of(kernel, matrix));
 }
@@ -165,7 +165,7 @@ TEST(CompilationThreads, ErrorsComeOutOfGet) {
   const HostCompilation invalid = compiler.compile_async(bad);
   const HostCompilation thrown =
       compiler.compile_async(shared_matrix_number(1), at_stage("grouping", [] { throw Enough(); }));
-  const Compilation<CudaKernel> wrong = compiler.compile_cuda_async(shared_matrix_number(1));
+  const Compilation wrong = compiler.compile_cuda_async(shared_matrix_number(1));
 
   EXPECT_TRUE(throws<InvalidMatrix>([&] { return invalid.get(); }));
   EXPECT_TRUE(throws<InvalidMatrix>([&] { return invalid.get(); }));
@@ -177,10 +177,10 @@ TEST(CompilationThreads, ErrorsComeOutOfGet) {
 TEST(CompilationThreads, ForAGpuErrorsComeOutOfGetToo) {
   CompileOptions options = small_options();
   options.target = Target::parse("sm_90:h200");
-  options.cuda.toolkit_paths = {"/nowhere"};
+  options.resources.toolkit_paths = {"/nowhere"};
   const Compiler compiler(options, uncached());
 
-  const Compilation<CudaKernel> missing = compiler.compile_cuda_async(*shared_matrix_number(1));
+  const Compilation missing = compiler.compile_cuda_async(*shared_matrix_number(1));
 
   EXPECT_TRUE(throws<NotSupported>([&] { return missing.get(); }));
 }

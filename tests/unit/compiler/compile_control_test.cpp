@@ -80,8 +80,8 @@ TEST(CompileControl, AStopEndsASearchToo) {
     const TemporaryDirectory directory;
     CompileOptions options = small_options();
     options.n = stage == "proxies" ? 512 : 8;  // proxies only where they pay
-    options.search = SearchMode::ranked;
-    options.search_contenders = 6;
+    options.policy.search = SearchMode::ranked;
+    options.policy.top_k = 6;
     const Compiler compiler(options, cached_in(directory.path()));
     std::stop_source stop;
     CompileControl control = at_stage(stage, [&] { stop.request_stop(); });
@@ -117,8 +117,8 @@ TEST(CompileControl, ADeadlineThatIsFarAwayChangesNothing) {
 
 TEST(CompileControl, BothCallbacksOfASearchAreCalled) {
   CompileOptions options = small_options();
-  options.search = SearchMode::exhaustive;
-  options.search_budget_ms = 2'000;
+  options.policy.search = SearchMode::exhaustive;
+  options.policy.search_budget_ms = 2'000;
   int own = 0;
   options.on_search_progress = [&](const SearchProgress&) { ++own; };
   int of_control = 0;
@@ -152,7 +152,7 @@ TEST(CompileControl, WhatACallbackThrowsComesOutAsItIs) {
 TEST(CompileControl, EndsACompilationForAGpuBeforeItNeedsALibrary) {
   CompileOptions options = small_options();
   options.target = Target::parse("sm_90:h200");
-  options.cuda.toolkit_paths = {"/nowhere"};
+  options.resources.toolkit_paths = {"/nowhere"};
   const Compiler compiler(options, uncached());
   const CsrMatrix matrix = random_matrix(40, 50, 0.8);
 

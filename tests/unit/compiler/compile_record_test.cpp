@@ -56,7 +56,7 @@ TEST(CompileRecord, SaysWhatWasCompiledAndWhatWasChosen) {
 
 TEST(CompileRecord, NamesACsrKernelAndItsReason) {
   CompileOptions options = record_options();
-  options.code_budget_bytes = 0;
+  options.policy.code_budget_bytes = 0;
 
   const json record = record_of(options);
 
@@ -95,7 +95,7 @@ TEST(CompileRecord, NamesAnUnrolledKernelOfAMatrixWithoutEntries) {
 
 TEST(CompileRecord, HoldsTheTraceOfAnExhaustiveSearch) {
   CompileOptions options = record_options();
-  options.search = spjit::SearchMode::exhaustive;
+  options.policy.search = spjit::SearchMode::exhaustive;
   std::vector<spjit::HostTile> seen;  // few tiles are loaded several times each
   const auto one_fails = [&](const spjit::HostTuningCandidate& contestant) {
     if (std::ranges::find(seen, contestant.tile) == seen.end()) seen.push_back(contestant.tile);

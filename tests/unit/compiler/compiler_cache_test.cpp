@@ -37,7 +37,7 @@ class CompilerCacheTest : public testing::Test {
   [[nodiscard]] fs::path cache() const { return directory_.path() / "cache"; }
   [[nodiscard]] fs::path layer() const { return directory_.path() / "layer"; }
 
-  [[nodiscard]] SpmmKernel compile(const CacheOptions& options, std::int64_t n = 33) const {
+  [[nodiscard]] Kernel compile(const CacheOptions& options, std::int64_t n = 33) const {
     return Compiler(options_of(n), options).compile(matrix_);
   }
 
@@ -51,8 +51,8 @@ class CompilerCacheTest : public testing::Test {
 
   /// Compiles what is in the cache as `key`, which is of no use: that is said once, and put right.
   void expect_set_aside(const std::string& reason) const {
-    const SpmmKernel fresh = compile(cached_in(cache()));
-    const SpmmKernel cached = compile(cached_in(cache()));
+    const Kernel fresh = compile(cached_in(cache()));
+    const Kernel cached = compile(cached_in(cache()));
 
     EXPECT_FALSE(fresh.info().from_cache);
     EXPECT_THAT(fresh.info().note, StartsWith("cache: "));
@@ -68,7 +68,7 @@ class CompilerCacheTest : public testing::Test {
 };
 
 TEST_F(CompilerCacheTest, AnObjectOfAnotherMachineIsSetAside) {
-  const SpmmKernel kernel = compile(cached_in(cache()));
+  const Kernel kernel = compile(cached_in(cache()));
   std::vector<std::byte> object = kernel.object("kernel");
   object.at(18) = std::byte{183};  // e_machine: AArch64
 
@@ -78,13 +78,13 @@ TEST_F(CompilerCacheTest, AnObjectOfAnotherMachineIsSetAside) {
 }
 
 TEST_F(CompilerCacheTest, AnObjectOfAnotherInstructionSetIsSetAside) {
-  const SpmmKernel kernel = compile(cached_in(cache()));
+  const Kernel kernel = compile(cached_in(cache()));
   const HostIsa other =
       kernel.info().target.isa() == HostIsa::generic ? HostIsa::avx2 : HostIsa::generic;
   if (!compiles_and_runs(other)) GTEST_SKIP() << "only one instruction set compiles here";
   CompileOptions options = options_of(33);
   options.target = Target(other);
-  const SpmmKernel foreign =
+  const Kernel foreign =
       Compiler(options, {.enabled = false, .directory = {}}).compile(matrix_);
   const std::vector<std::byte> object = foreign.object("kernel");
 
@@ -94,7 +94,7 @@ TEST_F(CompilerCacheTest, AnObjectOfAnotherInstructionSetIsSetAside) {
 }
 
 TEST_F(CompilerCacheTest, AnObjectOfAnotherWidthIsSetAside) {
-  const SpmmKernel kernel = compile(cached_in(cache()));
+  const Kernel kernel = compile(cached_in(cache()));
   const std::vector<std::byte> object =
       compile({.enabled = false, .directory = {}}, 34).object("kernel");
 
@@ -110,13 +110,13 @@ TEST_F(CompilerCacheTest, AnEntryWithoutAnObjectIsSetAside) {
 }
 
 TEST_F(CompilerCacheTest, AKernelIsTakenWhoseRecordLacksTheReasonForItsTile) {
-  const SpmmKernel kernel = compile(cached_in(cache()));
+  const Kernel kernel = compile(cached_in(cache()));
   const std::vector<std::byte> object = kernel.object("kernel");
 
   replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}},
           {{"search", {{"reason", 42}}}});
 
-  const SpmmKernel cached = compile(cached_in(cache()));
+  const Kernel cached = compile(cached_in(cache()));
   EXPECT_TRUE(cached.info().from_cache);
   EXPECT_EQ(cached.info().reason, "");
 }
@@ -126,9 +126,9 @@ TEST_F(CompilerCacheTest, AHitSaysWhichDirectoryItIsFrom) {
   static_cast<void>(compile(cached_in(layer())));
   options.read_only_layers = {layer()};
 
-  const SpmmKernel from_layer = compile(options);
-  const SpmmKernel fresh = compile(options, 34);
-  const SpmmKernel own = compile(options, 34);
+  const Kernel from_layer = compile(options);
+  const Kernel fresh = compile(options, 34);
+  const Kernel own = compile(options, 34);
 
   EXPECT_EQ(from_layer.info().cache_directory, layer());
   EXPECT_EQ(from_layer.info().note, "");
@@ -155,8 +155,8 @@ TEST_F(CompilerCacheTest, AMissingLayerIsAnErrorIfGivenAndANoteOfTheEnvironment)
   EXPECT_THROW(static_cast<void>(compile(given)), CacheError);
   const ScopedVariable variable("SPJIT_CACHE_LAYERS", layer().string());
 
-  const SpmmKernel fresh = compile(cached_in(cache()));
-  const SpmmKernel cached = compile(cached_in(cache()));
+  const Kernel fresh = compile(cached_in(cache()));
+  const Kernel cached = compile(cached_in(cache()));
 
   EXPECT_THAT(fresh.info().note, StartsWith("cache layer not used: "));
   EXPECT_THAT(fresh.info().note, HasSubstr(layer().native()));
@@ -171,8 +171,8 @@ TEST_F(CompilerCacheTest, LayersServeWithoutADirectoryToWriteTo) {
   CacheOptions options;
   options.read_only_layers = {layer()};
 
-  const SpmmKernel cached = compile(options);
-  const SpmmKernel fresh = compile(options, 34);
+  const Kernel cached = compile(options);
+  const Kernel fresh = compile(options, 34);
 
   EXPECT_TRUE(cached.info().from_cache);
   EXPECT_THAT(fresh.info().note, StartsWith("not cached: "));

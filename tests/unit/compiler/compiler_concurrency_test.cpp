@@ -41,7 +41,7 @@ TEST(ConcurrentCompiler, EightThreadsThatWantOneKernelCompileItOnce) {
   constexpr int k_threads = 8;
   std::latch others_wait(k_threads - 1);
   std::atomic<int> compiled = 0;
-  std::array<std::optional<SpmmKernel>, k_threads> kernels;
+  std::array<std::optional<Kernel>, k_threads> kernels;
   {
     std::vector<std::jthread> threads;
     for (auto& kernel : kernels) {
@@ -71,7 +71,7 @@ TEST(ConcurrentCompiler, CopiesOfACompilerShareItsFlights) {
   const CsrMatrix matrix = matrix_number(1);
   std::latch other_waits(1);
   std::latch begun(1);
-  std::optional<SpmmKernel> kernel;
+  std::optional<Kernel> kernel;
   std::jthread leader([&] {
     kernel = compiler.compile(matrix, at_stage("emitting", [&] {
                                 begun.count_down();
@@ -80,7 +80,7 @@ TEST(ConcurrentCompiler, CopiesOfACompilerShareItsFlights) {
   });
   begun.wait();
 
-  const SpmmKernel same =
+  const Kernel same =
       copy.compile(matrix, at_stage("waiting", [&] { other_waits.count_down(); }));
   leader.join();
 
@@ -91,7 +91,7 @@ TEST(ConcurrentCompiler, DifferentKernelsAreCompiledAtOnce) {
   const Compiler compiler(small_options(2), uncached());
   std::latch both(2);
   std::vector<std::jthread> threads;
-  std::array<std::optional<SpmmKernel>, 2> kernels;
+  std::array<std::optional<Kernel>, 2> kernels;
 
   for (std::size_t i = 0; i < 2; ++i) {
     threads.emplace_back([&, i] {
@@ -135,8 +135,8 @@ TEST(ConcurrentCompiler, NoMoreRunAtOnceThanTheUserSays) {
 }
 
 TEST(ConcurrentCompiler, TheLimitIsOneACpuUnlessTheUserSays) {
-  EXPECT_GE(Compiler(small_options(), uncached()).options().parallel_compiles, 1);
-  EXPECT_EQ(Compiler(small_options(3), uncached()).options().parallel_compiles, 3);
+  EXPECT_GE(Compiler(small_options(), uncached()).options().resources.parallel_compiles, 1);
+  EXPECT_EQ(Compiler(small_options(3), uncached()).options().resources.parallel_compiles, 3);
   for (const int bad : {-1, 4097}) {
     EXPECT_TRUE(throws<InvalidArgument>([&] { return Compiler(small_options(bad), uncached()); }));
   }
@@ -165,7 +165,7 @@ TEST(ConcurrentCompiler, WhatIsInTheCacheWaitsForNoTurn) {
 /// it when the other one waits; then `in_first` is called in it.
 struct TakenOver {
   std::exception_ptr first_error;
-  std::optional<SpmmKernel> second;
+  std::optional<Kernel> second;
   int compiled = 0;
 
   TakenOver(const CsrMatrix& matrix, CompileControl first_control,
@@ -251,7 +251,7 @@ TEST(ConcurrentCompiler, WhoWaitsIsCancelledByItself) {
   std::latch begun(1);
   std::latch release(1);
   std::jthread leader([&] {
-    const SpmmKernel kernel = compiler.compile(matrix, at_stage("emitting", [&] {
+    const Kernel kernel = compiler.compile(matrix, at_stage("emitting", [&] {
                                                  begun.count_down();
                                                  release.wait();
                                                }));
@@ -269,8 +269,8 @@ TEST(ConcurrentCompiler, WhoWaitsIsCancelledByItself) {
 
 TEST(ConcurrentCompiler, OnlyOneSearchTimesAtOnce) {
   CompileOptions options = small_options(4);
-  options.search = SearchMode::exhaustive;
-  options.search_budget_ms = 2'000;
+  options.policy.search = SearchMode::exhaustive;
+  options.policy.search_budget_ms = 2'000;
   std::atomic<int> timing = 0;
   std::atomic<bool> alone = true;
   options.on_search_progress = [&](const SearchProgress&) {
@@ -297,9 +297,9 @@ TEST(ConcurrentKernels, OfOnePoolRunFromManyThreadsWithTheSameBits) {
   options.threads = 3;
   const Compiler compiler(options, uncached());
   const std::array matrices = {matrix_number(1), random_matrix(30, 400, 0.9, 2)};
-  std::vector<SpmmKernel> kernels;
+  std::vector<Kernel> kernels;
   for (const CsrMatrix& matrix : matrices) kernels.push_back(compiler.compile(matrix));
-  options.code_budget_bytes = 0;  // and of a CSR kernel
+  options.policy.code_budget_bytes = 0;  // and of a CSR kernel
   kernels.push_back(Compiler(options, uncached()).compile(matrices[0]));
   std::atomic<int> wrong = 0;
   {

@@ -26,7 +26,7 @@ using spjit::Compiler;
 using spjit::CsrMatrix;
 using spjit::HostIsa;
 using spjit::KernelKind;
-using spjit::SpmmKernel;
+using spjit::Kernel;
 using spjit::testing_support::cached_in;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::index;
@@ -38,14 +38,14 @@ using spjit::testing_support::ScopedVariable;
 using spjit::testing_support::TemporaryDirectory;
 using spjit::testing_support::uncached;
 
-std::vector<float> product(const SpmmKernel& kernel) {
+std::vector<float> product(const Kernel& kernel) {
   const std::vector<float> b = dense_values(kernel.cols() * kernel.n());
   std::vector<float> c(index(kernel.rows() * kernel.n()), -7.0F);
   kernel.run(b.data(), c.data());
   return c;
 }
 
-std::vector<float> expected_product(const CsrMatrix& matrix, const SpmmKernel& kernel) {
+std::vector<float> expected_product(const CsrMatrix& matrix, const Kernel& kernel) {
   const std::vector<float> b = dense_values(matrix.cols * kernel.n());
   return reference_product(matrix, kernel.info().target.isa(), b.data(), kernel.n(), kernel.n());
 }
@@ -76,19 +76,19 @@ TEST(CompilerOptions, AreRefusedWithWhatWasGiven) {
   options.threads = 5000;
   refuses(options, "threads is 5000");
   options = options_of(64);
-  options.code_budget_bytes = -1;
+  options.policy.code_budget_bytes = -1;
   refuses(options, "the code budget is -1");
   options = options_of(64);
-  options.search_contenders = 0;
-  refuses(options, "search_contenders is 0");
-  options.search_contenders = -3;
-  refuses(options, "search_contenders is -3");
+  options.policy.top_k = 0;
+  refuses(options, "top_k is 0");
+  options.policy.top_k = -3;
+  refuses(options, "top_k is -3");
   options = options_of(64);
-  options.search_budget_ms = -1;
+  options.policy.search_budget_ms = -1;
   refuses(options, "the search budget is -1 ms");
-  options.search_budget_ms = 1e300;
+  options.policy.search_budget_ms = 1e300;
   refuses(options, "the search budget is 1e+300 ms");
-  options.search_budget_ms = std::nan("");
+  options.policy.search_budget_ms = std::nan("");
   refuses(options, "the search budget is nan ms");
 }
 
@@ -98,12 +98,12 @@ TEST(CompilerOptions, ValuesThatAnEnumerationDoesNotHaveAreRefused) {
   };
   CompileOptions options = options_of(64);
   for (const int value : {4, 99, 255}) {
-    options.search = static_cast<spjit::SearchMode>(value);
+    options.policy.search = static_cast<spjit::SearchMode>(value);
     refuses(options);
   }
   for (const int value : {-1, 3, 99}) {
     options = options_of(64);
-    options.reorder = static_cast<spjit::ReorderAlgorithm>(value);
+    options.policy.reorder = static_cast<spjit::ReorderAlgorithm>(value);
     refuses(options);
   }
   for (const int value : {3, 255}) {
@@ -114,10 +114,10 @@ TEST(CompilerOptions, ValuesThatAnEnumerationDoesNotHaveAreRefused) {
   for (const int value : {2, 255}) {
     options = options_of(64);
     options.target = spjit::Target::parse("sm_90");
-    options.cuda.source = static_cast<spjit::CudaSource>(value);
+    options.policy.source = static_cast<spjit::CudaSource>(value);
     refuses(options);
-    options.cuda.source = spjit::CudaSource::ptx;
-    options.cuda.proxy_source = static_cast<spjit::CudaSource>(value);
+    options.policy.source = spjit::CudaSource::ptx;
+    options.policy.proxy_source = static_cast<spjit::CudaSource>(value);
     refuses(options);
   }
 }
@@ -128,7 +128,7 @@ TEST(CompilerOptions, PathsWithAZeroByteAreRefused) {
   model.rank_model = path;
   CompileOptions toolkit = options_of(64);
   toolkit.target = spjit::Target::parse("sm_90");
-  toolkit.cuda.toolkit_paths = {"/tmp", path};
+  toolkit.resources.toolkit_paths = {"/tmp", path};
 
   EXPECT_THROW(Compiler(model, uncached()), spjit::InvalidArgument);
   EXPECT_THROW(Compiler(toolkit, uncached()), spjit::InvalidArgument);
@@ -140,7 +140,7 @@ TEST(CompilerOptions, ALimitOfCompilingIsATime) {
   CompileOptions options = options_of(64);
   options.target = spjit::Target::parse("sm_90");
   for (const double limit : {-1.0, 1e10, HUGE_VAL, std::nan("")}) {
-    options.cuda.compile_limit_ms = limit;
+    options.resources.compile_limit_ms = limit;
     EXPECT_THROW(Compiler(options, uncached()), spjit::InvalidArgument) << limit;
   }
 }
@@ -175,7 +175,7 @@ TEST(CompilerOptions, EveryPanelWidthThatIsTakenCompiles) {
       for (const std::int64_t rows : {1, 40}) {
         const CsrMatrix matrix = random_matrix(rows, 30, 0.5);
 
-        const SpmmKernel kernel = compiler->compile(matrix);
+        const Kernel kernel = compiler->compile(matrix);
 
         EXPECT_EQ(kernel.info().panel_columns, *options.panel_columns);
         EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
@@ -221,7 +221,7 @@ TEST(Compiler, RefusesATargetThatThisCpuLacks) {
 TEST(Compiler, DescribesTheKernelItMade) {
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
 
-  const SpmmKernel kernel = Compiler(options_of(33), uncached()).compile(matrix);
+  const Kernel kernel = Compiler(options_of(33), uncached()).compile(matrix);
 
   EXPECT_EQ(kernel.info().rows, 60);
   EXPECT_EQ(kernel.info().cols, 70);
@@ -247,8 +247,8 @@ TEST(Compiler, UnsortedRowsGiveTheSameBits) {
   }
   const Compiler compiler(options_of(33), uncached());
 
-  const SpmmKernel one = compiler.compile(matrix);
-  const SpmmKernel two = compiler.compile(shuffled);
+  const Kernel one = compiler.compile(matrix);
+  const Kernel two = compiler.compile(shuffled);
 
   EXPECT_NE(shuffled.col_idxs, matrix.col_idxs);
   EXPECT_EQ(one.info().key, two.info().key);
@@ -264,14 +264,14 @@ TEST(Compiler, EveryEmptyAndTinyShapeHasAKernel) {
     for (const CsrMatrix& matrix : matrices) {
       for (const std::int64_t n : {1, 2, 16, 33}) {
         for (const std::int64_t budget :
-             {std::int64_t{0}, CompileOptions::k_default_code_budget_bytes}) {
+             {std::int64_t{0}, SearchPolicy::k_default_code_budget_bytes}) {
           for (const int threads : {1, 2}) {
             CompileOptions options = options_of(n);
             options.target = spjit::Target(isa);
-            options.code_budget_bytes = budget;
+            options.policy.code_budget_bytes = budget;
             options.threads = threads;
 
-            const SpmmKernel kernel = Compiler(options, uncached()).compile(matrix);
+            const Kernel kernel = Compiler(options, uncached()).compile(matrix);
 
             EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)))
                 << to_string(isa) << " " << matrix.rows << " x " << matrix.cols << " n " << n;
@@ -283,9 +283,9 @@ TEST(Compiler, EveryEmptyAndTinyShapeHasAKernel) {
 }
 
 TEST(Compiler, EmptyMatricesRunOnNullOperands) {
-  const SpmmKernel no_rows =
+  const Kernel no_rows =
       Compiler(options_of(8), uncached()).compile(CsrMatrix{0, 0, {0}, {}, {}});
-  const SpmmKernel no_cols =
+  const Kernel no_cols =
       Compiler(options_of(8), uncached()).compile(CsrMatrix{2, 0, {0, 0, 0}, {}, {}});
   std::vector<float> c(16, -7.0F);
 
@@ -304,7 +304,7 @@ TEST(Compiler, ThreadsDoNotChangeTheBits) {
         options.target = spjit::Target(isa);
         options.threads = threads;
 
-        const SpmmKernel kernel = Compiler(options, uncached()).compile(matrix);
+        const Kernel kernel = Compiler(options, uncached()).compile(matrix);
 
         EXPECT_EQ(kernel.info().threads, threads);
         EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)))
@@ -317,11 +317,11 @@ TEST(Compiler, ThreadsDoNotChangeTheBits) {
 TEST(Compiler, ACsrKernelTakesOverWithoutABudgetAndSaysSo) {
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
   CompileOptions options = options_of(33);
-  options.code_budget_bytes = 0;
+  options.policy.code_budget_bytes = 0;
 
-  const SpmmKernel kernel = Compiler(options, uncached()).compile(matrix);
+  const Kernel kernel = Compiler(options, uncached()).compile(matrix);
 
-  EXPECT_EQ(kernel.info().kind, KernelKind::csr);
+  EXPECT_EQ(kernel.info().kind, "csr");
   EXPECT_EQ(kernel.info().tile, "");
   EXPECT_EQ(kernel.info().code_bytes, 0);
   EXPECT_NE(kernel.info().reason.find("the budget is 0"), std::string::npos);
@@ -332,12 +332,12 @@ TEST(Compiler, EverySearchTimesCandidatesAndRecordsThem) {
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
   for (const std::string mode : {"ranked", "proxy", "exhaustive"}) {
     CompileOptions options = options_of(64);
-    options.search = spjit::parse_search(mode);
-    options.search_budget_ms = 30'000;  // ends long before on an idle machine
+    options.policy.search = spjit::parse_search(mode);
+    options.policy.search_budget_ms = 30'000;  // ends long before on an idle machine
     std::size_t reports = 0;
     options.on_search_progress = [&](const spjit::SearchProgress&) { ++reports; };
 
-    const SpmmKernel kernel = Compiler(options, uncached()).compile(matrix);
+    const Kernel kernel = Compiler(options, uncached()).compile(matrix);
 
     const auto search = nlohmann::json::parse(kernel.record())["search"];
     const auto& entries = search["entries"];
@@ -357,8 +357,8 @@ TEST(CompilerCache, TheSecondCompilationComesFromTheCache) {
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
   const Compiler compiler(options_of(33), cached_in(directory.path()));
 
-  const SpmmKernel fresh = compiler.compile(matrix);
-  const SpmmKernel cached = Compiler(options_of(33), cached_in(directory.path())).compile(matrix);
+  const Kernel fresh = compiler.compile(matrix);
+  const Kernel cached = Compiler(options_of(33), cached_in(directory.path())).compile(matrix);
 
   EXPECT_FALSE(fresh.info().from_cache);
   EXPECT_TRUE(cached.info().from_cache);
@@ -375,13 +375,13 @@ TEST(CompilerCache, KernelsOfAllKindsComeBack) {
   const CsrMatrix empty{3, 4, {0, 0, 0, 0}, {}, {}};
   for (const CsrMatrix& matrix : {random_matrix(60, 70, 0.8), empty}) {
     for (const std::int64_t budget :
-         {std::int64_t{0}, CompileOptions::k_default_code_budget_bytes}) {
+         {std::int64_t{0}, SearchPolicy::k_default_code_budget_bytes}) {
       CompileOptions options = options_of(33);
-      options.code_budget_bytes = budget;
+      options.policy.code_budget_bytes = budget;
       const Compiler compiler(options, cached_in(directory.path()));
 
-      const SpmmKernel fresh = compiler.compile(matrix);
-      const SpmmKernel cached = compiler.compile(matrix);
+      const Kernel fresh = compiler.compile(matrix);
+      const Kernel cached = compiler.compile(matrix);
 
       EXPECT_TRUE(cached.info().from_cache) << cached.info().note;
       EXPECT_EQ(cached.info().kind, fresh.info().kind);
@@ -394,10 +394,10 @@ TEST(CompilerCache, OtherValuesAreAnotherEntry) {
   const TemporaryDirectory directory;
   const Compiler compiler(options_of(33), cached_in(directory.path()));
   CsrMatrix matrix = random_matrix(60, 70, 0.8);
-  const SpmmKernel first = compiler.compile(matrix);
+  const Kernel first = compiler.compile(matrix);
   matrix.values.back() *= 2;
 
-  const SpmmKernel second = compiler.compile(matrix);
+  const Kernel second = compiler.compile(matrix);
 
   EXPECT_FALSE(second.info().from_cache);
   EXPECT_NE(first.info().key, second.info().key);
@@ -426,8 +426,8 @@ TEST(CompilerCache, ADamagedEntryIsCompiledAgainAndTheKernelSaysSo) {
   static_cast<void>(compiler.compile(matrix));
   damage(object_in(directory.path()), 500);
 
-  const SpmmKernel kernel = compiler.compile(matrix);
-  const SpmmKernel after = compiler.compile(matrix);
+  const Kernel kernel = compiler.compile(matrix);
+  const Kernel after = compiler.compile(matrix);
 
   EXPECT_FALSE(kernel.info().from_cache);
   EXPECT_EQ(kernel.info().note.rfind("cache: ", 0), 0U) << kernel.info().note;
@@ -443,7 +443,7 @@ TEST(CompilerCache, AnEntryCutShortIsCompiledAgain) {
   static_cast<void>(compiler.compile(matrix));
   fs::resize_file(object_in(directory.path()), 100);
 
-  const SpmmKernel kernel = compiler.compile(matrix);
+  const Kernel kernel = compiler.compile(matrix);
 
   EXPECT_FALSE(kernel.info().from_cache);
   EXPECT_FALSE(kernel.info().note.empty());
@@ -458,7 +458,7 @@ TEST(CompilerCache, ADefaultDirectoryThatCannotBeUsedIsANote) {
   for (const fs::path& unusable : {file, file / "below"}) {
     const ScopedVariable variable("SPJIT_CACHE_DIR", unusable.string());
 
-    const SpmmKernel kernel = Compiler(options_of(33)).compile(matrix);
+    const Kernel kernel = Compiler(options_of(33)).compile(matrix);
 
     EXPECT_EQ(kernel.info().note.rfind("not cached: ", 0), 0U) << kernel.info().note;
     EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
@@ -486,7 +486,7 @@ TEST(CompilerCache, ADisabledCacheLeavesNoTrace) {
   CacheOptions cache = cached_in(directory.path());
   cache.enabled = false;
 
-  const SpmmKernel kernel = Compiler(options_of(33), cache).compile(random_matrix(60, 70, 0.8));
+  const Kernel kernel = Compiler(options_of(33), cache).compile(random_matrix(60, 70, 0.8));
 
   EXPECT_FALSE(kernel.info().from_cache);
   EXPECT_TRUE(fs::is_empty(directory.path()));
@@ -497,8 +497,8 @@ TEST(CompilerCache, CompileUsesTheDefaultDirectory) {
   const ScopedVariable variable("SPJIT_CACHE_DIR", directory.path().string());
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
 
-  const SpmmKernel fresh = spjit::compile(matrix, options_of(33));
-  const SpmmKernel cached = spjit::compile(matrix, options_of(33));
+  const Kernel fresh = spjit::compile(matrix, options_of(33));
+  const Kernel cached = spjit::compile(matrix, options_of(33));
 
   EXPECT_FALSE(fresh.info().from_cache);
   EXPECT_TRUE(cached.info().from_cache);

@@ -37,7 +37,7 @@ class CudaCompileRecord : public ::testing::Test {
 };
 
 TEST_F(CudaCompileRecord, OfAnUntimedSearchHasItsModeAndReason) {
-  given_.options.search = SearchMode::exhaustive;
+  given_.options.policy.search = SearchMode::exhaustive;
 
   const json search = record().at("search");
 
@@ -54,7 +54,7 @@ TEST_F(CudaCompileRecord, OfASearchHasWhatBecameOfEveryTile) {
   MadeUpTools tools;
   tools.proxy_failures[16] = "too large";
   tools.results[given_.name(2)] = finished_in(4.5);
-  given_.options.search = SearchMode::proxy;
+  given_.options.policy.search = SearchMode::proxy;
   compiled_.trace.choice.search = search_cuda_tile(given_.input(), given_.ranked, tools.tools());
 
   const json made = record();

@@ -53,10 +53,10 @@ TEST(CudaCompiler, RefusesOptionsOutOfRangeAndSaysWhatItExpects) {
   EXPECT_NE(with([](CompileOptions& o) { o.n = 0; }).find("n is 0"), std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.ldb = 7; }).find("ldb is 7"), std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.ldc = 7; }).find("ldc is 7"), std::string::npos);
-  EXPECT_NE(with([](CompileOptions& o) { o.cuda.m1 = 129; }).find("1 to 128"), std::string::npos);
-  EXPECT_NE(with([](CompileOptions& o) { o.cuda.n1 = 33; }).find("32"), std::string::npos);
-  EXPECT_NE(with([](CompileOptions& o) { o.cuda.n1 = 48; }).find("32"), std::string::npos);
-  EXPECT_NE(with([](CompileOptions& o) { o.cuda.compile_limit_ms = -1; }).find("-1"),
+  EXPECT_NE(with([](CompileOptions& o) { o.policy.m1 = 129; }).find("1 to 128"), std::string::npos);
+  EXPECT_NE(with([](CompileOptions& o) { o.policy.n1 = 33; }).find("32"), std::string::npos);
+  EXPECT_NE(with([](CompileOptions& o) { o.policy.n1 = 48; }).find("32"), std::string::npos);
+  EXPECT_NE(with([](CompileOptions& o) { o.resources.compile_limit_ms = -1; }).find("-1"),
             std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.panel_columns = 16; }).find("panel_columns"),
             std::string::npos);
@@ -78,8 +78,8 @@ TEST(CudaCompiler, RefusesAMatrixWithoutRows) {
 
 TEST(CudaCompiler, RefusesCodeOverTheBudgetBeforeItNeedsALibrary) {
   CompileOptions options = gpu_options();
-  options.code_budget_bytes = 100;
-  options.cuda.toolkit_paths = {"/nowhere"};
+  options.policy.code_budget_bytes = 100;
+  options.resources.toolkit_paths = {"/nowhere"};
 
   const std::string message = refusal<CompileFailed>(options);
 
@@ -90,7 +90,7 @@ TEST(CudaCompiler, RefusesCodeOverTheBudgetBeforeItNeedsALibrary) {
 TEST(CudaCompiler, SaysWhichLibraryIsMissingAndWhatToRun) {
   const TemporaryDirectory empty;
   CompileOptions options = gpu_options();
-  options.cuda.toolkit_paths = {empty.path()};
+  options.resources.toolkit_paths = {empty.path()};
 
   const std::string message = refusal<NotSupported>(options);
 
@@ -100,7 +100,7 @@ TEST(CudaCompiler, SaysWhichLibraryIsMissingAndWhatToRun) {
 TEST(CudaCompiler, LeavesNothingInTheCacheWhenItFails) {
   const TemporaryDirectory directory;
   CompileOptions options = gpu_options();
-  options.cuda.toolkit_paths = {directory.path() / "none"};
+  options.resources.toolkit_paths = {directory.path() / "none"};
   const Compiler compiler(options, {.enabled = true, .directory = directory.path() / "cache"});
 
   EXPECT_THROW(static_cast<void>(compiler.compile_cuda(small_matrix())), Error);
@@ -122,8 +122,8 @@ TEST(CudaChoice, SaysThatItIsRankedAndWhichRulesWereRelaxed) {
 
 TEST(CudaChoice, KeepsTheTileThatIsAskedFor) {
   CompileOptions options = gpu_options(512);
-  options.cuda.m1 = 24;
-  options.cuda.n1 = 64;
+  options.policy.m1 = 24;
+  options.policy.n1 = 64;
 
   const CudaChoice choice =
       choose_cuda_tile(random_matrix(512, 512, 0.9), options, parse_cuda_target("sm_90:h200"));
@@ -154,9 +154,9 @@ TEST(CudaCacheKey, DependsOnWhatDecidesTheCode) {
   EXPECT_NE(key, changed([](CompileOptions& o) { o.n = 9; }));
   EXPECT_NE(key, changed([](CompileOptions& o) { o.ldc = 9; }));
   EXPECT_NE(key, changed([](CompileOptions& o) { o.cuda.runtime_sizes = true; }));
-  EXPECT_NE(key, changed([](CompileOptions& o) { o.cuda.source = CudaSource::cuda; }));
-  EXPECT_NE(key, changed([](CompileOptions& o) { o.cuda.m1 = 2; }));
-  EXPECT_NE(key, changed([](CompileOptions& o) { o.cuda.unit_nonzeros = 7; }));
+  EXPECT_NE(key, changed([](CompileOptions& o) { o.policy.source = CudaSource::cuda; }));
+  EXPECT_NE(key, changed([](CompileOptions& o) { o.policy.m1 = 2; }));
+  EXPECT_NE(key, changed([](CompileOptions& o) { o.policy.unit_nonzeros = 7; }));
 }
 
 TEST(CudaCacheKey, DependsOnEveryLimitThatATileIsChosenBy) {
@@ -174,13 +174,13 @@ TEST(CudaCacheKey, DependsOnEveryLimitThatATileIsChosenBy) {
   }
 }
 
-TEST(CudaKernel, RefusesToBeLoadedFromWhatIsNoKernel) {
+TEST(Kernel, RefusesToBeLoadedFromWhatIsNoKernel) {
   const std::string text = "not a cubin";
   const auto image = std::as_bytes(std::span(text));
 
-  EXPECT_THROW(static_cast<void>(CudaKernel::load(image, "")), Error);
-  EXPECT_THROW(static_cast<void>(CudaKernel::load(image, "{}")), Error);
-  EXPECT_THROW(static_cast<void>(CudaKernel::load(image, R"({"program": {"version": 1}})")), Error);
+  EXPECT_THROW(static_cast<void>(Kernel::load(image, "")), Error);
+  EXPECT_THROW(static_cast<void>(Kernel::load(image, "{}")), Error);
+  EXPECT_THROW(static_cast<void>(Kernel::load(image, R"({"program": {"version": 1}})")), Error);
 }
 
 TEST(LocalGpus, AreAnAnswerAlsoWhereThereAreNone) {

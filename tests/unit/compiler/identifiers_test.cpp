@@ -1,4 +1,4 @@
-#include "compiler/identifiers.hpp"
+#include "base/identifiers.hpp"
 
 #include <gtest/gtest.h>
 

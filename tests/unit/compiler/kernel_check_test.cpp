@@ -29,7 +29,7 @@ constexpr std::int64_t k_n = 9;
 constexpr float k_infinity = std::numeric_limits<float>::infinity();
 constexpr float k_nan = std::numeric_limits<float>::quiet_NaN();
 
-void compute(const CsrMatrix& matrix, const DenseOperands& operands) {
+void compute(const CsrMatrix& matrix, const Arguments& operands) {
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
     for (std::int64_t j = 0; j < operands.n; ++j) {
       float sum = 0;
@@ -43,15 +43,15 @@ void compute(const CsrMatrix& matrix, const DenseOperands& operands) {
 }
 
 /// What is done to C, or before it is computed, beside computing it.
-using Fault = std::function<void(const DenseOperands& operands)>;
+using Fault = std::function<void(const Arguments& operands)>;
 
-constexpr auto k_no_fault = [](const DenseOperands&) {};
+constexpr auto k_no_fault = [](const Arguments&) {};
 
 CheckResult check(const CsrMatrix& matrix, const Fault& fault, const CheckOptions& options = {}) {
   const CheckedKernel kernel{.matrix = matrix,
                              .n = k_n,
                              .layouts = {{k_n, k_n}, {k_n + 2, k_n + 3}},
-                             .run = [&](const DenseOperands& operands) {
+                             .run = [&](const Arguments& operands) {
                                compute(matrix, operands);
                                fault(operands);
                              }};
@@ -61,14 +61,14 @@ CheckResult check(const CsrMatrix& matrix, const Fault& fault, const CheckOption
 /// The same for a fault of an element.
 CheckResult check_element(const CsrMatrix& matrix, std::int64_t row, std::int64_t column,
                           const std::function<float(float right)>& wrong) {
-  return check(matrix, [&](const DenseOperands& operands) {
+  return check(matrix, [&](const Arguments& operands) {
     float& element = operands.c[row * operands.ldc + column];
     element = wrong(element);
   });
 }
 
 /// An element of C in float64 for the B of a run.
-Reference reference_of(const CsrMatrix& matrix, const DenseOperands& operands, std::int64_t row,
+Reference reference_of(const CsrMatrix& matrix, const Arguments& operands, std::int64_t row,
                        std::int64_t column) {
   const Cancellation none;
   CancelPace pace(none);
@@ -113,10 +113,10 @@ TEST_F(KernelCheck, PassesARightKernelAndSaysHowRightItIs) {
 }
 
 TEST_F(KernelCheck, PassesAnElementAtTheBoundAndFailsTheNextNumber) {
-  CheckResult at_the_bound = check(matrix_, [&](const DenseOperands& operands) {
+  CheckResult at_the_bound = check(matrix_, [&](const Arguments& operands) {
     operands.c[7 * operands.ldc + 3] = last_right(reference_of(matrix_, operands, 7, 3));
   });
-  CheckResult over_it = check(matrix_, [&](const DenseOperands& operands) {
+  CheckResult over_it = check(matrix_, [&](const Arguments& operands) {
     operands.c[7 * operands.ldc + 3] =
         std::nextafter(last_right(reference_of(matrix_, operands, 7, 3)), k_infinity);
   });
@@ -135,7 +135,7 @@ TEST_F(KernelCheck, FailsAnElementThatIsNotWritten) {
   const CheckedKernel kernel{.matrix = matrix_,
                              .n = k_n,
                              .layouts = {{k_n, k_n}},
-                             .run = [&](const DenseOperands& operands) {
+                             .run = [&](const Arguments& operands) {
                                const float before = operands.c[29 * operands.ldc + 8];
                                compute(matrix_, operands);
                                operands.c[29 * operands.ldc + 8] = before;
@@ -150,7 +150,7 @@ TEST_F(KernelCheck, FailsAHoleInARowWithoutEntriesAndInAMatrixOfNan) {
     const CheckedKernel kernel{.matrix = matrix_,
                                .n = k_n,
                                .layouts = {{k_n, k_n}},
-                               .run = [&](const DenseOperands& operands) {
+                               .run = [&](const Arguments& operands) {
                                  const float before = operands.c[row * operands.ldc];
                                  compute(matrix_, operands);
                                  operands.c[row * operands.ldc] = before;
@@ -181,7 +181,7 @@ TEST_F(KernelCheck, FailsAnythingButPlusZeroInARowWithoutEntries) {
 
 TEST_F(KernelCheck, FailsAnElementOfAnotherRowOrColumn) {
   const auto swapped = [](std::int64_t rows, std::int64_t columns) {
-    return [=](const DenseOperands& operands) {
+    return [=](const Arguments& operands) {
       std::swap(operands.c[0], operands.c[rows * operands.ldc + columns]);
     };
   };
@@ -191,8 +191,8 @@ TEST_F(KernelCheck, FailsAnElementOfAnotherRowOrColumn) {
 }
 
 TEST_F(KernelCheck, FailsAWriteOutsideC) {
-  const auto writes_at = [&](const std::function<std::int64_t(const DenseOperands&)>& place) {
-    return check(matrix_, [&](const DenseOperands& operands) { operands.c[place(operands)] = 0; })
+  const auto writes_at = [&](const std::function<std::int64_t(const Arguments&)>& place) {
+    return check(matrix_, [&](const Arguments& operands) { operands.c[place(operands)] = 0; })
         .problem;
   };
 
@@ -200,13 +200,13 @@ TEST_F(KernelCheck, FailsAWriteOutsideC) {
   EXPECT_THAT(writes_at([](const auto& o) { return 30 * o.ldc; }),
               HasSubstr("behind its last row"));
   EXPECT_THAT(check(matrix_,
-                    [&](const DenseOperands& o) {
+                    [&](const Arguments& o) {
                       if (o.ldc > k_n) o.c[7 * o.ldc - 1] = 0;
                     })
                   .problem,
               HasSubstr("the kernel wrote outside C, behind row 6 (ldb = 11, ldc = 12)"));
   EXPECT_THAT(check(matrix_,
-                    [&](const DenseOperands& o) {
+                    [&](const Arguments& o) {
                       if (o.ldc > k_n) o.c[6 * o.ldc + k_n] = 0;
                     })
                   .problem,
@@ -215,7 +215,7 @@ TEST_F(KernelCheck, FailsAWriteOutsideC) {
 
 TEST_F(KernelCheck, FailsWhatIsWrongInOneLayoutOnly) {
   for (const std::int64_t ldc : {k_n, k_n + 3}) {
-    const CheckResult result = check(matrix_, [&](const DenseOperands& operands) {
+    const CheckResult result = check(matrix_, [&](const Arguments& operands) {
       if (operands.ldc == ldc) operands.c[5] += 1;
     });
 
@@ -224,7 +224,7 @@ TEST_F(KernelCheck, FailsWhatIsWrongInOneLayoutOnly) {
 }
 
 TEST_F(KernelCheck, FailsAReadBehindARowOfB) {
-  const CheckResult result = check(matrix_, [&](const DenseOperands& operands) {
+  const CheckResult result = check(matrix_, [&](const Arguments& operands) {
     if (operands.ldb > k_n) operands.c[3] += 0 * operands.b[4 * operands.ldb + k_n];
   });
 
@@ -233,7 +233,7 @@ TEST_F(KernelCheck, FailsAReadBehindARowOfB) {
 
 TEST_F(KernelCheck, GivesBInBothLayoutsTheSameNumbersBelowOne) {
   std::vector<std::vector<float>> seen;
-  static_cast<void>(check(matrix_, [&](const DenseOperands& operands) {
+  static_cast<void>(check(matrix_, [&](const Arguments& operands) {
     std::vector<float>& b = seen.emplace_back();
     for (std::int64_t row = 0; row < matrix_.cols; ++row) {
       b.insert(b.end(), operands.b + row * operands.ldb, operands.b + row * operands.ldb + k_n);
@@ -269,7 +269,7 @@ TEST_F(KernelCheck, OfASampleSeesTheFullestRowAndEveryHoleAndAllOfItIfAsked) {
   const std::int64_t unseen = fullest == 100 ? 101 : 100;
   const auto problem_of = [&](std::int64_t row, std::optional<std::int64_t> most) {
     return check(matrix_,
-                 [&](const DenseOperands& operands) { operands.c[row * operands.ldc] = 1000; },
+                 [&](const Arguments& operands) { operands.c[row * operands.ldc] = 1000; },
                  {.most_products = most})
         .problem;
   };
@@ -301,7 +301,7 @@ TEST_F(KernelCheck, IsGivenUpBeforeAndAfterARun) {
   CheckOptions options;
   options.cancel.stop = stop.get_token();
   int runs = 0;
-  const auto stopping = [&](const DenseOperands&) {
+  const auto stopping = [&](const Arguments&) {
     ++runs;
     stop.request_stop();
   };
@@ -317,7 +317,7 @@ TEST_F(KernelCheck, IsGivenUpBeforeAndAfterARun) {
 TEST_F(KernelCheck, LetsThroughWhatTheKernelThrows) {
   EXPECT_THROW(
       static_cast<void>(check(
-          matrix_, [](const DenseOperands&) { throw DeviceError("the kernel faults", 700); })),
+          matrix_, [](const Arguments&) { throw DeviceError("the kernel faults", 700); })),
       DeviceError);
 }
 
@@ -347,7 +347,7 @@ TEST_F(KernelCheck, TouchesOnlyTheRowsOfBThatAreRead) {
   const CheckedKernel kernel{.matrix = matrix,
                              .n = 1,
                              .layouts = {{1, 1}, {4, 4}},
-                             .run = [&](const DenseOperands& operands) {
+                             .run = [&](const Arguments& operands) {
                                compute(matrix, operands);
                                most_pages = std::max(most_pages, resident_pages());
                              }};
@@ -363,7 +363,7 @@ TEST_F(KernelCheck, TouchesOnlyTheRowsOfBThatAreRead) {
 TEST_F(KernelCheck, FailsAReadNextToTheRowsOfBThatAreRead) {
   const CsrMatrix matrix{1, 1 << 20, {0, 2}, {5000, 900'000}, {1, 2}};
   for (const std::int64_t row : {4095, 5120, 899'071, 900'096}) {
-    const CheckResult result = check(matrix, [&](const DenseOperands& operands) {
+    const CheckResult result = check(matrix, [&](const Arguments& operands) {
       const std::int64_t ends_at = row < 4096 || row == 899'071 ? k_n - 1 : 0;
       operands.c[0] += 0 * operands.b[row * operands.ldb + ends_at];
     });

@@ -59,7 +59,7 @@ TEST(Pipeline, InstantModeTimesNothingAndTakesTheHeuristicsChoice) {
       spjit::compile_host(matrix, base_options(), limits(), no_timing);
 
   const auto record = spjit::read_program(compiled.artifact.image());
-  EXPECT_EQ(record.kind, spjit::KernelKind::unrolled);
+  EXPECT_EQ(record.kind, spjit::"unrolled");
   EXPECT_EQ(record.tile, compiled.trace.tile);
   EXPECT_EQ(compiled.trace.tile, spjit::plan_choice(matrix, base_options(), limits()).tile);
   EXPECT_EQ(compiled.trace.reason, spjit::plan_choice(matrix, base_options(), limits()).reason);
@@ -80,7 +80,7 @@ TEST(Pipeline, TheSameInputGivesTheSameArtifact) {
 TEST(Pipeline, ExhaustiveSearchTakesTheFastestOfAllSurvivors) {
   const auto matrix = random_matrix(60, 300, 0.8);
   CompileOptions options = base_options();
-  options.search = SearchMode::exhaustive;
+  options.policy.search = SearchMode::exhaustive;
 
   const CompiledArtifact compiled =
       spjit::compile_host(matrix, options, limits(), race_by(time_by_size));
@@ -104,7 +104,7 @@ TEST(Pipeline, ExhaustiveSearchTakesTheFastestOfAllSurvivors) {
 TEST(Pipeline, TheReasonCountsProxies) {
   const auto matrix = random_matrix(60, 300, 0.8);
   CompileOptions options = base_options();
-  options.search = SearchMode::proxy;
+  options.policy.search = SearchMode::proxy;
   spjit::HostSearchStages stages;
   stages.finalists = 2;
 
@@ -121,8 +121,8 @@ TEST(Pipeline, ASearchWithoutTimeKeepsTheHeuristicsChoiceAndSaysSo) {
   const auto matrix = random_matrix(60, 300, 0.8);
   for (const auto mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
     CompileOptions options = base_options();
-    options.search = mode;
-    options.search_budget_ms = 0;
+    options.policy.search = mode;
+    options.policy.search_budget_ms = 0;
 
     const CompiledArtifact compiled = spjit::compile_host(matrix, options, limits(), no_timing);
 
@@ -136,7 +136,7 @@ TEST(Pipeline, ASearchWithoutTimeKeepsTheHeuristicsChoiceAndSaysSo) {
 TEST(Pipeline, CandidatesThatFailAreRecordedAndNeverChosen) {
   const auto matrix = random_matrix(60, 300, 0.8);
   CompileOptions options = base_options();
-  options.search = SearchMode::exhaustive;
+  options.policy.search = SearchMode::exhaustive;
   const spjit::HostTile heuristic = spjit::plan_choice(matrix, options, limits()).tile;
   const auto only_the_heuristic_works = [&](const HostTuningCandidate& contestant) {
     return contestant.tile == heuristic ? spjit::testing_support::finished_in(1e9)
@@ -156,7 +156,7 @@ TEST(Pipeline, CandidatesThatFailAreRecordedAndNeverChosen) {
 TEST(Pipeline, ASearchOfWhichNothingRunsKeepsTheHeuristicsChoiceAndSaysWhy) {
   const auto matrix = random_matrix(60, 300, 0.8);
   CompileOptions options = base_options();
-  options.search = SearchMode::ranked;
+  options.policy.search = SearchMode::ranked;
   const auto fail = [](const HostTuningCandidate&) {
     return spjit::testing_support::failed_because("no luck");
   };
@@ -173,13 +173,13 @@ TEST(Pipeline, NoKernelOfAnySearchIsOverTheCodeBudget) {
   const auto free_choice = spjit::compile_host(matrix, base_options(), limits(), no_timing);
   for (const auto search : k_modes) {
     CompileOptions options = base_options();
-    options.search = search;
-    options.code_budget_bytes = static_cast<std::int64_t>(free_choice.artifact.text.size()) - 1;
+    options.policy.search = search;
+    options.policy.code_budget_bytes = static_cast<std::int64_t>(free_choice.artifact.text.size()) - 1;
 
     const CompiledArtifact compiled =
         spjit::compile_host(matrix, options, limits(), race_by(time_by_size));
 
-    EXPECT_LE(static_cast<std::int64_t>(compiled.artifact.text.size()), options.code_budget_bytes)
+    EXPECT_LE(static_cast<std::int64_t>(compiled.artifact.text.size()), options.policy.code_budget_bytes)
         << to_string(search) << ": " << compiled.trace.reason;
   }
 }
@@ -188,12 +188,12 @@ TEST(Pipeline, ACsrKernelTakesOverAboveTheBudgetAndSaysWhy) {
   const auto matrix = random_matrix(60, 300, 0.8);
   for (const auto search : k_modes) {
     CompileOptions options = base_options();
-    options.search = search;
-    options.code_budget_bytes = 1000;
+    options.policy.search = search;
+    options.policy.code_budget_bytes = 1000;
 
     const CompiledArtifact compiled = spjit::compile_host(matrix, options, limits(), no_timing);
 
-    EXPECT_EQ(spjit::read_program(compiled.artifact.image()).kind, spjit::KernelKind::csr);
+    EXPECT_EQ(spjit::read_program(compiled.artifact.image()).kind, spjit::"csr");
     EXPECT_EQ(compiled.trace.reason.rfind("csr: at least ", 0), 0U) << compiled.trace.reason;
     EXPECT_NE(compiled.trace.reason.find("the budget is 1000"), std::string::npos);
   }
@@ -210,19 +210,19 @@ TEST(Pipeline, AFewColumnsAreSlicedUnlessTheyComeInPanels) {
   for (const auto search : k_modes) {
     for (std::int64_t n = 1; n <= spjit::k_most_sliced_columns; ++n) {
       CompileOptions options = base_options(n);
-      options.search = search;
+      options.policy.search = search;
 
       const CompiledArtifact compiled = compile(options);
 
-      EXPECT_EQ(kind_of(compiled), spjit::KernelKind::sliced) << n;
+      EXPECT_EQ(kind_of(compiled), spjit::"sliced") << n;
       EXPECT_TRUE(compiled.trace.reason.starts_with("sliced: n is ")) << compiled.trace.reason;
     }
   }
   CompileOptions panels = base_options(1);
   panels.panel_columns = 16;
-  EXPECT_EQ(kind_of(compile(panels)), spjit::KernelKind::unrolled);
+  EXPECT_EQ(kind_of(compile(panels)), spjit::"unrolled");
   EXPECT_EQ(kind_of(compile(base_options(spjit::k_most_sliced_columns + 1))),
-            spjit::KernelKind::unrolled);
+            spjit::"unrolled");
 }
 
 TEST(Pipeline, AForcedPanelWidthIsThePanelsWidth) {

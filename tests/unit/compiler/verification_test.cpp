@@ -58,7 +58,7 @@ Verdict verdict_of_run(const std::function<void()>& run, const CompileContext& w
   CompileOptions options;
   options.verify = VerifyMode::sampled;
   return verdict_of(
-      {.matrix = matrix, .n = 4, .layouts = {{4, 4}}, .run = [&](const DenseOperands&) { run(); }},
+      {.matrix = matrix, .n = 4, .layouts = {{4, 4}}, .run = [&](const Arguments&) { run(); }},
       "nothing", options, watch);
 }
 

@@ -26,7 +26,7 @@ using spjit::CompileOptions;
 using spjit::CsrMatrix;
 using spjit::HostIsa;
 using spjit::KernelKind;
-using spjit::SpmmKernel;
+using spjit::Kernel;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::index;
 using spjit::testing_support::kernel_of;
@@ -95,11 +95,11 @@ std::vector<float> gather(const float* c, std::int64_t rows, std::int64_t n, con
   return result;
 }
 
-SpmmKernel compile_far(const CsrMatrix& matrix, const CompileOptions& options) {
+Kernel compile_far(const CsrMatrix& matrix, const CompileOptions& options) {
   return spjit::Compiler(options, uncached()).compile(matrix);
 }
 
-void expect_reference(const SpmmKernel& kernel, const FarProblem& problem, std::int64_t ldb,
+void expect_reference(const Kernel& kernel, const FarProblem& problem, std::int64_t ldb,
                       std::int64_t ldc) {
   const std::int64_t rows = problem.matrix.rows;
   const std::int64_t n = kernel.n();
@@ -143,9 +143,9 @@ TEST_P(FarRows, OfBAreReadInPlace) {
   constexpr std::int64_t k_n = 516;  // the last panel reaches back
   const FarProblem far = problem(k_n * 4);
 
-  const SpmmKernel kernel = compile_far(far.matrix, options_of(k_n, isa()));
+  const Kernel kernel = compile_far(far.matrix, options_of(k_n, isa()));
 
-  ASSERT_EQ(kernel.info().kind, KernelKind::unrolled);
+  ASSERT_EQ(kernel.info().kind, "unrolled");
   ASSERT_NE(kernel.info().tile.find("in-place"), std::string::npos) << kernel.info().tile;
   expect_reference(kernel, far, k_n, k_n);
 }
@@ -157,7 +157,7 @@ TEST_P(FarRows, OfBAreReadInPlaceAtTheGreatestBuiltInDistance) {
   tile.pack_b = false;
   const std::int64_t n = 2 * lanes() + 3;
 
-  const SpmmKernel kernel = kernel_of(far.matrix, tile, isa(), n, k_ldb);
+  const Kernel kernel = kernel_of(far.matrix, tile, isa(), n, k_ldb);
 
   expect_reference(kernel, far, k_ldb, n);
 }
@@ -166,7 +166,7 @@ TEST_P(FarRows, OfBAreBroughtToTheBuiltInDistance) {
   constexpr std::int64_t k_n = 512;
   const FarProblem far = problem(k_n * 4);
 
-  const SpmmKernel kernel = compile_far(far.matrix, options_of(k_n, isa()));
+  const Kernel kernel = compile_far(far.matrix, options_of(k_n, isa()));
 
   ASSERT_NE(kernel.info().tile.find("in-place"), std::string::npos) << kernel.info().tile;
   expect_reference(kernel, far, k_n + 7, k_n + 1);
@@ -179,7 +179,7 @@ TEST_P(FarRows, OfBArePackedFarApart) {
   options.n = width - 3;
   const FarProblem far = problem(width * 4);
 
-  const SpmmKernel kernel = compile_far(far.matrix, options);
+  const Kernel kernel = compile_far(far.matrix, options);
 
   ASSERT_NE(kernel.info().tile.find("packed"), std::string::npos) << kernel.info().tile;
   expect_reference(kernel, far, options.n, options.n);
@@ -192,7 +192,7 @@ TEST_P(FarRows, OfBArePackedFarApartInBlocksOfK) {
   const FarProblem far = problem(vectors * lanes() * 4);
   tile.k_block = far.matrix.cols - 2;
 
-  const SpmmKernel kernel = kernel_of(far.matrix, tile, isa(), 9, 0);
+  const Kernel kernel = kernel_of(far.matrix, tile, isa(), 9, 0);
 
   expect_reference(kernel, far, 9, 9);
 }
@@ -203,7 +203,7 @@ TEST_P(FarRows, OfPanelsAreReadWhereTheyAre) {
   const std::int64_t width = *options.panel_columns;
   options.n = width + 5;
   const FarProblem far = problem(width * 4);
-  const SpmmKernel kernel = compile_far(far.matrix, options);
+  const Kernel kernel = compile_far(far.matrix, options);
   const std::int64_t rows = far.matrix.rows;
   const SparseFloats b(kernel.panel_floats(far.matrix.cols));
   if (!b.mapped()) GTEST_SKIP() << k_no_space;
@@ -220,12 +220,12 @@ TEST_P(FarRows, OfPanelsAreReadWhereTheyAre) {
 TEST_P(FarRows, OfBAreReadByTheCsrKernel) {
   constexpr std::int64_t k_n = 140;
   CompileOptions options = options_of(k_n, isa());
-  options.code_budget_bytes = 0;
+  options.policy.code_budget_bytes = 0;
   const FarProblem far = problem(k_n * 4);
 
-  const SpmmKernel kernel = compile_far(far.matrix, options);
+  const Kernel kernel = compile_far(far.matrix, options);
 
-  ASSERT_EQ(kernel.info().kind, KernelKind::csr);
+  ASSERT_EQ(kernel.info().kind, "csr");
   expect_reference(kernel, far, k_n, k_n);
 }
 
@@ -233,7 +233,7 @@ TEST_P(FarRows, OfBMayBeFarApartForAFewColumns) {
   const FarProblem far = far_problem(4, 8);
   const std::int64_t ldb = distance() / 4;
   for (const std::int64_t n : {1, 3, 9}) {
-    const SpmmKernel kernel = compile_far(far.matrix, options_of(n, isa()));
+    const Kernel kernel = compile_far(far.matrix, options_of(n, isa()));
 
     expect_reference(kernel, far, ldb, n);
   }
@@ -244,11 +244,11 @@ TEST_P(FarRows, OfCAreWrittenByEveryKind) {
   const std::int64_t ldc = distance() / 4;
   for (const std::int64_t n : {1, 9, 16, 67}) {
     for (const std::int64_t budget :
-         {std::int64_t{0}, CompileOptions::k_default_code_budget_bytes}) {
+         {std::int64_t{0}, SearchPolicy::k_default_code_budget_bytes}) {
       CompileOptions options = options_of(n, isa());
-      options.code_budget_bytes = budget;
+      options.policy.code_budget_bytes = budget;
 
-      const SpmmKernel kernel = compile_far(far.matrix, options);
+      const Kernel kernel = compile_far(far.matrix, options);
 
       expect_reference(kernel, far, n, ldc);
     }
@@ -271,7 +271,7 @@ TEST(FarLeadingDimensions, OfBAndCWork) {
   FarProblem far{matrix, matrix, {0, 1, 2}};
   for (const HostIsa isa : spjit::testing_support::isas_here()) {
     for (const std::int64_t n : {1, 2, 20}) {
-      const SpmmKernel kernel = compile_far(matrix, options_of(n, isa));
+      const Kernel kernel = compile_far(matrix, options_of(n, isa));
 
       expect_reference(kernel, far, k_ld, k_ld);
     }
@@ -279,12 +279,12 @@ TEST(FarLeadingDimensions, OfBAndCWork) {
 }
 
 /// A compiler would take the CSR kernel for so few nonzeros.
-SpmmKernel sliced_kernel(const CsrMatrix& matrix, std::int64_t n) {
+Kernel sliced_kernel(const CsrMatrix& matrix, std::int64_t n) {
   spjit::ImageOwner owner;
   owner.artifact = std::make_shared<spjit::HostArtifact>(
-      spjit::make_csr_artifact(matrix, KernelKind::sliced, {HostIsa::avx512, n}));
+      spjit::make_csr_artifact(matrix, "sliced", {HostIsa::avx512, n}));
   const spjit::HostImage image = owner.artifact->image();
-  return SpmmKernel(SpmmKernel::Impl::load(image, std::move(owner), nullptr));
+  return Kernel(Kernel::Impl::load(image, std::move(owner), nullptr));
 }
 
 /// n = 1 and a B that can be read in place: 2^29 columns are 2^31 bytes.
@@ -293,7 +293,7 @@ TEST(FarSlices, OfAreReadWhereBIs) {
   for (const std::int64_t gap : {std::int64_t{1} << 29, std::int64_t{1} << 30}) {
     const FarProblem far = far_problem(gap, gap + 80);
 
-    const SpmmKernel kernel = sliced_kernel(far.matrix, 1);
+    const Kernel kernel = sliced_kernel(far.matrix, 1);
 
     expect_reference(kernel, far, 1, 1);
   }
@@ -305,7 +305,7 @@ TEST(FarSlices, OfCopiedColumnsAreFarApart) {
   for (const std::int64_t gap : {std::int64_t{1} << 29, std::int64_t{1} << 30}) {
     const FarProblem far = far_problem(gap, gap + 83);
 
-    const SpmmKernel kernel = sliced_kernel(far.matrix, 2);
+    const Kernel kernel = sliced_kernel(far.matrix, 2);
 
     expect_reference(kernel, far, 2, 2);
     expect_reference(kernel, far, 3, 2);

@@ -29,7 +29,7 @@ using spjit::CompileOptions;
 using spjit::CsrMatrix;
 using spjit::HostIsa;
 using spjit::HostTile;
-using spjit::SpmmKernel;
+using spjit::Kernel;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::GuardedBuffers;
 using spjit::testing_support::GuardedImage;
@@ -48,12 +48,12 @@ using spjit::testing_support::uncached;
 
 constexpr std::int64_t count(std::int64_t rows, std::int64_t ld) { return rows * ld; }
 
-SpmmKernel compile_uncached(const CsrMatrix& matrix, const CompileOptions& options) {
+Kernel compile_uncached(const CsrMatrix& matrix, const CompileOptions& options) {
   return spjit::Compiler(options, uncached()).compile(matrix);
 }
 
-TEST(SpmmKernel, RefusesLeadingDimensionsBelowN) {
-  const SpmmKernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
+TEST(Kernel, RefusesLeadingDimensionsBelowN) {
+  const Kernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
   std::vector<float> memory(200);
   float* const p = memory.data();
 
@@ -64,9 +64,9 @@ TEST(SpmmKernel, RefusesLeadingDimensionsBelowN) {
   EXPECT_THROW(kernel.from_panels(p, 5, p, 7), spjit::InvalidArgument);
 }
 
-TEST(SpmmKernel, RefusesLeadingDimensionsWhoseOffsetsWrapAround) {
+TEST(Kernel, RefusesLeadingDimensionsWhoseOffsetsWrapAround) {
   constexpr std::int64_t k_floats = std::numeric_limits<std::int64_t>::max() / 4;
-  const SpmmKernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
+  const Kernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
   std::vector<float> memory(200);
   float* const p = memory.data();
 
@@ -84,8 +84,8 @@ TEST(SpmmKernel, RefusesLeadingDimensionsWhoseOffsetsWrapAround) {
   }
 }
 
-TEST(SpmmKernel, RefusesPanelsOfMoreRowsThanAMatrixHas) {
-  const SpmmKernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
+TEST(Kernel, RefusesPanelsOfMoreRowsThanAMatrixHas) {
+  const Kernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
   constexpr std::int64_t k_most = (std::int64_t{1} << 31) - 1;
 
   EXPECT_EQ(kernel.panel_stride(k_most), k_most * kernel.info().panel_columns + 16);
@@ -97,19 +97,19 @@ TEST(SpmmKernel, RefusesPanelsOfMoreRowsThanAMatrixHas) {
   }
 }
 
-TEST(SpmmKernel, RefusesPanelsWhoseOffsetsWrapAround) {
+TEST(Kernel, RefusesPanelsWhoseOffsetsWrapAround) {
   constexpr std::int64_t k_most = (std::int64_t{1} << 31) - 1;
   const CsrMatrix wide{1, k_most, {0, 1}, {7}, {1.0F}};
   CompileOptions options = options_of(k_most);
-  options.code_budget_bytes = 0;
-  const SpmmKernel kernel = compile_uncached(wide, options);
+  options.policy.code_budget_bytes = 0;
+  const Kernel kernel = compile_uncached(wide, options);
   std::vector<float> memory(16);
 
   EXPECT_THROW(kernel.run_panels(memory.data(), memory.data()), spjit::InvalidArgument);
 }
 
-TEST(SpmmKernel, RefusesNullPointersAndSaysWhatIsExpected) {
-  const SpmmKernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
+TEST(Kernel, RefusesNullPointersAndSaysWhatIsExpected) {
+  const Kernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
   std::vector<float> memory(64);
 
   EXPECT_THROW(kernel.run(memory.data(), nullptr), spjit::InvalidArgument);
@@ -122,8 +122,8 @@ TEST(SpmmKernel, RefusesNullPointersAndSaysWhatIsExpected) {
   }
 }
 
-TEST(SpmmKernel, PanelsTakeOnlyRowsAndPointersThatThereCanBe) {
-  const SpmmKernel kernel = compile_uncached(random_matrix(12, 10, 0.5), options_of(8));
+TEST(Kernel, PanelsTakeOnlyRowsAndPointersThatThereCanBe) {
+  const Kernel kernel = compile_uncached(random_matrix(12, 10, 0.5), options_of(8));
   std::vector<float> dense(index(10 * 8), 1.0F);
   std::vector<float> panels(index(kernel.panel_floats(10)));
 
@@ -140,8 +140,8 @@ TEST(SpmmKernel, PanelsTakeOnlyRowsAndPointersThatThereCanBe) {
   EXPECT_NO_THROW(kernel.from_panels(nullptr, 0, nullptr, 8));
 }
 
-TEST(SpmmKernel, RefusesNamesThatCannotNameAFunction) {
-  const SpmmKernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
+TEST(Kernel, RefusesNamesThatCannotNameAFunction) {
+  const Kernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
   for (const std::string name :
        {"", "1st", "a-b", "a b", "a.b", "\xC3\xA4", "int", "namespace", "f(){};g"}) {
     EXPECT_THROW(static_cast<void>(kernel.object(name)), spjit::InvalidArgument) << name;
@@ -168,11 +168,11 @@ TEST_P(KernelOnIsa, PanelsGiveTheBitsOfRowMajorOperands) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
   for (const std::int64_t n : {1, 15, 16, 33, 100}) {
     for (const std::int64_t budget :
-         {std::int64_t{0}, CompileOptions::k_default_code_budget_bytes}) {
+         {std::int64_t{0}, SearchPolicy::k_default_code_budget_bytes}) {
       CompileOptions options = options_of(n, isa());
       options.panel_columns = spjit::lanes_of(isa()) * 2;
-      options.code_budget_bytes = budget;
-      const SpmmKernel kernel = compile_uncached(matrix, options);
+      options.policy.code_budget_bytes = budget;
+      const Kernel kernel = compile_uncached(matrix, options);
       const std::vector<float> b = dense_values(60 * n);
       std::vector<float> c(index(40 * n));
       std::vector<float> from_panels(c.size());
@@ -196,8 +196,8 @@ TEST_P(KernelOnIsa, PanelsOfOneLayerAreTheInputOfTheNext) {
   const CsrMatrix second = random_matrix(10, 48, 0.6, 4);
   CompileOptions options = options_of(n, isa());
   options.panel_columns = spjit::lanes_of(isa());
-  const SpmmKernel one = compile_uncached(first, options);
-  const SpmmKernel two = compile_uncached(second, options);
+  const Kernel one = compile_uncached(first, options);
+  const Kernel two = compile_uncached(second, options);
   ASSERT_EQ(one.info().panel_columns, two.info().panel_columns);
   const std::vector<float> b = dense_values(30 * n);
   std::vector<float> input(index(one.panel_floats(30)));
@@ -219,7 +219,7 @@ TEST_P(KernelOnIsa, TakesAnyLeadingDimensionsWhateverItWasCompiledFor) {
   for (const std::int64_t compiled_ldb : {0, 64, 80}) {
     CompileOptions options = options_of(64, isa());
     options.ldb = compiled_ldb;
-    const SpmmKernel kernel = compile_uncached(matrix, options);
+    const Kernel kernel = compile_uncached(matrix, options);
     for (const std::int64_t ldb : {64, 65, 80, 127}) {
       const GuardedOperands operands(matrix, {64, ldb, 70}, placement());
 
@@ -239,7 +239,7 @@ TEST_P(KernelOnIsa, ReadsBInPlaceWithNNotAMultipleOfThePanel) {
     tile.pack_b = false;
     tile.form = spjit::WeightForm::register_;
     const std::int64_t ldb = n + 9;
-    const SpmmKernel kernel = kernel_of(matrix, tile, isa(), n, ldb);
+    const Kernel kernel = kernel_of(matrix, tile, isa(), n, ldb);
     const GuardedOperands operands(matrix, {n, ldb, n}, placement());
 
     kernel.run(operands.b(), ldb, operands.c(), n);
@@ -252,7 +252,7 @@ TEST_P(KernelOnIsa, AKernelThatReadsInPlaceTakesNoPanelsAndSaysWhatToDo) {
   HostTile tile;
   tile.m1 = 4;
   tile.pack_b = false;
-  const SpmmKernel kernel = kernel_of(random_matrix(8, 8, 0.5), tile, isa(), 64, 64);
+  const Kernel kernel = kernel_of(random_matrix(8, 8, 0.5), tile, isa(), 64, 64);
   std::vector<float> b(index(kernel.panel_floats(8)));
   std::vector<float> c(index(kernel.panel_floats(8)));
 
@@ -270,7 +270,7 @@ TEST_P(KernelOnIsa, AllocatesNothingInSteadyState) {
     for (const std::int64_t ldb : {64, 72}) {
       CompileOptions options = options_of(64, isa());
       options.threads = threads;
-      const SpmmKernel kernel = compile_uncached(matrix, options);
+      const Kernel kernel = compile_uncached(matrix, options);
       const std::vector<float> b = dense_values(900 * ldb);
       std::vector<float> c(index(count(60, 64)));
       for (int i = 0; i < 3; ++i) kernel.run(b.data(), ldb, c.data(), 64);
@@ -289,7 +289,7 @@ TEST_P(KernelOnIsa, ManyThreadsRunOneKernelAtOnce) {
   for (const int threads : {1, 3}) {
     CompileOptions options = options_of(40, isa());
     options.threads = threads;
-    const SpmmKernel kernel = compile_uncached(matrix, options);
+    const Kernel kernel = compile_uncached(matrix, options);
     const std::vector<float> b = dense_values(count(900, 40));
     const std::vector<float> expected = reference_product(matrix, isa(), b.data(), 40, 40);
     std::vector<std::vector<float>> results(8, std::vector<float>(index(count(60, 40)), -7.0F));
@@ -306,15 +306,15 @@ TEST_P(KernelOnIsa, ManyThreadsRunOneKernelAtOnce) {
   }
 }
 
-SpmmKernel link_image(const spjit::HostImage& image, const std::byte* executable, int threads) {
-  return SpmmKernel::link({executable, image.text.size(), image.weights.data(),
+Kernel link_image(const spjit::HostImage& image, const std::byte* executable, int threads) {
+  return Kernel::link({executable, image.text.size(), image.weights.data(),
                            image.weights.size(), image.program.data(), image.program.size()},
                           threads);
 }
 
 TEST_P(KernelOnIsa, ALinkedObjectIsTheSameKernel) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
-  const SpmmKernel kernel = compile_uncached(matrix, options_of(50, isa()));
+  const Kernel kernel = compile_uncached(matrix, options_of(50, isa()));
   const std::vector<std::byte> object = kernel.object("layer");
   const spjit::HostImage image = spjit::read_object(object, "layer");
   const spjit::ExecutableCode code(image.text);
@@ -322,7 +322,7 @@ TEST_P(KernelOnIsa, ALinkedObjectIsTheSameKernel) {
   std::vector<float> c(index(count(40, 50)));
 
   for (const int threads : {1, 2}) {
-    const SpmmKernel linked = link_image(image, code.code().data(), threads);
+    const Kernel linked = link_image(image, code.code().data(), threads);
     linked.run(b.data(), c.data());
 
     EXPECT_EQ(linked.info().tile, kernel.info().tile);
@@ -336,7 +336,7 @@ TEST_P(KernelOnIsa, ALinkedObjectIsTheSameKernel) {
 std::vector<spjit::HostArtifact> artifacts_of(const CsrMatrix& matrix, HostIsa isa,
                                               std::int64_t n) {
   std::vector<spjit::HostArtifact> artifacts = {
-      spjit::make_csr_artifact(matrix, spjit::KernelKind::csr, {isa, n})};
+      spjit::make_csr_artifact(matrix, spjit::"csr", {isa, n})};
   for (const spjit::WeightForm form :
        {spjit::WeightForm::broadcast, spjit::WeightForm::register_, spjit::WeightForm::balanced}) {
     for (const std::int64_t k_block : {0, 25}) {
@@ -359,7 +359,7 @@ TEST_P(KernelOnIsa, ReadsNothingBesideItsWeightsAndItsOperands) {
       const GuardedImage guarded(artifact.image(), placement());
       const GuardedOperands operands(matrix, {n, n, n}, placement());
 
-      const auto kernel = SpmmKernel::Impl::load(guarded.image(), {}, nullptr);
+      const auto kernel = Kernel::Impl::load(guarded.image(), {}, nullptr);
       kernel->run({operands.b(), n, operands.c(), n});
 
       EXPECT_TRUE(operands.holds_product(matrix, isa())) << kernel->info.tile << " n " << n;
@@ -369,7 +369,7 @@ TEST_P(KernelOnIsa, ReadsNothingBesideItsWeightsAndItsOperands) {
 
 TEST_P(KernelOnIsa, TakesItsBuffersFromGuardedMemoryHere) {
   const std::int64_t before = GuardedBuffers::made();
-  const SpmmKernel kernel = compile_uncached(random_matrix(40, 600, 0.5), options_of(40, isa()));
+  const Kernel kernel = compile_uncached(random_matrix(40, 600, 0.5), options_of(40, isa()));
   const std::vector<float> b = dense_values(count(600, 50));
   std::vector<float> c(index(count(40, 40)));
 
@@ -388,12 +388,12 @@ INSTANTIATE_TEST_SUITE_P(AllIsas, KernelOnIsa,
 std::string refusal_of(const spjit::HostImage& image) {
   std::string said;
   try {
-    static_cast<void>(SpmmKernel::Impl::load(image, {}, nullptr));
+    static_cast<void>(Kernel::Impl::load(image, {}, nullptr));
   } catch (const spjit::NotSupported& error) {
     said = error.what();
   }
   try {
-    static_cast<void>(SpmmKernel::Impl::link(image, nullptr));
+    static_cast<void>(Kernel::Impl::link(image, nullptr));
     return said.empty() ? "" : "linked, though not loaded";
   } catch (const spjit::NotSupported& error) {
     return said == error.what() ? said : "linking says something else than loading";
@@ -404,7 +404,7 @@ std::string refusal_of(const spjit::HostImage& image) {
 TEST(SpmmKernelOfAnotherCpu, IsRefusedInOneLineWhenItIsLoaded) {
   const CsrMatrix matrix = random_matrix(20, 30, 0.7);
   for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
-    const auto artifact = spjit::make_csr_artifact(matrix, spjit::KernelKind::csr, {isa, 9});
+    const auto artifact = spjit::make_csr_artifact(matrix, spjit::"csr", {isa, 9});
 
     const std::string refusal = refusal_of(artifact.image());
 
@@ -426,7 +426,7 @@ struct CloseLibrary {
 
 TEST(SpmmKernelObject, LinksIntoASharedLibraryWithTheSystemsLinker) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
-  const SpmmKernel kernel = compile_uncached(matrix, options_of(50));
+  const Kernel kernel = compile_uncached(matrix, options_of(50));
   const spjit::testing_support::TemporaryDirectory directory;
   const std::string object = (directory.path() / "layer.o").string();
   const std::string library = (directory.path() / "layer.so").string();
@@ -441,7 +441,7 @@ TEST(SpmmKernelObject, LinksIntoASharedLibraryWithTheSystemsLinker) {
   ASSERT_NE(handle, nullptr) << ::dlerror();
   const spjit::HostImage image = spjit::read_object(bytes, "layer");
   const auto symbol = [&](const char* name) { return ::dlsym(handle.get(), name); };
-  const SpmmKernel linked = SpmmKernel::link({symbol("spjit_layer_text"), image.text.size(),
+  const Kernel linked = Kernel::link({symbol("spjit_layer_text"), image.text.size(),
                                               symbol("spjit_layer_weights"), image.weights.size(),
                                               symbol("spjit_layer_program"), image.program.size()});
   const std::vector<float> b = dense_values(count(60, 50));
@@ -453,7 +453,7 @@ TEST(SpmmKernelObject, LinksIntoASharedLibraryWithTheSystemsLinker) {
 }
 
 TEST(SpmmKernelObject, TheHeaderNamesTheSymbolsAndSizesOfTheObject) {
-  const SpmmKernel kernel = compile_uncached(random_matrix(40, 60, 0.8), options_of(50));
+  const Kernel kernel = compile_uncached(random_matrix(40, 60, 0.8), options_of(50));
   const std::vector<std::byte> object = kernel.object("layer");
   const spjit::HostImage image = spjit::read_object(object, "layer");
 
@@ -465,26 +465,26 @@ TEST(SpmmKernelObject, TheHeaderNamesTheSymbolsAndSizesOfTheObject) {
         "spjit_layer_program[" + std::to_string(image.program.size()) + "]",
         "spjit_layer_text, " + std::to_string(image.text.size()),
         "spjit_layer_weights, " + std::to_string(image.weights.size()),
-        std::string("spjit::SpmmKernel layer(int threads = 1)")}) {
+        std::string("spjit::Kernel layer(int threads = 1)")}) {
     EXPECT_NE(header.find(part), std::string::npos) << part;
   }
 }
 
 TEST(SpmmKernelObject, RefusesNullPartsAndThreadsThatThereCannotBe) {
-  const SpmmKernel::LinkedObject nothing{.text_bytes = 64, .weights_bytes = 4, .program_bytes = 8};
+  const Kernel::LinkedObject nothing{.text_bytes = 64, .weights_bytes = 4, .program_bytes = 8};
 
-  EXPECT_THROW(static_cast<void>(SpmmKernel::link(nothing)), spjit::InvalidArgument);
-  EXPECT_THROW(static_cast<void>(SpmmKernel::link({}, -1)), spjit::InvalidArgument);
-  EXPECT_THROW(static_cast<void>(SpmmKernel::link({}, 4097)), spjit::InvalidArgument);
+  EXPECT_THROW(static_cast<void>(Kernel::link(nothing)), spjit::InvalidArgument);
+  EXPECT_THROW(static_cast<void>(Kernel::link({}, -1)), spjit::InvalidArgument);
+  EXPECT_THROW(static_cast<void>(Kernel::link({}, 4097)), spjit::InvalidArgument);
 }
 
 TEST(SpmmKernelObject, RefusesAnotherProgramVersionAndDamage) {
-  const SpmmKernel kernel = compile_uncached(random_matrix(40, 60, 0.8), options_of(50));
+  const Kernel kernel = compile_uncached(random_matrix(40, 60, 0.8), options_of(50));
   const std::vector<std::byte> object = kernel.object("layer");
   const spjit::HostImage image = spjit::read_object(object, "layer");
   std::vector<std::byte> program(image.program.begin(), image.program.end());
   const auto link = [&] {
-    static_cast<void>(SpmmKernel::link({image.text.data(), image.text.size(), image.weights.data(),
+    static_cast<void>(Kernel::link({image.text.data(), image.text.size(), image.weights.data(),
                                         image.weights.size(), program.data(), program.size()}));
   };
 
@@ -511,8 +511,8 @@ TEST_F(SlicedSpmmKernel, TakesAnyStridesAndThreads) {
         CompileOptions options = options_of(n, HostIsa::avx512);
         options.threads = threads;
         const GuardedBuffers guarded(Placement::at_end);
-        const SpmmKernel kernel = compile_uncached(matrix, options);
-        ASSERT_EQ(kernel.info().kind, spjit::KernelKind::sliced) << kernel.info().reason;
+        const Kernel kernel = compile_uncached(matrix, options);
+        ASSERT_EQ(kernel.info().kind, spjit::"sliced") << kernel.info().reason;
         for (const std::int64_t ldb : {n, n + 5}) {
           for (const Placement placement : k_placements) {
             const GuardedOperands operands(matrix, {n, ldb, ldb + 1}, placement);
@@ -530,7 +530,7 @@ TEST_F(SlicedSpmmKernel, TakesAnyStridesAndThreads) {
 
 TEST_F(SlicedSpmmKernel, GivesTheSameWhereverBLies) {
   const CsrMatrix matrix = random_matrix(100, 320, 0.9);
-  const SpmmKernel kernel = compile_uncached(matrix, options_of(1, HostIsa::avx512));
+  const Kernel kernel = compile_uncached(matrix, options_of(1, HostIsa::avx512));
   const std::vector<float> b = dense_values(320);
   const std::vector<float> expected = reference_product(matrix, HostIsa::avx512, b.data(), 1, 1);
   std::vector<float> memory(320 + 32);
@@ -546,7 +546,7 @@ TEST_F(SlicedSpmmKernel, GivesTheSameWhereverBLies) {
 
 TEST_F(SlicedSpmmKernel, TakesPanelsToo) {
   const CsrMatrix matrix = random_matrix(60, 80, 0.8);
-  const SpmmKernel kernel = compile_uncached(matrix, options_of(2, HostIsa::avx512));
+  const Kernel kernel = compile_uncached(matrix, options_of(2, HostIsa::avx512));
   const std::int64_t width = kernel.info().panel_columns;
   const std::vector<float> b = dense_values(count(80, 2));
   std::vector<float> b_panels(index(kernel.panel_floats(80)));
@@ -567,7 +567,7 @@ TEST_F(SlicedSpmmKernel, TakesPanelsToo) {
 
 TEST_F(SlicedSpmmKernel, AllocatesNothingOnceItHasRun) {
   const CsrMatrix matrix = random_matrix(60, 80, 0.8);
-  const SpmmKernel kernel = compile_uncached(matrix, options_of(2, HostIsa::avx512));
+  const Kernel kernel = compile_uncached(matrix, options_of(2, HostIsa::avx512));
   const std::vector<float> b = dense_values(count(80, 2));
   std::vector<float> c(index(count(60, 2)));
   kernel.run(b.data(), c.data());
@@ -580,33 +580,33 @@ TEST_F(SlicedSpmmKernel, AllocatesNothingOnceItHasRun) {
 
 TEST_F(SlicedSpmmKernel, LinksToo) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
-  const SpmmKernel kernel = compile_uncached(matrix, options_of(1, HostIsa::avx512));
+  const Kernel kernel = compile_uncached(matrix, options_of(1, HostIsa::avx512));
   const std::vector<std::byte> object = kernel.object("layer");
   const spjit::HostImage image = spjit::read_object(object, "layer");
   const std::vector<float> b = dense_values(60);
   std::vector<float> c(40);
 
-  const SpmmKernel linked = link_image(image, image.text.data(), 1);
+  const Kernel linked = link_image(image, image.text.data(), 1);
   linked.run(b.data(), c.data());
 
-  EXPECT_EQ(linked.info().kind, spjit::KernelKind::sliced);
+  EXPECT_EQ(linked.info().kind, spjit::"sliced");
   EXPECT_TRUE(same_bits(c, reference_product(matrix, HostIsa::avx512, b.data(), 1, 1)));
 }
 
 TEST(SpmmKernelObject, ACsrKernelLinksToo) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
   CompileOptions options = options_of(50);
-  options.code_budget_bytes = 0;
-  const SpmmKernel kernel = compile_uncached(matrix, options);
+  options.policy.code_budget_bytes = 0;
+  const Kernel kernel = compile_uncached(matrix, options);
   const std::vector<std::byte> object = kernel.object("layer");
   const spjit::HostImage image = spjit::read_object(object, "layer");
   const std::vector<float> b = dense_values(count(60, 50));
   std::vector<float> c(index(count(40, 50)));
 
-  const SpmmKernel linked = link_image(image, image.text.data(), 1);
+  const Kernel linked = link_image(image, image.text.data(), 1);
   linked.run(b.data(), c.data());
 
-  EXPECT_EQ(linked.info().kind, spjit::KernelKind::csr);
+  EXPECT_EQ(linked.info().kind, spjit::"csr");
   EXPECT_TRUE(
       same_bits(c, reference_product(matrix, linked.info().target.isa(), b.data(), 50, 50)));
 }

@@ -17,7 +17,7 @@ namespace {
 
 using spjit::Arithmetic;
 using spjit::CsrMatrix;
-using spjit::DenseOperands;
+using spjit::Arguments;
 using spjit::KernelPlan;
 using spjit::testing_support::dense_values;
 
@@ -125,7 +125,7 @@ TEST(Float64, RoundingStaysWithinTheBound) {
   const std::vector<float> b = dense_values(std::int64_t{300} * 17, 3);
   std::vector<float> c(std::size_t{64} * 17);
   for (const Arithmetic arithmetic : {Arithmetic::fused, Arithmetic::separate}) {
-    const DenseOperands operands{b.data(), 17, c.data(), 17, 17};
+    const Arguments operands{b.data(), 17, c.data(), 17, 17};
 
     spjit::evaluate(plan_of(matrix, 8, 300), arithmetic, operands);
     const auto report = spjit::compare_with_float64(matrix, operands);

@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 class CudaSearchBudget : public ::testing::Test {
  protected:
   SearchTrace search(const CudaSearchTools& tools, SearchMode mode) {
-    given_.options.search = mode;
+    given_.options.policy.search = mode;
     return search_cuda_tile(given_.input(), given_.ranked, tools);
   }
 
@@ -45,7 +45,7 @@ class CudaSearchBudget : public ::testing::Test {
 };
 
 TEST_F(CudaSearchBudget, OfZeroReachesNothing) {
-  given_.options.search_budget_ms = 0;
+  given_.options.policy.search_budget_ms = 0;
 
   expect_not_reached(search(made_up_.tools(), SearchMode::proxy), &SearchTraceEntry::proxy);
   expect_not_reached(search(made_up_.tools(), SearchMode::exhaustive), &SearchTraceEntry::full);
@@ -71,7 +71,7 @@ TEST_F(CudaSearchBudget, SevenTenthsAreForCompilingAndWhatIsLeftForTheRace) {
 }
 
 TEST_F(CudaSearchBudget, WhatIsGivenUpWhenTheTimeIsUpWasNotReached) {
-  given_.options.search_budget_ms = 1;
+  given_.options.policy.search_budget_ms = 1;
   CudaSearchTools tools = made_up_.tools();
   const auto wait = [](const Cancellation& cancel) {
     while (!cancel.reached()) std::this_thread::yield();

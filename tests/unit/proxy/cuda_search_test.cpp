@@ -39,7 +39,7 @@ std::vector<std::string> outcomes(const SearchTrace& trace,
 class CudaSearchTest : public ::testing::Test {
  protected:
   SearchTrace search(SearchMode mode, const CudaReductions& reductions = {}, int threads = 1) {
-    given_.options.search = mode;
+    given_.options.policy.search = mode;
     return search_cuda_tile(given_.input(), given_.ranked, made_up_.tools(threads), reductions);
   }
 
@@ -48,7 +48,7 @@ class CudaSearchTest : public ::testing::Test {
 };
 
 TEST_F(CudaSearchTest, RankedTimesTheProxiesOfTheFirstContenders) {
-  given_.options.search_contenders = 3;
+  given_.options.policy.top_k = 3;
   made_up_.results[given_.name(2)] = finished_in(7);
 
   const SearchTrace trace = search(SearchMode::ranked);
@@ -66,7 +66,7 @@ TEST_F(CudaSearchTest, RankedTimesTheProxiesOfTheFirstContenders) {
 }
 
 TEST_F(CudaSearchTest, RankedTakesAllWhereThereAreFewerThanContenders) {
-  given_.options.search_contenders = 6;
+  given_.options.policy.top_k = 6;
 
   const SearchTrace trace = search(SearchMode::ranked);
 
@@ -74,7 +74,7 @@ TEST_F(CudaSearchTest, RankedTakesAllWhereThereAreFewerThanContenders) {
 }
 
 TEST_F(CudaSearchTest, ProxyTimesAllWithOneProxyForAnM1) {
-  given_.options.search_contenders = 1;
+  given_.options.policy.top_k = 1;
   made_up_.results[given_.name(4)] = finished_in(99);
 
   const SearchTrace trace = search(SearchMode::proxy);
@@ -142,7 +142,7 @@ TEST_F(CudaSearchTest, ProxiesAreLaunchedWithTheOccupancyOfTheKernelUnlessThatIs
 }
 
 TEST_F(CudaSearchTest, ExhaustiveTimesWholeKernelsOfAll) {
-  given_.options.search_contenders = 1;
+  given_.options.policy.top_k = 1;
   made_up_.results[given_.name(3)] = finished_in(50);
 
   const SearchTrace trace = search(SearchMode::exhaustive);
@@ -167,7 +167,7 @@ TEST_F(CudaSearchTest, ExhaustiveTimesWholeKernelsOfAll) {
 }
 
 TEST_F(CudaSearchTest, TheTraceSaysWhatWasRankedHow) {
-  given_.options.search_budget_ms = 1234;
+  given_.options.policy.search_budget_ms = 1234;
 
   const SearchTrace trace = search(SearchMode::proxy);
 
@@ -274,7 +274,7 @@ TEST_F(CudaSearchTest, SeveralThreadsFindTheSame) {
 TEST_F(CudaSearchTest, OfNothingToComputeOrNothingToChooseFromTimesNothing) {
   MadeUpSearch empty(CsrMatrix{3, 4, {0, 0, 0, 0}, {}, {}});
   for (const SearchMode mode : {SearchMode::proxy, SearchMode::exhaustive}) {
-    empty.options.search = mode;
+    empty.options.policy.search = mode;
 
     const SearchTrace nothing = search_cuda_tile(empty.input(), empty.ranked, made_up_.tools());
     const SearchTrace none = search_cuda_tile(given_.input(), {}, made_up_.tools());

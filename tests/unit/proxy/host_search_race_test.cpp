@@ -30,7 +30,7 @@ using spjit::testing_support::same_code;
 using spjit::testing_support::with_proxies;
 
 TEST_F(HostTileSearch, WithoutTimeNothingIsRacedAndNothingIsReached) {
-  options_.search_budget_ms = 0;
+  options_.policy.search_budget_ms = 0;
 
   const HostSearch found = search(in_full(k_all), later_is_faster());
 
@@ -44,7 +44,7 @@ TEST_F(HostTileSearch, WithoutTimeNothingIsRacedAndNothingIsReached) {
 }
 
 TEST_F(HostTileSearch, WithoutTimeProxiesAreNotReachedEitherAndOnlyTheHeuristicsWasToBeTimed) {
-  options_.search_budget_ms = 0;
+  options_.policy.search_budget_ms = 0;
 
   const HostSearch found = search(with_proxies(k_all, 3), later_is_faster());
 
@@ -60,7 +60,7 @@ TEST_F(HostTileSearch, CodeOverTheBudgetHasFailedWithTheNumbersAndIsNotRaced) {
   const HostSearch free = search(in_full(1), later_is_faster());
   const auto bytes = static_cast<std::int64_t>(free.artifact->text.size());
   heats_.clear();
-  options_.code_budget_bytes = bytes - 1;
+  options_.policy.code_budget_bytes = bytes - 1;
 
   const HostSearch found = search(in_full(1), later_is_faster());
 
@@ -202,7 +202,7 @@ TEST_F(HostTileSearch, WindowsAreForProxiesOnly) {
 }
 
 TEST_F(HostTileSearch, RacesGetWhatIsLeftOfTheBudget) {
-  options_.search_budget_ms = 50'000;
+  options_.policy.search_budget_ms = 50'000;
 
   (void)search(with_proxies(k_all, 2), later_is_faster());
 

@@ -32,18 +32,18 @@ using spjit::testing_support::with_proxies;
 TEST(SearchStages, AreThoseOfTheMode) {
   CompileOptions options;
   options.n = 100;
-  options.search_contenders = 7;
+  options.policy.top_k = 7;
   constexpr std::int64_t k_much = 100'000;  // x 100 columns: where proxies begin to pay
 
-  options.search = SearchMode::ranked;
+  options.policy.search = SearchMode::ranked;
   EXPECT_EQ(search_stages(options, k_much).contenders, 7U);
   EXPECT_TRUE(search_stages(options, k_much).proxies);
   EXPECT_FALSE(search_stages(options, k_much - 1).proxies);
-  options.search = SearchMode::proxy;
+  options.policy.search = SearchMode::proxy;
   EXPECT_EQ(search_stages(options, k_much).contenders, k_all);
   EXPECT_TRUE(search_stages(options, k_much).proxies);
   EXPECT_FALSE(search_stages(options, k_much - 1).proxies);
-  options.search = SearchMode::exhaustive;
+  options.policy.search = SearchMode::exhaustive;
   EXPECT_EQ(search_stages(options, k_much).contenders, k_all);
   EXPECT_FALSE(search_stages(options, k_much).proxies);
 }
@@ -75,7 +75,7 @@ TEST_F(HostTileSearch, ContendersHaveTheStatisticsOfTheirRealGrouping) {
   const HostSearch found = search(in_full(4), later_is_faster());
 
   for (std::size_t i = 0; i < 4; ++i) {
-    const auto grouping = spjit::group_rows(matrix_, found.tiles[i].tile.m1, options_.reorder);
+    const auto grouping = spjit::group_rows(matrix_, found.tiles[i].tile.m1, options_.policy.reorder);
     EXPECT_EQ(found.tiles[i].grouping.nnc_sum,
               spjit::compute_statistics(matrix_, grouping).nnc_sum);
   }
@@ -237,7 +237,7 @@ TEST_F(HostTileSearch, WhereAllFailTheHeuristicsChoiceIsTakenUntimed) {
 }
 
 TEST_F(HostTileSearch, TheArtifactIsWhatInstantModeMakesOfTheTile) {
-  options_.search = SearchMode::instant;
+  options_.policy.search = SearchMode::instant;
   const auto no_race = [](std::span<const HostTuningCandidate>, const TuningOptions&) {
     return std::vector<TuningResult>();
   };

@@ -86,8 +86,8 @@ TEST(TraceOfAHostSearch, HasItsTilesWidthsInColumnsAndItsTimes) {
   search.proxy_ms = 2;
   search.full_ms = 3;
   spjit::CompileOptions options;
-  options.search = spjit::SearchMode::ranked;
-  options.search_budget_ms = 123;
+  options.policy.search = spjit::SearchMode::ranked;
+  options.policy.search_budget_ms = 123;
   options.target = spjit::Target(spjit::HostIsa::avx512);
 
   const SearchTrace trace = trace_of(search, options);

@@ -18,7 +18,7 @@ namespace {
 using spjit::host_feature_row;
 using spjit::host_feature_schema;
 using spjit::HostDeviceInfo;
-using spjit::HostWork;
+using spjit::Workload;
 using spjit::TileCandidate;
 
 /// 8 rows in 2 tiles of 4, 64 columns of B in 4 panels of 16.
@@ -34,7 +34,7 @@ TileCandidate candidate_by_hand() {
   return candidate;
 }
 
-HostWork work_by_hand() { return {8, 32, 64, 64, 1, 0.5}; }
+Workload work_by_hand() { return {8, 32, 64, 64, 1, 0.5}; }
 
 HostDeviceInfo limits_by_hand() {
   HostDeviceInfo limits;
@@ -95,7 +95,7 @@ TEST(HostFeatures, AreWhatTheirNamesSay) {
 
 TEST(HostFeatures, CompareWithTheTileOfTheRules) {
   TileCandidate rules = candidate_by_hand();
-  rules.tile = spjit::host_tile_by_rules(spjit::problem_of(work_by_hand()), limits_by_hand());
+  rules.tile = spjit::host_tile_by_rules(spjit::contiguous(work_by_hand()), limits_by_hand());
   TileCandidate other = rules;
   other.tile.m1 *= 2;
   other.tile.pack_b = !rules.tile.pack_b;
@@ -133,10 +133,10 @@ TEST(HostFeatures, AreFiniteForEveryTileOfOddMatrices) {
   }
 }
 
-TEST(HostWork, CountsByHand) {
+TEST(Workload, CountsByHand) {
   const spjit::CsrMatrix matrix{3, 4, {0, 2, 2, 6}, {0, 1, 0, 1, 2, 3}, {1, 1, 1, 1, 1, 1}};
 
-  const HostWork work = spjit::host_work(matrix, 7, 2);
+  const Workload work = spjit::host_work(matrix, 7, 2);
 
   EXPECT_EQ(work.rows, 2);
   EXPECT_EQ(work.cols, 4);

@@ -11,7 +11,7 @@ namespace {
 using spjit::HostChoice;
 using spjit::HostDeviceInfo;
 using spjit::HostIsa;
-using spjit::HostProblem;
+using spjit::Workload;
 using spjit::HostTile;
 
 HostDeviceInfo limits_of(HostIsa isa, std::int64_t fmas_per_cycle = 2) {
@@ -23,8 +23,8 @@ HostDeviceInfo limits_of(HostIsa isa, std::int64_t fmas_per_cycle = 2) {
   return limits;
 }
 
-HostProblem problem_of(std::int64_t rows, std::int64_t cols, std::int64_t n, double density) {
-  HostProblem problem;
+Workload problem_of(std::int64_t rows, std::int64_t cols, std::int64_t n, double density) {
+  Workload problem;
   problem.rows = rows;
   problem.cols = cols;
   problem.nnz = static_cast<std::int64_t>(static_cast<double>(rows * cols) * density);
@@ -33,7 +33,7 @@ HostProblem problem_of(std::int64_t rows, std::int64_t cols, std::int64_t n, dou
   return problem;
 }
 
-void expect_legal(const HostProblem& problem, const HostDeviceInfo& limits) {
+void expect_legal(const Workload& problem, const HostDeviceInfo& limits) {
   const spjit::HostTile tile = spjit::choose_host_tile(problem, limits).tile;
 
   EXPECT_LE(spjit::registers_needed(tile), limits.registers) << to_string(tile);
@@ -81,7 +81,7 @@ TEST(HostHeuristic, FitsTheRegistersForEveryForcedPanelWidth) {
     const std::int64_t widest = spjit::widest_panel_vectors(isa);
     for (std::int64_t nv = 1; nv <= widest; ++nv) {
       for (const std::int64_t rows : {0, 1, 7, 100}) {
-        HostProblem problem = problem_of(rows, 300, 200, 0.1);
+        Workload problem = problem_of(rows, 300, 200, 0.1);
         problem.panel_columns = nv * spjit::lanes_of(isa);
 
         expect_legal(problem, limits_of(isa));
@@ -91,7 +91,7 @@ TEST(HostHeuristic, FitsTheRegistersForEveryForcedPanelWidth) {
 }
 
 TEST(HostHeuristic, IsDeterministicAndSaysWhatItLookedAt) {
-  const HostProblem problem = problem_of(512, 512, 128, 0.1);
+  const Workload problem = problem_of(512, 512, 128, 0.1);
 
   const HostChoice one = spjit::choose_host_tile(problem, limits_of(HostIsa::avx512));
   const HostChoice two = spjit::choose_host_tile(problem, limits_of(HostIsa::avx512));
@@ -220,7 +220,7 @@ TEST(HostHeuristic, StreamsALargeCThatDoesNotStayInL3WithB) {
 TEST(HostHeuristic, ThreadsShareRowTilesWhereTheseAreMany) {
   const HostDeviceInfo limits = limits_of(HostIsa::avx512);
   const auto group = [&](std::int64_t rows, std::int64_t threads) {
-    HostProblem problem = problem_of(rows, 512, 128, 0.2);
+    Workload problem = problem_of(rows, 512, 128, 0.2);
     problem.threads = threads;
     return spjit::choose_host_tile(problem, limits).tile.panel_group;
   };

@@ -10,14 +10,14 @@ namespace {
 
 using spjit::estimate_host_us;
 using spjit::HostDeviceInfo;
-using spjit::HostWork;
+using spjit::Workload;
 using spjit::TileCandidate;
 using spjit::WeightForm;
 using spjit::testing_support::candidate_of;
 using spjit::testing_support::k_work;
 using spjit::testing_support::limits;
 
-double us_of(const TileCandidate& candidate, const HostWork& work = k_work) {
+double us_of(const TileCandidate& candidate, const Workload& work = k_work) {
   return estimate_host_us(candidate, work, limits());
 }
 
@@ -39,7 +39,7 @@ TEST(HostPrior, IsTheSumOfCostsTimesCountsByHand) {
 TEST(HostPrior, GrowsWithLoadsFmasAndCode) {
   TileCandidate more_code = candidate_of();
   more_code.code_bytes = 2 * more_code.code_bytes;
-  HostWork more_fmas = k_work;
+  Workload more_fmas = k_work;
   more_fmas.nnz = 2 * more_fmas.nnz;
 
   EXPECT_GT(us_of(candidate_of(4801)), us_of(candidate_of(4800)));
@@ -52,7 +52,7 @@ TEST(HostPrior, GrowsWithPanels) {
   for (const std::int64_t panels : {1, 2, 3, 8, 64}) {
     TileCandidate candidate = candidate_of();
     candidate.panels = panels;
-    HostWork work = k_work;
+    Workload work = k_work;
     work.n = 16 * panels;
 
     const double us = us_of(candidate, work);
@@ -91,7 +91,7 @@ TEST(HostPrior, PackingCostsWhatInPlaceDoesNotHave) {
   EXPECT_NEAR(us_of(candidate_of()) - us_of(in_place), 512 * 128 * 4 * 0.03 / 1e3, 1e-9);
 
   // 4096 columns of B are out of it.
-  HostWork wide = k_work;
+  Workload wide = k_work;
   wide.n = 4096;
   in_place.panels = 256;
   TileCandidate packed = in_place;
@@ -126,12 +126,12 @@ TEST(HostPrior, ABlockOfAllColumnsOrMoreIsNone) {
 TEST(HostPrior, IsFiniteAndPositiveForEdgeCases) {
   HostDeviceInfo no_caches = limits();
   no_caches.l1i_bytes = no_caches.l1d_bytes = no_caches.l2_bytes = 0;
-  const std::vector<HostWork> works = {{0, 0, 0, 1},
+  const std::vector<Workload> works = {{0, 0, 0, 1},
                                        {1, 1, 1, 1},
                                        {1, 0, 0, 100'000},
                                        {1'000'000, 1'000'000, 1'000'000'000, 100'000},
                                        k_work};
-  for (const HostWork& work : works) {
+  for (const Workload& work : works) {
     for (const WeightForm form :
          {WeightForm::broadcast, WeightForm::register_, WeightForm::balanced}) {
       for (const std::int64_t tiles : {0, 1, 40'000}) {

@@ -93,7 +93,7 @@ TEST_P(ProxyKernel, TouchesNothingOutsideBAndC) {
   constexpr std::int64_t k_ld = 53;
   for (const HostTile& tile : tiles_for(isa())) {
     const HostArtifact proxy = proxy_of(tile, isa(), k_n, k_ld);
-    const auto kernel = spjit::SpmmKernel::Impl::load(proxy.image(), {}, nullptr);
+    const auto kernel = spjit::Kernel::Impl::load(proxy.image(), {}, nullptr);
     const spjit::testing_support::GuardedBuffers guarded(placement());
     const GuardedFloats b((k_cols - 1) * k_ld + k_n, placement());
     const GuardedFloats c((k_proxy_rows - 1) * k_ld + k_n, placement());
@@ -120,7 +120,7 @@ TEST_P(ProxyKernel, AWindowTouchesOnlyItsColumns) {
   constexpr std::int64_t k_window = 64;
   for (const HostTile& tile : tiles_for(isa())) {
     const HostArtifact proxy = proxy_of(tile, isa(), k_n, k_n);
-    const auto kernel = spjit::SpmmKernel::Impl::load(proxy.image(), {}, nullptr);
+    const auto kernel = spjit::Kernel::Impl::load(proxy.image(), {}, nullptr);
     spjit::HostProgram program = kernel->walked(tile);
     program.n = k_window;
     const spjit::HostSplit split = spjit::choose_split(program, 1);

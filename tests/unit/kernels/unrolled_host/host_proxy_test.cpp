@@ -215,7 +215,7 @@ TEST(WithWalk, ChangesOnlyTheWalk) {
   walked.panel_group = 6;
   walked.row_group = 2;
 
-  const HostArtifact result = spjit::with_walk(artifact, walked);
+  const HostArtifact result = spjit::with_loop_order(artifact, walked);
 
   HostProgramRecord expected = spjit::read_program(artifact.image());
   expected.tile = walked;
@@ -240,7 +240,7 @@ std::vector<HostTile> tiles_of_other_code() {
 TEST(WithWalk, RefusesTilesOfOtherCode) {
   const HostArtifact artifact = kernel_of(plan_of(random_matrix(60, 200, 0.8), 14), host_tile(14));
   for (const HostTile& tile : tiles_of_other_code()) {
-    EXPECT_THROW(static_cast<void>(spjit::with_walk(artifact, tile)), spjit::InvalidArgument)
+    EXPECT_THROW(static_cast<void>(spjit::with_loop_order(artifact, tile)), spjit::InvalidArgument)
         << to_string(tile);
   }
 }

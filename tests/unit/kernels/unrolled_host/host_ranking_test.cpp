@@ -14,7 +14,7 @@ namespace {
 using spjit::estimate_host_us;
 using spjit::host_feature_schema;
 using spjit::HostIsa;
-using spjit::HostRankModel;
+using spjit::LoadedRankModel;
 using spjit::rank_host_tiles;
 using spjit::RankModel;
 using spjit::TileCandidate;
@@ -33,8 +33,8 @@ RankModel model_of(int version) {
 }
 
 /// More non-empty columns are better: the prior's opposite.
-HostRankModel contrary() {
-  HostRankModel model{model_of(host_feature_schema().version), "mine 1"};
+LoadedRankModel contrary() {
+  LoadedRankModel model{model_of(host_feature_schema().version), "mine 1"};
   std::int32_t feature = 0;
   while (model.model.features[static_cast<std::size_t>(feature)] != "nnc_sum") ++feature;
   for (const float threshold : {12.05F, 12.2F}) {  // log2 of 4240 and 4705
@@ -71,7 +71,7 @@ TEST(HostRanking, NothingToRankIsNothing) {
 }
 
 TEST(HostRanking, AModelDecidesTheOrder) {
-  const HostRankModel model = contrary();
+  const LoadedRankModel model = contrary();
 
   const auto ranked = rank_host_tiles({candidate_of(4000), candidate_of(5000), candidate_of(4500)},
                                       k_work, limits(), &model);
@@ -85,7 +85,7 @@ TEST(HostRanking, AModelDecidesTheOrder) {
 }
 
 TEST(HostRanking, IsNamedAfterWhatRanks) {
-  const HostRankModel model = contrary();
+  const LoadedRankModel model = contrary();
 
   EXPECT_EQ(spjit::ranked_by(&model), "mine");
   EXPECT_EQ(spjit::ranked_by(nullptr), "prior");

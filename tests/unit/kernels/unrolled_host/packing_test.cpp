@@ -1,4 +1,4 @@
-#include "kernels/unrolled_host/packing.hpp"
+#include "kernels/packing.hpp"
 
 #include <gtest/gtest.h>
 

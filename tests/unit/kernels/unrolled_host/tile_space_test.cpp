@@ -46,13 +46,13 @@ TileCandidate examine(const CsrMatrix& matrix, const HostTile& tile,
                       const CompileOptions& options) {
   return spjit::examine_host_tile(
       matrix, tile, options, limits_of(options.target.isa()),
-      spjit::compute_statistics(matrix, spjit::group_rows(matrix, tile.m1, options.reorder)));
+      spjit::compute_statistics(matrix, spjit::group_rows(matrix, tile.m1, options.policy.reorder)));
 }
 
 TileSpace enumerate(const CsrMatrix& matrix, const CompileOptions& options) {
   return spjit::enumerate_host_tiles(
       matrix, options, limits_of(options.target.isa()), [&](std::int64_t m1) {
-        return spjit::compute_statistics(matrix, spjit::group_rows(matrix, m1, options.reorder));
+        return spjit::compute_statistics(matrix, spjit::group_rows(matrix, m1, options.policy.reorder));
       });
 }
 
@@ -77,7 +77,7 @@ TEST(TileRules, RegistersDropATileWithTheNumbers) {
 
 TEST(TileRules, TheCodeBudgetDropsATileWithTheNumbers) {
   CompileOptions options = avx512_options(64);
-  options.code_budget_bytes = 100;
+  options.policy.code_budget_bytes = 100;
 
   const TileCandidate candidate = examine(random_matrix(60, 40, 0.5), host_tile(28, 1), options);
 
@@ -170,7 +170,7 @@ TEST(TileSpace, UtilisationIsGivenUpAfterBalance) {
 
 TEST(TileSpace, TheCodeBudgetIsNeverGivenUp) {
   CompileOptions options = avx512_options(64);
-  options.code_budget_bytes = 10;
+  options.policy.code_budget_bytes = 10;
 
   const TileSpace space = enumerate(random_matrix(60, 40, 0.5), options);
 

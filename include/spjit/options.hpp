@@ -1,0 +1,94 @@
+#pragma once
+
+/// @file
+/// How a problem is compiled: for what, how the choice is made, with what.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "spjit/export.hpp"
+#include "spjit/reorder.hpp"
+#include "spjit/target.hpp"
+#include "spjit/verification.hpp"
+
+namespace spjit {
+
+/// How the tile is chosen.
+enum class SearchMode : std::uint8_t {
+  instant,     ///< nothing is timed: measured rules name a tile, on a GPU the first of the ranking
+  ranked,      ///< the best-ranked tiles are timed, by small proxies where those pay
+  proxy,       ///< the same for every tile the rules leave
+  exhaustive,  ///< every tile the rules leave is compiled in full and timed: the oracle
+};
+
+[[nodiscard]] SPJIT_EXPORT SearchMode parse_search(std::string_view name);
+[[nodiscard]] SPJIT_EXPORT std::string_view to_string(SearchMode mode);
+
+/// Which of the two texts of a CUDA kernel becomes the cubin. Both give the same bits.
+enum class CudaSource : std::uint8_t {
+  ptx,   ///< through nvJitLink: fast to compile
+  cuda,  ///< through NVRTC
+};
+
+[[nodiscard]] SPJIT_EXPORT CudaSource parse_cuda_source(std::string_view name);
+[[nodiscard]] SPJIT_EXPORT std::string_view to_string(CudaSource source);
+
+/// What decides the choice among kernels that compute the same. With the Problem, the target and the
+/// threads it identifies a kernel: it can be written to a file and read back.
+struct SearchPolicy {
+  SearchMode search = SearchMode::instant;
+  double search_budget_ms = 60'000;  ///< for choosing: then the best so far is taken; at most 1e9
+  int top_k = 10;                    ///< K of `ranked`: tiles that are timed; >= 1
+  /// What ranks the host's tiles in modes that time: empty, the model that is shipped for the
+  /// target (else the prior); "prior", a formula; else the file of a model that `spjit train` made.
+  std::filesystem::path rank_model = {};
+  ReorderAlgorithm reorder = ReorderAlgorithm::similarity;
+  /// Machine code a kernel may have. Above it a CSR kernel takes over on the host
+  /// (KernelInfo::family says so); for a GPU it is an error.
+  std::int64_t code_budget_bytes = k_default_code_budget_bytes;
+  std::optional<std::int64_t> m1 = {};  ///< GPU: rows a tile, 1 .. 128; default: chosen
+  std::optional<std::int64_t> n1 = {};  ///< GPU: columns a block = its threads, 32 .. 1024 by 32
+  CudaSource source = CudaSource::ptx;
+  CudaSource proxy_source = CudaSource::ptx;  ///< the same of the proxies that a search times
+  /// Nonzeros of a unit, the GPU code that is compiled at once (docs/cuda-kernel.md).
+  std::int64_t unit_nonzeros = 2048;
+
+  /// 256 MiB: code streams from DRAM at that size and still beats dense (docs/host-kernel.md).
+  static constexpr std::int64_t k_default_code_budget_bytes = std::int64_t{256} << 20;
+};
+
+/// What compiling and running may use.
+struct Resources {
+  int threads = 1;  ///< threads a run on the host uses; 0: all CPUs this process may use
+  /// Compilations of one Compiler (its copies included) that run at once, 0 .. 4096; more wait
+  /// their turn, first come first. 0: one a CPU this process may use. Each may use further threads
+  /// by itself (LLVM's and NVIDIA's compilers: `compile_threads`). While one times candidates the
+  /// others go on, which disturbs its times a little: 1 is for the best choices.
+  int parallel_compiles = 0;
+  int compile_threads = 0;      ///< units of a GPU kernel compiled at once; 0: one a CPU
+  double compile_limit_ms = 0;  ///< compiling GPU code is given up after this long; 0: never; <= 1e9
+  /// Where NVRTC and nvJitLink are: libraries, their folders, toolkits. Empty: SPJIT_CUDA_PATH, or
+  /// the usual places (docs/cuda-kernel.md).
+  std::vector<std::filesystem::path> toolkit_paths = {};
+};
+
+/// Everything besides the problem.
+struct CompileOptions {
+  Target target = {};  ///< default: this CPU
+  SearchPolicy policy = {};
+  Resources resources = {};
+  /// A kernel is run and checked before it is published or handed out, one from the cache too: what
+  /// is wrong is withdrawn from the cache and compiled anew, and if that is wrong as well,
+  /// VerificationFailed is thrown and nothing is kept. A GPU's kernel is checked if a GPU that runs
+  /// it is in this machine. The check runs in this process: a kernel that crashes in it takes
+  /// the process along, and its entry stays. One check at a time in a Compiler; the rows of B that
+  /// are read and C in all layouts may take 8 GB, and half of the memory at most. Where that or
+  /// what can be allocated is not enough, the kernel is not checked and KernelInfo::note says so.
+  /// Not part of what a kernel is cached by.
+  VerifyMode verify = VerifyMode::none;
+};
+
+}  // namespace spjit

@@ -1,0 +1,89 @@
+#pragma once
+
+/// @file
+/// What a kernel computes.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "spjit/export.hpp"
+#include "spjit/matrix.hpp"
+
+namespace spjit {
+
+/// What is computed of A, B and C.
+enum class Operation : std::uint8_t {
+  spmm,  ///< C `[m x n]` = A `[m x k]` * B `[k x n]`, A sparse
+};
+
+/// "spmm".
+[[nodiscard]] SPJIT_EXPORT std::string_view to_string(Operation operation);
+
+/// A matrix that several owners share. Converts from a CsrMatrix, which it copies or moves, and from
+/// a pointer.
+class SharedMatrix {
+ public:
+  SharedMatrix() = default;
+  SharedMatrix(CsrMatrix matrix)  // NOLINT(google-explicit-constructor): `{.a = matrix}`
+      : matrix_(std::make_shared<const CsrMatrix>(std::move(matrix))) {}
+  SharedMatrix(std::shared_ptr<const CsrMatrix> matrix)  // NOLINT(google-explicit-constructor)
+      : matrix_(std::move(matrix)) {}
+
+  [[nodiscard]] const CsrMatrix& operator*() const noexcept { return *matrix_; }
+  [[nodiscard]] const CsrMatrix* operator->() const noexcept { return matrix_.get(); }
+  [[nodiscard]] explicit operator bool() const noexcept { return matrix_ != nullptr; }
+
+ private:
+  std::shared_ptr<const CsrMatrix> matrix_;
+};
+
+/// A size that is known when a kernel is compiled, or only when it runs.
+struct Extent {
+  std::int64_t value = 0;  ///< the size; of a run-time one a typical value, which choices are made for
+  bool runtime = false;    ///< a run may have any size
+
+  Extent() = default;
+  Extent(std::int64_t fixed) : value(fixed) {}  // NOLINT(google-explicit-constructor): `{.n = 64}`
+  [[nodiscard]] static Extent at_run_time(std::int64_t typical) {
+    Extent extent(typical);
+    extent.runtime = true;
+    return extent;
+  }
+
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+
+/// How B or C lies in memory: fp32, row-major.
+struct DenseFormat {
+  /// Floats between rows; 0: n. Host kernels take others when they run, maybe slower; a GPU kernel
+  /// takes others only if n is a run-time size.
+  std::int64_t leading_dimension = 0;
+
+  friend bool operator==(const DenseFormat&, const DenseFormat&) = default;
+};
+
+/// C `[m x n]` = A `[m x k]` * B `[k x n]`; alpha = 1, beta = 0, fp32, A's values part of the kernel.
+/// A plain value that knows nothing of targets. With A it is all that decides what a kernel computes.
+struct Problem {
+  Operation operation = Operation::spmm;
+  SharedMatrix a = {};  ///< `[m x k]`
+  Extent n = {};        ///< columns of B and C, 1 .. 2^31 - 1; required
+  DenseFormat b = {};   ///< `[k x n]`
+  DenseFormat c = {};   ///< `[m x n]`
+  /// Fixes the panel width of panel-major B and C (a multiple of the vector's lanes), so that layers
+  /// chain panel-major. None: chosen.
+  std::optional<std::int64_t> panel_columns = {};
+
+  /// Floats between rows of B and of C, with the default filled in.
+  [[nodiscard]] std::int64_t ldb() const noexcept {
+    return b.leading_dimension > 0 ? b.leading_dimension : n.value;
+  }
+  [[nodiscard]] std::int64_t ldc() const noexcept {
+    return c.leading_dimension > 0 ? c.leading_dimension : n.value;
+  }
+};
+
+}  // namespace spjit

@@ -1,0 +1,51 @@
+#include "kernels/csr/csr_family.hpp"
+
+#include <utility>
+
+#include "kernels/csr/csr_kernel.hpp"
+#include "kernels/csr_image.hpp"
+
+namespace spjit {
+namespace {
+
+class CsrExecutable final : public HostExecutable {
+ public:
+  CsrExecutable(HostObject object, CsrImage read)
+      : HostExecutable(std::move(object)),
+        read_(std::move(read)),
+        parts_(split_rows(read_.view(), threads())) {}
+
+  void run(const Arguments& arguments) const override {
+    const CsrView matrix = read_.view();
+    run_parts(parts_, [&](const RowRange& rows) {
+      for_each_panel(arguments, read_.header,
+                     [&](const Arguments& part) { run_csr(matrix, read_.header.isa, rows, part); });
+    });
+  }
+
+ private:
+  CsrImage read_;
+  std::vector<RowRange> parts_;
+};
+
+}  // namespace
+
+std::string CsrFamily::refusal(const FamilyRequest& request) const {
+  static_cast<void>(request);
+  return {};
+}
+
+BuiltKernel CsrFamily::build(const BuildRequest& request) const {
+  return build_csr(request, std::string(name()));
+}
+
+LoadedKernel CsrFamily::open(const HostObject& object, const Cancellation& cancel) const {
+  CsrImage read = read_csr_image(object.image, cancel);
+  LoadedKernel loaded;
+  loaded.info = info_of(read.header, object);
+  loaded.info.panel_columns = k_csr_panel_columns;
+  loaded.executable = std::make_shared<CsrExecutable>(object, std::move(read));
+  return loaded;
+}
+
+}  // namespace spjit

@@ -1,0 +1,53 @@
+#include "kernels/csr_image.hpp"
+
+#include "base/arithmetic.hpp"
+
+namespace spjit {
+namespace {
+
+void check(const CsrImage& read, const HostImage& image, const Cancellation& cancel) {
+  const HostProgramHeader& header = read.header;
+  require_record(image.text.empty(), "code that no csr kernel has");
+  require_record(read.row_ptrs.size() == to_size(header.rows) + 1, "csr row count");
+  require_record(read.row_ptrs.front() == 0 && read.row_ptrs.back() == header.nnz, "csr ends");
+  require_record(ascending_within(read.row_ptrs, 0, header.nnz, cancel), "csr row offsets");
+  for_each_piece(header.nnz, cancel, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int32_t column = read.col_idxs[to_size(i)];
+      require_record(column >= 0 && column < header.cols, "csr column out of range");
+    }
+  });
+}
+
+}  // namespace
+
+HostArtifact make_csr_artifact(const Problem& problem, const std::string& family, HostIsa isa,
+                               const Cancellation& cancel) {
+  const CsrMatrix& matrix = *problem.a;
+  HostArtifact artifact;
+  artifact.weights.reserve(to_size(matrix.nnz()) * 2);
+  append_bits(artifact.weights, matrix.values, cancel);
+  append_bits(artifact.weights, matrix.col_idxs, cancel);
+  artifact.program = write_header(header_of(problem, family, isa));
+  append_words(artifact.program, matrix.row_ptrs, cancel);
+  return artifact;
+}
+
+CsrImage read_csr_image(const HostImage& image, const Cancellation& cancel) {
+  WordReader reader(image.program, cancel);
+  CsrImage read;
+  read.header = read_header(reader);
+  read.row_ptrs = reader.words();
+  reader.finish();
+  const auto nnz = to_size(read.header.nnz);
+  require_record(image.weights.size() == nnz * 8, "csr size");
+  require_record(reinterpret_cast<std::uintptr_t>(image.weights.data()) % alignof(float) == 0,
+                 "weights that are not aligned");
+  const std::byte* words = image.weights.data();
+  read.values = {reinterpret_cast<const float*>(words), nnz};
+  read.col_idxs = {reinterpret_cast<const std::int32_t*>(words + nnz * 4), nnz};
+  check(read, image, cancel);
+  return read;
+}
+
+}  // namespace spjit

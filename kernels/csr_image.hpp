@@ -1,0 +1,39 @@
+#pragma once
+
+/// @file
+/// A itself as the image of a host kernel, for families that read it: nnz values followed by nnz
+/// columns as weights, row offsets in the program record.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/cancel.hpp"
+#include "kernels/csr_view.hpp"
+#include "kernels/host_image.hpp"
+#include "kernels/program_words.hpp"
+#include "spjit/problem.hpp"
+
+namespace spjit {
+
+/// The image of a kernel of `family`.
+[[nodiscard]] HostArtifact make_csr_artifact(const Problem& problem, const std::string& family,
+                                             HostIsa isa, const Cancellation& cancel = {});
+
+/// What such an image holds.
+struct CsrImage {
+  HostProgramHeader header;
+  std::vector<std::int64_t> row_ptrs;
+  std::span<const std::int32_t> col_idxs;  ///< in the image
+  std::span<const float> values;           ///< in the image
+
+  /// Refers to this.
+  [[nodiscard]] CsrView view() const noexcept {
+    return {header.rows, header.cols, row_ptrs, col_idxs, values};
+  }
+};
+
+/// Checks every count, offset and column. Throws Error that says what is wrong; what `cancel` throws.
+[[nodiscard]] CsrImage read_csr_image(const HostImage& image, const Cancellation& cancel = {});
+
+}  // namespace spjit

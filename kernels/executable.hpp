@@ -1,0 +1,39 @@
+#pragma once
+
+/// @file
+/// A kernel that can run: what a family makes of an artifact on a device.
+
+#include <cstdint>
+
+#include "kernels/host_image.hpp"
+#include "spjit/arguments.hpp"
+
+namespace spjit {
+
+/// Immutable but for pools of memory; all members are thread-safe.
+class Executable {
+ public:
+  Executable() = default;
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
+  virtual ~Executable() = default;
+
+  /// Computes C of operands in host memory. `arguments` has every size, as Kernel::run() has
+  /// checked them; a family checks what only it knows. Throws InvalidArgument, NoMemory,
+  /// DeviceError.
+  virtual void run(const Arguments& arguments) const = 0;
+
+  /// Begins to compute C of operands in the device's memory. On the host as run().
+  virtual void launch(const Arguments& arguments) const { run(arguments); }
+
+  /// The GPU it is loaded into; -1: the host.
+  [[nodiscard]] virtual int device() const noexcept { return -1; }
+
+  /// Blocks an SM of that GPU holds at once; 0 on the host.
+  [[nodiscard]] virtual std::int64_t active_blocks() const { return 0; }
+
+  /// The image it was made of; null for a GPU's.
+  [[nodiscard]] virtual const HostImage* image() const noexcept { return nullptr; }
+};
+
+}  // namespace spjit

@@ -1,0 +1,71 @@
+#include "kernels/host_family.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/host_cpu.hpp"
+#include "kernels/csr_image.hpp"
+#include "runtime/host/host_isa.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+
+std::string HostFamily::version() const { return std::to_string(k_host_program_version); }
+
+LoadedKernel HostFamily::load(const Artifact& artifact, const nlohmann::json& record,
+                              const Device& device, const Cancellation& cancel) const {
+  const auto* host = std::get_if<HostDevice>(&device);
+  if (host == nullptr) {
+    throw InvalidArgument(fmt::format("a kernel of the family {} runs on the host", name()));
+  }
+  const auto found = std::ranges::find(artifact.files, k_object_file, &Artifact::File::name);
+  if (found == artifact.files.end()) {
+    throw Error(fmt::format("the artifact has no file \"{}\"", k_object_file));
+  }
+  static_cast<void>(record);
+  return open({read_object(found->bytes, k_object_name), found->owner, host->pool}, cancel);
+}
+
+Artifact::File object_file(const HostImage& image, const Cancellation& cancel) {
+  auto bytes =
+      std::make_shared<const std::vector<std::byte>>(write_object(image, k_object_name, cancel));
+  return {k_object_file, *bytes, bytes};
+}
+
+nlohmann::json image_record(const HostImage& image) {
+  return {{"code_bytes", image.text.size()}, {"weight_bytes", image.weights.size()}};
+}
+
+BuiltKernel build_csr(const BuildRequest& request, const std::string& family) {
+  const FamilyRequest& what = request.what;
+  const HostArtifact artifact =
+      make_csr_artifact(what.problem, family, what.options.target.isa(), what.cancel);
+  BuiltKernel built;
+  built.record = image_record(artifact.image());
+  built.files.push_back(object_file(artifact.image(), what.cancel));
+  return built;
+}
+
+KernelInfo info_of(const HostProgramHeader& header, const HostObject& object) {
+  require_isa(host_cpu(), header.isa);
+  KernelInfo info;
+  info.family = header.family;
+  info.target = Target(header.isa);
+  info.device = host_cpu().model_name;
+  info.rows = header.rows;
+  info.cols = header.cols;
+  info.n = header.n;
+  info.runtime_n = header.runtime_n;
+  info.ldb = header.ldb;
+  info.ldc = header.ldc;
+  info.nnz = header.nnz;
+  info.threads = object.pool == nullptr ? 1 : object.pool->threads();
+  info.code_bytes = std::ssize(object.image.text);
+  info.weight_bytes = std::ssize(object.image.weights);
+  return info;
+}
+
+}  // namespace spjit

@@ -1,0 +1,104 @@
+#pragma once
+
+/// @file
+/// What families of host kernels have in common: an object file, a program record, threads.
+
+#include <memory>
+#include <vector>
+
+#include "base/row_ranges.hpp"
+#include "base/thread_pool.hpp"
+#include "kernels/kernel_family.hpp"
+#include "kernels/packing.hpp"
+#include "kernels/program_words.hpp"
+#include "kernels/workspace_pool.hpp"
+
+namespace spjit {
+
+/// A host kernel in memory.
+struct HostObject {
+  HostImage image;
+  std::shared_ptr<const void> owner = nullptr;  ///< of the image; null: it outlives all kernels
+  std::shared_ptr<ThreadPool> pool = nullptr;   ///< null: runs in the caller's thread
+  bool linked = false;                          ///< the text may run where it is
+};
+
+/// Families whose artifact is one object file.
+class HostFamily : public KernelFamily {
+ public:
+  [[nodiscard]] bool is_cuda() const noexcept final { return false; }
+  [[nodiscard]] std::string version() const override;
+  [[nodiscard]] LoadedKernel load(const Artifact& artifact, const nlohmann::json& record,
+                                  const Device& device, const Cancellation& cancel) const final;
+
+  /// The kernel of an image of this family. Throws as load().
+  [[nodiscard]] virtual LoadedKernel open(const HostObject& object,
+                                          const Cancellation& cancel) const = 0;
+};
+
+/// What holds of every executable on the host.
+class HostExecutable : public Executable {
+ public:
+  [[nodiscard]] const HostImage* image() const noexcept final { return &object_.image; }
+
+ protected:
+  explicit HostExecutable(HostObject object) : object_(std::move(object)) {}
+
+  [[nodiscard]] int threads() const noexcept {
+    return object_.pool == nullptr ? 1 : object_.pool->threads();
+  }
+  [[nodiscard]] bool is_linked() const noexcept { return object_.linked; }
+  [[nodiscard]] ThreadPool* pool() const noexcept { return object_.pool.get(); }
+
+  /// Calls `part` for each of the parts, in the pool's threads if there is one.
+  template <class Part>
+  void run_parts(const std::vector<RowRange>& parts, const Part& part) const {
+    if (pool() == nullptr || parts.size() <= 1) {
+      for (const RowRange& rows : parts) part(rows);
+      return;
+    }
+    pool()->run(static_cast<int>(parts.size()),
+                [&](int task, int) { part(parts[static_cast<std::size_t>(task)]); });
+  }
+
+  [[nodiscard]] const WorkspacePool& workspaces() const noexcept { return workspaces_; }
+
+ private:
+  HostObject object_;
+  WorkspacePool workspaces_;
+};
+
+/// The file of an image. Throws what `cancel` throws soon after it is reached.
+[[nodiscard]] Artifact::File object_file(const HostImage& image, const Cancellation& cancel = {});
+
+/// The kernel of a family that reads A: A itself.
+[[nodiscard]] BuiltKernel build_csr(const BuildRequest& request, const std::string& family);
+
+/// The members of a record that every host family writes: sizes of code and weights.
+[[nodiscard]] nlohmann::json image_record(const HostImage& image);
+
+/// What a header says of a kernel. Throws NotSupported if this CPU lacks the instruction set.
+[[nodiscard]] KernelInfo info_of(const HostProgramHeader& header, const HostObject& object);
+
+/// Columns a panel of panel-major B and C has for families that read A: one AVX-512 vector.
+inline constexpr std::int64_t k_csr_panel_columns = 16;
+
+/// Calls `run` with row-major arguments: once, or for each panel where B and C are panel-major.
+template <class Run>
+void for_each_panel(const Arguments& arguments, const HostProgramHeader& header, const Run& run) {
+  if (arguments.layout == Layout::row_major) {
+    run(arguments);
+    return;
+  }
+  const PanelLayout b{header.cols, arguments.n, k_csr_panel_columns};
+  const PanelLayout c{header.rows, arguments.n, k_csr_panel_columns};
+  for (std::int64_t panel = 0; panel < b.panels(); ++panel) {
+    run({.b = arguments.b + panel * b.stride(),
+         .ldb = k_csr_panel_columns,
+         .c = arguments.c + panel * c.stride(),
+         .ldc = k_csr_panel_columns,
+         .n = k_csr_panel_columns});
+  }
+}
+
+}  // namespace spjit

@@ -1,0 +1,311 @@
+#include "spjit/kernel.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/gzip.hpp"
+#include "base/host_cpu.hpp"
+#include "base/identifiers.hpp"
+#include "base/json_text.hpp"
+#include "kernels/families.hpp"
+#include "kernels/host_family.hpp"
+#include "kernels/kernel_impl.hpp"
+#include "kernels/kernel_record.hpp"
+#include "kernels/packing.hpp"
+#include "kernels/unrolled_cuda/cuda_family.hpp"
+#include "matrix/limits.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+/// Floats whose bytes can be counted in 63 bits.
+constexpr std::int64_t k_most_floats =
+    std::numeric_limits<std::int64_t>::max() / std::int64_t{sizeof(float)};
+
+void check_ld(const char* name, std::int64_t ld, std::int64_t rows, std::int64_t n) {
+  if (ld < n) {
+    throw InvalidArgument(
+        fmt::format("{} is {}; expected at least n = {} floats between rows", name, ld, n));
+  }
+  // Offsets of rows in bytes are 64-bit: beyond, they would wrap around.
+  if (rows > 0 && ld > k_most_floats / rows) {
+    throw InvalidArgument(fmt::format("{} is {}; expected at most {} floats between {} rows", name,
+                                      ld, k_most_floats / rows, rows));
+  }
+}
+
+PanelLayout layout_of(const KernelInfo& info, std::int64_t rows) {
+  if (info.panel_columns == 0) {
+    throw InvalidArgument(
+        fmt::format("a kernel for {} takes no panels", info.target.name()));
+  }
+  if (rows < 0 || rows > k_max_dimension) {
+    throw InvalidArgument(fmt::format("rows is {}; expected 0 to {}", rows, k_max_dimension));
+  }
+  return {rows, info.n, info.panel_columns};
+}
+
+void check_panels(const char* name, const PanelLayout& layout) {
+  if (layout.size() > k_most_floats) {
+    throw InvalidArgument(
+        fmt::format("{} has {} floats; expected at most {}", name, layout.size(), k_most_floats));
+  }
+}
+
+void check_pointer(const char* name, const float* pointer, std::int64_t rows, std::int64_t n) {
+  if (pointer == nullptr && rows > 0) {
+    throw InvalidArgument(
+        fmt::format("{} is null; expected an array of [{} x {}] floats", name, rows, n));
+  }
+}
+
+void check_name(const std::string& name) {
+  if (is_function_name(name)) return;
+  throw InvalidArgument(
+      fmt::format("\"{}\" cannot name a function; expected letters, digits and '_', and no keyword "
+                  "or reserved or standard name of C++",
+                  name));
+}
+
+void check_threads(int threads) {
+  if (threads < 0 || threads > k_most_threads) {
+    throw InvalidArgument(
+        fmt::format("threads is {}; expected 0 (all) to {}", threads, k_most_threads));
+  }
+}
+
+/// The pool of a kernel that no Compiler made; null for one thread.
+std::shared_ptr<ThreadPool> make_pool(int threads) {
+  const int workers = threads == 0 ? usable_cpus() : threads;
+  return workers > 1 ? std::make_shared<ThreadPool>(workers) : nullptr;
+}
+
+/// The image of a host kernel that can be linked.
+const HostImage& image_of(const Kernel::Impl& kernel) {
+  const HostImage* image = kernel.executable == nullptr ? nullptr : kernel.executable->image();
+  if (image != nullptr) return *image;
+  throw NotSupported(fmt::format("a kernel for {} is no object that can be linked",
+                                 kernel.info.target.name()));
+}
+
+const Executable& loaded(const Kernel::Impl& kernel) {
+  if (kernel.executable != nullptr) return *kernel.executable;
+  throw InvalidArgument(fmt::format(
+      "this kernel for {} is in no GPU; load it first: kernel.load(0)", kernel.info.target.name()));
+}
+
+std::string text_of(std::span<const std::byte> gz) {
+  constexpr std::int64_t k_most_source_bytes = std::int64_t{1} << 34;
+  return gz.empty() ? std::string() : gunzip(gz, k_most_source_bytes);
+}
+
+/// The record that the CLI writes wraps the kernel's.
+nlohmann::json parse_record(const std::string& record) {
+  nlohmann::json json;
+  try {
+    json = parse_json(record);
+  } catch (const Error& error) {
+    throw Error(fmt::format("the record of a kernel is no JSON: {}", error.what()));
+  }
+  if (json.is_object() && json.contains("record")) json = nlohmann::json(json.at("record"));
+  return json;
+}
+
+}  // namespace
+
+Arguments checked_arguments(const KernelInfo& info, Arguments arguments) {
+  if (arguments.n == 0) arguments.n = info.n;
+  if (arguments.n < 0 || (arguments.n != info.n && !info.runtime_n)) {
+    throw InvalidArgument(
+        fmt::format("n is {}; this kernel was compiled for n = {} (compile with a run-time n for "
+                    "others)",
+                    arguments.n, info.n));
+  }
+  if (arguments.layout == Layout::panel_major) {
+    check_pointer("b_panels", arguments.b, info.cols, arguments.n);
+    check_pointer("c_panels", arguments.c, info.rows, arguments.n);
+    check_panels("b_panels", layout_of(info, info.cols));
+    check_panels("c_panels", layout_of(info, info.rows));
+    return arguments;
+  }
+  const bool as_compiled = arguments.n == info.n;
+  if (arguments.ldb == 0) arguments.ldb = as_compiled ? info.ldb : arguments.n;
+  if (arguments.ldc == 0) arguments.ldc = as_compiled ? info.ldc : arguments.n;
+  check_ld("ldb", arguments.ldb, info.cols, arguments.n);
+  check_ld("ldc", arguments.ldc, info.rows, arguments.n);
+  check_pointer("b", arguments.b, info.cols, arguments.n);
+  check_pointer("c", arguments.c, info.rows, arguments.n);
+  return arguments;
+}
+
+const KernelInfo& Kernel::info() const noexcept { return impl_->info; }
+
+const Artifact& Kernel::artifact() const noexcept { return impl_->artifact; }
+
+void Kernel::run(const Arguments& arguments) const {
+  loaded(*impl_).run(checked_arguments(info(), arguments));
+}
+
+void Kernel::run(const float* b, float* c) const { run({.b = b, .c = c}); }
+
+void Kernel::run(const float* b, std::int64_t ldb, float* c, std::int64_t ldc) const {
+  // 0 is no default here.
+  check_ld("ldb", ldb, cols(), n());
+  check_ld("ldc", ldc, rows(), n());
+  run({.b = b, .ldb = ldb, .c = c, .ldc = ldc});
+}
+
+void Kernel::run_panels(const float* b_panels, float* c_panels) const {
+  run({.b = b_panels, .c = c_panels, .layout = Layout::panel_major});
+}
+
+void Kernel::launch(const Arguments& arguments) const {
+  loaded(*impl_).launch(checked_arguments(info(), arguments));
+}
+
+void Kernel::launch(const float* b, float* c, void* stream) const {
+  launch({.b = b, .c = c, .stream = stream});
+}
+
+Kernel Kernel::load(int device) const {
+  if (!impl_->family->is_cuda()) return *this;
+  LoadedKernel in_gpu = impl_->family->load(impl_->artifact, parse_record(impl_->artifact.record),
+                                            GpuDevice{device}, {});
+  auto impl = std::make_shared<Impl>(*impl_);
+  impl->executable = std::move(in_gpu.executable);
+  return Kernel(std::move(impl));
+}
+
+int Kernel::device() const noexcept {
+  return impl_->executable == nullptr ? -1 : impl_->executable->device();
+}
+
+std::int64_t Kernel::driver_active_blocks() const {
+  const std::int64_t blocks = loaded(*impl_).active_blocks();
+  if (blocks > 0 || impl_->family->is_cuda()) return blocks;
+  throw InvalidArgument("a kernel of the host has no blocks on an SM");
+}
+
+std::int64_t Kernel::panel_floats(std::int64_t rows) const {
+  return layout_of(info(), rows).size();
+}
+
+std::int64_t Kernel::panel_stride(std::int64_t rows) const {
+  return layout_of(info(), rows).stride();
+}
+
+void Kernel::to_panels(const float* dense, std::int64_t ld, std::int64_t rows,
+                           float* panels) const {
+  const PanelLayout layout = layout_of(info(), rows);
+  check_ld("ld", ld, rows, n());
+  check_pointer("dense", dense, rows, n());
+  check_pointer("panels", panels, rows, n());
+  const std::array all = {RowRange{0, rows}};
+  pack_panels(layout, {0, layout.panels()}, {dense, ld}, all, panels);
+}
+
+void Kernel::from_panels(const float* panels, std::int64_t rows, float* dense,
+                             std::int64_t ld) const {
+  const PanelLayout layout = layout_of(info(), rows);
+  check_ld("ld", ld, rows, n());
+  check_pointer("panels", panels, rows, n());
+  check_pointer("dense", dense, rows, n());
+  for (std::int64_t panel = 0; panel < layout.panels(); ++panel) {
+    const std::int64_t first = panel * layout.width;
+    const auto columns = static_cast<std::size_t>(std::min(layout.width, layout.n - first));
+    const float* from = panels + panel * layout.stride();
+    for (std::int64_t row = 0; row < rows; ++row) {
+      std::memcpy(dense + row * ld + first, from + row * layout.width, columns * sizeof(float));
+    }
+  }
+}
+
+std::span<const std::byte> Kernel::image() const noexcept {
+  return artifact().file(k_cubin_file);
+}
+
+std::string Kernel::cuda_source() const { return text_of(artifact().file(k_cuda_file)); }
+
+std::string Kernel::ptx() const { return text_of(artifact().file(k_ptx_file)); }
+
+Kernel Kernel::from_artifact(Artifact artifact, int threads) {
+  check_threads(threads);
+  const nlohmann::json record = parse_record(artifact.record);
+  auto impl = std::make_shared<Impl>();
+  impl->family = &find_family(family_in(record));
+  LoadedKernel loaded =
+      impl->family->load(artifact, record, HostDevice{make_pool(threads)}, {});
+  impl->info = std::move(loaded.info);
+  impl->executable = std::move(loaded.executable);
+  apply_record(record, impl->info);
+  artifact.record = record.dump(2);
+  impl->artifact = std::move(artifact);
+  return Kernel(std::move(impl));
+}
+
+std::vector<std::byte> Kernel::object(const std::string& name) const {
+  check_name(name);
+  return write_object(image_of(*impl_), name);
+}
+
+std::string Kernel::aot_header(const std::string& name) const {
+  check_name(name);
+  const HostImage& image = image_of(*impl_);
+  return fmt::format(R"(#pragma once
+
+// {1} kernel C = A * B with A [{2} x {3}], {4} nonzeros, B [{3} x {5}]; made by spjit.
+// Link {0}.o and libspjit.
+
+#include <spjit/kernel.hpp>
+
+extern "C" {{
+extern const unsigned char spjit_{0}_text[];
+extern const unsigned char spjit_{0}_weights[];
+extern const unsigned char spjit_{0}_program[{6}];
+}}
+
+/// C [{2} x {5}] = A * B [{3} x {5}]; see spjit::Kernel.
+[[nodiscard]] inline spjit::Kernel {0}(int threads = 1) {{
+  return spjit::Kernel::link({{spjit_{0}_text, {7}, spjit_{0}_weights, {8},
+                                  spjit_{0}_program, {6}}},
+                                 threads);
+}}
+)",
+                     name, info().target.name(), rows(), cols(), info().nnz, n(),
+                     image.program.size(), image.text.size(),
+                     image.weights.size());
+}
+
+Kernel Kernel::link(const LinkedObject& object, int threads) {
+  check_threads(threads);
+  const auto part = [](const void* data, std::size_t bytes) {
+    if (data == nullptr && bytes > 0) {
+      throw InvalidArgument(
+          fmt::format("a part of a linked object is null; expected {} bytes", bytes));
+    }
+    return std::span(static_cast<const std::byte*>(data), bytes);
+  };
+  HostObject linked;
+  linked.image = {part(object.text, object.text_bytes), part(object.weights, object.weights_bytes),
+                  part(object.program, object.program_bytes)};
+  linked.pool = make_pool(threads);
+  linked.linked = true;
+  WordReader reader(linked.image.program);
+  auto impl = std::make_shared<Impl>();
+  impl->family = &find_family(read_header(reader).family);
+  const auto* family = dynamic_cast<const HostFamily*>(impl->family);
+  if (family == nullptr) throw Error("the linked object is of no family of the host");
+  LoadedKernel loaded = family->open(linked, {});
+  impl->info = std::move(loaded.info);
+  impl->executable = std::move(loaded.executable);
+  return Kernel(std::move(impl));
+}
+
+}  // namespace spjit

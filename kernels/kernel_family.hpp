@@ -1,0 +1,113 @@
+#pragma once
+
+/// @file
+/// A way to compute: what a family of kernels answers to the pipeline.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/cancel.hpp"
+#include "kernels/executable.hpp"
+#include "kernels/search_trace.hpp"
+#include "kernels/tunable_space.hpp"
+#include "plan/compile_context.hpp"
+#include "plan/problem.hpp"
+#include "rankmodel/rank_model.hpp"
+#include "runtime/device.hpp"
+#include "spjit/kernel.hpp"
+#include "spjit/options.hpp"
+
+namespace spjit {
+
+/// What is to be compiled. Refers to all of it.
+struct FamilyRequest {
+  const Problem& problem;  ///< checked
+  const CompileOptions& options;
+  const DeviceInfo& device;
+  const Cancellation& cancel;
+};
+
+/// What building takes besides. Refers to all of it.
+struct BuildRequest {
+  const FamilyRequest& what;
+  const CompileContext& context;
+  std::shared_ptr<ThreadPool> pool = nullptr;  ///< that candidates run in
+  /// What ranks candidates; null: the family's formula.
+  std::shared_ptr<const LoadedRankModel> rank_model = nullptr;
+  /// Times the candidates of a space as the policy says; handed in, so that a family runs nothing
+  /// by itself.
+  std::function<SearchOutcome(TunableSpace&, std::chrono::steady_clock::time_point)> search = {};
+};
+
+/// A built kernel, or why there is none after all: then the next family is asked.
+struct BuiltKernel {
+  std::vector<Artifact::File> files = {};
+  /// The family's members of the record: "tile", "search", "resources" and so on.
+  nlohmann::json record = {};
+  std::string reason = {};    ///< why this choice, in one line
+  std::string declined = {};  ///< in one line; empty: it was built
+};
+
+/// A loaded artifact.
+struct LoadedKernel {
+  /// What the artifact and its record say: all but key, from_cache and what follows it.
+  KernelInfo info;
+  /// Null for a kernel of a GPU that was not to be loaded into one.
+  std::shared_ptr<const Executable> executable;
+};
+
+/// Each family is a folder of kernels/ and one line in kernels/families.cpp.
+class KernelFamily {
+ public:
+  KernelFamily() = default;
+  KernelFamily(const KernelFamily&) = delete;
+  KernelFamily& operator=(const KernelFamily&) = delete;
+  virtual ~KernelFamily() = default;
+
+  /// "csr": in KernelInfo::family and records; at most 16 of a-z and _.
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+  /// Whether its kernels run on GPUs; else on the host.
+  [[nodiscard]] virtual bool is_cuda() const noexcept = 0;
+  /// Versions of what it emits and writes, for the cache key.
+  [[nodiscard]] virtual std::string version() const = 0;
+  /// Which features of a problem it knows.
+  [[nodiscard]] virtual ProblemFeatures features() const noexcept = 0;
+
+  /// Why it takes no such problem for that device, in one line; empty: it accepts. It is not asked
+  /// about other devices and about problems with features it does not know (why_not()).
+  [[nodiscard]] virtual std::string refusal(const FamilyRequest& request) const = 0;
+
+  /// What ranks its candidates in modes that time; null: its formula. Throws IoError, Error for a
+  /// model that cannot be used.
+  [[nodiscard]] virtual std::shared_ptr<const LoadedRankModel> rank_model(
+      const CompileOptions& options) const {
+    static_cast<void>(options);
+    return nullptr;
+  }
+
+  /// The device that a search would time on; empty: there is none.
+  [[nodiscard]] virtual std::string timed_on(const FamilyRequest& request) const {
+    return product_of(request.device);
+  }
+
+  /// Chooses among its candidates, timing them where the policy asks for it, and builds the choice.
+  /// Throws CompileFailed, NotSupported, InvalidArgument and what the context throws.
+  [[nodiscard]] virtual BuiltKernel build(const BuildRequest& request) const = 0;
+
+  /// The kernel of an artifact that it built, for a host device or, if the device is a GPU, in it.
+  /// `record` is the artifact's. Throws Error if it is damaged, NotSupported if the device cannot
+  /// run it, DeviceError, what `cancel` throws.
+  [[nodiscard]] virtual LoadedKernel load(const Artifact& artifact, const nlohmann::json& record,
+                                          const Device& device,
+                                          const Cancellation& cancel) const = 0;
+};
+
+/// Why a family takes no such problem; empty: it accepts.
+[[nodiscard]] std::string why_not(const KernelFamily& family, const FamilyRequest& request);
+
+}  // namespace spjit

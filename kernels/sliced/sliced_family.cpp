@@ -1,0 +1,91 @@
+#include "kernels/sliced/sliced_family.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/csr_image.hpp"
+#include "kernels/sliced/sliced_kernel.hpp"
+
+namespace spjit {
+namespace {
+
+class SlicedExecutable final : public HostExecutable {
+ public:
+  SlicedExecutable(HostObject object, const CsrImage& read, const Cancellation& cancel)
+      : HostExecutable(std::move(object)),
+        header_(read.header),
+        matrix_(read.view(), cancel),
+        parts_(matrix_.split(threads(), read.header.n)) {}
+
+  void run(const Arguments& arguments) const override {
+    if (arguments.layout == Layout::row_major) {
+      run_row_major(arguments);
+      return;
+    }
+    // So few columns are one panel. What is past them is zero, as B's is.
+    const std::int64_t n = arguments.n;
+    run_row_major({.b = arguments.b,
+                   .ldb = k_csr_panel_columns,
+                   .c = arguments.c,
+                   .ldc = k_csr_panel_columns,
+                   .n = n});
+    for (std::int64_t row = 0; row < header_.rows; ++row) {
+      std::fill_n(arguments.c + row * k_csr_panel_columns + n, k_csr_panel_columns - n, 0.0F);
+    }
+  }
+
+ private:
+  void run_row_major(const Arguments& arguments) const {
+    SlicedOperands sliced{arguments.b, arguments.c, arguments.ldc, arguments.n};
+    const bool in_place = matrix_.takes_in_place(arguments);
+    WorkspaceSize copy;
+    if (!in_place) {
+      copy = {matrix_.column_floats() * arguments.n, matrix_.copied_floats() * arguments.n};
+    }
+    const WorkspacePool::Loan workspace(workspaces(), copy);
+    if (!in_place) {
+      matrix_.copy_columns(arguments, workspace.data());
+      sliced.b = workspace.data();
+    }
+    matrix_.zero_empty_rows(sliced);
+    run_parts(parts_, [&](const RowRange& slices) { matrix_.run(slices, sliced); });
+  }
+
+  HostProgramHeader header_;
+  SlicedMatrix matrix_;
+  std::vector<RowRange> parts_;
+};
+
+}  // namespace
+
+std::string SlicedFamily::refusal(const FamilyRequest& request) const {
+  const HostIsa isa = request.options.target.isa();
+  const std::int64_t n = request.problem.n.value;
+  if (!can_be_sliced(isa, n)) {
+    return fmt::format("it is for n of 1 to {} and avx512, n is {} and the target {}",
+                       k_most_sliced_columns, n, to_string(isa));
+  }
+  if (prefers_slices(view_of(*request.problem.a), isa, n, request.cancel)) return {};
+  return "padded to slices of sixteen rows A is larger than unrolled code, or most of B is unread";
+}
+
+BuiltKernel SlicedFamily::build(const BuildRequest& request) const {
+  BuiltKernel built = build_csr(request, std::string(name()));
+  built.reason = fmt::format("n is {}: a vector is sixteen rows of A, not the columns of B",
+                             request.what.problem.n.value);
+  return built;
+}
+
+LoadedKernel SlicedFamily::open(const HostObject& object, const Cancellation& cancel) const {
+  const CsrImage read = read_csr_image(object.image, cancel);
+  require_record(can_be_sliced(read.header.isa, read.header.n), "sliced columns");
+  LoadedKernel loaded;
+  loaded.info = info_of(read.header, object);
+  loaded.info.panel_columns = k_csr_panel_columns;
+  loaded.executable = std::make_shared<SlicedExecutable>(object, read, cancel);
+  return loaded;
+}
+
+}  // namespace spjit

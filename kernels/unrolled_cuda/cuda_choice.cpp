@@ -1,0 +1,148 @@
+#include "kernels/unrolled_cuda/cuda_choice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/elapsed.hpp"
+#include "kernels/unrolled_cuda/cuda_prior.hpp"
+#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
+#include "kernels/unrolled_cuda/local_cuda_tools.hpp"
+#include "plan/kernel_plan.hpp"
+#include "reorder/row_groupings.hpp"
+#include "runtime/cuda/local_gpus.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+[[noreturn]] void over_budget(const CudaTileSpace& space, const SearchPolicy& policy) {
+  const CudaCandidate* smallest = nullptr;
+  for (const CudaCandidate& candidate : space.candidates) {
+    if (smallest == nullptr || candidate.code_bytes < smallest->code_bytes) smallest = &candidate;
+  }
+  if (smallest != nullptr && smallest->code_bytes > policy.code_budget_bytes) {
+    throw CompileFailed(
+        fmt::format("the kernel would have {} bytes of code or more, the budget is {}; allow more "
+                    "(code_budget_bytes, --code-budget) or prune further",
+                    smallest->code_bytes, policy.code_budget_bytes));
+  }
+  const auto& candidates = space.candidates;
+  throw CompileFailed(
+      fmt::format("no tile fits the device: {}", candidates.empty() || !candidates.front().dropped
+                                                     ? "there is none"
+                                                     : candidates.front().dropped->numbers));
+}
+
+/// Why nothing was timed, or empty.
+std::string search_on(int ordinal, CudaChoice& choice, const CudaSearchInput& input,
+                      const BuildRequest& request) {
+  try {
+    LocalCudaTools local(input, ordinal);
+    CudaTunable space(input, choice.ranked, local.tools());
+    SearchOutcome found = request.search(space, Clock::now());
+    choice.built = CudaTunable::kernel_of(found.build.get());
+    choice.search = std::move(found.trace);
+  } catch (const NotSupported& error) {
+    return error.what();
+  } catch (const DeviceError& error) {
+    return error.what();
+  }
+  choice.search.rank_ms = choice.group_ms;
+  return choice.search.timed ? "" : "no candidate could be timed";
+}
+
+/// Fills in the search, which leaves the first of the ranking chosen where nothing can be timed,
+/// and the reason.
+void search(CudaChoice& choice, const CudaSearchInput& input, const BuildRequest& request) {
+  const SearchPolicy& policy = input.options.policy;
+  std::string why_not;
+  if (policy.search != SearchMode::instant) {
+    const TimingGpu gpu = find_timing_gpu(input.options.target, input.limits);
+    why_not = gpu.problem;
+    if (gpu.ordinal) why_not = search_on(*gpu.ordinal, choice, input, request);
+  }
+  const std::string of = fmt::format("of {} tiles that the rules leave of {}", choice.ranked.size(),
+                                     choice.space.candidates.size());
+  if (!choice.search.timed) {
+    choice.reason = fmt::format("{}: first {}; ranked, not timed", k_cuda_prior_name, of);
+    if (!why_not.empty()) choice.reason += ": " + why_not;
+    return;
+  }
+  const std::size_t full = count_timed(choice.search, &SearchTraceEntry::full);
+  const std::size_t proxies = count_timed(choice.search, &SearchTraceEntry::proxy);
+  const std::string how =
+      full == 0      ? fmt::format("fastest of {} timed by proxy", proxies)
+      : proxies == 0 ? fmt::format("fastest of {} timed in full", full)
+                     : fmt::format("fastest of {} timed in full, the best of {} timed by proxy",
+                                   full, proxies);
+  choice.reason = fmt::format("{}: {}, {}", to_string(policy.search), how, of);
+}
+
+}  // namespace
+
+TimingGpu find_timing_gpu(const Target& target, const CudaDeviceInfo& limits) {
+  const LocalGpus local = find_local_gpus();
+  const std::optional<int> named = gpu_ordinal(target.card());
+  for (const LocalGpu& gpu : local.gpus) {
+    const bool same = gpu.limits.arch == limits.arch && gpu.limits.sms == limits.sms;
+    if (named ? gpu.ordinal == *named : same) return {gpu.ordinal, gpu.limits.product, ""};
+  }
+  TimingGpu none;
+  none.problem = local.gpus.empty()
+                     ? local.problem
+                     : fmt::format("no GPU here is an sm_{} with {} SMs", limits.arch, limits.sms);
+  return none;
+}
+
+CudaChoice choose_cuda_tile(const BuildRequest& request) {
+  const FamilyRequest& what = request.what;
+  const CsrMatrix& matrix = *what.problem.a;
+  const SearchPolicy& policy = what.options.policy;
+  const auto& limits = std::get<CudaDeviceInfo>(what.device);
+  const auto start = Clock::now();
+  request.context.stage("grouping");
+  RowGroupings groupings(matrix, policy.reorder, what.cancel);
+  CudaChoice choice;
+  choice.space = enumerate_cuda_tiles(
+      what.problem, policy, limits,
+      [&](std::int64_t m1) -> const RowGrouping& { return groupings.at(m1); }, what.cancel);
+  choice.ranked = rank_by_prior(choice.space.survivors(), limits);
+  if (choice.ranked.empty()) over_budget(choice.space, policy);
+  choice.group_ms = ms_since(start);
+  search(choice, {what.problem, what.options, limits, groupings}, request);
+  choice.chosen = choice.ranked[choice.search.chosen];
+  choice.grouping = groupings.at(choice.chosen.tile.m1);
+  for (const CudaRule rule : choice.space.relaxed) {
+    choice.reason += fmt::format("; the rule {} was relaxed: it left none", to_string(rule));
+  }
+  return choice;
+}
+
+CompiledCuda compile_cuda_kernel(const BuildRequest& request) {
+  const FamilyRequest& what = request.what;
+  const CsrMatrix& matrix = *what.problem.a;
+  if (matrix.rows < 1) {
+    throw InvalidArgument("the matrix has no rows: there is nothing for a GPU kernel to compute");
+  }
+  CudaChoice choice = choose_cuda_tile(request);
+  const auto start = Clock::now();
+  request.context.stage("emitting");
+  if (choice.built != nullptr) {
+    BuiltCuda built = *std::exchange(choice.built, nullptr);
+    return {std::move(built.artifact), built.program, {std::move(built.trace), std::move(choice)}};
+  }
+  const KernelPlan plan =
+      build_plan(matrix, choice.grouping, std::max<std::int64_t>(matrix.cols, 1), what.cancel);
+  const double plan_ms = ms_since(start);
+  BuiltCuda built = build_cuda_kernel(plan, choice.chosen, what.options,
+                                      std::get<CudaDeviceInfo>(what.device), what.cancel);
+  built.trace.emit_ms += plan_ms;
+  return {std::move(built.artifact), built.program, {std::move(built.trace), std::move(choice)}};
+}
+
+}  // namespace spjit

@@ -1,0 +1,61 @@
+#pragma once
+
+/// @file
+/// Which tile a problem gets on a GPU, and what else was looked at. Needs NVIDIA's compiler
+/// libraries only to build, and never a GPU.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel_family.hpp"
+#include "kernels/unrolled_cuda/cuda_builder.hpp"
+#include "kernels/unrolled_cuda/cuda_candidate.hpp"
+#include "kernels/unrolled_cuda/cuda_tunable.hpp"
+#include "reorder/row_grouping.hpp"
+
+namespace spjit {
+
+/// What a choice did, for the record and for `spjit explain`.
+struct CudaChoice {
+  CudaCandidate chosen;
+  std::string reason;
+  CudaTileSpace space;
+  std::vector<CudaCandidate> ranked;  ///< survivors, best first
+  RowGrouping grouping;               ///< at the chosen M1
+  double group_ms = 0;                ///< groupings and tile space
+  /// Entry i is that of ranked[i]; no entries where nothing was searched.
+  SearchTrace search;
+  std::shared_ptr<const BuiltCuda> built;  ///< the chosen kernel, if the search compiled it
+};
+
+/// Ranks, and in a mode that times searches on the GPU of this machine that the target stands for;
+/// without one the first of the ranking is chosen, and the reason says `ranked, not timed`. Throws
+/// CompileFailed if every tile is over the code budget, and what the context throws.
+[[nodiscard]] CudaChoice choose_cuda_tile(const BuildRequest& request);
+
+/// The GPU that a search for a target times on.
+struct TimingGpu {
+  std::optional<int> ordinal;
+  std::string product;
+  std::string problem;  ///< why there is none; or empty
+};
+[[nodiscard]] TimingGpu find_timing_gpu(const Target& target, const CudaDeviceInfo& limits);
+
+/// What a compilation did.
+struct CudaTrace : CudaBuildTrace {
+  CudaChoice choice;
+};
+
+struct CompiledCuda {
+  CudaArtifact artifact;
+  CudaProgram program;
+  CudaTrace trace;
+};
+
+/// Compiles the choice. Throws InvalidArgument for a matrix without rows, NotSupported without the
+/// libraries or for an arch they do not know, CompileFailed, and what the context throws: Cancelled
+/// and DeadlineExceeded once a unit that is being compiled is done.
+[[nodiscard]] CompiledCuda compile_cuda_kernel(const BuildRequest& request);
+
+}  // namespace spjit

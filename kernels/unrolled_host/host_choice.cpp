@@ -1,0 +1,120 @@
+#include "kernels/unrolled_host/host_choice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/arithmetic.hpp"
+#include "base/elapsed.hpp"
+#include "kernels/unrolled_host/host_heuristic.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
+#include "matrix/limits.hpp"
+#include "plan/kernel_plan.hpp"
+#include "reorder/row_grouping.hpp"
+
+namespace spjit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+BuiltHost build_by_rules(const BuildRequest& request, HostChoiceTrace trace) {
+  const FamilyRequest& what = request.what;
+  const CsrMatrix& matrix = *what.problem.a;
+  auto start = Clock::now();
+  request.context.stage("grouping");
+  const RowGrouping grouping =
+      group_rows(matrix, trace.tile.m1, what.options.policy.reorder, what.cancel);
+  trace.group_ms = ms_since(start);
+  trace.grouping = compute_statistics(matrix, grouping, what.cancel);
+
+  start = Clock::now();
+  request.context.stage("emitting");
+  const std::int64_t block =
+      trace.tile.k_block > 0 ? trace.tile.k_block : std::max<std::int64_t>(matrix.cols, 1);
+  const KernelPlan plan = build_plan(matrix, grouping, block, what.cancel);
+  HostArtifact artifact = make_unrolled_artifact(plan, trace.tile, what.problem,
+                                                 what.options.target.isa(), what.cancel);
+  trace.emit_ms = ms_since(start);
+  return {std::move(artifact), std::move(trace)};
+}
+
+/// Why candidates cannot be run here, or empty.
+std::string too_large_to_time(const FamilyRequest& what) {
+  const Problem& problem = what.problem;
+  const double bytes = 4 * (as_double(problem.a->cols) * as_double(problem.ldb()) +
+                            as_double(problem.a->rows) * as_double(problem.n.value));
+  if (bytes <= as_double(memory_bytes()) / 2) return {};
+  return fmt::format(
+      "{}: ranked, not timed: B and C would take {:.1f} GB, more than half of the "
+      "memory; ",
+      to_string(what.options.policy.search), bytes * 1e-9);
+}
+
+std::string search_reason(const SearchPolicy& policy, const HostChoiceTrace& trace) {
+  const SearchTrace& search = trace.search;
+  const std::string_view mode = to_string(policy.search);
+  if (!search.timed) {
+    // The rules' choice is always to be timed in full: what it failed of is why there is none.
+    if (const auto& first = search.entries.front().full; first && !first->failure.empty()) {
+      return fmt::format("{}: ranked, not timed: nothing ran, {}", mode, first->failure);
+    }
+    return fmt::format("{}: ranked, not timed: the budget of {:.0f} ms was spent before", mode,
+                       policy.search_budget_ms);
+  }
+  std::string reason = fmt::format("{}: fastest of {} timed in full", mode,
+                                   count_timed(search, &SearchTraceEntry::full));
+  if (search.proxies) {
+    reason += fmt::format(", the best of {} timed by proxy",
+                          count_timed(search, &SearchTraceEntry::proxy));
+  }
+  return reason + fmt::format(", of {} tiles that the rules leave of {}", search.entries.size(),
+                              trace.space.candidates.size());
+}
+
+BuiltHost build_searched(const BuildRequest& request, HostChoiceTrace trace,
+                         const TimeHostKernels& timer, const HostTuning& tuning) {
+  const FamilyRequest& what = request.what;
+  const auto begin = Clock::now();
+  request.context.stage("grouping");
+  HostTunable space({what.problem, what.options, std::get<HostDeviceInfo>(what.device), trace.tile,
+                     request.rank_model.get(), what.cancel},
+                    timer, tuning);
+  SearchOutcome found = request.search(space, begin);
+  const auto start = Clock::now();
+  HostArtifact artifact = space.artifact(found.trace.chosen, found.build.get());
+  trace.search = std::move(found.trace);
+  trace.space = space.space();
+  trace.tile = space.tile(trace.search.chosen);
+  trace.grouping = space.grouping(trace.search.chosen);
+  trace.reason = search_reason(what.options.policy, trace);
+  trace.group_ms = trace.search.rank_ms;
+  trace.emit_ms = trace.search.proxy_ms + trace.search.full_ms + ms_since(start);
+  return {std::move(artifact), std::move(trace)};
+}
+
+}  // namespace
+
+HostChoiceTrace host_choice_by_rules(const FamilyRequest& request) {
+  HostChoice choice = choose_host_tile(
+      workload_of(request.problem, request.options.resources.threads, request.cancel),
+      std::get<HostDeviceInfo>(request.device));
+  HostChoiceTrace trace;
+  trace.tile = choice.tile;
+  trace.reason = std::move(choice.reason);
+  return trace;
+}
+
+BuiltHost build_host_choice(const BuildRequest& request, const TimeHostKernels& timer,
+                            const HostTuning& tuning) {
+  HostChoiceTrace trace = host_choice_by_rules(request.what);
+  if (request.what.options.policy.search != SearchMode::instant) {
+    const std::string too_large = too_large_to_time(request.what);
+    if (too_large.empty()) return build_searched(request, std::move(trace), timer, tuning);
+    trace.reason = too_large + trace.reason;
+  }
+  return build_by_rules(request, std::move(trace));
+}
+
+}  // namespace spjit

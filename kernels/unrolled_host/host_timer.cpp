@@ -1,0 +1,176 @@
+#include "kernels/unrolled_host/host_timer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/checked.hpp"
+#include "base/pinned_thread.hpp"
+#include "kernels/unrolled_host/unrolled_executable.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+/// Writes `value(i)` into each float; calls `check`, if there is one, now and then.
+template <class Value>
+void fill(float* to, std::int64_t floats, const std::function<void()>& check, const Value& value) {
+  constexpr std::int64_t k_piece = std::int64_t{1} << 20;
+  for (std::int64_t begin = 0; begin < floats; begin += k_piece) {
+    if (check) check();
+    const std::int64_t end = std::min(floats, begin + k_piece);
+    for (std::int64_t i = begin; i < end; ++i) to[i] = value(i);
+  }
+}
+
+/// Small exact values: the time of an FMA does not depend on them, but denormals or NaN would slow
+/// some CPUs down.
+float small_value(std::int64_t i) { return static_cast<float>(i % 17) * 0.125F - 1.0F; }
+
+/// Calls until caches have settled. Code and weights of 3 MB run at a fifth of their speed in the
+/// first call and at full speed from the sixth on, those of 9 MB from the eighth on at eight times
+/// that of the first three; below 1 MB the second call is within a tenth (Zen 5, 1 MB of L2).
+int settling_calls(const HostArtifact& artifact) {
+  constexpr std::size_t k_long_bytes = std::size_t{1} << 20;
+  constexpr int k_calls = 8;
+  return artifact.run_bytes() > k_long_bytes ? k_calls : 0;
+}
+
+/// B, C and the workspace of whoever runs.
+struct Arena {
+  WorkspacePool pool;
+  WorkspacePool::Loan b;
+  WorkspacePool::Loan c;
+
+  Arena(std::int64_t b_floats, std::int64_t c_floats, const std::function<void()>& check)
+      : b(pool, {b_floats, b_floats}), c(pool, {c_floats, c_floats}) {
+    fill(b.data(), b_floats, check, small_value);
+    fill(c.data(), c_floats, check, [](std::int64_t) { return 0.0F; });
+  }
+};
+
+/// One contestant on its way through the windows.
+class WindowedKernel {
+ public:
+  WindowedKernel(std::shared_ptr<const UnrolledExecutable> kernel,
+                 const HostTuningCandidate& contestant, int threads)
+      : kernel_(std::move(kernel)), n_(kernel_->program().n) {
+    program_ = kernel_->in_order_of(contestant.tile);
+    split_ = choose_split(program_, threads);
+    if (contestant.columns > 0) program_.n = std::min(contestant.columns, n_);
+    windows_ = n_ / program_.n;
+    workspace_ = {workspace_floats(program_, split_), touched_floats(program_, split_)};
+  }
+
+  double run_us(const Arena& arena, std::int64_t ldb, ThreadPool* pool, std::int64_t calls) {
+    const WorkspacePool::Loan workspace(arena.pool, workspace_);
+    const auto start = std::chrono::steady_clock::now();
+    for (std::int64_t call = 0; call < calls; ++call) {
+      const std::int64_t column = window_ * program_.n;
+      execute(program_, split_, {arena.b.data() + column, ldb, arena.c.data() + column, n_},
+              workspace.data(), pool);
+      window_ = (window_ + 1) % windows_;
+    }
+    const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
+    return time.count();
+  }
+
+  /// Of a run that a call does.
+  [[nodiscard]] double part() const {
+    return static_cast<double>(program_.n) / static_cast<double>(n_);
+  }
+
+ private:
+  std::shared_ptr<const UnrolledExecutable> kernel_;
+  HostProgram program_;
+  HostSplit split_;
+  WorkspaceSize workspace_;
+  std::int64_t n_;
+  std::int64_t windows_ = 1;
+  std::int64_t window_ = 0;
+};
+
+/// Each artifact's kernel, or why there is none.
+struct Loaded {
+  std::shared_ptr<const UnrolledExecutable> kernel;
+  std::string failure;
+};
+
+Loaded load(const HostArtifact& artifact, const std::shared_ptr<ThreadPool>& pool) {
+  try {
+    const HostImage image = artifact.image();
+    return {std::make_shared<const UnrolledExecutable>(HostObject{image, nullptr, pool},
+                                                       read_program(image)),
+            ""};
+  } catch (const Error& error) {
+    return {nullptr, error.what()};
+  }
+}
+
+/// Null if B and C do not fit the memory: then that is what all results failed of.
+std::unique_ptr<Arena> make_arena(const HostProgram& shape, std::int64_t ldb,
+                                  const std::function<void()>& check,
+                                  std::vector<TuningResult>& results) {
+  const std::int64_t b_floats = checked_multiply(shape.cols, ldb, "floats of B");
+  const std::int64_t c_floats = checked_multiply(shape.rows, shape.n, "floats of C");
+  try {
+    return std::make_unique<Arena>(b_floats, c_floats, check);
+  } catch (const NoMemory& error) {
+    for (TuningResult& result : results) {
+      result.outcome = TuningOutcome::failed;
+      result.failure = error.what();
+    }
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate> contestants,
+                                            const TuningOptions& options, std::int64_t ldb,
+                                            const std::shared_ptr<ThreadPool>& pool) {
+  std::vector<TuningResult> results(contestants.size());
+  std::map<const HostArtifact*, Loaded> loaded;
+  std::vector<WindowedKernel> runners;
+  std::vector<std::size_t> places;
+  const HostProgram* shape = nullptr;
+  for (std::size_t i = 0; i < contestants.size(); ++i) {
+    if (options.check) options.check();
+    const HostArtifact* artifact = contestants[i].artifact.get();
+    const auto [found, is_new] = loaded.try_emplace(artifact);
+    if (is_new) found->second = load(*artifact, pool);
+    if (found->second.kernel == nullptr) {
+      results[i].outcome = TuningOutcome::failed;
+      results[i].failure = found->second.failure;
+      continue;
+    }
+    shape = &found->second.kernel->program();
+    runners.emplace_back(found->second.kernel, contestants[i],
+                         pool == nullptr ? 1 : pool->threads());
+    places.push_back(i);
+  }
+  if (runners.empty()) return results;
+
+  if (ldb == 0) ldb = shape->n;
+  const std::unique_ptr<Arena> arena = make_arena(*shape, ldb, options.check, results);
+  if (arena == nullptr) return results;
+  std::vector<TuningEntry> entries;
+  for (std::size_t i = 0; i < runners.size(); ++i) {
+    entries.push_back(
+        {to_string(contestants[places[i]].tile),
+         [&, i](std::int64_t calls) { return runners[i].run_us(*arena, ldb, pool.get(), calls); },
+         runners[i].part(), settling_calls(*contestants[places[i]].artifact)});
+  }
+  // Only where one thread runs: a pool's workers would inherit it and share one CPU.
+  std::optional<PinnedThread> pinned;
+  if (pool == nullptr || pool->threads() == 1) pinned.emplace();
+  std::vector<TuningResult> raced = run_tuning(entries, options);
+  for (std::size_t i = 0; i < raced.size(); ++i) results[places[i]] = std::move(raced[i]);
+  return results;
+}
+
+}  // namespace spjit

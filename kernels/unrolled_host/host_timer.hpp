@@ -1,0 +1,40 @@
+#pragma once
+
+/// @file
+/// Times compiled host kernels on this machine.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/thread_pool.hpp"
+#include "base/tuning.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
+#include "kernels/unrolled_host/host_tile.hpp"
+
+namespace spjit {
+
+/// A kernel to be timed: code, and its loop order.
+struct HostTuningCandidate {
+  std::shared_ptr<const HostArtifact> artifact;  ///< may serve several contestants; loaded once
+  HostTile tile;                                 ///< share_code() with the artifact's
+  /// Columns of B and C that a call works on, each call on the next ones; 0: all of them. Times
+  /// are those of all n columns.
+  std::int64_t columns = 0;
+};
+
+/// Races kernels of one shape; handed in, so that the search itself runs nothing. The i-th result
+/// belongs to the i-th contestant.
+using TimeHostKernels = std::function<std::vector<TuningResult>(
+    std::span<const HostTuningCandidate> contestants, const TuningOptions& options)>;
+
+/// Loads every artifact and races all contestants on the same B and C, row-major with leading
+/// dimensions `ldb` (0: n) and n. Where one thread runs it stays on one CPU meanwhile
+/// (PinnedThread). One whose artifact cannot be loaded has failed. Throws as run_tuning() does.
+[[nodiscard]] std::vector<TuningResult> time_host_kernels(
+    std::span<const HostTuningCandidate> contestants, const TuningOptions& options,
+    std::int64_t ldb, const std::shared_ptr<ThreadPool>& pool);
+
+}  // namespace spjit

@@ -1,0 +1,96 @@
+#include "kernels/unrolled_host/unrolled_family.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "kernels/kernel_record.hpp"
+#include "kernels/unrolled_host/host_choice.hpp"
+#include "kernels/unrolled_host/host_heuristic.hpp"
+#include "kernels/unrolled_host/host_rank_model.hpp"
+#include "kernels/unrolled_host/host_record.hpp"
+#include "kernels/unrolled_host/unrolled_executable.hpp"
+#include "matrix/rows_of_b.hpp"
+
+namespace spjit {
+namespace {
+
+#ifdef SPJIT_HAVE_LLVM
+constexpr bool k_have_llvm = true;
+#else
+constexpr bool k_have_llvm = false;
+#endif
+
+}  // namespace
+
+std::string_view UnrolledHostFamily::name() const noexcept { return k_unrolled_host_name; }
+
+std::string UnrolledHostFamily::refusal(const FamilyRequest& request) const {
+  const HostIsa isa = request.options.target.isa();
+  const CsrMatrix& a = *request.problem.a;
+  if (isa == HostIsa::generic && !k_have_llvm) {
+    return "the generic target needs LLVM, which this build was made without";
+  }
+  const HostTile tile = host_tile_by_rules(
+      workload_of(request.problem, request.options.resources.threads, request.cancel),
+      std::get<HostDeviceInfo>(request.device));
+  if (tile.pack_b && !request.problem.panel_columns && is_mostly_unread(a.cols, a.nnz())) {
+    return fmt::format("B has {} rows, and {} nonzeros read few of them; it is not copied", a.cols,
+                       a.nnz());
+  }
+  // Before any work: an FMA of a nonzero has at least five bytes (VEX) or six (EVEX).
+  const std::int64_t fma_bytes = isa == HostIsa::avx512 ? 6 : 5;
+  const std::int64_t vectors = isa == HostIsa::generic ? 1 : tile.nv;
+  const std::int64_t bytes = a.nnz() * vectors * fma_bytes;
+  const std::int64_t budget = request.options.policy.code_budget_bytes;
+  if (bytes <= budget) return {};
+  return fmt::format("at least {} bytes of code for {} nonzeros, the budget is {}", bytes, a.nnz(),
+                     budget);
+}
+
+std::shared_ptr<const LoadedRankModel> UnrolledHostFamily::rank_model(
+    const CompileOptions& options) const {
+  return host_rank_model(options);
+}
+
+BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
+  const FamilyRequest& what = request.what;
+  const TimeHostKernels timer = [&](std::span<const HostTuningCandidate> candidates,
+                                    const TuningOptions& options) {
+    return time_host_kernels(candidates, options, what.problem.ldb(), request.pool);
+  };
+  const BuiltHost made = build_host_choice(request, timer);
+  BuiltKernel built;
+  // Estimates let tiles through that need a little more.
+  const std::int64_t budget = what.options.policy.code_budget_bytes;
+  if (std::ssize(made.artifact.text) > budget) {
+    built.declined =
+        fmt::format("{} bytes of code, the budget is {}", made.artifact.text.size(), budget);
+    return built;
+  }
+  built.reason = made.trace.reason;
+  built.record = image_record(made.artifact.image());
+  built.record["tile"] = to_json(made.trace.tile);
+  built.record["grouping"] = to_json(made.trace.grouping);
+  built.record["compile_ms"] = {{"group", made.trace.group_ms}, {"emit", made.trace.emit_ms}};
+  if (!made.trace.search.entries.empty()) {
+    nlohmann::json search = to_json(made.trace.search);
+    search["space"] = to_json(made.trace.space);
+    built.record["search"] = std::move(search);
+  }
+  built.files.push_back(object_file(made.artifact.image(), what.cancel));
+  return built;
+}
+
+LoadedKernel UnrolledHostFamily::open(const HostObject& object, const Cancellation& cancel) const {
+  HostProgramRecord record = read_program(object.image, cancel);
+  LoadedKernel loaded;
+  loaded.info = info_of(record.header, object);
+  loaded.info.tile = to_string(record.tile);
+  auto executable = std::make_shared<UnrolledExecutable>(object, std::move(record));
+  loaded.info.panel_columns = executable->program().panel_width();
+  loaded.executable = std::move(executable);
+  return loaded;
+}
+
+}  // namespace spjit

@@ -1,0 +1,24 @@
+#pragma once
+
+/// @file
+/// The family `unrolled`: A's positions are instructions.
+
+#include "kernels/host_family.hpp"
+
+namespace spjit {
+
+class UnrolledHostFamily final : public HostFamily {
+ public:
+  [[nodiscard]] std::string_view name() const noexcept override;
+  [[nodiscard]] ProblemFeatures features() const noexcept override {
+    return {ProblemFeature::panels};
+  }
+  [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model(
+      const CompileOptions& options) const override;
+  [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
+  [[nodiscard]] LoadedKernel open(const HostObject& object,
+                                  const Cancellation& cancel) const override;
+};
+
+}  // namespace spjit

@@ -1,0 +1,69 @@
+#pragma once
+
+/// @file
+/// A Problem as the pipeline sees it: checked, named in a cache key, written as JSON.
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "base/cancel.hpp"
+#include "base/hash.hpp"
+#include "spjit/problem.hpp"
+
+namespace spjit {
+
+/// What a problem asks for beyond the plain product: one bit each. A family of kernels says which it
+/// knows; it refuses a problem that has others. A new member of Problem gets a bit here.
+enum class ProblemFeature : std::uint32_t {
+  runtime_n = 1U << 0U,  ///< Extent::runtime
+  panels = 1U << 1U,     ///< Problem::panel_columns
+};
+
+/// A set of ProblemFeature.
+class ProblemFeatures {
+ public:
+  ProblemFeatures() = default;
+  ProblemFeatures(std::initializer_list<ProblemFeature> features) {
+    for (const ProblemFeature feature : features) add(feature);
+  }
+
+  void add(ProblemFeature feature) noexcept { bits_ |= static_cast<std::uint32_t>(feature); }
+  [[nodiscard]] bool has(ProblemFeature feature) const noexcept {
+    return (bits_ & static_cast<std::uint32_t>(feature)) != 0;
+  }
+  [[nodiscard]] bool empty() const noexcept { return bits_ == 0; }
+  /// Those of this set that `other` has not.
+  [[nodiscard]] ProblemFeatures without(ProblemFeatures other) const noexcept {
+    ProblemFeatures rest;
+    rest.bits_ = bits_ & ~other.bits_;
+    return rest;
+  }
+
+ private:
+  std::uint32_t bits_ = 0;
+};
+
+[[nodiscard]] ProblemFeatures features_of(const Problem& problem);
+/// "run-time n, a fixed panel width"; a bit that has no name is "feature 7".
+[[nodiscard]] std::string to_string(ProblemFeatures features);
+
+/// The problem with rows of A sorted by column, as plans need them; A is copied only if they are not.
+/// Throws InvalidArgument for no matrix, an unknown operation, n < 1 or over 2^31 - 1, a leading
+/// dimension below n or over 2^48; InvalidMatrix; what `cancel` throws soon after it is reached.
+[[nodiscard]] Problem checked_problem(Problem problem, const Cancellation& cancel = {});
+
+/// Adds all of the problem, A's pattern and bits included, to a cache key.
+void add_to_key(const Problem& problem, KeyBuilder& key);
+
+/// Everything but A's entries, of which it has shape, nnz and a hash:
+///   {"operation": "spmm", "a": {"rows", "cols", "nnz", "hash"}, "n": {"value", "runtime"},
+///    "b": {"leading_dimension"}, "c": {...}, "panel_columns": null | integer}
+[[nodiscard]] nlohmann::json to_json(const Problem& problem, const Cancellation& cancel = {});
+
+/// The problem that to_json() wrote, for its matrix. Throws Error that names the member that is
+/// missing, unknown or of the wrong kind, and if `a` is not the matrix it was written for.
+[[nodiscard]] Problem read_problem(const nlohmann::json& json, SharedMatrix a,
+                                   const Cancellation& cancel = {});
+
+}  // namespace spjit

@@ -1,0 +1,36 @@
+#include "plan/workload.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/arithmetic.hpp"
+#include "matrix/non_empty_rows.hpp"
+
+namespace spjit {
+
+Workload workload_of(const Problem& problem, std::int64_t threads, const Cancellation& cancel) {
+  const CsrMatrix& matrix = *problem.a;
+  Workload work;
+  work.rows = non_empty_rows(matrix, cancel);
+  work.cols = matrix.cols;
+  work.nnz = matrix.nnz();
+  work.n = problem.n.value;
+  work.threads = threads;
+  work.ldb = problem.ldb();
+  work.ldc = problem.ldc();
+  work.m = matrix.rows;
+  work.panel_columns = problem.panel_columns;
+  const double mean = as_double(matrix.nnz()) / std::max(1.0, as_double(matrix.rows));
+  double squares = 0;
+  for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const double off =
+          as_double(matrix.row_ptrs[to_size(row) + 1] - matrix.row_ptrs[to_size(row)]) - mean;
+      squares += off * off;
+    }
+  });
+  if (mean > 0) work.row_nnz_cv = std::sqrt(squares / as_double(matrix.rows)) / mean;
+  return work;
+}
+
+}  // namespace spjit
