@@ -21,7 +21,7 @@
 namespace spjit {
 
 /// Changes whenever emitted code or the record's layout does: part of the cache key.
-inline constexpr std::int64_t k_host_program_version = 5;
+inline constexpr std::int64_t k_host_program_version = 6;
 
 /// Everything about a kernel that is not code or weights.
 struct HostProgramRecord {
