@@ -73,9 +73,7 @@ class CudaEmission {
     text << " {\n";
     if (function >= plan_.grouping.tiles()) {
       for (const std::int32_t row : zero_rows(plan_, function)) {
-        text << "  c[";
-        offset(text, row, spec_.ldc, "ldc");
-        text << "] = 0.0f;\n";
+        store_row(text, row) << "0.0f;\n";
       }
     } else {
       tile(text, function);
@@ -102,10 +100,16 @@ class CudaEmission {
       multiply(text, column);
     }
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
-      text << "  c[";
-      offset(text, rows[to_size(row)], spec_.ldc, "ldc");
-      text << "] = c" << row << ";\n";
+      store_row(text, rows[to_size(row)]) << "c" << row << ";\n";
     }
+  }
+
+  /// "  c[96] = ", which the value to store follows: the one place that stores a row of C, be it
+  /// empty. An epilogue makes an expression of that value here, and gets it as an argument.
+  SourceText& store_row(SourceText& text, std::int64_t row) const {
+    text << "  c[";
+    offset(text, row, spec_.ldc, "ldc");
+    return text << "] = ";
   }
 
   void load(SourceText& text, std::int64_t column) const {

@@ -96,8 +96,7 @@ class PtxEmission {
     } else {
       MovingPointer pointer("pc");
       for (const std::int32_t row : zero_rows(plan_, function)) {
-        store_address(text, row, pointer);
-        text << ",0f00000000;\n";
+        store_row(text, row, pointer) << "0f00000000;\n";
       }
     }
     text << "exit;\n}\n\n";
@@ -118,8 +117,7 @@ class PtxEmission {
     }
     MovingPointer c("pc");
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
-      store_address(text, rows[to_size(row)], c);
-      text << ",c" << row << ";\n";
+      store_row(text, rows[to_size(row)], c) << "c" << row << ";\n";
     }
   }
 
@@ -149,15 +147,16 @@ class PtxEmission {
          << ";\nadd.s64 address,address," << base << ";\n";
   }
 
-  /// "st.global.f32 [pc+384]"
-  void store_address(SourceText& text, std::int64_t row, MovingPointer& c) const {
+  /// "st.global.f32 [pc+384],", which the register or literal to store follows: the one place that
+  /// stores a row of C, be it empty. An epilogue changes that register before the address, and gets
+  /// it as an argument.
+  SourceText& store_row(SourceText& text, std::int64_t row, MovingPointer& c) const {
     if (runtime()) {
       runtime_address(text, row, "ldc", "pc");
-      text << "st.global.f32 [address]";
-      return;
+      return text << "st.global.f32 [address],";
     }
     const std::int64_t offset = c.reach(text, row * spec_.ldc * 4);
-    text << "st.global.f32 [pc+" << offset << "]";
+    return text << "st.global.f32 [pc+" << offset << "],";
   }
 
   void entry(SourceText& text) const {
