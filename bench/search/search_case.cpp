@@ -182,6 +182,7 @@ class SearchCase {
     settings.budget_ms = k_budget_ms;
     HostTuning tuning;
     tuning.reductions = way.reductions;
+    tuning.builders = 1;  // seconds are those of one core
     HostTunable space({matrix_, options_, limits_, heuristic_, model_.get()}, race_with(way.races),
                       tuning);
     settings.stages = search_stages(way.mode, options_.search_contenders,
