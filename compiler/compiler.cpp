@@ -11,8 +11,8 @@
 #include "compiler/compile_record.hpp"
 #include "compiler/compiler_impl.hpp"
 #include "compiler/pipeline.hpp"
-#include "matrix/cancellable.hpp"
 #include "kernels/unrolled_host/host_timer.hpp"
+#include "matrix/cancellable.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 

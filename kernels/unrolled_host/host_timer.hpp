@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
+#include "base/tuning.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 #include "kernels/unrolled_host/host_tile.hpp"
-#include "base/tuning.hpp"
 
 namespace spjit {
 
