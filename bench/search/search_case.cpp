@@ -180,8 +180,11 @@ class SearchCase {
     SearchSettings settings;
     settings.mode = way.mode;
     settings.budget_ms = k_budget_ms;
+    HostTuning tuning;
+    tuning.reductions = way.reductions;
+    tuning.builders = 1;  // seconds are those of one core
     HostTunable space({matrix_, options_, limits_, heuristic_, model_.get()}, race_with(way.races),
-                      {.reductions = way.reductions});
+                      tuning);
     settings.stages = search_stages(way.mode, options_.policy.top_k,
                                     !way.as_shipped || space.traits().stand_ins_pay);
     SearchTrace trace = search(space, settings, {}).trace;

@@ -39,6 +39,7 @@ WorkReport run_host_way(const CostCase& item, const Target& target, CostWay way,
   options.target = target;
   HostSearchSetup setup;
   setup.model = shipped_host_model(target.isa());
+  setup.tuning.builders = settings.threads;
   if (is_full(way)) {
     setup.tuning.reductions.kernels = false;
   }

@@ -1,11 +1,10 @@
-#include "kernels/unrolled_host/host_timer.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <vector>
 
+#include "kernels/unrolled_host/host_timer.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 
