@@ -32,13 +32,15 @@ std::size_t files_in(const fs::path& directory) {
   return static_cast<std::size_t>(std::distance(begin, fs::directory_iterator()));
 }
 
+nlohmann::json record_of(const Kernel& kernel) { return nlohmann::json::parse(kernel.record()); }
+
 class CompilerCacheTest : public testing::Test {
  protected:
   [[nodiscard]] fs::path cache() const { return directory_.path() / "cache"; }
   [[nodiscard]] fs::path layer() const { return directory_.path() / "layer"; }
 
   [[nodiscard]] Kernel compile(const CacheOptions& options, std::int64_t n = 33) const {
-    return Compiler(options_of(n), options).compile(matrix_);
+    return Compiler(options_of(), options).compile(problem_of(matrix_, n));
   }
 
   /// Replaces the entry `key` by a whole one of other content.
@@ -72,7 +74,7 @@ TEST_F(CompilerCacheTest, AnObjectOfAnotherMachineIsSetAside) {
   std::vector<std::byte> object = kernel.object("kernel");
   object.at(18) = std::byte{183};  // e_machine: AArch64
 
-  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, nlohmann::json::object());
+  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, record_of(kernel));
 
   expect_set_aside("machine 183, expected 62");
 }
@@ -82,13 +84,12 @@ TEST_F(CompilerCacheTest, AnObjectOfAnotherInstructionSetIsSetAside) {
   const HostIsa other =
       kernel.info().target.isa() == HostIsa::generic ? HostIsa::avx2 : HostIsa::generic;
   if (!compiles_and_runs(other)) GTEST_SKIP() << "only one instruction set compiles here";
-  CompileOptions options = options_of(33);
-  options.target = Target(other);
+  const CompileOptions options = options_of(other);
   const Kernel foreign =
-      Compiler(options, {.enabled = false, .directory = {}}).compile(matrix_);
+      Compiler(options, {.enabled = false, .directory = {}}).compile(problem_of(matrix_, 33));
   const std::vector<std::byte> object = foreign.object("kernel");
 
-  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, nlohmann::json::object());
+  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, record_of(kernel));
 
   expect_set_aside("its code is for " + Target(other).name());
 }
@@ -98,15 +99,17 @@ TEST_F(CompilerCacheTest, AnObjectOfAnotherWidthIsSetAside) {
   const std::vector<std::byte> object =
       compile({.enabled = false, .directory = {}}, 34).object("kernel");
 
-  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, nlohmann::json::object());
+  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, record_of(kernel));
 
   expect_set_aside("n = 34");
 }
 
 TEST_F(CompilerCacheTest, AnEntryWithoutAnObjectIsSetAside) {
-  replace(compile(cached_in(cache())).info().key, {}, nlohmann::json::object());
+  const Kernel kernel = compile(cached_in(cache()));
 
-  expect_set_aside("malformed ELF object");
+  replace(kernel.info().key, {}, record_of(kernel));
+
+  expect_set_aside("no file \"kernel.o\"");
 }
 
 TEST_F(CompilerCacheTest, AKernelIsTakenWhoseRecordLacksTheReasonForItsTile) {
@@ -114,7 +117,7 @@ TEST_F(CompilerCacheTest, AKernelIsTakenWhoseRecordLacksTheReasonForItsTile) {
   const std::vector<std::byte> object = kernel.object("kernel");
 
   replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}},
-          {{"search", {{"reason", 42}}}});
+          {{"family", kernel.info().family}, {"search", {{"reason", 42}}}});
 
   const Kernel cached = compile(cached_in(cache()));
   EXPECT_TRUE(cached.info().from_cache);

@@ -1,99 +1,87 @@
-#include "compiler/pipeline.hpp"
+#include "kernels/unrolled_host/host_choice.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "kernels/sliced/sliced_kernel.hpp"
+#include "kernels/unrolled_host/host_program.hpp"
+#include "tests/support/compile_testing.hpp"
 #include "tests/support/host_tuning_testing.hpp"
-#include "tests/support/spmm_testing.hpp"
+#include "tests/support/request_testing.hpp"
 
 namespace {
 
-using spjit::CompiledArtifact;
-using spjit::CompileOptions;
-using spjit::HostDeviceInfo;
-using spjit::HostIsa;
-using spjit::HostTuningCandidate;
-using spjit::SearchMode;
-using spjit::SearchTraceEntry;
-using spjit::TuningResult;
-using spjit::testing_support::race_by;
-using spjit::testing_support::random_matrix;
-using spjit::testing_support::time_by_size;
+using namespace spjit;
+using namespace spjit::testing_support;
 
-constexpr std::array<SearchMode, 4> k_modes = {SearchMode::instant, SearchMode::ranked,
-                                               SearchMode::proxy, SearchMode::exhaustive};
-
-HostDeviceInfo limits() {
-  HostDeviceInfo limits;
-  limits.isa = HostIsa::avx512;
-  limits.lanes = 16;
-  limits.registers = 32;
-  return limits;
-}
-
-CompileOptions base_options(std::int64_t n = 96) {
+CompileOptions base_options(SearchMode search = SearchMode::instant) {
   CompileOptions options;
-  options.n = n;
-  options.target = spjit::Target(HostIsa::avx512);
+  options.target = Target(HostIsa::avx512);
+  options.policy.search = search;
   return options;
 }
 
 /// Must not be called.
 std::vector<TuningResult> no_timing(std::span<const HostTuningCandidate> contestants,
-                                    const spjit::TuningOptions&) {
+                                    const TuningOptions&) {
   ADD_FAILURE() << contestants.size() << " kernels were timed";
   return std::vector<TuningResult>(contestants.size());
 }
 
-TEST(Pipeline, InstantModeTimesNothingAndTakesTheHeuristicsChoice) {
+BuiltHost compile_host(const CsrMatrix& matrix, const CompileOptions& options,
+                       const TimeHostKernels& timer) {
+  const OwnRequest own(problem_of(matrix, 96), options, made_up_host());
+  return build_host_choice(own.request, timer);
+}
+
+HostChoiceTrace plan_choice(const CsrMatrix& matrix, const CompileOptions& options) {
+  const OwnRequest own(problem_of(matrix, 96), options, made_up_host());
+  return host_choice_by_rules(own.what);
+}
+
+TEST(HostChoice, InstantModeTimesNothingAndTakesTheHeuristicsChoice) {
   const auto matrix = random_matrix(60, 70, 0.8);
 
-  const CompiledArtifact compiled =
-      spjit::compile_host(matrix, base_options(), limits(), no_timing);
+  const BuiltHost compiled = compile_host(matrix, base_options(), no_timing);
 
-  const auto record = spjit::read_program(compiled.artifact.image());
-  EXPECT_EQ(record.kind, spjit::KernelKind::unrolled);
+  const auto record = read_program(compiled.artifact.image());
+  EXPECT_EQ(record.header.family, "unrolled");
   EXPECT_EQ(record.tile, compiled.trace.tile);
-  EXPECT_EQ(compiled.trace.tile, spjit::plan_choice(matrix, base_options(), limits()).tile);
-  EXPECT_EQ(compiled.trace.reason, spjit::plan_choice(matrix, base_options(), limits()).reason);
+  EXPECT_EQ(compiled.trace.tile, plan_choice(matrix, base_options()).tile);
+  EXPECT_EQ(compiled.trace.reason, plan_choice(matrix, base_options()).reason);
   EXPECT_TRUE(compiled.trace.search.entries.empty());
 }
 
-TEST(Pipeline, TheSameInputGivesTheSameArtifact) {
+TEST(HostChoice, TheSameInputGivesTheSameArtifact) {
   const auto matrix = random_matrix(60, 70, 0.8);
 
-  const auto one = spjit::compile_host(matrix, base_options(), limits(), no_timing);
-  const auto two = spjit::compile_host(matrix, base_options(), limits(), no_timing);
+  const auto one = compile_host(matrix, base_options(), no_timing);
+  const auto two = compile_host(matrix, base_options(), no_timing);
 
   EXPECT_EQ(one.artifact.text, two.artifact.text);
   EXPECT_EQ(one.artifact.weights, two.artifact.weights);
   EXPECT_EQ(one.artifact.program, two.artifact.program);
 }
 
-TEST(Pipeline, ExhaustiveSearchTakesTheFastestOfAllSurvivors) {
+TEST(HostChoice, ExhaustiveSearchTakesTheFastestOfAllSurvivors) {
   const auto matrix = random_matrix(60, 300, 0.8);
-  CompileOptions options = base_options();
-  options.policy.search = SearchMode::exhaustive;
+  const CompileOptions options = base_options(SearchMode::exhaustive);
 
-  const CompiledArtifact compiled =
-      spjit::compile_host(matrix, options, limits(), race_by(time_by_size));
+  const BuiltHost compiled = compile_host(matrix, options, race_by(time_by_size));
 
-  const spjit::SearchTrace& search = compiled.trace.search;
+  const SearchTrace& search = compiled.trace.search;
   double best = search.entries.front().full->timing.median_us;
   for (const SearchTraceEntry& tile : search.entries) {
-    ASSERT_EQ(tile.full->outcome, spjit::TuningOutcome::finished) << tile.tile;
+    ASSERT_EQ(tile.full->outcome, TuningOutcome::finished) << tile.tile;
     best = std::min(best, tile.full->timing.median_us);
   }
   EXPECT_EQ(static_cast<double>(compiled.artifact.text.size()), best);
   EXPECT_GE(search.entries.size(), compiled.trace.space.survivors().size());
-  EXPECT_EQ(spjit::read_program(compiled.artifact.image()).tile, compiled.trace.tile);
+  EXPECT_EQ(read_program(compiled.artifact.image()).tile, compiled.trace.tile);
   EXPECT_EQ(search.entries[search.chosen].tile, to_string(compiled.trace.tile));
   const std::string all = std::to_string(search.entries.size());
   EXPECT_EQ(compiled.trace.reason, "exhaustive: fastest of " + all + " timed in full, of " + all +
@@ -101,15 +89,14 @@ TEST(Pipeline, ExhaustiveSearchTakesTheFastestOfAllSurvivors) {
                                        std::to_string(compiled.trace.space.candidates.size()));
 }
 
-TEST(Pipeline, TheReasonCountsProxies) {
-  const auto matrix = random_matrix(60, 300, 0.8);
-  CompileOptions options = base_options();
-  options.policy.search = SearchMode::proxy;
-  spjit::SearchStages stages;
-  stages.finalists = 2;
+TEST(HostChoice, TheReasonCountsProxies) {
+  OwnRequest own(problem_of(random_matrix(60, 300, 0.8), 96), base_options(SearchMode::proxy),
+                 made_up_host());
+  SearchSettings settings;
+  settings.stages.finalists = 2;
+  own.request.search = [&](TunableSpace& space, auto) { return search(space, settings, {}); };
 
-  const CompiledArtifact compiled =
-      spjit::compile_host(matrix, options, limits(), race_by(time_by_size), {.stages = stages});
+  const BuiltHost compiled = build_host_choice(own.request, race_by(time_by_size));
 
   const std::string all = std::to_string(compiled.trace.search.entries.size());
   EXPECT_THAT(compiled.trace.reason,
@@ -117,34 +104,30 @@ TEST(Pipeline, TheReasonCountsProxies) {
                                      " timed by proxy, of " + all + " tiles"));
 }
 
-TEST(Pipeline, ASearchWithoutTimeKeepsTheHeuristicsChoiceAndSaysSo) {
+TEST(HostChoice, ASearchWithoutTimeKeepsTheHeuristicsChoiceAndSaysSo) {
   const auto matrix = random_matrix(60, 300, 0.8);
   for (const auto mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
-    CompileOptions options = base_options();
-    options.policy.search = mode;
+    CompileOptions options = base_options(mode);
     options.policy.search_budget_ms = 0;
 
-    const CompiledArtifact compiled = spjit::compile_host(matrix, options, limits(), no_timing);
+    const BuiltHost compiled = compile_host(matrix, options, no_timing);
 
-    const spjit::HostTile heuristic = spjit::plan_choice(matrix, options, limits()).tile;
+    const HostTile heuristic = plan_choice(matrix, options).tile;
     EXPECT_EQ(compiled.trace.tile, heuristic);
-    EXPECT_EQ(spjit::read_program(compiled.artifact.image()).tile, heuristic);
+    EXPECT_EQ(read_program(compiled.artifact.image()).tile, heuristic);
     EXPECT_THAT(compiled.trace.reason, testing::HasSubstr("ranked, not timed"));
   }
 }
 
-TEST(Pipeline, CandidatesThatFailAreRecordedAndNeverChosen) {
+TEST(HostChoice, CandidatesThatFailAreRecordedAndNeverChosen) {
   const auto matrix = random_matrix(60, 300, 0.8);
-  CompileOptions options = base_options();
-  options.policy.search = SearchMode::exhaustive;
-  const spjit::HostTile heuristic = spjit::plan_choice(matrix, options, limits()).tile;
+  const CompileOptions options = base_options(SearchMode::exhaustive);
+  const HostTile heuristic = plan_choice(matrix, options).tile;
   const auto only_the_heuristic_works = [&](const HostTuningCandidate& contestant) {
-    return contestant.tile == heuristic ? spjit::testing_support::finished_in(1e9)
-                                        : spjit::testing_support::failed_because("no luck");
+    return contestant.tile == heuristic ? finished_in(1e9) : failed_because("no luck");
   };
 
-  const CompiledArtifact compiled =
-      spjit::compile_host(matrix, options, limits(), race_by(only_the_heuristic_works));
+  const BuiltHost compiled = compile_host(matrix, options, race_by(only_the_heuristic_works));
 
   EXPECT_EQ(compiled.trace.tile, heuristic);
   for (const SearchTraceEntry& tile : compiled.trace.search.entries) {
@@ -153,87 +136,27 @@ TEST(Pipeline, CandidatesThatFailAreRecordedAndNeverChosen) {
   EXPECT_GT(compiled.trace.search.entries.size(), 1U);
 }
 
-TEST(Pipeline, ASearchOfWhichNothingRunsKeepsTheHeuristicsChoiceAndSaysWhy) {
+TEST(HostChoice, ASearchOfWhichNothingRunsKeepsTheHeuristicsChoiceAndSaysWhy) {
   const auto matrix = random_matrix(60, 300, 0.8);
-  CompileOptions options = base_options();
-  options.policy.search = SearchMode::ranked;
-  const auto fail = [](const HostTuningCandidate&) {
-    return spjit::testing_support::failed_because("no luck");
-  };
+  const CompileOptions options = base_options(SearchMode::ranked);
+  const auto fail = [](const HostTuningCandidate&) { return failed_because("no luck"); };
 
-  const CompiledArtifact compiled = spjit::compile_host(matrix, options, limits(), race_by(fail));
+  const BuiltHost compiled = compile_host(matrix, options, race_by(fail));
 
-  EXPECT_EQ(compiled.trace.tile, spjit::plan_choice(matrix, options, limits()).tile);
+  EXPECT_EQ(compiled.trace.tile, plan_choice(matrix, options).tile);
   EXPECT_FALSE(compiled.trace.search.timed);
   EXPECT_EQ(compiled.trace.reason, "ranked: ranked, not timed: nothing ran, no luck");
 }
 
-TEST(Pipeline, NoKernelOfAnySearchIsOverTheCodeBudget) {
-  const auto matrix = random_matrix(60, 300, 0.8);
-  const auto free_choice = spjit::compile_host(matrix, base_options(), limits(), no_timing);
-  for (const auto search : k_modes) {
-    CompileOptions options = base_options();
-    options.policy.search = search;
-    options.policy.code_budget_bytes = static_cast<std::int64_t>(free_choice.artifact.text.size()) - 1;
-
-    const CompiledArtifact compiled =
-        spjit::compile_host(matrix, options, limits(), race_by(time_by_size));
-
-    EXPECT_LE(static_cast<std::int64_t>(compiled.artifact.text.size()), options.policy.code_budget_bytes)
-        << to_string(search) << ": " << compiled.trace.reason;
-  }
-}
-
-TEST(Pipeline, ACsrKernelTakesOverAboveTheBudgetAndSaysWhy) {
-  const auto matrix = random_matrix(60, 300, 0.8);
-  for (const auto search : k_modes) {
-    CompileOptions options = base_options();
-    options.policy.search = search;
-    options.policy.code_budget_bytes = 1000;
-
-    const CompiledArtifact compiled = spjit::compile_host(matrix, options, limits(), no_timing);
-
-    EXPECT_EQ(spjit::read_program(compiled.artifact.image()).kind, spjit::KernelKind::csr);
-    EXPECT_EQ(compiled.trace.reason.rfind("csr: at least ", 0), 0U) << compiled.trace.reason;
-    EXPECT_NE(compiled.trace.reason.find("the budget is 1000"), std::string::npos);
-  }
-}
-
-TEST(Pipeline, AFewColumnsAreSlicedUnlessTheyComeInPanels) {
-  const auto matrix = random_matrix(60, 300, 0.8);
-  const auto compile = [&](const CompileOptions& options) {
-    return spjit::compile_host(matrix, options, limits(), no_timing);
-  };
-  const auto kind_of = [](const CompiledArtifact& compiled) {
-    return spjit::read_program(compiled.artifact.image()).kind;
-  };
-  for (const auto search : k_modes) {
-    for (std::int64_t n = 1; n <= spjit::k_most_sliced_columns; ++n) {
-      CompileOptions options = base_options(n);
-      options.policy.search = search;
-
-      const CompiledArtifact compiled = compile(options);
-
-      EXPECT_EQ(kind_of(compiled), spjit::KernelKind::sliced) << n;
-      EXPECT_TRUE(compiled.trace.reason.starts_with("sliced: n is ")) << compiled.trace.reason;
-    }
-  }
-  CompileOptions panels = base_options(1);
-  panels.panel_columns = 16;
-  EXPECT_EQ(kind_of(compile(panels)), spjit::KernelKind::unrolled);
-  EXPECT_EQ(kind_of(compile(base_options(spjit::k_most_sliced_columns + 1))),
-            spjit::KernelKind::unrolled);
-}
-
-TEST(Pipeline, AForcedPanelWidthIsThePanelsWidth) {
-  CompileOptions options = base_options(100);
+TEST(HostChoice, AForcedPanelWidthIsThePanelsWidth) {
   for (const std::int64_t width : {16, 32, 48, 80, 128}) {
-    options.panel_columns = width;
+    Problem problem = problem_of(random_matrix(60, 70, 0.8), 100);
+    problem.panel_columns = width;
+    const OwnRequest own(problem, base_options(), made_up_host());
 
-    const auto compiled =
-        spjit::compile_host(random_matrix(60, 70, 0.8), options, limits(), no_timing);
+    const auto compiled = build_host_choice(own.request, no_timing);
 
-    const auto record = spjit::read_program(compiled.artifact.image());
+    const auto record = read_program(compiled.artifact.image());
     EXPECT_EQ(record.tile.nv * 16, width);
     EXPECT_EQ(record.in_place_ldb, 0);
   }

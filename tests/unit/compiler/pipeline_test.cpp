@@ -1,0 +1,257 @@
+// Which family of kernels gets a problem, and what it says of it.
+
+#include "compiler/pipeline.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "compiler/cached_kernel.hpp"
+#include "kernels/families.hpp"
+#include "kernels/sliced/sliced_kernel.hpp"
+#include "spjit/error.hpp"
+#include "tests/support/compile_testing.hpp"
+#include "tests/support/request_testing.hpp"
+#include "tests/unit/compiler/toy_family.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::array<SearchMode, 4> k_modes = {SearchMode::instant, SearchMode::ranked,
+                                               SearchMode::proxy, SearchMode::exhaustive};
+
+CompileOptions base_options(SearchMode search = SearchMode::instant) {
+  CompileOptions options = options_of(HostIsa::avx512);
+  options.policy.search = search;
+  return options;
+}
+
+/// What the families make of a problem on a made-up AVX-512 host. Nothing is timed.
+CompiledKernel compile_for(const Problem& problem, const CompileOptions& options,
+                           std::span<const KernelFamily* const> families = kernel_families()) {
+  OwnRequest own(problem, options, made_up_host());
+  own.request.search = [&](TunableSpace& space, auto begin) {
+    TimedBySize by_size(space);
+    return search(by_size, settings_of(options.policy, space, begin), {});
+  };
+  return compile_problem(own.request, families);
+}
+
+std::string reason_in(const CompiledKernel& compiled) {
+  return compiled.record.at("search").at("reason").get<std::string>();
+}
+
+std::size_t code_bytes(const CompiledKernel& compiled) {
+  return read_object(compiled.files.at(0).bytes, k_object_name).text.size();
+}
+
+TEST(Pipeline, NoKernelOfAnySearchIsOverTheCodeBudget) {
+  const auto matrix = random_matrix(60, 300, 0.8);
+  const std::size_t free_choice = code_bytes(compile_for(problem_of(matrix, 96), base_options()));
+  ASSERT_GT(free_choice, 0U);
+  for (const auto search : k_modes) {
+    CompileOptions options = base_options(search);
+    options.policy.code_budget_bytes = static_cast<std::int64_t>(free_choice) - 1;
+
+    const CompiledKernel compiled = compile_for(problem_of(matrix, 96), options);
+
+    EXPECT_LT(code_bytes(compiled), free_choice) << to_string(search) << reason_in(compiled);
+    EXPECT_EQ(compiled.record.at("family"), compiled.family->name());
+  }
+}
+
+TEST(Pipeline, AKernelThatTurnsOutOverTheBudgetIsDeclined) {
+  const auto matrix = random_matrix(60, 300, 0.8);
+  const std::size_t free_choice = code_bytes(compile_for(problem_of(matrix, 96), base_options()));
+  CompileOptions options = base_options();
+  options.policy.code_budget_bytes = static_cast<std::int64_t>(free_choice) - 1;
+
+  const CompiledKernel compiled = compile_for(problem_of(matrix, 96), options);
+
+  EXPECT_EQ(compiled.record.at("family"), "csr");
+  EXPECT_EQ(reason_in(compiled), "csr: " + std::to_string(free_choice) +
+                                     " bytes of code, the budget is " +
+                                     std::to_string(free_choice - 1));
+}
+
+TEST(Pipeline, ACsrKernelTakesOverAboveTheBudgetAndSaysWhy) {
+  const auto matrix = random_matrix(60, 300, 0.8);
+  for (const auto search : k_modes) {
+    OwnRequest own(problem_of(matrix, 96), base_options(search), made_up_host());
+    own.options.policy.code_budget_bytes = 1000;
+    own.request.search = [](TunableSpace&, auto) {
+      ADD_FAILURE() << "kernels were to be timed";
+      return SearchOutcome{};
+    };
+
+    const CompiledKernel compiled = compile_problem(own.request, kernel_families());
+
+    EXPECT_EQ(compiled.family->name(), "csr");
+    EXPECT_THAT(reason_in(compiled), StartsWith("csr: at least "));
+    EXPECT_THAT(reason_in(compiled), HasSubstr("the budget is 1000"));
+  }
+}
+
+TEST(Pipeline, AFewColumnsAreSlicedUnlessTheyComeInPanels) {
+  const auto matrix = random_matrix(60, 300, 0.8);
+  const auto family_of = [&](const Problem& problem, SearchMode search = SearchMode::instant) {
+    return compile_for(problem, base_options(search)).record.at("family").get<std::string>();
+  };
+  for (const auto search : k_modes) {
+    for (std::int64_t n = 1; n <= k_most_sliced_columns; ++n) {
+      const CompiledKernel compiled = compile_for(problem_of(matrix, n), base_options(search));
+
+      EXPECT_EQ(compiled.record.at("family"), "sliced") << n;
+      EXPECT_THAT(reason_in(compiled), StartsWith("sliced: n is " + std::to_string(n)));
+    }
+  }
+  Problem panels = problem_of(matrix, 1);
+  panels.panel_columns = 16;
+  EXPECT_EQ(family_of(panels), "unrolled");
+  EXPECT_EQ(family_of(problem_of(matrix, k_most_sliced_columns + 1)), "unrolled");
+}
+
+/// The toy family, and behind it what is shipped or only a few of that.
+class ToyPipeline : public testing::Test {
+ protected:
+  [[nodiscard]] CompiledKernel compile() const {
+    std::vector<const KernelFamily*> families = {&toy_};
+    families.insert(families.end(), behind_.begin(), behind_.end());
+    return compile_for(problem_, base_options(), families);
+  }
+
+  /// "family: reason" of each.
+  [[nodiscard]] static std::vector<std::string> verdicts(const CompiledKernel& compiled) {
+    std::vector<std::string> lines;
+    for (const auto& verdict : compiled.record.at("verdicts")) {
+      lines.push_back(verdict.at("family").get<std::string>() + ": " +
+                      verdict.at("reason").get<std::string>());
+    }
+    return lines;
+  }
+
+  /// A kernel of the artifact, as the family loads it.
+  [[nodiscard]] static Kernel loaded(const CompiledKernel& compiled) {
+    return Kernel(
+        load_kernel(*compiled.family, {compiled.files}, compiled.record, HostDevice{}, {}));
+  }
+
+  [[nodiscard]] std::string refusal() const {
+    try {
+      static_cast<void>(compile());
+    } catch (const NotSupported& error) {
+      return error.what();
+    }
+    return "compiled";
+  }
+
+  CsrMatrix matrix_ = random_matrix(60, 70, 0.8);
+  Problem problem_ = problem_of(matrix_, 33);
+  ToyFamily toy_;
+  std::vector<const KernelFamily*> behind_{kernel_families().begin(), kernel_families().end()};
+};
+
+TEST_F(ToyPipeline, TheFirstFamilyThatAcceptsIsTaken) {
+  toy_.reason = "toys come first";
+
+  const CompiledKernel compiled = compile();
+  const Kernel kernel = loaded(compiled);
+
+  EXPECT_EQ(compiled.family, &toy_);
+  EXPECT_EQ(compiled.record.at("family"), "toy");
+  EXPECT_EQ(compiled.record.at("toy").at("rows"), 60);  // the family's own member
+  EXPECT_EQ(compiled.record.at("tile"), nullptr);
+  EXPECT_THAT(verdicts(compiled), ElementsAre("toy: toys come first"));
+  EXPECT_EQ(kernel.info().family, "toy");
+  EXPECT_EQ(kernel.info().reason, "toys come first");
+  EXPECT_EQ(kernel.artifact().files.at(0).name, k_toy_file);
+  const std::vector<float> b = dense_values(70 * 33);
+  std::vector<float> c(60 * 33, -7);
+  kernel.run(b.data(), c.data());
+  EXPECT_TRUE(same_bits(c, reference_product(matrix_, HostIsa::avx512, b.data(), 33, 33)));
+}
+
+TEST_F(ToyPipeline, WhereOneRefusesTheNextIsAsked) {
+  toy_.refuses = "the toy is broken";
+
+  const CompiledKernel compiled = compile();
+
+  EXPECT_EQ(compiled.record.at("family"), "unrolled");
+  EXPECT_THAT(verdicts(compiled),
+              ElementsAre("toy: the toy is broken", StartsWith("sliced: it is for n of 1 to 4"),
+                          "unrolled: " + reason_in(compiled)));
+}
+
+TEST_F(ToyPipeline, WhatIsDeclinedLateGoesToTheNextAndTheReasonSaysWhy) {
+  toy_.declines = "it took too many blocks";
+  behind_ = {&find_family("csr")};
+
+  const CompiledKernel compiled = compile();
+
+  EXPECT_EQ(compiled.record.at("family"), "csr");
+  EXPECT_THAT(verdicts(compiled), ElementsAre("toy: it took too many blocks", "csr: "));
+  EXPECT_EQ(reason_in(compiled), "csr: it took too many blocks");
+  EXPECT_EQ(loaded(compiled).info().reason, "csr: it took too many blocks");
+  EXPECT_EQ(compiled.files.at(0).name, k_object_file);
+}
+
+TEST_F(ToyPipeline, WithoutAReasonTheFamilysNameIsOne) { EXPECT_EQ(reason_in(compile()), "toy"); }
+
+TEST_F(ToyPipeline, WhereNobodyAcceptsTheErrorHasAllVerdictsInOneLine) {
+  ToyFamily other;
+  other.refuses = "the other one too";
+  toy_.declines = "it is bored";
+  behind_ = {&other};
+
+  EXPECT_EQ(refusal(),
+            "no family of kernels for host-avx512 takes this problem: toy: it is bored; toy: the "
+            "other one too");
+}
+
+TEST_F(ToyPipeline, AFamilyIsNotAskedAboutFeaturesItDoesNotKnow) {
+  problem_.n = Extent::at_run_time(33);
+  problem_.panel_columns = 16;
+  behind_ = {};
+
+  EXPECT_THAT(refusal(), HasSubstr("toy: it does not know a run-time n, a fixed panel width"));
+
+  toy_.known = {ProblemFeature::panels};
+  EXPECT_THAT(refusal(), testing::EndsWith("toy: it does not know a run-time n"));
+
+  toy_.known = {ProblemFeature::panels, ProblemFeature::runtime_n};
+  EXPECT_EQ(compile().family, &toy_);
+}
+
+TEST_F(ToyPipeline, AFamilyOfAnotherDeviceIsLeftOut) {
+  toy_.for_cuda = true;
+
+  const CompiledKernel compiled = compile();
+
+  EXPECT_EQ(compiled.record.at("family"), "unrolled");
+  EXPECT_THAT(verdicts(compiled), ElementsAre(StartsWith("sliced: "), StartsWith("unrolled: ")));
+}
+
+TEST_F(ToyPipeline, TheReferenceTakesWhatNoFastFamilyKnows) {
+  problem_.n = Extent::at_run_time(33);
+  toy_.refuses = "the toy is broken";
+
+  const CompiledKernel compiled = compile();
+
+  EXPECT_EQ(compiled.record.at("family"), "reference");
+  EXPECT_THAT(verdicts(compiled), ElementsAre("toy: it does not know a run-time n",
+                                              "sliced: it does not know a run-time n",
+                                              "unrolled: it does not know a run-time n",
+                                              "csr: it does not know a run-time n", "reference: "));
+  EXPECT_EQ(reason_in(compiled), "reference: it does not know a run-time n");
+}
+
+}  // namespace
