@@ -5,11 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "kernels/unrolled_host/host_program.hpp"
 #include "runtime/cache/cache_store.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -24,6 +29,7 @@ namespace fs = std::filesystem;
 using namespace spjit;
 using namespace spjit::testing_support;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 std::size_t files_in(const fs::path& directory) {
@@ -59,6 +65,7 @@ class CompilerCacheTest : public testing::Test {
     EXPECT_FALSE(fresh.info().from_cache);
     EXPECT_THAT(fresh.info().note, StartsWith("cache: "));
     EXPECT_THAT(fresh.info().note, HasSubstr(reason));
+    EXPECT_THAT(fresh.info().note, Not(HasSubstr("; ")));  // one note
     EXPECT_THAT(fresh.info().note, HasSubstr(cache().native()));
     EXPECT_EQ(files_in(cache() / "damaged"), 1U);
     EXPECT_TRUE(cached.info().from_cache);
@@ -102,6 +109,48 @@ TEST_F(CompilerCacheTest, AnObjectOfAnotherWidthIsSetAside) {
   replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, record_of(kernel));
 
   expect_set_aside("n = 34");
+}
+
+/// The object of a kernel, as if an earlier program had written it.
+std::vector<std::byte> object_of_the_previous_version(const Kernel& kernel) {
+  const std::vector<std::byte> object = kernel.object("kernel");
+  const HostImage image = read_object(object, "kernel");
+  std::vector<std::int64_t> words(image.program.size() / sizeof(std::int64_t));
+  std::memcpy(words.data(), image.program.data(), image.program.size());
+  words.at(1) = k_host_program_version - 1;
+  return write_object({image.text, image.weights, std::as_bytes(std::span(words))}, "kernel");
+}
+
+TEST_F(CompilerCacheTest, AnObjectOfThePreviousVersionIsSetAside) {
+  const Kernel kernel = compile(cached_in(cache()));
+  const std::vector<std::byte> object = object_of_the_previous_version(kernel);
+
+  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, record_of(kernel));
+
+  expect_set_aside("version " + std::to_string(k_host_program_version - 1));
+}
+
+TEST_F(CompilerCacheTest, ARecordOfThePreviousVersionIsSetAside) {
+  const Kernel kernel = compile(cached_in(cache()));
+  const std::vector<std::byte> object = object_of_the_previous_version(kernel);
+  nlohmann::json record = record_of(kernel);
+  record["kind"] = record["family"];
+  record.erase("family");
+  record.erase("problem");
+
+  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, record);
+
+  expect_set_aside("\"family\"");
+}
+
+TEST_F(CompilerCacheTest, ARecordOfAFamilyThatIsUnknownIsSetAside) {
+  const Kernel kernel = compile(cached_in(cache()));
+  nlohmann::json record = record_of(kernel);
+  record["family"] = "quantum";
+
+  replace(kernel.info().key, {{.name = "kernel.o", .bytes = kernel.object("kernel")}}, record);
+
+  expect_set_aside("the family of kernels \"quantum\" is unknown");
 }
 
 TEST_F(CompilerCacheTest, AnEntryWithoutAnObjectIsSetAside) {
