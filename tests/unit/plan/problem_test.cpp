@@ -99,10 +99,10 @@ TEST(ProblemJson, HasTheseMembers) {
 std::vector<json::json_pointer> members_of(const json& object) {
   std::vector<json::json_pointer> paths;
   for (const auto& [name, value] : object.items()) {
-    paths.push_back(json::json_pointer("/" + name));
+    const json::json_pointer path("/" + name);
+    paths.push_back(path);
     if (!value.is_object()) continue;
-    for (const auto& inner : value.items())
-      paths.push_back(paths.back().parent_pointer() / name / inner.key());
+    for (const auto& inner : value.items()) paths.push_back(path / inner.key());
   }
   return paths;
 }
