@@ -30,7 +30,7 @@ using spjit::testing_support::uncached;
 constexpr std::int64_t k_rows = 40;
 constexpr std::int64_t k_cols = 60;
 
-Kernel compile(const Problem& problem, const CompileOptions& options = {}) {
+Kernel compile_uncached(const Problem& problem, const CompileOptions& options = {}) {
   return spjit::Compiler(options, uncached()).compile(problem);
 }
 
@@ -39,17 +39,18 @@ CsrMatrix matrix() { return random_matrix(k_rows, k_cols, 0.8); }
 Kernel csr_kernel() {
   CompileOptions options;
   options.policy.code_budget_bytes = 0;
-  return compile(problem_of(matrix(), 20), options);
+  return compile_uncached(problem_of(matrix(), 20), options);
 }
 
 /// A kernel of each host family that there is on this CPU.
 std::vector<Kernel> kernels() {
   Problem runtime_n = problem_of(matrix(), 20);
   runtime_n.n.runtime = true;
-  std::vector<Kernel> result = {csr_kernel(), compile(runtime_n)};
+  std::vector<Kernel> result = {csr_kernel(), compile_uncached(runtime_n)};
   for (const HostIsa isa : spjit::testing_support::isas_here()) {
-    result.push_back(compile(problem_of(matrix(), 50), options_of(isa)));
-    if (isa == HostIsa::avx512) result.push_back(compile(problem_of(matrix(), 2), options_of(isa)));
+    result.push_back(compile_uncached(problem_of(matrix(), 50), options_of(isa)));
+    if (isa == HostIsa::avx512)
+      result.push_back(compile_uncached(problem_of(matrix(), 2), options_of(isa)));
   }
   return result;
 }

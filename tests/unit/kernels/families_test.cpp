@@ -119,7 +119,7 @@ TEST(KernelFamilies, TheRecordHasAVerdictOfEachThatWasAsked) {
   EXPECT_EQ(kernel.info().family, "reference");
   EXPECT_EQ(record.at("family"), "reference");
   ASSERT_EQ(record.at("verdicts").size(), 4U);
-  for (const std::size_t asked : {0, 1, 2}) {
+  for (const std::size_t asked : {0U, 1U, 2U}) {
     EXPECT_EQ(record.at("verdicts").at(asked).at("reason"), "it does not know a run-time n");
   }
   EXPECT_EQ(record.at("verdicts").at(3).at("family"), "reference");
