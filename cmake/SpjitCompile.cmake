@@ -82,16 +82,18 @@ function(spjit_add_module name)
   set_property(GLOBAL APPEND PROPERTY SPJIT_LINK ${ARG_LINK})
 endfunction()
 
-# Makes the models in a folder part of a target, as bytes.
-function(spjit_embed_models target folder)
-  file(GLOB models CONFIGURE_DEPENDS "${folder}/*.json.gz")
+# spjit_embed_files(TARGET LIST FOLDER SUFFIX): makes the files FOLDER/*SUFFIX part of a target, as
+# the list spjit::LIST of EmbeddedFile, which a header has to declare.
+function(spjit_embed_files target list folder suffix)
+  file(GLOB files CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*${suffix}")
   set(script "${PROJECT_SOURCE_DIR}/cmake/EmbedFiles.cmake")
-  set(source "${CMAKE_CURRENT_BINARY_DIR}/shipped_model_bytes.cpp")
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/${list}.cpp")
   add_custom_command(
     OUTPUT "${source}"
-    COMMAND "${CMAKE_COMMAND}" "-DOUT=${source}" "-DFILES=${models}" -P "${script}"
-    DEPENDS ${models} "${script}"
-    COMMENT "Embedding the rank models" VERBATIM)
+    COMMAND "${CMAKE_COMMAND}" "-DOUT=${source}" "-DLIST=${list}" "-DSUFFIX=${suffix}"
+            "-DFILES=${files}" -P "${script}"
+    DEPENDS ${files} "${script}"
+    COMMENT "Embedding ${folder}" VERBATIM)
   target_sources(${target} PRIVATE "${source}")
 endfunction()
 

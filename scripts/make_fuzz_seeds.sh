@@ -35,11 +35,11 @@ archive_seeds() {
   tar -xf "$to/exported.tar" -C "$folder/files"
   (
     cd "$folder/files"
-    cp spjit-cache.json "$(printf 'long%.0s' {1..40})"
     mapfile -t kernels < <(ls -d [0-9a-f]*)
+    cp "${kernels[0]}/record.json" "$(printf 'long%.0s' {1..40})"
     for format in gnu pax; do
       tar --format="$format" --sort=name --mtime=@0.5 --owner=0 --group=0 -b 1 \
-        -cf "$to/$format.tar" spjit-cache.json "${kernels[@]}" long*
+        -cf "$to/$format.tar" "${kernels[@]}" long*
     done
   )
   rm -r "$folder"

@@ -220,22 +220,7 @@ ExitCode bench(const BenchCommandOptions& options) {
 Subcommand add_bench(CLI::App& app) {
   const auto options = std::make_shared<BenchCommandOptions>();
   CLI::App* command = app.add_subcommand("bench");
-  set_manual(
-      *command,
-      {.name = "spjit bench",
-       .summary = "time kernels beside dense and CSR multiplications",
-       .synopsis = {"FILE... --n N [OPTIONS]"},
-       .description =
-           "For each matrix and for 1, 2, 3, 4, 8, ... T threads: times the kernel, OpenBLAS on "
-           "the "
-           "same matrix with its zeros (dense) and a loop that reads the same matrix in CSR form "
-           "(CSR). Samples of the three alternate, so that a machine that gets slower does so for "
-           "all. A sample is the mean of a batch of runs on warm operands.\n"
-           "\n"
-           "GFLOP/s counts 2 nnz n for all three. Noise is 1.4826 times the median absolute "
-           "deviation, over the median. Speed is relative to spjit's.",
-       .examples = {"spjit bench layer.npz --n 512",
-                    "spjit bench weights/ --n 128 --threads 1 --json > bench.json"}});
+  set_manual(*command, "bench");
   options->kernel.compile.threads = 0;
   add_file_arguments(*command, options->files);
   add_kernel_options(*command, options->kernel);

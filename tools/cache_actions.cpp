@@ -5,17 +5,16 @@
 
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "compiler/kernel_cache.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {
 
-CLI::App* add_cache_action(CLI::App& cache, CacheActionOptions& options, Manual manual) {
-  const std::string action = manual.name.substr(manual.name.rfind(' ') + 1);
+CLI::App* add_cache_action(CLI::App& cache, CacheActionOptions& options,
+                           const std::string& action) {
   CLI::App* command = cache.add_subcommand(action);
-  set_manual(*command, std::move(manual));
+  set_manual(*command, "cache_" + action);
   add_cache_directory(*command, options.cache);
   add_json(*command, options.json);
   return command;
@@ -33,6 +32,16 @@ CacheStore open_store(const CacheActionOptions& options, CacheMustExist must_exi
                     store.root().string()));
   }
   return store;
+}
+
+std::vector<CacheListing> find_entries(const CacheStore& store, const std::string& prefix) {
+  std::vector<CacheListing> found = store.list();
+  std::erase_if(found, [&](const CacheListing& entry) { return !entry.key.starts_with(prefix); });
+  if (found.empty()) {
+    throw CacheError(fmt::format("no key in {} begins with '{}'; 'spjit cache ls' lists them",
+                                 store.root().string(), prefix));
+  }
+  return found;
 }
 
 std::string size_text(std::int64_t bytes) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kernel_options.hpp"
 #include "manual.hpp"
@@ -20,8 +21,8 @@ struct CacheActionOptions {
   bool json = false;
 };
 
-/// Adds the action that `manual.name` ends in, with --cache and --json.
-CLI::App* add_cache_action(CLI::App& cache, CacheActionOptions& options, Manual manual);
+/// Adds an action, with its manual page, --cache and --json.
+CLI::App* add_cache_action(CLI::App& cache, CacheActionOptions& options, const std::string& action);
 
 /// What is asked of the directory of a cache.
 enum class CacheMustExist {
@@ -34,6 +35,10 @@ enum class CacheMustExist {
 /// there and is not.
 [[nodiscard]] CacheStore open_store(const CacheActionOptions& options,
                                     CacheMustExist must_exist = CacheMustExist::if_named);
+
+/// The entries whose keys begin with `prefix`. Throws CacheError if there is none.
+[[nodiscard]] std::vector<CacheListing> find_entries(const CacheStore& store,
+                                                     const std::string& prefix);
 
 /// "512 B", "1.5 kB".
 [[nodiscard]] std::string size_text(std::int64_t bytes);

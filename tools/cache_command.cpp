@@ -94,12 +94,7 @@ ExitCode list(const CacheCommandOptions& options) {
 }
 
 CacheListing find_entry(const CacheStore& store, const std::string& prefix) {
-  std::vector<CacheListing> found = store.list();
-  std::erase_if(found, [&](const CacheListing& entry) { return !entry.key.starts_with(prefix); });
-  if (found.empty()) {
-    throw CacheError(fmt::format("no key in {} begins with '{}'; 'spjit cache ls' lists them",
-                                 store.root().string(), prefix));
-  }
+  std::vector<CacheListing> found = find_entries(store, prefix);
   if (found.size() > 1) {
     throw CacheError(fmt::format("{} keys in {} begin with '{}'; give more digits", found.size(),
                                  store.root().string(), prefix));
@@ -163,26 +158,11 @@ ExitCode clear(const CacheCommandOptions& options) {
 }
 
 CLI::App* add_ls(CLI::App& cache, CacheCommandOptions& options) {
-  return add_cache_action(
-      cache, options,
-      {.name = "spjit cache ls",
-       .summary = "list the kernels",
-       .synopsis = {"[OPTIONS]"},
-       .description = "One line a kernel, by key: the first 12 digits of its key, when "
-                      "it was last used, its size, and what it was compiled for.",
-       .examples = {"spjit cache ls", "spjit cache ls --json | jq .bytes"}});
+  return add_cache_action(cache, options, "ls");
 }
 
 CLI::App* add_show(CLI::App& cache, CacheCommandOptions& options) {
-  CLI::App* command = add_cache_action(
-      cache, options,
-      {.name = "spjit cache show",
-       .summary = "print everything known about a kernel",
-       .synopsis = {"KEY-PREFIX [OPTIONS]"},
-       .description =
-           "Prints the record of the kernel whose key begins with KEY-PREFIX: its files, "
-           "the matrix, the tile and how it was chosen.",
-       .examples = {"spjit cache show 3f9a"}});
+  CLI::App* command = add_cache_action(cache, options, "show");
   command
       ->add_option("KEY-PREFIX", options.key_prefix,
                    "The first digits of a key, as many as make it unique.")
@@ -191,14 +171,7 @@ CLI::App* add_show(CLI::App& cache, CacheCommandOptions& options) {
 }
 
 CLI::App* add_clear(CLI::App& cache, CacheCommandOptions& options) {
-  CLI::App* command = add_cache_action(
-      cache, options,
-      {.name = "spjit cache clear",
-       .summary = "remove all kernels",
-       .synopsis = {"[OPTIONS]"},
-       .description = "Removes every kernel from the cache directory, after asking. Files that are "
-                      "not the cache's stay, and a directory that is not a cache is refused.",
-       .examples = {"spjit cache clear --yes"}});
+  CLI::App* command = add_cache_action(cache, options, "clear");
   command->add_flag("--yes", options.yes, "Do not ask.");
   return command;
 }
@@ -208,19 +181,7 @@ CLI::App* add_clear(CLI::App& cache, CacheCommandOptions& options) {
 Subcommand add_cache(CLI::App& app) {
   const auto options = std::make_shared<CacheCommandOptions>();
   CLI::App* command = app.add_subcommand("cache");
-  set_manual(
-      *command,
-      {.name = "spjit cache",
-       .summary = "list, check, prune, export or import compiled kernels",
-       .synopsis = {"ls [OPTIONS]", "show KEY-PREFIX [OPTIONS]", "verify [OPTIONS]",
-                    "prune [--size SIZE] [--unused-for TIME] [--other-versions] [OPTIONS]",
-                    "clear [OPTIONS]", "export [KEY-PREFIX...] --out FILE [OPTIONS]",
-                    "import FILE [OPTIONS]"},
-       .description = "Works on the directory in which compiled kernels are kept: the one "
-                      "that --cache names, else $SPJIT_CACHE_DIR, else "
-                      "$XDG_CACHE_HOME/spjit, else $HOME/.cache/spjit.",
-       .examples = {"spjit cache ls", "spjit cache show 3f9a --json", "spjit cache prune --size 2G",
-                    "spjit cache clear --yes --cache /tmp/kernels"}});
+  set_manual(*command, "cache");
   command->require_subcommand(1);
   std::vector<Subcommand> actions;
   actions.push_back({add_ls(*command, *options), [options] { return list(*options); }});

@@ -1,6 +1,11 @@
+#include <archive.h>
+#include <archive_entry.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "base/hash.hpp"
@@ -10,42 +15,52 @@
 namespace spjit::cli {
 namespace {
 
-/// An entry as an archive has it. Throws CacheError.
-struct VerifiedEntry {
-  CacheEntry entry;
-  std::string record;  // record.json
-  ArchiveEntry listed;
-};
+constexpr int k_private_file = 0600;
 
-VerifiedEntry read_entry(const CacheStore& store, const std::string& key) {
-  VerifiedEntry read{.entry = store.read(key), .record = {}, .listed = {}};
-  read.record = write_cache_record(read.entry.record);
-  const auto bytes = static_cast<std::int64_t>(read.record.size());
-  if (bytes > k_largest_json_bytes) {
-    throw CacheError(fmt::format("{} has {} bytes, an archive takes at most {}", k_record_file_name,
-                                 bytes, k_largest_json_bytes));
-  }
-  read.listed = {.key = key,
-                 .spjit_version = read.entry.record.spjit_version,
-                 .record = {.name = std::string(k_record_file_name),
-                            .bytes = bytes,
-                            .checksum = checksum_hex(std::as_bytes(std::span(read.record)))},
-                 .files = read.entry.record.files};
-  return read;
+using Tar = std::unique_ptr<archive, decltype(&archive_write_free)>;
+using TarMember = std::unique_ptr<archive_entry, decltype(&archive_entry_free)>;
+
+void require(bool success, const Tar& tar) {
+  if (success) return;
+  const char* text = archive_error_string(tar.get());
+  throw IoError(fmt::format("cannot make a tar archive of the kernels: {}",
+                            text == nullptr ? "no reason given" : text));
 }
 
-void add_entry(TarWriter& tar, const CacheStore& store, const ArchiveEntry& listed) {
-  const VerifiedEntry read = read_entry(store, listed.key);
-  // The manifest, which comes first, says what it was a moment ago.
-  if (read.listed.record != listed.record) {
-    throw CacheError(fmt::format("cache entry {} changed while it was being exported; export again",
-                                 listed.key));
+la_ssize_t append(archive* writer, void* made, const void* buffer, std::size_t length) {
+  const auto* bytes = static_cast<const std::byte*>(buffer);
+  auto& all = *static_cast<std::vector<std::byte>*>(made);
+  try {
+    all.insert(all.end(), bytes, bytes + length);
+    return static_cast<la_ssize_t>(length);
+  } catch (const std::bad_alloc&) {  // must not pass through libarchive, which is C
+    archive_set_error(writer, ENOMEM, "out of memory");
+    return ARCHIVE_FATAL;
   }
-  for (const CacheFileRecord& file : listed.files) {
-    tar.add(fmt::format("{}/{}", listed.key, file.name), read.entry.file(file.name));
-  }
-  tar.add(fmt::format("{}/{}", listed.key, k_record_file_name),
-          std::as_bytes(std::span(read.record)));
+}
+
+/// ustar, the oldest format that every tar reads, at the end of `made`: of what is not finished,
+/// the end mark too.
+Tar open_tar(std::vector<std::byte>& made) {
+  Tar tar(archive_write_new(), archive_write_free);
+  if (!tar) throw std::bad_alloc();
+  archive_write_set_format_ustar(tar.get());
+  require(archive_write_open(tar.get(), &made, nullptr, append, nullptr) == ARCHIVE_OK, tar);
+  return tar;
+}
+
+/// A plain file of mode 0600, owned by nobody in particular, of 1970.
+void add(const Tar& tar, const std::string& path, std::span<const std::byte> bytes) {
+  const TarMember member(archive_entry_new(), archive_entry_free);
+  if (!member) throw std::bad_alloc();
+  archive_entry_set_pathname(member.get(), path.c_str());
+  archive_entry_set_filetype(member.get(), AE_IFREG);
+  archive_entry_set_perm(member.get(), k_private_file);
+  archive_entry_set_mtime(member.get(), 0, 0);
+  archive_entry_set_size(member.get(), static_cast<la_int64_t>(bytes.size()));
+  require(archive_write_header(tar.get(), member.get()) == ARCHIVE_OK, tar);
+  const la_ssize_t written = archive_write_data(tar.get(), bytes.data(), bytes.size());
+  require(std::cmp_equal(written, bytes.size()), tar);
 }
 
 }  // namespace
@@ -55,30 +70,33 @@ ArchiveExport export_cache(const CacheStore& store, std::vector<std::string> key
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   ArchiveExport result;
-  ArchiveManifest manifest{.spjit_version = store.spjit_version(), .entries = {}};
+  std::vector<std::byte> made;  // lives longer than what writes to it
+  const Tar tar = open_tar(made);
+  const auto pass_on = [&] {
+    write(made);
+    result.bytes += static_cast<std::int64_t>(made.size());
+    made.clear();
+  };
   for (const std::string& key : keys) {
+    CacheEntry entry;
     try {
-      manifest.entries.push_back(read_entry(store, key).listed);
+      entry = store.read(key);
     } catch (const CacheError& error) {
       result.left_out.push_back({.key = key, .problem = error.what()});
+      continue;
     }
+    for (const CacheFileRecord& file : entry.record.files) {
+      add(tar, fmt::format("{}/{}", key, file.name), entry.file(file.name));
+    }
+    const std::string record = write_cache_record(entry.record);
+    add(tar, fmt::format("{}/{}", key, k_record_file_name), std::as_bytes(std::span(record)));
+    pass_on();
+    ++result.entries;
   }
-  if (manifest.entries.empty() && !result.left_out.empty()) return result;
-  const std::string text = write_manifest(manifest);
-  if (static_cast<std::int64_t>(text.size()) > k_largest_json_bytes) {
-    throw CacheError(
-        fmt::format("{} kernels need a list of {} bytes, over the {} that an archive "
-                    "may have; export fewer at once",
-                    manifest.entries.size(), text.size(), k_largest_json_bytes));
+  if (result.entries > 0 || result.left_out.empty()) {
+    require(archive_write_close(tar.get()) == ARCHIVE_OK, tar);
+    pass_on();
   }
-  TarWriter tar([&](std::span<const std::byte> bytes) {
-    write(bytes);
-    result.bytes += static_cast<std::int64_t>(bytes.size());
-  });
-  tar.add(std::string(k_manifest_name), std::as_bytes(std::span(text)));
-  for (const ArchiveEntry& entry : manifest.entries) add_entry(tar, store, entry);
-  tar.finish();
-  result.entries = static_cast<std::int64_t>(manifest.entries.size());
   return result;
 }
 

@@ -84,31 +84,13 @@ void add_criteria(CLI::App& command, CachePruneOptions& prune) {
 
 Subcommand add_cache_verify(CLI::App& cache) {
   const auto options = std::make_shared<CacheActionOptions>();
-  CLI::App* command = add_cache_action(
-      cache, *options,
-      {.name = "spjit cache verify",
-       .summary = "check every kernel against its checksums",
-       .synopsis = {"[OPTIONS]"},
-       .description =
-           "Reads every file of every kernel and compares it with its checksum. What is damaged is "
-           "named on standard error and moved out of the way, so that it is compiled again when it "
-           "is needed; a cache that may only be read is left as it is. The exit status is 1 if "
-           "anything was damaged.",
-       .examples = {"spjit cache verify", "spjit cache verify --json | jq .damaged"}});
+  CLI::App* command = add_cache_action(cache, *options, "verify");
   return {command, [options] { return verify(*options); }};
 }
 
 Subcommand add_cache_prune(CLI::App& cache) {
   const auto options = std::make_shared<PruneOptions>();
-  CLI::App* command = add_cache_action(
-      cache, *options,
-      {.name = "spjit cache prune",
-       .summary = "remove kernels that are old, unused or too many",
-       .synopsis = {"[--size SIZE] [--unused-for TIME] [--other-versions] [OPTIONS]"},
-       .description = "Removes what the options name, of which there must be one. A kernel that a "
-                      "process is just loading stays.",
-       .examples = {"spjit cache prune --size 2G", "spjit cache prune --unused-for 30d --dry-run",
-                    "spjit cache prune --other-versions --cache /srv/kernels"}});
+  CLI::App* command = add_cache_action(cache, *options, "prune");
   add_criteria(*command, options->prune);
   return {command, [options] { return prune(*options); }};
 }

@@ -4,23 +4,18 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <vector>
 
-#include "archive_manifest.hpp"
 #include "base/byte_size.hpp"
 #include "cache_actions.hpp"
+#include "cache_archive.hpp"
 #include "matrix/file_bytes.hpp"
 #include "spjit/error.hpp"
 #include "terminal.hpp"
-
-#ifdef SPJIT_HAVE_LIBARCHIVE
-#include "cache_archive.hpp"
-#endif
 
 namespace spjit::cli {
 namespace {
@@ -45,18 +40,12 @@ struct ImportOptions : CacheActionOptions {
 /// that no key has.
 std::vector<std::string> select_keys(const CacheStore& store,
                                      const std::vector<std::string>& prefixes) {
-  const std::vector<CacheListing> entries = store.list();
   std::vector<std::string> keys;
-  for (const std::string& prefix : prefixes.empty() ? std::vector<std::string>{""} : prefixes) {
-    const std::size_t before = keys.size();
-    for (const CacheListing& entry : entries) {
-      if (entry.key.starts_with(prefix)) keys.push_back(entry.key);
-    }
-    if (keys.size() == before && !prefixes.empty()) {
-      throw CacheError(fmt::format("no key in {} begins with '{}'; 'spjit cache ls' lists them",
-                                   store.root().string(), prefix));
-    }
-  }
+  const auto add = [&](const std::vector<CacheListing>& entries) {
+    for (const CacheListing& entry : entries) keys.push_back(entry.key);
+  };
+  if (prefixes.empty()) add(store.list());
+  for (const std::string& prefix : prefixes) add(find_entries(store, prefix));
   return keys;
 }
 
@@ -114,15 +103,6 @@ ExitCode run_export(const ExportOptions& options) {
                    result.left_out.size());
 }
 
-FileDescriptor open_archive(const fs::path& path) {
-  FileDescriptor file(path == k_standard_stream ? ::dup(STDIN_FILENO)
-                                                : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) {
-    throw IoError(fmt::format("{}: cannot be opened: {}", path.string(), std::strerror(errno)));
-  }
-  return file;
-}
-
 std::size_t read_some(const FileDescriptor& file, std::span<std::byte> into) {
   while (true) {
     const ssize_t got = ::read(file.get(), into.data(), into.size());
@@ -133,13 +113,17 @@ std::size_t read_some(const FileDescriptor& file, std::span<std::byte> into) {
 
 ExitCode run_import(const ImportOptions& options) {
   const CacheStore store = open_store(options, CacheMustExist::no);
-  const FileDescriptor file = open_archive(options.archive);
+  const std::string name = options.archive.string();
+  const FileDescriptor file(options.archive == k_standard_stream
+                                ? ::dup(STDIN_FILENO)
+                                : ::open(name.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) throw IoError(fmt::format("{}: cannot be opened: {}", name, std::strerror(errno)));
   const ArchiveImport result = import_cache(
-      store, options.archive.string(),
-      [&](std::span<std::byte> into) { return read_some(file, into); }, options.limits);
+      store, name, [&](std::span<std::byte> into) { return read_some(file, into); },
+      options.limits);
   if (options.json) {
     print_json({{"cache", store.root().string()},
-                {"archive", options.archive.string()},
+                {"archive", name},
                 {"imported", result.imported},
                 {"already_there", result.already_there},
                 {"other_versions", result.other_versions},
@@ -149,26 +133,26 @@ ExitCode run_import(const ImportOptions& options) {
   print(fmt::format("{}: imported {} kernels, {}; {} were there already\n", shown(options.archive),
                     result.imported, size_text(result.bytes), result.already_there));
   if (result.other_versions > 0) {
-    print_note(fmt::format("{}: {} kernels of other versions of spjit were skipped",
-                           options.archive.string(), result.other_versions));
+    print_note(fmt::format("{}: {} kernels of other versions of spjit were skipped", name,
+                           result.other_versions));
   }
   return ExitCode::ok;
 }
 
 #else
 
-[[noreturn]] void fail_without_libarchive() {
+template <typename Options>
+[[noreturn]] ExitCode fail_without_libarchive(const Options& /*options*/) {
   throw NotSupported(
       "this spjit was built without libarchive: install libarchive-dev and build again");
 }
-
-ExitCode run_export(const ExportOptions& /*options*/) { fail_without_libarchive(); }
-ExitCode run_import(const ImportOptions& /*options*/) { fail_without_libarchive(); }
+constexpr auto run_export = fail_without_libarchive<ExportOptions>;
+constexpr auto run_import = fail_without_libarchive<ImportOptions>;
 
 #endif
 
-void add_limit(CLI::App& command, const char* flag, std::int64_t& bytes,
-               const std::string& description, const char* shown_default) {
+void add_limit(CLI::App& command, const char* flag, std::int64_t& bytes, const char* description,
+               const char* shown_default) {
   command
       .add_option_function<std::string>(
           flag, [&bytes, flag](const std::string& text) { bytes = parse_byte_size(text, flag); },
@@ -181,20 +165,7 @@ void add_limit(CLI::App& command, const char* flag, std::int64_t& bytes,
 
 Subcommand add_cache_export(CLI::App& cache) {
   const auto options = std::make_shared<ExportOptions>();
-  CLI::App* command = add_cache_action(
-      cache, *options,
-      {.name = "spjit cache export",
-       .summary = "write kernels to a tar archive",
-       .synopsis = {"[KEY-PREFIX...] --out FILE [OPTIONS]"},
-       .description =
-           "Writes the kernels whose keys begin with a KEY-PREFIX, without one all of them, to a "
-           "tar archive that 'spjit cache import' reads. Every checksum is checked first; damaged "
-           "kernels are left out and named on standard error. The same kernels give the same "
-           "bytes. The file appears whole or not at all. Nothing is compressed: kernels are "
-           "machine code, which gzip or zstd makes smaller.",
-       .examples = {"spjit cache export --out kernels.tar",
-                    "spjit cache export 3f9a 77 --out two.tar",
-                    "spjit cache export --out - | zstd >kernels.tar.zst"}});
+  CLI::App* command = add_cache_action(cache, *options, "export");
   command->add_option("KEY-PREFIX", options->key_prefixes, "The first digits of keys.");
   command->add_option("--out", options->out, "The file; - is standard output.")
       ->check(not_empty())
@@ -205,31 +176,12 @@ Subcommand add_cache_export(CLI::App& cache) {
 
 Subcommand add_cache_import(CLI::App& cache) {
   const auto options = std::make_shared<ImportOptions>();
-  CLI::App* command = add_cache_action(
-      cache, *options,
-      {.name = "spjit cache import",
-       .summary = "add the kernels of an archive",
-       .synopsis = {"FILE [OPTIONS]"},
-       .description =
-           "Adds the kernels of an archive of 'spjit cache export' to the cache. A kernel that is "
-           "there already stays as it is, and kernels of other versions of spjit are skipped.\n"
-           "\n"
-           "WARNING: kernels are machine code. Whoever made the archive decides what runs as you "
-           "when a program loads one. Checksums tell damage, not malice: import only archives of "
-           "people who may run programs as you.\n"
-           "\n"
-           "Anything in the archive that an export does not write, such as paths that lead "
-           "elsewhere, links, devices, sparse files, members twice, too large or not in its list, "
-           "ends the import with an error. Each kernel is added whole or not at all; those before "
-           "the error stay.",
-       .examples = {"spjit cache import kernels.tar",
-                    "zstd -dc kernels.tar.zst | spjit cache import -"}});
+  CLI::App* command = add_cache_action(cache, *options, "import");
   command->add_option("FILE", options->archive, "The archive; - is standard input.")->required();
-  add_limit(
-      *command, "--max-size", options->limits.archive_bytes,
-      "The most that the archive may have: bytes, or K, M, G or T after the number (powers of "
-      "1024).",
-      "4G");
+  add_limit(*command, "--max-size", options->limits.archive_bytes,
+            "The most that the archive may have: bytes, or K, M, G or T after the number (powers "
+            "of 1024).",
+            "4G");
   add_limit(*command, "--max-entry-size", options->limits.entry_bytes,
             "The most that one kernel may have. About twice as much memory is used.", "1G");
   return {command, [options] { return run_import(*options); }};

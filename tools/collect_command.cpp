@@ -201,19 +201,7 @@ void add_options(CLI::App& command, CollectCommandOptions& options) {
 Subcommand add_collect(CLI::App& app) {
   const auto options = std::make_shared<CollectCommandOptions>();
   CLI::App* command = app.add_subcommand("collect");
-  set_manual(
-      *command,
-      {.name = "spjit collect",
-       .summary = "time every tile of many matrices, to train rank models",
-       .synopsis = {"--out FILE [OPTIONS]", "FILE... --out FILE [OPTIONS]"},
-       .description =
-           "Times whole kernels of every tile that the rules leave, for synthetic matrices of many "
-           "shapes, densities and patterns, or for the files named. Each matrix and n is one line "
-           "of JSON in the file, written to the disk before the next is measured: the command can "
-           "be stopped at any moment and goes on where it was when it is run again. Nothing else "
-           "should run on the machine meanwhile.",
-       .examples = {"spjit collect --groups 300 --out samples.jsonl",
-                    "spjit collect dlmc/ --root dlmc --n 32 128 512 --out dlmc.jsonl"}});
+  set_manual(*command, "collect");
   add_options(*command, *options);
   return {command, [options] { return collect(*options); }};
 }

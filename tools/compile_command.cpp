@@ -115,55 +115,6 @@ ExitCode compile_files(CompileCommandOptions& options) {
                 }));
 }
 
-Manual manual() {
-  return {
-      .name = "spjit compile",
-      .summary = "compile matrix files into kernels",
-      .synopsis = {"FILE... --n N [OPTIONS]"},
-      .description =
-          "Compiles a kernel for each matrix file, or takes it from the cache; checks its result "
-          "against a float64 reference; times it beside a dense and a CSR multiplication of the "
-          "same "
-          "matrix, samples of the three interleaved, on as many threads; and writes what --emit "
-          "says "
-          "to --out.\n"
-          "\n"
-          "Standard error has a line for each layer, standard output the closing table. Its "
-          "columns: "
-          "kind is unrolled (A's positions are instructions), sliced (a loop that reads A, sixteen "
-          "rows at a time: n of 1 to 4 with AVX-512) or csr (a loop that reads A took over; a line "
-          "below says why); tile is what was chosen; cache is hit or new; compile ms is "
-          "from "
-          "matrix to callable kernel; kernel us the median time of a run; GFLOP/s 2 nnz n / time; "
-          "of "
-          "peak the share of the FMA rate measured on this machine, of one core for each thread; "
-          "vs "
-          "dense and vs CSR the speed-up over OpenBLAS and over the CSR loop; max error the "
-          "largest "
-          "|C - float64 reference|.\n"
-          "\n"
-          "The reference makes at most some 33 million multiply-adds. Larger layers are checked on "
-          "sampled rows and columns, and a line below the table says how many. A result outside "
-          "the "
-          "error bound of fp32 dot products, an element that is not written and a write outside C "
-          "fail the layer, and the cache gets nothing. A kernel from the cache is checked again; "
-          "one that is wrong is taken out of it and compiled anew.\n"
-          "\n"
-          "With a GPU target (--target sm_90) the kernel is compiled for that GPU, which need not "
-          "be "
-          "in this machine; NVIDIA's compiler libraries have to be ('spjit devices' says whether "
-          "they are). It is checked if the machine has such a GPU, and not timed. The table's "
-          "columns are then: registers a thread as predicted and as compiled, bytes a thread "
-          "spills, "
-          "blocks that an SM holds at once, KiB of code.",
-      .examples = {
-          "spjit compile layer.npz --n 512",
-          "spjit compile weights/ 'more/*.smtx' --n 128 --threads 0",
-          "spjit compile layer.npz --n 512 --out kernels --emit obj,header",
-          "spjit compile weights/ --n 512 --target sm_90 --out kernels --emit cubin,json",
-          "spjit compile weights/ --n 512 --no-measure --json | jq '.layers[].kernel.tile'"}};
-}
-
 void add_output_options(CLI::App& command, CompileCommandOptions& options) {
   command
       .add_option(
@@ -218,7 +169,7 @@ void add_output_options(CLI::App& command, CompileCommandOptions& options) {
 Subcommand add_compile(CLI::App& app) {
   const auto options = std::make_shared<CompileCommandOptions>();
   CLI::App* command = app.add_subcommand("compile");
-  set_manual(*command, manual());
+  set_manual(*command, "compile");
   add_file_arguments(*command, options->files);
   add_kernel_options(*command, options->layer.kernel);
   add_cache_directory(*command, options->layer.kernel.cache);

@@ -118,19 +118,7 @@ ExitCode report(const DevicesCommandOptions& options) {
 Subcommand add_devices(CLI::App& app) {
   const auto options = std::make_shared<DevicesCommandOptions>();
   CLI::App* command = app.add_subcommand("devices");
-  set_manual(
-      *command,
-      {.name = "spjit devices",
-       .summary = "say what kernels can be compiled for here",
-       .synopsis = {"[OPTIONS]"},
-       .description =
-           "Prints this machine's CPU, its caches, how many CPUs this process may use, the "
-           "fp32 FMA rate that one core was measured to reach (the 100 % of 'spjit compile' "
-           "and 'spjit bench'), and each target with the reason if it is not available. Then what "
-           "there is for GPUs: NVIDIA's compiler libraries, which GPU targets can be compiled "
-           "for, the driver and the GPUs of this machine; and what is missing, why, and what "
-           "to do about it.",
-       .examples = {"spjit devices", "spjit devices --json --no-measure"}});
+  set_manual(*command, "devices");
   command->add_flag_function(
       "--no-measure", [options](std::int64_t) { options->measure = false; },
       "Do not measure the FMA rate, which takes a moment.");

@@ -115,41 +115,7 @@ ExitCode explain_files(const ExplainCommandOptions& options) {
 Subcommand add_explain(CLI::App& app) {
   const auto options = std::make_shared<ExplainCommandOptions>();
   CLI::App* command = app.add_subcommand("explain");
-  set_manual(
-      *command,
-      {.name = "spjit explain",
-       .summary = "say which tile a matrix gets, and why",
-       .synopsis = {"FILE... --n N [OPTIONS]"},
-       .description =
-           "For each matrix: its statistics; the chosen tile and the reason; what each reorder "
-           "algorithm makes of its rows at the chosen tile height M1 (nnc: non-empty columns of a "
-           "row "
-           "tile; a tile loads that many rows of B, so a smaller sum means more FMAs for each "
-           "load; "
-           "'none' is before, the others after); every tile candidate with the rule that dropped "
-           "it "
-           "and the rule's numbers. A '*' marks what was chosen. A tile reads M1 x vectors, then "
-           "its "
-           "block of k, panels a visit, row group, packing and how weights reach the FMA.\n"
-           "\n"
-           "The matrix is compiled, but neither run (except by a --search that times) nor cached.\n"
-           "\n"
-           "With --search ranked, proxy or exhaustive the search follows: how long each stage "
-           "took, "
-           "the grid of M1 x N1 with how much slower than the fastest each cell's best tile is, "
-           "and "
-           "both times of every tile. --plot draws them; with --search exhaustive every tile has "
-           "both a proxy's and a full time.\n"
-           "\n"
-           "For a GPU (--target sm_90) nothing is compiled: the choice, then the grid of M1 x N1, "
-           "in "
-           "which a cell has the tile's place in the ranking or the letter of the rule that "
-           "dropped "
-           "it, then every tile with its numbers. --plot draws the grid.",
-       .examples = {"spjit explain layer.npz --n 512",
-                    "spjit explain layer.npz --n 512 --search exhaustive --search-budget 5000",
-                    "spjit explain layer.npz --n 512 --target sm_90:h200 --plot space.svg",
-                    "spjit explain layer.npz --n 512 --json | jq '.matrices[].choice'"}});
+  set_manual(*command, "explain");
   add_file_arguments(*command, options->files);
   add_kernel_options(*command, options->kernel);
   command

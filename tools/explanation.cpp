@@ -11,8 +11,8 @@
 #include "base/thread_pool.hpp"
 #include "compiler/compile_record.hpp"
 #include "kernels/unrolled_host/host_rank_model.hpp"
+#include "kernels/unrolled_host/host_timer.hpp"
 #include "kernels/unrolled_host/tile_space.hpp"
-#include "proxy/measure.hpp"
 #include "reorder/row_groupings.hpp"
 #include "search_table.hpp"
 #include "spjit/error.hpp"
@@ -40,11 +40,12 @@ TileSpace enumerate(const CsrMatrix& matrix, const CompileOptions& options,
 }
 
 /// An exhaustive search times the proxies too, for the plot of one against the other.
-HostSearchStages stages_of(const CompileOptions& options, std::int64_t nnz) {
-  HostSearchStages stages = search_stages(options, nnz);
+SearchStages stages_of(const CompileOptions& options, std::int64_t nnz) {
+  SearchStages stages =
+      search_stages(options.policy.search, options.policy.top_k, host_proxies_pay(nnz, options.n));
   if (options.policy.search == SearchMode::exhaustive) {
-    stages.proxies = true;
-    stages.finalists = 0;
+    stages.stand_ins = true;
+    stages.finalists = k_every_candidate;
   }
   return stages;
 }
@@ -63,11 +64,11 @@ void go_through_stages(Explanation& explanation, const KernelOptions& options) {
         return time_host_kernels(contestants, race_options, compile.ldb, pool);
       },
       {.model = host_rank_model(compile), .stages = stages_of(compile, matrix.nnz())});
-  if (compiled.trace.search.tiles.empty()) {
+  if (compiled.trace.search.entries.empty()) {
     explanation.space = enumerate(matrix, compile, explanation.limits);
   } else {
-    explanation.space = compiled.trace.search.space;
-    explanation.search = trace_of(compiled.trace.search, compile);
+    explanation.space = compiled.trace.space;
+    explanation.search = compiled.trace.search;
   }
   explanation.code_bytes = static_cast<std::int64_t>(compiled.artifact.text.size());
   explanation.kind = read_program(compiled.artifact.image()).kind;
@@ -118,7 +119,7 @@ std::string candidate_table(const Explanation& explanation, const Terminal& term
                {"kept, or the rule that dropped it", Column::Align::left}});
   for (const TileCandidate& candidate : explanation.space.candidates) {
     const bool chosen =
-        explanation.kind == "unrolled" && candidate.tile == explanation.trace.tile;
+        explanation.kind == KernelKind::unrolled && candidate.tile == explanation.trace.tile;
     table.add({chosen ? "*" : " ", to_string(candidate.tile), std::to_string(candidate.registers),
                std::to_string(candidate.panels),
                fmt::format("{:.1f} %", 100 * candidate.column_padding),
@@ -160,7 +161,7 @@ Json describe_choice(const Explanation& explanation) {
                {"tile", nullptr},
                {"reason", explanation.trace.reason},
                {"code_bytes", explanation.code_bytes}};
-  if (explanation.kind == "unrolled")
+  if (explanation.kind == KernelKind::unrolled)
     json["tile"] = to_ordered(to_json(explanation.trace.tile));
   json["search"] = explanation.search ? to_ordered(to_json(*explanation.search)) : Json(nullptr);
   return json;
@@ -206,7 +207,7 @@ std::string explanation_text(const Explanation& explanation, const KernelOptions
   const CompileTrace& trace = explanation.trace;
   const auto kept = explanation.space.survivors().size();
   const std::string choice =
-      explanation.kind != "unrolled"
+      explanation.kind != KernelKind::unrolled
           ? fmt::format("a kernel of kind {}", to_string(explanation.kind))
           : fmt::format("{}, {} bytes of code", to_string(trace.tile), explanation.code_bytes);
   return fmt::format(

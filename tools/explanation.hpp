@@ -11,7 +11,7 @@
 #include "compiler/pipeline.hpp"
 #include "kernel_options.hpp"
 #include "kernels/unrolled_host/tile_candidate.hpp"
-#include "proxy/search_trace.hpp"
+#include "kernels/search_trace.hpp"
 #include "reorder/row_grouping.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/kernel.hpp"

@@ -85,19 +85,7 @@ void add_shape_options(CLI::App& command, GenerateOptions& options) {
 Subcommand add_gen(CLI::App& app) {
   const auto options = std::make_shared<GenCommandOptions>();
   CLI::App* command = app.add_subcommand("gen");
-  set_manual(
-      *command,
-      {.name = "spjit gen",
-       .summary = "write a synthetic sparse matrix",
-       .synopsis = {"--rows M --cols K --out FILE [OPTIONS]"},
-       .description =
-           "Writes a matrix of the given shape, sparsity and pattern, as Matrix Market (.mtx) or "
-           "scipy.sparse CSR (.npz). The same options give the same bits on every machine. The "
-           "file "
-           "appears whole or not at all.",
-       .examples = {
-           "spjit gen --rows 2048 --cols 512 --sparsity 0.9 --out layer.npz",
-           "spjit gen --rows 1024 --cols 1024 --pattern blocks --block-rows 8 --out b.mtx"}});
+  set_manual(*command, "gen");
   add_shape_options(*command, options->generate);
   command
       ->add_option_function<std::string>(

@@ -26,26 +26,7 @@ constexpr std::string_view k_commands =
     "compile, bench, explain, gen, cache, devices, collect or train";
 
 void describe_tool(CLI::App& app) {
-  set_manual(
-      app,
-      {.name = "spjit",
-       .summary = "compile sparse matrices into machine code that multiplies by them",
-       .synopsis = {"COMMAND [ARGUMENTS] [OPTIONS]", "COMMAND --help", "--version"},
-       .description =
-           "spjit takes sparse matrices A [m x k], such as the pruned weights of a network, and "
-           "makes of each a kernel for this CPU that computes C [m x n] = A * B [k x n] in fp32: "
-           "rows are grouped so that they share columns, a tile is chosen for exactly this matrix, "
-           "and A's positions become instructions. Compiled kernels are kept in a cache directory "
-           "that the library uses too, so that compiling weights here makes a program that loads "
-           "them start at once.\n"
-           "\n"
-           "Results go to standard output, progress and errors to standard error. Each error is "
-           "one "
-           "line that begins with 'spjit: error: '.",
-       .examples = {"spjit gen --rows 512 --cols 512 --sparsity 0.9 --out layer.npz",
-                    "spjit compile layer.npz --n 512",
-                    "spjit compile weights/ --n 128 --threads 0 --out build/kernels",
-                    "spjit explain layer.npz --n 512", "spjit cache ls"}});
+  set_manual(app, "spjit");
   app.set_version_flag("--version", "spjit " SPJIT_VERSION, "Print the version and exit.");
   app.require_subcommand(1);
 }

@@ -2,59 +2,46 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <stdexcept>
 
 namespace spjit::cli {
 namespace {
 
 constexpr std::size_t k_indent = 4;
 constexpr std::size_t k_text_indent = 8;
+constexpr std::size_t k_columns = 79;
+constexpr std::string_view k_before_summary = " - ";
+constexpr std::string_view k_examples = "\nEXAMPLES\n";
 
-constexpr std::string_view k_environment =
-    "SPJIT_CACHE_DIR\n"
-    "    The cache directory, unless --cache names one. Without it, $XDG_CACHE_HOME/spjit, else "
-    "$HOME/.cache/spjit; for root only if these are root's.\n"
-    "\n"
-    "SPJIT_CACHE_SIZE\n"
-    "    What the kernels in the cache directory may have, unless --cache-size says so, such as "
-    "2G; "
-    "0 is no limit. Without it, 4G.\n"
-    "\n"
-    "SPJIT_CACHE_LAYERS\n"
-    "    Cache directories that are only read, separated by ':', unless --cache-layer names some.\n"
-    "\n"
-    "SPJIT_CACHE_UNSAFE\n"
-    "    1 is the same as --cache-unsafe.\n"
-    "\n"
-    "SPJIT_NUM_THREADS\n"
-    "    The threads that --threads 0 stands for, instead of all CPUs this process may use.\n"
-    "\n"
-    "NO_COLOR\n"
-    "    If set and not empty, no colour even on a terminal.\n"
-    "\n"
-    "TERM\n"
-    "    On \"dumb\", no colour and no progress bar.";
+std::string_view text_of(std::string_view page) {
+  const auto found = std::ranges::find(k_manual_pages, page, &EmbeddedFile::name);
+  if (found == k_manual_pages.end()) {
+    throw std::logic_error(fmt::format("there is no tools/manual/{}.txt", page));
+  }
+  return {reinterpret_cast<const char*>(found->bytes.data()), found->bytes.size()};
+}
 
-constexpr std::string_view k_exit_status =
-    "0   Everything was done.\n"
-    "\n"
-    "1   Some inputs failed, and the others were done. Each failure is one line \"spjit: error: "
-    "...\" on standard error.\n"
-    "\n"
-    "2   The command line or an environment variable is wrong. Nothing was done.\n"
-    "\n"
-    "3   Every input failed, or something the command needs is not there: the output or cache "
-    "directory cannot be used, no such cache or cache entry, standard output cannot be written.";
+// What stands between two marks.
+std::string_view between(std::string_view text, std::string_view begin, std::string_view end) {
+  const std::size_t from = text.find(begin);
+  const std::size_t to = text.find(end, from);
+  if (from == std::string_view::npos || to == std::string_view::npos) {
+    throw std::logic_error(fmt::format("a manual page has no '{}'", begin));
+  }
+  return text.substr(from + begin.size(), to - from - begin.size());
+}
 
-// One line of the source becomes lines of at most `columns`; what it is indented by, they all are.
-std::string wrap_line(std::string_view line, std::size_t indent, std::size_t columns) {
+// One line of the source becomes lines of at most k_columns; what it is indented by, they all are.
+std::string wrap_line(std::string_view line, std::size_t indent) {
   const std::size_t own = std::min(line.find_first_not_of(' '), line.size());
   const std::string margin(indent + own, ' ');
   std::string text;
   std::string current = margin;
   for (line.remove_prefix(own); !line.empty();) {
     const std::string_view word = line.substr(0, line.find(' '));
-    if (current.size() > margin.size() && current.size() + 1 + word.size() > columns) {
+    if (current.size() > margin.size() && current.size() + 1 + word.size() > k_columns) {
       text += current + "\n";
       current = margin;
     }
@@ -65,8 +52,15 @@ std::string wrap_line(std::string_view line, std::size_t indent, std::size_t col
   return text + (current.size() > margin.size() ? current : "") + "\n";
 }
 
-std::string section(std::string_view title, std::string_view text) {
-  return fmt::format("\n{}\n{}", title, wrap(text, k_indent));
+// Breaks text at spaces into lines that begin with `indent` spaces.
+std::string wrap(std::string_view text, std::size_t indent) {
+  std::string wrapped;
+  while (true) {
+    const std::size_t end = text.find('\n');
+    wrapped += wrap_line(text.substr(0, end), indent);
+    if (end == std::string_view::npos) return wrapped;
+    text.remove_prefix(end + 1);
+  }
 }
 
 std::string option_heading(const CLI::Option& option) {
@@ -93,20 +87,13 @@ std::string option_text(const CLI::Option& option) {
 
 class ManualFormatter : public CLI::Formatter {
  public:
-  explicit ManualFormatter(Manual manual) : manual_(std::move(manual)) {}
+  explicit ManualFormatter(std::string_view page) : page_(page) {}
 
   [[nodiscard]] std::string make_help(const CLI::App* app, std::string /*name*/,
                                       CLI::AppFormatMode /*mode*/) const override {
-    std::string text = fmt::format("NAME\n    {} - {}\n", manual_.name, manual_.summary);
-    text += "\nSYNOPSIS\n";
-    for (const std::string& line : manual_.synopsis) {
-      text += fmt::format("    {} {}\n", manual_.name, line);
-    }
-    text += section("DESCRIPTION", manual_.description) + commands(*app) + options(*app);
-    text += section("ENVIRONMENT", k_environment) + section("EXIT STATUS", k_exit_status);
-    text += "\nEXAMPLES\n";
-    for (const std::string& line : manual_.examples) text += fmt::format("    {}\n", line);
-    return text;
+    const std::size_t examples = page_.find(k_examples);
+    return fmt::format("{}{}{}\n{}{}", page_.substr(0, examples), commands(*app), options(*app),
+                       text_of("common"), page_.substr(examples));
   }
 
  private:
@@ -130,25 +117,17 @@ class ManualFormatter : public CLI::Formatter {
            (named.empty() ? "" : "\nOPTIONS\n" + named);
   }
 
-  Manual manual_;
+  std::string_view page_;
 };
 
 }  // namespace
 
-std::string wrap(std::string_view text, std::size_t indent, std::size_t columns) {
-  std::string wrapped;
-  while (true) {
-    const std::size_t end = text.find('\n');
-    wrapped += wrap_line(text.substr(0, end), indent, columns);
-    if (end == std::string_view::npos) return wrapped;
-    text.remove_prefix(end + 1);
-  }
-}
-
-void set_manual(CLI::App& app, Manual manual) {
-  app.description(manual.summary);
+void set_manual(CLI::App& app, std::string_view page) {
+  const std::string_view text = text_of(page);
+  static_cast<void>(between(text, "\nDESCRIPTION\n", k_examples));
+  app.description(std::string(between(text, k_before_summary, "\n")));
   app.set_help_flag("-h,--help", "Print this manual page and exit.");
-  app.formatter(std::make_shared<ManualFormatter>(std::move(manual)));
+  app.formatter(std::make_shared<ManualFormatter>(text));
 }
 
 }  // namespace spjit::cli

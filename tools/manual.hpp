@@ -1,29 +1,26 @@
 #pragma once
 
 /// @file
-/// `--help` as a manual page.
+/// `--help` as a manual page: a text of tools/manual/, with what the parser knows put in.
 
 #include <CLI/CLI.hpp>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
-namespace spjit::cli {
+#include "base/embedded_file.hpp"
 
-/// What a manual page has beside the options, which come from the parser itself.
-struct Manual {
-  std::string name;                   ///< "spjit compile"
-  std::string summary;                ///< one line
-  std::vector<std::string> synopsis;  ///< without the name
-  std::string description;            ///< paragraphs, an empty line between
-  std::vector<std::string> examples;  ///< commands
-};
+namespace spjit {
 
-/// Gives a (sub)command its manual page.
-void set_manual(CLI::App& app, Manual manual);
+/// The files tools/manual/*.txt. Defined by a source that the build generates.
+extern const std::span<const EmbeddedFile> k_manual_pages;
 
-/// Breaks text at spaces into lines of at most `columns` characters that begin with `indent`
-/// spaces. A line that begins with a space is kept as it is.
-[[nodiscard]] std::string wrap(std::string_view text, std::size_t indent, std::size_t columns = 79);
+namespace cli {
 
-}  // namespace spjit::cli
+/// Gives a (sub)command its manual page, tools/manual/PAGE.txt: NAME (with the summary after a
+/// dash), SYNOPSIS, DESCRIPTION and EXAMPLES as they are printed. Commands, arguments and options
+/// are the parser's; environment and exit status, in common.txt, are every command's.
+void set_manual(CLI::App& app, std::string_view page);
+
+}  // namespace cli
+}  // namespace spjit

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/host_cpu.hpp"
-#include "proxy/timing.hpp"
+#include "base/timing.hpp"
 #include "tools/peers/peers.hpp"
 
 namespace spjit::cli {

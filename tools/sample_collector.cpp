@@ -10,8 +10,9 @@
 
 #include "compiler/pipeline.hpp"
 #include "kernels/unrolled_host/host_prior.hpp"
+#include "kernels/unrolled_host/host_tunable.hpp"
 #include "kernels/unrolled_host/tile_space.hpp"
-#include "proxy/host_search.hpp"
+#include "proxy/search.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/error.hpp"
 
@@ -26,7 +27,7 @@ constexpr std::size_t k_confirmed = 24;
 
 /// Takes the time of a search, unless the sample's is as good: several loads tell more than one,
 /// more samples of a load more than fewer, and of as many the lesser time does.
-void take(HostSample& sample, const SearchedHostTile& tile) {
+void take(HostSample& sample, const SearchTraceEntry& tile) {
   if (!tile.full || tile.full->outcome == TuningOutcome::failed) return;
   const TimingResult& timing = tile.full->timing;
   if (timing.samples == 0) return;
@@ -44,7 +45,7 @@ void take(HostSample& sample, const SearchedHostTile& tile) {
 }
 
 /// Whether it was timed or failed.
-bool is_settled(const SearchedHostTile& tile) {
+bool is_settled(const SearchTraceEntry& tile) {
   return tile.full && tile.full->outcome != TuningOutcome::not_reached;
 }
 
@@ -57,26 +58,32 @@ HostSampleGroup collect_samples(const CsrMatrix& matrix, const CollectOptions& o
   compile.policy.search = SearchMode::exhaustive;
   const HostDeviceInfo limits = host_device_info(compile.target.isa());
   const HostTile heuristic = plan_choice(matrix, compile, limits).tile;
-  HostSearchStages stages = search_stages(compile, matrix.nnz());
-  stages.confirmed = k_confirmed;
   HostSampleGroup group;
   group.limits = limits;
   group.work = host_work(matrix, compile.n, compile.threads);
   bool timed = false;
   std::set<std::size_t> settled;
   for (int i = 0; i < options.searches; ++i) {
-    const HostSearch search = search_host_tile(
-        {matrix, compile, limits, heuristic}, stages,
+    SearchSettings settings;
+    settings.mode = compile.policy.search;
+    settings.budget_ms = compile.policy.search_budget_ms;
+    settings.stages = search_stages(compile.policy.search, compile.policy.top_k, false);
+    settings.stages.confirmed = k_confirmed;
+    HostTunable space(
+        {matrix, compile, limits, heuristic},
         [&](std::span<const HostTuningCandidate> contestants, const TuningOptions& race) {
           return time_host_kernels(contestants, race, compile.ldb, pool);
         });
-    timed = timed || search.timed;
+    CompileContext context;
+    context.progress = compile.on_search_progress;
+    const SearchTrace trace = search(space, settings, context).trace;
+    timed = timed || trace.timed;
     // Each search has the same tiles in the same order.
-    group.samples.resize(search.tiles.size());
-    for (std::size_t tile = 0; tile < search.tiles.size(); ++tile) {
-      take(group.samples[tile], search.tiles[tile]);
-      group.samples[tile].candidate.tile = search.tiles[tile].tile;
-      if (is_settled(search.tiles[tile])) settled.insert(tile);
+    group.samples.resize(trace.entries.size());
+    for (std::size_t tile = 0; tile < trace.entries.size(); ++tile) {
+      take(group.samples[tile], trace.entries[tile]);
+      group.samples[tile].candidate.tile = space.tile(tile);
+      if (is_settled(trace.entries[tile])) settled.insert(tile);
     }
   }
   if (!timed) throw Error("no tile could be timed");

@@ -206,18 +206,7 @@ void add_training_options(CLI::App& command, TrainCommandOptions& options) {
 Subcommand add_train(CLI::App& app) {
   const auto options = std::make_shared<TrainCommandOptions>();
   CLI::App* command = app.add_subcommand("train");
-  set_manual(
-      *command,
-      {.name = "spjit train",
-       .summary = "make a model that ranks tiles of measured ones",
-       .synopsis = {"SAMPLES... --out FILE [OPTIONS]"},
-       .description =
-           "Trains LambdaMART with XGBoost on samples that 'spjit collect' measured. The same "
-           "samples and options give the same bytes. With --init training goes on from a model of "
-           "another machine, so that samples of a few matrices are enough. 'spjit compile "
-           "--rank-model FILE' uses the result.",
-       .examples = {"spjit train samples.jsonl --name mine --out mine.json",
-                    "spjit train mine.jsonl --init host-avx512.json.gz --few 5 --out few.json"}});
+  set_manual(*command, "train");
   command->add_option("SAMPLES", options->samples, "Files of samples, plain or gzip.")->required();
   command->add_option("--out", options->out, "The model; with .gz at its end compressed.")
       ->check(not_empty())

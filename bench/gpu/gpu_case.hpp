@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "proxy/timing.hpp"
+#include "base/timing.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/kernel.hpp"
 #include "spjit/matrix.hpp"

@@ -9,7 +9,8 @@
 
 #include "bench/gpu/rehearsal_tools.hpp"
 #include "compiler/cuda_pipeline.hpp"
-#include "proxy/cuda_search_tools.hpp"
+#include "kernels/unrolled_cuda/local_cuda_tools.hpp"
+#include "proxy/search.hpp"
 #include "rankmodel/rank_metrics.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
@@ -29,6 +30,7 @@ struct Way {
   SearchMode mode = SearchMode::proxy;
   CudaSource source = CudaSource::ptx;
   CudaReductions reductions = {};
+  std::size_t finalists = 0;  ///< timed in full; 0: proxies alone decide
 };
 
 std::vector<Way> ways_of() {
@@ -40,9 +42,12 @@ std::vector<Way> ways_of() {
   iterations.iterations = false;
   CudaReductions occupancy;
   occupancy.occupancy = false;
+  const std::size_t shipped = SearchStages{}.finalists;
   return {{k_oracle, SearchMode::exhaustive},
-          {"ranked", SearchMode::ranked},
-          {"proxy", SearchMode::proxy},
+          {"ranked", SearchMode::ranked, CudaSource::ptx, {}, shipped},
+          {"proxy", SearchMode::proxy, CudaSource::ptx, {}, shipped},
+          {"ranked-alone", SearchMode::ranked},
+          {"proxy-alone", SearchMode::proxy},
           {"proxy-c++", SearchMode::proxy, CudaSource::cuda},
           {"-kernels", SearchMode::proxy, CudaSource::ptx, kernels},
           {"-blocks", SearchMode::proxy, CudaSource::ptx, blocks},
@@ -50,9 +55,9 @@ std::vector<Way> ways_of() {
           {"-occupancy", SearchMode::proxy, CudaSource::ptx, occupancy}};
 }
 
-/// 0: it has none.
+/// By proxy where there are proxies, else in full; 0: it has none.
 double time_of(const SearchTraceEntry& entry) {
-  const std::optional<TuningResult>& result = entry.full ? entry.full : entry.proxy;
+  const std::optional<TuningResult>& result = entry.proxy ? entry.proxy : entry.full;
   return result && result->outcome != TuningOutcome::failed && result->timing.samples > 0
              ? result->timing.median_us
              : 0;
@@ -88,14 +93,20 @@ class GpuSearchCase {
     options_.policy.proxy_source = way.source;
     const CudaSearchInput input{matrix_, options_, limits_, groupings_};
     LocalCudaTools local(input, bench_.device);
-    const SearchTrace trace =
-        search_cuda_tile(input, ranked_, tools_of(input, local, way), way.reductions);
+    CudaTunable space(input, ranked_, tools_of(input, local, way), way.reductions);
+    SearchSettings settings;
+    settings.mode = way.mode;
+    settings.budget_ms = k_budget_ms;
+    settings.stages = search_stages(way.mode, options_.policy.top_k, true);
+    settings.stages.finalists = way.finalists;
+    const SearchTrace trace = spjit::search(space, settings, {}).trace;
     result.seconds = (trace.proxy_ms + trace.full_ms) / 1e3;
     for (const SearchTraceEntry& entry : trace.entries) {
       if (has_failed(entry)) ++result.failed;
       if (time_of(entry) > 0) ++result.timed;
       if (has_failed(entry) && result.problem.empty()) {
-        result.problem = entry.full ? entry.full->failure : entry.proxy->failure;
+        const bool by_proxy = entry.proxy && !entry.proxy->failure.empty();
+        result.problem = by_proxy ? entry.proxy->failure : entry.full->failure;
       }
     }
     if (trace.timed) result.tile = trace.entries[trace.chosen].tile;

@@ -14,17 +14,18 @@ namespace spjit::bench {
 
 /// A way to choose a tile, and what came of it. The ways, in the order in which they are run:
 ///   oracle       whole kernels of all survivors, none dropped early
-///   ranked       proxies of the 10 best-ranked
-///   proxy        proxies of all
-///   proxy-c++    the same, compiled from CUDA C++ by NVRTC
-///   -kernels, -blocks, -iterations, -occupancy   `proxy` without that reduction
+///   ranked       proxies of the 10 best-ranked, then the finalists in full
+///   proxy        proxies of all, then the finalists in full
+///   ranked-alone, proxy-alone   the same without finalists: the proxies decide
+///   proxy-c++    `proxy-alone`, compiled from CUDA C++ by NVRTC
+///   -kernels, -blocks, -iterations, -occupancy   `proxy-alone` without that reduction
 struct GpuSearchWay {
   std::string way;           ///< its name
   std::string tile;          ///< its choice; empty: it timed nothing
   std::size_t timed = 0;     ///< tiles with a time
   std::size_t failed = 0;    ///< tiles that did not compile or run
   double loss = 0;           ///< of the choice, by the oracle's times: time / least time - 1
-  double tau = 0;            ///< Kendall's, of its times and the oracle's
+  double tau = 0;            ///< Kendall's, of its proxies' times and the oracle's
   double seconds = 0;        ///< compiling and timing; without ranking, which all have
   std::string problem = {};  ///< why it has no choice
 };

@@ -3,7 +3,7 @@
 /// @file
 /// Searches on the emulated driver, which takes PTX and no cubin.
 
-#include "proxy/cuda_search.hpp"
+#include "kernels/unrolled_cuda/cuda_tunable.hpp"
 
 namespace spjit::bench {
 

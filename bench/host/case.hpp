@@ -10,7 +10,7 @@
 
 #include "bench/host/workloads.hpp"
 #include "plan/evaluate.hpp"
-#include "proxy/timing.hpp"
+#include "base/timing.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
 #include "tools/peers/peers.hpp"

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "compiler/pipeline.hpp"
-#include "proxy/measure.hpp"
+#include "kernels/unrolled_host/host_timer.hpp"
+#include "kernels/unrolled_host/host_tunable.hpp"
+#include "proxy/search.hpp"
 #include "rankmodel/rank_metrics.hpp"
 #include "spjit/error.hpp"
 
@@ -66,22 +68,22 @@ TimeHostKernels race_with(bool races) {
 }
 
 /// The time that the way's order is by; 0 if it has none.
-double time_of(const SearchedHostTile& tile, bool proxies) {
+double time_of(const SearchTraceEntry& tile, bool proxies) {
   const std::optional<TuningResult>& result = proxies ? tile.proxy : tile.full;
   return result && result->timing.samples > 0 ? result->timing.median_us : 0;
 }
 
 /// Kendall's over the tiles that both have times of.
-double tau_of(const HostSearch& search, const HostSearch& oracle) {
+double tau_of(const SearchTrace& search, const SearchTrace& oracle) {
   std::map<std::string, double> truth;
-  for (const SearchedHostTile& tile : oracle.tiles) {
-    if (const double us = time_of(tile, false); us > 0) truth[to_string(tile.tile)] = us;
+  for (const SearchTraceEntry& tile : oracle.entries) {
+    if (const double us = time_of(tile, false); us > 0) truth[tile.tile] = us;
   }
   std::vector<double> times;
   std::vector<double> true_times;
-  for (const SearchedHostTile& tile : search.tiles) {
+  for (const SearchTraceEntry& tile : search.entries) {
     const double us = time_of(tile, search.proxies);
-    const auto found = truth.find(to_string(tile.tile));
+    const auto found = truth.find(tile.tile);
     if (us <= 0 || found == truth.end()) continue;
     times.push_back(us);
     true_times.push_back(found->second);
@@ -90,18 +92,19 @@ double tau_of(const HostSearch& search, const HostSearch& oracle) {
 }
 
 /// The fastest by proxy alone.
-HostTile top1_of(const HostSearch& search) {
-  const SearchedHostTile* best = &search.tiles[search.chosen];
+std::size_t top1_of(const SearchTrace& search) {
+  std::size_t best = search.chosen;
   double best_us = 0;
-  for (const SearchedHostTile& tile : search.tiles) {
+  for (std::size_t i = 0; i < search.entries.size(); ++i) {
+    const SearchTraceEntry& tile = search.entries[i];
     const double us = time_of(tile, true);
     const bool races = us > 0 && tile.proxy->outcome == TuningOutcome::finished;
     if (races && (best_us == 0 || us < best_us)) {
-      best = &tile;
+      best = i;
       best_us = us;
     }
   }
-  return best->tile;
+  return best;
 }
 
 /// Times of contestants over half of the loads each.
@@ -174,26 +177,29 @@ class SearchCase {
       return result;
     }
     options_.policy.search = way.mode;
-    HostSearchStages stages = search_stages(options_, matrix_.nnz());
-    if (!way.as_shipped) stages.proxies = true;
-    stages.reductions = way.reductions;
-    HostSearch search = search_host_tile({matrix_, options_, limits_, heuristic_, model_.get()},
-                                         stages, race_with(way.races));
-    result.tile = search.tiles[search.chosen].tile;
-    result.proxies = search.proxies;
-    result.rank_ms = search.rank_ms;
-    result.proxy_ms = search.proxy_ms;
-    result.full_ms = search.full_ms;
-    tops_.push_back(search.proxies ? top1_of(search) : result.tile);
+    SearchSettings settings;
+    settings.mode = way.mode;
+    settings.budget_ms = k_budget_ms;
+    HostTunable space({matrix_, options_, limits_, heuristic_, model_.get()}, race_with(way.races),
+                      {.reductions = way.reductions});
+    settings.stages = search_stages(way.mode, options_.policy.top_k,
+                                    !way.as_shipped || space.traits().stand_ins_pay);
+    SearchTrace trace = search(space, settings, {}).trace;
+    result.tile = space.tile(trace.chosen);
+    result.proxies = trace.proxies;
+    result.rank_ms = trace.rank_ms;
+    result.proxy_ms = trace.proxy_ms;
+    result.full_ms = trace.full_ms;
+    tops_.push_back(trace.proxies ? space.tile(top1_of(trace)) : result.tile);
     if (way.name == k_oracle) {
-      oracle_ = std::move(search);
+      oracle_ = std::move(trace);
     } else {
-      result.tau = tau_of(search, oracle_);
+      result.tau = tau_of(trace, oracle_);
     }
     return result;
   }
 
-  [[nodiscard]] std::size_t survivors() const { return oracle_.tiles.size(); }
+  [[nodiscard]] std::size_t survivors() const { return oracle_.entries.size(); }
 
   /// Times every choice in full once more, side by side, and fills in the losses.
   void judge(SearchCaseResult& result) {
@@ -224,9 +230,8 @@ class SearchCase {
 
  private:
   std::shared_ptr<const HostArtifact> make(const HostTile& tile) {
-    const KernelPlan plan =
-        build_plan(matrix_, group_rows(matrix_, tile.m1, options_.policy.reorder),
-                   std::max<std::int64_t>(matrix_.cols, 1));
+    const KernelPlan plan = build_plan(matrix_, group_rows(matrix_, tile.m1, options_.policy.reorder),
+                                       std::max<std::int64_t>(matrix_.cols, 1));
     return std::make_shared<HostArtifact>(make_host_proxy(
         plan, tile, {options_.target.isa(), options_.n, tile.pack_b ? 0 : options_.n},
         {.tiles = false}, {}));
@@ -237,7 +242,7 @@ class SearchCase {
   HostDeviceInfo limits_;
   std::shared_ptr<const LoadedRankModel> model_;
   HostTile heuristic_;
-  HostSearch oracle_;
+  SearchTrace oracle_;
   std::vector<HostTile> tops_;  ///< of each way, the best without finalists
 };
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/host/workloads.hpp"
-#include "proxy/host_search.hpp"
+#include "kernels/unrolled_host/host_tile.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix.hpp"
 

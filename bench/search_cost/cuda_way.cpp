@@ -15,8 +15,9 @@
 #include "kernels/unrolled_cuda/cuda_libraries.hpp"
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "kernels/unrolled_cuda/cuda_tile_space.hpp"
-#include "proxy/cuda_search.hpp"
-#include "proxy/cuda_search_tools.hpp"
+#include "kernels/unrolled_cuda/cuda_tunable.hpp"
+#include "kernels/unrolled_cuda/local_cuda_tools.hpp"
+#include "proxy/search.hpp"
 #include "reorder/row_groupings.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
@@ -133,15 +134,24 @@ class CudaWay {
       candidates = std::min(candidates, static_cast<std::size_t>(options_.policy.top_k));
     }
     reporter_.set_candidates(candidates);
-    const SearchTrace trace = search(ranked);
+    const SearchOutcome found = search(ranked);
+    const SearchTrace& trace = found.trace;
     const CostProgress progress = reporter_.progress();
     if (progress.compiled == progress.failed) throw Error("no candidate compiled");
     if (target_.ordinal && !trace.timed) {
       throw Error("no candidate could be timed on " + target_.product);
     }
     if (is_full(way_)) return {};
-    reporter_.say(
-        fmt::format("{} proxies for {} tiles, then one kernel", progress.compiled, candidates));
+    const std::int64_t whole = std::ranges::count_if(
+        trace.entries, [](const SearchTraceEntry& entry) { return entry.full.has_value(); });
+    reporter_.say(fmt::format("{} proxies for {} tiles, then whole kernels of {}",
+                              progress.compiled - std::min(progress.compiled, whole), candidates,
+                              std::max<std::int64_t>(whole, 1)));
+    if (const auto kernel = CudaTunable::kernel_of(found.build.get())) {
+      WorkReport report;
+      report.code_bytes = kernel->trace.code_bytes;
+      return report;
+    }
     return finish(ranked[trace.chosen]);
   }
 
@@ -160,16 +170,22 @@ class CudaWay {
     return ranked;
   }
 
-  SearchTrace search(const std::vector<CudaCandidate>& ranked) {
+  SearchOutcome search(const std::vector<CudaCandidate>& ranked) {
     const CudaSearchInput input{matrix_, options_, limits_, groupings_};
+    SearchSettings settings;
+    settings.mode = options_.policy.search;
+    settings.budget_ms = options_.policy.search_budget_ms;
+    settings.stages = search_stages(options_.policy.search, options_.policy.top_k, true);
     if (target_.ordinal) {
       LocalCudaTools local(input, *target_.ordinal);
       CudaSearchTools tools = local.tools();
       if (target_.rehearsal) tools = rehearsal_tools(input, std::move(tools));
-      return search_cuda_tile(input, ranked, reported(std::move(tools)));
+      CudaTunable space(input, ranked, reported(std::move(tools)));
+      return spjit::search(space, settings, {});
     }
     CompileOnlyTools compile_only(input);
-    return search_cuda_tile(input, ranked, reported(compile_only.tools()));
+    CudaTunable space(input, ranked, reported(compile_only.tools()));
+    return spjit::search(space, settings, {});
   }
 
   /// The same tools, with what they do reported.

@@ -6,8 +6,8 @@
 
 #include "bench/search_cost/way_options.hpp"
 #include "compiler/pipeline.hpp"
+#include "kernels/unrolled_host/host_timer.hpp"
 #include "kernels/unrolled_host/shipped_models.hpp"
-#include "proxy/measure.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::bench {
@@ -15,7 +15,7 @@ namespace {
 
 /// How many tiles were made code for.
 std::size_t candidates_of(const CompileTrace& trace, const CompileOptions& options) {
-  const std::size_t survivors = std::max<std::size_t>(trace.search.tiles.size(), 1);
+  const std::size_t survivors = std::max<std::size_t>(trace.search.entries.size(), 1);
   if (options.policy.search != SearchMode::ranked) return survivors;
   return std::min(survivors, static_cast<std::size_t>(options.policy.top_k));
 }
@@ -40,8 +40,7 @@ WorkReport run_host_way(const CostCase& item, const Target& target, CostWay way,
   HostSearchSetup setup;
   setup.model = shipped_host_model(target.isa());
   if (is_full(way)) {
-    setup.stages = search_stages(options, item.matrix.nnz());
-    setup.stages->reductions.kernels = false;
+    setup.tuning.reductions.kernels = false;
   }
   const TimeHostKernels race = [way](std::span<const HostTuningCandidate> contestants,
                                      const TuningOptions& given) {

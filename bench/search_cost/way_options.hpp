@@ -4,7 +4,7 @@
 /// What a way asks of spjit, on the host and on a GPU.
 
 #include "bench/search_cost/cost_row.hpp"
-#include "proxy/tuning.hpp"
+#include "base/tuning.hpp"
 #include "spjit/compiler.hpp"
 
 namespace spjit::bench {

@@ -14,7 +14,7 @@
 #include "bench/side_by_side/cache_flush.hpp"
 #include "bench/side_by_side/peer.hpp"
 #include "plan/evaluate.hpp"
-#include "proxy/timing.hpp"
+#include "base/timing.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
 

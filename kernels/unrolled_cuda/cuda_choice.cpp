@@ -85,20 +85,6 @@ void search(CudaChoice& choice, const CudaSearchInput& input, const BuildRequest
 
 }  // namespace
 
-TimingGpu find_timing_gpu(const Target& target, const CudaDeviceInfo& limits) {
-  const LocalGpus local = find_local_gpus();
-  const std::optional<int> named = gpu_ordinal(target.card());
-  for (const LocalGpu& gpu : local.gpus) {
-    const bool same = gpu.limits.arch == limits.arch && gpu.limits.sms == limits.sms;
-    if (named ? gpu.ordinal == *named : same) return {gpu.ordinal, gpu.limits.product, ""};
-  }
-  TimingGpu none;
-  none.problem = local.gpus.empty()
-                     ? local.problem
-                     : fmt::format("no GPU here is an sm_{} with {} SMs", limits.arch, limits.sms);
-  return none;
-}
-
 CudaChoice choose_cuda_tile(const BuildRequest& request) {
   const FamilyRequest& what = request.what;
   const CsrMatrix& matrix = *what.problem.a;

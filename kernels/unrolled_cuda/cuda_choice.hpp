@@ -34,14 +34,6 @@ struct CudaChoice {
 /// CompileFailed if every tile is over the code budget, and what the context throws.
 [[nodiscard]] CudaChoice choose_cuda_tile(const BuildRequest& request);
 
-/// The GPU that a search for a target times on.
-struct TimingGpu {
-  std::optional<int> ordinal;
-  std::string product;
-  std::string problem;  ///< why there is none; or empty
-};
-[[nodiscard]] TimingGpu find_timing_gpu(const Target& target, const CudaDeviceInfo& limits);
-
 /// What a compilation did.
 struct CudaTrace : CudaBuildTrace {
   CudaChoice choice;

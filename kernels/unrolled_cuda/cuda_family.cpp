@@ -15,6 +15,7 @@
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "kernels/unrolled_cuda/cuda_record.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

@@ -94,7 +94,8 @@ TuningTraits HostTunable::traits() const {
   traits.stand_in_rounds = k_proxy_rounds;
   traits.full_rounds = k_full_rounds;
   traits.relative_error_goal = k_host_error_goal;
-  traits.stand_in_builders = traits.full_builders = builders(input_.options);
+  traits.stand_in_builders = traits.full_builders =
+      tuning_.builders > 0 ? tuning_.builders : builders(input_.options);
   return traits;
 }
 

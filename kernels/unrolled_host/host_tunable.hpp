@@ -53,6 +53,7 @@ struct HostTuning {
   HostProxyLimits limits;
   /// Code and weights that are timed at once.
   std::size_t batch_bytes = std::size_t{512} << 20;
+  int builders = 0;  ///< threads; 0: `parallel_compiles` of the options, at most one a CPU
 };
 
 /// The code of tiles that share_code().

@@ -1,19 +1,12 @@
 #pragma once
 
 /// @file
-/// The files of rankmodel/models/, as bytes. Defined by a source that the build generates
-/// (cmake/EmbedFiles.cmake).
+/// The files of rankmodel/models/, compressed. Defined by a source that the build generates.
 
-#include <span>
-#include <string_view>
+#include "base/embedded_file.hpp"
 
 namespace spjit {
 
-struct ShippedModelBytes {
-  std::string_view name;  ///< of the file, without .json.gz
-  std::span<const unsigned char> gzip;
-};
-
-extern const std::span<const ShippedModelBytes> k_shipped_models;
+extern const std::span<const EmbeddedFile> k_shipped_models;
 
 }  // namespace spjit

@@ -15,10 +15,10 @@ namespace spjit {
 namespace {
 
 std::shared_ptr<const LoadedRankModel> load_shipped(std::string_view name) {
-  for (const ShippedModelBytes& shipped : k_shipped_models) {
+  for (const EmbeddedFile& shipped : k_shipped_models) {
     if (shipped.name != name) continue;
-    return parse_host_model(
-        gunzip(std::as_bytes(shipped.gzip), static_cast<std::int64_t>(k_longest_rank_model_bytes)));
+    return parse_host_model(gunzip(std::as_bytes(shipped.bytes),
+                                   static_cast<std::int64_t>(k_longest_rank_model_bytes)));
   }
   return nullptr;
 }
@@ -50,7 +50,7 @@ std::shared_ptr<const LoadedRankModel> shipped_host_model(HostIsa isa) {
 
 std::vector<std::string> shipped_model_names() {
   std::vector<std::string> names;
-  for (const ShippedModelBytes& shipped : k_shipped_models) names.emplace_back(shipped.name);
+  for (const EmbeddedFile& shipped : k_shipped_models) names.emplace_back(shipped.name);
   return names;
 }
 

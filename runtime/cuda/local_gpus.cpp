@@ -96,4 +96,18 @@ CudaDeviceInfo cuda_device_info_of(const Target& target) {
   return parse_cuda_target(target.name());
 }
 
+TimingGpu find_timing_gpu(const Target& target, const CudaDeviceInfo& limits) {
+  const LocalGpus local = find_local_gpus();
+  const std::optional<int> named = gpu_ordinal(target.card());
+  for (const LocalGpu& gpu : local.gpus) {
+    const bool same = gpu.limits.arch == limits.arch && gpu.limits.sms == limits.sms;
+    if (named ? gpu.ordinal == *named : same) return {gpu.ordinal, gpu.limits.product, ""};
+  }
+  TimingGpu none;
+  none.problem = local.gpus.empty()
+                     ? local.problem
+                     : fmt::format("no GPU here is an sm_{} with {} SMs", limits.arch, limits.sms);
+  return none;
+}
+
 }  // namespace spjit

@@ -53,4 +53,15 @@ struct LocalGpus {
 /// for a bare architecture a GPU of this machine that has it, else the architecture's default card.
 [[nodiscard]] CudaDeviceInfo cuda_device_info_of(const Target& target);
 
+/// A GPU whose times mean something for a target.
+struct TimingGpu {
+  std::optional<int> ordinal;
+  std::string product;  ///< e.g. "NVIDIA H200"; empty without one
+  std::string problem;  ///< why there is none, one line
+};
+
+/// The GPU that the target names (gpu1), else the first one of its architecture with as many SMs:
+/// another card ranks tiles differently. Never throws.
+[[nodiscard]] TimingGpu find_timing_gpu(const Target& target, const CudaDeviceInfo& limits);
+
 }  // namespace spjit

@@ -214,7 +214,7 @@ void add_cache_record(SeedFolder& seeds) {
   seeds.add("cache_record", "whole", text);
 }
 
-// Members of archive_members_fuzz.cpp: an index of its paths, the content.
+// Members of archive_fuzz.cpp: an index of its paths, the content.
 using Member = std::pair<int, std::string>;
 
 Content member_list(const std::vector<Member>& members) {
@@ -229,7 +229,7 @@ Content member_list(const std::vector<Member>& members) {
   return list;
 }
 
-void add_archive_members(SeedFolder& seeds) {
+void add_archive(SeedFolder& seeds) {
   const Member record{1, ""}, object{2, "code"}, weights{3, std::string(20, 'w')};
   const Member second_record{4, ""}, second_object{5, "other code"}, directory{6, ""};
   const std::map<std::string, std::vector<Member>> lists = {
@@ -240,12 +240,12 @@ void add_archive_members(SeedFolder& seeds) {
       {"twice", {object, object, record}},
       {"missing", {object}},
       {"own_record", {object, {1, "{\"checksum\": \"0\"}\n"}}},
-      {"own_manifest", {{0, "{\"format\": 1, \"cache_format\": 1, \"entries\": []}"}, object}},
+      {"former", {{0, "{\"format\": 1, \"cache_format\": 1, \"entries\": []}"}, object, record}},
       {"traversal", {{7, "x"}}},
       {"absolute", {{8, "x"}, record}},
       {"hidden", {object, {9, "x"}, record}}};
   for (const auto& [name, members] : lists) {
-    seeds.add("archive_members", name, member_list(members));
+    seeds.add("archive", name, member_list(members));
   }
 }
 
@@ -307,9 +307,8 @@ int main(int argc, char** argv) {
   }
   SeedFolder seeds(argv[1]);
   try {
-    for (const auto add :
-         {add_smtx, add_mtx, add_npy, add_npz, add_gzip, add_rank_model, add_samples,
-          add_cache_record, add_archive_members, add_host, add_cuda_record}) {
+    for (const auto add : {add_smtx, add_mtx, add_npy, add_npz, add_gzip, add_rank_model,
+                           add_samples, add_cache_record, add_archive, add_host, add_cuda_record}) {
       add(seeds);
     }
   } catch (const std::exception& error) {

@@ -15,25 +15,39 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/spmm_kernel_impl.hpp"
+#include "kernels/families.hpp"
+#include "kernels/host_family.hpp"
+#include "kernels/kernel_impl.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 #include "spjit/compiler.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::testing_support {
 
-/// Options of a small host kernel.
+/// A product with n columns of B, everything else as it is by default.
+[[nodiscard]] inline Problem problem_of(CsrMatrix matrix, std::int64_t n) {
+  Problem problem;
+  problem.a = std::move(matrix);
+  problem.n = n;
+  return problem;
+}
+
+/// A small one.
+[[nodiscard]] inline Problem small_problem(CsrMatrix matrix) {
+  constexpr std::int64_t k_columns = 24;
+  return problem_of(std::move(matrix), k_columns);
+}
+
+/// Options for so many compilations at once.
 [[nodiscard]] inline CompileOptions small_options(int parallel_compiles = 0) {
   CompileOptions options;
-  options.n = 24;
   options.resources.parallel_compiles = parallel_compiles;
   return options;
 }
 
 /// Options of a kernel for this CPU, or for one of another instruction set.
-[[nodiscard]] inline CompileOptions options_of(std::int64_t n, HostIsa isa = Target().isa()) {
+[[nodiscard]] inline CompileOptions options_of(HostIsa isa = Target().isa()) {
   CompileOptions options;
-  options.n = n;
   options.target = Target(isa);
   return options;
 }
@@ -50,17 +64,33 @@ namespace spjit::testing_support {
   return cache;
 }
 
-/// A kernel of a tile that the heuristic would not choose.
-[[nodiscard]] inline Kernel kernel_of(const CsrMatrix& matrix, const HostTile& tile,
-                                          HostIsa isa, std::int64_t n, std::int64_t in_place_ldb) {
+/// A host kernel of an artifact that no Compiler made.
+[[nodiscard]] inline Kernel kernel_of(const HostArtifact& artifact,
+                                      const std::shared_ptr<ThreadPool>& pool = nullptr) {
+  const Artifact::File file = object_file(artifact.image());
+  WordReader reader(artifact.image().program);
+  const KernelFamily& family = find_family(read_header(reader).family);
+  LoadedKernel loaded =
+      family.load({.files = {file}}, nlohmann::json::object(), HostDevice{pool}, {});
+  auto impl = std::make_shared<Kernel::Impl>();
+  impl->family = &family;
+  impl->info = std::move(loaded.info);
+  impl->artifact.files = {file};
+  impl->executable = std::move(loaded.executable);
+  return Kernel(std::move(impl));
+}
+
+/// A kernel of a tile that the heuristic would not choose. `ldb`: that B is read in place with; 0:
+/// it is packed.
+[[nodiscard]] inline Kernel kernel_of(const CsrMatrix& matrix, const HostTile& tile, HostIsa isa,
+                                      std::int64_t n, std::int64_t ldb) {
   const KernelPlan plan =
       build_plan(matrix, group_rows(matrix, tile.m1, ReorderAlgorithm::similarity),
                  tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(matrix.cols, 1));
-  ImageOwner owner;
-  owner.artifact =
-      std::make_shared<HostArtifact>(make_unrolled_artifact(plan, tile, {isa, n, in_place_ldb}));
-  const HostImage image = owner.artifact->image();
-  return Kernel(Kernel::Impl::load(image, std::move(owner), nullptr));
+  Problem problem;
+  problem.n = n;
+  problem.b.leading_dimension = ldb;
+  return kernel_of(make_unrolled_artifact(plan, tile, problem, isa));
 }
 
 /// Calls `action` whenever `stage` begins or goes on.

@@ -6,11 +6,15 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "proxy/cuda_search.hpp"
+#include "kernels/unrolled_cuda/cuda_tunable.hpp"
+#include "proxy/search.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
 #include "tests/support/host_tuning_testing.hpp"
 
@@ -51,6 +55,32 @@ class MadeUpSearch {
   std::vector<CudaCandidate> ranked;
 };
 
+/// A search as `options.policy.search` says; without finalists unless they are asked for.
+[[nodiscard]] inline SearchOutcome search_cuda(const CudaSearchInput& input,
+                                               std::span<const CudaCandidate> ranked,
+                                               const CudaSearchTools& tools,
+                                               const CudaReductions& reductions = {},
+                                               std::size_t finalists = 0) {
+  const CompileOptions& options = input.options;
+  CudaTunable space(input, ranked, tools, reductions);
+  SearchSettings settings;
+  settings.mode = options.policy.search;
+  settings.budget_ms = options.policy.search_budget_ms;
+  settings.stages =
+      search_stages(options.policy.search, options.policy.top_k, space.traits().stand_ins_pay);
+  settings.stages.finalists = finalists;
+  CompileContext context;
+  context.progress = options.on_search_progress;
+  return search(space, settings, context);
+}
+
+[[nodiscard]] inline SearchTrace search_cuda_tile(const CudaSearchInput& input,
+                                                  std::span<const CudaCandidate> ranked,
+                                                  const CudaSearchTools& tools,
+                                                  const CudaReductions& reductions = {}) {
+  return search_cuda(input, ranked, tools, reductions).trace;
+}
+
 /// Tools that log what they are asked for. A proxy's image is "proxy 8" for an M1 of 8, a kernel's
 /// "kernel" and its tile; a contestant's time is the one of its name, 100 us without.
 class MadeUpTools {
@@ -72,22 +102,27 @@ class MadeUpTools {
       }
       return compiled;
     };
-    made.compile_kernel = [this](const CudaCandidate& candidate, const Cancellation&) {
+    made.compile_kernel = [this](const CudaCandidate& candidate, const Cancellation& cancel) {
       const std::string tile = to_string(candidate.tile);
       kernels.push_back(tile);
+      kernel_deadlines.push_back(cancel.deadline);
       if (tile == failing_kernel) throw CompileFailed("no registers left");
-      return CudaKernelImage{"kernel " + tile, candidate.row_tiles + 2, spilled_bytes};
+      auto built = std::make_shared<BuiltCuda>();
+      built->trace.note = "built " + tile;
+      return CudaKernelImage{"kernel " + tile, candidate.row_tiles + 2, spilled_bytes, built};
     };
     made.race = [this](std::span<const CudaTuningCandidate> of, const TuningOptions& options) {
       contestants.assign(of.begin(), of.end());
       images.clear();
       for (const CudaTuningCandidate& contestant : of) images.push_back(text_of(contestant.image));
+      const bool full = !images.empty() && images.front().starts_with("kernel");
       race_budget_ms = options.budget_ms;
       if (during_race) during_race(options);
       std::vector<TuningResult> raced;
       for (const CudaTuningCandidate& contestant : of) {
-        const auto result = results.find(contestant.name);
-        raced.push_back(result == results.end() ? finished_in(100) : result->second);
+        const auto& by_name = full && full_results ? *full_results : results;
+        const auto result = by_name.find(contestant.name);
+        raced.push_back(result == by_name.end() ? finished_in(100) : result->second);
       }
       return raced;
     };
@@ -110,6 +145,8 @@ class MadeUpTools {
   // What is to happen.
   std::int64_t spilled_bytes = 0;  ///< of every proxy and kernel
   std::map<std::string, TuningResult> results;
+  /// Of whole kernels; none: as `results`.
+  std::optional<std::map<std::string, TuningResult>> full_results;
   std::map<std::int64_t, std::string> proxy_failures;  ///< by M1
   std::string failing_kernel;
   std::function<void(const TuningOptions&)> during_race;
@@ -118,6 +155,7 @@ class MadeUpTools {
   std::vector<CudaProxy> proxies;
   std::vector<std::optional<std::chrono::steady_clock::time_point>> deadlines;
   std::vector<std::string> kernels;
+  std::vector<std::optional<std::chrono::steady_clock::time_point>> kernel_deadlines;
   std::vector<CudaTuningCandidate> contestants;  ///< their images are gone
   std::vector<std::string> images;               ///< of the contestants
   double race_budget_ms = -1;

@@ -20,19 +20,29 @@ namespace spjit::testing_support {
 }
 
 /// n columns, everything else as it is by default.
-[[nodiscard]] inline CudaProblem cuda_problem(std::int64_t n) {
-  CudaProblem problem;
+[[nodiscard]] inline Problem cuda_problem(CsrMatrix matrix, std::int64_t n) {
+  Problem problem;
+  problem.a = std::move(matrix);
   problem.n = n;
   return problem;
 }
 
-[[nodiscard]] inline CudaTileSpace cuda_space(const CsrMatrix& matrix, const CudaProblem& problem,
+/// The code budget that these tests count with.
+[[nodiscard]] inline SearchPolicy cuda_policy() {
+  SearchPolicy policy;
+  policy.code_budget_bytes = std::int64_t{64} << 20;
+  return policy;
+}
+
+/// The tiles of a problem with groupings by Algorithm 1.
+[[nodiscard]] inline CudaTileSpace cuda_space(const Problem& problem,
+                                              const SearchPolicy& policy = cuda_policy(),
                                               const CudaDeviceInfo& limits = cuda_limits()) {
   std::map<std::int64_t, RowGrouping> groupings;
-  return enumerate_cuda_tiles(matrix, problem, limits, [&](std::int64_t m1) -> const RowGrouping& {
+  return enumerate_cuda_tiles(problem, policy, limits, [&](std::int64_t m1) -> const RowGrouping& {
     auto found = groupings.find(m1);
     if (found == groupings.end()) {
-      found = groupings.emplace(m1, group_rows(matrix, m1, ReorderAlgorithm::balanced)).first;
+      found = groupings.emplace(m1, group_rows(*problem.a, m1, ReorderAlgorithm::balanced)).first;
     }
     return found->second;
   });

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -15,19 +16,68 @@
 #include <vector>
 
 #include "compiler/pipeline.hpp"
-#include "proxy/host_search.hpp"
+#include "kernels/unrolled_host/host_tunable.hpp"
+#include "proxy/search.hpp"
 #include "tests/support/host_tuning_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::testing_support {
 
-constexpr std::size_t k_all = 0;
+constexpr std::size_t k_all = k_every_candidate;
+
+/// What a search of host tiles does, and what it makes and times.
+struct HostSearchStages : SearchStages, HostTuning {};
+
+/// What is known about a tile when the search is over.
+struct SearchedHostTile {
+  HostTile tile;
+  GroupingStatistics grouping;
+  double score = 0;
+  std::optional<TuningResult> proxy;
+  std::optional<TuningResult> full;
+};
+
+/// What the search did.
+struct HostSearch {
+  TileSpace space;
+  std::vector<SearchedHostTile> tiles;  ///< best-ranked first
+  std::size_t chosen = 0;
+  std::shared_ptr<const HostArtifact> artifact;  ///< of the chosen one
+  bool proxies = false;
+  bool timed = false;
+};
+
+/// The search with its parts put together.
+[[nodiscard]] inline HostSearch search_host_tile(const HostSearchInput& input,
+                                                 const HostSearchStages& stages,
+                                                 const TimeHostKernels& race) {
+  SearchSettings settings;
+  settings.mode = input.options.policy.search;
+  settings.budget_ms = input.options.policy.search_budget_ms;
+  settings.stages = stages;
+  CompileContext context;
+  context.progress = input.options.on_search_progress;
+  HostTunable space(input, race, stages);
+  const SearchOutcome outcome = search(space, settings, context);
+  HostSearch found;
+  found.space = space.space();
+  for (std::size_t i = 0; i < outcome.trace.entries.size(); ++i) {
+    const SearchTraceEntry& entry = outcome.trace.entries[i];
+    found.tiles.push_back({space.tile(i), space.grouping(i), entry.score, entry.proxy, entry.full});
+  }
+  found.chosen = outcome.trace.chosen;
+  found.artifact =
+      std::make_shared<HostArtifact>(space.artifact(found.chosen, outcome.build.get()));
+  found.proxies = outcome.trace.proxies;
+  found.timed = outcome.trace.timed;
+  return found;
+}
 
 /// Whole kernels of the `contenders` best-ranked.
 [[nodiscard]] inline HostSearchStages in_full(std::size_t contenders) {
   HostSearchStages stages;
   stages.contenders = contenders;
-  stages.proxies = false;
+  stages.stand_ins = false;
   return stages;
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "proxy/measure.hpp"
+#include "kernels/unrolled_host/host_timer.hpp"
 
 namespace spjit::testing_support {
 

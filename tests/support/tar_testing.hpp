@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -81,6 +82,16 @@ inline std::string pax_line(const std::string& text) {
 
 inline std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
+}
+
+/// Reads what is in memory, which must outlive it, in pieces of at most `piece` bytes: a ReadBytes.
+inline auto reading(std::span<const std::byte> bytes, std::size_t piece = std::size_t{1} << 20) {
+  return [rest = bytes, piece](std::span<std::byte> into) mutable {
+    const std::size_t count = std::min({piece, into.size(), rest.size()});
+    std::copy_n(rest.begin(), count, into.begin());
+    rest = rest.subspan(count);
+    return count;
+  };
 }
 
 }  // namespace spjit::testing_support

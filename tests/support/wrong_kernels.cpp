@@ -9,18 +9,20 @@
 #define SPJIT_WRAPPED(name) asm("__wrap_" name)
 #define SPJIT_REAL(name) asm("__real_" name)
 
-#define SPJIT_MAKE_UNROLLED_ARTIFACT \
-  "_ZN5spjit22make_unrolled_artifactERKNS_10KernelPlanERKNS_8HostTileERKNS_13HostCodeShapeE"
+#define SPJIT_MAKE_UNROLLED_ARTIFACT                                                     \
+  "_ZN5spjit22make_unrolled_artifactERKNS_10KernelPlanERKNS_8HostTileERKNS_7ProblemENS_" \
+  "7HostIsaERKNS_12CancellationE"
 #define SPJIT_BUILD_CUDA_KERNEL                                               \
   "_ZN5spjit17build_cuda_kernelERKNS_10KernelPlanERKNS_13CudaCandidateERKNS_" \
   "14CompileOptionsERKNS_14CudaDeviceInfoERKNS_12CancellationE"
 
 namespace spjit::testing_support {
 
-HostArtifact real_artifact(const KernelPlan& plan, const HostTile& tile, const HostCodeShape& shape)
+HostArtifact real_artifact(const KernelPlan& plan, const HostTile& tile, const Problem& problem,
+                           HostIsa isa, const Cancellation& cancel)
     SPJIT_REAL(SPJIT_MAKE_UNROLLED_ARTIFACT);
-HostArtifact spoiled_artifact(const KernelPlan& plan, const HostTile& tile,
-                              const HostCodeShape& shape)
+HostArtifact spoiled_artifact(const KernelPlan& plan, const HostTile& tile, const Problem& problem,
+                              HostIsa isa, const Cancellation& cancel)
     SPJIT_WRAPPED(SPJIT_MAKE_UNROLLED_ARTIFACT);
 BuiltCuda real_cuda_kernel(const KernelPlan& plan, const CudaCandidate& candidate,
                            const CompileOptions& options, const CudaDeviceInfo& limits,
@@ -67,9 +69,9 @@ Switch<BuiltCuda>& cuda_switch() {
 
 }  // namespace
 
-HostArtifact spoiled_artifact(const KernelPlan& plan, const HostTile& tile,
-                              const HostCodeShape& shape) {
-  return host_switch().apply(real_artifact(plan, tile, shape));
+HostArtifact spoiled_artifact(const KernelPlan& plan, const HostTile& tile, const Problem& problem,
+                              HostIsa isa, const Cancellation& cancel) {
+  return host_switch().apply(real_artifact(plan, tile, problem, isa, cancel));
 }
 
 BuiltCuda spoiled_cuda_kernel(const KernelPlan& plan, const CudaCandidate& candidate,

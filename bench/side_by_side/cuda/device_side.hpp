@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/side_by_side/peer.hpp"
-#include "proxy/timing.hpp"
+#include "base/timing.hpp"
 #include "runtime/cuda/cuda_context.hpp"
 #include "runtime/cuda/cuda_graph.hpp"
 #include "runtime/cuda/cuda_memory.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "proxy/cuda_search_tools.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/gpu/kernels/gpu_testing.hpp"
 #include "tests/support/real_matrices.hpp"
@@ -127,7 +127,7 @@ TEST_F(CudaSearchOnGpu, TellsHowItStands) {
 
   ASSERT_FALSE(stages.empty());
   EXPECT_EQ(stages.front(), "compiling");
-  EXPECT_EQ(stages.back(), is_emulated(gpu_) ? "compiling" : "proxies");
+  EXPECT_EQ(stages.back(), is_emulated(gpu_) ? "compiling" : "kernels");
 }
 
 TEST_F(CudaSearchOnGpu, IsTimedOnTheGpuThatTheTargetNames) {

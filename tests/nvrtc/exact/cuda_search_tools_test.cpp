@@ -1,8 +1,6 @@
 // What a search on a GPU is done with: NVIDIA's compilers, and here the emulated driver, which
 // takes no cubin.
 
-#include "proxy/cuda_search_tools.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 
 #include "kernels/unrolled_cuda/cubin_info.hpp"
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
+#include "kernels/unrolled_cuda/local_cuda_tools.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_search_testing.hpp"
 
@@ -70,6 +69,10 @@ TEST_F(LocalCudaToolsTest, CompileTheKernelThatACompilationWouldMake) {
                                                candidate, given_.options, given_.limits);
   EXPECT_EQ(image.blocks_x, compiled.program.blocks_x);
   EXPECT_EQ(image.cubin, compiled.artifact.cubin);
+  ASSERT_NE(image.built, nullptr);
+  EXPECT_EQ(image.built->artifact.cubin, compiled.artifact.cubin);
+  EXPECT_EQ(image.built->artifact.ptx, compiled.artifact.ptx);
+  EXPECT_EQ(image.built->program, compiled.program);
 }
 
 TEST_F(LocalCudaToolsTest, GiveUpWhatIsCancelled) {

@@ -1,8 +1,6 @@
 // The search for a GPU tile on the emulated driver, with PTX in place of cubins: races of proxies
 // and kernels, whole searches, and which GPU they are timed on.
 
-#include "proxy/cuda_search.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +9,8 @@
 #include <vector>
 
 #include "compiler/cuda_pipeline.hpp"
-#include "proxy/cuda_search_tools.hpp"
+#include "kernels/unrolled_cuda/cuda_tunable.hpp"
+#include "proxy/search.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
 #include "tests/support/emulated_kernel.hpp"
@@ -160,8 +159,12 @@ TEST_F(CudaSearchOnEmulatedDriver, ASearchInEachModeChoosesATileThatWasTimed) {
     SCOPED_TRACE(to_string(mode));
     options_.policy.search = mode;
 
-    const SearchTrace trace =
-        search_cuda_tile({matrix_, options_, given_.limits, groupings}, given_.candidates, tools);
+    CudaTunable space({matrix_, options_, given_.limits, groupings}, given_.candidates, tools);
+    SearchSettings settings;
+    settings.mode = mode;
+    settings.stages = search_stages(mode, options_.policy.top_k, true);
+    settings.stages.finalists = 0;
+    const SearchTrace trace = search(space, settings, {}).trace;
 
     EXPECT_TRUE(trace.timed);
     ASSERT_EQ(trace.entries.size(), 2U);

@@ -5,11 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "kernels/unrolled_host/host_program.hpp"
 #include "runtime/cache/cache_store.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -84,8 +89,7 @@ TEST_F(CompilerCacheTest, AnObjectOfAnotherInstructionSetIsSetAside) {
   if (!compiles_and_runs(other)) GTEST_SKIP() << "only one instruction set compiles here";
   CompileOptions options = options_of(33);
   options.target = Target(other);
-  const Kernel foreign =
-      Compiler(options, {.enabled = false, .directory = {}}).compile(matrix_);
+  const Kernel foreign = Compiler(options, {.enabled = false, .directory = {}}).compile(matrix_);
   const std::vector<std::byte> object = foreign.object("kernel");
 
   replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, nlohmann::json::object());
@@ -101,6 +105,25 @@ TEST_F(CompilerCacheTest, AnObjectOfAnotherWidthIsSetAside) {
   replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, nlohmann::json::object());
 
   expect_set_aside("n = 34");
+}
+
+/// The object of a kernel, as if an earlier program had written it.
+std::vector<std::byte> object_of_the_previous_version(const SpmmKernel& kernel) {
+  const std::vector<std::byte> object = kernel.object("kernel");
+  const HostImage image = read_object(object, "kernel");
+  std::vector<std::int64_t> words(image.program.size() / sizeof(std::int64_t));
+  std::memcpy(words.data(), image.program.data(), image.program.size());
+  words.at(1) = k_host_program_version - 1;
+  return write_object({image.text, image.weights, std::as_bytes(std::span(words))}, "kernel");
+}
+
+TEST_F(CompilerCacheTest, AnObjectOfThePreviousVersionIsSetAside) {
+  const SpmmKernel kernel = compile(cached_in(cache()));
+  const std::vector<std::byte> object = object_of_the_previous_version(kernel);
+
+  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, nlohmann::json::object());
+
+  expect_set_aside("version " + std::to_string(k_host_program_version - 1));
 }
 
 TEST_F(CompilerCacheTest, AnEntryWithoutAnObjectIsSetAside) {

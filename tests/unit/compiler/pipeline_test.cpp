@@ -20,8 +20,8 @@ using spjit::CompileOptions;
 using spjit::HostDeviceInfo;
 using spjit::HostIsa;
 using spjit::HostTuningCandidate;
-using spjit::SearchedHostTile;
 using spjit::SearchMode;
+using spjit::SearchTraceEntry;
 using spjit::TuningResult;
 using spjit::testing_support::race_by;
 using spjit::testing_support::random_matrix;
@@ -59,11 +59,11 @@ TEST(Pipeline, InstantModeTimesNothingAndTakesTheHeuristicsChoice) {
       spjit::compile_host(matrix, base_options(), limits(), no_timing);
 
   const auto record = spjit::read_program(compiled.artifact.image());
-  EXPECT_EQ(record.kind, spjit::"unrolled");
+  EXPECT_EQ(record.kind, spjit::KernelKind::unrolled);
   EXPECT_EQ(record.tile, compiled.trace.tile);
   EXPECT_EQ(compiled.trace.tile, spjit::plan_choice(matrix, base_options(), limits()).tile);
   EXPECT_EQ(compiled.trace.reason, spjit::plan_choice(matrix, base_options(), limits()).reason);
-  EXPECT_TRUE(compiled.trace.search.tiles.empty());
+  EXPECT_TRUE(compiled.trace.search.entries.empty());
 }
 
 TEST(Pipeline, TheSameInputGivesTheSameArtifact) {
@@ -85,33 +85,33 @@ TEST(Pipeline, ExhaustiveSearchTakesTheFastestOfAllSurvivors) {
   const CompiledArtifact compiled =
       spjit::compile_host(matrix, options, limits(), race_by(time_by_size));
 
-  const spjit::HostSearch& search = compiled.trace.search;
-  double best = search.tiles.front().full->timing.median_us;
-  for (const SearchedHostTile& tile : search.tiles) {
-    ASSERT_EQ(tile.full->outcome, spjit::TuningOutcome::finished) << to_string(tile.tile);
+  const spjit::SearchTrace& search = compiled.trace.search;
+  double best = search.entries.front().full->timing.median_us;
+  for (const SearchTraceEntry& tile : search.entries) {
+    ASSERT_EQ(tile.full->outcome, spjit::TuningOutcome::finished) << tile.tile;
     best = std::min(best, tile.full->timing.median_us);
   }
   EXPECT_EQ(static_cast<double>(compiled.artifact.text.size()), best);
-  EXPECT_GE(search.tiles.size(), search.space.survivors().size());
+  EXPECT_GE(search.entries.size(), compiled.trace.space.survivors().size());
   EXPECT_EQ(spjit::read_program(compiled.artifact.image()).tile, compiled.trace.tile);
-  EXPECT_EQ(search.tiles[search.chosen].tile, compiled.trace.tile);
-  const std::string all = std::to_string(search.tiles.size());
+  EXPECT_EQ(search.entries[search.chosen].tile, to_string(compiled.trace.tile));
+  const std::string all = std::to_string(search.entries.size());
   EXPECT_EQ(compiled.trace.reason, "exhaustive: fastest of " + all + " timed in full, of " + all +
                                        " tiles that the rules leave of " +
-                                       std::to_string(search.space.candidates.size()));
+                                       std::to_string(compiled.trace.space.candidates.size()));
 }
 
 TEST(Pipeline, TheReasonCountsProxies) {
   const auto matrix = random_matrix(60, 300, 0.8);
   CompileOptions options = base_options();
   options.policy.search = SearchMode::proxy;
-  spjit::HostSearchStages stages;
+  spjit::SearchStages stages;
   stages.finalists = 2;
 
   const CompiledArtifact compiled =
       spjit::compile_host(matrix, options, limits(), race_by(time_by_size), {.stages = stages});
 
-  const std::string all = std::to_string(compiled.trace.search.tiles.size());
+  const std::string all = std::to_string(compiled.trace.search.entries.size());
   EXPECT_THAT(compiled.trace.reason,
               testing::ContainsRegex("^proxy: fastest of [23] timed in full, the best of " + all +
                                      " timed by proxy, of " + all + " tiles"));
@@ -147,10 +147,10 @@ TEST(Pipeline, CandidatesThatFailAreRecordedAndNeverChosen) {
       spjit::compile_host(matrix, options, limits(), race_by(only_the_heuristic_works));
 
   EXPECT_EQ(compiled.trace.tile, heuristic);
-  for (const SearchedHostTile& tile : compiled.trace.search.tiles) {
-    EXPECT_EQ(tile.full->failure, tile.tile == heuristic ? "" : "no luck");
+  for (const SearchTraceEntry& tile : compiled.trace.search.entries) {
+    EXPECT_EQ(tile.full->failure, tile.tile == to_string(heuristic) ? "" : "no luck");
   }
-  EXPECT_GT(compiled.trace.search.tiles.size(), 1U);
+  EXPECT_GT(compiled.trace.search.entries.size(), 1U);
 }
 
 TEST(Pipeline, ASearchOfWhichNothingRunsKeepsTheHeuristicsChoiceAndSaysWhy) {
@@ -193,7 +193,7 @@ TEST(Pipeline, ACsrKernelTakesOverAboveTheBudgetAndSaysWhy) {
 
     const CompiledArtifact compiled = spjit::compile_host(matrix, options, limits(), no_timing);
 
-    EXPECT_EQ(spjit::read_program(compiled.artifact.image()).kind, spjit::"csr");
+    EXPECT_EQ(spjit::read_program(compiled.artifact.image()).kind, spjit::KernelKind::csr);
     EXPECT_EQ(compiled.trace.reason.rfind("csr: at least ", 0), 0U) << compiled.trace.reason;
     EXPECT_NE(compiled.trace.reason.find("the budget is 1000"), std::string::npos);
   }
@@ -214,15 +214,15 @@ TEST(Pipeline, AFewColumnsAreSlicedUnlessTheyComeInPanels) {
 
       const CompiledArtifact compiled = compile(options);
 
-      EXPECT_EQ(kind_of(compiled), spjit::"sliced") << n;
+      EXPECT_EQ(kind_of(compiled), spjit::KernelKind::sliced) << n;
       EXPECT_TRUE(compiled.trace.reason.starts_with("sliced: n is ")) << compiled.trace.reason;
     }
   }
   CompileOptions panels = base_options(1);
   panels.panel_columns = 16;
-  EXPECT_EQ(kind_of(compile(panels)), spjit::"unrolled");
+  EXPECT_EQ(kind_of(compile(panels)), spjit::KernelKind::unrolled);
   EXPECT_EQ(kind_of(compile(base_options(spjit::k_most_sliced_columns + 1))),
-            spjit::"unrolled");
+            spjit::KernelKind::unrolled);
 }
 
 TEST(Pipeline, AForcedPanelWidthIsThePanelsWidth) {

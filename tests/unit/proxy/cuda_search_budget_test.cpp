@@ -10,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "proxy/cuda_search.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_search_testing.hpp"
 

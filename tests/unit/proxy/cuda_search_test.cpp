@@ -1,4 +1,3 @@
-#include "proxy/cuda_search.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

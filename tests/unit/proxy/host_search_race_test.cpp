@@ -8,25 +8,24 @@
 #include <string>
 #include <vector>
 
-#include "proxy/host_search.hpp"
 #include "tests/support/host_search_testing.hpp"
 
 namespace {
 
-using spjit::HostSearch;
-using spjit::HostSearchStages;
 using spjit::HostTuningCandidate;
-using spjit::SearchedHostTile;
 using spjit::TuningOptions;
 using spjit::TuningOutcome;
 using spjit::TuningResult;
 using spjit::testing_support::failed_because;
 using spjit::testing_support::finished_in;
+using spjit::testing_support::HostSearch;
+using spjit::testing_support::HostSearchStages;
 using spjit::testing_support::HostTileSearch;
 using spjit::testing_support::in_full;
 using spjit::testing_support::k_all;
 using spjit::testing_support::names_of;
 using spjit::testing_support::same_code;
+using spjit::testing_support::SearchedHostTile;
 using spjit::testing_support::with_proxies;
 
 TEST_F(HostTileSearch, WithoutTimeNothingIsRacedAndNothingIsReached) {
@@ -233,7 +232,8 @@ TEST_F(HostTileSearch, TellsHowItStandsInTilesWhateverTheirLoads) {
     return std::vector<TuningResult>(contestants.size(), finished_in(12.5));
   };
 
-  (void)spjit::search_host_tile({matrix_, options_, limits_, heuristic_}, with_proxies(6, 1), race);
+  (void)spjit::testing_support::search_host_tile({matrix_, options_, limits_, heuristic_},
+                                                 with_proxies(6, 1), race);
 
   // Finalists: the first of equally fast proxies, which may be the heuristic's choice. Each has
   // three loads, and of three that are loaded one is settled.
@@ -259,7 +259,8 @@ TEST_F(HostTileSearch, CountsTilesOfEarlierHeatsAsDone) {
     return std::vector<TuningResult>(contestants.size(), finished_in(1));
   };
 
-  (void)spjit::search_host_tile({matrix_, options_, limits_, heuristic_}, stages, race);
+  (void)spjit::testing_support::search_host_tile({matrix_, options_, limits_, heuristic_}, stages,
+                                                 race);
 
   EXPECT_EQ(done, (std::vector<std::size_t>{0, 1, 2}));
 }

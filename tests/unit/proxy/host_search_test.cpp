@@ -1,4 +1,3 @@
-#include "proxy/host_search.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,22 +11,27 @@
 namespace {
 
 using spjit::CompileOptions;
-using spjit::HostSearch;
-using spjit::HostSearchStages;
 using spjit::HostTuningCandidate;
-using spjit::SearchedHostTile;
 using spjit::SearchMode;
 using spjit::TuningOptions;
 using spjit::TuningOutcome;
 using spjit::TuningResult;
 using spjit::testing_support::failed_because;
 using spjit::testing_support::finished_in;
+using spjit::testing_support::HostSearch;
+using spjit::testing_support::HostSearchStages;
 using spjit::testing_support::HostTileSearch;
 using spjit::testing_support::in_full;
 using spjit::testing_support::k_all;
 using spjit::testing_support::names_of;
 using spjit::testing_support::same_code;
+using spjit::testing_support::SearchedHostTile;
 using spjit::testing_support::with_proxies;
+
+spjit::SearchStages stages_of(const CompileOptions& options, std::int64_t nnz) {
+  return spjit::search_stages(options.policy.search, options.policy.top_k,
+                              spjit::host_proxies_pay(nnz, options.n));
+}
 
 TEST(SearchStages, AreThoseOfTheMode) {
   CompileOptions options;
@@ -36,16 +40,16 @@ TEST(SearchStages, AreThoseOfTheMode) {
   constexpr std::int64_t k_much = 100'000;  // x 100 columns: where proxies begin to pay
 
   options.policy.search = SearchMode::ranked;
-  EXPECT_EQ(search_stages(options, k_much).contenders, 7U);
-  EXPECT_TRUE(search_stages(options, k_much).proxies);
-  EXPECT_FALSE(search_stages(options, k_much - 1).proxies);
+  EXPECT_EQ(stages_of(options, k_much).contenders, 7U);
+  EXPECT_TRUE(stages_of(options, k_much).stand_ins);
+  EXPECT_FALSE(stages_of(options, k_much - 1).stand_ins);
   options.policy.search = SearchMode::proxy;
-  EXPECT_EQ(search_stages(options, k_much).contenders, k_all);
-  EXPECT_TRUE(search_stages(options, k_much).proxies);
-  EXPECT_FALSE(search_stages(options, k_much - 1).proxies);
+  EXPECT_EQ(stages_of(options, k_much).contenders, k_all);
+  EXPECT_TRUE(stages_of(options, k_much).stand_ins);
+  EXPECT_FALSE(stages_of(options, k_much - 1).stand_ins);
   options.policy.search = SearchMode::exhaustive;
-  EXPECT_EQ(search_stages(options, k_much).contenders, k_all);
-  EXPECT_FALSE(search_stages(options, k_much).proxies);
+  EXPECT_EQ(stages_of(options, k_much).contenders, k_all);
+  EXPECT_FALSE(stages_of(options, k_much).stand_ins);
 }
 
 TEST_F(HostTileSearch, RanksTheHeuristicsChoiceFirstThenByScore) {

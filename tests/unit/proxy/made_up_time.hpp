@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "proxy/timing.hpp"
-#include "proxy/tuning.hpp"
+#include "base/timing.hpp"
+#include "base/tuning.hpp"
 
 namespace spjit::testing_support {
 

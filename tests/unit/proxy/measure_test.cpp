@@ -1,4 +1,4 @@
-#include "proxy/measure.hpp"
+#include "kernels/unrolled_host/host_timer.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "made_up_time.hpp"
-#include "proxy/tuning.hpp"
+#include "base/tuning.hpp"
 
 namespace {
 

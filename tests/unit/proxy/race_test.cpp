@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "made_up_time.hpp"
-#include "proxy/tuning.hpp"
+#include "base/tuning.hpp"
 #include "spjit/error.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "proxy/timing.hpp"
+#include "base/timing.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,6 +3,7 @@
 /// @file
 /// Two caches and what goes from one to the other in an archive.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 #include "tests/support/tar_testing.hpp"
@@ -23,10 +25,35 @@ namespace spjit::cli::testing_support {
 
 namespace fs = std::filesystem;
 using spjit::testing_support::bytes_of;
+using spjit::testing_support::reading;
+using spjit::testing_support::TarFile;
 using spjit::testing_support::TemporaryDirectory;
 
 inline const std::string k_first(64, '1');
 inline const std::string k_second(64, '2');
+
+inline CacheFileRecord describe(const std::string& name, const std::string& content) {
+  return {.name = name,
+          .bytes = static_cast<std::int64_t>(content.size()),
+          .checksum = checksum_hex(bytes_of(content))};
+}
+
+/// The members of a kernel: the files, then the record.json that lists them.
+inline std::vector<TarFile> kernel_of(
+    const std::string& key, const std::vector<std::pair<std::string, std::string>>& files) {
+  CacheRecord record{.spjit_version = "0.1.0",
+                     .key = key,
+                     .created = "2025-01-31T23:59:59Z",
+                     .files = {},
+                     .kernel = {{"tile", 28}}};
+  std::vector<TarFile> members;
+  for (const auto& [name, content] : files) {
+    record.files.push_back(describe(name, content));
+    members.push_back({fmt::format("{}/{}", key, name), content});
+  }
+  members.push_back({key + "/record.json", write_cache_record(record)});
+  return members;
+}
 
 inline std::string content_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -81,7 +108,7 @@ class CacheArchiveTest : public testing::Test {
 
   [[nodiscard]] ArchiveImport import(const std::string& archive,
                                      const ArchiveLimits& limits = {}) const {
-    return import_cache(target(), "k.tar", bytes_of(archive), limits);
+    return import_cache(target(), "k.tar", reading(bytes_of(archive)), limits);
   }
 
   /// The error of an import; empty if there was none.

@@ -10,7 +10,7 @@
 
 #include "kernels/spmm_kernel_impl.hpp"
 #include "kernels/unrolled_host/host_proxy.hpp"
-#include "proxy/measure.hpp"
+#include "kernels/unrolled_host/host_timer.hpp"
 #include "tests/support/guarded_buffers.hpp"
 #include "tests/support/spmm_testing.hpp"
 
