@@ -207,8 +207,7 @@ class Build:
 
     def object_of(self, source: Path) -> str:
         if str(source) not in self.compile_entries:
-            raise BadList(f"{self.folder} does not compile {source} by itself: name it in "
-                          "spjit_compile_alone() of its folder's CMakeLists.txt")
+            raise BadList(f"{self.folder} does not compile {source} by itself")
         words = shlex.split(self.compile_entries[str(source)]["command"])
         return words[words.index("-o") + 1]
 
