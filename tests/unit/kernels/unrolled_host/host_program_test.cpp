@@ -132,11 +132,10 @@ TEST(HostObject, OfThePreviousVersionIsNeitherLinkedNorLoaded) {
 
   const std::string linked = refusal([&] {
     static_cast<void>(
-        SpmmKernel::link({image.text.data(), image.text.size(), image.weights.data(),
-                          image.weights.size(), image.program.data(), image.program.size()}));
+        spjit::Kernel::link({image.text.data(), image.text.size(), image.weights.data(),
+                             image.weights.size(), image.program.data(), image.program.size()}));
   });
-  const std::string loaded =
-      refusal([&] { static_cast<void>(SpmmKernel::Impl::load(image, {}, nullptr)); });
+  const std::string loaded = refusal([&] { static_cast<void>(open_image(image)); });
 
   EXPECT_EQ(linked, "program record: version " + previous + ", this build reads version " +
                         std::to_string(spjit::k_host_program_version) + "; compile again");
