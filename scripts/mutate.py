@@ -207,7 +207,8 @@ class Build:
 
     def object_of(self, source: Path) -> str:
         if str(source) not in self.compile_entries:
-            raise BadList(f"{self.folder} does not compile {source} by itself")
+            raise BadList(f"{self.folder} does not compile {source} by itself: name it in "
+                          "spjit_compile_alone() of its folder's CMakeLists.txt")
         words = shlex.split(self.compile_entries[str(source)]["command"])
         return words[words.index("-o") + 1]
 

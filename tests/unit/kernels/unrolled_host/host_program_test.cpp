@@ -23,6 +23,7 @@ using spjit::HostImage;
 using spjit::HostIsa;
 using spjit::HostProgramRecord;
 using spjit::HostTile;
+using spjit::Kernel;
 using spjit::testing_support::index;
 using spjit::testing_support::open_image;
 using spjit::testing_support::problem_of;
@@ -110,6 +111,36 @@ TEST(HostProgramRecord, AnotherVersionIsRefusedWithBothNumbers) {
                   ", this build reads version " + std::to_string(spjit::k_host_program_version) +
                   "; compile again");
   }
+}
+
+// Its segments take other arguments: a call of one would not end well.
+TEST(HostObject, OfThePreviousVersionIsNeitherLinkedNorLoaded) {
+  const HostArtifact artifact = unrolled_artifact();
+  std::vector<std::int64_t> words = artifact.program;
+  --words[1];
+  const std::string previous = std::to_string(spjit::k_host_program_version - 1);
+  const std::vector<std::byte> object =
+      spjit::write_object(with_program(artifact, words), "previous");
+  const HostImage image = spjit::read_object(object, "previous");
+  const auto refusal = [](const auto& use) -> std::string {
+    try {
+      use();
+    } catch (const spjit::Error& error) {
+      return error.what();
+    }
+    return "none";
+  };
+
+  const std::string linked = refusal([&] {
+    static_cast<void>(
+        Kernel::link({image.text.data(), image.text.size(), image.weights.data(),
+                      image.weights.size(), image.program.data(), image.program.size()}));
+  });
+  const std::string loaded = refusal([&] { static_cast<void>(open_image(image)); });
+
+  EXPECT_EQ(linked, "program record: version " + previous + ", this build reads version " +
+                        std::to_string(spjit::k_host_program_version) + "; compile again");
+  EXPECT_EQ(loaded, linked);
 }
 
 bool ascending_within(const std::vector<std::int64_t>& values, std::int64_t low,
