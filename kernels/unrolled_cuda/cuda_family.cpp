@@ -47,21 +47,25 @@ json attempts_json(const std::vector<CudaAttempt>& attempts) {
   return list;
 }
 
-json search_json(const CudaTrace& trace) {
+json search_json(const CudaChoice& choice, SearchMode mode) {
   json search = {{"ranked_by", k_cuda_prior_name}, {"timed", false}};
-  if (!trace.choice.search.entries.empty()) search = to_json(trace.choice.search);
-  search["space"] = to_json(trace.choice.space);
+  if (!choice.search.entries.empty()) search = to_json(choice.search);
+  search["space"] = to_json(choice.space);
+  search["mode"] = std::string(to_string(mode));
   return search;
+}
+
+json predicted_json(const RegisterPrediction& predicted) {
+  return {{"accumulators", predicted.accumulators},
+          {"b_in_flight", predicted.b_in_flight},
+          {"addressing", predicted.addressing}};
 }
 
 json resources_json(const CudaTrace& trace) {
   const CudaAttempt& kept = trace.attempts.back();
   const RegisterPrediction& predicted = trace.choice.chosen.registers;
   return {{"predicted_registers", predicted.total()},
-          {"predicted",
-           {{"accumulators", predicted.accumulators},
-            {"b_in_flight", predicted.b_in_flight},
-            {"addressing", predicted.addressing}}},
+          {"predicted", predicted_json(predicted)},
           {"registers", kept.registers},
           {"register_cap", kept.register_cap},
           {"spilled_bytes", kept.spilled_bytes},
@@ -77,23 +81,29 @@ double build_ms(const CudaTrace& trace) {
   return total;
 }
 
-json record_of(const CompiledCuda& compiled, const CudaDeviceInfo& limits) {
+/// The members that are known before anything is compiled.
+json choice_record(const CudaChoice& choice, const FamilyRequest& request) {
+  return {{"card", card_json(std::get<CudaDeviceInfo>(request.device))},
+          {"tile", to_json(choice.chosen.tile)},
+          {"grouping", to_json(choice.chosen.grouping)},
+          {"search", search_json(choice, request.options.policy.search)}};
+}
+
+json record_of(const CompiledCuda& compiled, const FamilyRequest& request) {
   const CudaTrace& trace = compiled.trace;
-  return {
-      {"card", card_json(limits)},
-      {"program", to_json(compiled.program)},
-      {"tile", to_json(trace.choice.chosen.tile)},
-      {"grouping", to_json(trace.choice.chosen.grouping)},
-      {"search", search_json(trace)},
-      {"resources", resources_json(trace)},
-      {"attempts", attempts_json(trace.attempts)},
-      {"compiled_from", trace.compiled_from},
-      {"toolchain", trace.toolchain},
-      {"units", trace.units},
-      {"code_bytes", trace.code_bytes},
-      {"note", trace.note},
-      {"compile_ms",
-       {{"group", trace.choice.group_ms}, {"emit", trace.emit_ms}, {"build", build_ms(trace)}}}};
+  json record = choice_record(trace.choice, request);
+  record.update(
+      {{"program", to_json(compiled.program)},
+       {"resources", resources_json(trace)},
+       {"attempts", attempts_json(trace.attempts)},
+       {"compiled_from", trace.compiled_from},
+       {"toolchain", trace.toolchain},
+       {"units", trace.units},
+       {"code_bytes", trace.code_bytes},
+       {"note", trace.note},
+       {"compile_ms",
+        {{"group", trace.choice.group_ms}, {"emit", trace.emit_ms}, {"build", build_ms(trace)}}}});
+  return record;
 }
 
 Artifact::File file_of(const char* name, std::vector<std::byte> bytes) {
@@ -161,9 +171,24 @@ BuiltKernel UnrolledCudaFamily::build(const BuildRequest& request) const {
   built.files.push_back(file_of(k_cubin_file, {cubin.begin(), cubin.end()}));
   built.files.push_back(file_of(k_cuda_file, gzip(made.cuda_source, request.what.cancel)));
   built.files.push_back(file_of(k_ptx_file, gzip(made.ptx, request.what.cancel)));
-  built.record = record_of(compiled, std::get<CudaDeviceInfo>(request.what.device));
-  built.record["search"]["mode"] = std::string(to_string(request.what.options.policy.search));
+  built.record = record_of(compiled, request.what);
   built.reason = compiled.trace.choice.reason;
+  return built;
+}
+
+BuiltKernel UnrolledCudaFamily::explain(const BuildRequest& request) const {
+  const CudaChoice choice = choose_cuda_tile(request);
+  BuiltKernel built;
+  built.reason = choice.reason;
+  built.record = choice_record(choice, request.what);
+  built.record["code_bytes"] = choice.chosen.code_bytes;
+  built.record["resources"] = {{"predicted_registers", choice.chosen.registers.total()},
+                               {"predicted", predicted_json(choice.chosen.registers)},
+                               {"active_blocks", choice.chosen.occupancy.active_blocks}};
+  json& ranked = built.record["search"]["space"]["ranked"] = json::array();
+  for (const CudaCandidate& candidate : choice.ranked) {
+    ranked.push_back({{"tile", to_string(candidate.tile)}, {"score", candidate.score}});
+  }
   return built;
 }
 

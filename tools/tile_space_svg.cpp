@@ -1,9 +1,11 @@
-#include "cuda_space_svg.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+
+#include "svg_text.hpp"
+#include "tile_space_view.hpp"
 
 namespace spjit::cli {
 namespace {
@@ -22,18 +24,15 @@ struct Paint {
 };
 
 // Told apart by lightness and letter too, not by hue alone.
-const char* colour_of(CudaRule rule) {
-  switch (rule) {
-    case CudaRule::registers:
-      return "#f4a6a0";
-    case CudaRule::code_budget:
-      return "#d9b8e8";
-    case CudaRule::occupancy:
-      return "#f7d58b";
-    case CudaRule::balance:
-      return "#c9cdd3";
-  }
-  return "#ffffff";
+std::string colour_of(const TileSpaceGrid& grid, const std::string& rule) {
+  constexpr std::array k_colours = {"#c9cdd3", "#d9b8e8", "#f7d58b", "#f4a6a0", "#b3d4f5"};
+  const auto at = std::ranges::find(grid.rules, rule) - grid.rules.begin();
+  return k_colours[static_cast<std::size_t>(at) % k_colours.size()];
+}
+
+std::size_t count_ranked(const TileSpaceGrid& grid) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(grid.cells, [](const TileSpaceCell& cell) { return cell.rank > 0; }));
 }
 
 /// From dark green for the best to light green for the last.
@@ -45,39 +44,25 @@ Paint shade(std::int64_t rank, std::size_t ranked) {
           part < 0.5 ? "#ffffff" : "#1b1b1b"};
 }
 
-Paint paint_of(const CudaSpaceCell& cell, std::size_t ranked) {
-  if (cell.candidate->dropped) return {colour_of(cell.candidate->dropped->rule)};
-  return shade(cell.rank, ranked);
+Paint paint_of(const TileSpaceGrid& grid, const TileSpaceCell& cell) {
+  if (!cell.rule.empty()) return {colour_of(grid, cell.rule)};
+  return shade(cell.rank, count_ranked(grid));
 }
 
-std::string text_at(std::size_t x, std::size_t y, std::string_view anchor, std::string_view text) {
-  return fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
-                     escape_xml(text));
-}
-
-std::string tooltip(const CudaSpaceCell& cell) {
-  const CudaCandidate& c = *cell.candidate;
-  const std::string why =
-      c.dropped ? fmt::format("{}: {}", to_string(c.dropped->rule), c.dropped->numbers)
-                : fmt::format("rank {}, {} registers, {} blocks", cell.rank, c.registers.total(),
-                              c.blocks);
-  return escape_xml(to_string(c.tile) + "; " + why);
-}
-
-std::string cell_svg(const CudaSpaceCell& cell, std::size_t ranked) {
-  const Paint paint = paint_of(cell, ranked);
+std::string cell_svg(const TileSpaceGrid& grid, const TileSpaceCell& cell) {
+  const Paint paint = paint_of(grid, cell);
   const std::size_t x = k_left + cell.column * k_cell_width;
   const std::size_t y = k_top + cell.row * k_cell_height;
   return fmt::format(
       "<g class=\"cell\"><title>{}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" "
       "fill=\"{}\" stroke=\"{}\" stroke-width=\"{}\"/><text x=\"{}\" y=\"{}\" fill=\"{}\" "
       "text-anchor=\"middle\">{}</text></g>\n",
-      tooltip(cell), x + 2, y + 2, k_cell_width - 4, k_cell_height - 4, paint.fill,
-      cell.chosen ? "#0b3fd1" : "#6b7078", cell.chosen ? 3 : 1, x + k_cell_width / 2, y + 19,
-      paint.text, escape_xml(label_of(cell)));
+      escape_xml(cell.tile + "; " + cell.description), x + 2, y + 2, k_cell_width - 4,
+      k_cell_height - 4, paint.fill, cell.chosen ? "#0b3fd1" : "#6b7078", cell.chosen ? 3 : 1,
+      x + k_cell_width / 2, y + 19, paint.text, escape_xml(label_of(cell)));
 }
 
-std::string axes_svg(const CudaSpaceGrid& grid) {
+std::string axes_svg(const TileSpaceGrid& grid) {
   std::string svg = text_at(k_left + grid.widths.size() * k_cell_width / 2, 50, "middle",
                             "N1: columns a block (threads)");
   for (std::size_t i = 0; i < grid.widths.size(); ++i) {
@@ -95,7 +80,7 @@ std::string axes_svg(const CudaSpaceGrid& grid) {
                    middle, middle);
 }
 
-std::string legend_svg(std::size_t y) {
+std::string legend_svg(const TileSpaceGrid& grid, std::size_t y) {
   std::string svg;
   std::size_t x = 16;
   const auto entry = [&](std::string_view fill, std::string_view stroke, std::string_view text) {
@@ -105,9 +90,8 @@ std::string legend_svg(std::size_t y) {
     svg += text_at(x + 20, y + 12, "start", text);
     x += 34 + text.size() * 7;
   };
-  for (const CudaRule rule :
-       {CudaRule::registers, CudaRule::code_budget, CudaRule::occupancy, CudaRule::balance}) {
-    entry(colour_of(rule), "#6b7078", fmt::format("{} {}", letter_of(rule), to_string(rule)));
+  for (const std::string& rule : grid.rules) {
+    entry(colour_of(grid, rule), "#6b7078", fmt::format("{} {}", letter_of(rule), rule));
   }
   entry("#0b5d2a", "#6b7078", "rank");
   entry("none", "#0b3fd1", "* chosen");
@@ -116,48 +100,16 @@ std::string legend_svg(std::size_t y) {
 
 }  // namespace
 
-std::string escape_xml(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&apos;";
-        break;
-      default:
-        escaped += code < 0x20 && c != '\t' && c != '\n' && c != '\r' ? '?' : c;
-    }
-  }
-  return escaped;
-}
-
-std::string cuda_space_svg(const CudaSpaceView& view, std::string_view title) {
-  const CudaSpaceGrid grid = make_grid(view);
+std::string tile_space_svg(const Json& space, std::string_view chosen, std::string_view title) {
+  const TileSpaceGrid grid = make_grid(space, chosen);
   const std::size_t width =
       std::max(k_least_width, k_left + grid.widths.size() * k_cell_width + 16);
   const std::size_t bottom = k_top + grid.heights.size() * k_cell_height;
   const std::size_t height = bottom + k_below;
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
-      "viewBox=\"0 0 {0} {1}\" font-family=\"sans-serif\" font-size=\"13\" fill=\"#1b1b1b\">\n"
-      "<title>{2}</title>\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
-      width, height, escape_xml(title));
-  svg += text_at(width / 2, 24, "middle", title);
+  std::string svg = svg_head(static_cast<double>(width), static_cast<double>(height), title);
   svg += axes_svg(grid);
-  for (const CudaSpaceCell& cell : grid.cells) svg += cell_svg(cell, view.ranked.size());
-  svg += legend_svg(bottom + 24);
+  for (const TileSpaceCell& cell : grid.cells) svg += cell_svg(grid, cell);
+  svg += legend_svg(grid, bottom + 24);
   return svg + "</svg>\n";
 }
 
