@@ -103,14 +103,16 @@ std::string grouping_text(const Explanation& explanation, const Terminal& termin
   return "\n" + bold(title, terminal) + "\n" + table.text(terminal);
 }
 
-/// "sms=132, predicted.addressing=3".
-std::string flat_text(const Json& value) {
-  if (!value.is_object()) return value.is_string() ? value.get<std::string>() : value.dump();
+/// "sms=132, predicted.addressing=3"; `path`: of the members that `value` is in.
+std::string flat_text(const Json& value, const std::string& path = "") {
+  if (!value.is_object()) {
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    return path.empty() ? text : path + "=" + text;
+  }
   std::string text;
   for (const auto& [name, member] : value.items()) {
-    const std::string mark = member.is_object() ? ":" : "=";
-    text += fmt::format("{}{}{}{}{}", text.empty() ? "" : ", ", name, mark,
-                        member.is_object() ? " " : "", flat_text(member));
+    text += text.empty() ? "" : ", ";
+    text += flat_text(member, path.empty() ? name : path + "." + name);
   }
   return text;
 }
@@ -128,7 +130,7 @@ std::string choice_text(const Json& record) {
   }
   for (const auto& [name, member] : record.items()) {
     if (std::ranges::find(k_common, name) != k_common.end()) continue;
-    text += fmt::format("  {:11} {}\n", name, flat_text(member));
+    text += fmt::format("  {:<12}{}\n", name, flat_text(member));
   }
   return text;
 }

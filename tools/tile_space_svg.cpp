@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/arithmetic.hpp"
 #include "svg_text.hpp"
 #include "tile_space_view.hpp"
 
@@ -11,12 +12,12 @@ namespace spjit::cli {
 namespace {
 
 // Lengths are in the picture's units, about a pixel each.
-constexpr std::size_t k_cell_width = 52;
-constexpr std::size_t k_cell_height = 28;
-constexpr std::size_t k_left = 76;
-constexpr std::size_t k_top = 78;
-constexpr std::size_t k_least_width = 560;
-constexpr std::size_t k_below = 66;
+constexpr double k_cell_width = 52;
+constexpr double k_cell_height = 28;
+constexpr double k_left = 76;
+constexpr double k_top = 78;
+constexpr double k_least_width = 560;
+constexpr double k_below = 66;
 
 struct Paint {
   std::string fill;
@@ -51,8 +52,8 @@ Paint paint_of(const TileSpaceGrid& grid, const TileSpaceCell& cell) {
 
 std::string cell_svg(const TileSpaceGrid& grid, const TileSpaceCell& cell) {
   const Paint paint = paint_of(grid, cell);
-  const std::size_t x = k_left + cell.column * k_cell_width;
-  const std::size_t y = k_top + cell.row * k_cell_height;
+  const double x = k_left + as_double(cell.column) * k_cell_width;
+  const double y = k_top + as_double(cell.row) * k_cell_height;
   return fmt::format(
       "<g class=\"cell\"><title>{}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" "
       "fill=\"{}\" stroke=\"{}\" stroke-width=\"{}\"/><text x=\"{}\" y=\"{}\" fill=\"{}\" "
@@ -63,32 +64,32 @@ std::string cell_svg(const TileSpaceGrid& grid, const TileSpaceCell& cell) {
 }
 
 std::string axes_svg(const TileSpaceGrid& grid) {
-  std::string svg = text_at(k_left + grid.widths.size() * k_cell_width / 2, 50, "middle",
+  std::string svg = text_at(k_left + as_double(grid.widths.size()) * k_cell_width / 2, 50, "middle",
                             "N1: columns a block (threads)");
   for (std::size_t i = 0; i < grid.widths.size(); ++i) {
-    svg += text_at(k_left + i * k_cell_width + k_cell_width / 2, k_top - 8, "middle",
+    svg += text_at(k_left + (as_double(i) + 0.5) * k_cell_width, k_top - 8, "middle",
                    fmt::format("{}", grid.widths[i]));
   }
   for (std::size_t i = 0; i < grid.heights.size(); ++i) {
-    svg += text_at(k_left - 8, k_top + i * k_cell_height + 19, "end",
+    svg += text_at(k_left - 8, k_top + as_double(i) * k_cell_height + 19, "end",
                    fmt::format("{}", grid.heights[i]));
   }
-  const std::size_t middle = k_top + grid.heights.size() * k_cell_height / 2;
+  const double middle = k_top + as_double(grid.heights.size()) * k_cell_height / 2;
   return svg + fmt::format(
                    "<text x=\"20\" y=\"{}\" text-anchor=\"middle\" "
                    "transform=\"rotate(-90 20 {})\">M1: rows a tile</text>\n",
                    middle, middle);
 }
 
-std::string legend_svg(const TileSpaceGrid& grid, std::size_t y) {
+std::string legend_svg(const TileSpaceGrid& grid, double y) {
   std::string svg;
-  std::size_t x = 16;
+  double x = 16;
   const auto entry = [&](std::string_view fill, std::string_view stroke, std::string_view text) {
     svg += fmt::format(
         "<rect x=\"{}\" y=\"{}\" width=\"14\" height=\"14\" fill=\"{}\" stroke=\"{}\"/>\n", x, y,
         fill, stroke);
     svg += text_at(x + 20, y + 12, "start", text);
-    x += 34 + text.size() * 7;
+    x += 34 + as_double(text.size()) * 7;
   };
   for (const std::string& rule : grid.rules) {
     entry(colour_of(grid, rule), "#6b7078", fmt::format("{} {}", letter_of(rule), rule));
@@ -102,11 +103,11 @@ std::string legend_svg(const TileSpaceGrid& grid, std::size_t y) {
 
 std::string tile_space_svg(const Json& space, std::string_view chosen, std::string_view title) {
   const TileSpaceGrid grid = make_grid(space, chosen);
-  const std::size_t width =
-      std::max(k_least_width, k_left + grid.widths.size() * k_cell_width + 16);
-  const std::size_t bottom = k_top + grid.heights.size() * k_cell_height;
-  const std::size_t height = bottom + k_below;
-  std::string svg = svg_head(static_cast<double>(width), static_cast<double>(height), title);
+  const double width =
+      std::max(k_least_width, k_left + as_double(grid.widths.size()) * k_cell_width + 16);
+  const double bottom = k_top + as_double(grid.heights.size()) * k_cell_height;
+  const double height = bottom + k_below;
+  std::string svg = svg_head(width, height, title);
   svg += axes_svg(grid);
   for (const TileSpaceCell& cell : grid.cells) svg += cell_svg(grid, cell);
   svg += legend_svg(grid, bottom + 24);

@@ -209,7 +209,7 @@ TEST(CudaTileSpace, PutsADenseRowWithAllOthersIntoOneTile) {
 
   // 66 blocks of 4096 columns have at most 62 each.
   EXPECT_THAT(names_of(cuda_space(matrix, cuda_problem(4096)).survivors()),
-              ElementsAre("64x32 u2048"));
+              ElementsAre("rows=64 columns=32"));
 }
 
 TEST(CudaTileSpace, TakesGivenHeightsAndWidthsAsTheOnlyOnes) {
@@ -217,7 +217,8 @@ TEST(CudaTileSpace, TakesGivenHeightsAndWidthsAsTheOnlyOnes) {
   problem.m1 = 10;
   problem.n1 = 160;
 
-  EXPECT_THAT(names_of(cuda_space(dense(256, 8), problem).candidates), ElementsAre("10x160 u2048"));
+  EXPECT_THAT(names_of(cuda_space(dense(256, 8), problem).candidates),
+              ElementsAre("rows=10 columns=160"));
 }
 
 TEST(CudaTileSpace, RefusesWhatCannotBeEmitted) {
