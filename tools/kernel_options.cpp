@@ -38,6 +38,12 @@ CLI::Option* add_optional(CLI::App& command, const std::string& flag,
 }
 
 void add_search_options(CLI::App& command, CompileOptions& options) {
+  const auto add_top_k = [&](const char* flag, const char* description) {
+    command.add_option(flag, options.policy.top_k, description)
+        ->transform(whole_number(1, k_most_count))
+        ->type_name("K")
+        ->capture_default_str();
+  };
   add_name(
       command, "--search", options.policy.search, parse_search,
       "How the tile is chosen: instant (ranked only, microseconds), ranked (the best-ranked tiles "
@@ -59,16 +65,8 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
       ->transform(real_number(0, 1e9))
       ->type_name("MS")
       ->default_str(fmt::format("{:.0f}", options.policy.search_budget_ms));
-  const auto add_top_k = [&](const char* flag) {
-    return command
-        .add_option(flag, options.policy.top_k,
-                    "With --search ranked: how many of the best-ranked tiles are timed.")
-        ->transform(whole_number(1, k_most_count))
-        ->type_name("K")
-        ->capture_default_str();
-  };
-  add_top_k("--top-k");
-  add_top_k("--contenders")->group("");  // its former name
+  add_top_k("--top-k", "With --search ranked: how many of the best-ranked tiles are timed.");
+  add_top_k("--contenders", "The former name of --top-k.");
   command
       .add_option("--code-budget", options.policy.code_budget_bytes,
                   "Machine code that a kernel may have, in bytes. Over it, a CSR kernel takes over "
