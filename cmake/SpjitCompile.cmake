@@ -14,13 +14,17 @@ target_compile_options(spjit_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -
 if(SPJIT_WERROR)
   target_compile_options(spjit_flags INTERFACE -Werror)
 endif()
-# Off by default: a source that forgets an include may still compile beside one that has it.
-if(SPJIT_UNITY)
+# Sources that are compiled together share what their headers cost. A source that forgets an include
+# may then compile beside one that has it, so only the library's users are by default.
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
+if(SPJIT_UNITY STREQUAL "ON")
   set(CMAKE_UNITY_BUILD ON)
-  set(CMAKE_UNITY_BUILD_BATCH_SIZE 10)
-  # True of the sources together only: a name that another one of them has too, a type of a source
-  # that is now a header to the compiler.
-  target_compile_options(spjit_flags INTERFACE -Wno-shadow
+  # True of the sources together only: a name that another one of them has too.
+  target_compile_options(spjit_flags INTERFACE -Wno-shadow)
+endif()
+if(NOT SPJIT_UNITY STREQUAL "OFF")
+  # The same: a type of a source that is now a header to the compiler.
+  target_compile_options(spjit_flags INTERFACE
                          $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()
 if(SPJIT_SANITIZE)
@@ -33,10 +37,20 @@ if(SPJIT_SANITIZE)
 endif()
 
 # spjit_compile_fast(): the targets of this folder, made after this, take longer to compile than they
-# ever run.
+# ever run. -Og takes two thirds of the time of -O1.
 macro(spjit_compile_fast)
-  string(REPLACE "-O3" "-O1" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+  string(REPLACE "-O3" "-Og" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
   string(REPLACE "-O1" "-O0" CMAKE_CXX_FLAGS_SANITIZED "${CMAKE_CXX_FLAGS_SANITIZED}")
+endmacro()
+
+# spjit_compile_together(): the targets of this folder, made after this, compile several of their
+# sources at once unless SPJIT_UNITY is OFF.
+macro(spjit_compile_together)
+  if(NOT SPJIT_UNITY STREQUAL "OFF")
+    set(CMAKE_UNITY_BUILD ON)
+    # g++ collects its garbage all the time until it has this much memory (KiB): a tenth of the time.
+    add_compile_options("$<$<CXX_COMPILER_ID:GNU>:SHELL:--param ggc-min-heapsize=524288>")
+  endif()
 endmacro()
 
 # spjit_compile_alone(SOURCES...): also where SPJIT_UNITY compiles the others together.

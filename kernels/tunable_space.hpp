@@ -7,26 +7,22 @@
 ///
 /// What differs between families, and why:
 ///
-/// | question                | unrolled_host                  | unrolled_cuda |
-/// |-------------------------|--------------------------------|------------------------------------|
-/// | who shares one build    | tiles that differ in their     | stand-ins: all N1 of an M1, which |
-/// |                         | walk, which is a run-time      | is a launch's; in full: nobody | |
-/// | number                         |                                    | | how many at once |
-/// batches of 512 MB of code; the | all: one context holds them        | | | best of one runs in
-/// the next   |                                    | | loads of the same code  | 5 of the few, the
-/// middle one   | 1: code has no pages that differ   | |                         | counts: physical
-/// pages differ  |                                    | | do stand-ins pay        | from 1e7
-/// nonzeros x n on:      | always: compiling is what takes    | |                         |
-/// emitting is cheap              | long                               | | who decides | whole
-/// kernels only             | stand-ins too, where the time is   | |                         | | up
-/// before a whole kernel ran       | | always timed in full    | the choice of mode instant     |
-/// nobody: one more kernel costs as   | |                         | | much as all stand-ins | |
-/// rounds, error goal      | 8 for stand-ins, 16; 1 %       | 16; 0.5 %: a sample has many       |
-/// |                         |                                | launches | | time for building |
-/// until the stage's time is up   | 70 % of the stage's time           | | builders | a thread each
-/// | stand-ins a thread each; whole     | |                         | | kernels one by one: the
-/// units of   | |                         |                                | each are compiled in
-/// parallel      |
+/// - Shared builds. Host tiles that differ in their walk share code: the walk is a run-time number.
+///   A CUDA proxy serves all N1 of an M1, which is a launch's; whole CUDA kernels share nothing.
+/// - Batches. Host code is timed 512 MB at a time, and the best of a batch runs in the next. On a
+///   GPU all candidates are one batch.
+/// - Loads. The same host code is faster or slower by its physical pages, so few tiles are loaded 5
+///   times and the middle load counts; the best of many are timed again like that. A GPU's once.
+/// - Stand-ins pay on the host from 1e7 nonzeros x n on, since emitting is cheap; on a GPU always,
+///   since compiling takes long.
+/// - Who decides. On the host whole kernels alone, among them always the choice of mode instant. On
+///   a GPU stand-ins too, where the time is up before a whole kernel ran; no kernel is always one
+///   of the finalists, for one more costs as much as all stand-ins.
+/// - Rounds and error goal. The host: 8 for stand-ins, 16 for kernels, 1 %. A GPU: 16, and 0.5 %,
+///   for a sample has many launches.
+/// - Time to build. On the host as long as a stage has time; on a GPU 70 % of a stage's time.
+/// - Threads that build. The host: one a CPU, once building takes longer than starting them. A GPU:
+///   a proxy each; whole kernels one after the other, their units in parallel.
 
 #include <cstddef>
 #include <cstdint>
@@ -76,7 +72,7 @@ struct TuningJob {
   std::size_t load = 0;  ///< jobs of one candidate differ in it: each is loaded by itself
 };
 
-/// How candidates of a family are timed. See the table above.
+/// How candidates of a family are timed: what differs between families, above.
 struct TuningTraits {
   bool nothing_to_time = false;  ///< every candidate costs the same, e.g. without nonzeros
   bool stand_ins_pay = true;     ///< they cost clearly less than the kernels they stand for
@@ -98,6 +94,7 @@ struct TuningTraits {
   std::string_view build_stage = {};
   int stand_in_builders = 1;  ///< threads that build at once, while nobody times
   int full_builders = 1;
+  bool short_builds = false;  ///< many a build is done before a thread for it would have started
 };
 
 /// The candidates of one problem, for one search at a time. What build() and time() do not say

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # scripts/lint.sh [--fix] [--fast | --all]
 #
-# Formatting, clang-tidy, the direction of dependencies, shell scripts. Needs a configured
-# build/release for clang-tidy's compile commands.
+# Formatting, clang-tidy, the direction of dependencies, shell scripts.
 #
 #   --fix    lets clang-format rewrite the files instead of complaining
 #   --fast   leaves out clang-tidy, which takes minutes
@@ -13,7 +12,6 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$ROOT"
 
-readonly BUILD_DIR=build/release
 format_mode=(--dry-run -Werror)
 with_tidy=1
 tidy_leaves_out=(--leave-out tests)
@@ -33,9 +31,8 @@ check_format() {
 }
 
 check_tidy() {
-  [[ -f $BUILD_DIR/compile_commands.json ]] ||
-    die "no $BUILD_DIR/compile_commands.json; run 'cmake --preset release' first"
-  scripts/tidy.py "$BUILD_DIR" --jobs "$JOBS" "${tidy_leaves_out[@]}"
+  cmake --preset lint >/dev/null
+  scripts/tidy.py build/lint --jobs "$JOBS" "${tidy_leaves_out[@]}"
 }
 
 check_shell() {

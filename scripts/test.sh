@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # scripts/test.sh [CTEST ARGUMENTS...]
 #
-# Sets up, builds everything in release and runs the tests: `scripts/test.sh -L unit` for a label,
+# Sets up, builds what the tests need in release and runs them: `scripts/test.sh -L unit` for a label,
 # `-R NAME` for a name. Tests that need what is not there (a GPU, data) skip; the end names them by
 # group, says why, and counts: "N passed, N failed, N skipped".
 #
@@ -57,7 +57,7 @@ if [[ ${SPJIT_SKIP_SETUP:-0} != 1 ]]; then
 fi
 step "NVRTC and nvJitLink" fetch_cuda
 step "configure" cmake --preset release
-step "build" cmake --build --preset release -j "$JOBS"
+step "build" cmake --build --preset tests -j "$JOBS"
 step "test" run_tests "$@"
 print_step_times
 say ""

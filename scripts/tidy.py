@@ -3,10 +3,11 @@
 
     scripts/tidy.py BUILD_DIR [--leave-out FOLDER]... [--jobs N]
 
-Most of what clang-tidy does for a source is done for the headers that it includes, so sources with
-the same flags are looked at in one batch: a source that includes them. Names that a source keeps to
-itself may occur in another one; such sources go into different batches. A batch in which something
-is found is split, down to single sources: only what clang-tidy says of a source by itself is
+Most of what clang-tidy does for a source is done for the headers that it includes, so sources are
+looked at in batches: a source that includes them, with the definitions and folders of all of them.
+Names that a source keeps to itself may occur in another one; such sources go into different
+batches, as do those with different values of a macro. A batch in which something is found is split,
+down to single sources: only what clang-tidy says of a source by itself, with its own flags, is
 reported. Exit status 1 if anything is.
 
 A batch is not the file that its sources are, so three kinds of remark that clang keeps for that file
@@ -16,6 +17,7 @@ shadows what is left to g++: in a batch it could be another source's.
 
 import argparse
 import concurrent.futures
+import dataclasses
 import json
 import pathlib
 import re
@@ -25,8 +27,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BATCH = 10  # sources; more share little more and leave a core idle at the end
-HEADERS = "include/spjit|matrix|reorder|runtime|compiler|rankmodel|proxy|tools"
+BATCH = 30  # sources; more share little more and leave a core idle at the end
+HEADERS = "include/spjit|base|matrix|reorder|plan|rankmodel|runtime|kernels|proxy|compiler|tools"
 OWN_NAME = re.compile(
     r"^(?:struct|class|enum class|using|namespace) (\w+)"  # types and aliases
     r"|^\w[\w:<>,&*\[\] ]*? [&*]*(\w+)(?:\(|\{| = |\[)",  # functions and constants
@@ -41,54 +43,98 @@ def own_names(source):
             for match in OWN_NAME.findall(body) for name in match if name}
 
 
+@dataclasses.dataclass
+class Flags:
+    """How a source is compiled: what has to be equal in a batch, and what may be joined."""
+    common: tuple[str, ...]
+    macros: dict[str, str]  # name to definition
+    folders: dict[str, None]  # of headers, in order
+
+    def fits(self, other):
+        return self.common == other.common and all(
+            other.macros.get(name, value) == value for name, value in self.macros.items())
+
+    def join(self, other):
+        self.macros.update(other.macros)
+        self.folders.update(other.folders)
+
+    def words(self):
+        return [*self.common, *self.macros.values(),
+                *(word for folder in self.folders for word in folder.split("\0"))]
+
+
 def flags_of(entry):
-    """A compile command without compiler launcher, source, and output."""
+    """The flags of a compile command, but for those of how code is made: there is none."""
     words = shlex.split(entry["command"])
     while not re.search(r"(\+\+|cc)(-\d+)?$", words[0]) or words[0].endswith("ccache"):
         words = words[1:]
-    output = words.index("-o")
-    del words[output:output + 2]
-    return tuple(word for word in words[1:] if word not in ("-c", entry["file"]))
+    flags = Flags((), {}, {})
+    common = []
+    words = iter(words[1:])
+    for word in words:
+        if word in ("-o", "--param"):
+            next(words)
+        elif word == "-isystem":
+            flags.folders[f"{word}\0{next(words)}"] = None
+        elif word.startswith("-I"):
+            flags.folders[word] = None
+        elif word.startswith("-D"):
+            flags.macros[word[2:].partition("=")[0]] = word
+        elif not word.startswith(("-O", "-f")) and word not in ("-c", entry["file"]):
+            common.append(word)
+    flags.common = tuple(common)
+    return flags
+
+
+@dataclasses.dataclass
+class Batch:
+    flags: Flags
+    directory: str
+    names: set[str]
+    entries: list[dict[str, str]]
 
 
 def make_batches(entries):
-    """Lists of sources with equal flags, no more than BATCH, whose own names differ."""
-    batches = []  # of (flags, directory, names, sources)
+    """Sources whose flags fit and whose own names differ, no more than BATCH together."""
+    batches = []
     for entry in entries:
-        flags, source = flags_of(entry), pathlib.Path(entry["file"])
-        names = own_names(source)
+        flags, names = flags_of(entry), own_names(pathlib.Path(entry["file"]))
         for batch in batches:
-            if batch[0] == flags and len(batch[3]) < BATCH and not names & batch[2]:
-                batch[2].update(names)
-                batch[3].append(source)
+            if len(batch.entries) < BATCH and batch.flags.fits(flags) and not names & batch.names:
+                batch.flags.join(flags)
+                batch.names |= names
+                batch.entries.append(entry)
                 break
         else:
-            batches.append((flags, entry["directory"], set(names), [source]))
-    return [(flags, directory, sources) for flags, directory, _, sources in batches]
+            batches.append(Batch(flags, entry["directory"], names, [entry]))
+    return batches
 
 
-def tidy(flags, directory, sources, scratch):
-    """What clang-tidy says of sources; empty if nothing."""
+def tidy(batch, scratch):
+    """What clang-tidy says of the sources of a batch; empty if nothing."""
+    sources = [entry["file"] for entry in batch.entries]
     alone = len(sources) == 1
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         looked_at = sources[0]
         if not alone:
             looked_at = pathlib.Path(folder) / "batch.cpp"
-            looked_at.write_text("".join(f'#include "{source}"\n' for source in sources))
-        files = "|".join(re.escape(str(source)) for source in sources)
+            looked_at.write_text("".join(  # of several programs, perhaps
+                f'#define main main_{number}\n#include "{source}"\n#undef main\n'
+                for number, source in enumerate(sources)))
+        files = "|".join(re.escape(source) for source in sources)
         run = subprocess.run(
             ["clang-tidy-14", "--quiet", f"--config-file={ROOT}/.clang-tidy",
-             f"--header-filter=/({HEADERS})/[^/]*\\.hpp$|^({files})$",
+             f"--header-filter=^{re.escape(str(ROOT))}/({HEADERS})/.*\\.hpp$|^({files})$",
              *([] if alone else ["--checks=-bugprone-suspicious-include"]),
-             str(looked_at), "--", *flags, *([] if alone else ["-Wno-shadow"])],
-            cwd=directory, capture_output=True, text=True, check=False)
+             str(looked_at), "--", *batch.flags.words(), *([] if alone else ["-Wno-shadow"])],
+            cwd=batch.directory, capture_output=True, text=True, check=False)
     if run.returncode == 0:
         return ""
     if alone:
         return run.stdout + (run.stderr if "error:" not in run.stdout else "")
     half = len(sources) // 2
-    return (tidy(flags, directory, sources[:half], scratch) +
-            tidy(flags, directory, sources[half:], scratch))
+    return "".join(tidy(part, scratch) for entries in (batch.entries[:half], batch.entries[half:])
+                   for part in make_batches(entries))
 
 
 def main():
@@ -106,10 +152,10 @@ def main():
     if not entries:
         sys.exit(f"{options.build}/compile_commands.json: no source of {ROOT} in it")
     entries = list({entry["file"]: entry for entry in entries}.values())
-    batches = sorted(make_batches(entries), key=lambda batch: -len(batch[2]))
+    batches = sorted(make_batches(entries), key=lambda batch: -len(batch.entries))
     with tempfile.TemporaryDirectory(dir=options.build) as scratch, \
             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        reports = list(pool.map(lambda batch: tidy(*batch, scratch), batches))
+        reports = list(pool.map(lambda batch: tidy(batch, scratch), batches))
     found = [report for report in reports if report]
     print("\n".join(found), end="")
     print(f"clang-tidy: {len(entries)} sources in {len(batches)} batches, "

@@ -89,7 +89,7 @@ Result<float> run_sparse(const std::vector<Layer>& layers, const Activations<flo
   std::vector<spjit::Kernel> kernels;
   kernels.reserve(layers.size());
   for (const Layer& layer : layers) {
-    kernels.push_back(spjit::compile(layer.weight, {.n = inputs.samples}));
+    kernels.push_back(spjit::compile({.a = layer.weight, .n = inputs.samples}));
   }
   return run_network(layers, inputs, k_timed_runs,
                      [&](std::size_t i, const float* b, float* c) { kernels[i].run(b, c); });

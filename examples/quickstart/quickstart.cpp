@@ -36,8 +36,8 @@ std::vector<float> some_numbers(std::size_t count) {
 }
 
 int run(const char* file) {
-  const spjit::CsrMatrix a = spjit::load_matrix(file);             // A [m x k], sparse
-  const spjit::Kernel kernel = spjit::compile(a, {.n = 128});  // for B with 128 columns
+  const spjit::CsrMatrix a = spjit::load_matrix(file);              // A [m x k], sparse
+  const spjit::Kernel kernel = spjit::compile({.a = a, .n = 128});  // for B with 128 columns
   const std::vector<float> b = some_numbers(static_cast<std::size_t>(a.cols * kernel.n()));
   std::vector<float> c(static_cast<std::size_t>(a.rows * kernel.n()));
   kernel.run(b.data(), c.data());  // C [m x 128] = A * B [k x 128]

@@ -49,113 +49,115 @@ inline __attribute__((always_inline)) void prefetch_row(const CsrView& matrix, s
   }
 }
 
-template <std::size_t Vectors>
-__attribute__((target("avx512f"))) void run_block_avx512(const CsrView& matrix, RowRange rows,
-                                                         const ColumnBlock& block) {
-  const std::int64_t* row_ptrs = matrix.row_ptrs.data();
-  const std::int32_t* col_idxs = matrix.col_idxs.data();
-  const float* values = matrix.values.data();
-  const auto mask = static_cast<__mmask16>((1U << static_cast<unsigned>(block.tail)) - 1U);
-  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    __m512 sums[Vectors];
-#pragma GCC unroll 16
-    for (std::size_t v = 0; v < Vectors; ++v) sums[v] = _mm512_setzero_ps();
-    const std::int64_t end = row_ptrs[row + 1];
-    for (std::int64_t i = row_ptrs[row]; i < end; ++i) {
-      const float* b = block.b + col_idxs[i] * block.ldb;
-      prefetch_row(matrix, i, block, Vectors * sizeof(__m512));
-      const __m512 value = _mm512_set1_ps(values[i]);
-#pragma GCC unroll 16
-      for (std::size_t v = 0; v + 1 < Vectors; ++v) {
-        sums[v] = _mm512_fmadd_ps(value, _mm512_loadu_ps(b + 16 * v), sums[v]);
-      }
-      constexpr std::size_t k_last = Vectors - 1;
-      sums[k_last] =
-          _mm512_fmadd_ps(value, _mm512_maskz_loadu_ps(mask, b + 16 * k_last), sums[k_last]);
-    }
-    float* c = block.c + row * block.ldc;
-#pragma GCC unroll 16
-    for (std::size_t v = 0; v + 1 < Vectors; ++v) _mm512_storeu_ps(c + 16 * v, sums[v]);
-    _mm512_mask_storeu_ps(c + 16 * (Vectors - 1), mask, sums[Vectors - 1]);
-  }
+namespace in_avx512 {
+
+#define SPJIT_CSR_TARGET __attribute__((target("avx512f")))
+#define SPJIT_CSR_INLINE SPJIT_CSR_TARGET inline __attribute__((always_inline))
+
+using Vector = __m512;
+using Tail = __mmask16;
+constexpr std::size_t k_lanes = 16;
+constexpr bool k_prefetches = true;
+
+SPJIT_CSR_INLINE Tail tail_of(const ColumnBlock& block) {
+  return static_cast<__mmask16>((1U << static_cast<unsigned>(block.tail)) - 1U);
+}
+SPJIT_CSR_INLINE Vector zero() { return _mm512_setzero_ps(); }
+SPJIT_CSR_INLINE Vector broadcast(float value) { return _mm512_set1_ps(value); }
+SPJIT_CSR_INLINE Vector load(const float* from) { return _mm512_loadu_ps(from); }
+SPJIT_CSR_INLINE Vector load_tail(const float* from, Tail tail) {
+  return _mm512_maskz_loadu_ps(tail, from);
+}
+SPJIT_CSR_INLINE Vector multiply_add(Vector value, Vector b, Vector sum) {
+  return _mm512_fmadd_ps(value, b, sum);
+}
+SPJIT_CSR_INLINE void store(float* to, Vector sum) { _mm512_storeu_ps(to, sum); }
+SPJIT_CSR_INLINE void store_tail(float* to, Vector sum, Tail tail) {
+  _mm512_mask_storeu_ps(to, tail, sum);
 }
 
-template <std::size_t Vectors>
-__attribute__((target("avx2,fma"))) void run_block_avx2(const CsrView& matrix, RowRange rows,
-                                                        const ColumnBlock& block) {
-  const std::int64_t* row_ptrs = matrix.row_ptrs.data();
-  const std::int32_t* col_idxs = matrix.col_idxs.data();
-  const float* values = matrix.values.data();
-  const __m256i mask =
-      _mm256_cmpgt_epi32(_mm256_set1_epi32(block.tail), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    __m256 sums[Vectors];
-#pragma GCC unroll 16
-    for (std::size_t v = 0; v < Vectors; ++v) sums[v] = _mm256_setzero_ps();
-    const std::int64_t end = row_ptrs[row + 1];
-    for (std::int64_t i = row_ptrs[row]; i < end; ++i) {
-      const float* b = block.b + col_idxs[i] * block.ldb;
-      prefetch_row(matrix, i, block, Vectors * sizeof(__m256));
-      const __m256 value = _mm256_set1_ps(values[i]);
-#pragma GCC unroll 16
-      for (std::size_t v = 0; v + 1 < Vectors; ++v) {
-        sums[v] = _mm256_fmadd_ps(value, _mm256_loadu_ps(b + 8 * v), sums[v]);
-      }
-      constexpr std::size_t k_last = Vectors - 1;
-      sums[k_last] = _mm256_fmadd_ps(value, _mm256_maskload_ps(b + 8 * k_last, mask), sums[k_last]);
-    }
-    float* c = block.c + row * block.ldc;
-#pragma GCC unroll 16
-    for (std::size_t v = 0; v + 1 < Vectors; ++v) _mm256_storeu_ps(c + 8 * v, sums[v]);
-    _mm256_maskstore_ps(c + 8 * (Vectors - 1), mask, sums[Vectors - 1]);
-  }
+#include "kernels/csr/csr_rows.inc"
+
+#undef SPJIT_CSR_TARGET
+#undef SPJIT_CSR_INLINE
+
+}  // namespace in_avx512
+
+namespace in_avx2 {
+
+#define SPJIT_CSR_TARGET __attribute__((target("avx2,fma")))
+#define SPJIT_CSR_INLINE SPJIT_CSR_TARGET inline __attribute__((always_inline))
+
+using Vector = __m256;
+using Tail = __m256i;
+constexpr std::size_t k_lanes = 8;
+constexpr bool k_prefetches = true;
+
+SPJIT_CSR_INLINE Tail tail_of(const ColumnBlock& block) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(block.tail),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+SPJIT_CSR_INLINE Vector zero() { return _mm256_setzero_ps(); }
+SPJIT_CSR_INLINE Vector broadcast(float value) { return _mm256_set1_ps(value); }
+SPJIT_CSR_INLINE Vector load(const float* from) { return _mm256_loadu_ps(from); }
+SPJIT_CSR_INLINE Vector load_tail(const float* from, Tail tail) {
+  return _mm256_maskload_ps(from, tail);
+}
+SPJIT_CSR_INLINE Vector multiply_add(Vector value, Vector b, Vector sum) {
+  return _mm256_fmadd_ps(value, b, sum);
+}
+SPJIT_CSR_INLINE void store(float* to, Vector sum) { _mm256_storeu_ps(to, sum); }
+SPJIT_CSR_INLINE void store_tail(float* to, Vector sum, Tail tail) {
+  _mm256_maskstore_ps(to, tail, sum);
 }
 
-/// sum + value * b, two roundings. The compiler must not see through the product: with
-/// -ffp-contract=fast and -march=native it would make one FMA of it.
-template <class Float>
-Float multiply_add(Float value, Float b, Float sum) {
-  Float product = value * b;
-  asm("" : "+x"(product));
-  return sum + product;
-}
+#include "kernels/csr/csr_rows.inc"
 
-__m128 load_lanes(const float* from, int lanes) {
-  alignas(16) std::array<float, 4> padded{};
+#undef SPJIT_CSR_TARGET
+#undef SPJIT_CSR_INLINE
+
+}  // namespace in_avx2
+
+namespace in_generic {
+
+#define SPJIT_CSR_TARGET
+
+using Vector = __m128;
+using Tail = std::int64_t;  // lanes
+constexpr std::size_t k_lanes = 4;
+constexpr bool k_prefetches = false;
+
+inline Tail tail_of(const ColumnBlock& block) { return block.tail; }
+inline Vector zero() { return _mm_setzero_ps(); }
+inline Vector broadcast(float value) { return _mm_set1_ps(value); }
+inline Vector load(const float* from) { return _mm_loadu_ps(from); }
+__m128 load_lanes(const float* from, Tail lanes) {
+  alignas(16) std::array<float, k_lanes> padded{};
   std::copy_n(from, lanes, padded.begin());
   return _mm_load_ps(padded.data());
 }
-
-template <std::size_t Vectors>
-void run_block_generic(const CsrView& matrix, RowRange rows, const ColumnBlock& block) {
-  const std::int64_t* row_ptrs = matrix.row_ptrs.data();
-  const std::int32_t* col_idxs = matrix.col_idxs.data();
-  const float* values = matrix.values.data();
-  constexpr std::size_t k_last = Vectors - 1;
-  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    __m128 sums[Vectors];
-#pragma GCC unroll 8
-    for (std::size_t v = 0; v < Vectors; ++v) sums[v] = _mm_setzero_ps();
-    const std::int64_t end = row_ptrs[row + 1];
-    for (std::int64_t i = row_ptrs[row]; i < end; ++i) {
-      const float* b = block.b + col_idxs[i] * block.ldb;
-      const __m128 value = _mm_set1_ps(values[i]);
-#pragma GCC unroll 8
-      for (std::size_t v = 0; v < k_last; ++v) {
-        sums[v] = multiply_add(value, _mm_loadu_ps(b + 4 * v), sums[v]);
-      }
-      const __m128 last =
-          block.tail == 4 ? _mm_loadu_ps(b + 4 * k_last) : load_lanes(b + 4 * k_last, block.tail);
-      sums[k_last] = multiply_add(value, last, sums[k_last]);
-    }
-    float* c = block.c + row * block.ldc;
-#pragma GCC unroll 8
-    for (std::size_t v = 0; v < k_last; ++v) _mm_storeu_ps(c + 4 * v, sums[v]);
-    alignas(16) std::array<float, 4> last{};
-    _mm_store_ps(last.data(), sums[k_last]);
-    std::copy_n(last.begin(), block.tail, c + 4 * k_last);
-  }
+inline Vector load_tail(const float* from, Tail tail) {
+  return tail == k_lanes ? load(from) : load_lanes(from, tail);
 }
+/// Two roundings. The compiler must not see through the product: with -ffp-contract=fast and
+/// -march=native it would make one FMA of it.
+inline Vector multiply_add(Vector value, Vector b, Vector sum) {
+  Vector product = value * b;
+  asm("" : "+x"(product));
+  return sum + product;
+}
+inline void store(float* to, Vector sum) { _mm_storeu_ps(to, sum); }
+inline void store_tail(float* to, Vector sum, Tail tail) {
+  alignas(16) std::array<float, k_lanes> last{};
+  _mm_store_ps(last.data(), sum);
+  std::copy_n(last.begin(), tail, to);
+}
+
+#include "kernels/csr/csr_rows.inc"
+
+#undef SPJIT_CSR_TARGET
+
+}  // namespace in_generic
 
 /// What a driver needs of an instruction set: the kernels for 1, 2, ... vectors and their lanes.
 struct KernelTable {
@@ -165,19 +167,21 @@ struct KernelTable {
 
 template <std::size_t... I>
 KernelTable avx512_table(std::index_sequence<I...> /*vectors*/) {
-  static constexpr std::array<BlockKernel, sizeof...(I)> k_kernels = {run_block_avx512<I + 1>...};
+  static constexpr std::array<BlockKernel, sizeof...(I)> k_kernels = {
+      in_avx512::run_block<I + 1>...};
   return {k_kernels, 16};
 }
 
 template <std::size_t... I>
 KernelTable avx2_table(std::index_sequence<I...> /*vectors*/) {
-  static constexpr std::array<BlockKernel, sizeof...(I)> k_kernels = {run_block_avx2<I + 1>...};
+  static constexpr std::array<BlockKernel, sizeof...(I)> k_kernels = {in_avx2::run_block<I + 1>...};
   return {k_kernels, 8};
 }
 
 template <std::size_t... I>
 KernelTable generic_table(std::index_sequence<I...> /*vectors*/) {
-  static constexpr std::array<BlockKernel, sizeof...(I)> k_kernels = {run_block_generic<I + 1>...};
+  static constexpr std::array<BlockKernel, sizeof...(I)> k_kernels = {
+      in_generic::run_block<I + 1>...};
   return {k_kernels, 4};
 }
 

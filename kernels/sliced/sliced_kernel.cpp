@@ -146,7 +146,8 @@ __attribute__((target("avx512f"), always_inline)) inline void add_step(
   }
 }
 
-/// The sums of a slice's rows to where those are in C.
+/// The sums of a slice's rows to where those are in C: the one place that stores a row of C. An
+/// epilogue changes `sums` first, sixteen rows of a column at a time, or the lanes of a row.
 template <std::size_t Columns>
 __attribute__((target("avx512f"), always_inline)) inline void store_rows(
     const std::int32_t* rows, const SlicedOperands& operands, const __m512* sums) {
@@ -317,14 +318,13 @@ void SlicedMatrix::run(const RowRange& slices, const SlicedOperands& operands) c
   k_kernels[to_size(operands.n - 1)](steps, slice_ptrs_.data(), rows_.data(), slices, operands);
 }
 
+// The one place that writes empty rows of C, those without gaps at once. What an epilogue makes of
+// zeros goes here.
 void SlicedMatrix::zero_empty_rows(const SlicedOperands& operands) const {
   for (const RowRange& rows : empty_rows_.ranges()) {
-    if (operands.ldc == operands.n) {
-      std::fill_n(operands.c + rows.begin * operands.n, (rows.end - rows.begin) * operands.n, 0.0F);
-      continue;
-    }
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      std::fill_n(operands.c + row * operands.ldc, operands.n, 0.0F);
+    const std::int64_t at_once = operands.ldc == operands.n ? rows.end - rows.begin : 1;
+    for (std::int64_t row = rows.begin; row < rows.end; row += at_once) {
+      std::fill_n(operands.c + row * operands.ldc, at_once * operands.n, 0.0F);
     }
   }
 }

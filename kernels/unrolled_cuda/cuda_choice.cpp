@@ -109,13 +109,9 @@ CudaChoice choose_cuda_tile(const BuildRequest& request) {
   return choice;
 }
 
-CompiledCuda compile_cuda_kernel(const BuildRequest& request) {
+CompiledCuda compile_cuda_choice(CudaChoice choice, const BuildRequest& request) {
   const FamilyRequest& what = request.what;
   const CsrMatrix& matrix = *what.problem.a;
-  if (matrix.rows < 1) {
-    throw InvalidArgument("the matrix has no rows: there is nothing for a GPU kernel to compute");
-  }
-  CudaChoice choice = choose_cuda_tile(request);
   const auto start = Clock::now();
   request.context.stage("emitting");
   if (choice.built != nullptr) {
@@ -129,6 +125,13 @@ CompiledCuda compile_cuda_kernel(const BuildRequest& request) {
                                       std::get<CudaDeviceInfo>(what.device), what.cancel);
   built.trace.emit_ms += plan_ms;
   return {std::move(built.artifact), built.program, {std::move(built.trace), std::move(choice)}};
+}
+
+CompiledCuda compile_cuda_kernel(const BuildRequest& request) {
+  if (request.what.problem.a->rows < 1) {
+    throw InvalidArgument("the matrix has no rows: there is nothing for a GPU kernel to compute");
+  }
+  return compile_cuda_choice(choose_cuda_tile(request), request);
 }
 
 }  // namespace spjit

@@ -45,9 +45,12 @@ struct CompiledCuda {
   CudaTrace trace;
 };
 
-/// Compiles the choice. Throws InvalidArgument for a matrix without rows, NotSupported without the
-/// libraries or for an arch they do not know, CompileFailed, and what the context throws: Cancelled
-/// and DeadlineExceeded once a unit that is being compiled is done.
+/// Compiles the choice, unless the search has. Throws NotSupported without the libraries or for an
+/// arch they do not know, CompileFailed, and what the context throws: Cancelled and
+/// DeadlineExceeded once a unit that is being compiled is done.
+[[nodiscard]] CompiledCuda compile_cuda_choice(CudaChoice choice, const BuildRequest& request);
+
+/// Chooses and compiles. Throws as the two, and InvalidArgument for a matrix without rows.
 [[nodiscard]] CompiledCuda compile_cuda_kernel(const BuildRequest& request);
 
 }  // namespace spjit

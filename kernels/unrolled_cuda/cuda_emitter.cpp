@@ -12,10 +12,6 @@ namespace {
 /// Text of about this size for each nonzero; only a reservation.
 constexpr std::int64_t k_bytes_a_nonzero = 64;
 
-/// Units of work, as CancelPace counts them, of a column with its entries and of a unit besides.
-constexpr std::int64_t k_column_work = 64;
-constexpr std::int64_t k_unit_work = 1024;
-
 class CudaEmission {
  public:
   CudaEmission(const KernelPlan& plan, const CudaKernelSpec& spec, const Cancellation& cancel)
@@ -27,7 +23,7 @@ class CudaEmission {
   std::vector<SourceUnit> run() {
     std::vector<SourceUnit> result;
     for (const UnitRange& range : units_) {
-      pace_.spend(k_unit_work);
+      pace_.spend(k_cuda_unit_work);
       result.push_back(unit(range));
     }
     return result;
@@ -78,9 +74,7 @@ class CudaEmission {
     text << " {\n";
     if (function >= plan_.grouping.tiles()) {
       for (const std::int32_t row : zero_rows(plan_, function)) {
-        text << "  c[";
-        offset(text, row, spec_.ldc, "ldc");
-        text << "] = 0.0f;\n";
+        store_row(text, row) << "0.0f;\n";
       }
     } else {
       tile(text, function);
@@ -102,15 +96,21 @@ class CudaEmission {
     }
     const PlanSegment segment = plan_.segment(tile, 0);
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
-      pace_.spend(k_column_work);
+      pace_.spend(k_cuda_column_work);
       load(text, plan_.columns[to_size(column)]);
       multiply(text, column);
     }
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
-      text << "  c[";
-      offset(text, rows[to_size(row)], spec_.ldc, "ldc");
-      text << "] = c" << row << ";\n";
+      store_row(text, rows[to_size(row)]) << "c" << row << ";\n";
     }
+  }
+
+  /// "  c[96] = ", which the value to store follows: the one place that stores a row of C, be it
+  /// empty. An epilogue makes an expression of that value here, and gets it as an argument.
+  SourceText& store_row(SourceText& text, std::int64_t row) const {
+    text << "  c[";
+    offset(text, row, spec_.ldc, "ldc");
+    return text << "] = ";
   }
 
   void load(SourceText& text, std::int64_t column) const {

@@ -10,7 +10,7 @@
 namespace spjit {
 namespace {
 
-constexpr std::array k_features = {
+constexpr std::array k_cuda_features = {
     // Table 1 of LO-SpMM.
     Feature{"row_tiles", "1", "row tiles of non-empty rows"},
     Feature{"column_tiles", "1", "ceil(n / N1)"},
@@ -38,27 +38,29 @@ constexpr std::array k_features = {
     Feature{"prior", "log2 cycles", "estimate_cuda_cycles() / (nnz x n / SMs)"},
 };
 
-float log2_of(double value) { return static_cast<float>(std::log2(std::clamp(value, 1e-9, 1e30))); }
-float ratio(double value, double of) { return static_cast<float>(value / std::max(of, 1e-9)); }
+float bounded_log2(double value) {
+  return static_cast<float>(std::log2(std::clamp(value, 1e-9, 1e30)));
+}
+float share_of(double value, double of) { return static_cast<float>(value / std::max(of, 1e-9)); }
 
 void add_paper(std::vector<float>& row, const CudaCandidate& candidate) {
   const Workload& work = candidate.work;
   const double cells = std::max(1.0, as_double(work.m) * as_double(work.cols));
   row.push_back(static_cast<float>(candidate.row_tiles));
   row.push_back(static_cast<float>(candidate.column_tiles));
-  row.push_back(log2_of(as_double(candidate.blocks)));
+  row.push_back(bounded_log2(as_double(candidate.blocks)));
   row.push_back(static_cast<float>(1 - as_double(work.nnz) / cells));
-  row.push_back(log2_of(as_double(candidate.grouping.nnc_sum)));
-  row.push_back(log2_of(as_double(candidate.grouping.tile_nnz_max)));
+  row.push_back(bounded_log2(as_double(candidate.grouping.nnc_sum)));
+  row.push_back(bounded_log2(as_double(candidate.grouping.tile_nnz_max)));
   row.push_back(static_cast<float>(candidate.tile.m1));
   row.push_back(static_cast<float>(candidate.tile.n1));
-  row.push_back(log2_of(as_double(work.cols)));
+  row.push_back(bounded_log2(as_double(work.cols)));
 }
 
 void add_grouping(std::vector<float>& row, const CudaCandidate& candidate) {
   const GroupingStatistics& grouping = candidate.grouping;
-  row.push_back(ratio(grouping.nnc_mean, as_double(candidate.work.cols)));
-  row.push_back(ratio(as_double(grouping.nnc_max), std::max(grouping.nnc_mean, 1.0)));
+  row.push_back(share_of(grouping.nnc_mean, as_double(candidate.work.cols)));
+  row.push_back(share_of(as_double(grouping.nnc_max), std::max(grouping.nnc_mean, 1.0)));
   row.push_back(static_cast<float>(grouping.tile_nnz_cv));
   row.push_back(static_cast<float>(grouping.fmas_per_load));
   row.push_back(static_cast<float>(candidate.column_padding));
@@ -69,8 +71,8 @@ void add_occupancy(std::vector<float>& row, const CudaCandidate& candidate,
   const auto warps = as_double(candidate.occupancy.active_warps);
   row.push_back(static_cast<float>(candidate.registers.total()));
   row.push_back(static_cast<float>(candidate.occupancy.active_blocks));
-  row.push_back(ratio(warps * as_double(limits.warp_size),
-                      as_double(std::max<std::int64_t>(limits.threads_per_sm, 1))));
+  row.push_back(share_of(warps * as_double(limits.warp_size),
+                         as_double(std::max<std::int64_t>(limits.threads_per_sm, 1))));
   row.push_back(static_cast<float>(candidate.waves));
   row.push_back(static_cast<float>(std::ceil(candidate.waves) - candidate.waves));
 }
@@ -81,23 +83,23 @@ void add_bytes(std::vector<float>& row, const CudaCandidate& candidate,
   const double products = std::max(1.0, as_double(work.nnz) * as_double(work.n));
   const double code = as_double(candidate.code_bytes);
   const double operands = as_double(work.m + work.cols) * as_double(work.n) * 4;
-  row.push_back(log2_of(code));
-  row.push_back(log2_of(code * as_double(candidate.column_tiles) / products));
-  row.push_back(log2_of(operands / as_double(std::max<std::int64_t>(limits.l2_bytes, 1))));
+  row.push_back(bounded_log2(code));
+  row.push_back(bounded_log2(code * as_double(candidate.column_tiles) / products));
+  row.push_back(bounded_log2(operands / as_double(std::max<std::int64_t>(limits.l2_bytes, 1))));
   row.push_back(
-      log2_of(estimate_cuda_cycles(candidate, limits) * as_double(limits.sms) / products));
+      bounded_log2(estimate_cuda_cycles(candidate, limits) * as_double(limits.sms) / products));
 }
 
 }  // namespace
 
 const FeatureSchema& cuda_feature_schema() {
-  static constexpr FeatureSchema k_schema{"cuda", 2, k_features};
+  static constexpr FeatureSchema k_schema{"cuda", 2, k_cuda_features};
   return k_schema;
 }
 
 std::vector<float> cuda_feature_row(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
   std::vector<float> row;
-  row.reserve(k_features.size());
+  row.reserve(k_cuda_features.size());
   add_paper(row, candidate);
   add_grouping(row, candidate);
   add_occupancy(row, candidate, limits);

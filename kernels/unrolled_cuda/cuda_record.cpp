@@ -1,10 +1,74 @@
 #include "kernels/unrolled_cuda/cuda_record.hpp"
 
+#include <fmt/format.h>
+
+#include <string>
 #include <utility>
+
+#include "base/json_text.hpp"
+#include "kernels/kernel_record.hpp"
+#include "kernels/unrolled_cuda/cuda_prior.hpp"
+#include "spjit/error.hpp"
 
 namespace spjit {
 
 using nlohmann::json;
+
+namespace {
+
+std::int64_t count_in(const json& resources, const char* key) {
+  constexpr std::int64_t k_most = std::int64_t{1} << 48;
+  return json_integer(resources.at(key), key, 0, k_most);
+}
+
+json card_json(const CudaDeviceInfo& limits) {
+  return {{"name", limits.name()},
+          {"arch", limits.arch},
+          {"sms", limits.sms},
+          {"l2_bytes", limits.l2_bytes}};
+}
+
+json attempts_json(const std::vector<CudaAttempt>& attempts) {
+  json list = json::array();
+  for (const CudaAttempt& attempt : attempts) {
+    list.push_back({{"min_blocks", attempt.min_blocks},
+                    {"register_cap", attempt.register_cap},
+                    {"registers", attempt.registers},
+                    {"spilled_bytes", attempt.spilled_bytes},
+                    {"build_ms", attempt.build_ms}});
+  }
+  return list;
+}
+
+json search_json(const CudaChoice& choice, SearchMode mode) {
+  json search = {{"ranked_by", k_cuda_prior_name}, {"timed", false}};
+  if (!choice.search.entries.empty()) search = to_json(choice.search);
+  search["space"] = to_json(choice.space);
+  search["mode"] = std::string(to_string(mode));
+  return search;
+}
+
+json resources_json(const CudaTrace& trace) {
+  const CudaAttempt& kept = trace.attempts.back();
+  const RegisterPrediction& predicted = trace.choice.chosen.registers;
+  return {{"predicted_registers", predicted.total()},
+          {"predicted", to_json(predicted)},
+          {"registers", kept.registers},
+          {"register_cap", kept.register_cap},
+          {"spilled_bytes", kept.spilled_bytes},
+          {"active_blocks", trace.occupancy.active_blocks},
+          {"active_warps", trace.occupancy.active_warps},
+          {"code_bytes", trace.code_bytes},
+          {"estimated_code_bytes", trace.choice.chosen.code_bytes}};
+}
+
+double build_ms(const CudaTrace& trace) {
+  double total = 0;
+  for (const CudaAttempt& attempt : trace.attempts) total += attempt.build_ms;
+  return total;
+}
+
+}  // namespace
 
 json to_json(const CudaTile& tile) {
   return {{"name", to_string(tile)},
@@ -43,6 +107,72 @@ json to_json(const CudaTileSpace& space) {
     result["candidates"].push_back(to_json(candidate));
   }
   return result;
+}
+
+json to_json(const RegisterPrediction& predicted) {
+  return {{"accumulators", predicted.accumulators},
+          {"b_in_flight", predicted.b_in_flight},
+          {"addressing", predicted.addressing}};
+}
+
+json cuda_choice_record(const CudaChoice& choice, const FamilyRequest& what) {
+  return {{"card", card_json(std::get<CudaDeviceInfo>(what.device))},
+          {"tile", to_json(choice.chosen.tile)},
+          {"grouping", to_json(choice.chosen.grouping)},
+          {"search", search_json(choice, what.options.policy.search)}};
+}
+
+json cuda_record(const CompiledCuda& compiled, const FamilyRequest& what) {
+  const CudaTrace& trace = compiled.trace;
+  json record = cuda_choice_record(trace.choice, what);
+  record.update(
+      {{"program", to_json(compiled.program)},
+       {"resources", resources_json(trace)},
+       {"attempts", attempts_json(trace.attempts)},
+       {"compiled_from", trace.compiled_from},
+       {"toolchain", trace.toolchain},
+       {"units", trace.units},
+       {"code_bytes", trace.code_bytes},
+       {"note", trace.note},
+       {"compile_ms",
+        {{"group", trace.choice.group_ms}, {"emit", trace.emit_ms}, {"build", build_ms(trace)}}}});
+  return record;
+}
+
+KernelInfo cuda_info(const json& record, const CudaProgram& program) {
+  try {
+    const json& resources = record.at("resources");
+    KernelInfo info;
+    CudaKernelInfo cuda;
+    info.family = "cuda";
+    info.target = Target::parse(fmt::format("sm_{}", program.arch));
+    info.device = record.at("device").get<std::string>();
+    cuda.arch = static_cast<int>(program.arch);
+    info.rows = program.rows;
+    info.cols = program.cols;
+    info.n = program.n;
+    info.ldb = program.ldb;
+    info.ldc = program.ldc;
+    info.nnz = program.nnz;
+    info.runtime_n = program.runtime_sizes;
+    info.tile = record.at("tile").at("name").get<std::string>();
+    info.reason = record.at("search").at("reason").get<std::string>();
+    cuda.compiled_from = record.at("compiled_from").get<std::string>();
+    cuda.toolchain = record.at("toolchain").get<std::string>();
+    cuda.threads = program.threads;
+    cuda.blocks_x = program.blocks_x;
+    cuda.blocks_y = program.blocks_y(program.n);
+    cuda.predicted_registers = count_in(resources, "predicted_registers");
+    cuda.registers = count_in(resources, "registers");
+    cuda.spilled_bytes = count_in(resources, "spilled_bytes");
+    cuda.active_blocks = count_in(resources, "active_blocks");
+    info.code_bytes = count_in(resources, "code_bytes");
+    info.note = record.at("note").get<std::string>();
+    info.cuda = std::move(cuda);
+    return info;
+  } catch (const json::exception& error) {
+    throw Error(fmt::format("the record is not one of a CUDA kernel: {}", error.what()));
+  }
 }
 
 }  // namespace spjit

@@ -1,11 +1,15 @@
 #pragma once
 
 /// @file
-/// The CUDA tile space as JSON.
+/// The record of a CUDA kernel: what the family `cuda` writes into it and reads of it.
 
 #include <nlohmann/json.hpp>
 
+#include "kernels/kernel_family.hpp"
+#include "kernels/unrolled_cuda/cuda_artifact.hpp"
 #include "kernels/unrolled_cuda/cuda_candidate.hpp"
+#include "kernels/unrolled_cuda/cuda_choice.hpp"
+#include "spjit/kernel.hpp"
 
 namespace spjit {
 
@@ -13,5 +17,18 @@ namespace spjit {
 /// `dropped` is there only where a rule dropped the candidate, `score` only where none did.
 [[nodiscard]] nlohmann::json to_json(const CudaCandidate& candidate);
 [[nodiscard]] nlohmann::json to_json(const CudaTileSpace& space);
+
+[[nodiscard]] nlohmann::json to_json(const RegisterPrediction& predicted);
+
+/// Those of cuda_record() that are known before anything is compiled.
+[[nodiscard]] nlohmann::json cuda_choice_record(const CudaChoice& choice,
+                                                const FamilyRequest& what);
+
+/// The family's members of a record (docs/cache-format.md), for a request on a GPU.
+[[nodiscard]] nlohmann::json cuda_record(const CompiledCuda& compiled, const FamilyRequest& what);
+
+/// What a whole record, the members of all families included, and its program say of a kernel.
+/// Throws Error that names what is missing.
+[[nodiscard]] KernelInfo cuda_info(const nlohmann::json& record, const CudaProgram& program);
 
 }  // namespace spjit

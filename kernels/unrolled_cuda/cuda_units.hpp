@@ -65,4 +65,9 @@ struct CodeTotals {
 [[nodiscard]] std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range,
                                                bool runtime_sizes);
 
+/// Units of emitting, as CancelPace counts them, of a column with its entries and of a unit
+/// besides.
+inline constexpr std::int64_t k_cuda_column_work = 64;
+inline constexpr std::int64_t k_cuda_unit_work = 1024;
+
 }  // namespace spjit

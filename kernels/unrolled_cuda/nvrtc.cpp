@@ -16,9 +16,9 @@ namespace spjit {
 namespace {
 
 // As NVIDIA documents them: https://docs.nvidia.com/cuda/nvrtc/
-using Result = int;
-constexpr Result k_success = 0;
-constexpr Result k_cancelled = 16;
+using NvrtcResult = int;
+constexpr NvrtcResult k_nvrtc_success = 0;
+constexpr NvrtcResult k_cancelled = 16;
 using Program = struct OpaqueProgram*;
 using Callback = int(void* payload, void* reserved);
 
@@ -26,41 +26,45 @@ constexpr CudaVersion k_oldest = {11, 8};
 constexpr CudaVersion k_knows_cache = {12, 9};
 constexpr CudaVersion k_knows_jump_tables = {12, 9};
 
-struct Functions {
-  explicit Functions(const DynamicLibrary& library)
-      : version(library.require<Result(int*, int*)>("nvrtcVersion")),
-        num_archs(library.require<Result(int*)>("nvrtcGetNumSupportedArchs")),
-        archs(library.require<Result(int*)>("nvrtcGetSupportedArchs")),
-        error_string(library.require<const char*(Result)>("nvrtcGetErrorString")),
-        create(library.require<Result(Program*, const char*, const char*, int, const char* const*,
-                                      const char* const*)>("nvrtcCreateProgram")),
-        destroy(library.require<Result(Program*)>("nvrtcDestroyProgram")),
-        compile(library.require<Result(Program, int, const char* const*)>("nvrtcCompileProgram")),
+struct NvrtcFunctions {
+  explicit NvrtcFunctions(const DynamicLibrary& library)
+      : version(library.require<NvrtcResult(int*, int*)>("nvrtcVersion")),
+        num_archs(library.require<NvrtcResult(int*)>("nvrtcGetNumSupportedArchs")),
+        archs(library.require<NvrtcResult(int*)>("nvrtcGetSupportedArchs")),
+        error_string(library.require<const char*(NvrtcResult)>("nvrtcGetErrorString")),
+        create(
+            library.require<NvrtcResult(Program*, const char*, const char*, int, const char* const*,
+                                        const char* const*)>("nvrtcCreateProgram")),
+        destroy(library.require<NvrtcResult(Program*)>("nvrtcDestroyProgram")),
+        compile(
+            library.require<NvrtcResult(Program, int, const char* const*)>("nvrtcCompileProgram")),
         log_size(library.require<Size>("nvrtcGetProgramLogSize")),
         log(library.require<Text>("nvrtcGetProgramLog")),
         ptx_size(library.require<Size>("nvrtcGetPTXSize")),
         ptx(library.require<Text>("nvrtcGetPTX")),
         cubin_size(library.require<Size>("nvrtcGetCUBINSize")),
         cubin(library.require<Text>("nvrtcGetCUBIN")),
-        set_callback(library.find<Result(Program, Callback*, void*)>("nvrtcSetFlowCallback")) {}
+        set_callback(library.find<NvrtcResult(Program, Callback*, void*)>("nvrtcSetFlowCallback")) {
+  }
 
-  using Size = Result(Program, std::size_t*);
-  using Text = Result(Program, char*);
+  using Size = NvrtcResult(Program, std::size_t*);
+  using Text = NvrtcResult(Program, char*);
 
-  Result (*version)(int*, int*);
-  Result (*num_archs)(int*);
-  Result (*archs)(int*);
-  const char* (*error_string)(Result);
-  Result (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*);
-  Result (*destroy)(Program*);
-  Result (*compile)(Program, int, const char* const*);
+  NvrtcResult (*version)(int*, int*);
+  NvrtcResult (*num_archs)(int*);
+  NvrtcResult (*archs)(int*);
+  const char* (*error_string)(NvrtcResult);
+  NvrtcResult (*create)(Program*, const char*, const char*, int, const char* const*,
+                        const char* const*);
+  NvrtcResult (*destroy)(Program*);
+  NvrtcResult (*compile)(Program, int, const char* const*);
   Size* log_size;
   Text* log;
   Size* ptx_size;
   Text* ptx;
   Size* cubin_size;
   Text* cubin;
-  Result (*set_callback)(Program, Callback*, void*);  // null in older ones
+  NvrtcResult (*set_callback)(Program, Callback*, void*);  // null in older ones
 };
 
 void require_safe(const std::filesystem::path& builtins, const std::filesystem::path& nvrtc) {
@@ -90,11 +94,11 @@ int flow_callback(void* payload, void* /*reserved*/) {
 
 class ProgramHandle {
  public:
-  ProgramHandle(const Functions& functions, const std::string& source, const std::string& name)
+  ProgramHandle(const NvrtcFunctions& functions, const std::string& source, const std::string& name)
       : functions_(&functions) {
-    const Result result =
+    const NvrtcResult result =
         functions.create(&program_, source.c_str(), name.c_str(), 0, nullptr, nullptr);
-    if (result != k_success) {
+    if (result != k_nvrtc_success) {
       throw CompileFailed(fmt::format("NVRTC takes no program '{}' of {} bytes: {}", name,
                                       source.size(), functions.error_string(result)));
     }
@@ -106,41 +110,41 @@ class ProgramHandle {
   [[nodiscard]] Program get() const noexcept { return program_; }
 
   /// What a pair of NVRTC's functions gives, empty if it gives nothing.
-  [[nodiscard]] std::string text(Functions::Size* size, Functions::Text* read) const {
+  [[nodiscard]] std::string text(NvrtcFunctions::Size* size, NvrtcFunctions::Text* read) const {
     std::size_t bytes = 0;
-    if (size(program_, &bytes) != k_success) return {};
+    if (size(program_, &bytes) != k_nvrtc_success) return {};
     std::string result(bytes, '\0');
-    if (bytes > 0 && read(program_, result.data()) != k_success) return {};
+    if (bytes > 0 && read(program_, result.data()) != k_nvrtc_success) return {};
     return result;
   }
 
   /// The same for what NVRTC ends with a zero.
-  [[nodiscard]] std::string c_string(Functions::Size* size, Functions::Text* read) const {
+  [[nodiscard]] std::string c_string(NvrtcFunctions::Size* size, NvrtcFunctions::Text* read) const {
     std::string result = text(size, read);
     while (!result.empty() && result.back() == '\0') result.pop_back();
     return result;
   }
 
  private:
-  const Functions* functions_;
+  const NvrtcFunctions* functions_;
   Program program_ = nullptr;
 };
 
-CudaVersion version_of(const Functions& functions, const std::filesystem::path& path) {
+CudaVersion nvrtc_version_of(const NvrtcFunctions& functions, const std::filesystem::path& path) {
   CudaVersion version;
-  const Result result = functions.version(&version.major, &version.minor);
-  if (result != k_success || version < k_oldest) {
+  const NvrtcResult result = functions.version(&version.major, &version.minor);
+  if (result != k_nvrtc_success || version < k_oldest) {
     throw NotSupported(fmt::format("{} is NVRTC {}; expected {} or later: install a newer one",
                                    path.string(), to_string(version), to_string(k_oldest)));
   }
   return version;
 }
 
-std::vector<int> archs_of(const Functions& functions) {
+std::vector<int> archs_of(const NvrtcFunctions& functions) {
   int count = 0;
-  if (functions.num_archs(&count) != k_success || count <= 0) return {};
+  if (functions.num_archs(&count) != k_nvrtc_success || count <= 0) return {};
   std::vector<int> archs(static_cast<std::size_t>(count));
-  if (functions.archs(archs.data()) != k_success) return {};
+  if (functions.archs(archs.data()) != k_nvrtc_success) return {};
   std::ranges::sort(archs);
   return archs;
 }
@@ -153,12 +157,12 @@ struct Nvrtc::Library {
       : builtins(open_builtins(file, trust)),
         library(file, DynamicLibrary::Lifetime::resident),
         functions(library),
-        version(version_of(functions, library.path())),
+        version(nvrtc_version_of(functions, library.path())),
         archs(archs_of(functions)) {}
 
   std::vector<DynamicLibrary> builtins;
   DynamicLibrary library;
-  Functions functions;
+  NvrtcFunctions functions;
   CudaVersion version;
   std::vector<int> archs;
 };
@@ -208,7 +212,7 @@ CompiledCode Nvrtc::compile(std::string_view name, const std::string& source,
                     name));
   };
   if (options.cancel.reached()) throw cancelled();
-  const Functions& functions = library_->functions;
+  const NvrtcFunctions& functions = library_->functions;
   const ProgramHandle program(functions, source, std::string(name));
   Cancellation cancel = options.cancel;
   if (functions.set_callback != nullptr) {
@@ -219,12 +223,12 @@ CompiledCode Nvrtc::compile(std::string_view name, const std::string& source,
   pointers.reserve(arguments.size());
   for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
 
-  const Result result =
+  const NvrtcResult result =
       functions.compile(program.get(), static_cast<int>(pointers.size()), pointers.data());
 
   std::string log = program.c_string(functions.log_size, functions.log);
-  if (result == k_cancelled || (result == k_success && cancel.reached())) throw cancelled();
-  if (result != k_success) {
+  if (result == k_cancelled || (result == k_nvrtc_success && cancel.reached())) throw cancelled();
+  if (result != k_nvrtc_success) {
     throw CompileFailed(
         fmt::format("NVRTC {} cannot compile '{}' for sm_{}: {}; see the log", to_string(version()),
                     name, options.arch, functions.error_string(result)),

@@ -41,10 +41,6 @@ class MovingPointer {
   std::int64_t position_ = 0;
 };
 
-/// Units of work, as CancelPace counts them, of a column with its entries and of a unit besides.
-constexpr std::int64_t k_column_work = 64;
-constexpr std::int64_t k_unit_work = 1024;
-
 class PtxEmission {
  public:
   PtxEmission(const KernelPlan& plan, const CudaKernelSpec& spec, int sm,
@@ -58,7 +54,7 @@ class PtxEmission {
   std::vector<SourceUnit> run() {
     std::vector<SourceUnit> result;
     for (const UnitRange& range : units_) {
-      pace_.spend(k_unit_work);
+      pace_.spend(k_cuda_unit_work);
       result.push_back(unit(range));
     }
     return result;
@@ -100,8 +96,7 @@ class PtxEmission {
     } else {
       MovingPointer pointer("pc");
       for (const std::int32_t row : zero_rows(plan_, function)) {
-        store_address(text, row, pointer);
-        text << ",0f00000000;\n";
+        store_row(text, row, pointer) << "0f00000000;\n";
       }
     }
     text << "exit;\n}\n\n";
@@ -116,14 +111,13 @@ class PtxEmission {
     }
     MovingPointer b("pb");
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
-      pace_.spend(k_column_work);
+      pace_.spend(k_cuda_column_work);
       load(text, plan_.columns[to_size(column)], b);
       multiply(text, column);
     }
     MovingPointer c("pc");
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
-      store_address(text, rows[to_size(row)], c);
-      text << ",c" << row << ";\n";
+      store_row(text, rows[to_size(row)], c) << "c" << row << ";\n";
     }
   }
 
@@ -153,15 +147,16 @@ class PtxEmission {
          << ";\nadd.s64 address,address," << base << ";\n";
   }
 
-  /// "st.global.f32 [pc+384]"
-  void store_address(SourceText& text, std::int64_t row, MovingPointer& c) const {
+  /// "st.global.f32 [pc+384],", which the register or literal to store follows: the one place that
+  /// stores a row of C, be it empty. An epilogue changes that register before the address, and gets
+  /// it as an argument.
+  SourceText& store_row(SourceText& text, std::int64_t row, MovingPointer& c) const {
     if (runtime()) {
       runtime_address(text, row, "ldc", "pc");
-      text << "st.global.f32 [address]";
-      return;
+      return text << "st.global.f32 [address],";
     }
     const std::int64_t offset = c.reach(text, row * spec_.ldc * 4);
-    text << "st.global.f32 [pc+" << offset << "]";
+    return text << "st.global.f32 [pc+" << offset << "],";
   }
 
   void entry(SourceText& text) const {

@@ -6,18 +6,21 @@
 
 #include "base/arithmetic.hpp"
 #include "base/checked.hpp"
+#include "kernels/unrolled_host/segment_arguments.hpp"
 #include "kernels/unrolled_host/x86_encoder.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
 
+// What a HostSegment is called with, then what its SegmentArguments are loaded to.
 constexpr Gpr k_b = Gpr::rdi;
-constexpr Gpr k_c = Gpr::rsi;
-constexpr Gpr k_weights = Gpr::rdx;
-constexpr Gpr k_ldc = Gpr::rcx;
-constexpr Gpr k_partial = Gpr::r8;
-constexpr Gpr k_masks = Gpr::r9;
+constexpr Gpr k_weights = Gpr::rsi;
+constexpr Gpr k_partial = Gpr::rdx;
+constexpr Gpr k_arguments = Gpr::rcx;
+constexpr Gpr k_c = Gpr::r8;
+constexpr Gpr k_ldc = Gpr::r9;
+constexpr Gpr k_masks = Gpr::r10;
 constexpr Gpr k_scratch = Gpr::rax;
 
 /// Masks that stay in k1 .. k6. k0 means no mask, and wider panels load theirs into k7 store by
@@ -143,6 +146,9 @@ class HostEmission {
       }
       return;
     }
+    encoder_.load(k_masks, {k_arguments, segment_offset::k_masks});
+    encoder_.load(k_ldc, {k_arguments, segment_offset::k_ldc_bytes});
+    encoder_.load(k_c, {k_arguments, segment_offset::k_c});
     encoder_.test(k_masks);
     const PendingJump masked = encoder_.jump_if_not_zero();
     store_rows(rows, false);
@@ -171,17 +177,24 @@ class HostEmission {
 
   void store_rows(std::span<const std::int32_t> rows, bool masked) {
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
-      encoder_.multiply(k_scratch, k_ldc, rows[static_cast<std::size_t>(row)]);
-      for (std::int64_t v = 0; v < tile_.nv; ++v) {
-        const Address to{k_c, displacement(v * vector_bytes_), true, k_scratch};
-        if (masked) {
-          if (zmm_ && v >= k_kept_masks) load_mask(v);
-          encoder_.store_masked(to, accumulator(row, v), mask_register(v));
-        } else if (tile_.stream_c) {
-          encoder_.store_streaming(to, accumulator(row, v));
-        } else {
-          encoder_.store(to, accumulator(row, v));
-        }
+      store_row(row, rows[static_cast<std::size_t>(row)], masked);
+    }
+  }
+
+  /// The one place that stores a row of C. An epilogue changes its accumulators here, vector by
+  /// vector, before they are stored: with what later fields at k_arguments give, in
+  /// the registers of B, which are free (AVX2: unless `masked`), and of a weight.
+  void store_row(std::int64_t row, std::int32_t row_of_c, bool masked) {
+    encoder_.multiply(k_scratch, k_ldc, row_of_c);
+    for (std::int64_t v = 0; v < tile_.nv; ++v) {
+      const Address to{k_c, displacement(v * vector_bytes_), true, k_scratch};
+      if (masked) {
+        if (zmm_ && v >= k_kept_masks) load_mask(v);
+        encoder_.store_masked(to, accumulator(row, v), mask_register(v));
+      } else if (tile_.stream_c) {
+        encoder_.store_streaming(to, accumulator(row, v));
+      } else {
+        encoder_.store(to, accumulator(row, v));
       }
     }
   }

@@ -16,19 +16,10 @@ namespace spjit {
 /// Where functions begin, in bytes.
 inline constexpr std::int64_t k_function_alignment = 64;
 
-/// Code and data of a host kernel. One function a plan segment:
-///
-///   void segment(const float* b,        // first row of the segment's block of the panel of B
-///                float* c,              // C at the panel's first column, row 0
-///                const float* weights,  // the segment's weights
-///                std::int64_t ldc_bytes,
-///                float* partial,        // the tile's accumulators between k blocks
-///                const void* masks);    // nullptr, or nv lane masks for the stores to C
-///
-/// in the System V calling convention. With HostTile::stream_c, C must be aligned to vectors unless
-/// masks are given. It accumulates in registers, starting from +0 (first block)
-/// or from `partial`, and writes to C (last block) or to `partial`. Masks are 16-bit lane masks
-/// (AVX-512) or 8 x 32-bit vectors (AVX2).
+/// Code and data of a host kernel. One function a plan segment, a HostSegment. It accumulates in
+/// registers, starting from +0 (first block) or from `partial`, and writes to C (last block) or to
+/// `partial`. Masks are nv 16-bit lane masks (AVX-512) or 8 x 32-bit vectors (AVX2). With
+/// HostTile::stream_c, C must be aligned to vectors unless masks are given.
 struct HostCode {
   std::vector<std::uint8_t> text;
   std::vector<std::int64_t> segment_offsets;  ///< [segments] into text, 64-byte aligned

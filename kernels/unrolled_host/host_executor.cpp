@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "base/arithmetic.hpp"
@@ -61,6 +61,17 @@ std::int64_t pack_floats(const HostProgram& program, const HostSplit& split) {
   return round_up(floats, k_line_floats);
 }
 
+/// What calls of segments for one panel have in common.
+struct PanelCall {
+  const float* b;  ///< the panel's first row
+  SegmentArguments arguments;
+};
+
+/// The first panels of a group, which come again with every tile. Not initialized: in a run of half
+/// a microsecond that would show.
+constexpr std::int64_t k_kept_calls = 16;
+using PanelCalls = std::array<PanelCall, k_kept_calls>;
+
 /// What one thread works on.
 struct Share {
   std::int64_t panel_begin = 0;
@@ -74,23 +85,33 @@ struct Share {
   float* partial = nullptr;
 };
 
-/// Lane masks for one panel, in the form the segments take.
-struct LaneMasks {
-  alignas(64) std::array<std::uint32_t, k_max_nv * 8> words{};  // AVX2 and generic
-  std::array<std::uint16_t, k_max_nv> bits{};                   // AVX-512
-};
+/// Lane masks for one panel of a program, the first `columns` lanes on, in the form that its
+/// segments take. Only that form is written: in a run of half a microsecond the other would show.
+class LaneMasks {
+ public:
+  LaneMasks(const HostProgram& program, std::int64_t columns) : bits_wanted_(program.lanes == 16) {
+    if (bits_wanted_) {
+      for (std::int64_t v = 0; v < program.nv; ++v) {
+        const std::int64_t left = std::clamp<std::int64_t>(columns - v * 16, 0, 16);
+        bits_[to_size(v)] = static_cast<std::uint16_t>((1U << left) - 1U);
+      }
+      return;
+    }
+    for (std::int64_t lane = 0; lane < program.panel_width(); ++lane) {
+      words_[to_size(lane)] = lane < columns ? ~0U : 0U;
+    }
+  }
 
-LaneMasks make_masks(std::int64_t columns) {
-  LaneMasks masks;
-  for (std::int64_t v = 0; v < k_max_nv; ++v) {
-    const std::int64_t left = std::clamp<std::int64_t>(columns - v * 16, 0, 16);
-    masks.bits[static_cast<std::size_t>(v)] = static_cast<std::uint16_t>((1U << left) - 1U);
+  const void* data() const {
+    return bits_wanted_ ? static_cast<const void*>(bits_.data())
+                        : static_cast<const void*>(words_.data());
   }
-  for (std::int64_t lane = 0; lane < k_max_nv * 8; ++lane) {
-    masks.words[static_cast<std::size_t>(lane)] = lane < columns ? ~0U : 0U;
-  }
-  return masks;
-}
+
+ private:
+  bool bits_wanted_;
+  alignas(64) std::array<std::uint32_t, k_max_nv * 8> words_;  // AVX2 and generic
+  std::array<std::uint16_t, k_max_nv> bits_;                   // AVX-512
+};
 
 /// Streaming stores are ordered with nothing; this orders them before what the caller does next.
 void fence_streams() {
@@ -109,8 +130,8 @@ class Run {
         c_layout_(program.c_layout()),
         width_(program.panel_width()),
         tail_columns_(program.n % width_) {
-    if (tail_columns_ != 0) tail_masks_ = make_masks(tail_columns_);
-    if (program.stream_c) full_masks_ = make_masks(width_);
+    if (tail_columns_ != 0) tail_masks_.emplace(program, tail_columns_);
+    if (program.stream_c) full_masks_.emplace(program, width_);
   }
 
   void pack(PanelRange panels, float* to) const {
@@ -128,20 +149,30 @@ class Run {
   }
 
   void zero_empty_rows() const {
-    for (const RowRange& rows : program_.empty_rows.ranges()) zero_rows(rows);
+    for (const RowRange& rows : program_.empty_rows.ranges()) {
+      if (is_row_major()) {
+        write_empty_rows(rows, {operands_.c, operands_.ldc}, program_.n);
+        continue;
+      }
+      for (std::int64_t panel = 0; panel < c_layout_.panels(); ++panel) {
+        write_empty_rows(rows, {operands_.c + panel * c_layout_.stride(), width_}, width_);
+      }
+    }
   }
 
  private:
-  void zero_rows(const RowRange& rows) const {
-    if (is_row_major()) {
-      for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-        std::fill_n(operands_.c + row * operands_.ldc, program_.n, 0.0F);
-      }
-      return;
-    }
-    const std::int64_t floats = (rows.end - rows.begin) * width_;
-    for (std::int64_t panel = 0; panel < c_layout_.panels(); ++panel) {
-      std::fill_n(operands_.c + panel * c_layout_.stride() + rows.begin * width_, floats, 0.0F);
+  /// C, or a panel of it.
+  struct RowsOfC {
+    float* c;
+    std::int64_t ld;  ///< floats between rows
+  };
+
+  /// The one place that writes empty rows of C, those without gaps at once. What an epilogue makes
+  /// of zeros goes here.
+  static void write_empty_rows(const RowRange& rows, const RowsOfC& to, std::int64_t columns) {
+    const std::int64_t at_once = to.ld == columns ? rows.end - rows.begin : 1;
+    for (std::int64_t row = rows.begin; row < rows.end; row += at_once) {
+      std::fill_n(to.c + row * to.ld, at_once * columns, 0.0F);
     }
   }
 
@@ -179,19 +210,14 @@ class Run {
 
   float* c_of(std::int64_t panel) const {
     return is_row_major() ? operands_.c + panel_column(panel)
-                             : operands_.c + panel * c_layout_.stride();
+                          : operands_.c + panel * c_layout_.stride();
   }
 
   const void* masks_of(std::int64_t panel) const {
     const bool masked = tail_columns_ != 0 && is_row_major() && packs_b(program_) &&
                         panel + 1 == b_layout_.panels();
-    if (masked) return data_of(tail_masks_);
-    return program_.stream_c && !c_aligned(panel) ? data_of(full_masks_) : nullptr;
-  }
-
-  const void* data_of(const LaneMasks& masks) const {
-    return program_.lanes == 16 ? static_cast<const void*>(masks.bits.data())
-                                : static_cast<const void*>(masks.words.data());
+    if (masked) return tail_masks_->data();
+    return program_.stream_c && !c_aligned(panel) ? full_masks_->data() : nullptr;
   }
 
   bool c_aligned(std::int64_t panel) const {
@@ -215,46 +241,65 @@ class Run {
   }
 
   void blocks(const Share& share) const {
+    PanelCalls calls;
+    const std::int64_t kept = std::min(share.panel_end - share.panel_begin, k_kept_calls);
+    for (std::int64_t panel = 0; panel < kept; ++panel) {
+      calls[to_size(panel)] = call_of(share, share.panel_begin + panel);
+    }
     for (std::int64_t block = 0; block < program_.k_blocks; ++block) {
       for (std::int64_t tile = share.tile_begin; tile < share.tile_end; ++tile) {
-        visit(share, tile, block);
+        visit(share, calls, {tile, block});
       }
     }
   }
 
+  PanelCall call_of(const Share& share, std::int64_t panel) const {
+    const std::int64_t ldc = is_row_major() ? operands_.ldc : width_;
+    return {b_of(share, panel), {c_of(panel), ldc * 4, masks_of(panel)}};
+  }
+
+  /// A tile's code for a block of columns.
+  struct Place {
+    std::int64_t tile;
+    std::int64_t block;
+  };
+
   /// All panels of the group through one tile's code for one block.
-  void visit(const Share& share, std::int64_t tile, std::int64_t block) const {
+  void visit(const Share& share, const PanelCalls& calls, const Place& at) const {
     const std::int64_t b_row = packs_b(program_) || !is_row_major() ? width_ : operands_.ldb;
-    const std::int64_t b_offset = block * program_.k_block * b_row;
-    const std::int64_t ldc_bytes = (is_row_major() ? operands_.ldc : width_) * 4;
+    const std::int64_t b_offset = at.block * program_.k_block * b_row;
     const std::int64_t panels = share.panel_end - share.panel_begin;
-    const auto segment = static_cast<std::size_t>(tile * program_.k_blocks + block);
+    const auto segment = static_cast<std::size_t>(at.tile * program_.k_blocks + at.block);
     // Without k blocks there are no partial sums, nor a place for them.
     const std::int64_t partial_step = program_.k_blocks > 1 ? partial_tile_floats(program_) : 0;
-    float* partial = share.partial + (tile - share.tile_begin) * panels * partial_step;
-    for (std::int64_t panel = share.panel_begin; panel < share.panel_end; ++panel) {
+    float* partial = share.partial + (at.tile - share.tile_begin) * panels * partial_step;
+    for (std::int64_t panel = 0; panel < panels; ++panel) {
       if (program_.prefetch_code) {
-        prefetch_code(segment + static_cast<std::size_t>(program_.k_blocks),
-                      panel - share.panel_begin, panels);
+        prefetch_code(segment + static_cast<std::size_t>(program_.k_blocks), panel, panels);
       }
-      program_.segments[segment](b_of(share, panel) + b_offset, c_of(panel),
-                                 program_.weights[segment], ldc_bytes, partial, masks_of(panel));
+      const auto run = [&](const PanelCall& call) {
+        program_.segments[segment](call.b + b_offset, program_.weights[segment], partial,
+                                   &call.arguments);
+      };
+      if (panel < k_kept_calls) {
+        run(calls[to_size(panel)]);
+      } else {
+        run(call_of(share, share.panel_begin + panel));
+      }
       partial += partial_step;
     }
   }
 
   const HostProgram& program_;
-  [[nodiscard]] bool is_row_major() const noexcept {
-    return operands_.layout == Layout::row_major;
-  }
+  [[nodiscard]] bool is_row_major() const noexcept { return operands_.layout == Layout::row_major; }
 
   const Arguments& operands_;
   PanelLayout b_layout_;
   PanelLayout c_layout_;
   std::int64_t width_;
   std::int64_t tail_columns_;
-  LaneMasks tail_masks_{};
-  LaneMasks full_masks_{};  // for streaming kernels whose C is not aligned
+  std::optional<LaneMasks> tail_masks_;
+  std::optional<LaneMasks> full_masks_;  // for streaming kernels whose C is not aligned
 };
 
 /// Cuts [0, tiles) into parts of about equal weight; part i is [cut(i), cut(i + 1)).

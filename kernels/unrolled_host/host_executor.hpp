@@ -9,13 +9,10 @@
 #include "base/row_ranges.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/packing.hpp"
+#include "kernels/unrolled_host/segment_arguments.hpp"
 #include "spjit/arguments.hpp"
 
 namespace spjit {
-
-/// A compiled segment: see kernels/unrolled_host/host_emitter.hpp for the arguments.
-using HostSegment = void (*)(const float* b, float* c, const float* weights, std::int64_t ldc_bytes,
-                             float* partial, const void* masks);
 
 /// A kernel as the executor sees it: a grid of tiles x k blocks of compiled functions, and
 /// their loop order.

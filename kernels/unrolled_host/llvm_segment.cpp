@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "kernels/unrolled_host/segment_arguments.hpp"
+
 namespace spjit {
 namespace {
 
@@ -36,11 +38,9 @@ class SegmentBuilder {
         ir_(block("entry")),
         vector_(llvm::FixedVectorType::get(ir_.getFloatTy(), k_lanes)),
         b_(function.getArg(0)),
-        c_(function.getArg(1)),
-        weights_(function.getArg(2)),
-        ldc_bytes_(function.getArg(3)),
-        partial_(function.getArg(4)),
-        masks_(function.getArg(5)) {}
+        weights_(function.getArg(1)),
+        partial_(function.getArg(2)),
+        arguments_(function.getArg(3)) {}
 
   void build() {
     // The fast selector cannot use a vector constant, but it can use the value of another block.
@@ -54,7 +54,7 @@ class SegmentBuilder {
       load_accumulators(at);
       multiply_columns(at);
       if (ends_in_c()) {
-        store_c(at);
+        store_c(at.bytes);
       } else {
         store_partial(at);
       }
@@ -63,11 +63,16 @@ class SegmentBuilder {
   }
 
  private:
-  /// The arguments, moved to one vector of the panel.
+  /// What a segment is called with, moved to one vector of the panel.
   struct Pointers {
     llvm::Value* b;
-    llvm::Value* c;
     llvm::Value* partial;
+    llvm::Value* bytes;  ///< how far they were moved
+  };
+  /// Where one vector of the panel goes.
+  struct Destination {
+    llvm::Value* c;
+    llvm::Value* ldc_bytes;
     llvm::Value* mask;
   };
 
@@ -96,15 +101,20 @@ class SegmentBuilder {
     ir_.CreateAlignedStore(value, pointer, llvm::Align(4));
   }
 
+  /// A field of SegmentArguments.
+  llvm::Value* argument(std::int32_t offset, llvm::Type* type) {
+    return ir_.CreateAlignedLoad(type, moved(arguments_, offset), llvm::Align(8));
+  }
+
   Pointers pointers_of(llvm::Value* v) {
     llvm::Value* bytes = ir_.CreateMul(v, constant(k_vector_bytes));
-    return {moved(b_, bytes), moved(c_, bytes), moved(partial_, bytes), moved(masks_, bytes)};
+    return {moved(b_, bytes), moved(partial_, bytes), bytes};
   }
   llvm::Value* partial(const Pointers& at, std::size_t row) {
     return moved(at.partial, static_cast<std::int64_t>(row) * shape_.nv * k_vector_bytes);
   }
-  llvm::Value* row_of_c(const Pointers& at, std::size_t row) {
-    return moved(at.c, ir_.CreateMul(ldc_bytes_, constant(rows_[row])));
+  llvm::Value* row_of_c(const Destination& to, std::size_t row) {
+    return moved(to.c, ir_.CreateMul(to.ldc_bytes, constant(rows_[row])));
   }
 
   void load_accumulators(const Pointers& at) {
@@ -146,34 +156,40 @@ class SegmentBuilder {
     for (std::size_t row = 0; row < rows_.size(); ++row) store(sums_[row], partial(at, row));
   }
 
-  void store_c(const Pointers& at) {
+  /// The one place that stores rows of C, one vector of each. An epilogue changes sums_ here,
+  /// before the branch, with what later fields of SegmentArguments give.
+  void store_c(llvm::Value* bytes) {
     llvm::BasicBlock* whole = block("whole");
     llvm::BasicBlock* masked = block("masked");
     llvm::BasicBlock* done = block("done");
-    ir_.CreateCondBr(ir_.CreateIsNull(masks_), whole, masked);
+    llvm::Value* masks = argument(segment_offset::k_masks, ir_.getPtrTy());
+    const Destination to{moved(argument(segment_offset::k_c, ir_.getPtrTy()), bytes),
+                         argument(segment_offset::k_ldc_bytes, ir_.getInt64Ty()),
+                         moved(masks, bytes)};
+    ir_.CreateCondBr(ir_.CreateIsNull(masks), whole, masked);
 
     ir_.SetInsertPoint(whole);
-    for (std::size_t row = 0; row < rows_.size(); ++row) store(sums_[row], row_of_c(at, row));
+    for (std::size_t row = 0; row < rows_.size(); ++row) store(sums_[row], row_of_c(to, row));
     ir_.CreateBr(done);
 
     ir_.SetInsertPoint(masked);
-    store_masked(at);
+    store_masked(to);
     go_on_in(done);
   }
 
   // SSE2 has no masked store worth using (maskmovdqu goes around the caches), so tails are stored
   // float by float, in a loop over the rows' copies on the stack: little code for a rare case.
-  void store_masked(const Pointers& at) {
+  void store_masked(const Destination& to) {
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       llvm::ConstantInt* index = constant(static_cast<std::int64_t>(row));
-      ir_.CreateStore(row_of_c(at, row), ir_.CreateGEP(ir_.getPtrTy(), kept_rows_, index));
+      ir_.CreateStore(row_of_c(to, row), ir_.CreateGEP(ir_.getPtrTy(), kept_rows_, index));
       ir_.CreateStore(sums_[row], ir_.CreateGEP(vector_, kept_values_, index));
     }
     loop(std::ssize(rows_), [&](llvm::Value* row) {
-      llvm::Value* to = ir_.CreateGEP(ir_.getPtrTy(), kept_rows_, row);
+      llvm::Value* kept_row = ir_.CreateGEP(ir_.getPtrTy(), kept_rows_, row);
       llvm::Value* values = ir_.CreateGEP(vector_, kept_values_, row);
-      llvm::Value* row_of_c = ir_.CreateLoad(ir_.getPtrTy(), to);
-      loop(k_lanes, [&](llvm::Value* lane) { store_lane(at.mask, row_of_c, values, lane); });
+      llvm::Value* row_of_c = ir_.CreateLoad(ir_.getPtrTy(), kept_row);
+      loop(k_lanes, [&](llvm::Value* lane) { store_lane(to.mask, row_of_c, values, lane); });
     });
   }
 
@@ -215,11 +231,9 @@ class SegmentBuilder {
   llvm::IRBuilder<> ir_;
   llvm::FixedVectorType* vector_;
   llvm::Value* b_;
-  llvm::Value* c_;
   llvm::Value* weights_;
-  llvm::Value* ldc_bytes_;
   llvm::Value* partial_;
-  llvm::Value* masks_;
+  llvm::Value* arguments_;
   llvm::Value* zero_ = nullptr;
   llvm::Value* kept_values_ = nullptr;
   llvm::Value* kept_rows_ = nullptr;
@@ -229,9 +243,8 @@ class SegmentBuilder {
 llvm::Function* declare(llvm::Module& module, const std::string& name) {
   llvm::LLVMContext& context = module.getContext();
   llvm::Type* pointer = llvm::PointerType::getUnqual(context);
-  llvm::Type* offset = llvm::Type::getInt64Ty(context);
-  llvm::FunctionType* type = llvm::FunctionType::get(
-      llvm::Type::getVoidTy(context), {pointer, pointer, pointer, offset, pointer, pointer}, false);
+  llvm::FunctionType* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context),
+                                                     {pointer, pointer, pointer, pointer}, false);
   llvm::Function* function =
       llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, name, module);
   function->setDoesNotThrow();  // no unwind tables

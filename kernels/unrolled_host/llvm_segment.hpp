@@ -18,8 +18,8 @@ struct SegmentShape {
   std::int64_t b_stride_bytes = 0;  ///< between rows of B
 };
 
-/// Adds the function `name` for `segment` to a module. Its arguments are those that HostCode
-/// documents; it reads the weights of the segment in the order of the plan's entries.
+/// Adds the function `name` for `segment` to a module. It is a HostSegment; it reads the weights of
+/// the segment in the order of the plan's entries.
 void build_segment(llvm::Module& module, const std::string& name, const KernelPlan& plan,
                    const PlanSegment& segment, const SegmentShape& shape);
 

@@ -124,6 +124,14 @@ void X86Encoder::rex(bool wide, int reg, int rm) {
   if (value != 0x40) byte(value);
 }
 
+void X86Encoder::load(Gpr dst, const Address& src) {
+  begin_instruction();
+  const int index = src.has_index ? bit3(code_of(src.index)) : 0;
+  byte(0x48 | bit3(code_of(dst)) << 2 | index << 1 | bit3(code_of(src.base)));
+  byte(0x8B);
+  memory(code_of(dst), src, 1);
+}
+
 void X86Encoder::add(Gpr dst, std::int32_t value) {
   begin_instruction();
   rex(true, 0, code_of(dst));

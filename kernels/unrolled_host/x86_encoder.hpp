@@ -61,6 +61,7 @@ class X86Encoder {
   void load_mask(int mask, const Address& src);              ///< zmm: kmovw from 16 bits
   void zero(int dst);                                        ///< all bits of the register
   // Scalars and control
+  void load(Gpr dst, const Address& src);               ///< mov r64, m64
   void add(Gpr dst, std::int32_t value);                ///< add r64, imm32
   void add(Gpr dst, Gpr value);                         ///< add r64, r64
   void set(Gpr dst, std::int64_t value);                ///< mov r64, imm64

@@ -5,13 +5,17 @@
 // Folders that are absent are left out. Each input is written to fuzz_replay_NAME.input in the
 // current folder before it runs, and stays there after a finding.
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "matrix/file_bytes.hpp"
@@ -87,14 +91,39 @@ Input mutated(Input input, const Input& other, RandomStream& random) {
   return input;
 }
 
+/// A file that holds the last input. It stays open: some file systems bring a file that is emptied
+/// and written again to the disk whenever it is closed, in milliseconds.
+class InputFile {
+ public:
+  explicit InputFile(std::filesystem::path path)
+      : path_(std::move(path)),
+        file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
+    if (file_ < 0) throw std::runtime_error("cannot write " + path_.string());
+  }
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+  ~InputFile() { ::close(file_); }
+
+  void write(const Input& input) const {
+    const bool written = ::ftruncate(file_, 0) == 0 &&
+                         ::pwrite(file_, input.data(), input.size(), 0) == std::ssize(input);
+    if (!written) throw std::runtime_error("cannot write " + path_.string());
+  }
+
+  void remove() const { std::filesystem::remove(path_); }
+
+ private:
+  std::filesystem::path path_;
+  int file_;
+};
+
 class Replay {
  public:
   explicit Replay(const std::filesystem::path& program)
       : input_file_(program.filename().string() + ".input") {}
 
   void run(Input input) {
-    std::ofstream(input_file_, std::ios::binary)
-        .write(reinterpret_cast<const char*>(input.data()), std::ssize(input));
+    input_file_.write(input);
     input.shrink_to_fit();  // reading past its end is noticed
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
     ++runs_;
@@ -111,12 +140,12 @@ class Replay {
 
   /// To be called when nothing was found.
   void finish() const {
-    std::filesystem::remove(input_file_);
+    input_file_.remove();
     std::printf("%llu inputs, no finding\n", static_cast<unsigned long long>(runs_));
   }
 
  private:
-  std::filesystem::path input_file_;
+  InputFile input_file_;
   std::uint64_t runs_ = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "kernels/unrolled_cuda/cuda_proxy.hpp"
@@ -23,6 +24,8 @@ struct ProxyCase {
 
 struct ProxyCaseOptions {
   bool runtime_sizes = false;
+  std::int64_t ldb = 0;  ///< 0: n
+  std::int64_t ldc = 0;
   CudaDeviceInfo limits = cuda_limits();
 };
 
@@ -31,15 +34,31 @@ struct ProxyCaseOptions {
                                           const std::vector<std::int64_t>& n1s,
                                           const ProxyCaseOptions& options = {}) {
   ProxyCase made{cuda_plan(matrix, m1), {}, options.limits};
+  Problem problem = cuda_problem(matrix, n);
+  problem.n.runtime = options.runtime_sizes;
+  problem.b.leading_dimension = options.ldb;
+  problem.c.leading_dimension = options.ldc;
   for (const std::int64_t n1 : n1s) {
     CudaTile tile;
     tile.m1 = m1;
     tile.n1 = n1;
     tile.runtime_sizes = options.runtime_sizes;
     made.candidates.push_back(
-        examine_cuda_tile(matrix, tile, cuda_problem(n), made.limits, made.plan.grouping));
+        examine_cuda_tile(problem, tile, cuda_policy(), made.limits, made.plan.grouping));
   }
   return made;
+}
+
+/// What a CudaTimer needs to know of a problem.
+[[nodiscard]] inline Problem timed_problem(std::int64_t m, std::int64_t k, std::int64_t n,
+                                           std::int64_t ldb = 0, std::int64_t ldc = 0) {
+  CsrMatrix shape;
+  shape.rows = m;
+  shape.cols = k;
+  Problem problem = cuda_problem(std::move(shape), n);
+  problem.b.leading_dimension = ldb;
+  problem.c.leading_dimension = ldc;
+  return problem;
 }
 
 [[nodiscard]] inline std::int64_t columns_of(const KernelPlan& plan, std::int64_t tile) {

@@ -3,6 +3,7 @@
 /// @file
 /// Searches on a GPU that nobody has: compilers and a race that are made up.
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/unrolled_cuda/cuda_choice.hpp"
 #include "kernels/unrolled_cuda/cuda_tunable.hpp"
 #include "proxy/search.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
@@ -29,26 +31,27 @@ namespace spjit::testing_support {
 /// What a search is given: five candidates of two M1, best first, on a device of a few SMs.
 class MadeUpSearch {
  public:
-  MadeUpSearch() : MadeUpSearch(random_matrix(320, 60, 0.8)) {}
-  explicit MadeUpSearch(CsrMatrix of)
-      : matrix(std::move(of)), groupings(matrix, ReorderAlgorithm::balanced) {
-    options.n = 256;
+  MadeUpSearch() : MadeUpSearch(cuda_problem(random_matrix(320, 60, 0.8), 256)) {}
+  explicit MadeUpSearch(Problem of)
+      : problem(std::move(of)), groupings(*problem.a, ReorderAlgorithm::balanced) {
     options.policy.reorder = ReorderAlgorithm::balanced;
     options.policy.search = SearchMode::proxy;
     for (const auto& [m1, n1] : {std::pair{8, 32}, std::pair{16, 64}, std::pair{8, 128},
                                  std::pair{16, 32}, std::pair{8, 256}}) {
-      const ProxyCase one = proxy_case(matrix, m1, options.n, {n1}, {.limits = limits});
+      const ProxyCase one =
+          proxy_case(*problem.a, m1, problem.n.value, {n1},
+                     {.ldb = problem.ldb(), .ldc = problem.ldc(), .limits = limits});
       ranked.push_back(one.candidates.front());
       ranked.back().score = -static_cast<double>(ranked.size());
     }
   }
 
-  [[nodiscard]] CudaSearchInput input() { return {matrix, options, limits, groupings}; }
+  [[nodiscard]] CudaSearchInput input() { return {problem, options, limits, groupings}; }
   [[nodiscard]] std::string name(std::size_t candidate) const {
     return to_string(ranked[candidate].tile);
   }
 
-  CsrMatrix matrix;
+  Problem problem;
   CompileOptions options;
   CudaDeviceInfo limits = cuda_limits(4);
   RowGroupings groupings;
@@ -60,25 +63,38 @@ class MadeUpSearch {
                                                std::span<const CudaCandidate> ranked,
                                                const CudaSearchTools& tools,
                                                const CudaReductions& reductions = {},
-                                               std::size_t finalists = 0) {
-  const CompileOptions& options = input.options;
+                                               std::size_t finalists = 0,
+                                               const CompileContext& context = {}) {
+  const SearchPolicy& policy = input.options.policy;
   CudaTunable space(input, ranked, tools, reductions);
   SearchSettings settings;
-  settings.mode = options.policy.search;
-  settings.budget_ms = options.policy.search_budget_ms;
-  settings.stages =
-      search_stages(options.policy.search, options.policy.top_k, space.traits().stand_ins_pay);
+  settings.mode = policy.search;
+  settings.budget_ms = policy.search_budget_ms;
+  settings.stages = search_stages(policy.search, policy.top_k, space.traits().stand_ins_pay);
   settings.stages.finalists = finalists;
-  CompileContext context;
-  context.progress = options.on_search_progress;
   return search(space, settings, context);
 }
 
 [[nodiscard]] inline SearchTrace search_cuda_tile(const CudaSearchInput& input,
                                                   std::span<const CudaCandidate> ranked,
                                                   const CudaSearchTools& tools,
-                                                  const CudaReductions& reductions = {}) {
-  return search_cuda(input, ranked, tools, reductions).trace;
+                                                  const CudaReductions& reductions = {},
+                                                  const CompileContext& context = {}) {
+  return search_cuda(input, ranked, tools, reductions, 0, context).trace;
+}
+
+/// What a compilation chooses, with searches as a Compiler makes them.
+[[nodiscard]] inline CudaChoice choice_of(const Problem& problem, const CompileOptions& options,
+                                          const CudaDeviceInfo& limits) {
+  const DeviceInfo device = limits;
+  const Cancellation never;
+  const FamilyRequest what{problem, options, device, never};
+  const CompileContext context;
+  BuildRequest request{what, context};
+  request.search = [&](TunableSpace& space, std::chrono::steady_clock::time_point begin) {
+    return search(space, settings_of(options.policy, space, begin), context);
+  };
+  return choose_cuda_tile(request);
 }
 
 /// Tools that log what they are asked for. A proxy's image is "proxy 8" for an M1 of 8, a kernel's

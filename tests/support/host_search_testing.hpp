@@ -15,9 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/pipeline.hpp"
+#include "kernels/unrolled_host/host_choice.hpp"
 #include "kernels/unrolled_host/host_tunable.hpp"
 #include "proxy/search.hpp"
+#include "tests/support/compile_testing.hpp"
 #include "tests/support/host_tuning_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -50,13 +51,12 @@ struct HostSearch {
 /// The search with its parts put together.
 [[nodiscard]] inline HostSearch search_host_tile(const HostSearchInput& input,
                                                  const HostSearchStages& stages,
-                                                 const TimeHostKernels& race) {
+                                                 const TimeHostKernels& race,
+                                                 const CompileContext& context = {}) {
   SearchSettings settings;
   settings.mode = input.options.policy.search;
   settings.budget_ms = input.options.policy.search_budget_ms;
   settings.stages = stages;
-  CompileContext context;
-  context.progress = input.options.on_search_progress;
   HostTunable space(input, race, stages);
   const SearchOutcome outcome = search(space, settings, context);
   HostSearch found;
@@ -96,14 +96,20 @@ class HostTileSearch : public testing::Test {
   using Formula = std::function<TuningResult(std::size_t heat, const HostTuningCandidate&)>;
 
   HostTileSearch() {
-    options_.n = 96;
     options_.target = Target(HostIsa::avx512);
     options_.policy.search = SearchMode::exhaustive;
     limits_.isa = HostIsa::avx512;
     limits_.lanes = 16;
     limits_.registers = 32;
-    heuristic_ = plan_choice(matrix_, options_, limits_).tile;
+    choose_by_rules();
   }
+
+  void choose_by_rules() {
+    const DeviceInfo device = limits_;
+    heuristic_ = host_choice_by_rules({problem_, options_, device, {}}).tile;
+  }
+
+  [[nodiscard]] HostSearchInput input() const { return {problem_, options_, limits_, heuristic_}; }
 
   HostSearch search(const HostSearchStages& stages, const Formula& formula) {
     const auto race = [&](std::span<const HostTuningCandidate> contestants,
@@ -116,7 +122,7 @@ class HostTileSearch : public testing::Test {
       race_options_.push_back(options);
       return results;
     };
-    return search_host_tile({matrix_, options_, limits_, heuristic_}, stages, race);
+    return search_host_tile(input(), stages, race);
   }
 
   /// Different times, the later a tile is first seen the less.
@@ -135,7 +141,7 @@ class HostTileSearch : public testing::Test {
     return names;
   }
 
-  CsrMatrix matrix_ = random_matrix(60, 300, 0.8);
+  Problem problem_ = problem_of(random_matrix(60, 300, 0.8), 96);
   CompileOptions options_;
   HostDeviceInfo limits_;
   HostTile heuristic_;

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "compiler/cuda_pipeline.hpp"
+#include "kernels/unrolled_cuda/cuda_builder.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 
 namespace spjit::testing_support {

@@ -33,7 +33,7 @@ CostCase small_case() {
   return {"layer", matrix, 512};
 }
 
-CostRun took(double seconds) {
+CostRun run_that_took(double seconds) {
   CostRun run;
   run.child.report.seconds = seconds;
   run.child.cpu_seconds = seconds;
@@ -53,7 +53,7 @@ CostRun killed() {
 
 TEST(CostRow, HasTheMedianRun) {
   const CostCase item = small_case();
-  const std::vector<CostRun> runs = {took(9), took(4), took(5)};
+  const std::vector<CostRun> runs = {run_that_took(9), run_that_took(4), run_that_took(5)};
 
   const CostRow row = make_cost_row({item, "host-avx512", CostWay::proxies}, runs, k_limit_s);
 
@@ -121,7 +121,7 @@ TEST(CostRow, OfAKilledWayThatToldNothingHasNoCounts) {
 
 TEST(CostRow, OneRunThatFailedDecides) {
   const CostCase item = small_case();
-  std::vector<CostRun> runs = {took(1), took(2)};
+  std::vector<CostRun> runs = {run_that_took(1), run_that_took(2)};
   runs[1].child.failure = "no candidate compiled";
 
   const CostRow row = make_cost_row({item, "sm_90", CostWay::full_units}, runs, k_limit_s);
@@ -132,7 +132,7 @@ TEST(CostRow, OneRunThatFailedDecides) {
 
 TEST(CostRow, SaysHowManyCandidatesDidNotCompile) {
   const CostCase item = small_case();
-  std::vector<CostRun> runs = {took(1)};
+  std::vector<CostRun> runs = {run_that_took(1)};
   runs[0].progress.failed = 2;
   runs[0].progress.note = "from PTX";
 
@@ -143,7 +143,7 @@ TEST(CostRow, SaysHowManyCandidatesDidNotCompile) {
 
 TEST(CostRow, IsWrittenWithNullsForWhatThereIsNot) {
   const CostCase item = small_case();
-  std::vector<CostRun> runs = {took(2)};
+  std::vector<CostRun> runs = {run_that_took(2)};
   runs[0].progress = {};
 
   const nlohmann::json json =

@@ -147,7 +147,7 @@ TEST(CacheClock, JumpsDisturbNobody) {
 TEST(CacheClock, ASearchWithABudgetEndsWhileTheClockJumps) {
   Tally tally("searches while the clock jumps");
   const TemporaryDirectory folder;
-  CompileOptions options = KernelCases::options();
+  CompileOptions options;
   options.policy.search = SearchMode::ranked;
   options.policy.search_budget_ms = 200;
   const CsrMatrix matrix = testing_support::random_matrix(40, 30, 0.8);
@@ -161,7 +161,7 @@ TEST(CacheClock, ASearchWithABudgetEndsWhileTheClockJumps) {
       }
     });
     const Compiler compiler(options, {.directory = folder.path() / "cache"});
-    const Kernel kernel = compiler.compile(matrix);
+    const Kernel kernel = compiler.compile({.a = matrix, .n = KernelCases::k_columns});
     stop = true;
     jumping.join();
     return kernel.rows() == 40 ? "" : "no kernel";

@@ -250,32 +250,25 @@ std::string left_after_sweep(const fs::path& root) {
 }
 
 KernelCases::KernelCases(int count) {
-  const HostIsa isa =
-      Compiler(options(), {.enabled = false, .directory = {}}).options().target.isa();
+  const HostIsa isa = Target().isa();
   for (int i = 0; i < count; ++i) {
     const CsrMatrix matrix =
         support::random_matrix(8 + i % 5, 6 + i % 7, 0.5, static_cast<std::uint64_t>(i + 1));
-    const std::vector<float> b = support::dense_values(matrix.cols * options().n);
+    const std::vector<float> b = support::dense_values(matrix.cols * k_columns);
     cases_.push_back(
-        {matrix, support::reference_product(matrix, isa, b.data(), options().n, options().n)});
+        {matrix, support::reference_product(matrix, isa, b.data(), k_columns, k_columns)});
   }
-}
-
-CompileOptions KernelCases::options() {
-  CompileOptions options;
-  options.n = 16;
-  return options;
 }
 
 KernelCases::Outcome KernelCases::compile(const fs::path& root, std::int64_t number) const {
   ::setenv("SPJIT_CACHE_DIR", root.c_str(), 1);
-  return compile(Compiler(options()), number);
+  return compile(Compiler(), number);
 }
 
 KernelCases::Outcome KernelCases::compile(const Compiler& compiler, std::int64_t number) const {
   const Case& test = cases_.at(static_cast<std::size_t>(number));
-  const Kernel kernel = compiler.compile(test.matrix);
-  const std::vector<float> b = support::dense_values(test.matrix.cols * options().n);
+  const Kernel kernel = compiler.compile({.a = test.matrix, .n = k_columns});
+  const std::vector<float> b = support::dense_values(test.matrix.cols * k_columns);
   std::vector<float> c(test.expected.size(), -7.0F);
   kernel.run(b.data(), c.data());
   const bool right = support::same_bits(c, test.expected);

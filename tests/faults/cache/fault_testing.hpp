@@ -126,7 +126,7 @@ class KernelCases {
   [[nodiscard]] std::string problem_of_hit(const std::filesystem::path& root,
                                            std::int64_t number) const;
 
-  [[nodiscard]] static CompileOptions options();
+  static constexpr std::int64_t k_columns = 16;  ///< n of every case
   [[nodiscard]] std::int64_t size() const noexcept {
     return static_cast<std::int64_t>(cases_.size());
   }

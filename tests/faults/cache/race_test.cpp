@@ -76,7 +76,7 @@ std::string use(const Race& race, const CacheStore& store, const Compiler& compi
 void use_all(const Race& race, const KernelCases& kernels, std::uint64_t seed, Problem& problem) {
   try {
     const CacheStore store(race.root, SPJIT_VERSION);
-    const Compiler compiler(KernelCases::options(), {.directory = race.root});
+    const Compiler compiler({}, {.directory = race.root});
     RandomStream random(seed);
     for (std::int64_t i = 0; i < race.rounds * race.keys; ++i) {
       // In the first round all go the same way, so that they meet; then each its own.

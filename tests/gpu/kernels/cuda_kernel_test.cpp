@@ -45,7 +45,7 @@ TEST_F(CudaKernelOnGpu, HasTheBitsOfTheEvaluatorForManyShapes) {
     const CsrMatrix matrix = random_matrix(shape.rows, shape.cols, shape.sparsity);
     const std::vector<float> b = dense_values(shape.cols * shape.n);
 
-    const std::vector<float> c = product(compile_kernel(matrix, options(shape.n)), b);
+    const std::vector<float> c = product(compile_kernel(problem_of(matrix, shape.n), options()), b);
 
     EXPECT_TRUE(same_bits(c, expected(matrix, b, shape.n)));
     EXPECT_LE(error_over_bound(matrix, b, c, shape.n), 1);
@@ -55,13 +55,12 @@ TEST_F(CudaKernelOnGpu, HasTheBitsOfTheEvaluatorForManyShapes) {
 TEST_F(CudaKernelOnGpu, TakesBothSources) {
   const CsrMatrix matrix = random_matrix(80, 60, 0.8);
   const std::vector<float> b = dense_values(60 * 50);
-  CompileOptions from_cuda = options(50);
+  CompileOptions from_cuda = options();
   from_cuda.policy.source = CudaSource::cuda;
 
-  const Kernel kernel =
-      Compiler(from_cuda, {.enabled = false, .directory = {}}).compile_cuda(matrix);
+  const Kernel kernel = Compiler(from_cuda, uncached()).compile(problem_of(matrix, 50));
 
-  EXPECT_EQ(kernel.info().compiled_from, "cuda");
+  EXPECT_EQ(kernel.info().cuda->compiled_from, "cuda");
   if (!is_emulated(gpu_)) {
     EXPECT_TRUE(same_bits(product(kernel, b), expected(matrix, b, 50)));
   }
@@ -72,8 +71,8 @@ TEST_F(CudaKernelOnGpu, WritesEmptyRowsAndMatricesWithoutEntriesAsZeros) {
   CsrMatrix nothing{130, 4, std::vector<std::int64_t>(131, 0), {}, {}};
   const std::vector<float> b = dense_values(5 * 9);
 
-  const std::vector<float> c = product(compile_kernel(matrix, options(9)), b);
-  const std::vector<float> zeros = product(compile_kernel(nothing, options(9)), b);
+  const std::vector<float> c = product(compile_kernel(problem_of(matrix, 9), options()), b);
+  const std::vector<float> zeros = product(compile_kernel(problem_of(nothing, 9), options()), b);
 
   EXPECT_TRUE(same_bits(c, expected(matrix, b, 9)));
   EXPECT_TRUE(same_bits(zeros, std::vector<float>(130 * 9, 0.0F)));
@@ -88,20 +87,20 @@ TEST_F(CudaKernelOnGpu, KeepsUnusualValues) {
   }
   const std::vector<float> b = {1.0F, -0.0F, 1e-40F, std::numeric_limits<float>::infinity(), 3.0F};
 
-  const std::vector<float> c = product(compile_kernel(matrix, options(5)), b);
+  const std::vector<float> c = product(compile_kernel(problem_of(matrix, 5), options()), b);
 
   EXPECT_TRUE(same_bits(c, expected(matrix, b, 5)));
 }
 
 TEST_F(CudaKernelOnGpu, LeavesWhatLiesPastNAlone) {
   const CsrMatrix matrix = random_matrix(40, 30, 0.7);
-  CompileOptions padded = options(20);
-  padded.ldb = 24;
-  padded.ldc = 29;
+  Problem padded = problem_of(matrix, 20);
+  padded.b.leading_dimension = 24;
+  padded.c.leading_dimension = 29;
   const std::vector<float> b = dense_values(30 * 24);
   std::vector<float> c(40 * 29, -7.0F);
 
-  compile_kernel(matrix, padded).prepare().run(b.data(), c.data());
+  compile_kernel(padded, options()).load().run(b.data(), c.data());
 
   const std::vector<float> right = reference_product(matrix, HostIsa::avx512, b.data(), 24, 20);
   for (std::size_t row = 0; row < 40; ++row) {
@@ -114,17 +113,17 @@ TEST_F(CudaKernelOnGpu, LeavesWhatLiesPastNAlone) {
 
 TEST_F(CudaKernelOnGpu, TakesOtherSizesIfTheyAreParameters) {
   const CsrMatrix matrix = random_matrix(50, 40, 0.8);
-  CompileOptions runtime_sizes = options(64);
-  runtime_sizes.cuda.runtime_sizes = true;
-  const Kernel kernel = compile_kernel(matrix, runtime_sizes).prepare();
-  const Kernel fixed = compile_kernel(matrix, options(64)).prepare();
+  Problem any_size = problem_of(matrix, 64);
+  any_size.n = Extent::at_run_time(64);
+  const Kernel kernel = compile_kernel(any_size, options()).load();
+  const Kernel fixed = compile_kernel(problem_of(matrix, 64), options()).load();
   const CudaContext context(local_cuda_driver(), 0);
   const std::vector<float> b = dense_values(40 * 100);
   DeviceBuffer device_b(context, b.size() * sizeof(float));
   DeviceBuffer device_c(context, 50 * 100 * sizeof(float));
   device_b.upload(std::as_bytes(std::span(b)));
   const Arguments operands{static_cast<const float*>(device_b.pointer()), 100,
-                              static_cast<float*>(device_c.pointer()), 100, 100};
+                           static_cast<float*>(device_c.pointer()), 100, 100};
   std::vector<float> c(50 * 100);
 
   kernel.launch(operands);
@@ -137,7 +136,7 @@ TEST_F(CudaKernelOnGpu, TakesOtherSizesIfTheyAreParameters) {
 
 TEST_F(CudaKernelOnGpu, CanBeCapturedIntoAGraphAndReplayed) {
   const CsrMatrix matrix = random_matrix(60, 40, 0.8);
-  const Kernel kernel = compile_kernel(matrix, options(32)).prepare();
+  const Kernel kernel = compile_kernel(problem_of(matrix, 32), options()).load();
   const CudaContext context(local_cuda_driver(), 0);
   const CudaStream stream(context);
   DeviceBuffer device_b(context, 40 * 32 * sizeof(float));
@@ -161,8 +160,8 @@ TEST_F(CudaKernelOnGpu, CanBeCapturedIntoAGraphAndReplayed) {
 
 TEST_F(CudaKernelOnGpu, IsLaunchedFromManyThreadsAtOnce) {
   const CsrMatrix matrix = random_matrix(60, 40, 0.8);
-  const Kernel kernel = compile_kernel(matrix, options(32));
-  const Kernel prepared = kernel.prepare();
+  const Kernel kernel = compile_kernel(problem_of(matrix, 32), options());
+  const Kernel loaded = kernel.load();
   constexpr std::size_t k_threads = 4;
   std::vector<std::vector<float>> results(k_threads, std::vector<float>(60 * 32));
   std::vector<std::thread> threads;
@@ -170,7 +169,7 @@ TEST_F(CudaKernelOnGpu, IsLaunchedFromManyThreadsAtOnce) {
   for (std::size_t i = 0; i < k_threads; ++i) {
     threads.emplace_back([&, i] {
       const std::vector<float> b = dense_values(40 * 32, i);
-      prepared.run(b.data(), results[i].data());
+      loaded.run(b.data(), results[i].data());
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -182,28 +181,28 @@ TEST_F(CudaKernelOnGpu, IsLaunchedFromManyThreadsAtOnce) {
 
 TEST_F(CudaKernelOnGpu, RunsOnEveryGpu) {
   const CsrMatrix matrix = random_matrix(30, 20, 0.5);
-  const Kernel kernel = compile_kernel(matrix, options(8));
+  const Kernel kernel = compile_kernel(problem_of(matrix, 8), options());
   const std::vector<float> b = dense_values(20 * 8);
 
   for (int device = 0; device < gpus_; ++device) {
     EXPECT_TRUE(same_bits(product(kernel, b, device), expected(matrix, b, 8))) << device;
-    EXPECT_EQ(kernel.prepare(device).device(), device);
+    EXPECT_EQ(kernel.load(device).device(), device);
   }
 
-  EXPECT_THROW(static_cast<void>(kernel.prepare(gpus_)), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(kernel.load(gpus_)), InvalidArgument);
 }
 
 TEST_F(CudaKernelOnGpu, HasTheOccupancyThatTheDriverReports) {
   if (is_emulated(gpu_)) GTEST_SKIP() << "the emulated driver has no registers to count";
   for (const std::int64_t n1 : {32, 128, 512, 1024}) {
-    CompileOptions fixed = options(1024);
+    CompileOptions fixed = options();
     fixed.policy.m1 = 16;
     fixed.policy.n1 = n1;
 
-    const Kernel kernel = compile_kernel(random_matrix(256, 128, 0.8), fixed);
+    const Kernel kernel = compile_kernel(problem_of(random_matrix(256, 128, 0.8), 1024), fixed);
 
-    EXPECT_EQ(kernel.info().active_blocks, kernel.prepare().driver_active_blocks()) << n1;
-    EXPECT_EQ(kernel.info().spilled_bytes, 0) << n1;
+    EXPECT_EQ(kernel.info().cuda->active_blocks, kernel.load().driver_active_blocks()) << n1;
+    EXPECT_EQ(kernel.info().cuda->spilled_bytes, 0) << n1;
   }
 }
 
@@ -223,13 +222,13 @@ TEST_F(CudaKernelOnGpu, IsWhatItsArchitecturesTableSays) {
 }
 
 TEST_F(CudaKernelOnGpu, IsRefusedByAGpuOfAnotherArchitecture) {
-  CompileOptions other = options(8);
+  CompileOptions other = options();
   other.target = Target::parse(gpu_.limits.arch == 75 ? "sm_90" : "sm_75");
   const Kernel kernel =
-      Compiler(other, {.enabled = false, .directory = {}}).compile_cuda(random_matrix(20, 20, 0.5));
+      Compiler(other, uncached()).compile(problem_of(random_matrix(20, 20, 0.5), 8));
 
   try {
-    static_cast<void>(kernel.prepare());
+    static_cast<void>(kernel.load());
     FAIL() << "a kernel for " << other.target.name() << " was loaded";
   } catch (const NotSupported& error) {
     EXPECT_NE(std::string(error.what()).find(other.target.name()), std::string::npos);

@@ -26,8 +26,8 @@ class CudaSearchOnGpu : public GpuTest {
  protected:
   /// One M1 with all its N1, so that whole kernels of all are compiled in seconds.
   [[nodiscard]] CompileOptions search_options(SearchMode mode) const {
-    CompileOptions made = options(k_columns);
-    made.search = mode;
+    CompileOptions made = options();
+    made.policy.search = mode;
     made.policy.m1 = 16;
     made.policy.top_k = 100;
     return made;
@@ -45,7 +45,7 @@ class CudaSearchOnGpu : public GpuTest {
     const json record = json::parse(kernel.record());
     const json& search = record.at("search");
     const char* stage = mode == SearchMode::exhaustive ? "full" : "proxy";
-    EXPECT_EQ(record.at("device").at("product"), gpu_.limits.product);
+    EXPECT_EQ(record.at("device"), gpu_.limits.product);
     EXPECT_EQ(search.at("mode"), to_string(mode));
     EXPECT_EQ(search.at("timed"), !is_emulated(gpu_)) << search.at("reason");
     EXPECT_EQ(search.at("chosen"), kernel.info().tile);
@@ -77,7 +77,7 @@ TEST_F(CudaSearchOnGpu, InEachModeTimesTilesAndTheKernelIsRight) {
   for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
     SCOPED_TRACE(to_string(mode));
 
-    const Kernel kernel = compile_kernel(matrix, search_options(mode));
+    const Kernel kernel = compile_kernel(problem_of(matrix, k_columns), search_options(mode));
 
     expect_timed(kernel, mode);
     expect_right(kernel, matrix);
@@ -89,7 +89,7 @@ TEST_F(CudaSearchOnGpu, TakesProxiesFromCudaToo) {
   CompileOptions from_cuda = search_options(SearchMode::proxy);
   from_cuda.policy.proxy_source = CudaSource::cuda;
 
-  const Kernel kernel = compile_kernel(matrix, from_cuda);
+  const Kernel kernel = compile_kernel(problem_of(matrix, k_columns), from_cuda);
 
   expect_timed(kernel, SearchMode::proxy);
   expect_right(kernel, matrix);
@@ -105,7 +105,7 @@ TEST_F(CudaSearchOnGpu, TimesTilesOfALayer) {
     for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
       SCOPED_TRACE(to_string(mode));
 
-      const Kernel kernel = compile_kernel(matrix, search_options(mode));
+      const Kernel kernel = compile_kernel(problem_of(matrix, k_columns), search_options(mode));
 
       expect_timed(kernel, mode);
       expect_right(kernel, matrix);
@@ -116,14 +116,16 @@ TEST_F(CudaSearchOnGpu, TimesTilesOfALayer) {
 }
 
 TEST_F(CudaSearchOnGpu, TellsHowItStands) {
-  CompileOptions told = search_options(SearchMode::proxy);
+  CompileControl told;
   std::vector<std::string> stages;
-  told.on_search_progress = [&](const SearchProgress& progress) {
+  told.progress = [&](const SearchProgress& progress) {
+    if (progress.total == 0) return;  // a stage begins
     if (stages.empty() || stages.back() != progress.stage) stages.emplace_back(progress.stage);
     EXPECT_LE(progress.done, progress.total);
   };
 
-  static_cast<void>(compile_kernel(random_matrix(4096, 64, 0.95), told));
+  const Compiler compiler(search_options(SearchMode::proxy), uncached());
+  static_cast<void>(compiler.compile(problem_of(random_matrix(4096, 64, 0.95), k_columns), told));
 
   ASSERT_FALSE(stages.empty());
   EXPECT_EQ(stages.front(), "compiling");

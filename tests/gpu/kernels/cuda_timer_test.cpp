@@ -51,7 +51,7 @@ class CudaTimerOnGpu : public GpuTest {
 };
 
 TEST_F(CudaTimerOnGpu, RunsAProxyInPlaceOfEveryCandidate) {
-  CudaTimer timer(gpu_.ordinal, {.m = 1200, .k = 200, .n = 100, .ldb = 100, .ldc = 100});
+  CudaTimer timer(gpu_.ordinal, timed_problem(1200, 200, 100, 100, 100));
   const std::string code = image();
   const CudaFunction function = timer.load(std::as_bytes(std::span(code)));
   for (const CudaCandidate& member : given_.candidates) {

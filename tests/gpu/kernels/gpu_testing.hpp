@@ -9,11 +9,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/unrolled_cuda/cuda_libraries.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/kernel.hpp"
+#include "tests/support/compile_testing.hpp"
+#include "tests/support/cuda_artifacts.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::testing_support {
@@ -39,28 +42,25 @@ class GpuTest : public ::testing::Test {
     }
   }
 
-  [[nodiscard]] CompileOptions options(std::int64_t n) const {
+  [[nodiscard]] CompileOptions options() const {
     CompileOptions result;
-    result.n = n;
     result.target = Target::parse(gpu_.limits.name());
     return result;
   }
 
   /// Compiled without a cache, in the form this driver takes.
-  [[nodiscard]] Kernel compile_kernel(const CsrMatrix& matrix,
-                                          const CompileOptions& compile_options) const {
-    const Kernel kernel =
-        Compiler(compile_options, {.enabled = false, .directory = {}}).compile_cuda(matrix);
+  [[nodiscard]] Kernel compile_kernel(const Problem& problem,
+                                      const CompileOptions& compile_options) const {
+    const Kernel kernel = Compiler(compile_options, uncached()).compile(problem);
     if (!is_emulated(gpu_)) return kernel;
-    const std::string ptx = kernel.ptx();
-    return Kernel::load(std::as_bytes(std::span(ptx)), kernel.record());
+    return Kernel::from_artifact(ptx_artifact(kernel.ptx(), kernel.record()));
   }
 
   /// C, contiguous, from host memory to host memory.
-  [[nodiscard]] static std::vector<float> product(const Kernel& kernel,
-                                                  const std::vector<float>& b, int device = 0) {
+  [[nodiscard]] static std::vector<float> product(const Kernel& kernel, const std::vector<float>& b,
+                                                  int device = 0) {
     std::vector<float> c(index(kernel.info().rows * kernel.info().n), -7.0F);
-    kernel.prepare(device).run(b.data(), c.data());
+    kernel.load(device).run(b.data(), c.data());
     return c;
   }
 

@@ -48,9 +48,9 @@ int use(spjit::CsrMatrix matrix) {
     return 1;
   }
 
-  spjit::CompileOptions options{.n = 48};
+  spjit::CompileOptions options;
   options.policy.search = spjit::SearchMode::ranked;
-  const spjit::Kernel kernel = spjit::compile(matrix, options);
+  const spjit::Kernel kernel = spjit::compile({.a = matrix, .n = 48}, options);
   if (!adds_up(matrix, kernel)) return fail("the kernel's result is wrong");
   if (!names_its_model(kernel)) {
     std::printf("no model of this CPU in the record: %s\n", kernel.record().c_str());

@@ -34,7 +34,7 @@ class LocalCudaToolsTest : public ::testing::Test {
   void TearDown() override { ::unsetenv("SPJIT_CUDA_DRIVER"); }
 
   [[nodiscard]] CudaProxy proxy() {
-    const ProxyCase of = proxy_case(given_.matrix, 8, given_.options.n, {32, 128, 256});
+    const ProxyCase of = proxy_case(*given_.problem.a, 8, given_.problem.n.value, {32, 128, 256});
     return make_cuda_proxy(of.plan, of.candidates, of.limits);
   }
 
@@ -65,7 +65,7 @@ TEST_F(LocalCudaToolsTest, CompileTheKernelThatACompilationWouldMake) {
 
   const CudaKernelImage image = local.tools().compile_kernel(candidate, {});
 
-  const BuiltCuda compiled = build_cuda_kernel(cuda_plan(given_.matrix, candidate.tile.m1),
+  const BuiltCuda compiled = build_cuda_kernel(cuda_plan(*given_.problem.a, candidate.tile.m1),
                                                candidate, given_.options, given_.limits);
   EXPECT_EQ(image.blocks_x, compiled.program.blocks_x);
   EXPECT_EQ(image.cubin, compiled.artifact.cubin);

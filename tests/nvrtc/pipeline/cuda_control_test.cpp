@@ -1,4 +1,4 @@
-// Many threads, deadlines and compile_cuda_async() with NVIDIA's compiler libraries.
+// Many threads, deadlines and compile_async() with NVIDIA's compiler libraries.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,6 @@ using namespace spjit::testing_support;
 class ConcurrentCudaCompiler : public ::testing::Test {
  protected:
   ConcurrentCudaCompiler() {
-    options_.n = 40;
     options_.target = Target::parse("sm_90");
     options_.resources.parallel_compiles = 2;
   }
@@ -38,7 +37,7 @@ class ConcurrentCudaCompiler : public ::testing::Test {
   }
 
   CompileOptions options_;
-  CsrMatrix matrix_ = random_matrix(70, 50, 0.8);
+  Problem problem_ = problem_of(random_matrix(70, 50, 0.8), 40);
 };
 
 TEST_F(ConcurrentCudaCompiler, CompilesOneKernelOnce) {
@@ -47,15 +46,15 @@ TEST_F(ConcurrentCudaCompiler, CompilesOneKernelOnce) {
   std::latch other_waits(1);
   std::optional<Kernel> first;
   std::jthread leader([&] {
-    first = compiler.compile_cuda(matrix_, at_stage("emitting", [&] {
-                                    begun.count_down();
-                                    other_waits.wait();
-                                  }));
+    first = compiler.compile(problem_, at_stage("emitting", [&] {
+                               begun.count_down();
+                               other_waits.wait();
+                             }));
   });
   begun.wait();
 
   const Kernel second =
-      compiler.compile_cuda(matrix_, at_stage("waiting", [&] { other_waits.count_down(); }));
+      compiler.compile(problem_, at_stage("waiting", [&] { other_waits.count_down(); }));
   leader.join();
 
   EXPECT_EQ(&first->info(), &second.info());
@@ -64,8 +63,8 @@ TEST_F(ConcurrentCudaCompiler, CompilesOneKernelOnce) {
 TEST_F(ConcurrentCudaCompiler, GivesTheSameKernelInTheBackground) {
   const Compiler compiler(options_, uncached());
 
-  const Compilation compilation = compiler.compile_cuda_async(matrix_);
-  const Kernel here = compiler.compile_cuda(matrix_);
+  const Compilation compilation = compiler.compile_async(problem_);
+  const Kernel here = compiler.compile(problem_);
 
   EXPECT_EQ(compilation.get().ptx(), here.ptx());
   EXPECT_EQ(compilation.get().info().key, here.info().key);
@@ -75,12 +74,12 @@ TEST_F(ConcurrentCudaCompiler, ADeadlineAmongManyUnitsEndsItAndLeavesNothing) {
   const TemporaryDirectory directory;
   options_.policy.unit_nonzeros = 100;
   options_.resources.compile_threads = 1;
-  const CsrMatrix large = random_matrix(600, 400, 0.7);  // takes seconds
+  const Problem large = problem_of(random_matrix(600, 400, 0.7), 40);  // takes seconds
   const Compiler compiler(options_, cached_in(directory.path()));
   const auto compile_late = [&] {
     CompileControl late;
     late.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
-    return compiler.compile_cuda(large, late);
+    return compiler.compile(large, late);
   };
 
   EXPECT_TRUE(throws<DeadlineExceeded>(compile_late));
@@ -92,7 +91,7 @@ TEST_F(ConcurrentCudaCompiler, TheLimitOfTheOptionsIsStillAFailureToCompile) {
   options_.resources.compile_limit_ms = 1e-3;
 
   EXPECT_TRUE(
-      throws<CompileFailed>([&] { return Compiler(options_, uncached()).compile_cuda(matrix_); }));
+      throws<CompileFailed>([&] { return Compiler(options_, uncached()).compile(problem_); }));
 }
 
 }  // namespace

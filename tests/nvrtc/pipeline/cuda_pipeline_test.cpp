@@ -1,7 +1,5 @@
 // Whole compilations for GPUs that are not there: from a matrix to a cubin, the cache and back.
 
-#include "compiler/cuda_pipeline.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,6 +17,8 @@
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
+#include "tests/support/compile_testing.hpp"
+#include "tests/support/cuda_search_testing.hpp"
 #include "tests/support/emitter_cases.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -27,9 +27,8 @@ namespace {
 using namespace spjit;
 using namespace spjit::testing_support;
 
-CompileOptions gpu_options(const std::string& target, std::int64_t n) {
+CompileOptions gpu_options(const std::string& target) {
   CompileOptions options;
-  options.n = n;
   options.target = Target::parse(target);
   return options;
 }
@@ -46,31 +45,30 @@ class CudaPipeline : public ::testing::Test {
     }
   }
 
-  [[nodiscard]] static Kernel compile_uncached(const CsrMatrix& matrix,
-                                                   const CompileOptions& options) {
-    return Compiler(options, {.enabled = false, .directory = {}}).compile_cuda(matrix);
+  [[nodiscard]] static Kernel compile_uncached(const Problem& problem,
+                                               const CompileOptions& options) {
+    return Compiler(options, uncached()).compile(problem);
   }
 
   FoundCudaLibraries found_;
 };
 
 TEST_F(CudaPipeline, MakesACubinForEveryArchitectureThatTheLibrariesKnow) {
-  const CsrMatrix matrix = random_matrix(70, 50, 0.8);
+  const Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
   for (const int arch : {75, 80, 86, 89, 90, 100, 120}) {
     SCOPED_TRACE(arch);
     const auto& newest = found_.libraries.front();
     if (std::ranges::find(newest.archs, arch) == newest.archs.end()) continue;
 
-    const Kernel kernel =
-        compile_uncached(matrix, gpu_options("sm_" + std::to_string(arch), 40));
+    const Kernel kernel = compile_uncached(problem, gpu_options("sm_" + std::to_string(arch)));
 
     const CubinInfo cubin = read_cubin_info(kernel.image());
     EXPECT_EQ(cubin.arch, arch);
     const CubinKernel* entry = cubin.find_kernel(k_cuda_kernel_name);
     ASSERT_NE(entry, nullptr);
-    EXPECT_EQ(entry->registers, kernel.info().registers);
-    EXPECT_EQ(entry->max_threads, kernel.info().threads);
-    EXPECT_EQ(kernel.info().spilled_bytes, 0);
+    EXPECT_EQ(entry->registers, kernel.info().cuda->registers);
+    EXPECT_EQ(entry->max_threads, kernel.info().cuda->threads);
+    EXPECT_EQ(kernel.info().cuda->spilled_bytes, 0);
     EXPECT_EQ(kernel.info().code_bytes, cubin.code_bytes);
     EXPECT_NE(kernel.cuda_source().find("__fmaf_rn"), std::string::npos);
     EXPECT_NE(kernel.ptx().find(".target sm_" + std::to_string(arch)), std::string::npos);
@@ -79,13 +77,13 @@ TEST_F(CudaPipeline, MakesACubinForEveryArchitectureThatTheLibrariesKnow) {
 
 TEST_F(CudaPipeline, FindsInTheCacheWhatItPublished) {
   const TemporaryDirectory directory;
-  const CsrMatrix matrix = random_matrix(70, 50, 0.8);
+  const Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
   const CacheOptions cache{.enabled = true, .directory = directory.path()};
 
-  const Kernel first = Compiler(gpu_options("sm_90", 40), cache).compile_cuda(matrix);
-  CompileOptions without_libraries = gpu_options("sm_90", 40);
+  const Kernel first = Compiler(gpu_options("sm_90"), cache).compile(problem);
+  CompileOptions without_libraries = gpu_options("sm_90");
   without_libraries.resources.toolkit_paths = {"/nowhere"};
-  const Kernel second = Compiler(without_libraries, cache).compile_cuda(matrix);
+  const Kernel second = Compiler(without_libraries, cache).compile(problem);
 
   EXPECT_FALSE(first.info().from_cache);
   EXPECT_TRUE(second.info().from_cache) << second.info().note;
@@ -94,15 +92,15 @@ TEST_F(CudaPipeline, FindsInTheCacheWhatItPublished) {
   EXPECT_EQ(first.ptx(), second.ptx());
   EXPECT_EQ(nlohmann::json::parse(first.record()), nlohmann::json::parse(second.record()));
   EXPECT_EQ(first.info().tile, second.info().tile);
-  EXPECT_EQ(first.info().registers, second.info().registers);
+  EXPECT_EQ(first.info().cuda->registers, second.info().cuda->registers);
 }
 
 TEST_F(CudaPipeline, AnEntryForAnotherArchitectureIsSetAside) {
   const TemporaryDirectory directory;
-  const CsrMatrix matrix = random_matrix(70, 50, 0.8);
+  const Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
   const CacheOptions cache{.enabled = true, .directory = directory.path()};
-  const std::string key = Compiler(gpu_options("sm_90", 40), cache).compile_cuda(matrix).info().key;
-  const Kernel foreign = Compiler(gpu_options("sm_80", 40), cache).compile_cuda(matrix);
+  const std::string key = Compiler(gpu_options("sm_90"), cache).compile(problem).info().key;
+  const Kernel foreign = Compiler(gpu_options("sm_80"), cache).compile(problem);
   const CacheStore store(directory.path(), SPJIT_VERSION);
   const CacheLookup found = store.lookup(foreign.info().key);
   std::vector<CacheFile> files;
@@ -110,48 +108,51 @@ TEST_F(CudaPipeline, AnEntryForAnotherArchitectureIsSetAside) {
   store.remove(key);
   store.publish(key, files, found.entry->record.kernel);
 
-  const Kernel fresh = Compiler(gpu_options("sm_90", 40), cache).compile_cuda(matrix);
-  const Kernel cached = Compiler(gpu_options("sm_90", 40), cache).compile_cuda(matrix);
+  const Kernel fresh = Compiler(gpu_options("sm_90"), cache).compile(problem);
+  const Kernel cached = Compiler(gpu_options("sm_90"), cache).compile(problem);
 
   EXPECT_FALSE(fresh.info().from_cache);
   EXPECT_NE(fresh.info().note.find("its code is for sm_80"), std::string::npos);
-  EXPECT_EQ(fresh.info().arch, 90);
+  EXPECT_EQ(fresh.info().cuda->arch, 90);
   EXPECT_TRUE(cached.info().from_cache) << cached.info().note;
   EXPECT_EQ(cached.info().cache_directory, directory.path());
 }
 
-TEST_F(CudaPipeline, IsLoadedBackFromImageAndRecord) {
-  const Kernel kernel = compile_uncached(random_matrix(70, 50, 0.8), gpu_options("sm_90", 40));
-  const Kernel other = compile_uncached(random_matrix(70, 50, 0.8), gpu_options("sm_80", 40));
+TEST_F(CudaPipeline, IsLoadedBackFromFilesAndRecord) {
+  const Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
+  const Kernel kernel = compile_uncached(problem, gpu_options("sm_90"));
+  const Kernel other = compile_uncached(problem, gpu_options("sm_80"));
 
-  const Kernel loaded = Kernel::load(kernel.image(), kernel.record());
+  const Kernel loaded = Kernel::from_artifact(kernel.artifact());
 
   EXPECT_EQ(loaded.info().tile, kernel.info().tile);
-  EXPECT_EQ(loaded.info().blocks_x, kernel.info().blocks_x);
-  EXPECT_THROW(static_cast<void>(Kernel::load(other.image(), kernel.record())), Error);
+  EXPECT_EQ(loaded.info().cuda->blocks_x, kernel.info().cuda->blocks_x);
+  EXPECT_THROW(static_cast<void>(Kernel::from_artifact({other.artifact().files, kernel.record()})),
+               Error);
 }
 
 TEST_F(CudaPipeline, CompilesManyUnitsAndHoldsThemToTheCap) {
-  CompileOptions options = gpu_options("sm_90", 256);
+  CompileOptions options = gpu_options("sm_90");
   options.policy.unit_nonzeros = 300;
   options.policy.m1 = 16;
   options.policy.n1 = 128;
 
-  const Kernel kernel = compile_uncached(random_matrix(128, 128, 0.7), options);
+  const Kernel kernel = compile_uncached(problem_of(random_matrix(128, 128, 0.7), 256), options);
 
   const nlohmann::json record = nlohmann::json::parse(kernel.record());
   EXPECT_GT(record.at("units").get<int>(), 5);
-  EXPECT_LE(kernel.info().registers, record.at("resources").at("register_cap").get<int>());
-  EXPECT_GE(kernel.info().active_blocks, record.at("attempts").back().at("min_blocks").get<int>());
-  EXPECT_EQ(kernel.info().spilled_bytes, 0);
+  EXPECT_LE(kernel.info().cuda->registers, record.at("resources").at("register_cap").get<int>());
+  EXPECT_GE(kernel.info().cuda->active_blocks,
+            record.at("attempts").back().at("min_blocks").get<int>());
+  EXPECT_EQ(kernel.info().cuda->spilled_bytes, 0);
 }
 
 TEST_F(CudaPipeline, CompilesAgainWithMoreRegistersWhereTheCapSpills) {
-  CompileOptions options = gpu_options("sm_90", 4096);
+  CompileOptions options = gpu_options("sm_90");
   options.policy.m1 = 128;
   options.policy.n1 = 32;
   const CudaDeviceInfo limits = parse_cuda_target("sm_90:h200");
-  CudaChoice choice = choose_cuda_tile(random_matrix(128, 40, 0.5), options, limits);
+  CudaChoice choice = choice_of(problem_of(random_matrix(128, 40, 0.5), 4096), options, limits);
   // As if the registers had been predicted too low.
   choice.chosen.min_blocks *= 2;
 
@@ -173,45 +174,48 @@ TEST_F(CudaPipeline, WritesRowsWithoutEntriesAndTakesPlantedMatrices) {
   for (const CsrMatrix& matrix : {nothing, no_columns, small_matrix(), with_empty_rows(200),
                                   random_matrix(1, 1, 0), random_matrix(1, 300, 0.5)}) {
     for (const std::int64_t n : {1, 33}) {
-      const Kernel kernel = compile_uncached(matrix, gpu_options("sm_90", n));
+      const Kernel kernel = compile_uncached(problem_of(matrix, n), gpu_options("sm_90"));
 
       EXPECT_EQ(kernel.info().rows, matrix.rows);
-      EXPECT_GE(kernel.info().blocks_x, 1);
+      EXPECT_GE(kernel.info().cuda->blocks_x, 1);
     }
   }
 }
 
 TEST_F(CudaPipeline, SaysWhichArchitectureTheLibrariesDoNotKnow) {
-  CompileOptions options = gpu_options("sm_120", 8);
+  CompileOptions options = gpu_options("sm_120");
   for (const FoundCudaLibrary& library : found_.libraries) {
-    if (library.version < CudaVersion{12, 8}) options.resources.toolkit_paths.push_back(library.path);
+    if (library.version < CudaVersion{12, 8})
+      options.resources.toolkit_paths.push_back(library.path);
   }
   if (options.resources.toolkit_paths.empty()) GTEST_SKIP() << "no library before CUDA 12.8";
 
-  EXPECT_THROW(static_cast<void>(compile_uncached(small_matrix(), options)), NotSupported);
+  EXPECT_THROW(static_cast<void>(compile_uncached(problem_of(small_matrix(), 8), options)),
+               NotSupported);
 }
 
 TEST_F(CudaPipeline, CompilesUndividedWithNvrtcAlone) {
-  CompileOptions options = gpu_options("sm_90", 40);
+  CompileOptions options = gpu_options("sm_90");
   for (const FoundCudaLibrary& library : found_.libraries) {
-    if (library.kind == CudaLibraryKind::nvrtc) options.resources.toolkit_paths.push_back(library.path);
+    if (library.kind == CudaLibraryKind::nvrtc)
+      options.resources.toolkit_paths.push_back(library.path);
   }
   options.policy.unit_nonzeros = 100;
 
-  const Kernel kernel = compile_uncached(random_matrix(70, 50, 0.8), options);
+  const Kernel kernel = compile_uncached(problem_of(random_matrix(70, 50, 0.8), 40), options);
 
-  EXPECT_EQ(kernel.info().compiled_from, "cuda");
+  EXPECT_EQ(kernel.info().cuda->compiled_from, "cuda");
   EXPECT_NE(kernel.info().note.find("no nvJitLink"), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(kernel.record()).at("units"), 1);
 }
 
 TEST_F(CudaPipeline, GivesUpAtTheLimitAndCachesNothing) {
   const TemporaryDirectory directory;
-  CompileOptions options = gpu_options("sm_90", 256);
+  CompileOptions options = gpu_options("sm_90");
   options.resources.compile_limit_ms = 30;
   const Compiler compiler(options, {.enabled = true, .directory = directory.path()});
 
-  EXPECT_THROW(static_cast<void>(compiler.compile_cuda(random_matrix(512, 512, 0.7))),
+  EXPECT_THROW(static_cast<void>(compiler.compile(problem_of(random_matrix(512, 512, 0.7), 256))),
                CompileCancelled);
 
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));

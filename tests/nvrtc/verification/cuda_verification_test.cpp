@@ -64,12 +64,13 @@ class CudaVerification : public testing::Test {
   [[nodiscard]] fs::path cache() const { return directory_.path() / "cache"; }
 
   [[nodiscard]] Kernel compile(VerifyMode mode, bool runtime_sizes = false) const {
-    CompileOptions options = options_of(20);
+    CompileOptions options;
     options.target = Target::parse("sm_90");
     options.verify = mode;
-    options.ldc = 23;
-    options.cuda.runtime_sizes = runtime_sizes;
-    return Compiler(options, cached_in(cache())).compile_cuda(matrix_);
+    Problem problem = problem_of(matrix_, 20);
+    problem.c.leading_dimension = 23;
+    problem.n.runtime = runtime_sizes;
+    return Compiler(options, cached_in(cache())).compile(problem);
   }
 
   [[nodiscard]] std::string failure(VerifyMode mode) const {
@@ -142,11 +143,11 @@ TEST_F(CudaVerification, AKernelThatFaultsIsWrong) {
 
 /// What the driver says of a kernel that traps, of a context that lives on.
 Kernel broken_context(const Kernel& trapping) {
-  Kernel prepared = trapping.prepare(0);
+  Kernel loaded = trapping.load(0);
   const std::vector<float> b(25 * 20);
   std::vector<float> c(30 * 23);
-  EXPECT_THROW(prepared.run(b.data(), c.data()), DeviceError);
-  return prepared;
+  EXPECT_THROW(loaded.run(b.data(), c.data()), DeviceError);
+  return loaded;
 }
 
 TEST_F(CudaVerification, AFaultOfTheCallersBeforeTheCheckWithdrawsNothing) {
@@ -175,10 +176,10 @@ TEST_F(CudaVerification, AfterAFaultInAnEntryNoOtherKernelIsJudgedWhileTheContex
     static_cast<void>(compile(VerifyMode::none));
   }
   const SpoiledCudaKernels as_ptx(take_ptx);
-  CompileOptions others = options_of(20);
+  CompileOptions others;
   others.target = Target::parse("sm_90");
-  const Kernel other = Compiler(others, uncached()).compile_cuda(matrix_);
-  std::optional<Kernel> context = other.prepare(0);
+  const Kernel other = Compiler(others, uncached()).compile(problem_of(matrix_, 20));
+  std::optional<Kernel> context = other.load(0);
 
   EXPECT_THROW(static_cast<void>(compile(VerifyMode::sampled)), DeviceError);
   EXPECT_EQ(entries(), 0U);  // the one that faults; the new one was not judged

@@ -82,10 +82,10 @@ TEST(RuntimeThreads, GiveTheBitsOfTheEvaluatorOnData) {
 
 TEST(CudaProxyRun, WritesWhatItsPlanSaysWithEveryN1) {
   for (const bool runtime_sizes : {false, true}) {
-    const ProxyCase given = proxy_case(random_matrix(600, 90, 0.85), 8, k_columns, {32, 96, 256},
-                                       {.runtime_sizes = runtime_sizes});
-    const CudaProxy made = make_cuda_proxy(given.plan, given.candidates, given.limits,
-                                           {.ldb = k_columns + 2, .ldc = k_columns + 5});
+    const ProxyCase given =
+        proxy_case(random_matrix(600, 90, 0.85), 8, k_columns, {32, 96, 256},
+                   {.runtime_sizes = runtime_sizes, .ldb = k_columns + 2, .ldc = k_columns + 5});
+    const CudaProxy made = make_cuda_proxy(given.plan, given.candidates, given.limits);
     ASSERT_LT(made.proxy.clusters.size(), made.spec.function_of_block.size());
     const CudaCase item = case_of(made);
     const std::string ptx = join_texts(emit_cuda_proxy(made, CudaSource::ptx, 90));
@@ -144,9 +144,7 @@ TEST(CudaProxyOnData, IsNoLargerThanTheKernel) {
 
 class CudaTimerOnEmulatedDriver : public ::testing::Test {
  protected:
-  [[nodiscard]] CudaTimer timer() const {
-    return {context_, {.m = 600, .k = 90, .n = k_columns, .ldb = k_columns, .ldc = k_columns}};
-  }
+  [[nodiscard]] CudaTimer timer() const { return {context_, timed_problem(600, 90, k_columns)}; }
   [[nodiscard]] CudaFunction load(const CudaTimer& timer) const {
     const std::string ptx = join_texts(emit_cuda_proxy(proxy_, CudaSource::ptx, 90));
     return timer.load(std::as_bytes(std::span(ptx)));
@@ -190,16 +188,16 @@ TEST_F(CudaTimerOnEmulatedDriver, LetsTheDriversErrorsThrough) {
 }
 
 TEST_F(CudaTimerOnEmulatedDriver, RefusesShapesThatAreNone) {
-  const auto refuses = [&](const CudaTimerShape& shape) {
-    EXPECT_THROW(CudaTimer(context_, shape), InvalidArgument);
+  const auto refuses = [&](const Problem& problem) {
+    EXPECT_THROW(CudaTimer(context_, problem), InvalidArgument);
   };
   CudaTimer timer = this->timer();
 
-  refuses({.m = 0, .k = 1, .n = 1, .ldb = 1, .ldc = 1});
-  refuses({.m = 1, .k = -1, .n = 1, .ldb = 1, .ldc = 1});
-  refuses({.m = 1, .k = 1, .n = 0, .ldb = 1, .ldc = 1});
-  refuses({.m = 1, .k = 1, .n = 2, .ldb = 1, .ldc = 2});
-  refuses({.m = 1, .k = 1, .n = 2, .ldb = 2, .ldc = 1});
+  refuses(timed_problem(0, 1, 1, 1, 1));
+  refuses(timed_problem(1, -1, 1, 1, 1));
+  refuses(timed_problem(1, 1, 0, 1, 1));
+  refuses(timed_problem(1, 1, 2, 1, 2));
+  refuses(timed_problem(1, 1, 2, 2, 1));
   EXPECT_THROW(static_cast<void>(timer.time_us(load(timer), {}, 0)), InvalidArgument);
 }
 

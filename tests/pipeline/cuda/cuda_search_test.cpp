@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cuda_pipeline.hpp"
 #include "kernels/unrolled_cuda/cuda_tunable.hpp"
 #include "proxy/search.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
+#include "tests/support/cuda_search_testing.hpp"
 #include "tests/support/emulated_kernel.hpp"
 #include "tests/support/scoped_variable.hpp"
 
@@ -35,7 +35,6 @@ bool is_one_line(const std::string& text) {
 class CudaSearchOnEmulatedDriver : public ::testing::Test {
  protected:
   CudaSearchOnEmulatedDriver() {
-    options_.n = k_searched_columns;
     options_.policy.reorder = ReorderAlgorithm::balanced;
     // Interpreted kernels take long.
     race_.min_sample_us = 1;
@@ -44,14 +43,7 @@ class CudaSearchOnEmulatedDriver : public ::testing::Test {
     race_.call_limit_ms = 1e6;
   }
 
-  [[nodiscard]] CudaTimer timer() const {
-    return {emulated_context(),
-            {.m = matrix_.rows,
-             .k = matrix_.cols,
-             .n = k_searched_columns,
-             .ldb = k_searched_columns,
-             .ldc = k_searched_columns}};
-  }
+  [[nodiscard]] CudaTimer timer() const { return {emulated_context(), problem_}; }
   [[nodiscard]] std::string proxy_ptx() const {
     return join_texts(emit_cuda_proxy(
         make_cuda_proxy(given_.plan, given_.candidates, given_.limits), CudaSource::ptx, 90));
@@ -59,15 +51,15 @@ class CudaSearchOnEmulatedDriver : public ::testing::Test {
   [[nodiscard]] CudaCase kernel_of(const CudaCandidate& candidate) const {
     CudaKernelSpec spec = cuda_spec(8, k_searched_columns);
     spec.tile = candidate.tile;
-    return make_cuda_case(matrix_, spec, ReorderAlgorithm::balanced);
+    return make_cuda_case(*problem_.a, spec, ReorderAlgorithm::balanced);
   }
   [[nodiscard]] CudaTuningCandidate proxy(std::size_t candidate, const std::string& image) const {
     const CudaCandidate& of = given_.candidates[candidate];
     return {to_string(of.tile), bytes(image), launch_of(of, 32, given_.limits)};
   }
 
-  CsrMatrix matrix_ = random_matrix(64, 40, 0.8);
-  ProxyCase given_ = proxy_case(matrix_, 8, k_searched_columns, {32, 64});
+  Problem problem_ = cuda_problem(random_matrix(64, 40, 0.8), k_searched_columns);
+  ProxyCase given_ = proxy_case(*problem_.a, 8, k_searched_columns, {32, 64});
   CompileOptions options_;
   TuningOptions race_;
 };
@@ -117,7 +109,7 @@ TEST_F(CudaSearchOnEmulatedDriver, AnImageThatCannotBeLoadedHasFailedAndTheOther
 TEST_F(CudaSearchOnEmulatedDriver, AfterAFaultAllThatFollowFail) {
   const std::string good = proxy_ptx();
   // A row of B that there is not.
-  CsrMatrix wide = matrix_;
+  CsrMatrix wide = *problem_.a;
   wide.cols = 1 << 12;
   wide.col_idxs.back() = (1 << 12) - 1;
   const CudaCase reads_far =
@@ -154,12 +146,12 @@ TEST_F(CudaSearchOnEmulatedDriver, ASearchInEachModeChoosesATileThatWasTimed) {
     return time_cuda_kernels(contestants, race_, timer);
   };
   tools.compile_threads = 2;
-  RowGroupings groupings(matrix_, ReorderAlgorithm::balanced);
+  RowGroupings groupings(*problem_.a, ReorderAlgorithm::balanced);
   for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
     SCOPED_TRACE(to_string(mode));
     options_.policy.search = mode;
 
-    CudaTunable space({matrix_, options_, given_.limits, groupings}, given_.candidates, tools);
+    CudaTunable space({problem_, options_, given_.limits, groupings}, given_.candidates, tools);
     SearchSettings settings;
     settings.mode = mode;
     settings.stages = search_stages(mode, options_.policy.top_k, true);
@@ -235,16 +227,15 @@ TEST(TimingGpu, IsNoneWithoutADriverAndOneLineSaysWhy) {
 
 TEST(CudaChoiceWithoutAGpu, IsTheFirstOfTheRankingAndTheReasonSaysSo) {
   const ScopedVariable driver("SPJIT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
-  const CsrMatrix matrix = random_matrix(64, 40, 0.8);
+  const Problem problem = cuda_problem(random_matrix(64, 40, 0.8), k_searched_columns);
   CompileOptions options;
-  options.n = k_searched_columns;
   options.target = Target::parse("sm_90:h100");
   const CudaDeviceInfo limits = parse_cuda_target("sm_90:h100");
-  const CudaChoice instant = choose_cuda_tile(matrix, options, limits);
+  const CudaChoice instant = choice_of(problem, options, limits);
   for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
     options.policy.search = mode;
 
-    const CudaChoice choice = choose_cuda_tile(matrix, options, limits);
+    const CudaChoice choice = choice_of(problem, options, limits);
 
     EXPECT_EQ(choice.chosen.tile, choice.ranked.front().tile);
     EXPECT_EQ(choice.chosen.tile, instant.chosen.tile);
@@ -259,15 +250,14 @@ TEST(CudaChoiceWithoutAGpu, IsTheFirstOfTheRankingAndTheReasonSaysSo) {
 }
 
 TEST_F(TimingGpuOnEmulatedDriver, WithoutCompilerLibrariesNothingIsTimed) {
-  const CsrMatrix matrix = random_matrix(64, 40, 0.8);
+  const Problem problem = cuda_problem(random_matrix(64, 40, 0.8), k_searched_columns);
   const TemporaryDirectory nothing;
   CompileOptions options;
-  options.n = k_searched_columns;
   options.target = Target::parse("sm_90:h100");
   options.policy.search = SearchMode::ranked;
   options.resources.toolkit_paths = {nothing.path()};
 
-  const CudaChoice choice = choose_cuda_tile(matrix, options, h100_);
+  const CudaChoice choice = choice_of(problem, options, h100_);
 
   EXPECT_EQ(choice.chosen.tile, choice.ranked.front().tile);
   EXPECT_FALSE(choice.search.timed);

@@ -4,16 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_artifact.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 #include "kernels/unrolled_cuda/cuda_timer.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/kernel.hpp"
+#include "tests/support/cuda_artifacts.hpp"
+#include "tests/support/cuda_proxy_cases.hpp"
 #include "tests/support/far_cases.hpp"
 #include "tests/support/scoped_variable.hpp"
 
@@ -87,38 +87,22 @@ TEST(FarOperands, OfMoreRowsOrColumnsThanNumbersCanNameAreRefused) {
   EXPECT_THROW(check_cuda_spec(wide, far.spec), InvalidArgument);
 }
 
-/// What Kernel::load() needs to know of a program.
-std::string record_of(const FarCase& far) {
-  const nlohmann::json resources = {{"predicted_registers", 0},
-                                    {"registers", 0},
-                                    {"spilled_bytes", 0},
-                                    {"active_blocks", 0},
-                                    {"code_bytes", 0}};
-  return nlohmann::json{{"program", to_json(make_program(far_plan(far), far.spec, 90))},
-                        {"device", {{"product", "H100"}}},
-                        {"tile", {{"name", to_string(far.spec.tile)}}},
-                        {"search", {{"reason", ""}}},
-                        {"resources", resources},
-                        {"compiled_from", "ptx"},
-                        {"toolchain", ""},
-                        {"note", ""}}
-      .dump();
-}
-
 class FarLaunch : public ::testing::Test {
  protected:
-  [[nodiscard]] static Kernel prepare(const FarCase& far) {
-    const std::string ptx = far_ptx(far);
-    return Kernel::load(std::as_bytes(std::span(ptx)), record_of(far)).prepare();
+  [[nodiscard]] static Kernel load(const FarCase& far) {
+    const CudaProgram program = make_program(far_plan(far), far.spec, 90);
+    return Kernel::from_artifact(
+               ptx_artifact(far_ptx(far), record_of(program, far.spec.tile).dump()))
+        .load();
   }
 
   ScopedVariable driver_{"SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA};
 };
 
-TEST_F(FarLaunch, OfAPreparedKernelHasTheBitsOfTheEvaluator) {
+TEST_F(FarLaunch, OfALoadedKernelHasTheBitsOfTheEvaluator) {
   for (const FarCase& far : far_cases_in_all_forms()) {
     SCOPED_TRACE(far.name + ", tile " + to_string(far.spec.tile));
-    const Kernel kernel = prepare(far);
+    const Kernel kernel = load(far);
     const CudaContext context(local_cuda_driver(), 0);
     const CudaKernelSpec& spec = far.spec;
     FarRows b(context, far.columns, spec.n, spec.ldb);
@@ -135,7 +119,7 @@ TEST_F(FarLaunch, OfAPreparedKernelHasTheBitsOfTheEvaluator) {
 
 TEST_F(FarLaunch, OfSizesThatDoNotFitAreRefused) {
   const FarCase far = largest_case(true);
-  const Kernel kernel = prepare(far);
+  const Kernel kernel = load(far);
   float nothing = 0;
   const auto launch = [&](std::int64_t n, std::int64_t ldb, std::int64_t ldc) {
     kernel.launch({&nothing, ldb, &nothing, ldc, n});
@@ -155,12 +139,9 @@ TEST(FarTimer, RefusesOperandsOfMoreBytesThanThereAreNumbers) {
   const CudaContext context = emulated_context();
   constexpr std::int64_t k_rows = std::int64_t{1} << 31;
 
-  EXPECT_THROW(CudaTimer(context, {.m = 1, .k = k_rows, .n = 1, .ldb = k_rows, .ldc = 1}),
-               InvalidArgument);
-  EXPECT_THROW(CudaTimer(context, {.m = k_rows, .k = 1, .n = 1, .ldb = 1, .ldc = k_most}),
-               InvalidArgument);
-  EXPECT_THROW(CudaTimer(context, {.m = 1, .k = k_rows, .n = 1, .ldb = k_rows / 4, .ldc = 1}),
-               DeviceError);
+  EXPECT_THROW(CudaTimer(context, timed_problem(1, k_rows, 1, k_rows, 1)), InvalidArgument);
+  EXPECT_THROW(CudaTimer(context, timed_problem(k_rows, 1, 1, 1, k_most)), InvalidArgument);
+  EXPECT_THROW(CudaTimer(context, timed_problem(1, k_rows, 1, k_rows / 4, 1)), DeviceError);
 }
 
 TEST(FarTimer, FillsAllOfABThatIsCopiedInParts) {
@@ -171,7 +152,7 @@ TEST(FarTimer, FillsAllOfABThatIsCopiedInParts) {
               cuda_spec(4, 32),
               {0, 34815, 34816, 69631, 69632, 70000},
               first_numbers()};
-  CudaTimer timer(context, {.m = 6, .k = 70001, .n = 32, .ldb = 32, .ldc = 32});
+  CudaTimer timer(context, timed_problem(6, 70001, 32, 32, 32));
   const std::string ptx = far_ptx(far);
   const CudaFunction function = timer.load(std::as_bytes(std::span(ptx)));
 

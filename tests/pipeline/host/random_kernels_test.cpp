@@ -7,11 +7,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "kernels/spmm_kernel_impl.hpp"
+#include "kernels/kernel_impl.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
+#include "kernels/unrolled_host/unrolled_family.hpp"
 #include "spjit/compiler.hpp"
+#include "tests/support/compile_testing.hpp"
 #include "tests/support/draw.hpp"
 #include "tests/support/guarded_buffers.hpp"
 #include "tests/support/guarded_operands.hpp"
@@ -24,8 +27,9 @@ using spjit::CsrMatrix;
 using spjit::HostArtifact;
 using spjit::HostIsa;
 using spjit::HostTile;
-using spjit::ReorderAlgorithm;
 using spjit::Kernel;
+using spjit::Problem;
+using spjit::ReorderAlgorithm;
 using spjit::testing_support::Draw;
 using spjit::testing_support::draw_value;
 using spjit::testing_support::GuardedBuffers;
@@ -38,6 +42,7 @@ using spjit::testing_support::k_placements;
 using spjit::testing_support::OperandShape;
 using spjit::testing_support::Placement;
 using spjit::testing_support::reference_product;
+using spjit::testing_support::uncached;
 
 CsrMatrix draw_matrix(Draw& draw, bool special) {
   CsrMatrix matrix;
@@ -88,21 +93,30 @@ HostIsa draw_isa(Draw& draw) {
   return isa == HostIsa::generic && draw.chance(70) ? isas.front() : isa;
 }
 
-CompileOptions draw_options(Draw& draw) {
+/// What is compiled and how.
+struct Drawn {
+  Problem problem;
   CompileOptions options;
-  options.n = draw_n(draw);
+};
+
+/// The matrix of the problem stays to be set.
+Drawn draw_options(Draw& draw) {
+  Drawn drawn;
+  Problem& problem = drawn.problem;
+  CompileOptions& options = drawn.options;
+  problem.n = draw_n(draw);
   options.target = spjit::Target(draw_isa(draw));
-  options.threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
+  options.resources.threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
   options.policy.reorder = draw.one_of<ReorderAlgorithm>(
       {ReorderAlgorithm::none, ReorderAlgorithm::balanced, ReorderAlgorithm::similarity});
   if (draw.chance(30)) {
     const HostIsa isa = options.target.isa();
-    options.panel_columns =
+    problem.panel_columns =
         draw.between(1, spjit::widest_panel_vectors(isa)) * spjit::lanes_of(isa);
   }
-  if (draw.chance(30)) options.ldb = options.n + draw.between(0, 40);
+  if (draw.chance(30)) problem.b.leading_dimension = problem.n.value + draw.between(0, 40);
   if (draw.chance(15)) options.policy.code_budget_bytes = 0;
-  return options;
+  return drawn;
 }
 
 TEST(RandomKernels, OfAnyOptionsGiveTheEvaluatorsBits) {
@@ -110,22 +124,22 @@ TEST(RandomKernels, OfAnyOptionsGiveTheEvaluatorsBits) {
     Draw draw(seed);
     const bool special = draw.chance(40);
     const CsrMatrix matrix = draw_matrix(draw, special);
-    const CompileOptions options = draw_options(draw);
-    spjit::CacheOptions cache;
-    cache.enabled = false;
-    const std::int64_t ldb =
-        options.ldb > 0 && draw.chance(50) ? options.ldb : options.n + draw.between(0, 20);
+    auto [problem, options] = draw_options(draw);
+    problem.a = matrix;
+    const std::int64_t n = problem.n.value;
+    const std::int64_t asked = problem.b.leading_dimension;
+    const std::int64_t ldb = asked > 0 && draw.chance(50) ? asked : n + draw.between(0, 20);
     const GuardedBuffers guarded(placement_of(seed));
     const GuardedOperands operands =
-        draw_operands(draw, matrix, {options.n, ldb, special, placement_of(seed)});
+        draw_operands(draw, matrix, {n, ldb, special, placement_of(seed)});
 
-    const Kernel kernel = spjit::Compiler(options, cache).compile(matrix);
+    const Kernel kernel = spjit::Compiler(options, uncached()).compile(problem);
     kernel.run(operands.b(), operands.ldb(), operands.c(), operands.ldc());
 
     ASSERT_TRUE(operands.holds_product(matrix, options.target.isa()))
         << "seed " << seed << ": " << options.target.name() << " " << matrix.rows << " x "
-        << matrix.cols << " " << operands.describe() << " threads " << options.threads << " tile "
-        << kernel.info().tile << " " << kernel.info().reason;
+        << matrix.cols << " " << operands.describe() << " threads " << options.resources.threads
+        << " tile " << kernel.info().tile << " " << kernel.info().reason;
   }
 }
 
@@ -161,15 +175,22 @@ HostArtifact artifact_of(Draw& draw, const CsrMatrix& matrix, const HostTile& ti
       tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(matrix.cols, 1);
   const auto plan =
       spjit::build_plan(matrix, spjit::group_rows(matrix, tile.m1, algorithm), k_block);
-  return spjit::make_unrolled_artifact(plan, tile,
-                                       {place.isa, place.n, tile.pack_b ? 0 : place.ldb});
+  Problem problem;
+  problem.n = place.n;
+  problem.b.leading_dimension = place.ldb;
+  return spjit::make_unrolled_artifact(plan, tile, problem, place.isa);
 }
 
 /// `image` is borrowed.
 Kernel load(Draw& draw, const spjit::HostImage& image) {
   const int threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
-  auto pool = threads > 1 ? std::make_shared<spjit::ThreadPool>(threads) : nullptr;
-  return Kernel(Kernel::Impl::load(image, {}, std::move(pool)));
+  spjit::HostObject object{image};
+  if (threads > 1) object.pool = std::make_shared<spjit::ThreadPool>(threads);
+  spjit::LoadedKernel loaded = spjit::UnrolledHostFamily().open(object, {});
+  auto impl = std::make_shared<Kernel::Impl>();
+  impl->info = std::move(loaded.info);
+  impl->executable = std::move(loaded.executable);
+  return Kernel(std::move(impl));
 }
 
 TEST(RandomKernels, OfAnyTileGiveTheEvaluatorsBits) {
@@ -201,13 +222,12 @@ TEST(RandomKernels, PanelsStayWithinTheirArrays) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     Draw draw(seed + 2'000'000);
     const CsrMatrix matrix = draw_matrix(draw, false);
-    CompileOptions options = draw_options(draw);
-    options.panel_columns = spjit::lanes_of(options.target.isa()) * draw.between(1, 4);
-    spjit::CacheOptions cache;
-    cache.enabled = false;
-    const Kernel kernel = spjit::Compiler(options, cache).compile(matrix);
-    const std::vector<float> b =
-        spjit::testing_support::dense_values(matrix.cols * options.n, seed);
+    auto [problem, options] = draw_options(draw);
+    problem.a = matrix;
+    problem.panel_columns = spjit::lanes_of(options.target.isa()) * draw.between(1, 4);
+    const std::int64_t n = problem.n.value;
+    const Kernel kernel = spjit::Compiler(options, uncached()).compile(problem);
+    const std::vector<float> b = spjit::testing_support::dense_values(matrix.cols * n, seed);
     // The spare line behind the last panel is part of the array but nobody needs it.
     const auto needed = [&](std::int64_t rows) {
       return std::max<std::int64_t>(kernel.panel_floats(rows) - spjit::PanelLayout::k_spare_floats,
@@ -217,14 +237,13 @@ TEST(RandomKernels, PanelsStayWithinTheirArrays) {
     const GuardedBuffers guarded(placement);
     const GuardedFloats b_panels(needed(matrix.cols), placement);
     const GuardedFloats c_panels(needed(matrix.rows), placement);
-    std::vector<float> c(index(matrix.rows * options.n));
+    std::vector<float> c(index(matrix.rows * n));
 
-    kernel.to_panels(b.data(), options.n, matrix.cols, b_panels.data());
+    kernel.to_panels(b.data(), n, matrix.cols, b_panels.data());
     kernel.run_panels(b_panels.data(), c_panels.data());
-    kernel.from_panels(c_panels.data(), matrix.rows, c.data(), options.n);
+    kernel.from_panels(c_panels.data(), matrix.rows, c.data(), n);
 
-    const auto expected =
-        reference_product(matrix, options.target.isa(), b.data(), options.n, options.n);
+    const auto expected = reference_product(matrix, options.target.isa(), b.data(), n, n);
     ASSERT_TRUE(spjit::testing_support::same_bits(c, expected))
         << "seed " << seed << ": " << kernel.info().tile;
     ASSERT_TRUE(b_panels.intact() && c_panels.intact()) << "seed " << seed;

@@ -13,6 +13,7 @@
 #include "kernels/sliced/sliced_kernel.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix_io.hpp"
+#include "tests/support/compile_testing.hpp"
 #include "tests/support/guarded_buffers.hpp"
 #include "tests/support/guarded_operands.hpp"
 #include "tests/support/spmm_testing.hpp"
@@ -23,7 +24,6 @@ namespace fs = std::filesystem;
 using spjit::CompileOptions;
 using spjit::CsrMatrix;
 using spjit::HostIsa;
-using spjit::KernelKind;
 using spjit::Kernel;
 using spjit::testing_support::data_directory;
 using spjit::testing_support::dense_values;
@@ -33,7 +33,9 @@ using spjit::testing_support::index;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::matrix_files;
 using spjit::testing_support::Placement;
+using spjit::testing_support::problem_of;
 using spjit::testing_support::reference_product;
+using spjit::testing_support::uncached;
 
 /// Columns for a case: about 20 million multiplications at most, and never a whole panel, so that
 /// every case has a tail.
@@ -43,14 +45,13 @@ std::int64_t columns_for(const CsrMatrix& matrix, std::int64_t wanted) {
   return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(most, 1));
 }
 
-Kernel compile_uncached(const CsrMatrix& matrix, const CompileOptions& options) {
-  spjit::CacheOptions cache;
-  cache.enabled = false;
-  return spjit::Compiler(options, cache).compile(matrix);
+Kernel compile_uncached(const CsrMatrix& matrix, std::int64_t n, const CompileOptions& options) {
+  return spjit::Compiler(options, uncached()).compile(problem_of(matrix, n));
 }
 
-/// B and what the kernels must make of it.
+/// B `[k x n]` and what the kernels must make of it.
 struct Expectation {
+  std::int64_t n = 1;
   std::vector<float> b;
   std::vector<float> fused;
   std::vector<float> separate;
@@ -58,6 +59,7 @@ struct Expectation {
 
 Expectation expect_of(const CsrMatrix& matrix, std::int64_t n) {
   Expectation result;
+  result.n = n;
   result.b = dense_values(matrix.cols * n);
   result.fused = reference_product(matrix, HostIsa::avx512, result.b.data(), n, n);
   result.separate = reference_product(matrix, HostIsa::generic, result.b.data(), n, n);
@@ -74,8 +76,8 @@ Expectation expect_of(const CsrMatrix& matrix, std::int64_t n) {
 void expect_bits(const CsrMatrix& matrix, const CompileOptions& options,
                  const Expectation& expectation) {
   const GuardedBuffers guarded(Placement::at_end);
-  const Kernel kernel = compile_uncached(matrix, options);
-  const std::int64_t n = options.n;
+  const std::int64_t n = expectation.n;
+  const Kernel kernel = compile_uncached(matrix, n, options);
   for (const Placement placement : k_placements) {
     const GuardedOperands operands(matrix, {n, n, n}, placement, expectation.b);
 
@@ -86,11 +88,8 @@ void expect_bits(const CsrMatrix& matrix, const CompileOptions& options,
         << options.target.name() << " tile " << kernel.info().tile << ": " << kernel.info().reason;
   }
   const bool csr = options.policy.code_budget_bytes == 0 && matrix.nnz() > 0;
-  const bool sliced =
-      spjit::prefers_slices(spjit::view_of(matrix), options.target.isa(), options.n);
-  EXPECT_EQ(kernel.info().kind, sliced ? "sliced"
-                                : csr  ? "csr"
-                                       : "unrolled");
+  const bool sliced = spjit::prefers_slices(spjit::view_of(matrix), options.target.isa(), n);
+  EXPECT_EQ(kernel.info().family, sliced ? "sliced" : csr ? "csr" : "unrolled");
 }
 
 /// One to four columns on every instruction set that is encoded directly.
@@ -98,7 +97,6 @@ void check_few_columns(const CsrMatrix& matrix) {
   for (std::int64_t n = 1; n <= spjit::k_most_sliced_columns; ++n) {
     const Expectation expectation = expect_of(matrix, n);
     CompileOptions options;
-    options.n = n;
     for (const HostIsa isa : spjit::testing_support::isas_here()) {
       if (isa == HostIsa::generic) continue;
       options.target = spjit::Target(isa);
@@ -114,7 +112,6 @@ void check_matrix(const CsrMatrix& matrix) {
   const Expectation expectation = expect_of(matrix, n);
   constexpr std::int64_t k_most_generic_nnz = 60'000;
   CompileOptions options;
-  options.n = n;
   for (const HostIsa isa : spjit::testing_support::isas_here()) {
     if (isa == HostIsa::generic && matrix.nnz() > k_most_generic_nnz) continue;
     options.target = spjit::Target(isa);
@@ -155,11 +152,9 @@ TEST(RealWeights, GiveTheProductTheirAuthorsPublished) {
   const CsrMatrix matrix = spjit::load_matrix(folder / "contraction_1x1_0.npy");
   const spjit::DenseMatrix b = spjit::load_dense(folder / "BC.npy");
   const spjit::DenseMatrix known = spjit::load_dense(folder / "ref.npy");
-  CompileOptions options;
-  options.n = b.cols;
   std::vector<float> c(index(matrix.rows * b.cols));
 
-  compile_uncached(matrix, options).run(b.values.data(), c.data());
+  compile_uncached(matrix, b.cols, {}).run(b.values.data(), c.data());
 
   // Both are fp32 sums in some order, so each may be a bound away from the float64 product.
   ASSERT_EQ(known.values.size(), c.size());

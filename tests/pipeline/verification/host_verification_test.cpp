@@ -47,10 +47,10 @@ class HostVerification : public testing::Test {
   }
 
   [[nodiscard]] Kernel compile(VerifyMode mode, const CacheOptions& options,
-                                   const CompileControl& control = {}) const {
-    CompileOptions compile_options = options_of(33);
+                               const CompileControl& control = {}) const {
+    CompileOptions compile_options;
     compile_options.verify = mode;
-    return Compiler(compile_options, options).compile(matrix_, control);
+    return Compiler(compile_options, options).compile(problem_of(matrix_, 33), control);
   }
 
   /// The message of the VerificationFailed that compiling throws.
@@ -179,10 +179,11 @@ TEST_F(HostVerification, ASampleOfALargeKernelIsPartOfItAndFullIsAll) {
   matrix_ = random_matrix(1500, 1000, 0.5);  // 25 million products
 
   for (const bool full : {false, true}) {
-    CompileOptions options = options_of(64);
+    CompileOptions options;
     options.verify = full ? VerifyMode::full : VerifyMode::sampled;
 
-    const Verification found = Compiler(options, uncached()).compile(matrix_).info().verification;
+    const Verification found =
+        Compiler(options, uncached()).compile(problem_of(matrix_, 64)).info().verification;
 
     EXPECT_EQ(found.complete(), full);
     EXPECT_EQ(found.columns_checked == 64, full);
@@ -201,26 +202,28 @@ TEST_F(HostVerification, EveryKindOfKernelPassesOnEveryInstructionSet) {
   for (const HostIsa isa : isas_here()) {
     for (const std::int64_t n : {1, 3, 5, 16, 130}) {
       for (const std::int64_t budget : {std::int64_t{0}, std::int64_t{1} << 28}) {
-        CompileOptions options = options_of(n, isa);
+        CompileOptions options = options_of(isa);
         options.verify = VerifyMode::full;
         options.policy.code_budget_bytes = budget;
-        options.threads = 2;
-        options.ldb = n == 5 ? 9 : 0;
+        options.resources.threads = 2;
+        Problem problem = problem_of(matrix_, n);
+        problem.b.leading_dimension = n == 5 ? 9 : 0;
 
-        const Kernel kernel = Compiler(options, uncached()).compile(matrix_);
+        const Kernel kernel = Compiler(options, uncached()).compile(problem);
 
         EXPECT_TRUE(kernel.info().verification.complete())
-            << to_string(isa) << " n=" << n << " " << to_string(kernel.info().kind);
+            << to_string(isa) << " n=" << n << " " << kernel.info().family;
       }
     }
   }
 }
 
 TEST_F(HostVerification, WhatTakesTooMuchMemoryIsNotCheckedAndSaysSo) {
-  CompileOptions options = options_of((std::int64_t{1} << 31) - 1);
+  CompileOptions options;
   options.verify = VerifyMode::full;
 
-  const Kernel kernel = Compiler(options, cached_in(cache())).compile(small_matrix());
+  const Kernel kernel = Compiler(options, cached_in(cache()))
+                            .compile(problem_of(small_matrix(), (std::int64_t{1} << 31) - 1));
 
   EXPECT_THAT(kernel.info().note, HasSubstr("not checked: B and C of the check would take"));
   EXPECT_EQ(kernel.info().verification.mode, VerifyMode::none);
@@ -232,17 +235,17 @@ TEST_F(HostVerification, WhatTakesTooMuchMemoryIsNotCheckedAndSaysSo) {
 TEST_F(HostVerification, FewColumnsOfAVeryWideMatrixAreChecked) {
   constexpr std::int32_t k_columns = 2147483647;
   matrix_ = {1, k_columns, {0, 1}, {k_columns - 1}, {2}};
-  CompileOptions options = options_of(1);
+  CompileOptions options;
   options.verify = VerifyMode::sampled;
 
-  const Kernel kernel = Compiler(options, uncached()).compile(matrix_);
+  const Kernel kernel = Compiler(options, uncached()).compile(problem_of(matrix_, 1));
 
   EXPECT_TRUE(kernel.info().verification.complete()) << kernel.info().verification.reason;
 }
 
 TEST_F(HostVerification, KernelsOfACompilerAreCheckedOneAfterTheOther) {
   const CsrMatrix large = random_matrix(1500, 1000, 0.5);
-  CompileOptions options = options_of(4000);
+  CompileOptions options;
   options.verify = VerifyMode::full;  // seconds, of the large one
   options.policy.code_budget_bytes = 0;
   const Compiler compiler(options, uncached());
@@ -252,7 +255,8 @@ TEST_F(HostVerification, KernelsOfACompilerAreCheckedOneAfterTheOther) {
   std::jthread leader([&] {
     CompileControl control = at_stage("checking", [&] { begun.count_down(); });
     control.stop = stop.get_token();
-    EXPECT_TRUE(throws<Cancelled>([&] { return compiler.compile(large, control); }));
+    EXPECT_TRUE(
+        throws<Cancelled>([&] { return compiler.compile(problem_of(large, 4000), control); }));
     ended = true;
   });
   begun.wait();
@@ -261,7 +265,8 @@ TEST_F(HostVerification, KernelsOfACompilerAreCheckedOneAfterTheOther) {
   while (!waited && !ended) {  // the first few may come before the large one
     CompileControl control;
     control.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-    waited = throws<DeadlineExceeded>([&] { return compiler.compile(matrix_, control); });
+    waited = throws<DeadlineExceeded>(
+        [&] { return compiler.compile(problem_of(matrix_, 4000), control); });
   }
   stop.request_stop();
 
@@ -274,7 +279,7 @@ TEST_F(HostVerification, TheModeIsNotPartOfTheKey) {
 }
 
 TEST_F(HostVerification, ModesThatAreNoneAreRefused) {
-  CompileOptions options = options_of(8);
+  CompileOptions options;
   options.verify = static_cast<VerifyMode>(99);
 
   EXPECT_THROW(Compiler(options, uncached()), InvalidArgument);
@@ -303,7 +308,7 @@ TEST_F(HostVerification, IsAStageThatCanBeStopped) {
 
 TEST_F(HostVerification, ThreadsThatWaitForAWrongKernelGetTheSameError) {
   const SpoiledHostKernels spoiled(change_a_weight);
-  CompileOptions options = options_of(33);
+  CompileOptions options;
   options.verify = VerifyMode::sampled;
   const Compiler compiler(options, cached_in(cache()));
   std::latch begun(1);
@@ -313,7 +318,7 @@ TEST_F(HostVerification, ThreadsThatWaitForAWrongKernelGetTheSameError) {
   const auto compile_into = [&](std::optional<std::string>& message,
                                 const CompileControl& control) {
     try {
-      static_cast<void>(compiler.compile(matrix_, control));
+      static_cast<void>(compiler.compile(problem_of(matrix_, 33), control));
     } catch (const VerificationFailed& error) {
       message = error.what();
     }

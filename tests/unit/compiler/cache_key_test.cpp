@@ -8,90 +8,110 @@
 #include <string>
 #include <vector>
 
+#include "kernels/families.hpp"
 #include "runtime/cache/cache_record.hpp"
-#include "tests/support/spmm_testing.hpp"
+#include "tests/support/compile_testing.hpp"
 
 namespace {
 
-using spjit::CompileOptions;
-using spjit::CsrMatrix;
-using spjit::HostDeviceInfo;
-using spjit::HostIsa;
-using spjit::testing_support::small_matrix;
+using namespace spjit;
+using namespace spjit::testing_support;
 
-CompileOptions key_options() {
-  CompileOptions options;
-  options.n = 64;
-  options.target = spjit::Target(HostIsa::avx2);
-  return options;
+CompileOptions key_options() { return options_of(HostIsa::avx2); }
+
+std::string key_of(const Problem& problem, const CompileOptions& options = key_options(),
+                   const HostDeviceInfo& limits = {}) {
+  const DeviceInfo device = limits;
+  return cache_key({problem, options, device, {}});
 }
 
-std::string key_of(const CsrMatrix& matrix) {
-  return spjit::cache_key(matrix, key_options(), HostDeviceInfo{});
-}
+std::string key_of(const CsrMatrix& matrix) { return key_of(problem_of(matrix, 64)); }
 
 TEST(CacheKey, IsAKeyAndTheSameForTheSameInput) {
   const std::string one = key_of(small_matrix());
   const std::string two = key_of(small_matrix());
 
-  EXPECT_TRUE(spjit::is_cache_key(one));
+  EXPECT_TRUE(is_cache_key(one));
   EXPECT_EQ(one, two);
 }
 
-TEST(CacheKey, ASearchAlsoDependsOnItsBudgetItsContendersAndTheDevice) {
-  HostDeviceInfo other;
-  other.name = "another CPU";
-  const auto keys = [&](spjit::SearchMode mode) {
+TEST(CacheKey, ASearchAlsoDependsOnItsBudgetItsContendersTheDeviceAndTheModel) {
+  const Problem problem = problem_of(small_matrix(), 64);
+  const DeviceInfo device = HostDeviceInfo{};
+  const auto keys = [&](SearchMode mode) {
     CompileOptions options = key_options();
     options.policy.search = mode;
     CompileOptions longer = options;
     longer.policy.search_budget_ms += 1;
     CompileOptions more = options;
     more.policy.top_k += 1;
-    return std::set<std::string>{spjit::cache_key(small_matrix(), options, HostDeviceInfo{}),
-                                 spjit::cache_key(small_matrix(), longer, HostDeviceInfo{}),
-                                 spjit::cache_key(small_matrix(), more, HostDeviceInfo{}),
-                                 spjit::cache_key(small_matrix(), options, other)};
+    return std::set<std::string>{cache_key({problem, options, device, {}}),
+                                 cache_key({problem, longer, device, {}}),
+                                 cache_key({problem, more, device, {}}),
+                                 cache_key({problem, options, device, {}}, "", "another CPU"),
+                                 cache_key({problem, options, device, {}}, "a model")};
   };
 
-  EXPECT_EQ(keys(spjit::SearchMode::instant).size(), 1U);
-  EXPECT_EQ(keys(spjit::SearchMode::ranked).size(), 4U);
-  EXPECT_GE(keys(spjit::SearchMode::proxy).size(), 3U);
-  EXPECT_GE(keys(spjit::SearchMode::exhaustive).size(), 3U);
+  EXPECT_EQ(keys(SearchMode::instant).size(), 1U);
+  EXPECT_EQ(keys(SearchMode::ranked).size(), 5U);
+  EXPECT_GE(keys(SearchMode::proxy).size(), 3U);
+  EXPECT_GE(keys(SearchMode::exhaustive).size(), 3U);
 }
 
-TEST(CacheKey, WatchingASearchDoesNotChangeIt) {
-  CompileOptions options = key_options();
-  options.policy.search = spjit::SearchMode::ranked;
-  CompileOptions watched = options;
-  watched.on_search_progress = [](const spjit::SearchProgress&) {};
+TEST(CacheKey, WhatAKernelIsCompiledWithDoesNotChangeIt) {
+  const std::vector<std::function<void(CompileOptions&)>> changes = {
+      [](CompileOptions& o) { o.resources.parallel_compiles = 3; },
+      [](CompileOptions& o) { o.resources.compile_threads = 3; },
+      [](CompileOptions& o) { o.resources.compile_limit_ms = 3; },
+      [](CompileOptions& o) { o.resources.toolkit_paths = {"/nowhere"}; },
+      [](CompileOptions& o) { o.verify = VerifyMode::full; }};
+  const std::string key = key_of(small_matrix());
+  for (const auto& change : changes) {
+    CompileOptions options = key_options();
+    change(options);
 
-  EXPECT_EQ(spjit::cache_key(small_matrix(), options, HostDeviceInfo{}),
-            spjit::cache_key(small_matrix(), watched, HostDeviceInfo{}));
+    EXPECT_EQ(key_of(problem_of(small_matrix(), 64), options), key);
+  }
 }
 
 TEST(CacheKey, EveryOptionThatDecidesTheKernelChangesIt) {
   const std::vector<std::function<void(CompileOptions&)>> changes = {
       [](CompileOptions&) {},
-      [](CompileOptions& o) { o.n = 65; },
-      [](CompileOptions& o) { o.ldb = 80; },
-      [](CompileOptions& o) { o.target = spjit::Target(HostIsa::avx512); },
-      [](CompileOptions& o) { o.target = spjit::Target(HostIsa::generic); },
-      [](CompileOptions& o) { o.threads = 2; },
-      [](CompileOptions& o) { o.reorder = spjit::ReorderAlgorithm::none; },
-      [](CompileOptions& o) { o.reorder = spjit::ReorderAlgorithm::balanced; },
-      [](CompileOptions& o) { o.search = spjit::SearchMode::ranked; },
-      [](CompileOptions& o) { o.search = spjit::SearchMode::proxy; },
-      [](CompileOptions& o) { o.search = spjit::SearchMode::exhaustive; },
-      [](CompileOptions& o) { o.code_budget_bytes = 0; },
-      [](CompileOptions& o) { o.panel_columns = 8; },
-      [](CompileOptions& o) { o.panel_columns = 16; }};
+      [](CompileOptions& o) { o.target = Target(HostIsa::avx512); },
+      [](CompileOptions& o) { o.target = Target(HostIsa::generic); },
+      [](CompileOptions& o) { o.resources.threads = 2; },
+      [](CompileOptions& o) { o.policy.reorder = ReorderAlgorithm::none; },
+      [](CompileOptions& o) { o.policy.reorder = ReorderAlgorithm::balanced; },
+      [](CompileOptions& o) { o.policy.search = SearchMode::ranked; },
+      [](CompileOptions& o) { o.policy.search = SearchMode::proxy; },
+      [](CompileOptions& o) { o.policy.search = SearchMode::exhaustive; },
+      [](CompileOptions& o) { o.policy.code_budget_bytes = 0; }};
   std::set<std::string> keys;
   for (const auto& change : changes) {
     CompileOptions options = key_options();
     change(options);
 
-    keys.insert(spjit::cache_key(small_matrix(), options, HostDeviceInfo{}));
+    keys.insert(key_of(problem_of(small_matrix(), 64), options));
+  }
+
+  EXPECT_EQ(keys.size(), changes.size());
+}
+
+TEST(CacheKey, EveryMemberOfTheProblemChangesIt) {
+  const std::vector<std::function<void(Problem&)>> changes = {
+      [](Problem&) {},
+      [](Problem& p) { p.n = 65; },
+      [](Problem& p) { p.n = Extent::at_run_time(64); },
+      [](Problem& p) { p.b.leading_dimension = 80; },
+      [](Problem& p) { p.c.leading_dimension = 80; },
+      [](Problem& p) { p.panel_columns = 8; },
+      [](Problem& p) { p.panel_columns = 16; }};
+  std::set<std::string> keys;
+  for (const auto& change : changes) {
+    Problem problem = problem_of(small_matrix(), 64);
+    change(problem);
+
+    keys.insert(key_of(problem));
   }
 
   EXPECT_EQ(keys.size(), changes.size());
@@ -107,7 +127,7 @@ TEST(CacheKey, WhatTheChoiceOfTheTileLooksAtInTheDeviceChangesIt) {
     HostDeviceInfo limits;
     change(limits);
 
-    keys.insert(spjit::cache_key(small_matrix(), key_options(), limits));
+    keys.insert(key_of(problem_of(small_matrix(), 64), key_options(), limits));
   }
 
   EXPECT_EQ(keys.size(), changes.size());

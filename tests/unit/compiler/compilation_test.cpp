@@ -28,19 +28,22 @@ namespace {
 using namespace spjit;
 using namespace spjit::testing_support;
 
-using HostCompilation = Compilation;
-using SharedMatrix = std::shared_ptr<const CsrMatrix>;
+using MatrixPointer = std::shared_ptr<const CsrMatrix>;
 
-SharedMatrix shared_matrix_number(std::uint64_t number) {
+MatrixPointer shared_matrix_number(std::uint64_t number) {
   return std::make_shared<const CsrMatrix>(random_matrix(40, 50, 0.8, number));
 }
+
+Problem problem_of(MatrixPointer matrix) { return {.a = std::move(matrix), .n = 24}; }
+
+Problem problem_number(std::uint64_t number) { return problem_of(shared_matrix_number(number)); }
 
 /// A compilation that stays at "emitting" until it is let go.
 class HeldUp {
  public:
   explicit HeldUp(const Compiler& compiler, std::uint64_t number = 99)
       : matrix_(shared_matrix_number(number)),
-        compilation_(compiler.compile_async(matrix_, at_stage("emitting", [this] {
+        compilation_(compiler.compile_async(problem_of(matrix_), at_stage("emitting", [this] {
                                               begun_.count_down();
                                               release_.wait();
                                             }))) {
@@ -54,36 +57,36 @@ class HeldUp {
     if (!let_go_) release_.count_down();
     let_go_ = true;
   }
-  HostCompilation& compilation() { return compilation_; }
+  Compilation& compilation() { return compilation_; }
   [[nodiscard]] const CsrMatrix& matrix() const { return *matrix_; }
 
  private:
   std::latch begun_{1};
   std::latch release_{1};
   bool let_go_ = false;
-  SharedMatrix matrix_;
-  HostCompilation compilation_;
+  MatrixPointer matrix_;
+  Compilation compilation_;
 };
 
 TEST(CompilationThreads, GivesTheKernelThatCompileGives) {
   const TemporaryDirectory directory;
   const Compiler compiler(small_options(), cached_in(directory.path()));
-  const SharedMatrix matrix = shared_matrix_number(1);
+  const MatrixPointer matrix = shared_matrix_number(1);
 
-  const HostCompilation compilation = compiler.compile_async(matrix);
+  const Compilation compilation = compiler.compile_async(problem_of(matrix));
   const Kernel kernel = compilation.get();
 
   EXPECT_TRUE(is_kernel_of(kernel, *matrix));
   EXPECT_EQ(&compilation.get().info(), &kernel.info());
   EXPECT_TRUE(compilation.ready());
-  EXPECT_TRUE(compiler.compile(*matrix).info().from_cache);
+  EXPECT_TRUE(compiler.compile(problem_of(matrix)).info().from_cache);
 }
 
 TEST(CompilationThreads, TakesAMatrixByValue) {
   const Compiler compiler(small_options(), uncached());
   CsrMatrix matrix = random_matrix(40, 50, 0.8);
 
-  const Kernel kernel = compiler.compile_async(matrix).get();
+  const Kernel kernel = compiler.compile_async(small_problem(matrix)).get();
 
   EXPECT_TRUE(is_kernel_of(kernel, matrix));
 }
@@ -91,7 +94,7 @@ TEST(CompilationThreads, TakesAMatrixByValue) {
 TEST(CompilationThreads, TellsHowItStands) {
   const Compiler compiler(small_options(1), uncached());
   HeldUp first(compiler);
-  const HostCompilation second = compiler.compile_async(shared_matrix_number(2));
+  const Compilation second = compiler.compile_async(problem_number(2));
 
   EXPECT_EQ(first.compilation().progress().stage, "emitting");
   EXPECT_FALSE(first.compilation().ready());
@@ -107,8 +110,8 @@ TEST(CompilationThreads, TellsHowItStands) {
 TEST(CompilationThreads, CancellingOneThatWaitsEndsItAtOnceAndLetsItsMatrixGo) {
   const Compiler compiler(small_options(1), uncached());
   const HeldUp first(compiler);
-  SharedMatrix matrix = shared_matrix_number(2);
-  const HostCompilation second = compiler.compile_async(matrix);
+  MatrixPointer matrix = shared_matrix_number(2);
+  const Compilation second = compiler.compile_async(problem_of(matrix));
 
   second.cancel();
 
@@ -123,10 +126,10 @@ TEST(CompilationThreads, TheUsersTokenDoesTheSame) {
   std::stop_source stop;
   CompileControl control;
   control.stop = stop.get_token();
-  const HostCompilation before = compiler.compile_async(shared_matrix_number(2), control);
+  const Compilation before = compiler.compile_async(problem_number(2), control);
 
   stop.request_stop();
-  const HostCompilation after = compiler.compile_async(shared_matrix_number(3), control);
+  const Compilation after = compiler.compile_async(problem_number(3), control);
 
   EXPECT_TRUE(throws<Cancelled>([&] { return before.get(); }));
   EXPECT_TRUE(throws<Cancelled>([&] { return after.get(); }));
@@ -138,7 +141,7 @@ TEST(CompilationThreads, ADeadlineEndsTheWaitingInTheQueue) {
   CompileControl control;
   control.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
 
-  const HostCompilation second = compiler.compile_async(shared_matrix_number(2), control);
+  const Compilation second = compiler.compile_async(problem_number(2), control);
 
   EXPECT_TRUE(throws<DeadlineExceeded>([&] { return second.get(); }));
   EXPECT_EQ(second.progress().stage, "done");
@@ -162,16 +165,17 @@ TEST(CompilationThreads, ErrorsComeOutOfGet) {
   bad.col_idxs[0] = 5;
   struct Enough {};
 
-  const HostCompilation invalid = compiler.compile_async(bad);
-  const HostCompilation thrown =
-      compiler.compile_async(shared_matrix_number(1), at_stage("grouping", [] { throw Enough(); }));
-  const Compilation wrong = compiler.compile_cuda_async(shared_matrix_number(1));
+  const Compilation invalid = compiler.compile_async(small_problem(bad));
+  const Compilation thrown =
+      compiler.compile_async(problem_number(1), at_stage("grouping", [] { throw Enough(); }));
+  const Compilation wrong = compiler.compile_async({.a = shared_matrix_number(1), .n = 0});
 
   EXPECT_TRUE(throws<InvalidMatrix>([&] { return invalid.get(); }));
   EXPECT_TRUE(throws<InvalidMatrix>([&] { return invalid.get(); }));
   EXPECT_TRUE(throws<Enough>([&] { return thrown.get(); }));
   EXPECT_TRUE(throws<InvalidArgument>([&] { return wrong.get(); }));
-  EXPECT_TRUE(throws<InvalidArgument>([&] { return compiler.compile_async(SharedMatrix()); }));
+  EXPECT_TRUE(
+      throws<InvalidArgument>([&] { return compiler.compile_async(problem_of(MatrixPointer())); }));
 }
 
 TEST(CompilationThreads, ForAGpuErrorsComeOutOfGetToo) {
@@ -180,14 +184,14 @@ TEST(CompilationThreads, ForAGpuErrorsComeOutOfGetToo) {
   options.resources.toolkit_paths = {"/nowhere"};
   const Compiler compiler(options, uncached());
 
-  const Compilation missing = compiler.compile_cuda_async(*shared_matrix_number(1));
+  const Compilation missing = compiler.compile_async(problem_number(1));
 
   EXPECT_TRUE(throws<NotSupported>([&] { return missing.get(); }));
 }
 
 TEST(CompilationThreads, SameKernelsAreCompiledOnce) {
   const Compiler compiler(small_options(2), uncached());
-  const SharedMatrix matrix = shared_matrix_number(1);
+  const MatrixPointer matrix = shared_matrix_number(1);
   std::latch other_waits(1);
   std::atomic<int> compiled = 0;
   CompileControl control;
@@ -198,8 +202,8 @@ TEST(CompilationThreads, SameKernelsAreCompiledOnce) {
     other_waits.wait();
   };
 
-  const HostCompilation one = compiler.compile_async(matrix, control);
-  const HostCompilation two = compiler.compile_async(matrix, control);
+  const Compilation one = compiler.compile_async(problem_of(matrix), control);
+  const Compilation two = compiler.compile_async(problem_of(matrix), control);
 
   EXPECT_EQ(&one.get().info(), &two.get().info());
   EXPECT_EQ(compiled, 1);
@@ -215,10 +219,10 @@ TEST(CompilationThreads, ManyJobsShareAFewThreads) {
     const std::lock_guard lock(mutex);
     threads.insert(std::this_thread::get_id());
   };
-  std::vector<HostCompilation> compilations;
+  std::vector<Compilation> compilations;
 
   for (std::uint64_t i = 0; i < 100; ++i) {
-    compilations.push_back(compiler.compile_async(shared_matrix_number(i), control));
+    compilations.push_back(compiler.compile_async(problem_number(i), control));
   }
 
   for (std::uint64_t i = 0; i < 100; ++i) {
@@ -229,10 +233,10 @@ TEST(CompilationThreads, ManyJobsShareAFewThreads) {
 }
 
 TEST(CompilationThreads, OutliveTheirCompiler) {
-  const SharedMatrix matrix = shared_matrix_number(1);
+  const MatrixPointer matrix = shared_matrix_number(1);
   auto compiler = std::make_optional<Compiler>(small_options(1), uncached());
   HeldUp first(*compiler);
-  const HostCompilation second = compiler->compile_async(matrix);
+  const Compilation second = compiler->compile_async(problem_of(matrix));
 
   compiler.reset();
   first.let_go();
@@ -243,7 +247,7 @@ TEST(CompilationThreads, OutliveTheirCompiler) {
 
 TEST(CompilationThreads, LettingGoOfAHandleCancelsAndWaits) {
   const Compiler compiler(small_options(), uncached());
-  const SharedMatrix matrix = shared_matrix_number(1);
+  const MatrixPointer matrix = shared_matrix_number(1);
   std::latch begun(1);
   std::latch release(1);
   bool went_on = false;  // only a thread that is waited for may write this
@@ -253,7 +257,7 @@ TEST(CompilationThreads, LettingGoOfAHandleCancelsAndWaits) {
     went_on = true;
   });
   {
-    const HostCompilation compilation = compiler.compile_async(matrix, control);
+    const Compilation compilation = compiler.compile_async(problem_of(matrix), control);
     begun.wait();
     release.count_down();
   }
@@ -265,9 +269,9 @@ TEST(CompilationThreads, LettingGoOfAHandleCancelsAndWaits) {
 TEST(CompilationThreads, LettingGoOfManyThatWaitIsSafeInAnyOrder) {
   for (const bool compiler_first : {true, false}) {
     auto compiler = std::make_optional<Compiler>(small_options(2), uncached());
-    std::vector<HostCompilation> compilations;
+    std::vector<Compilation> compilations;
     for (std::uint64_t i = 0; i < 50; ++i) {
-      compilations.push_back(compiler->compile_async(shared_matrix_number(i)));
+      compilations.push_back(compiler->compile_async(problem_number(i)));
     }
 
     if (compiler_first) compiler.reset();
@@ -279,11 +283,11 @@ TEST(CompilationThreads, LettingGoOfManyThatWaitIsSafeInAnyOrder) {
 TEST(CompilationThreads, AssigningCancelsWhatWasThere) {
   const Compiler compiler(small_options(1), uncached());
   const HeldUp first(compiler);
-  const SharedMatrix old = shared_matrix_number(2);
-  const SharedMatrix matrix = shared_matrix_number(3);
-  HostCompilation compilation = compiler.compile_async(old);
+  const MatrixPointer old = shared_matrix_number(2);
+  const MatrixPointer matrix = shared_matrix_number(3);
+  Compilation compilation = compiler.compile_async(problem_of(old));
 
-  compilation = compiler.compile_async(matrix);
+  compilation = compiler.compile_async(problem_of(matrix));
 
   EXPECT_EQ(old.use_count(), 1);
   EXPECT_EQ(compilation.progress().stage, "waiting");
@@ -295,7 +299,7 @@ bool is_running(pid_t thread) {
 
 TEST(CompilationThreads, ACallbackMayLetGoOfItsOwnHandleAndCompiler) {
   struct Both {
-    std::optional<HostCompilation> compilation;
+    std::optional<Compilation> compilation;
     std::optional<Compiler> compiler;
   };
   std::latch held(1);
@@ -307,7 +311,7 @@ TEST(CompilationThreads, ACallbackMayLetGoOfItsOwnHandleAndCompiler) {
     watched = both;
     both->compiler.emplace(small_options(1), uncached());
     both->compilation = both->compiler->compile_async(
-        shared_matrix_number(1), at_stage("grouping", [both, &held, &begun, &compiling] {
+        problem_number(1), at_stage("grouping", [both, &held, &begun, &compiling] {
           compiling = ::gettid();
           begun.count_down();
           held.wait();
@@ -326,8 +330,8 @@ TEST(CompilationThreads, ACallbackMayLetGoOfItsOwnHandleAndCompiler) {
 TEST(CompilationThreads, IsAskedAndCancelledFromManyThreads) {
   const Compiler compiler(small_options(2), uncached());
   for (std::uint64_t round = 0; round < 20; ++round) {
-    const SharedMatrix matrix = shared_matrix_number(round);
-    const HostCompilation compilation = compiler.compile_async(matrix);
+    const MatrixPointer matrix = shared_matrix_number(round);
+    const Compilation compilation = compiler.compile_async(problem_of(matrix));
     std::atomic<int> kernels = 0;
     std::atomic<int> cancelled = 0;
     {

@@ -42,7 +42,7 @@ std::set<std::string> stages_of(const Compiler& compiler, const CsrMatrix& matri
   std::set<std::string> stages;
   CompileControl control;
   control.progress = [&](const SearchProgress& progress) { stages.emplace(progress.stage); };
-  static_cast<void>(compiler.compile(matrix, control));
+  static_cast<void>(compiler.compile(small_problem(matrix), control));
   return stages;
 }
 
@@ -66,10 +66,11 @@ TEST(CompileControl, AStopAtAnyStageEndsItAndLeavesNothingBehind) {
     CompileControl control = at_stage(stage, [&] { stop.request_stop(); });
     control.stop = stop.get_token();
 
-    EXPECT_TRUE(throws<Cancelled>([&] { return compiler.compile(matrix, control); }));
+    EXPECT_TRUE(
+        throws<Cancelled>([&] { return compiler.compile(small_problem(matrix), control); }));
 
     EXPECT_EQ(left_in(directory.path()), std::vector<std::string>());
-    EXPECT_FALSE(compiler.compile(matrix).info().from_cache);
+    EXPECT_FALSE(compiler.compile(small_problem(matrix)).info().from_cache);
   }
 }
 
@@ -79,7 +80,7 @@ TEST(CompileControl, AStopEndsASearchToo) {
     SCOPED_TRACE(stage);
     const TemporaryDirectory directory;
     CompileOptions options = small_options();
-    options.n = stage == "proxies" ? 512 : 8;  // proxies only where they pay
+    const std::int64_t n = stage == "proxies" ? 512 : 8;  // proxies only where they pay
     options.policy.search = SearchMode::ranked;
     options.policy.top_k = 6;
     const Compiler compiler(options, cached_in(directory.path()));
@@ -87,7 +88,8 @@ TEST(CompileControl, AStopEndsASearchToo) {
     CompileControl control = at_stage(stage, [&] { stop.request_stop(); });
     control.stop = stop.get_token();
 
-    EXPECT_TRUE(throws<Cancelled>([&] { return compiler.compile(matrix, control); }));
+    EXPECT_TRUE(
+        throws<Cancelled>([&] { return compiler.compile(problem_of(matrix, n), control); }));
 
     EXPECT_EQ(left_in(directory.path()), std::vector<std::string>());
   }
@@ -98,7 +100,7 @@ TEST(CompileControl, ADeadlineThatHasPassedEndsItAtOnce) {
   const CsrMatrix matrix = random_matrix(40, 50, 0.8);
   const Compiler compiler(small_options(), cached_in(directory.path()));
   try {
-    static_cast<void>(compiler.compile(matrix, late()));
+    static_cast<void>(compiler.compile(small_problem(matrix), late()));
     ADD_FAILURE() << "compiled";
   } catch (const DeadlineExceeded& error) {
     EXPECT_NE(std::string(error.what()).find("deadline"), std::string::npos);
@@ -112,24 +114,30 @@ TEST(CompileControl, ADeadlineThatIsFarAwayChangesNothing) {
   CompileControl control;
   control.deadline = std::chrono::steady_clock::time_point::max();
 
-  EXPECT_TRUE(is_kernel_of(Compiler(small_options(), uncached()).compile(matrix, control), matrix));
+  EXPECT_TRUE(is_kernel_of(
+      Compiler(small_options(), uncached()).compile(small_problem(matrix), control), matrix));
 }
 
-TEST(CompileControl, BothCallbacksOfASearchAreCalled) {
+TEST(CompileControl, ASearchTellsOfItsSamplesAndOfItsBestTile) {
   CompileOptions options = small_options();
   options.policy.search = SearchMode::exhaustive;
   options.policy.search_budget_ms = 2'000;
-  int own = 0;
-  options.on_search_progress = [&](const SearchProgress&) { ++own; };
-  int of_control = 0;
+  int samples = 0;
+  std::string best;
+  CompileControl control;
+  control.progress = [&](const SearchProgress& progress) {
+    if (progress.stage != "kernels" || progress.best.empty()) return;
+    ++samples;
+    best = progress.best;
+    EXPECT_GT(progress.best_us, 0);
+    EXPECT_LE(progress.done, progress.total);
+  };
 
-  static_cast<void>(
-      Compiler(options, uncached()).compile(random_matrix(12, 16, 0.7), at_stage("kernels", [&] {
-                                              ++of_control;
-                                            })));
+  const Kernel kernel =
+      Compiler(options, uncached()).compile(small_problem(random_matrix(12, 16, 0.7)), control);
 
-  EXPECT_GT(own, 0);
-  EXPECT_EQ(own, of_control);
+  EXPECT_GT(samples, 1);
+  EXPECT_EQ(best, kernel.info().tile);
 }
 
 TEST(CompileControl, WhatACallbackThrowsComesOutAsItIs) {
@@ -139,7 +147,7 @@ TEST(CompileControl, WhatACallbackThrowsComesOutAsItIs) {
   const TemporaryDirectory directory;
   const Compiler compiler(small_options(), cached_in(directory.path()));
   try {
-    static_cast<void>(compiler.compile(random_matrix(40, 50, 0.8),
+    static_cast<void>(compiler.compile(small_problem(random_matrix(40, 50, 0.8)),
                                        at_stage("emitting", [] { throw Enough{3}; })));
     ADD_FAILURE() << "compiled";
   } catch (const Enough& enough) {
@@ -156,16 +164,18 @@ TEST(CompileControl, EndsACompilationForAGpuBeforeItNeedsALibrary) {
   const Compiler compiler(options, uncached());
   const CsrMatrix matrix = random_matrix(40, 50, 0.8);
 
-  EXPECT_TRUE(throws<DeadlineExceeded>([&] { return compiler.compile_cuda(matrix, late()); }));
+  EXPECT_TRUE(
+      throws<DeadlineExceeded>([&] { return compiler.compile(small_problem(matrix), late()); }));
   for (const std::string stage : {"looking up", "grouping", "emitting"}) {
     SCOPED_TRACE(stage);
     std::stop_source stop;
     CompileControl control = at_stage(stage, [&] { stop.request_stop(); });
     control.stop = stop.get_token();
 
-    EXPECT_TRUE(throws<Cancelled>([&] { return compiler.compile_cuda(matrix, control); }));
+    EXPECT_TRUE(
+        throws<Cancelled>([&] { return compiler.compile(small_problem(matrix), control); }));
   }
-  EXPECT_TRUE(throws<NotSupported>([&] { return compiler.compile_cuda(matrix); }));
+  EXPECT_TRUE(throws<NotSupported>([&] { return compiler.compile(small_problem(matrix)); }));
 }
 
 TEST(Cancellation, SaysWhichOfTheTwoItWas) {

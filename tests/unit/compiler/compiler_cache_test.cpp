@@ -5,11 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "kernels/unrolled_host/host_program.hpp"
 #include "runtime/cache/cache_store.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -24,6 +29,7 @@ namespace fs = std::filesystem;
 using namespace spjit;
 using namespace spjit::testing_support;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 std::size_t files_in(const fs::path& directory) {
@@ -32,13 +38,15 @@ std::size_t files_in(const fs::path& directory) {
   return static_cast<std::size_t>(std::distance(begin, fs::directory_iterator()));
 }
 
+nlohmann::json record_of(const Kernel& kernel) { return nlohmann::json::parse(kernel.record()); }
+
 class CompilerCacheTest : public testing::Test {
  protected:
   [[nodiscard]] fs::path cache() const { return directory_.path() / "cache"; }
   [[nodiscard]] fs::path layer() const { return directory_.path() / "layer"; }
 
   [[nodiscard]] Kernel compile(const CacheOptions& options, std::int64_t n = 33) const {
-    return Compiler(options_of(n), options).compile(matrix_);
+    return Compiler(options_of(), options).compile(problem_of(matrix_, n));
   }
 
   /// Replaces the entry `key` by a whole one of other content.
@@ -57,6 +65,7 @@ class CompilerCacheTest : public testing::Test {
     EXPECT_FALSE(fresh.info().from_cache);
     EXPECT_THAT(fresh.info().note, StartsWith("cache: "));
     EXPECT_THAT(fresh.info().note, HasSubstr(reason));
+    EXPECT_THAT(fresh.info().note, Not(HasSubstr("; ")));  // one note
     EXPECT_THAT(fresh.info().note, HasSubstr(cache().native()));
     EXPECT_EQ(files_in(cache() / "damaged"), 1U);
     EXPECT_TRUE(cached.info().from_cache);
@@ -72,7 +81,7 @@ TEST_F(CompilerCacheTest, AnObjectOfAnotherMachineIsSetAside) {
   std::vector<std::byte> object = kernel.object("kernel");
   object.at(18) = std::byte{183};  // e_machine: AArch64
 
-  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, nlohmann::json::object());
+  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, record_of(kernel));
 
   expect_set_aside("machine 183, expected 62");
 }
@@ -82,13 +91,12 @@ TEST_F(CompilerCacheTest, AnObjectOfAnotherInstructionSetIsSetAside) {
   const HostIsa other =
       kernel.info().target.isa() == HostIsa::generic ? HostIsa::avx2 : HostIsa::generic;
   if (!compiles_and_runs(other)) GTEST_SKIP() << "only one instruction set compiles here";
-  CompileOptions options = options_of(33);
-  options.target = Target(other);
+  const CompileOptions options = options_of(other);
   const Kernel foreign =
-      Compiler(options, {.enabled = false, .directory = {}}).compile(matrix_);
+      Compiler(options, {.enabled = false, .directory = {}}).compile(problem_of(matrix_, 33));
   const std::vector<std::byte> object = foreign.object("kernel");
 
-  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, nlohmann::json::object());
+  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, record_of(kernel));
 
   expect_set_aside("its code is for " + Target(other).name());
 }
@@ -98,15 +106,59 @@ TEST_F(CompilerCacheTest, AnObjectOfAnotherWidthIsSetAside) {
   const std::vector<std::byte> object =
       compile({.enabled = false, .directory = {}}, 34).object("kernel");
 
-  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, nlohmann::json::object());
+  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, record_of(kernel));
 
   expect_set_aside("n = 34");
 }
 
-TEST_F(CompilerCacheTest, AnEntryWithoutAnObjectIsSetAside) {
-  replace(compile(cached_in(cache())).info().key, {}, nlohmann::json::object());
+/// The object of a kernel, as if an earlier program had written it.
+std::vector<std::byte> object_of_the_previous_version(const Kernel& kernel) {
+  const std::vector<std::byte> object = kernel.object("kernel");
+  const HostImage image = read_object(object, "kernel");
+  std::vector<std::int64_t> words(image.program.size() / sizeof(std::int64_t));
+  std::memcpy(words.data(), image.program.data(), image.program.size());
+  words.at(1) = k_host_program_version - 1;
+  return write_object({image.text, image.weights, std::as_bytes(std::span(words))}, "kernel");
+}
 
-  expect_set_aside("malformed ELF object");
+TEST_F(CompilerCacheTest, AnObjectOfThePreviousVersionIsSetAside) {
+  const Kernel kernel = compile(cached_in(cache()));
+  const std::vector<std::byte> object = object_of_the_previous_version(kernel);
+
+  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, record_of(kernel));
+
+  expect_set_aside("version " + std::to_string(k_host_program_version - 1));
+}
+
+TEST_F(CompilerCacheTest, ARecordOfThePreviousVersionIsSetAside) {
+  const Kernel kernel = compile(cached_in(cache()));
+  const std::vector<std::byte> object = object_of_the_previous_version(kernel);
+  nlohmann::json record = record_of(kernel);
+  record["kind"] = record["family"];
+  record.erase("family");
+  record.erase("problem");
+
+  replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}}, record);
+
+  expect_set_aside("\"family\"");
+}
+
+TEST_F(CompilerCacheTest, ARecordOfAFamilyThatIsUnknownIsSetAside) {
+  const Kernel kernel = compile(cached_in(cache()));
+  nlohmann::json record = record_of(kernel);
+  record["family"] = "quantum";
+
+  replace(kernel.info().key, {{.name = "kernel.o", .bytes = kernel.object("kernel")}}, record);
+
+  expect_set_aside("the family of kernels \"quantum\" is unknown");
+}
+
+TEST_F(CompilerCacheTest, AnEntryWithoutAnObjectIsSetAside) {
+  const Kernel kernel = compile(cached_in(cache()));
+
+  replace(kernel.info().key, {}, record_of(kernel));
+
+  expect_set_aside("no file \"kernel.o\"");
 }
 
 TEST_F(CompilerCacheTest, AKernelIsTakenWhoseRecordLacksTheReasonForItsTile) {
@@ -114,7 +166,7 @@ TEST_F(CompilerCacheTest, AKernelIsTakenWhoseRecordLacksTheReasonForItsTile) {
   const std::vector<std::byte> object = kernel.object("kernel");
 
   replace(kernel.info().key, {{.name = "kernel.o", .bytes = object}},
-          {{"search", {{"reason", 42}}}});
+          {{"family", kernel.info().family}, {"search", {{"reason", 42}}}});
 
   const Kernel cached = compile(cached_in(cache()));
   EXPECT_TRUE(cached.info().from_cache);

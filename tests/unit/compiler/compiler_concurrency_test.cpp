@@ -46,7 +46,7 @@ TEST(ConcurrentCompiler, EightThreadsThatWantOneKernelCompileItOnce) {
     std::vector<std::jthread> threads;
     for (auto& kernel : kernels) {
       threads.emplace_back([&] {
-        kernel = compiler.compile(matrix, telling([&](const std::string& stage) {
+        kernel = compiler.compile(small_problem(matrix), telling([&](const std::string& stage) {
                                     if (stage == "waiting") others_wait.count_down();
                                     if (stage == "emitting") {
                                       ++compiled;
@@ -73,7 +73,7 @@ TEST(ConcurrentCompiler, CopiesOfACompilerShareItsFlights) {
   std::latch begun(1);
   std::optional<Kernel> kernel;
   std::jthread leader([&] {
-    kernel = compiler.compile(matrix, at_stage("emitting", [&] {
+    kernel = compiler.compile(small_problem(matrix), at_stage("emitting", [&] {
                                 begun.count_down();
                                 other_waits.wait();
                               }));
@@ -81,7 +81,7 @@ TEST(ConcurrentCompiler, CopiesOfACompilerShareItsFlights) {
   begun.wait();
 
   const Kernel same =
-      copy.compile(matrix, at_stage("waiting", [&] { other_waits.count_down(); }));
+      copy.compile(small_problem(matrix), at_stage("waiting", [&] { other_waits.count_down(); }));
   leader.join();
 
   EXPECT_EQ(&same.info(), &kernel->info());
@@ -95,8 +95,8 @@ TEST(ConcurrentCompiler, DifferentKernelsAreCompiledAtOnce) {
 
   for (std::size_t i = 0; i < 2; ++i) {
     threads.emplace_back([&, i] {
-      kernels[i] =
-          compiler.compile(matrix_number(i), at_stage("emitting", [&] { both.arrive_and_wait(); }));
+      kernels[i] = compiler.compile(small_problem(matrix_number(i)),
+                                    at_stage("emitting", [&] { both.arrive_and_wait(); }));
     });
   }
   threads.clear();
@@ -125,8 +125,9 @@ TEST(ConcurrentCompiler, NoMoreRunAtOnceThanTheUserSays) {
   {
     std::vector<std::jthread> threads;
     for (std::uint64_t i = 0; i < k_kernels; ++i) {
-      threads.emplace_back(
-          [&, i] { static_cast<void>(compiler.compile(matrix_number(i), telling(on_stage))); });
+      threads.emplace_back([&, i] {
+        static_cast<void>(compiler.compile(small_problem(matrix_number(i)), telling(on_stage)));
+      });
     }
   }
 
@@ -145,18 +146,18 @@ TEST(ConcurrentCompiler, TheLimitIsOneACpuUnlessTheUserSays) {
 TEST(ConcurrentCompiler, WhatIsInTheCacheWaitsForNoTurn) {
   const TemporaryDirectory directory;
   const Compiler compiler(small_options(1), cached_in(directory.path()));
-  static_cast<void>(compiler.compile(matrix_number(1)));
+  static_cast<void>(compiler.compile(small_problem(matrix_number(1))));
   std::latch begun(1);
   std::latch release(1);
   std::jthread slow([&] {
-    static_cast<void>(compiler.compile(matrix_number(2), at_stage("emitting", [&] {
+    static_cast<void>(compiler.compile(small_problem(matrix_number(2)), at_stage("emitting", [&] {
                                          begun.count_down();
                                          release.wait();
                                        })));
   });
   begun.wait();
 
-  EXPECT_TRUE(compiler.compile(matrix_number(1)).info().from_cache);
+  EXPECT_TRUE(compiler.compile(small_problem(matrix_number(1))).info().from_cache);
 
   release.count_down();
 }
@@ -186,14 +187,14 @@ struct TakenOver {
     };
     std::jthread first([&] {
       try {
-        static_cast<void>(compiler.compile(matrix, first_control));
+        static_cast<void>(compiler.compile(small_problem(matrix), first_control));
       } catch (...) {
         first_error = std::current_exception();
       }
       begin();  // should it never have come that far
     });
     begun.wait(false);
-    second = compiler.compile(matrix, telling([&](const std::string& stage) {
+    second = compiler.compile(small_problem(matrix), telling([&](const std::string& stage) {
                                 if (stage == "waiting") other_waits.count_down();
                                 if (stage == "emitting") ++compiled;
                               }));
@@ -251,10 +252,10 @@ TEST(ConcurrentCompiler, WhoWaitsIsCancelledByItself) {
   std::latch begun(1);
   std::latch release(1);
   std::jthread leader([&] {
-    const Kernel kernel = compiler.compile(matrix, at_stage("emitting", [&] {
-                                                 begun.count_down();
-                                                 release.wait();
-                                               }));
+    const Kernel kernel = compiler.compile(small_problem(matrix), at_stage("emitting", [&] {
+                                             begun.count_down();
+                                             release.wait();
+                                           }));
     EXPECT_TRUE(is_kernel_of(kernel, matrix));
   });
   begun.wait();
@@ -262,7 +263,7 @@ TEST(ConcurrentCompiler, WhoWaitsIsCancelledByItself) {
   CompileControl control = at_stage("waiting", [&] { stop.request_stop(); });
   control.stop = stop.get_token();
 
-  EXPECT_TRUE(throws<Cancelled>([&] { return compiler.compile(matrix, control); }));
+  EXPECT_TRUE(throws<Cancelled>([&] { return compiler.compile(small_problem(matrix), control); }));
 
   release.count_down();
 }
@@ -273,8 +274,12 @@ TEST(ConcurrentCompiler, OnlyOneSearchTimesAtOnce) {
   options.policy.search_budget_ms = 2'000;
   std::atomic<int> timing = 0;
   std::atomic<bool> alone = true;
-  options.on_search_progress = [&](const SearchProgress&) {
+  std::atomic<int> samples = 0;
+  CompileControl control;
+  control.progress = [&](const SearchProgress& progress) {
+    if (progress.stage != "kernels") return;
     if (timing.fetch_add(1) != 0) alone = false;
+    ++samples;
     std::this_thread::yield();
     timing.fetch_sub(1);
   };
@@ -284,23 +289,25 @@ TEST(ConcurrentCompiler, OnlyOneSearchTimesAtOnce) {
     for (std::uint64_t i = 0; i < 3; ++i) {
       threads.emplace_back([&, i] {
         const CsrMatrix matrix = random_matrix(12, 16, 0.7, i);
-        EXPECT_TRUE(is_kernel_of(compiler.compile(matrix), matrix));
+        EXPECT_TRUE(is_kernel_of(compiler.compile(small_problem(matrix), control), matrix));
       });
     }
   }
 
   EXPECT_TRUE(alone);
+  EXPECT_GT(samples, 3);
 }
 
 TEST(ConcurrentKernels, OfOnePoolRunFromManyThreadsWithTheSameBits) {
   CompileOptions options = small_options();
-  options.threads = 3;
+  options.resources.threads = 3;
   const Compiler compiler(options, uncached());
   const std::array matrices = {matrix_number(1), random_matrix(30, 400, 0.9, 2)};
   std::vector<Kernel> kernels;
-  for (const CsrMatrix& matrix : matrices) kernels.push_back(compiler.compile(matrix));
+  for (const CsrMatrix& matrix : matrices)
+    kernels.push_back(compiler.compile(small_problem(matrix)));
   options.policy.code_budget_bytes = 0;  // and of a CSR kernel
-  kernels.push_back(Compiler(options, uncached()).compile(matrices[0]));
+  kernels.push_back(Compiler(options, uncached()).compile(small_problem(matrices[0])));
   std::atomic<int> wrong = 0;
   {
     std::vector<std::jthread> threads;

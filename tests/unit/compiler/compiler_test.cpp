@@ -1,5 +1,6 @@
 #include "spjit/compiler.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/compile_options.hpp"
 #include "kernels/unrolled_host/host_tile.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
@@ -25,18 +27,20 @@ using spjit::CompileOptions;
 using spjit::Compiler;
 using spjit::CsrMatrix;
 using spjit::HostIsa;
-using spjit::KernelKind;
 using spjit::Kernel;
+using spjit::Problem;
 using spjit::testing_support::cached_in;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::index;
 using spjit::testing_support::options_of;
+using spjit::testing_support::problem_of;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::reference_product;
 using spjit::testing_support::same_bits;
 using spjit::testing_support::ScopedVariable;
 using spjit::testing_support::TemporaryDirectory;
 using spjit::testing_support::uncached;
+using testing::HasSubstr;
 
 std::vector<float> product(const Kernel& kernel) {
   const std::vector<float> b = dense_values(kernel.cols() * kernel.n());
@@ -50,69 +54,113 @@ std::vector<float> expected_product(const CsrMatrix& matrix, const Kernel& kerne
   return reference_product(matrix, kernel.info().target.isa(), b.data(), kernel.n(), kernel.n());
 }
 
+/// The message of the InvalidArgument that `work` throws.
+template <class Work>
+std::string refusal_of(const Work& work) {
+  try {
+    static_cast<void>(work());
+  } catch (const spjit::InvalidArgument& error) {
+    return error.what();
+  }
+  return "taken";
+}
+
 TEST(CompilerOptions, AreRefusedWithWhatWasGiven) {
   const auto refuses = [](const CompileOptions& options, const std::string& part) {
-    try {
-      const Compiler compiler(options, uncached());
-      ADD_FAILURE() << "taken: " << part;
-    } catch (const spjit::InvalidArgument& error) {
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-    }
+    EXPECT_THAT(refusal_of([&] { return Compiler(options, uncached()); }), HasSubstr(part));
   };
-  refuses(options_of(0), "n is 0");
-  refuses(options_of(-4), "n is -4");
-  refuses(options_of(std::int64_t{1} << 31), "n is 2147483648");
-  CompileOptions options = options_of(64);
-  options.ldb = 63;
-  refuses(options, "ldb is 63");
-  options.ldb = (std::int64_t{1} << 48) + 1;
-  refuses(options, "ldb is 281474976710657; expected 0 to 281474976710656");
-  options.ldb = 0;
-  options.ldc = (std::int64_t{1} << 48) + 1;
-  refuses(options, "ldc is 281474976710657; expected 0 to 281474976710656");
-  options = options_of(64);
-  options.threads = -1;
+  CompileOptions options;
+  options.resources.threads = -1;
   refuses(options, "threads is -1");
-  options.threads = 5000;
+  options.resources.threads = 5000;
   refuses(options, "threads is 5000");
-  options = options_of(64);
+  options = {};
   options.policy.code_budget_bytes = -1;
   refuses(options, "the code budget is -1");
-  options = options_of(64);
+  options = {};
   options.policy.top_k = 0;
   refuses(options, "top_k is 0");
   options.policy.top_k = -3;
   refuses(options, "top_k is -3");
-  options = options_of(64);
+  options = {};
   options.policy.search_budget_ms = -1;
   refuses(options, "the search budget is -1 ms");
   options.policy.search_budget_ms = 1e300;
   refuses(options, "the search budget is 1e+300 ms");
   options.policy.search_budget_ms = std::nan("");
   refuses(options, "the search budget is nan ms");
+  options = {};
+  options.policy.m1 = 0;
+  refuses(options, "m1 is 0; expected 1 to 128");
+  options.policy.m1 = {};
+  options.policy.unit_nonzeros = 0;
+  refuses(options, "unit_nonzeros is 0");
+  options = {};
+  options.resources.compile_threads = -1;
+  refuses(options, "compile_threads is -1");
+  options = {};
+  options.target = spjit::Target::parse("sm_90");
+  options.policy.rank_model = "model.json";
+  refuses(options, "rank_model is for host targets");
+}
+
+TEST(CompilerProblem, IsRefusedByCompileWithWhatWasGiven) {
+  const Compiler compiler({}, uncached());
+  const CsrMatrix matrix = random_matrix(6, 5, 0.5);
+  const auto refuses = [&](const Problem& problem, const std::string& part) {
+    EXPECT_THAT(refusal_of([&] { return compiler.compile(problem); }), HasSubstr(part));
+    // Only a missing matrix is an error before there is a handle.
+    if (problem.a) {
+      EXPECT_THAT(refusal_of([&] { return compiler.compile_async(problem).get(); }),
+                  HasSubstr(part));
+    } else {
+      EXPECT_THAT(refusal_of([&] { return compiler.compile_async(problem); }), HasSubstr("matrix"));
+    }
+  };
+
+  refuses({.n = 8}, "matrix");
+  refuses({.a = matrix}, "n is 0");
+  refuses(problem_of(matrix, 0), "n is 0");
+  refuses(problem_of(matrix, -4), "n is -4");
+  refuses(problem_of(matrix, std::int64_t{1} << 31), "n is 2147483648");
+  Problem problem = problem_of(matrix, 64);
+  problem.b.leading_dimension = 63;
+  refuses(problem, "ldb is 63");
+  problem.b.leading_dimension = -1;
+  refuses(problem, "ldb is -1");
+  problem.b.leading_dimension = (std::int64_t{1} << 48) + 1;
+  refuses(problem, "ldb is 281474976710657; expected 0 to 281474976710656");
+  problem.b.leading_dimension = 0;
+  problem.c.leading_dimension = 63;
+  refuses(problem, "ldc is 63");
+  problem.c.leading_dimension = (std::int64_t{1} << 48) + 1;
+  refuses(problem, "ldc is 281474976710657; expected 0 to 281474976710656");
+  problem = problem_of(matrix, 64);
+  problem.operation = static_cast<spjit::Operation>(1);
+  refuses(problem, "operation");
 }
 
 TEST(CompilerOptions, ValuesThatAnEnumerationDoesNotHaveAreRefused) {
   const auto refuses = [](const CompileOptions& options) {
     EXPECT_THROW(Compiler(options, uncached()), spjit::InvalidArgument);
   };
-  CompileOptions options = options_of(64);
+  CompileOptions options;
   for (const int value : {4, 99, 255}) {
     options.policy.search = static_cast<spjit::SearchMode>(value);
     refuses(options);
   }
   for (const int value : {-1, 3, 99}) {
-    options = options_of(64);
+    options = {};
     options.policy.reorder = static_cast<spjit::ReorderAlgorithm>(value);
     refuses(options);
   }
   for (const int value : {3, 255}) {
-    options = options_of(64);
+    options = {};
     options.target = spjit::Target(static_cast<HostIsa>(value));
     refuses(options);
   }
   for (const int value : {2, 255}) {
-    options = options_of(64);
+    options = {};
     options.target = spjit::Target::parse("sm_90");
     options.policy.source = static_cast<spjit::CudaSource>(value);
     refuses(options);
@@ -124,20 +172,20 @@ TEST(CompilerOptions, ValuesThatAnEnumerationDoesNotHaveAreRefused) {
 
 TEST(CompilerOptions, PathsWithAZeroByteAreRefused) {
   const std::string path("/tmp/a\0b", 8);
-  CompileOptions model = options_of(64);
-  model.rank_model = path;
-  CompileOptions toolkit = options_of(64);
+  CompileOptions model;
+  model.policy.rank_model = path;
+  CompileOptions toolkit;
   toolkit.target = spjit::Target::parse("sm_90");
   toolkit.resources.toolkit_paths = {"/tmp", path};
 
   EXPECT_THROW(Compiler(model, uncached()), spjit::InvalidArgument);
   EXPECT_THROW(Compiler(toolkit, uncached()), spjit::InvalidArgument);
-  EXPECT_THROW(Compiler(options_of(64), {.directory = path}), spjit::InvalidArgument);
-  EXPECT_THROW(Compiler(options_of(64), {.read_only_layers = {path}}), spjit::InvalidArgument);
+  EXPECT_THROW(Compiler(CompileOptions(), {.directory = path}), spjit::InvalidArgument);
+  EXPECT_THROW(Compiler(CompileOptions(), {.read_only_layers = {path}}), spjit::InvalidArgument);
 }
 
 TEST(CompilerOptions, ALimitOfCompilingIsATime) {
-  CompileOptions options = options_of(64);
+  CompileOptions options;
   options.target = spjit::Target::parse("sm_90");
   for (const double limit : {-1.0, 1e10, HUGE_VAL, std::nan("")}) {
     options.resources.compile_limit_ms = limit;
@@ -148,36 +196,38 @@ TEST(CompilerOptions, ALimitOfCompilingIsATime) {
 TEST(CompilerOptions, PanelWidthsAreMultiplesOfTheLanesThatFitTheRegisters) {
   for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
     const std::int64_t lanes = spjit::lanes_of(isa);
-    CompileOptions options = options_of(64);
-    options.target = spjit::Target(isa);
+    const spjit::Target target(isa);
+    Problem problem = problem_of(random_matrix(6, 5, 0.5), 64);
     for (const std::int64_t bad : {std::int64_t{0}, lanes - 1, lanes + 1, -lanes, lanes * 9}) {
-      options.panel_columns = bad;
-      EXPECT_THROW(Compiler(options, uncached()), spjit::InvalidArgument) << bad;
+      problem.panel_columns = bad;
+      EXPECT_THROW(spjit::check_for_target(problem, target), spjit::InvalidArgument) << bad;
+      EXPECT_THROW(static_cast<void>(Compiler(options_of(isa), uncached()).compile(problem)),
+                   spjit::InvalidArgument)
+          << bad;
     }
-    options.panel_columns = lanes * 2;
-    EXPECT_NO_THROW(Compiler(options, uncached()));
+    problem.panel_columns = lanes * 2;
+    EXPECT_NO_THROW(spjit::check_for_target(problem, target));
   }
 }
 
 TEST(CompilerOptions, EveryPanelWidthThatIsTakenCompiles) {
   for (const HostIsa isa : spjit::testing_support::isas_here()) {
+    const Compiler compiler(options_of(isa), uncached());
     for (std::int64_t vectors = 1; vectors <= 8; ++vectors) {
-      CompileOptions options = options_of(50);
-      options.target = spjit::Target(isa);
-      options.panel_columns = vectors * spjit::lanes_of(isa);
-      std::optional<Compiler> compiler;
-      try {
-        compiler.emplace(options, uncached());
-      } catch (const spjit::InvalidArgument&) {
-        EXPECT_GT(vectors, 4);
-        continue;
-      }
       for (const std::int64_t rows : {1, 40}) {
         const CsrMatrix matrix = random_matrix(rows, 30, 0.5);
+        Problem problem = problem_of(matrix, 50);
+        problem.panel_columns = vectors * spjit::lanes_of(isa);
+        try {
+          spjit::check_for_target(problem, compiler.options().target);
+        } catch (const spjit::InvalidArgument&) {
+          EXPECT_GT(vectors, 4);
+          continue;
+        }
 
-        const Kernel kernel = compiler->compile(matrix);
+        const Kernel kernel = compiler.compile(problem);
 
-        EXPECT_EQ(kernel.info().panel_columns, *options.panel_columns);
+        EXPECT_EQ(kernel.info().panel_columns, *problem.panel_columns);
         EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
       }
     }
@@ -185,10 +235,10 @@ TEST(CompilerOptions, EveryPanelWidthThatIsTakenCompiles) {
 }
 
 TEST(CompilerOptions, NoThreadsMeansAllOfThem) {
-  CompileOptions options = options_of(8);
-  options.threads = 0;
+  CompileOptions options;
+  options.resources.threads = 0;
 
-  EXPECT_GE(Compiler(options, uncached()).options().threads, 1);
+  EXPECT_GE(Compiler(options, uncached()).options().resources.threads, 1);
 }
 
 TEST(SearchMode, ParsesWhatItPrints) {
@@ -203,25 +253,26 @@ TEST(Compiler, RefusesAMatrixThatIsNone) {
   CsrMatrix matrix = random_matrix(6, 5, 0.5);
   matrix.col_idxs[0] = 5;
 
-  EXPECT_THROW(static_cast<void>(Compiler(options_of(8), uncached()).compile(matrix)),
+  EXPECT_THROW(static_cast<void>(Compiler({}, uncached()).compile(problem_of(matrix, 8))),
                spjit::InvalidMatrix);
 }
 
 TEST(Compiler, RefusesATargetThatThisCpuLacks) {
   for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2}) {
     if (spjit::Target(isa).runs_here()) continue;
-    CompileOptions options = options_of(8);
-    options.target = spjit::Target(isa);
+    const CompileOptions options = options_of(isa);
 
-    EXPECT_THROW(static_cast<void>(Compiler(options, uncached()).compile(random_matrix(6, 5, 0.5))),
-                 spjit::NotSupported);
+    EXPECT_THROW(
+        static_cast<void>(
+            Compiler(options, uncached()).compile(problem_of(random_matrix(6, 5, 0.5), 8))),
+        spjit::NotSupported);
   }
 }
 
 TEST(Compiler, DescribesTheKernelItMade) {
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
 
-  const Kernel kernel = Compiler(options_of(33), uncached()).compile(matrix);
+  const Kernel kernel = Compiler({}, uncached()).compile(problem_of(matrix, 33));
 
   EXPECT_EQ(kernel.info().rows, 60);
   EXPECT_EQ(kernel.info().cols, 70);
@@ -233,7 +284,7 @@ TEST(Compiler, DescribesTheKernelItMade) {
   EXPECT_EQ(kernel.info().note, "");
   EXPECT_FALSE(kernel.info().reason.empty());
   EXPECT_GT(kernel.info().compile_ms, 0);
-  EXPECT_EQ(nlohmann::json::parse(kernel.record())["n"], 33);
+  EXPECT_EQ(nlohmann::json::parse(kernel.record())["problem"]["n"]["value"], 33);
 }
 
 TEST(Compiler, UnsortedRowsGiveTheSameBits) {
@@ -245,10 +296,10 @@ TEST(Compiler, UnsortedRowsGiveTheSameBits) {
     std::reverse(shuffled.col_idxs.begin() + begin, shuffled.col_idxs.begin() + end);
     std::reverse(shuffled.values.begin() + begin, shuffled.values.begin() + end);
   }
-  const Compiler compiler(options_of(33), uncached());
+  const Compiler compiler({}, uncached());
 
-  const Kernel one = compiler.compile(matrix);
-  const Kernel two = compiler.compile(shuffled);
+  const Kernel one = compiler.compile(problem_of(matrix, 33));
+  const Kernel two = compiler.compile(problem_of(shuffled, 33));
 
   EXPECT_NE(shuffled.col_idxs, matrix.col_idxs);
   EXPECT_EQ(one.info().key, two.info().key);
@@ -264,14 +315,14 @@ TEST(Compiler, EveryEmptyAndTinyShapeHasAKernel) {
     for (const CsrMatrix& matrix : matrices) {
       for (const std::int64_t n : {1, 2, 16, 33}) {
         for (const std::int64_t budget :
-             {std::int64_t{0}, SearchPolicy::k_default_code_budget_bytes}) {
+             {std::int64_t{0}, spjit::SearchPolicy::k_default_code_budget_bytes}) {
           for (const int threads : {1, 2}) {
-            CompileOptions options = options_of(n);
+            CompileOptions options;
             options.target = spjit::Target(isa);
             options.policy.code_budget_bytes = budget;
-            options.threads = threads;
+            options.resources.threads = threads;
 
-            const Kernel kernel = Compiler(options, uncached()).compile(matrix);
+            const Kernel kernel = Compiler(options, uncached()).compile(problem_of(matrix, n));
 
             EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)))
                 << to_string(isa) << " " << matrix.rows << " x " << matrix.cols << " n " << n;
@@ -284,9 +335,9 @@ TEST(Compiler, EveryEmptyAndTinyShapeHasAKernel) {
 
 TEST(Compiler, EmptyMatricesRunOnNullOperands) {
   const Kernel no_rows =
-      Compiler(options_of(8), uncached()).compile(CsrMatrix{0, 0, {0}, {}, {}});
+      Compiler({}, uncached()).compile(problem_of(CsrMatrix{0, 0, {0}, {}, {}}, 8));
   const Kernel no_cols =
-      Compiler(options_of(8), uncached()).compile(CsrMatrix{2, 0, {0, 0, 0}, {}, {}});
+      Compiler({}, uncached()).compile(problem_of(CsrMatrix{2, 0, {0, 0, 0}, {}, {}}, 8));
   std::vector<float> c(16, -7.0F);
 
   no_rows.run(nullptr, nullptr);
@@ -300,11 +351,11 @@ TEST(Compiler, ThreadsDoNotChangeTheBits) {
   for (const HostIsa isa : spjit::testing_support::isas_here()) {
     for (const std::int64_t n : {1, 16, 100}) {
       for (const int threads : {1, 2, 3}) {
-        CompileOptions options = options_of(n);
+        CompileOptions options;
         options.target = spjit::Target(isa);
-        options.threads = threads;
+        options.resources.threads = threads;
 
-        const Kernel kernel = Compiler(options, uncached()).compile(matrix);
+        const Kernel kernel = Compiler(options, uncached()).compile(problem_of(matrix, n));
 
         EXPECT_EQ(kernel.info().threads, threads);
         EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)))
@@ -316,12 +367,12 @@ TEST(Compiler, ThreadsDoNotChangeTheBits) {
 
 TEST(Compiler, ACsrKernelTakesOverWithoutABudgetAndSaysSo) {
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
-  CompileOptions options = options_of(33);
+  CompileOptions options;
   options.policy.code_budget_bytes = 0;
 
-  const Kernel kernel = Compiler(options, uncached()).compile(matrix);
+  const Kernel kernel = Compiler(options, uncached()).compile(problem_of(matrix, 33));
 
-  EXPECT_EQ(kernel.info().kind, "csr");
+  EXPECT_EQ(kernel.info().family, "csr");
   EXPECT_EQ(kernel.info().tile, "");
   EXPECT_EQ(kernel.info().code_bytes, 0);
   EXPECT_NE(kernel.info().reason.find("the budget is 0"), std::string::npos);
@@ -331,13 +382,16 @@ TEST(Compiler, ACsrKernelTakesOverWithoutABudgetAndSaysSo) {
 TEST(Compiler, EverySearchTimesCandidatesAndRecordsThem) {
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
   for (const std::string mode : {"ranked", "proxy", "exhaustive"}) {
-    CompileOptions options = options_of(64);
+    CompileOptions options;
     options.policy.search = spjit::parse_search(mode);
     options.policy.search_budget_ms = 30'000;  // ends long before on an idle machine
     std::size_t reports = 0;
-    options.on_search_progress = [&](const spjit::SearchProgress&) { ++reports; };
+    spjit::CompileControl control;
+    control.progress = [&](const spjit::SearchProgress& progress) {
+      if (!progress.best.empty()) ++reports;
+    };
 
-    const Kernel kernel = Compiler(options, uncached()).compile(matrix);
+    const Kernel kernel = Compiler(options, uncached()).compile(problem_of(matrix, 64), control);
 
     const auto search = nlohmann::json::parse(kernel.record())["search"];
     const auto& entries = search["entries"];
@@ -355,10 +409,10 @@ TEST(Compiler, EverySearchTimesCandidatesAndRecordsThem) {
 TEST(CompilerCache, TheSecondCompilationComesFromTheCache) {
   const TemporaryDirectory directory;
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
-  const Compiler compiler(options_of(33), cached_in(directory.path()));
+  const Compiler compiler({}, cached_in(directory.path()));
 
-  const Kernel fresh = compiler.compile(matrix);
-  const Kernel cached = Compiler(options_of(33), cached_in(directory.path())).compile(matrix);
+  const Kernel fresh = compiler.compile(problem_of(matrix, 33));
+  const Kernel cached = Compiler({}, cached_in(directory.path())).compile(problem_of(matrix, 33));
 
   EXPECT_FALSE(fresh.info().from_cache);
   EXPECT_TRUE(cached.info().from_cache);
@@ -375,16 +429,16 @@ TEST(CompilerCache, KernelsOfAllKindsComeBack) {
   const CsrMatrix empty{3, 4, {0, 0, 0, 0}, {}, {}};
   for (const CsrMatrix& matrix : {random_matrix(60, 70, 0.8), empty}) {
     for (const std::int64_t budget :
-         {std::int64_t{0}, SearchPolicy::k_default_code_budget_bytes}) {
-      CompileOptions options = options_of(33);
+         {std::int64_t{0}, spjit::SearchPolicy::k_default_code_budget_bytes}) {
+      CompileOptions options;
       options.policy.code_budget_bytes = budget;
       const Compiler compiler(options, cached_in(directory.path()));
 
-      const Kernel fresh = compiler.compile(matrix);
-      const Kernel cached = compiler.compile(matrix);
+      const Kernel fresh = compiler.compile(problem_of(matrix, 33));
+      const Kernel cached = compiler.compile(problem_of(matrix, 33));
 
       EXPECT_TRUE(cached.info().from_cache) << cached.info().note;
-      EXPECT_EQ(cached.info().kind, fresh.info().kind);
+      EXPECT_EQ(cached.info().family, fresh.info().family);
       EXPECT_TRUE(same_bits(product(cached), expected_product(matrix, cached)));
     }
   }
@@ -392,12 +446,12 @@ TEST(CompilerCache, KernelsOfAllKindsComeBack) {
 
 TEST(CompilerCache, OtherValuesAreAnotherEntry) {
   const TemporaryDirectory directory;
-  const Compiler compiler(options_of(33), cached_in(directory.path()));
+  const Compiler compiler({}, cached_in(directory.path()));
   CsrMatrix matrix = random_matrix(60, 70, 0.8);
-  const Kernel first = compiler.compile(matrix);
+  const Kernel first = compiler.compile(problem_of(matrix, 33));
   matrix.values.back() *= 2;
 
-  const Kernel second = compiler.compile(matrix);
+  const Kernel second = compiler.compile(problem_of(matrix, 33));
 
   EXPECT_FALSE(second.info().from_cache);
   EXPECT_NE(first.info().key, second.info().key);
@@ -422,12 +476,12 @@ void damage(const fs::path& file, std::streamoff offset) {
 TEST(CompilerCache, ADamagedEntryIsCompiledAgainAndTheKernelSaysSo) {
   const TemporaryDirectory directory;
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
-  const Compiler compiler(options_of(33), cached_in(directory.path()));
-  static_cast<void>(compiler.compile(matrix));
+  const Compiler compiler({}, cached_in(directory.path()));
+  static_cast<void>(compiler.compile(problem_of(matrix, 33)));
   damage(object_in(directory.path()), 500);
 
-  const Kernel kernel = compiler.compile(matrix);
-  const Kernel after = compiler.compile(matrix);
+  const Kernel kernel = compiler.compile(problem_of(matrix, 33));
+  const Kernel after = compiler.compile(problem_of(matrix, 33));
 
   EXPECT_FALSE(kernel.info().from_cache);
   EXPECT_EQ(kernel.info().note.rfind("cache: ", 0), 0U) << kernel.info().note;
@@ -439,11 +493,11 @@ TEST(CompilerCache, ADamagedEntryIsCompiledAgainAndTheKernelSaysSo) {
 TEST(CompilerCache, AnEntryCutShortIsCompiledAgain) {
   const TemporaryDirectory directory;
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
-  const Compiler compiler(options_of(33), cached_in(directory.path()));
-  static_cast<void>(compiler.compile(matrix));
+  const Compiler compiler({}, cached_in(directory.path()));
+  static_cast<void>(compiler.compile(problem_of(matrix, 33)));
   fs::resize_file(object_in(directory.path()), 100);
 
-  const Kernel kernel = compiler.compile(matrix);
+  const Kernel kernel = compiler.compile(problem_of(matrix, 33));
 
   EXPECT_FALSE(kernel.info().from_cache);
   EXPECT_FALSE(kernel.info().note.empty());
@@ -458,7 +512,7 @@ TEST(CompilerCache, ADefaultDirectoryThatCannotBeUsedIsANote) {
   for (const fs::path& unusable : {file, file / "below"}) {
     const ScopedVariable variable("SPJIT_CACHE_DIR", unusable.string());
 
-    const Kernel kernel = Compiler(options_of(33)).compile(matrix);
+    const Kernel kernel = Compiler().compile(problem_of(matrix, 33));
 
     EXPECT_EQ(kernel.info().note.rfind("not cached: ", 0), 0U) << kernel.info().note;
     EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
@@ -475,7 +529,7 @@ TEST(CompilerCache, AnExplicitDirectoryThatCannotBeUsedIsAnError) {
   for (const fs::path& unusable : {file, foreign}) {
     EXPECT_THROW(
         static_cast<void>(
-            Compiler(options_of(33), cached_in(unusable)).compile(random_matrix(60, 70, 0.8))),
+            Compiler({}, cached_in(unusable)).compile(problem_of(random_matrix(60, 70, 0.8), 33))),
         spjit::CacheError)
         << unusable;
   }
@@ -486,7 +540,7 @@ TEST(CompilerCache, ADisabledCacheLeavesNoTrace) {
   CacheOptions cache = cached_in(directory.path());
   cache.enabled = false;
 
-  const Kernel kernel = Compiler(options_of(33), cache).compile(random_matrix(60, 70, 0.8));
+  const Kernel kernel = Compiler({}, cache).compile(problem_of(random_matrix(60, 70, 0.8), 33));
 
   EXPECT_FALSE(kernel.info().from_cache);
   EXPECT_TRUE(fs::is_empty(directory.path()));
@@ -497,8 +551,8 @@ TEST(CompilerCache, CompileUsesTheDefaultDirectory) {
   const ScopedVariable variable("SPJIT_CACHE_DIR", directory.path().string());
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
 
-  const Kernel fresh = spjit::compile(matrix, options_of(33));
-  const Kernel cached = spjit::compile(matrix, options_of(33));
+  const Kernel fresh = spjit::compile(problem_of(matrix, 33));
+  const Kernel cached = spjit::compile(problem_of(matrix, 33));
 
   EXPECT_FALSE(fresh.info().from_cache);
   EXPECT_TRUE(cached.info().from_cache);

@@ -1,10 +1,13 @@
-#include "compiler/cuda_compile_record.hpp"
+// The record of a kernel for a GPU, from a compilation that is made up.
 
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "compiler/compile_record.hpp"
 #include "kernels/unrolled_cuda/cuda_artifact.hpp"
+#include "kernels/unrolled_cuda/cuda_family.hpp"
+#include "kernels/unrolled_cuda/cuda_record.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_search_testing.hpp"
 
@@ -19,8 +22,8 @@ class CudaCompileRecord : public ::testing::Test {
   CudaCompileRecord() {
     CudaKernelSpec spec;
     spec.tile = given_.ranked.front().tile;
-    spec.n = spec.ldb = spec.ldc = given_.options.n;
-    compiled_.program = make_program(cuda_plan(given_.matrix, spec.tile.m1), spec, 90);
+    spec.n = spec.ldb = spec.ldc = given_.problem.n.value;
+    compiled_.program = make_program(cuda_plan(*given_.problem.a, spec.tile.m1), spec, 90);
     compiled_.trace.attempts.emplace_back();
     compiled_.trace.choice.chosen = given_.ranked.front();
     compiled_.trace.choice.ranked = given_.ranked;
@@ -29,7 +32,12 @@ class CudaCompileRecord : public ::testing::Test {
   }
 
   [[nodiscard]] json record() const {
-    return make_cuda_record(given_.matrix, given_.options, given_.limits, compiled_);
+    const DeviceInfo device = given_.limits;
+    const FamilyRequest what{given_.problem, given_.options, device, {}};
+    BuiltKernel built;
+    built.record = cuda_record(compiled_, what);
+    built.reason = compiled_.trace.choice.reason;
+    return make_record(what, built, {{"cuda", built.reason}});
   }
 
   MadeUpSearch given_;
@@ -60,7 +68,9 @@ TEST_F(CudaCompileRecord, OfASearchHasWhatBecameOfEveryTile) {
   const json made = record();
 
   const json& search = made.at("search");
-  EXPECT_EQ(made.at("device").at("product"), given_.limits.product);
+  EXPECT_EQ(made.at("device"), given_.limits.product);
+  EXPECT_EQ(made.at("card").at("sms"), given_.limits.sms);
+  EXPECT_EQ(made.at("family"), "cuda");
   EXPECT_EQ(search.at("mode"), "proxy");
   EXPECT_EQ(search.at("timed"), true);
   EXPECT_EQ(search.at("chosen"), given_.name(2));
@@ -79,12 +89,14 @@ TEST_F(CudaCompileRecord, OfASearchHasWhatBecameOfEveryTile) {
 }
 
 TEST_F(CudaCompileRecord, IsReadBack) {
-  const CudaKernelInfo info = read_cuda_record(record());
+  const KernelInfo info = cuda_info(record(), compiled_.program);
 
   EXPECT_EQ(info.reason, "a reason");
   EXPECT_EQ(info.tile, given_.name(0));
   EXPECT_EQ(info.device, given_.limits.product);
-  EXPECT_EQ(info.arch, 90);
+  EXPECT_EQ(info.cuda->arch, 90);
+  EXPECT_EQ(info.cuda->threads, given_.ranked.front().tile.n1);
+  EXPECT_EQ(info.family, "cuda");
   EXPECT_EQ(info.n, 256);
 }
 
@@ -92,8 +104,24 @@ TEST_F(CudaCompileRecord, WithoutAReasonIsNone) {
   json broken = record();
   broken["search"].erase("reason");
 
-  EXPECT_THROW(static_cast<void>(read_cuda_record(broken)), Error);
-  EXPECT_THROW(static_cast<void>(read_cuda_record(json::object())), Error);
+  EXPECT_THROW(static_cast<void>(cuda_info(broken, compiled_.program)), Error);
+  EXPECT_THROW(static_cast<void>(cuda_info(json::object(), compiled_.program)), Error);
+}
+
+TEST_F(CudaCompileRecord, WithoutAProgramOrACubinIsNotLoaded) {
+  const UnrolledCudaFamily family;
+  const auto load = [&](const json& record, const std::string& cubin) {
+    Artifact artifact;
+    const auto bytes = std::as_bytes(std::span(cubin));
+    artifact.add(k_cubin_file, {bytes.begin(), bytes.end()});
+    static_cast<void>(family.load(artifact, record, HostDevice{}, {}));
+  };
+  json without = record();
+  without.erase("program");
+
+  EXPECT_NO_THROW(load(record(), "PTX"));
+  EXPECT_THROW(load(without, "PTX"), Error);
+  EXPECT_THROW(load(record(), ""), Error);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// compile_cuda() where it must refuse: no library and no GPU is needed for that.
+// Compiling for a GPU where it must refuse: no library and no GPU is needed for that.
 
 #include <gtest/gtest.h>
 
@@ -9,31 +9,32 @@
 #include <string>
 
 #include "compiler/cache_key.hpp"
-#include "compiler/cuda_pipeline.hpp"
+#include "compiler/compile_options.hpp"
+#include "kernels/unrolled_cuda/cuda_choice.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
-#include "tests/support/spmm_testing.hpp"
+#include "tests/support/compile_testing.hpp"
+#include "tests/support/cuda_search_testing.hpp"
+#include "tests/support/request_testing.hpp"
 
 namespace {
 
 using namespace spjit;
 using namespace spjit::testing_support;
 
-CompileOptions gpu_options(std::int64_t n = 8) {
+CompileOptions gpu_options() {
   CompileOptions options;
-  options.n = n;
   options.target = Target::parse("sm_90:h200");
   return options;
 }
 
-constexpr auto k_no_cache = [] { return CacheOptions{.enabled = false, .directory = {}}; };
-
 /// The message of the `Expected` that compiling throws; it has to be one line.
 template <typename Expected>
-std::string refusal(const CompileOptions& options, const CsrMatrix& matrix = small_matrix()) {
+std::string refusal(const CompileOptions& options,
+                    const Problem& problem = problem_of(small_matrix(), 8)) {
   try {
-    static_cast<void>(Compiler(options, k_no_cache()).compile_cuda(matrix));
+    static_cast<void>(Compiler(options, uncached()).compile(problem));
   } catch (const Expected& error) {
     const std::string text = error.what();
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
@@ -50,30 +51,54 @@ TEST(CudaCompiler, RefusesOptionsOutOfRangeAndSaysWhatItExpects) {
     return refusal<InvalidArgument>(options);
   };
 
-  EXPECT_NE(with([](CompileOptions& o) { o.n = 0; }).find("n is 0"), std::string::npos);
-  EXPECT_NE(with([](CompileOptions& o) { o.ldb = 7; }).find("ldb is 7"), std::string::npos);
-  EXPECT_NE(with([](CompileOptions& o) { o.ldc = 7; }).find("ldc is 7"), std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.policy.m1 = 129; }).find("1 to 128"), std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.policy.n1 = 33; }).find("32"), std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.policy.n1 = 48; }).find("32"), std::string::npos);
   EXPECT_NE(with([](CompileOptions& o) { o.resources.compile_limit_ms = -1; }).find("-1"),
             std::string::npos);
-  EXPECT_NE(with([](CompileOptions& o) { o.panel_columns = 16; }).find("panel_columns"),
-            std::string::npos);
 }
 
-TEST(CudaCompiler, KeepsHostAndGpuApart) {
-  CompileOptions host;
-  host.n = 8;
+TEST(CudaCompiler, RefusesProblemsThatAGpuDoesNotTakeAndSaysWhatItExpects) {
+  const auto with = [](const std::function<void(Problem&)>& change) {
+    Problem problem = problem_of(small_matrix(), 8);
+    change(problem);
+    return refusal<InvalidArgument>(gpu_options(), problem);
+  };
 
-  EXPECT_NE(refusal<InvalidArgument>(host).find("compile()"), std::string::npos);
-  EXPECT_THROW(static_cast<void>(Compiler(gpu_options(), k_no_cache()).compile(small_matrix())),
-               InvalidArgument);
+  EXPECT_NE(with([](Problem& p) { p.n = 0; }).find("n is 0"), std::string::npos);
+  EXPECT_NE(with([](Problem& p) { p.b.leading_dimension = 7; }).find("ldb is 7"),
+            std::string::npos);
+  EXPECT_NE(with([](Problem& p) { p.c.leading_dimension = 7; }).find("ldc is 7"),
+            std::string::npos);
+  EXPECT_NE(with([](Problem& p) { p.panel_columns = 16; }).find("panel_columns"),
+            std::string::npos);
+  for (const std::int64_t most : {k_cuda_max_leading_dimension + 1, std::int64_t{1} << 47}) {
+    const std::string what = std::to_string(most) + "; expected ";
+    EXPECT_NE(with([&](Problem& p) { p.b.leading_dimension = most; }).find("ldb is " + what),
+              std::string::npos);
+    EXPECT_NE(with([&](Problem& p) { p.c.leading_dimension = most; }).find("ldc is " + what),
+              std::string::npos);
+  }
+}
+
+TEST(CudaCompiler, ChecksAProblemForItsOwnLimits) {
+  Problem problem = problem_of(small_matrix(), 8);
+  problem.panel_columns = 7;
+
+  EXPECT_THROW(check_for_target(problem, Target(HostIsa::avx2)), InvalidArgument);
+  EXPECT_THROW(check_for_target(problem, gpu_options().target), InvalidArgument);
+  problem.panel_columns.reset();
+  EXPECT_NO_THROW(check_for_target(problem, Target(HostIsa::avx2)));
+  EXPECT_NO_THROW(check_for_target(problem, gpu_options().target));
+  problem.b.leading_dimension = k_cuda_max_leading_dimension + 1;
+  EXPECT_NO_THROW(check_for_target(problem, Target(HostIsa::avx2)));
+  EXPECT_THROW(check_for_target(problem, gpu_options().target), InvalidArgument);
 }
 
 TEST(CudaCompiler, RefusesAMatrixWithoutRows) {
-  EXPECT_NE(refusal<InvalidArgument>(gpu_options(), {0, 5, {0}, {}, {}}).find("no rows"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal<InvalidArgument>(gpu_options(), problem_of({0, 5, {0}, {}, {}}, 8)).find("no rows"),
+      std::string::npos);
 }
 
 TEST(CudaCompiler, RefusesCodeOverTheBudgetBeforeItNeedsALibrary) {
@@ -103,16 +128,19 @@ TEST(CudaCompiler, LeavesNothingInTheCacheWhenItFails) {
   options.resources.toolkit_paths = {directory.path() / "none"};
   const Compiler compiler(options, {.enabled = true, .directory = directory.path() / "cache"});
 
-  EXPECT_THROW(static_cast<void>(compiler.compile_cuda(small_matrix())), Error);
+  EXPECT_THROW(static_cast<void>(compiler.compile(problem_of(small_matrix(), 8))), Error);
 
   EXPECT_TRUE(std::filesystem::is_empty(directory.path() / "cache"));
 }
 
-TEST(CudaChoice, SaysThatItIsRankedAndWhichRulesWereRelaxed) {
-  const CudaDeviceInfo limits = parse_cuda_target("sm_90:h200");
+CudaChoice choice_of(CsrMatrix matrix, std::int64_t n, const CompileOptions& options) {
+  const OwnRequest own(problem_of(std::move(matrix), n), options, parse_cuda_target("sm_90:h200"));
+  return choose_cuda_tile(own.request);
+}
 
-  const CudaChoice large = choose_cuda_tile(random_matrix(512, 512, 0.9), gpu_options(512), limits);
-  const CudaChoice small = choose_cuda_tile(small_matrix(), gpu_options(1), limits);
+TEST(CudaChoice, SaysThatItIsRankedAndWhichRulesWereRelaxed) {
+  const CudaChoice large = choice_of(random_matrix(512, 512, 0.9), 512, gpu_options());
+  const CudaChoice small = choice_of(small_matrix(), 1, gpu_options());
 
   EXPECT_NE(large.reason.find("ranked, not timed"), std::string::npos);
   EXPECT_EQ(large.reason.find("relaxed"), std::string::npos);
@@ -121,47 +149,83 @@ TEST(CudaChoice, SaysThatItIsRankedAndWhichRulesWereRelaxed) {
 }
 
 TEST(CudaChoice, KeepsTheTileThatIsAskedFor) {
-  CompileOptions options = gpu_options(512);
+  CompileOptions options = gpu_options();
   options.policy.m1 = 24;
   options.policy.n1 = 64;
 
-  const CudaChoice choice =
-      choose_cuda_tile(random_matrix(512, 512, 0.9), options, parse_cuda_target("sm_90:h200"));
+  const CudaChoice choice = choice_of(random_matrix(512, 512, 0.9), 512, options);
 
   EXPECT_EQ(choice.chosen.tile.m1, 24);
   EXPECT_EQ(choice.chosen.tile.n1, 64);
 }
 
+TEST(CudaChoice, WhoseKernelTheSearchCompiledIsNotCompiledAgain) {
+  const MadeUpSearch given;
+  auto built = std::make_shared<BuiltCuda>();
+  built->artifact.cubin = "a cubin";
+  built->program.blocks_x = 7;
+  built->trace.note = "a note";
+  CudaChoice choice;
+  choice.built = built;
+  choice.reason = "a reason";
+  const OwnRequest own(given.problem, given.options, given.limits);
+
+  const CompiledCuda compiled = compile_cuda_choice(choice, own.request);
+
+  EXPECT_EQ(compiled.artifact.cubin, "a cubin");
+  EXPECT_EQ(compiled.program.blocks_x, 7);
+  EXPECT_EQ(compiled.trace.note, "a note");
+  EXPECT_EQ(compiled.trace.choice.reason, "a reason");
+  EXPECT_EQ(compiled.trace.choice.built, nullptr);
+}
+
+std::string gpu_key(const Problem& problem, const CompileOptions& options,
+                    const CudaDeviceInfo& limits) {
+  const DeviceInfo device = limits;
+  return cache_key({problem, options, device, {}});
+}
+
 TEST(CudaCacheKey, DependsOnWhatDecidesTheCode) {
-  const CsrMatrix matrix = small_matrix();
+  const Problem problem = problem_of(small_matrix(), 8);
   const CudaDeviceInfo limits = parse_cuda_target("sm_90:h200");
-  const std::string key = cuda_cache_key(matrix, gpu_options(), limits);
+  const std::string key = gpu_key(problem, gpu_options(), limits);
   const auto changed = [&](const std::function<void(CompileOptions&)>& change) {
     CompileOptions options = gpu_options();
     change(options);
-    return cuda_cache_key(matrix, options, limits);
+    return gpu_key(problem, options, limits);
   };
-  CsrMatrix other = matrix;
+  const auto changed_problem = [&](const std::function<void(Problem&)>& change) {
+    Problem other = problem;
+    change(other);
+    return gpu_key(other, gpu_options(), limits);
+  };
+  CsrMatrix other = small_matrix();
   other.values[3] = -other.values[3];
   CudaDeviceInfo renamed = limits;
   renamed.card = "gpu0";
   renamed.product = "NVIDIA H200";
+  CompileOptions bare = gpu_options();
+  bare.target = Target::parse("sm_90");
 
-  EXPECT_EQ(key, cuda_cache_key(matrix, gpu_options(), renamed)) << "a name decides nothing";
-  EXPECT_NE(key, cuda_cache_key(other, gpu_options(), limits));
-  EXPECT_NE(key, cuda_cache_key(matrix, gpu_options(), parse_cuda_target("sm_90:h100-pcie")));
-  EXPECT_NE(key, cuda_cache_key(matrix, gpu_options(), parse_cuda_target("sm_80")));
-  EXPECT_NE(key, changed([](CompileOptions& o) { o.n = 9; }));
-  EXPECT_NE(key, changed([](CompileOptions& o) { o.ldc = 9; }));
-  EXPECT_NE(key, changed([](CompileOptions& o) { o.cuda.runtime_sizes = true; }));
+  EXPECT_EQ(key, gpu_key(problem, gpu_options(), renamed)) << "a name decides nothing";
+  EXPECT_EQ(key, gpu_key(problem, bare, limits)) << "nor does what the target calls it";
+  EXPECT_EQ(key, changed([](CompileOptions& o) { o.resources.threads = 3; }));
+  EXPECT_NE(key, gpu_key(problem_of(other, 8), gpu_options(), limits));
+  EXPECT_NE(key, gpu_key(problem, gpu_options(), parse_cuda_target("sm_90:h100-pcie")));
+  EXPECT_NE(key, gpu_key(problem, gpu_options(), parse_cuda_target("sm_80")));
+  EXPECT_NE(key, changed_problem([](Problem& p) { p.n = 9; }));
+  EXPECT_NE(key, changed_problem([](Problem& p) { p.c.leading_dimension = 9; }));
+  EXPECT_NE(key, changed_problem([](Problem& p) { p.n = Extent::at_run_time(8); }));
   EXPECT_NE(key, changed([](CompileOptions& o) { o.policy.source = CudaSource::cuda; }));
   EXPECT_NE(key, changed([](CompileOptions& o) { o.policy.m1 = 2; }));
+  EXPECT_NE(key, changed([](CompileOptions& o) { o.policy.n1 = 32; }));
   EXPECT_NE(key, changed([](CompileOptions& o) { o.policy.unit_nonzeros = 7; }));
 }
 
 TEST(CudaCacheKey, DependsOnEveryLimitThatATileIsChosenBy) {
+  const Problem problem = problem_of(small_matrix(), 8);
   const CudaDeviceInfo limits = parse_cuda_target("sm_90:h200");
-  const std::string key = cuda_cache_key(small_matrix(), gpu_options(), limits);
+  const std::string key = gpu_key(problem, gpu_options(), limits);
 
   for (const auto limit :
        {&CudaDeviceInfo::sms, &CudaDeviceInfo::l2_bytes, &CudaDeviceInfo::registers_per_block,
@@ -170,17 +234,24 @@ TEST(CudaCacheKey, DependsOnEveryLimitThatATileIsChosenBy) {
     CudaDeviceInfo other = limits;
     other.*limit /= 2;
 
-    EXPECT_NE(key, cuda_cache_key(small_matrix(), gpu_options(), other)) << limits.*limit;
+    EXPECT_NE(key, gpu_key(problem, gpu_options(), other)) << limits.*limit;
   }
 }
 
-TEST(Kernel, RefusesToBeLoadedFromWhatIsNoKernel) {
-  const std::string text = "not a cubin";
-  const auto image = std::as_bytes(std::span(text));
+TEST(KernelFromArtifact, RefusesWhatIsNoKernel) {
+  const auto load = [](const std::string& image, const std::string& record) {
+    Artifact artifact;
+    const auto bytes = std::as_bytes(std::span(image));
+    artifact.add("kernel.cubin", {bytes.begin(), bytes.end()});
+    artifact.record = record;
+    static_cast<void>(Kernel::from_artifact(artifact));
+  };
 
-  EXPECT_THROW(static_cast<void>(Kernel::load(image, "")), Error);
-  EXPECT_THROW(static_cast<void>(Kernel::load(image, "{}")), Error);
-  EXPECT_THROW(static_cast<void>(Kernel::load(image, R"({"program": {"version": 1}})")), Error);
+  for (const char* record :
+       {"", "{}", "[]", "3", R"({"family": 3})", R"({"family": "none"})", R"({"family": "cuda"})",
+        R"({"family": "cuda", "program": {"version": 1}})", R"({"family": "csr"})"}) {
+    EXPECT_THROW(load("not a cubin", record), Error) << record;
+  }
 }
 
 TEST(LocalGpus, AreAnAnswerAlsoWhereThereAreNone) {

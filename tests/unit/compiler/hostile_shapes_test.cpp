@@ -17,13 +17,14 @@
 #include <string>
 #include <vector>
 
-#include "compiler/pipeline.hpp"
+#include "kernels/unrolled_host/host_choice.hpp"
 #include "kernels/unrolled_host/tile_space.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
 #include "reorder/row_groupings.hpp"
 #include "spjit/compiler.hpp"
 #include "tests/support/compile_testing.hpp"
+#include "tests/support/request_testing.hpp"
 
 namespace {
 
@@ -138,18 +139,18 @@ TEST(WideMatrix, TakesMemoryForItsEntriesOnly) {
                              CompileOptions options = small_options();
                              options.policy.search = SearchMode::exhaustive;
                              const Compiler compiler(options, uncached());
-                             return compiler.compile(wide).info().nnz == wide.nnz();
+                             return compiler.compile(small_problem(wide)).info().nnz == wide.nnz();
                            }),
             "");
 }
 
 TEST(WideMatrix, HasNoTilesOfManyEmptyBlocks) {
   const CsrMatrix wide = stretched(random_matrix(200, 1000, 0.97), 8'000'000);
-  const CompileOptions options = options_of(24);
+  const CompileOptions options;
   RowGroupings groupings(wide, ReorderAlgorithm::none);
 
   const TileSpace space =
-      enumerate_host_tiles(wide, options, host_device_info(options.target.isa()),
+      enumerate_host_tiles(small_problem(wide), options, host_device_info(options.target.isa()),
                            [&](std::int64_t m1) { return groupings.statistics(m1); });
 
   EXPECT_FALSE(space.survivors().empty());
@@ -161,13 +162,14 @@ TEST(WideMatrix, HasNoTilesOfManyEmptyBlocks) {
 
 TEST(WideMatrix, IsNotTimedWhereItsOperandsWouldNotFit) {
   const CsrMatrix matrix{2, k_widest, {0, 2, 3}, {0, 2147483646, 1073741824}, {1.5F, -2.0F, 4.0F}};
-  CompileOptions options = options_of(64);
-  options.panel_columns = lanes_of(options.target.isa());
+  CompileOptions options;
+  Problem problem = problem_of(matrix, 64);
+  problem.panel_columns = lanes_of(options.target.isa());
   options.policy.search = SearchMode::ranked;
 
-  const Kernel kernel = Compiler(options, uncached()).compile(matrix);
+  const Kernel kernel = Compiler(options, uncached()).compile(problem);
 
-  EXPECT_EQ(kernel.info().kind, "unrolled");
+  EXPECT_EQ(kernel.info().family, "unrolled");
   EXPECT_THAT(kernel.info().reason,
               testing::StartsWith("ranked: ranked, not timed: B and C would"));
 }
@@ -182,13 +184,13 @@ TEST(WideMatrix, RunsWithoutTouchingRowsOfBThatNothingReads) {
       b.allow(row * n, n);
       std::iota(b.floats() + row * n, b.floats() + (row + 1) * n, static_cast<float>(row % 7));
     }
-    const Kernel kernel = Compiler(options_of(n), uncached()).compile(matrix);
+    const Kernel kernel = Compiler({}, uncached()).compile(problem_of(matrix, n));
     std::vector<float> c(index(2 * n), -7.0F);
 
     kernel.run(b.floats(), c.data());
 
     const bool in_place = kernel.info().tile.find("in-place") != std::string::npos;
-    EXPECT_TRUE(in_place || kernel.info().kind == "csr");
+    EXPECT_TRUE(in_place || kernel.info().family == "csr");
     if (!in_place) {
       EXPECT_THAT(kernel.info().reason, testing::HasSubstr("B has 2147483647 rows"));
     }
@@ -202,11 +204,12 @@ TEST(WideMatrix, RunsWithoutTouchingRowsOfBThatNothingReads) {
 
 TEST(WideMatrix, IsCopiedWhereTheCallerAskedForPanels) {
   const CsrMatrix wide = stretched(random_matrix(20, 100, 0.9), 200'000);
-  CompileOptions options = options_of(24, HostIsa::avx2);
-  options.panel_columns = 8;
+  Problem problem = problem_of(wide, 24);
+  problem.panel_columns = 8;
+  const OwnRequest own(problem, options_of(HostIsa::avx2), host_device_info(HostIsa::avx2));
 
-  EXPECT_EQ(plan_choice(wide, options, host_device_info(HostIsa::avx2)).tile.pack_b, true);
-  EXPECT_EQ(Compiler(options, uncached()).compile(wide).info().kind, "unrolled");
+  EXPECT_EQ(host_choice_by_rules(own.what).tile.pack_b, true);
+  EXPECT_EQ(Compiler(own.options, uncached()).compile(problem).info().family, "unrolled");
 }
 
 TEST(TallMatrix, HasItsEmptyRowsAsRangesAndZerosThem) {
@@ -224,7 +227,7 @@ TEST(TallMatrix, HasItsEmptyRowsAsRangesAndZerosThem) {
   EXPECT_THAT(grouping.empty_rows.ranges(),
               testing::ElementsAre(RowRange{1, 50'000}, RowRange{50'001, 100'000}));
   for (const std::int64_t n : {1, 24}) {
-    EXPECT_TRUE(is_kernel_of(Compiler(options_of(n), uncached()).compile(tall), tall));
+    EXPECT_TRUE(is_kernel_of(Compiler({}, uncached()).compile(problem_of(tall, n)), tall));
   }
 }
 
@@ -260,12 +263,12 @@ std::vector<HostileShape> hostile_shapes() {
 }
 
 /// How late a compilation ends that has `time`; 0 if it was done before.
-std::chrono::milliseconds lateness(const Compiler& compiler, const CsrMatrix& matrix,
+std::chrono::milliseconds lateness(const Compiler& compiler, const Problem& problem,
                                    std::chrono::milliseconds time) {
   CompileControl control;
   control.deadline = Clock::now() + time;
   try {
-    static_cast<void>(compiler.compile(matrix, control));
+    static_cast<void>(compiler.compile(problem, control));
   } catch (const DeadlineExceeded&) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - *control.deadline);
   }
@@ -277,15 +280,16 @@ TEST(HostileShape, ADeadlineHoldsAtAnyTime) {
   constexpr std::chrono::milliseconds k_generous(1000);
   for (const HostileShape& shape : hostile_shapes()) {
     for (const std::int64_t n : {1, 16}) {
-      CompileOptions options = options_of(n);
+      const Problem problem = problem_of(shape.matrix, n);
+      CompileOptions options;
       options.policy.search = SearchMode::ranked;
       options.policy.search_budget_ms = 50;
-      const Compiler instant(options_of(n), uncached());
+      const Compiler instant({}, uncached());
       const Compiler ranked(options, uncached());
       for (const int time : {0, 5, 20, 60, 150, 400}) {
         SCOPED_TRACE(shape.name + ", n " + std::to_string(n) + ", ms " + std::to_string(time));
-        EXPECT_LT(lateness(instant, shape.matrix, std::chrono::milliseconds(time)), k_generous);
-        EXPECT_LT(lateness(ranked, shape.matrix, std::chrono::milliseconds(time)), k_generous);
+        EXPECT_LT(lateness(instant, problem, std::chrono::milliseconds(time)), k_generous);
+        EXPECT_LT(lateness(ranked, problem, std::chrono::milliseconds(time)), k_generous);
       }
     }
   }

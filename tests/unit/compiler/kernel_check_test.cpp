@@ -132,14 +132,12 @@ TEST_F(KernelCheck, PassesAnElementAtTheBoundAndFailsTheNextNumber) {
 
 TEST_F(KernelCheck, FailsAnElementThatIsNotWritten) {
   // Before it is computed C holds what a hole leaves.
-  const CheckedKernel kernel{.matrix = matrix_,
-                             .n = k_n,
-                             .layouts = {{k_n, k_n}},
-                             .run = [&](const Arguments& operands) {
-                               const float before = operands.c[29 * operands.ldc + 8];
-                               compute(matrix_, operands);
-                               operands.c[29 * operands.ldc + 8] = before;
-                             }};
+  const CheckedKernel kernel{
+      .matrix = matrix_, .n = k_n, .layouts = {{k_n, k_n}}, .run = [&](const Arguments& operands) {
+        const float before = operands.c[29 * operands.ldc + 8];
+        compute(matrix_, operands);
+        operands.c[29 * operands.ldc + 8] = before;
+      }};
 
   EXPECT_THAT(check_kernel(kernel).problem, HasSubstr("C[29][8] was not written"));
 }
@@ -268,8 +266,7 @@ TEST_F(KernelCheck, OfASampleSeesTheFullestRowAndEveryHoleAndAllOfItIfAsked) {
   ASSERT_NE(fullest, 0);
   const std::int64_t unseen = fullest == 100 ? 101 : 100;
   const auto problem_of = [&](std::int64_t row, std::optional<std::int64_t> most) {
-    return check(matrix_,
-                 [&](const Arguments& operands) { operands.c[row * operands.ldc] = 1000; },
+    return check(matrix_, [&](const Arguments& operands) { operands.c[row * operands.ldc] = 1000; },
                  {.most_products = most})
         .problem;
   };
@@ -315,10 +312,9 @@ TEST_F(KernelCheck, IsGivenUpBeforeAndAfterARun) {
 }
 
 TEST_F(KernelCheck, LetsThroughWhatTheKernelThrows) {
-  EXPECT_THROW(
-      static_cast<void>(check(
-          matrix_, [](const Arguments&) { throw DeviceError("the kernel faults", 700); })),
-      DeviceError);
+  EXPECT_THROW(static_cast<void>(check(
+                   matrix_, [](const Arguments&) { throw DeviceError("the kernel faults", 700); })),
+               DeviceError);
 }
 
 TEST_F(KernelCheck, KnowsWhatItsOperandsTake) {
@@ -344,13 +340,11 @@ TEST_F(KernelCheck, TouchesOnlyTheRowsOfBThatAreRead) {
   constexpr std::int32_t k_columns = 2147483647;
   const CsrMatrix matrix{1, k_columns, {0, 2}, {5, k_columns - 1}, {1, 2}};
   std::int64_t most_pages = 0;
-  const CheckedKernel kernel{.matrix = matrix,
-                             .n = 1,
-                             .layouts = {{1, 1}, {4, 4}},
-                             .run = [&](const Arguments& operands) {
-                               compute(matrix, operands);
-                               most_pages = std::max(most_pages, resident_pages());
-                             }};
+  const CheckedKernel kernel{
+      .matrix = matrix, .n = 1, .layouts = {{1, 1}, {4, 4}}, .run = [&](const Arguments& operands) {
+        compute(matrix, operands);
+        most_pages = std::max(most_pages, resident_pages());
+      }};
   const std::int64_t before = resident_pages();
 
   const CheckResult result = check_kernel(kernel);

@@ -1,242 +1,257 @@
+// Which family of kernels gets a problem, and what it says of it.
+
 #include "compiler/pipeline.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
-#include <span>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "compiler/cached_kernel.hpp"
+#include "kernels/families.hpp"
 #include "kernels/sliced/sliced_kernel.hpp"
-#include "tests/support/host_tuning_testing.hpp"
-#include "tests/support/spmm_testing.hpp"
+#include "spjit/error.hpp"
+#include "tests/support/compile_testing.hpp"
+#include "tests/support/request_testing.hpp"
+#include "tests/unit/compiler/toy_family.hpp"
 
 namespace {
 
-using spjit::CompiledArtifact;
-using spjit::CompileOptions;
-using spjit::HostDeviceInfo;
-using spjit::HostIsa;
-using spjit::HostTuningCandidate;
-using spjit::SearchMode;
-using spjit::SearchTraceEntry;
-using spjit::TuningResult;
-using spjit::testing_support::race_by;
-using spjit::testing_support::random_matrix;
-using spjit::testing_support::time_by_size;
+using namespace spjit;
+using namespace spjit::testing_support;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr std::array<SearchMode, 4> k_modes = {SearchMode::instant, SearchMode::ranked,
                                                SearchMode::proxy, SearchMode::exhaustive};
 
-HostDeviceInfo limits() {
-  HostDeviceInfo limits;
-  limits.isa = HostIsa::avx512;
-  limits.lanes = 16;
-  limits.registers = 32;
-  return limits;
-}
-
-CompileOptions base_options(std::int64_t n = 96) {
-  CompileOptions options;
-  options.n = n;
-  options.target = spjit::Target(HostIsa::avx512);
+CompileOptions base_options(SearchMode search = SearchMode::instant) {
+  CompileOptions options = options_of(HostIsa::avx512);
+  options.policy.search = search;
   return options;
 }
 
-/// Must not be called.
-std::vector<TuningResult> no_timing(std::span<const HostTuningCandidate> contestants,
-                                    const spjit::TuningOptions&) {
-  ADD_FAILURE() << contestants.size() << " kernels were timed";
-  return std::vector<TuningResult>(contestants.size());
-}
-
-TEST(Pipeline, InstantModeTimesNothingAndTakesTheHeuristicsChoice) {
-  const auto matrix = random_matrix(60, 70, 0.8);
-
-  const CompiledArtifact compiled =
-      spjit::compile_host(matrix, base_options(), limits(), no_timing);
-
-  const auto record = spjit::read_program(compiled.artifact.image());
-  EXPECT_EQ(record.kind, spjit::KernelKind::unrolled);
-  EXPECT_EQ(record.tile, compiled.trace.tile);
-  EXPECT_EQ(compiled.trace.tile, spjit::plan_choice(matrix, base_options(), limits()).tile);
-  EXPECT_EQ(compiled.trace.reason, spjit::plan_choice(matrix, base_options(), limits()).reason);
-  EXPECT_TRUE(compiled.trace.search.entries.empty());
-}
-
-TEST(Pipeline, TheSameInputGivesTheSameArtifact) {
-  const auto matrix = random_matrix(60, 70, 0.8);
-
-  const auto one = spjit::compile_host(matrix, base_options(), limits(), no_timing);
-  const auto two = spjit::compile_host(matrix, base_options(), limits(), no_timing);
-
-  EXPECT_EQ(one.artifact.text, two.artifact.text);
-  EXPECT_EQ(one.artifact.weights, two.artifact.weights);
-  EXPECT_EQ(one.artifact.program, two.artifact.program);
-}
-
-TEST(Pipeline, ExhaustiveSearchTakesTheFastestOfAllSurvivors) {
-  const auto matrix = random_matrix(60, 300, 0.8);
-  CompileOptions options = base_options();
-  options.policy.search = SearchMode::exhaustive;
-
-  const CompiledArtifact compiled =
-      spjit::compile_host(matrix, options, limits(), race_by(time_by_size));
-
-  const spjit::SearchTrace& search = compiled.trace.search;
-  double best = search.entries.front().full->timing.median_us;
-  for (const SearchTraceEntry& tile : search.entries) {
-    ASSERT_EQ(tile.full->outcome, spjit::TuningOutcome::finished) << tile.tile;
-    best = std::min(best, tile.full->timing.median_us);
-  }
-  EXPECT_EQ(static_cast<double>(compiled.artifact.text.size()), best);
-  EXPECT_GE(search.entries.size(), compiled.trace.space.survivors().size());
-  EXPECT_EQ(spjit::read_program(compiled.artifact.image()).tile, compiled.trace.tile);
-  EXPECT_EQ(search.entries[search.chosen].tile, to_string(compiled.trace.tile));
-  const std::string all = std::to_string(search.entries.size());
-  EXPECT_EQ(compiled.trace.reason, "exhaustive: fastest of " + all + " timed in full, of " + all +
-                                       " tiles that the rules leave of " +
-                                       std::to_string(compiled.trace.space.candidates.size()));
-}
-
-TEST(Pipeline, TheReasonCountsProxies) {
-  const auto matrix = random_matrix(60, 300, 0.8);
-  CompileOptions options = base_options();
-  options.policy.search = SearchMode::proxy;
-  spjit::SearchStages stages;
-  stages.finalists = 2;
-
-  const CompiledArtifact compiled =
-      spjit::compile_host(matrix, options, limits(), race_by(time_by_size), {.stages = stages});
-
-  const std::string all = std::to_string(compiled.trace.search.entries.size());
-  EXPECT_THAT(compiled.trace.reason,
-              testing::ContainsRegex("^proxy: fastest of [23] timed in full, the best of " + all +
-                                     " timed by proxy, of " + all + " tiles"));
-}
-
-TEST(Pipeline, ASearchWithoutTimeKeepsTheHeuristicsChoiceAndSaysSo) {
-  const auto matrix = random_matrix(60, 300, 0.8);
-  for (const auto mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
-    CompileOptions options = base_options();
-    options.policy.search = mode;
-    options.policy.search_budget_ms = 0;
-
-    const CompiledArtifact compiled = spjit::compile_host(matrix, options, limits(), no_timing);
-
-    const spjit::HostTile heuristic = spjit::plan_choice(matrix, options, limits()).tile;
-    EXPECT_EQ(compiled.trace.tile, heuristic);
-    EXPECT_EQ(spjit::read_program(compiled.artifact.image()).tile, heuristic);
-    EXPECT_THAT(compiled.trace.reason, testing::HasSubstr("ranked, not timed"));
-  }
-}
-
-TEST(Pipeline, CandidatesThatFailAreRecordedAndNeverChosen) {
-  const auto matrix = random_matrix(60, 300, 0.8);
-  CompileOptions options = base_options();
-  options.policy.search = SearchMode::exhaustive;
-  const spjit::HostTile heuristic = spjit::plan_choice(matrix, options, limits()).tile;
-  const auto only_the_heuristic_works = [&](const HostTuningCandidate& contestant) {
-    return contestant.tile == heuristic ? spjit::testing_support::finished_in(1e9)
-                                        : spjit::testing_support::failed_because("no luck");
+/// What the families make of a problem on a made-up AVX-512 host. Nothing is timed.
+CompiledKernel compile_for(const Problem& problem, const CompileOptions& options,
+                           std::span<const KernelFamily* const> families = kernel_families()) {
+  OwnRequest own(problem, options, made_up_host());
+  own.request.search = [&](TunableSpace& space, auto begin) {
+    TimedBySize by_size(space);
+    return search(by_size, settings_of(options.policy, space, begin), {});
   };
-
-  const CompiledArtifact compiled =
-      spjit::compile_host(matrix, options, limits(), race_by(only_the_heuristic_works));
-
-  EXPECT_EQ(compiled.trace.tile, heuristic);
-  for (const SearchTraceEntry& tile : compiled.trace.search.entries) {
-    EXPECT_EQ(tile.full->failure, tile.tile == to_string(heuristic) ? "" : "no luck");
-  }
-  EXPECT_GT(compiled.trace.search.entries.size(), 1U);
+  return compile_problem(own.request, families);
 }
 
-TEST(Pipeline, ASearchOfWhichNothingRunsKeepsTheHeuristicsChoiceAndSaysWhy) {
-  const auto matrix = random_matrix(60, 300, 0.8);
-  CompileOptions options = base_options();
-  options.policy.search = SearchMode::ranked;
-  const auto fail = [](const HostTuningCandidate&) {
-    return spjit::testing_support::failed_because("no luck");
-  };
+std::string reason_in(const CompiledKernel& compiled) {
+  return compiled.record.at("search").at("reason").get<std::string>();
+}
 
-  const CompiledArtifact compiled = spjit::compile_host(matrix, options, limits(), race_by(fail));
-
-  EXPECT_EQ(compiled.trace.tile, spjit::plan_choice(matrix, options, limits()).tile);
-  EXPECT_FALSE(compiled.trace.search.timed);
-  EXPECT_EQ(compiled.trace.reason, "ranked: ranked, not timed: nothing ran, no luck");
+std::size_t code_bytes(const CompiledKernel& compiled) {
+  return read_object(compiled.files.at(0).bytes, k_object_name).text.size();
 }
 
 TEST(Pipeline, NoKernelOfAnySearchIsOverTheCodeBudget) {
   const auto matrix = random_matrix(60, 300, 0.8);
-  const auto free_choice = spjit::compile_host(matrix, base_options(), limits(), no_timing);
+  const std::size_t free_choice = code_bytes(compile_for(problem_of(matrix, 96), base_options()));
+  ASSERT_GT(free_choice, 0U);
   for (const auto search : k_modes) {
-    CompileOptions options = base_options();
-    options.policy.search = search;
-    options.policy.code_budget_bytes = static_cast<std::int64_t>(free_choice.artifact.text.size()) - 1;
+    CompileOptions options = base_options(search);
+    options.policy.code_budget_bytes = static_cast<std::int64_t>(free_choice) - 1;
 
-    const CompiledArtifact compiled =
-        spjit::compile_host(matrix, options, limits(), race_by(time_by_size));
+    const CompiledKernel compiled = compile_for(problem_of(matrix, 96), options);
 
-    EXPECT_LE(static_cast<std::int64_t>(compiled.artifact.text.size()), options.policy.code_budget_bytes)
-        << to_string(search) << ": " << compiled.trace.reason;
+    EXPECT_LT(code_bytes(compiled), free_choice) << to_string(search) << reason_in(compiled);
+    EXPECT_EQ(compiled.record.at("family"), compiled.family->name());
   }
+}
+
+TEST(Pipeline, AKernelThatTurnsOutOverTheBudgetIsDeclined) {
+  const auto matrix = random_matrix(60, 300, 0.8);
+  const std::size_t free_choice = code_bytes(compile_for(problem_of(matrix, 96), base_options()));
+  CompileOptions options = base_options();
+  options.policy.code_budget_bytes = static_cast<std::int64_t>(free_choice) - 1;
+
+  const CompiledKernel compiled = compile_for(problem_of(matrix, 96), options);
+
+  EXPECT_EQ(compiled.record.at("family"), "csr");
+  EXPECT_EQ(reason_in(compiled), "csr: " + std::to_string(free_choice) +
+                                     " bytes of code, the budget is " +
+                                     std::to_string(free_choice - 1));
 }
 
 TEST(Pipeline, ACsrKernelTakesOverAboveTheBudgetAndSaysWhy) {
   const auto matrix = random_matrix(60, 300, 0.8);
   for (const auto search : k_modes) {
-    CompileOptions options = base_options();
-    options.policy.search = search;
-    options.policy.code_budget_bytes = 1000;
+    OwnRequest own(problem_of(matrix, 96), base_options(search), made_up_host());
+    own.options.policy.code_budget_bytes = 1000;
+    own.request.search = [](TunableSpace&, auto) {
+      ADD_FAILURE() << "kernels were to be timed";
+      return SearchOutcome{};
+    };
 
-    const CompiledArtifact compiled = spjit::compile_host(matrix, options, limits(), no_timing);
+    const CompiledKernel compiled = compile_problem(own.request, kernel_families());
 
-    EXPECT_EQ(spjit::read_program(compiled.artifact.image()).kind, spjit::KernelKind::csr);
-    EXPECT_EQ(compiled.trace.reason.rfind("csr: at least ", 0), 0U) << compiled.trace.reason;
-    EXPECT_NE(compiled.trace.reason.find("the budget is 1000"), std::string::npos);
+    EXPECT_EQ(compiled.family->name(), "csr");
+    EXPECT_THAT(reason_in(compiled), StartsWith("csr: at least "));
+    EXPECT_THAT(reason_in(compiled), HasSubstr("the budget is 1000"));
   }
 }
 
 TEST(Pipeline, AFewColumnsAreSlicedUnlessTheyComeInPanels) {
   const auto matrix = random_matrix(60, 300, 0.8);
-  const auto compile = [&](const CompileOptions& options) {
-    return spjit::compile_host(matrix, options, limits(), no_timing);
-  };
-  const auto kind_of = [](const CompiledArtifact& compiled) {
-    return spjit::read_program(compiled.artifact.image()).kind;
+  const auto family_of = [&](const Problem& problem, SearchMode search = SearchMode::instant) {
+    return compile_for(problem, base_options(search)).record.at("family").get<std::string>();
   };
   for (const auto search : k_modes) {
-    for (std::int64_t n = 1; n <= spjit::k_most_sliced_columns; ++n) {
-      CompileOptions options = base_options(n);
-      options.policy.search = search;
+    for (std::int64_t n = 1; n <= k_most_sliced_columns; ++n) {
+      const CompiledKernel compiled = compile_for(problem_of(matrix, n), base_options(search));
 
-      const CompiledArtifact compiled = compile(options);
-
-      EXPECT_EQ(kind_of(compiled), spjit::KernelKind::sliced) << n;
-      EXPECT_TRUE(compiled.trace.reason.starts_with("sliced: n is ")) << compiled.trace.reason;
+      EXPECT_EQ(compiled.record.at("family"), "sliced") << n;
+      EXPECT_THAT(reason_in(compiled), StartsWith("sliced: n is " + std::to_string(n)));
     }
   }
-  CompileOptions panels = base_options(1);
+  Problem panels = problem_of(matrix, 1);
   panels.panel_columns = 16;
-  EXPECT_EQ(kind_of(compile(panels)), spjit::KernelKind::unrolled);
-  EXPECT_EQ(kind_of(compile(base_options(spjit::k_most_sliced_columns + 1))),
-            spjit::KernelKind::unrolled);
+  EXPECT_EQ(family_of(panels), "unrolled");
+  EXPECT_EQ(family_of(problem_of(matrix, k_most_sliced_columns + 1)), "unrolled");
 }
 
-TEST(Pipeline, AForcedPanelWidthIsThePanelsWidth) {
-  CompileOptions options = base_options(100);
-  for (const std::int64_t width : {16, 32, 48, 80, 128}) {
-    options.panel_columns = width;
-
-    const auto compiled =
-        spjit::compile_host(random_matrix(60, 70, 0.8), options, limits(), no_timing);
-
-    const auto record = spjit::read_program(compiled.artifact.image());
-    EXPECT_EQ(record.tile.nv * 16, width);
-    EXPECT_EQ(record.in_place_ldb, 0);
+/// The toy family, and behind it what is shipped or only a few of that.
+class ToyPipeline : public testing::Test {
+ protected:
+  [[nodiscard]] CompiledKernel compile() const {
+    std::vector<const KernelFamily*> families = {&toy_};
+    families.insert(families.end(), behind_.begin(), behind_.end());
+    return compile_for(problem_, base_options(), families);
   }
+
+  /// "family: reason" of each.
+  [[nodiscard]] static std::vector<std::string> verdicts(const CompiledKernel& compiled) {
+    std::vector<std::string> lines;
+    for (const auto& verdict : compiled.record.at("verdicts")) {
+      lines.push_back(verdict.at("family").get<std::string>() + ": " +
+                      verdict.at("reason").get<std::string>());
+    }
+    return lines;
+  }
+
+  /// A kernel of the artifact, as the family loads it.
+  [[nodiscard]] static Kernel loaded(const CompiledKernel& compiled) {
+    return Kernel(
+        load_kernel(*compiled.family, {compiled.files}, compiled.record, HostDevice{}, {}));
+  }
+
+  [[nodiscard]] std::string refusal() const {
+    try {
+      static_cast<void>(compile());
+    } catch (const NotSupported& error) {
+      return error.what();
+    }
+    return "compiled";
+  }
+
+  CsrMatrix matrix_ = random_matrix(60, 70, 0.8);
+  Problem problem_ = problem_of(matrix_, 33);
+  ToyFamily toy_;
+  std::vector<const KernelFamily*> behind_{kernel_families().begin(), kernel_families().end()};
+};
+
+TEST_F(ToyPipeline, TheFirstFamilyThatAcceptsIsTaken) {
+  toy_.reason = "toys come first";
+
+  const CompiledKernel compiled = compile();
+  const Kernel kernel = loaded(compiled);
+
+  EXPECT_EQ(compiled.family, &toy_);
+  EXPECT_EQ(compiled.record.at("family"), "toy");
+  EXPECT_EQ(compiled.record.at("toy").at("rows"), 60);  // the family's own member
+  EXPECT_EQ(compiled.record.at("tile"), nullptr);
+  EXPECT_THAT(verdicts(compiled), ElementsAre("toy: toys come first"));
+  EXPECT_EQ(kernel.info().family, "toy");
+  EXPECT_EQ(kernel.info().reason, "toys come first");
+  EXPECT_EQ(kernel.artifact().files.at(0).name, k_toy_file);
+  const std::vector<float> b = dense_values(70 * 33);
+  std::vector<float> c(60 * 33, -7);
+  kernel.run(b.data(), c.data());
+  EXPECT_TRUE(same_bits(c, reference_product(matrix_, HostIsa::avx512, b.data(), 33, 33)));
+}
+
+TEST_F(ToyPipeline, WhereOneRefusesTheNextIsAsked) {
+  toy_.refuses = "the toy is broken";
+
+  const CompiledKernel compiled = compile();
+
+  EXPECT_EQ(compiled.record.at("family"), "unrolled");
+  EXPECT_THAT(verdicts(compiled),
+              ElementsAre("toy: the toy is broken", StartsWith("sliced: it is for n of 1 to 4"),
+                          "unrolled: " + reason_in(compiled)));
+}
+
+TEST_F(ToyPipeline, WhatIsDeclinedLateGoesToTheNextAndTheReasonSaysWhy) {
+  toy_.declines = "it took too many blocks";
+  behind_ = {&find_family("csr")};
+
+  const CompiledKernel compiled = compile();
+
+  EXPECT_EQ(compiled.record.at("family"), "csr");
+  EXPECT_THAT(verdicts(compiled), ElementsAre("toy: it took too many blocks", "csr: "));
+  EXPECT_EQ(reason_in(compiled), "csr: it took too many blocks");
+  EXPECT_EQ(loaded(compiled).info().reason, "csr: it took too many blocks");
+  EXPECT_EQ(compiled.files.at(0).name, k_object_file);
+}
+
+TEST_F(ToyPipeline, WithoutAReasonTheFamilysNameIsOne) { EXPECT_EQ(reason_in(compile()), "toy"); }
+
+TEST_F(ToyPipeline, WhereNobodyAcceptsTheErrorHasAllVerdictsInOneLine) {
+  ToyFamily other;
+  other.refuses = "the other one too";
+  toy_.declines = "it is bored";
+  behind_ = {&other};
+
+  EXPECT_EQ(refusal(),
+            "no family of kernels for host-avx512 takes this problem: toy: it is bored; toy: the "
+            "other one too");
+}
+
+TEST_F(ToyPipeline, AFamilyIsNotAskedAboutFeaturesItDoesNotKnow) {
+  problem_.n = Extent::at_run_time(33);
+  problem_.panel_columns = 16;
+  behind_ = {};
+
+  EXPECT_THAT(refusal(), HasSubstr("toy: it does not know a run-time n, a fixed panel width"));
+
+  toy_.known = {ProblemFeature::panels};
+  EXPECT_THAT(refusal(), testing::EndsWith("toy: it does not know a run-time n"));
+
+  toy_.known = {ProblemFeature::panels, ProblemFeature::runtime_n};
+  EXPECT_EQ(compile().family, &toy_);
+}
+
+TEST_F(ToyPipeline, AFamilyOfAnotherDeviceIsLeftOut) {
+  toy_.for_cuda = true;
+
+  const CompiledKernel compiled = compile();
+
+  EXPECT_EQ(compiled.record.at("family"), "unrolled");
+  EXPECT_THAT(verdicts(compiled), ElementsAre(StartsWith("sliced: "), StartsWith("unrolled: ")));
+}
+
+TEST_F(ToyPipeline, TheReferenceTakesWhatNoFastFamilyKnows) {
+  problem_.n = Extent::at_run_time(33);
+  toy_.refuses = "the toy is broken";
+
+  const CompiledKernel compiled = compile();
+
+  EXPECT_EQ(compiled.record.at("family"), "reference");
+  EXPECT_THAT(verdicts(compiled), ElementsAre("toy: it does not know a run-time n",
+                                              "sliced: it does not know a run-time n",
+                                              "unrolled: it does not know a run-time n",
+                                              "csr: it does not know a run-time n", "reference: "));
+  EXPECT_EQ(reason_in(compiled), "reference: it does not know a run-time n");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "kernels/workspace_pool.hpp"
 #include "spjit/error.hpp"
 
 namespace {
@@ -29,37 +30,38 @@ Layouts pairs_of(const std::vector<CheckLayout>& layouts) {
 }
 
 TEST(CheckLayouts, OfAHostKernelAreItsOwnAndOneWithWiderRows) {
-  CompileOptions options;
-  options.n = 8;
-  EXPECT_EQ(pairs_of(check_layouts(options)), (Layouts{{8, 8}, {11, 11}}));
+  KernelInfo info;
+  info.n = info.ldb = info.ldc = 8;
+  EXPECT_EQ(pairs_of(check_layouts(info)), (Layouts{{8, 8}, {11, 11}}));
 
-  options.ldb = 16;
-  options.ldc = 9;
-  EXPECT_EQ(pairs_of(check_layouts(options)), (Layouts{{16, 9}, {19, 12}}));
+  info.ldb = 16;
+  info.ldc = 9;
+  EXPECT_EQ(pairs_of(check_layouts(info)), (Layouts{{16, 9}, {19, 12}}));
 }
 
 TEST(CheckLayouts, OfACudaKernelAreWhatItTakes) {
-  CudaProgram program;
-  program.n = 8;
-  program.ldb = 8;
-  program.ldc = 10;
-  EXPECT_EQ(pairs_of(check_layouts(program)), (Layouts{{8, 10}}));
+  KernelInfo info;
+  info.cuda.emplace();
+  info.n = 8;
+  info.ldb = 8;
+  info.ldc = 10;
+  EXPECT_EQ(pairs_of(check_layouts(info)), (Layouts{{8, 10}}));
 
-  program.runtime_sizes = true;
-  EXPECT_EQ(pairs_of(check_layouts(program)), (Layouts{{8, 10}, {11, 13}}));
+  info.runtime_n = true;
+  EXPECT_EQ(pairs_of(check_layouts(info)), (Layouts{{8, 10}, {11, 13}}));
 
-  program.ldc = k_cuda_max_leading_dimension - 2;
-  EXPECT_EQ(check_layouts(program).size(), 1U);
+  info.ldc = k_cuda_max_leading_dimension - 2;
+  EXPECT_EQ(check_layouts(info).size(), 1U);
 }
 
 /// A kernel that does `run` and writes nothing.
-Verdict verdict_of_run(const std::function<void()>& run, const CompileContext& watch = {}) {
+Verdict verdict_of_run(const std::function<void()>& run, const CompileContext& context = {}) {
   const CsrMatrix matrix{1, 1, {0, 1}, {0}, {1}};
   CompileOptions options;
   options.verify = VerifyMode::sampled;
   return verdict_of(
       {.matrix = matrix, .n = 4, .layouts = {{4, 4}}, .run = [&](const Arguments&) { run(); }},
-      "nothing", options, watch);
+      "nothing", options, context);
 }
 
 TEST(Verdict, OfAKernelForWhichThereIsNoMemoryIsNoneAndSaysSo) {
@@ -85,38 +87,38 @@ TEST(Verdict, OfAKernelThatRefusesItsOperandsIsAnError) {
 TEST(Verdict, WaitsForItsTurnUntilTheDeadline) {
   Turns checks(1);
   bool ran = false;
-  CompileContext watch;
-  watch.check_turn = [&](const Cancellation& cancel) { return checks.take(cancel); };
-  watch.cancel.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  CompileContext context;
+  context.check_turn = [&](const Cancellation& cancel) { return checks.take(cancel); };
+  context.cancel.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   const Turns::Place other = checks.take({});
 
-  EXPECT_THROW(static_cast<void>(verdict_of_run([&] { ran = true; }, watch)), DeadlineExceeded);
+  EXPECT_THROW(static_cast<void>(verdict_of_run([&] { ran = true; }, context)), DeadlineExceeded);
   EXPECT_FALSE(ran);
 }
 
 TEST(Verdict, HasItsTurnWhileTheKernelRunsAndGivesItBack) {
   Turns checks(1);
   bool was_taken = false;
-  CompileContext watch;
-  watch.check_turn = [&](const Cancellation& cancel) { return checks.take(cancel); };
+  CompileContext context;
+  context.check_turn = [&](const Cancellation& cancel) { return checks.take(cancel); };
 
-  static_cast<void>(verdict_of_run([&] { was_taken = checks.try_take() == nullptr; }, watch));
+  static_cast<void>(verdict_of_run([&] { was_taken = checks.try_take() == nullptr; }, context));
 
   EXPECT_TRUE(was_taken);
   EXPECT_NE(checks.try_take(), nullptr);
 }
 
 TEST(Verdict, CountsTheTimeOfEveryCheckFailedOnesToo) {
-  CompileContext watch;
-  watch.check_ms = std::make_shared<double>(0);
+  CompileContext context;
+  context.check_ms = std::make_shared<double>(0);
 
-  EXPECT_FALSE(verdict_of_run([] {}, watch).passed());
-  const double after_one = *watch.check_ms;
-  EXPECT_THROW(static_cast<void>(verdict_of_run([] { throw DeviceError("lost", 999); }, watch)),
+  EXPECT_FALSE(verdict_of_run([] {}, context).passed());
+  const double after_one = *context.check_ms;
+  EXPECT_THROW(static_cast<void>(verdict_of_run([] { throw DeviceError("lost", 999); }, context)),
                DeviceError);
 
   EXPECT_GT(after_one, 0);
-  EXPECT_GT(*watch.check_ms, after_one);
+  EXPECT_GT(*context.check_ms, after_one);
 }
 
 TEST(Verdict, ThatIsNotPassedIsAnErrorWithWhatElseHappened) {

@@ -24,7 +24,7 @@ class CudaSearchBudget : public ::testing::Test {
  protected:
   SearchTrace search(const CudaSearchTools& tools, SearchMode mode) {
     given_.options.policy.search = mode;
-    return search_cuda_tile(given_.input(), given_.ranked, tools);
+    return search_cuda_tile(given_.input(), given_.ranked, tools, {}, context_);
   }
 
   /// Each entry has a result that says so, and no reason.
@@ -40,6 +40,7 @@ class CudaSearchBudget : public ::testing::Test {
   }
 
   MadeUpSearch given_;
+  CompileContext context_;
   MadeUpTools made_up_;
 };
 
@@ -115,7 +116,7 @@ TEST_F(CudaSearchBudget, ProgressIsOfCompilingAndThenOfTheRace) {
   };
   std::vector<std::string> lines;
   double left_in_the_race = 0;
-  given_.options.on_search_progress = [&](const SearchProgress& progress) {
+  context_.progress = [&](const SearchProgress& progress) {
     lines.push_back(line_of(progress));
     left_in_the_race = progress.seconds_left;
     EXPECT_GE(progress.seconds_left, 0);
@@ -137,9 +138,7 @@ TEST_F(CudaSearchBudget, ProgressOfWholeKernelsCountsThoseThatFailToo) {
   };
   made_up_.failing_kernel = given_.name(4);
   std::vector<std::string> lines;
-  given_.options.on_search_progress = [&](const SearchProgress& progress) {
-    lines.push_back(line_of(progress));
-  };
+  context_.progress = [&](const SearchProgress& progress) { lines.push_back(line_of(progress)); };
 
   (void)search(made_up_.tools(), SearchMode::exhaustive);
 
@@ -173,9 +172,7 @@ TEST_F(CudaSearchBudget, ACallbackThatThrowsEndsTheSearchAndWhatIsBeingCompiled)
     told_to_stop = cancel.stop.stop_requested();
     return compiled;
   };
-  given_.options.on_search_progress = [](const SearchProgress&) {
-    throw std::runtime_error("enough");
-  };
+  context_.progress = [](const SearchProgress&) { throw std::runtime_error("enough"); };
 
   EXPECT_THROW((void)search(tools, SearchMode::proxy), std::runtime_error);
 

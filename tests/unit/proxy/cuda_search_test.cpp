@@ -98,19 +98,22 @@ TEST_F(CudaSearchTest, WithoutTheReductionOfKernelsEveryCandidateHasAProxy) {
 }
 
 TEST_F(CudaSearchTest, ProxiesHaveTheKernelsLeadingDimensionsAndReductions) {
-  given_.options.ldb = 300;
-  given_.options.ldc = 301;
+  Problem padded = given_.problem;
+  padded.b.leading_dimension = 300;
+  padded.c.leading_dimension = 301;
+  MadeUpSearch given(padded);
 
-  (void)search(SearchMode::proxy);
-  (void)search(SearchMode::proxy, {.blocks = false, .iterations = false});
+  (void)search_cuda_tile(given.input(), given.ranked, made_up_.tools());
+  (void)search_cuda_tile(given.input(), given.ranked, made_up_.tools(),
+                         {.blocks = false, .iterations = false});
 
   ASSERT_EQ(made_up_.proxies.size(), 4U);
   EXPECT_EQ(made_up_.proxies[0].spec.ldb, 300);
   EXPECT_EQ(made_up_.proxies[0].spec.ldc, 301);
   EXPECT_EQ(made_up_.proxies[0].spec.n, 256);
-  EXPECT_LT(made_up_.proxies[0].proxy.plan.grouping.tiles(), given_.ranked[0].row_tiles);
-  EXPECT_EQ(made_up_.proxies[2].proxy.plan.grouping.tiles(), given_.ranked[0].row_tiles);
-  EXPECT_EQ(made_up_.proxies[2].proxy.plan.nnz(), given_.matrix.nnz());
+  EXPECT_LT(made_up_.proxies[0].proxy.plan.grouping.tiles(), given.ranked[0].row_tiles);
+  EXPECT_EQ(made_up_.proxies[2].proxy.plan.grouping.tiles(), given.ranked[0].row_tiles);
+  EXPECT_EQ(made_up_.proxies[2].proxy.plan.nnz(), padded.a->nnz());
 }
 
 TEST_F(CudaSearchTest, ProxiesAreLaunchedWithTheOccupancyOfTheKernelUnlessThatIsOff) {
@@ -271,7 +274,7 @@ TEST_F(CudaSearchTest, SeveralThreadsFindTheSame) {
 }
 
 TEST_F(CudaSearchTest, OfNothingToComputeOrNothingToChooseFromTimesNothing) {
-  MadeUpSearch empty(CsrMatrix{3, 4, {0, 0, 0, 0}, {}, {}});
+  MadeUpSearch empty(cuda_problem({3, 4, {0, 0, 0, 0}, {}, {}}, 256));
   for (const SearchMode mode : {SearchMode::proxy, SearchMode::exhaustive}) {
     empty.options.policy.search = mode;
 

@@ -12,6 +12,7 @@
 
 namespace {
 
+using spjit::CompileContext;
 using spjit::HostTuningCandidate;
 using spjit::TuningOptions;
 using spjit::TuningOutcome;
@@ -222,7 +223,8 @@ struct Report {
 
 TEST_F(HostTileSearch, TellsHowItStandsInTilesWhateverTheirLoads) {
   std::vector<Report> reports;
-  options_.on_search_progress = [&](const spjit::SearchProgress& now) {
+  CompileContext context;
+  context.progress = [&](const spjit::SearchProgress& now) {
     reports.push_back({std::string(now.stage), now.done, now.total, std::string(now.best),
                        now.best_us, now.seconds_left});
   };
@@ -232,8 +234,7 @@ TEST_F(HostTileSearch, TellsHowItStandsInTilesWhateverTheirLoads) {
     return std::vector<TuningResult>(contestants.size(), finished_in(12.5));
   };
 
-  (void)spjit::testing_support::search_host_tile({matrix_, options_, limits_, heuristic_},
-                                                 with_proxies(6, 1), race);
+  (void)spjit::testing_support::search_host_tile(input(), with_proxies(6, 1), race, context);
 
   // Finalists: the first of equally fast proxies, which may be the heuristic's choice. Each has
   // three loads, and of three that are loaded one is settled.
@@ -249,7 +250,8 @@ TEST_F(HostTileSearch, CountsTilesOfEarlierHeatsAsDone) {
   stages.batch_bytes = 1;
   stages.reductions.kernels = false;
   std::vector<std::size_t> done;
-  options_.on_search_progress = [&](const spjit::SearchProgress& now) {
+  CompileContext context;
+  context.progress = [&](const spjit::SearchProgress& now) {
     EXPECT_EQ(now.total, 3U);
     done.push_back(now.done);
   };
@@ -259,8 +261,7 @@ TEST_F(HostTileSearch, CountsTilesOfEarlierHeatsAsDone) {
     return std::vector<TuningResult>(contestants.size(), finished_in(1));
   };
 
-  (void)spjit::testing_support::search_host_tile({matrix_, options_, limits_, heuristic_}, stages,
-                                                 race);
+  (void)spjit::testing_support::search_host_tile(input(), stages, race, context);
 
   EXPECT_EQ(done, (std::vector<std::size_t>{0, 1, 2}));
 }

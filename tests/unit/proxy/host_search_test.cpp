@@ -28,14 +28,14 @@ using spjit::testing_support::same_code;
 using spjit::testing_support::SearchedHostTile;
 using spjit::testing_support::with_proxies;
 
+/// With 100 columns.
 spjit::SearchStages stages_of(const CompileOptions& options, std::int64_t nnz) {
   return spjit::search_stages(options.policy.search, options.policy.top_k,
-                              spjit::host_proxies_pay(nnz, options.n));
+                              spjit::host_proxies_pay(nnz, 100));
 }
 
 TEST(SearchStages, AreThoseOfTheMode) {
   CompileOptions options;
-  options.n = 100;
   options.policy.top_k = 7;
   constexpr std::int64_t k_much = 100'000;  // x 100 columns: where proxies begin to pay
 
@@ -79,9 +79,10 @@ TEST_F(HostTileSearch, ContendersHaveTheStatisticsOfTheirRealGrouping) {
   const HostSearch found = search(in_full(4), later_is_faster());
 
   for (std::size_t i = 0; i < 4; ++i) {
-    const auto grouping = spjit::group_rows(matrix_, found.tiles[i].tile.m1, options_.policy.reorder);
+    const auto grouping =
+        spjit::group_rows(*problem_.a, found.tiles[i].tile.m1, options_.policy.reorder);
     EXPECT_EQ(found.tiles[i].grouping.nnc_sum,
-              spjit::compute_statistics(matrix_, grouping).nnc_sum);
+              spjit::compute_statistics(*problem_.a, grouping).nnc_sum);
   }
 }
 
@@ -245,7 +246,10 @@ TEST_F(HostTileSearch, TheArtifactIsWhatInstantModeMakesOfTheTile) {
   const auto no_race = [](std::span<const HostTuningCandidate>, const TuningOptions&) {
     return std::vector<TuningResult>();
   };
-  const auto instant = spjit::compile_host(matrix_, options_, limits_, no_race);
+  const spjit::DeviceInfo device = limits_;
+  const spjit::Cancellation never;
+  const spjit::FamilyRequest what{problem_, options_, device, never};
+  const auto instant = spjit::build_host_choice({what, {}}, no_race);
 
   const HostSearch found =
       search(in_full(5), [&](std::size_t, const HostTuningCandidate& contestant) {
@@ -260,8 +264,8 @@ TEST_F(HostTileSearch, TheArtifactIsWhatInstantModeMakesOfTheTile) {
 TEST_F(HostTileSearch, FindsATileForMatricesWithoutEntriesAndOfOneRow) {
   for (const spjit::CsrMatrix& matrix :
        {spjit::CsrMatrix{3, 4, {0, 0, 0, 0}, {}, {}}, spjit::CsrMatrix{1, 4, {0, 1}, {2}, {5}}}) {
-    matrix_ = matrix;
-    heuristic_ = spjit::plan_choice(matrix_, options_, limits_).tile;
+    problem_.a = matrix;
+    choose_by_rules();
 
     const HostSearch found = search(in_full(k_all), later_is_faster());
 

@@ -1,11 +1,10 @@
-#include "kernels/unrolled_host/host_timer.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <vector>
 
+#include "kernels/unrolled_host/host_timer.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -24,8 +23,11 @@ using spjit::testing_support::random_matrix;
 HostTuningCandidate contestant_of(const HostTile& tile, std::int64_t n = 32, std::int64_t ldb = 0) {
   const auto matrix = random_matrix(20, 30, 0.7);
   const auto grouping = spjit::group_rows(matrix, tile.m1, spjit::ReorderAlgorithm::none);
+  spjit::Problem problem;
+  problem.n = n;
+  problem.b.leading_dimension = ldb;
   return {std::make_shared<HostArtifact>(spjit::make_unrolled_artifact(
-              spjit::build_plan(matrix, grouping, 30), tile, {HostIsa::avx2, n, ldb})),
+              spjit::build_plan(matrix, grouping, 30), tile, problem, HostIsa::avx2)),
           tile};
 }
 

@@ -161,7 +161,7 @@ TEST_F(Search, AFamilyMayKeepPartOfAStagesTimeFromBuilding) {
 
 TEST_F(Search, WaitingForTheTurnToTimeDoesNotCount) {
   settings_.budget_ms = 1000;
-  context_.race_turn = [](const Cancellation&) -> Turns::Place {
+  context_.timing_turn = [](const Cancellation&) -> Turns::Place {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     return nullptr;
   };

@@ -60,7 +60,7 @@ TEST(RegisterCap, RefusesNoThreadsAndNoBlocks) {
 }
 
 TEST(CudaRecord, SaysWhatBecameOfEachCandidate) {
-  const CudaTileSpace space = cuda_space(random_matrix(256, 64, 0.5), cuda_problem(1));
+  const CudaTileSpace space = cuda_space(cuda_problem(random_matrix(256, 64, 0.5), 1));
 
   const nlohmann::json record = spjit::to_json(space);
 

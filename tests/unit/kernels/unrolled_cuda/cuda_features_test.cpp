@@ -46,8 +46,9 @@ TEST(CudaFeatures, AreFiniteForEveryTile) {
   const auto limits = spjit::testing_support::cuda_limits();
   for (const double sparsity : {0.0, 0.9, 1.0}) {
     const auto matrix = spjit::testing_support::random_matrix(130, 90, sparsity);
-    const auto space = spjit::testing_support::cuda_space(
-        matrix, spjit::testing_support::cuda_problem(100), limits);
+    const auto space =
+        spjit::testing_support::cuda_space(spjit::testing_support::cuda_problem(matrix, 100),
+                                           spjit::testing_support::cuda_policy(), limits);
     for (const spjit::CudaCandidate& candidate : space.candidates) {
       for (const float value : cuda_feature_row(candidate, limits)) {
         EXPECT_TRUE(std::isfinite(value)) << to_string(candidate.tile);

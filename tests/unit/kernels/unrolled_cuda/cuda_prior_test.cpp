@@ -102,7 +102,7 @@ TEST(CudaPrior, BreaksTiesByRegistersThenByName) {
 
 TEST(CudaPrior, RanksAlikeWhateverTheOrderItIsGiven) {
   std::vector<CudaCandidate> survivors =
-      cuda_space(random_matrix(512, 512, 0.9), cuda_problem(512)).survivors();
+      cuda_space(cuda_problem(random_matrix(512, 512, 0.9), 512)).survivors();
   const std::vector<CudaCandidate> ranked = spjit::rank_by_prior(survivors, cuda_limits());
 
   std::ranges::reverse(survivors);

@@ -96,11 +96,10 @@ TEST(CudaProxy, HasThreeClustersForEachActiveBlockOfTheCandidateWithMost) {
 }
 
 TEST(CudaProxy, HasTheSizesOfTheKernelAndTheMostThreadsOfAllCandidates) {
-  const ProxyCase given =
-      proxy_case(random_matrix(300, 60, 0.8), 8, 100, {64, 256, 32}, {.runtime_sizes = true});
+  const ProxyCase given = proxy_case(random_matrix(300, 60, 0.8), 8, 100, {64, 256, 32},
+                                     {.runtime_sizes = true, .ldb = 104, .ldc = 120});
 
-  const CudaProxy made =
-      make_cuda_proxy(given.plan, given.candidates, given.limits, {.ldb = 104, .ldc = 120});
+  const CudaProxy made = make_cuda_proxy(given.plan, given.candidates, given.limits);
 
   EXPECT_TRUE(made.spec.runtime_threads);
   EXPECT_TRUE(made.spec.tile.runtime_sizes);
@@ -168,7 +167,7 @@ TEST(CudaProxyLaunch, GivesAnSmTheBlocksOfTheFullKernel) {
   const CsrMatrix matrix = random_matrix(2048, 64, 0.9);
   for (const CudaDeviceInfo& limits : known_cuda_cards()) {
     for (const std::int64_t n : {96, 1000, 8192}) {
-      const CudaTileSpace space = cuda_space(matrix, cuda_problem(n), limits);
+      const CudaTileSpace space = cuda_space(cuda_problem(matrix, n), cuda_policy(), limits);
       for (const CudaCandidate& member : space.survivors()) {
         // What a proxy compiles to: its own prediction, or less.
         for (const std::int64_t registers : {24L, member.registers.total()}) {

@@ -19,12 +19,14 @@ namespace {
 using spjit::CsrMatrix;
 using spjit::CudaCandidate;
 using spjit::CudaDeviceInfo;
-using spjit::CudaProblem;
 using spjit::CudaRule;
 using spjit::CudaTile;
 using spjit::CudaTileSpace;
+using spjit::Problem;
 using spjit::ReorderAlgorithm;
+using spjit::SearchPolicy;
 using spjit::testing_support::cuda_limits;
+using spjit::testing_support::cuda_policy;
 using spjit::testing_support::cuda_problem;
 using spjit::testing_support::cuda_space;
 using spjit::testing_support::random_matrix;
@@ -40,10 +42,11 @@ CudaTile cuda_tile_of(std::int64_t m1, std::int64_t n1) {
   return tile;
 }
 
-CudaCandidate examine(const CsrMatrix& matrix, const CudaTile& tile, const CudaProblem& problem,
-                      const CudaDeviceInfo& limits = cuda_limits(1)) {
-  return spjit::examine_cuda_tile(matrix, tile, problem, limits,
-                                  spjit::group_rows(matrix, tile.m1, ReorderAlgorithm::none));
+CudaCandidate examine(const Problem& problem, const CudaTile& tile,
+                      const CudaDeviceInfo& limits = cuda_limits(1),
+                      const SearchPolicy& policy = cuda_policy()) {
+  return spjit::examine_cuda_tile(problem, tile, policy, limits,
+                                  spjit::group_rows(*problem.a, tile.m1, ReorderAlgorithm::none));
 }
 
 void expect_dropped(const CudaCandidate& candidate, CudaRule rule, const std::string& numbers) {
@@ -66,13 +69,13 @@ std::vector<std::string> names_of(const std::vector<CudaCandidate>& candidates) 
 
 TEST(CudaRules, RegistersDropWhatAThreadHasNoRoomFor) {
   // 242 accumulators + 5 elements of B + 9.
-  expect_dropped(examine(dense(242, 20), cuda_tile_of(242, 32), cuda_problem(32)),
+  expect_dropped(examine(cuda_problem(dense(242, 20), 32), cuda_tile_of(242, 32)),
                  CudaRule::registers, "predicts 256 registers a thread, the device has 255");
 }
 
 TEST(CudaRules, RegistersKeepAThreadThatTakesAllThereAre) {
   // 241 + 5 + 9 is what a thread can have.
-  const CudaCandidate candidate = examine(dense(241, 20), cuda_tile_of(241, 32), cuda_problem(32));
+  const CudaCandidate candidate = examine(cuda_problem(dense(241, 20), 32), cuda_tile_of(241, 32));
 
   EXPECT_FALSE(candidate.dropped) << candidate.dropped->numbers;
   EXPECT_EQ(candidate.registers.total(), 255);
@@ -80,14 +83,14 @@ TEST(CudaRules, RegistersKeepAThreadThatTakesAllThereAre) {
 
 TEST(CudaRules, RegistersDropWhatABlockHasNoRoomForInAllocationUnits) {
   // 68 + 5 + 9 = 82, allocated as 88.
-  expect_dropped(examine(dense(68, 20), cuda_tile_of(68, 1024), cuda_problem(1024)),
+  expect_dropped(examine(cuda_problem(dense(68, 20), 1024), cuda_tile_of(68, 1024)),
                  CudaRule::registers, "88 registers x 1024 threads = 90112, a block has 65536");
 }
 
 TEST(CudaRules, RegistersKeepABlockThatFillsTheFileExactly) {
   // 50 + 5 + 9 = 64, times 1024 is all of 65536.
   const CudaCandidate candidate =
-      examine(dense(50, 20), cuda_tile_of(50, 1024), cuda_problem(1024));
+      examine(cuda_problem(dense(50, 20), 1024), cuda_tile_of(50, 1024));
 
   EXPECT_FALSE(candidate.dropped);
   EXPECT_EQ(candidate.registers.total(), 64);
@@ -96,27 +99,29 @@ TEST(CudaRules, RegistersKeepABlockThatFillsTheFileExactly) {
 
 TEST(CudaRules, TheCodeBudgetCountsInstructions) {
   // 16 FMAs, 4 loads, 4 stores and 16 for the function, of 16 bytes each.
-  CudaProblem problem = cuda_problem(32);
-  problem.code_budget_bytes = 640;
-  EXPECT_FALSE(examine(dense(4, 4), cuda_tile_of(4, 32), problem).dropped);
+  SearchPolicy policy = cuda_policy();
+  policy.code_budget_bytes = 640;
+  EXPECT_FALSE(
+      examine(cuda_problem(dense(4, 4), 32), cuda_tile_of(4, 32), cuda_limits(1), policy).dropped);
 
-  problem.code_budget_bytes = 639;
-  expect_dropped(examine(dense(4, 4), cuda_tile_of(4, 32), problem), CudaRule::code_budget,
-                 "about 640 bytes of code, the budget is 639");
+  policy.code_budget_bytes = 639;
+  expect_dropped(
+      examine(cuda_problem(dense(4, 4), 32), cuda_tile_of(4, 32), cuda_limits(1), policy),
+      CudaRule::code_budget, "about 640 bytes of code, the budget is 639");
 }
 
 TEST(CudaRules, OccupancyWantsABlockForEverySecondSm) {
-  expect_dropped(examine(dense(48, 20), cuda_tile_of(4, 128), cuda_problem(512), cuda_limits()),
+  expect_dropped(examine(cuda_problem(dense(48, 20), 512), cuda_tile_of(4, 128), cuda_limits()),
                  CudaRule::occupancy, "48 blocks (12 x 4), 66 wanted (half of 132 SMs)");
   EXPECT_FALSE(
-      examine(dense(66, 20), cuda_tile_of(2, 128), cuda_problem(256), cuda_limits()).dropped);
+      examine(cuda_problem(dense(66, 20), 256), cuda_tile_of(2, 128), cuda_limits()).dropped);
 }
 
 TEST(CudaRules, OccupancyCountsTheBlocksThatWriteEmptyRows) {
   const CsrMatrix empty = {640, 8, std::vector<std::int64_t>(641, 0), {}, {}};
 
   const CudaCandidate candidate =
-      examine(empty, cuda_tile_of(1, 32), cuda_problem(64), cuda_limits(40));
+      examine(cuda_problem(empty, 64), cuda_tile_of(1, 32), cuda_limits(40));
 
   EXPECT_FALSE(candidate.dropped);
   EXPECT_EQ(candidate.row_tiles, 0);
@@ -124,7 +129,7 @@ TEST(CudaRules, OccupancyCountsTheBlocksThatWriteEmptyRows) {
 }
 
 TEST(CudaRules, OccupancyWantsWholeWarps) {
-  expect_dropped(examine(dense(4, 4), cuda_tile_of(4, 48), cuda_problem(48)), CudaRule::occupancy,
+  expect_dropped(examine(cuda_problem(dense(4, 4), 48), cuda_tile_of(4, 48)), CudaRule::occupancy,
                  "48 threads, no multiple of a warp's 32");
 }
 
@@ -132,26 +137,26 @@ TEST(CudaRules, BalanceDropsRowTilesOfUnequalWork) {
   // 1 and 3 nonzeros: mean 2, deviation 1.
   const CsrMatrix matrix = {2, 3, {0, 1, 4}, {0, 0, 1, 2}, {1, 2, 3, 4}};
 
-  expect_dropped(examine(matrix, cuda_tile_of(1, 32), cuda_problem(32)), CudaRule::balance,
+  expect_dropped(examine(cuda_problem(matrix, 32), cuda_tile_of(1, 32)), CudaRule::balance,
                  "row tiles' nonzeros vary by 0.50, at most 0.25");
 }
 
 TEST(CudaRules, BalanceDropsColumnsThatAreMostlyPadding) {
-  expect_dropped(examine(dense(4, 4), cuda_tile_of(4, 32), cuda_problem(20)), CudaRule::balance,
+  expect_dropped(examine(cuda_problem(dense(4, 4), 20), cuda_tile_of(4, 32)), CudaRule::balance,
                  "columns padded by 60.0 %, at most 25 %");
 }
 
 TEST(CudaTileSpace, TriesTheHeightsBelowTheRowsAndTheRowsThemselves) {
-  EXPECT_EQ(heights_of(cuda_space(dense(20, 8), cuda_problem(64))),
+  EXPECT_EQ(heights_of(cuda_space(cuda_problem(dense(20, 8), 64))),
             (std::set<std::int64_t>{2, 3, 4, 6, 8, 12, 16, 20}));
-  EXPECT_EQ(*heights_of(cuda_space(dense(129, 8), cuda_problem(64))).rbegin(), 128);
+  EXPECT_EQ(*heights_of(cuda_space(cuda_problem(dense(129, 8), 64))).rbegin(), 128);
 }
 
 TEST(CudaTileSpace, HasATileForOneRowAndForNone) {
   const CsrMatrix empty = {100, 8, std::vector<std::int64_t>(101, 0), {}, {}};
 
-  const CudaTileSpace one = cuda_space(dense(1, 8), cuda_problem(64));
-  const CudaTileSpace none = cuda_space(empty, cuda_problem(64));
+  const CudaTileSpace one = cuda_space(cuda_problem(dense(1, 8), 64));
+  const CudaTileSpace none = cuda_space(cuda_problem(empty, 64));
 
   EXPECT_EQ(heights_of(one), std::set<std::int64_t>{1});
   EXPECT_FALSE(one.survivors().empty());
@@ -161,38 +166,39 @@ TEST(CudaTileSpace, HasATileForOneRowAndForNone) {
 }
 
 TEST(CudaTileSpace, RelaxesBalanceFirst) {
-  const CudaTileSpace space = cuda_space(dense(256, 8), cuda_problem(1));
+  const CudaTileSpace space = cuda_space(cuda_problem(dense(256, 8), 1));
 
   EXPECT_THAT(space.relaxed, ElementsAre(CudaRule::balance));
   EXPECT_FALSE(space.survivors().empty());
 }
 
 TEST(CudaTileSpace, RelaxesOccupancyAloneWhereBalanceIsNotInTheWay) {
-  const CudaTileSpace space = cuda_space(dense(4, 8), cuda_problem(32));
+  const CudaTileSpace space = cuda_space(cuda_problem(dense(4, 8), 32));
 
   EXPECT_THAT(space.relaxed, ElementsAre(CudaRule::occupancy));
   for (const CudaCandidate& candidate : space.survivors()) EXPECT_EQ(candidate.tile.n1, 32);
 }
 
 TEST(CudaTileSpace, RelaxesBothWhereOneIsNotEnough) {
-  const CudaTileSpace space = cuda_space(dense(4, 8), cuda_problem(1));
+  const CudaTileSpace space = cuda_space(cuda_problem(dense(4, 8), 1));
 
   EXPECT_THAT(space.relaxed, ElementsAre(CudaRule::balance, CudaRule::occupancy));
   EXPECT_FALSE(space.survivors().empty());
 }
 
 TEST(CudaTileSpace, NeverRelaxesTheCodeBudget) {
-  CudaProblem problem = cuda_problem(64);
-  problem.code_budget_bytes = 100;
+  SearchPolicy policy = cuda_policy();
+  policy.code_budget_bytes = 100;
 
-  const CudaTileSpace space = cuda_space(dense(256, 64), problem);
+  const CudaTileSpace space = cuda_space(cuda_problem(dense(256, 64), 64), policy);
 
   EXPECT_THAT(space.survivors(), IsEmpty());
   EXPECT_THAT(space.relaxed, IsEmpty());
 }
 
 TEST(CudaTileSpace, AsksForNothingOnASingleSm) {
-  const CudaTileSpace space = cuda_space(dense(4, 8), cuda_problem(32), cuda_limits(1));
+  const CudaTileSpace space =
+      cuda_space(cuda_problem(dense(4, 8), 32), cuda_policy(), cuda_limits(1));
 
   EXPECT_THAT(space.relaxed, IsEmpty());
 }
@@ -208,29 +214,29 @@ TEST(CudaTileSpace, PutsADenseRowWithAllOthersIntoOneTile) {
   }
 
   // 66 blocks of 4096 columns have at most 62 each.
-  EXPECT_THAT(names_of(cuda_space(matrix, cuda_problem(4096)).survivors()),
+  EXPECT_THAT(names_of(cuda_space(cuda_problem(matrix, 4096)).survivors()),
               ElementsAre("rows=64 columns=32"));
 }
 
 TEST(CudaTileSpace, TakesGivenHeightsAndWidthsAsTheOnlyOnes) {
-  CudaProblem problem = cuda_problem(512);
-  problem.m1 = 10;
-  problem.n1 = 160;
+  SearchPolicy policy = cuda_policy();
+  policy.m1 = 10;
+  policy.n1 = 160;
 
-  EXPECT_THAT(names_of(cuda_space(dense(256, 8), problem).candidates),
+  EXPECT_THAT(names_of(cuda_space(cuda_problem(dense(256, 8), 512), policy).candidates),
               ElementsAre("rows=10 columns=160"));
 }
 
 TEST(CudaTileSpace, RefusesWhatCannotBeEmitted) {
   const CsrMatrix matrix = dense(4, 4);
-  CudaProblem tall = cuda_problem(64);
+  SearchPolicy tall = cuda_policy();
   tall.m1 = 1025;
-  CudaProblem wide = cuda_problem(64);
+  SearchPolicy wide = cuda_policy();
   wide.n1 = 0;
 
-  EXPECT_THROW((void)cuda_space(matrix, tall), spjit::InvalidArgument);
-  EXPECT_THROW((void)cuda_space(matrix, wide), spjit::InvalidArgument);
-  EXPECT_THROW((void)cuda_space(matrix, cuda_problem(0)), spjit::InvalidArgument);
+  EXPECT_THROW((void)cuda_space(cuda_problem(matrix, 64), tall), spjit::InvalidArgument);
+  EXPECT_THROW((void)cuda_space(cuda_problem(matrix, 64), wide), spjit::InvalidArgument);
+  EXPECT_THROW((void)cuda_space(cuda_problem(matrix, 0)), spjit::InvalidArgument);
 }
 
 class RealCudaSpaces : public testing::TestWithParam<const char*> {};
@@ -239,15 +245,15 @@ TEST_P(RealCudaSpaces, TellAConsistentStory) {
   const auto path = spjit::testing_support::data_directory() / "dlmc" / GetParam();
   if (!exists(path)) GTEST_SKIP() << path << " is not there: set SPJIT_TEST_DATA";
   const CsrMatrix matrix = spjit::load_matrix(path);
-  const CudaProblem problem = cuda_problem(256);
+  const Problem problem = cuda_problem(matrix, 256);
 
-  const CudaTileSpace space = cuda_space(matrix, problem);
+  const CudaTileSpace space = cuda_space(problem);
 
   EXPECT_FALSE(space.survivors().empty());
   for (const CudaCandidate& c : space.candidates) {
     const spjit::KernelPlan plan = spjit::build_plan(
         matrix, spjit::group_rows(matrix, c.tile.m1, ReorderAlgorithm::balanced), matrix.cols);
-    const spjit::CudaGrid grid = spjit::cuda_grid(plan, c.tile, problem.n);
+    const spjit::CudaGrid grid = spjit::cuda_grid(plan, c.tile, problem.n.value);
     EXPECT_EQ(c.registers.total(), spjit::predict_registers(plan, c.tile).total());
     EXPECT_EQ(c.blocks, grid.x * grid.y);
     EXPECT_EQ(c.code_bytes,

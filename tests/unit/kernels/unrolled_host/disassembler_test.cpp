@@ -129,8 +129,8 @@ std::int64_t jump_target(const DisassembledInstruction& instruction) {
 /// functions and jumps begin where instructions do, and it has an FMA for every entry and vector.
 void check_code(const HostCode& code, const KernelPlan& plan, const HostTile& tile, HostIsa isa) {
   const std::set<std::string> common = {"vfmadd231ps", "vbroadcastss", "vmovups", "vmovntps",
-                                        "addq",        "imulq",        "testq",   "jne",
-                                        "vzeroupper",  "retq",         "int3"};
+                                        "movq",        "addq",         "imulq",   "testq",
+                                        "jne",         "vzeroupper",   "retq",    "int3"};
   const std::set<std::string> own = isa == HostIsa::avx512
                                         ? std::set<std::string>{"vpxord", "kmovw"}
                                         : std::set<std::string>{"vpxor", "vmaskmovps"};

@@ -27,6 +27,7 @@ using spjit::HostIsa;
 using spjit::HostTile;
 using spjit::KernelPlan;
 using spjit::ReorderAlgorithm;
+using spjit::SegmentArguments;
 using spjit::WeightForm;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::Guarded;
@@ -212,7 +213,8 @@ struct Panel {
   Placement placement = Placement::at_end;
 };
 
-/// Calls every segment in the plan's order, as the executor would.
+/// Calls every segment in the plan's order, as the executor would; those that store no C get no
+/// SegmentArguments.
 void run_code(const KernelPlan& plan, const HostTile& tile, HostIsa isa, const HostCode& code,
               const Panel& panel) {
   const std::int64_t width = tile.nv * spjit::lanes_of(isa);
@@ -220,15 +222,19 @@ void run_code(const KernelPlan& plan, const HostTile& tile, HostIsa isa, const H
   const Guarded<float> weights(code.weights, panel.placement);
   const spjit::ExecutableCode pages(std::as_bytes(std::span(code.text)));
   const GuardedFloats partial(tile.m1 * width, panel.placement);
+  const Guarded<SegmentArguments> arguments(
+      std::vector<SegmentArguments>{
+          {panel.c, panel.ldc * 4, panel.columns == width ? nullptr : masks.data()}},
+      panel.placement);
   for (std::int64_t t = 0; t < plan.grouping.tiles(); ++t) {
     std::ranges::fill(partial.span(), -77.0F);
     for (std::int64_t block = 0; block < plan.k_blocks; ++block) {
       const auto segment = index(t * plan.k_blocks + block);
       auto* const function = pages.function<std::remove_pointer_t<spjit::HostSegment>>(
           index(code.segment_offsets[segment]));
-      function(panel.b + block * plan.k_block * panel.ldb, panel.c,
-               weights.data() + code.weight_offsets[segment], panel.ldc * 4, partial.data(),
-               panel.columns == width ? nullptr : masks.data());
+      function(panel.b + block * plan.k_block * panel.ldb,
+               weights.data() + code.weight_offsets[segment], partial.data(),
+               block + 1 == plan.k_blocks ? arguments.data() : nullptr);
     }
   }
   EXPECT_TRUE(partial.intact());

@@ -34,11 +34,10 @@ using spjit::testing_support::Placement;
 constexpr std::int64_t k_lanes = 4;
 constexpr std::int64_t k_vectors = 2;
 
-// NOLINTNEXTLINE(readability-function-size): the signature is HostSegment's
-void sum_segment(const float* b, float* c, const float* weights, std::int64_t ldc_bytes,
-                 float* partial, const void* masks) {
+void sum_segment(const float* b, const float* weights, float* partial,
+                 const spjit::SegmentArguments* arguments) {
   constexpr std::int64_t k_width = k_vectors * k_lanes;
-  const auto* lane_masks = static_cast<const std::uint32_t*>(masks);
+  const auto* lane_masks = static_cast<const std::uint32_t*>(arguments->masks);
   const auto row = static_cast<std::int64_t>(weights[1]);
   const auto rows_of_b = static_cast<std::int64_t>(weights[2]);
   for (std::int64_t j = 0; j < k_width; ++j) {
@@ -47,7 +46,7 @@ void sum_segment(const float* b, float* c, const float* weights, std::int64_t ld
     if (weights[4] == 0) {
       partial[j] = sum;
     } else if (lane_masks == nullptr || lane_masks[j] != 0) {
-      c[row * (ldc_bytes / 4) + j] = sum;
+      arguments->c[row * (arguments->ldc_bytes / 4) + j] = sum;
     }
   }
 }
@@ -159,6 +158,21 @@ TEST(HostExecutor, GivesTheProductForEveryLoopNest) {
   }
 }
 
+// What calls for a panel have in common is kept for sixteen panels of a group.
+TEST(HostExecutor, GivesTheProductWhereAGroupHasMorePanelsThanAreKept) {
+  for (const std::int64_t n : {128, 136, 150, 301}) {
+    for (const std::int64_t panel_group : {16, 17, 18, 100}) {
+      SumProgram sum(4, 20, n, 6);
+      sum.program.panel_group = panel_group;
+      const std::vector<float> b = whole_numbers(20 * n);
+
+      const std::vector<float> c = run(sum.program, HostSplit{}, b, n, nullptr);
+
+      ASSERT_EQ(c, expected_product(sum.program, b, n, n)) << "n " << n << " g " << panel_group;
+    }
+  }
+}
+
 TEST(HostExecutor, EverySplitBetweenThreadsGivesTheSame) {
   for (const std::int64_t threads : {1, 2, 3, 5}) {
     spjit::ThreadPool pool(static_cast<int>(threads));
@@ -201,8 +215,10 @@ TEST(HostExecutor, PanelMajorOperandsAreUsedWhereTheyAre) {
     b_panels.seal();
     std::ranges::fill(c_panels.span(), -7.0F);
 
-    spjit::execute(sum.program, HostSplit{}, {b_panels.data(), 0, c_panels.data(), 0},
-                   workspace.data(), nullptr);
+    spjit::execute(
+        sum.program, HostSplit{},
+        {.b = b_panels.data(), .c = c_panels.data(), .layout = spjit::Layout::panel_major},
+        workspace.data(), nullptr);
 
     for (std::int64_t row = 0; row < 9; ++row) {
       for (std::int64_t j = 0; j < 24; ++j) {
@@ -225,11 +241,11 @@ TEST(HostExecutor, ARunWithoutTilesZeroesTheEmptyRows) {
 }
 
 /// Streams one float to each row of C, a part of a cache line: what a CPU keeps back longest.
-// NOLINTNEXTLINE(readability-function-size): the signature is HostSegment's
-void stream_segment(const float* /*b*/, float* c, const float* weights, std::int64_t ldc_bytes,
-                    float* /*partial*/, const void* /*masks*/) {
+void stream_segment(const float* /*b*/, const float* weights, float* /*partial*/,
+                    const spjit::SegmentArguments* arguments) {
   const auto row = static_cast<std::int64_t>(weights[1]);
-  _mm_stream_si32(reinterpret_cast<int*>(c + row * (ldc_bytes / 4)), static_cast<int>(weights[0]));
+  _mm_stream_si32(reinterpret_cast<int*>(arguments->c + row * (arguments->ldc_bytes / 4)),
+                  static_cast<int>(weights[0]));
 }
 
 constexpr int k_stop = -1;

@@ -10,10 +10,12 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "base/executable_code.hpp"
 #include "kernels/unrolled_host/disassembler.hpp"
+#include "kernels/unrolled_host/segment_arguments.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/guarded_memory.hpp"
 #include "tests/support/spmm_testing.hpp"
@@ -27,7 +29,7 @@ using testing_support::Guarded;
 using testing_support::GuardedFloats;
 using testing_support::Placement;
 
-using Segment = void(const float*, float*, const float*, std::int64_t, float*, const void*);
+using Segment = std::remove_pointer_t<HostSegment>;
 using Lanes = std::vector<std::int32_t>;
 
 constexpr std::int64_t k_lanes = 4;
@@ -165,15 +167,19 @@ void run(const Problem& problem, float* c, Placement placement) {
   const Guarded<float> b(problem.b, placement);
   const Guarded<float> weights(code.weights, placement);
   const Guarded<std::int32_t> masks(problem.masks, placement);
+  const Guarded<SegmentArguments> arguments(
+      std::vector<SegmentArguments>{
+          {c, problem.ldc * 4, problem.masks.empty() ? nullptr : masks.data()}},
+      placement);
   for (std::int64_t tile = 0; tile < plan.grouping.tiles(); ++tile) {
     const GuardedFloats partial(problem.tile.m1 * problem.width(), placement);
     for (std::int64_t block = 0; block < plan.k_blocks; ++block) {
       const auto index = static_cast<std::size_t>(tile * plan.k_blocks + block);
       executable.function<Segment>(static_cast<std::size_t>(code.segment_offsets[index]))(
-          b.data() + block * plan.k_block * problem.ldb, c,
-          weights.data() + code.weight_offsets[index], problem.ldc * 4,
+          b.data() + block * plan.k_block * problem.ldb,
+          weights.data() + code.weight_offsets[index],
           plan.k_blocks == 1 ? nullptr : partial.data(),
-          problem.masks.empty() ? nullptr : masks.data());
+          block + 1 == plan.k_blocks ? arguments.data() : nullptr);
     }
     EXPECT_TRUE(partial.intact());
   }

@@ -85,6 +85,10 @@ class Expectation {
     encoder_.zero(dst);
     expect(fmt::format("{} {}, {}, {}", zmm_ ? "vpxord" : "vpxor", reg(dst), reg(dst), reg(dst)));
   }
+  void load(Gpr dst, const Address& src) {
+    encoder_.load(dst, src);
+    expect(fmt::format("movq {}, {}", text_of(src), name(dst)));
+  }
   void add(Gpr dst, std::int32_t value) {
     encoder_.add(dst, value);
     expect(fmt::format("addq ${}, {}", value, name(dst)));
@@ -194,6 +198,7 @@ TEST_P(EveryInstruction, DecodesBackOverAllAddresses) {
       if (code.zmm()) code.fma_broadcast(reg, high - reg, address);
     }
     if (code.zmm()) code.load_mask(6, address);
+    for (const Gpr reg : all_gprs()) code.load(reg, address);
   }
 
   code.verify();
@@ -230,6 +235,7 @@ TEST_P(EveryInstruction, DecodesBackWithRandomOperands) {
     if (code.zmm()) code.load_mask(below(8), address());
     code.add(gpr(), static_cast<std::int32_t>(random()));
     code.multiply(gpr(), gpr(), static_cast<std::int32_t>(random()));
+    code.load(gpr(), address());
   }
 
   code.verify();
@@ -308,6 +314,11 @@ TEST(X86Encoder, WritesKnownEncodings) {
               ElementsAre(0x48, 0x01, 0xC7));
   EXPECT_THAT(bytes_of(Vectors::zmm, [](X86Encoder& e) { e.add(Gpr::rax, Gpr::r9); }),
               ElementsAre(0x4C, 0x01, 0xC8));
+  EXPECT_THAT(bytes_of(Vectors::zmm,
+                       [](X86Encoder& e) {
+                         e.load(Gpr::r9, {Gpr::r10, 40});
+                       }),
+              ElementsAre(0x4D, 0x8B, 0x4A, 0x28));
   EXPECT_THAT(bytes_of(Vectors::zmm, [](X86Encoder& e) { e.set(Gpr::rax, 0x0102030405060708); }),
               ElementsAre(0x48, 0xB8, 0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01));
   EXPECT_THAT(bytes_of(Vectors::zmm, [](X86Encoder& e) { e.multiply(Gpr::rax, Gpr::rcx, 258); }),

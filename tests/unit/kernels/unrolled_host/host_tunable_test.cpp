@@ -20,8 +20,7 @@ using namespace spjit::testing_support;
 class HostTunableTest : public HostTileSearch {
  protected:
   [[nodiscard]] std::unique_ptr<HostTunable> space(const HostTuning& tuning = {}) const {
-    return std::make_unique<HostTunable>(HostSearchInput{matrix_, options_, limits_, heuristic_},
-                                         race_by(time_by_size), tuning);
+    return std::make_unique<HostTunable>(input(), race_by(time_by_size), tuning);
   }
 };
 
@@ -89,7 +88,7 @@ class ConcurrentHostTileSearch : public HostTunableTest {
     std::vector<std::vector<Timed>> all;
     const Formula formula = later_is_faster();
     HostTunable space(
-        {matrix_, options_, limits_, heuristic_},
+        input(),
         [&](std::span<const HostTuningCandidate> contestants, const TuningOptions&) {
           std::vector<TuningResult> results;
           all.emplace_back();

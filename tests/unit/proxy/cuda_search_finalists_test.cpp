@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "compiler/cuda_pipeline.hpp"
 #include "tests/support/cuda_search_testing.hpp"
 
 namespace {
@@ -106,26 +105,6 @@ TEST_F(CudaSearchFinalists, AreTimedByProxyFirstEvenIfAllAreFinalists) {
 
   EXPECT_TRUE(found.trace.proxies);
   for (const SearchTraceEntry& entry : found.trace.entries) EXPECT_TRUE(entry.proxy && entry.full);
-}
-
-TEST(CudaChoice, WhoseKernelTheSearchCompiledIsNotCompiledAgain) {
-  MadeUpSearch given;
-  auto built = std::make_shared<BuiltCuda>();
-  built->artifact.cubin = "a cubin";
-  built->program.blocks_x = 7;
-  built->trace.note = "a note";
-  CudaChoice choice;
-  choice.kernel = built;
-  choice.reason = "a reason";
-
-  const CompiledCuda compiled =
-      compile_cuda_choice(choice, given.matrix, given.options, given.limits);
-
-  EXPECT_EQ(compiled.artifact.cubin, "a cubin");
-  EXPECT_EQ(compiled.program.blocks_x, 7);
-  EXPECT_EQ(compiled.trace.note, "a note");
-  EXPECT_EQ(compiled.trace.choice.reason, "a reason");
-  EXPECT_EQ(compiled.trace.choice.kernel, nullptr);
 }
 
 }  // namespace
