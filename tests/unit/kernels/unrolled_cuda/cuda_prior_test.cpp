@@ -22,7 +22,7 @@ using spjit::testing_support::random_matrix;
 CudaCandidate bound_by_fmas(std::int64_t nnz) {
   CudaCandidate candidate;
   candidate.tile.n1 = 256;
-  candidate.work = {4, 4, nnz, 256};
+  candidate.work = {.rows = 4, .cols = 4, .nnz = nnz, .n = 256, .m = 4};
   candidate.column_tiles = 1;
   candidate.row_tiles = 1;
   candidate.blocks = 1;
