@@ -19,7 +19,7 @@ TEST(CudaFeatures, BeginWithThoseOfThePaper) {
   spjit::CudaCandidate candidate;
   candidate.tile.m1 = 16;
   candidate.tile.n1 = 64;
-  candidate.work = {64, 128, 2048, 256};
+  candidate.work = {.rows = 64, .cols = 128, .nnz = 2048, .n = 256, .m = 64};
   candidate.row_tiles = 4;
   candidate.column_tiles = 4;
   candidate.blocks = 16;
