@@ -7,26 +7,23 @@
 ///
 /// What differs between families, and why:
 ///
-/// | question                | unrolled_host                  | unrolled_cuda |
-/// |-------------------------|--------------------------------|------------------------------------|
-/// | who shares one build    | tiles that differ in their     | stand-ins: all N1 of an M1, which |
-/// |                         | walk, which is a run-time      | is a launch's; in full: nobody | |
-/// | number                         |                                    | | how many at once |
-/// batches of 512 MB of code; the | all: one context holds them        | | | best of one runs in
-/// the next   |                                    | | loads of the same code  | 5 of the few, the
-/// middle one   | 1: code has no pages that differ   | |                         | counts: physical
-/// pages differ  |                                    | | do stand-ins pay        | from 1e7
-/// nonzeros x n on:      | always: compiling is what takes    | |                         |
-/// emitting is cheap              | long                               | | who decides | whole
-/// kernels only             | stand-ins too, where the time is   | |                         | | up
-/// before a whole kernel ran       | | always timed in full    | the choice of mode instant     |
-/// nobody: one more kernel costs as   | |                         | | much as all stand-ins | |
-/// rounds, error goal      | 8 for stand-ins, 16; 1 %       | 16; 0.5 %: a sample has many       |
-/// |                         |                                | launches | | time for building |
-/// until the stage's time is up   | 70 % of the stage's time           | | builders | a thread each
-/// | stand-ins a thread each; whole     | |                         | | kernels one by one: the
-/// units of   | |                         |                                | each are compiled in
-/// parallel      |
+/// - Who shares one build. `unrolled_host`: tiles that differ in their walk, which is a run-time
+///   number. `unrolled_cuda`: of stand-ins all N1 of an M1, which is a launch's; in full nobody.
+/// - How many are timed at once. Host: batches of 512 MB of code; the best of one runs in the next.
+///   GPU: all, since one context holds them.
+/// - Loads of the same code. Host: 5 of the few, the middle one counts, since physical pages differ.
+///   GPU: 1, code has no pages that differ.
+/// - Do stand-ins pay. Host: from 1e7 nonzeros x n on, since emitting is cheap. GPU: always, since
+///   compiling is what takes long.
+/// - Who decides. Host: whole kernels only. GPU: stand-ins too, where the time is up before a whole
+///   kernel ran.
+/// - What is always timed in full. Host: the choice of mode instant. GPU: nothing; one more kernel
+///   costs as much as all stand-ins.
+/// - Rounds and error goal. Host: 8 for stand-ins, 16; 1 %. GPU: 16; 0.5 %, since a sample has many
+///   launches.
+/// - Time for building. Host: until the stage's time is up. GPU: 70 % of the stage's time.
+/// - Builders. Host: a thread each. GPU: stand-ins a thread each; whole kernels one by one, since the
+///   units of each are compiled in parallel.
 
 #include <cstddef>
 #include <cstdint>
