@@ -11,7 +11,8 @@
 ///   number. `unrolled_cuda`: of stand-ins all N1 of an M1, which is a launch's; in full nobody.
 /// - How many are timed at once. Host: batches of 512 MB of code; the best of one runs in the next.
 ///   GPU: all, since one context holds them.
-/// - Loads of the same code. Host: 5 of the few, the middle one counts, since physical pages differ.
+/// - Loads of the same code. Host: 5 of the few, the middle one counts, since physical pages
+/// differ.
 ///   GPU: 1, code has no pages that differ.
 /// - Do stand-ins pay. Host: from 1e7 nonzeros x n on, since emitting is cheap. GPU: always, since
 ///   compiling is what takes long.
@@ -22,7 +23,8 @@
 /// - Rounds and error goal. Host: 8 for stand-ins, 16; 1 %. GPU: 16; 0.5 %, since a sample has many
 ///   launches.
 /// - Time for building. Host: until the stage's time is up. GPU: 70 % of the stage's time.
-/// - Builders. Host: a thread each. GPU: stand-ins a thread each; whole kernels one by one, since the
+/// - Builders. Host: a thread each. GPU: stand-ins a thread each; whole kernels one by one, since
+/// the
 ///   units of each are compiled in parallel.
 
 #include <cstddef>
