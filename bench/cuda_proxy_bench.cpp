@@ -18,8 +18,8 @@
 #include "bench/host/surroundings.hpp"
 #include "bench/host/workloads.hpp"
 #include "bench/json_file.hpp"
-#include "compiler/cuda_pipeline.hpp"
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
+#include "kernels/unrolled_cuda/cuda_choice.hpp"
 #include "kernels/unrolled_cuda/cuda_libraries.hpp"
 #include "kernels/unrolled_cuda/cuda_proxy.hpp"
 #include "plan/kernel_plan.hpp"
@@ -83,18 +83,23 @@ void compile_both(const CudaProxy& proxy, const CudaToolchain& toolchain, int ar
   }
 }
 
-CaseResult run_case(const Workload& workload, const Options& options, const CudaDeviceInfo& limits,
-                    const CudaToolchain& toolchain) {
+CaseResult run_case(const bench::Workload& workload, const Options& options,
+                    const CudaDeviceInfo& limits, const CudaToolchain& toolchain) {
   CsrMatrix matrix = workload.load();
   matrix.sort_columns();
   CaseResult result;
   result.matrix = workload.name;
   result.nnz = matrix.nnz();
   CompileOptions compile;
-  compile.n = options.n;
   compile.target = Target::parse(options.target);
   compile.resources.compile_threads = 1;
-  std::vector<CudaCandidate> ranked = choose_cuda_tile(matrix, compile, limits).ranked;
+  Problem problem;
+  problem.a = matrix;
+  problem.n = options.n;
+  const DeviceInfo device = limits;
+  const Cancellation cancel;
+  std::vector<CudaCandidate> ranked =
+      choose_cuda_tile({{problem, compile, device, cancel}, {}}).ranked;
   ranked.resize(std::min(ranked.size(), static_cast<std::size_t>(options.contenders)));
   result.candidates = ranked.size();
   for (const CudaProxyGroup& group : group_candidates(ranked)) {
@@ -110,8 +115,9 @@ CaseResult run_case(const Workload& workload, const Options& options, const Cuda
     compile_both(proxy, toolchain, static_cast<int>(limits.arch), result);
   }
   const CudaCandidate& first = ranked.front();
-  const KernelPlan plan = build_plan(matrix, group_rows(matrix, first.tile.m1, compile.policy.reorder),
-                                     std::max<std::int64_t>(matrix.cols, 1));
+  const KernelPlan plan =
+      build_plan(matrix, group_rows(matrix, first.tile.m1, compile.policy.reorder),
+                 std::max<std::int64_t>(matrix.cols, 1));
   const auto start = Clock::now();
   static_cast<void>(build_cuda_kernel(plan, first, compile, limits));
   result.kernel_s = seconds_since(start);
@@ -141,7 +147,7 @@ int run(const Options& options) {
   fmt::print("{:<44} {:>7} {:>6} {:>7} {:>9} | {:>8} {:>8} {:>8} {:>9}\n", "matrix", "nnz", "tiles",
              "proxies", "their nnz", "make s", "PTX s", "C++ s", "kernel s");
   int failures = 0;
-  for (const Workload& workload : list_workloads(options.data)) {
+  for (const bench::Workload& workload : list_workloads(options.data)) {
     const bool wanted = workload.source == "dlmc" || !fs::is_directory(options.data);
     if (!wanted || workload.large || workload.name.find(options.only) == std::string::npos)
       continue;

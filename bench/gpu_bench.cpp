@@ -202,7 +202,6 @@ int run(const Options& options) {
   const CudaDeviceInfo limits = local_gpu_info(options.bench.device);
   fmt::print("{} ({}, {} SMs), {}\n\n", limits.product, limits.name(), limits.sms, local.driver);
   CompileOptions base;
-  base.n = 1;
   base.target = Target::parse(limits.name());
   GpuBench bench(options, limits, local.driver);
   const auto run_kernel = [&](const GpuCase& item) {

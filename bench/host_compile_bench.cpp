@@ -18,7 +18,7 @@
 #include "bench/compile/child_run.hpp"
 #include "bench/compile/scaling.hpp"
 #include "bench/json_file.hpp"
-#include "compiler/pipeline.hpp"
+#include "kernels/unrolled_host/host_choice.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
@@ -44,26 +44,30 @@ struct Options {
 struct Job {
   KernelPlan plan;
   HostTile tile;
-  HostCodeShape shape;
+  Problem problem;
+  HostIsa isa = HostIsa::generic;
 };
 
 /// The tile is mode instant's.
 Job make_job(const CsrMatrix& matrix, const std::string& method, std::int64_t n) {
   CompileOptions options;
-  options.n = n;
   options.target = Target::parse("host-" + method);
   Job job;
-  job.tile = plan_choice(matrix, options, host_device_info(options.target.isa())).tile;
+  job.isa = options.target.isa();
+  job.problem.a = matrix;
+  job.problem.n = n;
+  const DeviceInfo device = device_info_of(options.target);
+  const Cancellation cancel;
+  job.tile = host_choice_by_rules({job.problem, options, device, cancel}).tile;
   const std::int64_t all = std::max<std::int64_t>(matrix.cols, 1);
   job.plan = build_plan(matrix, group_rows(matrix, job.tile.m1, options.policy.reorder),
                         job.tile.k_block > 0 ? job.tile.k_block : all);
-  job.shape = {options.target.isa(), n, job.tile.pack_b ? 0 : n};
   return job;
 }
 
 WorkReport compile(const Job& job) {
   const auto start = Clock::now();
-  const HostArtifact artifact = make_unrolled_artifact(job.plan, job.tile, job.shape);
+  const HostArtifact artifact = make_unrolled_artifact(job.plan, job.tile, job.problem, job.isa);
   const std::chrono::duration<double> time = Clock::now() - start;
   return {0, time.count(), static_cast<std::int64_t>(artifact.text.size())};
 }

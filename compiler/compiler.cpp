@@ -32,16 +32,6 @@ auto past_callbacks(const Work& work) {
   }
 }
 
-/// Null: instant mode looks at none, or a formula ranks.
-std::shared_ptr<const LoadedRankModel> rank_model_of(const CompileOptions& options) {
-  if (options.policy.search == SearchMode::instant) return nullptr;
-  for (const KernelFamily* family : kernel_families()) {
-    if (family->is_cuda() != options.target.is_cuda()) continue;
-    if (auto model = family->rank_model(options)) return model;
-  }
-  return nullptr;
-}
-
 /// What a search of the first family that times would time on.
 std::string timed_on(const FamilyRequest& request) {
   if (request.options.policy.search == SearchMode::instant) return {};

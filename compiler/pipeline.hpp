@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <vector>
 
 #include "compiler/compile_record.hpp"
@@ -24,5 +25,13 @@ struct CompiledKernel {
 /// builds; what building and the context throw.
 [[nodiscard]] CompiledKernel compile_problem(const BuildRequest& request,
                                              std::span<const KernelFamily* const> families);
+
+/// The record of what compile_problem() would build, without what only building tells; see
+/// KernelFamily::explain(). Throws as compile_problem().
+[[nodiscard]] nlohmann::json explain_problem(const BuildRequest& request,
+                                             std::span<const KernelFamily* const> families);
+
+/// What ranks candidates for the target. Null: instant mode looks at none, or a formula ranks.
+[[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model_of(const CompileOptions& options);
 
 }  // namespace spjit

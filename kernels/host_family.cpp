@@ -29,6 +29,31 @@ LoadedKernel HostFamily::load(const Artifact& artifact, const nlohmann::json& re
   return open({read_object(found->bytes, k_object_name), found->owner, host->pool}, cancel);
 }
 
+KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject& object) const {
+  if (header.family != name()) {
+    throw Error(fmt::format("program record: a kernel of the family {}; expected one of {}",
+                            header.family, name()));
+  }
+  require_record(!header.runtime_n || features().has(ProblemFeature::runtime_n),
+                 "a run-time n, which its family does not know");
+  require_isa(host_cpu(), header.isa);
+  KernelInfo info;
+  info.family = header.family;
+  info.target = Target(header.isa);
+  info.device = host_cpu().model_name;
+  info.rows = header.rows;
+  info.cols = header.cols;
+  info.n = header.n;
+  info.runtime_n = header.runtime_n;
+  info.ldb = header.ldb;
+  info.ldc = header.ldc;
+  info.nnz = header.nnz;
+  info.threads = object.pool == nullptr ? 1 : object.pool->threads();
+  info.code_bytes = std::ssize(object.image.text);
+  info.weight_bytes = std::ssize(object.image.weights);
+  return info;
+}
+
 Artifact::File object_file(const HostImage& image, const Cancellation& cancel) {
   auto bytes =
       std::make_shared<const std::vector<std::byte>>(write_object(image, k_object_name, cancel));
@@ -47,25 +72,6 @@ BuiltKernel build_csr(const BuildRequest& request, const std::string& family) {
   built.record = image_record(artifact.image());
   built.files.push_back(object_file(artifact.image(), what.cancel));
   return built;
-}
-
-KernelInfo info_of(const HostProgramHeader& header, const HostObject& object) {
-  require_isa(host_cpu(), header.isa);
-  KernelInfo info;
-  info.family = header.family;
-  info.target = Target(header.isa);
-  info.device = host_cpu().model_name;
-  info.rows = header.rows;
-  info.cols = header.cols;
-  info.n = header.n;
-  info.runtime_n = header.runtime_n;
-  info.ldb = header.ldb;
-  info.ldc = header.ldc;
-  info.nnz = header.nnz;
-  info.threads = object.pool == nullptr ? 1 : object.pool->threads();
-  info.code_bytes = std::ssize(object.image.text);
-  info.weight_bytes = std::ssize(object.image.weights);
-  return info;
 }
 
 }  // namespace spjit

@@ -34,6 +34,11 @@ class HostFamily : public KernelFamily {
   /// The kernel of an image of this family. Throws as load().
   [[nodiscard]] virtual LoadedKernel open(const HostObject& object,
                                           const Cancellation& cancel) const = 0;
+
+ protected:
+  /// What a header says of a kernel of this family. Throws Error for one of another family and for
+  /// a run-time n that this one does not know; NotSupported if this CPU lacks the instruction set.
+  [[nodiscard]] KernelInfo info_of(const HostProgramHeader& header, const HostObject& object) const;
 };
 
 /// What holds of every executable on the host.
@@ -76,9 +81,6 @@ class HostExecutable : public Executable {
 
 /// The members of a record that every host family writes: sizes of code and weights.
 [[nodiscard]] nlohmann::json image_record(const HostImage& image);
-
-/// What a header says of a kernel. Throws NotSupported if this CPU lacks the instruction set.
-[[nodiscard]] KernelInfo info_of(const HostProgramHeader& header, const HostObject& object);
 
 /// Columns a panel of panel-major B and C has for families that read A: one AVX-512 vector.
 inline constexpr std::int64_t k_csr_panel_columns = 16;

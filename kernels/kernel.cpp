@@ -41,15 +41,14 @@ void check_ld(const char* name, std::int64_t ld, std::int64_t rows, std::int64_t
   }
 }
 
-PanelLayout layout_of(const KernelInfo& info, std::int64_t rows) {
+PanelLayout layout_of(const KernelInfo& info, std::int64_t rows, std::int64_t n) {
   if (info.panel_columns == 0) {
-    throw InvalidArgument(
-        fmt::format("a kernel for {} takes no panels", info.target.name()));
+    throw InvalidArgument(fmt::format("a kernel for {} takes no panels", info.target.name()));
   }
   if (rows < 0 || rows > k_max_dimension) {
     throw InvalidArgument(fmt::format("rows is {}; expected 0 to {}", rows, k_max_dimension));
   }
-  return {rows, info.n, info.panel_columns};
+  return {rows, n, info.panel_columns};
 }
 
 void check_panels(const char* name, const PanelLayout& layout) {
@@ -91,8 +90,8 @@ std::shared_ptr<ThreadPool> make_pool(int threads) {
 const HostImage& image_of(const Kernel::Impl& kernel) {
   const HostImage* image = kernel.executable == nullptr ? nullptr : kernel.executable->image();
   if (image != nullptr) return *image;
-  throw NotSupported(fmt::format("a kernel for {} is no object that can be linked",
-                                 kernel.info.target.name()));
+  throw NotSupported(
+      fmt::format("a kernel for {} is no object that can be linked", kernel.info.target.name()));
 }
 
 const Executable& loaded(const Kernel::Impl& kernel) {
@@ -131,8 +130,8 @@ Arguments checked_arguments(const KernelInfo& info, Arguments arguments) {
   if (arguments.layout == Layout::panel_major) {
     check_pointer("b_panels", arguments.b, info.cols, arguments.n);
     check_pointer("c_panels", arguments.c, info.rows, arguments.n);
-    check_panels("b_panels", layout_of(info, info.cols));
-    check_panels("c_panels", layout_of(info, info.rows));
+    check_panels("b_panels", layout_of(info, info.cols, arguments.n));
+    check_panels("c_panels", layout_of(info, info.rows, arguments.n));
     return arguments;
   }
   const bool as_compiled = arguments.n == info.n;
@@ -194,16 +193,16 @@ std::int64_t Kernel::driver_active_blocks() const {
 }
 
 std::int64_t Kernel::panel_floats(std::int64_t rows) const {
-  return layout_of(info(), rows).size();
+  return layout_of(info(), rows, n()).size();
 }
 
 std::int64_t Kernel::panel_stride(std::int64_t rows) const {
-  return layout_of(info(), rows).stride();
+  return layout_of(info(), rows, n()).stride();
 }
 
 void Kernel::to_panels(const float* dense, std::int64_t ld, std::int64_t rows,
-                           float* panels) const {
-  const PanelLayout layout = layout_of(info(), rows);
+                       float* panels) const {
+  const PanelLayout layout = layout_of(info(), rows, n());
   check_ld("ld", ld, rows, n());
   check_pointer("dense", dense, rows, n());
   check_pointer("panels", panels, rows, n());
@@ -212,8 +211,8 @@ void Kernel::to_panels(const float* dense, std::int64_t ld, std::int64_t rows,
 }
 
 void Kernel::from_panels(const float* panels, std::int64_t rows, float* dense,
-                             std::int64_t ld) const {
-  const PanelLayout layout = layout_of(info(), rows);
+                         std::int64_t ld) const {
+  const PanelLayout layout = layout_of(info(), rows, n());
   check_ld("ld", ld, rows, n());
   check_pointer("panels", panels, rows, n());
   check_pointer("dense", dense, rows, n());
@@ -227,9 +226,7 @@ void Kernel::from_panels(const float* panels, std::int64_t rows, float* dense,
   }
 }
 
-std::span<const std::byte> Kernel::image() const noexcept {
-  return artifact().file(k_cubin_file);
-}
+std::span<const std::byte> Kernel::image() const noexcept { return artifact().file(k_cubin_file); }
 
 std::string Kernel::cuda_source() const { return text_of(artifact().file(k_cuda_file)); }
 
@@ -240,8 +237,7 @@ Kernel Kernel::from_artifact(Artifact artifact, int threads) {
   const nlohmann::json record = parse_record(artifact.record);
   auto impl = std::make_shared<Impl>();
   impl->family = &find_family(family_in(record));
-  LoadedKernel loaded =
-      impl->family->load(artifact, record, HostDevice{make_pool(threads)}, {});
+  LoadedKernel loaded = impl->family->load(artifact, record, HostDevice{make_pool(threads)}, {});
   impl->info = std::move(loaded.info);
   impl->executable = std::move(loaded.executable);
   apply_record(record, impl->info);
@@ -279,8 +275,7 @@ extern const unsigned char spjit_{0}_program[{6}];
 }}
 )",
                      name, info().target.name(), rows(), cols(), info().nnz, n(),
-                     image.program.size(), image.text.size(),
-                     image.weights.size());
+                     image.program.size(), image.text.size(), image.weights.size());
 }
 
 Kernel Kernel::link(const LinkedObject& object, int threads) {

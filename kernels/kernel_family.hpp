@@ -99,6 +99,15 @@ class KernelFamily {
   /// Throws CompileFailed, NotSupported, InvalidArgument and what the context throws.
   [[nodiscard]] virtual BuiltKernel build(const BuildRequest& request) const = 0;
 
+  /// What it would choose and why, as build() and without files where those take long to make. The
+  /// record's "search" has the member "space" where there are candidates:
+  ///   {"candidates": [{"tile": {"name", "m1", ...}, numbers ...,
+  ///                    "dropped": {"rule", "numbers"} if a rule dropped it}],
+  ///    "relaxed": [rule], "ranked": [{"tile": name, "score"}] best first where they were ranked}
+  [[nodiscard]] virtual BuiltKernel explain(const BuildRequest& request) const {
+    return build(request);
+  }
+
   /// The kernel of an artifact that it built, for a host device or, if the device is a GPU, in it.
   /// `record` is the artifact's. Throws Error if it is damaged, NotSupported if the device cannot
   /// run it, DeviceError, what `cancel` throws.

@@ -21,7 +21,8 @@ inline constexpr std::int64_t k_host_program_version = 6;
 
 /// What every program record begins with:
 ///   magic, version, family, isa, rows, cols, n, runtime_n, ldb, ldc, nnz
-/// The family is its name, at most sixteen characters, as the bytes of two little-endian words.
+/// The magic is "spjitprg"; the isa 0 (avx512), 1 (avx2) or 2 (generic). The family is its name, at
+/// most sixteen characters, as the bytes of two little-endian words.
 struct HostProgramHeader {
   std::string family;
   HostIsa isa = HostIsa::generic;

@@ -7,25 +7,22 @@
 ///
 /// What differs between families, and why:
 ///
-/// - Who shares one build. `unrolled_host`: tiles that differ in their walk, which is a run-time
-///   number. `unrolled_cuda`: of stand-ins all N1 of an M1, which is a launch's; in full nobody.
-/// - How many are timed at once. Host: batches of 512 MB of code; the best of one runs in the next.
-///   GPU: all, since one context holds them.
-/// - Loads of the same code. Host: 5 of the few, the middle one counts, since physical pages
-/// differ.
-///   GPU: 1, code has no pages that differ.
-/// - Do stand-ins pay. Host: from 1e7 nonzeros x n on, since emitting is cheap. GPU: always, since
-///   compiling is what takes long.
-/// - Who decides. Host: whole kernels only. GPU: stand-ins too, where the time is up before a whole
-///   kernel ran.
-/// - What is always timed in full. Host: the choice of mode instant. GPU: nothing; one more kernel
-///   costs as much as all stand-ins.
-/// - Rounds and error goal. Host: 8 for stand-ins, 16; 1 %. GPU: 16; 0.5 %, since a sample has many
-///   launches.
-/// - Time for building. Host: until the stage's time is up. GPU: 70 % of the stage's time.
-/// - Builders. Host: a thread each. GPU: stand-ins a thread each; whole kernels one by one, since
-/// the
-///   units of each are compiled in parallel.
+/// - Shared builds. Host tiles that differ in their walk share code: the walk is a run-time number.
+///   A CUDA proxy serves all N1 of an M1, which is a launch's; whole CUDA kernels share nothing.
+/// - Batches. Host code is timed 512 MB at a time, and the best of a batch runs in the next. On a
+///   GPU all candidates are one batch.
+/// - Loads. The same host code is faster or slower by its physical pages, so few tiles are loaded 5
+///   times and the middle load counts; the best of many are timed again like that. A GPU's once.
+/// - Stand-ins pay on the host from 1e7 nonzeros x n on, since emitting is cheap; on a GPU always,
+///   since compiling takes long.
+/// - Who decides. On the host whole kernels alone, among them always the choice of mode instant. On
+///   a GPU stand-ins too, where the time is up before a whole kernel ran; no kernel is always one
+///   of the finalists, for one more costs as much as all stand-ins.
+/// - Rounds and error goal. The host: 8 for stand-ins, 16 for kernels, 1 %. A GPU: 16, and 0.5 %,
+///   for a sample has many launches.
+/// - Time to build. On the host as long as a stage has time; on a GPU 70 % of a stage's time.
+/// - Threads that build. The host: one a CPU, once building takes longer than starting them. A GPU:
+///   a proxy each; whole kernels one after the other, their units in parallel.
 
 #include <cstddef>
 #include <cstdint>
@@ -75,7 +72,7 @@ struct TuningJob {
   std::size_t load = 0;  ///< jobs of one candidate differ in it: each is loaded by itself
 };
 
-/// How candidates of a family are timed. See the table above.
+/// How candidates of a family are timed: what differs between families, above.
 struct TuningTraits {
   bool nothing_to_time = false;  ///< every candidate costs the same, e.g. without nonzeros
   bool stand_ins_pay = true;     ///< they cost clearly less than the kernels they stand for
@@ -97,6 +94,7 @@ struct TuningTraits {
   std::string_view build_stage = {};
   int stand_in_builders = 1;  ///< threads that build at once, while nobody times
   int full_builders = 1;
+  bool short_builds = false;  ///< many a build is done before a thread for it would have started
 };
 
 /// The candidates of one problem, for one search at a time. What build() and time() do not say

@@ -89,13 +89,13 @@ Extent read_extent(const json& object) {
 
 void check_same_matrix(const json& object, const CsrMatrix& matrix) {
   JsonMembers members(object, "\"a\" of a problem");
-  const bool same =
-      members.integer("rows", 0, k_max_dimension) == matrix.rows &&
-      members.integer("cols", 0, k_max_dimension) == matrix.cols &&
-      members.integer("nnz", 0, std::numeric_limits<std::int64_t>::max()) == matrix.nnz() &&
-      members.at("hash") == hash_of(matrix);
+  const std::int64_t rows = members.integer("rows", 0, k_max_dimension);
+  const std::int64_t cols = members.integer("cols", 0, k_max_dimension);
+  const std::int64_t nnz = members.integer("nnz", 0, std::numeric_limits<std::int64_t>::max());
+  const std::string hash = members.text("hash");
   members.finish();
-  if (!same) {
+  if (rows != matrix.rows || cols != matrix.cols || nnz != matrix.nnz() ||
+      hash != hash_of(matrix)) {
     throw Error(
         fmt::format("the problem is of another matrix than this one, [{} x {}] with {} "
                     "nonzeros: {}",

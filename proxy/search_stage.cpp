@@ -30,8 +30,9 @@ SearchStage::SearchStage(SearchRun& run, const StageLimits& limits,
       limits_(limits),
       builds_(run.space, limits.fidelity,
               group_by_build(run.space, limits.fidelity, std::move(candidates)),
-              limits.fidelity == Fidelity::stand_in ? run.traits.stand_in_builders
-                                                    : run.traits.full_builders) {
+              {limits.fidelity == Fidelity::stand_in ? run.traits.stand_in_builders
+                                                     : run.traits.full_builders,
+               run.traits.short_builds}) {
   for (std::size_t group = 0; group < builds_.groups().size(); ++group) {
     for (const std::size_t candidate : builds_.groups()[group]) {
       order_.emplace_back(candidate, group);

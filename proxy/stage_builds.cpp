@@ -10,6 +10,14 @@
 #include <utility>
 
 namespace spjit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Building this long takes longer than to start threads for it, on a busy machine too.
+constexpr Clock::duration k_alone = std::chrono::milliseconds(1);
+
+}  // namespace
 
 std::vector<BuildGroup> group_by_build(const TunableSpace& space, Fidelity fidelity,
                                        std::vector<std::size_t> candidates) {
@@ -28,11 +36,11 @@ std::vector<BuildGroup> group_by_build(const TunableSpace& space, Fidelity fidel
 }
 
 StageBuilds::StageBuilds(TunableSpace& space, Fidelity fidelity, std::vector<BuildGroup> groups,
-                         int threads)
+                         Builders builders)
     : space_(space),
       fidelity_(fidelity),
       groups_(std::move(groups)),
-      threads_(static_cast<std::size_t>(std::max(threads, 1))),
+      builders_(builders),
       made_(groups_.size()) {}
 
 bool StageBuilds::any_after(std::size_t group) const {
@@ -43,14 +51,17 @@ bool StageBuilds::any_after(std::size_t group) const {
 void StageBuilds::make(std::size_t first, std::size_t bytes, const Cancellation& cancel,
                        const Report& report) {
   if (cancel.reached()) return;
-  std::vector<std::size_t> wanted;
+  Rest rest;
+  rest.bytes = bytes;
   for (std::size_t group = first; group < groups_.size(); ++group) {
-    if (made_[group] == nullptr) wanted.push_back(group);
+    if (made_[group] == nullptr) rest.wanted.push_back(group);
   }
-  if (threads_ == 1 || wanted.size() <= 1) {
-    make_here(wanted, bytes, cancel, report);
-  } else {
-    make_by_threads(wanted, bytes, cancel, report);
+  const bool alone = builders_.threads <= 1 || rest.wanted.size() == 1;
+  if (alone || builders_.short_builds) {
+    rest = make_here(std::move(rest), alone ? Clock::duration::max() : k_alone, cancel, report);
+  }
+  if (rest.bytes > 0 && !rest.wanted.empty() && !cancel.reached()) {
+    make_by_threads(rest, cancel, report);
   }
 }
 
@@ -62,16 +73,20 @@ std::shared_ptr<const TunableBuild> StageBuilds::build(std::size_t group,
   return build;
 }
 
-void StageBuilds::make_here(const std::vector<std::size_t>& wanted, std::size_t bytes,
-                            const Cancellation& cancel, const Report& report) {
-  std::size_t have = 0;
-  for (const std::size_t group : wanted) {
-    if (cancel.reached() || have >= bytes) return;
+StageBuilds::Rest StageBuilds::make_here(Rest rest, Clock::duration limit,
+                                         const Cancellation& cancel, const Report& report) {
+  const auto begin = Clock::now();
+  auto next = rest.wanted.begin();
+  while (next != rest.wanted.end() && rest.bytes > 0 && !cancel.reached() &&
+         Clock::now() - begin < limit) {
+    const std::size_t group = *next++;
     made_[group] = build(group, cancel);
-    if (made_[group] == nullptr) return;
-    have += made_[group]->bytes;
+    if (made_[group] == nullptr) continue;
+    rest.bytes -= std::min(rest.bytes, made_[group]->bytes);
     report(++count_);
   }
+  rest.wanted.erase(rest.wanted.begin(), next);
+  return rest;
 }
 
 /// What the threads of one make() share; of StageBuilds they write made_ and count_ under the
@@ -86,11 +101,10 @@ struct StageBuilds::Crew {
   std::stop_source stop;
 };
 
-void StageBuilds::work(Crew& crew, const std::vector<std::size_t>& wanted, std::size_t bytes,
-                       const Cancellation& cancel) {
+void StageBuilds::work(Crew& crew, const Rest& rest, const Cancellation& cancel) {
   std::unique_lock lock(crew.mutex);
-  while (crew.next < wanted.size() && crew.have < bytes && !cancel.reached()) {
-    const std::size_t group = wanted[crew.next++];
+  while (crew.next < rest.wanted.size() && crew.have < rest.bytes && !cancel.reached()) {
+    const std::size_t group = rest.wanted[crew.next++];
     lock.unlock();
     std::shared_ptr<const TunableBuild> made;
     std::exception_ptr error;
@@ -113,8 +127,8 @@ void StageBuilds::work(Crew& crew, const std::vector<std::size_t>& wanted, std::
   crew.changed.notify_one();
 }
 
-void StageBuilds::make_by_threads(const std::vector<std::size_t>& wanted, std::size_t bytes,
-                                  const Cancellation& cancel, const Report& report) {
+void StageBuilds::make_by_threads(const Rest& rest, const Cancellation& cancel,
+                                  const Report& report) {
   Crew crew;
   const std::stop_callback forward(cancel.stop, [&crew] { crew.stop.request_stop(); });
   Cancellation linked = cancel;
@@ -122,15 +136,23 @@ void StageBuilds::make_by_threads(const std::vector<std::size_t>& wanted, std::s
   std::size_t reported = count_;
   std::vector<std::jthread> workers;
   std::unique_lock lock(crew.mutex);
-  for (std::size_t i = 0; i < std::min(threads_, wanted.size()); ++i) {
+  bool works_too = builders_.short_builds;
+  const auto threads = std::min(static_cast<std::size_t>(builders_.threads), rest.wanted.size());
+  for (std::size_t i = works_too ? 1 : 0; i < threads; ++i) {
     try {
-      workers.emplace_back([&] { work(crew, wanted, bytes, linked); });
+      workers.emplace_back([&] { work(crew, rest, linked); });
     } catch (const std::system_error&) {
-      break;  // those that could be started do it
+      works_too = true;  // with those that could be started
+      break;
     }
     ++crew.at_work;
   }
-  if (workers.empty()) return make_here(wanted, bytes, cancel, report);
+  if (works_too) {
+    ++crew.at_work;
+    lock.unlock();
+    work(crew, rest, linked);
+    lock.lock();
+  }
   while (crew.at_work > 0 || reported < count_) {
     crew.changed.wait(lock, [&] { return crew.at_work == 0 || reported < count_; });
     if (reported == count_) continue;

@@ -3,6 +3,7 @@
 /// @file
 /// The builds of one stage of a search, made by several threads.
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -20,6 +21,14 @@ using BuildGroup = std::vector<std::size_t>;
 [[nodiscard]] std::vector<BuildGroup> group_by_build(const TunableSpace& space, Fidelity fidelity,
                                                      std::vector<std::size_t> candidates);
 
+/// Who builds.
+struct Builders {
+  int threads = 1;
+  /// The caller builds alone until threads pay, and then beside them; else it waits for them and
+  /// reports.
+  bool short_builds = false;
+};
+
 /// One build for each group. The threads only live within make(), so that nothing is built while
 /// something is timed; what is made does not depend on how many there are.
 class StageBuilds {
@@ -27,7 +36,8 @@ class StageBuilds {
   /// Told, by the thread that calls make(), how many are made so far.
   using Report = std::function<void(std::size_t made)>;
 
-  StageBuilds(TunableSpace& space, Fidelity fidelity, std::vector<BuildGroup> groups, int threads);
+  StageBuilds(TunableSpace& space, Fidelity fidelity, std::vector<BuildGroup> groups,
+              Builders builders);
 
   [[nodiscard]] const std::vector<BuildGroup>& groups() const noexcept { return groups_; }
   /// Null before it is made, where its time was up, and after it was dropped.
@@ -47,19 +57,22 @@ class StageBuilds {
  private:
   [[nodiscard]] std::shared_ptr<const TunableBuild> build(std::size_t group,
                                                           const Cancellation& cancel) const;
-  void make_here(const std::vector<std::size_t>& wanted, std::size_t bytes,
-                 const Cancellation& cancel, const Report& report);
+  /// What is left of `wanted` and `bytes` after `limit`.
+  struct Rest {
+    std::vector<std::size_t> wanted;  ///< groups
+    std::size_t bytes = 0;
+  };
+  [[nodiscard]] Rest make_here(Rest rest, std::chrono::steady_clock::duration limit,
+                               const Cancellation& cancel, const Report& report);
   struct Crew;
   /// What each thread does.
-  void work(Crew& crew, const std::vector<std::size_t>& wanted, std::size_t bytes,
-            const Cancellation& cancel);
-  void make_by_threads(const std::vector<std::size_t>& wanted, std::size_t bytes,
-                       const Cancellation& cancel, const Report& report);
+  void work(Crew& crew, const Rest& rest, const Cancellation& cancel);
+  void make_by_threads(const Rest& rest, const Cancellation& cancel, const Report& report);
 
   TunableSpace& space_;
   Fidelity fidelity_;
   std::vector<BuildGroup> groups_;
-  std::size_t threads_;
+  Builders builders_;
   std::vector<std::shared_ptr<const TunableBuild>> made_;
   std::size_t count_ = 0;  ///< made so far
 };

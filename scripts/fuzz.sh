@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # scripts/fuzz.sh [--seconds S | --runs N] [TARGET...]
 #
-# Builds the fuzz targets (docs/fuzzing.md) with clang's libFuzzer and runs them, one a core, each
+# Builds the fuzz targets (docs/testing.md) with clang's libFuzzer and runs them, one a core, each
 # for S seconds (default 10). Prints a line a target; any finding makes the exit status 1 and is kept
 # in build/fuzz/findings.
 #

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes one small wrong change at a time and runs the tests that should notice it.
 
-scripts/mutate.sh --help has the options, docs/mutation-testing.md the format of the list.
+scripts/mutate.sh --help has the options, docs/testing.md the format of the list.
 
 A change never touches the sources: the changed text is written below build/mutation/, compiled with
 the command of the existing build, and linked before the library that has the unchanged object. So a
@@ -207,8 +207,7 @@ class Build:
 
     def object_of(self, source: Path) -> str:
         if str(source) not in self.compile_entries:
-            raise BadList(f"{self.folder} does not compile {source} by itself: name it in "
-                          "spjit_compile_alone() of its folder's CMakeLists.txt")
+            raise BadList(f"{self.folder} does not compile {source} by itself")
         words = shlex.split(self.compile_entries[str(source)]["command"])
         return words[words.index("-o") + 1]
 

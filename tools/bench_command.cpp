@@ -53,20 +53,19 @@ std::vector<int> thread_counts(int most) {
 }
 
 void run_file(Result& result, const BenchCommandOptions& options) {
-  const CsrMatrix matrix = load_matrix(result.path, options.kernel.load);
-  const std::int64_t n = options.kernel.compile.n;
-  const double bytes = Operands::bytes(matrix.rows, matrix.cols, n);
+  const Problem problem = problem_of(load_matrix(result.path, options.kernel.load), options.kernel);
+  const double bytes = Operands::bytes(problem.a->rows, problem.a->cols, problem.n.value);
   if (bytes > k_most_operand_bytes) {
     throw Error(fmt::format("B and C would take {:.1f} GB, over {:.0f} GB; use fewer columns (--n)",
                             bytes / 1e9, k_most_operand_bytes / 1e9));
   }
-  Operands operands(matrix.rows, matrix.cols, n);
-  for (const int threads : thread_counts(resolve_threads(options.kernel.compile.threads))) {
-    CompileOptions compile_options = options.kernel.compile;
-    compile_options.threads = threads;
-    const Kernel kernel = Compiler(compile_options, options.kernel.cache).compile(matrix);
+  CompileOptions compile = options.kernel.compile;
+  const int most = compile.target.is_cuda() ? 1 : resolve_threads(compile.resources.threads);
+  for (const int threads : thread_counts(most)) {
+    compile.resources.threads = threads;
+    const Kernel kernel = Compiler(compile, options.kernel.cache).compile(problem);
     require_cached(kernel.info().not_cached, options.kernel.cache);
-    result.runs.push_back({kernel.info(), measure(kernel, matrix, operands, options.budget_ms)});
+    result.runs.push_back({kernel.info(), measure(kernel, problem, options.budget_ms)});
   }
 }
 
@@ -82,10 +81,11 @@ std::string summarize(const Result& result, double peak_gflops) {
   std::string text = shown(result.path) + ":";
   for (const Run& run : result.runs) {
     const Timing& timing = run.measurement.kernel;
-    text += fmt::format("{} {:.2f} us on {} thread{} ({:.0f} % of peak)",
-                        &run == result.runs.data() ? "" : ",", timing.median_us, run.info.threads,
+    text += fmt::format("{} {:.2f} us", &run == result.runs.data() ? "" : ",", timing.median_us);
+    if (run.info.cuda) continue;
+    text += fmt::format(" on {} thread{} ({:.0f} % of peak)", run.info.threads,
                         run.info.threads == 1 ? "" : "s",
-                        100 * share_of_peak(run.info, timing, peak_gflops));
+                        100 * *share_of_peak(run.info, timing, peak_gflops));
   }
   return text;
 }
@@ -107,20 +107,8 @@ std::vector<Result> bench_all(const BenchCommandOptions& options, double peak_gf
 }
 
 Json describe(const Run& run, double peak_gflops) {
-  const Measurement& measurement = run.measurement;
-  Json kernel = describe(measurement.kernel);
-  kernel["gflops"] = gflops(run.info, measurement.kernel);
-  kernel["share_of_peak"] = share_of_peak(run.info, measurement.kernel, peak_gflops);
-  Json json = {{"threads", run.info.threads},
-               {"kind", to_string(run.info.kind)},
-               {"tile", run.info.tile},
-               {"kernel", std::move(kernel)},
-               {"dense", describe(measurement.dense)},
-               {"csr", describe(measurement.csr)}};
-  const auto over_dense = speedup(measurement.dense, measurement.kernel);
-  const auto over_csr = speedup(measurement.csr, measurement.kernel);
-  json["speedup_over_dense"] = over_dense ? Json(*over_dense) : Json(nullptr);
-  json["speedup_over_csr"] = over_csr ? Json(*over_csr) : Json(nullptr);
+  Json json = {{"threads", run.info.threads}, {"family", run.info.family}, {"tile", run.info.tile}};
+  json.update(describe(run.measurement, run.info, peak_gflops));
   return json;
 }
 
@@ -143,8 +131,8 @@ Json describe(const Result& result, double peak_gflops) {
 
 void add_row(Table& table, const Result& result, const Run& run, const std::string& name,
              const Timing& timing) {
-  table.add({result.path.filename().string(), std::to_string(run.info.threads), name,
-             fmt::format("{:.2f}", timing.median_us), fmt::format("{:.2f}", timing.min_us),
+  table.add({result.path.filename().string(), run.info.cuda ? "" : std::to_string(run.info.threads),
+             name, fmt::format("{:.2f}", timing.median_us), fmt::format("{:.2f}", timing.min_us),
              fmt::format("{:.1f} %", 100 * timing.noise), std::to_string(timing.samples),
              fmt::format("{:.1f}", gflops(run.info, timing)),
              fmt::format("{:.2f}", run.measurement.kernel.median_us / timing.median_us)});
@@ -165,9 +153,8 @@ std::string results_table(const std::vector<Result>& results, const Terminal& te
   for (const Result& result : results) {
     if (!result.error.empty()) continue;
     for (const Run& run : result.runs) {
-      const bool unrolled = run.info.kind == "unrolled";
-      add_row(table, result, run,
-              unrolled ? "spjit" : fmt::format("spjit ({})", to_string(run.info.kind)),
+      const bool unrolled = run.info.family == "unrolled";
+      add_row(table, result, run, unrolled ? "spjit" : fmt::format("spjit ({})", run.info.family),
               run.measurement.kernel);
       const auto add_peer = [&](const std::string& name, const PeerTiming& peer) {
         if (peer.timing) {
@@ -184,14 +171,14 @@ std::string results_table(const std::vector<Result>& results, const Terminal& te
 }
 
 ExitCode bench(const BenchCommandOptions& options) {
-  // Options that are wrong for every matrix are not its failure.
-  if (options.kernel.compile.target.is_cuda()) {
-    throw UsageError(fmt::format(
-        "--target {}: 'spjit bench' times the host's kernels; scripts/gpu.sh measures on a GPU",
-        options.kernel.compile.target.name()));
+  check_options(options.kernel);
+  const Target& target = options.kernel.compile.target;
+  const std::string missing = why_not_timed(target);
+  if (!missing.empty()) {
+    throw NotSupported(
+        fmt::format("--target {}: nothing to time kernels on: {}", target.name(), missing));
   }
-  const Compiler check_options(options.kernel.compile, options.kernel.cache);
-  const double peak = measure_peak_gflops(options.kernel.compile.target.isa());
+  const double peak = target.is_cuda() ? 0 : measure_peak_gflops(target.isa());
   const std::vector<Result> results = bench_all(options, peak);
   const auto failures = static_cast<std::size_t>(std::count_if(
       results.begin(), results.end(), [](const Result& result) { return !result.error.empty(); }));
@@ -201,12 +188,12 @@ ExitCode bench(const BenchCommandOptions& options) {
     print_json({{"spjit", SPJIT_VERSION},
                 {"command", "bench"},
                 {"options", describe(options.kernel)},
-                {"peak_gflops_per_core", peak},
+                {"peak_gflops_per_core", target.is_cuda() ? Json(nullptr) : Json(peak)},
                 {"matrices", std::move(list)},
                 {"failed", failures}});
   } else if (failures < results.size()) {
     print(results_table(results, inspect_stdout()));
-    print(fmt::format("\nmeasured FMA peak: {:.1f} GFLOP/s a core\n", peak));
+    if (!target.is_cuda()) print(fmt::format("\nmeasured FMA peak: {:.1f} GFLOP/s a core\n", peak));
   }
   // What failed has had its line.
   if (failures > 0 && results.size() > 1) {
@@ -221,7 +208,7 @@ Subcommand add_bench(CLI::App& app) {
   const auto options = std::make_shared<BenchCommandOptions>();
   CLI::App* command = app.add_subcommand("bench");
   set_manual(*command, "bench");
-  options->kernel.compile.threads = 0;
+  options->kernel.compile.resources.threads = 0;
   add_file_arguments(*command, options->files);
   add_kernel_options(*command, options->kernel);
   command

@@ -59,7 +59,8 @@ std::vector<std::string> list_row(const CacheListing& listing) {
   const nlohmann::json& kernel = listing.record->kernel;
   const std::string rows = member(kernel, "/matrix/rows");
   cells.push_back(rows.empty() ? "" : rows + "x" + member(kernel, "/matrix/cols"));
-  for (const char* pointer : {"/matrix/nnz", "/n", "/threads", "/target", "/kind", "/tile/name"}) {
+  for (const char* pointer :
+       {"/matrix/nnz", "/problem/n/value", "/threads", "/target", "/family", "/tile/name"}) {
     cells.push_back(member(kernel, pointer));
   }
   return cells;
@@ -85,7 +86,7 @@ ExitCode list(const CacheCommandOptions& options) {
                {"n"},
                {"threads"},
                {"target", left},
-               {"kind", left},
+               {"family", left},
                {"tile", left}});
   for (const CacheListing& entry : entries) table.add(list_row(entry));
   if (!entries.empty()) print(table.text(inspect_stdout()) + "\n");

@@ -13,6 +13,7 @@
 #include "kernel_options.hpp"
 #include "manual.hpp"
 #include "number_checks.hpp"
+#include "plan/problem.hpp"
 #include "sample_collector.hpp"
 #include "sample_file.hpp"
 #include "sample_recipes.hpp"
@@ -45,7 +46,7 @@ struct Job {
 
 std::string suffix(const CollectCommandOptions& options) {
   return fmt::format(" {} t{}", options.collect.compile.target.name(),
-                     options.collect.compile.threads);
+                     options.collect.compile.resources.threads);
 }
 
 std::vector<Job> synthetic_jobs(const CollectCommandOptions& options) {
@@ -81,11 +82,10 @@ std::vector<Job> file_jobs(const CollectCommandOptions& options) {
 
 HostSampleGroup measure(const Job& job, const CollectCommandOptions& options,
                         const std::shared_ptr<ThreadPool>& pool) {
-  CsrMatrix matrix = job.load();
-  matrix.sort_columns();
-  CollectOptions collect = options.collect;
-  collect.compile.n = job.n;
-  HostSampleGroup group = collect_samples(matrix, collect, pool);
+  Problem problem;
+  problem.a = job.load();
+  problem.n = job.n;
+  HostSampleGroup group = collect_samples(checked_problem(problem), options.collect, pool);
   group.name = job.name;
   group.recipe = job.recipe;
   return group;
@@ -105,7 +105,8 @@ ExitCode collect(CollectCommandOptions options) {
     throw InvalidArgument(fmt::format("target {}: collect times tiles of the host only",
                                       options.collect.compile.target.name()));
   }
-  options.collect.compile.threads = resolve_threads(options.collect.compile.threads);
+  options.collect.compile.resources.threads =
+      resolve_threads(options.collect.compile.resources.threads);
   SampleFile file(options.out);
   if (file.cut_bytes() > 0) {
     print_note(fmt::format("{}: {} bytes of an unfinished line were cut off", options.out.string(),
@@ -117,7 +118,7 @@ ExitCode collect(CollectCommandOptions options) {
     print_note(fmt::format("{}: {} groups are there already, {} to do", options.out.string(),
                            file.size(), jobs.size()));
   }
-  const auto pool = std::make_shared<ThreadPool>(options.collect.compile.threads);
+  const auto pool = std::make_shared<ThreadPool>(options.collect.compile.resources.threads);
   Progress progress(inspect_stderr(), jobs.size());
   const auto start = Clock::now();
   std::size_t failures = 0;
@@ -178,7 +179,9 @@ void add_options(CLI::App& command, CollectCommandOptions& options) {
           "host, host-avx512, host-avx2 or host-generic.")
       ->type_name("TARGET")
       ->default_str("host");
-  command.add_option("--threads", options.collect.compile.threads, "Threads of a run; 0: all.")
+  command
+      .add_option("--threads", options.collect.compile.resources.threads,
+                  "Threads of a run; 0: all.")
       ->transform(whole_number(0, 4096))
       ->type_name("T")
       ->capture_default_str();

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "cuda_layer.hpp"
 #include "inputs.hpp"
 #include "layer.hpp"
 #include "manual.hpp"
@@ -26,30 +25,30 @@ struct CompileCommandOptions {
 };
 
 void check(CompileCommandOptions& options) {
+  check_options(options.layer.kernel);
   if (!options.emit.empty() && options.layer.emit.directory.empty()) {
     throw UsageError("--emit needs --out, the directory for the files");
   }
   if (!options.emit.empty()) {
-    select_emitted(options.layer.emit, options.emit, options.layer.kernel.compile.target);
+    options.layer.emit.kinds = checked_kinds(options.emit, options.layer.kernel.compile.target);
   }
 }
 
-/// `LayerType` is Layer or CudaLayer; `process(path, name)` makes one.
-template <typename LayerType, typename Process>
-std::vector<LayerType> process_all(const std::vector<Input>& inputs, const Process& process) {
+std::vector<Layer> process_all(const std::vector<Input>& inputs, const Compiler& compiler,
+                               const LayerOptions& options) {
   std::vector<std::filesystem::path> paths;
   paths.reserve(inputs.size());
   for (const Input& input : inputs) paths.push_back(input.path);
   const std::vector<std::string> names = unique_identifiers(paths);
 
-  std::vector<LayerType> layers;
+  std::vector<Layer> layers;
   Progress progress(inspect_stderr(), inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     progress.begin(inputs[i].path.string());
     if (inputs[i].problem.empty()) {
-      layers.push_back(process(inputs[i].path, names[i]));
+      layers.push_back(process_layer(inputs[i].path, names[i], compiler, options));
     } else {
-      LayerType& layer = layers.emplace_back();
+      Layer& layer = layers.emplace_back();
       layer.path = inputs[i].path;
       layer.name = names[i];
       layer.error = inputs[i].problem;
@@ -63,11 +62,10 @@ std::vector<LayerType> process_all(const std::vector<Input>& inputs, const Proce
   return layers;
 }
 
-template <typename LayerType>
-Json describe(const CompileCommandOptions& options, const std::vector<LayerType>& layers,
+Json describe(const CompileCommandOptions& options, const std::vector<Layer>& layers,
               std::size_t failures) {
   Json list = Json::array();
-  for (const LayerType& layer : layers) list.push_back(describe(layer));
+  for (const Layer& layer : layers) list.push_back(describe(layer));
   return {{"spjit", SPJIT_VERSION},
           {"command", "compile"},
           {"options", describe(options.layer.kernel)},
@@ -75,10 +73,9 @@ Json describe(const CompileCommandOptions& options, const std::vector<LayerType>
           {"failed", failures}};
 }
 
-template <typename LayerType>
-ExitCode report(const CompileCommandOptions& options, const std::vector<LayerType>& layers) {
+ExitCode report(const CompileCommandOptions& options, const std::vector<Layer>& layers) {
   const auto failures = static_cast<std::size_t>(std::count_if(
-      layers.begin(), layers.end(), [](const LayerType& layer) { return layer.failed(); }));
+      layers.begin(), layers.end(), [](const Layer& layer) { return layer.failed(); }));
   if (options.json) {
     print_json(describe(options, layers, failures));
   } else {
@@ -94,25 +91,14 @@ ExitCode report(const CompileCommandOptions& options, const std::vector<LayerTyp
 ExitCode compile_files(CompileCommandOptions& options) {
   check(options);
   LayerOptions& layer_options = options.layer;
-  const bool gpu = layer_options.kernel.compile.target.is_cuda();
   if (!layer_options.emit.directory.empty()) prepare_directory(layer_options.emit.directory);
-  if (layer_options.measure && !gpu) {
-    layer_options.peak_gflops = measure_peak_gflops(layer_options.kernel.compile.target.isa());
+  const Target& target = layer_options.kernel.compile.target;
+  if (layer_options.measure && !target.is_cuda()) {
+    layer_options.peak_gflops = measure_peak_gflops(target.isa());
   }
   const std::vector<Input> inputs = expand_inputs(options.files);
-  if (layer_options.kernel.compile.policy.search != SearchMode::instant) {
-    layer_options.kernel.compile.on_search_progress = show_search_progress(inspect_stderr());
-  }
   const Compiler compiler(layer_options.kernel.compile, layer_options.kernel.cache);
-  using std::filesystem::path;
-  if (gpu) {
-    return report(options, process_all<CudaLayer>(inputs, [&](const path& file, const auto& name) {
-                    return process_cuda_layer(file, name, compiler, layer_options);
-                  }));
-  }
-  return report(options, process_all<Layer>(inputs, [&](const path& file, const auto& name) {
-                  return process_layer(file, name, compiler, layer_options);
-                }));
+  return report(options, process_all(inputs, compiler, layer_options));
 }
 
 void add_output_options(CLI::App& command, CompileCommandOptions& options) {

@@ -1,10 +1,13 @@
 #include "emit.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <map>
+#include <algorithm>
+#include <cstddef>
 #include <span>
+#include <string_view>
 #include <system_error>
 
 #include "kernels/unrolled_host/disassembler.hpp"
@@ -20,13 +23,13 @@ namespace {
 std::string listing(const Kernel& kernel, const std::string& name) {
   const std::vector<std::byte> object = kernel.object(name);
   const HostImage image = read_object(object, name);
-  const HostProgramRecord program = read_program(image);
-  std::string text = fmt::format("# {}: {} x {}, n = {}, {}", name, program.rows, program.cols,
-                                 program.n, kernel.info().target.name());
-  if (program.kind != "unrolled") {
-    return fmt::format("{}\n# A kernel of kind {}: it has no code of its own. {}\n", text,
-                       to_string(program.kind), kernel.info().reason);
+  std::string text = fmt::format("# {}: {} x {}, n = {}, {}", name, kernel.rows(), kernel.cols(),
+                                 kernel.n(), kernel.info().target.name());
+  if (image.text.empty()) {
+    return fmt::format("{}\n# A kernel of the family {}: it has no code of its own. {}\n", text,
+                       kernel.info().family, kernel.info().reason);
   }
+  const HostProgramRecord program = read_program(image);
   text += fmt::format(", tile {}\n", kernel.info().tile);
   const std::span<const std::uint8_t> code(reinterpret_cast<const std::uint8_t*>(image.text.data()),
                                            image.text.size());
@@ -43,43 +46,67 @@ std::string listing(const Kernel& kernel, const std::string& name) {
   return text;
 }
 
-void publish_text(const fs::path& path, const std::string& text) {
-  publish_file(path, std::as_bytes(std::span(text)));
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
 }
 
 /// The layer with its files, itself included.
-void publish_json(const fs::path& path, const Json& layer, const std::vector<fs::path>& files) {
+std::vector<std::byte> json_of(const Json& layer, const std::vector<fs::path>& files) {
   Json document = layer;
   document["files"] = Json::array();
   for (const fs::path& file : files) document["files"].push_back(file.string());
-  publish_text(path, document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  return bytes_of(document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
+
+/// A kind of file. `json`, which names all others, has no `content` here.
+struct EmittedKind {
+  std::string_view name;
+  const char* extension;
+  bool cuda;
+  bool by_default;
+  std::vector<std::byte> (*content)(const Kernel& kernel, const std::string& name);
+};
+
+/// In the order in which they are written.
+constexpr EmittedKind k_kinds[] = {
+    {"obj", ".o", false, true,
+     [](const Kernel& kernel, const std::string& name) { return kernel.object(name); }},
+    {"header", ".hpp", false, true,
+     [](const Kernel& kernel, const std::string& name) {
+       return bytes_of(kernel.aot_header(name));
+     }},
+    {"asm", ".asm", false, false,
+     [](const Kernel& kernel, const std::string& name) { return bytes_of(listing(kernel, name)); }},
+    {"cubin", ".cubin", true, true,
+     [](const Kernel& kernel, const std::string&) {
+       return std::vector(kernel.image().begin(), kernel.image().end());
+     }},
+    {"cu", ".cu", true, true,
+     [](const Kernel& kernel, const std::string&) { return bytes_of(kernel.cuda_source()); }},
+    {"ptx", ".ptx", true, true,
+     [](const Kernel& kernel, const std::string&) { return bytes_of(kernel.ptx()); }},
+    {"json", ".json", false, true, nullptr},
+    {"json", ".json", true, true, nullptr}};
 
 }  // namespace
 
-void select_emitted(EmitOptions& options, const std::vector<std::string>& kinds,
-                    const Target& target) {
-  const std::map<std::string, bool*> host = {{"obj", &options.object},
-                                             {"header", &options.header},
-                                             {"json", &options.json},
-                                             {"asm", &options.assembly}};
-  const std::map<std::string, bool*> gpu = {{"cubin", &options.cubin},
-                                            {"cu", &options.cuda_source},
-                                            {"ptx", &options.ptx},
-                                            {"json", &options.json}};
-  for (const auto& [kind, wanted] : host) *wanted = false;
-  for (const auto& [kind, wanted] : gpu) *wanted = false;
-  for (const std::string& kind : kinds) {
-    const auto& known = target.is_cuda() ? gpu : host;
-    const auto found = known.find(kind);
-    if (found == known.end()) {
-      throw InvalidArgument(
-          fmt::format("--emit: '{}' is none of {} for target {}", kind,
-                      target.is_cuda() ? "cubin, cu, ptx and json" : "obj, header, json and asm",
-                      target.name()));
-    }
-    *found->second = true;
+std::vector<std::string> checked_kinds(const std::vector<std::string>& kinds,
+                                       const Target& target) {
+  std::vector<std::string> known;
+  for (const EmittedKind& kind : k_kinds) {
+    if (kind.cuda == target.is_cuda()) known.emplace_back(kind.name);
   }
+  for (const std::string& kind : kinds) {
+    if (std::ranges::find(known, kind) == known.end()) {
+      throw InvalidArgument(fmt::format("--emit: '{}' is none of {} for target {}", kind,
+                                        fmt::join(known, ", "), target.name()));
+    }
+  }
+  std::erase_if(known, [&](const std::string& kind) {
+    return std::ranges::find(kinds, kind) == kinds.end();
+  });
+  return known;
 }
 
 void prepare_directory(const fs::path& directory) {
@@ -98,27 +125,16 @@ void prepare_directory(const fs::path& directory) {
 
 std::vector<fs::path> emit_files(const EmitOptions& options, const std::string& name,
                                  const Kernel& kernel, const Json& layer) {
+  const std::vector<std::string>& kinds = options.kinds;
   std::vector<fs::path> files;
-  const auto path = [&](const char* extension) {
-    return files.emplace_back(options.directory / (name + extension));
-  };
-  if (options.object) publish_file(path(".o"), kernel.object(name));
-  if (options.header) publish_text(path(".hpp"), kernel.aot_header(name));
-  if (options.assembly) publish_text(path(".asm"), listing(kernel, name));
-  if (options.json) publish_json(path(".json"), layer, files);
-  return files;
-}
-
-std::vector<fs::path> emit_files(const EmitOptions& options, const std::string& name,
-                                 const Kernel& kernel, const Json& layer) {
-  std::vector<fs::path> files;
-  const auto path = [&](const char* extension) {
-    return files.emplace_back(options.directory / (name + extension));
-  };
-  if (options.cubin) publish_file(path(".cubin"), kernel.image());
-  if (options.cuda_source) publish_text(path(".cu"), kernel.cuda_source());
-  if (options.ptx) publish_text(path(".ptx"), kernel.ptx());
-  if (options.json) publish_json(path(".json"), layer, files);
+  for (const EmittedKind& kind : k_kinds) {
+    const bool wanted =
+        kinds.empty() ? kind.by_default : std::ranges::find(kinds, kind.name) != kinds.end();
+    if (!wanted || kind.cuda != kernel.info().target.is_cuda()) continue;
+    const fs::path& path = files.emplace_back(options.directory / (name + kind.extension));
+    publish_file(path,
+                 kind.content == nullptr ? json_of(layer, files) : kind.content(kernel, name));
+  }
   return files;
 }
 

@@ -5,13 +5,10 @@
 #include <memory>
 #include <span>
 
-#include "cuda_explanation.hpp"
-#include "cuda_space_svg.hpp"
 #include "explanation.hpp"
 #include "inputs.hpp"
 #include "manual.hpp"
 #include "matrix/file_bytes.hpp"
-#include "search_svg.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -27,16 +24,24 @@ struct ExplainCommandOptions {
   bool json = false;
 };
 
-/// `ExplanationType` is Explanation or CudaExplanation; `explain_one(path)` makes one.
-template <typename ExplanationType, typename ExplainOne>
-ExitCode explain_all(const ExplainCommandOptions& options, const ExplainOne& explain_one) {
+/// Explains one file and draws its search, or its tile space where nothing was searched.
+Explanation explain_and_plot(const std::filesystem::path& path,
+                             const ExplainCommandOptions& options) {
+  Explanation explanation = explain(path, options.kernel);
+  if (!explanation.error.empty() || options.plot.empty()) return explanation;
+  const std::string picture = explanation_svg(explanation);
+  if (!picture.empty()) publish_file(options.plot, std::as_bytes(std::span(picture)));
+  return explanation;
+}
+
+ExitCode explain_all(const ExplainCommandOptions& options) {
   const std::vector<Input> inputs = expand_inputs(options.files);
   Json list = Json::array();
   std::size_t failures = 0;
   for (const Input& input : inputs) {
-    ExplanationType explanation;
+    Explanation explanation;
     if (input.problem.empty()) {
-      explanation = explain_one(input.path);
+      explanation = explain_and_plot(input.path, options);
     } else {
       explanation.path = input.path;
       explanation.error = input.problem;
@@ -45,7 +50,7 @@ ExitCode explain_all(const ExplainCommandOptions& options, const ExplainOne& exp
       ++failures;
       print_error(explanation.error);
     } else if (!options.json) {
-      print(explanation_text(explanation, options.kernel, inspect_stdout()));
+      print(explanation_text(explanation, inspect_stdout()));
     }
     if (options.json) list.push_back(describe(explanation));
   }
@@ -59,55 +64,19 @@ ExitCode explain_all(const ExplainCommandOptions& options, const ExplainOne& exp
   return exit_code(inputs.size(), failures);
 }
 
-/// Explains one file for a GPU and draws its tile space.
-CudaExplanation explain_and_plot(const std::filesystem::path& path,
-                                 const ExplainCommandOptions& options) {
-  CudaExplanation explanation = explain_cuda(path, options.kernel);
-  if (explanation.error.empty() && !options.plot.empty()) {
-    const CudaChoice& choice = explanation.choice;
-    const std::string title = fmt::format("{}, n = {}, {}", shown(path.filename()),
-                                          options.kernel.compile.n, explanation.limits.product);
-    const std::string picture =
-        choice.search.entries.empty()
-            ? cuda_space_svg({choice.space, choice.ranked, choice.chosen.tile}, title)
-            : search_svg(choice.search, title);
-    publish_file(options.plot, std::as_bytes(std::span(picture)));
-  }
-  return explanation;
-}
-
-/// Explains one file for the host and draws its search, if there was one.
-Explanation explain_and_plot_search(const std::filesystem::path& path,
-                                    const ExplainCommandOptions& options) {
-  Explanation explanation = explain(path, options.kernel);
-  if (explanation.error.empty() && !options.plot.empty() && explanation.search) {
-    const std::string picture = search_svg(
-        *explanation.search, fmt::format("{}, n = {}, {}", shown(path.filename()),
-                                         options.kernel.compile.n, explanation.limits.name));
-    publish_file(options.plot, std::as_bytes(std::span(picture)));
-  }
-  return explanation;
-}
-
 ExitCode explain_files(const ExplainCommandOptions& options) {
-  // Options that are wrong for every matrix are not its failure.
-  const Compiler check_options(options.kernel.compile, {.enabled = false, .directory = {}});
+  check_options(options.kernel);
   if (!options.plot.empty() && expand_inputs(options.files).size() > 1) {
     throw UsageError("--plot draws one matrix; name one file");
   }
-  if (options.kernel.compile.target.is_cuda()) {
-    return explain_all<CudaExplanation>(options, [&](const std::filesystem::path& path) {
-      return explain_and_plot(path, options);
-    });
-  }
-  if (!options.plot.empty() && options.kernel.compile.policy.search == SearchMode::instant) {
+  const CompileOptions& compile = options.kernel.compile;
+  if (!options.plot.empty() && !compile.target.is_cuda() &&
+      compile.policy.search == SearchMode::instant) {
     throw UsageError(
         "--plot draws a search, or the tile space of a GPU; add --search ranked, proxy or "
         "exhaustive, or --target, sm_90 say");
   }
-  return explain_all<Explanation>(options, [&](const std::filesystem::path& path) {
-    return explain_and_plot_search(path, options);
-  });
+  return explain_all(options);
 }
 
 }  // namespace

@@ -2,21 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <memory>
-#include <span>
+#include <utility>
 
 #include "attempt.hpp"
 #include "base/thread_pool.hpp"
-#include "compiler/compile_record.hpp"
-#include "kernels/unrolled_host/host_rank_model.hpp"
-#include "kernels/unrolled_host/host_timer.hpp"
-#include "kernels/unrolled_host/tile_space.hpp"
-#include "reorder/row_groupings.hpp"
+#include "compiler/compile_options.hpp"
+#include "compiler/pipeline.hpp"
+#include "kernels/families.hpp"
+#include "kernels/kernel_record.hpp"
+#include "plan/problem.hpp"
+#include "proxy/search.hpp"
+#include "runtime/device.hpp"
+#include "search_svg.hpp"
 #include "search_table.hpp"
-#include "spjit/error.hpp"
 #include "table.hpp"
+#include "tile_space_view.hpp"
 
 namespace spjit::cli {
 namespace {
@@ -32,54 +36,48 @@ GroupingReport examine_grouping(const CsrMatrix& matrix, std::int64_t m1,
   return {algorithm, compute_statistics(matrix, grouping), time.count()};
 }
 
-TileSpace enumerate(const CsrMatrix& matrix, const CompileOptions& options,
-                    const HostDeviceInfo& limits) {
-  RowGroupings groupings(matrix, options.policy.reorder);
-  return enumerate_host_tiles(matrix, options, limits,
-                              [&](std::int64_t m1) { return groupings.statistics(m1); });
-}
-
-/// An exhaustive search times the proxies too, for the plot of one against the other.
-SearchStages stages_of(const CompileOptions& options, std::int64_t nnz) {
-  SearchStages stages =
-      search_stages(options.policy.search, options.policy.top_k, host_proxies_pay(nnz, options.n));
-  if (options.policy.search == SearchMode::exhaustive) {
-    stages.stand_ins = true;
-    stages.finalists = k_every_candidate;
+/// Times candidates as the policy says. An exhaustive search times the proxies too, for the plot of
+/// one against the other.
+SearchOutcome search_all(TunableSpace& space, const SearchPolicy& policy,
+                         std::chrono::steady_clock::time_point begin) {
+  SearchSettings settings = settings_of(policy, space, begin);
+  if (policy.search == SearchMode::exhaustive) {
+    settings.stages.stand_ins = true;
+    settings.stages.finalists = k_every_candidate;
   }
-  return stages;
+  return search(space, settings, {});
 }
 
 void go_through_stages(Explanation& explanation, const KernelOptions& options) {
-  CsrMatrix matrix = load_matrix(explanation.path, options.load);
-  explanation.matrix = compute_statistics(matrix);
+  const Problem problem =
+      checked_problem(problem_of(load_matrix(explanation.path, options.load), options));
+  explanation.matrix = compute_statistics(*problem.a);
 
-  CompileOptions compile = options.compile;
-  compile.threads = resolve_threads(compile.threads);
-  explanation.limits = host_device_info(compile.target.isa());
-  const auto pool = std::make_shared<ThreadPool>(compile.threads);
-  CompiledArtifact compiled = compile_host(
-      matrix, compile, explanation.limits,
-      [&](std::span<const HostTuningCandidate> contestants, const TuningOptions& race_options) {
-        return time_host_kernels(contestants, race_options, compile.ldb, pool);
-      },
-      {.model = host_rank_model(compile), .stages = stages_of(compile, matrix.nnz())});
-  if (compiled.trace.search.entries.empty()) {
-    explanation.space = enumerate(matrix, compile, explanation.limits);
-  } else {
-    explanation.space = compiled.trace.space;
-    explanation.search = compiled.trace.search;
-  }
-  explanation.code_bytes = static_cast<std::int64_t>(compiled.artifact.text.size());
-  explanation.kind = read_program(compiled.artifact.image()).kind;
-  explanation.trace = std::move(compiled.trace);
+  const CompileOptions compile = checked_options(options.compile);
+  const DeviceInfo device = device_info_of(compile.target);
+  const Cancellation cancel;
+  const CompileContext context;
+  const FamilyRequest what{problem, compile, device, cancel};
+  BuildRequest request{what, context, std::make_shared<ThreadPool>(compile.resources.threads),
+                       rank_model_of(compile)};
+  request.search = [&](TunableSpace& space, auto begin) {
+    SearchOutcome outcome = search_all(space, compile.policy, begin);
+    explanation.search = outcome.trace;
+    return outcome;
+  };
+  explanation.record = explain_problem(request, kernel_families());
+  const Json& tile = explanation.record.at("tile");
+  if (!tile.is_object() || !tile.contains("m1")) return;
   for (const ReorderAlgorithm algorithm : k_algorithms) {
-    explanation.groupings.push_back(examine_grouping(matrix, explanation.trace.tile.m1, algorithm));
+    explanation.groupings.push_back(
+        examine_grouping(*problem.a, tile.at("m1").get<std::int64_t>(), algorithm));
   }
 }
 
-std::string grouping_table(const Explanation& explanation, ReorderAlgorithm chosen,
-                           const Terminal& terminal) {
+std::string grouping_text(const Explanation& explanation, const Terminal& terminal) {
+  if (explanation.groupings.empty()) return "";
+  const Json& record = explanation.record;
+  const std::string chosen = record.at("policy").at("reorder").get<std::string>();
   Table table({{"", Column::Align::left},
                {"reorder", Column::Align::left},
                {"tiles"},
@@ -92,82 +90,82 @@ std::string grouping_table(const Explanation& explanation, ReorderAlgorithm chos
                {"ms"}});
   for (const GroupingReport& report : explanation.groupings) {
     const GroupingStatistics& statistics = report.statistics;
-    table.add({report.algorithm == chosen ? "*" : " ", std::string(to_string(report.algorithm)),
-               std::to_string(statistics.tiles), std::to_string(statistics.nnc_sum),
-               std::to_string(statistics.nnc_max), fmt::format("{:.1f}", statistics.nnc_mean),
+    const std::string name(to_string(report.algorithm));
+    table.add({name == chosen ? "*" : " ", name, std::to_string(statistics.tiles),
+               std::to_string(statistics.nnc_sum), std::to_string(statistics.nnc_max),
+               fmt::format("{:.1f}", statistics.nnc_mean),
                fmt::format("{} to {}", statistics.tile_nnz_min, statistics.tile_nnz_max),
                fmt::format("{:.3f}", statistics.tile_nnz_cv),
                fmt::format("{:.2f}", statistics.fmas_per_load), fmt::format("{:.1f}", report.ms)});
   }
-  return table.text(terminal);
+  const std::string title =
+      fmt::format("Rows in tiles of {}", record.at("tile").at("m1").get<std::int64_t>());
+  return "\n" + bold(title, terminal) + "\n" + table.text(terminal);
 }
 
-std::string verdict(const TileCandidate& candidate) {
-  if (!candidate.dropped) return "kept";
-  return fmt::format("{}: {}", to_string(candidate.dropped->rule), candidate.dropped->numbers);
-}
-
-std::string candidate_table(const Explanation& explanation, const Terminal& terminal) {
-  Table table({{"", Column::Align::left},
-               {"tile", Column::Align::left},
-               {"registers"},
-               {"panels"},
-               {"padding"},
-               {"use of threads"},
-               {"code KiB"},
-               {"FMAs a load"},
-               {"kept, or the rule that dropped it", Column::Align::left}});
-  for (const TileCandidate& candidate : explanation.space.candidates) {
-    const bool chosen =
-        explanation.kind == KernelKind::unrolled && candidate.tile == explanation.trace.tile;
-    table.add({chosen ? "*" : " ", to_string(candidate.tile), std::to_string(candidate.registers),
-               std::to_string(candidate.panels),
-               fmt::format("{:.1f} %", 100 * candidate.column_padding),
-               fmt::format("{:.1f} %", 100 * candidate.utilisation),
-               std::to_string(candidate.code_bytes >> 10),
-               fmt::format("{:.2f}", candidate.grouping.fmas_per_load), verdict(candidate)});
+/// "sms=132, predicted.addressing=3"; `path`: of the members that `value` is in.
+std::string flat_text(const Json& value, const std::string& path = "") {
+  if (!value.is_object()) {
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    return path.empty() ? text : path + "=" + text;
   }
-  return table.text(terminal);
-}
-
-std::string relaxed_text(const TileSpace& space) {
   std::string text;
-  for (const TileRule rule : space.relaxed) {
-    text += fmt::format("The rule '{}' was relaxed: it left no candidate.\n", to_string(rule));
+  for (const auto& [name, member] : value.items()) {
+    text += text.empty() ? "" : ", ";
+    text += flat_text(member, path.empty() ? name : path + "." + name);
   }
   return text;
 }
 
-Json to_ordered(const nlohmann::json& json) { return json; }
-
-Json describe(const TileCandidate& candidate) {
-  Json json = {{"tile", to_ordered(to_json(candidate.tile))},
-               {"registers", candidate.registers},
-               {"panels", candidate.panels},
-               {"column_padding", candidate.column_padding},
-               {"utilisation", candidate.utilisation},
-               {"code_bytes", candidate.code_bytes},
-               {"grouping", to_ordered(to_json(candidate.grouping))},
-               {"dropped", nullptr}};
-  if (candidate.dropped) {
-    json["dropped"] = {{"rule", to_string(candidate.dropped->rule)},
-                       {"numbers", candidate.dropped->numbers}};
+/// What families said, then the members of the record that only this family has.
+std::string choice_text(const Json& record) {
+  constexpr std::array k_common = {"spjit",  "family",   "verdicts", "target",    "device",
+                                   "matrix", "problem",  "policy",   "threads",   "tile",
+                                   "search", "grouping", "note",     "compile_ms"};
+  std::string text = fmt::format("  {}\n", record.at("search").at("reason").get<std::string>());
+  for (const Json& verdict : record.at("verdicts")) {
+    const auto family = verdict.at("family").get<std::string>();
+    if (family == record.at("family").get<std::string>()) continue;
+    text += fmt::format("  not {}: {}\n", family, verdict.at("reason").get<std::string>());
   }
-  return json;
+  for (const auto& [name, member] : record.items()) {
+    if (std::ranges::find(k_common, name) != k_common.end()) continue;
+    text += fmt::format("  {:<12}{}\n", name, flat_text(member));
+  }
+  return text;
+}
+
+/// The card's name on a GPU, which is a target; else the product's.
+std::string device_of(const Json& record) {
+  const Json& name = record.contains("card") ? record.at("card").at("name") : record.at("device");
+  return name.get<std::string>();
 }
 
 Json describe_choice(const Explanation& explanation) {
-  Json json = {{"kind", to_string(explanation.kind)},
-               {"tile", nullptr},
-               {"reason", explanation.trace.reason},
-               {"code_bytes", explanation.code_bytes}};
-  if (explanation.kind == KernelKind::unrolled)
-    json["tile"] = to_ordered(to_json(explanation.trace.tile));
-  json["search"] = explanation.search ? to_ordered(to_json(*explanation.search)) : Json(nullptr);
-  return json;
+  const Json& record = explanation.record;
+  Json search = nullptr;
+  if (!explanation.search.entries.empty()) {
+    search = record.at("search");
+    search.erase("space");
+  }
+  return {{"family", record.at("family")},
+          {"tile", record.at("tile")},
+          {"reason", record.at("search").at("reason")},
+          {"verdicts", record.at("verdicts")},
+          {"code_bytes", record.at("code_bytes")},
+          {"search", std::move(search)}};
 }
 
-}  // namespace
+/// Each with "dropped", null for those that were kept.
+Json describe_candidates(const Json& space) {
+  Json candidates = Json::array();
+  if (space.is_null()) return candidates;
+  for (Json candidate : space.at("candidates")) {
+    if (!candidate.contains("dropped")) candidate["dropped"] = nullptr;
+    candidates.push_back(std::move(candidate));
+  }
+  return candidates;
+}
 
 std::string matrix_text(const MatrixStatistics& matrix) {
   return fmt::format(
@@ -195,6 +193,15 @@ Json describe(const MatrixStatistics& matrix) {
             {"cv", matrix.row_nnz_cv}}}};
 }
 
+}  // namespace
+
+Json Explanation::space() const { return record.at("search").value("space", Json()); }
+
+std::string Explanation::tile() const {
+  const Json& chosen = record.at("tile");
+  return chosen.is_object() ? chosen.at("name").get<std::string>() : "";
+}
+
 Explanation explain(const std::filesystem::path& path, const KernelOptions& options) {
   Explanation explanation;
   explanation.path = path;
@@ -202,25 +209,33 @@ Explanation explain(const std::filesystem::path& path, const KernelOptions& opti
   return explanation;
 }
 
-std::string explanation_text(const Explanation& explanation, const KernelOptions& options,
-                             const Terminal& terminal) {
-  const CompileTrace& trace = explanation.trace;
-  const auto kept = explanation.space.survivors().size();
-  const std::string choice =
-      explanation.kind != KernelKind::unrolled
-          ? fmt::format("a kernel of kind {}", to_string(explanation.kind))
-          : fmt::format("{}, {} bytes of code", to_string(trace.tile), explanation.code_bytes);
-  return fmt::format(
-      "{}\n{}  n           {}\n  device      {} ({})\n\n"
-      "{}\n  {}\n\n{}\n{}\n{}\n{}{}\n{}",
-      bold(shown(explanation.path), terminal), matrix_text(explanation.matrix), options.compile.n,
-      explanation.limits.name, options.compile.target.name(), bold("Choice: " + choice, terminal),
-      trace.reason, bold(fmt::format("Rows in tiles of {}", trace.tile.m1), terminal),
-      grouping_table(explanation, options.compile.policy.reorder, terminal),
-      bold(fmt::format("{} candidates, {} kept", explanation.space.candidates.size(), kept),
-           terminal),
-      relaxed_text(explanation.space), candidate_table(explanation, terminal),
-      explanation.search ? "\n" + search_table(*explanation.search, terminal) : "");
+std::string explanation_text(const Explanation& explanation, const Terminal& terminal) {
+  const Json& record = explanation.record;
+  const std::string family = record.at("family").get<std::string>();
+  const std::string tile = explanation.tile();
+  const Json space = explanation.space();
+  std::string text = fmt::format(
+      "{}\n{}  n           {}\n  device      {} ({})\n\n{}\n{}",
+      bold(shown(explanation.path), terminal), matrix_text(explanation.matrix),
+      record.at("problem").at("n").at("value").get<std::int64_t>(),
+      record.at("device").get<std::string>(), record.at("target").get<std::string>(),
+      bold("Choice: " + (tile.empty() ? "a kernel of the family " + family : tile), terminal),
+      choice_text(record));
+  text += grouping_text(explanation, terminal);
+  if (!space.is_null()) text += "\n" + tile_space_table(space, tile, terminal);
+  const std::string searched = search_table(explanation.search, terminal);
+  return text + (searched.empty() ? "" : "\n" + searched);
+}
+
+std::string explanation_svg(const Explanation& explanation) {
+  const Json& record = explanation.record;
+  const std::string title =
+      fmt::format("{}, n = {}, {}", shown(explanation.path.filename()),
+                  record.at("problem").at("n").at("value").get<std::int64_t>(),
+                  record.at("device").get<std::string>());
+  if (!explanation.search.entries.empty()) return search_svg(explanation.search, title);
+  const Json space = explanation.space();
+  return space.is_null() ? "" : tile_space_svg(space, explanation.tile(), title);
 }
 
 Json describe(const Explanation& explanation) {
@@ -229,24 +244,20 @@ Json describe(const Explanation& explanation) {
     json["error"] = explanation.error;
     return json;
   }
+  const Json space = explanation.space();
   json["matrix"] = describe(explanation.matrix);
+  json["device"] = device_of(explanation.record);
   json["choice"] = describe_choice(explanation);
-  Json groupings = Json::object();
+  if (!explanation.groupings.empty()) json["m1"] = explanation.record.at("tile").at("m1");
+  json["groupings"] = Json::object();
   for (const GroupingReport& report : explanation.groupings) {
-    Json entry = to_ordered(to_json(report.statistics));
+    Json entry = to_json(report.statistics);
     entry["ms"] = report.ms;
-    groupings[std::string(to_string(report.algorithm))] = std::move(entry);
+    json["groupings"][std::string(to_string(report.algorithm))] = std::move(entry);
   }
-  json["m1"] = explanation.trace.tile.m1;
-  json["groupings"] = std::move(groupings);
-  Json candidates = Json::array();
-  for (const TileCandidate& candidate : explanation.space.candidates) {
-    candidates.push_back(describe(candidate));
-  }
-  json["candidates"] = std::move(candidates);
-  Json relaxed = Json::array();
-  for (const TileRule rule : explanation.space.relaxed) relaxed.push_back(to_string(rule));
-  json["relaxed_rules"] = std::move(relaxed);
+  json["candidates"] = describe_candidates(space);
+  json["relaxed_rules"] = space.is_null() ? Json::array() : space.at("relaxed");
+  if (!space.is_null() && space.contains("ranked")) json["ranked"] = space.at("ranked");
   return json;
 }
 

@@ -4,17 +4,13 @@
 /// What `spjit explain` finds out about one matrix.
 
 #include <filesystem>
-#include <optional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "compiler/pipeline.hpp"
 #include "kernel_options.hpp"
-#include "kernels/unrolled_host/tile_candidate.hpp"
 #include "kernels/search_trace.hpp"
 #include "reorder/row_grouping.hpp"
-#include "runtime/host/host_device_info.hpp"
-#include "spjit/kernel.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/reorder.hpp"
 #include "terminal.hpp"
@@ -32,18 +28,15 @@ struct Explanation {
   std::filesystem::path path;
   std::string error;  ///< why there is no explanation
   MatrixStatistics matrix;
-  HostDeviceInfo limits;
-  std::vector<GroupingReport> groupings;  ///< none, balanced, similarity; empty where all rows are
-  TileSpace space;
-  CompileTrace trace;                 ///< the choice
-  std::optional<SearchTrace> search;  ///< none: instant
-  KernelKind kind = "unrolled";
-  std::int64_t code_bytes = 0;
-};
+  Json record;                            ///< explain_problem()
+  SearchTrace search;                     ///< no entries where nothing was searched
+  std::vector<GroupingReport> groupings;  ///< none, balanced, similarity; of families with an M1
 
-/// The matrix's numbers, a few lines.
-[[nodiscard]] std::string matrix_text(const MatrixStatistics& matrix);
-[[nodiscard]] Json describe(const MatrixStatistics& matrix);
+  /// The tile space, or null.
+  [[nodiscard]] Json space() const;
+  /// The chosen tile's name; empty for families without.
+  [[nodiscard]] std::string tile() const;
+};
 
 /// Goes through the compiler's stages for one file, without the cache. Never throws for what is
 /// wrong with the file: `error` says it.
@@ -51,7 +44,10 @@ struct Explanation {
 
 /// The whole explanation as text.
 [[nodiscard]] std::string explanation_text(const Explanation& explanation,
-                                           const KernelOptions& options, const Terminal& terminal);
+                                           const Terminal& terminal);
+
+/// The search as a picture, or where there was none the tile space; empty without both.
+[[nodiscard]] std::string explanation_svg(const Explanation& explanation);
 
 [[nodiscard]] Json describe(const Explanation& explanation);
 

@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "base/byte_size.hpp"
 #include "base/environment.hpp"
 #include "base/host_cpu.hpp"
+#include "compiler/compile_options.hpp"
 #include "number_checks.hpp"
 #include "spjit/error.hpp"
 
@@ -23,7 +26,24 @@ CLI::Option* add_count(CLI::App& command, const std::string& flag, std::int64_t&
       ->type_name("COUNT");
 }
 
+/// Of at least `least`; the library has each one's own range.
+CLI::Option* add_optional(CLI::App& command, const std::string& flag,
+                          std::optional<std::int64_t>& value, std::int64_t least,
+                          const std::string& description) {
+  return command
+      .add_option_function<std::int64_t>(
+          flag, [&value](std::int64_t given) { value = given; }, description)
+      ->transform(whole_number(least, k_most_count))
+      ->type_name("COUNT");
+}
+
 void add_search_options(CLI::App& command, CompileOptions& options) {
+  const auto add_top_k = [&](const char* flag, const char* description) {
+    command.add_option(flag, options.policy.top_k, description)
+        ->transform(whole_number(1, k_most_count))
+        ->type_name("K")
+        ->capture_default_str();
+  };
   add_name(
       command, "--search", options.policy.search, parse_search,
       "How the tile is chosen: instant (ranked only, microseconds), ranked (the best-ranked tiles "
@@ -45,12 +65,8 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
       ->transform(real_number(0, 1e9))
       ->type_name("MS")
       ->default_str(fmt::format("{:.0f}", options.policy.search_budget_ms));
-  command
-      .add_option("--contenders", options.policy.top_k,
-                  "With --search ranked: how many of the best-ranked tiles are timed.")
-      ->transform(whole_number(1, k_most_count))
-      ->type_name("K")
-      ->capture_default_str();
+  add_top_k("--top-k", "With --search ranked: how many of the best-ranked tiles are timed.");
+  add_top_k("--contenders", "The former name of --top-k.");
   command
       .add_option("--code-budget", options.policy.code_budget_bytes,
                   "Machine code that a kernel may have, in bytes. Over it, a CSR kernel takes over "
@@ -58,27 +74,55 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
       ->transform(whole_number(0, std::numeric_limits<std::int64_t>::max()))
       ->type_name("BYTES")
       ->default_str(fmt::format("{} (256 MiB)", options.policy.code_budget_bytes));
-  command
-      .add_option_function<std::int64_t>(
-          "--panel-columns", [&options](std::int64_t columns) { options.panel_columns = columns; },
-          "Columns that a panel of B and C has, a multiple of the vector's lanes (AVX-512: 16, "
-          "AVX2: "
-          "8, generic: 4), for layers that are chained panel by panel. Default: chosen with the "
-          "tile.")
-      ->transform(whole_number(1, k_most_count))
-      ->type_name("W");
 }
 
-Json describe(const CudaOptions& cuda) {
+/// What only GPU targets look at.
+void add_gpu_options(CLI::App& command, KernelOptions& options) {
+  SearchPolicy& policy = options.compile.policy;
+  add_optional(command, "--m1", policy.m1, 0, "GPU: rows a tile, 1 to 128. Default: chosen.");
+  add_optional(
+      command, "--n1", policy.n1, 0,
+      "GPU: columns a block, which are its threads: 32 to 1024, a multiple of 32. Default: "
+      "chosen.");
+  command.add_flag("--runtime-sizes", options.problem.n.runtime,
+                   "GPU: n and the leading dimensions are given with a launch, instead of being "
+                   "constants of the code.");
+  add_name(command, "--from", policy.source, parse_cuda_source,
+           "GPU: which text becomes the code: ptx (through nvJitLink, fast to compile) or cuda "
+           "(through NVRTC). Both give the same results.")
+      ->type_name("SOURCE")
+      ->default_str(std::string(to_string(policy.source)));
+  add_name(command, "--proxy-from", policy.proxy_source, parse_cuda_source,
+           "GPU: the same for the proxies that a search times.")
+      ->type_name("SOURCE")
+      ->default_str(std::string(to_string(policy.proxy_source)));
+  Resources& resources = options.compile.resources;
+  command
+      .add_option("--cuda", resources.toolkit_paths,
+                  "GPU: where NVRTC and nvJitLink are: a CUDA toolkit, a folder of libraries or a "
+                  "library. Default: SPJIT_CUDA_PATH, else .cuda (what scripts/setup_cuda.sh "
+                  "makes), CUDA_HOME, CUDA_PATH, /usr/local/cuda and the loader's places.")
+      ->check(not_empty())
+      ->type_name("PATH");
+  command
+      .add_option("--compile-limit", resources.compile_limit_ms,
+                  "GPU: compiling a kernel is given up after this many milliseconds. 0: never.")
+      ->transform(real_number(0, 1e9))
+      ->type_name("MS")
+      ->capture_default_str();
+}
+
+Json describe_gpu(const KernelOptions& options) {
   const auto optional = [](const std::optional<std::int64_t>& value) {
     return value ? Json(*value) : Json(nullptr);
   };
-  return {{"m1", optional(cuda.m1)},
-          {"n1", optional(cuda.n1)},
-          {"runtime_sizes", cuda.runtime_sizes},
-          {"from", to_string(cuda.source)},
-          {"proxy_from", to_string(cuda.proxy_source)},
-          {"compile_limit_ms", cuda.compile_limit_ms}};
+  const SearchPolicy& policy = options.compile.policy;
+  return {{"m1", optional(policy.m1)},
+          {"n1", optional(policy.n1)},
+          {"runtime_sizes", options.problem.n.runtime},
+          {"from", to_string(policy.source)},
+          {"proxy_from", to_string(policy.proxy_source)},
+          {"compile_limit_ms", options.compile.resources.compile_limit_ms}};
 }
 
 }  // namespace
@@ -104,7 +148,9 @@ void add_load_options(CLI::App& command, LoadOptions& options) {
 }
 
 void add_kernel_options(CLI::App& command, KernelOptions& options) {
-  add_count(command, "--n", options.compile.n, "Columns of B and C.")->required()->type_name("N");
+  add_count(command, "--n", options.problem.n.value, "Columns of B and C.")
+      ->required()
+      ->type_name("N");
   add_name(
       command, "--target", options.compile.target, Target::parse,
       "What to compile for: host (the best instruction set of this CPU), host-avx512, "
@@ -115,7 +161,7 @@ void add_kernel_options(CLI::App& command, KernelOptions& options) {
       ->default_str("host");
   command
       .add_option(
-          "--threads", options.compile.threads,
+          "--threads", options.compile.resources.threads,
           "Threads that a kernel runs on, the caller's included. 0: SPJIT_NUM_THREADS, else "
           "all CPUs that this process may use.")
       ->transform(whole_number(0, 4096))
@@ -127,8 +173,23 @@ void add_kernel_options(CLI::App& command, KernelOptions& options) {
       ->type_name("ALGORITHM")
       ->default_str(std::string(to_string(options.compile.policy.reorder)));
   add_search_options(command, options.compile);
-  add_cuda_options(command, options.compile.cuda);
+  add_optional(command, "--panel-columns", options.problem.panel_columns, 1,
+               "Columns that a panel of B and C has, a multiple of the vector's lanes (AVX-512: "
+               "16, AVX2: 8, generic: 4), for layers that are chained panel by panel. Default: "
+               "chosen with the tile.")
+      ->type_name("W");
+  add_gpu_options(command, options);
   add_load_options(command, options.load);
+}
+
+Problem problem_of(CsrMatrix matrix, const KernelOptions& options) {
+  Problem problem = options.problem;
+  problem.a = std::move(matrix);
+  return problem;
+}
+
+void check_options(const KernelOptions& options) {
+  check_for_target(options.problem, checked_options(options.compile).target);
 }
 
 CLI::Validator not_empty() {
@@ -193,9 +254,9 @@ int resolve_threads(int threads) {
 
 Json describe(const KernelOptions& options) {
   const CompileOptions& compile = options.compile;
-  Json json = {{"n", compile.n},
+  Json json = {{"n", options.problem.n.value},
                {"target", compile.target.name()},
-               {"threads", compile.threads},
+               {"threads", compile.resources.threads},
                {"reorder", to_string(compile.policy.reorder)},
                {"search", to_string(compile.policy.search)},
                {"search_budget_ms", compile.policy.search_budget_ms},
@@ -207,8 +268,8 @@ Json describe(const KernelOptions& options) {
                {"seed", options.load.value_seed},
                {"drop_zeros", !options.load.keep_explicit_zeros},
                {"cache", options.cache.enabled}};
-  if (compile.panel_columns) json["panel_columns"] = *compile.panel_columns;
-  if (compile.target.is_cuda()) json["cuda"] = describe(compile.cuda);
+  if (options.problem.panel_columns) json["panel_columns"] = *options.problem.panel_columns;
+  if (compile.target.is_cuda()) json["cuda"] = describe_gpu(options);
   return json;
 }
 

@@ -15,6 +15,7 @@ namespace spjit::cli {
 
 /// What becomes of a matrix file.
 struct KernelOptions {
+  Problem problem;  ///< without its matrix
   CompileOptions compile;
   CacheOptions cache;
   LoadOptions load;
@@ -26,13 +27,16 @@ void add_file_arguments(CLI::App& command, std::vector<std::string>& files);
 /// --seed and --drop-zeros.
 void add_load_options(CLI::App& command, LoadOptions& options);
 
-/// --n (required), --target, --threads (with the default `options.threads`), --reorder, --search,
-/// --search-budget, --contenders, --code-budget, --panel-columns, the GPU options and the load
-/// options.
+/// --n (required), --target, --threads (with the default `resources.threads`), --reorder, --search,
+/// --search-budget, --top-k, --code-budget, --panel-columns, the load options, and what only GPU
+/// targets look at: --m1, --n1, --runtime-sizes, --from, --proxy-from, --cuda, --compile-limit.
 void add_kernel_options(CLI::App& command, KernelOptions& options);
 
-/// --m1, --n1, --runtime-sizes, --from, --proxy-from, --cuda, --compile-limit.
-void add_cuda_options(CLI::App& command, CudaOptions& options);
+/// The problem that the options make of a matrix.
+[[nodiscard]] Problem problem_of(CsrMatrix matrix, const KernelOptions& options);
+
+/// Throws InvalidArgument for options that are wrong for every matrix, which are not its failure.
+void check_options(const KernelOptions& options);
 
 /// A name that a parser of the library understands; its error message is the usage error.
 template <typename T, typename Parse>
@@ -51,10 +55,10 @@ void add_cache_directory(CLI::App& command, CacheOptions& options);
 /// For commands that compile and have those: --cache-size, --cache-layer and --no-cache.
 void add_cache_use(CLI::App& command, CacheOptions& options);
 
-/// --json.
 /// Throws Error if a new kernel (KernelInfo::not_cached) is not in the cache that --cache names.
 void require_cached(const std::string& not_cached, const CacheOptions& options);
 
+/// --json.
 void add_json(CLI::App& command, bool& json);
 
 /// `threads`, or for 0 what it stands for: SPJIT_NUM_THREADS, else all CPUs this process may use.

@@ -1,110 +1,195 @@
 #include "layer.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <string_view>
+#include <utility>
 
 #include "attempt.hpp"
+#include "search_progress.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {
 namespace {
 
 // A, B and C of a layer must fit beside each other for the kernel to be measured here.
-void measure_layer(Layer& layer, const Kernel& kernel, const CsrMatrix& matrix) {
-  const double bytes = Operands::bytes(matrix.rows, matrix.cols, kernel.n());
+void measure_layer(Layer& layer, const Kernel& kernel, const Problem& problem) {
+  const double bytes = Operands::bytes(kernel.rows(), kernel.cols(), kernel.n());
   if (bytes > k_most_operand_bytes) {
     layer.notes.push_back(fmt::format(
         "not measured: B and C would take {:.1f} GB, over {:.0f} GB; use fewer columns (--n)",
         bytes / 1e9, k_most_operand_bytes / 1e9));
     return;
   }
-  Operands operands(matrix.rows, matrix.cols, kernel.n());
-  layer.measurement = measure(kernel, matrix, operands, k_layer_budget_ms);
+  layer.measurement = measure(kernel, problem, k_layer_budget_ms);
   for (const PeerTiming* peer : {&layer.measurement->dense, &layer.measurement->csr}) {
     if (!peer->skipped.empty()) layer.notes.push_back(peer->skipped);
   }
 }
 
 void process(Layer& layer, const Compiler& compiler, const LayerOptions& options) {
-  const CsrMatrix matrix = load_matrix(layer.path, options.kernel.load);
-  layer.statistics = compute_statistics(matrix);
-  const Kernel kernel = compiler.compile(matrix, control_of(options));
+  const Problem problem = problem_of(load_matrix(layer.path, options.kernel.load), options.kernel);
+  layer.statistics = compute_statistics(*problem.a);
+  const Kernel kernel = compiler.compile(problem, control_of(options));
   layer.info = kernel.info();
   layer.record = Json::parse(kernel.record());
-  if (layer.info->kind == "csr") {
+  if (layer.info->family == "csr") {
     std::string_view reason = layer.info->reason;
     if (reason.starts_with("csr: ")) reason.remove_prefix(5);
     layer.notes.push_back(fmt::format("a CSR kernel took over: {}", reason));
   }
   if (!layer.info->note.empty()) layer.notes.push_back(layer.info->note);
+  if (options.kernel.compile.policy.search != SearchMode::instant && layer.is_ranked_only()) {
+    layer.notes.push_back(layer.info->reason);
+  }
   add_extent(layer.notes, layer.info->verification);
-  if (options.measure) measure_layer(layer, kernel, matrix);
+  if (options.measure && why_not_timed(layer.info->target).empty()) {
+    measure_layer(layer, kernel, problem);
+  }
   if (!options.emit.directory.empty()) {
     layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));
   }
   require_cached(layer.info->not_cached, options.kernel.cache);
 }
 
+std::string sparsity_text(const Layer& layer) {
+  return fmt::format("{:.1f} %", 100 * layer.statistics.sparsity);
+}
+
+/// Empty on a GPU.
+std::string share_text(const KernelInfo& info, const Timing& timing, double peak_gflops) {
+  const auto share = share_of_peak(info, timing, peak_gflops);
+  return share ? fmt::format("{:.0f} %", 100 * *share) : "";
+}
+
 std::string speedup_text(const std::optional<double>& factor) {
   return factor ? fmt::format("{:.2f}x", *factor) : "";
 }
 
+Json describe(const CudaKernelInfo& cuda) {
+  return {{"arch", cuda.arch},
+          {"compiled_from", cuda.compiled_from},
+          {"toolchain", cuda.toolchain},
+          {"threads", cuda.threads},
+          {"blocks_x", cuda.blocks_x},
+          {"blocks_y", cuda.blocks_y},
+          {"predicted_registers", cuda.predicted_registers},
+          {"registers", cuda.registers},
+          {"spilled_bytes", cuda.spilled_bytes},
+          {"active_blocks", cuda.active_blocks}};
+}
+
 Json describe(const KernelInfo& info) {
-  return {{"kind", to_string(info.kind)},
+  return {{"family", info.family},
           {"target", info.target.name()},
+          {"device", info.device},
           {"tile", info.tile},
           {"reason", info.reason},
           {"threads", info.threads},
           {"panel_columns", info.panel_columns},
           {"code_bytes", info.code_bytes},
           {"weight_bytes", info.weight_bytes},
+          {"cuda", info.cuda ? describe(*info.cuda) : Json(nullptr)},
           {"key", info.key},
           {"from_cache", info.from_cache},
           {"cache_directory", info.from_cache ? Json(info.cache_directory) : Json(nullptr)},
           {"compile_ms", info.compile_ms}};
 }
 
+/// The kernel's own numbers stand beside those of its peers.
 Json describe_speed(const Layer& layer) {
-  const Measurement& measurement = *layer.measurement;
-  Json json = describe(measurement.kernel);
-  json["gflops"] = gflops(*layer.info, measurement.kernel);
-  json["peak_gflops_per_core"] = layer.peak_gflops;
-  json["share_of_peak"] = share_of_peak(*layer.info, measurement.kernel, layer.peak_gflops);
-  json["dense"] = describe(measurement.dense);
-  json["csr"] = describe(measurement.csr);
-  const auto over_dense = speedup(measurement.dense, measurement.kernel);
-  const auto over_csr = speedup(measurement.csr, measurement.kernel);
-  json["speedup_over_dense"] = over_dense ? Json(*over_dense) : Json(nullptr);
-  json["speedup_over_csr"] = over_csr ? Json(*over_csr) : Json(nullptr);
-  return json;
+  Json rest = describe(*layer.measurement, *layer.info, layer.peak_gflops);
+  Json speed = std::move(rest["kernel"]);
+  rest.erase("kernel");
+  if (!layer.info->cuda) speed["peak_gflops_per_core"] = layer.peak_gflops;
+  speed.update(rest);
+  return speed;
 }
 
-std::vector<std::string> table_row(const Layer& layer) {
-  const KernelInfo& info = *layer.info;
-  std::vector<std::string> cells = {
-      layer.path.filename().string(),
-      fmt::format("{}x{}", info.rows, info.cols),
-      fmt::format("{:.1f} %", 100 * layer.statistics.sparsity),
-      to_string(info.kind),
-      info.tile,
-      info.from_cache ? "hit" : "new",
-      fmt::format("{:.2f}", info.compile_ms),
+/// A column of the table: what it says of a layer, and layers of which target have it.
+struct LayerColumn {
+  enum class Of : std::uint8_t { all, host, gpu };
+
+  Column column;
+  std::function<std::string(const Layer&)> cell;
+  Of of = Of::all;
+};
+
+/// A column of what was measured, empty where nothing was.
+template <typename Cell>
+LayerColumn speed_column(const char* title, const Cell& cell,
+                         LayerColumn::Of of = LayerColumn::Of::all) {
+  const auto text = [cell](const Layer& layer) {
+    return layer.measurement ? cell(*layer.info, *layer.measurement, layer.peak_gflops)
+                             : std::string();
   };
-  if (layer.measurement) {
-    const Measurement& measurement = *layer.measurement;
-    cells.push_back(fmt::format("{:.2f}", measurement.kernel.median_us));
-    cells.push_back(fmt::format("{:.1f}", gflops(info, measurement.kernel)));
-    cells.push_back(
-        fmt::format("{:.0f} %", 100 * share_of_peak(info, measurement.kernel, layer.peak_gflops)));
-    cells.push_back(speedup_text(speedup(measurement.dense, measurement.kernel)));
-    cells.push_back(speedup_text(speedup(measurement.csr, measurement.kernel)));
-  } else {
-    cells.resize(cells.size() + 5);
+  return {{title}, text, of};
+}
+
+LayerColumn gpu_column(const char* title, std::int64_t CudaKernelInfo::*number) {
+  const auto text = [number](const Layer& layer) {
+    return std::to_string((*layer.info->cuda).*number);
+  };
+  return {{title}, text, LayerColumn::Of::gpu};
+}
+
+std::vector<LayerColumn> layer_columns() {
+  using enum Column::Align;
+  using enum LayerColumn::Of;
+  const auto shape = [](const Layer& layer) {
+    return fmt::format("{}x{}", layer.info->rows, layer.info->cols);
+  };
+  const auto code = [](const Layer& layer) { return std::to_string(layer.info->code_bytes >> 10); };
+  const auto us = [](const KernelInfo&, const Measurement& measured, double) {
+    return fmt::format("{:.2f}", measured.kernel.median_us);
+  };
+  const auto rate = [](const KernelInfo& info, const Measurement& measured, double) {
+    return fmt::format("{:.1f}", gflops(info, measured.kernel));
+  };
+  const auto share = [](const KernelInfo& info, const Measurement& measured, double peak) {
+    return share_text(info, measured.kernel, peak);
+  };
+  const auto over_dense = [](const KernelInfo&, const Measurement& measured, double) {
+    return speedup_text(speedup(measured.dense, measured.kernel));
+  };
+  const auto over_csr = [](const KernelInfo&, const Measurement& measured, double) {
+    return speedup_text(speedup(measured.csr, measured.kernel));
+  };
+  return {
+      {{"file", left}, [](const Layer& layer) { return layer.path.filename().string(); }},
+      {{"shape"}, shape},
+      {{"sparsity"}, [](const Layer& layer) { return sparsity_text(layer); }},
+      {{"family", left}, [](const Layer& layer) { return layer.info->family; }},
+      {{"tile", left}, [](const Layer& layer) { return layer.info->tile; }},
+      gpu_column("predicted", &CudaKernelInfo::predicted_registers),
+      gpu_column("registers", &CudaKernelInfo::registers),
+      gpu_column("spilled", &CudaKernelInfo::spilled_bytes),
+      gpu_column("blocks/SM", &CudaKernelInfo::active_blocks),
+      {{"code KiB"}, code, gpu},
+      {{"cache", left}, [](const Layer& layer) { return layer.info->from_cache ? "hit" : "new"; }},
+      {{"compile ms"},
+       [](const Layer& layer) { return fmt::format("{:.2f}", layer.info->compile_ms); }},
+      speed_column("kernel us", us),
+      speed_column("GFLOP/s", rate),
+      speed_column("of peak", share, host),
+      speed_column("vs dense", over_dense, host),
+      speed_column("vs CSR", over_csr, host),
+      {{"max error"}, [](const Layer& layer) { return error_text(layer.info->verification); }}};
+}
+
+/// Of which layers the tile was not chosen by times, if of any.
+std::string ranked_only_text(const std::vector<const Layer*>& layers) {
+  std::vector<std::string> names;
+  for (const Layer* layer : layers) {
+    if (layer->is_ranked_only()) names.push_back(shown(layer->path.filename()));
   }
-  cells.push_back(error_text(info.verification));
-  return cells;
+  if (names.empty()) return "";
+  if (names.size() == layers.size()) return "Ranked, not timed.\n";
+  return fmt::format("Ranked, not timed: {}.\n", fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -135,12 +220,19 @@ std::string error_text(const Verification& verification) {
 
 CompileControl control_of(const LayerOptions& options) {
   CompileControl control;
+  if (options.kernel.compile.policy.search != SearchMode::instant) {
+    control.progress = show_search_progress(inspect_stderr());
+  }
   if (options.timeout_s > 0) {
     using Clock = std::chrono::steady_clock;
     control.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                           std::chrono::duration<double>(options.timeout_s));
   }
   return control;
+}
+
+bool Layer::is_ranked_only() const {
+  return info->cuda && !record.at("search").at("timed").get<bool>();
 }
 
 Layer process_layer(const std::filesystem::path& path, const std::string& name,
@@ -158,13 +250,14 @@ Layer process_layer(const std::filesystem::path& path, const std::string& name,
 std::string summarize(const Layer& layer) {
   const KernelInfo& info = *layer.info;
   std::string text =
-      fmt::format("{}: {}x{} {:.1f} %, {}, {} in {:.2f} ms", layer.path.string(), info.rows,
-                  info.cols, 100 * layer.statistics.sparsity, to_string(info.kind),
+      fmt::format("{}: {}x{} {}, {}, {} in {:.2f} ms", layer.path.string(), info.rows, info.cols,
+                  sparsity_text(layer), info.family,
                   info.from_cache ? "loaded from the cache" : "compiled", info.compile_ms);
   if (layer.measurement) {
     const Timing& timing = layer.measurement->kernel;
-    text += fmt::format(", {:.2f} us, {:.1f} GFLOP/s, {:.0f} % of peak", timing.median_us,
-                        gflops(info, timing), 100 * share_of_peak(info, timing, layer.peak_gflops));
+    text += fmt::format(", {:.2f} us, {:.1f} GFLOP/s", timing.median_us, gflops(info, timing));
+    const std::string share = share_text(info, timing, layer.peak_gflops);
+    if (!share.empty()) text += fmt::format(", {} of peak", share);
   }
   return text;
 }
@@ -190,32 +283,28 @@ Json describe(const Layer& layer) {
 }
 
 std::string layer_table(const std::vector<Layer>& layers, const Terminal& terminal) {
-  using enum Column::Align;
-  Table table({{"file", left},
-               {"shape"},
-               {"sparsity"},
-               {"kind", left},
-               {"tile", left},
-               {"cache", left},
-               {"compile ms"},
-               {"kernel us"},
-               {"GFLOP/s"},
-               {"of peak"},
-               {"vs dense"},
-               {"vs CSR"},
-               {"max error"}});
-  std::string notes;
-  std::size_t rows = 0;
+  std::vector<const Layer*> done;
   for (const Layer& layer : layers) {
-    if (layer.failed()) continue;
-    table.add(table_row(layer));
-    ++rows;
-    for (const std::string& note : layer.notes) {
-      notes += fmt::format("{}: {}\n", shown(layer.path.filename()), one_line(note));
+    if (!layer.failed()) done.push_back(&layer);
+  }
+  if (done.empty()) return "";
+  std::vector<LayerColumn> columns = layer_columns();
+  // All layers are for one target.
+  const auto other = done.front()->info->cuda ? LayerColumn::Of::host : LayerColumn::Of::gpu;
+  std::erase_if(columns, [&](const LayerColumn& column) { return column.of == other; });
+  std::vector<Column> titles;
+  for (const LayerColumn& column : columns) titles.push_back(column.column);
+  Table table(std::move(titles));
+  std::string notes;
+  for (const Layer* layer : done) {
+    std::vector<std::string> row;
+    for (const LayerColumn& column : columns) row.push_back(column.cell(*layer));
+    table.add(std::move(row));
+    for (const std::string& note : layer->notes) {
+      notes += fmt::format("{}: {}\n", shown(layer->path.filename()), one_line(note));
     }
   }
-  if (rows == 0) return "";
-  return table.text(terminal) + (notes.empty() ? "" : "\n" + notes);
+  return table.text(terminal) + ranked_only_text(done) + (notes.empty() ? "" : "\n" + notes);
 }
 
 }  // namespace spjit::cli

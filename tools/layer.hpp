@@ -25,7 +25,7 @@ struct LayerOptions {
   EmitOptions emit;
   bool measure = true;
   double timeout_s = 0;    ///< of compiling and checking a layer; 0: none
-  double peak_gflops = 0;  ///< of one core; set when `measure`
+  double peak_gflops = 0;  ///< of one core of the host; set when `measure`
 };
 
 /// The deadline of a layer that is compiled now.
@@ -45,14 +45,16 @@ struct Layer {
   std::vector<std::string> notes;  ///< what the user should know, a line each
 
   [[nodiscard]] bool failed() const noexcept { return !error.empty(); }
+  /// Whether the tile was chosen by its rank though that of a GPU should be timed.
+  [[nodiscard]] bool is_ranked_only() const;
 };
 
-/// Loads, compiles and checks, measures and emits. Never throws for what goes wrong with this file:
-/// `error` says it.
+/// Loads, compiles and checks, measures where the target is in this machine, and emits. Never
+/// throws for what goes wrong with this file: `error` says it.
 [[nodiscard]] Layer process_layer(const std::filesystem::path& path, const std::string& name,
                                   const Compiler& compiler, const LayerOptions& options);
 
-/// "512x512 90.0 % unrolled, compiled in 3.1 ms, 120.4 us, 112.2 GFLOP/s, 98 % of peak".
+/// "512x512 90.0 %, unrolled, compiled in 3.1 ms, 120.4 us, 112.2 GFLOP/s, 98 % of peak".
 [[nodiscard]] std::string summarize(const Layer& layer);
 
 [[nodiscard]] Json describe(const Layer& layer);
@@ -66,7 +68,8 @@ void add_extent(std::vector<std::string>& notes, const Verification& verificatio
 /// The table's cell: the largest error, empty for a kernel that was not checked.
 [[nodiscard]] std::string error_text(const Verification& verification);
 
-/// The closing table, with the notes of all layers under it.
+/// The closing table, with the notes of all layers under it. Columns that are of no layer's target
+/// are left out.
 [[nodiscard]] std::string layer_table(const std::vector<Layer>& layers, const Terminal& terminal);
 
 }  // namespace spjit::cli

@@ -9,6 +9,10 @@
 
 #include "base/host_cpu.hpp"
 #include "base/timing.hpp"
+#include "buffers.hpp"
+#include "kernels/unrolled_cuda/cuda_timer.hpp"
+#include "runtime/cuda/local_gpus.hpp"
+#include "spjit/error.hpp"
 #include "tools/peers/peers.hpp"
 
 namespace spjit::cli {
@@ -81,20 +85,15 @@ std::shared_ptr<const DensePeer> make_dense_peer(const Kernel& kernel, const Csr
                                            kernel.info().threads);
 }
 
-}  // namespace
-
-double measure_peak_gflops(HostIsa isa) { return measure_fma_peak_gflops(isa); }
-
-Measurement measure(const Kernel& kernel, const CsrMatrix& matrix, Operands& operands,
-                    double budget_ms) {
+Measurement measure_on_host(const Kernel& kernel, const CsrMatrix& matrix, double budget_ms) {
   Measurement measurement;
+  Operands operands(matrix.rows, matrix.cols, kernel.n());
   const float* const b = operands.b.data();
   float* const c = operands.c.data();
   const CsrPeer csr(matrix, kernel.info().target.isa(), kernel.info().threads);
+  const Arguments arguments{.b = b, .ldb = operands.n, .c = c, .ldc = operands.n, .n = operands.n};
   std::vector<TimingCandidate> candidates = {{"spjit", [&] { kernel.run(b, c); }},
-                                             {"csr", [&] {
-                                                csr.run({b, operands.n, c, operands.n, operands.n});
-                                              }}};
+                                             {"csr", [&] { csr.run(arguments); }}};
   if (const auto dense = make_dense_peer(kernel, matrix, operands, measurement.dense)) {
     candidates.push_back({"dense", [dense] { dense->run(); }});
   }
@@ -109,12 +108,49 @@ Measurement measure(const Kernel& kernel, const CsrMatrix& matrix, Operands& ope
   return measurement;
 }
 
+TimingGpu timing_gpu_of(const Target& target) {
+  return find_timing_gpu(target, cuda_device_info_of(target));
+}
+
+Measurement measure_on_gpu(const Kernel& kernel, const Problem& problem, double budget_ms) {
+  const TimingGpu gpu = timing_gpu_of(kernel.info().target);
+  if (!gpu.ordinal) throw NotSupported(gpu.problem);
+  const CudaKernelInfo& info = *kernel.info().cuda;
+  CudaTimer timer(*gpu.ordinal, problem);
+  const std::vector<CudaTuningCandidate> candidates = {
+      {"spjit", kernel.image(), {info.blocks_x, info.blocks_y, info.threads, 0, {}}}};
+  TuningOptions options;
+  options.budget_ms = budget_ms;
+  const TuningResult result = time_cuda_kernels(candidates, options, timer).front();
+  if (result.timing.samples == 0) {
+    throw Error(fmt::format("the kernel could not be timed: {}",
+                            result.failure.empty() ? "no time was left" : result.failure));
+  }
+  constexpr const char* k_no_peer = "no peer on a GPU";
+  return {to_timing(result.timing), {{}, k_no_peer}, {{}, k_no_peer}};
+}
+
+}  // namespace
+
+double measure_peak_gflops(HostIsa isa) { return measure_fma_peak_gflops(isa); }
+
+std::string why_not_timed(const Target& target) {
+  return target.is_cuda() ? timing_gpu_of(target).problem : "";
+}
+
+Measurement measure(const Kernel& kernel, const Problem& problem, double budget_ms) {
+  return kernel.info().cuda ? measure_on_gpu(kernel, problem, budget_ms)
+                            : measure_on_host(kernel, *problem.a, budget_ms);
+}
+
 double gflops(const KernelInfo& info, const Timing& timing) {
   return 2.0 * static_cast<double>(info.nnz) * static_cast<double>(info.n) /
          (timing.median_us * 1e3);
 }
 
-double share_of_peak(const KernelInfo& info, const Timing& timing, double peak_gflops) {
+std::optional<double> share_of_peak(const KernelInfo& info, const Timing& timing,
+                                    double peak_gflops) {
+  if (info.cuda) return std::nullopt;
   // More threads than CPUs do not raise the peak.
   const int cores = std::min(info.threads, usable_cpus());
   return gflops(info, timing) / (peak_gflops * cores);
@@ -135,6 +171,21 @@ Json describe(const Timing& timing) {
 Json describe(const PeerTiming& timing) {
   if (timing.timing) return describe(*timing.timing);
   return {{"skipped", timing.skipped}};
+}
+
+Json describe(const Measurement& measurement, const KernelInfo& info, double peak_gflops) {
+  const auto number = [](const std::optional<double>& value) {
+    return value ? Json(*value) : Json(nullptr);
+  };
+  const Timing& timing = measurement.kernel;
+  Json kernel = describe(timing);
+  kernel["gflops"] = gflops(info, timing);
+  kernel["share_of_peak"] = number(share_of_peak(info, timing, peak_gflops));
+  return {{"kernel", std::move(kernel)},
+          {"dense", describe(measurement.dense)},
+          {"csr", describe(measurement.csr)},
+          {"speedup_over_dense", number(speedup(measurement.dense, timing))},
+          {"speedup_over_csr", number(speedup(measurement.csr, timing))}};
 }
 
 }  // namespace spjit::cli

@@ -9,7 +9,7 @@
 
 #include "buffers.hpp"
 #include "spjit/kernel.hpp"
-#include "spjit/matrix.hpp"
+#include "spjit/problem.hpp"
 #include "spjit/target.hpp"
 #include "terminal.hpp"
 
@@ -29,12 +29,16 @@ struct PeerTiming {
   std::string skipped;
 };
 
-/// The three on the same operands and as many threads, their samples interleaved.
+/// The three on the same operands and as many threads, their samples interleaved. A kernel for a
+/// GPU is timed alone, launches between two events.
 struct Measurement {
   Timing kernel;
   PeerTiming dense;  ///< OpenBLAS sgemm on A with its zeros
   PeerTiming csr;    ///< a CSR loop that reads A from memory
 };
+
+/// Why kernels of a target cannot be timed on this machine, in one line; empty: they can.
+[[nodiscard]] std::string why_not_timed(const Target& target);
 
 /// Fp32 FMA rate that one core reaches with the vectors of `isa`. [GFLOP/s]
 [[nodiscard]] double measure_peak_gflops(HostIsa isa);
@@ -44,22 +48,25 @@ inline constexpr double k_most_dense_products = 5e10;
 /// And those whose dense A is larger. [bytes]
 inline constexpr double k_most_dense_bytes = 2e9;
 
-/// Times the kernel with the threads it was compiled for, and its peers with as many, for about
-/// `budget_ms` (longer where few runs take that long). `operands.c` is overwritten.
-[[nodiscard]] Measurement measure(const Kernel& kernel, const CsrMatrix& matrix,
-                                  Operands& operands, double budget_ms);
+/// Times the kernel of a problem with the threads it was compiled for, and its peers with as many,
+/// for about `budget_ms` (longer where few runs take that long). Throws NotSupported for a GPU that
+/// is not there, DeviceError.
+[[nodiscard]] Measurement measure(const Kernel& kernel, const Problem& problem, double budget_ms);
 
 /// 2 nnz n / time. [GFLOP/s]
 [[nodiscard]] double gflops(const KernelInfo& info, const Timing& timing);
 
-/// Of the peak of the cores that its threads can use; `peak_gflops` is one core's.
-[[nodiscard]] double share_of_peak(const KernelInfo& info, const Timing& timing,
-                                   double peak_gflops);
+/// Of the peak of the cores that its threads can use; `peak_gflops` is one core's. None on a GPU.
+[[nodiscard]] std::optional<double> share_of_peak(const KernelInfo& info, const Timing& timing,
+                                                  double peak_gflops);
 
 /// The peer's time over the kernel's; nothing if the peer was skipped.
 [[nodiscard]] std::optional<double> speedup(const PeerTiming& peer, const Timing& kernel);
 
 [[nodiscard]] Json describe(const Timing& timing);
 [[nodiscard]] Json describe(const PeerTiming& timing);
+/// {"kernel": {times, "gflops", "share_of_peak"}, "dense", "csr", "speedup_over_dense", ...}.
+[[nodiscard]] Json describe(const Measurement& measurement, const KernelInfo& info,
+                            double peak_gflops);
 
 }  // namespace spjit::cli

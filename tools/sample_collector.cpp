@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/pipeline.hpp"
+#include "kernels/unrolled_host/host_choice.hpp"
 #include "kernels/unrolled_host/host_prior.hpp"
 #include "kernels/unrolled_host/host_tunable.hpp"
 #include "kernels/unrolled_host/tile_space.hpp"
@@ -51,16 +51,19 @@ bool is_settled(const SearchTraceEntry& tile) {
 
 }  // namespace
 
-HostSampleGroup collect_samples(const CsrMatrix& matrix, const CollectOptions& options,
+HostSampleGroup collect_samples(const Problem& problem, const CollectOptions& options,
                                 const std::shared_ptr<ThreadPool>& pool) {
   const auto start = Clock::now();
+  const CsrMatrix& matrix = *problem.a;
   CompileOptions compile = options.compile;
   compile.policy.search = SearchMode::exhaustive;
   const HostDeviceInfo limits = host_device_info(compile.target.isa());
-  const HostTile heuristic = plan_choice(matrix, compile, limits).tile;
+  const DeviceInfo device = limits;
+  const Cancellation cancel;
+  const HostTile heuristic = host_choice_by_rules({problem, compile, device, cancel}).tile;
   HostSampleGroup group;
   group.limits = limits;
-  group.work = host_work(matrix, compile.n, compile.threads);
+  group.work = workload_of(problem, compile.resources.threads);
   bool timed = false;
   std::set<std::size_t> settled;
   for (int i = 0; i < options.searches; ++i) {
@@ -70,13 +73,11 @@ HostSampleGroup collect_samples(const CsrMatrix& matrix, const CollectOptions& o
     settings.stages = search_stages(compile.policy.search, compile.policy.top_k, false);
     settings.stages.confirmed = k_confirmed;
     HostTunable space(
-        {matrix, compile, limits, heuristic},
-        [&](std::span<const HostTuningCandidate> contestants, const TuningOptions& race) {
-          return time_host_kernels(contestants, race, compile.ldb, pool);
+        {problem, compile, limits, heuristic},
+        [&](std::span<const HostTuningCandidate> candidates, const TuningOptions& tuning) {
+          return time_host_kernels(candidates, tuning, problem.ldb(), pool);
         });
-    CompileContext context;
-    context.progress = compile.on_search_progress;
-    const SearchTrace trace = search(space, settings, context).trace;
+    const SearchTrace trace = search(space, settings, {}).trace;
     timed = timed || trace.timed;
     // Each search has the same tiles in the same order.
     group.samples.resize(trace.entries.size());
@@ -99,7 +100,7 @@ HostSampleGroup collect_samples(const CsrMatrix& matrix, const CollectOptions& o
     const HostTile tile = sample.candidate.tile;
     const auto [grouping, is_new] = groupings.try_emplace(tile.m1);
     if (is_new) grouping->second = estimated.statistics(tile.m1);
-    sample.candidate = examine_host_tile(matrix, tile, compile, limits, grouping->second);
+    sample.candidate = examine_host_tile(problem, tile, compile, limits, grouping->second);
   }
   group.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return group;

@@ -10,22 +10,21 @@
 #include "base/thread_pool.hpp"
 #include "kernels/unrolled_host/host_samples.hpp"
 #include "spjit/compiler.hpp"
-#include "spjit/matrix.hpp"
+#include "spjit/problem.hpp"
 
 namespace spjit::cli {
 
 /// How a matrix is measured.
 struct CollectOptions {
-  CompileOptions compile;  ///< n, target, threads, budget of a search; the mode is not looked at
+  CompileOptions compile;  ///< target, threads, budget of a search; the mode is not looked at
   int searches = 1;        ///< exhaustive ones; >= 1
 };
 
 /// Times every tile by exhaustive searches; of each search the best two dozen are loaded and timed
 /// several times. A tile has the time of the search that confirmed it or took more samples, else
 /// the lesser one: with two searches, what a neighbour on the machine spoilt once is not taken for
-/// slow. Throws as compiling does, Error if nothing could be timed.
-[[nodiscard]] HostSampleGroup collect_samples(const CsrMatrix& matrix,
-                                              const CollectOptions& options,
+/// slow. The problem is checked. Throws as compiling does, Error if nothing could be timed.
+[[nodiscard]] HostSampleGroup collect_samples(const Problem& problem, const CollectOptions& options,
                                               const std::shared_ptr<ThreadPool>& pool);
 
 }  // namespace spjit::cli

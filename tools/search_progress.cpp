@@ -47,6 +47,7 @@ std::string json_line(const SearchProgress& progress) {
 
 std::function<void(const SearchProgress&)> show_search_progress(const Terminal& terminal) {
   return [terminal, shown = std::make_shared<Shown>()](const SearchProgress& progress) {
+    if (progress.total == 0) return;
     const auto pause = std::chrono::milliseconds(terminal.interactive ? 100 : 500);
     const auto now = Clock::now();
     if (shown->stage == progress.stage && now - shown->at < pause) return;

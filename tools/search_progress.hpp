@@ -10,10 +10,10 @@
 
 namespace spjit::cli {
 
-/// For CompileOptions::on_search_progress. On a terminal one line that is redrawn a few times a
-/// second, with candidates done, the best so far and the seconds left; elsewhere the same as JSON
-/// lines, `{"event": "search", "stage", "done", "total", "best", "best_us", "seconds_left"}`, the
-/// first one of each stage and then two a second.
+/// For CompileControl::progress; stages without candidates are not shown. On a terminal one line
+/// that is redrawn a few times a second, with candidates done, the best so far and the seconds
+/// left; elsewhere the same as JSON lines, `{"event": "search", "stage", "done", "total", "best",
+/// "best_us", "seconds_left"}`, the first one of each stage and then two a second.
 [[nodiscard]] std::function<void(const SearchProgress&)> show_search_progress(
     const Terminal& terminal);
 

@@ -7,8 +7,8 @@
 #include <set>
 #include <vector>
 
-#include "cuda_space_svg.hpp"
 #include "search_table.hpp"
+#include "svg_text.hpp"
 
 namespace spjit::cli {
 namespace {
@@ -39,11 +39,6 @@ std::vector<Point> points_of(const SearchTrace& trace) {
         {entry.proxy->timing.median_us, entry.full->timing.median_us, &entry, i == trace.chosen});
   }
   return points;
-}
-
-std::string text_at(double x, double y, std::string_view anchor, std::string_view text) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
-                     escape_xml(text));
 }
 
 /// Both axes of the scatter plot: microseconds from `least` to `most`.
@@ -164,13 +159,7 @@ std::string search_svg(const SearchTrace& trace, std::string_view title) {
   double height = k_top + k_plot + 64;
   const std::string grid = grid_svg(search_cells(trace), width, height);
   const std::string scatter = scatter_svg(trace);
-  return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
-             "viewBox=\"0 0 {0} {1}\" font-family=\"sans-serif\" font-size=\"13\" "
-             "fill=\"#1b1b1b\">\n<title>{2}</title>\n<rect width=\"{0}\" height=\"{1}\" "
-             "fill=\"#ffffff\"/>\n",
-             width, height, escape_xml(title)) +
-         text_at(width / 2, 24, "middle", title) + scatter + grid +
+  return svg_head(width, height, title) + scatter + grid +
          text_at(16, height - 8, "start",
                  "blue outline: chosen; darker: faster; ~ by proxy; grey line: equal times") +
          "</svg>\n";

@@ -35,8 +35,8 @@ std::vector<float> dense_values(std::int64_t rows, std::int64_t cols) {
 class Buffers {
  public:
   Buffers(const CudaContext& context, const GpuCase& item)
-      : host_b(dense_values(item.matrix.cols, item.options.n)),
-        host_c(static_cast<std::size_t>(item.matrix.rows * item.options.n)),
+      : host_b(dense_values(item.problem.a->cols, item.problem.n.value)),
+        host_c(static_cast<std::size_t>(item.problem.a->rows * item.problem.n.value)),
         b_(context, host_b.size() * sizeof(float)),
         c_(context, host_c.size() * sizeof(float)) {
     b_.upload(std::as_bytes(std::span(host_b)));
@@ -56,13 +56,14 @@ class Buffers {
 
 double check(const GpuCase& item, Buffers& buffers) {
   buffers.fetch();
-  const std::int64_t n = item.options.n;
-  return compare_with_float64(item.matrix, {buffers.host_b.data(), n, buffers.host_c.data(), n, n})
+  const std::int64_t n = item.problem.n.value;
+  return compare_with_float64(*item.problem.a,
+                              {buffers.host_b.data(), n, buffers.host_c.data(), n, n})
       .max_bound_ratio;
 }
 
-TimingResult time_launches(const CudaContext& context, const Kernel& kernel,
-                           const Buffers& buffers, const GpuBenchOptions& options) {
+TimingResult time_launches(const CudaContext& context, const Kernel& kernel, const Buffers& buffers,
+                           const GpuBenchOptions& options) {
   const CudaStream stream(context);
   const CudaGraph graph = CudaGraph::capture(stream, [&] {
     for (int i = 0; i < k_launches_a_graph; ++i) {
@@ -89,14 +90,18 @@ TimingResult time_launches(const CudaContext& context, const Kernel& kernel,
 Kernel loadable(const Kernel& kernel, const GpuBenchOptions& options) {
   if (!options.load_ptx) return kernel;
   const std::string ptx = kernel.ptx();
-  return Kernel::load(std::as_bytes(std::span(ptx)), kernel.record());
+  const auto bytes = std::as_bytes(std::span(ptx));
+  Artifact artifact;
+  artifact.add("kernel.cubin", {bytes.begin(), bytes.end()});
+  artifact.record = kernel.record();
+  return Kernel::from_artifact(std::move(artifact));
 }
 
 void fill(GpuResult& result, const GpuCase& item, const GpuBenchOptions& options) {
   const Kernel kernel =
-      Compiler(item.options, {.enabled = false, .directory = {}}).compile_cuda(item.matrix);
+      Compiler(item.options, {.enabled = false, .directory = {}}).compile(item.problem);
   result.info = kernel.info();
-  const Kernel prepared = loadable(kernel, options).prepare(options.device);
+  const Kernel prepared = loadable(kernel, options).load(options.device);
   if (!options.load_ptx) result.driver_active_blocks = prepared.driver_active_blocks();
   const CudaContext context(local_cuda_driver(), options.device);
   Buffers buffers(context, item);
@@ -118,9 +123,9 @@ GpuCase make_case(const CompileOptions& base, std::int64_t rows, std::int64_t co
   generate.sparsity = sparsity;
   GpuCase item;
   item.name = fmt::format("{}x{} {:.0f} % n={}", rows, cols, 100 * sparsity, n);
-  item.matrix = generate_matrix(generate);
+  item.problem.a = generate_matrix(generate);
+  item.problem.n = n;
   item.options = base;
-  item.options.n = n;
   return item;
 }
 
@@ -144,7 +149,7 @@ std::vector<GpuCase> code_bytes_cases(const CompileOptions& base) {
     for (std::int64_t rows = 64; rows <= 8192; rows *= 2) {
       GpuCase item = make_case(base, rows, 256, 0.5, k_elements / rows);
       item.options.policy.m1 = 32;
-      item.options.policy.n1 = std::min(n1, item.options.n);
+      item.options.policy.n1 = std::min(n1, item.problem.n.value);
       item.name += fmt::format(" N1={}", n1);
       cases.push_back(std::move(item));
     }
@@ -176,7 +181,8 @@ double gflops(const GpuResult& result) {
 }
 
 nlohmann::json to_json(const GpuResult& result) {
-  const CudaKernelInfo& info = result.info;
+  const KernelInfo& info = result.info;
+  const CudaKernelInfo gpu = info.cuda.value_or(CudaKernelInfo{});
   nlohmann::json json = {{"name", result.name},
                          {"rows", info.rows},
                          {"cols", info.cols},
@@ -184,10 +190,10 @@ nlohmann::json to_json(const GpuResult& result) {
                          {"n", info.n},
                          {"tile", info.tile},
                          {"code_bytes", info.code_bytes},
-                         {"predicted_registers", info.predicted_registers},
-                         {"registers", info.registers},
-                         {"spilled_bytes", info.spilled_bytes},
-                         {"active_blocks", info.active_blocks},
+                         {"predicted_registers", gpu.predicted_registers},
+                         {"registers", gpu.registers},
+                         {"spilled_bytes", gpu.spilled_bytes},
+                         {"active_blocks", gpu.active_blocks},
                          {"driver_active_blocks", result.driver_active_blocks},
                          {"compile_ms", info.compile_ms},
                          {"max_error_over_bound", result.max_error},
@@ -209,14 +215,15 @@ std::string result_table(const std::string& title, const std::vector<GpuResult>&
       fmt::format("{}\n{:<34} {:<16} {:>9} {:>5} {:>5} {:>7} {:>10} {:>9} {:>7}\n", title, "case",
                   "tile", "code KiB", "regs", "spill", "blocks", "median us", "GFLOP/s", "noise");
   for (const GpuResult& result : results) {
-    const CudaKernelInfo& info = result.info;
+    const KernelInfo& info = result.info;
+    const CudaKernelInfo gpu = info.cuda.value_or(CudaKernelInfo{});
     if (!result.failure.empty()) {
       text += fmt::format("{:<34} {}\n", result.name, result.failure);
       continue;
     }
     text += fmt::format("{:<34} {:<16} {:>9} {:>5} {:>5} {:>3}/{:<3}", result.name, info.tile,
-                        info.code_bytes >> 10, info.registers, info.spilled_bytes,
-                        info.active_blocks, result.driver_active_blocks);
+                        info.code_bytes >> 10, gpu.registers, gpu.spilled_bytes, gpu.active_blocks,
+                        result.driver_active_blocks);
     text += result.timing.samples > 0
                 ? fmt::format(" {:>10.2f} {:>9.0f} {:>5.1f} %\n", result.timing.median_us,
                               gflops(result), 100 * result.timing.noise)

@@ -18,14 +18,14 @@ namespace spjit::bench {
 /// One multiplication to time.
 struct GpuCase {
   std::string name;
-  CsrMatrix matrix;
+  Problem problem;
   CompileOptions options;
 };
 
 /// What became of it.
 struct GpuResult {
   std::string name;
-  CudaKernelInfo info;
+  KernelInfo info;
   std::int64_t driver_active_blocks = 0;
   TimingResult timing;   ///< of one launch
   double max_error = 0;  ///< largest |C - float64| over its rounding bound; at most 1 if right

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "bench/gpu/rehearsal_tools.hpp"
-#include "compiler/cuda_pipeline.hpp"
+#include "kernels/unrolled_cuda/cuda_choice.hpp"
 #include "kernels/unrolled_cuda/local_cuda_tools.hpp"
 #include "proxy/search.hpp"
 #include "rankmodel/rank_metrics.hpp"
@@ -75,13 +75,15 @@ class GpuSearchCase {
  public:
   GpuSearchCase(const GpuCase& item, const GpuBenchOptions& bench)
       : bench_(bench),
-        matrix_(item.matrix),
+        problem_(item.problem),
         options_(item.options),
         limits_(local_gpu_info(bench.device)),
-        groupings_(matrix_, options_.policy.reorder) {
+        groupings_(*problem_.a, options_.policy.reorder) {
     options_.policy.search_budget_ms = k_budget_ms;
     options_.policy.search = SearchMode::instant;
-    ranked_ = choose_cuda_tile(matrix_, options_, limits_).ranked;
+    const DeviceInfo device = limits_;
+    const Cancellation cancel;
+    ranked_ = choose_cuda_tile({{problem_, options_, device, cancel}, {}}).ranked;
   }
 
   [[nodiscard]] std::size_t survivors() const { return ranked_.size(); }
@@ -91,7 +93,7 @@ class GpuSearchCase {
     result.way = way.name;
     options_.policy.search = way.mode;
     options_.policy.proxy_source = way.source;
-    const CudaSearchInput input{matrix_, options_, limits_, groupings_};
+    const CudaSearchInput input{problem_, options_, limits_, groupings_};
     LocalCudaTools local(input, bench_.device);
     CudaTunable space(input, ranked_, tools_of(input, local, way), way.reductions);
     SearchSettings settings;
@@ -167,7 +169,7 @@ class GpuSearchCase {
   }
 
   const GpuBenchOptions& bench_;
-  const CsrMatrix& matrix_;
+  const Problem& problem_;
   CompileOptions options_;
   CudaDeviceInfo limits_;
   RowGroupings groupings_;
@@ -179,9 +181,9 @@ GpuCase make_case(const CompileOptions& base, const GenerateOptions& generate, s
   GpuCase item;
   item.name = fmt::format("{}x{} {:.0f} % {} n={}", generate.rows, generate.cols,
                           100 * generate.sparsity, to_string(generate.pattern), n);
-  item.matrix = generate_matrix(generate);
+  item.problem.a = generate_matrix(generate);
+  item.problem.n = n;
   item.options = base;
-  item.options.n = n;
   return item;
 }
 
@@ -190,7 +192,7 @@ GpuCase make_case(const CompileOptions& base, const GenerateOptions& generate, s
 GpuSearchResult run_search(const GpuCase& item, const GpuBenchOptions& options) {
   GpuSearchResult result;
   result.name = item.name;
-  result.nnz = item.matrix.nnz();
+  result.nnz = item.problem.a->nnz();
   try {
     GpuSearchCase search(item, options);
     result.survivors = search.survivors();

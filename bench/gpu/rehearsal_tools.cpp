@@ -20,8 +20,8 @@ CudaSearchTools rehearsal_tools(const CudaSearchInput& input, CudaSearchTools to
     return made;
   };
   tools.compile_kernel = [&input](const CudaCandidate& candidate, const Cancellation& cancel) {
-    const KernelPlan plan = build_plan(input.matrix, input.groupings.at(candidate.tile.m1),
-                                       std::max<std::int64_t>(input.matrix.cols, 1));
+    const KernelPlan plan = build_plan(*input.problem.a, input.groupings.at(candidate.tile.m1),
+                                       std::max<std::int64_t>(input.problem.a->cols, 1));
     BuiltCuda compiled = build_cuda_kernel(plan, candidate, input.options, input.limits, cancel);
     return CudaKernelImage{std::move(compiled.artifact.ptx), compiled.program.blocks_x,
                            compiled.trace.attempts.back().spilled_bytes};

@@ -51,20 +51,22 @@ struct Buffers {
 };
 
 /// Cold and warm compiles; fills what they measure.
-Kernel compile_timed(const CaseSettings& settings, const CsrMatrix& matrix,
-                         const CaseShape& shape, CaseResult& result) {
+Kernel compile_timed(const CaseSettings& settings, const CsrMatrix& matrix, const CaseShape& shape,
+                     CaseResult& result) {
   CompileOptions options;
-  options.n = shape.n;
   options.target = settings.target;
-  options.threads = shape.threads;
+  options.resources.threads = shape.threads;
   const CacheOptions cache{true, settings.cache_directory};
+  Problem problem;
+  problem.a = matrix;
+  problem.n = shape.n;
   std::vector<double> colds;
   std::vector<double> encodes;
   const int compiles = matrix.nnz() < k_long_compile_nnz ? k_cold_compiles : 1;
   for (int compile = 0; compile < compiles; ++compile) {
     fs::remove_all(settings.cache_directory);
     const auto begin = Clock::now();
-    const Kernel kernel = Compiler(options, cache).compile(matrix);
+    const Kernel kernel = Compiler(options, cache).compile(problem);
     colds.push_back(ms_since(begin));
     const auto record = nlohmann::json::parse(kernel.record());
     encodes.push_back(record.at("compile_ms").at("emit").get<double>());
@@ -72,12 +74,12 @@ Kernel compile_timed(const CaseSettings& settings, const CsrMatrix& matrix,
   result.cold_compile_ms = median_of(colds);
   result.encode_ms = median_of(encodes);
 
-  Kernel kernel = Compiler(options, cache).compile(matrix);
+  Kernel kernel = Compiler(options, cache).compile(problem);
   std::vector<double> hits;
   for (int hit = 0; hit < k_warm_hits; ++hit) {
     const Compiler compiler(options, cache);
     const auto begin = Clock::now();
-    const Kernel cached = compiler.compile(matrix);
+    const Kernel cached = compiler.compile(problem);
     hits.push_back(ms_since(begin));
     if (!cached.info().from_cache) {
       throw Error(fmt::format("{}: a kernel just cached was compiled again: {}", result.matrix,
@@ -85,7 +87,7 @@ Kernel compile_timed(const CaseSettings& settings, const CsrMatrix& matrix,
     }
   }
   result.warm_hit_ms = median_of(hits);
-  result.kind = to_string(kernel.info().kind);
+  result.kind = kernel.info().family;
   result.tile = kernel.info().tile;
   result.code_bytes = kernel.info().code_bytes;
   return kernel;

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
+#include "base/timing.hpp"
 #include "bench/host/workloads.hpp"
 #include "plan/evaluate.hpp"
-#include "base/timing.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
 #include "tools/peers/peers.hpp"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "compiler/pipeline.hpp"
+#include "kernels/unrolled_host/host_choice.hpp"
 #include "kernels/unrolled_host/host_timer.hpp"
 #include "kernels/unrolled_host/host_tunable.hpp"
 #include "proxy/search.hpp"
@@ -156,12 +156,13 @@ double loss_of(const Judgement& judgement, std::size_t contestant) {
 /// Runs the ways on one matrix.
 class SearchCase {
  public:
-  SearchCase(CsrMatrix matrix, std::int64_t n) : matrix_(std::move(matrix)) {
-    options_.n = n;
+  SearchCase(CsrMatrix matrix, std::int64_t n) {
+    problem_.a = std::move(matrix);
+    problem_.n = n;
     options_.policy.search_budget_ms = k_budget_ms;
     limits_ = host_device_info(options_.target.isa());
     model_ = shipped_host_model(options_.target.isa());
-    heuristic_ = plan_choice(matrix_, options_, limits_).tile;
+    heuristic_ = choice_by_rules();
   }
 
   WayResult run(const Way& way) {
@@ -169,7 +170,7 @@ class SearchCase {
     result.way = way.name;
     if (way.mode == SearchMode::instant) {
       const auto start = std::chrono::steady_clock::now();
-      result.tile = plan_choice(matrix_, options_, limits_).tile;
+      result.tile = choice_by_rules();
       const std::chrono::duration<double, std::milli> time =
           std::chrono::steady_clock::now() - start;
       result.rank_ms = time.count();
@@ -180,8 +181,11 @@ class SearchCase {
     SearchSettings settings;
     settings.mode = way.mode;
     settings.budget_ms = k_budget_ms;
-    HostTunable space({matrix_, options_, limits_, heuristic_, model_.get()}, race_with(way.races),
-                      {.reductions = way.reductions});
+    HostTuning tuning;
+    tuning.reductions = way.reductions;
+    tuning.builders = 1;  // seconds are those of one core
+    HostTunable space({problem_, options_, limits_, heuristic_, model_.get()}, race_with(way.races),
+                      tuning);
     settings.stages = search_stages(way.mode, options_.policy.top_k,
                                     !way.as_shipped || space.traits().stand_ins_pay);
     SearchTrace trace = search(space, settings, {}).trace;
@@ -230,14 +234,22 @@ class SearchCase {
 
  private:
   std::shared_ptr<const HostArtifact> make(const HostTile& tile) {
-    const KernelPlan plan = build_plan(matrix_, group_rows(matrix_, tile.m1, options_.policy.reorder),
-                                       std::max<std::int64_t>(matrix_.cols, 1));
-    return std::make_shared<HostArtifact>(make_host_proxy(
-        plan, tile, {options_.target.isa(), options_.n, tile.pack_b ? 0 : options_.n},
-        {.tiles = false}, {}));
+    const CsrMatrix& matrix = *problem_.a;
+    const KernelPlan plan = build_plan(matrix, group_rows(matrix, tile.m1, options_.policy.reorder),
+                                       std::max<std::int64_t>(matrix.cols, 1));
+    HostProxyOptions whole;
+    whole.reductions.tiles = false;
+    return std::make_shared<HostArtifact>(
+        make_host_proxy(plan, tile, problem_, options_.target.isa(), whole));
   }
 
-  CsrMatrix matrix_;
+  [[nodiscard]] HostTile choice_by_rules() const {
+    const DeviceInfo device = limits_;
+    const Cancellation cancel;
+    return host_choice_by_rules({problem_, options_, device, cancel}).tile;
+  }
+
+  Problem problem_;
   CompileOptions options_;
   HostDeviceInfo limits_;
   std::shared_ptr<const LoadedRankModel> model_;

@@ -43,7 +43,7 @@ struct CostCase {
 struct CostSettings {
   double limit_s = 60;     ///< of a way; then it is killed
   int repeats = 3;         ///< of a way that takes little time; the median counts
-  int threads = 1;         ///< that compile for a GPU; 0: one a CPU
+  int threads = 1;         ///< that compile or emit; 0: one a CPU
   std::uint64_t seed = 1;  ///< of the order in which survivors are compiled in full
 };
 

@@ -85,8 +85,8 @@ class CompileOnlyTools {
       return compile_cuda_proxy(proxy, input_.options.policy.proxy_source, toolchain_, build);
     };
     tools.compile_kernel = [this](const CudaCandidate& candidate, const Cancellation& cancel) {
-      const KernelPlan plan = build_plan(input_.matrix, input_.groupings.at(candidate.tile.m1),
-                                         std::max<std::int64_t>(input_.matrix.cols, 1));
+      const KernelPlan plan = build_plan(*input_.problem.a, input_.groupings.at(candidate.tile.m1),
+                                         std::max<std::int64_t>(input_.problem.a->cols, 1));
       BuiltCuda compiled =
           build_cuda_kernel(plan, candidate, input_.options, input_.limits, cancel);
       return CudaKernelImage{std::move(compiled.artifact.cubin), compiled.program.blocks_x,
@@ -108,13 +108,13 @@ class CudaWay {
  public:
   CudaWay(const CostCase& item, const CudaCostTarget& target, CostWay way,
           const CostSettings& settings, CostReporter& reporter)
-      : matrix_(item.matrix),
+      : problem_(problem_of(item)),
         target_(target),
         way_(way),
         settings_(settings),
         reporter_(reporter),
         options_(way_options(item, way, settings)),
-        groupings_(matrix_, options_.policy.reorder) {
+        groupings_(*problem_.a, options_.policy.reorder) {
     options_.target = Target::parse(target.name);
     limits_ = cuda_device_info_of(options_.target);
   }
@@ -156,14 +156,17 @@ class CudaWay {
   }
 
  private:
+  static Problem problem_of(const CostCase& item) {
+    Problem problem;
+    problem.a = item.matrix;
+    problem.n = item.n;
+    return problem;
+  }
+
   /// What the rules leave, best first.
   std::vector<CudaCandidate> rank() {
-    CudaProblem problem;
-    problem.n = options_.n;
-    problem.code_budget_bytes = options_.policy.code_budget_bytes;
-    problem.unit_nonzeros = options_.policy.unit_nonzeros;
     const CudaTileSpace space = enumerate_cuda_tiles(
-        matrix_, problem, limits_,
+        problem_, options_.policy, limits_,
         [&](std::int64_t m1) -> const RowGrouping& { return groupings_.at(m1); });
     std::vector<CudaCandidate> ranked = rank_by_prior(space.survivors(), limits_);
     if (ranked.empty()) throw Error("no tile fits the device and the code budget");
@@ -171,7 +174,7 @@ class CudaWay {
   }
 
   SearchOutcome search(const std::vector<CudaCandidate>& ranked) {
-    const CudaSearchInput input{matrix_, options_, limits_, groupings_};
+    const CudaSearchInput input{problem_, options_, limits_, groupings_};
     SearchSettings settings;
     settings.mode = options_.policy.search;
     settings.budget_ms = options_.policy.search_budget_ms;
@@ -219,15 +222,15 @@ class CudaWay {
   }
 
   WorkReport finish(const CudaCandidate& candidate) {
-    const KernelPlan plan = build_plan(matrix_, groupings_.at(candidate.tile.m1),
-                                       std::max<std::int64_t>(matrix_.cols, 1));
+    const KernelPlan plan = build_plan(*problem_.a, groupings_.at(candidate.tile.m1),
+                                       std::max<std::int64_t>(problem_.a->cols, 1));
     const BuiltCuda compiled = build_cuda_kernel(plan, candidate, options_, limits_);
     WorkReport report;
     report.code_bytes = compiled.trace.code_bytes;
     return report;
   }
 
-  const CsrMatrix& matrix_;
+  Problem problem_;
   const CudaCostTarget& target_;
   CostWay way_;
   const CostSettings& settings_;

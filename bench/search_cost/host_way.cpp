@@ -5,23 +5,24 @@
 #include <string>
 
 #include "bench/search_cost/way_options.hpp"
-#include "compiler/pipeline.hpp"
+#include "kernels/unrolled_host/host_choice.hpp"
 #include "kernels/unrolled_host/host_timer.hpp"
 #include "kernels/unrolled_host/shipped_models.hpp"
+#include "proxy/search.hpp"
+#include "runtime/device.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::bench {
 namespace {
 
 /// How many tiles were made code for.
-std::size_t candidates_of(const CompileTrace& trace, const CompileOptions& options) {
+std::size_t candidates_of(const HostChoiceTrace& trace, const CompileOptions& options) {
   const std::size_t survivors = std::max<std::size_t>(trace.search.entries.size(), 1);
   if (options.policy.search != SearchMode::ranked) return survivors;
   return std::min(survivors, static_cast<std::size_t>(options.policy.top_k));
 }
 
-std::string note_of(const CompileTrace& trace, CostWay way) {
-  if (trace.reason.starts_with("csr:")) return trace.reason;
+std::string note_of(const HostChoiceTrace& trace, CostWay way) {
   if (way == CostWay::instant) return {};
   if (is_full(way)) return "every tile emitted by itself and timed, none dropped";
   return trace.search.proxies ? "proxies, then finalists in full"
@@ -37,17 +38,27 @@ WorkReport run_host_way(const CostCase& item, const Target& target, CostWay way,
   }
   CompileOptions options = way_options(item, way, settings);
   options.target = target;
-  HostSearchSetup setup;
-  setup.model = shipped_host_model(target.isa());
+  HostTuning tuning;
+  tuning.builders = settings.threads;
   if (is_full(way)) {
-    setup.tuning.reductions.kernels = false;
+    tuning.reductions.kernels = false;
   }
   const TimeHostKernels race = [way](std::span<const HostTuningCandidate> contestants,
                                      const TuningOptions& given) {
     return time_host_kernels(contestants, is_full(way) ? without_drops(given) : given, 0, nullptr);
   };
-  const CompiledArtifact compiled =
-      compile_host(item.matrix, options, host_device_info(target.isa()), race, setup);
+  Problem problem;
+  problem.a = item.matrix;
+  problem.n = item.n;
+  const DeviceInfo device = device_info_of(target);
+  const CompileContext context;
+  const FamilyRequest request{problem, options, device, context.cancel};
+  BuildRequest build{request, context};
+  build.rank_model = shipped_host_model(target.isa());
+  build.search = [&](TunableSpace& space, std::chrono::steady_clock::time_point begin) {
+    return search(space, settings_of(options.policy, space, begin), context);
+  };
+  const BuiltHost compiled = build_host_choice(build, race, tuning);
   reporter.set_candidates(candidates_of(compiled.trace, options));
   reporter.say(note_of(compiled.trace, way));
   WorkReport report;

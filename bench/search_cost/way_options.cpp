@@ -27,7 +27,6 @@ CompileOptions way_options(const CostCase& item, CostWay way, const CostSettings
   // Stages may use shares of a budget, so it has to be a multiple of the limit.
   constexpr double k_budget_ms_a_s = 10e3;
   CompileOptions options;
-  options.n = item.n;
   options.policy.search = mode_of(way);
   options.policy.search_budget_ms = k_budget_ms_a_s * settings.limit_s;
   options.resources.compile_threads = settings.threads;

@@ -3,8 +3,8 @@
 /// @file
 /// What a way asks of spjit, on the host and on a GPU.
 
-#include "bench/search_cost/cost_row.hpp"
 #include "base/tuning.hpp"
+#include "bench/search_cost/cost_row.hpp"
 #include "spjit/compiler.hpp"
 
 namespace spjit::bench {

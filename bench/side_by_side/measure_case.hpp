@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "base/timing.hpp"
 #include "bench/host/buffers.hpp"
 #include "bench/side_by_side/cache_flush.hpp"
 #include "bench/side_by_side/peer.hpp"
 #include "plan/evaluate.hpp"
-#include "base/timing.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
 

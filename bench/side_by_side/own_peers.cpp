@@ -20,7 +20,7 @@ class SpjitRunnable final : public Runnable {
 
   [[nodiscard]] std::string detail() const override {
     const KernelInfo& info = kernel_.info();
-    return info.kind == "unrolled" ? info.tile : to_string(info.kind);
+    return info.tile.empty() ? info.family : info.tile;
   }
 
  private:
@@ -38,14 +38,13 @@ class SpjitPeer final : public Peer {
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
     CompileOptions options;
-    options.n = problem.n;
     options.target = target_;
-    options.threads = problem.threads;
+    options.resources.threads = problem.threads;
     options.policy.search = search_;
     CacheOptions no_cache;
     no_cache.enabled = false;
-    return std::make_unique<SpjitRunnable>(Compiler(options, no_cache).compile(*problem.matrix),
-                                           problem);
+    return std::make_unique<SpjitRunnable>(
+        Compiler(options, no_cache).compile({.a = *problem.matrix, .n = problem.n}), problem);
   }
 
  private:

@@ -12,14 +12,26 @@
 
 namespace spjit {
 
-/// How the nonzeros lie; docs/matrices.md defines each.
+/// How the nonzeros lie. Draws come from SplitMix64 started at the seed and use integers only. In
+/// what follows z is about normal with deviation 1: a sum of 12 uniform numbers. exp(z) takes 2^x
+/// as linear between whole powers. Rows that share nnz have at most `cols` each.
 enum class MatrixPattern {
-  uniform,      ///< nnz positions drawn uniformly without replacement
-  uneven_rows,  ///< row nnz drawn from a wide (log-normal) distribution, columns uniform
-  blocks,       ///< dense block_rows x block_cols blocks at uniform block positions
-  power_law,    ///< row and column weights fall as a power law (few heavy, many light)
-  banded,       ///< entries near the (rescaled) diagonal
-  magnitude,    ///< the largest of random weights whose rows and columns differ in scale: as pruned
+  /// Every set of nnz positions is equally likely.
+  uniform,
+  /// Rows share nnz by weights exp(z), a wide distribution; columns are uniform.
+  uneven_rows,
+  /// block_rows x block_cols blocks, smaller at the right and lower edge. Whole blocks are taken at
+  /// random while at least half a block is missing.
+  blocks,
+  /// Rows and columns get ranks r = 0, 1, ... at random. Rows share nnz by weights 1 / (r + 1);
+  /// columns are drawn without replacement with the same weights.
+  power_law,
+  /// Rows share nnz evenly. Row i draws from a window of twice a row's nnz around column
+  /// i * cols / rows, moved inside at the edges.
+  banded,
+  /// The nnz largest of r_i c_j abs(z) over all cells; r and c are exp(z / 8). It is what one
+  /// threshold leaves of a layer whose rows and columns differ in scale.
+  magnitude,
 };
 
 struct GenerateOptions {

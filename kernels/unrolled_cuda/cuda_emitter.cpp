@@ -51,7 +51,8 @@ class CudaEmission {
          << "// C [" << plan_.rows << " x n] = A [" << plan_.rows << " x " << plan_.cols
          << "] * B [" << plan_.cols << " x n], A with " << plan_.nnz() << " nonzeros, "
          << range.nonzeros << " of them here.\n"
-         << "// Tile " << to_string(tile) << "; ";
+         << "// Tile " << tile.m1 << "x" << tile.n1 << " u" << tile.unit_nonzeros
+         << (tile.runtime_sizes ? " runtime; " : "; ");
     if (tile.runtime_sizes) {
       text << "n, ldb and ldc are parameters.\n\n";
     } else {

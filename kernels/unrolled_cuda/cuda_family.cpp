@@ -54,6 +54,22 @@ BuiltKernel UnrolledCudaFamily::build(const BuildRequest& request) const {
   return built;
 }
 
+BuiltKernel UnrolledCudaFamily::explain(const BuildRequest& request) const {
+  const CudaChoice choice = choose_cuda_tile(request);
+  BuiltKernel built;
+  built.reason = choice.reason;
+  built.record = cuda_choice_record(choice, request.what);
+  built.record["code_bytes"] = choice.chosen.code_bytes;
+  built.record["resources"] = {{"predicted_registers", choice.chosen.registers.total()},
+                               {"predicted", to_json(choice.chosen.registers)},
+                               {"active_blocks", choice.chosen.occupancy.active_blocks}};
+  json& ranked = built.record["search"]["space"]["ranked"] = json::array();
+  for (const CudaCandidate& candidate : choice.ranked) {
+    ranked.push_back({{"tile", to_string(candidate.tile)}, {"score", candidate.score}});
+  }
+  return built;
+}
+
 LoadedKernel UnrolledCudaFamily::load(const Artifact& artifact, const json& record,
                                       const Device& device, const Cancellation& cancel) const {
   cancel.check();

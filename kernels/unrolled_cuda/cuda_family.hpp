@@ -23,6 +23,8 @@ class UnrolledCudaFamily final : public KernelFamily {
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
   [[nodiscard]] std::string timed_on(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
+  /// Chooses and compiles nothing: sizes are estimates, and no library is needed.
+  [[nodiscard]] BuiltKernel explain(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel load(const Artifact& artifact, const nlohmann::json& record,
                                   const Device& device, const Cancellation& cancel) const override;
 };

@@ -95,14 +95,18 @@ void build(const CudaProxy& proxy, CudaSource source, const CudaToolchain& toolc
 
 }  // namespace
 
+bool share_proxy(const CudaCandidate& left, const CudaCandidate& right) {
+  return left.tile.m1 == right.tile.m1;
+}
+
 std::vector<CudaProxyGroup> group_candidates(std::span<const CudaCandidate> candidates) {
   std::vector<CudaProxyGroup> groups;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const CudaTile& tile = candidates[i].tile;
-    auto group = std::ranges::find_if(
-        groups, [&](const CudaProxyGroup& known) { return known.m1 == tile.m1; });
+    auto group = std::ranges::find_if(groups, [&](const CudaProxyGroup& known) {
+      return share_proxy(candidates[known.members.front()], candidates[i]);
+    });
     if (group == groups.end()) {
-      groups.push_back({tile.m1, {}});
+      groups.push_back({candidates[i].tile.m1, {}});
       group = std::prev(groups.end());
     }
     group->members.push_back(i);

@@ -34,6 +34,9 @@ struct CudaProxyGroup {
   std::vector<std::size_t> members;  ///< indices of the candidates, ascending
 };
 
+/// Whether one proxy can serve both.
+[[nodiscard]] bool share_proxy(const CudaCandidate& left, const CudaCandidate& right);
+
 /// Every candidate in one group; groups in the order of their first members.
 [[nodiscard]] std::vector<CudaProxyGroup> group_candidates(
     std::span<const CudaCandidate> candidates);

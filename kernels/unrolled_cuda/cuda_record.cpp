@@ -40,10 +40,11 @@ json attempts_json(const std::vector<CudaAttempt>& attempts) {
   return list;
 }
 
-json search_json(const CudaTrace& trace) {
+json search_json(const CudaChoice& choice, SearchMode mode) {
   json search = {{"ranked_by", k_cuda_prior_name}, {"timed", false}};
-  if (!trace.choice.search.entries.empty()) search = to_json(trace.choice.search);
-  search["space"] = to_json(trace.choice.space);
+  if (!choice.search.entries.empty()) search = to_json(choice.search);
+  search["space"] = to_json(choice.space);
+  search["mode"] = std::string(to_string(mode));
   return search;
 }
 
@@ -51,10 +52,7 @@ json resources_json(const CudaTrace& trace) {
   const CudaAttempt& kept = trace.attempts.back();
   const RegisterPrediction& predicted = trace.choice.chosen.registers;
   return {{"predicted_registers", predicted.total()},
-          {"predicted",
-           {{"accumulators", predicted.accumulators},
-            {"b_in_flight", predicted.b_in_flight},
-            {"addressing", predicted.addressing}}},
+          {"predicted", to_json(predicted)},
           {"registers", kept.registers},
           {"register_cap", kept.register_cap},
           {"spilled_bytes", kept.spilled_bytes},
@@ -111,24 +109,33 @@ json to_json(const CudaTileSpace& space) {
   return result;
 }
 
+json to_json(const RegisterPrediction& predicted) {
+  return {{"accumulators", predicted.accumulators},
+          {"b_in_flight", predicted.b_in_flight},
+          {"addressing", predicted.addressing}};
+}
+
+json cuda_choice_record(const CudaChoice& choice, const FamilyRequest& what) {
+  return {{"card", card_json(std::get<CudaDeviceInfo>(what.device))},
+          {"tile", to_json(choice.chosen.tile)},
+          {"grouping", to_json(choice.chosen.grouping)},
+          {"search", search_json(choice, what.options.policy.search)}};
+}
+
 json cuda_record(const CompiledCuda& compiled, const FamilyRequest& what) {
   const CudaTrace& trace = compiled.trace;
-  json record = {
-      {"card", card_json(std::get<CudaDeviceInfo>(what.device))},
-      {"program", to_json(compiled.program)},
-      {"tile", to_json(trace.choice.chosen.tile)},
-      {"grouping", to_json(trace.choice.chosen.grouping)},
-      {"search", search_json(trace)},
-      {"resources", resources_json(trace)},
-      {"attempts", attempts_json(trace.attempts)},
-      {"compiled_from", trace.compiled_from},
-      {"toolchain", trace.toolchain},
-      {"units", trace.units},
-      {"code_bytes", trace.code_bytes},
-      {"note", trace.note},
-      {"compile_ms",
-       {{"group", trace.choice.group_ms}, {"emit", trace.emit_ms}, {"build", build_ms(trace)}}}};
-  record["search"]["mode"] = std::string(to_string(what.options.policy.search));
+  json record = cuda_choice_record(trace.choice, what);
+  record.update(
+      {{"program", to_json(compiled.program)},
+       {"resources", resources_json(trace)},
+       {"attempts", attempts_json(trace.attempts)},
+       {"compiled_from", trace.compiled_from},
+       {"toolchain", trace.toolchain},
+       {"units", trace.units},
+       {"code_bytes", trace.code_bytes},
+       {"note", trace.note},
+       {"compile_ms",
+        {{"group", trace.choice.group_ms}, {"emit", trace.emit_ms}, {"build", build_ms(trace)}}}});
   return record;
 }
 

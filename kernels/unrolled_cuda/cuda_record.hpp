@@ -18,6 +18,12 @@ namespace spjit {
 [[nodiscard]] nlohmann::json to_json(const CudaCandidate& candidate);
 [[nodiscard]] nlohmann::json to_json(const CudaTileSpace& space);
 
+[[nodiscard]] nlohmann::json to_json(const RegisterPrediction& predicted);
+
+/// Those of cuda_record() that are known before anything is compiled.
+[[nodiscard]] nlohmann::json cuda_choice_record(const CudaChoice& choice,
+                                                const FamilyRequest& what);
+
 /// The family's members of a record (docs/cache-format.md), for a request on a GPU.
 [[nodiscard]] nlohmann::json cuda_record(const CompiledCuda& compiled, const FamilyRequest& what);
 

@@ -24,8 +24,12 @@ std::int64_t column_tiles(const CudaTile& tile, std::int64_t n) {
 }  // namespace
 
 std::string to_string(const CudaTile& tile) {
-  return fmt::format("{}x{} u{}{}", tile.m1, tile.n1, tile.unit_nonzeros,
-                     tile.runtime_sizes ? " runtime" : "");
+  std::string text = fmt::format("rows={} columns={}", tile.m1, tile.n1);
+  if (tile.unit_nonzeros != CudaTile{}.unit_nonzeros) {
+    text += fmt::format(" unit={}", tile.unit_nonzeros);
+  }
+  if (tile.runtime_sizes) text += " run-time n";
+  return text;
 }
 
 CudaGrid cuda_grid(const KernelPlan& plan, const CudaTile& tile, std::int64_t n) {

@@ -38,7 +38,8 @@ struct CudaTile {
   friend bool operator==(const CudaTile&, const CudaTile&) = default;
 };
 
-/// "32x128 u2048", for tables and records.
+/// "rows=32 columns=128", for tables and records; "unit=" (nonzeros of a unit) and "run-time n"
+/// where they are not the default. Different tiles have different texts.
 [[nodiscard]] std::string to_string(const CudaTile& tile);
 
 /// What the emitters take besides the plan. B is `[k x n]` and C `[m x n]`, row-major.

@@ -53,7 +53,7 @@ TuningTraits CudaTunable::traits() const {
 
 bool CudaTunable::share_build(std::size_t left, std::size_t right, Fidelity fidelity) const {
   return fidelity == Fidelity::stand_in && reductions_.kernels &&
-         ranked_[left].tile.m1 == ranked_[right].tile.m1;
+         share_proxy(ranked_[left], ranked_[right]);
 }
 
 std::shared_ptr<const TunableBuild> CudaTunable::build(std::span<const std::size_t> candidates,

@@ -27,7 +27,7 @@ struct DisposeContext {
 };
 
 // Every extension, or LLVM refuses what the baseline lacks.
-constexpr const char* k_features =
+constexpr const char* k_llvm_features =
     "+avx2,+fma,+avx512f,+avx512dq,+avx512bw,+avx512vl,+avx512bf16,+avx512vnni";
 
 /// LLVM's text begins with a tab and separates the operands by another.
@@ -49,7 +49,7 @@ std::string normalized(const char* text) {
 std::vector<DisassembledInstruction> disassemble(std::span<const std::uint8_t> code) {
   initialize_llvm();
   const std::unique_ptr<void, DisposeContext> context(LLVMCreateDisasmCPUFeatures(
-      "x86_64-unknown-linux-gnu", "x86-64", k_features, nullptr, 0, nullptr, nullptr));
+      "x86_64-unknown-linux-gnu", "x86-64", k_llvm_features, nullptr, 0, nullptr, nullptr));
   if (context == nullptr) throw NotSupported("this build's LLVM has no x86-64 disassembler");
 
   std::vector<DisassembledInstruction> instructions;

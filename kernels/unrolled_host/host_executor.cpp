@@ -69,8 +69,8 @@ struct PanelCall {
 
 /// The first panels of a group, which come again with every tile. Not initialized: in a run of half
 /// a microsecond that would show.
-constexpr std::int64_t k_kept_panels = 16;
-using PanelCalls = std::array<PanelCall, k_kept_panels>;
+constexpr std::int64_t k_kept_calls = 16;
+using PanelCalls = std::array<PanelCall, k_kept_calls>;
 
 /// What one thread works on.
 struct Share {
@@ -242,7 +242,7 @@ class Run {
 
   void blocks(const Share& share) const {
     PanelCalls calls;
-    const std::int64_t kept = std::min(share.panel_end - share.panel_begin, k_kept_panels);
+    const std::int64_t kept = std::min(share.panel_end - share.panel_begin, k_kept_calls);
     for (std::int64_t panel = 0; panel < kept; ++panel) {
       calls[to_size(panel)] = call_of(share, share.panel_begin + panel);
     }
@@ -281,7 +281,7 @@ class Run {
         program_.segments[segment](call.b + b_offset, program_.weights[segment], partial,
                                    &call.arguments);
       };
-      if (panel < k_kept_panels) {
+      if (panel < k_kept_calls) {
         run(calls[to_size(panel)]);
       } else {
         run(call_of(share, share.panel_begin + panel));

@@ -1,7 +1,16 @@
 #pragma once
 
 /// @file
-/// The image of an unrolled host kernel, and its program record.
+/// The image of an unrolled host kernel, and its program record, 64-bit words:
+///
+///     program  = header                 ; kernels/program_words.hpp
+///                m1 nv tile_k_block panel_group row_group pack_b form memory_rows stream_c
+///                tiles k_block in_place_ldb
+///                list(segment offsets, bytes into the text)  list(weight offsets, floats)
+///                list(running nnz by tile)  list(ranges of empty rows)
+///                list(ranges of rows of B that are read)
+///     list     = count value*
+///     ranges   = (first, one past the last) of each range, ascending, as few as possible
 
 #include <cstdint>
 #include <vector>
@@ -43,7 +52,7 @@ struct HostProgramRecord {
                                                   const Problem& problem, HostIsa isa,
                                                   const Cancellation& cancel = {});
 
-/// The record as 64-bit words (docs/cache-format.md) and back. Reading checks every count, offset
+/// The record as 64-bit words and back. Reading checks every count, offset
 /// and relation against the sizes of the image; throws Error that says what is wrong. Both throw
 /// what `cancel` throws soon after it is reached.
 [[nodiscard]] std::vector<std::int64_t> write_program(const HostProgramRecord& record,

@@ -37,7 +37,7 @@ struct HostSampleGroup {
 /// The line's `schema`.
 inline constexpr const char* k_host_samples_schema = "spjit-host-samples-2";
 
-/// One line, without the newline. docs/rank-model.md lists the members.
+/// One line, without the newline. rankmodel/data/README.md lists the members.
 [[nodiscard]] std::string write_samples(const HostSampleGroup& group);
 
 /// Throws Error that says what is wrong with the line.

@@ -20,9 +20,15 @@ const char* name_of(WeightForm form) {
 }  // namespace
 
 std::string to_string(const HostTile& tile) {
-  return fmt::format("{}x{} k{} g{} r{} {} {} m{}{}", tile.m1, tile.nv, tile.k_block,
-                     tile.panel_group, tile.row_group, tile.pack_b ? "packed" : "in-place",
-                     name_of(tile.form), tile.memory_rows, tile.stream_c ? " stream" : "");
+  std::string text = fmt::format("rows={} vectors={}", tile.m1, tile.nv);
+  if (tile.k_block > 0) text += fmt::format(" k_block={}", tile.k_block);
+  text += fmt::format(" panels={}", tile.panel_group);
+  if (tile.row_group > 0) text += fmt::format(" row_group={}", tile.row_group);
+  text += tile.pack_b ? " packed" : " in-place";
+  if (tile.form != WeightForm::broadcast) text += fmt::format(" weights={}", name_of(tile.form));
+  if (tile.memory_rows != 1) text += fmt::format(" memory_rows={}", tile.memory_rows);
+  if (tile.stream_c) text += " stream";
+  return text;
 }
 
 }  // namespace spjit

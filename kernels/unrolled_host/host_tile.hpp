@@ -48,7 +48,10 @@ inline constexpr std::int64_t k_max_built_in_ldb = std::int64_t{1} << 18;
   return n >= tile.nv * lanes && ldb <= k_max_built_in_ldb;
 }
 
-/// "28x1 k512 g1 r0 packed broadcast", for tables and records.
+/// "rows=28 vectors=1 panels=8 packed", for tables and records: rows a tile, vectors a panel row,
+/// panels a visit to a tile's code, and whether B is packed or read in place. "k_block=",
+/// "row_group=", "weights=", "memory_rows=" and "stream" are there only where they are not the
+/// default. Different tiles have different texts.
 [[nodiscard]] std::string to_string(const HostTile& tile);
 
 /// Registers a tile needs: accumulators, one row of the panel of B, one weight.

@@ -96,6 +96,7 @@ TuningTraits HostTunable::traits() const {
   traits.relative_error_goal = k_host_error_goal;
   traits.stand_in_builders = traits.full_builders =
       tuning_.builders > 0 ? tuning_.builders : builders(input_.options);
+  traits.short_builds = true;
   return traits;
 }
 

@@ -9,8 +9,10 @@
 #include "kernels/unrolled_host/host_heuristic.hpp"
 #include "kernels/unrolled_host/host_rank_model.hpp"
 #include "kernels/unrolled_host/host_record.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
 #include "kernels/unrolled_host/unrolled_executable.hpp"
 #include "matrix/rows_of_b.hpp"
+#include "reorder/row_groupings.hpp"
 
 namespace spjit {
 namespace {
@@ -79,6 +81,21 @@ BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
     built.record["search"] = std::move(search);
   }
   built.files.push_back(object_file(made.artifact.image(), what.cancel));
+  return built;
+}
+
+BuiltKernel UnrolledHostFamily::explain(const BuildRequest& request) const {
+  BuiltKernel built = build(request);
+  if (!built.declined.empty() || built.record.contains("search")) return built;
+  const FamilyRequest& what = request.what;
+  const CompileOptions& options = what.options;
+  RowGroupings groupings(*what.problem.a, options.policy.reorder, what.cancel);
+  built.record["search"] = {
+      {"mode", std::string(to_string(options.policy.search))},
+      {"timed", false},
+      {"space", to_json(enumerate_host_tiles(
+                    what.problem, options, std::get<HostDeviceInfo>(what.device),
+                    [&](std::int64_t m1) { return groupings.statistics(m1); }, what.cancel))}};
   return built;
 }
 

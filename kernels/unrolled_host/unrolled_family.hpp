@@ -17,6 +17,9 @@ class UnrolledHostFamily final : public HostFamily {
   [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model(
       const CompileOptions& options) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
+  /// Builds: the code is what takes least. Without a search the candidates have real groupings, not
+  /// estimated ones.
+  [[nodiscard]] BuiltKernel explain(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,
                                   const Cancellation& cancel) const override;
 };

@@ -80,7 +80,7 @@ class ExplainTest(ToolTest):
         self.assertEqual(set(matrix["groupings"]), {"none", "balanced", "similarity"})
         self.assertLess(matrix["groupings"]["similarity"]["nnc_sum"],
                         matrix["groupings"]["none"]["nnc_sum"])
-        self.assertEqual(matrix["choice"]["kind"], "unrolled")
+        self.assertEqual(matrix["choice"]["family"], "unrolled")
         self.assertEqual(matrix["choice"]["tile"]["m1"], matrix["m1"])
         names = [candidate["tile"]["name"] for candidate in matrix["candidates"]]
         self.assertEqual(len(names), len(set(names)))
@@ -151,7 +151,7 @@ class ExplainTest(ToolTest):
         self.generate("layer.npz", 60, 40)
 
         choice = self.run_json("explain", "layer.npz", "--n", 32, "--search", "ranked",
-                               "--contenders", 3, "--plot", "s.svg")["matrices"][0]["choice"]
+                               "--top-k", 3, "--plot", "s.svg")["matrices"][0]["choice"]
 
         self.assertFalse(choice["search"]["proxies"])
         cells = {(entry["m1"], entry["n1"]) for entry in choice["search"]["entries"]
@@ -180,7 +180,8 @@ class ExplainTest(ToolTest):
         choice = self.run_json("explain", "layer.npz", "--n", 8, "--code-budget",
                                1)["matrices"][0]["choice"]
 
-        self.assertEqual(choice["kind"], "csr")
+        self.assertEqual(choice["family"], "csr")
+        self.assertIn("unrolled", [verdict["family"] for verdict in choice["verdicts"]])
         self.assertIsNone(choice["tile"])
         self.assertIn("budget", choice["reason"])
 
@@ -206,7 +207,7 @@ class CacheTest(ToolTest):
 
         self.assertEqual([entry["key"] for entry in listed["entries"]], [key])
         self.assertEqual(shown, listed["entries"][0])
-        self.assertEqual(shown["kernel"]["n"], 8)
+        self.assertEqual(shown["kernel"]["problem"]["n"]["value"], 8)
         self.assertEqual(shown["kernel"]["matrix"]["rows"], 40)
         self.assertEqual(cleared["entries_removed"], 1)
         self.assertEqual(cleared["bytes_removed"], listed["bytes"])

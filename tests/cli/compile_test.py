@@ -31,7 +31,7 @@ class CompileTest(ToolTest):
 
         self.assertEqual((layer["rows"], layer["cols"], layer["n"]), (96, 64, 40))
         self.assertEqual(layer["nnz"], round(0.2 * 96 * 64))
-        self.assertEqual(layer["kernel"]["kind"], "unrolled")
+        self.assertEqual(layer["kernel"]["family"], "unrolled")
         self.assertTrue(layer["verification"]["passed"])
         self.assertTrue(layer["verification"]["complete"])
         self.assertGreater(layer["verification"]["max_abs_error"], 0)
@@ -67,7 +67,7 @@ class CompileTest(ToolTest):
             layer = self.compile("far.mtx", "--n", n, "--no-verify")["layers"][0]
 
             if "in-place" not in layer["kernel"]["tile"]:
-                self.assertEqual(layer["kernel"]["kind"], "csr")
+                self.assertEqual(layer["kernel"]["family"], "csr")
                 self.assertIn("B has 2147483647 rows", layer["kernel"]["reason"])
 
     def test_a_fifo_is_refused_without_waiting(self):
@@ -221,15 +221,16 @@ class CompileTest(ToolTest):
             self.assertIn(search["chosen"], [entry["tile"] for entry in timed])
             self.assertTrue(layer["verification"]["passed"])
 
-    def test_contenders_bound_what_a_ranked_search_times(self):
+    def test_top_k_bounds_what_a_ranked_search_times(self):
         self.generate("layer.npz", 60, 40)
 
-        layer = self.compile("layer.npz", "--n", 32, "--search", "ranked", "--contenders",
-                             3)["layers"][0]
+        for option in ["--top-k", "--contenders"]:
+            layer = self.compile("layer.npz", "--n", 32, "--search", "ranked", option, 3,
+                                 "--no-cache")["layers"][0]
 
-        entries = layer["record"]["search"]["entries"]
-        self.assertEqual(sum("full" in entry for entry in entries), 3)
-        self.assertGreater(len(entries), 3)
+            entries = layer["record"]["search"]["entries"]
+            self.assertEqual(sum("full" in entry for entry in entries), 3)
+            self.assertGreater(len(entries), 3)
 
     def search_events(self, *arguments):
         """What a search reports: every line but the one of the finished layer."""
@@ -256,7 +257,7 @@ class CompileTest(ToolTest):
         # 52,429 nonzeros x 256 columns: proxies pay.
         self.generate("layer.npz", 512, 512, 0.8)
 
-        events = self.search_events("--n", 256, "--search", "ranked", "--contenders", 6)
+        events = self.search_events("--n", 256, "--search", "ranked", "--top-k", 6)
 
         totals = {event["stage"]: event["total"] for event in events}
         self.assertEqual(list(totals), ["proxies", "kernels"])

@@ -32,13 +32,13 @@ class CudaTest(ToolTest):
         first = self.compile()["layers"][0]
         second = self.compile()["layers"][0]
 
-        self.assertEqual(first["kernel"]["kind"], "cuda")
+        self.assertEqual(first["kernel"]["family"], "cuda")
         self.assertFalse(first["kernel"]["from_cache"])
         self.assertTrue(second["kernel"]["from_cache"])
         self.assertEqual(first["kernel"]["key"], second["kernel"]["key"])
         self.assertEqual(first["record"], second["record"])
         self.assertIn("ranked, not timed", first["kernel"]["reason"])
-        self.assertEqual(first["kernel"]["spilled_bytes"], 0)
+        self.assertEqual(first["kernel"]["cuda"]["spilled_bytes"], 0)
         self.assertEqual(first["record"]["search"]["timed"], False)
         self.assertEqual(first["notes"], [])
 
@@ -60,8 +60,8 @@ class CudaTest(ToolTest):
         for source in ["ptx", "cuda"]:
             layer = self.compile("--from", source, "--runtime-sizes", "--m1", 4,
                                  "--n1", 64)["layers"][0]
-            self.assertEqual(layer["kernel"]["compiled_from"], source)
-            self.assertTrue(layer["kernel"]["tile"].startswith("4x64 u2048"))
+            self.assertEqual(layer["kernel"]["cuda"]["compiled_from"], source)
+            self.assertTrue(layer["kernel"]["tile"].startswith("rows=4 columns=64"))
 
     def test_the_table_says_that_nothing_was_timed(self):
         self.need_compiler()
@@ -109,6 +109,33 @@ class CudaTest(ToolTest):
                 self.assertIn("Ranked, not timed.", text)
                 self.assertIn(NO_GPU["SPJIT_CUDA_DRIVER"], text)
                 self.assertIn(layer["kernel"]["reason"], layer["notes"])
+
+    def test_bench_without_a_gpu_is_one_line_before_any_work(self):
+        result = self.run_tool("bench", "layer.npz", *TARGET, **NO_GPU)
+
+        self.assert_error(result, FAILED, "sm_90", NO_GPU["SPJIT_CUDA_DRIVER"])
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertFalse(self.cache.exists())
+
+    def test_the_table_has_the_numbers_of_a_gpu(self):
+        self.need_compiler()
+
+        header, row = self.succeed("compile", "layer.npz", *TARGET, **NO_GPU).stdout.splitlines()[:2]
+
+        for title in ["family", "tile", "registers", "spilled", "blocks/SM", "kernel us"]:
+            self.assertIn(title, header)
+        self.assertNotIn("vs CSR", header)
+        self.assertIn(" cuda ", row)
+
+    def test_explain_has_verdicts_and_the_groupings_of_the_tile(self):
+        matrix = self.run_json("explain", "layer.npz", *TARGET, **NO_GPU)["matrices"][0]
+        text = self.succeed("explain", "layer.npz", *TARGET, **NO_GPU).stdout
+
+        self.assertEqual(matrix["choice"]["verdicts"][-1]["family"], "cuda")
+        self.assertEqual(matrix["ranked"][0]["tile"], matrix["choice"]["tile"]["name"])
+        self.assertEqual(set(matrix["groupings"]), {"none", "balanced", "similarity"})
+        self.assertIn("predicted_registers=", text)
+        self.assertIn(f"Rows in tiles of {matrix['m1']}", text)
 
     def test_explain_says_that_a_search_was_not_timed(self):
         for mode in ["ranked", "exhaustive"]:

@@ -78,7 +78,7 @@ class HostileNamesTest(ToolTest):
         self.run_shown("compile", "plain.npz", "--n", 8, "--no-measure")
         record = next(self.cache.glob("??/*/record.json"))
         document = json.loads(record.read_text(encoding="utf-8"))
-        document["kernel"]["kind"] = "x\u009b2J\x7f"
+        document["kernel"]["family"] = "x\u009b2J\x7f"
         record.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
 
         self.run_shown("cache", "ls")

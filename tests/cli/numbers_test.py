@@ -14,6 +14,7 @@ WHOLE = [
     (["compile", "a.npz"], "--n", 1, 2147483647),
     (COMPILE, "--threads", 0, 4096),
     (COMPILE, "--contenders", 1, 2147483647),
+    (COMPILE, "--top-k", 1, 2147483647),
     (COMPILE, "--code-budget", 0, 2**63 - 1),
     (COMPILE, "--panel-columns", 1, 2147483647),
     (COMPILE, "--seed", 0, 2**64 - 1),

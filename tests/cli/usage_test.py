@@ -95,7 +95,6 @@ class WrongCommandLineTest(ToolTest):
                    "--prefetch")
 
     def test_what_a_gpu_target_does_not_have(self):
-        self.check(["bench", "a.npz", "--n", 8, "--target", "sm_90"], "sm_90", "gpu.sh")
         self.check(["compile", "a.npz", "--n", 8, "--target", "sm_90", "--panel-columns", 16],
                    "panel_columns")
         self.check(["compile", "a.npz", "--n", 8, "--target", "sm_90", "--out", "o", "--emit",
@@ -111,7 +110,8 @@ class WrongCommandLineTest(ToolTest):
 
     def test_search_options_out_of_range(self):
         self.check(["compile", "a.npz", "--n", 8, "--search", "heuristic"], "heuristic", "ranked")
-        self.check(["compile", "a.npz", "--n", 8, "--contenders=0"], "--contenders")
+        for option in ["--top-k", "--contenders"]:
+            self.check(["compile", "a.npz", "--n", 8, f"{option}=0"], option)
         self.check(["compile", "a.npz", "--n", 8, "--search-budget=-1"], "--search-budget")
         self.check(["compile", "a.npz", "--n", 8, "--search-budget=1e300"], "1e300")
 

@@ -114,24 +114,24 @@ class VerifyTest(ToolTest):
         self.assertEqual(layer["notes"], [])
 
 
-class KindTest(ToolTest):
-    def test_a_kernel_that_reads_the_matrix_has_a_kind_and_no_tile(self):
+class FamilyTest(ToolTest):
+    def test_a_kernel_that_reads_the_matrix_has_a_family_and_no_tile(self):
         self.generate("layer.npz", 96, 64)
         for arguments in [["--n", 1], ["--n", 9, "--code-budget", 10]]:
             layer = self.run_json("compile", "layer.npz", *arguments,
                                   "--no-measure")["layers"][0]
-            kind = layer["kernel"]["kind"]
-            if kind == "unrolled":
+            family = layer["kernel"]["family"]
+            if family == "unrolled":
                 continue  # n = 1 without AVX-512
 
             record = self.run_json("cache", "show", layer["kernel"]["key"])["kernel"]
             row = next(line for line in self.succeed("cache", "ls").stdout.splitlines()
                        if line.startswith(layer["kernel"]["key"][:12]))
-            self.assertEqual(record["kind"], kind)
+            self.assertEqual(record["family"], family)
             self.assertIsNone(record["tile"])
             self.assertIsNone(record["grouping"])
             self.assertEqual(layer["kernel"]["tile"], "")
-            self.assertEqual(row.split()[-2:], [kind, "-"])
+            self.assertEqual(row.split()[-2:], [family, "-"])
 
 
 if __name__ == "__main__":

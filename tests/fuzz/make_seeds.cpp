@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/gzip.hpp"
+#include "kernels/csr_image.hpp"
 #include "kernels/unrolled_cuda/cuda_artifact.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 #include "kernels/unrolled_host/host_samples.hpp"
@@ -249,27 +250,38 @@ void add_archive(SeedFolder& seeds) {
   }
 }
 
+Problem problem_of(const CsrMatrix& matrix, Extent n) {
+  Problem problem;
+  problem.a = matrix;
+  problem.n = n;
+  return problem;
+}
+
 void add_host(SeedFolder& seeds) {
   const CsrMatrix matrix = small_matrix();
   HostTile tile;
   tile.m1 = 2;
   tile.k_block = 5;
   const auto grouping = group_rows(matrix, 2, ReorderAlgorithm::none);
-  const HostArtifact unrolled =
-      make_unrolled_artifact(build_plan(matrix, grouping, 5), tile, {HostIsa::avx2, 20, 0});
+  const HostArtifact unrolled = make_unrolled_artifact(build_plan(matrix, grouping, 5), tile,
+                                                       problem_of(matrix, 20), HostIsa::avx2);
   CsrMatrix seven = matrix;  // host_program_fuzz.cpp has weights for seven entries
   seven.rows = 2;
   seven.row_ptrs = {0, 3, 7};
   seven.col_idxs = {0, 4, 8, 1, 2, 3, 5};
   seven.values.assign(7, 1.0F);
-  const HostArtifact csr = make_csr_artifact(seven, "csr", {HostIsa::avx2, 20});
+  const HostArtifact csr = make_csr_artifact(problem_of(seven, 20), "csr", HostIsa::avx2);
+  const HostArtifact sliced = make_csr_artifact(problem_of(seven, 1), "sliced", HostIsa::avx512);
+  const HostArtifact reference =
+      make_csr_artifact(problem_of(seven, Extent::at_run_time(20)), "reference", HostIsa::generic);
   seeds.add("host_program", "unrolled", unrolled.image().program);
-  const HostArtifact sliced = make_csr_artifact(seven, "sliced", {HostIsa::avx512, 1});
   seeds.add("host_program", "csr", csr.image().program);
   seeds.add("host_program", "sliced", sliced.image().program);
+  seeds.add("host_program", "reference", reference.image().program);
   seeds.add("host_object", "unrolled", write_object(unrolled.image(), "kernel"));
   seeds.add("host_object", "csr", write_object(csr.image(), "kernel"));
   seeds.add("host_object", "sliced", write_object(sliced.image(), "kernel"));
+  seeds.add("host_object", "reference", write_object(reference.image(), "kernel"));
   seeds.add("elf_object", "unrolled", write_object(unrolled.image(), "kernel"));
 }
 
@@ -283,7 +295,8 @@ void add_cuda_record(SeedFolder& seeds) {
   program.threads = 64;
   program.blocks_x = 4;
   const nlohmann::json record = {{"program", to_json(program)},
-                                 {"device", {{"product", "H100"}}},
+                                 {"family", "cuda"},
+                                 {"device", "H100"},
                                  {"tile", {{"name", "8x64"}}},
                                  {"search", {{"reason", "ranked first"}}},
                                  {"compiled_from", "ptx"},

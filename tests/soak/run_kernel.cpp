@@ -1,11 +1,10 @@
-#include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/arithmetic.hpp"
-#include "kernels/spmm_kernel_impl.hpp"
-#include "kernels/unrolled_host/host_program.hpp"
+#include "kernels/host_image.hpp"
 #include "spjit/compiler.hpp"
 #include "tests/soak/soak_check.hpp"
 #include "tests/support/emulated_kernel.hpp"
@@ -15,17 +14,23 @@ namespace {
 
 constexpr double k_search_ms = 300;
 
+Problem problem_of(const SoakCase& item) {
+  Problem problem;
+  problem.a = item.matrix;
+  problem.n = item.n;
+  problem.b.leading_dimension = item.compiled_ldb;
+  if (item.panel_vectors > 0) problem.panel_columns = item.panel_vectors * lanes_of(item.isa);
+  return problem;
+}
+
 CompileOptions options_of(const SoakCase& item) {
   CompileOptions options;
-  options.n = item.n;
-  options.ldb = item.compiled_ldb;
   options.target = Target(item.isa);
-  options.threads = item.threads;
+  options.resources.threads = item.threads;
   options.policy.reorder = item.reorder;
   options.policy.search = item.search;
   options.policy.search_budget_ms = k_search_ms;
   options.policy.top_k = 3;
-  if (item.panel_vectors > 0) options.panel_columns = item.panel_vectors * lanes_of(item.isa);
   if (item.no_code) options.policy.code_budget_bytes = 0;
   return options;
 }
@@ -33,26 +38,18 @@ CompileOptions options_of(const SoakCase& item) {
 Kernel through_object(const Kernel& kernel, int threads) {
   static constexpr const char* k_name = "soak";
   const std::vector<std::byte> object = kernel.object(k_name);
-  auto pool = threads > 1 ? std::make_shared<ThreadPool>(threads) : nullptr;
   const HostImage parts = read_object(object, k_name);
-  auto copy = std::make_shared<HostArtifact>();
-  const auto take = [](auto& to, std::span<const std::byte> from) {
-    to.resize(from.size() / sizeof(to[0]));
-    std::ranges::copy(from, std::as_writable_bytes(std::span(to)).begin());
-  };
-  take(copy->text, parts.text);
-  take(copy->weights, parts.weights);
-  take(copy->program, parts.program);
-  ImageOwner owner;
-  owner.artifact = copy;
-  return Kernel(Kernel::Impl::load(copy->image(), std::move(owner), std::move(pool)));
+  Artifact artifact;
+  artifact.add(k_object_file, write_object(parts, k_object_name));
+  artifact.record = kernel.record();
+  return Kernel::from_artifact(std::move(artifact), threads);
 }
 
 Kernel through_cache(const SoakCase& item, const std::string& directory) {
   CacheOptions cache;
   cache.directory = directory;
-  const Kernel made = Compiler(options_of(item), cache).compile(item.matrix);
-  Kernel loaded = Compiler(options_of(item), cache).compile(item.matrix);
+  const Kernel made = Compiler(options_of(item), cache).compile(problem_of(item));
+  Kernel loaded = Compiler(options_of(item), cache).compile(problem_of(item));
   if (!loaded.info().from_cache) {
     throw std::runtime_error("a kernel that was just published is not in the cache: " +
                              made.info().note + "; " + loaded.info().note);
@@ -64,7 +61,7 @@ Kernel kernel_of(const SoakCase& item, const std::string& directory) {
   if (item.route == Route::cached) return through_cache(item, directory);
   CacheOptions no_cache;
   no_cache.enabled = false;
-  Kernel kernel = Compiler(options_of(item), no_cache).compile(item.matrix);
+  Kernel kernel = Compiler(options_of(item), no_cache).compile(problem_of(item));
   return item.route == Route::object ? through_object(kernel, item.threads) : kernel;
 }
 

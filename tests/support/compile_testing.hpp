@@ -64,6 +64,14 @@ namespace spjit::testing_support {
   return cache;
 }
 
+/// An image as its family opens it; the image must outlive what comes out.
+[[nodiscard]] inline LoadedKernel open_image(const HostImage& image,
+                                             const std::shared_ptr<ThreadPool>& pool = nullptr) {
+  WordReader reader(image.program);
+  const auto& family = dynamic_cast<const HostFamily&>(find_family(read_header(reader).family));
+  return family.open({.image = image, .pool = pool}, {});
+}
+
 /// A host kernel of an artifact that no Compiler made.
 [[nodiscard]] inline Kernel kernel_of(const HostArtifact& artifact,
                                       const std::shared_ptr<ThreadPool>& pool = nullptr) {

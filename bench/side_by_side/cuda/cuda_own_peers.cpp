@@ -18,8 +18,8 @@
 #include "kernels/unrolled_cuda/cuda_libraries.hpp"
 #include "runtime/cuda/cuda_module.hpp"
 #include "runtime/cuda/local_gpus.hpp"
-#include "spjit/kernel.hpp"
 #include "spjit/error.hpp"
+#include "spjit/kernel.hpp"
 #include "spjit/version.hpp"
 
 namespace spjit::side_by_side {
@@ -28,7 +28,7 @@ namespace {
 class SpjitWork final : public DeviceWork {
  public:
   SpjitWork(const Kernel& kernel, int device)
-      : tile_(kernel.info().tile), kernel_(kernel.prepare(device)) {}
+      : tile_(kernel.info().tile), kernel_(kernel.load(device)) {}
 
   void enqueue(const float* b, float* c, void* stream) override { kernel_.launch(b, c, stream); }
   [[nodiscard]] std::string detail() const override { return tile_; }
@@ -46,15 +46,18 @@ class CudaSpjitPeer final : public Peer {
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
     const int device = settings_.side->context().device().ordinal;
     CompileOptions options;
-    options.n = problem.n;
     options.target = Target::parse(fmt::format("sm_{}:gpu{}", arch(), device));
     options.policy.search = settings_.search;
     CacheOptions no_cache;
     no_cache.enabled = false;
-    Kernel kernel = Compiler(options, no_cache).compile_cuda(*problem.matrix);
+    Kernel kernel = Compiler(options, no_cache).compile({.a = *problem.matrix, .n = problem.n});
     if (settings_.load_ptx) {
       const std::string ptx = kernel.ptx();
-      kernel = Kernel::load(std::as_bytes(std::span(ptx)), kernel.record());
+      const auto bytes = std::as_bytes(std::span(ptx));
+      Artifact artifact;
+      artifact.add("kernel.cubin", {bytes.begin(), bytes.end()});
+      artifact.record = kernel.record();
+      kernel = Kernel::from_artifact(std::move(artifact));
     }
     return std::make_unique<DeviceRunnable>(settings_.side, problem,
                                             std::make_unique<SpjitWork>(kernel, device));

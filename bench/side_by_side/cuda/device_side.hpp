@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/side_by_side/peer.hpp"
 #include "base/timing.hpp"
+#include "bench/side_by_side/peer.hpp"
 #include "runtime/cuda/cuda_context.hpp"
 #include "runtime/cuda/cuda_graph.hpp"
 #include "runtime/cuda/cuda_memory.hpp"

@@ -9,7 +9,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "kernels/unrolled_cuda/cuda_libraries.hpp"
@@ -17,6 +16,7 @@
 #include "spjit/compiler.hpp"
 #include "spjit/kernel.hpp"
 #include "tests/support/compile_testing.hpp"
+#include "tests/support/cuda_artifacts.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::testing_support {
@@ -53,11 +53,7 @@ class GpuTest : public ::testing::Test {
                                       const CompileOptions& compile_options) const {
     const Kernel kernel = Compiler(compile_options, uncached()).compile(problem);
     if (!is_emulated(gpu_)) return kernel;
-    Artifact as_ptx{.record = kernel.record()};
-    const std::string ptx = kernel.ptx();
-    const auto image = std::as_bytes(std::span(ptx));
-    as_ptx.add("kernel.cubin", {image.begin(), image.end()});
-    return Kernel::from_artifact(std::move(as_ptx));
+    return Kernel::from_artifact(ptx_artifact(kernel.ptx(), kernel.record()));
   }
 
   /// C, contiguous, from host memory to host memory.

@@ -4,16 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_artifact.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 #include "kernels/unrolled_cuda/cuda_timer.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/kernel.hpp"
+#include "tests/support/cuda_artifacts.hpp"
+#include "tests/support/cuda_proxy_cases.hpp"
 #include "tests/support/far_cases.hpp"
 #include "tests/support/scoped_variable.hpp"
 
@@ -87,32 +87,13 @@ TEST(FarOperands, OfMoreRowsOrColumnsThanNumbersCanNameAreRefused) {
   EXPECT_THROW(check_cuda_spec(wide, far.spec), InvalidArgument);
 }
 
-/// What Kernel::from_artifact() needs to know of a program.
-std::string record_of(const FarCase& far) {
-  const nlohmann::json resources = {{"predicted_registers", 0},
-                                    {"registers", 0},
-                                    {"spilled_bytes", 0},
-                                    {"active_blocks", 0},
-                                    {"code_bytes", 0}};
-  return nlohmann::json{{"program", to_json(make_program(far_plan(far), far.spec, 90))},
-                        {"device", "H100"},
-                        {"tile", {{"name", to_string(far.spec.tile)}}},
-                        {"search", {{"reason", ""}}},
-                        {"resources", resources},
-                        {"compiled_from", "ptx"},
-                        {"toolchain", ""},
-                        {"note", ""}}
-      .dump();
-}
-
 class FarLaunch : public ::testing::Test {
  protected:
   [[nodiscard]] static Kernel load(const FarCase& far) {
-    Artifact artifact{.record = record_of(far)};
-    const std::string ptx = far_ptx(far);
-    const auto image = std::as_bytes(std::span(ptx));
-    artifact.add("kernel.cubin", {image.begin(), image.end()});
-    return Kernel::from_artifact(std::move(artifact)).load();
+    const CudaProgram program = make_program(far_plan(far), far.spec, 90);
+    return Kernel::from_artifact(
+               ptx_artifact(far_ptx(far), record_of(program, far.spec.tile).dump()))
+        .load();
   }
 
   ScopedVariable driver_{"SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA};

@@ -10,9 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/csr/csr_kernel.hpp"
+#include "kernels/csr_image.hpp"
+#include "kernels/csr_view.hpp"
+#include "kernels/packing.hpp"
 #include "kernels/sliced/sliced_kernel.hpp"
-#include "kernels/spmm_kernel_impl.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -25,12 +26,13 @@ namespace {
 using spjit::CompileOptions;
 using spjit::CsrMatrix;
 using spjit::HostIsa;
-using spjit::KernelKind;
 using spjit::Kernel;
+using spjit::Problem;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::index;
 using spjit::testing_support::kernel_of;
 using spjit::testing_support::options_of;
+using spjit::testing_support::problem_of;
 using spjit::testing_support::reference_product;
 using spjit::testing_support::same_bits;
 using spjit::testing_support::SparseFloats;
@@ -95,8 +97,8 @@ std::vector<float> gather(const float* c, std::int64_t rows, std::int64_t n, con
   return result;
 }
 
-Kernel compile_far(const CsrMatrix& matrix, const CompileOptions& options) {
-  return spjit::Compiler(options, uncached()).compile(matrix);
+Kernel compile_far(const Problem& problem, const CompileOptions& options) {
+  return spjit::Compiler(options, uncached()).compile(problem);
 }
 
 void expect_reference(const Kernel& kernel, const FarProblem& problem, std::int64_t ldb,
@@ -143,9 +145,9 @@ TEST_P(FarRows, OfBAreReadInPlace) {
   constexpr std::int64_t k_n = 516;  // the last panel reaches back
   const FarProblem far = problem(k_n * 4);
 
-  const Kernel kernel = compile_far(far.matrix, options_of(k_n, isa()));
+  const Kernel kernel = compile_far(problem_of(far.matrix, k_n), options_of(isa()));
 
-  ASSERT_EQ(kernel.info().kind, "unrolled");
+  ASSERT_EQ(kernel.info().family, "unrolled");
   ASSERT_NE(kernel.info().tile.find("in-place"), std::string::npos) << kernel.info().tile;
   expect_reference(kernel, far, k_n, k_n);
 }
@@ -166,23 +168,23 @@ TEST_P(FarRows, OfBAreBroughtToTheBuiltInDistance) {
   constexpr std::int64_t k_n = 512;
   const FarProblem far = problem(k_n * 4);
 
-  const Kernel kernel = compile_far(far.matrix, options_of(k_n, isa()));
+  const Kernel kernel = compile_far(problem_of(far.matrix, k_n), options_of(isa()));
 
   ASSERT_NE(kernel.info().tile.find("in-place"), std::string::npos) << kernel.info().tile;
   expect_reference(kernel, far, k_n + 7, k_n + 1);
 }
 
 TEST_P(FarRows, OfBArePackedFarApart) {
-  CompileOptions options = options_of(0, isa());
-  options.panel_columns = spjit::widest_panel_vectors(isa()) * lanes();
-  const std::int64_t width = *options.panel_columns;
-  options.n = width - 3;
+  const std::int64_t width = spjit::widest_panel_vectors(isa()) * lanes();
+  const std::int64_t n = width - 3;
   const FarProblem far = problem(width * 4);
+  Problem problem = problem_of(far.matrix, n);
+  problem.panel_columns = width;
 
-  const Kernel kernel = compile_far(far.matrix, options);
+  const Kernel kernel = compile_far(problem, options_of(isa()));
 
   ASSERT_NE(kernel.info().tile.find("packed"), std::string::npos) << kernel.info().tile;
-  expect_reference(kernel, far, options.n, options.n);
+  expect_reference(kernel, far, n, n);
 }
 
 TEST_P(FarRows, OfBArePackedFarApartInBlocksOfK) {
@@ -198,34 +200,34 @@ TEST_P(FarRows, OfBArePackedFarApartInBlocksOfK) {
 }
 
 TEST_P(FarRows, OfPanelsAreReadWhereTheyAre) {
-  CompileOptions options = options_of(0, isa());
-  options.panel_columns = spjit::widest_panel_vectors(isa()) * lanes();
-  const std::int64_t width = *options.panel_columns;
-  options.n = width + 5;
+  const std::int64_t width = spjit::widest_panel_vectors(isa()) * lanes();
+  const std::int64_t n = width + 5;
   const FarProblem far = problem(width * 4);
-  const Kernel kernel = compile_far(far.matrix, options);
+  Problem problem = problem_of(far.matrix, n);
+  problem.panel_columns = width;
+  const Kernel kernel = compile_far(problem, options_of(isa()));
   const std::int64_t rows = far.matrix.rows;
   const SparseFloats b(kernel.panel_floats(far.matrix.cols));
   if (!b.mapped()) GTEST_SKIP() << k_no_space;
   std::vector<float> c(index(kernel.panel_floats(rows)), -7.0F);
-  const PanelMajor place_b{{far.matrix.cols, options.n, width}};
-  const PanelMajor place_c{{rows, options.n, width}};
-  const std::vector<float> expected = fill_and_multiply(far, isa(), options.n, place_b, b.data());
+  const PanelMajor place_b{{far.matrix.cols, n, width}};
+  const PanelMajor place_c{{rows, n, width}};
+  const std::vector<float> expected = fill_and_multiply(far, isa(), n, place_b, b.data());
 
   kernel.run_panels(b.data(), c.data());
 
-  EXPECT_TRUE(same_bits(gather(c.data(), rows, options.n, place_c), expected));
+  EXPECT_TRUE(same_bits(gather(c.data(), rows, n, place_c), expected));
 }
 
 TEST_P(FarRows, OfBAreReadByTheCsrKernel) {
   constexpr std::int64_t k_n = 140;
-  CompileOptions options = options_of(k_n, isa());
+  CompileOptions options = options_of(isa());
   options.policy.code_budget_bytes = 0;
   const FarProblem far = problem(k_n * 4);
 
-  const Kernel kernel = compile_far(far.matrix, options);
+  const Kernel kernel = compile_far(problem_of(far.matrix, k_n), options);
 
-  ASSERT_EQ(kernel.info().kind, "csr");
+  ASSERT_EQ(kernel.info().family, "csr");
   expect_reference(kernel, far, k_n, k_n);
 }
 
@@ -233,7 +235,7 @@ TEST_P(FarRows, OfBMayBeFarApartForAFewColumns) {
   const FarProblem far = far_problem(4, 8);
   const std::int64_t ldb = distance() / 4;
   for (const std::int64_t n : {1, 3, 9}) {
-    const Kernel kernel = compile_far(far.matrix, options_of(n, isa()));
+    const Kernel kernel = compile_far(problem_of(far.matrix, n), options_of(isa()));
 
     expect_reference(kernel, far, ldb, n);
   }
@@ -244,11 +246,11 @@ TEST_P(FarRows, OfCAreWrittenByEveryKind) {
   const std::int64_t ldc = distance() / 4;
   for (const std::int64_t n : {1, 9, 16, 67}) {
     for (const std::int64_t budget :
-         {std::int64_t{0}, SearchPolicy::k_default_code_budget_bytes}) {
-      CompileOptions options = options_of(n, isa());
+         {std::int64_t{0}, spjit::SearchPolicy::k_default_code_budget_bytes}) {
+      CompileOptions options = options_of(isa());
       options.policy.code_budget_bytes = budget;
 
-      const Kernel kernel = compile_far(far.matrix, options);
+      const Kernel kernel = compile_far(problem_of(far.matrix, n), options);
 
       expect_reference(kernel, far, n, ldc);
     }
@@ -271,7 +273,7 @@ TEST(FarLeadingDimensions, OfBAndCWork) {
   FarProblem far{matrix, matrix, {0, 1, 2}};
   for (const HostIsa isa : spjit::testing_support::isas_here()) {
     for (const std::int64_t n : {1, 2, 20}) {
-      const Kernel kernel = compile_far(matrix, options_of(n, isa));
+      const Kernel kernel = compile_far(problem_of(matrix, n), options_of(isa));
 
       expect_reference(kernel, far, k_ld, k_ld);
     }
@@ -280,11 +282,7 @@ TEST(FarLeadingDimensions, OfBAndCWork) {
 
 /// A compiler would take the CSR kernel for so few nonzeros.
 Kernel sliced_kernel(const CsrMatrix& matrix, std::int64_t n) {
-  spjit::ImageOwner owner;
-  owner.artifact = std::make_shared<spjit::HostArtifact>(
-      spjit::make_csr_artifact(matrix, "sliced", {HostIsa::avx512, n}));
-  const spjit::HostImage image = owner.artifact->image();
-  return Kernel(Kernel::Impl::load(image, std::move(owner), nullptr));
+  return kernel_of(spjit::make_csr_artifact(problem_of(matrix, n), "sliced", HostIsa::avx512));
 }
 
 /// n = 1 and a B that can be read in place: 2^29 columns are 2^31 bytes.
@@ -317,7 +315,7 @@ TEST(FarSlices, ReachTheLastOfTwoToThe31Columns) {
   if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
   constexpr std::int64_t k_cols = (std::int64_t{1} << 31) - 1;
   const FarProblem far = far_problem(k_cols - 40, k_cols);
-  const spjit::SlicedMatrix sliced(view_of(far.matrix));
+  const spjit::SlicedMatrix sliced(spjit::view_of(far.matrix));
   const SparseFloats b(sliced.column_floats());
   if (!b.mapped()) GTEST_SKIP() << k_no_space;
   const std::vector<float> expected =

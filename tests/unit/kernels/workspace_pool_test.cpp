@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "kernels/spmm_kernel_impl.hpp"
+#include "kernels/workspace_pool.hpp"
 #include "matrix/limits.hpp"
 
 namespace {

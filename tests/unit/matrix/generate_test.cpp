@@ -97,7 +97,7 @@ TEST(GenerateMatrix, DependsOnTheSeedAlone) {
   }
 }
 
-// These change only together with the definitions in docs/matrices.md.
+// These change only together with the definitions in spjit/generate.hpp.
 TEST(GenerateMatrix, GivesTheSameBitsAsEver) {
   const std::uint64_t expected[] = {1374009642955254258U,  15110085876372112899U,
                                     13453044701370353425U, 9619328042556310403U,

@@ -15,9 +15,9 @@
 
 namespace {
 
+using spjit::Arguments;
 using spjit::Arithmetic;
 using spjit::CsrMatrix;
-using spjit::Arguments;
 using spjit::KernelPlan;
 using spjit::testing_support::dense_values;
 

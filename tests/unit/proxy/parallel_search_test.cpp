@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "proxy/search.hpp"
@@ -49,23 +51,47 @@ void fill(MadeUpSpace& space, int threads) {
   };
 }
 
-TEST(ParallelSearch, FindsWhatOneThreadFindsInTheSameBatches) {
-  for (const std::size_t batch_bytes : {std::size_t{1}, std::size_t{3}, std::size_t{1000}}) {
-    SCOPED_TRACE(batch_bytes);
-    MadeUpSpace alone(40);
-    MadeUpSpace together(40);
-    fill(alone, 1);
-    fill(together, k_threads);
-    alone.given.batch_bytes = together.given.batch_bytes = batch_bytes;
+/// Whether the caller builds too, and bytes of a batch.
+class ParallelSearchInBatches : public testing::TestWithParam<std::tuple<bool, std::size_t>> {};
 
-    const SearchTrace expected = search(alone, {}, {}).trace;
-    const SearchTrace found = search(together, {}, {}).trace;
+TEST_P(ParallelSearchInBatches, FindsWhatOneThreadFinds) {
+  MadeUpSpace alone(40);
+  MadeUpSpace together(40);
+  fill(alone, 1);
+  fill(together, k_threads);
+  std::tie(together.given.short_builds, together.given.batch_bytes) = GetParam();
+  alone.given.batch_bytes = together.given.batch_bytes;
 
-    EXPECT_EQ(compared(found), compared(expected));
-    EXPECT_EQ(together.batches, alone.batches);
-    EXPECT_TRUE(together.right_builds);
-    EXPECT_TRUE(found.timed);
-  }
+  const SearchTrace expected = search(alone, {}, {}).trace;
+  const SearchTrace found = search(together, {}, {}).trace;
+
+  EXPECT_EQ(compared(found), compared(expected));
+  EXPECT_EQ(together.batches, alone.batches);
+  EXPECT_TRUE(together.right_builds);
+  EXPECT_TRUE(found.timed);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ParallelSearchInBatches,
+                         testing::Combine(testing::Bool(), testing::Values(1, 3, 1000)));
+
+TEST(ParallelSearch, OfShortBuildsTheCallerBuildsToo) {
+  MadeUpSpace space(40);
+  set_builders(space, 2);
+  space.given.short_builds = true;
+  std::atomic<int> by_caller = 0;
+  std::atomic<int> by_others = 0;
+  space.during_build = [&, here = std::this_thread::get_id()](std::size_t, const Cancellation&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ++(std::this_thread::get_id() == here ? by_caller : by_others);
+  };
+  SearchSettings settings;
+  settings.stages.stand_ins = false;
+
+  (void)search(space, settings, {});
+
+  EXPECT_EQ(by_caller + by_others, 40);
+  EXPECT_GT(by_caller, 1);
+  EXPECT_GT(by_others, 0);
 }
 
 TEST(ParallelSearch, BuildsNothingWhileItTimes) {
@@ -161,9 +187,11 @@ TEST(ParallelSearch, ReportsFromTheThreadThatSearches) {
 }
 
 TEST(ParallelSearch, IsCancelledWhileThreadsBuild) {
-  for (const int threads : {1, k_threads}) {
+  for (const auto& [threads, is_short] :
+       {std::pair(1, false), std::pair(k_threads, false), std::pair(k_threads, true)}) {
     MadeUpSpace space(40);
     set_builders(space, threads);
+    space.given.short_builds = is_short;
     std::stop_source stop;
     space.during_build = [&](std::size_t, const Cancellation& cancel) {
       stop.request_stop();

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "made_up_time.hpp"
 #include "base/tuning.hpp"
+#include "made_up_time.hpp"
 
 namespace {
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "made_up_time.hpp"
 #include "base/tuning.hpp"
+#include "made_up_time.hpp"
 #include "spjit/error.hpp"
 
 namespace {

@@ -215,7 +215,7 @@ TEST(CudaTileSpace, PutsADenseRowWithAllOthersIntoOneTile) {
 
   // 66 blocks of 4096 columns have at most 62 each.
   EXPECT_THAT(names_of(cuda_space(cuda_problem(matrix, 4096)).survivors()),
-              ElementsAre("64x32 u2048"));
+              ElementsAre("rows=64 columns=32"));
 }
 
 TEST(CudaTileSpace, TakesGivenHeightsAndWidthsAsTheOnlyOnes) {
@@ -224,7 +224,7 @@ TEST(CudaTileSpace, TakesGivenHeightsAndWidthsAsTheOnlyOnes) {
   policy.n1 = 160;
 
   EXPECT_THAT(names_of(cuda_space(cuda_problem(dense(256, 8), 512), policy).candidates),
-              ElementsAre("10x160 u2048"));
+              ElementsAre("rows=10 columns=160"));
 }
 
 TEST(CudaTileSpace, RefusesWhatCannotBeEmitted) {

@@ -215,8 +215,10 @@ TEST(HostExecutor, PanelMajorOperandsAreUsedWhereTheyAre) {
     b_panels.seal();
     std::ranges::fill(c_panels.span(), -7.0F);
 
-    spjit::execute(sum.program, HostSplit{}, {b_panels.data(), 0, c_panels.data(), 0},
-                   workspace.data(), nullptr);
+    spjit::execute(
+        sum.program, HostSplit{},
+        {.b = b_panels.data(), .c = c_panels.data(), .layout = spjit::Layout::panel_major},
+        workspace.data(), nullptr);
 
     for (std::int64_t row = 0; row < 9; ++row) {
       for (std::int64_t j = 0; j < 24; ++j) {

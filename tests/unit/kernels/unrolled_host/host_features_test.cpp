@@ -11,6 +11,7 @@
 #include "kernels/unrolled_host/host_heuristic.hpp"
 #include "kernels/unrolled_host/tile_space.hpp"
 #include "reorder/row_grouping.hpp"
+#include "tests/support/compile_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -18,8 +19,8 @@ namespace {
 using spjit::host_feature_row;
 using spjit::host_feature_schema;
 using spjit::HostDeviceInfo;
-using spjit::Workload;
 using spjit::TileCandidate;
+using spjit::Workload;
 
 /// 8 rows in 2 tiles of 4, 64 columns of B in 4 panels of 16.
 TileCandidate candidate_by_hand() {
@@ -117,33 +118,20 @@ TEST(HostFeatures, AreFiniteForEveryTileOfOddMatrices) {
   for (const auto& [rows, cols] : {std::pair{1, 1}, {1, 300}, {300, 1}, {70, 90}}) {
     for (const double sparsity : {0.0, 0.9, 1.0}) {
       const auto matrix = spjit::testing_support::random_matrix(rows, cols, sparsity);
+      const spjit::Problem problem = spjit::testing_support::problem_of(matrix, 33);
       spjit::CompileOptions options;
-      options.n = 33;
       options.target = spjit::Target(spjit::HostIsa::avx2);
       const spjit::TileSpace space = spjit::enumerate_host_tiles(
-          matrix, options, limits,
+          problem, options, limits,
           [&](std::int64_t m1) { return spjit::EstimatedGrouping(matrix).statistics(m1); });
       for (const TileCandidate& candidate : space.candidates) {
         for (const float value :
-             host_feature_row(candidate, spjit::host_work(matrix, 33, 1), limits)) {
+             host_feature_row(candidate, spjit::workload_of(problem, 1), limits)) {
           EXPECT_TRUE(std::isfinite(value)) << to_string(candidate.tile);
         }
       }
     }
   }
-}
-
-TEST(Workload, CountsByHand) {
-  const spjit::CsrMatrix matrix{3, 4, {0, 2, 2, 6}, {0, 1, 0, 1, 2, 3}, {1, 1, 1, 1, 1, 1}};
-
-  const Workload work = spjit::host_work(matrix, 7, 2);
-
-  EXPECT_EQ(work.rows, 2);
-  EXPECT_EQ(work.cols, 4);
-  EXPECT_EQ(work.nnz, 6);
-  EXPECT_EQ(work.n, 7);
-  EXPECT_EQ(work.threads, 2);
-  EXPECT_DOUBLE_EQ(work.row_nnz_cv, std::sqrt(8.0 / 3) / 2);  // rows of 2, 0, 4
 }
 
 }  // namespace

@@ -11,8 +11,8 @@ namespace {
 using spjit::HostChoice;
 using spjit::HostDeviceInfo;
 using spjit::HostIsa;
-using spjit::Workload;
 using spjit::HostTile;
+using spjit::Workload;
 
 HostDeviceInfo limits_of(HostIsa isa, std::int64_t fmas_per_cycle = 2) {
   HostDeviceInfo limits;

@@ -10,9 +10,9 @@ namespace {
 
 using spjit::estimate_host_us;
 using spjit::HostDeviceInfo;
-using spjit::Workload;
 using spjit::TileCandidate;
 using spjit::WeightForm;
+using spjit::Workload;
 using spjit::testing_support::candidate_of;
 using spjit::testing_support::k_work;
 using spjit::testing_support::limits;

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
-#include "kernels/spmm_kernel_impl.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/compile_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -23,9 +23,10 @@ using spjit::HostImage;
 using spjit::HostIsa;
 using spjit::HostProgramRecord;
 using spjit::HostTile;
-using spjit::KernelKind;
-using spjit::SpmmKernel;
+using spjit::Kernel;
 using spjit::testing_support::index;
+using spjit::testing_support::open_image;
+using spjit::testing_support::problem_of;
 using spjit::testing_support::small_matrix;
 
 HostTile small_tile() {
@@ -39,11 +40,7 @@ HostArtifact unrolled_artifact() {
   const CsrMatrix matrix = small_matrix();
   const auto grouping = spjit::group_rows(matrix, 2, spjit::ReorderAlgorithm::none);
   return spjit::make_unrolled_artifact(spjit::build_plan(matrix, grouping, 3), small_tile(),
-                                       {HostIsa::avx2, 20, 0});
-}
-
-HostArtifact csr_artifact() {
-  return spjit::make_csr_artifact(small_matrix(), "csr", {HostIsa::avx2, 20});
+                                       problem_of(matrix, 20), HostIsa::avx2);
 }
 
 HostImage with_program(const HostArtifact& artifact, const std::vector<std::int64_t>& words) {
@@ -57,12 +54,12 @@ TEST(HostProgramRecord, HoldsWhatTheKernelWasMadeOf) {
 
   const HostProgramRecord record = spjit::read_program(artifact.image());
 
-  EXPECT_EQ(record.kind, "unrolled");
-  EXPECT_EQ(record.isa, HostIsa::avx2);
-  EXPECT_EQ(record.rows, 5);
-  EXPECT_EQ(record.cols, 5);
-  EXPECT_EQ(record.n, 20);
-  EXPECT_EQ(record.nnz, 7);
+  EXPECT_EQ(record.header.family, "unrolled");
+  EXPECT_EQ(record.header.isa, HostIsa::avx2);
+  EXPECT_EQ(record.header.rows, 5);
+  EXPECT_EQ(record.header.cols, 5);
+  EXPECT_EQ(record.header.n, 20);
+  EXPECT_EQ(record.header.nnz, 7);
   EXPECT_EQ(record.tile, small_tile());
   EXPECT_EQ(record.tiles, 2);
   EXPECT_EQ(record.k_blocks, 2);
@@ -71,41 +68,30 @@ TEST(HostProgramRecord, HoldsWhatTheKernelWasMadeOf) {
   EXPECT_EQ(record.tile_nnz_ends, (std::vector<std::int64_t>{3, 7}));
   EXPECT_EQ(record.empty_rows.list(0, 5), (std::vector<std::int32_t>{1}));
   EXPECT_EQ(record.rows_of_b.list(0, 9), (std::vector<std::int32_t>{0, 1, 2, 3, 4}));
-  EXPECT_TRUE(record.row_ptrs.empty());
+  EXPECT_FALSE(record.header.runtime_n);
+  EXPECT_EQ(record.header.ldb, 20);
+  EXPECT_EQ(record.header.ldc, 20);
 }
 
 TEST(HostProgramRecord, WritingAndReadingGiveTheSameRecord) {
-  for (const HostArtifact& artifact : {unrolled_artifact(), csr_artifact()}) {
-    const HostProgramRecord record = spjit::read_program(artifact.image());
-
-    const std::vector<std::int64_t> words = spjit::write_program(record);
-
-    EXPECT_EQ(words, artifact.program);
-    EXPECT_EQ(spjit::read_program(with_program(artifact, words)), record);
-  }
-}
-
-TEST(HostProgramRecord, ACsrKernelCarriesTheMatrixInsteadOfCode) {
-  const HostArtifact artifact = csr_artifact();
-
+  const HostArtifact artifact = unrolled_artifact();
   const HostProgramRecord record = spjit::read_program(artifact.image());
 
-  EXPECT_EQ(record.kind, "csr");
-  EXPECT_TRUE(artifact.text.empty());
-  EXPECT_EQ(record.row_ptrs, small_matrix().row_ptrs);
-  EXPECT_EQ(artifact.weights.size(), 14U);
+  const std::vector<std::int64_t> words = spjit::write_program(record);
+
+  EXPECT_EQ(words, artifact.program);
+  EXPECT_EQ(spjit::read_program(with_program(artifact, words)), record);
 }
 
 TEST(HostProgramRecord, RowsOfBThatAreNoRangesAreRefused) {
   const HostArtifact good = unrolled_artifact();
   for (const std::vector<std::int64_t>& rows :
        {std::vector<std::int64_t>{0}, {0, 6}, {3, 2}, {-1, 5}, {0, 2, 1, 5}}) {
-    // The record ends with the ranges {0, 5} and no offsets of rows.
+    // The record ends with the ranges {0, 5}.
     std::vector<std::int64_t> words = good.program;
-    words.resize(words.size() - 4);
+    words.resize(words.size() - 3);
     words.push_back(std::ssize(rows));
     words.insert(words.end(), rows.begin(), rows.end());
-    words.push_back(0);
 
     EXPECT_THROW(static_cast<void>(spjit::read_program(with_program(good, words))), spjit::Error);
   }
@@ -147,11 +133,10 @@ TEST(HostObject, OfThePreviousVersionIsNeitherLinkedNorLoaded) {
 
   const std::string linked = refusal([&] {
     static_cast<void>(
-        SpmmKernel::link({image.text.data(), image.text.size(), image.weights.data(),
-                          image.weights.size(), image.program.data(), image.program.size()}));
+        Kernel::link({image.text.data(), image.text.size(), image.weights.data(),
+                      image.weights.size(), image.program.data(), image.program.size()}));
   });
-  const std::string loaded =
-      refusal([&] { static_cast<void>(SpmmKernel::Impl::load(image, {}, nullptr)); });
+  const std::string loaded = refusal([&] { static_cast<void>(open_image(image)); });
 
   EXPECT_EQ(linked, "program record: version " + previous + ", this build reads version " +
                         std::to_string(spjit::k_host_program_version) + "; compile again");
@@ -166,17 +151,11 @@ bool ascending_within(const std::vector<std::int64_t>& values, std::int64_t low,
 
 /// What whoever runs a record relies on.
 void expect_invariants(const HostProgramRecord& record, const HostImage& image) {
-  EXPECT_GE(record.n, 1);
+  EXPECT_GE(record.header.n, 1);
   std::int64_t end = 0;
   for (const spjit::RowRange& rows : record.empty_rows.ranges()) {
-    EXPECT_TRUE(end <= rows.begin && rows.begin < rows.end && rows.end <= record.rows);
+    EXPECT_TRUE(end <= rows.begin && rows.begin < rows.end && rows.end <= record.header.rows);
     end = rows.end;
-  }
-  if (record.kind == "csr") {
-    ASSERT_EQ(record.row_ptrs.size(), index(record.rows) + 1);
-    EXPECT_TRUE(ascending_within(record.row_ptrs, 0, record.nnz));
-    EXPECT_EQ(image.weights.size(), index(record.nnz) * 8);
-    return;
   }
   const std::int64_t segments = record.tiles * record.k_blocks;
   EXPECT_EQ(std::ssize(record.segment_offsets), segments);
@@ -185,14 +164,14 @@ void expect_invariants(const HostProgramRecord& record, const HostImage& image) 
   EXPECT_TRUE(ascending_within(record.segment_offsets, 0, std::ssize(image.text) - 1));
   EXPECT_TRUE(ascending_within(record.weight_offsets, 0,
                                static_cast<std::int64_t>(image.weights.size() / 4)));
-  EXPECT_GE(record.k_block * record.k_blocks, record.cols);
+  EXPECT_GE(record.k_block * record.k_blocks, record.header.cols);
   for (const spjit::RowRange& rows : record.rows_of_b.ranges()) {
-    EXPECT_TRUE(rows.begin >= 0 && rows.begin < rows.end && rows.end <= record.cols);
+    EXPECT_TRUE(rows.begin >= 0 && rows.begin < rows.end && rows.end <= record.header.cols);
   }
-  EXPECT_LE(spjit::registers_needed(record.tile), spjit::registers_of(record.isa));
+  EXPECT_LE(spjit::registers_needed(record.tile), spjit::registers_of(record.header.isa));
   if (record.in_place_ldb > 0) {
-    EXPECT_GE(record.in_place_ldb, record.n);
-    EXPECT_GE(record.n, record.tile.nv * spjit::lanes_of(record.isa));
+    EXPECT_GE(record.in_place_ldb, record.header.n);
+    EXPECT_GE(record.header.n, record.tile.nv * spjit::lanes_of(record.header.isa));
   }
 }
 
@@ -201,37 +180,35 @@ void expect_refused_or_sound(std::span<const std::byte> object) {
   try {
     const HostImage image = spjit::read_object(object, "small");
     expect_invariants(spjit::read_program(image), image);
-    static_cast<void>(spjit::Kernel::Impl::load(image, {}, nullptr));
+    static_cast<void>(open_image(image));
   } catch (const spjit::Error& error) {
     EXPECT_FALSE(std::string(error.what()).empty());
   }
 }
 
 TEST(HostObject, EveryDamagedByteIsRefusedOrHarmless) {
-  for (const HostArtifact& artifact : {unrolled_artifact(), csr_artifact()}) {
-    const std::vector<std::byte> object = spjit::write_object(artifact.image(), "small");
-    for (std::size_t i = 0; i < object.size(); ++i) {
-      for (const int damage : {0xFF, 0x80, 0x01}) {
-        std::vector<std::byte> damaged = object;
-        damaged[i] ^= static_cast<std::byte>(damage);
+  const HostArtifact artifact = unrolled_artifact();
+  const std::vector<std::byte> object = spjit::write_object(artifact.image(), "small");
+  for (std::size_t i = 0; i < object.size(); ++i) {
+    for (const int damage : {0xFF, 0x80, 0x01}) {
+      std::vector<std::byte> damaged = object;
+      damaged[i] ^= static_cast<std::byte>(damage);
 
-        expect_refused_or_sound(damaged);
+      expect_refused_or_sound(damaged);
 
-        ASSERT_FALSE(testing::Test::HasFailure()) << "byte " << i << " ^ " << damage;
-      }
+      ASSERT_FALSE(testing::Test::HasFailure()) << "byte " << i << " ^ " << damage;
     }
   }
 }
 
 TEST(HostObject, EveryTruncationIsRefused) {
-  for (const HostArtifact& artifact : {unrolled_artifact(), csr_artifact()}) {
-    const std::vector<std::byte> object = spjit::write_object(artifact.image(), "small");
-    for (std::size_t size = 0; size < object.size(); ++size) {
-      const std::vector<std::byte> cut(object.begin(),
-                                       object.begin() + static_cast<std::ptrdiff_t>(size));
+  const HostArtifact artifact = unrolled_artifact();
+  const std::vector<std::byte> object = spjit::write_object(artifact.image(), "small");
+  for (std::size_t size = 0; size < object.size(); ++size) {
+    const std::vector<std::byte> cut(object.begin(),
+                                     object.begin() + static_cast<std::ptrdiff_t>(size));
 
-      EXPECT_THROW(static_cast<void>(spjit::read_object(cut, "small")), spjit::Error) << size;
-    }
+    EXPECT_THROW(static_cast<void>(spjit::read_object(cut, "small")), spjit::Error) << size;
   }
 }
 
@@ -256,34 +233,20 @@ TEST(HostProgramRecord, ASegmentThatIsNotAlignedIsRefused) {
   EXPECT_THROW(static_cast<void>(spjit::read_program(with_program(artifact, words))), spjit::Error);
 }
 
-TEST(HostProgramRecord, AMatrixOfFewerBytesThanItsNonzerosHaveIsRefused) {
-  const HostArtifact artifact = csr_artifact();
-  const HostImage whole = artifact.image();
-  HostImage shorter = whole;
-  shorter.weights = whole.weights.first(whole.weights.size() - 8);
-  HostImage none = whole;
-  none.weights = {};
-
-  EXPECT_NO_THROW(static_cast<void>(spjit::read_program(whole)));
-  EXPECT_THROW(static_cast<void>(spjit::read_program(shorter)), spjit::Error);
-  EXPECT_THROW(static_cast<void>(spjit::read_program(none)), spjit::Error);
-}
-
 TEST(HostProgramRecord, EveryDamagedByteOfTheRecordIsRefusedOrHarmless) {
-  for (const HostArtifact& artifact : {unrolled_artifact(), csr_artifact()}) {
-    const std::size_t bytes = artifact.program.size() * sizeof(std::int64_t);
-    for (std::size_t i = 0; i < bytes; ++i) {
-      for (int bit = 0; bit < 8; ++bit) {
-        std::vector<std::int64_t> words = artifact.program;
-        std::as_writable_bytes(std::span(words))[i] ^= static_cast<std::byte>(1 << bit);
-        const HostImage image = with_program(artifact, words);
-        try {
-          expect_invariants(spjit::read_program(image), image);
-        } catch (const spjit::Error& error) {
-          EXPECT_EQ(std::string(error.what()).rfind("program record: ", 0), 0U) << error.what();
-        }
-        ASSERT_FALSE(testing::Test::HasFailure()) << "byte " << i << " bit " << bit;
+  const HostArtifact artifact = unrolled_artifact();
+  const std::size_t bytes = artifact.program.size() * sizeof(std::int64_t);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::vector<std::int64_t> words = artifact.program;
+      std::as_writable_bytes(std::span(words))[i] ^= static_cast<std::byte>(1 << bit);
+      const HostImage image = with_program(artifact, words);
+      try {
+        expect_invariants(spjit::read_program(image), image);
+      } catch (const spjit::Error& error) {
+        EXPECT_EQ(std::string(error.what()).rfind("program record: ", 0), 0U) << error.what();
       }
+      ASSERT_FALSE(testing::Test::HasFailure()) << "byte " << i << " bit " << bit;
     }
   }
 }
@@ -297,13 +260,6 @@ TEST(HostProgramRecord, EveryTruncationIsRefused) {
 
     EXPECT_THROW(static_cast<void>(spjit::read_program(image)), spjit::Error) << size;
   }
-}
-
-TEST(HostProgramRecord, CsrColumnsOutOfRangeAreRefused) {
-  HostArtifact artifact = csr_artifact();
-  artifact.weights.back() = 5;
-
-  EXPECT_THROW(static_cast<void>(spjit::read_program(artifact.image())), spjit::Error);
 }
 
 TEST(HostObject, HoldsTheThreePartsUnderItsName) {
@@ -323,7 +279,7 @@ TEST(HostObject, AKernelWithoutEntriesIsAnObjectToo) {
   const CsrMatrix matrix{3, 4, {0, 0, 0, 0}, {}, {}};
   const auto grouping = spjit::group_rows(matrix, 2, spjit::ReorderAlgorithm::none);
   const HostArtifact artifact = spjit::make_unrolled_artifact(
-      spjit::build_plan(matrix, grouping, 4), small_tile(), {HostIsa::avx2, 9, 0});
+      spjit::build_plan(matrix, grouping, 4), small_tile(), problem_of(matrix, 9), HostIsa::avx2);
 
   const std::vector<std::byte> object = spjit::write_object(artifact.image(), "none");
   const HostProgramRecord record = spjit::read_program(spjit::read_object(object, "none"));

@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/spmm_kernel_impl.hpp"
 #include "kernels/unrolled_host/host_proxy.hpp"
 #include "kernels/unrolled_host/host_timer.hpp"
+#include "kernels/unrolled_host/unrolled_executable.hpp"
+#include "tests/support/compile_testing.hpp"
 #include "tests/support/guarded_buffers.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -19,13 +20,13 @@ namespace {
 using spjit::CsrMatrix;
 using spjit::HostArtifact;
 using spjit::HostIsa;
-using spjit::HostOperands;
 using spjit::HostTile;
 using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::index;
 using spjit::testing_support::isa_and_placement;
 using spjit::testing_support::IsaAndPlacement;
 using spjit::testing_support::k_placements;
+using spjit::testing_support::open_image;
 using spjit::testing_support::Placement;
 
 constexpr std::int64_t k_proxy_rows = 300;
@@ -54,10 +55,13 @@ HostArtifact proxy_of(const HostTile& tile, HostIsa isa, std::int64_t n, std::in
   const auto plan = spjit::build_plan(
       matrix, spjit::group_rows(matrix, tile.m1, spjit::ReorderAlgorithm::similarity), k_cols);
   EXPECT_GT(plan.grouping.tiles(), spjit::proxy_clusters(plan, {}));
-  return spjit::make_host_proxy(plan, tile, {isa, n, tile.pack_b ? 0 : ldb}, {}, {});
+  spjit::Problem problem;
+  problem.n = n;
+  problem.b.leading_dimension = ldb;
+  return spjit::make_host_proxy(plan, tile, problem, isa, {});
 }
 
-/// Tiles of every way to walk and to read B.
+/// Tiles of every loop order and way to read B.
 std::vector<HostTile> tiles_for(HostIsa isa) {
   std::vector<HostTile> tiles;
   for (const std::int64_t k_block : {0, 64}) {
@@ -93,14 +97,14 @@ TEST_P(ProxyKernel, TouchesNothingOutsideBAndC) {
   constexpr std::int64_t k_ld = 53;
   for (const HostTile& tile : tiles_for(isa())) {
     const HostArtifact proxy = proxy_of(tile, isa(), k_n, k_ld);
-    const auto kernel = spjit::Kernel::Impl::load(proxy.image(), {}, nullptr);
+    const spjit::LoadedKernel kernel = open_image(proxy.image());
     const spjit::testing_support::GuardedBuffers guarded(placement());
     const GuardedFloats b((k_cols - 1) * k_ld + k_n, placement());
     const GuardedFloats c((k_proxy_rows - 1) * k_ld + k_n, placement());
     std::ranges::fill(b.span(), 0.5F);
     std::ranges::fill(c.span(), k_untouched);
 
-    kernel->run({b.data(), k_ld, c.data(), k_ld});
+    kernel.executable->run({b.data(), k_ld, c.data(), k_ld, k_n});
 
     EXPECT_TRUE(b.intact() && c.intact()) << to_string(tile);
     for (std::int64_t i = 0; i < std::ssize(c.span()); ++i) {
@@ -120,8 +124,9 @@ TEST_P(ProxyKernel, AWindowTouchesOnlyItsColumns) {
   constexpr std::int64_t k_window = 64;
   for (const HostTile& tile : tiles_for(isa())) {
     const HostArtifact proxy = proxy_of(tile, isa(), k_n, k_n);
-    const auto kernel = spjit::Kernel::Impl::load(proxy.image(), {}, nullptr);
-    spjit::HostProgram program = kernel->walked(tile);
+    const spjit::LoadedKernel kernel = open_image(proxy.image());
+    const auto& unrolled = dynamic_cast<const spjit::UnrolledExecutable&>(*kernel.executable);
+    spjit::HostProgram program = unrolled.in_order_of(tile);
     program.n = k_window;
     const spjit::HostSplit split = spjit::choose_split(program, 1);
     const GuardedFloats workspace(spjit::workspace_floats(program, split), placement());

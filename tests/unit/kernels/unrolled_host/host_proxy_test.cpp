@@ -39,15 +39,22 @@ KernelPlan plan_of(const CsrMatrix& matrix, std::int64_t m1,
                            std::max<std::int64_t>(matrix.cols, 1));
 }
 
+/// 96 columns; proxies and kernels need no matrix besides the plan.
+spjit::Problem shape() {
+  spjit::Problem problem;
+  problem.n = 96;
+  return problem;
+}
+
 HostArtifact proxy_of(const KernelPlan& plan, const HostTile& tile,
                       const HostReductions& reductions = {}) {
-  return spjit::make_host_proxy(plan, tile, {HostIsa::avx512, 96, 0}, reductions, {});
+  return spjit::make_host_proxy(plan, tile, shape(), HostIsa::avx512, {.reductions = reductions});
 }
 
 HostArtifact kernel_of(const KernelPlan& plan, const HostTile& tile) {
   const std::int64_t block = tile.k_block > 0 ? tile.k_block : plan.cols;
-  return spjit::make_unrolled_artifact(spjit::with_k_block(plan, block), tile,
-                                       {HostIsa::avx512, 96, 0});
+  return spjit::make_unrolled_artifact(spjit::with_k_block(plan, block), tile, shape(),
+                                       HostIsa::avx512);
 }
 
 /// Code of each tile's first block of columns.
@@ -89,8 +96,8 @@ TEST(HostProxy, HasTheKernelsTilesAndNearlyItsBytesButFewDifferentTiles) {
       const std::string what = std::string(to_string(pattern)) + " " + to_string(tile);
       EXPECT_EQ(record.tiles, whole.tiles) << what;
       EXPECT_EQ(record.k_blocks, whole.k_blocks) << what;
-      EXPECT_EQ(record.rows, whole.rows) << what;
-      EXPECT_EQ(record.cols, whole.cols) << what;
+      EXPECT_EQ(record.header.rows, whole.header.rows) << what;
+      EXPECT_EQ(record.header.cols, whole.header.cols) << what;
       EXPECT_EQ(record.empty_rows, whole.empty_rows) << what;
       EXPECT_EQ(record.tile, tile) << what;
       const auto ratio = [](std::size_t left, std::size_t right) {
@@ -191,8 +198,8 @@ TEST(CopiedTiles, AreCopiesOfCodeAndWeightsBlockByBlock) {
            (tile > 0 ? before.tile_nnz_ends[index(tile) - 1] : 0);
   };
   EXPECT_EQ(record.tiles, 4);
-  EXPECT_EQ(record.nnz, 3 * nnz_of(1) + nnz_of(0));
-  EXPECT_EQ(std::ssize(copied.weights), record.nnz);
+  EXPECT_EQ(record.header.nnz, 3 * nnz_of(1) + nnz_of(0));
+  EXPECT_EQ(std::ssize(copied.weights), record.header.nnz);
   const std::vector<std::int64_t> origin = {1, 1, 0, 1};
   for (std::size_t segment = 0; segment < 8; ++segment) {
     const std::size_t source = index(origin[segment / 2]) * 2 + segment % 2;
@@ -209,16 +216,16 @@ TEST(CopiedTiles, AreCopiesOfCodeAndWeightsBlockByBlock) {
   }
 }
 
-TEST(WithWalk, ChangesOnlyTheWalk) {
+TEST(WithLoopOrder, ChangesOnlyTheLoopOrder) {
   const HostArtifact artifact = kernel_of(plan_of(random_matrix(60, 200, 0.8), 14), host_tile(14));
-  HostTile walked = host_tile(14);
-  walked.panel_group = 6;
-  walked.row_group = 2;
+  HostTile reordered = host_tile(14);
+  reordered.panel_group = 6;
+  reordered.row_group = 2;
 
-  const HostArtifact result = spjit::with_loop_order(artifact, walked);
+  const HostArtifact result = spjit::with_loop_order(artifact, reordered);
 
   HostProgramRecord expected = spjit::read_program(artifact.image());
-  expected.tile = walked;
+  expected.tile = reordered;
   EXPECT_EQ(result.text, artifact.text);
   EXPECT_EQ(result.weights, artifact.weights);
   EXPECT_EQ(spjit::read_program(result.image()), expected);
@@ -237,7 +244,7 @@ std::vector<HostTile> tiles_of_other_code() {
   return tiles;
 }
 
-TEST(WithWalk, RefusesTilesOfOtherCode) {
+TEST(WithLoopOrder, RefusesTilesOfOtherCode) {
   const HostArtifact artifact = kernel_of(plan_of(random_matrix(60, 200, 0.8), 14), host_tile(14));
   for (const HostTile& tile : tiles_of_other_code()) {
     EXPECT_THROW(static_cast<void>(spjit::with_loop_order(artifact, tile)), spjit::InvalidArgument)
@@ -245,28 +252,29 @@ TEST(WithWalk, RefusesTilesOfOtherCode) {
   }
 }
 
-TEST(ShareCode, LooksAtAllButTheWalk) {
-  HostTile walked = host_tile(14);
-  walked.panel_group = 5;
-  walked.row_group = 3;
+TEST(ShareCode, LooksAtAllButTheLoopOrder) {
+  HostTile reordered = host_tile(14);
+  reordered.panel_group = 5;
+  reordered.row_group = 3;
 
-  EXPECT_TRUE(spjit::share_code(host_tile(14), walked));
-  EXPECT_TRUE(spjit::share_code(walked, host_tile(14)));
+  EXPECT_TRUE(spjit::share_code(host_tile(14), reordered));
+  EXPECT_TRUE(spjit::share_code(reordered, host_tile(14)));
   for (const HostTile& tile : tiles_of_other_code()) {
-    EXPECT_FALSE(spjit::share_code(tile, walked)) << to_string(tile);
+    EXPECT_FALSE(spjit::share_code(tile, reordered)) << to_string(tile);
   }
 }
 
 /// 10 nonzeros and 1000 FMAs: 100 columns at least.
 std::int64_t window(const HostTile& tile, std::int64_t n, std::int64_t threads = 1) {
-  return spjit::window_columns(tile, 16, {10, n, threads}, {.window_fmas = 1000});
+  return spjit::window_columns(tile, 16, {.nnz = 10, .n = n, .threads = threads},
+                               {.window_fmas = 1000});
 }
 
 TEST(WindowColumns, ByHand) {
   EXPECT_EQ(window(host_tile(14), 224), 112);
   EXPECT_EQ(window(host_tile(14), 1000), 112);
   EXPECT_EQ(window(host_tile(14), 223), 0);  // not twice 112
-  EXPECT_EQ(spjit::window_columns(host_tile(14), 16, {0, 1000, 1}, {}), 0);
+  EXPECT_EQ(spjit::window_columns(host_tile(14), 16, {.nnz = 0, .n = 1000}, {}), 0);
 }
 
 TEST(WindowColumns, AreWholeGroupsOfPanelsOneForEachThread) {

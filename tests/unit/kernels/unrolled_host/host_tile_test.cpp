@@ -16,17 +16,17 @@ TEST(HostTile, NamesEverythingThatWasChosen) {
   tile.row_group = 3;
   tile.form = spjit::WeightForm::balanced;
 
-  EXPECT_EQ(to_string(tile), "14x2 k512 g8 r3 packed balanced m1");
+  EXPECT_EQ(to_string(tile), "rows=14 vectors=2 k_block=512 panels=8 row_group=3 packed weights=balanced");
 }
 
 TEST(HostTile, NamesReadingInPlaceAndTheOtherForms) {
   HostTile tile;
   tile.pack_b = false;
   tile.memory_rows = 0;
-  EXPECT_EQ(to_string(tile), "28x1 k0 g1 r0 in-place broadcast m0");
+  EXPECT_EQ(to_string(tile), "rows=28 vectors=1 panels=1 in-place memory_rows=0");
 
   tile.form = spjit::WeightForm::register_;
-  EXPECT_EQ(to_string(tile), "28x1 k0 g1 r0 in-place register m0");
+  EXPECT_EQ(to_string(tile), "rows=28 vectors=1 panels=1 in-place weights=register memory_rows=0");
 }
 
 TEST(HostTile, CountsAccumulatorsOneRowOfBAndAWeight) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/unrolled_host/host_emitter.hpp"
+#include "tests/support/compile_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -17,6 +18,7 @@ using spjit::CsrMatrix;
 using spjit::HostDeviceInfo;
 using spjit::HostIsa;
 using spjit::HostTile;
+using spjit::Problem;
 using spjit::ReorderAlgorithm;
 using spjit::RowGrouping;
 using spjit::TileCandidate;
@@ -24,6 +26,7 @@ using spjit::TileRule;
 using spjit::TileSpace;
 using spjit::WeightForm;
 using spjit::testing_support::host_tile;
+using spjit::testing_support::problem_of;
 using spjit::testing_support::random_matrix;
 
 HostDeviceInfo limits_of(HostIsa isa) {
@@ -34,31 +37,30 @@ HostDeviceInfo limits_of(HostIsa isa) {
   return limits;
 }
 
-CompileOptions avx512_options(std::int64_t n, int threads = 1) {
+CompileOptions avx512_options(int threads = 1) {
   CompileOptions options;
-  options.n = n;
-  options.threads = threads;
+  options.resources.threads = threads;
   options.target = spjit::Target(HostIsa::avx512);
   return options;
 }
 
-TileCandidate examine(const CsrMatrix& matrix, const HostTile& tile,
-                      const CompileOptions& options) {
-  return spjit::examine_host_tile(
-      matrix, tile, options, limits_of(options.target.isa()),
-      spjit::compute_statistics(matrix, spjit::group_rows(matrix, tile.m1, options.policy.reorder)));
+TileCandidate examine(const Problem& problem, const HostTile& tile, const CompileOptions& options) {
+  const RowGrouping grouping = spjit::group_rows(*problem.a, tile.m1, options.policy.reorder);
+  return spjit::examine_host_tile(problem, tile, options, limits_of(options.target.isa()),
+                                  spjit::compute_statistics(*problem.a, grouping));
 }
 
-TileSpace enumerate(const CsrMatrix& matrix, const CompileOptions& options) {
+TileSpace enumerate(const Problem& problem, const CompileOptions& options) {
   return spjit::enumerate_host_tiles(
-      matrix, options, limits_of(options.target.isa()), [&](std::int64_t m1) {
-        return spjit::compute_statistics(matrix, spjit::group_rows(matrix, m1, options.policy.reorder));
+      problem, options, limits_of(options.target.isa()), [&](std::int64_t m1) {
+        const RowGrouping grouping = spjit::group_rows(*problem.a, m1, options.policy.reorder);
+        return spjit::compute_statistics(*problem.a, grouping);
       });
 }
 
 TEST(TileRules, ATileThatFillsTheRegistersStays) {
   const TileCandidate candidate =
-      examine(random_matrix(60, 40, 0.5), host_tile(30, 1), avx512_options(64));
+      examine(problem_of(random_matrix(60, 40, 0.5), 64), host_tile(30, 1), avx512_options());
 
   EXPECT_FALSE(candidate.dropped);
   EXPECT_EQ(candidate.registers, 32);
@@ -68,7 +70,7 @@ TEST(TileRules, ATileThatFillsTheRegistersStays) {
 
 TEST(TileRules, RegistersDropATileWithTheNumbers) {
   const TileCandidate candidate =
-      examine(random_matrix(62, 40, 0.5), host_tile(31, 1), avx512_options(64));
+      examine(problem_of(random_matrix(62, 40, 0.5), 64), host_tile(31, 1), avx512_options());
 
   ASSERT_TRUE(candidate.dropped);
   EXPECT_EQ(candidate.dropped->rule, TileRule::registers);
@@ -76,10 +78,11 @@ TEST(TileRules, RegistersDropATileWithTheNumbers) {
 }
 
 TEST(TileRules, TheCodeBudgetDropsATileWithTheNumbers) {
-  CompileOptions options = avx512_options(64);
+  CompileOptions options = avx512_options();
   options.policy.code_budget_bytes = 100;
 
-  const TileCandidate candidate = examine(random_matrix(60, 40, 0.5), host_tile(28, 1), options);
+  const TileCandidate candidate =
+      examine(problem_of(random_matrix(60, 40, 0.5), 64), host_tile(28, 1), options);
 
   ASSERT_TRUE(candidate.dropped);
   EXPECT_EQ(candidate.dropped->rule, TileRule::code_budget);
@@ -90,7 +93,7 @@ TEST(TileRules, TheCodeBudgetDropsATileWithTheNumbers) {
 TEST(TileRules, UtilisationDropsATileThatLeavesThreadsIdle) {
   // 5 tiles for 4 threads: one of them works twice as long as the others.
   const TileCandidate candidate =
-      examine(random_matrix(10, 40, 0.5), host_tile(2, 1), avx512_options(16, 4));
+      examine(problem_of(random_matrix(10, 40, 0.5), 16), host_tile(2, 1), avx512_options(4));
 
   ASSERT_TRUE(candidate.dropped);
   EXPECT_EQ(candidate.dropped->rule, TileRule::utilisation);
@@ -102,14 +105,17 @@ TEST(TileRules, UtilisationDropsATileThatLeavesThreadsIdle) {
 TEST(TileRules, UtilisationTakesTheBetterOfPanelsAndTiles) {
   const CsrMatrix matrix = random_matrix(10, 40, 0.5);
 
-  EXPECT_DOUBLE_EQ(examine(matrix, host_tile(2, 1), avx512_options(128, 4)).utilisation, 1);
-  EXPECT_DOUBLE_EQ(examine(matrix, host_tile(2, 1), avx512_options(16, 5)).utilisation, 1);
-  EXPECT_DOUBLE_EQ(examine(matrix, host_tile(2, 1), avx512_options(16, 1)).utilisation, 1);
+  EXPECT_DOUBLE_EQ(examine(problem_of(matrix, 128), host_tile(2, 1), avx512_options(4)).utilisation,
+                   1);
+  EXPECT_DOUBLE_EQ(examine(problem_of(matrix, 16), host_tile(2, 1), avx512_options(5)).utilisation,
+                   1);
+  EXPECT_DOUBLE_EQ(examine(problem_of(matrix, 16), host_tile(2, 1), avx512_options(1)).utilisation,
+                   1);
 }
 
 TEST(TileRules, BalanceDropsPanelsThatAreMostlyPadding) {
   const TileCandidate candidate =
-      examine(random_matrix(60, 40, 0.5), host_tile(28, 1), avx512_options(17));
+      examine(problem_of(random_matrix(60, 40, 0.5), 17), host_tile(28, 1), avx512_options());
 
   ASSERT_TRUE(candidate.dropped);
   EXPECT_EQ(candidate.dropped->rule, TileRule::balance);
@@ -118,10 +124,10 @@ TEST(TileRules, BalanceDropsPanelsThatAreMostlyPadding) {
 
 TEST(TileSpace, EverySurvivorFitsTheRegistersAndTheNextTallerOnesAreDropped) {
   for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
-    CompileOptions options = avx512_options(512);
+    CompileOptions options = avx512_options();
     options.target = spjit::Target(isa);
 
-    const TileSpace space = enumerate(random_matrix(300, 800, 0.9), options);
+    const TileSpace space = enumerate(problem_of(random_matrix(300, 800, 0.9), 512), options);
 
     std::vector<std::string> names;
     std::ptrdiff_t too_tall = 0;
@@ -144,7 +150,7 @@ TEST(TileSpace, EverySurvivorFitsTheRegistersAndTheNextTallerOnesAreDropped) {
 }
 
 TEST(TileSpace, SurvivorsAreTheCandidatesNoRuleDropped) {
-  const TileSpace space = enumerate(random_matrix(300, 300, 0.9), avx512_options(96));
+  const TileSpace space = enumerate(problem_of(random_matrix(300, 300, 0.9), 96), avx512_options());
 
   const auto dropped = std::ranges::count_if(
       space.candidates, [](const TileCandidate& c) { return c.dropped.has_value(); });
@@ -154,7 +160,7 @@ TEST(TileSpace, SurvivorsAreTheCandidatesNoRuleDropped) {
 }
 
 TEST(TileSpace, BalanceIsGivenUpWhereEveryPanelIsPadding) {
-  const TileSpace space = enumerate(random_matrix(60, 40, 0.5), avx512_options(1));
+  const TileSpace space = enumerate(problem_of(random_matrix(60, 40, 0.5), 1), avx512_options());
 
   EXPECT_EQ(space.relaxed, (std::vector<TileRule>{TileRule::balance}));
   EXPECT_FALSE(space.survivors().empty());
@@ -162,17 +168,17 @@ TEST(TileSpace, BalanceIsGivenUpWhereEveryPanelIsPadding) {
 
 TEST(TileSpace, UtilisationIsGivenUpAfterBalance) {
   // One panel and few tiles at every shape, for far more threads.
-  const TileSpace space = enumerate(random_matrix(4, 40, 0.5), avx512_options(16, 64));
+  const TileSpace space = enumerate(problem_of(random_matrix(4, 40, 0.5), 16), avx512_options(64));
 
   EXPECT_EQ(space.relaxed.back(), TileRule::utilisation);
   EXPECT_FALSE(space.survivors().empty());
 }
 
 TEST(TileSpace, TheCodeBudgetIsNeverGivenUp) {
-  CompileOptions options = avx512_options(64);
+  CompileOptions options = avx512_options();
   options.policy.code_budget_bytes = 10;
 
-  const TileSpace space = enumerate(random_matrix(60, 40, 0.5), options);
+  const TileSpace space = enumerate(problem_of(random_matrix(60, 40, 0.5), 64), options);
 
   EXPECT_TRUE(space.survivors().empty());
   for (const TileCandidate& candidate : space.candidates) {
@@ -185,7 +191,7 @@ TEST(TileSpace, BlocksOfColumnsAreSmallerThanK) {
   const auto blocks_of = [](std::int64_t cols) {
     std::set<std::int64_t> blocks;
     for (const TileCandidate& candidate :
-         enumerate(random_matrix(16, cols, 0.5), avx512_options(64)).candidates) {
+         enumerate(problem_of(random_matrix(16, cols, 0.5), 64), avx512_options()).candidates) {
       blocks.insert(candidate.tile.k_block);
     }
     return blocks;
@@ -197,10 +203,10 @@ TEST(TileSpace, BlocksOfColumnsAreSmallerThanK) {
 }
 
 TEST(TileSpace, AForcedPanelWidthLeavesOnlyThatWidthPacked) {
-  CompileOptions options = avx512_options(128);
-  options.panel_columns = 32;
+  Problem problem = problem_of(random_matrix(60, 40, 0.5), 128);
+  problem.panel_columns = 32;
 
-  const TileSpace space = enumerate(random_matrix(60, 40, 0.5), options);
+  const TileSpace space = enumerate(problem, avx512_options());
 
   ASSERT_FALSE(space.candidates.empty());
   for (const TileCandidate& candidate : space.candidates) {
@@ -212,7 +218,7 @@ TEST(TileSpace, AForcedPanelWidthLeavesOnlyThatWidthPacked) {
 TEST(TileSpace, EmptyMatricesHaveCandidates) {
   const CsrMatrix empty{0, 0, {0}, {}, {}};
 
-  EXPECT_FALSE(enumerate(empty, avx512_options(64)).survivors().empty());
+  EXPECT_FALSE(enumerate(problem_of(empty, 64), avx512_options()).survivors().empty());
 }
 
 struct CodeCase {
@@ -244,11 +250,12 @@ std::vector<CodeCase> code_cases() {
 
 double estimate_over_emitted(const CodeCase& c) {
   const CsrMatrix matrix = random_matrix(c.rows, c.cols, c.sparsity);
-  CompileOptions options = avx512_options(512);
+  CompileOptions options = avx512_options();
   options.target = spjit::Target(c.isa);
   const RowGrouping grouping = spjit::group_rows(matrix, c.tile.m1, ReorderAlgorithm::none);
-  const TileCandidate candidate = spjit::examine_host_tile(
-      matrix, c.tile, options, limits_of(c.isa), spjit::compute_statistics(matrix, grouping));
+  const TileCandidate candidate =
+      spjit::examine_host_tile(problem_of(matrix, 512), c.tile, options, limits_of(c.isa),
+                               spjit::compute_statistics(matrix, grouping));
   const auto plan =
       spjit::build_plan(matrix, grouping, c.tile.k_block > 0 ? c.tile.k_block : matrix.cols);
 

@@ -13,7 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/spmm_kernel_impl.hpp"
+#include "base/executable_code.hpp"
+#include "kernels/csr_image.hpp"
+#include "kernels/kernel_impl.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -30,6 +32,7 @@ using spjit::CsrMatrix;
 using spjit::HostIsa;
 using spjit::HostTile;
 using spjit::Kernel;
+using spjit::Problem;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::GuardedBuffers;
 using spjit::testing_support::GuardedImage;
@@ -39,8 +42,10 @@ using spjit::testing_support::isa_and_placement;
 using spjit::testing_support::IsaAndPlacement;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::kernel_of;
+using spjit::testing_support::open_image;
 using spjit::testing_support::options_of;
 using spjit::testing_support::Placement;
+using spjit::testing_support::problem_of;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::reference_product;
 using spjit::testing_support::same_bits;
@@ -48,12 +53,12 @@ using spjit::testing_support::uncached;
 
 constexpr std::int64_t count(std::int64_t rows, std::int64_t ld) { return rows * ld; }
 
-Kernel compile_uncached(const CsrMatrix& matrix, const CompileOptions& options) {
-  return spjit::Compiler(options, uncached()).compile(matrix);
+Kernel compile_uncached(const Problem& problem, const CompileOptions& options = {}) {
+  return spjit::Compiler(options, uncached()).compile(problem);
 }
 
 TEST(Kernel, RefusesLeadingDimensionsBelowN) {
-  const Kernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
+  const Kernel kernel = compile_uncached(problem_of(random_matrix(6, 5, 0.5), 8));
   std::vector<float> memory(200);
   float* const p = memory.data();
 
@@ -66,7 +71,7 @@ TEST(Kernel, RefusesLeadingDimensionsBelowN) {
 
 TEST(Kernel, RefusesLeadingDimensionsWhoseOffsetsWrapAround) {
   constexpr std::int64_t k_floats = std::numeric_limits<std::int64_t>::max() / 4;
-  const Kernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
+  const Kernel kernel = compile_uncached(problem_of(random_matrix(6, 5, 0.5), 8));
   std::vector<float> memory(200);
   float* const p = memory.data();
 
@@ -85,7 +90,7 @@ TEST(Kernel, RefusesLeadingDimensionsWhoseOffsetsWrapAround) {
 }
 
 TEST(Kernel, RefusesPanelsOfMoreRowsThanAMatrixHas) {
-  const Kernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
+  const Kernel kernel = compile_uncached(problem_of(random_matrix(6, 5, 0.5), 8));
   constexpr std::int64_t k_most = (std::int64_t{1} << 31) - 1;
 
   EXPECT_EQ(kernel.panel_stride(k_most), k_most * kernel.info().panel_columns + 16);
@@ -100,16 +105,16 @@ TEST(Kernel, RefusesPanelsOfMoreRowsThanAMatrixHas) {
 TEST(Kernel, RefusesPanelsWhoseOffsetsWrapAround) {
   constexpr std::int64_t k_most = (std::int64_t{1} << 31) - 1;
   const CsrMatrix wide{1, k_most, {0, 1}, {7}, {1.0F}};
-  CompileOptions options = options_of(k_most);
+  CompileOptions options;
   options.policy.code_budget_bytes = 0;
-  const Kernel kernel = compile_uncached(wide, options);
+  const Kernel kernel = compile_uncached(problem_of(wide, k_most), options);
   std::vector<float> memory(16);
 
   EXPECT_THROW(kernel.run_panels(memory.data(), memory.data()), spjit::InvalidArgument);
 }
 
 TEST(Kernel, RefusesNullPointersAndSaysWhatIsExpected) {
-  const Kernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
+  const Kernel kernel = compile_uncached(problem_of(random_matrix(6, 5, 0.5), 8));
   std::vector<float> memory(64);
 
   EXPECT_THROW(kernel.run(memory.data(), nullptr), spjit::InvalidArgument);
@@ -123,7 +128,7 @@ TEST(Kernel, RefusesNullPointersAndSaysWhatIsExpected) {
 }
 
 TEST(Kernel, PanelsTakeOnlyRowsAndPointersThatThereCanBe) {
-  const Kernel kernel = compile_uncached(random_matrix(12, 10, 0.5), options_of(8));
+  const Kernel kernel = compile_uncached(problem_of(random_matrix(12, 10, 0.5), 8));
   std::vector<float> dense(index(10 * 8), 1.0F);
   std::vector<float> panels(index(kernel.panel_floats(10)));
 
@@ -141,7 +146,7 @@ TEST(Kernel, PanelsTakeOnlyRowsAndPointersThatThereCanBe) {
 }
 
 TEST(Kernel, RefusesNamesThatCannotNameAFunction) {
-  const Kernel kernel = compile_uncached(random_matrix(6, 5, 0.5), options_of(8));
+  const Kernel kernel = compile_uncached(problem_of(random_matrix(6, 5, 0.5), 8));
   for (const std::string name :
        {"", "1st", "a-b", "a b", "a.b", "\xC3\xA4", "int", "namespace", "f(){};g"}) {
     EXPECT_THROW(static_cast<void>(kernel.object(name)), spjit::InvalidArgument) << name;
@@ -168,11 +173,12 @@ TEST_P(KernelOnIsa, PanelsGiveTheBitsOfRowMajorOperands) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
   for (const std::int64_t n : {1, 15, 16, 33, 100}) {
     for (const std::int64_t budget :
-         {std::int64_t{0}, SearchPolicy::k_default_code_budget_bytes}) {
-      CompileOptions options = options_of(n, isa());
-      options.panel_columns = spjit::lanes_of(isa()) * 2;
+         {std::int64_t{0}, spjit::SearchPolicy::k_default_code_budget_bytes}) {
+      CompileOptions options = options_of(isa());
       options.policy.code_budget_bytes = budget;
-      const Kernel kernel = compile_uncached(matrix, options);
+      Problem problem = problem_of(matrix, n);
+      problem.panel_columns = spjit::lanes_of(isa()) * 2;
+      const Kernel kernel = compile_uncached(problem, options);
       const std::vector<float> b = dense_values(60 * n);
       std::vector<float> c(index(40 * n));
       std::vector<float> from_panels(c.size());
@@ -194,10 +200,11 @@ TEST_P(KernelOnIsa, PanelsOfOneLayerAreTheInputOfTheNext) {
   const std::int64_t n = 37;
   const CsrMatrix first = random_matrix(48, 30, 0.7, 3);
   const CsrMatrix second = random_matrix(10, 48, 0.6, 4);
-  CompileOptions options = options_of(n, isa());
-  options.panel_columns = spjit::lanes_of(isa());
-  const Kernel one = compile_uncached(first, options);
-  const Kernel two = compile_uncached(second, options);
+  Problem one_problem = problem_of(first, n);
+  Problem two_problem = problem_of(second, n);
+  one_problem.panel_columns = two_problem.panel_columns = spjit::lanes_of(isa());
+  const Kernel one = compile_uncached(one_problem, options_of(isa()));
+  const Kernel two = compile_uncached(two_problem, options_of(isa()));
   ASSERT_EQ(one.info().panel_columns, two.info().panel_columns);
   const std::vector<float> b = dense_values(30 * n);
   std::vector<float> input(index(one.panel_floats(30)));
@@ -217,9 +224,9 @@ TEST_P(KernelOnIsa, PanelsOfOneLayerAreTheInputOfTheNext) {
 TEST_P(KernelOnIsa, TakesAnyLeadingDimensionsWhateverItWasCompiledFor) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.5);
   for (const std::int64_t compiled_ldb : {0, 64, 80}) {
-    CompileOptions options = options_of(64, isa());
-    options.ldb = compiled_ldb;
-    const Kernel kernel = compile_uncached(matrix, options);
+    Problem problem = problem_of(matrix, 64);
+    problem.b.leading_dimension = compiled_ldb;
+    const Kernel kernel = compile_uncached(problem, options_of(isa()));
     for (const std::int64_t ldb : {64, 65, 80, 127}) {
       const GuardedOperands operands(matrix, {64, ldb, 70}, placement());
 
@@ -260,7 +267,7 @@ TEST_P(KernelOnIsa, AKernelThatReadsInPlaceTakesNoPanelsAndSaysWhatToDo) {
     kernel.run_panels(b.data(), c.data());
     FAIL() << "panels were taken";
   } catch (const spjit::InvalidArgument& error) {
-    EXPECT_NE(std::string(error.what()).find("CompileOptions::panel_columns"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("Problem::panel_columns"), std::string::npos);
   }
 }
 
@@ -268,9 +275,9 @@ TEST_P(KernelOnIsa, AllocatesNothingInSteadyState) {
   const CsrMatrix matrix = random_matrix(60, 900, 0.9);
   for (const int threads : {1, 2}) {
     for (const std::int64_t ldb : {64, 72}) {
-      CompileOptions options = options_of(64, isa());
-      options.threads = threads;
-      const Kernel kernel = compile_uncached(matrix, options);
+      CompileOptions options = options_of(isa());
+      options.resources.threads = threads;
+      const Kernel kernel = compile_uncached(problem_of(matrix, 64), options);
       const std::vector<float> b = dense_values(900 * ldb);
       std::vector<float> c(index(count(60, 64)));
       for (int i = 0; i < 3; ++i) kernel.run(b.data(), ldb, c.data(), 64);
@@ -287,9 +294,9 @@ TEST_P(KernelOnIsa, AllocatesNothingInSteadyState) {
 TEST_P(KernelOnIsa, ManyThreadsRunOneKernelAtOnce) {
   const CsrMatrix matrix = random_matrix(60, 900, 0.9);
   for (const int threads : {1, 3}) {
-    CompileOptions options = options_of(40, isa());
-    options.threads = threads;
-    const Kernel kernel = compile_uncached(matrix, options);
+    CompileOptions options = options_of(isa());
+    options.resources.threads = threads;
+    const Kernel kernel = compile_uncached(problem_of(matrix, 40), options);
     const std::vector<float> b = dense_values(count(900, 40));
     const std::vector<float> expected = reference_product(matrix, isa(), b.data(), 40, 40);
     std::vector<std::vector<float>> results(8, std::vector<float>(index(count(60, 40)), -7.0F));
@@ -307,14 +314,14 @@ TEST_P(KernelOnIsa, ManyThreadsRunOneKernelAtOnce) {
 }
 
 Kernel link_image(const spjit::HostImage& image, const std::byte* executable, int threads) {
-  return Kernel::link({executable, image.text.size(), image.weights.data(),
-                           image.weights.size(), image.program.data(), image.program.size()},
-                          threads);
+  return Kernel::link({executable, image.text.size(), image.weights.data(), image.weights.size(),
+                       image.program.data(), image.program.size()},
+                      threads);
 }
 
 TEST_P(KernelOnIsa, ALinkedObjectIsTheSameKernel) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
-  const Kernel kernel = compile_uncached(matrix, options_of(50, isa()));
+  const Kernel kernel = compile_uncached(problem_of(matrix, 50), options_of(isa()));
   const std::vector<std::byte> object = kernel.object("layer");
   const spjit::HostImage image = spjit::read_object(object, "layer");
   const spjit::ExecutableCode code(image.text);
@@ -336,7 +343,8 @@ TEST_P(KernelOnIsa, ALinkedObjectIsTheSameKernel) {
 std::vector<spjit::HostArtifact> artifacts_of(const CsrMatrix& matrix, HostIsa isa,
                                               std::int64_t n) {
   std::vector<spjit::HostArtifact> artifacts = {
-      spjit::make_csr_artifact(matrix, spjit::"csr", {isa, n})};
+      spjit::make_csr_artifact(problem_of(matrix, n), "csr", isa),
+      spjit::make_csr_artifact(problem_of(matrix, n), "reference", isa)};
   for (const spjit::WeightForm form :
        {spjit::WeightForm::broadcast, spjit::WeightForm::register_, spjit::WeightForm::balanced}) {
     for (const std::int64_t k_block : {0, 25}) {
@@ -346,7 +354,7 @@ std::vector<spjit::HostArtifact> artifacts_of(const CsrMatrix& matrix, HostIsa i
       const auto grouping = spjit::group_rows(matrix, tile.m1, spjit::ReorderAlgorithm::similarity);
       artifacts.push_back(spjit::make_unrolled_artifact(
           spjit::build_plan(matrix, grouping, k_block > 0 ? k_block : matrix.cols), tile,
-          {isa, n, 0}));
+          problem_of(matrix, n), isa));
     }
   }
   return artifacts;
@@ -359,17 +367,19 @@ TEST_P(KernelOnIsa, ReadsNothingBesideItsWeightsAndItsOperands) {
       const GuardedImage guarded(artifact.image(), placement());
       const GuardedOperands operands(matrix, {n, n, n}, placement());
 
-      const auto kernel = Kernel::Impl::load(guarded.image(), {}, nullptr);
-      kernel->run({operands.b(), n, operands.c(), n});
+      const spjit::LoadedKernel kernel = open_image(guarded.image());
+      kernel.executable->run({.b = operands.b(), .ldb = n, .c = operands.c(), .ldc = n, .n = n});
 
-      EXPECT_TRUE(operands.holds_product(matrix, isa())) << kernel->info.tile << " n " << n;
+      EXPECT_TRUE(operands.holds_product(matrix, isa()))
+          << kernel.info.family << " " << kernel.info.tile << " n " << n;
     }
   }
 }
 
 TEST_P(KernelOnIsa, TakesItsBuffersFromGuardedMemoryHere) {
   const std::int64_t before = GuardedBuffers::made();
-  const Kernel kernel = compile_uncached(random_matrix(40, 600, 0.5), options_of(40, isa()));
+  const Kernel kernel =
+      compile_uncached(problem_of(random_matrix(40, 600, 0.5), 40), options_of(isa()));
   const std::vector<float> b = dense_values(count(600, 50));
   std::vector<float> c(index(count(40, 40)));
 
@@ -388,12 +398,12 @@ INSTANTIATE_TEST_SUITE_P(AllIsas, KernelOnIsa,
 std::string refusal_of(const spjit::HostImage& image) {
   std::string said;
   try {
-    static_cast<void>(Kernel::Impl::load(image, {}, nullptr));
+    static_cast<void>(open_image(image));
   } catch (const spjit::NotSupported& error) {
     said = error.what();
   }
   try {
-    static_cast<void>(Kernel::Impl::link(image, nullptr));
+    static_cast<void>(link_image(image, image.text.data(), 1));
     return said.empty() ? "" : "linked, though not loaded";
   } catch (const spjit::NotSupported& error) {
     return said == error.what() ? said : "linking says something else than loading";
@@ -401,10 +411,10 @@ std::string refusal_of(const spjit::HostImage& image) {
 }
 
 // tests/cpu runs this on CPUs that lack some of the instruction sets.
-TEST(SpmmKernelOfAnotherCpu, IsRefusedInOneLineWhenItIsLoaded) {
+TEST(KernelOfAnotherCpu, IsRefusedInOneLineWhenItIsLoaded) {
   const CsrMatrix matrix = random_matrix(20, 30, 0.7);
   for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
-    const auto artifact = spjit::make_csr_artifact(matrix, spjit::"csr", {isa, 9});
+    const auto artifact = spjit::make_csr_artifact(problem_of(matrix, 9), "csr", isa);
 
     const std::string refusal = refusal_of(artifact.image());
 
@@ -424,9 +434,9 @@ struct CloseLibrary {
   void operator()(void* library) const noexcept { ::dlclose(library); }
 };
 
-TEST(SpmmKernelObject, LinksIntoASharedLibraryWithTheSystemsLinker) {
+TEST(KernelObject, LinksIntoASharedLibraryWithTheSystemsLinker) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
-  const Kernel kernel = compile_uncached(matrix, options_of(50));
+  const Kernel kernel = compile_uncached(problem_of(matrix, 50));
   const spjit::testing_support::TemporaryDirectory directory;
   const std::string object = (directory.path() / "layer.o").string();
   const std::string library = (directory.path() / "layer.so").string();
@@ -441,9 +451,9 @@ TEST(SpmmKernelObject, LinksIntoASharedLibraryWithTheSystemsLinker) {
   ASSERT_NE(handle, nullptr) << ::dlerror();
   const spjit::HostImage image = spjit::read_object(bytes, "layer");
   const auto symbol = [&](const char* name) { return ::dlsym(handle.get(), name); };
-  const Kernel linked = Kernel::link({symbol("spjit_layer_text"), image.text.size(),
-                                              symbol("spjit_layer_weights"), image.weights.size(),
-                                              symbol("spjit_layer_program"), image.program.size()});
+  const Kernel linked =
+      Kernel::link({symbol("spjit_layer_text"), image.text.size(), symbol("spjit_layer_weights"),
+                    image.weights.size(), symbol("spjit_layer_program"), image.program.size()});
   const std::vector<float> b = dense_values(count(60, 50));
   std::vector<float> c(index(count(40, 50)));
   linked.run(b.data(), c.data());
@@ -452,8 +462,8 @@ TEST(SpmmKernelObject, LinksIntoASharedLibraryWithTheSystemsLinker) {
       same_bits(c, reference_product(matrix, linked.info().target.isa(), b.data(), 50, 50)));
 }
 
-TEST(SpmmKernelObject, TheHeaderNamesTheSymbolsAndSizesOfTheObject) {
-  const Kernel kernel = compile_uncached(random_matrix(40, 60, 0.8), options_of(50));
+TEST(KernelObject, TheHeaderNamesTheSymbolsAndSizesOfTheObject) {
+  const Kernel kernel = compile_uncached(problem_of(random_matrix(40, 60, 0.8), 50));
   const std::vector<std::byte> object = kernel.object("layer");
   const spjit::HostImage image = spjit::read_object(object, "layer");
 
@@ -470,7 +480,7 @@ TEST(SpmmKernelObject, TheHeaderNamesTheSymbolsAndSizesOfTheObject) {
   }
 }
 
-TEST(SpmmKernelObject, RefusesNullPartsAndThreadsThatThereCannotBe) {
+TEST(KernelObject, RefusesNullPartsAndThreadsThatThereCannotBe) {
   const Kernel::LinkedObject nothing{.text_bytes = 64, .weights_bytes = 4, .program_bytes = 8};
 
   EXPECT_THROW(static_cast<void>(Kernel::link(nothing)), spjit::InvalidArgument);
@@ -478,14 +488,14 @@ TEST(SpmmKernelObject, RefusesNullPartsAndThreadsThatThereCannotBe) {
   EXPECT_THROW(static_cast<void>(Kernel::link({}, 4097)), spjit::InvalidArgument);
 }
 
-TEST(SpmmKernelObject, RefusesAnotherProgramVersionAndDamage) {
-  const Kernel kernel = compile_uncached(random_matrix(40, 60, 0.8), options_of(50));
+TEST(KernelObject, RefusesAnotherProgramVersionAndDamage) {
+  const Kernel kernel = compile_uncached(problem_of(random_matrix(40, 60, 0.8), 50));
   const std::vector<std::byte> object = kernel.object("layer");
   const spjit::HostImage image = spjit::read_object(object, "layer");
   std::vector<std::byte> program(image.program.begin(), image.program.end());
   const auto link = [&] {
     static_cast<void>(Kernel::link({image.text.data(), image.text.size(), image.weights.data(),
-                                        image.weights.size(), program.data(), program.size()}));
+                                    image.weights.size(), program.data(), program.size()}));
   };
 
   program[8] ^= std::byte{0xFF};
@@ -496,23 +506,23 @@ TEST(SpmmKernelObject, RefusesAnotherProgramVersionAndDamage) {
   EXPECT_THROW(link(), spjit::Error);
 }
 
-class SlicedSpmmKernel : public testing::Test {
+class SlicedKernelRuns : public testing::Test {
  protected:
   void SetUp() override {
     if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
   }
 };
 
-TEST_F(SlicedSpmmKernel, TakesAnyStridesAndThreads) {
+TEST_F(SlicedKernelRuns, TakesAnyStridesAndThreads) {
   for (const auto& [rows, cols] : {std::pair{300L, 700L}, {40L, 20L}, {1L, 1L}}) {
     const CsrMatrix matrix = random_matrix(rows, cols, 0.9);
     for (const std::int64_t n : {1, 2, 3, 4}) {
       for (const int threads : {1, 3}) {
-        CompileOptions options = options_of(n, HostIsa::avx512);
-        options.threads = threads;
+        CompileOptions options = options_of(HostIsa::avx512);
+        options.resources.threads = threads;
         const GuardedBuffers guarded(Placement::at_end);
-        const Kernel kernel = compile_uncached(matrix, options);
-        ASSERT_EQ(kernel.info().kind, spjit::"sliced") << kernel.info().reason;
+        const Kernel kernel = compile_uncached(problem_of(matrix, n), options);
+        ASSERT_EQ(kernel.info().family, "sliced") << kernel.info().reason;
         for (const std::int64_t ldb : {n, n + 5}) {
           for (const Placement placement : k_placements) {
             const GuardedOperands operands(matrix, {n, ldb, ldb + 1}, placement);
@@ -528,9 +538,9 @@ TEST_F(SlicedSpmmKernel, TakesAnyStridesAndThreads) {
   }
 }
 
-TEST_F(SlicedSpmmKernel, GivesTheSameWhereverBLies) {
+TEST_F(SlicedKernelRuns, GivesTheSameWhereverBLies) {
   const CsrMatrix matrix = random_matrix(100, 320, 0.9);
-  const Kernel kernel = compile_uncached(matrix, options_of(1, HostIsa::avx512));
+  const Kernel kernel = compile_uncached(problem_of(matrix, 1), options_of(HostIsa::avx512));
   const std::vector<float> b = dense_values(320);
   const std::vector<float> expected = reference_product(matrix, HostIsa::avx512, b.data(), 1, 1);
   std::vector<float> memory(320 + 32);
@@ -544,9 +554,9 @@ TEST_F(SlicedSpmmKernel, GivesTheSameWhereverBLies) {
   }
 }
 
-TEST_F(SlicedSpmmKernel, TakesPanelsToo) {
+TEST_F(SlicedKernelRuns, TakesPanelsToo) {
   const CsrMatrix matrix = random_matrix(60, 80, 0.8);
-  const Kernel kernel = compile_uncached(matrix, options_of(2, HostIsa::avx512));
+  const Kernel kernel = compile_uncached(problem_of(matrix, 2), options_of(HostIsa::avx512));
   const std::int64_t width = kernel.info().panel_columns;
   const std::vector<float> b = dense_values(count(80, 2));
   std::vector<float> b_panels(index(kernel.panel_floats(80)));
@@ -565,9 +575,9 @@ TEST_F(SlicedSpmmKernel, TakesPanelsToo) {
   EXPECT_TRUE(same_bits(c, reference_product(matrix, HostIsa::avx512, b.data(), 2, 2)));
 }
 
-TEST_F(SlicedSpmmKernel, AllocatesNothingOnceItHasRun) {
+TEST_F(SlicedKernelRuns, AllocatesNothingOnceItHasRun) {
   const CsrMatrix matrix = random_matrix(60, 80, 0.8);
-  const Kernel kernel = compile_uncached(matrix, options_of(2, HostIsa::avx512));
+  const Kernel kernel = compile_uncached(problem_of(matrix, 2), options_of(HostIsa::avx512));
   const std::vector<float> b = dense_values(count(80, 2));
   std::vector<float> c(index(count(60, 2)));
   kernel.run(b.data(), c.data());
@@ -578,9 +588,9 @@ TEST_F(SlicedSpmmKernel, AllocatesNothingOnceItHasRun) {
   EXPECT_EQ(spjit::testing_support::allocations_so_far(), before);
 }
 
-TEST_F(SlicedSpmmKernel, LinksToo) {
+TEST_F(SlicedKernelRuns, LinksToo) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
-  const Kernel kernel = compile_uncached(matrix, options_of(1, HostIsa::avx512));
+  const Kernel kernel = compile_uncached(problem_of(matrix, 1), options_of(HostIsa::avx512));
   const std::vector<std::byte> object = kernel.object("layer");
   const spjit::HostImage image = spjit::read_object(object, "layer");
   const std::vector<float> b = dense_values(60);
@@ -589,15 +599,15 @@ TEST_F(SlicedSpmmKernel, LinksToo) {
   const Kernel linked = link_image(image, image.text.data(), 1);
   linked.run(b.data(), c.data());
 
-  EXPECT_EQ(linked.info().kind, spjit::"sliced");
+  EXPECT_EQ(linked.info().family, "sliced");
   EXPECT_TRUE(same_bits(c, reference_product(matrix, HostIsa::avx512, b.data(), 1, 1)));
 }
 
-TEST(SpmmKernelObject, ACsrKernelLinksToo) {
+TEST(KernelObject, ACsrKernelLinksToo) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
-  CompileOptions options = options_of(50);
+  CompileOptions options;
   options.policy.code_budget_bytes = 0;
-  const Kernel kernel = compile_uncached(matrix, options);
+  const Kernel kernel = compile_uncached(problem_of(matrix, 50), options);
   const std::vector<std::byte> object = kernel.object("layer");
   const spjit::HostImage image = spjit::read_object(object, "layer");
   const std::vector<float> b = dense_values(count(60, 50));
@@ -606,7 +616,7 @@ TEST(SpmmKernelObject, ACsrKernelLinksToo) {
   const Kernel linked = link_image(image, image.text.data(), 1);
   linked.run(b.data(), c.data());
 
-  EXPECT_EQ(linked.info().kind, spjit::"csr");
+  EXPECT_EQ(linked.info().family, "csr");
   EXPECT_TRUE(
       same_bits(c, reference_product(matrix, linked.info().target.isa(), b.data(), 50, 50)));
 }

@@ -1,0 +1,42 @@
+#pragma once
+
+/// @file
+/// Artifacts of GPU kernels with PTX for an image, which the emulated driver takes.
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "kernels/unrolled_cuda/cuda_artifact.hpp"
+#include "spjit/kernel.hpp"
+
+namespace spjit::testing_support {
+
+/// What Kernel::from_artifact() needs to know of a program.
+[[nodiscard]] inline nlohmann::json record_of(const CudaProgram& program, const CudaTile& tile) {
+  const nlohmann::json resources = {{"predicted_registers", 0},
+                                    {"registers", 0},
+                                    {"spilled_bytes", 0},
+                                    {"active_blocks", 0},
+                                    {"code_bytes", 0}};
+  return {{"family", "cuda"},
+          {"program", to_json(program)},
+          {"device", "H100"},
+          {"tile", {{"name", to_string(tile)}}},
+          {"search", {{"reason", ""}}},
+          {"resources", resources},
+          {"compiled_from", "ptx"},
+          {"toolchain", ""},
+          {"note", ""}};
+}
+
+[[nodiscard]] inline Artifact ptx_artifact(const std::string& ptx, std::string record) {
+  Artifact artifact;
+  artifact.record = std::move(record);
+  const auto image = std::as_bytes(std::span(ptx));
+  artifact.add("kernel.cubin", {image.begin(), image.end()});
+  return artifact;
+}
+
+}  // namespace spjit::testing_support

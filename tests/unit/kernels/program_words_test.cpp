@@ -1,0 +1,169 @@
+#include "kernels/program_words.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "spjit/error.hpp"
+#include "tests/support/compile_testing.hpp"
+
+namespace {
+
+using spjit::HostIsa;
+using spjit::HostProgramHeader;
+using spjit::WordReader;
+using Words = std::vector<std::int64_t>;
+
+constexpr std::int64_t k_most_dimension = (std::int64_t{1} << 31) - 1;
+
+HostProgramHeader some_header() { return {"sliced", HostIsa::avx2, 5, 7, 20, true, 24, 21, 9}; }
+
+HostProgramHeader read(const Words& words) {
+  WordReader reader(std::as_bytes(std::span(words)));
+  HostProgramHeader header = spjit::read_header(reader);
+  reader.finish();
+  return header;
+}
+
+std::string refusal_of(const Words& words) {
+  try {
+    static_cast<void>(read(words));
+  } catch (const spjit::Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ProgramHeader, IsReadAsItWasWritten) {
+  const HostProgramHeader largest{"abcdefghijklmn_z",    HostIsa::avx512,
+                                  k_most_dimension,      k_most_dimension,
+                                  k_most_dimension,      false,
+                                  std::int64_t{1} << 40, std::numeric_limits<std::int64_t>::max(),
+                                  std::int64_t{1} << 48};
+  const HostProgramHeader smallest{"a", HostIsa::generic, 0, 0, 1, false, 1, 1, 0};
+  for (const HostProgramHeader& header : {some_header(), largest, smallest}) {
+    EXPECT_EQ(read(spjit::write_header(header)), header) << header.family;
+  }
+}
+
+TEST(ProgramHeader, SaysWhatAProblemAsksFor) {
+  spjit::Problem problem =
+      spjit::testing_support::problem_of(spjit::testing_support::small_matrix(), 20);
+  problem.n = spjit::Extent::at_run_time(20);
+  problem.b.leading_dimension = 24;
+
+  const HostProgramHeader header = spjit::header_of(problem, "csr", HostIsa::avx2);
+
+  EXPECT_EQ(header, (HostProgramHeader{"csr", HostIsa::avx2, 5, 5, 20, true, 24, 20, 7}));
+}
+
+TEST(ProgramHeader, NamesOfFamiliesAreShortAndPlain) {
+  for (const std::string family : {"", "CSR", "csr2", "c-r", "csr ", "a name"}) {
+    HostProgramHeader header = some_header();
+    header.family = family;
+    EXPECT_EQ(refusal_of(spjit::write_header(header)), "program record: no name of a family")
+        << family;
+  }
+  HostProgramHeader header = some_header();
+  header.family = "abcdefghijklmnopq";
+  EXPECT_THROW(static_cast<void>(spjit::write_header(header)), spjit::Error);
+}
+
+TEST(ProgramHeader, ANameEndsWithItsFirstZero) {
+  Words words = spjit::write_header(some_header());
+  words[3] = 'x';  // behind the zeros after "sliced"
+
+  EXPECT_EQ(refusal_of(words), "program record: no name of a family");
+}
+
+TEST(ProgramHeader, ThePreviousVersionIsRefusedInOneLine) {
+  Words words = spjit::write_header(some_header());
+  words[1] = 5;
+
+  EXPECT_EQ(refusal_of(words),
+            "program record: version 5, this build reads version 6; compile again");
+}
+
+TEST(ProgramHeader, EveryWordHasItsRange) {
+  constexpr std::int64_t k_most = std::numeric_limits<std::int64_t>::max();
+  struct Damage {
+    std::size_t word;
+    std::vector<std::int64_t> values;
+  };
+  // n is 20.
+  const std::vector<Damage> damages = {{0, {0, 1}},
+                                       {1, {0, 7}},
+                                       {4, {-1, 3}},
+                                       {5, {-1, k_most_dimension + 1}},
+                                       {6, {-1, k_most_dimension + 1}},
+                                       {7, {-1, 0, k_most_dimension + 1}},
+                                       {8, {-1, 2}},
+                                       {9, {-1, 0, 19}},
+                                       {10, {-1, 0, 19}},
+                                       {11, {-1, (std::int64_t{1} << 48) + 1, k_most}}};
+  for (const Damage& damage : damages) {
+    for (const std::int64_t value : damage.values) {
+      Words words = spjit::write_header(some_header());
+      words[damage.word] = value;
+
+      EXPECT_TRUE(refusal_of(words).starts_with("program record: "))
+          << "word " << damage.word << " = " << value;
+    }
+  }
+}
+
+TEST(ProgramHeader, EveryTruncationIsRefused) {
+  const Words words = spjit::write_header(some_header());
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(words));
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_THROW(
+        {
+          WordReader reader(bytes.first(size));
+          static_cast<void>(spjit::read_header(reader));
+        },
+        spjit::Error)
+        << size;
+  }
+}
+
+TEST(WordReader, RefusesWhatIsLeftOverAndCountsBeyondTheEnd) {
+  const Words list = {3, 1, 2};
+  const Words negative = {-1};
+  WordReader too_long(std::as_bytes(std::span(list)));
+  WordReader below_zero(std::as_bytes(std::span(negative)));
+  WordReader unread(std::as_bytes(std::span(list)));
+  WordReader read_up(std::as_bytes(std::span(list)));
+
+  EXPECT_THROW(static_cast<void>(too_long.words()), spjit::Error);
+  EXPECT_THROW(static_cast<void>(below_zero.words()), spjit::Error);
+  EXPECT_THROW(unread.finish(), spjit::Error);
+  for (const std::int64_t word : list) EXPECT_EQ(read_up.word(), word);
+  EXPECT_NO_THROW(read_up.finish());
+  EXPECT_THROW(static_cast<void>(read_up.word()), spjit::Error);
+}
+
+TEST(WordReader, ReadsListsAsTheyWereAppended) {
+  Words words;
+  spjit::append_words(words, {4, -7, 9});
+  spjit::append_words(words, {});
+  WordReader reader(std::as_bytes(std::span(words)));
+
+  EXPECT_EQ(reader.words(), (Words{4, -7, 9}));
+  EXPECT_EQ(reader.words(), Words{});
+  EXPECT_NO_THROW(reader.finish());
+}
+
+TEST(RangesOfWords, AscendApartWithinTheRows) {
+  const Words good = {0, 2, 3, 5};
+
+  EXPECT_EQ(spjit::words_of(spjit::ranges_of(good, 5, "rows")), good);
+  for (const Words& bad : {Words{0}, {0, 6}, {3, 2}, {-1, 5}, {0, 2, 1, 5}, {0, 2, 2, 5}, {1, 1}}) {
+    EXPECT_THROW(static_cast<void>(spjit::ranges_of(bad, 5, "rows")), spjit::Error);
+  }
+}
+
+}  // namespace
