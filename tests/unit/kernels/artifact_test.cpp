@@ -28,35 +28,35 @@ using spjit::testing_support::same_bits;
 using spjit::testing_support::uncached;
 
 constexpr std::int64_t k_rows = 40;
-constexpr std::int64_t k_cols = 60;
+constexpr std::int64_t k_artifact_cols = 60;
 
-Kernel compile_uncached(const Problem& problem, const CompileOptions& options = {}) {
+Kernel compile_for_artifact(const Problem& problem, const CompileOptions& options = {}) {
   return spjit::Compiler(options, uncached()).compile(problem);
 }
 
-CsrMatrix matrix() { return random_matrix(k_rows, k_cols, 0.8); }
+CsrMatrix matrix() { return random_matrix(k_rows, k_artifact_cols, 0.8); }
 
 Kernel csr_kernel() {
   CompileOptions options;
   options.policy.code_budget_bytes = 0;
-  return compile_uncached(problem_of(matrix(), 20), options);
+  return compile_for_artifact(problem_of(matrix(), 20), options);
 }
 
 /// A kernel of each host family that there is on this CPU.
 std::vector<Kernel> kernels() {
   Problem runtime_n = problem_of(matrix(), 20);
   runtime_n.n.runtime = true;
-  std::vector<Kernel> result = {csr_kernel(), compile_uncached(runtime_n)};
+  std::vector<Kernel> result = {csr_kernel(), compile_for_artifact(runtime_n)};
   for (const HostIsa isa : spjit::testing_support::isas_here()) {
-    result.push_back(compile_uncached(problem_of(matrix(), 50), options_of(isa)));
+    result.push_back(compile_for_artifact(problem_of(matrix(), 50), options_of(isa)));
     if (isa == HostIsa::avx512)
-      result.push_back(compile_uncached(problem_of(matrix(), 2), options_of(isa)));
+      result.push_back(compile_for_artifact(problem_of(matrix(), 2), options_of(isa)));
   }
   return result;
 }
 
 std::vector<float> product(const Kernel& kernel) {
-  const std::vector<float> b = dense_values(k_cols * kernel.n());
+  const std::vector<float> b = dense_values(k_artifact_cols * kernel.n());
   std::vector<float> c(index(k_rows * kernel.n()), -7.0F);
   kernel.run(b.data(), c.data());
   return c;

@@ -305,7 +305,7 @@ TEST(LlvmEmitter, TouchesNoMemoryBehindMaskedLanes) {
 
     run(problem, guarded.data(), Placement::at_end);
 
-    Problem wide = problem;
+    EmitterProblem wide = problem;
     wide.ldc = 8;
     const std::vector<float> expected = reference(wide);
     for (std::size_t row = 0; row < 6; ++row) {
