@@ -26,7 +26,7 @@ void add_options(CLI::App& app, Options& options) {
                "With --gpu on the emulated driver, which takes PTX: check, time nothing")
       ->needs(gpu);
   app.add_option("--target", options.target, "host, host-avx512, host-avx2, host-generic");
-  app.add_option("--search", options.policy.search, "How spjit chooses: instant, ranked, proxy, ...");
+  app.add_option("--search", options.search, "How spjit chooses: instant, ranked, proxy, ...");
   app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so");
   app.add_option("--python", options.settings.pythons, "Pythons to look for scipy in");
   app.add_option("--budget-ms", options.measure.budget_ms, "Warm timing of a case");

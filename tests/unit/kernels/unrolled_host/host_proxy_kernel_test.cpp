@@ -30,13 +30,13 @@ using spjit::testing_support::open_image;
 using spjit::testing_support::Placement;
 
 constexpr std::int64_t k_proxy_rows = 300;
-constexpr std::int64_t k_cols = 150;
+constexpr std::int64_t k_proxy_cols = 150;
 constexpr std::int64_t k_empty_row = 5;
 constexpr float k_untouched = -7.25F;
 
 CsrMatrix matrix_with_an_empty_row() {
-  const CsrMatrix full = spjit::testing_support::random_matrix(k_proxy_rows, k_cols, 0.8);
-  CsrMatrix matrix{k_proxy_rows, k_cols, {0}, {}, {}};
+  const CsrMatrix full = spjit::testing_support::random_matrix(k_proxy_rows, k_proxy_cols, 0.8);
+  CsrMatrix matrix{k_proxy_rows, k_proxy_cols, {0}, {}, {}};
   for (std::size_t row = 0; row < index(k_proxy_rows); ++row) {
     const auto begin = full.row_ptrs[row];
     const auto end = row == index(k_empty_row) ? begin : full.row_ptrs[row + 1];
@@ -53,7 +53,8 @@ CsrMatrix matrix_with_an_empty_row() {
 HostArtifact proxy_of(const HostTile& tile, HostIsa isa, std::int64_t n, std::int64_t ldb) {
   const CsrMatrix matrix = matrix_with_an_empty_row();
   const auto plan = spjit::build_plan(
-      matrix, spjit::group_rows(matrix, tile.m1, spjit::ReorderAlgorithm::similarity), k_cols);
+      matrix, spjit::group_rows(matrix, tile.m1, spjit::ReorderAlgorithm::similarity),
+      k_proxy_cols);
   EXPECT_GT(plan.grouping.tiles(), spjit::proxy_clusters(plan, {}));
   spjit::Problem problem;
   problem.n = n;
@@ -99,7 +100,7 @@ TEST_P(ProxyKernel, TouchesNothingOutsideBAndC) {
     const HostArtifact proxy = proxy_of(tile, isa(), k_n, k_ld);
     const spjit::LoadedKernel kernel = open_image(proxy.image());
     const spjit::testing_support::GuardedBuffers guarded(placement());
-    const GuardedFloats b((k_cols - 1) * k_ld + k_n, placement());
+    const GuardedFloats b((k_proxy_cols - 1) * k_ld + k_n, placement());
     const GuardedFloats c((k_proxy_rows - 1) * k_ld + k_n, placement());
     std::ranges::fill(b.span(), 0.5F);
     std::ranges::fill(c.span(), k_untouched);
@@ -131,7 +132,7 @@ TEST_P(ProxyKernel, AWindowTouchesOnlyItsColumns) {
     const spjit::HostSplit split = spjit::choose_split(program, 1);
     const GuardedFloats workspace(spjit::workspace_floats(program, split), placement());
     // The window's last row ends where readable memory does.
-    const GuardedFloats b((k_cols - 1) * k_n + k_window, placement());
+    const GuardedFloats b((k_proxy_cols - 1) * k_n + k_window, placement());
     const GuardedFloats c(k_proxy_rows * k_n, placement());
     std::ranges::fill(b.span(), 0.5F);
     std::ranges::fill(c.span(), k_untouched);
