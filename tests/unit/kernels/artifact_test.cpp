@@ -27,42 +27,42 @@ using spjit::testing_support::random_matrix;
 using spjit::testing_support::same_bits;
 using spjit::testing_support::uncached;
 
-constexpr std::int64_t k_rows = 40;
-constexpr std::int64_t k_cols = 60;
+constexpr std::int64_t k_m = 40;
+constexpr std::int64_t k_k = 60;
 
-Kernel compile_uncached(const Problem& problem, const CompileOptions& options = {}) {
+Kernel compiled(const Problem& problem, const CompileOptions& options = {}) {
   return spjit::Compiler(options, uncached()).compile(problem);
 }
 
-CsrMatrix matrix() { return random_matrix(k_rows, k_cols, 0.8); }
+CsrMatrix some_matrix() { return random_matrix(k_m, k_k, 0.8); }
 
 Kernel csr_kernel() {
   CompileOptions options;
   options.policy.code_budget_bytes = 0;
-  return compile_uncached(problem_of(matrix(), 20), options);
+  return compiled(problem_of(some_matrix(), 20), options);
 }
 
 /// A kernel of each host family that there is on this CPU.
-std::vector<Kernel> kernels() {
-  Problem runtime_n = problem_of(matrix(), 20);
+std::vector<Kernel> kernels_of_all_families() {
+  Problem runtime_n = problem_of(some_matrix(), 20);
   runtime_n.n.runtime = true;
-  std::vector<Kernel> result = {csr_kernel(), compile_uncached(runtime_n)};
+  std::vector<Kernel> result = {csr_kernel(), compiled(runtime_n)};
   for (const HostIsa isa : spjit::testing_support::isas_here()) {
-    result.push_back(compile_uncached(problem_of(matrix(), 50), options_of(isa)));
+    result.push_back(compiled(problem_of(some_matrix(), 50), options_of(isa)));
     if (isa == HostIsa::avx512)
-      result.push_back(compile_uncached(problem_of(matrix(), 2), options_of(isa)));
+      result.push_back(compiled(problem_of(some_matrix(), 2), options_of(isa)));
   }
   return result;
 }
 
-std::vector<float> product(const Kernel& kernel) {
-  const std::vector<float> b = dense_values(k_cols * kernel.n());
-  std::vector<float> c(index(k_rows * kernel.n()), -7.0F);
+std::vector<float> product_of_one(const Kernel& kernel) {
+  const std::vector<float> b = dense_values(k_k * kernel.n());
+  std::vector<float> c(index(k_m * kernel.n()), -7.0F);
   kernel.run(b.data(), c.data());
   return c;
 }
 
-std::string refusal_of(Artifact artifact) {
+std::string artifact_refusal(Artifact artifact) {
   try {
     static_cast<void>(Kernel::from_artifact(std::move(artifact)));
   } catch (const spjit::Error& error) {
@@ -73,7 +73,7 @@ std::string refusal_of(Artifact artifact) {
 
 TEST(KernelArtifact, IsTheSameKernelAgain) {
   std::vector<std::string> families;
-  for (const Kernel& kernel : kernels()) {
+  for (const Kernel& kernel : kernels_of_all_families()) {
     for (const int threads : {1, 3}) {
       const Kernel again = Kernel::from_artifact(kernel.artifact(), threads);
 
@@ -91,7 +91,7 @@ TEST(KernelArtifact, IsTheSameKernelAgain) {
       EXPECT_EQ(again.info().weight_bytes, info.weight_bytes);
       EXPECT_EQ(again.info().panel_columns, info.panel_columns);
       EXPECT_EQ(again.info().threads, threads);
-      EXPECT_TRUE(same_bits(product(again), product(kernel))) << info.family;
+      EXPECT_TRUE(same_bits(product_of_one(again), product_of_one(kernel))) << info.family;
     }
     families.push_back(kernel.info().family);
   }
@@ -105,14 +105,14 @@ TEST(KernelArtifact, OutlivesTheKernelItCameFrom) {
   {
     const Kernel kernel = csr_kernel();
     artifact = kernel.artifact();
-    expected = product(kernel);
+    expected = product_of_one(kernel);
   }
 
-  EXPECT_TRUE(same_bits(product(Kernel::from_artifact(std::move(artifact))), expected));
+  EXPECT_TRUE(same_bits(product_of_one(Kernel::from_artifact(std::move(artifact))), expected));
 }
 
 TEST(KernelArtifact, HasOneObjectAndARecordOfItsFamily) {
-  for (const Kernel& kernel : kernels()) {
+  for (const Kernel& kernel : kernels_of_all_families()) {
     const Artifact& artifact = kernel.artifact();
     const auto record = nlohmann::json::parse(artifact.record);
 
@@ -133,16 +133,16 @@ TEST(KernelArtifact, TakesTheRecordThatTheToolWrapsIt) {
   Artifact artifact = csr_kernel().artifact();
   artifact.record = "{\"record\": " + artifact.record + "}";
 
-  EXPECT_EQ(refusal_of(artifact), "");
+  EXPECT_EQ(artifact_refusal(artifact), "");
 }
 
 TEST(KernelArtifact, WithoutItsFileIsRefused) {
   Artifact artifact = csr_kernel().artifact();
   artifact.files[0].name = "kernel.cubin";
 
-  EXPECT_EQ(refusal_of(artifact), "the artifact has no file \"kernel.o\"");
+  EXPECT_EQ(artifact_refusal(artifact), "the artifact has no file \"kernel.o\"");
   artifact.files.clear();
-  EXPECT_EQ(refusal_of(artifact), "the artifact has no file \"kernel.o\"");
+  EXPECT_EQ(artifact_refusal(artifact), "the artifact has no file \"kernel.o\"");
 }
 
 TEST(KernelArtifact, OfADamagedFileIsRefused) {
@@ -151,7 +151,7 @@ TEST(KernelArtifact, OfADamagedFileIsRefused) {
     Artifact artifact = good;
     artifact.files[0].bytes = good.files[0].bytes.first(size);
 
-    EXPECT_NE(refusal_of(artifact), "") << size;
+    EXPECT_NE(artifact_refusal(artifact), "") << size;
   }
 }
 
@@ -160,10 +160,10 @@ TEST(KernelArtifact, WithARecordOfNoFamilyIsRefused) {
     Artifact artifact = csr_kernel().artifact();
     artifact.record = record;
 
-    EXPECT_TRUE(refusal_of(artifact).starts_with(
+    EXPECT_TRUE(artifact_refusal(artifact).starts_with(
         "the record of a kernel is no JSON object with a \"family\"; expected what "
         "Kernel::record() or spjit compile --emit json gave"))
-        << refusal_of(artifact);
+        << artifact_refusal(artifact);
   }
 }
 
@@ -172,7 +172,8 @@ TEST(KernelArtifact, WithARecordThatIsNoJsonIsRefused) {
     Artifact artifact = csr_kernel().artifact();
     artifact.record = record;
 
-    EXPECT_TRUE(refusal_of(artifact).starts_with("the record of a kernel is no JSON: ")) << record;
+    EXPECT_TRUE(artifact_refusal(artifact).starts_with("the record of a kernel is no JSON: "))
+        << record;
   }
 }
 
@@ -180,7 +181,7 @@ TEST(KernelArtifact, OfAnUnknownFamilyIsRefused) {
   Artifact artifact = csr_kernel().artifact();
   artifact.record = R"({"family": "dense"})";
 
-  EXPECT_EQ(refusal_of(artifact),
+  EXPECT_EQ(artifact_refusal(artifact),
             "the family of kernels \"dense\" is unknown; expected one of sliced, unrolled, cuda, "
             "csr, reference");
 }
@@ -189,7 +190,7 @@ TEST(KernelArtifact, WithTheRecordOfAnotherFamilyIsRefused) {
   Artifact artifact = csr_kernel().artifact();
   artifact.record = R"({"family": "reference"})";
 
-  EXPECT_EQ(refusal_of(artifact),
+  EXPECT_EQ(artifact_refusal(artifact),
             "program record: a kernel of the family csr; expected one of reference");
 }
 

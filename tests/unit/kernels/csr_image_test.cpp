@@ -30,7 +30,7 @@ HostArtifact artifact() {
   return spjit::make_csr_artifact(problem_of(small_matrix(), 20), "csr", HostIsa::avx2);
 }
 
-std::string refusal_of(const HostImage& image) {
+std::string image_refusal(const HostImage& image) {
   try {
     static_cast<void>(spjit::read_csr_image(image));
   } catch (const spjit::Error& error) {
@@ -86,9 +86,9 @@ TEST(CsrImage, OfFewerBytesThanItsNonzerosHaveIsRefused) {
   HostImage none = whole;
   none.weights = {};
 
-  EXPECT_EQ(refusal_of(whole), "");
-  EXPECT_EQ(refusal_of(shorter), "program record: csr size");
-  EXPECT_EQ(refusal_of(none), "program record: csr size");
+  EXPECT_EQ(image_refusal(whole), "");
+  EXPECT_EQ(image_refusal(shorter), "program record: csr size");
+  EXPECT_EQ(image_refusal(none), "program record: csr size");
 }
 
 TEST(CsrImage, WithWeightsBetweenFloatsIsRefused) {
@@ -98,14 +98,14 @@ TEST(CsrImage, WithWeightsBetweenFloatsIsRefused) {
   HostImage image = made.image();
   image.weights = std::span(moved).subspan(1);
 
-  EXPECT_EQ(refusal_of(image), "program record: weights that are not aligned");
+  EXPECT_EQ(image_refusal(image), "program record: weights that are not aligned");
 }
 
 TEST(CsrImage, WithCodeIsRefused) {
   HostArtifact made = artifact();
   made.text.resize(64);
 
-  EXPECT_EQ(refusal_of(made.image()), "program record: code that no csr kernel has");
+  EXPECT_EQ(image_refusal(made.image()), "program record: code that no csr kernel has");
 }
 
 TEST(CsrImage, ColumnsOutOfRangeAreRefused) {
@@ -113,7 +113,7 @@ TEST(CsrImage, ColumnsOutOfRangeAreRefused) {
     HostArtifact made = artifact();
     made.weights.back() = static_cast<std::uint32_t>(column);
 
-    EXPECT_EQ(refusal_of(made.image()), "program record: csr column out of range") << column;
+    EXPECT_EQ(image_refusal(made.image()), "program record: csr column out of range") << column;
   }
 }
 
@@ -121,7 +121,7 @@ TEST(CsrImage, OffsetsThatAreNoRowsAreRefused) {
   const auto with_offset = [](std::size_t row, std::int64_t offset) {
     HostArtifact made = artifact();
     made.program[k_header_words + 1 + row] = offset;
-    return refusal_of(made.image());
+    return image_refusal(made.image());
   };
 
   EXPECT_EQ(with_offset(1, 1), "");
@@ -144,7 +144,7 @@ TEST(CsrImage, ARowTooManyOrTooFewIsRefused) {
   none.program.push_back(0);
 
   for (const HostArtifact& made : {more, fewer, none}) {
-    EXPECT_EQ(refusal_of(made.image()), "program record: csr row count");
+    EXPECT_EQ(image_refusal(made.image()), "program record: csr row count");
   }
 }
 
@@ -172,7 +172,7 @@ TEST(CsrImage, EveryTruncationIsRefused) {
     HostImage image = made.image();
     image.program = program.first(size);
 
-    EXPECT_NE(refusal_of(image), "") << size;
+    EXPECT_NE(image_refusal(image), "") << size;
   }
 }
 

@@ -29,7 +29,7 @@ using spjit::testing_support::problem_of;
 using spjit::testing_support::random_matrix;
 using spjit::testing_support::uncached;
 
-std::string refusal_of(std::string_view family, const Problem& problem, HostIsa isa) {
+std::string family_refusal(std::string_view family, const Problem& problem, HostIsa isa) {
   const spjit::CompileOptions options = options_of(isa);
   const spjit::DeviceInfo device = spjit::device_info_of(options.target);
   return spjit::why_not(spjit::find_family(family), {problem, options, device, {}});
@@ -73,21 +73,21 @@ TEST(KernelFamilies, AnUnknownNameIsAnErrorThatListsThem) {
 
 TEST(KernelFamilies, RefuseARuntimeNInOneLineUnlessTheyKnowIt) {
   for (const char* family : {"sliced", "unrolled", "csr"}) {
-    EXPECT_EQ(refusal_of(family, with_runtime_n(), HostIsa::avx512),
+    EXPECT_EQ(family_refusal(family, with_runtime_n(), HostIsa::avx512),
               "it does not know a run-time n")
         << family;
   }
-  EXPECT_EQ(refusal_of("reference", with_runtime_n(), HostIsa::avx512), "");
+  EXPECT_EQ(family_refusal("reference", with_runtime_n(), HostIsa::avx512), "");
 }
 
 TEST(KernelFamilies, SayAllThatTheyDoNotKnow) {
   Problem problem = with_runtime_n();
   problem.panel_columns = 16;
 
-  EXPECT_EQ(refusal_of("sliced", problem, HostIsa::avx512),
+  EXPECT_EQ(family_refusal("sliced", problem, HostIsa::avx512),
             "it does not know a run-time n, a fixed panel width");
-  EXPECT_EQ(refusal_of("csr", problem, HostIsa::avx512), "it does not know a run-time n");
-  EXPECT_EQ(refusal_of("reference", problem, HostIsa::avx512), "");
+  EXPECT_EQ(family_refusal("csr", problem, HostIsa::avx512), "it does not know a run-time n");
+  EXPECT_EQ(family_refusal("reference", problem, HostIsa::avx512), "");
 }
 
 TEST(KernelFamilies, RefuseTargetsOfTheOtherKind) {
@@ -96,7 +96,7 @@ TEST(KernelFamilies, RefuseTargetsOfTheOtherKind) {
   options.target = spjit::Target::parse("sm_90");
   const spjit::DeviceInfo device = spjit::device_info_of(options.target);
 
-  EXPECT_EQ(refusal_of("cuda", problem, HostIsa::avx2), "it is for GPUs");
+  EXPECT_EQ(family_refusal("cuda", problem, HostIsa::avx2), "it is for GPUs");
   EXPECT_EQ(spjit::why_not(spjit::find_family("csr"), {problem, options, device, {}}),
             "it is for the host");
 }
@@ -105,10 +105,10 @@ TEST(KernelFamilies, SlicesAreForFewColumnsAndAvx512) {
   const Problem few = problem_of(random_matrix(100, 100, 0.5), 4);
   const Problem many = problem_of(random_matrix(100, 100, 0.5), 5);
 
-  EXPECT_EQ(refusal_of("sliced", few, HostIsa::avx512), "");
-  EXPECT_EQ(refusal_of("sliced", many, HostIsa::avx512),
+  EXPECT_EQ(family_refusal("sliced", few, HostIsa::avx512), "");
+  EXPECT_EQ(family_refusal("sliced", many, HostIsa::avx512),
             "it is for n of 1 to 4 and avx512, n is 5 and the target avx512");
-  EXPECT_EQ(refusal_of("sliced", few, HostIsa::avx2),
+  EXPECT_EQ(family_refusal("sliced", few, HostIsa::avx2),
             "it is for n of 1 to 4 and avx512, n is 4 and the target avx2");
 }
 

@@ -395,7 +395,7 @@ INSTANTIATE_TEST_SUITE_P(AllIsas, KernelOnIsa,
                          isa_and_placement);
 
 /// "" if the image loads and is linked, else what both said.
-std::string refusal_of(const spjit::HostImage& image) {
+std::string said_of(const spjit::HostImage& image) {
   std::string said;
   try {
     static_cast<void>(open_image(image));
@@ -416,7 +416,7 @@ TEST(KernelOfAnotherCpu, IsRefusedInOneLineWhenItIsLoaded) {
   for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
     const auto artifact = spjit::make_csr_artifact(problem_of(matrix, 9), "csr", isa);
 
-    const std::string refusal = refusal_of(artifact.image());
+    const std::string refusal = said_of(artifact.image());
 
     if (spjit::Target(isa).runs_here()) {
       EXPECT_EQ(refusal, "");

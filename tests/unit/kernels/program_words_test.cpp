@@ -29,7 +29,7 @@ HostProgramHeader read(const Words& words) {
   return header;
 }
 
-std::string refusal_of(const Words& words) {
+std::string header_refusal(const Words& words) {
   try {
     static_cast<void>(read(words));
   } catch (const spjit::Error& error) {
@@ -65,7 +65,7 @@ TEST(ProgramHeader, NamesOfFamiliesAreShortAndPlain) {
   for (const std::string family : {"", "CSR", "csr2", "c-r", "csr ", "a name"}) {
     HostProgramHeader header = some_header();
     header.family = family;
-    EXPECT_EQ(refusal_of(spjit::write_header(header)), "program record: no name of a family")
+    EXPECT_EQ(header_refusal(spjit::write_header(header)), "program record: no name of a family")
         << family;
   }
   HostProgramHeader header = some_header();
@@ -77,14 +77,14 @@ TEST(ProgramHeader, ANameEndsWithItsFirstZero) {
   Words words = spjit::write_header(some_header());
   words[3] = 'x';  // behind the zeros after "sliced"
 
-  EXPECT_EQ(refusal_of(words), "program record: no name of a family");
+  EXPECT_EQ(header_refusal(words), "program record: no name of a family");
 }
 
 TEST(ProgramHeader, ThePreviousVersionIsRefusedInOneLine) {
   Words words = spjit::write_header(some_header());
   words[1] = 5;
 
-  EXPECT_EQ(refusal_of(words),
+  EXPECT_EQ(header_refusal(words),
             "program record: version 5, this build reads version 6; compile again");
 }
 
@@ -110,7 +110,7 @@ TEST(ProgramHeader, EveryWordHasItsRange) {
       Words words = spjit::write_header(some_header());
       words[damage.word] = value;
 
-      EXPECT_TRUE(refusal_of(words).starts_with("program record: "))
+      EXPECT_TRUE(header_refusal(words).starts_with("program record: "))
           << "word " << damage.word << " = " << value;
     }
   }

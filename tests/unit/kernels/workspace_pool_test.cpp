@@ -1,6 +1,7 @@
+#include "kernels/workspace_pool.hpp"
+
 #include <gtest/gtest.h>
 
-#include "kernels/workspace_pool.hpp"
 #include "matrix/limits.hpp"
 
 namespace {

@@ -52,13 +52,13 @@ const std::vector<std::function<void(SearchPolicy&)>>& changes() {
   return k_changes;
 }
 
-std::string key_of(const SearchPolicy& policy) {
+std::string policy_key_of(const SearchPolicy& policy) {
   spjit::KeyBuilder key;
   add_to_key(policy, key);
   return key.hex();
 }
 
-std::string refusal_of(const json& object) {
+std::string policy_refusal(const json& object) {
   try {
     static_cast<void>(spjit::read_search_policy(object));
   } catch (const spjit::Error& error) {
@@ -108,7 +108,7 @@ TEST(SearchPolicyJson, EveryMemberMustBeThere) {
     json object = good;
     object.erase(name);
 
-    EXPECT_EQ(refusal_of(object), "a search policy has no \"" + name + "\"");
+    EXPECT_EQ(policy_refusal(object), "a search policy has no \"" + name + "\"");
   }
 }
 
@@ -119,9 +119,10 @@ TEST(SearchPolicyJson, EveryMemberHasItsKind) {
       json object = good;
       object[name] = wrong;
 
-      EXPECT_NE(refusal_of(object).find(name == "m1" || name == "n1" ? name : "\"" + name + "\""),
-                std::string::npos)
-          << refusal_of(object);
+      EXPECT_NE(
+          policy_refusal(object).find(name == "m1" || name == "n1" ? name : "\"" + name + "\""),
+          std::string::npos)
+          << policy_refusal(object);
     }
   }
 }
@@ -130,7 +131,7 @@ TEST(SearchPolicyJson, ValuesThatThereAreNotAreRefused) {
   const auto with = [](const char* name, const json& value) {
     json object = to_json(whole_policy());
     object[name] = value;
-    return refusal_of(object);
+    return policy_refusal(object);
   };
 
   EXPECT_NE(with("search", "oracle"), "");
@@ -150,22 +151,22 @@ TEST(SearchPolicyJson, UnknownMembersAndOtherJsonAreRefused) {
   json object = to_json(whole_policy());
   object["depth"] = 3;
 
-  EXPECT_EQ(refusal_of(object), "a search policy has 12 members; this spjit knows 11");
-  EXPECT_EQ(refusal_of(json::array()), "a search policy is []; expected an object");
+  EXPECT_EQ(policy_refusal(object), "a search policy has 12 members; this spjit knows 11");
+  EXPECT_EQ(policy_refusal(json::array()), "a search policy is []; expected an object");
 }
 
 TEST(SearchPolicyKey, DiffersForEachMemberButTheNameOfAModel) {
-  std::set<std::string> keys = {key_of(whole_policy())};
+  std::set<std::string> keys = {policy_key_of(whole_policy())};
   for (const auto& change : changes()) {
     SearchPolicy policy = whole_policy();
     change(policy);
-    keys.insert(key_of(policy));
+    keys.insert(policy_key_of(policy));
   }
 
   EXPECT_EQ(keys.size(), changes().size());
   SearchPolicy other_model = whole_policy();
   other_model.rank_model = "prior";
-  EXPECT_EQ(key_of(other_model), key_of(whole_policy()));
+  EXPECT_EQ(policy_key_of(other_model), policy_key_of(whole_policy()));
 }
 
 TEST(SearchPolicyKey, InInstantModeHoldsNothingThatIsOnlyTimedBy) {
@@ -178,8 +179,8 @@ TEST(SearchPolicyKey, InInstantModeHoldsNothingThatIsOnlyTimedBy) {
   SearchPolicy of_another_tile = instant;
   of_another_tile.m1 = 15;
 
-  EXPECT_EQ(key_of(other), key_of(instant));
-  EXPECT_NE(key_of(of_another_tile), key_of(instant));
+  EXPECT_EQ(policy_key_of(other), policy_key_of(instant));
+  EXPECT_NE(policy_key_of(of_another_tile), policy_key_of(instant));
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ CudaCandidate bound_by_fmas(std::int64_t nnz) {
   return candidate;
 }
 
-std::vector<std::string> names_of(const std::vector<CudaCandidate>& candidates) {
+std::vector<std::string> ranked_names_of(const std::vector<CudaCandidate>& candidates) {
   std::vector<std::string> names;
   for (const CudaCandidate& candidate : candidates) names.push_back(to_string(candidate.tile));
   return names;
@@ -97,7 +97,7 @@ TEST(CudaPrior, BreaksTiesByRegistersThenByName) {
   const std::vector<CudaCandidate> ranked =
       spjit::rank_by_prior({first, second, third}, cuda_limits());
 
-  EXPECT_EQ(names_of(ranked), names_of({third, second, first}));
+  EXPECT_EQ(ranked_names_of(ranked), ranked_names_of({third, second, first}));
 }
 
 TEST(CudaPrior, RanksAlikeWhateverTheOrderItIsGiven) {
@@ -108,7 +108,8 @@ TEST(CudaPrior, RanksAlikeWhateverTheOrderItIsGiven) {
   std::ranges::reverse(survivors);
 
   EXPECT_GT(ranked.size(), 5U);
-  EXPECT_EQ(names_of(spjit::rank_by_prior(survivors, cuda_limits())), names_of(ranked));
+  EXPECT_EQ(ranked_names_of(spjit::rank_by_prior(survivors, cuda_limits())),
+            ranked_names_of(ranked));
   EXPECT_TRUE(std::ranges::is_sorted(ranked, std::greater<>(), &CudaCandidate::score));
 }
 
