@@ -82,7 +82,7 @@ TEST_F(CudaSearchTest, ProxyTimesAllWithOneProxyForAnM1) {
   EXPECT_THAT(outcomes(trace, &SearchTraceEntry::proxy), Each("finished"));
   for (std::size_t i = 0; i < made_up_.contestants.size(); ++i) {
     const CudaTuningCandidate& contestant = made_up_.contestants[i];
-    EXPECT_EQ(made_up_.images[i], contestant.name.starts_with("8x") ? "proxy 8" : "proxy 16");
+    EXPECT_EQ(made_up_.images[i], contestant.name.starts_with("rows=8 ") ? "proxy 8" : "proxy 16");
     // Loaded once.
     EXPECT_EQ(contestant.image.data(), made_up_.contestants[i < 3 ? 0 : 3].image.data());
   }
