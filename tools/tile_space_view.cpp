@@ -73,7 +73,7 @@ std::string grid_text(const TileSpaceView& view, const Terminal& terminal) {
   for (const TileSpaceCell& cell : view.cells) {
     grid.push_back({cell.m1, cell.n1, label_of(cell), cell.chosen});
   }
-  return tile_grid_text(view, terminal) + legend(view) + "\n";
+  return tile_grid_text(grid, terminal) + legend(view) + "\n";
 }
 
 std::string list_text(const Json& space, const TileSpaceView& view, const Terminal& terminal) {
