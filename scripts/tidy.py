@@ -110,23 +110,52 @@ def make_batches(entries):
     return batches
 
 
+def flags_for_batch(batch):
+    return [*batch.flags.words(), *([] if len(batch.entries) == 1 else ["-Wno-shadow"])]
+
+
+def written_together(batch, folder):
+    """The path of a source that is those of the batch; programs, perhaps, several of them."""
+    path = pathlib.Path(folder) / "batch.cpp"
+    path.write_text("".join(
+        f'#define main main_{number}\n#include "{entry["file"]}"\n#undef main\n'
+        for number, entry in enumerate(batch.entries)))
+    return path
+
+
+def that_compile(batch, scratch):
+    """The batch, without the sources that do not compile beside the others: those in other batches.
+    That is seconds, and clang-tidy would find it out in a minute."""
+    if len(batch.entries) == 1:
+        return [batch]
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        run = subprocess.run(
+            ["clang++-14", "-fsyntax-only", "-w", *flags_for_batch(batch),
+             str(written_together(batch, folder))],
+            cwd=batch.directory, capture_output=True, text=True, check=False)
+    if run.returncode == 0:
+        return [batch]
+    blamed = set(re.findall(r"^([^:\n]+):\d+:\d+: (?:fatal )?error:", run.stderr, re.MULTILINE))
+    misfits = [entry for entry in batch.entries if entry["file"] in blamed]
+    if not misfits or len(misfits) == len(batch.entries):
+        misfits = batch.entries[len(batch.entries) // 2:]
+    rest = [entry for entry in batch.entries if entry not in misfits]
+    return [fitting for entries in (rest, misfits) for part in make_batches(entries)
+            for fitting in that_compile(part, scratch)]
+
+
 def tidy(batch, scratch):
     """What clang-tidy says of the sources of a batch; empty if nothing."""
     sources = [entry["file"] for entry in batch.entries]
     alone = len(sources) == 1
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
-        looked_at = sources[0]
-        if not alone:
-            looked_at = pathlib.Path(folder) / "batch.cpp"
-            looked_at.write_text("".join(  # of several programs, perhaps
-                f'#define main main_{number}\n#include "{source}"\n#undef main\n'
-                for number, source in enumerate(sources)))
+        looked_at = sources[0] if alone else written_together(batch, folder)
         files = "|".join(re.escape(source) for source in sources)
         run = subprocess.run(
             ["clang-tidy-14", "--quiet", f"--config-file={ROOT}/.clang-tidy",
              f"--header-filter=^{re.escape(str(ROOT))}/({HEADERS})/.*\\.hpp$|^({files})$",
              *([] if alone else ["--checks=-bugprone-suspicious-include"]),
-             str(looked_at), "--", *batch.flags.words(), *([] if alone else ["-Wno-shadow"])],
+             str(looked_at), "--", *flags_for_batch(batch)],
             cwd=batch.directory, capture_output=True, text=True, check=False)
     if run.returncode == 0:
         return ""
@@ -152,9 +181,11 @@ def main():
     if not entries:
         sys.exit(f"{options.build}/compile_commands.json: no source of {ROOT} in it")
     entries = list({entry["file"]: entry for entry in entries}.values())
-    batches = sorted(make_batches(entries), key=lambda batch: -len(batch.entries))
     with tempfile.TemporaryDirectory(dir=options.build) as scratch, \
             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        settled = pool.map(lambda batch: that_compile(batch, scratch), make_batches(entries))
+        batches = sorted((part for parts in settled for part in parts),
+                         key=lambda batch: -len(batch.entries))
         reports = list(pool.map(lambda batch: tidy(batch, scratch), batches))
     found = [report for report in reports if report]
     print("\n".join(found), end="")

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/hash.hpp"
-#include "compiler/compile_record.hpp"
+#include "kernels/kernel_record.hpp"
 #include "runtime/cache/cache_record.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 

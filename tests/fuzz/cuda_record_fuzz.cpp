@@ -2,8 +2,8 @@
 // GPU takes, and the same after it was written and read.
 
 #include "base/json_text.hpp"
-#include "compiler/cuda_compile_record.hpp"
 #include "kernels/unrolled_cuda/cuda_artifact.hpp"
+#include "kernels/unrolled_cuda/cuda_record.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {
@@ -17,14 +17,14 @@ void run(std::string_view text) {
   if (!record || !record->is_object() || !record->contains("program")) return;
   const auto program =
       read_within(most, {}, [&] { return read_cuda_program(record->at("program")); });
-  if (program) {
-    expect(read_cuda_program(to_json(*program)) == *program,
-           "the program is another after writing and reading");
-  }
-  const auto info = read_within(most, {}, [&] { return read_cuda_record(*record); });
+  if (!program) return;
+  expect(read_cuda_program(to_json(*program)) == *program,
+         "the program is another after writing and reading");
+  const auto info = read_within(most, {}, [&] { return cuda_info(*record, *program); });
   if (!info) return;
-  expect(program.has_value(), "a record was read whose program is refused");
-  expect(info->threads >= 1 && info->threads <= 1024 && info->blocks_x >= 1 && info->blocks_y >= 1,
+  expect(info->cuda.has_value(), "a kernel for a GPU without what is known of those");
+  expect(info->cuda->threads >= 1 && info->cuda->threads <= 1024 && info->cuda->blocks_x >= 1 &&
+             info->cuda->blocks_y >= 1,
          "a launch that no GPU takes");
 }
 

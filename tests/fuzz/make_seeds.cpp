@@ -295,7 +295,8 @@ void add_cuda_record(SeedFolder& seeds) {
   program.threads = 64;
   program.blocks_x = 4;
   const nlohmann::json record = {{"program", to_json(program)},
-                                 {"device", {{"product", "H100"}}},
+                                 {"family", "cuda"},
+                                 {"device", "H100"},
                                  {"tile", {{"name", "8x64"}}},
                                  {"search", {{"reason", "ranked first"}}},
                                  {"compiled_from", "ptx"},

@@ -20,6 +20,7 @@
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/cuda_search_testing.hpp"
 #include "tests/support/emitter_cases.hpp"
+#include "tests/support/scoped_variable.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -95,6 +96,69 @@ TEST_F(CudaPipeline, FindsInTheCacheWhatItPublished) {
   EXPECT_EQ(first.info().cuda->registers, second.info().cuda->registers);
 }
 
+TEST_F(CudaPipeline, PublishesACubinAndBothTextsWithARecordThatNamesTheProblem) {
+  const TemporaryDirectory directory;
+  Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
+  problem.c.leading_dimension = 44;
+
+  const Kernel kernel =
+      Compiler(gpu_options("sm_90"), cached_in(directory.path())).compile(problem);
+
+  const std::vector<std::string> names = {"kernel.cu.gz", "kernel.cubin", "kernel.ptx.gz"};
+  const CacheLookup found = CacheStore(directory.path(), SPJIT_VERSION).lookup(kernel.info().key);
+  ASSERT_TRUE(found.entry) << found.miss_reason;
+  std::vector<std::string> published;
+  for (const auto& [name, content] : found.entry->files) published.push_back(name);
+  std::vector<std::string> held;
+  for (const Artifact::File& file : kernel.artifact().files) held.push_back(file.name);
+  std::ranges::sort(published);
+  std::ranges::sort(held);
+  EXPECT_EQ(published, names);
+  EXPECT_EQ(held, names);
+  const nlohmann::json record = nlohmann::json::parse(kernel.record());
+  EXPECT_EQ(record, found.entry->record.kernel);
+  EXPECT_EQ(record.at("family"), "cuda");
+  EXPECT_EQ(record.at("device"), kernel.info().device);
+  EXPECT_EQ(record.at("card").at("arch"), 90);
+  EXPECT_EQ(record.at("problem").at("c").at("leading_dimension"), 44);
+  EXPECT_EQ(record.at("search").at("reason"), kernel.info().reason);
+  EXPECT_EQ(record.at("verdicts").back().at("reason"), kernel.info().reason);
+}
+
+TEST_F(CudaPipeline, ASearchWithoutAGpuSaysThatTilesWereRankedAndNotTimed) {
+  const ScopedVariable nowhere("SPJIT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
+  const TemporaryDirectory directory;
+  const Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
+  CompileOptions options = gpu_options("sm_90");
+  options.policy.search = SearchMode::proxy;
+
+  const Kernel fresh = Compiler(options, cached_in(directory.path())).compile(problem);
+  const Kernel cached = Compiler(options, cached_in(directory.path())).compile(problem);
+
+  EXPECT_NE(fresh.info().reason.find("ranked, not timed: "), std::string::npos);
+  EXPECT_NE(fresh.info().reason.find("/nowhere/libcuda.so.1"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(fresh.record()).at("search").at("mode"), "proxy");
+  EXPECT_TRUE(cached.info().from_cache) << cached.info().note;
+  EXPECT_EQ(cached.info().reason, fresh.info().reason);
+  EXPECT_EQ(cached.info().tile, fresh.info().tile);
+}
+
+TEST_F(CudaPipeline, KernelsOfAFixedAndOfARunTimeNAreTwoEntries) {
+  const TemporaryDirectory directory;
+  const Compiler compiler(gpu_options("sm_90"), cached_in(directory.path()));
+  Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
+
+  const Kernel fixed = compiler.compile(problem);
+  problem.n = Extent::at_run_time(40);
+  const Kernel any = compiler.compile(problem);
+
+  EXPECT_NE(any.info().key, fixed.info().key);
+  EXPECT_FALSE(any.info().from_cache);
+  EXPECT_TRUE(any.info().runtime_n);
+  EXPECT_FALSE(fixed.info().runtime_n);
+  EXPECT_TRUE(compiler.compile(problem).info().runtime_n);
+}
+
 TEST_F(CudaPipeline, AnEntryForAnotherArchitectureIsSetAside) {
   const TemporaryDirectory directory;
   const Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
@@ -125,6 +189,12 @@ TEST_F(CudaPipeline, IsLoadedBackFromFilesAndRecord) {
 
   const Kernel loaded = Kernel::from_artifact(kernel.artifact());
 
+  const nlohmann::json line = {{"record", nlohmann::json::parse(kernel.record())}};
+  const Kernel wrapped = Kernel::from_artifact({kernel.artifact().files, line.dump()});
+
+  EXPECT_EQ(wrapped.record(), kernel.record());
+  EXPECT_EQ(wrapped.info().cuda->registers, kernel.info().cuda->registers);
+  EXPECT_EQ(loaded.info().reason, kernel.info().reason);
   EXPECT_EQ(loaded.info().tile, kernel.info().tile);
   EXPECT_EQ(loaded.info().cuda->blocks_x, kernel.info().cuda->blocks_x);
   EXPECT_THROW(static_cast<void>(Kernel::from_artifact({other.artifact().files, kernel.record()})),

@@ -34,16 +34,16 @@ MatrixPointer shared_matrix_number(std::uint64_t number) {
   return std::make_shared<const CsrMatrix>(random_matrix(40, 50, 0.8, number));
 }
 
-Problem problem_of(MatrixPointer matrix) { return {.a = std::move(matrix), .n = 24}; }
+Problem problem_with(MatrixPointer matrix) { return {.a = std::move(matrix), .n = 24}; }
 
-Problem problem_number(std::uint64_t number) { return problem_of(shared_matrix_number(number)); }
+Problem problem_number(std::uint64_t number) { return problem_with(shared_matrix_number(number)); }
 
 /// A compilation that stays at "emitting" until it is let go.
 class HeldUp {
  public:
   explicit HeldUp(const Compiler& compiler, std::uint64_t number = 99)
       : matrix_(shared_matrix_number(number)),
-        compilation_(compiler.compile_async(problem_of(matrix_), at_stage("emitting", [this] {
+        compilation_(compiler.compile_async(problem_with(matrix_), at_stage("emitting", [this] {
                                               begun_.count_down();
                                               release_.wait();
                                             }))) {
@@ -73,13 +73,13 @@ TEST(CompilationThreads, GivesTheKernelThatCompileGives) {
   const Compiler compiler(small_options(), cached_in(directory.path()));
   const MatrixPointer matrix = shared_matrix_number(1);
 
-  const Compilation compilation = compiler.compile_async(problem_of(matrix));
+  const Compilation compilation = compiler.compile_async(problem_with(matrix));
   const Kernel kernel = compilation.get();
 
   EXPECT_TRUE(is_kernel_of(kernel, *matrix));
   EXPECT_EQ(&compilation.get().info(), &kernel.info());
   EXPECT_TRUE(compilation.ready());
-  EXPECT_TRUE(compiler.compile(problem_of(matrix)).info().from_cache);
+  EXPECT_TRUE(compiler.compile(problem_with(matrix)).info().from_cache);
 }
 
 TEST(CompilationThreads, TakesAMatrixByValue) {
@@ -111,7 +111,7 @@ TEST(CompilationThreads, CancellingOneThatWaitsEndsItAtOnceAndLetsItsMatrixGo) {
   const Compiler compiler(small_options(1), uncached());
   const HeldUp first(compiler);
   MatrixPointer matrix = shared_matrix_number(2);
-  const Compilation second = compiler.compile_async(problem_of(matrix));
+  const Compilation second = compiler.compile_async(problem_with(matrix));
 
   second.cancel();
 
@@ -174,8 +174,8 @@ TEST(CompilationThreads, ErrorsComeOutOfGet) {
   EXPECT_TRUE(throws<InvalidMatrix>([&] { return invalid.get(); }));
   EXPECT_TRUE(throws<Enough>([&] { return thrown.get(); }));
   EXPECT_TRUE(throws<InvalidArgument>([&] { return wrong.get(); }));
-  EXPECT_TRUE(
-      throws<InvalidArgument>([&] { return compiler.compile_async(problem_of(MatrixPointer())); }));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] { return compiler.compile_async(problem_with(MatrixPointer())); }));
 }
 
 TEST(CompilationThreads, ForAGpuErrorsComeOutOfGetToo) {
@@ -202,8 +202,8 @@ TEST(CompilationThreads, SameKernelsAreCompiledOnce) {
     other_waits.wait();
   };
 
-  const Compilation one = compiler.compile_async(problem_of(matrix), control);
-  const Compilation two = compiler.compile_async(problem_of(matrix), control);
+  const Compilation one = compiler.compile_async(problem_with(matrix), control);
+  const Compilation two = compiler.compile_async(problem_with(matrix), control);
 
   EXPECT_EQ(&one.get().info(), &two.get().info());
   EXPECT_EQ(compiled, 1);
@@ -236,7 +236,7 @@ TEST(CompilationThreads, OutliveTheirCompiler) {
   const MatrixPointer matrix = shared_matrix_number(1);
   auto compiler = std::make_optional<Compiler>(small_options(1), uncached());
   HeldUp first(*compiler);
-  const Compilation second = compiler->compile_async(problem_of(matrix));
+  const Compilation second = compiler->compile_async(problem_with(matrix));
 
   compiler.reset();
   first.let_go();
@@ -257,7 +257,7 @@ TEST(CompilationThreads, LettingGoOfAHandleCancelsAndWaits) {
     went_on = true;
   });
   {
-    const Compilation compilation = compiler.compile_async(problem_of(matrix), control);
+    const Compilation compilation = compiler.compile_async(problem_with(matrix), control);
     begun.wait();
     release.count_down();
   }
@@ -285,9 +285,9 @@ TEST(CompilationThreads, AssigningCancelsWhatWasThere) {
   const HeldUp first(compiler);
   const MatrixPointer old = shared_matrix_number(2);
   const MatrixPointer matrix = shared_matrix_number(3);
-  Compilation compilation = compiler.compile_async(problem_of(old));
+  Compilation compilation = compiler.compile_async(problem_with(old));
 
-  compilation = compiler.compile_async(problem_of(matrix));
+  compilation = compiler.compile_async(problem_with(matrix));
 
   EXPECT_EQ(old.use_count(), 1);
   EXPECT_EQ(compilation.progress().stage, "waiting");
@@ -331,7 +331,7 @@ TEST(CompilationThreads, IsAskedAndCancelledFromManyThreads) {
   const Compiler compiler(small_options(2), uncached());
   for (std::uint64_t round = 0; round < 20; ++round) {
     const MatrixPointer matrix = shared_matrix_number(round);
-    const Compilation compilation = compiler.compile_async(problem_of(matrix));
+    const Compilation compilation = compiler.compile_async(problem_with(matrix));
     std::atomic<int> kernels = 0;
     std::atomic<int> cancelled = 0;
     {

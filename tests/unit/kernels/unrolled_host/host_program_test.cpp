@@ -23,6 +23,7 @@ using spjit::HostImage;
 using spjit::HostIsa;
 using spjit::HostProgramRecord;
 using spjit::HostTile;
+using spjit::Kernel;
 using spjit::testing_support::index;
 using spjit::testing_support::open_image;
 using spjit::testing_support::problem_of;
@@ -132,8 +133,8 @@ TEST(HostObject, OfThePreviousVersionIsNeitherLinkedNorLoaded) {
 
   const std::string linked = refusal([&] {
     static_cast<void>(
-        spjit::Kernel::link({image.text.data(), image.text.size(), image.weights.data(),
-                             image.weights.size(), image.program.data(), image.program.size()}));
+        Kernel::link({image.text.data(), image.text.size(), image.weights.data(),
+                      image.weights.size(), image.program.data(), image.program.size()}));
   });
   const std::string loaded = refusal([&] { static_cast<void>(open_image(image)); });
 

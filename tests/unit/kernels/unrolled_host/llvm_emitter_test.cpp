@@ -102,7 +102,7 @@ class Numbers {
 };
 
 /// One multiplication: a matrix, a tile, and B and C of one panel with leading dimensions.
-struct Problem {
+struct EmitterProblem {
   CsrMatrix matrix;
   HostTile tile;
   std::int64_t k_block = 1;
@@ -117,8 +117,8 @@ struct Problem {
   }
 };
 
-Problem random_problem(Numbers& numbers) {
-  Problem problem;
+EmitterProblem random_problem(Numbers& numbers) {
+  EmitterProblem problem;
   problem.matrix = numbers.matrix(numbers.between(1, 40), numbers.between(1, 120),
                                   static_cast<double>(numbers.between(2, 80)) / 100);
   problem.tile.nv = numbers.between(1, 3);
@@ -136,7 +136,7 @@ Problem random_problem(Numbers& numbers) {
 }
 
 /// The definition, element by element; elements that the kernel does not store keep `k_guard`.
-std::vector<float> reference(const Problem& problem) {
+std::vector<float> reference(const EmitterProblem& problem) {
   const CsrMatrix& a = problem.matrix;
   std::vector<float> c(static_cast<std::size_t>(a.rows * problem.ldc), k_guard);
   for (std::int64_t row = 0; row < a.rows; ++row) {
@@ -158,7 +158,7 @@ std::vector<float> reference(const Problem& problem) {
 
 /// Runs all segments on `c`. What they read, and the tiles' accumulators, lie against pages that
 /// cannot be touched.
-void run(const Problem& problem, float* c, Placement placement) {
+void run(const EmitterProblem& problem, float* c, Placement placement) {
   const KernelPlan plan =
       build_plan(problem.matrix, group_in_order(problem.matrix, problem.tile.m1), problem.k_block);
   const HostCode code = emit_generic(plan, problem.tile, problem.ldb * 4);
@@ -186,7 +186,7 @@ void run(const Problem& problem, float* c, Placement placement) {
 }
 
 /// C, whole rows of it, with either placement.
-std::vector<float> run(const Problem& problem) {
+std::vector<float> run(const EmitterProblem& problem) {
   std::vector<float> result;
   for (const Placement placement : testing_support::k_placements) {
     const GuardedFloats c(problem.matrix.rows * problem.ldc, placement);
@@ -217,7 +217,7 @@ TEST(LlvmEmitter, EqualsTheDefinitionBitForBitOverRandomPlans) {
   Numbers numbers(11);
 
   for (int round = 0; round < 60; ++round) {
-    const Problem problem = random_problem(numbers);
+    const EmitterProblem problem = random_problem(numbers);
 
     ASSERT_TRUE(same_bits(run(problem), reference(problem)))
         << "round " << round << ", tile " << to_string(problem.tile) << ", k_block "
@@ -227,7 +227,7 @@ TEST(LlvmEmitter, EqualsTheDefinitionBitForBitOverRandomPlans) {
 
 TEST(LlvmEmitter, CutsLongSegmentsIntoBlocksOfTheSameArithmetic) {
   Numbers numbers(12, false);
-  Problem problem;
+  EmitterProblem problem;
   problem.matrix = numbers.matrix(14, 2000, 0.5);  // 14 000 entries in one segment
   problem.tile.m1 = 14;
   problem.tile.nv = 2;
@@ -240,7 +240,7 @@ TEST(LlvmEmitter, CutsLongSegmentsIntoBlocksOfTheSameArithmetic) {
 
 TEST(LlvmEmitter, KeepsTheSegmentsOfManyModulesInOrder) {
   Numbers numbers(13, false);
-  Problem problem;
+  EmitterProblem problem;
   problem.matrix = numbers.matrix(120, 400, 0.6);  // about 29 000 entries: several modules
   problem.tile.m1 = 5;
   problem.k_block = 150;
@@ -252,7 +252,7 @@ TEST(LlvmEmitter, KeepsTheSegmentsOfManyModulesInOrder) {
 
 TEST(LlvmEmitter, WritesSegmentsWithoutEntries) {
   Numbers numbers(14, false);
-  Problem problem;
+  EmitterProblem problem;
   problem.matrix.rows = 1;
   problem.matrix.cols = 10;
   problem.matrix.row_ptrs = {0, 1};
@@ -268,7 +268,7 @@ TEST(LlvmEmitter, WritesSegmentsWithoutEntries) {
 }
 
 TEST(LlvmEmitter, RoundsProductAndSumSeparately) {
-  Problem problem;
+  EmitterProblem problem;
   problem.matrix.rows = 1;
   problem.matrix.cols = 2;
   problem.matrix.row_ptrs = {0, 2};
@@ -288,7 +288,7 @@ TEST(LlvmEmitter, RoundsProductAndSumSeparately) {
 /// The last row's stored lanes end where a page that cannot be touched begins.
 TEST(LlvmEmitter, TouchesNoMemoryBehindMaskedLanes) {
   Numbers numbers(15);
-  Problem problem;
+  EmitterProblem problem;
   problem.matrix = numbers.matrix(6, 20, 0.7);
   problem.tile.m1 = 4;
   problem.tile.nv = 2;
