@@ -159,7 +159,7 @@ std::string results_table(const std::vector<Result>& results, const Terminal& te
       const auto add_peer = [&](const std::string& name, const PeerTiming& peer) {
         if (peer.timing) {
           add_row(table, result, run, name, *peer.timing);
-        } else if (&run == result.runs.data()) {
+        } else if (&run == result.runs.data() && !run.info.cuda) {
           notes += fmt::format("{}: {}\n", shown(result.path.filename()), peer.skipped);
         }
       };

@@ -152,7 +152,7 @@ Json describe_choice(const Explanation& explanation) {
           {"tile", record.at("tile")},
           {"reason", record.at("search").at("reason")},
           {"verdicts", record.at("verdicts")},
-          {"code_bytes", record.at("code_bytes")},
+          {"code_bytes", record.value("code_bytes", Json())},
           {"search", std::move(search)}};
 }
 

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <chrono>
-#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +13,43 @@
 
 namespace spjit::cli {
 namespace {
+
+Json describe(const Verification& verification) {
+  if (verification.mode == VerifyMode::none) return nullptr;
+  return {{"passed", true},  // else there would be no kernel
+          {"mode", to_string(verification.mode)},
+          {"max_abs_error", verification.max_abs_error},
+          {"max_error_over_bound", verification.max_error_over_bound},
+          {"rows_checked", verification.rows_checked},
+          {"columns_checked", verification.columns_checked},
+          {"complete", verification.complete()},
+          {"check_ms", verification.check_ms}};
+}
+
+void add_extent(std::vector<std::string>& notes, const Verification& verification) {
+  if (verification.mode == VerifyMode::none || verification.complete()) return;
+  notes.push_back(fmt::format("checked against float64: {} of {} rows x {} of {} columns",
+                              verification.rows_checked, verification.rows,
+                              verification.columns_checked, verification.columns));
+}
+
+std::string error_text(const Verification& verification) {
+  if (verification.mode == VerifyMode::none) return "";
+  return fmt::format("{:.1e}", verification.max_abs_error);
+}
+
+CompileControl control_of(const LayerOptions& options) {
+  CompileControl control;
+  if (options.kernel.compile.policy.search != SearchMode::instant) {
+    control.progress = show_search_progress(inspect_stderr());
+  }
+  if (options.timeout_s > 0) {
+    using Clock = std::chrono::steady_clock;
+    control.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                          std::chrono::duration<double>(options.timeout_s));
+  }
+  return control;
+}
 
 // A, B and C of a layer must fit beside each other for the kernel to be measured here.
 void measure_layer(Layer& layer, const Kernel& kernel, const Problem& problem) {
@@ -26,6 +61,7 @@ void measure_layer(Layer& layer, const Kernel& kernel, const Problem& problem) {
     return;
   }
   layer.measurement = measure(kernel, problem, k_layer_budget_ms);
+  if (kernel.info().cuda) return;
   for (const PeerTiming* peer : {&layer.measurement->dense, &layer.measurement->csr}) {
     if (!peer->skipped.empty()) layer.notes.push_back(peer->skipped);
   }
@@ -110,75 +146,51 @@ Json describe_speed(const Layer& layer) {
   return speed;
 }
 
-/// A column of the table: what it says of a layer, and layers of which target have it.
-struct LayerColumn {
-  enum class Of : std::uint8_t { all, host, gpu };
-
+/// A cell of the table and the title of its column.
+struct LayerCell {
   Column column;
-  std::function<std::string(const Layer&)> cell;
-  Of of = Of::all;
+  std::string text;
 };
 
-/// A column of what was measured, empty where nothing was.
-template <typename Cell>
-LayerColumn speed_column(const char* title, const Cell& cell,
-                         LayerColumn::Of of = LayerColumn::Of::all) {
-  const auto text = [cell](const Layer& layer) {
-    return layer.measurement ? cell(*layer.info, *layer.measurement, layer.peak_gflops)
-                             : std::string();
+/// The times, or empty cells.
+std::vector<LayerCell> speed_cells(const Layer& layer) {
+  const KernelInfo& info = *layer.info;
+  const auto& measured = layer.measurement;
+  std::vector<LayerCell> cells;
+  const auto add = [&](const char* title, const auto& text_of) {
+    cells.push_back({{title}, measured ? text_of(measured->kernel) : ""});
   };
-  return {{title}, text, of};
+  add("kernel us", [](const Timing& kernel) { return fmt::format("{:.2f}", kernel.median_us); });
+  add("GFLOP/s", [&](const Timing& kernel) { return fmt::format("{:.1f}", gflops(info, kernel)); });
+  if (info.cuda) return cells;
+  add("of peak", [&](const Timing& kernel) { return share_text(info, kernel, layer.peak_gflops); });
+  add("vs dense",
+      [&](const Timing& kernel) { return speedup_text(speedup(measured->dense, kernel)); });
+  add("vs CSR", [&](const Timing& kernel) { return speedup_text(speedup(measured->csr, kernel)); });
+  return cells;
 }
 
-LayerColumn gpu_column(const char* title, std::int64_t CudaKernelInfo::*number) {
-  const auto text = [number](const Layer& layer) {
-    return std::to_string((*layer.info->cuda).*number);
-  };
-  return {{title}, text, LayerColumn::Of::gpu};
-}
-
-std::vector<LayerColumn> layer_columns() {
+/// The same columns for all layers of a target.
+std::vector<LayerCell> cells_of(const Layer& layer) {
   using enum Column::Align;
-  using enum LayerColumn::Of;
-  const auto shape = [](const Layer& layer) {
-    return fmt::format("{}x{}", layer.info->rows, layer.info->cols);
-  };
-  const auto code = [](const Layer& layer) { return std::to_string(layer.info->code_bytes >> 10); };
-  const auto us = [](const KernelInfo&, const Measurement& measured, double) {
-    return fmt::format("{:.2f}", measured.kernel.median_us);
-  };
-  const auto rate = [](const KernelInfo& info, const Measurement& measured, double) {
-    return fmt::format("{:.1f}", gflops(info, measured.kernel));
-  };
-  const auto share = [](const KernelInfo& info, const Measurement& measured, double peak) {
-    return share_text(info, measured.kernel, peak);
-  };
-  const auto over_dense = [](const KernelInfo&, const Measurement& measured, double) {
-    return speedup_text(speedup(measured.dense, measured.kernel));
-  };
-  const auto over_csr = [](const KernelInfo&, const Measurement& measured, double) {
-    return speedup_text(speedup(measured.csr, measured.kernel));
-  };
-  return {
-      {{"file", left}, [](const Layer& layer) { return layer.path.filename().string(); }},
-      {{"shape"}, shape},
-      {{"sparsity"}, [](const Layer& layer) { return sparsity_text(layer); }},
-      {{"family", left}, [](const Layer& layer) { return layer.info->family; }},
-      {{"tile", left}, [](const Layer& layer) { return layer.info->tile; }},
-      gpu_column("predicted", &CudaKernelInfo::predicted_registers),
-      gpu_column("registers", &CudaKernelInfo::registers),
-      gpu_column("spilled", &CudaKernelInfo::spilled_bytes),
-      gpu_column("blocks/SM", &CudaKernelInfo::active_blocks),
-      {{"code KiB"}, code, gpu},
-      {{"cache", left}, [](const Layer& layer) { return layer.info->from_cache ? "hit" : "new"; }},
-      {{"compile ms"},
-       [](const Layer& layer) { return fmt::format("{:.2f}", layer.info->compile_ms); }},
-      speed_column("kernel us", us),
-      speed_column("GFLOP/s", rate),
-      speed_column("of peak", share, host),
-      speed_column("vs dense", over_dense, host),
-      speed_column("vs CSR", over_csr, host),
-      {{"max error"}, [](const Layer& layer) { return error_text(layer.info->verification); }}};
+  const KernelInfo& info = *layer.info;
+  std::vector<LayerCell> cells = {{{"file", left}, layer.path.filename().string()},
+                                  {{"shape"}, fmt::format("{}x{}", info.rows, info.cols)},
+                                  {{"sparsity"}, sparsity_text(layer)},
+                                  {{"family", left}, info.family},
+                                  {{"tile", left}, info.tile},
+                                  {{"cache", left}, info.from_cache ? "hit" : "new"},
+                                  {{"compile ms"}, fmt::format("{:.2f}", info.compile_ms)}};
+  if (info.cuda) {
+    cells.push_back({{"predicted"}, std::to_string(info.cuda->predicted_registers)});
+    cells.push_back({{"registers"}, std::to_string(info.cuda->registers)});
+    cells.push_back({{"spilled"}, std::to_string(info.cuda->spilled_bytes)});
+    cells.push_back({{"blocks/SM"}, std::to_string(info.cuda->active_blocks)});
+    cells.push_back({{"code KiB"}, std::to_string(info.code_bytes >> 10)});
+  }
+  for (LayerCell& cell : speed_cells(layer)) cells.push_back(std::move(cell));
+  cells.push_back({{"max error"}, error_text(info.verification)});
+  return cells;
 }
 
 /// Of which layers the tile was not chosen by times, if of any.
@@ -193,43 +205,6 @@ std::string ranked_only_text(const std::vector<const Layer*>& layers) {
 }
 
 }  // namespace
-
-Json describe(const Verification& verification) {
-  if (verification.mode == VerifyMode::none) return nullptr;
-  return {{"passed", true},  // else there would be no kernel
-          {"mode", to_string(verification.mode)},
-          {"max_abs_error", verification.max_abs_error},
-          {"max_error_over_bound", verification.max_error_over_bound},
-          {"rows_checked", verification.rows_checked},
-          {"columns_checked", verification.columns_checked},
-          {"complete", verification.complete()},
-          {"check_ms", verification.check_ms}};
-}
-
-void add_extent(std::vector<std::string>& notes, const Verification& verification) {
-  if (verification.mode == VerifyMode::none || verification.complete()) return;
-  notes.push_back(fmt::format("checked against float64: {} of {} rows x {} of {} columns",
-                              verification.rows_checked, verification.rows,
-                              verification.columns_checked, verification.columns));
-}
-
-std::string error_text(const Verification& verification) {
-  if (verification.mode == VerifyMode::none) return "";
-  return fmt::format("{:.1e}", verification.max_abs_error);
-}
-
-CompileControl control_of(const LayerOptions& options) {
-  CompileControl control;
-  if (options.kernel.compile.policy.search != SearchMode::instant) {
-    control.progress = show_search_progress(inspect_stderr());
-  }
-  if (options.timeout_s > 0) {
-    using Clock = std::chrono::steady_clock;
-    control.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                          std::chrono::duration<double>(options.timeout_s));
-  }
-  return control;
-}
 
 bool Layer::is_ranked_only() const {
   return info->cuda && !record.at("search").at("timed").get<bool>();
@@ -288,17 +263,13 @@ std::string layer_table(const std::vector<Layer>& layers, const Terminal& termin
     if (!layer.failed()) done.push_back(&layer);
   }
   if (done.empty()) return "";
-  std::vector<LayerColumn> columns = layer_columns();
-  // All layers are for one target.
-  const auto other = done.front()->info->cuda ? LayerColumn::Of::host : LayerColumn::Of::gpu;
-  std::erase_if(columns, [&](const LayerColumn& column) { return column.of == other; });
-  std::vector<Column> titles;
-  for (const LayerColumn& column : columns) titles.push_back(column.column);
-  Table table(std::move(titles));
+  std::vector<Column> columns;
+  for (const LayerCell& cell : cells_of(*done.front())) columns.push_back(cell.column);
+  Table table(std::move(columns));
   std::string notes;
   for (const Layer* layer : done) {
     std::vector<std::string> row;
-    for (const LayerColumn& column : columns) row.push_back(column.cell(*layer));
+    for (LayerCell& cell : cells_of(*layer)) row.push_back(std::move(cell.text));
     table.add(std::move(row));
     for (const std::string& note : layer->notes) {
       notes += fmt::format("{}: {}\n", shown(layer->path.filename()), one_line(note));

@@ -28,9 +28,6 @@ struct LayerOptions {
   double peak_gflops = 0;  ///< of one core of the host; set when `measure`
 };
 
-/// The deadline of a layer that is compiled now.
-[[nodiscard]] CompileControl control_of(const LayerOptions& options);
-
 /// What became of one file.
 struct Layer {
   std::filesystem::path path;
@@ -58,15 +55,6 @@ struct Layer {
 [[nodiscard]] std::string summarize(const Layer& layer);
 
 [[nodiscard]] Json describe(const Layer& layer);
-
-/// Null for a kernel that was not checked.
-[[nodiscard]] Json describe(const Verification& verification);
-
-/// Adds what a user should know of a check: that it looked at a part of C only.
-void add_extent(std::vector<std::string>& notes, const Verification& verification);
-
-/// The table's cell: the largest error, empty for a kernel that was not checked.
-[[nodiscard]] std::string error_text(const Verification& verification);
 
 /// The closing table, with the notes of all layers under it. Columns that are of no layer's target
 /// are left out.

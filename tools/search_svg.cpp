@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <vector>
 
 #include "search_table.hpp"
 #include "svg_text.hpp"
+#include "tile_grid.hpp"
 
 namespace spjit::cli {
 namespace {
@@ -18,8 +18,6 @@ constexpr double k_plot = 340;  ///< side of the scatter plot
 constexpr double k_left = 80;
 constexpr double k_top = 70;
 constexpr double k_grid_left = 530;
-constexpr double k_cell_width = 64;
-constexpr double k_cell_height = 28;
 constexpr double k_least_width = 960;
 
 struct Point {
@@ -111,55 +109,27 @@ std::string shade(double slower) {
   return fmt::format("#{:02x}{:02x}{:02x}", mix(0x0b), mix(0x5d), mix(0x2a));
 }
 
-std::vector<std::int64_t> sorted_values(const std::set<std::int64_t>& values) {
-  return {values.begin(), values.end()};
-}
-
-std::string grid_svg(const std::vector<SearchCell>& cells, double& width, double& height) {
-  std::set<std::int64_t> heights;
-  std::set<std::int64_t> widths;
-  for (const SearchCell& cell : cells) {
-    heights.insert(cell.m1);
-    widths.insert(cell.n1);
-  }
-  const std::vector<std::int64_t> m1s = sorted_values(heights);
-  const std::vector<std::int64_t> n1s = sorted_values(widths);
-  width = std::max(width, k_grid_left + static_cast<double>(n1s.size()) * k_cell_width + 24);
-  height = std::max(height, k_top + static_cast<double>(m1s.size()) * k_cell_height + 60);
-  std::string svg = text_at(k_grid_left, 44, "start", "rows M1 (down) x columns N1 of a tile");
-  for (std::size_t i = 0; i < n1s.size(); ++i) {
-    svg += text_at(k_grid_left + (static_cast<double>(i) + 0.5) * k_cell_width, k_top - 8, "middle",
-                   fmt::format("{}", n1s[i]));
-  }
-  for (std::size_t i = 0; i < m1s.size(); ++i) {
-    svg += text_at(k_grid_left - 8, k_top + static_cast<double>(i) * k_cell_height + 19, "end",
-                   fmt::format("{}", m1s[i]));
-  }
-  for (const SearchCell& cell : cells) {
-    const auto column = std::ranges::find(n1s, cell.n1) - n1s.begin();
-    const auto row = std::ranges::find(m1s, cell.m1) - m1s.begin();
-    const double x = k_grid_left + static_cast<double>(column) * k_cell_width;
-    const double y = k_top + static_cast<double>(row) * k_cell_height;
-    svg += fmt::format(
-        "<g><title>{} x {}: {:.2f} us {}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" "
-        "height=\"{}\" fill=\"{}\" stroke=\"{}\" stroke-width=\"{}\"/><text x=\"{}\" y=\"{}\" "
-        "text-anchor=\"middle\" fill=\"{}\">{:+.0f} %{}</text></g>\n",
-        cell.m1, cell.n1, cell.us, cell.full ? "in full" : "by proxy", x + 2, y + 2,
-        k_cell_width - 4, k_cell_height - 4, shade(cell.slower),
-        cell.chosen ? "#0b3fd1" : "#6b7078", cell.chosen ? 3 : 1, x + k_cell_width / 2, y + 19,
-        cell.slower < 0.5 ? "#ffffff" : "#1b1b1b", 100 * cell.slower, cell.full ? "" : "~");
-  }
-  return svg;
+TileGridCell drawn(const SearchCell& cell) {
+  return {.m1 = cell.m1,
+          .n1 = cell.n1,
+          .label = slower_text(cell),
+          .chosen = cell.chosen,
+          .tooltip = fmt::format("{} x {}: {:.2f} us {}", cell.m1, cell.n1, cell.us,
+                                 cell.full ? "in full" : "by proxy"),
+          .fill = shade(cell.slower),
+          .ink = cell.slower < 0.5 ? "#ffffff" : "#1b1b1b"};
 }
 
 }  // namespace
 
 std::string search_svg(const SearchTrace& trace, std::string_view title) {
-  double width = k_least_width;
-  double height = k_top + k_plot + 64;
-  const std::string grid = grid_svg(search_cells(trace), width, height);
-  const std::string scatter = scatter_svg(trace);
-  return svg_head(width, height, title) + scatter + grid +
+  std::vector<TileGridCell> cells;
+  for (const SearchCell& cell : search_cells(trace)) cells.push_back(drawn(cell));
+  const TileGridPicture grid = tile_grid_svg(cells, k_grid_left, k_top);
+  const double width = std::max(k_least_width, grid.right + 24);
+  const double height = std::max(k_top + k_plot + 64, grid.bottom + 60);
+  return svg_head(width, height, title) + scatter_svg(trace) +
+         text_at(k_grid_left, 44, "start", "rows M1 (down) x columns N1 of a tile") + grid.svg +
          text_at(16, height - 8, "start",
                  "blue outline: chosen; darker: faster; ~ by proxy; grey line: equal times") +
          "</svg>\n";

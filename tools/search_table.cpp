@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "table.hpp"
+#include "tile_grid.hpp"
 
 namespace spjit::cli {
 namespace {
@@ -36,28 +36,11 @@ std::string note_text(const SearchTraceEntry& entry) {
 }
 
 std::string grid_text(const std::vector<SearchCell>& cells, const Terminal& terminal) {
-  std::set<std::int64_t> widths;
-  std::map<std::int64_t, std::map<std::int64_t, const SearchCell*>> rows;
+  std::vector<TileGridCell> grid;
   for (const SearchCell& cell : cells) {
-    widths.insert(cell.n1);
-    rows[cell.m1][cell.n1] = &cell;
+    grid.push_back({cell.m1, cell.n1, slower_text(cell), cell.chosen});
   }
-  std::vector<Column> columns = {{"M1 \\ N1"}};
-  for (const std::int64_t width : widths) columns.push_back({std::to_string(width)});
-  Table table(columns);
-  for (const auto& [m1, row] : rows) {
-    std::vector<std::string> line = {std::to_string(m1)};
-    for (const std::int64_t width : widths) {
-      const auto found = row.find(width);
-      line.push_back(found == row.end()
-                         ? ""
-                         : fmt::format("{}{:+.0f} %{}", found->second->chosen ? "*" : "",
-                                       100 * found->second->slower,
-                                       found->second->full ? "" : "~"));
-    }
-    table.add(std::move(line));
-  }
-  return table.text(terminal);
+  return tile_grid_text(grid, terminal);
 }
 
 std::string stages_text(const SearchTrace& trace) {
@@ -92,6 +75,10 @@ std::vector<SearchCell> search_cells(const SearchTrace& trace) {
   }
   for (SearchCell& cell : cells) cell.slower = least > 0 ? cell.us / least - 1 : 0;
   return cells;
+}
+
+std::string slower_text(const SearchCell& cell) {
+  return fmt::format("{:+.0f} %{}", 100 * cell.slower, cell.full ? "" : "~");
 }
 
 std::string search_table(const SearchTrace& trace, const Terminal& terminal) {

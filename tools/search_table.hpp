@@ -25,6 +25,9 @@ struct SearchCell {
 /// Cells with a time, ascending by m1, then n1.
 [[nodiscard]] std::vector<SearchCell> search_cells(const SearchTrace& trace);
 
+/// "+12 %~": how much slower than the fastest, and whether by proxy.
+[[nodiscard]] std::string slower_text(const SearchCell& cell);
+
 /// Seconds of each stage, the grid, then every tile that was to be timed with both its times. Empty
 /// where nothing was searched. A '*' marks the chosen tile.
 [[nodiscard]] std::string search_table(const SearchTrace& trace, const Terminal& terminal);

@@ -4,18 +4,14 @@
 
 #include <algorithm>
 #include <cctype>
-#include <optional>
 #include <set>
 #include <utility>
 
 #include "table.hpp"
+#include "tile_grid.hpp"
 
 namespace spjit::cli {
 namespace {
-
-std::string name_of(const Json& candidate) {
-  return candidate.at("tile").at("name").get<std::string>();
-}
 
 /// "balance: pads 33 %", or empty.
 std::string verdict_on(const Json& candidate) {
@@ -62,53 +58,25 @@ std::int64_t rank_in(const Json& space, const std::string& tile) {
   return at == found->end() ? 0 : at - found->begin() + 1;
 }
 
-/// Values in ascending order, each once.
-std::vector<std::int64_t> sides(const Json& space, const char* side) {
-  std::set<std::int64_t> values;
-  for (const Json& candidate : space.at("candidates")) {
-    values.insert(candidate.at("tile").at(side).get<std::int64_t>());
-  }
-  return {values.begin(), values.end()};
-}
-
-bool has_places(const Json& space) {
-  return space.contains("ranked") &&
-         std::ranges::all_of(space.at("candidates"), [](const Json& candidate) {
-           return candidate.at("tile").contains("m1") && candidate.at("tile").contains("n1");
-         });
-}
-
-std::size_t position(const std::vector<std::int64_t>& values, const Json& value) {
-  const auto found = std::ranges::find(values, value.get<std::int64_t>());
-  return static_cast<std::size_t>(found - values.begin());
-}
-
-std::string legend(const TileSpaceGrid& grid) {
+std::string legend(const TileSpaceView& view) {
   std::string text = "number: rank, * chosen";
-  for (const std::string& rule : grid.rules) {
-    text += fmt::format("{} {} {}", &rule == grid.rules.data() ? "; dropped by" : ",",
+  for (const std::string& rule : view.rules) {
+    text += fmt::format("{} {} {}", &rule == view.rules.data() ? "; dropped by" : ",",
                         letter_of(rule), rule);
   }
   return text + "\n";
 }
 
-std::string grid_text(const TileSpaceGrid& grid, const Terminal& terminal) {
-  if (grid.heights.empty()) return "";
-  std::vector<Column> columns = {{"M1 \\ N1"}};
-  for (const std::int64_t n1 : grid.widths) columns.push_back({fmt::format("{}", n1)});
-  Table table(std::move(columns));
-  for (std::size_t row = 0; row < grid.heights.size(); ++row) {
-    std::vector<std::string> line(grid.widths.size() + 1);
-    line[0] = fmt::format("{}", grid.heights[row]);
-    for (const TileSpaceCell& cell : grid.cells) {
-      if (cell.row == row) line[cell.column + 1] = label_of(cell);
-    }
-    table.add(std::move(line));
+std::string grid_text(const TileSpaceView& view, const Terminal& terminal) {
+  if (!view.has_grid) return "";
+  std::vector<TileGridCell> grid;
+  for (const TileSpaceCell& cell : view.cells) {
+    grid.push_back({cell.m1, cell.n1, label_of(cell), cell.chosen});
   }
-  return table.text(terminal) + legend(grid) + "\n";
+  return tile_grid_text(grid, terminal) + legend(view) + "\n";
 }
 
-std::string list_text(const Json& space, const TileSpaceGrid& grid, const Terminal& terminal) {
+std::string list_text(const Json& space, const TileSpaceView& view, const Terminal& terminal) {
   const bool ranked = space.contains("ranked");
   const std::vector<std::string> numbers = numbers_of(space);
   std::vector<Column> columns = {{ranked ? "rank" : ""}, {"tile", Column::Align::left}};
@@ -117,16 +85,17 @@ std::string list_text(const Json& space, const TileSpaceGrid& grid, const Termin
     columns.push_back({std::move(name)});
   }
   columns.push_back({"kept, or the rule that dropped it", Column::Align::left});
-  std::vector<std::size_t> order(grid.cells.size());
+  std::vector<std::size_t> order(view.cells.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(order, {}, [&](std::size_t i) {
-    return std::pair(ranked && !grid.cells[i].rule.empty(), grid.cells[i].rank);
+    return std::pair(ranked && !view.cells[i].rule.empty(), view.cells[i].rank);
   });
   Table table(std::move(columns));
   for (const std::size_t i : order) {
-    const TileSpaceCell& cell = grid.cells[i];
+    const TileSpaceCell& cell = view.cells[i];
     const Json& candidate = space.at("candidates")[i];
-    std::vector<std::string> row = {ranked ? label_of(cell) : cell.chosen ? "*" : " ", cell.tile};
+    const std::string mark = cell.chosen ? "*" : " ";
+    std::vector<std::string> row = {ranked ? mark + label_of(cell) : mark, cell.tile};
     for (const std::string& name : numbers) {
       row.push_back(candidate.contains(name) ? number_text(candidate[name]) : "");
     }
@@ -138,30 +107,27 @@ std::string list_text(const Json& space, const TileSpaceGrid& grid, const Termin
 
 }  // namespace
 
-TileSpaceGrid make_grid(const Json& space, std::string_view chosen) {
-  TileSpaceGrid grid;
-  const bool places = has_places(space);
-  if (places) {
-    grid.heights = sides(space, "m1");
-    grid.widths = sides(space, "n1");
-  }
+TileSpaceView view_of(const Json& space, std::string_view chosen) {
+  TileSpaceView view;
+  view.has_grid = space.contains("ranked");
   std::set<std::string> rules;
   for (const Json& candidate : space.at("candidates")) {
     const Json& tile = candidate.at("tile");
     TileSpaceCell cell;
-    cell.tile = name_of(candidate);
+    cell.tile = tile.at("name").get<std::string>();
     const std::string verdict = verdict_on(candidate);
     cell.rule = verdict.substr(0, verdict.find(':'));
     if (cell.rule.empty()) cell.rank = rank_in(space, cell.tile);
     cell.description = description_of(candidate, cell.rank);
-    if (places) cell.row = position(grid.heights, tile.at("m1"));
-    if (places) cell.column = position(grid.widths, tile.at("n1"));
+    cell.m1 = tile.value("m1", std::int64_t{0});
+    cell.n1 = tile.value("n1", std::int64_t{0});
     cell.chosen = cell.tile == chosen;
+    view.has_grid = view.has_grid && cell.m1 > 0 && cell.n1 > 0;
     if (!cell.rule.empty()) rules.insert(cell.rule);
-    grid.cells.push_back(std::move(cell));
+    view.cells.push_back(std::move(cell));
   }
-  grid.rules.assign(rules.begin(), rules.end());
-  return grid;
+  view.rules.assign(rules.begin(), rules.end());
+  return view;
 }
 
 char letter_of(std::string_view rule) {
@@ -170,21 +136,20 @@ char letter_of(std::string_view rule) {
 }
 
 std::string label_of(const TileSpaceCell& cell) {
-  const std::string mark = cell.chosen ? "*" : "";
-  if (!cell.rule.empty()) return mark + letter_of(cell.rule);
-  return mark + (cell.rank > 0 ? fmt::format("{}", cell.rank) : "?");
+  if (!cell.rule.empty()) return std::string(1, letter_of(cell.rule));
+  return cell.rank > 0 ? std::to_string(cell.rank) : "?";
 }
 
 std::string tile_space_table(const Json& space, std::string_view chosen, const Terminal& terminal) {
-  const TileSpaceGrid grid = make_grid(space, chosen);
-  const auto kept = std::ranges::count(grid.cells, std::string(), &TileSpaceCell::rule);
+  const TileSpaceView view = view_of(space, chosen);
+  const auto kept = std::ranges::count(view.cells, std::string(), &TileSpaceCell::rule);
   std::string text =
-      bold(fmt::format("{} candidates, {} kept", grid.cells.size(), kept), terminal) + "\n";
+      bold(fmt::format("{} candidates, {} kept", view.cells.size(), kept), terminal) + "\n";
   for (const Json& rule : space.at("relaxed")) {
     text +=
         fmt::format("The rule '{}' was relaxed: it left no candidate.\n", rule.get<std::string>());
   }
-  return text + grid_text(grid, terminal) + list_text(space, grid, terminal);
+  return text + grid_text(view, terminal) + list_text(space, view, terminal);
 }
 
 }  // namespace spjit::cli

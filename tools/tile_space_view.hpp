@@ -12,27 +12,25 @@
 
 namespace spjit::cli {
 
-/// A place in the M1 x N1 grid that has a candidate.
+/// A candidate of the space.
 struct TileSpaceCell {
   std::string tile;         ///< name
   std::string description;  ///< its numbers, or the rule that dropped it and the rule's numbers
   std::string rule;         ///< that dropped it; empty: none did
-  std::size_t row = 0;      ///< index into `heights`
-  std::size_t column = 0;   ///< index into `widths`
-  std::int64_t rank = 0;    ///< 1 is the best; 0: dropped, or not ranked
+  std::int64_t m1 = 0;
+  std::int64_t n1 = 0;    ///< 0: the family's tiles have none
+  std::int64_t rank = 0;  ///< 1 is the best; 0: dropped, or not ranked
   bool chosen = false;
 };
 
-struct TileSpaceGrid {
-  std::vector<std::int64_t> heights;  ///< M1, ascending
-  std::vector<std::int64_t> widths;   ///< N1, ascending
-  std::vector<TileSpaceCell> cells;   ///< as the space's candidates
-  std::vector<std::string> rules;     ///< that dropped some, in order of name
+struct TileSpaceView {
+  std::vector<TileSpaceCell> cells;  ///< as the space's candidates
+  std::vector<std::string> rules;    ///< that dropped some, in order of name
+  bool has_grid = false;             ///< every candidate has a place and was ranked or dropped
 };
 
-/// Of the member "space" of a record's search (KernelFamily::explain()). Without `heights` and
-/// `widths` where the candidates have no place in a grid or no rank.
-[[nodiscard]] TileSpaceGrid make_grid(const Json& space, std::string_view chosen);
+/// Of the member "space" of a record's search (KernelFamily::explain()).
+[[nodiscard]] TileSpaceView view_of(const Json& space, std::string_view chosen);
 
 /// The first letter of its name.
 [[nodiscard]] char letter_of(std::string_view rule);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -123,10 +124,14 @@ TEST(Pipeline, AFewColumnsAreSlicedUnlessTheyComeInPanels) {
 /// The toy family, and behind it what is shipped or only a few of that.
 class ToyPipeline : public testing::Test {
  protected:
+  [[nodiscard]] std::vector<const KernelFamily*> families() const {
+    std::vector<const KernelFamily*> all = {&toy_};
+    all.insert(all.end(), behind_.begin(), behind_.end());
+    return all;
+  }
+
   [[nodiscard]] CompiledKernel compile() const {
-    std::vector<const KernelFamily*> families = {&toy_};
-    families.insert(families.end(), behind_.begin(), behind_.end());
-    return compile_for(problem_, base_options(), families);
+    return compile_for(problem_, base_options(), families());
   }
 
   /// "family: reason" of each.
@@ -178,6 +183,33 @@ TEST_F(ToyPipeline, TheFirstFamilyThatAcceptsIsTaken) {
   std::vector<float> c(60 * 33, -7);
   kernel.run(b.data(), c.data());
   EXPECT_TRUE(same_bits(c, reference_product(matrix_, HostIsa::avx512, b.data(), 33, 33)));
+}
+
+TEST_F(ToyPipeline, IsExplainedByItsRecordWithoutAWordOfItsOwn) {
+  toy_.reason = "toys come first";
+  OwnRequest own(problem_, base_options(), made_up_host());
+
+  const nlohmann::json record = explain_problem(own.request, families());
+
+  EXPECT_EQ(record, compile().record);
+  EXPECT_EQ(record.at("toy").at("cols"), 70);
+}
+
+TEST(Pipeline, ExplainsCandidatesThatInstantModeDoesNotRecord) {
+  const Problem problem = problem_of(random_matrix(60, 300, 0.8), 96);
+  OwnRequest own(problem, base_options(), made_up_host());
+
+  const auto record = explain_problem(own.request, kernel_families());
+
+  const CompiledKernel compiled = compile_for(problem, base_options());
+  EXPECT_EQ(record.at("tile"), compiled.record.at("tile"));
+  EXPECT_EQ(record.at("search").at("reason"), reason_in(compiled));
+  EXPECT_FALSE(compiled.record.at("search").contains("space"));
+  const auto& candidates = record.at("search").at("space").at("candidates");
+  EXPECT_GT(candidates.size(), 10U);
+  EXPECT_EQ(std::ranges::count(candidates, record.at("tile"),
+                               [](const auto& candidate) { return candidate.at("tile"); }),
+            1);
 }
 
 TEST_F(ToyPipeline, WhereOneRefusesTheNextIsAsked) {

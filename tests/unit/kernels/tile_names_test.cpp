@@ -21,14 +21,14 @@ using spjit::Problem;
 using spjit::RowGroupings;
 using spjit::testing_support::random_matrix;
 
-Problem problem(std::int64_t rows, std::int64_t cols, double sparsity, std::int64_t n) {
+Problem tile_problem(std::int64_t rows, std::int64_t cols, double sparsity, std::int64_t n) {
   Problem made;
   made.a = random_matrix(rows, cols, sparsity);
   made.n = n;
   return made;
 }
 
-HostDeviceInfo device(HostIsa isa) {
+HostDeviceInfo device_with(HostIsa isa) {
   HostDeviceInfo info;
   info.isa = isa;
   info.lanes = spjit::lanes_of(isa);
@@ -36,18 +36,18 @@ HostDeviceInfo device(HostIsa isa) {
   return info;
 }
 
-const Problem& small() {
-  static const Problem made = problem(300, 800, 0.9, 512);
+const Problem& first_problem() {
+  static const Problem made = tile_problem(300, 800, 0.9, 512);
   return made;
 }
 
-const Problem& wide() {
-  static const Problem made = problem(64, 3000, 0.95, 96);
+const Problem& second_problem() {
+  static const Problem made = tile_problem(64, 3000, 0.95, 96);
   return made;
 }
 
 TEST(TileNames, OfAllTilesOfTheHostDiffer) {
-  for (const Problem* of : {&small(), &wide()}) {
+  for (const Problem* of : {&first_problem(), &second_problem()}) {
     for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2}) {
       CompileOptions options;
       options.target = spjit::Target(isa);
@@ -56,7 +56,7 @@ TEST(TileNames, OfAllTilesOfTheHostDiffer) {
       std::set<std::string> names;
 
       const auto candidates =
-          spjit::enumerate_host_tiles(*of, options, device(isa), [&](std::int64_t m1) {
+          spjit::enumerate_host_tiles(*of, options, device_with(isa), [&](std::int64_t m1) {
             return groupings.statistics(m1);
           }).candidates;
       for (const auto& candidate : candidates) names.insert(to_string(candidate.tile));
@@ -68,7 +68,7 @@ TEST(TileNames, OfAllTilesOfTheHostDiffer) {
 }
 
 TEST(TileNames, OfAllTilesOfAGpuDiffer) {
-  for (const Problem* of : {&small(), &wide()}) {
+  for (const Problem* of : {&first_problem(), &second_problem()}) {
     RowGroupings groupings(*of->a, spjit::ReorderAlgorithm::balanced);
     std::set<std::string> names;
 
