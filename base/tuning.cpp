@@ -26,7 +26,7 @@ constexpr double k_sure_margin = 4;
 /// A sample that is worse by this factor than the runner's best was taken with cold caches.
 constexpr double k_unsettled = 1.2;
 
-/// A runner while it races.
+/// A runner while it is timed.
 struct Runner {
   std::int64_t batch = 1;
   double call_us = 0;  ///< estimate, first from the warm-up
@@ -44,24 +44,24 @@ void check(std::span<const TuningEntry> entries, const TuningOptions& options) {
   for (const TuningEntry& entry : entries) {
     if (!entry.run_us) {
       throw InvalidArgument(fmt::format(
-          "race entry '{}' has no function to run; set TuningEntry::run_us", entry.name));
+          "tuning entry '{}' has no function to run; set TuningEntry::run_us", entry.name));
     }
     if (!(entry.part > 0)) {
-      throw InvalidArgument(fmt::format("race entry '{}': a call is {} of a run; expected over 0",
+      throw InvalidArgument(fmt::format("tuning entry '{}': a call is {} of a run; expected over 0",
                                         entry.name, entry.part));
     }
   }
-  if (!options.clock) throw InvalidArgument("race options have no clock");
+  if (!options.clock) throw InvalidArgument("tuning options have no clock");
   if (options.min_rounds < 1 || options.max_rounds < options.min_rounds) {
     throw InvalidArgument(
-        fmt::format("a race of {} to {} rounds; expected 1 <= min_rounds <= max_rounds",
+        fmt::format("tuning of {} to {} rounds; expected 1 <= min_rounds <= max_rounds",
                     options.min_rounds, options.max_rounds));
   }
 }
 
-class Race {
+class Tuning {
  public:
-  Race(std::span<const TuningEntry> entries, const TuningOptions& options)
+  Tuning(std::span<const TuningEntry> entries, const TuningOptions& options)
       : entries_(entries), options_(options), runners_(entries.size()) {}
 
   std::vector<TuningResult> run() {
@@ -309,7 +309,7 @@ double drop_margin(int rounds) {
 std::vector<TuningResult> run_tuning(std::span<const TuningEntry> entries,
                                      const TuningOptions& options) {
   check(entries, options);
-  return Race(entries, options).run();
+  return Tuning(entries, options).run();
 }
 
 std::ptrdiff_t winner_of(std::span<const TuningResult> results) {

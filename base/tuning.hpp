@@ -19,7 +19,7 @@ namespace spjit {
 struct TuningEntry {
   std::string name;
   /// Runs it `calls` times back to back and returns how long that took. [us] By a monotonic clock
-  /// on the host, between events on a GPU. What it throws takes it out of the race.
+  /// on the host, between events on a GPU. What it throws takes it out of the tuning.
   std::function<double(std::int64_t calls)> run_us;
   double part = 1;  ///< of a run that a call does; results are times of whole runs
   /// Calls until the caches have settled; over 0 where code is so long that they take more than
@@ -28,23 +28,23 @@ struct TuningEntry {
   int settling_calls = 0;
 };
 
-/// How the race stands, after each sample.
+/// How the tuning stands, after each sample.
 struct TuningProgress {
   std::size_t settled = 0;  ///< dropped or failed
   std::size_t entries = 0;
   std::string_view best;  ///< name; empty before the first sample
   double best_us = 0;     ///< least median so far
-  double ms_left = 0;     ///< until the race ends at the latest
+  double ms_left = 0;     ///< until the tuning ends at the latest
 };
 
 struct TuningOptions {
-  double min_sample_us = 200;          ///< a sample repeats its runner for about this long at least
-  int min_rounds = 3;                  ///< before the race ends for any reason but the budget; >= 1
-  int max_rounds = 40;                 ///< >= min_rounds
+  double min_sample_us = 200;  ///< a sample repeats its runner for about this long at least
+  int min_rounds = 3;          ///< before the tuning ends for any reason but the budget; >= 1
+  int max_rounds = 40;         ///< >= min_rounds
   double relative_error_goal = 0.005;  ///< ends once every median left is as certain
   bool drops = true;                   ///< false: all run to the end
   double call_limit_ms = 1000;         ///< a runner whose first call takes longer has failed
-  double budget_ms = 60'000;           ///< for the whole race; the round under way is not finished
+  double budget_ms = 60'000;           ///< for all of it; the round under way is not finished
   TimingClock clock = steady_timing_clock();
   std::function<void(const TuningProgress&)> progress =
       {};                            ///< may be empty; may throw to stop all

@@ -33,7 +33,8 @@ struct CsrImage {
   }
 };
 
-/// Checks every count, offset and column. Throws Error that says what is wrong; what `cancel` throws.
+/// Checks every count, offset and column. Throws Error that says what is wrong; what `cancel`
+/// throws.
 [[nodiscard]] CsrImage read_csr_image(const HostImage& image, const Cancellation& cancel = {});
 
 }  // namespace spjit

@@ -7,7 +7,7 @@
 ///
 /// What differs between families, and why:
 ///
-/// - Shared builds. Host tiles that differ in their walk share code: the walk is a run-time number.
+/// - Shared builds. Host tiles that differ in their loop order share code: it is a run-time number.
 ///   A CUDA proxy serves all N1 of an M1, which is a launch's; whole CUDA kernels share nothing.
 /// - Batches. Host code is timed 512 MB at a time, and the best of a batch runs in the next. On a
 ///   GPU all candidates are one batch.

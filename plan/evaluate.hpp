@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "spjit/arguments.hpp"
 #include "plan/kernel_plan.hpp"
+#include "spjit/arguments.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
 
@@ -40,8 +40,7 @@ struct Float64Product {
 };
 
 /// Reads b, ldb and n of `operands` only. Memory: 16 bytes an element of C.
-[[nodiscard]] Float64Product evaluate_float64(const CsrMatrix& matrix,
-                                              const Arguments& operands);
+[[nodiscard]] Float64Product evaluate_float64(const CsrMatrix& matrix, const Arguments& operands);
 
 /// Largest |c - sum a_i b_i| of an fp32 dot product of `nnz` terms in any order, fused or not:
 /// gamma(nnz) * sum |a_i| |b_i|, gamma(k) = k u / (1 - k u), u = 2^-24 (Higham, Accuracy and
@@ -63,7 +62,6 @@ struct ErrorReport {
 /// Compares `operands.c` with the float64 product of the matrix and `operands.b`, row by row (no
 /// memory to speak of). Where the product is NaN or infinite, C must be the same; a C that is not,
 /// or is not finite where the product is, counts as an infinite error.
-[[nodiscard]] ErrorReport compare_with_float64(const CsrMatrix& matrix,
-                                               const Arguments& operands);
+[[nodiscard]] ErrorReport compare_with_float64(const CsrMatrix& matrix, const Arguments& operands);
 
 }  // namespace spjit

@@ -13,8 +13,8 @@
 
 namespace spjit {
 
-/// What a problem asks for beyond the plain product: one bit each. A family of kernels says which it
-/// knows; it refuses a problem that has others. A new member of Problem gets a bit here.
+/// What a problem asks for beyond the plain product: one bit each. A family of kernels says which
+/// it knows; it refuses a problem that has others. A new member of Problem gets a bit here.
 enum class ProblemFeature : std::uint32_t {
   runtime_n = 1U << 0U,  ///< Extent::runtime
   panels = 1U << 1U,     ///< Problem::panel_columns
@@ -48,9 +48,10 @@ class ProblemFeatures {
 /// "run-time n, a fixed panel width"; a bit that has no name is "feature 7".
 [[nodiscard]] std::string to_string(ProblemFeatures features);
 
-/// The problem with rows of A sorted by column, as plans need them; A is copied only if they are not.
-/// Throws InvalidArgument for no matrix, an unknown operation, n < 1 or over 2^31 - 1, a leading
-/// dimension below n or over 2^48; InvalidMatrix; what `cancel` throws soon after it is reached.
+/// The problem with rows of A sorted by column, as plans need them; A is copied only if they are
+/// not. Throws InvalidArgument for no matrix, an unknown operation, n < 1 or over 2^31 - 1, a
+/// leading dimension below n or over 2^48; InvalidMatrix; what `cancel` throws soon after it is
+/// reached.
 [[nodiscard]] Problem checked_problem(Problem problem, const Cancellation& cancel = {});
 
 /// Adds all of the problem, A's pattern and bits included, to a cache key.

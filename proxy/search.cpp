@@ -61,7 +61,7 @@ class Search {
   }
 
   SearchOutcome run() {
-    Candidates candidates(std::min(run_.trace.entries.size(), stages_.contenders));
+    Candidates candidates(std::min(run_.trace.entries.size(), stages_.top_k));
     std::iota(candidates.begin(), candidates.end(), 0);
     if (!candidates.empty() && !run_.traits.nothing_to_time) {
       if (wants_stand_ins(candidates.size())) candidates = time_stand_ins(candidates);
@@ -72,10 +72,10 @@ class Search {
 
  private:
   /// Not where all would be finalists, unless their times serve where there are none in full.
-  [[nodiscard]] bool wants_stand_ins(std::size_t contenders) const {
+  [[nodiscard]] bool wants_stand_ins(std::size_t top_k) const {
     return stages_.stand_ins &&
            (run_.traits.stand_ins_decide || stages_.finalists == k_every_candidate ||
-            contenders > stages_.finalists + 1);
+            top_k > stages_.finalists + 1);
   }
 
   /// The finalists, best first.
@@ -143,9 +143,9 @@ class Search {
 
 }  // namespace
 
-SearchStages search_stages(SearchMode mode, int contenders, bool stand_ins_pay) {
+SearchStages search_stages(SearchMode mode, int top_k, bool stand_ins_pay) {
   SearchStages stages;
-  if (mode == SearchMode::ranked) stages.contenders = static_cast<std::size_t>(contenders);
+  if (mode == SearchMode::ranked) stages.top_k = static_cast<std::size_t>(top_k);
   stages.stand_ins = mode != SearchMode::exhaustive && stand_ins_pay;
   return stages;
 }

@@ -22,8 +22,8 @@ inline constexpr std::size_t k_every_candidate = std::numeric_limits<std::size_t
 
 /// Which stages a search has. search_stages() makes it from a mode.
 struct SearchStages {
-  std::size_t contenders = k_every_candidate;  ///< best-ranked candidates that are timed at all
-  bool stand_ins = true;  ///< first, then only `finalists` in full; else all contenders in full
+  std::size_t top_k = k_every_candidate;  ///< best-ranked candidates that are timed at all
+  bool stand_ins = true;  ///< first, then only `finalists` in full; else all top_k in full
   /// Best ones by stand-in that are timed in full; the favourite is always one more. All: both
   /// times of every contender are known. 0: the stand-ins decide, where the family lets them.
   std::size_t finalists = 3;
@@ -32,8 +32,8 @@ struct SearchStages {
   std::size_t confirmed = 3;
 };
 
-/// The stages of `ranked`, `proxy` or `exhaustive`. `contenders`: those of `ranked`.
-[[nodiscard]] SearchStages search_stages(SearchMode mode, int contenders, bool stand_ins_pay);
+/// The stages of `ranked`, `proxy` or `exhaustive`. `top_k`: those of `ranked`.
+[[nodiscard]] SearchStages search_stages(SearchMode mode, int top_k, bool stand_ins_pay);
 
 struct SearchSettings {
   SearchMode mode = SearchMode::ranked;  ///< for the trace

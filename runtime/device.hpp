@@ -26,8 +26,8 @@ using DeviceInfo = std::variant<HostDeviceInfo, CudaDeviceInfo>;
 /// What people call it: "AMD EPYC 9354", "H200 SXM".
 [[nodiscard]] const std::string& product_of(const DeviceInfo& device) noexcept;
 
-/// Adds what choices look at to a cache key; not a card's name: a table and a driver that agree on a
-/// card give one key.
+/// Adds what choices look at to a cache key; not a card's name: a table and a driver that agree on
+/// a card give one key.
 void add_to_key(const DeviceInfo& device, KeyBuilder& key);
 
 /// Where a kernel is loaded to run: on this CPU, in the threads of a pool (null: in the caller's),

@@ -145,12 +145,12 @@ class GpuSearchCase {
     CudaSearchTools tools = local.tools();
     if (bench_.load_ptx) return rehearsal_tools(input, std::move(tools));
     if (way.name != k_oracle) return tools;
-    tools.race = [race = tools.race](std::span<const CudaTuningCandidate> contestants,
+    tools.time = [time = tools.time](std::span<const CudaTuningCandidate> candidates,
                                      const TuningOptions& given) {
       TuningOptions options = given;
       options.drops = false;
       options.min_rounds = options.max_rounds = k_oracle_rounds;
-      return race(contestants, options);
+      return time(candidates, options);
     };
     return tools;
   }

@@ -26,13 +26,13 @@ CudaSearchTools rehearsal_tools(const CudaSearchInput& input, CudaSearchTools to
     return CudaKernelImage{std::move(compiled.artifact.ptx), compiled.program.blocks_x,
                            compiled.trace.attempts.back().spilled_bytes};
   };
-  tools.race = [race = std::move(tools.race)](std::span<const CudaTuningCandidate> contestants,
+  tools.time = [time = std::move(tools.time)](std::span<const CudaTuningCandidate> candidates,
                                               const TuningOptions& given) {
     TuningOptions options = given;
     options.min_rounds = options.max_rounds = 1;
     options.min_sample_us = 1;
     options.call_limit_ms = 60'000;
-    return race(contestants, options);
+    return time(candidates, options);
   };
   return tools;
 }

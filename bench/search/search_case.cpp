@@ -57,13 +57,13 @@ std::vector<Way> ways_of() {
 }
 
 TimeHostKernels race_with(bool races) {
-  return [races](std::span<const HostTuningCandidate> contestants, const TuningOptions& given) {
+  return [races](std::span<const HostTuningCandidate> candidates, const TuningOptions& given) {
     TuningOptions options = given;
     if (!races) {
       options.drops = false;
       options.min_rounds = options.max_rounds = 7;
     }
-    return time_host_kernels(contestants, options, 0, nullptr);
+    return time_host_kernels(candidates, options, 0, nullptr);
   };
 }
 
@@ -107,7 +107,7 @@ std::size_t top1_of(const SearchTrace& search) {
   return best;
 }
 
-/// Times of contestants over half of the loads each.
+/// Times of candidates over half of the loads each.
 struct Judgement {
   std::vector<double> even_us;
   std::vector<double> odd_us;
@@ -126,13 +126,13 @@ std::vector<double> medians_of(const std::vector<std::vector<double>>& samples, 
 
 /// Medians over loads of each kernel, B and C, of the median of a few samples: the same code is
 /// some percent faster or slower from one load to the next (docs/search.md).
-Judgement load_and_time(const std::vector<HostTuningCandidate>& contestants) {
+Judgement load_and_time(const std::vector<HostTuningCandidate>& candidates) {
   TuningOptions race;
   race.drops = false;
   race.min_rounds = race.max_rounds = 5;
-  std::vector<std::vector<double>> samples(contestants.size());
+  std::vector<std::vector<double>> samples(candidates.size());
   for (int load = 0; load < k_judge_loads; ++load) {
-    const std::vector<TuningResult> times = time_host_kernels(contestants, race, 0, nullptr);
+    const std::vector<TuningResult> times = time_host_kernels(candidates, race, 0, nullptr);
     for (std::size_t i = 0; i < times.size(); ++i) {
       if (!times[i].failure.empty()) throw Error(times[i].failure);
       samples[i].push_back(times[i].timing.median_us);
@@ -141,12 +141,12 @@ Judgement load_and_time(const std::vector<HostTuningCandidate>& contestants) {
   return {medians_of(samples, 0), medians_of(samples, 1)};
 }
 
-/// Of the contestant: over the one that is best on one half of the loads, as timed on the other. So
+/// Of the candidate: over the one that is best on one half of the loads, as timed on the other. So
 /// the best is not who was lucky when it was picked; a loss may be negative.
-double loss_of(const Judgement& judgement, std::size_t contestant) {
+double loss_of(const Judgement& judgement, std::size_t candidate) {
   const auto over_best_of = [&](const std::vector<double>& picks, const std::vector<double>& us) {
     const auto best = static_cast<std::size_t>(std::ranges::min_element(picks) - picks.begin());
-    return us[contestant] / us[best] - 1;
+    return us[candidate] / us[best] - 1;
   };
   return (over_best_of(judgement.even_us, judgement.odd_us) +
           over_best_of(judgement.odd_us, judgement.even_us)) /
@@ -207,24 +207,24 @@ class SearchCase {
 
   /// Times every choice in full once more, side by side, and fills in the losses.
   void judge(SearchCaseResult& result) {
-    std::vector<HostTuningCandidate> contestants;
+    std::vector<HostTuningCandidate> candidates;
     const auto add = [&](const HostTile& tile) {
       const auto same = [&](const HostTuningCandidate& other) { return other.tile == tile; };
-      if (std::ranges::none_of(contestants, same)) contestants.push_back({make(tile), tile, 0});
+      if (std::ranges::none_of(candidates, same)) candidates.push_back({make(tile), tile, 0});
     };
     for (const WayResult& way : result.ways) add(way.tile);
     for (const HostTile& tile : tops_) add(tile);
-    const Judgement judgement = load_and_time(contestants);
+    const Judgement judgement = load_and_time(candidates);
     const std::vector<double>& us = judgement.even_us;
     const auto best = std::ranges::min_element(us);
     result.best_us = *best;
-    result.best_tile = to_string(contestants[static_cast<std::size_t>(best - us.begin())].tile);
+    result.best_tile = to_string(candidates[static_cast<std::size_t>(best - us.begin())].tile);
     for (std::size_t i = 0; i < us.size(); ++i) {
       result.noise += std::abs(us[i] / judgement.odd_us[i] - 1) / static_cast<double>(us.size());
     }
     const auto loss = [&](const HostTile& tile) {
-      const auto found = std::ranges::find(contestants, tile, &HostTuningCandidate::tile);
-      return loss_of(judgement, static_cast<std::size_t>(found - contestants.begin()));
+      const auto found = std::ranges::find(candidates, tile, &HostTuningCandidate::tile);
+      return loss_of(judgement, static_cast<std::size_t>(found - candidates.begin()));
     };
     for (std::size_t i = 0; i < result.ways.size(); ++i) {
       result.ways[i].loss = loss(result.ways[i].tile);

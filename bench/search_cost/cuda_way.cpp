@@ -92,8 +92,8 @@ class CompileOnlyTools {
       return CudaKernelImage{std::move(compiled.artifact.cubin), compiled.program.blocks_x,
                              compiled.trace.attempts.back().spilled_bytes};
     };
-    tools.race = [](std::span<const CudaTuningCandidate> contestants, const TuningOptions&) {
-      return std::vector<TuningResult>(contestants.size());
+    tools.time = [](std::span<const CudaTuningCandidate> candidates, const TuningOptions&) {
+      return std::vector<TuningResult>(candidates.size());
     };
     return tools;
   }
@@ -212,9 +212,9 @@ class CudaWay {
       }
     };
     if (is_full(way_)) {
-      tools.race = [race = tools.race](std::span<const CudaTuningCandidate> contestants,
+      tools.time = [time = tools.time](std::span<const CudaTuningCandidate> candidates,
                                        const TuningOptions& given) {
-        return race(contestants, without_drops(given));
+        return time(candidates, without_drops(given));
       };
     }
     reporter_.begin();

@@ -43,9 +43,9 @@ WorkReport run_host_way(const CostCase& item, const Target& target, CostWay way,
   if (is_full(way)) {
     tuning.reductions.kernels = false;
   }
-  const TimeHostKernels race = [way](std::span<const HostTuningCandidate> contestants,
+  const TimeHostKernels race = [way](std::span<const HostTuningCandidate> candidates,
                                      const TuningOptions& given) {
-    return time_host_kernels(contestants, is_full(way) ? without_drops(given) : given, 0, nullptr);
+    return time_host_kernels(candidates, is_full(way) ? without_drops(given) : given, 0, nullptr);
   };
   Problem problem;
   problem.a = item.matrix;

@@ -18,10 +18,10 @@ struct Arguments {
   const float* b = nullptr;
   std::int64_t ldb = 0;  ///< floats between rows of B, >= n; 0: those it was compiled for
   float* c = nullptr;
-  std::int64_t ldc = 0;              ///< the same of C
-  std::int64_t n = 0;                ///< columns of B and C; 0: those it was compiled for
+  std::int64_t ldc = 0;               ///< the same of C
+  std::int64_t n = 0;                 ///< columns of B and C; 0: those it was compiled for
   Layout layout = Layout::row_major;  ///< of B and C
-  void* stream = nullptr;            ///< of a launch on a GPU; null: the default stream
+  void* stream = nullptr;             ///< of a launch on a GPU; null: the default stream
 };
 
 }  // namespace spjit

@@ -41,8 +41,8 @@ struct CacheOptions {
   static constexpr std::int64_t k_default_size_limit_bytes = std::int64_t{4} << 30;
 };
 
-/// Compiles problems with one set of options, through one cache directory. Thread-safe; copies share
-/// everything.
+/// Compiles problems with one set of options, through one cache directory. Thread-safe; copies
+/// share everything.
 ///
 /// One compilation a key at a time: whoever asks for a kernel that another thread is just compiling
 /// waits and gets the same kernel. If that compilation fails, all of them throw the same; if it was

@@ -41,17 +41,17 @@ struct KernelInfo {
   /// "reference" (slow, takes every problem).
   std::string family;
   Target target;
-  std::string device;         ///< what the choice was made for: "AMD EPYC 9354", "H200 SXM"
-  std::int64_t rows = 0;      ///< m
-  std::int64_t cols = 0;      ///< k
-  std::int64_t n = 0;         ///< columns of B and C; of a run-time n the typical value
-  bool runtime_n = false;     ///< n and the leading dimensions are what a run says
-  std::int64_t ldb = 0;       ///< floats between rows of B that it was compiled for
-  std::int64_t ldc = 0;       ///< the same of C
+  std::string device;      ///< what the choice was made for: "AMD EPYC 9354", "H200 SXM"
+  std::int64_t rows = 0;   ///< m
+  std::int64_t cols = 0;   ///< k
+  std::int64_t n = 0;      ///< columns of B and C; of a run-time n the typical value
+  bool runtime_n = false;  ///< n and the leading dimensions are what a run says
+  std::int64_t ldb = 0;    ///< floats between rows of B that it was compiled for
+  std::int64_t ldc = 0;    ///< the same of C
   std::int64_t nnz = 0;
-  int threads = 1;            ///< of a run on the host
-  std::string tile;           ///< e.g. "rows=28 vectors=1 panels=8 packed"; empty for families without
-  std::string reason;         ///< why this family and tile, in one line
+  int threads = 1;     ///< of a run on the host
+  std::string tile;    ///< e.g. "rows=28 vectors=1 panels=8 packed"; empty for families without
+  std::string reason;  ///< why this family and tile, in one line
   std::int64_t code_bytes = 0;     ///< machine code
   std::int64_t weight_bytes = 0;   ///< values (and where A is read, positions) beside the code
   std::int64_t panel_columns = 0;  ///< columns a panel of panel-major B and C; 0: it takes none
@@ -63,7 +63,8 @@ struct KernelInfo {
   std::string cache_directory;  ///< the cache or layer it came from; empty unless from_cache
   double compile_ms = 0;        ///< from problem to kernel, without the check
   Verification verification;    ///< what was checked before it was handed out
-  std::string note;  ///< what the user should know (cache not usable, rules relaxed, spills); or empty
+  std::string
+      note;  ///< what the user should know (cache not usable, rules relaxed, spills); or empty
   /// Why the cache directory could not take a new kernel (a full disk, say), which `note` says too;
   /// empty otherwise.
   std::string not_cached;
@@ -121,7 +122,8 @@ class SPJIT_EXPORT Kernel {
   void run(const Arguments& arguments) const;
   /// B and C row-major, as compiled for: without other sizes in the problem, contiguous.
   void run(const float* b, float* c) const;
-  /// B and C row-major with leading dimensions (floats between rows). On the host any ldb, ldc >= n.
+  /// B and C row-major with leading dimensions (floats between rows). On the host any ldb, ldc >=
+  /// n.
   void run(const float* b, std::int64_t ldb, float* c, std::int64_t ldc) const;
 
   /// Panel-major B and C, for chains of layers: panel p holds columns [p * w, (p + 1) * w) as
@@ -144,8 +146,8 @@ class SPJIT_EXPORT Kernel {
 
   /// A kernel for a GPU, loaded into one of this machine, all of it, now: launches load nothing.
   /// Copies share it; the last one unloads it. A host kernel gives itself. Throws NotSupported, in
-  /// one line, without a driver or GPU and for a GPU of another architecture; InvalidArgument for an
-  /// ordinal that is not there; DeviceError.
+  /// one line, without a driver or GPU and for a GPU of another architecture; InvalidArgument for
+  /// an ordinal that is not there; DeviceError.
   [[nodiscard]] Kernel load(int device = 0) const;
   /// The GPU it is loaded into; -1 for none.
   [[nodiscard]] int device() const noexcept;
@@ -173,8 +175,8 @@ class SPJIT_EXPORT Kernel {
 
   /// A kernel from what artifact() gave or `spjit compile --emit` wrote: needs neither matrix nor
   /// cache. A cubin may also be PTX, which the driver then compiles. Throws Error if a file or the
-  /// record is missing or damaged, or they do not belong together; NotSupported if this CPU lacks the
-  /// instruction set; InvalidArgument for threads outside 0 (all) .. 4096.
+  /// record is missing or damaged, or they do not belong together; NotSupported if this CPU lacks
+  /// the instruction set; InvalidArgument for threads outside 0 (all) .. 4096.
   [[nodiscard]] static Kernel from_artifact(Artifact artifact, int threads = 1);
 
   /// A host kernel as an x86-64 ELF object that `ld` takes. Its symbols are `spjit_<name>_text`,

@@ -36,8 +36,8 @@ enum class CudaSource : std::uint8_t {
 [[nodiscard]] SPJIT_EXPORT CudaSource parse_cuda_source(std::string_view name);
 [[nodiscard]] SPJIT_EXPORT std::string_view to_string(CudaSource source);
 
-/// What decides the choice among kernels that compute the same. With the Problem, the target and the
-/// threads it identifies a kernel: it can be written to a file and read back.
+/// What decides the choice among kernels that compute the same. With the Problem, the target and
+/// the threads it identifies a kernel: it can be written to a file and read back.
 struct SearchPolicy {
   SearchMode search = SearchMode::instant;
   double search_budget_ms = 60'000;  ///< for choosing: then the best so far is taken; at most 1e9
@@ -68,8 +68,9 @@ struct Resources {
   /// by itself (LLVM's and NVIDIA's compilers: `compile_threads`). While one times candidates the
   /// others go on, which disturbs its times a little: 1 is for the best choices.
   int parallel_compiles = 0;
-  int compile_threads = 0;      ///< units of a GPU kernel compiled at once; 0: one a CPU
-  double compile_limit_ms = 0;  ///< compiling GPU code is given up after this long; 0: never; <= 1e9
+  int compile_threads = 0;  ///< units of a GPU kernel compiled at once; 0: one a CPU
+  double compile_limit_ms =
+      0;  ///< compiling GPU code is given up after this long; 0: never; <= 1e9
   /// Where NVRTC and nvJitLink are: libraries, their folders, toolkits. Empty: SPJIT_CUDA_PATH, or
   /// the usual places (docs/cuda-kernel.md).
   std::vector<std::filesystem::path> toolkit_paths = {};

@@ -22,8 +22,8 @@ enum class Operation : std::uint8_t {
 /// "spmm".
 [[nodiscard]] SPJIT_EXPORT std::string_view to_string(Operation operation);
 
-/// A matrix that several owners share. Converts from a CsrMatrix, which it copies or moves, and from
-/// a pointer.
+/// A matrix that several owners share. Converts from a CsrMatrix, which it copies or moves, and
+/// from a pointer.
 class SharedMatrix {
  public:
   SharedMatrix() = default;
@@ -42,8 +42,9 @@ class SharedMatrix {
 
 /// A size that is known when a kernel is compiled, or only when it runs.
 struct Extent {
-  std::int64_t value = 0;  ///< the size; of a run-time one a typical value, which choices are made for
-  bool runtime = false;    ///< a run may have any size
+  std::int64_t value =
+      0;  ///< the size; of a run-time one a typical value, which choices are made for
+  bool runtime = false;  ///< a run may have any size
 
   Extent() = default;
   Extent(std::int64_t fixed) : value(fixed) {}  // NOLINT(google-explicit-constructor): `{.n = 64}`
@@ -65,16 +66,17 @@ struct DenseFormat {
   friend bool operator==(const DenseFormat&, const DenseFormat&) = default;
 };
 
-/// C `[m x n]` = A `[m x k]` * B `[k x n]`; alpha = 1, beta = 0, fp32, A's values part of the kernel.
-/// A plain value that knows nothing of targets. With A it is all that decides what a kernel computes.
+/// C `[m x n]` = A `[m x k]` * B `[k x n]`; alpha = 1, beta = 0, fp32, A's values part of the
+/// kernel. A plain value that knows nothing of targets. With A it is all that decides what a kernel
+/// computes.
 struct Problem {
   Operation operation = Operation::spmm;
   SharedMatrix a = {};  ///< `[m x k]`
   Extent n = {};        ///< columns of B and C, 1 .. 2^31 - 1; required
   DenseFormat b = {};   ///< `[k x n]`
   DenseFormat c = {};   ///< `[m x n]`
-  /// Fixes the panel width of panel-major B and C (a multiple of the vector's lanes), so that layers
-  /// chain panel-major. None: chosen.
+  /// Fixes the panel width of panel-major B and C (a multiple of the vector's lanes), so that
+  /// layers chain panel-major. None: chosen.
   std::optional<std::int64_t> panel_columns = {};
 
   /// Floats between rows of B and of C, with the default filled in.

@@ -3,19 +3,19 @@
 /// @file
 /// Everything in spjit's public interface.
 
-#include "spjit/arguments.hpp"  // IWYU pragma: export
-#include "spjit/compilation.hpp"  // IWYU pragma: export
-#include "spjit/compiler.hpp"  // IWYU pragma: export
-#include "spjit/error.hpp"  // IWYU pragma: export
-#include "spjit/export.hpp"  // IWYU pragma: export
-#include "spjit/generate.hpp"  // IWYU pragma: export
-#include "spjit/kernel.hpp"  // IWYU pragma: export
-#include "spjit/matrix.hpp"  // IWYU pragma: export
-#include "spjit/matrix_io.hpp"  // IWYU pragma: export
-#include "spjit/options.hpp"  // IWYU pragma: export
-#include "spjit/problem.hpp"  // IWYU pragma: export
-#include "spjit/progress.hpp"  // IWYU pragma: export
-#include "spjit/reorder.hpp"  // IWYU pragma: export
-#include "spjit/target.hpp"  // IWYU pragma: export
+#include "spjit/arguments.hpp"     // IWYU pragma: export
+#include "spjit/compilation.hpp"   // IWYU pragma: export
+#include "spjit/compiler.hpp"      // IWYU pragma: export
+#include "spjit/error.hpp"         // IWYU pragma: export
+#include "spjit/export.hpp"        // IWYU pragma: export
+#include "spjit/generate.hpp"      // IWYU pragma: export
+#include "spjit/kernel.hpp"        // IWYU pragma: export
+#include "spjit/matrix.hpp"        // IWYU pragma: export
+#include "spjit/matrix_io.hpp"     // IWYU pragma: export
+#include "spjit/options.hpp"       // IWYU pragma: export
+#include "spjit/problem.hpp"       // IWYU pragma: export
+#include "spjit/progress.hpp"      // IWYU pragma: export
+#include "spjit/reorder.hpp"       // IWYU pragma: export
+#include "spjit/target.hpp"        // IWYU pragma: export
 #include "spjit/verification.hpp"  // IWYU pragma: export
-#include "spjit/version.hpp"  // IWYU pragma: export
+#include "spjit/version.hpp"       // IWYU pragma: export

@@ -250,10 +250,10 @@ SlicedMatrix::SlicedMatrix(const CsrView& matrix, const Cancellation& cancel)
   std::vector<float> values;
   for_each_slice(rows, [&](std::span<const std::int32_t> of_slice) {
     std::int64_t start = 0;
-    SliceCursor walk(matrix, of_slice);
+    SliceCursor cursor(matrix, of_slice);
     std::array<std::uint8_t, k_lanes> places{};
     std::array<float, k_lanes> of_step{};
-    while (walk.step(start, [&](std::size_t lane, std::size_t entry, std::uint8_t place) {
+    while (cursor.step(start, [&](std::size_t lane, std::size_t entry, std::uint8_t place) {
       places[lane] = k_entry + place;
       of_step[lane] = matrix.values[entry];
     })) {
@@ -337,8 +337,8 @@ bool prefers_slices(const CsrView& matrix, HostIsa isa, std::int64_t n,
   CancelPace pace(cancel);
   for_each_slice(rows, [&](std::span<const std::int32_t> of_slice) {
     std::int64_t start = 0;
-    SliceCursor walk(matrix, of_slice);
-    while (walk.step(start, [](std::size_t, std::size_t, std::uint8_t) {})) {
+    SliceCursor cursor(matrix, of_slice);
+    while (cursor.step(start, [](std::size_t, std::size_t, std::uint8_t) {})) {
       ++steps;
       pace.spend(k_lanes);
     }

@@ -96,7 +96,8 @@ void CudaExecutable::check(const Arguments& arguments) const {
         "(compile with runtime sizes for others)",
         arguments.n, arguments.ldb, arguments.ldc, program_.n, program_.ldb, program_.ldc));
   }
-  if (arguments.ldb > k_cuda_max_leading_dimension || arguments.ldc > k_cuda_max_leading_dimension ||
+  if (arguments.ldb > k_cuda_max_leading_dimension ||
+      arguments.ldc > k_cuda_max_leading_dimension ||
       program_.blocks_y(arguments.n) > k_cuda_max_grid_y) {
     throw InvalidArgument(fmt::format(
         "n is {}, ldb {}, ldc {}; expected leading dimensions of at most {} and at most {} columns",

@@ -27,8 +27,9 @@ void check_image(std::span<const std::byte> image, const CudaProgram& program);
 class CudaExecutable final : public Executable {
  public:
   /// Loads everything into device `ordinal`. Throws as Kernel::load().
-  [[nodiscard]] static std::shared_ptr<const CudaExecutable> load(
-      const CudaProgram& program, std::span<const std::byte> image, int ordinal);
+  [[nodiscard]] static std::shared_ptr<const CudaExecutable> load(const CudaProgram& program,
+                                                                  std::span<const std::byte> image,
+                                                                  int ordinal);
 
   /// Host memory to host memory. What the device says between the copies is a LaunchError.
   void run(const Arguments& host) const override;

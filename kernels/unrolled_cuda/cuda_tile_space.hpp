@@ -28,14 +28,14 @@ namespace spjit {
 ///
 /// Throws InvalidArgument for an n, m1, n1 or size of units that no kernel can be emitted for; what
 /// `cancel` throws soon after it is reached.
-[[nodiscard]] CudaTileSpace enumerate_cuda_tiles(const Problem& problem,
-                                                 const SearchPolicy& policy,
+[[nodiscard]] CudaTileSpace enumerate_cuda_tiles(const Problem& problem, const SearchPolicy& policy,
                                                  const CudaDeviceInfo& limits,
                                                  const GroupRows& group,
                                                  const Cancellation& cancel = {});
 
 /// The candidate for one tile as it is given (of the policy only the code budget is looked
-/// at): statistics and the first rule that drops it. `grouping` is one of A, at the tile's m1. Throws as enumerate_cuda_tiles() does.
+/// at): statistics and the first rule that drops it. `grouping` is one of A, at the tile's m1.
+/// Throws as enumerate_cuda_tiles() does.
 [[nodiscard]] CudaCandidate examine_cuda_tile(const Problem& problem, const CudaTile& tile,
                                               const SearchPolicy& policy,
                                               const CudaDeviceInfo& limits,

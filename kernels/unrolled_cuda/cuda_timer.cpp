@@ -121,23 +121,23 @@ double CudaTimer::time_us(const CudaFunction& function, const CudaProxyLaunch& l
   return end_.ms_since(begin_) * 1000 / static_cast<double>(calls);
 }
 
-std::vector<TuningResult> time_cuda_kernels(std::span<const CudaTuningCandidate> contestants,
+std::vector<TuningResult> time_cuda_kernels(std::span<const CudaTuningCandidate> candidates,
                                             const TuningOptions& options, CudaTimer& timer) {
-  std::vector<TuningResult> results(contestants.size());
+  std::vector<TuningResult> results(candidates.size());
   std::map<const std::byte*, CudaFunction> loaded;
   std::vector<TuningEntry> entries;
   std::vector<std::size_t> places;
-  for (std::size_t i = 0; i < contestants.size(); ++i) {
-    const CudaTuningCandidate& contestant = contestants[i];
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const CudaTuningCandidate& candidate = candidates[i];
     if (options.check) options.check();
     try {
-      auto found = loaded.find(contestant.image.data());
+      auto found = loaded.find(candidate.image.data());
       if (found == loaded.end()) {
-        found = loaded.emplace(contestant.image.data(), timer.load(contestant.image)).first;
+        found = loaded.emplace(candidate.image.data(), timer.load(candidate.image)).first;
       }
       entries.push_back(
-          {contestant.name, [&timer, function = found->second, &contestant](std::int64_t calls) {
-             return timer.time_us(function, contestant.launch, calls) * static_cast<double>(calls);
+          {candidate.name, [&timer, function = found->second, &candidate](std::int64_t calls) {
+             return timer.time_us(function, candidate.launch, calls) * static_cast<double>(calls);
            }});
       places.push_back(i);
     } catch (const DeviceError& error) {
@@ -145,8 +145,8 @@ std::vector<TuningResult> time_cuda_kernels(std::span<const CudaTuningCandidate>
       results[i].failure = error.what();
     }
   }
-  std::vector<TuningResult> raced = run_tuning(entries, options);
-  for (std::size_t i = 0; i < raced.size(); ++i) results[places[i]] = std::move(raced[i]);
+  std::vector<TuningResult> timed = run_tuning(entries, options);
+  for (std::size_t i = 0; i < timed.size(); ++i) results[places[i]] = std::move(timed[i]);
   return results;
 }
 

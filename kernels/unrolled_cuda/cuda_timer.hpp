@@ -64,10 +64,11 @@ struct CudaTuningCandidate {
   CudaProxyLaunch launch;
 };
 
-/// Loads every image and races the contestants on the timer's device. One that cannot be loaded has
-/// failed; after a kernel that faults the device is of no use and all that follow fail too.
+/// Loads every image and times the candidates against each other on the timer's device. One that
+/// cannot be loaded has failed; after a kernel that faults the device is of no use and all that
+/// follow fail too.
 [[nodiscard]] std::vector<TuningResult> time_cuda_kernels(
-    std::span<const CudaTuningCandidate> contestants, const TuningOptions& options,
+    std::span<const CudaTuningCandidate> candidates, const TuningOptions& options,
     CudaTimer& timer);
 
 }  // namespace spjit

@@ -77,16 +77,16 @@ std::shared_ptr<const TunableBuild> CudaTunable::build(std::span<const std::size
 
 std::vector<TuningResult> CudaTunable::time(std::span<const TuningJob> jobs,
                                             const TuningOptions& options) {
-  std::vector<CudaTuningCandidate> contestants;
-  contestants.reserve(jobs.size());
+  std::vector<CudaTuningCandidate> candidates;
+  candidates.reserve(jobs.size());
   for (const TuningJob& job : jobs) {
     const CudaTunableBuild& build = cuda_build(*job.build);
     const std::string& image =
         job.fidelity == Fidelity::full ? build.kernel.cubin : build.proxy.cubin;
-    contestants.push_back(
+    candidates.push_back(
         {to_string(ranked_[job.candidate].tile), std::as_bytes(std::span(image)), launch(job)});
   }
-  return tools_.race(contestants, options);
+  return tools_.time(candidates, options);
 }
 
 std::string CudaTunable::note(const TuningJob& job) const {

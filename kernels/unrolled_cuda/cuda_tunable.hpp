@@ -46,10 +46,10 @@ struct CudaSearchTools {
   std::function<CompiledCudaProxy(const CudaProxy&, const Cancellation&)> compile_proxy;
   /// Throws CompileFailed, NotSupported, what the cancellation throws.
   std::function<CudaKernelImage(const CudaCandidate&, const Cancellation&)> compile_kernel;
-  /// The i-th result belongs to the i-th contestant.
+  /// The i-th result belongs to the i-th candidate.
   std::function<std::vector<TuningResult>(std::span<const CudaTuningCandidate>,
                                           const TuningOptions&)>
-      race;
+      time;
   int compile_threads = 1;  ///< proxies compiled at once
 };
 

@@ -59,9 +59,9 @@ CudaSearchTools LocalCudaTools::tools() {
   tools.compile_kernel = [this](const CudaCandidate& candidate, const Cancellation& cancel) {
     return compile_kernel(candidate, cancel);
   };
-  tools.race = [this](std::span<const CudaTuningCandidate> contestants,
+  tools.time = [this](std::span<const CudaTuningCandidate> candidates,
                       const TuningOptions& options) {
-    return time_cuda_kernels(contestants, options, timer_);
+    return time_cuda_kernels(candidates, options, timer_);
   };
   tools.compile_threads = compile_threads(input_.options);
   return tools;

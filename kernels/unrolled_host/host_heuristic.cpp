@@ -11,9 +11,7 @@ namespace {
 
 constexpr std::int64_t k_code_bytes = 8;  // a nonzero and vector
 
-std::int64_t ldb_of(const Workload& problem) {
-  return problem.ldb > 0 ? problem.ldb : problem.n;
-}
+std::int64_t ldb_of(const Workload& problem) { return problem.ldb > 0 ? problem.ldb : problem.n; }
 
 double density_of(const Workload& problem) {
   return static_cast<double>(problem.nnz) /
@@ -33,7 +31,7 @@ bool rows_collide(const Workload& problem, const HostDeviceInfo& limits, std::in
 /// Whether B is best read in place, one panel after another, outermost: its rows are pages apart,
 /// so that every visit of several panels waits for lines of B, and the next panel's lines come
 /// along while all row tiles go through this one's.
-bool walks_panels(const Workload& problem, const HostDeviceInfo& limits) {
+bool panels_outermost(const Workload& problem, const HostDeviceInfo& limits) {
   constexpr std::int64_t k_far_bytes = std::int64_t{12} << 10;
   constexpr std::int64_t k_enough_columns = 128;
   constexpr double k_enough_entries = 5;
@@ -63,7 +61,7 @@ std::int64_t panel_vectors(const Workload& problem, const HostDeviceInfo& limits
                          ? problem.nnz <= k_much_nnz || vectors > k_enough_vectors
                          : limits.isa == HostIsa::avx512 && limits.fmas_per_cycle == 2 &&
                                problem.nnz <= k_small_nnz && vectors >= k_enough_vectors &&
-                               !walks_panels(problem, limits);
+                               !panels_outermost(problem, limits);
   const std::int64_t by_registers =
       std::max<std::int64_t>((limits.registers - 1) / (rows + 1), pairs ? 2 : 1);
   std::int64_t best = 1;
@@ -85,7 +83,7 @@ std::int64_t tile_rows(std::int64_t nv, const Workload& problem, const HostDevic
 /// else panels.
 std::int64_t panels_a_visit(const Workload& problem, const HostDeviceInfo& limits,
                             const HostTile& tile) {
-  if (limits.fmas_per_cycle == 1 || walks_panels(problem, limits)) return 1;
+  if (limits.fmas_per_cycle == 1 || panels_outermost(problem, limits)) return 1;
   constexpr std::int64_t k_most = 16;
   constexpr std::int64_t k_many_tiles = 8;  // a thread
   const std::int64_t threads = std::max<std::int64_t>(problem.threads, 1);
@@ -154,7 +152,7 @@ bool packs(const Workload& problem, const HostDeviceInfo& limits, const HostTile
   if (problem.panel_columns || !can_read_in_place(tile, limits.lanes, problem.n, ldb_of(problem))) {
     return true;
   }
-  return !walks_panels(problem, limits) &&
+  return !panels_outermost(problem, limits) &&
          (packs_for_reach(problem, tile) || packs_for_lines(problem));
 }
 

@@ -4,8 +4,8 @@
 /// The ranking of host tiles by a formula, for as long as there is no model of measurements.
 
 #include "kernels/unrolled_host/tile_candidate.hpp"
-#include "runtime/host/host_device_info.hpp"
 #include "plan/workload.hpp"
+#include "runtime/host/host_device_info.hpp"
 
 namespace spjit {
 

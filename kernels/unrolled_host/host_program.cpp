@@ -17,18 +17,22 @@ void check_unrolled(const HostProgramRecord& record, const HostImage& image) {
   const auto floats = static_cast<std::int64_t>(image.weights.size() / sizeof(float));
   require_record(record.segment_offsets.size() == segments, "segment count");
   require_record(record.weight_offsets.size() == segments, "weight offset count");
-  require_record(record.tile_nnz_ends.size() == static_cast<std::size_t>(record.tiles), "tile count");
+  require_record(record.tile_nnz_ends.size() == static_cast<std::size_t>(record.tiles),
+                 "tile count");
   require_record(ascending_within(record.segment_offsets, 0, text_end), "segment offsets");
-  require_record(std::ranges::all_of(record.segment_offsets,
-                              [](std::int64_t at) { return at % k_function_alignment == 0; }),
-          "segments that are not aligned");
+  require_record(
+      std::ranges::all_of(record.segment_offsets,
+                          [](std::int64_t at) { return at % k_function_alignment == 0; }),
+      "segments that are not aligned");
   require_record(ascending_within(record.weight_offsets, 0, floats), "weight offsets");
   require_record(ascending_within(record.tile_nnz_ends, 0, record.header.nnz), "tile ends");
   require_record(record.k_block * record.k_blocks >= record.header.cols, "k blocks do not cover k");
-  require_record(registers_needed(record.tile) <= registers_of(record.header.isa), "tile beyond the registers");
+  require_record(registers_needed(record.tile) <= registers_of(record.header.isa),
+                 "tile beyond the registers");
   const std::int64_t width = record.tile.nv * lanes_of(record.header.isa);
-  require_record(record.in_place_ldb == 0 || (record.in_place_ldb >= record.header.n && record.header.n >= width),
-          "B in place is narrower than n or a panel");
+  require_record(record.in_place_ldb == 0 ||
+                     (record.in_place_ldb >= record.header.n && record.header.n >= width),
+                 "B in place is narrower than n or a panel");
 }
 
 HostTile read_tile(WordReader& reader) {
@@ -105,9 +109,9 @@ std::vector<std::int64_t> write_program(const HostProgramRecord& record,
   const HostTile& tile = record.tile;
   std::vector<std::int64_t> words = write_header(record.header);
   for (const std::int64_t word :
-       {tile.m1, tile.nv, tile.k_block, tile.panel_group, tile.row_group,
-        std::int64_t{tile.pack_b}, static_cast<std::int64_t>(tile.form), tile.memory_rows,
-        std::int64_t{tile.stream_c}, record.tiles, record.k_block, record.in_place_ldb}) {
+       {tile.m1, tile.nv, tile.k_block, tile.panel_group, tile.row_group, std::int64_t{tile.pack_b},
+        static_cast<std::int64_t>(tile.form), tile.memory_rows, std::int64_t{tile.stream_c},
+        record.tiles, record.k_block, record.in_place_ldb}) {
     words.push_back(word);
   }
   append_words(words, record.segment_offsets, cancel);

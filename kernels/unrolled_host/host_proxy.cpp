@@ -53,8 +53,8 @@ bool share_code(const HostTile& left, const HostTile& right) {
   return ordered == right;
 }
 
-std::int64_t window_columns(const HostTile& tile, std::int64_t panel_columns,
-                            const Workload& work, const HostProxyLimits& limits) {
+std::int64_t window_columns(const HostTile& tile, std::int64_t panel_columns, const Workload& work,
+                            const HostProxyLimits& limits) {
   if (tile.row_group > 0 || work.nnz == 0) return 0;
   const std::int64_t group =
       std::min(tile.panel_group, ceil_div(work.n, panel_columns)) * panel_columns;
@@ -109,8 +109,7 @@ HostArtifact make_host_proxy(const KernelPlan& plan, const HostTile& tile, const
   const std::int64_t k_block =
       tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(plan.cols, 1);
   const std::int64_t tiles = plan.grouping.tiles();
-  const bool fewer =
-      options.reductions.tiles && tiles > proxy_clusters(plan, options.limits);
+  const bool fewer = options.reductions.tiles && tiles > proxy_clusters(plan, options.limits);
   if (!fewer && !options.reductions.iterations) {
     return make_unrolled_artifact(with_k_block(plan, k_block, options.cancel), tile, problem, isa,
                                   options.cancel);

@@ -15,7 +15,8 @@ namespace spjit {
 
 /// Which reductions are made; each can be turned off to see what it is worth.
 struct HostReductions {
-  /// One emitted kernel for all loop orders (panel and row groups) of a tile: they are run-time numbers.
+  /// One emitted kernel for all loop orders (panel and row groups) of a tile: they are run-time
+  /// numbers.
   bool kernels = true;
   /// Row tiles are clustered by (loads, FMAs); one tile a cluster is emitted, and its code and
   /// weights are copied once for each member. Copies, not one shared tile, because code beyond L1I
@@ -68,8 +69,8 @@ struct HostProxyOptions {
 [[nodiscard]] HostArtifact copy_tiles(const HostArtifact& artifact,
                                       const std::vector<std::int64_t>& copied_tiles);
 
-/// The same code in another loop order: `tile` must have the shape, block and packing of the artifact's.
-/// Throws InvalidArgument if not.
+/// The same code in another loop order: `tile` must have the shape, block and packing of the
+/// artifact's. Throws InvalidArgument if not.
 [[nodiscard]] HostArtifact with_loop_order(const HostArtifact& artifact, const HostTile& tile);
 
 /// Whether one emitted kernel serves both.

@@ -53,15 +53,15 @@ struct Arena {
   }
 };
 
-/// One contestant on its way through the windows.
+/// One candidate on its way through the windows.
 class WindowedKernel {
  public:
   WindowedKernel(std::shared_ptr<const UnrolledExecutable> kernel,
-                 const HostTuningCandidate& contestant, int threads)
+                 const HostTuningCandidate& candidate, int threads)
       : kernel_(std::move(kernel)), n_(kernel_->program().n) {
-    program_ = kernel_->in_order_of(contestant.tile);
+    program_ = kernel_->in_order_of(candidate.tile);
     split_ = choose_split(program_, threads);
-    if (contestant.columns > 0) program_.n = std::min(contestant.columns, n_);
+    if (candidate.columns > 0) program_.n = std::min(candidate.columns, n_);
     windows_ = n_ / program_.n;
     workspace_ = {workspace_floats(program_, split_), touched_floats(program_, split_)};
   }
@@ -130,17 +130,17 @@ std::unique_ptr<Arena> make_arena(const HostProgram& shape, std::int64_t ldb,
 
 }  // namespace
 
-std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate> contestants,
+std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate> candidates,
                                             const TuningOptions& options, std::int64_t ldb,
                                             const std::shared_ptr<ThreadPool>& pool) {
-  std::vector<TuningResult> results(contestants.size());
+  std::vector<TuningResult> results(candidates.size());
   std::map<const HostArtifact*, Loaded> loaded;
   std::vector<WindowedKernel> runners;
   std::vector<std::size_t> places;
   const HostProgram* shape = nullptr;
-  for (std::size_t i = 0; i < contestants.size(); ++i) {
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (options.check) options.check();
-    const HostArtifact* artifact = contestants[i].artifact.get();
+    const HostArtifact* artifact = candidates[i].artifact.get();
     const auto [found, is_new] = loaded.try_emplace(artifact);
     if (is_new) found->second = load(*artifact, pool);
     if (found->second.kernel == nullptr) {
@@ -149,7 +149,7 @@ std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate>
       continue;
     }
     shape = &found->second.kernel->program();
-    runners.emplace_back(found->second.kernel, contestants[i],
+    runners.emplace_back(found->second.kernel, candidates[i],
                          pool == nullptr ? 1 : pool->threads());
     places.push_back(i);
   }
@@ -161,15 +161,15 @@ std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate>
   std::vector<TuningEntry> entries;
   for (std::size_t i = 0; i < runners.size(); ++i) {
     entries.push_back(
-        {to_string(contestants[places[i]].tile),
+        {to_string(candidates[places[i]].tile),
          [&, i](std::int64_t calls) { return runners[i].run_us(*arena, ldb, pool.get(), calls); },
-         runners[i].part(), settling_calls(*contestants[places[i]].artifact)});
+         runners[i].part(), settling_calls(*candidates[places[i]].artifact)});
   }
   // Only where one thread runs: a pool's workers would inherit it and share one CPU.
   std::optional<PinnedThread> pinned;
   if (pool == nullptr || pool->threads() == 1) pinned.emplace();
-  std::vector<TuningResult> raced = run_tuning(entries, options);
-  for (std::size_t i = 0; i < raced.size(); ++i) results[places[i]] = std::move(raced[i]);
+  std::vector<TuningResult> timed = run_tuning(entries, options);
+  for (std::size_t i = 0; i < timed.size(); ++i) results[places[i]] = std::move(timed[i]);
   return results;
 }
 

@@ -18,7 +18,7 @@ namespace spjit {
 
 /// A kernel to be timed: code, and its loop order.
 struct HostTuningCandidate {
-  std::shared_ptr<const HostArtifact> artifact;  ///< may serve several contestants; loaded once
+  std::shared_ptr<const HostArtifact> artifact;  ///< may serve several candidates; loaded once
   HostTile tile;                                 ///< share_code() with the artifact's
   /// Columns of B and C that a call works on, each call on the next ones; 0: all of them. Times
   /// are those of all n columns.
@@ -26,15 +26,15 @@ struct HostTuningCandidate {
 };
 
 /// Races kernels of one shape; handed in, so that the search itself runs nothing. The i-th result
-/// belongs to the i-th contestant.
+/// belongs to the i-th candidate.
 using TimeHostKernels = std::function<std::vector<TuningResult>(
-    std::span<const HostTuningCandidate> contestants, const TuningOptions& options)>;
+    std::span<const HostTuningCandidate> candidates, const TuningOptions& options)>;
 
-/// Loads every artifact and races all contestants on the same B and C, row-major with leading
+/// Loads every artifact and times all candidates on the same B and C, row-major with leading
 /// dimensions `ldb` (0: n) and n. Where one thread runs it stays on one CPU meanwhile
 /// (PinnedThread). One whose artifact cannot be loaded has failed. Throws as run_tuning() does.
 [[nodiscard]] std::vector<TuningResult> time_host_kernels(
-    std::span<const HostTuningCandidate> contestants, const TuningOptions& options,
-    std::int64_t ldb, const std::shared_ptr<ThreadPool>& pool);
+    std::span<const HostTuningCandidate> candidates, const TuningOptions& options, std::int64_t ldb,
+    const std::shared_ptr<ThreadPool>& pool);
 
 }  // namespace spjit

@@ -53,8 +53,8 @@ UnrolledExecutable::UnrolledExecutable(HostObject object, HostProgramRecord reco
   const auto* weights = reinterpret_cast<const float*>(parts.weights.data());
   for (std::size_t i = 0; i < record.segment_offsets.size(); ++i) {
     const std::int64_t begin = record.segment_offsets[i];
-    const std::int64_t end = i + 1 < record.segment_offsets.size() ? record.segment_offsets[i + 1]
-                                                                   : code_bytes_;
+    const std::int64_t end =
+        i + 1 < record.segment_offsets.size() ? record.segment_offsets[i + 1] : code_bytes_;
     program_.segments.push_back(
         reinterpret_cast<HostSegment>(const_cast<std::byte*>(text + begin)));
     program_.weights.push_back(weights + record.weight_offsets[i]);

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/elf_object.hpp"
-#include "base/loaded_object.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
+#include "tests/support/loaded_object.hpp"
 
 namespace spjit::fuzz {
 namespace {

@@ -98,7 +98,7 @@ class MadeUpSearch {
 }
 
 /// Tools that log what they are asked for. A proxy's image is "proxy 8" for an M1 of 8, a kernel's
-/// "kernel" and its tile; a contestant's time is the one of its name, 100 us without.
+/// "kernel" and its tile; a candidate's time is the one of its name, 100 us without.
 class MadeUpTools {
  public:
   [[nodiscard]] CudaSearchTools tools(int threads = 1) {
@@ -128,16 +128,16 @@ class MadeUpTools {
       return CudaKernelImage{"kernel " + tile, candidate.row_tiles + 2, spilled_bytes, built};
     };
     made.race = [this](std::span<const CudaTuningCandidate> of, const TuningOptions& options) {
-      contestants.assign(of.begin(), of.end());
+      candidates.assign(of.begin(), of.end());
       images.clear();
-      for (const CudaTuningCandidate& contestant : of) images.push_back(text_of(contestant.image));
+      for (const CudaTuningCandidate& candidate : of) images.push_back(text_of(candidate.image));
       const bool full = !images.empty() && images.front().starts_with("kernel");
       race_budget_ms = options.budget_ms;
       if (during_race) during_race(options);
       std::vector<TuningResult> raced;
-      for (const CudaTuningCandidate& contestant : of) {
+      for (const CudaTuningCandidate& candidate : of) {
         const auto& by_name = full && full_results ? *full_results : results;
-        const auto result = by_name.find(contestant.name);
+        const auto result = by_name.find(candidate.name);
         raced.push_back(result == by_name.end() ? finished_in(100) : result->second);
       }
       return raced;
@@ -148,7 +148,7 @@ class MadeUpTools {
 
   [[nodiscard]] std::vector<std::string> raced() const {
     std::vector<std::string> names;
-    for (const CudaTuningCandidate& contestant : contestants) names.push_back(contestant.name);
+    for (const CudaTuningCandidate& candidate : candidates) names.push_back(candidate.name);
     return names;
   }
   /// M1 of the proxies that were compiled, in that order.
@@ -172,8 +172,8 @@ class MadeUpTools {
   std::vector<std::optional<std::chrono::steady_clock::time_point>> deadlines;
   std::vector<std::string> kernels;
   std::vector<std::optional<std::chrono::steady_clock::time_point>> kernel_deadlines;
-  std::vector<CudaTuningCandidate> contestants;  ///< their images are gone
-  std::vector<std::string> images;               ///< of the contestants
+  std::vector<CudaTuningCandidate> candidates;  ///< their images are gone
+  std::vector<std::string> images;              ///< of the candidates
   double race_budget_ms = -1;
 
  private:

@@ -73,18 +73,18 @@ struct HostSearch {
   return found;
 }
 
-/// Whole kernels of the `contenders` best-ranked.
-[[nodiscard]] inline HostSearchStages in_full(std::size_t contenders) {
+/// Whole kernels of the `top_k` best-ranked.
+[[nodiscard]] inline HostSearchStages in_full(std::size_t top_k) {
   HostSearchStages stages;
-  stages.contenders = contenders;
+  stages.top_k = top_k;
   stages.stand_ins = false;
   return stages;
 }
 
-/// Proxies of the `contenders` best-ranked, then `finalists` in full.
-[[nodiscard]] inline HostSearchStages with_proxies(std::size_t contenders, std::size_t finalists) {
+/// Proxies of the `top_k` best-ranked, then `finalists` in full.
+[[nodiscard]] inline HostSearchStages with_proxies(std::size_t top_k, std::size_t finalists) {
   HostSearchStages stages;
-  stages.contenders = contenders;
+  stages.top_k = top_k;
   stages.finalists = finalists;
   return stages;
 }
@@ -92,7 +92,7 @@ struct HostSearch {
 /// A search of a small matrix whose kernels a formula times.
 class HostTileSearch : public testing::Test {
  protected:
-  /// What a contestant of a heat gets; heats count from 0.
+  /// What a candidate of a heat gets; heats count from 0.
   using Formula = std::function<TuningResult(std::size_t heat, const HostTuningCandidate&)>;
 
   HostTileSearch() {
@@ -112,13 +112,13 @@ class HostTileSearch : public testing::Test {
   [[nodiscard]] HostSearchInput input() const { return {problem_, options_, limits_, heuristic_}; }
 
   HostSearch search(const HostSearchStages& stages, const Formula& formula) {
-    const auto race = [&](std::span<const HostTuningCandidate> contestants,
+    const auto race = [&](std::span<const HostTuningCandidate> candidates,
                           const TuningOptions& options) {
       std::vector<TuningResult> results;
-      for (const HostTuningCandidate& contestant : contestants) {
-        results.push_back(formula(heats_.size(), contestant));
+      for (const HostTuningCandidate& candidate : candidates) {
+        results.push_back(formula(heats_.size(), candidate));
       }
-      heats_.emplace_back(contestants.begin(), contestants.end());
+      heats_.emplace_back(candidates.begin(), candidates.end());
       race_options_.push_back(options);
       return results;
     };
@@ -127,16 +127,16 @@ class HostTileSearch : public testing::Test {
 
   /// Different times, the later a tile is first seen the less.
   [[nodiscard]] Formula later_is_faster() {
-    return [this](std::size_t, const HostTuningCandidate& contestant) {
+    return [this](std::size_t, const HostTuningCandidate& candidate) {
       const auto count = static_cast<double>(seen_.size());
-      return finished_in(seen_.emplace(to_string(contestant.tile), 1000 - count).first->second);
+      return finished_in(seen_.emplace(to_string(candidate.tile), 1000 - count).first->second);
     };
   }
 
   [[nodiscard]] std::set<std::string> raced_in(std::size_t heat) const {
     std::set<std::string> names;
-    for (const HostTuningCandidate& contestant : heats_.at(heat)) {
-      names.insert(to_string(contestant.tile));
+    for (const HostTuningCandidate& candidate : heats_.at(heat)) {
+      names.insert(to_string(candidate.tile));
     }
     return names;
   }

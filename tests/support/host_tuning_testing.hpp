@@ -26,21 +26,20 @@ namespace spjit::testing_support {
   return result;
 }
 
-/// Gives each contestant the result that `result_of` makes up for it.
+/// Gives each candidate the result that `result_of` makes up for it.
 [[nodiscard]] inline TimeHostKernels race_by(
     std::function<TuningResult(const HostTuningCandidate&)> result_of) {
-  return [result_of = std::move(result_of)](std::span<const HostTuningCandidate> contestants,
+  return [result_of = std::move(result_of)](std::span<const HostTuningCandidate> candidates,
                                             const TuningOptions&) {
     std::vector<TuningResult> results;
-    for (const HostTuningCandidate& contestant : contestants)
-      results.push_back(result_of(contestant));
+    for (const HostTuningCandidate& candidate : candidates) results.push_back(result_of(candidate));
     return results;
   };
 }
 
 /// A clock by which less code is faster.
-[[nodiscard]] inline TuningResult time_by_size(const HostTuningCandidate& contestant) {
-  return finished_in(static_cast<double>(contestant.artifact->text.size()));
+[[nodiscard]] inline TuningResult time_by_size(const HostTuningCandidate& candidate) {
+  return finished_in(static_cast<double>(candidate.artifact->text.size()));
 }
 
 }  // namespace spjit::testing_support

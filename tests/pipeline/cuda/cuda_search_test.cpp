@@ -142,8 +142,8 @@ TEST_F(CudaSearchOnEmulatedDriver, ASearchInEachModeChoosesATileThatWasTimed) {
     const CudaCase item = kernel_of(candidate);
     return CudaKernelImage{ptx_of(item), cuda_grid(item.plan, item.spec).x};
   };
-  tools.race = [&](std::span<const CudaTuningCandidate> contestants, const TuningOptions&) {
-    return time_cuda_kernels(contestants, race_, timer);
+  tools.time = [&](std::span<const CudaTuningCandidate> candidates, const TuningOptions&) {
+    return time_cuda_kernels(candidates, race_, timer);
   };
   tools.compile_threads = 2;
   RowGroupings groupings(*problem_.a, ReorderAlgorithm::balanced);

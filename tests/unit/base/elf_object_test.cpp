@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "base/loaded_object.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/elf_testing.hpp"
+#include "tests/support/loaded_object.hpp"
 #include "tests/support/system_testing.hpp"
 
 namespace spjit {

@@ -52,7 +52,7 @@ TEST_F(CudaSearchBudget, OfZeroReachesNothing) {
 
   EXPECT_THAT(made_up_.proxies, IsEmpty());
   EXPECT_THAT(made_up_.kernels, IsEmpty());
-  EXPECT_THAT(made_up_.contestants, IsEmpty());
+  EXPECT_THAT(made_up_.candidates, IsEmpty());
 }
 
 TEST_F(CudaSearchBudget, SevenTenthsAreForCompilingAndWhatIsLeftForTheRace) {
@@ -177,7 +177,7 @@ TEST_F(CudaSearchBudget, ACallbackThatThrowsEndsTheSearchAndWhatIsBeingCompiled)
   EXPECT_THROW((void)search(tools, SearchMode::proxy), std::runtime_error);
 
   EXPECT_TRUE(told_to_stop);
-  EXPECT_THAT(made_up_.contestants, IsEmpty());
+  EXPECT_THAT(made_up_.candidates, IsEmpty());
 }
 
 }  // namespace

@@ -80,11 +80,11 @@ TEST_F(CudaSearchTest, ProxyTimesAllWithOneProxyForAnM1) {
 
   EXPECT_EQ(made_up_.proxy_m1s(), (std::vector<std::int64_t>{8, 16}));
   EXPECT_THAT(outcomes(trace, &SearchTraceEntry::proxy), Each("finished"));
-  for (std::size_t i = 0; i < made_up_.contestants.size(); ++i) {
-    const CudaTuningCandidate& contestant = made_up_.contestants[i];
-    EXPECT_EQ(made_up_.images[i], contestant.name.starts_with("rows=8 ") ? "proxy 8" : "proxy 16");
+  for (std::size_t i = 0; i < made_up_.candidates.size(); ++i) {
+    const CudaTuningCandidate& candidate = made_up_.candidates[i];
+    EXPECT_EQ(made_up_.images[i], candidate.name.starts_with("rows=8 ") ? "proxy 8" : "proxy 16");
     // Loaded once.
-    EXPECT_EQ(contestant.image.data(), made_up_.contestants[i < 3 ? 0 : 3].image.data());
+    EXPECT_EQ(candidate.image.data(), made_up_.candidates[i < 3 ? 0 : 3].image.data());
   }
   EXPECT_EQ(trace.chosen, 4U);
 }
@@ -125,9 +125,9 @@ TEST_F(CudaSearchTest, ProxiesAreLaunchedWithTheOccupancyOfTheKernelUnlessThatIs
 
   for (const CudaCandidate& candidate : given_.ranked) {
     const CudaProxyLaunch expected = launch_of(candidate, 24, given_.limits);
-    const auto found = std::ranges::find(made_up_.contestants, to_string(candidate.tile),
+    const auto found = std::ranges::find(made_up_.candidates, to_string(candidate.tile),
                                          &CudaTuningCandidate::name);
-    ASSERT_NE(found, made_up_.contestants.end());
+    ASSERT_NE(found, made_up_.candidates.end());
     EXPECT_EQ(found->launch.grid_x, candidate.row_tiles);
     EXPECT_EQ(found->launch.grid_y, candidate.column_tiles);
     EXPECT_EQ(found->launch.threads, candidate.tile.n1);
@@ -138,8 +138,8 @@ TEST_F(CudaSearchTest, ProxiesAreLaunchedWithTheOccupancyOfTheKernelUnlessThatIs
 
   (void)search(SearchMode::proxy, {.occupancy = false});
 
-  for (const CudaTuningCandidate& contestant : made_up_.contestants) {
-    EXPECT_EQ(contestant.launch.dynamic_shared_bytes, 0) << contestant.name;
+  for (const CudaTuningCandidate& candidate : made_up_.candidates) {
+    EXPECT_EQ(candidate.launch.dynamic_shared_bytes, 0) << candidate.name;
   }
 }
 
@@ -154,7 +154,7 @@ TEST_F(CudaSearchTest, ExhaustiveTimesWholeKernelsOfAll) {
                                             given_.name(3), given_.name(4)));
   EXPECT_EQ(made_up_.raced(), made_up_.kernels);
   for (std::size_t i = 0; i < given_.ranked.size(); ++i) {
-    const CudaProxyLaunch& launch = made_up_.contestants[i].launch;
+    const CudaProxyLaunch& launch = made_up_.candidates[i].launch;
     EXPECT_EQ(made_up_.images[i], "kernel " + given_.name(i));
     EXPECT_EQ(launch.grid_x, given_.ranked[i].row_tiles + 2);
     EXPECT_EQ(launch.grid_y, given_.ranked[i].column_tiles);

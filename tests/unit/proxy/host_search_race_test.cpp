@@ -74,9 +74,9 @@ TEST_F(HostTileSearch, CodeOverTheBudgetHasFailedWithTheNumbersAndIsNotRaced) {
 
 TEST_F(HostTileSearch, OfFewTilesEachIsLoadedSeveralTimesAndTheMiddleTimeCounts) {
   std::map<std::string, std::vector<double>> left;
-  const auto formula = [&](std::size_t, const HostTuningCandidate& contestant) {
+  const auto formula = [&](std::size_t, const HostTuningCandidate& candidate) {
     auto& times =
-        left.emplace(to_string(contestant.tile), std::vector<double>{5, 1, 9, 4, 7}).first->second;
+        left.emplace(to_string(candidate.tile), std::vector<double>{5, 1, 9, 4, 7}).first->second;
     const double us = times.back();
     times.pop_back();
     return finished_in(us);
@@ -94,9 +94,9 @@ TEST_F(HostTileSearch, OfFewTilesEachIsLoadedSeveralTimesAndTheMiddleTimeCounts)
 TEST_F(HostTileSearch, OfManyTilesTheBestAreTimedAgainSeveralLoadsEach) {
   // In the first heat later tiles are faster; when loaded again, the earliest of the finalists is.
   std::map<std::string, double> places;
-  const auto formula = [&](std::size_t heat, const HostTuningCandidate& contestant) {
+  const auto formula = [&](std::size_t heat, const HostTuningCandidate& candidate) {
     const auto next = static_cast<double>(places.size());
-    const double place = places.emplace(to_string(contestant.tile), next).first->second;
+    const double place = places.emplace(to_string(candidate.tile), next).first->second;
     return finished_in(heat == 0 ? 1000 - place : 1000 + place);
   };
 
@@ -112,9 +112,9 @@ TEST_F(HostTileSearch, OfManyTilesTheBestAreTimedAgainSeveralLoadsEach) {
 TEST_F(HostTileSearch, ABudgetThatEndsAfterAllWereTimedOnceKeepsTheirBest) {
   std::string last;
   double us = 1000;
-  const auto formula = [&](std::size_t heat, const HostTuningCandidate& contestant) {
+  const auto formula = [&](std::size_t heat, const HostTuningCandidate& candidate) {
     if (heat > 0) return TuningResult{};  // not reached
-    last = to_string(contestant.tile);
+    last = to_string(candidate.tile);
     return finished_in(us--);
   };
 
@@ -155,9 +155,9 @@ TEST_F(HostTileSearch, WhatIsTooMuchCodeForOneHeatMeetsTheBestSoFarInTheNext) {
   stages.batch_bytes = 1;
   stages.reductions.kernels = false;
   std::string best;
-  const auto formula = [&](std::size_t, const HostTuningCandidate& contestant) {
-    if (best.empty()) best = to_string(contestant.tile);
-    return finished_in(to_string(contestant.tile) == best ? 1 : 2);
+  const auto formula = [&](std::size_t, const HostTuningCandidate& candidate) {
+    if (best.empty()) best = to_string(candidate.tile);
+    return finished_in(to_string(candidate.tile) == best ? 1 : 2);
   };
 
   const HostSearch found = search(stages, formula);
@@ -194,9 +194,7 @@ TEST_F(HostTileSearch, WindowsAreForProxiesOnly) {
 
   (void)search(stages, later_is_faster());
 
-  const auto windowed = [](const HostTuningCandidate& contestant) {
-    return contestant.columns > 0;
-  };
+  const auto windowed = [](const HostTuningCandidate& candidate) { return candidate.columns > 0; };
   EXPECT_TRUE(std::ranges::any_of(heats_.at(0), windowed));
   EXPECT_TRUE(std::ranges::none_of(heats_.at(1), windowed));
 }
@@ -228,10 +226,10 @@ TEST_F(HostTileSearch, TellsHowItStandsInTilesWhateverTheirLoads) {
     reports.push_back({std::string(now.stage), now.done, now.total, std::string(now.best),
                        now.best_us, now.seconds_left});
   };
-  const auto race = [](std::span<const HostTuningCandidate> contestants,
+  const auto race = [](std::span<const HostTuningCandidate> candidates,
                        const TuningOptions& options) {
-    options.progress({contestants.size() / 2, contestants.size(), "the best", 12.5, 3000});
-    return std::vector<TuningResult>(contestants.size(), finished_in(12.5));
+    options.progress({candidates.size() / 2, candidates.size(), "the best", 12.5, 3000});
+    return std::vector<TuningResult>(candidates.size(), finished_in(12.5));
   };
 
   (void)spjit::testing_support::search_host_tile(input(), with_proxies(6, 1), race, context);
@@ -255,10 +253,10 @@ TEST_F(HostTileSearch, CountsTilesOfEarlierHeatsAsDone) {
     EXPECT_EQ(now.total, 3U);
     done.push_back(now.done);
   };
-  const auto race = [](std::span<const HostTuningCandidate> contestants,
+  const auto race = [](std::span<const HostTuningCandidate> candidates,
                        const TuningOptions& options) {
-    options.progress({0, contestants.size(), "", 0, 0});
-    return std::vector<TuningResult>(contestants.size(), finished_in(1));
+    options.progress({0, candidates.size(), "", 0, 0});
+    return std::vector<TuningResult>(candidates.size(), finished_in(1));
   };
 
   (void)spjit::testing_support::search_host_tile(input(), stages, race, context);

@@ -40,15 +40,15 @@ TEST(SearchStages, AreThoseOfTheMode) {
   constexpr std::int64_t k_much = 100'000;  // x 100 columns: where proxies begin to pay
 
   options.policy.search = SearchMode::ranked;
-  EXPECT_EQ(stages_of(options, k_much).contenders, 7U);
+  EXPECT_EQ(stages_of(options, k_much).top_k, 7U);
   EXPECT_TRUE(stages_of(options, k_much).stand_ins);
   EXPECT_FALSE(stages_of(options, k_much - 1).stand_ins);
   options.policy.search = SearchMode::proxy;
-  EXPECT_EQ(stages_of(options, k_much).contenders, k_all);
+  EXPECT_EQ(stages_of(options, k_much).top_k, k_all);
   EXPECT_TRUE(stages_of(options, k_much).stand_ins);
   EXPECT_FALSE(stages_of(options, k_much - 1).stand_ins);
   options.policy.search = SearchMode::exhaustive;
-  EXPECT_EQ(stages_of(options, k_much).contenders, k_all);
+  EXPECT_EQ(stages_of(options, k_much).top_k, k_all);
   EXPECT_FALSE(stages_of(options, k_much).stand_ins);
 }
 
@@ -102,8 +102,8 @@ TEST_F(HostTileSearch, WithoutContendersTimesWholeKernelsOfAllSurvivors) {
 TEST_F(HostTileSearch, TakesTheFastestOfThoseTimedInFullWithItsArtifact) {
   for (const std::size_t fastest : {0U, 2U, 3U}) {
     std::string wanted;
-    const auto formula = [&](std::size_t, const HostTuningCandidate& contestant) {
-      return finished_in(to_string(contestant.tile) == wanted ? 10 : 20);
+    const auto formula = [&](std::size_t, const HostTuningCandidate& candidate) {
+      return finished_in(to_string(candidate.tile) == wanted ? 10 : 20);
     };
     wanted = to_string(search(in_full(4), later_is_faster()).tiles[fastest].tile);
 
@@ -143,8 +143,8 @@ TEST_F(HostTileSearch, ProxiesOfTheContendersOnly) {
 TEST_F(HostTileSearch, ProxiesDoNotDecideAmongTheFinalists) {
   const Formula proxies = later_is_faster();
   // In full the other way round.
-  const auto formula = [&](std::size_t heat, const HostTuningCandidate& contestant) {
-    const double us = proxies(heat, contestant).timing.median_us;
+  const auto formula = [&](std::size_t heat, const HostTuningCandidate& candidate) {
+    const double us = proxies(heat, candidate).timing.median_us;
     return finished_in(heat == 0 ? us : 2000 - us);
   };
 
@@ -178,8 +178,8 @@ TEST_F(HostTileSearch, WithoutFinalistsBothTimesOfAllAreKnown) {
 
 TEST_F(HostTileSearch, TheHeuristicsChoiceIsTimedInFullEvenIfItsProxyFailed) {
   const Formula others = later_is_faster();
-  const auto formula = [&](std::size_t heat, const HostTuningCandidate& contestant) {
-    if (contestant.tile != heuristic_) return others(heat, contestant);
+  const auto formula = [&](std::size_t heat, const HostTuningCandidate& candidate) {
+    if (candidate.tile != heuristic_) return others(heat, candidate);
     return heat == 0 ? failed_because("bad proxy") : finished_in(1);
   };
 
@@ -194,11 +194,11 @@ TEST_F(HostTileSearch, TheHeuristicsChoiceIsTimedInFullEvenIfItsProxyFailed) {
 TEST_F(HostTileSearch, DroppedProxiesOnlyFillUpTheFinalists) {
   // One finished; of those that were dropped, all have a lesser median.
   std::string finished;
-  const auto formula = [&](std::size_t heat, const HostTuningCandidate& contestant) {
+  const auto formula = [&](std::size_t heat, const HostTuningCandidate& candidate) {
     TuningResult result = finished_in(heat == 0 && finished.empty() ? 500 : 100);
     if (heat > 0) return result;
     if (finished.empty()) {
-      finished = to_string(contestant.tile);
+      finished = to_string(candidate.tile);
     } else {
       result.outcome = TuningOutcome::dropped;
     }
@@ -212,8 +212,8 @@ TEST_F(HostTileSearch, DroppedProxiesOnlyFillUpTheFinalists) {
 }
 
 TEST_F(HostTileSearch, AFailedCandidateIsRecordedWithItsReasonAndTheOthersGoOn) {
-  const auto formula = [&](std::size_t, const HostTuningCandidate& contestant) {
-    return contestant.tile == heuristic_ ? failed_because("illegal instruction") : finished_in(10);
+  const auto formula = [&](std::size_t, const HostTuningCandidate& candidate) {
+    return candidate.tile == heuristic_ ? failed_because("illegal instruction") : finished_in(10);
   };
 
   const HostSearch found = search(in_full(5), formula);
@@ -252,8 +252,8 @@ TEST_F(HostTileSearch, TheArtifactIsWhatInstantModeMakesOfTheTile) {
   const auto instant = spjit::build_host_choice({what, {}}, no_race);
 
   const HostSearch found =
-      search(in_full(5), [&](std::size_t, const HostTuningCandidate& contestant) {
-        return finished_in(contestant.tile == heuristic_ ? 1 : 2);
+      search(in_full(5), [&](std::size_t, const HostTuningCandidate& candidate) {
+        return finished_in(candidate.tile == heuristic_ ? 1 : 2);
       });
 
   EXPECT_EQ(found.chosen, 0U);

@@ -48,15 +48,15 @@ class Measure : public testing::Test {
 };
 
 TEST_F(Measure, TimesEveryContestantInItsPlace) {
-  const std::vector<HostTuningCandidate> contestants = {contestant_of(host_tile(4)),
-                                                        contestant_of(host_tile(10))};
+  const std::vector<HostTuningCandidate> candidates = {contestant_of(host_tile(4)),
+                                                       contestant_of(host_tile(10))};
 
-  const auto results = spjit::time_host_kernels(contestants, short_race(), 0, nullptr);
+  const auto results = spjit::time_host_kernels(candidates, short_race(), 0, nullptr);
 
   ASSERT_EQ(results.size(), 2U);
   for (std::size_t i = 0; i < results.size(); ++i) {
     EXPECT_EQ(results[i].outcome, TuningOutcome::finished);
-    EXPECT_EQ(results[i].timing.name, to_string(contestants[i].tile));
+    EXPECT_EQ(results[i].timing.name, to_string(candidates[i].tile));
     EXPECT_GT(results[i].timing.median_us, 0);
     EXPECT_EQ(results[i].timing.samples, 2);
   }
@@ -65,10 +65,10 @@ TEST_F(Measure, TimesEveryContestantInItsPlace) {
 TEST_F(Measure, AnArtifactThatDoesNotLoadHasFailedAndTheOthersKeepTheirPlaces) {
   HostArtifact damaged = *contestant_of(host_tile(4)).artifact;
   damaged.program[1] = 999;
-  const std::vector<HostTuningCandidate> contestants = {
+  const std::vector<HostTuningCandidate> candidates = {
       {std::make_shared<HostArtifact>(damaged), host_tile(4)}, contestant_of(host_tile(10))};
 
-  const auto results = spjit::time_host_kernels(contestants, short_race(), 0, nullptr);
+  const auto results = spjit::time_host_kernels(candidates, short_race(), 0, nullptr);
 
   ASSERT_EQ(results.size(), 2U);
   EXPECT_EQ(results[0].outcome, TuningOutcome::failed);
@@ -84,9 +84,9 @@ TEST_F(Measure, OneArtifactServesSeveralWalksAndWindows) {
   walked.tile.panel_group = 3;
   HostTuningCandidate windowed = whole;
   windowed.columns = 16;
-  const std::vector<HostTuningCandidate> contestants = {whole, walked, windowed};
+  const std::vector<HostTuningCandidate> candidates = {whole, walked, windowed};
 
-  const auto results = spjit::time_host_kernels(contestants, short_race(), 0, nullptr);
+  const auto results = spjit::time_host_kernels(candidates, short_race(), 0, nullptr);
 
   for (const auto& result : results) EXPECT_EQ(result.timing.samples, 2);
 }
@@ -94,9 +94,9 @@ TEST_F(Measure, OneArtifactServesSeveralWalksAndWindows) {
 TEST_F(Measure, ReadsBInPlaceAtTheLeadingDimensionItIsGiven) {
   HostTile tile = host_tile(4);
   tile.pack_b = false;
-  const std::vector<HostTuningCandidate> contestants = {contestant_of(tile, 32, 40)};
+  const std::vector<HostTuningCandidate> candidates = {contestant_of(tile, 32, 40)};
 
-  const auto results = spjit::time_host_kernels(contestants, short_race(), 40, nullptr);
+  const auto results = spjit::time_host_kernels(candidates, short_race(), 40, nullptr);
 
   EXPECT_EQ(results.at(0).failure, "");
   EXPECT_EQ(results.at(0).timing.samples, 2);
@@ -104,19 +104,19 @@ TEST_F(Measure, ReadsBInPlaceAtTheLeadingDimensionItIsGiven) {
 
 TEST_F(Measure, RunsOnThePoolItIsGiven) {
   const auto pool = std::make_shared<spjit::ThreadPool>(2);
-  const std::vector<HostTuningCandidate> contestants = {contestant_of(host_tile(4))};
+  const std::vector<HostTuningCandidate> candidates = {contestant_of(host_tile(4))};
 
-  const auto results = spjit::time_host_kernels(contestants, short_race(), 0, pool);
+  const auto results = spjit::time_host_kernels(candidates, short_race(), 0, pool);
 
   EXPECT_GT(results.at(0).timing.median_us, 0);
 }
 
 TEST_F(Measure, RefusesABThatCannotBeCounted) {
-  const std::vector<HostTuningCandidate> contestants = {contestant_of(host_tile(4))};
+  const std::vector<HostTuningCandidate> candidates = {contestant_of(host_tile(4))};
   constexpr std::int64_t k_ldb = std::int64_t{1} << 61;
 
   EXPECT_THROW(
-      static_cast<void>(spjit::time_host_kernels(contestants, short_race(), k_ldb, nullptr)),
+      static_cast<void>(spjit::time_host_kernels(candidates, short_race(), k_ldb, nullptr)),
       spjit::InvalidArgument);
 }
 

@@ -244,7 +244,7 @@ TEST_F(Search, ReportsBuildingOnlyWhereTheFamilyNamesIt) {
     lines.push_back(std::string(now.stage) + " " + std::to_string(now.done) + "/" +
                     std::to_string(now.total));
   };
-  settings_.stages.contenders = 2;
+  settings_.stages.top_k = 2;
   settings_.stages.finalists = 0;
 
   (void)search();

@@ -26,10 +26,10 @@ CompileOptions base_options(SearchMode search = SearchMode::instant) {
 }
 
 /// Must not be called.
-std::vector<TuningResult> no_timing(std::span<const HostTuningCandidate> contestants,
+std::vector<TuningResult> no_timing(std::span<const HostTuningCandidate> candidates,
                                     const TuningOptions&) {
-  ADD_FAILURE() << contestants.size() << " kernels were timed";
-  return std::vector<TuningResult>(contestants.size());
+  ADD_FAILURE() << candidates.size() << " kernels were timed";
+  return std::vector<TuningResult>(candidates.size());
 }
 
 BuiltHost compile_host(const CsrMatrix& matrix, const CompileOptions& options,
@@ -123,8 +123,8 @@ TEST(HostChoice, CandidatesThatFailAreRecordedAndNeverChosen) {
   const auto matrix = random_matrix(60, 300, 0.8);
   const CompileOptions options = base_options(SearchMode::exhaustive);
   const HostTile heuristic = plan_choice(matrix, options).tile;
-  const auto only_the_heuristic_works = [&](const HostTuningCandidate& contestant) {
-    return contestant.tile == heuristic ? finished_in(1e9) : failed_because("no luck");
+  const auto only_the_heuristic_works = [&](const HostTuningCandidate& candidate) {
+    return candidate.tile == heuristic ? finished_in(1e9) : failed_because("no luck");
   };
 
   const BuiltHost compiled = compile_host(matrix, options, race_by(only_the_heuristic_works));

@@ -154,13 +154,13 @@ TEST_P(ProxyKernel, RacesWithItsWholeKernel) {
   HostTile tile;
   tile.m1 = 6;
   const auto proxy = std::make_shared<HostArtifact>(proxy_of(tile, isa(), 96, 0));
-  const std::vector<spjit::HostTuningCandidate> contestants = {{proxy, tile}, {proxy, tile, 32}};
+  const std::vector<spjit::HostTuningCandidate> candidates = {{proxy, tile}, {proxy, tile, 32}};
   spjit::TuningOptions options;
   options.min_sample_us = 1;
   options.min_rounds = options.max_rounds = 2;
   options.drops = false;
 
-  const auto results = spjit::time_host_kernels(contestants, options, 0, nullptr);
+  const auto results = spjit::time_host_kernels(candidates, options, 0, nullptr);
 
   for (const spjit::TuningResult& result : results) EXPECT_EQ(result.timing.samples, 2);
 }

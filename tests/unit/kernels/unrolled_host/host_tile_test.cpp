@@ -16,7 +16,8 @@ TEST(HostTile, NamesEverythingThatWasChosen) {
   tile.row_group = 3;
   tile.form = spjit::WeightForm::balanced;
 
-  EXPECT_EQ(to_string(tile), "rows=14 vectors=2 k_block=512 panels=8 row_group=3 packed weights=balanced");
+  EXPECT_EQ(to_string(tile),
+            "rows=14 vectors=2 k_block=512 panels=8 row_group=3 packed weights=balanced");
 }
 
 TEST(HostTile, NamesReadingInPlaceAndTheOtherForms) {

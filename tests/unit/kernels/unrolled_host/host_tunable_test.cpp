@@ -89,12 +89,12 @@ class ConcurrentHostTileSearch : public HostTunableTest {
     const Formula formula = later_is_faster();
     HostTunable space(
         input(),
-        [&](std::span<const HostTuningCandidate> contestants, const TuningOptions&) {
+        [&](std::span<const HostTuningCandidate> candidates, const TuningOptions&) {
           std::vector<TuningResult> results;
           all.emplace_back();
-          for (const HostTuningCandidate& contestant : contestants) {
-            all.back().push_back({contestant.tile, contestant.artifact->text});
-            results.push_back(formula(all.size(), contestant));
+          for (const HostTuningCandidate& candidate : candidates) {
+            all.back().push_back({candidate.tile, candidate.artifact->text});
+            results.push_back(formula(all.size(), candidate));
           }
           return results;
         },

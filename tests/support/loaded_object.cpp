@@ -1,4 +1,4 @@
-#include "base/loaded_object.hpp"
+#include "tests/support/loaded_object.hpp"
 
 #include <elf.h>
 #include <fmt/format.h>

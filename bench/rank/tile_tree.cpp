@@ -1,4 +1,4 @@
-#include "kernels/unrolled_host/tile_tree.hpp"
+#include "bench/rank/tile_tree.hpp"
 
 #include <fmt/format.h>
 
