@@ -106,13 +106,13 @@ std::string grouping_text(const Explanation& explanation, const Terminal& termin
 /// "sms=132, predicted.addressing=3"; `path`: of the members that `value` is in.
 std::string flat_text(const Json& value, const std::string& path = "") {
   if (!value.is_object()) {
-    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-    return path.empty() ? text : path + "=" + text;
+    std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    return path.empty() ? text : fmt::format("{}={}", path, text);
   }
   std::string text;
   for (const auto& [name, member] : value.items()) {
     text += text.empty() ? "" : ", ";
-    text += flat_text(member, path.empty() ? name : path + "." + name);
+    text += flat_text(member, path.empty() ? name : fmt::format("{}.{}", path, name));
   }
   return text;
 }

@@ -37,6 +37,7 @@ std::string note_text(const SearchTraceEntry& entry) {
 
 std::string grid_text(const std::vector<SearchCell>& cells, const Terminal& terminal) {
   std::vector<TileGridCell> grid;
+  grid.reserve(cells.size());
   for (const SearchCell& cell : cells) {
     grid.push_back({cell.m1, cell.n1, slower_text(cell), cell.chosen});
   }

@@ -40,7 +40,7 @@ std::vector<std::string> numbers_of(const Json& space) {
 }
 
 std::string description_of(const Json& candidate, std::int64_t rank) {
-  const std::string verdict = verdict_on(candidate);
+  std::string verdict = verdict_on(candidate);
   if (!verdict.empty()) return verdict;
   std::string text = rank > 0 ? fmt::format("rank {}", rank) : "";
   for (const std::string& name : numbers_of({{"candidates", {candidate}}})) {
@@ -70,6 +70,7 @@ std::string legend(const TileSpaceView& view) {
 std::string grid_text(const TileSpaceView& view, const Terminal& terminal) {
   if (!view.has_grid) return "";
   std::vector<TileGridCell> grid;
+  grid.reserve(view.cells.size());
   for (const TileSpaceCell& cell : view.cells) {
     grid.push_back({cell.m1, cell.n1, label_of(cell), cell.chosen});
   }
@@ -136,7 +137,7 @@ char letter_of(std::string_view rule) {
 }
 
 std::string label_of(const TileSpaceCell& cell) {
-  if (!cell.rule.empty()) return std::string(1, letter_of(cell.rule));
+  if (!cell.rule.empty()) return {letter_of(cell.rule)};
   return cell.rank > 0 ? std::to_string(cell.rank) : "?";
 }
 
