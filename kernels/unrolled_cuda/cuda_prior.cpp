@@ -1,5 +1,7 @@
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -54,6 +56,11 @@ double fetch_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits
   return code / functions / (in_l2 ? k_l2_fetch_bytes_a_cycle : k_dram_fetch_bytes_a_cycle);
 }
 
+/// An order that does not change with the text that people read.
+std::string tie_breaker(const CudaTile& tile) {
+  return fmt::format("{}x{} u{}", tile.m1, tile.n1, tile.unit_nonzeros);
+}
+
 }  // namespace
 
 double estimate_cuda_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
@@ -85,8 +92,8 @@ std::vector<CudaCandidate> rank_by_prior(std::vector<CudaCandidate> survivors,
     candidate.score = -estimate_cuda_cycles(candidate, limits);
   }
   std::ranges::sort(survivors, [](const CudaCandidate& left, const CudaCandidate& right) {
-    return std::tuple(-left.score, left.registers.total(), to_string(left.tile)) <
-           std::tuple(-right.score, right.registers.total(), to_string(right.tile));
+    return std::tuple(-left.score, left.registers.total(), tie_breaker(left.tile)) <
+           std::tuple(-right.score, right.registers.total(), tie_breaker(right.tile));
   });
   return survivors;
 }
