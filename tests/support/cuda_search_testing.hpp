@@ -127,7 +127,7 @@ class MadeUpTools {
       built->trace.note = "built " + tile;
       return CudaKernelImage{"kernel " + tile, candidate.row_tiles + 2, spilled_bytes, built};
     };
-    made.race = [this](std::span<const CudaTuningCandidate> of, const TuningOptions& options) {
+    made.time = [this](std::span<const CudaTuningCandidate> of, const TuningOptions& options) {
       candidates.assign(of.begin(), of.end());
       images.clear();
       for (const CudaTuningCandidate& candidate : of) images.push_back(text_of(candidate.image));
