@@ -195,7 +195,7 @@ std::vector<std::string> chosen(const std::vector<std::string>& peers,
 
 Bench host_bench(Options& options) {
   options.settings.target = Target::parse(options.target);
-  options.settings.search = parse_search(options.policy.search);
+  options.settings.search = parse_search(options.search);
   const HostIsa isa = options.settings.target.isa();
   options.measure.isa = isa;
   return {host_device(host_cpu(), options.settings.target, bench::load_average()),
@@ -214,7 +214,7 @@ Bench gpu_bench(Options& options) {
   options.measure.min_batch_us = 2000;
   options.measure.clock = [side, clock = side->clock()] { return clock(); };
   return {cuda_device(context.device(), bench::load_average(), options.rehearse), nullptr,
-          make_cuda_peers({side, parse_search(options.policy.search), options.rehearse},
+          make_cuda_peers({side, parse_search(options.search), options.rehearse},
                           chosen(options.peers, all_cuda_peer_names())),
           [side] { side->stream().synchronize(); }};
 }

@@ -87,19 +87,19 @@ double measure_peak(const std::optional<HostIsa>& isa, int threads) {
 }
 
 /// Whether one round takes a large part of the budget: few of such long runs say enough.
-bool are_long(const std::vector<Contestant>& candidates, double budget_ms) {
+bool are_long(const std::vector<Contestant>& contestants, double budget_ms) {
   double runs_us = 0;
-  for (const Contestant& candidate : candidates) runs_us += candidate.first_us;
+  for (const Contestant& contestant : contestants) runs_us += contestant.first_us;
   // A sample is a run to warm up and one that counts.
   return 2 * runs_us / 1e3 > budget_ms / k_least_samples;
 }
 
-void time_warm(std::vector<Contestant>& candidates, const MeasureOptions& options, int threads,
+void time_warm(std::vector<Contestant>& contestants, const MeasureOptions& options, int threads,
                const TimingClock& clock) {
   std::vector<TimingCandidate> candidates;
-  for (const Contestant& candidate : candidates) {
-    Runnable* const runnable = candidate.runnable.get();
-    TimingCandidate candidate{candidate.timing->library, [runnable] { runnable->run(); }};
+  for (const Contestant& contestant : contestants) {
+    Runnable* const runnable = contestant.runnable.get();
+    TimingCandidate candidate{contestant.timing->library, [runnable] { runnable->run(); }};
     if (threads > 1) {
       candidate.after_sample = [runnable] {
         runnable->rest();
@@ -113,20 +113,20 @@ void time_warm(std::vector<Contestant>& candidates, const MeasureOptions& option
   timing.warm_up_ms = options.warm_up_ms;
   timing.min_batch_us = options.min_batch_us;
   timing.min_samples =
-      are_long(candidates, options.budget_ms) ? k_least_long_samples : k_least_samples;
+      are_long(contestants, options.budget_ms) ? k_least_long_samples : k_least_samples;
   timing.clock = clock;
   const std::vector<TimingResult> results = measure_interleaved(candidates, timing);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    candidates[i].timing->warm = of_one_product(results[i], candidates[i].runnable->products());
+    contestants[i].timing->warm = of_one_product(results[i], contestants[i].runnable->products());
   }
 }
 
-void time_cold(std::vector<Contestant>& candidates, int runs, CacheFlush& caches,
+void time_cold(std::vector<Contestant>& contestants, int runs, CacheFlush& caches,
                const TimingClock& clock) {
-  std::vector<std::vector<double>> samples(candidates.size());
+  std::vector<std::vector<double>> samples(contestants.size());
   for (int run = 0; run < runs; ++run) {
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      Runnable& runnable = *candidates[i].runnable;
+    for (std::size_t i = 0; i < contestants.size(); ++i) {
+      Runnable& runnable = *contestants[i].runnable;
       runnable.forget();
       caches.flush();
       const auto begin = clock();
@@ -135,8 +135,8 @@ void time_cold(std::vector<Contestant>& candidates, int runs, CacheFlush& caches
       runnable.rest();
     }
   }
-  for (std::size_t i = 0; i < candidates.size() && runs > 0; ++i) {
-    candidates[i].timing->cold_us = summarize_samples("cold", samples[i]).median_us;
+  for (std::size_t i = 0; i < contestants.size() && runs > 0; ++i) {
+    contestants[i].timing->cold_us = summarize_samples("cold", samples[i]).median_us;
   }
 }
 
@@ -218,22 +218,22 @@ CaseResult measure_case(const std::vector<std::unique_ptr<Peer>>& peers, Operand
     if (!peer->info().missing.empty()) continue;
     result.timings.push_back({peer->info().name, {}, {}, 0, {}, {}, {}});
   }
-  std::vector<Contestant> candidates;
+  std::vector<Contestant> contestants;
   std::vector<const Runnable*> runnables;
   auto timing = result.timings.begin();
   for (const auto& peer : peers) {
     if (!peer->info().missing.empty()) continue;
     const int cpus = usable_cpus();
-    Contestant candidate = prepare_checked(*peer, operands, threads, *timing);
+    Contestant contestant = prepare_checked(*peer, operands, threads, *timing);
     if (usable_cpus() != cpus) {
       throw Error(
           fmt::format("{} bound the calling thread to {} of {} CPUs, and with it all threads "
                       "made after that: what follows cannot be compared",
                       peer->info().name, usable_cpus(), cpus));
     }
-    if (candidate.runnable != nullptr) {
-      runnables.push_back(candidate.runnable.get());
-      candidates.push_back(std::move(candidate));
+    if (contestant.runnable != nullptr) {
+      runnables.push_back(contestant.runnable.get());
+      contestants.push_back(std::move(contestant));
     }
     ++timing;
   }
@@ -247,10 +247,10 @@ CaseResult measure_case(const std::vector<std::unique_ptr<Peer>>& peers, Operand
   }
   const TimingClock clock = without_overhead(options.clock, runnables);
   result.peak_gflops = measure_peak(options.isa, threads);
-  time_warm(candidates, options, threads, clock);
+  time_warm(contestants, options, threads, clock);
   result.peak_gflops = std::max(result.peak_gflops, measure_peak(options.isa, threads));
-  const bool few = are_long(candidates, options.budget_ms);
-  time_cold(candidates, few ? std::min(1, options.cold_runs) : options.cold_runs, caches, clock);
+  const bool few = are_long(contestants, options.budget_ms);
+  time_cold(contestants, few ? std::min(1, options.cold_runs) : options.cold_runs, caches, clock);
   return result;
 }
 
