@@ -69,7 +69,7 @@ class EmulatedCpu(ToolTest):
                         self.assertEqual(layer["kernel"]["target"], target)
                         # Without LLVM, host-generic has the csr kernel only.
                         kinds = ["unrolled", "csr"] if target == "host-generic" else ["unrolled"]
-                        self.assertIn(layer["kernel"]["kind"], kinds if budget else ["csr"])
+                        self.assertIn(layer["kernel"]["family"], kinds if budget else ["csr"])
                         self.assertTrue(layer["verification"]["passed"])
 
     def test_the_target_host_is_the_best_that_the_cpu_has(self) -> None:
