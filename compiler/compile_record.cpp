@@ -52,6 +52,7 @@ json make_record(const FamilyRequest& request, const BuiltKernel& built,
                  {"threads", options.resources.threads},
                  {"tile", nullptr},
                  {"grouping", nullptr},
+                 {"compile_ms", {{"group", 0.0}, {"emit", 0.0}}},
                  {"note", ""}};
   record.update(built.record);
   json& search = record["search"];
