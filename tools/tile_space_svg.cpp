@@ -57,7 +57,7 @@ std::string legend_svg(const TileSpaceView& view, double y) {
         "<rect x=\"{}\" y=\"{}\" width=\"14\" height=\"14\" fill=\"{}\" stroke=\"{}\"/>\n", x, y,
         fill, stroke);
     svg += text_at(x + 20, y + 12, "start", text);
-    x += 34 + as_double(text.size()) * 7;
+    x += 34 + as_double(std::ssize(text)) * 7;
   };
   for (const std::string& rule : view.rules) {
     entry(colour_of(view, rule), "#6b7078", fmt::format("{} {}", letter_of(rule), rule));

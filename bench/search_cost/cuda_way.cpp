@@ -113,7 +113,7 @@ class CudaWay {
         way_(way),
         settings_(settings),
         reporter_(reporter),
-        options_(way_options(item, way, settings)),
+        options_(way_options(way, settings)),
         groupings_(*problem_.a, options_.policy.reorder) {
     options_.target = Target::parse(target.name);
     limits_ = cuda_device_info_of(options_.target);

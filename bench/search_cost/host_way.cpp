@@ -36,7 +36,7 @@ WorkReport run_host_way(const CostCase& item, const Target& target, CostWay way,
   if (is_full(way) && way != CostWay::full_undivided) {
     throw InvalidArgument("the host has no units: its full kernels are undivided");
   }
-  CompileOptions options = way_options(item, way, settings);
+  CompileOptions options = way_options(way, settings);
   options.target = target;
   HostTuning tuning;
   tuning.builders = settings.threads;

@@ -23,7 +23,7 @@ SearchMode mode_of(CostWay way) {
 
 }  // namespace
 
-CompileOptions way_options(const CostCase& item, CostWay way, const CostSettings& settings) {
+CompileOptions way_options(CostWay way, const CostSettings& settings) {
   // Stages may use shares of a budget, so it has to be a multiple of the limit.
   constexpr double k_budget_ms_a_s = 10e3;
   CompileOptions options;
