@@ -13,13 +13,13 @@
 namespace spjit {
 namespace {
 
-Artifact artifact_of(CacheEntry& entry) {
-  Artifact artifact;
+std::vector<Artifact::File> files_of(CacheEntry& entry) {
+  std::vector<Artifact::File> files;
   for (auto& [name, file] : entry.files) {
     const auto owner = std::make_shared<const FileBytes>(std::move(file));
-    artifact.files.push_back({name, owner->bytes(), owner});
+    files.push_back({name, owner->bytes(), owner});
   }
-  return artifact;
+  return files;
 }
 
 /// Code for `code` serves a target: its instruction set, or its architecture on whatever card.
@@ -36,26 +36,22 @@ std::string mismatch(const KernelInfo& info, const Problem& problem, const Targe
 
 }  // namespace
 
-std::shared_ptr<Kernel::Impl> load_kernel(const KernelFamily& family, Artifact artifact,
-                                          const nlohmann::json& record, const Device& device,
+std::shared_ptr<Kernel::Impl> load_kernel(const KernelFamily& family,
+                                          std::shared_ptr<const BuiltCode> code,
+                                          nlohmann::json record, const Device& device,
                                           const Cancellation& cancel) {
-  LoadedKernel loaded = family.load(artifact, record, device, cancel);
-  auto kernel = std::make_shared<Kernel::Impl>();
-  kernel->family = &family;
-  kernel->info = std::move(loaded.info);
-  kernel->executable = std::move(loaded.executable);
-  apply_record(record, kernel->info);
-  artifact.record = record.dump(2);
-  kernel->artifact = std::move(artifact);
-  return kernel;
+  LoadedKernel loaded = code->load(record, device, cancel);
+  return std::make_shared<Kernel::Impl>(family, std::move(loaded), std::move(code),
+                                        std::move(record));
 }
 
 LoadedEntry load_entry(CacheEntry& entry, const Problem& problem, const Target& target,
                        const HostDevice& device, const Cancellation& cancel) {
-  const nlohmann::json& record = entry.record.kernel;
   try {
+    const KernelFamily& family = find_family(family_in(entry.record.kernel));
+    auto code = std::make_shared<const BuiltFiles>(family, files_of(entry));
     auto kernel =
-        load_kernel(find_family(family_in(record)), artifact_of(entry), record, device, cancel);
+        load_kernel(family, std::move(code), std::move(entry.record.kernel), device, cancel);
     std::string wrong = mismatch(kernel->info, problem, target);
     if (!wrong.empty()) return {.problem = std::move(wrong)};
     kernel->info.cache_directory = entry.root.string();

@@ -20,12 +20,11 @@ struct LoadedEntry {
   std::string note = {};     ///< what else went wrong, for the user
 };
 
-/// A kernel of files and a record, for the host or for a GPU and in none. Throws as
+/// The kernel of built code and its record, for the host or for a GPU and in none. Throws as
 /// KernelFamily::load().
 [[nodiscard]] std::shared_ptr<Kernel::Impl> load_kernel(const KernelFamily& family,
-                                                        Artifact artifact,
-                                                        const nlohmann::json& record,
-                                                        const Device& device,
+                                                        std::shared_ptr<const BuiltCode> code,
+                                                        nlohmann::json record, const Device& device,
                                                         const Cancellation& cancel);
 
 /// The kernel of an entry, which is to be for this target and n. Throws Cancelled,

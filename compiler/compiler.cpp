@@ -95,7 +95,8 @@ std::string Compiler::Impl::publish(const std::string& key, const CompiledKernel
   if (!cache || !cache->can_publish()) return {};
   context.stage("publishing");
   std::vector<CacheFile> files;
-  for (const Artifact::File& file : compiled.files) files.push_back({file.name, file.bytes});
+  const std::vector<Artifact::File> made = compiled.code->files(context.cancel);
+  for (const Artifact::File& file : made) files.push_back({file.name, file.bytes});
   try {
     cache->publish(key, files, compiled.record, context.cancel);
     return {};
@@ -113,14 +114,14 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::fresh(const FamilyRequest& request
     return search(space, settings_of(options.policy, space, begin), context);
   };
   CompiledKernel compiled = compile_problem(build, kernel_families());
-  auto kernel = load_kernel(*compiled.family, {compiled.files}, compiled.record, HostDevice{pool},
+  auto kernel = load_kernel(*compiled.family, compiled.code, compiled.record, HostDevice{pool},
                             context.cancel);
   // Loaded and checked before anybody gets it, the cache included: whoever gives up on the way
   // leaves no entry.
   Verification verification =
       accept(verify_kernel(*kernel, *request.problem.a, options, context), compiled.record, note);
   kernel->info.not_cached = publish(key, compiled, note, context);
-  kernel->artifact.record = compiled.record.dump(2);
+  kernel->record = std::move(compiled.record);
   kernel->info.verification = std::move(verification);
   return kernel;
 }

@@ -36,7 +36,7 @@ CompiledKernel first_to_build(const BuildRequest& request,
     verdict.reason = built.declined.empty() ? built.reason : built.declined;
     if (!built.declined.empty()) continue;
     nlohmann::json record = make_record(request.what, built, verdicts);
-    return {family, std::move(built.files), std::move(record)};
+    return {family, std::move(built.code), std::move(record)};
   }
   nobody_accepts(request.what, verdicts);
 }

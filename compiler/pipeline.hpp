@@ -17,7 +17,7 @@ namespace spjit {
 /// A compiled kernel that is not loaded yet.
 struct CompiledKernel {
   const KernelFamily* family = nullptr;
-  std::vector<Artifact::File> files;
+  std::shared_ptr<const BuiltCode> code;
   nlohmann::json record;
 };
 

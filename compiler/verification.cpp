@@ -184,8 +184,7 @@ Verdict verify_kernel(const Kernel::Impl& kernel, const CsrMatrix& matrix,
   try {
     require_whole_context(*gpu);
     const LoadedKernel loaded =
-        kernel.family->load(kernel.artifact, nlohmann::json::parse(kernel.artifact.record),
-                            GpuDevice{gpu->ordinal}, context.cancel);
+        kernel.code->load(kernel.record, GpuDevice{gpu->ordinal}, context.cancel);
     return verify_executable(*loaded.executable, kernel, gpu->limits.product, checked);
   } catch (const LaunchError& error) {
     if (!is_fault(error.code())) throw;

@@ -17,16 +17,18 @@ std::string HostFamily::version() const { return std::to_string(k_host_program_v
 
 LoadedKernel HostFamily::load(const Artifact& artifact, const nlohmann::json& record,
                               const Device& device, const Cancellation& cancel) const {
-  const auto* host = std::get_if<HostDevice>(&device);
-  if (host == nullptr) {
-    throw InvalidArgument(fmt::format("a kernel of the family {} runs on the host", name()));
-  }
+  const std::shared_ptr<ThreadPool> pool = pool_of(device);
   const auto found = std::ranges::find(artifact.files, k_object_file, &Artifact::File::name);
   if (found == artifact.files.end()) {
     throw Error(fmt::format("the artifact has no file \"{}\"", k_object_file));
   }
   static_cast<void>(record);
-  return open({read_object(found->bytes, k_object_name), found->owner, host->pool}, cancel);
+  return open({read_object(found->bytes, k_object_name), found->owner, pool}, cancel);
+}
+
+std::shared_ptr<ThreadPool> HostFamily::pool_of(const Device& device) const {
+  if (const auto* host = std::get_if<HostDevice>(&device)) return host->pool;
+  throw InvalidArgument(fmt::format("a kernel of the family {} runs on the host", name()));
 }
 
 KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject& object) const {
@@ -64,13 +66,23 @@ nlohmann::json image_record(const HostImage& image) {
   return {{"code_bytes", image.text.size()}, {"weight_bytes", image.weights.size()}};
 }
 
-BuiltKernel build_csr(const BuildRequest& request, const std::string& family) {
+std::vector<Artifact::File> BuiltImage::files(const Cancellation& cancel) const {
+  return {object_file(artifact_.image(), cancel)};
+}
+
+LoadedKernel BuiltImage::load(const nlohmann::json& record, const Device& device,
+                              const Cancellation& cancel) const {
+  static_cast<void>(record);
+  return family_.open({artifact_.image(), shared_from_this(), family_.pool_of(device)}, cancel);
+}
+
+BuiltKernel build_csr(const BuildRequest& request, const HostFamily& family) {
   const FamilyRequest& what = request.what;
-  const HostArtifact artifact =
-      make_csr_artifact(what.problem, family, what.options.target.isa(), what.cancel);
+  HostArtifact artifact = make_csr_artifact(what.problem, std::string(family.name()),
+                                            what.options.target.isa(), what.cancel);
   BuiltKernel built;
   built.record = image_record(artifact.image());
-  built.files.push_back(object_file(artifact.image(), what.cancel));
+  built.code = std::make_shared<const BuiltImage>(family, std::move(artifact));
   return built;
 }
 

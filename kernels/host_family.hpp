@@ -35,6 +35,9 @@ class HostFamily : public KernelFamily {
   [[nodiscard]] virtual LoadedKernel open(const HostObject& object,
                                           const Cancellation& cancel) const = 0;
 
+  /// Of a host. Throws InvalidArgument for a GPU.
+  [[nodiscard]] std::shared_ptr<ThreadPool> pool_of(const Device& device) const;
+
  protected:
   /// What a header says of a kernel of this family. Throws Error for one of another family and for
   /// a run-time n that this one does not know; NotSupported if this CPU lacks the instruction set.
@@ -76,8 +79,23 @@ class HostExecutable : public Executable {
 /// The file of an image. Throws what `cancel` throws soon after it is reached.
 [[nodiscard]] Artifact::File object_file(const HostImage& image, const Cancellation& cancel = {});
 
+/// A host kernel as it was compiled.
+class BuiltImage final : public BuiltCode, public std::enable_shared_from_this<BuiltImage> {
+ public:
+  BuiltImage(const HostFamily& family, HostArtifact artifact)
+      : family_(family), artifact_(std::move(artifact)) {}
+
+  [[nodiscard]] std::vector<Artifact::File> files(const Cancellation& cancel) const override;
+  [[nodiscard]] LoadedKernel load(const nlohmann::json& record, const Device& device,
+                                  const Cancellation& cancel) const override;
+
+ private:
+  const HostFamily& family_;
+  HostArtifact artifact_;
+};
+
 /// The kernel of a family that reads A: A itself.
-[[nodiscard]] BuiltKernel build_csr(const BuildRequest& request, const std::string& family);
+[[nodiscard]] BuiltKernel build_csr(const BuildRequest& request, const HostFamily& family);
 
 /// The members of a record that every host family writes: sizes of code and weights.
 [[nodiscard]] nlohmann::json image_record(const HostImage& image);

@@ -144,9 +144,37 @@ Arguments checked_arguments(const KernelInfo& info, Arguments arguments) {
   return arguments;
 }
 
+Kernel::Impl::Impl(const KernelFamily& family_in, LoadedKernel loaded,
+                   std::shared_ptr<const BuiltCode> code_in, nlohmann::json record_in)
+    : info(std::move(loaded.info)),
+      family(&family_in),
+      executable(std::move(loaded.executable)),
+      code(std::move(code_in)),
+      record(std::move(record_in)) {
+  apply_record(record, info);
+}
+
+std::shared_ptr<const Kernel::Impl> Kernel::Impl::with(
+    std::shared_ptr<const Executable> elsewhere) const {
+  auto other =
+      std::make_shared<Impl>(*family, LoadedKernel{info, std::move(elsewhere)}, code, record);
+  other->info = info;
+  return other;
+}
+
+const Artifact& Kernel::Impl::artifact() const {
+  std::call_once(made_, [this] {
+    Artifact made;
+    if (code != nullptr) made.files = code->files({});
+    made.record = record.dump(2);
+    artifact_ = std::move(made);
+  });
+  return artifact_;
+}
+
 const KernelInfo& Kernel::info() const noexcept { return impl_->info; }
 
-const Artifact& Kernel::artifact() const noexcept { return impl_->artifact; }
+const Artifact& Kernel::artifact() const { return impl_->artifact(); }
 
 void Kernel::run(const Arguments& arguments) const {
   loaded(*impl_).run(checked_arguments(info(), arguments));
@@ -175,11 +203,8 @@ void Kernel::launch(const float* b, float* c, void* stream) const {
 
 Kernel Kernel::load(int device) const {
   if (!impl_->family->is_cuda()) return *this;
-  LoadedKernel in_gpu = impl_->family->load(impl_->artifact, parse_record(impl_->artifact.record),
-                                            GpuDevice{device}, {});
-  auto impl = std::make_shared<Impl>(*impl_);
-  impl->executable = std::move(in_gpu.executable);
-  return Kernel(std::move(impl));
+  LoadedKernel in_gpu = impl_->code->load(impl_->record, GpuDevice{device}, {});
+  return Kernel(impl_->with(std::move(in_gpu.executable)));
 }
 
 int Kernel::device() const noexcept {
@@ -226,7 +251,7 @@ void Kernel::from_panels(const float* panels, std::int64_t rows, float* dense,
   }
 }
 
-std::span<const std::byte> Kernel::image() const noexcept { return artifact().file(k_cubin_file); }
+std::span<const std::byte> Kernel::image() const { return artifact().file(k_cubin_file); }
 
 std::string Kernel::cuda_source() const { return text_of(artifact().file(k_cuda_file)); }
 
@@ -234,16 +259,12 @@ std::string Kernel::ptx() const { return text_of(artifact().file(k_ptx_file)); }
 
 Kernel Kernel::from_artifact(Artifact artifact, int threads) {
   check_threads(threads);
-  const nlohmann::json record = parse_record(artifact.record);
-  auto impl = std::make_shared<Impl>();
-  impl->family = &find_family(family_in(record));
-  LoadedKernel loaded = impl->family->load(artifact, record, HostDevice{make_pool(threads)}, {});
-  impl->info = std::move(loaded.info);
-  impl->executable = std::move(loaded.executable);
-  apply_record(record, impl->info);
-  artifact.record = record.dump(2);
-  impl->artifact = std::move(artifact);
-  return Kernel(std::move(impl));
+  nlohmann::json record = parse_record(artifact.record);
+  const KernelFamily& family = find_family(family_in(record));
+  auto code = std::make_shared<const BuiltFiles>(family, std::move(artifact.files));
+  LoadedKernel loaded = code->load(record, HostDevice{make_pool(threads)}, {});
+  return Kernel(
+      std::make_shared<const Impl>(family, std::move(loaded), std::move(code), std::move(record)));
 }
 
 std::vector<std::byte> Kernel::object(const std::string& name) const {
@@ -293,14 +314,10 @@ Kernel Kernel::link(const LinkedObject& object, int threads) {
   linked.pool = make_pool(threads);
   linked.linked = true;
   WordReader reader(linked.image.program);
-  auto impl = std::make_shared<Impl>();
-  impl->family = &find_family(read_header(reader).family);
-  const auto* family = dynamic_cast<const HostFamily*>(impl->family);
+  const auto* family = dynamic_cast<const HostFamily*>(&find_family(read_header(reader).family));
   if (family == nullptr) throw Error("the linked object is of no family of the host");
-  LoadedKernel loaded = family->open(linked, {});
-  impl->info = std::move(loaded.info);
-  impl->executable = std::move(loaded.executable);
-  return Kernel(std::move(impl));
+  return Kernel(std::make_shared<const Impl>(*family, family->open(linked, {}), nullptr,
+                                             nlohmann::json::object()));
 }
 
 }  // namespace spjit

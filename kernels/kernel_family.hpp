@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/cancel.hpp"
@@ -44,21 +45,37 @@ struct BuildRequest {
   std::function<SearchOutcome(TunableSpace&, std::chrono::steady_clock::time_point)> search = {};
 };
 
-/// A built kernel, or why there is none after all: then the next family is asked.
-struct BuiltKernel {
-  std::vector<Artifact::File> files = {};
-  /// The family's members of the record: "tile", "search", "resources" and so on.
-  nlohmann::json record = {};
-  std::string reason = {};    ///< why this choice, in one line
-  std::string declined = {};  ///< in one line; empty: it was built
-};
-
 /// A loaded artifact.
 struct LoadedKernel {
   /// What the artifact and its record say: all but key, from_cache and what follows it.
   KernelInfo info;
   /// Null for a kernel of a GPU that was not to be loaded into one.
   std::shared_ptr<const Executable> executable;
+};
+
+/// What a family built, before anybody needs it as files: copying megabytes of code takes longer
+/// than much of a compilation. Immutable; what was loaded of it keeps it.
+class BuiltCode {
+ public:
+  BuiltCode() = default;
+  BuiltCode(const BuiltCode&) = delete;
+  BuiltCode& operator=(const BuiltCode&) = delete;
+  virtual ~BuiltCode() = default;
+
+  /// Its files. Throws what `cancel` throws soon after it is reached.
+  [[nodiscard]] virtual std::vector<Artifact::File> files(const Cancellation& cancel) const = 0;
+  /// What KernelFamily::load() makes of its files.
+  [[nodiscard]] virtual LoadedKernel load(const nlohmann::json& record, const Device& device,
+                                          const Cancellation& cancel) const = 0;
+};
+
+/// A built kernel, or why there is none after all: then the next family is asked.
+struct BuiltKernel {
+  std::shared_ptr<const BuiltCode> code = nullptr;
+  /// The family's members of the record: "tile", "search", "resources" and so on.
+  nlohmann::json record = {};
+  std::string reason = {};    ///< why this choice, in one line
+  std::string declined = {};  ///< in one line; empty: it was built
 };
 
 /// Each family is a folder of kernels/ and one line in kernels/families.cpp.
@@ -114,6 +131,26 @@ class KernelFamily {
   [[nodiscard]] virtual LoadedKernel load(const Artifact& artifact, const nlohmann::json& record,
                                           const Device& device,
                                           const Cancellation& cancel) const = 0;
+};
+
+/// A kernel that was built as files.
+class BuiltFiles final : public BuiltCode {
+ public:
+  BuiltFiles(const KernelFamily& family, std::vector<Artifact::File> files)
+      : family_(family), files_(std::move(files)) {}
+
+  [[nodiscard]] std::vector<Artifact::File> files(const Cancellation& cancel) const override {
+    cancel.check();
+    return files_;
+  }
+  [[nodiscard]] LoadedKernel load(const nlohmann::json& record, const Device& device,
+                                  const Cancellation& cancel) const override {
+    return family_.load({.files = files_}, record, device, cancel);
+  }
+
+ private:
+  const KernelFamily& family_;
+  std::vector<Artifact::File> files_;
 };
 
 /// Why a family takes no such problem; empty: it accepts.

@@ -4,7 +4,8 @@
 /// What a Kernel holds.
 
 #include <memory>
-#include <string>
+#include <mutex>
+#include <nlohmann/json.hpp>
 
 #include "kernels/kernel_family.hpp"
 #include "spjit/kernel.hpp"
@@ -14,10 +15,25 @@ namespace spjit {
 /// Immutable once it was handed out.
 class Kernel::Impl {
  public:
+  /// `code` makes the files of artifact() when somebody asks; null for a linked kernel.
+  Impl(const KernelFamily& family_in, LoadedKernel loaded, std::shared_ptr<const BuiltCode> code_in,
+       nlohmann::json record_in);
+
+  /// The same kernel in another place.
+  [[nodiscard]] std::shared_ptr<const Impl> with(std::shared_ptr<const Executable> elsewhere) const;
+
+  /// Made at the first call; thread-safe.
+  [[nodiscard]] const Artifact& artifact() const;
+
   KernelInfo info;
-  Artifact artifact;
   const KernelFamily* family = nullptr;
   std::shared_ptr<const Executable> executable;  ///< null: for a GPU, and in none
+  std::shared_ptr<const BuiltCode> code;
+  nlohmann::json record;
+
+ private:
+  mutable std::once_flag made_;
+  mutable Artifact artifact_;
 };
 
 /// The arguments with defaults filled in. Throws InvalidArgument for what Kernel::run() says of

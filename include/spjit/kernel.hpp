@@ -163,13 +163,13 @@ class SPJIT_EXPORT Kernel {
   /// InvalidArgument.
   [[nodiscard]] std::int64_t driver_active_blocks() const;
 
-  /// The kernel as files and its record.
-  [[nodiscard]] const Artifact& artifact() const noexcept;
-  [[nodiscard]] const std::string& record() const noexcept { return artifact().record; }
+  /// The kernel as files and its record, made when they are first asked for.
+  [[nodiscard]] const Artifact& artifact() const;
+  [[nodiscard]] const std::string& record() const { return artifact().record; }
   /// Of a kernel for a GPU: the cubin, which any GPU of this architecture's major version and at
   /// least its minor one runs; the kernel as readable CUDA C++ and as PTX, all units, one after
   /// another. Empty for others.
-  [[nodiscard]] std::span<const std::byte> image() const noexcept;
+  [[nodiscard]] std::span<const std::byte> image() const;
   [[nodiscard]] std::string cuda_source() const;
   [[nodiscard]] std::string ptx() const;
 

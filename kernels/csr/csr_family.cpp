@@ -36,7 +36,7 @@ std::string CsrFamily::refusal(const FamilyRequest& request) const {
 }
 
 BuiltKernel CsrFamily::build(const BuildRequest& request) const {
-  return build_csr(request, std::string(name()));
+  return build_csr(request, *this);
 }
 
 LoadedKernel CsrFamily::open(const HostObject& object, const Cancellation& cancel) const {

@@ -51,7 +51,7 @@ std::string ReferenceFamily::refusal(const FamilyRequest& request) const {
 }
 
 BuiltKernel ReferenceFamily::build(const BuildRequest& request) const {
-  return build_csr(request, std::string(name()));
+  return build_csr(request, *this);
 }
 
 LoadedKernel ReferenceFamily::open(const HostObject& object, const Cancellation& cancel) const {

@@ -72,7 +72,7 @@ std::string SlicedFamily::refusal(const FamilyRequest& request) const {
 }
 
 BuiltKernel SlicedFamily::build(const BuildRequest& request) const {
-  BuiltKernel built = build_csr(request, std::string(name()));
+  BuiltKernel built = build_csr(request, *this);
   built.reason = fmt::format("sliced: n is {}: a vector is sixteen rows of A, not the columns of B",
                              request.what.problem.n.value);
   return built;

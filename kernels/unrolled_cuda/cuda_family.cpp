@@ -45,10 +45,12 @@ BuiltKernel UnrolledCudaFamily::build(const BuildRequest& request) const {
   const CompiledCuda compiled = compile_cuda_kernel(request);
   const CudaArtifact& made = compiled.artifact;
   const auto cubin = std::as_bytes(std::span(made.cubin));
+  std::vector<Artifact::File> files;
+  files.push_back(file_of(k_cubin_file, {cubin.begin(), cubin.end()}));
+  files.push_back(file_of(k_cuda_file, gzip(made.cuda_source, request.what.cancel)));
+  files.push_back(file_of(k_ptx_file, gzip(made.ptx, request.what.cancel)));
   BuiltKernel built;
-  built.files.push_back(file_of(k_cubin_file, {cubin.begin(), cubin.end()}));
-  built.files.push_back(file_of(k_cuda_file, gzip(made.cuda_source, request.what.cancel)));
-  built.files.push_back(file_of(k_ptx_file, gzip(made.ptx, request.what.cancel)));
+  built.code = std::make_shared<const BuiltFiles>(*this, std::move(files));
   built.record = cuda_record(compiled, request.what);
   built.reason = compiled.trace.choice.reason;
   return built;

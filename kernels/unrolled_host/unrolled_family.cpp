@@ -61,7 +61,7 @@ BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
                                     const TuningOptions& options) {
     return time_host_kernels(candidates, options, what.problem.ldb(), request.pool);
   };
-  const BuiltHost made = build_host_choice(request, timer);
+  BuiltHost made = build_host_choice(request, timer);
   BuiltKernel built;
   // Estimates let tiles through that need a little more.
   const std::int64_t budget = what.options.policy.code_budget_bytes;
@@ -80,7 +80,7 @@ BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
     search["space"] = to_json(made.trace.space);
     built.record["search"] = std::move(search);
   }
-  built.files.push_back(object_file(made.artifact.image(), what.cancel));
+  built.code = std::make_shared<const BuiltImage>(*this, std::move(made.artifact));
   return built;
 }
 

@@ -75,17 +75,13 @@ namespace spjit::testing_support {
 /// A host kernel of an artifact that no Compiler made.
 [[nodiscard]] inline Kernel kernel_of(const HostArtifact& artifact,
                                       const std::shared_ptr<ThreadPool>& pool = nullptr) {
-  const Artifact::File file = object_file(artifact.image());
   WordReader reader(artifact.image().program);
   const KernelFamily& family = find_family(read_header(reader).family);
-  LoadedKernel loaded =
-      family.load({.files = {file}}, nlohmann::json::object(), HostDevice{pool}, {});
-  auto impl = std::make_shared<Kernel::Impl>();
-  impl->family = &family;
-  impl->info = std::move(loaded.info);
-  impl->artifact.files = {file};
-  impl->executable = std::move(loaded.executable);
-  return Kernel(std::move(impl));
+  auto code = std::make_shared<const BuiltFiles>(
+      family, std::vector<Artifact::File>{object_file(artifact.image())});
+  LoadedKernel loaded = code->load(nlohmann::json::object(), HostDevice{pool}, {});
+  return Kernel(std::make_shared<const Kernel::Impl>(family, std::move(loaded), std::move(code),
+                                                     nlohmann::json::object()));
 }
 
 /// A kernel of a tile that the heuristic would not choose. `ldb`: that B is read in place with; 0:

@@ -52,7 +52,7 @@ std::string reason_in(const CompiledKernel& compiled) {
 }
 
 std::size_t code_bytes(const CompiledKernel& compiled) {
-  return read_object(compiled.files.at(0).bytes, k_object_name).text.size();
+  return read_object(compiled.code->files({}).at(0).bytes, k_object_name).text.size();
 }
 
 TEST(Pipeline, NoKernelOfAnySearchIsOverTheCodeBudget) {
@@ -146,8 +146,7 @@ class ToyPipeline : public testing::Test {
 
   /// A kernel of the artifact, as the family loads it.
   [[nodiscard]] static Kernel loaded(const CompiledKernel& compiled) {
-    return Kernel(
-        load_kernel(*compiled.family, {compiled.files}, compiled.record, HostDevice{}, {}));
+    return Kernel(load_kernel(*compiled.family, compiled.code, compiled.record, HostDevice{}, {}));
   }
 
   [[nodiscard]] std::string refusal() const {
@@ -233,7 +232,7 @@ TEST_F(ToyPipeline, WhatIsDeclinedLateGoesToTheNextAndTheReasonSaysWhy) {
   EXPECT_THAT(verdicts(compiled), ElementsAre("toy: it took too many blocks", "csr: "));
   EXPECT_EQ(reason_in(compiled), "csr: it took too many blocks");
   EXPECT_EQ(loaded(compiled).info().reason, "csr: it took too many blocks");
-  EXPECT_EQ(compiled.files.at(0).name, k_object_file);
+  EXPECT_EQ(compiled.code->files({}).at(0).name, k_object_file);
 }
 
 TEST_F(ToyPipeline, WithoutAReasonTheFamilysNameIsOne) { EXPECT_EQ(reason_in(compile()), "toy"); }

@@ -72,7 +72,7 @@ class ToyFamily final : public KernelFamily {
     if (!bytes.empty()) std::memcpy(bytes.data(), entries.data(), bytes.size());
     Artifact artifact;
     artifact.add(k_toy_file, std::move(bytes));
-    built.files = std::move(artifact.files);
+    built.code = std::make_shared<const BuiltFiles>(*this, std::move(artifact.files));
     built.record = {
         {"toy", {{"rows", a.rows}, {"cols", a.cols}, {"n", request.what.problem.n.value}}}};
     built.reason = reason;
