@@ -186,11 +186,9 @@ Kernel load(Draw& draw, const spjit::HostImage& image) {
   const int threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
   spjit::HostObject object{image};
   if (threads > 1) object.pool = std::make_shared<spjit::ThreadPool>(threads);
-  spjit::LoadedKernel loaded = spjit::UnrolledHostFamily().open(object, {});
-  auto impl = std::make_shared<Kernel::Impl>();
-  impl->info = std::move(loaded.info);
-  impl->executable = std::move(loaded.executable);
-  return Kernel(std::move(impl));
+  static const spjit::UnrolledHostFamily k_family;
+  return Kernel(std::make_shared<const Kernel::Impl>(k_family, k_family.open(object, {}), nullptr,
+                                                     nlohmann::json::object()));
 }
 
 TEST(RandomKernels, OfAnyTileGiveTheEvaluatorsBits) {
