@@ -13,8 +13,6 @@
 namespace spjit {
 namespace {
 
-// A clock that stands still must not make samples endless.
-
 /// A first call, cold, that takes so much longer than the best is a slow runner's, if it is long
 /// enough that cold misses are the smaller part of it.
 constexpr double k_cold_margin = 1.5;

@@ -105,6 +105,12 @@ std::string text_of(std::span<const std::byte> gz) {
   return gz.empty() ? std::string() : gunzip(gz, k_most_source_bytes);
 }
 
+/// The caller's bytes may go before the kernel does.
+Artifact::File owned_copy(const Artifact::File& file) {
+  auto owner = std::make_shared<const std::vector<std::byte>>(file.bytes.begin(), file.bytes.end());
+  return {file.name, *owner, owner};
+}
+
 /// The record that the CLI writes wraps the kernel's.
 nlohmann::json parse_record(const std::string& record) {
   nlohmann::json json;
@@ -259,6 +265,9 @@ std::string Kernel::ptx() const { return text_of(artifact().file(k_ptx_file)); }
 
 Kernel Kernel::from_artifact(Artifact artifact, int threads) {
   check_threads(threads);
+  for (Artifact::File& file : artifact.files) {
+    if (file.owner == nullptr) file = owned_copy(file);
+  }
   nlohmann::json record = parse_record(artifact.record);
   const KernelFamily& family = find_family(family_in(record));
   auto code = std::make_shared<const BuiltFiles>(family, std::move(artifact.files));

@@ -124,7 +124,9 @@ Measurement measure_on_gpu(const Kernel& kernel, const Problem& problem, double 
   const TuningResult result = time_cuda_kernels(candidates, options, timer).front();
   if (result.timing.samples == 0) {
     throw Error(fmt::format("the kernel could not be timed: {}",
-                            result.failure.empty() ? "no time was left" : result.failure));
+                            result.failure.empty()
+                                ? fmt::format("{} ms were over before the first sample", budget_ms)
+                                : result.failure));
   }
   constexpr const char* k_no_peer = "no peer on a GPU";
   return {to_timing(result.timing), {{}, k_no_peer}, {{}, k_no_peer}};

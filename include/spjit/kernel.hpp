@@ -76,7 +76,7 @@ struct Artifact {
   struct File {
     std::string name;  ///< "kernel.o"; "kernel.cubin", "kernel.cu.gz", "kernel.ptx.gz"
     std::span<const std::byte> bytes;
-    std::shared_ptr<const void> owner = nullptr;  ///< of the bytes; null: they outlive all kernels
+    std::shared_ptr<const void> owner = nullptr;  ///< of the bytes; null: they are borrowed
   };
   std::vector<File> files = {};
   std::string record = "{}";  ///< JSON text: problem, choice, search, sizes (docs/cache-format.md)
@@ -174,9 +174,10 @@ class SPJIT_EXPORT Kernel {
   [[nodiscard]] std::string ptx() const;
 
   /// A kernel from what artifact() gave or `spjit compile --emit` wrote: needs neither matrix nor
-  /// cache. A cubin may also be PTX, which the driver then compiles. Throws Error if a file or the
-  /// record is missing or damaged, or they do not belong together; NotSupported if this CPU lacks
-  /// the instruction set; InvalidArgument for threads outside 0 (all) .. 4096.
+  /// cache. Files without an owner are copied. A cubin may also be PTX, which the driver then
+  /// compiles. Throws Error if a file or the record is missing or damaged, or they do not belong
+  /// together; NotSupported if this CPU lacks the instruction set; InvalidArgument for threads
+  /// outside 0 (all) .. 4096.
   [[nodiscard]] static Kernel from_artifact(Artifact artifact, int threads = 1);
 
   /// A host kernel as an x86-64 ELF object that `ld` takes. Its symbols are `spjit_<name>_text`,

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -109,6 +111,19 @@ TEST(KernelArtifact, OutlivesTheKernelItCameFrom) {
   }
 
   EXPECT_TRUE(same_bits(product_of_one(Kernel::from_artifact(std::move(artifact))), expected));
+}
+
+TEST(KernelArtifact, OutlivesBytesThatNobodyOwns) {
+  const Kernel fresh = csr_kernel();
+  const auto bytes = fresh.artifact().files.front().bytes;
+  auto read = std::make_unique<std::vector<std::byte>>(bytes.begin(), bytes.end());
+  Artifact borrowed{{{fresh.artifact().files.front().name, *read}}, fresh.record()};
+
+  const Kernel again = Kernel::from_artifact(std::move(borrowed));
+  std::ranges::fill(*read, std::byte{0xFF});
+  read.reset();
+
+  EXPECT_TRUE(same_bits(product_of_one(again), product_of_one(fresh)));
 }
 
 TEST(KernelArtifact, HasOneObjectAndARecordOfItsFamily) {

@@ -17,6 +17,7 @@ using namespace spjit;
 using namespace spjit::testing_support;
 using spjit::cli::Measurement;
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 constexpr std::int64_t k_n = 20;
 
@@ -48,7 +49,7 @@ class MeasureOnGpu : public testing::Test {
 TEST_F(MeasureOnGpu, TimesLaunchesAloneAndKnowsNoPeak) {
   const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
 
-  const Measurement measured = cli::measure(kernel(), problem_of(matrix_, k_n), 1);
+  const Measurement measured = cli::measure(kernel(), problem_of(matrix_, k_n), 10'000);
 
   EXPECT_EQ(cli::why_not_timed(kernel().info().target), "");
   EXPECT_GT(measured.kernel.samples, 0);
@@ -56,6 +57,13 @@ TEST_F(MeasureOnGpu, TimesLaunchesAloneAndKnowsNoPeak) {
   EXPECT_THAT(measured.dense.skipped, HasSubstr("GPU"));
   EXPECT_FALSE(cli::share_of_peak(kernel().info(), measured.kernel, 100));
   EXPECT_TRUE(cli::describe(measured, kernel().info(), 100)["speedup_over_csr"].is_null());
+}
+
+TEST_F(MeasureOnGpu, SaysThatTheBudgetWasTooShort) {
+  const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
+
+  EXPECT_THAT([&] { static_cast<void>(cli::measure(kernel(), problem_of(matrix_, k_n), 0)); },
+              ThrowsMessage<Error>(HasSubstr("0 ms were over before the first sample")));
 }
 
 TEST_F(MeasureOnGpu, SaysInOneLineWhyThereIsNoTime) {
