@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 
 json matrix_json(const CsrMatrix& matrix, const Cancellation& cancel) {
-  const MatrixStatistics statistics = compute_statistics(matrix, cancel);
+  const MatrixStatistics statistics = row_statistics(matrix, cancel);
   return {{"rows", statistics.rows},
           {"cols", statistics.cols},
           {"nnz", statistics.nnz},

@@ -90,15 +90,15 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::from_cache(const Problem& problem,
   return nullptr;
 }
 
-std::string Compiler::Impl::publish(const std::string& key, const CompiledKernel& compiled,
+std::string Compiler::Impl::publish(const std::string& key, const Kernel::Impl& kernel,
                                     std::string& note, const CompileContext& context) const {
   if (!cache || !cache->can_publish()) return {};
   context.stage("publishing");
   std::vector<CacheFile> files;
-  const std::vector<Artifact::File> made = compiled.code->files(context.cancel);
+  const std::vector<Artifact::File> made = kernel.code->files(context.cancel);
   for (const Artifact::File& file : made) files.push_back({file.name, file.bytes});
   try {
-    cache->publish(key, files, compiled.record, context.cancel);
+    cache->publish(key, files, kernel.record, context.cancel);
     return {};
   } catch (const CacheError& error) {
     add_note(note, fmt::format("not cached: {}", error.what()));
@@ -114,14 +114,13 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::fresh(const FamilyRequest& request
     return search(space, settings_of(options.policy, space, begin), context);
   };
   CompiledKernel compiled = compile_problem(build, kernel_families());
-  auto kernel = load_kernel(*compiled.family, compiled.code, compiled.record, HostDevice{pool},
-                            context.cancel);
+  auto kernel = load_kernel(*compiled.family, std::move(compiled.code), std::move(compiled.record),
+                            HostDevice{pool}, context.cancel);
   // Loaded and checked before anybody gets it, the cache included: whoever gives up on the way
   // leaves no entry.
   Verification verification =
-      accept(verify_kernel(*kernel, *request.problem.a, options, context), compiled.record, note);
-  kernel->info.not_cached = publish(key, compiled, note, context);
-  kernel->record = std::move(compiled.record);
+      accept(verify_kernel(*kernel, *request.problem.a, options, context), kernel->record, note);
+  kernel->info.not_cached = publish(key, *kernel, note, context);
   kernel->info.verification = std::move(verification);
   return kernel;
 }

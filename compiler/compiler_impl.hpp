@@ -55,7 +55,7 @@ struct Compiler::Impl {
                                                     const std::string& key, std::string& note,
                                                     const CompileContext& context) const;
   /// Why the kernel could not be published, which is added to the note too; empty if it was.
-  [[nodiscard]] std::string publish(const std::string& key, const CompiledKernel& compiled,
+  [[nodiscard]] std::string publish(const std::string& key, const Kernel::Impl& kernel,
                                     std::string& note, const CompileContext& context) const;
 };
 

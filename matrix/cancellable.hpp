@@ -21,5 +21,8 @@ void validate(const CsrMatrix& matrix, const Cancellation& cancel);
 /// compute_statistics().
 [[nodiscard]] MatrixStatistics compute_statistics(const CsrMatrix& matrix,
                                                   const Cancellation& cancel);
+/// Only what the lengths of the rows tell: no columns and no values are read. The other fields are
+/// 0.
+[[nodiscard]] MatrixStatistics row_statistics(const CsrMatrix& matrix, const Cancellation& cancel);
 
 }  // namespace spjit

@@ -30,7 +30,8 @@ std::int64_t count_nonempty_cols(const CsrMatrix& matrix, const Cancellation& ca
   return count;
 }
 
-// The fields that come from the lengths of the rows.
+}  // namespace
+
 MatrixStatistics row_statistics(const CsrMatrix& matrix, const Cancellation& cancel) {
   MatrixStatistics stats;
   stats.rows = matrix.rows;
@@ -38,6 +39,10 @@ MatrixStatistics row_statistics(const CsrMatrix& matrix, const Cancellation& can
   stats.nnz = matrix.nnz();
   if (matrix.rows == 0) {
     return stats;
+  }
+  if (matrix.cols > 0) {
+    const double cells = static_cast<double>(matrix.rows) * static_cast<double>(matrix.cols);
+    stats.sparsity = 1.0 - static_cast<double>(stats.nnz) / cells;
   }
   stats.row_nnz_mean = static_cast<double>(stats.nnz) / static_cast<double>(matrix.rows);
   stats.row_nnz_min = matrix.row_ptrs[1] - matrix.row_ptrs[0];
@@ -58,14 +63,8 @@ MatrixStatistics row_statistics(const CsrMatrix& matrix, const Cancellation& can
   return stats;
 }
 
-}  // namespace
-
 MatrixStatistics compute_statistics(const CsrMatrix& matrix, const Cancellation& cancel) {
   MatrixStatistics stats = row_statistics(matrix, cancel);
-  if (matrix.rows > 0 && matrix.cols > 0) {
-    const double cells = static_cast<double>(matrix.rows) * static_cast<double>(matrix.cols);
-    stats.sparsity = 1.0 - static_cast<double>(stats.nnz) / cells;
-  }
   stats.empty_cols = matrix.cols - count_nonempty_cols(matrix, cancel);
   for_each_piece(matrix.nnz(), cancel, [&](std::int64_t begin, std::int64_t end) {
     stats.explicit_zeros +=

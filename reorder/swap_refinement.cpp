@@ -6,10 +6,12 @@
 namespace spjit::reorder {
 namespace {
 
-/// The rows of some consecutive tiles, numbered tile after tile: place p belongs to `tile_of[p]`.
+/// The rows of some consecutive tiles, numbered tile after tile: place p belongs to `tile_of[p]`,
+/// and tile t has the places from `tile_begin[t]` to `tile_begin[t + 1]`.
 struct Block {
   RowSubset rows;
   std::vector<std::int32_t> tile_of;
+  std::vector<std::int32_t> tile_begin = {0};
   std::int64_t tiles = 0;
 };
 
@@ -46,6 +48,7 @@ Block make_block(const CsrMatrix& matrix, std::span<const std::vector<std::int32
   for (const auto& tile : tiles) {
     matrix_rows.insert(matrix_rows.end(), tile.begin(), tile.end());
     block.tile_of.insert(block.tile_of.end(), tile.size(), static_cast<std::int32_t>(block.tiles));
+    block.tile_begin.push_back(static_cast<std::int32_t>(block.tile_of.size()));
     ++block.tiles;
   }
   block.rows = take_rows(matrix, matrix_rows, cancel);
@@ -113,6 +116,11 @@ class SwapSearch {
     return cover_[at(tile * block_.rows.cols + column)];
   }
 
+  struct Swap {
+    std::int32_t place = 0;   ///< of the other row
+    std::int32_t change = 0;  ///< of the columns that all tiles have, fewer is better
+  };
+
   bool improve(std::int32_t place) {
     const std::int32_t row = row_at_[at(place)];
     // A swap saves columns that one of the two rows alone has in its tile: let that one look.
@@ -120,24 +128,29 @@ class SwapSearch {
     const std::int32_t tile = tile_at(place);
     visits_ += row_count_;
     mark_row(row, true);
-    std::int32_t best_change = 0;
-    std::int32_t best_place = place;
-    for (std::int32_t other = 0; other < row_count_; ++other) {
-      const std::int32_t other_tile = tile_at(other);
-      const std::int32_t other_row = row_at_[at(other)];
-      if (other_tile == tile) continue;
-      std::int32_t change = new_count(tile, other_row) + new_count(other_tile, row) -
-                            unique_[at(row)] - unique_[at(other_row)];
-      if (change >= best_change) continue;
-      change += shared_unique(other_row, tile, other_tile);
-      if (change >= best_change) continue;
-      best_change = change;
-      best_place = other;
+    Swap best{place, 0};
+    for (std::int32_t other = 0; other < block_.tiles; ++other) {
+      if (other != tile) find_swap(row, tile, other, best);
     }
     mark_row(row, false);
-    if (best_place == place) return false;
-    swap_places(place, best_place);
+    if (best.place == place) return false;
+    swap_places(place, best.place);
     return true;
+  }
+
+  /// Who of `other_tile` had better change places with `row` of `tile`, if that beats `best`.
+  void find_swap(std::int32_t row, std::int32_t tile, std::int32_t other_tile, Swap& best) {
+    const std::int32_t* const new_here = &new_count(tile, 0);
+    const std::int32_t* const unique = unique_.data();
+    const std::int32_t own_change = new_count(other_tile, row) - unique_[at(row)];
+    const std::int32_t last = block_.tile_begin[at(other_tile + 1)];
+    for (std::int32_t other = block_.tile_begin[at(other_tile)]; other < last; ++other) {
+      const std::int32_t other_row = row_at_[at(other)];
+      std::int32_t change = own_change + new_here[other_row] - unique[other_row];
+      if (change >= best.change) continue;
+      change += shared_unique(other_row, tile, other_tile);
+      if (change < best.change) best = {other, change};
+    }
   }
 
   void mark_row(std::int32_t row, bool marked) {
@@ -185,9 +198,10 @@ class SwapSearch {
 
   void update_tile_unique(std::int32_t place) {
     const std::int32_t tile = tile_at(place);
-    std::int32_t first = place;
-    while (first > 0 && tile_at(first - 1) == tile) --first;
-    for (; first < row_count_ && tile_at(first) == tile; ++first) update_unique(first);
+    const std::int32_t last = block_.tile_begin[at(tile + 1)];
+    for (std::int32_t other = block_.tile_begin[at(tile)]; other < last; ++other) {
+      update_unique(other);
+    }
   }
 
   void update_unique(std::int32_t place) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/hash.hpp"
 #include "base/json_text.hpp"
@@ -47,14 +48,29 @@ CacheFileRecord parse_file(const json& value) {
   return file;
 }
 
+/// All but the kernel.
 CacheRecord parse_body(const json& value) {
   CacheRecord record;
   record.spjit_version = value.at("spjit").get<std::string>();
   record.key = value.at("key").get<std::string>();
   record.created = value.at("created").get<std::string>();
   record.files = parse_cache_files(value.at("files"));
-  record.kernel = value.at("kernel");
   return record;
+}
+
+/// All lines but the first of record.json.
+json body_of(const CacheRecord& record, json kernel) {
+  return {{"format", k_cache_format},
+          {"spjit", record.spjit_version},
+          {"key", record.key},
+          {"created", record.created},
+          {"files", write_cache_files(record.files)},
+          {"kernel", std::move(kernel)}};
+}
+
+/// Without the opening "{\n", which the first line brings.
+std::string lines_of(const json& body) {
+  return body.dump(1, ' ', false, json::error_handler_t::replace).substr(2) + "\n";
 }
 
 }  // namespace
@@ -88,17 +104,10 @@ std::vector<CacheFileRecord> parse_cache_files(const json& value) {
   return files;
 }
 
-std::string write_cache_record(const CacheRecord& record) {
-  const json body = {{"format", k_cache_format},
-                     {"spjit", record.spjit_version},
-                     {"key", record.key},
-                     {"created", record.created},
-                     {"files", write_cache_files(record.files)},
-                     {"kernel", record.kernel}};
-  const std::string text = body.dump(1, ' ', false, json::error_handler_t::replace);
-  // Without the opening "{\n", which the first line brings.
-  const std::string rest = text.substr(2) + "\n";
-  return first_line(rest) + rest;
+std::string write_cache_record(CacheRecord record) {
+  json kernel = std::move(record.kernel);
+  const std::string lines = lines_of(body_of(record, std::move(kernel)));
+  return first_line(lines) + lines;
 }
 
 CacheRecord parse_cache_record(std::string_view text) {
@@ -108,7 +117,7 @@ CacheRecord parse_cache_record(std::string_view text) {
     throw CacheError("record.json does not match its checksum");
   }
   try {
-    const json value = parse_json(text);
+    json value = parse_json(text);
     const json& format = value.at("format");
     if (format != k_cache_format) {
       throw OtherCacheFormat(fmt::format("record.json has format {}, expected {}",
@@ -116,7 +125,11 @@ CacheRecord parse_cache_record(std::string_view text) {
     }
     CacheRecord record = parse_body(value);
     // The checksum is no signature: whoever changes a record can make one that fits.
-    if (write_cache_record(record) != text) throw Error("it has members or a form of its own");
+    json body = body_of(record, std::move(value.at("kernel")));
+    if (lines_of(body) != text.substr(end + 1)) {
+      throw Error("it has members or a form of its own");
+    }
+    record.kernel = std::move(body.at("kernel"));
     return record;
   } catch (const json::exception& error) {
     throw CacheError(fmt::format("record.json is not a record: {}", error.what()));

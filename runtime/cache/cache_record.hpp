@@ -52,7 +52,7 @@ struct CacheRecord {
 [[nodiscard]] std::vector<CacheFileRecord> parse_cache_files(const nlohmann::json& value);
 
 /// The text of record.json, checksum first. Text in `kernel` that is not UTF-8 gets U+FFFD.
-[[nodiscard]] std::string write_cache_record(const CacheRecord& record);
+[[nodiscard]] std::string write_cache_record(CacheRecord record);
 
 /// Throws CacheError with the reason for any text that `write_cache_record()` of the same format
 /// did not write: a changed byte anywhere is noticed. OtherCacheFormat if only the format differs.

@@ -12,6 +12,7 @@
 #include <new>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "base/cache_safety.hpp"
 #include "base/hash.hpp"
@@ -293,7 +294,7 @@ PublishResult CacheStore::publish(std::string_view key, std::span<const CacheFil
   require_key(key);
   require_files(files);
   require_writable("publish in");
-  const CacheRecord record = make_record(key, spjit_version_, files, kernel);
+  CacheRecord record = make_record(key, spjit_version_, files, kernel);
   create_root();
   TemporaryEntry temporary(root_);
   for (const CacheFile& file : files) {
@@ -301,7 +302,7 @@ PublishResult CacheStore::publish(std::string_view key, std::span<const CacheFil
     temporary.add(file.name, file.bytes);
   }
   // Last: a temporary directory with a record is complete.
-  const std::string text = write_cache_record(record);
+  const std::string text = write_cache_record(std::move(record));
   temporary.add(k_record_file_name, std::as_bytes(std::span(text)));
   cancel.check();
   if (!temporary.commit(entry_path(key))) return PublishResult::already_there;
