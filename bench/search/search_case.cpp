@@ -31,7 +31,7 @@ struct Way {
   SearchMode mode = SearchMode::proxy;
   bool as_shipped = true;  ///< the mode's own stages, else proxies of all
   HostReductions reductions = {};
-  bool races = true;  ///< drops slow ones early
+  bool drops = true;  ///< drops slow ones early
 };
 
 std::vector<Way> ways_of() {
@@ -56,10 +56,10 @@ std::vector<Way> ways_of() {
           {"+iterations", SearchMode::proxy, false, iterations}};
 }
 
-TimeHostKernels race_with(bool races) {
-  return [races](std::span<const HostTuningCandidate> candidates, const TuningOptions& given) {
+TimeHostKernels timer_with(bool drops) {
+  return [drops](std::span<const HostTuningCandidate> candidates, const TuningOptions& given) {
     TuningOptions options = given;
-    if (!races) {
+    if (!drops) {
       options.drops = false;
       options.min_rounds = options.max_rounds = 7;
     }
@@ -98,8 +98,8 @@ std::size_t top1_of(const SearchTrace& search) {
   for (std::size_t i = 0; i < search.entries.size(); ++i) {
     const SearchTraceEntry& tile = search.entries[i];
     const double us = time_of(tile, true);
-    const bool races = us > 0 && tile.proxy->outcome == TuningOutcome::finished;
-    if (races && (best_us == 0 || us < best_us)) {
+    const bool counts = us > 0 && tile.proxy->outcome == TuningOutcome::finished;
+    if (counts && (best_us == 0 || us < best_us)) {
       best = i;
       best_us = us;
     }
@@ -127,12 +127,12 @@ std::vector<double> medians_of(const std::vector<std::vector<double>>& samples, 
 /// Medians over loads of each kernel, B and C, of the median of a few samples: the same code is
 /// some percent faster or slower from one load to the next (docs/search.md).
 Judgement load_and_time(const std::vector<HostTuningCandidate>& candidates) {
-  TuningOptions race;
-  race.drops = false;
-  race.min_rounds = race.max_rounds = 5;
+  TuningOptions five_rounds;
+  five_rounds.drops = false;
+  five_rounds.min_rounds = five_rounds.max_rounds = 5;
   std::vector<std::vector<double>> samples(candidates.size());
   for (int load = 0; load < k_judge_loads; ++load) {
-    const std::vector<TuningResult> times = time_host_kernels(candidates, race, 0, nullptr);
+    const std::vector<TuningResult> times = time_host_kernels(candidates, five_rounds, 0, nullptr);
     for (std::size_t i = 0; i < times.size(); ++i) {
       if (!times[i].failure.empty()) throw Error(times[i].failure);
       samples[i].push_back(times[i].timing.median_us);
@@ -184,8 +184,8 @@ class SearchCase {
     HostTuning tuning;
     tuning.reductions = way.reductions;
     tuning.builders = 1;  // seconds are those of one core
-    HostTunable space({problem_, options_, limits_, heuristic_, model_.get()}, race_with(way.races),
-                      tuning);
+    HostTunable space({problem_, options_, limits_, heuristic_, model_.get()},
+                      timer_with(way.drops), tuning);
     settings.stages = search_stages(way.mode, options_.policy.top_k,
                                     !way.as_shipped || space.traits().stand_ins_pay);
     SearchTrace trace = search(space, settings, {}).trace;

@@ -43,8 +43,8 @@ WorkReport run_host_way(const CostCase& item, const Target& target, CostWay way,
   if (is_full(way)) {
     tuning.reductions.kernels = false;
   }
-  const TimeHostKernels race = [way](std::span<const HostTuningCandidate> candidates,
-                                     const TuningOptions& given) {
+  const TimeHostKernels timer = [way](std::span<const HostTuningCandidate> candidates,
+                                      const TuningOptions& given) {
     return time_host_kernels(candidates, is_full(way) ? without_drops(given) : given, 0, nullptr);
   };
   Problem problem;
@@ -58,7 +58,7 @@ WorkReport run_host_way(const CostCase& item, const Target& target, CostWay way,
   build.search = [&](TunableSpace& space, std::chrono::steady_clock::time_point begin) {
     return search(space, settings_of(options.policy, space, begin), context);
   };
-  const BuiltHost compiled = build_host_choice(build, race, tuning);
+  const BuiltHost compiled = build_host_choice(build, timer, tuning);
   reporter.set_candidates(candidates_of(compiled.trace, options));
   reporter.say(note_of(compiled.trace, way));
   WorkReport report;

@@ -35,8 +35,8 @@ CompileOptions way_options(CostWay way, const CostSettings& settings) {
   return options;
 }
 
-TuningOptions without_drops(const TuningOptions& race) {
-  TuningOptions options = race;
+TuningOptions without_drops(const TuningOptions& tuning) {
+  TuningOptions options = tuning;
   options.drops = false;
   options.min_rounds = options.max_rounds = k_full_rounds;
   return options;

@@ -145,7 +145,7 @@ void add_shape(Row& row, const TileCandidate& candidate, const Counts& counts,
   row.add_ratio(weights + counts.nnc * nv, std::max(counts.nnz * nv, 1.0));
 }
 
-void add_walk(Row& row, const TileCandidate& candidate, const Counts& counts) {
+void add_loop_order(Row& row, const TileCandidate& candidate, const Counts& counts) {
   const HostTile& tile = candidate.tile;
   row.add_log2(counts.k_block);
   row.add(counts.k_blocks);
@@ -222,7 +222,7 @@ std::vector<float> host_feature_row(const TileCandidate& candidate, const Worklo
   Row row;
   add_matrix(row, counts, work);
   add_shape(row, candidate, counts, limits);
-  add_walk(row, candidate, counts);
+  add_loop_order(row, candidate, counts);
   add_footprints(row, candidate, counts, limits);
   add_prior(row, candidate, work, limits);
   add_rules(row, candidate, counts, work, limits);

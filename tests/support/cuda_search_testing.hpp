@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Searches on a GPU that nobody has: compilers and a race that are made up.
+/// Searches on a GPU that nobody has: compilers and a timer that are made up.
 
 #include <chrono>
 #include <cstdint>
@@ -132,21 +132,21 @@ class MadeUpTools {
       images.clear();
       for (const CudaTuningCandidate& candidate : of) images.push_back(text_of(candidate.image));
       const bool full = !images.empty() && images.front().starts_with("kernel");
-      race_budget_ms = options.budget_ms;
+      tuning_budget_ms = options.budget_ms;
       if (during_race) during_race(options);
-      std::vector<TuningResult> raced;
+      std::vector<TuningResult> timed;
       for (const CudaTuningCandidate& candidate : of) {
         const auto& by_name = full && full_results ? *full_results : results;
         const auto result = by_name.find(candidate.name);
-        raced.push_back(result == by_name.end() ? finished_in(100) : result->second);
+        timed.push_back(result == by_name.end() ? finished_in(100) : result->second);
       }
-      return raced;
+      return timed;
     };
     made.compile_threads = threads;
     return made;
   }
 
-  [[nodiscard]] std::vector<std::string> raced() const {
+  [[nodiscard]] std::vector<std::string> timed() const {
     std::vector<std::string> names;
     for (const CudaTuningCandidate& candidate : candidates) names.push_back(candidate.name);
     return names;
@@ -174,7 +174,7 @@ class MadeUpTools {
   std::vector<std::optional<std::chrono::steady_clock::time_point>> kernel_deadlines;
   std::vector<CudaTuningCandidate> candidates;  ///< their images are gone
   std::vector<std::string> images;              ///< of the candidates
-  double race_budget_ms = -1;
+  double tuning_budget_ms = -1;
 
  private:
   std::mutex mutex_;

@@ -51,13 +51,13 @@ struct HostSearch {
 /// The search with its parts put together.
 [[nodiscard]] inline HostSearch search_host_tile(const HostSearchInput& input,
                                                  const HostSearchStages& stages,
-                                                 const TimeHostKernels& race,
+                                                 const TimeHostKernels& timer,
                                                  const CompileContext& context = {}) {
   SearchSettings settings;
   settings.mode = input.options.policy.search;
   settings.budget_ms = input.options.policy.search_budget_ms;
   settings.stages = stages;
-  HostTunable space(input, race, stages);
+  HostTunable space(input, timer, stages);
   const SearchOutcome outcome = search(space, settings, context);
   HostSearch found;
   found.space = space.space();
@@ -92,8 +92,8 @@ struct HostSearch {
 /// A search of a small matrix whose kernels a formula times.
 class HostTileSearch : public testing::Test {
  protected:
-  /// What a candidate of a heat gets; heats count from 0.
-  using Formula = std::function<TuningResult(std::size_t heat, const HostTuningCandidate&)>;
+  /// What a candidate of a batch gets; batches count from 0.
+  using Formula = std::function<TuningResult(std::size_t batch, const HostTuningCandidate&)>;
 
   HostTileSearch() {
     options_.target = Target(HostIsa::avx512);
@@ -112,17 +112,17 @@ class HostTileSearch : public testing::Test {
   [[nodiscard]] HostSearchInput input() const { return {problem_, options_, limits_, heuristic_}; }
 
   HostSearch search(const HostSearchStages& stages, const Formula& formula) {
-    const auto race = [&](std::span<const HostTuningCandidate> candidates,
-                          const TuningOptions& options) {
+    const auto timer = [&](std::span<const HostTuningCandidate> candidates,
+                           const TuningOptions& options) {
       std::vector<TuningResult> results;
       for (const HostTuningCandidate& candidate : candidates) {
-        results.push_back(formula(heats_.size(), candidate));
+        results.push_back(formula(batches_.size(), candidate));
       }
-      heats_.emplace_back(candidates.begin(), candidates.end());
-      race_options_.push_back(options);
+      batches_.emplace_back(candidates.begin(), candidates.end());
+      tuning_options_.push_back(options);
       return results;
     };
-    return search_host_tile(input(), stages, race);
+    return search_host_tile(input(), stages, timer);
   }
 
   /// Different times, the later a tile is first seen the less.
@@ -133,9 +133,9 @@ class HostTileSearch : public testing::Test {
     };
   }
 
-  [[nodiscard]] std::set<std::string> raced_in(std::size_t heat) const {
+  [[nodiscard]] std::set<std::string> timed_in(std::size_t batch) const {
     std::set<std::string> names;
-    for (const HostTuningCandidate& candidate : heats_.at(heat)) {
+    for (const HostTuningCandidate& candidate : batches_.at(batch)) {
       names.insert(to_string(candidate.tile));
     }
     return names;
@@ -145,8 +145,8 @@ class HostTileSearch : public testing::Test {
   CompileOptions options_;
   HostDeviceInfo limits_;
   HostTile heuristic_;
-  std::vector<std::vector<HostTuningCandidate>> heats_;
-  std::vector<TuningOptions> race_options_;
+  std::vector<std::vector<HostTuningCandidate>> batches_;
+  std::vector<TuningOptions> tuning_options_;
   std::map<std::string, double> seen_;
 };
 

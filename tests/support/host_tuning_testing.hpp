@@ -27,7 +27,7 @@ namespace spjit::testing_support {
 }
 
 /// Gives each candidate the result that `result_of` makes up for it.
-[[nodiscard]] inline TimeHostKernels race_by(
+[[nodiscard]] inline TimeHostKernels timer_by(
     std::function<TuningResult(const HostTuningCandidate&)> result_of) {
   return [result_of = std::move(result_of)](std::span<const HostTuningCandidate> candidates,
                                             const TuningOptions&) {

@@ -126,7 +126,7 @@ std::string take_away(const Race& race) {
   return {};
 }
 
-void run_tuning(const Race& race, Tally& tally) {
+void run_race(const Race& race, Tally& tally) {
   const std::int64_t processes = sized(8, 32);
   const int threads = static_cast<int>(sized(2, 4));
   const KernelCases kernels(static_cast<int>(race.keys));
@@ -172,14 +172,14 @@ TEST(CacheRace, EndsWithOneWholeEntryAKey) {
   Tally tally("processes and threads racing");
   const TemporaryDirectory folder;
 
-  run_tuning(race_in(folder.path(), false), tally);
+  run_race(race_in(folder.path(), false), tally);
 }
 
 TEST(CacheRace, WithAProcessThatRemovesNobodySeesHalfAnEntry) {
   Tally tally("processes and threads racing with one that removes");
   const TemporaryDirectory folder;
 
-  run_tuning(race_in(folder.path(), true), tally);
+  run_race(race_in(folder.path(), true), tally);
 }
 
 }  // namespace

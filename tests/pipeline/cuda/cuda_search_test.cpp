@@ -1,4 +1,4 @@
-// The search for a GPU tile on the emulated driver, with PTX in place of cubins: races of proxies
+// The search for a GPU tile on the emulated driver, with PTX in place of cubins: timing of proxies
 // and kernels, whole searches, and which GPU they are timed on.
 
 #include <gmock/gmock.h>
@@ -37,10 +37,10 @@ class CudaSearchOnEmulatedDriver : public ::testing::Test {
   CudaSearchOnEmulatedDriver() {
     options_.policy.reorder = ReorderAlgorithm::balanced;
     // Interpreted kernels take long.
-    race_.min_sample_us = 1;
-    race_.max_rounds = race_.min_rounds = 1;
-    race_.drops = false;
-    race_.call_limit_ms = 1e6;
+    tuning_options_.min_sample_us = 1;
+    tuning_options_.max_rounds = tuning_options_.min_rounds = 1;
+    tuning_options_.drops = false;
+    tuning_options_.call_limit_ms = 1e6;
   }
 
   [[nodiscard]] CudaTimer timer() const { return {emulated_context(), problem_}; }
@@ -61,7 +61,7 @@ class CudaSearchOnEmulatedDriver : public ::testing::Test {
   Problem problem_ = cuda_problem(random_matrix(64, 40, 0.8), k_searched_columns);
   ProxyCase given_ = proxy_case(*problem_.a, 8, k_searched_columns, {32, 64});
   CompileOptions options_;
-  TuningOptions race_;
+  TuningOptions tuning_options_;
 };
 
 TEST_F(CudaSearchOnEmulatedDriver, ProxiesAndWholeKernelsRaceTogether) {
@@ -74,7 +74,7 @@ TEST_F(CudaSearchOnEmulatedDriver, ProxiesAndWholeKernelsRaceTogether) {
   const std::vector<TuningResult> results = time_cuda_kernels(
       std::vector<CudaTuningCandidate>{
           proxy(0, small), proxy(1, small), {"whole", bytes(kernel), {grid.x, grid.y, 64, 0, ""}}},
-      race_, timer);
+      tuning_options_, timer);
 
   ASSERT_EQ(results.size(), 3U);
   for (const TuningResult& result : results) {
@@ -94,7 +94,7 @@ TEST_F(CudaSearchOnEmulatedDriver, AnImageThatCannotBeLoadedHasFailedAndTheOther
   const std::vector<TuningResult> results =
       time_cuda_kernels(std::vector<CudaTuningCandidate>{proxy(0, bad), proxy(0, good),
                                                          proxy(1, bad), proxy(1, good)},
-                        race_, timer);
+                        tuning_options_, timer);
 
   ASSERT_EQ(results.size(), 4U);
   for (const std::size_t unloadable : {0U, 2U}) {
@@ -121,7 +121,7 @@ TEST_F(CudaSearchOnEmulatedDriver, AfterAFaultAllThatFollowFail) {
   const std::vector<TuningResult> results = time_cuda_kernels(
       std::vector<CudaTuningCandidate>{{"far", bytes(faults), {grid.x, grid.y, 32, 0, ""}},
                                        proxy(0, good)},
-      race_, timer);
+      tuning_options_, timer);
 
   EXPECT_EQ(results[0].outcome, TuningOutcome::failed);
   EXPECT_THAT(results[0].failure, HasSubstr("ILLEGAL_ADDRESS"));
@@ -143,7 +143,7 @@ TEST_F(CudaSearchOnEmulatedDriver, ASearchInEachModeChoosesATileThatWasTimed) {
     return CudaKernelImage{ptx_of(item), cuda_grid(item.plan, item.spec).x};
   };
   tools.time = [&](std::span<const CudaTuningCandidate> candidates, const TuningOptions&) {
-    return time_cuda_kernels(candidates, race_, timer);
+    return time_cuda_kernels(candidates, tuning_options_, timer);
   };
   tools.compile_threads = 2;
   RowGroupings groupings(*problem_.a, ReorderAlgorithm::balanced);

@@ -66,8 +66,8 @@ TEST_F(CudaSearchBudget, SevenTenthsAreForCompilingAndWhatIsLeftForTheRace) {
     EXPECT_GE(*deadline, before + std::chrono::seconds(42));
     EXPECT_LE(*deadline, after + std::chrono::seconds(42));
   }
-  EXPECT_GT(made_up_.race_budget_ms, 0);
-  EXPECT_LE(made_up_.race_budget_ms, 60'000);
+  EXPECT_GT(made_up_.tuning_budget_ms, 0);
+  EXPECT_LE(made_up_.tuning_budget_ms, 60'000);
 }
 
 TEST_F(CudaSearchBudget, WhatIsGivenUpWhenTheTimeIsUpWasNotReached) {

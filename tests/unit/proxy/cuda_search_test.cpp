@@ -53,7 +53,7 @@ TEST_F(CudaSearchTest, RankedTimesTheProxiesOfTheFirstContenders) {
   const SearchTrace trace = search(SearchMode::ranked);
 
   EXPECT_EQ(made_up_.proxy_m1s(), (std::vector<std::int64_t>{8, 16}));
-  EXPECT_THAT(made_up_.raced(),
+  EXPECT_THAT(made_up_.timed(),
               UnorderedElementsAre(given_.name(0), given_.name(1), given_.name(2)));
   EXPECT_THAT(outcomes(trace, &SearchTraceEntry::proxy),
               ElementsAre("finished", "finished", "finished", "-", "-"));
@@ -152,7 +152,7 @@ TEST_F(CudaSearchTest, ExhaustiveTimesWholeKernelsOfAll) {
   EXPECT_THAT(made_up_.proxies, IsEmpty());
   EXPECT_THAT(made_up_.kernels, ElementsAre(given_.name(0), given_.name(1), given_.name(2),
                                             given_.name(3), given_.name(4)));
-  EXPECT_EQ(made_up_.raced(), made_up_.kernels);
+  EXPECT_EQ(made_up_.timed(), made_up_.kernels);
   for (std::size_t i = 0; i < given_.ranked.size(); ++i) {
     const CudaProxyLaunch& launch = made_up_.candidates[i].launch;
     EXPECT_EQ(made_up_.images[i], "kernel " + given_.name(i));
@@ -206,7 +206,7 @@ TEST_F(CudaSearchTest, AProxyThatDoesNotCompileIsRecordedAndTheOthersAreTimed) {
   const std::string failed = "failed: ptxas: too many branches";
   EXPECT_THAT(outcomes(trace, &SearchTraceEntry::proxy),
               ElementsAre(failed, "finished", failed, "finished", failed));
-  EXPECT_THAT(made_up_.raced(), ElementsAre(given_.name(1), given_.name(3)));
+  EXPECT_THAT(made_up_.timed(), ElementsAre(given_.name(1), given_.name(3)));
   EXPECT_EQ(trace.chosen, 1U);
 }
 
@@ -226,7 +226,7 @@ TEST_F(CudaSearchTest, WhereNothingCompilesTheFirstIsChosenUntimed) {
 
   const SearchTrace trace = search(SearchMode::proxy);
 
-  EXPECT_THAT(made_up_.raced(), IsEmpty());
+  EXPECT_THAT(made_up_.timed(), IsEmpty());
   EXPECT_THAT(outcomes(trace, &SearchTraceEntry::proxy),
               ElementsAre("failed: no", "failed: no either", "failed: no", "failed: no either",
                           "failed: no"));
@@ -261,13 +261,13 @@ TEST_F(CudaSearchTest, SeveralThreadsFindTheSame) {
   made_up_.proxy_failures[16] = "no";
   made_up_.results[given_.name(4)] = finished_in(1);
   const SearchTrace alone = search(SearchMode::proxy, {.kernels = false});
-  const std::vector<std::string> raced_alone = made_up_.raced();
+  const std::vector<std::string> timed_alone = made_up_.timed();
   made_up_.proxies.clear();
 
   const SearchTrace together = search(SearchMode::proxy, {.kernels = false}, 8);
 
   EXPECT_EQ(made_up_.proxies.size(), 5U);
-  EXPECT_EQ(made_up_.raced(), raced_alone);
+  EXPECT_EQ(made_up_.timed(), timed_alone);
   EXPECT_EQ(outcomes(together, &SearchTraceEntry::proxy),
             outcomes(alone, &SearchTraceEntry::proxy));
   EXPECT_EQ(together.chosen, 4U);

@@ -66,12 +66,12 @@ TEST_F(HostTileSearch, TimesWholeKernelsOfTheContendersOnly) {
   const HostSearch found = search(in_full(4), later_is_faster());
 
   EXPECT_FALSE(found.proxies);
-  ASSERT_EQ(heats_.size(), 1U);
-  EXPECT_EQ(raced_in(0).size(), 4U);
+  ASSERT_EQ(batches_.size(), 1U);
+  EXPECT_EQ(timed_in(0).size(), 4U);
   for (std::size_t i = 0; i < found.tiles.size(); ++i) {
     EXPECT_FALSE(found.tiles[i].proxy);
     EXPECT_EQ(found.tiles[i].full.has_value(), i < 4) << i;
-    EXPECT_EQ(raced_in(0).count(to_string(found.tiles[i].tile)), i < 4 ? 1U : 0U) << i;
+    EXPECT_EQ(timed_in(0).count(to_string(found.tiles[i].tile)), i < 4 ? 1U : 0U) << i;
   }
 }
 
@@ -89,9 +89,9 @@ TEST_F(HostTileSearch, ContendersHaveTheStatisticsOfTheirRealGrouping) {
 TEST_F(HostTileSearch, WithoutContendersTimesWholeKernelsOfAllSurvivors) {
   const HostSearch found = search(in_full(k_all), later_is_faster());
 
-  EXPECT_EQ(raced_in(0).size(), found.tiles.size());
+  EXPECT_EQ(timed_in(0).size(), found.tiles.size());
   for (const spjit::TileCandidate& survivor : found.space.survivors()) {
-    EXPECT_EQ(raced_in(0).count(to_string(survivor.tile)), 1U) << to_string(survivor.tile);
+    EXPECT_EQ(timed_in(0).count(to_string(survivor.tile)), 1U) << to_string(survivor.tile);
   }
   for (const SearchedHostTile& tile : found.tiles) {
     EXPECT_FALSE(tile.proxy);
@@ -119,14 +119,14 @@ TEST_F(HostTileSearch, ProxiesOfAllSurvivorsChooseTheFinalists) {
   const HostSearch found = search(with_proxies(k_all, 2), later_is_faster());
 
   EXPECT_TRUE(found.proxies);
-  ASSERT_EQ(heats_.size(), 2U);
-  EXPECT_EQ(raced_in(0).size(), found.tiles.size());
+  ASSERT_EQ(batches_.size(), 2U);
+  EXPECT_EQ(timed_in(0).size(), found.tiles.size());
   // The two fastest proxies are those that came last, and the heuristic's choice is one more.
-  const auto& proxies = heats_[0];
+  const auto& proxies = batches_[0];
   const std::set<std::string> finalists = {to_string(proxies.back().tile),
                                            to_string(proxies[proxies.size() - 2].tile),
                                            to_string(heuristic_)};
-  EXPECT_EQ(raced_in(1), finalists);
+  EXPECT_EQ(timed_in(1), finalists);
   EXPECT_EQ(names_of(found, &SearchedHostTile::full), finalists);
   EXPECT_EQ(to_string(found.tiles[found.chosen].tile), to_string(proxies.back().tile));
 }
@@ -134,7 +134,7 @@ TEST_F(HostTileSearch, ProxiesOfAllSurvivorsChooseTheFinalists) {
 TEST_F(HostTileSearch, ProxiesOfTheContendersOnly) {
   const HostSearch found = search(with_proxies(6, 2), later_is_faster());
 
-  EXPECT_EQ(raced_in(0).size(), 6U);
+  EXPECT_EQ(timed_in(0).size(), 6U);
   for (std::size_t i = 0; i < found.tiles.size(); ++i) {
     EXPECT_EQ(found.tiles[i].proxy.has_value(), i < 6) << i;
   }
@@ -143,9 +143,9 @@ TEST_F(HostTileSearch, ProxiesOfTheContendersOnly) {
 TEST_F(HostTileSearch, ProxiesDoNotDecideAmongTheFinalists) {
   const Formula proxies = later_is_faster();
   // In full the other way round.
-  const auto formula = [&](std::size_t heat, const HostTuningCandidate& candidate) {
-    const double us = proxies(heat, candidate).timing.median_us;
-    return finished_in(heat == 0 ? us : 2000 - us);
+  const auto formula = [&](std::size_t batch, const HostTuningCandidate& candidate) {
+    const double us = proxies(batch, candidate).timing.median_us;
+    return finished_in(batch == 0 ? us : 2000 - us);
   };
 
   const HostSearch found = search(with_proxies(k_all, 3), formula);
@@ -163,7 +163,7 @@ TEST_F(HostTileSearch, MakesNoProxiesWhereAllWouldBeFinalists) {
   const HostSearch few = search(with_proxies(4, 3), later_is_faster());
 
   EXPECT_FALSE(few.proxies);
-  EXPECT_EQ(heats_.size(), 1U);
+  EXPECT_EQ(batches_.size(), 1U);
   EXPECT_TRUE(names_of(few, &SearchedHostTile::proxy).empty());
   EXPECT_EQ(names_of(few, &SearchedHostTile::full).size(), 4U);
 }
@@ -178,15 +178,15 @@ TEST_F(HostTileSearch, WithoutFinalistsBothTimesOfAllAreKnown) {
 
 TEST_F(HostTileSearch, TheHeuristicsChoiceIsTimedInFullEvenIfItsProxyFailed) {
   const Formula others = later_is_faster();
-  const auto formula = [&](std::size_t heat, const HostTuningCandidate& candidate) {
-    if (candidate.tile != heuristic_) return others(heat, candidate);
-    return heat == 0 ? failed_because("bad proxy") : finished_in(1);
+  const auto formula = [&](std::size_t batch, const HostTuningCandidate& candidate) {
+    if (candidate.tile != heuristic_) return others(batch, candidate);
+    return batch == 0 ? failed_because("bad proxy") : finished_in(1);
   };
 
   const HostSearch found = search(with_proxies(k_all, 2), formula);
 
   EXPECT_EQ(found.tiles[0].proxy->failure, "bad proxy");
-  EXPECT_EQ(raced_in(1).size(), 3U);
+  EXPECT_EQ(timed_in(1).size(), 3U);
   EXPECT_EQ(found.tiles[0].full->outcome, TuningOutcome::finished);
   EXPECT_EQ(found.chosen, 0U);
 }
@@ -194,9 +194,9 @@ TEST_F(HostTileSearch, TheHeuristicsChoiceIsTimedInFullEvenIfItsProxyFailed) {
 TEST_F(HostTileSearch, DroppedProxiesOnlyFillUpTheFinalists) {
   // One finished; of those that were dropped, all have a lesser median.
   std::string finished;
-  const auto formula = [&](std::size_t heat, const HostTuningCandidate& candidate) {
-    TuningResult result = finished_in(heat == 0 && finished.empty() ? 500 : 100);
-    if (heat > 0) return result;
+  const auto formula = [&](std::size_t batch, const HostTuningCandidate& candidate) {
+    TuningResult result = finished_in(batch == 0 && finished.empty() ? 500 : 100);
+    if (batch > 0) return result;
     if (finished.empty()) {
       finished = to_string(candidate.tile);
     } else {
@@ -243,13 +243,13 @@ TEST_F(HostTileSearch, WhereAllFailTheHeuristicsChoiceIsTakenUntimed) {
 
 TEST_F(HostTileSearch, TheArtifactIsWhatInstantModeMakesOfTheTile) {
   options_.policy.search = SearchMode::instant;
-  const auto no_race = [](std::span<const HostTuningCandidate>, const TuningOptions&) {
+  const auto no_timer = [](std::span<const HostTuningCandidate>, const TuningOptions&) {
     return std::vector<TuningResult>();
   };
   const spjit::DeviceInfo device = limits_;
   const spjit::Cancellation never;
   const spjit::FamilyRequest what{problem_, options_, device, never};
-  const auto instant = spjit::build_host_choice({what, {}}, no_race);
+  const auto instant = spjit::build_host_choice({what, {}}, no_timer);
 
   const HostSearch found =
       search(in_full(5), [&](std::size_t, const HostTuningCandidate& candidate) {

@@ -71,7 +71,7 @@ TEST(HostChoice, ExhaustiveSearchTakesTheFastestOfAllSurvivors) {
   const auto matrix = random_matrix(60, 300, 0.8);
   const CompileOptions options = base_options(SearchMode::exhaustive);
 
-  const BuiltHost compiled = compile_host(matrix, options, race_by(time_by_size));
+  const BuiltHost compiled = compile_host(matrix, options, timer_by(time_by_size));
 
   const SearchTrace& search = compiled.trace.search;
   double best = search.entries.front().full->timing.median_us;
@@ -96,7 +96,7 @@ TEST(HostChoice, TheReasonCountsProxies) {
   settings.stages.finalists = 2;
   own.request.search = [&](TunableSpace& space, auto) { return search(space, settings, {}); };
 
-  const BuiltHost compiled = build_host_choice(own.request, race_by(time_by_size));
+  const BuiltHost compiled = build_host_choice(own.request, timer_by(time_by_size));
 
   const std::string all = std::to_string(compiled.trace.search.entries.size());
   EXPECT_THAT(compiled.trace.reason,
@@ -127,7 +127,7 @@ TEST(HostChoice, CandidatesThatFailAreRecordedAndNeverChosen) {
     return candidate.tile == heuristic ? finished_in(1e9) : failed_because("no luck");
   };
 
-  const BuiltHost compiled = compile_host(matrix, options, race_by(only_the_heuristic_works));
+  const BuiltHost compiled = compile_host(matrix, options, timer_by(only_the_heuristic_works));
 
   EXPECT_EQ(compiled.trace.tile, heuristic);
   for (const SearchTraceEntry& tile : compiled.trace.search.entries) {
@@ -141,7 +141,7 @@ TEST(HostChoice, ASearchOfWhichNothingRunsKeepsTheHeuristicsChoiceAndSaysWhy) {
   const CompileOptions options = base_options(SearchMode::ranked);
   const auto fail = [](const HostTuningCandidate&) { return failed_because("no luck"); };
 
-  const BuiltHost compiled = compile_host(matrix, options, race_by(fail));
+  const BuiltHost compiled = compile_host(matrix, options, timer_by(fail));
 
   EXPECT_EQ(compiled.trace.tile, plan_choice(matrix, options).tile);
   EXPECT_FALSE(compiled.trace.search.timed);

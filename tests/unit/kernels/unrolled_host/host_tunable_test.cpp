@@ -20,7 +20,7 @@ using namespace spjit::testing_support;
 class HostTunableTest : public HostTileSearch {
  protected:
   [[nodiscard]] std::unique_ptr<HostTunable> space(const HostTuning& tuning = {}) const {
-    return std::make_unique<HostTunable>(input(), race_by(time_by_size), tuning);
+    return std::make_unique<HostTunable>(input(), timer_by(time_by_size), tuning);
   }
 };
 
@@ -83,7 +83,7 @@ class ConcurrentHostTileSearch : public HostTunableTest {
 
   std::vector<std::vector<Timed>> timed_by(int builders, HostSearchStages stages) {
     stages.builders = builders;
-    heats_.clear();
+    batches_.clear();
     seen_.clear();
     std::vector<std::vector<Timed>> all;
     const Formula formula = later_is_faster();

@@ -1,3 +1,5 @@
+#include "base/tuning.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/tuning.hpp"
 #include "made_up_time.hpp"
 #include "spjit/error.hpp"
 
@@ -28,12 +29,12 @@ using spjit::testing_support::constant;
 using spjit::testing_support::MadeUpTime;
 using testing::HasSubstr;
 
-TEST(Race, EntriesTakeTurnsAndTheOrderAlternates) {
+TEST(Tuning, EntriesTakeTurnsAndTheOrderAlternates) {
   MadeUpTime time;
   const std::vector<TuningEntry> entries = {time.entry("a", constant(1000)),
                                             time.entry("b", constant(1000))};
 
-  (void)run_tuning(entries, time.race_options(2));
+  (void)run_tuning(entries, time.tuning_options(2));
 
   // Two calls each to warm up, then two rounds of an untimed and a timed call.
   EXPECT_EQ(time.log(), (std::vector<std::string>{"a", "a", "b", "b",  //
@@ -41,9 +42,9 @@ TEST(Race, EntriesTakeTurnsAndTheOrderAlternates) {
                                                   "b", "b", "a", "a"}));
 }
 
-TEST(Race, ShortCallsAreRepeatedUntilASampleIsLongEnough) {
+TEST(Tuning, ShortCallsAreRepeatedUntilASampleIsLongEnough) {
   MadeUpTime time;
-  TuningOptions options = time.race_options(1);
+  TuningOptions options = time.tuning_options(1);
   options.drops = false;
   const std::vector<TuningEntry> entries = {time.entry("short", constant(3)),
                                             time.entry("long", constant(1000))};
@@ -57,7 +58,7 @@ TEST(Race, ShortCallsAreRepeatedUntilASampleIsLongEnough) {
   EXPECT_DOUBLE_EQ(results[1].timing.median_us, 1000);
 }
 
-TEST(Race, TheMarginNarrowsToTwoPercent) {
+TEST(Tuning, TheMarginNarrowsToTwoPercent) {
   EXPECT_DOUBLE_EQ(spjit::drop_margin(0), 1);
   EXPECT_DOUBLE_EQ(spjit::drop_margin(1), 0.5);
   EXPECT_DOUBLE_EQ(spjit::drop_margin(2), 0.145);
@@ -67,7 +68,7 @@ TEST(Race, TheMarginNarrowsToTwoPercent) {
   EXPECT_NEAR(spjit::drop_margin(1000), 0.02, 1e-6);
 }
 
-TEST(Race, EachIsDroppedAfterTheRoundWhoseMarginItIsOver) {
+TEST(Tuning, EachIsDroppedAfterTheRoundWhoseMarginItIsOver) {
   struct Case {
     double slower;
     TuningOutcome outcome;
@@ -83,7 +84,7 @@ TEST(Race, EachIsDroppedAfterTheRoundWhoseMarginItIsOver) {
   std::vector<TuningEntry> entries;
   for (const Case& c : cases) entries.push_back(time.entry("", constant(1000 * c.slower)));
 
-  const auto results = run_tuning(entries, time.race_options(12));
+  const auto results = run_tuning(entries, time.tuning_options(12));
 
   for (std::size_t i = 0; i < cases.size(); ++i) {
     EXPECT_EQ(results[i].outcome, cases[i].outcome) << cases[i].slower;
@@ -92,23 +93,23 @@ TEST(Race, EachIsDroppedAfterTheRoundWhoseMarginItIsOver) {
   }
 }
 
-TEST(Race, OneGoodSampleIsEnoughToStay) {
+TEST(Tuning, OneGoodSampleIsEnoughToStay) {
   MadeUpTime time;
   // Rounds have two calls each, so that the timed one is odd: every fourth is a good one.
   const auto disturbed = [](std::int64_t call) { return call % 8 == 3 ? 1000.0 : 1900.0; };
   const std::vector<TuningEntry> entries = {time.entry("steady", constant(1000)),
                                             time.entry("disturbed", disturbed)};
 
-  const auto results = run_tuning(entries, time.race_options(12));
+  const auto results = run_tuning(entries, time.tuning_options(12));
 
   EXPECT_EQ(results[1].outcome, TuningOutcome::finished);
   EXPECT_DOUBLE_EQ(results[1].timing.min_us, 1000);
   EXPECT_DOUBLE_EQ(results[1].timing.median_us, 1900);
 }
 
-TEST(Race, NobodyIsDroppedWhereNobodyShallBe) {
+TEST(Tuning, NobodyIsDroppedWhereNobodyShallBe) {
   MadeUpTime time;
-  TuningOptions options = time.race_options(4);
+  TuningOptions options = time.tuning_options(4);
   options.drops = false;
   const std::vector<TuningEntry> entries = {time.entry("fast", constant(300)),
                                             time.entry("slow", constant(30'000))};
@@ -121,7 +122,7 @@ TEST(Race, NobodyIsDroppedWhereNobodyShallBe) {
   }
 }
 
-TEST(Race, ADriftOfTheMachineHitsAllAlikeAndLeavesTheWinner) {
+TEST(Tuning, ADriftOfTheMachineHitsAllAlikeAndLeavesTheWinner) {
   for (const double rate : {1e-5, -1e-6}) {
     MadeUpTime time;
     const auto drifting = [&time, rate](double us) {
@@ -131,7 +132,7 @@ TEST(Race, ADriftOfTheMachineHitsAllAlikeAndLeavesTheWinner) {
                                               time.entry("b", drifting(1000)),
                                               time.entry("twin of a", drifting(1015))};
 
-    const auto results = run_tuning(entries, time.race_options(20));
+    const auto results = run_tuning(entries, time.tuning_options(20));
 
     EXPECT_GT(results[1].timing.noise, 0.01) << rate;
     EXPECT_NEAR(results[0].timing.median_us / results[2].timing.median_us, 1, 0.003) << rate;
@@ -139,9 +140,9 @@ TEST(Race, ADriftOfTheMachineHitsAllAlikeAndLeavesTheWinner) {
   }
 }
 
-TEST(Race, GoesOnUntilEveryMedianIsCertain) {
+TEST(Tuning, GoesOnUntilEveryMedianIsCertain) {
   MadeUpTime time;
-  TuningOptions options = time.race_options(3);
+  TuningOptions options = time.tuning_options(3);
   options.max_rounds = 10'000;
   options.relative_error_goal = 0.01;
   options.budget_ms = 1e9;
@@ -160,9 +161,9 @@ TEST(Race, GoesOnUntilEveryMedianIsCertain) {
   EXPECT_EQ(results[0].timing.samples, results[1].timing.samples);
 }
 
-TEST(Race, EndsAfterTheLeastRoundsWhereOneIsLeft) {
+TEST(Tuning, EndsAfterTheLeastRoundsWhereOneIsLeft) {
   MadeUpTime time;
-  TuningOptions options = time.race_options(3);
+  TuningOptions options = time.tuning_options(3);
   options.max_rounds = 40;
   options.relative_error_goal = 0;
   const auto noisy = [](std::int64_t call) {
@@ -177,7 +178,7 @@ TEST(Race, EndsAfterTheLeastRoundsWhereOneIsLeft) {
   EXPECT_EQ(results[0].outcome, TuningOutcome::finished);
 }
 
-TEST(Race, WhoThrowsHasFailedWithTheReasonAndTheOthersGoOn) {
+TEST(Tuning, WhoThrowsHasFailedWithTheReasonAndTheOthersGoOn) {
   MadeUpTime time;
   const auto throw_at = [](std::int64_t bad) {
     return [bad](std::int64_t call) {
@@ -188,7 +189,7 @@ TEST(Race, WhoThrowsHasFailedWithTheReasonAndTheOthersGoOn) {
   const std::vector<TuningEntry> entries = {time.entry("at once", throw_at(0)),
                                             time.entry("fine", constant(1000)),
                                             time.entry("later", throw_at(5))};
-  TuningOptions options = time.race_options(6);
+  TuningOptions options = time.tuning_options(6);
   options.drops = false;
 
   const auto results = run_tuning(entries, options);
@@ -203,10 +204,10 @@ TEST(Race, WhoThrowsHasFailedWithTheReasonAndTheOthersGoOn) {
   EXPECT_EQ(spjit::winner_of(results), 1);
 }
 
-TEST(Race, TheBudgetLeavesSomeNotReached) {
+TEST(Tuning, TheBudgetLeavesSomeNotReached) {
   for (const auto& [budget_ms, sampled] : {std::pair{10.0, 0}, {29.5, 5}, {0.0, 0}}) {
     MadeUpTime time;
-    TuningOptions options = time.race_options(3);
+    TuningOptions options = time.tuning_options(3);
     options.budget_ms = budget_ms;
     std::vector<TuningEntry> entries;
     for (int i = 0; i < 10; ++i) {
@@ -227,21 +228,21 @@ TEST(Race, TheBudgetLeavesSomeNotReached) {
   }
 }
 
-TEST(Race, ResultsAreTimesOfWholeRuns) {
+TEST(Tuning, ResultsAreTimesOfWholeRuns) {
   MadeUpTime time;
   const std::vector<TuningEntry> entries = {time.entry("whole", constant(1200)),
                                             time.entry("quarter", constant(280), 0.25)};
 
-  const auto results = run_tuning(entries, time.race_options(4));
+  const auto results = run_tuning(entries, time.tuning_options(4));
 
   EXPECT_DOUBLE_EQ(results[0].timing.median_us, 1200);
   EXPECT_DOUBLE_EQ(results[1].timing.median_us, 1120);
   EXPECT_EQ(spjit::winner_of(results), 1);
 }
 
-TEST(Race, TellsHowItStandsAfterEachSample) {
+TEST(Tuning, TellsHowItStandsAfterEachSample) {
   MadeUpTime time;
-  TuningOptions options = time.race_options(3);
+  TuningOptions options = time.tuning_options(3);
   std::vector<std::size_t> settled;
   std::vector<std::string> best;
   double most_left_ms = 0;
@@ -265,9 +266,9 @@ TEST(Race, TellsHowItStandsAfterEachSample) {
   EXPECT_LE(most_left_ms, 3 * 2 * 2.04);
 }
 
-TEST(Race, WhatProgressThrowsEndsTheRace) {
+TEST(Tuning, WhatProgressThrowsEndsTheTuning) {
   MadeUpTime time;
-  TuningOptions options = time.race_options(10);
+  TuningOptions options = time.tuning_options(10);
   int reports = 0;
   options.progress = [&](const TuningProgress&) {
     if (++reports == 3) throw std::runtime_error("enough");
@@ -280,9 +281,9 @@ TEST(Race, WhatProgressThrowsEndsTheRace) {
   EXPECT_EQ(reports, 3);
 }
 
-TEST(Race, WhatCheckThrowsEndsTheRaceBeforeTheNextCall) {
+TEST(Tuning, WhatCheckThrowsEndsTheTuningBeforeTheNextCall) {
   MadeUpTime time;
-  TuningOptions options = time.race_options(10);
+  TuningOptions options = time.tuning_options(10);
   int calls = 0;
   options.check = [&] {
     if (calls == 5) throw std::runtime_error("enough");
@@ -298,7 +299,7 @@ TEST(Race, WhatCheckThrowsEndsTheRaceBeforeTheNextCall) {
   EXPECT_EQ(calls, 5);
 }
 
-TEST(Race, AClockThatStandsStillStillEnds) {
+TEST(Tuning, AClockThatStandsStillStillEnds) {
   TuningOptions options;
   options.min_rounds = options.max_rounds = 2;
   options.clock = [] { return std::chrono::nanoseconds(0); };
@@ -310,7 +311,7 @@ TEST(Race, AClockThatStandsStillStillEnds) {
   EXPECT_EQ(results[0].timing.median_us, 0);
 }
 
-TEST(Race, NothingToRaceIsNothing) { EXPECT_TRUE(run_tuning({}).empty()); }
+TEST(Tuning, NothingToTimeIsNothing) { EXPECT_TRUE(run_tuning({}).empty()); }
 
 TuningResult result_of(double us, TuningOutcome outcome) {
   TuningResult result;
@@ -319,7 +320,7 @@ TuningResult result_of(double us, TuningOutcome outcome) {
   return result;
 }
 
-TEST(RaceWinner, IsTheFastestThatFinishedElseTheFastestWithASample) {
+TEST(TuningWinner, IsTheFastestThatFinishedElseTheFastestWithASample) {
   const TuningResult slow = result_of(9, TuningOutcome::finished);
   const TuningResult fast = result_of(5, TuningOutcome::finished);
   const TuningResult dropped = result_of(4, TuningOutcome::dropped);
@@ -336,14 +337,14 @@ TEST(RaceWinner, IsTheFastestThatFinishedElseTheFastestWithASample) {
   EXPECT_EQ(winner({}), spjit::k_no_winner);
 }
 
-TEST(RaceOutcomes, HaveNames) {
+TEST(TuningOutcomes, HaveNames) {
   EXPECT_EQ(to_string(TuningOutcome::finished), "finished");
   EXPECT_EQ(to_string(TuningOutcome::dropped), "dropped");
   EXPECT_EQ(to_string(TuningOutcome::failed), "failed");
   EXPECT_EQ(to_string(TuningOutcome::not_reached), "not_reached");
 }
 
-TEST(Race, RefusesWhatMakesNoSense) {
+TEST(Tuning, RefusesWhatMakesNoSense) {
   MadeUpTime time;
   const auto message_of = [](const TuningEntry& entry,
                              const TuningOptions& options) -> std::string {
@@ -359,16 +360,16 @@ TEST(Race, RefusesWhatMakesNoSense) {
   no_part.part = 0;
   TuningEntry part_of_nothing = fine;
   part_of_nothing.part = std::numeric_limits<double>::quiet_NaN();
-  TuningOptions swapped = time.race_options(3);
+  TuningOptions swapped = time.tuning_options(3);
   swapped.max_rounds = 2;
-  TuningOptions no_clock = time.race_options(3);
+  TuningOptions no_clock = time.tuning_options(3);
   no_clock.clock = nullptr;
 
-  EXPECT_THAT(message_of({"hollow", nullptr}, time.race_options(3)),
+  EXPECT_THAT(message_of({"hollow", nullptr}, time.tuning_options(3)),
               HasSubstr("'hollow' has no function"));
-  EXPECT_THAT(message_of(no_part, time.race_options(3)), HasSubstr("a call is 0 of a run"));
-  EXPECT_THAT(message_of(part_of_nothing, time.race_options(3)), HasSubstr("of a run"));
-  EXPECT_THAT(message_of(fine, time.race_options(0)), HasSubstr("0 to 0 rounds"));
+  EXPECT_THAT(message_of(no_part, time.tuning_options(3)), HasSubstr("a call is 0 of a run"));
+  EXPECT_THAT(message_of(part_of_nothing, time.tuning_options(3)), HasSubstr("of a run"));
+  EXPECT_THAT(message_of(fine, time.tuning_options(0)), HasSubstr("0 to 0 rounds"));
   EXPECT_THAT(message_of(fine, swapped), HasSubstr("3 to 2 rounds"));
   EXPECT_THAT(message_of(fine, no_clock), HasSubstr("no clock"));
 }

@@ -29,12 +29,12 @@ using spjit::testing_support::same_code;
 using spjit::testing_support::SearchedHostTile;
 using spjit::testing_support::with_proxies;
 
-TEST_F(HostTileSearch, WithoutTimeNothingIsRacedAndNothingIsReached) {
+TEST_F(HostTileSearch, WithoutTimeNothingIsTimedAndNothingIsReached) {
   options_.policy.search_budget_ms = 0;
 
   const HostSearch found = search(in_full(k_all), later_is_faster());
 
-  EXPECT_TRUE(heats_.empty());
+  EXPECT_TRUE(batches_.empty());
   EXPECT_FALSE(found.timed);
   EXPECT_EQ(found.chosen, 0U);
   for (const SearchedHostTile& tile : found.tiles) {
@@ -48,7 +48,7 @@ TEST_F(HostTileSearch, WithoutTimeProxiesAreNotReachedEitherAndOnlyTheHeuristics
 
   const HostSearch found = search(with_proxies(k_all, 3), later_is_faster());
 
-  EXPECT_TRUE(heats_.empty());
+  EXPECT_TRUE(batches_.empty());
   for (const SearchedHostTile& tile : found.tiles) {
     EXPECT_EQ(tile.proxy->outcome, TuningOutcome::not_reached);
   }
@@ -56,10 +56,10 @@ TEST_F(HostTileSearch, WithoutTimeProxiesAreNotReachedEitherAndOnlyTheHeuristics
             (std::set<std::string>{to_string(heuristic_)}));
 }
 
-TEST_F(HostTileSearch, CodeOverTheBudgetHasFailedWithTheNumbersAndIsNotRaced) {
+TEST_F(HostTileSearch, CodeOverTheBudgetHasFailedWithTheNumbersAndIsNotTimed) {
   const HostSearch free = search(in_full(1), later_is_faster());
   const auto bytes = static_cast<std::int64_t>(free.artifact->text.size());
-  heats_.clear();
+  batches_.clear();
   options_.policy.code_budget_bytes = bytes - 1;
 
   const HostSearch found = search(in_full(1), later_is_faster());
@@ -67,7 +67,7 @@ TEST_F(HostTileSearch, CodeOverTheBudgetHasFailedWithTheNumbersAndIsNotRaced) {
   EXPECT_EQ(found.tiles[0].full->outcome, TuningOutcome::failed);
   EXPECT_EQ(found.tiles[0].full->failure,
             std::to_string(bytes) + " bytes of code, the budget is " + std::to_string(bytes - 1));
-  for (const auto& heat : heats_) EXPECT_TRUE(heat.empty());
+  for (const auto& batch : batches_) EXPECT_TRUE(batch.empty());
   EXPECT_FALSE(found.timed);
   EXPECT_EQ(spjit::read_program(found.artifact->image()).tile, heuristic_);
 }
@@ -84,27 +84,27 @@ TEST_F(HostTileSearch, OfFewTilesEachIsLoadedSeveralTimesAndTheMiddleTimeCounts)
 
   const HostSearch found = search(in_full(2), formula);
 
-  ASSERT_EQ(heats_.at(0).size(), 10U);  // two tiles, five loads
-  EXPECT_NE(heats_[0][0].artifact, heats_[0][1].artifact);
-  EXPECT_TRUE(same_code(*heats_[0][0].artifact, *heats_[0][1].artifact));
+  ASSERT_EQ(batches_.at(0).size(), 10U);  // two tiles, five loads
+  EXPECT_NE(batches_[0][0].artifact, batches_[0][1].artifact);
+  EXPECT_TRUE(same_code(*batches_[0][0].artifact, *batches_[0][1].artifact));
   EXPECT_EQ(found.tiles[0].full->timing.median_us, 5);
   EXPECT_EQ(found.tiles[1].full->timing.median_us, 5);
 }
 
 TEST_F(HostTileSearch, OfManyTilesTheBestAreTimedAgainSeveralLoadsEach) {
-  // In the first heat later tiles are faster; when loaded again, the earliest of the finalists is.
+  // In the first batch later tiles are faster; when loaded again, the earliest of the finalists is.
   std::map<std::string, double> places;
-  const auto formula = [&](std::size_t heat, const HostTuningCandidate& candidate) {
+  const auto formula = [&](std::size_t batch, const HostTuningCandidate& candidate) {
     const auto next = static_cast<double>(places.size());
     const double place = places.emplace(to_string(candidate.tile), next).first->second;
-    return finished_in(heat == 0 ? 1000 - place : 1000 + place);
+    return finished_in(batch == 0 ? 1000 - place : 1000 + place);
   };
 
   const HostSearch found = search(in_full(k_all), formula);
 
-  ASSERT_EQ(heats_.size(), 2U);
-  EXPECT_EQ(heats_[0].size(), found.tiles.size());
-  EXPECT_EQ(heats_[1].size(), 4U * 5U);  // three finalists and the heuristic's choice, five loads
+  ASSERT_EQ(batches_.size(), 2U);
+  EXPECT_EQ(batches_[0].size(), found.tiles.size());
+  EXPECT_EQ(batches_[1].size(), 4U * 5U);  // three finalists and the heuristic's choice, five loads
   EXPECT_EQ(found.chosen, 0U);
   EXPECT_EQ(found.tiles[0].full->timing.median_us, 1000);
 }
@@ -112,8 +112,8 @@ TEST_F(HostTileSearch, OfManyTilesTheBestAreTimedAgainSeveralLoadsEach) {
 TEST_F(HostTileSearch, ABudgetThatEndsAfterAllWereTimedOnceKeepsTheirBest) {
   std::string last;
   double us = 1000;
-  const auto formula = [&](std::size_t heat, const HostTuningCandidate& candidate) {
-    if (heat > 0) return TuningResult{};  // not reached
+  const auto formula = [&](std::size_t batch, const HostTuningCandidate& candidate) {
+    if (batch > 0) return TuningResult{};  // not reached
     last = to_string(candidate.tile);
     return finished_in(us--);
   };
@@ -140,7 +140,7 @@ TEST_F(HostTileSearch, ALoadThatFailedIsTheSlowestOfItsTile) {
 TEST_F(HostTileSearch, TilesOfTheSameCodeShareAnArtifact) {
   (void)search(with_proxies(k_all, 2), later_is_faster());
 
-  const auto& proxies = heats_.at(0);
+  const auto& proxies = batches_.at(0);
   std::size_t shared = 0;
   for (std::size_t i = 1; i < proxies.size(); ++i) {
     const bool share = spjit::share_code(proxies[i - 1].tile, proxies[i].tile);
@@ -162,11 +162,11 @@ TEST_F(HostTileSearch, WhatIsTooMuchCodeForOneHeatMeetsTheBestSoFarInTheNext) {
 
   const HostSearch found = search(stages, formula);
 
-  ASSERT_EQ(heats_.size(), 4U);
-  EXPECT_EQ(heats_[0].size(), 5U);
-  for (std::size_t heat = 1; heat < 4; ++heat) {
-    EXPECT_EQ(heats_[heat].size(), 6U);
-    EXPECT_EQ(to_string(heats_[heat].front().tile), best);
+  ASSERT_EQ(batches_.size(), 4U);
+  EXPECT_EQ(batches_[0].size(), 5U);
+  for (std::size_t batch = 1; batch < 4; ++batch) {
+    EXPECT_EQ(batches_[batch].size(), 6U);
+    EXPECT_EQ(to_string(batches_[batch].front().tile), best);
   }
   EXPECT_EQ(to_string(found.tiles[found.chosen].tile), best);
   EXPECT_EQ(names_of(found, &SearchedHostTile::full).size(), 4U);
@@ -176,16 +176,16 @@ TEST_F(HostTileSearch, AHeatThatTheBudgetCutsOffKeepsTheBestSoFar) {
   HostSearchStages stages = in_full(3);
   stages.batch_bytes = 1;
   stages.reductions.kernels = false;
-  const auto formula = [](std::size_t heat, const HostTuningCandidate&) {
-    return heat == 0 ? finished_in(7) : TuningResult{};
+  const auto formula = [](std::size_t batch, const HostTuningCandidate&) {
+    return batch == 0 ? finished_in(7) : TuningResult{};
   };
 
   const HostSearch found = search(stages, formula);
 
   EXPECT_TRUE(found.timed);
-  EXPECT_EQ(to_string(found.tiles[found.chosen].tile), to_string(heats_[0][0].tile));
+  EXPECT_EQ(to_string(found.tiles[found.chosen].tile), to_string(batches_[0][0].tile));
   EXPECT_EQ(found.tiles[found.chosen].full->timing.median_us, 7);
-  EXPECT_TRUE(same_code(*found.artifact, *heats_[0][0].artifact));
+  EXPECT_TRUE(same_code(*found.artifact, *batches_[0][0].artifact));
 }
 
 TEST_F(HostTileSearch, WindowsAreForProxiesOnly) {
@@ -195,18 +195,18 @@ TEST_F(HostTileSearch, WindowsAreForProxiesOnly) {
   (void)search(stages, later_is_faster());
 
   const auto windowed = [](const HostTuningCandidate& candidate) { return candidate.columns > 0; };
-  EXPECT_TRUE(std::ranges::any_of(heats_.at(0), windowed));
-  EXPECT_TRUE(std::ranges::none_of(heats_.at(1), windowed));
+  EXPECT_TRUE(std::ranges::any_of(batches_.at(0), windowed));
+  EXPECT_TRUE(std::ranges::none_of(batches_.at(1), windowed));
 }
 
-TEST_F(HostTileSearch, RacesGetWhatIsLeftOfTheBudget) {
+TEST_F(HostTileSearch, BatchesGetWhatIsLeftOfTheBudget) {
   options_.policy.search_budget_ms = 50'000;
 
   (void)search(with_proxies(k_all, 2), later_is_faster());
 
-  EXPECT_LE(race_options_.at(0).budget_ms, 0.7 * 50'000);
-  EXPECT_LE(race_options_.at(1).budget_ms, 50'000);
-  EXPECT_GT(race_options_.at(1).budget_ms, 0.7 * 50'000);
+  EXPECT_LE(tuning_options_.at(0).budget_ms, 0.7 * 50'000);
+  EXPECT_LE(tuning_options_.at(1).budget_ms, 50'000);
+  EXPECT_GT(tuning_options_.at(1).budget_ms, 0.7 * 50'000);
 }
 
 struct Report {
@@ -226,13 +226,13 @@ TEST_F(HostTileSearch, TellsHowItStandsInTilesWhateverTheirLoads) {
     reports.push_back({std::string(now.stage), now.done, now.total, std::string(now.best),
                        now.best_us, now.seconds_left});
   };
-  const auto race = [](std::span<const HostTuningCandidate> candidates,
-                       const TuningOptions& options) {
+  const auto timer = [](std::span<const HostTuningCandidate> candidates,
+                        const TuningOptions& options) {
     options.progress({candidates.size() / 2, candidates.size(), "the best", 12.5, 3000});
     return std::vector<TuningResult>(candidates.size(), finished_in(12.5));
   };
 
-  (void)spjit::testing_support::search_host_tile(input(), with_proxies(6, 1), race, context);
+  (void)spjit::testing_support::search_host_tile(input(), with_proxies(6, 1), timer, context);
 
   // Finalists: the first of equally fast proxies, which may be the heuristic's choice. Each has
   // three loads, and of three that are loaded one is settled.
@@ -253,24 +253,24 @@ TEST_F(HostTileSearch, CountsTilesOfEarlierHeatsAsDone) {
     EXPECT_EQ(now.total, 3U);
     done.push_back(now.done);
   };
-  const auto race = [](std::span<const HostTuningCandidate> candidates,
-                       const TuningOptions& options) {
+  const auto timer = [](std::span<const HostTuningCandidate> candidates,
+                        const TuningOptions& options) {
     options.progress({0, candidates.size(), "", 0, 0});
     return std::vector<TuningResult>(candidates.size(), finished_in(1));
   };
 
-  (void)spjit::testing_support::search_host_tile(input(), stages, race, context);
+  (void)spjit::testing_support::search_host_tile(input(), stages, timer, context);
 
   EXPECT_EQ(done, (std::vector<std::size_t>{0, 1, 2}));
 }
 
-TEST_F(HostTileSearch, RacesHaveNoProgressToReportWhereNobodyListens) {
+TEST_F(HostTileSearch, BatchesHaveNoProgressToReportWhereNobodyListens) {
   (void)search(in_full(2), later_is_faster());
 
-  EXPECT_FALSE(race_options_.at(0).progress);
+  EXPECT_FALSE(tuning_options_.at(0).progress);
 }
 
-TEST_F(HostTileSearch, WhatARaceThrowsEndsTheSearch) {
+TEST_F(HostTileSearch, WhatATimerThrowsEndsTheSearch) {
   const auto stop = [](std::size_t, const HostTuningCandidate&) -> TuningResult {
     throw std::runtime_error("stopped");
   };

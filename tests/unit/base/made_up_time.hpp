@@ -22,7 +22,7 @@ inline CallUs constant(double us) {
   return [us](std::int64_t) { return us; };
 }
 
-/// Time that passes only when entries of a race or timing candidates run. Every batch is logged.
+/// Time that passes only when entries of a tuning or timing candidates run. Every batch is logged.
 class MadeUpTime {
  public:
   TuningEntry entry(const std::string& name, CallUs call_us, double part = 1) {
@@ -45,7 +45,7 @@ class MadeUpTime {
   }
 
   /// Of exactly so many rounds.
-  [[nodiscard]] TuningOptions race_options(int rounds) {
+  [[nodiscard]] TuningOptions tuning_options(int rounds) {
     TuningOptions options;
     options.min_rounds = options.max_rounds = rounds;
     options.clock = [this] { return now(); };

@@ -1,4 +1,4 @@
-// Calls of a race that are not timed: the first one, and those that settle caches.
+// Calls of a tuning that are not timed: the first one, and those that settle caches.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using spjit::testing_support::constant;
 using spjit::testing_support::MadeUpTime;
 using testing::HasSubstr;
 
-TEST(Race, CallsThatSettleCachesAreNotTimedAndDropNobody) {
+TEST(Tuning, CallsThatSettleCachesAreNotTimedAndDropNobody) {
   MadeUpTime time;
   // As long code does: slow for some calls, then fast.
   TuningEntry large =
@@ -29,13 +29,13 @@ TEST(Race, CallsThatSettleCachesAreNotTimedAndDropNobody) {
   large.settling_calls = 8;
   const std::vector<TuningEntry> entries = {time.entry("small", constant(1000)), large};
 
-  const auto results = run_tuning(entries, time.race_options(3));
+  const auto results = run_tuning(entries, time.tuning_options(3));
 
   EXPECT_EQ(results[1].outcome, TuningOutcome::finished);
   EXPECT_DOUBLE_EQ(results[1].timing.median_us, 900);
 }
 
-TEST(Race, ASampleOfLongCodeThatIsFarOverItsBestIsTakenAgainWithSettledCaches) {
+TEST(Tuning, ASampleOfLongCodeThatIsFarOverItsBestIsTakenAgainWithSettledCaches) {
   MadeUpTime time;
   // Calls: the first, eight to settle, one for the batch; untimed and timed ones of round 1; then
   // the other runner has thrown it out of the caches.
@@ -44,27 +44,27 @@ TEST(Race, ASampleOfLongCodeThatIsFarOverItsBestIsTakenAgainWithSettledCaches) {
   large.settling_calls = 8;
   const std::vector<TuningEntry> entries = {time.entry("small", constant(1000)), large};
 
-  const auto results = run_tuning(entries, time.race_options(3));
+  const auto results = run_tuning(entries, time.tuning_options(3));
 
   EXPECT_EQ(results[1].timing.samples, 3);
   EXPECT_DOUBLE_EQ(results[1].timing.median_us, 900);
   EXPECT_DOUBLE_EQ(results[1].timing.noise, 0);
 }
 
-TEST(Race, AFirstCallThatIsLongAndFarOverTheBestIsTheLast) {
+TEST(Tuning, AFirstCallThatIsLongAndFarOverTheBestIsTheLast) {
   MadeUpTime time;
   const std::vector<TuningEntry> entries = {
       time.entry("fast", constant(1000)), time.entry("slow", constant(2600)),
       time.entry("cold", [](std::int64_t call) { return call == 0 ? 2400.0 : 1000.0; })};
 
-  const auto results = run_tuning(entries, time.race_options(3));
+  const auto results = run_tuning(entries, time.tuning_options(3));
 
   EXPECT_EQ(results[1].outcome, TuningOutcome::dropped);
   EXPECT_EQ(std::ranges::count(time.log(), "slow"), 1);
   EXPECT_EQ(results[2].outcome, TuningOutcome::finished);
 }
 
-TEST(Race, AHiccupWhileWarmingUpDropsNobody) {
+TEST(Tuning, AHiccupWhileWarmingUpDropsNobody) {
   // Something else ran during one call: the first, or one in the batch that sizes the samples.
   for (const std::int64_t hit : {0, 1, 5, 20}) {
     MadeUpTime time;
@@ -72,7 +72,7 @@ TEST(Race, AHiccupWhileWarmingUpDropsNobody) {
     const std::vector<TuningEntry> entries = {time.entry("steady", constant(12)),
                                               time.entry("hit", hiccup)};
 
-    const auto results = run_tuning(entries, time.race_options(4));
+    const auto results = run_tuning(entries, time.tuning_options(4));
 
     EXPECT_EQ(results[1].outcome, TuningOutcome::finished) << "call " << hit;
     EXPECT_DOUBLE_EQ(results[1].timing.median_us, 10) << "call " << hit;
@@ -80,7 +80,7 @@ TEST(Race, AHiccupWhileWarmingUpDropsNobody) {
   }
 }
 
-TEST(Race, ALongFirstCallThatNoNeighbourCanHaveCausedIsTheOnlyOne) {
+TEST(Tuning, ALongFirstCallThatNoNeighbourCanHaveCausedIsTheOnlyOne) {
   MadeUpTime time;
   std::int64_t calls = 0;
   const auto slow = [&calls](std::int64_t) {
@@ -90,15 +90,15 @@ TEST(Race, ALongFirstCallThatNoNeighbourCanHaveCausedIsTheOnlyOne) {
   const std::vector<TuningEntry> entries = {time.entry("best", constant(3000)),
                                             time.entry("slow", slow)};
 
-  const auto results = run_tuning(entries, time.race_options(3));
+  const auto results = run_tuning(entries, time.tuning_options(3));
 
   EXPECT_EQ(results[1].outcome, TuningOutcome::dropped);
   EXPECT_EQ(calls, 1);
 }
 
-TEST(Race, AFirstCallOverTheLimitHasFailedAndIsTheLast) {
+TEST(Tuning, AFirstCallOverTheLimitHasFailedAndIsTheLast) {
   MadeUpTime time;
-  TuningOptions options = time.race_options(3);
+  TuningOptions options = time.tuning_options(3);
   options.drops = false;
   options.call_limit_ms = 50;
   const std::vector<TuningEntry> entries = {time.entry("endless", constant(60e3)),

@@ -1,10 +1,11 @@
+#include "kernels/unrolled_host/host_timer.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <vector>
 
-#include "kernels/unrolled_host/host_timer.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -40,14 +41,14 @@ TuningOptions short_race() {
   return options;
 }
 
-class Measure : public testing::Test {
+class HostTimer : public testing::Test {
  protected:
   void SetUp() override {
     if (!spjit::Target(HostIsa::avx2).runs_here()) GTEST_SKIP() << "this CPU has no AVX2";
   }
 };
 
-TEST_F(Measure, TimesEveryContestantInItsPlace) {
+TEST_F(HostTimer, TimesEveryCandidateInItsPlace) {
   const std::vector<HostTuningCandidate> candidates = {contestant_of(host_tile(4)),
                                                        contestant_of(host_tile(10))};
 
@@ -62,7 +63,7 @@ TEST_F(Measure, TimesEveryContestantInItsPlace) {
   }
 }
 
-TEST_F(Measure, AnArtifactThatDoesNotLoadHasFailedAndTheOthersKeepTheirPlaces) {
+TEST_F(HostTimer, AnArtifactThatDoesNotLoadHasFailedAndTheOthersKeepTheirPlaces) {
   HostArtifact damaged = *contestant_of(host_tile(4)).artifact;
   damaged.program[1] = 999;
   const std::vector<HostTuningCandidate> candidates = {
@@ -78,7 +79,7 @@ TEST_F(Measure, AnArtifactThatDoesNotLoadHasFailedAndTheOthersKeepTheirPlaces) {
   EXPECT_GT(results[1].timing.median_us, 0);
 }
 
-TEST_F(Measure, OneArtifactServesSeveralWalksAndWindows) {
+TEST_F(HostTimer, OneArtifactServesSeveralLoopOrdersAndWindows) {
   HostTuningCandidate whole = contestant_of(host_tile(4), 64);
   HostTuningCandidate walked = whole;
   walked.tile.panel_group = 3;
@@ -91,7 +92,7 @@ TEST_F(Measure, OneArtifactServesSeveralWalksAndWindows) {
   for (const auto& result : results) EXPECT_EQ(result.timing.samples, 2);
 }
 
-TEST_F(Measure, ReadsBInPlaceAtTheLeadingDimensionItIsGiven) {
+TEST_F(HostTimer, ReadsBInPlaceAtTheLeadingDimensionItIsGiven) {
   HostTile tile = host_tile(4);
   tile.pack_b = false;
   const std::vector<HostTuningCandidate> candidates = {contestant_of(tile, 32, 40)};
@@ -102,7 +103,7 @@ TEST_F(Measure, ReadsBInPlaceAtTheLeadingDimensionItIsGiven) {
   EXPECT_EQ(results.at(0).timing.samples, 2);
 }
 
-TEST_F(Measure, RunsOnThePoolItIsGiven) {
+TEST_F(HostTimer, RunsOnThePoolItIsGiven) {
   const auto pool = std::make_shared<spjit::ThreadPool>(2);
   const std::vector<HostTuningCandidate> candidates = {contestant_of(host_tile(4))};
 
@@ -111,7 +112,7 @@ TEST_F(Measure, RunsOnThePoolItIsGiven) {
   EXPECT_GT(results.at(0).timing.median_us, 0);
 }
 
-TEST_F(Measure, RefusesABThatCannotBeCounted) {
+TEST_F(HostTimer, RefusesABThatCannotBeCounted) {
   const std::vector<HostTuningCandidate> candidates = {contestant_of(host_tile(4))};
   constexpr std::int64_t k_ldb = std::int64_t{1} << 61;
 
@@ -120,7 +121,7 @@ TEST_F(Measure, RefusesABThatCannotBeCounted) {
       spjit::InvalidArgument);
 }
 
-TEST_F(Measure, NothingToTimeIsFine) {
+TEST_F(HostTimer, NothingToTimeIsFine) {
   EXPECT_TRUE(spjit::time_host_kernels({}, short_race(), 0, nullptr).empty());
 }
 
