@@ -179,6 +179,7 @@ TEST_P(KernelOnIsa, PanelsGiveTheBitsOfRowMajorOperands) {
       Problem problem = problem_of(matrix, n);
       problem.panel_columns = spjit::lanes_of(isa()) * 2;
       const Kernel kernel = compile_uncached(problem, options);
+      EXPECT_EQ(kernel.info().panel_columns, *problem.panel_columns) << kernel.info().family;
       const std::vector<float> b = dense_values(60 * n);
       std::vector<float> c(index(40 * n));
       std::vector<float> from_panels(c.size());
