@@ -51,10 +51,13 @@ PanelLayout layout_of(const KernelInfo& info, std::int64_t rows, std::int64_t n)
   return {rows, n, info.panel_columns};
 }
 
+/// A run-time n may be so large that a panel's place overflows.
 void check_panels(const char* name, const PanelLayout& layout) {
-  if (layout.size() > k_most_floats) {
+  const std::int64_t most_panels = k_most_floats / layout.stride();
+  if (layout.n > 0 && (layout.n - 1) / layout.width >= most_panels) {
     throw InvalidArgument(
-        fmt::format("{} has {} floats; expected at most {}", name, layout.size(), k_most_floats));
+        fmt::format("{} has {} columns in panels of {} floats; expected at most {} floats", name,
+                    layout.n, layout.stride(), k_most_floats));
   }
 }
 
@@ -132,6 +135,10 @@ Arguments checked_arguments(const KernelInfo& info, Arguments arguments) {
         fmt::format("n is {}; this kernel was compiled for n = {} (compile with a run-time n for "
                     "others)",
                     arguments.n, info.n));
+  }
+  if (arguments.layout != Layout::row_major && arguments.layout != Layout::panel_major) {
+    throw InvalidArgument(fmt::format("layout is {}; expected 0 (row-major) or 1 (panel-major)",
+                                      static_cast<int>(arguments.layout)));
   }
   if (arguments.layout == Layout::panel_major) {
     check_pointer("b_panels", arguments.b, info.cols, arguments.n);
