@@ -179,7 +179,10 @@ const Artifact& Kernel::Impl::artifact() const {
   std::call_once(made_, [this] {
     Artifact made;
     if (code != nullptr) made.files = code->files({});
-    made.record = record.dump(2);
+    nlohmann::json whole = record;
+    whole["files"] = files_json(made.files);
+    // A path of the policy may be no UTF-8.
+    made.record = whole.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
     artifact_ = std::move(made);
   });
   return artifact_;
@@ -277,6 +280,7 @@ Kernel Kernel::from_artifact(Artifact artifact, int threads) {
   }
   nlohmann::json record = parse_record(artifact.record);
   const KernelFamily& family = find_family(family_in(record));
+  require_own_files(record, artifact.files);
   auto code = std::make_shared<const BuiltFiles>(family, std::move(artifact.files));
   LoadedKernel loaded = code->load(record, HostDevice{make_pool(threads)}, {});
   return Kernel(
