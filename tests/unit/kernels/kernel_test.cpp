@@ -132,6 +132,12 @@ TEST(Kernel, RefusesPanelsOfARunTimeNWhoseOffsetsWrapAround) {
   }
 }
 
+TEST(Kernel, OfTheHostHasNoBlocks) {
+  const Kernel kernel = compile_uncached(problem_of(random_matrix(6, 5, 0.5), 8));
+
+  EXPECT_THROW(static_cast<void>(kernel.driver_active_blocks()), spjit::InvalidArgument);
+}
+
 TEST(Kernel, RefusesALayoutThatThereIsNot) {
   const Kernel kernel = compile_uncached(problem_of(random_matrix(6, 5, 0.5), 8));
   std::vector<float> memory(200);
@@ -150,6 +156,7 @@ TEST(Kernel, RefusesNullPointersAndSaysWhatIsExpected) {
 
   EXPECT_THROW(kernel.run(memory.data(), nullptr), spjit::InvalidArgument);
   EXPECT_THROW(kernel.run_panels(nullptr, memory.data()), spjit::InvalidArgument);
+  EXPECT_THROW(kernel.run_panels(memory.data(), nullptr), spjit::InvalidArgument);
   try {
     kernel.run(nullptr, memory.data());
     FAIL() << "a null B was taken";
