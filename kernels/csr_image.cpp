@@ -5,6 +5,9 @@
 namespace spjit {
 namespace {
 
+/// Above what Problem::panel_columns may be: rows * width fits 64 bits.
+constexpr std::int64_t k_most_panel_columns = 1024;
+
 void check(const CsrImage& read, const HostImage& image, const Cancellation& cancel) {
   const HostProgramHeader& header = read.header;
   require_record(image.text.empty(), "code that no csr kernel has");
@@ -29,6 +32,7 @@ HostArtifact make_csr_artifact(const Problem& problem, const std::string& family
   append_bits(artifact.weights, matrix.values, cancel);
   append_bits(artifact.weights, matrix.col_idxs, cancel);
   artifact.program = write_header(header_of(problem, family, isa));
+  artifact.program.push_back(problem.panel_columns.value_or(k_csr_panel_columns));
   append_words(artifact.program, matrix.row_ptrs, cancel);
   return artifact;
 }
@@ -37,6 +41,7 @@ CsrImage read_csr_image(const HostImage& image, const Cancellation& cancel) {
   WordReader reader(image.program, cancel);
   CsrImage read;
   read.header = read_header(reader);
+  read.panel_columns = reader.word(1, k_most_panel_columns);
   read.row_ptrs = reader.words();
   reader.finish();
   const auto nnz = to_size(read.header.nnz);

@@ -2,7 +2,7 @@
 
 /// @file
 /// A itself as the image of a host kernel, for families that read it: nnz values followed by nnz
-/// columns as weights, row offsets in the program record.
+/// columns as weights, columns of a panel and row offsets in the program record.
 
 #include <cstdint>
 #include <string>
@@ -16,6 +16,9 @@
 
 namespace spjit {
 
+/// Columns a panel of panel-major B and C has where the problem leaves it free: one AVX-512 vector.
+inline constexpr std::int64_t k_csr_panel_columns = 16;
+
 /// The image of a kernel of `family`.
 [[nodiscard]] HostArtifact make_csr_artifact(const Problem& problem, const std::string& family,
                                              HostIsa isa, const Cancellation& cancel = {});
@@ -23,6 +26,7 @@ namespace spjit {
 /// What such an image holds.
 struct CsrImage {
   HostProgramHeader header;
+  std::int64_t panel_columns = k_csr_panel_columns;
   std::vector<std::int64_t> row_ptrs;
   std::span<const std::int32_t> col_idxs;  ///< in the image
   std::span<const float> values;           ///< in the image

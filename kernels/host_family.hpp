@@ -8,6 +8,7 @@
 
 #include "base/row_ranges.hpp"
 #include "base/thread_pool.hpp"
+#include "kernels/csr_image.hpp"
 #include "kernels/kernel_family.hpp"
 #include "kernels/packing.hpp"
 #include "kernels/program_words.hpp"
@@ -100,24 +101,22 @@ class BuiltImage final : public BuiltCode, public std::enable_shared_from_this<B
 /// The members of a record that every host family writes: sizes of code and weights.
 [[nodiscard]] nlohmann::json image_record(const HostImage& image);
 
-/// Columns a panel of panel-major B and C has for families that read A: one AVX-512 vector.
-inline constexpr std::int64_t k_csr_panel_columns = 16;
-
 /// Calls `run` with row-major arguments: once, or for each panel where B and C are panel-major.
 template <class Run>
-void for_each_panel(const Arguments& arguments, const HostProgramHeader& header, const Run& run) {
+void for_each_panel(const Arguments& arguments, const CsrImage& image, const Run& run) {
   if (arguments.layout == Layout::row_major) {
     run(arguments);
     return;
   }
-  const PanelLayout b{header.cols, arguments.n, k_csr_panel_columns};
-  const PanelLayout c{header.rows, arguments.n, k_csr_panel_columns};
+  const std::int64_t width = image.panel_columns;
+  const PanelLayout b{image.header.cols, arguments.n, width};
+  const PanelLayout c{image.header.rows, arguments.n, width};
   for (std::int64_t panel = 0; panel < b.panels(); ++panel) {
     run({.b = arguments.b + panel * b.stride(),
-         .ldb = k_csr_panel_columns,
+         .ldb = width,
          .c = arguments.c + panel * c.stride(),
-         .ldc = k_csr_panel_columns,
-         .n = k_csr_panel_columns});
+         .ldc = width,
+         .n = width});
   }
 }
 

@@ -51,10 +51,13 @@ PanelLayout layout_of(const KernelInfo& info, std::int64_t rows, std::int64_t n)
   return {rows, n, info.panel_columns};
 }
 
+/// A run-time n may be so large that a panel's place overflows.
 void check_panels(const char* name, const PanelLayout& layout) {
-  if (layout.size() > k_most_floats) {
+  const std::int64_t most_panels = k_most_floats / layout.stride();
+  if (layout.n > 0 && (layout.n - 1) / layout.width >= most_panels) {
     throw InvalidArgument(
-        fmt::format("{} has {} floats; expected at most {}", name, layout.size(), k_most_floats));
+        fmt::format("{} has {} columns in panels of {} floats; expected at most {} floats", name,
+                    layout.n, layout.stride(), k_most_floats));
   }
 }
 
@@ -133,6 +136,10 @@ Arguments checked_arguments(const KernelInfo& info, Arguments arguments) {
                     "others)",
                     arguments.n, info.n));
   }
+  if (arguments.layout != Layout::row_major && arguments.layout != Layout::panel_major) {
+    throw InvalidArgument(fmt::format("layout is {}; expected 0 (row-major) or 1 (panel-major)",
+                                      static_cast<int>(arguments.layout)));
+  }
   if (arguments.layout == Layout::panel_major) {
     check_pointer("b_panels", arguments.b, info.cols, arguments.n);
     check_pointer("c_panels", arguments.c, info.rows, arguments.n);
@@ -172,7 +179,10 @@ const Artifact& Kernel::Impl::artifact() const {
   std::call_once(made_, [this] {
     Artifact made;
     if (code != nullptr) made.files = code->files({});
-    made.record = record.dump(2);
+    nlohmann::json whole = record;
+    whole["files"] = files_json(made.files);
+    // A path of the policy may be no UTF-8.
+    made.record = whole.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
     artifact_ = std::move(made);
   });
   return artifact_;
@@ -270,6 +280,7 @@ Kernel Kernel::from_artifact(Artifact artifact, int threads) {
   }
   nlohmann::json record = parse_record(artifact.record);
   const KernelFamily& family = find_family(family_in(record));
+  require_own_files(record, artifact.files);
   auto code = std::make_shared<const BuiltFiles>(family, std::move(artifact.files));
   LoadedKernel loaded = code->load(record, HostDevice{make_pool(threads)}, {});
   return Kernel(

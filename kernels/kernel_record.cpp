@@ -1,7 +1,13 @@
 #include "kernels/kernel_record.hpp"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
+#include "base/hash.hpp"
+#include "kernels/unrolled_cuda/cuda_executable.hpp"
+#include "kernels/unrolled_cuda/cuda_family.hpp"
+#include "runtime/cache/cache_record.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -10,6 +16,18 @@ namespace {
 void take_text(const nlohmann::json& object, const char* member, std::string& to) {
   const auto found = object.find(member);
   if (found != object.end() && found->is_string()) to = found->get<std::string>();
+}
+
+std::vector<CacheFileRecord> listed_files(const nlohmann::json& list) {
+  try {
+    return parse_cache_files(list);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(fmt::format("\"files\" of the record of a kernel is damaged: {}", error.what()));
+  }
+}
+
+bool is_ptx_for_cubin(const Artifact::File& file) {
+  return file.name == k_cubin_file && !is_cubin(file.bytes);
 }
 
 }  // namespace
@@ -31,6 +49,30 @@ void apply_record(const nlohmann::json& record, KernelInfo& info) {
   take_text(record, "note", info.note);
   const auto search = record.find("search");
   if (search != record.end() && search->is_object()) take_text(*search, "reason", info.reason);
+}
+
+nlohmann::json files_json(const std::vector<Artifact::File>& files) {
+  std::vector<CacheFileRecord> listed;
+  for (const Artifact::File& file : files) {
+    listed.push_back({file.name, std::ssize(file.bytes), checksum_hex(file.bytes)});
+  }
+  return write_cache_files(listed);
+}
+
+void require_own_files(const nlohmann::json& record, const std::vector<Artifact::File>& files) {
+  if (!record.is_object() || !record.contains("files")) return;
+  for (const CacheFileRecord& listed : listed_files(record.at("files"))) {
+    for (const Artifact::File& file : files) {
+      if (file.name != listed.name || is_ptx_for_cubin(file)) continue;
+      if (std::ssize(file.bytes) == listed.bytes && checksum_hex(file.bytes) == listed.checksum) {
+        continue;
+      }
+      throw Error(
+          fmt::format("the file \"{}\" is damaged, or the record is of another kernel: it has {} "
+                      "bytes that do not match the record's checksum",
+                      file.name, file.bytes.size()));
+    }
+  }
 }
 
 nlohmann::json to_json(const GroupingStatistics& grouping) {

@@ -22,7 +22,7 @@ struct PanelLayout {
 
   static constexpr std::int64_t k_spare_floats = 16;
 
-  [[nodiscard]] std::int64_t panels() const noexcept { return (n + width - 1) / width; }
+  [[nodiscard]] std::int64_t panels() const noexcept { return n / width + (n % width > 0 ? 1 : 0); }
   [[nodiscard]] std::int64_t stride() const noexcept { return rows * width + k_spare_floats; }
   /// Floats a buffer in this layout has.
   [[nodiscard]] std::int64_t size() const noexcept { return panels() * stride(); }

@@ -132,6 +132,7 @@ void add_file_arguments(CLI::App& command, std::vector<std::string>& files) {
       .add_option("FILE", files,
                   "Matrix files (.smtx, .mtx, .npy, .npz); folders, which are searched for such "
                   "files recursively; globs, also quoted ones.")
+      ->check(not_empty())
       ->required();
 }
 

@@ -18,7 +18,7 @@ class CsrExecutable final : public HostExecutable {
   void run(const Arguments& arguments) const override {
     const CsrView matrix = read_.view();
     run_parts(parts_, [&](const RowRange& rows) {
-      for_each_panel(arguments, read_.header,
+      for_each_panel(arguments, read_,
                      [&](const Arguments& part) { run_csr(matrix, read_.header.isa, rows, part); });
     });
   }
@@ -43,7 +43,7 @@ LoadedKernel CsrFamily::open(const HostObject& object, const Cancellation& cance
   CsrImage read = read_csr_image(object.image, cancel);
   LoadedKernel loaded;
   loaded.info = info_of(read.header, object);
-  loaded.info.panel_columns = k_csr_panel_columns;
+  loaded.info.panel_columns = read.panel_columns;
   loaded.executable = std::make_shared<CsrExecutable>(object, std::move(read));
   return loaded;
 }

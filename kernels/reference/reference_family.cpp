@@ -18,7 +18,7 @@ class ReferenceExecutable final : public HostExecutable {
         add_scaled_row_(add_scaled_row_of(arithmetic_of(read_.header.isa))) {}
 
   void run(const Arguments& arguments) const override {
-    for_each_panel(arguments, read_.header, [&](const Arguments& part) { multiply(part); });
+    for_each_panel(arguments, read_, [&](const Arguments& part) { multiply(part); });
   }
 
  private:
@@ -58,7 +58,7 @@ LoadedKernel ReferenceFamily::open(const HostObject& object, const Cancellation&
   CsrImage read = read_csr_image(object.image, cancel);
   LoadedKernel loaded;
   loaded.info = info_of(read.header, object);
-  loaded.info.panel_columns = k_csr_panel_columns;
+  loaded.info.panel_columns = read.panel_columns;
   loaded.executable = std::make_shared<ReferenceExecutable>(object, std::move(read));
   return loaded;
 }

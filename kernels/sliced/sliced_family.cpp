@@ -81,6 +81,7 @@ BuiltKernel SlicedFamily::build(const BuildRequest& request) const {
 LoadedKernel SlicedFamily::open(const HostObject& object, const Cancellation& cancel) const {
   const CsrImage read = read_csr_image(object.image, cancel);
   require_record(can_be_sliced(read.header.isa, read.header.n), "sliced columns");
+  require_record(read.panel_columns == k_csr_panel_columns, "sliced panel columns");
   LoadedKernel loaded;
   loaded.info = info_of(read.header, object);
   loaded.info.panel_columns = k_csr_panel_columns;

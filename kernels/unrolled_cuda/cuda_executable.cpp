@@ -21,11 +21,6 @@ constexpr std::string_view k_elf_magic =
     "\x7f"
     "ELF";
 
-bool is_cubin(std::span<const std::byte> image) {
-  return image.size() >= k_elf_magic.size() &&
-         std::memcmp(image.data(), k_elf_magic.data(), k_elf_magic.size()) == 0;
-}
-
 void check_cubin(std::span<const std::byte> image, const CudaProgram& program) {
   const CubinInfo cubin = read_cubin_info(image);
   if (cubin.arch != program.arch) {
@@ -55,6 +50,11 @@ std::size_t elements(std::int64_t rows, std::int64_t n, std::int64_t ld) {
 }
 
 }  // namespace
+
+bool is_cubin(std::span<const std::byte> image) {
+  return image.size() >= k_elf_magic.size() &&
+         std::memcmp(image.data(), k_elf_magic.data(), k_elf_magic.size()) == 0;
+}
 
 void check_image(std::span<const std::byte> image, const CudaProgram& program) {
   if (image.empty()) throw Error("the image of a CUDA kernel is empty; expected a cubin or PTX");

@@ -20,6 +20,9 @@ class LaunchError : public DeviceError {
   explicit LaunchError(const DeviceError& error) : DeviceError(error) {}
 };
 
+/// Whether it begins as a cubin; anything else is PTX to the driver.
+[[nodiscard]] bool is_cubin(std::span<const std::byte> image);
+
 /// Throws Error unless image and program belong together: the image is PTX, or a cubin with the
 /// kernel in it, for that architecture, with those threads a block.
 void check_image(std::span<const std::byte> image, const CudaProgram& program);

@@ -136,6 +136,8 @@ class WrongCommandLineTest(ToolTest):
             with self.subTest(command=command, option=option):
                 self.check([*command, option, ""], option, "empty")
                 self.check([*command, f"{option}="], option)
+        for command in ["compile", "bench", "explain"]:
+            self.check([command, "", "--n", 8], "FILE", "empty")
 
     def test_cache_and_no_cache_together(self):
         self.check(["compile", "a.npz", "--n", 8, "--cache", "c", "--no-cache"], "--cache")

@@ -25,6 +25,7 @@ inline void check_csr_image(const HostImage& image, std::size_t most_bytes) {
   const auto read = read_within(most_bytes, {}, [&] { return read_csr_image(image); });
   if (!read) return;
   std::vector<std::int64_t> words = write_header(read->header);
+  words.push_back(read->panel_columns);
   append_words(words, read->row_ptrs);
   expect_written_as(words, image);
   const CsrView a = read->view();

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "kernels/families.hpp"
+#include "plan/search_policy.hpp"
 #include "runtime/cache/cache_record.hpp"
+#include "spjit/version.hpp"
 #include "tests/support/compile_testing.hpp"
 
 namespace {
@@ -56,6 +58,28 @@ TEST(CacheKey, ASearchAlsoDependsOnItsBudgetItsContendersTheDeviceAndTheModel) {
   EXPECT_EQ(keys(SearchMode::ranked).size(), 5U);
   EXPECT_GE(keys(SearchMode::proxy).size(), 3U);
   EXPECT_GE(keys(SearchMode::exhaustive).size(), 3U);
+}
+
+// As docs/cache-format.md lists them: a kernel of another version of spjit, or of other families,
+// is another one.
+TEST(CacheKey, BeginsWithTheVersionsOfTheLibraryAndOfAllFamiliesForTheDevice) {
+  const CompileOptions options = key_options();
+  const Problem problem = problem_of(small_matrix(), 64);
+  const DeviceInfo device = HostDeviceInfo{};
+  std::string families;
+  for (const KernelFamily* family : kernel_families()) {
+    if (family->is_cuda()) continue;
+    families += (families.empty() ? "" : ", ") + std::string(family->name());
+    families += " " + family->version();
+  }
+  KeyBuilder key;
+  key.field("spjit", SPJIT_VERSION).field("families", families);
+  key.field("target", "host-avx2").field("threads", 1);
+  add_to_key(problem, key);
+  add_to_key(device, key);
+  add_to_key(options.policy, key);
+
+  EXPECT_EQ(cache_key({problem, options, device, {}}), key.hex());
 }
 
 TEST(CacheKey, WhatAKernelIsCompiledWithDoesNotChangeIt) {

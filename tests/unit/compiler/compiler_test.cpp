@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "base/host_cpu.hpp"
 #include "compiler/compile_options.hpp"
+#include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "kernels/unrolled_host/host_tile.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
@@ -182,6 +184,36 @@ TEST(CompilerOptions, PathsWithAZeroByteAreRefused) {
   EXPECT_THROW(Compiler(toolkit, uncached()), spjit::InvalidArgument);
   EXPECT_THROW(Compiler(CompileOptions(), {.directory = path}), spjit::InvalidArgument);
   EXPECT_THROW(Compiler(CompileOptions(), {.read_only_layers = {path}}), spjit::InvalidArgument);
+}
+
+TEST(CompilerOptions, ARankModelIsReadOnlyInModesThatTime) {
+  CompileOptions options;
+  options.policy.rank_model = "/nowhere/model.json";
+
+  EXPECT_NO_THROW(Compiler(options, uncached()));
+  options.policy.search = spjit::SearchMode::ranked;
+  EXPECT_THROW(Compiler(options, uncached()), spjit::IoError);
+}
+
+TEST(CompilerOptions, AsManyCompileAtOnceAsThereAreCpusUnlessSaidOtherwise) {
+  CompileOptions two;
+  two.resources.parallel_compiles = 2;
+
+  EXPECT_EQ(Compiler({}, uncached()).options().resources.parallel_compiles, spjit::usable_cpus());
+  EXPECT_EQ(Compiler(two, uncached()).options().resources.parallel_compiles, 2);
+}
+
+TEST(CompilerOptions, LeadingDimensionsOfAGpuHaveALimit) {
+  constexpr std::int64_t k_most = spjit::k_cuda_max_leading_dimension;
+  CompileOptions options;
+  options.target = spjit::Target::parse("sm_90");
+  const Compiler compiler(options, uncached());
+  for (const auto operand : {&Problem::b, &Problem::c}) {
+    Problem problem = problem_of(random_matrix(6, 5, 0.5), 8);
+    (problem.*operand).leading_dimension = k_most + 1;
+
+    EXPECT_THROW(static_cast<void>(compiler.compile(problem)), spjit::InvalidArgument);
+  }
 }
 
 TEST(CompilerOptions, ALimitOfCompilingIsATime) {
@@ -517,6 +549,22 @@ TEST(CompilerCache, ADefaultDirectoryThatCannotBeUsedIsANote) {
     EXPECT_EQ(kernel.info().note.rfind("not cached: ", 0), 0U) << kernel.info().note;
     EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
   }
+}
+
+TEST(CompilerCache, WhatADirectoryCannotTakeIsHandedOutAndSaysWhyItIsNotCached) {
+  const TemporaryDirectory directory;
+  const CsrMatrix matrix = random_matrix(60, 70, 0.8);
+  const Compiler compiler({}, cached_in(directory.path()));
+  const Kernel cached = compiler.compile(problem_of(matrix, 33));
+  fs::remove_all(directory.path() / "tmp");
+  std::ofstream(directory.path() / "tmp") << "not a directory";
+
+  const Kernel kernel = compiler.compile(problem_of(matrix, 34));
+
+  EXPECT_EQ(cached.info().not_cached, "");
+  EXPECT_NE(kernel.info().not_cached, "");
+  EXPECT_EQ(kernel.info().note, "not cached: " + kernel.info().not_cached);
+  EXPECT_TRUE(same_bits(product(kernel), expected_product(matrix, kernel)));
 }
 
 TEST(CompilerCache, AnExplicitDirectoryThatCannotBeUsedIsAnError) {

@@ -170,6 +170,51 @@ TEST(KernelArtifact, OfADamagedFileIsRefused) {
   }
 }
 
+TEST(KernelArtifact, OfAFileWithAnyOtherByteIsRefused) {
+  for (const Kernel& kernel : kernels_of_all_families()) {
+    const auto good = kernel.artifact().file("kernel.o");
+    for (std::size_t at = 0; at < good.size(); at += 97) {
+      std::vector<std::byte> bytes(good.begin(), good.end());
+      bytes[at] ^= std::byte{4};
+      Artifact artifact{{}, kernel.record()};
+      artifact.add("kernel.o", std::move(bytes));
+
+      EXPECT_TRUE(artifact_refusal(artifact).starts_with("the file \"kernel.o\" is damaged"))
+          << kernel.info().family << " byte " << at << ": " << artifact_refusal(artifact);
+    }
+  }
+}
+
+TEST(KernelArtifact, WithTheRecordOfAnotherKernelOfItsFamilyIsRefused) {
+  const Kernel one = csr_kernel();
+  CompileOptions options;
+  options.policy.code_budget_bytes = 0;
+  const Kernel two = compiled(problem_of(random_matrix(12, 9, 0.5), 20), options);
+  ASSERT_EQ(two.info().family, one.info().family);
+
+  EXPECT_NE(artifact_refusal({one.artifact().files, two.record()}), "");
+  EXPECT_EQ(artifact_refusal({two.artifact().files, two.record()}), "");
+}
+
+TEST(KernelArtifact, WithDamagedFilesInItsRecordIsRefused) {
+  const Artifact good = csr_kernel().artifact();
+  for (const std::string files : {"7", "[7]", R"([{"name": "kernel.o"}])",
+                                  R"([{"name": "kernel.o", "bytes": "1", "checksum": ""}])"}) {
+    auto record = nlohmann::json::parse(good.record);
+    record["files"] = nlohmann::json::parse(files);
+
+    EXPECT_NE(artifact_refusal({good.files, record.dump()}), "") << files;
+  }
+}
+
+TEST(KernelArtifact, HasARecordWhereAPathOfThePolicyIsNoUtf8) {
+  CompileOptions options;
+  options.policy.rank_model = "\xff.json";
+  const Kernel kernel = compiled(problem_of(random_matrix(12, 9, 0.5), 20), options);
+
+  EXPECT_NO_THROW(static_cast<void>(nlohmann::json::parse(kernel.record())));
+}
+
 TEST(KernelArtifact, WithARecordOfNoFamilyIsRefused) {
   for (const std::string record : {"{}", "[]", "7", R"({"family": 7})", R"({"kind": "csr"})"}) {
     Artifact artifact = csr_kernel().artifact();

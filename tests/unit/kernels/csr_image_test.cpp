@@ -23,8 +23,9 @@ using spjit::testing_support::open_image;
 using spjit::testing_support::problem_of;
 using spjit::testing_support::small_matrix;
 
-/// Words before the row offsets, of which the first is their number.
-constexpr std::size_t k_header_words = 12;
+/// Words before the row offsets, of which the first is their number: a header and a panel's
+/// columns.
+constexpr std::size_t k_header_words = 13;
 
 HostArtifact artifact() {
   return spjit::make_csr_artifact(problem_of(small_matrix(), 20), "csr", HostIsa::avx2);
@@ -72,6 +73,7 @@ TEST(CsrImage, IsWrittenAsTheSameWords) {
   const CsrImage read = spjit::read_csr_image(made.image());
 
   std::vector<std::int64_t> words = spjit::write_header(read.header);
+  words.push_back(read.panel_columns);
   spjit::append_words(words, read.row_ptrs);
 
   EXPECT_EQ(words.size(), k_header_words + 7);
@@ -114,6 +116,22 @@ TEST(CsrImage, ColumnsOutOfRangeAreRefused) {
     made.weights.back() = static_cast<std::uint32_t>(column);
 
     EXPECT_EQ(image_refusal(made.image()), "program record: csr column out of range") << column;
+  }
+}
+
+TEST(CsrImage, HasTheColumnsOfAPanelThatTheProblemAsksFor) {
+  spjit::Problem problem = problem_of(small_matrix(), 20);
+  problem.panel_columns = 24;
+  const HostArtifact made = spjit::make_csr_artifact(problem, "csr", HostIsa::avx2);
+
+  EXPECT_EQ(spjit::read_csr_image(made.image()).panel_columns, 24);
+  EXPECT_EQ(spjit::read_csr_image(artifact().image()).panel_columns, 16);
+  for (const std::int64_t columns : {-1, 0, 1025}) {
+    HostArtifact damaged = made;
+    damaged.program[k_header_words - 1] = columns;
+
+    EXPECT_EQ(image_refusal(damaged.image()),
+              "program record: " + std::to_string(columns) + " where 1 to 1024 was expected");
   }
 }
 

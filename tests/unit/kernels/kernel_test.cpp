@@ -113,12 +113,50 @@ TEST(Kernel, RefusesPanelsWhoseOffsetsWrapAround) {
   EXPECT_THROW(kernel.run_panels(memory.data(), memory.data()), spjit::InvalidArgument);
 }
 
+TEST(Kernel, RefusesPanelsOfARunTimeNWhoseOffsetsWrapAround) {
+  constexpr std::int64_t k_most = std::numeric_limits<std::int64_t>::max();
+  Problem problem = problem_of(random_matrix(6, 5, 0.5), 8);
+  problem.n.runtime = true;
+  const Kernel kernel = compile_uncached(problem);
+  std::vector<float> memory(16);
+  const auto run = [&](std::int64_t n) {
+    kernel.run(
+        {.b = memory.data(), .c = memory.data(), .n = n, .layout = spjit::Layout::panel_major});
+  };
+
+  // Panels of C: 6 rows of 16 floats, and 16 more.
+  const std::int64_t most_floats = k_most / 4;
+  for (const std::int64_t n :
+       {most_floats / 112 * 16 + 1, (k_most >> 3) + 2, k_most - 16, k_most}) {
+    EXPECT_THROW(run(n), spjit::InvalidArgument) << n;
+  }
+}
+
+TEST(Kernel, OfTheHostHasNoBlocks) {
+  const Kernel kernel = compile_uncached(problem_of(random_matrix(6, 5, 0.5), 8));
+
+  EXPECT_THROW(static_cast<void>(kernel.driver_active_blocks()), spjit::InvalidArgument);
+}
+
+TEST(Kernel, RefusesALayoutThatThereIsNot) {
+  const Kernel kernel = compile_uncached(problem_of(random_matrix(6, 5, 0.5), 8));
+  std::vector<float> memory(200);
+
+  for (const int layout : {2, 9, 255}) {
+    EXPECT_THROW(kernel.run({.b = memory.data(),
+                             .c = memory.data() + 100,
+                             .layout = static_cast<spjit::Layout>(layout)}),
+                 spjit::InvalidArgument);
+  }
+}
+
 TEST(Kernel, RefusesNullPointersAndSaysWhatIsExpected) {
   const Kernel kernel = compile_uncached(problem_of(random_matrix(6, 5, 0.5), 8));
   std::vector<float> memory(64);
 
   EXPECT_THROW(kernel.run(memory.data(), nullptr), spjit::InvalidArgument);
   EXPECT_THROW(kernel.run_panels(nullptr, memory.data()), spjit::InvalidArgument);
+  EXPECT_THROW(kernel.run_panels(memory.data(), nullptr), spjit::InvalidArgument);
   try {
     kernel.run(nullptr, memory.data());
     FAIL() << "a null B was taken";
@@ -179,6 +217,7 @@ TEST_P(KernelOnIsa, PanelsGiveTheBitsOfRowMajorOperands) {
       Problem problem = problem_of(matrix, n);
       problem.panel_columns = spjit::lanes_of(isa()) * 2;
       const Kernel kernel = compile_uncached(problem, options);
+      EXPECT_EQ(kernel.info().panel_columns, *problem.panel_columns) << kernel.info().family;
       const std::vector<float> b = dense_values(60 * n);
       std::vector<float> c(index(40 * n));
       std::vector<float> from_panels(c.size());

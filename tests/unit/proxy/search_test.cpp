@@ -238,6 +238,51 @@ TEST_F(Search, OfManyKernelsTheBestAreTimedAgainSeveralLoadsEachAndAreConfirmed)
   EXPECT_FALSE(trace.entries[2].confirmed);
 }
 
+TEST_F(Search, WhatWasTimedOnceStaysWhereItsConfirmationFails) {
+  space_.given.loads = 3;
+  space_.given.few = 2;
+  settings_.stages.stand_ins = false;
+  settings_.stages.confirmed = 2;
+  space_.result_of = [this](const TuningJob& job) {
+    return space_.batches.size() > 1 ? made_up_failure("no luck")
+                                     : made_up_time(static_cast<double>(job.candidate) + 1);
+  };
+
+  const SearchOutcome found = search();
+
+  EXPECT_THAT(space_.batches, SizeIs(2));
+  EXPECT_EQ(found.trace.chosen, 0U);
+  EXPECT_NE(found.build, nullptr);
+  EXPECT_EQ(outcome_of(found.trace.entries[0].full), "finished");
+  EXPECT_EQ(outcome_of(found.trace.entries[1].full), "finished");
+  EXPECT_FALSE(found.trace.entries[1].confirmed);
+}
+
+TEST_F(Search, BuildingEndsWithTheCompilationsDeadlineWhereThatIsEarlier) {
+  const auto deadline = settings_.begin + std::chrono::seconds(20);
+  context_.cancel.deadline = deadline;
+  std::vector<std::chrono::steady_clock::time_point> ends;
+  space_.during_build = [&](std::size_t, const Cancellation& cancel) {
+    ends.push_back(cancel.deadline.value());
+  };
+
+  (void)search();
+
+  EXPECT_THAT(ends, SizeIs(13));
+  EXPECT_THAT(ends, testing::Each(deadline));  // of stages that end after 42 s and 60 s
+}
+
+TEST_F(Search, ABuildThatManyShareCountsOnceInABatch) {
+  space_.groups = 2;
+  space_.bytes = 60;
+  space_.given.batch_bytes = 100;
+  settings_.stages.stand_ins = false;
+
+  (void)search();
+
+  EXPECT_THAT(space_.batches, ElementsAre(ElementsAre(0, 2, 4, 6, 8, 1), SizeIs(5)));
+}
+
 TEST_F(Search, ReportsBuildingOnlyWhereTheFamilyNamesIt) {
   std::vector<std::string> lines;
   context_.progress = [&](const SearchProgress& now) {
