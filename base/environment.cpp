@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "base/byte_size.hpp"
+#include "base/quantities.hpp"
 #include "base/thread_pool.hpp"
 #include "spjit/error.hpp"
 

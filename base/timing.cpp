@@ -13,9 +13,6 @@
 namespace spjit {
 namespace {
 
-// Nothing worth timing is shorter than a tenth of a nanosecond: a clock that stands still must not
-// make batches endless.
-
 // Median absolute deviation to standard deviation, and standard deviation of a mean to that of a
 // median, both for normal samples: 1 / Phi^-1(3/4) and sqrt(pi / 2).
 constexpr double k_deviation_of_mad = 1.4826;

@@ -13,7 +13,7 @@
 
 namespace spjit {
 
-/// The most calls of one sample.
+/// The most calls of one sample: a clock that stands still must not make batches endless.
 inline constexpr std::int64_t k_max_batch = std::int64_t{1} << 21;
 
 /// One of the things to compare.

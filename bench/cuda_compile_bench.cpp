@@ -120,10 +120,10 @@ WorkReport compile(Job job, Method method, const Options& options, const CudaDev
   build.arch = arch;
   build.threads = options.threads;
   build.max_registers = job.cap;
-  const CudaBuild built =
+  const std::string cubin =
       build_cubin(units, load_cuda_toolchain(needs_of(units, arch), found_cuda_libraries()), build);
   const std::chrono::duration<double> time = Clock::now() - start;
-  const CubinInfo info = read_cubin_info(std::as_bytes(std::span(built.cubin)));
+  const CubinInfo info = read_cubin_info(std::as_bytes(std::span(cubin)));
   const CubinKernel* kernel = info.find_kernel(k_cuda_kernel_name);
   if (kernel == nullptr) throw Error("the cubin has no kernel");
   if (kernel->stack_bytes > 0) throw Error(fmt::format("{} bytes spill", kernel->stack_bytes));

@@ -16,6 +16,7 @@
 #include "base/host_cpu.hpp"
 #include "bench/host/case.hpp"
 #include "bench/host/goals.hpp"
+#include "bench/host/read_bandwidth.hpp"
 #include "bench/host/report.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/host/workloads.hpp"

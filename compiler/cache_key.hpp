@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "base/cancel.hpp"
 #include "kernels/kernel_family.hpp"
 
 namespace spjit {

@@ -5,9 +5,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 

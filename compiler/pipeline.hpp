@@ -7,7 +7,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <vector>
 
 #include "compiler/compile_record.hpp"
 #include "kernels/kernel_family.hpp"

@@ -8,7 +8,7 @@
 
 #include "base/host_cpu.hpp"
 #include "kernels/csr_image.hpp"
-#include "runtime/host/host_isa.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

@@ -97,7 +97,10 @@ class KernelFamily {
 
   /// Why it takes no such problem for that device, in one line; empty: it accepts. It is not asked
   /// about other devices and about problems with features it does not know (why_not()).
-  [[nodiscard]] virtual std::string refusal(const FamilyRequest& request) const = 0;
+  [[nodiscard]] virtual std::string refusal(const FamilyRequest& request) const {
+    static_cast<void>(request);
+    return {};
+  }
 
   /// What ranks its candidates in modes that time; null: its formula. Throws IoError, Error for a
   /// model that cannot be used.

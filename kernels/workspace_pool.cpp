@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
-#include "base/checked.hpp"
 #include "matrix/limits.hpp"
 
 namespace spjit {

@@ -4,9 +4,7 @@
 /// `.npy` arrays, format version 1.0, C order.
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/arithmetic.hpp"
-#include "matrix/non_empty_rows.hpp"
+#include "matrix/cancellable.hpp"
 
 namespace spjit {
 

@@ -7,9 +7,7 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <memory>
 
 #include "kernels/search_trace.hpp"
 #include "kernels/tunable_space.hpp"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 
 #include "spjit/error.hpp"
@@ -38,20 +37,6 @@ double discounted_gain(std::size_t k, std::span<const int> grades) {
 }
 
 }  // namespace
-
-double kendall_tau(std::span<const double> left, std::span<const double> right) {
-  check_lengths(left.size(), right.size());
-  double sum = 0;
-  double pairs = 0;
-  for (std::size_t i = 0; i < left.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      const double product = (left[i] - left[j]) * (right[i] - right[j]);
-      if (product != 0) sum += product > 0 ? 1 : -1;
-      ++pairs;
-    }
-  }
-  return pairs > 0 ? sum / pairs : 0;
-}
 
 std::vector<std::size_t> order_by_score(std::span<const double> scores) {
   std::vector<std::size_t> order(scores.size());
@@ -98,20 +83,6 @@ double ndcg_at(std::size_t k, std::span<const double> scores, std::span<const in
   return ndcg_at(k, ranked);
 }
 
-double ordered_pair_accuracy(std::span<const double> scores, std::span<const double> times) {
-  check_lengths(scores.size(), times.size());
-  double right = 0;
-  double pairs = 0;
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    for (std::size_t j = 0; j < times.size(); ++j) {
-      if (!(times[i] < times[j])) continue;
-      ++pairs;
-      if (scores[i] > scores[j]) ++right;
-    }
-  }
-  return pairs > 0 ? right / pairs : 1;
-}
-
 double regret_of_top(std::size_t k, std::span<const double> scores, std::span<const double> times) {
   check_lengths(scores.size(), times.size());
   check_top(k, times.size());
@@ -123,20 +94,6 @@ double regret_of_top(std::size_t k, std::span<const double> scores, std::span<co
     found = std::min(found, times[order[i]]);
   }
   return found / least - 1;
-}
-
-double highest_impact_of_misclassification(std::span<const double> relative_speeds,
-                                           std::span<const std::int64_t> classes) {
-  check_lengths(relative_speeds.size(), classes.size());
-  check_top(1, classes.size());
-  std::map<std::int64_t, double> least;
-  for (std::size_t i = 0; i < classes.size(); ++i) {
-    const auto [at, added] = least.try_emplace(classes[i], relative_speeds[i]);
-    if (!added) at->second = std::min(at->second, relative_speeds[i]);
-  }
-  double sum = 0;
-  for (const auto& [name, speed] : least) sum += speed;
-  return sum / static_cast<double>(least.size());
 }
 
 Percentiles percentiles(std::span<const double> values) {

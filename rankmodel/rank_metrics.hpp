@@ -5,15 +5,10 @@
 /// the faster. A time is in any unit, positive; infinity is a tile that does not run.
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <vector>
 
 namespace spjit {
-
-/// Kendall's tau-a: (agreeing - disagreeing pairs) / pairs, in [-1, 1]; a pair that is tied in
-/// either counts as neither. 0 for fewer than two. Throws InvalidArgument for different lengths.
-[[nodiscard]] double kendall_tau(std::span<const double> left, std::span<const double> right);
 
 /// The best score's place first; of equal scores the first place first.
 [[nodiscard]] std::vector<std::size_t> order_by_score(std::span<const double> scores);
@@ -41,23 +36,11 @@ inline constexpr int k_top_grade = 30;
 [[nodiscard]] double ndcg_at(std::size_t k, std::span<const double> scores,
                              std::span<const int> grades);
 
-/// Of the pairs of different times, the share where the faster has the greater score (DASH); equal
-/// scores order nothing. 1 without such a pair. Throws InvalidArgument for different lengths.
-[[nodiscard]] double ordered_pair_accuracy(std::span<const double> scores,
-                                           std::span<const double> times);
-
 /// What measuring only the k best-scored costs: the least of their times / the least of all, - 1.
 /// With k = 1 its mean over problems, in percent, is DASH's APE. Infinite if none of the k runs, 0
 /// if none at all does. Throws InvalidArgument for k = 0, no tiles or different lengths.
 [[nodiscard]] double regret_of_top(std::size_t k, std::span<const double> scores,
                                    std::span<const double> times);
-
-/// Highest impact of misclassification (STuning-DL, Table 6): the mean over the classes (there, the
-/// values of M) of the least relative speed in the class, where a problem's relative speed is best
-/// time / time of the chosen tile = 1 / (1 + regret_of_top(1)). In [0, 1], the higher the better.
-/// Throws InvalidArgument for no problems or different lengths.
-[[nodiscard]] double highest_impact_of_misclassification(std::span<const double> relative_speeds,
-                                                         std::span<const std::int64_t> classes);
 
 /// Of numbers where less is better.
 struct Percentiles {

@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 
 #include "base/host_cpu.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "runtime/cuda/local_gpus.hpp"
-#include "runtime/host/host_isa.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

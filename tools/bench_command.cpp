@@ -80,7 +80,7 @@ Result bench_file(const Input& input, const BenchCommandOptions& options) {
 std::string summarize(const Result& result, double peak_gflops) {
   std::string text = shown(result.path) + ":";
   for (const Run& run : result.runs) {
-    const Timing& timing = run.measurement.kernel;
+    const TimingResult& timing = run.measurement.kernel;
     text += fmt::format("{} {:.2f} us", &run == result.runs.data() ? "" : ",", timing.median_us);
     if (run.info.cuda) continue;
     text += fmt::format(" on {} thread{} ({:.0f} % of peak)", run.info.threads,
@@ -130,7 +130,7 @@ Json describe(const Result& result, double peak_gflops) {
 }
 
 void add_row(Table& table, const Result& result, const Run& run, const std::string& name,
-             const Timing& timing) {
+             const TimingResult& timing) {
   table.add({result.path.filename().string(), run.info.cuda ? "" : std::to_string(run.info.threads),
              name, fmt::format("{:.2f}", timing.median_us), fmt::format("{:.2f}", timing.min_us),
              fmt::format("{:.1f} %", 100 * timing.noise), std::to_string(timing.samples),

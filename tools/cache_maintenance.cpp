@@ -4,9 +4,8 @@
 
 #include <memory>
 
-#include "base/byte_size.hpp"
+#include "base/quantities.hpp"
 #include "cache_actions.hpp"
-#include "quantities.hpp"
 #include "terminal.hpp"
 
 namespace spjit::cli {

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/byte_size.hpp"
+#include "base/quantities.hpp"
 #include "cache_actions.hpp"
 #include "cache_archive.hpp"
 #include "matrix/file_bytes.hpp"

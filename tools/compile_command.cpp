@@ -9,7 +9,6 @@
 #include "layer.hpp"
 #include "manual.hpp"
 #include "number_checks.hpp"
-#include "search_progress.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/version.hpp"
 #include "subcommands.hpp"

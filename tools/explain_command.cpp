@@ -1,7 +1,5 @@
 // spjit explain: what the compiler sees in a matrix, what it considered and what it chose.
 
-#include <fmt/format.h>
-
 #include <memory>
 #include <span>
 
@@ -10,7 +8,6 @@
 #include "manual.hpp"
 #include "matrix/file_bytes.hpp"
 #include "spjit/compiler.hpp"
-#include "spjit/error.hpp"
 #include "spjit/version.hpp"
 #include "subcommands.hpp"
 

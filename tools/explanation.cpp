@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "attempt.hpp"
+#include "base/elapsed.hpp"
 #include "base/thread_pool.hpp"
 #include "compiler/compile_options.hpp"
 #include "compiler/pipeline.hpp"
@@ -32,8 +33,8 @@ GroupingReport examine_grouping(const CsrMatrix& matrix, std::int64_t m1,
                                 ReorderAlgorithm algorithm) {
   const auto start = std::chrono::steady_clock::now();
   const RowGrouping grouping = group_rows(matrix, m1, algorithm);
-  const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
-  return {algorithm, compute_statistics(matrix, grouping), time.count()};
+  const double ms = ms_since(start);
+  return {algorithm, compute_statistics(matrix, grouping), ms};
 }
 
 /// Times candidates as the policy says. An exhaustive search times the proxies too, for the plot of

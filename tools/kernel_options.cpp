@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
-#include "base/byte_size.hpp"
 #include "base/environment.hpp"
 #include "base/host_cpu.hpp"
+#include "base/quantities.hpp"
 #include "compiler/compile_options.hpp"
 #include "number_checks.hpp"
 #include "spjit/error.hpp"

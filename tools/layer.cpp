@@ -9,7 +9,6 @@
 
 #include "attempt.hpp"
 #include "search_progress.hpp"
-#include "spjit/error.hpp"
 
 namespace spjit::cli {
 namespace {
@@ -97,7 +96,7 @@ std::string sparsity_text(const Layer& layer) {
 }
 
 /// Empty on a GPU.
-std::string share_text(const KernelInfo& info, const Timing& timing, double peak_gflops) {
+std::string share_text(const KernelInfo& info, const TimingResult& timing, double peak_gflops) {
   const auto share = share_of_peak(info, timing, peak_gflops);
   return share ? fmt::format("{:.0f} %", 100 * *share) : "";
 }
@@ -160,13 +159,17 @@ std::vector<LayerCell> speed_cells(const Layer& layer) {
   const auto add = [&](const char* title, const auto& text_of) {
     cells.push_back({{title}, measured ? text_of(measured->kernel) : ""});
   };
-  add("kernel us", [](const Timing& kernel) { return fmt::format("{:.2f}", kernel.median_us); });
-  add("GFLOP/s", [&](const Timing& kernel) { return fmt::format("{:.1f}", gflops(info, kernel)); });
+  add("kernel us",
+      [](const TimingResult& kernel) { return fmt::format("{:.2f}", kernel.median_us); });
+  add("GFLOP/s",
+      [&](const TimingResult& kernel) { return fmt::format("{:.1f}", gflops(info, kernel)); });
   if (info.cuda) return cells;
-  add("of peak", [&](const Timing& kernel) { return share_text(info, kernel, layer.peak_gflops); });
+  add("of peak",
+      [&](const TimingResult& kernel) { return share_text(info, kernel, layer.peak_gflops); });
   add("vs dense",
-      [&](const Timing& kernel) { return speedup_text(speedup(measured->dense, kernel)); });
-  add("vs CSR", [&](const Timing& kernel) { return speedup_text(speedup(measured->csr, kernel)); });
+      [&](const TimingResult& kernel) { return speedup_text(speedup(measured->dense, kernel)); });
+  add("vs CSR",
+      [&](const TimingResult& kernel) { return speedup_text(speedup(measured->csr, kernel)); });
   return cells;
 }
 
@@ -229,7 +232,7 @@ std::string summarize(const Layer& layer) {
                   sparsity_text(layer), info.family,
                   info.from_cache ? "loaded from the cache" : "compiled", info.compile_ms);
   if (layer.measurement) {
-    const Timing& timing = layer.measurement->kernel;
+    const TimingResult& timing = layer.measurement->kernel;
     text += fmt::format(", {:.2f} us, {:.1f} GFLOP/s", timing.median_us, gflops(info, timing));
     const std::string share = share_text(info, timing, layer.peak_gflops);
     if (!share.empty()) text += fmt::format(", {} of peak", share);

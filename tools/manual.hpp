@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "base/embedded_file.hpp"

@@ -3,24 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "base/host_cpu.hpp"
-#include "base/timing.hpp"
-#include "buffers.hpp"
 #include "kernels/unrolled_cuda/cuda_timer.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
+#include "spjit/matrix_io.hpp"
 #include "tools/peers/peers.hpp"
 
 namespace spjit::cli {
 namespace {
 
-Timing to_timing(const TimingResult& result) {
-  return {result.median_us, result.min_us, result.noise, result.samples};
-}
+constexpr std::uint64_t k_b_seed = 20240229;
 
 // Why the dense peer is left out; empty if it is not.
 std::string dense_problem(const CsrMatrix& matrix, std::int64_t n) {
@@ -102,9 +100,9 @@ Measurement measure_on_host(const Kernel& kernel, const CsrMatrix& matrix, doubl
   options.budget_ms = budget_ms;
   const std::vector<TimingResult> results = measure_interleaved(candidates, options);
 
-  measurement.kernel = to_timing(results[0]);
-  measurement.csr.timing = to_timing(results[1]);
-  if (results.size() > 2) measurement.dense.timing = to_timing(results[2]);
+  measurement.kernel = results[0];
+  measurement.csr.timing = results[1];
+  if (results.size() > 2) measurement.dense.timing = results[2];
   return measurement;
 }
 
@@ -129,10 +127,21 @@ Measurement measure_on_gpu(const Kernel& kernel, const Problem& problem, double 
                                 : result.failure));
   }
   constexpr const char* k_no_peer = "no peer on a GPU";
-  return {to_timing(result.timing), {{}, k_no_peer}, {{}, k_no_peer}};
+  return {result.timing, {{}, k_no_peer}, {{}, k_no_peer}};
 }
 
 }  // namespace
+
+Operands::Operands(std::int64_t m, std::int64_t k, std::int64_t columns)
+    : n(columns),
+      b(static_cast<std::size_t>(k * columns)),
+      c(static_cast<std::size_t>(m * columns)) {
+  float* next = b.data();
+  for (std::int64_t row = 0; row < k; ++row) {
+    for (std::int64_t col = 0; col < n; ++col) *next++ = pattern_value(k_b_seed, row, col);
+  }
+  std::fill(c.span().begin(), c.span().end(), std::numeric_limits<float>::quiet_NaN());
+}
 
 double measure_peak_gflops(HostIsa isa) { return measure_fma_peak_gflops(isa); }
 
@@ -145,12 +154,12 @@ Measurement measure(const Kernel& kernel, const Problem& problem, double budget_
                             : measure_on_host(kernel, *problem.a, budget_ms);
 }
 
-double gflops(const KernelInfo& info, const Timing& timing) {
+double gflops(const KernelInfo& info, const TimingResult& timing) {
   return 2.0 * static_cast<double>(info.nnz) * static_cast<double>(info.n) /
          (timing.median_us * 1e3);
 }
 
-std::optional<double> share_of_peak(const KernelInfo& info, const Timing& timing,
+std::optional<double> share_of_peak(const KernelInfo& info, const TimingResult& timing,
                                     double peak_gflops) {
   if (info.cuda) return std::nullopt;
   // More threads than CPUs do not raise the peak.
@@ -158,12 +167,12 @@ std::optional<double> share_of_peak(const KernelInfo& info, const Timing& timing
   return gflops(info, timing) / (peak_gflops * cores);
 }
 
-std::optional<double> speedup(const PeerTiming& peer, const Timing& kernel) {
+std::optional<double> speedup(const PeerTiming& peer, const TimingResult& kernel) {
   if (!peer.timing) return std::nullopt;
   return peer.timing->median_us / kernel.median_us;
 }
 
-Json describe(const Timing& timing) {
+Json describe(const TimingResult& timing) {
   return {{"median_us", timing.median_us},
           {"min_us", timing.min_us},
           {"noise", timing.noise},
@@ -179,7 +188,7 @@ Json describe(const Measurement& measurement, const KernelInfo& info, double pea
   const auto number = [](const std::optional<double>& value) {
     return value ? Json(*value) : Json(nullptr);
   };
-  const Timing& timing = measurement.kernel;
+  const TimingResult& timing = measurement.kernel;
   Json kernel = describe(timing);
   kernel["gflops"] = gflops(info, timing);
   kernel["share_of_peak"] = number(share_of_peak(info, timing, peak_gflops));

@@ -7,7 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "buffers.hpp"
+#include "base/float_buffer.hpp"
+#include "base/timing.hpp"
 #include "spjit/kernel.hpp"
 #include "spjit/problem.hpp"
 #include "spjit/target.hpp"
@@ -15,24 +16,35 @@
 
 namespace spjit::cli {
 
-/// Time of one run.
-struct Timing {
-  double median_us = 0;
-  double min_us = 0;
-  double noise = 0;  ///< 1.4826 median |t - median| / median
-  int samples = 0;
+/// Operands of C `[m x n]` = A `[m x k]` * B `[k x n]`, row-major and contiguous.
+struct Operands {
+  /// n = `columns`; B filled with pattern_value() of a fixed seed, C with NaN: what a kernel does
+  /// not write shows.
+  Operands(std::int64_t m, std::int64_t k, std::int64_t columns);
+
+  /// What the two take.
+  [[nodiscard]] static double bytes(std::int64_t m, std::int64_t k, std::int64_t n) {
+    return 4.0 * (static_cast<double>(m) + static_cast<double>(k)) * static_cast<double>(n);
+  }
+
+  std::int64_t n;
+  FloatBuffer b;
+  FloatBuffer c;
 };
+
+/// Operands larger than this are not allocated: measuring and checking are left out, aloud.
+inline constexpr double k_most_operand_bytes = 8e9;
 
 /// A peer's time, or why there is none.
 struct PeerTiming {
-  std::optional<Timing> timing;
+  std::optional<TimingResult> timing;
   std::string skipped;
 };
 
 /// The three on the same operands and as many threads, their samples interleaved. A kernel for a
 /// GPU is timed alone, launches between two events.
 struct Measurement {
-  Timing kernel;
+  TimingResult kernel;
   PeerTiming dense;  ///< OpenBLAS sgemm on A with its zeros
   PeerTiming csr;    ///< a CSR loop that reads A from memory
 };
@@ -54,16 +66,16 @@ inline constexpr double k_most_dense_bytes = 2e9;
 [[nodiscard]] Measurement measure(const Kernel& kernel, const Problem& problem, double budget_ms);
 
 /// 2 nnz n / time. [GFLOP/s]
-[[nodiscard]] double gflops(const KernelInfo& info, const Timing& timing);
+[[nodiscard]] double gflops(const KernelInfo& info, const TimingResult& timing);
 
 /// Of the peak of the cores that its threads can use; `peak_gflops` is one core's. None on a GPU.
-[[nodiscard]] std::optional<double> share_of_peak(const KernelInfo& info, const Timing& timing,
-                                                  double peak_gflops);
+[[nodiscard]] std::optional<double> share_of_peak(const KernelInfo& info,
+                                                  const TimingResult& timing, double peak_gflops);
 
 /// The peer's time over the kernel's; nothing if the peer was skipped.
-[[nodiscard]] std::optional<double> speedup(const PeerTiming& peer, const Timing& kernel);
+[[nodiscard]] std::optional<double> speedup(const PeerTiming& peer, const TimingResult& kernel);
 
-[[nodiscard]] Json describe(const Timing& timing);
+[[nodiscard]] Json describe(const TimingResult& timing);
 [[nodiscard]] Json describe(const PeerTiming& timing);
 /// {"kernel": {times, "gflops", "share_of_peak"}, "dense", "csr", "speedup_over_dense", ...}.
 [[nodiscard]] Json describe(const Measurement& measurement, const KernelInfo& info,

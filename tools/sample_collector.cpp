@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "kernels/unrolled_host/host_choice.hpp"
-#include "kernels/unrolled_host/host_prior.hpp"
 #include "kernels/unrolled_host/host_tunable.hpp"
 #include "kernels/unrolled_host/tile_space.hpp"
 #include "proxy/search.hpp"

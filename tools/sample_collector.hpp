@@ -4,8 +4,6 @@
 /// Times every tile of a matrix, for training.
 
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <string>
 
 #include "base/thread_pool.hpp"
 #include "kernels/unrolled_host/host_samples.hpp"

@@ -9,9 +9,21 @@
 #include <functional>
 #include <stdexcept>
 
-#include "exit_code.hpp"
-
 namespace spjit::cli {
+
+/// What the exit status of `spjit` means; docs/cli.md and --help say the same.
+enum class ExitCode : int {
+  ok = 0,           ///< everything asked for was done
+  some_failed = 1,  ///< some inputs failed, the others were done
+  usage = 2,        ///< the command line is wrong; nothing was done
+  failed = 3,       ///< every input failed, or something the command needs is not there
+};
+
+/// The status of a command that worked on `inputs` inputs, `failures` of which failed.
+[[nodiscard]] constexpr ExitCode exit_code(std::size_t inputs, std::size_t failures) {
+  if (failures == 0) return ExitCode::ok;
+  return failures < inputs ? ExitCode::some_failed : ExitCode::failed;
+}
 
 struct Subcommand {
   CLI::App* parser = nullptr;  ///< owned by the parser it was added to

@@ -7,14 +7,14 @@
 #include <exception>
 #include <span>
 
-#include "plan/evaluate.hpp"
 #include "runtime/cuda/cuda_context.hpp"
-#include "runtime/cuda/cuda_graph.hpp"
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/cuda_stream.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
+#include "tests/support/cuda_graph.hpp"
+#include "tests/support/float64_check.hpp"
 
 namespace spjit::bench {
 namespace {

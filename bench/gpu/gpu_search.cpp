@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "bench/gpu/rehearsal_tools.hpp"
+#include "bench/rank_agreement.hpp"
 #include "kernels/unrolled_cuda/cuda_choice.hpp"
 #include "kernels/unrolled_cuda/local_cuda_tools.hpp"
 #include "proxy/search.hpp"
-#include "rankmodel/rank_metrics.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"

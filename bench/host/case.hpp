@@ -10,9 +10,9 @@
 
 #include "base/timing.hpp"
 #include "bench/host/workloads.hpp"
-#include "plan/evaluate.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
+#include "tests/support/float64_check.hpp"
 #include "tools/peers/peers.hpp"
 
 namespace spjit::bench {

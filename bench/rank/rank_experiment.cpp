@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "bench/rank_agreement.hpp"
 #include "kernels/unrolled_host/host_features.hpp"
 #include "kernels/unrolled_host/host_heuristic.hpp"
 #include "kernels/unrolled_host/training/host_training.hpp"

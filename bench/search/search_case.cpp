@@ -7,11 +7,11 @@
 #include <memory>
 #include <utility>
 
+#include "bench/rank_agreement.hpp"
 #include "kernels/unrolled_host/host_choice.hpp"
 #include "kernels/unrolled_host/host_timer.hpp"
 #include "kernels/unrolled_host/host_tunable.hpp"
 #include "proxy/search.hpp"
-#include "rankmodel/rank_metrics.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::bench {

@@ -14,9 +14,9 @@
 #include "bench/host/buffers.hpp"
 #include "bench/side_by_side/cache_flush.hpp"
 #include "bench/side_by_side/peer.hpp"
-#include "plan/evaluate.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
+#include "tests/support/float64_check.hpp"
 
 namespace spjit::side_by_side {
 

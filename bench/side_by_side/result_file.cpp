@@ -9,6 +9,7 @@
 #include <fstream>
 #include <span>
 
+#include "bench/host/read_bandwidth.hpp"
 #include "bench/host/surroundings.hpp"
 #include "matrix/file_bytes.hpp"
 #include "spjit/error.hpp"
@@ -69,7 +70,7 @@ std::string csv_field(const Json& value) {
 }
 
 double bandwidth(HostIsa isa, std::int64_t bytes) {
-  return measure_read_bandwidth(isa, bytes, k_roofline_ms);
+  return bench::measure_read_bandwidth(isa, bytes, k_roofline_ms);
 }
 
 }  // namespace

@@ -30,22 +30,15 @@ class CsrExecutable final : public HostExecutable {
 
 }  // namespace
 
-std::string CsrFamily::refusal(const FamilyRequest& request) const {
-  static_cast<void>(request);
-  return {};
-}
-
 BuiltKernel CsrFamily::build(const BuildRequest& request) const {
   return build_csr(request, *this);
 }
 
 LoadedKernel CsrFamily::open(const HostObject& object, const Cancellation& cancel) const {
   CsrImage read = read_csr_image(object.image, cancel);
-  LoadedKernel loaded;
-  loaded.info = info_of(read.header, object);
-  loaded.info.panel_columns = read.panel_columns;
-  loaded.executable = std::make_shared<CsrExecutable>(object, std::move(read));
-  return loaded;
+  KernelInfo info = info_of(read.header, object);
+  info.panel_columns = read.panel_columns;
+  return {std::move(info), std::make_shared<const CsrExecutable>(object, std::move(read))};
 }
 
 }  // namespace spjit

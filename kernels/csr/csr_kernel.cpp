@@ -21,6 +21,12 @@ struct ColumnBlock {
 
 using BlockKernel = void (*)(const CsrView&, RowRange, const ColumnBlock&);
 
+/// What a driver needs of an instruction set: the kernels for 1, 2, ... vectors and their lanes.
+struct KernelTable {
+  std::span<const BlockKernel> kernels;
+  std::int64_t lanes = 0;
+};
+
 // Accumulators a row: enough to hide the latency of FMA (4 cycles, two a cycle), few enough to keep
 // one row's sums in registers.
 constexpr std::size_t k_vectors_avx512 = 16;
@@ -159,36 +165,10 @@ inline void store_tail(float* to, Vector sum, Tail tail) {
 
 }  // namespace in_generic
 
-/// What a driver needs of an instruction set: the kernels for 1, 2, ... vectors and their lanes.
-struct KernelTable {
-  std::span<const BlockKernel> kernels;
-  std::int64_t lanes = 0;
-};
-
-template <std::size_t... I>
-KernelTable avx512_table(std::index_sequence<I...> /*vectors*/) {
-  static constexpr std::array<BlockKernel, sizeof...(I)> k_kernels = {
-      in_avx512::run_block<I + 1>...};
-  return {k_kernels, 16};
-}
-
-template <std::size_t... I>
-KernelTable avx2_table(std::index_sequence<I...> /*vectors*/) {
-  static constexpr std::array<BlockKernel, sizeof...(I)> k_kernels = {in_avx2::run_block<I + 1>...};
-  return {k_kernels, 8};
-}
-
-template <std::size_t... I>
-KernelTable generic_table(std::index_sequence<I...> /*vectors*/) {
-  static constexpr std::array<BlockKernel, sizeof...(I)> k_kernels = {
-      in_generic::run_block<I + 1>...};
-  return {k_kernels, 4};
-}
-
 KernelTable table_of(HostIsa isa) {
-  if (isa == HostIsa::avx512) return avx512_table(std::make_index_sequence<k_vectors_avx512>());
-  if (isa == HostIsa::avx2) return avx2_table(std::make_index_sequence<k_vectors_avx2>());
-  return generic_table(std::make_index_sequence<k_vectors_generic>());
+  if (isa == HostIsa::avx512) return in_avx512::table(std::make_index_sequence<k_vectors_avx512>());
+  if (isa == HostIsa::avx2) return in_avx2::table(std::make_index_sequence<k_vectors_avx2>());
+  return in_generic::table(std::make_index_sequence<k_vectors_generic>());
 }
 
 /// Vectors a block: as many as B's share of the cache allows, spread evenly over the blocks.

@@ -4,8 +4,6 @@
 /// The kernel that reads A from memory: it takes over where unrolled code would be too big, and it
 /// is the peer that unrolled kernels are measured against.
 
-#include <cstdint>
-
 #include "base/row_ranges.hpp"
 #include "kernels/csr_view.hpp"
 #include "spjit/arguments.hpp"

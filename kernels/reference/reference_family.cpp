@@ -41,26 +41,15 @@ class ReferenceExecutable final : public HostExecutable {
 
 }  // namespace
 
-ProblemFeatures ReferenceFamily::features() const noexcept {
-  return {ProblemFeature::runtime_n, ProblemFeature::panels};
-}
-
-std::string ReferenceFamily::refusal(const FamilyRequest& request) const {
-  static_cast<void>(request);
-  return {};
-}
-
 BuiltKernel ReferenceFamily::build(const BuildRequest& request) const {
   return build_csr(request, *this);
 }
 
 LoadedKernel ReferenceFamily::open(const HostObject& object, const Cancellation& cancel) const {
   CsrImage read = read_csr_image(object.image, cancel);
-  LoadedKernel loaded;
-  loaded.info = info_of(read.header, object);
-  loaded.info.panel_columns = read.panel_columns;
-  loaded.executable = std::make_shared<ReferenceExecutable>(object, std::move(read));
-  return loaded;
+  KernelInfo info = info_of(read.header, object);
+  info.panel_columns = read.panel_columns;
+  return {std::move(info), std::make_shared<const ReferenceExecutable>(object, std::move(read))};
 }
 
 }  // namespace spjit

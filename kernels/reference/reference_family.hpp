@@ -11,8 +11,9 @@ namespace spjit {
 class ReferenceFamily final : public HostFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "reference"; }
-  [[nodiscard]] ProblemFeatures features() const noexcept override;
-  [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] ProblemFeatures features() const noexcept override {
+    return {ProblemFeature::runtime_n, ProblemFeature::panels};
+  }
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,
                                   const Cancellation& cancel) const override;

@@ -82,11 +82,9 @@ LoadedKernel SlicedFamily::open(const HostObject& object, const Cancellation& ca
   const CsrImage read = read_csr_image(object.image, cancel);
   require_record(can_be_sliced(read.header.isa, read.header.n), "sliced columns");
   require_record(read.panel_columns == k_csr_panel_columns, "sliced panel columns");
-  LoadedKernel loaded;
-  loaded.info = info_of(read.header, object);
-  loaded.info.panel_columns = k_csr_panel_columns;
-  loaded.executable = std::make_shared<SlicedExecutable>(object, read, cancel);
-  return loaded;
+  KernelInfo info = info_of(read.header, object);
+  info.panel_columns = k_csr_panel_columns;
+  return {std::move(info), std::make_shared<const SlicedExecutable>(object, read, cancel)};
 }
 
 }  // namespace spjit

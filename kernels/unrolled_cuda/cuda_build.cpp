@@ -17,16 +17,9 @@
 namespace spjit {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-std::int64_t us_since(Clock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
-}
-
 struct Object {
   LinkInput::Kind kind = LinkInput::Kind::cubin;
-  CompiledCode code;
-  std::int64_t compile_us = 0;
+  std::string code;
   std::exception_ptr error;
 };
 
@@ -44,6 +37,11 @@ void check(std::span<const SourceUnit> units, const CudaToolchain& toolchain, in
   }
 }
 
+std::vector<std::string> register_options(const CudaBuildOptions& options, const char* option) {
+  if (!options.max_registers) return {};
+  return {option + std::to_string(*options.max_registers)};
+}
+
 /// Compiles the units of one build; thread-safe.
 class UnitCompiler {
  public:
@@ -59,24 +57,19 @@ class UnitCompiler {
   [[nodiscard]] bool linked() const noexcept { return linked_; }
 
   [[nodiscard]] Object compile(const SourceUnit& unit) const {
-    const Clock::time_point start = Clock::now();
     Object object;
     if (unit.language == SourceLanguage::cuda) {
-      object.code = toolchain_->nvrtc->compile(unit.name, unit.text,
-                                               {.arch = options_->arch,
-                                                .output = NvrtcOptions::Output::cubin,
-                                                .relocatable = linked_,
-                                                .jump_table_density = options_->jump_table_density,
-                                                .use_compiler_cache = options_->use_compiler_cache,
-                                                .more = register_options("--maxrregcount="),
-                                                .cancel = options_->cancel});
+      const NvrtcOptions options{.arch = options_->arch,
+                                 .relocatable = linked_,
+                                 .more = register_options(*options_, "--maxrregcount="),
+                                 .cancel = options_->cancel};
+      object.code = toolchain_->nvrtc->compile(unit.name, unit.text, options).code;
     } else if (assembles_units_) {
       object.code = assemble(unit);
     } else {
       object.kind = LinkInput::Kind::ptx;
-      object.code.code = unit.text;
+      object.code = unit.text;
     }
-    object.compile_us = us_since(start);
     return object;
   }
 
@@ -86,7 +79,7 @@ class UnitCompiler {
         units, [](const SourceUnit& unit) { return unit.language == SourceLanguage::ptx; });
   }
 
-  [[nodiscard]] CompiledCode assemble(const SourceUnit& unit) const {
+  [[nodiscard]] std::string assemble(const SourceUnit& unit) const {
     if (options_->cancel.reached()) {
       throw CompileCancelled(
           fmt::format("assembling '{}' was given up: its deadline had passed or it was told to "
@@ -95,14 +88,10 @@ class UnitCompiler {
                       unit.name));
     }
     const LinkInput input{LinkInput::Kind::ptx, unit.name, unit.text};
-    return toolchain_->nvjitlink->link({&input, 1}, {.arch = options_->arch,
-                                                     .relocatable = linked_,
-                                                     .more = register_options("-maxrregcount=")});
-  }
-
-  [[nodiscard]] std::vector<std::string> register_options(const char* option) const {
-    if (!options_->max_registers) return {};
-    return {option + std::to_string(*options_->max_registers)};
+    const NvJitLinkOptions options{.arch = options_->arch,
+                                   .relocatable = linked_,
+                                   .more = register_options(*options_, "-maxrregcount=")};
+    return toolchain_->nvjitlink->link({&input, 1}, options).code;
   }
 
   const CudaToolchain* toolchain_;
@@ -144,8 +133,8 @@ std::vector<Object> compile_all(std::span<const SourceUnit> units, const UnitCom
   return objects;
 }
 
-CompiledCode link_all(std::span<const SourceUnit> units, const std::vector<Object>& objects,
-                      const CudaToolchain& toolchain, const CudaBuildOptions& options) {
+std::string link_all(std::span<const SourceUnit> units, const std::vector<Object>& objects,
+                     const CudaToolchain& toolchain, const CudaBuildOptions& options) {
   if (options.cancel.reached()) {
     throw CompileCancelled(fmt::format(
         "linking {} units was given up: the deadline had passed or it was told to stop; allow more "
@@ -154,14 +143,13 @@ CompiledCode link_all(std::span<const SourceUnit> units, const std::vector<Objec
   }
   std::vector<LinkInput> inputs;
   for (std::size_t i = 0; i < units.size(); ++i) {
-    inputs.push_back({objects[i].kind, units[i].name, objects[i].code.code});
+    inputs.push_back({objects[i].kind, units[i].name, objects[i].code});
   }
-  std::vector<std::string> more;  // for PTX that the link assembles
-  if (options.max_registers) {
-    more.push_back("-maxrregcount=" + std::to_string(*options.max_registers));
-  }
-  return toolchain.nvjitlink->link(
-      inputs, {.arch = options.arch, .relocatable = false, .more = std::move(more)});
+  // Registers are for PTX that the link assembles.
+  const NvJitLinkOptions link_options{.arch = options.arch,
+                                      .relocatable = false,
+                                      .more = register_options(options, "-maxrregcount=")};
+  return toolchain.nvjitlink->link(inputs, link_options).code;
 }
 
 }  // namespace
@@ -175,29 +163,13 @@ CudaToolchainNeeds needs_of(std::span<const SourceUnit> units, int arch) {
   return needs;
 }
 
-CudaBuild build_cubin(std::span<const SourceUnit> units, const CudaToolchain& toolchain,
-                      const CudaBuildOptions& options) {
+std::string build_cubin(std::span<const SourceUnit> units, const CudaToolchain& toolchain,
+                        const CudaBuildOptions& options) {
   check(units, toolchain, options.arch);
   const UnitCompiler compiler(units, toolchain, options);
   std::vector<Object> objects = compile_all(units, compiler, options);
-
-  CudaBuild build;
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    build.units.push_back({.name = units[i].name,
-                           .object_bytes = static_cast<std::int64_t>(objects[i].code.code.size()),
-                           .compile_us = objects[i].compile_us,
-                           .log = objects[i].code.log});
-  }
-  if (compiler.linked()) {
-    const Clock::time_point start = Clock::now();
-    CompiledCode linked = link_all(units, objects, toolchain, options);
-    build.link_us = us_since(start);
-    build.cubin = std::move(linked.code);
-    build.link_log = std::move(linked.log);
-  } else {
-    build.cubin = std::move(objects.front().code.code);
-  }
-  return build;
+  if (compiler.linked()) return link_all(units, objects, toolchain, options);
+  return std::move(objects.front().code);
 }
 
 }  // namespace spjit

@@ -24,42 +24,25 @@ struct CudaBuildOptions {
   /// first: they should ask for the same. Linked code has 24 at least (measured on sm_90). None: no
   /// limit but the launch bounds.
   std::optional<std::int64_t> max_registers = {};
-  std::optional<int> jump_table_density = {};  ///< as in NvrtcOptions
-  bool use_compiler_cache = false;             ///< as in NvrtcOptions
   Cancellation cancel = {};
-};
-
-/// What became of one unit.
-struct BuiltUnit {
-  std::string name;
-  std::int64_t object_bytes = 0;
-  std::int64_t compile_us = 0;  ///< wall clock of the thread that compiled it
-  std::string log;              ///< the compiler's warnings and remarks
-};
-
-struct CudaBuild {
-  std::string cubin;             ///< an ELF file for the driver
-  std::vector<BuiltUnit> units;  ///< in the order they were given
-  std::int64_t link_us = 0;      ///< 0 where there was nothing to link
-  std::string link_log;
 };
 
 /// What building these units takes: NVRTC for CUDA C++; nvJitLink for PTX and for more than one.
 [[nodiscard]] CudaToolchainNeeds needs_of(std::span<const SourceUnit> units, int arch);
 
-/// Compiles and links `units`. They are compiled as relocatable code if there are several or the
-/// only one says so. The cubin depends on nothing but the units, their order, the arch and the
-/// toolchain. Time grows linearly with the units: 20000 multiply-adds for sm_90 in units of 2000
-/// take 4.4 s of CPU as CUDA C++ and 2.3 s as PTX, undivided CUDA C++ 20 s (NVRTC and nvJitLink
-/// 13.0, x86-64). Where nvJitLink cannot make relocatable code, its PTX units are assembled one
-/// after another by the link.
+/// Compiles and links `units` to a cubin, an ELF file for the driver. They are compiled as
+/// relocatable code if there are several or the only one says so. The cubin depends on nothing but
+/// the units, their order, the arch and the toolchain. Time grows linearly with the units: 20000
+/// multiply-adds for sm_90 in units of 2000 take 4.4 s of CPU as CUDA C++ and 2.3 s as PTX,
+/// undivided CUDA C++ 20 s (NVRTC and nvJitLink 13.0, x86-64). Where nvJitLink cannot make
+/// relocatable code, its PTX units are assembled one after another by the link.
 ///
 /// Throws InvalidArgument for no units or a toolchain that lacks what needs_of() says,
 /// CompileFailed with the unit's name and log for the first unit (in their order) that does not
 /// compile, or with the linker's log; CompileCancelled once `options.cancel` is reached: NVRTC
 /// stops within a unit, nvJitLink only between units. Nothing is left behind then.
-[[nodiscard]] CudaBuild build_cubin(std::span<const SourceUnit> units,
-                                    const CudaToolchain& toolchain,
-                                    const CudaBuildOptions& options);
+[[nodiscard]] std::string build_cubin(std::span<const SourceUnit> units,
+                                      const CudaToolchain& toolchain,
+                                      const CudaBuildOptions& options);
 
 }  // namespace spjit

@@ -162,7 +162,7 @@ class Builder {
   /// The cubin of the units. Whose deadline it was that ended it decides what is thrown.
   std::string build_units(const CudaBuildOptions& build_options) const {
     try {
-      return build_cubin(units_, toolchain_, build_options).cubin;
+      return build_cubin(units_, toolchain_, build_options);
     } catch (const CompileCancelled&) {
       cancel_.check();
       throw;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "spjit/error.hpp"
 
@@ -21,13 +20,6 @@ std::string_view to_string(CudaRule rule) {
       return "balance";
   }
   return "?";
-}
-
-std::vector<CudaCandidate> CudaTileSpace::survivors() const {
-  std::vector<CudaCandidate> result;
-  std::ranges::copy_if(candidates, std::back_inserter(result),
-                       [](const CudaCandidate& candidate) { return !candidate.dropped; });
-  return result;
 }
 
 std::int64_t register_cap(const CudaDeviceInfo& limits, std::int64_t n1, std::int64_t min_blocks) {

@@ -6,10 +6,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
+#include "kernels/candidate_space.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "kernels/unrolled_cuda/register_prediction.hpp"
 #include "plan/workload.hpp"
@@ -34,11 +33,7 @@ enum class CudaRule : std::uint8_t {
 inline constexpr double k_cuda_max_nnz_variation = 0.25;
 inline constexpr double k_cuda_max_padding = 0.25;
 
-/// Why a candidate is out, with the numbers.
-struct DroppedCudaCandidate {
-  CudaRule rule = CudaRule::registers;
-  std::string numbers;  ///< e.g. "predicts 301 registers a thread, the device has 255"
-};
+using DroppedCudaCandidate = DroppedBy<CudaRule>;
 
 /// One tile for one matrix on one device.
 struct CudaCandidate {
@@ -60,14 +55,8 @@ struct CudaCandidate {
   std::optional<DroppedCudaCandidate> dropped;
 };
 
-/// Every candidate worth a name, dropped ones included.
-struct CudaTileSpace {
-  std::vector<CudaCandidate> candidates;  ///< by m1, then by n1
-  std::vector<CudaRule> relaxed;  ///< rules given up because nothing was left, in that order
-
-  /// Those no rule dropped.
-  [[nodiscard]] std::vector<CudaCandidate> survivors() const;
-};
+/// By m1, then by n1.
+using CudaTileSpace = CandidateSpace<CudaCandidate, CudaRule>;
 
 /// Most registers a thread with which an SM holds `min_blocks` blocks of `n1` threads: a multiple
 /// of 8, or 255 (`registers_per_thread`) where that is less. What units are compiled with as

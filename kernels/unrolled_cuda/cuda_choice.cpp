@@ -115,8 +115,8 @@ CompiledCuda compile_cuda_choice(CudaChoice choice, const BuildRequest& request)
   const auto start = Clock::now();
   request.context.stage("emitting");
   if (choice.built != nullptr) {
-    BuiltCuda built = *std::exchange(choice.built, nullptr);
-    return {std::move(built.artifact), built.program, {std::move(built.trace), std::move(choice)}};
+    const auto built = std::exchange(choice.built, nullptr);
+    return {*built, std::move(choice)};
   }
   const KernelPlan plan =
       build_plan(matrix, choice.grouping, std::max<std::int64_t>(matrix.cols, 1), what.cancel);
@@ -124,7 +124,7 @@ CompiledCuda compile_cuda_choice(CudaChoice choice, const BuildRequest& request)
   BuiltCuda built = build_cuda_kernel(plan, choice.chosen, what.options,
                                       std::get<CudaDeviceInfo>(what.device), what.cancel);
   built.trace.emit_ms += plan_ms;
-  return {std::move(built.artifact), built.program, {std::move(built.trace), std::move(choice)}};
+  return {std::move(built), std::move(choice)};
 }
 
 CompiledCuda compile_cuda_kernel(const BuildRequest& request) {

@@ -34,15 +34,9 @@ struct CudaChoice {
 /// CompileFailed if every tile is over the code budget, and what the context throws.
 [[nodiscard]] CudaChoice choose_cuda_tile(const BuildRequest& request);
 
-/// What a compilation did.
-struct CudaTrace : CudaBuildTrace {
+/// A compiled choice.
+struct CompiledCuda : BuiltCuda {
   CudaChoice choice;
-};
-
-struct CompiledCuda {
-  CudaArtifact artifact;
-  CudaProgram program;
-  CudaTrace trace;
 };
 
 /// Compiles the choice, unless the search has. Throws NotSupported without the libraries or for an

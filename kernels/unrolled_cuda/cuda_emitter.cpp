@@ -1,7 +1,5 @@
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 
-#include <string>
-
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "kernels/unrolled_cuda/source_text.hpp"

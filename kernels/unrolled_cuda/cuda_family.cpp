@@ -32,11 +32,6 @@ std::string UnrolledCudaFamily::version() const {
                      k_ptx_emitter_version);
 }
 
-std::string UnrolledCudaFamily::refusal(const FamilyRequest& request) const {
-  static_cast<void>(request);
-  return {};
-}
-
 std::string UnrolledCudaFamily::timed_on(const FamilyRequest& request) const {
   return find_timing_gpu(request.options.target, std::get<CudaDeviceInfo>(request.device)).product;
 }
@@ -52,7 +47,7 @@ BuiltKernel UnrolledCudaFamily::build(const BuildRequest& request) const {
   BuiltKernel built;
   built.code = std::make_shared<const BuiltFiles>(*this, std::move(files));
   built.record = cuda_record(compiled, request.what);
-  built.reason = compiled.trace.choice.reason;
+  built.reason = compiled.choice.reason;
   return built;
 }
 

@@ -20,7 +20,6 @@ class UnrolledCudaFamily final : public KernelFamily {
   [[nodiscard]] ProblemFeatures features() const noexcept override {
     return {ProblemFeature::runtime_n};
   }
-  [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
   [[nodiscard]] std::string timed_on(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   /// Chooses and compiles nothing: sizes are estimates, and no library is needed.

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/elapsed.hpp"
 #include "kernels/unrolled_cuda/cubin_info.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
@@ -82,13 +83,13 @@ std::vector<std::int32_t> clusters_of_tiles(const std::vector<TileCluster>& clus
 void build(const CudaProxy& proxy, CudaSource source, const CudaToolchain& toolchain,
            CudaBuildOptions options, CompiledCudaProxy& made) {
   options.max_registers = proxy.register_cap;
-  CudaBuild built = build_cubin(emit_cuda_proxy(proxy, source, options.arch), toolchain, options);
-  const CubinInfo info = read_cubin_info(std::as_bytes(std::span(built.cubin)));
+  std::string cubin = build_cubin(emit_cuda_proxy(proxy, source, options.arch), toolchain, options);
+  const CubinInfo info = read_cubin_info(std::as_bytes(std::span(cubin)));
   const CubinKernel* kernel = info.find_kernel(k_cuda_kernel_name);
   if (kernel == nullptr) {
     throw CompileFailed(fmt::format("the compiled proxy has no kernel {}", k_cuda_kernel_name));
   }
-  made.cubin = std::move(built.cubin);
+  made.cubin = std::move(cubin);
   made.registers = kernel->registers;
   made.spilled_bytes = kernel->stack_bytes;
 }
@@ -174,8 +175,7 @@ std::vector<SourceUnit> emit_cuda_proxy(const CudaProxy& proxy, CudaSource sourc
 CompiledCudaProxy compile_cuda_proxy(const CudaProxy& proxy, CudaSource source,
                                      const CudaToolchain& toolchain,
                                      const CudaBuildOptions& options) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   CompiledCudaProxy made;
   try {
     build(proxy, source, toolchain, options, made);
@@ -185,7 +185,7 @@ CompiledCudaProxy compile_cuda_proxy(const CudaProxy& proxy, CudaSource source,
   } catch (const NotSupported& missing) {
     made.failure = missing.what();
   }
-  made.build_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  made.build_ms = ms_since(start);
   return made;
 }
 

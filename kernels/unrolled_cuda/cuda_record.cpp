@@ -48,9 +48,10 @@ json search_json(const CudaChoice& choice, SearchMode mode) {
   return search;
 }
 
-json resources_json(const CudaTrace& trace) {
+json resources_json(const CompiledCuda& compiled) {
+  const CudaBuildTrace& trace = compiled.trace;
   const CudaAttempt& kept = trace.attempts.back();
-  const RegisterPrediction& predicted = trace.choice.chosen.registers;
+  const RegisterPrediction& predicted = compiled.choice.chosen.registers;
   return {{"predicted_registers", predicted.total()},
           {"predicted", to_json(predicted)},
           {"registers", kept.registers},
@@ -59,10 +60,10 @@ json resources_json(const CudaTrace& trace) {
           {"active_blocks", trace.occupancy.active_blocks},
           {"active_warps", trace.occupancy.active_warps},
           {"code_bytes", trace.code_bytes},
-          {"estimated_code_bytes", trace.choice.chosen.code_bytes}};
+          {"estimated_code_bytes", compiled.choice.chosen.code_bytes}};
 }
 
-double build_ms(const CudaTrace& trace) {
+double build_ms(const CudaBuildTrace& trace) {
   double total = 0;
   for (const CudaAttempt& attempt : trace.attempts) total += attempt.build_ms;
   return total;
@@ -78,35 +79,23 @@ json to_json(const CudaTile& tile) {
           {"runtime_sizes", tile.runtime_sizes}};
 }
 
-json to_json(const CudaCandidate& candidate) {
-  json entry = {{"tile", to_json(candidate.tile)},
-                {"registers", candidate.registers.total()},
-                {"min_blocks", candidate.min_blocks},
-                {"active_blocks", candidate.occupancy.active_blocks},
-                {"active_warps", candidate.occupancy.active_warps},
-                {"row_tiles", candidate.row_tiles},
-                {"column_tiles", candidate.column_tiles},
-                {"blocks", candidate.blocks},
-                {"waves", candidate.waves},
-                {"column_padding", candidate.column_padding},
-                {"tile_nnz_cv", candidate.grouping.tile_nnz_cv},
-                {"code_bytes", candidate.code_bytes}};
-  if (candidate.dropped) {
-    entry["dropped"] = {{"rule", to_string(candidate.dropped->rule)},
-                        {"numbers", candidate.dropped->numbers}};
-  } else {
-    entry["score"] = candidate.score;
-  }
-  return entry;
-}
-
 json to_json(const CudaTileSpace& space) {
-  json result = {{"candidates", json::array()}, {"relaxed", json::array()}};
-  for (const CudaRule rule : space.relaxed) result["relaxed"].push_back(to_string(rule));
-  for (const CudaCandidate& candidate : space.candidates) {
-    result["candidates"].push_back(to_json(candidate));
-  }
-  return result;
+  return space_json(space, [](const CudaCandidate& candidate) {
+    json entry = {{"tile", to_json(candidate.tile)},
+                  {"registers", candidate.registers.total()},
+                  {"min_blocks", candidate.min_blocks},
+                  {"active_blocks", candidate.occupancy.active_blocks},
+                  {"active_warps", candidate.occupancy.active_warps},
+                  {"row_tiles", candidate.row_tiles},
+                  {"column_tiles", candidate.column_tiles},
+                  {"blocks", candidate.blocks},
+                  {"waves", candidate.waves},
+                  {"column_padding", candidate.column_padding},
+                  {"tile_nnz_cv", candidate.grouping.tile_nnz_cv},
+                  {"code_bytes", candidate.code_bytes}};
+    if (!candidate.dropped) entry["score"] = candidate.score;
+    return entry;
+  });
 }
 
 json to_json(const RegisterPrediction& predicted) {
@@ -123,19 +112,20 @@ json cuda_choice_record(const CudaChoice& choice, const FamilyRequest& what) {
 }
 
 json cuda_record(const CompiledCuda& compiled, const FamilyRequest& what) {
-  const CudaTrace& trace = compiled.trace;
-  json record = cuda_choice_record(trace.choice, what);
-  record.update(
-      {{"program", to_json(compiled.program)},
-       {"resources", resources_json(trace)},
-       {"attempts", attempts_json(trace.attempts)},
-       {"compiled_from", trace.compiled_from},
-       {"toolchain", trace.toolchain},
-       {"units", trace.units},
-       {"code_bytes", trace.code_bytes},
-       {"note", trace.note},
-       {"compile_ms",
-        {{"group", trace.choice.group_ms}, {"emit", trace.emit_ms}, {"build", build_ms(trace)}}}});
+  const CudaBuildTrace& trace = compiled.trace;
+  json record = cuda_choice_record(compiled.choice, what);
+  record.update({{"program", to_json(compiled.program)},
+                 {"resources", resources_json(compiled)},
+                 {"attempts", attempts_json(trace.attempts)},
+                 {"compiled_from", trace.compiled_from},
+                 {"toolchain", trace.toolchain},
+                 {"units", trace.units},
+                 {"code_bytes", trace.code_bytes},
+                 {"note", trace.note},
+                 {"compile_ms",
+                  {{"group", compiled.choice.group_ms},
+                   {"emit", trace.emit_ms},
+                   {"build", build_ms(trace)}}}});
   return record;
 }
 

@@ -14,8 +14,7 @@
 namespace spjit {
 
 [[nodiscard]] nlohmann::json to_json(const CudaTile& tile);
-/// `dropped` is there only where a rule dropped the candidate, `score` only where none did.
-[[nodiscard]] nlohmann::json to_json(const CudaCandidate& candidate);
+/// Candidates have `score` only where no rule dropped them.
 [[nodiscard]] nlohmann::json to_json(const CudaTileSpace& space);
 
 [[nodiscard]] nlohmann::json to_json(const RegisterPrediction& predicted);

@@ -3,9 +3,6 @@
 /// @file
 /// The CUDA tile space and its hardware rules: from counts and a device as plain data.
 
-#include <cstdint>
-#include <optional>
-
 #include "kernels/unrolled_cuda/cuda_candidate.hpp"
 #include "reorder/row_groupings.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"

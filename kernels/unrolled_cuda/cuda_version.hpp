@@ -5,7 +5,6 @@
 
 #include <compare>
 #include <string>
-#include <tuple>
 
 namespace spjit {
 
@@ -13,10 +12,7 @@ struct CudaVersion {
   int major = 0;
   int minor = 0;
 
-  friend bool operator==(const CudaVersion&, const CudaVersion&) = default;
-  friend std::strong_ordering operator<=>(const CudaVersion& left, const CudaVersion& right) {
-    return std::tie(left.major, left.minor) <=> std::tie(right.major, right.minor);
-  }
+  friend auto operator<=>(const CudaVersion&, const CudaVersion&) = default;
 };
 
 [[nodiscard]] inline std::string to_string(CudaVersion version) {

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <memory>
 #include <thread>
-#include <utility>
 
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
 #include "plan/kernel_plan.hpp"
-#include "spjit/error.hpp"
 
 namespace spjit {
 namespace {

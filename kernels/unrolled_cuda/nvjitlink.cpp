@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "base/dynamic_library.hpp"
 #include "spjit/error.hpp"

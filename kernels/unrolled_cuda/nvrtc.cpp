@@ -24,7 +24,6 @@ using Callback = int(void* payload, void* reserved);
 
 constexpr CudaVersion k_oldest = {11, 8};
 constexpr CudaVersion k_knows_cache = {12, 9};
-constexpr CudaVersion k_knows_jump_tables = {12, 9};
 
 struct NvrtcFunctions {
   explicit NvrtcFunctions(const DynamicLibrary& library)
@@ -188,10 +187,7 @@ std::vector<std::string> Nvrtc::command_line(const NvrtcOptions& options) const 
       fmt::format("--gpu-architecture={}_{}", to_ptx ? "compute" : "sm", options.arch),
       "--std=c++17", "--fmad=false", "--modify-stack-limit=false"};
   if (options.relocatable) result.emplace_back("--relocatable-device-code=true");
-  if (version() >= k_knows_cache && !options.use_compiler_cache) result.emplace_back("--no-cache");
-  if (version() >= k_knows_jump_tables && options.jump_table_density) {
-    result.push_back(fmt::format("--jump-table-density={}", *options.jump_table_density));
-  }
+  if (version() >= k_knows_cache) result.emplace_back("--no-cache");
   result.insert(result.end(), options.more.begin(), options.more.end());
   return result;
 }

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,11 +21,7 @@ struct NvrtcOptions {
 
   int arch = 0;  ///< 90 for sm_90: code for that device (cubin) or that virtual one (PTX)
   Output output = Output::cubin;
-  bool relocatable = false;  ///< may call, or be called by, other units: has to be linked
-  /// Share of a switch's range that has cases, from which on it becomes a jump table [percent,
-  /// 0 .. 101; NVRTC 12.9 and later].
-  std::optional<int> jump_table_density = {};
-  bool use_compiler_cache = false;     ///< let NVRTC (12.9 and later) reuse what it compiled before
+  bool relocatable = false;            ///< may call, or be called by, other units: has to be linked
   std::vector<std::string> more = {};  ///< passed on as they are, after the others
   Cancellation cancel = {};
 };

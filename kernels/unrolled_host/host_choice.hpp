@@ -3,8 +3,6 @@
 /// @file
 /// Which tile a problem gets on the host, and what else was looked at.
 
-#include <cstddef>
-#include <memory>
 #include <string>
 
 #include "kernels/kernel_family.hpp"

@@ -1,8 +1,6 @@
 #include "kernels/unrolled_host/host_prior.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <utility>
 
 #include "base/arithmetic.hpp"
 

@@ -19,23 +19,15 @@ json to_json(const HostTile& tile) {
 }
 
 json to_json(const TileSpace& space) {
-  json result = {{"candidates", json::array()}, {"relaxed", json::array()}};
-  for (const TileRule rule : space.relaxed) result["relaxed"].push_back(to_string(rule));
-  for (const TileCandidate& candidate : space.candidates) {
-    json entry = {{"tile", to_json(candidate.tile)},
-                  {"registers", candidate.registers},
-                  {"panels", candidate.panels},
-                  {"code_bytes", candidate.code_bytes},
-                  {"utilisation", candidate.utilisation},
-                  {"column_padding", candidate.column_padding},
-                  {"fmas_per_load", candidate.grouping.fmas_per_load}};
-    if (candidate.dropped) {
-      entry["dropped"] = {{"rule", to_string(candidate.dropped->rule)},
-                          {"numbers", candidate.dropped->numbers}};
-    }
-    result["candidates"].push_back(std::move(entry));
-  }
-  return result;
+  return space_json(space, [](const TileCandidate& candidate) -> json {
+    return {{"tile", to_json(candidate.tile)},
+            {"registers", candidate.registers},
+            {"panels", candidate.panels},
+            {"code_bytes", candidate.code_bytes},
+            {"utilisation", candidate.utilisation},
+            {"column_padding", candidate.column_padding},
+            {"fmas_per_load", candidate.grouping.fmas_per_load}};
+  });
 }
 
 }  // namespace spjit

@@ -7,7 +7,6 @@
 
 #include "kernels/unrolled_host/host_tile.hpp"
 #include "kernels/unrolled_host/tile_candidate.hpp"
-#include "reorder/row_grouping.hpp"
 
 namespace spjit {
 

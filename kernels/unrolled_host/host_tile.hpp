@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/host/host_isa.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit {

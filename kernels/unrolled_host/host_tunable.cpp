@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/host_cpu.hpp"
-#include "kernels/unrolled_host/host_prior.hpp"
 #include "kernels/unrolled_host/tile_space.hpp"
 #include "spjit/error.hpp"
 

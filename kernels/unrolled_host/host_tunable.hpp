@@ -17,7 +17,6 @@
 #include "kernels/tunable_space.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 #include "kernels/unrolled_host/host_proxy.hpp"
-#include "kernels/unrolled_host/host_rank_model.hpp"
 #include "kernels/unrolled_host/host_ranking.hpp"
 #include "kernels/unrolled_host/host_timer.hpp"
 #include "kernels/unrolled_host/tile_candidate.hpp"

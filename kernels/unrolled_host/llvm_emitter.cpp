@@ -14,7 +14,6 @@
 #include <exception>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "base/arithmetic.hpp"

@@ -5,13 +5,19 @@
 #include <cstdint>
 #include <span>
 
+#include "base/embedded_file.hpp"
 #include "base/gzip.hpp"
 #include "base/hash.hpp"
 #include "kernels/unrolled_host/host_features.hpp"
-#include "kernels/unrolled_host/shipped_model_bytes.hpp"
+#include "kernels/unrolled_host/host_prior.hpp"
+#include "kernels/unrolled_host/sample_reader.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
+
+/// The files of rankmodel/models/, compressed. Defined by a source that the build generates.
+extern const std::span<const EmbeddedFile> k_shipped_models;
+
 namespace {
 
 std::shared_ptr<const LoadedRankModel> load_shipped(std::string_view name) {
@@ -48,10 +54,15 @@ std::shared_ptr<const LoadedRankModel> shipped_host_model(HostIsa isa) {
   return nullptr;
 }
 
-std::vector<std::string> shipped_model_names() {
-  std::vector<std::string> names;
-  for (const EmbeddedFile& shipped : k_shipped_models) names.emplace_back(shipped.name);
-  return names;
+std::shared_ptr<const LoadedRankModel> host_rank_model(const CompileOptions& options) {
+  if (options.policy.rank_model.empty()) return shipped_host_model(options.target.isa());
+  if (options.policy.rank_model == k_host_prior_name) return nullptr;
+  const std::string text = read_text_file(options.policy.rank_model, k_longest_rank_model_bytes);
+  try {
+    return parse_host_model(text);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", options.policy.rank_model.string(), error.what()));
+  }
 }
 
 }  // namespace spjit

@@ -1,14 +1,14 @@
 #pragma once
 
 /// @file
-/// The rank models that come with the library: measured on the machines that their provenance
-/// names, and inside the library itself, so that ranking needs no file.
+/// Which rank model a compilation uses. Those that come with the library were measured on the
+/// machines that their provenance names, and are inside it, so that ranking needs no file.
 
 #include <memory>
-#include <string>
-#include <vector>
+#include <string_view>
 
 #include "rankmodel/rank_model.hpp"
+#include "spjit/options.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit {
@@ -21,7 +21,9 @@ namespace spjit {
 /// this version of the host's features.
 [[nodiscard]] std::shared_ptr<const LoadedRankModel> parse_host_model(std::string_view text);
 
-/// Names of all models that are shipped.
-[[nodiscard]] std::vector<std::string> shipped_model_names();
+/// The one that `options.policy.rank_model` names: empty, the one that is shipped for the target;
+/// "prior", none; else a file. Null: the prior ranks. Throws IoError for a file that cannot be
+/// read, Error for one that is no model for this version.
+[[nodiscard]] std::shared_ptr<const LoadedRankModel> host_rank_model(const CompileOptions& options);
 
 }  // namespace spjit

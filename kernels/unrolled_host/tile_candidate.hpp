@@ -5,10 +5,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
+#include "kernels/candidate_space.hpp"
 #include "kernels/unrolled_host/host_tile.hpp"
 #include "reorder/row_grouping.hpp"
 
@@ -29,11 +28,7 @@ enum class TileRule : std::uint8_t {
 inline constexpr double k_max_padding = 0.25;
 inline constexpr double k_min_utilisation = 0.75;
 
-/// Why a candidate is out, with the numbers.
-struct DroppedCandidate {
-  TileRule rule = TileRule::registers;
-  std::string numbers;  ///< e.g. "needs 33 vector registers, has 32"
-};
+using DroppedCandidate = DroppedBy<TileRule>;
 
 /// One tile for one matrix.
 struct TileCandidate {
@@ -47,13 +42,6 @@ struct TileCandidate {
   std::optional<DroppedCandidate> dropped;
 };
 
-/// Every candidate worth a name, dropped ones included.
-struct TileSpace {
-  std::vector<TileCandidate> candidates;
-  std::vector<TileRule> relaxed;  ///< rules given up because nothing was left, in that order
-
-  /// Those no rule dropped.
-  [[nodiscard]] std::vector<TileCandidate> survivors() const;
-};
+using TileSpace = CandidateSpace<TileCandidate, TileRule>;
 
 }  // namespace spjit

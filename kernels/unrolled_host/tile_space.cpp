@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "base/arithmetic.hpp"
-#include "matrix/non_empty_rows.hpp"
+#include "matrix/cancellable.hpp"
 #include "matrix/rows_of_b.hpp"
 
 namespace spjit {
@@ -198,13 +197,6 @@ std::string_view to_string(TileRule rule) {
       return "balance";
   }
   return "?";
-}
-
-std::vector<TileCandidate> TileSpace::survivors() const {
-  std::vector<TileCandidate> result;
-  std::ranges::copy_if(candidates, std::back_inserter(result),
-                       [](const TileCandidate& candidate) { return !candidate.dropped; });
-  return result;
 }
 
 std::int64_t estimate_code_bytes(const HostTile& tile, HostIsa isa, std::int64_t nnz,

@@ -7,7 +7,7 @@
 #include "base/arithmetic.hpp"
 #include "base/checked.hpp"
 #include "base/host_cpu.hpp"
-#include "runtime/host/host_isa.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

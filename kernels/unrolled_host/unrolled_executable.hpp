@@ -3,8 +3,6 @@
 /// @file
 /// An unrolled host kernel in executable memory.
 
-#include <memory>
-
 #include "base/executable_code.hpp"
 #include "kernels/host_family.hpp"
 #include "kernels/unrolled_host/host_executor.hpp"

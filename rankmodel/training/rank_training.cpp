@@ -9,7 +9,6 @@
 #include "rankmodel/training/training_data.hpp"
 #include "rankmodel/training/xgboost_booster.hpp"
 #include "rankmodel/training/xgboost_trees.hpp"
-#include "spjit/error.hpp"
 
 namespace spjit {
 namespace {

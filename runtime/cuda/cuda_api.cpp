@@ -32,8 +32,6 @@ void find_memory_functions(const DynamicLibrary& library, CudaApi& api) {
   require(library, api.free, "cuMemFree_v2");
   require(library, api.upload, "cuMemcpyHtoD_v2");
   require(library, api.download, "cuMemcpyDtoH_v2");
-  require(library, api.upload_async, "cuMemcpyHtoDAsync_v2");
-  require(library, api.download_async, "cuMemcpyDtoHAsync_v2");
   require(library, api.fill_async, "cuMemsetD8Async");
 }
 
@@ -41,8 +39,6 @@ void find_stream_functions(const DynamicLibrary& library, CudaApi& api) {
   require(library, api.create_stream, "cuStreamCreate");
   require(library, api.destroy_stream, "cuStreamDestroy_v2");
   require(library, api.synchronize_stream, "cuStreamSynchronize");
-  require(library, api.query_stream, "cuStreamQuery");
-  require(library, api.wait_for_event, "cuStreamWaitEvent");
   require(library, api.create_event, "cuEventCreate");
   require(library, api.destroy_event, "cuEventDestroy_v2");
   require(library, api.record_event, "cuEventRecord");
@@ -60,7 +56,6 @@ void find_module_functions(const DynamicLibrary& library, CudaApi& api) {
   require(library, api.load_module, "cuModuleLoadDataEx");
   require(library, api.unload_module, "cuModuleUnload");
   require(library, api.function, "cuModuleGetFunction");
-  require(library, api.function_attribute, "cuFuncGetAttribute");
   require(library, api.set_function_attribute, "cuFuncSetAttribute");
   require(library, api.launch, "cuLaunchKernel");
   require(library, api.active_blocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor");

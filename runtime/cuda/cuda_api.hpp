@@ -28,7 +28,6 @@ inline constexpr int k_cuda_success = 0;
 inline constexpr int k_cuda_stub_library = 34;
 inline constexpr int k_cuda_no_device = 100;
 inline constexpr int k_cuda_no_binary_for_gpu = 209;
-inline constexpr int k_cuda_not_ready = 600;
 
 /// Each member is the function of the driver that its comment names, and gives a CUresult.
 struct CudaApi {
@@ -54,22 +53,16 @@ struct CudaApi {
   int (*free)(CudaAddress address);                                ///< cuMemFree_v2
   int (*upload)(CudaAddress to, const void* from, std::size_t);    ///< cuMemcpyHtoD_v2
   int (*download)(void* to, CudaAddress from, std::size_t bytes);  ///< cuMemcpyDtoH_v2
-  /// cuMemcpyHtoDAsync_v2
-  int (*upload_async)(CudaAddress to, const void* from, std::size_t bytes, void* stream);
-  /// cuMemcpyDtoHAsync_v2
-  int (*download_async)(void* to, CudaAddress from, std::size_t bytes, void* stream);
   /// cuMemsetD8Async
   int (*fill_async)(CudaAddress to, unsigned char value, std::size_t bytes, void* stream);
 
-  int (*create_stream)(void** stream, unsigned flags);                   ///< cuStreamCreate
-  int (*destroy_stream)(void* stream);                                   ///< cuStreamDestroy_v2
-  int (*synchronize_stream)(void* stream);                               ///< cuStreamSynchronize
-  int (*query_stream)(void* stream);                                     ///< cuStreamQuery
-  int (*wait_for_event)(void* stream, CudaEventHandle event, unsigned);  ///< cuStreamWaitEvent
-  int (*create_event)(CudaEventHandle* event, unsigned flags);           ///< cuEventCreate
-  int (*destroy_event)(CudaEventHandle event);                           ///< cuEventDestroy_v2
-  int (*record_event)(CudaEventHandle event, void* stream);              ///< cuEventRecord
-  int (*synchronize_event)(CudaEventHandle event);                       ///< cuEventSynchronize
+  int (*create_stream)(void** stream, unsigned flags);          ///< cuStreamCreate
+  int (*destroy_stream)(void* stream);                          ///< cuStreamDestroy_v2
+  int (*synchronize_stream)(void* stream);                      ///< cuStreamSynchronize
+  int (*create_event)(CudaEventHandle* event, unsigned flags);  ///< cuEventCreate
+  int (*destroy_event)(CudaEventHandle event);                  ///< cuEventDestroy_v2
+  int (*record_event)(CudaEventHandle event, void* stream);     ///< cuEventRecord
+  int (*synchronize_event)(CudaEventHandle event);              ///< cuEventSynchronize
   /// cuEventElapsedTime
   int (*elapsed_ms)(float* milliseconds, CudaEventHandle from, CudaEventHandle to);
 
@@ -87,8 +80,6 @@ struct CudaApi {
   int (*unload_module)(CudaModuleHandle module);  ///< cuModuleUnload
   /// cuModuleGetFunction
   int (*function)(CudaFunctionHandle* function, CudaModuleHandle module, const char* name);
-  /// cuFuncGetAttribute
-  int (*function_attribute)(int* value, int attribute, CudaFunctionHandle function);
   /// cuFuncSetAttribute
   int (*set_function_attribute)(CudaFunctionHandle function, int attribute, int value);
   int (*load_function)(CudaFunctionHandle function);  ///< cuFuncLoad, CUDA 12.4; may be null

@@ -20,9 +20,8 @@ CudaContext::CudaContext(std::shared_ptr<const CudaDriver> driver, int ordinal)
     : state_(std::make_shared<const State>(std::move(driver), ordinal)) {}
 
 void CudaContext::synchronize() const {
-  const CurrentCudaContext current(*this);
-  driver().check(driver().api().synchronize_context(),
-                 [&] { return fmt::format("finish the work on {}", device().label()); });
+  call([&] { return fmt::format("finish the work on {}", device().label()); },
+       &CudaApi::synchronize_context);
 }
 
 CurrentCudaContext::CurrentCudaContext(const CudaContext& context) : context_(context) {

@@ -4,7 +4,6 @@
 /// A device's primary context, the one that the CUDA runtime and other libraries use too.
 
 #include <memory>
-#include <string>
 
 #include "runtime/cuda/cuda_device.hpp"
 #include "runtime/cuda/cuda_driver.hpp"
@@ -26,6 +25,11 @@ class CudaContext {
   /// Waits for everything that the device was given. Throws DeviceError, also for what went wrong
   /// in a launch before.
   void synchronize() const;
+
+  /// Calls a function of the driver with the context current. Throws DeviceError unless it
+  /// succeeds; `what()` is as for CudaDriver::check().
+  template <typename What, typename Function, typename... Arguments>
+  void call(const What& what, Function CudaApi::*function, Arguments... arguments) const;
 
   /// Runs `release(api)` with the context current, for destructors: what fails is ignored, since
   /// at the end of a process the driver may be gone already.
@@ -70,5 +74,12 @@ class CurrentCudaContext {
   const CudaContext& context_;
   CudaContextHandle previous_ = nullptr;
 };
+
+template <typename What, typename Function, typename... Arguments>
+void CudaContext::call(const What& what, Function CudaApi::*function,
+                       Arguments... arguments) const {
+  const CurrentCudaContext current(*this);
+  driver().check((driver().api().*function)(arguments...), what);
+}
 
 }  // namespace spjit

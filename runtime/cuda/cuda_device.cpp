@@ -16,7 +16,6 @@ enum DeviceAttribute : int {
   max_shared_per_block = 8,
   warp_size = 10,
   max_registers_per_block = 12,
-  clock_rate = 13,
   multiprocessor_count = 16,
   l2_size = 38,
   max_threads_per_sm = 39,
@@ -41,11 +40,6 @@ std::int64_t memory_of(const CudaDriver& driver, int device) {
   driver.check(driver.api().device_memory(&bytes, device),
                [&] { return fmt::format("ask for the memory of device {}", device); });
   return static_cast<std::int64_t>(bytes);
-}
-
-int clock_of(const CudaDriver& driver, int device) {
-  int khz = 0;
-  return driver.api().device_attribute(&khz, clock_rate, device) == k_cuda_success ? khz : 0;
 }
 
 int checked_device(const CudaDriver& driver, int ordinal) {
@@ -89,7 +83,6 @@ CudaDeviceAttributes cuda_device_attributes(const CudaDriver& driver, int ordina
           .sms = attribute(multiprocessor_count),
           .l2_bytes = attribute(l2_size),
           .memory_bytes = memory_of(driver, device),
-          .clock_khz = clock_of(driver, device),
           .registers_per_block = attribute(max_registers_per_block),
           .registers_per_sm = attribute(max_registers_per_sm),
           .warp_size = attribute(warp_size),

@@ -19,7 +19,6 @@ struct CudaDeviceAttributes {
   int sms = 0;
   std::int64_t l2_bytes = 0;
   std::int64_t memory_bytes = 0;  ///< all of the device's
-  int clock_khz = 0;              ///< peak; 0 if the driver does not tell
 
   int registers_per_block = 0;  ///< 32-bit registers
   int registers_per_sm = 0;     ///< 32-bit registers

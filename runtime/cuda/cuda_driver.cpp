@@ -75,12 +75,4 @@ void CudaDriver::fail(int result, const std::string& what) const {
   throw DeviceError(fmt::format("cannot {}: {}", what, describe(result)), result);
 }
 
-CudaDriverSearch found_cuda_driver(const std::optional<std::filesystem::path>& library) {
-  try {
-    return {.driver = CudaDriver::load(library), .problem = {}};
-  } catch (const Error& error) {
-    return {.driver = nullptr, .problem = error.what()};
-  }
-}
-
 }  // namespace spjit

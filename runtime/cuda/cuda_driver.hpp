@@ -49,14 +49,4 @@ class CudaDriver {
   int version_ = 0;
 };
 
-/// A driver, or why there is none.
-struct CudaDriverSearch {
-  std::shared_ptr<const CudaDriver> driver;  ///< null if there is none
-  std::string problem;                       ///< one line; empty if there is a driver
-};
-
-/// CudaDriver::load for those who can do without: what it throws is the problem.
-[[nodiscard]] CudaDriverSearch found_cuda_driver(
-    const std::optional<std::filesystem::path>& library = std::nullopt);
-
 }  // namespace spjit

@@ -2,32 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <string>
 #include <utility>
 
 #include "spjit/error.hpp"
 
 namespace spjit {
-namespace {
-
-std::string copy_to(const CudaContext& context, std::size_t bytes) {
-  return fmt::format("copy {} bytes to {}", bytes, context.device().label());
-}
-
-std::string copy_from(const CudaContext& context, std::size_t bytes) {
-  return fmt::format("copy {} bytes from {}", bytes, context.device().label());
-}
-
-}  // namespace
 
 DeviceBuffer::DeviceBuffer(CudaContext context, std::size_t bytes)
     : context_(std::move(context)), bytes_(bytes) {
   if (bytes == 0) return;  // the driver refuses to allocate nothing
-  const CurrentCudaContext current(context_);
-  const CudaDriver& driver = context_.driver();
-  driver.check(driver.api().allocate(&address_, bytes), [&] {
-    return fmt::format("allocate {} bytes on {}", bytes, context_.device().label());
-  });
+  context_.call(
+      [&] { return fmt::format("allocate {} bytes on {}", bytes, context_.device().label()); },
+      &CudaApi::allocate, &address_, bytes);
 }
 
 DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
@@ -50,51 +36,28 @@ DeviceBuffer::~DeviceBuffer() {
 void DeviceBuffer::upload(std::span<const std::byte> from, std::size_t offset_bytes) {
   check_range(from.size(), offset_bytes);
   if (from.empty()) return;
-  const CurrentCudaContext current(context_);
-  const CudaDriver& driver = context_.driver();
-  const auto what = [&] { return copy_to(context_, from.size()); };
-  driver.check(driver.api().upload(address_ + offset_bytes, from.data(), from.size()), what);
+  const auto what = [&] {
+    return fmt::format("copy {} bytes to {}", from.size(), context_.device().label());
+  };
+  context_.call(what, &CudaApi::upload, address_ + offset_bytes, from.data(), from.size());
   // From pageable memory the call above may return while the last bytes are still on their way,
   // which streams that do not wait for the default one would overtake.
-  driver.check(driver.api().synchronize_stream(nullptr), what);
+  context_.call(what, &CudaApi::synchronize_stream, nullptr);
 }
 
 void DeviceBuffer::download(std::span<std::byte> to, std::size_t offset_bytes) const {
   check_range(to.size(), offset_bytes);
   if (to.empty()) return;
-  const CurrentCudaContext current(context_);
-  const CudaDriver& driver = context_.driver();
-  driver.check(driver.api().download(to.data(), address_ + offset_bytes, to.size()),
-               [&] { return copy_from(context_, to.size()); });
-}
-
-void DeviceBuffer::upload_on(void* stream, std::span<const std::byte> from,
-                             std::size_t offset_bytes) {
-  check_range(from.size(), offset_bytes);
-  if (from.empty()) return;
-  const CurrentCudaContext current(context_);
-  const CudaDriver& driver = context_.driver();
-  driver.check(driver.api().upload_async(address_ + offset_bytes, from.data(), from.size(), stream),
-               [&] { return copy_to(context_, from.size()); });
-}
-
-void DeviceBuffer::download_on(void* stream, std::span<std::byte> to,
-                               std::size_t offset_bytes) const {
-  check_range(to.size(), offset_bytes);
-  if (to.empty()) return;
-  const CurrentCudaContext current(context_);
-  const CudaDriver& driver = context_.driver();
-  driver.check(driver.api().download_async(to.data(), address_ + offset_bytes, to.size(), stream),
-               [&] { return copy_from(context_, to.size()); });
+  context_.call(
+      [&] { return fmt::format("copy {} bytes from {}", to.size(), context_.device().label()); },
+      &CudaApi::download, to.data(), address_ + offset_bytes, to.size());
 }
 
 void DeviceBuffer::fill_on(void* stream, std::byte value) {
   if (bytes_ == 0) return;
-  const CurrentCudaContext current(context_);
-  const CudaDriver& driver = context_.driver();
-  driver.check(
-      driver.api().fill_async(address_, std::to_integer<unsigned char>(value), bytes_, stream),
-      [&] { return fmt::format("fill {} bytes on {}", bytes_, context_.device().label()); });
+  context_.call(
+      [&] { return fmt::format("fill {} bytes on {}", bytes_, context_.device().label()); },
+      &CudaApi::fill_async, address_, std::to_integer<unsigned char>(value), bytes_, stream);
 }
 
 void DeviceBuffer::check_range(std::size_t size, std::size_t offset_bytes) const {

@@ -39,11 +39,7 @@ class DeviceBuffer {
   /// Copies out; done when it returns. Work on other streams is not waited for.
   void download(std::span<std::byte> to, std::size_t offset_bytes = 0) const;
 
-  /// The same in the order of `stream` (null for the default one). `from` and `to` must stay until
-  /// the stream is there.
-  void upload_on(void* stream, std::span<const std::byte> from, std::size_t offset_bytes = 0);
-  void download_on(void* stream, std::span<std::byte> to, std::size_t offset_bytes = 0) const;
-  /// Sets all bytes to `value` in the order of `stream`.
+  /// Sets all bytes to `value` in the order of `stream` (null for the default one).
   void fill_on(void* stream, std::byte value);
 
  private:

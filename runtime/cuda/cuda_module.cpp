@@ -17,13 +17,7 @@ namespace {
 enum JitOption : int { error_log_buffer = 5, error_log_buffer_bytes = 6 };
 
 // CUfunction_attribute.
-enum FunctionAttribute : int {
-  function_threads_per_block = 0,
-  shared_size_bytes = 1,
-  local_size_bytes = 3,
-  num_registers = 4,
-  max_dynamic_shared_bytes = 8,
-};
+constexpr int k_max_dynamic_shared_bytes = 8;
 
 constexpr std::size_t k_log_bytes = 8192;
 
@@ -82,63 +76,39 @@ CudaFunction CudaModule::function(const std::string& name) const { return {state
 
 CudaFunction::CudaFunction(std::shared_ptr<const CudaModule::State> module, std::string name)
     : module_(std::move(module)), name_(std::move(name)) {
-  const CurrentCudaContext current(context());
-  const CudaDriver& driver = context().driver();
-  driver.check(driver.api().function(&handle_, module_->handle, name_.c_str()),
-               [&] { return fmt::format("find {}", label()); });
+  context().call([&] { return fmt::format("find {}", label()); }, &CudaApi::function, &handle_,
+                 module_->handle, name_.c_str());
 }
 
 const CudaContext& CudaFunction::context() const noexcept { return module_->context; }
 
-CudaFunctionAttributes CudaFunction::attributes() const {
-  const CurrentCudaContext current(context());
-  const CudaDriver& driver = context().driver();
-  const auto attribute = [&](FunctionAttribute number) {
-    int value = 0;
-    driver.check(driver.api().function_attribute(&value, number, handle_), [&] {
-      return fmt::format("ask for attribute {} of {}", static_cast<int>(number), label());
-    });
-    return value;
-  };
-  return {.registers = attribute(num_registers),
-          .local_bytes = attribute(local_size_bytes),
-          .shared_bytes = attribute(shared_size_bytes),
-          .max_threads_per_block = attribute(function_threads_per_block)};
-}
-
 void CudaFunction::set_max_dynamic_shared(int bytes) const {
-  const CurrentCudaContext current(context());
-  const CudaDriver& driver = context().driver();
-  driver.check(driver.api().set_function_attribute(handle_, max_dynamic_shared_bytes, bytes), [&] {
-    return fmt::format("allow {} bytes of dynamic shared memory for {}", bytes, label());
-  });
+  context().call(
+      [&] { return fmt::format("allow {} bytes of dynamic shared memory for {}", bytes, label()); },
+      &CudaApi::set_function_attribute, handle_, k_max_dynamic_shared_bytes, bytes);
 }
 
 void CudaFunction::load() const {
-  const CudaDriver& driver = context().driver();
-  if (driver.api().load_function == nullptr) return;
-  const CurrentCudaContext current(context());
-  driver.check(driver.api().load_function(handle_),
-               [&] { return fmt::format("load {}", label()); });
+  if (context().driver().api().load_function == nullptr) return;
+  context().call([&] { return fmt::format("load {}", label()); }, &CudaApi::load_function, handle_);
 }
 
 int CudaFunction::active_blocks_per_sm(int threads, std::size_t dynamic_shared_bytes) const {
-  const CurrentCudaContext current(context());
-  const CudaDriver& driver = context().driver();
   int blocks = 0;
-  driver.check(driver.api().active_blocks(&blocks, handle_, threads, dynamic_shared_bytes), [&] {
-    return fmt::format("ask how many blocks of {} threads of {} fit on an SM", threads, label());
-  });
+  context().call(
+      [&] {
+        return fmt::format("ask how many blocks of {} threads of {} fit on an SM", threads,
+                           label());
+      },
+      &CudaApi::active_blocks, &blocks, handle_, threads, dynamic_shared_bytes);
   return blocks;
 }
 
 void CudaFunction::launch(const CudaLaunchShape& shape, void* stream, void** parameters) const {
-  const CurrentCudaContext current(context());
-  const CudaDriver& driver = context().driver();
   const auto& [grid, block, dynamic_shared_bytes] = shape;
-  driver.check(driver.api().launch(handle_, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                   dynamic_shared_bytes, stream, parameters, nullptr),
-               [&] { return fmt::format("launch {}", label(shape)); });
+  context().call([&] { return fmt::format("launch {}", label(shape)); }, &CudaApi::launch, handle_,
+                 grid.x, grid.y, grid.z, block.x, block.y, block.z, dynamic_shared_bytes, stream,
+                 parameters, nullptr);
 }
 
 std::string CudaFunction::label() const {

@@ -32,14 +32,6 @@ class CudaModule {
   std::shared_ptr<const State> state_;
 };
 
-/// What a kernel takes, as the driver reports it.
-struct CudaFunctionAttributes {
-  int registers = 0;     ///< of a thread, 32 bits each
-  int local_bytes = 0;   ///< of a thread: spills and local arrays
-  int shared_bytes = 0;  ///< of a block, static
-  int max_threads_per_block = 0;
-};
-
 /// Blocks of a grid, or threads of a block.
 struct CudaExtent {
   unsigned x = 1;
@@ -61,7 +53,6 @@ class CudaFunction {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const CudaContext& context() const noexcept;
 
-  [[nodiscard]] CudaFunctionAttributes attributes() const;
   /// Allows launches with up to `bytes` of dynamic shared memory; at first it is 48 KiB less the
   /// static.
   void set_max_dynamic_shared(int bytes) const;

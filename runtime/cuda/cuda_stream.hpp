@@ -3,8 +3,6 @@
 /// @file
 /// Streams and events: the order of work on a CUDA device, and when it happened.
 
-#include <utility>
-
 #include "runtime/cuda/cuda_context.hpp"
 
 namespace spjit {
@@ -35,16 +33,11 @@ class CudaEvent {
   CudaEventHandle handle_ = nullptr;
 };
 
-/// A queue of work on one device: its own, or one that the caller lends. Move-only; may be used
-/// from any thread.
+/// A queue of work on one device. Move-only; may be used from any thread.
 class CudaStream {
  public:
   /// A new stream, which does not wait for the default one.
   explicit CudaStream(CudaContext context);
-  /// The caller's CUstream or cudaStream_t of the same device (null for the default one), which
-  /// must outlive this.
-  [[nodiscard]] static CudaStream borrowed(CudaContext context, void* stream) noexcept;
-
   CudaStream(CudaStream&& other) noexcept;
   CudaStream& operator=(CudaStream&& other) noexcept;
   CudaStream(const CudaStream&) = delete;
@@ -56,18 +49,10 @@ class CudaStream {
 
   /// Waits for all of its work. Throws DeviceError, also for what went wrong in a launch before.
   void synchronize() const;
-  /// Whether all of its work is done. Throws DeviceError as `synchronize` does.
-  [[nodiscard]] bool is_idle() const;
-  /// What is given to this stream from now on waits for `event`. Throws DeviceError.
-  void wait_for(const CudaEvent& event) const;
 
  private:
-  CudaStream(CudaContext context, void* handle) noexcept
-      : context_(std::move(context)), handle_(handle) {}
-
   CudaContext context_;
   void* handle_ = nullptr;
-  bool is_owned_ = false;
 };
 
 }  // namespace spjit

@@ -68,34 +68,6 @@ Share share_of_shared_memory(const CudaDeviceInfo& limits, const BlockResources&
 
 }  // namespace
 
-std::string to_string(SmResource resource) {
-  switch (resource) {
-    case SmResource::warps:
-      return "warps";
-    case SmResource::registers:
-      return "registers";
-    case SmResource::shared_memory:
-      return "shared memory";
-    case SmResource::blocks:
-      return "blocks";
-  }
-  return "?";
-}
-
-bool Occupancy::limited_by(SmResource resource) const noexcept {
-  switch (resource) {
-    case SmResource::warps:
-      return blocks_by_warps == active_blocks;
-    case SmResource::registers:
-      return blocks_by_registers == active_blocks;
-    case SmResource::shared_memory:
-      return blocks_by_shared_memory == active_blocks;
-    case SmResource::blocks:
-      return blocks_by_slots == active_blocks;
-  }
-  return false;
-}
-
 Occupancy occupancy(const CudaDeviceInfo& limits, const BlockResources& block) {
   require_sensible(block);
   const Share registers = share_of_registers(limits, block);

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <string>
 
 #include "runtime/cuda/cuda_device_info.hpp"
 
@@ -23,16 +22,6 @@ struct BlockResources {
   std::int64_t static_shared_bytes = 0;   ///< without the driver's reserve; >= 0
   std::int64_t dynamic_shared_bytes = 0;  ///< >= 0
 };
-
-/// What there is a limited amount of in an SM.
-enum class SmResource : std::uint8_t {
-  warps,
-  registers,
-  shared_memory,
-  blocks,
-};
-
-[[nodiscard]] std::string to_string(SmResource resource);
 
 /// A block count that nothing limits: the block uses none of the resource.
 inline constexpr std::int64_t k_unlimited_blocks = std::numeric_limits<std::int32_t>::max();
@@ -49,9 +38,6 @@ struct Occupancy {
   /// What a block is given, in allocation units; 0 where it asks for more than it may have.
   std::int64_t allocated_registers = 0;
   std::int64_t allocated_shared_bytes = 0;  ///< with the driver's reserve
-
-  /// Whether this resource is (one of) the tightest.
-  [[nodiscard]] bool limited_by(SmResource resource) const noexcept;
 };
 
 /// Throws InvalidArgument for less than one thread or anything negative. A block over a limit of

@@ -10,6 +10,7 @@
 
 #include "tests/support/emitter_cases.hpp"
 #include "tests/support/emulated_kernel.hpp"
+#include "tests/support/float64_check.hpp"
 
 namespace spjit::testing_support {
 

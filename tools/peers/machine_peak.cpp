@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <memory>
-#include <new>
 
 #include "spjit/error.hpp"
 
@@ -96,43 +94,6 @@ void stream_generic() {
   for (__m128& sum : sums) hide(sum);
 }
 
-__attribute__((target("avx512f"))) void read_avx512(const float* data, std::int64_t floats) {
-  for (std::int64_t i = 0; i < floats; i += 64) {
-#pragma GCC unroll 4
-    for (std::int64_t j = 0; j < 64; j += 16) {
-      __m512 loaded = _mm512_load_ps(data + i + j);
-      hide(loaded);
-    }
-  }
-}
-
-__attribute__((target("avx2"))) void read_avx2(const float* data, std::int64_t floats) {
-  for (std::int64_t i = 0; i < floats; i += 64) {
-#pragma GCC unroll 8
-    for (std::int64_t j = 0; j < 64; j += 8) {
-      __m256 loaded = _mm256_load_ps(data + i + j);
-      hide(loaded);
-    }
-  }
-}
-
-void read_generic(const float* data, std::int64_t floats) {
-  for (std::int64_t i = 0; i < floats; i += 64) {
-#pragma GCC unroll 16
-    for (std::int64_t j = 0; j < 64; j += 4) {
-      __m128 loaded = _mm_load_ps(data + i + j);
-      hide(loaded);
-    }
-  }
-}
-
-void check_runs_here(HostIsa isa) {
-  if (Target(isa).runs_here()) return;
-  throw NotSupported(
-      fmt::format("the peak of {} cannot be measured: this CPU does not have it; measure {}",
-                  to_string(isa), Target().name()));
-}
-
 /// Least time of a call. [s]
 template <class Function>
 double best_time(const Function& function, double duration_ms) {
@@ -161,35 +122,15 @@ FmaStream fma_stream_of(HostIsa isa) {
 }  // namespace
 
 double measure_fma_peak_gflops(HostIsa isa, double duration_ms) {
-  check_runs_here(isa);
+  if (!Target(isa).runs_here()) {
+    throw NotSupported(
+        fmt::format("the peak of {} cannot be measured: this CPU does not have it; measure {}",
+                    to_string(isa), Target().name()));
+  }
   const FmaStream stream = fma_stream_of(isa);
   const double operations =
       2.0 * static_cast<double>(stream.sums * stream.lanes) * static_cast<double>(k_fma_steps);
   return operations / best_time(stream.run, duration_ms) * 1e-9;
-}
-
-double measure_read_bandwidth(HostIsa isa, std::int64_t working_set_bytes, double duration_ms) {
-  check_runs_here(isa);
-  constexpr std::int64_t k_page = 4096;
-  const std::int64_t bytes = (std::max(working_set_bytes, k_page) + k_page - 1) / k_page * k_page;
-  struct Release {
-    void operator()(float* data) const { ::operator delete[](data, std::align_val_t(k_page)); }
-  };
-  const std::int64_t floats = bytes / std::int64_t{sizeof(float)};
-  const std::unique_ptr<float[], Release> data(static_cast<float*>(
-      ::operator new[](static_cast<std::size_t>(bytes), std::align_val_t(k_page))));
-  std::fill_n(data.get(), floats, 1.0F);
-  const auto read = isa == HostIsa::avx512 ? read_avx512
-                    : isa == HostIsa::avx2 ? read_avx2
-                                           : read_generic;
-  // Small working sets are read several times a sample: the clock takes some 20 ns to read.
-  const std::int64_t passes = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / bytes);
-  const double seconds = best_time(
-      [&] {
-        for (std::int64_t pass = 0; pass < passes; ++pass) read(data.get(), floats);
-      },
-      duration_ms);
-  return static_cast<double>(bytes * passes) / seconds * 1e-9;
 }
 
 }  // namespace spjit

@@ -3,8 +3,6 @@
 /// @file
 /// What this machine can do at most, measured.
 
-#include <cstdint>
-
 #include "spjit/target.hpp"
 
 namespace spjit {
@@ -14,11 +12,5 @@ namespace spjit {
 /// nor an interrupt count. [GFLOP/s] `generic`: SSE2, a product and a sum. Takes `duration_ms`, and
 /// runs at least a few samples. Throws NotSupported if this CPU lacks `isa`.
 [[nodiscard]] double measure_fma_peak_gflops(HostIsa isa, double duration_ms = 20);
-
-/// Bytes a second that one core loads, over and over from `working_set_bytes` of memory (rounded up
-/// to 4 KiB), with the vectors of `isa`; best of many passes. [GB/s] Half of the L2 size gives the
-/// L2 bandwidth, and so on. Throws as above.
-[[nodiscard]] double measure_read_bandwidth(HostIsa isa, std::int64_t working_set_bytes,
-                                            double duration_ms = 20);
 
 }  // namespace spjit

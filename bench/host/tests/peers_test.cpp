@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "plan/evaluate.hpp"
+#include "bench/host/read_bandwidth.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/target.hpp"
+#include "tests/support/float64_check.hpp"
 
 namespace {
 
@@ -51,8 +52,8 @@ TEST(MachinePeak, EveryInstructionSetHereHasOne) {
     if (!Target(isa).runs_here()) continue;
 
     EXPECT_GT(spjit::measure_fma_peak_gflops(isa, 1), 0);
-    EXPECT_GT(spjit::measure_read_bandwidth(isa, 32 << 10, 1), 0);
-    EXPECT_GT(spjit::measure_read_bandwidth(isa, 1, 1), 0);
+    EXPECT_GT(spjit::bench::measure_read_bandwidth(isa, 32 << 10, 1), 0);
+    EXPECT_GT(spjit::bench::measure_read_bandwidth(isa, 1, 1), 0);
   }
 }
 
@@ -62,7 +63,7 @@ TEST(MachinePeak, AnInstructionSetThatIsNotHereIsRefused) {
     if (Target(isa).runs_here()) continue;
 
     EXPECT_THROW((void)spjit::measure_fma_peak_gflops(isa), spjit::NotSupported);
-    EXPECT_THROW((void)spjit::measure_read_bandwidth(isa, 4096), spjit::NotSupported);
+    EXPECT_THROW((void)spjit::bench::measure_read_bandwidth(isa, 4096), spjit::NotSupported);
   }
 }
 

@@ -12,9 +12,9 @@
 #include "base/timing.hpp"
 #include "bench/side_by_side/peer.hpp"
 #include "runtime/cuda/cuda_context.hpp"
-#include "runtime/cuda/cuda_graph.hpp"
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/cuda_stream.hpp"
+#include "tests/support/cuda_graph.hpp"
 
 namespace spjit::side_by_side {
 

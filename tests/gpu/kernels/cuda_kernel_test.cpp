@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "runtime/cuda/cuda_context.hpp"
-#include "runtime/cuda/cuda_graph.hpp"
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/cuda_stream.hpp"
 #include "runtime/cuda/occupancy.hpp"
 #include "spjit/error.hpp"
 #include "tests/gpu/kernels/gpu_testing.hpp"
+#include "tests/support/cuda_graph.hpp"
 #include "tests/support/emitter_cases.hpp"
+#include "tests/support/float64_check.hpp"
 
 namespace {
 

@@ -71,8 +71,8 @@ CubinKernel build_kernel(const std::vector<SourceUnit>& units,
                          std::optional<std::int64_t> max_registers) {
   CudaBuildOptions options{.arch = k_arch};
   options.max_registers = max_registers;
-  const CudaBuild build = build_cubin(units, toolchain(), options);
-  const CubinInfo info = read_cubin_info(std::as_bytes(std::span(build.cubin)));
+  const std::string cubin = build_cubin(units, toolchain(), options);
+  const CubinInfo info = read_cubin_info(std::as_bytes(std::span(cubin)));
   const CubinKernel* kernel = info.find_kernel(k_cuda_kernel_name);
   if (kernel == nullptr) throw Error("the cubin has no kernel");
   return *kernel;

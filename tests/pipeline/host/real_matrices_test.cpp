@@ -14,6 +14,7 @@
 #include "spjit/compiler.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/support/compile_testing.hpp"
+#include "tests/support/float64_check.hpp"
 #include "tests/support/guarded_buffers.hpp"
 #include "tests/support/guarded_operands.hpp"
 #include "tests/support/spmm_testing.hpp"

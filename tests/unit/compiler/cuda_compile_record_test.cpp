@@ -25,9 +25,9 @@ class CudaCompileRecord : public ::testing::Test {
     spec.n = spec.ldb = spec.ldc = given_.problem.n.value;
     compiled_.program = make_program(cuda_plan(*given_.problem.a, spec.tile.m1), spec, 90);
     compiled_.trace.attempts.emplace_back();
-    compiled_.trace.choice.chosen = given_.ranked.front();
-    compiled_.trace.choice.ranked = given_.ranked;
-    compiled_.trace.choice.reason = "a reason";
+    compiled_.choice.chosen = given_.ranked.front();
+    compiled_.choice.ranked = given_.ranked;
+    compiled_.choice.reason = "a reason";
     given_.options.target = Target::parse("sm_90:h100");
   }
 
@@ -36,7 +36,7 @@ class CudaCompileRecord : public ::testing::Test {
     const FamilyRequest what{given_.problem, given_.options, device, {}};
     BuiltKernel built;
     built.record = cuda_record(compiled_, what);
-    built.reason = compiled_.trace.choice.reason;
+    built.reason = compiled_.choice.reason;
     return make_record(what, built, {{"cuda", built.reason}});
   }
 
@@ -63,7 +63,7 @@ TEST_F(CudaCompileRecord, OfASearchHasWhatBecameOfEveryTile) {
   tools.proxy_failures[16] = "too large";
   tools.results[given_.name(2)] = finished_in(4.5);
   given_.options.policy.search = SearchMode::proxy;
-  compiled_.trace.choice.search = search_cuda_tile(given_.input(), given_.ranked, tools.tools());
+  compiled_.choice.search = search_cuda_tile(given_.input(), given_.ranked, tools.tools());
 
   const json made = record();
 

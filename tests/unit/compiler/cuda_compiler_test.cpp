@@ -175,8 +175,8 @@ TEST(CudaChoice, WhoseKernelTheSearchCompiledIsNotCompiledAgain) {
   EXPECT_EQ(compiled.artifact.cubin, "a cubin");
   EXPECT_EQ(compiled.program.blocks_x, 7);
   EXPECT_EQ(compiled.trace.note, "a note");
-  EXPECT_EQ(compiled.trace.choice.reason, "a reason");
-  EXPECT_EQ(compiled.trace.choice.built, nullptr);
+  EXPECT_EQ(compiled.choice.reason, "a reason");
+  EXPECT_EQ(compiled.choice.built, nullptr);
 }
 
 std::string gpu_key(const Problem& problem, const CompileOptions& options,

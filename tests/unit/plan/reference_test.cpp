@@ -11,6 +11,7 @@
 #include "reorder/row_grouping.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/matrix.hpp"
+#include "tests/support/float64_check.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {

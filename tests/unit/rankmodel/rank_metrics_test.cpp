@@ -10,32 +10,10 @@
 
 namespace {
 
-using spjit::kendall_tau;
 using Values = std::vector<double>;
 using Grades = std::vector<int>;
 
 constexpr double k_never = std::numeric_limits<double>::infinity();
-
-TEST(KendallTau, IsOneForTheSameOrderAndMinusOneForTheReverse) {
-  EXPECT_EQ(kendall_tau(Values{1, 2, 3, 4}, Values{10, 20, 30, 40}), 1);
-  EXPECT_EQ(kendall_tau(Values{1, 2, 3, 4}, Values{9, 7, 5, 3}), -1);
-}
-
-TEST(KendallTau, CountsPairsByHand) {
-  // One of six pairs is swapped: (5 - 1) / 6.
-  EXPECT_DOUBLE_EQ(kendall_tau(Values{1, 2, 3, 4}, Values{1, 3, 2, 4}), 4.0 / 6);
-  // A tie is neither: (5 - 0) / 6.
-  EXPECT_DOUBLE_EQ(kendall_tau(Values{1, 2, 2, 4}, Values{1, 3, 2, 4}), 5.0 / 6);
-}
-
-TEST(KendallTau, IsZeroWhereThereIsNoPair) {
-  EXPECT_EQ(kendall_tau(Values{}, Values{}), 0);
-  EXPECT_EQ(kendall_tau(Values{3}, Values{4}), 0);
-}
-
-TEST(KendallTau, RefusesDifferentLengths) {
-  EXPECT_THROW(static_cast<void>(kendall_tau(Values{1, 2}, Values{1})), spjit::InvalidArgument);
-}
 
 TEST(OrderByScore, PutsTheGreatestFirstAndKeepsEqualsInPlace) {
   EXPECT_EQ(spjit::order_by_score(Values{1, 3, 2, 3}), (std::vector<std::size_t>{1, 3, 2, 0}));
@@ -92,16 +70,6 @@ TEST(NdcgAt, RefusesWhatHasNoMeaning) {
                spjit::InvalidArgument);
 }
 
-TEST(OrderedPairAccuracy, CountsPairsByHand) {
-  EXPECT_EQ(spjit::ordered_pair_accuracy(Values{3, 2, 1}, Values{10, 20, 30}), 1);
-  EXPECT_EQ(spjit::ordered_pair_accuracy(Values{1, 2, 3}, Values{10, 20, 30}), 0);
-  // Of three pairs one has equal scores, and orders nothing.
-  EXPECT_DOUBLE_EQ(spjit::ordered_pair_accuracy(Values{2, 2, 1}, Values{10, 20, 30}), 2.0 / 3);
-  // The pair of equal times is none: one pair of two is right.
-  EXPECT_DOUBLE_EQ(spjit::ordered_pair_accuracy(Values{1, 3, 2}, Values{10, 10, 30}), 0.5);
-  EXPECT_EQ(spjit::ordered_pair_accuracy(Values{1, 2}, Values{5, 5}), 1);
-}
-
 TEST(RegretOfTop, IsWhatTheBestScoredCostOverTheBest) {
   const Values scores = {4, 3, 2, 1};
   const Values times = {15, 12, 10, 11};
@@ -122,15 +90,6 @@ TEST(RegretOfTop, RefusesNothing) {
   EXPECT_THROW(static_cast<void>(spjit::regret_of_top(0, Values{1}, Values{1})),
                spjit::InvalidArgument);
   EXPECT_THROW(static_cast<void>(spjit::regret_of_top(1, Values{}, Values{})),
-               spjit::InvalidArgument);
-}
-
-TEST(HighestImpactOfMisclassification, IsTheMeanOfTheWorstOfEachClass) {
-  const Values speeds = {0.9, 0.5, 1.0, 0.7};
-  const std::vector<std::int64_t> m = {128, 256, 256, 128};
-
-  EXPECT_DOUBLE_EQ(spjit::highest_impact_of_misclassification(speeds, m), (0.7 + 0.5) / 2);
-  EXPECT_THROW(static_cast<void>(spjit::highest_impact_of_misclassification({}, {})),
                spjit::InvalidArgument);
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/host_cpu.hpp"
 #include "runtime/cuda/local_gpus.hpp"
-#include "runtime/host/host_isa.hpp"
+#include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 
 namespace {

@@ -92,9 +92,6 @@ TEST(HostRanking, IsNamedAfterWhatRanks) {
 }
 
 TEST(ShippedModels, FitTheFeaturesAndAreMeasured) {
-  const std::vector<std::string> names = spjit::shipped_model_names();
-
-  EXPECT_EQ(names, (std::vector<std::string>{"host-avx2", "host-avx512"}));
   for (const HostIsa isa : {HostIsa::avx2, HostIsa::avx512}) {
     const auto model = spjit::shipped_host_model(isa);
     ASSERT_NE(model, nullptr);

@@ -79,7 +79,7 @@ TEST(DeviceBuffer, GivesBackWhatWasUploadedOnEachDevice) {
   }
 }
 
-TEST(DeviceBuffer, CopiesPartsAndFillsInTheOrderOfAStream) {
+TEST(DeviceBuffer, CopiesPartsAndFills) {
   const CudaContext context(test::emulated_driver(), 0);
   const CudaStream stream(context);
   DeviceBuffer buffer(context, 12);
@@ -87,9 +87,9 @@ TEST(DeviceBuffer, CopiesPartsAndFillsInTheOrderOfAStream) {
   std::vector<std::uint32_t> last(2);
 
   buffer.fill_on(stream.handle(), std::byte{1});
-  buffer.upload_on(stream.handle(), std::as_bytes(std::span(word)), 4);
-  buffer.download_on(stream.handle(), std::as_writable_bytes(std::span(last)), 4);
   stream.synchronize();
+  buffer.upload(std::as_bytes(std::span(word)), 4);
+  buffer.download(std::as_writable_bytes(std::span(last)), 4);
 
   EXPECT_THAT(last, ElementsAre(7, 0x01010101));
   EXPECT_THAT(test::download_words(buffer), ElementsAre(0x01010101, 7, 0x01010101));

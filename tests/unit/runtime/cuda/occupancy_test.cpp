@@ -34,7 +34,6 @@ namespace {
 using spjit::BlockResources;
 using spjit::CudaDeviceInfo;
 using spjit::Occupancy;
-using spjit::SmResource;
 
 /// One card of every architecture.
 std::vector<CudaDeviceInfo> one_card_each() {
@@ -59,8 +58,8 @@ TEST(Occupancy, MatchesTheBestPracticesGuide) {
   EXPECT_EQ(small.active_warps * 100 / a100.warps_per_sm(), 75);
   EXPECT_EQ(large.active_blocks, 4);
   EXPECT_EQ(large.active_warps * 1000 / a100.warps_per_sm(), 625);
-  EXPECT_TRUE(small.limited_by(SmResource::registers));
-  EXPECT_FALSE(small.limited_by(SmResource::warps));
+  EXPECT_EQ(small.blocks_by_registers, small.active_blocks);
+  EXPECT_NE(small.blocks_by_warps, small.active_blocks);
 }
 
 // Same guide: with 2048 threads an SM, full occupancy allows each thread at most 32 registers.
@@ -84,24 +83,23 @@ TEST(Occupancy, ABlockMayTakeAnSmsSharedMemoryButForTheReserve) {
 
   EXPECT_EQ(whole.active_blocks, 1);
   EXPECT_EQ(whole.allocated_shared_bytes, 228 << 10);
-  EXPECT_TRUE(whole.limited_by(SmResource::shared_memory));
+  EXPECT_EQ(whole.blocks_by_shared_memory, whole.active_blocks);
   EXPECT_EQ(over.active_blocks, 0);
-  EXPECT_TRUE(over.limited_by(SmResource::shared_memory));
+  EXPECT_EQ(over.blocks_by_shared_memory, over.active_blocks);
 }
 
-TEST(Occupancy, NamesEveryResourceThatLimits) {
+TEST(Occupancy, HasTheBlocksOfEveryResourceThatLimits) {
   const CudaDeviceInfo t4 = spjit::parse_cuda_target("sm_75:t4");
 
   const Occupancy slots = spjit::occupancy(t4, {.threads = 32, .registers_per_thread = 16});
   const Occupancy both = spjit::occupancy(t4, {.threads = 64, .registers_per_thread = 16});
 
   EXPECT_EQ(slots.active_blocks, 16);
-  EXPECT_TRUE(slots.limited_by(SmResource::blocks));
-  EXPECT_FALSE(slots.limited_by(SmResource::warps));
+  EXPECT_EQ(slots.blocks_by_slots, slots.active_blocks);
+  EXPECT_NE(slots.blocks_by_warps, slots.active_blocks);
   EXPECT_EQ(both.active_blocks, 16);
-  EXPECT_TRUE(both.limited_by(SmResource::blocks));
-  EXPECT_TRUE(both.limited_by(SmResource::warps));
-  EXPECT_EQ(to_string(SmResource::shared_memory), "shared memory");
+  EXPECT_EQ(both.blocks_by_slots, both.active_blocks);
+  EXPECT_EQ(both.blocks_by_warps, both.active_blocks);
 }
 
 TEST(Occupancy, WhatExceedsABlocksLimitsCannotRun) {

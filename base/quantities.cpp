@@ -1,17 +1,17 @@
-#include "quantities.hpp"
+#include "base/quantities.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <charconv>
-#include <cstdint>
+#include <limits>
 #include <system_error>
 #include <utility>
 
+#include "base/printable.hpp"
 #include "spjit/error.hpp"
-#include "terminal.hpp"
 
-namespace spjit::cli {
+namespace spjit {
 namespace {
 
 constexpr std::int64_t k_day = std::int64_t{24} * 60 * 60;
@@ -21,6 +21,28 @@ constexpr auto k_units = std::to_array<std::pair<std::string_view, std::int64_t>
     {{"s", 1}, {"m", 60}, {"h", 60 * 60}, {"d", k_day}, {"w", 7 * k_day}});
 
 }  // namespace
+
+std::int64_t parse_byte_size(std::string_view text, std::string_view what) {
+  constexpr std::string_view k_letters = "KMGTkmgt";
+  constexpr std::size_t k_powers = 4;
+  std::int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  std::int64_t unit = 1;
+  bool right = error == std::errc{} && number >= 0;
+  if (right && rest != end) {
+    const std::size_t letter = k_letters.find(*rest);
+    right = rest + 1 == end && letter != std::string_view::npos;
+    if (right) unit = std::int64_t{1} << (10 * (letter % k_powers + 1));
+  }
+  if (!right || number > std::numeric_limits<std::int64_t>::max() / unit) {
+    throw InvalidArgument(
+        fmt::format("{} is '{}': expected bytes, or a number with K, M, G or T (powers of 1024), "
+                    "such as 2G",
+                    what, text));
+  }
+  return number * unit;
+}
 
 std::chrono::seconds parse_duration(std::string_view text) {
   std::int64_t number = 0;
@@ -37,4 +59,4 @@ std::chrono::seconds parse_duration(std::string_view text) {
                   printable(text)));
 }
 
-}  // namespace spjit::cli
+}  // namespace spjit

@@ -1,0 +1,56 @@
+#pragma once
+
+/// @file
+/// What the tile space of a family holds: candidates with their statistics, and why some were
+/// dropped. A `Rule` is an enumeration with to_string().
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace spjit {
+
+/// Why a candidate is out, with the numbers.
+template <class Rule>
+struct DroppedBy {
+  Rule rule = {};
+  std::string numbers;  ///< e.g. "needs 33 vector registers, has 32"
+};
+
+/// Every candidate worth a name, dropped ones included.
+template <class Candidate, class Rule>
+struct CandidateSpace {
+  std::vector<Candidate> candidates;
+  std::vector<Rule> relaxed;  ///< rules given up because nothing was left, in that order
+
+  /// Those no rule dropped.
+  [[nodiscard]] std::vector<Candidate> survivors() const {
+    std::vector<Candidate> result;
+    std::ranges::copy_if(candidates, std::back_inserter(result),
+                         [](const Candidate& candidate) { return !candidate.dropped; });
+    return result;
+  }
+};
+
+/// As KernelFamily::explain() has it, but for "ranked". `describe` says of a candidate all but why
+/// it was dropped.
+template <class Candidate, class Rule, class Describe>
+[[nodiscard]] nlohmann::json space_json(const CandidateSpace<Candidate, Rule>& space,
+                                        const Describe& describe) {
+  nlohmann::json result = {{"candidates", nlohmann::json::array()},
+                           {"relaxed", nlohmann::json::array()}};
+  for (const Rule rule : space.relaxed) result["relaxed"].push_back(to_string(rule));
+  for (const Candidate& candidate : space.candidates) {
+    nlohmann::json entry = describe(candidate);
+    if (candidate.dropped) {
+      entry["dropped"] = {{"rule", to_string(candidate.dropped->rule)},
+                          {"numbers", candidate.dropped->numbers}};
+    }
+    result["candidates"].push_back(std::move(entry));
+  }
+  return result;
+}
+
+}  // namespace spjit
