@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
+#include <utility>
 
+#include "base/json_members.hpp"
+#include "base/json_text.hpp"
 #include "matrix/cancellable.hpp"
 #include "matrix/limits.hpp"
 #include "spjit/error.hpp"
@@ -65,6 +69,38 @@ std::string hash_of(const CsrMatrix& matrix) {
 
 json to_json(const DenseFormat& format) {
   return {{"leading_dimension", format.leading_dimension}};
+}
+
+DenseFormat read_format(const json& object, const char* name) {
+  JsonMembers members(object, name);
+  DenseFormat format;
+  format.leading_dimension = members.integer("leading_dimension", 0, k_max_leading_dimension);
+  members.finish();
+  return format;
+}
+
+Extent read_extent(const json& object) {
+  JsonMembers members(object, "\"n\" of a problem");
+  Extent n(members.integer("value", 1, k_max_dimension));
+  n.runtime = members.boolean("runtime");
+  members.finish();
+  return n;
+}
+
+void check_same_matrix(const json& object, const CsrMatrix& matrix) {
+  JsonMembers members(object, "\"a\" of a problem");
+  const std::int64_t rows = members.integer("rows", 0, k_max_dimension);
+  const std::int64_t cols = members.integer("cols", 0, k_max_dimension);
+  const std::int64_t nnz = members.integer("nnz", 0, std::numeric_limits<std::int64_t>::max());
+  const std::string hash = members.text("hash");
+  members.finish();
+  if (rows != matrix.rows || cols != matrix.cols || nnz != matrix.nnz() ||
+      hash != hash_of(matrix)) {
+    throw Error(
+        fmt::format("the problem is of another matrix than this one, [{} x {}] with {} "
+                    "nonzeros: {}",
+                    matrix.rows, matrix.cols, matrix.nnz(), quoted_json(object)));
+  }
 }
 
 }  // namespace
@@ -128,6 +164,28 @@ json to_json(const Problem& problem, const Cancellation& cancel) {
           {"b", to_json(problem.b)},
           {"c", to_json(problem.c)},
           {"panel_columns", problem.panel_columns ? json(*problem.panel_columns) : json(nullptr)}};
+}
+
+Problem read_problem(const json& object, SharedMatrix a, const Cancellation& cancel) {
+  JsonMembers members(object, "a problem");
+  Problem problem;
+  if (members.at("operation") != to_string(Operation::spmm)) {
+    throw Error(fmt::format("the operation of a problem is {}; expected \"spmm\"",
+                            quoted_json(object.at("operation"))));
+  }
+  cancel.check();
+  check_same_matrix(members.at("a"), *a);
+  problem.a = std::move(a);
+  problem.n = read_extent(members.at("n"));
+  problem.b = read_format(members.at("b"), "\"b\" of a problem");
+  problem.c = read_format(members.at("c"), "\"c\" of a problem");
+  if (!members.at("panel_columns").is_null()) {
+    problem.panel_columns = json_integer(object.at("panel_columns"),
+                                         "\"panel_columns\" of a problem", 1, k_max_dimension);
+  }
+  members.finish();
+  check_sizes(problem);
+  return problem;
 }
 
 }  // namespace spjit

@@ -62,4 +62,9 @@ void add_to_key(const Problem& problem, KeyBuilder& key);
 ///    "b": {"leading_dimension"}, "c": {...}, "panel_columns": null | integer}
 [[nodiscard]] nlohmann::json to_json(const Problem& problem, const Cancellation& cancel = {});
 
+/// The problem that to_json() wrote, for its matrix. Throws Error that names the member that is
+/// missing, unknown or of the wrong kind, and if `a` is not the matrix it was written for.
+[[nodiscard]] Problem read_problem(const nlohmann::json& json, SharedMatrix a,
+                                   const Cancellation& cancel = {});
+
 }  // namespace spjit

@@ -1,17 +1,28 @@
 #include "plan/search_policy.hpp"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+
+#include "base/json_members.hpp"
+#include "base/json_text.hpp"
 
 namespace spjit {
 namespace {
 
 using nlohmann::json;
 
+constexpr std::int64_t k_most = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t k_chosen = -1;
 
 json optional_json(const std::optional<std::int64_t>& value) {
   return value ? json(*value) : json(nullptr);
+}
+
+std::optional<std::int64_t> read_optional(JsonMembers& members, const char* name) {
+  const json& value = members.at(name);
+  if (value.is_null()) return std::nullopt;
+  return json_integer(value, name, 1, k_most);
 }
 
 }  // namespace
@@ -43,6 +54,25 @@ json to_json(const SearchPolicy& policy) {
           {"source", std::string(to_string(policy.source))},
           {"proxy_source", std::string(to_string(policy.proxy_source))},
           {"unit_nonzeros", policy.unit_nonzeros}};
+}
+
+SearchPolicy read_search_policy(const json& object) {
+  constexpr double k_most_ms = 1e9;
+  JsonMembers members(object, "a search policy");
+  SearchPolicy policy;
+  policy.search = parse_search(members.text("search"));
+  policy.search_budget_ms = members.number("search_budget_ms", 0, k_most_ms);
+  policy.top_k = static_cast<int>(members.integer("top_k", 1, std::numeric_limits<int>::max()));
+  policy.rank_model = members.text("rank_model");
+  policy.reorder = parse_reorder(members.text("reorder"));
+  policy.code_budget_bytes = members.integer("code_budget_bytes", 0, k_most);
+  policy.m1 = read_optional(members, "m1");
+  policy.n1 = read_optional(members, "n1");
+  policy.source = parse_cuda_source(members.text("source"));
+  policy.proxy_source = parse_cuda_source(members.text("proxy_source"));
+  policy.unit_nonzeros = members.integer("unit_nonzeros", 1, k_most);
+  members.finish();
+  return policy;
 }
 
 }  // namespace spjit

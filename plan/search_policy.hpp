@@ -18,4 +18,8 @@ void add_to_key(const SearchPolicy& policy, KeyBuilder& key);
 /// "code_budget_bytes", "m1" and "n1" (null: chosen), "source", "proxy_source", "unit_nonzeros".
 [[nodiscard]] nlohmann::json to_json(const SearchPolicy& policy);
 
+/// The policy that to_json() wrote. Throws Error for a member that is missing, unknown, of the
+/// wrong kind or no value of its enumeration.
+[[nodiscard]] SearchPolicy read_search_policy(const nlohmann::json& json);
+
 }  // namespace spjit

@@ -171,7 +171,7 @@ TEST(CompileRecord, ARecordWithoutAReasonLeavesTheKernelAsItIs) {
   }
 }
 
-TEST(CompileRecord, HasTheProblemAndThePolicy) {
+TEST(CompileRecord, HasTheProblemAndThePolicyToBeReadBack) {
   const CsrMatrix matrix = random_matrix(40, 50, 0.8);
   Problem problem = problem_of(matrix, 48);
   problem.b.leading_dimension = 64;
@@ -183,12 +183,18 @@ TEST(CompileRecord, HasTheProblemAndThePolicy) {
   options.policy.m1 = 5;
 
   const json record = json::parse(record_of(options, problem).dump());
+  const Problem read = read_problem(record["problem"], matrix);
+  const SearchPolicy policy = read_search_policy(record["policy"]);
 
-  EXPECT_EQ(record["problem"], to_json(problem));
-  EXPECT_EQ(record["policy"]["reorder"], "balanced");
-  EXPECT_EQ(record["policy"]["top_k"], 7);
-  EXPECT_EQ(record["policy"]["m1"], 5);
-  EXPECT_EQ(record["policy"], to_json(options.policy));
+  EXPECT_EQ(read.n, problem.n);
+  EXPECT_EQ(read.b, problem.b);
+  EXPECT_EQ(read.c, problem.c);
+  EXPECT_EQ(read.panel_columns, problem.panel_columns);
+  EXPECT_EQ(*read.a, matrix);
+  EXPECT_EQ(policy.reorder, ReorderAlgorithm::balanced);
+  EXPECT_EQ(policy.top_k, 7);
+  EXPECT_EQ(policy.m1, 5);
+  EXPECT_EQ(to_json(policy), record["policy"]);
 }
 
 }  // namespace

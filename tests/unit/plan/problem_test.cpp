@@ -42,6 +42,24 @@ std::string key_of(const Problem& problem) {
   return key.hex();
 }
 
+void expect_equal(const Problem& left, const Problem& right) {
+  EXPECT_EQ(left.operation, right.operation);
+  EXPECT_EQ(left.n, right.n);
+  EXPECT_EQ(left.b, right.b);
+  EXPECT_EQ(left.c, right.c);
+  EXPECT_EQ(left.panel_columns, right.panel_columns);
+  EXPECT_EQ(key_of(left), key_of(right));
+}
+
+std::string read_refusal(const json& object, const CsrMatrix& matrix = small_matrix()) {
+  try {
+    static_cast<void>(spjit::read_problem(object, matrix));
+  } catch (const spjit::Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 std::string check_refusal(Problem problem) {
   try {
     static_cast<void>(spjit::checked_problem(std::move(problem)));
@@ -49,6 +67,17 @@ std::string check_refusal(Problem problem) {
     return error.what();
   }
   return "";
+}
+
+TEST(ProblemJson, IsReadAsItWasWritten) {
+  for (const Problem& problem : {whole_problem(), problem_of(small_matrix(), 7)}) {
+    const std::string text = to_json(problem).dump();
+
+    const Problem read = spjit::read_problem(json::parse(text), problem.a);
+
+    expect_equal(read, problem);
+    EXPECT_EQ(to_json(read).dump(), text);
+  }
 }
 
 TEST(ProblemJson, HasTheseMembers) {
@@ -66,6 +95,56 @@ TEST(ProblemJson, HasTheseMembers) {
   EXPECT_TRUE(to_json(problem_of(small_matrix(), 7)).at("panel_columns").is_null());
 }
 
+/// Paths of every member, objects and what they hold.
+std::vector<json::json_pointer> members_of(const json& object) {
+  std::vector<json::json_pointer> paths;
+  for (const auto& [name, value] : object.items()) {
+    const json::json_pointer path("/" + name);
+    paths.push_back(path);
+    if (!value.is_object()) continue;
+    for (const auto& inner : value.items()) paths.push_back(path / inner.key());
+  }
+  return paths;
+}
+
+TEST(ProblemJson, EveryMemberMustBeThere) {
+  const json good = to_json(whole_problem());
+  const std::vector<json::json_pointer> paths = members_of(good);
+  EXPECT_EQ(paths.size(), 14U);
+  for (const json::json_pointer& path : paths) {
+    json object = good;
+    object[path.parent_pointer()].erase(path.back());
+
+    const std::string refusal = read_refusal(object);
+
+    EXPECT_NE(refusal.find("has no \"" + path.back() + "\""), std::string::npos)
+        << path << ": " << refusal;
+  }
+}
+
+TEST(ProblemJson, EveryMemberHasItsKind) {
+  const json good = to_json(whole_problem());
+  for (const json::json_pointer& path : members_of(good)) {
+    for (const json& wrong : {json("text"), json(1.5), json::array(), json(-1)}) {
+      json object = good;
+      object[path] = wrong;
+
+      EXPECT_NE(read_refusal(object), "") << path << " = " << wrong;
+      EXPECT_EQ(read_refusal(object).find('\n'), std::string::npos);
+    }
+  }
+}
+
+TEST(ProblemJson, UnknownMembersAreRefused) {
+  const json good = to_json(whole_problem());
+  for (const std::string parent : {"", "/a", "/n", "/b", "/c"}) {
+    json object = good;
+    object[json::json_pointer(parent)]["epilogue"] = "relu";
+
+    EXPECT_NE(read_refusal(object).find("this spjit knows"), std::string::npos) << parent;
+  }
+}
+
 TEST(ProblemJson, IsOfOneMatrix) {
   const json object = to_json(whole_problem());
   CsrMatrix value = small_matrix();
@@ -77,11 +156,29 @@ TEST(ProblemJson, IsOfOneMatrix) {
   CsrMatrix cols = small_matrix();
   cols.cols = 6;
 
+  EXPECT_EQ(read_refusal(object), "");
   for (const CsrMatrix& other : {value, pattern, rows, cols}) {
-    Problem of_another = whole_problem();
-    of_another.a = other;
-    EXPECT_NE(to_json(of_another).at("a"), object.at("a"));
+    EXPECT_TRUE(read_refusal(object, other)
+                    .starts_with("the problem is of another matrix than this one, ["));
   }
+}
+
+TEST(ProblemJson, SizesThatAreNoneAreRefused) {
+  const json good = to_json(whole_problem());
+  const auto with = [&](const char* path, const json& value) {
+    json object = good;
+    object[json::json_pointer(path)] = value;
+    return read_refusal(object);
+  };
+
+  EXPECT_NE(with("/operation", "sddmm"), "");
+  EXPECT_NE(with("/n/value", 0), "");
+  EXPECT_NE(with("/n/value", std::int64_t{1} << 31), "");
+  EXPECT_EQ(with("/b/leading_dimension", 0), "");
+  EXPECT_NE(with("/b/leading_dimension", 19), "");
+  EXPECT_NE(with("/c/leading_dimension", 19), "");
+  EXPECT_NE(with("/c/leading_dimension", (std::int64_t{1} << 48) + 1), "");
+  EXPECT_NE(with("/panel_columns", 0), "");
 }
 
 TEST(ProblemKey, DiffersForEachMember) {
@@ -194,9 +291,11 @@ TEST(CheckedProblem, CanBeCancelled) {
   stop.request_stop();
   const spjit::Cancellation cancel{.deadline = {}, .stop = stop.get_token()};
   const Problem problem = problem_of(small_matrix(), 20);
+  const json object = to_json(problem);
 
   EXPECT_THROW(static_cast<void>(spjit::checked_problem(problem, cancel)), spjit::Cancelled);
   EXPECT_THROW(static_cast<void>(to_json(problem, cancel)), spjit::Cancelled);
+  EXPECT_THROW(static_cast<void>(spjit::read_problem(object, problem.a, cancel)), spjit::Cancelled);
 }
 
 TEST(ProblemFeatures, AreWhatGoesBeyondThePlainProduct) {

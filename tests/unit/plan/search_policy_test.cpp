@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "spjit/error.hpp"
 
 namespace {
 
@@ -57,6 +58,36 @@ std::string policy_key_of(const SearchPolicy& policy) {
   return key.hex();
 }
 
+std::string policy_refusal(const json& object) {
+  try {
+    static_cast<void>(spjit::read_search_policy(object));
+  } catch (const spjit::Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(SearchPolicyJson, IsReadAsItWasWritten) {
+  for (const SearchPolicy& policy : {SearchPolicy{}, whole_policy()}) {
+    const std::string text = to_json(policy).dump();
+
+    const SearchPolicy read = spjit::read_search_policy(json::parse(text));
+
+    EXPECT_EQ(read.search, policy.search);
+    EXPECT_EQ(read.search_budget_ms, policy.search_budget_ms);
+    EXPECT_EQ(read.top_k, policy.top_k);
+    EXPECT_EQ(read.rank_model, policy.rank_model);
+    EXPECT_EQ(read.reorder, policy.reorder);
+    EXPECT_EQ(read.code_budget_bytes, policy.code_budget_bytes);
+    EXPECT_EQ(read.m1, policy.m1);
+    EXPECT_EQ(read.n1, policy.n1);
+    EXPECT_EQ(read.source, policy.source);
+    EXPECT_EQ(read.proxy_source, policy.proxy_source);
+    EXPECT_EQ(read.unit_nonzeros, policy.unit_nonzeros);
+    EXPECT_EQ(to_json(read).dump(), text);
+  }
+}
+
 TEST(SearchPolicyJson, HasAMemberForEachOfThePolicys) {
   const json before = to_json(whole_policy());
   EXPECT_EQ(before.size(), changes().size());
@@ -69,6 +100,59 @@ TEST(SearchPolicyJson, HasAMemberForEachOfThePolicys) {
     for (const auto& [name, value] : after.items()) changed += before.at(name) != value ? 1 : 0;
     EXPECT_EQ(changed, 1) << after.dump();
   }
+}
+
+TEST(SearchPolicyJson, EveryMemberMustBeThere) {
+  const json good = to_json(whole_policy());
+  for (const auto& [name, value] : good.items()) {
+    json object = good;
+    object.erase(name);
+
+    EXPECT_EQ(policy_refusal(object), "a search policy has no \"" + name + "\"");
+  }
+}
+
+TEST(SearchPolicyJson, EveryMemberHasItsKind) {
+  const json good = to_json(whole_policy());
+  for (const auto& [name, value] : good.items()) {
+    for (const json& wrong : {json(true), json::array(), json::object(), json(-1)}) {
+      json object = good;
+      object[name] = wrong;
+
+      EXPECT_NE(
+          policy_refusal(object).find(name == "m1" || name == "n1" ? name : "\"" + name + "\""),
+          std::string::npos)
+          << policy_refusal(object);
+    }
+  }
+}
+
+TEST(SearchPolicyJson, ValuesThatThereAreNotAreRefused) {
+  const auto with = [](const char* name, const json& value) {
+    json object = to_json(whole_policy());
+    object[name] = value;
+    return policy_refusal(object);
+  };
+
+  EXPECT_NE(with("search", "oracle"), "");
+  EXPECT_NE(with("reorder", "random"), "");
+  EXPECT_NE(with("source", "hip"), "");
+  EXPECT_NE(with("proxy_source", ""), "");
+  EXPECT_NE(with("top_k", 0), "");
+  EXPECT_NE(with("top_k", std::int64_t{1} << 31), "");
+  EXPECT_NE(with("top_k", 1.5), "");
+  EXPECT_NE(with("search_budget_ms", 1e10), "");
+  EXPECT_NE(with("unit_nonzeros", 0), "");
+  EXPECT_NE(with("m1", 0), "");
+  EXPECT_EQ(with("m1", nullptr), "");
+}
+
+TEST(SearchPolicyJson, UnknownMembersAndOtherJsonAreRefused) {
+  json object = to_json(whole_policy());
+  object["depth"] = 3;
+
+  EXPECT_EQ(policy_refusal(object), "a search policy has 12 members; this spjit knows 11");
+  EXPECT_EQ(policy_refusal(json::array()), "a search policy is []; expected an object");
 }
 
 TEST(SearchPolicyKey, DiffersForEachMemberButTheNameOfAModel) {
