@@ -280,7 +280,7 @@ Kernel Kernel::from_artifact(Artifact artifact, int threads) {
   }
   nlohmann::json record = parse_record(artifact.record);
   const KernelFamily& family = find_family(family_in(record));
-  require_own_files(record, artifact.files);
+  require_own_files(family, record, artifact.files);
   auto code = std::make_shared<const BuiltFiles>(family, std::move(artifact.files));
   LoadedKernel loaded = code->load(record, HostDevice{make_pool(threads)}, {});
   return Kernel(

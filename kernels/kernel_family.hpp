@@ -128,6 +128,12 @@ class KernelFamily {
     return build(request);
   }
 
+  /// Whether the file may stand where the record lists another one of that name.
+  [[nodiscard]] virtual bool takes_in_place(const Artifact::File& file) const {
+    static_cast<void>(file);
+    return false;
+  }
+
   /// The kernel of an artifact that it built, for a host device or, if the device is a GPU, in it.
   /// `record` is the artifact's. Throws Error if it is damaged, NotSupported if the device cannot
   /// run it, DeviceError, what `cancel` throws.

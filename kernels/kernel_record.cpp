@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/hash.hpp"
-#include "kernels/unrolled_cuda/cuda_executable.hpp"
-#include "kernels/unrolled_cuda/cuda_family.hpp"
 #include "runtime/cache/cache_record.hpp"
 #include "spjit/error.hpp"
 
@@ -24,10 +23,6 @@ std::vector<CacheFileRecord> listed_files(const nlohmann::json& list) {
   } catch (const nlohmann::json::exception& error) {
     throw Error(fmt::format("\"files\" of the record of a kernel is damaged: {}", error.what()));
   }
-}
-
-bool is_ptx_for_cubin(const Artifact::File& file) {
-  return file.name == k_cubin_file && !is_cubin(file.bytes);
 }
 
 }  // namespace
@@ -56,14 +51,16 @@ nlohmann::json files_json(const std::vector<Artifact::File>& files) {
   for (const Artifact::File& file : files) {
     listed.push_back({file.name, std::ssize(file.bytes), checksum_hex(file.bytes)});
   }
+  std::ranges::sort(listed, {}, &CacheFileRecord::name);
   return write_cache_files(listed);
 }
 
-void require_own_files(const nlohmann::json& record, const std::vector<Artifact::File>& files) {
+void require_own_files(const KernelFamily& family, const nlohmann::json& record,
+                       const std::vector<Artifact::File>& files) {
   if (!record.is_object() || !record.contains("files")) return;
   for (const CacheFileRecord& listed : listed_files(record.at("files"))) {
     for (const Artifact::File& file : files) {
-      if (file.name != listed.name || is_ptx_for_cubin(file)) continue;
+      if (file.name != listed.name || family.takes_in_place(file)) continue;
       if (std::ssize(file.bytes) == listed.bytes && checksum_hex(file.bytes) == listed.checksum) {
         continue;
       }

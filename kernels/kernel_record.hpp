@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/kernel_family.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/kernel.hpp"
 
@@ -19,12 +20,13 @@ namespace spjit {
 /// that lacks them leaves them.
 void apply_record(const nlohmann::json& record, KernelInfo& info);
 
-/// The member "files": names, sizes and checksums, as in a cache record.
+/// The member "files", by name: names, sizes and checksums, as in a cache record.
 [[nodiscard]] nlohmann::json files_json(const std::vector<Artifact::File>& files);
 
 /// Throws Error unless the files that the record lists are those that it was written with, as far
-/// as they are there. A cubin that is PTX is taken: any text for the driver may stand in its place.
-void require_own_files(const nlohmann::json& record, const std::vector<Artifact::File>& files);
+/// as they are there, or the family takes others in their place.
+void require_own_files(const KernelFamily& family, const nlohmann::json& record,
+                       const std::vector<Artifact::File>& files);
 
 /// The member "grouping" of families with row tiles.
 [[nodiscard]] nlohmann::json to_json(const GroupingStatistics& grouping);

@@ -67,6 +67,10 @@ BuiltKernel UnrolledCudaFamily::explain(const BuildRequest& request) const {
   return built;
 }
 
+bool UnrolledCudaFamily::takes_in_place(const Artifact::File& file) const {
+  return file.name == k_cubin_file && !is_cubin(file.bytes);
+}
+
 LoadedKernel UnrolledCudaFamily::load(const Artifact& artifact, const json& record,
                                       const Device& device, const Cancellation& cancel) const {
   cancel.check();

@@ -24,6 +24,8 @@ class UnrolledCudaFamily final : public KernelFamily {
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   /// Chooses and compiles nothing: sizes are estimates, and no library is needed.
   [[nodiscard]] BuiltKernel explain(const BuildRequest& request) const override;
+  /// PTX for the cubin.
+  [[nodiscard]] bool takes_in_place(const Artifact::File& file) const override;
   [[nodiscard]] LoadedKernel load(const Artifact& artifact, const nlohmann::json& record,
                                   const Device& device, const Cancellation& cancel) const override;
 };

@@ -1,5 +1,6 @@
 // Whole compilations for GPUs that are not there: from a matrix to a cubin, the cache and back.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,6 +28,7 @@ namespace {
 
 using namespace spjit;
 using namespace spjit::testing_support;
+using testing::UnorderedElementsAreArray;
 
 CompileOptions gpu_options(const std::string& target) {
   CompileOptions options;
@@ -115,7 +117,10 @@ TEST_F(CudaPipeline, PublishesACubinAndBothTextsWithARecordThatNamesTheProblem) 
   std::ranges::sort(held);
   EXPECT_EQ(published, names);
   EXPECT_EQ(held, names);
-  const nlohmann::json record = nlohmann::json::parse(kernel.record());
+  nlohmann::json record = nlohmann::json::parse(kernel.record());
+  EXPECT_THAT(record.at("files"),
+              UnorderedElementsAreArray(write_cache_files(found.entry->record.files)));
+  record.erase("files");
   EXPECT_EQ(record, found.entry->record.kernel);
   EXPECT_EQ(record.at("family"), "cuda");
   EXPECT_EQ(record.at("device"), kernel.info().device);
