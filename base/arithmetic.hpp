@@ -1,10 +1,19 @@
 #pragma once
 
 /// @file
-/// Small arithmetic that many files need.
+/// Small arithmetic that many files need, and integer arithmetic that says so when a result does
+/// not fit: for sizes, offsets and strides that grow with a matrix, with n or with a leading
+/// dimension.
+///
+/// `what` is the quantity in words, "floats of workspace"; what is checked throws InvalidArgument,
+/// in one line.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <string_view>
+#include <utility>
 
 namespace spjit {
 
@@ -26,6 +35,35 @@ namespace spjit {
 /// Exact up to 2^53.
 [[nodiscard]] constexpr double as_double(std::int64_t value) noexcept {
   return static_cast<double>(value);
+}
+
+/// Throws InvalidArgument: "WHAT: VALUE does not fit BITS bits".
+[[noreturn]] void throw_cast_overflow(std::string_view what, std::int64_t value, int bits);
+/// Throws InvalidArgument: "WHAT: LEFT OPERATOR RIGHT does not fit 63 bits".
+[[noreturn]] void throw_overflow(std::string_view what, std::int64_t left, char operation,
+                                 std::int64_t right);
+
+/// `value` in a narrower type.
+template <std::integral To>
+[[nodiscard]] constexpr To checked_cast(std::int64_t value, std::string_view what) {
+  if (!std::in_range<To>(value)) {
+    throw_cast_overflow(what, value, std::numeric_limits<To>::digits);
+  }
+  return static_cast<To>(value);
+}
+
+[[nodiscard]] constexpr std::int64_t checked_multiply(std::int64_t left, std::int64_t right,
+                                                      std::string_view what) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(left, right, &product)) throw_overflow(what, left, '*', right);
+  return product;
+}
+
+[[nodiscard]] constexpr std::int64_t checked_add(std::int64_t left, std::int64_t right,
+                                                 std::string_view what) {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(left, right, &sum)) throw_overflow(what, left, '+', right);
+  return sum;
 }
 
 }  // namespace spjit

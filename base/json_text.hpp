@@ -4,6 +4,7 @@
 /// JSON from anyone: records and models that lie in files. What is wrong with it is an Error of one
 /// line, never an exception of the JSON library.
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -26,5 +27,26 @@ inline constexpr int k_deepest_json = 32;
 
 /// A value as JSON on one line, fit for a message: at most 40 bytes of it, then dots.
 [[nodiscard]] std::string quoted_json(const nlohmann::json& value);
+
+/// Reads each member once. Refers to the object. Every member function throws Error that names the
+/// object and the member.
+class JsonMembers {
+ public:
+  /// Throws unless it is an object.
+  JsonMembers(const nlohmann::json& object, std::string name);
+
+  [[nodiscard]] const nlohmann::json& at(const char* member);
+  [[nodiscard]] std::int64_t integer(const char* member, std::int64_t least, std::int64_t most);
+  [[nodiscard]] double number(const char* member, double least, double most);
+  [[nodiscard]] std::string text(const char* member);
+  [[nodiscard]] bool boolean(const char* member);
+  /// Throws for members that nobody read.
+  void finish() const;
+
+ private:
+  const nlohmann::json& object_;
+  std::string name_;
+  std::size_t read_ = 0;
+};
 
 }  // namespace spjit

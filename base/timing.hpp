@@ -67,4 +67,10 @@ struct TimingResult {
 /// What a list of samples says. [us a call; not empty]
 [[nodiscard]] TimingResult summarize_samples(std::string name, std::vector<double> samples_us);
 
+/// Milliseconds from `start` to now.
+[[nodiscard]] inline double ms_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
 }  // namespace spjit

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/elapsed.hpp"
+#include "base/timing.hpp"
 #include "compiler/cache_key.hpp"
 #include "compiler/cached_kernel.hpp"
 #include "compiler/compile_options.hpp"

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/cache_safety.hpp"
 #include "base/environment.hpp"
 #include "base/file_descriptor.hpp"
+#include "base/safe_path.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 

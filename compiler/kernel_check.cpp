@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "base/arithmetic.hpp"
-#include "base/checked.hpp"
 #include "matrix/rows_of_b.hpp"
 #include "spjit/matrix_io.hpp"
 

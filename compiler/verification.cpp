@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/elapsed.hpp"
 #include "base/host_cpu.hpp"
+#include "base/timing.hpp"
 #include "compiler/kernel_cache.hpp"
 #include "kernels/unrolled_cuda/cuda_executable.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/json_members.hpp"
 #include "base/json_text.hpp"
 #include "matrix/cancellable.hpp"
 #include "matrix/limits.hpp"

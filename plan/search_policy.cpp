@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/json_members.hpp"
 #include "base/json_text.hpp"
 
 namespace spjit {

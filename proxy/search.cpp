@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/elapsed.hpp"
+#include "base/timing.hpp"
 #include "proxy/search_clock.hpp"
 #include "proxy/search_stage.hpp"
 

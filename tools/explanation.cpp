@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "attempt.hpp"
-#include "base/elapsed.hpp"
 #include "base/thread_pool.hpp"
+#include "base/timing.hpp"
 #include "compiler/compile_options.hpp"
 #include "compiler/pipeline.hpp"
 #include "kernels/families.hpp"

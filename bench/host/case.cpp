@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "base/elapsed.hpp"
 #include "base/host_cpu.hpp"
+#include "base/timing.hpp"
 #include "bench/host/buffers.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
-#include "base/checked.hpp"
 #include "matrix/rows_of_b.hpp"
 
 namespace spjit {

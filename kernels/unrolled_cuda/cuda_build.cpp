@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/checked.hpp"
+#include "base/arithmetic.hpp"
 #include "base/thread_pool.hpp"
 #include "spjit/error.hpp"
 

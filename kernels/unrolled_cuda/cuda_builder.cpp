@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "base/elapsed.hpp"
+#include "base/timing.hpp"
 #include "kernels/unrolled_cuda/cubin_info.hpp"
 #include "kernels/unrolled_cuda/cuda_build.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"

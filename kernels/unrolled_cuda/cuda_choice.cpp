@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "base/elapsed.hpp"
+#include "base/timing.hpp"
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "kernels/unrolled_cuda/cuda_tile_space.hpp"
 #include "kernels/unrolled_cuda/local_cuda_tools.hpp"

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
-#include "base/checked.hpp"
 #include "kernels/unrolled_cuda/cubin_info.hpp"
 #include "runtime/cuda/cuda_device.hpp"
 #include "runtime/cuda/cuda_memory.hpp"

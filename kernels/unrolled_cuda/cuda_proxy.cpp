@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/elapsed.hpp"
+#include "base/timing.hpp"
 #include "kernels/unrolled_cuda/cubin_info.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
-#include "base/checked.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
-#include "base/elapsed.hpp"
+#include "base/timing.hpp"
 #include "kernels/unrolled_host/host_heuristic.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 #include "matrix/limits.hpp"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
-#include "base/checked.hpp"
 #include "kernels/unrolled_host/segment_arguments.hpp"
 #include "kernels/unrolled_host/x86_encoder.hpp"
 #include "spjit/error.hpp"

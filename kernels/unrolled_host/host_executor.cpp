@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "base/arithmetic.hpp"
-#include "base/checked.hpp"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>

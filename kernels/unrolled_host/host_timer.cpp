@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "base/checked.hpp"
+#include "base/arithmetic.hpp"
 #include "base/pinned_thread.hpp"
 #include "kernels/unrolled_host/unrolled_executable.hpp"
 #include "spjit/error.hpp"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
-#include "base/checked.hpp"
 #include "base/host_cpu.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"

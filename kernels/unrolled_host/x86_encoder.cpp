@@ -1,6 +1,6 @@
 #include "kernels/unrolled_host/x86_encoder.hpp"
 
-#include "base/checked.hpp"
+#include "base/arithmetic.hpp"
 
 namespace spjit {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/cache_safety.hpp"
 #include "base/hash.hpp"
+#include "base/safe_path.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

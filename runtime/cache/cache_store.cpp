@@ -14,8 +14,8 @@
 #include <set>
 #include <utility>
 
-#include "base/cache_safety.hpp"
 #include "base/hash.hpp"
+#include "base/safe_path.hpp"
 #include "runtime/cache/cache_directory.hpp"
 #include "spjit/error.hpp"
 

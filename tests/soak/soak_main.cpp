@@ -15,7 +15,7 @@
 #include <new>
 #include <string>
 
-#include "base/elapsed.hpp"
+#include "base/timing.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/soak/isolated.hpp"

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/checked.hpp"
+#include "base/arithmetic.hpp"
 #include "base/elf_object.hpp"
 #include "base/printable.hpp"
 #include "spjit/error.hpp"

@@ -1,11 +1,10 @@
-#include "base/checked.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <limits>
 #include <string>
 
+#include "base/arithmetic.hpp"
 #include "spjit/error.hpp"
 
 namespace {

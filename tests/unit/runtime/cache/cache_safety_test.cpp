@@ -1,5 +1,3 @@
-#include "base/cache_safety.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -7,6 +5,7 @@
 
 #include <string>
 
+#include "base/safe_path.hpp"
 #include "cache_testing.hpp"
 #include "spjit/error.hpp"
 

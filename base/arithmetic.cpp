@@ -1,4 +1,4 @@
-#include "base/checked.hpp"
+#include "base/arithmetic.hpp"
 
 #include <fmt/format.h>
 
