@@ -19,9 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "reorder/balanced.hpp"
+#include "reorder/algorithms.hpp"
 #include "reorder/row_grouping.hpp"
-#include "reorder/similarity.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/matrix_io.hpp"
 

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "matrix/limits.hpp"
-#include "matrix/magnitude_pattern.hpp"
 #include "matrix/pattern_value.hpp"
 #include "matrix/sampling.hpp"
 #include "matrix/text_lines.hpp"

@@ -11,14 +11,10 @@
 
 #include "matrix/file_bytes.hpp"
 #include "matrix/limits.hpp"
-#include "matrix/mtx_reader.hpp"
-#include "matrix/mtx_writer.hpp"
 #include "matrix/npy_reader.hpp"
-#include "matrix/npy_writer.hpp"
-#include "matrix/npz_reader.hpp"
-#include "matrix/npz_writer.hpp"
-#include "matrix/smtx_reader.hpp"
+#include "matrix/readers.hpp"
 #include "matrix/text_lines.hpp"
+#include "matrix/writers.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

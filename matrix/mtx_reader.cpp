@@ -1,5 +1,3 @@
-#include "matrix/mtx_reader.hpp"
-
 #include <fmt/format.h>
 
 #include <optional>
@@ -7,6 +5,7 @@
 
 #include "matrix/coordinate.hpp"
 #include "matrix/mtx_header.hpp"
+#include "matrix/readers.hpp"
 #include "matrix/text_lines.hpp"
 #include "spjit/error.hpp"
 

@@ -6,7 +6,6 @@
 #include <bit>
 #include <optional>
 
-#include "matrix/read_failure.hpp"
 #include "matrix/text_lines.hpp"
 
 namespace spjit {

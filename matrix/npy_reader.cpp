@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "matrix/limits.hpp"
-#include "matrix/read_failure.hpp"
+#include "matrix/text_lines.hpp"
 
 namespace spjit {
 namespace {

@@ -1,5 +1,3 @@
-#include "matrix/npz_reader.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +8,7 @@
 #include "matrix/coordinate.hpp"
 #include "matrix/limits.hpp"
 #include "matrix/npy_reader.hpp"
-#include "matrix/read_failure.hpp"
+#include "matrix/readers.hpp"
 #include "matrix/text_lines.hpp"
 #include "matrix/zip_archive.hpp"
 

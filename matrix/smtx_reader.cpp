@@ -1,5 +1,3 @@
-#include "matrix/smtx_reader.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include "matrix/coordinate.hpp"
 #include "matrix/limits.hpp"
 #include "matrix/pattern_value.hpp"
+#include "matrix/readers.hpp"
 #include "matrix/text_lines.hpp"
 
 namespace spjit {

@@ -4,10 +4,14 @@
 /// Text files, taken apart into lines, words and numbers without copying. Nothing here depends on
 /// the locale.
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "spjit/error.hpp"
 
 namespace spjit {
 
@@ -69,5 +73,10 @@ struct ParsedFloat {
 /// too small for fp32 becomes a denormal or 0; a finite number that would round to infinity is
 /// `too_large`.
 [[nodiscard]] ParsedFloat parse_float(std::string_view word);
+
+/// Throws IoError: what was read, and what is wrong with it.
+[[noreturn]] inline void fail_to_read(std::string_view name, const std::string& reason) {
+  throw IoError(fmt::format("{}: {}", name, reason));
+}
 
 }  // namespace spjit

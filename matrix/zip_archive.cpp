@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "matrix/read_failure.hpp"
 #include "matrix/text_lines.hpp"
 
 namespace spjit {

@@ -1,8 +1,8 @@
-#include "reorder/balanced.hpp"
-
 #include <algorithm>
 #include <set>
 #include <utility>
+
+#include "reorder/algorithms.hpp"
 
 namespace spjit::reorder {
 namespace {

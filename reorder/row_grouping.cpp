@@ -7,9 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "reorder/balanced.hpp"
-#include "reorder/similarity.hpp"
-#include "reorder/swap_refinement.hpp"
+#include "reorder/algorithms.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {

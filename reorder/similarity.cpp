@@ -1,8 +1,8 @@
-#include "reorder/similarity.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <utility>
+
+#include "reorder/algorithms.hpp"
 
 namespace spjit::reorder {
 namespace {

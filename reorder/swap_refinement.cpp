@@ -1,7 +1,7 @@
-#include "reorder/swap_refinement.hpp"
-
 #include <algorithm>
 #include <utility>
+
+#include "reorder/algorithms.hpp"
 
 namespace spjit::reorder {
 namespace {

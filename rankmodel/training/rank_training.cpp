@@ -8,7 +8,6 @@
 #include "rankmodel/training/lambda_gradients.hpp"
 #include "rankmodel/training/training_data.hpp"
 #include "rankmodel/training/xgboost_booster.hpp"
-#include "rankmodel/training/xgboost_trees.hpp"
 
 namespace spjit {
 namespace {

@@ -6,9 +6,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "rankmodel/rank_model.hpp"
 #include "rankmodel/training/training_data.hpp"
 
 namespace spjit {
@@ -72,5 +74,10 @@ class XgboostBooster {
 
   std::unique_ptr<void, Free> handle_;
 };
+
+/// The trees of a model that XGBoost saved as JSON, in the order they were grown; nodes that were
+/// pruned are left out. Their sum is the model's margin if its base score is 0. Throws Error for
+/// what is no such model, or has categories, vector leaves or another booster than gbtree.
+[[nodiscard]] std::vector<RankTree> trees_of_xgboost(std::string_view json);
 
 }  // namespace spjit

@@ -2,8 +2,8 @@
 // explicit zeros what dropping them leaves.
 
 #include "matrix/mtx_header.hpp"
-#include "matrix/mtx_reader.hpp"
-#include "matrix/mtx_writer.hpp"
+#include "matrix/readers.hpp"
+#include "matrix/writers.hpp"
 #include "tests/fuzz/matrix_checks.hpp"
 
 namespace spjit::fuzz {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "matrix/npy_reader.hpp"
-#include "matrix/npy_writer.hpp"
+#include "matrix/writers.hpp"
 #include "tests/fuzz/matrix_checks.hpp"
 
 namespace spjit::fuzz {

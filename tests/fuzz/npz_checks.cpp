@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "matrix/npy_reader.hpp"
-#include "matrix/npz_reader.hpp"
-#include "matrix/npz_writer.hpp"
+#include "matrix/readers.hpp"
+#include "matrix/writers.hpp"
 #include "matrix/zip_archive.hpp"
 #include "tests/fuzz/matrix_checks.hpp"
 

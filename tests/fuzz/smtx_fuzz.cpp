@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "matrix/smtx_reader.hpp"
+#include "matrix/readers.hpp"
 #include "tests/fuzz/matrix_checks.hpp"
 
 namespace spjit::fuzz {

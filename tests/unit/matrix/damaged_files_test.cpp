@@ -4,14 +4,10 @@
 
 #include <algorithm>
 
-#include "matrix/mtx_reader.hpp"
-#include "matrix/mtx_writer.hpp"
 #include "matrix/npy_reader.hpp"
-#include "matrix/npy_writer.hpp"
-#include "matrix/npz_reader.hpp"
-#include "matrix/npz_writer.hpp"
 #include "matrix/random.hpp"
-#include "matrix/smtx_reader.hpp"
+#include "matrix/readers.hpp"
+#include "matrix/writers.hpp"
 #include "spjit/generate.hpp"
 #include "test_support.hpp"
 

@@ -1,5 +1,3 @@
-#include "matrix/mtx_reader.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <limits>
 
 #include "matrix/limits.hpp"
+#include "matrix/readers.hpp"
 #include "test_support.hpp"
 
 namespace spjit {

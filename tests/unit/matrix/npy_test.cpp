@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "matrix/npy_reader.hpp"
-#include "matrix/npy_writer.hpp"
+#include "matrix/writers.hpp"
 #include "test_support.hpp"
 
 namespace spjit {

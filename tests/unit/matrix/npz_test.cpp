@@ -4,9 +4,8 @@
 
 #include <map>
 
-#include "matrix/npy_writer.hpp"
-#include "matrix/npz_reader.hpp"
-#include "matrix/npz_writer.hpp"
+#include "matrix/readers.hpp"
+#include "matrix/writers.hpp"
 #include "matrix/zip_archive.hpp"
 #include "test_support.hpp"
 

@@ -1,8 +1,7 @@
-#include "matrix/smtx_reader.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "matrix/readers.hpp"
 #include "test_support.hpp"
 
 namespace spjit {

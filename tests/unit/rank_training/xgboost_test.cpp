@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "rankmodel/training/xgboost_booster.hpp"
-#include "rankmodel/training/xgboost_trees.hpp"
 #include "spjit/error.hpp"
 #include "tests/unit/rank_training/made_up_groups.hpp"
 

@@ -1,9 +1,8 @@
-#include "reorder/similarity.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "reference_grouping.hpp"
+#include "reorder/algorithms.hpp"
 #include "test_matrices.hpp"
 
 namespace spjit {

@@ -1,10 +1,8 @@
-#include "reorder/swap_refinement.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "reference_grouping.hpp"
-#include "reorder/similarity.hpp"
+#include "reorder/algorithms.hpp"
 #include "test_matrices.hpp"
 
 namespace spjit {
