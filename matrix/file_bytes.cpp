@@ -55,24 +55,6 @@ void check_size(const std::filesystem::path& path, std::int64_t bytes) {
                             path.string(), bytes, memory_bytes()));
 }
 
-// Open for reading until the end of the scope.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 }  // namespace
 
 TemporaryFile::TemporaryFile(const std::filesystem::path& target) : target_(target) {
@@ -83,15 +65,12 @@ TemporaryFile::TemporaryFile(const std::filesystem::path& target) : target_(targ
                               target.string()));
   }
   open_unnamed();
-  if (fd_ < 0) {
+  if (!file_) {
     open_named();
   }
 }
 
 TemporaryFile::~TemporaryFile() {
-  if (fd_ >= 0) {
-    ::close(fd_);
-  }
   if (!path_.empty()) {
     ::unlink(path_.c_str());
   }
@@ -99,17 +78,15 @@ TemporaryFile::~TemporaryFile() {
 
 void TemporaryFile::open_unnamed() {
   const std::filesystem::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
-  fd_ = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, k_file_mode);
+  file_ = FileDescriptor(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, k_file_mode));
   // Its name is given through /proc, which may not be there.
-  if (fd_ >= 0 && ::access(link_of(fd_).c_str(), F_OK) != 0) {
-    ::close(std::exchange(fd_, -1));
-  }
+  if (file_ && ::access(link_of(file_.get()).c_str(), F_OK) != 0) file_ = {};
 }
 
 void TemporaryFile::open_named() {
   take_name([this](const char* name) {
-    fd_ = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, k_file_mode);
-    return fd_ < 0 ? errno : 0;
+    file_ = FileDescriptor(::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, k_file_mode));
+    return file_ ? 0 : errno;
   });
 }
 
@@ -132,7 +109,7 @@ void TemporaryFile::take_name(const Take& take) {
 
 void TemporaryFile::write(std::span<const std::byte> contents) {
   while (!contents.empty()) {
-    const ssize_t written = ::write(fd_, contents.data(), contents.size());
+    const ssize_t written = ::write(file_.get(), contents.data(), contents.size());
     if (written < 0 && errno != EINTR) {
       fail_errno(target_, "cannot write", errno);
     }
@@ -141,12 +118,12 @@ void TemporaryFile::write(std::span<const std::byte> contents) {
 }
 
 int TemporaryFile::link_to(const char* name) const {
-  const std::string self = link_of(fd_);
+  const std::string self = link_of(file_.get());
   return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
 }
 
 void TemporaryFile::publish() {
-  if (::fsync(fd_) != 0) {
+  if (::fsync(file_.get()) != 0) {
     fail_errno(target_, "cannot write", errno);
   }
   if (path_.empty()) {
@@ -159,7 +136,7 @@ void TemporaryFile::publish() {
       take_name([this](const char* name) { return link_to(name); });
     }
   }
-  if (::close(std::exchange(fd_, -1)) != 0) {
+  if (::close(file_.release()) != 0) {
     fail_errno(target_, "cannot write", errno);
   }
   if (path_.empty()) {
@@ -179,7 +156,7 @@ std::vector<std::byte> read_file(const std::filesystem::path& path) {
   check_regular(path, status);
   // O_NONBLOCK: a FIFO that took its place meanwhile must not block.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
+  if (!file || ::fstat(file.get(), &status) != 0) {
     fail_errno(path, "cannot open", errno);
   }
   check_regular(path, status);

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "base/file_descriptor.hpp"
+
 namespace spjit {
 
 /// Everything a regular file holds. Throws IoError, also for anything else (a FIFO, a device, a
@@ -42,7 +44,7 @@ class TemporaryFile {
 
   std::filesystem::path target_;
   std::filesystem::path path_;  ///< its name beside the target; empty: it has none
-  int fd_ = -1;
+  FileDescriptor file_;
 };
 
 /// Writes a TemporaryFile and publishes it: a reader sees the old file or the new one, whole.
