@@ -1,14 +1,33 @@
 #include "kernels/reference/reference_family.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/arithmetic.hpp"
 #include "kernels/csr_image.hpp"
-#include "plan/evaluate.hpp"
 
 namespace spjit {
 namespace {
+
+void add_scaled_row_fused(float value, const float* b, float* c, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) c[j] = std::fma(value, b[j], c[j]);
+}
+
+// The same loop where std::fma is one instruction, not a call: ten times as fast, the same bits.
+__attribute__((target("avx2,fma"))) void add_scaled_row_fma3(float value, const float* b, float* c,
+                                                             std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) c[j] = std::fma(value, b[j], c[j]);
+}
+
+void add_scaled_row_separate(float value, const float* b, float* c, std::int64_t n) {
+  for (std::int64_t j = 0; j < n; ++j) {
+    float product = value * b[j];
+    // Without this, -ffp-contract=fast and -march=native would make one FMA of product and sum.
+    asm("" : "+x"(product));
+    c[j] += product;
+  }
+}
 
 class ReferenceExecutable final : public HostExecutable {
  public:
@@ -40,6 +59,16 @@ class ReferenceExecutable final : public HostExecutable {
 };
 
 }  // namespace
+
+AddScaledRow add_scaled_row_of(Arithmetic arithmetic) noexcept {
+  if (arithmetic == Arithmetic::separate) return add_scaled_row_separate;
+  const bool fma3 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  return fma3 ? add_scaled_row_fma3 : add_scaled_row_fused;
+}
+
+Arithmetic arithmetic_of(HostIsa isa) noexcept {
+  return isa == HostIsa::generic ? Arithmetic::separate : Arithmetic::fused;
+}
 
 BuiltKernel ReferenceFamily::build(const BuildRequest& request) const {
   return build_csr(request, *this);

@@ -4,9 +4,24 @@
 /// The family `reference`: slow, on the host, and takes every problem. A new operation, layout or
 /// type of data starts here.
 
+#include <cstdint>
+
 #include "kernels/host_family.hpp"
+#include "spjit/target.hpp"
 
 namespace spjit {
+
+/// How `a * b + c` is rounded.
+enum class Arithmetic : std::uint8_t {
+  fused,     ///< once: avx512, avx2
+  separate,  ///< the product, then the sum: generic
+};
+
+[[nodiscard]] Arithmetic arithmetic_of(HostIsa isa) noexcept;
+
+/// c[j] += value * b[j] for j < n, rounded as a kernel rounds it.
+using AddScaledRow = void (*)(float value, const float* b, float* c, std::int64_t n);
+[[nodiscard]] AddScaledRow add_scaled_row_of(Arithmetic arithmetic) noexcept;
 
 class ReferenceFamily final : public HostFamily {
  public:

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
-#include "plan/evaluate.hpp"
 #include "plan/kernel_plan.hpp"
 #include "tests/support/emitted_text.hpp"
+#include "tests/support/evaluate.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::testing_support {

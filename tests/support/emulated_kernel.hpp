@@ -13,13 +13,13 @@
 #include "kernels/unrolled_cuda/cuda_source.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
-#include "plan/evaluate.hpp"
 #include "plan/kernel_plan.hpp"
 #include "runtime/cuda/cuda_context.hpp"
 #include "runtime/cuda/cuda_driver.hpp"
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/cuda_module.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/evaluate.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::testing_support {

@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "kernels/unrolled_host/host_tile.hpp"
-#include "plan/evaluate.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
+#include "tests/support/evaluate.hpp"
 #include "tests/support/guarded_memory.hpp"
 
 namespace spjit::testing_support {

@@ -6,11 +6,11 @@
 #include <limits>
 #include <vector>
 
-#include "plan/evaluate.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/matrix.hpp"
+#include "tests/support/evaluate.hpp"
 #include "tests/support/float64_check.hpp"
 #include "tests/support/spmm_testing.hpp"
 
