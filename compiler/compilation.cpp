@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "compiler/compile_job.hpp"
 #include "compiler/compile_queue.hpp"
 #include "compiler/compiler_impl.hpp"
 #include "spjit/error.hpp"

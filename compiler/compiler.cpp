@@ -8,10 +8,10 @@
 
 #include "base/timing.hpp"
 #include "compiler/cache_key.hpp"
-#include "compiler/cached_kernel.hpp"
 #include "compiler/compile_options.hpp"
 #include "compiler/compile_queue.hpp"
 #include "compiler/compiler_impl.hpp"
+#include "compiler/kernel_cache.hpp"
 #include "compiler/verification.hpp"
 #include "kernels/families.hpp"
 #include "proxy/search.hpp"
@@ -45,6 +45,20 @@ void require_runs_here(const Target& target, const DeviceInfo& device) {
   if (target.is_cuda() || target.runs_here()) return;
   throw NotSupported(
       fmt::format("target {} does not run on this CPU ({})", target.name(), product_of(device)));
+}
+
+using Callback = std::function<void(const SearchProgress&)>;
+
+/// The same, with what it throws marked; empty if it is empty.
+Callback marked(Callback callback) {
+  if (!callback) return {};
+  return [callback = std::move(callback)](const SearchProgress& progress) {
+    try {
+      callback(progress);
+    } catch (...) {
+      throw CallbackThrew{std::current_exception()};
+    }
+  };
 }
 
 }  // namespace
@@ -165,6 +179,25 @@ Kernel Compiler::compile(const Problem& problem, const CompileControl& control) 
 
 Kernel compile(const Problem& problem, const CompileOptions& options) {
   return Compiler(options).compile(problem);
+}
+
+Compiler::Impl::Impl(CompileOptions checked)
+    : options(std::move(checked)), compiles(options.resources.parallel_compiles) {}
+
+CompileContext Compiler::Impl::context_of(const CompileControl& control) const {
+  CompileContext context;
+  context.cancel = {control.deadline, control.stop};
+  context.progress = marked(control.progress);
+  context.timing_turn = [this](const Cancellation& cancel) { return timings.take(cancel); };
+  context.check_turn = [this](const Cancellation& cancel) { return checks.take(cancel); };
+  context.check_ms = std::make_shared<double>(0);
+  return context;
+}
+
+Turns::Place Compiler::Impl::take_place(const CompileContext& context) const {
+  if (Turns::Place place = compiles.try_take()) return place;
+  context.stage("waiting");
+  return compiles.take(context.cancel);
 }
 
 }  // namespace spjit

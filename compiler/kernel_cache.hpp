@@ -1,15 +1,21 @@
 #pragma once
 
 /// @file
-/// From CacheOptions and the environment to the caches of a Compiler.
+/// From CacheOptions and the environment to the caches of a Compiler, and from an entry to its
+/// kernel.
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/cancel.hpp"
+#include "kernels/kernel_impl.hpp"
+#include "runtime/cache/cache_entry.hpp"
 #include "runtime/cache/cache_layers.hpp"
 #include "runtime/cache/cache_store.hpp"
 #include "spjit/compiler.hpp"
+#include "spjit/options.hpp"
 
 namespace spjit {
 
@@ -28,5 +34,25 @@ struct OpenedCache {
 
 /// Adds a remark to those of a kernel.
 void add_note(std::string& notes, std::string_view note);
+
+/// A kernel of an entry, or why there is none.
+struct LoadedEntry {
+  std::shared_ptr<Kernel::Impl> kernel = nullptr;
+  std::string problem = {};  ///< of the entry, which is of no use then
+  std::string note = {};     ///< what else went wrong, for the user
+};
+
+/// The kernel of built code and its record, for the host or for a GPU and in none. Throws as
+/// KernelFamily::load().
+[[nodiscard]] std::shared_ptr<Kernel::Impl> load_kernel(const KernelFamily& family,
+                                                        std::shared_ptr<const BuiltCode> code,
+                                                        nlohmann::json record, const Device& device,
+                                                        const Cancellation& cancel);
+
+/// The kernel of an entry, which is to be for this target and n. Throws Cancelled,
+/// DeadlineExceeded.
+[[nodiscard]] LoadedEntry load_entry(CacheEntry& entry, const Problem& problem,
+                                     const Target& target, const HostDevice& device,
+                                     const Cancellation& cancel);
 
 }  // namespace spjit

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cached_kernel.hpp"
+#include "compiler/kernel_cache.hpp"
 #include "kernels/families.hpp"
 #include "kernels/sliced/sliced_kernel.hpp"
 #include "spjit/error.hpp"
