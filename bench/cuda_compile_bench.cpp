@@ -24,7 +24,6 @@
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
-#include "kernels/unrolled_cuda/register_prediction.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -97,7 +96,7 @@ Job make_job(const ScalingSize& size, const Options& options, const CudaDeviceIn
   job.spec.tile.n1 = options.n1;
   job.spec.tile.unit_nonzeros = options.unit_nonzeros;
   job.spec.n = job.spec.ldb = job.spec.ldc = options.n;
-  const std::int64_t registers = predict_registers(job.plan, job.spec.tile).total();
+  const std::int64_t registers = predict_registers(job.plan.grouping, job.spec.tile).total();
   job.spec.min_blocks = occupancy(limits, {.threads = options.n1,
                                            .registers_per_thread = registers,
                                            .static_shared_bytes = 0,

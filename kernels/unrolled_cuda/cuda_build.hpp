@@ -11,7 +11,7 @@
 
 #include "base/cancel.hpp"
 #include "kernels/unrolled_cuda/cuda_libraries.hpp"
-#include "kernels/unrolled_cuda/cuda_source.hpp"
+#include "kernels/unrolled_cuda/cuda_units.hpp"
 
 namespace spjit {
 

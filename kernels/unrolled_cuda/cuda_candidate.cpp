@@ -7,6 +7,17 @@
 #include "spjit/error.hpp"
 
 namespace spjit {
+namespace {
+
+/// ptxas moves loads of B up: it keeps about this many elements in flight.
+constexpr std::int64_t k_b_in_flight = 5;
+/// Two 64-bit pointers, the stack pointer and return address of the calling convention, the address
+/// and temporaries of a store.
+constexpr std::int64_t k_addressing = 9;
+/// Row strides, and 64-bit addresses of loads on their way.
+constexpr std::int64_t k_runtime_sizes = 14;
+
+}  // namespace
 
 std::string_view to_string(CudaRule rule) {
   switch (rule) {
@@ -39,6 +50,17 @@ std::int64_t register_cap(const CudaDeviceInfo& limits, std::int64_t n1, std::in
   const std::int64_t unit = limits.register_allocation_unit / limits.warp_size;
   return std::min(
       {of_warp / limits.warp_size, of_block / unit * unit, limits.registers_per_thread});
+}
+
+RegisterPrediction predict_registers(const RowGrouping& grouping, const CudaTile& tile) {
+  RegisterPrediction prediction;
+  for (std::size_t i = 0; i + 1 < grouping.tile_ptrs.size(); ++i) {
+    const std::int64_t rows = grouping.tile_ptrs[i + 1] - grouping.tile_ptrs[i];
+    prediction.accumulators = std::max(prediction.accumulators, rows);
+  }
+  prediction.b_in_flight = k_b_in_flight;
+  prediction.addressing = k_addressing + (tile.runtime_sizes ? k_runtime_sizes : 0);
+  return prediction;
 }
 
 }  // namespace spjit

@@ -1,7 +1,8 @@
 #pragma once
 
 /// @file
-/// What the CUDA tile space holds: candidates with their statistics, and why some were dropped.
+/// What the CUDA tile space holds: candidates with their statistics, the registers that each is
+/// predicted to need among them, and why some were dropped.
 /// Values only, from counts; nothing here needs a CUDA library or a device.
 
 #include <cstdint>
@@ -10,13 +11,33 @@
 
 #include "kernels/candidate_space.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
-#include "kernels/unrolled_cuda/register_prediction.hpp"
 #include "plan/workload.hpp"
 #include "reorder/row_grouping.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "runtime/cuda/occupancy.hpp"
 
 namespace spjit {
+
+/// The terms of the prediction, for the register rule's numbers.
+struct RegisterPrediction {
+  std::int64_t accumulators = 0;  ///< rows of the fullest tile
+  std::int64_t b_in_flight = 0;   ///< elements of B that were loaded and not used up
+  std::int64_t addressing = 0;    ///< pointers, what the calling convention keeps, temporaries
+
+  [[nodiscard]] std::int64_t total() const noexcept {
+    return accumulators + b_in_flight + addressing;
+  }
+};
+
+/// Registers a thread that ptxas needs so as not to spill: what to cap the kernel at. (Without a
+/// cap it takes all it can get, up to 255, to issue loads earlier still.) May exceed 255: such a
+/// tile spills.
+///
+/// The constants are fitted to ptxas 13.0: the smallest `-maxrregcount` without spills over sm_75,
+/// sm_90 and sm_120, 16 to 128 rows. With constant sizes the prediction is one above it everywhere,
+/// with run-time sizes 6 to 13: how many addresses are on their way differs between architectures.
+[[nodiscard]] RegisterPrediction predict_registers(const RowGrouping& grouping,
+                                                   const CudaTile& tile);
 
 /// The hardware rules, in the order they are tried.
 enum class CudaRule : std::uint8_t {

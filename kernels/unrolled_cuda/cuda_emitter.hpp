@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/cancel.hpp"
-#include "kernels/unrolled_cuda/cuda_source.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "plan/kernel_plan.hpp"
 
 namespace spjit {

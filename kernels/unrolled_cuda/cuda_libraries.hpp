@@ -12,7 +12,6 @@
 
 #include "base/environment.hpp"
 #include "base/safe_path.hpp"
-#include "kernels/unrolled_cuda/cuda_version.hpp"
 #include "kernels/unrolled_cuda/nvjitlink.hpp"
 #include "kernels/unrolled_cuda/nvrtc.hpp"
 

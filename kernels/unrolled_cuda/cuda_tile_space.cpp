@@ -35,14 +35,6 @@ std::vector<std::int64_t> widths(const Workload& work, const SearchPolicy& polic
   return result;
 }
 
-std::int64_t fullest_tile(const RowGrouping& grouping) {
-  std::int64_t rows = 0;
-  for (std::size_t i = 0; i + 1 < grouping.tile_ptrs.size(); ++i) {
-    rows = std::max(rows, grouping.tile_ptrs[i + 1] - grouping.tile_ptrs[i]);
-  }
-  return rows;
-}
-
 Occupancy occupancy_of(const CudaDeviceInfo& limits, const CudaTile& tile, std::int64_t registers) {
   BlockResources block;
   block.threads = tile.n1;
@@ -82,7 +74,7 @@ void describe_block(CudaCandidate& candidate, const CudaTile& tile, const CudaDe
       count_functions(grouping.tiles(), grouping.empty_rows.count()) * candidate.column_tiles;
   candidate.column_padding =
       static_cast<double>(candidate.column_tiles * tile.n1 - work.n) / static_cast<double>(work.n);
-  candidate.registers = predict_registers(fullest_tile(grouping), tile);
+  candidate.registers = predict_registers(grouping, tile);
   candidate.occupancy = occupancy_of(limits, tile, candidate.registers.total());
   const std::int64_t active = candidate.occupancy.active_blocks;
   candidate.min_blocks = std::max<std::int64_t>(active, 1);

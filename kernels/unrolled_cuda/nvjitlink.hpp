@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_version.hpp"
 #include "kernels/unrolled_cuda/nvrtc.hpp"
 
 namespace spjit {

@@ -4,6 +4,7 @@
 /// NVRTC, NVIDIA's run-time compiler of CUDA C++: libnvrtc of CUDA 11.8 to 13.x, loaded at first
 /// use. Needs no GPU and no CUDA headers.
 
+#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -12,9 +13,19 @@
 #include <vector>
 
 #include "base/cancel.hpp"
-#include "kernels/unrolled_cuda/cuda_version.hpp"
 
 namespace spjit {
+
+struct CudaVersion {
+  int major = 0;
+  int minor = 0;
+
+  friend auto operator<=>(const CudaVersion&, const CudaVersion&) = default;
+};
+
+[[nodiscard]] inline std::string to_string(CudaVersion version) {
+  return std::to_string(version.major) + '.' + std::to_string(version.minor);
+}
 
 struct NvrtcOptions {
   enum class Output { cubin, ptx };

@@ -7,7 +7,7 @@
 
 #include "kernels/unrolled_host/host_heuristic.hpp"
 #include "kernels/unrolled_host/host_prior.hpp"
-#include "kernels/unrolled_host/tile_candidate.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
 #include "rankmodel/feature_schema.hpp"
 #include "runtime/host/host_device_info.hpp"
 

@@ -3,7 +3,7 @@
 /// @file
 /// The ranking of host tiles by a formula, for as long as there is no model of measurements.
 
-#include "kernels/unrolled_host/tile_candidate.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
 #include "plan/workload.hpp"
 #include "runtime/host/host_device_info.hpp"
 

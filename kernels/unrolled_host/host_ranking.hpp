@@ -8,7 +8,7 @@
 
 #include "kernels/unrolled_host/host_prior.hpp"
 #include "kernels/unrolled_host/shipped_models.hpp"
-#include "kernels/unrolled_host/tile_candidate.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
 #include "runtime/host/host_device_info.hpp"
 
 namespace spjit {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/unrolled_host/host_prior.hpp"
-#include "kernels/unrolled_host/tile_candidate.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
 #include "runtime/host/host_device_info.hpp"
 
 namespace spjit {

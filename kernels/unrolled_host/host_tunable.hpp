@@ -19,7 +19,7 @@
 #include "kernels/unrolled_host/host_proxy.hpp"
 #include "kernels/unrolled_host/host_ranking.hpp"
 #include "kernels/unrolled_host/host_timer.hpp"
-#include "kernels/unrolled_host/tile_candidate.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_groupings.hpp"
 #include "runtime/host/host_device_info.hpp"

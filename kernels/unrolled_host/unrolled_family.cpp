@@ -7,7 +7,6 @@
 #include "kernels/kernel_record.hpp"
 #include "kernels/unrolled_host/host_choice.hpp"
 #include "kernels/unrolled_host/host_heuristic.hpp"
-#include "kernels/unrolled_host/host_record.hpp"
 #include "kernels/unrolled_host/shipped_models.hpp"
 #include "kernels/unrolled_host/tile_space.hpp"
 #include "kernels/unrolled_host/unrolled_executable.hpp"

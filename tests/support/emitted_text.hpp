@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_source.hpp"
+#include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "spjit/arguments.hpp"
 
 namespace spjit::testing_support {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_source.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
 #include "plan/kernel_plan.hpp"
 #include "runtime/cuda/cuda_context.hpp"

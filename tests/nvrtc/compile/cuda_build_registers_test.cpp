@@ -20,7 +20,6 @@
 #include "kernels/unrolled_cuda/cuda_candidate.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
-#include "kernels/unrolled_cuda/register_prediction.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/support/emitter_cases.hpp"
@@ -48,7 +47,7 @@ struct Kernel {
 
   /// The cap that the prediction asks for: registers are handed out in eights.
   [[nodiscard]] std::int64_t predicted_cap() const {
-    return (predict_registers(plan, spec.tile).total() + 7) / 8 * 8;
+    return (predict_registers(plan.grouping, spec.tile).total() + 7) / 8 * 8;
   }
 };
 

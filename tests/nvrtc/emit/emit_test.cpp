@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/unrolled_cuda/cuda_candidate.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
-#include "kernels/unrolled_cuda/register_prediction.hpp"
 #include "tests/nvrtc/emit/compiler_process.hpp"
 #include "tests/support/emitter_cases.hpp"
 #include "tests/support/golden.hpp"
@@ -138,7 +138,7 @@ TEST_P(EmittedRegisters, ThePredictionIsEnoughAndNotFarAboveWhatIsNeeded) {
   const KernelPlan plan = cuda_plan(random_matrix(2 * c.m1, 256, 0.75), c.m1);
   const SourceUnit unit = spjit::emit_ptx(plan, spec, c.sm)[1];
 
-  const std::int64_t predicted = spjit::predict_registers(plan, spec.tile).total();
+  const std::int64_t predicted = spjit::predict_registers(plan.grouping, spec.tile).total();
 
   EXPECT_TRUE(fits(unit, c.sm, predicted)) << predicted << " registers predicted";
   constexpr std::int64_t k_slack = 14;

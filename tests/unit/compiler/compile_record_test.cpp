@@ -11,7 +11,7 @@
 #include "compiler/pipeline.hpp"
 #include "kernels/families.hpp"
 #include "kernels/kernel_record.hpp"
-#include "kernels/unrolled_host/host_record.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
 #include "plan/search_policy.hpp"
 #include "spjit/version.hpp"
 #include "tests/support/compile_testing.hpp"

@@ -254,7 +254,7 @@ TEST_P(RealCudaSpaces, TellAConsistentStory) {
     const spjit::KernelPlan plan = spjit::build_plan(
         matrix, spjit::group_rows(matrix, c.tile.m1, ReorderAlgorithm::balanced), matrix.cols);
     const spjit::CudaGrid grid = spjit::cuda_grid(plan, c.tile, problem.n.value);
-    EXPECT_EQ(c.registers.total(), spjit::predict_registers(plan, c.tile).total());
+    EXPECT_EQ(c.registers.total(), spjit::predict_registers(plan.grouping, c.tile).total());
     EXPECT_EQ(c.blocks, grid.x * grid.y);
     EXPECT_EQ(c.code_bytes,
               spjit::estimate_code_bytes(plan, {0, grid.x, plan.nnz()}, c.tile.runtime_sizes));

@@ -1,9 +1,8 @@
-#include "kernels/unrolled_cuda/register_prediction.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 
+#include "kernels/unrolled_cuda/cuda_candidate.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -18,7 +17,7 @@ using spjit::testing_support::random_matrix;
 RegisterPrediction predict(const CsrMatrix& matrix, const CudaTile& tile) {
   const KernelPlan plan = spjit::build_plan(
       matrix, spjit::group_rows(matrix, tile.m1, ReorderAlgorithm::balanced), matrix.cols);
-  return spjit::predict_registers(plan, tile);
+  return spjit::predict_registers(plan.grouping, tile);
 }
 
 TEST(RegisterPrediction, CountsAnAccumulatorARowAndTheElementsInFlight) {
