@@ -91,13 +91,12 @@ nlohmann::json host_device(const HostCpu& cpu, const Target& target, double load
       {"l3_bytes", cpu.l3_bytes}, {"load_average", load_average}};
 }
 
-nlohmann::json cuda_device(const CudaDeviceAttributes& device, double load_average,
-                           bool rehearsal) {
+nlohmann::json cuda_device(const LocalGpu& device, double load_average, bool rehearsal) {
   return {{"kind", rehearsal ? "emulated" : "cuda"},
-          {"name", device.name},
-          {"isa", fmt::format("sm_{}", device.arch)},
-          {"sms", device.sms},
-          {"l2_bytes", device.l2_bytes},
+          {"name", device.limits.product},
+          {"isa", fmt::format("sm_{}", device.limits.arch)},
+          {"sms", device.limits.sms},
+          {"l2_bytes", device.limits.l2_bytes},
           {"load_average", load_average}};
 }
 

@@ -13,7 +13,7 @@
 #include "base/host_cpu.hpp"
 #include "bench/side_by_side/measure_case.hpp"
 #include "bench/side_by_side/peer.hpp"
-#include "runtime/cuda/cuda_device.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit::side_by_side {
@@ -22,7 +22,7 @@ namespace spjit::side_by_side {
 [[nodiscard]] nlohmann::json host_device(const HostCpu& cpu, const Target& target,
                                          double load_average);
 /// Of kind "emulated" in a rehearsal.
-[[nodiscard]] nlohmann::json cuda_device(const CudaDeviceAttributes& device, double load_average,
+[[nodiscard]] nlohmann::json cuda_device(const LocalGpu& device, double load_average,
                                          bool rehearsal);
 
 /// Bandwidths and the peak of one core, measured now. [GFLOP/s, GB/s] Takes about 0.3 s.

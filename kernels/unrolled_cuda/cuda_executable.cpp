@@ -9,7 +9,6 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/cubin_info.hpp"
-#include "runtime/cuda/cuda_device.hpp"
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 
@@ -72,11 +71,11 @@ std::shared_ptr<const CudaExecutable> CudaExecutable::load(const CudaProgram& pr
                                                            std::span<const std::byte> image,
                                                            int ordinal) {
   std::shared_ptr<const CudaDriver> driver = local_cuda_driver();
-  const CudaDeviceAttributes gpu = cuda_device_attributes(*driver, ordinal);
+  const CudaDeviceInfo gpu = describe_cuda_device(*driver, ordinal).limits;
   if (!runs_code_of(gpu.arch, program.arch)) {
     throw NotSupported(
         fmt::format("this kernel is for sm_{}; GPU {} ({}) is sm_{}: compile for target sm_{}",
-                    program.arch, ordinal, gpu.name, gpu.arch, gpu.arch));
+                    program.arch, ordinal, gpu.product, gpu.arch, gpu.arch));
   }
   const CudaContext context(std::move(driver), ordinal);
   return std::shared_ptr<const CudaExecutable>(new CudaExecutable(program, context, image));

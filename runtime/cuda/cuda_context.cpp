@@ -7,7 +7,7 @@
 namespace spjit {
 
 CudaContext::State::State(std::shared_ptr<const CudaDriver> from, int ordinal)
-    : driver(std::move(from)), device(cuda_device_attributes(*driver, ordinal)) {
+    : driver(std::move(from)), device(describe_cuda_device(*driver, ordinal)) {
   driver->check(driver->api().device(&handle_of_device, ordinal),
                 [&] { return fmt::format("get {}", device.label()); });
   driver->check(driver->api().retain_context(&handle, handle_of_device),

@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "runtime/cuda/cuda_device.hpp"
 #include "runtime/cuda/cuda_driver.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 
 namespace spjit {
 
@@ -19,7 +19,7 @@ class CudaContext {
   CudaContext(std::shared_ptr<const CudaDriver> driver, int ordinal);
 
   [[nodiscard]] const CudaDriver& driver() const noexcept { return *state_->driver; }
-  [[nodiscard]] const CudaDeviceAttributes& device() const noexcept { return state_->device; }
+  [[nodiscard]] const LocalGpu& device() const noexcept { return state_->device; }
   [[nodiscard]] CudaContextHandle handle() const noexcept { return state_->handle; }
 
   /// Waits for everything that the device was given. Throws DeviceError, also for what went wrong
@@ -52,7 +52,7 @@ class CudaContext {
     ~State();
 
     std::shared_ptr<const CudaDriver> driver;
-    CudaDeviceAttributes device;
+    LocalGpu device;
     int handle_of_device = 0;  ///< CUdevice
     CudaContextHandle handle = nullptr;
   };

@@ -23,12 +23,13 @@ constexpr std::size_t k_log_bytes = 8192;
 
 [[noreturn]] void refuse_image(const CudaContext& context, int result, std::size_t bytes,
                                const char* log) {
-  const CudaDeviceAttributes& device = context.device();
-  std::string message = fmt::format("cannot load a module of {} bytes on {}, an sm_{}: {}", bytes,
-                                    device.label(), device.arch, context.driver().describe(result));
+  const LocalGpu& device = context.device();
+  std::string message =
+      fmt::format("cannot load a module of {} bytes on {}, an sm_{}: {}", bytes, device.label(),
+                  device.limits.arch, context.driver().describe(result));
   if (result == k_cuda_no_binary_for_gpu) {
-    message +=
-        fmt::format("; the code is for another architecture: compile for sm_{}", device.arch);
+    message += fmt::format("; the code is for another architecture: compile for sm_{}",
+                           device.limits.arch);
   }
   std::string printed = log;
   printed.erase(printed.find_last_not_of('\n') + 1);

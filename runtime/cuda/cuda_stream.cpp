@@ -12,68 +12,52 @@ constexpr unsigned k_stream_non_blocking = 1;  // CU_STREAM_NON_BLOCKING
 
 }  // namespace
 
-CudaEvent::CudaEvent(CudaContext context) : context_(std::move(context)) {
-  context_.call([&] { return fmt::format("make an event on {}", context_.device().label()); },
-                &CudaApi::create_event, &handle_, k_event_default);
+CudaEvent::CudaEvent(CudaContext on) : handle_(nullptr, {std::move(on)}) {
+  CudaEventHandle made = nullptr;
+  context().call([&] { return fmt::format("make an event on {}", context().device().label()); },
+                 &CudaApi::create_event, &made, k_event_default);
+  handle_.reset(made);
 }
 
-CudaEvent::CudaEvent(CudaEvent&& other) noexcept
-    : context_(std::move(other.context_)), handle_(std::exchange(other.handle_, nullptr)) {}
-
-CudaEvent& CudaEvent::operator=(CudaEvent&& other) noexcept {
-  std::swap(context_, other.context_);
-  std::swap(handle_, other.handle_);
-  return *this;
-}
-
-CudaEvent::~CudaEvent() {
-  if (handle_ == nullptr) return;
-  context_.release([&](const CudaApi& api) { return api.destroy_event(handle_); });
+void CudaEvent::Destroy::operator()(CudaEventHandle event) const noexcept {
+  context.release([&](const CudaApi& api) { return api.destroy_event(event); });
 }
 
 void CudaEvent::record(void* stream) {
-  context_.call([&] { return fmt::format("record an event on {}", context_.device().label()); },
-                &CudaApi::record_event, handle_, stream);
+  context().call([&] { return fmt::format("record an event on {}", context().device().label()); },
+                 &CudaApi::record_event, handle_.get(), stream);
 }
 
 void CudaEvent::synchronize() const {
-  context_.call([&] { return fmt::format("wait for an event on {}", context_.device().label()); },
-                &CudaApi::synchronize_event, handle_);
+  context().call([&] { return fmt::format("wait for an event on {}", context().device().label()); },
+                 &CudaApi::synchronize_event, handle_.get());
 }
 
 double CudaEvent::ms_since(const CudaEvent& earlier) const {
   float milliseconds = 0;
-  context_.call(
+  context().call(
       [&] {
-        return fmt::format("take the time between two events on {}", context_.device().label());
+        return fmt::format("take the time between two events on {}", context().device().label());
       },
-      &CudaApi::elapsed_ms, &milliseconds, earlier.handle_, handle_);
+      &CudaApi::elapsed_ms, &milliseconds, earlier.handle(), handle());
   return static_cast<double>(milliseconds);
 }
 
-CudaStream::CudaStream(CudaContext context) : context_(std::move(context)) {
-  context_.call([&] { return fmt::format("make a stream on {}", context_.device().label()); },
-                &CudaApi::create_stream, &handle_, k_stream_non_blocking);
+CudaStream::CudaStream(CudaContext on) : handle_(nullptr, {std::move(on)}) {
+  void* made = nullptr;
+  context().call([&] { return fmt::format("make a stream on {}", context().device().label()); },
+                 &CudaApi::create_stream, &made, k_stream_non_blocking);
+  handle_.reset(made);
 }
 
-CudaStream::CudaStream(CudaStream&& other) noexcept
-    : context_(std::move(other.context_)), handle_(std::exchange(other.handle_, nullptr)) {}
-
-CudaStream& CudaStream::operator=(CudaStream&& other) noexcept {
-  std::swap(context_, other.context_);
-  std::swap(handle_, other.handle_);
-  return *this;
-}
-
-CudaStream::~CudaStream() {
-  if (handle_ == nullptr) return;
-  context_.release([&](const CudaApi& api) { return api.destroy_stream(handle_); });
+void CudaStream::Destroy::operator()(void* stream) const noexcept {
+  context.release([&](const CudaApi& api) { return api.destroy_stream(stream); });
 }
 
 void CudaStream::synchronize() const {
-  context_.call(
-      [&] { return fmt::format("finish the work of a stream on {}", context_.device().label()); },
-      &CudaApi::synchronize_stream, handle_);
+  context().call(
+      [&] { return fmt::format("finish the work of a stream on {}", context().device().label()); },
+      &CudaApi::synchronize_stream, handle_.get());
 }
 
 }  // namespace spjit

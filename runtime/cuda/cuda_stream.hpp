@@ -3,6 +3,8 @@
 /// @file
 /// Streams and events: the order of work on a CUDA device, and when it happened.
 
+#include <memory>
+
 #include "runtime/cuda/cuda_context.hpp"
 
 namespace spjit {
@@ -11,13 +13,8 @@ namespace spjit {
 class CudaEvent {
  public:
   explicit CudaEvent(CudaContext context);
-  CudaEvent(CudaEvent&& other) noexcept;
-  CudaEvent& operator=(CudaEvent&& other) noexcept;
-  CudaEvent(const CudaEvent&) = delete;
-  CudaEvent& operator=(const CudaEvent&) = delete;
-  ~CudaEvent();
 
-  [[nodiscard]] CudaEventHandle handle() const noexcept { return handle_; }
+  [[nodiscard]] CudaEventHandle handle() const noexcept { return handle_.get(); }
 
   /// Marks the end of what `stream` (null: the default one) has been given so far; an earlier mark
   /// is forgotten. Throws DeviceError.
@@ -29,8 +26,17 @@ class CudaEvent {
   [[nodiscard]] double ms_since(const CudaEvent& earlier) const;
 
  private:
-  CudaContext context_;
-  CudaEventHandle handle_ = nullptr;
+  struct Destroy {
+    CudaContext context;
+
+    void operator()(CudaEventHandle event) const noexcept;
+  };
+
+  [[nodiscard]] const CudaContext& context() const noexcept {
+    return handle_.get_deleter().context;
+  }
+
+  std::unique_ptr<CudaEventObject, Destroy> handle_;
 };
 
 /// A queue of work on one device. Move-only; may be used from any thread.
@@ -38,21 +44,23 @@ class CudaStream {
  public:
   /// A new stream, which does not wait for the default one.
   explicit CudaStream(CudaContext context);
-  CudaStream(CudaStream&& other) noexcept;
-  CudaStream& operator=(CudaStream&& other) noexcept;
-  CudaStream(const CudaStream&) = delete;
-  CudaStream& operator=(const CudaStream&) = delete;
-  ~CudaStream();
 
-  [[nodiscard]] void* handle() const noexcept { return handle_; }
-  [[nodiscard]] const CudaContext& context() const noexcept { return context_; }
+  [[nodiscard]] void* handle() const noexcept { return handle_.get(); }
+  [[nodiscard]] const CudaContext& context() const noexcept {
+    return handle_.get_deleter().context;
+  }
 
   /// Waits for all of its work. Throws DeviceError, also for what went wrong in a launch before.
   void synchronize() const;
 
  private:
-  CudaContext context_;
-  void* handle_ = nullptr;
+  struct Destroy {
+    CudaContext context;
+
+    void operator()(void* stream) const noexcept;
+  };
+
+  std::unique_ptr<void, Destroy> handle_;
 };
 
 }  // namespace spjit

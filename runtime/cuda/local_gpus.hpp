@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// The GPUs of this machine, as the tile rules see them.
+/// The GPUs of this machine, as the driver describes them and the tile rules see them.
 
 #include <cstdint>
 #include <memory>
@@ -17,10 +17,19 @@
 namespace spjit {
 
 struct LocalGpu {
-  int ordinal = 0;
+  int ordinal = 0;        ///< as CUDA_VISIBLE_DEVICES numbers them
   CudaDeviceInfo limits;  ///< the driver's own numbers; `card` is "gpu0", `product` its name
-  std::int64_t memory_bytes = 0;
+  std::int64_t memory_bytes = 0;  ///< all of the device's
+
+  /// `device 0 ("NVIDIA H200")`, for messages.
+  [[nodiscard]] std::string label() const;
 };
+
+/// How many devices the driver has.
+[[nodiscard]] int cuda_device_count(const CudaDriver& driver);
+
+/// Device `ordinal`. Throws InvalidArgument if there is none.
+[[nodiscard]] LocalGpu describe_cuda_device(const CudaDriver& driver, int ordinal);
 
 struct LocalGpus {
   std::vector<LocalGpu> gpus;  ///< by ordinal

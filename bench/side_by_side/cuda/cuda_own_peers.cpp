@@ -64,7 +64,7 @@ class CudaSpjitPeer final : public Peer {
   }
 
  private:
-  [[nodiscard]] int arch() const { return settings_.side->context().device().arch; }
+  [[nodiscard]] std::int64_t arch() const { return settings_.side->context().device().limits.arch; }
 
   CudaPeerSettings settings_;
 };
@@ -150,7 +150,7 @@ class RowSplitPeer final : public Peer {
     if (found != modules_.end()) return found->second;
     const CudaContext& context = settings_.side->context();
     NvrtcOptions options;
-    options.arch = context.device().arch;
+    options.arch = static_cast<int>(context.device().limits.arch);
     options.output = settings_.load_ptx ? NvrtcOptions::Output::ptx : NvrtcOptions::Output::cubin;
     const CompiledCode code = nvrtc_.compile("row_split.cu", row_split_source(vector), options);
     const CudaModule module(context, std::as_bytes(std::span(code.code)));
@@ -171,7 +171,7 @@ std::unique_ptr<Peer> make_cuda_spjit_peer(const CudaPeerSettings& settings) {
 std::unique_ptr<Peer> make_row_split_peer(const CudaPeerSettings& settings) {
   try {
     CudaToolchainNeeds needs;
-    needs.arch = settings.side->context().device().arch;
+    needs.arch = static_cast<int>(settings.side->context().device().limits.arch);
     CudaToolchain toolchain = load_cuda_toolchain(needs, found_cuda_libraries());
     return std::make_unique<RowSplitPeer>(settings, *std::move(toolchain.nvrtc));
   } catch (const NotSupported& error) {

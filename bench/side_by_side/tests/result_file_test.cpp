@@ -77,9 +77,9 @@ TEST(ResultFile, HasTheMembersOfItsSchema) {
 }
 
 TEST(ResultFile, AnEmulatedGpuIsNotTakenForOne) {
-  spjit::CudaDeviceAttributes device;
-  device.name = "made up";
-  device.arch = 90;
+  spjit::LocalGpu device;
+  device.limits.product = "made up";
+  device.limits.arch = 90;
 
   EXPECT_EQ(cuda_device(device, 0.25, false)["kind"], "cuda");
   EXPECT_EQ(cuda_device(device, 0.25, true)["kind"], "emulated");

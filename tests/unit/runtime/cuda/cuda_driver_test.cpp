@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "cuda_testing.hpp"
-#include "runtime/cuda/cuda_device.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/system_testing.hpp"
 
@@ -80,35 +80,35 @@ TEST(CudaDriver, FailureSaysWhatWasDoneAndTheCodeItsNameAndItsText) {
   EXPECT_EQ(driver->version(), 13000);
 }
 
-TEST(CudaDeviceAttributes, AreWhatTheDriverSays) {
+TEST(CudaDevice, IsWhatTheDriverSays) {
   const auto driver = test::emulated_driver();
 
-  const CudaDeviceAttributes device = cuda_device_attributes(*driver, 1);
+  const LocalGpu device = describe_cuda_device(*driver, 1);
 
   EXPECT_EQ(cuda_device_count(*driver), 2);
   EXPECT_EQ(device.label(), "device 1 (\"emulated T4\")");
-  EXPECT_EQ(device.arch, 75);
-  EXPECT_EQ(device.sms, 40);
-  EXPECT_EQ(device.l2_bytes, 4 << 20);
+  EXPECT_EQ(device.limits.arch, 75);
+  EXPECT_EQ(device.limits.sms, 40);
+  EXPECT_EQ(device.limits.l2_bytes, 4 << 20);
   EXPECT_EQ(device.memory_bytes, std::int64_t{80} << 30);
-  EXPECT_EQ(device.registers_per_block, 65536);
-  EXPECT_EQ(device.registers_per_sm, 65536);
-  EXPECT_EQ(device.warp_size, 32);
-  EXPECT_EQ(device.threads_per_block, 1024);
-  EXPECT_EQ(device.threads_per_sm, 1024);
-  EXPECT_EQ(device.blocks_per_sm, 16);
-  EXPECT_EQ(device.shared_per_block_bytes, 48 << 10);
-  EXPECT_EQ(device.shared_per_block_optin_bytes, 65536);
-  EXPECT_EQ(device.shared_per_sm_bytes, 65536);
-  EXPECT_EQ(device.reserved_shared_per_block_bytes, 0);
+  EXPECT_EQ(device.limits.registers_per_block, 65536);
+  EXPECT_EQ(device.limits.registers_per_sm, 65536);
+  EXPECT_EQ(device.limits.warp_size, 32);
+  EXPECT_EQ(device.limits.threads_per_block, 1024);
+  EXPECT_EQ(device.limits.threads_per_sm, 1024);
+  EXPECT_EQ(device.limits.blocks_per_sm, 16);
+  EXPECT_EQ(device.limits.shared_per_block_bytes, 48 << 10);
+  EXPECT_EQ(device.limits.shared_per_block_optin_bytes, 65536);
+  EXPECT_EQ(device.limits.shared_per_sm_bytes, 65536);
+  EXPECT_EQ(device.limits.reserved_shared_per_block_bytes, 0);
 }
 
-TEST(CudaDeviceAttributes, OfADeviceThatIsNotThereSayHowManyThereAre) {
+TEST(CudaDevice, OneThatIsNotThereSaysHowManyThereAre) {
   const auto driver = test::emulated_driver();
 
   for (const int ordinal : {-1, 2}) {
     const std::string message = test::message_of<InvalidArgument>(
-        [&] { static_cast<void>(cuda_device_attributes(*driver, ordinal)); });
+        [&] { static_cast<void>(describe_cuda_device(*driver, ordinal)); });
 
     EXPECT_THAT(message, AllOf(HasSubstr("no CUDA device " + std::to_string(ordinal)),
                                HasSubstr("the driver has 2")));
