@@ -6,9 +6,11 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -102,12 +104,12 @@ CaseResult run_case(const bench::Workload& workload, const Options& options,
       choose_cuda_tile({{problem, compile, device, cancel}, {}}).ranked;
   ranked.resize(std::min(ranked.size(), static_cast<std::size_t>(options.contenders)));
   result.candidates = ranked.size();
-  for (const CudaProxyGroup& group : group_candidates(ranked)) {
+  std::map<std::int64_t, std::vector<CudaCandidate>> groups;  // by M1: those share a proxy
+  for (const CudaCandidate& candidate : ranked) groups[candidate.tile.m1].push_back(candidate);
+  for (const auto& [m1, members] : groups) {
     const auto start = Clock::now();
-    const KernelPlan plan = build_plan(matrix, group_rows(matrix, group.m1, compile.policy.reorder),
+    const KernelPlan plan = build_plan(matrix, group_rows(matrix, m1, compile.policy.reorder),
                                        std::max<std::int64_t>(matrix.cols, 1));
-    std::vector<CudaCandidate> members;
-    for (const std::size_t member : group.members) members.push_back(ranked[member]);
     const CudaProxy proxy = make_cuda_proxy(plan, members, limits);
     result.make_s += seconds_since(start);
     ++result.proxies;

@@ -10,7 +10,7 @@
 #include "bench/gpu/rehearsal_tools.hpp"
 #include "bench/rank_agreement.hpp"
 #include "kernels/unrolled_cuda/cuda_choice.hpp"
-#include "kernels/unrolled_cuda/local_cuda_tools.hpp"
+#include "kernels/unrolled_cuda/cuda_tunable.hpp"
 #include "proxy/search.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
@@ -94,8 +94,7 @@ class GpuSearchCase {
     options_.policy.search = way.mode;
     options_.policy.proxy_source = way.source;
     const CudaSearchInput input{problem_, options_, limits_, groupings_};
-    LocalCudaTools local(input, bench_.device);
-    CudaTunable space(input, ranked_, tools_of(input, local, way), way.reductions);
+    CudaTunable space(input, ranked_, tools_of(input, way), way.reductions);
     SearchSettings settings;
     settings.mode = way.mode;
     settings.budget_ms = k_budget_ms;
@@ -140,9 +139,8 @@ class GpuSearchCase {
     return times;
   }
 
-  CudaSearchTools tools_of(const CudaSearchInput& input, LocalCudaTools& local,
-                           const Way& way) const {
-    CudaSearchTools tools = local.tools();
+  CudaSearchTools tools_of(const CudaSearchInput& input, const Way& way) const {
+    CudaSearchTools tools = local_cuda_tools(input, bench_.device);
     if (bench_.load_ptx) return rehearsal_tools(input, std::move(tools));
     if (way.name != k_oracle) return tools;
     tools.time = [time = tools.time](std::span<const CudaTuningCandidate> candidates,

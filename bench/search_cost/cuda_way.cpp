@@ -16,7 +16,6 @@
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "kernels/unrolled_cuda/cuda_tile_space.hpp"
 #include "kernels/unrolled_cuda/cuda_tunable.hpp"
-#include "kernels/unrolled_cuda/local_cuda_tools.hpp"
 #include "proxy/search.hpp"
 #include "reorder/row_groupings.hpp"
 #include "runtime/cuda/local_gpus.hpp"
@@ -69,7 +68,7 @@ void shuffle(std::vector<CudaCandidate>& candidates, std::uint64_t seed) {
   }
 }
 
-/// Compiles as LocalCudaTools does, but times nothing.
+/// Compiles as local_cuda_tools() do, but times nothing.
 class CompileOnlyTools {
  public:
   explicit CompileOnlyTools(const CudaSearchInput& input)
@@ -180,8 +179,7 @@ class CudaWay {
     settings.budget_ms = options_.policy.search_budget_ms;
     settings.stages = search_stages(options_.policy.search, options_.policy.top_k, true);
     if (target_.ordinal) {
-      LocalCudaTools local(input, *target_.ordinal);
-      CudaSearchTools tools = local.tools();
+      CudaSearchTools tools = local_cuda_tools(input, *target_.ordinal);
       if (target_.rehearsal) tools = rehearsal_tools(input, std::move(tools));
       CudaTunable space(input, ranked, reported(std::move(tools)));
       return spjit::search(space, settings, {});

@@ -9,7 +9,6 @@
 #include "base/timing.hpp"
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "kernels/unrolled_cuda/cuda_tile_space.hpp"
-#include "kernels/unrolled_cuda/local_cuda_tools.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_groupings.hpp"
 #include "runtime/cuda/local_gpus.hpp"
@@ -42,8 +41,7 @@ using Clock = std::chrono::steady_clock;
 std::string search_on(int ordinal, CudaChoice& choice, const CudaSearchInput& input,
                       const BuildRequest& request) {
   try {
-    LocalCudaTools local(input, ordinal);
-    CudaTunable space(input, choice.ranked, local.tools());
+    CudaTunable space(input, choice.ranked, local_cuda_tools(input, ordinal));
     SearchOutcome found = request.search(space, Clock::now());
     choice.built = CudaTunable::kernel_of(found.build.get());
     choice.search = std::move(found.trace);

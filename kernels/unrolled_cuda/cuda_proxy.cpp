@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -31,7 +30,7 @@ void check_members(const KernelPlan& plan, std::span<const CudaCandidate> member
     if (shared_part(member.tile) != shared_part(first.tile) || member.work.n != first.work.n) {
       throw InvalidArgument(fmt::format(
           "one proxy for the tiles {} (n = {}) and {} (n = {}); expected tiles that differ in n1 "
-          "only, see group_candidates()",
+          "only, see share_proxy()",
           to_string(first.tile), first.work.n, to_string(member.tile), member.work.n));
     }
     if (member.row_tiles != plan.grouping.tiles() || member.tile.m1 != plan.grouping.m1) {
@@ -98,21 +97,6 @@ void build(const CudaProxy& proxy, CudaSource source, const CudaToolchain& toolc
 
 bool share_proxy(const CudaCandidate& left, const CudaCandidate& right) {
   return left.tile.m1 == right.tile.m1;
-}
-
-std::vector<CudaProxyGroup> group_candidates(std::span<const CudaCandidate> candidates) {
-  std::vector<CudaProxyGroup> groups;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    auto group = std::ranges::find_if(groups, [&](const CudaProxyGroup& known) {
-      return share_proxy(candidates[known.members.front()], candidates[i]);
-    });
-    if (group == groups.end()) {
-      groups.push_back({candidates[i].tile.m1, {}});
-      group = std::prev(groups.end());
-    }
-    group->members.push_back(i);
-  }
-  return groups;
 }
 
 std::int64_t active_blocks_of(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {

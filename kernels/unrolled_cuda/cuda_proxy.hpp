@@ -28,18 +28,8 @@
 
 namespace spjit {
 
-/// Candidates that one proxy can serve: code depends on M1, but not on N1.
-struct CudaProxyGroup {
-  std::int64_t m1 = 0;
-  std::vector<std::size_t> members;  ///< indices of the candidates, ascending
-};
-
-/// Whether one proxy can serve both.
+/// Whether one proxy can serve both: code depends on M1, but not on N1.
 [[nodiscard]] bool share_proxy(const CudaCandidate& left, const CudaCandidate& right);
-
-/// Every candidate in one group; groups in the order of their first members.
-[[nodiscard]] std::vector<CudaProxyGroup> group_candidates(
-    std::span<const CudaCandidate> candidates);
 
 /// Blocks of the full kernel that an SM has at once: NUM_ATB = min(ceil(blocks / SMs), what it
 /// holds at the predicted registers), at least 1 (LO-SpMM, section 5).
@@ -60,10 +50,10 @@ struct CudaProxy {
   std::int64_t register_cap = 0;
 };
 
-/// The proxy of `members`, candidates of one group, whose plan is `plan`. It has 3 x the largest
-/// active_blocks_of() clusters, and the paper's 300 iterations. Throws InvalidArgument for no
-/// members, members of different groups, n, sizes or units, a plan of another m1 or without
-/// nonzeros, and as check_cuda_spec() does.
+/// The proxy of `members`, candidates that share_proxy(), whose plan is `plan`. It has 3 x the
+/// largest active_blocks_of() clusters, and the paper's 300 iterations. Throws InvalidArgument for
+/// no members, members that do not share one or differ in n, sizes or units, a plan of another m1
+/// or without nonzeros, and as check_cuda_spec() does.
 [[nodiscard]] CudaProxy make_cuda_proxy(const KernelPlan& plan,
                                         std::span<const CudaCandidate> members,
                                         const CudaDeviceInfo& limits,

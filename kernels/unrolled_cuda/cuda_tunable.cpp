@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
@@ -22,7 +23,43 @@ const CudaTunableBuild& cuda_build(const TunableBuild& build) {
   return static_cast<const CudaTunableBuild&>(build);
 }
 
+CudaToolchain toolchain_of(const CompileOptions& options, const CudaDeviceInfo& limits) {
+  CudaToolchainNeeds needs;
+  needs.arch = static_cast<int>(limits.arch);
+  needs.nvrtc = options.policy.proxy_source == CudaSource::cuda;
+  needs.nvjitlink = true;
+  return load_cuda_toolchain(needs, found_cuda_libraries({options.resources.toolkit_paths}));
+}
+
 }  // namespace
+
+CudaSearchTools local_cuda_tools(const CudaSearchInput& input, int ordinal) {
+  CudaSearchTools tools;
+  tools.compile_proxy = [input, toolchain = toolchain_of(input.options, input.limits)](
+                            const CudaProxy& proxy, const Cancellation& cancel) {
+    CudaBuildOptions build;
+    build.arch = static_cast<int>(input.limits.arch);
+    build.threads = 1;  // as many proxies as there are threads are compiled at once
+    build.cancel = cancel;
+    return compile_cuda_proxy(proxy, input.options.policy.proxy_source, toolchain, build);
+  };
+  tools.compile_kernel = [input](const CudaCandidate& candidate, const Cancellation& cancel) {
+    const KernelPlan plan = build_plan(*input.problem.a, input.groupings.at(candidate.tile.m1),
+                                       std::max<std::int64_t>(input.problem.a->cols, 1), cancel);
+    auto built = std::make_shared<const BuiltCuda>(
+        build_cuda_kernel(plan, candidate, input.options, input.limits, cancel));
+    return CudaKernelImage{built->artifact.cubin, built->program.blocks_x,
+                           built->trace.attempts.back().spilled_bytes, built};
+  };
+  tools.time = [timer = std::make_shared<CudaTimer>(ordinal, input.problem)](
+                   std::span<const CudaTuningCandidate> candidates, const TuningOptions& options) {
+    return time_cuda_kernels(candidates, options, *timer);
+  };
+  const int threads = input.options.resources.compile_threads;
+  tools.compile_threads =
+      threads > 0 ? threads : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
+  return tools;
+}
 
 CudaTunable::CudaTunable(const CudaSearchInput& input, std::span<const CudaCandidate> ranked,
                          CudaSearchTools tools, const CudaReductions& reductions)

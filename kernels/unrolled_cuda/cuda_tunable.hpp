@@ -40,7 +40,8 @@ struct CudaKernelImage {
   std::shared_ptr<const BuiltCuda> built = {};  ///< all of it, if it may be used; or null
 };
 
-/// What a search is done with; handed in, so that the space itself compiles and runs nothing.
+/// What a search is done with; handed in, so that the space itself compiles and runs nothing: see
+/// local_cuda_tools().
 struct CudaSearchTools {
   /// Thread-safe. A failure is in the result.
   std::function<CompiledCudaProxy(const CudaProxy&, const Cancellation&)> compile_proxy;
@@ -52,6 +53,10 @@ struct CudaSearchTools {
       time;
   int compile_threads = 1;  ///< proxies compiled at once
 };
+
+/// Compiles with NVIDIA's libraries and times on one GPU of this machine. Refers to all that the
+/// input does. Throws NotSupported without the libraries, DeviceError if the GPU cannot be used.
+[[nodiscard]] CudaSearchTools local_cuda_tools(const CudaSearchInput& input, int ordinal);
 
 /// Reductions of the proxies, each of which can be turned off.
 struct CudaReductions {

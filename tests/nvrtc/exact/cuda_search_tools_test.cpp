@@ -10,7 +10,7 @@
 
 #include "kernels/unrolled_cuda/cubin_info.hpp"
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
-#include "kernels/unrolled_cuda/local_cuda_tools.hpp"
+#include "kernels/unrolled_cuda/cuda_tunable.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_search_testing.hpp"
 
@@ -45,8 +45,7 @@ TEST_F(LocalCudaToolsTest, CompileProxiesFromTheTextThatIsAskedFor) {
   for (const CudaSource source : {CudaSource::ptx, CudaSource::cuda}) {
     given_.options.policy.proxy_source = source;
     const CudaSearchInput input = given_.input();
-    LocalCudaTools local(input, 0);
-    const CudaSearchTools tools = local.tools();
+    const CudaSearchTools tools = local_cuda_tools(input, 0);
 
     const CompiledCudaProxy compiled = tools.compile_proxy(proxy(), {});
 
@@ -60,10 +59,10 @@ TEST_F(LocalCudaToolsTest, CompileProxiesFromTheTextThatIsAskedFor) {
 
 TEST_F(LocalCudaToolsTest, CompileTheKernelThatACompilationWouldMake) {
   const CudaSearchInput input = given_.input();
-  LocalCudaTools local(input, 0);
+  const CudaSearchTools tools = local_cuda_tools(input, 0);
   const CudaCandidate& candidate = given_.ranked[1];
 
-  const CudaKernelImage image = local.tools().compile_kernel(candidate, {});
+  const CudaKernelImage image = tools.compile_kernel(candidate, {});
 
   const BuiltCuda compiled = build_cuda_kernel(cuda_plan(*given_.problem.a, candidate.tile.m1),
                                                candidate, given_.options, given_.limits);
@@ -77,31 +76,30 @@ TEST_F(LocalCudaToolsTest, CompileTheKernelThatACompilationWouldMake) {
 
 TEST_F(LocalCudaToolsTest, GiveUpWhatIsCancelled) {
   const CudaSearchInput input = given_.input();
-  LocalCudaTools local(input, 0);
+  const CudaSearchTools tools = local_cuda_tools(input, 0);
   Cancellation past;
   past.deadline = std::chrono::steady_clock::now();
 
-  EXPECT_NE(local.tools().compile_proxy(proxy(), past).failure, "");
-  EXPECT_THROW(static_cast<void>(local.tools().compile_kernel(given_.ranked[1], past)),
-               DeadlineExceeded);
+  EXPECT_NE(tools.compile_proxy(proxy(), past).failure, "");
+  EXPECT_THROW(static_cast<void>(tools.compile_kernel(given_.ranked[1], past)), DeadlineExceeded);
 }
 
 TEST_F(LocalCudaToolsTest, AreNoneWithoutLibrariesOrForAGpuThatIsNotThere) {
   const CudaSearchInput input = given_.input();
-  EXPECT_THROW(LocalCudaTools(input, 7), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(local_cuda_tools(input, 7)), InvalidArgument);
 
   const TemporaryDirectory nothing;
   given_.options.resources.toolkit_paths = {nothing.path()};
-  EXPECT_THROW(LocalCudaTools(given_.input(), 0), NotSupported);
+  EXPECT_THROW(static_cast<void>(local_cuda_tools(given_.input(), 0)), NotSupported);
 }
 
 TEST_F(LocalCudaToolsTest, ASearchRecordsWhyADriverTakesNoneOfTheCubins) {
   for (const SearchMode mode : {SearchMode::proxy, SearchMode::exhaustive}) {
     given_.options.policy.search = mode;
     const CudaSearchInput input = given_.input();
-    LocalCudaTools local(input, 0);
+    const CudaSearchTools tools = local_cuda_tools(input, 0);
 
-    const SearchTrace trace = search_cuda_tile(input, given_.ranked, local.tools());
+    const SearchTrace trace = search_cuda_tile(input, given_.ranked, tools);
 
     EXPECT_FALSE(trace.timed);
     EXPECT_EQ(trace.chosen, 0U);

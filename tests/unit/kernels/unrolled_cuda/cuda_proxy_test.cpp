@@ -41,20 +41,11 @@ std::int64_t blocks_at_once(const CudaDeviceInfo& limits, const CudaProxyLaunch&
   return std::min(held.active_blocks, (blocks + limits.sms - 1) / limits.sms);
 }
 
-TEST(CudaProxyGroups, AreOfOneM1InOrderOfFirstAppearance) {
-  const std::vector<CudaCandidate> candidates = {candidate(16, 64), candidate(8, 64),
-                                                 candidate(16, 32), candidate(8, 256)};
-
-  const std::vector<CudaProxyGroup> groups = group_candidates(candidates);
-
-  ASSERT_EQ(groups.size(), 2U);
-  EXPECT_EQ(groups[0].m1, 16);
-  EXPECT_EQ(groups[0].members, (std::vector<std::size_t>{0, 2}));
-  EXPECT_EQ(groups[1].m1, 8);
-  EXPECT_EQ(groups[1].members, (std::vector<std::size_t>{1, 3}));
+TEST(CudaProxy, ServesEveryN1OfAnM1) {
+  EXPECT_TRUE(share_proxy(candidate(16, 64), candidate(16, 32)));
+  EXPECT_TRUE(share_proxy(candidate(8, 64), candidate(8, 256)));
+  EXPECT_FALSE(share_proxy(candidate(16, 64), candidate(8, 64)));
 }
-
-TEST(CudaProxyGroups, OfNothingAreNone) { EXPECT_TRUE(group_candidates({}).empty()); }
 
 TEST(CudaProxyActiveBlocks, AreTheBlocksAnSmGetsOrWhatItHolds) {
   const CudaDeviceInfo limits = cuda_limits(100);
