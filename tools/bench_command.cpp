@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <memory>
 
-#include "attempt.hpp"
 #include "inputs.hpp"
 #include "kernel_options.hpp"
 #include "manual.hpp"
 #include "measure.hpp"
-#include "number_checks.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"

@@ -3,7 +3,6 @@
 /// @file
 /// What the actions of `spjit cache` share, and the actions that have files of their own.
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -43,11 +42,6 @@ enum class CacheMustExist {
 /// "512 B", "1.5 kB".
 [[nodiscard]] std::string size_text(std::int64_t bytes);
 
-/// "2025-01-31T23:59:59Z".
-[[nodiscard]] std::string time_text(std::chrono::system_clock::time_point time);
-
-[[nodiscard]] Subcommand add_cache_verify(CLI::App& cache);
-[[nodiscard]] Subcommand add_cache_prune(CLI::App& cache);
 [[nodiscard]] Subcommand add_cache_export(CLI::App& cache);
 [[nodiscard]] Subcommand add_cache_import(CLI::App& cache);
 

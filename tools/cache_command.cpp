@@ -1,16 +1,23 @@
-// spjit cache: ls, show and clear; the other actions have files of their own.
+// spjit cache: ls, show, verify, prune and clear, and what the actions share. export and import,
+// which need libarchive, have files of their own.
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <system_error>
 
+#include "base/quantities.hpp"
 #include "cache_actions.hpp"
+#include "compiler/kernel_cache.hpp"
 #include "spjit/error.hpp"
 #include "table.hpp"
+#include "terminal.hpp"
 
 namespace spjit::cli {
 namespace {
@@ -19,8 +26,14 @@ constexpr std::size_t k_shown_key_digits = 12;
 
 struct CacheCommandOptions : CacheActionOptions {
   std::string key_prefix;
+  CachePruneOptions prune;
   bool yes = false;
 };
+
+/// "2025-01-31T23:59:59Z".
+std::string time_text(std::chrono::system_clock::time_point time) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time));
+}
 
 Json describe(const CacheListing& listing) {
   Json json = {{"key", listing.key},
@@ -158,10 +171,6 @@ ExitCode clear(const CacheCommandOptions& options) {
   return ExitCode::ok;
 }
 
-CLI::App* add_ls(CLI::App& cache, CacheCommandOptions& options) {
-  return add_cache_action(cache, options, "ls");
-}
-
 CLI::App* add_show(CLI::App& cache, CacheCommandOptions& options) {
   CLI::App* command = add_cache_action(cache, options, "show");
   command
@@ -177,7 +186,113 @@ CLI::App* add_clear(CLI::App& cache, CacheCommandOptions& options) {
   return command;
 }
 
+ExitCode verify(const CacheActionOptions& options) {
+  const CacheStore store = open_store(options);
+  const CacheVerifyResult result = store.verify();
+  for (const CacheListing& entry : result.damaged) {
+    print_error(fmt::format("cache entry {}: {}", entry.key, printable(entry.problem)));
+  }
+  if (options.json) {
+    Json damaged = Json::array();
+    for (const CacheListing& entry : result.damaged) {
+      damaged.push_back({{"key", entry.key}, {"bytes", entry.bytes}, {"problem", entry.problem}});
+    }
+    print_json({{"cache", store.root().string()},
+                {"entries", result.entries},
+                {"bytes", result.bytes},
+                {"damaged", std::move(damaged)}});
+  } else {
+    print(fmt::format("{}: {} kernels, {}, {} damaged\n", shown(store.root()), result.entries,
+                      size_text(result.bytes), result.damaged.size()));
+  }
+  return result.damaged.empty() ? ExitCode::ok : ExitCode::some_failed;
+}
+
+ExitCode prune(const CacheCommandOptions& options) {
+  const CachePruneOptions& what = options.prune;
+  if (!what.most_bytes && !what.unused_for && !what.other_versions) {
+    throw UsageError(
+        "cache prune: nothing says what to remove; expected --size, --unused-for or "
+        "--other-versions");
+  }
+  const CacheStore store = open_store(options);
+  const CacheClearResult removed = store.prune(what);
+  if (options.json) {
+    print_json({{"cache", store.root().string()},
+                {"dry_run", what.dry_run},
+                {"entries_removed", removed.entries},
+                {"bytes_removed", removed.bytes}});
+  } else {
+    print(fmt::format("{}: {} {} kernels, {}\n", shown(store.root()),
+                      what.dry_run ? "would remove" : "removed", removed.entries,
+                      size_text(removed.bytes)));
+  }
+  return ExitCode::ok;
+}
+
+CLI::App* add_prune(CLI::App& cache, CacheCommandOptions& options) {
+  CachePruneOptions& prune = options.prune;
+  CLI::App* command = add_cache_action(cache, options, "prune");
+  command
+      ->add_option_function<std::string>(
+          "--size",
+          [&prune](const std::string& text) { prune.most_bytes = parse_byte_size(text, "--size"); },
+          "Remove the least recently used kernels until the others have at most this size: bytes, "
+          "or K, M, G or T after the number (powers of 1024).")
+      ->type_name("SIZE");
+  command
+      ->add_option_function<std::string>(
+          "--unused-for",
+          [&prune](const std::string& text) { prune.unused_for = parse_duration(text); },
+          "Remove kernels that nobody used for this long: a number and s, m, h, d or w, for "
+          "seconds, minutes, hours, days or weeks.")
+      ->type_name("TIME");
+  command->add_flag("--other-versions", prune.other_versions,
+                    "Remove kernels of other versions of spjit, and damaged ones.");
+  command->add_flag("--dry-run", prune.dry_run, "Say what would be removed, and remove nothing.");
+  return command;
+}
+
 }  // namespace
+
+CLI::App* add_cache_action(CLI::App& cache, CacheActionOptions& options,
+                           const std::string& action) {
+  CLI::App* command = cache.add_subcommand(action);
+  set_manual(*command, "cache_" + action);
+  add_cache_directory(*command, options.cache);
+  add_json(*command, options.json);
+  return command;
+}
+
+CacheStore open_store(const CacheActionOptions& options, CacheMustExist must_exist) {
+  CacheStore store = open_cache_directory(options.cache);
+  const bool must = must_exist == CacheMustExist::yes ||
+                    (must_exist == CacheMustExist::if_named && !options.cache.directory.empty());
+  std::error_code ignored;
+  if (must && !std::filesystem::exists(store.root(), ignored)) {
+    throw CacheError(
+        fmt::format("there is no cache directory '{}'; name one that 'spjit compile' "
+                    "has put kernels in",
+                    store.root().string()));
+  }
+  return store;
+}
+
+std::vector<CacheListing> find_entries(const CacheStore& store, const std::string& prefix) {
+  std::vector<CacheListing> found = store.list();
+  std::erase_if(found, [&](const CacheListing& entry) { return !entry.key.starts_with(prefix); });
+  if (found.empty()) {
+    throw CacheError(fmt::format("no key in {} begins with '{}'; 'spjit cache ls' lists them",
+                                 store.root().string(), prefix));
+  }
+  return found;
+}
+
+std::string size_text(std::int64_t bytes) {
+  if (bytes < 10'000) return fmt::format("{} B", bytes);
+  if (bytes < 10'000'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
 
 Subcommand add_cache(CLI::App& app) {
   const auto options = std::make_shared<CacheCommandOptions>();
@@ -185,10 +300,12 @@ Subcommand add_cache(CLI::App& app) {
   set_manual(*command, "cache");
   command->require_subcommand(1);
   std::vector<Subcommand> actions;
-  actions.push_back({add_ls(*command, *options), [options] { return list(*options); }});
+  actions.push_back(
+      {add_cache_action(*command, *options, "ls"), [options] { return list(*options); }});
   actions.push_back({add_show(*command, *options), [options] { return show(*options); }});
-  actions.push_back(add_cache_verify(*command));
-  actions.push_back(add_cache_prune(*command));
+  actions.push_back(
+      {add_cache_action(*command, *options, "verify"), [options] { return verify(*options); }});
+  actions.push_back({add_prune(*command, *options), [options] { return prune(*options); }});
   actions.push_back({add_clear(*command, *options), [options] { return clear(*options); }});
   actions.push_back(add_cache_export(*command));
   actions.push_back(add_cache_import(*command));

@@ -12,7 +12,6 @@
 #include "inputs.hpp"
 #include "kernel_options.hpp"
 #include "manual.hpp"
-#include "number_checks.hpp"
 #include "plan/problem.hpp"
 #include "sample_collector.hpp"
 #include "sample_file.hpp"

@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "inputs.hpp"
+#include "kernel_options.hpp"
 #include "layer.hpp"
 #include "manual.hpp"
-#include "number_checks.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/version.hpp"
 #include "subcommands.hpp"

@@ -8,11 +8,11 @@
 #include <memory>
 #include <utility>
 
-#include "attempt.hpp"
 #include "base/thread_pool.hpp"
 #include "base/timing.hpp"
 #include "compiler/compile_options.hpp"
 #include "compiler/pipeline.hpp"
+#include "inputs.hpp"
 #include "kernels/families.hpp"
 #include "kernels/kernel_record.hpp"
 #include "plan/problem.hpp"

@@ -7,7 +7,6 @@
 
 #include "kernel_options.hpp"
 #include "manual.hpp"
-#include "number_checks.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/matrix_io.hpp"
 #include "subcommands.hpp"

@@ -1,9 +1,12 @@
 #pragma once
 
 /// @file
-/// Options that several subcommands have.
+/// Options that several subcommands have, and checks of those that are numbers: what the parser
+/// takes for one beyond plain decimal text (0x10, 010, nan) is refused, and so is what is out of
+/// range.
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -67,5 +70,14 @@ void add_json(CLI::App& command, bool& json);
 
 /// The options as they went into the work, for JSON documents.
 [[nodiscard]] Json describe(const KernelOptions& options);
+
+/// For CLI::Option::transform(): the text has to be a whole decimal number in this range.
+[[nodiscard]] CLI::Validator whole_number(std::int64_t least, std::int64_t most);
+
+/// The same for seeds: 0 to 2^64 - 1.
+[[nodiscard]] CLI::Validator seed_number();
+
+/// The same for decimal numbers such as 250, 0.5 and 1e3.
+[[nodiscard]] CLI::Validator real_number(double least, double most);
 
 }  // namespace spjit::cli

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "attempt.hpp"
+#include "inputs.hpp"
 #include "search_progress.hpp"
 
 namespace spjit::cli {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "search_table.hpp"
-#include "svg_text.hpp"
 #include "tile_grid.hpp"
 
 namespace spjit::cli {

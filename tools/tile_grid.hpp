@@ -1,10 +1,11 @@
 #pragma once
 
 /// @file
-/// Tiles in a grid of M1 x N1, as text and as part of a picture.
+/// Tiles in a grid of M1 x N1, as text and as part of a picture, and what all pictures have.
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "terminal.hpp"
@@ -37,5 +38,16 @@ struct TileGridPicture {
 /// With the sides above and to the left of the place where the cells begin.
 [[nodiscard]] TileGridPicture tile_grid_svg(const std::vector<TileGridCell>& cells, double left,
                                             double top);
+
+/// `text` with the five characters escaped that mean something in XML; control characters other
+/// than tab and line breaks, which XML 1.0 has no way to write, become '?'.
+[[nodiscard]] std::string escape_xml(std::string_view text);
+
+/// A line of text at a place; `anchor`: "start", "middle" or "end".
+[[nodiscard]] std::string text_at(double x, double y, std::string_view anchor,
+                                  std::string_view text);
+
+/// The beginning of a document of that size with a white background and its title.
+[[nodiscard]] std::string svg_head(double width, double height, std::string_view title);
 
 }  // namespace spjit::cli

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/arithmetic.hpp"
-#include "svg_text.hpp"
 #include "tile_grid.hpp"
 #include "tile_space_view.hpp"
 

@@ -15,7 +15,6 @@
 #include "kernels/unrolled_host/sample_reader.hpp"
 #include "manual.hpp"
 #include "matrix/file_bytes.hpp"
-#include "number_checks.hpp"
 #include "rankmodel/rank_metrics.hpp"
 #include "rankmodel/rank_model.hpp"
 #include "spjit/error.hpp"
