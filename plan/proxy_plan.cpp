@@ -167,6 +167,18 @@ class ProxyBuilder {
 
 }  // namespace
 
+std::vector<std::int32_t> ProxyPlan::clusters_of_tiles() const {
+  std::size_t tiles = 0;
+  for (const TileCluster& cluster : clusters) tiles += cluster.tiles.size();
+  std::vector<std::int32_t> result(tiles);
+  for (std::size_t cluster = 0; cluster < clusters.size(); ++cluster) {
+    for (const std::int64_t tile : clusters[cluster].tiles) {
+      result[at(tile)] = static_cast<std::int32_t>(cluster);
+    }
+  }
+  return result;
+}
+
 ProxyPlan build_proxy(const KernelPlan& plan, const ProxyOptions& options) {
   check(plan, options);
   const std::vector<TileCost> costs = tile_costs(plan);

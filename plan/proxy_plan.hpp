@@ -27,6 +27,9 @@ struct ProxyPlan {
   KernelPlan plan;                    ///< tile i stands for cluster i
   std::vector<TileCluster> clusters;  ///< of the tiles of the plan it stands for
   std::int64_t most_columns = 0;      ///< that a tile may have; what was longer is cut
+
+  /// The cluster of each tile of the plan it stands for.
+  [[nodiscard]] std::vector<std::int32_t> clusters_of_tiles() const;
 };
 
 /// Builds the proxy of a plan with one block of columns.

@@ -67,18 +67,6 @@ CudaKernelSpec spec_of(std::span<const CudaCandidate> members) {
   return spec;
 }
 
-/// The cluster of each row tile.
-std::vector<std::int32_t> clusters_of_tiles(const std::vector<TileCluster>& clusters,
-                                            std::int64_t tiles) {
-  std::vector<std::int32_t> result(static_cast<std::size_t>(tiles));
-  for (std::size_t cluster = 0; cluster < clusters.size(); ++cluster) {
-    for (const std::int64_t tile : clusters[cluster].tiles) {
-      result[static_cast<std::size_t>(tile)] = static_cast<std::int32_t>(cluster);
-    }
-  }
-  return result;
-}
-
 void build(const CudaProxy& proxy, CudaSource source, const CudaToolchain& toolchain,
            CudaBuildOptions options, CompiledCudaProxy& made) {
   options.max_registers = proxy.register_cap;
@@ -121,7 +109,7 @@ CudaProxy make_cuda_proxy(const KernelPlan& plan, std::span<const CudaCandidate>
   made.proxy = build_proxy(plan, proxy_options);
   made.spec = spec_of(members);
   made.spec.min_blocks = min_blocks_for(limits, made.spec.tile.n1, made.register_cap);
-  made.spec.function_of_block = clusters_of_tiles(made.proxy.clusters, plan.grouping.tiles());
+  made.spec.function_of_block = made.proxy.clusters_of_tiles();
   check_cuda_spec(made.proxy.plan, made.spec);
   return made;
 }

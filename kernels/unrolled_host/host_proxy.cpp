@@ -29,16 +29,6 @@ ProxyPlan small_plan(const KernelPlan& plan, const HostReductions& reductions,
   return proxy;
 }
 
-std::vector<std::int64_t> cluster_of_tile(const ProxyPlan& proxy, std::int64_t tiles) {
-  std::vector<std::int64_t> result(to_size(tiles));
-  for (std::size_t cluster = 0; cluster < proxy.clusters.size(); ++cluster) {
-    for (const std::int64_t tile : proxy.clusters[cluster].tiles) {
-      result[to_size(tile)] = static_cast<std::int64_t>(cluster);
-    }
-  }
-  return result;
-}
-
 /// Where something that starts at each of `offsets` and lasts to the next ends.
 std::int64_t end_of(const std::vector<std::int64_t>& offsets, std::size_t i, std::size_t size) {
   return i + 1 < offsets.size() ? offsets[i + 1] : static_cast<std::int64_t>(size);
@@ -73,7 +63,7 @@ std::int64_t proxy_clusters(const KernelPlan& plan, const HostProxyLimits& limit
 }
 
 HostArtifact copy_tiles(const HostArtifact& artifact,
-                        const std::vector<std::int64_t>& copied_tiles) {
+                        const std::vector<std::int32_t>& copied_tiles) {
   const HostProgramRecord from = read_program(artifact.image());
   HostProgramRecord to = from;
   to.tiles = std::ssize(copied_tiles);
@@ -118,7 +108,7 @@ HostArtifact make_host_proxy(const KernelPlan& plan, const HostTile& tile, const
   const HostArtifact small =
       make_unrolled_artifact(with_k_block(std::move(proxy.plan), k_block, options.cancel), tile,
                              problem, isa, options.cancel);
-  return copy_tiles(small, cluster_of_tile(proxy, tiles));
+  return copy_tiles(small, proxy.clusters_of_tiles());
 }
 
 HostArtifact with_loop_order(const HostArtifact& artifact, const HostTile& tile) {

@@ -67,7 +67,7 @@ struct HostProxyOptions {
 /// An artifact with other tiles in the place of its own: tile i of the result is a copy of tile
 /// `copied_tiles[i]`, code and weights. Sizes of C stay.
 [[nodiscard]] HostArtifact copy_tiles(const HostArtifact& artifact,
-                                      const std::vector<std::int64_t>& copied_tiles);
+                                      const std::vector<std::int32_t>& copied_tiles);
 
 /// The same code in another loop order: `tile` must have the shape, block and packing of the
 /// artifact's. Throws InvalidArgument if not.

@@ -178,8 +178,8 @@ TEST(CopiedTiles, TheIdentityIsTheSameProgram) {
   for (const std::int64_t k_block : {0, 64}) {
     const KernelPlan plan = plan_of(random_matrix(60, 200, 0.8), 14);
     const HostArtifact artifact = kernel_of(plan, host_tile(14, 1, k_block));
-    std::vector<std::int64_t> all(index(plan.grouping.tiles()));
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
+    std::vector<std::int32_t> all(index(plan.grouping.tiles()));
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int32_t>(i);
 
     expect_same(spjit::copy_tiles(artifact, all), artifact);
   }
