@@ -34,7 +34,7 @@ struct NpyArray {
 [[nodiscard]] DenseMatrix decode_dense(const NpyArray& array, std::string_view name);
 
 /// A dense array as CSR; its zeros are left out. Throws IoError, also for more rows than
-/// rows_are_plausible() allows.
+/// most_rows() allows.
 [[nodiscard]] CsrMatrix csr_from_array(const NpyArray& array, std::string_view name);
 
 /// The bytes of a `.npy` file as a matrix. Memory: up to 8 bytes for each element. Throws IoError;
