@@ -108,8 +108,9 @@ std::string Compiler::Impl::publish(const std::string& key, const Kernel::Impl& 
                                     std::string& note, const CompileContext& context) const {
   if (!cache || !cache->can_publish()) return {};
   context.stage("publishing");
-  std::vector<CacheFile> files;
   const std::vector<Artifact::File> made = kernel.code->files(context.cancel);
+  std::vector<CacheFile> files;
+  files.reserve(made.size());
   for (const Artifact::File& file : made) files.push_back({file.name, file.bytes});
   try {
     cache->publish(key, files, kernel.record, context.cancel);

@@ -48,6 +48,7 @@ void apply_record(const nlohmann::json& record, KernelInfo& info) {
 
 nlohmann::json files_json(const std::vector<Artifact::File>& files) {
   std::vector<CacheFileRecord> listed;
+  listed.reserve(files.size());
   for (const Artifact::File& file : files) {
     listed.push_back({file.name, std::ssize(file.bytes), checksum_hex(file.bytes)});
   }

@@ -30,7 +30,7 @@ FamilyWords words_of_name(const std::string& family) {
 std::string name_in(const FamilyWords& words) {
   std::array<char, sizeof(words)> name{};
   std::memcpy(name.data(), words.data(), sizeof(words));
-  const std::string family(name.data(), ::strnlen(name.data(), name.size()));
+  std::string family(name.data(), ::strnlen(name.data(), name.size()));
   const bool plain = !family.empty() && std::ranges::all_of(family, [](char c) {
     return (c >= 'a' && c <= 'z') || c == '_';
   });

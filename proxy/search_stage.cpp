@@ -94,7 +94,7 @@ std::shared_ptr<const TunableBuild> SearchStage::build_of(std::size_t group, std
   return builds_.at(group);
 }
 
-void SearchStage::enter(std::size_t candidate, std::shared_ptr<const TunableBuild> build) {
+void SearchStage::enter(std::size_t candidate, const std::shared_ptr<const TunableBuild>& build) {
   for (std::size_t load = 0; load < limits_.loads; ++load) {
     jobs_.push_back({candidate, limits_.fidelity, build, load});
   }

@@ -53,7 +53,7 @@ class SearchStage {
   [[nodiscard]] bool fill_batch();
   /// Builds `group`, and what follows up to `bytes`, unless that was done; null where time is up.
   [[nodiscard]] std::shared_ptr<const TunableBuild> build_of(std::size_t group, std::size_t bytes);
-  void enter(std::size_t candidate, std::shared_ptr<const TunableBuild> build);
+  void enter(std::size_t candidate, const std::shared_ptr<const TunableBuild>& build);
   void time_batch();
   [[nodiscard]] std::vector<TuningResult> time_jobs();
   [[nodiscard]] std::vector<TuningResult> middle_loads(const std::vector<TuningResult>& results);

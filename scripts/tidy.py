@@ -6,9 +6,10 @@
 Most of what clang-tidy does for a source is done for the headers that it includes, so sources are
 looked at in batches: a source that includes them, with the definitions and folders of all of them.
 Names that a source keeps to itself may occur in another one; such sources go into different
-batches, as do those with different values of a macro. A batch in which something is found is split,
-down to single sources: only what clang-tidy says of a source by itself, with its own flags, is
-reported. Exit status 1 if anything is.
+batches, as do those with different values of a macro. Sources in which
+something is found are looked at alone, the rest together again (where it is in a header, by
+halves): only what clang-tidy says of a source by itself, with its own flags, is reported. Exit
+status 1 if anything is.
 
 A batch is not the file that its sources are, so three kinds of remark that clang keeps for that file
 are not made: unused functions (g++ reports those), unused `using` and unused namespace aliases. What
@@ -118,7 +119,7 @@ def written_together(batch, folder):
     """The path of a source that is those of the batch; programs, perhaps, several of them."""
     path = pathlib.Path(folder) / "batch.cpp"
     path.write_text("".join(
-        f'#define main main_{number}\n#include "{entry["file"]}"\n#undef main\n'
+        f'#define main main_{number}  // NOLINT(readability-identifier-naming)\n#include "{entry["file"]}"\n#undef main\n'
         for number, entry in enumerate(batch.entries)))
     return path
 
@@ -161,9 +162,15 @@ def tidy(batch, scratch):
         return ""
     if alone:
         return run.stdout + (run.stderr if "error:" not in run.stdout else "")
-    half = len(sources) // 2
-    return "".join(tidy(part, scratch) for entries in (batch.entries[:half], batch.entries[half:])
-                   for part in make_batches(entries))
+    blamed = set(re.findall(r"^([^:\n]+):\d+:\d+: (?:warning|error):", run.stdout, re.MULTILINE))
+    named = [entry for entry in batch.entries if entry["file"] in blamed]
+    if named and len(named) < len(sources):
+        parts = [[entry] for entry in named]
+        parts.append([entry for entry in batch.entries if entry not in named])
+    else:
+        half = len(sources) // 2
+        parts = [batch.entries[:half], batch.entries[half:]]
+    return "".join(tidy(part, scratch) for entries in parts for part in make_batches(entries))
 
 
 def main():

@@ -130,7 +130,7 @@ std::string CudaTunable::note(const TuningJob& job) const {
   const CudaTunableBuild& build = cuda_build(*job.build);
   const bool full = job.fidelity == Fidelity::full;
   const std::int64_t spilled = full ? build.kernel.spilled_bytes : build.proxy.spilled_bytes;
-  const std::string of_launch = launch(job).note;
+  std::string of_launch = launch(job).note;
   if (spilled == 0) return of_launch;
   return fmt::format("spills {} bytes a thread{}{}", spilled, of_launch.empty() ? "" : "; ",
                      of_launch);

@@ -20,6 +20,8 @@ struct CudaVersion {
   int major = 0;
   int minor = 0;
 
+  // clang-tidy 14 sees a 0 in the comparison that the compiler writes.
+  // NOLINTNEXTLINE(modernize-use-nullptr)
   friend auto operator<=>(const CudaVersion&, const CudaVersion&) = default;
 };
 
