@@ -1,10 +1,11 @@
+#include "base/arithmetic.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <limits>
 #include <string>
 
-#include "base/arithmetic.hpp"
 #include "spjit/error.hpp"
 
 namespace {
