@@ -32,6 +32,17 @@ bool is_gone(const fs::path& path, const FileIdentity& identity) {
   return present ? present != identity : errno == ENOENT;
 }
 
+/// Of a directory, which another process may be removing too: what is gone by then is no error.
+std::error_code remove_whole(const fs::path& path) {
+  constexpr int k_attempts = 100;
+  std::error_code error;
+  for (int attempt = 0; attempt < k_attempts; ++attempt) {
+    fs::remove_all(path, error);
+    if (error != std::errc::no_such_file_or_directory) break;
+  }
+  return error;
+}
+
 system_clock::time_point last_used(const fs::path& entry) {
   return modified(entry / k_record_file_name).value_or(system_clock::time_point{});
 }
@@ -91,9 +102,7 @@ class Cleaner {
     std::erase_if(damaged_, [&](const Resident& entry) {
       if (!wanted()) return false;
       if (dry_run_) return count(entry);
-      std::error_code error;
-      fs::remove_all(entry.path, error);
-      if (error) {
+      if (const std::error_code error = remove_whole(entry.path)) {
         return fail(fmt::format("cannot remove '{}': {}", entry.path.native(), error.message()));
       }
       return count(entry);
@@ -172,9 +181,7 @@ void require_not_negative(const CachePruneOptions& options) {
 
 CacheClearResult remove_directory(const fs::path& path) {
   const CacheClearResult result{.entries = 1, .bytes = bytes_of_files(path)};
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (error) {
+  if (const std::error_code error = remove_whole(path)) {
     throw CacheError(fmt::format("cannot remove '{}': {}; check its permissions", path.native(),
                                  error.message()));
   }
@@ -282,6 +289,7 @@ CacheClearResult CacheStore::clear() const {
   std::error_code error;
   if (fs::status(root_, error).type() == fs::file_type::not_found) return {};
   require_writable("clear");
+  if (is_being_made()) return {};
   if (!is_cache()) {
     throw CacheError(
         fmt::format("will not clear '{}': it has no CACHEDIR.TAG of spjit", root_.native()));

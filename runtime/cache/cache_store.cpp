@@ -209,6 +209,10 @@ void CacheStore::create_root() const {
   }
 }
 
+bool CacheStore::is_being_made() const {
+  return std::ranges::all_of(children(root_, Unreadable::fails), is_unfinished_tag);
+}
+
 void CacheStore::sweep() const {
   std::vector<fs::path> unfinished = children(root_ / k_cache_temporary_name);
   for (const fs::path& path : children(root_)) {

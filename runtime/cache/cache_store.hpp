@@ -159,6 +159,8 @@ class CacheStore {
   /// Throws InvalidArgument if `key` is none.
   [[nodiscard]] std::filesystem::path entry_path(std::string_view key) const;
   [[nodiscard]] bool is_cache() const;
+  /// Whether nothing is in it but what a process has in create_root() that has not come to the tag.
+  [[nodiscard]] bool is_being_made() const;
   void require_writable(std::string_view action) const;
   void create_root() const;
   void sweep() const;

@@ -116,6 +116,23 @@ TEST_F(CacheCleaningTest, ClearOfNoDirectoryIsEmpty) {
   EXPECT_TRUE(store().list().empty());
 }
 
+TEST_F(CacheCleaningTest, ClearOfACacheThatAnotherProcessIsAboutToMakeIsEmpty) {
+  fs::create_directories(root());
+  EXPECT_EQ(store().clear().entries, 0);
+  write_bytes(root() / "CACHEDIR.TAG.0123456789abcdef", to_bytes("half a ta"));
+
+  EXPECT_EQ(store().clear().entries, 0);
+
+  EXPECT_TRUE(fs::exists(root() / "CACHEDIR.TAG.0123456789abcdef"));
+}
+
+TEST_F(CacheCleaningTest, ClearRefusesADirectoryOfOtherFiles) {
+  fs::create_directories(root());
+  write_bytes(root() / "notes.txt", to_bytes("mine"));
+
+  EXPECT_THROW(static_cast<void>(store().clear()), CacheError);
+}
+
 TEST_F(CacheCleaningTest, ClearRefusesADirectoryThatLostItsTag) {
   const CacheStore cache = store();
   publish(cache, key_of(1));
