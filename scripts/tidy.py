@@ -60,7 +60,8 @@ class Flags:
         self.folders.update(other.folders)
 
     def words(self):
-        return [*self.common, *self.macros.values(),
+        # Some are for g++ only.
+        return [*self.common, "-Wno-unknown-warning-option", *self.macros.values(),
                 *(word for folder in self.folders for word in folder.split("\0"))]
 
 
