@@ -9,6 +9,7 @@
 #include "base/environment.hpp"
 #include "base/host_cpu.hpp"
 #include "base/thread_pool.hpp"
+#include "kernels/families.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "kernels/unrolled_host/host_tile.hpp"
 #include "spjit/error.hpp"
@@ -38,7 +39,17 @@ void check_path(const char* name, const std::filesystem::path& path) {
   throw InvalidArgument(fmt::format("{} is '{}', with a zero byte in it", name, path.native()));
 }
 
+void check_family(const std::string& name) {
+  if (name.empty()) return;
+  try {
+    static_cast<void>(find_family(name));
+  } catch (const Error& error) {
+    throw InvalidArgument(error.what());
+  }
+}
+
 void check_search(const SearchPolicy& policy) {
+  check_family(policy.family);
   check_enum("search", policy.search, SearchMode::exhaustive);
   check_enum("reorder", policy.reorder, ReorderAlgorithm::similarity);
   check_path("rank_model", policy.rank_model);

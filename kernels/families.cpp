@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "kernels/compact/compact_family.hpp"
 #include "kernels/csr/csr_family.hpp"
 #include "kernels/reference/reference_family.hpp"
 #include "kernels/sliced/sliced_family.hpp"
@@ -18,12 +19,13 @@ namespace spjit {
 
 std::span<const KernelFamily* const> kernel_families() {
   static const SlicedFamily k_sliced;
+  static const CompactFamily k_compact;
   static const UnrolledHostFamily k_unrolled;
   static const UnrolledCudaFamily k_cuda;
   static const CsrFamily k_csr;
   static const ReferenceFamily k_reference;
-  static const std::array<const KernelFamily*, 5> k_families = {&k_sliced, &k_unrolled, &k_cuda,
-                                                                &k_csr, &k_reference};
+  static const std::array<const KernelFamily*, 6> k_families = {
+      &k_sliced, &k_compact, &k_unrolled, &k_cuda, &k_csr, &k_reference};
   return k_families;
 }
 
@@ -41,9 +43,13 @@ std::string why_not(const KernelFamily& family, const FamilyRequest& request) {
   if (family.is_cuda() != request.options.target.is_cuda()) {
     return family.is_cuda() ? "it is for GPUs" : "it is for the host";
   }
+  const std::string& named = request.options.policy.family;
+  if (!named.empty() && named != family.name()) return "the policy names " + named;
   const ProblemFeatures unknown = features_of(request.problem).without(family.features());
   if (!unknown.empty()) return "it does not know " + to_string(unknown);
-  return family.refusal(request);
+  std::string refusal = family.refusal(request);
+  if (!refusal.empty() || !named.empty()) return refusal;
+  return family.leaves_to_others(request);
 }
 
 }  // namespace spjit

@@ -102,6 +102,13 @@ class KernelFamily {
     return {};
   }
 
+  /// Why another family is likely to be faster for a problem that it accepts, in one line; empty:
+  /// none is. Not asked if the policy names this family.
+  [[nodiscard]] virtual std::string leaves_to_others(const FamilyRequest& request) const {
+    static_cast<void>(request);
+    return {};
+  }
+
   /// What ranks its candidates in modes that time; null: its formula. Throws IoError, Error for a
   /// model that cannot be used.
   [[nodiscard]] virtual std::shared_ptr<const LoadedRankModel> rank_model(
@@ -162,7 +169,7 @@ class BuiltFiles final : public BuiltCode {
   std::vector<Artifact::File> files_;
 };
 
-/// Why a family takes no such problem; empty: it accepts.
+/// Why a family takes no such problem, or leaves it to others; empty: it takes it.
 [[nodiscard]] std::string why_not(const KernelFamily& family, const FamilyRequest& request);
 
 }  // namespace spjit

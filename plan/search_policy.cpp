@@ -27,7 +27,8 @@ std::optional<std::int64_t> read_optional(JsonMembers& members, const char* name
 }  // namespace
 
 void add_to_key(const SearchPolicy& policy, KeyBuilder& key) {
-  key.field("reorder", to_string(policy.reorder))
+  key.field("family", policy.family)
+      .field("reorder", to_string(policy.reorder))
       .field("search", to_string(policy.search))
       .field("code_budget_bytes", policy.code_budget_bytes)
       .field("m1", policy.m1.value_or(k_chosen))
@@ -46,6 +47,7 @@ json to_json(const SearchPolicy& policy) {
           {"search_budget_ms", policy.search_budget_ms},
           {"top_k", policy.top_k},
           {"rank_model", policy.rank_model.string()},
+          {"family", policy.family},
           {"reorder", std::string(to_string(policy.reorder))},
           {"code_budget_bytes", policy.code_budget_bytes},
           {"m1", optional_json(policy.m1)},
@@ -63,6 +65,7 @@ SearchPolicy read_search_policy(const json& object) {
   policy.search_budget_ms = members.number("search_budget_ms", 0, k_most_ms);
   policy.top_k = static_cast<int>(members.integer("top_k", 1, std::numeric_limits<int>::max()));
   policy.rank_model = members.text("rank_model");
+  policy.family = members.text("family");
   policy.reorder = parse_reorder(members.text("reorder"));
   policy.code_budget_bytes = members.integer("code_budget_bytes", 0, k_most);
   policy.m1 = read_optional(members, "m1");

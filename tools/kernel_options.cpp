@@ -58,6 +58,11 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
       ->type_name("MODE")
       ->default_str(std::string(to_string(options.policy.search)));
   command
+      .add_option("--family", options.policy.family,
+                  "The only family of kernels that is asked, such as compact. Default: all are.")
+      ->check(not_empty())
+      ->type_name("NAME");
+  command
       .add_option("--rank-model", options.policy.rank_model,
                   "What ranks the host's tiles in modes that time: a model's file, or prior (a "
                   "formula). Default: the model that is part of spjit, else the prior.")
@@ -285,6 +290,7 @@ Json describe(const KernelOptions& options) {
                {"target", compile.target.name()},
                {"threads", compile.resources.threads},
                {"reorder", to_string(compile.policy.reorder)},
+               {"family", compile.policy.family},
                {"search", to_string(compile.policy.search)},
                {"search_budget_ms", compile.policy.search_budget_ms},
                {"top_k", compile.policy.top_k},

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -46,6 +47,9 @@ struct SearchPolicy {
   /// target (else the prior); "prior", a formula; else the file of a model that `spjit train` made.
   std::filesystem::path rank_model = {};
   ReorderAlgorithm reorder = ReorderAlgorithm::similarity;
+  /// "compact": the only family of kernels that is asked (docs/architecture.md lists them). Empty:
+  /// all are, and one is chosen.
+  std::string family = {};
   /// Machine code a kernel may have. Above it a CSR kernel takes over on the host
   /// (KernelInfo::family says so); for a GPU it is an error.
   std::int64_t code_budget_bytes = k_default_code_budget_bytes;

@@ -63,10 +63,14 @@ class SlicedExecutable final : public HostExecutable {
 std::string SlicedFamily::refusal(const FamilyRequest& request) const {
   const HostIsa isa = request.options.target.isa();
   const std::int64_t n = request.problem.n.value;
-  if (!can_be_sliced(isa, n)) {
-    return fmt::format("it is for n of 1 to {} and avx512, n is {} and the target {}",
-                       k_most_sliced_columns, n, to_string(isa));
-  }
+  if (can_be_sliced(isa, n)) return {};
+  return fmt::format("it is for n of 1 to {} and avx512, n is {} and the target {}",
+                     k_most_sliced_columns, n, to_string(isa));
+}
+
+std::string SlicedFamily::leaves_to_others(const FamilyRequest& request) const {
+  const HostIsa isa = request.options.target.isa();
+  const std::int64_t n = request.problem.n.value;
   if (prefers_slices(view_of(*request.problem.a), isa, n, request.cancel)) return {};
   return "padded to slices of sixteen rows A is larger than unrolled code, or most of B is unread";
 }

@@ -243,8 +243,8 @@ TEST(KernelArtifact, OfAnUnknownFamilyIsRefused) {
   artifact.record = R"({"family": "dense"})";
 
   EXPECT_EQ(artifact_refusal(artifact),
-            "the family of kernels \"dense\" is unknown; expected one of sliced, unrolled, cuda, "
-            "csr, reference");
+            "the family of kernels \"dense\" is unknown; expected one of sliced, compact, "
+            "unrolled, cuda, csr, reference");
 }
 
 TEST(KernelArtifact, WithTheRecordOfAnotherFamilyIsRefused) {

@@ -26,6 +26,7 @@ SearchPolicy whole_policy() {
   policy.top_k = 7;
   policy.rank_model = "models/a b.json";
   policy.reorder = spjit::ReorderAlgorithm::balanced;
+  policy.family = "csr";
   policy.code_budget_bytes = 4096;
   policy.m1 = 14;
   policy.n1 = 64;
@@ -43,6 +44,7 @@ const std::vector<std::function<void(SearchPolicy&)>>& changes() {
       [](SearchPolicy& p) { p.top_k = 8; },
       [](SearchPolicy& p) { p.rank_model = "prior"; },
       [](SearchPolicy& p) { p.reorder = spjit::ReorderAlgorithm::none; },
+      [](SearchPolicy& p) { p.family = "compact"; },
       [](SearchPolicy& p) { p.code_budget_bytes = 0; },
       [](SearchPolicy& p) { p.m1.reset(); },
       [](SearchPolicy& p) { p.n1 = 32; },
@@ -78,6 +80,7 @@ TEST(SearchPolicyJson, IsReadAsItWasWritten) {
     EXPECT_EQ(read.top_k, policy.top_k);
     EXPECT_EQ(read.rank_model, policy.rank_model);
     EXPECT_EQ(read.reorder, policy.reorder);
+    EXPECT_EQ(read.family, policy.family);
     EXPECT_EQ(read.code_budget_bytes, policy.code_budget_bytes);
     EXPECT_EQ(read.m1, policy.m1);
     EXPECT_EQ(read.n1, policy.n1);
@@ -151,7 +154,7 @@ TEST(SearchPolicyJson, UnknownMembersAndOtherJsonAreRefused) {
   json object = to_json(whole_policy());
   object["depth"] = 3;
 
-  EXPECT_EQ(policy_refusal(object), "a search policy has 12 members; this spjit knows 11");
+  EXPECT_EQ(policy_refusal(object), "a search policy has 13 members; this spjit knows 12");
   EXPECT_EQ(policy_refusal(json::array()), "a search policy is []; expected an object");
 }
 

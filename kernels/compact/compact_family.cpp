@@ -1,0 +1,114 @@
+#include "kernels/compact/compact_family.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/arithmetic.hpp"
+#include "kernels/compact/compact_kernel.hpp"
+#include "kernels/csr_image.hpp"
+#include "matrix/rows_of_b.hpp"
+
+namespace spjit {
+namespace {
+
+/// Of a thread, in vectors of a nonzero: about a microsecond. Waking it takes as long.
+constexpr std::int64_t k_least_work = 4000;
+
+std::int64_t parts_of(const HostProgramHeader& header, int threads) {
+  const double work = as_double(header.nnz) * as_double(ceil_div(header.n, 16));
+  return static_cast<std::int64_t>(
+      std::clamp(work / as_double(k_least_work), 1.0, static_cast<double>(threads)));
+}
+
+class CompactExecutable final : public HostExecutable {
+ public:
+  CompactExecutable(HostObject object, CsrImage read, const Cancellation& cancel)
+      : HostExecutable(std::move(object)), read_(std::move(read)) {
+    const CsrView matrix = read_.view();
+    const std::int64_t block = compact_block_columns(read_.header.n);
+    for (const RowRange& rows : split_rows(matrix, parts_of(read_.header, threads()))) {
+      parts_.emplace_back(matrix, rows, block, cancel);
+    }
+  }
+
+  void run(const Arguments& arguments) const override {
+    for_each_panel(arguments, read_, [&](const Arguments& part) { run_row_major(part); });
+  }
+
+ private:
+  /// Threads share the columns where those go around evenly: each then reads all of A and its part
+  /// of B. Else they share the rows.
+  void run_row_major(const Arguments& arguments) const {
+    const std::int64_t panels = ceil_div(arguments.n, k_compact_panel_columns);
+    const std::int64_t threads = std::ssize(parts_);
+    if (threads == 1 || (panels % threads != 0 && panels < 4 * threads)) {
+      run_tasks(threads, [&](std::int64_t task, float* workspace) {
+        parts_[to_size(task)].run(arguments, workspace);
+      });
+      return;
+    }
+    run_tasks(threads, [&](std::int64_t task, float* workspace) {
+      const std::int64_t begin = task * panels / threads * k_compact_panel_columns;
+      const std::int64_t end =
+          std::min(arguments.n, (task + 1) * panels / threads * k_compact_panel_columns);
+      Arguments some = arguments;
+      some.b += begin;
+      some.c += begin;
+      some.n = end - begin;
+      for (const CompactMatrix& part : parts_) part.run(some, workspace);
+    });
+  }
+
+  template <class Task>
+  void run_tasks(std::int64_t count, const Task& task) const {
+    const auto run = [&](int index, int) {
+      const std::int64_t floats = CompactMatrix::k_workspace_floats;
+      const WorkspacePool::Loan workspace(workspaces(), {floats, floats});
+      task(index, workspace.data());
+    };
+    if (count == 1 || pool() == nullptr) {
+      for (int index = 0; index < count; ++index) run(index, 0);
+    } else {
+      pool()->run(static_cast<int>(count), run);
+    }
+  }
+
+  CsrImage read_;
+  std::vector<CompactMatrix> parts_;
+};
+
+}  // namespace
+
+std::string CompactFamily::refusal(const FamilyRequest& request) const {
+  const HostIsa isa = request.options.target.isa();
+  if (isa != HostIsa::avx512) return fmt::format("it is for avx512, not for {}", to_string(isa));
+  const CsrMatrix& a = *request.problem.a;
+  if (is_mostly_unread(a.cols, a.nnz())) {
+    return fmt::format("B has {} rows, and {} nonzeros read few of them; it is not copied", a.cols,
+                       a.nnz());
+  }
+  return {};
+}
+
+std::string CompactFamily::leaves_to_others(const FamilyRequest& /*request*/) const {
+  return "it is faster where a model's other layers empty the caches, which nothing here tells; "
+         "the policy can name it";
+}
+
+BuiltKernel CompactFamily::build(const BuildRequest& request) const {
+  return build_csr(request, *this);
+}
+
+LoadedKernel CompactFamily::open(const HostObject& object, const Cancellation& cancel) const {
+  CsrImage read = read_csr_image(object.image, cancel);
+  require_record(read.header.isa == HostIsa::avx512, "compact instruction set");
+  KernelInfo info = info_of(read.header, object);
+  info.panel_columns = read.panel_columns;
+  return {std::move(info),
+          std::make_shared<const CompactExecutable>(object, std::move(read), cancel)};
+}
+
+}  // namespace spjit

@@ -1,0 +1,360 @@
+#include "kernels/compact/compact_kernel.hpp"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <numeric>
+#include <span>
+
+#include "base/arithmetic.hpp"
+
+#if defined(__GNUC__) && !defined(__clang__)
+// g++ 12 says it of the registers that its own header leaves undefined (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+// The features of HostIsa::avx512 that this file uses.
+#define SPJIT_COMPACT_TARGET __attribute__((target("avx512f,avx512vl,avx2,fma")))
+#define SPJIT_COMPACT_INLINE SPJIT_COMPACT_TARGET __attribute__((always_inline)) inline
+
+namespace spjit {
+namespace {
+
+constexpr std::size_t k_lanes = CompactMatrix::k_lanes;
+/// Floats of a row of packed B in a plane: a cache line, of which a narrow panel fills half.
+constexpr std::int64_t k_plane_row = 16;
+/// Floats from one plane of sixteen columns to the next.
+constexpr std::int64_t k_plane = CompactMatrix::k_most_block_columns * k_plane_row;
+/// A column number is stored times eight, which addressing multiplies by eight again: 64 bytes.
+constexpr int k_offset_shift = 3;
+
+/// What a run goes through, without bounds.
+struct Streams {
+  const CompactMatrix::Slice* slices;
+  const CompactMatrix::Slice* end;
+  const std::uint16_t* offsets;
+  const float* values;
+  const std::uint16_t* tail_offsets;
+  const float* tail_values;
+};
+
+/// Columns of B and C that one pass computes.
+struct Panel {
+  const float* b;  ///< the block's first row
+  float* c;        ///< row 0
+  std::int64_t ldc;
+  __mmask16 last;  ///< columns of the last vector
+};
+
+/// Sixteen columns.
+struct Zmm {
+  using Vector = __m512;
+  static constexpr std::int64_t k_floats = 16;
+
+  SPJIT_COMPACT_INLINE static Vector zero() { return _mm512_setzero_ps(); }
+  SPJIT_COMPACT_INLINE static Vector load(const float* from) { return _mm512_loadu_ps(from); }
+  SPJIT_COMPACT_INLINE static Vector load(const float* from, __mmask16 mask) {
+    return _mm512_maskz_loadu_ps(mask, from);
+  }
+  SPJIT_COMPACT_INLINE static void store(float* to, Vector value) { _mm512_storeu_ps(to, value); }
+  SPJIT_COMPACT_INLINE static void store(float* to, Vector value, __mmask16 mask) {
+    _mm512_mask_storeu_ps(to, mask, value);
+  }
+  SPJIT_COMPACT_INLINE static Vector weights(const float* step) {
+    return _mm512_castps256_ps512(_mm256_load_ps(step));
+  }
+  SPJIT_COMPACT_INLINE static Vector weight(Vector weights, int lane) {
+    return _mm512_permutexvar_ps(_mm512_set1_epi32(lane), weights);
+  }
+  SPJIT_COMPACT_INLINE static Vector broadcast(float value) { return _mm512_set1_ps(value); }
+  SPJIT_COMPACT_INLINE static Vector fma(Vector a, Vector b, Vector c) {
+    return _mm512_fmadd_ps(a, b, c);
+  }
+};
+
+/// Eight columns.
+struct Ymm {
+  using Vector = __m256;
+  static constexpr std::int64_t k_floats = 8;
+
+  SPJIT_COMPACT_INLINE static Vector zero() { return _mm256_setzero_ps(); }
+  SPJIT_COMPACT_INLINE static Vector load(const float* from) { return _mm256_loadu_ps(from); }
+  SPJIT_COMPACT_INLINE static Vector load(const float* from, __mmask16 mask) {
+    return _mm256_maskz_loadu_ps(static_cast<__mmask8>(mask), from);
+  }
+  SPJIT_COMPACT_INLINE static void store(float* to, Vector value) { _mm256_storeu_ps(to, value); }
+  SPJIT_COMPACT_INLINE static void store(float* to, Vector value, __mmask16 mask) {
+    _mm256_mask_storeu_ps(to, static_cast<__mmask8>(mask), value);
+  }
+  SPJIT_COMPACT_INLINE static Vector weights(const float* step) { return _mm256_load_ps(step); }
+  SPJIT_COMPACT_INLINE static Vector weight(Vector weights, int lane) {
+    return _mm256_permutevar8x32_ps(weights, _mm256_set1_epi32(lane));
+  }
+  SPJIT_COMPACT_INLINE static Vector broadcast(float value) { return _mm256_set1_ps(value); }
+  SPJIT_COMPACT_INLINE static Vector fma(Vector a, Vector b, Vector c) {
+    return _mm256_fmadd_ps(a, b, c);
+  }
+};
+
+/// Where the row of B is that an offset names, in the first plane.
+SPJIT_COMPACT_INLINE const float* row_of_b(const float* b, std::uint64_t offset) {
+  return b + offset * (k_plane_row >> k_offset_shift);
+}
+
+/// The one place that stores a row of C, be it empty. An epilogue changes `sums` here, after the
+/// last block.
+template <class Isa, std::size_t Vectors, std::size_t Rows, std::size_t First>
+SPJIT_COMPACT_INLINE void store_rows(const typename Isa::Vector (&sums)[Rows][Vectors],
+                                     const CompactMatrix::Slice& slice, const Panel& panel) {
+#pragma GCC unroll 8
+  for (std::size_t r = 0; r < Rows; ++r) {
+    float* const c = panel.c + slice.rows[First + r] * panel.ldc;
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v + 1 < Vectors; ++v) Isa::store(c + Isa::k_floats * v, sums[r][v]);
+    Isa::store(c + Isa::k_floats * (Vectors - 1), sums[r][Vectors - 1], panel.last);
+  }
+}
+
+/// `Rows` rows of a slice from lane `First` on.
+template <class Isa, std::size_t Vectors, std::size_t Rows, std::size_t First>
+SPJIT_COMPACT_TARGET void run_rows(const Streams& streams, const CompactMatrix::Slice& slice,
+                                   const Panel& panel, bool is_first) {
+  using Vector = typename Isa::Vector;
+  Vector sums[Rows][Vectors];
+#pragma GCC unroll 8
+  for (std::size_t r = 0; r < Rows; ++r) {
+    const float* const c = panel.c + slice.rows[First + r] * panel.ldc;
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < Vectors; ++v) {
+      if (is_first) {
+        sums[r][v] = Isa::zero();
+      } else {
+        sums[r][v] = v + 1 < Vectors ? Isa::load(c + Isa::k_floats * v)
+                                     : Isa::load(c + Isa::k_floats * v, panel.last);
+      }
+    }
+  }
+  const std::uint16_t* offsets = streams.offsets + First;
+  const float* values = streams.values;
+  for (std::uint16_t step = 0; step < slice.steps; ++step) {
+    const Vector weights = Isa::weights(values);
+#pragma GCC unroll 2
+    for (std::size_t four = 0; four < Rows; four += 4) {
+      std::uint64_t packed = 0;
+      std::memcpy(&packed, offsets + four, sizeof(packed));
+#pragma GCC unroll 4
+      for (std::size_t r = 0; r < 4; ++r) {
+        const float* const b = row_of_b(panel.b, (packed >> (16 * r)) & 0xFFFF);
+        const Vector weight = Isa::weight(weights, static_cast<int>(First + four + r));
+#pragma GCC unroll 4
+        for (std::size_t v = 0; v < Vectors; ++v) {
+          sums[four + r][v] = Isa::fma(weight, Isa::load(b + k_plane * v), sums[four + r][v]);
+        }
+      }
+    }
+    offsets += k_lanes;
+    values += k_lanes;
+  }
+  const std::uint16_t* tail_offsets = streams.tail_offsets;
+  const float* tail_values = streams.tail_values;
+  for (std::size_t r = 0; r < First; ++r) {
+    tail_offsets += slice.tails[r];
+    tail_values += slice.tails[r];
+  }
+#pragma GCC unroll 8
+  for (std::size_t r = 0; r < Rows; ++r) {
+    for (std::uint16_t left = slice.tails[First + r]; left > 0; --left) {
+      const float* const b = row_of_b(panel.b, *tail_offsets++);
+      const Vector weight = Isa::broadcast(*tail_values++);
+#pragma GCC unroll 4
+      for (std::size_t v = 0; v < Vectors; ++v) {
+        sums[r][v] = Isa::fma(weight, Isa::load(b + k_plane * v), sums[r][v]);
+      }
+    }
+  }
+  store_rows<Isa, Vectors, Rows, First>(sums, slice, panel);
+}
+
+template <class Isa, std::size_t Vectors>
+SPJIT_COMPACT_INLINE void fetch_rows(const CompactMatrix::Slice& slice, const Panel& panel) {
+  for (const std::int32_t row : slice.rows) {
+    const float* const c = panel.c + row * panel.ldc;
+    for (std::size_t v = 0; v < Vectors; ++v) {
+      _mm_prefetch(reinterpret_cast<const char*>(c + Isa::k_floats * v), _MM_HINT_T0);
+    }
+  }
+}
+
+/// A block for one panel.
+template <class Isa, std::size_t Vectors>
+SPJIT_COMPACT_TARGET void run_block(Streams streams, const Panel& panel, bool is_first) {
+  for (; streams.slices != streams.end; ++streams.slices) {
+    const CompactMatrix::Slice& slice = *streams.slices;
+    // Rows of C are in no order, and wide ones are many lines: they are asked for a slice ahead.
+    if (Vectors > 2 && streams.slices + 1 != streams.end)
+      fetch_rows<Isa, Vectors>(streams.slices[1], panel);
+    if constexpr (Vectors <= 2) {
+      run_rows<Isa, Vectors, 8, 0>(streams, slice, panel, is_first);
+    } else {
+      run_rows<Isa, Vectors, 4, 0>(streams, slice, panel, is_first);
+      // Not for the last row again: it has been added to.
+      if (slice.lanes > 4) run_rows<Isa, Vectors, 4, 4>(streams, slice, panel, is_first);
+    }
+    streams.offsets += std::size_t{slice.steps} * k_lanes;
+    streams.values += std::size_t{slice.steps} * k_lanes;
+    const auto tails = std::accumulate(slice.tails.begin(), slice.tails.end(), std::size_t{0});
+    streams.tail_offsets += tails;
+    streams.tail_values += tails;
+  }
+}
+
+using RunBlock = void (*)(Streams, const Panel&, bool);
+
+RunBlock kernel_for(std::int64_t columns) {
+  if (columns <= 8) return run_block<Ymm, 1>;
+  if (columns <= 16) return run_block<Zmm, 1>;
+  if (columns <= 32) return run_block<Zmm, 2>;
+  if (columns <= 48) return run_block<Zmm, 3>;
+  return run_block<Zmm, 4>;
+}
+
+/// Copies rows of B into planes of sixteen columns, with zeros past `columns` in the last one.
+SPJIT_COMPACT_TARGET void pack(const float* b, std::int64_t ldb, std::int64_t rows,
+                               std::int64_t columns, float* to) {
+  const std::int64_t whole = columns / k_plane_row * k_plane_row;
+  const auto mask = static_cast<__mmask16>((1U << (columns - whole)) - 1);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    float* plane = to;
+    for (std::int64_t j = 0; j < whole; j += k_plane_row, plane += k_plane) {
+      _mm512_store_ps(plane, _mm512_loadu_ps(b + j));
+    }
+    if (mask != 0) _mm512_store_ps(plane, _mm512_maskz_loadu_ps(mask, b + whole));
+    b += ldb;
+    to += k_plane_row;
+  }
+}
+
+}  // namespace
+
+CompactMatrix::CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t block_columns,
+                             const Cancellation& cancel)
+    : block_columns_(std::clamp<std::int64_t>(block_columns, 1, k_most_block_columns)) {
+  const std::int64_t count = rows.end - rows.begin;
+  std::vector<std::int64_t> next(matrix.row_ptrs.begin() + rows.begin,
+                                 matrix.row_ptrs.begin() + rows.end);
+  std::vector<std::int64_t> ends(to_size(count));
+  std::vector<float> values;
+  const std::int64_t nnz =
+      matrix.row_ptrs[to_size(rows.end)] - matrix.row_ptrs[to_size(rows.begin)];
+  values.reserve(to_size(nnz));
+  offsets_.reserve(to_size(nnz));
+  std::vector<std::int32_t> order;
+  std::vector<std::size_t> starts;
+  CancelPace pace(cancel);
+  for (std::int64_t first = 0; first < std::max<std::int64_t>(matrix.cols, 1);
+       first += block_columns_) {
+    Block block{.first_column = first,
+                .columns = std::min(block_columns_, matrix.cols - first),
+                .first_slice = slices_.size(),
+                .end_slice = 0,
+                .first_step = offsets_.size() / k_lanes,
+                .first_tail = tail_values_.size()};
+    // Rows by length, longest first, by counting.
+    starts.assign(to_size(block_columns_) + 2, 0);
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::int64_t end = next[to_size(i)];
+      const std::int64_t last = matrix.row_ptrs[to_size(rows.begin + i) + 1];
+      while (end < last && matrix.col_idxs[to_size(end)] < first + block_columns_) ++end;
+      ends[to_size(i)] = end;
+      const std::int64_t length = end - next[to_size(i)];
+      pace.spend(length + 1);
+      if (length > 0 || first == 0) ++starts[to_size(block_columns_ - length) + 1];
+    }
+    std::partial_sum(starts.begin(), starts.end(), starts.begin());
+    order.resize(starts.back());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t length = ends[to_size(i)] - next[to_size(i)];
+      if (length == 0 && first != 0) continue;
+      order[starts[to_size(block_columns_ - length)]++] = static_cast<std::int32_t>(i);
+    }
+    std::array<Lane, k_lanes> lanes{};
+    for (std::size_t begin = 0; begin < order.size(); begin += k_lanes) {
+      const std::size_t taken = std::min(k_lanes, order.size() - begin);
+      for (std::size_t lane = 0; lane < taken; ++lane) {
+        const auto row = to_size(order[begin + lane]);
+        lanes[lane] = {static_cast<std::int32_t>(rows.begin) + order[begin + lane],
+                       to_size(next[row]), to_size(ends[row])};
+      }
+      add_slice(matrix, first, std::span(lanes).first(taken), values);
+    }
+    std::swap(next, ends);
+    block.end_slice = slices_.size();
+    blocks_.push_back(block);
+  }
+  values_ = FloatBuffer(values.size());
+  std::ranges::copy(values, values_.data());
+}
+
+void CompactMatrix::add_slice(const CsrView& matrix, std::int64_t first_column,
+                              std::span<const Lane> lanes, std::vector<float>& values) {
+  const auto offset_of = [&](std::size_t entry) {
+    return static_cast<std::uint16_t>((matrix.col_idxs[entry] - first_column) << k_offset_shift);
+  };
+  const std::size_t steps = lanes.back().end - lanes.back().begin;  // the last is the shortest
+  Slice slice{};
+  slice.steps = static_cast<std::uint16_t>(steps);
+  slice.lanes = static_cast<std::uint16_t>(lanes.size());
+  const std::size_t place = offsets_.size();
+  offsets_.resize(place + steps * k_lanes);
+  values.resize(place + steps * k_lanes);
+  for (std::size_t lane = 0; lane < k_lanes; ++lane) {
+    const Lane& from = lanes[std::min(lane, lanes.size() - 1)];
+    slice.rows[lane] = from.row;
+    for (std::size_t step = 0; step < steps; ++step) {
+      offsets_[place + step * k_lanes + lane] = offset_of(from.begin + step);
+      values[place + step * k_lanes + lane] = matrix.values[from.begin + step];
+    }
+    if (lane >= lanes.size()) continue;
+    slice.tails[lane] = static_cast<std::uint16_t>(from.end - from.begin - steps);
+    for (std::size_t entry = from.begin + steps; entry < from.end; ++entry) {
+      tail_offsets_.push_back(offset_of(entry));
+      tail_values_.push_back(matrix.values[entry]);
+    }
+  }
+  slices_.push_back(slice);
+}
+
+std::int64_t CompactMatrix::bytes() const noexcept {
+  return static_cast<std::int64_t>(slices_.size() * sizeof(Slice) +
+                                   offsets_.size() * (sizeof(std::uint16_t) + sizeof(float)) +
+                                   tail_values_.size() * (sizeof(std::uint16_t) + sizeof(float)));
+}
+
+void CompactMatrix::run(const Arguments& operands, float* workspace) const {
+  for (const Block& block : blocks_) {
+    if (block.first_slice == block.end_slice) continue;
+    const Streams streams{
+        slices_.data() + block.first_slice,           slices_.data() + block.end_slice,
+        offsets_.data() + block.first_step * k_lanes, values_.data() + block.first_step * k_lanes,
+        tail_offsets_.data() + block.first_tail,      tail_values_.data() + block.first_tail};
+    // All of B and C pass by while the block is in the caches.
+    for (std::int64_t first = 0; first < operands.n; first += k_compact_panel_columns) {
+      const std::int64_t columns = std::min(k_compact_panel_columns, operands.n - first);
+      const std::int64_t lanes = columns <= 8 ? 8 : 16;
+      const std::int64_t last = columns - (columns - 1) / lanes * lanes;
+      const float* b = operands.b + block.first_column * operands.ldb + first;
+      const bool in_place = operands.ldb == k_plane_row && columns == k_plane_row;
+      if (!in_place) {
+        pack(b, operands.ldb, block.columns, columns, workspace);
+        b = workspace;
+      }
+      kernel_for(columns)(
+          streams, {b, operands.c + first, operands.ldc, static_cast<__mmask16>((1U << last) - 1)},
+          block.first_column == 0);
+    }
+  }
+}
+
+}  // namespace spjit

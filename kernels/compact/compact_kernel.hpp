@@ -1,0 +1,94 @@
+#pragma once
+
+/// @file
+/// The loop of the family `compact` (AVX-512): A as data, eight rows at a time, for every n.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/cancel.hpp"
+#include "base/float_buffer.hpp"
+#include "kernels/csr_view.hpp"
+#include "spjit/arguments.hpp"
+#include "spjit/target.hpp"
+
+namespace spjit {
+
+/// Columns of B and C that are computed at once.
+inline constexpr std::int64_t k_compact_panel_columns = 64;
+
+/// Columns a block of A has for so many columns of B: what of B is packed then fits the L1 cache.
+[[nodiscard]] constexpr std::int64_t compact_block_columns(std::int64_t n) noexcept {
+  return n >= k_compact_panel_columns ? 128 : 256;
+}
+
+/// Some rows of A in blocks of columns; in each block, rows by their length there, eight to a
+/// slice.
+///
+/// A slice has as many steps as the shortest of its rows has entries: a step is eight values and
+/// eight 16-bit column numbers, one of each row. What longer rows have beyond that, the tail, is
+/// stored row by row. So no product is computed that A does not have, and a row's entries are added
+/// in ascending column, from +0: the bits are those of every AVX-512 kernel, as KernelPlan states
+/// them. The first block has every row, those without entries too: it writes C, the others add.
+class CompactMatrix {
+ public:
+  static constexpr std::size_t k_lanes = 8;
+
+  /// Copies the entries of rows [rows.begin, rows.end). A block has `block_columns`, at most
+  /// k_most_block_columns. Throws what `cancel` throws soon after it is reached.
+  CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t block_columns,
+                const Cancellation& cancel = {});
+
+  static constexpr std::int64_t k_most_block_columns = 256;
+  /// Floats of packed B that run() needs, whatever the matrix.
+  static constexpr std::int64_t k_workspace_floats = k_most_block_columns * k_compact_panel_columns;
+
+  /// Computes these rows of C `[rows x n]`, row-major; `workspace` is aligned to 64 bytes.
+  /// Thread-safe with a workspace a thread. Precondition: this CPU has AVX-512.
+  void run(const Arguments& operands, float* workspace) const;
+
+  /// What a run reads of A. [bytes]
+  [[nodiscard]] std::int64_t bytes() const noexcept;
+
+  /// Eight rows of a block.
+  struct Slice {
+    std::array<std::int32_t, k_lanes> rows;    ///< of C; where there are fewer, the last again
+    std::array<std::uint16_t, k_lanes> tails;  ///< entries of each row after the steps
+    std::uint16_t steps;
+    std::uint16_t lanes;  ///< with a row of their own, 1 to 8
+  };
+
+  struct Block {
+    std::int64_t first_column = 0;
+    std::int64_t columns = 0;
+    std::size_t first_slice = 0;
+    std::size_t end_slice = 0;
+    std::size_t first_step = 0;
+    std::size_t first_tail = 0;
+  };
+
+ private:
+  /// The entries [begin, end) of a row of C in a block.
+  struct Lane {
+    std::int32_t row;
+    std::size_t begin;
+    std::size_t end;
+  };
+
+  /// `lanes` are 1 to 8 rows, the shortest last. `values` has those of the steps so far.
+  void add_slice(const CsrView& matrix, std::int64_t first_column, std::span<const Lane> lanes,
+                 std::vector<float>& values);
+
+  std::int64_t block_columns_;
+  std::vector<Block> blocks_;
+  std::vector<Slice> slices_;
+  std::vector<std::uint16_t> offsets_;  ///< [steps x 8] 8 * (column - the block's first)
+  FloatBuffer values_;                  ///< [steps x 8]
+  std::vector<std::uint16_t> tail_offsets_;
+  std::vector<float> tail_values_;
+};
+
+}  // namespace spjit

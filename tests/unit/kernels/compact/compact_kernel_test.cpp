@@ -1,0 +1,164 @@
+#include "kernels/compact/compact_kernel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <stop_token>
+#include <vector>
+
+#include "spjit/error.hpp"
+#include "tests/support/guarded_buffers.hpp"
+#include "tests/support/guarded_operands.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using spjit::CompactMatrix;
+using spjit::CsrMatrix;
+using spjit::CsrView;
+using spjit::HostIsa;
+using spjit::RowRange;
+using spjit::view_of;
+using spjit::testing_support::dense_values;
+using spjit::testing_support::GuardedFloats;
+using spjit::testing_support::GuardedOperands;
+using spjit::testing_support::index;
+using spjit::testing_support::k_placements;
+using spjit::testing_support::OperandShape;
+using spjit::testing_support::Placement;
+using spjit::testing_support::random_matrix;
+
+/// Rows of such lengths, the entries in the first columns.
+CsrMatrix rows_of(std::int64_t cols, const std::vector<std::int64_t>& lengths) {
+  CsrMatrix matrix{std::ssize(lengths), cols, {0}, {}, {}};
+  for (const std::int64_t length : lengths) {
+    for (std::int32_t column = 0; column < length; ++column) {
+      matrix.col_idxs.push_back(column);
+      matrix.values.push_back(0.25F + static_cast<float>(matrix.nnz() % 97));
+    }
+    matrix.row_ptrs.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+class CompactKernel : public testing::TestWithParam<Placement> {
+ protected:
+  void SetUp() override {
+    if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
+  }
+
+  /// In parts of rows, as threads take them; everything that is read and written lies against pages
+  /// that cannot be touched.
+  static void expect_product(const CsrMatrix& matrix, const OperandShape& shape,
+                             std::int64_t block_columns = 128, std::int64_t parts = 1,
+                             const std::vector<float>& b = {}) {
+    const GuardedOperands operands(matrix, shape, GetParam(), b);
+    const GuardedFloats workspace(CompactMatrix::k_workspace_floats, Placement::at_end);
+    for (const RowRange& rows : spjit::split_rows(view_of(matrix), parts)) {
+      CompactMatrix(view_of(matrix), rows, block_columns)
+          .run({operands.b(), shape.ldb, operands.c(), shape.ldc, shape.n}, workspace.data());
+    }
+    EXPECT_TRUE(operands.holds_product(matrix, HostIsa::avx512))
+        << matrix.rows << " x " << matrix.cols << ", " << operands.describe() << ", blocks of "
+        << block_columns;
+    EXPECT_TRUE(workspace.intact());
+  }
+};
+
+TEST_P(CompactKernel, ComputesEveryShape) {
+  for (const std::int64_t rows : {1, 2, 7, 8, 9, 16, 17, 50}) {
+    for (const std::int64_t cols : {1, 2, 127, 128, 129, 256, 300}) {
+      for (const double sparsity : {0.0, 0.5, 0.9, 0.99, 1.0}) {
+        const CsrMatrix matrix = random_matrix(rows, cols, sparsity);
+        for (const std::int64_t n : {1, 7, 8, 9, 16, 17, 32, 33, 48, 64, 65}) {
+          expect_product(matrix, {n, n, n});
+          expect_product(matrix, {n, n + 3, n + 2}, 256);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(CompactKernel, ComputesEveryWidth) {
+  const CsrMatrix matrix = random_matrix(21, 150, 0.7);
+  for (std::int64_t n = 1; n <= 200; ++n) expect_product(matrix, {n, n, n});
+}
+
+TEST_P(CompactKernel, TakesRowsOfAnyLengthsTogether) {
+  const CsrMatrix one_long = rows_of(300, {1, 0, 2, 300, 0, 1, 1, 1, 1});
+  const CsrMatrix ascending = rows_of(300, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 299});
+  for (const std::int64_t n : {1, 8, 16, 32, 64, 100}) {
+    for (const std::int64_t block : {1, 8, 100, 256}) {
+      expect_product(one_long, {n, n, n}, block);
+      expect_product(ascending, {n, n, n}, block);
+    }
+  }
+}
+
+TEST_P(CompactKernel, WritesZerosIntoRowsWithoutEntries) {
+  for (const std::int64_t n : {1, 16, 40}) {
+    expect_product(rows_of(10, {0, 0, 0}), {n, n, n + 1});
+    expect_product(rows_of(0, {0, 0, 0}), {n, n, n});
+    expect_product(rows_of(5, {}), {n, n, n});
+  }
+}
+
+TEST_P(CompactKernel, AnyPartsGiveTheSame) {
+  const CsrMatrix matrix = random_matrix(300, 290, 0.8);
+  for (const std::int64_t parts : {1, 2, 3, 7, 40}) {
+    expect_product(matrix, {16, 16, 16}, 128, parts);
+    expect_product(matrix, {70, 71, 72}, 256, parts);
+  }
+}
+
+TEST_P(CompactKernel, AnElementOfBWithoutAnEntryIsNeverUsed) {
+  CsrMatrix matrix = random_matrix(40, 150, 0.8);
+  // Values that must be told from padding.
+  for (std::size_t i = 0; i < matrix.values.size(); i += 3) {
+    matrix.values[i] = i % 2 == 0 ? 0.0F : -0.0F;
+  }
+  for (const std::int64_t n : {1, 16, 64}) {
+    std::vector<float> b = dense_values(150 * n);
+    for (std::size_t i = 0; i < b.size(); i += 11) b[i] = i % 2 == 0 ? std::nanf("") : HUGE_VALF;
+    expect_product(matrix, {n, n, n}, 64, 1, b);
+  }
+}
+
+TEST_P(CompactKernel, KeepsNegativeZerosAndDenormals) {
+  const float denormal = std::numeric_limits<float>::denorm_min();
+  CsrMatrix matrix = rows_of(64, {2, 2, 1, 2});
+  matrix.col_idxs = {0, 1, 1, 40, 2, 3, 63};
+  matrix.values = {-denormal, 1, denormal, denormal, -1e-30F, 1, 0.5F};
+  std::vector<float> b(64, 0.25F);
+  b[1] = 3;
+  b[2] = 1e-30F;
+  b[3] = -0.0F;
+
+  expect_product(matrix, {1, 1, 1}, 256, 1, b);
+}
+
+INSTANTIATE_TEST_SUITE_P(Guarded, CompactKernel, testing::ValuesIn(k_placements),
+                         testing::PrintToStringParamName());
+
+TEST(CompactMatrix, ReadsSixBytesANonzeroWhereRowsAreAlike) {
+  const CsrMatrix matrix = random_matrix(384, 384, 0.8);
+
+  const CompactMatrix compact(view_of(matrix), {0, matrix.rows}, 256);
+
+  EXPECT_LT(static_cast<double>(compact.bytes()), 6.4 * static_cast<double>(matrix.nnz()));
+}
+
+TEST(CompactMatrix, CanBeCancelled) {
+  const CsrMatrix matrix = random_matrix(1000, 1000, 0.5);
+  std::stop_source stop;
+  stop.request_stop();
+
+  EXPECT_THROW(CompactMatrix(view_of(matrix), {0, matrix.rows}, 256,
+                             {.deadline = {}, .stop = stop.get_token()}),
+               spjit::Cancelled);
+}
+
+}  // namespace
