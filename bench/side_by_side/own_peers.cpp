@@ -1,6 +1,7 @@
 /// @file
 /// spjit, and the CSR loop written by hand that is part of it.
 
+#include <string>
 #include <utility>
 
 #include "bench/side_by_side/peers.hpp"
@@ -31,16 +32,19 @@ class SpjitRunnable final : public Runnable {
 
 class SpjitPeer final : public Peer {
  public:
-  explicit SpjitPeer(const PeerSettings& settings)
-      : Peer({"spjit", SPJIT_VERSION, "jit", "", "cold compile"}),
+  /// `family`: the only one that is asked; empty: one is chosen.
+  SpjitPeer(const PeerSettings& settings, std::string family)
+      : Peer({family.empty() ? "spjit" : family, SPJIT_VERSION, "jit", "", "cold compile"}),
         target_(settings.target),
-        search_(settings.search) {}
+        search_(settings.search),
+        family_(std::move(family)) {}
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
     CompileOptions options;
     options.target = target_;
     options.resources.threads = problem.threads;
     options.policy.search = search_;
+    options.policy.family = family_;
     CacheOptions no_cache;
     no_cache.enabled = false;
     return std::make_unique<SpjitRunnable>(
@@ -50,6 +54,7 @@ class SpjitPeer final : public Peer {
  private:
   Target target_;
   SearchMode search_;
+  std::string family_;
 };
 
 class CsrRunnable final : public Runnable {
@@ -81,7 +86,11 @@ class HandWrittenCsr final : public Peer {
 }  // namespace
 
 std::unique_ptr<Peer> make_spjit_peer(const PeerSettings& settings) {
-  return std::make_unique<SpjitPeer>(settings);
+  return std::make_unique<SpjitPeer>(settings, "");
+}
+
+std::unique_ptr<Peer> make_family_peer(const PeerSettings& settings, const std::string& family) {
+  return std::make_unique<SpjitPeer>(settings, family);
 }
 
 std::unique_ptr<Peer> make_csr_peer(const PeerSettings& settings) {

@@ -36,6 +36,9 @@ void prepare_environment();
 
 // One function a plug-in; what cannot be loaded comes back as missing. In own_peers.cpp:
 [[nodiscard]] std::unique_ptr<Peer> make_spjit_peer(const PeerSettings& settings);
+/// One family of spjit's kernels, under its name.
+[[nodiscard]] std::unique_ptr<Peer> make_family_peer(const PeerSettings& settings,
+                                                     const std::string& family);
 [[nodiscard]] std::unique_ptr<Peer> make_csr_peer(const PeerSettings& settings);
 // In dense_peers.cpp:
 [[nodiscard]] std::unique_ptr<Peer> make_openblas_peer(const PeerSettings& settings);

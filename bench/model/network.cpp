@@ -1,0 +1,184 @@
+#include "bench/model/network.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include "base/arithmetic.hpp"
+#include "spjit/error.hpp"
+#include "spjit/matrix_io.hpp"
+
+namespace spjit::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> matrix_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  if (!fs::is_directory(folder)) return files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const fs::path& path = entry.path();
+    if (path.extension() == ".npz" || path.extension() == ".smtx") files.push_back(path);
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  std::vector<fs::path> folders;
+  if (!fs::is_directory(folder)) return folders;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_directory()) folders.push_back(entry.path());
+  }
+  std::ranges::sort(folders);
+  return folders;
+}
+
+std::vector<NetworkLayer> load_layers(const std::vector<fs::path>& files) {
+  std::vector<NetworkLayer> layers;
+  layers.reserve(files.size());
+  for (const fs::path& file : files) {
+    layers.push_back({file.stem().string(), load_matrix(file)});
+  }
+  return layers;
+}
+
+/// MiniLM-L6 and BERT-base have the same layers; BERT's are twice as high and wide, and twice as
+/// many. The blocks of one matrix come from neighbouring blocks of the network.
+std::vector<NetworkLayer> bert_of(const std::vector<NetworkLayer>& small) {
+  constexpr std::size_t k_layers_a_block = 6;
+  constexpr std::size_t k_blocks = 12;
+  std::vector<NetworkLayer> layers;
+  for (std::size_t block = 0; block < k_blocks; ++block) {
+    for (std::size_t part = 0; part < k_layers_a_block; ++part) {
+      std::vector<const CsrMatrix*> blocks;
+      for (std::size_t i = 0; i < 4; ++i) {
+        blocks.push_back(&small[((block + i) * k_layers_a_block + part) % small.size()].matrix);
+      }
+      layers.push_back({fmt::format("{:02}", layers.size()), tiled(blocks, 2)});
+    }
+  }
+  return layers;
+}
+
+/// DLMC's 512 x 512 and, where there are any, 2048 x 512 and 512 x 2048 matrices.
+std::vector<NetworkLayer> transformer_of(const std::vector<fs::path>& files) {
+  constexpr std::int64_t k_width = 512;
+  constexpr std::size_t k_blocks = 6;
+  NetworkLayer square;
+  NetworkLayer up;
+  NetworkLayer down;
+  for (NetworkLayer& layer : load_layers(files)) {
+    const CsrMatrix& a = layer.matrix;
+    if (a.rows == k_width && a.cols == k_width)
+      square = std::move(layer);
+    else if (a.rows == 4 * k_width && a.cols == k_width)
+      up = std::move(layer);
+    else if (a.rows == k_width && a.cols == 4 * k_width)
+      down = std::move(layer);
+  }
+  const std::vector<const CsrMatrix*> four(4, &square.matrix);
+  if (up.matrix.rows == 0) up = {"four high", tiled(four, 1)};
+  if (down.matrix.rows == 0) down = {"four wide", tiled(four, 4)};
+  std::vector<NetworkLayer> layers;
+  const auto add = [&](std::size_t attention) {
+    layers.insert(layers.end(), 4 * attention, square);
+    layers.push_back(up);
+    layers.push_back(down);
+  };
+  for (std::size_t block = 0; block < k_blocks; ++block) add(1);
+  for (std::size_t block = 0; block < k_blocks; ++block) add(2);
+  return layers;
+}
+
+std::vector<NetworkLayer> repeated(std::vector<NetworkLayer> layers, std::size_t times) {
+  const std::size_t count = layers.size();
+  for (std::size_t i = count; i < times * count; ++i) layers.push_back(layers[i - count]);
+  return layers;
+}
+
+bool has_square(const std::vector<fs::path>& files) {
+  return std::ranges::any_of(files, [](const fs::path& file) {
+    return file.stem().string().find("self_attention") != std::string::npos;
+  });
+}
+
+}  // namespace
+
+std::vector<Network> list_networks(const NetworkOptions& options) {
+  std::vector<Network> networks;
+  const std::vector<fs::path> folders = folders_in(options.networks);
+  networks.reserve(2 * folders.size());
+  for (const fs::path& folder : folders) {
+    networks.push_back(
+        {folder.filename().string(), [folder] { return load_layers(matrix_files(folder)); }});
+  }
+  const std::string small = "minilm-";
+  for (const fs::path& folder : folders) {
+    const std::string name = folder.filename().string();
+    if (!name.starts_with(small)) continue;
+    networks.push_back({"bert-" + name.substr(small.size()),
+                        [folder] { return bert_of(load_layers(matrix_files(folder))); }});
+  }
+  const fs::path dlmc = options.data / "dlmc";
+  for (const fs::path& folder : folders_in(dlmc / "transformer" / "magnitude_pruning")) {
+    const std::vector<fs::path> files = matrix_files(folder);
+    if (!has_square(files)) continue;
+    const double sparsity = std::stod(folder.filename().string());
+    networks.push_back({fmt::format("transformer-{}", std::llround(100 * sparsity)),
+                        [files] { return transformer_of(files); }});
+  }
+  const std::vector<fs::path> rn50 = matrix_files(dlmc / "rn50");
+  if (!rn50.empty()) {
+    networks.push_back({"rn50", [rn50] { return repeated(load_layers(rn50), 4); }});
+  }
+  return networks;
+}
+
+CsrMatrix tiled(const std::vector<const CsrMatrix*>& blocks, std::size_t across) {
+  const bool fill = across > 0 && !blocks.empty() && blocks.size() % across == 0;
+  const bool same = std::ranges::all_of(blocks, [&](const CsrMatrix* block) {
+    return block->rows == blocks.front()->rows && block->cols == blocks.front()->cols;
+  });
+  if (!fill || !same) {
+    throw InvalidArgument(
+        fmt::format("{} blocks, {} in a row; expected blocks of one shape that fill a rectangle",
+                    blocks.size(), across));
+  }
+  const std::int64_t rows = blocks.front()->rows;
+  const std::int64_t cols = blocks.front()->cols;
+  CsrMatrix whole;
+  whole.rows = rows * std::ssize(blocks) / static_cast<std::int64_t>(across);
+  whole.cols = cols * static_cast<std::int64_t>(across);
+  whole.row_ptrs.assign(1, 0);
+  for (std::size_t first = 0; first < blocks.size(); first += across) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::size_t i = 0; i < across; ++i) {
+        const CsrMatrix& block = *blocks[first + i];
+        const std::int64_t shift = cols * static_cast<std::int64_t>(i);
+        for (auto at = block.row_ptrs[to_size(row)]; at < block.row_ptrs[to_size(row + 1)]; ++at) {
+          whole.col_idxs.push_back(static_cast<std::int32_t>(block.col_idxs[to_size(at)] + shift));
+          whole.values.push_back(block.values[to_size(at)]);
+        }
+      }
+      whole.row_ptrs.push_back(std::ssize(whole.values));
+    }
+  }
+  return whole;
+}
+
+void normalize(std::vector<NetworkLayer>& layers) {
+  for (NetworkLayer& layer : layers) {
+    double squares = 0;
+    for (const float value : layer.matrix.values) squares += double{value} * double{value};
+    if (squares == 0) continue;
+    const double scale = std::sqrt(static_cast<double>(layer.matrix.rows) / squares);
+    for (float& value : layer.matrix.values) value = static_cast<float>(value * scale);
+  }
+}
+
+}  // namespace spjit::bench

@@ -1,0 +1,49 @@
+#pragma once
+
+/// @file
+/// Whole models for model_bench: their layers in the order in which a pass runs them.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "spjit/matrix.hpp"
+
+namespace spjit::bench {
+
+struct NetworkLayer {
+  std::string name;
+  CsrMatrix matrix;
+};
+
+/// A model to be made when its turn comes, so that only one is in memory.
+struct Network {
+  std::string name;  ///< "minilm-80"
+  std::function<std::vector<NetworkLayer>()> load;
+};
+
+struct NetworkOptions {
+  std::filesystem::path data;      ///< with the folder dlmc
+  std::filesystem::path networks;  ///< of scripts/make_networks.sh: a folder of matrices each
+};
+
+/// What there are files for, in a fixed order:
+/// - `minilm-S`: the 36 Linear layers of MiniLM-L6, S percent pruned, from `networks`;
+/// - `bert-S`: BERT-base's 72 layers: each is four of those of minilm-S side by side (2 x 2);
+/// - `transformer-S`: the 96 layers of a base Transformer from DLMC's matrices of that sparsity;
+///   a feed-forward layer that DLMC has no file for here is four square ones in a row;
+/// - `rn50`: DLMC's layers of ResNet-50, all sparsities, four times over.
+[[nodiscard]] std::vector<Network> list_networks(const NetworkOptions& options);
+
+/// The matrices as blocks of one, `across` in a row of blocks. All have the same shape. Throws
+/// InvalidArgument if they do not, or fill no rectangle.
+[[nodiscard]] CsrMatrix tiled(const std::vector<const CsrMatrix*>& blocks, std::size_t across);
+
+/// Scales each matrix so that activations stay about as large as they are: a product with
+/// B of variance 1 has variance 1 in the mean of its rows. Times do not depend on values, but
+/// infinities, NaN and denormals are no activations.
+void normalize(std::vector<NetworkLayer>& layers);
+
+}  // namespace spjit::bench

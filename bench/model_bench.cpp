@@ -1,0 +1,187 @@
+/// @file
+/// Whole models: their layers one after another, beside other libraries and family by family.
+/// bench/README.md says how it is called and how to read the result.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/host_cpu.hpp"
+#include "bench/host/report.hpp"
+#include "bench/host/surroundings.hpp"
+#include "bench/json_file.hpp"
+#include "bench/model/measure_network.hpp"
+#include "bench/model/network.hpp"
+#include "bench/side_by_side/peers.hpp"
+#include "bench/side_by_side/result_file.hpp"
+#include "spjit/error.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace spjit;
+using bench::LayerOperands;
+using bench::Network;
+using bench::NetworkLayer;
+using bench::NetworkTiming;
+using side_by_side::Peer;
+
+constexpr const char* k_schema = "spjit-model-bench-1";
+
+struct Options {
+  bench::NetworkOptions networks;
+  std::vector<std::string> only;
+  std::vector<std::int64_t> n = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+  std::vector<int> threads = {1, 2};
+  std::vector<std::string> families = {"compact", "unrolled", "csr"};
+  std::vector<std::string> peers = {"spjit", "openblas", "onednn", "mkl-dense", "mkl-sparse"};
+  side_by_side::PeerSettings settings;
+  bench::NetworkTimingOptions timing;
+  bool hot = false;
+  fs::path json;
+  std::string command;
+};
+
+void add_options(CLI::App& app, Options& options) {
+  app.add_option("--data", options.networks.data, "Folder with dlmc");
+  app.add_option("--networks", options.networks.networks, "Folders of matrices, a network each");
+  app.add_option("--only", options.only, "Only networks whose name contains one of these");
+  app.add_option("--n", options.n, "Columns of B")->check(CLI::PositiveNumber);
+  app.add_option("--threads", options.threads, "Numbers of threads")->check(CLI::PositiveNumber);
+  app.add_option("--families", options.families, "Families of spjit to measure by themselves");
+  app.add_option("--peers", options.peers, "Libraries to measure");
+  app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so");
+  app.add_option("--budget-ms", options.timing.budget_ms, "Timing of a network and n");
+  app.add_flag("--hot", options.hot, "Time each layer alone too, again and again");
+  app.add_option("--json", options.json, "The result (default: model-CPU.json here)");
+}
+
+std::vector<std::unique_ptr<Peer>> make_all_peers(const Options& options) {
+  auto peers = side_by_side::make_peers(options.settings, options.peers);
+  for (const std::string& family : options.families) {
+    peers.push_back(side_by_side::make_family_peer(options.settings, family));
+  }
+  return peers;
+}
+
+bool needs_zeros(const std::vector<std::unique_ptr<Peer>>& peers) {
+  return std::ranges::any_of(peers, [](const auto& peer) {
+    return peer->info().kind == "dense" && peer->info().missing.empty();
+  });
+}
+
+/// {"median_us", "min_us", "noise", "samples"}
+nlohmann::json times_of(const TimingResult& result) {
+  if (result.samples == 0) return nullptr;
+  return {{"median_us", result.median_us},
+          {"min_us", result.min_us},
+          {"noise", result.noise},
+          {"samples", result.samples}};
+}
+
+nlohmann::json to_json(const NetworkTiming& timing) {
+  return {{"library", timing.library},   {"pass", times_of(timing.pass)},
+          {"hot", times_of(timing.hot)}, {"prepare_ms", timing.prepare_ms},
+          {"layers", timing.details},    {"failed", timing.failed}};
+}
+
+std::string summary_of(const std::vector<NetworkTiming>& timings) {
+  std::vector<std::string> words;
+  for (const NetworkTiming& timing : timings) {
+    words.push_back(timing.failed.empty()
+                        ? fmt::format("{} {:.3f}", timing.library, timing.pass.median_us / 1e3)
+                        : fmt::format("{} FAILED: {}", timing.library, timing.failed));
+    if (timing.hot.samples > 0)
+      words.back() += fmt::format(" ({:.3f})", timing.hot.median_us / 1e3);
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+/// All n and threads of a network. Returns how many results were wrong.
+int run_network(const Options& options, const Network& network,
+                const std::vector<std::unique_ptr<Peer>>& peers, nlohmann::json& document) {
+  std::vector<NetworkLayer> layers = network.load();
+  bench::normalize(layers);
+  int wrong = 0;
+  for (const std::int64_t n : options.n) {
+    LayerOperands operands(layers, n, needs_zeros(peers));
+    for (const int threads : options.threads) {
+      const std::vector<NetworkTiming> timings =
+          bench::measure_network(peers, operands, threads, options.hot, options.timing);
+      nlohmann::json record = {{"network", network.name}, {"layers", operands.size()},
+                               {"nnz", operands.nnz()},   {"n", n},
+                               {"threads", threads},      {"timings", nlohmann::json::array()}};
+      for (const NetworkTiming& timing : timings) {
+        wrong += timing.failed.starts_with("wrong") ? 1 : 0;
+        record["timings"].push_back(to_json(timing));
+      }
+      document["cases"].push_back(std::move(record));
+      fmt::print("{} n={} t={}, ms: {}\n", network.name, n, threads, summary_of(timings));
+      std::fflush(stdout);
+    }
+    bench::save_json(options.json, document);
+  }
+  return wrong;
+}
+
+int run(Options options) {
+  side_by_side::prepare_environment();
+  const bench::ScratchDirectory scratch("spjit-model");
+  fs::create_directory(scratch.path());
+  options.settings.scratch = scratch.path();
+  const auto peers = make_all_peers(options);
+  const nlohmann::json device =
+      side_by_side::host_device(host_cpu(), options.settings.target, bench::load_average());
+  nlohmann::json document = side_by_side::new_document(options.command, device, peers);
+  document["schema"] = k_schema;
+  if (options.json.empty()) {
+    options.json = "model-" + bench::file_name_of(device.at("name").get<std::string>()) + ".json";
+  }
+  int wrong = 0;
+  bool any = false;
+  for (const Network& network : bench::list_networks(options.networks)) {
+    const bool wanted =
+        options.only.empty() || std::ranges::any_of(options.only, [&](const std::string& part) {
+          return network.name.find(part) != std::string::npos;
+        });
+    if (!wanted) continue;
+    any = true;
+    wrong += run_network(options, network, peers, document);
+  }
+  if (!any) throw Error("no network matches; scripts/make_networks.sh makes some");
+  fmt::print("wrote {}\n", options.json.string());
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const fs::path repository = SPJIT_SOURCE_DIR;
+  Options options;
+  options.networks.data = repository / "../shared/data";
+  options.networks.networks = repository / "build/networks";
+  options.settings.mkl_folder = repository / "build/peers/mkl/lib";
+  for (int i = 0; i < argc; ++i) {
+    options.command += i == 0 ? fs::path(argv[0]).filename().string() : ' ' + std::string(argv[i]);
+  }
+  CLI::App app{"Whole models, layer after layer, on this CPU."};
+  add_options(app, options);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(std::move(options));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "model_bench: {}\n", error.what());
+    return 2;
+  }
+}
