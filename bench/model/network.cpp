@@ -28,11 +28,14 @@ std::vector<fs::path> matrix_files(const fs::path& folder) {
   return files;
 }
 
+/// Those with matrices.
 std::vector<fs::path> folders_in(const fs::path& folder) {
   std::vector<fs::path> folders;
   if (!fs::is_directory(folder)) return folders;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_directory()) folders.push_back(entry.path());
+    if (entry.is_directory() && !matrix_files(entry.path()).empty()) {
+      folders.push_back(entry.path());
+    }
   }
   std::ranges::sort(folders);
   return folders;
