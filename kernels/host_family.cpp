@@ -8,6 +8,7 @@
 
 #include "base/host_cpu.hpp"
 #include "kernels/csr_image.hpp"
+#include "matrix/rows_of_b.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 
@@ -74,6 +75,12 @@ LoadedKernel BuiltImage::load(const nlohmann::json& record, const Device& device
                               const Cancellation& cancel) const {
   static_cast<void>(record);
   return family_.open({artifact_.image(), shared_from_this(), family_.pool_of(device)}, cancel);
+}
+
+std::string unread_refusal(const CsrMatrix& a) {
+  if (!is_mostly_unread(a.cols, a.nnz())) return {};
+  return fmt::format("B has {} rows, and {} nonzeros read few of them; it is not copied", a.cols,
+                     a.nnz());
 }
 
 BuiltKernel build_csr(const BuildRequest& request, const HostFamily& family) {

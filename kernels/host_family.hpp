@@ -3,7 +3,10 @@
 /// @file
 /// What families of host kernels have in common: an object file, a program record, threads.
 
+#include <cstdint>
+#include <iterator>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/row_ranges.hpp"
@@ -59,15 +62,20 @@ class HostExecutable : public Executable {
   [[nodiscard]] bool is_linked() const noexcept { return object_.linked; }
   [[nodiscard]] ThreadPool* pool() const noexcept { return object_.pool.get(); }
 
-  /// Calls `part` for each of the parts, in the pool's threads if there is one.
-  template <class Part>
-  void run_parts(const std::vector<RowRange>& parts, const Part& part) const {
-    if (pool() == nullptr || parts.size() <= 1) {
-      for (const RowRange& rows : parts) part(rows);
+  /// Calls `task` with 0 to `count` - 1, in the pool's threads if there is one.
+  template <class Task>
+  void run_tasks(std::int64_t count, const Task& task) const {
+    if (pool() == nullptr || count <= 1) {
+      for (int index = 0; index < count; ++index) task(index);
       return;
     }
-    pool()->run(static_cast<int>(parts.size()),
-                [&](int task, int) { part(parts[static_cast<std::size_t>(task)]); });
+    pool()->run(static_cast<int>(count), [&](int index, int) { task(index); });
+  }
+
+  /// The same with each of the parts.
+  template <class Part>
+  void run_parts(const std::vector<RowRange>& parts, const Part& part) const {
+    run_tasks(std::ssize(parts), [&](int index) { part(parts[static_cast<std::size_t>(index)]); });
   }
 
   [[nodiscard]] const WorkspacePool& workspaces() const noexcept { return workspaces_; }
@@ -94,6 +102,9 @@ class BuiltImage final : public BuiltCode, public std::enable_shared_from_this<B
   const HostFamily& family_;
   HostArtifact artifact_;
 };
+
+/// Why a family that copies B takes no such A: few of B's rows are read. Empty: many are.
+[[nodiscard]] std::string unread_refusal(const CsrMatrix& a);
 
 /// The kernel of a family that reads A: A itself.
 [[nodiscard]] BuiltKernel build_csr(const BuildRequest& request, const HostFamily& family);

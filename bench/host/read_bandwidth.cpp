@@ -1,31 +1,16 @@
 #include "bench/host/read_bandwidth.hpp"
 
-#include <fmt/format.h>
 #include <immintrin.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <new>
 
-#include "spjit/error.hpp"
+#include "tools/peers/best_time.hpp"
 
 namespace spjit::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-constexpr int k_min_samples = 5;
-
-// Keep the compiler from knowing what a register holds: what nobody reads would not be loaded.
-inline __attribute__((always_inline)) void hide(__m128& vector) { asm volatile("" : "+x"(vector)); }
-inline __attribute__((always_inline, target("avx2"))) void hide(__m256& vector) {
-  asm volatile("" : "+x"(vector));
-}
-inline __attribute__((always_inline, target("avx512f"))) void hide(__m512& vector) {
-  asm volatile("" : "+v"(vector));
-}
 
 __attribute__((target("avx512f"))) void read_avx512(const float* data, std::int64_t floats) {
   for (std::int64_t i = 0; i < floats; i += 64) {
@@ -57,30 +42,10 @@ void read_generic(const float* data, std::int64_t floats) {
   }
 }
 
-void check_runs_here(HostIsa isa) {
-  if (Target(isa).runs_here()) return;
-  throw NotSupported(
-      fmt::format("the peak of {} cannot be measured: this CPU does not have it; measure {}",
-                  to_string(isa), Target().name()));
-}
-
-/// Least time of a call. [s]
-template <class Function>
-double best_time(const Function& function, double duration_ms) {
-  double best = 1e30;
-  const auto end = Clock::now() + std::chrono::duration<double, std::milli>(duration_ms);
-  for (int sample = 0; sample < k_min_samples || Clock::now() < end; ++sample) {
-    const auto begin = Clock::now();
-    function();
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-  return best;
-}
-
 }  // namespace
 
 double measure_read_bandwidth(HostIsa isa, std::int64_t working_set_bytes, double duration_ms) {
-  check_runs_here(isa);
+  require_measurable(isa);
   constexpr std::int64_t k_page = 4096;
   const std::int64_t bytes = (std::max(working_set_bytes, k_page) + k_page - 1) / k_page * k_page;
   struct Release {

@@ -9,7 +9,6 @@
 #include "base/arithmetic.hpp"
 #include "kernels/compact/compact_kernel.hpp"
 #include "kernels/csr_image.hpp"
-#include "matrix/rows_of_b.hpp"
 
 namespace spjit {
 namespace {
@@ -45,12 +44,12 @@ class CompactExecutable final : public HostExecutable {
     const std::int64_t panels = ceil_div(arguments.n, k_compact_panel_columns);
     const std::int64_t threads = std::ssize(parts_);
     if (threads == 1 || (panels % threads != 0 && panels < 4 * threads)) {
-      run_tasks(threads, [&](std::int64_t task, float* workspace) {
+      run_with_workspace(threads, [&](std::int64_t task, float* workspace) {
         parts_[to_size(task)].run(arguments, workspace);
       });
       return;
     }
-    run_tasks(threads, [&](std::int64_t task, float* workspace) {
+    run_with_workspace(threads, [&](std::int64_t task, float* workspace) {
       const std::int64_t begin = task * panels / threads * k_compact_panel_columns;
       const std::int64_t end =
           std::min(arguments.n, (task + 1) * panels / threads * k_compact_panel_columns);
@@ -62,18 +61,14 @@ class CompactExecutable final : public HostExecutable {
     });
   }
 
+  /// Calls `task` with 0 to `count` - 1 and a workspace.
   template <class Task>
-  void run_tasks(std::int64_t count, const Task& task) const {
-    const auto run = [&](int index, int) {
+  void run_with_workspace(std::int64_t count, const Task& task) const {
+    run_tasks(count, [&](int index) {
       const std::int64_t floats = CompactMatrix::k_workspace_floats;
       const WorkspacePool::Loan workspace(workspaces(), {floats, floats});
       task(index, workspace.data());
-    };
-    if (count == 1 || pool() == nullptr) {
-      for (int index = 0; index < count; ++index) run(index, 0);
-    } else {
-      pool()->run(static_cast<int>(count), run);
-    }
+    });
   }
 
   CsrImage read_;
@@ -85,12 +80,7 @@ class CompactExecutable final : public HostExecutable {
 std::string CompactFamily::refusal(const FamilyRequest& request) const {
   const HostIsa isa = request.options.target.isa();
   if (isa != HostIsa::avx512) return fmt::format("it is for avx512, not for {}", to_string(isa));
-  const CsrMatrix& a = *request.problem.a;
-  if (is_mostly_unread(a.cols, a.nnz())) {
-    return fmt::format("B has {} rows, and {} nonzeros read few of them; it is not copied", a.cols,
-                       a.nnz());
-  }
-  return {};
+  return unread_refusal(*request.problem.a);
 }
 
 std::string CompactFamily::leaves_to_others(const FamilyRequest& /*request*/) const {

@@ -10,7 +10,6 @@
 #include "kernels/unrolled_host/shipped_models.hpp"
 #include "kernels/unrolled_host/tile_space.hpp"
 #include "kernels/unrolled_host/unrolled_executable.hpp"
-#include "matrix/rows_of_b.hpp"
 #include "reorder/row_groupings.hpp"
 
 namespace spjit {
@@ -35,9 +34,8 @@ std::string UnrolledHostFamily::refusal(const FamilyRequest& request) const {
   const HostTile tile = host_tile_by_rules(
       workload_of(request.problem, request.options.resources.threads, request.cancel),
       std::get<HostDeviceInfo>(request.device));
-  if (tile.pack_b && !request.problem.panel_columns && is_mostly_unread(a.cols, a.nnz())) {
-    return fmt::format("B has {} rows, and {} nonzeros read few of them; it is not copied", a.cols,
-                       a.nnz());
+  if (tile.pack_b && !request.problem.panel_columns) {
+    if (std::string refusal = unread_refusal(a); !refusal.empty()) return refusal;
   }
   // Before any work: an FMA of a nonzero has at least five bytes (VEX) or six (EVEX).
   const std::int64_t fma_bytes = isa == HostIsa::avx512 ? 6 : 5;

@@ -1,18 +1,14 @@
 #include "tools/peers/machine_peak.hpp"
 
-#include <fmt/format.h>
 #include <immintrin.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
+#include <cstdint>
 
-#include "spjit/error.hpp"
+#include "tools/peers/best_time.hpp"
 
 namespace spjit {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Independent sums: twice the 8 to 10 that two FMAs a cycle of 4 or 5 cycles each need, as far as
 // there are registers for them and the factors.
@@ -22,17 +18,6 @@ constexpr std::size_t k_sums_generic = 12;
 
 // About 20 us: long against reading the clock, short against a time slice.
 constexpr std::int64_t k_fma_steps = 4000;
-constexpr int k_min_samples = 5;
-
-// Keep the compiler from knowing what a register holds: equal sums would be computed once, and sums
-// nobody reads not at all.
-inline __attribute__((always_inline)) void hide(__m128& vector) { asm volatile("" : "+x"(vector)); }
-inline __attribute__((always_inline, target("avx2"))) void hide(__m256& vector) {
-  asm volatile("" : "+x"(vector));
-}
-inline __attribute__((always_inline, target("avx512f"))) void hide(__m512& vector) {
-  asm volatile("" : "+v"(vector));
-}
 
 __attribute__((target("avx512f"))) void stream_avx512() {
   __m512 factor = _mm512_set1_ps(1.0F);
@@ -94,19 +79,6 @@ void stream_generic() {
   for (__m128& sum : sums) hide(sum);
 }
 
-/// Least time of a call. [s]
-template <class Function>
-double best_time(const Function& function, double duration_ms) {
-  double best = 1e30;
-  const auto end = Clock::now() + std::chrono::duration<double, std::milli>(duration_ms);
-  for (int sample = 0; sample < k_min_samples || Clock::now() < end; ++sample) {
-    const auto begin = Clock::now();
-    function();
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-  return best;
-}
-
 struct FmaStream {
   void (*run)();
   std::size_t sums;
@@ -122,11 +94,7 @@ FmaStream fma_stream_of(HostIsa isa) {
 }  // namespace
 
 double measure_fma_peak_gflops(HostIsa isa, double duration_ms) {
-  if (!Target(isa).runs_here()) {
-    throw NotSupported(
-        fmt::format("the peak of {} cannot be measured: this CPU does not have it; measure {}",
-                    to_string(isa), Target().name()));
-  }
+  require_measurable(isa);
   const FmaStream stream = fma_stream_of(isa);
   const double operations =
       2.0 * static_cast<double>(stream.sums * stream.lanes) * static_cast<double>(k_fma_steps);
