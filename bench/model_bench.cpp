@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -56,11 +57,15 @@ struct Options {
 void add_options(CLI::App& app, Options& options) {
   app.add_option("--data", options.networks.data, "Folder with dlmc");
   app.add_option("--networks", options.networks.networks, "Folders of matrices, a network each");
-  app.add_option("--only", options.only, "Only networks whose name contains one of these");
-  app.add_option("--n", options.n, "Columns of B")->check(CLI::PositiveNumber);
-  app.add_option("--threads", options.threads, "Numbers of threads")->check(CLI::PositiveNumber);
-  app.add_option("--families", options.families, "Families of spjit to measure by themselves");
-  app.add_option("--peers", options.peers, "Libraries to measure");
+  app.add_option("--only", options.only, "Only networks whose name contains one of these")
+      ->delimiter(',');
+  app.add_option("--n", options.n, "Columns of B")->delimiter(',')->check(CLI::PositiveNumber);
+  app.add_option("--threads", options.threads, "Numbers of threads")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  app.add_option("--families", options.families, "Families of spjit to measure by themselves")
+      ->delimiter(',');
+  app.add_option("--peers", options.peers, "Libraries to measure")->delimiter(',');
   app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so");
   app.add_option("--budget-ms", options.timing.budget_ms, "Timing of a network and n");
   app.add_flag("--hot", options.hot, "Time each layer alone too, again and again");
@@ -91,9 +96,12 @@ nlohmann::json times_of(const TimingResult& result) {
 }
 
 nlohmann::json to_json(const NetworkTiming& timing) {
+  nlohmann::json rounded = nlohmann::json::array();
+  for (const double us : timing.layers_us) rounded.push_back(std::round(us * 10) / 10);
   return {{"library", timing.library},   {"pass", times_of(timing.pass)},
           {"hot", times_of(timing.hot)}, {"prepare_ms", timing.prepare_ms},
-          {"layers", timing.details},    {"failed", timing.failed}};
+          {"layers", timing.details},    {"layers_us", rounded},
+          {"failed", timing.failed}};
 }
 
 std::string summary_of(const std::vector<NetworkTiming>& timings) {

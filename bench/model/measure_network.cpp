@@ -27,10 +27,24 @@ constexpr std::int64_t k_checked_columns = 8;
 /// A library with all its layers ready.
 struct Ready {
   NetworkTiming* timing = nullptr;
-  std::vector<std::unique_ptr<Runnable>> layers;
+  std::vector<std::unique_ptr<Runnable>> layers = {};
+  std::vector<double> latest_us = {};                ///< of the latest pass, a layer each
+  std::vector<std::vector<double>> samples_us = {};  ///< [layers][passes that count]
 
-  void run() const {
-    for (const auto& layer : layers) layer->run();
+  /// A pass. Reading the clock once a layer is less than a thousandth of it.
+  void run(const TimingClock& clock) {
+    latest_us.resize(layers.size());
+    auto before = clock();
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      layers[i]->run();
+      const auto after = clock();
+      latest_us[i] = std::chrono::duration<double, std::micro>(after - before).count();
+      before = after;
+    }
+  }
+  void keep_pass() {
+    samples_us.resize(layers.size());
+    for (std::size_t i = 0; i < layers.size(); ++i) samples_us[i].push_back(latest_us[i]);
   }
   void rest() const {
     for (const auto& layer : layers) layer->rest();
@@ -38,7 +52,7 @@ struct Ready {
 };
 
 Ready prepare(Peer& peer, LayerOperands& operands, int threads, NetworkTiming& timing) {
-  Ready ready{&timing, {}};
+  Ready ready{&timing};
   try {
     const auto begin = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -61,16 +75,31 @@ Ready prepare(Peer& peer, LayerOperands& operands, int threads, NetworkTiming& t
   return ready;
 }
 
-TimingCandidate candidate_of(const std::string& name, std::function<void()> run, const Ready& ready,
-                             int threads) {
-  TimingCandidate candidate{name, std::move(run)};
-  if (threads > 1) {
-    candidate.after_sample = [&ready] {
-      ready.rest();
-      side_by_side::wait_awake(k_until_asleep);
-    };
+/// Before another library's turn.
+void quieten(const Ready& ready, int threads) {
+  if (threads == 1) return;
+  ready.rest();
+  side_by_side::wait_awake(k_until_asleep);
+}
+
+/// All layers in sequence, the libraries interleaved.
+void time_passes(std::vector<Ready>& all, int threads, const TimingOptions& options) {
+  std::vector<TimingCandidate> candidates;
+  candidates.reserve(all.size());
+  for (Ready& ready : all) {
+    candidates.push_back({ready.timing->library, [&] { ready.run(options.clock); },
+                          [&ready, threads] {
+                            ready.keep_pass();
+                            quieten(ready, threads);
+                          }});
   }
-  return candidate;
+  const std::vector<TimingResult> results = measure_interleaved(candidates, options);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].timing->pass = results[i];
+    for (const auto& samples : all[i].samples_us) {
+      all[i].timing->layers_us.push_back(summarize_samples({}, samples).median_us);
+    }
+  }
 }
 
 /// Each layer alone, the libraries interleaved; times are summed over the layers.
@@ -85,8 +114,8 @@ void time_hot(const std::vector<Ready>& all, std::size_t layers, int threads,
     std::vector<TimingCandidate> candidates;
     for (const Ready& ready : all) {
       Runnable* const runnable = ready.layers[layer].get();
-      candidates.push_back(candidate_of(
-          ready.timing->library, [runnable] { runnable->run(); }, ready, threads));
+      candidates.push_back({ready.timing->library, [runnable] { runnable->run(); },
+                            [&ready, threads] { quieten(ready, threads); }});
     }
     const std::vector<TimingResult> results = measure_interleaved(candidates, of_layer);
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -172,20 +201,13 @@ std::vector<NetworkTiming> measure_network(const std::vector<std::unique_ptr<Pee
     if (!ready.layers.empty()) all.push_back(std::move(ready));
   }
   if (all.empty()) return timings;
-  std::vector<TimingCandidate> candidates;
-  candidates.reserve(all.size());
-  for (const Ready& ready : all) {
-    candidates.push_back(candidate_of(
-        ready.timing->library, [&ready] { ready.run(); }, ready, threads));
-  }
   TimingOptions pass;
   pass.budget_ms = options.budget_ms;
   pass.warm_up_ms = 0;  // a sample begins with a pass that does not count
   pass.min_batch_us = 1;
   pass.min_samples = options.min_samples;
   pass.clock = options.clock;
-  const std::vector<TimingResult> results = measure_interleaved(candidates, pass);
-  for (std::size_t i = 0; i < all.size(); ++i) all[i].timing->pass = results[i];
+  time_passes(all, threads, pass);
   if (hot) time_hot(all, operands.size(), threads, pass);
   return timings;
 }

@@ -51,8 +51,9 @@ struct NetworkTimingOptions {
 /// What one library did with a network.
 struct NetworkTiming {
   std::string library;
-  TimingResult pass = {};  ///< all layers in sequence; no samples if `failed`
-  TimingResult hot = {};   ///< the sum over layers of each one alone, again and again
+  TimingResult pass = {};              ///< all layers in sequence; no samples if `failed`
+  std::vector<double> layers_us = {};  ///< in sequence, each layer's median
+  TimingResult hot = {};               ///< the sum over layers of each one alone, again and again
   double prepare_ms = 0;
   std::vector<std::string> details = {};  ///< what it chose, a layer each
   std::string failed = {};                ///< why it is not timed; empty: it is

@@ -30,6 +30,11 @@ constexpr std::int64_t k_plane = CompactMatrix::k_most_block_columns * k_plane_r
 /// A column number is stored times eight, which addressing multiplies by eight again: 64 bytes.
 constexpr int k_offset_shift = 3;
 
+/// How far ahead of their use values are asked for; column numbers, which are half as large, half
+/// as far. A step is so much work from two vectors on that few loads of what comes next are under
+/// way by themselves: from memory n = 32 takes 1.5 times as long without, n = 64 1.2 times.
+constexpr std::ptrdiff_t k_values_ahead = 4096;
+
 /// What a run goes through, without bounds.
 struct Streams {
   const CompactMatrix::Slice* slices;
@@ -98,6 +103,11 @@ struct Ymm {
   }
 };
 
+/// Asks for the line `bytes` past `from`, which need not be part of anything.
+SPJIT_COMPACT_INLINE void fetch_to_l2(const void* from, std::ptrdiff_t bytes) {
+  _mm_prefetch(static_cast<const char*>(from) + bytes, _MM_HINT_T1);
+}
+
 /// Where the row of B is that an offset names, in the first plane.
 SPJIT_COMPACT_INLINE const float* row_of_b(const float* b, std::uint64_t offset) {
   return b + offset * (k_plane_row >> k_offset_shift);
@@ -140,6 +150,10 @@ SPJIT_COMPACT_TARGET void run_rows(const Streams& streams, const CompactMatrix::
   const float* values = streams.values;
   for (std::uint16_t step = 0; step < slice.steps; ++step) {
     const Vector weights = Isa::weights(values);
+    if (Vectors > 1 && First == 0) {
+      fetch_to_l2(values, k_values_ahead);
+      fetch_to_l2(offsets, k_values_ahead / 2);
+    }
 #pragma GCC unroll 2
     for (std::size_t four = 0; four < Rows; four += 4) {
       std::uint64_t packed = 0;
