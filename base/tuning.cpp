@@ -282,6 +282,11 @@ class Tuning {
 
 }  // namespace
 
+TuningOptions paced(TuningOptions options, bool hot) {
+  if (!hot) options.min_sample_us = 0;
+  return options;
+}
+
 std::string_view to_string(TuningOutcome outcome) {
   switch (outcome) {
     case TuningOutcome::finished:

@@ -51,6 +51,9 @@ struct TuningOptions {
   std::function<void()> check = {};  ///< called before each batch of calls; may throw to stop all
 };
 
+/// For calls that are cold: each is a sample, since what goes before it takes longer.
+[[nodiscard]] TuningOptions paced(TuningOptions options, bool hot);
+
 enum class TuningOutcome : std::uint8_t {
   finished,     ///< was there to the end
   dropped,      ///< clearly worse than the best

@@ -113,8 +113,8 @@ int run_group(const Options& options, std::span<const Case> group, const Bench& 
               Progress& progress, nlohmann::json& document) {
   const MatrixEntry& entry = *group.front().entry;
   Operands operands(entry.load(), group.front().n);
-  const HostCpu& cpu = host_cpu();
-  CacheFlush caches(cpu.l2_bytes, cpu.l3_bytes, usable_cpus());
+  ThreadPool all_cpus(usable_cpus());
+  CacheFlush caches(host_cpu(), &all_cpus);
   int failures = 0;
   for (const Case& next : group) {
     CaseResult result = measure_case(bench.peers, operands, next.threads, options.measure, caches);

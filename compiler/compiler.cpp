@@ -128,7 +128,10 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::fresh(const FamilyRequest& request
   build.search = [&](TunableSpace& space, Clock::time_point begin) {
     return search(space, settings_of(options.policy, space, begin), context);
   };
-  CompiledKernel compiled = compile_problem(build, kernel_families());
+  const RaceKernels race = [&](std::span<const RaceEntry> entries) {
+    return race_kernels(entries, request.problem, options.policy, context, pool.get());
+  };
+  CompiledKernel compiled = compile_problem(build, kernel_families(), race);
   auto kernel = load_kernel(*compiled.family, std::move(compiled.code), std::move(compiled.record),
                             HostDevice{pool}, context.cancel);
   // Loaded and checked before anybody gets it, the cache included: whoever gives up on the way

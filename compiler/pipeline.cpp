@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "kernels/families.hpp"
 #include "spjit/error.hpp"
@@ -20,37 +23,179 @@ namespace {
                                  request.options.target.name(), reasons));
 }
 
-/// `build` is KernelFamily::build or explain.
-CompiledKernel first_to_build(const BuildRequest& request,
-                              std::span<const KernelFamily* const> families,
-                              BuiltKernel (KernelFamily::*build)(const BuildRequest&) const) {
-  std::vector<FamilyVerdict> verdicts;
-  for (const KernelFamily* family : families) {
-    const bool same_device = family->is_cuda() == request.what.options.target.is_cuda();
-    if (!same_device) continue;
-    request.context.check();
-    FamilyVerdict& verdict = verdicts.emplace_back(FamilyVerdict{std::string(family->name()), ""});
-    verdict.reason = why_not(*family, request.what);
-    if (!verdict.reason.empty()) continue;
-    BuiltKernel built = (family->*build)(request);
-    verdict.reason = built.declined.empty() ? built.reason : built.declined;
-    if (!built.declined.empty()) continue;
-    nlohmann::json record = make_record(request.what, built, verdicts);
-    return {family, std::move(built.code), std::move(record)};
+/// KernelFamily::build or explain.
+using Build = BuiltKernel (KernelFamily::*)(const BuildRequest&) const;
+
+/// The families of one device on their way to a kernel.
+class Choice {
+ public:
+  Choice(const BuildRequest& request, Build build) : request_(request), build_(build) {}
+
+  /// The fastest of what several make of the problem, that of the rules where nothing was timed;
+  /// none if there are not several.
+  std::optional<CompiledKernel> fastest(std::span<const KernelFamily* const> families,
+                                        const RaceKernels& race) {
+    std::vector<Contestant> contestants = build_all(families);
+    if (contestants.empty()) return std::nullopt;
+    std::vector<RaceEntry> entries;
+    for (const Contestant& each : contestants) {
+      entries.push_back({std::string(each.family->name()), each.kernel.executable});
+    }
+    std::vector<TuningResult> results = race(entries);
+    results.resize(entries.size());
+    const std::ptrdiff_t winner = winner_of(results);
+    const auto taken =
+        winner == k_no_winner ? by_rules(contestants) : static_cast<std::size_t>(winner);
+    for (std::size_t i = 0; i < contestants.size(); ++i) {
+      if (i != taken) say(*contestants[i].family, time_of(results[i]));
+    }
+    built_ = std::move(contestants[taken].built);
+    built_.reason = winner == k_no_winner ? "no families timed: " + built_.reason
+                                          : race_reason(results, entries, taken);
+    say(*contestants[taken].family, built_.reason);
+    return made(*contestants[taken].family);
   }
-  nobody_accepts(request.what, verdicts);
+
+  /// Asks them in their order, and those that would leave it to others only once there is no other.
+  CompiledKernel first(std::span<const KernelFamily* const> families) {
+    std::vector<const KernelFamily*> modest;
+    for (const KernelFamily* family : families) {
+      if (!is_of_device(*family)) continue;
+      if (!accepts(*family)) continue;
+      if (const std::string reason = leaves_to_others(*family); !reason.empty()) {
+        say(*family, reason);
+        modest.push_back(family);
+        continue;
+      }
+      if (built_by(*family)) return made(*family);
+    }
+    // It is said why no other took it, not that these would rather not have.
+    std::erase_if(verdicts_, [&](const FamilyVerdict& said) {
+      return std::ranges::find(modest, said.family, &KernelFamily::name) != modest.end();
+    });
+    for (const KernelFamily* family : modest) {
+      if (!built_by(*family)) continue;
+      if (verdicts_.size() > 1) built_.reason.clear();
+      return made(*family);
+    }
+    nobody_accepts(request_.what, verdicts_);
+  }
+
+ private:
+  /// A kernel that is to be timed.
+  struct Contestant {
+    const KernelFamily* family;
+    BuiltKernel built;
+    LoadedKernel kernel;
+  };
+
+  /// What may be the fastest; nothing if that is one family's. Those that cannot say why.
+  std::vector<Contestant> build_all(std::span<const KernelFamily* const> families) {
+    const auto races = [&](const KernelFamily* family) {
+      return is_of_device(*family) && family->races() && why_not(*family, request_.what).empty();
+    };
+    if (std::ranges::count_if(families, races) < 2) return {};
+    std::vector<Contestant> contestants;
+    for (const KernelFamily* family : families) {
+      if (!is_of_device(*family) || !family->races()) continue;
+      if (!accepts(*family)) continue;
+      BuiltKernel built = (family->*build_)(request_);
+      if (!built.declined.empty()) {
+        say(*family, built.declined);
+        continue;
+      }
+      LoadedKernel kernel =
+          built.code->load(built.record, HostDevice{request_.pool}, request_.what.cancel);
+      contestants.push_back({family, std::move(built), std::move(kernel)});
+    }
+    return contestants;
+  }
+
+  /// "ranked: fastest of 3 families, cold: 12.1 us, unrolled 15.0 us, csr 22.7 us"
+  [[nodiscard]] std::string race_reason(const std::vector<TuningResult>& results,
+                                        std::span<const RaceEntry> entries,
+                                        std::size_t winner) const {
+    const SearchPolicy& policy = request_.what.options.policy;
+    std::string text =
+        fmt::format("{}: fastest of {} families, {}: {}", to_string(policy.search), entries.size(),
+                    policy.hot ? "hot" : "cold", time_of(results[winner]));
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (i != winner) text += fmt::format(", {} {}", entries[i].name, time_of(results[i]));
+    }
+    return text;
+  }
+  [[nodiscard]] static std::string time_of(const TuningResult& result) {
+    if (!result.failure.empty()) return result.failure;
+    if (result.timing.samples == 0) return "not timed";
+    return fmt::format("{:.1f} us", result.timing.median_us);
+  }
+
+  /// The first that does not leave the problem to others.
+  [[nodiscard]] std::size_t by_rules(const std::vector<Contestant>& contestants) const {
+    const auto found = std::ranges::find_if(contestants, [&](const Contestant& each) {
+      return leaves_to_others(*each.family).empty();
+    });
+    return found == contestants.end() ? 0 : static_cast<std::size_t>(found - contestants.begin());
+  }
+
+  [[nodiscard]] bool is_of_device(const KernelFamily& family) const {
+    return family.is_cuda() == request_.what.options.target.is_cuda();
+  }
+  [[nodiscard]] std::string leaves_to_others(const KernelFamily& family) const {
+    if (!request_.what.options.policy.family.empty()) return {};
+    return family.leaves_to_others(request_.what);
+  }
+  /// One that does not says why.
+  bool accepts(const KernelFamily& family) {
+    request_.context.check();
+    const std::string reason = why_not(family, request_.what);
+    if (!reason.empty()) say(family, reason);
+    return reason.empty();
+  }
+  void say(const KernelFamily& family, const std::string& reason) {
+    verdicts_.push_back({std::string(family.name()), reason});
+  }
+
+  /// Whether the family did not decline after all.
+  bool built_by(const KernelFamily& family) {
+    request_.context.check();
+    built_ = (family.*build_)(request_);
+    say(family, built_.declined.empty() ? built_.reason : built_.declined);
+    return built_.declined.empty();
+  }
+  CompiledKernel made(const KernelFamily& family) {
+    nlohmann::json record = make_record(request_.what, built_, verdicts_);
+    return {&family, std::move(built_.code), std::move(record)};
+  }
+
+  const BuildRequest& request_;
+  Build build_;
+  std::vector<FamilyVerdict> verdicts_;
+  BuiltKernel built_;
+};
+
+CompiledKernel choose(const BuildRequest& request, std::span<const KernelFamily* const> families,
+                      const RaceKernels& race, Build build) {
+  const CompileOptions& options = request.what.options;
+  const bool races = race && !options.target.is_cuda() && options.target.runs_here() &&
+                     options.policy.family.empty() && options.policy.search != SearchMode::instant;
+  if (!races) return Choice(request, build).first(families);
+  if (auto fastest = Choice(request, build).fastest(families, race)) return *std::move(fastest);
+  return Choice(request, build).first(families);
 }
 
 }  // namespace
 
 CompiledKernel compile_problem(const BuildRequest& request,
-                               std::span<const KernelFamily* const> families) {
-  return first_to_build(request, families, &KernelFamily::build);
+                               std::span<const KernelFamily* const> families,
+                               const RaceKernels& race) {
+  return choose(request, families, race, &KernelFamily::build);
 }
 
 nlohmann::json explain_problem(const BuildRequest& request,
-                               std::span<const KernelFamily* const> families) {
-  return first_to_build(request, families, &KernelFamily::explain).record;
+                               std::span<const KernelFamily* const> families,
+                               const RaceKernels& race) {
+  return choose(request, families, race, &KernelFamily::explain).record;
 }
 
 std::shared_ptr<const LoadedRankModel> rank_model_of(const CompileOptions& options) {

@@ -10,6 +10,7 @@
 
 #include "compiler/compile_record.hpp"
 #include "kernels/kernel_family.hpp"
+#include "proxy/kernel_race.hpp"
 
 namespace spjit {
 
@@ -20,15 +21,19 @@ struct CompiledKernel {
   nlohmann::json record;
 };
 
-/// Asks `families` one after another. Throws NotSupported with all verdicts if none accepts and
-/// builds; what building and the context throw.
+/// Asks `families` one after another. Where the policy times and names none, several that accept
+/// build, and `race` says whose kernel is the fastest; none: the first is taken. Throws
+/// NotSupported with all verdicts if none accepts and builds; what building, `race` and the context
+/// throw.
 [[nodiscard]] CompiledKernel compile_problem(const BuildRequest& request,
-                                             std::span<const KernelFamily* const> families);
+                                             std::span<const KernelFamily* const> families,
+                                             const RaceKernels& race = {});
 
 /// The record of what compile_problem() would build, without what only building tells; see
 /// KernelFamily::explain(). Throws as compile_problem().
 [[nodiscard]] nlohmann::json explain_problem(const BuildRequest& request,
-                                             std::span<const KernelFamily* const> families);
+                                             std::span<const KernelFamily* const> families,
+                                             const RaceKernels& race = {});
 
 /// What ranks candidates for the target. Null: instant mode looks at none, or a formula ranks.
 [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model_of(const CompileOptions& options);

@@ -25,7 +25,7 @@ std::span<const KernelFamily* const> kernel_families() {
   static const CsrFamily k_csr;
   static const ReferenceFamily k_reference;
   static const std::array<const KernelFamily*, 6> k_families = {
-      &k_sliced, &k_compact, &k_unrolled, &k_cuda, &k_csr, &k_reference};
+      &k_compact, &k_sliced, &k_unrolled, &k_cuda, &k_csr, &k_reference};
   return k_families;
 }
 
@@ -47,9 +47,7 @@ std::string why_not(const KernelFamily& family, const FamilyRequest& request) {
   if (!named.empty() && named != family.name()) return "the policy names " + named;
   const ProblemFeatures unknown = features_of(request.problem).without(family.features());
   if (!unknown.empty()) return "it does not know " + to_string(unknown);
-  std::string refusal = family.refusal(request);
-  if (!refusal.empty() || !named.empty()) return refusal;
-  return family.leaves_to_others(request);
+  return family.refusal(request);
 }
 
 }  // namespace spjit

@@ -103,11 +103,16 @@ class KernelFamily {
   }
 
   /// Why another family is likely to be faster for a problem that it accepts, in one line; empty:
-  /// none is. Not asked if the policy names this family.
+  /// none is. Not asked if the policy names this family. Where all that accept leave it to others
+  /// the first of them takes it.
   [[nodiscard]] virtual std::string leaves_to_others(const FamilyRequest& request) const {
     static_cast<void>(request);
     return {};
   }
+
+  /// Whether its kernel is timed beside those of other families where the policy times: it may be
+  /// the fastest.
+  [[nodiscard]] virtual bool races() const noexcept { return true; }
 
   /// What ranks its candidates in modes that time; null: its formula. Throws IoError, Error for a
   /// model that cannot be used.
@@ -169,7 +174,7 @@ class BuiltFiles final : public BuiltCode {
   std::vector<Artifact::File> files_;
 };
 
-/// Why a family takes no such problem, or leaves it to others; empty: it takes it.
+/// Why a family takes no such problem; empty: it accepts.
 [[nodiscard]] std::string why_not(const KernelFamily& family, const FamilyRequest& request);
 
 }  // namespace spjit

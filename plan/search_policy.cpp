@@ -28,6 +28,7 @@ std::optional<std::int64_t> read_optional(JsonMembers& members, const char* name
 
 void add_to_key(const SearchPolicy& policy, KeyBuilder& key) {
   key.field("family", policy.family)
+      .field("hot", std::int64_t{policy.hot})
       .field("reorder", to_string(policy.reorder))
       .field("search", to_string(policy.search))
       .field("code_budget_bytes", policy.code_budget_bytes)
@@ -48,6 +49,7 @@ json to_json(const SearchPolicy& policy) {
           {"top_k", policy.top_k},
           {"rank_model", policy.rank_model.string()},
           {"family", policy.family},
+          {"hot", policy.hot},
           {"reorder", std::string(to_string(policy.reorder))},
           {"code_budget_bytes", policy.code_budget_bytes},
           {"m1", optional_json(policy.m1)},
@@ -66,6 +68,7 @@ SearchPolicy read_search_policy(const json& object) {
   policy.top_k = static_cast<int>(members.integer("top_k", 1, std::numeric_limits<int>::max()));
   policy.rank_model = members.text("rank_model");
   policy.family = members.text("family");
+  policy.hot = members.boolean("hot");
   policy.reorder = parse_reorder(members.text("reorder"));
   policy.code_budget_bytes = members.integer("code_budget_bytes", 0, k_most);
   policy.m1 = read_optional(members, "m1");

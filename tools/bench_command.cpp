@@ -63,7 +63,8 @@ void run_file(Result& result, const BenchCommandOptions& options) {
     compile.resources.threads = threads;
     const Kernel kernel = Compiler(compile, options.kernel.cache).compile(problem);
     require_cached(kernel.info().not_cached, options.kernel.cache);
-    result.runs.push_back({kernel.info(), measure(kernel, problem, options.budget_ms)});
+    result.runs.push_back(
+        {kernel.info(), measure(kernel, problem, {options.budget_ms, compile.policy.hot})});
   }
 }
 
@@ -191,7 +192,10 @@ ExitCode bench(const BenchCommandOptions& options) {
                 {"failed", failures}});
   } else if (failures < results.size()) {
     print(results_table(results, inspect_stdout()));
-    if (!target.is_cuda()) print(fmt::format("\nmeasured FMA peak: {:.1f} GFLOP/s a core\n", peak));
+    if (!target.is_cuda()) {
+      print(fmt::format("\n{}\nmeasured FMA peak: {:.1f} GFLOP/s a core\n",
+                        how_measured(options.kernel.compile.policy.hot), peak));
+    }
   }
   // What failed has had its line.
   if (failures > 0 && results.size() > 1) {

@@ -79,6 +79,9 @@ ExitCode report(const CompileCommandOptions& options, const std::vector<Layer>& 
     print_json(describe(options, layers, failures));
   } else {
     print(layer_table(layers, inspect_stdout()));
+    const bool timed = std::ranges::any_of(
+        layers, [](const Layer& layer) { return layer.measurement && !layer.info->cuda; });
+    if (timed) print(fmt::format("\n{}\n", how_measured(options.layer.kernel.compile.policy.hot)));
   }
   // What failed has had its line.
   if (failures > 0 && layers.size() > 1) {

@@ -66,7 +66,10 @@ void go_through_stages(Explanation& explanation, const KernelOptions& options) {
     explanation.search = outcome.trace;
     return outcome;
   };
-  explanation.record = explain_problem(request, kernel_families());
+  const RaceKernels race = [&](std::span<const RaceEntry> entries) {
+    return race_kernels(entries, problem, compile.policy, context, request.pool.get());
+  };
+  explanation.record = explain_problem(request, kernel_families(), race);
   const Json& tile = explanation.record.at("tile");
   if (!tile.is_object() || !tile.contains("m1")) return;
   for (const ReorderAlgorithm algorithm : k_algorithms) {

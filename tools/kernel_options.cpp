@@ -62,6 +62,9 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
                   "The only family of kernels that is asked, such as compact. Default: all are.")
       ->check(not_empty())
       ->type_name("NAME");
+  command.add_flag("--hot", options.policy.hot,
+                   "Choose and time for runs that follow one another with nothing between, as in a "
+                   "benchmark. Default: as in a network, whose other layers empty the caches.");
   command
       .add_option("--rank-model", options.policy.rank_model,
                   "What ranks the host's tiles in modes that time: a model's file, or prior (a "
@@ -291,6 +294,7 @@ Json describe(const KernelOptions& options) {
                {"threads", compile.resources.threads},
                {"reorder", to_string(compile.policy.reorder)},
                {"family", compile.policy.family},
+               {"hot", compile.policy.hot},
                {"search", to_string(compile.policy.search)},
                {"search_budget_ms", compile.policy.search_budget_ms},
                {"top_k", compile.policy.top_k},

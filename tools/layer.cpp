@@ -51,7 +51,7 @@ CompileControl control_of(const LayerOptions& options) {
 }
 
 // A, B and C of a layer must fit beside each other for the kernel to be measured here.
-void measure_layer(Layer& layer, const Kernel& kernel, const Problem& problem) {
+void measure_layer(Layer& layer, const Kernel& kernel, const Problem& problem, bool hot) {
   const double bytes = Operands::bytes(kernel.rows(), kernel.cols(), kernel.n());
   if (bytes > k_most_operand_bytes) {
     layer.notes.push_back(fmt::format(
@@ -59,7 +59,7 @@ void measure_layer(Layer& layer, const Kernel& kernel, const Problem& problem) {
         bytes / 1e9, k_most_operand_bytes / 1e9));
     return;
   }
-  layer.measurement = measure(kernel, problem, k_layer_budget_ms);
+  layer.measurement = measure(kernel, problem, {k_layer_budget_ms, hot});
   if (kernel.info().cuda) return;
   for (const PeerTiming* peer : {&layer.measurement->dense, &layer.measurement->csr}) {
     if (!peer->skipped.empty()) layer.notes.push_back(peer->skipped);
@@ -72,10 +72,11 @@ void process(Layer& layer, const Compiler& compiler, const LayerOptions& options
   const Kernel kernel = compiler.compile(problem, control_of(options));
   layer.info = kernel.info();
   layer.record = Json::parse(kernel.record());
-  if (layer.info->family == "csr") {
-    std::string_view reason = layer.info->reason;
-    if (reason.starts_with("csr: ")) reason.remove_prefix(5);
-    layer.notes.push_back(fmt::format("a CSR kernel took over: {}", reason));
+  const std::string prefix = layer.info->family + ": ";
+  const bool reads_a = layer.info->family == "csr" || layer.info->family == "compact";
+  if (reads_a && layer.info->reason.starts_with(prefix)) {
+    layer.notes.push_back(fmt::format("a {} kernel took over: {}", layer.info->family,
+                                      layer.info->reason.substr(prefix.size())));
   }
   if (!layer.info->note.empty()) layer.notes.push_back(layer.info->note);
   if (options.kernel.compile.policy.search != SearchMode::instant && layer.is_ranked_only()) {
@@ -83,7 +84,7 @@ void process(Layer& layer, const Compiler& compiler, const LayerOptions& options
   }
   add_extent(layer.notes, layer.info->verification);
   if (options.measure && why_not_timed(layer.info->target).empty()) {
-    measure_layer(layer, kernel, problem);
+    measure_layer(layer, kernel, problem, options.kernel.compile.policy.hot);
   }
   if (!options.emit.directory.empty()) {
     layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "base/call_timer.hpp"
 #include "base/host_cpu.hpp"
 #include "kernels/unrolled_cuda/cuda_timer.hpp"
 #include "runtime/cuda/local_gpus.hpp"
@@ -83,7 +86,42 @@ std::shared_ptr<const DensePeer> make_dense_peer(const Kernel& kernel, const Csr
                                            kernel.info().threads);
 }
 
-Measurement measure_on_host(const Kernel& kernel, const CsrMatrix& matrix, double budget_ms) {
+/// Each call alone, the candidates in turns.
+std::vector<TimingResult> measure_cold(const std::vector<TimingCandidate>& candidates,
+                                       const CallTimer& timer, double budget_ms) {
+  constexpr std::size_t k_least_samples = 7;
+  constexpr std::size_t k_most_samples = 50;
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::vector<double>> samples(candidates.size());
+  for (std::size_t round = 0;
+       round < k_least_samples || (round < k_most_samples && ms_since(start) < budget_ms);
+       ++round) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      samples[i].push_back(timer.us(1, candidates[i].run));
+    }
+  }
+  std::vector<TimingResult> results;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    results.push_back(summarize_samples(candidates[i].name, samples[i]));
+  }
+  return results;
+}
+
+std::vector<TimingResult> times_of(const std::vector<TimingCandidate>& candidates,
+                                   std::span<const float> b, int threads,
+                                   const MeasureOptions& options) {
+  if (options.hot) {
+    TimingOptions timing;
+    timing.budget_ms = options.budget_ms;
+    return measure_interleaved(candidates, timing);
+  }
+  ThreadPool pool(threads);
+  const CallTimer timer(std::make_shared<CacheFlush>(host_cpu(), &pool), b);
+  return measure_cold(candidates, timer, options.budget_ms);
+}
+
+Measurement measure_on_host(const Kernel& kernel, const CsrMatrix& matrix,
+                            const MeasureOptions& options) {
   Measurement measurement;
   Operands operands(matrix.rows, matrix.cols, kernel.n());
   const float* const b = operands.b.data();
@@ -95,10 +133,8 @@ Measurement measure_on_host(const Kernel& kernel, const CsrMatrix& matrix, doubl
   if (const auto dense = make_dense_peer(kernel, matrix, operands, measurement.dense)) {
     candidates.push_back({"dense", [dense] { dense->run(); }});
   }
-
-  TimingOptions options;
-  options.budget_ms = budget_ms;
-  const std::vector<TimingResult> results = measure_interleaved(candidates, options);
+  const std::vector<TimingResult> results =
+      times_of(candidates, operands.b.span(), kernel.info().threads, options);
 
   measurement.kernel = results[0];
   measurement.csr.timing = results[1];
@@ -149,9 +185,14 @@ std::string why_not_timed(const Target& target) {
   return target.is_cuda() ? timing_gpu_of(target).problem : "";
 }
 
-Measurement measure(const Kernel& kernel, const Problem& problem, double budget_ms) {
-  return kernel.info().cuda ? measure_on_gpu(kernel, problem, budget_ms)
-                            : measure_on_host(kernel, *problem.a, budget_ms);
+std::string how_measured(bool hot) {
+  return hot ? "hot: runs follow one another, with all they need in the caches"
+             : "cold: other data passes through the caches before each run (--hot: nothing does)";
+}
+
+Measurement measure(const Kernel& kernel, const Problem& problem, const MeasureOptions& options) {
+  return kernel.info().cuda ? measure_on_gpu(kernel, problem, options.budget_ms)
+                            : measure_on_host(kernel, *problem.a, options);
 }
 
 double gflops(const KernelInfo& info, const TimingResult& timing) {

@@ -60,10 +60,19 @@ inline constexpr double k_most_dense_products = 5e10;
 /// And those whose dense A is larger. [bytes]
 inline constexpr double k_most_dense_bytes = 2e9;
 
+struct MeasureOptions {
+  double budget_ms = 200;
+  bool hot = false;  ///< on the host, runs follow one another; else the caches are emptied before each
+};
+
+/// The line below a table of times that says how they were taken.
+[[nodiscard]] std::string how_measured(bool hot);
+
 /// Times the kernel of a problem with the threads it was compiled for, and its peers with as many,
-/// for about `budget_ms` (longer where few runs take that long). Throws NotSupported for a GPU that
+/// for about the budget (longer where few runs take that long). Throws NotSupported for a GPU that
 /// is not there, DeviceError.
-[[nodiscard]] Measurement measure(const Kernel& kernel, const Problem& problem, double budget_ms);
+[[nodiscard]] Measurement measure(const Kernel& kernel, const Problem& problem,
+                                  const MeasureOptions& options);
 
 /// 2 nnz n / time. [GFLOP/s]
 [[nodiscard]] double gflops(const KernelInfo& info, const TimingResult& timing);

@@ -56,6 +56,7 @@ HostSampleGroup collect_samples(const Problem& problem, const CollectOptions& op
   const CsrMatrix& matrix = *problem.a;
   CompileOptions compile = options.compile;
   compile.policy.search = SearchMode::exhaustive;
+  compile.policy.hot = true;
   const HostDeviceInfo limits = host_device_info(compile.target.isa());
   const DeviceInfo device = limits;
   const Cancellation cancel;
@@ -74,7 +75,7 @@ HostSampleGroup collect_samples(const Problem& problem, const CollectOptions& op
     HostTunable space(
         {problem, compile, limits, heuristic},
         [&](std::span<const HostTuningCandidate> candidates, const TuningOptions& tuning) {
-          return time_host_kernels(candidates, tuning, problem.ldb(), pool);
+          return time_host_kernels(candidates, tuning, {problem.ldb(), pool});
         });
     const SearchTrace trace = search(space, settings, {}).trace;
     timed = timed || trace.timed;

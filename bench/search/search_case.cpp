@@ -63,7 +63,7 @@ TimeHostKernels timer_with(bool drops) {
       options.drops = false;
       options.min_rounds = options.max_rounds = 7;
     }
-    return time_host_kernels(candidates, options, 0, nullptr);
+    return time_host_kernels(candidates, options, {});
   };
 }
 
@@ -132,7 +132,7 @@ Judgement load_and_time(const std::vector<HostTuningCandidate>& candidates) {
   five_rounds.min_rounds = five_rounds.max_rounds = 5;
   std::vector<std::vector<double>> samples(candidates.size());
   for (int load = 0; load < k_judge_loads; ++load) {
-    const std::vector<TuningResult> times = time_host_kernels(candidates, five_rounds, 0, nullptr);
+    const std::vector<TuningResult> times = time_host_kernels(candidates, five_rounds, {});
     for (std::size_t i = 0; i < times.size(); ++i) {
       if (!times[i].failure.empty()) throw Error(times[i].failure);
       samples[i].push_back(times[i].timing.median_us);

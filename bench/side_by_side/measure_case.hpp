@@ -12,7 +12,7 @@
 
 #include "base/timing.hpp"
 #include "bench/host/buffers.hpp"
-#include "bench/side_by_side/cache_flush.hpp"
+#include "base/cache_flush.hpp"
 #include "bench/side_by_side/peer.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"

@@ -37,6 +37,7 @@ class SpjitPeer final : public Peer {
       : Peer({family.empty() ? "spjit" : family, SPJIT_VERSION, "jit", "", "cold compile"}),
         target_(settings.target),
         search_(settings.search),
+        hot_(settings.hot),
         family_(std::move(family)) {}
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
@@ -44,6 +45,7 @@ class SpjitPeer final : public Peer {
     options.target = target_;
     options.resources.threads = problem.threads;
     options.policy.search = search_;
+    options.policy.hot = hot_;
     options.policy.family = family_;
     CacheOptions no_cache;
     no_cache.enabled = false;
@@ -54,6 +56,7 @@ class SpjitPeer final : public Peer {
  private:
   Target target_;
   SearchMode search_;
+  bool hot_;
   std::string family_;
 };
 

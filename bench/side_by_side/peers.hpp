@@ -17,6 +17,7 @@ namespace spjit::side_by_side {
 struct PeerSettings {
   Target target = {};  ///< of spjit and of the CSR loop
   SearchMode search = SearchMode::instant;
+  bool hot = false;  ///< spjit's kernels are chosen to be called again and again
   std::filesystem::path mkl_folder = {};  ///< where libmkl_rt.so is; empty: the loader's places
   std::vector<std::string> pythons = {"python3"};  ///< the first with scipy is taken
   std::filesystem::path scratch = {};              ///< a folder for files; must exist

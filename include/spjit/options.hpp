@@ -50,6 +50,10 @@ struct SearchPolicy {
   /// "compact": the only family of kernels that is asked (docs/architecture.md lists them). Empty:
   /// all are, and one is chosen.
   std::string family = {};
+  /// Runs of the kernel follow one another with nothing between, as in a benchmark: the choice is
+  /// made, and a search times, with all of it in the caches. Default: as in a network, whose other
+  /// layers pass through the caches between two runs. Hosts only.
+  bool hot = false;
   /// Machine code a kernel may have. Above it a CSR kernel takes over on the host
   /// (KernelInfo::family says so); for a GPU it is an error.
   std::int64_t code_budget_bytes = k_default_code_budget_bytes;

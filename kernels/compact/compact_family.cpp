@@ -27,7 +27,9 @@ class CompactExecutable final : public HostExecutable {
   CompactExecutable(HostObject object, CsrImage read, const Cancellation& cancel)
       : HostExecutable(std::move(object)), read_(std::move(read)) {
     const CsrView matrix = read_.view();
-    const std::int64_t block = compact_block_columns(read_.header.n);
+    const double size = as_double(matrix.rows) * as_double(matrix.cols);
+    const double density = size > 0 ? as_double(read_.header.nnz) / size : 0;
+    const std::int64_t block = compact_block_columns(read_.header.n, density);
     for (const RowRange& rows : split_rows(matrix, parts_of(read_.header, threads()))) {
       parts_.emplace_back(matrix, rows, block, cancel);
     }
@@ -43,7 +45,7 @@ class CompactExecutable final : public HostExecutable {
   void run_row_major(const Arguments& arguments) const {
     const std::int64_t panels = ceil_div(arguments.n, k_compact_panel_columns);
     const std::int64_t threads = std::ssize(parts_);
-    if (threads == 1 || (panels % threads != 0 && panels < 4 * threads)) {
+    if (threads <= 1 || (panels % threads != 0 && panels < 4 * threads)) {
       run_with_workspace(threads, [&](std::int64_t task, float* workspace) {
         parts_[to_size(task)].run(arguments, workspace);
       });
@@ -83,13 +85,23 @@ std::string CompactFamily::refusal(const FamilyRequest& request) const {
   return unread_refusal(*request.problem.a);
 }
 
-std::string CompactFamily::leaves_to_others(const FamilyRequest& /*request*/) const {
-  return "it is faster where a model's other layers empty the caches, which nothing here tells; "
-         "the policy can name it";
+std::string CompactFamily::leaves_to_others(const FamilyRequest& request) const {
+  const Problem& problem = request.problem;
+  if (problem.n.runtime) return {};
+  if (problem.panel_columns) return "every panel of B and C would read all of A";
+  if (request.options.policy.hot) return "unrolled code is faster where it stays in the caches";
+  constexpr std::int64_t k_many_columns = 768;
+  if (problem.n.value > k_many_columns) {
+    return fmt::format("n is {}: unrolled code is read often enough from {} on", problem.n.value,
+                       k_many_columns + 1);
+  }
+  return {};
 }
 
 BuiltKernel CompactFamily::build(const BuildRequest& request) const {
-  return build_csr(request, *this);
+  BuiltKernel built = build_csr(request, *this);
+  built.reason = "heuristic: A as data comes fastest from memory, at any n";
+  return built;
 }
 
 LoadedKernel CompactFamily::open(const HostObject& object, const Cancellation& cancel) const {

@@ -20,9 +20,14 @@ namespace spjit {
 /// Columns of B and C that are computed at once.
 inline constexpr std::int64_t k_compact_panel_columns = 64;
 
-/// Columns a block of A has for so many columns of B: what of B is packed then fits the L1 cache.
-[[nodiscard]] constexpr std::int64_t compact_block_columns(std::int64_t n) noexcept {
-  return n >= k_compact_panel_columns ? 128 : 256;
+/// Columns a block of A has for n columns of B, of which so many fit the L1 cache. Where few
+/// entries of a row are in a block, going from row to row takes longer than B from L2: then it is
+/// wider. Measured on networks of 50 to 98 %, in sequence (docs/host-kernel.md).
+[[nodiscard]] constexpr std::int64_t compact_block_columns(std::int64_t n,
+                                                           double density) noexcept {
+  const bool wide = n >= k_compact_panel_columns;
+  if (density < (wide ? 0.07 : 0.15)) return 512;
+  return wide ? 128 : 256;
 }
 
 /// Some rows of A in blocks of columns; in each block, rows by their length there, eight to a
@@ -42,7 +47,7 @@ class CompactMatrix {
   CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t block_columns,
                 const Cancellation& cancel = {});
 
-  static constexpr std::int64_t k_most_block_columns = 256;
+  static constexpr std::int64_t k_most_block_columns = 512;
   /// Floats of packed B that run() needs, whatever the matrix.
   static constexpr std::int64_t k_workspace_floats = k_most_block_columns * k_compact_panel_columns;
 
@@ -77,6 +82,8 @@ class CompactMatrix {
     std::size_t begin;
     std::size_t end;
   };
+
+  void run_blocks(const Arguments& operands, float* workspace) const;
 
   /// `lanes` are 1 to 8 rows, the shortest last. `values` has those of the steps so far.
   void add_slice(const CsrView& matrix, std::int64_t first_column, std::span<const Lane> lanes,

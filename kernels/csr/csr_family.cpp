@@ -30,6 +30,11 @@ class CsrExecutable final : public HostExecutable {
 
 }  // namespace
 
+std::string CsrFamily::leaves_to_others(const FamilyRequest& request) const {
+  if (!unread_refusal(*request.problem.a).empty()) return {};
+  return "a loop over the entries of A is slower than all that prepare for them";
+}
+
 BuiltKernel CsrFamily::build(const BuildRequest& request) const {
   return build_csr(request, *this);
 }

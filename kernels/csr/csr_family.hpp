@@ -14,6 +14,7 @@ class CsrFamily final : public HostFamily {
   [[nodiscard]] ProblemFeatures features() const noexcept override {
     return {ProblemFeature::panels};
   }
+  [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,
                                   const Cancellation& cancel) const override;

@@ -29,6 +29,8 @@ class ReferenceFamily final : public HostFamily {
   [[nodiscard]] ProblemFeatures features() const noexcept override {
     return {ProblemFeature::runtime_n, ProblemFeature::panels};
   }
+  [[nodiscard]] bool races() const noexcept override { return false; }
+  [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,
                                   const Cancellation& cancel) const override;

@@ -8,9 +8,9 @@
 
 #include "base/arithmetic.hpp"
 #include "base/timing.hpp"
+#include "kernels/timing_operands.hpp"
 #include "kernels/unrolled_host/host_heuristic.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
-#include "matrix/limits.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
 
@@ -38,18 +38,6 @@ BuiltHost build_by_rules(const BuildRequest& request, HostChoiceTrace trace) {
                                                  what.options.target.isa(), what.cancel);
   trace.emit_ms = ms_since(start);
   return {std::move(artifact), std::move(trace)};
-}
-
-/// Why candidates cannot be run here, or empty.
-std::string too_large_to_time(const FamilyRequest& what) {
-  const Problem& problem = what.problem;
-  const double bytes = 4 * (as_double(problem.a->cols) * as_double(problem.ldb()) +
-                            as_double(problem.a->rows) * as_double(problem.n.value));
-  if (bytes <= as_double(memory_bytes()) / 2) return {};
-  return fmt::format(
-      "{}: ranked, not timed: B and C would take {:.1f} GB, more than half of the "
-      "memory; ",
-      to_string(what.options.policy.search), bytes * 1e-9);
 }
 
 std::string search_reason(const SearchPolicy& policy, const HostChoiceTrace& trace) {
@@ -102,6 +90,7 @@ HostChoiceTrace host_choice_by_rules(const FamilyRequest& request) {
       std::get<HostDeviceInfo>(request.device));
   HostChoiceTrace trace;
   trace.tile = choice.tile;
+  trace.tile.read_ahead = !request.options.policy.hot;
   trace.reason = std::move(choice.reason);
   return trace;
 }
@@ -110,9 +99,11 @@ BuiltHost build_host_choice(const BuildRequest& request, const TimeHostKernels& 
                             const HostTuning& tuning) {
   HostChoiceTrace trace = host_choice_by_rules(request.what);
   if (request.what.options.policy.search != SearchMode::instant) {
-    const std::string too_large = too_large_to_time(request.what);
+    const std::string too_large = too_large_to_time(request.what.problem);
     if (too_large.empty()) return build_searched(request, std::move(trace), timer, tuning);
-    trace.reason = too_large + trace.reason;
+    trace.reason =
+        fmt::format("{}: ranked, not timed: {}; {}", to_string(request.what.options.policy.search),
+                    too_large, trace.reason);
   }
   return build_by_rules(request, std::move(trace));
 }

@@ -24,6 +24,12 @@ void prefetch_to_l2(const void* address) noexcept {
 #endif
 }
 
+/// Brings the cache line at `address`, which must be readable, by a load: code that is read as data
+/// comes at the speed of data.
+void read_line(const char* address) noexcept {
+  static_cast<void>(*static_cast<const volatile char*>(address));
+}
+
 constexpr std::int64_t k_line_floats = 16;
 constexpr std::int64_t k_max_nv = 16;
 constexpr std::string_view k_workspace = "floats of workspace";
@@ -235,8 +241,8 @@ class Run {
            ldc % lanes == 0;
   }
 
-  /// Part `part` of `parts` of the code of a segment goes to L2.
-  void prefetch_code(std::size_t segment, std::int64_t part, std::int64_t parts) const {
+  /// Part `part` of `parts` of the code of a segment, if there is such a segment, comes to L2.
+  void fetch_code(std::size_t segment, std::int64_t part, std::int64_t parts) const {
     if (segment >= program_.segments.size()) return;
     constexpr std::int64_t k_line_bytes = 64;
     const auto* code = reinterpret_cast<const char*>(program_.segments[segment]);
@@ -244,7 +250,11 @@ class Run {
     const std::int64_t share = ceil_div(bytes, parts);
     const std::int64_t end = std::min((part + 1) * share, bytes);
     for (std::int64_t at = part * share; at < end; at += k_line_bytes) {
-      prefetch_to_l2(code + at);
+      if (program_.code == CodeFetch::read) {
+        read_line(code + at);
+      } else {
+        prefetch_to_l2(code + at);
+      }
     }
   }
 
@@ -253,6 +263,9 @@ class Run {
     const std::int64_t kept = std::min(share.panel_end - share.panel_begin, k_kept_calls);
     for (std::int64_t panel = 0; panel < kept; ++panel) {
       calls[to_size(panel)] = call_of(share, share.panel_begin + panel);
+    }
+    if (program_.code == CodeFetch::read) {
+      fetch_code(to_size(share.tile_begin * program_.k_blocks), 0, 1);
     }
     for (std::int64_t block = 0; block < program_.k_blocks; ++block) {
       for (std::int64_t tile = share.tile_begin; tile < share.tile_end; ++tile) {
@@ -282,8 +295,8 @@ class Run {
     const std::int64_t partial_step = program_.k_blocks > 1 ? partial_tile_floats(program_) : 0;
     float* partial = share.partial + (at.tile - share.tile_begin) * panels * partial_step;
     for (std::int64_t panel = 0; panel < panels; ++panel) {
-      if (program_.prefetch_code) {
-        prefetch_code(segment + static_cast<std::size_t>(program_.k_blocks), panel, panels);
+      if (program_.code != CodeFetch::none) {
+        fetch_code(segment + static_cast<std::size_t>(program_.k_blocks), panel, panels);
       }
       const auto run = [&](const PanelCall& call) {
         program_.segments[segment](call.b + b_offset, program_.weights[segment], partial,

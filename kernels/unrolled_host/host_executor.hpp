@@ -14,6 +14,13 @@
 
 namespace spjit {
 
+/// What happens to the next tile's code while panels run through this one.
+enum class CodeFetch : std::uint8_t {
+  none,      ///< nothing: it is near
+  prefetch,  ///< it is asked for: pays when code comes from L3
+  read,      ///< it is read as data: pays when code comes from memory
+};
+
 /// A kernel as the executor sees it: a grid of tiles x k blocks of compiled functions, and
 /// their loop order.
 struct HostProgram {
@@ -32,9 +39,7 @@ struct HostProgram {
   std::vector<HostSegment> segments;        ///< [tiles * k_blocks], by tile, then block
   std::vector<const float*> weights;        ///< [tiles * k_blocks]
   std::vector<std::int64_t> segment_bytes;  ///< [tiles * k_blocks] machine code of each
-  /// Ask for the next tile's code while panels run through this one: pays when code comes from
-  /// beyond L2.
-  bool prefetch_code = false;
+  CodeFetch code = CodeFetch::none;
   /// Segments store to C past the caches and want it aligned to vectors, unless they get masks.
   bool stream_c = false;
   std::vector<std::int64_t> tile_weight_ends;  ///< [tiles] running nnz, to cut tiles evenly

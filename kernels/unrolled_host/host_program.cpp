@@ -47,6 +47,7 @@ HostTile read_tile(WordReader& reader) {
   tile.form = static_cast<WeightForm>(reader.word(0, 2));
   tile.memory_rows = reader.word(0, k_most);
   tile.stream_c = reader.word(0, 1) != 0;
+  tile.read_ahead = reader.word(0, 1) != 0;
   return tile;
 }
 
@@ -111,7 +112,7 @@ std::vector<std::int64_t> write_program(const HostProgramRecord& record,
   for (const std::int64_t word :
        {tile.m1, tile.nv, tile.k_block, tile.panel_group, tile.row_group, std::int64_t{tile.pack_b},
         static_cast<std::int64_t>(tile.form), tile.memory_rows, std::int64_t{tile.stream_c},
-        record.tiles, record.k_block, record.in_place_ldb}) {
+        std::int64_t{tile.read_ahead}, record.tiles, record.k_block, record.in_place_ldb}) {
     words.push_back(word);
   }
   append_words(words, record.segment_offsets, cancel);

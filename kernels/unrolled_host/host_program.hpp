@@ -5,7 +5,7 @@
 ///
 ///     program  = header                 ; kernels/program_words.hpp
 ///                m1 nv tile_k_block panel_group row_group pack_b form memory_rows stream_c
-///                tiles k_block in_place_ldb
+///                read_ahead tiles k_block in_place_ldb
 ///                list(segment offsets, bytes into the text)  list(weight offsets, floats)
 ///                list(running nnz by tile)  list(ranges of empty rows)
 ///                list(ranges of rows of B that are read)

@@ -40,6 +40,7 @@ bool share_code(const HostTile& left, const HostTile& right) {
   HostTile ordered = left;
   ordered.panel_group = right.panel_group;
   ordered.row_group = right.row_group;
+  ordered.read_ahead = right.read_ahead;
   return ordered == right;
 }
 

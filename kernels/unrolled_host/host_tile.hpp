@@ -32,6 +32,9 @@ struct HostTile {
   WeightForm form = WeightForm::broadcast;
   std::int64_t memory_rows = 1;  ///< columns with at most this many entries use B from memory
   bool stream_c = false;         ///< stores to aligned C bypass the caches (avx512, avx2)
+  /// Reads the next tile's code as data while panels run through this one: straight-line code
+  /// comes from memory several times faster like that.
+  bool read_ahead = false;
 
   friend bool operator==(const HostTile&, const HostTile&) = default;
 };
@@ -50,8 +53,8 @@ inline constexpr std::int64_t k_max_built_in_ldb = std::int64_t{1} << 18;
 
 /// "rows=28 vectors=1 panels=8 packed", for tables and records: rows a tile, vectors a panel row,
 /// panels a visit to a tile's code, and whether B is packed or read in place. "k_block=",
-/// "row_group=", "weights=", "memory_rows=" and "stream" are there only where they are not the
-/// default. Different tiles have different texts.
+/// "row_group=", "weights=", "memory_rows=", "stream" and "read-ahead" are there only where they
+/// are not the default. Different tiles have different texts.
 [[nodiscard]] std::string to_string(const HostTile& tile);
 
 /// Registers a tile needs: accumulators, one row of the panel of B, one weight.

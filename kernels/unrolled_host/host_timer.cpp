@@ -1,7 +1,6 @@
 #include "kernels/unrolled_host/host_timer.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -10,26 +9,12 @@
 
 #include "base/arithmetic.hpp"
 #include "base/pinned_thread.hpp"
+#include "kernels/timing_operands.hpp"
 #include "kernels/unrolled_host/unrolled_executable.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
-
-/// Writes `value(i)` into each float; calls `check`, if there is one, now and then.
-template <class Value>
-void fill(float* to, std::int64_t floats, const std::function<void()>& check, const Value& value) {
-  constexpr std::int64_t k_piece = std::int64_t{1} << 20;
-  for (std::int64_t begin = 0; begin < floats; begin += k_piece) {
-    if (check) check();
-    const std::int64_t end = std::min(floats, begin + k_piece);
-    for (std::int64_t i = begin; i < end; ++i) to[i] = value(i);
-  }
-}
-
-/// Small exact values: the time of an FMA does not depend on them, but denormals or NaN would slow
-/// some CPUs down.
-float small_value(std::int64_t i) { return static_cast<float>(i % 17) * 0.125F - 1.0F; }
 
 /// Calls until caches have settled. Code and weights of 3 MB run at a fifth of their speed in the
 /// first call and at full speed from the sixth on, those of 9 MB from the eighth on at eight times
@@ -39,19 +24,6 @@ int settling_calls(const HostArtifact& artifact) {
   constexpr int k_calls = 8;
   return artifact.run_bytes() > k_long_bytes ? k_calls : 0;
 }
-
-/// B, C and the workspace of whoever runs.
-struct Arena {
-  WorkspacePool pool;
-  WorkspacePool::Loan b;
-  WorkspacePool::Loan c;
-
-  Arena(std::int64_t b_floats, std::int64_t c_floats, const std::function<void()>& check)
-      : b(pool, {b_floats, b_floats}), c(pool, {c_floats, c_floats}) {
-    fill(b.data(), b_floats, check, small_value);
-    fill(c.data(), c_floats, check, [](std::int64_t) { return 0.0F; });
-  }
-};
 
 /// One candidate on its way through the windows.
 class WindowedKernel {
@@ -66,17 +38,15 @@ class WindowedKernel {
     workspace_ = {workspace_floats(program_, split_), touched_floats(program_, split_)};
   }
 
-  double run_us(const Arena& arena, std::int64_t ldb, ThreadPool* pool, std::int64_t calls) {
-    const WorkspacePool::Loan workspace(arena.pool, workspace_);
-    const auto start = std::chrono::steady_clock::now();
-    for (std::int64_t call = 0; call < calls; ++call) {
+  double run_us(const TimingOperands& operands, std::int64_t ldb, ThreadPool* pool,
+                std::int64_t calls) {
+    const WorkspacePool::Loan workspace(operands.pool(), workspace_);
+    return operands.timer().us(calls, [&] {
       const std::int64_t column = window_ * program_.n;
-      execute(program_, split_, {arena.b.data() + column, ldb, arena.c.data() + column, n_},
+      execute(program_, split_, {operands.b() + column, ldb, operands.c() + column, n_},
               workspace.data(), pool);
       window_ = (window_ + 1) % windows_;
-    }
-    const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
-    return time.count();
+    });
   }
 
   /// Of a run that a call does.
@@ -112,13 +82,11 @@ Loaded load(const HostArtifact& artifact, const std::shared_ptr<ThreadPool>& poo
 }
 
 /// Null if B and C do not fit the memory: then that is what all results failed of.
-std::unique_ptr<Arena> make_arena(const HostProgram& shape, std::int64_t ldb,
-                                  const std::function<void()>& check,
-                                  std::vector<TuningResult>& results) {
-  const std::int64_t b_floats = checked_multiply(shape.cols, ldb, "floats of B");
-  const std::int64_t c_floats = checked_multiply(shape.rows, shape.n, "floats of C");
+std::unique_ptr<TimingOperands> make_operands(const TimingShape& shape, const HostTiming& timing,
+                                              const std::function<void()>& check,
+                                              std::vector<TuningResult>& results) {
   try {
-    return std::make_unique<Arena>(b_floats, c_floats, check);
+    return std::make_unique<TimingOperands>(shape, timing.hot, timing.pool.get(), check);
   } catch (const NoMemory& error) {
     for (TuningResult& result : results) {
       result.outcome = TuningOutcome::failed;
@@ -131,8 +99,9 @@ std::unique_ptr<Arena> make_arena(const HostProgram& shape, std::int64_t ldb,
 }  // namespace
 
 std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate> candidates,
-                                            const TuningOptions& options, std::int64_t ldb,
-                                            const std::shared_ptr<ThreadPool>& pool) {
+                                            const TuningOptions& options,
+                                            const HostTiming& timing) {
+  const std::shared_ptr<ThreadPool>& pool = timing.pool;
   std::vector<TuningResult> results(candidates.size());
   std::map<const HostArtifact*, Loaded> loaded;
   std::vector<WindowedKernel> runners;
@@ -155,20 +124,23 @@ std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate>
   }
   if (runners.empty()) return results;
 
-  if (ldb == 0) ldb = shape->n;
-  const std::unique_ptr<Arena> arena = make_arena(*shape, ldb, options.check, results);
-  if (arena == nullptr) return results;
+  const std::int64_t ldb = timing.ldb == 0 ? shape->n : timing.ldb;
+  const auto operands = make_operands({shape->rows, shape->cols, shape->n, ldb, shape->n}, timing,
+                                      options.check, results);
+  if (operands == nullptr) return results;
   std::vector<TuningEntry> entries;
   for (std::size_t i = 0; i < runners.size(); ++i) {
-    entries.push_back(
-        {to_string(candidates[places[i]].tile),
-         [&, i](std::int64_t calls) { return runners[i].run_us(*arena, ldb, pool.get(), calls); },
-         runners[i].part(), settling_calls(*candidates[places[i]].artifact)});
+    entries.push_back({to_string(candidates[places[i]].tile),
+                       [&, i](std::int64_t calls) {
+                         return runners[i].run_us(*operands, ldb, pool.get(), calls);
+                       },
+                       runners[i].part(),
+                       timing.hot ? settling_calls(*candidates[places[i]].artifact) : 0});
   }
   // Only where one thread runs: a pool's workers would inherit it and share one CPU.
   std::optional<PinnedThread> pinned;
   if (pool == nullptr || pool->threads() == 1) pinned.emplace();
-  std::vector<TuningResult> timed = run_tuning(entries, options);
+  std::vector<TuningResult> timed = run_tuning(entries, paced(options, timing.hot));
   for (std::size_t i = 0; i < timed.size(); ++i) results[places[i]] = std::move(timed[i]);
   return results;
 }

@@ -30,11 +30,18 @@ struct HostTuningCandidate {
 using TimeHostKernels = std::function<std::vector<TuningResult>(
     std::span<const HostTuningCandidate> candidates, const TuningOptions& options)>;
 
-/// Loads every artifact and times all candidates on the same B and C, row-major with leading
-/// dimensions `ldb` (0: n) and n. Where one thread runs it stays on one CPU meanwhile
+/// On what, and how.
+struct HostTiming {
+  std::int64_t ldb = 0;  ///< of B; 0: n
+  std::shared_ptr<ThreadPool> pool = nullptr;
+  bool hot = true;  ///< SearchPolicy::hot
+};
+
+/// Loads every artifact and times all candidates on the same B and C, row-major, C without gaps.
+/// Where one thread runs it stays on one CPU meanwhile
 /// (PinnedThread). One whose artifact cannot be loaded has failed. Throws as run_tuning() does.
 [[nodiscard]] std::vector<TuningResult> time_host_kernels(
-    std::span<const HostTuningCandidate> candidates, const TuningOptions& options, std::int64_t ldb,
-    const std::shared_ptr<ThreadPool>& pool);
+    std::span<const HostTuningCandidate> candidates, const TuningOptions& options,
+    const HostTiming& timing);
 
 }  // namespace spjit

@@ -235,6 +235,7 @@ TileSpace enumerate_host_tiles(const Problem& problem, const CompileOptions& opt
   TileSpace space;
   for (HostTile shape : shapes(limits, non_empty_rows(*problem.a, cancel), problem.panel_columns)) {
     shape.stream_c = should_stream_c(limits, problem.a->rows, problem.a->cols, problem.n.value);
+    shape.read_ahead = !options.policy.hot;
     if (registers_needed(shape) > limits.registers) {
       // Not worth grouping the rows for, which takes longest here.
       TileCandidate unfit = describe_columns(shape, problem, limits);
@@ -271,7 +272,8 @@ json to_json(const HostTile& tile) {
           {"row_group", tile.row_group},
           {"pack_b", tile.pack_b},
           {"memory_rows", tile.memory_rows},
-          {"stream_c", tile.stream_c}};
+          {"stream_c", tile.stream_c},
+          {"read_ahead", tile.read_ahead}};
 }
 
 json to_json(const TileSpace& space) {

@@ -69,7 +69,10 @@ HostProgram UnrolledExecutable::in_order_of(const HostTile& tile) const {
   result.panel_group = tile.panel_group;
   result.row_group = tile.row_group;
   // Half of L2: the rest is for B, C and weights.
-  result.prefetch_code = tile.panel_group > 1 && code_bytes_ > host_cpu().l2_bytes / 2;
+  const bool prefetch = tile.panel_group > 1 && code_bytes_ > host_cpu().l2_bytes / 2;
+  result.code = tile.read_ahead ? CodeFetch::read
+                : prefetch      ? CodeFetch::prefetch
+                                : CodeFetch::none;
   return result;
 }
 

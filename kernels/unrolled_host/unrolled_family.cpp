@@ -56,7 +56,8 @@ BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
   const FamilyRequest& what = request.what;
   const TimeHostKernels timer = [&](std::span<const HostTuningCandidate> candidates,
                                     const TuningOptions& options) {
-    return time_host_kernels(candidates, options, what.problem.ldb(), request.pool);
+    return time_host_kernels(candidates, options,
+                             {what.problem.ldb(), request.pool, what.options.policy.hot});
   };
   BuiltHost made = build_host_choice(request, timer);
   BuiltKernel built;

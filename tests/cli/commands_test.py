@@ -74,7 +74,7 @@ class ExplainTest(ToolTest):
         self.generate("layer.npz", 200, 64)
 
         matrix = self.run_json("explain", "layer.npz", "--n", 48, "--target",
-                               "host-avx512")["matrices"][0]
+                               "host-avx512", "--hot")["matrices"][0]
 
         self.assertEqual(matrix["matrix"]["rows"], 200)
         self.assertEqual(set(matrix["groupings"]), {"none", "balanced", "similarity"})
@@ -92,7 +92,8 @@ class ExplainTest(ToolTest):
     def test_the_text_names_the_rule_and_marks_the_choice(self):
         self.generate("layer.npz", 200, 64)
 
-        text = self.succeed("explain", "layer.npz", "--n", 48, "--target", "host-avx512").stdout
+        text = self.succeed("explain", "layer.npz", "--n", 48, "--target", "host-avx512",
+                            "--hot").stdout
 
         self.assertIn("Choice: ", text)
         self.assertRegex(text, r"(?m)^\*  similarity ")
@@ -100,7 +101,7 @@ class ExplainTest(ToolTest):
 
     def test_a_rule_that_leaves_nothing_is_relaxed_and_the_output_says_so(self):
         self.generate("layer.npz", 200, 64)
-        arguments = ["explain", "layer.npz", "--n", 24, "--target", "host-avx512"]
+        arguments = ["explain", "layer.npz", "--n", 24, "--target", "host-avx512", "--hot"]
 
         matrix = self.run_json(*arguments)["matrices"][0]
         text = self.succeed(*arguments).stdout
@@ -118,7 +119,7 @@ class ExplainTest(ToolTest):
     def test_an_exhaustive_search_has_both_times_of_every_tile_and_a_picture(self):
         self.generate("layer.npz", 60, 40)
         arguments = ["explain", "layer.npz", "--n", 32, "--search", "exhaustive",
-                     "--search-budget", 30000]
+                     "--search-budget", 30000, "--family", "unrolled"]
 
         choice = self.run_json(*arguments, "--plot", "s.svg")["matrices"][0]["choice"]
         text = self.succeed(*arguments).stdout
@@ -151,7 +152,7 @@ class ExplainTest(ToolTest):
         self.generate("layer.npz", 60, 40)
 
         choice = self.run_json("explain", "layer.npz", "--n", 32, "--search", "ranked",
-                               "--top-k", 3, "--plot", "s.svg")["matrices"][0]["choice"]
+                               "--family", "unrolled", "--top-k", 3, "--plot", "s.svg")["matrices"][0]["choice"]
 
         self.assertFalse(choice["search"]["proxies"])
         cells = {(entry["m1"], entry["n1"]) for entry in choice["search"]["entries"]
@@ -162,7 +163,7 @@ class ExplainTest(ToolTest):
         self.generate()
 
         matrix = self.run_json("explain", "layer.npz", "--n", 8, "--search", "ranked",
-                               "--search-budget", 0)["matrices"][0]
+                               "--family", "unrolled", "--search-budget", 0)["matrices"][0]
 
         self.assertIn("ranked, not timed", matrix["choice"]["reason"])
         self.assertFalse(matrix["choice"]["search"]["timed"])
@@ -177,8 +178,8 @@ class ExplainTest(ToolTest):
     def test_a_csr_takeover_is_explained(self):
         self.generate()
 
-        choice = self.run_json("explain", "layer.npz", "--n", 8, "--code-budget",
-                               1)["matrices"][0]["choice"]
+        choice = self.run_json("explain", "layer.npz", "--n", 8, "--target", "host-avx2",
+                               "--code-budget", 1)["matrices"][0]["choice"]
 
         self.assertEqual(choice["family"], "csr")
         self.assertIn("unrolled", [verdict["family"] for verdict in choice["verdicts"]])

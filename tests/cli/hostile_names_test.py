@@ -31,7 +31,7 @@ class HostileNamesTest(ToolTest):
     def test_in_tables_lines_and_notes(self):
         quick = ["--n", 8, "--no-measure"]
 
-        compiled = self.run_shown("compile", NAME, *quick, "--code-budget", 0)
+        compiled = self.run_shown("compile", NAME, *quick, "--hot", "--code-budget", 0)
         explained = self.run_shown("explain", NAME, "--n", 8)
         made = self.run_shown("gen", "--rows", 4, "--cols", 4, "--out", NAME)
 

@@ -63,11 +63,11 @@ class RankTest(ToolTest):
         self.assertEqual(first, second)
 
         self.succeed("gen", "--rows", 128, "--cols", 128, "--out", "a.mtx")
-        report = self.run_json("explain", "a.mtx", "--n", 64, "--search", "ranked", "--rank-model",
-                               "model.json")
+        report = self.run_json("explain", "a.mtx", "--n", 64, "--search", "ranked",
+                               "--family", "unrolled", "--rank-model", "model.json")
         self.assertEqual(report["matrices"][0]["choice"]["search"]["ranked_by"], "mine")
-        report = self.run_json("explain", "a.mtx", "--n", 64, "--search", "ranked", "--rank-model",
-                               "prior")
+        report = self.run_json("explain", "a.mtx", "--n", 64, "--search", "ranked",
+                               "--family", "unrolled", "--rank-model", "prior")
         self.assertEqual(report["matrices"][0]["choice"]["search"]["ranked_by"], "prior")
 
     def test_training_goes_on_from_a_model(self):

@@ -25,6 +25,7 @@ Problem problem_of(const SoakCase& item) {
 
 CompileOptions options_of(const SoakCase& item) {
   CompileOptions options;
+  options.policy.hot = item.hot;
   options.target = Target(item.isa);
   options.resources.threads = item.threads;
   options.policy.reorder = item.reorder;

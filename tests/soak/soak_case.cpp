@@ -179,6 +179,7 @@ void draw_host(Draw& draw, SoakCase& item) {
     item.panel_vectors = draw.between(1, widest_panel_vectors(item.isa));
   }
   item.no_code = draw.chance(15);
+  item.hot = draw.chance(50);
   if (draw.chance(2)) item.search = draw.chance(70) ? SearchMode::ranked : SearchMode::proxy;
   draw_distances(draw, item);
 }
@@ -256,9 +257,10 @@ std::string describe(const SoakCase& item) {
     return text + fmt::format(" m1={} n1={} unit_nonzeros={} runtime_sizes={}", item.ptx.m1,
                               item.ptx.n1, item.ptx.unit_nonzeros, item.ptx.runtime_sizes);
   }
-  return text + fmt::format(" compiled_ldb={} threads={} panel_vectors={} no_code={} search={}{}",
-                            item.compiled_ldb, item.threads, item.panel_vectors, item.no_code,
-                            to_string(item.search), item.special_values ? " special" : "");
+  return text +
+         fmt::format(" compiled_ldb={} threads={} panel_vectors={} no_code={} hot={} search={}{}",
+                     item.compiled_ldb, item.threads, item.panel_vectors, item.no_code, item.hot,
+                     to_string(item.search), item.special_values ? " special" : "");
 }
 
 }  // namespace spjit::soak

@@ -45,6 +45,7 @@ struct SoakCase {
   int threads = 1;
   std::int64_t panel_vectors = 0;  ///< fixes the panel's width; 0: chosen
   bool no_code = false;            ///< no code budget: the CSR kernel
+  bool hot = false;                ///< the choice is for warm caches
   bool special_values = false;     ///< infinities, NaN, -0, denormals among A and B
   ReorderAlgorithm reorder = ReorderAlgorithm::none;
   SearchMode search = SearchMode::instant;

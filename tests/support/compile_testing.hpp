@@ -38,16 +38,23 @@ namespace spjit::testing_support {
   return problem_of(std::move(matrix), k_columns);
 }
 
-/// Options for so many compilations at once.
-[[nodiscard]] inline CompileOptions small_options(int parallel_compiles = 0) {
+/// What chooses unrolled code, which goes through all stages of a compilation.
+[[nodiscard]] inline CompileOptions hot_options() {
   CompileOptions options;
+  options.policy.hot = true;
+  return options;
+}
+
+/// Hot ones for so many compilations at once.
+[[nodiscard]] inline CompileOptions small_options(int parallel_compiles = 0) {
+  CompileOptions options = hot_options();
   options.resources.parallel_compiles = parallel_compiles;
   return options;
 }
 
-/// Options of a kernel for this CPU, or for one of another instruction set.
+/// Hot ones of a kernel for this CPU, or for one of another instruction set.
 [[nodiscard]] inline CompileOptions options_of(HostIsa isa = Target().isa()) {
-  CompileOptions options;
+  CompileOptions options = hot_options();
   options.target = Target(isa);
   return options;
 }

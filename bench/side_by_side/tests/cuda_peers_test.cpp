@@ -86,7 +86,9 @@ TEST_F(CudaPeers, AreTimedByTheProductNotByTheRun) {
   options.clock = [now = std::chrono::nanoseconds(0)]() mutable {
     return now += std::chrono::milliseconds(40);
   };
-  CacheFlush caches(0, 0, 1);
+  spjit::HostCpu small_caches;
+  small_caches.l3_bytes = 65536;
+  spjit::CacheFlush caches(small_caches, nullptr);
 
   const CaseResult result = measure_case(peers, operands, 1, options, caches);
 

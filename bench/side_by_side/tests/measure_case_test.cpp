@@ -107,7 +107,13 @@ class MeasureCase : public testing::Test {
   }
 
   std::vector<std::unique_ptr<Peer>> peers_;
-  CacheFlush caches_{4096, 65536, 1};
+  static spjit::HostCpu small_caches() {
+    spjit::HostCpu cpu;
+    cpu.l3_bytes = 65536;
+    return cpu;
+  }
+
+  spjit::CacheFlush caches_{small_caches(), nullptr};
 };
 
 TEST_F(MeasureCase, OnlyCheckingTimesNothingAndStillFindsWhatIsWrong) {

@@ -50,6 +50,7 @@ int use(spjit::CsrMatrix matrix) {
 
   spjit::CompileOptions options;
   options.policy.search = spjit::SearchMode::ranked;
+  options.policy.family = "unrolled";
   const spjit::Kernel kernel = spjit::compile({.a = matrix, .n = 48}, options);
   if (!adds_up(matrix, kernel)) return fail("the kernel's result is wrong");
   if (!names_its_model(kernel)) {

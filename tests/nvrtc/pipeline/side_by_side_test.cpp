@@ -30,7 +30,7 @@ class SideBySide : public ::testing::Test {
   }
 
   [[nodiscard]] static CompileOptions gpu_options() {
-    CompileOptions options;
+    CompileOptions options = hot_options();
     options.target = Target::parse("sm_90:h200");
     return options;
   }
@@ -41,7 +41,7 @@ class SideBySide : public ::testing::Test {
 
 TEST_F(SideBySide, AHostAndAGpuKernelOfOneProblemAreCompiledAtOnceIntoOneCache) {
   const Problem problem = problem_of(matrix_, 33);
-  const Compiler host({}, cached_in(directory_.path()));
+  const Compiler host(hot_options(), cached_in(directory_.path()));
   const Compiler gpu(gpu_options(), cached_in(directory_.path()));
 
   const Compilation on_gpu = gpu.compile_async(problem);

@@ -116,6 +116,7 @@ Drawn draw_options(Draw& draw) {
   }
   if (draw.chance(30)) problem.b.leading_dimension = problem.n.value + draw.between(0, 40);
   if (draw.chance(15)) options.policy.code_budget_bytes = 0;
+  options.policy.hot = draw.chance(70);
   return drawn;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/families.hpp"
 #include "kernels/sliced/sliced_kernel.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix_io.hpp"
@@ -29,6 +30,7 @@ using spjit::Kernel;
 using spjit::testing_support::data_directory;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::GuardedBuffers;
+using spjit::testing_support::hot_options;
 using spjit::testing_support::GuardedOperands;
 using spjit::testing_support::index;
 using spjit::testing_support::k_placements;
@@ -88,16 +90,16 @@ void expect_bits(const CsrMatrix& matrix, const CompileOptions& options,
     EXPECT_TRUE(operands.holds(separate ? expectation.separate : expectation.fused))
         << options.target.name() << " tile " << kernel.info().tile << ": " << kernel.info().reason;
   }
-  const bool csr = options.policy.code_budget_bytes == 0 && matrix.nnz() > 0;
   const bool sliced = spjit::prefers_slices(spjit::view_of(matrix), options.target.isa(), n);
-  EXPECT_EQ(kernel.info().family, sliced ? "sliced" : csr ? "csr" : "unrolled");
+  const std::string& named = options.policy.family;
+  EXPECT_EQ(kernel.info().family, !named.empty() ? named : sliced ? "sliced" : "unrolled");
 }
 
 /// One to four columns on every instruction set that is encoded directly.
 void check_few_columns(const CsrMatrix& matrix) {
   for (std::int64_t n = 1; n <= spjit::k_most_sliced_columns; ++n) {
     const Expectation expectation = expect_of(matrix, n);
-    CompileOptions options;
+    CompileOptions options = hot_options();
     for (const HostIsa isa : spjit::testing_support::isas_here()) {
       if (isa == HostIsa::generic) continue;
       options.target = spjit::Target(isa);
@@ -106,21 +108,26 @@ void check_few_columns(const CsrMatrix& matrix) {
   }
 }
 
-/// Every instruction set with its unrolled kernel, and the best one with the csr kernel. LLVM's
+/// Every instruction set with its unrolled kernel, and the best one with those that read A. LLVM's
 /// code for the generic target takes a second per 100 000 entries, so only small ones get it.
 void check_matrix(const CsrMatrix& matrix) {
   const std::int64_t n = columns_for(matrix, matrix.nnz() > 20'000 ? 35 : 131);
   const Expectation expectation = expect_of(matrix, n);
   constexpr std::int64_t k_most_generic_nnz = 60'000;
-  CompileOptions options;
+  CompileOptions options = hot_options();
   for (const HostIsa isa : spjit::testing_support::isas_here()) {
     if (isa == HostIsa::generic && matrix.nnz() > k_most_generic_nnz) continue;
     options.target = spjit::Target(isa);
     expect_bits(matrix, options, expectation);
   }
   options.target = spjit::Target();
-  options.policy.code_budget_bytes = 0;
-  expect_bits(matrix, options, expectation);
+  for (const char* family : {"csr", "compact"}) {
+    options.policy.family = family;
+    const spjit::Problem problem = problem_of(matrix, n);
+    const spjit::DeviceInfo device = spjit::device_info_of(options.target);
+    if (!spjit::why_not(spjit::find_family(family), {problem, options, device, {}}).empty()) continue;
+    expect_bits(matrix, options, expectation);
+  }
 }
 
 class RealMatrices : public testing::TestWithParam<const char*> {};

@@ -48,7 +48,7 @@ class HostVerification : public testing::Test {
 
   [[nodiscard]] Kernel compile(VerifyMode mode, const CacheOptions& options,
                                const CompileControl& control = {}) const {
-    CompileOptions compile_options;
+    CompileOptions compile_options = hot_options();
     compile_options.verify = mode;
     return Compiler(compile_options, options).compile(problem_of(matrix_, 33), control);
   }
@@ -179,7 +179,7 @@ TEST_F(HostVerification, ASampleOfALargeKernelIsPartOfItAndFullIsAll) {
   matrix_ = random_matrix(1500, 1000, 0.5);  // 25 million products
 
   for (const bool full : {false, true}) {
-    CompileOptions options;
+    CompileOptions options = hot_options();
     options.verify = full ? VerifyMode::full : VerifyMode::sampled;
 
     const Verification found =
@@ -201,10 +201,10 @@ TEST_F(HostVerification, AKernelThatIsNotCheckedSaysSo) {
 TEST_F(HostVerification, EveryKindOfKernelPassesOnEveryInstructionSet) {
   for (const HostIsa isa : isas_here()) {
     for (const std::int64_t n : {1, 3, 5, 16, 130}) {
-      for (const std::int64_t budget : {std::int64_t{0}, std::int64_t{1} << 28}) {
+      for (const char* family : {"csr", ""}) {
         CompileOptions options = options_of(isa);
         options.verify = VerifyMode::full;
-        options.policy.code_budget_bytes = budget;
+        options.policy.family = family;
         options.resources.threads = 2;
         Problem problem = problem_of(matrix_, n);
         problem.b.leading_dimension = n == 5 ? 9 : 0;
@@ -219,7 +219,7 @@ TEST_F(HostVerification, EveryKindOfKernelPassesOnEveryInstructionSet) {
 }
 
 TEST_F(HostVerification, WhatTakesTooMuchMemoryIsNotCheckedAndSaysSo) {
-  CompileOptions options;
+  CompileOptions options = hot_options();
   options.verify = VerifyMode::full;
 
   const Kernel kernel = Compiler(options, cached_in(cache()))
@@ -235,7 +235,7 @@ TEST_F(HostVerification, WhatTakesTooMuchMemoryIsNotCheckedAndSaysSo) {
 TEST_F(HostVerification, FewColumnsOfAVeryWideMatrixAreChecked) {
   constexpr std::int32_t k_columns = 2147483647;
   matrix_ = {1, k_columns, {0, 1}, {k_columns - 1}, {2}};
-  CompileOptions options;
+  CompileOptions options = hot_options();
   options.verify = VerifyMode::sampled;
 
   const Kernel kernel = Compiler(options, uncached()).compile(problem_of(matrix_, 1));
@@ -245,9 +245,9 @@ TEST_F(HostVerification, FewColumnsOfAVeryWideMatrixAreChecked) {
 
 TEST_F(HostVerification, KernelsOfACompilerAreCheckedOneAfterTheOther) {
   const CsrMatrix large = random_matrix(1500, 1000, 0.5);
-  CompileOptions options;
+  CompileOptions options = hot_options();
   options.verify = VerifyMode::full;  // seconds, of the large one
-  options.policy.code_budget_bytes = 0;
+  options.policy.family = "csr";
   const Compiler compiler(options, uncached());
   std::latch begun(1);
   std::stop_source stop;
@@ -279,7 +279,7 @@ TEST_F(HostVerification, TheModeIsNotPartOfTheKey) {
 }
 
 TEST_F(HostVerification, ModesThatAreNoneAreRefused) {
-  CompileOptions options;
+  CompileOptions options = hot_options();
   options.verify = static_cast<VerifyMode>(99);
 
   EXPECT_THROW(Compiler(options, uncached()), InvalidArgument);
@@ -308,7 +308,7 @@ TEST_F(HostVerification, IsAStageThatCanBeStopped) {
 
 TEST_F(HostVerification, ThreadsThatWaitForAWrongKernelGetTheSameError) {
   const SpoiledHostKernels spoiled(change_a_weight);
-  CompileOptions options;
+  CompileOptions options = hot_options();
   options.verify = VerifyMode::sampled;
   const Compiler compiler(options, cached_in(cache()));
   std::latch begun(1);

@@ -56,6 +56,7 @@ TEST(CompileRecord, SaysWhatWasCompiledAndWhatWasChosen) {
 
 TEST(CompileRecord, NamesACsrKernelAndItsReason) {
   CompileOptions options = record_options();
+  options.target = Target(HostIsa::generic);
   options.policy.code_budget_bytes = 0;
 
   const json record = record_of(options);

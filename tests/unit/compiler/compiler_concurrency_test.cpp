@@ -306,7 +306,7 @@ TEST(ConcurrentKernels, OfOnePoolRunFromManyThreadsWithTheSameBits) {
   std::vector<Kernel> kernels;
   for (const CsrMatrix& matrix : matrices)
     kernels.push_back(compiler.compile(small_problem(matrix)));
-  options.policy.code_budget_bytes = 0;  // and of a CSR kernel
+  options.policy.family = "csr";  // and of a CSR kernel
   kernels.push_back(Compiler(options, uncached()).compile(small_problem(matrices[0])));
   std::atomic<int> wrong = 0;
   {

@@ -71,7 +71,7 @@ TEST(CompilerOptions, AreRefusedWithWhatWasGiven) {
   const auto refuses = [](const CompileOptions& options, const std::string& part) {
     EXPECT_THAT(refusal_of([&] { return Compiler(options, uncached()); }), HasSubstr(part));
   };
-  CompileOptions options;
+  CompileOptions options = hot_options();
   options.resources.threads = -1;
   refuses(options, "threads is -1");
   options.resources.threads = 5000;
@@ -146,7 +146,7 @@ TEST(CompilerOptions, ValuesThatAnEnumerationDoesNotHaveAreRefused) {
   const auto refuses = [](const CompileOptions& options) {
     EXPECT_THROW(Compiler(options, uncached()), spjit::InvalidArgument);
   };
-  CompileOptions options;
+  CompileOptions options = hot_options();
   for (const int value : {4, 99, 255}) {
     options.policy.search = static_cast<spjit::SearchMode>(value);
     refuses(options);
@@ -187,7 +187,7 @@ TEST(CompilerOptions, PathsWithAZeroByteAreRefused) {
 }
 
 TEST(CompilerOptions, ARankModelIsReadOnlyInModesThatTime) {
-  CompileOptions options;
+  CompileOptions options = hot_options();
   options.policy.rank_model = "/nowhere/model.json";
 
   EXPECT_NO_THROW(Compiler(options, uncached()));
@@ -199,13 +199,14 @@ TEST(CompilerOptions, AsManyCompileAtOnceAsThereAreCpusUnlessSaidOtherwise) {
   CompileOptions two;
   two.resources.parallel_compiles = 2;
 
-  EXPECT_EQ(Compiler({}, uncached()).options().resources.parallel_compiles, spjit::usable_cpus());
+  EXPECT_EQ(Compiler(hot_options(), uncached()).options().resources.parallel_compiles,
+            spjit::usable_cpus());
   EXPECT_EQ(Compiler(two, uncached()).options().resources.parallel_compiles, 2);
 }
 
 TEST(CompilerOptions, LeadingDimensionsOfAGpuHaveALimit) {
   constexpr std::int64_t k_most = spjit::k_cuda_max_leading_dimension;
-  CompileOptions options;
+  CompileOptions options = hot_options();
   options.target = spjit::Target::parse("sm_90");
   const Compiler compiler(options, uncached());
   for (const auto operand : {&Problem::b, &Problem::c}) {
@@ -217,7 +218,7 @@ TEST(CompilerOptions, LeadingDimensionsOfAGpuHaveALimit) {
 }
 
 TEST(CompilerOptions, ALimitOfCompilingIsATime) {
-  CompileOptions options;
+  CompileOptions options = hot_options();
   options.target = spjit::Target::parse("sm_90");
   for (const double limit : {-1.0, 1e10, HUGE_VAL, std::nan("")}) {
     options.resources.compile_limit_ms = limit;
@@ -267,7 +268,7 @@ TEST(CompilerOptions, EveryPanelWidthThatIsTakenCompiles) {
 }
 
 TEST(CompilerOptions, NoThreadsMeansAllOfThem) {
-  CompileOptions options;
+  CompileOptions options = hot_options();
   options.resources.threads = 0;
 
   EXPECT_GE(Compiler(options, uncached()).options().resources.threads, 1);
@@ -285,8 +286,9 @@ TEST(Compiler, RefusesAMatrixThatIsNone) {
   CsrMatrix matrix = random_matrix(6, 5, 0.5);
   matrix.col_idxs[0] = 5;
 
-  EXPECT_THROW(static_cast<void>(Compiler({}, uncached()).compile(problem_of(matrix, 8))),
-               spjit::InvalidMatrix);
+  EXPECT_THROW(
+      static_cast<void>(Compiler(hot_options(), uncached()).compile(problem_of(matrix, 8))),
+      spjit::InvalidMatrix);
 }
 
 TEST(Compiler, RefusesATargetThatThisCpuLacks) {
@@ -304,7 +306,7 @@ TEST(Compiler, RefusesATargetThatThisCpuLacks) {
 TEST(Compiler, DescribesTheKernelItMade) {
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
 
-  const Kernel kernel = Compiler({}, uncached()).compile(problem_of(matrix, 33));
+  const Kernel kernel = Compiler(hot_options(), uncached()).compile(problem_of(matrix, 33));
 
   EXPECT_EQ(kernel.info().rows, 60);
   EXPECT_EQ(kernel.info().cols, 70);
@@ -346,12 +348,12 @@ TEST(Compiler, EveryEmptyAndTinyShapeHasAKernel) {
   for (const HostIsa isa : spjit::testing_support::isas_here()) {
     for (const CsrMatrix& matrix : matrices) {
       for (const std::int64_t n : {1, 2, 16, 33}) {
-        for (const std::int64_t budget :
-             {std::int64_t{0}, spjit::SearchPolicy::k_default_code_budget_bytes}) {
+        for (const char* family : {"csr", "hot", ""}) {
           for (const int threads : {1, 2}) {
             CompileOptions options;
+            options.policy.hot = family == std::string("hot");
             options.target = spjit::Target(isa);
-            options.policy.code_budget_bytes = budget;
+            if (!options.policy.hot) options.policy.family = family;
             options.resources.threads = threads;
 
             const Kernel kernel = Compiler(options, uncached()).compile(problem_of(matrix, n));
@@ -367,9 +369,9 @@ TEST(Compiler, EveryEmptyAndTinyShapeHasAKernel) {
 
 TEST(Compiler, EmptyMatricesRunOnNullOperands) {
   const Kernel no_rows =
-      Compiler({}, uncached()).compile(problem_of(CsrMatrix{0, 0, {0}, {}, {}}, 8));
-  const Kernel no_cols =
-      Compiler({}, uncached()).compile(problem_of(CsrMatrix{2, 0, {0, 0, 0}, {}, {}}, 8));
+      Compiler(hot_options(), uncached()).compile(problem_of(CsrMatrix{0, 0, {0}, {}, {}}, 8));
+  const Kernel no_cols = Compiler(hot_options(), uncached())
+                             .compile(problem_of(CsrMatrix{2, 0, {0, 0, 0}, {}, {}}, 8));
   std::vector<float> c(16, -7.0F);
 
   no_rows.run(nullptr, nullptr);
@@ -383,7 +385,7 @@ TEST(Compiler, ThreadsDoNotChangeTheBits) {
   for (const HostIsa isa : spjit::testing_support::isas_here()) {
     for (const std::int64_t n : {1, 16, 100}) {
       for (const int threads : {1, 2, 3}) {
-        CompileOptions options;
+        CompileOptions options = hot_options();
         options.target = spjit::Target(isa);
         options.resources.threads = threads;
 
@@ -399,7 +401,7 @@ TEST(Compiler, ThreadsDoNotChangeTheBits) {
 
 TEST(Compiler, ACsrKernelTakesOverWithoutABudgetAndSaysSo) {
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
-  CompileOptions options;
+  CompileOptions options = options_of(HostIsa::generic);
   options.policy.code_budget_bytes = 0;
 
   const Kernel kernel = Compiler(options, uncached()).compile(problem_of(matrix, 33));
@@ -414,7 +416,7 @@ TEST(Compiler, ACsrKernelTakesOverWithoutABudgetAndSaysSo) {
 TEST(Compiler, EverySearchTimesCandidatesAndRecordsThem) {
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
   for (const std::string mode : {"ranked", "proxy", "exhaustive"}) {
-    CompileOptions options;
+    CompileOptions options = hot_options();
     options.policy.search = spjit::parse_search(mode);
     options.policy.search_budget_ms = 30'000;  // ends long before on an idle machine
     std::size_t reports = 0;
@@ -441,10 +443,11 @@ TEST(Compiler, EverySearchTimesCandidatesAndRecordsThem) {
 TEST(CompilerCache, TheSecondCompilationComesFromTheCache) {
   const TemporaryDirectory directory;
   const CsrMatrix matrix = random_matrix(60, 70, 0.8);
-  const Compiler compiler({}, cached_in(directory.path()));
+  const Compiler compiler(hot_options(), cached_in(directory.path()));
 
   const Kernel fresh = compiler.compile(problem_of(matrix, 33));
-  const Kernel cached = Compiler({}, cached_in(directory.path())).compile(problem_of(matrix, 33));
+  const Kernel cached =
+      Compiler(hot_options(), cached_in(directory.path())).compile(problem_of(matrix, 33));
 
   EXPECT_FALSE(fresh.info().from_cache);
   EXPECT_TRUE(cached.info().from_cache);
@@ -460,10 +463,9 @@ TEST(CompilerCache, KernelsOfAllKindsComeBack) {
   const TemporaryDirectory directory;
   const CsrMatrix empty{3, 4, {0, 0, 0, 0}, {}, {}};
   for (const CsrMatrix& matrix : {random_matrix(60, 70, 0.8), empty}) {
-    for (const std::int64_t budget :
-         {std::int64_t{0}, spjit::SearchPolicy::k_default_code_budget_bytes}) {
-      CompileOptions options;
-      options.policy.code_budget_bytes = budget;
+    for (const char* family : {"csr", ""}) {
+      CompileOptions options = hot_options();
+      options.policy.family = family;
       const Compiler compiler(options, cached_in(directory.path()));
 
       const Kernel fresh = compiler.compile(problem_of(matrix, 33));
@@ -575,10 +577,9 @@ TEST(CompilerCache, AnExplicitDirectoryThatCannotBeUsedIsAnError) {
   fs::create_directory(foreign);
   std::ofstream(foreign / "precious") << "data";
   for (const fs::path& unusable : {file, foreign}) {
-    EXPECT_THROW(
-        static_cast<void>(
-            Compiler({}, cached_in(unusable)).compile(problem_of(random_matrix(60, 70, 0.8), 33))),
-        spjit::CacheError)
+    EXPECT_THROW(static_cast<void>(Compiler(hot_options(), cached_in(unusable))
+                                       .compile(problem_of(random_matrix(60, 70, 0.8), 33))),
+                 spjit::CacheError)
         << unusable;
   }
 }
@@ -588,7 +589,8 @@ TEST(CompilerCache, ADisabledCacheLeavesNoTrace) {
   CacheOptions cache = cached_in(directory.path());
   cache.enabled = false;
 
-  const Kernel kernel = Compiler({}, cache).compile(problem_of(random_matrix(60, 70, 0.8), 33));
+  const Kernel kernel =
+      Compiler(hot_options(), cache).compile(problem_of(random_matrix(60, 70, 0.8), 33));
 
   EXPECT_FALSE(kernel.info().from_cache);
   EXPECT_TRUE(fs::is_empty(directory.path()));

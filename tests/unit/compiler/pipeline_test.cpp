@@ -78,13 +78,13 @@ TEST(Pipeline, AKernelThatTurnsOutOverTheBudgetIsDeclined) {
 
   const CompiledKernel compiled = compile_for(problem_of(matrix, 96), options);
 
-  EXPECT_EQ(compiled.record.at("family"), "csr");
-  EXPECT_EQ(reason_in(compiled), "csr: " + std::to_string(free_choice) +
+  EXPECT_EQ(compiled.record.at("family"), "compact");
+  EXPECT_EQ(reason_in(compiled), "compact: " + std::to_string(free_choice) +
                                      " bytes of code, the budget is " +
                                      std::to_string(free_choice - 1));
 }
 
-TEST(Pipeline, ACsrKernelTakesOverAboveTheBudgetAndSaysWhy) {
+TEST(Pipeline, AKernelThatReadsATakesOverAboveTheBudgetAndSaysWhy) {
   const auto matrix = random_matrix(60, 300, 0.8);
   for (const auto search : k_modes) {
     OwnRequest own(problem_of(matrix, 96), base_options(search), made_up_host());
@@ -96,8 +96,8 @@ TEST(Pipeline, ACsrKernelTakesOverAboveTheBudgetAndSaysWhy) {
 
     const CompiledKernel compiled = compile_problem(own.request, kernel_families());
 
-    EXPECT_EQ(compiled.family->name(), "csr");
-    EXPECT_THAT(reason_in(compiled), StartsWith("csr: at least "));
+    EXPECT_EQ(compiled.family->name(), "compact");
+    EXPECT_THAT(reason_in(compiled), StartsWith("compact: at least "));
     EXPECT_THAT(reason_in(compiled), HasSubstr("the budget is 1000"));
   }
 }
@@ -119,6 +119,84 @@ TEST(Pipeline, AFewColumnsAreSlicedUnlessTheyComeInPanels) {
   panels.panel_columns = 16;
   EXPECT_EQ(family_of(panels), "unrolled");
   EXPECT_EQ(family_of(problem_of(matrix, k_most_sliced_columns + 1)), "unrolled");
+}
+
+/// A race whose times are made up: a family's is where its name stands in `order`.
+class FamilyRace : public testing::Test {
+ protected:
+  CompiledKernel race(const std::vector<std::string>& order, CompileOptions options) {
+    OwnRequest own(problem_of(random_matrix(60, 300, 0.8), 33), std::move(options), made_up_host());
+    own.request.search = [&](TunableSpace& space, auto begin) {
+      TimedBySize by_size(space);
+      return search(by_size, settings_of(own.options.policy, space, begin), {});
+    };
+    return compile_problem(own.request, kernel_families(), [&](std::span<const RaceEntry> entries) {
+      std::vector<TuningResult> results;
+      for (const RaceEntry& entry : entries) {
+        entered_.push_back(entry.name);
+        const auto place = std::ranges::find(order, entry.name);
+        results.push_back(place == order.end()
+                              ? failed_because("it was not to be timed")
+                              : finished_in(static_cast<double>(place - order.begin()) + 1));
+      }
+      return results;
+    });
+  }
+
+  void SetUp() override {
+    if (!Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "this CPU has no AVX-512";
+  }
+
+  std::vector<std::string> entered_;
+};
+
+TEST_F(FamilyRace, IsTakenByTheFastestAndTheRecordHasAllTimes) {
+  const CompiledKernel compiled =
+      race({"csr", "unrolled", "compact"}, base_options(SearchMode::ranked));
+
+  EXPECT_THAT(entered_, ElementsAre("compact", "unrolled", "csr"));
+  EXPECT_EQ(compiled.record.at("family"), "csr");
+  EXPECT_EQ(reason_in(compiled),
+            "ranked: fastest of 3 families, hot: 1.0 us, compact 3.0 us, unrolled 2.0 us");
+  EXPECT_EQ(compiled.record.at("verdicts").size(), 4U);  // sliced refused
+  EXPECT_EQ(compiled.record.at("verdicts").at(1).at("reason"), "3.0 us");
+}
+
+TEST_F(FamilyRace, ThatTimesNothingLeavesTheChoiceToTheRules) {
+  const CompiledKernel compiled = race({}, base_options(SearchMode::ranked));
+
+  EXPECT_EQ(compiled.record.at("family"), "unrolled");
+  EXPECT_THAT(reason_in(compiled), StartsWith("no families timed: ranked: "));
+}
+
+TEST_F(FamilyRace, IsNotHeldWhereNothingIsToBeTimedOrOneFamilyIsNamed) {
+  CompileOptions named = base_options(SearchMode::ranked);
+  named.policy.family = "csr";
+
+  static_cast<void>(race({"csr"}, base_options(SearchMode::instant)));
+  static_cast<void>(race({"csr"}, named));
+
+  EXPECT_TRUE(entered_.empty());
+}
+
+TEST(Pipeline, AColdKernelIsCompactUnlessItsColumnsAreManyOrInPanels) {
+  const auto matrix = random_matrix(60, 300, 0.8);
+  const auto family_of = [&](const Problem& problem) {
+    CompileOptions options = base_options();
+    options.policy.hot = false;
+    return compile_for(problem, options).record.at("family").get<std::string>();
+  };
+  Problem panels = problem_of(matrix, 64);
+  panels.panel_columns = 16;
+  Problem any_n = problem_of(matrix, 5000);
+  any_n.n.runtime = true;
+
+  for (const std::int64_t n : {1, 4, 5, 64, 768}) {
+    EXPECT_EQ(family_of(problem_of(matrix, n)), "compact") << n;
+  }
+  EXPECT_EQ(family_of(problem_of(matrix, 769)), "unrolled");
+  EXPECT_EQ(family_of(panels), "unrolled");
+  EXPECT_EQ(family_of(any_n), "compact");
 }
 
 /// The toy family, and behind it what is shipped or only a few of that.
@@ -217,9 +295,9 @@ TEST_F(ToyPipeline, WhereOneRefusesTheNextIsAsked) {
   const CompiledKernel compiled = compile();
 
   EXPECT_EQ(compiled.record.at("family"), "unrolled");
-  EXPECT_THAT(verdicts(compiled),
-              ElementsAre("toy: the toy is broken", StartsWith("sliced: it is for n of 1 to 4"),
-                          StartsWith("compact: "), "unrolled: " + reason_in(compiled)));
+  EXPECT_THAT(verdicts(compiled), ElementsAre("toy: the toy is broken", StartsWith("compact: "),
+                                              StartsWith("sliced: it is for n of 1 to 4"),
+                                              "unrolled: " + reason_in(compiled)));
 }
 
 TEST_F(ToyPipeline, WhatIsDeclinedLateGoesToTheNextAndTheReasonSaysWhy) {
@@ -268,22 +346,21 @@ TEST_F(ToyPipeline, AFamilyOfAnotherDeviceIsLeftOut) {
   const CompiledKernel compiled = compile();
 
   EXPECT_EQ(compiled.record.at("family"), "unrolled");
-  EXPECT_THAT(verdicts(compiled), ElementsAre(StartsWith("sliced: "), StartsWith("compact: "),
+  EXPECT_THAT(verdicts(compiled), ElementsAre(StartsWith("compact: "), StartsWith("sliced: "),
                                               StartsWith("unrolled: ")));
 }
 
 TEST_F(ToyPipeline, TheReferenceTakesWhatNoFastFamilyKnows) {
   problem_.n = Extent::at_run_time(33);
   toy_.refuses = "the toy is broken";
+  behind_ = {&find_family("sliced"), &find_family("csr"), &find_family("reference")};
 
   const CompiledKernel compiled = compile();
 
   EXPECT_EQ(compiled.record.at("family"), "reference");
-  EXPECT_THAT(
-      verdicts(compiled),
-      ElementsAre("toy: it does not know a run-time n", "sliced: it does not know a run-time n",
-                  StartsWith("compact: "), "unrolled: it does not know a run-time n",
-                  "csr: it does not know a run-time n", "reference: "));
+  EXPECT_THAT(verdicts(compiled), ElementsAre("toy: it does not know a run-time n",
+                                              "sliced: it does not know a run-time n",
+                                              "csr: it does not know a run-time n", "reference: "));
   EXPECT_EQ(reason_in(compiled), "reference: it does not know a run-time n");
 }
 

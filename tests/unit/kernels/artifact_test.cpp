@@ -39,8 +39,8 @@ Kernel compiled(const Problem& problem, const CompileOptions& options = {}) {
 CsrMatrix some_matrix() { return random_matrix(k_m, k_k, 0.8); }
 
 Kernel csr_kernel() {
-  CompileOptions options;
-  options.policy.code_budget_bytes = 0;
+  CompileOptions options = spjit::testing_support::hot_options();
+  options.policy.family = "csr";
   return compiled(problem_of(some_matrix(), 20), options);
 }
 
@@ -48,7 +48,9 @@ Kernel csr_kernel() {
 std::vector<Kernel> kernels_of_all_families() {
   Problem runtime_n = problem_of(some_matrix(), 20);
   runtime_n.n.runtime = true;
-  std::vector<Kernel> result = {csr_kernel(), compiled(runtime_n)};
+  CompileOptions slow;
+  slow.policy.family = "reference";
+  std::vector<Kernel> result = {csr_kernel(), compiled(runtime_n, slow)};
   for (const HostIsa isa : spjit::testing_support::isas_here()) {
     result.push_back(compiled(problem_of(some_matrix(), 50), options_of(isa)));
     if (isa == HostIsa::avx512)
@@ -187,8 +189,8 @@ TEST(KernelArtifact, OfAFileWithAnyOtherByteIsRefused) {
 
 TEST(KernelArtifact, WithTheRecordOfAnotherKernelOfItsFamilyIsRefused) {
   const Kernel one = csr_kernel();
-  CompileOptions options;
-  options.policy.code_budget_bytes = 0;
+  CompileOptions options = spjit::testing_support::hot_options();
+  options.policy.family = "csr";
   const Kernel two = compiled(problem_of(random_matrix(12, 9, 0.5), 20), options);
   ASSERT_EQ(two.info().family, one.info().family);
 
@@ -208,7 +210,7 @@ TEST(KernelArtifact, WithDamagedFilesInItsRecordIsRefused) {
 }
 
 TEST(KernelArtifact, HasARecordWhereAPathOfThePolicyIsNoUtf8) {
-  CompileOptions options;
+  CompileOptions options = spjit::testing_support::hot_options();
   options.policy.rank_model = "\xff.json";
   const Kernel kernel = compiled(problem_of(random_matrix(12, 9, 0.5), 20), options);
 
@@ -243,7 +245,7 @@ TEST(KernelArtifact, OfAnUnknownFamilyIsRefused) {
   artifact.record = R"({"family": "dense"})";
 
   EXPECT_EQ(artifact_refusal(artifact),
-            "the family of kernels \"dense\" is unknown; expected one of sliced, compact, "
+            "the family of kernels \"dense\" is unknown; expected one of compact, sliced, "
             "unrolled, cuda, csr, reference");
 }
 

@@ -222,7 +222,7 @@ TEST_P(FarRows, OfPanelsAreReadWhereTheyAre) {
 TEST_P(FarRows, OfBAreReadByTheCsrKernel) {
   constexpr std::int64_t k_n = 140;
   CompileOptions options = options_of(isa());
-  options.policy.code_budget_bytes = 0;
+  options.policy.family = "csr";
   const FarProblem far = problem(k_n * 4);
 
   const Kernel kernel = compile_far(problem_of(far.matrix, k_n), options);
@@ -245,10 +245,9 @@ TEST_P(FarRows, OfCAreWrittenByEveryKind) {
   const FarProblem far = far_problem(4, 8);
   const std::int64_t ldc = distance() / 4;
   for (const std::int64_t n : {1, 9, 16, 67}) {
-    for (const std::int64_t budget :
-         {std::int64_t{0}, spjit::SearchPolicy::k_default_code_budget_bytes}) {
+    for (const char* family : {"csr", ""}) {
       CompileOptions options = options_of(isa());
-      options.policy.code_budget_bytes = budget;
+      options.policy.family = family;
 
       const Kernel kernel = compile_far(problem_of(far.matrix, n), options);
 

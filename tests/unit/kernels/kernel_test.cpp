@@ -105,8 +105,8 @@ TEST(Kernel, RefusesPanelsOfMoreRowsThanAMatrixHas) {
 TEST(Kernel, RefusesPanelsWhoseOffsetsWrapAround) {
   constexpr std::int64_t k_most = (std::int64_t{1} << 31) - 1;
   const CsrMatrix wide{1, k_most, {0, 1}, {7}, {1.0F}};
-  CompileOptions options;
-  options.policy.code_budget_bytes = 0;
+  CompileOptions options = hot_options();
+  options.policy.family = "csr";
   const Kernel kernel = compile_uncached(problem_of(wide, k_most), options);
   std::vector<float> memory(16);
 
@@ -210,10 +210,9 @@ class KernelOnIsa : public testing::TestWithParam<IsaAndPlacement> {
 TEST_P(KernelOnIsa, PanelsGiveTheBitsOfRowMajorOperands) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
   for (const std::int64_t n : {1, 15, 16, 33, 100}) {
-    for (const std::int64_t budget :
-         {std::int64_t{0}, spjit::SearchPolicy::k_default_code_budget_bytes}) {
+    for (const char* family : {"csr", ""}) {
       CompileOptions options = options_of(isa());
-      options.policy.code_budget_bytes = budget;
+      options.policy.family = family;
       Problem problem = problem_of(matrix, n);
       problem.panel_columns = spjit::lanes_of(isa()) * 2;
       const Kernel kernel = compile_uncached(problem, options);
@@ -229,7 +228,7 @@ TEST_P(KernelOnIsa, PanelsGiveTheBitsOfRowMajorOperands) {
       kernel.run_panels(b_panels.data(), c_panels.data());
       kernel.from_panels(c_panels.data(), 40, from_panels.data(), n);
 
-      EXPECT_TRUE(same_bits(c, from_panels)) << "n " << n << " budget " << budget;
+      EXPECT_TRUE(same_bits(c, from_panels)) << "n " << n << " " << kernel.info().family;
       EXPECT_TRUE(same_bits(c, reference_product(matrix, isa(), b.data(), n, n)));
     }
   }
@@ -644,8 +643,8 @@ TEST_F(SlicedKernelRuns, LinksToo) {
 
 TEST(KernelObject, ACsrKernelLinksToo) {
   const CsrMatrix matrix = random_matrix(40, 60, 0.8);
-  CompileOptions options;
-  options.policy.code_budget_bytes = 0;
+  CompileOptions options = hot_options();
+  options.policy.family = "csr";
   const Kernel kernel = compile_uncached(problem_of(matrix, 50), options);
   const std::vector<std::byte> object = kernel.object("layer");
   const spjit::HostImage image = spjit::read_object(object, "layer");

@@ -27,6 +27,7 @@ SearchPolicy whole_policy() {
   policy.rank_model = "models/a b.json";
   policy.reorder = spjit::ReorderAlgorithm::balanced;
   policy.family = "csr";
+  policy.hot = true;
   policy.code_budget_bytes = 4096;
   policy.m1 = 14;
   policy.n1 = 64;
@@ -45,6 +46,7 @@ const std::vector<std::function<void(SearchPolicy&)>>& changes() {
       [](SearchPolicy& p) { p.rank_model = "prior"; },
       [](SearchPolicy& p) { p.reorder = spjit::ReorderAlgorithm::none; },
       [](SearchPolicy& p) { p.family = "compact"; },
+      [](SearchPolicy& p) { p.hot = false; },
       [](SearchPolicy& p) { p.code_budget_bytes = 0; },
       [](SearchPolicy& p) { p.m1.reset(); },
       [](SearchPolicy& p) { p.n1 = 32; },
@@ -81,6 +83,7 @@ TEST(SearchPolicyJson, IsReadAsItWasWritten) {
     EXPECT_EQ(read.rank_model, policy.rank_model);
     EXPECT_EQ(read.reorder, policy.reorder);
     EXPECT_EQ(read.family, policy.family);
+    EXPECT_EQ(read.hot, policy.hot);
     EXPECT_EQ(read.code_budget_bytes, policy.code_budget_bytes);
     EXPECT_EQ(read.m1, policy.m1);
     EXPECT_EQ(read.n1, policy.n1);
@@ -118,7 +121,7 @@ TEST(SearchPolicyJson, EveryMemberMustBeThere) {
 TEST(SearchPolicyJson, EveryMemberHasItsKind) {
   const json good = to_json(whole_policy());
   for (const auto& [name, value] : good.items()) {
-    for (const json& wrong : {json(true), json::array(), json::object(), json(-1)}) {
+    for (const json& wrong : {json(name == "hot" ? json("yes") : json(true)), json::array(), json::object(), json(-1)}) {
       json object = good;
       object[name] = wrong;
 
@@ -154,7 +157,7 @@ TEST(SearchPolicyJson, UnknownMembersAndOtherJsonAreRefused) {
   json object = to_json(whole_policy());
   object["depth"] = 3;
 
-  EXPECT_EQ(policy_refusal(object), "a search policy has 13 members; this spjit knows 12");
+  EXPECT_EQ(policy_refusal(object), "a search policy has 14 members; this spjit knows 13");
   EXPECT_EQ(policy_refusal(json::array()), "a search policy is []; expected an object");
 }
 

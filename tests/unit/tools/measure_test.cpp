@@ -25,13 +25,16 @@ TEST(Measure, TimesAHostKernelBesideItsPeers) {
   const Problem problem = problem_of(random_matrix(30, 25, 0.7), k_n);
   const Kernel kernel = Compiler({}, uncached()).compile(problem);
 
-  const Measurement measured = cli::measure(kernel, problem, 1);
+  for (const bool hot : {true, false}) {
+    const Measurement measured = cli::measure(kernel, problem, {1, hot});
 
-  EXPECT_EQ(cli::why_not_timed(kernel.info().target), "");
-  EXPECT_GT(measured.kernel.median_us, 0);
-  EXPECT_TRUE(measured.csr.timing);
-  EXPECT_TRUE(cli::share_of_peak(kernel.info(), measured.kernel, 100));
-  EXPECT_TRUE(cli::describe(measured, kernel.info(), 100)["speedup_over_csr"].is_number());
+    EXPECT_EQ(cli::why_not_timed(kernel.info().target), "");
+    EXPECT_GT(measured.kernel.median_us, 0);
+    EXPECT_GE(measured.kernel.samples, 7);
+    EXPECT_TRUE(measured.csr.timing);
+    EXPECT_TRUE(cli::share_of_peak(kernel.info(), measured.kernel, 100));
+    EXPECT_TRUE(cli::describe(measured, kernel.info(), 100)["speedup_over_csr"].is_number());
+  }
 }
 
 class MeasureOnGpu : public testing::Test {
@@ -49,7 +52,7 @@ class MeasureOnGpu : public testing::Test {
 TEST_F(MeasureOnGpu, TimesLaunchesAloneAndKnowsNoPeak) {
   const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
 
-  const Measurement measured = cli::measure(kernel(), problem_of(matrix_, k_n), 10'000);
+  const Measurement measured = cli::measure(kernel(), problem_of(matrix_, k_n), {10'000});
 
   EXPECT_EQ(cli::why_not_timed(kernel().info().target), "");
   EXPECT_GT(measured.kernel.samples, 0);
@@ -62,7 +65,7 @@ TEST_F(MeasureOnGpu, TimesLaunchesAloneAndKnowsNoPeak) {
 TEST_F(MeasureOnGpu, SaysThatTheBudgetWasTooShort) {
   const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
 
-  EXPECT_THAT([&] { static_cast<void>(cli::measure(kernel(), problem_of(matrix_, k_n), 0)); },
+  EXPECT_THAT([&] { static_cast<void>(cli::measure(kernel(), problem_of(matrix_, k_n), {0})); },
               ThrowsMessage<Error>(HasSubstr("0 ms were over before the first sample")));
 }
 
@@ -70,7 +73,7 @@ TEST_F(MeasureOnGpu, SaysInOneLineWhyThereIsNoTime) {
   const ScopedVariable driver("SPJIT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
 
   EXPECT_THAT(cli::why_not_timed(kernel().info().target), HasSubstr("/nowhere/libcuda.so.1"));
-  EXPECT_THROW(static_cast<void>(cli::measure(kernel(), problem_of(matrix_, k_n), 1)),
+  EXPECT_THROW(static_cast<void>(cli::measure(kernel(), problem_of(matrix_, k_n), {1})),
                NotSupported);
 }
 
@@ -79,7 +82,7 @@ TEST_F(MeasureOnGpu, SaysWhyAKernelCannotBeLoaded) {
   const auto record = record_of(make_program(item_.plan, item_.spec, 90), item_.spec.tile);
   const Kernel broken = Kernel::from_artifact(ptx_artifact("no PTX at all", record.dump()));
 
-  EXPECT_THROW(static_cast<void>(cli::measure(broken, problem_of(matrix_, k_n), 1)), Error);
+  EXPECT_THROW(static_cast<void>(cli::measure(broken, problem_of(matrix_, k_n), {1})), Error);
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ TEST(NamedFamily, ThatThereIsNotIsRefusedWithTheList) {
     const Compiler compiler(named("dense"), uncached());
     FAIL() << "there is a family dense";
   } catch (const InvalidArgument& error) {
-    EXPECT_THAT(error.what(), HasSubstr("\"dense\" is unknown; expected one of sliced, compact"));
+    EXPECT_THAT(error.what(), HasSubstr("\"dense\" is unknown; expected one of compact, sliced"));
   }
 }
 

@@ -50,7 +50,9 @@ class ReferenceKernel : public testing::TestWithParam<IsaAndPlacement> {
   static Kernel compile(const CsrMatrix& matrix, const Extent& n) {
     Problem problem = problem_of(matrix, 1);
     problem.n = n;
-    return spjit::Compiler(options_of(isa()), uncached()).compile(problem);
+    spjit::CompileOptions options = options_of(isa());
+    options.policy.family = "reference";
+    return spjit::Compiler(options, uncached()).compile(problem);
   }
 
   /// The family's kernel of a fixed n, for which a Compiler would take another family.

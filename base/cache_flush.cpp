@@ -1,0 +1,41 @@
+#include "base/cache_flush.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+
+namespace spjit {
+namespace {
+
+constexpr std::int64_t k_unknown_bytes = std::int64_t{32} << 20;  // where the L3 is not known
+constexpr std::int64_t k_most_bytes = std::int64_t{1} << 30;
+
+}  // namespace
+
+CacheFlush::CacheFlush(const HostCpu& cpu, ThreadPool* pool) : pool_(pool) {
+  const int threads = pool == nullptr ? 1 : pool->threads();
+  const std::int64_t all =
+      cpu.l3_bytes > 0 ? std::min(2 * cpu.l3_bytes, k_most_bytes) : k_unknown_bytes;
+  const std::int64_t bytes = std::max(all / threads, 4 * cpu.l2_bytes);
+  words_.resize(static_cast<std::size_t>(threads));
+  // Not zero: pages that nobody wrote are one page of zeros, which stays in L1.
+  for (auto& words : words_) {
+    words.assign(static_cast<std::size_t>(bytes) / sizeof(std::uint64_t), 1);
+  }
+}
+
+void CacheFlush::flush() {
+  const auto read = [&](int task, int /*worker*/) {
+    const auto& words = words_[static_cast<std::size_t>(task)];
+    const std::uint64_t sum = std::reduce(words.begin(), words.end());
+    asm volatile("" : : "r"(sum) : "memory");
+  };
+  if (pool_ == nullptr) {
+    read(0, 0);
+    return;
+  }
+  // As many tasks as threads, each long: a thread has no time for two.
+  pool_->run(pool_->threads(), read);
+}
+
+}  // namespace spjit

@@ -1,0 +1,29 @@
+#pragma once
+
+/// @file
+/// Emptying the caches, so that what is timed next is as cold as between the layers of a network.
+
+#include <cstdint>
+#include <vector>
+
+#include "base/host_cpu.hpp"
+#include "base/thread_pool.hpp"
+
+namespace spjit {
+
+/// Fills the caches with data that nobody else wants: each thread reads memory of its own, together
+/// twice the L3, each at least four times the L2.
+class CacheFlush {
+ public:
+  /// Takes twice the L3 of memory, at most 1 GiB; 32 MiB where there is no L3. `pool`: the threads
+  /// whose caches are filled; null: the caller's alone. Throws std::bad_alloc.
+  CacheFlush(const HostCpu& cpu, ThreadPool* pool);
+
+  void flush();
+
+ private:
+  ThreadPool* pool_;
+  std::vector<std::vector<std::uint64_t>> words_;  ///< a thread each
+};
+
+}  // namespace spjit

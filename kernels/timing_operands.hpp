@@ -1,0 +1,51 @@
+#pragma once
+
+/// @file
+/// B and C of host kernels that are timed.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/call_timer.hpp"
+#include "base/thread_pool.hpp"
+#include "kernels/kernel_family.hpp"
+#include "kernels/workspace_pool.hpp"
+
+namespace spjit {
+
+/// Whose times are compared.
+struct TimingShape {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t n = 0;
+  std::int64_t ldb = 0;
+  std::int64_t ldc = 0;
+};
+
+/// B `[cols x n]` with small values, C, and the timer of runs on them.
+class TimingOperands {
+ public:
+  /// `hot`: runs follow one another; else the caches of all threads of `pool` (null: of this
+  /// thread) are emptied before each. `check` is called now and then; it may throw to stop. Throws
+  /// NoMemory.
+  TimingOperands(const TimingShape& shape, bool hot, ThreadPool* pool,
+                 const std::function<void()>& check = {});
+
+  [[nodiscard]] const float* b() const noexcept { return b_.data(); }
+  [[nodiscard]] float* c() const noexcept { return c_.data(); }
+  [[nodiscard]] const CallTimer& timer() const noexcept { return timer_; }
+  [[nodiscard]] const WorkspacePool& pool() const noexcept { return pool_; }
+
+ private:
+  WorkspacePool pool_;
+  WorkspacePool::Loan b_;
+  WorkspacePool::Loan c_;
+  CallTimer timer_;
+};
+
+/// Why kernels of the problem cannot be timed here, in one line; empty: they can.
+[[nodiscard]] std::string too_large_to_time(const Problem& problem);
+
+}  // namespace spjit

@@ -1,0 +1,43 @@
+#include "proxy/kernel_race.hpp"
+
+#include <memory>
+#include <optional>
+
+#include "base/pinned_thread.hpp"
+#include "kernels/timing_operands.hpp"
+#include "plan/problem.hpp"
+
+namespace spjit {
+
+std::vector<TuningResult> race_kernels(std::span<const RaceEntry> entries, const Problem& problem,
+                                       const SearchPolicy& policy, const CompileContext& context,
+                                       ThreadPool* pool) {
+  if (!too_large_to_time(problem).empty()) return {};
+  const Turns::Place turn = context.take_timing_turn();
+  TuningOptions options;
+  options.check = [&] { context.check(); };
+  options.budget_ms = policy.search_budget_ms;
+  options.relative_error_goal = 0.01;
+  const std::int64_t n = problem.n.value;
+  std::unique_ptr<TimingOperands> operands;
+  try {
+    operands = std::make_unique<TimingOperands>(
+        TimingShape{problem.a->rows, problem.a->cols, n, problem.ldb(), problem.ldc()}, policy.hot,
+        pool, options.check);
+  } catch (const NoMemory&) {
+    return {};
+  }
+  const Arguments arguments{operands->b(), problem.ldb(), operands->c(), problem.ldc(), n};
+  std::vector<TuningEntry> runners;
+  for (const RaceEntry& entry : entries) {
+    runners.push_back({entry.name, [&, kernel = entry.kernel](std::int64_t calls) {
+                         return operands->timer().us(calls, [&] { kernel->run(arguments); });
+                       }});
+  }
+  // Only where one thread runs: a pool's workers would inherit it and share one CPU.
+  std::optional<PinnedThread> pinned;
+  if (pool == nullptr || pool->threads() == 1) pinned.emplace();
+  return run_tuning(runners, paced(options, policy.hot));
+}
+
+}  // namespace spjit

@@ -1,0 +1,39 @@
+#pragma once
+
+/// @file
+/// Which of a few whole kernels of one problem is the fastest on this host.
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.hpp"
+#include "base/tuning.hpp"
+#include "kernels/executable.hpp"
+#include "plan/compile_context.hpp"
+#include "spjit/options.hpp"
+#include "spjit/problem.hpp"
+
+namespace spjit {
+
+struct RaceEntry {
+  std::string name;
+  std::shared_ptr<const Executable> kernel;
+};
+
+/// Times kernels of one problem against each other; the i-th result belongs to the i-th entry.
+/// Empty: they cannot be timed. Handed in, so that the pipeline itself runs nothing.
+using RaceKernels = std::function<std::vector<TuningResult>(std::span<const RaceEntry>)>;
+
+/// Times kernels on operands as the problem has them, row-major, warm or cold as the policy says,
+/// within its budget. Empty where B and C do not fit the memory. Waits for the turn to time.
+/// `pool`: the threads that the kernels run in; null: this one. Throws what `context` throws.
+[[nodiscard]] std::vector<TuningResult> race_kernels(std::span<const RaceEntry> entries,
+                                                     const Problem& problem,
+                                                     const SearchPolicy& policy,
+                                                     const CompileContext& context,
+                                                     ThreadPool* pool);
+
+}  // namespace spjit
