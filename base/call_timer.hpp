@@ -3,8 +3,6 @@
 /// @file
 /// How long a call takes, warm or cold.
 
-#include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "base/cache_flush.hpp"
+#include "base/function_ref.hpp"
 
 namespace spjit {
 
@@ -28,31 +27,10 @@ class CallTimer {
       : CallTimer([flush = std::move(flush)] { flush->flush(); }, input) {}
 
   /// Of so many calls in all. [us]
-  template <class Call>
-  [[nodiscard]] double us(std::int64_t calls, const Call& call) const {
-    using Clock = std::chrono::steady_clock;
-    Clock::duration sum{0};
-    auto start = Clock::now();
-    for (std::int64_t i = 0; i < calls; ++i) {
-      if (disturb_) {
-        disturb_();
-        read_input();
-        start = Clock::now();
-      }
-      call();
-      if (disturb_) sum += Clock::now() - start;
-    }
-    if (!disturb_) sum = Clock::now() - start;
-    return std::chrono::duration<double, std::micro>(sum).count();
-  }
+  [[nodiscard]] double us(std::int64_t calls, FunctionRef<void()> call) const;
 
  private:
-  void read_input() const {
-    constexpr std::size_t k_line_floats = 16;
-    for (std::size_t i = 0; i < input_.size(); i += k_line_floats) {
-      static_cast<void>(*static_cast<const volatile float*>(&input_[i]));
-    }
-  }
+  void read_input() const;
 
   std::function<void()> disturb_;  ///< empty: calls follow one another
   std::span<const float> input_ = {};

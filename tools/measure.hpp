@@ -62,7 +62,8 @@ inline constexpr double k_most_dense_bytes = 2e9;
 
 struct MeasureOptions {
   double budget_ms = 200;
-  bool hot = false;  ///< on the host, runs follow one another; else the caches are emptied before each
+  bool hot =
+      false;  ///< on the host, runs follow one another; else the caches are emptied before each
 };
 
 /// The line below a table of times that says how they were taken.

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "base/cache_flush.hpp"
 #include "base/timing.hpp"
 #include "bench/host/buffers.hpp"
-#include "base/cache_flush.hpp"
 #include "bench/side_by_side/peer.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"

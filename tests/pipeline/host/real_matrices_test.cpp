@@ -30,8 +30,8 @@ using spjit::Kernel;
 using spjit::testing_support::data_directory;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::GuardedBuffers;
-using spjit::testing_support::hot_options;
 using spjit::testing_support::GuardedOperands;
+using spjit::testing_support::hot_options;
 using spjit::testing_support::index;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::matrix_files;
@@ -125,7 +125,8 @@ void check_matrix(const CsrMatrix& matrix) {
     options.policy.family = family;
     const spjit::Problem problem = problem_of(matrix, n);
     const spjit::DeviceInfo device = spjit::device_info_of(options.target);
-    if (!spjit::why_not(spjit::find_family(family), {problem, options, device, {}}).empty()) continue;
+    if (!spjit::why_not(spjit::find_family(family), {problem, options, device, {}}).empty())
+      continue;
     expect_bits(matrix, options, expectation);
   }
 }

@@ -170,8 +170,7 @@ TEST(WideMatrix, IsNotTimedWhereItsOperandsWouldNotFit) {
   const Kernel kernel = Compiler(options, uncached()).compile(problem);
 
   EXPECT_EQ(kernel.info().family, "unrolled");
-  EXPECT_THAT(kernel.info().reason,
-              testing::HasSubstr("ranked: ranked, not timed: B and C would"));
+  EXPECT_THAT(kernel.info().reason, testing::HasSubstr("ranked: ranked, not timed: B and C would"));
 }
 
 TEST(WideMatrix, RunsWithoutTouchingRowsOfBThatNothingReads) {

@@ -121,7 +121,8 @@ TEST(SearchPolicyJson, EveryMemberMustBeThere) {
 TEST(SearchPolicyJson, EveryMemberHasItsKind) {
   const json good = to_json(whole_policy());
   for (const auto& [name, value] : good.items()) {
-    for (const json& wrong : {json(name == "hot" ? json("yes") : json(true)), json::array(), json::object(), json(-1)}) {
+    for (const json& wrong : {json(name == "hot" ? json("yes") : json(true)), json::array(),
+                              json::object(), json(-1)}) {
       json object = good;
       object[name] = wrong;
 
