@@ -116,6 +116,16 @@ std::string summary_of(const std::vector<NetworkTiming>& timings) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+/// [[rows, cols, nnz] of each layer]
+nlohmann::json shapes_of(const LayerOperands& operands) {
+  nlohmann::json shapes = nlohmann::json::array();
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const CsrMatrix& a = operands.layer(i).matrix;
+    shapes.push_back({a.rows, a.cols, a.nnz()});
+  }
+  return shapes;
+}
+
 /// All n and threads of a network. Returns how many results were wrong.
 int run_network(const Options& options, const Network& network,
                 const std::vector<std::unique_ptr<Peer>>& peers, nlohmann::json& document) {
@@ -127,9 +137,13 @@ int run_network(const Options& options, const Network& network,
     for (const int threads : options.threads) {
       const std::vector<NetworkTiming> timings =
           bench::measure_network(peers, operands, threads, options.hot, options.timing);
-      nlohmann::json record = {{"network", network.name}, {"layers", operands.size()},
-                               {"nnz", operands.nnz()},   {"n", n},
-                               {"threads", threads},      {"timings", nlohmann::json::array()}};
+      nlohmann::json record = {{"network", network.name},
+                               {"layers", operands.size()},
+                               {"nnz", operands.nnz()},
+                               {"shapes", shapes_of(operands)},
+                               {"n", n},
+                               {"threads", threads},
+                               {"timings", nlohmann::json::array()}};
       for (const NetworkTiming& timing : timings) {
         wrong += timing.failed.starts_with("wrong") ? 1 : 0;
         record["timings"].push_back(to_json(timing));

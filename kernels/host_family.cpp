@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/arithmetic.hpp"
 #include "base/host_cpu.hpp"
 #include "kernels/csr_image.hpp"
 #include "matrix/rows_of_b.hpp"
@@ -81,6 +82,20 @@ std::string unread_refusal(const CsrMatrix& a) {
   if (!is_mostly_unread(a.cols, a.nnz())) return {};
   return fmt::format("B has {} rows, and {} nonzeros read few of them; it is not copied", a.cols,
                      a.nnz());
+}
+
+std::string loop_preference(const FamilyRequest& request) {
+  constexpr std::int64_t k_many_columns = 192;
+  constexpr double k_few_entries = 20;
+  const Problem& problem = request.problem;
+  const double entries = as_double(problem.a->nnz()) / std::max(as_double(problem.a->cols), 1.0);
+  if (request.options.policy.hot || problem.n.runtime || problem.panel_columns ||
+      problem.n.value < k_many_columns || entries >= k_few_entries) {
+    return {};
+  }
+  return fmt::format(
+      "{:.1f} entries of A read a row of B, of {} columns: a loop over them is faster", entries,
+      problem.n.value);
 }
 
 BuiltKernel build_csr(const BuildRequest& request, const HostFamily& family) {

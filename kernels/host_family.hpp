@@ -106,6 +106,10 @@ class BuiltImage final : public BuiltCode, public std::enable_shared_from_this<B
 /// Why a family that copies B takes no such A: few of B's rows are read. Empty: many are.
 [[nodiscard]] std::string unread_refusal(const CsrMatrix& a);
 
+/// Why a loop over the entries of A is faster than all that pack B or put them into code: few
+/// entries read a row of B, of which there are many columns. Empty: it is not, or runs are hot.
+[[nodiscard]] std::string loop_preference(const FamilyRequest& request);
+
 /// The kernel of a family that reads A: A itself.
 [[nodiscard]] BuiltKernel build_csr(const BuildRequest& request, const HostFamily& family);
 

@@ -27,9 +27,7 @@ class CompactExecutable final : public HostExecutable {
   CompactExecutable(HostObject object, CsrImage read, const Cancellation& cancel)
       : HostExecutable(std::move(object)), read_(std::move(read)) {
     const CsrView matrix = read_.view();
-    const double size = as_double(matrix.rows) * as_double(matrix.cols);
-    const double density = size > 0 ? as_double(read_.header.nnz) / size : 0;
-    const std::int64_t block = compact_block_columns(read_.header.n, density);
+    const std::int64_t block = compact_block_columns(matrix, read_.header.n);
     for (const RowRange& rows : split_rows(matrix, parts_of(read_.header, threads()))) {
       parts_.emplace_back(matrix, rows, block, cancel);
     }
@@ -90,6 +88,7 @@ std::string CompactFamily::leaves_to_others(const FamilyRequest& request) const 
   if (problem.n.runtime) return {};
   if (problem.panel_columns) return "every panel of B and C would read all of A";
   if (request.options.policy.hot) return "unrolled code is faster where it stays in the caches";
+  if (std::string loop = loop_preference(request); !loop.empty()) return loop;
   constexpr std::int64_t k_many_columns = 768;
   if (problem.n.value > k_many_columns) {
     return fmt::format("n is {}: unrolled code is read often enough from {} on", problem.n.value,

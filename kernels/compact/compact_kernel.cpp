@@ -26,7 +26,7 @@ constexpr std::size_t k_lanes = CompactMatrix::k_lanes;
 /// Floats of a row of packed B in a plane: a cache line, of which a narrow panel fills half.
 constexpr std::int64_t k_plane_row = 16;
 /// Floats from one plane of sixteen columns to the next.
-constexpr std::int64_t k_plane = CompactMatrix::k_most_block_columns * k_plane_row;
+constexpr std::int64_t k_plane = CompactMatrix::k_most_packed_columns * k_plane_row;
 /// A column number is stored times eight, which addressing multiplies by eight again: 64 bytes.
 constexpr int k_offset_shift = 3;
 
@@ -47,8 +47,9 @@ struct Streams {
 
 /// Columns of B and C that one pass computes.
 struct Panel {
-  const float* b;  ///< the block's first row
-  float* c;        ///< row 0
+  const float* b;    ///< the block's first row
+  std::int64_t ldb;  ///< of a B that is read in place
+  float* c;          ///< row 0
   std::int64_t ldc;
   __mmask16 last;  ///< columns of the last vector
 };
@@ -108,9 +109,35 @@ SPJIT_COMPACT_INLINE void fetch_to_l2(const void* from, std::ptrdiff_t bytes) {
   _mm_prefetch(static_cast<const char*>(from) + bytes, _MM_HINT_T1);
 }
 
-/// Where the row of B is that an offset names, in the first plane.
-SPJIT_COMPACT_INLINE const float* row_of_b(const float* b, std::uint64_t offset) {
-  return b + offset * (k_plane_row >> k_offset_shift);
+/// B in planes of sixteen columns.
+struct Packed {
+  static constexpr std::int64_t k_step = k_plane;  ///< floats from vector to vector
+  static constexpr bool k_masked = false;          ///< the last vector of a row may end early
+
+  /// Where the row of B is that an offset names.
+  SPJIT_COMPACT_INLINE static const float* row(const Panel& panel, std::uint64_t offset) {
+    return panel.b + offset * (k_plane_row >> k_offset_shift);
+  }
+};
+
+/// B where it is.
+template <bool Masked>
+struct InPlace {
+  static constexpr std::int64_t k_step = 16;
+  static constexpr bool k_masked = Masked;
+
+  SPJIT_COMPACT_INLINE static const float* row(const Panel& panel, std::uint64_t offset) {
+    return panel.b + static_cast<std::int64_t>(offset >> k_offset_shift) * panel.ldb;
+  }
+};
+
+/// Vector `v` of a row of B.
+template <class Isa, class B, std::size_t Vectors>
+SPJIT_COMPACT_INLINE typename Isa::Vector load_b(const float* row, std::size_t v,
+                                                 const Panel& panel) {
+  const float* const from = row + B::k_step * static_cast<std::int64_t>(v);
+  if (B::k_masked && v + 1 == Vectors) return Isa::load(from, panel.last);
+  return Isa::load(from);
 }
 
 /// The one place that stores a row of C, be it empty. An epilogue changes `sums` here, after the
@@ -128,7 +155,7 @@ SPJIT_COMPACT_INLINE void store_rows(const typename Isa::Vector (&sums)[Rows][Ve
 }
 
 /// `Rows` rows of a slice from lane `First` on.
-template <class Isa, std::size_t Vectors, std::size_t Rows, std::size_t First>
+template <class Isa, class B, std::size_t Vectors, std::size_t Rows, std::size_t First>
 SPJIT_COMPACT_TARGET void run_rows(const Streams& streams, const CompactMatrix::Slice& slice,
                                    const Panel& panel, bool is_first) {
   using Vector = typename Isa::Vector;
@@ -160,11 +187,12 @@ SPJIT_COMPACT_TARGET void run_rows(const Streams& streams, const CompactMatrix::
       std::memcpy(&packed, offsets + four, sizeof(packed));
 #pragma GCC unroll 4
       for (std::size_t r = 0; r < 4; ++r) {
-        const float* const b = row_of_b(panel.b, (packed >> (16 * r)) & 0xFFFF);
+        const float* const b = B::row(panel, (packed >> (16 * r)) & 0xFFFF);
         const Vector weight = Isa::weight(weights, static_cast<int>(First + four + r));
 #pragma GCC unroll 4
         for (std::size_t v = 0; v < Vectors; ++v) {
-          sums[four + r][v] = Isa::fma(weight, Isa::load(b + k_plane * v), sums[four + r][v]);
+          sums[four + r][v] =
+              Isa::fma(weight, load_b<Isa, B, Vectors>(b, v, panel), sums[four + r][v]);
         }
       }
     }
@@ -180,11 +208,11 @@ SPJIT_COMPACT_TARGET void run_rows(const Streams& streams, const CompactMatrix::
 #pragma GCC unroll 8
   for (std::size_t r = 0; r < Rows; ++r) {
     for (std::uint16_t left = slice.tails[First + r]; left > 0; --left) {
-      const float* const b = row_of_b(panel.b, *tail_offsets++);
+      const float* const b = B::row(panel, *tail_offsets++);
       const Vector weight = Isa::broadcast(*tail_values++);
 #pragma GCC unroll 4
       for (std::size_t v = 0; v < Vectors; ++v) {
-        sums[r][v] = Isa::fma(weight, Isa::load(b + k_plane * v), sums[r][v]);
+        sums[r][v] = Isa::fma(weight, load_b<Isa, B, Vectors>(b, v, panel), sums[r][v]);
       }
     }
   }
@@ -202,7 +230,7 @@ SPJIT_COMPACT_INLINE void fetch_rows(const CompactMatrix::Slice& slice, const Pa
 }
 
 /// A block for one panel.
-template <class Isa, std::size_t Vectors>
+template <class Isa, class B, std::size_t Vectors>
 SPJIT_COMPACT_TARGET void run_block(Streams streams, const Panel& panel, bool is_first) {
   for (; streams.slices != streams.end; ++streams.slices) {
     const CompactMatrix::Slice& slice = *streams.slices;
@@ -210,11 +238,11 @@ SPJIT_COMPACT_TARGET void run_block(Streams streams, const Panel& panel, bool is
     if (Vectors > 2 && streams.slices + 1 != streams.end)
       fetch_rows<Isa, Vectors>(streams.slices[1], panel);
     if constexpr (Vectors <= 2) {
-      run_rows<Isa, Vectors, 8, 0>(streams, slice, panel, is_first);
+      run_rows<Isa, B, Vectors, 8, 0>(streams, slice, panel, is_first);
     } else {
-      run_rows<Isa, Vectors, 4, 0>(streams, slice, panel, is_first);
+      run_rows<Isa, B, Vectors, 4, 0>(streams, slice, panel, is_first);
       // Not for the last row again: it has been added to.
-      if (slice.lanes > 4) run_rows<Isa, Vectors, 4, 4>(streams, slice, panel, is_first);
+      if (slice.lanes > 4) run_rows<Isa, B, Vectors, 4, 4>(streams, slice, panel, is_first);
     }
     streams.offsets += std::size_t{slice.steps} * k_lanes;
     streams.values += std::size_t{slice.steps} * k_lanes;
@@ -226,12 +254,13 @@ SPJIT_COMPACT_TARGET void run_block(Streams streams, const Panel& panel, bool is
 
 using RunBlock = void (*)(Streams, const Panel&, bool);
 
+template <class B>
 RunBlock kernel_for(std::int64_t columns) {
-  if (columns <= 8) return run_block<Ymm, 1>;
-  if (columns <= 16) return run_block<Zmm, 1>;
-  if (columns <= 32) return run_block<Zmm, 2>;
-  if (columns <= 48) return run_block<Zmm, 3>;
-  return run_block<Zmm, 4>;
+  if (columns <= 8) return run_block<Ymm, B, 1>;
+  if (columns <= 16) return run_block<Zmm, B, 1>;
+  if (columns <= 32) return run_block<Zmm, B, 2>;
+  if (columns <= 48) return run_block<Zmm, B, 3>;
+  return run_block<Zmm, B, 4>;
 }
 
 /// Copies rows of B into planes of sixteen columns, with zeros past `columns` in the last one.
@@ -251,6 +280,21 @@ SPJIT_COMPACT_TARGET void pack(const float* b, std::int64_t ldb, std::int64_t ro
 }
 
 }  // namespace
+
+std::int64_t compact_block_columns(const CsrView& matrix, std::int64_t n) noexcept {
+  constexpr double k_few_entries = 20;
+  constexpr std::int64_t k_many_columns =
+      192;  // rows of B are far apart: too few sets of the caches
+  const double nnz = as_double(std::ssize(matrix.values));
+  const double cols = std::max(as_double(matrix.cols), 1.0);
+  const double rows = std::max(as_double(matrix.rows), 1.0);
+  if (n > k_plane_row && n < k_many_columns && nnz / cols < k_few_entries) {
+    return CompactMatrix::k_most_block_columns;
+  }
+  const bool wide = n >= k_compact_panel_columns;
+  if (nnz / cols / rows < (wide ? 0.07 : 0.15)) return CompactMatrix::k_most_packed_columns;
+  return wide ? 128 : 256;
+}
 
 CompactMatrix::CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t block_columns,
                              const Cancellation& cancel)
@@ -370,15 +414,20 @@ void CompactMatrix::run_blocks(const Arguments& operands, float* workspace) cons
       const std::int64_t columns = std::min(k_compact_panel_columns, operands.n - first);
       const std::int64_t lanes = columns <= 8 ? 8 : 16;
       const std::int64_t last = columns - (columns - 1) / lanes * lanes;
-      const float* b = operands.b + block.first_column * operands.ldb + first;
-      const bool in_place = operands.ldb == k_plane_row && columns == k_plane_row;
-      if (!in_place) {
-        pack(b, operands.ldb, block.columns, columns, workspace);
-        b = workspace;
+      Panel panel{operands.b + block.first_column * operands.ldb + first, operands.ldb,
+                  operands.c + first, operands.ldc, static_cast<__mmask16>((1U << last) - 1)};
+      const bool is_first = block.first_column == 0;
+      if (block_columns_ > k_most_packed_columns) {
+        const auto run = last == lanes ? kernel_for<InPlace<false>> : kernel_for<InPlace<true>>;
+        run(columns)(streams, panel, is_first);
+        continue;
       }
-      kernel_for(columns)(
-          streams, {b, operands.c + first, operands.ldc, static_cast<__mmask16>((1U << last) - 1)},
-          block.first_column == 0);
+      const bool is_packed = operands.ldb == k_plane_row && columns == k_plane_row;
+      if (!is_packed) {
+        pack(panel.b, operands.ldb, block.columns, columns, workspace);
+        panel.b = workspace;
+      }
+      kernel_for<Packed>(columns)(streams, panel, is_first);
     }
   }
 }

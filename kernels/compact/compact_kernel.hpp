@@ -22,13 +22,9 @@ inline constexpr std::int64_t k_compact_panel_columns = 64;
 
 /// Columns a block of A has for n columns of B, of which so many fit the L1 cache. Where few
 /// entries of a row are in a block, going from row to row takes longer than B from L2: then it is
-/// wider. Measured on networks of 50 to 98 %, in sequence (docs/host-kernel.md).
-[[nodiscard]] constexpr std::int64_t compact_block_columns(std::int64_t n,
-                                                           double density) noexcept {
-  const bool wide = n >= k_compact_panel_columns;
-  if (density < (wide ? 0.07 : 0.15)) return 512;
-  return wide ? 128 : 256;
-}
+/// wider. Where few entries read a row of B, packing that takes longest: then it is read in place.
+/// Measured on networks of 50 to 98 %, in sequence (docs/host-kernel.md).
+[[nodiscard]] std::int64_t compact_block_columns(const CsrView& matrix, std::int64_t n) noexcept;
 
 /// Some rows of A in blocks of columns; in each block, rows by their length there, eight to a
 /// slice.
@@ -43,13 +39,16 @@ class CompactMatrix {
   static constexpr std::size_t k_lanes = 8;
 
   /// Copies the entries of rows [rows.begin, rows.end). A block has `block_columns`, at most
-  /// k_most_block_columns. Throws what `cancel` throws soon after it is reached.
+  /// k_most_block_columns; with more than k_most_packed_columns B is read in place, else in packed
+  /// pieces. Throws what `cancel` throws soon after it is reached.
   CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t block_columns,
                 const Cancellation& cancel = {});
 
-  static constexpr std::int64_t k_most_block_columns = 512;
+  static constexpr std::int64_t k_most_block_columns = 8191;  // times eight: a 16-bit number
+  static constexpr std::int64_t k_most_packed_columns = 512;
   /// Floats of packed B that run() needs, whatever the matrix.
-  static constexpr std::int64_t k_workspace_floats = k_most_block_columns * k_compact_panel_columns;
+  static constexpr std::int64_t k_workspace_floats =
+      k_most_packed_columns * k_compact_panel_columns;
 
   /// Computes these rows of C `[rows x n]`, row-major; `workspace` is aligned to 64 bytes.
   /// Thread-safe with a workspace a thread. Precondition: this CPU has AVX-512.

@@ -31,7 +31,7 @@ class CsrExecutable final : public HostExecutable {
 }  // namespace
 
 std::string CsrFamily::leaves_to_others(const FamilyRequest& request) const {
-  if (!unread_refusal(*request.problem.a).empty()) return {};
+  if (!unread_refusal(*request.problem.a).empty() || !loop_preference(request).empty()) return {};
   return "a loop over the entries of A is slower than all that prepare for them";
 }
 

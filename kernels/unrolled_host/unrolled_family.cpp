@@ -47,6 +47,10 @@ std::string UnrolledHostFamily::refusal(const FamilyRequest& request) const {
                      budget);
 }
 
+std::string UnrolledHostFamily::leaves_to_others(const FamilyRequest& request) const {
+  return loop_preference(request);
+}
+
 std::shared_ptr<const LoadedRankModel> UnrolledHostFamily::rank_model(
     const CompileOptions& options) const {
   return host_rank_model(options);

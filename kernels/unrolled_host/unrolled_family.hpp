@@ -14,6 +14,7 @@ class UnrolledHostFamily final : public HostFamily {
     return {ProblemFeature::panels};
   }
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
+  [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
   [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model(
       const CompileOptions& options) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;

@@ -76,6 +76,7 @@ TEST_P(CompactKernel, ComputesEveryShape) {
         for (const std::int64_t n : {1, 7, 8, 9, 16, 17, 32, 33, 48, 64, 65}) {
           expect_product(matrix, {n, n, n});
           expect_product(matrix, {n, n + 3, n + 2}, 256);
+          expect_product(matrix, {n, n + 1, n}, CompactMatrix::k_most_block_columns);
         }
       }
     }
@@ -84,17 +85,27 @@ TEST_P(CompactKernel, ComputesEveryShape) {
 
 TEST_P(CompactKernel, ComputesEveryWidth) {
   const CsrMatrix matrix = random_matrix(21, 150, 0.7);
-  for (std::int64_t n = 1; n <= 200; ++n) expect_product(matrix, {n, n, n});
+  for (std::int64_t n = 1; n <= 200; ++n) {
+    expect_product(matrix, {n, n, n});
+    expect_product(matrix, {n, n, n}, CompactMatrix::k_most_packed_columns + 1);
+  }
 }
 
 TEST_P(CompactKernel, TakesRowsOfAnyLengthsTogether) {
   const CsrMatrix one_long = rows_of(300, {1, 0, 2, 300, 0, 1, 1, 1, 1});
   const CsrMatrix ascending = rows_of(300, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 299});
   for (const std::int64_t n : {1, 8, 16, 32, 64, 100}) {
-    for (const std::int64_t block : {1, 8, 100, 256}) {
+    for (const std::int64_t block : {1, 8, 100, 256, 600}) {
       expect_product(one_long, {n, n, n}, block);
       expect_product(ascending, {n, n, n}, block);
     }
+  }
+}
+
+TEST_P(CompactKernel, ReadsInPlaceMoreColumnsThanABlockHas) {
+  const CsrMatrix matrix = random_matrix(11, 20'000, 0.995);
+  for (const std::int64_t n : {1, 17, 64, 70}) {
+    expect_product(matrix, {n, n + 5, n}, CompactMatrix::k_most_block_columns);
   }
 }
 
@@ -124,6 +135,7 @@ TEST_P(CompactKernel, AnElementOfBWithoutAnEntryIsNeverUsed) {
     std::vector<float> b = dense_values(150 * n);
     for (std::size_t i = 0; i < b.size(); i += 11) b[i] = i % 2 == 0 ? std::nanf("") : HUGE_VALF;
     expect_product(matrix, {n, n, n}, 64, 1, b);
+    expect_product(matrix, {n, n, n}, CompactMatrix::k_most_block_columns, 1, b);
   }
 }
 
@@ -142,6 +154,21 @@ TEST_P(CompactKernel, KeepsNegativeZerosAndDenormals) {
 
 INSTANTIATE_TEST_SUITE_P(Guarded, CompactKernel, testing::ValuesIn(k_placements),
                          testing::PrintToStringParamName());
+
+TEST(CompactBlocks, FitTheL1CacheUnlessFewEntriesShareThem) {
+  const auto columns = [](double density, std::int64_t n) {
+    return spjit::compact_block_columns(view_of(random_matrix(400, 300, 1 - density)), n);
+  };
+
+  EXPECT_EQ(columns(0.5, 16), 256);
+  EXPECT_EQ(columns(0.5, 64), 128);
+  EXPECT_EQ(columns(0.1, 16), CompactMatrix::k_most_packed_columns);
+  EXPECT_EQ(columns(0.1, 64), 128);
+  EXPECT_EQ(columns(0.06, 64), CompactMatrix::k_most_packed_columns);
+  EXPECT_EQ(columns(0.04, 64), CompactMatrix::k_most_block_columns);  // 16 entries a row of B
+  EXPECT_EQ(columns(0.04, 16), CompactMatrix::k_most_packed_columns);
+  EXPECT_EQ(columns(0.04, 192), CompactMatrix::k_most_packed_columns);
+}
 
 TEST(CompactMatrix, ReadsSixBytesANonzeroWhereRowsAreAlike) {
   const CsrMatrix matrix = random_matrix(384, 384, 0.8);
