@@ -67,6 +67,10 @@ void add_options(CLI::App& app, Options& options) {
       ->delimiter(',');
   app.add_option("--peers", options.peers, "Libraries to measure")->delimiter(',');
   app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so");
+  app.add_option_function<std::string>(
+      "--target",
+      [&options](const std::string& name) { options.settings.target = Target::parse(name); },
+      "What spjit compiles for, such as host-avx2");
   app.add_option("--budget-ms", options.timing.budget_ms, "Timing of a network and n");
   app.add_flag("--hot", options.hot, "Time each layer alone too, again and again");
   app.add_option("--json", options.json, "The result (default: model-CPU.json here)");

@@ -85,12 +85,12 @@ std::string unread_refusal(const CsrMatrix& a) {
 }
 
 std::string loop_preference(const FamilyRequest& request) {
-  constexpr std::int64_t k_many_columns = 192;
+  const std::int64_t many_columns = request.options.target.isa() == HostIsa::avx512 ? 192 : 96;
   constexpr double k_few_entries = 20;
   const Problem& problem = request.problem;
   const double entries = as_double(problem.a->nnz()) / std::max(as_double(problem.a->cols), 1.0);
   if (request.options.policy.hot || problem.n.runtime || problem.panel_columns ||
-      problem.n.value < k_many_columns || entries >= k_few_entries) {
+      problem.n.value < many_columns || entries >= k_few_entries) {
     return {};
   }
   return fmt::format(

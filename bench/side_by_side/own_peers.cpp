@@ -1,6 +1,8 @@
 /// @file
 /// spjit, and the CSR loop written by hand that is part of it.
 
+#include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -33,31 +35,33 @@ class SpjitRunnable final : public Runnable {
 class SpjitPeer final : public Peer {
  public:
   /// `family`: the only one that is asked; empty: one is chosen.
-  SpjitPeer(const PeerSettings& settings, std::string family)
-      : Peer({family.empty() ? "spjit" : family, SPJIT_VERSION, "jit", "", "cold compile"}),
-        target_(settings.target),
-        search_(settings.search),
-        hot_(settings.hot),
-        family_(std::move(family)) {}
+  SpjitPeer(const PeerSettings& settings, const std::string& family)
+      : Peer({family.empty() ? "spjit" : family, SPJIT_VERSION, "jit", "", "cold compile"}) {
+    options_.target = settings.target;
+    options_.policy.search = settings.search;
+    options_.policy.hot = settings.hot;
+    options_.policy.family = family;
+  }
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
-    CompileOptions options;
-    options.target = target_;
-    options.resources.threads = problem.threads;
-    options.policy.search = search_;
-    options.policy.hot = hot_;
-    options.policy.family = family_;
-    CacheOptions no_cache;
-    no_cache.enabled = false;
     return std::make_unique<SpjitRunnable>(
-        Compiler(options, no_cache).compile({.a = *problem.matrix, .n = problem.n}), problem);
+        compiler_for(problem.threads).compile({.a = *problem.matrix, .n = problem.n}), problem);
   }
 
  private:
-  Target target_;
-  SearchMode search_;
-  bool hot_;
-  std::string family_;
+  /// The one of so many threads, whose kernels share a pool as those of a network do.
+  const Compiler& compiler_for(int threads) {
+    if (const auto found = compilers_.find(threads); found != compilers_.end())
+      return found->second;
+    CompileOptions options = options_;
+    options.resources.threads = threads;
+    CacheOptions no_cache;
+    no_cache.enabled = false;
+    return compilers_.emplace(threads, Compiler(options, no_cache)).first->second;
+  }
+
+  CompileOptions options_;
+  std::map<int, Compiler> compilers_;
 };
 
 class CsrRunnable final : public Runnable {

@@ -27,7 +27,7 @@ class CompactExecutable final : public HostExecutable {
   CompactExecutable(HostObject object, CsrImage read, const Cancellation& cancel)
       : HostExecutable(std::move(object)), read_(std::move(read)) {
     const CsrView matrix = read_.view();
-    const std::int64_t block = compact_block_columns(matrix, read_.header.n);
+    const std::int64_t block = compact_block_columns(matrix, read_.header.isa, read_.header.n);
     for (const RowRange& rows : split_rows(matrix, parts_of(read_.header, threads()))) {
       parts_.emplace_back(matrix, rows, block, cancel);
     }
@@ -38,14 +38,15 @@ class CompactExecutable final : public HostExecutable {
   }
 
  private:
-  /// Threads share the columns where those go around evenly: each then reads all of A and its part
-  /// of B. Else they share the rows.
+  /// Threads share the rows: each brings its part of A from memory once. Of very few rows each
+  /// would pack all of B for a few: then they share the columns.
   void run_row_major(const Arguments& arguments) const {
     const std::int64_t panels = ceil_div(arguments.n, k_compact_panel_columns);
     const std::int64_t threads = std::ssize(parts_);
-    if (threads <= 1 || (panels % threads != 0 && panels < 4 * threads)) {
+    constexpr std::int64_t k_few_rows = 32;  // a thread
+    if (threads <= 1 || panels < threads || read_.header.rows >= k_few_rows * threads) {
       run_with_workspace(threads, [&](std::int64_t task, float* workspace) {
-        parts_[to_size(task)].run(arguments, workspace);
+        parts_[to_size(task)].run(arguments, read_.header.isa, workspace);
       });
       return;
     }
@@ -57,7 +58,7 @@ class CompactExecutable final : public HostExecutable {
       some.b += begin;
       some.c += begin;
       some.n = end - begin;
-      for (const CompactMatrix& part : parts_) part.run(some, workspace);
+      for (const CompactMatrix& part : parts_) part.run(some, read_.header.isa, workspace);
     });
   }
 
@@ -79,7 +80,7 @@ class CompactExecutable final : public HostExecutable {
 
 std::string CompactFamily::refusal(const FamilyRequest& request) const {
   const HostIsa isa = request.options.target.isa();
-  if (isa != HostIsa::avx512) return fmt::format("it is for avx512, not for {}", to_string(isa));
+  if (isa == HostIsa::generic) return "it is for avx512 and avx2, not for generic";
   return unread_refusal(*request.problem.a);
 }
 
@@ -105,7 +106,7 @@ BuiltKernel CompactFamily::build(const BuildRequest& request) const {
 
 LoadedKernel CompactFamily::open(const HostObject& object, const Cancellation& cancel) const {
   CsrImage read = read_csr_image(object.image, cancel);
-  require_record(read.header.isa == HostIsa::avx512, "compact instruction set");
+  require_record(read.header.isa != HostIsa::generic, "compact instruction set");
   KernelInfo info = info_of(read.header, object);
   info.panel_columns = read.panel_columns;
   return {std::move(info),

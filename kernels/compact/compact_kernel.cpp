@@ -15,10 +15,6 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
-// The features of HostIsa::avx512 that this file uses.
-#define SPJIT_COMPACT_TARGET __attribute__((target("avx512f,avx512vl,avx2,fma")))
-#define SPJIT_COMPACT_INLINE SPJIT_COMPACT_TARGET __attribute__((always_inline)) inline
-
 namespace spjit {
 namespace {
 
@@ -51,21 +47,47 @@ struct Panel {
   std::int64_t ldb;  ///< of a B that is read in place
   float* c;          ///< row 0
   std::int64_t ldc;
-  __mmask16 last;  ///< columns of the last vector
+  std::int64_t last;  ///< columns of the last vector
 };
+
+using RunBlock = void (*)(Streams, const Panel&, bool);
+
+/// What an instruction set has.
+struct Kernels {
+  std::int64_t panel_columns;
+  std::int64_t lanes;  ///< of vectors of a panel that is not narrow
+  /// Of a panel of so many columns.
+  RunBlock (*packed)(std::int64_t columns);
+  RunBlock (*in_place)(std::int64_t columns);
+  RunBlock (*in_place_masked)(std::int64_t columns);
+  /// Copies rows of B into planes of sixteen columns, with zeros past `columns` in the last one.
+  void (*pack)(const float* b, std::int64_t ldb, std::int64_t rows, std::int64_t columns,
+               float* to);
+};
+
+namespace avx512 {
+// The features of HostIsa::avx512 that this uses.
+#define SPJIT_COMPACT_TARGET __attribute__((target("avx512f,avx512vl,avx2,fma")))
+#define SPJIT_COMPACT_INLINE SPJIT_COMPACT_TARGET __attribute__((always_inline)) inline
 
 /// Sixteen columns.
 struct Zmm {
   using Vector = __m512;
+  using Mask = __mmask16;
   static constexpr std::int64_t k_floats = 16;
+  static constexpr std::size_t k_vectors_of_eight_rows = 2;
+
+  SPJIT_COMPACT_INLINE static Mask mask(std::int64_t columns) {
+    return static_cast<Mask>((1U << columns) - 1);
+  }
 
   SPJIT_COMPACT_INLINE static Vector zero() { return _mm512_setzero_ps(); }
   SPJIT_COMPACT_INLINE static Vector load(const float* from) { return _mm512_loadu_ps(from); }
-  SPJIT_COMPACT_INLINE static Vector load(const float* from, __mmask16 mask) {
+  SPJIT_COMPACT_INLINE static Vector load(const float* from, Mask mask) {
     return _mm512_maskz_loadu_ps(mask, from);
   }
   SPJIT_COMPACT_INLINE static void store(float* to, Vector value) { _mm512_storeu_ps(to, value); }
-  SPJIT_COMPACT_INLINE static void store(float* to, Vector value, __mmask16 mask) {
+  SPJIT_COMPACT_INLINE static void store(float* to, Vector value, Mask mask) {
     _mm512_mask_storeu_ps(to, mask, value);
   }
   SPJIT_COMPACT_INLINE static Vector weights(const float* step) {
@@ -83,16 +105,22 @@ struct Zmm {
 /// Eight columns.
 struct Ymm {
   using Vector = __m256;
+  using Mask = __mmask8;
   static constexpr std::int64_t k_floats = 8;
+  static constexpr std::size_t k_vectors_of_eight_rows = 2;
+
+  SPJIT_COMPACT_INLINE static Mask mask(std::int64_t columns) {
+    return static_cast<Mask>((1U << columns) - 1);
+  }
 
   SPJIT_COMPACT_INLINE static Vector zero() { return _mm256_setzero_ps(); }
   SPJIT_COMPACT_INLINE static Vector load(const float* from) { return _mm256_loadu_ps(from); }
-  SPJIT_COMPACT_INLINE static Vector load(const float* from, __mmask16 mask) {
-    return _mm256_maskz_loadu_ps(static_cast<__mmask8>(mask), from);
+  SPJIT_COMPACT_INLINE static Vector load(const float* from, Mask mask) {
+    return _mm256_maskz_loadu_ps(mask, from);
   }
   SPJIT_COMPACT_INLINE static void store(float* to, Vector value) { _mm256_storeu_ps(to, value); }
-  SPJIT_COMPACT_INLINE static void store(float* to, Vector value, __mmask16 mask) {
-    _mm256_mask_storeu_ps(to, static_cast<__mmask8>(mask), value);
+  SPJIT_COMPACT_INLINE static void store(float* to, Vector value, Mask mask) {
+    _mm256_mask_storeu_ps(to, mask, value);
   }
   SPJIT_COMPACT_INLINE static Vector weights(const float* step) { return _mm256_load_ps(step); }
   SPJIT_COMPACT_INLINE static Vector weight(Vector weights, int lane) {
@@ -104,155 +132,7 @@ struct Ymm {
   }
 };
 
-/// Asks for the line `bytes` past `from`, which need not be part of anything.
-SPJIT_COMPACT_INLINE void fetch_to_l2(const void* from, std::ptrdiff_t bytes) {
-  _mm_prefetch(static_cast<const char*>(from) + bytes, _MM_HINT_T1);
-}
-
-/// B in planes of sixteen columns.
-struct Packed {
-  static constexpr std::int64_t k_step = k_plane;  ///< floats from vector to vector
-  static constexpr bool k_masked = false;          ///< the last vector of a row may end early
-
-  /// Where the row of B is that an offset names.
-  SPJIT_COMPACT_INLINE static const float* row(const Panel& panel, std::uint64_t offset) {
-    return panel.b + offset * (k_plane_row >> k_offset_shift);
-  }
-};
-
-/// B where it is.
-template <bool Masked>
-struct InPlace {
-  static constexpr std::int64_t k_step = 16;
-  static constexpr bool k_masked = Masked;
-
-  SPJIT_COMPACT_INLINE static const float* row(const Panel& panel, std::uint64_t offset) {
-    return panel.b + static_cast<std::int64_t>(offset >> k_offset_shift) * panel.ldb;
-  }
-};
-
-/// Vector `v` of a row of B.
-template <class Isa, class B, std::size_t Vectors>
-SPJIT_COMPACT_INLINE typename Isa::Vector load_b(const float* row, std::size_t v,
-                                                 const Panel& panel) {
-  const float* const from = row + B::k_step * static_cast<std::int64_t>(v);
-  if (B::k_masked && v + 1 == Vectors) return Isa::load(from, panel.last);
-  return Isa::load(from);
-}
-
-/// The one place that stores a row of C, be it empty. An epilogue changes `sums` here, after the
-/// last block.
-template <class Isa, std::size_t Vectors, std::size_t Rows, std::size_t First>
-SPJIT_COMPACT_INLINE void store_rows(const typename Isa::Vector (&sums)[Rows][Vectors],
-                                     const CompactMatrix::Slice& slice, const Panel& panel) {
-#pragma GCC unroll 8
-  for (std::size_t r = 0; r < Rows; ++r) {
-    float* const c = panel.c + slice.rows[First + r] * panel.ldc;
-#pragma GCC unroll 4
-    for (std::size_t v = 0; v + 1 < Vectors; ++v) Isa::store(c + Isa::k_floats * v, sums[r][v]);
-    Isa::store(c + Isa::k_floats * (Vectors - 1), sums[r][Vectors - 1], panel.last);
-  }
-}
-
-/// `Rows` rows of a slice from lane `First` on.
-template <class Isa, class B, std::size_t Vectors, std::size_t Rows, std::size_t First>
-SPJIT_COMPACT_TARGET void run_rows(const Streams& streams, const CompactMatrix::Slice& slice,
-                                   const Panel& panel, bool is_first) {
-  using Vector = typename Isa::Vector;
-  Vector sums[Rows][Vectors];
-#pragma GCC unroll 8
-  for (std::size_t r = 0; r < Rows; ++r) {
-    const float* const c = panel.c + slice.rows[First + r] * panel.ldc;
-#pragma GCC unroll 4
-    for (std::size_t v = 0; v < Vectors; ++v) {
-      if (is_first) {
-        sums[r][v] = Isa::zero();
-      } else {
-        sums[r][v] = v + 1 < Vectors ? Isa::load(c + Isa::k_floats * v)
-                                     : Isa::load(c + Isa::k_floats * v, panel.last);
-      }
-    }
-  }
-  const std::uint16_t* offsets = streams.offsets + First;
-  const float* values = streams.values;
-  for (std::uint16_t step = 0; step < slice.steps; ++step) {
-    const Vector weights = Isa::weights(values);
-    if (First == 0) {
-      fetch_to_l2(values, k_values_ahead);
-      fetch_to_l2(offsets, k_values_ahead / 2);
-    }
-#pragma GCC unroll 2
-    for (std::size_t four = 0; four < Rows; four += 4) {
-      std::uint64_t packed = 0;
-      std::memcpy(&packed, offsets + four, sizeof(packed));
-#pragma GCC unroll 4
-      for (std::size_t r = 0; r < 4; ++r) {
-        const float* const b = B::row(panel, (packed >> (16 * r)) & 0xFFFF);
-        const Vector weight = Isa::weight(weights, static_cast<int>(First + four + r));
-#pragma GCC unroll 4
-        for (std::size_t v = 0; v < Vectors; ++v) {
-          sums[four + r][v] =
-              Isa::fma(weight, load_b<Isa, B, Vectors>(b, v, panel), sums[four + r][v]);
-        }
-      }
-    }
-    offsets += k_lanes;
-    values += k_lanes;
-  }
-  const std::uint16_t* tail_offsets = streams.tail_offsets;
-  const float* tail_values = streams.tail_values;
-  for (std::size_t r = 0; r < First; ++r) {
-    tail_offsets += slice.tails[r];
-    tail_values += slice.tails[r];
-  }
-#pragma GCC unroll 8
-  for (std::size_t r = 0; r < Rows; ++r) {
-    for (std::uint16_t left = slice.tails[First + r]; left > 0; --left) {
-      const float* const b = B::row(panel, *tail_offsets++);
-      const Vector weight = Isa::broadcast(*tail_values++);
-#pragma GCC unroll 4
-      for (std::size_t v = 0; v < Vectors; ++v) {
-        sums[r][v] = Isa::fma(weight, load_b<Isa, B, Vectors>(b, v, panel), sums[r][v]);
-      }
-    }
-  }
-  store_rows<Isa, Vectors, Rows, First>(sums, slice, panel);
-}
-
-template <class Isa, std::size_t Vectors>
-SPJIT_COMPACT_INLINE void fetch_rows(const CompactMatrix::Slice& slice, const Panel& panel) {
-  for (const std::int32_t row : slice.rows) {
-    const float* const c = panel.c + row * panel.ldc;
-    for (std::size_t v = 0; v < Vectors; ++v) {
-      _mm_prefetch(reinterpret_cast<const char*>(c + Isa::k_floats * v), _MM_HINT_T0);
-    }
-  }
-}
-
-/// A block for one panel.
-template <class Isa, class B, std::size_t Vectors>
-SPJIT_COMPACT_TARGET void run_block(Streams streams, const Panel& panel, bool is_first) {
-  for (; streams.slices != streams.end; ++streams.slices) {
-    const CompactMatrix::Slice& slice = *streams.slices;
-    // Rows of C are in no order, and wide ones are many lines: they are asked for a slice ahead.
-    if (Vectors > 2 && streams.slices + 1 != streams.end)
-      fetch_rows<Isa, Vectors>(streams.slices[1], panel);
-    if constexpr (Vectors <= 2) {
-      run_rows<Isa, B, Vectors, 8, 0>(streams, slice, panel, is_first);
-    } else {
-      run_rows<Isa, B, Vectors, 4, 0>(streams, slice, panel, is_first);
-      // Not for the last row again: it has been added to.
-      if (slice.lanes > 4) run_rows<Isa, B, Vectors, 4, 4>(streams, slice, panel, is_first);
-    }
-    streams.offsets += std::size_t{slice.steps} * k_lanes;
-    streams.values += std::size_t{slice.steps} * k_lanes;
-    const auto tails = std::accumulate(slice.tails.begin(), slice.tails.end(), std::size_t{0});
-    streams.tail_offsets += tails;
-    streams.tail_values += tails;
-  }
-}
-
-using RunBlock = void (*)(Streams, const Panel&, bool);
+#include "kernels/compact/compact_rows.inc"
 
 template <class B>
 RunBlock kernel_for(std::int64_t columns) {
@@ -263,7 +143,6 @@ RunBlock kernel_for(std::int64_t columns) {
   return run_block<Zmm, B, 4>;
 }
 
-/// Copies rows of B into planes of sixteen columns, with zeros past `columns` in the last one.
 SPJIT_COMPACT_TARGET void pack(const float* b, std::int64_t ldb, std::int64_t rows,
                                std::int64_t columns, float* to) {
   const std::int64_t whole = columns / k_plane_row * k_plane_row;
@@ -279,19 +158,111 @@ SPJIT_COMPACT_TARGET void pack(const float* b, std::int64_t ldb, std::int64_t ro
   }
 }
 
+constexpr Kernels k_kernels = {k_compact_panel_columns,   16,
+                               kernel_for<Packed>,        kernel_for<InPlace<false>>,
+                               kernel_for<InPlace<true>>, pack};
+
+#undef SPJIT_COMPACT_TARGET
+#undef SPJIT_COMPACT_INLINE
+}  // namespace avx512
+
+namespace avx2 {
+// The features of HostIsa::avx2 that this uses.
+#define SPJIT_COMPACT_TARGET __attribute__((target("avx2,fma")))
+#define SPJIT_COMPACT_INLINE SPJIT_COMPACT_TARGET __attribute__((always_inline)) inline
+
+/// Eight columns.
+struct Ymm {
+  using Vector = __m256;
+  using Mask = __m256i;
+  static constexpr std::int64_t k_floats = 8;
+  static constexpr std::size_t k_vectors_of_eight_rows = 1;
+
+  /// Four values in both halves each: a lane is then broadcast without an index.
+  struct Weights {
+    __m256 low;
+    __m256 high;
+  };
+
+  SPJIT_COMPACT_INLINE static Mask mask(std::int64_t columns) {
+    alignas(64) static constexpr std::int32_t k_lanes_on[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(k_lanes_on + 8 - columns));
+  }
+  SPJIT_COMPACT_INLINE static Vector zero() { return _mm256_setzero_ps(); }
+  SPJIT_COMPACT_INLINE static Vector load(const float* from) { return _mm256_loadu_ps(from); }
+  SPJIT_COMPACT_INLINE static Vector load(const float* from, Mask mask) {
+    return _mm256_maskload_ps(from, mask);
+  }
+  SPJIT_COMPACT_INLINE static void store(float* to, Vector value) { _mm256_storeu_ps(to, value); }
+  SPJIT_COMPACT_INLINE static void store(float* to, Vector value, Mask mask) {
+    _mm256_maskstore_ps(to, mask, value);
+  }
+  SPJIT_COMPACT_INLINE static Weights weights(const float* step) {
+    return {_mm256_broadcast_ps(reinterpret_cast<const __m128*>(step)),
+            _mm256_broadcast_ps(reinterpret_cast<const __m128*>(step + 4))};
+  }
+  SPJIT_COMPACT_INLINE static Vector weight(const Weights& weights, int lane) {
+    const Vector four = lane < 4 ? weights.low : weights.high;
+    switch (lane % 4) {
+      case 0:
+        return _mm256_permute_ps(four, 0x00);
+      case 1:
+        return _mm256_permute_ps(four, 0x55);
+      case 2:
+        return _mm256_permute_ps(four, 0xAA);
+      default:
+        return _mm256_permute_ps(four, 0xFF);
+    }
+  }
+  SPJIT_COMPACT_INLINE static Vector broadcast(float value) { return _mm256_set1_ps(value); }
+  SPJIT_COMPACT_INLINE static Vector fma(Vector a, Vector b, Vector c) {
+    return _mm256_fmadd_ps(a, b, c);
+  }
+};
+
+#include "kernels/compact/compact_rows.inc"
+
+template <class B>
+RunBlock kernel_for(std::int64_t columns) {
+  return columns <= 8 ? run_block<Ymm, B, 1> : run_block<Ymm, B, 2>;
+}
+
+SPJIT_COMPACT_TARGET void pack(const float* b, std::int64_t ldb, std::int64_t rows,
+                               std::int64_t columns, float* to) {
+  const Ymm::Mask first = Ymm::mask(std::min<std::int64_t>(columns, 8));
+  const Ymm::Mask second = Ymm::mask(std::max<std::int64_t>(columns - 8, 0));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    Ymm::store(to, Ymm::load(b, first));
+    if (columns > 8) Ymm::store(to + 8, Ymm::load(b + 8, second));
+    b += ldb;
+    to += k_plane_row;
+  }
+}
+
+constexpr Kernels k_kernels = {
+    16, 8, kernel_for<Packed>, kernel_for<InPlace<false>>, kernel_for<InPlace<true>>, pack};
+
+#undef SPJIT_COMPACT_TARGET
+#undef SPJIT_COMPACT_INLINE
+}  // namespace avx2
+
+const Kernels& kernels_of(HostIsa isa) {
+  return isa == HostIsa::avx512 ? avx512::k_kernels : avx2::k_kernels;
+}
+
 }  // namespace
 
-std::int64_t compact_block_columns(const CsrView& matrix, std::int64_t n) noexcept {
+std::int64_t compact_block_columns(const CsrView& matrix, HostIsa isa, std::int64_t n) noexcept {
   constexpr double k_few_entries = 20;
-  constexpr std::int64_t k_many_columns =
-      192;  // rows of B are far apart: too few sets of the caches
+  // Rows of B are far apart then: too few sets of the caches.
+  constexpr std::int64_t k_many_columns = 192;
   const double nnz = as_double(std::ssize(matrix.values));
   const double cols = std::max(as_double(matrix.cols), 1.0);
   const double rows = std::max(as_double(matrix.rows), 1.0);
   if (n > k_plane_row && n < k_many_columns && nnz / cols < k_few_entries) {
     return CompactMatrix::k_most_block_columns;
   }
-  const bool wide = n >= k_compact_panel_columns;
+  const bool wide = isa == HostIsa::avx512 && n >= k_compact_panel_columns;
   if (nnz / cols / rows < (wide ? 0.07 : 0.15)) return CompactMatrix::k_most_packed_columns;
   return wide ? 128 : 256;
 }
@@ -390,44 +361,45 @@ std::int64_t CompactMatrix::bytes() const noexcept {
                                    tail_values_.size() * (sizeof(std::uint16_t) + sizeof(float)));
 }
 
-void CompactMatrix::run(const Arguments& operands, float* workspace) const {
+void CompactMatrix::run(const Arguments& operands, HostIsa isa, float* workspace) const {
   // C is read and written for every block: of so many columns it stays in L2 meanwhile.
-  constexpr std::int64_t k_columns_at_once = 4 * k_compact_panel_columns;
+  constexpr std::int64_t k_columns_at_once = 256;
   for (std::int64_t first = 0; first < operands.n; first += k_columns_at_once) {
     Arguments some = operands;
     some.b += first;
     some.c += first;
     some.n = std::min(k_columns_at_once, operands.n - first);
-    run_blocks(some, workspace);
+    run_blocks(some, isa, workspace);
   }
 }
 
-void CompactMatrix::run_blocks(const Arguments& operands, float* workspace) const {
+void CompactMatrix::run_blocks(const Arguments& operands, HostIsa isa, float* workspace) const {
+  const Kernels& kernels = kernels_of(isa);
   for (const Block& block : blocks_) {
     if (block.first_slice == block.end_slice) continue;
     const Streams streams{
         slices_.data() + block.first_slice,           slices_.data() + block.end_slice,
         offsets_.data() + block.first_step * k_lanes, values_.data() + block.first_step * k_lanes,
         tail_offsets_.data() + block.first_tail,      tail_values_.data() + block.first_tail};
+    const bool is_first = block.first_column == 0;
     // The columns pass by while the block is in the caches.
-    for (std::int64_t first = 0; first < operands.n; first += k_compact_panel_columns) {
-      const std::int64_t columns = std::min(k_compact_panel_columns, operands.n - first);
-      const std::int64_t lanes = columns <= 8 ? 8 : 16;
+    for (std::int64_t first = 0; first < operands.n; first += kernels.panel_columns) {
+      const std::int64_t columns = std::min(kernels.panel_columns, operands.n - first);
+      const std::int64_t lanes = columns <= 8 ? 8 : kernels.lanes;
       const std::int64_t last = columns - (columns - 1) / lanes * lanes;
       Panel panel{operands.b + block.first_column * operands.ldb + first, operands.ldb,
-                  operands.c + first, operands.ldc, static_cast<__mmask16>((1U << last) - 1)};
-      const bool is_first = block.first_column == 0;
+                  operands.c + first, operands.ldc, last};
       if (block_columns_ > k_most_packed_columns) {
-        const auto run = last == lanes ? kernel_for<InPlace<false>> : kernel_for<InPlace<true>>;
+        const auto run = last == lanes ? kernels.in_place : kernels.in_place_masked;
         run(columns)(streams, panel, is_first);
         continue;
       }
       const bool is_packed = operands.ldb == k_plane_row && columns == k_plane_row;
       if (!is_packed) {
-        pack(panel.b, operands.ldb, block.columns, columns, workspace);
+        kernels.pack(panel.b, operands.ldb, block.columns, columns, workspace);
         panel.b = workspace;
       }
-      kernel_for<Packed>(columns)(streams, panel, is_first);
+      kernels.packed(columns)(streams, panel, is_first);
     }
   }
 }

@@ -1,7 +1,8 @@
 #pragma once
 
 /// @file
-/// The loop of the family `compact` (AVX-512): A as data, eight rows at a time, for every n.
+/// The loop of the family `compact` (AVX-512 and AVX2): A as data, eight rows at a time, for every
+/// n.
 
 #include <array>
 #include <cstddef>
@@ -17,14 +18,15 @@
 
 namespace spjit {
 
-/// Columns of B and C that are computed at once.
+/// Columns of B and C that are computed at once, at most.
 inline constexpr std::int64_t k_compact_panel_columns = 64;
 
 /// Columns a block of A has for n columns of B, of which so many fit the L1 cache. Where few
 /// entries of a row are in a block, going from row to row takes longer than B from L2: then it is
 /// wider. Where few entries read a row of B, packing that takes longest: then it is read in place.
 /// Measured on networks of 50 to 98 %, in sequence (docs/host-kernel.md).
-[[nodiscard]] std::int64_t compact_block_columns(const CsrView& matrix, std::int64_t n) noexcept;
+[[nodiscard]] std::int64_t compact_block_columns(const CsrView& matrix, HostIsa isa,
+                                                 std::int64_t n) noexcept;
 
 /// Some rows of A in blocks of columns; in each block, rows by their length there, eight to a
 /// slice.
@@ -32,7 +34,7 @@ inline constexpr std::int64_t k_compact_panel_columns = 64;
 /// A slice has as many steps as the shortest of its rows has entries: a step is eight values and
 /// eight 16-bit column numbers, one of each row. What longer rows have beyond that, the tail, is
 /// stored row by row. So no product is computed that A does not have, and a row's entries are added
-/// in ascending column, from +0: the bits are those of every AVX-512 kernel, as KernelPlan states
+/// in ascending column, from +0: the bits are those of every other kernel, as KernelPlan states
 /// them. The first block has every row, those without entries too: it writes C, the others add.
 class CompactMatrix {
  public:
@@ -51,8 +53,9 @@ class CompactMatrix {
       k_most_packed_columns * k_compact_panel_columns;
 
   /// Computes these rows of C `[rows x n]`, row-major; `workspace` is aligned to 64 bytes.
-  /// Thread-safe with a workspace a thread. Precondition: this CPU has AVX-512.
-  void run(const Arguments& operands, float* workspace) const;
+  /// Thread-safe with a workspace a thread. Precondition: `isa` is avx512 or avx2, and this CPU has
+  /// it.
+  void run(const Arguments& operands, HostIsa isa, float* workspace) const;
 
   /// What a run reads of A. [bytes]
   [[nodiscard]] std::int64_t bytes() const noexcept;
@@ -82,7 +85,7 @@ class CompactMatrix {
     std::size_t end;
   };
 
-  void run_blocks(const Arguments& operands, float* workspace) const;
+  void run_blocks(const Arguments& operands, HostIsa isa, float* workspace) const;
 
   /// `lanes` are 1 to 8 rows, the shortest last. `values` has those of the steps so far.
   void add_slice(const CsrView& matrix, std::int64_t first_column, std::span<const Lane> lanes,

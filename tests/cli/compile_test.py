@@ -187,13 +187,13 @@ class CompileTest(ToolTest):
         self.assertEqual([k["from_cache"] for k in (first, second, without)], [False, True, False])
         self.assertEqual(first["key"], second["key"])
 
-    def test_over_the_code_budget_a_csr_kernel_takes_over_and_the_table_says_so(self):
+    def test_over_the_code_budget_another_kernel_takes_over_and_the_table_says_so(self):
         self.generate()
 
         result = self.succeed("compile", "layer.npz", "--n", 8, "--code-budget", 10,
-                              "--target", "host-avx2", "--no-measure")
+                              "--hot", "--no-measure")
 
-        self.assertIn("layer.npz: a csr kernel took over: ", result.stdout)
+        self.assertRegex(result.stdout, "layer.npz: a (compact|csr) kernel took over: ")
         self.assertIn("budget is 10", result.stdout)
 
     def test_options_reach_the_compiler(self):

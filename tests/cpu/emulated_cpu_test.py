@@ -60,16 +60,21 @@ class EmulatedCpu(ToolTest):
         for cpu, (_, targets) in CPUS.items():
             self.become(cpu)
             for target in targets:
-                for n, budget in ((1, 1 << 20), (19, 1 << 20), (19, 0)):
-                    with self.subTest(cpu=cpu, target=target, n=n, budget=budget):
+                for n, *options in ((1,), (19,), (1, "--hot"), (19, "--hot"),
+                                    (19, "--family", "csr")):
+                    with self.subTest(cpu=cpu, target=target, n=n, options=options):
                         document = self.run_json("compile", "layer.npz", "--n", n, "--no-measure",
-                                                 "--target", target, "--code-budget", budget)
+                                                 "--target", target, *options)
 
                         layer = document["layers"][0]
                         self.assertEqual(layer["kernel"]["target"], target)
-                        # Without LLVM, host-generic has the csr kernel only.
-                        kinds = ["unrolled", "csr"] if target == "host-generic" else ["unrolled"]
-                        self.assertIn(layer["kernel"]["family"], kinds if budget else ["csr"])
+                        if options and options[-1] == "csr":
+                            kinds = ["csr"]
+                        elif target == "host-generic":  # without LLVM the csr kernel
+                            kinds = ["unrolled", "csr"]
+                        else:
+                            kinds = ["unrolled"] if options else ["compact"]
+                        self.assertIn(layer["kernel"]["family"], kinds)
                         self.assertTrue(layer["verification"]["passed"])
 
     def test_the_target_host_is_the_best_that_the_cpu_has(self) -> None:

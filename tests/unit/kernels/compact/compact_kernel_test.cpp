@@ -26,6 +26,7 @@ using spjit::testing_support::dense_values;
 using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::GuardedOperands;
 using spjit::testing_support::index;
+using spjit::testing_support::IsaAndPlacement;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::OperandShape;
 using spjit::testing_support::Placement;
@@ -44,24 +45,26 @@ CsrMatrix rows_of(std::int64_t cols, const std::vector<std::int64_t>& lengths) {
   return matrix;
 }
 
-class CompactKernel : public testing::TestWithParam<Placement> {
+class CompactKernel : public testing::TestWithParam<IsaAndPlacement> {
  protected:
   void SetUp() override {
-    if (!spjit::Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "no AVX-512 here";
+    if (!spjit::Target(isa()).runs_here()) GTEST_SKIP() << "no " << to_string(isa()) << " here";
   }
+  static HostIsa isa() { return std::get<HostIsa>(GetParam()); }
 
   /// In parts of rows, as threads take them; everything that is read and written lies against pages
   /// that cannot be touched.
   static void expect_product(const CsrMatrix& matrix, const OperandShape& shape,
                              std::int64_t block_columns = 128, std::int64_t parts = 1,
                              const std::vector<float>& b = {}) {
-    const GuardedOperands operands(matrix, shape, GetParam(), b);
+    const GuardedOperands operands(matrix, shape, std::get<Placement>(GetParam()), b);
     const GuardedFloats workspace(CompactMatrix::k_workspace_floats, Placement::at_end);
     for (const RowRange& rows : spjit::split_rows(view_of(matrix), parts)) {
       CompactMatrix(view_of(matrix), rows, block_columns)
-          .run({operands.b(), shape.ldb, operands.c(), shape.ldc, shape.n}, workspace.data());
+          .run({operands.b(), shape.ldb, operands.c(), shape.ldc, shape.n}, isa(),
+               workspace.data());
     }
-    EXPECT_TRUE(operands.holds_product(matrix, HostIsa::avx512))
+    EXPECT_TRUE(operands.holds_product(matrix, isa()))
         << matrix.rows << " x " << matrix.cols << ", " << operands.describe() << ", blocks of "
         << block_columns;
     EXPECT_TRUE(workspace.intact());
@@ -152,12 +155,21 @@ TEST_P(CompactKernel, KeepsNegativeZerosAndDenormals) {
   expect_product(matrix, {1, 1, 1}, 256, 1, b);
 }
 
-INSTANTIATE_TEST_SUITE_P(Guarded, CompactKernel, testing::ValuesIn(k_placements),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Guarded, CompactKernel,
+                         testing::Combine(testing::Values(HostIsa::avx512, HostIsa::avx2),
+                                          testing::ValuesIn(k_placements)),
+                         [](const auto& instance) {
+                           const std::string placement =
+                               std::get<Placement>(instance.param) == Placement::at_end
+                                   ? "at_end"
+                                   : "at_start";
+                           return to_string(std::get<HostIsa>(instance.param)) + "_" + placement;
+                         });
 
 TEST(CompactBlocks, FitTheL1CacheUnlessFewEntriesShareThem) {
-  const auto columns = [](double density, std::int64_t n) {
-    return spjit::compact_block_columns(view_of(random_matrix(400, 300, 1 - density)), n);
+  HostIsa isa = HostIsa::avx512;
+  const auto columns = [&](double density, std::int64_t n) {
+    return spjit::compact_block_columns(view_of(random_matrix(400, 300, 1 - density)), isa, n);
   };
 
   EXPECT_EQ(columns(0.5, 16), 256);
@@ -168,6 +180,8 @@ TEST(CompactBlocks, FitTheL1CacheUnlessFewEntriesShareThem) {
   EXPECT_EQ(columns(0.04, 64), CompactMatrix::k_most_block_columns);  // 16 entries a row of B
   EXPECT_EQ(columns(0.04, 16), CompactMatrix::k_most_packed_columns);
   EXPECT_EQ(columns(0.04, 192), CompactMatrix::k_most_packed_columns);
+  isa = HostIsa::avx2;  // panels of sixteen columns
+  EXPECT_EQ(columns(0.5, 64), 256);
 }
 
 TEST(CompactMatrix, ReadsSixBytesANonzeroWhereRowsAreAlike) {
