@@ -120,14 +120,24 @@ std::string summary_of(const std::vector<NetworkTiming>& timings) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// [[rows, cols, nnz] of each layer]
-nlohmann::json shapes_of(const LayerOperands& operands) {
+/// {"network", "shapes": [[rows, cols, nnz] of each layer]}
+nlohmann::json describe(const Network& network, const std::vector<NetworkLayer>& layers) {
   nlohmann::json shapes = nlohmann::json::array();
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    const CsrMatrix& a = operands.layer(i).matrix;
-    shapes.push_back({a.rows, a.cols, a.nnz()});
+  for (const NetworkLayer& layer : layers) {
+    shapes.push_back({layer.matrix.rows, layer.matrix.cols, layer.matrix.nnz()});
   }
-  return shapes;
+  return {{"network", network.name}, {"shapes", std::move(shapes)}};
+}
+
+/// Of all layers together.
+double sparsity_of(const std::vector<NetworkLayer>& layers) {
+  double nnz = 0;
+  double places = 0;
+  for (const NetworkLayer& layer : layers) {
+    nnz += static_cast<double>(layer.matrix.nnz());
+    places += static_cast<double>(layer.matrix.rows) * static_cast<double>(layer.matrix.cols);
+  }
+  return places > 0 ? 1 - nnz / places : 0;
 }
 
 /// All n and threads of a network. Returns how many results were wrong.
@@ -135,6 +145,7 @@ int run_network(const Options& options, const Network& network,
                 const std::vector<std::unique_ptr<Peer>>& peers, nlohmann::json& document) {
   std::vector<NetworkLayer> layers = network.load();
   bench::normalize(layers);
+  document["networks"].push_back(describe(network, layers));
   int wrong = 0;
   for (const std::int64_t n : options.n) {
     LayerOperands operands(layers, n, needs_zeros(peers));
@@ -144,7 +155,7 @@ int run_network(const Options& options, const Network& network,
       nlohmann::json record = {{"network", network.name},
                                {"layers", operands.size()},
                                {"nnz", operands.nnz()},
-                               {"shapes", shapes_of(operands)},
+                               {"sparsity", sparsity_of(layers)},
                                {"n", n},
                                {"threads", threads},
                                {"timings", nlohmann::json::array()}};
@@ -171,6 +182,7 @@ int run(Options options) {
       side_by_side::host_device(host_cpu(), options.settings.target, bench::load_average());
   nlohmann::json document = side_by_side::new_document(options.command, device, peers);
   document["schema"] = k_schema;
+  document["networks"] = nlohmann::json::array();
   if (options.json.empty()) {
     options.json = "model-" + bench::file_name_of(device.at("name").get<std::string>()) + ".json";
   }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from .document import Block, Document, Paragraph
-from .figures_speed import Peers, by_sparsity, peers_with_speedups
-from .model import Case, Result, Scaling, SearchCost, SideBySide
+from .document import Block, Document, Figure, Paragraph
+from .figures_speed import Peers, by_columns, by_group, by_sparsity, peers_with_speedups
+from .model import Case, Networks, Result, Scaling, SearchCost, SideBySide
 from .schema import ResultError
 from .sections_cost import scaling_blocks, search_blocks, side_by_side_scaling
+from .sections_networks import network_blocks
 from .sections_speed import side_by_side_blocks
 from .stats import with_threads
 from .svg import standalone, text
@@ -15,11 +16,13 @@ from .text import whole
 TITLE = "spjit: benchmark report"
 
 # What is read first.
-ORDER = (SideBySide, SearchCost, Scaling)
+ORDER = (Networks, SideBySide, SearchCost, Scaling)
 
 
 def blocks_of(result: Result, prefix: str) -> list[Block]:
     match result:
+        case Networks():
+            return network_blocks(result, prefix)
         case SideBySide():
             return side_by_side_blocks(result, prefix)
         case SearchCost():
@@ -30,7 +33,8 @@ def blocks_of(result: Result, prefix: str) -> list[Block]:
 
 def cases_of(result: Result) -> int:
     """How many cases are compared with peers."""
-    return len(result.cases) if isinstance(result, SideBySide) else 0
+    passes = result.passes if isinstance(result, Networks) else result
+    return len(passes.cases) if isinstance(passes, SideBySide) else 0
 
 
 def report(results: list[Result]) -> Document:
@@ -45,25 +49,36 @@ def report(results: list[Result]) -> Document:
     return document
 
 
-def headline_cases(result: SideBySide) -> tuple[list[Case], Peers]:
+def headline_cases(result: SideBySide, left_out: list[str]) -> tuple[list[Case], Peers]:
     """On the fewest threads."""
     cases = with_threads(result, result.threads[0])
-    peers = peers_with_speedups(cases, list(enumerate(result.peers)))
-    if not peers:
+    peers = [peer for peer in result.peers if peer not in left_out]
+    shown = peers_with_speedups(cases, list(enumerate(peers)))
+    if not shown:
         raise ResultError(f"{result.file}: no case has a time of spjit and of a peer; expected one "
                           "for the headline picture")
-    return [case for case in cases if any(case.speedup(peer) for _, peer in peers)], peers
+    return [case for case in cases if any(case.speedup(peer) for _, peer in shown)], shown
+
+
+def headline_figure(result: Networks | SideBySide) -> tuple[Figure, SideBySide, list[Case]]:
+    if isinstance(result, Networks):
+        cases, peers = headline_cases(result.passes, result.families)
+        figure = by_group("headline", "spjit beside its peers, whole networks in sequence",
+                          "columns of B, n", by_columns(cases), peers)
+        return figure, result.passes, cases
+    cases, peers = headline_cases(result, [])
+    return by_sparsity("headline", "spjit beside its peers", cases, peers), result, cases
 
 
 def headline(results: list[Result]) -> str:
-    """Speed-ups by sparsity of the file with the most cases, under two lines that say of what."""
-    files = [result for result in results
-             if isinstance(result, SideBySide) and result.device.kind != "emulated"]
+    """Speed-ups of whole networks by n, or, where no file has any, by sparsity of the file with the
+    most cases; under two lines that say of what."""
+    files = [result for result in results if isinstance(result, Networks)] or [
+        result for result in results
+        if isinstance(result, SideBySide) and result.device.kind != "emulated"]
     if not files:
         raise ResultError("no file has timings of cases; expected one for the headline picture")
-    result = max(files, key=cases_of)
-    cases, peers = headline_cases(result)
-    figure = by_sparsity("headline", "spjit beside its peers", cases, peers)
+    figure, result, cases = headline_figure(max(files, key=cases_of))
     widths = sorted({case.n for case in cases})
     ns = f"n = {widths[0]}" + (f" to {widths[-1]}" if len(widths) > 1 else "")
     device = (f"{whole(result.threads[0], 'core')} of {result.device.name}"

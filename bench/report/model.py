@@ -115,6 +115,23 @@ class SideBySide:
 
 
 @dataclass(frozen=True)
+class Networks:
+    """A case is a pass over all layers of a network."""
+
+    passes: SideBySide
+
+    @property
+    def file(self) -> str:
+        return self.passes.file
+
+    @property
+    def families(self) -> list[str]:
+        """Libraries that are one family of spjit's kernels each."""
+        return [library.name for library in self.passes.libraries
+                if library.kind == "jit" and library.name != SUBJECT]
+
+
+@dataclass(frozen=True)
 class SearchRow:
     matrix: str
     rows: int
@@ -179,4 +196,4 @@ class Scaling:
         return list(dict.fromkeys(point.method for point in self.points))
 
 
-Result = SideBySide | SearchCost | Scaling
+Result = Networks | SideBySide | SearchCost | Scaling

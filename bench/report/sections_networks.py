@@ -1,0 +1,56 @@
+"""What a report says of whole networks."""
+
+from __future__ import annotations
+
+from .document import Block, Facts, Heading, Paragraph, Table
+from .figures_speed import by_columns, by_group, peers_with_speedups
+from .model import SUBJECT, Case, Networks
+from .sections_speed import device_facts, failure_tables, warnings
+from .stats import geometric_mean, grouped, speedups, with_threads
+from .text import NONE, identifier, ratio, significant, whole
+
+IN_SEQUENCE = ("The layers of a network run one after another, each with an output of its own; a "
+               "pass over all of them is timed. A layer finds the caches as the others left them.")
+
+
+def means_table(cases: list[Case], peers: list[str], threads: int) -> Table:
+    """A row an n: the geometric mean over the networks of each library's time over spjit's."""
+    rows = []
+    for (n,), group in grouped(cases, lambda case: (case.n,)).items():
+        means = [[value for _, value in speedups(group, peer)] for peer in peers]
+        rows.append([str(n), *(ratio(geometric_mean(values)) if values else NONE
+                               for values in means)])
+    return Table(f"Times as long as spjit, geometric means over the networks, "
+                 f"{whole(threads, 'thread')}, in sequence", ["n", *peers], rows, 0)
+
+
+def pass_table(cases: list[Case], peers: list[str], threads: int) -> Table:
+    rows = []
+    for (network, n), (case,) in grouped(cases, lambda c: (c.matrix, c.n)).items():
+        own = case.timings.get(SUBJECT)
+        rows.append([network, str(n), significant(own.median_us / 1e3, 3) if own else NONE,
+                     *(ratio(case.speedup(peer)) for peer in peers)])
+    return Table(f"Every network, {whole(threads, 'thread')}: ms a pass of spjit, times as long of "
+                 "the others, in sequence", ["network", "n", SUBJECT, *peers], rows, 1,
+                 folded=True, group=1)
+
+
+def network_blocks(result: Networks, prefix: str) -> list[Block]:
+    passes = result.passes
+    facts = device_facts(passes.device)
+    facts += [("measured", passes.created), ("command", passes.command)]
+    blocks: list[Block] = [Heading(f"Whole networks on {passes.device.name}"),
+                           Paragraph(IN_SEQUENCE), Facts(facts), *warnings(passes)]
+    for threads in passes.threads:
+        cases = with_threads(passes, threads)
+        peers = [peer for _, peer in peers_with_speedups(cases, list(enumerate(passes.peers)))]
+        if not peers:
+            continue
+        strangers = [peer for peer in peers if peer not in result.families]
+        shown = peers_with_speedups(cases, list(enumerate(strangers)))
+        if shown:
+            title = f"Networks, {whole(threads, 'thread')}, in sequence"
+            blocks.append(by_group(f"{prefix}-{identifier(title)}", title, "columns of B, n",
+                                   by_columns(cases), shown))
+        blocks += [means_table(cases, peers, threads), pass_table(cases, peers, threads)]
+    return blocks + failure_tables(passes)
