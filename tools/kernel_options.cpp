@@ -81,8 +81,8 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
   add_top_k("--contenders", "The former name of --top-k.");
   command
       .add_option("--code-budget", options.policy.code_budget_bytes,
-                  "Machine code that a kernel may have, in bytes. Over it, a CSR kernel takes over "
-                  "and the output says so.")
+                  "Machine code that a kernel may have, in bytes. Over it, a kernel that reads A "
+                  "takes over and the output says so.")
       ->transform(whole_number(0, std::numeric_limits<std::int64_t>::max()))
       ->type_name("BYTES")
       ->default_str(fmt::format("{} (256 MiB)", options.policy.code_budget_bytes));

@@ -54,7 +54,7 @@ struct SearchPolicy {
   /// made, and a search times, with all of it in the caches. Default: as in a network, whose other
   /// layers pass through the caches between two runs. Hosts only.
   bool hot = false;
-  /// Machine code a kernel may have. Above it a CSR kernel takes over on the host
+  /// Machine code a kernel may have. Above it a kernel that reads A takes over on the host
   /// (KernelInfo::family says so); for a GPU it is an error.
   std::int64_t code_budget_bytes = k_default_code_budget_bytes;
   std::optional<std::int64_t> m1 = {};  ///< GPU: rows a tile, 1 .. 128; default: chosen

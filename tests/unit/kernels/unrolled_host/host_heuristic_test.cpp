@@ -212,7 +212,8 @@ TEST(HostHeuristic, StreamsALargeCThatDoesNotStayInL3WithB) {
   };
 
   EXPECT_TRUE(streams(768, 768, 4096));    // 12 MB and 12 MB
-  EXPECT_FALSE(streams(768, 64, 4096));    // 12 MB and 1 MB
+  EXPECT_FALSE(streams(448, 64, 4096));    // 7 MB and 1 MB
+  EXPECT_TRUE(streams(768, 64, 4096));     // 12 MB and 1 MB
   EXPECT_FALSE(streams(64, 1152, 12544));  // 3 MB and 55 MB
   EXPECT_TRUE(streams(3072, 64, 2048));    // 24 MB
 }

@@ -31,8 +31,10 @@ TEST(HostDeviceInfo, StreamCsThatDoNotStayInL3) {
 
   EXPECT_TRUE(spjit::should_stream_c(limits, 4096, 4096, 1024));
   EXPECT_FALSE(spjit::should_stream_c(limits, 1024, 4096, 1024));  // an eighth: C stays
-  EXPECT_FALSE(spjit::should_stream_c(limits, 2048, 2048, 1024));  // half: B and C stay
-  EXPECT_TRUE(spjit::should_stream_c(limits, 2048, 2049, 1024));
+  EXPECT_FALSE(spjit::should_stream_c(limits, 1536, 2560, 1024));  // half: B and C stay
+  EXPECT_TRUE(spjit::should_stream_c(limits, 1536, 2561, 1024));
+  EXPECT_FALSE(spjit::should_stream_c(limits, 2047, 512, 1024));
+  EXPECT_TRUE(spjit::should_stream_c(limits, 2048, 512, 1024));  // a quarter by itself
 }
 
 TEST(HostDeviceInfo, StreamCsOfAnySize) {
