@@ -1,7 +1,6 @@
 #include "base/call_timer.hpp"
 
 #include <chrono>
-#include <cstddef>
 
 namespace spjit {
 
@@ -23,9 +22,10 @@ double CallTimer::us(std::int64_t calls, FunctionRef<void()> call) const {
 }
 
 void CallTimer::read_input() const {
-  constexpr std::size_t k_line_floats = 16;
-  for (std::size_t i = 0; i < input_.size(); i += k_line_floats) {
-    static_cast<void>(*static_cast<const volatile float*>(&input_[i]));
+  constexpr std::int64_t k_line_floats = 16;
+  for (std::int64_t row = 0; row < input_.rows; ++row) {
+    const volatile float* const data = input_.data + row * input_.stride;
+    for (std::int64_t i = 0; i < input_.columns; i += k_line_floats) static_cast<void>(data[i]);
   }
 }
 

@@ -329,8 +329,12 @@ std::ptrdiff_t winner_of(std::span<const TuningResult> results) {
     }
     return winner;
   };
-  const std::ptrdiff_t winner = fastest(true);
-  return winner == k_no_winner ? fastest(false) : winner;
+  if (const std::ptrdiff_t winner = fastest(true); winner != k_no_winner) return winner;
+  // What was dropped while warming up was slower than one that the budget left no sample.
+  const bool is_cut_off = std::ranges::any_of(results, [](const TuningResult& result) {
+    return result.outcome == TuningOutcome::not_reached;
+  });
+  return is_cut_off ? k_no_winner : fastest(false);
 }
 
 }  // namespace spjit

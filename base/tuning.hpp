@@ -87,8 +87,8 @@ struct TuningResult {
 [[nodiscard]] std::vector<TuningResult> run_tuning(std::span<const TuningEntry> entries,
                                                    const TuningOptions& options = {});
 
-/// The entry with the least median of those that finished, else of those with any sample; none if
-/// nothing was timed.
+/// The entry with the least median of those that finished; where there is none and the budget cut
+/// nothing off, of those with any sample; none if nothing was timed.
 [[nodiscard]] std::ptrdiff_t winner_of(std::span<const TuningResult> results);
 
 inline constexpr std::ptrdiff_t k_no_winner = -1;

@@ -38,18 +38,29 @@ class Choice {
     std::vector<Contestant> contestants = build_all(families);
     if (contestants.empty()) return std::nullopt;
     std::vector<RaceEntry> entries;
+    entries.reserve(contestants.size());
     for (const Contestant& each : contestants) {
       entries.push_back({std::string(each.family->name()), each.kernel.executable});
     }
-    std::vector<TuningResult> results = race(entries);
+    std::vector<TuningResult> results;
+    if (entries.size() > 1) results = race(entries);
     results.resize(entries.size());
-    const std::ptrdiff_t winner = winner_of(results);
+    // A race that the budget cut off says nothing of who was not reached.
+    const bool is_over = std::ranges::none_of(results, [](const TuningResult& result) {
+      return result.outcome == TuningOutcome::not_reached;
+    });
+    const std::ptrdiff_t winner = is_over ? winner_of(results) : k_no_winner;
     const auto taken =
         winner == k_no_winner ? by_rules(contestants) : static_cast<std::size_t>(winner);
     for (std::size_t i = 0; i < contestants.size(); ++i) {
       if (i != taken) say(*contestants[i].family, time_of(results[i]));
     }
     built_ = std::move(contestants[taken].built);
+    if (!built_.record.contains("search")) {
+      built_.record["search"] = {
+          {"mode", std::string(to_string(request_.what.options.policy.search))},
+          {"timed", winner != k_no_winner}};
+    }
     built_.reason = winner == k_no_winner ? "no families timed: " + built_.reason
                                           : race_reason(results, entries, taken);
     say(*contestants[taken].family, built_.reason);
@@ -69,7 +80,7 @@ class Choice {
       }
       if (built_by(*family)) return made(*family);
     }
-    // It is said why no other took it, not that these would rather not have.
+    // The reason shall name who refused, not who would rather not have.
     std::erase_if(verdicts_, [&](const FamilyVerdict& said) {
       return std::ranges::find(modest, said.family, &KernelFamily::name) != modest.end();
     });
@@ -176,15 +187,19 @@ class Choice {
 
 CompiledKernel choose(const BuildRequest& request, std::span<const KernelFamily* const> families,
                       const RaceKernels& race, Build build) {
-  const CompileOptions& options = request.what.options;
-  const bool races = race && !options.target.is_cuda() && options.target.runs_here() &&
-                     options.policy.family.empty() && options.policy.search != SearchMode::instant;
-  if (!races) return Choice(request, build).first(families);
+  if (!race || !holds_race(request.what)) return Choice(request, build).first(families);
   if (auto fastest = Choice(request, build).fastest(families, race)) return *std::move(fastest);
   return Choice(request, build).first(families);
 }
 
 }  // namespace
+
+bool holds_race(const FamilyRequest& request) {
+  const CompileOptions& options = request.options;
+  // Runs of panels differ from those that a race times.
+  return !options.target.is_cuda() && options.target.runs_here() && options.policy.family.empty() &&
+         !request.problem.panel_columns && options.policy.search != SearchMode::instant;
+}
 
 CompiledKernel compile_problem(const BuildRequest& request,
                                std::span<const KernelFamily* const> families,

@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// From a problem to an artifact: the families in their order, the first that accepts and can
-/// build.
+/// From a problem to an artifact: the families in their order, the first that accepts, does not
+/// leave it to others and can build; or the fastest of them.
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -34,6 +34,9 @@ struct CompiledKernel {
 [[nodiscard]] nlohmann::json explain_problem(const BuildRequest& request,
                                              std::span<const KernelFamily* const> families,
                                              const RaceKernels& race = {});
+
+/// Whether families race for the problem, if several accept it.
+[[nodiscard]] bool holds_race(const FamilyRequest& request);
 
 /// What ranks candidates for the target. Null: instant mode looks at none, or a formula ranks.
 [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model_of(const CompileOptions& options);

@@ -28,6 +28,18 @@ struct CsrView {
 
 [[nodiscard]] CsrView view_of(const CsrMatrix& matrix) noexcept;
 
+/// Entries of A that read a row of B, on average.
+[[nodiscard]] constexpr double entries_a_column(std::int64_t nnz, std::int64_t cols) noexcept {
+  return static_cast<double>(nnz) / static_cast<double>(cols > 0 ? cols : 1);
+}
+
+/// Fewer do not pay for packing that row. Measured on networks (docs/host-kernel.md).
+inline constexpr double k_few_entries_a_column = 20;
+/// From so many columns of B on its rows are so far apart that, read in place, they share too few
+/// sets of the caches; a loop over the entries of A, a row of B at a time, is faster then. AVX-512;
+/// with AVX2, whose panels are narrow, half of it.
+inline constexpr std::int64_t k_far_columns = 192;
+
 /// Cuts [0, count) into at most `parts` non-empty consecutive ranges of nearly equal work;
 /// `work_before(i)` of 0 to `count` ascends. Precondition: `parts` >= 1.
 template <class WorkBefore>

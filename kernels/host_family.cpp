@@ -9,6 +9,7 @@
 #include "base/arithmetic.hpp"
 #include "base/host_cpu.hpp"
 #include "kernels/csr_image.hpp"
+#include "kernels/csr_view.hpp"
 #include "matrix/rows_of_b.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
@@ -85,14 +86,16 @@ std::string unread_refusal(const CsrMatrix& a) {
 }
 
 std::string loop_preference(const FamilyRequest& request) {
-  const std::int64_t many_columns = request.options.target.isa() == HostIsa::avx512 ? 192 : 96;
-  constexpr double k_few_entries = 20;
   const Problem& problem = request.problem;
-  const double entries = as_double(problem.a->nnz()) / std::max(as_double(problem.a->cols), 1.0);
-  if (request.options.policy.hot || problem.n.runtime || problem.panel_columns ||
-      problem.n.value < many_columns || entries >= k_few_entries) {
-    return {};
-  }
+  if (request.options.policy.hot || problem.n.runtime || problem.panel_columns) return {};
+  const double entries = entries_a_column(problem.a->nnz(), problem.a->cols);
+  constexpr double k_nearly_none = 5;
+  constexpr std::int64_t k_many_rows_of_b = 8192;
+  const bool is_avx512 = request.options.target.isa() == HostIsa::avx512;
+  const bool is_wide = problem.n.value >= (is_avx512 ? k_far_columns : k_far_columns / 2);
+  const bool prefers = (is_wide && entries < k_few_entries_a_column) ||
+                       (problem.a->cols >= k_many_rows_of_b && entries < k_nearly_none);
+  if (!prefers) return {};
   return fmt::format(
       "{:.1f} entries of A read a row of B, of {} columns: a loop over them is faster", entries,
       problem.n.value);

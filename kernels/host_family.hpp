@@ -107,7 +107,8 @@ class BuiltImage final : public BuiltCode, public std::enable_shared_from_this<B
 [[nodiscard]] std::string unread_refusal(const CsrMatrix& a);
 
 /// Why a loop over the entries of A is faster than all that pack B or put them into code: few
-/// entries read a row of B, of which there are many columns. Empty: it is not, or runs are hot.
+/// entries read a row of B, of which there are many columns, or nearly none read any of many rows.
+/// Empty: it is not, or runs are hot.
 [[nodiscard]] std::string loop_preference(const FamilyRequest& request);
 
 /// The kernel of a family that reads A: A itself.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <new>
-#include <span>
 
 #include "base/arithmetic.hpp"
 #include "base/host_cpu.hpp"
@@ -18,20 +17,27 @@ WorkspaceSize floats_of(std::int64_t rows, std::int64_t stride) {
   return {floats, floats};
 }
 
-/// Writes `value(i)` into each float; calls `check`, if there is one, now and then.
+/// Writes `value(i)` into each element; gaps between rows stay untouched. Calls `check`, if there
+/// is one, now and then.
 template <class Value>
-void fill(std::span<float> to, const std::function<void()>& check, const Value& value) {
-  constexpr std::size_t k_piece = std::size_t{1} << 20;
-  for (std::size_t begin = 0; begin < to.size(); begin += k_piece) {
-    if (check) check();
-    const std::size_t end = std::min(to.size(), begin + k_piece);
-    for (std::size_t i = begin; i < end; ++i) to[i] = value(i);
+void fill(float* to, const InputRows& shape, const std::function<void()>& check,
+          const Value& value) {
+  constexpr std::int64_t k_piece = std::int64_t{1} << 20;
+  std::int64_t since_check = 0;
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    for (std::int64_t j = 0; j < shape.columns; ++j) {
+      to[row * shape.stride + j] = value(row * shape.columns + j);
+    }
+    since_check += shape.columns;
+    if (!check || since_check < k_piece) continue;
+    since_check = 0;
+    check();
   }
 }
 
 /// Small exact values: the time of an FMA does not depend on them, but denormals or NaN would slow
 /// some CPUs down.
-float small_value(std::size_t i) { return static_cast<float>(i % 17) * 0.125F - 1.0F; }
+float small_value(std::int64_t i) { return static_cast<float>(i % 17) * 0.125F - 1.0F; }
 
 std::shared_ptr<CacheFlush> flush_for(ThreadPool* pool) {
   try {
@@ -45,11 +51,12 @@ std::shared_ptr<CacheFlush> flush_for(ThreadPool* pool) {
 
 TimingOperands::TimingOperands(const TimingShape& shape, bool hot, ThreadPool* pool,
                                const std::function<void()>& check)
-    : b_(pool_, floats_of(shape.cols, shape.ldb)), c_(pool_, floats_of(shape.rows, shape.ldc)) {
-  const std::span b(b_.data(), to_size(shape.cols * shape.ldb));
-  fill(b, check, small_value);
-  fill(std::span(c_.data(), to_size(shape.rows * shape.ldc)), check,
-       [](std::size_t) { return 0.0F; });
+    : b_(workspaces_, floats_of(shape.cols, shape.ldb)),
+      c_(workspaces_, floats_of(shape.rows, shape.ldc)) {
+  const InputRows b{b_.data(), shape.cols, shape.n, shape.ldb};
+  const InputRows c{c_.data(), shape.rows, shape.n, shape.ldc};
+  fill(b_.data(), b, check, small_value);
+  fill(c_.data(), c, check, [](std::int64_t) { return 0.0F; });
   if (!hot) timer_ = CallTimer(flush_for(pool), b);
 }
 

@@ -36,10 +36,10 @@ class TimingOperands {
   [[nodiscard]] const float* b() const noexcept { return b_.data(); }
   [[nodiscard]] float* c() const noexcept { return c_.data(); }
   [[nodiscard]] const CallTimer& timer() const noexcept { return timer_; }
-  [[nodiscard]] const WorkspacePool& pool() const noexcept { return pool_; }
+  [[nodiscard]] const WorkspacePool& workspaces() const noexcept { return workspaces_; }
 
  private:
-  WorkspacePool pool_;
+  WorkspacePool workspaces_;
   WorkspacePool::Loan b_;
   WorkspacePool::Loan c_;
   CallTimer timer_;

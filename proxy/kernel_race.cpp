@@ -1,5 +1,7 @@
 #include "proxy/kernel_race.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -10,25 +12,25 @@
 namespace spjit {
 
 std::vector<TuningResult> race_kernels(std::span<const RaceEntry> entries, const Problem& problem,
-                                       const SearchPolicy& policy, const CompileContext& context,
-                                       ThreadPool* pool) {
+                                       const RaceOptions& options, const CompileContext& context) {
   if (!too_large_to_time(problem).empty()) return {};
   const Turns::Place turn = context.take_timing_turn();
-  TuningOptions options;
-  options.check = [&] { context.check(); };
-  options.budget_ms = policy.search_budget_ms;
-  options.relative_error_goal = 0.01;
+  const auto start = std::chrono::steady_clock::now();
+  TuningOptions tuning;
+  tuning.check = [&] { context.check(); };
+  tuning.relative_error_goal = 0.01;
   const std::int64_t n = problem.n.value;
   std::unique_ptr<TimingOperands> operands;
   try {
     operands = std::make_unique<TimingOperands>(
-        TimingShape{problem.a->rows, problem.a->cols, n, problem.ldb(), problem.ldc()}, policy.hot,
-        pool, options.check);
+        TimingShape{problem.a->rows, problem.a->cols, n, problem.ldb(), problem.ldc()}, options.hot,
+        options.pool, tuning.check);
   } catch (const NoMemory&) {
     return {};
   }
   const Arguments arguments{operands->b(), problem.ldb(), operands->c(), problem.ldc(), n};
   std::vector<TuningEntry> runners;
+  runners.reserve(entries.size());
   for (const RaceEntry& entry : entries) {
     runners.push_back({entry.name, [&, kernel = entry.kernel](std::int64_t calls) {
                          return operands->timer().us(calls, [&] { kernel->run(arguments); });
@@ -36,8 +38,9 @@ std::vector<TuningResult> race_kernels(std::span<const RaceEntry> entries, const
   }
   // Only where one thread runs: a pool's workers would inherit it and share one CPU.
   std::optional<PinnedThread> pinned;
-  if (pool == nullptr || pool->threads() == 1) pinned.emplace();
-  return run_tuning(runners, paced(options, policy.hot));
+  if (options.pool == nullptr || options.pool->threads() == 1) pinned.emplace();
+  tuning.budget_ms = std::max(options.budget_ms - ms_since(start), 0.0);
+  return run_tuning(runners, paced(tuning, options.hot));
 }
 
 }  // namespace spjit

@@ -27,13 +27,20 @@ struct RaceEntry {
 /// Empty: they cannot be timed. Handed in, so that the pipeline itself runs nothing.
 using RaceKernels = std::function<std::vector<TuningResult>(std::span<const RaceEntry>)>;
 
-/// Times kernels on operands as the problem has them, row-major, warm or cold as the policy says,
-/// within its budget. Empty where B and C do not fit the memory. Waits for the turn to time.
-/// `pool`: the threads that the kernels run in; null: this one. Throws what `context` throws.
+struct RaceOptions {
+  bool hot = false;            ///< SearchPolicy::hot
+  double budget_ms = 0;        ///< making operands included, waiting for the turn to time not
+  ThreadPool* pool = nullptr;  ///< the threads that the kernels run in; null: this one
+};
+
+/// Times kernels on operands as the problem has them, row-major, warm or cold. Empty where B and C
+/// do not fit the memory. Waits for the turn to time. Throws what `context` throws.
 [[nodiscard]] std::vector<TuningResult> race_kernels(std::span<const RaceEntry> entries,
                                                      const Problem& problem,
-                                                     const SearchPolicy& policy,
-                                                     const CompileContext& context,
-                                                     ThreadPool* pool);
+                                                     const RaceOptions& options,
+                                                     const CompileContext& context);
+
+/// Of a policy's budget, what a family's own search may take where a race follows.
+inline constexpr double k_search_share_before_race = 0.8;
 
 }  // namespace spjit

@@ -67,9 +67,13 @@ void go_through_stages(Explanation& explanation, const KernelOptions& options) {
     return outcome;
   };
   const RaceKernels race = [&](std::span<const RaceEntry> entries) {
-    return race_kernels(entries, problem, compile.policy, context, request.pool.get());
+    return race_kernels(entries, problem,
+                        {compile.policy.hot, compile.policy.search_budget_ms, request.pool.get()},
+                        context);
   };
   explanation.record = explain_problem(request, kernel_families(), race);
+  // Of a family that was not taken.
+  if (!explanation.record.at("tile").is_object()) explanation.search = {};
   const Json& tile = explanation.record.at("tile");
   if (!tile.is_object() || !tile.contains("m1")) return;
   for (const ReorderAlgorithm algorithm : k_algorithms) {
@@ -134,7 +138,7 @@ std::string choice_text(const Json& record) {
   }
   for (const auto& [name, member] : record.items()) {
     if (std::ranges::find(k_common, name) != k_common.end()) continue;
-    text += fmt::format("  {:<12}{}\n", name, flat_text(member));
+    text += fmt::format("  {:<13}{}\n", name, flat_text(member));
   }
   return text;
 }

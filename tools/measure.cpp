@@ -6,7 +6,6 @@
 #include <chrono>
 #include <limits>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -108,14 +107,13 @@ std::vector<TimingResult> measure_cold(const std::vector<TimingCandidate>& candi
 }
 
 std::vector<TimingResult> times_of(const std::vector<TimingCandidate>& candidates,
-                                   std::span<const float> b, int threads,
-                                   const MeasureOptions& options) {
+                                   const InputRows& b, int threads, const MeasureOptions& options) {
   if (options.hot) {
     TimingOptions timing;
     timing.budget_ms = options.budget_ms;
     return measure_interleaved(candidates, timing);
   }
-  ThreadPool pool(threads);
+  ThreadPool pool(threads, std::chrono::nanoseconds::zero());  // its threads do not spin
   const CallTimer timer(std::make_shared<CacheFlush>(host_cpu(), &pool), b);
   return measure_cold(candidates, timer, options.budget_ms);
 }
@@ -133,8 +131,8 @@ Measurement measure_on_host(const Kernel& kernel, const CsrMatrix& matrix,
   if (const auto dense = make_dense_peer(kernel, matrix, operands, measurement.dense)) {
     candidates.push_back({"dense", [dense] { dense->run(); }});
   }
-  const std::vector<TimingResult> results =
-      times_of(candidates, operands.b.span(), kernel.info().threads, options);
+  const std::vector<TimingResult> results = times_of(
+      candidates, {b, matrix.cols, operands.n, operands.n}, kernel.info().threads, options);
 
   measurement.kernel = results[0];
   measurement.csr.timing = results[1];

@@ -75,7 +75,7 @@ HostSampleGroup collect_samples(const Problem& problem, const CollectOptions& op
     HostTunable space(
         {problem, compile, limits, heuristic},
         [&](std::span<const HostTuningCandidate> candidates, const TuningOptions& tuning) {
-          return time_host_kernels(candidates, tuning, {problem.ldb(), pool});
+          return time_host_kernels(candidates, tuning, {problem.ldb(), pool, true});
         });
     const SearchTrace trace = search(space, settings, {}).trace;
     timed = timed || trace.timed;

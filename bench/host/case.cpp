@@ -56,6 +56,7 @@ Kernel compile_timed(const CaseSettings& settings, const CsrMatrix& matrix, cons
   CompileOptions options;
   options.target = settings.target;
   options.resources.threads = shape.threads;
+  options.policy.hot = true;
   const CacheOptions cache{true, settings.cache_directory};
   Problem problem;
   problem.a = matrix;

@@ -63,7 +63,7 @@ TimeHostKernels timer_with(bool drops) {
       options.drops = false;
       options.min_rounds = options.max_rounds = 7;
     }
-    return time_host_kernels(candidates, options, {});
+    return time_host_kernels(candidates, options, {.hot = true});
   };
 }
 
@@ -132,7 +132,8 @@ Judgement load_and_time(const std::vector<HostTuningCandidate>& candidates) {
   five_rounds.min_rounds = five_rounds.max_rounds = 5;
   std::vector<std::vector<double>> samples(candidates.size());
   for (int load = 0; load < k_judge_loads; ++load) {
-    const std::vector<TuningResult> times = time_host_kernels(candidates, five_rounds, {});
+    const std::vector<TuningResult> times =
+        time_host_kernels(candidates, five_rounds, {.hot = true});
     for (std::size_t i = 0; i < times.size(); ++i) {
       if (!times[i].failure.empty()) throw Error(times[i].failure);
       samples[i].push_back(times[i].timing.median_us);
@@ -160,6 +161,7 @@ class SearchCase {
     problem_.a = std::move(matrix);
     problem_.n = n;
     options_.policy.search_budget_ms = k_budget_ms;
+    options_.policy.hot = true;
     limits_ = host_device_info(options_.target.isa());
     model_ = shipped_host_model(options_.target.isa());
     heuristic_ = choice_by_rules();

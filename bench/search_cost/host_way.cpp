@@ -45,7 +45,8 @@ WorkReport run_host_way(const CostCase& item, const Target& target, CostWay way,
   }
   const TimeHostKernels timer = [way](std::span<const HostTuningCandidate> candidates,
                                       const TuningOptions& given) {
-    return time_host_kernels(candidates, is_full(way) ? without_drops(given) : given, {});
+    return time_host_kernels(candidates, is_full(way) ? without_drops(given) : given,
+                             {.hot = true});
   };
   Problem problem;
   problem.a = item.matrix;

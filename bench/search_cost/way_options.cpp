@@ -28,6 +28,7 @@ CompileOptions way_options(CostWay way, const CostSettings& settings) {
   constexpr double k_budget_ms_a_s = 10e3;
   CompileOptions options;
   options.policy.search = mode_of(way);
+  options.policy.hot = true;
   options.policy.search_budget_ms = k_budget_ms_a_s * settings.limit_s;
   options.resources.compile_threads = settings.threads;
   const bool nvrtc = way == CostWay::full_undivided || way == CostWay::full_units;

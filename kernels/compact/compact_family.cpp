@@ -87,7 +87,9 @@ std::string CompactFamily::refusal(const FamilyRequest& request) const {
 std::string CompactFamily::leaves_to_others(const FamilyRequest& request) const {
   const Problem& problem = request.problem;
   if (problem.n.runtime) return {};
-  if (problem.panel_columns) return "every panel of B and C would read all of A";
+  if (problem.panel_columns && *problem.panel_columns < problem.n.value) {
+    return "every panel of B and C would read all of A";
+  }
   if (request.options.policy.hot) return "unrolled code is faster where it stays in the caches";
   if (std::string loop = loop_preference(request); !loop.empty()) return loop;
   constexpr std::int64_t k_many_columns = 768;
@@ -100,7 +102,7 @@ std::string CompactFamily::leaves_to_others(const FamilyRequest& request) const 
 
 BuiltKernel CompactFamily::build(const BuildRequest& request) const {
   BuiltKernel built = build_csr(request, *this);
-  built.reason = "heuristic: A as data comes fastest from memory, at any n";
+  built.reason = "heuristic: A as data comes fastest from memory";
   return built;
 }
 

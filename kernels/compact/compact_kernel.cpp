@@ -1,5 +1,6 @@
 #include "kernels/compact/compact_kernel.hpp"
 
+#include <fmt/format.h>
 #include <immintrin.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <span>
 
 #include "base/arithmetic.hpp"
+#include "spjit/error.hpp"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // g++ 12 says it of the registers that its own header leaves undefined (GCC bug 105593).
@@ -253,77 +255,89 @@ const Kernels& kernels_of(HostIsa isa) {
 }  // namespace
 
 std::int64_t compact_block_columns(const CsrView& matrix, HostIsa isa, std::int64_t n) noexcept {
-  constexpr double k_few_entries = 20;
-  // Rows of B are far apart then: too few sets of the caches.
-  constexpr std::int64_t k_many_columns = 192;
-  const double nnz = as_double(std::ssize(matrix.values));
-  const double cols = std::max(as_double(matrix.cols), 1.0);
+  const double entries = entries_a_column(std::ssize(matrix.values), matrix.cols);
   const double rows = std::max(as_double(matrix.rows), 1.0);
-  if (n > k_plane_row && n < k_many_columns && nnz / cols < k_few_entries) {
+  // Further apart rows of B share too few sets of the caches.
+  if (n > k_plane_row && n < k_far_columns && entries < k_few_entries_a_column) {
     return CompactMatrix::k_most_block_columns;
   }
   const bool wide = isa == HostIsa::avx512 && n >= k_compact_panel_columns;
-  if (nnz / cols / rows < (wide ? 0.07 : 0.15)) return CompactMatrix::k_most_packed_columns;
+  if (entries / rows < (wide ? 0.07 : 0.15)) return CompactMatrix::k_most_packed_columns;
   return wide ? 128 : 256;
 }
 
 CompactMatrix::CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t block_columns,
                              const Cancellation& cancel)
     : block_columns_(std::clamp<std::int64_t>(block_columns, 1, k_most_block_columns)) {
-  const std::int64_t count = rows.end - rows.begin;
-  std::vector<std::int64_t> next(matrix.row_ptrs.begin() + rows.begin,
-                                 matrix.row_ptrs.begin() + rows.end);
-  std::vector<std::int64_t> ends(to_size(count));
-  std::vector<float> values;
-  const std::int64_t nnz =
-      matrix.row_ptrs[to_size(rows.end)] - matrix.row_ptrs[to_size(rows.begin)];
-  values.reserve(to_size(nnz));
-  offsets_.reserve(to_size(nnz));
-  std::vector<std::int32_t> order;
-  std::vector<std::size_t> starts;
   CancelPace pace(cancel);
-  for (std::int64_t first = 0; first < std::max<std::int64_t>(matrix.cols, 1);
-       first += block_columns_) {
+  const std::vector<std::vector<Lane>> lanes = lanes_by_block(matrix, rows, pace);
+  const auto nnz =
+      to_size(matrix.row_ptrs[to_size(rows.end)] - matrix.row_ptrs[to_size(rows.begin)]);
+  std::vector<float> values;
+  values.reserve(nnz);
+  offsets_.reserve(nnz);
+  std::vector<Lane> sorted;
+  for (std::size_t index = 0; index < lanes.size(); ++index) {
+    if (lanes[index].empty()) continue;
+    const std::int64_t first = static_cast<std::int64_t>(index) * block_columns_;
     Block block{.first_column = first,
                 .columns = std::min(block_columns_, matrix.cols - first),
                 .first_slice = slices_.size(),
                 .end_slice = 0,
                 .first_step = offsets_.size() / k_lanes,
                 .first_tail = tail_values_.size()};
-    // Rows by length, longest first, by counting.
-    starts.assign(to_size(block_columns_) + 2, 0);
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::int64_t end = next[to_size(i)];
-      const std::int64_t last = matrix.row_ptrs[to_size(rows.begin + i) + 1];
-      while (end < last && matrix.col_idxs[to_size(end)] < first + block_columns_) ++end;
-      ends[to_size(i)] = end;
-      const std::int64_t length = end - next[to_size(i)];
-      pace.spend(length + 1);
-      if (length > 0 || first == 0) ++starts[to_size(block_columns_ - length) + 1];
+    sort_by_length(lanes[index], block_columns_, sorted);
+    for (std::size_t begin = 0; begin < sorted.size(); begin += k_lanes) {
+      const std::size_t taken = std::min(k_lanes, sorted.size() - begin);
+      pace.spend(1 + std::ssize(lanes[index]) / 64);
+      add_slice(matrix, first, std::span(sorted).subspan(begin, taken), values);
     }
-    std::partial_sum(starts.begin(), starts.end(), starts.begin());
-    order.resize(starts.back());
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t length = ends[to_size(i)] - next[to_size(i)];
-      if (length == 0 && first != 0) continue;
-      order[starts[to_size(block_columns_ - length)]++] = static_cast<std::int32_t>(i);
-    }
-    std::array<Lane, k_lanes> lanes{};
-    for (std::size_t begin = 0; begin < order.size(); begin += k_lanes) {
-      const std::size_t taken = std::min(k_lanes, order.size() - begin);
-      for (std::size_t lane = 0; lane < taken; ++lane) {
-        const auto row = to_size(order[begin + lane]);
-        lanes[lane] = {static_cast<std::int32_t>(rows.begin) + order[begin + lane],
-                       to_size(next[row]), to_size(ends[row])};
-      }
-      add_slice(matrix, first, std::span(lanes).first(taken), values);
-    }
-    std::swap(next, ends);
     block.end_slice = slices_.size();
     blocks_.push_back(block);
   }
   values_ = FloatBuffer(values.size());
   std::ranges::copy(values, values_.data());
+}
+
+/// The rows that have entries in each block; in the first one all rows. Each entry is seen once.
+std::vector<std::vector<CompactMatrix::Lane>> CompactMatrix::lanes_by_block(
+    const CsrView& matrix, RowRange rows, CancelPace& pace) const {
+  const std::int64_t blocks = ceil_div(std::max<std::int64_t>(matrix.cols, 1), block_columns_);
+  std::vector<std::vector<Lane>> lanes(to_size(blocks));
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    auto entry = to_size(matrix.row_ptrs[to_size(row)]);
+    const auto end = to_size(matrix.row_ptrs[to_size(row) + 1]);
+    pace.spend(static_cast<std::int64_t>(end - entry) + 1);
+    std::int64_t block = 0;
+    do {
+      const std::size_t begin = entry;
+      const std::int64_t past = (block + 1) * block_columns_;
+      std::int64_t column = past - block_columns_ - 1;
+      while (entry < end && matrix.col_idxs[entry] < past) {
+        if (matrix.col_idxs[entry] <= column) {
+          throw Error(fmt::format("the columns of row {} of A do not ascend", row));
+        }
+        column = matrix.col_idxs[entry++];
+      }
+      if (begin < entry || block == 0) {
+        lanes[to_size(block)].push_back({static_cast<std::int32_t>(row), begin, entry});
+      }
+      if (entry < end)
+        block = std::max<std::int64_t>(matrix.col_idxs[entry] / block_columns_, block);
+    } while (entry < end);
+  }
+  return lanes;
+}
+
+/// Longest first, by counting; rows of one length stay in their order.
+void CompactMatrix::sort_by_length(std::span<const Lane> lanes, std::int64_t longest,
+                                   std::vector<Lane>& sorted) {
+  std::vector<std::size_t> starts(to_size(longest) + 2, 0);
+  const auto place = [&](const Lane& lane) { return to_size(longest) - (lane.end - lane.begin); };
+  for (const Lane& lane : lanes) ++starts[place(lane) + 1];
+  std::partial_sum(starts.begin(), starts.end(), starts.begin());
+  sorted.resize(lanes.size());
+  for (const Lane& lane : lanes) sorted[starts[place(lane)]++] = lane;
 }
 
 void CompactMatrix::add_slice(const CsrView& matrix, std::int64_t first_column,
@@ -376,7 +390,6 @@ void CompactMatrix::run(const Arguments& operands, HostIsa isa, float* workspace
 void CompactMatrix::run_blocks(const Arguments& operands, HostIsa isa, float* workspace) const {
   const Kernels& kernels = kernels_of(isa);
   for (const Block& block : blocks_) {
-    if (block.first_slice == block.end_slice) continue;
     const Streams streams{
         slices_.data() + block.first_slice,           slices_.data() + block.end_slice,
         offsets_.data() + block.first_step * k_lanes, values_.data() + block.first_step * k_lanes,

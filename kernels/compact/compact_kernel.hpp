@@ -42,7 +42,8 @@ class CompactMatrix {
 
   /// Copies the entries of rows [rows.begin, rows.end). A block has `block_columns`, at most
   /// k_most_block_columns; with more than k_most_packed_columns B is read in place, else in packed
-  /// pieces. Throws what `cancel` throws soon after it is reached.
+  /// pieces. Throws Error if the columns of a row do not ascend; what `cancel` throws soon after it
+  /// is reached.
   CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t block_columns,
                 const Cancellation& cancel = {});
 
@@ -87,6 +88,10 @@ class CompactMatrix {
 
   void run_blocks(const Arguments& operands, HostIsa isa, float* workspace) const;
 
+  [[nodiscard]] std::vector<std::vector<Lane>> lanes_by_block(const CsrView& matrix, RowRange rows,
+                                                              CancelPace& pace) const;
+  static void sort_by_length(std::span<const Lane> lanes, std::int64_t longest,
+                             std::vector<Lane>& sorted);
   /// `lanes` are 1 to 8 rows, the shortest last. `values` has those of the steps so far.
   void add_slice(const CsrView& matrix, std::int64_t first_column, std::span<const Lane> lanes,
                  std::vector<float>& values);

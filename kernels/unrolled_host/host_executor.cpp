@@ -241,7 +241,7 @@ class Run {
            ldc % lanes == 0;
   }
 
-  /// Part `part` of `parts` of the code of a segment, if there is such a segment, comes to L2.
+  /// Part `part` of `parts` of the code of a segment, if there is such a segment, comes near.
   void fetch_code(std::size_t segment, std::int64_t part, std::int64_t parts) const {
     if (segment >= program_.segments.size()) return;
     constexpr std::int64_t k_line_bytes = 64;
@@ -285,6 +285,15 @@ class Run {
     std::int64_t block;
   };
 
+  /// The one that this share goes to next; none past its last.
+  [[nodiscard]] std::size_t next_segment(const Share& share, const Place& at) const {
+    const bool stays = at.tile + 1 < share.tile_end;
+    const std::int64_t tile = stays ? at.tile + 1 : share.tile_begin;
+    const std::int64_t block = stays ? at.block : at.block + 1;
+    if (block == program_.k_blocks) return program_.segments.size();
+    return to_size(tile * program_.k_blocks + block);
+  }
+
   /// All panels of the group through one tile's code for one block.
   void visit(const Share& share, const PanelCalls& calls, const Place& at) const {
     const std::int64_t b_row = packs_b(program_) || !is_row_major() ? width_ : operands_.ldb;
@@ -295,9 +304,7 @@ class Run {
     const std::int64_t partial_step = program_.k_blocks > 1 ? partial_tile_floats(program_) : 0;
     float* partial = share.partial + (at.tile - share.tile_begin) * panels * partial_step;
     for (std::int64_t panel = 0; panel < panels; ++panel) {
-      if (program_.code != CodeFetch::none) {
-        fetch_code(segment + static_cast<std::size_t>(program_.k_blocks), panel, panels);
-      }
+      if (program_.code != CodeFetch::none) fetch_code(next_segment(share, at), panel, panels);
       const auto run = [&](const PanelCall& call) {
         program_.segments[segment](call.b + b_offset, program_.weights[segment], partial,
                                    &call.arguments);

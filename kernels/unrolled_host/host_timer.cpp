@@ -40,7 +40,7 @@ class WindowedKernel {
 
   double run_us(const TimingOperands& operands, std::int64_t ldb, ThreadPool* pool,
                 std::int64_t calls) {
-    const WorkspacePool::Loan workspace(operands.pool(), workspace_);
+    const WorkspacePool::Loan workspace(operands.workspaces(), workspace_);
     return operands.timer().us(calls, [&] {
       const std::int64_t column = window_ * program_.n;
       execute(program_, split_, {operands.b() + column, ldb, operands.c() + column, n_},

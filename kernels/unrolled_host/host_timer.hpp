@@ -34,7 +34,7 @@ using TimeHostKernels = std::function<std::vector<TuningResult>(
 struct HostTiming {
   std::int64_t ldb = 0;  ///< of B; 0: n
   std::shared_ptr<ThreadPool> pool = nullptr;
-  bool hot = true;  ///< SearchPolicy::hot
+  bool hot = false;  ///< SearchPolicy::hot
 };
 
 /// Loads every artifact and times all candidates on the same B and C, row-major, C without gaps.

@@ -21,7 +21,7 @@ TEST(CallTimer, DisturbsBeforeEachCallAndDoesNotCountThat) {
         order += 'd';
         std::this_thread::sleep_for(milliseconds(30));
       },
-      input);
+      {input.data(), 2, 40, 60});
 
   const double us = timer.us(3, [&] { order += 'c'; });
 

@@ -418,6 +418,7 @@ TEST(Compiler, EverySearchTimesCandidatesAndRecordsThem) {
   for (const std::string mode : {"ranked", "proxy", "exhaustive"}) {
     CompileOptions options = hot_options();
     options.policy.search = spjit::parse_search(mode);
+    options.policy.family = "unrolled";
     options.policy.search_budget_ms = 30'000;  // ends long before on an idle machine
     std::size_t reports = 0;
     spjit::CompileControl control;

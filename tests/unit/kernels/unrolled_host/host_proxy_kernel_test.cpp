@@ -160,7 +160,7 @@ TEST_P(ProxyKernel, RacesWithItsWholeKernel) {
   options.min_rounds = options.max_rounds = 2;
   options.drops = false;
 
-  const auto results = spjit::time_host_kernels(candidates, options, {});
+  const auto results = spjit::time_host_kernels(candidates, options, {.hot = true});
 
   for (const spjit::TuningResult& result : results) EXPECT_EQ(result.timing.samples, 2);
 }
