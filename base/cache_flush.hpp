@@ -15,8 +15,9 @@ namespace spjit {
 /// twice the L3, each at least four times the L2.
 class CacheFlush {
  public:
-  /// Takes twice the L3 of memory, at most 1 GiB; 32 MiB where there is no L3. `pool`: the threads
-  /// whose caches are filled; null: the caller's alone. Throws std::bad_alloc.
+  /// Takes twice the L3 of memory, at most 1 GiB, 32 MiB where there is no L3; more where four
+  /// times the L2 of each thread is more. `pool`: the threads whose caches are filled; null: the
+  /// caller's alone. Throws std::bad_alloc.
   CacheFlush(const HostCpu& cpu, ThreadPool* pool);
 
   void flush();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/families.hpp"
+#include "kernels/timing_operands.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -61,7 +62,7 @@ class Choice {
           {"mode", std::string(to_string(request_.what.options.policy.search))},
           {"timed", winner != k_no_winner}};
     }
-    built_.reason = winner == k_no_winner ? "no families timed: " + built_.reason
+    built_.reason = winner == k_no_winner ? not_timed_reason() + built_.reason
                                           : race_reason(results, entries, taken);
     say(*contestants[taken].family, built_.reason);
     return made(*contestants[taken].family);
@@ -139,6 +140,11 @@ class Choice {
     if (!result.failure.empty()) return result.failure;
     if (result.timing.samples == 0) return "not timed";
     return fmt::format("{:.1f} us", result.timing.median_us);
+  }
+
+  [[nodiscard]] std::string not_timed_reason() const {
+    const std::string too_large = too_large_to_time(request_.what.problem);
+    return fmt::format("no families timed{}{}: ", too_large.empty() ? "" : ", ", too_large);
   }
 
   /// The first that does not leave the problem to others.

@@ -96,9 +96,10 @@ void add_gpu_options(CLI::App& command, KernelOptions& options) {
       command, "--n1", policy.n1, 0,
       "GPU: columns a block, which are its threads: 32 to 1024, a multiple of 32. Default: "
       "chosen.");
-  command.add_flag("--runtime-sizes", options.problem.n.runtime,
-                   "GPU: n and the leading dimensions are given with a launch, instead of being "
-                   "constants of the code.");
+  command.add_flag(
+      "--runtime-sizes", options.problem.n.runtime,
+      "n and the leading dimensions are given with a run, instead of being constants of "
+      "the kernel; --n is typical.");
   add_name(command, "--from", policy.source, parse_cuda_source,
            "GPU: which text becomes the code: ptx (through nvJitLink, fast to compile) or cuda "
            "(through NVRTC). Both give the same results.")

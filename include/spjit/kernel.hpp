@@ -37,9 +37,9 @@ struct CudaKernelInfo {
 /// What is known about a compiled kernel.
 struct KernelInfo {
   /// How it computes: "unrolled" (A's positions are instructions), "sliced" (n of 1 to 4, AVX-512:
-  /// a loop over A, sixteen rows at once), "compact" (AVX-512: a loop over A with short columns,
-  /// eight rows at once), "csr" (a loop over A), "cuda" (unrolled, for a GPU), "reference" (slow,
-  /// takes every problem).
+  /// a loop over A, sixteen rows at once), "compact" (AVX-512 and AVX2: a loop over A with short
+  /// columns, eight rows at once), "csr" (a loop over A), "cuda" (unrolled, for a GPU), "reference"
+  /// (slow, takes every problem).
   std::string family;
   Target target;
   std::string device;      ///< what the choice was made for: "AMD EPYC 9354", "H200 SXM"

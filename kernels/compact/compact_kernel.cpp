@@ -28,9 +28,10 @@ constexpr std::int64_t k_plane = CompactMatrix::k_most_packed_columns * k_plane_
 /// A column number is stored times eight, which addressing multiplies by eight again: 64 bytes.
 constexpr int k_offset_shift = 3;
 
-/// How far ahead of their use values are asked for; column numbers, which are half as large, half
-/// as far. A step is so much work that few loads of what comes next are under way by themselves:
-/// from memory n = 32 takes 1.5 times as long without, n = 64 1.2 times, n = 8 1.1 times.
+/// How far ahead of their use values are asked for [bytes]; column numbers, which are half as
+/// large, half as far. A step is so much work that few loads of what comes next are under way by
+/// themselves: from memory n = 32 takes 1.5 times as long without, n = 64 1.2 times, n = 8 1.1
+/// times.
 constexpr std::ptrdiff_t k_values_ahead = 4096;
 
 /// What a run goes through, without bounds.

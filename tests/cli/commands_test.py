@@ -152,7 +152,8 @@ class ExplainTest(ToolTest):
         self.generate("layer.npz", 60, 40)
 
         choice = self.run_json("explain", "layer.npz", "--n", 32, "--search", "ranked",
-                               "--family", "unrolled", "--top-k", 3, "--plot", "s.svg")["matrices"][0]["choice"]
+                               "--family", "unrolled", "--top-k", 3,
+                               "--plot", "s.svg")["matrices"][0]["choice"]
 
         self.assertFalse(choice["search"]["proxies"])
         cells = {(entry["m1"], entry["n1"]) for entry in choice["search"]["entries"]

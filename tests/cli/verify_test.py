@@ -20,10 +20,10 @@ class VerifyTest(ToolTest):
 
     def run_wrong(self, *arguments):
         """The layer compiled by a compiler that is wrong."""
-        return subprocess.run([WRONG_TOOL, "compile", "layer.npz", "--n", "40", "--hot", "--no-measure",
-                               *arguments], cwd=self.folder, env=self.environment(), text=True,
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=300,
-                              check=False)
+        return subprocess.run([WRONG_TOOL, "compile", "layer.npz", "--n", "40", "--hot",
+                               "--no-measure", *arguments], cwd=self.folder,
+                              env=self.environment(), text=True, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=300, check=False)
 
     def compile(self, *arguments):
         return self.run_json("compile", "layer.npz", "--n", 40, "--hot", "--no-measure",

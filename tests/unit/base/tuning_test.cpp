@@ -320,7 +320,7 @@ TuningResult result_of(double us, TuningOutcome outcome) {
   return result;
 }
 
-TEST(TuningWinner, IsTheFastestThatFinishedElseTheFastestWithASample) {
+TEST(TuningWinner, IsTheFastestThatFinishedElseTheFastestWithASampleIfNothingWasCutOff) {
   const TuningResult slow = result_of(9, TuningOutcome::finished);
   const TuningResult fast = result_of(5, TuningOutcome::finished);
   const TuningResult dropped = result_of(4, TuningOutcome::dropped);
@@ -331,10 +331,17 @@ TEST(TuningWinner, IsTheFastestThatFinishedElseTheFastestWithASample) {
     return spjit::winner_of(results);
   };
   EXPECT_EQ(winner({slow, not_reached, dropped, failed, fast}), 4);
-  EXPECT_EQ(winner({failed, not_reached, dropped}), 2);
+  EXPECT_EQ(winner({failed, dropped}), 1);
+  // Who was dropped was slower than one that the budget left no sample.
+  EXPECT_EQ(winner({failed, not_reached, dropped}), spjit::k_no_winner);
   EXPECT_EQ(winner({fast, fast}), 0);
   EXPECT_EQ(winner({failed, not_reached}), spjit::k_no_winner);
   EXPECT_EQ(winner({}), spjit::k_no_winner);
+}
+
+TEST(Tuning, ColdCallsAreASampleEach) {
+  EXPECT_EQ(spjit::paced({}, false).min_sample_us, 0);
+  EXPECT_EQ(spjit::paced({}, true).min_sample_us, TuningOptions{}.min_sample_us);
 }
 
 TEST(TuningOutcomes, HaveNames) {

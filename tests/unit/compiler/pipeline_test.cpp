@@ -125,7 +125,7 @@ TEST(Pipeline, AFewColumnsAreSlicedUnlessTheyComeInPanels) {
 class FamilyRace : public testing::Test {
  protected:
   CompiledKernel race(const std::vector<std::string>& order, CompileOptions options) {
-    OwnRequest own(problem_of(random_matrix(60, 300, 0.8), 33), std::move(options), made_up_host());
+    OwnRequest own(problem_, std::move(options), made_up_host());
     own.request.search = [&](TunableSpace& space, auto begin) {
       TimedBySize by_size(space);
       return search(by_size, settings_of(own.options.policy, space, begin), {});
@@ -135,6 +135,10 @@ class FamilyRace : public testing::Test {
       for (const RaceEntry& entry : entries) {
         entered_.push_back(entry.name);
         const auto place = std::ranges::find(order, entry.name);
+        if (entry.name == cut_off_) {
+          results.emplace_back();
+          continue;
+        }
         results.push_back(place == order.end()
                               ? failed_because("it was not to be timed")
                               : finished_in(static_cast<double>(place - order.begin()) + 1));
@@ -147,6 +151,8 @@ class FamilyRace : public testing::Test {
     if (!Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "this CPU has no AVX-512";
   }
 
+  Problem problem_ = problem_of(random_matrix(60, 300, 0.8), 33);
+  std::string cut_off_;  ///< a family that the budget leaves no sample
   std::vector<std::string> entered_;
 };
 
@@ -169,6 +175,28 @@ TEST_F(FamilyRace, ThatTimesNothingLeavesTheChoiceToTheRules) {
   EXPECT_THAT(reason_in(compiled), StartsWith("no families timed: ranked: "));
 }
 
+TEST_F(FamilyRace, ThatTheBudgetCutsOffLeavesTheChoiceToTheRules) {
+  cut_off_ = "unrolled";
+
+  const CompiledKernel compiled = race({"compact", "csr"}, base_options(SearchMode::ranked));
+
+  EXPECT_EQ(compiled.record.at("family"), "unrolled");
+  EXPECT_EQ(compiled.record.at("verdicts").at(1).at("reason"), "1.0 us");
+}
+
+TEST_F(FamilyRace, IsNotHeldForOneOrForPanels) {
+  CompileOptions no_code = base_options(SearchMode::ranked);
+  no_code.policy.code_budget_bytes = 0;
+  problem_ = problem_of(random_matrix(3, 300'000, 0.9999), 33);
+  static_cast<void>(race({"csr"}, no_code));  // the others refuse
+  EXPECT_TRUE(entered_.empty());
+
+  problem_ = problem_of(random_matrix(60, 300, 0.8), 33);
+  problem_.panel_columns = 16;
+  static_cast<void>(race({"csr"}, base_options(SearchMode::ranked)));
+  EXPECT_TRUE(entered_.empty());
+}
+
 TEST_F(FamilyRace, IsNotHeldWhereNothingIsToBeTimedOrOneFamilyIsNamed) {
   CompileOptions named = base_options(SearchMode::ranked);
   named.policy.family = "csr";
@@ -186,18 +214,24 @@ TEST(Pipeline, AColdKernelIsCompactUnlessItsColumnsAreManyOrInPanels) {
     options.policy.hot = false;
     return compile_for(problem, options).record.at("family").get<std::string>();
   };
-  Problem panels = problem_of(matrix, 64);
+  Problem panels = problem_of(matrix, 200);
   panels.panel_columns = 16;
+  Problem one_panel = problem_of(matrix, 16);
+  one_panel.panel_columns = 16;
   Problem any_n = problem_of(matrix, 5000);
   any_n.n.runtime = true;
 
   for (const std::int64_t n : {1, 4, 5, 64}) {
     EXPECT_EQ(family_of(problem_of(matrix, n)), "compact") << n;
   }
+  EXPECT_EQ(family_of(problem_of(random_matrix(200, 300, 0.8), 768)), "compact");
   EXPECT_EQ(family_of(problem_of(random_matrix(200, 300, 0.8), 769)), "unrolled");
+  EXPECT_EQ(family_of(problem_of(random_matrix(100, 9000, 0.96), 8)),
+            "csr");  // 4 entries a row of B
   EXPECT_EQ(family_of(problem_of(matrix, 191)), "compact");
   EXPECT_EQ(family_of(problem_of(matrix, 192)), "csr");  // 12 entries a row of B
   EXPECT_EQ(family_of(panels), "unrolled");
+  EXPECT_EQ(family_of(one_panel), "compact");
   EXPECT_EQ(family_of(any_n), "compact");
 }
 

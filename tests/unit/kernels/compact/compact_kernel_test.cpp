@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -92,6 +93,19 @@ TEST_P(CompactKernel, ComputesEveryWidth) {
     expect_product(matrix, {n, n, n});
     expect_product(matrix, {n, n, n}, CompactMatrix::k_most_packed_columns + 1);
   }
+}
+
+TEST_P(CompactKernel, ComputesMoreColumnsThanAreTakenAtOnce) {
+  const CsrMatrix matrix = random_matrix(19, 140, 0.7);
+  for (const std::int64_t n : {256, 257, 300, 513}) {
+    expect_product(matrix, {n, n, n});
+    expect_product(matrix, {n, n + 1, n + 2}, CompactMatrix::k_most_block_columns);
+  }
+}
+
+TEST_P(CompactKernel, ReadsNothingPastRowsOfOneCacheLine) {
+  const CsrMatrix matrix = random_matrix(19, 140, 0.7);
+  for (std::int64_t n = 1; n <= 16; ++n) expect_product(matrix, {n, 16, n});
 }
 
 TEST_P(CompactKernel, TakesRowsOfAnyLengthsTogether) {
@@ -190,6 +204,34 @@ TEST(CompactMatrix, ReadsSixBytesANonzeroWhereRowsAreAlike) {
   const CompactMatrix compact(view_of(matrix), {0, matrix.rows}, 256);
 
   EXPECT_LT(static_cast<double>(compact.bytes()), 6.4 * static_cast<double>(matrix.nnz()));
+}
+
+TEST(CompactMatrix, RefusesColumnsThatDoNotAscend) {
+  for (const std::vector<std::int32_t>& columns :
+       {std::vector<std::int32_t>{600, 5, 900}, {900, 600, 5}, {3, 3, 4}, {5, 4, 900}}) {
+    CsrMatrix matrix = rows_of(1000, {3});
+    matrix.col_idxs = columns;
+
+    EXPECT_THROW(CompactMatrix(view_of(matrix), {0, 1}, 256), spjit::Error);
+  }
+}
+
+TEST(CompactMatrix, OfManyBlocksLooksAtEachEntryOnce) {
+  // Rows x blocks would be 2.4e10.
+  constexpr std::int32_t k_size = 3'500'000;
+  CsrMatrix matrix{k_size, k_size, {}, {}, {}};
+  for (std::int32_t row = 0; row < k_size; ++row) {
+    matrix.row_ptrs.push_back(row);
+    matrix.col_idxs.push_back(k_size - 1 - row);
+  }
+  matrix.row_ptrs.push_back(k_size);
+  matrix.values.assign(k_size, 1.0F);
+
+  const CompactMatrix compact(
+      view_of(matrix), {0, k_size}, 512,
+      {.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60), .stop = {}});
+
+  EXPECT_GT(compact.bytes(), 0);
 }
 
 TEST(CompactMatrix, CanBeCancelled) {

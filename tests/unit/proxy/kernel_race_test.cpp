@@ -1,0 +1,103 @@
+#include "proxy/kernel_race.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <vector>
+
+#include "spjit/error.hpp"
+#include "tests/support/compile_testing.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+
+/// Keeps what it was given; takes `rounds` times as long as another.
+class Runner final : public Executable {
+ public:
+  explicit Runner(int rounds) : rounds_(rounds) {}
+
+  void run(const Arguments& arguments) const override {
+    const std::lock_guard lock(mutex_);
+    given_ = arguments;
+    ++runs_;
+    volatile double sum = 0;
+    for (int i = 0; i < rounds_ * 20'000; ++i) sum = sum + 1.0;
+  }
+
+  [[nodiscard]] const Arguments& given() const { return given_; }
+  [[nodiscard]] int runs() const { return runs_; }
+
+ private:
+  int rounds_;
+  mutable std::mutex mutex_;
+  mutable Arguments given_;
+  mutable int runs_ = 0;
+};
+
+class KernelRaceTest : public testing::Test {
+ protected:
+  [[nodiscard]] std::vector<TuningResult> race(const RaceOptions& options,
+                                               const CompileContext& context = {}) const {
+    const std::vector<RaceEntry> entries = {{"slow", slow_}, {"fast", fast_}};
+    return race_kernels(entries, checked_problem(problem_), options, context);
+  }
+
+  Problem problem_ = problem_of(random_matrix(7, 5, 0.5), 9);
+  std::shared_ptr<Runner> slow_ = std::make_shared<Runner>(20);
+  std::shared_ptr<Runner> fast_ = std::make_shared<Runner>(1);
+};
+
+TEST_F(KernelRaceTest, IsWonByTheFasterHotAndCold) {
+  for (const bool hot : {true, false}) {
+    const auto results = race({.hot = hot, .budget_ms = 20'000});
+
+    ASSERT_EQ(results.size(), 2U);
+    EXPECT_EQ(winner_of(results), 1);
+    EXPECT_GE(results[1].timing.samples, 3);
+    if (!hot) {
+      EXPECT_EQ(results[1].timing.batch, 1);
+    }
+  }
+}
+
+TEST_F(KernelRaceTest, RunsOnTheProblemsOperands) {
+  problem_.b.leading_dimension = 12;
+  problem_.c.leading_dimension = 15;
+
+  static_cast<void>(race({.hot = true, .budget_ms = 20'000}));
+
+  const Arguments& given = fast_->given();
+  EXPECT_EQ(given.ldb, 12);
+  EXPECT_EQ(given.ldc, 15);
+  EXPECT_EQ(given.n, 9);
+  EXPECT_EQ(given.b[4 * 12 + 8], static_cast<float>((4 * 9 + 8) % 17) * 0.125F - 1.0F);
+}
+
+TEST_F(KernelRaceTest, EndsAtItsBudgetAndTimesNothingWithoutOne) {
+  for (const TuningResult& result : race({.hot = true, .budget_ms = 0})) {
+    EXPECT_EQ(result.timing.samples, 0);
+  }
+}
+
+TEST_F(KernelRaceTest, IsNotHeldWhereOperandsDoNotFitTheMemory) {
+  problem_.c.leading_dimension = std::int64_t{1} << 40;
+
+  EXPECT_TRUE(race({.hot = true, .budget_ms = 20'000}).empty());
+  EXPECT_EQ(fast_->runs(), 0);
+}
+
+TEST_F(KernelRaceTest, CanBeStopped) {
+  std::stop_source stop;
+  stop.request_stop();
+  CompileContext context;
+  context.cancel.stop = stop.get_token();
+
+  EXPECT_THROW(static_cast<void>(race({.hot = true, .budget_ms = 20'000}, context)), Cancelled);
+}
+
+}  // namespace
