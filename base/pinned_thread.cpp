@@ -1,5 +1,7 @@
 #include "base/pinned_thread.hpp"
 
+#include <utility>
+
 namespace spjit {
 
 PinnedThread::PinnedThread() noexcept {
@@ -15,6 +17,11 @@ PinnedThread::PinnedThread() noexcept {
 PinnedThread::~PinnedThread() {
   // It was allowed before; should it not be any more, there is nothing to be done.
   if (pinned_) (void)sched_setaffinity(0, sizeof(before_), &before_);
+}
+
+std::optional<PinnedThread> pinned_if_alone(const ThreadPool* pool) noexcept {
+  if (pool != nullptr && pool->threads() > 1) return std::nullopt;
+  return std::optional<PinnedThread>(std::in_place);
 }
 
 }  // namespace spjit

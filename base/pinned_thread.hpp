@@ -5,6 +5,10 @@
 
 #include <sched.h>
 
+#include <optional>
+
+#include "base/thread_pool.hpp"
+
 namespace spjit {
 
 /// While it lives, the thread that made it stays on the CPU that it was on: moving to another one
@@ -23,5 +27,9 @@ class PinnedThread {
   cpu_set_t before_{};
   bool pinned_ = false;
 };
+
+/// This thread pinned, if nobody but it runs: a pool's workers would inherit it and share one CPU.
+/// `pool`: the threads that run; null: this one.
+[[nodiscard]] std::optional<PinnedThread> pinned_if_alone(const ThreadPool* pool) noexcept;
 
 }  // namespace spjit

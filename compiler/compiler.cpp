@@ -124,17 +124,12 @@ std::string Compiler::Impl::publish(const std::string& key, const Kernel::Impl& 
 std::shared_ptr<Kernel::Impl> Compiler::Impl::fresh(const FamilyRequest& request,
                                                     const std::string& key, std::string& note,
                                                     const CompileContext& context) const {
-  const auto start = Clock::now();
+  const RaceKernels race = race_within_budget(request, context, pool.get());
   BuildRequest build{request, context, pool, rank_model};
   build.search = [&](TunableSpace& space, Clock::time_point begin) {
     SearchSettings settings = settings_of(options.policy, space, begin);
-    if (holds_race(request)) settings.budget_ms *= k_search_share_before_race;
+    settings.budget_ms = search_budget_ms(request);
     return search(space, settings, context);
-  };
-  const RaceKernels race = [&](std::span<const RaceEntry> entries) {
-    const double left_ms = options.policy.search_budget_ms - ms_since(start);
-    return race_kernels(entries, request.problem, {options.policy.hot, left_ms, pool.get()},
-                        context);
   };
   CompiledKernel compiled = compile_problem(build, kernel_families(), race);
   auto kernel = load_kernel(*compiled.family, std::move(compiled.code), std::move(compiled.record),

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/timing.hpp"
 #include "kernels/families.hpp"
 #include "kernels/timing_operands.hpp"
 #include "spjit/error.hpp"
@@ -103,14 +105,15 @@ class Choice {
 
   /// What may be the fastest; nothing if that is one family's. Those that cannot say why.
   std::vector<Contestant> build_all(std::span<const KernelFamily* const> families) {
-    const auto races = [&](const KernelFamily* family) {
-      return is_of_device(*family) && family->races() && why_not(*family, request_.what).empty();
-    };
-    if (std::ranges::count_if(families, races) < 2) return {};
-    std::vector<Contestant> contestants;
+    std::vector<const KernelFamily*> racing;
     for (const KernelFamily* family : families) {
       if (!is_of_device(*family) || !family->races()) continue;
-      if (!accepts(*family)) continue;
+      if (accepts(*family)) racing.push_back(family);
+    }
+    if (racing.size() < 2) return {};
+    std::vector<Contestant> contestants;
+    for (const KernelFamily* family : racing) {
+      request_.context.check();
       BuiltKernel built = (family->*build_)(request_);
       if (!built.declined.empty()) {
         say(*family, built.declined);
@@ -191,6 +194,14 @@ class Choice {
   BuiltKernel built_;
 };
 
+/// Whether families race for the problem, if several accept it.
+bool holds_race(const FamilyRequest& request) {
+  const CompileOptions& options = request.options;
+  // Runs of panels differ from those that a race times.
+  return !options.target.is_cuda() && options.target.runs_here() && options.policy.family.empty() &&
+         !request.problem.panel_columns && options.policy.search != SearchMode::instant;
+}
+
 CompiledKernel choose(const BuildRequest& request, std::span<const KernelFamily* const> families,
                       const RaceKernels& race, Build build) {
   if (!race || !holds_race(request.what)) return Choice(request, build).first(families);
@@ -200,11 +211,20 @@ CompiledKernel choose(const BuildRequest& request, std::span<const KernelFamily*
 
 }  // namespace
 
-bool holds_race(const FamilyRequest& request) {
-  const CompileOptions& options = request.options;
-  // Runs of panels differ from those that a race times.
-  return !options.target.is_cuda() && options.target.runs_here() && options.policy.family.empty() &&
-         !request.problem.panel_columns && options.policy.search != SearchMode::instant;
+double search_budget_ms(const FamilyRequest& request) {
+  constexpr double k_share_before_race = 0.8;
+  const double budget_ms = request.options.policy.search_budget_ms;
+  return holds_race(request) ? budget_ms * k_share_before_race : budget_ms;
+}
+
+RaceKernels race_within_budget(const FamilyRequest& request, const CompileContext& context,
+                               ThreadPool* pool) {
+  return [&request, &context, pool,
+          start = std::chrono::steady_clock::now()](std::span<const RaceEntry> entries) {
+    const SearchPolicy& policy = request.options.policy;
+    const double left_ms = policy.search_budget_ms - ms_since(start);
+    return race_kernels(entries, request.problem, {policy.hot, left_ms, pool}, context);
+  };
 }
 
 CompiledKernel compile_problem(const BuildRequest& request,

@@ -35,8 +35,14 @@ struct CompiledKernel {
                                              std::span<const KernelFamily* const> families,
                                              const RaceKernels& race = {});
 
-/// Whether families race for the problem, if several accept it.
-[[nodiscard]] bool holds_race(const FamilyRequest& request);
+/// Of the policy's budget, what a family's own search may take: the rest is for the race of
+/// families, where there may be one. [ms]
+[[nodiscard]] double search_budget_ms(const FamilyRequest& request);
+
+/// A race on this host within what is left of the policy's budget, which begins now. The race
+/// refers to what it was made of.
+[[nodiscard]] RaceKernels race_within_budget(const FamilyRequest& request,
+                                             const CompileContext& context, ThreadPool* pool);
 
 /// What ranks candidates for the target. Null: instant mode looks at none, or a formula ranks.
 [[nodiscard]] std::shared_ptr<const LoadedRankModel> rank_model_of(const CompileOptions& options);

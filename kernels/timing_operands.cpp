@@ -8,6 +8,7 @@
 #include "base/arithmetic.hpp"
 #include "base/host_cpu.hpp"
 #include "matrix/limits.hpp"
+#include "plan/problem.hpp"
 
 namespace spjit {
 namespace {

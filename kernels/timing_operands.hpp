@@ -10,8 +10,8 @@
 
 #include "base/call_timer.hpp"
 #include "base/thread_pool.hpp"
-#include "kernels/kernel_family.hpp"
 #include "kernels/workspace_pool.hpp"
+#include "spjit/problem.hpp"
 
 namespace spjit {
 

@@ -36,9 +36,7 @@ std::vector<TuningResult> race_kernels(std::span<const RaceEntry> entries, const
                          return operands->timer().us(calls, [&] { kernel->run(arguments); });
                        }});
   }
-  // Only where one thread runs: a pool's workers would inherit it and share one CPU.
-  std::optional<PinnedThread> pinned;
-  if (options.pool == nullptr || options.pool->threads() == 1) pinned.emplace();
+  const std::optional<PinnedThread> pinned = pinned_if_alone(options.pool);
   tuning.budget_ms = std::max(options.budget_ms - ms_since(start), 0.0);
   return run_tuning(runners, paced(tuning, options.hot));
 }

@@ -40,7 +40,4 @@ struct RaceOptions {
                                                      const RaceOptions& options,
                                                      const CompileContext& context);
 
-/// Of a policy's budget, what a family's own search may take where a race follows.
-inline constexpr double k_search_share_before_race = 0.8;
-
 }  // namespace spjit

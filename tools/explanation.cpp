@@ -39,9 +39,11 @@ GroupingReport examine_grouping(const CsrMatrix& matrix, std::int64_t m1,
 
 /// Times candidates as the policy says. An exhaustive search times the proxies too, for the plot of
 /// one against the other.
-SearchOutcome search_all(TunableSpace& space, const SearchPolicy& policy,
+SearchOutcome search_all(TunableSpace& space, const FamilyRequest& what,
                          std::chrono::steady_clock::time_point begin) {
+  const SearchPolicy& policy = what.options.policy;
   SearchSettings settings = settings_of(policy, space, begin);
+  settings.budget_ms = search_budget_ms(what);
   if (policy.search == SearchMode::exhaustive) {
     settings.stages.stand_ins = true;
     settings.stages.finalists = k_every_candidate;
@@ -62,15 +64,11 @@ void go_through_stages(Explanation& explanation, const KernelOptions& options) {
   BuildRequest request{what, context, std::make_shared<ThreadPool>(compile.resources.threads),
                        rank_model_of(compile)};
   request.search = [&](TunableSpace& space, auto begin) {
-    SearchOutcome outcome = search_all(space, compile.policy, begin);
+    SearchOutcome outcome = search_all(space, what, begin);
     explanation.search = outcome.trace;
     return outcome;
   };
-  const RaceKernels race = [&](std::span<const RaceEntry> entries) {
-    return race_kernels(entries, problem,
-                        {compile.policy.hot, compile.policy.search_budget_ms, request.pool.get()},
-                        context);
-  };
+  const RaceKernels race = race_within_budget(what, context, request.pool.get());
   explanation.record = explain_problem(request, kernel_families(), race);
   // Of a family that was not taken.
   if (!explanation.record.at("tile").is_object()) explanation.search = {};

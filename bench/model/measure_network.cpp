@@ -58,8 +58,7 @@ Ready prepare(Peer& peer, LayerOperands& operands, int threads, NetworkTiming& t
     for (std::size_t i = 0; i < operands.size(); ++i) {
       ready.layers.push_back(peer.prepare(operands.problem(i, threads)));
     }
-    timing.prepare_ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    timing.prepare_ms = ms_since(begin);
     for (const auto& layer : ready.layers) timing.details.push_back(layer->detail());
     operands.spoil();
     for (const auto& layer : ready.layers) {

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from .model import Case, Networks, Roofline, SideBySide, Timing
 from .schema import Node
-from .side_by_side import read_cases, read_device, read_library
+from .side_by_side import read_cases, read_device, read_library, read_timings
 
 
-def read_pass(node: Node, flops: float) -> Timing:
+def read_pass(node: Node, flops: float) -> Timing | str:
+    """The time of a pass, or why there is none."""
+    if reason := node["failed"].text():
+        return reason
     times = node["pass"]
     median_us = times["median_us"].number(0, True)
     return Timing(library=node["library"].text(), median_us=median_us,
@@ -18,16 +21,7 @@ def read_pass(node: Node, flops: float) -> Timing:
 
 def read_network_case(node: Node) -> Case:
     nnz, n = node["nnz"].integer(), node["n"].integer(1)
-    timings: dict[str, Timing] = {}
-    failed: dict[str, str] = {}
-    for item in node.items("timings"):
-        name = item["library"].text()
-        if name in timings or name in failed:
-            raise item.error(f"a second timing of {name}; expected one a library")
-        if reason := item["failed"].text():
-            failed[name] = reason
-        else:
-            timings[name] = read_pass(item, 2.0 * nnz * n)
+    timings, failed = read_timings(node, lambda item: read_pass(item, 2.0 * nnz * n))
     return Case(set="network", matrix=node["network"].text(), layer="",
                 rows=0, cols=0, nnz=nnz, sparsity=node["sparsity"].number(), n=n,
                 threads=node["threads"].integer(1), peak_gflops=None, traffic_bytes=None,

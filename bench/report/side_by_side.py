@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from .model import SUBJECT, Case, Device, Library, Roofline, SideBySide, Timing
@@ -55,18 +56,25 @@ def read_timing(node: Node, flops: float) -> Timing:
     return timing
 
 
-def read_timings(node: Node, flops: float) -> tuple[dict[str, Timing], dict[str, str]]:
+def read_timing_or_reason(node: Node, flops: float) -> Timing | str:
+    reason = node.get("failed")
+    return read_timing(node, flops) if reason.is_null() else reason.text()
+
+
+def read_timings(node: Node, read: Callable[[Node], Timing | str]
+                 ) -> tuple[dict[str, Timing], dict[str, str]]:
+    """The times, and why others have none. `read` makes one or the other of an item."""
     timings: dict[str, Timing] = {}
     failed: dict[str, str] = {}
     for item in node.items("timings"):
         name = item["library"].text()
         if name in timings or name in failed:
             raise item.error(f"a second timing of {name}; expected one a library")
-        reason = item.get("failed")
-        if reason.is_null():
-            timings[name] = read_timing(item, flops)
-        else:
-            failed[name] = reason.text()
+        match read(item):
+            case Timing() as timing:
+                timings[name] = timing
+            case reason:
+                failed[name] = reason
     return timings, failed
 
 
@@ -75,7 +83,7 @@ def read_case(node: Node) -> Case:
     nnz, n = node["nnz"].integer(), node["n"].integer(1)
     if nnz > rows * cols:
         raise node["nnz"].expected(f"at most rows * cols = {rows * cols}")
-    timings, failed = read_timings(node, 2.0 * nnz * n)
+    timings, failed = read_timings(node, lambda item: read_timing_or_reason(item, 2.0 * nnz * n))
     # A library that was found wrong has no time but a reason; the others of its case were right.
     found_wrong = any(reason.startswith("wrong") for reason in failed.values())
     return Case(set=node["set"].text(), matrix=node["matrix"].text(),
@@ -134,7 +142,7 @@ def read_host_case(node: Node) -> Case:
     rows, cols = node["rows"].integer(), node["cols"].integer()
     nnz, n = node["nnz"].integer(), node["n"].integer(1)
     threads = node["threads"].integer(1)
-    timings, failed = read_timings(node, 2.0 * nnz * n)
+    timings, failed = read_timings(node, lambda item: read_timing_or_reason(item, 2.0 * nnz * n))
     if SUBJECT in timings:
         timings[SUBJECT] = replace(timings[SUBJECT], prepare_kind="cold compile",
                                    prepare_ms=node["cold_compile_ms"].number(),

@@ -1,7 +1,8 @@
 #pragma once
 
 /// @file
-/// The family `compact`: a loop over A as data, eight rows at once, for every n (AVX-512).
+/// The family `compact`: a loop over A as data, eight rows at once, for every n (AVX-512
+/// and AVX2).
 
 #include "kernels/host_family.hpp"
 

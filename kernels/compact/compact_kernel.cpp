@@ -290,7 +290,8 @@ CompactMatrix::CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t 
     sort_by_length(lanes[index], block_columns_, sorted);
     for (std::size_t begin = 0; begin < sorted.size(); begin += k_lanes) {
       const std::size_t taken = std::min(k_lanes, sorted.size() - begin);
-      pace.spend(1 + std::ssize(lanes[index]) / 64);
+      pace.spend(static_cast<std::int64_t>(k_lanes * (sorted[begin].end - sorted[begin].begin)) +
+                 1);
       add_slice(matrix, first, std::span(sorted).subspan(begin, taken), values);
     }
     block.end_slice = slices_.size();
@@ -341,6 +342,7 @@ void CompactMatrix::sort_by_length(std::span<const Lane> lanes, std::int64_t lon
   for (const Lane& lane : lanes) sorted[starts[place(lane)]++] = lane;
 }
 
+/// Numbers of entries and columns of a block fit 16 bits: there are at most k_most_block_columns.
 void CompactMatrix::add_slice(const CsrView& matrix, std::int64_t first_column,
                               std::span<const Lane> lanes, std::vector<float>& values) {
   const auto offset_of = [&](std::size_t entry) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/arithmetic.hpp"
+#include "kernels/csr_view.hpp"
 
 namespace spjit {
 namespace {
@@ -16,11 +17,6 @@ std::int64_t ldb_of(const Workload& problem) { return problem.ldb > 0 ? problem.
 double density_of(const Workload& problem) {
   return static_cast<double>(problem.nnz) /
          std::max(1.0, static_cast<double>(problem.rows) * static_cast<double>(problem.cols));
-}
-
-/// Entries of A that read a row of B, on average.
-double entries_a_column(const Workload& problem) {
-  return static_cast<double>(problem.nnz) / std::max(1.0, static_cast<double>(problem.cols));
 }
 
 /// Whether the same columns of `rows` rows of B do not fit the sets of L2 that they share.
@@ -37,7 +33,7 @@ bool panels_outermost(const Workload& problem, const HostDeviceInfo& limits) {
   constexpr double k_enough_entries = 5;
   return limits.isa == HostIsa::avx512 && !problem.panel_columns &&
          ldb_of(problem) * 4 >= k_far_bytes && problem.cols >= k_enough_columns &&
-         entries_a_column(problem) >= k_enough_entries &&
+         entries_a_column(problem.nnz, problem.cols) >= k_enough_entries &&
          problem.nnz * k_code_bytes <= limits.l2_bytes / 2 &&
          !rows_collide(problem, limits, problem.cols);
 }
@@ -126,7 +122,7 @@ bool packs_for_reach(const Workload& problem, const HostTile& tile) {
   constexpr Enough k_enough[] = {{4096, 64, 6}, {2048, 256, 8}, {1024, 256, 16}, {0, 256, 64}};
   constexpr double k_always_enough = 64;
   const std::int64_t row_bytes = ldb_of(problem) * 4;
-  const double entries = entries_a_column(problem);
+  const double entries = entries_a_column(problem.nnz, problem.cols);
   const auto* enough = std::ranges::find_if(
       k_enough, [&](const Enough& least) { return row_bytes >= least.row_bytes; });
   const std::int64_t block_rows = tile.k_block > 0 ? tile.k_block : problem.cols;
@@ -140,7 +136,7 @@ bool packs_for_lines(const Workload& problem) {
   constexpr std::int64_t k_line_bytes = 64;
   constexpr std::int64_t k_few_columns = 64;
   constexpr std::int64_t k_many_columns = 256;
-  const double entries = entries_a_column(problem);
+  const double entries = entries_a_column(problem.nnz, problem.cols);
   return row_alignment_bytes(ldb_of(problem)) < k_line_bytes &&
          ((problem.n >= k_few_columns && entries >= 64) ||
           (problem.n >= k_many_columns && entries >= 32));

@@ -137,9 +137,7 @@ std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate>
                        runners[i].part(),
                        timing.hot ? settling_calls(*candidates[places[i]].artifact) : 0});
   }
-  // Only where one thread runs: a pool's workers would inherit it and share one CPU.
-  std::optional<PinnedThread> pinned;
-  if (pool == nullptr || pool->threads() == 1) pinned.emplace();
+  const std::optional<PinnedThread> pinned = pinned_if_alone(pool.get());
   std::vector<TuningResult> timed = run_tuning(entries, paced(options, timing.hot));
   for (std::size_t i = 0; i < timed.size(); ++i) results[places[i]] = std::move(timed[i]);
   return results;

@@ -38,8 +38,8 @@ struct HostTiming {
 };
 
 /// Loads every artifact and times all candidates on the same B and C, row-major, C without gaps.
-/// Where one thread runs it stays on one CPU meanwhile
-/// (PinnedThread). One whose artifact cannot be loaded has failed. Throws as run_tuning() does.
+/// Where one thread runs it stays on one CPU meanwhile (PinnedThread). One whose artifact cannot be
+/// loaded has failed. Throws as run_tuning() does.
 [[nodiscard]] std::vector<TuningResult> time_host_kernels(
     std::span<const HostTuningCandidate> candidates, const TuningOptions& options,
     const HostTiming& timing);
