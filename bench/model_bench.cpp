@@ -45,7 +45,7 @@ struct Options {
   std::vector<std::string> only;
   std::vector<std::int64_t> n = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
   std::vector<int> threads = {1, 2};
-  std::vector<std::string> families = {"compact", "unrolled", "csr"};
+  std::vector<std::string> families = {"dense", "compact", "unrolled", "csr"};
   std::vector<std::string> peers = {"spjit", "openblas", "onednn", "mkl-dense", "mkl-sparse"};
   side_by_side::PeerSettings settings;
   bench::NetworkTimingOptions timing;

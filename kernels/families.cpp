@@ -9,6 +9,7 @@
 
 #include "kernels/compact/compact_family.hpp"
 #include "kernels/csr/csr_family.hpp"
+#include "kernels/dense/dense_family.hpp"
 #include "kernels/reference/reference_family.hpp"
 #include "kernels/sliced/sliced_family.hpp"
 #include "kernels/unrolled_cuda/cuda_family.hpp"
@@ -20,12 +21,13 @@ namespace spjit {
 std::span<const KernelFamily* const> kernel_families() {
   static const SlicedFamily k_sliced;
   static const CompactFamily k_compact;
+  static const DenseFamily k_dense;
   static const UnrolledHostFamily k_unrolled;
   static const UnrolledCudaFamily k_cuda;
   static const CsrFamily k_csr;
   static const ReferenceFamily k_reference;
-  static const std::array<const KernelFamily*, 6> k_families = {
-      &k_compact, &k_sliced, &k_unrolled, &k_cuda, &k_csr, &k_reference};
+  static const std::array<const KernelFamily*, 7> k_families = {
+      &k_dense, &k_compact, &k_sliced, &k_unrolled, &k_cuda, &k_csr, &k_reference};
   return k_families;
 }
 

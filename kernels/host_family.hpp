@@ -3,12 +3,14 @@
 /// @file
 /// What families of host kernels have in common: an object file, a program record, threads.
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/arithmetic.hpp"
 #include "base/row_ranges.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/csr_image.hpp"
@@ -48,6 +50,19 @@ class HostFamily : public KernelFamily {
   [[nodiscard]] KernelInfo info_of(const HostProgramHeader& header, const HostObject& object) const;
 };
 
+/// What threads share.
+struct SharedWork {
+  std::int64_t rows;              ///< of C
+  std::int64_t panel_columns;     ///< columns are shared in multiples
+  std::int64_t workspace_floats;  ///< that each thread needs
+};
+
+/// Into how many parts work is worth dividing. `least` is a thread's: less takes no longer than
+/// waking it.
+[[nodiscard]] inline std::int64_t worthwhile_parts(double work, double least, int threads) {
+  return static_cast<std::int64_t>(std::clamp(work / least, 1.0, static_cast<double>(threads)));
+}
+
 /// What holds of every executable on the host.
 class HostExecutable : public Executable {
  public:
@@ -79,6 +94,33 @@ class HostExecutable : public Executable {
   }
 
   [[nodiscard]] const WorkspacePool& workspaces() const noexcept { return workspaces_; }
+
+  /// Computes row-major C with parts that have some rows each. `run(part, arguments, workspace)`
+  /// computes the part's rows. Threads share the rows, so that each brings its part of A from
+  /// memory once. Of very few rows each would pack all of B for a few: then they share the columns,
+  /// in panels.
+  template <class Part, class Run>
+  void run_shared(const std::vector<Part>& parts, const Arguments& arguments,
+                  const SharedWork& work, const Run& run) const {
+    const std::int64_t panels = ceil_div(arguments.n, work.panel_columns);
+    const std::int64_t count = std::ssize(parts);
+    constexpr std::int64_t k_few_rows = 32;  // a thread
+    const bool by_rows = count <= 1 || panels < count || work.rows >= k_few_rows * count;
+    run_tasks(count, [&](std::int64_t task) {
+      const WorkspacePool::Loan workspace(workspaces(),
+                                          {work.workspace_floats, work.workspace_floats});
+      if (by_rows) {
+        run(parts[static_cast<std::size_t>(task)], arguments, workspace.data());
+        return;
+      }
+      const std::int64_t begin = task * panels / count * work.panel_columns;
+      Arguments some = arguments;
+      some.b += begin;
+      some.c += begin;
+      some.n = std::min(arguments.n, (task + 1) * panels / count * work.panel_columns) - begin;
+      for (const Part& part : parts) run(part, some, workspace.data());
+    });
+  }
 
  private:
   HostObject object_;

@@ -38,7 +38,8 @@ struct CudaKernelInfo {
 struct KernelInfo {
   /// How it computes: "unrolled" (A's positions are instructions), "sliced" (n of 1 to 4, AVX-512:
   /// a loop over A, sixteen rows at once), "compact" (AVX-512 and AVX2: a loop over A with short
-  /// columns, eight rows at once), "csr" (a loop over A), "cuda" (unrolled, for a GPU), "reference"
+  /// columns, eight rows at once), "dense" (the same two: a loop over A with its zeros), "csr" (a
+  /// loop over A), "cuda" (unrolled, for a GPU), "reference"
   /// (slow, takes every problem).
   std::string family;
   Target target;

@@ -14,13 +14,7 @@ namespace spjit {
 namespace {
 
 /// Of a thread, in vectors of a nonzero: about a microsecond. Waking it takes as long.
-constexpr std::int64_t k_least_work = 4000;
-
-std::int64_t parts_of(const HostProgramHeader& header, int threads) {
-  const double work = as_double(header.nnz) * as_double(ceil_div(header.n, 16));
-  return static_cast<std::int64_t>(
-      std::clamp(work / as_double(k_least_work), 1.0, static_cast<double>(threads)));
-}
+constexpr double k_least_work = 4000;
 
 class CompactExecutable final : public HostExecutable {
  public:
@@ -28,50 +22,26 @@ class CompactExecutable final : public HostExecutable {
       : HostExecutable(std::move(object)), read_(std::move(read)) {
     const CsrView matrix = read_.view();
     const std::int64_t block = compact_block_columns(matrix, read_.header.isa, read_.header.n);
-    for (const RowRange& rows : split_rows(matrix, parts_of(read_.header, threads()))) {
+    const double work = as_double(matrix.nnz()) * as_double(ceil_div(read_.header.n, 16));
+    const std::int64_t parts = worthwhile_parts(work, k_least_work, threads());
+    for (const RowRange& rows : split_rows(matrix, parts)) {
       parts_.emplace_back(matrix, rows, block, cancel);
     }
   }
 
   void run(const Arguments& arguments) const override {
-    for_each_panel(arguments, read_, [&](const Arguments& part) { run_row_major(part); });
+    const SharedWork work{.rows = read_.header.rows,
+                          .panel_columns = k_compact_panel_columns,
+                          .workspace_floats = CompactMatrix::k_workspace_floats};
+    for_each_panel(arguments, read_, [&](const Arguments& panel) {
+      run_shared(parts_, panel, work,
+                 [&](const CompactMatrix& part, const Arguments& some, float* workspace) {
+                   part.run(some, read_.header.isa, workspace);
+                 });
+    });
   }
 
  private:
-  /// Threads share the rows: each brings its part of A from memory once. Of very few rows each
-  /// would pack all of B for a few: then they share the columns.
-  void run_row_major(const Arguments& arguments) const {
-    const std::int64_t panels = ceil_div(arguments.n, k_compact_panel_columns);
-    const std::int64_t threads = std::ssize(parts_);
-    constexpr std::int64_t k_few_rows = 32;  // a thread
-    if (threads <= 1 || panels < threads || read_.header.rows >= k_few_rows * threads) {
-      run_with_workspace(threads, [&](std::int64_t task, float* workspace) {
-        parts_[to_size(task)].run(arguments, read_.header.isa, workspace);
-      });
-      return;
-    }
-    run_with_workspace(threads, [&](std::int64_t task, float* workspace) {
-      const std::int64_t begin = task * panels / threads * k_compact_panel_columns;
-      const std::int64_t end =
-          std::min(arguments.n, (task + 1) * panels / threads * k_compact_panel_columns);
-      Arguments some = arguments;
-      some.b += begin;
-      some.c += begin;
-      some.n = end - begin;
-      for (const CompactMatrix& part : parts_) part.run(some, read_.header.isa, workspace);
-    });
-  }
-
-  /// Calls `task` with 0 to `count` - 1 and a workspace.
-  template <class Task>
-  void run_with_workspace(std::int64_t count, const Task& task) const {
-    run_tasks(count, [&](int index) {
-      const std::int64_t floats = CompactMatrix::k_workspace_floats;
-      const WorkspacePool::Loan workspace(workspaces(), {floats, floats});
-      task(index, workspace.data());
-    });
-  }
-
   CsrImage read_;
   std::vector<CompactMatrix> parts_;
 };

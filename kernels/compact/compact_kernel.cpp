@@ -1,7 +1,6 @@
 #include "kernels/compact/compact_kernel.hpp"
 
 #include <fmt/format.h>
-#include <immintrin.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -10,6 +9,7 @@
 #include <span>
 
 #include "base/arithmetic.hpp"
+#include "kernels/simd.hpp"
 #include "spjit/error.hpp"
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -69,71 +69,12 @@ struct Kernels {
 };
 
 namespace avx512 {
-// The features of HostIsa::avx512 that this uses.
-#define SPJIT_COMPACT_TARGET __attribute__((target("avx512f,avx512vl,avx2,fma")))
-#define SPJIT_COMPACT_INLINE SPJIT_COMPACT_TARGET __attribute__((always_inline)) inline
+#define SPJIT_COMPACT_TARGET SPJIT_AVX512_TARGET
+#define SPJIT_COMPACT_INLINE SPJIT_AVX512_INLINE
 
-/// Sixteen columns.
-struct Zmm {
-  using Vector = __m512;
-  using Mask = __mmask16;
-  static constexpr std::int64_t k_floats = 16;
-  static constexpr std::size_t k_vectors_of_eight_rows = 2;
-
-  SPJIT_COMPACT_INLINE static Mask mask(std::int64_t columns) {
-    return static_cast<Mask>((1U << columns) - 1);
-  }
-
-  SPJIT_COMPACT_INLINE static Vector zero() { return _mm512_setzero_ps(); }
-  SPJIT_COMPACT_INLINE static Vector load(const float* from) { return _mm512_loadu_ps(from); }
-  SPJIT_COMPACT_INLINE static Vector load(const float* from, Mask mask) {
-    return _mm512_maskz_loadu_ps(mask, from);
-  }
-  SPJIT_COMPACT_INLINE static void store(float* to, Vector value) { _mm512_storeu_ps(to, value); }
-  SPJIT_COMPACT_INLINE static void store(float* to, Vector value, Mask mask) {
-    _mm512_mask_storeu_ps(to, mask, value);
-  }
-  SPJIT_COMPACT_INLINE static Vector weights(const float* step) {
-    return _mm512_castps256_ps512(_mm256_load_ps(step));
-  }
-  SPJIT_COMPACT_INLINE static Vector weight(Vector weights, int lane) {
-    return _mm512_permutexvar_ps(_mm512_set1_epi32(lane), weights);
-  }
-  SPJIT_COMPACT_INLINE static Vector broadcast(float value) { return _mm512_set1_ps(value); }
-  SPJIT_COMPACT_INLINE static Vector fma(Vector a, Vector b, Vector c) {
-    return _mm512_fmadd_ps(a, b, c);
-  }
-};
-
-/// Eight columns.
-struct Ymm {
-  using Vector = __m256;
-  using Mask = __mmask8;
-  static constexpr std::int64_t k_floats = 8;
-  static constexpr std::size_t k_vectors_of_eight_rows = 2;
-
-  SPJIT_COMPACT_INLINE static Mask mask(std::int64_t columns) {
-    return static_cast<Mask>((1U << columns) - 1);
-  }
-
-  SPJIT_COMPACT_INLINE static Vector zero() { return _mm256_setzero_ps(); }
-  SPJIT_COMPACT_INLINE static Vector load(const float* from) { return _mm256_loadu_ps(from); }
-  SPJIT_COMPACT_INLINE static Vector load(const float* from, Mask mask) {
-    return _mm256_maskz_loadu_ps(mask, from);
-  }
-  SPJIT_COMPACT_INLINE static void store(float* to, Vector value) { _mm256_storeu_ps(to, value); }
-  SPJIT_COMPACT_INLINE static void store(float* to, Vector value, Mask mask) {
-    _mm256_mask_storeu_ps(to, mask, value);
-  }
-  SPJIT_COMPACT_INLINE static Vector weights(const float* step) { return _mm256_load_ps(step); }
-  SPJIT_COMPACT_INLINE static Vector weight(Vector weights, int lane) {
-    return _mm256_permutevar8x32_ps(weights, _mm256_set1_epi32(lane));
-  }
-  SPJIT_COMPACT_INLINE static Vector broadcast(float value) { return _mm256_set1_ps(value); }
-  SPJIT_COMPACT_INLINE static Vector fma(Vector a, Vector b, Vector c) {
-    return _mm256_fmadd_ps(a, b, c);
-  }
-};
+using Zmm = Avx512Zmm;
+using Ymm = Avx512Ymm;
+constexpr std::size_t k_vectors_of_eight_rows = 2;
 
 #include "kernels/compact/compact_rows.inc"
 
@@ -170,58 +111,11 @@ constexpr Kernels k_kernels = {k_compact_panel_columns,   16,
 }  // namespace avx512
 
 namespace avx2 {
-// The features of HostIsa::avx2 that this uses.
-#define SPJIT_COMPACT_TARGET __attribute__((target("avx2,fma")))
-#define SPJIT_COMPACT_INLINE SPJIT_COMPACT_TARGET __attribute__((always_inline)) inline
+#define SPJIT_COMPACT_TARGET SPJIT_AVX2_TARGET
+#define SPJIT_COMPACT_INLINE SPJIT_AVX2_INLINE
 
-/// Eight columns.
-struct Ymm {
-  using Vector = __m256;
-  using Mask = __m256i;
-  static constexpr std::int64_t k_floats = 8;
-  static constexpr std::size_t k_vectors_of_eight_rows = 1;
-
-  /// Four values in both halves each: a lane is then broadcast without an index.
-  struct Weights {
-    __m256 low;
-    __m256 high;
-  };
-
-  SPJIT_COMPACT_INLINE static Mask mask(std::int64_t columns) {
-    alignas(64) static constexpr std::int32_t k_lanes_on[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(k_lanes_on + 8 - columns));
-  }
-  SPJIT_COMPACT_INLINE static Vector zero() { return _mm256_setzero_ps(); }
-  SPJIT_COMPACT_INLINE static Vector load(const float* from) { return _mm256_loadu_ps(from); }
-  SPJIT_COMPACT_INLINE static Vector load(const float* from, Mask mask) {
-    return _mm256_maskload_ps(from, mask);
-  }
-  SPJIT_COMPACT_INLINE static void store(float* to, Vector value) { _mm256_storeu_ps(to, value); }
-  SPJIT_COMPACT_INLINE static void store(float* to, Vector value, Mask mask) {
-    _mm256_maskstore_ps(to, mask, value);
-  }
-  SPJIT_COMPACT_INLINE static Weights weights(const float* step) {
-    return {_mm256_broadcast_ps(reinterpret_cast<const __m128*>(step)),
-            _mm256_broadcast_ps(reinterpret_cast<const __m128*>(step + 4))};
-  }
-  SPJIT_COMPACT_INLINE static Vector weight(const Weights& weights, int lane) {
-    const Vector four = lane < 4 ? weights.low : weights.high;
-    switch (lane % 4) {
-      case 0:
-        return _mm256_permute_ps(four, 0x00);
-      case 1:
-        return _mm256_permute_ps(four, 0x55);
-      case 2:
-        return _mm256_permute_ps(four, 0xAA);
-      default:
-        return _mm256_permute_ps(four, 0xFF);
-    }
-  }
-  SPJIT_COMPACT_INLINE static Vector broadcast(float value) { return _mm256_set1_ps(value); }
-  SPJIT_COMPACT_INLINE static Vector fma(Vector a, Vector b, Vector c) {
-    return _mm256_fmadd_ps(a, b, c);
-  }
-};
+using Ymm = Avx2Ymm;
+constexpr std::size_t k_vectors_of_eight_rows = 1;
 
 #include "kernels/compact/compact_rows.inc"
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "kernels/csr/csr_kernel.hpp"
 #include "kernels/csr_image.hpp"
+#include "kernels/csr_kernel.hpp"
 
 namespace spjit {
 namespace {

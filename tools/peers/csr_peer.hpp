@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/thread_pool.hpp"
-#include "kernels/csr/csr_kernel.hpp"
+#include "kernels/csr_kernel.hpp"
 #include "spjit/arguments.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"

@@ -76,6 +76,16 @@ Expectation expect_of(const CsrMatrix& matrix, std::int64_t n) {
   return result;
 }
 
+std::string family_for(const CsrMatrix& matrix, std::int64_t n, const CompileOptions& options) {
+  if (!options.policy.family.empty()) return options.policy.family;
+  const spjit::Problem problem = problem_of(matrix, n);
+  const spjit::DeviceInfo device = spjit::device_info_of(options.target);
+  const auto& dense = spjit::find_family("dense");
+  if (spjit::why_not(dense, {problem, options, device, {}}).empty()) return "dense";
+  const bool sliced = spjit::prefers_slices(spjit::view_of(matrix), options.target.isa(), n);
+  return sliced ? "sliced" : "unrolled";
+}
+
 void expect_bits(const CsrMatrix& matrix, const CompileOptions& options,
                  const Expectation& expectation) {
   const GuardedBuffers guarded(Placement::at_end);
@@ -90,9 +100,7 @@ void expect_bits(const CsrMatrix& matrix, const CompileOptions& options,
     EXPECT_TRUE(operands.holds(separate ? expectation.separate : expectation.fused))
         << options.target.name() << " tile " << kernel.info().tile << ": " << kernel.info().reason;
   }
-  const bool sliced = spjit::prefers_slices(spjit::view_of(matrix), options.target.isa(), n);
-  const std::string& named = options.policy.family;
-  EXPECT_EQ(kernel.info().family, !named.empty() ? named : sliced ? "sliced" : "unrolled");
+  EXPECT_EQ(kernel.info().family, family_for(matrix, n, options));
 }
 
 /// One to four columns on every instruction set that is encoded directly.
@@ -121,7 +129,7 @@ void check_matrix(const CsrMatrix& matrix) {
     expect_bits(matrix, options, expectation);
   }
   options.target = spjit::Target();
-  for (const char* family : {"csr", "compact"}) {
+  for (const char* family : {"csr", "compact", "dense"}) {
     options.policy.family = family;
     const spjit::Problem problem = problem_of(matrix, n);
     const spjit::DeviceInfo device = spjit::device_info_of(options.target);

@@ -64,6 +64,7 @@ std::vector<FamilyCase> family_cases() {
                                    {"reference", any_n, slow}};
   if (compiles_and_runs(HostIsa::avx512)) {
     cases.push_back({"compact", any_n, {}});
+    cases.push_back({"dense", problem_of(random_matrix(64, 70, 0.2), 33)});
     cases.push_back({"sliced", problem_of(matrix, 1), options_of(HostIsa::avx512)});
   }
   return cases;
@@ -197,7 +198,7 @@ TEST(SlicedKernel, HasARecordWithoutATile) {
     EXPECT_EQ(record.at("tile"), nullptr);
     EXPECT_EQ(record.at("grouping"), nullptr);
     EXPECT_EQ(record.at("code_bytes"), 0);
-    EXPECT_EQ(record.at("verdicts").size(), 2U);
+    EXPECT_EQ(record.at("verdicts").size(), 3U);
     EXPECT_EQ(record.at("search").at("timed"), false);
     EXPECT_EQ(kernel.info().family, "sliced");
     EXPECT_EQ(kernel.info().tile, "");

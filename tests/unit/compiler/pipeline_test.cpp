@@ -164,8 +164,8 @@ TEST_F(FamilyRace, IsTakenByTheFastestAndTheRecordHasAllTimes) {
   EXPECT_EQ(compiled.record.at("family"), "csr");
   EXPECT_EQ(reason_in(compiled),
             "ranked: fastest of 3 families, hot: 1.0 us, compact 3.0 us, unrolled 2.0 us");
-  EXPECT_EQ(compiled.record.at("verdicts").size(), 4U);  // sliced refused
-  EXPECT_EQ(compiled.record.at("verdicts").at(1).at("reason"), "3.0 us");
+  EXPECT_EQ(compiled.record.at("verdicts").size(), 5U);  // dense and sliced refused
+  EXPECT_EQ(compiled.record.at("verdicts").at(2).at("reason"), "3.0 us");
 }
 
 TEST_F(FamilyRace, ThatTimesNothingLeavesTheChoiceToTheRules) {
@@ -181,7 +181,7 @@ TEST_F(FamilyRace, ThatTheBudgetCutsOffLeavesTheChoiceToTheRules) {
   const CompiledKernel compiled = race({"compact", "csr"}, base_options(SearchMode::ranked));
 
   EXPECT_EQ(compiled.record.at("family"), "unrolled");
-  EXPECT_EQ(compiled.record.at("verdicts").at(1).at("reason"), "1.0 us");
+  EXPECT_EQ(compiled.record.at("verdicts").at(2).at("reason"), "1.0 us");
 }
 
 TEST_F(FamilyRace, IsNotHeldForOneOrForPanels) {
@@ -233,6 +233,23 @@ TEST(Pipeline, AColdKernelIsCompactUnlessItsColumnsAreManyOrInPanels) {
   EXPECT_EQ(family_of(panels), "unrolled");
   EXPECT_EQ(family_of(one_panel), "compact");
   EXPECT_EQ(family_of(any_n), "compact");
+}
+
+TEST(Pipeline, AMatrixWithFewZerosIsDenseForFewColumnsSooner) {
+  const auto family_of = [&](double sparsity, std::int64_t n, std::int64_t rows = 64) {
+    return compile_for(problem_of(random_matrix(rows, 300, sparsity), n), base_options())
+        .record.at("family")
+        .get<std::string>();
+  };
+
+  EXPECT_EQ(family_of(0.5, 5), "dense");
+  EXPECT_NE(family_of(0.6, 5), "dense");
+  EXPECT_NE(family_of(0.5, 6), "dense");
+  EXPECT_EQ(family_of(0.3, 48), "dense");
+  EXPECT_NE(family_of(0.3, 49), "dense");
+  EXPECT_EQ(family_of(0.2, 300), "dense");
+  EXPECT_EQ(family_of(0, 300), "dense");
+  EXPECT_NE(family_of(0, 300, 8), "dense") << "half of its strip would be zeros";
 }
 
 /// The toy family, and behind it what is shipped or only a few of that.
@@ -331,9 +348,10 @@ TEST_F(ToyPipeline, WhereOneRefusesTheNextIsAsked) {
   const CompiledKernel compiled = compile();
 
   EXPECT_EQ(compiled.record.at("family"), "unrolled");
-  EXPECT_THAT(verdicts(compiled), ElementsAre("toy: the toy is broken", StartsWith("compact: "),
-                                              StartsWith("sliced: it is for n of 1 to 4"),
-                                              "unrolled: " + reason_in(compiled)));
+  EXPECT_THAT(
+      verdicts(compiled),
+      ElementsAre("toy: the toy is broken", StartsWith("dense: "), StartsWith("compact: "),
+                  StartsWith("sliced: it is for n of 1 to 4"), "unrolled: " + reason_in(compiled)));
 }
 
 TEST_F(ToyPipeline, WhatIsDeclinedLateGoesToTheNextAndTheReasonSaysWhy) {
@@ -382,8 +400,8 @@ TEST_F(ToyPipeline, AFamilyOfAnotherDeviceIsLeftOut) {
   const CompiledKernel compiled = compile();
 
   EXPECT_EQ(compiled.record.at("family"), "unrolled");
-  EXPECT_THAT(verdicts(compiled), ElementsAre(StartsWith("compact: "), StartsWith("sliced: "),
-                                              StartsWith("unrolled: ")));
+  EXPECT_THAT(verdicts(compiled), ElementsAre(StartsWith("dense: "), StartsWith("compact: "),
+                                              StartsWith("sliced: "), StartsWith("unrolled: ")));
 }
 
 TEST_F(ToyPipeline, TheReferenceTakesWhatNoFastFamilyKnows) {

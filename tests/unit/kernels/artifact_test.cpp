@@ -242,10 +242,10 @@ TEST(KernelArtifact, WithARecordThatIsNoJsonIsRefused) {
 
 TEST(KernelArtifact, OfAnUnknownFamilyIsRefused) {
   Artifact artifact = csr_kernel().artifact();
-  artifact.record = R"({"family": "dense"})";
+  artifact.record = R"({"family": "fast"})";
 
   EXPECT_EQ(artifact_refusal(artifact),
-            "the family of kernels \"dense\" is unknown; expected one of compact, sliced, "
+            "the family of kernels \"fast\" is unknown; expected one of dense, compact, sliced, "
             "unrolled, cuda, csr, reference");
 }
 

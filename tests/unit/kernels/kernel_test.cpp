@@ -37,6 +37,7 @@ using spjit::testing_support::dense_values;
 using spjit::testing_support::GuardedBuffers;
 using spjit::testing_support::GuardedImage;
 using spjit::testing_support::GuardedOperands;
+using spjit::testing_support::hot_options;
 using spjit::testing_support::index;
 using spjit::testing_support::isa_and_placement;
 using spjit::testing_support::IsaAndPlacement;

@@ -1,4 +1,4 @@
-#include "kernels/csr/csr_kernel.hpp"
+#include "kernels/csr_kernel.hpp"
 
 #include <gtest/gtest.h>
 

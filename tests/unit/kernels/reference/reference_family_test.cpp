@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/csr/csr_kernel.hpp"
 #include "kernels/csr_image.hpp"
+#include "kernels/csr_kernel.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"

@@ -10,7 +10,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "kernels/csr/csr_kernel.hpp"
+#include "kernels/csr_kernel.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix.hpp"
 #include "tests/support/guarded_buffers.hpp"

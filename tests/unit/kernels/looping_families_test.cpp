@@ -1,8 +1,10 @@
-// Kernels of the family `compact`, compiled because the policy names it.
+// Kernels of the families `compact` and `dense`, compiled because the policy names them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -38,20 +40,22 @@ std::vector<float> product(const Kernel& kernel, std::int64_t n) {
   return c;
 }
 
-class CompactFamilyTest : public testing::Test {
+/// The name of a family that copies A when it is loaded.
+class LoopingFamily : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (Target{}.isa() == HostIsa::generic) GTEST_SKIP() << "this CPU has no AVX2";
   }
+  static std::string family() { return GetParam(); }
 };
 
-TEST_F(CompactFamilyTest, HasTheBitsOfTheReferenceForEveryNAndThreads) {
+TEST_P(LoopingFamily, HasTheBitsOfTheReferenceForEveryNAndThreads) {
   for (const std::int64_t n : {1, 5, 8, 16, 17, 40, 64, 65, 200}) {
     for (const int threads : {1, 3}) {
-      const Problem problem = problem_of(random_matrix(131, 300, 0.8), n);
-      const Kernel kernel = compile_with(problem, named("compact", threads));
+      const Problem problem = problem_of(random_matrix(131, 300, 0.7), n);
+      const Kernel kernel = compile_with(problem, named(family(), threads));
 
-      EXPECT_EQ(kernel.info().family, "compact");
+      EXPECT_EQ(kernel.info().family, family());
       EXPECT_TRUE(
           same_bits(product(kernel, n), product(compile_with(problem, named("reference")), n)))
           << n << " " << threads;
@@ -59,19 +63,19 @@ TEST_F(CompactFamilyTest, HasTheBitsOfTheReferenceForEveryNAndThreads) {
   }
 }
 
-TEST_F(CompactFamilyTest, OfAFewLongRowsThreadsShareTheColumns) {
+TEST_P(LoopingFamily, OfAFewLongRowsThreadsShareTheColumns) {
   const Problem problem = problem_of(random_matrix(20, 3000, 0.5), 300);
 
-  const Kernel kernel = compile_with(problem, named("compact", 3));
+  const Kernel kernel = compile_with(problem, named(family(), 3));
 
   EXPECT_TRUE(
       same_bits(product(kernel, 300), product(compile_with(problem, named("reference")), 300)));
 }
 
-TEST_F(CompactFamilyTest, TakesPanels) {
-  Problem problem = problem_of(random_matrix(50, 300, 0.8), 70);
+TEST_P(LoopingFamily, TakesPanels) {
+  Problem problem = problem_of(random_matrix(50, 300, 0.7), 70);
   problem.panel_columns = 32;
-  const Kernel kernel = compile_with(problem, named("compact"));
+  const Kernel kernel = compile_with(problem, named(family()));
   const std::vector<float> b = dense_values(300 * 70);
   std::vector<float> b_panels(static_cast<std::size_t>(kernel.panel_floats(300)));
   std::vector<float> c_panels(static_cast<std::size_t>(kernel.panel_floats(50)), -7);
@@ -83,15 +87,15 @@ TEST_F(CompactFamilyTest, TakesPanels) {
   kernel.from_panels(c_panels.data(), 50, c.data(), 70);
 
   EXPECT_EQ(kernel.info().panel_columns, 32);
-  compile_with(problem_of(random_matrix(50, 300, 0.8), 70), named("reference"))
+  compile_with(problem_of(random_matrix(50, 300, 0.7), 70), named("reference"))
       .run(b.data(), expected.data());
   EXPECT_TRUE(same_bits(c, expected));
 }
 
-TEST_F(CompactFamilyTest, TakesAnyNWhenItRuns) {
-  Problem problem = problem_of(random_matrix(50, 300, 0.8), 70);
+TEST_P(LoopingFamily, TakesAnyNWhenItRuns) {
+  Problem problem = problem_of(random_matrix(50, 300, 0.7), 70);
   problem.n = Extent::at_run_time(8);
-  const Kernel kernel = compile_with(problem, named("compact"));
+  const Kernel kernel = compile_with(problem, named(family()));
   const Kernel reference = compile_with(problem, named("reference"));
   for (const std::int64_t n : {1, 8, 100}) {
     const std::vector<float> b = dense_values(300 * n);
@@ -105,10 +109,10 @@ TEST_F(CompactFamilyTest, TakesAnyNWhenItRuns) {
   }
 }
 
-TEST_F(CompactFamilyTest, IsFoundInTheCacheAndItsArtifactRuns) {
+TEST_P(LoopingFamily, IsFoundInTheCacheAndItsArtifactRuns) {
   const TemporaryDirectory directory;
-  const Problem problem = problem_of(random_matrix(50, 300, 0.8), 70);
-  const Compiler compiler(named("compact"), cached_in(directory.path()));
+  const Problem problem = problem_of(random_matrix(50, 300, 0.7), 70);
+  const Compiler compiler(named(family()), cached_in(directory.path()));
 
   const Kernel first = compiler.compile(problem);
   const Kernel second = compiler.compile(problem);
@@ -119,8 +123,48 @@ TEST_F(CompactFamilyTest, IsFoundInTheCacheAndItsArtifactRuns) {
       same_bits(product(Kernel::from_artifact(first.artifact(), 2), 70), product(first, 70)));
 }
 
+INSTANTIATE_TEST_SUITE_P(Families, LoopingFamily, testing::Values("compact", "dense"),
+                         [](const auto& of) { return std::string(of.param); });
+
+class DenseFamilyTest : public LoopingFamily {};
+
+// With zeros beside them, what is not finite would spread over the rows.
+TEST_P(DenseFamilyTest, HasTheBitsOfTheReferenceForABThatIsNotFinite) {
+  const CsrMatrix matrix = random_matrix(100, 300, 0.5);
+  for (const std::int64_t n : {1, 8, 40, 300}) {
+    for (const int threads : {1, 3}) {
+      const Problem problem = problem_of(matrix, n);
+      const Kernel kernel = compile_with(problem, named("dense", threads));
+      const Kernel reference = compile_with(problem, named("reference"));
+      for (const float value :
+           {std::numeric_limits<float>::infinity(), std::nanf(""), std::ldexp(1.0F, -149)}) {
+        std::vector<float> b = dense_values(300 * n);
+        b[static_cast<std::size_t>(299 * n)] = value;
+        std::vector<float> c(static_cast<std::size_t>(100 * n), -7);
+        std::vector<float> expected = c;
+
+        kernel.run(b.data(), c.data());
+        reference.run(b.data(), expected.data());
+
+        EXPECT_TRUE(same_bits(c, expected)) << n << " " << threads << " " << value;
+      }
+    }
+  }
+}
+
+TEST_P(DenseFamilyTest, RefusesWhatIsMostlyZeros) {
+  try {
+    static_cast<void>(compile_with(problem_of(random_matrix(100, 300, 0.9), 8), named("dense")));
+    FAIL() << "it took 10 % of entries";
+  } catch (const NotSupported& error) {
+    EXPECT_THAT(error.what(), HasSubstr("% of A are entries; with its zeros it is too long"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, DenseFamilyTest, testing::Values("dense"));
+
 TEST(NamedFamily, IsTheOnlyOneThatIsAsked) {
-  const Problem problem = problem_of(random_matrix(50, 30, 0.8), 20);
+  const Problem problem = problem_of(random_matrix(50, 30, 0.7), 20);
 
   EXPECT_EQ(compile_with(problem, named("csr")).info().family, "csr");
   EXPECT_EQ(compile_with(problem, named("reference")).info().family, "reference");
@@ -129,7 +173,7 @@ TEST(NamedFamily, IsTheOnlyOneThatIsAsked) {
 TEST(NamedFamily, ThatRefusesIsOneError) {
   CompileOptions options = named("sliced");
   try {
-    static_cast<void>(compile_with(problem_of(random_matrix(50, 30, 0.8), 20), options));
+    static_cast<void>(compile_with(problem_of(random_matrix(50, 30, 0.7), 20), options));
     FAIL() << "sliced took n = 20";
   } catch (const NotSupported& error) {
     EXPECT_THAT(error.what(), HasSubstr("sliced: it is for n of 1 to 4"));
@@ -139,10 +183,10 @@ TEST(NamedFamily, ThatRefusesIsOneError) {
 
 TEST(NamedFamily, ThatThereIsNotIsRefusedWithTheList) {
   try {
-    const Compiler compiler(named("dense"), uncached());
-    FAIL() << "there is a family dense";
+    const Compiler compiler(named("fast"), uncached());
+    FAIL() << "there is a family fast";
   } catch (const InvalidArgument& error) {
-    EXPECT_THAT(error.what(), HasSubstr("\"dense\" is unknown; expected one of compact, sliced"));
+    EXPECT_THAT(error.what(), HasSubstr("\"fast\" is unknown; expected one of dense, compact"));
   }
 }
 

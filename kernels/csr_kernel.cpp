@@ -1,4 +1,4 @@
-#include "kernels/csr/csr_kernel.hpp"
+#include "kernels/csr_kernel.hpp"
 
 #include <immintrin.h>
 
@@ -82,7 +82,7 @@ SPJIT_CSR_INLINE void store_tail(float* to, Vector sum, Tail tail) {
   _mm512_mask_storeu_ps(to, tail, sum);
 }
 
-#include "kernels/csr/csr_rows.inc"
+#include "kernels/csr_rows.inc"
 
 #undef SPJIT_CSR_TARGET
 #undef SPJIT_CSR_INLINE
@@ -117,7 +117,7 @@ SPJIT_CSR_INLINE void store_tail(float* to, Vector sum, Tail tail) {
   _mm256_maskstore_ps(to, tail, sum);
 }
 
-#include "kernels/csr/csr_rows.inc"
+#include "kernels/csr_rows.inc"
 
 #undef SPJIT_CSR_TARGET
 #undef SPJIT_CSR_INLINE
@@ -159,7 +159,7 @@ inline void store_tail(float* to, Vector sum, Tail tail) {
   std::copy_n(last.begin(), tail, to);
 }
 
-#include "kernels/csr/csr_rows.inc"
+#include "kernels/csr_rows.inc"
 
 #undef SPJIT_CSR_TARGET
 

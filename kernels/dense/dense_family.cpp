@@ -1,0 +1,123 @@
+#include "kernels/dense/dense_family.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "base/arithmetic.hpp"
+#include "kernels/csr_image.hpp"
+#include "kernels/csr_kernel.hpp"
+#include "kernels/dense/dense_kernel.hpp"
+
+namespace spjit {
+namespace {
+
+/// Of a thread, in vectors of an entry of A with its zeros: about a microsecond.
+constexpr double k_least_work = 8000;
+
+/// With fewer entries in A it is the fastest for no n.
+constexpr double k_too_sparse = 0.2;
+
+/// From which on it is the fastest for n columns. Few wait for A, where a zero is 4 bytes and an
+/// entry without zeros 6; for many the products take longest. MiniLM with 0 to 70 % zeros, in
+/// sequence and hot (docs/host-kernel.md).
+double least_density(std::int64_t n) {
+  if (n <= 5) return 0.45;
+  if (n <= 48) return 0.65;
+  return 0.75;
+}
+
+/// Entries of all that is read: of A with its zeros in whole strips.
+double density_of(const CsrMatrix& a) {
+  const double all = as_double(round_up(a.rows, k_strip_rows)) * as_double(a.cols);
+  return all > 0 ? as_double(a.nnz()) / all : 0;
+}
+
+/// Why others are faster; empty: none is.
+std::string doubt(const FamilyRequest& request) {
+  const Problem& problem = request.problem;
+  if (problem.panel_columns && *problem.panel_columns < problem.n.value) {
+    return "every panel of B and C would read all of A";
+  }
+  if (std::string loop = loop_preference(request); !loop.empty()) return loop;
+  const double density = density_of(*problem.a);
+  const double least = least_density(problem.n.value);
+  if (density >= least) return {};
+  return fmt::format("{:.1f} % of A are entries; for n of {} zeros are left out below {:.0f} %",
+                     100 * density, problem.n.value, 100 * least);
+}
+
+class DenseExecutable final : public HostExecutable {
+ public:
+  DenseExecutable(HostObject object, CsrImage read, const Cancellation& cancel)
+      : HostExecutable(std::move(object)), read_(std::move(read)) {
+    const HostProgramHeader& header = read_.header;
+    const double work =
+        as_double(header.rows) * as_double(header.cols) * as_double(ceil_div(header.n, 16));
+    // In whole strips: they are equally much work, whatever their entries.
+    const std::int64_t strips = ceil_div(header.rows, k_strip_rows);
+    for (const RowRange& range :
+         split_evenly(strips, worthwhile_parts(work, k_least_work, threads()),
+                      [](std::int64_t strip) { return strip; })) {
+      const RowRange rows{range.begin * k_strip_rows,
+                          std::min(range.end * k_strip_rows, header.rows)};
+      parts_.emplace_back(read_.view(), rows, cancel);
+    }
+  }
+
+  void run(const Arguments& arguments) const override {
+    const SharedWork work{.rows = read_.header.rows,
+                          .panel_columns = k_dense_panel_columns,
+                          .workspace_floats = DenseMatrix::k_workspace_floats};
+    for_each_panel(arguments, read_, [&](const Arguments& panel) {
+      run_shared(parts_, panel, work,
+                 [&](const DenseMatrix& part, const Arguments& some, float* workspace) {
+                   const HostIsa isa = read_.header.isa;
+                   if (part.run(some, isa, workspace)) return;
+                   run_csr(read_.view(), isa, part.rows(), some);
+                 });
+    });
+  }
+
+ private:
+  CsrImage read_;
+  std::vector<DenseMatrix> parts_;
+};
+
+}  // namespace
+
+std::string DenseFamily::refusal(const FamilyRequest& request) const {
+  if (request.options.target.isa() == HostIsa::generic) {
+    return "it is for avx512 and avx2, not for generic";
+  }
+  const double density = density_of(*request.problem.a);
+  if (density < k_too_sparse) {
+    return fmt::format("{:.1f} % of A are entries; with its zeros it is too long", 100 * density);
+  }
+  // Where nothing is timed it would be the first of all that would rather not.
+  const SearchPolicy& policy = request.options.policy;
+  const bool is_asked_for = !policy.family.empty() || policy.search != SearchMode::instant;
+  return is_asked_for ? std::string() : doubt(request);
+}
+
+std::string DenseFamily::leaves_to_others(const FamilyRequest& request) const {
+  return doubt(request);
+}
+
+BuiltKernel DenseFamily::build(const BuildRequest& request) const {
+  BuiltKernel built = build_csr(request, *this);
+  built.reason = "heuristic: A has too few zeros to leave them out";
+  return built;
+}
+
+LoadedKernel DenseFamily::open(const HostObject& object, const Cancellation& cancel) const {
+  CsrImage read = read_csr_image(object.image, cancel);
+  require_record(read.header.isa != HostIsa::generic, "dense instruction set");
+  KernelInfo info = info_of(read.header, object);
+  info.panel_columns = read.panel_columns;
+  return {std::move(info),
+          std::make_shared<const DenseExecutable>(object, std::move(read), cancel)};
+}
+
+}  // namespace spjit

@@ -1,0 +1,329 @@
+#include "kernels/dense/dense_kernel.hpp"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "base/arithmetic.hpp"
+#include "kernels/simd.hpp"
+
+#if defined(__GNUC__) && !defined(__clang__)
+// g++ 12 says it of the registers that its own header leaves undefined (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+namespace spjit {
+namespace {
+
+/// Up to so many columns, or fewer, a vector has rows of C; above, columns.
+constexpr std::int64_t k_most_narrow_columns = 16;
+/// How far ahead of their use values of A are asked for [bytes]. MiniLM's layers with all their
+/// entries, in sequence: without n = 32 takes twice as long, with 2048 1.4 times.
+constexpr std::ptrdiff_t k_values_ahead = 8192;
+
+/// Rows of a strip and columns of B that one pass computes.
+struct Tile {
+  const float* a;
+  std::int64_t steps;
+  const float* b;  ///< packed
+  float* c;
+  std::int64_t ldc;
+  std::int64_t rows;  ///< of C; the others are not stored
+  std::int64_t last;  ///< columns of the last vector
+  bool is_first;
+};
+
+/// Of values that were seen, as bits of floats without their signs.
+struct Magnitude {
+  std::uint32_t least = std::numeric_limits<std::uint32_t>::max();  ///< other than zero
+  std::uint32_t most = 0;
+};
+
+using RunTile = void (*)(const Tile&);
+using RunNarrow = void (*)(const float*, std::int64_t, const float*, std::int64_t, float*);
+
+/// What an instruction set has for panels of so many columns.
+struct Panels {
+  std::int64_t columns;
+  std::int64_t lanes;  ///< of a vector
+  RunTile sixteen_rows;
+  Magnitude (*pack)(const float* b, std::int64_t ldb, std::int64_t rows, std::int64_t columns,
+                    float* to);
+};
+
+struct Kernels {
+  std::array<Panels, 3> panels;       ///< ascending columns
+  std::span<const RunNarrow> narrow;  ///< for 1, 2, ... columns
+  Magnitude (*look_at)(const float* b, std::int64_t ldb, std::int64_t rows, std::int64_t columns);
+};
+
+/// Sixteen rows as two halves, whose sums fit the registers.
+template <RunTile Half>
+void run_halves(const Tile& tile) {
+  constexpr std::int64_t k_half = k_strip_rows / 2;
+  Tile half = tile;
+  half.rows = std::min(tile.rows, k_half);
+  Half(half);
+  if (tile.rows <= k_half) return;
+  half.a += k_half;
+  half.c += k_half * tile.ldc;
+  half.rows = tile.rows - k_half;
+  Half(half);
+}
+
+/// Sixteen rows as four quarters.
+template <RunTile Quarter>
+void run_quarters(const Tile& tile) {
+  constexpr std::int64_t k_quarter = k_strip_rows / 4;
+  for (std::int64_t row = 0; row < tile.rows; row += k_quarter) {
+    Tile quarter = tile;
+    quarter.a += row;
+    quarter.c += row * tile.ldc;
+    quarter.rows = std::min(tile.rows - row, k_quarter);
+    Quarter(quarter);
+  }
+}
+
+namespace avx512 {
+#define SPJIT_DENSE_TARGET SPJIT_AVX512_TARGET
+#define SPJIT_DENSE_INLINE SPJIT_AVX512_INLINE
+
+/// Of values that are added.
+class Magnitudes {
+ public:
+  SPJIT_DENSE_INLINE Magnitudes() : least_(_mm512_set1_epi32(-1)), most_(_mm512_setzero_si512()) {}
+  SPJIT_DENSE_INLINE void add(__m512 values) {
+    const __m512i bits =
+        _mm512_and_si512(_mm512_castps_si512(values), _mm512_set1_epi32(0x7FFFFFFF));
+    // Less one, so that zero is the largest.
+    least_ = _mm512_min_epu32(least_, _mm512_sub_epi32(bits, _mm512_set1_epi32(1)));
+    most_ = _mm512_max_epu32(most_, bits);
+  }
+  SPJIT_DENSE_INLINE void add(__m256 values) { add(_mm512_zextps256_ps512(values)); }
+  SPJIT_DENSE_INLINE Magnitude range() const {
+    const std::uint32_t least = _mm512_reduce_min_epu32(least_);
+    const std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+    return {least == none ? none : least + 1, _mm512_reduce_max_epu32(most_)};
+  }
+
+ private:
+  __m512i least_;
+  __m512i most_;
+};
+
+#include "kernels/dense/dense_rows.inc"
+
+using Zmm = Avx512Zmm;
+using Ymm = Avx512Ymm;
+constexpr std::array k_narrow = narrow_strips<Zmm>(std::make_index_sequence<14>());
+constexpr Kernels k_kernels = {{{{8, 8, run_tile<Ymm, 1, 16>, pack<Ymm, 1>},
+                                 {16, 16, run_tile<Zmm, 1, 16>, pack<Zmm, 1>},
+                                 {32, 16, run_halves<run_tile<Zmm, 2, 8>>, pack<Zmm, 2>}}},
+                               k_narrow,
+                               look_at<Zmm>};
+
+#undef SPJIT_DENSE_TARGET
+#undef SPJIT_DENSE_INLINE
+}  // namespace avx512
+
+namespace avx2 {
+#define SPJIT_DENSE_TARGET SPJIT_AVX2_TARGET
+#define SPJIT_DENSE_INLINE SPJIT_AVX2_INLINE
+
+/// Of values that are added.
+class Magnitudes {
+ public:
+  SPJIT_DENSE_INLINE Magnitudes() : least_(_mm256_set1_epi32(-1)), most_(_mm256_setzero_si256()) {}
+  SPJIT_DENSE_INLINE void add(__m256 values) {
+    const __m256i bits =
+        _mm256_and_si256(_mm256_castps_si256(values), _mm256_set1_epi32(0x7FFFFFFF));
+    // Less one, so that zero is the largest.
+    least_ = _mm256_min_epu32(least_, _mm256_sub_epi32(bits, _mm256_set1_epi32(1)));
+    most_ = _mm256_max_epu32(most_, bits);
+  }
+  SPJIT_DENSE_INLINE Magnitude range() const {
+    alignas(32) std::array<std::uint32_t, 8> least{};
+    alignas(32) std::array<std::uint32_t, 8> most{};
+    _mm256_store_si256(reinterpret_cast<__m256i*>(least.data()), least_);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(most.data()), most_);
+    const std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+    const std::uint32_t lowest = *std::ranges::min_element(least);
+    return {lowest == none ? none : lowest + 1, *std::ranges::max_element(most)};
+  }
+
+ private:
+  __m256i least_;
+  __m256i most_;
+};
+
+#include "kernels/dense/dense_rows.inc"
+
+using Ymm = Avx2Ymm;
+constexpr std::array k_narrow = narrow_strips<Ymm>(std::make_index_sequence<5>());
+constexpr Kernels k_kernels = {{{{8, 8, run_halves<run_tile<Ymm, 1, 8>>, pack<Ymm, 1>},
+                                 {16, 8, run_quarters<run_tile<Ymm, 2, 4>>, pack<Ymm, 2>},
+                                 {24, 8, run_quarters<run_tile<Ymm, 3, 4>>, pack<Ymm, 3>}}},
+                               k_narrow,
+                               look_at<Ymm>};
+
+#undef SPJIT_DENSE_TARGET
+#undef SPJIT_DENSE_INLINE
+}  // namespace avx2
+
+const Kernels& kernels_of(HostIsa isa) {
+  return isa == HostIsa::avx512 ? avx512::k_kernels : avx2::k_kernels;
+}
+
+/// The widest panels for so many columns.
+const Panels& panels_for(const Kernels& kernels, std::int64_t columns) {
+  for (const Panels& panels : kernels.panels) {
+    if (columns <= panels.columns) return panels;
+  }
+  return kernels.panels.back();
+}
+
+/// What a nonzero value of B must reach so that its products with values of that magnitude and
+/// above are multiples of 2^-149: their exponents add up to -103 (twice 23 bits of fraction).
+float least_b_for(float least_a) {
+  constexpr int k_least_sum = -149 + 2 * 23;
+  constexpr int k_least_normal = std::numeric_limits<float>::min_exponent - 1;  // -126
+  if (least_a == std::numeric_limits<float>::infinity()) return std::numeric_limits<float>::min();
+  const int exponent = std::max(std::ilogb(least_a), k_least_normal);
+  // std::ldexp gives infinity where no float is so large.
+  return std::ldexp(1.0F, std::max(k_least_sum - exponent, k_least_normal));
+}
+
+bool takes(const Magnitude& seen, float least_b) {
+  return seen.least >= std::bit_cast<std::uint32_t>(least_b) &&
+         seen.most < std::bit_cast<std::uint32_t>(std::numeric_limits<float>::infinity());
+}
+
+}  // namespace
+
+DenseMatrix::DenseMatrix(const CsrView& matrix, RowRange rows, const Cancellation& cancel)
+    : rows_(rows), cols_(matrix.cols), least_b_(0) {
+  values_ = FloatBuffer(to_size(strips() * k_strip_rows * cols_));
+  std::ranges::fill(values_.span(), 0.0F);
+  CancelPace pace(cancel);
+  float least_a = std::numeric_limits<float>::infinity();
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    const auto begin = to_size(matrix.row_ptrs[to_size(row)]);
+    const auto end = to_size(matrix.row_ptrs[to_size(row) + 1]);
+    pace.spend(static_cast<std::int64_t>(end - begin) + 1);
+    const std::int64_t index = (row - rows.begin) / k_strip_rows;
+    const std::int64_t lane = (row - rows.begin) % k_strip_rows;
+    for (std::size_t entry = begin; entry < end; ++entry) {
+      const std::int64_t column = matrix.col_idxs[entry];
+      const float value = matrix.values[entry];
+      values_.span()[to_size(offset_of(column / k_block_columns, index) +
+                             column % k_block_columns * k_strip_rows + lane)] = value;
+      if (value != 0) least_a = std::min(least_a, std::abs(value));  // not NaN
+    }
+  }
+  least_b_ = least_b_for(least_a);
+}
+
+std::int64_t DenseMatrix::strips() const noexcept {
+  return ceil_div(rows_.end - rows_.begin, k_strip_rows);
+}
+
+std::int64_t DenseMatrix::bytes() const noexcept {
+  return static_cast<std::int64_t>(values_.size() * sizeof(float));
+}
+
+std::int64_t DenseMatrix::offset_of(std::int64_t block, std::int64_t strip) const noexcept {
+  const std::int64_t first = block * k_block_columns;
+  const std::int64_t columns = std::min(k_block_columns, cols_ - first);
+  return (first * strips() + strip * columns) * k_strip_rows;
+}
+
+bool DenseMatrix::run(const Arguments& operands, HostIsa isa, float* workspace) const {
+  if (operands.n <= std::ssize(kernels_of(isa).narrow)) return run_narrow(operands, isa);
+  // B of so many columns stays in L2 while A passes by.
+  for (std::int64_t first = 0; first < operands.n; first += k_packed_columns) {
+    Arguments some = operands;
+    some.b += first;
+    some.c += first;
+    some.n = std::min(k_packed_columns, operands.n - first);
+    if (!run_wide(some, isa, workspace)) return false;
+  }
+  return true;
+}
+
+bool DenseMatrix::run_narrow(const Arguments& operands, HostIsa isa) const {
+  const Kernels& kernels = kernels_of(isa);
+  const Magnitude seen = kernels.look_at(operands.b, operands.ldb, cols_, operands.n);
+  if (!takes(seen, least_b_)) return false;
+  const RunNarrow run_strip = kernels.narrow[to_size(operands.n - 1)];
+  alignas(64) std::array<float, to_size(k_most_narrow_columns * k_strip_rows)> sums{};
+  for (std::int64_t index = 0; index < strips(); ++index) {
+    sums.fill(0);
+    for (std::int64_t first = 0; first < cols_; first += k_block_columns) {
+      run_strip(values_.data() + offset_of(first / k_block_columns, index),
+                std::min(k_block_columns, cols_ - first), operands.b + first * operands.ldb,
+                operands.ldb, sums.data());
+    }
+    const std::int64_t begin = rows_.begin + index * k_strip_rows;
+    const std::int64_t end = std::min(begin + k_strip_rows, rows_.end);
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (std::int64_t j = 0; j < operands.n; ++j) {
+        operands.c[row * operands.ldc + j] = sums[to_size(j * k_strip_rows + row - begin)];
+      }
+    }
+  }
+  return true;
+}
+
+bool DenseMatrix::run_wide(const Arguments& operands, HostIsa isa, float* workspace) const {
+  const Kernels& kernels = kernels_of(isa);
+  std::int64_t block = 0;
+  do {
+    const std::int64_t first_row = block * k_block_columns;
+    const std::int64_t rows = std::min(k_block_columns, cols_ - first_row);
+    float* to = workspace;
+    for (std::int64_t first = 0; first < operands.n;) {
+      const Panels& panels = panels_for(kernels, operands.n - first);
+      const std::int64_t columns = std::min(panels.columns, operands.n - first);
+      const float* const b = operands.b + first_row * operands.ldb + first;
+      if (!takes(panels.pack(b, operands.ldb, rows, columns, to), least_b_)) return false;
+      to += rows * panels.columns;
+      first += columns;
+    }
+    run_block(operands, isa, block, workspace);
+    ++block;
+  } while (block * k_block_columns < cols_);
+  return true;
+}
+
+void DenseMatrix::run_block(const Arguments& operands, HostIsa isa, std::int64_t block,
+                            const float* packed) const {
+  const Kernels& kernels = kernels_of(isa);
+  const std::int64_t steps = std::min(k_block_columns, cols_ - block * k_block_columns);
+  for (std::int64_t index = 0; index < strips(); ++index) {
+    const std::int64_t row = rows_.begin + index * k_strip_rows;
+    const float* b = packed;
+    for (std::int64_t first = 0; first < operands.n;) {
+      const Panels& panels = panels_for(kernels, operands.n - first);
+      const std::int64_t columns = std::min(panels.columns, operands.n - first);
+      panels.sixteen_rows({.a = values_.data() + offset_of(block, index),
+                           .steps = steps,
+                           .b = b,
+                           .c = operands.c + row * operands.ldc + first,
+                           .ldc = operands.ldc,
+                           .rows = std::min(k_strip_rows, rows_.end - row),
+                           .last = columns - (columns - 1) / panels.lanes * panels.lanes,
+                           .is_first = block == 0});
+      b += steps * panels.columns;
+      first += columns;
+    }
+  }
+}
+
+}  // namespace spjit

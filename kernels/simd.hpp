@@ -1,0 +1,131 @@
+#pragma once
+
+/// @file
+/// Vectors of floats for loops that are written once for several instruction sets. Their members
+/// are inlined into functions with the same target attribute, so a loop is a template over them in
+/// a file that is included once for each attribute.
+///
+/// Of each: Vector, Mask; k_floats of a Vector; mask(floats): the first ones; zero, load, store,
+/// broadcast, fma; weights(step): eight floats; weight(weights, lane): that lane of them in all.
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+// The features of HostIsa::avx512 and HostIsa::avx2 that loops in C++ use.
+#define SPJIT_AVX512_TARGET __attribute__((target("avx512f,avx512vl,avx2,fma")))
+#define SPJIT_AVX512_INLINE SPJIT_AVX512_TARGET __attribute__((always_inline)) inline
+#define SPJIT_AVX2_TARGET __attribute__((target("avx2,fma")))
+#define SPJIT_AVX2_INLINE SPJIT_AVX2_TARGET __attribute__((always_inline)) inline
+
+namespace spjit {
+
+/// Sixteen floats.
+struct Avx512Zmm {
+  using Vector = __m512;
+  using Mask = __mmask16;
+  static constexpr std::int64_t k_floats = 16;
+
+  SPJIT_AVX512_INLINE static Mask mask(std::int64_t columns) {
+    return static_cast<Mask>((1U << columns) - 1);
+  }
+
+  SPJIT_AVX512_INLINE static Vector zero() { return _mm512_setzero_ps(); }
+  SPJIT_AVX512_INLINE static Vector load(const float* from) { return _mm512_loadu_ps(from); }
+  SPJIT_AVX512_INLINE static Vector load(const float* from, Mask mask) {
+    return _mm512_maskz_loadu_ps(mask, from);
+  }
+  SPJIT_AVX512_INLINE static void store(float* to, Vector value) { _mm512_storeu_ps(to, value); }
+  SPJIT_AVX512_INLINE static void store(float* to, Vector value, Mask mask) {
+    _mm512_mask_storeu_ps(to, mask, value);
+  }
+  SPJIT_AVX512_INLINE static Vector weights(const float* step) {
+    return _mm512_castps256_ps512(_mm256_load_ps(step));
+  }
+  SPJIT_AVX512_INLINE static Vector weight(Vector weights, int lane) {
+    return _mm512_permutexvar_ps(_mm512_set1_epi32(lane), weights);
+  }
+  SPJIT_AVX512_INLINE static Vector broadcast(float value) { return _mm512_set1_ps(value); }
+  SPJIT_AVX512_INLINE static Vector fma(Vector a, Vector b, Vector c) {
+    return _mm512_fmadd_ps(a, b, c);
+  }
+};
+
+/// Eight floats.
+struct Avx512Ymm {
+  using Vector = __m256;
+  using Mask = __mmask8;
+  static constexpr std::int64_t k_floats = 8;
+
+  SPJIT_AVX512_INLINE static Mask mask(std::int64_t columns) {
+    return static_cast<Mask>((1U << columns) - 1);
+  }
+
+  SPJIT_AVX512_INLINE static Vector zero() { return _mm256_setzero_ps(); }
+  SPJIT_AVX512_INLINE static Vector load(const float* from) { return _mm256_loadu_ps(from); }
+  SPJIT_AVX512_INLINE static Vector load(const float* from, Mask mask) {
+    return _mm256_maskz_loadu_ps(mask, from);
+  }
+  SPJIT_AVX512_INLINE static void store(float* to, Vector value) { _mm256_storeu_ps(to, value); }
+  SPJIT_AVX512_INLINE static void store(float* to, Vector value, Mask mask) {
+    _mm256_mask_storeu_ps(to, mask, value);
+  }
+  SPJIT_AVX512_INLINE static Vector weights(const float* step) { return _mm256_load_ps(step); }
+  SPJIT_AVX512_INLINE static Vector weight(Vector weights, int lane) {
+    return _mm256_permutevar8x32_ps(weights, _mm256_set1_epi32(lane));
+  }
+  SPJIT_AVX512_INLINE static Vector broadcast(float value) { return _mm256_set1_ps(value); }
+  SPJIT_AVX512_INLINE static Vector fma(Vector a, Vector b, Vector c) {
+    return _mm256_fmadd_ps(a, b, c);
+  }
+};
+
+/// Eight floats.
+struct Avx2Ymm {
+  using Vector = __m256;
+  using Mask = __m256i;
+  static constexpr std::int64_t k_floats = 8;
+
+  /// Four values in both halves each: a lane is then broadcast without an index.
+  struct Weights {
+    __m256 low;
+    __m256 high;
+  };
+
+  SPJIT_AVX2_INLINE static Mask mask(std::int64_t columns) {
+    alignas(64) static constexpr std::int32_t k_lanes_on[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(k_lanes_on + 8 - columns));
+  }
+  SPJIT_AVX2_INLINE static Vector zero() { return _mm256_setzero_ps(); }
+  SPJIT_AVX2_INLINE static Vector load(const float* from) { return _mm256_loadu_ps(from); }
+  SPJIT_AVX2_INLINE static Vector load(const float* from, Mask mask) {
+    return _mm256_maskload_ps(from, mask);
+  }
+  SPJIT_AVX2_INLINE static void store(float* to, Vector value) { _mm256_storeu_ps(to, value); }
+  SPJIT_AVX2_INLINE static void store(float* to, Vector value, Mask mask) {
+    _mm256_maskstore_ps(to, mask, value);
+  }
+  SPJIT_AVX2_INLINE static Weights weights(const float* step) {
+    return {_mm256_broadcast_ps(reinterpret_cast<const __m128*>(step)),
+            _mm256_broadcast_ps(reinterpret_cast<const __m128*>(step + 4))};
+  }
+  SPJIT_AVX2_INLINE static Vector weight(const Weights& weights, int lane) {
+    const Vector four = lane < 4 ? weights.low : weights.high;
+    switch (lane % 4) {
+      case 0:
+        return _mm256_permute_ps(four, 0x00);
+      case 1:
+        return _mm256_permute_ps(four, 0x55);
+      case 2:
+        return _mm256_permute_ps(four, 0xAA);
+      default:
+        return _mm256_permute_ps(four, 0xFF);
+    }
+  }
+  SPJIT_AVX2_INLINE static Vector broadcast(float value) { return _mm256_set1_ps(value); }
+  SPJIT_AVX2_INLINE static Vector fma(Vector a, Vector b, Vector c) {
+    return _mm256_fmadd_ps(a, b, c);
+  }
+};
+
+}  // namespace spjit
