@@ -14,21 +14,23 @@ constexpr std::int64_t k_most_bytes = std::int64_t{1} << 30;
 
 CacheFlush::CacheFlush(const HostCpu& cpu, ThreadPool* pool) : pool_(pool) {
   const int threads = pool == nullptr ? 1 : pool->threads();
-  const std::int64_t all =
-      cpu.l3_bytes > 0 ? std::min(2 * cpu.l3_bytes, k_most_bytes) : k_unknown_bytes;
-  const std::int64_t bytes = std::max(all / threads, 4 * cpu.l2_bytes);
+  const auto words_each =
+      static_cast<std::size_t>(bytes_of_thread(cpu, threads)) / sizeof(std::int64_t);
   words_.resize(static_cast<std::size_t>(threads));
   // Not zero: pages that nobody wrote are one page of zeros, which stays in L1.
-  for (auto& words : words_) {
-    words.assign(static_cast<std::size_t>(bytes) / sizeof(std::uint64_t), 1);
-  }
+  for (auto& words : words_) words.assign(words_each, sizeof(std::int64_t));
+}
+
+std::int64_t CacheFlush::bytes_of_thread(const HostCpu& cpu, int threads) {
+  const std::int64_t all =
+      cpu.l3_bytes > 0 ? std::min(2 * cpu.l3_bytes, k_most_bytes) : k_unknown_bytes;
+  return std::max(all / threads, 4 * cpu.l2_bytes);
 }
 
 void CacheFlush::flush() {
   const auto read = [&](int task, int /*worker*/) {
     const auto& words = words_[static_cast<std::size_t>(task)];
-    const std::uint64_t sum = std::reduce(words.begin(), words.end());
-    asm volatile("" : : "r"(sum) : "memory");
+    bytes_read_ += std::reduce(words.begin(), words.end());
   };
   if (pool_ == nullptr) {
     read(0, 0);

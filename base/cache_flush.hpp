@@ -3,6 +3,7 @@
 /// @file
 /// Emptying the caches, so that what is timed next is as cold as between the layers of a network.
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -20,11 +21,18 @@ class CacheFlush {
   /// caller's alone. Throws std::bad_alloc.
   CacheFlush(const HostCpu& cpu, ThreadPool* pool);
 
+  /// Of one of so many threads.
+  [[nodiscard]] static std::int64_t bytes_of_thread(const HostCpu& cpu, int threads);
+
   void flush();
+
+  /// By all flushes together, counted from the contents: each word says how large it is.
+  [[nodiscard]] std::int64_t bytes_read() const noexcept { return bytes_read_; }
 
  private:
   ThreadPool* pool_;
-  std::vector<std::vector<std::uint64_t>> words_;  ///< a thread each
+  std::vector<std::vector<std::int64_t>> words_;  ///< a thread each
+  std::atomic<std::int64_t> bytes_read_ = 0;
 };
 
 }  // namespace spjit

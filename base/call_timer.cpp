@@ -1,23 +1,23 @@
 #include "base/call_timer.hpp"
 
 #include <chrono>
+#include <cstddef>
 
 namespace spjit {
 
 double CallTimer::us(std::int64_t calls, FunctionRef<void()> call) const {
-  using Clock = std::chrono::steady_clock;
-  Clock::duration sum{0};
-  auto start = Clock::now();
+  std::chrono::nanoseconds sum{0};
+  auto start = clock_();
   for (std::int64_t i = 0; i < calls; ++i) {
     if (disturb_) {
       disturb_();
       read_input();
-      start = Clock::now();
+      start = clock_();
     }
     call();
-    if (disturb_) sum += Clock::now() - start;
+    if (disturb_) sum += clock_() - start;
   }
-  if (!disturb_) sum = Clock::now() - start;
+  if (!disturb_) sum = clock_() - start;
   return std::chrono::duration<double, std::micro>(sum).count();
 }
 
@@ -27,6 +27,32 @@ void CallTimer::read_input() const {
     const volatile float* const data = input_.data + row * input_.stride;
     for (std::int64_t i = 0; i < input_.columns; i += k_line_floats) static_cast<void>(data[i]);
   }
+}
+
+std::vector<TimingResult> measure_cold(std::span<const TimingCandidate> candidates,
+                                       const CallTimer& timer, const ColdTimingOptions& options) {
+  check_sample_counts(options.min_samples, options.max_samples);
+  const auto start = timer.clock()();
+  const auto in_budget = [&] {
+    return std::chrono::duration<double, std::milli>(timer.clock()() - start).count() <
+           options.budget_ms;
+  };
+  std::vector<std::vector<double>> samples(candidates.size());
+  for (int round = 0; round < options.min_samples || (round < options.max_samples && in_budget());
+       ++round) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      const TimingCandidate& candidate = candidates[i];
+      if (candidate.before_sample) candidate.before_sample();
+      samples[i].push_back(timer.us(1, candidate.run));
+      if (candidate.after_sample) candidate.after_sample();
+    }
+  }
+  std::vector<TimingResult> results;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    results.push_back(summarize_samples(candidates[i].name, samples[i]));
+    results.back().batch = 1;
+  }
+  return results;
 }
 
 }  // namespace spjit

@@ -6,10 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/cache_flush.hpp"
 #include "base/function_ref.hpp"
+#include "base/timing.hpp"
 
 namespace spjit {
 
@@ -27,8 +30,9 @@ class CallTimer {
  public:
   CallTimer() = default;
   /// `disturb` is called before each call, untimed; then `input` is read.
-  CallTimer(std::function<void()> disturb, const InputRows& input)
-      : disturb_(std::move(disturb)), input_(input) {}
+  CallTimer(std::function<void()> disturb, const InputRows& input,
+            TimingClock clock = steady_timing_clock())
+      : disturb_(std::move(disturb)), input_(input), clock_(std::move(clock)) {}
   /// The caches are emptied before each call.
   CallTimer(std::shared_ptr<CacheFlush> flush, const InputRows& input)
       : CallTimer([flush = std::move(flush)] { flush->flush(); }, input) {}
@@ -36,11 +40,28 @@ class CallTimer {
   /// Of so many calls in all. [us]
   [[nodiscard]] double us(std::int64_t calls, FunctionRef<void()> call) const;
 
+  [[nodiscard]] const TimingClock& clock() const noexcept { return clock_; }
+
  private:
   void read_input() const;
 
   std::function<void()> disturb_;  ///< empty: calls follow one another
   InputRows input_;
+  TimingClock clock_ = steady_timing_clock();
 };
+
+/// How often cold calls are timed: each takes a disturbance that is longer than itself.
+struct ColdTimingOptions {
+  int min_samples = 7;     ///< of each candidate, whatever the budget says; >= 1
+  int max_samples = 50;    ///< of each candidate; >= min_samples
+  double budget_ms = 500;  ///< no round begins later
+};
+
+/// Times the candidates in rounds, each by one call a round. `timer`: one that disturbs. Results in
+/// the order of the candidates. Throws InvalidArgument for options that contradict each other; what
+/// a candidate throws goes through.
+[[nodiscard]] std::vector<TimingResult> measure_cold(std::span<const TimingCandidate> candidates,
+                                                     const CallTimer& timer,
+                                                     const ColdTimingOptions& options = {});
 
 }  // namespace spjit

@@ -44,11 +44,7 @@ void check(std::span<const TimingCandidate> candidates, const TimingOptions& opt
   if (!options.clock) {
     throw InvalidArgument("timing options have no clock; use steady_timing_clock()");
   }
-  if (options.min_samples < 1 || options.max_samples < options.min_samples) {
-    throw InvalidArgument(
-        fmt::format("timing with {} to {} samples; expected 1 <= min_samples <= max_samples",
-                    options.min_samples, options.max_samples));
-  }
+  check_sample_counts(options.min_samples, options.max_samples);
 }
 
 /// The policy: warm up, then rounds until enough is known.
@@ -80,6 +76,7 @@ class Measurement {
   /// long a call takes: the first ones pay for page faults, cold caches and sleeping cores.
   void warm_up(std::size_t candidate) {
     Series& series = series_[candidate];
+    begin_sample(candidate);
     candidates_[candidate].run();
     const double end = now_us() + options_.warm_up_ms * 1e3;
     std::int64_t calls = 1;
@@ -97,6 +94,11 @@ class Measurement {
     end_sample(candidate);
   }
 
+  void begin_sample(std::size_t candidate) {
+    const auto& before_sample = candidates_[candidate].before_sample;
+    if (before_sample) before_sample();
+  }
+
   void end_sample(std::size_t candidate) {
     const auto& after_sample = candidates_[candidate].after_sample;
     if (after_sample) after_sample();
@@ -107,6 +109,7 @@ class Measurement {
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t candidate = round % 2 == 0 ? i : count - 1 - i;
       Series& series = series_[candidate];
+      begin_sample(candidate);
       // Brings its data back into the caches that the candidate before has filled.
       candidates_[candidate].run();
       const double elapsed = time_batch(candidate, series.batch);
@@ -170,6 +173,13 @@ TimingResult summarize_samples(std::string name, std::vector<double> samples_us)
   result.noise = k_deviation_of_mad * median_of(samples_us) / result.median_us;
   result.relative_error = k_error_of_median * result.noise / std::sqrt(count);
   return result;
+}
+
+void check_sample_counts(int min_samples, int max_samples) {
+  if (min_samples >= 1 && max_samples >= min_samples) return;
+  throw InvalidArgument(
+      fmt::format("timing with {} to {} samples; expected 1 <= min_samples <= max_samples",
+                  min_samples, max_samples));
 }
 
 std::vector<TimingResult> measure_interleaved(std::span<const TimingCandidate> candidates,

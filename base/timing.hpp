@@ -23,6 +23,8 @@ struct TimingCandidate {
   /// Called after each of its samples, untimed; may be empty. For libraries whose threads still run
   /// when a call is over: they would take time from the next candidate.
   std::function<void()> after_sample = {};
+  /// Called before each of its samples, untimed; may be empty.
+  std::function<void()> before_sample = {};
 };
 
 /// Time since some fixed moment.
@@ -66,6 +68,9 @@ struct TimingResult {
 
 /// What a list of samples says. [us a call; not empty]
 [[nodiscard]] TimingResult summarize_samples(std::string name, std::vector<double> samples_us);
+
+/// Throws InvalidArgument unless 1 <= min_samples <= max_samples.
+void check_sample_counts(int min_samples, int max_samples);
 
 /// Milliseconds from `start` to now.
 [[nodiscard]] inline double ms_since(std::chrono::steady_clock::time_point start) {

@@ -85,27 +85,6 @@ std::shared_ptr<const DensePeer> make_dense_peer(const Kernel& kernel, const Csr
                                            kernel.info().threads);
 }
 
-/// Each call alone, the candidates in turns.
-std::vector<TimingResult> measure_cold(const std::vector<TimingCandidate>& candidates,
-                                       const CallTimer& timer, double budget_ms) {
-  constexpr std::size_t k_least_samples = 7;
-  constexpr std::size_t k_most_samples = 50;
-  const auto start = std::chrono::steady_clock::now();
-  std::vector<std::vector<double>> samples(candidates.size());
-  for (std::size_t round = 0;
-       round < k_least_samples || (round < k_most_samples && ms_since(start) < budget_ms);
-       ++round) {
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      samples[i].push_back(timer.us(1, candidates[i].run));
-    }
-  }
-  std::vector<TimingResult> results;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    results.push_back(summarize_samples(candidates[i].name, samples[i]));
-  }
-  return results;
-}
-
 std::vector<TimingResult> times_of(const std::vector<TimingCandidate>& candidates,
                                    const InputRows& b, int threads, const MeasureOptions& options) {
   if (options.hot) {
@@ -115,7 +94,7 @@ std::vector<TimingResult> times_of(const std::vector<TimingCandidate>& candidate
   }
   ThreadPool pool(threads, std::chrono::nanoseconds::zero());  // its threads do not spin
   const CallTimer timer(std::make_shared<CacheFlush>(host_cpu(), &pool), b);
-  return measure_cold(candidates, timer, options.budget_ms);
+  return measure_cold(candidates, timer, {.budget_ms = options.budget_ms});
 }
 
 Measurement measure_on_host(const Kernel& kernel, const CsrMatrix& matrix,

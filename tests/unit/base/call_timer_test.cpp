@@ -3,14 +3,23 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "made_up_time.hpp"
+#include "spjit/error.hpp"
 
 namespace {
 
 using spjit::CallTimer;
+using spjit::measure_cold;
+using spjit::TimingCandidate;
+using spjit::testing_support::constant;
+using spjit::testing_support::MadeUpTime;
 
 TEST(CallTimer, DisturbsBeforeEachCallAndDoesNotCountThat) {
   using std::chrono::milliseconds;
@@ -44,12 +53,67 @@ TEST(CallTimer, EmptiesTheCachesOfAPool) {
   cpu.l3_bytes = 1 << 20;
   spjit::ThreadPool pool(3);
   for (spjit::ThreadPool* threads : {static_cast<spjit::ThreadPool*>(nullptr), &pool}) {
+    const auto caches = std::make_shared<spjit::CacheFlush>(cpu, threads);
+    caches->flush();
+    const std::int64_t once = caches->bytes_read();
     int calls = 0;
 
-    static_cast<void>(
-        CallTimer(std::make_shared<spjit::CacheFlush>(cpu, threads), {}).us(2, [&] { ++calls; }));
+    static_cast<void>(CallTimer(caches, {}).us(2, [&] { ++calls; }));
 
     EXPECT_EQ(calls, 2);
+    EXPECT_EQ(caches->bytes_read(), 3 * once);
+  }
+}
+
+/// Made-up time, in which a disturbance takes some too.
+class MeasureCold : public testing::Test {
+ protected:
+  [[nodiscard]] CallTimer timer() {
+    return {[this] { disturbance_.run(); }, {}, time_.timing_options().clock};
+  }
+
+  MadeUpTime time_;
+  TimingCandidate disturbance_ = time_.candidate("d", constant(1000));
+};
+
+TEST_F(MeasureCold, DisturbsBeforeEachCallAndTimesTheCallAlone) {
+  TimingCandidate first = time_.candidate("a", constant(20));
+  first.before_sample = time_.candidate("before", constant(300)).run;
+  first.after_sample = time_.candidate("after", constant(300)).run;
+  const std::vector<TimingCandidate> candidates = {first, time_.candidate("b", constant(5))};
+
+  const auto results = measure_cold(candidates, timer(), {.min_samples = 2, .max_samples = 2});
+
+  EXPECT_EQ(time_.log(), (std::vector<std::string>{"before", "d", "a", "after", "d", "b",  //
+                                                   "before", "d", "a", "after", "d", "b"}));
+  ASSERT_EQ(results.size(), 2);
+  EXPECT_EQ(results[0].name, "a");
+  EXPECT_DOUBLE_EQ(results[0].median_us, 20);
+  EXPECT_DOUBLE_EQ(results[1].mean_us, 5);
+  EXPECT_EQ(results[1].samples, 2);
+}
+
+TEST_F(MeasureCold, BeginsNoRoundAfterTheBudgetButTakesTheLeastSamples) {
+  const std::vector<TimingCandidate> candidates = {time_.candidate("a", constant(1000))};
+
+  const auto in_budget =
+      measure_cold(candidates, timer(), {.min_samples = 1, .max_samples = 50, .budget_ms = 9});
+  const auto beyond =
+      measure_cold(candidates, timer(), {.min_samples = 3, .max_samples = 50, .budget_ms = 0});
+  const auto most =
+      measure_cold(candidates, timer(), {.min_samples = 1, .max_samples = 4, .budget_ms = 1e9});
+
+  EXPECT_EQ(in_budget[0].samples, 5);
+  EXPECT_EQ(beyond[0].samples, 3);
+  EXPECT_EQ(most[0].samples, 4);
+}
+
+TEST_F(MeasureCold, RefusesNumbersOfSamplesThatContradictEachOther) {
+  const std::vector<TimingCandidate> candidates = {time_.candidate("a", constant(1))};
+  for (const auto& [least, most] : {std::pair{0, 5}, std::pair{3, 2}}) {
+    EXPECT_THROW(static_cast<void>(measure_cold(candidates, timer(),
+                                                {.min_samples = least, .max_samples = most})),
+                 spjit::InvalidArgument);
   }
 }
 

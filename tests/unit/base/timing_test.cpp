@@ -97,6 +97,22 @@ TEST(Timing, WhatFollowsASampleIsNotTimed) {
                                                   "a", "a", "rest", "a", "a", "rest"}));
 }
 
+TEST(Timing, WhatPrecedesASampleIsNotTimed) {
+  MadeUpTime time;
+  TimingOptions options = time.timing_options();
+  options.min_samples = 2;
+  options.max_samples = 2;
+  TimingCandidate slow_to_begin = time.candidate("a", constant(1000));
+  slow_to_begin.before_sample = time.candidate("begin", constant(700)).run;
+  const std::vector<TimingCandidate> candidates = {slow_to_begin};
+
+  const auto results = measure_interleaved(candidates, options);
+
+  EXPECT_DOUBLE_EQ(results[0].mean_us, 1000);
+  EXPECT_EQ(time.log(), (std::vector<std::string>{"begin", "a", "a",  // warm-up
+                                                  "begin", "a", "a", "begin", "a", "a"}));
+}
+
 TEST(Timing, ADriftOfTheMachineHitsAllCandidatesAlike) {
   MadeUpTime time;
   TimingOptions options = time.timing_options();
