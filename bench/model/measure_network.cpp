@@ -20,13 +20,12 @@ namespace {
 using side_by_side::Peer;
 using side_by_side::Runnable;
 
-// As in side_by_side_bench: threads of libraries spin for 0.1 ms at most.
-constexpr std::chrono::microseconds k_until_asleep{300};
 constexpr std::int64_t k_checked_columns = 8;
 
 /// A library with all its layers ready.
 struct Ready {
   NetworkTiming* timing = nullptr;
+  int threads = 1;
   std::vector<std::unique_ptr<Runnable>> layers = {};
   std::vector<double> latest_us = {};                ///< of the latest pass, a layer each
   std::vector<std::vector<double>> samples_us = {};  ///< [layers][passes that count]
@@ -46,13 +45,14 @@ struct Ready {
     samples_us.resize(layers.size());
     for (std::size_t i = 0; i < layers.size(); ++i) samples_us[i].push_back(latest_us[i]);
   }
-  void rest() const {
-    for (const auto& layer : layers) layer->rest();
+  /// The layers share the library's threads.
+  void end_turn() const {
+    if (threads > 1 && !layers.empty()) side_by_side::end_turn(*layers.back());
   }
 };
 
 Ready prepare(Peer& peer, LayerOperands& operands, int threads, NetworkTiming& timing) {
-  Ready ready{&timing};
+  Ready ready{&timing, threads};
   try {
     const auto begin = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -66,7 +66,7 @@ Ready prepare(Peer& peer, LayerOperands& operands, int threads, NetworkTiming& t
       layer->publish();
     }
     timing.failed = operands.check(peer.info().rounding);
-    ready.rest();
+    ready.end_turn();
   } catch (const Error& error) {
     timing.failed = error.what();
   }
@@ -74,22 +74,15 @@ Ready prepare(Peer& peer, LayerOperands& operands, int threads, NetworkTiming& t
   return ready;
 }
 
-/// Before another library's turn.
-void quieten(const Ready& ready, int threads) {
-  if (threads == 1) return;
-  ready.rest();
-  side_by_side::wait_awake(k_until_asleep);
-}
-
 /// All layers in sequence, the libraries interleaved.
-void time_passes(std::vector<Ready>& all, int threads, const TimingOptions& options) {
+void time_passes(std::vector<Ready>& all, const TimingOptions& options) {
   std::vector<TimingCandidate> candidates;
   candidates.reserve(all.size());
   for (Ready& ready : all) {
     candidates.push_back({ready.timing->library, [&] { ready.run(options.clock); },
-                          [&ready, threads] {
+                          [&ready] {
                             ready.keep_pass();
-                            quieten(ready, threads);
+                            ready.end_turn();
                           }});
   }
   const std::vector<TimingResult> results = measure_interleaved(candidates, options);
@@ -102,8 +95,7 @@ void time_passes(std::vector<Ready>& all, int threads, const TimingOptions& opti
 }
 
 /// Each layer alone, the libraries interleaved; times are summed over the layers.
-void time_hot(const std::vector<Ready>& all, std::size_t layers, int threads,
-              const TimingOptions& options) {
+void time_hot(const std::vector<Ready>& all, std::size_t layers, const TimingOptions& options) {
   TimingOptions of_layer = options;
   of_layer.budget_ms = options.budget_ms / static_cast<double>(std::max<std::size_t>(layers, 1));
   of_layer.warm_up_ms = 0.2;
@@ -113,8 +105,8 @@ void time_hot(const std::vector<Ready>& all, std::size_t layers, int threads,
     std::vector<TimingCandidate> candidates;
     for (const Ready& ready : all) {
       Runnable* const runnable = ready.layers[layer].get();
-      candidates.push_back({ready.timing->library, [runnable] { runnable->run(); },
-                            [&ready, threads] { quieten(ready, threads); }});
+      candidates.push_back(
+          {ready.timing->library, [runnable] { runnable->run(); }, [&ready] { ready.end_turn(); }});
     }
     const std::vector<TimingResult> results = measure_interleaved(candidates, of_layer);
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -206,8 +198,8 @@ std::vector<NetworkTiming> measure_network(const std::vector<std::unique_ptr<Pee
   pass.min_batch_us = 1;
   pass.min_samples = options.min_samples;
   pass.clock = options.clock;
-  time_passes(all, threads, pass);
-  if (hot) time_hot(all, operands.size(), threads, pass);
+  time_passes(all, pass);
+  if (hot) time_hot(all, operands.size(), pass);
   return timings;
 }
 

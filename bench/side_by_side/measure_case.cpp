@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/call_timer.hpp"
 #include "base/host_cpu.hpp"
 #include "bench/side_by_side/waiting.hpp"
 #include "spjit/error.hpp"
@@ -21,8 +22,6 @@ constexpr double k_most_dense_bytes = 2e9;
 constexpr double k_peak_ms = 15;
 constexpr int k_least_samples = 7;
 constexpr int k_least_long_samples = 3;
-// The threads of OpenBLAS and oneDNN spin for 0.1 ms as they are told, those of spjit for 0.03.
-constexpr std::chrono::microseconds k_until_asleep{300};
 
 /// Every library that was to be timed is right, and that is all.
 void leave_untimed(CaseResult& result) {
@@ -64,7 +63,7 @@ Contestant prepare_checked(Peer& peer, Operands& operands, int threads, PeerTimi
     const double first_us = us_of(Clock::now() - before_run);
     runnable->publish();
     timing.failed = operands.check_c(peer.info().rounding);
-    if (threads > 1) runnable->rest();
+    if (threads > 1) end_turn(*runnable);
     if (!timing.failed.empty()) runnable.reset();
     return {std::move(runnable), &timing, first_us};
   } catch (const Error& error) {
@@ -94,20 +93,20 @@ bool are_long(const std::vector<Contestant>& contestants, double budget_ms) {
   return 2 * runs_us / 1e3 > budget_ms / k_least_samples;
 }
 
-void time_warm(std::vector<Contestant>& contestants, const MeasureOptions& options, int threads,
-               const TimingClock& clock) {
+std::vector<TimingCandidate> candidates_of(const std::vector<Contestant>& contestants,
+                                           int threads) {
   std::vector<TimingCandidate> candidates;
   for (const Contestant& contestant : contestants) {
     Runnable* const runnable = contestant.runnable.get();
     TimingCandidate candidate{contestant.timing->library, [runnable] { runnable->run(); }};
-    if (threads > 1) {
-      candidate.after_sample = [runnable] {
-        runnable->rest();
-        wait_awake(k_until_asleep);
-      };
-    }
+    if (threads > 1) candidate.after_sample = [runnable] { end_turn(*runnable); };
     candidates.push_back(std::move(candidate));
   }
+  return candidates;
+}
+
+void time_warm(std::vector<Contestant>& contestants, const MeasureOptions& options, int threads,
+               const TimingClock& clock) {
   TimingOptions timing;
   timing.budget_ms = options.budget_ms;
   timing.warm_up_ms = options.warm_up_ms;
@@ -115,28 +114,25 @@ void time_warm(std::vector<Contestant>& contestants, const MeasureOptions& optio
   timing.min_samples =
       are_long(contestants, options.budget_ms) ? k_least_long_samples : k_least_samples;
   timing.clock = clock;
-  const std::vector<TimingResult> results = measure_interleaved(candidates, timing);
+  const std::vector<TimingResult> results =
+      measure_interleaved(candidates_of(contestants, threads), timing);
   for (std::size_t i = 0; i < results.size(); ++i) {
     contestants[i].timing->warm = of_one_product(results[i], contestants[i].runnable->products());
   }
 }
 
-void time_cold(std::vector<Contestant>& contestants, int runs, CacheFlush& caches,
-               const TimingClock& clock) {
-  std::vector<std::vector<double>> samples(contestants.size());
-  for (int run = 0; run < runs; ++run) {
-    for (std::size_t i = 0; i < contestants.size(); ++i) {
-      Runnable& runnable = *contestants[i].runnable;
-      runnable.forget();
-      caches.flush();
-      const auto begin = clock();
-      runnable.run();
-      samples[i].push_back(us_of(clock() - begin));
-      runnable.rest();
-    }
+void time_cold(std::vector<Contestant>& contestants, int runs, int threads,
+               const CallTimer& timer) {
+  if (runs == 0) return;
+  std::vector<TimingCandidate> candidates = candidates_of(contestants, threads);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    Runnable* const runnable = contestants[i].runnable.get();
+    candidates[i].before_sample = [runnable] { runnable->forget(); };
   }
-  for (std::size_t i = 0; i < contestants.size() && runs > 0; ++i) {
-    contestants[i].timing->cold_us = summarize_samples("cold", samples[i]).median_us;
+  const std::vector<TimingResult> results =
+      measure_cold(candidates, timer, {.min_samples = runs, .max_samples = runs});
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    contestants[i].timing->cold_us = results[i].median_us;
   }
 }
 
@@ -250,7 +246,8 @@ CaseResult measure_case(const std::vector<std::unique_ptr<Peer>>& peers, Operand
   time_warm(contestants, options, threads, clock);
   result.peak_gflops = std::max(result.peak_gflops, measure_peak(options.isa, threads));
   const bool few = are_long(contestants, options.budget_ms);
-  time_cold(contestants, few ? std::min(1, options.cold_runs) : options.cold_runs, caches, clock);
+  time_cold(contestants, few ? std::min(1, options.cold_runs) : options.cold_runs, threads,
+            CallTimer([&] { caches.flush(); }, {}, clock));
   return result;
 }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -17,7 +16,6 @@
 
 #include "base/dynamic_library.hpp"
 #include "bench/side_by_side/peers.hpp"
-#include "bench/side_by_side/waiting.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::side_by_side {
@@ -57,8 +55,6 @@ using SparseMm = int(int operation, float alpha, Handle handle, MatrixDescriptio
 constexpr std::array k_files = {"libmkl_rt.so.3", "libmkl_rt.so.2"};
 constexpr std::array k_branches = {"avx512", "avx10", "avx2", "avx", "mc3", "mc", "def"};
 constexpr const char* k_install = "'scripts/setup_peers.sh' brings it from PyPI; --mkl FOLDER";
-// After KMP_BLOCKTIME=1 (ms) its threads sleep.
-constexpr std::chrono::microseconds k_until_mkl_asleep{1300};
 
 /// MKL and the functions that are used of it. Copies share the library.
 struct Mkl {
@@ -129,19 +125,13 @@ class MklRunnable : public Runnable {
       : m_(to_int(problem.matrix->rows)),
         k_(to_int(problem.matrix->cols)),
         n_(to_int(problem.n)),
-        threads_(problem.threads),
         b_(problem.b),
         c_(problem.c) {}
-
-  void rest() override {
-    if (threads_ > 1) wait_awake(k_until_mkl_asleep);
-  }
 
  protected:
   int m_;
   int k_;
   int n_;
-  int threads_;
   const float* b_;
   float* c_;
 };

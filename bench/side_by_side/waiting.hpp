@@ -1,17 +1,19 @@
 #pragma once
 
 /// @file
-/// Waiting without sleeping.
+/// Between the samples of libraries.
 
 #include <chrono>
 
+#include "bench/side_by_side/peer.hpp"
 namespace spjit::side_by_side {
 
-/// Until `duration` is over. The core stays awake and at its clock frequency, which a sleep would
-/// not leave to the next sample.
-inline void wait_awake(std::chrono::nanoseconds duration) {
-  const auto end = std::chrono::steady_clock::now() + duration;
-  while (std::chrono::steady_clock::now() < end) __builtin_ia32_pause();
-}
+/// Until no other thread of this process runs or waits for a CPU, or `most` is over. The core stays
+/// awake and at its clock frequency, which a sleep would not leave to the next sample. Returns
+/// whether they sleep.
+bool wait_until_others_sleep(std::chrono::nanoseconds most);
+
+/// Before another library's turn: the threads of this one no longer spin.
+void end_turn(Runnable& runnable);
 
 }  // namespace spjit::side_by_side

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -22,11 +23,6 @@ struct DeleteOperator {
   void operator()(xnn_operator_t op) const { xnn_delete_operator(op); }
 };
 using Operator = std::unique_ptr<xnn_operator, DeleteOperator>;
-
-struct DestroyPool {
-  void operator()(pthreadpool_t pool) const { pthreadpool_destroy(pool); }
-};
-using Pool = std::unique_ptr<pthreadpool, DestroyPool>;
 
 void check(const char* what, xnn_status status) {
   if (status != xnn_status_success) {
@@ -59,10 +55,9 @@ Operator make_operator(const Problem& problem) {
 
 class XnnRunnable final : public Runnable {
  public:
-  explicit XnnRunnable(const Problem& problem)
-      : pool_(problem.threads > 1 ? pthreadpool_create(static_cast<std::size_t>(problem.threads))
-                                  : nullptr),
-        operator_(make_operator(problem)) {
+  /// `pool`: null for one thread.
+  XnnRunnable(const Problem& problem, std::shared_ptr<pthreadpool> pool)
+      : pool_(std::move(pool)), operator_(make_operator(problem)) {
     check(
         "xnn_setup_convolution2d_nchw_f32",
         xnn_setup_convolution2d_nchw_f32(operator_.get(), 1, 1, static_cast<std::size_t>(problem.n),
@@ -80,7 +75,7 @@ class XnnRunnable final : public Runnable {
   }
 
  private:
-  Pool pool_;
+  std::shared_ptr<pthreadpool> pool_;
   Operator operator_;
 };
 
@@ -90,8 +85,23 @@ class XnnPeer final : public Peer {
   ~XnnPeer() override { xnn_deinitialize(); }
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
-    return std::make_unique<XnnRunnable>(problem);
+    return std::make_unique<XnnRunnable>(problem, pool_of(problem.threads));
   }
+
+ private:
+  /// The one of so many threads while anybody uses it.
+  std::shared_ptr<pthreadpool> pool_of(int threads) {
+    if (threads == 1) return nullptr;
+    std::weak_ptr<pthreadpool>& known = pools_[threads];
+    std::shared_ptr<pthreadpool> pool = known.lock();
+    if (pool == nullptr) {
+      pool.reset(pthreadpool_create(static_cast<std::size_t>(threads)), pthreadpool_destroy);
+      known = pool;
+    }
+    return pool;
+  }
+
+  std::map<int, std::weak_ptr<pthreadpool>> pools_;
 };
 
 }  // namespace
