@@ -46,7 +46,8 @@ struct Options {
   std::vector<std::int64_t> n = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
   std::vector<int> threads = {1, 2};
   std::vector<std::string> families = {"dense", "compact", "unrolled", "csr"};
-  std::vector<std::string> peers = {"spjit", "openblas", "onednn", "mkl-dense", "mkl-sparse"};
+  std::vector<std::string> peers = {"spjit",     "openblas",   "onednn",
+                                    "mkl-dense", "mkl-sparse", "onnxruntime"};
   side_by_side::PeerSettings settings;
   bench::NetworkTimingOptions timing;
   bool hot = false;
@@ -67,6 +68,8 @@ void add_options(CLI::App& app, Options& options) {
       ->delimiter(',');
   app.add_option("--peers", options.peers, "Libraries to measure")->delimiter(',');
   app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so");
+  app.add_option("--onnxruntime", options.settings.onnxruntime_folder,
+                 "Folder with libonnxruntime.so.1");
   app.add_option_function<std::string>(
       "--target",
       [&options](const std::string& name) { options.settings.target = Target::parse(name); },
@@ -210,6 +213,7 @@ int main(int argc, char** argv) {
   options.networks.data = repository / "../shared/data";
   options.networks.networks = repository / "build/networks";
   options.settings.mkl_folder = repository / "build/peers/mkl/lib";
+  options.settings.onnxruntime_folder = repository / "build/peers/onnxruntime/lib";
   for (int i = 0; i < argc; ++i) {
     options.command += i == 0 ? fs::path(argv[0]).filename().string() : ' ' + std::string(argv[i]);
   }

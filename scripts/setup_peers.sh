@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # scripts/setup_peers.sh [--no-mkl]
 #
-# Brings the libraries that side_by_side_bench measures spjit against: Eigen, oneDNN, libxsmm and
-# XNNPACK from Debian's packages, scipy and MKL from PyPI into build/peers (about 1.1 GB unpacked).
-# Only that benchmark uses them; what is not there is listed in its result as missing. Configure
-# again afterwards: Eigen, libxsmm and XNNPACK are built in. With everything there it only looks.
+# Brings the libraries that benchmarks measure spjit against: Eigen, oneDNN, libxsmm and
+# XNNPACK from Debian's packages; scipy, ONNX Runtime and MKL from PyPI into build/peers (about
+# 1.1 GB unpacked). side_by_side_bench and model_bench alone use them; what is not there is listed
+# in their results as missing. Configure again afterwards: Eigen, libxsmm and XNNPACK are built in.
+# With everything there it only looks.
 #
 #   --no-mkl   without MKL, which is nearly all of that gigabyte
 
@@ -20,6 +21,7 @@ readonly PACKAGES=(libopenblas0-pthread libeigen3-dev libdnnl2 libxsmm-dev libxn
 readonly MKL_WHEELS=(mkl==2026.2.0 intel-openmp==2026.2.0)
 # Debian's is of 2023, and several times slower.
 readonly SCIPY_WHEELS=(scipy==1.17.1 numpy)
+readonly ONNXRUNTIME_WHEEL=onnxruntime==1.32.0
 readonly FOLDER=$ROOT/build/peers
 
 with_mkl=1
@@ -33,6 +35,8 @@ done
 
 has_mkl() { compgen -G "$1/lib/libmkl_rt.so.?" >/dev/null && [[ -f $1/lib/libiomp5.so ]]; }
 
+has_onnxruntime() { [[ -f $1/lib/libonnxruntime.so.1 ]]; }
+
 has_scipy() { "$1/bin/python3" -c 'import scipy.sparse' 2>/dev/null; }
 
 get_mkl() {
@@ -45,6 +49,17 @@ get_scipy() {
   "$1/bin/python3" -m pip install --quiet --disable-pip-version-check --only-binary :all: \
     "${SCIPY_WHEELS[@]}" ||
     die "pip cannot install ${SCIPY_WHEELS[*]}; is there a network, and is this Python supported?"
+}
+
+# Its library alone: that Python's part of the wheel is not used.
+get_onnxruntime() {
+  local found
+  install_wheels "$1/wheel" "$ONNXRUNTIME_WHEEL"
+  found=$(compgen -G "$1/wheel/onnxruntime/capi/libonnxruntime.so.1*") ||
+    die "$ONNXRUNTIME_WHEEL holds no onnxruntime/capi/libonnxruntime.so.1*"
+  mkdir "$1/lib"
+  mv "$found" "$1/lib/libonnxruntime.so.1"
+  rm -rf "$1/wheel" "$1/wheel.venv"
 }
 
 # bring NAME: what get_NAME makes, in a folder beside its own, then renamed: a failed download
@@ -69,6 +84,11 @@ if has_scipy "$FOLDER/scipy"; then
   say "scipy is in $FOLDER/scipy"
 else
   step "install ${SCIPY_WHEELS[*]} from PyPI" bring scipy
+fi
+if has_onnxruntime "$FOLDER/onnxruntime"; then
+  say "ONNX Runtime is in $FOLDER/onnxruntime"
+else
+  step "install $ONNXRUNTIME_WHEEL from PyPI" bring onnxruntime
 fi
 if ((with_mkl == 0)); then
   say "MKL is left out."

@@ -7,6 +7,7 @@ Options default_options(const std::filesystem::path& repository) {
   options.sets.data = repository / "../shared/data";
   options.sets.paper_set = repository / "bench/paper_set.json";
   options.settings.mkl_folder = repository / "build/peers/mkl/lib";
+  options.settings.onnxruntime_folder = repository / "build/peers/onnxruntime/lib";
   options.settings.pythons = {(repository / "build/peers/scipy/bin/python3").string(), "python3"};
   options.settings.hot = true;  // most of what is timed
   return options;
@@ -29,6 +30,8 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--target", options.target, "host, host-avx512, host-avx2, host-generic");
   app.add_option("--search", options.search, "How spjit chooses: instant, ranked, proxy, ...");
   app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so");
+  app.add_option("--onnxruntime", options.settings.onnxruntime_folder,
+                 "Folder with libonnxruntime.so.1");
   app.add_option("--python", options.settings.pythons, "Pythons to look for scipy in");
   app.add_option("--budget-ms", options.measure.budget_ms, "Warm timing of a case");
   app.add_option("--cold-runs", options.measure.cold_runs, "Cold runs of a library; 0: none")

@@ -48,6 +48,7 @@ constexpr Entry k_entries[] = {
     {"xnnpack", "sparse", k_make_xnnpack, "libxnnpack-dev libpthreadpool-dev"},
     {"mkl-dense", "dense", make_mkl_dense_peer, ""},
     {"mkl-sparse", "sparse", make_mkl_sparse_peer, ""},
+    {"onnxruntime", "dense", make_onnxruntime_peer, ""},
     {"scipy", "sparse", make_scipy_peer, ""},
 };
 

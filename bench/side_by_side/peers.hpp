@@ -19,6 +19,7 @@ struct PeerSettings {
   SearchMode search = SearchMode::instant;
   bool hot = false;  ///< spjit's kernels are chosen to be called again and again
   std::filesystem::path mkl_folder = {};  ///< where libmkl_rt.so is; empty: the loader's places
+  std::filesystem::path onnxruntime_folder = {};   ///< the same of libonnxruntime.so.1
   std::vector<std::string> pythons = {"python3"};  ///< the first with scipy is taken
   std::filesystem::path scratch = {};              ///< a folder for files; must exist
 };
@@ -47,6 +48,8 @@ void prepare_environment();
 // In mkl_peers.cpp:
 [[nodiscard]] std::unique_ptr<Peer> make_mkl_dense_peer(const PeerSettings& settings);
 [[nodiscard]] std::unique_ptr<Peer> make_mkl_sparse_peer(const PeerSettings& settings);
+// In onnxruntime_peer.cpp:
+[[nodiscard]] std::unique_ptr<Peer> make_onnxruntime_peer(const PeerSettings& settings);
 // In scipy_peer.cpp:
 [[nodiscard]] std::unique_ptr<Peer> make_scipy_peer(const PeerSettings& settings);
 // In eigen_peer.cpp, libxsmm_peer.cpp and xnnpack_peer.cpp, which are built where their headers

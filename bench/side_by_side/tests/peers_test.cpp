@@ -46,7 +46,7 @@ CsrMatrix with_empty_rows() {
 
 CsrMatrix without_nonzeros() { return {16, 16, std::vector<std::int64_t>(17, 0), {}, {}}; }
 
-/// The peers as a user has them: MKL and scipy where scripts/setup_peers.sh puts it.
+/// The peers as a user has them: MKL, ONNX Runtime and scipy where scripts/setup_peers.sh puts it.
 class Peers : public testing::Test {
  protected:
   Peers() {
@@ -54,6 +54,7 @@ class Peers : public testing::Test {
     std::filesystem::create_directory(scratch_.path());
     settings_.scratch = scratch_.path();
     settings_.mkl_folder = SPJIT_SOURCE_DIR "/build/peers/mkl/lib";
+    settings_.onnxruntime_folder = SPJIT_SOURCE_DIR "/build/peers/onnxruntime/lib";
     settings_.pythons = {SPJIT_SOURCE_DIR "/build/peers/scipy/bin/python3", "python3"};
   }
 
@@ -142,14 +143,17 @@ TEST_F(Peers, RefuseWhatWouldTakeThemSecondsToPrepare) {
 
 TEST_F(Peers, ThatAreMissingSayWhatToInstall) {
   settings_.mkl_folder = "/nonexistent";
+  settings_.onnxruntime_folder = "/nonexistent";
   settings_.pythons = {"/nonexistent/python3"};
 
-  const auto peers = make({"mkl-dense", "mkl-sparse", "scipy"});
+  const auto peers = make({"mkl-dense", "mkl-sparse", "onnxruntime", "scipy"});
 
-  ASSERT_EQ(peers.size(), 3);
+  ASSERT_EQ(peers.size(), 4);
   EXPECT_THAT(peers[0]->info().missing, HasSubstr("setup_peers.sh"));
   EXPECT_THAT(peers[1]->info().missing, HasSubstr("/nonexistent"));
+  EXPECT_THAT(peers[2]->info().missing, HasSubstr("/nonexistent"));
   EXPECT_THAT(peers[2]->info().missing, HasSubstr("setup_peers.sh"));
+  EXPECT_THAT(peers[3]->info().missing, HasSubstr("setup_peers.sh"));
   Operands operands(with_empty_rows(), 8);
   EXPECT_THROW((void)peers[0]->prepare(operands.problem(1)), spjit::NotSupported);
 }
