@@ -98,9 +98,54 @@ std::vector<NetworkLayer> transformer_of(const std::vector<fs::path>& files) {
   return layers;
 }
 
-std::vector<NetworkLayer> repeated(std::vector<NetworkLayer> layers, std::size_t times) {
-  const std::size_t count = layers.size();
-  for (std::size_t i = count; i < times * count; ++i) layers.push_back(layers[i - count]);
+struct Shape {
+  std::int64_t rows;  ///< output channels
+  std::int64_t cols;  ///< input channels times the kernel's area
+};
+
+/// ResNet-50 (He et al., table 1): a 7x7 convolution, four groups of bottleneck blocks, the first
+/// of each with a projection, and a dense layer.
+std::vector<Shape> rn50_shapes() {
+  constexpr std::array k_blocks = {3, 4, 6, 3};
+  std::vector<Shape> shapes = {{64, 147}};
+  std::int64_t inputs = 64;
+  std::int64_t width = 64;
+  for (const int blocks : k_blocks) {
+    shapes.push_back({4 * width, inputs});
+    for (int block = 0; block < blocks; ++block) {
+      shapes.insert(shapes.end(), {{width, inputs}, {width, 9 * width}, {4 * width, width}});
+      inputs = 4 * width;
+    }
+    width *= 2;
+  }
+  shapes.push_back({1000, 2048});
+  return shapes;
+}
+
+/// The largest matrix that fills the shape, as often as it takes.
+NetworkLayer filled(const Shape& shape, const std::vector<NetworkLayer>& layers) {
+  const NetworkLayer* largest = nullptr;
+  for (const NetworkLayer& layer : layers) {
+    const CsrMatrix& a = layer.matrix;
+    if (shape.rows % a.rows != 0 || shape.cols % a.cols != 0) continue;
+    const bool larger =
+        largest == nullptr || a.rows * a.cols > largest->matrix.rows * largest->matrix.cols;
+    if (larger) largest = &layer;
+  }
+  if (largest == nullptr) {
+    throw NotSupported(fmt::format("rn50: no matrix of DLMC's that is there fills {} x {}",
+                                   shape.rows, shape.cols));
+  }
+  const CsrMatrix& a = largest->matrix;
+  const std::int64_t across = shape.cols / a.cols;
+  const std::vector<const CsrMatrix*> blocks(to_size(shape.rows / a.rows * across), &a);
+  return {largest->name, tiled(blocks, to_size(across))};
+}
+
+std::vector<NetworkLayer> rn50_of(const std::vector<fs::path>& files) {
+  const std::vector<NetworkLayer> there = load_layers(files);
+  std::vector<NetworkLayer> layers;
+  for (const Shape& shape : rn50_shapes()) layers.push_back(filled(shape, there));
   return layers;
 }
 
@@ -137,7 +182,7 @@ std::vector<Network> list_networks(const NetworkOptions& options) {
   }
   const std::vector<fs::path> rn50 = matrix_files(dlmc / "rn50");
   if (!rn50.empty()) {
-    networks.push_back({"rn50", [rn50] { return repeated(load_layers(rn50), 4); }});
+    networks.push_back({"rn50", [rn50] { return rn50_of(rn50); }});
   }
   return networks;
 }

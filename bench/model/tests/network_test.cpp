@@ -20,6 +20,8 @@ using namespace spjit;
 using namespace spjit::bench;
 using namespace spjit::testing_support;
 using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 std::vector<std::string> names_of(const std::vector<Network>& networks) {
   std::vector<std::string> names;
@@ -88,7 +90,10 @@ TEST(ListNetworks, MakesThemOfTheFilesThatThereAre) {
   };
   write("transformer/magnitude_pruning/0.9/q_self_attention.smtx", 512, 512);
   write("transformer/magnitude_pruning/0.98/symbol.smtx", 20, 10);
-  write("rn50/magnitude_pruning/0.9/conv.smtx", 10, 20);
+  write("rn50/magnitude_pruning/0.7/initial_conv.smtx", 64, 147);
+  write("rn50/magnitude_pruning/0.5/square.smtx", 64, 64);
+  write("rn50/magnitude_pruning/0.8/wide.smtx", 64, 256);
+  write("rn50/magnitude_pruning/0.95/final_dense.smtx", 1000, 2048);
 
   const auto networks = list_networks({folder.path(), folder.path() / "networks"});
 
@@ -102,7 +107,36 @@ TEST(ListNetworks, MakesThemOfTheFilesThatThereAre) {
   ASSERT_EQ(transformer.size(), 96U);
   EXPECT_EQ(transformer[4].matrix.rows, 2048);
   EXPECT_EQ(transformer[5].matrix.cols, 2048);
-  EXPECT_EQ(networks[3].load().size(), 4U);
+  const std::vector<NetworkLayer> rn50 = networks[3].load();
+  ASSERT_EQ(rn50.size(), 54U);
+  const auto expect_shape = [&](std::size_t layer, std::int64_t rows, std::int64_t cols) {
+    EXPECT_EQ(rn50[layer].matrix.rows, rows) << layer;
+    EXPECT_EQ(rn50[layer].matrix.cols, cols) << layer;
+  };
+  expect_shape(0, 64, 147);
+  expect_shape(1, 256, 64);
+  expect_shape(3, 64, 576);
+  expect_shape(43, 2048, 1024);
+  expect_shape(45, 512, 4608);
+  expect_shape(53, 1000, 2048);
+  // Each file has one nonzero.
+  EXPECT_EQ(rn50[3].name, "square");
+  EXPECT_EQ(rn50[3].matrix.nnz(), 9);
+  EXPECT_EQ(rn50[43].name, "wide");
+  EXPECT_EQ(rn50[43].matrix.nnz(), 32 * 4);
+}
+
+TEST(ListNetworks, SaysWhichLayerOfResNetNothingFills) {
+  const TemporaryDirectory folder;
+  const auto path = folder.path() / "dlmc/rn50/magnitude_pruning/0.9";
+  std::filesystem::create_directories(path);
+  std::ofstream(path / "conv.smtx") << "3, 7, 0\n0 0 0 0\n\n";
+
+  const auto networks = list_networks({folder.path(), "/nowhere"});
+
+  ASSERT_THAT(names_of(networks), ElementsAre("rn50"));
+  EXPECT_THAT([&] { static_cast<void>(networks[0].load()); },
+              ThrowsMessage<NotSupported>(HasSubstr("64 x 147")));
 }
 
 TEST(ListNetworks, IsEmptyWithoutFiles) {
