@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .document import Block, Facts, Heading, Paragraph, Table
-from .figures_speed import by_columns, by_group, peers_with_speedups
+from .figures_networks import families, passes_by_n
+from .figures_speed import Peers, by_columns, by_group, peers_with_speedups
 from .model import SUBJECT, Case, Networks
 from .sections_speed import device_facts, failure_tables, warnings
 from .stats import geometric_mean, grouped, speedups, with_threads
@@ -35,6 +36,15 @@ def pass_table(cases: list[Case], peers: list[str], threads: int) -> Table:
                  folded=True, group=1)
 
 
+def family_figures(cases: list[Case], peers: Peers, prefix: str) -> list[Block]:
+    threads = whole(cases[0].threads, "thread")
+    figures = []
+    for family, networks in families(cases).items():
+        title = f"{family}: ms a pass, {threads}, in sequence"
+        figures.append(passes_by_n(f"{prefix}-{identifier(title)}", title, networks, peers))
+    return figures
+
+
 def network_blocks(result: Networks, prefix: str) -> list[Block]:
     passes = result.passes
     facts = device_facts(passes.device)
@@ -52,5 +62,6 @@ def network_blocks(result: Networks, prefix: str) -> list[Block]:
             title = f"Networks, {whole(threads, 'thread')}, in sequence"
             blocks.append(by_group(f"{prefix}-{identifier(title)}", title, "columns of B, n",
                                    by_columns(cases), shown))
+            blocks += family_figures(cases, shown, prefix)
         blocks += [means_table(cases, peers, threads), pass_table(cases, peers, threads)]
     return blocks + failure_tables(passes)

@@ -32,6 +32,7 @@ svg .one{{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:5 3}}
 svg .ceiling{{stroke:var(--soft);stroke-width:1.5;fill:none}}
 svg .fill{{fill:currentColor}}svg .faint{{fill:currentColor;fill-opacity:.35}}
 svg .stroke{{stroke:currentColor;fill:none;stroke-width:2;stroke-linejoin:round}}
+svg .own{{color:var(--ink)}}svg .stroke.own{{stroke-width:3}}
 svg .again{{stroke-dasharray:6 3}}
 svg .mark{{fill:currentColor;stroke:var(--bg);stroke-width:1}}
 {series_rules()}

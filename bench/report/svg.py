@@ -76,10 +76,18 @@ def line(x1: float, y1: float, x2: float, y2: float, classes: str) -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{classes}"/>'
 
 
+# The series of spjit itself, where it is shown beside its peers.
+OWN = -1
+
+
+def series_class(series: int) -> str:
+    return "own" if series == OWN else f"s{series % SERIES}"
+
+
 def curve(points: list[tuple[float, float]], series: int) -> str:
     places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     again = " again" if series >= SERIES else ""
-    return f'<polyline points="{places}" class="stroke s{series % SERIES}{again}"/>'
+    return f'<polyline points="{places}" class="stroke {series_class(series)}{again}"/>'
 
 
 def dot(x: float, y: float, series: int, radius: float = 2) -> str:
@@ -95,9 +103,9 @@ MARK_PATHS = ("M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0Z", "M-4-4H4V4H-4Z", "
 def mark(x: float, y: float, series: int, scale: float = 1) -> str:
     """From the seventh series on, colours come again with other marks."""
     size = "" if scale == 1 else f" scale({scale:g})"
-    path = MARK_PATHS[(series + series // SERIES) % SERIES]
+    path = MARK_PATHS[0 if series == OWN else (series + series // SERIES) % SERIES]
     return (f'<path d="{path}" transform="translate({x:.1f} {y:.1f}){size}" '
-            f'class="mark s{series % SERIES}"/>')
+            f'class="mark {series_class(series)}"/>')
 
 
 def text_width(content: str) -> float:
@@ -154,11 +162,12 @@ class Plot:
             self.parts.append(line(at, self.box.top, at, self.box.bottom, "grid"))
         self.parts.append(text(at, self.box.bottom + 15, label, "mid"))
 
-    def y_ticks(self, most: int = 7) -> None:
+    def y_ticks(self, most: int = 7, labels: bool = True) -> None:
         for value in self.y.ticks(most):
             at = self.y(value)
             self.parts.append(line(self.box.left, at, self.box.right, at, "grid"))
-            self.parts.append(text(self.box.left - 5, at + 4, tick(value), "end"))
+            if labels:
+                self.parts.append(text(self.box.left - 5, at + 4, tick(value), "end"))
 
     def titles(self, x: str, y: str) -> None:
         """The y axis' title stands above it, level, where a phone shows it best."""

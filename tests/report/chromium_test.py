@@ -9,6 +9,7 @@ from pathlib import Path
 import fixture
 from chromium import NAMES, Browser, find_chromium
 from fixture import ReportTest
+from networks_test import a_pass, model_bench, network
 
 SIZES = {"phone": (360, 800), "desk": (1280, 900)}
 
@@ -62,6 +63,19 @@ def hard_document() -> dict:
     return fixture.side_by_side(cases, libraries=libraries)
 
 
+def hard_networks() -> dict:
+    """Every n, many peers, times far apart; one family of five, one alone."""
+    peers = ["openblas", "mkl-sparse-inspector", "onednn", "onnxruntime", "mkl-dense"]
+    libraries = [{"name": name, "version": "1", "kind": "dense", "missing": None}
+                 for name in ["spjit", *peers]]
+    cases = [network(name, 1 << power,
+                     [a_pass(library, (place + 1) * 30.0 * 2 ** power)
+                      for place, library in enumerate(["spjit", *peers])])
+             for name in ["minilm-50", "minilm-70", "minilm-80", "minilm-90", "minilm-95", "rn50"]
+             for power in range(10)]
+    return {**model_bench(cases), "libraries": libraries}
+
+
 def documents() -> list[dict]:
     rows = [fixture.search_row(f"matrix{i}", way, seconds * (i + 1), killed=seconds * i > 500)
             for i in range(6) for way, seconds in
@@ -71,7 +85,7 @@ def documents() -> list[dict]:
         method, nnz, {**run, "seconds": factor * nnz / 1e4, "peak_rss_bytes": nnz << 8})
         for method, factor in [("NVRTC undivided", 10), ("PTX in units", 1)]
         for nnz in (1000, 31623, 1000000)], "target": "sm_90"}
-    return [hard_document(), fixture.search_cost(rows), scaling]
+    return [hard_document(), hard_networks(), fixture.search_cost(rows), scaling]
 
 
 @unittest.skipUnless(find_chromium(), f"none of {', '.join(NAMES)} is installed")

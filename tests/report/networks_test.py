@@ -41,7 +41,60 @@ def two_networks() -> dict:
         network("rn50", 64, [a_pass("spjit", 30), a_pass("openblas", 60)])])
 
 
+def family_of_two() -> dict:
+    """minilm at two sparsities and two n; OpenBLAS has no time at 90 % and n = 64."""
+    return model_bench([
+        network("minilm-80", 8, [a_pass("spjit", 100), a_pass("openblas", 400),
+                                 a_pass("compact", 110)]),
+        network("minilm-80", 64, [a_pass("spjit", 1000), a_pass("openblas", 2000)]),
+        network("minilm-90", 8, [a_pass("spjit", 50), a_pass("openblas", 400)]),
+        network("minilm-90", 64, [a_pass("spjit", 500), failed("openblas", "wrong: layer 3")]),
+        network("rn50", 8, [a_pass("spjit", 20), a_pass("openblas", 180)])])
+
+
+def places(figure: object, kind: str) -> list[list[tuple[float, float]]]:
+    """The points of each line of that class."""
+    return [[tuple(map(float, point.split(","))) for point in line.get("points").split()]
+            for line in figure.iter("polyline") if kind in line.get("class").split()]
+
+
 class NetworksTest(ReportTest):
+    def figures(self, document: dict) -> dict[str, object]:
+        """By their titles."""
+        page = parse_page(self.make_page(document))
+        return {figure.find("svg/title").text: figure.find("svg")
+                for figure in page.iter("figure")}
+
+    def test_every_family_has_a_picture_of_passes_by_n(self):
+        figures = self.figures(family_of_two())
+
+        self.assertEqual([title for title in figures if "ms a pass" in title],
+                         ["minilm: ms a pass, 1 thread, in sequence",
+                          "rn50: ms a pass, 1 thread, in sequence"])
+        names = [text.text for text in figures["minilm: ms a pass, 1 thread, in sequence"]
+                 .iter("text")]
+        for name in ["minilm-80", "minilm-90", "spjit", "openblas", "8", "64", "0.1", "1"]:
+            self.assertIn(name, names)
+        self.assertNotIn("compact", names)
+
+    def test_a_panel_has_a_line_a_library_at_its_times(self):
+        figure = self.figures(family_of_two())["minilm: ms a pass, 1 thread, in sequence"]
+
+        (at_80, at_90), (blas_80, blas_90) = places(figure, "own"), places(figure, "s0")
+        self.assertEqual([len(line) for line in (at_80, at_90, blas_80, blas_90)], [2, 2, 2, 1])
+        self.assertEqual([x for x, _ in at_80], [x for x, _ in blas_80])
+        self.assertLess(at_80[1][0], at_90[0][0])  # beside each other
+        decade = at_80[0][1] - at_80[1][1]  # from 0.1 to 1 ms, upwards
+        self.assertGreater(decade, 0)
+        self.assertAlmostEqual(at_90[0][1] - at_90[1][1], decade, delta=0.2)
+        self.assertAlmostEqual(at_80[0][1] - blas_80[0][1], 0.602 * decade, delta=0.2)
+        self.assertAlmostEqual(blas_80[0][1], blas_90[0][1], delta=0.2)
+
+    def test_pictures_say_their_ends(self):
+        figure = self.figures(family_of_two())["minilm: ms a pass, 1 thread, in sequence"]
+
+        self.assertIn("minilm-90: 0.0500 at n = 8, 0.500 at n = 64", figure.find("desc").text)
+
     def test_means_are_over_the_networks_of_an_n(self):
         page = parse_page(self.make_page(two_networks()))
 
