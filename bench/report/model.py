@@ -130,6 +130,11 @@ class Networks:
         return [library.name for library in self.passes.libraries
                 if library.kind == "jit" and library.name != SUBJECT]
 
+    @property
+    def dense(self) -> list[str]:
+        """Libraries that compute with A's zeros."""
+        return [library.name for library in self.passes.libraries if library.kind == "dense"]
+
 
 @dataclass(frozen=True)
 class SearchRow:

@@ -14,15 +14,31 @@ IN_SEQUENCE = ("The layers of a network run one after another, each with an outp
                "pass over all of them is timed. A layer finds the caches as the others left them.")
 
 
-def means_table(cases: list[Case], peers: list[str], threads: int) -> Table:
-    """A row an n: the geometric mean over the networks of each library's time over spjit's."""
+def of_fastest(cases: list[Case], peers: list[str]) -> list[float]:
+    """Of each case the least of the peers' times over spjit's."""
+    found = [[value for peer in peers if (value := case.speedup(peer)) is not None]
+             for case in cases]
+    return [min(values) for values in found if values]
+
+
+def mean_ratio(values: list[float]) -> str:
+    return ratio(geometric_mean(values)) if values else NONE
+
+
+def means_table(result: Networks, cases: list[Case], peers: list[str], threads: int) -> Table:
+    """A row an n: the geometric mean over the networks of each library's time over spjit's, and of
+    the fastest one's of each network."""
+    others = [peer for peer in peers if peer not in result.families]
+    dense = [peer for peer in others if peer in result.dense]
     rows = []
     for (n,), group in grouped(cases, lambda case: (case.n,)).items():
         means = [[value for _, value in speedups(group, peer)] for peer in peers]
-        rows.append([str(n), *(ratio(geometric_mean(values)) if values else NONE
-                               for values in means)])
+        means += [of_fastest(group, dense), of_fastest(group, others)]
+        rows.append([str(n), *map(mean_ratio, means)])
     return Table(f"Times as long as spjit, geometric means over the networks, "
-                 f"{whole(threads, 'thread')}, in sequence", ["n", *peers], rows, 0)
+                 f"{whole(threads, 'thread')}, in sequence",
+                 ["n", *peers, "fastest dense", "fastest"], rows, 0,
+                 f"The fastest of each network, without {SUBJECT}'s own families.")
 
 
 def pass_table(cases: list[Case], peers: list[str], threads: int) -> Table:
@@ -63,5 +79,5 @@ def network_blocks(result: Networks, prefix: str) -> list[Block]:
             blocks.append(by_group(f"{prefix}-{identifier(title)}", title, "columns of B, n",
                                    by_columns(cases), shown))
             blocks += family_figures(cases, shown, prefix)
-        blocks += [means_table(cases, peers, threads), pass_table(cases, peers, threads)]
+        blocks += [means_table(result, cases, peers, threads), pass_table(cases, peers, threads)]
     return blocks + failure_tables(passes)

@@ -99,7 +99,18 @@ class NetworksTest(ReportTest):
         page = parse_page(self.make_page(two_networks()))
 
         self.assertEqual(table_rows(page, "Times as long as spjit"),
-                         [["8", "6.00x", "1.10x"], ["64", "2.00x", "-"]])
+                         [["8", "6.00x", "1.10x", "6.00x", "6.00x"],
+                          ["64", "2.00x", "-", "2.00x", "2.00x"]])
+
+    def test_the_fastest_is_that_of_each_network_and_no_family(self):
+        page = parse_page(self.make_page(model_bench([
+            network("minilm-80", 8, [a_pass("spjit", 10), a_pass("openblas", 40),
+                                     a_pass("mkl", 20), a_pass("compact", 5)]),
+            network("rn50", 8, [a_pass("spjit", 10), a_pass("openblas", 40),
+                                a_pass("mkl", 320)])])))
+
+        (row,) = table_rows(page, "Times as long as spjit")
+        self.assertEqual(row[-2:], ["4.00x", "2.83x"])
 
     def test_every_pass_is_listed_in_milliseconds(self):
         page = parse_page(self.make_page(two_networks()))
@@ -126,7 +137,7 @@ class NetworksTest(ReportTest):
 
         page = parse_page(self.make_page(document))
 
-        self.assertEqual(table_rows(page, "Times as long as spjit"), [["8", "4.00x"]])
+        self.assertEqual(table_rows(page, "Times as long as spjit"), [["8", "4.00x", "4.00x", "4.00x"]])
         self.assertIn("wrong: layer 3", " ".join(page.itertext()))
 
     def test_a_pass_without_a_time_or_a_reason_is_one_line(self):
