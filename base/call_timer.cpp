@@ -29,8 +29,9 @@ void CallTimer::read_input() const {
   }
 }
 
-std::vector<TimingResult> measure_cold(std::span<const TimingCandidate> candidates,
-                                       const CallTimer& timer, const ColdTimingOptions& options) {
+std::vector<TimingResult> measure_single_calls(std::span<const TimingCandidate> candidates,
+                                               const CallTimer& timer,
+                                               const SingleCallOptions& options) {
   check_sample_counts(options.min_samples, options.max_samples);
   const auto start = timer.clock()();
   const auto in_budget = [&] {

@@ -50,18 +50,19 @@ class CallTimer {
   TimingClock clock_ = steady_timing_clock();
 };
 
-/// How often cold calls are timed: each takes a disturbance that is longer than itself.
-struct ColdTimingOptions {
+/// How often calls are timed each of which takes an untimed preparation as long as itself or
+/// longer.
+struct SingleCallOptions {
   int min_samples = 7;     ///< of each candidate, whatever the budget says; >= 1
   int max_samples = 50;    ///< of each candidate; >= min_samples
   double budget_ms = 500;  ///< no round begins later
 };
 
-/// Times the candidates in rounds, each by one call a round. `timer`: one that disturbs. Results in
-/// the order of the candidates. Throws InvalidArgument for options that contradict each other; what
-/// a candidate throws goes through.
-[[nodiscard]] std::vector<TimingResult> measure_cold(std::span<const TimingCandidate> candidates,
-                                                     const CallTimer& timer,
-                                                     const ColdTimingOptions& options = {});
+/// Times the candidates in rounds, each by one call a round, which a timer that disturbs makes a
+/// cold one. Results in the order of the candidates. Throws InvalidArgument for options that
+/// contradict each other; what a candidate throws goes through.
+[[nodiscard]] std::vector<TimingResult> measure_single_calls(
+    std::span<const TimingCandidate> candidates, const CallTimer& timer,
+    const SingleCallOptions& options = {});
 
 }  // namespace spjit

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -14,11 +15,13 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/host_cpu.hpp"
+#include "base/timing.hpp"
 #include "bench/host/report.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/json_file.hpp"
@@ -51,6 +54,8 @@ struct Options {
   side_by_side::PeerSettings settings;
   bench::NetworkTimingOptions timing;
   bool hot = false;
+  bool append = false;
+  double max_minutes = 0;  ///< 0: as long as it takes
   fs::path json;
   std::string command;
 };
@@ -77,6 +82,10 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--budget-ms", options.timing.budget_ms, "Timing of a network and n");
   app.add_flag("--hot", options.hot, "Time each layer alone too, again and again");
   app.add_option("--json", options.json, "The result (default: model-CPU.json here)");
+  app.add_flag("--append", options.append, "Keep the cases of --json's file, measure the others");
+  app.add_option("--max-minutes", options.max_minutes,
+                 "Begin no other case after this long; 0: go on to the end")
+      ->check(CLI::NonNegativeNumber);
 }
 
 std::vector<std::unique_ptr<Peer>> make_all_peers(const Options& options) {
@@ -123,13 +132,18 @@ std::string summary_of(const std::vector<NetworkTiming>& timings) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// {"network", "shapes": [[rows, cols, nnz] of each layer]}
-nlohmann::json describe(const Network& network, const std::vector<NetworkLayer>& layers) {
+/// Adds {"network", "shapes": [[rows, cols, nnz] of each layer]} unless it is there.
+void describe(const Network& network, const std::vector<NetworkLayer>& layers,
+              nlohmann::json& document) {
+  nlohmann::json& networks = document.at("networks");
+  const bool is_there = std::ranges::any_of(
+      networks, [&](const nlohmann::json& other) { return other.at("network") == network.name; });
+  if (is_there) return;
   nlohmann::json shapes = nlohmann::json::array();
   for (const NetworkLayer& layer : layers) {
     shapes.push_back({layer.matrix.rows, layer.matrix.cols, layer.matrix.nnz()});
   }
-  return {{"network", network.name}, {"shapes", std::move(shapes)}};
+  networks.push_back({{"network", network.name}, {"shapes", std::move(shapes)}});
 }
 
 /// Of all layers together.
@@ -143,36 +157,77 @@ double sparsity_of(const std::vector<NetworkLayer>& layers) {
   return places > 0 ? 1 - nnz / places : 0;
 }
 
-/// All n and threads of a network. Returns how many results were wrong.
-int run_network(const Options& options, const Network& network,
-                const std::vector<std::unique_ptr<Peer>>& peers, nlohmann::json& document) {
-  std::vector<NetworkLayer> layers = network.load();
-  bench::normalize(layers);
-  document["networks"].push_back(describe(network, layers));
-  int wrong = 0;
-  for (const std::int64_t n : options.n) {
-    LayerOperands operands(layers, n, needs_zeros(peers));
-    for (const int threads : options.threads) {
-      const std::vector<NetworkTiming> timings =
-          bench::measure_network(peers, operands, threads, options.hot, options.timing);
-      nlohmann::json record = {{"network", network.name},
-                               {"layers", operands.size()},
-                               {"nnz", operands.nnz()},
-                               {"sparsity", sparsity_of(layers)},
-                               {"n", n},
-                               {"threads", threads},
-                               {"timings", nlohmann::json::array()}};
-      for (const NetworkTiming& timing : timings) {
-        wrong += timing.failed.starts_with("wrong") ? 1 : 0;
-        record["timings"].push_back(to_json(timing));
-      }
-      document["cases"].push_back(std::move(record));
-      fmt::print("{} n={} t={}, ms: {}\n", network.name, n, threads, summary_of(timings));
-      std::fflush(stdout);
-    }
-    bench::save_json(options.json, document);
+bool has_case(const nlohmann::json& document, const std::string& network, std::int64_t n,
+              int threads) {
+  return std::ranges::any_of(document.at("cases"), [&](const nlohmann::json& other) {
+    return other.at("network") == network && other.at("n") == n && other.at("threads") == threads;
+  });
+}
+
+/// What is measured with, and how far it is.
+struct Bench {
+  const Options& options;
+  std::vector<std::unique_ptr<Peer>> peers;
+  nlohmann::json document;
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  int wrong = 0;  ///< results
+  int left = 0;   ///< cases that there was no time for
+
+  [[nodiscard]] bool has_time() const {
+    return options.max_minutes == 0 || ms_since(begin) < options.max_minutes * 60e3;
   }
-  return wrong;
+};
+
+void run_case(Bench& bench, const Network& network, LayerOperands& operands, double sparsity,
+              std::pair<std::int64_t, int> n_and_threads) {
+  const auto [n, threads] = n_and_threads;
+  const std::vector<NetworkTiming> timings = bench::measure_network(
+      bench.peers, operands, threads, bench.options.hot, bench.options.timing);
+  nlohmann::json record = {{"network", network.name},
+                           {"layers", operands.size()},
+                           {"nnz", operands.nnz()},
+                           {"sparsity", sparsity},
+                           {"n", n},
+                           {"threads", threads},
+                           {"timings", nlohmann::json::array()}};
+  for (const NetworkTiming& timing : timings) {
+    bench.wrong += timing.failed.starts_with("wrong") ? 1 : 0;
+    record["timings"].push_back(to_json(timing));
+  }
+  bench.document["cases"].push_back(std::move(record));
+  fmt::print("{} n={} t={}, ms: {}\n", network.name, n, threads, summary_of(timings));
+  std::fflush(stdout);
+}
+
+/// All n and threads of a network that the document does not have.
+void run_network(Bench& bench, const Network& network) {
+  std::vector<NetworkLayer> layers;
+  double sparsity = 0;
+  for (const std::int64_t n : bench.options.n) {
+    std::optional<LayerOperands> operands;
+    for (const int threads : bench.options.threads) {
+      if (has_case(bench.document, network.name, n, threads)) continue;
+      if (!bench.has_time()) {
+        ++bench.left;
+        continue;
+      }
+      if (layers.empty()) {
+        layers = network.load();
+        bench::normalize(layers);
+        sparsity = sparsity_of(layers);
+        describe(network, layers, bench.document);
+      }
+      if (!operands) operands.emplace(layers, n, needs_zeros(bench.peers));
+      run_case(bench, network, *operands, sparsity, {n, threads});
+    }
+    if (operands) bench::save_json(bench.options.json, bench.document);
+  }
+}
+
+bool wanted(const Options& options, const Network& network) {
+  return options.only.empty() || std::ranges::any_of(options.only, [&](const std::string& part) {
+           return network.name.find(part) != std::string::npos;
+         });
 }
 
 int run(Options options) {
@@ -180,29 +235,33 @@ int run(Options options) {
   const bench::ScratchDirectory scratch("spjit-model");
   fs::create_directory(scratch.path());
   options.settings.scratch = scratch.path();
-  const auto peers = make_all_peers(options);
+  Bench bench{options, make_all_peers(options), {}};
   const nlohmann::json device =
       side_by_side::host_device(host_cpu(), options.settings.target, bench::load_average());
-  nlohmann::json document = side_by_side::new_document(options.command, device, peers);
-  document["schema"] = k_schema;
-  document["networks"] = nlohmann::json::array();
+  bench.document = side_by_side::new_document(options.command, device, bench.peers);
+  bench.document["schema"] = k_schema;
+  bench.document["networks"] = nlohmann::json::array();
   if (options.json.empty()) {
     options.json = "model-" + bench::file_name_of(device.at("name").get<std::string>()) + ".json";
   }
-  int wrong = 0;
+  if (options.append) {
+    const nlohmann::json earlier = side_by_side::earlier_document(options.json, bench.document);
+    for (const char* list : {"cases", "networks"}) bench.document[list] = earlier.at(list);
+  }
+  side_by_side::print_peers(bench.peers);
   bool any = false;
   for (const Network& network : bench::list_networks(options.networks)) {
-    const bool wanted =
-        options.only.empty() || std::ranges::any_of(options.only, [&](const std::string& part) {
-          return network.name.find(part) != std::string::npos;
-        });
-    if (!wanted) continue;
+    if (!wanted(options, network)) continue;
     any = true;
-    wrong += run_network(options, network, peers, document);
+    run_network(bench, network);
   }
   if (!any) throw Error("no network matches; scripts/make_networks.sh makes some");
+  if (bench.left > 0) {
+    fmt::print("stopped after {} minutes: {} cases are left, --append goes on\n",
+               options.max_minutes, bench.left);
+  }
   fmt::print("wrote {}\n", options.json.string());
-  return wrong == 0 ? 0 : 1;
+  return bench.wrong == 0 ? 0 : 1;
 }
 
 }  // namespace

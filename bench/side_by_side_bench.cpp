@@ -85,14 +85,6 @@ std::vector<Case> cases_of(const Options& options, const std::vector<MatrixEntry
   return cases;
 }
 
-void print_peers(const Peers& peers) {
-  for (const auto& peer : peers) {
-    const PeerInfo& info = peer->info();
-    fmt::print("{:<11} {:<7} {}\n", info.name, info.kind,
-               info.missing.empty() ? info.version : "MISSING: " + info.missing);
-  }
-}
-
 void save(const Options& options, const nlohmann::json& document) {
   bench::save_json(options.json, document);
   if (!options.csv.empty()) write_file(options.csv, to_csv(document));
@@ -172,22 +164,6 @@ int run_cases(const Options& options, const std::vector<Case>& cases, const Benc
   return failures;
 }
 
-/// The cases of a file that this run goes on with. Throws Error if it is another machine's or was
-/// made with other libraries.
-nlohmann::json earlier_cases(const Options& options, const nlohmann::json& document) {
-  if (!options.append || !fs::exists(options.json)) return nlohmann::json::array();
-  nlohmann::json earlier = read_document(options.json);
-  const bool same = earlier.at("device").at("name") == document.at("device").at("name") &&
-                    earlier.at("libraries") == document.at("libraries");
-  if (!same) {
-    throw Error(
-        fmt::format("{}: made on another machine or with other libraries; choose another "
-                    "--json, or the same --peers",
-                    options.json.string()));
-  }
-  return earlier.at("cases");
-}
-
 std::vector<std::string> chosen(const std::vector<std::string>& peers,
                                 const std::vector<std::string>& all) {
   return peers.empty() ? all : peers;
@@ -243,7 +219,7 @@ int run(Options options) {
     options.json =
         "side-by-side-" + bench::file_name_of(bench.device["name"].get<std::string>()) + ".json";
   }
-  document["cases"] = earlier_cases(options, document);
+  if (options.append) document["cases"] = earlier_document(options.json, document).at("cases");
   document["roofline"] = bench.roofline;
   const std::vector<MatrixEntry> matrices = choose_matrices(options);
   const std::vector<Case> cases = cases_of(options, matrices, document);

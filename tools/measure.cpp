@@ -94,7 +94,7 @@ std::vector<TimingResult> times_of(const std::vector<TimingCandidate>& candidate
   }
   ThreadPool pool(threads, std::chrono::nanoseconds::zero());  // its threads do not spin
   const CallTimer timer(std::make_shared<CacheFlush>(host_cpu(), &pool), b);
-  return measure_cold(candidates, timer, {.budget_ms = options.budget_ms});
+  return measure_single_calls(candidates, timer, {.budget_ms = options.budget_ms});
 }
 
 Measurement measure_on_host(const Kernel& kernel, const CsrMatrix& matrix,

@@ -6,10 +6,11 @@
 #include <chrono>
 #include <limits>
 #include <map>
-#include <span>
+#include <set>
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "base/call_timer.hpp"
 #include "bench/side_by_side/waiting.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/float64_check.hpp"
@@ -74,18 +75,22 @@ Ready prepare(Peer& peer, LayerOperands& operands, int threads, NetworkTiming& t
   return ready;
 }
 
-/// All layers in sequence, the libraries interleaved.
-void time_passes(std::vector<Ready>& all, const TimingOptions& options) {
+/// All layers in sequence, the libraries interleaved. A pass that does not count comes before each
+/// that does: what the others left in the caches is not the network's.
+void time_passes(std::vector<Ready>& all, const NetworkTimingOptions& options) {
   std::vector<TimingCandidate> candidates;
   candidates.reserve(all.size());
   for (Ready& ready : all) {
-    candidates.push_back({ready.timing->library, [&] { ready.run(options.clock); },
-                          [&ready] {
-                            ready.keep_pass();
-                            ready.end_turn();
-                          }});
+    const auto run = [&] { ready.run(options.clock); };
+    const auto end = [&ready] {
+      ready.keep_pass();
+      ready.end_turn();
+    };
+    candidates.push_back({ready.timing->library, run, end, run});
   }
-  const std::vector<TimingResult> results = measure_interleaved(candidates, options);
+  const CallTimer timer({}, {}, options.clock);
+  const std::vector<TimingResult> results = measure_single_calls(
+      candidates, timer, {options.min_samples, options.max_samples, options.budget_ms});
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].timing->pass = results[i];
     for (const auto& samples : all[i].samples_us) {
@@ -95,8 +100,10 @@ void time_passes(std::vector<Ready>& all, const TimingOptions& options) {
 }
 
 /// Each layer alone, the libraries interleaved; times are summed over the layers.
-void time_hot(const std::vector<Ready>& all, std::size_t layers, const TimingOptions& options) {
-  TimingOptions of_layer = options;
+void time_hot(const std::vector<Ready>& all, std::size_t layers,
+              const NetworkTimingOptions& options) {
+  TimingOptions of_layer;
+  of_layer.clock = options.clock;
   of_layer.budget_ms = options.budget_ms / static_cast<double>(std::max<std::size_t>(layers, 1));
   of_layer.warm_up_ms = 0.2;
   of_layer.min_batch_us = 50;
@@ -165,7 +172,7 @@ std::string LayerOperands::check(double rounding) {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const side_by_side::Problem problem = this->problem(i, 1);
     const std::int64_t columns = std::min(n_, k_checked_columns);
-    for (const std::int64_t first : {std::int64_t{0}, n_ - columns}) {
+    for (const std::int64_t first : std::set{std::int64_t{0}, n_ - columns}) {
       const ErrorReport report = compare_with_float64(
           layers_[i].matrix,
           {.b = problem.b + first, .ldb = n_, .c = problem.c + first, .ldc = n_, .n = columns});
@@ -192,14 +199,8 @@ std::vector<NetworkTiming> measure_network(const std::vector<std::unique_ptr<Pee
     if (!ready.layers.empty()) all.push_back(std::move(ready));
   }
   if (all.empty()) return timings;
-  TimingOptions pass;
-  pass.budget_ms = options.budget_ms;
-  pass.warm_up_ms = 0;  // a sample begins with a pass that does not count
-  pass.min_batch_us = 1;
-  pass.min_samples = options.min_samples;
-  pass.clock = options.clock;
-  time_passes(all, pass);
-  if (hot) time_hot(all, operands.size(), pass);
+  time_passes(all, options);
+  if (hot) time_hot(all, operands.size(), options);
   return timings;
 }
 

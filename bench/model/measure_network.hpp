@@ -43,8 +43,9 @@ class LayerOperands {
 };
 
 struct NetworkTimingOptions {
-  double budget_ms = 1000;  ///< of all libraries together
-  int min_samples = 7;
+  double budget_ms = 500;  ///< of all libraries together, in which rounds may begin
+  int min_samples = 3;     ///< of each library, whatever the budget says: a pass is many layers
+  int max_samples = 25;
   TimingClock clock = steady_timing_clock();
 };
 

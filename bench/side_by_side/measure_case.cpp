@@ -130,7 +130,7 @@ void time_cold(std::vector<Contestant>& contestants, int runs, int threads,
     candidates[i].before_sample = [runnable] { runnable->forget(); };
   }
   const std::vector<TimingResult> results =
-      measure_cold(candidates, timer, {.min_samples = runs, .max_samples = runs});
+      measure_single_calls(candidates, timer, {.min_samples = runs, .max_samples = runs});
   for (std::size_t i = 0; i < results.size(); ++i) {
     contestants[i].timing->cold_us = results[i].median_us;
   }

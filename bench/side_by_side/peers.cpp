@@ -110,6 +110,14 @@ std::vector<std::unique_ptr<Peer>> make_peers(const PeerSettings& settings,
   return peers;
 }
 
+void print_peers(const std::vector<std::unique_ptr<Peer>>& peers) {
+  for (const auto& peer : peers) {
+    const PeerInfo& info = peer->info();
+    fmt::print("{:<11} {:<7} {}\n", info.name, info.kind,
+               info.missing.empty() ? info.version : "MISSING: " + info.missing);
+  }
+}
+
 std::unique_ptr<Peer> make_missing_peer(PeerInfo info) {
   return std::make_unique<MissingPeer>(std::move(info));
 }

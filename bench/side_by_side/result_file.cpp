@@ -119,14 +119,22 @@ nlohmann::json new_document(const std::string& command, const nlohmann::json& de
   return document;
 }
 
-nlohmann::json read_document(const std::filesystem::path& file) {
+nlohmann::json earlier_document(const std::filesystem::path& file, const nlohmann::json& document) {
+  if (!std::filesystem::exists(file)) return document;
   std::ifstream stream(file);
-  Json document = Json::parse(stream, nullptr, false);
-  const bool is_object = !document.is_discarded() && document.is_object();
-  if (!is_object || document.value("schema", "") != k_schema) {
-    throw IoError(fmt::format("{}: expected a JSON file of schema {}", file.string(), k_schema));
+  Json earlier = Json::parse(stream, nullptr, false);
+  const auto schema = document.at("schema").get<std::string>();
+  const bool is_object = !earlier.is_discarded() && earlier.is_object();
+  if (!is_object || earlier.value("schema", "") != schema) {
+    throw IoError(fmt::format("{}: expected a JSON file of schema {}", file.string(), schema));
   }
-  return document;
+  const bool same = earlier.at("device").at("name") == document.at("device").at("name") &&
+                    earlier.at("libraries") == document.at("libraries");
+  if (same) return earlier;
+  throw Error(
+      fmt::format("{}: made on another machine or with other libraries; choose another --json, or "
+                  "the same --peers",
+                  file.string()));
 }
 
 bool has_case(const nlohmann::json& document, const CaseName& name) {

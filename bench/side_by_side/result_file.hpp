@@ -32,8 +32,11 @@ namespace spjit::side_by_side {
 [[nodiscard]] nlohmann::json new_document(const std::string& command, const nlohmann::json& device,
                                           const std::vector<std::unique_ptr<Peer>>& peers);
 
-/// Throws IoError if there is no such file or it is of another schema.
-[[nodiscard]] nlohmann::json read_document(const std::filesystem::path& file);
+/// The document in `file`, which `document`, without cases yet, is to go on with; `document` itself
+/// if there is no such file. Throws IoError for a file of another schema, Error for one of another
+/// machine or of other libraries.
+[[nodiscard]] nlohmann::json earlier_document(const std::filesystem::path& file,
+                                              const nlohmann::json& document);
 
 /// What one case is called among others of a document.
 struct CaseName {

@@ -16,7 +16,7 @@
 namespace {
 
 using spjit::CallTimer;
-using spjit::measure_cold;
+using spjit::measure_single_calls;
 using spjit::TimingCandidate;
 using spjit::testing_support::constant;
 using spjit::testing_support::MadeUpTime;
@@ -66,7 +66,7 @@ TEST(CallTimer, EmptiesTheCachesOfAPool) {
 }
 
 /// Made-up time, in which a disturbance takes some too.
-class MeasureCold : public testing::Test {
+class MeasureSingleCalls : public testing::Test {
  protected:
   [[nodiscard]] CallTimer timer() {
     return {[this] { disturbance_.run(); }, {}, time_.timing_options().clock};
@@ -76,13 +76,14 @@ class MeasureCold : public testing::Test {
   TimingCandidate disturbance_ = time_.candidate("d", constant(1000));
 };
 
-TEST_F(MeasureCold, DisturbsBeforeEachCallAndTimesTheCallAlone) {
+TEST_F(MeasureSingleCalls, DisturbsBeforeEachCallAndTimesTheCallAlone) {
   TimingCandidate first = time_.candidate("a", constant(20));
   first.before_sample = time_.candidate("before", constant(300)).run;
   first.after_sample = time_.candidate("after", constant(300)).run;
   const std::vector<TimingCandidate> candidates = {first, time_.candidate("b", constant(5))};
 
-  const auto results = measure_cold(candidates, timer(), {.min_samples = 2, .max_samples = 2});
+  const auto results =
+      measure_single_calls(candidates, timer(), {.min_samples = 2, .max_samples = 2});
 
   EXPECT_EQ(time_.log(), (std::vector<std::string>{"before", "d", "a", "after", "d", "b",  //
                                                    "before", "d", "a", "after", "d", "b"}));
@@ -93,26 +94,26 @@ TEST_F(MeasureCold, DisturbsBeforeEachCallAndTimesTheCallAlone) {
   EXPECT_EQ(results[1].samples, 2);
 }
 
-TEST_F(MeasureCold, BeginsNoRoundAfterTheBudgetButTakesTheLeastSamples) {
+TEST_F(MeasureSingleCalls, BeginsNoRoundAfterTheBudgetButTakesTheLeastSamples) {
   const std::vector<TimingCandidate> candidates = {time_.candidate("a", constant(1000))};
 
-  const auto in_budget =
-      measure_cold(candidates, timer(), {.min_samples = 1, .max_samples = 50, .budget_ms = 9});
-  const auto beyond =
-      measure_cold(candidates, timer(), {.min_samples = 3, .max_samples = 50, .budget_ms = 0});
-  const auto most =
-      measure_cold(candidates, timer(), {.min_samples = 1, .max_samples = 4, .budget_ms = 1e9});
+  const auto in_budget = measure_single_calls(
+      candidates, timer(), {.min_samples = 1, .max_samples = 50, .budget_ms = 9});
+  const auto beyond = measure_single_calls(candidates, timer(),
+                                           {.min_samples = 3, .max_samples = 50, .budget_ms = 0});
+  const auto most = measure_single_calls(candidates, timer(),
+                                         {.min_samples = 1, .max_samples = 4, .budget_ms = 1e9});
 
   EXPECT_EQ(in_budget[0].samples, 5);
   EXPECT_EQ(beyond[0].samples, 3);
   EXPECT_EQ(most[0].samples, 4);
 }
 
-TEST_F(MeasureCold, RefusesNumbersOfSamplesThatContradictEachOther) {
+TEST_F(MeasureSingleCalls, RefusesNumbersOfSamplesThatContradictEachOther) {
   const std::vector<TimingCandidate> candidates = {time_.candidate("a", constant(1))};
   for (const auto& [least, most] : {std::pair{0, 5}, std::pair{3, 2}}) {
-    EXPECT_THROW(static_cast<void>(measure_cold(candidates, timer(),
-                                                {.min_samples = least, .max_samples = most})),
+    EXPECT_THROW(static_cast<void>(measure_single_calls(
+                     candidates, timer(), {.min_samples = least, .max_samples = most})),
                  spjit::InvalidArgument);
   }
 }
