@@ -1,5 +1,5 @@
-"""What search_cost_bench and host_compile_bench write is what the report reads. Skips where they
-are not built: SPJIT_BENCH_DIR names the folder that has them."""
+"""What search_cost_bench, host_compile_bench and model_bench write is what the report reads. Skips
+where they are not built: SPJIT_BENCH_DIR names the folder that has them."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import fixture  # noqa: F401  (makes the package report importable)
 from fixture import ReportTest
 
 BENCH_DIR = Path(os.environ.get("SPJIT_BENCH_DIR", fixture.ROOT / "build/release/bench"))
-PROGRAMS = ("search_cost_bench", "host_compile_bench")
+PROGRAMS = ("search_cost_bench", "host_compile_bench", "model_bench")
 MISSING = [name for name in PROGRAMS if not (BENCH_DIR / name).is_file()]
 
 
@@ -52,6 +52,42 @@ class WrittenTest(ReportTest):
                          [("host avx512", 1024, 2), ("host avx2", 1024, 2),
                           ("host avx512", 3277, 2), ("host avx2", 3277, 2)])
         self.assertTrue(all(p.seconds > 0 and p.code_bytes > 0 for p in result.points))
+
+    def run_model_bench(self, *arguments: str) -> object:
+        """On a network of two layers: 3 x 4, then 4 x 3."""
+        networks = self.folder / "networks/tiny"
+        networks.mkdir(parents=True, exist_ok=True)
+        (networks / "0.smtx").write_text("3, 4, 4\n0 2 3 4\n0 3 1 2\n", encoding="utf-8")
+        (networks / "1.smtx").write_text("4, 3, 4\n0 1 1 2 4\n0 2 0 1\n", encoding="utf-8")
+        return self.run_bench("model_bench", "--networks", str(networks.parent), "--data",
+                              str(self.folder / "none"), "--threads", "1", "--budget-ms", "1",
+                              "--peers", "spjit,onnxruntime", "--families", "csr",
+                              "--onnxruntime", str(self.folder / "none"), *arguments)
+
+    def test_model_bench_lists_what_is_missing(self):
+        passes = self.run_model_bench("--n", "1,8").passes
+
+        self.assertEqual({library.name: library.missing is None for library in passes.libraries},
+                         {"spjit": True, "onnxruntime": False, "csr": True})
+        self.assertEqual([(case.matrix, case.nnz, case.n) for case in passes.cases],
+                         [("tiny", 8, 1), ("tiny", 8, 8)])
+        self.assertEqual({timing.samples >= 3 for case in passes.cases
+                          for timing in case.timings.values()}, {True})
+
+    def test_model_bench_goes_on(self):
+        before = self.run_model_bench("--n", "1,8").passes.cases
+
+        result = self.run_model_bench("--n", "2,8", "--append")
+
+        self.assertEqual(result.passes.cases[:2], before)
+        self.assertEqual([case.n for case in result.passes.cases], [1, 8, 2])
+
+    def test_model_bench_ends_in_time(self):
+        self.run_model_bench("--n", "1")
+
+        result = self.run_model_bench("--n", "2,8", "--append", "--max-minutes", "1e-9")
+
+        self.assertEqual([case.n for case in result.passes.cases], [1])
 
 
 if __name__ == "__main__":
