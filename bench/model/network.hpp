@@ -34,8 +34,8 @@ struct NetworkOptions {
 /// - `bert-S`: BERT-base's 72 layers: each is four of those of minilm-S side by side (2 x 2);
 /// - `transformer-S`: the 96 layers of a base Transformer from DLMC's matrices of that sparsity;
 ///   a feed-forward layer that DLMC has no file for here is four square ones in a row;
-/// - `rn50`: ResNet-50's 54 layers. Each is DLMC's matrix of its shape, or the largest that fills it
-///   as blocks, whatever the sparsity: there is a file a shape at most.
+/// - `rn50`: ResNet-50's 54 layers, each of the largest of DLMC's matrices that fills its shape, as
+///   often as it takes, whatever the sparsity: there is a file a shape at most.
 [[nodiscard]] std::vector<Network> list_networks(const NetworkOptions& options);
 
 /// The matrices as blocks of one, `across` in a row of blocks. All have the same shape. Throws

@@ -22,7 +22,7 @@
 namespace spjit::side_by_side {
 namespace {
 
-// From onnxruntime_c_api.h, which no package of PyPI or of Debian 12 brings. OrtApi is a struct of
+// From onnxruntime_c_api.h, which is not in the wheel and not in Debian 12. OrtApi is a struct of
 // pointers to functions that only grows at its end: a function keeps its place in all versions.
 struct Status;  // null: success
 struct Environment;
@@ -182,9 +182,9 @@ Owned<Session> make_session(const Api& api, const Threads& threads, const Proble
 
 class OnnxRunnable final : public Runnable {
  public:
-  OnnxRunnable(const Api& api, std::shared_ptr<const Threads> threads, const Problem& problem,
+  OnnxRunnable(Api api, std::shared_ptr<const Threads> threads, const Problem& problem,
                std::shared_ptr<Activations> input, std::shared_ptr<Activations> output)
-      : api_(api),
+      : api_(std::move(api)),
         threads_(std::move(threads)),
         input_(std::move(input)),
         output_(std::move(output)),

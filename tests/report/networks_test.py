@@ -137,7 +137,8 @@ class NetworksTest(ReportTest):
 
         page = parse_page(self.make_page(document))
 
-        self.assertEqual(table_rows(page, "Times as long as spjit"), [["8", "4.00x", "4.00x", "4.00x"]])
+        self.assertEqual(table_rows(page, "Times as long as spjit"),
+                         [["8", "4.00x", "4.00x", "4.00x"]])
         self.assertIn("wrong: layer 3", " ".join(page.itertext()))
 
     def test_a_pass_without_a_time_or_a_reason_is_one_line(self):

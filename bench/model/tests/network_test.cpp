@@ -25,6 +25,7 @@ using testing::ThrowsMessage;
 
 std::vector<std::string> names_of(const std::vector<Network>& networks) {
   std::vector<std::string> names;
+  names.reserve(networks.size());
   for (const Network& network : networks) names.push_back(network.name);
   return names;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -158,7 +159,7 @@ TEST_F(MeasureCase, ARightLibraryIsTimedWarmAndCold) {
 
   const CaseResult result = measure(4);
 
-  constexpr int k_cold_runs = 2;
+  constexpr std::int64_t k_cold_runs = 2;
   EXPECT_EQ(caches_.bytes_read(), k_cold_runs * 2 * small_caches().l3_bytes);
   ASSERT_EQ(result.timings.size(), 1);
   const PeerTiming& timing = result.timings[0];
