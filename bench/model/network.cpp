@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "base/arithmetic.hpp"
@@ -17,12 +18,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool is_matrix_file(const fs::path& path) {
+  constexpr std::array k_extensions = {".npz", ".npy", ".smtx", ".mtx"};
+  return std::ranges::find(k_extensions, path.extension()) != k_extensions.end();
+}
+
 std::vector<fs::path> matrix_files(const fs::path& folder) {
   std::vector<fs::path> files;
   if (!fs::is_directory(folder)) return files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const fs::path& path = entry.path();
-    if (path.extension() == ".npz" || path.extension() == ".smtx") files.push_back(path);
+    if (is_matrix_file(path)) files.push_back(path);
   }
   std::ranges::sort(files);
   return files;
@@ -149,6 +155,37 @@ std::vector<NetworkLayer> rn50_of(const std::vector<fs::path>& files) {
   return layers;
 }
 
+/// Matrices that no rule of the choice among families was made from: other networks, and DLMC's
+/// other ways to prune a Transformer.
+std::vector<fs::path> unseen_files(const fs::path& data) {
+  std::vector<fs::path> files;
+  for (const char* folder : {"weights/lyra", "weights/radixnet", "weights/sparsert_mobilenet",
+                             "weights/sparsert_rn50_3x3", "dlmc/transformer/l0_regularization",
+                             "dlmc/transformer/variational_dropout"}) {
+    const std::vector<fs::path> some = matrix_files(data / folder);
+    std::ranges::copy_if(some, std::back_inserter(files), [](const fs::path& file) {
+      // The product and an operand that SparseRT's weights come with.
+      return file.stem() != "BC" && file.stem() != "ref";
+    });
+  }
+  return files;
+}
+
+/// Again and again, so that the caches do not hold them from pass to pass.
+std::vector<NetworkLayer> repeated(const std::vector<NetworkLayer>& some) {
+  constexpr std::int64_t k_enough_nnz = std::int64_t{1} << 22;
+  constexpr int k_most_times = 16;
+  std::vector<NetworkLayer> layers;
+  std::int64_t nnz = 0;
+  for (int times = 0; times < k_most_times && nnz < k_enough_nnz; ++times) {
+    for (const NetworkLayer& layer : some) {
+      layers.push_back(layer);
+      nnz += layer.matrix.nnz();
+    }
+  }
+  return layers;
+}
+
 bool has_square(const std::vector<fs::path>& files) {
   return std::ranges::any_of(files, [](const fs::path& file) {
     return file.stem().string().find("self_attention") != std::string::npos;
@@ -183,6 +220,10 @@ std::vector<Network> list_networks(const NetworkOptions& options) {
   const std::vector<fs::path> rn50 = matrix_files(dlmc / "rn50");
   if (!rn50.empty()) {
     networks.push_back({"rn50", [rn50] { return rn50_of(rn50); }});
+  }
+  const std::vector<fs::path> unseen = unseen_files(options.data);
+  if (!unseen.empty()) {
+    networks.push_back({"unseen", [unseen] { return repeated(load_layers(unseen)); }});
   }
   return networks;
 }

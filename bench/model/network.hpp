@@ -25,7 +25,7 @@ struct Network {
 };
 
 struct NetworkOptions {
-  std::filesystem::path data;      ///< with the folder dlmc
+  std::filesystem::path data;      ///< with the folders dlmc and weights
   std::filesystem::path networks;  ///< of scripts/make_networks.sh: a folder of matrices each
 };
 
@@ -35,7 +35,9 @@ struct NetworkOptions {
 /// - `transformer-S`: the 96 layers of a base Transformer from DLMC's matrices of that sparsity;
 ///   a feed-forward layer that DLMC has no file for here is four square ones in a row;
 /// - `rn50`: ResNet-50's 54 layers, each of the largest of DLMC's matrices that fills its shape, as
-///   often as it takes, whatever the sparsity: there is a file a shape at most.
+///   often as it takes, whatever the sparsity: there is a file a shape at most;
+/// - `unseen`: layers of other networks and other ways to prune, again and again. No rule was made
+///   from them: they test the choice among families.
 [[nodiscard]] std::vector<Network> list_networks(const NetworkOptions& options);
 
 /// The matrices as blocks of one, `across` in a row of blocks. All have the same shape. Throws

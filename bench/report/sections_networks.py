@@ -27,18 +27,20 @@ def mean_ratio(values: list[float]) -> str:
 
 def means_table(result: Networks, cases: list[Case], peers: list[str], threads: int) -> Table:
     """A row an n: the geometric mean over the networks of each library's time over spjit's, and of
-    the fastest one's of each network."""
+    the fastest ones' of each network."""
     others = [peer for peer in peers if peer not in result.families]
     dense = [peer for peer in others if peer in result.dense]
+    own = [peer for peer in peers if peer in result.families]
     rows = []
     for (n,), group in grouped(cases, lambda case: (case.n,)).items():
         means = [[value for _, value in speedups(group, peer)] for peer in peers]
-        means += [of_fastest(group, dense), of_fastest(group, others)]
+        means += [of_fastest(group, some) for some in (dense, others, own)]
         rows.append([str(n), *map(mean_ratio, means)])
     return Table(f"Times as long as spjit, geometric means over the networks, "
                  f"{whole(threads, 'thread')}, in sequence",
-                 ["n", *peers, "fastest dense", "fastest"], rows, 0,
-                 f"The fastest of each network, without {SUBJECT}'s own families.")
+                 ["n", *peers, "fastest dense", "fastest", "own"], rows, 0,
+                 f"The fastest of each network: of those that are dense, of all, and of {SUBJECT}'s "
+                 "own families, one for all layers.")
 
 
 def pass_table(cases: list[Case], peers: list[str], threads: int) -> Table:

@@ -96,9 +96,14 @@ TEST(ListNetworks, MakesThemOfTheFilesThatThereAre) {
   write("rn50/magnitude_pruning/0.8/wide.smtx", 64, 256);
   write("rn50/magnitude_pruning/0.95/final_dense.smtx", 1000, 2048);
 
+  write("transformer/l0_regularization/0.5/q.smtx", 7, 9);
+  write("../weights/lyra/conv.smtx", 5, 6);
+  write("../weights/sparsert_mobilenet/ref.smtx", 5, 6);
+
   const auto networks = list_networks({folder.path(), folder.path() / "networks"});
 
-  ASSERT_THAT(names_of(networks), ElementsAre("minilm-90", "bert-90", "transformer-90", "rn50"));
+  ASSERT_THAT(names_of(networks),
+              ElementsAre("minilm-90", "bert-90", "transformer-90", "rn50", "unseen"));
   EXPECT_EQ(networks[0].load().size(), 36U);
   const std::vector<NetworkLayer> bert = networks[1].load();
   ASSERT_EQ(bert.size(), 72U);
@@ -120,6 +125,10 @@ TEST(ListNetworks, MakesThemOfTheFilesThatThereAre) {
   expect_shape(43, 2048, 1024);
   expect_shape(45, 512, 4608);
   expect_shape(53, 1000, 2048);
+  const std::vector<NetworkLayer> unseen = networks[4].load();
+  ASSERT_EQ(unseen.size(), 32U) << "two files, as often as few nonzeros allow";
+  EXPECT_EQ(unseen[0].name, "conv");
+  EXPECT_EQ(unseen[31].matrix.cols, 9);
   // Each file has one nonzero.
   EXPECT_EQ(rn50[3].name, "square");
   EXPECT_EQ(rn50[3].matrix.nnz(), 9);
