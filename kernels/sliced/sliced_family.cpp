@@ -69,6 +69,7 @@ std::string SlicedFamily::refusal(const FamilyRequest& request) const {
 }
 
 std::string SlicedFamily::leaves_to_others(const FamilyRequest& request) const {
+  if (std::string loop = loop_preference(request); !loop.empty()) return loop;
   const HostIsa isa = request.options.target.isa();
   const std::int64_t n = request.problem.n.value;
   if (prefers_slices(view_of(*request.problem.a), isa, n, request.cancel)) return {};

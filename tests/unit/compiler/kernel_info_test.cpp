@@ -64,7 +64,7 @@ std::vector<FamilyCase> family_cases() {
                                    {"reference", any_n, slow}};
   if (compiles_and_runs(HostIsa::avx512)) {
     cases.push_back({"compact", any_n, {}});
-    cases.push_back({"dense", problem_of(random_matrix(64, 70, 0.2), 33)});
+    cases.push_back({"dense", problem_of(random_matrix(60, 70, 0.2), 33)});
     cases.push_back({"sliced", problem_of(matrix, 1), options_of(HostIsa::avx512)});
   }
   return cases;

@@ -235,6 +235,49 @@ TEST(Pipeline, AColdKernelIsCompactUnlessItsColumnsAreManyOrInPanels) {
   EXPECT_EQ(family_of(any_n), "compact");
 }
 
+TEST(Pipeline, AColdKernelWithRowsAlikeIsUnrolledForManyColumns) {
+  /// `alike` rows each have the same columns.
+  const auto family_of = [](std::int64_t alike, std::int64_t n) {
+    CsrMatrix matrix{256, 256, {0}, {}, {}};
+    for (std::int32_t row = 0; row < 256; ++row) {
+      for (std::int32_t entry = 0; entry < 25; ++entry) {
+        matrix.col_idxs.push_back(10 * entry + row / static_cast<std::int32_t>(alike) % 7);
+        matrix.values.push_back(1.0F);
+      }
+      matrix.row_ptrs.push_back(matrix.nnz());
+    }
+    // Seven ways to begin; the last column makes more of them different.
+    for (std::int32_t row = 0; row < 256; ++row) {
+      matrix.col_idxs[static_cast<std::size_t>(25 * row + 24)] =
+          248 + row / static_cast<std::int32_t>(alike) % 8;
+    }
+    CompileOptions options = base_options();
+    options.policy.hot = false;
+    return compile_for(problem_of(matrix, n), options).record.at("family").get<std::string>();
+  };
+
+  EXPECT_EQ(family_of(32, 48), "unrolled");
+  EXPECT_EQ(family_of(32, 47), "compact");
+  EXPECT_EQ(family_of(1, 192), "unrolled") << "56 patterns";
+  EXPECT_EQ(family_of(1, 191), "compact");
+}
+
+TEST(Pipeline, AColdKernelWithShortRowsIsALoop) {
+  const auto family_of = [](std::int64_t cols, double sparsity, std::int64_t n) {
+    CompileOptions options = base_options();
+    options.policy.hot = false;
+    return compile_for(problem_of(random_matrix(2000, cols, sparsity), n), options)
+        .record.at("family")
+        .get<std::string>();
+  };
+
+  EXPECT_EQ(family_of(70, 0.9, 32), "csr");
+  EXPECT_EQ(family_of(70, 0.9, 31), "compact");
+  EXPECT_EQ(family_of(140, 0.9, 96), "csr");
+  EXPECT_EQ(family_of(140, 0.9, 95), "compact");
+  EXPECT_EQ(family_of(500, 0.999, 4), "csr");
+}
+
 TEST(Pipeline, AMatrixWithFewZerosIsDenseForFewColumnsSooner) {
   const auto family_of = [&](double sparsity, std::int64_t n, std::int64_t rows = 64) {
     return compile_for(problem_of(random_matrix(rows, 300, sparsity), n), base_options())
