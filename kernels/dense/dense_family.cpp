@@ -14,7 +14,7 @@ namespace spjit {
 namespace {
 
 /// Of a thread, in vectors of an entry of A with its zeros: about a microsecond.
-constexpr double k_least_work = 8000;
+constexpr double k_least_dense_work = 8000;
 
 /// With fewer entries in A it is the fastest for no n.
 constexpr double k_too_sparse = 0.2;
@@ -58,7 +58,7 @@ class DenseExecutable final : public HostExecutable {
     // In whole strips: they are equally much work, whatever their entries.
     const std::int64_t strips = ceil_div(header.rows, k_strip_rows);
     for (const RowRange& range :
-         split_evenly(strips, worthwhile_parts(work, k_least_work, threads()),
+         split_evenly(strips, worthwhile_parts(work, k_least_dense_work, threads()),
                       [](std::int64_t strip) { return strip; })) {
       const RowRange rows{range.begin * k_strip_rows,
                           std::min(range.end * k_strip_rows, header.rows)};

@@ -26,10 +26,10 @@ namespace {
 constexpr std::int64_t k_most_narrow_columns = 16;
 /// How far ahead of their use values of A are asked for [bytes]. MiniLM's layers with all their
 /// entries, in sequence: without n = 32 takes twice as long, with 2048 1.4 times.
-constexpr std::ptrdiff_t k_values_ahead = 8192;
+constexpr std::ptrdiff_t k_strips_ahead = 8192;
 
 /// Rows of a strip and columns of B that one pass computes.
-struct Tile {
+struct DenseTile {
   const float* a;
   std::int64_t steps;
   const float* b;  ///< packed
@@ -46,29 +46,29 @@ struct Magnitude {
   std::uint32_t most = 0;
 };
 
-using RunTile = void (*)(const Tile&);
+using RunDenseTile = void (*)(const DenseTile&);
 using RunNarrow = void (*)(const float*, std::int64_t, const float*, std::int64_t, float*);
 
 /// What an instruction set has for panels of so many columns.
 struct Panels {
   std::int64_t columns;
   std::int64_t lanes;  ///< of a vector
-  RunTile sixteen_rows;
+  RunDenseTile sixteen_rows;
   Magnitude (*pack)(const float* b, std::int64_t ldb, std::int64_t rows, std::int64_t columns,
                     float* to);
 };
 
-struct Kernels {
+struct DenseKernels {
   std::array<Panels, 3> panels;       ///< ascending columns
   std::span<const RunNarrow> narrow;  ///< for 1, 2, ... columns
   Magnitude (*look_at)(const float* b, std::int64_t ldb, std::int64_t rows, std::int64_t columns);
 };
 
 /// Sixteen rows as two halves, whose sums fit the registers.
-template <RunTile Half>
-void run_halves(const Tile& tile) {
+template <RunDenseTile Half>
+void run_halves(const DenseTile& tile) {
   constexpr std::int64_t k_half = k_strip_rows / 2;
-  Tile half = tile;
+  DenseTile half = tile;
   half.rows = std::min(tile.rows, k_half);
   Half(half);
   if (tile.rows <= k_half) return;
@@ -79,11 +79,11 @@ void run_halves(const Tile& tile) {
 }
 
 /// Sixteen rows as four quarters.
-template <RunTile Quarter>
-void run_quarters(const Tile& tile) {
+template <RunDenseTile Quarter>
+void run_quarters(const DenseTile& tile) {
   constexpr std::int64_t k_quarter = k_strip_rows / 4;
   for (std::int64_t row = 0; row < tile.rows; row += k_quarter) {
-    Tile quarter = tile;
+    DenseTile quarter = tile;
     quarter.a += row;
     quarter.c += row * tile.ldc;
     quarter.rows = std::min(tile.rows - row, k_quarter);
@@ -91,7 +91,7 @@ void run_quarters(const Tile& tile) {
   }
 }
 
-namespace avx512 {
+namespace dense_avx512 {
 #define SPJIT_DENSE_TARGET SPJIT_AVX512_TARGET
 #define SPJIT_DENSE_INLINE SPJIT_AVX512_INLINE
 
@@ -123,17 +123,17 @@ class Magnitudes {
 using Zmm = Avx512Zmm;
 using Ymm = Avx512Ymm;
 constexpr std::array k_narrow = narrow_strips<Zmm>(std::make_index_sequence<14>());
-constexpr Kernels k_kernels = {{{{8, 8, run_tile<Ymm, 1, 16>, pack<Ymm, 1>},
-                                 {16, 16, run_tile<Zmm, 1, 16>, pack<Zmm, 1>},
-                                 {32, 16, run_halves<run_tile<Zmm, 2, 8>>, pack<Zmm, 2>}}},
-                               k_narrow,
-                               look_at<Zmm>};
+constexpr DenseKernels k_kernels = {{{{8, 8, run_tile<Ymm, 1, 16>, pack<Ymm, 1>},
+                                      {16, 16, run_tile<Zmm, 1, 16>, pack<Zmm, 1>},
+                                      {32, 16, run_halves<run_tile<Zmm, 2, 8>>, pack<Zmm, 2>}}},
+                                    k_narrow,
+                                    look_at<Zmm>};
 
 #undef SPJIT_DENSE_TARGET
 #undef SPJIT_DENSE_INLINE
-}  // namespace avx512
+}  // namespace dense_avx512
 
-namespace avx2 {
+namespace dense_avx2 {
 #define SPJIT_DENSE_TARGET SPJIT_AVX2_TARGET
 #define SPJIT_DENSE_INLINE SPJIT_AVX2_INLINE
 
@@ -167,22 +167,22 @@ class Magnitudes {
 
 using Ymm = Avx2Ymm;
 constexpr std::array k_narrow = narrow_strips<Ymm>(std::make_index_sequence<5>());
-constexpr Kernels k_kernels = {{{{8, 8, run_halves<run_tile<Ymm, 1, 8>>, pack<Ymm, 1>},
-                                 {16, 8, run_quarters<run_tile<Ymm, 2, 4>>, pack<Ymm, 2>},
-                                 {24, 8, run_quarters<run_tile<Ymm, 3, 4>>, pack<Ymm, 3>}}},
-                               k_narrow,
-                               look_at<Ymm>};
+constexpr DenseKernels k_kernels = {{{{8, 8, run_halves<run_tile<Ymm, 1, 8>>, pack<Ymm, 1>},
+                                      {16, 8, run_quarters<run_tile<Ymm, 2, 4>>, pack<Ymm, 2>},
+                                      {24, 8, run_quarters<run_tile<Ymm, 3, 4>>, pack<Ymm, 3>}}},
+                                    k_narrow,
+                                    look_at<Ymm>};
 
 #undef SPJIT_DENSE_TARGET
 #undef SPJIT_DENSE_INLINE
-}  // namespace avx2
+}  // namespace dense_avx2
 
-const Kernels& kernels_of(HostIsa isa) {
-  return isa == HostIsa::avx512 ? avx512::k_kernels : avx2::k_kernels;
+const DenseKernels& dense_kernels_of(HostIsa isa) {
+  return isa == HostIsa::avx512 ? dense_avx512::k_kernels : dense_avx2::k_kernels;
 }
 
 /// The widest panels for so many columns.
-const Panels& panels_for(const Kernels& kernels, std::int64_t columns) {
+const Panels& panels_for(const DenseKernels& kernels, std::int64_t columns) {
   for (const Panels& panels : kernels.panels) {
     if (columns <= panels.columns) return panels;
   }
@@ -245,7 +245,7 @@ std::int64_t DenseMatrix::offset_of(std::int64_t block, std::int64_t strip) cons
 }
 
 bool DenseMatrix::run(const Arguments& operands, HostIsa isa, float* workspace) const {
-  if (operands.n <= std::ssize(kernels_of(isa).narrow)) return run_narrow(operands, isa);
+  if (operands.n <= std::ssize(dense_kernels_of(isa).narrow)) return run_narrow(operands, isa);
   // B of so many columns stays in L2 while A passes by.
   for (std::int64_t first = 0; first < operands.n; first += k_packed_columns) {
     Arguments some = operands;
@@ -258,7 +258,7 @@ bool DenseMatrix::run(const Arguments& operands, HostIsa isa, float* workspace) 
 }
 
 bool DenseMatrix::run_narrow(const Arguments& operands, HostIsa isa) const {
-  const Kernels& kernels = kernels_of(isa);
+  const DenseKernels& kernels = dense_kernels_of(isa);
   const Magnitude seen = kernels.look_at(operands.b, operands.ldb, cols_, operands.n);
   if (!takes(seen, least_b_)) return false;
   const RunNarrow run_strip = kernels.narrow[to_size(operands.n - 1)];
@@ -282,7 +282,7 @@ bool DenseMatrix::run_narrow(const Arguments& operands, HostIsa isa) const {
 }
 
 bool DenseMatrix::run_wide(const Arguments& operands, HostIsa isa, float* workspace) const {
-  const Kernels& kernels = kernels_of(isa);
+  const DenseKernels& kernels = dense_kernels_of(isa);
   std::int64_t block = 0;
   do {
     const std::int64_t first_row = block * k_block_columns;
@@ -304,7 +304,7 @@ bool DenseMatrix::run_wide(const Arguments& operands, HostIsa isa, float* worksp
 
 void DenseMatrix::run_block(const Arguments& operands, HostIsa isa, std::int64_t block,
                             const float* packed) const {
-  const Kernels& kernels = kernels_of(isa);
+  const DenseKernels& kernels = dense_kernels_of(isa);
   const std::int64_t steps = std::min(k_block_columns, cols_ - block * k_block_columns);
   for (std::int64_t index = 0; index < strips(); ++index) {
     const std::int64_t row = rows_.begin + index * k_strip_rows;
