@@ -208,7 +208,7 @@ bool takes(const Magnitude& seen, float least_b) {
 }  // namespace
 
 DenseMatrix::DenseMatrix(const CsrView& matrix, RowRange rows, const Cancellation& cancel)
-    : rows_(rows), cols_(matrix.cols), least_b_(0) {
+    : rows_(rows), cols_(matrix.cols) {
   values_ = FloatBuffer(to_size(strips() * k_strip_rows * cols_));
   std::ranges::fill(values_.span(), 0.0F);
   CancelPace pace(cancel);

@@ -67,7 +67,7 @@ class DenseMatrix {
 
   RowRange rows_;
   std::int64_t cols_;
-  float least_b_;
+  float least_b_ = 0;
   FloatBuffer values_;
 };
 
