@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "kernels/simd.hpp"
+
 namespace spjit {
 namespace {
 
@@ -16,7 +18,7 @@ struct ColumnBlock {
   std::int64_t ldb = 0;
   float* c = nullptr;
   std::int64_t ldc = 0;
-  int tail = 0;
+  std::int64_t tail = 0;
 };
 
 using BlockKernel = void (*)(const CsrView&, RowRange, const ColumnBlock&);
@@ -57,70 +59,25 @@ inline __attribute__((always_inline)) void prefetch_row(const CsrView& matrix, s
 
 namespace in_avx512 {
 
-#define SPJIT_CSR_TARGET __attribute__((target("avx512f")))
-#define SPJIT_CSR_INLINE SPJIT_CSR_TARGET inline __attribute__((always_inline))
-
-using Vector = __m512;
-using Tail = __mmask16;
-constexpr std::size_t k_lanes = 16;
+#define SPJIT_CSR_TARGET SPJIT_AVX512_TARGET
+using Isa = Avx512Zmm;
 constexpr bool k_prefetches = true;
-
-SPJIT_CSR_INLINE Tail tail_of(const ColumnBlock& block) {
-  return static_cast<__mmask16>((1U << static_cast<unsigned>(block.tail)) - 1U);
-}
-SPJIT_CSR_INLINE Vector zero() { return _mm512_setzero_ps(); }
-SPJIT_CSR_INLINE Vector broadcast(float value) { return _mm512_set1_ps(value); }
-SPJIT_CSR_INLINE Vector load(const float* from) { return _mm512_loadu_ps(from); }
-SPJIT_CSR_INLINE Vector load_tail(const float* from, Tail tail) {
-  return _mm512_maskz_loadu_ps(tail, from);
-}
-SPJIT_CSR_INLINE Vector multiply_add(Vector value, Vector b, Vector sum) {
-  return _mm512_fmadd_ps(value, b, sum);
-}
-SPJIT_CSR_INLINE void store(float* to, Vector sum) { _mm512_storeu_ps(to, sum); }
-SPJIT_CSR_INLINE void store_tail(float* to, Vector sum, Tail tail) {
-  _mm512_mask_storeu_ps(to, tail, sum);
-}
 
 #include "kernels/csr_rows.inc"
 
 #undef SPJIT_CSR_TARGET
-#undef SPJIT_CSR_INLINE
 
 }  // namespace in_avx512
 
 namespace in_avx2 {
 
-#define SPJIT_CSR_TARGET __attribute__((target("avx2,fma")))
-#define SPJIT_CSR_INLINE SPJIT_CSR_TARGET inline __attribute__((always_inline))
-
-using Vector = __m256;
-using Tail = __m256i;
-constexpr std::size_t k_lanes = 8;
+#define SPJIT_CSR_TARGET SPJIT_AVX2_TARGET
+using Isa = Avx2Ymm;
 constexpr bool k_prefetches = true;
-
-SPJIT_CSR_INLINE Tail tail_of(const ColumnBlock& block) {
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(block.tail),
-                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-SPJIT_CSR_INLINE Vector zero() { return _mm256_setzero_ps(); }
-SPJIT_CSR_INLINE Vector broadcast(float value) { return _mm256_set1_ps(value); }
-SPJIT_CSR_INLINE Vector load(const float* from) { return _mm256_loadu_ps(from); }
-SPJIT_CSR_INLINE Vector load_tail(const float* from, Tail tail) {
-  return _mm256_maskload_ps(from, tail);
-}
-SPJIT_CSR_INLINE Vector multiply_add(Vector value, Vector b, Vector sum) {
-  return _mm256_fmadd_ps(value, b, sum);
-}
-SPJIT_CSR_INLINE void store(float* to, Vector sum) { _mm256_storeu_ps(to, sum); }
-SPJIT_CSR_INLINE void store_tail(float* to, Vector sum, Tail tail) {
-  _mm256_maskstore_ps(to, tail, sum);
-}
 
 #include "kernels/csr_rows.inc"
 
 #undef SPJIT_CSR_TARGET
-#undef SPJIT_CSR_INLINE
 
 }  // namespace in_avx2
 
@@ -128,36 +85,41 @@ namespace in_generic {
 
 #define SPJIT_CSR_TARGET
 
-using Vector = __m128;
-using Tail = std::int64_t;  // lanes
-constexpr std::size_t k_lanes = 4;
-constexpr bool k_prefetches = false;
+/// Four floats, for every x86-64, as kernels/simd.hpp has others.
+struct Isa {
+  using Vector = __m128;
+  using Mask = std::int64_t;  // floats
+  static constexpr std::int64_t k_floats = 4;
 
-inline Tail tail_of(const ColumnBlock& block) { return block.tail; }
-inline Vector zero() { return _mm_setzero_ps(); }
-inline Vector broadcast(float value) { return _mm_set1_ps(value); }
-inline Vector load(const float* from) { return _mm_loadu_ps(from); }
-__m128 load_lanes(const float* from, Tail lanes) {
-  alignas(16) std::array<float, k_lanes> padded{};
-  std::copy_n(from, lanes, padded.begin());
-  return _mm_load_ps(padded.data());
-}
-inline Vector load_tail(const float* from, Tail tail) {
-  return tail == k_lanes ? load(from) : load_lanes(from, tail);
-}
-/// Two roundings. The compiler must not see through the product: with -ffp-contract=fast and
-/// -march=native it would make one FMA of it.
-inline Vector multiply_add(Vector value, Vector b, Vector sum) {
-  Vector product = value * b;
-  asm("" : "+x"(product));
-  return sum + product;
-}
-inline void store(float* to, Vector sum) { _mm_storeu_ps(to, sum); }
-inline void store_tail(float* to, Vector sum, Tail tail) {
-  alignas(16) std::array<float, k_lanes> last{};
-  _mm_store_ps(last.data(), sum);
-  std::copy_n(last.begin(), tail, to);
-}
+  static Mask mask(std::int64_t floats) { return floats; }
+  static Vector zero() { return _mm_setzero_ps(); }
+  static Vector broadcast(float value) { return _mm_set1_ps(value); }
+  static Vector load(const float* from) { return _mm_loadu_ps(from); }
+  static Vector load(const float* from, Mask floats) {
+    return floats == k_floats ? load(from) : load_some(from, floats);
+  }
+  /// Two roundings. The compiler must not see through the product: with -ffp-contract=fast and
+  /// -march=native it would make one FMA of it.
+  static Vector fma(Vector value, Vector b, Vector sum) {
+    Vector product = value * b;
+    asm("" : "+x"(product));
+    return sum + product;
+  }
+  static void store(float* to, Vector sum) { _mm_storeu_ps(to, sum); }
+  static void store(float* to, Vector sum, Mask floats) {
+    alignas(16) std::array<float, k_floats> last{};
+    _mm_store_ps(last.data(), sum);
+    std::copy_n(last.begin(), floats, to);
+  }
+
+ private:
+  static Vector load_some(const float* from, Mask floats) {
+    alignas(16) std::array<float, k_floats> padded{};
+    std::copy_n(from, floats, padded.begin());
+    return _mm_load_ps(padded.data());
+  }
+};
+constexpr bool k_prefetches = false;
 
 #include "kernels/csr_rows.inc"
 
@@ -191,7 +153,7 @@ void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const Arguments&
   for (std::int64_t first = 0; first < operands.n; first += step) {
     const std::int64_t columns = std::min(step, operands.n - first);
     const std::int64_t vectors = (columns + table.lanes - 1) / table.lanes;
-    const auto tail = static_cast<int>(columns - (vectors - 1) * table.lanes);
+    const std::int64_t tail = columns - (vectors - 1) * table.lanes;
     table.kernels[static_cast<std::size_t>(vectors - 1)](
         matrix, rows, {operands.b + first, operands.ldb, operands.c + first, operands.ldc, tail});
   }

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/arithmetic.hpp"
@@ -48,11 +49,39 @@ class HostFamily : public KernelFamily {
   /// What a header says of a kernel of this family. Throws Error for one of another family and for
   /// a run-time n that this one does not know; NotSupported if this CPU lacks the instruction set.
   [[nodiscard]] KernelInfo info_of(const HostProgramHeader& header, const HostObject& object) const;
+
+  /// The kernel of an image that is A, by an Executable made of the object, A and `cancel`.
+  template <class Executable>
+  [[nodiscard]] LoadedKernel open_csr(const HostObject& object, CsrImage read,
+                                      const Cancellation& cancel) const {
+    KernelInfo info = info_of(read.header, object);
+    info.panel_columns = read.panel_columns;
+    return {std::move(info), std::make_shared<const Executable>(object, std::move(read), cancel)};
+  }
 };
+
+/// Calls `run` with row-major arguments: once, or for each panel where B and C are panel-major.
+template <class Run>
+void for_each_panel(const Arguments& arguments, const CsrImage& image, const Run& run) {
+  if (arguments.layout == Layout::row_major) {
+    run(arguments);
+    return;
+  }
+  const std::int64_t width = image.panel_columns;
+  const PanelLayout b{image.header.cols, arguments.n, width};
+  const PanelLayout c{image.header.rows, arguments.n, width};
+  for (std::int64_t panel = 0; panel < b.panels(); ++panel) {
+    run({.b = arguments.b + panel * b.stride(),
+         .ldb = width,
+         .c = arguments.c + panel * c.stride(),
+         .ldc = width,
+         .n = width});
+  }
+}
 
 /// What threads share.
 struct SharedWork {
-  std::int64_t rows;              ///< of C
+  const CsrImage& image;
   std::int64_t panel_columns;     ///< columns are shared in multiples
   std::int64_t workspace_floats;  ///< that each thread needs
 };
@@ -95,17 +124,26 @@ class HostExecutable : public Executable {
 
   [[nodiscard]] const WorkspacePool& workspaces() const noexcept { return workspaces_; }
 
-  /// Computes row-major C with parts that have some rows each. `run(part, arguments, workspace)`
-  /// computes the part's rows. Threads share the rows, so that each brings its part of A from
+  /// Computes C with parts that have some rows each. `run(part, arguments, workspace)` computes the
+  /// part's rows of row-major C. Threads share the rows, so that each brings its part of A from
   /// memory once. Of very few rows each would pack all of B for a few: then they share the columns,
   /// in panels.
   template <class Part, class Run>
   void run_shared(const std::vector<Part>& parts, const Arguments& arguments,
                   const SharedWork& work, const Run& run) const {
+    for_each_panel(arguments, work.image,
+                   [&](const Arguments& panel) { run_row_major(parts, panel, work, run); });
+  }
+
+ private:
+  template <class Part, class Run>
+  void run_row_major(const std::vector<Part>& parts, const Arguments& arguments,
+                     const SharedWork& work, const Run& run) const {
     const std::int64_t panels = ceil_div(arguments.n, work.panel_columns);
     const std::int64_t count = std::ssize(parts);
     constexpr std::int64_t k_few_rows = 32;  // a thread
-    const bool by_rows = count <= 1 || panels < count || work.rows >= k_few_rows * count;
+    const bool by_rows =
+        count <= 1 || panels < count || work.image.header.rows >= k_few_rows * count;
     run_tasks(count, [&](std::int64_t task) {
       const WorkspacePool::Loan workspace(workspaces(),
                                           {work.workspace_floats, work.workspace_floats});
@@ -122,7 +160,6 @@ class HostExecutable : public Executable {
     });
   }
 
- private:
   HostObject object_;
   WorkspacePool workspaces_;
 };
@@ -158,24 +195,5 @@ class BuiltImage final : public BuiltCode, public std::enable_shared_from_this<B
 
 /// The members of a record that every host family writes: sizes of code and weights.
 [[nodiscard]] nlohmann::json image_record(const HostImage& image);
-
-/// Calls `run` with row-major arguments: once, or for each panel where B and C are panel-major.
-template <class Run>
-void for_each_panel(const Arguments& arguments, const CsrImage& image, const Run& run) {
-  if (arguments.layout == Layout::row_major) {
-    run(arguments);
-    return;
-  }
-  const std::int64_t width = image.panel_columns;
-  const PanelLayout b{image.header.cols, arguments.n, width};
-  const PanelLayout c{image.header.rows, arguments.n, width};
-  for (std::int64_t panel = 0; panel < b.panels(); ++panel) {
-    run({.b = arguments.b + panel * b.stride(),
-         .ldb = width,
-         .c = arguments.c + panel * c.stride(),
-         .ldc = width,
-         .n = width});
-  }
-}
 
 }  // namespace spjit

@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LEAST_LIMIT_S = 30  # of a test program; a change that makes it hang is noticed by this
 LIMIT_FACTOR = 5  # times what the tests take without a change
 MOST_MEMORY_BYTES = 6 << 30  # of a test program and what it starts
-KEYS = {"name", "file", "text", "to", "after", "tests", "reason", "short"}
+KEYS = {"name", "file", "compile", "text", "to", "after", "tests", "reason", "short"}
 TOOL = "tools/spjit"
 
 
@@ -48,8 +48,14 @@ class Mutation:
     to: str
     tests: tuple[str, ...]  # "PROGRAM FILTER"
     after: str = ""  # occurs once in the file
+    compile: str = ""  # the source that includes the file, if that is none
     reason: str = ""  # why no test can notice
     short: bool = False
+
+    @property
+    def source(self) -> str:
+        """The source whose object has the change."""
+        return self.compile or self.file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,8 +110,10 @@ def load_all(paths: list[Path]) -> list[Mutation]:
 def changed_text(root: Path, mutation: Mutation) -> str:
     """The file with the change in it."""
     path = root / mutation.file
-    if path.suffix != ".cpp" or not path.is_file():
-        raise BadList(f"{mutation.file} is no source file (.cpp) here")
+    if not mutation.source.endswith(".cpp") or not (root / mutation.source).is_file():
+        raise BadList(f"{mutation.source} is no source file (.cpp) here")
+    if not path.is_file():
+        raise BadList(f"{mutation.file} is no file here")
     if mutation.text == mutation.to:
         raise BadList("text and replacement are the same")
     source = path.read_text(encoding="utf-8")
@@ -211,13 +219,14 @@ class Build:
         words = shlex.split(self.compile_entries[str(source)]["command"])
         return words[words.index("-o") + 1]
 
-    def compile(self, source: Path, changed: Path, to: Path) -> str:
-        """What the compiler says if it refuses."""
+    def compile(self, source: Path, changed: Path, headers: Path, to: Path) -> str:
+        """What the compiler says if it refuses. It finds `headers` before those of the sources."""
         words = shlex.split(self.compile_entries[str(source)]["command"])
         words[words.index("-o") + 1] = str(to)
         words[words.index(str(source))] = str(changed)
         # Headers beside the source are found there; a change may leave something unused.
-        return self._make([*words, "-iquote", str(source.parent), "-w"])
+        quoted = ["-iquote", str(headers), "-iquote", str(source.parent)]
+        return self._make([*words, *quoted, "-w"])
 
     def link(self, program: str, source: Path, changed: Path, to: Path) -> str:
         words = list(self.link_commands[program])
@@ -336,10 +345,11 @@ class Runner:
         changed = folder / mutation.file
         changed.parent.mkdir(parents=True, exist_ok=True)
         changed.write_text(text, encoding="utf-8")
-        source = self.root / mutation.file
+        source = self.root / mutation.source
         self.build.object_of(source)
         compiled = changed.with_suffix(".o")
-        if problem := self.build.compile(source, changed, compiled):
+        changed_source = source if mutation.compile else changed
+        if problem := self.build.compile(source, changed_source, folder, compiled):
             raise BadList(f"does not compile: {problem}")
         for spec in mutation.tests:
             tests = Tests(self.root, spec)

@@ -30,11 +30,13 @@ add_executable(unit_toy toy_test.cpp)
 target_link_libraries(unit_toy PRIVATE toy GTest::gtest GTest::gtest_main)
 """,
     "toy/sum.hpp": "int sum_below(int end);\nint twice(int value);\n",
+    "toy/first.inc": "constexpr int k_first = 0;\n",
     "toy/sum.cpp": """
 #include "sum.hpp"
+#include "toy/first.inc"
 int sum_below(int end) {
   int sum = 0;
-  for (int i = 0; i < end; ++i) sum += i;
+  for (int i = k_first; i < end; ++i) sum += i;
   return sum;
 }
 int twice(int value) { return value + value; }
@@ -90,6 +92,23 @@ class Mutate(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertRegex(output, r"killed .* s  off-by-one: unit_toy SumBelow\.AddsAllNumbers")
         self.assertIn("1 killed, 0 survived (0 with a reason), 0 errors", output)
+
+    def test_change_of_an_included_file_is_compiled_with_the_source_that_names_it(self) -> None:
+        included = entry("first", "k_first = 0", "k_first = 2", "unit_toy Sum*",
+                         "compile = 'toy/sum.cpp'").replace("toy/sum.cpp", "toy/first.inc", 1)
+
+        status, output = self.mutate(included)
+
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"killed .* s  first: unit_toy SumBelow\.AddsAllNumbers")
+
+    def test_change_of_an_included_file_without_a_source_is_an_error(self) -> None:
+        alone = entry("first", "k_first = 0", "k_first = 2", "unit_toy Sum*")
+
+        status, output = self.mutate(alone.replace("toy/sum.cpp", "toy/first.inc"), "--check")
+
+        self.assertEqual(status, 2, output)
+        self.assertIn("first: toy/first.inc is no source file (.cpp) here", output)
 
     def test_change_that_no_test_notices_survives(self) -> None:
         survivor = entry("squares", "value + value", "value * value", "unit_toy Twice.*")

@@ -19,11 +19,13 @@ namespace {
 constexpr double k_least_work = 4000;
 
 /// Rows of A that have the same columns, on average.
-double rows_alike(const CsrMatrix& a) {
+double rows_alike(const CsrMatrix& a, const Cancellation& cancel) {
+  CancelPace pace(cancel);
   std::unordered_set<std::string_view> patterns;
   for (std::int64_t row = 0; row < a.rows; ++row) {
     const auto begin = to_size(a.row_ptrs[to_size(row)]);
     const auto end = to_size(a.row_ptrs[to_size(row) + 1]);
+    pace.spend(static_cast<std::int64_t>(end - begin) + 1);
     patterns.emplace(reinterpret_cast<const char*>(a.col_idxs.data() + begin),
                      (end - begin) * sizeof(std::int32_t));
   }
@@ -44,15 +46,13 @@ class CompactExecutable final : public HostExecutable {
   }
 
   void run(const Arguments& arguments) const override {
-    const SharedWork work{.rows = read_.header.rows,
+    const SharedWork work{.image = read_,
                           .panel_columns = k_compact_panel_columns,
                           .workspace_floats = CompactMatrix::k_workspace_floats};
-    for_each_panel(arguments, read_, [&](const Arguments& panel) {
-      run_shared(parts_, panel, work,
-                 [&](const CompactMatrix& part, const Arguments& some, float* workspace) {
-                   part.run(some, read_.header.isa, workspace);
-                 });
-    });
+    run_shared(parts_, arguments, work,
+               [&](const CompactMatrix& part, const Arguments& some, float* workspace) {
+                 part.run(some, read_.header.isa, workspace);
+               });
   }
 
  private:
@@ -76,17 +76,17 @@ std::string CompactFamily::leaves_to_others(const FamilyRequest& request) const 
   }
   if (request.options.policy.hot) return "unrolled code is faster where it stays in the caches";
   if (std::string loop = loop_preference(request); !loop.empty()) return loop;
-  // Unrolled code loads a row of B once for all of them. RadiX-Net's 1024 x 1024, 32 rows each: n =
-  // 64 in 0.75 of the time, 256 in 0.68; blocks of four rows, n = 256: 0.9.
-  const double alike = problem.n.value >= 48 ? rows_alike(*problem.a) : 1;
-  if (alike >= 16 || (alike >= 4 && problem.n.value >= 192)) {
-    return fmt::format("{:.0f} rows of A each have the same columns: they share unrolled code",
-                       alike);
-  }
   constexpr std::int64_t k_many_columns = 768;
   if (problem.n.value > k_many_columns) {
     return fmt::format("n is {}: unrolled code is read often enough from {} on", problem.n.value,
                        k_many_columns + 1);
+  }
+  // Unrolled code loads a row of B once for all of them. RadiX-Net's 1024 x 1024, 32 rows each: n =
+  // 64 in 0.75 of the time, 256 in 0.68; blocks of four rows, n = 256: 0.9.
+  const double alike = problem.n.value >= 48 ? rows_alike(*problem.a, request.cancel) : 1;
+  if (alike >= 16 || (alike >= 4 && problem.n.value >= 192)) {
+    return fmt::format("{:.0f} rows of A each have the same columns: they share unrolled code",
+                       alike);
   }
   return {};
 }
@@ -100,10 +100,7 @@ BuiltKernel CompactFamily::build(const BuildRequest& request) const {
 LoadedKernel CompactFamily::open(const HostObject& object, const Cancellation& cancel) const {
   CsrImage read = read_csr_image(object.image, cancel);
   require_record(read.header.isa != HostIsa::generic, "compact instruction set");
-  KernelInfo info = info_of(read.header, object);
-  info.panel_columns = read.panel_columns;
-  return {std::move(info),
-          std::make_shared<const CompactExecutable>(object, std::move(read), cancel)};
+  return open_csr<CompactExecutable>(object, std::move(read), cancel);
 }
 
 }  // namespace spjit

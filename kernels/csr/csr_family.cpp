@@ -10,7 +10,7 @@ namespace {
 
 class CsrExecutable final : public HostExecutable {
  public:
-  CsrExecutable(HostObject object, CsrImage read)
+  CsrExecutable(HostObject object, CsrImage read, const Cancellation& /*cancel*/)
       : HostExecutable(std::move(object)),
         read_(std::move(read)),
         parts_(split_rows(read_.view(), threads())) {}
@@ -40,10 +40,7 @@ BuiltKernel CsrFamily::build(const BuildRequest& request) const {
 }
 
 LoadedKernel CsrFamily::open(const HostObject& object, const Cancellation& cancel) const {
-  CsrImage read = read_csr_image(object.image, cancel);
-  KernelInfo info = info_of(read.header, object);
-  info.panel_columns = read.panel_columns;
-  return {std::move(info), std::make_shared<const CsrExecutable>(object, std::move(read))};
+  return open_csr<CsrExecutable>(object, read_csr_image(object.image, cancel), cancel);
 }
 
 }  // namespace spjit

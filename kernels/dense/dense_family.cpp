@@ -67,17 +67,15 @@ class DenseExecutable final : public HostExecutable {
   }
 
   void run(const Arguments& arguments) const override {
-    const SharedWork work{.rows = read_.header.rows,
+    const SharedWork work{.image = read_,
                           .panel_columns = k_dense_panel_columns,
                           .workspace_floats = DenseMatrix::k_workspace_floats};
-    for_each_panel(arguments, read_, [&](const Arguments& panel) {
-      run_shared(parts_, panel, work,
-                 [&](const DenseMatrix& part, const Arguments& some, float* workspace) {
-                   const HostIsa isa = read_.header.isa;
-                   if (part.run(some, isa, workspace)) return;
-                   run_csr(read_.view(), isa, part.rows(), some);
-                 });
-    });
+    run_shared(parts_, arguments, work,
+               [&](const DenseMatrix& part, const Arguments& some, float* workspace) {
+                 const HostIsa isa = read_.header.isa;
+                 if (part.run(some, isa, workspace)) return;
+                 run_csr(read_.view(), isa, part.rows(), some);
+               });
   }
 
  private:
@@ -114,10 +112,7 @@ BuiltKernel DenseFamily::build(const BuildRequest& request) const {
 LoadedKernel DenseFamily::open(const HostObject& object, const Cancellation& cancel) const {
   CsrImage read = read_csr_image(object.image, cancel);
   require_record(read.header.isa != HostIsa::generic, "dense instruction set");
-  KernelInfo info = info_of(read.header, object);
-  info.panel_columns = read.panel_columns;
-  return {std::move(info),
-          std::make_shared<const DenseExecutable>(object, std::move(read), cancel)};
+  return open_csr<DenseExecutable>(object, std::move(read), cancel);
 }
 
 }  // namespace spjit

@@ -22,8 +22,8 @@
 namespace spjit {
 namespace {
 
-/// Up to so many columns, or fewer, a vector has rows of C; above, columns.
-constexpr std::int64_t k_most_narrow_columns = 16;
+/// Up to so many columns, AVX2 fewer, a vector has rows of C; above, columns.
+constexpr std::int64_t k_most_narrow_columns = 14;
 /// How far ahead of their use values of A are asked for [bytes]. MiniLM's layers with all their
 /// entries, in sequence: without n = 32 takes twice as long, with 2048 1.4 times.
 constexpr std::ptrdiff_t k_strips_ahead = 8192;
@@ -122,7 +122,8 @@ class Magnitudes {
 
 using Zmm = Avx512Zmm;
 using Ymm = Avx512Ymm;
-constexpr std::array k_narrow = narrow_strips<Zmm>(std::make_index_sequence<14>());
+constexpr std::array k_narrow =
+    narrow_strips<Zmm>(std::make_index_sequence<k_most_narrow_columns>());
 constexpr DenseKernels k_kernels = {{{{8, 8, run_tile<Ymm, 1, 16>, pack<Ymm, 1>},
                                       {16, 16, run_tile<Zmm, 1, 16>, pack<Zmm, 1>},
                                       {32, 16, run_halves<run_tile<Zmm, 2, 8>>, pack<Zmm, 2>}}},
@@ -181,12 +182,20 @@ const DenseKernels& dense_kernels_of(HostIsa isa) {
   return isa == HostIsa::avx512 ? dense_avx512::k_kernels : dense_avx2::k_kernels;
 }
 
-/// The widest panels for so many columns.
-const Panels& panels_for(const DenseKernels& kernels, std::int64_t columns) {
-  for (const Panels& panels : kernels.panels) {
-    if (columns <= panels.columns) return panels;
+/// Calls `use` with the first column, the columns and the kernels of each panel of n columns, the
+/// widest first, until it says no. Whether it never did.
+template <class Use>
+bool for_each_dense_panel(HostIsa isa, std::int64_t n, const Use& use) {
+  const auto& kinds = dense_kernels_of(isa).panels;
+  for (std::int64_t first = 0; first < n;) {
+    const auto fits = [&](const Panels& panels) { return n - first <= panels.columns; };
+    const auto found = std::ranges::find_if(kinds, fits);
+    const Panels& panels = found != kinds.end() ? *found : kinds.back();
+    const std::int64_t columns = std::min(panels.columns, n - first);
+    if (!use(first, columns, panels)) return false;
+    first += columns;
   }
-  return kernels.panels.back();
+  return true;
 }
 
 /// What a nonzero value of B must reach so that its products with values of that magnitude and
@@ -282,20 +291,19 @@ bool DenseMatrix::run_narrow(const Arguments& operands, HostIsa isa) const {
 }
 
 bool DenseMatrix::run_wide(const Arguments& operands, HostIsa isa, float* workspace) const {
-  const DenseKernels& kernels = dense_kernels_of(isa);
   std::int64_t block = 0;
   do {
     const std::int64_t first_row = block * k_block_columns;
     const std::int64_t rows = std::min(k_block_columns, cols_ - first_row);
     float* to = workspace;
-    for (std::int64_t first = 0; first < operands.n;) {
-      const Panels& panels = panels_for(kernels, operands.n - first);
-      const std::int64_t columns = std::min(panels.columns, operands.n - first);
-      const float* const b = operands.b + first_row * operands.ldb + first;
-      if (!takes(panels.pack(b, operands.ldb, rows, columns, to), least_b_)) return false;
-      to += rows * panels.columns;
-      first += columns;
-    }
+    const bool is_taken = for_each_dense_panel(
+        isa, operands.n, [&](std::int64_t first, std::int64_t columns, const Panels& panels) {
+          const float* const b = operands.b + first_row * operands.ldb + first;
+          const Magnitude seen = panels.pack(b, operands.ldb, rows, columns, to);
+          to += rows * panels.columns;
+          return takes(seen, least_b_);
+        });
+    if (!is_taken) return false;
     run_block(operands, isa, block, workspace);
     ++block;
   } while (block * k_block_columns < cols_);
@@ -304,25 +312,23 @@ bool DenseMatrix::run_wide(const Arguments& operands, HostIsa isa, float* worksp
 
 void DenseMatrix::run_block(const Arguments& operands, HostIsa isa, std::int64_t block,
                             const float* packed) const {
-  const DenseKernels& kernels = dense_kernels_of(isa);
   const std::int64_t steps = std::min(k_block_columns, cols_ - block * k_block_columns);
   for (std::int64_t index = 0; index < strips(); ++index) {
     const std::int64_t row = rows_.begin + index * k_strip_rows;
     const float* b = packed;
-    for (std::int64_t first = 0; first < operands.n;) {
-      const Panels& panels = panels_for(kernels, operands.n - first);
-      const std::int64_t columns = std::min(panels.columns, operands.n - first);
-      panels.sixteen_rows({.a = values_.data() + offset_of(block, index),
-                           .steps = steps,
-                           .b = b,
-                           .c = operands.c + row * operands.ldc + first,
-                           .ldc = operands.ldc,
-                           .rows = std::min(k_strip_rows, rows_.end - row),
-                           .last = columns - (columns - 1) / panels.lanes * panels.lanes,
-                           .is_first = block == 0});
-      b += steps * panels.columns;
-      first += columns;
-    }
+    for_each_dense_panel(
+        isa, operands.n, [&](std::int64_t first, std::int64_t columns, const Panels& panels) {
+          panels.sixteen_rows({.a = values_.data() + offset_of(block, index),
+                               .steps = steps,
+                               .b = b,
+                               .c = operands.c + row * operands.ldc + first,
+                               .ldc = operands.ldc,
+                               .rows = std::min(k_strip_rows, rows_.end - row),
+                               .last = columns - (columns - 1) / panels.lanes * panels.lanes,
+                               .is_first = block == 0});
+          b += steps * panels.columns;
+          return true;
+        });
   }
 }
 

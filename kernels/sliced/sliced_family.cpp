@@ -84,12 +84,10 @@ BuiltKernel SlicedFamily::build(const BuildRequest& request) const {
 }
 
 LoadedKernel SlicedFamily::open(const HostObject& object, const Cancellation& cancel) const {
-  const CsrImage read = read_csr_image(object.image, cancel);
+  CsrImage read = read_csr_image(object.image, cancel);
   require_record(can_be_sliced(read.header.isa, read.header.n), "sliced columns");
   require_record(read.panel_columns == k_csr_panel_columns, "sliced panel columns");
-  KernelInfo info = info_of(read.header, object);
-  info.panel_columns = k_csr_panel_columns;
-  return {std::move(info), std::make_shared<const SlicedExecutable>(object, read, cancel)};
+  return open_csr<SlicedExecutable>(object, std::move(read), cancel);
 }
 
 }  // namespace spjit

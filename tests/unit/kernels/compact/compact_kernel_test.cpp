@@ -27,6 +27,7 @@ using spjit::testing_support::dense_values;
 using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::GuardedOperands;
 using spjit::testing_support::index;
+using spjit::testing_support::isa_and_placement;
 using spjit::testing_support::IsaAndPlacement;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::OperandShape;
@@ -172,13 +173,7 @@ TEST_P(CompactKernel, KeepsNegativeZerosAndDenormals) {
 INSTANTIATE_TEST_SUITE_P(Guarded, CompactKernel,
                          testing::Combine(testing::Values(HostIsa::avx512, HostIsa::avx2),
                                           testing::ValuesIn(k_placements)),
-                         [](const auto& instance) {
-                           const std::string placement =
-                               std::get<Placement>(instance.param) == Placement::at_end
-                                   ? "at_end"
-                                   : "at_start";
-                           return to_string(std::get<HostIsa>(instance.param)) + "_" + placement;
-                         });
+                         isa_and_placement);
 
 TEST(CompactBlocks, FitTheL1CacheUnlessFewEntriesShareThem) {
   HostIsa isa = HostIsa::avx512;
