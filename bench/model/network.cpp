@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "bench/side_by_side/case_sets.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
 
@@ -18,20 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_matrix_file(const fs::path& path) {
-  constexpr std::array k_extensions = {".npz", ".npy", ".smtx", ".mtx"};
-  return std::ranges::find(k_extensions, path.extension()) != k_extensions.end();
-}
-
+/// None if there is no such folder.
 std::vector<fs::path> matrix_files(const fs::path& folder) {
-  std::vector<fs::path> files;
-  if (!fs::is_directory(folder)) return files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    const fs::path& path = entry.path();
-    if (is_matrix_file(path)) files.push_back(path);
-  }
-  std::ranges::sort(files);
-  return files;
+  if (!fs::is_directory(folder)) return {};
+  return side_by_side::files_below(folder, {".npz", ".smtx"});
 }
 
 /// Those with matrices.
@@ -155,20 +146,20 @@ std::vector<NetworkLayer> rn50_of(const std::vector<fs::path>& files) {
   return layers;
 }
 
-/// Matrices that no rule of the choice among families was made from: other networks, and DLMC's
+/// Layers that no rule of the choice among families was made from: of other networks, and DLMC's
 /// other ways to prune a Transformer.
-std::vector<fs::path> unseen_files(const fs::path& data) {
-  std::vector<fs::path> files;
-  for (const char* folder : {"weights/lyra", "weights/radixnet", "weights/sparsert_mobilenet",
-                             "weights/sparsert_rn50_3x3", "dlmc/transformer/l0_regularization",
-                             "dlmc/transformer/variational_dropout"}) {
-    const std::vector<fs::path> some = matrix_files(data / folder);
-    std::ranges::copy_if(some, std::back_inserter(files), [](const fs::path& file) {
-      // The product and an operand that SparseRT's weights come with.
-      return file.stem() != "BC" && file.stem() != "ref";
-    });
+std::vector<NetworkLayer> unseen_of(const fs::path& data) {
+  std::vector<NetworkLayer> layers;
+  side_by_side::SetOptions set;
+  set.data = data;
+  for (const auto& entry : side_by_side::list_matrices("weights", set)) {
+    layers.push_back({fs::path(entry.name).stem().string(), entry.load()});
   }
-  return files;
+  for (const char* pruning : {"l0_regularization", "variational_dropout"}) {
+    std::ranges::move(load_layers(matrix_files(data / "dlmc" / "transformer" / pruning)),
+                      std::back_inserter(layers));
+  }
+  return layers;
 }
 
 /// Again and again, so that the caches do not hold them from pass to pass.
@@ -221,9 +212,9 @@ std::vector<Network> list_networks(const NetworkOptions& options) {
   if (!rn50.empty()) {
     networks.push_back({"rn50", [rn50] { return rn50_of(rn50); }});
   }
-  const std::vector<fs::path> unseen = unseen_files(options.data);
-  if (!unseen.empty()) {
-    networks.push_back({"unseen", [unseen] { return repeated(load_layers(unseen)); }});
+  if (fs::is_directory(options.data / "weights")) {
+    const fs::path data = options.data;
+    networks.push_back({"unseen", [data] { return repeated(unseen_of(data)); }});
   }
   return networks;
 }

@@ -20,24 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Files below `folder` whose extension is one of these, sorted.
-std::vector<fs::path> files_below(const fs::path& folder,
-                                  const std::vector<std::string>& extensions) {
-  if (!fs::is_directory(folder)) {
-    throw IoError(
-        fmt::format("{}: no such folder; expected one with matrices (--data)", folder.string()));
-  }
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    const std::string extension = entry.path().extension().string();
-    if (std::find(extensions.begin(), extensions.end(), extension) != extensions.end()) {
-      files.push_back(entry.path());
-    }
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 std::vector<MatrixEntry> list_dlmc(const SetOptions& options) {
   const fs::path folder = options.data / "dlmc";
   std::vector<MatrixEntry> entries;
@@ -101,6 +83,23 @@ std::vector<MatrixEntry> list_paper(const SetOptions& options) {
 }
 
 }  // namespace
+
+std::vector<fs::path> files_below(const fs::path& folder,
+                                  const std::vector<std::string>& extensions) {
+  if (!fs::is_directory(folder)) {
+    throw IoError(
+        fmt::format("{}: no such folder; expected one with matrices (--data)", folder.string()));
+  }
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string extension = entry.path().extension().string();
+    if (std::find(extensions.begin(), extensions.end(), extension) != extensions.end()) {
+      files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
 
 std::optional<std::int64_t> resnet50_columns(const std::string& layer) {
   if (layer == "initial_conv") return 12544;  // 112 x 112

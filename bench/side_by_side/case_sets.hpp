@@ -30,6 +30,11 @@ struct SetOptions {
   bool all = false;  ///< of "paper": all sparsities, not only those of paper_host_sparsities()
 };
 
+/// Files below `folder` whose extension is one of these (".npz"), sorted. Throws IoError if there
+/// is no such folder.
+[[nodiscard]] std::vector<std::filesystem::path> files_below(
+    const std::filesystem::path& folder, const std::vector<std::string>& extensions);
+
 /// Columns of B that a ResNet-50 layer of DLMC has for one image of 224 x 224: the pixels of its
 /// output, or for a 1x1 convolution with stride 1 the same of its input. Nothing for the last,
 /// dense layer and for a name of another form.

@@ -97,8 +97,8 @@ TEST(ListNetworks, MakesThemOfTheFilesThatThereAre) {
   write("rn50/magnitude_pruning/0.95/final_dense.smtx", 1000, 2048);
 
   write("transformer/l0_regularization/0.5/q.smtx", 7, 9);
-  write("../weights/lyra/conv.smtx", 5, 6);
-  write("../weights/sparsert_mobilenet/ref.smtx", 5, 6);
+  save("weights/lyra/conv.npz", 5, 6);
+  std::ofstream(folder.path() / "weights" / "lyra" / "ref.npy") << "a dense product";
 
   const auto networks = list_networks({folder.path(), folder.path() / "networks"});
 
