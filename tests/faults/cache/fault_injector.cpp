@@ -92,6 +92,7 @@ bool is_watched(int directory, const char* path) {
 Fault judge(const char* name, bool watched, bool needs_room) {
   Injection& now = injection();
   if (!watched || !now.armed || (now.plan.room_only && !needs_room)) return Fault::none;
+  if (!now.plan.only.empty() && now.plan.only != name) return Fault::none;
   SharedState& shared = *now.shared;
   const std::int64_t number = ++shared.calls;
   if (number < now.plan.at || (number > now.plan.at && !now.plan.lasting)) return Fault::none;
@@ -295,6 +296,16 @@ ssize_t write(int fd, const void* from, size_t bytes) {
                  [fd](ssize_t) {
                    spjit::test::note(FileEvent::Kind::written, spjit::test::inode_of(fd));
                  }));
+}
+
+// NOLINTNEXTLINE(readability-function-size): the parameters are POSIX's
+void* mmap(void* address, size_t bytes, int protection, int flags, int fd, off_t at) noexcept {
+  static auto* const real =
+      spjit::test::original<void*(void*, size_t, int, int, int, off_t)>("mmap");
+  const Fault fault = spjit::test::judge("mmap", spjit::test::is_watched(fd), false);
+  void* const result =
+      spjit::test::do_call(fault, [&] { return real(address, bytes, protection, flags, fd, at); });
+  return result == nullptr ? MAP_FAILED : result;
 }
 
 int fsync(int fd) {

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace spjit::test {
@@ -30,7 +31,8 @@ struct FaultPlan {
   int error = 0;           ///< errno of a failure
   bool lasting = false;    ///< hits that call and those after it
   bool room_only = false;  ///< hits only calls that need room on the disk; others are not counted
-  bool journal = false;    ///< notes what is changed and synced, see `journal()`
+  std::string_view only = {};  ///< hits only calls of that name, a literal; empty: of all
+  bool journal = false;        ///< notes what is changed and synced, see `journal()`
 };
 
 /// Which file or directory, as the kernel numbers them.

@@ -80,6 +80,14 @@ class Child {
   return Child(body).wait();
 }
 
+/// What a child returns that cannot mount_alone().
+inline constexpr const char* k_cannot_mount = "cannot mount";
+
+/// Mounts a file system where the calling process, but nobody else, sees it. False if that is not
+/// allowed here.
+[[nodiscard]] bool mount_alone(const std::filesystem::path& folder, const char* type,
+                               unsigned long flags, const std::string& options);
+
 /// The first of them that is not empty.
 [[nodiscard]] std::string first_of(std::initializer_list<std::string> problems);
 

@@ -5,8 +5,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -28,23 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 using testing_support::TemporaryDirectory;
 
-constexpr const char* k_cannot_mount = "cannot mount";
 constexpr std::int64_t k_old = 1;
 constexpr std::int64_t k_page_bytes = 4096;
-
-/// Gives the calling process mounts of its own. False if that is not allowed here.
-bool own_mounts() {
-  const uid_t user = ::getuid();
-  if (::unshare(CLONE_NEWNS) != 0) {
-    if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
-    std::ofstream("/proc/self/uid_map") << "0 " << user << " 1";
-  }
-  return ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-}
-
-bool mount_tmpfs(const fs::path& folder, const std::string& size) {
-  return ::mount("tmpfs", folder.c_str(), "tmpfs", 0, size.c_str()) == 0;
-}
 
 std::int64_t free_blocks(const fs::path& folder) {
   struct statvfs status {};
@@ -95,7 +78,7 @@ Attempt attempt(const fs::path& root, std::int64_t number, const KernelCases& ke
 /// With `left` pages or files free, then with room again; in mounts of its own.
 std::string fill_and_free(const fs::path& folder, std::int64_t left_pages,
                           const KernelCases& kernels) {
-  if (!own_mounts() || !mount_tmpfs(folder, "size=512k,mode=0700")) return k_cannot_mount;
+  if (!mount_alone(folder, "tmpfs", 0, "size=512k,mode=0700")) return k_cannot_mount;
   const fs::path root = folder / "cache";
   publish_made_up(open_store(root), k_old);
   fill(folder, left_pages);
@@ -121,10 +104,8 @@ std::string fill_and_free(const fs::path& folder, std::int64_t left_pages,
 }
 
 std::string few_files(const fs::path& folder, std::int64_t files, const KernelCases& kernels) {
-  if (!own_mounts() ||
-      !mount_tmpfs(folder, fmt::format("size=8m,mode=0700,nr_inodes={}", files + 1))) {
-    return k_cannot_mount;
-  }
+  const std::string room = fmt::format("size=8m,mode=0700,nr_inodes={}", files + 1);
+  if (!mount_alone(folder, "tmpfs", 0, room)) return k_cannot_mount;
   const fs::path root = folder / "cache";
   const Attempt result = attempt(root, 2, kernels);
   if (!result.problem.empty()) return result.problem;
