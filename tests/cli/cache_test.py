@@ -25,7 +25,9 @@ class CacheActionTest(ToolTest):
         return self.cache / key[:2] / key
 
     def damage(self, key: str) -> None:
-        with open(self.entry(key) / "kernel.o", "r+b") as file:
+        path = self.entry(key) / "kernel.o"
+        path.chmod(0o600)
+        with open(path, "r+b") as file:
             file.seek(100)
             byte = file.read(1)
             file.seek(100)

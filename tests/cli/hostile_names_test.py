@@ -79,6 +79,7 @@ class HostileNamesTest(ToolTest):
         record = next(self.cache.glob("??/*/record.json"))
         document = json.loads(record.read_text(encoding="utf-8"))
         document["kernel"]["family"] = "x\u009b2J\x7f"
+        record.chmod(0o600)
         record.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
 
         self.run_shown("cache", "ls")

@@ -118,6 +118,12 @@ inline constexpr auto isa_and_placement = [](const auto& parameter) {
   return c;
 }
 
+/// So that a test may damage what a cache published: that is read-only.
+inline void make_writable(const std::filesystem::path& file) {
+  std::filesystem::permissions(file, std::filesystem::perms::owner_write,
+                               std::filesystem::perm_options::add);
+}
+
 /// A directory of its own that vanishes with all it holds.
 class TemporaryDirectory {
  public:

@@ -44,6 +44,8 @@ std::vector<std::byte> read_bytes(const fs::path& path) {
 }
 
 void write_bytes(const fs::path& path, std::span<const std::byte> bytes) {
+  std::error_code none;  // what a cache published is read-only
+  fs::permissions(path, fs::perms::owner_write, fs::perm_options::add, none);
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));

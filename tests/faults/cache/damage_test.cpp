@@ -22,6 +22,7 @@ namespace spjit::test {
 namespace {
 
 namespace fs = std::filesystem;
+using testing_support::make_writable;
 using testing_support::TemporaryDirectory;
 
 std::string read_all(const fs::path& path) {
@@ -55,6 +56,7 @@ class CacheDamage : public testing::Test {
   /// Damages the entry, compiles, and says what is wrong if it was not noticed, set aside, and
   /// replaced by a good one.
   [[nodiscard]] std::string after(const std::function<void()>& damage) const {
+    for (const char* name : {"kernel.o", "record.json"}) make_writable(entry() / name);
     damage();
     const KernelCases::Outcome outcome = kernels_.compile(root_, k_kernel);
     if (!outcome.problem.empty()) return outcome.problem;

@@ -97,7 +97,9 @@ void make_template(const fs::path& root, const KernelCases& kernels) {
     publish_made_up(store, number);
   }
   static_cast<void>(kernels.compile(root, 0));
-  std::ofstream(entry_path(root, made_up_key(k_damaged)) / "kernel.o") << "damaged";
+  const fs::path damaged = entry_path(root, made_up_key(k_damaged)) / "kernel.o";
+  testing_support::make_writable(damaged);
+  std::ofstream(damaged) << "damaged";
 }
 
 std::vector<Operation> operations(const KernelCases& kernels) {

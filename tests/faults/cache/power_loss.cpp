@@ -6,6 +6,8 @@
 #include <set>
 #include <string>
 
+#include "tests/support/spmm_testing.hpp"
+
 namespace spjit::test {
 
 namespace fs = std::filesystem;
@@ -48,7 +50,10 @@ void lose_power(const fs::path& root, const std::vector<FileEvent>& journal, Pow
     if (item.is_regular_file()) files.push_back(item.path());
   }
   for (const fs::path& file : files) {
-    if (emptied.contains(inode_of(file))) fs::resize_file(file, 0);
+    if (emptied.contains(inode_of(file))) {
+      testing_support::make_writable(file);
+      fs::resize_file(file, 0);
+    }
     const bool nameless = gone.contains({inode_of(file.parent_path()), file.filename()});
     if (loss == PowerLoss::content_and_names && nameless) fs::remove(file);
   }

@@ -492,10 +492,12 @@ TEST(CompilerCache, OtherValuesAreAnotherEntry) {
   EXPECT_NE(first.info().key, second.info().key);
 }
 
-/// The kernel's object in a cache with a single entry.
+/// The kernel's object in a cache with a single entry, to be damaged.
 fs::path object_in(const fs::path& cache) {
   for (const auto& entry : fs::recursive_directory_iterator(cache)) {
-    if (entry.path().filename() == "kernel.o") return entry.path();
+    if (entry.path().filename() != "kernel.o") continue;
+    make_writable(entry.path());
+    return entry.path();
   }
   throw std::runtime_error("no kernel.o in " + cache.string());
 }

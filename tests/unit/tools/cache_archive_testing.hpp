@@ -123,7 +123,9 @@ class CacheArchiveTest : public testing::Test {
   }
 
   static void damage(const CacheStore& store, const std::string& key) {
-    std::ofstream(store.root() / key.substr(0, 2) / key / "kernel.o") << "rotten";
+    const auto file = store.root() / key.substr(0, 2) / key / "kernel.o";
+    spjit::testing_support::make_writable(file);
+    std::ofstream(file) << "rotten";
   }
 
  private:
