@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +17,7 @@ namespace spjit {
 namespace {
 
 constexpr mode_t k_private_directory = 0700;
-constexpr mode_t k_private_file = 0600;
+constexpr mode_t k_private_file = 0400;
 
 [[noreturn]] void fail(std::string_view action, std::string_view name, int error) {
   std::string hint;
@@ -39,6 +41,17 @@ void write_all(const FileDescriptor& file, std::span<const std::byte> bytes,
     if (written < 0) fail("write", name, errno);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
+}
+
+/// Whether a page that was mapped stays, whatever becomes of the file's name. On a network it may
+/// go with a file that another machine removes.
+bool keeps_pages(const FileDescriptor& file) {
+  constexpr std::array<std::uint64_t, 6> k_local = {EXT4_SUPER_MAGIC,  XFS_SUPER_MAGIC,
+                                                    BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
+                                                    TMPFS_MAGIC,       OVERLAYFS_SUPER_MAGIC};
+  struct statfs status {};
+  return ::fstatfs(file.get(), &status) == 0 &&
+         std::ranges::find(k_local, static_cast<std::uint64_t>(status.f_type)) != k_local.end();
 }
 
 }  // namespace
@@ -109,6 +122,16 @@ FileBytes read_file(const FileDescriptor& file, std::string_view name, std::int6
     done += static_cast<std::size_t>(got);
   }
   return result;
+}
+
+std::optional<FileBytes> map_file(const FileDescriptor& file, std::size_t size) {
+  if (size == 0 || !keeps_pages(file)) return std::nullopt;
+  try {
+    return FileBytes{
+        .data = nullptr, .size = size, .pages = PageMapping::of_file(file.get(), size)};
+  } catch (const NoPages&) {
+    return std::nullopt;
+  }
 }
 
 FileDescriptor write_new_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {

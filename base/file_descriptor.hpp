@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/page_mapping.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -54,12 +55,16 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-/// Bytes read from a file. Moving keeps the addresses.
+/// The bytes of a file, a copy or its own pages. Moving keeps the addresses.
 struct FileBytes {
-  std::unique_ptr<std::byte[]> data;  ///< not zeroed before it is read into
+  std::unique_ptr<std::byte[]> data;  ///< not zeroed before it is read into; null if mapped
   std::size_t size = 0;
+  PageMapping pages = {};  ///< of the file; empty if it was copied
 
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data.get(), size}; }
+  [[nodiscard]] bool is_mapped() const noexcept { return !pages.bytes().empty(); }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
+    return {is_mapped() ? pages.bytes().data() : data.get(), size};
+  }
 };
 
 /// Which file it is, whatever its name.
@@ -93,8 +98,13 @@ struct FileIdentity {
 [[nodiscard]] FileBytes read_file(const FileDescriptor& file, std::string_view name,
                                   std::int64_t limit_bytes);
 
-/// Creates `path` (which must not exist, mode 0600), writes `bytes` and begins, but does not wait
-/// for, their way to the disk. Throws FileError; a partial file may be left.
+/// The first `size` bytes of an open file, mapped; nothing where they have to be copied: on a file
+/// system that is not known to keep the pages of an open file in this machine, or that refuses.
+[[nodiscard]] std::optional<FileBytes> map_file(const FileDescriptor& file, std::size_t size);
+
+/// Creates `path` (which must not exist; mode 0400, as others may have it mapped), writes `bytes`
+/// and begins, but does not wait for, their way to the disk. Throws FileError; a partial file may
+/// be left.
 [[nodiscard]] FileDescriptor write_new_file(const std::filesystem::path& path,
                                             std::span<const std::byte> bytes);
 

@@ -1,7 +1,8 @@
 #pragma once
 
 /// @file
-/// Anonymous memory pages whose protection changes once, from writable to final.
+/// Memory pages whose protection changes once: anonymous ones from writable to final, those of a
+/// file from readable to executable.
 
 #include <cstddef>
 #include <span>
@@ -21,9 +22,10 @@ enum class PageAccess {
   read_execute,
 };
 
-/// Owns one reservation of whole pages, mapped readable and writable at first. Every page is sealed
-/// by `protect()` before its content is used; no page is ever writable and executable at once, and
-/// a sealed page never becomes writable again. Move-only; not thread-safe while being filled.
+/// Owns one reservation of whole pages. Anonymous ones are mapped readable and writable at first,
+/// and sealed by `protect()` before their content is used. No page is ever writable and executable
+/// at once, and a sealed page never becomes writable again. Move-only; not thread-safe while being
+/// filled.
 class PageMapping {
  public:
   PageMapping() = default;
@@ -31,6 +33,13 @@ class PageMapping {
   /// Maps `bytes` rounded up to whole pages, zeroed. Throws InvalidArgument for 0 bytes, NoPages if
   /// the system refuses.
   explicit PageMapping(std::size_t bytes);
+
+  /// Maps the first `bytes` of an open file: read-only, shared with all who map it, in huge pages
+  /// where the system has them. All pages are read first, so that what cannot be read is an error;
+  /// one that the file loses later, cut short in place, ends in SIGBUS. Throws InvalidArgument for
+  /// 0 bytes, NoPages if the system refuses.
+  [[nodiscard]] static PageMapping of_file(int descriptor, std::size_t bytes);
+
   PageMapping(PageMapping&& other) noexcept;
   PageMapping& operator=(PageMapping&& other) noexcept;
   ~PageMapping();
@@ -48,6 +57,8 @@ class PageMapping {
   [[nodiscard]] static std::size_t round_up(std::size_t bytes) noexcept;
 
  private:
+  PageMapping(std::size_t bytes, int protection, int flags, int descriptor);
+
   std::byte* begin_ = nullptr;
   std::size_t size_ = 0;
 };

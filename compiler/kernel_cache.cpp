@@ -12,6 +12,7 @@
 #include "base/page_mapping.hpp"
 #include "base/safe_path.hpp"
 #include "kernels/families.hpp"
+#include "kernels/host_family.hpp"
 #include "kernels/kernel_record.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -70,13 +71,19 @@ OpenedLayers open_layers(const CacheOptions& options, const CacheEnvironment& en
   return opened;
 }
 
-std::vector<Artifact::File> files_of(CacheEntry& entry) {
+/// The files of an entry, as its family takes them.
+std::shared_ptr<const BuiltCode> code_of(const KernelFamily& family, CacheEntry& entry) {
+  const auto* host = dynamic_cast<const HostFamily*>(&family);
+  const auto object = entry.files.find(k_object_file);
+  if (host != nullptr && object != entry.files.end() && object->second.is_mapped()) {
+    return std::make_shared<const MappedImage>(*host, std::move(object->second));
+  }
   std::vector<Artifact::File> files;
   for (auto& [name, file] : entry.files) {
     const auto owner = std::make_shared<const FileBytes>(std::move(file));
     files.push_back({name, owner->bytes(), owner});
   }
-  return files;
+  return std::make_shared<const BuiltFiles>(family, std::move(files));
 }
 
 /// Code for `code` serves a target: its instruction set, or its architecture on whatever card.
@@ -137,9 +144,8 @@ LoadedEntry load_entry(CacheEntry& entry, const Problem& problem, const Target& 
                        const HostDevice& device, const Cancellation& cancel) {
   try {
     const KernelFamily& family = find_family(family_in(entry.record.kernel));
-    auto code = std::make_shared<const BuiltFiles>(family, files_of(entry));
     auto kernel =
-        load_kernel(family, std::move(code), std::move(entry.record.kernel), device, cancel);
+        load_kernel(family, code_of(family, entry), std::move(entry.record.kernel), device, cancel);
     std::string wrong = mismatch(kernel->info, problem, target);
     if (!wrong.empty()) return {.problem = std::move(wrong)};
     kernel->info.cache_directory = entry.root.string();

@@ -15,6 +15,21 @@
 #include "spjit/error.hpp"
 
 namespace spjit {
+namespace {
+
+/// Whether the text now runs where it is. On a file system that is mounted noexec it cannot.
+bool make_executable(PageMapping& pages, std::span<const std::byte> text) {
+  const std::size_t begin = to_size(text.data() - pages.bytes().data());
+  if (text.empty() || begin % PageMapping::page_size() != 0) return false;
+  try {
+    pages.protect(begin, PageMapping::round_up(text.size()), PageAccess::read_execute);
+    return true;
+  } catch (const NoPages&) {
+    return false;
+  }
+}
+
+}  // namespace
 
 std::string HostFamily::version() const { return std::to_string(k_host_program_version); }
 
@@ -60,8 +75,9 @@ KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject
 }
 
 Artifact::File object_file(const HostImage& image, const Cancellation& cancel) {
-  auto bytes =
-      std::make_shared<const std::vector<std::byte>>(write_object(image, k_object_name, cancel));
+  const std::uint64_t alignment = image.text.empty() ? k_linked_alignment : k_mapped_alignment;
+  auto bytes = std::make_shared<const std::vector<std::byte>>(
+      write_object(image, k_object_name, cancel, alignment));
   return {k_object_file, *bytes, bytes};
 }
 
@@ -77,6 +93,23 @@ LoadedKernel BuiltImage::load(const nlohmann::json& record, const Device& device
                               const Cancellation& cancel) const {
   static_cast<void>(record);
   return family_.open({artifact_.image(), shared_from_this(), family_.pool_of(device)}, cancel);
+}
+
+MappedImage::MappedImage(const HostFamily& family, FileBytes file)
+    : family_(family),
+      file_(std::move(file)),
+      image_(read_object(file_.bytes(), k_object_name)),
+      executable_(make_executable(file_.pages, image_.text)) {}
+
+std::vector<Artifact::File> MappedImage::files(const Cancellation& cancel) const {
+  cancel.check();
+  return {{k_object_file, file_.bytes(), shared_from_this()}};
+}
+
+LoadedKernel MappedImage::load(const nlohmann::json& record, const Device& device,
+                               const Cancellation& cancel) const {
+  static_cast<void>(record);
+  return family_.open({image_, shared_from_this(), family_.pool_of(device), executable_}, cancel);
 }
 
 std::string unread_refusal(const CsrMatrix& a) {

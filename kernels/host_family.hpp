@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
+#include "base/file_descriptor.hpp"
 #include "base/row_ranges.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/csr_image.hpp"
@@ -27,7 +28,7 @@ struct HostObject {
   HostImage image;
   std::shared_ptr<const void> owner = nullptr;  ///< of the image; null: it outlives all kernels
   std::shared_ptr<ThreadPool> pool = nullptr;   ///< null: runs in the caller's thread
-  bool linked = false;                          ///< the text may run where it is
+  bool executable = false;                      ///< the text runs where it is
 };
 
 /// Families whose artifact is one object file.
@@ -103,7 +104,7 @@ class HostExecutable : public Executable {
   [[nodiscard]] int threads() const noexcept {
     return object_.pool == nullptr ? 1 : object_.pool->threads();
   }
-  [[nodiscard]] bool is_linked() const noexcept { return object_.linked; }
+  [[nodiscard]] bool is_executable() const noexcept { return object_.executable; }
   [[nodiscard]] ThreadPool* pool() const noexcept { return object_.pool.get(); }
 
   /// Calls `task` with 0 to `count` - 1, in the pool's threads if there is one.
@@ -180,6 +181,24 @@ class BuiltImage final : public BuiltCode, public std::enable_shared_from_this<B
  private:
   const HostFamily& family_;
   HostArtifact artifact_;
+};
+
+/// A host kernel in a file of the cache, which processes share: its text runs in the file's pages,
+/// unless they must not be executed or it begins within one; then it is copied.
+class MappedImage final : public BuiltCode, public std::enable_shared_from_this<MappedImage> {
+ public:
+  /// Precondition: `file.is_mapped()`. Throws Error if it holds no kernel.
+  MappedImage(const HostFamily& family, FileBytes file);
+
+  [[nodiscard]] std::vector<Artifact::File> files(const Cancellation& cancel) const override;
+  [[nodiscard]] LoadedKernel load(const nlohmann::json& record, const Device& device,
+                                  const Cancellation& cancel) const override;
+
+ private:
+  const HostFamily& family_;
+  FileBytes file_;
+  HostImage image_;
+  bool executable_;
 };
 
 /// Why a family that copies B takes no such A: few of B's rows are read. Empty: many are.

@@ -20,20 +20,19 @@ HostImage HostArtifact::image() const noexcept {
 }
 
 std::vector<std::byte> write_object(const HostImage& image, const std::string& name,
-                                    const Cancellation& cancel) {
+                                    const Cancellation& cancel, std::uint64_t alignment) {
   ElfObject object;
   object.source_name = "spjit";
   const std::string prefix = "spjit_" + name;
-  const auto add = [&](const std::string& section, std::span<const std::byte> bytes,
-                       bool executable, const std::string& symbol) {
-    object.sections.push_back({section, bytes, executable, 64});
-    object.symbols.push_back({prefix + symbol, section, 0, bytes.size(),
-                              executable ? ElfSymbolKind::function : ElfSymbolKind::object,
+  const auto add = [&](const ElfSection& section, const std::string& symbol) {
+    object.sections.push_back(section);
+    object.symbols.push_back({prefix + symbol, section.name, 0, section.bytes.size(),
+                              section.executable ? ElfSymbolKind::function : ElfSymbolKind::object,
                               ElfBinding::global});
   };
-  add(".text", image.text, true, "_text");
-  add(".rodata.weights", image.weights, false, "_weights");
-  add(".rodata.program", image.program, false, "_program");
+  add({".text", image.text, true, alignment}, "_text");
+  add({".rodata.weights", image.weights, false, alignment}, "_weights");
+  add({".rodata.program", image.program, false, k_linked_alignment}, "_program");
   return write_elf_object(object, cancel);
 }
 

@@ -51,10 +51,16 @@ void append_bits(std::vector<std::uint32_t>& words, const std::vector<T>& values
 inline constexpr const char* k_object_file = "kernel.o";
 inline constexpr const char* k_object_name = "kernel";
 
+/// Where text and weights begin in an object: at a cache line if it is to be linked, at a page if
+/// it is to be mapped, so that pages of text hold nothing else.
+inline constexpr std::uint64_t k_linked_alignment = 64;
+inline constexpr std::uint64_t k_mapped_alignment = 4096;
+
 /// An ELF object with `spjit_<name>_text`, `_weights` and `_program`. Throws what `cancel` throws
 /// soon after it is reached.
 [[nodiscard]] std::vector<std::byte> write_object(const HostImage& image, const std::string& name,
-                                                  const Cancellation& cancel = {});
+                                                  const Cancellation& cancel = {},
+                                                  std::uint64_t alignment = k_linked_alignment);
 /// The parts of such an object; views into `object`. Throws Error for anything else.
 [[nodiscard]] HostImage read_object(std::span<const std::byte> object, const std::string& name);
 

@@ -332,7 +332,7 @@ Kernel Kernel::link(const LinkedObject& object, int threads) {
   linked.image = {part(object.text, object.text_bytes), part(object.weights, object.weights_bytes),
                   part(object.program, object.program_bytes)};
   linked.pool = make_pool(threads);
-  linked.linked = true;
+  linked.executable = true;
   WordReader reader(linked.image.program);
   const auto* family = dynamic_cast<const HostFamily*>(&find_family(read_header(reader).family));
   if (family == nullptr) throw Error("the linked object is of no family of the host");

@@ -44,7 +44,7 @@ UnrolledExecutable::UnrolledExecutable(HostObject object, HostProgramRecord reco
     : HostExecutable(std::move(object)), program_(program_of(record)) {
   const HostImage& parts = *image();
   const std::byte* text = parts.text.data();
-  if (!parts.text.empty() && !is_linked()) {
+  if (!parts.text.empty() && !is_executable()) {
     code_ = ExecutableCode(parts.text);
     text = code_.code().data();
   }

@@ -12,8 +12,8 @@ namespace spjit {
 
 class UnrolledExecutable final : public HostExecutable {
  public:
-  /// Copies the text into executable pages, unless it was linked. `record` is the image's. Throws
-  /// Error if there are no pages.
+  /// Copies the text into executable pages, unless it runs where it is. `record` is the image's.
+  /// Throws Error if there are no pages.
   UnrolledExecutable(HostObject object, HostProgramRecord record);
 
   void run(const Arguments& arguments) const override;

@@ -44,8 +44,18 @@ CacheRecord read_record(const FileDescriptor& file) {
   return parse_cache_record({reinterpret_cast<const char*>(text.data.get()), text.size});
 }
 
-FileBytes read_verified(const FileDescriptor& file, const CacheFileRecord& expected) {
-  FileBytes content = read_file(file, expected.name, k_largest_file_bytes);
+FileBytes content_of(const FileDescriptor& file, const CacheFileRecord& expected, bool map) {
+  if (map && expected.bytes <= k_largest_file_bytes) {
+    if (auto mapped = map_file(file, static_cast<std::size_t>(expected.bytes))) {
+      return std::move(*mapped);
+    }
+  }
+  return read_file(file, expected.name, k_largest_file_bytes);
+}
+
+/// Of a mapped file the very pages are verified that are used later.
+FileBytes read_verified(const FileDescriptor& file, const CacheFileRecord& expected, bool map) {
+  FileBytes content = content_of(file, expected, map);
   require_size(expected, static_cast<std::int64_t>(content.size));
   if (checksum_hex(content.bytes()) != expected.checksum) {
     throw CacheError(fmt::format("'{}' does not match its checksum", expected.name));
@@ -78,7 +88,7 @@ CacheEntry read_cache_entry(const FileDescriptor& directory, const CacheExpectat
     }
   }
   for (const auto& [file, descriptor] : opened) {
-    entry.files.emplace(file->name, read_verified(descriptor, *file));
+    entry.files.emplace(file->name, read_verified(descriptor, *file, expected.map));
   }
   return entry;
 }

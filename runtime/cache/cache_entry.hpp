@@ -16,8 +16,8 @@
 
 namespace spjit {
 
-/// An entry read and verified: its own copy of the files, so nothing that happens to the directory
-/// later (mapped files end in SIGBUS when truncated) reaches it.
+/// An entry read and verified. Its files are copies, which nothing reaches that happens to the
+/// directory later, or mapped: then they may be removed or replaced, but not changed in place.
 struct CacheEntry {
   CacheRecord record;
   std::map<std::string, FileBytes, std::less<>> files;
@@ -35,6 +35,7 @@ struct CacheExpectation {
   std::span<const std::string_view> wanted = {};
   std::optional<std::string_view> spjit_version = {};  ///< absent: any
   bool any_owner = false;                              ///< also what other users can have written
+  bool map = false;                                    ///< files that can be are mapped
 };
 
 /// Reads the entry in an open directory. All files are opened before the first is read: removing

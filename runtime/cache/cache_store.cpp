@@ -232,7 +232,8 @@ CacheLookup CacheStore::lookup(std::string_view key,
     CacheEntry entry = read_cache_entry(directory, {.key = key,
                                                     .wanted = wanted,
                                                     .spjit_version = spjit_version_,
-                                                    .any_owner = options_.allow_unsafe});
+                                                    .any_owner = options_.allow_unsafe,
+                                                    .map = !options_.allow_unsafe});
     entry.root = root_;
     entry.directory = identity;
     if (!options_.read_only) {

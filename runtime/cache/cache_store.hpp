@@ -92,7 +92,7 @@ struct CacheStoreOptions {
 
 /// A directory, a version and options; copies share what they have reported. All members are safe
 /// to call from any number of threads and processes at once. Whoever can write to the directory can
-/// run code as its users: directories are created with mode 0700, files with 0600.
+/// run code as its users: directories are created with mode 0700, files with 0400.
 class CacheStore {
  public:
   /// Names a cache; nothing is created before the first `publish()`. `spjit_version` goes into
@@ -108,7 +108,8 @@ class CacheStore {
   [[nodiscard]] const std::string& spjit_version() const noexcept { return spjit_version_; }
 
   /// The entry, with the files named in `wanted` (empty: all of them) read and verified against
-  /// their checksums; of the others, only the sizes are checked. An entry that is damaged, of
+  /// their checksums; of the others, only the sizes are checked. Files are mapped where nobody else
+  /// can change them, else copied. An entry that is damaged, of
   /// another version or not to be trusted is moved to damaged/ and is a miss with a reason; where
   /// it cannot be moved, the reason is given once. An entry that is being removed is no entry.
   /// Nothing is ever thrown for what is found on the disk. Throws InvalidArgument if `key` is none.

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
-#include "kernels/host_image.hpp"
+#include "kernels/host_family.hpp"
 #include "spjit/compiler.hpp"
 #include "tests/soak/soak_check.hpp"
 #include "tests/support/emulated_kernel.hpp"
@@ -41,7 +41,7 @@ Kernel through_object(const Kernel& kernel, int threads) {
   const std::vector<std::byte> object = kernel.object(k_name);
   const HostImage parts = read_object(object, k_name);
   Artifact artifact;
-  artifact.add(k_object_file, write_object(parts, k_object_name));
+  artifact.files.push_back(object_file(parts));
   artifact.record = kernel.record();
   return Kernel::from_artifact(std::move(artifact), threads);
 }

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
 
+#include "base/file_descriptor.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/system_testing.hpp"
 
@@ -97,6 +99,39 @@ TEST(PageMapping, RefusesZeroBytesAndPartialPages) {
   EXPECT_THROW(pages.protect(0, 1, PageAccess::read_only), InvalidArgument);
   EXPECT_THROW(pages.protect(0, 2 * page, PageAccess::read_only), InvalidArgument);
   EXPECT_THROW(pages.protect(2 * page, 0, PageAccess::read_only), InvalidArgument);
+}
+
+TEST(PageMapping, OfAFileHoldsItsBytesAndTurnsExecutableButNeverWritable) {
+  const test::ScratchDirectory scratch;
+  const std::size_t page = PageMapping::page_size();
+  std::vector<std::byte> content(2 * page + 5, std::byte{7});
+  std::ranges::copy(k_add, content.begin() + static_cast<std::ptrdiff_t>(page));
+  test::write_bytes(scratch.path() / "code", content);
+  const FileDescriptor file = open_file(open_directory(scratch.path()), "code");
+
+  PageMapping pages = PageMapping::of_file(file.get(), content.size());
+  EXPECT_EQ(permissions_at(pages.bytes().data() + page), "r--p");
+  pages.protect(page, page, PageAccess::read_execute);
+
+  EXPECT_TRUE(std::ranges::equal(pages.bytes().first(content.size()), content));
+  EXPECT_EQ(permissions_at(pages.bytes().data()), "r--p");
+  EXPECT_EQ(permissions_at(pages.bytes().data() + page), "r-xp");
+  EXPECT_EQ(permissions_at(pages.bytes().data() + 2 * page), "r--p");
+}
+
+TEST(PageMapping, OfAFileThatLacksPagesIsAnErrorAndNoSignal) {
+  const test::ScratchDirectory scratch;
+  test::write_bytes(scratch.path() / "short", to_bytes("less than two pages"));
+  const FileDescriptor file = open_file(open_directory(scratch.path()), "short");
+
+  const auto map = [](int descriptor, std::size_t bytes) {
+    static_cast<void>(PageMapping::of_file(descriptor, bytes));
+  };
+
+  EXPECT_NO_THROW(map(file.get(), 1));
+  EXPECT_THROW(map(file.get(), 2 * PageMapping::page_size()), NoPages);
+  EXPECT_THROW(map(file.get(), 0), InvalidArgument);
+  EXPECT_THROW(map(-1, 1), NoPages);
 }
 
 TEST(PageMapping, SaysWhatTheSystemRefuses) {

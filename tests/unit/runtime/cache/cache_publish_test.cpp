@@ -44,8 +44,8 @@ TEST_F(CacheStoreTest, DirectoriesAndFilesArePrivate) {
        {root().parent_path(), root(), entry(key).parent_path(), entry(key)}) {
     EXPECT_EQ(mode_of(path), 0700U) << path;
   }
-  EXPECT_EQ(mode_of(entry(key) / "kernel.o"), 0600U);
-  EXPECT_EQ(mode_of(entry(key) / "record.json"), 0600U);
+  EXPECT_EQ(mode_of(entry(key) / "kernel.o"), 0400U);
+  EXPECT_EQ(mode_of(entry(key) / "record.json"), 0400U);
 }
 
 TEST_F(CacheStoreTest, KeepsEmptyFilesAndEntriesWithoutFiles) {
