@@ -54,6 +54,15 @@ class RowRanges {
     return rows;
   }
 
+  /// Calls `visit` with what of each range lies in `rows`, which is not empty, where that is any.
+  template <class Visit>
+  void for_each_within(const RowRange& rows, const Visit& visit) const {
+    auto range = std::ranges::upper_bound(ranges_, rows.begin, {}, &RowRange::end);
+    for (; range != ranges_.end() && range->begin < rows.end; ++range) {
+      visit(RowRange{std::max(range->begin, rows.begin), std::min(range->end, rows.end)});
+    }
+  }
+
   friend bool operator==(const RowRanges&, const RowRanges&) = default;
 
  private:

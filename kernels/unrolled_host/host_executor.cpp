@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <string_view>
 
 #include "base/arithmetic.hpp"
+#include "kernels/unrolled_host/host_share.hpp"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -30,50 +30,7 @@ void read_line(const char* address) noexcept {
   static_cast<void>(*static_cast<const volatile char*>(address));
 }
 
-constexpr std::int64_t k_line_floats = 16;
 constexpr std::int64_t k_max_nv = 16;
-constexpr std::string_view k_workspace = "floats of workspace";
-
-std::int64_t row_group_tiles(const HostProgram& program) {
-  return program.row_group > 0 ? std::min(program.row_group, program.tiles) : program.tiles;
-}
-
-std::int64_t panel_group_size(const HostProgram& program) {
-  return std::clamp<std::int64_t>(program.panel_group, 1,
-                                  std::max<std::int64_t>(program.b_layout().panels(), 1));
-}
-
-bool packs_b(const HostProgram& program) { return program.in_place_ldb == 0; }
-
-/// Floats between tiles of accumulators kept between k blocks.
-std::int64_t partial_tile_floats(const HostProgram& program) {
-  return program.m1 * program.panel_width();
-}
-
-std::int64_t partial_floats(const HostProgram& program) {
-  if (program.k_blocks == 1) return 0;
-  return checked_multiply(
-      checked_multiply(row_group_tiles(program), panel_group_size(program), k_workspace),
-      partial_tile_floats(program), k_workspace);
-}
-
-/// Panels of packed B a thread keeps at once: all its own when later row groups read them again,
-/// else one group.
-std::int64_t kept_panels(const HostProgram& program, const HostSplit& split) {
-  const std::int64_t panels = program.b_layout().panels();
-  if (!split.by_panels) return panels;
-  const std::int64_t groups = ceil_div(panels, panel_group_size(program));
-  const std::int64_t own_groups = ceil_div(groups, split.threads);
-  const bool once = row_group_tiles(program) >= program.tiles;
-  return (once ? std::min<std::int64_t>(own_groups, 1) : own_groups) * panel_group_size(program);
-}
-
-std::int64_t pack_floats(const HostProgram& program, const HostSplit& split) {
-  if (!packs_b(program)) return 0;
-  const std::int64_t floats =
-      checked_multiply(kept_panels(program, split), program.b_layout().stride(), k_workspace);
-  return round_up(floats, k_line_floats);
-}
 
 /// What calls of segments for one panel have in common.
 struct PanelCall {
@@ -85,19 +42,6 @@ struct PanelCall {
 /// a microsecond that would show.
 constexpr std::int64_t k_kept_calls = 16;
 using PanelCalls = std::array<PanelCall, k_kept_calls>;
-
-/// What one thread works on.
-struct Share {
-  std::int64_t panel_begin = 0;
-  std::int64_t panel_end = 0;
-  std::int64_t tile_begin = 0;
-  std::int64_t tile_end = 0;
-  float* packed = nullptr;  ///< panels of packed B, from `packed_panel` on
-  std::int64_t packed_panel = 0;
-  std::int64_t packed_panels = 0;  ///< how many there is room for; later ones start over
-  bool pack = false;               ///< pack here, or find it done
-  float* partial = nullptr;
-};
 
 /// Lane masks for one panel of a program, the first `columns` lanes on, in the form that its
 /// segments take. Only that form is written: in a run of half a microsecond the other would show.
@@ -192,7 +136,7 @@ class Run {
 
   void panels(const Share& share, std::int64_t tile_begin, std::int64_t tile_end) const {
     const std::int64_t group = panel_group_size(program_);
-    const bool pack_now = share.pack && tile_begin == share.tile_begin;
+    const bool pack_now = share.packing == Packing::panels && tile_begin == share.tile_begin;
     for (std::int64_t panel = share.panel_begin; panel < share.panel_end; panel += group) {
       Share part = share;
       part.panel_begin = panel;
@@ -204,9 +148,21 @@ class Run {
     }
   }
 
-  float* packed_panel(const Share& share, std::int64_t panel) const {
+  /// One block of rows of the share's panels, from the beginning of each packed panel on.
+  void pack_block(const Share& share, std::int64_t block) const {
+    const std::int64_t first = block * program_.k_block;
+    const RowRange rows{first, std::min(first + program_.k_block, program_.cols)};
+    const DenseSource source{operands_.b + first * operands_.ldb, operands_.ldb};
+    program_.rows_of_b.for_each_within(rows, [&](const RowRange& read) {
+      const RowRange some{read.begin - first, read.end - first};
+      pack_panels(share.packed_layout, {share.panel_begin, share.panel_end}, source, {&some, 1},
+                  packed_panel(share, share.panel_begin));
+    });
+  }
+
+  static float* packed_panel(const Share& share, std::int64_t panel) {
     const std::int64_t place = (panel - share.packed_panel) % share.packed_panels;
-    return share.packed + place * b_layout_.stride();
+    return share.packed + place * share.packed_layout.stride();
   }
 
   const float* b_of(const Share& share, std::int64_t panel) const {
@@ -268,6 +224,7 @@ class Run {
       fetch_code(to_size(share.tile_begin * program_.k_blocks), 0, 1);
     }
     for (std::int64_t block = 0; block < program_.k_blocks; ++block) {
+      if (share.packing == Packing::by_block) pack_block(share, block);
       for (std::int64_t tile = share.tile_begin; tile < share.tile_end; ++tile) {
         visit(share, calls, {tile, block});
       }
@@ -297,7 +254,8 @@ class Run {
   /// All panels of the group through one tile's code for one block.
   void visit(const Share& share, const PanelCalls& calls, const Place& at) const {
     const std::int64_t b_row = packs_b(program_) || !is_row_major() ? width_ : operands_.ldb;
-    const std::int64_t b_offset = at.block * program_.k_block * b_row;
+    const bool has_one_block = share.packing == Packing::by_block;
+    const std::int64_t b_offset = has_one_block ? 0 : at.block * program_.k_block * b_row;
     const std::int64_t panels = share.panel_end - share.panel_begin;
     const auto segment = static_cast<std::size_t>(at.tile * program_.k_blocks + at.block);
     // Without k blocks there are no partial sums, nor a place for them.
@@ -330,92 +288,32 @@ class Run {
   std::optional<LaneMasks> full_masks_;  // for streaming kernels whose C is not aligned
 };
 
-/// Cuts [0, tiles) into parts of about equal weight; part i is [cut(i), cut(i + 1)).
-std::int64_t tile_cut(const HostProgram& program, std::int64_t part, std::int64_t parts) {
-  if (part == 0) return 0;
-  if (part == parts) return program.tiles;
-  const std::int64_t goal = program.tile_weight_ends.back() * part / parts;
-  const auto& ends = program.tile_weight_ends;
-  return std::upper_bound(ends.begin(), ends.end(), goal) - ends.begin();
-}
-
-std::int64_t thread_partial_floats(const HostProgram& program) {
-  return round_up(partial_floats(program), k_line_floats);
-}
-
 }  // namespace
-
-HostSplit choose_split(const HostProgram& program, std::int64_t threads) {
-  HostSplit split{std::max<std::int64_t>(threads, 1), true};
-  if (split.threads == 1) return split;
-  const std::int64_t groups = ceil_div(program.b_layout().panels(), panel_group_size(program));
-  // The busiest thread's share against the mean; the split by tiles is even but packs together.
-  const double imbalance = static_cast<double>(ceil_div(groups, split.threads) * split.threads) /
-                           static_cast<double>(std::max<std::int64_t>(groups, 1));
-  constexpr double k_tolerated_imbalance = 1.1;
-  split.by_panels = imbalance <= k_tolerated_imbalance || program.tiles < split.threads;
-  return split;
-}
-
-std::int64_t workspace_floats(const HostProgram& program, const HostSplit& split) {
-  const std::int64_t packs = split.by_panels ? split.threads : 1;
-  return checked_add(checked_multiply(packs, pack_floats(program, split), k_workspace),
-                     checked_multiply(split.threads, thread_partial_floats(program), k_workspace),
-                     k_workspace);
-}
-
-std::int64_t touched_floats(const HostProgram& program, const HostSplit& split) {
-  HostProgram packed_only = program;
-  packed_only.cols = program.rows_of_b.count();
-  return workspace_floats(packed_only, split);
-}
 
 void execute(const HostProgram& program, const HostSplit& split, const Arguments& operands,
              float* workspace, ThreadPool* pool) {
   const Run run(program, operands);
   run.zero_empty_rows();
-  const std::int64_t panels = program.b_layout().panels();
-  const bool pack = packs_b(program) && operands.layout == Layout::row_major;
-  const std::int64_t pack_size = pack_floats(program, split);
-  const std::int64_t groups = ceil_div(panels, panel_group_size(program));
-  float* const partials = workspace + (split.by_panels ? split.threads : 1) * pack_size;
-
-  const auto share_of = [&](std::int64_t part) {
-    Share share;
-    share.panel_end = panels;
-    share.tile_end = program.tiles;
-    share.packed = workspace;
-    share.packed_panels = std::max<std::int64_t>(kept_panels(program, split), 1);
-    share.pack = pack && split.by_panels;
-    share.partial = partials + part * thread_partial_floats(program);
-    if (split.by_panels) {
-      share.panel_begin = groups * part / split.threads * panel_group_size(program);
-      share.panel_end =
-          std::min(groups * (part + 1) / split.threads * panel_group_size(program), panels);
-      share.packed = workspace + part * pack_size;
-      share.packed_panel = share.panel_begin;
+  const bool packs = packs_b(program) && operands.layout == Layout::row_major;
+  const auto for_each_part = [&](auto task) {
+    if (split.threads > 1 && pool != nullptr) {
+      pool->run(static_cast<int>(split.threads), [&](int part, int) { task(part); });
     } else {
-      share.tile_begin = tile_cut(program, part, split.threads);
-      share.tile_end = tile_cut(program, part + 1, split.threads);
+      for (std::int64_t part = 0; part < split.threads; ++part) task(part);
     }
-    return share;
   };
-
-  if (split.threads == 1 || pool == nullptr) {
-    for (std::int64_t part = 0; part < split.threads; ++part) {
-      Share share = share_of(part);
-      share.pack = pack;
-      run.work(share);
-    }
-    return;
-  }
-  if (pack && !split.by_panels) {
-    pool->run(static_cast<int>(split.threads), [&](int part, int) {
+  if (packs && !split.by_panels) {
+    const std::int64_t panels = program.b_layout().panels();
+    for_each_part([&](std::int64_t part) {
       const PanelRange range{panels * part / split.threads, panels * (part + 1) / split.threads};
       run.pack(range, workspace + range.begin * program.b_layout().stride());
     });
   }
-  pool->run(static_cast<int>(split.threads), [&](int part, int) { run.work(share_of(part)); });
+  for_each_part([&](std::int64_t part) {
+    Share share = share_of(program, split, part, workspace);
+    if (!packs) share.packing = Packing::none;
+    run.work(share);
+  });
 }
 
 }  // namespace spjit

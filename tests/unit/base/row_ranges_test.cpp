@@ -33,6 +33,24 @@ TEST(RowRanges, ListRowsFromAnyPlace) {
   EXPECT_THAT(RowRanges().list(0, 2), IsEmpty());
 }
 
+TEST(RowRanges, AreCutToAWindow) {
+  RowRanges rows;
+  rows.add(3, 6);
+  rows.add(7, 8);
+  rows.add(10, 13);
+  const auto within = [&](std::int64_t begin, std::int64_t end) {
+    std::vector<RowRange> result;
+    rows.for_each_within({begin, end}, [&](const RowRange& part) { result.push_back(part); });
+    return result;
+  };
+
+  EXPECT_THAT(within(0, 20), ElementsAre(RowRange{3, 6}, RowRange{7, 8}, RowRange{10, 13}));
+  EXPECT_THAT(within(4, 11), ElementsAre(RowRange{4, 6}, RowRange{7, 8}, RowRange{10, 11}));
+  EXPECT_THAT(within(4, 5), ElementsAre(RowRange{4, 5}));
+  EXPECT_THAT(within(6, 7), IsEmpty());
+  EXPECT_THAT(within(13, 20), IsEmpty());
+}
+
 TEST(RowRanges, HoldTheRowsOfATallMatrixInOneRange) {
   RowRanges rows;
   rows.add(1, 2147483647);

@@ -194,6 +194,45 @@ TEST(HostExecutor, EverySplitBetweenThreadsGivesTheSame) {
   }
 }
 
+// B of k = 20 in blocks of 6 rows: kept are 6 rows of a group of two panels of 8 columns.
+TEST(HostExecutor, PacksABlockOfRowsAtATimeWhereNobodyElseReadsIt) {
+  SumProgram sum(9, 20, 64, 6);
+  sum.program.panel_group = 2;
+  const std::int64_t spare = spjit::PanelLayout::k_spare_floats;
+  const auto packed_floats = [&](const HostSplit& split) {
+    HostProgram without = sum.program;
+    without.in_place_ldb = 64;
+    return spjit::workspace_floats(sum.program, split) - spjit::workspace_floats(without, split);
+  };
+
+  EXPECT_EQ(packed_floats({1, true}), 2 * (6 * 8 + spare));
+  EXPECT_EQ(packed_floats({3, true}), 3 * 2 * (6 * 8 + spare));
+  EXPECT_EQ(packed_floats({3, false}), 8 * (20 * 8 + spare));  // threads share all of B
+  sum.program.row_group = 2;
+  EXPECT_EQ(packed_floats({1, true}), 8 * (20 * 8 + spare));  // later row groups read it again
+}
+
+// Segments read no row of B that no range has, so what is there stays as it is.
+TEST(HostExecutor, PacksOfABlockOnlyTheRowsThatAreRead) {
+  SumProgram sum(9, 20, 8, 6);
+  sum.program.rows_of_b = {};
+  sum.program.rows_of_b.add(0, 8);
+  sum.program.rows_of_b.add(10, 20);
+  const std::vector<float> b = whole_numbers(20 * 8);
+  std::vector<float> c(index(sum.program.rows * 8));
+  std::vector<float> workspace(index(spjit::workspace_floats(sum.program, HostSplit{})), -7.0F);
+
+  spjit::execute(sum.program, HostSplit{}, {b.data(), 8, c.data(), 8}, workspace.data(), nullptr);
+
+  // The last block, of rows 18 and 19, left rows 2 to 5 of the one before, 14 to 17.
+  for (std::int64_t row = 0; row < 6; ++row) {
+    const std::int64_t of_b = row < 2 ? 18 + row : 12 + row;
+    EXPECT_TRUE(
+        std::equal(b.begin() + of_b * 8, b.begin() + of_b * 8 + 8, workspace.begin() + row * 8))
+        << row;
+  }
+}
+
 TEST(HostExecutor, PanelMajorOperandsAreUsedWhereTheyAre) {
   SumProgram sum(9, 20, 21, 6);
   const spjit::PanelLayout b_layout = sum.program.b_layout();
@@ -320,6 +359,7 @@ TEST(HostExecutor, RefusesAWorkspaceThatCannotBeCounted) {
                  spjit::InvalidArgument);
   };
   HostProgram packed = sum.program;
+  packed.k_blocks = 1;
   packed.cols = packed.n = (std::int64_t{1} << 31) - 1;
   packed.panel_group = packed.n;
   HostProgram partial = sum.program;

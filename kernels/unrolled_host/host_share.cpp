@@ -1,0 +1,133 @@
+#include "kernels/unrolled_host/host_share.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/arithmetic.hpp"
+
+namespace spjit {
+namespace {
+
+constexpr std::int64_t k_line_floats = 16;
+constexpr std::string_view k_workspace = "floats of workspace";
+
+std::int64_t partial_floats(const HostProgram& program) {
+  if (program.k_blocks == 1) return 0;
+  return checked_multiply(
+      checked_multiply(row_group_tiles(program), panel_group_size(program), k_workspace),
+      partial_tile_floats(program), k_workspace);
+}
+
+std::int64_t thread_partial_floats(const HostProgram& program) {
+  return round_up(partial_floats(program), k_line_floats);
+}
+
+/// Panels of packed B a thread keeps at once: all its own when later row groups read them again,
+/// else one group.
+std::int64_t kept_panels(const HostProgram& program, const HostSplit& split) {
+  const std::int64_t panels = program.b_layout().panels();
+  if (!split.by_panels) return panels;
+  const std::int64_t groups = ceil_div(panels, panel_group_size(program));
+  const std::int64_t own_groups = ceil_div(groups, split.threads);
+  const bool once = row_group_tiles(program) >= program.tiles;
+  return (once ? std::min<std::int64_t>(own_groups, 1) : own_groups) * panel_group_size(program);
+}
+
+/// Whether each block of k is packed just before its rows are used, so that it is read where
+/// packing left it, in L2: of B nothing else is kept, since no other thread or row group reads it.
+bool packs_by_block(const HostProgram& program, const HostSplit& split) {
+  return packs_b(program) && program.k_blocks > 1 && split.by_panels &&
+         row_group_tiles(program) >= program.tiles;
+}
+
+/// What B is packed to: panels of all its rows, or of one block of them.
+PanelLayout packed_layout(const HostProgram& program, const HostSplit& split) {
+  PanelLayout layout = program.b_layout();
+  if (packs_by_block(program, split)) layout.rows = std::min(program.k_block, program.cols);
+  return layout;
+}
+
+std::int64_t pack_floats(const HostProgram& program, const HostSplit& split) {
+  if (!packs_b(program)) return 0;
+  const std::int64_t floats = checked_multiply(kept_panels(program, split),
+                                               packed_layout(program, split).stride(), k_workspace);
+  return round_up(floats, k_line_floats);
+}
+
+/// Cuts [0, tiles) into parts of about equal weight; part i is [cut(i), cut(i + 1)).
+std::int64_t tile_cut(const HostProgram& program, std::int64_t part, std::int64_t parts) {
+  if (part == 0) return 0;
+  if (part == parts) return program.tiles;
+  const std::int64_t goal = program.tile_weight_ends.back() * part / parts;
+  const auto& ends = program.tile_weight_ends;
+  return std::upper_bound(ends.begin(), ends.end(), goal) - ends.begin();
+}
+
+}  // namespace
+
+std::int64_t row_group_tiles(const HostProgram& program) {
+  return program.row_group > 0 ? std::min(program.row_group, program.tiles) : program.tiles;
+}
+
+std::int64_t panel_group_size(const HostProgram& program) {
+  return std::clamp<std::int64_t>(program.panel_group, 1,
+                                  std::max<std::int64_t>(program.b_layout().panels(), 1));
+}
+
+std::int64_t partial_tile_floats(const HostProgram& program) {
+  return program.m1 * program.panel_width();
+}
+
+HostSplit choose_split(const HostProgram& program, std::int64_t threads) {
+  HostSplit split{std::max<std::int64_t>(threads, 1), true};
+  if (split.threads == 1) return split;
+  const std::int64_t groups = ceil_div(program.b_layout().panels(), panel_group_size(program));
+  // The busiest thread's share against the mean; the split by tiles is even but packs together.
+  const double imbalance = static_cast<double>(ceil_div(groups, split.threads) * split.threads) /
+                           static_cast<double>(std::max<std::int64_t>(groups, 1));
+  constexpr double k_tolerated_imbalance = 1.1;
+  split.by_panels = imbalance <= k_tolerated_imbalance || program.tiles < split.threads;
+  return split;
+}
+
+std::int64_t workspace_floats(const HostProgram& program, const HostSplit& split) {
+  const std::int64_t packs = split.by_panels ? split.threads : 1;
+  return checked_add(checked_multiply(packs, pack_floats(program, split), k_workspace),
+                     checked_multiply(split.threads, thread_partial_floats(program), k_workspace),
+                     k_workspace);
+}
+
+std::int64_t touched_floats(const HostProgram& program, const HostSplit& split) {
+  HostProgram packed_only = program;
+  packed_only.cols = program.rows_of_b.count();
+  return workspace_floats(packed_only, split);
+}
+
+Share share_of(const HostProgram& program, const HostSplit& split, std::int64_t part,
+               float* workspace) {
+  const std::int64_t panels = program.b_layout().panels();
+  const std::int64_t pack_size = pack_floats(program, split);
+  Share share;
+  share.panel_end = panels;
+  share.tile_end = program.tiles;
+  share.packed = workspace;
+  share.packed_layout = packed_layout(program, split);
+  share.packed_panels = std::max<std::int64_t>(kept_panels(program, split), 1);
+  share.partial = workspace + (split.by_panels ? split.threads : 1) * pack_size +
+                  part * thread_partial_floats(program);
+  if (!split.by_panels) {
+    share.tile_begin = tile_cut(program, part, split.threads);
+    share.tile_end = tile_cut(program, part + 1, split.threads);
+    return share;
+  }
+  const std::int64_t group = panel_group_size(program);
+  const std::int64_t groups = ceil_div(panels, group);
+  share.panel_begin = groups * part / split.threads * group;
+  share.panel_end = std::min(groups * (part + 1) / split.threads * group, panels);
+  share.packed = workspace + part * pack_size;
+  share.packed_panel = share.panel_begin;
+  share.packing = packs_by_block(program, split) ? Packing::by_block : Packing::panels;
+  return share;
+}
+
+}  // namespace spjit
