@@ -38,9 +38,10 @@ std::string listing(const Kernel& kernel, const std::string& name) {
     const auto end = i + 1 < program.segment_offsets.size()
                          ? static_cast<std::size_t>(program.segment_offsets[i + 1])
                          : code.size();
-    const auto segment = static_cast<std::int64_t>(i);
-    text += fmt::format("\n# row tile {}, block of columns {}: at {:#x}\n",
-                        segment / program.k_blocks, segment % program.k_blocks, begin);
+    const std::size_t tile = i / static_cast<std::size_t>(program.k_blocks);
+    text += fmt::format("\n# row tiles {} to {}, block of columns {}: at {:#x}\n",
+                        tile == 0 ? 0 : program.tile_ends[tile - 1], program.tile_ends[tile] - 1,
+                        i % static_cast<std::size_t>(program.k_blocks), begin);
     text += disassembly_listing(code.subspan(begin, end - begin));
   }
   return text;

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_host/segment_arguments.hpp"
+#include "kernels/unrolled_host/tile_space.hpp"
 #include "kernels/unrolled_host/x86_encoder.hpp"
 #include "spjit/error.hpp"
 
@@ -66,6 +68,29 @@ class MovingBase {
   std::int64_t position_ = 0;
 };
 
+/// One past the last row tile of each segment: neighbours share one while their code is short.
+std::vector<std::int64_t> join_tiles(const KernelPlan& plan, const HostTile& tile, HostIsa isa) {
+  std::vector<std::int64_t> ends;
+  std::int64_t joined_bytes = 0;
+  for (std::int64_t t = 0; t < plan.grouping.tiles(); ++t) {
+    std::int64_t bytes = 0;
+    for (std::int64_t block = 0; block < plan.k_blocks; ++block) {
+      const PlanSegment part = plan.segment(t, block);
+      const std::int64_t nnz =
+          plan.entry_ptrs[to_size(part.column_end)] - plan.entry_ptrs[to_size(part.column_begin)];
+      bytes = std::max(bytes,
+                       estimate_code_bytes(tile, isa, nnz, part.column_end - part.column_begin, 1));
+    }
+    if (ends.empty() || joined_bytes + bytes > tile.join_bytes) {
+      ends.push_back(t);
+      joined_bytes = 0;
+    }
+    joined_bytes += bytes;
+    ends.back() = t + 1;
+  }
+  return ends;
+}
+
 /// Emits the segments of one plan into one buffer.
 class HostEmission {
  public:
@@ -74,6 +99,7 @@ class HostEmission {
       : plan_(plan),
         tile_(tile),
         pace_(cancel),
+        isa_(isa),
         zmm_(isa == HostIsa::avx512),
         b_stride_(b_stride),
         vector_bytes_(lanes_of(isa) * 4),
@@ -83,10 +109,11 @@ class HostEmission {
     code_.weights.reserve(plan_.entry_values.size());
     encoder_.reserve(to_size(checked_add(
         checked_multiply(plan_.nnz(), tile_.nv * 8, "bytes of code"), 4096, "bytes of code")));
-    for (std::int64_t tile = 0; tile < plan_.grouping.tiles(); ++tile) {
-      for (std::int64_t block = 0; block < plan_.k_blocks; ++block) {
-        segment(plan_.segment(tile, block));
-      }
+    code_.tile_ends = join_tiles(plan_, tile_, isa_);
+    TileRange tiles;
+    for (const std::int64_t end : code_.tile_ends) {
+      tiles = {tiles.end, end};
+      for (std::int64_t block = 0; block < plan_.k_blocks; ++block) segment(tiles, block);
     }
     code_.text = std::move(encoder_).take();
     return std::move(code_);
@@ -99,7 +126,20 @@ class HostEmission {
   int b_register(std::int64_t v) const { return static_cast<int>(tile_.m1 * tile_.nv + v); }
   int weight_register() const { return static_cast<int>(tile_.m1 * tile_.nv + tile_.nv); }
 
-  void segment(const PlanSegment& segment) {
+  /// Row tiles of a segment.
+  struct TileRange {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+  };
+
+  /// Masked stores of a tile's rows, to be emitted behind the code that mostly runs.
+  struct MaskedStores {
+    PendingJump jump;
+    std::size_t back = 0;  ///< where the code goes on
+    std::span<const std::int32_t> rows;
+  };
+
+  void segment(const TileRange& tiles, std::int64_t block) {
     encoder_.align(to_size(k_function_alignment));
     code_.segment_offsets.push_back(static_cast<std::int64_t>(encoder_.size()));
     segment_weights_ = static_cast<std::int64_t>(code_.weights.size());
@@ -107,53 +147,61 @@ class HostEmission {
     // Reach of disp8: 128 units, of a vector for B and of a float for weights (EVEX) or of a byte.
     b_base_ = MovingBase(k_b, zmm_ ? 128 * 64 : 128);
     weight_base_ = MovingBase(k_weights, zmm_ ? 128 * 4 : 128);
-
-    const std::span<const std::int32_t> rows = plan_.tile_rows(segment.tile);
-    begin(segment, static_cast<std::int64_t>(rows.size()));
     pace_.spend(k_segment_work);
-    for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
-      pace_.spend(k_column_work);
-      this->column(segment, static_cast<std::size_t>(column));
+
+    for (std::int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+      const PlanSegment part = plan_.segment(tile, block);
+      const std::int64_t first_partial = (tile - tiles.begin) * tile_.m1 * tile_.nv;
+      begin(part, first_partial);
+      for (std::int64_t column = part.column_begin; column < part.column_end; ++column) {
+        pace_.spend(k_column_work);
+        this->column(part, static_cast<std::size_t>(column));
+      }
+      end(part, first_partial, tile == tiles.begin);
     }
-    end(segment, rows);
     encoder_.zero_upper();
     encoder_.ret();
+    for (const MaskedStores& stores : masked_) store_masked(stores);
+    masked_.clear();
   }
 
-  Address partial(std::int64_t row, std::int64_t v) const {
-    return {k_partial, displacement((row * tile_.nv + v) * vector_bytes_)};
+  Address partial(std::int64_t vector) const {
+    return {k_partial, displacement(vector * vector_bytes_)};
   }
 
-  void begin(const PlanSegment& segment, std::int64_t rows) {
-    for (std::int64_t row = 0; row < rows; ++row) {
-      for (std::int64_t v = 0; v < tile_.nv; ++v) {
-        if (segment.k_block == 0) {
-          encoder_.zero(accumulator(row, v));
-        } else {
-          encoder_.load(accumulator(row, v), partial(row, v));
-        }
+  /// Accumulators start from zero, or from the partial sums at `first_partial`. [vectors]
+  void begin(const PlanSegment& segment, std::int64_t first_partial) {
+    const std::int64_t vectors = std::ssize(plan_.tile_rows(segment.tile)) * tile_.nv;
+    for (std::int64_t vector = 0; vector < vectors; ++vector) {
+      if (segment.k_block == 0) {
+        encoder_.zero(static_cast<int>(vector));
+      } else {
+        encoder_.load(static_cast<int>(vector), partial(first_partial + vector));
       }
     }
   }
 
-  void end(const PlanSegment& segment, std::span<const std::int32_t> rows) {
+  void end(const PlanSegment& segment, std::int64_t first_partial, bool is_first) {
+    const std::span<const std::int32_t> rows = plan_.tile_rows(segment.tile);
     if (segment.k_block + 1 < plan_.k_blocks) {
-      for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
-        for (std::int64_t v = 0; v < tile_.nv; ++v) {
-          encoder_.store(partial(row, v), accumulator(row, v));
-        }
+      for (std::int64_t vector = 0; vector < std::ssize(rows) * tile_.nv; ++vector) {
+        encoder_.store(partial(first_partial + vector), static_cast<int>(vector));
       }
       return;
     }
-    encoder_.load(k_masks, {k_arguments, segment_offset::k_masks});
-    encoder_.load(k_ldc, {k_arguments, segment_offset::k_ldc_bytes});
-    encoder_.load(k_c, {k_arguments, segment_offset::k_c});
+    if (is_first) {
+      encoder_.load(k_masks, {k_arguments, segment_offset::k_masks});
+      encoder_.load(k_ldc, {k_arguments, segment_offset::k_ldc_bytes});
+      encoder_.load(k_c, {k_arguments, segment_offset::k_c});
+    }
     encoder_.test(k_masks);
-    const PendingJump masked = encoder_.jump_if_not_zero();
+    const PendingJump jump = encoder_.jump_if_not_zero();
     store_rows(rows, false);
-    encoder_.zero_upper();
-    encoder_.ret();
-    encoder_.bind(masked);
+    masked_.push_back({jump, encoder_.size(), rows});
+  }
+
+  void store_masked(const MaskedStores& stores) {
+    encoder_.bind(stores.jump);
     // The panel's registers of B are free by now; AVX2 keeps its masks there.
     for (std::int64_t v = 0; v < tile_.nv; ++v) {
       if (!zmm_) {
@@ -162,7 +210,8 @@ class HostEmission {
         load_mask(v);
       }
     }
-    store_rows(rows, true);
+    store_rows(stores.rows, true);
+    encoder_.jump_back(stores.back);
   }
 
   int mask_register(std::int64_t v) const {
@@ -258,6 +307,7 @@ class HostEmission {
   const KernelPlan& plan_;
   const HostTile& tile_;
   CancelPace pace_;
+  HostIsa isa_;
   bool zmm_;
   std::int64_t b_stride_;
   std::int64_t vector_bytes_;
@@ -265,6 +315,7 @@ class HostEmission {
   MovingBase b_base_{k_b, 1};
   MovingBase weight_base_{k_weights, 1};
   std::int64_t segment_weights_ = 0;
+  std::vector<MaskedStores> masked_;
   HostCode code_;
 };
 

@@ -30,7 +30,7 @@ struct HostProgram {
   std::int64_t lanes = 16;  ///< floats a vector
   std::int64_t nv = 1;      ///< vectors a panel row
   std::int64_t m1 = 1;      ///< rows a tile at most
-  std::int64_t tiles = 0;
+  std::int64_t tiles = 0;   ///< row tiles, joined ones as one
   std::int64_t k_block = 1;
   std::int64_t k_blocks = 1;
   std::int64_t panel_group = 1;             ///< panels that share one visit to a tile

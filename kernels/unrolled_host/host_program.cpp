@@ -12,13 +12,16 @@ namespace spjit {
 namespace {
 
 void check_unrolled(const HostProgramRecord& record, const HostImage& image) {
-  const auto segments = static_cast<std::size_t>(record.tiles * record.k_blocks);
+  const std::size_t tiles = record.tile_ends.size();
+  const std::size_t segments = tiles * to_size(record.k_blocks);
   const auto text_end = static_cast<std::int64_t>(image.text.size()) - 1;
   const auto floats = static_cast<std::int64_t>(image.weights.size() / sizeof(float));
   require_record(record.segment_offsets.size() == segments, "segment count");
   require_record(record.weight_offsets.size() == segments, "weight offset count");
-  require_record(record.tile_nnz_ends.size() == static_cast<std::size_t>(record.tiles),
-                 "tile count");
+  require_record(record.tile_nnz_ends.size() == tiles, "tile count");
+  require_record(ascending_within(record.tile_ends, 1, record.header.rows) &&
+                     std::ranges::adjacent_find(record.tile_ends) == record.tile_ends.end(),
+                 "joined tiles");
   require_record(ascending_within(record.segment_offsets, 0, text_end), "segment offsets");
   require_record(
       std::ranges::all_of(record.segment_offsets,
@@ -48,20 +51,22 @@ HostTile read_tile(WordReader& reader) {
   tile.memory_rows = reader.word(0, k_most);
   tile.stream_c = reader.word(0, 1) != 0;
   tile.read_ahead = reader.word(0, 1) != 0;
+  tile.join_bytes = reader.word(0, k_most);
   return tile;
 }
 
 HostProgramRecord record_of(const KernelPlan& plan, const HostTile& tile,
+                            const std::vector<std::int64_t>& tile_ends,
                             const Cancellation& cancel) {
   HostProgramRecord record;
   record.tile = tile;
-  record.tiles = plan.grouping.tiles();
+  record.tile_ends = tile_ends;
   record.k_block = plan.k_block;
   record.k_blocks = plan.k_blocks;
   record.empty_rows = plan.grouping.empty_rows;
   record.rows_of_b = rows_of_b(plan.columns, plan.cols, cancel);
-  for (std::int64_t t = 0; t < record.tiles; ++t) {
-    const PlanSegment last = plan.segment(t, plan.k_blocks - 1);
+  for (const std::int64_t end : tile_ends) {
+    const PlanSegment last = plan.segment(end - 1, plan.k_blocks - 1);
     record.tile_nnz_ends.push_back(plan.entry_ptrs[to_size(last.column_end)]);
   }
   return record;
@@ -83,6 +88,16 @@ HostProgramHeader header_of(const KernelPlan& plan, const Problem& problem, Host
 
 }  // namespace
 
+std::int64_t HostProgramRecord::rows_a_tile() const noexcept {
+  std::int64_t most = 1;
+  std::int64_t begin = 0;
+  for (const std::int64_t end : tile_ends) {
+    most = std::max(most, end - begin);
+    begin = end;
+  }
+  return most * tile.m1;
+}
+
 HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile,
                                     const Problem& problem, HostIsa isa,
                                     const Cancellation& cancel) {
@@ -91,7 +106,7 @@ HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile
   const std::int64_t stride = floats * 4;
   HostCode code = isa == HostIsa::generic ? emit_generic(plan, tile, stride, cancel)
                                           : emit_host(plan, tile, isa, stride, cancel);
-  HostProgramRecord record = record_of(plan, tile, cancel);
+  HostProgramRecord record = record_of(plan, tile, code.tile_ends, cancel);
   record.header = header_of(plan, problem, isa);
   record.in_place_ldb = in_place_ldb;
   record.segment_offsets = std::move(code.segment_offsets);
@@ -112,9 +127,10 @@ std::vector<std::int64_t> write_program(const HostProgramRecord& record,
   for (const std::int64_t word :
        {tile.m1, tile.nv, tile.k_block, tile.panel_group, tile.row_group, std::int64_t{tile.pack_b},
         static_cast<std::int64_t>(tile.form), tile.memory_rows, std::int64_t{tile.stream_c},
-        std::int64_t{tile.read_ahead}, record.tiles, record.k_block, record.in_place_ldb}) {
+        std::int64_t{tile.read_ahead}, tile.join_bytes, record.k_block, record.in_place_ldb}) {
     words.push_back(word);
   }
+  append_words(words, record.tile_ends, cancel);
   append_words(words, record.segment_offsets, cancel);
   append_words(words, record.weight_offsets, cancel);
   append_words(words, record.tile_nnz_ends, cancel);
@@ -130,10 +146,10 @@ HostProgramRecord read_program(const HostImage& image, const Cancellation& cance
   record.header = read_header(reader);
   const std::int64_t cols = record.header.cols;
   record.tile = read_tile(reader);
-  record.tiles = reader.word(0, k_most);
   record.k_block = reader.word(1, k_most);
   record.in_place_ldb = reader.word(0, k_most);
   record.k_blocks = std::max<std::int64_t>((cols + record.k_block - 1) / record.k_block, 1);
+  record.tile_ends = reader.words();
   record.segment_offsets = reader.words();
   record.weight_offsets = reader.words();
   record.tile_nnz_ends = reader.words();

@@ -5,14 +5,16 @@
 ///
 ///     program  = header                 ; kernels/program_words.hpp
 ///                m1 nv tile_k_block panel_group row_group pack_b form memory_rows stream_c
-///                read_ahead tiles k_block in_place_ldb
+///                read_ahead join_bytes k_block in_place_ldb
+///                list(running row tiles by joined ones)
 ///                list(segment offsets, bytes into the text)  list(weight offsets, floats)
-///                list(running nnz by tile)  list(ranges of empty rows)
+///                list(running nnz by joined tiles)  list(ranges of empty rows)
 ///                list(ranges of rows of B that are read)
 ///     list     = count value*
 ///     ranges   = (first, one past the last) of each range, ascending, as few as possible
 
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "base/cancel.hpp"
@@ -33,15 +35,20 @@ inline constexpr const char* k_unrolled_host_name = "unrolled";
 struct HostProgramRecord {
   HostProgramHeader header;
   HostTile tile;
-  std::int64_t tiles = 0;
   std::int64_t k_block = 1;
   std::int64_t k_blocks = 1;
   std::int64_t in_place_ldb = 0;              ///< 0: B is packed
-  std::vector<std::int64_t> segment_offsets;  ///< [tiles * k_blocks], bytes into the text
-  std::vector<std::int64_t> weight_offsets;   ///< [tiles * k_blocks], floats into the weights
-  std::vector<std::int64_t> tile_nnz_ends;    ///< [tiles] running nnz
+  std::vector<std::int64_t> tile_ends;        ///< [tiles()] running row tiles
+  std::vector<std::int64_t> segment_offsets;  ///< [tiles() * k_blocks], bytes into the text
+  std::vector<std::int64_t> weight_offsets;   ///< [tiles() * k_blocks], floats into the weights
+  std::vector<std::int64_t> tile_nnz_ends;    ///< [tiles()] running nnz
   RowRanges empty_rows;                       ///< of C
   RowRanges rows_of_b;                        ///< that the code reads
+
+  /// Row tiles, joined ones as one.
+  [[nodiscard]] std::int64_t tiles() const noexcept { return std::ssize(tile_ends); }
+  /// Rows of the largest of them, at most.
+  [[nodiscard]] std::int64_t rows_a_tile() const noexcept;
 
   friend bool operator==(const HostProgramRecord&, const HostProgramRecord&) = default;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -67,7 +68,8 @@ HostArtifact copy_tiles(const HostArtifact& artifact,
                         const std::vector<std::int32_t>& copied_tiles) {
   const HostProgramRecord from = read_program(artifact.image());
   HostProgramRecord to = from;
-  to.tiles = std::ssize(copied_tiles);
+  to.tile_ends.resize(copied_tiles.size());
+  std::iota(to.tile_ends.begin(), to.tile_ends.end(), 1);
   to.header.nnz = 0;
   to.segment_offsets.clear();
   to.weight_offsets.clear();
@@ -100,7 +102,9 @@ HostArtifact make_host_proxy(const KernelPlan& plan, const HostTile& tile, const
   const std::int64_t k_block =
       tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(plan.cols, 1);
   const std::int64_t tiles = plan.grouping.tiles();
-  const bool fewer = options.reductions.tiles && tiles > proxy_clusters(plan, options.limits);
+  // Joined tiles share functions: none of them can be copied by itself.
+  const bool fewer = options.reductions.tiles && tile.join_bytes == 0 &&
+                     tiles > proxy_clusters(plan, options.limits);
   if (!fewer && !options.reductions.iterations) {
     return make_unrolled_artifact(with_k_block(plan, k_block, options.cancel), tile, problem, isa,
                                   options.cancel);

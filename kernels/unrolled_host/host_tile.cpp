@@ -27,6 +27,7 @@ std::string to_string(const HostTile& tile) {
   text += tile.pack_b ? " packed" : " in-place";
   if (tile.form != WeightForm::broadcast) text += fmt::format(" weights={}", name_of(tile.form));
   if (tile.memory_rows != 1) text += fmt::format(" memory_rows={}", tile.memory_rows);
+  if (tile.join_bytes != 0) text += fmt::format(" join={}", tile.join_bytes);
   if (tile.stream_c) text += " stream";
   if (tile.read_ahead) text += " read-ahead";
   return text;

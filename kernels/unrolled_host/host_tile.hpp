@@ -35,6 +35,9 @@ struct HostTile {
   /// Reads the next tile's code as data while panels run through this one: straight-line code
   /// comes from memory several times faster like that.
   bool read_ahead = false;
+  /// Neighbouring row tiles share a function while their code together has so many bytes (avx512,
+  /// avx2): a panel of B passes through all of them while it is in L1. 0: each has its own.
+  std::int64_t join_bytes = 0;
 
   friend bool operator==(const HostTile&, const HostTile&) = default;
 };
@@ -53,8 +56,8 @@ inline constexpr std::int64_t k_max_built_in_ldb = std::int64_t{1} << 18;
 
 /// "rows=28 vectors=1 panels=8 packed", for tables and records: rows a tile, vectors a panel row,
 /// panels a visit to a tile's code, and whether B is packed or read in place. "k_block=",
-/// "row_group=", "weights=", "memory_rows=", "stream" and "read-ahead" are there only where they
-/// are not the default. Different tiles have different texts.
+/// "row_group=", "weights=", "memory_rows=", "join=", "stream" and "read-ahead" are there only
+/// where they are not the default. Different tiles have different texts.
 [[nodiscard]] std::string to_string(const HostTile& tile);
 
 /// Registers a tile needs: accumulators, one row of the panel of B, one weight.

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -132,6 +133,8 @@ HostCode emit_generic(const KernelPlan& plan, const HostTile& tile, std::int64_t
   });
 
   HostCode code;
+  code.tile_ends.resize(to_size(plan.grouping.tiles()));
+  std::iota(code.tile_ends.begin(), code.tile_ends.end(), 1);
   for (const PositionIndependentText& text : texts) append(code, text);
   code.weights.reserve(plan.entry_values.size() * k_lanes);
   for (const float value : plan.entry_values)

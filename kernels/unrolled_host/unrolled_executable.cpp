@@ -26,8 +26,8 @@ HostProgram program_of(HostProgramRecord& record) {
   program.n = record.header.n;
   program.lanes = lanes_of(record.header.isa);
   program.nv = record.tile.nv;
-  program.m1 = record.tile.m1;
-  program.tiles = record.tiles;
+  program.m1 = record.rows_a_tile();
+  program.tiles = record.tiles();
   program.k_block = record.k_block;
   program.k_blocks = record.k_blocks;
   program.in_place_ldb = record.in_place_ldb;

@@ -10,6 +10,11 @@ int low3(int reg) { return reg & 7; }
 int bit3(int reg) { return (reg >> 3) & 1; }
 int bit4(int reg) { return (reg >> 4) & 1; }
 
+std::uint32_t jump_distance(std::size_t from, std::size_t to) {
+  const std::int64_t bytes = static_cast<std::int64_t>(to) - static_cast<std::int64_t>(from);
+  return static_cast<std::uint32_t>(checked_cast<std::int32_t>(bytes, "bytes a jump goes over"));
+}
+
 }  // namespace
 
 void X86Encoder::dword(std::uint32_t value) {
@@ -181,12 +186,16 @@ PendingJump X86Encoder::jump_if_not_zero() {
 }
 
 void X86Encoder::bind(PendingJump jump) {
-  const auto bytes = static_cast<std::int64_t>(size() - (jump.displacement_offset + 4));
-  const auto distance =
-      static_cast<std::uint32_t>(checked_cast<std::int32_t>(bytes, "bytes a jump goes over"));
+  const std::uint32_t distance = jump_distance(jump.displacement_offset + 4, size());
   for (std::size_t i = 0; i < 4; ++i) {
     code_[jump.displacement_offset + i] = static_cast<std::uint8_t>(distance >> (8 * i));
   }
+}
+
+void X86Encoder::jump_back(std::size_t target) {
+  begin_instruction();
+  byte(0xE9);
+  dword(jump_distance(size() + 4, target));
 }
 
 void X86Encoder::zero_upper() {

@@ -69,6 +69,7 @@ class X86Encoder {
   void test(Gpr a);                                     ///< test r64, r64
   [[nodiscard]] PendingJump jump_if_not_zero();         ///< jnz rel32
   void bind(PendingJump jump);                          ///< the jump lands at the current end
+  void jump_back(std::size_t target);                   ///< jmp rel32, to a size() of before
   void zero_upper();                                    ///< vzeroupper
   void ret();
   /// Fills with one-byte int3 up to a multiple of `alignment`.

@@ -157,6 +157,7 @@ HostTile draw_tile(Draw& draw, HostIsa isa, std::int64_t n, std::int64_t cols) {
       {spjit::WeightForm::broadcast, spjit::WeightForm::register_, spjit::WeightForm::balanced});
   tile.memory_rows = draw.between(0, 4);
   tile.stream_c = draw.chance(30);
+  tile.join_bytes = draw.chance(50) ? 0 : draw.one_of<std::int64_t>({1, 2000, 10'000, 1 << 20});
   tile.pack_b = draw.chance(60) || n < tile.nv * spjit::lanes_of(isa);
   return tile;
 }

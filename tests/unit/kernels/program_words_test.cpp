@@ -82,10 +82,10 @@ TEST(ProgramHeader, ANameEndsWithItsFirstZero) {
 
 TEST(ProgramHeader, ThePreviousVersionIsRefusedInOneLine) {
   Words words = spjit::write_header(some_header());
-  words[1] = 7;
+  words[1] = 8;
 
   EXPECT_EQ(header_refusal(words),
-            "program record: version 7, this build reads version 8; compile again");
+            "program record: version 8, this build reads version 9; compile again");
 }
 
 TEST(ProgramHeader, EveryWordHasItsRange) {
@@ -96,7 +96,7 @@ TEST(ProgramHeader, EveryWordHasItsRange) {
   };
   // n is 20.
   const std::vector<Damage> damages = {{0, {0, 1}},
-                                       {1, {0, 9}},
+                                       {1, {0, 8, 10}},
                                        {4, {-1, 3}},
                                        {5, {-1, k_most_dimension + 1}},
                                        {6, {-1, k_most_dimension + 1}},

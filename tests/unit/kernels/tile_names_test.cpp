@@ -102,6 +102,7 @@ TEST(TileNames, DifferInEveryMemberOfAHostTile) {
   add(&HostTile::pack_b, false);
   add(&HostTile::stream_c, true);
   add(&HostTile::read_ahead, true);
+  add(&HostTile::join_bytes, std::int64_t{14});
   add(&HostTile::form, spjit::WeightForm::register_);
   add(&HostTile::form, spjit::WeightForm::balanced);
 }

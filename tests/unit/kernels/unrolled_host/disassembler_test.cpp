@@ -118,7 +118,7 @@ std::string mnemonic(const DisassembledInstruction& instruction) {
 
 /// Where a jump goes; -1 for other instructions.
 std::int64_t jump_target(const DisassembledInstruction& instruction) {
-  if (mnemonic(instruction) != "jne") return -1;
+  if (mnemonic(instruction) != "jne" && mnemonic(instruction) != "jmp") return -1;
   const std::string distance = instruction.text.substr(4);
   std::int64_t value = 0;
   std::from_chars(distance.data(), distance.data() + distance.size(), value);
@@ -128,9 +128,9 @@ std::int64_t jump_target(const DisassembledInstruction& instruction) {
 /// Checks one kernel's code: it decodes from end to end into the instructions the encoder has, its
 /// functions and jumps begin where instructions do, and it has an FMA for every entry and vector.
 void check_code(const HostCode& code, const KernelPlan& plan, const HostTile& tile, HostIsa isa) {
-  const std::set<std::string> common = {"vfmadd231ps", "vbroadcastss", "vmovups", "vmovntps",
-                                        "movq",        "addq",         "imulq",   "testq",
-                                        "jne",         "vzeroupper",   "retq",    "int3"};
+  const std::set<std::string> common = {
+      "vfmadd231ps", "vbroadcastss", "vmovups", "vmovntps",   "movq", "addq", "imulq",
+      "testq",       "jne",          "jmp",     "vzeroupper", "retq", "int3"};
   const std::set<std::string> own = isa == HostIsa::avx512
                                         ? std::set<std::string>{"vpxord", "kmovw"}
                                         : std::set<std::string>{"vpxor", "vmaskmovps"};
@@ -148,7 +148,7 @@ void check_code(const HostCode& code, const KernelPlan& plan, const HostTile& ti
     const std::int64_t target = jump_target(instruction);
     ASSERT_TRUE(target == -1 || starts.contains(target)) << instruction.text;
   }
-  ASSERT_EQ(std::ssize(code.segment_offsets), plan.segments());
+  ASSERT_EQ(std::ssize(code.segment_offsets), std::ssize(code.tile_ends) * plan.k_blocks);
   for (const std::int64_t offset : code.segment_offsets) {
     EXPECT_TRUE(starts.contains(offset));
     EXPECT_EQ(offset % 64, 0);
@@ -168,6 +168,7 @@ TEST(EmittedHostCode, DecodesCompletelyIntoKnownInstructions) {
     tile.form = static_cast<WeightForm>(below(random, 3));
     tile.memory_rows = below(random, 4);
     tile.stream_c = round % 5 == 0;
+    tile.join_bytes = round % 7 * 1000;
     const KernelPlan plan = random_plan(random, tile.m1, 1 + below(random, 300));
     const std::int64_t panel_bytes = tile.nv * lanes_of(isa) * 4;
     const std::int64_t stride = round % 3 == 0 ? 4 * (1 + below(random, 5000)) : panel_bytes;

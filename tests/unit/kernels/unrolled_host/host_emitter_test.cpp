@@ -127,6 +127,31 @@ TEST(HostEmitter, FunctionsStartAtCacheLinesAndWeightsFollowThePlan) {
   }
 }
 
+TEST(HostEmitter, JoinsNeighbouringTilesUpToTheBytes) {
+  const CsrMatrix matrix = random_matrix(60, 200, 0.9);
+  HostTile tile = host_tile(4);
+  const KernelPlan plan = plan_of(matrix, tile);
+  const std::int64_t tiles = plan.grouping.tiles();
+  const auto emit = [&](std::int64_t bytes) {
+    tile.join_bytes = bytes;
+    return spjit::emit_host(plan, tile, HostIsa::avx512, 64);
+  };
+
+  const HostCode apart = emit(0);
+  const HostCode joined = emit(8000);
+  const HostCode one = emit(1 << 20);
+
+  EXPECT_EQ(std::ssize(apart.tile_ends), tiles);
+  EXPECT_EQ(one.tile_ends, (std::vector<std::int64_t>{tiles}));
+  ASSERT_GT(joined.tile_ends.size(), 1U);
+  ASSERT_LT(std::ssize(joined.tile_ends), tiles);
+  EXPECT_EQ(joined.tile_ends.back(), tiles);
+  for (std::size_t i = 1; i < joined.segment_offsets.size(); ++i) {
+    EXPECT_LE(joined.segment_offsets[i] - joined.segment_offsets[i - 1], 8000);
+  }
+  EXPECT_EQ(joined.weights, plan.entry_values);
+}
+
 TEST(HostEmitter, TheSamePlanGivesTheSameBytes) {
   const HostTile tile;
   const KernelPlan plan = plan_of(random_matrix(50, 70, 0.8), tile);
@@ -221,12 +246,16 @@ void run_code(const KernelPlan& plan, const HostTile& tile, HostIsa isa, const H
   const Guarded<std::uint8_t> masks(lane_masks(isa, tile.nv, panel.columns), panel.placement);
   const Guarded<float> weights(code.weights, panel.placement);
   const spjit::ExecutableCode pages(std::as_bytes(std::span(code.text)));
-  const GuardedFloats partial(tile.m1 * width, panel.placement);
+  std::int64_t most_tiles = 0;
+  for (std::size_t i = 0; i < code.tile_ends.size(); ++i) {
+    most_tiles = std::max(most_tiles, code.tile_ends[i] - (i > 0 ? code.tile_ends[i - 1] : 0));
+  }
+  const GuardedFloats partial(most_tiles * tile.m1 * width, panel.placement);
   const Guarded<SegmentArguments> arguments(
       std::vector<SegmentArguments>{
           {panel.c, panel.ldc * 4, panel.columns == width ? nullptr : masks.data()}},
       panel.placement);
-  for (std::int64_t t = 0; t < plan.grouping.tiles(); ++t) {
+  for (std::int64_t t = 0; t < std::ssize(code.tile_ends); ++t) {
     std::ranges::fill(partial.span(), -77.0F);
     for (std::int64_t block = 0; block < plan.k_blocks; ++block) {
       const auto segment = index(t * plan.k_blocks + block);
@@ -319,6 +348,23 @@ TEST_P(EmittedCode, StoresOnlyTheColumnsOfItsMasks) {
       tile.k_block = columns % 2 == 0 ? 0 : 25;
 
       expect_reference(matrix, tile, isa(), columns, placement());
+    }
+  }
+}
+
+TEST_P(EmittedCode, JoinsTilesWithTheSameResult) {
+  const CsrMatrix matrix = random_matrix(47, 130, 0.9);
+  const std::int64_t lanes = spjit::lanes_of(isa());
+  for (const std::int64_t join_bytes : {1, 1500, 4000, 1 << 20}) {
+    for (const std::int64_t nv : {1, 2}) {
+      for (const std::int64_t k_block : {0, 40}) {
+        for (const std::int64_t columns : {lanes * nv, lanes * nv - 3}) {
+          HostTile tile = host_tile(5, nv, k_block);
+          tile.join_bytes = join_bytes;
+
+          expect_reference(matrix, tile, isa(), columns, placement());
+        }
+      }
     }
   }
 }

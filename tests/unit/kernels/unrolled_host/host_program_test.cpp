@@ -61,7 +61,8 @@ TEST(HostProgramRecord, HoldsWhatTheKernelWasMadeOf) {
   EXPECT_EQ(record.header.n, 20);
   EXPECT_EQ(record.header.nnz, 7);
   EXPECT_EQ(record.tile, small_tile());
-  EXPECT_EQ(record.tiles, 2);
+  EXPECT_EQ(record.tile_ends, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(record.rows_a_tile(), 2);
   EXPECT_EQ(record.k_blocks, 2);
   EXPECT_EQ(record.segment_offsets.size(), 4U);
   EXPECT_EQ(record.weight_offsets.size(), 4U);
@@ -71,6 +72,38 @@ TEST(HostProgramRecord, HoldsWhatTheKernelWasMadeOf) {
   EXPECT_FALSE(record.header.runtime_n);
   EXPECT_EQ(record.header.ldb, 20);
   EXPECT_EQ(record.header.ldc, 20);
+}
+
+TEST(HostProgramRecord, CountsJoinedTilesAsOne) {
+  const CsrMatrix matrix = small_matrix();
+  HostTile tile = small_tile();
+  tile.m1 = 1;
+  tile.join_bytes = std::int64_t{1} << 20;
+  const auto grouping = spjit::group_rows(matrix, 1, spjit::ReorderAlgorithm::none);
+
+  const HostArtifact artifact = spjit::make_unrolled_artifact(
+      spjit::build_plan(matrix, grouping, 3), tile, problem_of(matrix, 20), HostIsa::avx2);
+
+  const HostProgramRecord record = spjit::read_program(artifact.image());
+  EXPECT_EQ(record.tile, tile);
+  EXPECT_EQ(record.tile_ends, (std::vector<std::int64_t>{4}));
+  EXPECT_EQ(record.rows_a_tile(), 4);
+  EXPECT_EQ(record.tile_nnz_ends, (std::vector<std::int64_t>{7}));
+  EXPECT_EQ(record.segment_offsets.size(), 2U);  // a block of columns each
+}
+
+TEST(HostProgramRecord, JoinedTilesThatDoNotAscendAreRefused) {
+  const HostArtifact artifact = unrolled_artifact();
+  for (const std::vector<std::int64_t>& ends :
+       {std::vector<std::int64_t>{0, 2}, {1, 1}, {2, 1}, {1, 6}}) {
+    HostProgramRecord record = spjit::read_program(artifact.image());
+    record.tile_ends = ends;
+
+    const std::vector<std::int64_t> words = spjit::write_program(record);
+
+    EXPECT_THROW(static_cast<void>(spjit::read_program(with_program(artifact, words))),
+                 spjit::Error);
+  }
 }
 
 TEST(HostProgramRecord, WritingAndReadingGiveTheSameRecord) {
@@ -157,10 +190,11 @@ void expect_invariants(const HostProgramRecord& record, const HostImage& image) 
     EXPECT_TRUE(end <= rows.begin && rows.begin < rows.end && rows.end <= record.header.rows);
     end = rows.end;
   }
-  const std::int64_t segments = record.tiles * record.k_blocks;
+  const std::int64_t segments = record.tiles() * record.k_blocks;
   EXPECT_EQ(std::ssize(record.segment_offsets), segments);
   EXPECT_EQ(std::ssize(record.weight_offsets), segments);
-  EXPECT_EQ(std::ssize(record.tile_nnz_ends), record.tiles);
+  EXPECT_EQ(std::ssize(record.tile_nnz_ends), record.tiles());
+  EXPECT_TRUE(ascending_within(record.tile_ends, 1, record.header.rows));
   EXPECT_TRUE(ascending_within(record.segment_offsets, 0, std::ssize(image.text) - 1));
   EXPECT_TRUE(ascending_within(record.weight_offsets, 0,
                                static_cast<std::int64_t>(image.weights.size() / 4)));
@@ -284,7 +318,7 @@ TEST(HostObject, AKernelWithoutEntriesIsAnObjectToo) {
   const std::vector<std::byte> object = spjit::write_object(artifact.image(), "none");
   const HostProgramRecord record = spjit::read_program(spjit::read_object(object, "none"));
 
-  EXPECT_EQ(record.tiles, 0);
+  EXPECT_EQ(record.tiles(), 0);
   EXPECT_EQ(record.empty_rows.list(0, 5), (std::vector<std::int32_t>{0, 1, 2}));
 }
 

@@ -61,7 +61,7 @@ HostArtifact kernel_of(const KernelPlan& plan, const HostTile& tile) {
 std::set<std::string> different_tiles(const HostArtifact& artifact) {
   const HostProgramRecord record = spjit::read_program(artifact.image());
   std::set<std::string> codes;
-  for (std::int64_t tile = 0; tile < record.tiles; ++tile) {
+  for (std::int64_t tile = 0; tile < record.tiles(); ++tile) {
     const std::size_t segment = index(tile * record.k_blocks);
     const auto begin = artifact.text.begin() + record.segment_offsets[segment];
     const auto end = segment + 1 < record.segment_offsets.size()
@@ -94,7 +94,7 @@ TEST(HostProxy, HasTheKernelsTilesAndNearlyItsBytesButFewDifferentTiles) {
       const HostProgramRecord whole = spjit::read_program(kernel.image());
       const HostProgramRecord record = spjit::read_program(proxy.image());
       const std::string what = std::string(to_string(pattern)) + " " + to_string(tile);
-      EXPECT_EQ(record.tiles, whole.tiles) << what;
+      EXPECT_EQ(record.tile_ends, whole.tile_ends) << what;
       EXPECT_EQ(record.k_blocks, whole.k_blocks) << what;
       EXPECT_EQ(record.header.rows, whole.header.rows) << what;
       EXPECT_EQ(record.header.cols, whole.header.cols) << what;
@@ -185,6 +185,18 @@ TEST(CopiedTiles, TheIdentityIsTheSameProgram) {
   }
 }
 
+TEST(HostProxy, OfJoinedTilesIsTheKernel) {
+  const CsrMatrix matrix = matrix_of(spjit::MatrixPattern::uniform);
+  HostTile tile = host_tile(7, 2);
+  tile.join_bytes = 28 << 10;
+  const KernelPlan plan = plan_of(matrix, tile.m1);
+
+  const HostArtifact proxy = proxy_of(plan, tile);
+
+  ASSERT_GT(plan.grouping.tiles(), spjit::proxy_clusters(plan, {}));
+  expect_same(proxy, kernel_of(plan, tile));
+}
+
 TEST(CopiedTiles, AreCopiesOfCodeAndWeightsBlockByBlock) {
   const KernelPlan plan = plan_of(random_matrix(30, 200, 0.8), 14, ReorderAlgorithm::none);
   const HostArtifact from = kernel_of(plan, host_tile(14, 1, 100));
@@ -197,7 +209,7 @@ TEST(CopiedTiles, AreCopiesOfCodeAndWeightsBlockByBlock) {
     return before.tile_nnz_ends[index(tile)] -
            (tile > 0 ? before.tile_nnz_ends[index(tile) - 1] : 0);
   };
-  EXPECT_EQ(record.tiles, 4);
+  EXPECT_EQ(record.tile_ends, (std::vector<std::int64_t>{1, 2, 3, 4}));
   EXPECT_EQ(record.header.nnz, 3 * nnz_of(1) + nnz_of(0));
   EXPECT_EQ(std::ssize(copied.weights), record.header.nnz);
   const std::vector<std::int64_t> origin = {1, 1, 0, 1};

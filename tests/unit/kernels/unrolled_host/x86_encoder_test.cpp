@@ -381,6 +381,20 @@ TEST(X86Encoder, BoundJumpsLandAtTheEnd) {
   EXPECT_EQ(decoded[3].offset, decoded[1].offset + 4);
 }
 
+TEST(X86Encoder, JumpsBack) {
+  SPJIT_SKIP_WITHOUT_LLVM();
+  X86Encoder encoder(Vectors::zmm);
+
+  encoder.ret();
+  const std::size_t target = encoder.size();
+  encoder.zero_upper();
+  encoder.jump_back(target);
+
+  const std::vector<DisassembledInstruction> decoded = disassemble(encoder.code());
+  ASSERT_EQ(decoded.size(), 3U);
+  EXPECT_EQ(decoded[2].text, "jmp -8");  // over itself (5 bytes) and vzeroupper (3 bytes)
+}
+
 TEST(X86Encoder, AlignsWithInt3) {
   X86Encoder encoder(Vectors::zmm);
 
