@@ -118,31 +118,60 @@ std::string unread_refusal(const CsrMatrix& a) {
                      a.nnz());
 }
 
-std::string loop_preference(const FamilyRequest& request) {
+namespace {
+
+/// Hot, B comes from L3 where it does not fit L2, and what packs it or walks it in place, panel by
+/// panel, takes longer than a loop where few entries share a row and rows share few sets of the
+/// caches (1.5 times as long on AVX-512, 1.4 on AVX2: docs/host-kernel.md).
+bool loop_is_faster_hot(const FamilyRequest& request, double entries) {
+  const auto& limits = std::get<HostDeviceInfo>(request.device);
+  if (limits.isa == HostIsa::generic) return false;
   const Problem& problem = request.problem;
-  if (request.options.policy.hot || problem.n.runtime || problem.panel_columns) return {};
-  const std::int64_t n = problem.n.value;
-  const double a_column = entries_a_column(problem.a->nnz(), problem.a->cols);
+  const bool is_avx512 = limits.isa == HostIsa::avx512;
+  constexpr std::int64_t k_shared_bytes = 2048;
+  constexpr std::int64_t k_shared_bytes_avx2 = 512;
+  constexpr double k_few = 7;
+  constexpr double k_few_avx2 = 12;
+  const double b_bytes = as_double(problem.a->cols) * as_double(problem.n.value) * 4;
+  return row_alignment_bytes(problem.ldb()) >= (is_avx512 ? k_shared_bytes : k_shared_bytes_avx2) &&
+         entries < (is_avx512 ? k_few : k_few_avx2) && b_bytes >= as_double(limits.l2_bytes);
+}
+
+/// Cold, where few entries share a row of B.
+bool shares_little_cold(const FamilyRequest& request, double entries) {
   constexpr double k_nearly_none = 5;
   constexpr std::int64_t k_many_rows_of_b = 8192;
   const bool is_avx512 = request.options.target.isa() == HostIsa::avx512;
-  const bool is_wide = n >= (is_avx512 ? k_far_columns : k_far_columns / 2);
-  const bool shares_little = (is_wide && a_column < k_few_entries_a_column) ||
-                             (problem.a->cols >= k_many_rows_of_b && a_column < k_nearly_none);
-  if (shares_little) {
+  const bool is_wide = request.problem.n.value >= (is_avx512 ? k_far_columns : k_far_columns / 2);
+  return (is_wide && entries < k_few_entries_a_column) ||
+         (request.problem.a->cols >= k_many_rows_of_b && entries < k_nearly_none);
+}
+
+/// Cold, where beginning and ending a slice of rows takes longer than its entries: 256 x 64 at 90 %,
+/// n = 64: 6 us, not 8; 512 x 512 at 98 %, n = 128: 20 us, not 23.
+bool has_short_rows_cold(const FamilyRequest& request, double entries) {
+  const std::int64_t n = request.problem.n.value;
+  return request.options.target.isa() == HostIsa::avx512 &&
+         ((n >= 96 && entries <= 16) || (n >= 32 && entries <= 8) || entries <= 1);
+}
+
+}  // namespace
+
+std::string loop_preference(const FamilyRequest& request) {
+  const Problem& problem = request.problem;
+  if (problem.n.runtime || problem.panel_columns) return {};
+  const bool is_hot = request.options.policy.hot;
+  const double a_column = entries_a_column(problem.a->nnz(), problem.a->cols);
+  if (is_hot ? loop_is_faster_hot(request, a_column) : shares_little_cold(request, a_column)) {
     return fmt::format(
         "{:.1f} entries of A read a row of B, of {} columns: a loop over them is faster", a_column,
-        n);
+        problem.n.value);
   }
-  if (!is_avx512) return {};
-  // Beginning and ending a slice of rows then takes longer than its entries: 256 x 64 at 90 %, n =
-  // 64: 6 us, not 8; 512 x 512 at 98 %, n = 128: 20 us, not 23.
   const double a_row =
       as_double(problem.a->nnz()) / as_double(std::max<std::int64_t>(problem.a->rows, 1));
-  const bool has_short_rows = (n >= 96 && a_row <= 16) || (n >= 32 && a_row <= 8) || a_row <= 1;
-  if (!has_short_rows) return {};
+  if (is_hot || !has_short_rows_cold(request, a_row)) return {};
   return fmt::format("rows of A have {:.1f} entries: a loop over them is faster for n of {}", a_row,
-                     n);
+                     problem.n.value);
 }
 
 BuiltKernel build_csr(const BuildRequest& request, const HostFamily& family) {

@@ -205,8 +205,8 @@ class MappedImage final : public BuiltCode, public std::enable_shared_from_this<
 [[nodiscard]] std::string unread_refusal(const CsrMatrix& a);
 
 /// Why a loop over the entries of A is faster than all that pack B or put them into code: few
-/// entries read a row of B, of which there are many columns, or nearly none read any of many rows.
-/// Empty: it is not, or runs are hot.
+/// entries read a row of B, of which there are many columns, or nearly none read any of many rows;
+/// hot, fewer still, and rows of B share few sets of the caches. Empty: it is not.
 [[nodiscard]] std::string loop_preference(const FamilyRequest& request);
 
 /// The kernel of a family that reads A: A itself.

@@ -2,11 +2,28 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <vector>
 
 #include "base/arithmetic.hpp"
 #include "matrix/cancellable.hpp"
+#include "matrix/column_numbers.hpp"
 
 namespace spjit {
+
+namespace {
+
+/// Columns with entries, or a bound where counting them would take longer than their number tells.
+std::int64_t count_used_columns(const CsrMatrix& matrix, const Cancellation& cancel) {
+  if (!columns_are_few(matrix.cols, matrix.nnz())) return matrix.nnz();
+  std::vector<std::uint8_t> used(to_size(matrix.cols));
+  for_each_piece(matrix.nnz(), cancel, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) used[to_size(matrix.col_idxs[to_size(i)])] = 1;
+  });
+  return std::ranges::count(used, 1);
+}
+
+}  // namespace
 
 Workload workload_of(const Problem& problem, std::int64_t threads, const Cancellation& cancel) {
   const CsrMatrix& matrix = *problem.a;
@@ -20,6 +37,7 @@ Workload workload_of(const Problem& problem, std::int64_t threads, const Cancell
   work.ldc = problem.ldc();
   work.m = matrix.rows;
   work.panel_columns = problem.panel_columns;
+  work.used_cols = count_used_columns(matrix, cancel);
   const double mean = as_double(matrix.nnz()) / std::max(1.0, as_double(matrix.rows));
   double squares = 0;
   for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {

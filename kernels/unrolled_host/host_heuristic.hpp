@@ -18,10 +18,9 @@ struct HostChoice {
   std::string reason;
 };
 
-/// The largest power of two, at most 64 KiB, that divides the bytes between rows of B (`ldb` floats
-/// apart). The same columns of rows so aligned share that much fewer sets of the caches: from 4 KiB
-/// on one set of L1, at 64 KiB one of L2. Below 64 bytes rows straddle cache lines.
-[[nodiscard]] std::int64_t row_alignment_bytes(std::int64_t ldb);
+/// HostTile::join_bytes of a tile whose other members are chosen; 0 where joining does not pay.
+[[nodiscard]] std::int64_t joined_code_bytes(const Workload& problem, const HostDeviceInfo& limits,
+                                             const HostTile& tile);
 
 /// The tile alone; well under a microsecond. Deterministic. It fits the register file of `limits`.
 [[nodiscard]] HostTile host_tile_by_rules(const Workload& problem, const HostDeviceInfo& limits);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/arithmetic.hpp"
+#include "kernels/unrolled_host/host_heuristic.hpp"
 #include "matrix/cancellable.hpp"
 #include "matrix/rows_of_b.hpp"
 
@@ -233,6 +234,7 @@ TileSpace enumerate_host_tiles(const Problem& problem, const CompileOptions& opt
                                const HostDeviceInfo& limits, const DescribeGrouping& describe,
                                const Cancellation& cancel) {
   TileSpace space;
+  const Workload work = workload_of(problem, options.resources.threads, cancel);
   for (HostTile shape : shapes(limits, non_empty_rows(*problem.a, cancel), problem.panel_columns)) {
     shape.stream_c = should_stream_c(limits, problem.a->rows, problem.a->cols, problem.n.value);
     shape.read_ahead = !options.policy.hot;
@@ -245,7 +247,8 @@ TileSpace enumerate_host_tiles(const Problem& problem, const CompileOptions& opt
     }
     const TileCandidate first =
         examine_host_tile(problem, shape, options, limits, describe(shape.m1));
-    for (const HostTile& tile : loop_orders(first, problem, limits)) {
+    for (HostTile tile : loop_orders(first, problem, limits)) {
+      tile.join_bytes = joined_code_bytes(work, limits, tile);
       TileCandidate candidate = first;
       candidate.tile = tile;
       candidate.utilisation =
@@ -273,7 +276,8 @@ json to_json(const HostTile& tile) {
           {"pack_b", tile.pack_b},
           {"memory_rows", tile.memory_rows},
           {"stream_c", tile.stream_c},
-          {"read_ahead", tile.read_ahead}};
+          {"read_ahead", tile.read_ahead},
+          {"join_bytes", tile.join_bytes}};
 }
 
 json to_json(const TileSpace& space) {

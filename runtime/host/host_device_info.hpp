@@ -29,6 +29,16 @@ struct HostDeviceInfo {
   std::int64_t fmas_per_cycle = 2;
 };
 
+/// The largest power of two, at most 64 KiB, that divides the bytes between rows of B (`ldb` floats
+/// apart). The same columns of rows so aligned share that much fewer sets of the caches: from 4 KiB
+/// on one set of L1, at 64 KiB one of L2. Below 64 bytes rows straddle cache lines.
+[[nodiscard]] constexpr std::int64_t row_alignment_bytes(std::int64_t ldb) {
+  constexpr std::int64_t k_sets_bytes = std::int64_t{64} << 10;  // 1024 sets of a line: L2
+  const std::int64_t bytes = (ldb > 0 ? ldb : 1) * 4;
+  const std::int64_t divisor = bytes & -bytes;
+  return divisor < k_sets_bytes ? divisor : k_sets_bytes;
+}
+
 /// Whether C `[rows x n]` should bypass the caches: it is a quarter of L3, or half as large and
 /// with B `[cols x n]` does not stay in half of L3 anyway. Storing past them saves reading its
 /// lines first, and lines of B from being displaced (docs/host-kernel.md).

@@ -114,6 +114,25 @@ TEST(KernelFamilies, SlicesAreForFewColumnsAndAvx512) {
             "it is for n of 1 to 4 and avx512, n is 4 and the target avx2");
 }
 
+TEST(KernelFamilies, HotALoopTakesWhereFewEntriesReadRowsThatShareSets) {
+  const auto is_loop = [](HostIsa isa, std::int64_t n, double density) {
+    Problem problem = problem_of(random_matrix(128, 512, 1 - density), n);
+    spjit::CompileOptions options = options_of(isa);
+    options.policy.hot = true;
+    spjit::HostDeviceInfo limits;  // 1 MiB of L2
+    limits.isa = isa;
+    const spjit::DeviceInfo device = limits;
+    return !spjit::loop_preference({problem, options, device, {}}).empty();
+  };
+
+  EXPECT_TRUE(is_loop(HostIsa::avx512, 512, 0.02));   // 3 entries a row of B, B of 1 MiB
+  EXPECT_FALSE(is_loop(HostIsa::avx512, 512, 0.1));   // 13
+  EXPECT_FALSE(is_loop(HostIsa::avx512, 640, 0.02));  // rows 2.5 KiB apart
+  EXPECT_TRUE(is_loop(HostIsa::avx2, 640, 0.07));     // 9
+  EXPECT_FALSE(is_loop(HostIsa::avx2, 256, 0.02));    // B of 512 KiB
+  EXPECT_FALSE(is_loop(HostIsa::generic, 512, 0.02));
+}
+
 TEST(KernelFamilies, TheRecordHasAVerdictOfEachThatWasAsked) {
   const Kernel kernel =
       spjit::Compiler(options_of(HostIsa::generic), uncached()).compile(with_runtime_n());

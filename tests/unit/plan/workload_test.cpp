@@ -26,6 +26,7 @@ TEST(Workload, CountsByHand) {
   EXPECT_EQ(work.n, 7);
   EXPECT_EQ(work.threads, 2);
   EXPECT_EQ(work.m, 3);
+  EXPECT_EQ(work.used_cols, 4);
   EXPECT_EQ(work.ldb, 7);
   EXPECT_EQ(work.ldc, 7);
   EXPECT_FALSE(work.panel_columns);
@@ -43,6 +44,14 @@ TEST(Workload, HasWhatTheProblemAsksFor) {
   EXPECT_EQ(work.ldb, 9);
   EXPECT_EQ(work.ldc, 8);
   EXPECT_EQ(work.panel_columns, 32);
+}
+
+TEST(Workload, CountsTheColumnsWithEntries) {
+  const spjit::CsrMatrix gaps{2, 9, {0, 2, 4}, {1, 8, 1, 7}, {1, 1, 1, 1}};
+  const spjit::CsrMatrix very_wide{2, 1000, {0, 2, 4}, {1, 8, 1, 7}, {1, 1, 1, 1}};
+
+  EXPECT_EQ(spjit::workload_of(problem_of(gaps, 7), 1).used_cols, 3);
+  EXPECT_EQ(spjit::workload_of(problem_of(very_wide, 7), 1).used_cols, 4);  // a bound: the entries
 }
 
 TEST(Workload, CanBeCancelled) {

@@ -147,6 +147,73 @@ TEST(HostHeuristic, CutsWideMatricesIntoBlocksOfColumns) {
   EXPECT_EQ(spjit::choose_host_tile(problem_of(512, 2048, 512, 0.1), limits).tile.k_block, 512);
 }
 
+TEST(HostHeuristic, BlocksOfAPackedBHoldFewerEntries) {
+  const HostDeviceInfo limits = limits_of(HostIsa::avx512);
+  const auto tile = [&](std::int64_t cols, std::int64_t n, double density) {
+    return spjit::choose_host_tile(problem_of(512, cols, n, density), limits).tile;
+  };
+
+  EXPECT_EQ(tile(2048, 512, 0.05).k_block, 512);  // 26 entries of a row
+  EXPECT_TRUE(tile(2048, 512, 0.05).pack_b);
+  EXPECT_EQ(tile(2048, 512, 0.05).panel_group, 16);
+  EXPECT_EQ(tile(2048, 512, 0.02).k_block, 1024);  // 20
+  EXPECT_EQ(tile(1024, 512, 0.05).k_block, 0);     // k is too small for blocks of so few
+  EXPECT_EQ(tile(2048, 128, 0.05).k_block, 1024);  // 51, in place
+  EXPECT_FALSE(tile(2048, 128, 0.05).pack_b);
+  Workload panels = problem_of(512, 2048, 512, 0.05);
+  panels.panel_columns = 16;
+  EXPECT_EQ(spjit::choose_host_tile(panels, limits).tile.k_block, 1024);  // nothing is packed
+}
+
+TEST(HostHeuristic, PacksRowsThatShareTooFewSets) {
+  const HostDeviceInfo limits = limits_of(HostIsa::avx512);
+  Workload problem = problem_of(256, 2304, 256, 0.02);  // 5 entries a column, rows 1 KB apart
+
+  EXPECT_TRUE(spjit::choose_host_tile(problem, limits).tile.pack_b);
+  problem.used_cols = 1000;  // few enough to stay in L2
+  EXPECT_FALSE(spjit::choose_host_tile(problem, limits).tile.pack_b);
+  EXPECT_FALSE(
+      spjit::choose_host_tile(problem_of(256, 2304, 264, 0.02), limits).tile.pack_b);  // no sharing
+  EXPECT_FALSE(spjit::choose_host_tile(problem_of(128, 2304, 256, 0.02), limits).tile.pack_b);  // 3
+}
+
+TEST(HostHeuristic, PadsASmallKernelALittleForPairsOfVectors) {
+  const HostDeviceInfo limits = limits_of(HostIsa::avx512);
+  const auto vectors = [&](std::int64_t n, double density) {
+    return spjit::choose_host_tile(problem_of(128, 512, n, density), limits).tile.nv;
+  };
+
+  EXPECT_EQ(vectors(784, 0.05), 2);  // 49 vectors as 25 pairs
+  EXPECT_EQ(vectors(784, 0.1), 1);   // too much code
+  EXPECT_EQ(vectors(144, 0.05), 1);  // 9 vectors
+}
+
+TEST(HostHeuristic, JoinsShortTiles) {
+  const HostDeviceInfo limits = limits_of(HostIsa::avx512);
+  const auto join = [&](const Workload& problem) {
+    return spjit::choose_host_tile(problem, limits).tile.join_bytes;
+  };
+  const auto panels = [&](double density) {
+    Workload problem = problem_of(512, 512, 512, density);
+    problem.panel_columns = 16;
+    return problem;
+  };
+  Workload threads = problem_of(512, 512, 128, 0.02);
+  threads.threads = 2;
+  HostDeviceInfo small_l3 = limits;
+  small_l3.l3_bytes = std::int64_t{1} << 20;
+
+  EXPECT_EQ(join(problem_of(512, 512, 128, 0.02)), limits.l1i_bytes / 8 * 7);
+  EXPECT_EQ(join(problem_of(512, 512, 128, 0.05)), 0);      // 730 entries a tile
+  EXPECT_EQ(join(panels(0.05)), limits.l1i_bytes / 8 * 7);  // C has no rows far apart
+  EXPECT_EQ(join(panels(0.1)), 0);
+  EXPECT_EQ(join(problem_of(512, 512, 512, 0.02)), 0);   // rows of C 2 KB apart share few sets
+  EXPECT_EQ(join(problem_of(512, 512, 1056, 0.02)), 0);  // on pages of their own
+  EXPECT_EQ(join(threads), 0);
+  EXPECT_EQ(spjit::choose_host_tile(problem_of(512, 512, 784, 0.02), small_l3).tile.join_bytes,
+            0);  // C is streamed
+}
+
 TEST(HostHeuristic, PacksBOnlyWhereItPays) {
   const HostDeviceInfo limits = limits_of(HostIsa::avx512);
 
@@ -238,9 +305,11 @@ TEST(HostHeuristic, GroupsRowsOnlyWhereCodeOutgrowsL2) {
 
   const auto small = spjit::choose_host_tile(problem_of(512, 512, 512, 0.1), limits).tile;
   const auto large = spjit::choose_host_tile(problem_of(2048, 2048, 512, 0.3), limits).tile;
+  const auto one_panel = spjit::choose_host_tile(problem_of(2048, 2048, 16, 0.3), limits).tile;
 
   EXPECT_EQ(small.row_group, 0);
   EXPECT_GT(large.row_group, 0);
+  EXPECT_EQ(one_panel.row_group, 0);  // its code is gone through once
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/unrolled_host/host_emitter.hpp"
+#include "kernels/unrolled_host/host_heuristic.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -185,6 +186,21 @@ TEST(TileSpace, TheCodeBudgetIsNeverGivenUp) {
     const bool fits = candidate.registers <= spjit::registers_of(HostIsa::avx512);
     EXPECT_EQ(candidate.dropped->rule, fits ? TileRule::code_budget : TileRule::registers);
   }
+}
+
+TEST(TileSpace, TilesAreJoinedAsTheRulesSay) {
+  const Problem problem = problem_of(random_matrix(200, 256, 0.98), 128);
+  const HostDeviceInfo limits = limits_of(HostIsa::avx512);
+
+  const TileSpace space = enumerate(problem, avx512_options());
+
+  const spjit::Workload work = spjit::workload_of(problem, 1);
+  std::int64_t joined = 0;
+  for (const TileCandidate& candidate : space.survivors()) {
+    EXPECT_EQ(candidate.tile.join_bytes, spjit::joined_code_bytes(work, limits, candidate.tile));
+    if (candidate.tile.join_bytes > 0) ++joined;
+  }
+  EXPECT_GT(joined, 0);
 }
 
 TEST(TileSpace, BlocksOfColumnsAreSmallerThanK) {
