@@ -106,7 +106,8 @@ struct Artifact {
 /// one kernel at once on different C. On the host each run takes a workspace from a pool that grows
 /// to the largest number of simultaneous runs and is then reused: no allocation in steady state.
 ///
-/// B and C must not overlap. No alignment is needed beyond that of float; 64 bytes is fastest.
+/// B and C must not overlap. No alignment is needed beyond that of float; 64 bytes is fastest: of a
+/// B with less a run may make a copy in its workspace.
 class SPJIT_EXPORT Kernel {
  public:
   [[nodiscard]] const KernelInfo& info() const noexcept;

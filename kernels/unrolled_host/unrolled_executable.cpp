@@ -1,11 +1,13 @@
 #include "kernels/unrolled_host/unrolled_executable.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "base/arithmetic.hpp"
 #include "base/host_cpu.hpp"
+#include "kernels/csr_view.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 
@@ -79,37 +81,80 @@ HostProgram UnrolledExecutable::in_order_of(const HostTile& tile) const {
 void UnrolledExecutable::run(const Arguments& arguments) const {
   if (program_.rows == 0) return;
   const bool panels = arguments.layout == Layout::panel_major;
-  if (program_.in_place_ldb == 0 || (!panels && arguments.ldb == program_.in_place_ldb)) {
-    const WorkspacePool::Loan workspace(workspaces(), workspace_);
-    execute(program_, split_, arguments, workspace.data(), pool());
-    return;
-  }
-  if (panels) {
+  const bool in_place = program_.in_place_ldb > 0;
+  if (panels && in_place) {
     throw InvalidArgument(
         "this kernel reads B in place and cannot take panels; compile it with "
         "Problem::panel_columns");
   }
-  run_copied(arguments);
+  const bool has_stride = panels || !in_place || arguments.ldb == program_.in_place_ldb;
+  if (!has_stride || straddles_lines(arguments)) {
+    run_copied(arguments);
+    return;
+  }
+  const WorkspacePool::Loan workspace(workspaces(), workspace_);
+  execute(program_, split_, arguments, workspace.data(), pool());
 }
 
-/// The code has another distance between rows of B built in: brings B to it.
+/// Whether vectors of B that code reads where they are straddle cache lines, so often that a copy
+/// which does not is worth it: B of few rows stays in L1, where that costs little
+/// (docs/host-kernel.md).
+bool UnrolledExecutable::straddles_lines(const Arguments& arguments) const noexcept {
+  constexpr double k_enough_entries = 16;
+  constexpr std::int64_t k_enough_rows = 128;
+  const std::int64_t stride =
+      arguments.layout == Layout::panel_major ? program_.panel_width() : program_.in_place_ldb;
+  constexpr std::int64_t k_least_lanes = 8;  // of AVX2; a fourth of SSE's loads would straddle
+  if (program_.lanes < k_least_lanes || stride == 0 || stride % program_.lanes != 0) return false;
+  const std::size_t vector_bytes = to_size(program_.lanes) * sizeof(float);
+  if (reinterpret_cast<std::uintptr_t>(arguments.b) % vector_bytes == 0) return false;
+  const std::int64_t nnz = program_.tiles > 0 ? program_.tile_weight_ends.back() : 0;
+  return program_.cols >= k_enough_rows && entries_a_column(nnz, program_.cols) >= k_enough_entries;
+}
+
+/// B is not where or as the code can read it, or not fast: runs on a copy.
 void UnrolledExecutable::run_copied(const Arguments& arguments) const {
-  const std::int64_t stride = program_.in_place_ldb;
-  const std::int64_t copy = checked_multiply(program_.cols, stride, "floats of a copy of B");
+  const bool panels = arguments.layout == Layout::panel_major;
+  const PanelLayout layout = program_.b_layout();
+  const std::int64_t stride = panels ? program_.panel_width() : program_.in_place_ldb;
+  const std::int64_t copy =
+      panels ? layout.size() : checked_multiply(program_.cols, stride, "floats of a copy of B");
+  const std::int64_t touched_of_rows =
+      panels ? stride * layout.panels() : touched_of_row(program_.n, stride);
   const WorkspacePool::Loan workspace(
-      workspaces(),
-      {checked_add(copy, workspace_.floats, "floats of a copy of B and workspace"),
-       program_.rows_of_b.count() * touched_of_row(program_.n, stride) + workspace_.touched});
-  for (const RowRange& rows : program_.rows_of_b.ranges()) {
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      std::memcpy(workspace.data() + row * stride, arguments.b + row * arguments.ldb,
-                  to_size(program_.n) * sizeof(float));
-    }
-  }
+      workspaces(), {checked_add(copy, workspace_.floats, "floats of a copy of B and workspace"),
+                     program_.rows_of_b.count() * touched_of_rows + workspace_.touched});
   Arguments moved = arguments;
   moved.b = workspace.data();
   moved.ldb = stride;
+  run_tasks(split_.threads, [&](std::int64_t part) {
+    const RowRange rows{program_.cols * part / split_.threads,
+                        program_.cols * (part + 1) / split_.threads};
+    if (rows.begin < rows.end) copy_rows_of_b(arguments, rows, workspace.data());
+  });
   execute(program_, split_, moved, workspace.data() + copy, pool());
+}
+
+void UnrolledExecutable::copy_rows_of_b(const Arguments& from, const RowRange& rows,
+                                        float* to) const {
+  const std::int64_t width = program_.panel_width();
+  const PanelLayout layout = program_.b_layout();
+  program_.rows_of_b.for_each_within(rows, [&](const RowRange& read) {
+    if (from.layout == Layout::panel_major) {
+      const std::size_t bytes = to_size((read.end - read.begin) * width) * sizeof(float);
+      for (std::int64_t panel = 0; panel < layout.panels(); ++panel) {
+        const std::int64_t at = panel * layout.stride() + read.begin * width;
+        std::memcpy(to + at, from.b + at, bytes);
+      }
+      return;
+    }
+    const bool has_gaps = from.ldb != program_.n || program_.in_place_ldb != program_.n;
+    const std::int64_t at_once = has_gaps ? 1 : read.end - read.begin;
+    for (std::int64_t row = read.begin; row < read.end; row += at_once) {
+      std::memcpy(to + row * program_.in_place_ldb, from.b + row * from.ldb,
+                  to_size(at_once * program_.n) * sizeof(float));
+    }
+  });
 }
 
 }  // namespace spjit

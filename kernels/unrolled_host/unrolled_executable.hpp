@@ -25,7 +25,9 @@ class UnrolledExecutable final : public HostExecutable {
   [[nodiscard]] HostProgram in_order_of(const HostTile& tile) const;
 
  private:
+  [[nodiscard]] bool straddles_lines(const Arguments& arguments) const noexcept;
   void run_copied(const Arguments& arguments) const;
+  void copy_rows_of_b(const Arguments& from, const RowRange& rows, float* to) const;
 
   ExecutableCode code_;
   std::int64_t code_bytes_ = 0;

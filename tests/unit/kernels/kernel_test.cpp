@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/executable_code.hpp"
+#include "base/float_buffer.hpp"
 #include "kernels/csr_image.hpp"
 #include "kernels/kernel_impl.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
@@ -327,6 +328,78 @@ TEST_P(KernelOnIsa, AllocatesNothingInSteadyState) {
       EXPECT_EQ(spjit::testing_support::allocations_so_far(), before)
           << "threads " << threads << " ldb " << ldb;
     }
+  }
+}
+
+/// How often a kernel that reads B in place allocates in a run whose B begins `offset` floats
+/// behind a cache line: once where it copies B.
+std::int64_t allocations_of_a_run(const CsrMatrix& matrix, HostIsa isa, std::int64_t offset) {
+  constexpr std::int64_t k_n = 64;
+  HostTile tile = spjit::testing_support::host_tile(4);
+  tile.pack_b = false;
+  const Kernel kernel = kernel_of(matrix, tile, isa, k_n, k_n);
+  spjit::FloatBuffer b(index(matrix.cols * k_n + 16));
+  std::ranges::copy(dense_values(matrix.cols * k_n), b.data() + offset);
+  std::vector<float> c(index(matrix.rows * k_n));
+
+  const std::int64_t before = spjit::testing_support::allocations_so_far();
+  kernel.run(b.data() + offset, c.data());
+  const std::int64_t allocations = spjit::testing_support::allocations_so_far() - before;
+
+  EXPECT_TRUE(same_bits(c, reference_product(matrix, isa, b.data() + offset, k_n, k_n)));
+  return allocations;
+}
+
+TEST_P(KernelOnIsa, CopiesABThatStraddlesCacheLinesWhereItIsReadOften) {
+  const CsrMatrix often = random_matrix(64, 160, 0.5);
+  const CsrMatrix seldom = random_matrix(64, 160, 0.9);
+  const CsrMatrix few_rows = random_matrix(64, 100, 0.5);
+
+  EXPECT_EQ(allocations_of_a_run(often, isa(), 0), 0);
+  EXPECT_EQ(allocations_of_a_run(often, isa(), 4) > 0, isa() != HostIsa::generic);
+  EXPECT_EQ(allocations_of_a_run(seldom, isa(), 4), 0);
+  EXPECT_EQ(allocations_of_a_run(few_rows, isa(), 4), 0);
+}
+
+// Against the end of a page B straddles lines unless its floats fill them.
+TEST_P(KernelOnIsa, CopiesOfBHaveNothingThatIsNotB) {
+  const CsrMatrix matrix = random_matrix(64, 160, 0.5);
+  HostTile tile = spjit::testing_support::host_tile(4, 2);
+  tile.pack_b = false;
+  for (const std::int64_t ldb : {48, 64}) {
+    const Kernel kernel = kernel_of(matrix, tile, isa(), 47, ldb);
+    const GuardedOperands operands(matrix, {47, ldb, 47}, placement());
+
+    kernel.run(operands.b(), ldb, operands.c(), 47);
+
+    EXPECT_TRUE(operands.holds_product(matrix, isa())) << ldb;
+  }
+}
+
+TEST_P(KernelOnIsa, TakesPanelsThatStraddleCacheLines) {
+  const CsrMatrix matrix = random_matrix(64, 160, 0.5);
+  for (const int threads : {1, 3}) {
+    CompileOptions options = options_of(isa());
+    options.resources.threads = threads;
+    options.policy.family = "unrolled";
+    Problem problem = problem_of(matrix, 75);
+    problem.panel_columns = spjit::lanes_of(isa());
+    const Kernel kernel = compile_uncached(problem, options);
+    const std::vector<float> b = dense_values(160 * 75);
+    spjit::FloatBuffer b_panels(index(kernel.panel_floats(160) + 16));
+    std::vector<float> c_panels(index(kernel.panel_floats(64)));
+    std::vector<float> c(index(64 * 75));
+
+    kernel.to_panels(b.data(), 75, 160, b_panels.data());
+    kernel.run_panels(b_panels.data(), c_panels.data());
+    kernel.to_panels(b.data(), 75, 160, b_panels.data() + 3);
+    const std::int64_t before = spjit::testing_support::allocations_so_far();
+    kernel.run_panels(b_panels.data() + 3, c_panels.data());
+    const std::int64_t allocations = spjit::testing_support::allocations_so_far() - before;
+    kernel.from_panels(c_panels.data(), 64, c.data(), 75);
+
+    EXPECT_EQ(allocations > 0, isa() != HostIsa::generic);  // for a copy, besides the workspace
+    EXPECT_TRUE(same_bits(c, reference_product(matrix, isa(), b.data(), 75, 75))) << threads;
   }
 }
 
