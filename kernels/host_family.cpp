@@ -130,11 +130,13 @@ bool loop_is_faster_hot(const FamilyRequest& request, double entries) {
   const bool is_avx512 = limits.isa == HostIsa::avx512;
   constexpr std::int64_t k_shared_bytes = 2048;
   constexpr std::int64_t k_shared_bytes_avx2 = 512;
+  constexpr double k_nearly_none = 1;  // then all of it is writing zeros to C
   constexpr double k_few = 7;
   constexpr double k_few_avx2 = 12;
   const double b_bytes = as_double(problem.a->cols) * as_double(problem.n.value) * 4;
   return row_alignment_bytes(problem.ldb()) >= (is_avx512 ? k_shared_bytes : k_shared_bytes_avx2) &&
-         entries < (is_avx512 ? k_few : k_few_avx2) && b_bytes >= as_double(limits.l2_bytes);
+         entries >= k_nearly_none && entries < (is_avx512 ? k_few : k_few_avx2) &&
+         b_bytes >= as_double(limits.l2_bytes);
 }
 
 /// Cold, where few entries share a row of B.

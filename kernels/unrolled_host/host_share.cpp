@@ -106,27 +106,32 @@ std::int64_t touched_floats(const HostProgram& program, const HostSplit& split) 
 Share share_of(const HostProgram& program, const HostSplit& split, std::int64_t part,
                float* workspace) {
   const std::int64_t panels = program.b_layout().panels();
-  const std::int64_t pack_size = pack_floats(program, split);
   Share share;
   share.panel_end = panels;
   share.tile_end = program.tiles;
-  share.packed = workspace;
-  share.packed_layout = packed_layout(program, split);
-  share.packed_panels = std::max<std::int64_t>(kept_panels(program, split), 1);
-  share.partial = workspace + (split.by_panels ? split.threads : 1) * pack_size +
-                  part * thread_partial_floats(program);
   if (!split.by_panels) {
     share.tile_begin = tile_cut(program, part, split.threads);
     share.tile_end = tile_cut(program, part + 1, split.threads);
-    return share;
+  } else if (split.threads > 1) {
+    const std::int64_t group = panel_group_size(program);
+    const std::int64_t groups = ceil_div(panels, group);
+    share.panel_begin = groups * part / split.threads * group;
+    share.panel_end = std::min(groups * (part + 1) / split.threads * group, panels);
   }
-  const std::int64_t group = panel_group_size(program);
-  const std::int64_t groups = ceil_div(panels, group);
-  share.panel_begin = groups * part / split.threads * group;
-  share.panel_end = std::min(groups * (part + 1) / split.threads * group, panels);
-  share.packed = workspace + part * pack_size;
-  share.packed_panel = share.panel_begin;
-  share.packing = packs_by_block(program, split) ? Packing::by_block : Packing::panels;
+  std::int64_t packs_floats = 0;
+  // Divisions take as long as a tenth of the shortest runs, which read B in place.
+  if (packs_b(program)) {
+    const std::int64_t pack_size = pack_floats(program, split);
+    packs_floats = (split.by_panels ? split.threads : 1) * pack_size;
+    share.packed = split.by_panels ? workspace + part * pack_size : workspace;
+    share.packed_layout = packed_layout(program, split);
+    share.packed_panel = share.panel_begin;
+    share.packed_panels = std::max<std::int64_t>(kept_panels(program, split), 1);
+    share.packing = !split.by_panels                 ? Packing::none
+                    : packs_by_block(program, split) ? Packing::by_block
+                                                     : Packing::panels;
+  }
+  share.partial = workspace + packs_floats + part * thread_partial_floats(program);
   return share;
 }
 

@@ -125,11 +125,12 @@ TEST(KernelFamilies, HotALoopTakesWhereFewEntriesReadRowsThatShareSets) {
     return !spjit::loop_preference({problem, options, device, {}}).empty();
   };
 
-  EXPECT_TRUE(is_loop(HostIsa::avx512, 512, 0.02));   // 3 entries a row of B, B of 1 MiB
-  EXPECT_FALSE(is_loop(HostIsa::avx512, 512, 0.1));   // 13
-  EXPECT_FALSE(is_loop(HostIsa::avx512, 640, 0.02));  // rows 2.5 KiB apart
-  EXPECT_TRUE(is_loop(HostIsa::avx2, 640, 0.07));     // 9
-  EXPECT_FALSE(is_loop(HostIsa::avx2, 256, 0.02));    // B of 512 KiB
+  EXPECT_TRUE(is_loop(HostIsa::avx512, 512, 0.02));    // 3 entries a row of B, B of 1 MiB
+  EXPECT_FALSE(is_loop(HostIsa::avx512, 512, 0.1));    // 13
+  EXPECT_FALSE(is_loop(HostIsa::avx512, 512, 0.005));  // less than 1
+  EXPECT_FALSE(is_loop(HostIsa::avx512, 640, 0.02));   // rows 2.5 KiB apart
+  EXPECT_TRUE(is_loop(HostIsa::avx2, 640, 0.07));      // 9
+  EXPECT_FALSE(is_loop(HostIsa::avx2, 256, 0.02));     // B of 512 KiB
   EXPECT_FALSE(is_loop(HostIsa::generic, 512, 0.02));
 }
 
