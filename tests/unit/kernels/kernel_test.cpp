@@ -385,10 +385,10 @@ TEST_P(KernelOnIsa, TakesPanelsThatStraddleCacheLines) {
     Problem problem = problem_of(matrix, 75);
     problem.panel_columns = spjit::lanes_of(isa());
     const Kernel kernel = compile_uncached(problem, options);
-    const std::vector<float> b = dense_values(160 * 75);
+    const std::vector<float> b = dense_values(count(160, 75));
     spjit::FloatBuffer b_panels(index(kernel.panel_floats(160) + 16));
     std::vector<float> c_panels(index(kernel.panel_floats(64)));
-    std::vector<float> c(index(64 * 75));
+    std::vector<float> c(index(count(64, 75)));
 
     kernel.to_panels(b.data(), 75, 160, b_panels.data());
     kernel.run_panels(b_panels.data(), c_panels.data());

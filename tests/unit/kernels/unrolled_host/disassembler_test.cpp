@@ -168,7 +168,7 @@ TEST(EmittedHostCode, DecodesCompletelyIntoKnownInstructions) {
     tile.form = static_cast<WeightForm>(below(random, 3));
     tile.memory_rows = below(random, 4);
     tile.stream_c = round % 5 == 0;
-    tile.join_bytes = round % 7 * 1000;
+    tile.join_bytes = std::int64_t{1000} * (round % 7);
     const KernelPlan plan = random_plan(random, tile.m1, 1 + below(random, 300));
     const std::int64_t panel_bytes = tile.nv * lanes_of(isa) * 4;
     const std::int64_t stride = round % 3 == 0 ? 4 * (1 + below(random, 5000)) : panel_bytes;

@@ -198,6 +198,7 @@ TEST(HostExecutor, EverySplitBetweenThreadsGivesTheSame) {
 TEST(HostExecutor, PacksABlockOfRowsAtATimeWhereNobodyElseReadsIt) {
   SumProgram sum(9, 20, 64, 6);
   sum.program.panel_group = 2;
+  const std::int64_t row = 8;
   const std::int64_t spare = spjit::PanelLayout::k_spare_floats;
   const auto packed_floats = [&](const HostSplit& split) {
     HostProgram without = sum.program;
@@ -205,30 +206,30 @@ TEST(HostExecutor, PacksABlockOfRowsAtATimeWhereNobodyElseReadsIt) {
     return spjit::workspace_floats(sum.program, split) - spjit::workspace_floats(without, split);
   };
 
-  EXPECT_EQ(packed_floats({1, true}), 2 * (6 * 8 + spare));
-  EXPECT_EQ(packed_floats({3, true}), 3 * 2 * (6 * 8 + spare));
-  EXPECT_EQ(packed_floats({3, false}), 8 * (20 * 8 + spare));  // threads share all of B
+  EXPECT_EQ(packed_floats({1, true}), 2 * (6 * row + spare));
+  EXPECT_EQ(packed_floats({3, true}), 6 * (6 * row + spare));
+  EXPECT_EQ(packed_floats({3, false}), 8 * (20 * row + spare));  // threads share all of B
   sum.program.row_group = 2;
-  EXPECT_EQ(packed_floats({1, true}), 8 * (20 * 8 + spare));  // later row groups read it again
+  EXPECT_EQ(packed_floats({1, true}), 8 * (20 * row + spare));  // later row groups read it again
 }
 
-// Segments read no row of B that no range has, so what is there stays as it is.
 TEST(HostExecutor, PacksOfABlockOnlyTheRowsThatAreRead) {
   SumProgram sum(9, 20, 8, 6);
   sum.program.rows_of_b = {};
-  sum.program.rows_of_b.add(0, 8);
-  sum.program.rows_of_b.add(10, 20);
-  const std::vector<float> b = whole_numbers(20 * 8);
+  sum.program.rows_of_b.add(0, 18);
+  sum.program.rows_of_b.add(19, 20);
+  const std::vector<float> b = whole_numbers(160);
   std::vector<float> c(index(sum.program.rows * 8));
   std::vector<float> workspace(index(spjit::workspace_floats(sum.program, HostSplit{})), -7.0F);
 
   spjit::execute(sum.program, HostSplit{}, {b.data(), 8, c.data(), 8}, workspace.data(), nullptr);
 
-  // The last block, of rows 18 and 19, left rows 2 to 5 of the one before, 14 to 17.
-  for (std::int64_t row = 0; row < 6; ++row) {
-    const std::int64_t of_b = row < 2 ? 18 + row : 12 + row;
+  // The last block, of rows 18 and 19, leaves what it does not pack of the one before, 12 to 17.
+  const std::array<std::int64_t, 6> left = {12, 19, 14, 15, 16, 17};
+  for (std::size_t row = 0; row < left.size(); ++row) {
+    const auto of_b = b.begin() + std::int64_t{8} * left.at(row);
     EXPECT_TRUE(
-        std::equal(b.begin() + of_b * 8, b.begin() + of_b * 8 + 8, workspace.begin() + row * 8))
+        std::equal(of_b, of_b + 8, workspace.begin() + static_cast<std::ptrdiff_t>(8 * row)))
         << row;
   }
 }
