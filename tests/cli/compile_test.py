@@ -352,7 +352,7 @@ class EmitTest(ToolTest):
         text = (self.folder / "out" / "layer.asm").read_text()
 
         self.assertEqual(result.returncode, OK)
-        self.assertIn("# row tile 0, block of columns 0", text)
+        self.assertIn("# row tiles 0 to ", text)
         self.assertNotIn("(bad)", text)
         self.assertIn("ret", text)
 
