@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cstddef>
 
+#include "base/arithmetic.hpp"
+
 namespace spjit {
 
 double CallTimer::us(std::int64_t calls, FunctionRef<void()> call) const {
@@ -41,7 +43,8 @@ std::vector<TimingResult> measure_single_calls(std::span<const TimingCandidate> 
   std::vector<std::vector<double>> samples(candidates.size());
   for (int round = 0; round < options.min_samples || (round < options.max_samples && in_budget());
        ++round) {
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
+    for (std::size_t turn = 0; turn < candidates.size(); ++turn) {
+      const std::size_t i = (to_size(round) + turn) % candidates.size();
       const TimingCandidate& candidate = candidates[i];
       if (candidate.before_sample) candidate.before_sample();
       samples[i].push_back(timer.us(1, candidate.run));

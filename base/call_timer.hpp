@@ -59,8 +59,9 @@ struct SingleCallOptions {
 };
 
 /// Times the candidates in rounds, each by one call a round, which a timer that disturbs makes a
-/// cold one. Results in the order of the candidates. Throws InvalidArgument for options that
-/// contradict each other; what a candidate throws goes through.
+/// cold one. Each round begins with another candidate, so that none is always the last. Results in
+/// the order of the candidates. Throws InvalidArgument for options that contradict each other; what
+/// a candidate throws goes through.
 [[nodiscard]] std::vector<TimingResult> measure_single_calls(
     std::span<const TimingCandidate> candidates, const CallTimer& timer,
     const SingleCallOptions& options = {});

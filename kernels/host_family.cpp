@@ -149,8 +149,8 @@ bool shares_little_cold(const FamilyRequest& request, double entries) {
          (request.problem.a->cols >= k_many_rows_of_b && entries < k_nearly_none);
 }
 
-/// Cold, where beginning and ending a slice of rows takes longer than its entries: 256 x 64 at 90 %,
-/// n = 64: 6 us, not 8; 512 x 512 at 98 %, n = 128: 20 us, not 23.
+/// Cold, where beginning and ending a slice of rows takes longer than its entries: 256 x 64 at 90
+/// %, n = 64: 6 us, not 8; 512 x 512 at 98 %, n = 128: 20 us, not 23.
 bool has_short_rows_cold(const FamilyRequest& request, double entries) {
   const std::int64_t n = request.problem.n.value;
   return request.options.target.isa() == HostIsa::avx512 &&

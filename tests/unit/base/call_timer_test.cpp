@@ -86,12 +86,29 @@ TEST_F(MeasureSingleCalls, DisturbsBeforeEachCallAndTimesTheCallAlone) {
       measure_single_calls(candidates, timer(), {.min_samples = 2, .max_samples = 2});
 
   EXPECT_EQ(time_.log(), (std::vector<std::string>{"before", "d", "a", "after", "d", "b",  //
-                                                   "before", "d", "a", "after", "d", "b"}));
+                                                   "d", "b", "before", "d", "a", "after"}));
   ASSERT_EQ(results.size(), 2);
   EXPECT_EQ(results[0].name, "a");
   EXPECT_DOUBLE_EQ(results[0].median_us, 20);
   EXPECT_DOUBLE_EQ(results[1].mean_us, 5);
   EXPECT_EQ(results[1].samples, 2);
+}
+
+TEST_F(MeasureSingleCalls, EachRoundBeginsWithAnotherCandidate) {
+  const std::vector<TimingCandidate> candidates = {time_.candidate("a", constant(3)),
+                                                   time_.candidate("b", constant(5)),
+                                                   time_.candidate("c", constant(7))};
+
+  const auto results =
+      measure_single_calls(candidates, CallTimer({}, {}, time_.timing_options().clock),
+                           {.min_samples = 4, .max_samples = 4});
+
+  EXPECT_EQ(time_.log(), (std::vector<std::string>{"a", "b", "c", "b", "c", "a",  //
+                                                   "c", "a", "b", "a", "b", "c"}));
+  ASSERT_EQ(results.size(), 3);
+  EXPECT_EQ(results[1].name, "b");
+  EXPECT_DOUBLE_EQ(results[1].median_us, 5);
+  EXPECT_DOUBLE_EQ(results[2].median_us, 7);
 }
 
 TEST_F(MeasureSingleCalls, BeginsNoRoundAfterTheBudgetButTakesTheLeastSamples) {
