@@ -12,10 +12,11 @@ constexpr std::int64_t k_most_bytes = std::int64_t{1} << 30;
 
 }  // namespace
 
-CacheFlush::CacheFlush(const HostCpu& cpu, ThreadPool* pool) : pool_(pool) {
+CacheFlush::CacheFlush(const HostCpu& cpu, ThreadPool* pool, std::int64_t most_bytes)
+    : pool_(pool) {
   const int threads = pool == nullptr ? 1 : pool->threads();
-  const auto words_each =
-      static_cast<std::size_t>(bytes_of_thread(cpu, threads)) / sizeof(std::int64_t);
+  const std::int64_t bytes_each = std::min(bytes_of_thread(cpu, threads), most_bytes / threads);
+  const auto words_each = static_cast<std::size_t>(bytes_each) / sizeof(std::int64_t);
   words_.resize(static_cast<std::size_t>(threads));
   // Not zero: pages that nobody wrote are one page of zeros, which stays in L1.
   for (auto& words : words_) words.assign(words_each, sizeof(std::int64_t));

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "base/host_cpu.hpp"
@@ -13,13 +14,14 @@
 namespace spjit {
 
 /// Fills the caches with data that nobody else wants: each thread reads memory of its own, together
-/// twice the L3, each at least four times the L2.
+/// twice the L3, each at least four times the L2. Or with less, as a small network does.
 class CacheFlush {
  public:
   /// Takes twice the L3 of memory, at most 1 GiB, 32 MiB where there is no L3; more where four
   /// times the L2 of each thread is more. `pool`: the threads whose caches are filled; null: the
-  /// caller's alone. Throws std::bad_alloc.
-  CacheFlush(const HostCpu& cpu, ThreadPool* pool);
+  /// caller's alone. All of them together read `most_bytes` at most. Throws std::bad_alloc.
+  CacheFlush(const HostCpu& cpu, ThreadPool* pool,
+             std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max());
 
   /// Of one of so many threads.
   [[nodiscard]] static std::int64_t bytes_of_thread(const HostCpu& cpu, int threads);

@@ -53,6 +53,10 @@ void check_search(const SearchPolicy& policy) {
   check_enum("search", policy.search, SearchMode::exhaustive);
   check_enum("reorder", policy.reorder, ReorderAlgorithm::similarity);
   check_path("rank_model", policy.rank_model);
+  if (policy.network_nnz < 0) {
+    throw InvalidArgument(fmt::format("network_nnz is {}; expected the nonzeros of a network, or 0",
+                                      policy.network_nnz));
+  }
   if (policy.top_k < 1) {
     throw InvalidArgument(
         fmt::format("top_k is {}; expected at least 1 tile to time", policy.top_k));

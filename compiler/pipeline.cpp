@@ -11,6 +11,7 @@
 #include "base/timing.hpp"
 #include "kernels/families.hpp"
 #include "kernels/timing_operands.hpp"
+#include "plan/search_policy.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -223,7 +224,8 @@ RaceKernels race_within_budget(const FamilyRequest& request, const CompileContex
           start = std::chrono::steady_clock::now()](std::span<const RaceEntry> entries) {
     const SearchPolicy& policy = request.options.policy;
     const double left_ms = policy.search_budget_ms - ms_since(start);
-    return race_kernels(entries, request.problem, {policy.hot, left_ms, pool}, context);
+    return race_kernels(entries, request.problem, {bytes_between_runs(policy), left_ms, pool},
+                        context);
   };
 }
 

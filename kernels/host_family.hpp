@@ -204,6 +204,16 @@ class MappedImage final : public BuiltCode, public std::enable_shared_from_this<
 /// Why a family that copies B takes no such A: few of B's rows are read. Empty: many are.
 [[nodiscard]] std::string unread_refusal(const CsrMatrix& a);
 
+/// Whether a kernel finds all of itself in the caches when it runs again: hot, or in a network of up
+/// to about 600,000 nonzeros (32 MB of L3).
+[[nodiscard]] bool stays_in_caches(const FamilyRequest& request);
+
+/// Whether that makes unrolled code faster than a loop: hot, else for n from 48 on.
+[[nodiscard]] bool reuses_code(const FamilyRequest& request);
+
+/// Whether so few entries read a row of B, of so many columns, that packing it takes longest.
+[[nodiscard]] bool barely_shares_b(const FamilyRequest& request);
+
 /// Why a loop over the entries of A is faster than all that pack B or put them into code: few
 /// entries read a row of B, of which there are many columns, or nearly none read any of many rows;
 /// hot, fewer still, and rows of B share few sets of the caches. Empty: it is not.

@@ -40,9 +40,9 @@ void fill(float* to, const InputRows& shape, const std::function<void()>& check,
 /// some CPUs down.
 float small_value(std::int64_t i) { return static_cast<float>(i % 17) * 0.125F - 1.0F; }
 
-std::shared_ptr<CacheFlush> flush_for(ThreadPool* pool) {
+std::shared_ptr<CacheFlush> flush_for(ThreadPool* pool, std::int64_t most_bytes) {
   try {
-    return std::make_shared<CacheFlush>(host_cpu(), pool);
+    return std::make_shared<CacheFlush>(host_cpu(), pool, most_bytes);
   } catch (const std::bad_alloc&) {
     throw NoMemory("no memory for data that empties the caches");
   }
@@ -50,15 +50,15 @@ std::shared_ptr<CacheFlush> flush_for(ThreadPool* pool) {
 
 }  // namespace
 
-TimingOperands::TimingOperands(const TimingShape& shape, bool hot, ThreadPool* pool,
-                               const std::function<void()>& check)
+TimingOperands::TimingOperands(const TimingShape& shape, std::int64_t between_bytes,
+                               ThreadPool* pool, const std::function<void()>& check)
     : b_(workspaces_, floats_of(shape.cols, shape.ldb)),
       c_(workspaces_, floats_of(shape.rows, shape.ldc)) {
   const InputRows b{b_.data(), shape.cols, shape.n, shape.ldb};
   const InputRows c{c_.data(), shape.rows, shape.n, shape.ldc};
   fill(b_.data(), b, check, small_value);
   fill(c_.data(), c, check, [](std::int64_t) { return 0.0F; });
-  if (!hot) timer_ = CallTimer(flush_for(pool), b);
+  if (between_bytes > 0) timer_ = CallTimer(flush_for(pool, between_bytes), b);
 }
 
 std::string too_large_to_time(const Problem& problem) {

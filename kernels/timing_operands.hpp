@@ -27,10 +27,10 @@ struct TimingShape {
 /// B `[cols x n]` with small values, C, and the timer of runs on them.
 class TimingOperands {
  public:
-  /// `hot`: runs follow one another; else the caches of all threads of `pool` (null: of this
-  /// thread) are emptied before each. `check` is called now and then; it may throw to stop. Throws
-  /// NoMemory.
-  TimingOperands(const TimingShape& shape, bool hot, ThreadPool* pool,
+  /// `between_bytes` pass through the caches of all threads of `pool` (null: of this thread) before
+  /// each run, as many as empty them at most; 0: runs follow one another. `check` is called now and
+  /// then; it may throw to stop. Throws NoMemory.
+  TimingOperands(const TimingShape& shape, std::int64_t between_bytes, ThreadPool* pool,
                  const std::function<void()>& check = {});
 
   [[nodiscard]] const float* b() const noexcept { return b_.data(); }

@@ -29,6 +29,7 @@ std::optional<std::int64_t> read_optional(JsonMembers& members, const char* name
 void add_to_key(const SearchPolicy& policy, KeyBuilder& key) {
   key.field("family", policy.family)
       .field("hot", std::int64_t{policy.hot})
+      .field("network_nnz", policy.network_nnz)
       .field("reorder", to_string(policy.reorder))
       .field("search", to_string(policy.search))
       .field("code_budget_bytes", policy.code_budget_bytes)
@@ -43,6 +44,14 @@ void add_to_key(const SearchPolicy& policy, KeyBuilder& key) {
       .field("search_budget_us", static_cast<std::int64_t>(policy.search_budget_ms * 1000));
 }
 
+std::int64_t bytes_between_runs(const SearchPolicy& policy) {
+  // A value, and seven to ten bytes of code.
+  constexpr std::int64_t k_bytes_a_nonzero = 14;
+  if (policy.hot) return 0;
+  if (policy.network_nnz == 0 || policy.network_nnz > k_most / k_bytes_a_nonzero) return k_most;
+  return policy.network_nnz * k_bytes_a_nonzero;
+}
+
 json to_json(const SearchPolicy& policy) {
   return {{"search", std::string(to_string(policy.search))},
           {"search_budget_ms", policy.search_budget_ms},
@@ -50,6 +59,7 @@ json to_json(const SearchPolicy& policy) {
           {"rank_model", policy.rank_model.string()},
           {"family", policy.family},
           {"hot", policy.hot},
+          {"network_nnz", policy.network_nnz},
           {"reorder", std::string(to_string(policy.reorder))},
           {"code_budget_bytes", policy.code_budget_bytes},
           {"m1", optional_json(policy.m1)},
@@ -69,6 +79,7 @@ SearchPolicy read_search_policy(const json& object) {
   policy.rank_model = members.text("rank_model");
   policy.family = members.text("family");
   policy.hot = members.boolean("hot");
+  policy.network_nnz = members.integer("network_nnz", 0, k_most);
   policy.reorder = parse_reorder(members.text("reorder"));
   policy.code_budget_bytes = members.integer("code_budget_bytes", 0, k_most);
   policy.m1 = read_optional(members, "m1");

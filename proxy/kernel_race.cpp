@@ -23,8 +23,8 @@ std::vector<TuningResult> race_kernels(std::span<const RaceEntry> entries, const
   std::unique_ptr<TimingOperands> operands;
   try {
     operands = std::make_unique<TimingOperands>(
-        TimingShape{problem.a->rows, problem.a->cols, n, problem.ldb(), problem.ldc()}, options.hot,
-        options.pool, tuning.check);
+        TimingShape{problem.a->rows, problem.a->cols, n, problem.ldb(), problem.ldc()},
+        options.between_bytes, options.pool, tuning.check);
   } catch (const NoMemory&) {
     return {};
   }
@@ -38,7 +38,7 @@ std::vector<TuningResult> race_kernels(std::span<const RaceEntry> entries, const
   }
   const std::optional<PinnedThread> pinned = pinned_if_alone(options.pool);
   tuning.budget_ms = std::max(options.budget_ms - ms_since(start), 0.0);
-  return run_tuning(runners, paced(tuning, options.hot));
+  return run_tuning(runners, paced(tuning, options.between_bytes == 0));
 }
 
 }  // namespace spjit

@@ -3,7 +3,9 @@
 /// @file
 /// Which of a few whole kernels of one problem is the fastest on this host.
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,7 +30,8 @@ struct RaceEntry {
 using RaceKernels = std::function<std::vector<TuningResult>(std::span<const RaceEntry>)>;
 
 struct RaceOptions {
-  bool hot = false;            ///< SearchPolicy::hot
+  std::int64_t between_bytes =
+      std::numeric_limits<std::int64_t>::max();  ///< bytes_between_runs(); 0: hot
   double budget_ms = 0;        ///< making operands included, waiting for the turn to time not
   ThreadPool* pool = nullptr;  ///< the threads that the kernels run in; null: this one
 };

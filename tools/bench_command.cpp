@@ -9,6 +9,7 @@
 #include "kernel_options.hpp"
 #include "manual.hpp"
 #include "measure.hpp"
+#include "plan/search_policy.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -64,7 +65,8 @@ void run_file(Result& result, const BenchCommandOptions& options) {
     const Kernel kernel = Compiler(compile, options.kernel.cache).compile(problem);
     require_cached(kernel.info().not_cached, options.kernel.cache);
     result.runs.push_back(
-        {kernel.info(), measure(kernel, problem, {options.budget_ms, compile.policy.hot})});
+        {kernel.info(),
+         measure(kernel, problem, {options.budget_ms, bytes_between_runs(compile.policy)})});
   }
 }
 

@@ -66,6 +66,12 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
                    "Choose and time for runs that follow one another with nothing between, as in a "
                    "benchmark. Default: as in a network, whose other layers empty the caches.");
   command
+      .add_option("--network-nnz", options.policy.network_nnz,
+                  "Nonzeros of all layers of the network, as far as they run in turn: code of a "
+                  "small one stays in the caches. Default: 0, not known, more than they hold.")
+      ->transform(whole_number(0, std::numeric_limits<std::int64_t>::max()))
+      ->type_name("N");
+  command
       .add_option("--rank-model", options.policy.rank_model,
                   "What ranks the host's tiles in modes that time: a model's file, or prior (a "
                   "formula). Default: the model that is part of spjit, else the prior.")
@@ -296,6 +302,7 @@ Json describe(const KernelOptions& options) {
                {"reorder", to_string(compile.policy.reorder)},
                {"family", compile.policy.family},
                {"hot", compile.policy.hot},
+               {"network_nnz", compile.policy.network_nnz},
                {"search", to_string(compile.policy.search)},
                {"search_budget_ms", compile.policy.search_budget_ms},
                {"top_k", compile.policy.top_k},

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "inputs.hpp"
+#include "plan/search_policy.hpp"
 #include "search_progress.hpp"
 
 namespace spjit::cli {
@@ -51,7 +52,8 @@ CompileControl control_of(const LayerOptions& options) {
 }
 
 // A, B and C of a layer must fit beside each other for the kernel to be measured here.
-void measure_layer(Layer& layer, const Kernel& kernel, const Problem& problem, bool hot) {
+void measure_layer(Layer& layer, const Kernel& kernel, const Problem& problem,
+                   std::int64_t between_bytes) {
   const double bytes = Operands::bytes(kernel.rows(), kernel.cols(), kernel.n());
   if (bytes > k_most_operand_bytes) {
     layer.notes.push_back(fmt::format(
@@ -59,7 +61,7 @@ void measure_layer(Layer& layer, const Kernel& kernel, const Problem& problem, b
         bytes / 1e9, k_most_operand_bytes / 1e9));
     return;
   }
-  layer.measurement = measure(kernel, problem, {k_layer_budget_ms, hot});
+  layer.measurement = measure(kernel, problem, {k_layer_budget_ms, between_bytes});
   if (kernel.info().cuda) return;
   for (const PeerTiming* peer : {&layer.measurement->dense, &layer.measurement->csr}) {
     if (!peer->skipped.empty()) layer.notes.push_back(peer->skipped);
@@ -84,7 +86,7 @@ void process(Layer& layer, const Compiler& compiler, const LayerOptions& options
   }
   add_extent(layer.notes, layer.info->verification);
   if (options.measure && why_not_timed(layer.info->target).empty()) {
-    measure_layer(layer, kernel, problem, options.kernel.compile.policy.hot);
+    measure_layer(layer, kernel, problem, bytes_between_runs(options.kernel.compile.policy));
   }
   if (!options.emit.directory.empty()) {
     layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));

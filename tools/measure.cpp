@@ -87,13 +87,13 @@ std::shared_ptr<const DensePeer> make_dense_peer(const Kernel& kernel, const Csr
 
 std::vector<TimingResult> times_of(const std::vector<TimingCandidate>& candidates,
                                    const InputRows& b, int threads, const MeasureOptions& options) {
-  if (options.hot) {
+  if (options.between_bytes == 0) {
     TimingOptions timing;
     timing.budget_ms = options.budget_ms;
     return measure_interleaved(candidates, timing);
   }
   ThreadPool pool(threads, std::chrono::nanoseconds::zero());  // its threads do not spin
-  const CallTimer timer(std::make_shared<CacheFlush>(host_cpu(), &pool), b);
+  const CallTimer timer(std::make_shared<CacheFlush>(host_cpu(), &pool, options.between_bytes), b);
   return measure_single_calls(candidates, timer, {.budget_ms = options.budget_ms});
 }
 

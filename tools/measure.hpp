@@ -4,6 +4,7 @@
 /// A kernel's time beside that of what a user would run instead of it.
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -62,8 +63,8 @@ inline constexpr double k_most_dense_bytes = 2e9;
 
 struct MeasureOptions {
   double budget_ms = 200;
-  bool hot =
-      false;  ///< on the host, runs follow one another; else the caches are emptied before each
+  /// On the host, what passes through the caches before each run; 0: runs follow one another.
+  std::int64_t between_bytes = std::numeric_limits<std::int64_t>::max();
 };
 
 /// The line below a table of times that says how they were taken.

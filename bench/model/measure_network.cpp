@@ -152,7 +152,8 @@ side_by_side::Problem LayerOperands::problem(std::size_t layer, int threads) {
           n_,
           threads,
           buffers_[inputs_[layer]].data(),
-          buffers_[outputs_[layer]].data()};
+          buffers_[outputs_[layer]].data(),
+          nnz()};
 }
 
 std::int64_t LayerOperands::nnz() const noexcept {

@@ -63,7 +63,7 @@ TimeHostKernels timer_with(bool drops) {
       options.drops = false;
       options.min_rounds = options.max_rounds = 7;
     }
-    return time_host_kernels(candidates, options, {.hot = true});
+    return time_host_kernels(candidates, options, {.between_bytes = 0});
   };
 }
 
@@ -133,7 +133,7 @@ Judgement load_and_time(const std::vector<HostTuningCandidate>& candidates) {
   std::vector<std::vector<double>> samples(candidates.size());
   for (int load = 0; load < k_judge_loads; ++load) {
     const std::vector<TuningResult> times =
-        time_host_kernels(candidates, five_rounds, {.hot = true});
+        time_host_kernels(candidates, five_rounds, {.between_bytes = 0});
     for (std::size_t i = 0; i < times.size(); ++i) {
       if (!times[i].failure.empty()) throw Error(times[i].failure);
       samples[i].push_back(times[i].timing.median_us);

@@ -46,7 +46,7 @@ WorkReport run_host_way(const CostCase& item, const Target& target, CostWay way,
   const TimeHostKernels timer = [way](std::span<const HostTuningCandidate> candidates,
                                       const TuningOptions& given) {
     return time_host_kernels(candidates, is_full(way) ? without_drops(given) : given,
-                             {.hot = true});
+                             {.between_bytes = 0});
   };
   Problem problem;
   problem.a = item.matrix;

@@ -1,6 +1,7 @@
 /// @file
 /// spjit, and the CSR loop written by hand that is part of it.
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -45,23 +46,25 @@ class SpjitPeer final : public Peer {
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
     return std::make_unique<SpjitRunnable>(
-        compiler_for(problem.threads).compile({.a = *problem.matrix, .n = problem.n}), problem);
+        compiler_for(problem).compile({.a = *problem.matrix, .n = problem.n}), problem);
   }
 
  private:
-  /// The one of so many threads, whose kernels share a pool as those of a network do.
-  const Compiler& compiler_for(int threads) {
-    if (const auto found = compilers_.find(threads); found != compilers_.end())
-      return found->second;
+  /// The one of so many threads and such a network, whose kernels share a pool as those of a
+  /// network do.
+  const Compiler& compiler_for(const Problem& problem) {
+    const std::pair key{problem.threads, problem.network_nnz};
+    if (const auto found = compilers_.find(key); found != compilers_.end()) return found->second;
     CompileOptions options = options_;
-    options.resources.threads = threads;
+    options.resources.threads = problem.threads;
+    options.policy.network_nnz = problem.network_nnz;
     CacheOptions no_cache;
     no_cache.enabled = false;
-    return compilers_.emplace(threads, Compiler(options, no_cache)).first->second;
+    return compilers_.emplace(key, Compiler(options, no_cache)).first->second;
   }
 
   CompileOptions options_;
-  std::map<int, Compiler> compilers_;
+  std::map<std::pair<int, std::int64_t>, Compiler> compilers_;  // by threads and network
 };
 
 class CsrRunnable final : public Runnable {

@@ -24,6 +24,7 @@ struct Problem {
   int threads = 1;
   const float* b = nullptr;
   float* c = nullptr;
+  std::int64_t network_nnz = 0;  ///< of all layers that run in turn; 0: it is alone
 };
 
 /// A library ready to compute one problem. Used by one thread.

@@ -54,6 +54,10 @@ struct SearchPolicy {
   /// made, and a search times, with all of it in the caches. Default: as in a network, whose other
   /// layers pass through the caches between two runs. Hosts only.
   bool hot = false;
+  /// Nonzeros of all layers of the network that this one is in, as far as they run in turn: code of
+  /// a small network stays in the caches, and then more layers have some (docs/host-kernel.md).
+  /// 0: not known, more than the caches hold. Hosts only; without meaning where `hot`.
+  std::int64_t network_nnz = 0;
   /// Machine code a kernel may have. Above it a kernel that reads A takes over on the host
   /// (KernelInfo::family says so); for a GPU it is an error.
   std::int64_t code_budget_bytes = k_default_code_budget_bytes;

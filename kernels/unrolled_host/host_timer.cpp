@@ -86,7 +86,7 @@ std::unique_ptr<TimingOperands> make_operands(const TimingShape& shape, const Ho
                                               const std::function<void()>& check,
                                               std::vector<TuningResult>& results) {
   try {
-    return std::make_unique<TimingOperands>(shape, timing.hot, timing.pool.get(), check);
+    return std::make_unique<TimingOperands>(shape, timing.between_bytes, timing.pool.get(), check);
   } catch (const NoMemory& error) {
     for (TuningResult& result : results) {
       result.outcome = TuningOutcome::failed;
@@ -128,6 +128,7 @@ std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate>
   const auto operands = make_operands({shape->rows, shape->cols, shape->n, ldb, shape->n}, timing,
                                       options.check, results);
   if (operands == nullptr) return results;
+  const bool is_hot = timing.between_bytes == 0;
   std::vector<TuningEntry> entries;
   for (std::size_t i = 0; i < runners.size(); ++i) {
     entries.push_back({to_string(candidates[places[i]].tile),
@@ -135,10 +136,10 @@ std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate>
                          return runners[i].run_us(*operands, ldb, pool.get(), calls);
                        },
                        runners[i].part(),
-                       timing.hot ? settling_calls(*candidates[places[i]].artifact) : 0});
+                       is_hot ? settling_calls(*candidates[places[i]].artifact) : 0});
   }
   const std::optional<PinnedThread> pinned = pinned_if_alone(pool.get());
-  std::vector<TuningResult> timed = run_tuning(entries, paced(options, timing.hot));
+  std::vector<TuningResult> timed = run_tuning(entries, paced(options, is_hot));
   for (std::size_t i = 0; i < timed.size(); ++i) results[places[i]] = std::move(timed[i]);
   return results;
 }

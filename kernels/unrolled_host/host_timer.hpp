@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -34,7 +35,8 @@ using TimeHostKernels = std::function<std::vector<TuningResult>(
 struct HostTiming {
   std::int64_t ldb = 0;  ///< of B; 0: n
   std::shared_ptr<ThreadPool> pool = nullptr;
-  bool hot = false;  ///< SearchPolicy::hot
+  std::int64_t between_bytes =
+      std::numeric_limits<std::int64_t>::max();  ///< bytes_between_runs(); 0: hot
 };
 
 /// Loads every artifact and times all candidates on the same B and C, row-major, C without gaps.

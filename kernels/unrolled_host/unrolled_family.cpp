@@ -10,6 +10,7 @@
 #include "kernels/unrolled_host/shipped_models.hpp"
 #include "kernels/unrolled_host/tile_space.hpp"
 #include "kernels/unrolled_host/unrolled_executable.hpp"
+#include "plan/search_policy.hpp"
 #include "reorder/row_groupings.hpp"
 
 namespace spjit {
@@ -60,8 +61,9 @@ BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
   const FamilyRequest& what = request.what;
   const TimeHostKernels timer = [&](std::span<const HostTuningCandidate> candidates,
                                     const TuningOptions& options) {
-    return time_host_kernels(candidates, options,
-                             {what.problem.ldb(), request.pool, what.options.policy.hot});
+    return time_host_kernels(
+        candidates, options,
+        {what.problem.ldb(), request.pool, bytes_between_runs(what.options.policy)});
   };
   BuiltHost made = build_host_choice(request, timer);
   BuiltKernel built;

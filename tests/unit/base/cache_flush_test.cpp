@@ -42,6 +42,19 @@ TEST(CacheFlush, ThreadsShareTheL3AndFillAnL2Each) {
   EXPECT_EQ(of_l2.bytes_read(), 4 * k_mib);
 }
 
+TEST(CacheFlush, ReadsNoMoreThanItIsTold) {
+  ThreadPool pool(4);
+  CacheFlush caches(cpu_of(4096, k_mib), &pool, 8000);
+  CacheFlush more(cpu_of(4096, k_mib), nullptr, 2 * k_mib + 8);
+  CacheFlush nothing(cpu_of(4096, k_mib), nullptr, 0);
+
+  for (CacheFlush* flush : {&caches, &more, &nothing}) flush->flush();
+
+  EXPECT_EQ(caches.bytes_read(), 8000);
+  EXPECT_EQ(more.bytes_read(), 2 * k_mib);
+  EXPECT_EQ(nothing.bytes_read(), 0);
+}
+
 TEST(CacheFlush, TakesFourTimesTheL2AThreadWhereThatIsMore) {
   EXPECT_EQ(CacheFlush::bytes_of_thread(cpu_of(k_mib, 32 * k_mib), 2), 32 * k_mib);
   EXPECT_EQ(CacheFlush::bytes_of_thread(cpu_of(k_mib, 32 * k_mib), 32), 4 * k_mib);

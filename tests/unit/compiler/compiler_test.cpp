@@ -80,6 +80,9 @@ TEST(CompilerOptions, AreRefusedWithWhatWasGiven) {
   options.policy.code_budget_bytes = -1;
   refuses(options, "the code budget is -1");
   options = {};
+  options.policy.network_nnz = -1;
+  refuses(options, "network_nnz is -1");
+  options.policy.network_nnz = 0;
   options.policy.top_k = 0;
   refuses(options, "top_k is 0");
   options.policy.top_k = -3;

@@ -229,10 +229,36 @@ TEST(Pipeline, AColdKernelIsCompactUnlessItsColumnsAreManyOrInPanels) {
   EXPECT_EQ(family_of(problem_of(random_matrix(100, 9000, 0.96), 8)),
             "csr");  // 4 entries a row of B
   EXPECT_EQ(family_of(problem_of(matrix, 191)), "compact");
-  EXPECT_EQ(family_of(problem_of(matrix, 192)), "csr");  // 12 entries a row of B
+  EXPECT_EQ(family_of(problem_of(matrix, 192)), "unrolled");  // 12 entries a row of B, of 60
+  EXPECT_EQ(family_of(problem_of(random_matrix(200, 300, 0.94), 192)), "csr");      // 12 of 200
+  EXPECT_EQ(family_of(problem_of(random_matrix(400, 300, 0.94), 192)), "compact");  // 24 of 400
   EXPECT_EQ(family_of(panels), "unrolled");
   EXPECT_EQ(family_of(one_panel), "compact");
   EXPECT_EQ(family_of(any_n), "compact");
+}
+
+TEST(Pipeline, AKernelOfASmallNetworkIsChosenAsIfItStayedInTheCaches) {
+  constexpr std::int64_t k_l3_bytes = 1 << 20;
+  const auto family_of = [](std::int64_t network_nnz, std::int64_t n, double sparsity = 0.8) {
+    CompileOptions options = base_options();
+    options.policy.hot = false;
+    options.policy.network_nnz = network_nnz;
+    HostDeviceInfo host = made_up_host();
+    host.l3_bytes = k_l3_bytes;
+    OwnRequest own(problem_of(random_matrix(60, 300, sparsity), n), options, host);
+    return compile_problem(own.request, kernel_families()).record.at("family").get<std::string>();
+  };
+  const std::int64_t fits = k_l3_bytes / 4 / 14;
+
+  EXPECT_EQ(family_of(fits, 48), "unrolled");
+  EXPECT_EQ(family_of(fits, 47), "compact");
+  EXPECT_EQ(family_of(fits + 1, 48), "compact");
+  EXPECT_EQ(family_of(0, 48), "compact");
+  EXPECT_EQ(family_of(fits, 4), "sliced");
+  EXPECT_EQ(family_of(fits, 5), "compact");
+  EXPECT_EQ(family_of(fits + 1, 2), "compact");
+  EXPECT_EQ(family_of(fits, 2, 0.95), "sliced");
+  EXPECT_EQ(family_of(fits, 3, 0.95), "compact") << "15 entries a row";
 }
 
 TEST(Pipeline, AColdKernelWithRowsAlikeIsUnrolledForManyColumns) {

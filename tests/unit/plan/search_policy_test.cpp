@@ -28,6 +28,7 @@ SearchPolicy whole_policy() {
   policy.reorder = spjit::ReorderAlgorithm::balanced;
   policy.family = "csr";
   policy.hot = true;
+  policy.network_nnz = 12;
   policy.code_budget_bytes = 4096;
   policy.m1 = 14;
   policy.n1 = 64;
@@ -47,6 +48,7 @@ const std::vector<std::function<void(SearchPolicy&)>>& changes() {
       [](SearchPolicy& p) { p.reorder = spjit::ReorderAlgorithm::none; },
       [](SearchPolicy& p) { p.family = "compact"; },
       [](SearchPolicy& p) { p.hot = false; },
+      [](SearchPolicy& p) { p.network_nnz = 13; },
       [](SearchPolicy& p) { p.code_budget_bytes = 0; },
       [](SearchPolicy& p) { p.m1.reset(); },
       [](SearchPolicy& p) { p.n1 = 32; },
@@ -84,6 +86,7 @@ TEST(SearchPolicyJson, IsReadAsItWasWritten) {
     EXPECT_EQ(read.reorder, policy.reorder);
     EXPECT_EQ(read.family, policy.family);
     EXPECT_EQ(read.hot, policy.hot);
+    EXPECT_EQ(read.network_nnz, policy.network_nnz);
     EXPECT_EQ(read.code_budget_bytes, policy.code_budget_bytes);
     EXPECT_EQ(read.m1, policy.m1);
     EXPECT_EQ(read.n1, policy.n1);
@@ -158,7 +161,7 @@ TEST(SearchPolicyJson, UnknownMembersAndOtherJsonAreRefused) {
   json object = to_json(whole_policy());
   object["depth"] = 3;
 
-  EXPECT_EQ(policy_refusal(object), "a search policy has 14 members; this spjit knows 13");
+  EXPECT_EQ(policy_refusal(object), "a search policy has 15 members; this spjit knows 14");
   EXPECT_EQ(policy_refusal(json::array()), "a search policy is []; expected an object");
 }
 

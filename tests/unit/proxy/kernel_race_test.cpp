@@ -43,6 +43,8 @@ class Runner final : public Executable {
   mutable int runs_ = 0;
 };
 
+constexpr std::int64_t k_fills_caches = std::numeric_limits<std::int64_t>::max();
+
 class KernelRaceTest : public testing::Test {
  protected:
   [[nodiscard]] std::vector<TuningResult> race(const RaceOptions& options,
@@ -58,7 +60,7 @@ class KernelRaceTest : public testing::Test {
 
 TEST_F(KernelRaceTest, IsWonByTheFasterHotAndCold) {
   for (const bool hot : {true, false}) {
-    const auto results = race({.hot = hot, .budget_ms = 20'000});
+    const auto results = race({.between_bytes = hot ? 0 : k_fills_caches, .budget_ms = 20'000});
 
     ASSERT_EQ(results.size(), 2U);
     EXPECT_EQ(winner_of(results), 1);
@@ -73,7 +75,7 @@ TEST_F(KernelRaceTest, RunsOnTheProblemsOperands) {
   problem_.b.leading_dimension = 12;
   problem_.c.leading_dimension = 15;
 
-  static_cast<void>(race({.hot = true, .budget_ms = 20'000}));
+  static_cast<void>(race({.between_bytes = 0, .budget_ms = 20'000}));
 
   const Arguments& given = fast_->given();
   EXPECT_EQ(given.ldb, 12);
@@ -83,7 +85,7 @@ TEST_F(KernelRaceTest, RunsOnTheProblemsOperands) {
 }
 
 TEST_F(KernelRaceTest, EndsAtItsBudgetAndTimesNothingWithoutOne) {
-  for (const TuningResult& result : race({.hot = true, .budget_ms = 0})) {
+  for (const TuningResult& result : race({.between_bytes = 0, .budget_ms = 0})) {
     EXPECT_EQ(result.timing.samples, 0);
   }
 }
@@ -91,7 +93,7 @@ TEST_F(KernelRaceTest, EndsAtItsBudgetAndTimesNothingWithoutOne) {
 TEST_F(KernelRaceTest, IsNotHeldWhereOperandsDoNotFitTheMemory) {
   problem_.c.leading_dimension = std::int64_t{1} << 40;
 
-  EXPECT_TRUE(race({.hot = true, .budget_ms = 20'000}).empty());
+  EXPECT_TRUE(race({.between_bytes = 0, .budget_ms = 20'000}).empty());
   EXPECT_EQ(fast_->runs(), 0);
 }
 
@@ -101,7 +103,8 @@ TEST_F(KernelRaceTest, CanBeStopped) {
   CompileContext context;
   context.cancel.stop = stop.get_token();
 
-  EXPECT_THROW(static_cast<void>(race({.hot = true, .budget_ms = 20'000}, context)), Cancelled);
+  EXPECT_THROW(static_cast<void>(race({.between_bytes = 0, .budget_ms = 20'000}, context)),
+               Cancelled);
 }
 
 }  // namespace

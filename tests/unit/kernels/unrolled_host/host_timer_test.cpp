@@ -52,7 +52,7 @@ TEST_F(HostTimer, TimesEveryCandidateInItsPlace) {
   const std::vector<HostTuningCandidate> candidates = {contestant_of(host_tile(4)),
                                                        contestant_of(host_tile(10))};
 
-  const auto results = spjit::time_host_kernels(candidates, short_race(), {.hot = true});
+  const auto results = spjit::time_host_kernels(candidates, short_race(), {.between_bytes = 0});
 
   ASSERT_EQ(results.size(), 2U);
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -69,7 +69,7 @@ TEST_F(HostTimer, AnArtifactThatDoesNotLoadHasFailedAndTheOthersKeepTheirPlaces)
   const std::vector<HostTuningCandidate> candidates = {
       {std::make_shared<HostArtifact>(damaged), host_tile(4)}, contestant_of(host_tile(10))};
 
-  const auto results = spjit::time_host_kernels(candidates, short_race(), {.hot = true});
+  const auto results = spjit::time_host_kernels(candidates, short_race(), {.between_bytes = 0});
 
   ASSERT_EQ(results.size(), 2U);
   EXPECT_EQ(results[0].outcome, TuningOutcome::failed);
@@ -87,7 +87,7 @@ TEST_F(HostTimer, OneArtifactServesSeveralLoopOrdersAndWindows) {
   windowed.columns = 16;
   const std::vector<HostTuningCandidate> candidates = {whole, walked, windowed};
 
-  const auto results = spjit::time_host_kernels(candidates, short_race(), {.hot = true});
+  const auto results = spjit::time_host_kernels(candidates, short_race(), {.between_bytes = 0});
 
   for (const auto& result : results) EXPECT_EQ(result.timing.samples, 2);
 }
@@ -97,7 +97,8 @@ TEST_F(HostTimer, ReadsBInPlaceAtTheLeadingDimensionItIsGiven) {
   tile.pack_b = false;
   const std::vector<HostTuningCandidate> candidates = {contestant_of(tile, 32, 40)};
 
-  const auto results = spjit::time_host_kernels(candidates, short_race(), {.ldb = 40, .hot = true});
+  const auto results =
+      spjit::time_host_kernels(candidates, short_race(), {.ldb = 40, .between_bytes = 0});
 
   EXPECT_EQ(results.at(0).failure, "");
   EXPECT_EQ(results.at(0).timing.samples, 2);
@@ -108,7 +109,7 @@ TEST_F(HostTimer, RunsOnThePoolItIsGiven) {
   const std::vector<HostTuningCandidate> candidates = {contestant_of(host_tile(4))};
 
   const auto results =
-      spjit::time_host_kernels(candidates, short_race(), {.pool = pool, .hot = true});
+      spjit::time_host_kernels(candidates, short_race(), {.pool = pool, .between_bytes = 0});
 
   EXPECT_GT(results.at(0).timing.median_us, 0);
 }
@@ -117,13 +118,13 @@ TEST_F(HostTimer, RefusesABThatCannotBeCounted) {
   const std::vector<HostTuningCandidate> candidates = {contestant_of(host_tile(4))};
   constexpr std::int64_t k_ldb = std::int64_t{1} << 61;
 
-  EXPECT_THROW(static_cast<void>(
-                   spjit::time_host_kernels(candidates, short_race(), {.ldb = k_ldb, .hot = true})),
+  EXPECT_THROW(static_cast<void>(spjit::time_host_kernels(candidates, short_race(),
+                                                          {.ldb = k_ldb, .between_bytes = 0})),
                spjit::InvalidArgument);
 }
 
 TEST_F(HostTimer, NothingToTimeIsFine) {
-  EXPECT_TRUE(spjit::time_host_kernels({}, short_race(), {.hot = true}).empty());
+  EXPECT_TRUE(spjit::time_host_kernels({}, short_race(), {.between_bytes = 0}).empty());
 }
 
 }  // namespace
