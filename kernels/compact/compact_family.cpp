@@ -32,17 +32,17 @@ double rows_alike(const CsrMatrix& a, const Cancellation& cancel) {
   return as_double(a.rows) / as_double(std::max<std::int64_t>(std::ssize(patterns), 1));
 }
 
-/// Sixteen rows at once (`sliced`) take 0.4 to 0.8 of the time for n of 1 and 2, 0.7 to 1 for 3 and
-/// 4 where rows are long, 1 to 1.3 where they are short; from memory 1.1 to 2.3.
+/// Sixteen rows at once (`sliced`) take 0.4 to 0.8 of the time for n of 1 and 2, and for 3 and 4
+/// 0.7 to 1 where A has at least a tenth of its entries, else up to 1.3; from memory 1.1 to 2.3.
 bool suits_slices(const FamilyRequest& request) {
   constexpr std::int64_t k_few_columns = 2;
   constexpr std::int64_t k_most_columns = 4;
-  constexpr double k_long_row = 32;
+  constexpr double k_dense = 0.1;
   const CsrMatrix& a = *request.problem.a;
   const std::int64_t n = request.problem.n.value;
+  const bool is_dense = as_double(a.nnz()) >= k_dense * as_double(a.rows) * as_double(a.cols);
   return request.options.target.isa() == HostIsa::avx512 && stays_in_caches(request) &&
-         (n <= k_few_columns ||
-          (n <= k_most_columns && as_double(a.nnz()) >= k_long_row * as_double(a.rows)));
+         (n <= k_few_columns || (n <= k_most_columns && is_dense));
 }
 
 class CompactExecutable final : public HostExecutable {

@@ -261,7 +261,7 @@ TEST(Pipeline, AKernelOfASmallNetworkIsChosenAsIfItStayedInTheCaches) {
   EXPECT_EQ(family_of(fits, 5), "compact");
   EXPECT_EQ(family_of(fits + 1, 2), "compact");
   EXPECT_EQ(family_of(fits, 2, 0.95), "sliced");
-  EXPECT_EQ(family_of(fits, 3, 0.95), "compact") << "15 entries a row";
+  EXPECT_EQ(family_of(fits, 3, 0.95), "compact") << "5 % entries";
   const std::int64_t fits_l2 = k_l2_bytes * 3 / 2 / 14;
   EXPECT_EQ(family_of(fits_l2, 192, 0.95), "unrolled");
   EXPECT_EQ(family_of(fits_l2 + 1, 192, 0.95), "csr") << "10 entries a row of B";
