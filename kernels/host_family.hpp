@@ -205,10 +205,11 @@ class MappedImage final : public BuiltCode, public std::enable_shared_from_this<
 [[nodiscard]] std::string unread_refusal(const CsrMatrix& a);
 
 /// Whether a kernel finds all of itself in the caches when it runs again: hot, or in a network of up
-/// to about 600,000 nonzeros (32 MB of L3).
+/// to about 480,000 nonzeros (32 MB of L3).
 [[nodiscard]] bool stays_in_caches(const FamilyRequest& request);
 
-/// Whether that makes unrolled code faster than a loop: hot, else for n from 48 on.
+/// Whether that makes unrolled code faster than a loop: hot, else for n from 48 on, and up to 255
+/// where A has few entries.
 [[nodiscard]] bool reuses_code(const FamilyRequest& request);
 
 /// Whether so few entries read a row of B, of so many columns, that packing it takes longest.

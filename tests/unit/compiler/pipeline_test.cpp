@@ -240,18 +240,18 @@ TEST(Pipeline, AColdKernelIsCompactUnlessItsColumnsAreManyOrInPanels) {
 TEST(Pipeline, AKernelOfASmallNetworkIsChosenAsIfItStayedInTheCaches) {
   constexpr std::int64_t k_l2_bytes = 1 << 16;
   constexpr std::int64_t k_l3_bytes = 1 << 20;
-  const auto family_of = [](std::int64_t network_nnz, std::int64_t n, double sparsity = 0.8) {
+  const auto family_of = [](std::int64_t network_nnz, std::int64_t n, double sparsity = 0.8,
+                            std::int64_t rows = 60) {
     CompileOptions options = base_options();
     options.policy.hot = false;
     options.policy.network_nnz = network_nnz;
     HostDeviceInfo host = made_up_host();
     host.l2_bytes = k_l2_bytes;
     host.l3_bytes = k_l3_bytes;
-    const std::int64_t rows = sparsity > 0.9 ? 200 : 60;
     OwnRequest own(problem_of(random_matrix(rows, 300, sparsity), n), options, host);
     return compile_problem(own.request, kernel_families()).record.at("family").get<std::string>();
   };
-  const std::int64_t fits = k_l3_bytes / 4 / 14;
+  const std::int64_t fits = k_l3_bytes / 5 / 14;
 
   EXPECT_EQ(family_of(fits, 48), "unrolled");
   EXPECT_EQ(family_of(fits, 47), "compact");
@@ -260,11 +260,15 @@ TEST(Pipeline, AKernelOfASmallNetworkIsChosenAsIfItStayedInTheCaches) {
   EXPECT_EQ(family_of(fits, 4), "sliced");
   EXPECT_EQ(family_of(fits, 5), "compact");
   EXPECT_EQ(family_of(fits + 1, 2), "compact");
-  EXPECT_EQ(family_of(fits, 2, 0.95), "sliced");
-  EXPECT_EQ(family_of(fits, 3, 0.95), "compact") << "5 % entries";
+  EXPECT_EQ(family_of(fits, 2, 0.95, 200), "sliced");
+  EXPECT_EQ(family_of(fits, 3, 0.95, 200), "compact") << "5 % entries";
   const std::int64_t fits_l2 = k_l2_bytes * 3 / 2 / 14;
-  EXPECT_EQ(family_of(fits_l2, 192, 0.95), "unrolled");
-  EXPECT_EQ(family_of(fits_l2 + 1, 192, 0.95), "csr") << "10 entries a row of B";
+  EXPECT_EQ(family_of(fits_l2, 192, 0.95, 200), "unrolled");
+  EXPECT_EQ(family_of(fits_l2 + 1, 192, 0.95, 200), "csr") << "10 entries a row of B";
+  EXPECT_EQ(family_of(fits_l2, 256, 0.94, 400), "unrolled");
+  EXPECT_EQ(family_of(fits_l2 + 1, 255, 0.94, 400), "unrolled");
+  EXPECT_EQ(family_of(fits_l2 + 1, 256, 0.94, 400), "compact") << "24 entries a row of B";
+  EXPECT_EQ(family_of(fits_l2 + 1, 256, 0.92, 400), "unrolled");
 }
 
 TEST(Pipeline, AColdKernelWithRowsAlikeIsUnrolledForManyColumns) {
