@@ -204,8 +204,8 @@ class MappedImage final : public BuiltCode, public std::enable_shared_from_this<
 /// Why a family that copies B takes no such A: few of B's rows are read. Empty: many are.
 [[nodiscard]] std::string unread_refusal(const CsrMatrix& a);
 
-/// Whether a kernel finds all of itself in the caches when it runs again: hot, or in a network of up
-/// to about 480,000 nonzeros (32 MB of L3).
+/// Whether a kernel finds all of itself in the caches when it runs again: hot, or in a network of
+/// up to about 480,000 nonzeros (32 MB of L3).
 [[nodiscard]] bool stays_in_caches(const FamilyRequest& request);
 
 /// Whether that makes unrolled code faster than a loop: hot, else for n from 48 on, and up to 255
