@@ -102,10 +102,9 @@ HostArtifact make_host_proxy(const KernelPlan& plan, const HostTile& tile, const
   const std::int64_t k_block =
       tile.k_block > 0 ? tile.k_block : std::max<std::int64_t>(plan.cols, 1);
   const std::int64_t tiles = plan.grouping.tiles();
+  const bool fewer = options.reductions.tiles && tiles > proxy_clusters(plan, options.limits);
   // Joined tiles share functions: none of them can be copied by itself.
-  const bool fewer = options.reductions.tiles && tile.join_bytes == 0 &&
-                     tiles > proxy_clusters(plan, options.limits);
-  if (!fewer && !options.reductions.iterations) {
+  if (tile.join_bytes > 0 || (!fewer && !options.reductions.iterations)) {
     return make_unrolled_artifact(with_k_block(plan, k_block, options.cancel), tile, problem, isa,
                                   options.cancel);
   }

@@ -58,8 +58,8 @@ struct HostProxyOptions {
 [[nodiscard]] std::int64_t proxy_clusters(const KernelPlan& plan, const HostProxyLimits& limits);
 
 /// The kernel of a plan with fewer different row tiles; the same as make_unrolled_artifact() makes
-/// where the plan has no more than that many. Its results are meaningless, and of C it writes only
-/// rows that belong to C. `plan`: one block of columns.
+/// where the plan has no more than that many, or tiles are joined. Its results are meaningless, and
+/// of C it writes only rows that belong to C. `plan`: one block of columns.
 [[nodiscard]] HostArtifact make_host_proxy(const KernelPlan& plan, const HostTile& tile,
                                            const Problem& problem, HostIsa isa,
                                            const HostProxyOptions& options);

@@ -191,10 +191,10 @@ TEST(HostProxy, OfJoinedTilesIsTheKernel) {
   tile.join_bytes = 28 << 10;
   const KernelPlan plan = plan_of(matrix, tile.m1);
 
-  const HostArtifact proxy = proxy_of(plan, tile);
-
   ASSERT_GT(plan.grouping.tiles(), spjit::proxy_clusters(plan, {}));
-  expect_same(proxy, kernel_of(plan, tile));
+  for (const bool iterations : {false, true}) {
+    expect_same(proxy_of(plan, tile, {.iterations = iterations}), kernel_of(plan, tile));
+  }
 }
 
 TEST(CopiedTiles, AreCopiesOfCodeAndWeightsBlockByBlock) {
