@@ -107,7 +107,7 @@ struct Artifact {
 /// to the largest number of simultaneous runs and is then reused: no allocation in steady state.
 ///
 /// B and C must not overlap. No alignment is needed beyond that of float; 64 bytes is fastest: of a
-/// B with less a run may make a copy in its workspace.
+/// B with less, up to 256 MB, a run may make a copy in its workspace.
 class SPJIT_EXPORT Kernel {
  public:
   [[nodiscard]] const KernelInfo& info() const noexcept;
@@ -132,9 +132,9 @@ class SPJIT_EXPORT Kernel {
   /// Panel-major B and C, for chains of layers: panel p holds columns [p * w, (p + 1) * w) as
   /// consecutive rows of w = info().panel_columns floats, zero past column n (of C: if A is
   /// finite); panels are `panel_stride` floats apart. C of one layer is B of the next if both have
-  /// the same w (see Problem::panel_columns). Nothing is packed or copied. Throws InvalidArgument
-  /// for a kernel that reads B in place (KernelInfo::tile says "in-place"), which one compiled with
-  /// panel_columns never does, and for kernels of GPUs.
+  /// the same w (see Problem::panel_columns). Nothing is packed, nor copied where B begins at a
+  /// cache line. Throws InvalidArgument for a kernel that reads B in place (KernelInfo::tile says
+  /// "in-place"), which one compiled with panel_columns never does, and for kernels of GPUs.
   void run_panels(const float* b_panels, float* c_panels) const;
 
   /// Floats a panel-major array of `rows` rows has (k rows for B, m for C). This and what follows

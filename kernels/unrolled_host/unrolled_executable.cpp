@@ -88,9 +88,17 @@ void UnrolledExecutable::run(const Arguments& arguments) const {
         "Problem::panel_columns");
   }
   const bool has_stride = panels || !in_place || arguments.ldb == program_.in_place_ldb;
-  if (!has_stride || straddles_lines(arguments)) {
+  if (!has_stride) {
     run_copied(arguments);
     return;
+  }
+  if (straddles_lines(arguments)) {
+    try {
+      run_copied(arguments);
+      return;
+    } catch (const NoMemory&) {
+      // The code can read B where it is, too.
+    }
   }
   const WorkspacePool::Loan workspace(workspaces(), workspace_);
   execute(program_, split_, arguments, workspace.data(), pool());
@@ -98,8 +106,8 @@ void UnrolledExecutable::run(const Arguments& arguments) const {
 
 /// Whether vectors of B that code reads where they are straddle cache lines, so often that a copy
 /// which does not is worth it: B of few rows stays in L1, where that costs little
-/// (docs/host-kernel.md).
-bool UnrolledExecutable::straddles_lines(const Arguments& arguments) const noexcept {
+/// (docs/host-kernel.md). Not of a B so large that there may be no room for it twice.
+bool UnrolledExecutable::straddles_lines(const Arguments& arguments) const {
   constexpr double k_enough_entries = 16;
   constexpr std::int64_t k_enough_rows = 128;
   const std::int64_t stride =
@@ -109,30 +117,40 @@ bool UnrolledExecutable::straddles_lines(const Arguments& arguments) const noexc
   const std::size_t vector_bytes = to_size(program_.lanes) * sizeof(float);
   if (reinterpret_cast<std::uintptr_t>(arguments.b) % vector_bytes == 0) return false;
   const std::int64_t nnz = program_.tiles > 0 ? program_.tile_weight_ends.back() : 0;
-  return program_.cols >= k_enough_rows && entries_a_column(nnz, program_.cols) >= k_enough_entries;
+  constexpr std::int64_t k_most_floats = std::int64_t{1} << 26;  // 256 MB
+  return program_.cols >= k_enough_rows &&
+         entries_a_column(nnz, program_.cols) >= k_enough_entries &&
+         copy_size(arguments.layout).touched <= k_most_floats;
+}
+
+/// Of a copy of B.
+WorkspaceSize UnrolledExecutable::copy_size(Layout layout) const {
+  const std::int64_t read = program_.rows_of_b.count();
+  if (layout == Layout::panel_major) {
+    const PanelLayout panels = program_.b_layout();
+    return {panels.size(), read * program_.panel_width() * panels.panels()};
+  }
+  const std::int64_t stride = program_.in_place_ldb;
+  return {checked_multiply(program_.cols, stride, "floats of a copy of B"),
+          read * touched_of_row(program_.n, stride)};
 }
 
 /// B is not where or as the code can read it, or not fast: runs on a copy.
 void UnrolledExecutable::run_copied(const Arguments& arguments) const {
-  const bool panels = arguments.layout == Layout::panel_major;
-  const PanelLayout layout = program_.b_layout();
-  const std::int64_t stride = panels ? program_.panel_width() : program_.in_place_ldb;
-  const std::int64_t copy =
-      panels ? layout.size() : checked_multiply(program_.cols, stride, "floats of a copy of B");
-  const std::int64_t touched_of_rows =
-      panels ? stride * layout.panels() : touched_of_row(program_.n, stride);
+  const WorkspaceSize copy = copy_size(arguments.layout);
   const WorkspacePool::Loan workspace(
-      workspaces(), {checked_add(copy, workspace_.floats, "floats of a copy of B and workspace"),
-                     program_.rows_of_b.count() * touched_of_rows + workspace_.touched});
+      workspaces(),
+      {checked_add(copy.floats, workspace_.floats, "floats of a copy of B and workspace"),
+       copy.touched + workspace_.touched});
   Arguments moved = arguments;
   moved.b = workspace.data();
-  moved.ldb = stride;
+  moved.ldb = program_.in_place_ldb;
   run_tasks(split_.threads, [&](std::int64_t part) {
     const RowRange rows{program_.cols * part / split_.threads,
                         program_.cols * (part + 1) / split_.threads};
     if (rows.begin < rows.end) copy_rows_of_b(arguments, rows, workspace.data());
   });
-  execute(program_, split_, moved, workspace.data() + copy, pool());
+  execute(program_, split_, moved, workspace.data() + copy.floats, pool());
 }
 
 void UnrolledExecutable::copy_rows_of_b(const Arguments& from, const RowRange& rows,

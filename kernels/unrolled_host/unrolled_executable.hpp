@@ -25,7 +25,8 @@ class UnrolledExecutable final : public HostExecutable {
   [[nodiscard]] HostProgram in_order_of(const HostTile& tile) const;
 
  private:
-  [[nodiscard]] bool straddles_lines(const Arguments& arguments) const noexcept;
+  [[nodiscard]] bool straddles_lines(const Arguments& arguments) const;
+  [[nodiscard]] WorkspaceSize copy_size(Layout layout) const;
   void run_copied(const Arguments& arguments) const;
   void copy_rows_of_b(const Arguments& from, const RowRange& rows, float* to) const;
 

@@ -211,6 +211,32 @@ TEST(WideMatrix, IsCopiedWhereTheCallerAskedForPanels) {
   EXPECT_EQ(Compiler(own.options, uncached()).compile(problem).info().family, "unrolled");
 }
 
+TEST(MisalignedB, IsReadWhereItIsIfThereIsNoRoomForACopy) {
+  if (k_sanitized) GTEST_SKIP() << "a sanitizer reserves address space without limit";
+  constexpr std::int64_t k_n = 16'384;  // 64 MB of B
+  const HostIsa isa = Target().isa();
+  const CsrMatrix matrix = random_matrix(16, 1024, 0);
+  HostTile tile = host_tile(4);
+  tile.pack_b = false;
+  const Kernel kernel = kernel_of(matrix, tile, isa, k_n, k_n);
+  const std::vector<float> b = dense_values(matrix.cols * k_n + 1);
+  const bool is_first_aligned = reinterpret_cast<std::uintptr_t>(b.data()) % 64 == 0;
+  const float* const misaligned = b.data() + (is_first_aligned ? 1 : 0);
+  const std::vector<float> expected = reference_product(matrix, isa, misaligned, k_n, k_n);
+  std::vector<float> c(expected.size());
+
+  const std::string problem = problem_within(0, [&] {
+    constexpr std::size_t k_piece = std::size_t{32} << 20;
+    void* piece = nullptr;
+    do piece = ::mmap(nullptr, k_piece, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    while (piece != MAP_FAILED);
+    kernel.run(misaligned, c.data());
+    return same_bits(c, expected);
+  });
+
+  EXPECT_EQ(problem, "");
+}
+
 TEST(TallMatrix, HasItsEmptyRowsAsRangesAndZerosThem) {
   CsrMatrix tall;
   tall.rows = 100'000;

@@ -24,6 +24,7 @@
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/guarded_buffers.hpp"
 #include "tests/support/guarded_operands.hpp"
+#include "tests/support/sparse_floats.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -359,6 +360,26 @@ TEST_P(KernelOnIsa, CopiesABThatStraddlesCacheLinesWhereItIsReadOften) {
   EXPECT_EQ(allocations_of_a_run(often, isa(), 4) > 0, isa() != HostIsa::generic);
   EXPECT_EQ(allocations_of_a_run(seldom, isa(), 4), 0);
   EXPECT_EQ(allocations_of_a_run(few_rows, isa(), 4), 0);
+}
+
+// 272 MB of it, of which no page is there before it is read.
+TEST_P(KernelOnIsa, CopiesNoBThatThereMayBeNoRoomForTwice) {
+  constexpr std::int64_t k_n = 1 << 16;
+  constexpr std::int64_t k_cols = 1040;
+  HostTile tile = spjit::testing_support::host_tile(4);
+  tile.pack_b = false;
+  const Kernel kernel = kernel_of(random_matrix(16, k_cols, 0), tile, isa(), k_n, k_n);
+  const spjit::testing_support::SparseFloats b(k_cols * k_n + 4);
+  if (!b.mapped()) GTEST_SKIP() << "no address space";
+  std::vector<float> c(index(16 * k_n), -7.0F);
+
+  for (const std::int64_t offset : {0, 4}) {
+    const std::int64_t before = spjit::testing_support::allocations_so_far();
+    kernel.run(b.data() + offset, c.data());
+    EXPECT_EQ(spjit::testing_support::allocations_so_far(), before) << offset;
+  }
+
+  EXPECT_TRUE(std::ranges::all_of(c, [](float value) { return value == 0; }));
 }
 
 // Against the end of a page B straddles lines unless its floats fill them.
