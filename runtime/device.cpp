@@ -9,6 +9,7 @@ void add(const HostDeviceInfo& device, KeyBuilder& key) {
   key.field("l1i_bytes", device.l1i_bytes)
       .field("l1d_bytes", device.l1d_bytes)
       .field("l2_bytes", device.l2_bytes)
+      .field("l3_bytes", device.l3_bytes)
       .field("fmas_per_cycle", device.fmas_per_cycle);
 }
 

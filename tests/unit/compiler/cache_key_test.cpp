@@ -143,8 +143,11 @@ TEST(CacheKey, EveryMemberOfTheProblemChangesIt) {
 
 TEST(CacheKey, WhatTheChoiceOfTheTileLooksAtInTheDeviceChangesIt) {
   const std::vector<std::function<void(HostDeviceInfo&)>> changes = {
-      [](HostDeviceInfo&) {}, [](HostDeviceInfo& l) { l.l1i_bytes *= 2; },
-      [](HostDeviceInfo& l) { l.l1d_bytes *= 2; }, [](HostDeviceInfo& l) { l.l2_bytes *= 2; },
+      [](HostDeviceInfo&) {},
+      [](HostDeviceInfo& l) { l.l1i_bytes *= 2; },
+      [](HostDeviceInfo& l) { l.l1d_bytes *= 2; },
+      [](HostDeviceInfo& l) { l.l2_bytes *= 2; },
+      [](HostDeviceInfo& l) { l.l3_bytes = 1; },
       [](HostDeviceInfo& l) { l.fmas_per_cycle = 1; }};
   std::set<std::string> keys;
   for (const auto& change : changes) {
