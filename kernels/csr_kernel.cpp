@@ -146,7 +146,7 @@ std::int64_t block_vectors(const CsrView& matrix, const KernelTable& table, std:
 
 }  // namespace
 
-void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const Arguments& operands) {
+void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const Product& operands) {
   const KernelTable table = table_of(isa);
   if (operands.n <= 0) return;
   const std::int64_t step = block_vectors(matrix, table, operands.n) * table.lanes;
@@ -159,7 +159,7 @@ void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const Arguments&
   }
 }
 
-void run_csr(const CsrView& matrix, HostIsa isa, const Arguments& operands) {
+void run_csr(const CsrView& matrix, HostIsa isa, const Product& operands) {
   run_csr(matrix, isa, {0, matrix.rows}, operands);
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/row_ranges.hpp"
 #include "kernels/csr_view.hpp"
-#include "spjit/arguments.hpp"
+#include "kernels/product.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit {
@@ -17,9 +17,9 @@ namespace spjit {
 /// avx512 and avx2 give the bits of every unrolled kernel; `generic` rounds product and sum
 /// separately, as the generic target does. Thread-safe; ranges that do not overlap may run at once.
 /// Precondition: `rows` lies in the matrix and this CPU has `isa`.
-void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const Arguments& operands);
+void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const Product& operands);
 
 /// The same for all rows.
-void run_csr(const CsrView& matrix, HostIsa isa, const Arguments& operands);
+void run_csr(const CsrView& matrix, HostIsa isa, const Product& operands);
 
 }  // namespace spjit

@@ -18,6 +18,7 @@
 #include "kernels/csr_image.hpp"
 #include "kernels/kernel_family.hpp"
 #include "kernels/packing.hpp"
+#include "kernels/product.hpp"
 #include "kernels/program_words.hpp"
 #include "kernels/workspace_pool.hpp"
 
@@ -63,18 +64,18 @@ class HostFamily : public KernelFamily {
 
 /// Calls `run` with row-major arguments: once, or for each panel where B and C are panel-major.
 template <class Run>
-void for_each_panel(const Arguments& arguments, const CsrImage& image, const Run& run) {
-  if (arguments.layout == Layout::row_major) {
-    run(arguments);
+void for_each_panel(const Product& product, const CsrImage& image, const Run& run) {
+  if (product.layout == Layout::row_major) {
+    run(product);
     return;
   }
   const std::int64_t width = image.panel_columns;
-  const PanelLayout b{image.header.cols, arguments.n, width};
-  const PanelLayout c{image.header.rows, arguments.n, width};
+  const PanelLayout b{image.header.cols, product.n, width};
+  const PanelLayout c{image.header.rows, product.n, width};
   for (std::int64_t panel = 0; panel < b.panels(); ++panel) {
-    run({.b = arguments.b + panel * b.stride(),
+    run({.b = product.b + panel * b.stride(),
          .ldb = width,
-         .c = arguments.c + panel * c.stride(),
+         .c = product.c + panel * c.stride(),
          .ldc = width,
          .n = width});
   }
@@ -98,8 +99,14 @@ class HostExecutable : public Executable {
  public:
   [[nodiscard]] const HostImage* image() const noexcept final { return &object_.image; }
 
+  /// The product, and around it what the layer has: other layouts, an epilogue, a batch.
+  void run(const Arguments& arguments) const final;
+
  protected:
   explicit HostExecutable(HostObject object) : object_(std::move(object)) {}
+
+  /// Computes C = A * B with the pool's threads.
+  virtual void multiply(const Product& product) const = 0;
 
   [[nodiscard]] int threads() const noexcept {
     return object_.pool == nullptr ? 1 : object_.pool->threads();
@@ -125,22 +132,22 @@ class HostExecutable : public Executable {
 
   [[nodiscard]] const WorkspacePool& workspaces() const noexcept { return workspaces_; }
 
-  /// Computes C with parts that have some rows each. `run(part, arguments, workspace)` computes the
+  /// Computes C with parts that have some rows each. `run(part, product, workspace)` computes the
   /// part's rows of row-major C. Threads share the rows, so that each brings its part of A from
   /// memory once. Of very few rows each would pack all of B for a few: then they share the columns,
   /// in panels.
   template <class Part, class Run>
-  void run_shared(const std::vector<Part>& parts, const Arguments& arguments,
-                  const SharedWork& work, const Run& run) const {
-    for_each_panel(arguments, work.image,
-                   [&](const Arguments& panel) { run_row_major(parts, panel, work, run); });
+  void run_shared(const std::vector<Part>& parts, const Product& product, const SharedWork& work,
+                  const Run& run) const {
+    for_each_panel(product, work.image,
+                   [&](const Product& panel) { run_row_major(parts, panel, work, run); });
   }
 
  private:
   template <class Part, class Run>
-  void run_row_major(const std::vector<Part>& parts, const Arguments& arguments,
-                     const SharedWork& work, const Run& run) const {
-    const std::int64_t panels = ceil_div(arguments.n, work.panel_columns);
+  void run_row_major(const std::vector<Part>& parts, const Product& product, const SharedWork& work,
+                     const Run& run) const {
+    const std::int64_t panels = ceil_div(product.n, work.panel_columns);
     const std::int64_t count = std::ssize(parts);
     constexpr std::int64_t k_few_rows = 32;  // a thread
     const bool by_rows =
@@ -149,14 +156,14 @@ class HostExecutable : public Executable {
       const WorkspacePool::Loan workspace(workspaces(),
                                           {work.workspace_floats, work.workspace_floats});
       if (by_rows) {
-        run(parts[static_cast<std::size_t>(task)], arguments, workspace.data());
+        run(parts[static_cast<std::size_t>(task)], product, workspace.data());
         return;
       }
       const std::int64_t begin = task * panels / count * work.panel_columns;
-      Arguments some = arguments;
+      Product some = product;
       some.b += begin;
       some.c += begin;
-      some.n = std::min(arguments.n, (task + 1) * panels / count * work.panel_columns) - begin;
+      some.n = std::min(product.n, (task + 1) * panels / count * work.panel_columns) - begin;
       for (const Part& part : parts) run(part, some, workspace.data());
     });
   }

@@ -13,6 +13,7 @@
 #include "base/host_cpu.hpp"
 #include "base/identifiers.hpp"
 #include "base/json_text.hpp"
+#include "kernels/argument_checks.hpp"
 #include "kernels/families.hpp"
 #include "kernels/host_family.hpp"
 #include "kernels/kernel_impl.hpp"
@@ -24,49 +25,6 @@
 
 namespace spjit {
 namespace {
-
-/// Floats whose bytes can be counted in 63 bits.
-constexpr std::int64_t k_most_floats =
-    std::numeric_limits<std::int64_t>::max() / std::int64_t{sizeof(float)};
-
-void check_ld(const char* name, std::int64_t ld, std::int64_t rows, std::int64_t n) {
-  if (ld < n) {
-    throw InvalidArgument(
-        fmt::format("{} is {}; expected at least n = {} floats between rows", name, ld, n));
-  }
-  // Offsets of rows in bytes are 64-bit: beyond, they would wrap around.
-  if (rows > 0 && ld > k_most_floats / rows) {
-    throw InvalidArgument(fmt::format("{} is {}; expected at most {} floats between {} rows", name,
-                                      ld, k_most_floats / rows, rows));
-  }
-}
-
-PanelLayout layout_of(const KernelInfo& info, std::int64_t rows, std::int64_t n) {
-  if (info.panel_columns == 0) {
-    throw InvalidArgument(fmt::format("a kernel for {} takes no panels", info.target.name()));
-  }
-  if (rows < 0 || rows > k_max_dimension) {
-    throw InvalidArgument(fmt::format("rows is {}; expected 0 to {}", rows, k_max_dimension));
-  }
-  return {rows, n, info.panel_columns};
-}
-
-/// A run-time n may be so large that a panel's place overflows.
-void check_panels(const char* name, const PanelLayout& layout) {
-  const std::int64_t most_panels = k_most_floats / layout.stride();
-  if (layout.n > 0 && (layout.n - 1) / layout.width >= most_panels) {
-    throw InvalidArgument(
-        fmt::format("{} has {} columns in panels of {} floats; expected at most {} floats", name,
-                    layout.n, layout.stride(), k_most_floats));
-  }
-}
-
-void check_pointer(const char* name, const float* pointer, std::int64_t rows, std::int64_t n) {
-  if (pointer == nullptr && rows > 0) {
-    throw InvalidArgument(
-        fmt::format("{} is null; expected an array of [{} x {}] floats", name, rows, n));
-  }
-}
 
 void check_name(const std::string& name) {
   if (is_function_name(name)) return;
@@ -128,35 +86,6 @@ nlohmann::json parse_record(const std::string& record) {
 
 }  // namespace
 
-Arguments checked_arguments(const KernelInfo& info, Arguments arguments) {
-  if (arguments.n == 0) arguments.n = info.n;
-  if (arguments.n < 0 || (arguments.n != info.n && !info.runtime_n)) {
-    throw InvalidArgument(
-        fmt::format("n is {}; this kernel was compiled for n = {} (compile with a run-time n for "
-                    "others)",
-                    arguments.n, info.n));
-  }
-  if (arguments.layout != Layout::row_major && arguments.layout != Layout::panel_major) {
-    throw InvalidArgument(fmt::format("layout is {}; expected 0 (row-major) or 1 (panel-major)",
-                                      static_cast<int>(arguments.layout)));
-  }
-  if (arguments.layout == Layout::panel_major) {
-    check_pointer("b_panels", arguments.b, info.cols, arguments.n);
-    check_pointer("c_panels", arguments.c, info.rows, arguments.n);
-    check_panels("b_panels", layout_of(info, info.cols, arguments.n));
-    check_panels("c_panels", layout_of(info, info.rows, arguments.n));
-    return arguments;
-  }
-  const bool as_compiled = arguments.n == info.n;
-  if (arguments.ldb == 0) arguments.ldb = as_compiled ? info.ldb : arguments.n;
-  if (arguments.ldc == 0) arguments.ldc = as_compiled ? info.ldc : arguments.n;
-  check_ld("ldb", arguments.ldb, info.cols, arguments.n);
-  check_ld("ldc", arguments.ldc, info.rows, arguments.n);
-  check_pointer("b", arguments.b, info.cols, arguments.n);
-  check_pointer("c", arguments.c, info.rows, arguments.n);
-  return arguments;
-}
-
 Kernel::Impl::Impl(const KernelFamily& family_in, LoadedKernel loaded,
                    std::shared_ptr<const BuiltCode> code_in, nlohmann::json record_in)
     : info(std::move(loaded.info)),
@@ -200,13 +129,21 @@ void Kernel::run(const float* b, float* c) const { run({.b = b, .c = c}); }
 
 void Kernel::run(const float* b, std::int64_t ldb, float* c, std::int64_t ldc) const {
   // 0 is no default here.
-  check_ld("ldb", ldb, cols(), n());
-  check_ld("ldc", ldc, rows(), n());
-  run({.b = b, .ldb = ldb, .c = c, .ldc = ldc});
+  check_leading_dimension("ldb", ldb, cols(), n());
+  check_leading_dimension("ldc", ldc, rows(), n());
+  run({.b = b,
+       .ldb = ldb,
+       .c = c,
+       .ldc = ldc,
+       .b_layout = Layout::row_major,
+       .c_layout = Layout::row_major});
 }
 
 void Kernel::run_panels(const float* b_panels, float* c_panels) const {
-  run({.b = b_panels, .c = c_panels, .layout = Layout::panel_major});
+  run({.b = b_panels,
+       .c = c_panels,
+       .b_layout = Layout::panel_major,
+       .c_layout = Layout::panel_major});
 }
 
 void Kernel::launch(const Arguments& arguments) const {
@@ -234,17 +171,17 @@ std::int64_t Kernel::driver_active_blocks() const {
 }
 
 std::int64_t Kernel::panel_floats(std::int64_t rows) const {
-  return layout_of(info(), rows, n()).size();
+  return panels_of(info(), rows, n()).size();
 }
 
 std::int64_t Kernel::panel_stride(std::int64_t rows) const {
-  return layout_of(info(), rows, n()).stride();
+  return panels_of(info(), rows, n()).stride();
 }
 
 void Kernel::to_panels(const float* dense, std::int64_t ld, std::int64_t rows,
                        float* panels) const {
-  const PanelLayout layout = layout_of(info(), rows, n());
-  check_ld("ld", ld, rows, n());
+  const PanelLayout layout = panels_of(info(), rows, n());
+  check_leading_dimension("ld", ld, rows, n());
   check_pointer("dense", dense, rows, n());
   check_pointer("panels", panels, rows, n());
   const std::array all = {RowRange{0, rows}};
@@ -253,8 +190,8 @@ void Kernel::to_panels(const float* dense, std::int64_t ld, std::int64_t rows,
 
 void Kernel::from_panels(const float* panels, std::int64_t rows, float* dense,
                          std::int64_t ld) const {
-  const PanelLayout layout = layout_of(info(), rows, n());
-  check_ld("ld", ld, rows, n());
+  const PanelLayout layout = panels_of(info(), rows, n());
+  check_leading_dimension("ld", ld, rows, n());
   check_pointer("panels", panels, rows, n());
   check_pointer("dense", dense, rows, n());
   for (std::int64_t panel = 0; panel < layout.panels(); ++panel) {

@@ -36,8 +36,4 @@ class Kernel::Impl {
   mutable Artifact artifact_;
 };
 
-/// The arguments with defaults filled in. Throws InvalidArgument for what Kernel::run() says of
-/// sizes and pointers.
-[[nodiscard]] Arguments checked_arguments(const KernelInfo& info, Arguments arguments);
-
 }  // namespace spjit

@@ -1,11 +1,70 @@
-// The names of enumerations of options.
+// The names of enumerations of problems and options.
 
 #include <fmt/format.h>
 
+#include <array>
+#include <string>
+#include <utility>
+
+#include "spjit/epilogue.hpp"
 #include "spjit/error.hpp"
+#include "spjit/layout.hpp"
 #include "spjit/options.hpp"
 
 namespace spjit {
+namespace {
+
+constexpr std::array k_layouts = {Layout::row_major, Layout::panel_major, Layout::tokens_major};
+constexpr std::array k_activations = {Activation::none,      Activation::relu, Activation::gelu_erf,
+                                      Activation::gelu_tanh, Activation::silu, Activation::clamp};
+
+}  // namespace
+
+Layout parse_layout(std::string_view name) {
+  for (const Layout layout : k_layouts) {
+    if (name == to_string(layout)) return layout;
+  }
+  throw InvalidArgument(
+      fmt::format("layout \"{}\" is unknown; expected features, panels or tokens", name));
+}
+
+std::string_view to_string(Layout layout) {
+  switch (layout) {
+    case Layout::row_major:
+      return "features";
+    case Layout::panel_major:
+      return "panels";
+    case Layout::tokens_major:
+      return "tokens";
+  }
+  return "?";
+}
+
+Activation parse_activation(std::string_view name) {
+  for (const Activation activation : k_activations) {
+    if (name == to_string(activation)) return activation;
+  }
+  throw InvalidArgument(fmt::format(
+      "activation \"{}\" is unknown; expected none, relu, gelu, gelu-tanh, silu or clamp", name));
+}
+
+std::string_view to_string(Activation activation) {
+  switch (activation) {
+    case Activation::none:
+      return "none";
+    case Activation::relu:
+      return "relu";
+    case Activation::gelu_erf:
+      return "gelu";
+    case Activation::gelu_tanh:
+      return "gelu-tanh";
+    case Activation::silu:
+      return "silu";
+    case Activation::clamp:
+      return "clamp";
+  }
+  return "?";
+}
 
 SearchMode parse_search(std::string_view name) {
   for (const SearchMode mode :

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -22,9 +24,28 @@ using nlohmann::json;
 /// can map. What is multiplied with it, a distance in bytes or a thousand rows, fits 64 bits.
 constexpr std::int64_t k_max_leading_dimension = std::int64_t{1} << 48;
 
-void check_leading_dimension(const char* name, std::int64_t value, std::int64_t n) {
-  if (value != 0 && value < n) {
-    throw InvalidArgument(fmt::format("{} is {}; expected 0 or at least n = {}", name, value, n));
+/// Of B or C, of which a column has so many features. Tokens of B may overlap.
+void check_format(const char* name, const Problem& problem, const DenseFormat& format,
+                  std::int64_t features) {
+  const bool is_b = &format == &problem.b;
+  const std::int64_t value = format.leading_dimension;
+  switch (format.layout) {
+    case Layout::row_major:
+      if (value == 0 || value >= problem.n.value) break;
+      throw InvalidArgument(
+          fmt::format("{} is {}; expected 0 or at least n = {}", name, value, problem.n.value));
+    case Layout::tokens_major:
+      if (value == 0 || value >= features || (is_b && value > 0)) break;
+      throw InvalidArgument(fmt::format(
+          "{} is {}; expected 0 or at least the {} features of a token", name, value, features));
+    case Layout::panel_major:
+      if (problem.panel_columns) break;
+      throw InvalidArgument(fmt::format(
+          "{} is of panels of a width that is not given; expected Problem::panel_columns",
+          is_b ? "B" : "C"));
+    default:
+      throw InvalidArgument(fmt::format("the layout of {} is {}; expected 0 to 2", is_b ? "B" : "C",
+                                        static_cast<int>(format.layout)));
   }
   if (value > k_max_leading_dimension) {
     throw InvalidArgument(
@@ -32,6 +53,21 @@ void check_leading_dimension(const char* name, std::int64_t value, std::int64_t 
   }
 }
 
+void check_epilogue(const Epilogue& epilogue) {
+  if (epilogue.activation > Activation::clamp) {
+    throw InvalidArgument(fmt::format("the activation is {}; expected 0 (none) to {} (clamp)",
+                                      static_cast<int>(epilogue.activation),
+                                      static_cast<int>(Activation::clamp)));
+  }
+  const bool is_range =
+      epilogue.low <= epilogue.high && std::isfinite(epilogue.low) && std::isfinite(epilogue.high);
+  if (epilogue.activation == Activation::clamp && !is_range) {
+    throw InvalidArgument(fmt::format("clamp is from {} to {}; expected finite low <= high",
+                                      epilogue.low, epilogue.high));
+  }
+}
+
+/// Of all but A, of which only the sizes are looked at.
 void check_sizes(const Problem& problem) {
   if (problem.operation != Operation::spmm) {
     throw InvalidArgument(
@@ -44,8 +80,9 @@ void check_sizes(const Problem& problem) {
     throw InvalidArgument(
         fmt::format("n is {}; expected at most {}", problem.n.value, k_max_dimension));
   }
-  check_leading_dimension("ldb", problem.b.leading_dimension, problem.n.value);
-  check_leading_dimension("ldc", problem.c.leading_dimension, problem.n.value);
+  check_format("ldb", problem, problem.b, problem.a->cols);
+  check_format("ldc", problem, problem.c, problem.a->rows);
+  check_epilogue(problem.epilogue);
 }
 
 std::string_view name_of(ProblemFeature feature) {
@@ -54,6 +91,10 @@ std::string_view name_of(ProblemFeature feature) {
       return "a run-time n";
     case ProblemFeature::panels:
       return "a fixed panel width";
+    case ProblemFeature::layouts:
+      return "a layout other than row-major";
+    case ProblemFeature::epilogue:
+      return "an epilogue";
   }
   return "";
 }
@@ -67,15 +108,38 @@ std::string hash_of(const CsrMatrix& matrix) {
 }
 
 json to_json(const DenseFormat& format) {
-  return {{"leading_dimension", format.leading_dimension}};
+  return {{"leading_dimension", format.leading_dimension},
+          {"layout", std::string(to_string(format.layout))}};
 }
 
 DenseFormat read_format(const json& object, const char* name) {
   JsonMembers members(object, name);
   DenseFormat format;
   format.leading_dimension = members.integer("leading_dimension", 0, k_max_leading_dimension);
+  format.layout = parse_layout(members.text("layout"));
   members.finish();
   return format;
+}
+
+json to_json(const Epilogue& epilogue) {
+  return {
+      {"scale", epilogue.scale},       {"bias", epilogue.bias},
+      {"residual", epilogue.residual}, {"activation", std::string(to_string(epilogue.activation))},
+      {"low", epilogue.low},           {"high", epilogue.high}};
+}
+
+Epilogue read_epilogue(const json& object) {
+  constexpr double k_most = std::numeric_limits<float>::max();
+  JsonMembers members(object, "\"epilogue\" of a problem");
+  Epilogue epilogue;
+  epilogue.scale = members.boolean("scale");
+  epilogue.bias = members.boolean("bias");
+  epilogue.residual = members.boolean("residual");
+  epilogue.activation = parse_activation(members.text("activation"));
+  epilogue.low = static_cast<float>(members.number("low", -k_most, k_most));
+  epilogue.high = static_cast<float>(members.number("high", -k_most, k_most));
+  members.finish();
+  return epilogue;
 }
 
 Extent read_extent(const json& object) {
@@ -112,6 +176,10 @@ ProblemFeatures features_of(const Problem& problem) {
   ProblemFeatures features;
   if (problem.n.runtime) features.add(ProblemFeature::runtime_n);
   if (problem.panel_columns) features.add(ProblemFeature::panels);
+  if (problem.b.layout != Layout::row_major || problem.c.layout != Layout::row_major) {
+    features.add(ProblemFeature::layouts);
+  }
+  if (!problem.epilogue.empty()) features.add(ProblemFeature::epilogue);
   return features;
 }
 
@@ -147,7 +215,15 @@ void add_to_key(const Problem& problem, KeyBuilder& key) {
       .field("runtime_n", problem.n.runtime ? 1 : 0)
       .field("ldb", problem.ldb())
       .field("ldc", problem.ldc())
-      .field("panel_columns", problem.panel_columns.value_or(0));
+      .field("b_layout", to_string(problem.b.layout))
+      .field("c_layout", to_string(problem.c.layout))
+      .field("panel_columns", problem.panel_columns.value_or(0))
+      .field("scale", std::int64_t{problem.epilogue.scale})
+      .field("bias", std::int64_t{problem.epilogue.bias})
+      .field("residual", std::int64_t{problem.epilogue.residual})
+      .field("activation", to_string(problem.epilogue.activation))
+      .field("low", std::bit_cast<std::int32_t>(problem.epilogue.low))
+      .field("high", std::bit_cast<std::int32_t>(problem.epilogue.high));
 }
 
 json to_json(const Problem& problem, const Cancellation& cancel) {
@@ -162,7 +238,8 @@ json to_json(const Problem& problem, const Cancellation& cancel) {
           {"n", {{"value", problem.n.value}, {"runtime", problem.n.runtime}}},
           {"b", to_json(problem.b)},
           {"c", to_json(problem.c)},
-          {"panel_columns", problem.panel_columns ? json(*problem.panel_columns) : json(nullptr)}};
+          {"panel_columns", problem.panel_columns ? json(*problem.panel_columns) : json(nullptr)},
+          {"epilogue", to_json(problem.epilogue)}};
 }
 
 Problem read_problem(const json& object, SharedMatrix a, const Cancellation& cancel) {
@@ -182,6 +259,7 @@ Problem read_problem(const json& object, SharedMatrix a, const Cancellation& can
     problem.panel_columns = json_integer(object.at("panel_columns"),
                                          "\"panel_columns\" of a problem", 1, k_max_dimension);
   }
+  problem.epilogue = read_epilogue(members.at("epilogue"));
   members.finish();
   check_sizes(problem);
   return problem;

@@ -18,6 +18,8 @@ namespace spjit {
 enum class ProblemFeature : std::uint32_t {
   runtime_n = 1U << 0U,  ///< Extent::runtime
   panels = 1U << 1U,     ///< Problem::panel_columns
+  layouts = 1U << 2U,    ///< DenseFormat::layout other than row-major
+  epilogue = 1U << 3U,   ///< Problem::epilogue
 };
 
 /// A set of ProblemFeature.
@@ -50,8 +52,9 @@ class ProblemFeatures {
 
 /// The problem with rows of A sorted by column, as plans need them; A is copied only if they are
 /// not. Throws InvalidArgument for no matrix, an unknown operation, n < 1 or over 2^31 - 1, a
-/// leading dimension below n or over 2^48; InvalidMatrix; what `cancel` throws soon after it is
-/// reached.
+/// leading dimension below what a row or token has or over 2^48, panels without
+/// Problem::panel_columns, an epilogue that clamps to nothing; InvalidMatrix; what `cancel` throws
+/// soon after it is reached.
 [[nodiscard]] Problem checked_problem(Problem problem, const Cancellation& cancel = {});
 
 /// Adds all of the problem, A's pattern and bits included, to a cache key.
@@ -59,7 +62,8 @@ void add_to_key(const Problem& problem, KeyBuilder& key);
 
 /// Everything but A's entries, of which it has shape, nnz and a hash:
 ///   {"operation": "spmm", "a": {"rows", "cols", "nnz", "hash"}, "n": {"value", "runtime"},
-///    "b": {"leading_dimension"}, "c": {...}, "panel_columns": null | integer}
+///    "b": {"leading_dimension", "layout"}, "c": {...}, "panel_columns": null | integer,
+///    "epilogue": {"scale", "bias", "residual", "activation", "low", "high"}}
 [[nodiscard]] nlohmann::json to_json(const Problem& problem, const Cancellation& cancel = {});
 
 /// The problem that to_json() wrote, for its matrix. Throws Error that names the member that is

@@ -104,7 +104,7 @@ Measurement measure_on_host(const Kernel& kernel, const CsrMatrix& matrix,
   const float* const b = operands.b.data();
   float* const c = operands.c.data();
   const CsrPeer csr(matrix, kernel.info().target.isa(), kernel.info().threads);
-  const Arguments arguments{.b = b, .ldb = operands.n, .c = c, .ldc = operands.n, .n = operands.n};
+  const Product arguments{.b = b, .ldb = operands.n, .c = c, .ldc = operands.n, .n = operands.n};
   std::vector<TimingCandidate> candidates = {{"spjit", [&] { kernel.run(b, c); }},
                                              {"csr", [&] { csr.run(arguments); }}};
   if (const auto dense = make_dense_peer(kernel, matrix, operands, measurement.dense)) {

@@ -77,7 +77,7 @@ class CsrRunnable final : public Runnable {
 
  private:
   CsrPeer csr_;
-  Arguments operands_;
+  Product operands_;
 };
 
 class HandWrittenCsr final : public Peer {

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "spjit/arguments.hpp"
+#include "spjit/epilogue.hpp"
 #include "spjit/export.hpp"
+#include "spjit/layout.hpp"
 #include "spjit/target.hpp"
 #include "spjit/verification.hpp"
 
@@ -48,8 +50,11 @@ struct KernelInfo {
   std::int64_t cols = 0;   ///< k
   std::int64_t n = 0;      ///< columns of B and C; of a run-time n the typical value
   bool runtime_n = false;  ///< n and the leading dimensions are what a run says
-  std::int64_t ldb = 0;    ///< floats between rows of B that it was compiled for
+  std::int64_t ldb = 0;    ///< leading dimension of B that it was compiled for
   std::int64_t ldc = 0;    ///< the same of C
+  Layout b_layout = Layout::row_major;
+  Layout c_layout = Layout::row_major;
+  Epilogue epilogue = {};
   std::int64_t nnz = 0;
   int threads = 1;     ///< of a run on the host
   std::string tile;    ///< e.g. "rows=28 vectors=1 panels=8 packed"; empty for families without

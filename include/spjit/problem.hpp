@@ -9,7 +9,9 @@
 #include <string_view>
 #include <utility>
 
+#include "spjit/epilogue.hpp"
 #include "spjit/export.hpp"
+#include "spjit/layout.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
@@ -57,34 +59,38 @@ struct Extent {
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 
-/// How B or C lies in memory: fp32, row-major.
+/// How B or C lies in memory: fp32.
 struct DenseFormat {
-  /// Floats between rows; 0: n. Host kernels take others when they run, maybe slower; a GPU kernel
-  /// takes others only if n is a run-time size.
+  /// Floats between rows (tokens-major: between tokens); 0: as many as one has. Host kernels take
+  /// others when they run, maybe slower; a GPU kernel takes others only if n is a run-time size.
   std::int64_t leading_dimension = 0;
+  Layout layout = Layout::row_major;
 
   friend bool operator==(const DenseFormat&, const DenseFormat&) = default;
 };
 
-/// C `[m x n]` = A `[m x k]` * B `[k x n]`; alpha = 1, beta = 0, fp32, A's values part of the
-/// kernel. A plain value that knows nothing of targets. With A it is all that decides what a kernel
-/// computes.
+/// C `[m x n]` = epilogue(A `[m x k]` * B `[k x n]`), fp32, A's values part of the kernel. A plain
+/// value that knows nothing of targets. With A it is all that decides what a kernel computes.
 struct Problem {
   Operation operation = Operation::spmm;
   SharedMatrix a = {};  ///< `[m x k]`
   Extent n = {};        ///< columns of B and C, 1 .. 2^31 - 1; required
   DenseFormat b = {};   ///< `[k x n]`
   DenseFormat c = {};   ///< `[m x n]`
+  Epilogue epilogue = {};
   /// Fixes the panel width of panel-major B and C (a multiple of the vector's lanes), so that
   /// layers chain panel-major. None: chosen.
   std::optional<std::int64_t> panel_columns = {};
 
-  /// Floats between rows of B and of C, with the default filled in.
-  [[nodiscard]] std::int64_t ldb() const noexcept {
-    return b.leading_dimension > 0 ? b.leading_dimension : n.value;
-  }
-  [[nodiscard]] std::int64_t ldc() const noexcept {
-    return c.leading_dimension > 0 ? c.leading_dimension : n.value;
+  /// Leading dimensions of B and of C, with the default filled in.
+  [[nodiscard]] std::int64_t ldb() const noexcept { return leading_dimension(b, a->cols); }
+  [[nodiscard]] std::int64_t ldc() const noexcept { return leading_dimension(c, a->rows); }
+
+ private:
+  [[nodiscard]] std::int64_t leading_dimension(const DenseFormat& format,
+                                               std::int64_t features) const noexcept {
+    if (format.leading_dimension > 0) return format.leading_dimension;
+    return format.layout == Layout::tokens_major ? features : n.value;
   }
 };
 

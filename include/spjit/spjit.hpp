@@ -6,10 +6,12 @@
 #include "spjit/arguments.hpp"     // IWYU pragma: export
 #include "spjit/compilation.hpp"   // IWYU pragma: export
 #include "spjit/compiler.hpp"      // IWYU pragma: export
+#include "spjit/epilogue.hpp"      // IWYU pragma: export
 #include "spjit/error.hpp"         // IWYU pragma: export
 #include "spjit/export.hpp"        // IWYU pragma: export
 #include "spjit/generate.hpp"      // IWYU pragma: export
 #include "spjit/kernel.hpp"        // IWYU pragma: export
+#include "spjit/layout.hpp"        // IWYU pragma: export
 #include "spjit/matrix.hpp"        // IWYU pragma: export
 #include "spjit/matrix_io.hpp"     // IWYU pragma: export
 #include "spjit/options.hpp"       // IWYU pragma: export

@@ -58,12 +58,12 @@ class CompactExecutable final : public HostExecutable {
     }
   }
 
-  void run(const Arguments& arguments) const override {
+  void multiply(const Product& product) const override {
     const SharedWork work{.image = read_,
                           .panel_columns = k_compact_panel_columns,
                           .workspace_floats = CompactMatrix::k_workspace_floats};
-    run_shared(parts_, arguments, work,
-               [&](const CompactMatrix& part, const Arguments& some, float* workspace) {
+    run_shared(parts_, product, work,
+               [&](const CompactMatrix& part, const Product& some, float* workspace) {
                  part.run(some, read_.header.isa, workspace);
                });
   }

@@ -272,11 +272,11 @@ std::int64_t CompactMatrix::bytes() const noexcept {
                                    tail_values_.size() * (sizeof(std::uint16_t) + sizeof(float)));
 }
 
-void CompactMatrix::run(const Arguments& operands, HostIsa isa, float* workspace) const {
+void CompactMatrix::run(const Product& operands, HostIsa isa, float* workspace) const {
   // C is read and written for every block: of so many columns it stays in L2 meanwhile.
   constexpr std::int64_t k_columns_at_once = 256;
   for (std::int64_t first = 0; first < operands.n; first += k_columns_at_once) {
-    Arguments some = operands;
+    Product some = operands;
     some.b += first;
     some.c += first;
     some.n = std::min(k_columns_at_once, operands.n - first);
@@ -284,7 +284,7 @@ void CompactMatrix::run(const Arguments& operands, HostIsa isa, float* workspace
   }
 }
 
-void CompactMatrix::run_blocks(const Arguments& operands, HostIsa isa, float* workspace) const {
+void CompactMatrix::run_blocks(const Product& operands, HostIsa isa, float* workspace) const {
   const Kernels& kernels = kernels_of(isa);
   for (const Block& block : blocks_) {
     const Streams streams{

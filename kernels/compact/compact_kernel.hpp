@@ -13,7 +13,7 @@
 #include "base/cancel.hpp"
 #include "base/float_buffer.hpp"
 #include "kernels/csr_view.hpp"
-#include "spjit/arguments.hpp"
+#include "kernels/product.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit {
@@ -56,7 +56,7 @@ class CompactMatrix {
   /// Computes these rows of C `[rows x n]`, row-major; `workspace` is aligned to 64 bytes.
   /// Thread-safe with a workspace a thread. Precondition: `isa` is avx512 or avx2, and this CPU has
   /// it.
-  void run(const Arguments& operands, HostIsa isa, float* workspace) const;
+  void run(const Product& operands, HostIsa isa, float* workspace) const;
 
   /// What a run reads of A. [bytes]
   [[nodiscard]] std::int64_t bytes() const noexcept;
@@ -86,7 +86,7 @@ class CompactMatrix {
     std::size_t end;
   };
 
-  void run_blocks(const Arguments& operands, HostIsa isa, float* workspace) const;
+  void run_blocks(const Product& operands, HostIsa isa, float* workspace) const;
 
   [[nodiscard]] std::vector<std::vector<Lane>> lanes_by_block(const CsrView& matrix, RowRange rows,
                                                               CancelPace& pace) const;

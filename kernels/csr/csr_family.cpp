@@ -15,11 +15,11 @@ class CsrExecutable final : public HostExecutable {
         read_(std::move(read)),
         parts_(split_rows(read_.view(), threads())) {}
 
-  void run(const Arguments& arguments) const override {
+  void multiply(const Product& product) const override {
     const CsrView matrix = read_.view();
     run_parts(parts_, [&](const RowRange& rows) {
-      for_each_panel(arguments, read_,
-                     [&](const Arguments& part) { run_csr(matrix, read_.header.isa, rows, part); });
+      for_each_panel(product, read_,
+                     [&](const Product& part) { run_csr(matrix, read_.header.isa, rows, part); });
     });
   }
 

@@ -66,12 +66,12 @@ class DenseExecutable final : public HostExecutable {
     }
   }
 
-  void run(const Arguments& arguments) const override {
+  void multiply(const Product& product) const override {
     const SharedWork work{.image = read_,
                           .panel_columns = k_dense_panel_columns,
                           .workspace_floats = DenseMatrix::k_workspace_floats};
-    run_shared(parts_, arguments, work,
-               [&](const DenseMatrix& part, const Arguments& some, float* workspace) {
+    run_shared(parts_, product, work,
+               [&](const DenseMatrix& part, const Product& some, float* workspace) {
                  const HostIsa isa = read_.header.isa;
                  if (part.run(some, isa, workspace)) return;
                  run_csr(read_.view(), isa, part.rows(), some);

@@ -253,11 +253,11 @@ std::int64_t DenseMatrix::offset_of(std::int64_t block, std::int64_t strip) cons
   return (first * strips() + strip * columns) * k_strip_rows;
 }
 
-bool DenseMatrix::run(const Arguments& operands, HostIsa isa, float* workspace) const {
+bool DenseMatrix::run(const Product& operands, HostIsa isa, float* workspace) const {
   if (operands.n <= std::ssize(dense_kernels_of(isa).narrow)) return run_narrow(operands, isa);
   // B of so many columns stays in L2 while A passes by.
   for (std::int64_t first = 0; first < operands.n; first += k_packed_columns) {
-    Arguments some = operands;
+    Product some = operands;
     some.b += first;
     some.c += first;
     some.n = std::min(k_packed_columns, operands.n - first);
@@ -266,7 +266,7 @@ bool DenseMatrix::run(const Arguments& operands, HostIsa isa, float* workspace) 
   return true;
 }
 
-bool DenseMatrix::run_narrow(const Arguments& operands, HostIsa isa) const {
+bool DenseMatrix::run_narrow(const Product& operands, HostIsa isa) const {
   const DenseKernels& kernels = dense_kernels_of(isa);
   const Magnitude seen = kernels.look_at(operands.b, operands.ldb, cols_, operands.n);
   if (!takes(seen, least_b_)) return false;
@@ -290,7 +290,7 @@ bool DenseMatrix::run_narrow(const Arguments& operands, HostIsa isa) const {
   return true;
 }
 
-bool DenseMatrix::run_wide(const Arguments& operands, HostIsa isa, float* workspace) const {
+bool DenseMatrix::run_wide(const Product& operands, HostIsa isa, float* workspace) const {
   std::int64_t block = 0;
   do {
     const std::int64_t first_row = block * k_block_columns;
@@ -310,7 +310,7 @@ bool DenseMatrix::run_wide(const Arguments& operands, HostIsa isa, float* worksp
   return true;
 }
 
-void DenseMatrix::run_block(const Arguments& operands, HostIsa isa, std::int64_t block,
+void DenseMatrix::run_block(const Product& operands, HostIsa isa, std::int64_t block,
                             const float* packed) const {
   const std::int64_t steps = std::min(k_block_columns, cols_ - block * k_block_columns);
   for (std::int64_t index = 0; index < strips(); ++index) {

@@ -10,7 +10,7 @@
 #include "base/cancel.hpp"
 #include "base/float_buffer.hpp"
 #include "kernels/csr_view.hpp"
-#include "spjit/arguments.hpp"
+#include "kernels/product.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit {
@@ -47,7 +47,7 @@ class DenseMatrix {
   /// Computes these rows of C `[rows x n]`, row-major; `workspace` is aligned to 64 bytes. False:
   /// B has a value that it cannot take, and these rows of C are undefined. Thread-safe with a
   /// workspace a thread. Precondition: `isa` is avx512 or avx2, and this CPU has it.
-  [[nodiscard]] bool run(const Arguments& operands, HostIsa isa, float* workspace) const;
+  [[nodiscard]] bool run(const Product& operands, HostIsa isa, float* workspace) const;
 
   [[nodiscard]] RowRange rows() const noexcept { return rows_; }
   /// The smallest magnitude other than zero that a value of B may have; infinity: there is none.
@@ -56,9 +56,9 @@ class DenseMatrix {
   [[nodiscard]] std::int64_t bytes() const noexcept;
 
  private:
-  [[nodiscard]] bool run_narrow(const Arguments& operands, HostIsa isa) const;
-  [[nodiscard]] bool run_wide(const Arguments& operands, HostIsa isa, float* workspace) const;
-  void run_block(const Arguments& operands, HostIsa isa, std::int64_t block,
+  [[nodiscard]] bool run_narrow(const Product& operands, HostIsa isa) const;
+  [[nodiscard]] bool run_wide(const Product& operands, HostIsa isa, float* workspace) const;
+  void run_block(const Product& operands, HostIsa isa, std::int64_t block,
                  const float* packed) const;
 
   [[nodiscard]] std::int64_t strips() const noexcept;

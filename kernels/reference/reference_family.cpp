@@ -36,20 +36,20 @@ class ReferenceExecutable final : public HostExecutable {
         read_(std::move(read)),
         add_scaled_row_(add_scaled_row_of(arithmetic_of(read_.header.isa))) {}
 
-  void run(const Arguments& arguments) const override {
-    for_each_panel(arguments, read_, [&](const Arguments& part) { multiply(part); });
+  void multiply(const Product& product) const override {
+    for_each_panel(product, read_, [&](const Product& part) { multiply_rows(part); });
   }
 
  private:
   /// Row by row: +0, then the entries in their order, as KernelPlan states it for every kernel.
-  void multiply(const Arguments& arguments) const {
+  void multiply_rows(const Product& product) const {
     const CsrView a = read_.view();
     for (std::int64_t row = 0; row < a.rows; ++row) {
-      float* c = arguments.c + row * arguments.ldc;
-      std::fill_n(c, arguments.n, 0.0F);
+      float* c = product.c + row * product.ldc;
+      std::fill_n(c, product.n, 0.0F);
       for (std::int64_t i = a.row_ptrs[to_size(row)]; i < a.row_ptrs[to_size(row) + 1]; ++i) {
-        const float* b = arguments.b + a.col_idxs[to_size(i)] * arguments.ldb;
-        add_scaled_row_(a.values[to_size(i)], b, c, arguments.n);
+        const float* b = product.b + a.col_idxs[to_size(i)] * product.ldb;
+        add_scaled_row_(a.values[to_size(i)], b, c, product.n);
       }
     }
   }

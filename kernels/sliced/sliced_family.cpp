@@ -19,34 +19,34 @@ class SlicedExecutable final : public HostExecutable {
         matrix_(read.view(), cancel),
         parts_(matrix_.split(threads(), read.header.n)) {}
 
-  void run(const Arguments& arguments) const override {
-    if (arguments.layout == Layout::row_major) {
-      run_row_major(arguments);
+  void multiply(const Product& product) const override {
+    if (product.layout == Layout::row_major) {
+      run_row_major(product);
       return;
     }
     // So few columns are one panel. What is past them is zero, as B's is.
-    const std::int64_t n = arguments.n;
-    run_row_major({.b = arguments.b,
+    const std::int64_t n = product.n;
+    run_row_major({.b = product.b,
                    .ldb = k_csr_panel_columns,
-                   .c = arguments.c,
+                   .c = product.c,
                    .ldc = k_csr_panel_columns,
                    .n = n});
     for (std::int64_t row = 0; row < header_.rows; ++row) {
-      std::fill_n(arguments.c + row * k_csr_panel_columns + n, k_csr_panel_columns - n, 0.0F);
+      std::fill_n(product.c + row * k_csr_panel_columns + n, k_csr_panel_columns - n, 0.0F);
     }
   }
 
  private:
-  void run_row_major(const Arguments& arguments) const {
-    SlicedOperands sliced{arguments.b, arguments.c, arguments.ldc, arguments.n};
-    const bool in_place = matrix_.takes_in_place(arguments);
+  void run_row_major(const Product& product) const {
+    SlicedOperands sliced{product.b, product.c, product.ldc, product.n};
+    const bool in_place = matrix_.takes_in_place(product);
     WorkspaceSize copy;
     if (!in_place) {
-      copy = {matrix_.column_floats() * arguments.n, matrix_.copied_floats() * arguments.n};
+      copy = {matrix_.column_floats() * product.n, matrix_.copied_floats() * product.n};
     }
     const WorkspacePool::Loan workspace(workspaces(), copy);
     if (!in_place) {
-      matrix_.copy_columns(arguments, workspace.data());
+      matrix_.copy_columns(product, workspace.data());
       sliced.b = workspace.data();
     }
     matrix_.zero_empty_rows(sliced);

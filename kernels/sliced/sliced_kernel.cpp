@@ -282,12 +282,12 @@ std::int64_t SlicedMatrix::copied_floats() const noexcept {
   return rows_of_b_.count() + column_floats() - cols_;
 }
 
-bool SlicedMatrix::takes_in_place(const Arguments& operands) const noexcept {
+bool SlicedMatrix::takes_in_place(const Product& operands) const noexcept {
   return operands.n == 1 && operands.ldb == 1 && cols_ == column_floats() &&
          reinterpret_cast<std::uintptr_t>(operands.b) % FloatBuffer::k_alignment == 0;
 }
 
-void SlicedMatrix::copy_columns(const Arguments& operands, float* columns) const {
+void SlicedMatrix::copy_columns(const Product& operands, float* columns) const {
   const std::int64_t stride = column_floats();
   for (std::int64_t j = 0; j < operands.n; ++j) {
     std::fill(columns + j * stride + cols_, columns + (j + 1) * stride, 0.0F);

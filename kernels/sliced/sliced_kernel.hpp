@@ -11,7 +11,7 @@
 #include "base/cancel.hpp"
 #include "base/float_buffer.hpp"
 #include "kernels/csr_view.hpp"
-#include "spjit/arguments.hpp"
+#include "kernels/product.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit {
@@ -63,11 +63,11 @@ class SlicedMatrix {
   [[nodiscard]] std::int64_t column_floats() const noexcept;
 
   /// Whether B can be read where it is.
-  [[nodiscard]] bool takes_in_place(const Arguments& operands) const noexcept;
+  [[nodiscard]] bool takes_in_place(const Product& operands) const noexcept;
 
   /// B `[k x n]` column by column, `column_floats()` each; of its rows those that are read, in
   /// whole blocks (matrix/rows_of_b.hpp).
-  void copy_columns(const Arguments& operands, float* columns) const;
+  void copy_columns(const Product& operands, float* columns) const;
 
   /// How many floats of a column that writes.
   [[nodiscard]] std::int64_t copied_floats() const noexcept;

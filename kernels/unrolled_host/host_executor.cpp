@@ -81,7 +81,7 @@ void fence_streams() {
 /// One run of a program: the operands and what follows from them.
 class Run {
  public:
-  Run(const HostProgram& program, const Arguments& operands)
+  Run(const HostProgram& program, const Product& operands)
       : program_(program),
         operands_(operands),
         b_layout_(program.b_layout()),
@@ -279,7 +279,7 @@ class Run {
   const HostProgram& program_;
   [[nodiscard]] bool is_row_major() const noexcept { return operands_.layout == Layout::row_major; }
 
-  const Arguments& operands_;
+  const Product& operands_;
   PanelLayout b_layout_;
   PanelLayout c_layout_;
   std::int64_t width_;
@@ -290,7 +290,7 @@ class Run {
 
 }  // namespace
 
-void execute(const HostProgram& program, const HostSplit& split, const Arguments& operands,
+void execute(const HostProgram& program, const HostSplit& split, const Product& operands,
              float* workspace, ThreadPool* pool) {
   const Run run(program, operands);
   run.zero_empty_rows();

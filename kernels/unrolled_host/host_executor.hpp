@@ -9,8 +9,8 @@
 #include "base/row_ranges.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/packing.hpp"
+#include "kernels/product.hpp"
 #include "kernels/unrolled_host/segment_arguments.hpp"
-#include "spjit/arguments.hpp"
 
 namespace spjit {
 
@@ -67,7 +67,7 @@ struct HostSplit {
 
 /// C = A * B, of program.n columns; panel-major B and C are in the program's own layouts.
 /// `workspace`: as above, used by this run alone. `pool` may be null for one thread.
-void execute(const HostProgram& program, const HostSplit& split, const Arguments& operands,
+void execute(const HostProgram& program, const HostSplit& split, const Product& operands,
              float* workspace, ThreadPool* pool);
 
 }  // namespace spjit

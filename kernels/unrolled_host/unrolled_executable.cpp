@@ -78,49 +78,49 @@ HostProgram UnrolledExecutable::in_order_of(const HostTile& tile) const {
   return result;
 }
 
-void UnrolledExecutable::run(const Arguments& arguments) const {
+void UnrolledExecutable::multiply(const Product& product) const {
   if (program_.rows == 0) return;
-  const bool panels = arguments.layout == Layout::panel_major;
+  const bool panels = product.layout == Layout::panel_major;
   const bool in_place = program_.in_place_ldb > 0;
   if (panels && in_place) {
     throw InvalidArgument(
         "this kernel reads B in place and cannot take panels; compile it with "
         "Problem::panel_columns");
   }
-  const bool has_stride = panels || !in_place || arguments.ldb == program_.in_place_ldb;
+  const bool has_stride = panels || !in_place || product.ldb == program_.in_place_ldb;
   if (!has_stride) {
-    run_copied(arguments);
+    run_copied(product);
     return;
   }
-  if (straddles_lines(arguments)) {
+  if (straddles_lines(product)) {
     try {
-      run_copied(arguments);
+      run_copied(product);
       return;
     } catch (const NoMemory&) {
       // The code can read B where it is, too.
     }
   }
   const WorkspacePool::Loan workspace(workspaces(), workspace_);
-  execute(program_, split_, arguments, workspace.data(), pool());
+  execute(program_, split_, product, workspace.data(), pool());
 }
 
 /// Whether vectors of B that code reads where they are straddle cache lines, so often that a copy
 /// which does not is worth it: B of few rows stays in L1, where that costs little
 /// (docs/host-kernel.md). Not of a B so large that there may be no room for it twice.
-bool UnrolledExecutable::straddles_lines(const Arguments& arguments) const {
+bool UnrolledExecutable::straddles_lines(const Product& product) const {
   constexpr double k_enough_entries = 16;
   constexpr std::int64_t k_enough_rows = 128;
   const std::int64_t stride =
-      arguments.layout == Layout::panel_major ? program_.panel_width() : program_.in_place_ldb;
+      product.layout == Layout::panel_major ? program_.panel_width() : program_.in_place_ldb;
   constexpr std::int64_t k_least_lanes = 8;  // of AVX2; a fourth of SSE's loads would straddle
   if (program_.lanes < k_least_lanes || stride == 0 || stride % program_.lanes != 0) return false;
   const std::size_t vector_bytes = to_size(program_.lanes) * sizeof(float);
-  if (reinterpret_cast<std::uintptr_t>(arguments.b) % vector_bytes == 0) return false;
+  if (reinterpret_cast<std::uintptr_t>(product.b) % vector_bytes == 0) return false;
   const std::int64_t nnz = program_.tiles > 0 ? program_.tile_weight_ends.back() : 0;
   constexpr std::int64_t k_most_floats = std::int64_t{1} << 26;  // 256 MB
   return program_.cols >= k_enough_rows &&
          entries_a_column(nnz, program_.cols) >= k_enough_entries &&
-         copy_size(arguments.layout).touched <= k_most_floats;
+         copy_size(product.layout).touched <= k_most_floats;
 }
 
 /// Of a copy of B.
@@ -136,24 +136,24 @@ WorkspaceSize UnrolledExecutable::copy_size(Layout layout) const {
 }
 
 /// B is not where or as the code can read it, or not fast: runs on a copy.
-void UnrolledExecutable::run_copied(const Arguments& arguments) const {
-  const WorkspaceSize copy = copy_size(arguments.layout);
+void UnrolledExecutable::run_copied(const Product& product) const {
+  const WorkspaceSize copy = copy_size(product.layout);
   const WorkspacePool::Loan workspace(
       workspaces(),
       {checked_add(copy.floats, workspace_.floats, "floats of a copy of B and workspace"),
        copy.touched + workspace_.touched});
-  Arguments moved = arguments;
+  Product moved = product;
   moved.b = workspace.data();
   moved.ldb = program_.in_place_ldb;
   run_tasks(split_.threads, [&](std::int64_t part) {
     const RowRange rows{program_.cols * part / split_.threads,
                         program_.cols * (part + 1) / split_.threads};
-    if (rows.begin < rows.end) copy_rows_of_b(arguments, rows, workspace.data());
+    if (rows.begin < rows.end) copy_rows_of_b(product, rows, workspace.data());
   });
   execute(program_, split_, moved, workspace.data() + copy.floats, pool());
 }
 
-void UnrolledExecutable::copy_rows_of_b(const Arguments& from, const RowRange& rows,
+void UnrolledExecutable::copy_rows_of_b(const Product& from, const RowRange& rows,
                                         float* to) const {
   const std::int64_t width = program_.panel_width();
   const PanelLayout layout = program_.b_layout();

@@ -16,7 +16,7 @@ class UnrolledExecutable final : public HostExecutable {
   /// Throws Error if there are no pages.
   UnrolledExecutable(HostObject object, HostProgramRecord record);
 
-  void run(const Arguments& arguments) const override;
+  void multiply(const Product& product) const override;
 
   [[nodiscard]] const HostProgram& program() const noexcept { return program_; }
   [[nodiscard]] std::int64_t code_bytes() const noexcept { return code_bytes_; }
@@ -25,10 +25,10 @@ class UnrolledExecutable final : public HostExecutable {
   [[nodiscard]] HostProgram in_order_of(const HostTile& tile) const;
 
  private:
-  [[nodiscard]] bool straddles_lines(const Arguments& arguments) const;
+  [[nodiscard]] bool straddles_lines(const Product& product) const;
   [[nodiscard]] WorkspaceSize copy_size(Layout layout) const;
-  void run_copied(const Arguments& arguments) const;
-  void copy_rows_of_b(const Arguments& from, const RowRange& rows, float* to) const;
+  void run_copied(const Product& product) const;
+  void copy_rows_of_b(const Product& from, const RowRange& rows, float* to) const;
 
   ExecutableCode code_;
   std::int64_t code_bytes_ = 0;

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "kernels/unrolled_cuda/cuda_units.hpp"
-#include "spjit/arguments.hpp"
+#include "kernels/product.hpp"
 
 namespace spjit::testing_support {
 
@@ -376,7 +376,7 @@ class PtxReader {
 /// `[rows x n]` was written. Registers that are read before they are written are an error.
 [[nodiscard]] inline std::vector<int> execute_emitted(const EmittedProgram& program,
                                                       std::int64_t rows,
-                                                      const Arguments& operands) {
+                                                      const Product& operands) {
   std::vector<int> writes(static_cast<std::size_t>(rows * operands.n));
   for (const std::string& target : program.targets) {
     for (std::int64_t j = 0; j < operands.n; ++j) {

@@ -11,14 +11,14 @@
 #include "base/arithmetic.hpp"
 #include "kernels/reference/reference_family.hpp"
 #include "plan/kernel_plan.hpp"
-#include "spjit/arguments.hpp"
+#include "kernels/product.hpp"
 
 namespace spjit {
 
 /// C = A * B by walking the plan in its order: tiles, k blocks, columns, entries. Writes the rows
 /// that the plan's tiles hold and +0 to its empty rows. Kernels of this plan must give the same
 /// bits.
-inline void evaluate(const KernelPlan& plan, Arithmetic arithmetic, const Arguments& operands) {
+inline void evaluate(const KernelPlan& plan, Arithmetic arithmetic, const Product& operands) {
   const AddScaledRow add_scaled_row = add_scaled_row_of(arithmetic);
   const auto c_row = [&](std::int32_t row) { return operands.c + row * operands.ldc; };
   for (const RowRange& rows : plan.grouping.empty_rows.ranges()) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
-#include "spjit/arguments.hpp"
+#include "kernels/product.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
@@ -25,7 +25,7 @@ struct Float64Product {
 };
 
 /// Reads b, ldb and n of `operands` only. Memory: 16 bytes an element of C.
-[[nodiscard]] Float64Product evaluate_float64(const CsrMatrix& matrix, const Arguments& operands);
+[[nodiscard]] Float64Product evaluate_float64(const CsrMatrix& matrix, const Product& operands);
 
 /// Largest |c - sum a_i b_i| of an fp32 dot product of `nnz` terms in any order, fused or not:
 /// gamma(nnz) * sum |a_i| |b_i|, gamma(k) = k u / (1 - k u), u = 2^-24 (Higham, Accuracy and
@@ -47,7 +47,7 @@ struct ErrorReport {
 /// Compares `operands.c` with the float64 product of the matrix and `operands.b`, row by row (no
 /// memory to speak of). Where the product is NaN or infinite, C must be the same; a C that is not,
 /// or is not finite where the product is, counts as an infinite error.
-[[nodiscard]] ErrorReport compare_with_float64(const CsrMatrix& matrix, const Arguments& operands);
+[[nodiscard]] ErrorReport compare_with_float64(const CsrMatrix& matrix, const Product& operands);
 
 namespace float64_check {
 
@@ -57,7 +57,7 @@ struct Float64Row {
   std::vector<double> absolute;
 };
 
-inline void evaluate_row(const CsrMatrix& matrix, std::int64_t row, const Arguments& operands,
+inline void evaluate_row(const CsrMatrix& matrix, std::int64_t row, const Product& operands,
                          Float64Row& result) {
   std::fill(result.values.begin(), result.values.end(), 0.0);
   std::fill(result.absolute.begin(), result.absolute.end(), 0.0);
@@ -104,7 +104,7 @@ inline double rounding_bound(std::int64_t nnz, double absolute_sum) noexcept {
   return (gamma(0x1p-24) + gamma(0x1p-53)) * absolute_sum + terms * 0x1p-149;
 }
 
-inline Float64Product evaluate_float64(const CsrMatrix& matrix, const Arguments& operands) {
+inline Float64Product evaluate_float64(const CsrMatrix& matrix, const Product& operands) {
   Float64Product product{matrix.rows, operands.n, {}, {}};
   product.values.reserve(to_size(matrix.rows * operands.n));
   product.bounds.reserve(to_size(matrix.rows * operands.n));
@@ -120,7 +120,7 @@ inline Float64Product evaluate_float64(const CsrMatrix& matrix, const Arguments&
   return product;
 }
 
-inline ErrorReport compare_with_float64(const CsrMatrix& matrix, const Arguments& operands) {
+inline ErrorReport compare_with_float64(const CsrMatrix& matrix, const Product& operands) {
   ErrorReport report;
   float64_check::Float64Row expected{std::vector<double>(to_size(operands.n)),
                                      std::vector<double>(to_size(operands.n))};

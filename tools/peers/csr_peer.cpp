@@ -19,7 +19,7 @@ CsrPeer::CsrPeer(const CsrMatrix& matrix, HostIsa isa, int threads)
   if (threads > 1) pool_ = std::make_unique<ThreadPool>(threads);
 }
 
-void CsrPeer::run(const Arguments& operands) const {
+void CsrPeer::run(const Product& operands) const {
   const auto run_part = [&](int part, int /*worker*/) {
     run_csr(matrix_, isa_, parts_[static_cast<std::size_t>(part)], operands);
   };

@@ -8,7 +8,7 @@
 
 #include "base/thread_pool.hpp"
 #include "kernels/csr_kernel.hpp"
-#include "spjit/arguments.hpp"
+#include "kernels/product.hpp"
 #include "spjit/matrix.hpp"
 #include "spjit/target.hpp"
 
@@ -21,7 +21,7 @@ class CsrPeer {
   CsrPeer(const CsrMatrix& matrix, HostIsa isa, int threads);
 
   /// C = A * B. One run at a time.
-  void run(const Arguments& operands) const;
+  void run(const Product& operands) const;
 
  private:
   CsrView matrix_;

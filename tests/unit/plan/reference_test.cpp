@@ -16,7 +16,7 @@
 
 namespace {
 
-using spjit::Arguments;
+using spjit::Product;
 using spjit::Arithmetic;
 using spjit::CsrMatrix;
 using spjit::KernelPlan;
@@ -126,7 +126,7 @@ TEST(Float64, RoundingStaysWithinTheBound) {
   const std::vector<float> b = dense_values(std::int64_t{300} * 17, 3);
   std::vector<float> c(std::size_t{64} * 17);
   for (const Arithmetic arithmetic : {Arithmetic::fused, Arithmetic::separate}) {
-    const Arguments operands{b.data(), 17, c.data(), 17, 17};
+    const Product operands{b.data(), 17, c.data(), 17, 17};
 
     spjit::evaluate(plan_of(matrix, 8, 300), arithmetic, operands);
     const auto report = spjit::compare_with_float64(matrix, operands);

@@ -74,7 +74,7 @@ struct GuardedProduct {
   Guarded<std::int32_t> col_idxs;
   Guarded<float> values;
   spjit::CsrView view;
-  spjit::Arguments dense;
+  spjit::Product dense;
 };
 
 class CsrKernel : public testing::TestWithParam<IsaAndPlacement> {

@@ -1,0 +1,23 @@
+#pragma once
+
+/// @file
+/// What a host family computes of the operands of a layer.
+
+#include <cstdint>
+
+#include "spjit/layout.hpp"
+
+namespace spjit {
+
+/// C `[m x n]` = A `[m x k]` * B `[k x n]`, both row-major or both in panels of the kernel's width;
+/// checked, with every size. Borrowed; B and C do not overlap.
+struct Product {
+  const float* b = nullptr;
+  std::int64_t ldb = 0;  ///< floats between rows of B, >= n; not of panels
+  float* c = nullptr;
+  std::int64_t ldc = 0;               ///< the same of C
+  std::int64_t n = 0;                 ///< columns of B and C
+  Layout layout = Layout::row_major;  ///< of B and C
+};
+
+}  // namespace spjit
