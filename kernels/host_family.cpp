@@ -67,6 +67,9 @@ KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject
   info.n = header.n;
   info.runtime_n = header.runtime_n;
   info.ldb = header.ldb;
+  info.b_layout = header.b_layout;
+  info.c_layout = header.c_layout;
+  info.epilogue = header.epilogue;
   info.ldc = header.ldc;
   info.nnz = header.nnz;
   info.threads = object.pool == nullptr ? 1 : object.pool->threads();

@@ -103,7 +103,9 @@ class HostExecutable : public Executable {
   void run(const Arguments& arguments) const final;
 
  protected:
-  explicit HostExecutable(HostObject object) : object_(std::move(object)) {}
+  /// `panel_columns`: of panels of B and C that multiply() takes; 0: none.
+  HostExecutable(HostObject object, const HostProgramHeader& header, std::int64_t panel_columns)
+      : object_(std::move(object)), layer_(header), panel_columns_(panel_columns) {}
 
   /// Computes C = A * B with the pool's threads.
   virtual void multiply(const Product& product) const = 0;
@@ -144,6 +146,31 @@ class HostExecutable : public Executable {
   }
 
  private:
+  /// Columns of B and C that are computed at once.
+  struct ColumnRange {
+    std::int64_t begin;
+    std::int64_t end;
+  };
+  /// Features of such columns.
+  struct GroupWorkspace {
+    float* b;
+    float* c;
+    std::int64_t ld;
+  };
+
+  void run_layer(const Arguments& arguments) const;
+  void run_group(const Arguments& arguments, ColumnRange columns,
+                 const GroupWorkspace& workspace) const;
+
+  /// Calls `task` with the rows that each thread has.
+  template <class Task>
+  void share_rows(std::int64_t rows, const Task& task) const {
+    const std::int64_t parts = std::min<std::int64_t>(threads(), ceil_div(rows, 16));
+    run_tasks(parts, [&](std::int64_t part) {
+      task(RowRange{rows * part / parts, rows * (part + 1) / parts});
+    });
+  }
+
   template <class Part, class Run>
   void run_row_major(const std::vector<Part>& parts, const Product& product, const SharedWork& work,
                      const Run& run) const {
@@ -169,6 +196,8 @@ class HostExecutable : public Executable {
   }
 
   HostObject object_;
+  HostProgramHeader layer_;
+  std::int64_t panel_columns_;
   WorkspacePool workspaces_;
 };
 

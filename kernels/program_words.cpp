@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -17,6 +19,10 @@ namespace {
 
 // "spjitprg" as little-endian bytes.
 constexpr std::int64_t k_magic = 0x6772707469'6A7073;
+
+constexpr std::int64_t k_scale = 1;
+constexpr std::int64_t k_bias = 2;
+constexpr std::int64_t k_residual = 4;
 
 using FamilyWords = std::array<std::int64_t, 2>;
 
@@ -38,6 +44,31 @@ std::string name_in(const FamilyWords& words) {
   return family;
 }
 
+Layout read_layout(WordReader& reader) {
+  return static_cast<Layout>(reader.word(0, static_cast<std::int64_t>(Layout::tokens_major)));
+}
+
+float read_float(WordReader& reader) {
+  using Bits = std::numeric_limits<std::int32_t>;
+  const float value =
+      std::bit_cast<float>(static_cast<std::int32_t>(reader.word(Bits::min(), Bits::max())));
+  require_record(std::isfinite(value), "a bound that is not finite");
+  return value;
+}
+
+Epilogue read_epilogue(WordReader& reader) {
+  const std::int64_t operands = reader.word(0, k_scale | k_bias | k_residual);
+  Epilogue epilogue;
+  epilogue.scale = (operands & k_scale) != 0;
+  epilogue.bias = (operands & k_bias) != 0;
+  epilogue.residual = (operands & k_residual) != 0;
+  epilogue.activation =
+      static_cast<Activation>(reader.word(0, static_cast<std::int64_t>(Activation::clamp)));
+  epilogue.low = read_float(reader);
+  epilogue.high = read_float(reader);
+  return epilogue;
+}
+
 }  // namespace
 
 HostProgramHeader header_of(const Problem& problem, std::string family, HostIsa isa) {
@@ -51,6 +82,9 @@ HostProgramHeader header_of(const Problem& problem, std::string family, HostIsa 
   header.ldb = problem.ldb();
   header.ldc = problem.ldc();
   header.nnz = problem.a->nnz();
+  header.b_layout = problem.b.layout;
+  header.c_layout = problem.c.layout;
+  header.epilogue = problem.epilogue;
   return header;
 }
 
@@ -108,7 +142,14 @@ std::vector<std::int64_t> write_header(const HostProgramHeader& header) {
           header.runtime_n ? 1 : 0,
           header.ldb,
           header.ldc,
-          header.nnz};
+          header.nnz,
+          static_cast<std::int64_t>(header.b_layout),
+          static_cast<std::int64_t>(header.c_layout),
+          (header.epilogue.scale ? k_scale : 0) | (header.epilogue.bias ? k_bias : 0) |
+              (header.epilogue.residual ? k_residual : 0),
+          static_cast<std::int64_t>(header.epilogue.activation),
+          std::bit_cast<std::int32_t>(header.epilogue.low),
+          std::bit_cast<std::int32_t>(header.epilogue.high)};
 }
 
 HostProgramHeader read_header(WordReader& reader) {
@@ -129,9 +170,18 @@ HostProgramHeader read_header(WordReader& reader) {
   header.cols = reader.word(0, k_max_dimension);
   header.n = reader.word(1, k_max_dimension);
   header.runtime_n = reader.word(0, 1) != 0;
-  header.ldb = reader.word(header.n, k_most);
-  header.ldc = reader.word(header.n, k_most);
+  header.ldb = reader.word(0, k_most);
+  header.ldc = reader.word(0, k_most);
   header.nnz = reader.word(0, k_most_nnz);
+  header.b_layout = read_layout(reader);
+  header.c_layout = read_layout(reader);
+  header.epilogue = read_epilogue(reader);
+  const auto fits = [&](Layout layout, std::int64_t ld, std::int64_t features) {
+    return layout == Layout::tokens_major ? ld >= features : ld >= header.n;
+  };
+  require_record(header.b_layout == Layout::tokens_major ||
+                     fits(header.b_layout, header.ldb, header.cols), "ldb");
+  require_record(fits(header.c_layout, header.ldc, header.rows), "ldc");
   return header;
 }
 

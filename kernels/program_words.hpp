@@ -17,10 +17,13 @@
 namespace spjit {
 
 /// Changes whenever emitted code or a record's layout does: part of the cache key.
-inline constexpr std::int64_t k_host_program_version = 9;
+inline constexpr std::int64_t k_host_program_version = 10;
 
 /// What every program record begins with:
-///   magic, version, family, isa, rows, cols, n, runtime_n, ldb, ldc, nnz
+///   magic, version, family, isa, rows, cols, n, runtime_n, ldb, ldc, nnz, b_layout, c_layout,
+///   epilogue
+/// An epilogue is 1 (scale) + 2 (bias) + 4 (residual), activation, low, high, the last two the bits
+/// of floats.
 /// The magic is "spjitprg"; the isa 0 (avx512), 1 (avx2) or 2 (generic). The family is its name, at
 /// most sixteen characters, as the bytes of two little-endian words.
 struct HostProgramHeader {
@@ -33,6 +36,9 @@ struct HostProgramHeader {
   std::int64_t ldb = 0;  ///< that was asked for: floats between rows of B
   std::int64_t ldc = 0;
   std::int64_t nnz = 0;
+  Layout b_layout = Layout::row_major;
+  Layout c_layout = Layout::row_major;
+  Epilogue epilogue = {};
 
   friend bool operator==(const HostProgramHeader&, const HostProgramHeader&) = default;
 };

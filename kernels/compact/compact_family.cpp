@@ -48,7 +48,7 @@ bool suits_slices(const FamilyRequest& request) {
 class CompactExecutable final : public HostExecutable {
  public:
   CompactExecutable(HostObject object, CsrImage read, const Cancellation& cancel)
-      : HostExecutable(std::move(object)), read_(std::move(read)) {
+      : HostExecutable(std::move(object), read.header, read.panel_columns), read_(std::move(read)) {
     const CsrView matrix = read_.view();
     const std::int64_t block = compact_block_columns(matrix, read_.header.isa, read_.header.n);
     const double work = as_double(matrix.nnz()) * as_double(ceil_div(read_.header.n, 16));

@@ -11,7 +11,7 @@ namespace {
 class CsrExecutable final : public HostExecutable {
  public:
   CsrExecutable(HostObject object, CsrImage read, const Cancellation& /*cancel*/)
-      : HostExecutable(std::move(object)),
+      : HostExecutable(std::move(object), read.header, read.panel_columns),
         read_(std::move(read)),
         parts_(split_rows(read_.view(), threads())) {}
 

@@ -51,7 +51,7 @@ std::string doubt(const FamilyRequest& request) {
 class DenseExecutable final : public HostExecutable {
  public:
   DenseExecutable(HostObject object, CsrImage read, const Cancellation& cancel)
-      : HostExecutable(std::move(object)), read_(std::move(read)) {
+      : HostExecutable(std::move(object), read.header, read.panel_columns), read_(std::move(read)) {
     const HostProgramHeader& header = read_.header;
     const double work =
         as_double(header.rows) * as_double(header.cols) * as_double(ceil_div(header.n, 16));

@@ -32,7 +32,7 @@ void add_scaled_row_separate(float value, const float* b, float* c, std::int64_t
 class ReferenceExecutable final : public HostExecutable {
  public:
   ReferenceExecutable(HostObject object, CsrImage read)
-      : HostExecutable(std::move(object)),
+      : HostExecutable(std::move(object), read.header, read.panel_columns),
         read_(std::move(read)),
         add_scaled_row_(add_scaled_row_of(arithmetic_of(read_.header.isa))) {}
 

@@ -14,7 +14,7 @@ namespace {
 class SlicedExecutable final : public HostExecutable {
  public:
   SlicedExecutable(HostObject object, const CsrImage& read, const Cancellation& cancel)
-      : HostExecutable(std::move(object)),
+      : HostExecutable(std::move(object), read.header, read.panel_columns),
         header_(read.header),
         matrix_(read.view(), cancel),
         parts_(matrix_.split(threads(), read.header.n)) {}

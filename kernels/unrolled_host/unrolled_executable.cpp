@@ -43,7 +43,8 @@ HostProgram program_of(HostProgramRecord& record) {
 }  // namespace
 
 UnrolledExecutable::UnrolledExecutable(HostObject object, HostProgramRecord record)
-    : HostExecutable(std::move(object)), program_(program_of(record)) {
+    : HostExecutable(std::move(object), record.header,
+                     record.tile.nv * lanes_of(record.header.isa)), program_(program_of(record)) {
   const HostImage& parts = *image();
   const std::byte* text = parts.text.data();
   if (!parts.text.empty() && !is_executable()) {

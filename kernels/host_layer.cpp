@@ -1,0 +1,129 @@
+// What a run of a host kernel does around the product: other layouts, an epilogue, a batch.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/arithmetic.hpp"
+#include "kernels/finish.hpp"
+#include "kernels/host_family.hpp"
+#include "kernels/transpose.hpp"
+
+namespace spjit {
+namespace {
+
+constexpr std::int64_t k_line_floats = 16;
+/// Of which B and C stay in L2 while they are transposed, multiplied and finished.
+constexpr std::int64_t k_group_columns = 128;
+
+/// B or C of one of a batch.
+struct Operand {
+  Layout layout;
+  std::int64_t ld;
+  PanelLayout panels;
+
+  /// Floats from the first to the one of a row (feature) and a column (token) that begins a panel.
+  [[nodiscard]] std::int64_t offset(std::int64_t row, std::int64_t column) const {
+    switch (layout) {
+      case Layout::tokens_major:
+        return column * ld + row;
+      case Layout::panel_major:
+        return column / panels.width * panels.stride() + row * panels.width;
+      case Layout::row_major:
+        break;
+    }
+    return row * ld + column;
+  }
+  /// Between rows, where columns lie together.
+  [[nodiscard]] std::int64_t row_distance() const {
+    return layout == Layout::panel_major ? panels.width : ld;
+  }
+};
+
+}  // namespace
+
+void HostExecutable::run(const Arguments& arguments) const {
+  const Layout b_layout = arguments.b_layout.value_or(Layout::row_major);
+  const Layout c_layout = arguments.c_layout.value_or(Layout::row_major);
+  const bool is_product = layer_.epilogue.empty() && arguments.batch == 1 && arguments.n > 0 &&
+                          b_layout == c_layout && b_layout != Layout::tokens_major;
+  if (is_product) {
+    multiply({arguments.b, arguments.ldb, arguments.c, arguments.ldc, arguments.n, b_layout});
+    return;
+  }
+  for (std::int64_t item = 0; item < arguments.batch; ++item) {
+    Arguments one = arguments;
+    one.b += item * arguments.b_distance;
+    one.c += item * arguments.c_distance;
+    if (one.residual != nullptr) one.residual += item * arguments.residual_distance;
+    run_layer(one);
+  }
+}
+
+void HostExecutable::run_layer(const Arguments& arguments) const {
+  const std::int64_t width = panel_columns_;
+  const bool has_panels = arguments.b_layout == Layout::panel_major ||
+                          arguments.c_layout == Layout::panel_major;
+  const std::int64_t group = has_panels ? width : std::min(arguments.n, k_group_columns);
+  const std::int64_t padded = round_up(group, k_line_floats);
+  const std::int64_t b_floats = checked_multiply(layer_.cols, padded, "floats of tokens");
+  const std::int64_t c_floats = checked_multiply(layer_.rows, padded, "floats of tokens");
+  const std::int64_t floats = checked_add(b_floats, c_floats, "floats of tokens");
+  const WorkspacePool::Loan workspace(workspaces_, {floats, floats});
+  for (std::int64_t first = 0; first < arguments.n; first += group) {
+    run_group(arguments, {first, std::min(first + group, arguments.n)},
+              {workspace.data(), workspace.data() + b_floats, padded});
+  }
+}
+
+void HostExecutable::run_group(const Arguments& arguments, ColumnRange columns,
+                               const GroupWorkspace& workspace) const {
+  const std::int64_t n = columns.end - columns.begin;
+  const Operand b{*arguments.b_layout, arguments.ldb,
+                  {layer_.cols, arguments.n, panel_columns_}};
+  const Operand c{*arguments.c_layout, arguments.ldc,
+                  {layer_.rows, arguments.n, panel_columns_}};
+  const Operand residual{c.layout, arguments.ldr, c.panels};
+  const float* const from = arguments.b + b.offset(0, columns.begin);
+  float* const to = arguments.c + c.offset(0, columns.begin);
+
+  Product product{from, b.row_distance(), to, c.row_distance(), n};
+  if (b.layout == Layout::tokens_major) {
+    product.b = workspace.b;
+    product.ldb = workspace.ld;
+    share_rows(layer_.cols, [&](const RowRange& rows) {
+      transpose(IntoPanels{.from = {from + rows.begin, b.ld},
+                           .rows = n,
+                           .columns = rows.end - rows.begin,
+                           .to = {workspace.b + rows.begin * workspace.ld, workspace.ld,
+                                  workspace.ld, 0}},
+                layer_.isa);
+    });
+  }
+  const bool in_place = c.layout != Layout::tokens_major && arguments.residual != arguments.c;
+  if (!in_place) {
+    product.c = workspace.c;
+    product.ldc = workspace.ld;
+  }
+  multiply(product);
+  if (in_place && layer_.epilogue.empty()) return;
+  share_rows(layer_.rows, [&](const RowRange& rows) {
+    const auto of_row = [&](const float* operand) {
+      return operand == nullptr ? nullptr : operand + rows.begin;
+    };
+    Finish task{.epilogue = &layer_.epilogue,
+                .from = {product.c + rows.begin * product.ldc, product.ldc},
+                .rows = rows.end - rows.begin,
+                .columns = n,
+                .to = {to + c.offset(rows.begin, 0), c.row_distance()},
+                .has_tokens = c.layout == Layout::tokens_major,
+                .scale = of_row(arguments.scale),
+                .bias = of_row(arguments.bias)};
+    if (arguments.residual != nullptr) {
+      task.residual = {arguments.residual + residual.offset(rows.begin, columns.begin),
+                       residual.row_distance()};
+    }
+    finish(task, layer_.isa);
+  });
+}
+
+}  // namespace spjit
