@@ -10,6 +10,8 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
 // The features of HostIsa::avx512 and HostIsa::avx2 that loops in C++ use.
@@ -125,6 +127,41 @@ struct Avx2Ymm {
   SPJIT_AVX2_INLINE static Vector broadcast(float value) { return _mm256_set1_ps(value); }
   SPJIT_AVX2_INLINE static Vector fma(Vector a, Vector b, Vector c) {
     return _mm256_fmadd_ps(a, b, c);
+  }
+};
+
+/// Four floats, for every x86-64; without weights.
+struct GenericXmm {
+  using Vector = __m128;
+  using Mask = std::int64_t;  // floats
+  static constexpr std::int64_t k_floats = 4;
+
+  static Mask mask(std::int64_t floats) { return floats; }
+  static Vector zero() { return _mm_setzero_ps(); }
+  static Vector broadcast(float value) { return _mm_set1_ps(value); }
+  static Vector load(const float* from) { return _mm_loadu_ps(from); }
+  static Vector load(const float* from, Mask floats) {
+    return floats == k_floats ? load(from) : load_some(from, floats);
+  }
+  /// Two roundings. The compiler must not see through the product: with -ffp-contract=fast and
+  /// -march=native it would make one FMA of it.
+  static Vector fma(Vector value, Vector b, Vector sum) {
+    Vector product = value * b;
+    asm("" : "+x"(product));
+    return sum + product;
+  }
+  static void store(float* to, Vector sum) { _mm_storeu_ps(to, sum); }
+  static void store(float* to, Vector sum, Mask floats) {
+    alignas(16) std::array<float, k_floats> last{};
+    _mm_store_ps(last.data(), sum);
+    std::copy_n(last.begin(), floats, to);
+  }
+
+ private:
+  static Vector load_some(const float* from, Mask floats) {
+    alignas(16) std::array<float, k_floats> padded{};
+    std::copy_n(from, floats, padded.begin());
+    return _mm_load_ps(padded.data());
   }
 };
 
