@@ -240,8 +240,9 @@ TEST_P(Transpose, IntoPanelsWithZerosPastTheLastRow) {
 
 /// Planes of sixteen columns, as packed B of the family `compact`: half of a row may be no one's.
 TEST_P(Transpose, IntoHalvesOfPlanes) {
+  constexpr std::int64_t k_plane = std::int64_t{512} * 16;
   for (const std::int64_t rows : {1, 4, 7, 8}) {
-    expect_in_panels({{nullptr, 70}, rows, 70, {nullptr, 8, 16, 512 * 16}});
+    expect_in_panels({{nullptr, 70}, rows, 70, {nullptr, 8, 16, k_plane}});
   }
 }
 
