@@ -21,7 +21,7 @@ LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"base": ("error", "export", "version")},
     {"matrix": ("generate", "matrix", "matrix_io")},
     {"reorder": ("reorder",)},
-    {"plan": ("arguments", "options", "problem", "progress", "target", "verification")},
+    {"plan": ("arguments", "epilogue", "options", "problem", "progress", "target", "verification")},
     {"rankmodel": (), "runtime": ()},
     {"kernels": ("kernel",)},
     {"proxy": ()},

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What a kernel does with the sums of a layer before it stores them.
+/// What a kernel does with sums before it stores them as C (docs/epilogue.md).
 
 #include <cstdint>
 #include <string_view>
@@ -10,17 +10,17 @@
 
 namespace spjit {
 
-/// A function of one float, as PyTorch defines it (docs/epilogue.md has special values and bounds).
+/// A function of each element, as PyTorch defines it.
 enum class Activation : std::uint8_t {
   none,
-  relu,       ///< x < 0 ? 0 : x
-  gelu_erf,   ///< x / 2 (1 + erf(x / sqrt 2))
-  gelu_tanh,  ///< x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
-  silu,       ///< x / (1 + exp(-x))
-  clamp,      ///< x < low ? low : x > high ? high : x
+  relu,       ///< 0 where x < 0, else x
+  gelu_erf,   ///< x / 2 * (1 + erf(x / sqrt(2)))
+  gelu_tanh,  ///< x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))
+  silu,       ///< x / (1 + e^-x)
+  clamp,      ///< min(max(x, low), high)
 };
 
-/// "none", "relu", "gelu", "gelu-tanh", "silu", "clamp". Throws InvalidArgument that lists them.
+/// "none", "relu", "gelu", "gelu-tanh", "silu", "clamp"; throws InvalidArgument otherwise.
 [[nodiscard]] SPJIT_EXPORT Activation parse_activation(std::string_view name);
 [[nodiscard]] SPJIT_EXPORT std::string_view to_string(Activation activation);
 
