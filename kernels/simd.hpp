@@ -7,26 +7,50 @@
 ///
 /// Of each: Vector, Mask; k_floats of a Vector; mask(floats): the first ones; zero, load, store,
 /// broadcast, fma; weights(step): eight floats; weight(weights, lane): that lane of them in all.
+/// And of those that compute activations:
+/// - fnma(a, b, c): c - a * b, rounded once; add, sub, mul, div, floor
+/// - max, min: as x86 has them: b where one of both is NaN, or both are zeros
+/// - magnitude(x, most): |x|, but `most` where that is smaller or x is NaN
+/// - zero_negative(x): x; where it is negative, x * 0: -0, and NaN of -infinity
+/// - lookup(table, x): of each lane the entry of `table` (k_table of them, aligned) that the lowest
+///   bits of x's mantissa name
+/// - exp_argument(x): x, limited where e^-x is infinite in float or does not change 1
+/// - add_scaled(p, k, a): p * 2^k + a, rounded once, of p in [1, 2] and k = floor(-x / ln 2) of
+///   such an x
 
 #include <immintrin.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 
 // The features of HostIsa::avx512 and HostIsa::avx2 that loops in C++ use.
-#define SPJIT_AVX512_TARGET __attribute__((target("avx512f,avx512vl,avx2,fma")))
+#define SPJIT_AVX512_TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma")))
 #define SPJIT_AVX512_INLINE SPJIT_AVX512_TARGET __attribute__((always_inline)) inline
 #define SPJIT_AVX2_TARGET __attribute__((target("avx2,fma")))
 #define SPJIT_AVX2_INLINE SPJIT_AVX2_TARGET __attribute__((always_inline)) inline
 
 namespace spjit {
 
+/// e^x of this is infinite in float.
+inline constexpr float k_exp_overflow = 89;
+/// 1 + e^-x of this is 1 in float, and e^-x is not denormal.
+inline constexpr float k_exp_smallest = 87;
+
+// Of vrangeps: the smaller magnitude with the sign of the first operand, or without a sign.
+inline constexpr int k_smaller_magnitude = 2;
+inline constexpr int k_sign_clear = 2 << 2;
+/// Of vfixupimmps: what becomes of classes of x, four bits each: -0 of negative ones, NaN of
+/// -infinity, x itself of all others.
+inline constexpr int k_negative_is_zero = 0x17131121;
+
 /// Sixteen floats.
 struct Avx512Zmm {
   using Vector = __m512;
   using Mask = __mmask16;
   static constexpr std::int64_t k_floats = 16;
+  static constexpr std::int64_t k_table = 16;
 
   SPJIT_AVX512_INLINE static Mask mask(std::int64_t columns) {
     return static_cast<Mask>((1U << columns) - 1);
@@ -51,6 +75,34 @@ struct Avx512Zmm {
   SPJIT_AVX512_INLINE static Vector fma(Vector a, Vector b, Vector c) {
     return _mm512_fmadd_ps(a, b, c);
   }
+
+  SPJIT_AVX512_INLINE static Vector add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
+  SPJIT_AVX512_INLINE static Vector sub(Vector a, Vector b) { return _mm512_sub_ps(a, b); }
+  SPJIT_AVX512_INLINE static Vector mul(Vector a, Vector b) { return _mm512_mul_ps(a, b); }
+  SPJIT_AVX512_INLINE static Vector div(Vector a, Vector b) { return _mm512_div_ps(a, b); }
+  SPJIT_AVX512_INLINE static Vector max(Vector a, Vector b) { return _mm512_max_ps(a, b); }
+  SPJIT_AVX512_INLINE static Vector min(Vector a, Vector b) { return _mm512_min_ps(a, b); }
+  SPJIT_AVX512_INLINE static Vector fnma(Vector a, Vector b, Vector c) {
+    return _mm512_fnmadd_ps(a, b, c);
+  }
+  SPJIT_AVX512_INLINE static Vector floor(Vector x) {
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  }
+  SPJIT_AVX512_INLINE static Vector magnitude(Vector x, Vector most) {
+    return _mm512_range_ps(x, most, k_smaller_magnitude | k_sign_clear);
+  }
+  SPJIT_AVX512_INLINE static Vector zero_negative(Vector x) {
+    return _mm512_fixupimm_ps(x, x, _mm512_set1_epi32(k_negative_is_zero), 0);
+  }
+  SPJIT_AVX512_INLINE static Vector lookup(const float* table, Vector x) {
+    return _mm512_permutexvar_ps(_mm512_castps_si512(x), _mm512_load_ps(table));
+  }
+  SPJIT_AVX512_INLINE static Vector exp_argument(Vector x) {
+    return _mm512_range_ps(x, broadcast(k_exp_overflow), k_smaller_magnitude);
+  }
+  SPJIT_AVX512_INLINE static Vector add_scaled(Vector p, Vector k, Vector a) {
+    return add(_mm512_scalef_ps(p, k), a);
+  }
 };
 
 /// Eight floats.
@@ -58,6 +110,7 @@ struct Avx512Ymm {
   using Vector = __m256;
   using Mask = __mmask8;
   static constexpr std::int64_t k_floats = 8;
+  static constexpr std::int64_t k_table = 16;
 
   SPJIT_AVX512_INLINE static Mask mask(std::int64_t columns) {
     return static_cast<Mask>((1U << columns) - 1);
@@ -80,6 +133,35 @@ struct Avx512Ymm {
   SPJIT_AVX512_INLINE static Vector fma(Vector a, Vector b, Vector c) {
     return _mm256_fmadd_ps(a, b, c);
   }
+
+  SPJIT_AVX512_INLINE static Vector add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
+  SPJIT_AVX512_INLINE static Vector sub(Vector a, Vector b) { return _mm256_sub_ps(a, b); }
+  SPJIT_AVX512_INLINE static Vector mul(Vector a, Vector b) { return _mm256_mul_ps(a, b); }
+  SPJIT_AVX512_INLINE static Vector div(Vector a, Vector b) { return _mm256_div_ps(a, b); }
+  SPJIT_AVX512_INLINE static Vector max(Vector a, Vector b) { return _mm256_max_ps(a, b); }
+  SPJIT_AVX512_INLINE static Vector min(Vector a, Vector b) { return _mm256_min_ps(a, b); }
+  SPJIT_AVX512_INLINE static Vector fnma(Vector a, Vector b, Vector c) {
+    return _mm256_fnmadd_ps(a, b, c);
+  }
+  SPJIT_AVX512_INLINE static Vector floor(Vector x) {
+    return _mm256_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  }
+  SPJIT_AVX512_INLINE static Vector magnitude(Vector x, Vector most) {
+    return _mm256_range_ps(x, most, k_smaller_magnitude | k_sign_clear);
+  }
+  SPJIT_AVX512_INLINE static Vector zero_negative(Vector x) {
+    return _mm256_fixupimm_ps(x, x, _mm256_set1_epi32(k_negative_is_zero), 0);
+  }
+  SPJIT_AVX512_INLINE static Vector lookup(const float* table, Vector x) {
+    return _mm256_permutex2var_ps(_mm256_load_ps(table), _mm256_castps_si256(x),
+                                  _mm256_load_ps(table + 8));
+  }
+  SPJIT_AVX512_INLINE static Vector exp_argument(Vector x) {
+    return _mm256_range_ps(x, broadcast(k_exp_overflow), k_smaller_magnitude);
+  }
+  SPJIT_AVX512_INLINE static Vector add_scaled(Vector p, Vector k, Vector a) {
+    return add(_mm256_scalef_ps(p, k), a);
+  }
 };
 
 /// Eight floats.
@@ -87,6 +169,7 @@ struct Avx2Ymm {
   using Vector = __m256;
   using Mask = __m256i;
   static constexpr std::int64_t k_floats = 8;
+  static constexpr std::int64_t k_table = 8;
 
   /// Four values in both halves each: a lane is then broadcast without an index.
   struct Weights {
@@ -127,6 +210,36 @@ struct Avx2Ymm {
   SPJIT_AVX2_INLINE static Vector broadcast(float value) { return _mm256_set1_ps(value); }
   SPJIT_AVX2_INLINE static Vector fma(Vector a, Vector b, Vector c) {
     return _mm256_fmadd_ps(a, b, c);
+  }
+
+  SPJIT_AVX2_INLINE static Vector add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
+  SPJIT_AVX2_INLINE static Vector sub(Vector a, Vector b) { return _mm256_sub_ps(a, b); }
+  SPJIT_AVX2_INLINE static Vector mul(Vector a, Vector b) { return _mm256_mul_ps(a, b); }
+  SPJIT_AVX2_INLINE static Vector div(Vector a, Vector b) { return _mm256_div_ps(a, b); }
+  SPJIT_AVX2_INLINE static Vector max(Vector a, Vector b) { return _mm256_max_ps(a, b); }
+  SPJIT_AVX2_INLINE static Vector min(Vector a, Vector b) { return _mm256_min_ps(a, b); }
+  SPJIT_AVX2_INLINE static Vector fnma(Vector a, Vector b, Vector c) {
+    return _mm256_fnmadd_ps(a, b, c);
+  }
+  SPJIT_AVX2_INLINE static Vector floor(Vector x) { return _mm256_floor_ps(x); }
+  SPJIT_AVX2_INLINE static Vector magnitude(Vector x, Vector most) {
+    return min(_mm256_andnot_ps(broadcast(-0.0F), x), most);
+  }
+  SPJIT_AVX2_INLINE static Vector zero_negative(Vector x) {
+    const Vector infinite =
+        _mm256_cmp_ps(x, broadcast(-std::numeric_limits<float>::infinity()), _CMP_EQ_OQ);
+    return _mm256_or_ps(max(broadcast(-0.0F), x), infinite);
+  }
+  SPJIT_AVX2_INLINE static Vector lookup(const float* table, Vector x) {
+    return _mm256_permutevar8x32_ps(_mm256_load_ps(table), _mm256_castps_si256(x));
+  }
+  SPJIT_AVX2_INLINE static Vector exp_argument(Vector x) {
+    return max(broadcast(-k_exp_overflow), min(broadcast(k_exp_smallest), x));
+  }
+  SPJIT_AVX2_INLINE static Vector add_scaled(Vector p, Vector k, Vector a) {
+    // The sum's lowest bits are the exponent field of 2^k: 255 of 2^128, which is infinity.
+    const Vector field = add(k, broadcast(0x1.8p23F + 127));
+    return fma(p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(field), 23)), a);
   }
 };
 

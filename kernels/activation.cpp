@@ -1,0 +1,114 @@
+#include "kernels/activation.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+#include "kernels/activation_vectors.hpp"
+#include "kernels/simd.hpp"
+
+#if defined(__GNUC__) && !defined(__clang__)
+// g++ 12 says it of the registers that its own header leaves undefined (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+namespace spjit {
+namespace {
+
+using Run = void (*)(float*, std::int64_t, const ClampBounds&);
+
+template <Activation Kind>
+SPJIT_AVX512_TARGET void run_avx512(float* values, std::int64_t count, const ClampBounds& bounds) {
+  using Zmm = Avx512Zmm;
+  using Ymm = Avx512Ymm;
+  using activation_avx512::activate;
+  for (; count >= Zmm::k_floats; values += Zmm::k_floats, count -= Zmm::k_floats) {
+    Zmm::store(values, activate<Zmm, Kind>(Zmm::load(values), bounds));
+  }
+  if (count == 0) return;
+  if (count > Ymm::k_floats) {
+    const Zmm::Mask mask = Zmm::mask(count);
+    Zmm::store(values, activate<Zmm, Kind>(Zmm::load(values, mask), bounds), mask);
+  } else {
+    const Ymm::Mask mask = Ymm::mask(count);
+    Ymm::store(values, activate<Ymm, Kind>(Ymm::load(values, mask), bounds), mask);
+  }
+}
+
+template <Activation Kind>
+SPJIT_AVX2_TARGET void run_avx2(float* values, std::int64_t count, const ClampBounds& bounds) {
+  using Ymm = Avx2Ymm;
+  using activation_avx2::activate;
+  for (; count >= Ymm::k_floats; values += Ymm::k_floats, count -= Ymm::k_floats) {
+    Ymm::store(values, activate<Ymm, Kind>(Ymm::load(values), bounds));
+  }
+  if (count == 0) return;
+  const Ymm::Mask mask = Ymm::mask(count);
+  Ymm::store(values, activate<Ymm, Kind>(Ymm::load(values, mask), bounds), mask);
+}
+
+template <Activation Kind>
+void run_generic(float* values, std::int64_t count, const ClampBounds& bounds) {
+  for (std::int64_t i = 0; i < count; ++i) values[i] = activate(values[i], Kind, bounds);
+}
+
+template <Activation Kind>
+Run run_of(HostIsa isa) {
+  if (isa == HostIsa::avx512) return run_avx512<Kind>;
+  return isa == HostIsa::avx2 ? run_avx2<Kind> : run_generic<Kind>;
+}
+
+/// Null where nothing is to be done.
+Run run_of(Activation activation, HostIsa isa) {
+  switch (activation) {
+    case Activation::none:
+      return nullptr;
+    case Activation::relu:
+      return run_of<Activation::relu>(isa);
+    case Activation::gelu_erf:
+      return run_of<Activation::gelu_erf>(isa);
+    case Activation::gelu_tanh:
+      return run_of<Activation::gelu_tanh>(isa);
+    case Activation::silu:
+      return run_of<Activation::silu>(isa);
+    case Activation::clamp:
+      return run_of<Activation::clamp>(isa);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+float activate(float x, Activation activation, ClampBounds bounds) {
+  const double wide = x;
+  // In double nothing overflows before the result does.
+  const auto times_sigmoid = [wide](double z) {
+    return static_cast<float>(wide / (1 + std::exp(-z)));
+  };
+  switch (activation) {
+    case Activation::none:
+      break;
+    case Activation::relu:
+      return x < 0 ? 0 : x;
+    case Activation::gelu_erf:
+      return static_cast<float>(0.5 * wide * std::erfc(-wide / std::numbers::sqrt2));
+    case Activation::gelu_tanh: {
+      const double scale = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+      return times_sigmoid(scale * (wide + 0.044715 * wide * wide * wide));
+    }
+    case Activation::silu:
+      return times_sigmoid(wide);
+    case Activation::clamp: {
+      const float raised = x < bounds.low ? bounds.low : x;
+      return raised > bounds.high ? bounds.high : raised;
+    }
+  }
+  return x;
+}
+
+void activate(std::span<float> values, Activation activation, ClampBounds bounds, HostIsa isa) {
+  const Run run = run_of(activation, isa);
+  if (run != nullptr) run(values.data(), std::ssize(values), bounds);
+}
+
+}  // namespace spjit

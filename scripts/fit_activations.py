@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Writes kernels/activation_tables.hpp: what activations are computed from (docs/epilogue.md).
+
+    python3 -m venv DIR && DIR/bin/pip install numpy scipy
+    DIR/bin/python scripts/fit_activations.py kernels/activation_tables.hpp
+    clang-format-14 -i kernels/activation_tables.hpp
+
+A GELU's piece is a polynomial p(d) with p^2 close to the upper tail Q(t) = 1 - Phi(t), where
+t = |x|, d = t - center and |d| <= step / 2; the last piece is 0. SiLU has one polynomial, of e^-r
+on [-ln 2, 0]. A weighted least-squares fit is made minimax (Lawson's iteration) and rounded to floats, whose bits
+are then moved while the largest error of the result falls, computed in floats as the kernel does.
+The same coefficients come out of every run. It takes three minutes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Callable
+
+import numpy as np
+from scipy.special import erfc
+
+POINTS = 1_500_000  # where the error is looked at
+WORST = 200  # of them: so many more are looked at after every move of a round
+ROUNDS = 12
+MOVES = 4000  # a round
+
+Function = Callable[[np.ndarray], np.ndarray]
+# Errors at given points of floats from given coefficients.
+Errors = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+HEADER = """#pragma once
+
+/// @file
+/// Coefficients of activations. Written by scripts/fit_activations.py, which says what they are.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace spjit {
+
+/// Polynomials in t - center for t around 0, step, 2 * step, ...
+template <std::size_t Pieces, std::size_t Degree>
+struct GeluPieces {
+  static constexpr std::size_t k_degree = Degree;
+  float step;
+  alignas(64) float coefficients[Degree + 1][Pieces];  ///< of the powers of t - center, upwards
+};
+
+/// By the entries that a vector holds.
+template <std::int64_t Entries>
+inline constexpr auto k_gelu_erf = nullptr;
+template <std::int64_t Entries>
+inline constexpr auto k_gelu_tanh = nullptr;
+"""
+
+
+def tail_of_erf(t: np.ndarray) -> np.ndarray:
+    return erfc(t / np.sqrt(2)) / 2
+
+
+def tail_of_tanh(t: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(2 * np.sqrt(2 / np.pi) * (t + 0.044715 * t**3)))
+
+
+def fma(a: np.ndarray, b: np.ndarray | np.float32, c: np.ndarray | np.float32) -> np.ndarray:
+    return (a.astype(np.float64) * np.float64(b) + np.float64(c)).astype(np.float32)
+
+
+def polynomial(coefficients: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """As the kernel computes it."""
+    p = np.full_like(d, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        p = fma(p, d, c)
+    return p
+
+
+def ulps(result: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Of errors, in units in the last place of the exact result as a float."""
+    return np.abs(result - exact) / 2.0 ** (np.floor(np.log2(np.abs(exact))) - 23)
+
+
+def minimax(d: np.ndarray, values: np.ndarray, degree: int, fixed: dict[int, float]) -> np.ndarray:
+    """Coefficients whose largest relative error is smallest, those in `fixed` as given."""
+    free = [k for k in range(degree + 1) if k not in fixed]
+    scale = np.max(np.abs(d))
+    basis = np.stack([(d / scale) ** k for k in free], 1) / values[:, None]
+    goal = 1 - sum(c * d**k for k, c in fixed.items()) / values
+    weights = np.ones(len(d))
+    best = (np.inf, np.zeros(len(free)))
+    for _ in range(100):
+        root = np.sqrt(weights)
+        found = np.linalg.lstsq(basis * root[:, None], goal * root, rcond=None)[0]
+        errors = np.abs(basis @ found - goal)
+        best = min(best, (errors.max(), found), key=lambda pair: pair[0])
+        weights *= errors / errors.max() + 1e-3
+        weights /= weights.sum()
+    result = np.zeros(degree + 1)
+    for k, c in fixed.items():
+        result[k] = c
+    for k, c in zip(free, best[1]):
+        result[k] = c / scale**k
+    return result
+
+
+def rounded_minimax(d: np.ndarray, values: np.ndarray, degree: int,
+                    fixed: dict[int, float]) -> np.ndarray:
+    """The same in floats: the highest is rounded first, and the others make up for it."""
+    fixed = dict(fixed)
+    for k in range(degree, -1, -1):
+        if k not in fixed:
+            fixed[k] = float(np.float32(minimax(d, values, degree, fixed)[k]))
+    return np.array([fixed[k] for k in range(degree + 1)], dtype=np.float32)
+
+
+def improved(coefficients: np.ndarray, points: np.ndarray, errors: Errors,
+             first: int) -> tuple[np.ndarray, float]:
+    """Moves those from `first` on by units in the last place while the largest error falls."""
+    random = np.random.default_rng(1)
+    best, least = coefficients, np.inf
+    current, seen = coefficients, random.choice(points, WORST)
+    for _ in range(ROUNDS):
+        everywhere = errors(current, points)
+        if everywhere.max() < least:
+            best, least = current, float(everywhere.max())
+        worst = points[np.argpartition(everywhere, -WORST)[-WORST:]]
+        seen = np.unique(np.concatenate([seen, worst]))
+        current_error = errors(current, seen).max()
+        for _ in range(MOVES):
+            bits = current.view(np.int32).copy()
+            changed = random.choice(np.arange(first, len(bits)), random.integers(1, 3), False)
+            for k in changed:
+                bits[k] += random.choice([-1, 1]) * 2 ** random.integers(0, 1 + 3 * min(k, 4))
+            moved = bits.view(np.float32)
+            moved_error = errors(moved, seen).max()
+            if moved_error < current_error:
+                current, current_error = moved, moved_error
+    return best, least
+
+
+def nodes(low: float, high: float) -> np.ndarray:
+    return low + (high - low) * (0.5 - 0.5 * np.cos(np.pi * (np.arange(150) + 0.5) / 150))
+
+
+def piece(tail: Function, center: float, step: float, degree: int) -> tuple[np.ndarray, float]:
+    low = 0.0 if center == 0 else -step / 2
+    at = nodes(low, step / 2)
+    start = rounded_minimax(at, np.sqrt(tail(center + at)), degree, {})
+    spread = np.random.default_rng(2).uniform(max(center + low, 1e-3), center + step / 2, POINTS)
+
+    def errors(coefficients: np.ndarray, t: np.ndarray) -> np.ndarray:
+        p = polynomial(coefficients, t - np.float32(center))
+        result = (t * p * p.astype(np.float64)).astype(np.float32)
+        return ulps(result, t.astype(np.float64) * tail(t.astype(np.float64)))
+
+    return improved(start, spread.astype(np.float32), errors, 0)
+
+
+def numbers(values: np.ndarray) -> str:
+    return ", ".join(np.format_float_scientific(v) + "F" for v in values)
+
+
+def pieces(name: str, tail: Function, count: int, step: float, degree: int) -> str:
+    columns = []
+    for index in range(count - 1):
+        coefficients, error = piece(tail, index * step, step, degree)
+        print(f"{name}, {count} pieces: around {index * step:g}: {error:.2f} ulp", flush=True)
+        columns.append(coefficients)
+    columns.append(np.zeros(degree + 1, dtype=np.float32))
+    rows = ",\n".join("{" + numbers([c[k] for c in columns]) + "}" for k in range(degree + 1))
+    return (f"template <>\ninline constexpr auto {name}<{count}> = "
+            f"GeluPieces<{count}, {degree}>{{{step}F, {{{rows}}}}};\n")
+
+
+def exponential() -> str:
+    log2_e, ln_2 = np.float32(1 / np.log(2)), np.float32(np.log(2))
+    random = np.random.default_rng(3)
+    points = np.concatenate([random.uniform(-40, 0, POINTS), random.uniform(-4, 4, POINTS)])
+
+    def errors(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
+        k = np.floor(x * -log2_e)
+        power = polynomial(coefficients, fma(k, ln_2, x)).astype(np.float64) * 2.0**k
+        result = x / (1 + power).astype(np.float32)
+        return ulps(result, x / (1 + np.exp(-x.astype(np.float64))))
+
+    at = nodes(-np.log(2), 0)
+    start = rounded_minimax(at, np.exp(-at), 5, {0: 1.0})
+    found, error = improved(start, points.astype(np.float32), errors, 1)
+    print(f"silu: {error:.2f} ulp", flush=True)
+    return (f"inline constexpr float k_log2_e = {numbers([log2_e])};\n"
+            f"inline constexpr float k_ln_2 = {numbers([ln_2])};\n"
+            "/// e^-r for -ln 2 <= r <= 0, by the powers of r, upwards.\n"
+            f"inline constexpr std::array<float, 6> k_exp = {{{numbers(found)}}};\n")
+
+
+def main() -> None:
+    parts = [HEADER]
+    for name, tail in (("k_gelu_erf", tail_of_erf), ("k_gelu_tanh", tail_of_tanh)):
+        parts.append(pieces(name, tail, 16, 0.5, 5))
+        parts.append(pieces(name, tail, 8, 1.0, 7))
+    parts.append(exponential())
+    parts.append("}  // namespace spjit\n")
+    Path(sys.argv[1]).write_text("\n".join(parts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+#include "kernels/activation.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "spjit/target.hpp"
+#include "tests/support/guarded_memory.hpp"
+
+namespace spjit {
+namespace {
+
+using testing_support::GuardedFloats;
+using testing_support::k_placements;
+using testing_support::Placement;
+
+constexpr float k_inf = std::numeric_limits<float>::infinity();
+constexpr float k_nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float k_max = std::numeric_limits<float>::max();
+constexpr float k_denormal = std::numeric_limits<float>::denorm_min();
+constexpr ClampBounds k_bounds = {.low = -1, .high = 6};
+
+constexpr std::array k_activations = {Activation::none,      Activation::relu, Activation::gelu_erf,
+                                      Activation::gelu_tanh, Activation::silu, Activation::clamp};
+constexpr std::array k_smooth = {Activation::gelu_erf, Activation::gelu_tanh, Activation::silu};
+
+/// Activations need no compiler, so the generic ones run everywhere.
+std::vector<HostIsa> isas() {
+  std::vector<HostIsa> result;
+  for (const HostIsa isa : {HostIsa::avx512, HostIsa::avx2, HostIsa::generic}) {
+    if (isa == HostIsa::generic || Target(isa).runs_here()) result.push_back(isa);
+  }
+  return result;
+}
+
+std::vector<float> activated(std::vector<float> values, Activation activation, HostIsa isa,
+                             ClampBounds bounds = k_bounds) {
+  activate(values, activation, bounds, isa);
+  return values;
+}
+
+/// NaNs are all the same.
+std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
+bool same(float a, float b) { return bits_of(a) == bits_of(b) || (std::isnan(a) && std::isnan(b)); }
+
+/// By the definition, in double.
+double exact(Activation activation, double x) {
+  if (activation == Activation::gelu_erf) return x / 2 * std::erfc(-x / std::sqrt(2.0));
+  const double z = activation == Activation::silu
+                       ? x
+                       : 2 * std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * std::pow(x, 3));
+  return x / (1 + std::exp(-z));
+}
+
+/// Of the exact result as a float; denormal results all have the same.
+double ulp_of(double value) { return std::ldexp(1.0, std::max(std::ilogb(value), -126) - 23); }
+
+/// What docs/epilogue.md promises for low <= x < high.
+struct Interval {
+  float low;
+  float high;
+  double ulps;
+  double absolute;
+};
+
+std::vector<Interval> promises(Activation activation, HostIsa isa) {
+  if (isa == HostIsa::generic) return {{-k_max, k_max, 0.501, k_inf}};
+  if (activation == Activation::silu) {
+    return {{-k_max, -88.7F, k_inf, 3e-37}, {-88.7F, -40, 5.5, k_inf}, {-40, k_max, 4, k_inf}};
+  }
+  const double ulps = isa == HostIsa::avx512 ? 4 : 4.5;
+  return {{-k_max, -4.5F, k_inf, 3e-10}, {-4.5F, -2.5F, 10, 5e-9}, {-2.5F, k_max, ulps, k_inf}};
+}
+
+/// The largest errors of an instruction set and activation in an interval.
+struct Worst {
+  HostIsa isa;
+  Activation activation;
+  Interval interval;
+  double ulps = 0;
+  double absolute = 0;
+  float x = 0;
+
+  void add(float at, float result, double expected) {
+    const double error = std::abs(result - expected);
+    absolute = std::max(absolute, error);
+    if (error <= ulps * ulp_of(expected)) return;
+    ulps = error / ulp_of(expected);
+    x = at;
+  }
+};
+
+std::vector<Worst> nothing_yet() {
+  std::vector<Worst> result;
+  for (const HostIsa isa : isas()) {
+    for (const Activation activation : k_smooth) {
+      for (const Interval& interval : promises(activation, isa)) {
+        result.push_back({.isa = isa, .activation = activation, .interval = interval});
+      }
+    }
+  }
+  return result;
+}
+
+void add_errors(const std::vector<float>& xs, std::vector<Worst>& worst) {
+  for (const Activation activation : k_smooth) {
+    std::vector<double> expected;
+    for (const float x : xs) expected.push_back(exact(activation, x));
+    for (const HostIsa isa : isas()) {
+      const std::vector<float> results = activated(xs, activation, isa);
+      for (Worst& of : worst) {
+        if (of.isa != isa || of.activation != activation) continue;
+        for (std::size_t i = 0; i < xs.size(); ++i) {
+          if (of.interval.low <= xs[i] && xs[i] < of.interval.high) {
+            of.add(xs[i], results[i], expected[i]);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Floats in order of their bits: of 2^-20 <= |x| < 16 each `step`-th, of the others each
+/// 64 * `step`-th. `part` of two.
+void sweep(std::uint32_t step, std::uint32_t part, std::vector<Worst>& worst) {
+  constexpr std::uint64_t k_first = 0x35800000;
+  constexpr std::uint64_t k_end = 0x41800000;
+  constexpr std::uint64_t k_infinity = 0x7F800000;
+  std::vector<float> xs;
+  const auto flush = [&] {
+    add_errors(xs, worst);
+    xs.clear();
+  };
+  std::uint64_t index = 0;
+  for (std::uint64_t bits = 0; bits < k_infinity; ++index) {
+    if (index % 2 == part) {
+      const auto x = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+      xs.insert(xs.end(), {x, -x});
+    }
+    if (xs.size() == 4096) flush();
+    bits += bits >= k_first && bits < k_end ? step : std::uint64_t{64} * step;
+  }
+  flush();
+}
+
+/// SPJIT_FLOAT_STEP=1: every float (a minute), with the errors in figures.
+std::uint32_t float_step() {
+  const char* step = std::getenv("SPJIT_FLOAT_STEP");
+  if (step == nullptr) return 211;
+  return static_cast<std::uint32_t>(std::max(std::strtoul(step, nullptr, 10), 1UL));
+}
+
+TEST(Activation, ErrorsAreAsSmallAsPromised) {
+  const std::uint32_t step = float_step();
+  std::vector<Worst> worst = nothing_yet();
+  std::vector<Worst> others = worst;
+
+  std::thread other([&] { sweep(step, 1, others); });
+  sweep(step, 0, worst);
+  other.join();
+
+  for (std::size_t i = 0; i < worst.size(); ++i) {
+    Worst& of = worst[i];
+    if (others[i].ulps > of.ulps) {
+      of.ulps = others[i].ulps;
+      of.x = others[i].x;
+    }
+    of.absolute = std::max(of.absolute, others[i].absolute);
+    const std::string where = to_string(of.isa) + " " + std::string(to_string(of.activation)) +
+                              " below " + std::to_string(of.interval.high);
+    EXPECT_LE(of.ulps, of.interval.ulps) << where << " at " << of.x;
+    EXPECT_LE(of.absolute, of.interval.absolute) << where;
+    if (step == 1) {
+      std::cout << where << ": ulps=" << of.ulps << " x=" << of.x << " absolute=" << of.absolute
+                << "\n";
+    }
+  }
+}
+
+TEST(Activation, SiluHasTheSameBitsInAvx512AndAvx2) {
+  if (!Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "this CPU has no AVX-512";
+  const std::uint32_t step = float_step();
+  std::vector<float> xs;
+  for (std::uint64_t bits = 0; bits <= 0xFFFFFFFF; bits += step) {
+    xs.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+    if (xs.size() < 4096 && bits + step <= 0xFFFFFFFF) continue;
+
+    const std::vector<float> a = activated(xs, Activation::silu, HostIsa::avx512);
+    const std::vector<float> b = activated(xs, Activation::silu, HostIsa::avx2);
+
+    for (std::size_t i = 0; i < xs.size(); ++i) ASSERT_TRUE(same(a[i], b[i])) << xs[i];
+    xs.clear();
+  }
+}
+
+TEST(Activation, ReluAndClampHaveTheBitsOfTheirDefinition) {
+  std::vector<float> xs = {0.0F, -0.0F, k_nan, -k_nan, k_inf, -k_inf, k_denormal, -k_denormal};
+  for (std::uint64_t bits = 0; bits <= 0xFFFFFFFF; bits += 4001) {
+    xs.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  }
+  // Bounds that are zeros, and the wrong way round: then it is the upper one.
+  for (const ClampBounds bounds : {k_bounds, ClampBounds{0, 6}, ClampBounds{-0.0F, 0},
+                                   ClampBounds{2, -3}, ClampBounds{-k_inf, k_inf}}) {
+    for (const HostIsa isa : isas()) {
+      const std::vector<float> relu = activated(xs, Activation::relu, isa);
+      const std::vector<float> clamp = activated(xs, Activation::clamp, isa, bounds);
+
+      for (std::size_t i = 0; i < xs.size(); ++i) {
+        const float x = xs[i];
+        ASSERT_TRUE(same(relu[i], x < 0 ? 0.0F : x)) << to_string(isa) << " " << x;
+        const float raised = x < bounds.low ? bounds.low : x;
+        ASSERT_TRUE(same(clamp[i], raised > bounds.high ? bounds.high : raised))
+            << to_string(isa) << " " << x << " in " << bounds.low << ".." << bounds.high;
+      }
+    }
+  }
+}
+
+TEST(Activation, OfSpecialValuesIsWhatTheFormulaGives) {
+  for (const HostIsa isa : isas()) {
+    for (const Activation activation : k_smooth) {
+      const auto of = [&](float x) { return activated({x}, activation, isa).front(); };
+
+      EXPECT_TRUE(same(of(0.0F), 0.0F)) << to_string(isa) << to_string(activation);
+      EXPECT_TRUE(same(of(-0.0F), -0.0F)) << to_string(isa) << to_string(activation);
+      EXPECT_TRUE(std::isnan(of(k_nan))) << to_string(isa) << to_string(activation);
+      EXPECT_EQ(of(k_inf), k_inf) << to_string(isa) << to_string(activation);
+      EXPECT_TRUE(std::isnan(of(-k_inf))) << to_string(isa) << to_string(activation);
+      EXPECT_EQ(of(k_max), k_max) << to_string(isa) << to_string(activation);
+      EXPECT_EQ(of(100), 100) << to_string(isa) << to_string(activation);
+      for (const float x : {-k_max, -1e30F, -1000.0F}) {
+        EXPECT_TRUE(same(of(x), -0.0F)) << to_string(isa) << to_string(activation) << x;
+      }
+    }
+  }
+}
+
+/// Finite and other values of both signs in no order.
+std::vector<float> mixed_values(std::size_t count) {
+  std::vector<float> values;
+  for (std::size_t i = 0; i < count; ++i) {
+    values.push_back(static_cast<float>(static_cast<int>(i * 37 % 101) - 50) * 0.173F);
+  }
+  for (std::size_t i = 5; i < count; i += 11) {
+    values[i] = std::array{k_nan, -k_inf, k_inf, -0.0F, k_denormal, -1e30F}[i % 6];
+  }
+  return values;
+}
+
+TEST(Activation, TakesAnyCountAndTouchesNothingElse) {
+  for (const HostIsa isa : isas()) {
+    for (const Activation activation : k_activations) {
+      for (const Placement placement : k_placements) {
+        for (std::int64_t count = 0; count <= 70; ++count) {
+          const std::vector<float> xs = mixed_values(static_cast<std::size_t>(count));
+          const GuardedFloats values(count, placement);
+          std::ranges::copy(xs, values.data());
+
+          activate(values.span(), activation, k_bounds, isa);
+
+          EXPECT_TRUE(values.intact());
+          for (std::size_t i = 0; i < xs.size(); ++i) {
+            // Alone it is another lane of another vector.
+            const float alone = activated({xs[i]}, activation, isa).front();
+            ASSERT_TRUE(same(values.span()[i], alone))
+                << to_string(isa) << to_string(activation) << " " << count << " " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spjit
