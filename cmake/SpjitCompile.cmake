@@ -11,6 +11,8 @@ add_library(spjit_flags INTERFACE)
 target_compile_features(spjit_flags INTERFACE cxx_std_20)
 target_compile_options(spjit_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
                        -Wsign-conversion -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual)
+# A product and a sum are rounded each, unless the source has an FMA: bits are what the plan says.
+target_compile_options(spjit_flags INTERFACE -ffp-contract=off)
 if(SPJIT_WERROR)
   target_compile_options(spjit_flags INTERFACE -Werror)
 endif()

@@ -6,6 +6,7 @@
 #include "base/arithmetic.hpp"
 #include "kernels/finish.hpp"
 #include "kernels/host_family.hpp"
+#include "kernels/operand.hpp"
 #include "kernels/transpose.hpp"
 
 namespace spjit {
@@ -15,54 +16,35 @@ constexpr std::int64_t k_line_floats = 16;
 /// Of which B and C stay in L2 while they are transposed, multiplied and finished.
 constexpr std::int64_t k_group_columns = 128;
 
-/// B or C of one of a batch.
-struct Operand {
-  Layout layout;
-  std::int64_t ld;
-  PanelLayout panels;
-
-  /// Floats from the first to the one of a row (feature) and a column (token) that begins a panel.
-  [[nodiscard]] std::int64_t offset(std::int64_t row, std::int64_t column) const {
-    switch (layout) {
-      case Layout::tokens_major:
-        return column * ld + row;
-      case Layout::panel_major:
-        return column / panels.width * panels.stride() + row * panels.width;
-      case Layout::row_major:
-        break;
-    }
-    return row * ld + column;
-  }
-  /// Between rows, where columns lie together.
-  [[nodiscard]] std::int64_t row_distance() const {
-    return layout == Layout::panel_major ? panels.width : ld;
-  }
-};
+/// Floats between rows of an operand whose columns lie together.
+std::int64_t row_distance(const Operand& operand) {
+  return operand.layout == Layout::panel_major ? operand.panels.width : operand.ld;
+}
 
 }  // namespace
 
 void HostExecutable::run(const Arguments& arguments) const {
-  const Layout b_layout = arguments.b_layout.value_or(Layout::row_major);
-  const Layout c_layout = arguments.c_layout.value_or(Layout::row_major);
-  const bool is_product = layer_.epilogue.empty() && arguments.batch == 1 && arguments.n > 0 &&
-                          b_layout == c_layout && b_layout != Layout::tokens_major;
-  if (is_product) {
-    multiply({arguments.b, arguments.ldb, arguments.c, arguments.ldc, arguments.n, b_layout});
-    return;
-  }
+  if (arguments.n == 0 || arguments.batch == 0) return;
+  const Layout layout = *arguments.b_layout;
+  const bool is_product =
+      layer_.epilogue.empty() && layout == *arguments.c_layout && layout != Layout::tokens_major;
   for (std::int64_t item = 0; item < arguments.batch; ++item) {
     Arguments one = arguments;
     one.b += item * arguments.b_distance;
     one.c += item * arguments.c_distance;
     if (one.residual != nullptr) one.residual += item * arguments.residual_distance;
-    run_layer(one);
+    if (is_product) {
+      multiply({one.b, one.ldb, one.c, one.ldc, one.n, layout});
+    } else {
+      run_layer(one);
+    }
   }
 }
 
 void HostExecutable::run_layer(const Arguments& arguments) const {
   const std::int64_t width = panel_columns_;
-  const bool has_panels = arguments.b_layout == Layout::panel_major ||
-                          arguments.c_layout == Layout::panel_major;
+  const bool has_panels =
+      arguments.b_layout == Layout::panel_major || arguments.c_layout == Layout::panel_major;
   const std::int64_t group = has_panels ? width : std::min(arguments.n, k_group_columns);
   const std::int64_t padded = round_up(group, k_line_floats);
   const std::int64_t b_floats = checked_multiply(layer_.cols, padded, "floats of tokens");
@@ -78,15 +60,13 @@ void HostExecutable::run_layer(const Arguments& arguments) const {
 void HostExecutable::run_group(const Arguments& arguments, ColumnRange columns,
                                const GroupWorkspace& workspace) const {
   const std::int64_t n = columns.end - columns.begin;
-  const Operand b{*arguments.b_layout, arguments.ldb,
-                  {layer_.cols, arguments.n, panel_columns_}};
-  const Operand c{*arguments.c_layout, arguments.ldc,
-                  {layer_.rows, arguments.n, panel_columns_}};
+  const Operand b{*arguments.b_layout, arguments.ldb, {layer_.cols, arguments.n, panel_columns_}};
+  const Operand c{*arguments.c_layout, arguments.ldc, {layer_.rows, arguments.n, panel_columns_}};
   const Operand residual{c.layout, arguments.ldr, c.panels};
   const float* const from = arguments.b + b.offset(0, columns.begin);
   float* const to = arguments.c + c.offset(0, columns.begin);
 
-  Product product{from, b.row_distance(), to, c.row_distance(), n};
+  Product product{from, row_distance(b), to, row_distance(c), n};
   if (b.layout == Layout::tokens_major) {
     product.b = workspace.b;
     product.ldb = workspace.ld;
@@ -105,6 +85,11 @@ void HostExecutable::run_group(const Arguments& arguments, ColumnRange columns,
     product.ldc = workspace.ld;
   }
   multiply(product);
+  if (c.layout == Layout::panel_major && n < panel_columns_) {
+    for (std::int64_t row = 0; row < layer_.rows; ++row) {
+      std::fill_n(to + row * panel_columns_ + n, panel_columns_ - n, 0.0F);
+    }
+  }
   if (in_place && layer_.epilogue.empty()) return;
   share_rows(layer_.rows, [&](const RowRange& rows) {
     const auto of_row = [&](const float* operand) {
@@ -114,13 +99,13 @@ void HostExecutable::run_group(const Arguments& arguments, ColumnRange columns,
                 .from = {product.c + rows.begin * product.ldc, product.ldc},
                 .rows = rows.end - rows.begin,
                 .columns = n,
-                .to = {to + c.offset(rows.begin, 0), c.row_distance()},
+                .to = {to + c.offset(rows.begin, 0), row_distance(c)},
                 .has_tokens = c.layout == Layout::tokens_major,
                 .scale = of_row(arguments.scale),
                 .bias = of_row(arguments.bias)};
     if (arguments.residual != nullptr) {
       task.residual = {arguments.residual + residual.offset(rows.begin, columns.begin),
-                       residual.row_distance()};
+                       row_distance(residual)};
     }
     finish(task, layer_.isa);
   });

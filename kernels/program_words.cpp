@@ -179,8 +179,9 @@ HostProgramHeader read_header(WordReader& reader) {
   const auto fits = [&](Layout layout, std::int64_t ld, std::int64_t features) {
     return layout == Layout::tokens_major ? ld >= features : ld >= header.n;
   };
-  require_record(header.b_layout == Layout::tokens_major ||
-                     fits(header.b_layout, header.ldb, header.cols), "ldb");
+  require_record(
+      header.b_layout == Layout::tokens_major || fits(header.b_layout, header.ldb, header.cols),
+      "ldb");
   require_record(fits(header.c_layout, header.ldc, header.rows), "ldc");
   return header;
 }

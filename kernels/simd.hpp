@@ -252,6 +252,8 @@ struct GenericXmm {
   static Mask mask(std::int64_t floats) { return floats; }
   static Vector zero() { return _mm_setzero_ps(); }
   static Vector broadcast(float value) { return _mm_set1_ps(value); }
+  static Vector add(Vector a, Vector b) { return _mm_add_ps(a, b); }
+  static Vector mul(Vector a, Vector b) { return _mm_mul_ps(a, b); }
   static Vector load(const float* from) { return _mm_loadu_ps(from); }
   static Vector load(const float* from, Mask floats) {
     return floats == k_floats ? load(from) : load_some(from, floats);

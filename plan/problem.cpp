@@ -59,10 +59,11 @@ void check_epilogue(const Epilogue& epilogue) {
                                       static_cast<int>(epilogue.activation),
                                       static_cast<int>(Activation::clamp)));
   }
+  const float infinity = std::numeric_limits<float>::infinity();
   const bool is_range =
-      epilogue.low <= epilogue.high && std::isfinite(epilogue.low) && std::isfinite(epilogue.high);
+      epilogue.low <= epilogue.high && epilogue.low < infinity && epilogue.high > -infinity;
   if (epilogue.activation == Activation::clamp && !is_range) {
-    throw InvalidArgument(fmt::format("clamp is from {} to {}; expected finite low <= high",
+    throw InvalidArgument(fmt::format("clamp is from {} to {}; expected low <= high, both numbers",
                                       epilogue.low, epilogue.high));
   }
 }
@@ -121,11 +122,16 @@ DenseFormat read_format(const json& object, const char* name) {
   return format;
 }
 
+/// JSON has no infinity.
+json finite_or_null(float bound) { return std::isfinite(bound) ? json(bound) : json(nullptr); }
+
 json to_json(const Epilogue& epilogue) {
-  return {
-      {"scale", epilogue.scale},       {"bias", epilogue.bias},
-      {"residual", epilogue.residual}, {"activation", std::string(to_string(epilogue.activation))},
-      {"low", epilogue.low},           {"high", epilogue.high}};
+  return {{"scale", epilogue.scale},
+          {"bias", epilogue.bias},
+          {"residual", epilogue.residual},
+          {"activation", std::string(to_string(epilogue.activation))},
+          {"low", finite_or_null(epilogue.low)},
+          {"high", finite_or_null(epilogue.high)}};
 }
 
 Epilogue read_epilogue(const json& object) {
@@ -136,8 +142,12 @@ Epilogue read_epilogue(const json& object) {
   epilogue.bias = members.boolean("bias");
   epilogue.residual = members.boolean("residual");
   epilogue.activation = parse_activation(members.text("activation"));
-  epilogue.low = static_cast<float>(members.number("low", -k_most, k_most));
-  epilogue.high = static_cast<float>(members.number("high", -k_most, k_most));
+  const auto bound = [&](const char* name, float infinite) {
+    return members.at(name).is_null() ? infinite
+                                      : static_cast<float>(members.number(name, -k_most, k_most));
+  };
+  epilogue.low = bound("low", -std::numeric_limits<float>::infinity());
+  epilogue.high = bound("high", std::numeric_limits<float>::infinity());
   members.finish();
   return epilogue;
 }
@@ -199,6 +209,9 @@ Problem checked_problem(Problem problem, const Cancellation& cancel) {
   if (!problem.a) throw InvalidArgument("the problem has no matrix; set Problem::a");
   check_sizes(problem);
   validate(*problem.a, cancel);
+  if (problem.epilogue.activation != Activation::clamp) {
+    problem.epilogue.low = problem.epilogue.high = 0;
+  }
   if (!has_sorted_rows(*problem.a, cancel)) problem.a = with_sorted_rows(*problem.a, cancel);
   return problem;
 }

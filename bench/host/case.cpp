@@ -104,7 +104,7 @@ struct SparseLibraries {
 void check_results(const CsrMatrix& matrix, const SparseLibraries& sparse, Buffers& buffers,
                    CaseResult& result) {
   const std::int64_t n = buffers.n;
-  const Arguments operands{buffers.b.data(), n, buffers.c.data(), n, n};
+  const Product operands{buffers.b.data(), n, buffers.c.data(), n, n};
   sparse.kernel.run(buffers.b.data(), buffers.c.data());
   sparse.csr.run({buffers.b.data(), n, buffers.c_csr.data(), n, n});
   result.error = compare_with_float64(matrix, operands);

@@ -4,6 +4,7 @@
 /// What a run of a kernel is given.
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "spjit/layout.hpp"
@@ -13,7 +14,7 @@ namespace spjit {
 /// The operands of a Problem, borrowed. C must overlap none of the others, but that the residual
 /// may be C itself.
 struct Arguments {
-  static constexpr std::int64_t k_as_compiled = -1;
+  static constexpr std::int64_t k_as_compiled = std::numeric_limits<std::int64_t>::min();
 
   const float* b = nullptr;
   /// Floats between rows of B (tokens-major: between tokens, which may overlap); 0: those it was

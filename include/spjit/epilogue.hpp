@@ -32,8 +32,8 @@ struct Epilogue {
   bool bias = false;      ///< Arguments::bias, a summand for each row of C
   bool residual = false;  ///< Arguments::residual, a summand for each element, laid out as C
   Activation activation = Activation::none;
-  float low = 0;   ///< of clamp
-  float high = 0;  ///< of clamp, >= low
+  float low = 0;   ///< of clamp; may be -infinity
+  float high = 0;  ///< of clamp, >= low; may be infinity
 
   /// Whether C is the product.
   [[nodiscard]] bool empty() const noexcept {

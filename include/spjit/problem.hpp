@@ -83,14 +83,13 @@ struct Problem {
   std::optional<std::int64_t> panel_columns = {};
 
   /// Leading dimensions of B and of C, with the default filled in.
-  [[nodiscard]] std::int64_t ldb() const noexcept { return leading_dimension(b, a->cols); }
-  [[nodiscard]] std::int64_t ldc() const noexcept { return leading_dimension(c, a->rows); }
-
- private:
-  [[nodiscard]] std::int64_t leading_dimension(const DenseFormat& format,
-                                               std::int64_t features) const noexcept {
-    if (format.leading_dimension > 0) return format.leading_dimension;
-    return format.layout == Layout::tokens_major ? features : n.value;
+  [[nodiscard]] std::int64_t ldb() const noexcept {
+    if (b.leading_dimension > 0) return b.leading_dimension;
+    return b.layout == Layout::tokens_major ? a->cols : n.value;
+  }
+  [[nodiscard]] std::int64_t ldc() const noexcept {
+    if (c.leading_dimension > 0) return c.leading_dimension;
+    return c.layout == Layout::tokens_major ? a->rows : n.value;
   }
 };
 

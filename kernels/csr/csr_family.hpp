@@ -12,7 +12,8 @@ class CsrFamily final : public HostFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "csr"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::panels};
+    return {ProblemFeature::runtime_n, ProblemFeature::panels, ProblemFeature::layouts,
+            ProblemFeature::epilogue};
   }
   [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;

@@ -11,7 +11,8 @@ class DenseFamily final : public HostFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "dense"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::runtime_n, ProblemFeature::panels};
+    return {ProblemFeature::runtime_n, ProblemFeature::panels, ProblemFeature::layouts,
+            ProblemFeature::epilogue};
   }
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
   [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;

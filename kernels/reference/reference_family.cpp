@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/arithmetic.hpp"
+#include "kernels/activation.hpp"
 #include "kernels/csr_image.hpp"
+#include "kernels/operand.hpp"
 
 namespace spjit {
 namespace {
@@ -29,31 +33,69 @@ void add_scaled_row_separate(float value, const float* b, float* c, std::int64_t
   }
 }
 
-class ReferenceExecutable final : public HostExecutable {
+/// Row by row: +0, then the entries in their order, as KernelPlan states it for every kernel, then
+/// the epilogue.
+class ReferenceExecutable final : public Executable {
  public:
   ReferenceExecutable(HostObject object, CsrImage read)
-      : HostExecutable(std::move(object), read.header, read.panel_columns),
+      : object_(std::move(object)),
         read_(std::move(read)),
         add_scaled_row_(add_scaled_row_of(arithmetic_of(read_.header.isa))) {}
 
-  void multiply(const Product& product) const override {
-    for_each_panel(product, read_, [&](const Product& part) { multiply_rows(part); });
-  }
+  [[nodiscard]] const HostImage* image() const noexcept override { return &object_.image; }
 
- private:
-  /// Row by row: +0, then the entries in their order, as KernelPlan states it for every kernel.
-  void multiply_rows(const Product& product) const {
-    const CsrView a = read_.view();
-    for (std::int64_t row = 0; row < a.rows; ++row) {
-      float* c = product.c + row * product.ldc;
-      std::fill_n(c, product.n, 0.0F);
-      for (std::int64_t i = a.row_ptrs[to_size(row)]; i < a.row_ptrs[to_size(row) + 1]; ++i) {
-        const float* b = product.b + a.col_idxs[to_size(i)] * product.ldb;
-        add_scaled_row_(a.values[to_size(i)], b, c, product.n);
-      }
+  void run(const Arguments& arguments) const override {
+    if (arguments.n == 0) return;
+    for (std::int64_t item = 0; item < arguments.batch; ++item) {
+      Arguments one = arguments;
+      one.b += item * arguments.b_distance;
+      one.c += item * arguments.c_distance;
+      if (one.residual != nullptr) one.residual += item * arguments.residual_distance;
+      run_one(one);
     }
   }
 
+ private:
+  void run_one(const Arguments& arguments) const {
+    const CsrView a = read_.view();
+    const std::int64_t width = std::max<std::int64_t>(read_.panel_columns, 1);
+    const std::int64_t n = arguments.n;
+    const Operand b{*arguments.b_layout, arguments.ldb, {a.cols, n, width}};
+    const Operand c{*arguments.c_layout, arguments.ldc, {a.rows, n, width}};
+    const Operand residual{c.layout, arguments.ldr, c.panels};
+    std::vector<float> sums(to_size(n));
+    std::vector<float> row_of_b(to_size(n));
+    for (std::int64_t row = 0; row < a.rows; ++row) {
+      std::ranges::fill(sums, 0.0F);
+      for (std::int64_t i = a.row_ptrs[to_size(row)]; i < a.row_ptrs[to_size(row) + 1]; ++i) {
+        const std::int64_t column = a.col_idxs[to_size(i)];
+        for (std::int64_t j = 0; j < n; ++j) {
+          row_of_b[to_size(j)] = arguments.b[b.offset(column, j)];
+        }
+        add_scaled_row_(a.values[to_size(i)], row_of_b.data(), sums.data(), n);
+      }
+      finish_row(arguments, row, residual, sums);
+      for (std::int64_t j = 0; j < n; ++j) arguments.c[c.offset(row, j)] = sums[to_size(j)];
+      if (c.layout != Layout::panel_major) continue;
+      for (std::int64_t j = n; j % width != 0; ++j) arguments.c[c.offset(row, j)] = 0;
+    }
+  }
+
+  void finish_row(const Arguments& arguments, std::int64_t row, const Operand& residual,
+                  std::span<float> sums) const {
+    const Epilogue& epilogue = read_.header.epilogue;
+    for (std::size_t j = 0; j < sums.size(); ++j) {
+      float& sum = sums[j];
+      if (epilogue.scale) sum *= arguments.scale[row];
+      if (epilogue.bias) sum += arguments.bias[row];
+      if (epilogue.residual) {
+        sum += arguments.residual[residual.offset(row, static_cast<std::int64_t>(j))];
+      }
+    }
+    activate(sums, epilogue.activation, {epilogue.low, epilogue.high}, read_.header.isa);
+  }
+
+  HostObject object_;
   CsrImage read_;
   AddScaledRow add_scaled_row_;
 };

@@ -11,7 +11,9 @@ class SlicedFamily final : public HostFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "sliced"; }
   /// Whoever wants panels of B has more columns.
-  [[nodiscard]] ProblemFeatures features() const noexcept override { return {}; }
+  [[nodiscard]] ProblemFeatures features() const noexcept override {
+    return {ProblemFeature::layouts, ProblemFeature::epilogue};
+  }
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
   [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;

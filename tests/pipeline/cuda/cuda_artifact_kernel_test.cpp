@@ -115,7 +115,7 @@ TEST_F(CudaArtifactKernel, RefusesSizesItWasNotCompiledFor) {
   EXPECT_THAT(run({.n = 21}), HasSubstr("n is 21; this kernel was compiled for n = 20"));
   EXPECT_THAT(run({.ldb = 30}), HasSubstr("compiled for n = 20, ldb = 22, ldc = 23"));
   EXPECT_THAT(run({.ldc = 30}), HasSubstr("compiled for n = 20, ldb = 22, ldc = 23"));
-  EXPECT_THAT(run({.ldb = 19}), HasSubstr("ldb is 19; expected at least n = 20"));
+  EXPECT_THAT(run({.ldb = 19}), HasSubstr("ldb is 19; expected at least 20, the floats of a row"));
   EXPECT_THAT(message_of<InvalidArgument>([&] { kernel.run(nullptr, c.data()); }),
               HasSubstr("b is null"));
   EXPECT_THAT(message_of<InvalidArgument>([&] { kernel.run_panels(b.data(), c.data()); }),

@@ -123,8 +123,11 @@ TEST(Kernel, RefusesPanelsOfARunTimeNWhoseOffsetsWrapAround) {
   const Kernel kernel = compile_uncached(problem);
   std::vector<float> memory(16);
   const auto run = [&](std::int64_t n) {
-    kernel.run(
-        {.b = memory.data(), .c = memory.data(), .n = n, .layout = spjit::Layout::panel_major});
+    kernel.run({.b = memory.data(),
+                .c = memory.data(),
+                .n = n,
+                .b_layout = spjit::Layout::panel_major,
+                .c_layout = spjit::Layout::panel_major});
   };
 
   // Panels of C: 6 rows of 16 floats, and 16 more.
@@ -145,11 +148,15 @@ TEST(Kernel, RefusesALayoutThatThereIsNot) {
   const Kernel kernel = compile_uncached(problem_of(random_matrix(6, 5, 0.5), 8));
   std::vector<float> memory(200);
 
-  for (const int layout : {2, 9, 255}) {
-    EXPECT_THROW(kernel.run({.b = memory.data(),
-                             .c = memory.data() + 100,
-                             .layout = static_cast<spjit::Layout>(layout)}),
-                 spjit::InvalidArgument);
+  for (const int layout : {3, 9, 255}) {
+    const auto wrong = static_cast<spjit::Layout>(layout);
+    spjit::Arguments arguments{.b = memory.data(), .c = memory.data() + 100};
+    EXPECT_NO_THROW(kernel.run(arguments));
+    arguments.b_layout = wrong;
+    EXPECT_THROW(kernel.run(arguments), spjit::InvalidArgument);
+    arguments.b_layout = {};
+    arguments.c_layout = wrong;
+    EXPECT_THROW(kernel.run(arguments), spjit::InvalidArgument);
   }
 }
 

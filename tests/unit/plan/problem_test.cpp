@@ -18,8 +18,10 @@
 namespace {
 
 using nlohmann::json;
+using spjit::Activation;
 using spjit::CsrMatrix;
 using spjit::Extent;
+using spjit::Layout;
 using spjit::Problem;
 using spjit::ProblemFeature;
 using spjit::testing_support::problem_of;
@@ -33,6 +35,13 @@ Problem whole_problem() {
   problem.b.leading_dimension = 24;
   problem.c.leading_dimension = 22;
   problem.panel_columns = 32;
+  problem.c.layout = Layout::tokens_major;
+  problem.epilogue = {.scale = true,
+                      .bias = true,
+                      .residual = true,
+                      .activation = Activation::clamp,
+                      .low = -0.5F,
+                      .high = std::numeric_limits<float>::infinity()};
   return problem;
 }
 
@@ -48,6 +57,7 @@ void expect_equal(const Problem& left, const Problem& right) {
   EXPECT_EQ(left.b, right.b);
   EXPECT_EQ(left.c, right.c);
   EXPECT_EQ(left.panel_columns, right.panel_columns);
+  EXPECT_EQ(left.epilogue, right.epilogue);
   EXPECT_EQ(key_of(left), key_of(right));
 }
 
@@ -89,8 +99,14 @@ TEST(ProblemJson, HasTheseMembers) {
   EXPECT_EQ(object.at("a").at("nnz"), 7);
   EXPECT_EQ(object.at("a").at("hash").get<std::string>().size(), 32U);
   EXPECT_EQ(object.at("n"), (json{{"value", 20}, {"runtime", true}}));
-  EXPECT_EQ(object.at("b"), (json{{"leading_dimension", 24}}));
-  EXPECT_EQ(object.at("c"), (json{{"leading_dimension", 22}}));
+  EXPECT_EQ(object.at("b"), (json{{"leading_dimension", 24}, {"layout", "features"}}));
+  EXPECT_EQ(object.at("c"), (json{{"leading_dimension", 22}, {"layout", "tokens"}}));
+  EXPECT_EQ(object.at("epilogue"), (json{{"scale", true},
+                                         {"bias", true},
+                                         {"residual", true},
+                                         {"activation", "clamp"},
+                                         {"low", -0.5},
+                                         {"high", nullptr}}));
   EXPECT_EQ(object.at("panel_columns"), 32);
   EXPECT_TRUE(to_json(problem_of(small_matrix(), 7)).at("panel_columns").is_null());
 }
@@ -110,7 +126,7 @@ std::vector<json::json_pointer> members_of(const json& object) {
 TEST(ProblemJson, EveryMemberMustBeThere) {
   const json good = to_json(whole_problem());
   const std::vector<json::json_pointer> paths = members_of(good);
-  EXPECT_EQ(paths.size(), 14U);
+  EXPECT_EQ(paths.size(), 23U);
   for (const json::json_pointer& path : paths) {
     json object = good;
     object[path.parent_pointer()].erase(path.back());
@@ -125,7 +141,9 @@ TEST(ProblemJson, EveryMemberMustBeThere) {
 TEST(ProblemJson, EveryMemberHasItsKind) {
   const json good = to_json(whole_problem());
   for (const json::json_pointer& path : members_of(good)) {
+    const bool is_bound = path.back() == "low" || path.back() == "high";
     for (const json& wrong : {json("text"), json(1.5), json::array(), json(-1)}) {
+      if (is_bound && wrong.is_number()) continue;
       json object = good;
       object[path] = wrong;
 
@@ -137,9 +155,9 @@ TEST(ProblemJson, EveryMemberHasItsKind) {
 
 TEST(ProblemJson, UnknownMembersAreRefused) {
   const json good = to_json(whole_problem());
-  for (const std::string parent : {"", "/a", "/n", "/b", "/c"}) {
+  for (const std::string parent : {"", "/a", "/n", "/b", "/c", "/epilogue"}) {
     json object = good;
-    object[json::json_pointer(parent)]["epilogue"] = "relu";
+    object[json::json_pointer(parent)]["stride"] = 2;
 
     EXPECT_NE(read_refusal(object).find("this spjit knows"), std::string::npos) << parent;
   }
@@ -189,6 +207,15 @@ TEST(ProblemKey, DiffersForEachMember) {
       [](Problem& p) { p.c.leading_dimension = 23; },
       [](Problem& p) { p.panel_columns = 16; },
       [](Problem& p) { p.panel_columns.reset(); },
+      [](Problem& p) { p.b.layout = Layout::tokens_major; },
+      [](Problem& p) { p.b.layout = Layout::panel_major; },
+      [](Problem& p) { p.c.layout = Layout::row_major; },
+      [](Problem& p) { p.epilogue.scale = false; },
+      [](Problem& p) { p.epilogue.bias = false; },
+      [](Problem& p) { p.epilogue.residual = false; },
+      [](Problem& p) { p.epilogue.activation = Activation::relu; },
+      [](Problem& p) { p.epilogue.low = -0.25F; },
+      [](Problem& p) { p.epilogue.high = 6; },
       [](Problem& p) {
         CsrMatrix a = small_matrix();
         a.values[0] = -0.0F;
@@ -255,6 +282,58 @@ TEST(CheckedProblem, RefusesSizesThatThereCannotBe) {
   EXPECT_EQ(with(20, 0, -1), "ldc is -1; expected 0 or at least n = 20");
   EXPECT_EQ(with(20, 0, (std::int64_t{1} << 48) + 1),
             "ldc is 281474976710657; expected 0 to 281474976710656");
+}
+
+TEST(CheckedProblem, RefusesLayoutsThatThereCannotBe) {
+  const auto with = [](Layout b, std::int64_t ldb, Layout c, std::int64_t ldc) {
+    Problem problem = problem_of(small_matrix(), 20);
+    problem.b = {ldb, b};
+    problem.c = {ldc, c};
+    return check_refusal(problem);
+  };
+  constexpr Layout k_rows = Layout::row_major;
+  constexpr Layout k_tokens = Layout::tokens_major;
+
+  EXPECT_EQ(with(k_tokens, 0, k_tokens, 0), "");
+  EXPECT_EQ(with(k_tokens, 5, k_tokens, 5), "");
+  EXPECT_EQ(with(k_tokens, 1, k_tokens, 5), "");  // tokens of B may overlap
+  EXPECT_EQ(with(k_rows, 20, k_tokens, 4),
+            "ldc is 4; expected 0 or at least the 5 features of a token");
+  EXPECT_EQ(with(k_tokens, -1, k_rows, 20),
+            "ldb is -1; expected 0 or at least the 5 features of a token");
+  EXPECT_EQ(with(Layout::panel_major, 0, k_rows, 20),
+            "B is of panels of a width that is not given; expected Problem::panel_columns");
+  EXPECT_EQ(with(k_rows, 0, static_cast<Layout>(9), 0), "the layout of C is 9; expected 0 to 2");
+}
+
+TEST(CheckedProblem, RefusesEpiloguesThatThereCannotBe) {
+  const auto clamp = [](float low, float high) {
+    Problem problem = problem_of(small_matrix(), 20);
+    problem.epilogue = {.activation = Activation::clamp, .low = low, .high = high};
+    return check_refusal(problem);
+  };
+  constexpr float k_infinity = std::numeric_limits<float>::infinity();
+  Problem unknown = problem_of(small_matrix(), 20);
+  unknown.epilogue.activation = static_cast<Activation>(6);
+
+  EXPECT_EQ(clamp(0, 6), "");
+  EXPECT_EQ(clamp(2, 2), "");
+  EXPECT_EQ(clamp(-k_infinity, k_infinity), "");
+  EXPECT_EQ(clamp(6, 0), "clamp is from 6 to 0; expected low <= high, both numbers");
+  EXPECT_NE(clamp(std::numeric_limits<float>::quiet_NaN(), 1), "");
+  EXPECT_NE(clamp(0, std::numeric_limits<float>::quiet_NaN()), "");
+  EXPECT_NE(clamp(k_infinity, k_infinity), "");
+  EXPECT_NE(clamp(-k_infinity, -k_infinity), "");
+  EXPECT_EQ(check_refusal(unknown), "the activation is 6; expected 0 (none) to 5 (clamp)");
+}
+
+TEST(CheckedProblem, BoundsAreOfClampAlone) {
+  Problem bounded = problem_of(small_matrix(), 20);
+  bounded.epilogue = {.activation = Activation::relu, .low = 1, .high = 2};
+  Problem plain = bounded;
+  plain.epilogue.low = plain.epilogue.high = 0;
+
+  EXPECT_EQ(key_of(spjit::checked_problem(bounded)), key_of(spjit::checked_problem(plain)));
 }
 
 TEST(CheckedProblem, RefusesWhatIsNoProblem) {
