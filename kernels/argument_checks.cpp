@@ -169,6 +169,24 @@ void check_pointer(const char* name, const float* pointer, std::int64_t rows, st
   }
 }
 
+void check_values(const KernelInfo& info, std::uint64_t id, const PreparedValues* values) {
+  const PreparedValues::Stream* stream = values == nullptr ? nullptr : values->stream();
+  if (!info.runtime_values) {
+    if (values == nullptr) return;
+    throw InvalidArgument(
+        "values are given; this kernel was compiled with its own (Problem::runtime_values)");
+  }
+  if (stream == nullptr) {
+    throw InvalidArgument(
+        "values is null; expected what Kernel::prepare_values() of this kernel gave");
+  }
+  if (stream->kernel_id() != id) {
+    throw InvalidArgument(
+        "values were prepared for another kernel; expected what Kernel::prepare_values() of this "
+        "one gave");
+  }
+}
+
 PanelLayout panels_of(const KernelInfo& info, std::int64_t rows, std::int64_t n) {
   if (info.panel_columns == 0) {
     throw InvalidArgument(fmt::format("a kernel for {} takes no panels", info.target.name()));

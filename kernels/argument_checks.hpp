@@ -15,6 +15,10 @@ namespace spjit {
 /// InvalidArgument for what Kernel::run() says of sizes, pointers and overlaps.
 [[nodiscard]] Arguments checked_arguments(const KernelInfo& info, Arguments arguments);
 
+/// Throws InvalidArgument for values that were not prepared for a kernel that needs some, or for
+/// another one than `id` (Executable::id()).
+void check_values(const KernelInfo& info, std::uint64_t id, const PreparedValues* values);
+
 /// Throws InvalidArgument unless `count` rows (or tokens) of `width` floats can be `ld` apart.
 void check_leading_dimension(const char* name, std::int64_t ld, std::int64_t count,
                              std::int64_t width);

@@ -5,6 +5,7 @@
 /// columns as weights, columns of a panel and row offsets in the program record.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,12 +13,25 @@
 #include "kernels/csr_view.hpp"
 #include "kernels/host_image.hpp"
 #include "kernels/program_words.hpp"
+#include "spjit/arguments.hpp"
 #include "spjit/problem.hpp"
 
 namespace spjit {
 
 /// Columns a panel of panel-major B and C has where the problem leaves it free: one AVX-512 vector.
 inline constexpr std::int64_t k_csr_panel_columns = 16;
+
+/// Values in the order of A's CSR.
+class CsrValues final : public PreparedValues::Stream {
+ public:
+  CsrValues(std::uint64_t kernel_id, std::span<const float> values)
+      : Stream(kernel_id), values_(values.begin(), values.end()) {}
+
+  [[nodiscard]] std::span<const float> values() const noexcept { return values_; }
+
+ private:
+  std::vector<float> values_;
+};
 
 /// The image of a kernel of `family`.
 [[nodiscard]] HostArtifact make_csr_artifact(const Problem& problem, const std::string& family,
@@ -34,6 +48,12 @@ struct CsrImage {
   /// Refers to this.
   [[nodiscard]] CsrView view() const noexcept {
     return {header.rows, header.cols, row_ptrs, col_idxs, values};
+  }
+  /// With the values of a run that brings CsrValues. Refers to them and to this.
+  [[nodiscard]] CsrView view(const PreparedValues::Stream* stream) const {
+    CsrView result = view();
+    if (stream != nullptr) result.values = dynamic_cast<const CsrValues&>(*stream).values();
+    return result;
   }
 };
 

@@ -4,6 +4,8 @@
 /// A kernel that can run: what a family makes of an artifact on a device.
 
 #include <cstdint>
+#include <memory>
+#include <span>
 
 #include "kernels/host_image.hpp"
 #include "spjit/arguments.hpp"
@@ -26,6 +28,14 @@ class Executable {
   /// Begins to compute C of operands in the device's memory. On the host as run().
   virtual void launch(const Arguments& arguments) const { run(arguments); }
 
+  /// `values` in CSR order, as many as A has, as this executable reads them: a stream with its
+  /// id(). Throws NotSupported if its family has A's values in its code; NoMemory, DeviceError.
+  [[nodiscard]] virtual std::shared_ptr<const PreparedValues::Stream> prepare_values(
+      std::span<const float> values) const;
+
+  /// Of this object alone in this process.
+  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+
   /// The GPU it is loaded into; -1: the host.
   [[nodiscard]] virtual int device() const noexcept { return -1; }
 
@@ -34,6 +44,11 @@ class Executable {
 
   /// The image it was made of; null for a GPU's.
   [[nodiscard]] virtual const HostImage* image() const noexcept { return nullptr; }
+
+ private:
+  [[nodiscard]] static std::uint64_t next_id() noexcept;
+
+  std::uint64_t id_ = next_id();
 };
 
 }  // namespace spjit

@@ -72,6 +72,7 @@ KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject
   info.epilogue = header.epilogue;
   info.ldc = header.ldc;
   info.nnz = header.nnz;
+  info.runtime_values = header.runtime_values;
   info.threads = object.pool == nullptr ? 1 : object.pool->threads();
   info.code_bytes = std::ssize(object.image.text);
   info.weight_bytes = std::ssize(object.image.weights);

@@ -77,7 +77,8 @@ void for_each_panel(const Product& product, const CsrImage& image, const Run& ru
          .ldb = width,
          .c = product.c + panel * c.stride(),
          .ldc = width,
-         .n = width});
+         .n = width,
+         .values = product.values});
   }
 }
 

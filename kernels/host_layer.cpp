@@ -21,6 +21,10 @@ std::int64_t row_distance(const Operand& operand) {
   return operand.layout == Layout::panel_major ? operand.panels.width : operand.ld;
 }
 
+const PreparedValues::Stream* stream_of(const Arguments& arguments) {
+  return arguments.values == nullptr ? nullptr : arguments.values->stream();
+}
+
 }  // namespace
 
 void HostExecutable::run(const Arguments& arguments) const {
@@ -34,7 +38,7 @@ void HostExecutable::run(const Arguments& arguments) const {
     one.c += item * arguments.c_distance;
     if (one.residual != nullptr) one.residual += item * arguments.residual_distance;
     if (is_product) {
-      multiply({one.b, one.ldb, one.c, one.ldc, one.n, layout});
+      multiply({one.b, one.ldb, one.c, one.ldc, one.n, layout, stream_of(one)});
     } else {
       run_layer(one);
     }
@@ -66,7 +70,12 @@ void HostExecutable::run_group(const Arguments& arguments, ColumnRange columns,
   const float* const from = arguments.b + b.offset(0, columns.begin);
   float* const to = arguments.c + c.offset(0, columns.begin);
 
-  Product product{from, row_distance(b), to, row_distance(c), n};
+  Product product{.b = from,
+                  .ldb = row_distance(b),
+                  .c = to,
+                  .ldc = row_distance(c),
+                  .n = n,
+                  .values = stream_of(arguments)};
   if (b.layout == Layout::tokens_major) {
     product.b = workspace.b;
     product.ldb = workspace.ld;

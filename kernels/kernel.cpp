@@ -122,7 +122,9 @@ const KernelInfo& Kernel::info() const noexcept { return impl_->info; }
 const Artifact& Kernel::artifact() const { return impl_->artifact(); }
 
 void Kernel::run(const Arguments& arguments) const {
-  loaded(*impl_).run(checked_arguments(info(), arguments));
+  const Executable& executable = loaded(*impl_);
+  check_values(info(), executable.id(), arguments.values);
+  executable.run(checked_arguments(info(), arguments));
 }
 
 void Kernel::run(const float* b, float* c) const { run({.b = b, .c = c}); }
@@ -146,8 +148,22 @@ void Kernel::run_panels(const float* b_panels, float* c_panels) const {
        .c_layout = Layout::panel_major});
 }
 
+PreparedValues Kernel::prepare_values(std::span<const float> values) const {
+  if (!info().runtime_values) {
+    throw InvalidArgument(
+        "this kernel has A's values; compile it with Problem::runtime_values to bring others");
+  }
+  if (std::ssize(values) != info().nnz) {
+    throw InvalidArgument(
+        fmt::format("{} values; expected {}, one of each entry of A", values.size(), info().nnz));
+  }
+  return PreparedValues(loaded(*impl_).prepare_values(values));
+}
+
 void Kernel::launch(const Arguments& arguments) const {
-  loaded(*impl_).launch(checked_arguments(info(), arguments));
+  const Executable& executable = loaded(*impl_);
+  check_values(info(), executable.id(), arguments.values);
+  executable.launch(checked_arguments(info(), arguments));
 }
 
 void Kernel::launch(const float* b, float* c, void* stream) const {

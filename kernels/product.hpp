@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "spjit/arguments.hpp"
 #include "spjit/layout.hpp"
 
 namespace spjit {
@@ -15,9 +16,10 @@ struct Product {
   const float* b = nullptr;
   std::int64_t ldb = 0;  ///< floats between rows of B, >= n; not of panels
   float* c = nullptr;
-  std::int64_t ldc = 0;               ///< the same of C
-  std::int64_t n = 0;                 ///< columns of B and C
-  Layout layout = Layout::row_major;  ///< of B and C
+  std::int64_t ldc = 0;                            ///< the same of C
+  std::int64_t n = 0;                              ///< columns of B and C
+  Layout layout = Layout::row_major;               ///< of B and C
+  const PreparedValues::Stream* values = nullptr;  ///< A's; null: those of the kernel
 };
 
 }  // namespace spjit

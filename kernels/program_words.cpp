@@ -82,6 +82,7 @@ HostProgramHeader header_of(const Problem& problem, std::string family, HostIsa 
   header.ldb = problem.ldb();
   header.ldc = problem.ldc();
   header.nnz = problem.a->nnz();
+  header.runtime_values = problem.runtime_values;
   header.b_layout = problem.b.layout;
   header.c_layout = problem.c.layout;
   header.epilogue = problem.epilogue;
@@ -143,6 +144,7 @@ std::vector<std::int64_t> write_header(const HostProgramHeader& header) {
           header.ldb,
           header.ldc,
           header.nnz,
+          header.runtime_values ? 1 : 0,
           static_cast<std::int64_t>(header.b_layout),
           static_cast<std::int64_t>(header.c_layout),
           (header.epilogue.scale ? k_scale : 0) | (header.epilogue.bias ? k_bias : 0) |
@@ -173,6 +175,7 @@ HostProgramHeader read_header(WordReader& reader) {
   header.ldb = reader.word(0, k_most);
   header.ldc = reader.word(0, k_most);
   header.nnz = reader.word(0, k_most_nnz);
+  header.runtime_values = reader.word(0, 1) != 0;
   header.b_layout = read_layout(reader);
   header.c_layout = read_layout(reader);
   header.epilogue = read_epilogue(reader);

@@ -20,8 +20,8 @@ namespace spjit {
 inline constexpr std::int64_t k_host_program_version = 10;
 
 /// What every program record begins with:
-///   magic, version, family, isa, rows, cols, n, runtime_n, ldb, ldc, nnz, b_layout, c_layout,
-///   epilogue
+///   magic, version, family, isa, rows, cols, n, runtime_n, ldb, ldc, nnz, runtime_values,
+///   b_layout, c_layout, epilogue
 /// An epilogue is 1 (scale) + 2 (bias) + 4 (residual), activation, low, high, the last two the bits
 /// of floats.
 /// The magic is "spjitprg"; the isa 0 (avx512), 1 (avx2) or 2 (generic). The family is its name, at
@@ -36,6 +36,7 @@ struct HostProgramHeader {
   std::int64_t ldb = 0;  ///< that was asked for: floats between rows of B
   std::int64_t ldc = 0;
   std::int64_t nnz = 0;
+  bool runtime_values = false;
   Layout b_layout = Layout::row_major;
   Layout c_layout = Layout::row_major;
   Epilogue epilogue = {};

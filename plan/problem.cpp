@@ -96,15 +96,17 @@ std::string_view name_of(ProblemFeature feature) {
       return "a layout other than row-major";
     case ProblemFeature::epilogue:
       return "an epilogue";
+    case ProblemFeature::runtime_values:
+      return "values at run time";
   }
   return "";
 }
 
-/// Of A's pattern and values.
-std::string hash_of(const CsrMatrix& matrix) {
-  const std::string hashes = checksum_hex(std::as_bytes(std::span(matrix.row_ptrs))) +
-                             checksum_hex(std::as_bytes(std::span(matrix.col_idxs))) +
-                             checksum_hex(std::as_bytes(std::span(matrix.values)));
+/// Of A's pattern and, if the kernel has them, values.
+std::string hash_of(const CsrMatrix& matrix, bool has_values) {
+  std::string hashes = checksum_hex(std::as_bytes(std::span(matrix.row_ptrs))) +
+                       checksum_hex(std::as_bytes(std::span(matrix.col_idxs)));
+  if (has_values) hashes += checksum_hex(std::as_bytes(std::span(matrix.values)));
   return checksum_hex(std::as_bytes(std::span(hashes)));
 }
 
@@ -160,7 +162,7 @@ Extent read_extent(const json& object) {
   return n;
 }
 
-void check_same_matrix(const json& object, const CsrMatrix& matrix) {
+void check_same_matrix(const json& object, const CsrMatrix& matrix, bool has_values) {
   JsonMembers members(object, "\"a\" of a problem");
   const std::int64_t rows = members.integer("rows", 0, k_max_dimension);
   const std::int64_t cols = members.integer("cols", 0, k_max_dimension);
@@ -168,7 +170,7 @@ void check_same_matrix(const json& object, const CsrMatrix& matrix) {
   const std::string hash = members.text("hash");
   members.finish();
   if (rows != matrix.rows || cols != matrix.cols || nnz != matrix.nnz() ||
-      hash != hash_of(matrix)) {
+      hash != hash_of(matrix, has_values)) {
     throw Error(
         fmt::format("the problem is of another matrix than this one, [{} x {}] with {} "
                     "nonzeros: {}",
@@ -190,6 +192,7 @@ ProblemFeatures features_of(const Problem& problem) {
     features.add(ProblemFeature::layouts);
   }
   if (!problem.epilogue.empty()) features.add(ProblemFeature::epilogue);
+  if (problem.runtime_values) features.add(ProblemFeature::runtime_values);
   return features;
 }
 
@@ -223,7 +226,7 @@ void add_to_key(const Problem& problem, KeyBuilder& key) {
       .field("cols", matrix.cols)
       .field("row_ptrs", std::as_bytes(std::span(matrix.row_ptrs)))
       .field("col_idxs", std::as_bytes(std::span(matrix.col_idxs)))
-      .field("values", std::as_bytes(std::span(matrix.values)))
+      .field("runtime_values", std::int64_t{problem.runtime_values})
       .field("n", problem.n.value)
       .field("runtime_n", problem.n.runtime ? 1 : 0)
       .field("ldb", problem.ldb())
@@ -237,6 +240,7 @@ void add_to_key(const Problem& problem, KeyBuilder& key) {
       .field("activation", to_string(problem.epilogue.activation))
       .field("low", std::bit_cast<std::int32_t>(problem.epilogue.low))
       .field("high", std::bit_cast<std::int32_t>(problem.epilogue.high));
+  if (!problem.runtime_values) key.field("values", std::as_bytes(std::span(matrix.values)));
 }
 
 json to_json(const Problem& problem, const Cancellation& cancel) {
@@ -247,12 +251,13 @@ json to_json(const Problem& problem, const Cancellation& cancel) {
            {{"rows", matrix.rows},
             {"cols", matrix.cols},
             {"nnz", matrix.nnz()},
-            {"hash", hash_of(matrix)}}},
+            {"hash", hash_of(matrix, !problem.runtime_values)}}},
           {"n", {{"value", problem.n.value}, {"runtime", problem.n.runtime}}},
           {"b", to_json(problem.b)},
           {"c", to_json(problem.c)},
           {"panel_columns", problem.panel_columns ? json(*problem.panel_columns) : json(nullptr)},
-          {"epilogue", to_json(problem.epilogue)}};
+          {"epilogue", to_json(problem.epilogue)},
+          {"runtime_values", problem.runtime_values}};
 }
 
 Problem read_problem(const json& object, SharedMatrix a, const Cancellation& cancel) {
@@ -263,7 +268,8 @@ Problem read_problem(const json& object, SharedMatrix a, const Cancellation& can
                             quoted_json(object.at("operation"))));
   }
   cancel.check();
-  check_same_matrix(members.at("a"), *a);
+  problem.runtime_values = members.boolean("runtime_values");
+  check_same_matrix(members.at("a"), *a, !problem.runtime_values);
   problem.a = std::move(a);
   problem.n = read_extent(members.at("n"));
   problem.b = read_format(members.at("b"), "\"b\" of a problem");

@@ -16,10 +16,11 @@ namespace spjit {
 /// What a problem asks for beyond the plain product: one bit each. A family of kernels says which
 /// it knows; it refuses a problem that has others. A new member of Problem gets a bit here.
 enum class ProblemFeature : std::uint32_t {
-  runtime_n = 1U << 0U,  ///< Extent::runtime
-  panels = 1U << 1U,     ///< Problem::panel_columns
-  layouts = 1U << 2U,    ///< DenseFormat::layout other than row-major
-  epilogue = 1U << 3U,   ///< Problem::epilogue
+  runtime_n = 1U << 0U,       ///< Extent::runtime
+  panels = 1U << 1U,          ///< Problem::panel_columns
+  layouts = 1U << 2U,         ///< DenseFormat::layout other than row-major
+  epilogue = 1U << 3U,        ///< Problem::epilogue
+  runtime_values = 1U << 4U,  ///< Problem::runtime_values
 };
 
 /// A set of ProblemFeature.

@@ -5,11 +5,40 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "spjit/layout.hpp"
 
 namespace spjit {
+
+/// Values of A in the order in which one kernel reads them; Kernel::prepare_values() makes them.
+/// Copies share them; any number of runs may use them at once.
+class PreparedValues {
+ public:
+  /// What a kernel makes of values.
+  class Stream {
+   public:
+    explicit Stream(std::uint64_t kernel_id) : kernel_id_(kernel_id) {}
+    Stream(const Stream&) = delete;
+    Stream& operator=(const Stream&) = delete;
+    virtual ~Stream() = default;
+    /// Of the one kernel in this process that reads them.
+    [[nodiscard]] std::uint64_t kernel_id() const noexcept { return kernel_id_; }
+
+   private:
+    std::uint64_t kernel_id_;
+  };
+
+  PreparedValues() = default;
+  explicit PreparedValues(std::shared_ptr<const Stream> stream) : stream_(std::move(stream)) {}
+  /// Null: none were prepared.
+  [[nodiscard]] const Stream* stream() const noexcept { return stream_.get(); }
+
+ private:
+  std::shared_ptr<const Stream> stream_;
+};
 
 /// The operands of a Problem, borrowed. C must overlap none of the others, but that the residual
 /// may be C itself.
@@ -31,6 +60,9 @@ struct Arguments {
   const float* bias = nullptr;      ///< [m]
   const float* residual = nullptr;  ///< as C
   std::int64_t ldr = 0;             ///< of the residual as ldc; 0: ldc
+
+  /// Of A, where the problem leaves them to a run (Problem::runtime_values); borrowed.
+  const PreparedValues* values = nullptr;
 
   /// How many products are computed, all with the same A: B and C of one follow those of another at
   /// these distances in floats.

@@ -55,6 +55,7 @@ struct KernelInfo {
   Layout b_layout = Layout::row_major;
   Layout c_layout = Layout::row_major;
   Epilogue epilogue = {};
+  bool runtime_values = false;  ///< A's values are an operand of each run
   std::int64_t nnz = 0;
   int threads = 1;     ///< of a run on the host
   std::string tile;    ///< e.g. "rows=28 vectors=1 panels=8 packed"; empty for families without
@@ -133,6 +134,12 @@ class SPJIT_EXPORT Kernel {
   /// B and C row-major with leading dimensions (floats between rows). On the host any ldb, ldc >=
   /// n.
   void run(const float* b, std::int64_t ldb, float* c, std::int64_t ldc) const;
+
+  /// A's values for runs of this kernel, of which A's pattern alone is part
+  /// (Problem::runtime_values): `values` in the order of A's CSR with ascending columns, copied. On
+  /// a GPU they are copied there. Throws InvalidArgument for a kernel that has its values, one that
+  /// is not loaded and another number of values than info().nnz; NoMemory; DeviceError.
+  [[nodiscard]] PreparedValues prepare_values(std::span<const float> values) const;
 
   /// Panel-major B and C, for chains of layers: panel p holds columns [p * w, (p + 1) * w) as
   /// consecutive rows of w = info().panel_columns floats, zero past column n (of C: if A is

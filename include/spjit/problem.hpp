@@ -78,6 +78,9 @@ struct Problem {
   DenseFormat b = {};   ///< `[k x n]`
   DenseFormat c = {};   ///< `[m x n]`
   Epilogue epilogue = {};
+  /// Each run brings A's values (Arguments::values): a kernel is of A's pattern alone, and
+  /// checkpoints that share it share the kernel. Those of `a` serve for checks.
+  bool runtime_values = false;
   /// Fixes the panel width of panel-major B and C (a multiple of the vector's lanes), so that
   /// layers chain panel-major. None: chosen.
   std::optional<std::int64_t> panel_columns = {};

@@ -45,6 +45,12 @@ bool suits_slices(const FamilyRequest& request) {
          (n <= k_few_columns || (n <= k_most_columns && is_dense));
 }
 
+/// Of each part of a kernel.
+struct CompactValues final : PreparedValues::Stream {
+  using Stream::Stream;
+  std::vector<CompactMatrix::Values> parts;
+};
+
 class CompactExecutable final : public HostExecutable {
  public:
   CompactExecutable(HostObject object, CsrImage read, const Cancellation& cancel)
@@ -62,10 +68,20 @@ class CompactExecutable final : public HostExecutable {
     const SharedWork work{.image = read_,
                           .panel_columns = k_compact_panel_columns,
                           .workspace_floats = CompactMatrix::k_workspace_floats};
+    const auto* values = dynamic_cast<const CompactValues*>(product.values);
     run_shared(parts_, product, work,
                [&](const CompactMatrix& part, const Product& some, float* workspace) {
-                 part.run(some, read_.header.isa, workspace);
+                 const auto index = &part - parts_.data();
+                 part.run(some, read_.header.isa, workspace,
+                          values == nullptr ? nullptr : &values->parts[to_size(index)]);
                });
+  }
+
+  [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
+      std::span<const float> values) const override {
+    const auto prepared = std::make_shared<CompactValues>(id());
+    for (const CompactMatrix& part : parts_) prepared->parts.push_back(part.arrange(values));
+    return prepared;
   }
 
  private:

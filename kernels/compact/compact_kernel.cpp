@@ -168,8 +168,6 @@ CompactMatrix::CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t 
   const std::vector<std::vector<Lane>> lanes = lanes_by_block(matrix, rows, pace);
   const auto nnz =
       to_size(matrix.row_ptrs[to_size(rows.end)] - matrix.row_ptrs[to_size(rows.begin)]);
-  std::vector<float> values;
-  values.reserve(nnz);
   offsets_.reserve(nnz);
   std::vector<Lane> sorted;
   for (std::size_t index = 0; index < lanes.size(); ++index) {
@@ -180,19 +178,18 @@ CompactMatrix::CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t 
                 .first_slice = slices_.size(),
                 .end_slice = 0,
                 .first_step = offsets_.size() / k_lanes,
-                .first_tail = tail_values_.size()};
+                .first_tail = tail_offsets_.size()};
     sort_by_length(lanes[index], block_columns_, sorted);
     for (std::size_t begin = 0; begin < sorted.size(); begin += k_lanes) {
       const std::size_t taken = std::min(k_lanes, sorted.size() - begin);
       pace.spend(static_cast<std::int64_t>(k_lanes * (sorted[begin].end - sorted[begin].begin)) +
                  1);
-      add_slice(matrix, first, std::span(sorted).subspan(begin, taken), values);
+      add_slice(matrix, first, std::span(sorted).subspan(begin, taken));
     }
     block.end_slice = slices_.size();
     blocks_.push_back(block);
   }
-  values_ = FloatBuffer(values.size());
-  std::ranges::copy(values, values_.data());
+  values_ = arrange(matrix.values);
 }
 
 /// The rows that have entries in each block; in the first one all rows. Each entry is seen once.
@@ -238,7 +235,7 @@ void CompactMatrix::sort_by_length(std::span<const Lane> lanes, std::int64_t lon
 
 /// Numbers of entries and columns of a block fit 16 bits: there are at most k_most_block_columns.
 void CompactMatrix::add_slice(const CsrView& matrix, std::int64_t first_column,
-                              std::span<const Lane> lanes, std::vector<float>& values) {
+                              std::span<const Lane> lanes) {
   const auto offset_of = [&](std::size_t entry) {
     return static_cast<std::uint16_t>((matrix.col_idxs[entry] - first_column) << k_offset_shift);
   };
@@ -246,33 +243,50 @@ void CompactMatrix::add_slice(const CsrView& matrix, std::int64_t first_column,
   Slice slice{};
   slice.steps = static_cast<std::uint16_t>(steps);
   slice.lanes = static_cast<std::uint16_t>(lanes.size());
+  std::array<std::int64_t, k_lanes>& entries = entries_.emplace_back();
   const std::size_t place = offsets_.size();
   offsets_.resize(place + steps * k_lanes);
-  values.resize(place + steps * k_lanes);
   for (std::size_t lane = 0; lane < k_lanes; ++lane) {
     const Lane& from = lanes[std::min(lane, lanes.size() - 1)];
     slice.rows[lane] = from.row;
+    entries[lane] = static_cast<std::int64_t>(from.begin);
     for (std::size_t step = 0; step < steps; ++step) {
       offsets_[place + step * k_lanes + lane] = offset_of(from.begin + step);
-      values[place + step * k_lanes + lane] = matrix.values[from.begin + step];
     }
     if (lane >= lanes.size()) continue;
     slice.tails[lane] = static_cast<std::uint16_t>(from.end - from.begin - steps);
     for (std::size_t entry = from.begin + steps; entry < from.end; ++entry) {
       tail_offsets_.push_back(offset_of(entry));
-      tail_values_.push_back(matrix.values[entry]);
     }
   }
   slices_.push_back(slice);
 }
 
+CompactMatrix::Values CompactMatrix::arrange(std::span<const float> values) const {
+  Values arranged{FloatBuffer(offsets_.size()), {}};
+  arranged.tails.reserve(tail_offsets_.size());
+  float* to = arranged.steps.data();
+  for (std::size_t index = 0; index < slices_.size(); ++index) {
+    const Slice& slice = slices_[index];
+    for (std::size_t lane = 0; lane < k_lanes; ++lane) {
+      const float* from = values.data() + entries_[index][lane];
+      for (std::size_t step = 0; step < slice.steps; ++step) to[step * k_lanes + lane] = from[step];
+      from += slice.steps;
+      arranged.tails.insert(arranged.tails.end(), from, from + slice.tails[lane]);
+    }
+    to += slice.steps * k_lanes;
+  }
+  return arranged;
+}
+
 std::int64_t CompactMatrix::bytes() const noexcept {
   return static_cast<std::int64_t>(slices_.size() * sizeof(Slice) +
                                    offsets_.size() * (sizeof(std::uint16_t) + sizeof(float)) +
-                                   tail_values_.size() * (sizeof(std::uint16_t) + sizeof(float)));
+                                   tail_offsets_.size() * (sizeof(std::uint16_t) + sizeof(float)));
 }
 
-void CompactMatrix::run(const Product& operands, HostIsa isa, float* workspace) const {
+void CompactMatrix::run(const Product& operands, HostIsa isa, float* workspace,
+                        const Values* values) const {
   // C is read and written for every block: of so many columns it stays in L2 meanwhile.
   constexpr std::int64_t k_columns_at_once = 256;
   for (std::int64_t first = 0; first < operands.n; first += k_columns_at_once) {
@@ -280,17 +294,20 @@ void CompactMatrix::run(const Product& operands, HostIsa isa, float* workspace) 
     some.b += first;
     some.c += first;
     some.n = std::min(k_columns_at_once, operands.n - first);
-    run_blocks(some, isa, workspace);
+    run_blocks(some, isa, workspace, values == nullptr ? values_ : *values);
   }
 }
 
-void CompactMatrix::run_blocks(const Product& operands, HostIsa isa, float* workspace) const {
+void CompactMatrix::run_blocks(const Product& operands, HostIsa isa, float* workspace,
+                               const Values& values) const {
   const Kernels& kernels = kernels_of(isa);
   for (const Block& block : blocks_) {
-    const Streams streams{
-        slices_.data() + block.first_slice,           slices_.data() + block.end_slice,
-        offsets_.data() + block.first_step * k_lanes, values_.data() + block.first_step * k_lanes,
-        tail_offsets_.data() + block.first_tail,      tail_values_.data() + block.first_tail};
+    const Streams streams{slices_.data() + block.first_slice,
+                          slices_.data() + block.end_slice,
+                          offsets_.data() + block.first_step * k_lanes,
+                          values.steps.data() + block.first_step * k_lanes,
+                          tail_offsets_.data() + block.first_tail,
+                          values.tails.data() + block.first_tail};
     const bool is_first = block.first_column == 0;
     // The columns pass by while the block is in the caches.
     for (std::int64_t first = 0; first < operands.n; first += kernels.panel_columns) {

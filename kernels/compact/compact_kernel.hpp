@@ -53,10 +53,20 @@ class CompactMatrix {
   static constexpr std::int64_t k_workspace_floats =
       k_most_packed_columns * k_compact_panel_columns;
 
-  /// Computes these rows of C `[rows x n]`, row-major; `workspace` is aligned to 64 bytes.
-  /// Thread-safe with a workspace a thread. Precondition: `isa` is avx512 or avx2, and this CPU has
-  /// it.
-  void run(const Product& operands, HostIsa isa, float* workspace) const;
+  /// A's values in the order of the steps and of the tails.
+  struct Values {
+    FloatBuffer steps;  ///< [steps x 8]
+    std::vector<float> tails;
+  };
+
+  /// Computes these rows of C `[rows x n]`, row-major, with other values than those of the matrix
+  /// if `values` is not null; `workspace` is aligned to 64 bytes. Thread-safe with a workspace a
+  /// thread. Precondition: `isa` is avx512 or avx2, and this CPU has it.
+  void run(const Product& operands, HostIsa isa, float* workspace,
+           const Values* values = nullptr) const;
+
+  /// `values` of all of A in CSR order as run() takes them: of these rows.
+  [[nodiscard]] Values arrange(std::span<const float> values) const;
 
   /// What a run reads of A. [bytes]
   [[nodiscard]] std::int64_t bytes() const noexcept;
@@ -86,23 +96,24 @@ class CompactMatrix {
     std::size_t end;
   };
 
-  void run_blocks(const Product& operands, HostIsa isa, float* workspace) const;
+  void run_blocks(const Product& operands, HostIsa isa, float* workspace,
+                  const Values& values) const;
 
   [[nodiscard]] std::vector<std::vector<Lane>> lanes_by_block(const CsrView& matrix, RowRange rows,
                                                               CancelPace& pace) const;
   static void sort_by_length(std::span<const Lane> lanes, std::int64_t longest,
                              std::vector<Lane>& sorted);
-  /// `lanes` are 1 to 8 rows, the shortest last. `values` has those of the steps so far.
-  void add_slice(const CsrView& matrix, std::int64_t first_column, std::span<const Lane> lanes,
-                 std::vector<float>& values);
+  /// `lanes` are 1 to 8 rows, the shortest last.
+  void add_slice(const CsrView& matrix, std::int64_t first_column, std::span<const Lane> lanes);
 
   std::int64_t block_columns_;
   std::vector<Block> blocks_;
   std::vector<Slice> slices_;
+  /// [slices] entry of A that each lane begins with
+  std::vector<std::array<std::int64_t, k_lanes>> entries_;
   std::vector<std::uint16_t> offsets_;  ///< [steps x 8] 8 * (column - the block's first)
-  FloatBuffer values_;                  ///< [steps x 8]
   std::vector<std::uint16_t> tail_offsets_;
-  std::vector<float> tail_values_;
+  Values values_;
 };
 
 }  // namespace spjit

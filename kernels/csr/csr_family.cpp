@@ -16,11 +16,16 @@ class CsrExecutable final : public HostExecutable {
         parts_(split_rows(read_.view(), threads())) {}
 
   void multiply(const Product& product) const override {
-    const CsrView matrix = read_.view();
+    const CsrView matrix = read_.view(product.values);
     run_parts(parts_, [&](const RowRange& rows) {
       for_each_panel(product, read_,
                      [&](const Product& part) { run_csr(matrix, read_.header.isa, rows, part); });
     });
+  }
+
+  [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
+      std::span<const float> values) const override {
+    return std::make_shared<const CsrValues>(id(), values);
   }
 
  private:

@@ -13,7 +13,7 @@ class CsrFamily final : public HostFamily {
   [[nodiscard]] std::string_view name() const noexcept override { return "csr"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
     return {ProblemFeature::runtime_n, ProblemFeature::panels, ProblemFeature::layouts,
-            ProblemFeature::epilogue};
+            ProblemFeature::epilogue, ProblemFeature::runtime_values};
   }
   [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;

@@ -44,6 +44,11 @@ class ReferenceExecutable final : public Executable {
 
   [[nodiscard]] const HostImage* image() const noexcept override { return &object_.image; }
 
+  [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
+      std::span<const float> values) const override {
+    return std::make_shared<const CsrValues>(id(), values);
+  }
+
   void run(const Arguments& arguments) const override {
     if (arguments.n == 0) return;
     for (std::int64_t item = 0; item < arguments.batch; ++item) {
@@ -57,7 +62,8 @@ class ReferenceExecutable final : public Executable {
 
  private:
   void run_one(const Arguments& arguments) const {
-    const CsrView a = read_.view();
+    const CsrView a =
+        read_.view(arguments.values == nullptr ? nullptr : arguments.values->stream());
     const std::int64_t width = std::max<std::int64_t>(read_.panel_columns, 1);
     const std::int64_t n = arguments.n;
     const Operand b{*arguments.b_layout, arguments.ldb, {a.cols, n, width}};

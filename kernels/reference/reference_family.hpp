@@ -28,7 +28,7 @@ class ReferenceFamily final : public HostFamily {
   [[nodiscard]] std::string_view name() const noexcept override { return "reference"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
     return {ProblemFeature::runtime_n, ProblemFeature::panels, ProblemFeature::layouts,
-            ProblemFeature::epilogue};
+            ProblemFeature::epilogue, ProblemFeature::runtime_values};
   }
   [[nodiscard]] bool races() const noexcept override { return false; }
   [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
