@@ -111,6 +111,9 @@ class HostExecutable : public Executable {
   /// Computes C = A * B with the pool's threads.
   virtual void multiply(const Product& product) const = 0;
 
+  /// Whether multiply() takes a tokens-major B: the family copies B anyway.
+  [[nodiscard]] virtual bool takes_tokens() const noexcept { return false; }
+
   [[nodiscard]] int threads() const noexcept {
     return object_.pool == nullptr ? 1 : object_.pool->threads();
   }
@@ -133,7 +136,7 @@ class HostExecutable : public Executable {
     run_tasks(std::ssize(parts), [&](int index) { part(parts[static_cast<std::size_t>(index)]); });
   }
 
-  [[nodiscard]] const WorkspacePool& workspaces() const noexcept { return workspaces_; }
+  [[nodiscard]] const WorkspacePool& workspaces() const noexcept { return *workspaces_; }
 
   /// Computes C with parts that have some rows each. `run(part, product, workspace)` computes the
   /// part's rows of row-major C. Threads share the rows, so that each brings its part of A from
@@ -189,7 +192,7 @@ class HostExecutable : public Executable {
       }
       const std::int64_t begin = task * panels / count * work.panel_columns;
       Product some = product;
-      some.b += begin;
+      some.b += product.has_tokens ? begin * product.ldb : begin;
       some.c += begin;
       some.n = std::min(product.n, (task + 1) * panels / count * work.panel_columns) - begin;
       for (const Part& part : parts) run(part, some, workspace.data());
@@ -199,7 +202,7 @@ class HostExecutable : public Executable {
   HostObject object_;
   HostProgramHeader layer_;
   std::int64_t panel_columns_;
-  WorkspacePool workspaces_;
+  std::shared_ptr<const WorkspacePool> workspaces_ = WorkspacePool::shared();
 };
 
 /// The file of an image. Throws what `cancel` throws soon after it is reached.

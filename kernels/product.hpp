@@ -10,15 +10,17 @@
 
 namespace spjit {
 
-/// C `[m x n]` = A `[m x k]` * B `[k x n]`, both row-major or both in panels of the kernel's width;
-/// checked, with every size. Borrowed; B and C do not overlap.
+/// C `[m x n]` = A `[m x k]` * B `[k x n]`, both row-major or both in panels of the kernel's width,
+/// or, if the family takes them so, B tokens-major and C row-major; checked, with every size.
+/// Borrowed; B and C do not overlap.
 struct Product {
   const float* b = nullptr;
-  std::int64_t ldb = 0;  ///< floats between rows of B, >= n; not of panels
+  std::int64_t ldb = 0;  ///< floats between rows of B, >= n, or between its tokens; not of panels
   float* c = nullptr;
   std::int64_t ldc = 0;                            ///< the same of C
   std::int64_t n = 0;                              ///< columns of B and C
   Layout layout = Layout::row_major;               ///< of B and C
+  bool has_tokens = false;            ///< B is tokens-major, whatever the layout
   const PreparedValues::Stream* values = nullptr;  ///< A's; null: those of the kernel
 };
 

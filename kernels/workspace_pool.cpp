@@ -35,27 +35,52 @@ FloatBuffer workspace_of(const WorkspaceSize& wanted) {
 
 }  // namespace
 
+std::shared_ptr<const WorkspacePool> WorkspacePool::shared() {
+  static std::mutex mutex;
+  static std::weak_ptr<const WorkspacePool> last;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<const WorkspacePool> pool = last.lock();
+  if (pool == nullptr) {
+    pool = std::make_shared<const WorkspacePool>();
+    last = pool;
+  }
+  return pool;
+}
+
+FloatBuffer WorkspacePool::take(std::size_t floats) const {
+  const std::thread::id thread = std::this_thread::get_id();
+  const auto find = [&](const auto& suits) {
+    const auto found = std::find_if(idle_.rbegin(), idle_.rend(), suits);
+    return found == idle_.rend() ? idle_.end() : std::prev(found.base());
+  };
+  const auto is_large = [&](const Idle& idle) { return idle.buffer.size() >= floats; };
+  const auto is_own = [&](const Idle& idle) { return idle.user == thread; };
+  auto found = find([&](const Idle& idle) { return is_own(idle) && is_large(idle); });
+  if (found == idle_.end()) found = find(is_large);
+  if (found == idle_.end()) {
+    const auto given_up = find(is_own);
+    if (!idle_.empty()) idle_.erase(given_up == idle_.end() ? std::prev(given_up) : given_up);
+    return {};
+  }
+  FloatBuffer buffer = std::move(found->buffer);
+  idle_.erase(found);
+  return buffer;
+}
+
 WorkspacePool::Loan::Loan(const WorkspacePool& pool, const WorkspaceSize& wanted) : pool_(pool) {
   if (wanted.floats == 0) return;
-  const std::size_t size = to_size(wanted.floats);
   {
     const std::lock_guard lock(pool.mutex_);
-    const auto fit = std::ranges::find_if(
-        pool.idle_, [size](const FloatBuffer& buffer) { return buffer.size() >= size; });
-    if (fit != pool.idle_.end()) {
-      buffer_ = std::move(*fit);
-      pool.idle_.erase(fit);
-      return;
-    }
+    buffer_ = pool.take(to_size(wanted.floats));
   }
-  buffer_ = workspace_of(wanted);
+  if (buffer_.data() == nullptr) buffer_ = workspace_of(wanted);
 }
 
 WorkspacePool::Loan::~Loan() {
   if (buffer_.data() == nullptr) return;
   const std::lock_guard lock(pool_.mutex_);
   try {
-    pool_.idle_.push_back(std::move(buffer_));
+    pool_.idle_.push_back({std::move(buffer_), std::this_thread::get_id()});
   } catch (const std::bad_alloc&) {  // then it is freed
   }
 }

@@ -56,7 +56,10 @@ class CompactExecutable final : public HostExecutable {
   CompactExecutable(HostObject object, CsrImage read, const Cancellation& cancel)
       : HostExecutable(std::move(object), read.header, read.panel_columns), read_(std::move(read)) {
     const CsrView matrix = read_.view();
-    const std::int64_t block = compact_block_columns(matrix, read_.header.isa, read_.header.n);
+    std::int64_t block = compact_block_columns(matrix, read_.header.isa, read_.header.n);
+    if (read_.header.b_layout == Layout::tokens_major) {
+      block = std::min(block, CompactMatrix::k_most_packed_columns);
+    }
     const double work = as_double(matrix.nnz()) * as_double(ceil_div(read_.header.n, 16));
     const std::int64_t parts = worthwhile_parts(work, k_least_work, threads());
     for (const RowRange& rows : split_rows(matrix, parts)) {
@@ -75,6 +78,10 @@ class CompactExecutable final : public HostExecutable {
                  part.run(some, read_.header.isa, workspace,
                           values == nullptr ? nullptr : &values->parts[to_size(index)]);
                });
+  }
+
+  [[nodiscard]] bool takes_tokens() const noexcept override {
+    return std::ranges::all_of(parts_, &CompactMatrix::takes_tokens);
   }
 
   [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(

@@ -10,6 +10,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/simd.hpp"
+#include "kernels/transpose.hpp"
 #include "spjit/error.hpp"
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -291,7 +292,7 @@ void CompactMatrix::run(const Product& operands, HostIsa isa, float* workspace,
   constexpr std::int64_t k_columns_at_once = 256;
   for (std::int64_t first = 0; first < operands.n; first += k_columns_at_once) {
     Product some = operands;
-    some.b += first;
+    some.b += operands.has_tokens ? first * operands.ldb : first;
     some.c += first;
     some.n = std::min(k_columns_at_once, operands.n - first);
     run_blocks(some, isa, workspace, values == nullptr ? values_ : *values);
@@ -314,15 +315,25 @@ void CompactMatrix::run_blocks(const Product& operands, HostIsa isa, float* work
       const std::int64_t columns = std::min(kernels.panel_columns, operands.n - first);
       const std::int64_t lanes = columns <= 8 ? 8 : kernels.lanes;
       const std::int64_t last = columns - (columns - 1) / lanes * lanes;
-      Panel panel{operands.b + block.first_column * operands.ldb + first, operands.ldb,
-                  operands.c + first, operands.ldc, last};
+      const float* const b =
+          operands.has_tokens ? operands.b + first * operands.ldb + block.first_column
+                              : operands.b + block.first_column * operands.ldb + first;
+      Panel panel{b, operands.ldb, operands.c + first, operands.ldc, last};
       if (block_columns_ > k_most_packed_columns) {
         const auto run = last == lanes ? kernels.in_place : kernels.in_place_masked;
         run(columns)(streams, panel, is_first);
         continue;
       }
-      const bool is_packed = operands.ldb == k_plane_row && columns == k_plane_row;
-      if (!is_packed) {
+      const bool is_packed =
+          !operands.has_tokens && operands.ldb == k_plane_row && columns == k_plane_row;
+      if (operands.has_tokens) {
+        transpose(IntoPanels{.from = {panel.b, operands.ldb},
+                             .rows = columns,
+                             .columns = block.columns,
+                             .to = {workspace, k_plane_row, k_plane_row, k_plane}},
+                  isa);
+        panel.b = workspace;
+      } else if (!is_packed) {
         kernels.pack(panel.b, operands.ldb, block.columns, columns, workspace);
         panel.b = workspace;
       }

@@ -59,6 +59,11 @@ class CompactMatrix {
     std::vector<float> tails;
   };
 
+  /// Whether run() takes a tokens-major B.
+  [[nodiscard]] bool takes_tokens() const noexcept {
+    return block_columns_ <= k_most_packed_columns;
+  }
+
   /// Computes these rows of C `[rows x n]`, row-major, with other values than those of the matrix
   /// if `values` is not null; `workspace` is aligned to 64 bytes. Thread-safe with a workspace a
   /// thread. Precondition: `isa` is avx512 or avx2, and this CPU has it.
