@@ -1,5 +1,7 @@
 #include "kernels/csr_image.hpp"
 
+#include <utility>
+
 #include "base/arithmetic.hpp"
 
 namespace spjit {
@@ -8,9 +10,8 @@ namespace {
 /// Above what Problem::panel_columns may be: rows * width fits 64 bits.
 constexpr std::int64_t k_most_panel_columns = 1024;
 
-void check(const CsrImage& read, const HostImage& image, const Cancellation& cancel) {
+void check(const CsrImage& read, const Cancellation& cancel) {
   const HostProgramHeader& header = read.header;
-  require_record(image.text.empty(), "code that no csr kernel has");
   require_record(read.row_ptrs.size() == to_size(header.rows) + 1, "csr row count");
   require_record(read.row_ptrs.front() == 0 && read.row_ptrs.back() == header.nnz, "csr ends");
   require_record(ascending_within(read.row_ptrs, 0, header.nnz, cancel), "csr row offsets");
@@ -44,14 +45,25 @@ CsrImage read_csr_image(const HostImage& image, const Cancellation& cancel) {
   read.panel_columns = reader.word(1, k_most_panel_columns);
   read.row_ptrs = reader.words();
   reader.finish();
-  const auto nnz = to_size(read.header.nnz);
-  require_record(image.weights.size() == nnz * 8, "csr size");
-  require_record(reinterpret_cast<std::uintptr_t>(image.weights.data()) % alignof(float) == 0,
+  require_record(image.text.empty(), "code that no csr kernel has");
+  CsrImage csr = csr_of(read.header, std::move(read.row_ptrs), image.weights, cancel);
+  csr.panel_columns = read.panel_columns;
+  return csr;
+}
+
+CsrImage csr_of(const HostProgramHeader& header, std::vector<std::int64_t> row_ptrs,
+                std::span<const std::byte> weights, const Cancellation& cancel) {
+  CsrImage read;
+  read.header = header;
+  read.row_ptrs = std::move(row_ptrs);
+  const auto nnz = to_size(header.nnz);
+  require_record(weights.size() == nnz * 8, "csr size");
+  require_record(reinterpret_cast<std::uintptr_t>(weights.data()) % alignof(float) == 0,
                  "weights that are not aligned");
-  const std::byte* words = image.weights.data();
+  const std::byte* words = weights.data();
   read.values = {reinterpret_cast<const float*>(words), nnz};
   read.col_idxs = {reinterpret_cast<const std::int32_t*>(words + nnz * 4), nnz};
-  check(read, image, cancel);
+  check(read, cancel);
   return read;
 }
 

@@ -4,6 +4,7 @@
 /// A itself as the image of a host kernel, for families that read it: nnz values followed by nnz
 /// columns as weights, columns of a panel and row offsets in the program record.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -57,8 +58,12 @@ struct CsrImage {
   }
 };
 
-/// Checks every count, offset and column. Throws Error that says what is wrong; what `cancel`
-/// throws.
+/// A of a header's sizes, in weights that are nothing else. Checks every count, offset and column.
+/// Throws Error that says what is wrong; what `cancel` throws.
+[[nodiscard]] CsrImage csr_of(const HostProgramHeader& header, std::vector<std::int64_t> row_ptrs,
+                              std::span<const std::byte> weights, const Cancellation& cancel = {});
+
+/// The same of an image. Throws the same.
 [[nodiscard]] CsrImage read_csr_image(const HostImage& image, const Cancellation& cancel = {});
 
 }  // namespace spjit

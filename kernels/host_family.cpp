@@ -193,13 +193,15 @@ bool reuses_code(const FamilyRequest& request) {
 bool barely_shares_b(const FamilyRequest& request) {
   const Problem& problem = request.problem;
   const bool is_avx512 = request.options.target.isa() == HostIsa::avx512;
+  if (problem.b.layout == Layout::tokens_major) return false;  // it is copied anyway
   return problem.n.value >= (is_avx512 ? k_far_columns : k_far_columns / 2) &&
          entries_a_column(problem.a->nnz(), problem.a->cols) < k_few_entries_a_column;
 }
 
 std::string loop_preference(const FamilyRequest& request) {
   const Problem& problem = request.problem;
-  if (problem.n.runtime || problem.panel_columns) return {};
+  const bool reads_rows = problem.b.layout == Layout::row_major;
+  if (problem.n.runtime || problem.panel_columns || !reads_rows) return {};
   // From L3 code is slower than the loop where that is faster from memory.
   const bool is_hot = reuses_code(request) && stays_in_l2(request);
   const double a_column = entries_a_column(problem.a->nnz(), problem.a->cols);

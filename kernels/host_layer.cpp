@@ -13,10 +13,6 @@ namespace spjit {
 namespace {
 
 constexpr std::int64_t k_line_floats = 16;
-/// Of which B and C stay in L2 while they are transposed, multiplied and finished. MiniLM at 80 %,
-/// in sequence: 128 take 1.03 times as long, 256 and 32 1.05 times.
-constexpr std::int64_t k_group_columns = 64;
-
 /// Floats between rows of an operand whose columns lie together.
 std::int64_t row_distance(const Operand& operand) {
   return operand.layout == Layout::panel_major ? operand.panels.width : operand.ld;
@@ -49,6 +45,10 @@ Arguments of_one_token(Arguments arguments) {
 
 void HostExecutable::run(const Arguments& arguments) const {
   if (arguments.n == 0 || arguments.batch == 0) return;
+  if (const HostExecutable& suited = suited_to(arguments.n); &suited != this) {
+    suited.run(arguments);
+    return;
+  }
   const Layout layout = *arguments.b_layout;
   const bool is_product =
       layer_.epilogue.empty() && layout == *arguments.c_layout && layout != Layout::tokens_major;
@@ -74,10 +74,13 @@ void HostExecutable::run(const Arguments& arguments) const {
 }
 
 void HostExecutable::run_layer(const Arguments& arguments) const {
-  const bool has_panels = arguments.b_layout == Layout::panel_major ||
-                          arguments.c_layout == Layout::panel_major;
-  const std::int64_t group = has_panels ? panel_columns_ : std::min(arguments.n, k_group_columns);
-  const std::int64_t padded = round_up(group, k_line_floats);
+  const bool has_panels =
+      arguments.b_layout == Layout::panel_major || arguments.c_layout == Layout::panel_major;
+  const ColumnGroups groups = has_panels ? ColumnGroups{panel_columns_, 1} : column_groups();
+  const std::int64_t most = std::min(arguments.n, groups.columns + groups.least - 1);
+  // Rows a power of two apart share few sets of the caches.
+  const std::int64_t padded =
+      round_up(most, k_line_floats) + (most >= k_far_columns ? k_line_floats : 0);
   const bool copies_b = arguments.b_layout == Layout::tokens_major && !takes_tokens();
   const std::int64_t b_floats =
       copies_b ? checked_multiply(layer_.cols, padded, "floats of tokens") : 0;
@@ -85,9 +88,11 @@ void HostExecutable::run_layer(const Arguments& arguments) const {
       is_in_place(arguments) ? 0 : checked_multiply(layer_.rows, padded, "floats of tokens");
   const std::int64_t floats = checked_add(b_floats, c_floats, "floats of tokens");
   const WorkspacePool::Loan workspace(workspaces(), {floats, floats});
-  for (std::int64_t first = 0; first < arguments.n; first += group) {
-    run_group(arguments, {first, std::min(first + group, arguments.n)},
-              {workspace.data(), workspace.data() + b_floats, padded});
+  for (std::int64_t first = 0; first < arguments.n;) {
+    const bool is_last = arguments.n - first < groups.columns + groups.least;
+    const std::int64_t end = is_last ? arguments.n : first + groups.columns;
+    run_group(arguments, {first, end}, {workspace.data(), workspace.data() + b_floats, padded});
+    first = end;
   }
 }
 

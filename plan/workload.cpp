@@ -33,8 +33,10 @@ Workload workload_of(const Problem& problem, std::int64_t threads, const Cancell
   work.nnz = matrix.nnz();
   work.n = problem.n.value;
   work.threads = threads;
-  work.ldb = problem.ldb();
-  work.ldc = problem.ldc();
+  work.ldb = problem.b.layout == Layout::row_major ? problem.ldb() : problem.n.value;
+  work.ldc = problem.c.layout == Layout::row_major ? problem.ldc() : problem.n.value;
+  work.copies_b = problem.b.layout == Layout::tokens_major || problem.n.runtime;
+  work.finishes_c = problem.c.layout == Layout::tokens_major || !problem.epilogue.empty();
   work.m = matrix.rows;
   work.panel_columns = problem.panel_columns;
   work.used_cols = count_used_columns(matrix, cancel);

@@ -106,7 +106,11 @@ std::string CompactFamily::refusal(const FamilyRequest& request) const {
 
 std::string CompactFamily::leaves_to_others(const FamilyRequest& request) const {
   const Problem& problem = request.problem;
-  if (problem.n.runtime) return {};
+  if (problem.n.runtime) {
+    constexpr std::int64_t k_often_many = 256;
+    const bool has_many = problem.n.value >= k_often_many || reuses_code(request);
+    return has_many ? "unrolled code for many columns has this loop for few" : "";
+  }
   if (problem.panel_columns && *problem.panel_columns < problem.n.value) {
     return "every panel of B and C would read all of A";
   }
@@ -114,10 +118,9 @@ std::string CompactFamily::leaves_to_others(const FamilyRequest& request) const 
   if (suits_slices(request)) return "slices of sixteen rows stay in the caches";
   if (std::string loop = loop_preference(request); !loop.empty()) return loop;
   if (barely_shares_b(request)) return "few entries read a row of B: unrolled code packs none";
-  constexpr std::int64_t k_many_columns = 768;
-  if (problem.n.value > k_many_columns) {
+  if (problem.n.value > k_most_loop_columns) {
     return fmt::format("n is {}: unrolled code is read often enough from {} on", problem.n.value,
-                       k_many_columns + 1);
+                       k_most_loop_columns + 1);
   }
   // Unrolled code loads a row of B once for all of them. RadiX-Net's 1024 x 1024, 32 rows each: n =
   // 64 in 0.75 of the time, 256 in 0.68; blocks of four rows, n = 256: 0.9.
@@ -133,6 +136,11 @@ BuiltKernel CompactFamily::build(const BuildRequest& request) const {
   BuiltKernel built = build_csr(request, *this);
   built.reason = "heuristic: A as data comes fastest from memory";
   return built;
+}
+
+std::shared_ptr<const HostExecutable> make_compact_loop(HostObject object, CsrImage read,
+                                                        const Cancellation& cancel) {
+  return std::make_shared<const CompactExecutable>(std::move(object), std::move(read), cancel);
 }
 
 LoadedKernel CompactFamily::open(const HostObject& object, const Cancellation& cancel) const {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/arithmetic.hpp"
+#include "kernels/transpose.hpp"
 #include "kernels/unrolled_host/host_share.hpp"
 
 #if defined(__x86_64__)
@@ -84,15 +85,21 @@ class Run {
   Run(const HostProgram& program, const Product& operands)
       : program_(program),
         operands_(operands),
-        b_layout_(program.b_layout()),
-        c_layout_(program.c_layout()),
+        b_layout_(program.b_layout(operands.n)),
+        c_layout_(program.c_layout(operands.n)),
         width_(program.panel_width()),
-        tail_columns_(program.n % width_) {
+        tail_columns_(operands.n % width_) {
     if (tail_columns_ != 0) tail_masks_.emplace(program, tail_columns_);
     if (program.stream_c) full_masks_.emplace(program, width_);
   }
 
   void pack(PanelRange panels, float* to) const {
+    if (operands_.has_tokens) {
+      for (const RowRange& rows : program_.rows_of_b.ranges()) {
+        pack_tokens(panels, rows, to + rows.begin * width_, b_layout_.stride());
+      }
+      return;
+    }
     pack_panels(b_layout_, panels, {operands_.b, operands_.ldb}, program_.rows_of_b.ranges(), to);
   }
 
@@ -109,7 +116,7 @@ class Run {
   void zero_empty_rows() const {
     for (const RowRange& rows : program_.empty_rows.ranges()) {
       if (is_row_major()) {
-        write_empty_rows(rows, {operands_.c, operands_.ldc}, program_.n);
+        write_empty_rows(rows, {operands_.c, operands_.ldc}, operands_.n);
         continue;
       }
       for (std::int64_t panel = 0; panel < c_layout_.panels(); ++panel) {
@@ -135,7 +142,7 @@ class Run {
   }
 
   void panels(const Share& share, std::int64_t tile_begin, std::int64_t tile_end) const {
-    const std::int64_t group = panel_group_size(program_);
+    const std::int64_t group = panel_group_size(program_, operands_.n);
     const bool pack_now = share.packing == Packing::panels && tile_begin == share.tile_begin;
     for (std::int64_t panel = share.panel_begin; panel < share.panel_end; panel += group) {
       Share part = share;
@@ -154,10 +161,27 @@ class Run {
     const RowRange rows{first, std::min(first + program_.k_block, program_.cols)};
     const DenseSource source{operands_.b + first * operands_.ldb, operands_.ldb};
     program_.rows_of_b.for_each_within(rows, [&](const RowRange& read) {
+      if (operands_.has_tokens) {
+        pack_tokens({share.panel_begin, share.panel_end}, read,
+                    packed_panel(share, share.panel_begin) + (read.begin - first) * width_,
+                    share.packed_layout.stride());
+        return;
+      }
       const RowRange some{read.begin - first, read.end - first};
       pack_panels(share.packed_layout, {share.panel_begin, share.panel_end}, source, {&some, 1},
                   packed_panel(share, share.panel_begin));
     });
+  }
+
+  /// Some rows of B of the tokens of some panels, to where the first of them has its first row.
+  void pack_tokens(const PanelRange& panels, const RowRange& rows, float* to,
+                   std::int64_t stride) const {
+    const std::int64_t first = panels.begin * width_;
+    transpose(IntoPanels{.from = {operands_.b + first * operands_.ldb + rows.begin, operands_.ldb},
+                         .rows = std::min(panels.end * width_, operands_.n) - first,
+                         .columns = rows.end - rows.begin,
+                         .to = {to, width_, width_, stride}},
+              program_.isa);
   }
 
   static float* packed_panel(const Share& share, std::int64_t panel) {
@@ -175,7 +199,7 @@ class Run {
   /// writes the same bits again.
   std::int64_t panel_column(std::int64_t panel) const {
     const std::int64_t first = panel * width_;
-    return packs_b(program_) ? first : std::min(first, program_.n - width_);
+    return packs_b(program_) ? first : std::min(first, operands_.n - width_);
   }
 
   float* c_of(std::int64_t panel) const {
@@ -303,10 +327,10 @@ void execute(const HostProgram& program, const HostSplit& split, const Product& 
     }
   };
   if (packs && !split.by_panels) {
-    const std::int64_t panels = program.b_layout().panels();
+    const std::int64_t panels = program.b_layout(split.n).panels();
     for_each_part([&](std::int64_t part) {
       const PanelRange range{panels * part / split.threads, panels * (part + 1) / split.threads};
-      run.pack(range, workspace + range.begin * program.b_layout().stride());
+      run.pack(range, workspace + range.begin * program.b_layout(split.n).stride());
     });
   }
   for_each_part([&](std::int64_t part) {

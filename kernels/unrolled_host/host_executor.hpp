@@ -11,6 +11,7 @@
 #include "kernels/packing.hpp"
 #include "kernels/product.hpp"
 #include "kernels/unrolled_host/segment_arguments.hpp"
+#include "spjit/target.hpp"
 
 namespace spjit {
 
@@ -24,9 +25,9 @@ enum class CodeFetch : std::uint8_t {
 /// A kernel as the executor sees it: a grid of tiles x k blocks of compiled functions, and
 /// their loop order.
 struct HostProgram {
-  std::int64_t rows = 0;    ///< m: rows of C
-  std::int64_t cols = 0;    ///< k: rows of B
-  std::int64_t n = 0;       ///< columns of B and C
+  std::int64_t rows = 0;  ///< m: rows of C
+  std::int64_t cols = 0;  ///< k: rows of B
+  HostIsa isa = HostIsa::avx512;
   std::int64_t lanes = 16;  ///< floats a vector
   std::int64_t nv = 1;      ///< vectors a panel row
   std::int64_t m1 = 1;      ///< rows a tile at most
@@ -47,25 +48,31 @@ struct HostProgram {
   RowRanges rows_of_b;                         ///< those that segments read: no others are packed
 
   [[nodiscard]] std::int64_t panel_width() const noexcept { return nv * lanes; }
-  [[nodiscard]] PanelLayout b_layout() const noexcept { return {cols, n, panel_width()}; }
-  [[nodiscard]] PanelLayout c_layout() const noexcept { return {rows, n, panel_width()}; }
+  [[nodiscard]] PanelLayout b_layout(std::int64_t n) const noexcept {
+    return {cols, n, panel_width()};
+  }
+  [[nodiscard]] PanelLayout c_layout(std::int64_t n) const noexcept {
+    return {rows, n, panel_width()};
+  }
 };
 
-/// How the work is cut between threads.
+/// How the work of a run is cut between threads.
 struct HostSplit {
+  std::int64_t n = 0;  ///< columns of B and C
   std::int64_t threads = 1;
   bool by_panels = true;  ///< each thread its own panels; else its own tiles, B packed together
 };
 
 /// Chooses the split that leaves the least imbalance; panels win ties (nothing is shared).
-[[nodiscard]] HostSplit choose_split(const HostProgram& program, std::int64_t threads);
+[[nodiscard]] HostSplit choose_split(const HostProgram& program, std::int64_t n,
+                                     std::int64_t threads);
 
 /// Floats of 64-byte-aligned workspace one run needs.
 [[nodiscard]] std::int64_t workspace_floats(const HostProgram& program, const HostSplit& split);
 /// How many of them a run touches at most: fewer where segments read few of B's rows.
 [[nodiscard]] std::int64_t touched_floats(const HostProgram& program, const HostSplit& split);
 
-/// C = A * B, of program.n columns; panel-major B and C are in the program's own layouts.
+/// C = A * B, of split.n columns; panel-major B and C are in the program's own layouts.
 /// `workspace`: as above, used by this run alone. `pool` may be null for one thread.
 void execute(const HostProgram& program, const HostSplit& split, const Product& operands,
              float* workspace, ThreadPool* pool);

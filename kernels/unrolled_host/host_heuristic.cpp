@@ -178,7 +178,8 @@ bool packs_for_lines(const Workload& problem) {
 /// Packing costs a copy of B. The thresholds are from the samples in rankmodel/data
 /// (docs/host-kernel.md).
 bool packs(const Workload& problem, const HostDeviceInfo& limits, const HostTile& tile) {
-  if (problem.panel_columns || !can_read_in_place(tile, limits.lanes, problem.n, ldb_of(problem))) {
+  if (problem.panel_columns || problem.copies_b ||
+      !can_read_in_place(tile, limits.lanes, problem.n, ldb_of(problem))) {
     return true;
   }
   return !panels_outermost(problem, limits) &&
@@ -215,7 +216,8 @@ HostTile host_tile_by_rules(const Workload& problem, const HostDeviceInfo& limit
   tile.panel_group = panels_a_visit(problem, limits, tile);
   const HostTile in_place = in_blocks(tile, problem, limits, false);
   tile = packs(problem, limits, in_place) ? in_blocks(tile, problem, limits, true) : in_place;
-  tile.stream_c = should_stream_c(limits, problem.rows, problem.cols, problem.n);
+  tile.stream_c =
+      !problem.finishes_c && should_stream_c(limits, problem.rows, problem.cols, problem.n);
 
   const std::int64_t code_bytes = problem.nnz * k_code_bytes * tile.nv;
   const std::int64_t tiles = ceil_div(std::max<std::int64_t>(problem.rows, 1), tile.m1);

@@ -15,7 +15,9 @@ void check_unrolled(const HostProgramRecord& record, const HostImage& image) {
   const std::size_t tiles = record.tile_ends.size();
   const std::size_t segments = tiles * to_size(record.k_blocks);
   const auto text_end = static_cast<std::int64_t>(image.text.size()) - 1;
-  const auto floats = static_cast<std::int64_t>(image.weights.size() / sizeof(float));
+  const std::int64_t words_of_a = record.row_ptrs.empty() ? 0 : 2 * record.header.nnz;
+  const auto floats = static_cast<std::int64_t>(image.weights.size() / sizeof(float)) - words_of_a;
+  require_record(floats >= 0, "weights without A");
   require_record(record.segment_offsets.size() == segments, "segment count");
   require_record(record.weight_offsets.size() == segments, "weight offset count");
   require_record(record.tile_nnz_ends.size() == tiles, "tile count");
@@ -80,9 +82,14 @@ HostProgramHeader header_of(const KernelPlan& plan, const Problem& problem, Host
   header.rows = plan.rows;
   header.cols = plan.cols;
   header.n = problem.n.value;
+  header.runtime_n = problem.n.runtime;
   header.ldb = problem.ldb();
   header.ldc = problem.ldc();
   header.nnz = plan.nnz();
+  header.runtime_values = problem.runtime_values;
+  header.b_layout = problem.b.layout;
+  header.c_layout = problem.c.layout;
+  header.epilogue = problem.epilogue;
   return header;
 }
 
@@ -101,6 +108,10 @@ std::int64_t HostProgramRecord::rows_a_tile() const noexcept {
 HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile,
                                     const Problem& problem, HostIsa isa,
                                     const Cancellation& cancel) {
+  const bool may_be_in_place = problem.b.layout != Layout::tokens_major && !problem.n.runtime;
+  if (!tile.pack_b && !may_be_in_place) {
+    throw InvalidArgument("B is read in place by a tile; expected one that packs tokens-major B");
+  }
   const std::int64_t in_place_ldb = tile.pack_b ? 0 : problem.ldb();
   const std::int64_t floats = in_place_ldb > 0 ? in_place_ldb : tile.nv * lanes_of(isa);
   const std::int64_t stride = floats * 4;
@@ -120,6 +131,27 @@ HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile
   return artifact;
 }
 
+void add_loop(HostArtifact& artifact, const CsrMatrix& a, std::int64_t columns,
+              const Cancellation& cancel) {
+  append_bits(artifact.weights, a.values, cancel);
+  append_bits(artifact.weights, a.col_idxs, cancel);
+  // The end of a record that has none.
+  artifact.program.resize(artifact.program.size() - 2);
+  artifact.program.push_back(columns);
+  append_words(artifact.program, a.row_ptrs, cancel);
+}
+
+CsrImage loop_of(const HostProgramRecord& record, const HostImage& image,
+                 const Cancellation& cancel) {
+  const std::size_t bytes = to_size(record.header.nnz) * 8;
+  HostProgramHeader header = record.header;
+  header.n = std::clamp<std::int64_t>(header.n, 1, std::max<std::int64_t>(record.loop_columns, 1));
+  CsrImage read = csr_of(header, record.row_ptrs,
+                         image.weights.last(std::min(bytes, image.weights.size())), cancel);
+  read.panel_columns = record.tile.nv * lanes_of(record.header.isa);
+  return read;
+}
+
 std::vector<std::int64_t> write_program(const HostProgramRecord& record,
                                         const Cancellation& cancel) {
   const HostTile& tile = record.tile;
@@ -136,6 +168,8 @@ std::vector<std::int64_t> write_program(const HostProgramRecord& record,
   append_words(words, record.tile_nnz_ends, cancel);
   append_words(words, words_of(record.empty_rows), cancel);
   append_words(words, words_of(record.rows_of_b), cancel);
+  words.push_back(record.loop_columns);
+  append_words(words, record.row_ptrs, cancel);
   return words;
 }
 
@@ -155,6 +189,8 @@ HostProgramRecord read_program(const HostImage& image, const Cancellation& cance
   record.tile_nnz_ends = reader.words();
   record.empty_rows = ranges_of(reader.words(), record.header.rows, "empty rows");
   record.rows_of_b = ranges_of(reader.words(), cols, "rows of B");
+  record.loop_columns = reader.word(0, k_most);
+  record.row_ptrs = reader.words();
   reader.finish();
   check_unrolled(record, image);
   return record;

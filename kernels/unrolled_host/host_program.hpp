@@ -9,9 +9,13 @@
 ///                list(running row tiles by joined ones)
 ///                list(segment offsets, bytes into the text)  list(weight offsets, floats)
 ///                list(running nnz by joined tiles)  list(ranges of empty rows)
-///                list(ranges of rows of B that are read)
+///                list(ranges of rows of B that are read)  loop_columns list(row offsets of A)
 ///     list     = count value*
 ///     ranges   = (first, one past the last) of each range, ascending, as few as possible
+///
+/// A kernel of a run-time n may have A, too: for n of up to loop_columns it is the loop of the
+/// family `compact`. Then there are row offsets, and the weights end with the image of a CSR kernel
+/// (kernels/csr_image.hpp).
 
 #include <cstdint>
 #include <iterator>
@@ -19,6 +23,7 @@
 
 #include "base/cancel.hpp"
 #include "base/row_ranges.hpp"
+#include "kernels/csr_image.hpp"
 #include "kernels/host_image.hpp"
 #include "kernels/program_words.hpp"
 #include "kernels/unrolled_host/host_emitter.hpp"
@@ -44,6 +49,8 @@ struct HostProgramRecord {
   std::vector<std::int64_t> tile_nnz_ends;    ///< [tiles()] running nnz
   RowRanges empty_rows;                       ///< of C
   RowRanges rows_of_b;                        ///< that the code reads
+  std::int64_t loop_columns = 0;              ///< up to so many the loop over A is faster
+  std::vector<std::int64_t> row_ptrs;         ///< of A; none: there is no loop
 
   /// Row tiles, joined ones as one.
   [[nodiscard]] std::int64_t tiles() const noexcept { return std::ssize(tile_ends); }
@@ -58,6 +65,14 @@ struct HostProgramRecord {
 [[nodiscard]] HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile,
                                                   const Problem& problem, HostIsa isa,
                                                   const Cancellation& cancel = {});
+
+/// Adds A to an artifact, for a loop over it up to so many columns.
+void add_loop(HostArtifact& artifact, const CsrMatrix& a, std::int64_t columns,
+              const Cancellation& cancel = {});
+
+/// The A that an image has. Precondition: the record is its own and has row offsets.
+[[nodiscard]] CsrImage loop_of(const HostProgramRecord& record, const HostImage& image,
+                               const Cancellation& cancel = {});
 
 /// The record as 64-bit words and back. Reading checks every count, offset
 /// and relation against the sizes of the image; throws Error that says what is wrong. Both throw

@@ -11,26 +11,27 @@ namespace {
 constexpr std::int64_t k_line_floats = 16;
 constexpr std::string_view k_workspace = "floats of workspace";
 
-std::int64_t partial_floats(const HostProgram& program) {
+std::int64_t partial_floats(const HostProgram& program, std::int64_t n) {
   if (program.k_blocks == 1) return 0;
   return checked_multiply(
-      checked_multiply(row_group_tiles(program), panel_group_size(program), k_workspace),
+      checked_multiply(row_group_tiles(program), panel_group_size(program, n), k_workspace),
       partial_tile_floats(program), k_workspace);
 }
 
-std::int64_t thread_partial_floats(const HostProgram& program) {
-  return round_up(partial_floats(program), k_line_floats);
+std::int64_t thread_partial_floats(const HostProgram& program, std::int64_t n) {
+  return round_up(partial_floats(program, n), k_line_floats);
 }
 
 /// Panels of packed B a thread keeps at once: all its own when later row groups read them again,
 /// else one group.
 std::int64_t kept_panels(const HostProgram& program, const HostSplit& split) {
-  const std::int64_t panels = program.b_layout().panels();
+  const std::int64_t panels = program.b_layout(split.n).panels();
   if (!split.by_panels) return panels;
-  const std::int64_t groups = ceil_div(panels, panel_group_size(program));
+  const std::int64_t group = panel_group_size(program, split.n);
+  const std::int64_t groups = ceil_div(panels, group);
   const std::int64_t own_groups = ceil_div(groups, split.threads);
   const bool once = row_group_tiles(program) >= program.tiles;
-  return (once ? std::min<std::int64_t>(own_groups, 1) : own_groups) * panel_group_size(program);
+  return (once ? std::min<std::int64_t>(own_groups, 1) : own_groups) * group;
 }
 
 /// Whether each block of k is packed just before its rows are used, so that it is read where
@@ -42,7 +43,7 @@ bool packs_by_block(const HostProgram& program, const HostSplit& split) {
 
 /// What B is packed to: panels of all its rows, or of one block of them.
 PanelLayout packed_layout(const HostProgram& program, const HostSplit& split) {
-  PanelLayout layout = program.b_layout();
+  PanelLayout layout = program.b_layout(split.n);
   if (packs_by_block(program, split)) layout.rows = std::min(program.k_block, program.cols);
   return layout;
 }
@@ -69,19 +70,19 @@ std::int64_t row_group_tiles(const HostProgram& program) {
   return program.row_group > 0 ? std::min(program.row_group, program.tiles) : program.tiles;
 }
 
-std::int64_t panel_group_size(const HostProgram& program) {
+std::int64_t panel_group_size(const HostProgram& program, std::int64_t n) {
   return std::clamp<std::int64_t>(program.panel_group, 1,
-                                  std::max<std::int64_t>(program.b_layout().panels(), 1));
+                                  std::max<std::int64_t>(program.b_layout(n).panels(), 1));
 }
 
 std::int64_t partial_tile_floats(const HostProgram& program) {
   return program.m1 * program.panel_width();
 }
 
-HostSplit choose_split(const HostProgram& program, std::int64_t threads) {
-  HostSplit split{std::max<std::int64_t>(threads, 1), true};
+HostSplit choose_split(const HostProgram& program, std::int64_t n, std::int64_t threads) {
+  HostSplit split{n, std::max<std::int64_t>(threads, 1), true};
   if (split.threads == 1) return split;
-  const std::int64_t groups = ceil_div(program.b_layout().panels(), panel_group_size(program));
+  const std::int64_t groups = ceil_div(program.b_layout(n).panels(), panel_group_size(program, n));
   // The busiest thread's share against the mean; the split by tiles is even but packs together.
   const double imbalance = static_cast<double>(ceil_div(groups, split.threads) * split.threads) /
                            static_cast<double>(std::max<std::int64_t>(groups, 1));
@@ -92,9 +93,10 @@ HostSplit choose_split(const HostProgram& program, std::int64_t threads) {
 
 std::int64_t workspace_floats(const HostProgram& program, const HostSplit& split) {
   const std::int64_t packs = split.by_panels ? split.threads : 1;
-  return checked_add(checked_multiply(packs, pack_floats(program, split), k_workspace),
-                     checked_multiply(split.threads, thread_partial_floats(program), k_workspace),
-                     k_workspace);
+  return checked_add(
+      checked_multiply(packs, pack_floats(program, split), k_workspace),
+      checked_multiply(split.threads, thread_partial_floats(program, split.n), k_workspace),
+      k_workspace);
 }
 
 std::int64_t touched_floats(const HostProgram& program, const HostSplit& split) {
@@ -105,7 +107,7 @@ std::int64_t touched_floats(const HostProgram& program, const HostSplit& split) 
 
 Share share_of(const HostProgram& program, const HostSplit& split, std::int64_t part,
                float* workspace) {
-  const std::int64_t panels = program.b_layout().panels();
+  const std::int64_t panels = program.b_layout(split.n).panels();
   Share share;
   share.panel_end = panels;
   share.tile_end = program.tiles;
@@ -113,7 +115,7 @@ Share share_of(const HostProgram& program, const HostSplit& split, std::int64_t 
     share.tile_begin = tile_cut(program, part, split.threads);
     share.tile_end = tile_cut(program, part + 1, split.threads);
   } else if (split.threads > 1) {
-    const std::int64_t group = panel_group_size(program);
+    const std::int64_t group = panel_group_size(program, split.n);
     const std::int64_t groups = ceil_div(panels, group);
     share.panel_begin = groups * part / split.threads * group;
     share.panel_end = std::min(groups * (part + 1) / split.threads * group, panels);
@@ -131,7 +133,7 @@ Share share_of(const HostProgram& program, const HostSplit& split, std::int64_t 
                     : packs_by_block(program, split) ? Packing::by_block
                                                      : Packing::panels;
   }
-  share.partial = workspace + packs_floats + part * thread_partial_floats(program);
+  share.partial = workspace + packs_floats + part * thread_partial_floats(program, split.n);
   return share;
 }
 

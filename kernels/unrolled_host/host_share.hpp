@@ -36,7 +36,7 @@ struct Share {
                              float* workspace);
 
 [[nodiscard]] std::int64_t row_group_tiles(const HostProgram& program);
-[[nodiscard]] std::int64_t panel_group_size(const HostProgram& program);
+[[nodiscard]] std::int64_t panel_group_size(const HostProgram& program, std::int64_t n);
 /// Floats between tiles of accumulators kept between k blocks.
 [[nodiscard]] std::int64_t partial_tile_floats(const HostProgram& program);
 [[nodiscard]] constexpr bool packs_b(const HostProgram& program) {

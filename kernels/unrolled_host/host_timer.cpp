@@ -30,11 +30,11 @@ class WindowedKernel {
  public:
   WindowedKernel(std::shared_ptr<const UnrolledExecutable> kernel,
                  const HostTuningCandidate& candidate, int threads)
-      : kernel_(std::move(kernel)), n_(kernel_->program().n) {
+      : kernel_(std::move(kernel)), n_(kernel_->columns()) {
     program_ = kernel_->in_order_of(candidate.tile);
-    split_ = choose_split(program_, threads);
-    if (candidate.columns > 0) program_.n = std::min(candidate.columns, n_);
-    windows_ = n_ / program_.n;
+    split_ = choose_split(program_, n_, threads);
+    if (candidate.columns > 0) split_.n = std::min(candidate.columns, n_);
+    windows_ = n_ / split_.n;
     workspace_ = {workspace_floats(program_, split_), touched_floats(program_, split_)};
   }
 
@@ -42,8 +42,13 @@ class WindowedKernel {
                 std::int64_t calls) {
     const WorkspacePool::Loan workspace(operands.workspaces(), workspace_);
     return operands.timer().us(calls, [&] {
-      const std::int64_t column = window_ * program_.n;
-      execute(program_, split_, {operands.b() + column, ldb, operands.c() + column, n_},
+      const std::int64_t column = window_ * split_.n;
+      execute(program_, split_,
+              {.b = operands.b() + column,
+               .ldb = ldb,
+               .c = operands.c() + column,
+               .ldc = n_,
+               .n = split_.n},
               workspace.data(), pool);
       window_ = (window_ + 1) % windows_;
     });
@@ -51,7 +56,7 @@ class WindowedKernel {
 
   /// Of a run that a call does.
   [[nodiscard]] double part() const {
-    return static_cast<double>(program_.n) / static_cast<double>(n_);
+    return static_cast<double>(split_.n) / static_cast<double>(n_);
   }
 
  private:
@@ -107,6 +112,7 @@ std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate>
   std::vector<WindowedKernel> runners;
   std::vector<std::size_t> places;
   const HostProgram* shape = nullptr;
+  std::int64_t n = 0;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (options.check) options.check();
     const HostArtifact* artifact = candidates[i].artifact.get();
@@ -118,15 +124,16 @@ std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate>
       continue;
     }
     shape = &found->second.kernel->program();
+    n = found->second.kernel->columns();
     runners.emplace_back(found->second.kernel, candidates[i],
                          pool == nullptr ? 1 : pool->threads());
     places.push_back(i);
   }
   if (runners.empty()) return results;
 
-  const std::int64_t ldb = timing.ldb == 0 ? shape->n : timing.ldb;
-  const auto operands = make_operands({shape->rows, shape->cols, shape->n, ldb, shape->n}, timing,
-                                      options.check, results);
+  const std::int64_t ldb = timing.ldb == 0 ? n : timing.ldb;
+  const auto operands =
+      make_operands({shape->rows, shape->cols, n, ldb, n}, timing, options.check, results);
   if (operands == nullptr) return results;
   const bool is_hot = timing.between_bytes == 0;
   std::vector<TuningEntry> entries;

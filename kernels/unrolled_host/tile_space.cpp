@@ -94,7 +94,8 @@ std::vector<std::int64_t> row_group_choices(const HostTile& tile, std::int64_t c
 std::vector<HostTile> loop_orders(const TileCandidate& shape, const Problem& problem,
                                   const HostDeviceInfo& limits) {
   HostTile tile = shape.tile;
-  const bool in_place = !problem.panel_columns &&
+  const bool copies_b = problem.b.layout == Layout::tokens_major || problem.n.runtime;
+  const bool in_place = !problem.panel_columns && !copies_b &&
                         can_read_in_place(tile, limits.lanes, problem.n.value, problem.ldb());
   const bool may_pack =
       problem.panel_columns || !is_mostly_unread(problem.a->cols, problem.a->nnz());
@@ -236,7 +237,8 @@ TileSpace enumerate_host_tiles(const Problem& problem, const CompileOptions& opt
   TileSpace space;
   const Workload work = workload_of(problem, options.resources.threads, cancel);
   for (HostTile shape : shapes(limits, non_empty_rows(*problem.a, cancel), problem.panel_columns)) {
-    shape.stream_c = should_stream_c(limits, problem.a->rows, problem.a->cols, problem.n.value);
+    shape.stream_c = !work.finishes_c &&
+                     should_stream_c(limits, problem.a->rows, problem.a->cols, problem.n.value);
     shape.read_ahead = !options.policy.hot;
     if (registers_needed(shape) > limits.registers) {
       // Not worth grouping the rows for, which takes longest here.

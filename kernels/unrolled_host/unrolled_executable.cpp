@@ -7,6 +7,7 @@
 
 #include "base/arithmetic.hpp"
 #include "base/host_cpu.hpp"
+#include "kernels/compact/compact_family.hpp"
 #include "kernels/csr_view.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
@@ -25,7 +26,7 @@ HostProgram program_of(HostProgramRecord& record) {
   HostProgram program;
   program.rows = record.header.rows;
   program.cols = record.header.cols;
-  program.n = record.header.n;
+  program.isa = record.header.isa;
   program.lanes = lanes_of(record.header.isa);
   program.nv = record.tile.nv;
   program.m1 = record.rows_a_tile();
@@ -42,9 +43,15 @@ HostProgram program_of(HostProgramRecord& record) {
 
 }  // namespace
 
-UnrolledExecutable::UnrolledExecutable(HostObject object, HostProgramRecord record)
-    : HostExecutable(std::move(object), record.header,
-                     record.tile.nv * lanes_of(record.header.isa)), program_(program_of(record)) {
+UnrolledExecutable::UnrolledExecutable(HostObject object, HostProgramRecord record,
+                                       const Cancellation& cancel)
+    : HostExecutable(object, record.header, record.tile.nv * lanes_of(record.header.isa)),
+      program_(program_of(record)),
+      loop_columns_(record.loop_columns) {
+  if (!record.row_ptrs.empty()) {
+    loop_ = make_compact_loop({object.image, object.owner, object.pool},
+                              loop_of(record, object.image, cancel), cancel);
+  }
   const HostImage& parts = *image();
   const std::byte* text = parts.text.data();
   if (!parts.text.empty() && !is_executable()) {
@@ -63,8 +70,12 @@ UnrolledExecutable::UnrolledExecutable(HostObject object, HostProgramRecord reco
     program_.segment_bytes.push_back(end - begin);
   }
   program_ = in_order_of(record.tile);
-  split_ = choose_split(program_, threads());
-  workspace_ = {workspace_floats(program_, split_), touched_floats(program_, split_)};
+  plan_ = plan_for(record.header.n);
+}
+
+UnrolledExecutable::RunPlan UnrolledExecutable::plan_for(std::int64_t n) const {
+  const HostSplit split = choose_split(program_, n, threads());
+  return {split, {workspace_floats(program_, split), touched_floats(program_, split)}};
 }
 
 HostProgram UnrolledExecutable::in_order_of(const HostTile& tile) const {
@@ -79,6 +90,14 @@ HostProgram UnrolledExecutable::in_order_of(const HostTile& tile) const {
   return result;
 }
 
+/// Code comes from memory for each group, so there are few. In place the last panel reaches back
+/// over columns of the one before it.
+ColumnGroups UnrolledExecutable::column_groups() const noexcept {
+  constexpr std::int64_t k_columns = 256;
+  const std::int64_t width = program_.panel_width();
+  return {round_up(k_columns, width), program_.in_place_ldb > 0 ? width : 1};
+}
+
 void UnrolledExecutable::multiply(const Product& product) const {
   if (program_.rows == 0) return;
   const bool panels = product.layout == Layout::panel_major;
@@ -88,21 +107,22 @@ void UnrolledExecutable::multiply(const Product& product) const {
         "this kernel reads B in place and cannot take panels; compile it with "
         "Problem::panel_columns");
   }
+  const RunPlan plan = product.n == plan_.split.n ? plan_ : plan_for(product.n);
   const bool has_stride = panels || !in_place || product.ldb == program_.in_place_ldb;
   if (!has_stride) {
-    run_copied(product);
+    run_copied(product, plan);
     return;
   }
   if (straddles_lines(product)) {
     try {
-      run_copied(product);
+      run_copied(product, plan);
       return;
     } catch (const NoMemory&) {
       // The code can read B where it is, too.
     }
   }
-  const WorkspacePool::Loan workspace(workspaces(), workspace_);
-  execute(program_, split_, product, workspace.data(), pool());
+  const WorkspacePool::Loan workspace(workspaces(), plan.workspace);
+  execute(program_, plan.split, product, workspace.data(), pool());
 }
 
 /// Whether vectors of B that code reads where they are straddle cache lines, so often that a copy
@@ -111,6 +131,7 @@ void UnrolledExecutable::multiply(const Product& product) const {
 bool UnrolledExecutable::straddles_lines(const Product& product) const {
   constexpr double k_enough_entries = 16;
   constexpr std::int64_t k_enough_rows = 128;
+  if (product.has_tokens) return false;
   const std::int64_t stride =
       product.layout == Layout::panel_major ? program_.panel_width() : program_.in_place_ldb;
   constexpr std::int64_t k_least_lanes = 8;  // of AVX2; a fourth of SSE's loads would straddle
@@ -121,43 +142,43 @@ bool UnrolledExecutable::straddles_lines(const Product& product) const {
   constexpr std::int64_t k_most_floats = std::int64_t{1} << 26;  // 256 MB
   return program_.cols >= k_enough_rows &&
          entries_a_column(nnz, program_.cols) >= k_enough_entries &&
-         copy_size(product.layout).touched <= k_most_floats;
+         copy_size(product).touched <= k_most_floats;
 }
 
 /// Of a copy of B.
-WorkspaceSize UnrolledExecutable::copy_size(Layout layout) const {
+WorkspaceSize UnrolledExecutable::copy_size(const Product& product) const {
   const std::int64_t read = program_.rows_of_b.count();
-  if (layout == Layout::panel_major) {
-    const PanelLayout panels = program_.b_layout();
+  if (product.layout == Layout::panel_major) {
+    const PanelLayout panels = program_.b_layout(product.n);
     return {panels.size(), read * program_.panel_width() * panels.panels()};
   }
   const std::int64_t stride = program_.in_place_ldb;
   return {checked_multiply(program_.cols, stride, "floats of a copy of B"),
-          read * touched_of_row(program_.n, stride)};
+          read * touched_of_row(product.n, stride)};
 }
 
 /// B is not where or as the code can read it, or not fast: runs on a copy.
-void UnrolledExecutable::run_copied(const Product& product) const {
-  const WorkspaceSize copy = copy_size(product.layout);
+void UnrolledExecutable::run_copied(const Product& product, const RunPlan& plan) const {
+  const WorkspaceSize copy = copy_size(product);
   const WorkspacePool::Loan workspace(
       workspaces(),
-      {checked_add(copy.floats, workspace_.floats, "floats of a copy of B and workspace"),
-       copy.touched + workspace_.touched});
+      {checked_add(copy.floats, plan.workspace.floats, "floats of a copy of B and workspace"),
+       copy.touched + plan.workspace.touched});
   Product moved = product;
   moved.b = workspace.data();
   moved.ldb = program_.in_place_ldb;
-  run_tasks(split_.threads, [&](std::int64_t part) {
-    const RowRange rows{program_.cols * part / split_.threads,
-                        program_.cols * (part + 1) / split_.threads};
+  run_tasks(plan.split.threads, [&](std::int64_t part) {
+    const RowRange rows{program_.cols * part / plan.split.threads,
+                        program_.cols * (part + 1) / plan.split.threads};
     if (rows.begin < rows.end) copy_rows_of_b(product, rows, workspace.data());
   });
-  execute(program_, split_, moved, workspace.data() + copy.floats, pool());
+  execute(program_, plan.split, moved, workspace.data() + copy.floats, pool());
 }
 
 void UnrolledExecutable::copy_rows_of_b(const Product& from, const RowRange& rows,
                                         float* to) const {
   const std::int64_t width = program_.panel_width();
-  const PanelLayout layout = program_.b_layout();
+  const PanelLayout layout = program_.b_layout(from.n);
   program_.rows_of_b.for_each_within(rows, [&](const RowRange& read) {
     if (from.layout == Layout::panel_major) {
       const std::size_t bytes = to_size((read.end - read.begin) * width) * sizeof(float);
@@ -167,11 +188,11 @@ void UnrolledExecutable::copy_rows_of_b(const Product& from, const RowRange& row
       }
       return;
     }
-    const bool has_gaps = from.ldb != program_.n || program_.in_place_ldb != program_.n;
+    const bool has_gaps = from.ldb != from.n || program_.in_place_ldb != from.n;
     const std::int64_t at_once = has_gaps ? 1 : read.end - read.begin;
     for (std::int64_t row = read.begin; row < read.end; row += at_once) {
       std::memcpy(to + row * program_.in_place_ldb, from.b + row * from.ldb,
-                  to_size(at_once * program_.n) * sizeof(float));
+                  to_size(at_once * from.n) * sizeof(float));
     }
   });
 }

@@ -3,6 +3,8 @@
 /// @file
 /// An unrolled host kernel in executable memory.
 
+#include <memory>
+
 #include "base/executable_code.hpp"
 #include "kernels/host_family.hpp"
 #include "kernels/unrolled_host/host_executor.hpp"
@@ -14,10 +16,17 @@ class UnrolledExecutable final : public HostExecutable {
  public:
   /// Copies the text into executable pages, unless it runs where it is. `record` is the image's.
   /// Throws Error if there are no pages.
-  UnrolledExecutable(HostObject object, HostProgramRecord record);
+  UnrolledExecutable(HostObject object, HostProgramRecord record, const Cancellation& cancel = {});
 
   void multiply(const Product& product) const override;
+  [[nodiscard]] bool takes_tokens() const noexcept override { return program_.in_place_ldb == 0; }
+  [[nodiscard]] ColumnGroups column_groups() const noexcept override;
+  [[nodiscard]] const HostExecutable& suited_to(std::int64_t columns) const noexcept override {
+    return loop_ != nullptr && columns <= loop_columns_ ? *loop_ : *this;
+  }
 
+  /// The n that it was compiled for; of a run-time one the typical value.
+  [[nodiscard]] std::int64_t columns() const noexcept { return plan_.split.n; }
   [[nodiscard]] const HostProgram& program() const noexcept { return program_; }
   [[nodiscard]] std::int64_t code_bytes() const noexcept { return code_bytes_; }
 
@@ -25,16 +34,23 @@ class UnrolledExecutable final : public HostExecutable {
   [[nodiscard]] HostProgram in_order_of(const HostTile& tile) const;
 
  private:
+  /// What a run of so many columns is.
+  struct RunPlan {
+    HostSplit split;
+    WorkspaceSize workspace;
+  };
+  [[nodiscard]] RunPlan plan_for(std::int64_t n) const;
   [[nodiscard]] bool straddles_lines(const Product& product) const;
-  [[nodiscard]] WorkspaceSize copy_size(Layout layout) const;
-  void run_copied(const Product& product) const;
+  [[nodiscard]] WorkspaceSize copy_size(const Product& product) const;
+  void run_copied(const Product& product, const RunPlan& plan) const;
   void copy_rows_of_b(const Product& from, const RowRange& rows, float* to) const;
 
   ExecutableCode code_;
   std::int64_t code_bytes_ = 0;
   HostProgram program_;
-  HostSplit split_;
-  WorkspaceSize workspace_;  ///< of one run
+  std::shared_ptr<const HostExecutable> loop_;  ///< for few columns; or null
+  std::int64_t loop_columns_ = 0;
+  RunPlan plan_;  ///< of the n that it was compiled for
 };
 
 }  // namespace spjit

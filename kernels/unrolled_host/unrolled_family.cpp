@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "kernels/compact/compact_family.hpp"
 #include "kernels/kernel_record.hpp"
 #include "kernels/unrolled_host/host_choice.hpp"
 #include "kernels/unrolled_host/host_heuristic.hpp"
@@ -21,6 +22,12 @@ constexpr bool k_have_llvm = true;
 #else
 constexpr bool k_have_llvm = false;
 #endif
+
+/// Up to how many columns a loop over A is faster than unrolled code for many.
+std::int64_t loop_columns(const FamilyRequest& request, const HostTile& tile) {
+  const std::int64_t panel = tile.nv * lanes_of(request.options.target.isa());
+  return reuses_code(request) ? panel / 2 : k_most_loop_columns;
+}
 
 }  // namespace
 
@@ -59,11 +66,13 @@ std::shared_ptr<const LoadedRankModel> UnrolledHostFamily::rank_model(
 
 BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
   const FamilyRequest& what = request.what;
+  // Tiles are timed as products of row-major operands.
+  const std::int64_t workload_ldb =
+      what.problem.b.layout == Layout::row_major ? what.problem.ldb() : what.problem.n.value;
   const TimeHostKernels timer = [&](std::span<const HostTuningCandidate> candidates,
                                     const TuningOptions& options) {
-    return time_host_kernels(
-        candidates, options,
-        {what.problem.ldb(), request.pool, bytes_between_runs(what.options.policy)});
+    return time_host_kernels(candidates, options,
+                             {workload_ldb, request.pool, bytes_between_runs(what.options.policy)});
   };
   BuiltHost made = build_host_choice(request, timer);
   BuiltKernel built;
@@ -83,6 +92,9 @@ BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
     nlohmann::json search = to_json(made.trace.search);
     search["space"] = to_json(made.trace.space);
     built.record["search"] = std::move(search);
+  }
+  if (what.problem.n.runtime && what.options.target.isa() != HostIsa::generic) {
+    add_loop(made.artifact, *what.problem.a, loop_columns(what, made.trace.tile), what.cancel);
   }
   built.code = std::make_shared<const BuiltImage>(*this, std::move(made.artifact));
   return built;
@@ -108,7 +120,7 @@ LoadedKernel UnrolledHostFamily::open(const HostObject& object, const Cancellati
   LoadedKernel loaded;
   loaded.info = info_of(record.header, object);
   loaded.info.tile = to_string(record.tile);
-  auto executable = std::make_shared<UnrolledExecutable>(object, std::move(record));
+  auto executable = std::make_shared<UnrolledExecutable>(object, std::move(record), cancel);
   loaded.info.panel_columns = executable->program().panel_width();
   loaded.executable = std::move(executable);
   return loaded;

@@ -11,7 +11,8 @@ class UnrolledHostFamily final : public HostFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override;
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::panels, ProblemFeature::layouts, ProblemFeature::epilogue};
+    return {ProblemFeature::runtime_n, ProblemFeature::panels, ProblemFeature::layouts,
+            ProblemFeature::epilogue};
   }
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
   [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
