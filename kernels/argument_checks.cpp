@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <limits>
+#include <numeric>
 
 #include "matrix/limits.hpp"
 #include "spjit/error.hpp"
@@ -15,16 +18,22 @@ namespace {
 constexpr std::int64_t k_most_floats =
     std::numeric_limits<std::int64_t>::max() / std::int64_t{sizeof(float)};
 
-/// B, C or the residual, all of one product.
+/// B, C or the residual of a batch.
 struct Dense {
-  const char* name;     ///< of the pointer
-  const char* ld_name;  ///< of its leading dimension
+  const char* name;           ///< of the pointer
+  const char* ld_name;        ///< of its leading dimension
+  const char* distance_name;  ///< of the distance of products
   const float* data;
   std::int64_t features;  ///< rows of B or C
   std::int64_t n;
   Layout layout;
-  std::int64_t ld;   ///< 0: as many floats as a row or token has
-  bool may_overlap;  ///< tokens with others
+  std::int64_t ld;        ///< floats between `count` rows or tokens of `width` floats; 0: as many
+  std::int64_t distance;  ///< floats between products
+  bool may_overlap;       ///< tokens with others
+
+  [[nodiscard]] bool has_tokens() const noexcept { return layout == Layout::tokens_major; }
+  [[nodiscard]] std::int64_t width() const noexcept { return has_tokens() ? features : n; }
+  [[nodiscard]] std::int64_t count() const noexcept { return has_tokens() ? n : features; }
 };
 
 /// A run-time n may be so large that a panel's place overflows.
@@ -37,7 +46,25 @@ void check_panels(const char* name, const PanelLayout& layout) {
   }
 }
 
-/// Floats from the first to one past the last.
+/// Of what lies in memory one after another.
+struct Rows {
+  std::int64_t count;
+  std::int64_t least;  ///< floats from one to the next
+  std::int64_t most;
+};
+
+void check_distance_of_rows(const char* name, std::int64_t ld, const Rows& rows) {
+  if (ld < rows.least) {
+    throw InvalidArgument(fmt::format(
+        "{} is {}; expected at least {}, the floats of a row or token", name, ld, rows.least));
+  }
+  if (ld > rows.most) {
+    throw InvalidArgument(fmt::format("{} is {}; expected at most {}, of {} rows or tokens", name,
+                                      ld, rows.most, rows.count));
+  }
+}
+
+/// Floats from the first of a product to one past the last. Fills in the leading dimension.
 std::int64_t checked_extent(const KernelInfo& info, Dense& dense) {
   check_pointer(dense.name, dense.data, dense.n > 0 ? dense.features : 0, dense.n);
   if (dense.layout == Layout::panel_major) {
@@ -45,14 +72,16 @@ std::int64_t checked_extent(const KernelInfo& info, Dense& dense) {
     check_panels(dense.name, panels);
     return std::max<std::int64_t>(panels.size() - PanelLayout::k_spare_floats, 0);
   }
-  const bool has_tokens = dense.layout == Layout::tokens_major;
-  const std::int64_t width = has_tokens ? dense.features : dense.n;
-  const std::int64_t count = has_tokens ? dense.n : dense.features;
+  const std::int64_t width = dense.width();
+  const std::int64_t count = dense.count();
   if (dense.ld == 0) dense.ld = width;
-  if (dense.ld < 0 || !dense.may_overlap || !has_tokens) {
+  if (dense.has_tokens() && dense.may_overlap) {
+    // The last may reach beyond where one more would begin.
+    const std::int64_t most = (k_most_floats - width) / std::max<std::int64_t>(count, 1);
+    check_distance_of_rows(dense.ld_name, dense.ld,
+                           {count, std::min<std::int64_t>(width, 1), most});
+  } else {
     check_leading_dimension(dense.ld_name, dense.ld, count, width);
-  } else if (count > 0 && dense.ld > (k_most_floats - width) / count) {
-    check_leading_dimension(dense.ld_name, dense.ld, count, 0);
   }
   return count > 0 && width > 0 ? (count - 1) * dense.ld + width : 0;
 }
@@ -62,45 +91,111 @@ struct Touched {
   const float* data;
   std::int64_t begin;
   std::int64_t end;
-  std::int64_t ld;     ///< 0: all of them
-  std::int64_t width;  ///< of each ld
+  std::int64_t ld = 0;  ///< of which only the first `width` are touched; 0: all are
+  std::int64_t width = 0;
+  std::int64_t distance = 0;  ///< of products
+  std::int64_t last = 0;      ///< where the last begins
+
+  /// The address of a float.
+  [[nodiscard]] std::uintptr_t at(std::int64_t floats) const noexcept {
+    return reinterpret_cast<std::uintptr_t>(data) +
+           static_cast<std::uintptr_t>(floats) * sizeof(float);
+  }
 };
 
-Touched touched_by(const Dense& dense, std::int64_t extent, std::int64_t batch,
-                   std::int64_t distance) {
-  const std::int64_t last = batch > 1 ? (batch - 1) * distance : 0;
-  const bool has_rows = dense.layout != Layout::panel_major && batch <= 1;
-  return {dense.data, std::min<std::int64_t>(last, 0), std::max<std::int64_t>(last, 0) + extent,
-          has_rows ? dense.ld : 0, dense.layout == Layout::tokens_major ? dense.features : dense.n};
+Touched touched_by(const Dense& dense, std::int64_t extent, std::int64_t batch) {
+  if (extent == 0) return {dense.data, 0, 0};
+  const std::int64_t distance = batch > 1 ? dense.distance : 0;
+  const std::int64_t last = (batch - 1) * distance;
+  return {.data = dense.data,
+          .begin = std::min<std::int64_t>(last, 0),
+          .end = std::max<std::int64_t>(last, 0) + extent,
+          .ld = dense.layout == Layout::panel_major ? 0 : dense.ld,
+          .width = dense.width(),
+          .distance = distance,
+          .last = last};
 }
 
-/// Whether two arrays share memory. Parts of the rows of one wider array do not.
-bool overlap(const Touched& left, const Touched& right) {
-  const auto at = [](const Touched& of, std::int64_t floats) {
-    return reinterpret_cast<std::uintptr_t>(of.data) +
-           static_cast<std::uintptr_t>(floats) * sizeof(float);
+/// Of every `period` floats no others are touched than `width` from `first` on.
+struct Runs {
+  std::int64_t period;
+  std::int64_t first;
+  std::int64_t width;
+};
+
+/// How rows of a batch can be seen: all alike, or those of its products side by side.
+std::array<Runs, 2> runs_of(const Touched& touched) {
+  const std::int64_t period = std::gcd(touched.ld, touched.distance);
+  const std::int64_t first = std::min<std::int64_t>(touched.last, 0);
+  return {
+      {{period, 0, touched.width}, {touched.ld, first, std::abs(touched.last) + touched.width}}};
+}
+
+bool lie_apart(const Touched& left, const Runs& left_runs, const Touched& right,
+               const Runs& right_runs) {
+  const std::int64_t period = std::gcd(left_runs.period, right_runs.period);
+  if (left_runs.width > period || right_runs.width > period - left_runs.width) return false;
+  const auto bytes = [](std::int64_t floats) {
+    return static_cast<std::uintptr_t>(floats) * sizeof(float);
   };
+  const std::uintptr_t left_at = left.at(left_runs.first) % bytes(period);
+  const std::uintptr_t right_at = right.at(right_runs.first) % bytes(period);
+  const std::uintptr_t behind = (right_at + bytes(period) - left_at) % bytes(period);
+  return behind >= bytes(left_runs.width) && behind + bytes(right_runs.width) <= bytes(period);
+}
+
+/// Whether two batches share memory. Parts of the rows of one wider array do not.
+bool overlap(const Touched& left, const Touched& right) {
   if (left.begin == left.end || right.begin == right.end) return false;
-  if (at(left, left.end) <= at(right, right.begin) ||
-      at(right, right.end) <= at(left, left.begin)) {
+  if (left.at(left.end) <= right.at(right.begin) || right.at(right.end) <= left.at(left.begin)) {
     return false;
   }
-  if (left.ld != right.ld || left.ld <= 0) return true;
-  const auto row_bytes = static_cast<std::uintptr_t>(left.ld) * sizeof(float);
-  const bool right_is_later = right.data >= left.data;
-  const Touched& first = right_is_later ? left : right;
-  const Touched& second = right_is_later ? right : left;
-  const std::uintptr_t apart = (at(second, 0) - at(first, 0)) % row_bytes;
-  return apart < static_cast<std::uintptr_t>(first.width) * sizeof(float) ||
-         apart + static_cast<std::uintptr_t>(second.width) * sizeof(float) > row_bytes;
+  if (left.ld == 0 || right.ld == 0) return true;
+  for (const Runs& of_left : runs_of(left)) {
+    for (const Runs& of_right : runs_of(right)) {
+      if (lie_apart(left, of_left, right, of_right)) return false;
+    }
+  }
+  return true;
 }
 
-void check_distance(const char* name, std::int64_t distance, std::int64_t batch,
-                    std::int64_t extent) {
-  const std::int64_t most = (k_most_floats - extent) / std::max<std::int64_t>(batch - 1, 1);
-  if (distance >= -most && distance <= most) return;
-  throw InvalidArgument(fmt::format("{} is {}; expected {} to {} for a batch of {}", name, distance,
-                                    -most, most, batch));
+void check_no_overlap(const Touched& c, const Touched& other, const char* name) {
+  if (!overlap(c, other)) return;
+  throw InvalidArgument(
+      fmt::format("{} and c overlap; expected arrays that share no memory", name));
+}
+
+void check_distance(const Dense& dense, std::int64_t extent, std::int64_t batch) {
+  if (batch <= 1) return;
+  const std::int64_t most = (k_most_floats - extent) / (batch - 1);
+  if (dense.distance >= -most && dense.distance <= most) return;
+  throw InvalidArgument(fmt::format("{} is {}; expected {} to {} for a batch of {}",
+                                    dense.distance_name, dense.distance, -most, most, batch));
+}
+
+/// Whether a float of one C is one of another of the batch.
+bool items_overlap(const Dense& c, std::int64_t extent, std::int64_t batch) {
+  const std::int64_t apart = std::abs(c.distance);
+  const bool is_solid = c.layout == Layout::panel_major;
+  const std::int64_t width = is_solid ? extent : c.width();
+  const std::int64_t ld = is_solid ? extent : c.ld;
+  if (extent == 0 || apart >= extent) return false;
+  // Rows of all side by side.
+  if (apart >= width && apart <= (ld - width) / (batch - 1)) return false;
+  for (std::int64_t further = 1; further < batch && further * apart < extent; ++further) {
+    // Between two rows of the one, or from the next on.
+    const std::int64_t behind = further * apart % ld;
+    if (behind < width || behind > ld - width) return true;
+  }
+  return false;
+}
+
+void check_items_apart(const Dense& c, std::int64_t extent, std::int64_t batch) {
+  if (batch <= 1 || !items_overlap(c, extent, batch)) return;
+  throw InvalidArgument(
+      fmt::format("c_distance is {}, at which products of the batch of {} overlap; expected {} or "
+                  "more, or rows of one between those of another",
+                  c.distance, batch, extent));
 }
 
 void check_vector(const char* name, const float* pointer, bool is_expected, std::int64_t rows) {
@@ -141,25 +236,88 @@ Layout checked_layout(const char* name, std::optional<Layout> given, Layout comp
                                     to_string(layout), to_string(compiled)));
 }
 
-void check_no_overlap(const Touched& c, const Touched& other, const char* name) {
-  if (!overlap(c, other)) return;
-  throw InvalidArgument(
-      fmt::format("{} and c overlap; expected arrays that share no memory", name));
+/// Default: what was compiled for, if that is of the same layout and n.
+std::int64_t ld_of(std::int64_t given, const Arguments& arguments, const KernelInfo& info,
+                   bool is_b) {
+  const Layout layout = is_b ? *arguments.b_layout : *arguments.c_layout;
+  const bool as_compiled = layout == (is_b ? info.b_layout : info.c_layout) &&
+                           (arguments.n == info.n || layout == Layout::tokens_major);
+  if (given != 0 || !as_compiled) return given;
+  return is_b ? info.ldb : info.ldc;
+}
+
+/// C itself may be the residual.
+bool is_same(const Dense& residual, const Dense& c, std::int64_t batch) {
+  return residual.data == c.data && (residual.ld == c.ld || c.layout == Layout::panel_major) &&
+         (batch <= 1 || residual.distance == c.distance);
+}
+
+/// Fills in its leading dimension.
+void check_residual(const KernelInfo& info, Arguments& arguments, const Dense& c,
+                    const Touched& written) {
+  Dense residual{.name = "residual",
+                 .ld_name = "ldr",
+                 .distance_name = "residual_distance",
+                 .data = arguments.residual,
+                 .features = info.rows,
+                 .n = c.n,
+                 .layout = c.layout,
+                 .ld = arguments.ldr == 0 ? c.ld : arguments.ldr,
+                 .distance = arguments.residual_distance,
+                 .may_overlap = true};
+  const std::int64_t extent = checked_extent(info, residual);
+  arguments.ldr = residual.ld;
+  check_distance(residual, extent, arguments.batch);
+  if (is_same(residual, c, arguments.batch)) return;
+  check_no_overlap(written, touched_by(residual, extent, arguments.batch), "residual");
+}
+
+/// Precondition: layouts are filled in. Fills in leading dimensions.
+void check_operands(const KernelInfo& info, Arguments& arguments) {
+  const std::int64_t batch = arguments.batch;
+  const std::int64_t n = arguments.n;
+  Dense b{.name = "b",
+          .ld_name = "ldb",
+          .distance_name = "b_distance",
+          .data = arguments.b,
+          .features = info.cols,
+          .n = n,
+          .layout = *arguments.b_layout,
+          .ld = ld_of(arguments.ldb, arguments, info, true),
+          .distance = arguments.b_distance,
+          .may_overlap = true};
+  Dense c{.name = "c",
+          .ld_name = "ldc",
+          .distance_name = "c_distance",
+          .data = arguments.c,
+          .features = info.rows,
+          .n = n,
+          .layout = *arguments.c_layout,
+          .ld = ld_of(arguments.ldc, arguments, info, false),
+          .distance = arguments.c_distance,
+          .may_overlap = false};
+  const std::int64_t b_extent = checked_extent(info, b);
+  const std::int64_t c_extent = checked_extent(info, c);
+  arguments.ldb = b.ld;
+  arguments.ldc = c.ld;
+  check_distance(b, b_extent, batch);
+  check_distance(c, c_extent, batch);
+  check_items_apart(c, c_extent, batch);
+  const Touched written = touched_by(c, c_extent, batch);
+  check_no_overlap(written, touched_by(b, b_extent, batch), "b");
+  check_no_overlap(written, {arguments.scale, 0, arguments.scale == nullptr ? 0 : info.rows},
+                   "scale");
+  check_no_overlap(written, {arguments.bias, 0, arguments.bias == nullptr ? 0 : info.rows}, "bias");
+  if (info.epilogue.residual) check_residual(info, arguments, c, written);
 }
 
 }  // namespace
 
 void check_leading_dimension(const char* name, std::int64_t ld, std::int64_t count,
                              std::int64_t width) {
-  if (ld < width) {
-    throw InvalidArgument(fmt::format(
-        "{} is {}; expected at least {}, the floats of a row or token", name, ld, width));
-  }
   // Offsets in bytes are 64-bit: beyond, they would wrap around.
-  if (count > 0 && ld > k_most_floats / count) {
-    throw InvalidArgument(fmt::format("{} is {}; expected at most {}, of {} rows or tokens", name,
-                                      ld, k_most_floats / count, count));
-  }
+  const std::int64_t most = k_most_floats / std::max<std::int64_t>(count, 1);
+  check_distance_of_rows(name, ld, {count, width, most});
 }
 
 void check_pointer(const char* name, const float* pointer, std::int64_t rows, std::int64_t n) {
@@ -199,68 +357,14 @@ PanelLayout panels_of(const KernelInfo& info, std::int64_t rows, std::int64_t n)
 
 Arguments checked_arguments(const KernelInfo& info, Arguments arguments) {
   check_columns(info, arguments);
-  const Layout b_layout = checked_layout("b_layout", arguments.b_layout, info.b_layout, info);
-  const Layout c_layout = checked_layout("c_layout", arguments.c_layout, info.c_layout, info);
-  const auto default_ld = [&](std::int64_t given, Layout layout, Layout compiled, std::int64_t ld) {
-    const bool as_compiled =
-        layout == compiled && (arguments.n == info.n || layout == Layout::tokens_major);
-    return given == 0 && as_compiled ? ld : given;
-  };
-  Dense b{"b",
-          "ldb",
-          arguments.b,
-          info.cols,
-          arguments.n,
-          b_layout,
-          default_ld(arguments.ldb, b_layout, info.b_layout, info.ldb),
-          true};
-  Dense c{"c",
-          "ldc",
-          arguments.c,
-          info.rows,
-          arguments.n,
-          c_layout,
-          default_ld(arguments.ldc, c_layout, info.c_layout, info.ldc),
-          false};
+  arguments.b_layout = checked_layout("b_layout", arguments.b_layout, info.b_layout, info);
+  arguments.c_layout = checked_layout("c_layout", arguments.c_layout, info.c_layout, info);
   if (arguments.batch == 0) return arguments;
-  const std::int64_t b_extent = checked_extent(info, b);
-  const std::int64_t c_extent = checked_extent(info, c);
   const Epilogue& epilogue = info.epilogue;
   check_vector("scale", arguments.scale, epilogue.scale, info.rows);
   check_vector("bias", arguments.bias, epilogue.bias, info.rows);
-  check_vector("residual", arguments.residual, epilogue.residual, arguments.n > 0 ? info.rows : 0);
-  check_distance("b_distance", arguments.b_distance, arguments.batch, b_extent);
-  check_distance("c_distance", arguments.c_distance, arguments.batch, c_extent);
-  if (arguments.batch > 1 && arguments.c_distance == 0 && c_extent > 0) {
-    throw InvalidArgument(fmt::format(
-        "c_distance is 0; expected the floats from one C to the next of {}", arguments.batch));
-  }
-  const Touched c_touched = touched_by(c, c_extent, arguments.batch, arguments.c_distance);
-  check_no_overlap(c_touched, touched_by(b, b_extent, arguments.batch, arguments.b_distance), "b");
-  if (arguments.residual != nullptr) {
-    Dense residual{"residual",
-                   "ldr",
-                   arguments.residual,
-                   info.rows,
-                   arguments.n,
-                   c_layout,
-                   arguments.ldr == 0 ? c.ld : arguments.ldr,
-                   true};
-    const std::int64_t extent = checked_extent(info, residual);
-    check_distance("residual_distance", arguments.residual_distance, arguments.batch, extent);
-    const bool is_c = residual.data == c.data && residual.ld == c.ld &&
-                      (arguments.batch == 1 || arguments.residual_distance == arguments.c_distance);
-    if (!is_c) {
-      check_no_overlap(c_touched,
-                       touched_by(residual, extent, arguments.batch, arguments.residual_distance),
-                       "residual");
-    }
-    arguments.ldr = residual.ld;
-  }
-  arguments.b_layout = b_layout;
-  arguments.c_layout = c_layout;
-  arguments.ldb = b.ld;
-  arguments.ldc = c.ld;
+  if (!epilogue.residual) check_vector("residual", arguments.residual, false, info.rows);
+  check_operands(info, arguments);
   return arguments;
 }
 

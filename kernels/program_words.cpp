@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
 
 #include "base/arithmetic.hpp"
 #include "matrix/limits.hpp"
+#include "plan/problem.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -50,10 +50,7 @@ Layout read_layout(WordReader& reader) {
 
 float read_float(WordReader& reader) {
   using Bits = std::numeric_limits<std::int32_t>;
-  const float value =
-      std::bit_cast<float>(static_cast<std::int32_t>(reader.word(Bits::min(), Bits::max())));
-  require_record(std::isfinite(value), "a bound that is not finite");
-  return value;
+  return std::bit_cast<float>(static_cast<std::int32_t>(reader.word(Bits::min(), Bits::max())));
 }
 
 Epilogue read_epilogue(WordReader& reader) {
@@ -66,6 +63,13 @@ Epilogue read_epilogue(WordReader& reader) {
       static_cast<Activation>(reader.word(0, static_cast<std::int64_t>(Activation::clamp)));
   epilogue.low = read_float(reader);
   epilogue.high = read_float(reader);
+  if (epilogue.activation == Activation::clamp) {
+    require_record(are_bounds(epilogue.low, epilogue.high), "bounds of clamp");
+  } else {
+    const auto is_plus_zero = [](float value) { return std::bit_cast<std::int32_t>(value) == 0; };
+    require_record(is_plus_zero(epilogue.low) && is_plus_zero(epilogue.high),
+                   "bounds without clamp");
+  }
   return epilogue;
 }
 

@@ -39,10 +39,14 @@ void check_format(const char* name, const Problem& problem, const DenseFormat& f
       throw InvalidArgument(fmt::format(
           "{} is {}; expected 0 or at least the {} features of a token", name, value, features));
     case Layout::panel_major:
-      if (problem.panel_columns) break;
-      throw InvalidArgument(fmt::format(
-          "{} is of panels of a width that is not given; expected Problem::panel_columns",
-          is_b ? "B" : "C"));
+      if (!problem.panel_columns) {
+        throw InvalidArgument(fmt::format(
+            "{} is of panels of a width that is not given; expected Problem::panel_columns",
+            is_b ? "B" : "C"));
+      }
+      if (value == 0) break;
+      throw InvalidArgument(
+          fmt::format("{} is {}; expected 0: rows of a panel lie together", name, value));
     default:
       throw InvalidArgument(fmt::format("the layout of {} is {}; expected 0 to 2", is_b ? "B" : "C",
                                         static_cast<int>(format.layout)));
@@ -59,10 +63,7 @@ void check_epilogue(const Epilogue& epilogue) {
                                       static_cast<int>(epilogue.activation),
                                       static_cast<int>(Activation::clamp)));
   }
-  const float infinity = std::numeric_limits<float>::infinity();
-  const bool is_range =
-      epilogue.low <= epilogue.high && epilogue.low < infinity && epilogue.high > -infinity;
-  if (epilogue.activation == Activation::clamp && !is_range) {
+  if (epilogue.activation == Activation::clamp && !are_bounds(epilogue.low, epilogue.high)) {
     throw InvalidArgument(fmt::format("clamp is from {} to {}; expected low <= high, both numbers",
                                       epilogue.low, epilogue.high));
   }
@@ -145,8 +146,12 @@ Epilogue read_epilogue(const json& object) {
   epilogue.residual = members.boolean("residual");
   epilogue.activation = parse_activation(members.text("activation"));
   const auto bound = [&](const char* name, float infinite) {
-    return members.at(name).is_null() ? infinite
-                                      : static_cast<float>(members.number(name, -k_most, k_most));
+    const auto found = object.find(name);
+    if (found == object.end() || !found->is_null()) {
+      return static_cast<float>(members.number(name, -k_most, k_most));
+    }
+    static_cast<void>(members.at(name));
+    return infinite;
   };
   epilogue.low = bound("low", -std::numeric_limits<float>::infinity());
   epilogue.high = bound("high", std::numeric_limits<float>::infinity());

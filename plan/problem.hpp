@@ -4,6 +4,7 @@
 /// A Problem as the pipeline sees it: checked, named in a cache key, written as JSON.
 
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -46,6 +47,12 @@ class ProblemFeatures {
  private:
   std::uint32_t bits_ = 0;
 };
+
+/// Whether clamp can have these: low <= high, and a number lies between them.
+[[nodiscard]] constexpr bool are_bounds(float low, float high) noexcept {
+  constexpr float k_infinity = std::numeric_limits<float>::infinity();
+  return low <= high && low < k_infinity && high > -k_infinity;
+}
 
 [[nodiscard]] ProblemFeatures features_of(const Problem& problem);
 /// "run-time n, a fixed panel width"; a bit that has no name is "feature 7".

@@ -65,7 +65,8 @@ struct Arguments {
   const PreparedValues* values = nullptr;
 
   /// How many products are computed, all with the same A: B and C of one follow those of another at
-  /// these distances in floats.
+  /// these distances in floats, negative ones too. No float may be of two Cs, but rows or tokens of
+  /// one may lie between those of another.
   std::int64_t batch = 1;
   std::int64_t b_distance = 0;
   std::int64_t c_distance = 0;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -271,8 +272,15 @@ void add_host(SeedFolder& seeds) {
   seven.values.assign(7, 1.0F);
   const HostArtifact csr = make_csr_artifact(problem_of(seven, 20), "csr", HostIsa::avx2);
   const HostArtifact sliced = make_csr_artifact(problem_of(seven, 1), "sliced", HostIsa::avx512);
-  const HostArtifact reference =
-      make_csr_artifact(problem_of(seven, Extent::at_run_time(20)), "reference", HostIsa::generic);
+  Problem layer = problem_of(seven, Extent::at_run_time(20));
+  layer.b.layout = layer.c.layout = Layout::tokens_major;
+  layer.epilogue = {.scale = true,
+                    .bias = true,
+                    .residual = true,
+                    .activation = Activation::clamp,
+                    .low = -std::numeric_limits<float>::infinity(),
+                    .high = 6};
+  const HostArtifact reference = make_csr_artifact(layer, "reference", HostIsa::generic);
   seeds.add("host_program", "unrolled", unrolled.image().program);
   seeds.add("host_program", "csr", csr.image().program);
   seeds.add("host_program", "sliced", sliced.image().program);

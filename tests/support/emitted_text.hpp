@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "kernels/product.hpp"
+#include "kernels/unrolled_cuda/cuda_units.hpp"
 
 namespace spjit::testing_support {
 
@@ -375,8 +375,7 @@ class PtxReader {
 /// Executes every block's column j < n of the program; returns how often each element of C
 /// `[rows x n]` was written. Registers that are read before they are written are an error.
 [[nodiscard]] inline std::vector<int> execute_emitted(const EmittedProgram& program,
-                                                      std::int64_t rows,
-                                                      const Product& operands) {
+                                                      std::int64_t rows, const Product& operands) {
   std::vector<int> writes(static_cast<std::size_t>(rows * operands.n));
   for (const std::string& target : program.targets) {
     for (std::int64_t j = 0; j < operands.n; ++j) {

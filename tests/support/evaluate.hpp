@@ -9,9 +9,9 @@
 #include <span>
 
 #include "base/arithmetic.hpp"
+#include "kernels/product.hpp"
 #include "kernels/reference/reference_family.hpp"
 #include "plan/kernel_plan.hpp"
-#include "kernels/product.hpp"
 
 namespace spjit {
 

@@ -87,8 +87,8 @@ TEST(Kernel, RefusesLeadingDimensionsWhoseOffsetsWrapAround) {
     FAIL() << "rows of B 2^65 bytes apart were taken";
   } catch (const spjit::InvalidArgument& error) {
     EXPECT_EQ(std::string(error.what()),
-              "ldb is 9223372036854775807; expected at most 461168601842738790 floats between 5 "
-              "rows");
+              "ldb is 9223372036854775807; expected at most 461168601842738790, of 5 rows or "
+              "tokens");
   }
 }
 

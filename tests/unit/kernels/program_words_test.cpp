@@ -13,14 +13,29 @@
 
 namespace {
 
+using spjit::Activation;
+using spjit::Epilogue;
 using spjit::HostIsa;
 using spjit::HostProgramHeader;
+using spjit::Layout;
 using spjit::WordReader;
 using Words = std::vector<std::int64_t>;
 
 constexpr std::int64_t k_most_dimension = (std::int64_t{1} << 31) - 1;
+constexpr float k_infinity = std::numeric_limits<float>::infinity();
+constexpr float k_nan = std::numeric_limits<float>::quiet_NaN();
 
 HostProgramHeader some_header() { return {"sliced", HostIsa::avx2, 5, 7, 20, true, 24, 21, 9}; }
+
+/// Of a problem with tokens and everything an epilogue has.
+HostProgramHeader layer_header(const Epilogue& epilogue) {
+  HostProgramHeader header = some_header();
+  header.b_layout = header.c_layout = Layout::tokens_major;
+  header.ldb = 1;
+  header.ldc = header.rows;
+  header.epilogue = epilogue;
+  return header;
+}
 
 HostProgramHeader read(const Words& words) {
   WordReader reader(std::as_bytes(std::span(words)));
@@ -50,15 +65,100 @@ TEST(ProgramHeader, IsReadAsItWasWritten) {
   }
 }
 
+TEST(ProgramHeader, KeepsLayoutsAndEveryEpilogue) {
+  for (const Layout b : {Layout::row_major, Layout::panel_major, Layout::tokens_major}) {
+    for (const Layout c : {Layout::row_major, Layout::panel_major, Layout::tokens_major}) {
+      HostProgramHeader header = some_header();
+      header.b_layout = b;
+      header.c_layout = c;
+      EXPECT_EQ(read(spjit::write_header(header)), header);
+    }
+  }
+  for (const bool scale : {false, true}) {
+    for (const bool bias : {false, true}) {
+      for (const bool residual : {false, true}) {
+        for (int activation = 0; activation < static_cast<int>(Activation::clamp); ++activation) {
+          const HostProgramHeader header =
+              layer_header({scale, bias, residual, static_cast<Activation>(activation), 0, 0});
+          EXPECT_EQ(read(spjit::write_header(header)), header);
+        }
+      }
+    }
+  }
+}
+
+TEST(ProgramHeader, KeepsTheBoundsOfClamp) {
+  const float largest = std::numeric_limits<float>::max();
+  const float smallest = std::numeric_limits<float>::denorm_min();
+  struct Bounds {
+    float low;
+    float high;
+  };
+  for (const Bounds& bounds : {Bounds{-k_infinity, k_infinity},
+                               {-k_infinity, -largest},
+                               {largest, k_infinity},
+                               {-0.0F, smallest},
+                               {0, 0},
+                               {-0.5F, 6}}) {
+    const Epilogue epilogue{
+        .activation = Activation::clamp, .low = bounds.low, .high = bounds.high};
+    const Words words = spjit::write_header(layer_header(epilogue));
+
+    const HostProgramHeader header = read(words);
+
+    EXPECT_EQ(header.epilogue, epilogue);
+    EXPECT_EQ(spjit::write_header(header), words);  // -0, too
+  }
+}
+
+TEST(ProgramHeader, RefusesBoundsThatClampDoesNotHave) {
+  struct Bounds {
+    float low;
+    float high;
+  };
+  const auto said = [](Activation activation, const Bounds& bounds) {
+    return header_refusal(spjit::write_header(
+        layer_header({.activation = activation, .low = bounds.low, .high = bounds.high})));
+  };
+
+  for (const Bounds& bounds : {Bounds{1, 0},
+                               {k_nan, 1},
+                               {0, k_nan},
+                               {k_nan, k_nan},
+                               {k_infinity, k_infinity},
+                               {-k_infinity, -k_infinity}}) {
+    EXPECT_EQ(said(Activation::clamp, bounds), "program record: bounds of clamp");
+  }
+  for (const Activation activation : {Activation::none, Activation::relu, Activation::silu}) {
+    EXPECT_EQ(said(activation, {0, 0}), "");
+    for (const Bounds& bounds : {Bounds{0, 1}, {-1, 0}, {-0.0F, 0}, {0, k_nan}}) {
+      EXPECT_EQ(said(activation, bounds), "program record: bounds without clamp");
+    }
+  }
+}
+
+TEST(ProgramHeader, TokensAreApartOnlyInC) {
+  HostProgramHeader header = layer_header({});
+  header.ldb = 0;  // of a B without rows
+  EXPECT_EQ(header_refusal(spjit::write_header(header)), "");
+  header.ldc = header.rows - 1;
+  EXPECT_EQ(header_refusal(spjit::write_header(header)), "program record: ldc");
+}
+
 TEST(ProgramHeader, SaysWhatAProblemAsksFor) {
   spjit::Problem problem =
       spjit::testing_support::problem_of(spjit::testing_support::small_matrix(), 20);
   problem.n = spjit::Extent::at_run_time(20);
   problem.b.leading_dimension = 24;
+  problem.c.layout = Layout::tokens_major;
+  problem.epilogue = {.bias = true, .activation = Activation::silu};
 
   const HostProgramHeader header = spjit::header_of(problem, "csr", HostIsa::avx2);
 
-  EXPECT_EQ(header, (HostProgramHeader{"csr", HostIsa::avx2, 5, 5, 20, true, 24, 20, 7}));
+  HostProgramHeader expected{"csr", HostIsa::avx2, 5, 5, 20, true, 24, 5, 7};
+  expected.c_layout = Layout::tokens_major;
+  expected.epilogue = problem.epilogue;
+  EXPECT_EQ(header, expected);
 }
 
 TEST(ProgramHeader, NamesOfFamiliesAreShortAndPlain) {
@@ -82,10 +182,10 @@ TEST(ProgramHeader, ANameEndsWithItsFirstZero) {
 
 TEST(ProgramHeader, ThePreviousVersionIsRefusedInOneLine) {
   Words words = spjit::write_header(some_header());
-  words[1] = 8;
+  words[1] = spjit::k_host_program_version - 1;
 
   EXPECT_EQ(header_refusal(words),
-            "program record: version 8, this build reads version 9; compile again");
+            "program record: version 9, this build reads version 10; compile again");
 }
 
 TEST(ProgramHeader, EveryWordHasItsRange) {
@@ -96,7 +196,7 @@ TEST(ProgramHeader, EveryWordHasItsRange) {
   };
   // n is 20.
   const std::vector<Damage> damages = {{0, {0, 1}},
-                                       {1, {0, 8, 10}},
+                                       {1, {0, 9, 11}},
                                        {4, {-1, 3}},
                                        {5, {-1, k_most_dimension + 1}},
                                        {6, {-1, k_most_dimension + 1}},
@@ -104,7 +204,14 @@ TEST(ProgramHeader, EveryWordHasItsRange) {
                                        {8, {-1, 2}},
                                        {9, {-1, 0, 19}},
                                        {10, {-1, 0, 19}},
-                                       {11, {-1, (std::int64_t{1} << 48) + 1, k_most}}};
+                                       {11, {-1, (std::int64_t{1} << 48) + 1, k_most}},
+                                       {12, {-1, 3, k_most}},
+                                       {13, {-1, 3, k_most}},
+                                       {14, {-1, 8, k_most}},
+                                       {15, {-1, 6, k_most}},
+                                       {16, {-1, 1, std::int64_t{1} << 31, k_most}},
+                                       {17, {-1, 1, std::int64_t{1} << 31, k_most}}};
+  EXPECT_EQ(spjit::write_header(some_header()).size(), 18U);
   for (const Damage& damage : damages) {
     for (const std::int64_t value : damage.values) {
       Words words = spjit::write_header(some_header());

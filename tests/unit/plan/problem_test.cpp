@@ -194,9 +194,32 @@ TEST(ProblemJson, SizesThatAreNoneAreRefused) {
   EXPECT_NE(with("/n/value", std::int64_t{1} << 31), "");
   EXPECT_EQ(with("/b/leading_dimension", 0), "");
   EXPECT_NE(with("/b/leading_dimension", 19), "");
-  EXPECT_NE(with("/c/leading_dimension", 19), "");
+  EXPECT_NE(with("/c/leading_dimension", 4), "");
   EXPECT_NE(with("/c/leading_dimension", (std::int64_t{1} << 48) + 1), "");
   EXPECT_NE(with("/panel_columns", 0), "");
+  EXPECT_NE(with("/b/layout", "panel"), "");
+  EXPECT_NE(with("/epilogue/activation", "tanh"), "");
+  EXPECT_NE(with("/epilogue/low", 1e39), "");
+  EXPECT_NE(with("/epilogue/high", -0.75), "");
+}
+
+TEST(ProblemJson, BoundsMayBeInfinite) {
+  constexpr float k_infinity = std::numeric_limits<float>::infinity();
+  constexpr float k_largest = std::numeric_limits<float>::max();
+  struct Bounds {
+    float low;
+    float high;
+  };
+  for (const Bounds& bounds : {Bounds{-k_infinity, k_infinity},
+                               {-k_infinity, -k_largest},
+                               {k_largest, k_infinity},
+                               {-0.0F, 0.1F}}) {
+    Problem problem = whole_problem();
+    problem.epilogue.low = bounds.low;
+    problem.epilogue.high = bounds.high;
+
+    expect_equal(spjit::read_problem(json::parse(to_json(problem).dump()), problem.a), problem);
+  }
 }
 
 TEST(ProblemKey, DiffersForEachMember) {
@@ -306,6 +329,19 @@ TEST(CheckedProblem, RefusesLayoutsThatThereCannotBe) {
   EXPECT_EQ(with(k_rows, 0, static_cast<Layout>(9), 0), "the layout of C is 9; expected 0 to 2");
 }
 
+TEST(CheckedProblem, PanelsHaveNoLeadingDimension) {
+  Problem problem = problem_of(small_matrix(), 20);
+  problem.panel_columns = 16;
+  problem.b.layout = problem.c.layout = Layout::panel_major;
+
+  EXPECT_EQ(check_refusal(problem), "");
+  problem.b.leading_dimension = 24;
+  EXPECT_EQ(check_refusal(problem), "ldb is 24; expected 0: rows of a panel lie together");
+  problem.b.leading_dimension = 0;
+  problem.c.leading_dimension = -1;
+  EXPECT_EQ(check_refusal(problem), "ldc is -1; expected 0: rows of a panel lie together");
+}
+
 TEST(CheckedProblem, RefusesEpiloguesThatThereCannotBe) {
   const auto clamp = [](float low, float high) {
     Problem problem = problem_of(small_matrix(), 20);
@@ -379,7 +415,8 @@ TEST(CheckedProblem, CanBeCancelled) {
 
 TEST(ProblemFeatures, AreWhatGoesBeyondThePlainProduct) {
   EXPECT_TRUE(spjit::features_of(problem_of(small_matrix(), 20)).empty());
-  EXPECT_EQ(to_string(spjit::features_of(whole_problem())), "a run-time n, a fixed panel width");
+  EXPECT_EQ(to_string(spjit::features_of(whole_problem())),
+            "a run-time n, a fixed panel width, a layout other than row-major, an epilogue");
 }
 
 TEST(ProblemFeatures, AreASet) {

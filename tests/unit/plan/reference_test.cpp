@@ -16,10 +16,10 @@
 
 namespace {
 
-using spjit::Product;
 using spjit::Arithmetic;
 using spjit::CsrMatrix;
 using spjit::KernelPlan;
+using spjit::Product;
 using spjit::testing_support::dense_values;
 
 // 5 x 5: row 2 empty, row 4 dense.

@@ -94,7 +94,9 @@ TEST_P(ReferenceKernel, WithoutAnNTakesTheTypicalOne) {
   problem.n = Extent::at_run_time(9);
   problem.b.leading_dimension = 12;
   problem.c.leading_dimension = 10;
-  const Kernel kernel = spjit::Compiler(options_of(isa()), uncached()).compile(problem);
+  spjit::CompileOptions options = options_of(isa());
+  options.policy.family = "reference";
+  const Kernel kernel = spjit::Compiler(options, uncached()).compile(problem);
   const GuardedOperands operands(matrix, {9, 12, 10}, placement());
   const GuardedOperands other(matrix, {7, 7, 7}, placement());
 
@@ -179,6 +181,7 @@ TEST_P(ReferenceKernel, RunsOnSeveralThreadsAlike) {
   const CsrMatrix matrix = random_matrix(50, 40, 0.8);
   spjit::CompileOptions options = options_of(isa());
   options.resources.threads = 3;
+  options.policy.family = "reference";
   Problem problem = problem_of(matrix, 1);
   problem.n = Extent::at_run_time(8);
 
