@@ -87,11 +87,18 @@ double judge(float value, const Reference& reference) noexcept {
   return error == 0 ? 0 : error / reference.bound;  // infinite where nothing may be off
 }
 
-ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const float* b, std::int64_t ldb,
+ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const float* b, const Operand& layout,
                              const EvenSpread& columns)
-    : matrix_(matrix), b_(b), ldb_(ldb), references_(to_size(columns.count)) {
+    : matrix_(matrix),
+      b_(b),
+      row_distance_(layout.offset(1, 0)),
+      references_(to_size(columns.count)) {
   columns_.reserve(to_size(columns.count));
-  for (std::int64_t i = 0; i < columns.count; ++i) columns_.push_back(columns.at(i));
+  offsets_.reserve(to_size(columns.count));
+  for (std::int64_t i = 0; i < columns.count; ++i) {
+    columns_.push_back(columns.at(i));
+    offsets_.push_back(layout.offset(0, columns.at(i)));
+  }
 }
 
 std::span<const Reference> ReferenceRows::row(std::int64_t row, CancelPace& pace) {
@@ -100,9 +107,9 @@ std::span<const Reference> ReferenceRows::row(std::int64_t row, CancelPace& pace
   std::ranges::fill(references_, Reference{});  // bound: the sum of magnitudes at first
   for (std::int64_t i = begin; i < end; ++i) {
     const auto a = static_cast<double>(matrix_.values[to_size(i)]);
-    const float* b_row = b_ + matrix_.col_idxs[to_size(i)] * ldb_;
-    for (std::size_t j = 0; j < columns_.size(); ++j) {
-      const double product = a * static_cast<double>(b_row[columns_[j]]);
+    const float* b_row = b_ + matrix_.col_idxs[to_size(i)] * row_distance_;
+    for (std::size_t j = 0; j < offsets_.size(); ++j) {
+      const double product = a * static_cast<double>(b_row[offsets_[j]]);
       references_[j].value += product;
       references_[j].bound += std::abs(product);
     }

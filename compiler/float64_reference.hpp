@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/cancel.hpp"
+#include "kernels/operand.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
@@ -69,11 +70,11 @@ struct Reference {
 /// NaN.
 [[nodiscard]] double judge(float value, const Reference& reference) noexcept;
 
-/// Rows of C in float64 at some columns.
+/// Rows of A * B in float64 at some columns.
 class ReferenceRows {
  public:
-  /// B `[k x n]` with `ldb` floats between rows, and the matrix, are borrowed.
-  ReferenceRows(const CsrMatrix& matrix, const float* b, std::int64_t ldb,
+  /// B `[k x n]`, which lies as `layout` says, and the matrix are borrowed.
+  ReferenceRows(const CsrMatrix& matrix, const float* b, const Operand& layout,
                 const EvenSpread& columns);
 
   /// An element for each of the columns; valid until the next call. Throws what `pace` throws.
@@ -84,8 +85,9 @@ class ReferenceRows {
  private:
   const CsrMatrix& matrix_;
   const float* b_;
-  std::int64_t ldb_;
+  std::int64_t row_distance_;  ///< floats between rows of B, at any column
   std::vector<std::int64_t> columns_;
+  std::vector<std::int64_t> offsets_;  ///< of each of the columns in row 0 of B
   std::vector<Reference> references_;
 };
 

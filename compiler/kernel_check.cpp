@@ -7,29 +7,12 @@
 #include <cmath>
 
 #include "base/arithmetic.hpp"
+#include "compiler/epilogue_reference.hpp"
 #include "matrix/rows_of_b.hpp"
 #include "spjit/matrix_io.hpp"
 
 namespace spjit {
 namespace {
-
-/// In front of the first row and behind the last; a cache line, so that rows stay aligned.
-constexpr std::int64_t k_guard_floats = 16;
-constexpr std::uint32_t k_unwritten_bits = 0x7FA5A5A5;
-
-void fill_unwritten(float* begin, std::int64_t count, CancelPace& pace) {
-  pace.pieces(0, count, [&](std::int64_t from, std::int64_t to) {
-    std::fill(begin + from, begin + to, std::bit_cast<float>(k_unwritten_bits));
-  });
-}
-
-bool has_unwritten_only(const float* begin, std::int64_t count, CancelPace& pace) {
-  bool found = false;
-  pace.pieces(0, count, [&](std::int64_t from, std::int64_t to) {
-    found = found || !std::all_of(begin + from, begin + to, is_unwritten);
-  });
-  return !found;
-}
 
 /// Whether no B in [-1, 1) makes NaN or an infinity of A, in fp32 and in any order.
 bool gives_finite_sums(const CsrMatrix& matrix, CancelPace& pace) {
@@ -55,72 +38,191 @@ bool is_empty_row(const CsrMatrix& matrix, std::int64_t row) {
 /// C of a run, and how the problem's text names the run.
 struct Output {
   GuardedRows c;
+  Operand operand;
   CheckLayout layout;
 
+  [[nodiscard]] float at(std::int64_t row, std::int64_t column) const noexcept {
+    return c.row(0)[operand.offset(row, column)];
+  }
   [[nodiscard]] std::string describe(const std::string& what) const {
     return fmt::format("wrong result: {} (ldb = {}, ldc = {})", what, layout.ldb, layout.ldc);
   }
 };
 
-/// What is wrong with elements of a row, whatever B is; or empty.
-std::string row_problem(const GuardedRows& c, std::int64_t row, bool empty, bool finite,
-                        CancelPace& pace) {
-  const float* values = c.row(row);
-  for (std::int64_t j = 0; j < c.n(); ++j) {
-    const float value = values[j];
-    pace.spend(1);
-    if (is_unwritten(value)) return fmt::format("C[{}][{}] was not written", row, j);
-    if (empty && std::bit_cast<std::uint32_t>(value) != 0) {
-      return fmt::format("C[{}][{}] is {:.9g}, expected +0: the row of A has no entries", row, j,
-                         value);
-    }
-    if (finite && std::isnan(value)) {
-      return fmt::format("C[{}][{}] is NaN, and A and B have none", row, j);
-    }
+/// Floats that lie together, over and over. In what a GuardedRows has of an operand.
+struct Runs {
+  std::int64_t count;
+  std::int64_t floats;
+  std::int64_t distance;
+};
+
+Runs runs_of(const Operand& operand) {
+  const PanelLayout& sizes = operand.panels;
+  switch (operand.layout) {
+    case Layout::tokens_major:
+      // Tokens that overlap are one run.
+      if (operand.ld < sizes.rows && sizes.n > 0) {
+        const std::int64_t all = (sizes.n - 1) * operand.ld + sizes.rows;
+        return {1, all, all};
+      }
+      return {sizes.n, sizes.rows, operand.ld};
+    case Layout::panel_major:
+      return {sizes.panels(), sizes.rows * sizes.width, sizes.stride()};
+    case Layout::row_major:
+      break;
+  }
+  return {sizes.rows, sizes.n, operand.ld};
+}
+
+GuardedRows guarded(const Operand& operand, const RowRanges& used, CancelPace& pace) {
+  const Runs runs = runs_of(operand);
+  return {runs.count, runs.floats, runs.distance, used, pace};
+}
+
+/// An element of an operand: the inverse of Operand::offset() for the float `place` of a run.
+struct Element {
+  std::int64_t row;
+  std::int64_t column;  ///< may be past the last in a panel
+};
+
+Element element_of(const Operand& operand, std::int64_t run, std::int64_t place) {
+  const std::int64_t width = operand.panels.width;
+  switch (operand.layout) {
+    case Layout::tokens_major:
+      return {place, run};
+    case Layout::panel_major:
+      return {place / width, run * width + place % width};
+    case Layout::row_major:
+      break;
+  }
+  return {run, place};
+}
+
+/// What every element of C has to be, whatever B is.
+struct Expected {
+  const CsrMatrix& matrix;
+  bool finite;      ///< neither NaN nor an infinity is
+  bool is_product;  ///< there is no epilogue
+};
+
+bool is_plus_zero(float value) { return std::bit_cast<std::uint32_t>(value) == 0; }
+
+/// What is wrong with an element, whatever B is; or empty.
+std::string element_problem(float value, const Element& at, const Output& output,
+                            const Expected& expected) {
+  const auto [row, column] = at;
+  if (is_unwritten(value)) return fmt::format("C[{}][{}] was not written", row, column);
+  if (column >= output.operand.panels.n) {
+    if (is_plus_zero(value) || !expected.finite) return {};
+    return fmt::format("C[{}][{}], past the last column of its panel, is {:.9g}, expected +0", row,
+                       column, value);
+  }
+  if (expected.is_product && !is_plus_zero(value) && is_empty_row(expected.matrix, row)) {
+    return fmt::format("C[{}][{}] is {:.9g}, expected +0: the row of A has no entries", row, column,
+                       value);
+  }
+  if (expected.finite && std::isnan(value)) {
+    return fmt::format("C[{}][{}] is NaN, and A and B have none", row, column);
   }
   return {};
 }
 
-std::string output_problem(const CsrMatrix& matrix, const Output& output, bool finite,
-                           CancelPace& pace) {
-  for (std::int64_t row = 0; row < matrix.rows; ++row) {
-    std::string problem = row_problem(output.c, row, is_empty_row(matrix, row), finite, pace);
-    if (!problem.empty()) return output.describe(problem);
+std::string output_problem(const Output& output, const Expected& expected, CancelPace& pace) {
+  for (std::int64_t run = 0; run < output.c.rows(); ++run) {
+    const float* values = output.c.row(run);
+    for (std::int64_t place = 0; place < output.c.n(); ++place) {
+      const Element at = element_of(output.operand, run, place);
+      std::string problem = element_problem(values[place], at, output, expected);
+      if (!problem.empty()) return output.describe(problem);
+      pace.spend(1);
+    }
   }
   const std::string touched = output.c.touched(pace);
   return touched.empty() ? "" : output.describe("the kernel wrote outside C, " + touched);
 }
 
-GuardedRows make_b(const CheckedKernel& kernel, const CheckLayout& layout, const RowRanges& read,
-                   CancelPace& pace) {
-  GuardedRows b(kernel.matrix.cols, kernel.n, layout.ldb, read, pace);
-  for (const RowRange& range : read.ranges()) {
-    for (std::int64_t row = range.begin; row < range.end; ++row) {
-      float* values = b.row(row);
-      for (std::int64_t j = 0; j < kernel.n; ++j) {
-        values[j] = pattern_value(k_check_seed, row, j);
+/// Writes pattern_value() of the element into every float of `rows`; past the columns of a panel 0.
+void fill(GuardedRows& operand, const Operand& layout, std::uint64_t seed, const RowRanges& rows,
+          CancelPace& pace) {
+  if (layout.layout == Layout::tokens_major && operand.rows() == 1) {
+    // Tokens may overlap: each float has one value.
+    for (std::int64_t i = 0; i < operand.n(); ++i) {
+      operand.row(0)[i] = pattern_value(seed, i, 0);
+      pace.spend(1);
+    }
+    return;
+  }
+  for (const RowRange& range : rows.ranges()) {
+    for (std::int64_t run = range.begin; run < range.end; ++run) {
+      float* values = operand.row(run);
+      for (std::int64_t place = 0; place < operand.n(); ++place) {
+        const auto [row, column] = element_of(layout, run, place);
+        values[place] = column < layout.panels.n ? pattern_value(seed, row, column) : 0;
         pace.spend(1);
       }
     }
   }
-  return b;
 }
 
-/// Sparse unless all of them are used: pages that nobody touches are no memory then.
-FloatBuffer buffer_of(std::int64_t rows, std::int64_t ld, const RowRanges& used) {
-  const std::size_t floats = to_size(checked_add(checked_multiply(rows, ld, "floats of a check"),
-                                                 2 * k_guard_floats, "floats of a check"));
-  return used.count() < rows ? FloatBuffer::sparse(floats) : FloatBuffer(floats);
-}
+/// What a run reads beside B.
+class EpilogueOperands {
+ public:
+  EpilogueOperands(const CheckedKernel& kernel, CancelPace& pace) : kernel_(kernel) {
+    const auto make = [&](bool wanted, std::uint64_t seed) {
+      std::vector<float> values;
+      for (std::int64_t row = 0; wanted && row < kernel.matrix.rows; ++row) {
+        values.push_back(pattern_value(seed, row, 0));
+        pace.spend(1);
+      }
+      return values;
+    };
+    scale_ = make(kernel.epilogue.scale, k_check_seed + 1);
+    bias_ = make(kernel.epilogue.bias, k_check_seed + 2);
+  }
+
+  /// Makes the residual for C of this layout.
+  void lay_out(const CheckLayout& layout, CancelPace& pace) {
+    if (!kernel_.epilogue.residual) return;
+    residual_.reset();  // its memory first
+    residual_layout_ = kernel_.c(layout);
+    const RowRanges all = all_rows(runs_of(residual_layout_).count);
+    residual_.emplace(guarded(residual_layout_, all, pace));
+    fill(*residual_, residual_layout_, k_check_seed + 3, all, pace);
+  }
+
+  void add_to(Arguments& arguments) const {
+    const Epilogue& epilogue = kernel_.epilogue;
+    if (epilogue.scale) arguments.scale = scale_.data();
+    if (epilogue.bias) arguments.bias = bias_.data();
+    if (!residual_) return;
+    arguments.residual = residual_->row(0);
+    arguments.ldr = residual_layout_.ld;
+  }
+
+  [[nodiscard]] EpilogueValues at(std::int64_t row, std::int64_t column) const {
+    EpilogueValues values;
+    if (kernel_.epilogue.scale) values.scale = scale_[to_size(row)];
+    if (kernel_.epilogue.bias) values.bias = bias_[to_size(row)];
+    // The same in every layout.
+    if (residual_) values.residual = residual_->row(0)[residual_layout_.offset(row, column)];
+    return values;
+  }
+
+ private:
+  const CheckedKernel& kernel_;
+  std::vector<float> scale_;
+  std::vector<float> bias_;
+  std::optional<GuardedRows> residual_;
+  Operand residual_layout_;
+};
 
 /// Compares one row of every output.
 void compare(CheckResult& result, const std::vector<Output>& outputs, std::int64_t row,
              std::span<const Reference> references, std::span<const std::int64_t> columns) {
   for (const Output& output : outputs) {
-    const float* values = output.c.row(row);
     for (std::size_t i = 0; i < references.size(); ++i) {
       const Reference& reference = references[i];
-      const float value = values[columns[i]];
+      const float value = output.at(row, columns[i]);
       const double ratio = judge(value, reference);
       if (std::isfinite(reference.value) && std::isfinite(value)) {
         result.max_abs_error =
@@ -135,82 +237,116 @@ void compare(CheckResult& result, const std::vector<Output>& outputs, std::int64
   }
 }
 
-}  // namespace
-
-bool is_unwritten(float value) noexcept {
-  return std::bit_cast<std::uint32_t>(value) == k_unwritten_bits;
+/// Of an operand of which so many runs are used.
+double bytes_of(const Operand& operand, std::optional<std::int64_t> used = {}) {
+  const Runs runs = runs_of(operand);
+  return GuardedRows::bytes(used.value_or(runs.count), runs.distance);
 }
 
-GuardedRows::GuardedRows(std::int64_t rows, std::int64_t n, std::int64_t ld, const RowRanges& used,
-                         CancelPace& pace)
-    : rows_(rows), n_(n), ld_(ld), floats_(buffer_of(rows, ld, used)) {
-  const auto guard = [&](std::int64_t begin, std::int64_t end) {
-    float* first = row(begin) - k_guard_floats;
-    fill_unwritten(first, row(end) + k_guard_floats - first, pace);
-  };
-  // With a guard on both sides, which no other range comes near to: a thousand rows lie between.
-  for (const RowRange& range : used.ranges()) guard(range.begin, range.end);
-  if (used.count() == 0) guard(0, 0);
+/// The rows of a row-major B that A reads from; else all of B.
+RowRanges used_of_b(const CheckedKernel& kernel, const CheckLayout& layout,
+                    const Cancellation& cancel) {
+  if (kernel.b_layout != Layout::row_major) return all_rows(runs_of(kernel.b(layout)).count);
+  return rows_of_b(kernel.matrix.col_idxs, kernel.matrix.cols, cancel);
 }
 
-float* GuardedRows::row(std::int64_t row) const noexcept {
-  return floats_.data() + k_guard_floats + row * ld_;
-}
+/// What a check compares with.
+struct Compared {
+  const CheckedKernel& kernel;
+  const EpilogueOperands& operands;
+  ReferenceRows references;
+};
 
-std::string GuardedRows::touched(CancelPace& pace) const {
-  if (!has_unwritten_only(row(0) - k_guard_floats, k_guard_floats, pace)) {
-    return "in front of its first row";
+void compare_row(CheckResult& result, const std::vector<Output>& outputs, Compared& compared,
+                 std::int64_t row, CancelPace& pace) {
+  const std::span<const std::int64_t> columns = compared.references.columns();
+  const std::span<const Reference> sums = compared.references.row(row, pace);
+  const Epilogue& epilogue = compared.kernel.epilogue;
+  if (epilogue.empty()) {
+    compare(result, outputs, row, sums, columns);
+    return;
   }
-  for (std::int64_t i = 0; i < rows_; ++i) {
-    if (!has_unwritten_only(row(i) + n_, ld_ - n_, pace)) return fmt::format("behind row {}", i);
+  std::vector<Reference> references(sums.begin(), sums.end());
+  for (std::size_t i = 0; i < references.size(); ++i) {
+    references[i] = finished(references[i], epilogue, compared.operands.at(row, columns[i]));
+  }
+  compare(result, outputs, row, references, columns);
+}
+
+void compare_sample(CheckResult& result, const std::vector<Output>& outputs, Compared& compared,
+                    const ReferenceSample& sample, CancelPace& pace) {
+  const CsrMatrix& matrix = compared.kernel.matrix;
+  for (std::int64_t i = 0; i < sample.row_count(); ++i) {
+    const std::int64_t row = sample.row(i);
     pace.spend(1);
+    if (!is_empty_row(matrix, row)) compare_row(result, outputs, compared, row, pace);
   }
-  return has_unwritten_only(row(rows_), k_guard_floats, pace) ? "" : "behind its last row";
+  // Of a product they are +0, as was seen.
+  if (compared.kernel.epilogue.empty()) return;
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    pace.spend(1);
+    if (is_empty_row(matrix, row)) compare_row(result, outputs, compared, row, pace);
+  }
 }
 
-double GuardedRows::bytes(std::int64_t rows, std::int64_t ld) noexcept {
-  return as_double(rows) * as_double(ld) * static_cast<double>(sizeof(float));
-}
+}  // namespace
 
 double most_check_bytes(double memory_bytes) noexcept { return std::min(8e9, memory_bytes / 2); }
 
+Operand CheckedKernel::b(const CheckLayout& layout) const noexcept {
+  return {b_layout, layout.ldb, {matrix.cols, n, panel_columns}};
+}
+
+Operand CheckedKernel::c(const CheckLayout& layout) const noexcept {
+  return {c_layout, layout.ldc, {matrix.rows, n, panel_columns}};
+}
+
 double CheckedKernel::bytes(const Cancellation& cancel) const {
-  const RowRanges read = rows_of_b(matrix.col_idxs, matrix.cols, cancel);
-  double total = GuardedRows::bytes(read.count(), layouts.back().ldb);
-  for (const CheckLayout& layout : layouts) total += GuardedRows::bytes(matrix.rows, layout.ldc);
-  return total;
+  const CheckLayout& widest = layouts.back();
+  double total = bytes_of(b(widest), used_of_b(*this, widest, cancel).count());
+  for (const CheckLayout& layout : layouts) total += bytes_of(c(layout));
+  return total + (epilogue.residual ? bytes_of(c(widest)) : 0);
 }
 
 CheckResult check_kernel(const CheckedKernel& kernel, const CheckOptions& options) {
   const CsrMatrix& matrix = kernel.matrix;
   CancelPace pace(options.cancel);
-  const bool finite = gives_finite_sums(matrix, pace);
-  const RowRanges read = rows_of_b(matrix.col_idxs, matrix.cols, options.cancel);
+  const Expected expected{matrix, gives_finite_sums(matrix, pace), kernel.epilogue.empty()};
   std::optional<GuardedRows> b;
+  EpilogueOperands operands(kernel, pace);
   CheckResult result;
   std::vector<Output> outputs;
   for (const CheckLayout& layout : kernel.layouts) {
     b.reset();  // its memory first
-    b.emplace(make_b(kernel, layout, read, pace));
-    const Output& output = outputs.emplace_back(Output{
-        GuardedRows(matrix.rows, kernel.n, layout.ldc, all_rows(matrix.rows), pace), layout});
+    const RowRanges used = used_of_b(kernel, layout, options.cancel);
+    b.emplace(guarded(kernel.b(layout), used, pace));
+    fill(*b, kernel.b(layout), k_check_seed, used, pace);
+    operands.lay_out(layout, pace);
+    const Operand c = kernel.c(layout);
+    const Output& output =
+        outputs.emplace_back(Output{guarded(c, all_rows(runs_of(c).count), pace), c, layout});
     options.cancel.check();
-    kernel.run({b->row(0), layout.ldb, output.c.row(0), layout.ldc, kernel.n});
+    Arguments arguments{.b = b->row(0),
+                        .ldb = layout.ldb,
+                        .c = output.c.row(0),
+                        .ldc = layout.ldc,
+                        .n = kernel.n,
+                        .b_layout = kernel.b_layout,
+                        .c_layout = kernel.c_layout};
+    operands.add_to(arguments);
+    kernel.run(arguments);
     options.cancel.check();
-    result.problem = output_problem(matrix, output, finite, pace);
+    result.problem = output_problem(output, expected, pace);
     if (!result.passed()) return result;
   }
   const ReferenceSample sample =
       options.most_products
           ? choose_sample(matrix, kernel.n, *options.most_products, options.cancel)
           : whole_sample(matrix, kernel.n);
-  ReferenceRows references(matrix, b->row(0), b->ld(), sample.columns);
-  for (std::int64_t i = 0; i < sample.row_count(); ++i) {
-    const std::int64_t row = sample.row(i);
-    pace.spend(1);
-    if (is_empty_row(matrix, row)) continue;  // +0, as was seen above
-    compare(result, outputs, row, references.row(row, pace), references.columns());
-  }
+  Compared compared{
+      kernel, operands,
+      ReferenceRows(matrix, b->row(0), kernel.b(kernel.layouts.back()), sample.columns)};
+  compare_sample(result, outputs, compared, sample, pace);
   result.rows_checked = sample.row_count();
   result.columns_checked = sample.columns.count;
   return result;

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Whether something that computes C = A * B does, against float64.
+/// Whether something that computes a layer does, against float64.
 
 #include <cstdint>
 #include <functional>
@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "base/cancel.hpp"
-#include "base/float_buffer.hpp"
-#include "base/row_ranges.hpp"
 #include "compiler/float64_reference.hpp"
+#include "compiler/guarded_rows.hpp"
 #include "spjit/arguments.hpp"
+#include "spjit/epilogue.hpp"
+#include "spjit/layout.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
@@ -29,43 +30,13 @@ inline constexpr std::int64_t k_most_reference_products = std::int64_t{1} << 25;
 /// B is pattern_value() of this seed.
 inline constexpr std::uint64_t k_check_seed = 20240229;
 
-/// Rows of floats in a buffer. Around and between the rows that are used every float is a guard.
-/// The guards are signalling NaN, which no arithmetic ever gives: what is not written stays one,
-/// and what reads one spoils a sum. Rows that are not used take no memory.
-class GuardedRows {
- public:
-  /// `rows` rows of n floats, ld apart, none of those in `used` written. Throws what `pace` throws,
-  /// std::bad_alloc, and InvalidArgument if there are too many floats to count.
-  GuardedRows(std::int64_t rows, std::int64_t n, std::int64_t ld, const RowRanges& used,
-              CancelPace& pace);
-
-  [[nodiscard]] std::int64_t n() const noexcept { return n_; }
-  [[nodiscard]] std::int64_t ld() const noexcept { return ld_; }
-  [[nodiscard]] float* row(std::int64_t row) const noexcept;
-
-  /// Where a guard was written over: "behind row 3"; empty if none was. Every row must be used.
-  [[nodiscard]] std::string touched(CancelPace& pace) const;
-
-  /// Bytes that so many used rows take.
-  [[nodiscard]] static double bytes(std::int64_t rows, std::int64_t ld) noexcept;
-
- private:
-  std::int64_t rows_;
-  std::int64_t n_;
-  std::int64_t ld_;
-  FloatBuffer floats_;
-};
-
-/// Whether the float is a guard, or an element that was never written.
-[[nodiscard]] bool is_unwritten(float value) noexcept;
-
-/// How B and C lie in a run; each ld >= n.
+/// Leading dimensions of B and C in a run, of which panels have none.
 struct CheckLayout {
   std::int64_t ldb = 0;
   std::int64_t ldc = 0;
 };
 
-/// Anything that computes C from B, both in host memory.
+/// Anything that computes C from operands in host memory. It is given all that the layer has.
 using RunKernel = std::function<void(const Arguments& operands)>;
 
 /// What is checked.
@@ -74,8 +45,17 @@ struct CheckedKernel {
   std::int64_t n = 0;
   std::vector<CheckLayout> layouts = {};  ///< a run in each; ldb ascending
   RunKernel run = {};
+  Layout b_layout = Layout::row_major;
+  Layout c_layout = Layout::row_major;  ///< of the residual too
+  std::int64_t panel_columns = 1;       ///< of panels
+  Epilogue epilogue = {};
 
-  /// What the rows of B that are read and the C of every layout take. Throws what `cancel` throws.
+  /// How B and C of a run lie.
+  [[nodiscard]] Operand b(const CheckLayout& layout) const noexcept;
+  [[nodiscard]] Operand c(const CheckLayout& layout) const noexcept;
+
+  /// What B (of a row-major one the rows that are read), the residual and the C of every layout
+  /// take. Throws what `cancel` throws.
   [[nodiscard]] double bytes(const Cancellation& cancel = {}) const;
 };
 
@@ -95,11 +75,13 @@ struct CheckResult {
   [[nodiscard]] bool passed() const noexcept { return problem.empty(); }
 };
 
-/// Runs the kernel in each layout on a B in [-1, 1) and into a C of guards, and looks at all of C
-/// for elements that were not written, that are NaN though A is finite, that are not +0 in a row of
-/// A without entries, and for guards that were written over; then compares a sample of the elements
-/// with float64. Of B only blocks of rows are filled in that A reads from. Throws what the kernel
-/// and `cancel` throw, and std::bad_alloc.
+/// Runs the kernel with each of the leading dimensions on operands in [-1, 1) and into a C of
+/// guards, and looks at all of C for elements that were not written, that are NaN though A is
+/// finite, that are not +0 in a row of A without entries or, if A is finite, past the columns of a
+/// panel, and for guards that were written over; then compares a sample of the elements with
+/// float64, and where there is an epilogue all rows without entries. Of a row-major B only blocks
+/// of rows are filled in that A reads from. Throws what the kernel and `cancel` throw, and
+/// std::bad_alloc.
 [[nodiscard]] CheckResult check_kernel(const CheckedKernel& kernel,
                                        const CheckOptions& options = {});
 

@@ -124,10 +124,15 @@ void require_whole_context(const LocalGpu& gpu) {
 /// Checks what runs as `executable` says.
 Verdict verify_executable(const Executable& executable, const Kernel::Impl& kernel,
                           const std::string& device, const CheckedMatrix& checked) {
+  const KernelInfo& info = kernel.info;
   return verdict_of({.matrix = checked.matrix,
-                     .n = kernel.info.n,
-                     .layouts = check_layouts(kernel.info),
-                     .run = [&](const Arguments& arguments) { executable.run(arguments); }},
+                     .n = info.n,
+                     .layouts = check_layouts(info),
+                     .run = [&](const Arguments& arguments) { executable.run(arguments); },
+                     .b_layout = info.b_layout,
+                     .c_layout = info.c_layout,
+                     .panel_columns = std::max<std::int64_t>(info.panel_columns, 1),
+                     .epilogue = info.epilogue},
                     device, checked.options, checked.context);
 }
 
@@ -144,6 +149,11 @@ std::optional<LocalGpu> find_gpu(std::int64_t arch, const LocalGpus& local) {
 std::vector<CheckLayout> check_layouts(const KernelInfo& info) {
   const CheckLayout own{info.ldb, info.ldc};
   const CheckLayout wider = widened(own);
+  // B with tokens that overlap others is another B with wider rows.
+  const bool overlaps = info.b_layout == Layout::tokens_major && info.ldb < info.cols;
+  const bool has_rows =
+      info.b_layout != Layout::panel_major || info.c_layout != Layout::panel_major;
+  if (overlaps || !has_rows) return {own};
   const bool any = !info.cuda || (info.runtime_n &&
                                   std::max(wider.ldb, wider.ldc) <= k_cuda_max_leading_dimension);
   return any ? std::vector{own, wider} : std::vector{own};

@@ -86,6 +86,33 @@ TEST_F(HostVerification, AWrongKernelIsAnErrorAndIsNotPublished) {
   EXPECT_EQ(left_in(cache()), std::vector<std::string>());
 }
 
+/// A layer as networks have them.
+Problem layer_of(const CsrMatrix& matrix, Layout layout) {
+  Problem problem = problem_of(matrix, 33);
+  problem.b.layout = problem.c.layout = layout;
+  problem.panel_columns = 16;
+  problem.epilogue = {
+      .scale = true, .bias = true, .residual = true, .activation = Activation::gelu_erf};
+  return problem;
+}
+
+TEST_F(HostVerification, LayersAreCheckedAsTheyAreStated) {
+  for (const Layout layout : {Layout::row_major, Layout::panel_major, Layout::tokens_major}) {
+    const Problem layer = layer_of(matrix_, layout);
+    CompileOptions options = hot_options();
+    options.verify = VerifyMode::full;
+
+    const Kernel right = Compiler(options, uncached()).compile(layer);
+    const SpoiledHostKernels spoiled(change_a_weight);
+
+    EXPECT_EQ(right.info().family, "unrolled");
+    EXPECT_TRUE(right.info().verification.complete());
+    EXPECT_GT(right.info().verification.max_error_over_bound, 0);
+    EXPECT_THROW(static_cast<void>(Compiler(options, uncached()).compile(layer)),
+                 VerificationFailed);
+  }
+}
+
 TEST_F(HostVerification, AKernelThatWritesNothingIsAnErrorAndIsNotPublished) {
   const SpoiledHostKernels spoiled(write_nothing);
 

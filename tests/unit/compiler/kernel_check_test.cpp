@@ -72,7 +72,7 @@ Reference reference_of(const CsrMatrix& matrix, const Arguments& operands, std::
                        std::int64_t column) {
   const Cancellation none;
   CancelPace pace(none);
-  ReferenceRows rows(matrix, operands.b, operands.ldb, {k_n, k_n});
+  ReferenceRows rows(matrix, operands.b, {.ld = operands.ldb}, {k_n, k_n});
   return rows.row(row, pace)[index(column)];
 }
 
@@ -364,6 +364,146 @@ TEST_F(KernelCheck, FailsAReadNextToTheRowsOfBThatAreRead) {
 
     EXPECT_THAT(result.problem, HasSubstr("C[0][0] is NaN")) << row;
   }
+}
+
+/// A layer as it is stated, by loops.
+void compute_layer(const CheckedKernel& kernel, const Arguments& operands, const Epilogue& has) {
+  const Operand b = kernel.b({operands.ldb, operands.ldc});
+  const Operand c = kernel.c({operands.ldb, operands.ldc});
+  Operand residual = c;
+  residual.ld = operands.ldr;
+  for (std::int64_t row = 0; row < kernel.matrix.rows; ++row) {
+    for (std::int64_t column = 0; column < operands.n; ++column) {
+      float sum = 0;
+      for (auto i = kernel.matrix.row_ptrs[index(row)]; i < kernel.matrix.row_ptrs[index(row) + 1];
+           ++i) {
+        const std::int64_t from = b.offset(kernel.matrix.col_idxs[index(i)], column);
+        sum = std::fma(kernel.matrix.values[index(i)], operands.b[from], sum);
+      }
+      if (has.scale) sum *= operands.scale[row];
+      if (has.bias) sum += operands.bias[row];
+      if (has.residual) sum += operands.residual[residual.offset(row, column)];
+      if (has.activation == Activation::silu) sum /= 1 + std::exp(-sum);
+      if (has.activation == Activation::relu) sum = std::max(sum, 0.0F);
+      operands.c[c.offset(row, column)] = sum;
+    }
+    if (kernel.c_layout != Layout::panel_major) continue;
+    const std::int64_t width = kernel.panel_columns;
+    for (std::int64_t column = operands.n; column % width != 0; ++column) {
+      operands.c[c.offset(row, column)] = 0;
+    }
+  }
+}
+
+constexpr Epilogue k_everything{
+    .scale = true, .bias = true, .residual = true, .activation = Activation::silu};
+
+/// A layer of `matrix` with all of an epilogue.
+CheckedKernel layer_of(const CsrMatrix& matrix, Layout b, Layout c) {
+  const auto ld = [](Layout layout, std::int64_t features) {
+    return layout == Layout::tokens_major ? features : k_n;
+  };
+  const std::int64_t ldb = ld(b, matrix.cols);
+  const std::int64_t ldc = ld(c, matrix.rows);
+  return {.matrix = matrix,
+          .n = k_n,
+          .layouts = {{ldb, ldc}, {ldb + 3, ldc + 3}},
+          .b_layout = b,
+          .c_layout = c,
+          .panel_columns = 4,
+          .epilogue = k_everything};
+}
+
+/// What a check says of a layer after a fault, and of one whose epilogue is `has` alone.
+std::string layer_problem(CheckedKernel kernel, const Fault& fault,
+                          const Epilogue& has = k_everything) {
+  kernel.run = [&](const Arguments& operands) {
+    compute_layer(kernel, operands, has);
+    fault(operands);
+  };
+  return check_kernel(kernel).problem;
+}
+
+TEST_F(KernelCheck, PassesARightLayerInEveryLayout) {
+  for (const Layout b : {Layout::row_major, Layout::panel_major, Layout::tokens_major}) {
+    for (const Layout c : {Layout::row_major, Layout::panel_major, Layout::tokens_major}) {
+      EXPECT_EQ(layer_problem(layer_of(matrix_, b, c), k_no_fault), "")
+          << to_string(b) << ' ' << to_string(c);
+    }
+  }
+}
+
+TEST_F(KernelCheck, FailsALayerThatLeavesOutAnyPartOfItsEpilogue) {
+  const CheckedKernel layer = layer_of(matrix_, Layout::tokens_major, Layout::tokens_major);
+  std::vector<Epilogue> wrong(4, k_everything);
+  wrong[0].scale = false;
+  wrong[1].bias = false;
+  wrong[2].residual = false;
+  wrong[3].activation = Activation::relu;
+
+  for (const Epilogue& epilogue : wrong) {
+    EXPECT_THAT(layer_problem(layer, k_no_fault, epilogue), HasSubstr("the float64 reference"));
+  }
+}
+
+TEST_F(KernelCheck, LooksAtTheEpilogueOfEveryRowWithoutEntries) {
+  matrix_ = random_matrix(200, 30, 0.9);
+  matrix_.row_ptrs.insert(matrix_.row_ptrs.begin() + 100, matrix_.row_ptrs[100]);
+  ++matrix_.rows;  // row 100 is empty
+  CheckedKernel layer = layer_of(matrix_, Layout::row_major, Layout::row_major);
+  layer.run = [&](const Arguments& operands) {
+    compute_layer(layer, operands, k_everything);
+    operands.c[100 * operands.ldc + 3] = 0;
+  };
+
+  EXPECT_THAT(check_kernel(layer, {.most_products = 1}).problem, HasSubstr("C[100][3] is 0, "));
+}
+
+TEST_F(KernelCheck, FailsWhatALayerWritesOutsideC) {
+  const auto problem = [&](Layout c, const Fault& fault) {
+    return layer_problem(layer_of(matrix_, Layout::row_major, c), fault);
+  };
+
+  EXPECT_THAT(problem(Layout::tokens_major,
+                      [](const Arguments& o) {
+                        if (o.ldc > 30) o.c[2 * o.ldc + 30] = 0;
+                      }),
+              HasSubstr("the kernel wrote outside C, behind row 2 (ldb = 12, ldc = 33)"));
+  EXPECT_THAT(problem(Layout::panel_major, [](const Arguments& o) { o.c[30 * 4] = 0; }),
+              HasSubstr("the kernel wrote outside C, behind row 0"));
+  // 9 columns in panels of 4: the third has one.
+  constexpr std::int64_t k_third = 2 * (30 * 4 + PanelLayout::k_spare_floats);
+  EXPECT_THAT(
+      problem(Layout::panel_major, [](const Arguments& o) { o.c[k_third + 7 * 4 + 1] = 1; }),
+      HasSubstr("C[7][9], past the last column of its panel, is 1, expected +0"));
+}
+
+TEST_F(KernelCheck, FailsAReadBehindATokenOrAPanelOfAnOperand) {
+  const CheckedKernel layer = layer_of(matrix_, Layout::tokens_major, Layout::panel_major);
+
+  EXPECT_THAT(layer_problem(layer,
+                            [](const Arguments& o) {
+                              if (o.ldb > 20) o.c[0] += 0 * o.b[20];
+                            }),
+              HasSubstr("C[0][0] is NaN"));
+  EXPECT_THAT(layer_problem(layer, [](const Arguments& o) { o.c[0] += 0 * o.residual[30 * 4]; }),
+              HasSubstr("C[0][0] is NaN"));
+}
+
+TEST_F(KernelCheck, TakesTokensThatOverlap) {
+  CheckedKernel layer = layer_of(matrix_, Layout::tokens_major, Layout::tokens_major);
+  layer.layouts = {{3, 30}};
+
+  EXPECT_EQ(layer_problem(layer, k_no_fault), "");
+  EXPECT_THAT(layer_problem(layer, [](const Arguments& o) { o.c[0] += 0.5F; }),
+              HasSubstr("C[0][0]"));
+  EXPECT_EQ(layer.bytes(), 4 * (8 * 3 + 20 + 30 * 9 + 30 * 9));
+}
+
+TEST_F(KernelCheck, KnowsWhatTheOperandsOfALayerTake) {
+  const CheckedKernel layer = layer_of(matrix_, Layout::panel_major, Layout::tokens_major);
+
+  EXPECT_EQ(layer.bytes(), 4 * (3 * (20 * 4 + 16) + 9 * 30 + 9 * 33 + 9 * 33));
 }
 
 }  // namespace

@@ -54,6 +54,20 @@ TEST(CheckLayouts, OfACudaKernelAreWhatItTakes) {
   EXPECT_EQ(check_layouts(info).size(), 1U);
 }
 
+TEST(CheckLayouts, OfPanelsAndOfTokensThatOverlapAreTheirOwn) {
+  KernelInfo info;
+  info.n = info.ldb = info.ldc = 8;
+  info.cols = 20;
+  info.b_layout = Layout::tokens_major;
+  EXPECT_EQ(pairs_of(check_layouts(info)), (Layouts{{8, 8}}));
+
+  info.ldb = 20;
+  EXPECT_EQ(pairs_of(check_layouts(info)), (Layouts{{20, 8}, {23, 11}}));
+
+  info.b_layout = info.c_layout = Layout::panel_major;
+  EXPECT_EQ(check_layouts(info).size(), 1U);
+}
+
 /// A kernel that does `run` and writes nothing.
 Verdict verdict_of_run(const std::function<void()>& run, const CompileContext& context = {}) {
   const CsrMatrix matrix{1, 1, {0, 1}, {0}, {1}};
