@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "base/arithmetic.hpp"
-#include "compiler/epilogue_reference.hpp"
 #include "matrix/rows_of_b.hpp"
 #include "spjit/matrix_io.hpp"
 
@@ -41,11 +40,11 @@ struct Output {
   Operand operand;
   CheckLayout layout;
 
-  [[nodiscard]] float at(std::int64_t row, std::int64_t column) const noexcept {
-    return c.row(0)[operand.offset(row, column)];
+  [[nodiscard]] std::string run() const {
+    return fmt::format("ldb = {}, ldc = {}", layout.ldb, layout.ldc);
   }
   [[nodiscard]] std::string describe(const std::string& what) const {
-    return fmt::format("wrong result: {} (ldb = {}, ldc = {})", what, layout.ldb, layout.ldc);
+    return fmt::format("wrong result: {} ({})", what, run());
   }
 };
 
@@ -191,22 +190,14 @@ class EpilogueOperands {
   }
 
   void add_to(Arguments& arguments) const {
-    const Epilogue& epilogue = kernel_.epilogue;
-    if (epilogue.scale) arguments.scale = scale_.data();
-    if (epilogue.bias) arguments.bias = bias_.data();
+    if (kernel_.epilogue.scale) arguments.scale = scale_.data();
+    if (kernel_.epilogue.bias) arguments.bias = bias_.data();
     if (!residual_) return;
     arguments.residual = residual_->row(0);
     arguments.ldr = residual_layout_.ld;
   }
 
-  [[nodiscard]] EpilogueValues at(std::int64_t row, std::int64_t column) const {
-    EpilogueValues values;
-    if (kernel_.epilogue.scale) values.scale = scale_[to_size(row)];
-    if (kernel_.epilogue.bias) values.bias = bias_[to_size(row)];
-    // The same in every layout.
-    if (residual_) values.residual = residual_->row(0)[residual_layout_.offset(row, column)];
-    return values;
-  }
+  [[nodiscard]] const Operand& residual_layout() const noexcept { return residual_layout_; }
 
  private:
   const CheckedKernel& kernel_;
@@ -215,27 +206,6 @@ class EpilogueOperands {
   std::optional<GuardedRows> residual_;
   Operand residual_layout_;
 };
-
-/// Compares one row of every output.
-void compare(CheckResult& result, const std::vector<Output>& outputs, std::int64_t row,
-             std::span<const Reference> references, std::span<const std::int64_t> columns) {
-  for (const Output& output : outputs) {
-    for (std::size_t i = 0; i < references.size(); ++i) {
-      const Reference& reference = references[i];
-      const float value = output.at(row, columns[i]);
-      const double ratio = judge(value, reference);
-      if (std::isfinite(reference.value) && std::isfinite(value)) {
-        result.max_abs_error =
-            std::max(result.max_abs_error, std::abs(static_cast<double>(value) - reference.value));
-      }
-      result.max_error_over_bound = std::max(result.max_error_over_bound, ratio);
-      if (ratio <= 1 || !result.problem.empty()) continue;
-      result.problem =
-          output.describe(fmt::format("C[{}][{}] is {:.9g}, the float64 reference {:.9g} +- {:.3g}",
-                                      row, columns[i], value, reference.value, reference.bound));
-    }
-  }
-}
 
 /// Of an operand of which so many runs are used.
 double bytes_of(const Operand& operand, std::optional<std::int64_t> used = {}) {
@@ -248,45 +218,6 @@ RowRanges used_of_b(const CheckedKernel& kernel, const CheckLayout& layout,
                     const Cancellation& cancel) {
   if (kernel.b_layout != Layout::row_major) return all_rows(runs_of(kernel.b(layout)).count);
   return rows_of_b(kernel.matrix.col_idxs, kernel.matrix.cols, cancel);
-}
-
-/// What a check compares with.
-struct Compared {
-  const CheckedKernel& kernel;
-  const EpilogueOperands& operands;
-  ReferenceRows references;
-};
-
-void compare_row(CheckResult& result, const std::vector<Output>& outputs, Compared& compared,
-                 std::int64_t row, CancelPace& pace) {
-  const std::span<const std::int64_t> columns = compared.references.columns();
-  const std::span<const Reference> sums = compared.references.row(row, pace);
-  const Epilogue& epilogue = compared.kernel.epilogue;
-  if (epilogue.empty()) {
-    compare(result, outputs, row, sums, columns);
-    return;
-  }
-  std::vector<Reference> references(sums.begin(), sums.end());
-  for (std::size_t i = 0; i < references.size(); ++i) {
-    references[i] = finished(references[i], epilogue, compared.operands.at(row, columns[i]));
-  }
-  compare(result, outputs, row, references, columns);
-}
-
-void compare_sample(CheckResult& result, const std::vector<Output>& outputs, Compared& compared,
-                    const ReferenceSample& sample, CancelPace& pace) {
-  const CsrMatrix& matrix = compared.kernel.matrix;
-  for (std::int64_t i = 0; i < sample.row_count(); ++i) {
-    const std::int64_t row = sample.row(i);
-    pace.spend(1);
-    if (!is_empty_row(matrix, row)) compare_row(result, outputs, compared, row, pace);
-  }
-  // Of a product they are +0, as was seen.
-  if (compared.kernel.epilogue.empty()) return;
-  for (std::int64_t row = 0; row < matrix.rows; ++row) {
-    pace.spend(1);
-    if (is_empty_row(matrix, row)) compare_row(result, outputs, compared, row, pace);
-  }
 }
 
 }  // namespace
@@ -314,8 +245,8 @@ CheckResult check_kernel(const CheckedKernel& kernel, const CheckOptions& option
   const Expected expected{matrix, gives_finite_sums(matrix, pace), kernel.epilogue.empty()};
   std::optional<GuardedRows> b;
   EpilogueOperands operands(kernel, pace);
-  CheckResult result;
   std::vector<Output> outputs;
+  Arguments arguments;
   for (const CheckLayout& layout : kernel.layouts) {
     b.reset();  // its memory first
     const RowRanges used = used_of_b(kernel, layout, options.cancel);
@@ -326,30 +257,28 @@ CheckResult check_kernel(const CheckedKernel& kernel, const CheckOptions& option
     const Output& output =
         outputs.emplace_back(Output{guarded(c, all_rows(runs_of(c).count), pace), c, layout});
     options.cancel.check();
-    Arguments arguments{.b = b->row(0),
-                        .ldb = layout.ldb,
-                        .c = output.c.row(0),
-                        .ldc = layout.ldc,
-                        .n = kernel.n,
-                        .b_layout = kernel.b_layout,
-                        .c_layout = kernel.c_layout};
+    arguments = {.b = b->row(0),
+                 .ldb = layout.ldb,
+                 .c = output.c.row(0),
+                 .ldc = layout.ldc,
+                 .n = kernel.n,
+                 .b_layout = kernel.b_layout,
+                 .c_layout = kernel.c_layout};
     operands.add_to(arguments);
     kernel.run(arguments);
     options.cancel.check();
-    result.problem = output_problem(output, expected, pace);
-    if (!result.passed()) return result;
+    std::string problem = output_problem(output, expected, pace);
+    if (!problem.empty()) return {.problem = std::move(problem)};
   }
-  const ReferenceSample sample =
-      options.most_products
-          ? choose_sample(matrix, kernel.n, *options.most_products, options.cancel)
-          : whole_sample(matrix, kernel.n);
-  Compared compared{
-      kernel, operands,
-      ReferenceRows(matrix, b->row(0), kernel.b(kernel.layouts.back()), sample.columns)};
-  compare_sample(result, outputs, compared, sample, pace);
-  result.rows_checked = sample.row_count();
-  result.columns_checked = sample.columns.count;
-  return result;
+  std::vector<LayerOutput> computed;
+  for (const Output& output : outputs) {
+    computed.push_back({output.c.row(0), output.operand, output.run()});
+  }
+  // The operands of the last run have the values of all.
+  return compare_layer(
+      {matrix, kernel.epilogue, arguments.b, kernel.b(kernel.layouts.back()), arguments.scale,
+       arguments.bias, arguments.residual, operands.residual_layout()},
+      computed, options);
 }
 
 }  // namespace spjit

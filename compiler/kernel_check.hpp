@@ -5,23 +5,17 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "base/cancel.hpp"
-#include "compiler/float64_reference.hpp"
 #include "compiler/guarded_rows.hpp"
+#include "compiler/layer_reference.hpp"
 #include "spjit/arguments.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/layout.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit {
-
-/// Multiply-adds the reference makes at most in mode `sampled`, beside those of one row: some
-/// 50 ms.
-inline constexpr std::int64_t k_most_reference_products = std::int64_t{1} << 25;
 
 /// What the rows of B that are read, and C in every layout, may take together on a machine with
 /// this much memory: 8 GB, and half of it at most.
@@ -57,22 +51,6 @@ struct CheckedKernel {
   /// What B (of a row-major one the rows that are read), the residual and the C of every layout
   /// take. Throws what `cancel` throws.
   [[nodiscard]] double bytes(const Cancellation& cancel = {}) const;
-};
-
-struct CheckOptions {
-  /// Multiply-adds of the reference; without it all of C is compared.
-  std::optional<std::int64_t> most_products = k_most_reference_products;
-  Cancellation cancel = {};
-};
-
-struct CheckResult {
-  std::int64_t rows_checked = 0;
-  std::int64_t columns_checked = 0;
-  double max_abs_error = 0;         ///< max |C - reference| over what was compared
-  double max_error_over_bound = 0;  ///< infinite for what is hopeless
-  std::string problem = {};         ///< the first thing that is wrong, or empty
-
-  [[nodiscard]] bool passed() const noexcept { return problem.empty(); }
 };
 
 /// Runs the kernel with each of the leading dimensions on operands in [-1, 1) and into a C of

@@ -125,10 +125,18 @@ void require_whole_context(const LocalGpu& gpu) {
 Verdict verify_executable(const Executable& executable, const Kernel::Impl& kernel,
                           const std::string& device, const CheckedMatrix& checked) {
   const KernelInfo& info = kernel.info;
+  PreparedValues values;
+  if (info.runtime_values) {
+    values = PreparedValues(executable.prepare_values(checked.matrix.values));
+  }
   return verdict_of({.matrix = checked.matrix,
                      .n = info.n,
                      .layouts = check_layouts(info),
-                     .run = [&](const Arguments& arguments) { executable.run(arguments); },
+                     .run =
+                         [&](Arguments arguments) {
+                           if (info.runtime_values) arguments.values = &values;
+                           executable.run(arguments);
+                         },
                      .b_layout = info.b_layout,
                      .c_layout = info.c_layout,
                      .panel_columns = std::max<std::int64_t>(info.panel_columns, 1),

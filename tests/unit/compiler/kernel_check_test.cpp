@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/float64_reference.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 
