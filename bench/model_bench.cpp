@@ -45,14 +45,13 @@ constexpr const char* k_schema = "spjit-model-bench-1";
 
 struct Options {
   bench::NetworkOptions networks;
-  std::vector<std::string> only;
   std::vector<std::int64_t> n = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
   std::vector<int> threads = {1, 2};
   std::vector<std::string> families = {"dense", "compact", "unrolled", "csr"};
   std::vector<std::string> peers = {"spjit",     "openblas",   "onednn",
                                     "mkl-dense", "mkl-sparse", "onnxruntime"};
   side_by_side::PeerSettings settings;
-  bench::NetworkTimingOptions timing;
+  bench::SequenceOptions timing;
   bool hot = false;
   bool append = false;
   double max_minutes = 0;  ///< 0: as long as it takes
@@ -63,7 +62,7 @@ struct Options {
 void add_options(CLI::App& app, Options& options) {
   app.add_option("--data", options.networks.data, "Folder with dlmc");
   app.add_option("--networks", options.networks.networks, "Folders of matrices, a network each");
-  app.add_option("--only", options.only, "Only networks whose name contains one of these")
+  app.add_option("--only", options.networks.only, "Only networks whose name contains one of these")
       ->delimiter(',');
   app.add_option("--n", options.n, "Columns of B")->delimiter(',')->check(CLI::PositiveNumber);
   app.add_option("--threads", options.threads, "Numbers of threads")
@@ -224,12 +223,6 @@ void run_network(Bench& bench, const Network& network) {
   }
 }
 
-bool wanted(const Options& options, const Network& network) {
-  return options.only.empty() || std::ranges::any_of(options.only, [&](const std::string& part) {
-           return network.name.find(part) != std::string::npos;
-         });
-}
-
 int run(Options options) {
   side_by_side::prepare_environment();
   const bench::ScratchDirectory scratch("spjit-model");
@@ -249,13 +242,9 @@ int run(Options options) {
     for (const char* list : {"cases", "networks"}) bench.document[list] = earlier.at(list);
   }
   side_by_side::print_peers(bench.peers);
-  bool any = false;
-  for (const Network& network : bench::list_networks(options.networks)) {
-    if (!wanted(options, network)) continue;
-    any = true;
-    run_network(bench, network);
-  }
-  if (!any) throw Error("no network matches; scripts/make_networks.sh makes some");
+  const std::vector<Network> networks = bench::list_networks(options.networks);
+  if (networks.empty()) throw Error("no network matches; scripts/make_networks.sh makes some");
+  for (const Network& network : networks) run_network(bench, network);
   if (bench.left > 0) {
     fmt::print("stopped after {} minutes: {} cases are left, --append goes on\n",
                options.max_minutes, bench.left);

@@ -10,43 +10,32 @@
 #include <vector>
 
 #include "base/timing.hpp"
-#include "bench/host/buffers.hpp"
+#include "bench/model/layer_buffers.hpp"
 #include "bench/model/network.hpp"
+#include "bench/model/sequence.hpp"
 #include "bench/side_by_side/peer.hpp"
 
 namespace spjit::bench {
 
-/// The layers of a network with operands of their own. A layer reads what the latest layer before
-/// it wrote that has as many rows as it has columns; the first of a width reads an input.
+/// The layers of a network with operands of their own, row-major.
 class LayerOperands {
  public:
   LayerOperands(std::vector<NetworkLayer> layers, std::int64_t n, bool with_zeros);
 
   [[nodiscard]] std::size_t size() const noexcept { return layers_.size(); }
   [[nodiscard]] side_by_side::Problem problem(std::size_t layer, int threads);
-  [[nodiscard]] const NetworkLayer& layer(std::size_t layer) const { return layers_[layer]; }
   [[nodiscard]] std::int64_t nnz() const noexcept;
 
   /// NaN into every output: what a library does not write shows.
-  void spoil();
-  /// Empty if every layer's output is, in a few columns at both ends, the product of what it read
-  /// within the rounding bound of fp32; else where it is not.
-  [[nodiscard]] std::string check(double rounding);
+  void spoil() { buffers_.spoil(); }
+  /// Empty if every layer's output is, for a few tokens at both ends, the product of what it read
+  /// within so many times the rounding bound of fp32; else where it is not.
+  [[nodiscard]] std::string check(double rounding) const;
 
  private:
-  std::int64_t n_;
   std::vector<NetworkLayer> layers_;
+  LayerBuffers buffers_;
   std::vector<std::vector<float>> dense_;
-  std::vector<AlignedFloats> buffers_;
-  std::vector<std::size_t> inputs_;   ///< of buffers_, a layer each
-  std::vector<std::size_t> outputs_;  ///< the same
-};
-
-struct NetworkTimingOptions {
-  double budget_ms = 500;  ///< of all libraries together, in which rounds may begin
-  int min_samples = 3;     ///< of each library, whatever the budget says: a pass is many layers
-  int max_samples = 25;
-  TimingClock clock = steady_timing_clock();
 };
 
 /// What one library did with a network.
@@ -63,6 +52,6 @@ struct NetworkTiming {
 /// Missing peers are left out. With `hot`, layers are timed alone too.
 [[nodiscard]] std::vector<NetworkTiming> measure_network(
     const std::vector<std::unique_ptr<side_by_side::Peer>>& peers, LayerOperands& operands,
-    int threads, bool hot, const NetworkTimingOptions& options);
+    int threads, bool hot, const SequenceOptions& options);
 
 }  // namespace spjit::bench

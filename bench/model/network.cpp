@@ -183,6 +183,12 @@ bool has_square(const std::vector<fs::path>& files) {
   });
 }
 
+bool is_wanted(const Network& network, const std::vector<std::string>& only) {
+  return only.empty() || std::ranges::any_of(only, [&](const std::string& part) {
+           return network.name.find(part) != std::string::npos;
+         });
+}
+
 }  // namespace
 
 std::vector<Network> list_networks(const NetworkOptions& options) {
@@ -216,6 +222,8 @@ std::vector<Network> list_networks(const NetworkOptions& options) {
     const fs::path data = options.data;
     networks.push_back({"unseen", [data] { return repeated(unseen_of(data)); }});
   }
+  std::erase_if(networks,
+                [&](const Network& network) { return !is_wanted(network, options.only); });
   return networks;
 }
 
@@ -259,6 +267,12 @@ void normalize(std::vector<NetworkLayer>& layers) {
     const double scale = std::sqrt(static_cast<double>(layer.matrix.rows) / squares);
     for (float& value : layer.matrix.values) value = static_cast<float>(value * scale);
   }
+}
+
+std::int64_t nnz_of(const std::vector<NetworkLayer>& layers) {
+  std::int64_t nnz = 0;
+  for (const NetworkLayer& layer : layers) nnz += layer.matrix.nnz();
+  return nnz;
 }
 
 }  // namespace spjit::bench

@@ -25,8 +25,9 @@ struct Network {
 };
 
 struct NetworkOptions {
-  std::filesystem::path data;      ///< with the folders dlmc and weights
-  std::filesystem::path networks;  ///< of scripts/make_networks.sh: a folder of matrices each
+  std::filesystem::path data;          ///< with the folders dlmc and weights
+  std::filesystem::path networks;      ///< of scripts/make_networks.sh: a folder of matrices each
+  std::vector<std::string> only = {};  ///< networks whose name contains one of these; empty: all
 };
 
 /// What there are files for, in a fixed order:
@@ -48,5 +49,8 @@ struct NetworkOptions {
 /// B of variance 1 has variance 1 in the mean of its rows. Times do not depend on values, but
 /// infinities, NaN and denormals are no activations.
 void normalize(std::vector<NetworkLayer>& layers);
+
+/// Of all layers.
+[[nodiscard]] std::int64_t nnz_of(const std::vector<NetworkLayer>& layers);
 
 }  // namespace spjit::bench

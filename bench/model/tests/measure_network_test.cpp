@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
+#include "bench/model/tests/three_layers.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -73,12 +74,6 @@ void leave_the_last_of_square_layers(const Problem& problem) {
   if (a.rows == a.cols) problem.c[a.rows * problem.n - 1] = std::numeric_limits<float>::quiet_NaN();
 }
 
-std::vector<NetworkLayer> three_layers() {
-  return {{"up", random_matrix(30, 20, 0.5, 1)},
-          {"square", random_matrix(30, 30, 0.5, 2)},
-          {"down", random_matrix(20, 30, 0.5, 3)}};
-}
-
 std::vector<std::unique_ptr<Peer>> peers_of(std::vector<std::pair<PeerInfo, Compute>> all) {
   std::vector<std::unique_ptr<Peer>> peers;
   for (auto& [info, compute] : all) {
@@ -87,8 +82,8 @@ std::vector<std::unique_ptr<Peer>> peers_of(std::vector<std::pair<PeerInfo, Comp
   return peers;
 }
 
-NetworkTimingOptions quick() {
-  NetworkTimingOptions options;
+SequenceOptions quick() {
+  SequenceOptions options;
   options.budget_ms = 1;
   options.min_samples = 2;
   return options;

@@ -68,6 +68,10 @@ TEST(Normalize, LeavesRowsOfLengthOneOnAverage) {
   EXPECT_NEAR(squares, 40, 0.01);
 }
 
+TEST(NnzOf, IsOfAllLayers) {
+  EXPECT_EQ(nnz_of({{"a", random_matrix(4, 4, 0, 1)}, {"b", random_matrix(3, 3, 0, 1)}}), 25);
+}
+
 TEST(ListNetworks, MakesThemOfTheFilesThatThereAre) {
   const TemporaryDirectory folder;
   const auto save = [&](const std::string& file, std::int64_t rows, std::int64_t cols) {
@@ -147,6 +151,18 @@ TEST(ListNetworks, SaysWhichLayerOfResNetNothingFills) {
   ASSERT_THAT(names_of(networks), ElementsAre("rn50"));
   EXPECT_THAT([&] { static_cast<void>(networks[0].load()); },
               ThrowsMessage<NotSupported>(HasSubstr("64 x 147")));
+}
+
+TEST(ListNetworks, LeavesOutWhatIsNotWanted) {
+  const TemporaryDirectory folder;
+  for (const char* name : {"one-50", "one-90", "two-90"}) {
+    std::filesystem::create_directories(folder.path() / name);
+    save_matrix(random_matrix(2, 2, 0.5, 1), folder.path() / name / "0.npz");
+  }
+
+  const auto networks = list_networks({"/nowhere", folder.path(), {"-50", "two"}});
+
+  EXPECT_THAT(names_of(networks), ElementsAre("one-50", "two-90"));
 }
 
 TEST(ListNetworks, IsEmptyWithoutFiles) {
