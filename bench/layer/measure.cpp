@@ -1,0 +1,169 @@
+#include "bench/layer/measure.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/arithmetic.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit::bench {
+namespace {
+
+std::vector<NetworkLayer> one_of_each_shape(const std::vector<NetworkLayer>& layers) {
+  std::vector<NetworkLayer> some;
+  for (const auto& group : group_by_shape(layers)) some.push_back(layers[group.front()]);
+  return some;
+}
+
+WaySurroundings surroundings_of(const LoadedNetwork& network, const LayerConditions& conditions,
+                                const Target& target) {
+  CompileOptions options;
+  options.target = target;
+  options.policy.hot = conditions.hot;
+  options.policy.network_nnz = nnz_of(network.layers);
+  options.resources.threads = conditions.threads;
+  CacheOptions no_cache;
+  no_cache.enabled = false;
+  return {std::make_shared<const BiasedLayers>(conditions.hot ? one_of_each_shape(network.layers)
+                                                              : network.layers),
+          Compiler(options, no_cache), std::make_shared<ThreadPool>(conditions.threads)};
+}
+
+/// The ways of a comparison, one after another.
+class Preparation {
+ public:
+  Preparation(WaySurroundings surroundings, std::int64_t n)
+      : surroundings_(std::move(surroundings)), n_(n) {}
+
+  /// Empty if the way is ready and right; else why it is not.
+  std::string add(const Way& way) {
+    try {
+      auto prepared = std::make_unique<PreparedWay>(way, surroundings_, buffers_of(way));
+      std::string reason = prepared->check();
+      if (reason.empty()) reason = compare(*prepared);
+      if (reason.empty()) ready_.push_back(std::move(prepared));
+      return reason;
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+
+  [[nodiscard]] const std::vector<std::unique_ptr<PreparedWay>>& ready() const { return ready_; }
+  [[nodiscard]] const std::vector<NetworkLayer>& layers() const {
+    return surroundings_.network->layers;
+  }
+
+  /// No longer needed once all are checked.
+  void forget_expected() { expected_.clear(); }
+
+ private:
+  /// Ways of one shape of tokens share them.
+  LayerBuffers& buffers_of(const Way& way) {
+    const TokenShape shape{n_, way.layout, way.batch};
+    for (const auto& buffers : buffers_) {
+      if (buffers->shape() == shape) return *buffers;
+    }
+    return *buffers_.emplace_back(std::make_unique<LayerBuffers>(layers(), shape));
+  }
+
+  std::string compare(const PreparedWay& prepared) {
+    const bool is_product = prepared.way().finishing == Finishing::none;
+    const auto found = expected_.find(is_product);
+    if (found != expected_.end()) {
+      return compare_bits(layers(), prepared.buffers(), found->second);
+    }
+    expected_.emplace(is_product, prepared.buffers());
+    return {};
+  }
+
+  WaySurroundings surroundings_;
+  std::int64_t n_;
+  std::vector<std::unique_ptr<LayerBuffers>> buffers_;
+  std::map<bool, LayerBuffers> expected_;  // by whether they are products
+  std::vector<std::unique_ptr<PreparedWay>> ready_;
+};
+
+/// What the layers of a group took together, sample by sample.
+TimingResult sum_of(const SequenceTiming& timing, const std::vector<std::size_t>& group) {
+  std::vector<double> sums(timing.layers_us[group.front()].size(), 0.0);
+  for (const std::size_t layer : group) {
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += timing.layers_us[layer][i];
+  }
+  return summarize_samples({}, std::move(sums));
+}
+
+/// [ways][groups]
+std::vector<std::vector<TimingResult>> time_groups(
+    const Preparation& preparation, const std::vector<std::vector<std::size_t>>& groups, bool hot,
+    const SequenceOptions& options) {
+  std::vector<Sequence> sequences;
+  for (const auto& prepared : preparation.ready()) sequences.push_back(prepared->sequence());
+  if (hot) return time_alone(sequences, options);  // a group is a layer
+  std::vector<std::vector<TimingResult>> times;
+  for (const SequenceTiming& timing : time_in_sequence(sequences, options)) {
+    auto& of_way = times.emplace_back();
+    for (const auto& group : groups) of_way.push_back(sum_of(timing, group));
+  }
+  return times;
+}
+
+WayTiming way_timing(const PreparedWay& prepared, const std::vector<std::size_t>& group,
+                     const TimingResult& time) {
+  WayTiming timing{prepared.way().name, time};
+  for (const std::size_t layer : group) {
+    const std::string& family = prepared.family(layer);
+    if (std::ranges::count(timing.families, family) == 0) timing.families.push_back(family);
+    if (const std::optional<double> us = prepared.prepare_us(layer)) {
+      timing.prepare_us = timing.prepare_us.value_or(0) + *us;
+    }
+  }
+  return timing;
+}
+
+}  // namespace
+
+std::vector<std::vector<std::size_t>> group_by_shape(const std::vector<NetworkLayer>& layers) {
+  std::vector<std::vector<std::size_t>> groups;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> by_shape;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const CsrMatrix& a = layers[i].matrix;
+    const auto [found, is_new] = by_shape.try_emplace({a.rows, a.cols}, groups.size());
+    if (is_new) groups.emplace_back();
+    groups[found->second].push_back(i);
+  }
+  return groups;
+}
+
+ComparisonResult measure_comparison(const LoadedNetwork& network, const Comparison& comparison,
+                                    const LayerConditions& conditions,
+                                    const LayerBenchSettings& settings) {
+  ComparisonResult result;
+  Preparation preparation(surroundings_of(network, conditions, settings.target), conditions.n);
+  for (const Way& way : comparison.ways) {
+    const std::string reason = preparation.add(way);
+    if (reason.empty()) continue;
+    result.failures.push_back(
+        {comparison.name, network.name, conditions.n, conditions.threads, way.name, reason});
+    if (preparation.ready().empty()) return result;
+  }
+  preparation.forget_expected();
+  const auto groups = group_by_shape(preparation.layers());
+  const auto times = time_groups(preparation, groups, conditions.hot, settings.timing);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const CsrMatrix& a = preparation.layers()[groups[i].front()].matrix;
+    LayerCase& one = result.cases.emplace_back(
+        LayerCase{comparison.name, network.name, a.rows, a.cols, std::ssize(groups[i])});
+    for (const std::size_t layer : groups[i]) one.nnz += preparation.layers()[layer].matrix.nnz();
+    one.n = conditions.n;
+    one.threads = conditions.threads;
+    one.hot = conditions.hot;
+    for (std::size_t way = 0; way < times.size(); ++way) {
+      one.timings.push_back(way_timing(*preparation.ready()[way], groups[i], times[way][i]));
+    }
+  }
+  return result;
+}
+
+}  // namespace spjit::bench
