@@ -3,6 +3,8 @@ distribution."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from .document import Figure
 from .model import Case
 from .stats import geometric_mean, grouped, level_of, levels_of, speedups
@@ -46,46 +48,69 @@ def by_columns(cases: list[Case]) -> Groups:
     return [(str(n), group) for (n,), group in grouped(cases, lambda c: (c.n,)).items()]
 
 
-def group_labels(plot: Plot, groups: Groups) -> float:
+@dataclass(frozen=True)
+class RatioFigure:
+    """What a figure of ratios by group is called and says."""
+
+    id: str
+    title: str
+    axis: str  # of the groups
+    ratio: str  # what the ratios are
+    description: str
+
+
+# Label -> of each series its ratios.
+RatioGroups = list[tuple[str, list[list[float]]]]
+
+
+def group_labels(plot: Plot, labels: list[str]) -> float:
     """Where there are many, every second one stands lower; returns by how much."""
-    low = 12.0 if len(groups) > 6 else 0.0
-    for index, (label, _) in enumerate(groups):
-        short = label.removesuffix(" %") if len(groups) > 4 else label
+    low = 12.0 if len(labels) > 6 else 0.0
+    for index, label in enumerate(labels):
+        short = label.removesuffix(" %") if len(labels) > 4 else label
         plot.parts.append(text(plot.x(index + 0.5), plot.box.bottom + 15 + low * (index % 2), short,
                                "mid small"))
     return low
 
 
-def by_group(id: str, title: str, axis: str, groups: Groups, peers: Peers) -> Figure:
-    """A dot a case, a mark for the geometric mean of a group; marks of one peer are joined."""
-    cases = [case for _, group in groups for case in group]
-    legend = Legend(peers)
+def ratios_by_group(what: RatioFigure, groups: RatioGroups, series: Peers) -> Figure:
+    """A dot a ratio, a mark for the geometric mean of a group; marks of one series are joined."""
+    legend = Legend(series)
     box = frame(legend, 210)
+    everything = [value for _, ratios in groups for values in ratios for value in values]
     plot = Plot(Axis(0, len(groups), box.left, box.right),
-                Axis(*log_range(all_ratios(cases, peers), 1), box.bottom, box.top, True), box)
+                Axis(*log_range(everything, 1), box.bottom, box.top, True), box)
     plot.y_ticks()
-    low = group_labels(plot, groups)
+    low = group_labels(plot, [label for label, _ in groups])
     step = (box.right - box.left) / len(groups)
     marks = []
-    for place, (series, peer) in enumerate(peers):
-        shift = ((place + 0.5) / len(peers) - 0.5) * 0.75 * step
+    for place, (number, _) in enumerate(series):
+        shift = ((place + 0.5) / len(series) - 0.5) * 0.75 * step
         means = []
-        for index, (_, group) in enumerate(groups):
-            ratios = [value for _, value in speedups(group, peer)]
+        for index, (_, ratios) in enumerate(groups):
             x = plot.x(index + 0.5) + shift
-            plot.parts += [dot(x, plot.y(value), series) for value in ratios]
-            if ratios:
-                means.append((x, plot.y(geometric_mean(ratios))))
-        plot.parts.append(curve(means, series))
-        marks += [mark(x, y, series, 1 if len(peers) <= FEW_PEERS else 0.75) for x, y in means]
+            plot.parts += [dot(x, plot.y(value), number) for value in ratios[place]]
+            if ratios[place]:
+                means.append((x, plot.y(geometric_mean(ratios[place]))))
+        plot.parts.append(curve(means, number))
+        marks += [mark(x, y, number, 1 if len(series) <= FEW_PEERS else 0.75) for x, y in means]
     plot.parts += [*marks, line(box.left, plot.y(1), box.right, plot.y(1), "one"),
-                   text((box.left + box.right) / 2, box.bottom + 32 + low, axis, "mid soft"),
-                   text(4, box.top - 8, "times as fast as", "soft")]
+                   text((box.left + box.right) / 2, box.bottom + 32 + low, what.axis, "mid soft"),
+                   text(4, box.top - 8, what.ratio, "soft")]
     plot.base()
-    return Figure(id, title, f"{SPEEDUP}, by {axis}. {describe_means(cases, peers)}",
-                  legend.draw(0) + "".join(plot.parts), WIDTH, box.bottom + 44 + low,
+    return Figure(what.id, what.title, what.description, legend.draw(0) + "".join(plot.parts),
+                  WIDTH, box.bottom + 44 + low,
                   "A dot is a case, a mark a geometric mean; the axis is logarithmic and the "
                   "dashed line is even.")
+
+
+def by_group(id: str, title: str, axis: str, groups: Groups, peers: Peers) -> Figure:
+    cases = [case for _, group in groups for case in group]
+    ratios = [(label, [[value for _, value in speedups(group, peer)] for _, peer in peers])
+              for label, group in groups]
+    description = f"{SPEEDUP}, by {axis}. {describe_means(cases, peers)}"
+    return ratios_by_group(RatioFigure(id, title, axis, "times as fast as", description), ratios,
+                           peers)
 
 
 def by_sparsity(id: str, title: str, cases: list[Case], peers: Peers) -> Figure:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .costs import read_cuda_proxy, read_scaling, read_search_bench, read_search_cost
+from .layers import read_layer_bench
 from .model import Result, SideBySide
 from .networks import read_model_bench
 from .schema import Node, ResultError, read_json
@@ -15,6 +16,7 @@ READERS: dict[str, Callable[[Node], Result]] = {
     "spjit-side-by-side-1": read_side_by_side,
     "spjit-host-bench-1": read_host_bench,
     "spjit-model-bench-1": read_model_bench,
+    "spjit-layer-bench-1": read_layer_bench,
     "spjit-search-cost-1": read_search_cost,
     "spjit-search-bench-1": read_search_bench,
     "spjit-cuda-proxy-bench-1": read_cuda_proxy,

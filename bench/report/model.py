@@ -201,4 +201,84 @@ class Scaling:
         return list(dict.fromkeys(point.method for point in self.points))
 
 
-Result = Networks | SideBySide | SearchCost | Scaling
+@dataclass(frozen=True)
+class WayTiming:
+    """What the layers of a case took, called in one way."""
+
+    way: str
+    median_us: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class LayerCase:
+    """The layers of one shape in a network, for a number of tokens."""
+
+    comparison: str
+    network: str
+    rows: int
+    cols: int
+    n: int
+    threads: int
+    caches: str  # "cold": all layers of the network in sequence; "hot": one again and again
+    timings: list[WayTiming]  # the first is what the others are compared with
+
+    @property
+    def key(self) -> tuple[str, str, int, int, int, int, str]:
+        return (self.comparison, self.network, self.rows, self.cols, self.n, self.threads,
+                self.caches)
+
+    def ratio(self, way: str) -> float | None:
+        """The way's time over the first's."""
+        for timing in self.timings:
+            if timing.way == way:
+                return timing.median_us / self.timings[0].median_us
+        return None
+
+
+@dataclass(frozen=True)
+class GoalFigure:
+    measured: float
+    wanted: float | None  # at most; None: no goal
+    missed: bool
+
+
+@dataclass(frozen=True)
+class LayerSummary:
+    """One way against the first, over all cases that count for its goal."""
+
+    comparison: str
+    way: str
+    unit: str
+    threads: int
+    caches: str
+    cases: int
+    mean: GoalFigure  # geometric
+    worst: GoalFigure
+    where: str  # the worst is
+
+
+@dataclass(frozen=True)
+class WayFailure:
+    """A way that was not timed."""
+
+    comparison: str
+    way: str
+    network: str
+    n: int
+    threads: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Layers:
+    file: str
+    created: str
+    command: str
+    device: Device
+    cases: list[LayerCase]
+    summaries: list[LayerSummary]
+    failures: list[WayFailure]
+
+
+Result = Networks | SideBySide | Layers | SearchCost | Scaling

@@ -42,15 +42,19 @@ def library_table(result: SideBySide) -> Table:
     return Table("Libraries", ["library", "kind", "version", "state"], rows, 4)
 
 
+def busy_warning(device: Device) -> list[Block]:
+    """A GPU's work is timed as one: what the CPUs do beside it is not in the way."""
+    load = device.load_average
+    if device.kind != "host" or load is None or load <= BUSY_LOAD:
+        return []
+    return [Paragraph(f"The machine was busy before the run (load {significant(load, 2)}): these "
+                      "figures may be disturbed.", warning=True)]
+
+
 def warnings(result: SideBySide) -> list[Block]:
     said = []
-    load = result.device.load_average
     if result.device.kind == "emulated":
         said.append("A rehearsal on an emulated GPU: results were checked, nothing was timed.")
-    # A GPU's work is timed as one: what the CPUs do beside it is not in the way.
-    if result.device.kind == "host" and load is not None and load > BUSY_LOAD:
-        said.append(f"The machine was busy before the run (load {significant(load, 2)}): these "
-                    "figures may be disturbed.")
     for library in result.libraries:
         if library.missing:
             said.append(f"{library.name} was not run: {library.missing}.")
@@ -62,7 +66,7 @@ def warnings(result: SideBySide) -> list[Block]:
              for library, reason in case.failed.items() if reason.startswith("wrong")]
     if wrong:
         said.append(f"{whole(len(wrong), 'result')} found wrong and not timed: {'; '.join(wrong)}.")
-    return [Paragraph(text, warning=True) for text in said]
+    return busy_warning(result.device) + [Paragraph(text, warning=True) for text in said]
 
 
 def failure_tables(result: SideBySide) -> list[Block]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import fixture
 from chromium import NAMES, Browser, find_chromium
 from fixture import ReportTest
+from layers_test import layer_bench, layer_case
 from networks_test import a_pass, model_bench, network
 
 SIZES = {"phone": (360, 800), "desk": (1280, 900)}
@@ -76,6 +77,15 @@ def hard_networks() -> dict:
     return {**model_bench(cases), "libraries": libraries}
 
 
+def hard_layers() -> dict:
+    """Seventeen numbers of tokens, ways with long names, ratios far apart."""
+    ways = ["own kernel of that n", "any n, made for 16", "any n, made for 128",
+            "any n, made for 512"]
+    return layer_bench([layer_case("runtime-n-tokens", n, {
+        way: 10.0 * (1 + place * n / 999) for place, way in enumerate(ways)})
+        for n in (1, 2, 3, 5, 8, 13, 16, 31, 64, 100, 128, 250, 512, 777, 1024, 2049, 4096)])
+
+
 def documents() -> list[dict]:
     rows = [fixture.search_row(f"matrix{i}", way, seconds * (i + 1), killed=seconds * i > 500)
             for i in range(6) for way, seconds in
@@ -85,7 +95,7 @@ def documents() -> list[dict]:
         method, nnz, {**run, "seconds": factor * nnz / 1e4, "peak_rss_bytes": nnz << 8})
         for method, factor in [("NVRTC undivided", 10), ("PTX in units", 1)]
         for nnz in (1000, 31623, 1000000)], "target": "sm_90"}
-    return [hard_document(), hard_networks(), fixture.search_cost(rows), scaling]
+    return [hard_document(), hard_networks(), hard_layers(), fixture.search_cost(rows), scaling]
 
 
 @unittest.skipUnless(find_chromium(), f"none of {', '.join(NAMES)} is installed")

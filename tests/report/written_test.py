@@ -1,5 +1,5 @@
-"""What search_cost_bench, host_compile_bench and model_bench write is what the report reads. Skips
-where they are not built: SPJIT_BENCH_DIR names the folder that has them."""
+"""What search_cost_bench, host_compile_bench, model_bench and layer_bench write is what the report
+reads. Skips where they are not built: SPJIT_BENCH_DIR names the folder that has them."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import fixture  # noqa: F401  (makes the package report importable)
 from fixture import ReportTest
 
 BENCH_DIR = Path(os.environ.get("SPJIT_BENCH_DIR", fixture.ROOT / "build/release/bench"))
-PROGRAMS = ("search_cost_bench", "host_compile_bench", "model_bench")
+PROGRAMS = ("search_cost_bench", "host_compile_bench", "model_bench", "layer_bench")
 MISSING = [name for name in PROGRAMS if not (BENCH_DIR / name).is_file()]
 
 
@@ -88,6 +88,25 @@ class WrittenTest(ReportTest):
         result = self.run_model_bench("--n", "2,8", "--append", "--max-minutes", "1e-9")
 
         self.assertEqual([case.n for case in result.passes.cases], [1])
+
+    def test_layer_bench(self):
+        result = self.run_bench("layer_bench", "--quick", "--threads", "1")
+
+        self.assertEqual(result.failures, [])
+        self.assertEqual([case.n for case in result.cases if case.comparison == "batch"],
+                         3 * [1024])
+        for comparison in ("layout", "runtime-n", "epilogue", "batch", "values"):
+            self.assertIn(comparison, [summary.comparison for summary in result.summaries])
+        self.assertTrue(all(len(case.timings) > 1 for case in result.cases))
+
+    def test_layer_bench_goes_on(self):
+        compare = ("--quick", "--threads", "1", "--compare", "runtime-n")
+        before = self.run_bench("layer_bench", *compare, "--n", "1,16").cases
+
+        result = self.run_bench("layer_bench", *compare, "--n", "16,64", "--append")
+
+        self.assertEqual(result.cases[:len(before)], before)
+        self.assertEqual(sorted({case.n for case in result.cases}), [1, 16, 64])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,125 @@
+"""scripts/bench_report.py on files of layer_bench: ways to call the layers of networks."""
+
+import unittest
+
+import fixture
+from fixture import DEVICE, ReportTest, parse_page, table_rows
+
+
+def a_way(way: str, median_us: float) -> dict:
+    return {"way": way, "median_us": median_us, "min_us": 0.9 * median_us, "noise": 0.01,
+            "samples": 9, "families": ["compact"], "prepare_us": None}
+
+
+def layer_case(comparison: str, n: int, ways: dict[str, float], **more: object) -> dict:
+    return {"comparison": comparison, "network": "minilm-80", "rows": 384, "cols": 1536,
+            "layers": 6, "nnz": 700000, "n": n, "threads": 1, "caches": "cold",
+            "timings": [a_way(way, us) for way, us in ways.items()], **more}
+
+
+def figure(measured: float, wanted: float | None, missed: bool = False) -> dict:
+    return {"measured": measured, "wanted": wanted, "missed": missed}
+
+
+def summary(comparison: str, way: str, mean: dict, worst: dict, **more: object) -> dict:
+    return {"comparison": comparison, "way": way, "unit": "x", "threads": 1, "caches": "cold",
+            "cases": 3, "mean": mean, "worst": worst,
+            "worst_cases": [{"figure": worst["measured"], "error": 0.01,
+                             "where": "minilm-80 384x1536 n=16 compact (unrolled)"}], **more}
+
+
+def layer_bench(cases: list[dict], **more: object) -> dict:
+    return {"schema": "spjit-layer-bench-1", "created": "2026-01-02T03:04:05Z",
+            "command": "layer_bench --n 16", "device": DEVICE,
+            "libraries": fixture.LIBRARIES[:1], "cases": cases, "summaries": [], "failures": [],
+            **more}
+
+
+def layouts() -> dict:
+    """1 and 4 at n = 16, 2 in the geometric mean; 1.2 at 64; nothing of tokens at 128."""
+    return layer_bench(
+        [layer_case("layout", 16, {"features": 10, "tokens": 10}),
+         layer_case("layout", 16, {"features": 10, "tokens": 40}, rows=1536),
+         layer_case("layout", 64, {"features": 20, "tokens": 24}),
+         layer_case("layout", 128, {"features": 20})],
+        summaries=[summary("layout", "tokens", figure(1.07, 1.08), figure(4, 1.25, True))])
+
+
+class LayersTest(ReportTest):
+    def test_goals_are_said_with_what_was_measured(self):
+        page = parse_page(self.make_page(layouts()))
+
+        self.assertEqual(table_rows(page, "Ways against"), [
+            ["layout", "tokens", "1", "cold", "3", "1.07x, <= 1.08", "4.00x, not <= 1.25",
+             "minilm-80 384x1536 n=16 compact (unrolled)"]])
+
+    def test_figures_without_a_goal_and_in_milliseconds(self):
+        page = parse_page(self.make_page(layer_bench(
+            [layer_case("values", 16, {"own values": 1, "buffer": 1})],
+            summaries=[summary("values", "prepare 1M values", figure(0.5, None), figure(6, 5, True),
+                               unit="ms")])))
+
+        (row,) = table_rows(page, "Ways against")
+        self.assertEqual(row[5:7], ["0.50 ms", "6.00 ms, not <= 5.00"])
+
+    def test_ratios_are_listed_by_tokens(self):
+        page = parse_page(self.make_page(layouts()))
+
+        cells = [row[-2:] for row in table_rows(page, "layout: times as long as features")
+                 if len(row) > 1]
+        self.assertEqual(cells, [["16", "2.00x, 4.00x"], ["64", "1.20x, 1.20x"], ["128", "-"]])
+
+    def test_a_curve_of_tokens_where_there_are_three_numbers(self):
+        page = parse_page(self.make_page(layouts()))
+
+        titles = [one.find("svg/title").text for one in page.iter("figure")]
+        self.assertEqual(titles, ["layout: times as long as features, 1 thread, cold"])
+        document = layouts()
+        document["cases"] = document["cases"][:3]
+        self.assertEqual(list(parse_page(self.make_page(document)).iter("figure")), [])
+
+    def test_hot_cases_are_apart_and_in_no_curve(self):
+        document = layouts()
+        document["cases"].append(layer_case("layout", 16, {"features": 10, "tokens": 1000},
+                                            caches="hot"))
+
+        page = parse_page(self.make_page(document))
+
+        cells = [cell for row in table_rows(page, "layout: times") for cell in row]
+        self.assertIn("100x, 100x", cells)
+        self.assertIn("2.00x, 4.00x", cells)
+        (drawn,) = page.iter("figure")
+        self.assertNotIn("100", [label.text for label in drawn.iter("text")])
+
+    def test_ways_that_were_not_timed_are_told(self):
+        failure = {"comparison": "layout", "way": "tokens", "network": "rn50", "n": 16,
+                   "threads": 1, "reason": "wrong: layer 3"}
+
+        page = parse_page(self.make_page({**layouts(), "failures": [failure]}))
+
+        text = " ".join(page.itertext())
+        self.assertIn("1 way found wrong", text)
+        self.assertEqual(table_rows(page, "Not timed")[0][-1], "wrong: layer 3")
+
+    def refused(self, document: dict) -> str:
+        result = self.run_script("bench_report.py", self.write(document), "--out", "r.html")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(len(result.stderr.splitlines()), 1)
+        return result.stderr
+
+    def test_what_contradicts_itself_is_refused(self):
+        cases = [layer_case("layout", 16, {"features": 10})]
+        self.assertIn("a second case", self.refused(layer_bench(cases + cases)))
+        self.assertIn("cases: is empty", self.refused(layer_bench([])))
+        self.assertIn("timings: is empty", self.refused(layer_bench([layer_case("a", 1, {})])))
+        self.assertIn("one of cold, hot", self.refused(layer_bench(
+            [layer_case("layout", 16, {"features": 10}, caches="warm")])))
+        self.assertIn("missed", self.refused(layer_bench(cases, summaries=[
+            summary("layout", "tokens", figure(1.09, 1.08), figure(1, None))])))
+        slow = layer_case("layout", 16, {"features": 10})
+        slow["timings"][0]["min_us"] = 11
+        self.assertIn("at most median_us", self.refused(layer_bench([slow])))
+
+
+if __name__ == "__main__":
+    unittest.main()
