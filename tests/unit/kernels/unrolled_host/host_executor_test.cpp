@@ -56,12 +56,14 @@ constexpr std::int64_t k_weights_a_segment = 5;
 /// Rows of C: (row + 1) * the sum of B's column; the last row is empty.
 struct SumProgram {
   HostProgram program;
+  std::int64_t n;
   std::vector<float> weights;
 
-  SumProgram(std::int64_t rows, std::int64_t cols, std::int64_t n, std::int64_t k_block) {
+  SumProgram(std::int64_t rows, std::int64_t cols, std::int64_t columns, std::int64_t k_block)
+      : n(columns) {
     program.rows = rows;
     program.cols = cols;
-    program.n = n;
+    program.isa = spjit::HostIsa::avx2;
     program.lanes = k_lanes;
     program.nv = k_vectors;
     program.m1 = 1;
@@ -102,11 +104,12 @@ std::vector<float> whole_numbers(std::int64_t count) {
   return values;
 }
 
-std::vector<float> expected_product(const HostProgram& program, const std::vector<float>& b,
+std::vector<float> expected_product(const SumProgram& sum_program, const std::vector<float>& b,
                                     std::int64_t ldb, std::int64_t ldc) {
+  const HostProgram& program = sum_program.program;
   std::vector<float> c(index(program.rows * ldc), -7.0F);
   for (std::int64_t row = 0; row < program.rows; ++row) {
-    for (std::int64_t j = 0; j < program.n; ++j) {
+    for (std::int64_t j = 0; j < sum_program.n; ++j) {
       float sum = 0;
       for (std::int64_t k = 0; k < program.cols; ++k) sum += b[index(k * ldb + j)];
       const bool empty = row + 1 == program.rows;
@@ -121,14 +124,16 @@ std::vector<float> expected_product(const HostProgram& program, const std::vecto
 std::vector<float> run(const HostProgram& program, const HostSplit& split,
                        const std::vector<float>& b, std::int64_t ldc, spjit::ThreadPool* pool) {
   const std::int64_t ldb = std::ssize(b) / program.cols;
-  const std::span<const float> exact_b(b.data(), index((program.cols - 1) * ldb + program.n));
+  const std::span<const float> exact_b(b.data(), index((program.cols - 1) * ldb + split.n));
   std::vector<float> result;
   for (const Placement placement : k_placements) {
     const Guarded<float> guarded_b(exact_b, placement);
-    const GuardedFloats c((program.rows - 1) * ldc + program.n, placement);
+    const GuardedFloats c((program.rows - 1) * ldc + split.n, placement);
     const GuardedFloats workspace(spjit::workspace_floats(program, split), placement);
     std::ranges::fill(c.span(), -7.0F);
-    spjit::execute(program, split, {guarded_b.data(), ldb, c.data(), ldc}, workspace.data(), pool);
+    spjit::execute(program, split, 
+                   {.b = guarded_b.data(), .ldb = ldb, .c = c.data(), .ldc = ldc, .n = split.n},
+                   workspace.data(), pool);
     EXPECT_TRUE(workspace.intact() && c.intact());
     EXPECT_TRUE(result.empty() ||
                 std::ranges::equal(c.span(), std::span(result).first(c.span().size())));
@@ -148,9 +153,9 @@ TEST(HostExecutor, GivesTheProductForEveryLoopNest) {
           sum.program.row_group = row_group;
           const std::vector<float> b = whole_numbers(20 * (n + 3));
 
-          const std::vector<float> c = run(sum.program, HostSplit{}, b, n + 2, nullptr);
+          const std::vector<float> c = run(sum.program, HostSplit{sum.n}, b, n + 2, nullptr);
 
-          ASSERT_EQ(c, expected_product(sum.program, b, n + 3, n + 2))
+          ASSERT_EQ(c, expected_product(sum, b, n + 3, n + 2))
               << "n " << n << " k_block " << k_block << " g " << panel_group << " r " << row_group;
         }
       }
@@ -166,9 +171,9 @@ TEST(HostExecutor, GivesTheProductWhereAGroupHasMorePanelsThanAreKept) {
       sum.program.panel_group = panel_group;
       const std::vector<float> b = whole_numbers(20 * n);
 
-      const std::vector<float> c = run(sum.program, HostSplit{}, b, n, nullptr);
+      const std::vector<float> c = run(sum.program, HostSplit{sum.n}, b, n, nullptr);
 
-      ASSERT_EQ(c, expected_product(sum.program, b, n, n)) << "n " << n << " g " << panel_group;
+      ASSERT_EQ(c, expected_product(sum, b, n, n)) << "n " << n << " g " << panel_group;
     }
   }
 }
@@ -182,9 +187,9 @@ TEST(HostExecutor, EverySplitBetweenThreadsGivesTheSame) {
           SumProgram sum(9, 20, 77, 6);
           sum.program.row_group = row_group;
           sum.program.panel_group = panel_group;
-          const HostSplit split{threads, by_panels};
+          const HostSplit split{sum.n, threads, by_panels};
           const std::vector<float> b = whole_numbers(1540);
-          const auto expected = expected_product(sum.program, b, 77, 77);
+          const auto expected = expected_product(sum, b, 77, 77);
 
           EXPECT_EQ(run(sum.program, split, b, 77, &pool), expected);
           EXPECT_EQ(run(sum.program, split, b, 77, nullptr), expected);
@@ -206,11 +211,11 @@ TEST(HostExecutor, PacksABlockOfRowsAtATimeWhereNobodyElseReadsIt) {
     return spjit::workspace_floats(sum.program, split) - spjit::workspace_floats(without, split);
   };
 
-  EXPECT_EQ(packed_floats({1, true}), 2 * (6 * row + spare));
-  EXPECT_EQ(packed_floats({3, true}), 6 * (6 * row + spare));
-  EXPECT_EQ(packed_floats({3, false}), 8 * (20 * row + spare));  // threads share all of B
+  EXPECT_EQ(packed_floats({64, 1, true}), 2 * (6 * row + spare));
+  EXPECT_EQ(packed_floats({64, 3, true}), 6 * (6 * row + spare));
+  EXPECT_EQ(packed_floats({64, 3, false}), 8 * (20 * row + spare));  // threads share all of B
   sum.program.row_group = 2;
-  EXPECT_EQ(packed_floats({1, true}), 8 * (20 * row + spare));  // later row groups read it again
+  EXPECT_EQ(packed_floats({64, 1, true}), 8 * (20 * row + spare));  // later row groups read it again
 }
 
 TEST(HostExecutor, PacksOfABlockOnlyTheRowsThatAreRead) {
@@ -220,9 +225,10 @@ TEST(HostExecutor, PacksOfABlockOnlyTheRowsThatAreRead) {
   sum.program.rows_of_b.add(19, 20);
   const std::vector<float> b = whole_numbers(160);
   std::vector<float> c(index(sum.program.rows * 8));
-  std::vector<float> workspace(index(spjit::workspace_floats(sum.program, HostSplit{})), -7.0F);
+  std::vector<float> workspace(index(spjit::workspace_floats(sum.program, HostSplit{sum.n})), -7.0F);
 
-  spjit::execute(sum.program, HostSplit{}, {b.data(), 8, c.data(), 8}, workspace.data(), nullptr);
+  spjit::execute(sum.program, HostSplit{8}, {b.data(), 8, c.data(), 8, 8}, workspace.data(),
+                 nullptr);
 
   // The last block, of rows 18 and 19, leaves what it does not pack of the one before, 12 to 17.
   const std::array<std::int64_t, 6> left = {12, 19, 14, 15, 16, 17};
@@ -236,15 +242,15 @@ TEST(HostExecutor, PacksOfABlockOnlyTheRowsThatAreRead) {
 
 TEST(HostExecutor, PanelMajorOperandsAreUsedWhereTheyAre) {
   SumProgram sum(9, 20, 21, 6);
-  const spjit::PanelLayout b_layout = sum.program.b_layout();
-  const spjit::PanelLayout c_layout = sum.program.c_layout();
+  const spjit::PanelLayout b_layout = sum.program.b_layout(sum.n);
+  const spjit::PanelLayout c_layout = sum.program.c_layout(sum.n);
   const std::vector<float> b = whole_numbers(420);
-  const std::vector<float> expected = expected_product(sum.program, b, 21, 21);
+  const std::vector<float> expected = expected_product(sum, b, 21, 21);
   for (const Placement placement : k_placements) {
     // The spare line behind the last panel is nobody's.
     const GuardedFloats b_panels(b_layout.size() - spjit::PanelLayout::k_spare_floats, placement);
     const GuardedFloats c_panels(c_layout.size() - spjit::PanelLayout::k_spare_floats, placement);
-    const GuardedFloats workspace(spjit::workspace_floats(sum.program, HostSplit{}), placement);
+    const GuardedFloats workspace(spjit::workspace_floats(sum.program, HostSplit{sum.n}), placement);
     std::ranges::fill(b_panels.span(), 0.0F);
     for (std::int64_t row = 0; row < 20; ++row) {
       for (std::int64_t j = 0; j < 21; ++j) {
@@ -256,8 +262,8 @@ TEST(HostExecutor, PanelMajorOperandsAreUsedWhereTheyAre) {
     std::ranges::fill(c_panels.span(), -7.0F);
 
     spjit::execute(
-        sum.program, HostSplit{},
-        {.b = b_panels.data(), .c = c_panels.data(), .layout = spjit::Layout::panel_major},
+        sum.program, HostSplit{sum.n},
+        {.b = b_panels.data(), .c = c_panels.data(), .n = sum.n, .layout = spjit::Layout::panel_major},
         workspace.data(), nullptr);
 
     for (std::int64_t row = 0; row < 9; ++row) {
@@ -274,7 +280,7 @@ TEST(HostExecutor, ARunWithoutTilesZeroesTheEmptyRows) {
   SumProgram sum(1, 20, 9, 6);
   const std::vector<float> b = whole_numbers(180);
 
-  const std::vector<float> c = run(sum.program, HostSplit{}, b, 10, nullptr);
+  const std::vector<float> c = run(sum.program, HostSplit{sum.n}, b, 10, nullptr);
 
   EXPECT_EQ(std::count(c.begin(), c.end(), 0.0F), 9);
   EXPECT_EQ(c.back(), -7.0F);
@@ -323,7 +329,7 @@ TEST(HostExecutor, StreamedStoresAreSeenByWhoeverSeesWhatTheCallerDoesNext) {
   std::ranges::fill(program.segments, stream_segment);
   std::vector<AlignedLine> c(index(program.rows));
   const std::vector<float> b(8);
-  const GuardedFloats workspace(spjit::workspace_floats(program, HostSplit{}));
+  const GuardedFloats workspace(spjit::workspace_floats(program, HostSplit{8}));
   std::atomic<int> done = 0;
   std::atomic<int> seen = 0;
   std::int64_t missed = 0;
@@ -342,8 +348,8 @@ TEST(HostExecutor, StreamedStoresAreSeenByWhoeverSeesWhatTheCallerDoesNext) {
     for (std::int64_t tile = 0; tile < program.tiles; ++tile) {
       streaming.weights[index(tile * k_weights_a_segment)] = static_cast<float>(round);
     }
-    spjit::execute(program, HostSplit{}, {b.data(), 8, c.front().floats(), 16}, workspace.data(),
-                   nullptr);
+    spjit::execute(program, HostSplit{8}, {b.data(), 8, c.front().floats(), 16, 8},
+                   workspace.data(), nullptr);
     done.store(round, std::memory_order_release);
     wait_for(seen, round);
   }
@@ -355,30 +361,30 @@ TEST(HostExecutor, StreamedStoresAreSeenByWhoeverSeesWhatTheCallerDoesNext) {
 
 TEST(HostExecutor, RefusesAWorkspaceThatCannotBeCounted) {
   SumProgram sum(9, 20, 64, 6);
-  const auto refuses = [](const HostProgram& program, std::int64_t threads) {
-    EXPECT_THROW(static_cast<void>(spjit::workspace_floats(program, {threads, true})),
+  const auto refuses = [](const HostProgram& program, std::int64_t n, std::int64_t threads) {
+    EXPECT_THROW(static_cast<void>(spjit::workspace_floats(program, {n, threads, true})),
                  spjit::InvalidArgument);
   };
+  constexpr std::int64_t k_most = (std::int64_t{1} << 31) - 1;
   HostProgram packed = sum.program;
   packed.k_blocks = 1;
-  packed.cols = packed.n = (std::int64_t{1} << 31) - 1;
-  packed.panel_group = packed.n;
+  packed.cols = k_most;
+  packed.panel_group = k_most;
   HostProgram partial = sum.program;
-  partial.n = std::int64_t{1} << 31;
-  partial.panel_group = partial.n;
+  partial.panel_group = k_most + 1;
   partial.tiles = std::int64_t{1} << 31;
   partial.m1 = 64;
 
-  EXPECT_NO_THROW(static_cast<void>(spjit::workspace_floats(packed, {1, true})));
-  refuses(packed, 4);
-  refuses(partial, 1);
+  EXPECT_NO_THROW(static_cast<void>(spjit::workspace_floats(packed, {k_most, 1, true})));
+  refuses(packed, k_most, 4);
+  refuses(partial, k_most + 1, 1);
 }
 
 TEST(ChooseSplit, OneThreadTakesAllPanels) {
   const SumProgram sum(9, 20, 64, 20);
 
-  EXPECT_TRUE(spjit::choose_split(sum.program, 1).by_panels);
-  EXPECT_EQ(spjit::choose_split(sum.program, 1).threads, 1);
+  EXPECT_TRUE(spjit::choose_split(sum.program, sum.n, 1).by_panels);
+  EXPECT_EQ(spjit::choose_split(sum.program, sum.n, 1).threads, 1);
 }
 
 TEST(ChooseSplit, CutsPanelsWhereTheyDivideAndTilesWhereTheyDoNot) {
@@ -386,16 +392,16 @@ TEST(ChooseSplit, CutsPanelsWhereTheyDivideAndTilesWhereTheyDoNot) {
   const SumProgram one_panel(9, 20, 8, 20);
   const SumProgram one_panel_one_tile(2, 20, 8, 20);
 
-  EXPECT_TRUE(spjit::choose_split(eight_panels.program, 4).by_panels);
-  EXPECT_FALSE(spjit::choose_split(one_panel.program, 4).by_panels);
-  EXPECT_TRUE(spjit::choose_split(one_panel_one_tile.program, 4).by_panels);
+  EXPECT_TRUE(spjit::choose_split(eight_panels.program, eight_panels.n, 4).by_panels);
+  EXPECT_FALSE(spjit::choose_split(one_panel.program, one_panel.n, 4).by_panels);
+  EXPECT_TRUE(spjit::choose_split(one_panel_one_tile.program, one_panel_one_tile.n, 4).by_panels);
 }
 
 TEST(ChooseSplit, CountsPanelGroupsNotPanels) {
   SumProgram sum(9, 20, 64, 20);
   sum.program.panel_group = 8;
 
-  EXPECT_FALSE(spjit::choose_split(sum.program, 2).by_panels);
+  EXPECT_FALSE(spjit::choose_split(sum.program, sum.n, 2).by_panels);
 }
 
 }  // namespace

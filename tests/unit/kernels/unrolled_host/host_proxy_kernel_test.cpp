@@ -127,9 +127,8 @@ TEST_P(ProxyKernel, AWindowTouchesOnlyItsColumns) {
     const HostArtifact proxy = proxy_of(tile, isa(), k_n, k_n);
     const spjit::LoadedKernel kernel = open_image(proxy.image());
     const auto& unrolled = dynamic_cast<const spjit::UnrolledExecutable&>(*kernel.executable);
-    spjit::HostProgram program = unrolled.in_order_of(tile);
-    program.n = k_window;
-    const spjit::HostSplit split = spjit::choose_split(program, 1);
+    const spjit::HostProgram program = unrolled.in_order_of(tile);
+    const spjit::HostSplit split = spjit::choose_split(program, k_window, 1);
     const GuardedFloats workspace(spjit::workspace_floats(program, split), placement());
     // The window's last row ends where readable memory does.
     const GuardedFloats b((k_proxy_cols - 1) * k_n + k_window, placement());
@@ -137,8 +136,8 @@ TEST_P(ProxyKernel, AWindowTouchesOnlyItsColumns) {
     std::ranges::fill(b.span(), 0.5F);
     std::ranges::fill(c.span(), k_untouched);
 
-    spjit::execute(program, split, {b.data(), k_n, c.data() + k_first, k_n}, workspace.data(),
-                   nullptr);
+    spjit::execute(program, split, {b.data(), k_n, c.data() + k_first, k_n, k_window},
+                   workspace.data(), nullptr);
 
     EXPECT_TRUE(b.intact() && c.intact() && workspace.intact()) << to_string(tile);
     for (std::int64_t i = 0; i < std::ssize(c.span()); ++i) {
