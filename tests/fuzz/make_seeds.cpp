@@ -280,6 +280,7 @@ void add_host(SeedFolder& seeds) {
                     .activation = Activation::clamp,
                     .low = -std::numeric_limits<float>::infinity(),
                     .high = 6};
+  layer.runtime_values = true;
   const HostArtifact reference = make_csr_artifact(layer, "reference", HostIsa::generic);
   seeds.add("host_program", "unrolled", unrolled.image().program);
   seeds.add("host_program", "csr", csr.image().program);

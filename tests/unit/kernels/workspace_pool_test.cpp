@@ -2,25 +2,94 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
+
 #include "matrix/limits.hpp"
+#include "tests/support/allocation_counter.hpp"
 
 namespace {
 
 using spjit::WorkspacePool;
+using spjit::testing_support::allocations_so_far;
+
+/// Buffers that one loan after another of so many floats makes.
+std::int64_t buffers_made(const WorkspacePool& pool, const std::vector<std::int64_t>& floats) {
+  const std::int64_t before = allocations_so_far();
+  for (const std::int64_t wanted : floats) {
+    const WorkspacePool::Loan loan(pool, {wanted, wanted});
+  }
+  return allocations_so_far() - before;
+}
 
 TEST(WorkspacePool, GivesABufferBackThatIsLongEnough) {
   const WorkspacePool pool;
-  const float* small = nullptr;
+  const float* first = nullptr;
   {
-    const WorkspacePool::Loan loan(pool, {64, 64});
-    small = loan.data();
+    const WorkspacePool::Loan loan(pool, {4096, 4096});
+    first = loan.data();
   }
 
-  const WorkspacePool::Loan longer(pool, {4096, 4096});
-  const WorkspacePool::Loan as_long(pool, {64, 64});
+  const WorkspacePool::Loan shorter(pool, {64, 64});
 
-  EXPECT_NE(longer.data(), small);
-  EXPECT_EQ(as_long.data(), small);
+  EXPECT_EQ(shorter.data(), first);
+}
+
+TEST(WorkspacePool, OneThatIsTooSmallMakesRoomForALargerOne) {
+  const WorkspacePool pool;
+  buffers_made(pool, {64});
+
+  EXPECT_EQ(buffers_made(pool, {4096}), 1);
+  EXPECT_EQ(buffers_made(pool, {64, 4096, 64}), 0);
+  {
+    const WorkspacePool::Loan large(pool, {4096, 4096});
+    EXPECT_EQ(buffers_made(pool, {64}), 1);  // the first small one is gone
+  }
+}
+
+TEST(WorkspacePool, KeepsAsManyAsWereLentAtOnce) {
+  const WorkspacePool pool;
+  {
+    const WorkspacePool::Loan one(pool, {64, 64});
+    const WorkspacePool::Loan other(pool, {64, 64});
+  }
+  const std::int64_t before = allocations_so_far();
+  {
+    const WorkspacePool::Loan one(pool, {64, 64});
+    const WorkspacePool::Loan other(pool, {64, 64});
+  }
+
+  EXPECT_EQ(allocations_so_far(), before);
+}
+
+TEST(WorkspacePool, PrefersTheBufferThatAThreadHadLast) {
+  const WorkspacePool pool;
+  auto own = std::make_unique<WorkspacePool::Loan>(pool, spjit::WorkspaceSize{64, 64});
+  const float* const first = own->data();
+  std::promise<void> lent;
+  std::promise<void> returned;
+  std::thread other([&] {
+    const WorkspacePool::Loan theirs(pool, {64, 64});
+    lent.set_value();
+    returned.get_future().wait();
+  });
+  lent.get_future().wait();
+  own.reset();
+  returned.set_value();
+  other.join();  // its buffer came back last
+
+  const WorkspacePool::Loan again(pool, {64, 64});
+
+  EXPECT_EQ(again.data(), first);
+}
+
+TEST(WorkspacePool, IsOneForAllWhoShareItAtATime) {
+  const auto one = WorkspacePool::shared();
+
+  EXPECT_EQ(WorkspacePool::shared(), one);
 }
 
 TEST(WorkspacePool, TwoLoansShareNothing) {
