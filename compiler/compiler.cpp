@@ -90,7 +90,7 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::from_cache(const Problem& problem,
       load_entry(*found.entry, problem, options.target, HostDevice{pool}, context.cancel);
   add_note(note, loaded.note);
   if (loaded.kernel != nullptr) {
-    Verdict verdict = verify_kernel(*loaded.kernel, *problem.a, options, context);
+    Verdict verdict = verify_kernel(*loaded.kernel, problem, options, context);
     add_note(note, verdict.note);
     if (verdict.passed()) {
       loaded.kernel->info.verification = std::move(verdict.verification);
@@ -137,7 +137,7 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::fresh(const FamilyRequest& request
   // Loaded and checked before anybody gets it, the cache included: whoever gives up on the way
   // leaves no entry.
   Verification verification =
-      accept(verify_kernel(*kernel, *request.problem.a, options, context), kernel->record, note);
+      accept(verify_kernel(*kernel, request.problem, options, context), kernel->record, note);
   kernel->info.not_cached = publish(key, *kernel, note, context);
   kernel->info.verification = std::move(verification);
   return kernel;

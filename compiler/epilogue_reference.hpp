@@ -15,8 +15,8 @@ struct EpilogueValues {
   float residual = 0;
 };
 
-/// The element of C whose sum is `sum`. The bound grows by a rounding for each operation, and by 16
-/// units in the last place and 1e-9 for GELU and SiLU, more than docs/epilogue.md promises.
+/// The element of C whose sum is `sum`. The bound grows by a rounding for each operation, by the
+/// largest slope of the activation, and by as much as docs/epilogue.md lets that be wrong.
 [[nodiscard]] Reference finished(Reference sum, const Epilogue& epilogue,
                                  const EpilogueValues& values);
 

@@ -5,13 +5,39 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "base/arithmetic.hpp"
+#include "compiler/guarded_operand.hpp"
+#include "kernels/operand.hpp"
 #include "matrix/rows_of_b.hpp"
+#include "plan/formula.hpp"
 #include "spjit/matrix_io.hpp"
 
 namespace spjit {
 namespace {
+
+/// Elements of B, the same in every run: where tokens overlap in the first one, they have the same
+/// numbers in the others.
+class PatternOfB {
+ public:
+  explicit PatternOfB(const CheckedKernel& kernel) {
+    const DenseFormat& b = kernel.runs.front().b;
+    if (b.layout == Layout::tokens_major) token_floats_ = b.leading_dimension;
+  }
+
+  [[nodiscard]] float at(std::int64_t row, std::int64_t column) const {
+    if (row < token_floats_) return pattern_value(k_check_seed, row, column);
+    return pattern_value(k_check_seed, row % token_floats_, column + row / token_floats_);
+  }
+
+ private:
+  std::int64_t token_floats_ = std::numeric_limits<std::int64_t>::max();
+};
 
 /// Whether no B in [-1, 1) makes NaN or an infinity of A, in fp32 and in any order.
 bool gives_finite_sums(const CsrMatrix& matrix, CancelPace& pace) {
@@ -24,261 +50,259 @@ bool gives_finite_sums(const CsrMatrix& matrix, CancelPace& pace) {
   return magnitude <= static_cast<double>(std::numeric_limits<float>::max());  // false for NaN
 }
 
-RowRanges all_rows(std::int64_t rows) {
-  RowRanges all;
-  if (rows > 0) all.add(0, rows);
-  return all;
-}
-
 bool is_empty_row(const CsrMatrix& matrix, std::int64_t row) {
   return matrix.row_ptrs[to_size(row)] == matrix.row_ptrs[to_size(row) + 1];
 }
 
-/// C of a run, and how the problem's text names the run.
-struct Output {
-  GuardedRows c;
-  Operand operand;
-  CheckLayout layout;
-
-  [[nodiscard]] std::string run() const {
-    return fmt::format("ldb = {}, ldc = {}", layout.ldb, layout.ldc);
-  }
-  [[nodiscard]] std::string describe(const std::string& what) const {
-    return fmt::format("wrong result: {} ({})", what, run());
-  }
-};
-
-/// Floats that lie together, over and over. In what a GuardedRows has of an operand.
-struct Runs {
-  std::int64_t count;
-  std::int64_t floats;
-  std::int64_t distance;
-};
-
-Runs runs_of(const Operand& operand) {
-  const PanelLayout& sizes = operand.panels;
-  switch (operand.layout) {
-    case Layout::tokens_major:
-      // Tokens that overlap are one run.
-      if (operand.ld < sizes.rows && sizes.n > 0) {
-        const std::int64_t all = (sizes.n - 1) * operand.ld + sizes.rows;
-        return {1, all, all};
-      }
-      return {sizes.n, sizes.rows, operand.ld};
-    case Layout::panel_major:
-      return {sizes.panels(), sizes.rows * sizes.width, sizes.stride()};
-    case Layout::row_major:
-      break;
-  }
-  return {sizes.rows, sizes.n, operand.ld};
+Operand place_of(const DenseFormat& format, std::int64_t rows, std::int64_t n,
+                 std::int64_t panel_columns) {
+  return {
+      format.layout, format.leading_dimension, {rows, n, std::max<std::int64_t>(panel_columns, 1)}};
+}
+Operand b_of(const CheckedKernel& kernel, const CheckRun& run) {
+  return place_of(run.b, kernel.matrix.cols, run.n, kernel.panel_columns);
+}
+Operand c_of(const CheckedKernel& kernel, const CheckRun& run) {
+  return place_of(run.c, kernel.matrix.rows, run.n, kernel.panel_columns);
+}
+Operand residual_of(const CheckedKernel& kernel, const CheckRun& run) {
+  const std::int64_t ldr = run.ldr > 0 ? run.ldr : run.c.leading_dimension;
+  return place_of({ldr, run.c.layout}, kernel.matrix.rows, run.n, kernel.panel_columns);
+}
+/// A vector of one number for each row of C.
+Operand vector_of(const CheckedKernel& kernel) {
+  const std::int64_t rows = kernel.matrix.rows;
+  return {Layout::row_major, rows, {1, rows, 1}};
 }
 
-GuardedRows guarded(const Operand& operand, const RowRanges& used, CancelPace& pace) {
-  const Runs runs = runs_of(operand);
-  return {runs.count, runs.floats, runs.distance, used, pace};
+/// "B: tokens, ldb = 9"
+std::string describe(const char* name, const char* ld_name, const Operand& place) {
+  if (place.layout == Layout::panel_major) {
+    return fmt::format("{}: panels of {}", name, place.panels.width);
+  }
+  return fmt::format("{}: {}, {} = {}", name, to_string(place.layout), ld_name, place.ld);
 }
 
-/// An element of an operand: the inverse of Operand::offset() for the float `place` of a run.
-struct Element {
-  std::int64_t row;
-  std::int64_t column;  ///< may be past the last in a panel
-};
-
-Element element_of(const Operand& operand, std::int64_t run, std::int64_t place) {
-  const std::int64_t width = operand.panels.width;
-  switch (operand.layout) {
-    case Layout::tokens_major:
-      return {place, run};
-    case Layout::panel_major:
-      return {place / width, run * width + place % width};
-    case Layout::row_major:
-      break;
-  }
-  return {run, place};
-}
-
-/// What every element of C has to be, whatever B is.
-struct Expected {
-  const CsrMatrix& matrix;
-  bool finite;      ///< neither NaN nor an infinity is
-  bool is_product;  ///< there is no epilogue
-};
-
-bool is_plus_zero(float value) { return std::bit_cast<std::uint32_t>(value) == 0; }
-
-/// What is wrong with an element, whatever B is; or empty.
-std::string element_problem(float value, const Element& at, const Output& output,
-                            const Expected& expected) {
-  const auto [row, column] = at;
-  if (is_unwritten(value)) return fmt::format("C[{}][{}] was not written", row, column);
-  if (column >= output.operand.panels.n) {
-    if (is_plus_zero(value) || !expected.finite) return {};
-    return fmt::format("C[{}][{}], past the last column of its panel, is {:.9g}, expected +0", row,
-                       column, value);
-  }
-  if (expected.is_product && !is_plus_zero(value) && is_empty_row(expected.matrix, row)) {
-    return fmt::format("C[{}][{}] is {:.9g}, expected +0: the row of A has no entries", row, column,
-                       value);
-  }
-  if (expected.finite && std::isnan(value)) {
-    return fmt::format("C[{}][{}] is NaN, and A and B have none", row, column);
-  }
-  return {};
-}
-
-std::string output_problem(const Output& output, const Expected& expected, CancelPace& pace) {
-  for (std::int64_t run = 0; run < output.c.rows(); ++run) {
-    const float* values = output.c.row(run);
-    for (std::int64_t place = 0; place < output.c.n(); ++place) {
-      const Element at = element_of(output.operand, run, place);
-      std::string problem = element_problem(values[place], at, output, expected);
-      if (!problem.empty()) return output.describe(problem);
-      pace.spend(1);
-    }
-  }
-  const std::string touched = output.c.touched(pace);
-  return touched.empty() ? "" : output.describe("the kernel wrote outside C, " + touched);
-}
-
-/// Writes pattern_value() of the element into every float of `rows`; past the columns of a panel 0.
-void fill(GuardedRows& operand, const Operand& layout, std::uint64_t seed, const RowRanges& rows,
-          CancelPace& pace) {
-  if (layout.layout == Layout::tokens_major && operand.rows() == 1) {
-    // Tokens may overlap: each float has one value.
-    for (std::int64_t i = 0; i < operand.n(); ++i) {
-      operand.row(0)[i] = pattern_value(seed, i, 0);
-      pace.spend(1);
-    }
-    return;
-  }
+/// Writes `value(row, column)` into the elements of some rows, zero past the last column of panels.
+template <class Value>
+void fill(const GuardedOperand& operand, const RowRanges& rows, CancelPace& pace,
+          const Value& value) {
+  const std::int64_t n = operand.place().panels.n;
   for (const RowRange& range : rows.ranges()) {
-    for (std::int64_t run = range.begin; run < range.end; ++run) {
-      float* values = operand.row(run);
-      for (std::int64_t place = 0; place < operand.n(); ++place) {
-        const auto [row, column] = element_of(layout, run, place);
-        values[place] = column < layout.panels.n ? pattern_value(seed, row, column) : 0;
+    operand.for_each_run(range.begin, range.end, [&](const FloatRun& run) {
+      for (std::int64_t i = 0; i < run.count; ++i) {
+        const auto [row, column] = run.at(i);
+        run.data[i] = column < n ? value(row, column) : 0;
         pace.spend(1);
       }
-    }
+    });
   }
 }
 
-/// What a run reads beside B.
-class EpilogueOperands {
+/// What a run is given besides C.
+class Inputs {
  public:
-  EpilogueOperands(const CheckedKernel& kernel, CancelPace& pace) : kernel_(kernel) {
-    const auto make = [&](bool wanted, std::uint64_t seed) {
-      std::vector<float> values;
-      for (std::int64_t row = 0; wanted && row < kernel.matrix.rows; ++row) {
-        values.push_back(pattern_value(seed, row, 0));
-        pace.spend(1);
-      }
-      return values;
-    };
-    scale_ = make(kernel.epilogue.scale, k_check_seed + 1);
-    bias_ = make(kernel.epilogue.bias, k_check_seed + 2);
+  Inputs(const CheckedKernel& kernel, const CheckRun& run, const RowRanges& read, CancelPace& pace)
+      : epilogue_(kernel.epilogue),
+        run_(run),
+        b_(b_of(kernel, run), read, pace),
+        scale_(vector_of(kernel), all_rows(1), pace),
+        bias_(vector_of(kernel), all_rows(1), pace) {
+    const RowRanges rows = all_rows(kernel.matrix.rows);
+    const PatternOfB pattern(kernel);
+    fill(b_, read, pace, [&](auto row, auto column) { return pattern.at(row, column); });
+    fill(scale_, all_rows(1), pace,
+         [](auto, auto row) { return pattern_value(k_check_seed + 1, row, 0); });
+    fill(bias_, all_rows(1), pace,
+         [](auto, auto row) { return 4 * pattern_value(k_check_seed + 2, row, 0); });
+    if (!epilogue_.residual) return;
+    residual_.emplace(residual_of(kernel, run), rows, pace);
+    fill(*residual_, rows, pace, residual_at);
   }
 
-  /// Makes the residual for C of this layout.
-  void lay_out(const CheckLayout& layout, CancelPace& pace) {
-    if (!kernel_.epilogue.residual) return;
-    residual_.reset();  // its memory first
-    residual_layout_ = kernel_.c(layout);
-    const RowRanges all = all_rows(runs_of(residual_layout_).count);
-    residual_.emplace(guarded(residual_layout_, all, pace));
-    fill(*residual_, residual_layout_, k_check_seed + 3, all, pace);
+  /// Of a run into C, which gets the residual if it is to be there.
+  [[nodiscard]] Arguments arguments(const GuardedOperand& c, CancelPace& pace) const {
+    Arguments arguments{.b = b_.data(),
+                        .ldb = run_.b.leading_dimension,
+                        .c = c.data(),
+                        .ldc = run_.c.leading_dimension,
+                        .n = run_.n,
+                        .b_layout = run_.b.layout,
+                        .c_layout = run_.c.layout};
+    if (epilogue_.scale) arguments.scale = scale_.data();
+    if (epilogue_.bias) arguments.bias = bias_.data();
+    if (!residual_) return arguments;
+    const GuardedOperand& residual = run_.ldr == 0 ? c : *residual_;
+    if (run_.ldr == 0) fill(c, all_rows(c.place().panels.rows), pace, residual_at);
+    arguments.residual = residual.data();
+    arguments.ldr = residual.place().ld;
+    return arguments;
   }
 
-  void add_to(Arguments& arguments) const {
-    if (kernel_.epilogue.scale) arguments.scale = scale_.data();
-    if (kernel_.epilogue.bias) arguments.bias = bias_.data();
-    if (!residual_) return;
-    arguments.residual = residual_->row(0);
-    arguments.ldr = residual_layout_.ld;
+  /// The same for a reference.
+  [[nodiscard]] LayerInputs of_layer(const CsrMatrix& matrix) const {
+    LayerInputs inputs{.matrix = matrix,
+                       .epilogue = epilogue_,
+                       .b = b_.data(),
+                       .b_layout = b_.place(),
+                       .scale = scale_.data(),
+                       .bias = bias_.data()};
+    if (residual_) inputs.residual = residual_->data();
+    if (residual_) inputs.residual_layout = residual_->place();
+    return inputs;
   }
-
-  [[nodiscard]] const Operand& residual_layout() const noexcept { return residual_layout_; }
 
  private:
-  const CheckedKernel& kernel_;
-  std::vector<float> scale_;
-  std::vector<float> bias_;
-  std::optional<GuardedRows> residual_;
-  Operand residual_layout_;
+  // As bias, wide enough for both sides of every activation.
+  static float residual_at(std::int64_t row, std::int64_t column) {
+    return 4 * pattern_value(k_check_seed + 3, row, column);
+  }
+
+  Epilogue epilogue_;
+  CheckRun run_;
+  GuardedOperand b_;
+  GuardedOperand scale_;
+  GuardedOperand bias_;
+  std::optional<GuardedOperand> residual_;
 };
 
-/// Of an operand of which so many runs are used.
-double bytes_of(const Operand& operand, std::optional<std::int64_t> used = {}) {
-  const Runs runs = runs_of(operand);
-  return GuardedRows::bytes(used.value_or(runs.count), runs.distance);
-}
+/// C of a run.
+struct Output {
+  GuardedOperand c;
+  CheckRun run;
+};
 
-/// The rows of a row-major B that A reads from; else all of B.
-RowRanges used_of_b(const CheckedKernel& kernel, const CheckLayout& layout,
-                    const Cancellation& cancel) {
-  if (kernel.b_layout != Layout::row_major) return all_rows(runs_of(kernel.b(layout)).count);
-  return rows_of_b(kernel.matrix.col_idxs, kernel.matrix.cols, cancel);
-}
+class Check {
+ public:
+  Check(const CheckedKernel& kernel, const CheckOptions& options)
+      : kernel_(kernel),
+        matrix_(kernel.matrix),
+        options_(options),
+        pace_(options.cancel),
+        is_finite_(gives_finite_sums(kernel.matrix, pace_)),
+        read_(rows_of_b(kernel.matrix.col_idxs, kernel.matrix.cols, options.cancel)) {}
+
+  CheckResult result() {
+    for (const CheckRun& run : kernel_.runs) {
+      if (!outputs_.empty() && outputs_.front().run.n != run.n) compare();
+      if (result_.passed()) run_once(run);
+      if (!result_.passed()) return std::move(result_);
+    }
+    compare();
+    return std::move(result_);
+  }
+
+ private:
+  void run_once(const CheckRun& run) {
+    inputs_.reset();  // its memory first
+    inputs_ = std::make_unique<Inputs>(kernel_, run, read_, pace_);
+    const Output& output = outputs_.emplace_back(
+        Output{GuardedOperand(c_of(kernel_, run), all_rows(matrix_.rows), pace_), run});
+    const Arguments arguments = inputs_->arguments(output.c, pace_);
+    options_.cancel.check();
+    kernel_.run(arguments);
+    options_.cancel.check();
+    look_at(output);
+  }
+
+  /// At all of C.
+  void look_at(const Output& output) {
+    output.c.for_each_run(0, matrix_.rows, [&](const FloatRun& run) {
+      for (std::int64_t i = 0; i < run.count && result_.passed(); ++i) {
+        std::string problem = element_problem(run.at(i), run.data[i], output.run.n);
+        if (!problem.empty()) fail(output, problem);
+        pace_.spend(1);
+      }
+    });
+    if (!result_.passed()) return;
+    const std::string touched = output.c.touched(pace_);
+    if (!touched.empty()) fail(output, "the kernel wrote outside C, " + touched);
+  }
+
+  /// What is wrong with an element, whatever B is; or empty.
+  [[nodiscard]] std::string element_problem(const Element& at, float value, std::int64_t n) const {
+    const auto [row, column] = at;
+    if (is_unwritten(value)) return fmt::format("C[{}][{}] was not written", row, column);
+    if (column >= n) {
+      if (value == 0 || !is_finite_) return {};
+      return fmt::format("C[{}][{}], past the last column of its panel, is {:.9g}, expected 0", row,
+                         column, value);
+    }
+    if (kernel_.epilogue.empty() && std::bit_cast<std::uint32_t>(value) != 0 &&
+        is_empty_row(matrix_, row)) {
+      return fmt::format("C[{}][{}] is {:.9g}, expected +0: the row of A has no entries", row,
+                         column, value);
+    }
+    if (!is_finite_ || !std::isnan(value)) return {};
+    return fmt::format("C[{}][{}] is NaN, and A and B have none", row, column);
+  }
+
+  /// Compares C of the runs so far, which have one n, and forgets them.
+  void compare() {
+    if (outputs_.empty()) return;
+    std::vector<LayerOutput> computed;
+    for (const Output& output : outputs_) {
+      computed.push_back({output.c.data(), output.c.place(), describe(output)});
+    }
+    // The operands of the last run have the values of all.
+    CheckResult compared = compare_layer(inputs_->of_layer(matrix_), computed, options_);
+    if (outputs_.front().run.n == kernel_.runs.front().n) {
+      result_.rows_checked = compared.rows_checked;
+      result_.columns_checked = compared.columns_checked;
+    }
+    result_.max_abs_error = std::max(result_.max_abs_error, compared.max_abs_error);
+    result_.max_error_over_bound =
+        std::max(result_.max_error_over_bound, compared.max_error_over_bound);
+    result_.problem = std::move(compared.problem);
+    outputs_.clear();
+  }
+
+  void fail(const Output& output, const std::string& what) {
+    result_.problem = fmt::format("wrong result: {} ({})", what, describe(output));
+  }
+
+  [[nodiscard]] std::string describe(const Output& output) const {
+    const CheckRun& run = output.run;
+    const Epilogue& epilogue = kernel_.epilogue;
+    std::string text =
+        fmt::format("n = {}; {}; {}", run.n, spjit::describe("B", "ldb", b_of(kernel_, run)),
+                    spjit::describe("C", "ldc", output.c.place()));
+    if (!epilogue.empty()) text += "; C = " + formula_of(epilogue);
+    if (epilogue.residual && run.ldr == 0) text += "; the residual is in C";
+    if (epilogue.residual && run.ldr > 0) text += fmt::format("; ldr = {}", run.ldr);
+    return text;
+  }
+
+  const CheckedKernel& kernel_;
+  const CsrMatrix& matrix_;
+  const CheckOptions& options_;
+  CancelPace pace_;
+  bool is_finite_;
+  RowRanges read_;
+  std::unique_ptr<Inputs> inputs_;
+  std::vector<Output> outputs_;
+  CheckResult result_;
+};
 
 }  // namespace
 
 double most_check_bytes(double memory_bytes) noexcept { return std::min(8e9, memory_bytes / 2); }
 
-Operand CheckedKernel::b(const CheckLayout& layout) const noexcept {
-  return {b_layout, layout.ldb, {matrix.cols, n, panel_columns}};
-}
-
-Operand CheckedKernel::c(const CheckLayout& layout) const noexcept {
-  return {c_layout, layout.ldc, {matrix.rows, n, panel_columns}};
-}
-
 double CheckedKernel::bytes(const Cancellation& cancel) const {
-  const CheckLayout& widest = layouts.back();
-  double total = bytes_of(b(widest), used_of_b(*this, widest, cancel).count());
-  for (const CheckLayout& layout : layouts) total += bytes_of(c(layout));
-  return total + (epilogue.residual ? bytes_of(c(widest)) : 0);
+  const RowRanges read = rows_of_b(matrix.col_idxs, matrix.cols, cancel);
+  double inputs = 0;
+  double outputs = 0;
+  for (const CheckRun& each : runs) {
+    double bytes = GuardedOperand::bytes(b_of(*this, each), read.count());
+    if (epilogue.residual) bytes += GuardedOperand::bytes(residual_of(*this, each), matrix.rows);
+    inputs = std::max(inputs, bytes);
+    outputs += GuardedOperand::bytes(c_of(*this, each), matrix.rows);
+  }
+  return inputs + outputs;
 }
 
 CheckResult check_kernel(const CheckedKernel& kernel, const CheckOptions& options) {
-  const CsrMatrix& matrix = kernel.matrix;
-  CancelPace pace(options.cancel);
-  const Expected expected{matrix, gives_finite_sums(matrix, pace), kernel.epilogue.empty()};
-  std::optional<GuardedRows> b;
-  EpilogueOperands operands(kernel, pace);
-  std::vector<Output> outputs;
-  Arguments arguments;
-  for (const CheckLayout& layout : kernel.layouts) {
-    b.reset();  // its memory first
-    const RowRanges used = used_of_b(kernel, layout, options.cancel);
-    b.emplace(guarded(kernel.b(layout), used, pace));
-    fill(*b, kernel.b(layout), k_check_seed, used, pace);
-    operands.lay_out(layout, pace);
-    const Operand c = kernel.c(layout);
-    const Output& output =
-        outputs.emplace_back(Output{guarded(c, all_rows(runs_of(c).count), pace), c, layout});
-    options.cancel.check();
-    arguments = {.b = b->row(0),
-                 .ldb = layout.ldb,
-                 .c = output.c.row(0),
-                 .ldc = layout.ldc,
-                 .n = kernel.n,
-                 .b_layout = kernel.b_layout,
-                 .c_layout = kernel.c_layout};
-    operands.add_to(arguments);
-    kernel.run(arguments);
-    options.cancel.check();
-    std::string problem = output_problem(output, expected, pace);
-    if (!problem.empty()) return {.problem = std::move(problem)};
-  }
-  std::vector<LayerOutput> computed;
-  for (const Output& output : outputs) {
-    computed.push_back({output.c.row(0), output.operand, output.run()});
-  }
-  // The operands of the last run have the values of all.
-  return compare_layer(
-      {matrix, kernel.epilogue, arguments.b, kernel.b(kernel.layouts.back()), arguments.scale,
-       arguments.bias, arguments.residual, operands.residual_layout()},
-      computed, options);
+  return Check(kernel, options).result();
 }
 
 }  // namespace spjit

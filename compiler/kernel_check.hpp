@@ -8,58 +8,54 @@
 #include <vector>
 
 #include "base/cancel.hpp"
-#include "compiler/guarded_rows.hpp"
 #include "compiler/layer_reference.hpp"
 #include "spjit/arguments.hpp"
 #include "spjit/epilogue.hpp"
-#include "spjit/layout.hpp"
 #include "spjit/matrix.hpp"
+#include "spjit/problem.hpp"
 
 namespace spjit {
 
-/// What the rows of B that are read, and C in every layout, may take together on a machine with
-/// this much memory: 8 GB, and half of it at most.
+/// What the rows of B that are read, the residual and C of every run may take together on a machine
+/// with this much memory: 8 GB, and half of it at most.
 [[nodiscard]] double most_check_bytes(double memory_bytes) noexcept;
 
-/// B is pattern_value() of this seed.
+/// B is pattern_value() of this seed, by row and column; scale is that of the next seed, by row and
+/// column 0. Bias and residual are four times those of the two after that.
 inline constexpr std::uint64_t k_check_seed = 20240229;
 
-/// Leading dimensions of B and C in a run, of which panels have none.
-struct CheckLayout {
-  std::int64_t ldb = 0;
-  std::int64_t ldc = 0;
+/// A run of the kernel.
+struct CheckRun {
+  std::int64_t n = 0;
+  DenseFormat b = {};  ///< with its leading dimension, but for panels
+  DenseFormat c = {};  ///< the same
+  /// Of the residual, if there is one; 0: it is in C itself.
+  std::int64_t ldr = 0;
 };
 
-/// Anything that computes C from operands in host memory. It is given all that the layer has.
+/// Anything that computes C from B, scale, bias and residual, all in host memory.
 using RunKernel = std::function<void(const Arguments& operands)>;
 
 /// What is checked.
 struct CheckedKernel {
   const CsrMatrix& matrix;
-  std::int64_t n = 0;
-  std::vector<CheckLayout> layouts = {};  ///< a run in each; ldb ascending
+  std::vector<CheckRun> runs = {};  ///< the first as compiled; those with one n in a row
   RunKernel run = {};
-  Layout b_layout = Layout::row_major;
-  Layout c_layout = Layout::row_major;  ///< of the residual too
-  std::int64_t panel_columns = 1;       ///< of panels
   Epilogue epilogue = {};
+  std::int64_t panel_columns = 0;  ///< of panel-major B and C
 
-  /// How B and C of a run lie.
-  [[nodiscard]] Operand b(const CheckLayout& layout) const noexcept;
-  [[nodiscard]] Operand c(const CheckLayout& layout) const noexcept;
-
-  /// What B (of a row-major one the rows that are read), the residual and the C of every layout
-  /// take. Throws what `cancel` throws.
+  /// What the rows of B that are read, the residual and the C of every run take. Throws what
+  /// `cancel` throws.
   [[nodiscard]] double bytes(const Cancellation& cancel = {}) const;
 };
 
-/// Runs the kernel with each of the leading dimensions on operands in [-1, 1) and into a C of
-/// guards, and looks at all of C for elements that were not written, that are NaN though A is
-/// finite, that are not +0 in a row of A without entries or, if A is finite, past the columns of a
-/// panel, and for guards that were written over; then compares a sample of the elements with
-/// float64, and where there is an epilogue all rows without entries. Of a row-major B only blocks
-/// of rows are filled in that A reads from. Throws what the kernel and `cancel` throw, and
-/// std::bad_alloc.
+/// Runs the kernel on a B in [-1, 1) and into a C of guards, and looks at all of C for elements
+/// that were not written, that are NaN though A is finite, that are not +0 in a row of A without
+/// entries if there is no epilogue, for panels that are not zero past the last column if A is
+/// finite, and for guards that were written over; then compares a sample of the elements with
+/// float64 (compare_layer()). Of B only blocks of rows are filled in that A reads from.
+/// rows_checked and columns_checked are of the first run. Throws what the kernel and `cancel`
+/// throw, and std::bad_alloc.
 [[nodiscard]] CheckResult check_kernel(const CheckedKernel& kernel,
                                        const CheckOptions& options = {});
 

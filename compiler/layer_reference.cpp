@@ -13,6 +13,13 @@
 namespace spjit {
 namespace {
 
+bool is_empty_row(const CsrMatrix& matrix, std::int64_t row) {
+  return matrix.row_ptrs[to_size(row)] == matrix.row_ptrs[to_size(row) + 1];
+}
+
+/// An epilogue takes as long as so many multiply-adds of the reference.
+constexpr std::int64_t k_epilogue_products = 8;
+
 class Comparison {
  public:
   Comparison(const LayerInputs& inputs, std::span<const LayerOutput> outputs,
@@ -20,16 +27,39 @@ class Comparison {
       : inputs_(inputs),
         outputs_(outputs),
         sums_(inputs.matrix, inputs.b, inputs.b_layout, columns),
+        cancel_(cancel),
         pace_(cancel) {}
 
+  /// One of a product without entries is not looked at.
   void compare_row(std::int64_t row) {
+    pace_.spend(1);
+    if (inputs_.epilogue.empty() && is_empty_row(inputs_.matrix, row)) return;
     const std::span<const Reference> sums = sums_.row(row, pace_);
     for (std::size_t i = 0; i < sums.size(); ++i) {
       const std::int64_t column = sums_.columns()[i];
       const Reference reference = finished(sums[i], inputs_.epilogue, values_at(row, column));
       for (const LayerOutput& output : outputs_) compare(output, row, column, reference);
     }
-    pace_.spend(1);
+    if (!inputs_.epilogue.empty()) pace_.spend(std::ssize(sums) * k_epilogue_products);
+  }
+
+  /// Rows without entries at even distances, up to `most`.
+  void compare_empty_rows(std::int64_t most) {
+    const CsrMatrix& matrix = inputs_.matrix;
+    const auto for_each_empty_row = [&](const auto& visit) {
+      for_each_piece(matrix.rows, cancel_, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) {
+          if (is_empty_row(matrix, row)) visit(row);
+        }
+      });
+    };
+    std::int64_t count = 0;
+    for_each_empty_row([&](std::int64_t) { ++count; });
+    const std::int64_t step = ceil_div(count, most);
+    std::int64_t number = 0;
+    for_each_empty_row([&](std::int64_t row) {
+      if (number++ % step == 0) compare_row(row);
+    });
   }
 
   [[nodiscard]] CheckResult& result() noexcept { return result_; }
@@ -63,9 +93,19 @@ class Comparison {
   const LayerInputs& inputs_;
   std::span<const LayerOutput> outputs_;
   ReferenceRows sums_;
+  const Cancellation& cancel_;
   CancelPace pace_;
   CheckResult result_;
 };
+
+/// What is left for products of those that the epilogue takes a share of, too.
+std::int64_t products_beside_epilogues(const LayerInputs& inputs, std::int64_t most_products) {
+  if (inputs.epilogue.empty()) return most_products;
+  const double products = as_double(inputs.matrix.nnz());
+  const double epilogues = as_double(inputs.matrix.rows) * as_double(k_epilogue_products);
+  return static_cast<std::int64_t>(as_double(most_products) * products /
+                                   std::max(products + epilogues, 1.0));
+}
 
 }  // namespace
 
@@ -74,13 +114,16 @@ CheckResult compare_layer(const LayerInputs& inputs, std::span<const LayerOutput
   const CsrMatrix& matrix = inputs.matrix;
   const std::int64_t n = inputs.b_layout.panels.n;
   const ReferenceSample sample =
-      options.most_products ? choose_sample(matrix, n, *options.most_products, options.cancel)
-                            : whole_sample(matrix, n);
+      options.most_products
+          ? choose_sample(matrix, n, products_beside_epilogues(inputs, *options.most_products),
+                          options.cancel)
+          : whole_sample(matrix, n);
   Comparison comparison(inputs, outputs, sample.columns, options.cancel);
   for (std::int64_t i = 0; i < sample.row_count(); ++i) comparison.compare_row(sample.row(i));
-  for (std::int64_t row = 0; row < matrix.rows; ++row) {
-    const bool is_empty = matrix.row_ptrs[to_size(row)] == matrix.row_ptrs[to_size(row) + 1];
-    if (is_empty) comparison.compare_row(row);
+  if (!inputs.epilogue.empty() && sample.rows.count < matrix.rows) {
+    constexpr std::int64_t k_least_rows = 64;
+    const std::int64_t products = sample.columns.count * k_epilogue_products;  // of a row
+    comparison.compare_empty_rows(std::max(*options.most_products / products, k_least_rows));
   }
   CheckResult result = comparison.result();
   result.rows_checked = sample.row_count();

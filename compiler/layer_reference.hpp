@@ -56,8 +56,8 @@ struct LayerOutput {
 };
 
 /// Compares every C that was computed of the inputs at a sample of elements, and where there is an
-/// epilogue in all rows without entries. Of a product these are not looked at. Throws what `cancel`
-/// throws.
+/// epilogue in further rows without entries, in all of them if they are few. Of a product these are
+/// not looked at. Throws what `cancel` throws.
 [[nodiscard]] CheckResult compare_layer(const LayerInputs& inputs,
                                         std::span<const LayerOutput> outputs,
                                         const CheckOptions& options = {});

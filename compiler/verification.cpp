@@ -11,10 +11,12 @@
 #include "base/host_cpu.hpp"
 #include "base/timing.hpp"
 #include "compiler/kernel_cache.hpp"
+#include "kernels/argument_checks.hpp"
 #include "kernels/unrolled_cuda/cuda_executable.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "kernels/workspace_pool.hpp"
 #include "matrix/limits.hpp"
+#include "plan/formula.hpp"
 #include "runtime/cuda/cuda_context.hpp"
 #include "runtime/cuda/cuda_driver.hpp"
 #include "runtime/cuda/local_gpus.hpp"
@@ -26,9 +28,30 @@ namespace {
 /// Floats that leading dimensions are increased by, where a kernel takes any: not a vector, so that
 /// rows lose their alignment.
 constexpr std::int64_t k_gap_floats = 3;
+/// Columns of the run with another n than a kernel was compiled for: a vector and a tail.
+constexpr std::int64_t k_other_n = 19;
 
-CheckLayout widened(const CheckLayout& layout) {
-  return {layout.ldb + k_gap_floats, layout.ldc + k_gap_floats};
+/// Operands with gaps, and without tokens of B that overlap.
+CheckRun widened(const CheckRun& run, const KernelInfo& info) {
+  CheckRun wider = run;
+  const auto widen = [&](DenseFormat& format, std::int64_t features) {
+    const std::int64_t least = format.layout == Layout::tokens_major ? features : run.n;
+    format.leading_dimension = std::max(format.leading_dimension, least) + k_gap_floats;
+    if (format.layout == Layout::panel_major) format.leading_dimension = 0;
+  };
+  widen(wider.b, info.cols);
+  widen(wider.c, info.rows);
+  wider.ldr = 0;
+  return wider;
+}
+
+/// The same with other columns.
+CheckRun with_columns(const CheckRun& run, std::int64_t n, const KernelInfo& info) {
+  CheckRun other = run;
+  other.n = n;
+  if (other.b.layout == Layout::row_major) other.b.leading_dimension = n;
+  if (other.c.layout == Layout::row_major) other.c.leading_dimension = n;
+  return widened(other, info);
 }
 
 std::string too_large(double bytes) {
@@ -79,8 +102,8 @@ bool is_fault(int code) {
 }
 
 /// What a kernel is checked with.
-struct CheckedMatrix {
-  const CsrMatrix& matrix;
+struct CheckedProblem {
+  const Problem& problem;
   const CompileOptions& options;
   const CompileContext& context;
 };
@@ -99,7 +122,7 @@ Verdict checked_verdict(const CheckedKernel& kernel, const std::string& device,
   verification.device = device;
   verification.rows = kernel.matrix.rows;
   verification.rows_checked = result.rows_checked;
-  verification.columns = kernel.n;
+  verification.columns = kernel.runs.front().n;
   verification.columns_checked = result.columns_checked;
   verification.max_abs_error = result.max_abs_error;
   verification.max_error_over_bound = result.max_error_over_bound;
@@ -122,26 +145,50 @@ void require_whole_context(const LocalGpu& gpu) {
 }
 
 /// Checks what runs as `executable` says.
-Verdict verify_executable(const Executable& executable, const Kernel::Impl& kernel,
-                          const std::string& device, const CheckedMatrix& checked) {
-  const KernelInfo& info = kernel.info;
+Verdict verify_executable(const Executable& executable, const KernelInfo& info,
+                          const std::string& device, const CheckedProblem& checked) {
   PreparedValues values;
-  if (info.runtime_values) {
-    values = PreparedValues(executable.prepare_values(checked.matrix.values));
-  }
-  return verdict_of({.matrix = checked.matrix,
-                     .n = info.n,
-                     .layouts = check_layouts(info),
-                     .run =
-                         [&](Arguments arguments) {
-                           if (info.runtime_values) arguments.values = &values;
-                           executable.run(arguments);
-                         },
-                     .b_layout = info.b_layout,
-                     .c_layout = info.c_layout,
-                     .panel_columns = std::max<std::int64_t>(info.panel_columns, 1),
-                     .epilogue = info.epilogue},
+  const auto run = [&](Arguments arguments) {
+    if (info.runtime_values) {
+      if (values.stream() == nullptr) {
+        values = PreparedValues(executable.prepare_values(checked.problem.a->values));
+      }
+      arguments.values = &values;
+    }
+    check_values(info, executable.id(), arguments.values);
+    executable.run(checked_arguments(info, arguments));
+  };
+  return verdict_of({.matrix = *checked.problem.a,
+                     .runs = check_runs(info),
+                     .run = run,
+                     .epilogue = info.epilogue,
+                     .panel_columns = info.panel_columns},
                     device, checked.options, checked.context);
+}
+
+/// What a kernel says it is of.
+std::string stated(const KernelInfo& info) {
+  return fmt::format("A [{} x {}]{}, n = {}{}, B: {}, ldb = {}, C: {}, ldc = {}, C = {}", info.rows,
+                     info.cols, info.runtime_values ? " with values of a run" : "", info.n,
+                     info.runtime_n ? " or any" : "", to_string(info.b_layout), info.ldb,
+                     to_string(info.c_layout), info.ldc, formula_of(info.epilogue));
+}
+
+/// What is wrong with a kernel that says it is of another problem; or empty.
+std::string other_problem(const KernelInfo& info, const Problem& problem) {
+  KernelInfo expected;
+  expected.rows = problem.a->rows;
+  expected.cols = problem.a->cols;
+  expected.n = problem.n.value;
+  expected.runtime_n = problem.n.runtime;
+  expected.ldb = problem.ldb();
+  expected.ldc = problem.ldc();
+  expected.b_layout = problem.b.layout;
+  expected.c_layout = problem.c.layout;
+  expected.epilogue = problem.epilogue;
+  expected.runtime_values = problem.runtime_values;
+  if (stated(info) == stated(expected)) return {};
+  return fmt::format("wrong kernel: it is of {}; expected {}", stated(info), stated(expected));
 }
 
 /// The first GPU here that runs code for `arch`.
@@ -154,17 +201,26 @@ std::optional<LocalGpu> find_gpu(std::int64_t arch, const LocalGpus& local) {
 
 }  // namespace
 
-std::vector<CheckLayout> check_layouts(const KernelInfo& info) {
-  const CheckLayout own{info.ldb, info.ldc};
-  const CheckLayout wider = widened(own);
-  // B with tokens that overlap others is another B with wider rows.
-  const bool overlaps = info.b_layout == Layout::tokens_major && info.ldb < info.cols;
-  const bool has_rows =
-      info.b_layout != Layout::panel_major || info.c_layout != Layout::panel_major;
-  if (overlaps || !has_rows) return {own};
-  const bool any = !info.cuda || (info.runtime_n &&
-                                  std::max(wider.ldb, wider.ldc) <= k_cuda_max_leading_dimension);
-  return any ? std::vector{own, wider} : std::vector{own};
+std::vector<CheckRun> check_runs(const KernelInfo& info) {
+  CheckRun own{.n = info.n, .b = {info.ldb, info.b_layout}, .c = {info.ldc, info.c_layout}};
+  own.ldr = own.c.leading_dimension;
+  std::vector<CheckRun> runs{own};
+  const CheckRun wider = widened(own, info);
+  if (info.cuda) {
+    const bool any =
+        info.runtime_n && std::max(wider.b.leading_dimension, wider.c.leading_dimension) <=
+                              k_cuda_max_leading_dimension;
+    if (!any) return runs;
+  } else {
+    runs.front().ldr += 2 * k_gap_floats;
+  }
+  const bool has_panels_only =
+      info.b_layout == Layout::panel_major && info.c_layout == Layout::panel_major;
+  if (!has_panels_only || info.epilogue.residual) runs.push_back(wider);
+  if (info.runtime_n) {
+    runs.push_back(with_columns(own, info.n == k_other_n ? k_other_n + 2 : k_other_n, info));
+  }
+  return runs;
 }
 
 Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
@@ -182,13 +238,15 @@ Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
   }
 }
 
-Verdict verify_kernel(const Kernel::Impl& kernel, const CsrMatrix& matrix,
+Verdict verify_kernel(const Kernel::Impl& kernel, const Problem& problem,
                       const CompileOptions& options, const CompileContext& context) {
   Verdict verdict;
   if (options.verify == VerifyMode::none) return verdict;
-  const CheckedMatrix checked{matrix, options, context};
+  verdict.problem = other_problem(kernel.info, problem);
+  if (!verdict.passed()) return verdict;
+  const CheckedProblem checked{problem, options, context};
   if (kernel.executable != nullptr) {
-    return verify_executable(*kernel.executable, kernel, host_cpu().model_name, checked);
+    return verify_executable(*kernel.executable, kernel.info, host_cpu().model_name, checked);
   }
   const int arch = kernel.info.cuda->arch;
   const LocalGpus local = find_local_gpus();
@@ -203,7 +261,7 @@ Verdict verify_kernel(const Kernel::Impl& kernel, const CsrMatrix& matrix,
     require_whole_context(*gpu);
     const LoadedKernel loaded =
         kernel.code->load(kernel.record, GpuDevice{gpu->ordinal}, context.cancel);
-    return verify_executable(*loaded.executable, kernel, gpu->limits.product, checked);
+    return verify_executable(*loaded.executable, kernel.info, gpu->limits.product, checked);
   } catch (const LaunchError& error) {
     if (!is_fault(error.code())) throw;
     verdict.problem = fmt::format("the kernel faults: {}", error.what());

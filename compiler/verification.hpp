@@ -10,8 +10,8 @@
 #include "compiler/kernel_check.hpp"
 #include "kernels/kernel_impl.hpp"
 #include "plan/compile_context.hpp"
-#include "spjit/matrix.hpp"
 #include "spjit/options.hpp"
+#include "spjit/problem.hpp"
 #include "spjit/verification.hpp"
 
 namespace spjit {
@@ -24,9 +24,9 @@ struct Verdict {
   [[nodiscard]] bool passed() const noexcept { return problem.empty(); }
 };
 
-/// The layouts a kernel is run in: its own, and where it takes others one with wider rows, which
-/// lose their alignment.
-[[nodiscard]] std::vector<CheckLayout> check_layouts(const KernelInfo& info);
+/// How a kernel is run: as it was compiled, and where it takes others with larger leading
+/// dimensions, which lose their alignment, the residual being in C, and with another n.
+[[nodiscard]] std::vector<CheckRun> check_runs(const KernelInfo& info);
 
 /// Checks anything that runs on `device` as `CompileOptions::verify` says, which is not `none`. For
 /// what cannot be checked, B and C being too large or there being no memory, it has no problem but
@@ -35,11 +35,12 @@ struct Verdict {
 [[nodiscard]] Verdict verdict_of(const CheckedKernel& kernel, const std::string& device,
                                  const CompileOptions& options, const CompileContext& context);
 
-/// The same for a compiled kernel; `none` gives an empty verdict. One for a GPU runs on the first
-/// GPU of this machine that takes it; one that faults in its launch is wrong. Throws DeviceError
-/// for what else a device cannot do, a fault of others before it included: that breaks the context,
-/// and no kernel can be judged in the process any more.
-[[nodiscard]] Verdict verify_kernel(const Kernel::Impl& kernel, const CsrMatrix& matrix,
+/// The same for a kernel compiled for a problem; `none` gives an empty verdict. One that says it is
+/// of another problem is wrong. One for a GPU runs on the first GPU of this machine that takes it;
+/// one that faults in its launch is wrong. Throws DeviceError for what else a device cannot do, a
+/// fault of others before it included: that breaks the context, and no kernel can be judged in the
+/// process any more.
+[[nodiscard]] Verdict verify_kernel(const Kernel::Impl& kernel, const Problem& problem,
                                     const CompileOptions& options, const CompileContext& context);
 
 /// Throws VerificationFailed for a verdict that is not passed; `note` says what else happened.

@@ -24,21 +24,25 @@ enum class VerifyMode : std::uint8_t {
 
 /// What a check looked at and found. A kernel that fails its check is never handed out.
 ///
-/// The kernel runs on a seeded B in [-1, 1), in two layouts: the leading dimensions of
-/// CompileOptions, and larger ones, on a GPU if the kernel takes others (run-time sizes). Of all of
-/// C it is checked that every element was written, that nothing around the rows was, and that rows
-/// of A without entries are +0. On a GPU of what is around the rows only the gaps between them are
-/// seen: C there ends with its last element. The elements that are
-/// compared must lie within p u / (1 - p u) * sum |a b| of the reference, with p products and
-/// u = 2^-24: the bound on a dot product in any order (Higham, Accuracy and Stability of Numerical
-/// Algorithms, 2nd ed., section 3.1).
+/// The kernel runs on a seeded B in [-1, 1), with made-up operands of its epilogue, in the layouts
+/// of the problem: with its leading dimensions, then with larger ones and the residual in C, and
+/// with another n if that is a run's; on a GPU as far as the kernel takes others (run-time sizes).
+/// Of all of C it is checked that every element was written, that nothing around the rows (tokens,
+/// panels) was, and that without an epilogue rows of A without entries are +0. On a GPU of what is
+/// around the rows only the gaps between them are seen: C there ends with its last element. The
+/// elements that are compared must lie within p u / (1 - p u) * sum |a b| of the reference, with p
+/// products and u = 2^-24: the bound on a dot product in any order (Higham, Accuracy and Stability
+/// of Numerical Algorithms, 2nd ed., section 3.1). An epilogue adds a rounding for each step and
+/// what its activation may be wrong by (docs/epilogue.md).
 struct Verification {
   VerifyMode mode = VerifyMode::none;  ///< none: the kernel was not checked
   std::string reason;                  ///< why it was not though that was asked for; or empty
   std::string device;                  ///< the CPU or GPU it ran on
   std::int64_t rows = 0;               ///< of C
-  std::int64_t rows_checked = 0;       ///< of which elements were compared; the fullest is one
-  std::int64_t columns = 0;            ///< of C
+  /// Of which elements were compared; the fullest is one. Further rows of A without entries are
+  /// compared where there is an epilogue.
+  std::int64_t rows_checked = 0;
+  std::int64_t columns = 0;  ///< of C
   std::int64_t columns_checked = 0;
   double max_abs_error = 0;         ///< max |C - reference| over what was compared
   double max_error_over_bound = 0;  ///< the largest error as a share of its bound, at most 1

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -84,33 +85,6 @@ TEST_F(HostVerification, AWrongKernelIsAnErrorAndIsNotPublished) {
     EXPECT_THAT(failure(mode, uncached()), HasSubstr("the float64 reference"));
   }
   EXPECT_EQ(left_in(cache()), std::vector<std::string>());
-}
-
-/// A layer as networks have them.
-Problem layer_of(const CsrMatrix& matrix, Layout layout) {
-  Problem problem = problem_of(matrix, 33);
-  problem.b.layout = problem.c.layout = layout;
-  problem.panel_columns = 16;
-  problem.epilogue = {
-      .scale = true, .bias = true, .residual = true, .activation = Activation::gelu_erf};
-  return problem;
-}
-
-TEST_F(HostVerification, LayersAreCheckedAsTheyAreStated) {
-  for (const Layout layout : {Layout::row_major, Layout::panel_major, Layout::tokens_major}) {
-    const Problem layer = layer_of(matrix_, layout);
-    CompileOptions options = hot_options();
-    options.verify = VerifyMode::full;
-
-    const Kernel right = Compiler(options, uncached()).compile(layer);
-    const SpoiledHostKernels spoiled(change_a_weight);
-
-    EXPECT_EQ(right.info().family, "unrolled");
-    EXPECT_TRUE(right.info().verification.complete());
-    EXPECT_GT(right.info().verification.max_error_over_bound, 0);
-    EXPECT_THROW(static_cast<void>(Compiler(options, uncached()).compile(layer)),
-                 VerificationFailed);
-  }
 }
 
 TEST_F(HostVerification, AKernelThatWritesNothingIsAnErrorAndIsNotPublished) {
@@ -242,6 +216,122 @@ TEST_F(HostVerification, EveryKindOfKernelPassesOnEveryInstructionSet) {
             << to_string(isa) << " n=" << n << " " << kernel.info().family;
       }
     }
+  }
+}
+
+/// Each activation, with and without the rest.
+std::vector<Epilogue> epilogues() {
+  std::vector<Epilogue> all;
+  for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu_erf,
+                                      Activation::gelu_tanh, Activation::silu, Activation::clamp}) {
+    Epilogue epilogue;
+    epilogue.activation = activation;
+    if (activation == Activation::clamp) epilogue.high = 2;
+    all.push_back(epilogue);
+    epilogue.scale = activation == Activation::none || activation == Activation::relu;
+    epilogue.bias = true;
+    epilogue.residual = activation != Activation::silu;
+    all.push_back(epilogue);
+  }
+  return all;
+}
+
+/// A layer of the matrix in some layout.
+Problem layer_of(const CsrMatrix& matrix, Layout layout) {
+  Problem problem = problem_of(matrix, 37);
+  problem.b.layout = problem.c.layout = layout;
+  if (layout == Layout::panel_major) problem.panel_columns = 16;
+  return problem;
+}
+
+constexpr std::array k_layouts = {Layout::row_major, Layout::tokens_major, Layout::panel_major};
+
+TEST_F(HostVerification, LayersOfEveryLayoutAndEpiloguePass) {
+  for (const HostIsa isa : isas_here()) {
+    for (const Layout layout : k_layouts) {
+      for (const Epilogue& epilogue : epilogues()) {
+        CompileOptions options = options_of(isa);
+        options.verify = VerifyMode::full;
+        options.resources.threads = 2;
+        Problem problem = layer_of(matrix_, layout);
+        problem.epilogue = epilogue;
+
+        const Kernel kernel = Compiler(options, uncached()).compile(problem);
+
+        EXPECT_TRUE(kernel.info().verification.complete())
+            << to_string(isa) << " " << to_string(layout) << " " << to_string(epilogue.activation)
+            << kernel.info().note;
+        EXPECT_GT(kernel.info().verification.max_error_over_bound, 0);
+      }
+    }
+  }
+}
+
+TEST_F(HostVerification, LayersWithValuesAndColumnsOfARunPass) {
+  for (const Layout layout : k_layouts) {
+    for (const bool hot : {false, true}) {
+      CompileOptions options;
+      options.policy.hot = hot;
+      options.verify = VerifyMode::full;
+      Problem problem = layer_of(matrix_, layout);
+      problem.n = Extent::at_run_time(37);
+      problem.runtime_values = true;
+      problem.epilogue.bias = true;
+
+      const Kernel kernel = Compiler(options, uncached()).compile(problem);
+
+      EXPECT_TRUE(kernel.info().verification.complete()) << to_string(layout);
+    }
+  }
+}
+
+TEST_F(HostVerification, LayersOfOtherLayoutsOfBAndCAndOverlappingTokensPass) {
+  for (const Layout b : k_layouts) {
+    for (const Layout c : k_layouts) {
+      CompileOptions options;
+      options.verify = VerifyMode::full;
+      Problem problem = layer_of(matrix_, Layout::panel_major);
+      problem.b.layout = b;
+      problem.c.layout = c;
+      problem.epilogue.residual = true;
+      if (b == Layout::tokens_major) problem.b.leading_dimension = 11;  // of 70 features
+
+      const Kernel kernel = Compiler(options, uncached()).compile(problem);
+
+      EXPECT_TRUE(kernel.info().verification.complete()) << to_string(b) << to_string(c);
+    }
+  }
+}
+
+TEST_F(HostVerification, AWrongLayerIsAnErrorThatNamesLayoutsAndEpilogue) {
+  const SpoiledHostKernels spoiled(change_a_weight);
+  CompileOptions options = hot_options();
+  options.verify = VerifyMode::sampled;
+  options.policy.family = "unrolled";
+  Problem problem = layer_of(matrix_, Layout::tokens_major);
+  problem.epilogue.bias = true;
+  problem.epilogue.activation = Activation::relu;
+
+  try {
+    static_cast<void>(Compiler(options, uncached()).compile(problem));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const VerificationFailed& error) {
+    EXPECT_THAT(error.what(), HasSubstr("(n = 37; B: tokens, ldb = 70; C: tokens, ldc = 60; "
+                                        "C = relu(A * B + bias))"));
+  }
+}
+
+TEST_F(HostVerification, WrongLayersOfEveryLayoutAreErrors) {
+  for (const Layout layout : k_layouts) {
+    Problem layer = layer_of(matrix_, layout);
+    layer.epilogue = {
+        .scale = true, .bias = true, .residual = true, .activation = Activation::gelu_erf};
+    CompileOptions options = hot_options();
+    options.verify = VerifyMode::full;
+    const SpoiledHostKernels spoiled(change_a_weight);
+
+    EXPECT_THROW(static_cast<void>(Compiler(options, uncached()).compile(layer)),
+                 VerificationFailed);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "compiler/float64_reference.hpp"
+#include "kernels/operand.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -43,6 +45,10 @@ void compute(const CsrMatrix& matrix, const Arguments& operands) {
   }
 }
 
+CheckRun row_major(std::int64_t ldb, std::int64_t ldc, std::int64_t n = k_n) {
+  return {.n = n, .b = {.leading_dimension = ldb}, .c = {.leading_dimension = ldc}};
+}
+
 /// What is done to C, or before it is computed, beside computing it.
 using Fault = std::function<void(const Arguments& operands)>;
 
@@ -50,8 +56,7 @@ constexpr auto k_no_fault = [](const Arguments&) {};
 
 CheckResult check(const CsrMatrix& matrix, const Fault& fault, const CheckOptions& options = {}) {
   const CheckedKernel kernel{.matrix = matrix,
-                             .n = k_n,
-                             .layouts = {{k_n, k_n}, {k_n + 2, k_n + 3}},
+                             .runs = {row_major(k_n, k_n), row_major(k_n + 2, k_n + 3)},
                              .run = [&](const Arguments& operands) {
                                compute(matrix, operands);
                                fault(operands);
@@ -134,7 +139,7 @@ TEST_F(KernelCheck, PassesAnElementAtTheBoundAndFailsTheNextNumber) {
 TEST_F(KernelCheck, FailsAnElementThatIsNotWritten) {
   // Before it is computed C holds what a hole leaves.
   const CheckedKernel kernel{
-      .matrix = matrix_, .n = k_n, .layouts = {{k_n, k_n}}, .run = [&](const Arguments& operands) {
+      .matrix = matrix_, .runs = {row_major(k_n, k_n)}, .run = [&](const Arguments& operands) {
         const float before = operands.c[29 * operands.ldc + 8];
         compute(matrix_, operands);
         operands.c[29 * operands.ldc + 8] = before;
@@ -146,14 +151,12 @@ TEST_F(KernelCheck, FailsAnElementThatIsNotWritten) {
 TEST_F(KernelCheck, FailsAHoleInARowWithoutEntriesAndInAMatrixOfNan) {
   matrix_.values.assign(matrix_.values.size(), k_nan);
   for (const std::int64_t row : {11, 12}) {
-    const CheckedKernel kernel{.matrix = matrix_,
-                               .n = k_n,
-                               .layouts = {{k_n, k_n}},
-                               .run = [&](const Arguments& operands) {
-                                 const float before = operands.c[row * operands.ldc];
-                                 compute(matrix_, operands);
-                                 operands.c[row * operands.ldc] = before;
-                               }};
+    const CheckedKernel kernel{
+        .matrix = matrix_, .runs = {row_major(k_n, k_n)}, .run = [&](const Arguments& operands) {
+          const float before = operands.c[row * operands.ldc];
+          compute(matrix_, operands);
+          operands.c[row * operands.ldc] = before;
+        }};
 
     EXPECT_THAT(check_kernel(kernel).problem, HasSubstr("[0] was not written")) << row;
   }
@@ -203,7 +206,8 @@ TEST_F(KernelCheck, FailsAWriteOutsideC) {
                       if (o.ldc > k_n) o.c[7 * o.ldc - 1] = 0;
                     })
                   .problem,
-              HasSubstr("the kernel wrote outside C, behind row 6 (ldb = 11, ldc = 12)"));
+              HasSubstr("the kernel wrote outside C, behind row 6 (n = 9; B: features, ldb = 11; "
+                        "C: features, ldc = 12)"));
   EXPECT_THAT(check(matrix_,
                     [&](const Arguments& o) {
                       if (o.ldc > k_n) o.c[6 * o.ldc + k_n] = 0;
@@ -319,8 +323,8 @@ TEST_F(KernelCheck, LetsThroughWhatTheKernelThrows) {
 }
 
 TEST_F(KernelCheck, KnowsWhatItsOperandsTake) {
-  const CheckedKernel kernel{
-      .matrix = matrix_, .n = k_n, .layouts = {{k_n, k_n}, {k_n + 2, k_n + 3}}};
+  const CheckedKernel kernel{.matrix = matrix_,
+                             .runs = {row_major(k_n, k_n), row_major(k_n + 2, k_n + 3)}};
 
   EXPECT_EQ(kernel.bytes(), 4 * (20 * 11 + 30 * 9 + 30 * 12));
 }
@@ -341,11 +345,12 @@ TEST_F(KernelCheck, TouchesOnlyTheRowsOfBThatAreRead) {
   constexpr std::int32_t k_columns = 2147483647;
   const CsrMatrix matrix{1, k_columns, {0, 2}, {5, k_columns - 1}, {1, 2}};
   std::int64_t most_pages = 0;
-  const CheckedKernel kernel{
-      .matrix = matrix, .n = 1, .layouts = {{1, 1}, {4, 4}}, .run = [&](const Arguments& operands) {
-        compute(matrix, operands);
-        most_pages = std::max(most_pages, resident_pages());
-      }};
+  const CheckedKernel kernel{.matrix = matrix,
+                             .runs = {row_major(1, 1, 1), row_major(4, 4, 1)},
+                             .run = [&](const Arguments& operands) {
+                               compute(matrix, operands);
+                               most_pages = std::max(most_pages, resident_pages());
+                             }};
   const std::int64_t before = resident_pages();
 
   const CheckResult result = check_kernel(kernel);
@@ -367,84 +372,157 @@ TEST_F(KernelCheck, FailsAReadNextToTheRowsOfBThatAreRead) {
   }
 }
 
-/// A layer as it is stated, by loops.
-void compute_layer(const CheckedKernel& kernel, const Arguments& operands, const Epilogue& has) {
-  const Operand b = kernel.b({operands.ldb, operands.ldc});
-  const Operand c = kernel.c({operands.ldb, operands.ldc});
-  Operand residual = c;
-  residual.ld = operands.ldr;
-  for (std::int64_t row = 0; row < kernel.matrix.rows; ++row) {
-    for (std::int64_t column = 0; column < operands.n; ++column) {
-      float sum = 0;
-      for (auto i = kernel.matrix.row_ptrs[index(row)]; i < kernel.matrix.row_ptrs[index(row) + 1];
-           ++i) {
-        const std::int64_t from = b.offset(kernel.matrix.col_idxs[index(i)], column);
-        sum = std::fma(kernel.matrix.values[index(i)], operands.b[from], sum);
-      }
-      if (has.scale) sum *= operands.scale[row];
-      if (has.bias) sum += operands.bias[row];
-      if (has.residual) sum += operands.residual[residual.offset(row, column)];
-      if (has.activation == Activation::silu) sum /= 1 + std::exp(-sum);
-      if (has.activation == Activation::relu) sum = std::max(sum, 0.0F);
-      operands.c[c.offset(row, column)] = sum;
-    }
-    if (kernel.c_layout != Layout::panel_major) continue;
-    const std::int64_t width = kernel.panel_columns;
-    for (std::int64_t column = operands.n; column % width != 0; ++column) {
-      operands.c[c.offset(row, column)] = 0;
-    }
-  }
+/// A layer by loops: what it makes of a sum.
+using Finish = std::function<float(float sum, float scale, float bias, float residual)>;
+
+/// As k_everything says.
+float finish_right(float sum, float scale, float bias, float residual) {
+  const float x = sum * scale + bias + residual;
+  return x / (1 + std::exp(-x));
 }
 
 constexpr Epilogue k_everything{
     .scale = true, .bias = true, .residual = true, .activation = Activation::silu};
 
-/// A layer of `matrix` with all of an epilogue.
-CheckedKernel layer_of(const CsrMatrix& matrix, Layout b, Layout c) {
-  const auto ld = [](Layout layout, std::int64_t features) {
-    return layout == Layout::tokens_major ? features : k_n;
-  };
-  const std::int64_t ldb = ld(b, matrix.cols);
-  const std::int64_t ldc = ld(c, matrix.rows);
-  return {.matrix = matrix,
-          .n = k_n,
-          .layouts = {{ldb, ldc}, {ldb + 3, ldc + 3}},
-          .b_layout = b,
-          .c_layout = c,
-          .panel_columns = 4,
-          .epilogue = k_everything};
+constexpr std::array k_layouts = {Layout::row_major, Layout::panel_major, Layout::tokens_major};
+constexpr std::int64_t k_panel_columns = 4;
+
+Operand operand_of(Layout layout, std::int64_t ld, std::int64_t rows, std::int64_t n) {
+  return {layout, ld, {rows, n, k_panel_columns}};
 }
 
-/// What a check says of a layer after a fault, and of one whose epilogue is `has` alone.
-std::string layer_problem(CheckedKernel kernel, const Fault& fault,
-                          const Epilogue& has = k_everything) {
-  kernel.run = [&](const Arguments& operands) {
-    compute_layer(kernel, operands, has);
+void compute_layer(const CsrMatrix& matrix, const Arguments& operands, const Finish& finish) {
+  const std::int64_t n = operands.n;
+  const Operand b = operand_of(*operands.b_layout, operands.ldb, matrix.cols, n);
+  const Operand c = operand_of(*operands.c_layout, operands.ldc, matrix.rows, n);
+  const Operand residual = operand_of(c.layout, operands.ldr, matrix.rows, n);
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    for (std::int64_t column = 0; column < n; ++column) {
+      float sum = 0;
+      for (auto i = matrix.row_ptrs[index(row)]; i < matrix.row_ptrs[index(row) + 1]; ++i) {
+        const std::int64_t from = b.offset(matrix.col_idxs[index(i)], column);
+        sum = std::fma(matrix.values[index(i)], operands.b[from], sum);
+      }
+      operands.c[c.offset(row, column)] = finish(
+          sum, operands.scale == nullptr ? 1 : operands.scale[row],
+          operands.bias == nullptr ? 0 : operands.bias[row],
+          operands.residual == nullptr ? 0 : operands.residual[residual.offset(row, column)]);
+    }
+    if (c.layout != Layout::panel_major) continue;
+    for (std::int64_t column = n; column % k_panel_columns != 0; ++column) {
+      operands.c[c.offset(row, column)] = 0;
+    }
+  }
+}
+
+/// A run with `gap` floats between rows or tokens; of the residual twice that, and none in C.
+CheckRun run_of(const CsrMatrix& matrix, Layout b, Layout c, std::int64_t gap) {
+  const auto ld = [&](Layout layout, std::int64_t features) {
+    return (layout == Layout::tokens_major ? features : k_n) + gap;
+  };
+  return {.n = k_n,
+          .b = {ld(b, matrix.cols), b},
+          .c = {ld(c, matrix.rows), c},
+          .ldr = ld(c, matrix.rows) + gap};
+}
+
+/// A layer of `matrix` with all of an epilogue.
+CheckedKernel layer_of(const CsrMatrix& matrix, Layout b, Layout c) {
+  CheckRun in_place = run_of(matrix, b, c, 0);
+  in_place.ldr = 0;
+  return {.matrix = matrix,
+          .runs = {in_place, run_of(matrix, b, c, 3)},
+          .epilogue = k_everything,
+          .panel_columns = k_panel_columns};
+}
+
+/// What a check says of a layer that finishes its sums like that, and then has a fault.
+std::string layer_problem(CheckedKernel layer, const Fault& fault,
+                          const Finish& finish = finish_right) {
+  layer.run = [&](const Arguments& operands) {
+    compute_layer(layer.matrix, operands, finish);
     fault(operands);
   };
-  return check_kernel(kernel).problem;
+  return check_kernel(layer).problem;
 }
 
 TEST_F(KernelCheck, PassesARightLayerInEveryLayout) {
-  for (const Layout b : {Layout::row_major, Layout::panel_major, Layout::tokens_major}) {
-    for (const Layout c : {Layout::row_major, Layout::panel_major, Layout::tokens_major}) {
+  for (const Layout b : k_layouts) {
+    for (const Layout c : k_layouts) {
       EXPECT_EQ(layer_problem(layer_of(matrix_, b, c), k_no_fault), "")
           << to_string(b) << ' ' << to_string(c);
     }
   }
 }
 
-TEST_F(KernelCheck, FailsALayerThatLeavesOutAnyPartOfItsEpilogue) {
-  const CheckedKernel layer = layer_of(matrix_, Layout::tokens_major, Layout::tokens_major);
-  std::vector<Epilogue> wrong(4, k_everything);
-  wrong[0].scale = false;
-  wrong[1].bias = false;
-  wrong[2].residual = false;
-  wrong[3].activation = Activation::relu;
+TEST_F(KernelCheck, FailsALayerThatDoesAnythingElseThanItsEpilogue) {
+  const auto silu = [](float x) { return x / (1 + std::exp(-x)); };
+  const std::vector<std::pair<const char*, Finish>> wrong = {
+      {"no scale", [&](float x, float, float b, float r) { return silu(x + b + r); }},
+      {"no bias", [&](float x, float s, float, float r) { return silu(x * s + r); }},
+      {"no residual", [&](float x, float s, float b, float) { return silu(x * s + b); }},
+      {"no activation", [&](float x, float s, float b, float r) { return x * s + b + r; }},
+      {"another", [&](float x, float s, float b, float r) { return std::max(x * s + b + r, 0.F); }},
+      {"scaled late", [&](float x, float s, float b, float r) { return silu((x + b) * s + r); }},
+      {"bias late", [&](float x, float s, float b, float r) { return silu(x * s + r) + b; }},
+      {"residual late", [&](float x, float s, float b, float r) { return silu(x * s + b) + r; }},
+      {"bias subtracted", [&](float x, float s, float b, float r) { return silu(x * s - b + r); }}};
 
-  for (const Epilogue& epilogue : wrong) {
-    EXPECT_THAT(layer_problem(layer, k_no_fault, epilogue), HasSubstr("the float64 reference"));
+  for (const Layout layout : k_layouts) {
+    for (const auto& [name, finish] : wrong) {
+      EXPECT_THAT(layer_problem(layer_of(matrix_, layout, layout), k_no_fault, finish),
+                  HasSubstr("C = silu(scale * (A * B) + bias + residual)"))
+          << name << ' ' << to_string(layout);
+    }
   }
+}
+
+TEST_F(KernelCheck, TellsTheFormsOfGeluApart) {
+  const Finish with_erf = [](float x, float, float bias, float) {
+    const double sum = x + bias;
+    return static_cast<float>(sum / 2 * (1 + std::erf(sum / std::sqrt(2.0))));
+  };
+  const Finish with_tanh = [](float x, float, float bias, float) {
+    const double sum = x + bias;
+    const double u = std::sqrt(2 / M_PI) * (sum + 0.044715 * sum * sum * sum);
+    return static_cast<float>(sum / 2 * (1 + std::tanh(u)));
+  };
+  for (const Activation activation : {Activation::gelu_erf, Activation::gelu_tanh}) {
+    const bool is_erf = activation == Activation::gelu_erf;
+    CheckedKernel layer = layer_of(matrix_, Layout::tokens_major, Layout::tokens_major);
+    layer.epilogue = {.bias = true, .activation = activation};
+
+    EXPECT_EQ(layer_problem(layer, k_no_fault, is_erf ? with_erf : with_tanh), "");
+    EXPECT_THAT(layer_problem(layer, k_no_fault, is_erf ? with_tanh : with_erf),
+                HasSubstr("the float64 reference"));
+  }
+}
+
+TEST_F(KernelCheck, FailsWhatTakesLeadingDimensionsOrVectorsOfOthers) {
+  for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
+    CheckedKernel layer = layer_of(matrix_, layout, layout);
+    const auto problem = [&](const std::function<void(Arguments&)>& change) {
+      layer.run = [&](Arguments operands) {
+        change(operands);
+        compute_layer(matrix_, operands, finish_right);
+      };
+      return check_kernel(layer).problem;
+    };
+
+    EXPECT_NE(problem([](Arguments& o) { o.ldr = o.ldc; }), "") << to_string(layout);
+    EXPECT_NE(problem([](Arguments& o) { std::swap(o.scale, o.bias); }), "");
+    EXPECT_NE(problem([](Arguments& o) { ++o.bias; }), "");
+    EXPECT_NE(problem([](Arguments& o) { o.residual += o.ldr == o.ldc ? 1 : 0; }), "");
+    EXPECT_NE(problem([&](Arguments& o) { o.ldb = layer.runs[0].b.leading_dimension; }), "");
+  }
+  // A [20 x 20] is as large transposed.
+  matrix_ = random_matrix(k_n, k_n, 0.5);
+  CheckedKernel layer = layer_of(matrix_, Layout::tokens_major, Layout::tokens_major);
+  layer.run = [&](Arguments operands) {
+    operands.b_layout = Layout::row_major;
+    compute_layer(matrix_, operands, finish_right);
+  };
+  EXPECT_THAT(check_kernel(layer).problem, HasSubstr("B: tokens, ldb = 9; C: tokens, ldc = 9"));
 }
 
 TEST_F(KernelCheck, LooksAtTheEpilogueOfEveryRowWithoutEntries) {
@@ -453,7 +531,7 @@ TEST_F(KernelCheck, LooksAtTheEpilogueOfEveryRowWithoutEntries) {
   ++matrix_.rows;  // row 100 is empty
   CheckedKernel layer = layer_of(matrix_, Layout::row_major, Layout::row_major);
   layer.run = [&](const Arguments& operands) {
-    compute_layer(layer, operands, k_everything);
+    compute_layer(matrix_, operands, finish_right);
     operands.c[100 * operands.ldc + 3] = 0;
   };
 
@@ -469,14 +547,59 @@ TEST_F(KernelCheck, FailsWhatALayerWritesOutsideC) {
                       [](const Arguments& o) {
                         if (o.ldc > 30) o.c[2 * o.ldc + 30] = 0;
                       }),
-              HasSubstr("the kernel wrote outside C, behind row 2 (ldb = 12, ldc = 33)"));
+              HasSubstr("the kernel wrote outside C, behind token 2 (n = 9; "
+                        "B: features, ldb = 12; C: tokens, ldc = 33; C = silu(scale * (A * B) + "
+                        "bias + residual); ldr = 36)"));
+  EXPECT_THAT(problem(Layout::tokens_major, [](const Arguments& o) { o.c[-1] = 0; }),
+              HasSubstr("in front of its first token"));
+  EXPECT_THAT(problem(Layout::tokens_major, [](const Arguments& o) { o.c[k_n * o.ldc] = 0; }),
+              HasSubstr("behind its last token"));
   EXPECT_THAT(problem(Layout::panel_major, [](const Arguments& o) { o.c[30 * 4] = 0; }),
-              HasSubstr("the kernel wrote outside C, behind row 0"));
+              HasSubstr("the kernel wrote outside C, behind panel 0"));
   // 9 columns in panels of 4: the third has one.
   constexpr std::int64_t k_third = 2 * (30 * 4 + PanelLayout::k_spare_floats);
   EXPECT_THAT(
       problem(Layout::panel_major, [](const Arguments& o) { o.c[k_third + 7 * 4 + 1] = 1; }),
-      HasSubstr("C[7][9], past the last column of its panel, is 1, expected +0"));
+      HasSubstr("C[7][9], past the last column of its panel, is 1, expected 0"));
+}
+
+TEST_F(KernelCheck, FailsAnElementOfALayerThatIsNotWritten) {
+  for (const Layout layout : k_layouts) {
+    CheckedKernel layer = layer_of(matrix_, layout, layout);
+    const auto problem = [&](std::int64_t row, std::int64_t column) {
+      layer.run = [&](const Arguments& operands) {
+        const std::int64_t at = operand_of(layout, operands.ldc, 30, k_n).offset(row, column);
+        const float before = operands.c[at];
+        compute_layer(matrix_, operands, finish_right);
+        operands.c[at] = before;
+      };
+      return check_kernel(layer).problem;
+    };
+
+    EXPECT_THAT(problem(29, 8), HasSubstr("C[29][8] was not written"));
+    if (layout == Layout::panel_major) {
+      EXPECT_THAT(problem(3, 10), HasSubstr("C[3][10] was not written"));
+    }
+    layer.runs.pop_back();  // the other one has the residual in C
+    EXPECT_THAT(problem(29, 8), HasSubstr("C[29][8] is "));
+  }
+}
+
+TEST_F(KernelCheck, FailsWhatIsWrongForAnotherN) {
+  CheckedKernel layer = layer_of(matrix_, Layout::tokens_major, Layout::tokens_major);
+  layer.runs.push_back(layer.runs.front());
+  layer.runs.back().n = 5;
+  const auto problem = [&](std::int64_t n) {
+    return layer_problem(layer, [&](const Arguments& o) {
+      if (o.n == n) o.c[(n - 1) * o.ldc] += 1;
+    });
+  };
+
+  EXPECT_EQ(problem(0), "");
+  EXPECT_THAT(problem(k_n), HasSubstr("C[0][8] is "));
+  EXPECT_THAT(problem(5), HasSubstr("(n = 5; "));
+  layer.run = [&](const Arguments& o) { compute_layer(matrix_, o, finish_right); };
+  EXPECT_EQ(check_kernel(layer).columns_checked, k_n);
 }
 
 TEST_F(KernelCheck, FailsAReadBehindATokenOrAPanelOfAnOperand) {
@@ -487,24 +610,33 @@ TEST_F(KernelCheck, FailsAReadBehindATokenOrAPanelOfAnOperand) {
                               if (o.ldb > 20) o.c[0] += 0 * o.b[20];
                             }),
               HasSubstr("C[0][0] is NaN"));
-  EXPECT_THAT(layer_problem(layer, [](const Arguments& o) { o.c[0] += 0 * o.residual[30 * 4]; }),
-              HasSubstr("C[0][0] is NaN"));
+  for (const auto& read : std::vector<std::function<float(const Arguments&)>>{
+           [](const Arguments& o) { return o.residual == o.c ? 0 : o.residual[30 * 4]; },
+           [](const Arguments& o) { return o.scale[30]; },
+           [](const Arguments& o) { return o.bias[-1]; }}) {
+    EXPECT_THAT(layer_problem(layer, [&](const Arguments& o) { o.c[0] += 0 * read(o); }),
+                HasSubstr("C[0][0] is NaN"));
+  }
 }
 
-TEST_F(KernelCheck, TakesTokensThatOverlap) {
+TEST_F(KernelCheck, TakesTokensThatOverlapAndComparesThemWithSomeThatDoNot) {
   CheckedKernel layer = layer_of(matrix_, Layout::tokens_major, Layout::tokens_major);
-  layer.layouts = {{3, 30}};
+  layer.runs.front().b.leading_dimension = 3;
 
   EXPECT_EQ(layer_problem(layer, k_no_fault), "");
-  EXPECT_THAT(layer_problem(layer, [](const Arguments& o) { o.c[0] += 0.5F; }),
-              HasSubstr("C[0][0]"));
-  EXPECT_EQ(layer.bytes(), 4 * (8 * 3 + 20 + 30 * 9 + 30 * 9));
+  for (const std::int64_t ldb : {3, 23}) {
+    EXPECT_THAT(layer_problem(layer,
+                              [&](const Arguments& o) {
+                                if (o.ldb == ldb) o.c[0] += 0.5F;
+                              }),
+                HasSubstr("C[0][0]"));
+  }
 }
 
 TEST_F(KernelCheck, KnowsWhatTheOperandsOfALayerTake) {
   const CheckedKernel layer = layer_of(matrix_, Layout::panel_major, Layout::tokens_major);
 
-  EXPECT_EQ(layer.bytes(), 4 * (3 * (20 * 4 + 16) + 9 * 30 + 9 * 33 + 9 * 33));
+  EXPECT_EQ(layer.bytes(), 4 * (3 * (20 * 4 + 16) + 9 * 36 + 9 * 30 + 9 * 33));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -12,60 +13,96 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/csr_image.hpp"
+#include "kernels/families.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "kernels/workspace_pool.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/compile_testing.hpp"
 
 namespace {
 
 using namespace spjit;
+using namespace spjit::testing_support;
+using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 
-using Layouts = std::vector<std::pair<std::int64_t, std::int64_t>>;
+/// n, the leading dimensions of B and C, and that of the residual.
+using Sizes = std::array<std::int64_t, 4>;
 
-Layouts pairs_of(const std::vector<CheckLayout>& layouts) {
-  Layouts pairs;
-  for (const CheckLayout& layout : layouts) pairs.emplace_back(layout.ldb, layout.ldc);
-  return pairs;
+std::vector<Sizes> runs_of(const KernelInfo& info) {
+  std::vector<Sizes> runs;
+  for (const CheckRun& run : check_runs(info)) {
+    EXPECT_EQ(run.b.layout, info.b_layout);
+    EXPECT_EQ(run.c.layout, info.c_layout);
+    runs.push_back({run.n, run.b.leading_dimension, run.c.leading_dimension, run.ldr});
+  }
+  return runs;
 }
 
-TEST(CheckLayouts, OfAHostKernelAreItsOwnAndOneWithWiderRows) {
+/// Of [20 x 30] for 8 columns, contiguous.
+KernelInfo kernel_info(Layout layout = Layout::row_major) {
   KernelInfo info;
-  info.n = info.ldb = info.ldc = 8;
-  EXPECT_EQ(pairs_of(check_layouts(info)), (Layouts{{8, 8}, {11, 11}}));
+  info.rows = 20;
+  info.cols = 30;
+  info.n = 8;
+  info.b_layout = info.c_layout = layout;
+  info.ldb = layout == Layout::tokens_major ? 30 : 8;
+  info.ldc = layout == Layout::tokens_major ? 20 : 8;
+  return info;
+}
+
+TEST(CheckRuns, OfAHostKernelAreItsOwnAndOneWithWiderRowsAndTheResidualInC) {
+  KernelInfo info = kernel_info();
+  EXPECT_EQ(runs_of(info), (std::vector<Sizes>{{8, 8, 8, 14}, {8, 11, 11, 0}}));
 
   info.ldb = 16;
   info.ldc = 9;
-  EXPECT_EQ(pairs_of(check_layouts(info)), (Layouts{{16, 9}, {19, 12}}));
+  EXPECT_EQ(runs_of(info), (std::vector<Sizes>{{8, 16, 9, 15}, {8, 19, 12, 0}}));
 }
 
-TEST(CheckLayouts, OfACudaKernelAreWhatItTakes) {
-  KernelInfo info;
+TEST(CheckRuns, OfTokensHaveWiderTokensThatDoNotOverlap) {
+  KernelInfo info = kernel_info(Layout::tokens_major);
+  EXPECT_EQ(runs_of(info), (std::vector<Sizes>{{8, 30, 20, 26}, {8, 33, 23, 0}}));
+
+  info.ldb = 4;
+  EXPECT_EQ(runs_of(info), (std::vector<Sizes>{{8, 4, 20, 26}, {8, 33, 23, 0}}));
+}
+
+TEST(CheckRuns, OfPanelsAreOneUnlessTheResidualMayBeInC) {
+  KernelInfo info = kernel_info(Layout::panel_major);
+  EXPECT_EQ(runs_of(info).size(), 1U);
+
+  info.epilogue.residual = true;
+  ASSERT_EQ(runs_of(info).size(), 2U);
+  EXPECT_GT(runs_of(info)[0][3], 0);
+  EXPECT_EQ(runs_of(info)[1][3], 0);
+}
+
+TEST(CheckRuns, OfARunTimeNHaveAnotherN) {
+  KernelInfo info = kernel_info();
+  info.runtime_n = true;
+  EXPECT_EQ(runs_of(info).back(), (Sizes{19, 22, 22, 0}));
+  info.n = info.ldb = info.ldc = 19;
+  EXPECT_EQ(runs_of(info).back(), (Sizes{21, 24, 24, 0}));
+
+  info = kernel_info(Layout::tokens_major);
+  info.runtime_n = true;
+  EXPECT_EQ(runs_of(info).back(), (Sizes{19, 33, 23, 0}));
+}
+
+TEST(CheckRuns, OfACudaKernelAreWhatItTakes) {
+  KernelInfo info = kernel_info();
   info.cuda.emplace();
-  info.n = 8;
-  info.ldb = 8;
   info.ldc = 10;
-  EXPECT_EQ(pairs_of(check_layouts(info)), (Layouts{{8, 10}}));
+  EXPECT_EQ(runs_of(info), (std::vector<Sizes>{{8, 8, 10, 10}}));
 
   info.runtime_n = true;
-  EXPECT_EQ(pairs_of(check_layouts(info)), (Layouts{{8, 10}, {11, 13}}));
+  EXPECT_EQ(runs_of(info), (std::vector<Sizes>{{8, 8, 10, 10}, {8, 11, 13, 0}, {19, 22, 22, 0}}));
 
   info.ldc = k_cuda_max_leading_dimension - 2;
-  EXPECT_EQ(check_layouts(info).size(), 1U);
-}
-
-TEST(CheckLayouts, OfPanelsAndOfTokensThatOverlapAreTheirOwn) {
-  KernelInfo info;
-  info.n = info.ldb = info.ldc = 8;
-  info.cols = 20;
-  info.b_layout = Layout::tokens_major;
-  EXPECT_EQ(pairs_of(check_layouts(info)), (Layouts{{8, 8}}));
-
-  info.ldb = 20;
-  EXPECT_EQ(pairs_of(check_layouts(info)), (Layouts{{20, 8}, {23, 11}}));
-
-  info.b_layout = info.c_layout = Layout::panel_major;
-  EXPECT_EQ(check_layouts(info).size(), 1U);
+  EXPECT_EQ(check_runs(info).size(), 1U);
 }
 
 /// A kernel that does `run` and writes nothing.
@@ -74,7 +111,9 @@ Verdict verdict_of_run(const std::function<void()>& run, const CompileContext& c
   CompileOptions options;
   options.verify = VerifyMode::sampled;
   return verdict_of(
-      {.matrix = matrix, .n = 4, .layouts = {{4, 4}}, .run = [&](const Arguments&) { run(); }},
+      {.matrix = matrix,
+       .runs = {{.n = 4, .b = {.leading_dimension = 4}, .c = {.leading_dimension = 4}}},
+       .run = [&](const Arguments&) { run(); }},
       "nothing", options, context);
 }
 
@@ -145,6 +184,31 @@ TEST(Verdict, ThatIsNotPassedIsAnErrorWithWhatElseHappened) {
     EXPECT_THAT(error.what(), HasSubstr("(an entry went)"));
     EXPECT_THAT(error.what(), HasSubstr("spjit devices"));
   }
+}
+
+TEST(KernelVerdict, OfAKernelThatSaysItIsOfAnotherProblemIsAProblem) {
+  const Problem problem = small_problem(small_matrix());
+  CompileOptions options;
+  options.verify = VerifyMode::sampled;
+  const auto verdict_with = [&](const std::function<void(KernelInfo&)>& change) {
+    const KernelFamily& family = find_family("csr");
+    const HostArtifact artifact = make_csr_artifact(problem, "csr", Target().isa());
+    Kernel::Impl kernel(family, open_image(artifact.image()), nullptr, nlohmann::json::object());
+    change(kernel.info);
+    return verify_kernel(kernel, problem, options, {}).problem;
+  };
+
+  EXPECT_EQ(verdict_with([](KernelInfo&) {}), "");
+  EXPECT_THAT(verdict_with([](KernelInfo& info) { info.epilogue.bias = true; }),
+              AllOf(HasSubstr("wrong kernel: it is of A [5 x 5], n = 24, "),
+                    HasSubstr("C = A * B + bias; expected A [5 x 5], "),
+                    EndsWith("C: features, ldc = 24, C = A * B")));
+  EXPECT_NE(verdict_with([](KernelInfo& info) { info.c_layout = Layout::tokens_major; }), "");
+  EXPECT_NE(verdict_with([](KernelInfo& info) { info.b_layout = Layout::tokens_major; }), "");
+  EXPECT_NE(verdict_with([](KernelInfo& info) { info.runtime_values = true; }), "");
+  EXPECT_NE(verdict_with([](KernelInfo& info) { info.ldb = 25; }), "");
+  EXPECT_NE(verdict_with([](KernelInfo& info) { info.ldc = 25; }), "");
+  EXPECT_NE(verdict_with([](KernelInfo& info) { info.runtime_n = true; }), "");
 }
 
 TEST(Verification, OfNothingIsAModeAndAReasonInTheRecord) {

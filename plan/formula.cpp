@@ -1,0 +1,21 @@
+#include "plan/formula.hpp"
+
+#include <fmt/format.h>
+
+namespace spjit {
+
+std::string formula_of(const Epilogue& epilogue) {
+  std::string sum = epilogue.scale ? "scale * (A * B)" : "A * B";
+  if (epilogue.bias) sum += " + bias";
+  if (epilogue.residual) sum += " + residual";
+  switch (epilogue.activation) {
+    case Activation::none:
+      return sum;
+    case Activation::clamp:
+      return fmt::format("clamp({}, {}, {})", sum, epilogue.low, epilogue.high);
+    default:
+      return fmt::format("{}({})", to_string(epilogue.activation), sum);
+  }
+}
+
+}  // namespace spjit
