@@ -198,9 +198,12 @@ class Choice {
 /// Whether families race for the problem, if several accept it.
 bool holds_race(const FamilyRequest& request) {
   const CompileOptions& options = request.options;
-  // Runs of panels differ from those that a race times.
+  // A width of panels in a row-major problem is for runs that differ from those that a race times.
+  const Problem& problem = request.problem;
+  const bool has_other_runs = problem.panel_columns && problem.b.layout == Layout::row_major &&
+                              problem.c.layout == Layout::row_major;
   return !options.target.is_cuda() && options.target.runs_here() && options.policy.family.empty() &&
-         !request.problem.panel_columns && options.policy.search != SearchMode::instant;
+         !has_other_runs && options.policy.search != SearchMode::instant;
 }
 
 CompiledKernel choose(const BuildRequest& request, std::span<const KernelFamily* const> families,

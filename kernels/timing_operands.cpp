@@ -7,15 +7,50 @@
 
 #include "base/arithmetic.hpp"
 #include "base/host_cpu.hpp"
+#include "kernels/operand.hpp"
 #include "matrix/limits.hpp"
 #include "plan/problem.hpp"
 
 namespace spjit {
 namespace {
 
-WorkspaceSize floats_of(std::int64_t rows, std::int64_t stride) {
-  const std::int64_t floats = checked_multiply(rows, stride, "floats of an operand");
+/// Rows, tokens or panels of B or C; tokens may overlap.
+InputRows lines_of(const Operand& operand, const float* data) {
+  const PanelLayout& panels = operand.panels;
+  switch (operand.layout) {
+    case Layout::tokens_major:
+      return {data, panels.n, panels.rows, operand.ld};
+    case Layout::panel_major:
+      return {data, panels.panels(), panels.rows * panels.width, panels.stride()};
+    case Layout::row_major:
+      break;
+  }
+  return {data, panels.rows, panels.n, operand.ld};
+}
+
+Operand b_of(const TimingShape& shape) {
+  return {shape.b_layout, shape.ldb, {shape.cols, shape.n, shape.panel_columns}};
+}
+Operand c_of(const TimingShape& shape) {
+  return {shape.c_layout, shape.ldc, {shape.rows, shape.n, shape.panel_columns}};
+}
+
+WorkspaceSize floats_of(const Operand& operand) {
+  const InputRows lines = lines_of(operand, nullptr);
+  const std::int64_t overlap = std::max<std::int64_t>(lines.columns - lines.stride, 0);
+  const std::int64_t floats =
+      checked_add(checked_multiply(lines.rows, lines.stride, "floats of an operand"), overlap,
+                  "floats of an operand");
   return {floats, floats};
+}
+
+double bytes_of(const Operand& operand) {
+  const InputRows lines = lines_of(operand, nullptr);
+  return 4 * as_double(lines.rows) * as_double(lines.stride);
+}
+
+WorkspaceSize floats_of_residual(const TimingShape& shape) {
+  return shape.epilogue.residual ? floats_of(c_of(shape)) : WorkspaceSize{};
 }
 
 /// Writes `value(i)` into each element; gaps between rows stay untouched. Calls `check`, if there
@@ -50,22 +85,47 @@ std::shared_ptr<CacheFlush> flush_for(ThreadPool* pool, std::int64_t most_bytes)
 
 }  // namespace
 
+TimingShape timing_shape_of(const Problem& problem) {
+  return {problem.a->rows, problem.a->cols,  problem.n.value,  problem.ldb(),
+          problem.ldc(),   problem.b.layout, problem.c.layout, problem.panel_columns.value_or(1),
+          problem.epilogue};
+}
+
 TimingOperands::TimingOperands(const TimingShape& shape, std::int64_t between_bytes,
                                ThreadPool* pool, const std::function<void()>& check)
-    : b_(workspaces_, floats_of(shape.cols, shape.ldb)),
-      c_(workspaces_, floats_of(shape.rows, shape.ldc)) {
-  const InputRows b{b_.data(), shape.cols, shape.n, shape.ldb};
-  const InputRows c{c_.data(), shape.rows, shape.n, shape.ldc};
+    : b_(workspaces_, floats_of(b_of(shape))),
+      c_(workspaces_, floats_of(c_of(shape))),
+      residual_(workspaces_, floats_of_residual(shape)),
+      features_(workspaces_, {2 * shape.rows, 2 * shape.rows}) {
+  const InputRows b = lines_of(b_of(shape), b_.data());
+  const InputRows c = lines_of(c_of(shape), c_.data());
   fill(b_.data(), b, check, small_value);
   fill(c_.data(), c, check, [](std::int64_t) { return 0.0F; });
+  fill(features_.data(), {features_.data(), 1, 2 * shape.rows, 0}, check, small_value);
+  arguments_ = {.b = b_.data(),
+                .ldb = shape.ldb,
+                .c = c_.data(),
+                .ldc = shape.ldc,
+                .n = shape.n,
+                .b_layout = shape.b_layout,
+                .c_layout = shape.c_layout};
+  if (shape.epilogue.scale) arguments_.scale = features_.data();
+  if (shape.epilogue.bias) arguments_.bias = features_.data() + shape.rows;
+  if (shape.epilogue.residual) {
+    fill(residual_.data(), c, check, small_value);
+    arguments_.residual = residual_.data();
+    arguments_.ldr = shape.ldc;
+  }
   if (between_bytes > 0) timer_ = CallTimer(flush_for(pool, between_bytes), b);
 }
 
 std::string too_large_to_time(const Problem& problem) {
-  const double bytes = 4 * (as_double(problem.a->cols) * as_double(problem.ldb()) +
-                            as_double(problem.a->rows) * as_double(problem.ldc()));
+  const TimingShape shape = timing_shape_of(problem);
+  const bool residual = problem.epilogue.residual;
+  const double bytes = bytes_of(b_of(shape)) + bytes_of(c_of(shape)) * (residual ? 2 : 1);
   if (bytes <= as_double(memory_bytes()) / 2) return {};
-  return fmt::format("B and C would take {:.1f} GB, more than half of the memory", bytes * 1e-9);
+  return fmt::format("{} would take {:.1f} GB, more than half of the memory",
+                     residual ? "B, C and the residual" : "B and C", bytes * 1e-9);
 }
 
 }  // namespace spjit

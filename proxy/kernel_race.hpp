@@ -36,8 +36,9 @@ struct RaceOptions {
   ThreadPool* pool = nullptr;  ///< the threads that the kernels run in; null: this one
 };
 
-/// Times kernels on operands as the problem has them, row-major, warm or cold. Empty where B and C
-/// do not fit the memory. Waits for the turn to time. Throws what `context` throws.
+/// Times kernels on operands as the problem has them, in its layouts and with those of its
+/// epilogue, warm or cold. Empty where they do not fit the memory. Waits for the turn to time.
+/// Throws what `context` throws.
 [[nodiscard]] std::vector<TuningResult> race_kernels(std::span<const RaceEntry> entries,
                                                      const Problem& problem,
                                                      const RaceOptions& options,

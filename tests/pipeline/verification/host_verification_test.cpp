@@ -303,6 +303,24 @@ TEST_F(HostVerification, LayersOfOtherLayoutsOfBAndCAndOverlappingTokensPass) {
   }
 }
 
+TEST_F(HostVerification, LayersThatWereTimedPassAndTheirFamiliesRaced) {
+  for (const SearchMode mode : {SearchMode::fast, SearchMode::ranked}) {
+    for (const Layout layout : k_layouts) {
+      CompileOptions options;
+      options.verify = VerifyMode::full;
+      options.policy.search = mode;
+      options.policy.search_budget_ms = 200;
+      Problem problem = layer_of(matrix_, layout);
+      problem.epilogue = {.bias = true, .residual = true, .activation = Activation::gelu_tanh};
+
+      const Kernel kernel = Compiler(options, uncached()).compile(problem);
+
+      EXPECT_TRUE(kernel.info().verification.complete()) << to_string(layout);
+      EXPECT_THAT(kernel.info().reason, HasSubstr("families")) << to_string(layout);
+    }
+  }
+}
+
 TEST_F(HostVerification, AWrongLayerIsAnErrorThatNamesLayoutsAndEpilogue) {
   const SpoiledHostKernels spoiled(change_a_weight);
   CompileOptions options = hot_options();

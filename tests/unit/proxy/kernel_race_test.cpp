@@ -1,12 +1,16 @@
 #include "proxy/kernel_race.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <mutex>
+#include <span>
 #include <stop_token>
 #include <vector>
 
+#include "base/host_cpu.hpp"
+#include "kernels/timing_operands.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
@@ -24,13 +28,22 @@ class Runner final : public Executable {
   void run(const Arguments& arguments) const override {
     const std::lock_guard lock(mutex_);
     given_ = arguments;
+    if (arguments.values != nullptr) values_of_ = arguments.values->stream()->kernel_id();
     last_of_b_ = arguments.b[4 * arguments.ldb + arguments.n - 1];
     ++runs_;
     volatile double sum = 0;
     for (int i = 0; i < rounds_ * 20'000; ++i) sum = sum + 1.0;
   }
 
+  [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
+      std::span<const float> values) const override {
+    EXPECT_FALSE(values.empty());
+    return std::make_shared<const PreparedValues::Stream>(id());
+  }
+
   [[nodiscard]] const Arguments& given() const { return given_; }
+  /// The kernel that the values of the last run were for.
+  [[nodiscard]] std::uint64_t values_of() const { return values_of_; }
   /// Of the last of B's five rows.
   [[nodiscard]] float last_of_b() const { return last_of_b_; }
   [[nodiscard]] int runs() const { return runs_; }
@@ -40,6 +53,7 @@ class Runner final : public Executable {
   mutable std::mutex mutex_;
   mutable Arguments given_;
   mutable float last_of_b_ = 0;
+  mutable std::uint64_t values_of_ = 0;
   mutable int runs_ = 0;
 };
 
@@ -82,6 +96,54 @@ TEST_F(KernelRaceTest, RunsOnTheProblemsOperands) {
   EXPECT_EQ(given.ldc, 15);
   EXPECT_EQ(given.n, 9);
   EXPECT_EQ(fast_->last_of_b(), static_cast<float>((4 * 9 + 8) % 17) * 0.125F - 1.0F);
+}
+
+TEST_F(KernelRaceTest, RunsTheLayerAsItIsCompiled) {
+  problem_.b.layout = problem_.c.layout = Layout::tokens_major;
+  problem_.b.leading_dimension = 3;  // of 5 features
+  problem_.epilogue = {.scale = true, .bias = true, .residual = true};
+  problem_.runtime_values = true;
+
+  static_cast<void>(race({.between_bytes = k_fills_caches, .budget_ms = 20'000}));
+
+  const Arguments& given = fast_->given();
+  EXPECT_EQ(given.b_layout, Layout::tokens_major);
+  EXPECT_EQ(given.c_layout, Layout::tokens_major);
+  EXPECT_EQ(given.ldb, 3);
+  EXPECT_EQ(given.ldc, 7);
+  EXPECT_EQ(given.ldr, 7);
+  EXPECT_NE(given.scale, nullptr);
+  EXPECT_EQ(given.bias, given.scale + 7);
+  EXPECT_NE(given.residual, nullptr);
+  EXPECT_NE(given.residual, given.c);
+  EXPECT_EQ(slow_->values_of(), slow_->id());
+  EXPECT_EQ(fast_->values_of(), fast_->id());
+}
+
+TEST_F(KernelRaceTest, GivesALayerNoOperandsThatItDoesNotTake) {
+  problem_.b.layout = Layout::panel_major;
+  problem_.panel_columns = 4;
+
+  static_cast<void>(race({.between_bytes = 0, .budget_ms = 20'000}));
+
+  const Arguments& given = fast_->given();
+  EXPECT_EQ(given.b_layout, Layout::panel_major);
+  EXPECT_EQ(given.c_layout, Layout::row_major);
+  EXPECT_EQ(given.scale, nullptr);
+  EXPECT_EQ(given.bias, nullptr);
+  EXPECT_EQ(given.residual, nullptr);
+  EXPECT_EQ(given.values, nullptr);
+}
+
+TEST(TooLargeToTime, CountsOperandsAsTheyLieAndTheResidual) {
+  Problem problem = problem_of(random_matrix(7, 5, 0.5), 9);
+  problem.c.layout = Layout::tokens_major;
+  // A third of the memory.
+  problem.c.leading_dimension = memory_bytes() / 4 / 9 / 3;
+  EXPECT_EQ(too_large_to_time(problem), "");
+
+  problem.epilogue.residual = true;
+  EXPECT_THAT(too_large_to_time(problem), testing::StartsWith("B, C and the residual would take "));
 }
 
 TEST_F(KernelRaceTest, EndsAtItsBudgetAndTimesNothingWithoutOne) {
