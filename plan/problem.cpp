@@ -128,37 +128,6 @@ DenseFormat read_format(const json& object, const char* name) {
 /// JSON has no infinity.
 json finite_or_null(float bound) { return std::isfinite(bound) ? json(bound) : json(nullptr); }
 
-json to_json(const Epilogue& epilogue) {
-  return {{"scale", epilogue.scale},
-          {"bias", epilogue.bias},
-          {"residual", epilogue.residual},
-          {"activation", std::string(to_string(epilogue.activation))},
-          {"low", finite_or_null(epilogue.low)},
-          {"high", finite_or_null(epilogue.high)}};
-}
-
-Epilogue read_epilogue(const json& object) {
-  constexpr double k_most = std::numeric_limits<float>::max();
-  JsonMembers members(object, "\"epilogue\" of a problem");
-  Epilogue epilogue;
-  epilogue.scale = members.boolean("scale");
-  epilogue.bias = members.boolean("bias");
-  epilogue.residual = members.boolean("residual");
-  epilogue.activation = parse_activation(members.text("activation"));
-  const auto bound = [&](const char* name, float infinite) {
-    const auto found = object.find(name);
-    if (found == object.end() || !found->is_null()) {
-      return static_cast<float>(members.number(name, -k_most, k_most));
-    }
-    static_cast<void>(members.at(name));
-    return infinite;
-  };
-  epilogue.low = bound("low", -std::numeric_limits<float>::infinity());
-  epilogue.high = bound("high", std::numeric_limits<float>::infinity());
-  members.finish();
-  return epilogue;
-}
-
 Extent read_extent(const json& object) {
   JsonMembers members(object, "\"n\" of a problem");
   Extent n(members.integer("value", 1, k_max_dimension));
@@ -211,6 +180,38 @@ std::string to_string(ProblemFeatures features) {
     text += name.empty() ? fmt::format("feature {}", bit) : std::string(name);
   }
   return text;
+}
+
+json to_json(const Epilogue& epilogue) {
+  return {{"scale", epilogue.scale},
+          {"bias", epilogue.bias},
+          {"residual", epilogue.residual},
+          {"activation", std::string(to_string(epilogue.activation))},
+          {"low", finite_or_null(epilogue.low)},
+          {"high", finite_or_null(epilogue.high)}};
+}
+
+Epilogue read_epilogue(const json& object) {
+  constexpr double k_most = std::numeric_limits<float>::max();
+  JsonMembers members(object, "\"epilogue\" of a problem");
+  Epilogue epilogue;
+  epilogue.scale = members.boolean("scale");
+  epilogue.bias = members.boolean("bias");
+  epilogue.residual = members.boolean("residual");
+  epilogue.activation = parse_activation(members.text("activation"));
+  const auto bound = [&](const char* name, float infinite) {
+    const auto found = object.find(name);
+    if (found == object.end() || !found->is_null()) {
+      return static_cast<float>(members.number(name, -k_most, k_most));
+    }
+    static_cast<void>(members.at(name));
+    return infinite;
+  };
+  epilogue.low = bound("low", -std::numeric_limits<float>::infinity());
+  epilogue.high = bound("high", std::numeric_limits<float>::infinity());
+  members.finish();
+  check_epilogue(epilogue);
+  return epilogue;
 }
 
 Problem checked_problem(Problem problem, const Cancellation& cancel) {

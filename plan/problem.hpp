@@ -74,6 +74,11 @@ void add_to_key(const Problem& problem, KeyBuilder& key);
 ///    "epilogue": {"scale", "bias", "residual", "activation", "low", "high"}}
 [[nodiscard]] nlohmann::json to_json(const Problem& problem, const Cancellation& cancel = {});
 
+/// The member "epilogue" above; infinite bounds are null.
+[[nodiscard]] nlohmann::json to_json(const Epilogue& epilogue);
+/// Throws Error as read_problem(), and InvalidArgument for bounds of a clamp that hold no number.
+[[nodiscard]] Epilogue read_epilogue(const nlohmann::json& json);
+
 /// The problem that to_json() wrote, for its matrix. Throws Error that names the member that is
 /// missing, unknown or of the wrong kind, and if `a` is not the matrix it was written for.
 [[nodiscard]] Problem read_problem(const nlohmann::json& json, SharedMatrix a,

@@ -20,7 +20,8 @@ struct CubinKernel {
   std::int64_t static_shared_bytes = 0;
   std::int64_t frame_bytes = 0;  ///< the kernel's own stack frame in local memory, a thread
   /// Local memory of a thread with what the kernel calls. Code without local arrays, which is all
-  /// that spjit emits, has a stack only for spilled and saved registers.
+  /// that spjit emits, has a stack only for spilled and saved registers, and for arguments of calls
+  /// that no registers hold.
   std::int64_t stack_bytes = 0;
   std::int64_t max_threads = 0;      ///< a block, from launch bounds; 0: not bounded
   std::int64_t parameter_bytes = 0;  ///< the kernel's parameters

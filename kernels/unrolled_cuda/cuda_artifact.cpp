@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/unrolled_cuda/cuda_units.hpp"
+#include "plan/problem.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -36,6 +37,7 @@ CudaProgram make_program(const KernelPlan& plan, const CudaKernelSpec& spec, std
   program.ldb = spec.ldb;
   program.ldc = spec.ldc;
   program.runtime_sizes = spec.tile.runtime_sizes;
+  program.epilogue = spec.epilogue;
   program.threads = spec.tile.n1;
   program.blocks_x = cuda_grid(plan, spec).x;
   return program;
@@ -51,6 +53,7 @@ nlohmann::json to_json(const CudaProgram& program) {
           {"ldb", program.ldb},
           {"ldc", program.ldc},
           {"runtime_sizes", program.runtime_sizes},
+          {"epilogue", to_json(program.epilogue)},
           {"threads", program.threads},
           {"blocks_x", program.blocks_x}};
 }
@@ -78,6 +81,9 @@ CudaProgram read_cuda_program(const nlohmann::json& json) {
     throw Error("CUDA kernel record: \"runtime_sizes\" is missing or neither true nor false");
   }
   program.runtime_sizes = runtime_sizes->get<bool>();
+  const auto epilogue = json.find("epilogue");
+  if (epilogue == json.end()) throw Error("CUDA kernel record: \"epilogue\" is missing");
+  program.epilogue = read_epilogue(*epilogue);
   if (program.blocks_y(program.n) > k_cuda_max_grid_y) {
     throw Error(fmt::format("CUDA kernel record: {} columns are more than {} tiles of {}",
                             program.n, k_cuda_max_grid_y, program.threads));

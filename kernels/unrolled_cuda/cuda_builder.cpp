@@ -24,8 +24,11 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t k_most_undivided_nonzeros = 20'000;
 constexpr std::int64_t k_undivided = std::int64_t{1} << 40;
 
-CudaKernelSpec spec_of(const Workload& work, const CudaTile& tile, std::int64_t min_blocks) {
+CudaKernelSpec spec_of(const CudaCandidate& candidate, const CudaTile& tile,
+                       std::int64_t min_blocks) {
+  const Workload& work = candidate.work;
   CudaKernelSpec spec;
+  spec.epilogue = candidate.epilogue;
   spec.tile = tile;
   spec.n = work.n;
   spec.ldb = work.ldb > 0 ? work.ldb : work.n;
@@ -59,10 +62,10 @@ std::string describe(const CudaToolchain& toolchain) {
 /// Compiles one plan for one device until it does not spill, or cannot do better.
 class Builder {
  public:
-  Builder(const KernelPlan& plan, const Workload& work, const CompileOptions& options,
+  Builder(const KernelPlan& plan, const CudaCandidate& candidate, const CompileOptions& options,
           const CudaDeviceInfo& limits, Cancellation cancel)
       : plan_(plan),
-        work_(work),
+        candidate_(candidate),
         options_(options),
         limits_(limits),
         source_(options.policy.source),
@@ -81,7 +84,7 @@ class Builder {
   void emit(CudaTile tile, std::int64_t min_blocks) {
     const auto start = Clock::now();
     if (undivided_) tile.unit_nonzeros = k_undivided;
-    spec_ = spec_of(work_, tile, min_blocks);
+    spec_ = spec_of(candidate_, tile, min_blocks);
     std::vector<SourceUnit> cuda = emit_cuda(plan_, spec_, cancel_);
     std::vector<SourceUnit> ptx = emit_ptx(plan_, spec_, static_cast<int>(limits_.arch), cancel_);
     artifact.cuda_source = join_units(cuda);
@@ -114,8 +117,8 @@ class Builder {
   }
 
   /// Builds; while that spills and fewer blocks an SM allow more registers, again with fewer.
-  void build(const CudaCandidate& candidate) {
-    std::int64_t min_blocks = candidate.min_blocks;
+  void build() {
+    std::int64_t min_blocks = candidate_.min_blocks;
     CudaAttempt attempt = try_build(min_blocks);
     trace.attempts.push_back(attempt);
     while (attempt.spilled_bytes > 0 && min_blocks > 1) {
@@ -154,7 +157,9 @@ class Builder {
       throw CompileFailed(fmt::format("the compiled code has no kernel {}", k_cuda_kernel_name));
     }
     attempt.registers = kernel->registers;
-    attempt.spilled_bytes = kernel->stack_bytes;
+    const bool has_calls = source_ == CudaSource::ptx || units_.size() > 1;
+    const std::int64_t arguments = has_calls ? argument_stack_bytes(spec_) : 0;
+    attempt.spilled_bytes = std::max<std::int64_t>(kernel->stack_bytes - arguments, 0);
     attempt.build_ms = ms_since(start);
     return attempt;
   }
@@ -192,7 +197,7 @@ class Builder {
   }
 
   const KernelPlan& plan_;
-  const Workload& work_;
+  const CudaCandidate& candidate_;
   const CompileOptions& options_;
   const CudaDeviceInfo& limits_;
   CudaSource source_;
@@ -210,10 +215,10 @@ class Builder {
 BuiltCuda build_cuda_kernel(const KernelPlan& plan, const CudaCandidate& candidate,
                             const CompileOptions& options, const CudaDeviceInfo& limits,
                             const Cancellation& cancel) {
-  Builder builder(plan, candidate.work, options, limits, cancel);
+  Builder builder(plan, candidate, options, limits, cancel);
   builder.emit(candidate.tile, candidate.min_blocks);
   builder.load_toolchain();
-  builder.build(candidate);
+  builder.build();
   BuiltCuda compiled;
   compiled.program = make_program(plan, builder.spec(), limits.arch);
   compiled.artifact = std::move(builder.artifact);

@@ -17,6 +17,14 @@ constexpr std::int64_t k_addressing = 9;
 /// Row strides, and 64-bit addresses of loads on their way.
 constexpr std::int64_t k_runtime_sizes = 14;
 
+/// Pieces of the GELUs' polynomials on their way, after the loads of B and their addresses.
+constexpr std::int64_t k_pieces = 16;
+
+/// Of the epilogue's operands: pointers, and the leading dimension of the residual.
+std::int64_t pointer_registers(const Epilogue& epilogue) {
+  return (epilogue.scale ? 2 : 0) + (epilogue.bias ? 2 : 0) + (epilogue.residual ? 3 : 0);
+}
+
 }  // namespace
 
 std::string_view to_string(CudaRule rule) {
@@ -52,14 +60,19 @@ std::int64_t register_cap(const CudaDeviceInfo& limits, std::int64_t n1, std::in
       {of_warp / limits.warp_size, of_block / unit * unit, limits.registers_per_thread});
 }
 
-RegisterPrediction predict_registers(const RowGrouping& grouping, const CudaTile& tile) {
+RegisterPrediction predict_registers(const RowGrouping& grouping, const CudaTile& tile,
+                                     const Epilogue& epilogue) {
   RegisterPrediction prediction;
   for (std::size_t i = 0; i + 1 < grouping.tile_ptrs.size(); ++i) {
     const std::int64_t rows = grouping.tile_ptrs[i + 1] - grouping.tile_ptrs[i];
     prediction.accumulators = std::max(prediction.accumulators, rows);
   }
   prediction.b_in_flight = k_b_in_flight;
-  prediction.addressing = k_addressing + (tile.runtime_sizes ? k_runtime_sizes : 0);
+  const std::int64_t operands =
+      (tile.runtime_sizes ? k_runtime_sizes : 0) + pointer_registers(epilogue);
+  const bool is_gelu =
+      epilogue.activation == Activation::gelu_erf || epilogue.activation == Activation::gelu_tanh;
+  prediction.addressing = k_addressing + std::max(operands, is_gelu ? k_pieces : 0);
   return prediction;
 }
 

@@ -1,6 +1,7 @@
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 
 #include "base/arithmetic.hpp"
+#include "kernels/unrolled_cuda/activation_code.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "kernels/unrolled_cuda/source_text.hpp"
 
@@ -31,10 +32,11 @@ class CudaEmission {
   bool whole() const { return units_.size() == 1; }
 
   SourceUnit unit(const UnitRange& range) {
-    SourceUnit unit = describe_unit(plan_, units_, range, spec_.tile.runtime_sizes);
+    SourceUnit unit = describe_unit(plan_, units_, range, spec_);
     unit.language = SourceLanguage::cuda;
     SourceText text(range.nonzeros * k_bytes_a_nonzero + (1 << 14));
     header(text, range);
+    emit_cuda_activation(text, spec_.epilogue);
     for (std::int64_t function = range.begin; function < range.end; ++function) {
       this->function(text, function);
     }
@@ -60,9 +62,13 @@ class CudaEmission {
 
   /// "void name(parameters)"
   void signature(SourceText& text, std::int64_t function) const {
-    text << "void " << function_name(function)
-         << "(const float* __restrict__ b, float* __restrict__ c";
-    if (spec_.tile.runtime_sizes) text << ", unsigned long long ldb, unsigned long long ldc";
+    const Epilogue& epilogue = spec_.epilogue;
+    text << "void " << function_name(function) << "(const float* __restrict__ b, "
+         << pointer_to_c();
+    if (spec_.tile.runtime_sizes) text << ", unsigned ldb, unsigned ldc";
+    if (epilogue.scale) text << ", const float* __restrict__ scale";
+    if (epilogue.bias) text << ", const float* __restrict__ bias";
+    if (epilogue.residual) text << ", const float* residual, unsigned ldr";
     text << ")";
   }
 
@@ -71,13 +77,41 @@ class CudaEmission {
     signature(text, function);
     text << " {\n";
     if (function >= plan_.grouping.tiles()) {
-      for (const std::int32_t row : zero_rows(plan_, function)) {
-        store_row(text, row) << "0.0f;\n";
-      }
+      empty_rows(text, function);
     } else {
       tile(text, function);
     }
     text << (whole() ? "}\n\n" : "  asm volatile(\"exit;\");\n  __builtin_unreachable();\n}\n\n");
+  }
+
+  /// A residual may be C itself.
+  std::string_view pointer_to_c() const {
+    return spec_.epilogue.residual ? "float* c" : "float* __restrict__ c";
+  }
+
+  void empty_rows(SourceText& text, std::int64_t function) const {
+    std::int64_t number = 0;
+    for (const std::int32_t row : zero_rows(plan_, function)) {
+      if (spec_.epilogue.empty()) {
+        store_row(text, row) << "0.0f;\n";
+        continue;
+      }
+      text << "  float c" << number << " = 0.0f;\n";
+      finish(text, row, number);
+      store_row(text, row) << "c" << number++ << ";\n";
+    }
+  }
+
+  /// The epilogue of a row whose sum is c`accumulator`.
+  void finish(SourceText& text, std::int64_t row, std::int64_t accumulator) const {
+    const Epilogue& epilogue = spec_.epilogue;
+    const auto begin = [&](std::string_view function) -> SourceText& {
+      return text << "  c" << accumulator << " = " << function << "(c" << accumulator;
+    };
+    if (epilogue.scale) begin("__fmul_rn") << ", __ldg(scale + " << row << "));\n";
+    if (epilogue.bias) begin("__fadd_rn") << ", __ldg(bias + " << row << "));\n";
+    if (epilogue.residual) begin("__fadd_rn") << ", residual[" << row << "ull * ldr]);\n";
+    if (epilogue.activation != Activation::none) begin("spjit_activate") << ");\n";
   }
 
   /// A function of a whole program is inlined into the kernel. One of several units is called and
@@ -98,13 +132,17 @@ class CudaEmission {
       load(text, plan_.columns[to_size(column)]);
       multiply(text, column);
     }
+    // Residuals are read before C is written: the compiler does not know that it may.
+    for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
+      finish(text, rows[to_size(row)], row);
+    }
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
       store_row(text, rows[to_size(row)]) << "c" << row << ";\n";
     }
   }
 
   /// "  c[96] = ", which the value to store follows: the one place that stores a row of C, be it
-  /// empty. An epilogue makes an expression of that value here, and gets it as an argument.
+  /// empty.
   SourceText& store_row(SourceText& text, std::int64_t row) const {
     text << "  c[";
     offset(text, row, spec_.ldc, "ldc");
@@ -127,17 +165,18 @@ class CudaEmission {
     }
   }
 
-  /// Where a row of B or C starts, in floats: "96", or "3 * ldb".
+  /// Where a row of B or C starts, in floats: "96", or "3ull * ldb".
   void offset(SourceText& text, std::int64_t row, std::int64_t leading_dimension,
               std::string_view name) const {
     if (spec_.tile.runtime_sizes) {
-      text << row << " * " << name;
+      text << row << "ull * " << name;
     } else {
       text << row * leading_dimension;
     }
   }
 
   void kernel(SourceText& text) const {
+    const Epilogue& epilogue = spec_.epilogue;
     const std::int64_t functions = count_functions(plan_);
     for (std::int64_t function = 0; function < functions && !whole(); ++function) {
       text << linkage();
@@ -148,7 +187,9 @@ class CudaEmission {
     head_of_kernel(text);
     for (std::int64_t function = 0; function < functions; ++function) {
       text << "      case " << function << ":\n        return " << function_name(function)
-           << (spec_.tile.runtime_sizes ? "(b + j, c + j, ldb, ldc);\n" : "(b + j, c + j);\n");
+           << "(b + j, c + j" << (spec_.tile.runtime_sizes ? ", ldb, ldc" : "")
+           << (epilogue.scale ? ", scale" : "") << (epilogue.bias ? ", bias" : "")
+           << (epilogue.residual ? ", residual + j, ldr);\n" : ");\n");
     }
     text << "    }\n  }\n}\n";
   }
@@ -157,8 +198,12 @@ class CudaEmission {
     const bool runtime = spec_.tile.runtime_sizes;
     text << (whole() ? "" : "\n") << "extern \"C\" __global__ void __launch_bounds__("
          << spec_.tile.n1 << ", " << spec_.min_blocks << ")\n"
-         << k_cuda_kernel_name << "(const float* __restrict__ b, float* __restrict__ c"
-         << (runtime ? ", unsigned n, unsigned ldb, unsigned ldc" : "") << ") {\n"
+         << k_cuda_kernel_name << "(const float* __restrict__ b, " << pointer_to_c()
+         << ", const float* __restrict__ scale, const float* __restrict__ bias, "
+            "const float* residual, unsigned n, unsigned ldb, unsigned ldc, unsigned ldr, "
+            "long long b_distance, long long c_distance, long long residual_distance) {\n"
+            "  b += blockIdx.z * b_distance;\n  c += blockIdx.z * c_distance;\n"
+         << (spec_.epilogue.residual ? "  residual += blockIdx.z * residual_distance;\n" : "")
          << "  const unsigned j = blockIdx.y * ";
     if (spec_.runtime_threads) {
       text << "blockDim.x";

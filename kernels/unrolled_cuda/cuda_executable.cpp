@@ -9,6 +9,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/cubin_info.hpp"
+#include "kernels/unrolled_cuda/cuda_parameters.hpp"
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 
@@ -47,6 +48,70 @@ std::size_t elements(std::int64_t rows, std::int64_t n, std::int64_t ld) {
                              "floats of an operand"));
 }
 
+/// The arguments of product `item` of a batch, and those that follow it.
+Arguments item_of(Arguments arguments, std::int64_t item) {
+  arguments.b += item * arguments.b_distance;
+  arguments.c += item * arguments.c_distance;
+  if (arguments.residual != nullptr) arguments.residual += item * arguments.residual_distance;
+  return arguments;
+}
+
+/// Device memory for the operands of one product.
+class OperandBuffers {
+ public:
+  OperandBuffers(const CudaContext& context, const CudaProgram& program, const Arguments& host)
+      : is_in_place_(host.residual == host.c && host.ldr == host.ldc),
+        b_(context, elements(program.cols, host.n, host.ldb)),
+        c_(context, elements(program.rows, host.n, host.ldc)),
+        scale_(context, program.epilogue.scale ? to_size(program.rows) : 0),
+        bias_(context, program.epilogue.bias ? to_size(program.rows) : 0),
+        residual_(context, program.epilogue.residual && !is_in_place_
+                               ? elements(program.rows, host.n, host.ldr)
+                               : 0) {}
+
+  /// Copies the operands of one product; the same arguments with their places on the device.
+  [[nodiscard]] Arguments upload(const Arguments& host) {
+    Arguments device = host;
+    device.batch = 1;
+    device.b = b_.upload(host.b);
+    device.c = c_.upload(host.c);  // columns past n stay as they are
+    device.scale = scale_.upload(host.scale);
+    device.bias = bias_.upload(host.bias);
+    device.residual = is_in_place_ ? device.c : residual_.upload(host.residual);
+    return device;
+  }
+
+  void download(float* c) const { c_.download(c); }
+
+ private:
+  /// Floats of one operand, maybe none: not past its last element, since what lies behind it need
+  /// not be the caller's.
+  class Floats {
+   public:
+    Floats(const CudaContext& context, std::size_t count)
+        : count_(count), buffer_(context, std::max<std::size_t>(count * sizeof(float), 1)) {}
+
+    [[nodiscard]] float* upload(const float* from) {
+      buffer_.upload(std::as_bytes(std::span(from, count_)));
+      return static_cast<float*>(buffer_.pointer());
+    }
+    void download(float* to) const {
+      buffer_.download(std::as_writable_bytes(std::span(to, count_)));
+    }
+
+   private:
+    std::size_t count_;
+    DeviceBuffer buffer_;
+  };
+
+  bool is_in_place_;
+  Floats b_;
+  Floats c_;
+  Floats scale_;
+  Floats bias_;
+  Floats residual_;
+};
+
 }  // namespace
 
 bool is_cubin(std::span<const std::byte> image) {
@@ -82,10 +147,6 @@ std::shared_ptr<const CudaExecutable> CudaExecutable::load(const CudaProgram& pr
 }
 
 void CudaExecutable::check(const Arguments& arguments) const {
-  if (arguments.n < 1 || arguments.ldb < arguments.n || arguments.ldc < arguments.n) {
-    throw InvalidArgument(fmt::format("n is {}, ldb {}, ldc {}; expected 1 <= n <= ldb, ldc",
-                                      arguments.n, arguments.ldb, arguments.ldc));
-  }
   const bool same =
       arguments.n == program_.n && arguments.ldb == program_.ldb && arguments.ldc == program_.ldc;
   if (!program_.runtime_sizes && !same) {
@@ -94,56 +155,57 @@ void CudaExecutable::check(const Arguments& arguments) const {
         "(compile with runtime sizes for others)",
         arguments.n, arguments.ldb, arguments.ldc, program_.n, program_.ldb, program_.ldc));
   }
-  if (arguments.ldb > k_cuda_max_leading_dimension ||
-      arguments.ldc > k_cuda_max_leading_dimension ||
+  if (std::max({arguments.ldb, arguments.ldc, arguments.ldr}) > k_cuda_max_leading_dimension ||
       program_.blocks_y(arguments.n) > k_cuda_max_grid_y) {
     throw InvalidArgument(fmt::format(
-        "n is {}, ldb {}, ldc {}; expected leading dimensions of at most {} and at most {} columns",
-        arguments.n, arguments.ldb, arguments.ldc, k_cuda_max_leading_dimension,
+        "n is {}, ldb {}, ldc {}, ldr {}; expected leading dimensions of at most {} and at most {} "
+        "columns",
+        arguments.n, arguments.ldb, arguments.ldc, arguments.ldr, k_cuda_max_leading_dimension,
         k_cuda_max_grid_y * program_.threads));
   }
-  if ((arguments.b == nullptr && program_.cols > 0) || arguments.c == nullptr) {
-    throw InvalidArgument("null device pointer for B or C; expected device memory");
+  const Epilogue& epilogue = program_.epilogue;
+  const bool is_null = (arguments.b == nullptr && program_.cols > 0) || arguments.c == nullptr ||
+                       (epilogue.scale && arguments.scale == nullptr) ||
+                       (epilogue.bias && arguments.bias == nullptr) ||
+                       (epilogue.residual && arguments.residual == nullptr);
+  if (is_null) {
+    throw InvalidArgument("null pointer for B, C or what the epilogue reads; expected memory");
   }
 }
 
 void CudaExecutable::launch(const Arguments& arguments) const {
+  if (arguments.n == 0 || arguments.batch == 0) return;
   check(arguments);
-  const float* b = arguments.b;
-  float* c = arguments.c;
-  auto n = checked_cast<unsigned>(arguments.n, "n");
-  auto ldb = checked_cast<unsigned>(arguments.ldb, "ldb");
-  auto ldc = checked_cast<unsigned>(arguments.ldc, "ldc");
-  void* parameters[] = {&b, &c, &n, &ldb, &ldc};  // the last three only with runtime sizes
-  const CudaLaunchShape shape{
-      .grid = {checked_cast<unsigned>(program_.blocks_x, "blocks of rows"),
-               checked_cast<unsigned>(program_.blocks_y(arguments.n), "blocks of columns"), 1},
-      .block = {checked_cast<unsigned>(program_.threads, "threads a block"), 1, 1}};
-  function_.launch(shape, arguments.stream, parameters);
+  Arguments part = arguments;
+  for (std::int64_t left = arguments.batch; left > 0; left -= k_cuda_max_grid_z) {
+    const std::int64_t items = std::min(left, k_cuda_max_grid_z);
+    CudaParameters parameters(part);
+    const CudaLaunchShape shape{
+        .grid = {checked_cast<unsigned>(program_.blocks_x, "blocks of rows"),
+                 checked_cast<unsigned>(program_.blocks_y(arguments.n), "blocks of columns"),
+                 checked_cast<unsigned>(items, "products")},
+        .block = {checked_cast<unsigned>(program_.threads, "threads a block"), 1, 1}};
+    function_.launch(shape, arguments.stream, parameters.places());
+    if (items == left) return;
+    part = item_of(part, items);
+  }
 }
 
 void CudaExecutable::run(const Arguments& host) const {
-  if ((host.b == nullptr && program_.cols > 0) || host.c == nullptr) {
-    throw InvalidArgument("null pointer for B or C; expected host memory");
+  if (host.n == 0 || host.batch == 0) return;
+  check(host);
+  OperandBuffers buffers(context_, program_, host);
+  for (std::int64_t item = 0; item < host.batch; ++item) {
+    const Arguments one = item_of(host, item);
+    const Arguments on_device = buffers.upload(one);
+    try {
+      launch(on_device);
+      context_.synchronize();
+    } catch (const DeviceError& error) {
+      throw LaunchError(error);
+    }
+    buffers.download(one.c);
   }
-  // Not past the last element: what lies behind it need not be the caller's.
-  const std::span host_b(host.b, elements(program_.cols, host.n, host.ldb));
-  const std::span host_c(host.c, elements(program_.rows, host.n, host.ldc));
-  DeviceBuffer device_b(context_, std::max<std::size_t>(host_b.size_bytes(), 1));
-  DeviceBuffer device_c(context_, host_c.size_bytes());
-  device_b.upload(std::as_bytes(host_b));
-  device_c.upload(std::as_bytes(host_c));  // columns past n stay as they are
-  try {
-    launch({.b = static_cast<const float*>(device_b.pointer()),
-            .ldb = host.ldb,
-            .c = static_cast<float*>(device_c.pointer()),
-            .ldc = host.ldc,
-            .n = host.n});
-    context_.synchronize();
-  } catch (const DeviceError& error) {
-    throw LaunchError(error);
-  }
-  device_c.download(std::as_writable_bytes(host_c));
 }
 
 std::int64_t CudaExecutable::active_blocks() const {

@@ -63,6 +63,7 @@ CudaKernelSpec spec_of(std::span<const CudaCandidate> members) {
   spec.n = work.n;
   spec.ldb = work.ldb > 0 ? work.ldb : spec.n;
   spec.ldc = work.ldc > 0 ? work.ldc : spec.n;
+  spec.epilogue = members.front().epilogue;
   spec.runtime_threads = true;
   return spec;
 }

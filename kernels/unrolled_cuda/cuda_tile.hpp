@@ -10,12 +10,15 @@
 #include <vector>
 
 #include "plan/kernel_plan.hpp"
+#include "spjit/epilogue.hpp"
 
 namespace spjit {
 
 /// What check_cuda_spec() allows at most. Column tiles (the grid's y) and threads a block: CUDA C++
 /// Programming Guide, "Technical Specifications per Compute Capability".
 inline constexpr std::int64_t k_cuda_max_grid_y = 65535;
+/// Products of a launch (the grid's z); a batch of more is several launches.
+inline constexpr std::int64_t k_cuda_max_grid_z = 65535;
 inline constexpr std::int64_t k_cuda_max_threads = 1024;  ///< of n1, and of m1
 /// Row strides in bytes are 32-bit factors of the code.
 inline constexpr std::int64_t k_cuda_max_leading_dimension = (std::int64_t{1} << 30) - 1;
@@ -45,9 +48,10 @@ struct CudaTile {
 /// What the emitters take besides the plan. B is `[k x n]` and C `[m x n]`, row-major.
 struct CudaKernelSpec {
   CudaTile tile;
-  std::int64_t n = 0;           ///< columns of B and C; with runtime sizes only the usual one
-  std::int64_t ldb = 0;         ///< floats between rows of B, >= n
-  std::int64_t ldc = 0;         ///< floats between rows of C, >= n
+  std::int64_t n = 0;    ///< columns of B and C; with runtime sizes only the usual one
+  std::int64_t ldb = 0;  ///< floats between rows of B, >= n
+  std::int64_t ldc = 0;  ///< floats between rows of C, >= n
+  Epilogue epilogue = {};
   std::int64_t min_blocks = 1;  ///< blocks an SM shall hold at once; this caps the registers
   /// A launch may have any number of threads a block up to tile.n1, which launch bounds (with
   /// min_blocks) still name; off: exactly tile.n1.
@@ -59,10 +63,9 @@ struct CudaKernelSpec {
 
 /// Name of the kernel in every emitted program.
 ///
-/// Parameters: `(const float* b, float* c)`, and with runtime sizes `(const float* b, float* c,
-/// unsigned n, unsigned ldb, unsigned ldc)`, sizes in floats. Launch: `cuda_grid()` blocks of
-/// `(n1, 1, 1)` threads, with runtime threads of `(t, 1, 1)` for any t <= n1 and ceil(n / t) column
-/// tiles. No dynamic shared memory is needed.
+/// Parameters of every kernel: those of CudaParameters (cuda_parameters.hpp). Launch: `cuda_grid()`
+/// blocks of `(n1, 1, 1)` threads, with runtime threads of `(t, 1, 1)` for any t <= n1 and ceil(n /
+/// t) column tiles; the grid's z are the products of a batch. No dynamic shared memory is needed.
 inline constexpr const char* k_cuda_kernel_name = "spjit_spmm";
 
 /// Blocks of a launch.

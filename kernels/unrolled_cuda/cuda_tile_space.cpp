@@ -58,9 +58,11 @@ CudaCandidate describe_rows(const Problem& problem, const Workload& work, const 
   CudaCandidate candidate;
   candidate.tile = tile;
   candidate.work = work;
+  candidate.epilogue = problem.epilogue;
   candidate.grouping = compute_statistics(*problem.a, grouping, cancel);
   candidate.row_tiles = grouping.tiles();
-  candidate.code_bytes = estimate_code_bytes(code_totals(candidate, grouping), tile.runtime_sizes);
+  candidate.code_bytes =
+      estimate_code_bytes(code_totals(candidate, grouping), tile.runtime_sizes, problem.epilogue);
   return candidate;
 }
 
@@ -74,7 +76,7 @@ void describe_block(CudaCandidate& candidate, const CudaTile& tile, const CudaDe
       count_functions(grouping.tiles(), grouping.empty_rows.count()) * candidate.column_tiles;
   candidate.column_padding =
       static_cast<double>(candidate.column_tiles * tile.n1 - work.n) / static_cast<double>(work.n);
-  candidate.registers = predict_registers(grouping, tile);
+  candidate.registers = predict_registers(grouping, tile, candidate.epilogue);
   candidate.occupancy = occupancy_of(limits, tile, candidate.registers.total());
   const std::int64_t active = candidate.occupancy.active_blocks;
   candidate.min_blocks = std::max<std::int64_t>(active, 1);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
+#include "kernels/unrolled_cuda/cuda_parameters.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
@@ -81,11 +82,13 @@ CudaTimer::CudaTimer(const CudaContext& context, const Problem& problem)
       ldc_(problem.ldc()),
       b_(context, bytes_of(problem.a->cols, ldb_)),
       c_(context, bytes_of(problem.a->rows, ldc_)),
+      epilogue_(context, problem.epilogue.residual ? c_.bytes() : bytes_of(problem.a->rows, 1)),
       stream_(context),
       begin_(context),
       end_(context) {
   fill_with_small_values(b_);
   c_.fill_on(stream_.handle(), std::byte{0});
+  epilogue_.fill_on(stream_.handle(), std::byte{0});
   stream_.synchronize();
 }
 
@@ -104,16 +107,20 @@ double CudaTimer::time_us(const CudaFunction& function, const CudaProxyLaunch& l
     function.set_max_dynamic_shared(
         checked_cast<int>(launch.dynamic_shared_bytes, "bytes of shared memory"));
   }
-  CudaAddress b = b_.address();
-  CudaAddress c = c_.address();
-  unsigned n = count_of(n_, "n");
-  unsigned ldb = count_of(ldb_, "ldb");
-  unsigned ldc = count_of(ldc_, "ldc");
-  void* parameters[] = {&b, &c, &n, &ldb, &ldc};  // the last three only with runtime sizes
+  const auto* const epilogue = static_cast<const float*>(epilogue_.pointer());
+  CudaParameters parameters({.b = static_cast<const float*>(b_.pointer()),
+                             .ldb = ldb_,
+                             .c = static_cast<float*>(c_.pointer()),
+                             .ldc = ldc_,
+                             .n = n_,
+                             .scale = epilogue,
+                             .bias = epilogue,
+                             .residual = epilogue,
+                             .ldr = ldc_});
   const CudaLaunchShape shape = shape_of(launch);
   begin_.record(stream_.handle());
   for (std::int64_t call = 0; call < calls; ++call) {
-    function.launch(shape, stream_.handle(), parameters);
+    function.launch(shape, stream_.handle(), parameters.places());
   }
   end_.record(stream_.handle());
   end_.synchronize();

@@ -20,10 +20,10 @@
 namespace spjit {
 
 /// One B and one C on a device, and the stream and events that launches on them are timed with.
-/// Kernels have the parameters of k_cuda_kernel_name; a proxy reads and writes no more rows than
-/// the kernel it stands for, so the problem is that kernel's. Move-only; one thread at a time. All
-/// that the driver refuses is a DeviceError, also a kernel that faults: the device's context is of
-/// no use afterwards.
+/// Kernels have CudaParameters; what an epilogue reads is zero. A proxy reads and writes no more
+/// rows than the kernel it stands for, so the problem is that kernel's. Move-only; one thread at a
+/// time. All that the driver refuses is a DeviceError, also a kernel that faults: the device's
+/// context is of no use afterwards.
 class CudaTimer {
  public:
   /// On device `ordinal` of local_cuda_driver(). Allocates and fills B with multiples of 1/8 in
@@ -52,6 +52,7 @@ class CudaTimer {
   std::int64_t ldc_;
   DeviceBuffer b_;
   DeviceBuffer c_;
+  DeviceBuffer epilogue_;  ///< scale, bias and residual all at once
   CudaStream stream_;
   CudaEvent begin_;
   CudaEvent end_;

@@ -2,12 +2,20 @@
 
 #include <algorithm>
 
+#include "base/arithmetic.hpp"
+#include "kernels/unrolled_cuda/activation_code.hpp"
+
 namespace spjit {
 namespace {
 
 constexpr std::int64_t k_instruction_bytes = 16;
 /// Prologue, return, and what code is padded with.
 constexpr std::int64_t k_function_instructions = 16;
+
+std::int64_t epilogue_instructions(const Epilogue& epilogue) {
+  return (epilogue.scale ? 2 : 0) + (epilogue.bias ? 2 : 0) + (epilogue.residual ? 3 : 0) +
+         activation_instructions(epilogue.activation);
+}
 
 std::int64_t tile_nonzeros(const KernelPlan& plan, std::int64_t tile) {
   const PlanSegment segment = plan.segment(tile, 0);
@@ -54,7 +62,7 @@ std::vector<UnitRange> cut_into_units(const KernelPlan& plan, std::int64_t unit_
 }
 
 SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> units,
-                         const UnitRange& range, bool runtime_sizes) {
+                         const UnitRange& range, const CudaKernelSpec& spec) {
   const auto number = &range - units.data();
   SourceUnit unit;
   unit.name = number == 0 ? "spjit_kernel" : "spjit_unit_" + std::to_string(number);
@@ -63,22 +71,33 @@ SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> unit
     unit.functions.push_back(function_name(function));
   }
   unit.nonzeros = range.nonzeros;
-  unit.estimated_code_bytes = estimate_code_bytes(plan, range, runtime_sizes);
+  unit.estimated_code_bytes =
+      estimate_code_bytes(plan, range, spec.tile.runtime_sizes, spec.epilogue);
   unit.relocatable = units.size() > 1;
   return unit;
 }
 
-std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes) {
+std::int64_t argument_stack_bytes(const CudaKernelSpec& spec) {
+  constexpr std::int64_t k_registers = 12;  // of arguments, with ptxas 13.0 on sm_75 to sm_120
+  const Epilogue& epilogue = spec.epilogue;
+  const std::int64_t words = 4 + (spec.tile.runtime_sizes ? 2 : 0) + (epilogue.scale ? 2 : 0) +
+                             (epilogue.bias ? 2 : 0) + (epilogue.residual ? 3 : 0);
+  return round_up(std::max<std::int64_t>(words - k_registers, 0) * 4, 8);
+}
+
+std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes,
+                                 const Epilogue& epilogue) {
   const std::int64_t accesses = totals.nnc_sum + totals.rows;
   // The unit of the kernel has no function where others hold them all, but code of its own.
   const std::int64_t functions = std::max<std::int64_t>(totals.functions, 1);
-  const std::int64_t instructions =
-      totals.nonzeros + accesses * (runtime_sizes ? 2 : 1) + functions * k_function_instructions;
+  const std::int64_t instructions = totals.nonzeros + accesses * (runtime_sizes ? 2 : 1) +
+                                    totals.rows * epilogue_instructions(epilogue) +
+                                    functions * k_function_instructions;
   return instructions * k_instruction_bytes;
 }
 
-std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range,
-                                 bool runtime_sizes) {
+std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range, bool runtime_sizes,
+                                 const Epilogue& epilogue) {
   CodeTotals totals;
   totals.nonzeros = range.nonzeros;
   totals.functions = range.end - range.begin;
@@ -91,7 +110,7 @@ std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range,
     totals.nnc_sum += segment.column_end - segment.column_begin;
     totals.rows += std::ssize(plan.tile_rows(function));
   }
-  return estimate_code_bytes(totals, runtime_sizes);
+  return estimate_code_bytes(totals, runtime_sizes, epilogue);
 }
 
 }  // namespace spjit

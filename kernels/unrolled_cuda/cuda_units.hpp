@@ -65,7 +65,7 @@ struct UnitRange {
 
 /// The unit of one of the ranges: all but language and text.
 [[nodiscard]] SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> units,
-                                       const UnitRange& range, bool runtime_sizes);
+                                       const UnitRange& range, const CudaKernelSpec& spec);
 
 /// What the size of code depends on.
 struct CodeTotals {
@@ -75,14 +75,20 @@ struct CodeTotals {
   std::int64_t functions = 0;  ///< row tiles and parts of the empty rows
 };
 
+/// Bytes of a thread's stack that arguments of a tile function take: those beyond the registers of
+/// the calling convention. Of functions that are called, as all of PTX and those of several units.
+[[nodiscard]] std::int64_t argument_stack_bytes(const CudaKernelSpec& spec);
+
 /// Machine code of so much: 16 bytes an instruction (sm_70 and later), an FMA a
 /// nonzero with its value as the immediate, a load a column and a store a row, with runtime sizes
-/// an address for each of these two, and a fixed part a function. So 16-32 bytes a nonzero.
-[[nodiscard]] std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes);
+/// an address for each of these two, the epilogue a row, and a fixed part a function. So 16-32
+/// bytes a nonzero.
+[[nodiscard]] std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes,
+                                               const Epilogue& epilogue = {});
 
 /// The same for functions [begin, end) of a plan.
 [[nodiscard]] std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range,
-                                               bool runtime_sizes);
+                                               bool runtime_sizes, const Epilogue& epilogue = {});
 
 /// Units of emitting, as CancelPace counts them, of a column with its entries and of a unit
 /// besides.

@@ -6,7 +6,9 @@
 #include <string>
 
 #include "base/arithmetic.hpp"
+#include "kernels/unrolled_cuda/activation_code.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
+#include "kernels/unrolled_cuda/ptx_text.hpp"
 #include "kernels/unrolled_cuda/source_text.hpp"
 #include "spjit/error.hpp"
 
@@ -19,27 +21,28 @@ constexpr std::int64_t k_ptx_bytes_a_nonzero = 56;
 /// Labels of one .branchtargets: from 16383 on nvJitLink 13.0 crashes.
 constexpr std::int64_t k_most_targets = 16380;
 
-/// A pointer register that is moved along so that offsets stay in [0, 2^23): what the immediate
-/// offset of a load or store holds (24 bits, signed) on every architecture.
-class MovingPointer {
- public:
-  explicit MovingPointer(std::string_view name) : name_(name) {}
-
-  /// Moves the pointer for an access at `bytes`, which never falls; returns the offset. The
-  /// distance moved has 63 bits: `add.s64` takes it as it is, however far columns are apart.
-  std::int64_t reach(SourceText& text, std::int64_t bytes) {
-    constexpr std::int64_t k_reach = std::int64_t{1} << 23;
-    if (bytes - position_ >= k_reach) {
-      text << "add.s64 " << name_ << "," << name_ << "," << bytes - position_ << ";\n";
-      position_ = bytes;
-    }
-    return bytes - position_;
-  }
-
- private:
-  std::string_view name_;
-  std::int64_t position_ = 0;
+/// What the entry hands to a function: a register of both, with the same name.
+struct Passed {
+  std::string_view type;
+  std::string_view name;
 };
+
+std::vector<Passed> passed_registers(const CudaKernelSpec& spec) {
+  std::vector<Passed> passed = {{"b64", "pb"}, {"b64", "pc"}};
+  if (spec.tile.runtime_sizes) passed.insert(passed.end(), {{"b32", "ldb"}, {"b32", "ldc"}});
+  if (spec.epilogue.scale) passed.push_back({"b64", "pscale"});
+  if (spec.epilogue.bias) passed.push_back({"b64", "pbias"});
+  if (spec.epilogue.residual) passed.insert(passed.end(), {{"b64", "pr"}, {"b32", "ldr"}});
+  return passed;
+}
+
+/// The kernel's parameters: CudaParameters.
+constexpr std::string_view k_kernel_parameters =
+    "(.param .u64 kernel_b, .param .u64 kernel_c, .param .u64 kernel_scale, "
+    ".param .u64 kernel_bias, .param .u64 kernel_residual, .param .u32 kernel_n, "
+    ".param .u32 kernel_ldb, .param .u32 kernel_ldc, .param .u32 kernel_ldr, "
+    ".param .u64 kernel_b_distance, .param .u64 kernel_c_distance, "
+    ".param .u64 kernel_residual_distance)";
 
 class PtxEmission {
  public:
@@ -49,6 +52,7 @@ class PtxEmission {
         spec_(spec),
         pace_(cancel),
         sm_(sm),
+        passed_(passed_registers(spec)),
         units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {}
 
   std::vector<SourceUnit> run() {
@@ -65,11 +69,12 @@ class PtxEmission {
   bool whole() const { return units_.size() == 1; }
 
   SourceUnit unit(const UnitRange& range) {
-    SourceUnit unit = describe_unit(plan_, units_, range, runtime());
+    SourceUnit unit = describe_unit(plan_, units_, range, spec_);
     unit.language = SourceLanguage::ptx;
     SourceText text(range.nonzeros * k_ptx_bytes_a_nonzero + (1 << 14));
     text << "// spjit, PTX emitter " << std::int64_t{k_ptx_emitter_version} << ".\n.version "
          << ptx_version(sm_) << "\n.target sm_" << std::int64_t{sm_} << "\n.address_size 64\n\n";
+    emit_ptx_table(text, spec_.epilogue.activation);
     for (std::int64_t function = range.begin; function < range.end; ++function) {
       this->function(text, function);
     }
@@ -81,25 +86,43 @@ class PtxEmission {
   /// Functions end the thread: what need not return need not save the caller's registers either
   /// (one of 32 accumulators saved 29 of them to local memory).
   void signature(SourceText& text, std::int64_t function) const {
-    text << ".func " << function_name(function) << "(.param .b64 param_b, .param .b64 param_c"
-         << (runtime() ? ", .param .b32 param_ldb, .param .b32 param_ldc)" : ")") << " .noreturn";
+    text << ".func " << function_name(function) << "(";
+    for (const Passed& one : passed_) {
+      text << (&one == passed_.data() ? "" : ", ") << ".param ." << one.type << " param_"
+           << one.name;
+    }
+    text << ") .noreturn";
   }
 
   void function(SourceText& text, std::int64_t function) {
     if (!whole()) text << ".visible ";
     signature(text, function);
-    text << "\n{\n.reg .b64 pb, pc, address;\n.reg .b32 ldb, ldc;\n"
-         << "ld.param.b64 pb,[param_b];\nld.param.b64 pc,[param_c];\n";
-    if (runtime()) text << "ld.param.b32 ldb,[param_ldb];\nld.param.b32 ldc,[param_ldc];\n";
+    text << "\n{\n.reg .b64 address;\n";
+    for (const Passed& one : passed_) {
+      text << ".reg ." << one.type << " " << one.name << ";\nld.param." << one.type << " "
+           << one.name << ",[param_" << one.name << "];\n";
+    }
+    emit_ptx_activation_registers(text, spec_.epilogue.activation);
     if (function < plan_.grouping.tiles()) {
       tile(text, function);
     } else {
-      MovingPointer pointer("pc");
-      for (const std::int32_t row : zero_rows(plan_, function)) {
-        store_row(text, row, pointer) << "0f00000000;\n";
-      }
+      empty_rows(text, function);
     }
     text << "exit;\n}\n\n";
+  }
+
+  /// One row after another, in one register: their values need no time.
+  void empty_rows(SourceText& text, std::int64_t function) const {
+    RowPointers pointers;
+    const bool has_epilogue = !spec_.epilogue.empty();
+    if (has_epilogue) text << ".reg .f32 c<1>;\n.reg .f32 b;\n";
+    for (const std::int32_t row : zero_rows(plan_, function)) {
+      if (has_epilogue) {
+        text << "mov.f32 c0,0f00000000;\n";
+        finish(text, row, 0, pointers);
+      }
+      store_row(text, row, pointers.c) << (has_epilogue ? "c0;\n" : "0f00000000;\n");
+    }
   }
 
   void tile(SourceText& text, std::int64_t tile) {
@@ -115,10 +138,41 @@ class PtxEmission {
       load(text, plan_.columns[to_size(column)], b);
       multiply(text, column);
     }
-    MovingPointer c("pc");
+    RowPointers pointers;
+    // Residuals are read before C is written, so that ptxas may read them early.
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
-      store_row(text, rows[to_size(row)], c) << "c" << row << ";\n";
+      finish(text, rows[to_size(row)], row, pointers);
     }
+    for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
+      store_row(text, rows[to_size(row)], pointers.c) << "c" << row << ";\n";
+    }
+  }
+
+  /// Pointers to what rows of C have, which ascend.
+  struct RowPointers {
+    MovingPointer c{"pc"};
+    MovingPointer scale{"pscale"};
+    MovingPointer bias{"pbias"};
+  };
+
+  /// The epilogue of a row whose sum is in the register c`accumulator`.
+  void finish(SourceText& text, std::int64_t row, std::int64_t accumulator,
+              RowPointers& pointers) const {
+    const Epilogue& epilogue = spec_.epilogue;
+    const auto of_row = [&](std::string_view name, MovingPointer& pointer,
+                            std::string_view operation) {
+      const std::int64_t offset = pointer.reach(text, row * 4);
+      text << "ld.global.nc.f32 b,[" << name << "+" << offset << "];\n"
+           << operation << " c" << accumulator << ",c" << accumulator << ",b;\n";
+    };
+    if (epilogue.scale) of_row("pscale", pointers.scale, "mul.rn.f32");
+    if (epilogue.bias) of_row("pbias", pointers.bias, "add.rn.f32");
+    if (epilogue.residual) {
+      runtime_address(text, row, "ldr", "pr");
+      text << "ld.global.f32 b,[address];\nadd.rn.f32 c" << accumulator << ",c" << accumulator
+           << ",b;\n";
+    }
+    emit_ptx_activation(text, epilogue, accumulator);
   }
 
   void load(SourceText& text, std::int64_t column, MovingPointer& b) const {
@@ -140,16 +194,8 @@ class PtxEmission {
     }
   }
 
-  /// ptxas makes one instruction of these two, but three of the mad.wide that says the same.
-  void runtime_address(SourceText& text, std::int64_t row, std::string_view leading_dimension,
-                       std::string_view base) const {
-    text << "mul.wide.u32 address," << leading_dimension << "," << row
-         << ";\nadd.s64 address,address," << base << ";\n";
-  }
-
   /// "st.global.f32 [pc+384],", which the register or literal to store follows: the one place that
-  /// stores a row of C, be it empty. An epilogue changes that register before the address, and gets
-  /// it as an argument.
+  /// stores a row of C, be it empty.
   SourceText& store_row(SourceText& text, std::int64_t row, MovingPointer& c) const {
     if (runtime()) {
       runtime_address(text, row, "ldc", "pc");
@@ -166,10 +212,7 @@ class PtxEmission {
       signature(text, function);
       text << ";\n";
     }
-    text << (whole() ? "" : "\n") << ".visible .entry " << k_cuda_kernel_name
-         << "(.param .u64 kernel_b, .param .u64 kernel_c"
-         << (runtime() ? ", .param .u32 kernel_n, .param .u32 kernel_ldb, .param .u32 kernel_ldc)"
-                       : ")")
+    text << (whole() ? "" : "\n") << ".visible .entry " << k_cuda_kernel_name << k_kernel_parameters
          << "\n.maxntid " << spec_.tile.n1 << ", 1, 1\n.minnctapersm " << spec_.min_blocks
          << "\n{\n";
     prologue(text);
@@ -199,11 +242,13 @@ class PtxEmission {
     }
   }
 
-  /// Leaves where j >= n; then pb and pc point to column j, ldb and ldc are bytes.
+  /// Leaves where j >= n; then all that is passed on is set: pointers to column j of the block's
+  /// product, leading dimensions in bytes.
   void prologue(SourceText& text) const {
-    text << ".reg .pred outside;\n.reg .b32 tile, j, thread, ldb, ldc, n;\n"
-            ".reg .b64 pb, pc, offset;\n"
-            "mov.u32 tile,%ctaid.x;\nmov.u32 j,%ctaid.y;\nmov.u32 thread,%tid.x;\n";
+    text << ".reg .pred outside;\n.reg .b32 tile, j, thread, n;\n"
+            ".reg .b64 offset, item, distance;\n";
+    for (const Passed& one : passed_) text << ".reg ." << one.type << " " << one.name << ";\n";
+    text << "mov.u32 tile,%ctaid.x;\nmov.u32 j,%ctaid.y;\nmov.u32 thread,%tid.x;\n";
     if (spec_.runtime_threads) {
       text << ".reg .b32 threads;\nmov.u32 threads,%ntid.x;\nmad.lo.u32 j,j,threads,thread;\n";
     } else {
@@ -215,29 +260,55 @@ class PtxEmission {
       text << "setp.ge.u32 outside,j," << spec_.n << ";\n";
     }
     text << "@outside exit;\nmul.wide.u32 offset,j,4;\n"
-            "ld.param.u64 pb,[kernel_b];\ncvta.to.global.u64 pb,pb;\nadd.s64 pb,pb,offset;\n"
-            "ld.param.u64 pc,[kernel_c];\ncvta.to.global.u64 pc,pc;\nadd.s64 pc,pc,offset;\n";
+            "mov.u32 n,%ctaid.z;\ncvt.u64.u32 item,n;\nshl.b64 item,item,2;\n";
+    dense(text, "pb", "b");
+    dense(text, "pc", "c");
+    if (spec_.epilogue.residual) dense(text, "pr", "residual");
+    if (spec_.epilogue.scale) pointer(text, "pscale", "scale");
+    if (spec_.epilogue.bias) pointer(text, "pbias", "bias");
     if (runtime()) {
-      text << "ld.param.u32 ldb,[kernel_ldb];\nshl.b32 ldb,ldb,2;\n"
-              "ld.param.u32 ldc,[kernel_ldc];\nshl.b32 ldc,ldc,2;\n";
+      leading_dimension(text, "ldb");
+      leading_dimension(text, "ldc");
     }
+    if (spec_.epilogue.residual) leading_dimension(text, "ldr");
+  }
+
+  static void pointer(SourceText& text, std::string_view to, std::string_view name) {
+    text << "ld.param.u64 " << to << ",[kernel_" << name << "];\ncvta.to.global.u64 " << to << ","
+         << to << ";\n";
+  }
+
+  /// To column j of the block's product: `item` is 4 times its number.
+  static void dense(SourceText& text, std::string_view to, std::string_view name) {
+    pointer(text, to, name);
+    text << "ld.param.u64 distance,[kernel_" << name << "_distance];\n"
+         << "mad.lo.s64 " << to << ",distance,item," << to << ";\nadd.s64 " << to << "," << to
+         << ",offset;\n";
+  }
+
+  static void leading_dimension(SourceText& text, std::string_view name) {
+    text << "ld.param.u32 " << name << ",[kernel_" << name << "];\nshl.b32 " << name << "," << name
+         << ",2;\n";
   }
 
   void call(SourceText& text, std::int64_t function) const {
-    text << "to_" << function << ":\n{\n.param .b64 arg_b;\n.param .b64 arg_c;\n"
-         << "st.param.b64 [arg_b],pb;\nst.param.b64 [arg_c],pc;\n";
-    if (runtime()) {
-      text << ".param .b32 arg_ldb;\n.param .b32 arg_ldc;\n"
-              "st.param.b32 [arg_ldb],ldb;\nst.param.b32 [arg_ldc],ldc;\n";
+    text << "to_" << function << ":\n{\n";
+    for (const Passed& one : passed_) {
+      text << ".param ." << one.type << " arg_" << one.name << ";\nst.param." << one.type
+           << " [arg_" << one.name << "]," << one.name << ";\n";
     }
-    text << "call " << function_name(function) << ",(arg_b,arg_c"
-         << (runtime() ? ",arg_ldb,arg_ldc);\n" : ");\n") << "}\nexit;\n";
+    text << "call " << function_name(function) << ",";
+    for (const Passed& one : passed_) {
+      text << (&one == passed_.data() ? "(arg_" : ",arg_") << one.name;
+    }
+    text << ");\n}\nexit;\n";
   }
 
   const KernelPlan& plan_;
   const CudaKernelSpec& spec_;
   CancelPace pace_;
   int sm_;
+  std::vector<Passed> passed_;
   std::vector<UnitRange> units_;
 };
 

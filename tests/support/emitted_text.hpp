@@ -126,7 +126,7 @@ class CudaReader {
                     &end) == 2 &&
         whole(line, end)) {
       op.offset = where;
-    } else if (std::sscanf(line.c_str(), "  const float b%lld = __ldg(b + %lld * ldb);%n", &name,
+    } else if (std::sscanf(line.c_str(), "  const float b%lld = __ldg(b + %lldull * ldb);%n", &name,
                            &where, &end) == 2 &&
                whole(line, end)) {
       op.row = where;
@@ -172,7 +172,7 @@ class CudaReader {
     if (zero) op.kind = EmittedOperation::Kind::store_zero;
     if (matches(zero ? "  c[%lld] = 0.0f;%n" : "  c[%lld] = c%lld;%n", zero ? 1 : 2)) {
       op.offset = where;
-    } else if (matches(zero ? "  c[%lld * ldc] = 0.0f;%n" : "  c[%lld * ldc] = c%lld;%n",
+    } else if (matches(zero ? "  c[%lldull * ldc] = 0.0f;%n" : "  c[%lldull * ldc] = c%lld;%n",
                        zero ? 1 : 2)) {
       op.row = where;
     } else {
@@ -205,7 +205,8 @@ class CudaReader {
                line != (functions_.empty()
                             ? "    switch (blockIdx.x) {"
                             : "    switch (spjit_function_of_block[blockIdx.x]) {") &&
-               line != "    }" && line != "  }" &&
+               line != "    }" && line != "  }" && line != "  b += blockIdx.z * b_distance;" &&
+               line != "  c += blockIdx.z * c_distance;" &&
                !line.starts_with("spjit_spmm(const float* __restrict__ b, ")) {
       refuse(line);
     }

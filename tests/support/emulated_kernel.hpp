@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/unrolled_cuda/cuda_parameters.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
@@ -67,18 +68,17 @@ struct CudaCase {
   DeviceBuffer device_c(context, c.size() * sizeof(float));
   device_b.upload(std::as_bytes(std::span(item.b)));
   device_c.upload(std::as_bytes(std::span(c)));
-  CudaAddress b_address = device_b.address();
-  CudaAddress c_address = device_c.address();
-  auto n = static_cast<unsigned>(spec.n);
-  auto ldb = static_cast<unsigned>(spec.ldb);
-  auto ldc = static_cast<unsigned>(spec.ldc);
-  void* parameters[] = {&b_address, &c_address, &n, &ldb, &ldc};
+  CudaParameters parameters({.b = static_cast<const float*>(device_b.pointer()),
+                             .ldb = spec.ldb,
+                             .c = static_cast<float*>(device_c.pointer()),
+                             .ldc = spec.ldc,
+                             .n = spec.n});
   CudaKernelSpec launched = spec;
   if (threads > 0) launched.tile.n1 = threads;
   const CudaGrid grid = cuda_grid(item.plan, launched);
   function.launch({.grid = {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), 1},
                    .block = {static_cast<unsigned>(launched.tile.n1), 1, 1}},
-                  nullptr, parameters);
+                  nullptr, parameters.places());
   context.synchronize();
   device_c.download(std::as_writable_bytes(std::span(c)));
   return c;

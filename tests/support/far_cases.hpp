@@ -174,16 +174,15 @@ class FarRows {
   FarRows b(context, far.columns, spec.n, spec.ldb);
   const FarRows c(context, far.rows, spec.n, spec.ldc);
   b.upload(near_b(far));
-  CudaAddress b_address = b.address();
-  CudaAddress c_address = c.address();
-  auto n = static_cast<unsigned>(spec.n);
-  auto ldb = static_cast<unsigned>(spec.ldb);
-  auto ldc = static_cast<unsigned>(spec.ldc);
-  void* parameters[] = {&b_address, &c_address, &n, &ldb, &ldc};
+  CudaParameters parameters({.b = static_cast<const float*>(b.pointer()),
+                             .ldb = spec.ldb,
+                             .c = static_cast<float*>(c.pointer()),
+                             .ldc = spec.ldc,
+                             .n = spec.n});
   const CudaGrid grid = cuda_grid(far_plan(far), spec);
   function.launch({.grid = {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), 1},
                    .block = {static_cast<unsigned>(spec.tile.n1), 1, 1}},
-                  nullptr, parameters);
+                  nullptr, parameters.places());
   context.synchronize();
   return c.download();
 }

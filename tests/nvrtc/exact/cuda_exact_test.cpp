@@ -20,9 +20,11 @@
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/support/cuda_cases.hpp"
+#include "tests/support/cuda_layers.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
 #include "tests/support/far_cases.hpp"
 #include "tests/support/real_matrices.hpp"
+#include "tests/support/scoped_variable.hpp"
 #include "tests/support/text_edit.hpp"
 
 namespace {
@@ -186,6 +188,40 @@ TEST_F(CudaExact, HasTheBitsOfTheEvaluatorOnRandomKernels) {
                                     << spec.n << ", tile " << to_string(spec.tile));
 
     expect_right(make_cuda_case(matrix, spec, reorder));
+  }
+}
+
+/// Both texts give C the bits of the host's `reference`.
+TEST_F(CudaExact, HasTheEpiloguesOfTheReference) {
+  const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
+  unsigned bits = 0;
+  for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu_erf,
+                                      Activation::gelu_tanh, Activation::silu, Activation::clamp}) {
+    for (const bool has_units : {false, true}) {
+      CudaKernelSpec spec = cuda_spec(8, 37);
+      spec.tile.unit_nonzeros = has_units ? 60 : 100'000;
+      spec.tile.runtime_sizes = has_units;
+      ++bits;
+      spec.epilogue = {.scale = bits % 2 == 0,
+                       .bias = bits % 3 == 0,
+                       .residual = bits % 4 < 2,
+                       .activation = activation,
+                       .low = -0.5F,
+                       .high = 0.25F};
+      LayerCase item = layer_case(with_empty_rows(30), spec);
+      item.sizes.batch = 2;
+      item.sizes.b_distance = 6 * 37;
+      item.sizes.c_distance = item.sizes.residual_distance = 30 * 37;
+      item.in_place = spec.epilogue.residual && has_units;
+      SCOPED_TRACE(std::string(to_string(activation)) + (has_units ? " in units" : ""));
+      const LayerOperands operands(item);
+
+      const Kernel kernel = layer_kernel(item, ptx_of_cuda(plan_of(item), spec));
+
+      const std::vector<float> c = launch_layer(kernel, operands);
+      EXPECT_TRUE(same_layer(c, reference_layer(item, operands), activation));
+      EXPECT_TRUE(same_bits(c, launch_layer(layer_kernel(item), operands)));
+    }
   }
 }
 

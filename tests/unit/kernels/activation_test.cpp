@@ -17,14 +17,19 @@
 #include <vector>
 
 #include "spjit/target.hpp"
+#include "tests/support/activation_errors.hpp"
 #include "tests/support/guarded_memory.hpp"
 
 namespace spjit {
 namespace {
 
+using testing_support::exact_activation;
 using testing_support::GuardedFloats;
+using testing_support::Interval;
 using testing_support::k_placements;
 using testing_support::Placement;
+using testing_support::promises;
+using testing_support::WorstError;
 
 constexpr float k_inf = std::numeric_limits<float>::infinity();
 constexpr float k_nan = std::numeric_limits<float>::quiet_NaN();
@@ -55,51 +60,10 @@ std::vector<float> activated(std::vector<float> values, Activation activation, H
 std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
 bool same(float a, float b) { return bits_of(a) == bits_of(b) || (std::isnan(a) && std::isnan(b)); }
 
-/// By the definition, in double.
-double exact(Activation activation, double x) {
-  if (activation == Activation::gelu_erf) return x / 2 * std::erfc(-x / std::sqrt(2.0));
-  const double z = activation == Activation::silu
-                       ? x
-                       : 2 * std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * std::pow(x, 3));
-  return x / (1 + std::exp(-z));
-}
-
-/// Of the exact result as a float; denormal results all have the same.
-double ulp_of(double value) { return std::ldexp(1.0, std::max(std::ilogb(value), -126) - 23); }
-
-/// What docs/epilogue.md promises for low <= x < high.
-struct Interval {
-  float low;
-  float high;
-  double ulps;
-  double absolute;
-};
-
-std::vector<Interval> promises(Activation activation, HostIsa isa) {
-  if (isa == HostIsa::generic) return {{-k_max, k_max, 0.501, k_inf}};
-  if (activation == Activation::silu) {
-    return {{-k_max, -88.7F, k_inf, 3e-37}, {-88.7F, -40, 5.5, k_inf}, {-40, k_max, 4, k_inf}};
-  }
-  const double ulps = isa == HostIsa::avx512 ? 4 : 4.5;
-  return {{-k_max, -4.5F, k_inf, 3e-10}, {-4.5F, -2.5F, 10, 5e-9}, {-2.5F, k_max, ulps, k_inf}};
-}
-
 /// The largest errors of an instruction set and activation in an interval.
-struct Worst {
-  HostIsa isa;
-  Activation activation;
-  Interval interval;
-  double ulps = 0;
-  double absolute = 0;
-  float x = 0;
-
-  void add(float at, float result, double expected) {
-    const double error = std::abs(result - expected);
-    absolute = std::max(absolute, error);
-    if (error <= ulps * ulp_of(expected)) return;
-    ulps = error / ulp_of(expected);
-    x = at;
-  }
+struct Worst : WorstError {
+  HostIsa isa = HostIsa::generic;
+  Activation activation = Activation::none;
 };
 
 std::vector<Worst> nothing_yet() {
@@ -107,7 +71,7 @@ std::vector<Worst> nothing_yet() {
   for (const HostIsa isa : isas()) {
     for (const Activation activation : k_smooth) {
       for (const Interval& interval : promises(activation, isa)) {
-        result.push_back({.isa = isa, .activation = activation, .interval = interval});
+        result.push_back({{.interval = interval}, isa, activation});
       }
     }
   }
@@ -117,7 +81,7 @@ std::vector<Worst> nothing_yet() {
 void add_errors(const std::vector<float>& xs, std::vector<Worst>& worst) {
   for (const Activation activation : k_smooth) {
     std::vector<double> expected;
-    for (const float x : xs) expected.push_back(exact(activation, x));
+    for (const float x : xs) expected.push_back(exact_activation(activation, x));
     for (const HostIsa isa : isas()) {
       const std::vector<float> results = activated(xs, activation, isa);
       for (Worst& of : worst) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 
 #include "spjit/error.hpp"
@@ -17,6 +18,7 @@ CudaProgram some_program() {
   spec.ldb = 41;
   spec.ldc = 43;
   spec.tile.runtime_sizes = true;
+  spec.epilogue = {.bias = true, .activation = Activation::clamp, .low = -1.5F, .high = 6};
   return make_program(cuda_plan(small_matrix(), 2), spec, 90);
 }
 
@@ -36,6 +38,14 @@ TEST(CudaProgram, IsReadBackFromItsRecord) {
   EXPECT_EQ(read_cuda_program(to_json(some_program())), some_program());
 }
 
+TEST(CudaProgram, KeepsInfiniteBounds) {
+  CudaProgram program = some_program();
+  program.epilogue.low = -std::numeric_limits<float>::infinity();
+  program.epilogue.high = std::numeric_limits<float>::infinity();
+
+  EXPECT_EQ(read_cuda_program(to_json(program)), program);
+}
+
 TEST(CudaProgram, RefusesRecordsThatAreNotOne) {
   const nlohmann::json good = to_json(some_program());
   for (const auto& [name, value] : good.items()) {
@@ -45,7 +55,7 @@ TEST(CudaProgram, RefusesRecordsThatAreNotOne) {
     nlohmann::json text = good;
     text[name] = "12";
     EXPECT_THROW(static_cast<void>(read_cuda_program(text)), Error) << name;
-    if (name == "runtime_sizes") continue;
+    if (name == "runtime_sizes" || name == "epilogue") continue;
     nlohmann::json negative = good;
     negative[name] = -1;
     EXPECT_THROW(static_cast<void>(read_cuda_program(negative)), Error) << name;
@@ -58,12 +68,18 @@ TEST(CudaProgram, RefusesRelationsThatNoLaunchHas) {
   narrow["ldb"] = 39;
   nlohmann::json many_blocks = to_json(some_program());
   many_blocks["blocks_x"] = 6;  // of 5 rows
+  nlohmann::json no_range = to_json(some_program());
+  no_range["epilogue"]["low"] = 7;
+  nlohmann::json unknown = to_json(some_program());
+  unknown["epilogue"]["activation"] = "softmax";
   nlohmann::json wide = to_json(some_program());
   wide["n"] = wide["ldb"] = wide["ldc"] = 32 * 65536;
 
   EXPECT_THROW(static_cast<void>(read_cuda_program(narrow)), Error);
   EXPECT_THROW(static_cast<void>(read_cuda_program(many_blocks)), Error);
   EXPECT_THROW(static_cast<void>(read_cuda_program(wide)), Error);
+  EXPECT_THROW(static_cast<void>(read_cuda_program(no_range)), Error);
+  EXPECT_THROW(static_cast<void>(read_cuda_program(unknown)), Error);
 }
 
 }  // namespace

@@ -1,0 +1,26 @@
+#include "kernels/unrolled_cuda/cuda_parameters.hpp"
+
+#include "base/arithmetic.hpp"
+
+namespace spjit {
+
+CudaParameters::CudaParameters(const Arguments& arguments)
+    : arguments_(arguments),
+      n_(checked_cast<unsigned>(arguments.n, "n")),
+      ldb_(checked_cast<unsigned>(arguments.ldb, "ldb")),
+      ldc_(checked_cast<unsigned>(arguments.ldc, "ldc")),
+      ldr_(checked_cast<unsigned>(arguments.ldr, "ldr")),
+      places_{&arguments_.b,
+              &arguments_.c,
+              &arguments_.scale,
+              &arguments_.bias,
+              &arguments_.residual,
+              &n_,
+              &ldb_,
+              &ldc_,
+              &ldr_,
+              &arguments_.b_distance,
+              &arguments_.c_distance,
+              &arguments_.residual_distance} {}
+
+}  // namespace spjit

@@ -1,0 +1,189 @@
+// Activations of CUDA kernels, executed on the emulated driver over a dense sweep of all floats:
+// within the bounds of docs/epilogue.md, and but for SiLU the bits of AVX-512 where this CPU has
+// it.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/activation.hpp"
+#include "tests/support/activation_errors.hpp"
+#include "tests/support/cuda_layers.hpp"
+#include "tests/support/scoped_variable.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+
+constexpr std::array k_smooth = {Activation::gelu_erf, Activation::gelu_tanh, Activation::silu};
+
+/// What docs/epilogue.md promises of GPUs.
+std::vector<Interval> promises_of_gpus(Activation activation) {
+  if (activation != Activation::silu) return promises(activation, HostIsa::avx512);
+  constexpr double k_any = std::numeric_limits<double>::infinity();
+  constexpr float k_max = std::numeric_limits<float>::max();
+  return {{-k_max, -88.7F, k_any, 3e-37}, {-88.7F, -40, 8, k_any}, {-40, k_max, 5.5, k_any}};
+}
+
+/// SPJIT_FLOAT_STEP=1: every float of 2^-20 <= |x| < 16, which takes 20 minutes.
+std::uint32_t float_step() {
+  const char* step = std::getenv("SPJIT_FLOAT_STEP");
+  if (step == nullptr) return 211;
+  return static_cast<std::uint32_t>(std::max(std::strtoul(step, nullptr, 10), 1UL));
+}
+
+/// y = activation(scale * x) of an array of x, by a kernel of the matrix (1).
+class Activate {
+ public:
+  explicit Activate(const Epilogue& epilogue) : item_(case_of(epilogue)) {
+    kernel_ = std::make_unique<Kernel>(layer_kernel(item_));
+  }
+
+  [[nodiscard]] std::vector<float> operator()(const std::vector<float>& xs, float scale = 1) const {
+    std::vector<float> ys(xs.size());
+    kernel_->run({.b = xs.data(),
+                  .c = ys.data(),
+                  .n = std::ssize(xs),
+                  .scale = item_.spec.epilogue.scale ? &scale : nullptr});
+    return ys;
+  }
+
+ private:
+  static LayerCase case_of(const Epilogue& epilogue) {
+    CudaKernelSpec spec = cuda_spec(1, 1024);
+    spec.tile.n1 = 256;
+    spec.tile.runtime_sizes = true;
+    spec.epilogue = epilogue;
+    return layer_case(CsrMatrix{1, 1, {0, 1}, {0}, {1.0F}}, spec);
+  }
+
+  LayerCase item_;
+  std::unique_ptr<Kernel> kernel_;
+};
+
+class CudaActivation : public ::testing::Test {
+ protected:
+  ScopedVariable driver_{"SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA};
+};
+
+/// Calls `use` with parts of the sweep: floats in order of their bits and of both signs; of 2^-20
+/// <= |x| < 16 each `step`-th, of the others each 64 * `step`-th.
+template <class Use>
+void sweep(std::uint32_t step, const Use& use) {
+  std::vector<float> xs;
+  for (std::uint64_t bits = 0; bits < 0x7F800000;) {
+    const auto x = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+    xs.insert(xs.end(), {x, -x});
+    if (xs.size() >= 65536) {
+      use(xs);
+      xs.clear();
+    }
+    bits += bits >= 0x35800000 && bits < 0x41800000 ? step : std::uint64_t{64} * step;
+  }
+  use(xs);
+}
+
+TEST_F(CudaActivation, HasTheErrorsOfAvx512AndItsBits) {
+  for (const Activation activation : k_smooth) {
+    const Activate activate_on_gpu({.activation = activation});
+    std::vector<WorstError> worst;
+    for (const Interval& interval : promises_of_gpus(activation)) {
+      worst.push_back({.interval = interval});
+    }
+    const bool has_twin = activation != Activation::silu && Target(HostIsa::avx512).runs_here();
+    std::int64_t others = 0;
+    sweep(float_step(), [&](const std::vector<float>& xs) {
+      const std::vector<float> ys = activate_on_gpu(xs);
+      for (std::size_t i = 0; i < xs.size(); ++i) {
+        for (WorstError& of : worst) {
+          if (of.interval.low <= xs[i] && xs[i] < of.interval.high) {
+            of.add(xs[i], ys[i], exact_activation(activation, xs[i]));
+          }
+        }
+      }
+      if (!has_twin) return;
+      std::vector<float> zs = xs;
+      for (float& z : zs) z += 0.0F;  // a sum that begins at +0 is no -0
+      activate(zs, activation, {}, HostIsa::avx512);
+      for (std::size_t i = 0; i < xs.size(); ++i) others += same_value(ys[i], zs[i]) ? 0 : 1;
+    });
+
+    EXPECT_EQ(others, 0) << to_string(activation);
+    for (const WorstError& of : worst) {
+      const std::string where =
+          std::string(to_string(activation)) + " below " + std::to_string(of.interval.high);
+      EXPECT_LE(of.ulps, of.interval.ulps) << where << " at " << of.x;
+      EXPECT_LE(of.absolute, of.interval.absolute) << where;
+      RecordProperty(where, std::to_string(of.ulps));
+      if (std::getenv("SPJIT_FLOAT_STEP") != nullptr) {
+        std::cout << where << ": ulps=" << of.ulps << " x=" << of.x << " absolute=" << of.absolute
+                  << "\n";
+      }
+    }
+  }
+}
+
+TEST_F(CudaActivation, OfSpecialValuesIsWhatTheFormulaGives) {
+  using Limits = std::numeric_limits<float>;
+  const float infinity = Limits::infinity();
+  const std::vector<float> xs = {-0.0F, Limits::quiet_NaN(), infinity, -infinity, Limits::max(),
+                                 100,   -Limits::max(),      -1e30F,   -1000.0F};
+  const float nan = Limits::quiet_NaN();
+  const std::vector<float> ys = {-0.0F, nan,   infinity, nan,  Limits::max(),
+                                 100,   -0.0F, -0.0F,    -0.0F};
+  std::vector<float> negative = xs;
+  for (float& x : negative) x = -x;
+  for (const Activation activation : k_smooth) {
+    // A sum that begins at +0 is never -0; a scale of -1 makes one of it.
+    EXPECT_TRUE(same_bits(Activate({.scale = true, .activation = activation})(negative, -1), ys))
+        << to_string(activation);
+    EXPECT_TRUE(same_bits(Activate({.activation = activation})({0.0F}), std::vector{0.0F}));
+  }
+}
+
+TEST_F(CudaActivation, ReluAndClampHaveTheBitsOfTheirDefinition) {
+  using Limits = std::numeric_limits<float>;
+  std::vector<float> xs = {0.0F,
+                           -0.0F,
+                           Limits::quiet_NaN(),
+                           Limits::infinity(),
+                           -Limits::infinity(),
+                           Limits::denorm_min(),
+                           -Limits::denorm_min()};
+  for (std::uint64_t bits = 0; bits <= 0xFFFFFFFF; bits += 400'009) {
+    xs.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  }
+  std::vector<float> negative = xs;
+  for (float& x : negative) x = -x + 0.0F;
+  for (float& x : xs) x = -(-x + 0.0F);
+  const auto check = [&](const Epilogue& epilogue, auto define) {
+    const std::vector<float> ys = Activate(epilogue)(negative, -1);
+    for (std::size_t i = 0; i < xs.size(); ++i) {
+      ASSERT_TRUE(same_value(ys[i], define(xs[i]))) << xs[i] << " gives " << ys[i];
+    }
+  };
+
+  check({.scale = true, .activation = Activation::relu}, [](float x) { return x < 0 ? 0.0F : x; });
+  for (const auto& [low, high] :
+       {std::array{-1.0F, 6.0F}, std::array{0.0F, 6.0F}, std::array{-0.0F, 0.0F},
+        std::array{-Limits::infinity(), Limits::infinity()},
+        std::array{-Limits::infinity(), 1.0F}}) {
+    check({.scale = true, .activation = Activation::clamp, .low = low, .high = high},
+          [low, high](float x) {
+            const float raised = x < low ? low : x;
+            return raised > high ? high : raised;
+          });
+  }
+}
+
+}  // namespace

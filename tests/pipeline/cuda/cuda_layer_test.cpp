@@ -1,0 +1,303 @@
+// Epilogues and batches of CUDA kernels, executed on the emulated driver: C has the bits that the
+// host's family `reference` gives.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/unrolled_cuda/cuda_executable.hpp"
+#include "spjit/error.hpp"
+#include "tests/support/cuda_cases.hpp"
+#include "tests/support/cuda_layers.hpp"
+#include "tests/support/scoped_variable.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+using testing::HasSubstr;
+
+constexpr std::array k_activations = {Activation::none,      Activation::relu, Activation::gelu_erf,
+                                      Activation::gelu_tanh, Activation::silu, Activation::clamp};
+
+/// All that an epilogue can be: `bits` say which operands it has.
+Epilogue epilogue_of(unsigned bits, Activation activation) {
+  Epilogue epilogue;
+  epilogue.scale = (bits & 1U) != 0;
+  epilogue.bias = (bits & 2U) != 0;
+  epilogue.residual = (bits & 4U) != 0;
+  epilogue.activation = activation;
+  if (activation == Activation::clamp) {
+    epilogue.low = -0.25F;
+    epilogue.high = 0.75F;
+  }
+  return epilogue;
+}
+
+std::string describe(const LayerCase& item) {
+  const Epilogue& epilogue = item.spec.epilogue;
+  return std::to_string(item.matrix.rows) + "x" + std::to_string(item.matrix.cols) + " n " +
+         std::to_string(item.sizes.n) + " batch " + std::to_string(item.sizes.batch) + " " +
+         to_string(item.spec.tile) + (epilogue.scale ? " scale" : "") +
+         (epilogue.bias ? " bias" : "") + (epilogue.residual ? " residual" : "") +
+         (item.in_place ? " in place " : " ") + std::string(to_string(epilogue.activation));
+}
+
+class CudaLayer : public ::testing::Test {
+ protected:
+  static void expect_reference(const LayerCase& item) {
+    SCOPED_TRACE(describe(item));
+    const LayerOperands operands(item);
+    const std::vector<float> expected = reference_layer(item, operands);
+    const Kernel kernel = layer_kernel(item);
+
+    EXPECT_TRUE(same_layer(run_layer(kernel, operands), expected, item.spec.epilogue.activation));
+    EXPECT_TRUE(
+        same_layer(launch_layer(kernel, operands), expected, item.spec.epilogue.activation));
+  }
+
+  template <class Work>
+  static std::string refusal(const Work& work) {
+    try {
+      work();
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return {};
+  }
+
+  ScopedVariable driver_{"SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA};
+};
+
+TEST_F(CudaLayer, HasEveryEpilogueOfTheReference) {
+  for (const Activation activation : k_activations) {
+    for (unsigned bits = 0; bits < 8; ++bits) {
+      CudaKernelSpec spec = cuda_spec(4, 33);
+      spec.ldb = 35;
+      spec.ldc = 34;
+      spec.epilogue = epilogue_of(bits, activation);
+      spec.tile.runtime_sizes = bits % 2 == 1;
+      spec.tile.unit_nonzeros = bits % 3 == 0 ? 30 : 100'000;
+      LayerCase item = layer_case(random_matrix(19, 17, 0.7, bits + 1), spec);
+      item.sizes.ldr = 40;
+      expect_reference(item);
+    }
+  }
+}
+
+TEST_F(CudaLayer, HasTheEpilogueInRowsWithoutEntries) {
+  const CsrMatrix nothing{150, 4, std::vector<std::int64_t>(151, 0), {}, {}};
+  const CsrMatrix no_columns{3, 0, {0, 0, 0, 0}, {}, {}};
+  for (const Activation activation : k_activations) {
+    for (const CsrMatrix& matrix : {with_empty_rows(200), nothing, no_columns}) {
+      for (const unsigned bits : {2U, 3U, 7U}) {
+        CudaKernelSpec spec = cuda_spec(8, 3);
+        spec.epilogue = epilogue_of(bits, activation);
+        expect_reference(layer_case(matrix, spec));
+      }
+    }
+  }
+}
+
+TEST_F(CudaLayer, HasOneRowOneColumnAndDenseRows) {
+  for (const CsrMatrix& matrix : {random_matrix(1, 1, 0), random_matrix(1, 50, 0.5),
+                                  random_matrix(50, 1, 0.5), with_dense_row(37, 40)}) {
+    for (const std::int64_t n : {1, 31, 32, 65}) {
+      CudaKernelSpec spec = cuda_spec(16, n);
+      spec.epilogue = epilogue_of(7, Activation::silu);
+      expect_reference(layer_case(matrix, spec));
+    }
+  }
+}
+
+TEST_F(CudaLayer, TakesTheResidualFromWhereCIsWritten) {
+  for (const Activation activation : k_activations) {
+    CudaKernelSpec spec = cuda_spec(8, 37);
+    spec.ldc = 41;
+    spec.epilogue = epilogue_of(6, activation);
+    LayerCase item = layer_case(with_dense_row(40, 30), spec);
+    item.in_place = true;
+    expect_reference(item);
+    item.sizes.batch = 3;
+    item.sizes.b_distance = 30 * 37;
+    item.sizes.c_distance = item.sizes.residual_distance = 40 * 41;
+    expect_reference(item);
+  }
+}
+
+TEST_F(CudaLayer, OfABatchComputesEachProduct) {
+  CudaKernelSpec spec = cuda_spec(8, 20);
+  spec.ldb = spec.ldc = 70;
+  spec.epilogue = epilogue_of(4, Activation::relu);
+  LayerCase item = layer_case(random_matrix(30, 25, 0.6), spec);
+  item.sizes.ldr = 21;
+  for (const std::int64_t batch : {1, 2, 5}) {
+    item.sizes.batch = batch;
+    // Apart, one B for all of them, and columns of one wider array.
+    for (const auto& [b, c, residual] :
+         {std::array{25 * 70, 30 * 70, 30 * 21}, std::array{0, 2100, 0}, std::array{23, 23, 700}}) {
+      if (c == 23 && batch > 3) continue;
+      item.sizes.b_distance = b;
+      item.sizes.c_distance = c;
+      item.sizes.residual_distance = residual;
+      expect_reference(item);
+    }
+  }
+}
+
+TEST_F(CudaLayer, OfABatchGoesBackwards) {
+  CudaKernelSpec spec = cuda_spec(4, 5);
+  spec.epilogue = epilogue_of(4, Activation::none);
+  LayerCase item = layer_case(random_matrix(6, 7, 0.4), spec);
+  item.sizes.batch = 3;
+  item.sizes.b_distance = 35;
+  item.sizes.c_distance = item.sizes.residual_distance = 30;
+  const LayerOperands operands(item);
+  const std::vector<float> expected = reference_layer(item, operands);
+  LayerOperands backwards = operands;
+  Arguments arguments = backwards.arguments();
+  for (const auto& [pointer, distance] :
+       {std::pair{&arguments.b, &arguments.b_distance},
+        std::pair{&arguments.residual, &arguments.residual_distance}}) {
+    *pointer += 2 * *distance;
+    *distance = -*distance;
+  }
+  arguments.c += 2 * arguments.c_distance;
+  arguments.c_distance = -arguments.c_distance;
+
+  layer_kernel(item).run(arguments);
+
+  EXPECT_TRUE(same_bits(backwards.c(), expected));
+}
+
+TEST_F(CudaLayer, OfABatchBeyondTheGridIsLaunchedInParts) {
+  LayerCase item = layer_case(random_matrix(1, 1, 0), cuda_spec(1, 1));
+  item.spec.tile.n1 = 1;
+  item.sizes.batch = k_cuda_max_grid_z + 2;
+  item.sizes.b_distance = item.sizes.c_distance = 1;
+  const LayerOperands operands(item);
+
+  EXPECT_TRUE(
+      same_bits(launch_layer(layer_kernel(item), operands), reference_layer(item, operands)));
+}
+
+TEST_F(CudaLayer, OfNoColumnsOrProductsTouchesNothing) {
+  CudaKernelSpec spec = cuda_spec(8, 20);
+  spec.tile.runtime_sizes = true;
+  spec.epilogue = epilogue_of(7, Activation::silu);
+  const LayerCase item = layer_case(random_matrix(30, 25, 0.6), spec);
+  const Kernel kernel = layer_kernel(item);
+  std::vector<float> c(30 * 20, k_untouched);
+  const std::vector<float> operand(30 * 20);
+  const Arguments arguments{.b = operand.data(),
+                            .c = c.data(),
+                            .scale = operand.data(),
+                            .bias = operand.data(),
+                            .residual = operand.data()};
+  Arguments no_columns = arguments;
+  no_columns.n = 0;
+  Arguments no_products = arguments;
+  no_products.batch = 0;
+
+  for (const Arguments& nothing : {no_columns, no_products}) {
+    kernel.run(nothing);
+    kernel.launch(nothing);
+  }
+
+  EXPECT_TRUE(std::ranges::all_of(c, [](float value) { return value == k_untouched; }));
+}
+
+TEST_F(CudaLayer, OfRunTimeSizesHasTheEpilogueForEveryN) {
+  CudaKernelSpec spec = cuda_spec(8, 64);
+  spec.tile.runtime_sizes = true;
+  spec.epilogue = epilogue_of(7, Activation::gelu_erf);
+  for (const std::int64_t n : {1, 7, 31, 32, 33, 64, 100}) {
+    LayerCase item = layer_case(with_empty_rows(50), spec);
+    item.sizes.n = n;
+    item.sizes.ldb = n + 1;
+    item.sizes.ldc = n + 2;
+    item.sizes.ldr = n;
+    expect_reference(item);
+  }
+}
+
+TEST_F(CudaLayer, RefusesOperandsThatItCannotUse) {
+  CudaKernelSpec spec = cuda_spec(8, 20);
+  spec.epilogue = epilogue_of(7, Activation::none);
+  const LayerCase item = layer_case(random_matrix(30, 25, 0.6), spec);
+  const Kernel kernel = layer_kernel(item);
+  LayerOperands operands(item);
+  const auto says = [&](auto change) {
+    return refusal([&] {
+      Arguments arguments = operands.arguments();
+      change(arguments);
+      kernel.run(arguments);
+    });
+  };
+
+  EXPECT_EQ(says([](Arguments& /*unchanged*/) {}), "");
+  EXPECT_THAT(says([](Arguments& of) { of.scale = nullptr; }), HasSubstr("scale is null"));
+  EXPECT_THAT(says([](Arguments& of) { of.bias = nullptr; }), HasSubstr("bias is null"));
+  EXPECT_THAT(says([](Arguments& of) { of.residual = nullptr; }), HasSubstr("residual is null"));
+  EXPECT_THAT(says([](Arguments& of) { of.ldr = 19; }), HasSubstr("ldr is 19"));
+  EXPECT_THAT(says([](Arguments& of) { of.batch = -1; }), HasSubstr("batch is -1"));
+  EXPECT_THAT(says([](Arguments& of) { of.batch = 2; }), HasSubstr("c_distance is 0"));
+}
+
+/// Runs that Kernel did not check.
+TEST_F(CudaLayer, RefusesWhatOnlyADeviceCannotHave) {
+  CudaKernelSpec spec = cuda_spec(8, 20);
+  spec.epilogue = epilogue_of(7, Activation::none);
+  const LayerCase item = layer_case(random_matrix(30, 25, 0.6), spec);
+  const Kernel kernel = layer_kernel(item);
+  LayerOperands operands(item);
+  const auto program = make_program(plan_of(item), spec, 90);
+  const auto executable = CudaExecutable::load(program, kernel.image(), 0);
+  for (const auto operand : {&Arguments::scale, &Arguments::bias, &Arguments::residual}) {
+    Arguments arguments = operands.arguments();
+    arguments.*operand = nullptr;
+
+    EXPECT_THAT(refusal([&] { executable->run(arguments); }), HasSubstr("null pointer"));
+    EXPECT_THAT(refusal([&] { executable->launch(arguments); }), HasSubstr("null pointer"));
+  }
+  Arguments far = operands.arguments();
+  far.ldr = k_cuda_max_leading_dimension + 1;
+  EXPECT_THAT(refusal([&] { executable->launch(far); }),
+              HasSubstr("ldr 1073741824; expected leading dimensions of at most 1073741823"));
+}
+
+TEST_F(CudaLayer, OfRandomShapesIsTheReference) {
+  std::mt19937_64 random(20251117);
+  const auto pick = [&](std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(least, most)(random);
+  };
+  for (int i = 0; i < 80; ++i) {
+    const CsrMatrix matrix =
+        random_matrix(pick(1, 60), pick(1, 60), static_cast<double>(pick(0, 100)) / 100, random());
+    CudaKernelSpec spec = cuda_spec(pick(1, 40), pick(1, 70));
+    spec.ldb = spec.n + pick(0, 3);
+    spec.ldc = spec.n + pick(0, 3);
+    spec.tile.n1 = 32 * pick(1, 3);
+    spec.tile.unit_nonzeros = pick(1, 1000);
+    spec.tile.runtime_sizes = pick(0, 1) == 1;
+    spec.epilogue =
+        epilogue_of(static_cast<unsigned>(pick(0, 7)), k_activations[index(pick(0, 5))]);
+    LayerCase item = layer_case(matrix, spec);
+    item.reorder = static_cast<ReorderAlgorithm>(pick(0, 2));
+    item.in_place = spec.epilogue.residual && pick(0, 2) == 0;
+    item.sizes.ldr = item.in_place ? spec.ldc : spec.n + pick(0, 5);
+    item.sizes.batch = pick(1, 3);
+    item.sizes.b_distance = matrix.cols * spec.ldb + pick(0, 9);
+    item.sizes.c_distance = matrix.rows * spec.ldc + pick(0, 9);
+    item.sizes.residual_distance =
+        item.in_place ? item.sizes.c_distance : matrix.rows * item.sizes.ldr + pick(0, 9);
+    SCOPED_TRACE(i);
+    expect_reference(item);
+  }
+}
+
+}  // namespace

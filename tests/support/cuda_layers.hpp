@@ -1,0 +1,190 @@
+#pragma once
+
+/// @file
+/// Layers (an epilogue, a batch) on the emulated driver, beside the host's family `reference`.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/csr_image.hpp"
+#include "runtime/cuda/local_gpus.hpp"
+#include "tests/support/compile_testing.hpp"
+#include "tests/support/cuda_artifacts.hpp"
+#include "tests/support/emitter_cases.hpp"
+#include "tests/support/emulated_kernel.hpp"
+
+namespace spjit::testing_support {
+
+/// What is compiled, and the sizes that a run is given.
+struct LayerCase {
+  CsrMatrix matrix;
+  CudaKernelSpec spec;
+  Arguments sizes = {};
+  bool in_place = false;  ///< the residual is C
+  ReorderAlgorithm reorder = ReorderAlgorithm::similarity;
+};
+
+/// Of a case that runs as it was compiled.
+[[nodiscard]] inline LayerCase layer_case(CsrMatrix matrix, const CudaKernelSpec& spec) {
+  LayerCase item{std::move(matrix), spec};
+  item.sizes.n = spec.n;
+  item.sizes.ldb = spec.ldb;
+  item.sizes.ldc = spec.ldc;
+  item.sizes.ldr = spec.ldc;
+  return item;
+}
+
+/// The instruction set of this CPU whose results are those of a GPU but for SiLU: AVX-512, or but
+/// for all smooth activations AVX2.
+[[nodiscard]] inline HostIsa like_a_gpu() {
+  return Target(HostIsa::avx512).runs_here() ? HostIsa::avx512 : HostIsa::avx2;
+}
+
+/// Whether two results of a layer are the same, or where this CPU has another activation as close
+/// as their error bounds say.
+[[nodiscard]] inline bool same_layer(std::span<const float> left, std::span<const float> right,
+                                     Activation activation) {
+  const bool is_gelu = activation == Activation::gelu_erf || activation == Activation::gelu_tanh;
+  const bool is_same = !is_gelu || like_a_gpu() == HostIsa::avx512;
+  if (is_same && activation != Activation::silu) return same_bits(left, right);
+  return std::ranges::equal(left, right, [is_same](float a, float b) {
+    return same_value(a, b) || std::abs(a - b) <= (is_same ? 2e-6F * std::abs(b) + 1e-36F
+                                                           : 2e-6F * std::abs(b) + 5e-9F);
+  });
+}
+
+/// Floats that a batch of operands takes.
+[[nodiscard]] inline std::int64_t batch_floats(std::int64_t extent, const Arguments& sizes,
+                                               std::int64_t distance) {
+  return extent + std::max<std::int64_t>(sizes.batch - 1, 0) * distance;
+}
+
+/// Memory for a run of a case, on the host. Some values are zeros, infinite, NaN and denormal.
+class LayerOperands {
+ public:
+  explicit LayerOperands(const LayerCase& item, bool has_special_values = true) : item_(item) {
+    const Arguments& sizes = item.sizes;
+    const std::int64_t rows = item.matrix.rows;
+    const Epilogue& epilogue = item.spec.epilogue;
+    b_ = dense_values(
+        batch_floats(extent_of(item.matrix.cols, sizes.n, sizes.ldb), sizes, sizes.b_distance), 3);
+    c_.assign(index(batch_floats(extent_of(rows, sizes.n, sizes.ldc), sizes, sizes.c_distance)),
+              k_untouched);
+    if (epilogue.scale) scale_ = dense_values(rows, 4);
+    if (epilogue.bias) bias_ = dense_values(rows, 5);
+    if (epilogue.residual) {
+      residual_ = dense_values(
+          batch_floats(extent_of(rows, sizes.n, sizes.ldr), sizes, sizes.residual_distance), 6);
+      if (item.in_place) c_ = residual_;
+    }
+    if (has_special_values) {
+      for (std::vector<float>* values : {&b_, &scale_, &bias_, &residual_}) plant(*values);
+      if (item.in_place) plant(c_);
+    }
+  }
+
+  [[nodiscard]] Arguments arguments() {
+    Arguments arguments = item_.sizes;
+    arguments.b = b_.data();
+    arguments.c = c_.data();
+    if (item_.spec.epilogue.scale) arguments.scale = scale_.data();
+    if (item_.spec.epilogue.bias) arguments.bias = bias_.data();
+    if (item_.spec.epilogue.residual) {
+      arguments.residual = item_.in_place ? c_.data() : residual_.data();
+    }
+    return arguments;
+  }
+
+  [[nodiscard]] std::vector<float>& b() noexcept { return b_; }
+  [[nodiscard]] std::vector<float>& c() noexcept { return c_; }
+  [[nodiscard]] std::vector<float>& bias() noexcept { return bias_; }
+  [[nodiscard]] std::vector<float>& residual() noexcept { return residual_; }
+
+ private:
+  /// Each 13th value, from the fifth on.
+  static void plant(std::vector<float>& values) {
+    using Limits = std::numeric_limits<float>;
+    const std::vector<float> special = {-0.0F,
+                                        0.0F,
+                                        Limits::infinity(),
+                                        -Limits::infinity(),
+                                        Limits::quiet_NaN(),
+                                        Limits::denorm_min(),
+                                        -100.0F,
+                                        Limits::max()};
+    for (std::size_t i = 4; i < values.size(); i += 13) values[i] = special[i / 13 % 8];
+  }
+
+  LayerCase item_;
+  std::vector<float> b_;
+  std::vector<float> c_;
+  std::vector<float> scale_;
+  std::vector<float> bias_;
+  std::vector<float> residual_;
+};
+
+/// C after a run of the host's `reference`.
+[[nodiscard]] inline std::vector<float> reference_layer(const LayerCase& item,
+                                                        LayerOperands operands) {
+  Problem problem;
+  problem.a = item.matrix;
+  problem.n = Extent::at_run_time(item.spec.n);
+  problem.epilogue = item.spec.epilogue;
+  kernel_of(make_csr_artifact(problem, "reference", like_a_gpu())).run(operands.arguments());
+  return operands.c();
+}
+
+[[nodiscard]] inline KernelPlan plan_of(const LayerCase& item) {
+  return build_plan(item.matrix, group_rows(item.matrix, item.spec.tile.m1, item.reorder),
+                    std::max<std::int64_t>(item.matrix.cols, 1));
+}
+
+/// The kernel of a case made of PTX, in the emulated GPU (SPJIT_CUDA_DRIVER must name it).
+[[nodiscard]] inline Kernel layer_kernel(const LayerCase& item, const std::string& ptx) {
+  const CudaProgram program = make_program(plan_of(item), item.spec, 90);
+  return Kernel::from_artifact(ptx_artifact(ptx, record_of(program, item.spec.tile).dump())).load();
+}
+
+[[nodiscard]] inline Kernel layer_kernel(const LayerCase& item) {
+  return layer_kernel(item, join_texts(emit_ptx(plan_of(item), item.spec, 90)));
+}
+
+/// C after Kernel::run().
+[[nodiscard]] inline std::vector<float> run_layer(const Kernel& kernel, LayerOperands operands) {
+  kernel.run(operands.arguments());
+  return operands.c();
+}
+
+/// C after Kernel::launch(), with all operands in the GPU.
+[[nodiscard]] inline std::vector<float> launch_layer(const Kernel& kernel, LayerOperands operands) {
+  const CudaContext context(local_cuda_driver(), 0);
+  std::vector<DeviceBuffer> buffers;
+  const Arguments host = operands.arguments();
+  Arguments device = host;
+  const auto upload = [&](const float* from, std::size_t count) -> float* {
+    buffers.emplace_back(context, std::max<std::size_t>(count, 1) * sizeof(float));
+    buffers.back().upload(std::as_bytes(std::span(from, count)));
+    return static_cast<float*>(buffers.back().pointer());
+  };
+  const std::size_t rows = index(kernel.rows());
+  device.c = upload(host.c, operands.c().size());
+  device.b = upload(host.b, operands.b().size());
+  if (host.scale != nullptr) device.scale = upload(host.scale, rows);
+  if (host.bias != nullptr) device.bias = upload(host.bias, rows);
+  if (host.residual == host.c) {
+    device.residual = device.c;
+  } else if (host.residual != nullptr) {
+    device.residual = upload(host.residual, operands.residual().size());
+  }
+  kernel.launch(device);
+  context.synchronize();
+  buffers.front().download(std::as_writable_bytes(std::span(operands.c())));
+  return operands.c();
+}
+
+}  // namespace spjit::testing_support
