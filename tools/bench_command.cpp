@@ -9,6 +9,7 @@
 #include "kernel_options.hpp"
 #include "manual.hpp"
 #include "measure.hpp"
+#include "operands.hpp"
 #include "plan/search_policy.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
@@ -26,6 +27,7 @@ struct BenchCommandOptions {
   std::vector<std::string> files;
   KernelOptions kernel;
   double budget_ms = 1000;
+  std::int64_t batch = 1;
   bool json = false;
 };
 
@@ -34,6 +36,8 @@ struct Run {
   KernelInfo info;
   Measurement measurement;
 };
+
+Work work_of(const Run& run) { return {run.info, run.measurement.batch}; }
 
 struct Result {
   std::filesystem::path path;
@@ -53,10 +57,11 @@ std::vector<int> thread_counts(int most) {
 
 void run_file(Result& result, const BenchCommandOptions& options) {
   const Problem problem = problem_of(load_matrix(result.path, options.kernel.load), options.kernel);
-  const double bytes = Operands::bytes(problem.a->rows, problem.a->cols, problem.n.value);
+  const double bytes = Operands::bytes(problem, options.batch);
   if (bytes > k_most_operand_bytes) {
-    throw Error(fmt::format("B and C would take {:.1f} GB, over {:.0f} GB; use fewer columns (--n)",
-                            bytes / 1e9, k_most_operand_bytes / 1e9));
+    throw Error(
+        fmt::format("operands would take {:.1f} GB, over {:.0f} GB; use fewer columns (--n)",
+                    bytes / 1e9, k_most_operand_bytes / 1e9));
   }
   CompileOptions compile = options.kernel.compile;
   const int most = compile.target.is_cuda() ? 1 : resolve_threads(compile.resources.threads);
@@ -65,8 +70,9 @@ void run_file(Result& result, const BenchCommandOptions& options) {
     const Kernel kernel = Compiler(compile, options.kernel.cache).compile(problem);
     require_cached(kernel.info().not_cached, options.kernel.cache);
     result.runs.push_back(
-        {kernel.info(),
-         measure(kernel, problem, {options.budget_ms, bytes_between_runs(compile.policy)})});
+        {kernel.info(), measure(kernel, problem,
+                                {options.budget_ms, bytes_between_runs(compile.policy),
+                                 options.kernel.operands, options.batch, true})});
   }
 }
 
@@ -86,7 +92,7 @@ std::string summarize(const Result& result, double peak_gflops) {
     if (run.info.cuda) continue;
     text += fmt::format(" on {} thread{} ({:.0f} % of peak)", run.info.threads,
                         run.info.threads == 1 ? "" : "s",
-                        100 * *share_of_peak(run.info, timing, peak_gflops));
+                        100 * *share_of_peak(work_of(run), timing, peak_gflops));
   }
   return text;
 }
@@ -110,6 +116,7 @@ std::vector<Result> bench_all(const BenchCommandOptions& options, double peak_gf
 Json describe(const Run& run, double peak_gflops) {
   Json json = {{"threads", run.info.threads}, {"family", run.info.family}, {"tile", run.info.tile}};
   json.update(describe(run.measurement, run.info, peak_gflops));
+  json["check"] = cli::describe(*run.measurement.check);
   return json;
 }
 
@@ -132,11 +139,13 @@ Json describe(const Result& result, double peak_gflops) {
 
 void add_row(Table& table, const Result& result, const Run& run, const std::string& name,
              const TimingResult& timing) {
+  const bool is_peer = &timing != &run.measurement.kernel;
   table.add({result.path.filename().string(), run.info.cuda ? "" : std::to_string(run.info.threads),
              name, fmt::format("{:.2f}", timing.median_us), fmt::format("{:.2f}", timing.min_us),
              fmt::format("{:.1f} %", 100 * timing.noise), std::to_string(timing.samples),
-             fmt::format("{:.1f}", gflops(run.info, timing)),
-             fmt::format("{:.2f}", run.measurement.kernel.median_us / timing.median_us)});
+             fmt::format("{:.1f}", gflops(work_of(run), timing)),
+             fmt::format("{:.2f}", run.measurement.kernel.median_us / timing.median_us),
+             is_peer ? "" : fmt::format("{:.1e}", run.measurement.check->max_abs_error)});
 }
 
 std::string results_table(const std::vector<Result>& results, const Terminal& terminal) {
@@ -149,7 +158,8 @@ std::string results_table(const std::vector<Result>& results, const Terminal& te
                {"noise"},
                {"samples"},
                {"GFLOP/s"},
-               {"speed"}});
+               {"speed"},
+               {"max error"}});
   std::string notes;
   for (const Result& result : results) {
     if (!result.error.empty()) continue;
@@ -171,9 +181,12 @@ std::string results_table(const std::vector<Result>& results, const Terminal& te
   return table.text(terminal) + (notes.empty() ? "" : "\n" + notes);
 }
 
-ExitCode bench(const BenchCommandOptions& options) {
-  check_options(options.kernel);
+ExitCode bench(BenchCommandOptions& options) {
+  prepare(options.kernel);
   const Target& target = options.kernel.compile.target;
+  if (target.is_cuda() && options.batch > 1) {
+    throw UsageError("--batch is for host targets: a launch on a GPU is timed for one product");
+  }
   const std::string missing = why_not_timed(target);
   if (!missing.empty()) {
     throw NotSupported(
@@ -186,14 +199,17 @@ ExitCode bench(const BenchCommandOptions& options) {
   if (options.json) {
     Json list = Json::array();
     for (const Result& result : results) list.push_back(describe(result, peak));
+    Json described = describe(options.kernel);
+    described["batch"] = options.batch;
     print_json({{"spjit", SPJIT_VERSION},
                 {"command", "bench"},
-                {"options", describe(options.kernel)},
+                {"options", std::move(described)},
                 {"peak_gflops_per_core", target.is_cuda() ? Json(nullptr) : Json(peak)},
                 {"matrices", std::move(list)},
                 {"failed", failures}});
   } else if (failures < results.size()) {
-    print(results_table(results, inspect_stdout()));
+    print(results_table(results, inspect_stdout()) + layer_text(options.kernel.problem));
+    if (options.batch > 1) print(fmt::format("batch: {} products a run\n", options.batch));
     if (!target.is_cuda()) {
       print(fmt::format("\n{}\nmeasured FMA peak: {:.1f} GFLOP/s a core\n",
                         how_measured(options.kernel.compile.policy.hot), peak));
@@ -221,6 +237,12 @@ Subcommand add_bench(CLI::App& app) {
       ->transform(real_number(1e-3, 1e9))
       ->type_name("MS")
       ->default_str("1000");
+  command
+      ->add_option("--batch", options->batch,
+                   "Products of a run, each with a B and C of its own and all with the same A.")
+      ->transform(whole_number(1, k_most_count))
+      ->type_name("COUNT")
+      ->capture_default_str();
   add_cache_directory(*command, options->kernel.cache);
   add_cache_use(*command, options->kernel.cache);
   add_json(*command, options->json);

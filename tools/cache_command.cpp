@@ -15,7 +15,9 @@
 #include "base/quantities.hpp"
 #include "cache_actions.hpp"
 #include "compiler/kernel_cache.hpp"
+#include "spjit/epilogue.hpp"
 #include "spjit/error.hpp"
+#include "spjit/layout.hpp"
 #include "table.hpp"
 #include "terminal.hpp"
 
@@ -62,6 +64,31 @@ std::string member(const nlohmann::json& kernel, const char* pointer) {
   return printable(value.is_string() ? value.get<std::string>() : value.dump());
 }
 
+/// "any:128", "512".
+std::string columns_of(const nlohmann::json& kernel) {
+  const bool any = member(kernel, "/problem/n/runtime") == "true";
+  return (any ? "any:" : "") + member(kernel, "/problem/n/value");
+}
+
+/// What is computed beside A * B, feature by feature: "tokens bias gelu", "tokens,features".
+std::string layer_of(const nlohmann::json& kernel) {
+  const std::string b = member(kernel, "/problem/b/layout");
+  const std::string c = member(kernel, "/problem/c/layout");
+  std::string text = b == c ? b : fmt::format("{},{}", b, c);
+  if (text == to_string(Layout::row_major)) text.clear();
+  const auto add = [&text](const std::string& word) {
+    text += (text.empty() || word.empty() ? "" : " ") + word;
+  };
+  for (const char* operand : {"scale", "bias", "residual"}) {
+    const std::string path = fmt::format("/problem/epilogue/{}", operand);
+    if (member(kernel, path.c_str()) == "true") add(operand);
+  }
+  const std::string activation = member(kernel, "/problem/epilogue/activation");
+  if (activation != to_string(Activation::none)) add(activation);
+  if (member(kernel, "/problem/runtime_values") == "true") add("runtime-values");
+  return text;
+}
+
 std::vector<std::string> list_row(const CacheListing& listing) {
   std::vector<std::string> cells = {listing.key.substr(0, k_shown_key_digits),
                                     time_text(listing.last_used), size_text(listing.bytes)};
@@ -72,8 +99,8 @@ std::vector<std::string> list_row(const CacheListing& listing) {
   const nlohmann::json& kernel = listing.record->kernel;
   const std::string rows = member(kernel, "/matrix/rows");
   cells.push_back(rows.empty() ? "" : rows + "x" + member(kernel, "/matrix/cols"));
-  for (const char* pointer :
-       {"/matrix/nnz", "/problem/n/value", "/threads", "/target", "/family", "/tile/name"}) {
+  cells.insert(cells.end(), {member(kernel, "/matrix/nnz"), columns_of(kernel), layer_of(kernel)});
+  for (const char* pointer : {"/threads", "/target", "/family", "/tile/name"}) {
     cells.push_back(member(kernel, pointer));
   }
   return cells;
@@ -97,6 +124,7 @@ ExitCode list(const CacheCommandOptions& options) {
                {"shape"},
                {"nnz"},
                {"n"},
+               {"layer", left},
                {"threads"},
                {"target", left},
                {"family", left},

@@ -24,7 +24,7 @@ struct CompileCommandOptions {
 };
 
 void check(CompileCommandOptions& options) {
-  check_options(options.layer.kernel);
+  prepare(options.layer.kernel);
   if (!options.emit.empty() && options.layer.emit.directory.empty()) {
     throw UsageError("--emit needs --out, the directory for the files");
   }
@@ -79,6 +79,7 @@ ExitCode report(const CompileCommandOptions& options, const std::vector<Layer>& 
     print_json(describe(options, layers, failures));
   } else {
     print(layer_table(layers, inspect_stdout()));
+    if (failures < layers.size()) print(layer_text(options.layer.kernel.problem));
     const bool timed = std::ranges::any_of(
         layers, [](const Layer& layer) { return layer.measurement && !layer.info->cuda; });
     if (timed) print(fmt::format("\n{}\n", how_measured(options.layer.kernel.compile.policy.hot)));

@@ -61,8 +61,8 @@ ExitCode explain_all(const ExplainCommandOptions& options) {
   return exit_code(inputs.size(), failures);
 }
 
-ExitCode explain_files(const ExplainCommandOptions& options) {
-  check_options(options.kernel);
+ExitCode explain_files(ExplainCommandOptions& options) {
+  prepare(options.kernel);
   if (!options.plot.empty() && expand_inputs(options.files).size() > 1) {
     throw UsageError("--plot draws one matrix; name one file");
   }

@@ -15,6 +15,7 @@
 #include "inputs.hpp"
 #include "kernels/families.hpp"
 #include "kernels/kernel_record.hpp"
+#include "plan/formula.hpp"
 #include "plan/problem.hpp"
 #include "proxy/search.hpp"
 #include "runtime/device.hpp"
@@ -54,6 +55,8 @@ SearchOutcome search_all(TunableSpace& space, const FamilyRequest& what,
 void go_through_stages(Explanation& explanation, const KernelOptions& options) {
   const Problem problem =
       checked_problem(problem_of(load_matrix(explanation.path, options.load), options));
+  explanation.problem = problem;
+  explanation.problem.a = {};
   explanation.matrix = compute_statistics(*problem.a);
 
   const CompileOptions compile = checked_options(options.compile);
@@ -184,6 +187,15 @@ std::string matrix_text(const MatrixStatistics& matrix) {
       matrix.empty_cols, matrix.explicit_zeros);
 }
 
+std::string problem_text(const Problem& problem) {
+  return fmt::format(
+      "  computes    C = {}{}\n"
+      "  n           {}\n"
+      "  layout      {}\n",
+      formula_of(problem.epilogue), problem.runtime_values ? ", A's values at run time" : "",
+      columns_text(problem.n), layouts_text(problem.b.layout, problem.c.layout));
+}
+
 Json describe(const MatrixStatistics& matrix) {
   return {{"rows", matrix.rows},
           {"cols", matrix.cols},
@@ -221,9 +233,8 @@ std::string explanation_text(const Explanation& explanation, const Terminal& ter
   const std::string tile = explanation.tile();
   const Json space = explanation.space();
   std::string text = fmt::format(
-      "{}\n{}  n           {}\n  device      {} ({})\n\n{}\n{}",
-      bold(shown(explanation.path), terminal), matrix_text(explanation.matrix),
-      record.at("problem").at("n").at("value").get<std::int64_t>(),
+      "{}\n{}{}  device      {} ({})\n\n{}\n{}", bold(shown(explanation.path), terminal),
+      matrix_text(explanation.matrix), problem_text(explanation.problem),
       record.at("device").get<std::string>(), record.at("target").get<std::string>(),
       bold("Choice: " + (tile.empty() ? "a kernel of the family " + family : tile), terminal),
       choice_text(record));
@@ -237,8 +248,7 @@ std::string explanation_svg(const Explanation& explanation) {
   const Json& record = explanation.record;
   const std::string title =
       fmt::format("{}, n = {}, {}", shown(explanation.path.filename()),
-                  record.at("problem").at("n").at("value").get<std::int64_t>(),
-                  record.at("device").get<std::string>());
+                  columns_text(explanation.problem.n), record.at("device").get<std::string>());
   if (!explanation.search.entries.empty()) return search_svg(explanation.search, title);
   const Json space = explanation.space();
   return space.is_null() ? "" : tile_space_svg(space, explanation.tile(), title);
@@ -252,6 +262,7 @@ Json describe(const Explanation& explanation) {
   }
   const Json space = explanation.space();
   json["matrix"] = describe(explanation.matrix);
+  json["problem"] = describe(explanation.problem);
   json["device"] = device_of(explanation.record);
   json["choice"] = describe_choice(explanation);
   if (!explanation.groupings.empty()) json["m1"] = explanation.record.at("tile").at("m1");

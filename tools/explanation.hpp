@@ -28,6 +28,7 @@ struct Explanation {
   std::filesystem::path path;
   std::string error;  ///< why there is no explanation
   MatrixStatistics matrix;
+  Problem problem;                        ///< without its matrix
   Json record;                            ///< explain_problem()
   SearchTrace search;                     ///< no entries where nothing was searched
   std::vector<GroupingReport> groupings;  ///< none, balanced, similarity; of families with an M1

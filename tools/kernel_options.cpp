@@ -21,15 +21,6 @@
 namespace spjit::cli {
 namespace {
 
-constexpr std::int64_t k_most_count = std::numeric_limits<std::int32_t>::max();
-
-CLI::Option* add_count(CLI::App& command, const std::string& flag, std::int64_t& value,
-                       const std::string& description) {
-  return command.add_option(flag, value, description)
-      ->transform(whole_number(1, k_most_count))
-      ->type_name("COUNT");
-}
-
 /// Of at least `least`; the library has each one's own range.
 CLI::Option* add_optional(CLI::App& command, const std::string& flag,
                           std::optional<std::int64_t>& value, std::int64_t least,
@@ -102,10 +93,6 @@ void add_gpu_options(CLI::App& command, KernelOptions& options) {
       command, "--n1", policy.n1, 0,
       "GPU: columns a block, which are its threads: 32 to 1024, a multiple of 32. Default: "
       "chosen.");
-  command.add_flag(
-      "--runtime-sizes", options.problem.n.runtime,
-      "n and the leading dimensions are given with a run, instead of being constants of "
-      "the kernel; --n is typical.");
   add_name(command, "--from", policy.source, parse_cuda_source,
            "GPU: which text becomes the code: ptx (through nvJitLink, fast to compile) or cuda "
            "(through NVRTC). Both give the same results.")
@@ -138,13 +125,10 @@ Json describe_gpu(const KernelOptions& options) {
   const SearchPolicy& policy = options.compile.policy;
   return {{"m1", optional(policy.m1)},
           {"n1", optional(policy.n1)},
-          {"runtime_sizes", options.problem.n.runtime},
           {"from", to_string(policy.source)},
           {"proxy_from", to_string(policy.proxy_source)},
           {"compile_limit_ms", options.compile.resources.compile_limit_ms}};
 }
-
-constexpr std::size_t k_longest_shown = 40;
 
 /// `Number` as std::from_chars() reads it, which takes plain decimal text only. The text is written
 /// anew, because the parser would take a number that begins with 0 for an octal one.
@@ -190,9 +174,7 @@ void add_load_options(CLI::App& command, LoadOptions& options) {
 }
 
 void add_kernel_options(CLI::App& command, KernelOptions& options) {
-  add_count(command, "--n", options.problem.n.value, "Columns of B and C.")
-      ->required()
-      ->type_name("N");
+  add_problem_options(command, options.problem, options.operands);
   add_name(
       command, "--target", options.compile.target, Target::parse,
       "What to compile for: host (the best instruction set of this CPU), host-avx512, "
@@ -215,23 +197,21 @@ void add_kernel_options(CLI::App& command, KernelOptions& options) {
       ->type_name("ALGORITHM")
       ->default_str(std::string(to_string(options.compile.policy.reorder)));
   add_search_options(command, options.compile);
-  add_optional(command, "--panel-columns", options.problem.panel_columns, 1,
-               "Columns that a panel of B and C has, a multiple of the vector's lanes (AVX-512: "
-               "16, AVX2: 8, generic: 4), for layers that are chained panel by panel. Default: "
-               "chosen with the tile.")
-      ->type_name("W");
   add_gpu_options(command, options);
   add_load_options(command, options.load);
 }
 
 Problem problem_of(CsrMatrix matrix, const KernelOptions& options) {
+  check_rows(options.operands, matrix.rows);
   Problem problem = options.problem;
   problem.a = std::move(matrix);
   return problem;
 }
 
-void check_options(const KernelOptions& options) {
+void prepare(KernelOptions& options) {
+  check_problem(options.problem);
   check_for_target(options.problem, checked_options(options.compile).target);
+  read_operands(options.operands);
 }
 
 CLI::Validator not_empty() {
@@ -296,7 +276,8 @@ int resolve_threads(int threads) {
 
 Json describe(const KernelOptions& options) {
   const CompileOptions& compile = options.compile;
-  Json json = {{"n", options.problem.n.value},
+  Json json = {{"problem", describe(options.problem)},
+               {"operands", describe(options.operands)},
                {"target", compile.target.name()},
                {"threads", compile.resources.threads},
                {"reorder", to_string(compile.policy.reorder)},
@@ -309,11 +290,9 @@ Json describe(const KernelOptions& options) {
                {"rank_model", compile.policy.rank_model.string()},
                {"code_budget_bytes", compile.policy.code_budget_bytes},
                {"verify", to_string(compile.verify)},
-               {"panel_columns", nullptr},
                {"seed", options.load.value_seed},
                {"drop_zeros", !options.load.keep_explicit_zeros},
                {"cache", options.cache.enabled}};
-  if (options.problem.panel_columns) json["panel_columns"] = *options.problem.panel_columns;
   if (compile.target.is_cuda()) json["cuda"] = describe_gpu(options);
   return json;
 }

@@ -6,19 +6,28 @@
 /// range.
 
 #include <CLI/CLI.hpp>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "problem_options.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix_io.hpp"
 #include "terminal.hpp"
 
 namespace spjit::cli {
 
+/// Rows, columns and what else is counted with 31 bits.
+inline constexpr std::int64_t k_most_count = std::numeric_limits<std::int32_t>::max();
+/// Bytes of a wrong word that an error repeats.
+inline constexpr std::size_t k_longest_shown = 40;
+
 /// What becomes of a matrix file.
 struct KernelOptions {
   Problem problem;  ///< without its matrix
+  OperandFiles operands;
   CompileOptions compile;
   CacheOptions cache;
   LoadOptions load;
@@ -30,16 +39,19 @@ void add_file_arguments(CLI::App& command, std::vector<std::string>& files);
 /// --seed and --drop-zeros.
 void add_load_options(CLI::App& command, LoadOptions& options);
 
-/// --n (required), --target, --threads (with the default `resources.threads`), --reorder, --search,
-/// --search-budget, --top-k, --code-budget, --panel-columns, the load options, and what only GPU
-/// targets look at: --m1, --n1, --runtime-sizes, --from, --proxy-from, --cuda, --compile-limit.
+/// What is computed (add_problem_options()), --target, --threads (with the default
+/// `resources.threads`), --reorder, --search, --search-budget, --top-k, --code-budget, the load
+/// options, and what only GPU targets look at: --m1, --n1, --from, --proxy-from, --cuda,
+/// --compile-limit.
 void add_kernel_options(CLI::App& command, KernelOptions& options);
 
-/// The problem that the options make of a matrix.
+/// The problem that the options make of a matrix. Throws InvalidArgument for one that the operands'
+/// files are not for.
 [[nodiscard]] Problem problem_of(CsrMatrix matrix, const KernelOptions& options);
 
-/// Throws InvalidArgument for options that are wrong for every matrix, which are not its failure.
-void check_options(const KernelOptions& options);
+/// Reads the operands. Throws UsageError and InvalidArgument for options that are wrong for every
+/// matrix, which are not its failure; IoError.
+void prepare(KernelOptions& options);
 
 /// A name that a parser of the library understands; its error message is the usage error.
 template <typename T, typename Parse>

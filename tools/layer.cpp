@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "inputs.hpp"
+#include "operands.hpp"
 #include "plan/search_policy.hpp"
 #include "search_progress.hpp"
 
@@ -53,15 +54,17 @@ CompileControl control_of(const LayerOptions& options) {
 
 // A, B and C of a layer must fit beside each other for the kernel to be measured here.
 void measure_layer(Layer& layer, const Kernel& kernel, const Problem& problem,
-                   std::int64_t between_bytes) {
-  const double bytes = Operands::bytes(kernel.rows(), kernel.cols(), kernel.n());
+                   const KernelOptions& options) {
+  const double bytes = Operands::bytes(problem, 1);
   if (bytes > k_most_operand_bytes) {
     layer.notes.push_back(fmt::format(
-        "not measured: B and C would take {:.1f} GB, over {:.0f} GB; use fewer columns (--n)",
+        "not measured: operands would take {:.1f} GB, over {:.0f} GB; use fewer columns (--n)",
         bytes / 1e9, k_most_operand_bytes / 1e9));
     return;
   }
-  layer.measurement = measure(kernel, problem, {k_layer_budget_ms, between_bytes});
+  layer.measurement =
+      measure(kernel, problem,
+              {k_layer_budget_ms, bytes_between_runs(options.compile.policy), options.operands});
   if (kernel.info().cuda) return;
   for (const PeerTiming* peer : {&layer.measurement->dense, &layer.measurement->csr}) {
     if (!peer->skipped.empty()) layer.notes.push_back(peer->skipped);
@@ -86,7 +89,7 @@ void process(Layer& layer, const Compiler& compiler, const LayerOptions& options
   }
   add_extent(layer.notes, layer.info->verification);
   if (options.measure && why_not_timed(layer.info->target).empty()) {
-    measure_layer(layer, kernel, problem, bytes_between_runs(options.kernel.compile.policy));
+    measure_layer(layer, kernel, problem, options.kernel);
   }
   if (!options.emit.directory.empty()) {
     layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));
@@ -100,7 +103,7 @@ std::string sparsity_text(const Layer& layer) {
 
 /// Empty on a GPU.
 std::string share_text(const KernelInfo& info, const TimingResult& timing, double peak_gflops) {
-  const auto share = share_of_peak(info, timing, peak_gflops);
+  const auto share = share_of_peak({info}, timing, peak_gflops);
   return share ? fmt::format("{:.0f} %", 100 * *share) : "";
 }
 
@@ -165,7 +168,7 @@ std::vector<LayerCell> speed_cells(const Layer& layer) {
   add("kernel us",
       [](const TimingResult& kernel) { return fmt::format("{:.2f}", kernel.median_us); });
   add("GFLOP/s",
-      [&](const TimingResult& kernel) { return fmt::format("{:.1f}", gflops(info, kernel)); });
+      [&](const TimingResult& kernel) { return fmt::format("{:.1f}", gflops({info}, kernel)); });
   if (info.cuda) return cells;
   add("of peak",
       [&](const TimingResult& kernel) { return share_text(info, kernel, layer.peak_gflops); });
@@ -236,7 +239,7 @@ std::string summarize(const Layer& layer) {
                   info.from_cache ? "loaded from the cache" : "compiled", info.compile_ms);
   if (layer.measurement) {
     const TimingResult& timing = layer.measurement->kernel;
-    text += fmt::format(", {:.2f} us, {:.1f} GFLOP/s", timing.median_us, gflops(info, timing));
+    text += fmt::format(", {:.2f} us, {:.1f} GFLOP/s", timing.median_us, gflops({info}, timing));
     const std::string share = share_text(info, timing, layer.peak_gflops);
     if (!share.empty()) text += fmt::format(", {} of peak", share);
   }

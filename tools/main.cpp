@@ -10,6 +10,8 @@
 #include <csignal>
 #include <exception>
 #include <new>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -45,6 +47,24 @@ const Subcommand* find_chosen(const std::vector<Subcommand>& subcommands) {
   return chosen == subcommands.end() ? nullptr : &*chosen;
 }
 
+/// An option that may do without a value and was given an empty one, as of a variable of a script
+/// that is not set. The parser takes that for none.
+std::optional<std::string> find_empty_value(const CLI::App& command, int argc,
+                                            const char* const* argv) {
+  const auto may_lack_a_value = [&](const std::string& name) {
+    const CLI::Option* option = command.get_option_no_throw(name);
+    return option != nullptr && option->get_expected_min() == 0 && option->get_expected_max() > 0;
+  };
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    std::string name = argv[i];
+    const bool ends_in_empty = name.ends_with('=') || (i + 1 < argc && *argv[i + 1] == '\0');
+    if (!ends_in_empty) continue;
+    name.erase(std::min(name.find('='), name.size()));
+    if (may_lack_a_value(name)) return name;
+  }
+  return std::nullopt;
+}
+
 ExitCode run(int argc, const char* const* argv) {
   CLI::App app;
   describe_tool(app);
@@ -57,6 +77,9 @@ ExitCode run(int argc, const char* const* argv) {
   };
   try {
     app.parse(argc, argv);
+    if (const auto option = find_empty_value(*parser(), argc, argv)) {
+      return usage_error(fmt::format("{}: expected a path, not an empty text", *option), parser());
+    }
   } catch (const CLI::CallForHelp&) {
     print(app.help());
     return ExitCode::ok;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,15 +11,13 @@
 #include "base/call_timer.hpp"
 #include "base/host_cpu.hpp"
 #include "kernels/unrolled_cuda/cuda_timer.hpp"
+#include "operands.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
-#include "spjit/matrix_io.hpp"
 #include "tools/peers/peers.hpp"
 
 namespace spjit::cli {
 namespace {
-
-constexpr std::uint64_t k_b_seed = 20240229;
 
 // Why the dense peer is left out; empty if it is not.
 std::string dense_problem(const CsrMatrix& matrix, std::int64_t n) {
@@ -54,35 +51,54 @@ FloatBuffer make_dense(const CsrMatrix& matrix) {
 // OpenBLAS on a dense copy of A.
 class DensePeer {
  public:
-  DensePeer(OpenBlas library, const CsrMatrix& matrix, const Operands& operands, int threads)
-      : library_(std::move(library)), a_(make_dense(matrix)), problem_{matrix.rows,
-                                                                       matrix.cols,
-                                                                       operands.n,
-                                                                       a_.data(),
-                                                                       operands.b.data(),
-                                                                       operands.c.data()} {
+  DensePeer(OpenBlas library, const Problem& problem, const Operands& operands, int threads)
+      : library_(std::move(library)), a_(make_dense(*problem.a)), operands_(operands) {
+    problem_ = {problem.a->rows, problem.a->cols, problem.n.value, a_.data()};
     library_.set_threads(threads);
   }
 
-  void run() const { library_.sgemm(problem_); }
+  void run() const {
+    DenseProblem one = problem_;
+    for (std::int64_t item = 0; item < operands_.batch(); ++item) {
+      one.b = operands_.b(item);
+      one.c = operands_.c(item);
+      library_.sgemm(one);
+    }
+  }
 
  private:
   OpenBlas library_;
   FloatBuffer a_;
+  const Operands& operands_;
   DenseProblem problem_;
 };
 
-std::shared_ptr<const DensePeer> make_dense_peer(const Kernel& kernel, const CsrMatrix& matrix,
+std::shared_ptr<const DensePeer> make_dense_peer(int threads, const Problem& problem,
                                                  const Operands& operands, PeerTiming& timing) {
-  timing.skipped = dense_problem(matrix, operands.n);
+  timing.skipped = dense_problem(*problem.a, problem.n.value * operands.batch());
   if (!timing.skipped.empty()) return nullptr;
   const OpenBlas::Loaded loaded = OpenBlas::load();
   if (!loaded.library) {
     timing.skipped = "no dense peer: " + loaded.reason;
     return nullptr;
   }
-  return std::make_shared<const DensePeer>(*loaded.library, matrix, operands,
-                                           kernel.info().threads);
+  return std::make_shared<const DensePeer>(*loaded.library, problem, operands, threads);
+}
+
+void run_csr_peer(const CsrPeer& csr, const Operands& operands, std::int64_t n) {
+  for (std::int64_t item = 0; item < operands.batch(); ++item) {
+    csr.run({.b = operands.b(item), .ldb = n, .c = operands.c(item), .ldc = n, .n = n});
+  }
+}
+
+// Of C that a run has made of operands whose C was spoiled.
+CheckResult checked(const Operands& operands) {
+  CheckResult result = operands.compare();
+  if (!result.passed()) {
+    throw VerificationFailed(
+        fmt::format("{}; please report this matrix and 'spjit devices'", result.problem));
+  }
+  return result;
 }
 
 std::vector<TimingResult> times_of(const std::vector<TimingCandidate>& candidates,
@@ -97,25 +113,36 @@ std::vector<TimingResult> times_of(const std::vector<TimingCandidate>& candidate
   return measure_single_calls(candidates, timer, {.budget_ms = options.budget_ms});
 }
 
-Measurement measure_on_host(const Kernel& kernel, const CsrMatrix& matrix,
+Measurement measure_on_host(const Kernel& kernel, const Problem& problem,
                             const MeasureOptions& options) {
   Measurement measurement;
-  Operands operands(matrix.rows, matrix.cols, kernel.n());
-  const float* const b = operands.b.data();
-  float* const c = operands.c.data();
-  const CsrPeer csr(matrix, kernel.info().target.isa(), kernel.info().threads);
-  const Product arguments{.b = b, .ldb = operands.n, .c = c, .ldc = operands.n, .n = operands.n};
-  std::vector<TimingCandidate> candidates = {{"spjit", [&] { kernel.run(b, c); }},
-                                             {"csr", [&] { csr.run(arguments); }}};
-  if (const auto dense = make_dense_peer(kernel, matrix, operands, measurement.dense)) {
+  measurement.batch = options.batch;
+  Operands operands(problem, options.operands, options.batch);
+  const int threads = kernel.info().threads;
+  const CsrPeer csr(*problem.a, kernel.info().target.isa(), threads);
+  PreparedValues values;
+  Arguments arguments = operands.arguments();
+  if (problem.runtime_values) {
+    values = kernel.prepare_values(problem.a->values);
+    arguments.values = &values;
+  }
+  std::vector<TimingCandidate> candidates = {
+      {"spjit", [&] { kernel.run(arguments); }},
+      {"csr", [&] { run_csr_peer(csr, operands, problem.n.value); }}};
+  if (const auto dense = make_dense_peer(threads, problem, operands, measurement.dense)) {
     candidates.push_back({"dense", [dense] { dense->run(); }});
   }
-  const std::vector<TimingResult> results = times_of(
-      candidates, {b, matrix.cols, operands.n, operands.n}, kernel.info().threads, options);
+  const std::vector<TimingResult> results =
+      times_of(candidates, operands.all_of_b(), threads, options);
 
   measurement.kernel = results[0];
   measurement.csr.timing = results[1];
   if (results.size() > 2) measurement.dense.timing = results[2];
+  if (options.check) {
+    operands.spoil_c();
+    kernel.run(arguments);
+    measurement.check = checked(operands);
+  }
   return measurement;
 }
 
@@ -123,38 +150,41 @@ TimingGpu timing_gpu_of(const Target& target) {
   return find_timing_gpu(target, cuda_device_info_of(target));
 }
 
-Measurement measure_on_gpu(const Kernel& kernel, const Problem& problem, double budget_ms) {
+Measurement measure_on_gpu(const Kernel& kernel, const Problem& problem,
+                           const MeasureOptions& options) {
   const TimingGpu gpu = timing_gpu_of(kernel.info().target);
   if (!gpu.ordinal) throw NotSupported(gpu.problem);
   const CudaKernelInfo& info = *kernel.info().cuda;
   CudaTimer timer(*gpu.ordinal, problem);
   const std::vector<CudaTuningCandidate> candidates = {
       {"spjit", kernel.image(), {info.blocks_x, info.blocks_y, info.threads, 0, {}}}};
-  TuningOptions options;
-  options.budget_ms = budget_ms;
-  const TuningResult result = time_cuda_kernels(candidates, options, timer).front();
+  TuningOptions tuning;
+  tuning.budget_ms = options.budget_ms;
+  const TuningResult result = time_cuda_kernels(candidates, tuning, timer).front();
   if (result.timing.samples == 0) {
-    throw Error(fmt::format("the kernel could not be timed: {}",
-                            result.failure.empty()
-                                ? fmt::format("{} ms were over before the first sample", budget_ms)
-                                : result.failure));
+    throw Error(
+        fmt::format("the kernel could not be timed: {}",
+                    result.failure.empty()
+                        ? fmt::format("{} ms were over before the first sample", options.budget_ms)
+                        : result.failure));
   }
   constexpr const char* k_no_peer = "no peer on a GPU";
-  return {result.timing, {{}, k_no_peer}, {{}, k_no_peer}};
+  Measurement measurement{result.timing, {{}, k_no_peer}, {{}, k_no_peer}};
+  if (!options.check) return measurement;
+  Operands operands(problem, options.operands, 1);
+  const Kernel loaded = kernel.load(*gpu.ordinal);
+  PreparedValues values;
+  Arguments arguments = operands.arguments();
+  if (problem.runtime_values) {
+    values = loaded.prepare_values(problem.a->values);
+    arguments.values = &values;
+  }
+  loaded.run(arguments);
+  measurement.check = checked(operands);
+  return measurement;
 }
 
 }  // namespace
-
-Operands::Operands(std::int64_t m, std::int64_t k, std::int64_t columns)
-    : n(columns),
-      b(static_cast<std::size_t>(k * columns)),
-      c(static_cast<std::size_t>(m * columns)) {
-  float* next = b.data();
-  for (std::int64_t row = 0; row < k; ++row) {
-    for (std::int64_t col = 0; col < n; ++col) *next++ = pattern_value(k_b_seed, row, col);
-  }
-  std::fill(c.span().begin(), c.span().end(), std::numeric_limits<float>::quiet_NaN());
-}
 
 double measure_peak_gflops(HostIsa isa) { return measure_fma_peak_gflops(isa); }
 
@@ -168,21 +198,21 @@ std::string how_measured(bool hot) {
 }
 
 Measurement measure(const Kernel& kernel, const Problem& problem, const MeasureOptions& options) {
-  return kernel.info().cuda ? measure_on_gpu(kernel, problem, options.budget_ms)
-                            : measure_on_host(kernel, *problem.a, options);
+  return kernel.info().cuda ? measure_on_gpu(kernel, problem, options)
+                            : measure_on_host(kernel, problem, options);
 }
 
-double gflops(const KernelInfo& info, const TimingResult& timing) {
-  return 2.0 * static_cast<double>(info.nnz) * static_cast<double>(info.n) /
-         (timing.median_us * 1e3);
+double gflops(const Work& work, const TimingResult& timing) {
+  return 2.0 * static_cast<double>(work.info.nnz) * static_cast<double>(work.info.n) *
+         static_cast<double>(work.batch) / (timing.median_us * 1e3);
 }
 
-std::optional<double> share_of_peak(const KernelInfo& info, const TimingResult& timing,
+std::optional<double> share_of_peak(const Work& work, const TimingResult& timing,
                                     double peak_gflops) {
-  if (info.cuda) return std::nullopt;
+  if (work.info.cuda) return std::nullopt;
   // More threads than CPUs do not raise the peak.
-  const int cores = std::min(info.threads, usable_cpus());
-  return gflops(info, timing) / (peak_gflops * cores);
+  const int cores = std::min(work.info.threads, usable_cpus());
+  return gflops(work, timing) / (peak_gflops * cores);
 }
 
 std::optional<double> speedup(const PeerTiming& peer, const TimingResult& kernel) {
@@ -202,14 +232,22 @@ Json describe(const PeerTiming& timing) {
   return {{"skipped", timing.skipped}};
 }
 
+Json describe(const CheckResult& check) {
+  return {{"rows_checked", check.rows_checked},
+          {"columns_checked", check.columns_checked},
+          {"max_abs_error", check.max_abs_error},
+          {"max_error_over_bound", check.max_error_over_bound}};
+}
+
 Json describe(const Measurement& measurement, const KernelInfo& info, double peak_gflops) {
   const auto number = [](const std::optional<double>& value) {
     return value ? Json(*value) : Json(nullptr);
   };
   const TimingResult& timing = measurement.kernel;
   Json kernel = describe(timing);
-  kernel["gflops"] = gflops(info, timing);
-  kernel["share_of_peak"] = number(share_of_peak(info, timing, peak_gflops));
+  const Work work{info, measurement.batch};
+  kernel["gflops"] = gflops(work, timing);
+  kernel["share_of_peak"] = number(share_of_peak(work, timing, peak_gflops));
   return {{"kernel", std::move(kernel)},
           {"dense", describe(measurement.dense)},
           {"csr", describe(measurement.csr)},

@@ -54,14 +54,15 @@ class CudaTest(ToolTest):
         self.assertIn("fma.rn.f32", (self.folder / "o/layer.ptx").read_text())
         self.assertEqual(len(layer["files"]), 4)
 
-    def test_both_sources_and_runtime_sizes(self):
+    def test_both_sources_and_any_n(self):
         self.need_compiler()
 
         for source in ["ptx", "cuda"]:
-            layer = self.compile("--from", source, "--runtime-sizes", "--m1", 4,
-                                 "--n1", 64)["layers"][0]
+            layer = self.run_json("compile", "layer.npz", "--n", "any:40", "--target", "sm_90",
+                                  "--from", source, "--m1", 4, "--n1", 64)["layers"][0]
             self.assertEqual(layer["kernel"]["cuda"]["compiled_from"], source)
             self.assertTrue(layer["kernel"]["tile"].startswith("rows=4 columns=64"))
+            self.assertEqual(layer["record"]["problem"]["n"], {"value": 40, "runtime": True})
 
     def test_the_table_says_that_nothing_was_timed(self):
         self.need_compiler()

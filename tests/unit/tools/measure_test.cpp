@@ -32,9 +32,28 @@ TEST(Measure, TimesAHostKernelBesideItsPeers) {
     EXPECT_GT(measured.kernel.median_us, 0);
     EXPECT_GE(measured.kernel.samples, 7);
     EXPECT_TRUE(measured.csr.timing);
-    EXPECT_TRUE(cli::share_of_peak(kernel.info(), measured.kernel, 100));
+    EXPECT_TRUE(cli::share_of_peak({kernel.info()}, measured.kernel, 100));
     EXPECT_TRUE(cli::describe(measured, kernel.info(), 100)["speedup_over_csr"].is_number());
   }
+}
+
+TEST(Measure, ComparesWhatItTimedWithFloat64) {
+  const Problem problem = problem_of(random_matrix(30, 25, 0.7), k_n);
+  const Kernel kernel = Compiler({}, uncached()).compile(problem);
+  CsrMatrix other = *problem.a;
+  other.values[3] += 1;
+
+  const Measurement measured = cli::measure(
+      kernel, problem, {.budget_ms = 1, .between_bytes = 0, .batch = 2, .check = true});
+
+  ASSERT_TRUE(measured.check);
+  EXPECT_EQ(measured.check->rows_checked, 30);
+  EXPECT_EQ(measured.batch, 2);
+  EXPECT_DOUBLE_EQ(cli::gflops({kernel.info(), 2}, measured.kernel),
+                   2 * cli::gflops({kernel.info()}, measured.kernel));
+  EXPECT_THAT(
+      [&] { static_cast<void>(cli::measure(kernel, problem_of(other, k_n), {.check = true})); },
+      ThrowsMessage<VerificationFailed>(HasSubstr("wrong result: C[")));
 }
 
 class MeasureOnGpu : public testing::Test {
@@ -58,8 +77,20 @@ TEST_F(MeasureOnGpu, TimesLaunchesAloneAndKnowsNoPeak) {
   EXPECT_GT(measured.kernel.samples, 0);
   EXPECT_FALSE(measured.csr.timing);
   EXPECT_THAT(measured.dense.skipped, HasSubstr("GPU"));
-  EXPECT_FALSE(cli::share_of_peak(kernel().info(), measured.kernel, 100));
+  EXPECT_FALSE(cli::share_of_peak({kernel().info()}, measured.kernel, 100));
   EXPECT_TRUE(cli::describe(measured, kernel().info(), 100)["speedup_over_csr"].is_null());
+}
+
+TEST_F(MeasureOnGpu, ComparesARunWithFloat64) {
+  const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
+  CsrMatrix other = matrix_;
+  other.values[3] += 1;
+  const auto measure = [&](const CsrMatrix& matrix) {
+    return cli::measure(kernel(), problem_of(matrix, k_n), {.budget_ms = 10'000, .check = true});
+  };
+
+  EXPECT_EQ(measure(matrix_).check->rows_checked, 30);
+  EXPECT_THROW(static_cast<void>(measure(other)), VerificationFailed);
 }
 
 TEST_F(MeasureOnGpu, SaysThatTheBudgetWasTooShort) {

@@ -1,0 +1,237 @@
+#include "problem_options.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "kernel_options.hpp"
+#include "plan/formula.hpp"
+#include "plan/problem.hpp"
+#include "spjit/error.hpp"
+#include "spjit/matrix_io.hpp"
+#include "subcommands.hpp"
+
+namespace spjit::cli {
+namespace {
+
+/// Columns that `any` stands for where a choice has to be made for some.
+constexpr std::int64_t k_typical_columns = 128;
+/// What --scale and --bias say where no file is named.
+constexpr const char* k_made_up = "made-up numbers";
+
+template <class Number>
+std::optional<Number> read_number(std::string_view text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc{} || rest != end) return std::nullopt;
+  return number;
+}
+
+/// "512", "any", "any:128".
+Extent parse_columns(std::string_view text) {
+  constexpr std::string_view k_any = "any";
+  constexpr std::string_view k_any_of = "any:";
+  if (text == k_any) return Extent::at_run_time(k_typical_columns);
+  const bool is_any = text.starts_with(k_any_of);
+  const auto columns =
+      read_number<std::int64_t>(text.substr(is_any ? k_any_of.size() : std::size_t{0}));
+  if (!columns || *columns < 1 || *columns > k_most_count) {
+    throw InvalidArgument(
+        fmt::format("--n: expected a whole number from 1 to {}, any, or any:N with such a number, "
+                    "not '{}'",
+                    k_most_count, printable(text, k_longest_shown)));
+  }
+  return is_any ? Extent::at_run_time(*columns) : Extent(*columns);
+}
+
+/// "gelu", "clamp:0,6".
+void parse_activation_option(std::string_view text, Epilogue& epilogue) {
+  constexpr std::string_view k_clamp = "clamp:";
+  if (!text.starts_with(k_clamp)) {
+    epilogue.activation = parse_activation(text);
+    if (epilogue.activation != Activation::clamp) return;
+  }
+  const std::string_view bounds = text.substr(std::min(k_clamp.size(), text.size()));
+  const std::size_t comma = std::min(bounds.find(','), bounds.size());
+  const auto low = read_number<float>(bounds.substr(0, comma));
+  const auto high = read_number<float>(bounds.substr(std::min(comma + 1, bounds.size())));
+  if (!low || !high || !(*low <= *high)) {
+    throw InvalidArgument(
+        fmt::format("--activation: expected clamp:LOW,HIGH with LOW up to HIGH, as clamp:0,6 or "
+                    "clamp:-1,inf, not '{}'",
+                    printable(text, k_longest_shown)));
+  }
+  epilogue.activation = Activation::clamp;
+  epilogue.low = *low;
+  epilogue.high = *high;
+}
+
+void add_layouts(CLI::App& command, Problem& problem) {
+  // The parser goes through options as they are added: those of one operand have the last word.
+  const auto add = [&](const char* flag, const char* what, auto set) {
+    command
+        .add_option_function<std::string>(
+            flag, [set](const std::string& name) { set(parse_layout(name)); }, what)
+        ->type_name("LAYOUT");
+  };
+  add("--layout",
+      "How B [k x n] and C [m x n] lie in memory: features (row-major, the n values of a feature "
+      "together), tokens (those of a token together, as frameworks have activations: X [n x k], Y "
+      "[n x m]) or panels (of --panel-columns columns, for layers that are chained). Default: "
+      "features.",
+      [&problem](Layout layout) { problem.b.layout = problem.c.layout = layout; });
+  add("--b-layout", "The same for B alone.",
+      [&problem](Layout layout) { problem.b.layout = layout; });
+  add("--c-layout", "The same for C, and the residual, alone.",
+      [&problem](Layout layout) { problem.c.layout = layout; });
+  command
+      .add_option_function<std::int64_t>(
+          "--panel-columns", [&problem](std::int64_t columns) { problem.panel_columns = columns; },
+          "Columns that a panel of B and C has, a multiple of the vector's lanes (AVX-512: 16, "
+          "AVX2: 8, generic: 4), for layers that are chained panel by panel. Default: chosen with "
+          "the tile.")
+      ->transform(whole_number(1, k_most_count))
+      ->type_name("W");
+}
+
+void add_operand(CLI::App& command, const std::string& flag, bool& wanted, OperandFile& file,
+                 const std::string& what) {
+  command
+      .add_option_function<std::string>(
+          flag,
+          [&wanted, &file](const std::string& path) {
+            wanted = true;
+            if (path != k_made_up) file.path = path;
+          },
+          what)
+      ->expected(0, 1)
+      ->check(not_empty())
+      ->default_str(k_made_up)
+      ->type_name("[FILE]");
+}
+
+void add_epilogue(CLI::App& command, Epilogue& epilogue, OperandFiles& files) {
+  add_operand(
+      command, "--scale", epilogue.scale, files.scale,
+      "Multiply each row of A * B by a number of its own, as dequantized weights need. FILE "
+      "(.npy, one dimension) has them for every layer of the command; name matrix files "
+      "before, or write --scale=FILE. They are operands of a run, no part of the kernel.");
+  add_operand(command, "--bias", epilogue.bias, files.bias,
+              "Add a number to each row, after --scale. FILE as there.");
+  command.add_flag("--residual", epilogue.residual,
+                   "Add to each element that of an array laid out as C, after --bias.");
+  command
+      .add_option_function<std::string>(
+          "--activation",
+          [&epilogue](const std::string& text) { parse_activation_option(text, epilogue); },
+          "Last, a function of each element as PyTorch has it: none, relu, gelu (with erf), "
+          "gelu-tanh, silu or clamp:LOW,HIGH.")
+      ->type_name("FUNCTION")
+      ->default_str("none");
+}
+
+/// All that a problem of no matrix says is what a problem of any says.
+Problem without_matrix(Problem problem) {
+  problem.a = CsrMatrix{0, 0, {0}, {}, {}};
+  return problem;
+}
+
+void read_operand(const char* flag, OperandFile& file) {
+  if (file.path.empty()) return;
+  if (file.path.extension() != ".npy") {
+    throw IoError(
+        fmt::format("{}: {}: expected a .npy file with a number for each row of A; name matrix "
+                    "files before {}, or write {}=FILE",
+                    file.path.string(), flag, flag, flag));
+  }
+  DenseMatrix read = load_dense(file.path);
+  if (read.rows != 1) {
+    throw IoError(
+        fmt::format("{}: {}: [{} x {}] numbers; expected one dimension, a number for "
+                    "each row of A",
+                    file.path.string(), flag, read.rows, read.cols));
+  }
+  file.values = std::move(read.values);
+}
+
+void check_length(const char* flag, const OperandFile& file, std::int64_t rows) {
+  if (file.path.empty() || std::ssize(file.values) == rows) return;
+  throw InvalidArgument(fmt::format("{}: {} has {} numbers; expected {}, one for each row of A",
+                                    flag, file.path.string(), file.values.size(), rows));
+}
+
+}  // namespace
+
+void add_problem_options(CLI::App& command, Problem& problem, OperandFiles& files) {
+  command
+      .add_option_function<std::string>(
+          "--n", [&problem](const std::string& text) { problem.n = parse_columns(text); },
+          "Columns of B and C: a number, or any, for a kernel that takes any n when it runs. "
+          "any:N says what is typical, which choices and times are for; any is any:128.")
+      ->required()
+      ->type_name("N");
+  add_layouts(command, problem);
+  add_epilogue(command, problem.epilogue, files);
+  command.add_flag("--runtime-values", problem.runtime_values,
+                   "Leave A's values to each run: the kernel is of A's pattern alone, and "
+                   "checkpoints of one pattern share it.");
+}
+
+void check_problem(const Problem& problem) {
+  const bool has_panels =
+      problem.b.layout == Layout::panel_major || problem.c.layout == Layout::panel_major;
+  if (has_panels && !problem.panel_columns) {
+    throw UsageError("the layout panels needs --panel-columns, the width of a panel");
+  }
+  static_cast<void>(checked_problem(without_matrix(problem)));
+}
+
+void read_operands(OperandFiles& files) {
+  read_operand("--scale", files.scale);
+  read_operand("--bias", files.bias);
+}
+
+void check_rows(const OperandFiles& files, std::int64_t rows) {
+  check_length("--scale", files.scale, rows);
+  check_length("--bias", files.bias, rows);
+}
+
+Json describe(const Problem& problem) {
+  Json json = to_json(without_matrix(problem));
+  json.erase("a");
+  return json;
+}
+
+Json describe(const OperandFiles& files) {
+  const auto path_of = [](const OperandFile& file) {
+    return file.path.empty() ? Json(nullptr) : Json(file.path.string());
+  };
+  return {{"scale", path_of(files.scale)}, {"bias", path_of(files.bias)}};
+}
+
+std::string columns_text(const Extent& n) {
+  return n.runtime ? fmt::format("any ({} is typical)", n.value) : fmt::format("{}", n.value);
+}
+
+std::string layouts_text(Layout b, Layout c) {
+  return b == c ? std::string(to_string(b)) : fmt::format("{}, {}", to_string(b), to_string(c));
+}
+
+std::string layer_text(const Problem& problem) {
+  const bool is_plain = problem.epilogue.empty() && !problem.n.runtime && !problem.runtime_values &&
+                        problem.b.layout == Layout::row_major &&
+                        problem.c.layout == Layout::row_major;
+  if (is_plain) return "";
+  return fmt::format("C = {}; n: {}; layout: {}{}\n", formula_of(problem.epilogue),
+                     columns_text(problem.n), layouts_text(problem.b.layout, problem.c.layout),
+                     problem.runtime_values ? "; A's values at run time" : "");
+}
+
+}  // namespace spjit::cli
