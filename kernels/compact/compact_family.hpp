@@ -8,10 +8,6 @@
 
 namespace spjit {
 
-/// Up to so many columns the loop is faster than unrolled code that comes from memory
-/// (docs/host-kernel.md).
-inline constexpr std::int64_t k_most_loop_columns = 768;
-
 class CompactFamily final : public HostFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "compact"; }
@@ -25,10 +21,5 @@ class CompactFamily final : public HostFamily {
   [[nodiscard]] LoadedKernel open(const HostObject& object,
                                   const Cancellation& cancel) const override;
 };
-
-/// The loop over A for part of the runs of another family's kernel.
-[[nodiscard]] std::shared_ptr<const HostExecutable> make_compact_loop(HostObject object,
-                                                                      CsrImage read,
-                                                                      const Cancellation& cancel);
 
 }  // namespace spjit

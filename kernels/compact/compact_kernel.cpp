@@ -315,9 +315,9 @@ void CompactMatrix::run_blocks(const Product& operands, HostIsa isa, float* work
       const std::int64_t columns = std::min(kernels.panel_columns, operands.n - first);
       const std::int64_t lanes = columns <= 8 ? 8 : kernels.lanes;
       const std::int64_t last = columns - (columns - 1) / lanes * lanes;
-      const float* const b =
-          operands.has_tokens ? operands.b + first * operands.ldb + block.first_column
-                              : operands.b + block.first_column * operands.ldb + first;
+      const float* const b = operands.has_tokens
+                                 ? operands.b + first * operands.ldb + block.first_column
+                                 : operands.b + block.first_column * operands.ldb + first;
       Panel panel{b, operands.ldb, operands.c + first, operands.ldc, last};
       if (block_columns_ > k_most_packed_columns) {
         const auto run = last == lanes ? kernels.in_place : kernels.in_place_masked;

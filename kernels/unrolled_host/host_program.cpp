@@ -35,6 +35,11 @@ void check_unrolled(const HostProgramRecord& record, const HostImage& image) {
   require_record(registers_needed(record.tile) <= registers_of(record.header.isa),
                  "tile beyond the registers");
   const std::int64_t width = record.tile.nv * lanes_of(record.header.isa);
+  const bool may_be_in_place =
+      !record.header.runtime_n && record.header.b_layout != Layout::tokens_major;
+  require_record(record.in_place_ldb == 0 || may_be_in_place, "B in place that has no place");
+  require_record(record.row_ptrs.empty() || record.header.isa != HostIsa::generic,
+                 "a loop that its instruction set has not");
   require_record(record.in_place_ldb == 0 ||
                      (record.in_place_ldb >= record.header.n && record.header.n >= width),
                  "B in place is narrower than n or a panel");

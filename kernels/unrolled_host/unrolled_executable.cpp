@@ -7,7 +7,7 @@
 
 #include "base/arithmetic.hpp"
 #include "base/host_cpu.hpp"
-#include "kernels/compact/compact_family.hpp"
+#include "kernels/compact_loop.hpp"
 #include "kernels/csr_view.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "kernels/compact/compact_family.hpp"
+#include "kernels/compact_loop.hpp"
 #include "kernels/kernel_record.hpp"
 #include "kernels/unrolled_host/host_choice.hpp"
 #include "kernels/unrolled_host/host_heuristic.hpp"

@@ -304,7 +304,7 @@ TEST_F(HostVerification, LayersOfOtherLayoutsOfBAndCAndOverlappingTokensPass) {
 }
 
 TEST_F(HostVerification, LayersThatWereTimedPassAndTheirFamiliesRaced) {
-  for (const SearchMode mode : {SearchMode::fast, SearchMode::ranked}) {
+  for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy}) {
     for (const Layout layout : k_layouts) {
       CompileOptions options;
       options.verify = VerifyMode::full;

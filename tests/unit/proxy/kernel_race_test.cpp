@@ -9,7 +9,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "base/host_cpu.hpp"
+#include "matrix/limits.hpp"
 #include "kernels/timing_operands.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"

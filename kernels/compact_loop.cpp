@@ -1,0 +1,76 @@
+#include "kernels/compact_loop.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/arithmetic.hpp"
+#include "kernels/compact/compact_kernel.hpp"
+
+namespace spjit {
+namespace {
+
+/// Of a thread, in vectors of a nonzero: about a microsecond. Waking it takes as long.
+constexpr double k_least_work = 4000;
+
+/// Of each part of a kernel.
+struct CompactValues final : PreparedValues::Stream {
+  using Stream::Stream;
+  std::vector<CompactMatrix::Values> parts;
+};
+
+class CompactExecutable final : public HostExecutable {
+ public:
+  CompactExecutable(HostObject object, CsrImage read, const Cancellation& cancel)
+      : HostExecutable(std::move(object), read.header, read.panel_columns), read_(std::move(read)) {
+    const CsrView matrix = read_.view();
+    std::int64_t block = compact_block_columns(matrix, read_.header.isa, read_.header.n);
+    if (read_.header.b_layout == Layout::tokens_major) {
+      block = std::min(block, CompactMatrix::k_most_packed_columns);
+    }
+    const double work = as_double(matrix.nnz()) * as_double(ceil_div(read_.header.n, 16));
+    const std::int64_t parts = worthwhile_parts(work, k_least_work, threads());
+    for (const RowRange& rows : split_rows(matrix, parts)) {
+      parts_.emplace_back(matrix, rows, block, cancel);
+    }
+  }
+
+  void multiply(const Product& product) const override {
+    const SharedWork work{.image = read_,
+                          .panel_columns = k_compact_panel_columns,
+                          .workspace_floats = CompactMatrix::k_workspace_floats};
+    const auto* values = dynamic_cast<const CompactValues*>(product.values);
+    run_shared(parts_, product, work,
+               [&](const CompactMatrix& part, const Product& some, float* workspace) {
+                 const auto index = &part - parts_.data();
+                 part.run(some, read_.header.isa, workspace,
+                          values == nullptr ? nullptr : &values->parts[to_size(index)]);
+               });
+  }
+
+  [[nodiscard]] bool takes_tokens() const noexcept override {
+    return std::ranges::all_of(parts_, &CompactMatrix::takes_tokens);
+  }
+
+  [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
+      std::span<const float> values) const override {
+    const auto prepared = std::make_shared<CompactValues>(id());
+    for (const CompactMatrix& part : parts_) prepared->parts.push_back(part.arrange(values));
+    return prepared;
+  }
+
+ private:
+  CsrImage read_;
+  std::vector<CompactMatrix> parts_;
+};
+
+}  // namespace
+
+std::shared_ptr<const HostExecutable> make_compact_loop(HostObject object, CsrImage read,
+                                                        const Cancellation& cancel) {
+  return std::make_shared<const CompactExecutable>(std::move(object), std::move(read), cancel);
+}
+
+}  // namespace spjit

@@ -1,0 +1,26 @@
+#pragma once
+
+/// @file
+/// The loop of the family `compact` as an executable: all of that family, and of unrolled kernels
+/// of a run-time n the part for few columns.
+
+#include <cstdint>
+#include <memory>
+
+#include "base/cancel.hpp"
+#include "kernels/csr_image.hpp"
+#include "kernels/host_family.hpp"
+
+namespace spjit {
+
+/// Up to so many columns the loop is faster than unrolled code that comes from memory
+/// (docs/host-kernel.md).
+inline constexpr std::int64_t k_most_loop_columns = 768;
+
+/// Throws Error for an A that is none; what `cancel` throws soon after it is reached. Precondition:
+/// this CPU has the header's instruction set, AVX-512 or AVX2.
+[[nodiscard]] std::shared_ptr<const HostExecutable> make_compact_loop(HostObject object,
+                                                                      CsrImage read,
+                                                                      const Cancellation& cancel);
+
+}  // namespace spjit
