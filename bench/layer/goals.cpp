@@ -92,7 +92,7 @@ nlohmann::json json_of(const GoalFigure& figure) {
 }
 
 std::string text_of(const GoalFigure& figure) {
-  const std::string measured = fmt::format("{:.2f}", figure.measured);
+  std::string measured = fmt::format("{:.2f}", figure.measured);
   if (!figure.wanted) return measured;
   return fmt::format("{} {} {:.2f}", measured, figure.missed() ? "NOT" : "<=", *figure.wanted);
 }

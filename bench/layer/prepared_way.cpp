@@ -35,8 +35,8 @@ BiasedLayers::BiasedLayers(std::vector<NetworkLayer> given) : layers(std::move(g
   }
 }
 
-PreparedWay::PreparedWay(const Way& way, const WaySurroundings& surroundings, LayerBuffers& buffers)
-    : way_(way), surroundings_(surroundings), buffers_(&buffers) {
+PreparedWay::PreparedWay(Way way, WaySurroundings surroundings, LayerBuffers& buffers)
+    : way_(std::move(way)), surroundings_(std::move(surroundings)), buffers_(&buffers) {
   const BiasedLayers& network = *surroundings_.network;
   for (std::size_t i = 0; i < network.layers.size(); ++i) {
     auto layer = std::make_unique<Layer>(Layer{surroundings_.compiler.compile(problem(i))});

@@ -39,7 +39,7 @@ struct WaySurroundings {
 class PreparedWay {
  public:
   /// Borrows `buffers`, of the way's layout and batch. Throws as Compiler::compile().
-  PreparedWay(const Way& way, const WaySurroundings& surroundings, LayerBuffers& buffers);
+  PreparedWay(Way way, WaySurroundings surroundings, LayerBuffers& buffers);
 
   [[nodiscard]] const Way& way() const noexcept { return way_; }
   /// Runs all layers with NaN in C before. Empty if every result is right, else where it is not.

@@ -49,6 +49,7 @@ std::vector<Comparison> list_comparisons(const std::vector<std::string>& names) 
   std::vector<Comparison> all = all_comparisons();
   if (names.empty()) return all;
   std::vector<std::string> known;
+  known.reserve(all.size());
   for (const Comparison& comparison : all) known.push_back(comparison.name);
   for (const std::string& name : names) {
     if (std::ranges::count(known, name) > 0) continue;
