@@ -9,8 +9,8 @@
 #include <stop_token>
 #include <vector>
 
-#include "matrix/limits.hpp"
 #include "kernels/timing_operands.hpp"
+#include "matrix/limits.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
