@@ -13,6 +13,7 @@
 #include "base/host_cpu.hpp"
 #include "base/identifiers.hpp"
 #include "base/json_text.hpp"
+#include "kernels/aot_header.hpp"
 #include "kernels/argument_checks.hpp"
 #include "kernels/families.hpp"
 #include "kernels/host_family.hpp"
@@ -247,29 +248,7 @@ std::vector<std::byte> Kernel::object(const std::string& name) const {
 
 std::string Kernel::aot_header(const std::string& name) const {
   check_name(name);
-  const HostImage& image = image_of(*impl_);
-  return fmt::format(R"(#pragma once
-
-// {1} kernel C = A * B with A [{2} x {3}], {4} nonzeros, B [{3} x {5}]; made by spjit.
-// Link {0}.o and libspjit.
-
-#include <spjit/kernel.hpp>
-
-extern "C" {{
-extern const unsigned char spjit_{0}_text[];
-extern const unsigned char spjit_{0}_weights[];
-extern const unsigned char spjit_{0}_program[{6}];
-}}
-
-/// C [{2} x {5}] = A * B [{3} x {5}]; see spjit::Kernel.
-[[nodiscard]] inline spjit::Kernel {0}(int threads = 1) {{
-  return spjit::Kernel::link({{spjit_{0}_text, {7}, spjit_{0}_weights, {8},
-                                  spjit_{0}_program, {6}}},
-                                 threads);
-}}
-)",
-                     name, info().target.name(), rows(), cols(), info().nnz, n(),
-                     image.program.size(), image.text.size(), image.weights.size());
+  return aot_header_of(info(), image_of(*impl_), name);
 }
 
 Kernel Kernel::link(const LinkedObject& object, int threads) {

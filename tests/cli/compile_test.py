@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import shlex
 import shutil
@@ -365,34 +366,120 @@ class EmitTest(ToolTest):
             self.assert_error(result, FAILED, out, "--out")
             self.assertFalse(self.cache.exists())
 
-    def test_object_and_header_make_a_program(self):
+    def run_program(self, source: str, *objects: str) -> str:
+        """What a program with the library prints."""
         compiler = shutil.which(os.environ.get("SPJIT_CXX", "c++"))
         library = os.environ.get("SPJIT_LIBRARY", "")
         if compiler is None or ".so" not in Path(library).name:
             self.skipTest("needs a C++ compiler and a shared libspjit")
+        (self.folder / "main.cpp").write_text(source)
+        flags = shlex.split(os.environ.get("SPJIT_LINK_FLAGS", ""))
+        subprocess.run([compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", *flags, "-I",
+                        ROOT / "include", "main.cpp", *objects, library,
+                        f"-Wl,-rpath,{Path(library).parent}", "-o", "program"],
+                       cwd=self.folder, check=True, timeout=300)
+        return subprocess.run(["./program"], cwd=self.folder, capture_output=True, text=True,
+                              timeout=300, check=True, env=self.environment()).stdout
+
+    def test_object_and_header_make_a_program(self):
         # One row [2 0 3] times B.
         (self.folder / "w.mtx").write_text("%%MatrixMarket matrix coordinate real general\n"
                                            "2 3 2\n1 1 2\n1 3 3\n")
         self.succeed("compile", "w.mtx", "--n", 2, "--no-measure", "--out", ".", "--emit",
                      "obj,header")
-        (self.folder / "main.cpp").write_text(
+
+        output = self.run_program(
             '#include "w.hpp"\n#include <cstdio>\n'
             "int main() {\n"
             "  const float b[6] = {1, 2, 10, 20, 100, 200};\n"
             "  float c[4] = {-1, -1, -1, -1};\n"
             "  w().run(b, c);\n"
             '  std::printf("%g %g %g %g\\n", c[0], c[1], c[2], c[3]);\n'
-            "}\n")
-        flags = shlex.split(os.environ.get("SPJIT_LINK_FLAGS", ""))
+            "  c[0] = -1;\n"
+            "  w(w(), b, c);\n"
+            '  std::printf("%g\\n", c[0]);\n'
+            "}\n", "w.o")
 
-        subprocess.run([compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", *flags, "-I",
-                        ROOT / "include", "main.cpp", "w.o", library,
-                        f"-Wl,-rpath,{Path(library).parent}", "-o", "program"],
-                       cwd=self.folder, check=True, timeout=300)
-        result = subprocess.run(["./program"], cwd=self.folder, capture_output=True, text=True,
-                                timeout=300, check=True)
+        self.assertEqual(output, "302 604 0 0\n302\n")
 
-        self.assertEqual(result.stdout, "302 604 0 0\n")
+    def code_of(self, begin: str) -> str:
+        """The C++ in docs/api.md that begins so."""
+        page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+        blocks = [block for block in re.findall(r"```cpp\n(.*?)```", page, re.DOTALL)
+                  if block.startswith(begin)]
+        self.assertEqual(len(blocks), 1, begin)
+        return blocks[0]
+
+    def test_the_layers_in_the_documentation_compile_and_compute_what_it_says(self):
+        self.generate("fc1.npz", 20, 30)
+        page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+        command = re.search(r"`spjit (compile fc1\.npz [^`]*)`", page)[1].split()
+        self.succeed(*command, "--no-measure")
+        include, linked = self.code_of('#include "fc1.hpp"\n').split("\n", 1)
+
+        output = self.run_program(f"""
+{include}
+#include <cmath>
+#include <cstdio>
+#include <spjit/spjit.hpp>
+#include <vector>
+
+int main() {{
+  const spjit::CsrMatrix a = spjit::load_matrix("fc1.npz");
+  constexpr std::int64_t tokens = 7;
+  std::vector<float> xs(8 * tokens * 30), ys(8 * tokens * 20), vector(20);
+  for (std::size_t i = 0; i < xs.size(); ++i) xs[i] = std::cos(static_cast<float>(i));
+  for (std::size_t i = 0; i < 20; ++i) vector[i] = static_cast<float>(i) / 10 - 1;
+  const float* const x = xs.data();
+  float* const y = ys.data();
+  const float* const bias = vector.data();
+  const auto worst = [&](std::int64_t count) {{
+    double most = 0;
+    for (std::int64_t token = 0; token < count; ++token) {{
+      for (std::int64_t row = 0; row < 20; ++row) {{
+        double sum = bias[row];
+        for (auto i = a.row_ptrs[row]; i < a.row_ptrs[row + 1]; ++i) {{
+          sum += double(a.values[i]) * double(x[token * 30 + a.col_idxs[i]]);
+        }}
+        const double gelu = sum / 2 * (1 + std::erf(sum / std::sqrt(2.0)));
+        most = std::fmax(most, std::fabs(gelu - double(y[token * 20 + row])));
+      }}
+    }}
+    for (float& value : ys) value = -1000;
+    return most < 1e-5;
+  }};
+{linked}
+  const bool linked_is_right = worst(tokens);
+{self.code_of("spjit::Kernel layer")}
+  std::printf("%d %d\\n", linked_is_right, worst(8 * tokens));
+}}
+""", "fc1.o")
+
+        self.assertEqual(output, "1 1\n")
+
+    def test_a_header_names_every_operand_that_a_run_needs(self):
+        self.generate("layer.npz")
+        command = ["compile", "layer.npz", "--no-measure", "--out", ".", "--emit", "header"]
+
+        self.succeed(*command, "--n", "any:9", "--b-layout", "tokens", "--scale", "--residual",
+                     "--activation", "clamp:0,6", "--runtime-values")
+        layer = (self.folder / "layer.hpp").read_text()
+        self.succeed(*command, "--n", 9)
+        product = (self.folder / "layer.hpp").read_text()
+
+        formula = "C = clamp(scale * (A * B) + residual, 0, 6)"
+        for part in [f"// {formula} with A [40 x 30], 240 nonzeros; any n, chosen for 9; host-",
+                     "/// b: tokens [n x 30]\n/// c: features [40 x n]\n",
+                     "/// scale: [40], a number for each row of A\n/// residual: as c\n",
+                     "layer(const spjit::Kernel& kernel, const float* b, float* c, std::int64_t n, "
+                     "const float* scale, const float* residual, "
+                     "const spjit::PreparedValues& values) {",
+                     ".n = n, .scale = scale, .residual = residual, .values = &values}"]:
+            self.assertIn(part, layer)
+        for part in ["// C = A * B with A [40 x 30], 240 nonzeros; n = 9; host-",
+                     "/// b: features [30 x 9]\n/// c: features [40 x 9]\n",
+                     "layer(const spjit::Kernel& kernel, const float* b, float* c) {"]:
+            self.assertIn(part, product)
 
 
 if __name__ == "__main__":
