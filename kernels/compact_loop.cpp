@@ -19,6 +19,7 @@ constexpr double k_least_work = 4000;
 struct CompactValues final : PreparedValues::Stream {
   using Stream::Stream;
   std::vector<CompactMatrix::Values> parts;
+  std::vector<CompactMatrix::Part> all;  ///< of the kernel, with them
 };
 
 class CompactExecutable final : public HostExecutable {
@@ -35,6 +36,7 @@ class CompactExecutable final : public HostExecutable {
     for (const RowRange& rows : split_rows(matrix, parts)) {
       parts_.emplace_back(matrix, rows, block, cancel);
     }
+    for (const CompactMatrix& part : parts_) own_.push_back({&part, nullptr});
   }
 
   void multiply(const Product& product) const override {
@@ -42,6 +44,15 @@ class CompactExecutable final : public HostExecutable {
                           .panel_columns = k_compact_panel_columns,
                           .workspace_floats = CompactMatrix::k_workspace_floats};
     const auto* values = dynamic_cast<const CompactValues*>(product.values);
+    if (product.serial) {
+      const WorkspacePool::Loan workspace(workspaces(),
+                                          {work.workspace_floats, work.workspace_floats});
+      for_each_panel(product, read_, [&](const Product& panel) {
+        CompactMatrix::run(values == nullptr ? own_ : values->all, panel, read_.header.isa,
+                           workspace.data());
+      });
+      return;
+    }
     run_shared(parts_, product, work,
                [&](const CompactMatrix& part, const Product& some, float* workspace) {
                  const auto index = &part - parts_.data();
@@ -58,12 +69,16 @@ class CompactExecutable final : public HostExecutable {
       std::span<const float> values) const override {
     const auto prepared = std::make_shared<CompactValues>(id());
     for (const CompactMatrix& part : parts_) prepared->parts.push_back(part.arrange(values));
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      prepared->all.push_back({&parts_[i], &prepared->parts[i]});
+    }
     return prepared;
   }
 
  private:
   CsrImage read_;
   std::vector<CompactMatrix> parts_;
+  std::vector<CompactMatrix::Part> own_;  ///< all of them
 };
 
 }  // namespace

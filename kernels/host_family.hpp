@@ -78,6 +78,7 @@ void for_each_panel(const Product& product, const CsrImage& image, const Run& ru
          .c = product.c + panel * c.stride(),
          .ldc = width,
          .n = width,
+         .serial = product.serial,
          .values = product.values});
   }
 }
@@ -129,7 +130,10 @@ class HostExecutable : public Executable {
   }
 
   /// How columns are divided where there is more to do than to multiply.
-  [[nodiscard]] virtual ColumnGroups column_groups() const noexcept { return {}; }
+  /// `in_place`: sums are where C is.
+  [[nodiscard]] virtual ColumnGroups column_groups(bool in_place) const noexcept {
+    return {in_place ? std::int64_t{256} : std::int64_t{64}, 1};
+  }
 
   [[nodiscard]] int threads() const noexcept {
     return object_.pool == nullptr ? 1 : object_.pool->threads();
@@ -137,10 +141,10 @@ class HostExecutable : public Executable {
   [[nodiscard]] bool is_executable() const noexcept { return object_.executable; }
   [[nodiscard]] ThreadPool* pool() const noexcept { return object_.pool.get(); }
 
-  /// Calls `task` with 0 to `count` - 1, in the pool's threads if there is one.
+  /// Calls `task` with 0 to `count` - 1, in the pool's threads if there is one and not `serial`.
   template <class Task>
-  void run_tasks(std::int64_t count, const Task& task) const {
-    if (pool() == nullptr || count <= 1) {
+  void run_tasks(std::int64_t count, bool serial, const Task& task) const {
+    if (pool() == nullptr || serial || count <= 1) {
       for (int index = 0; index < count; ++index) task(index);
       return;
     }
@@ -149,8 +153,9 @@ class HostExecutable : public Executable {
 
   /// The same with each of the parts.
   template <class Part>
-  void run_parts(const std::vector<RowRange>& parts, const Part& part) const {
-    run_tasks(std::ssize(parts), [&](int index) { part(parts[static_cast<std::size_t>(index)]); });
+  void run_parts(const std::vector<RowRange>& parts, bool serial, const Part& part) const {
+    run_tasks(std::ssize(parts), serial,
+              [&](int index) { part(parts[static_cast<std::size_t>(index)]); });
   }
 
   [[nodiscard]] const WorkspacePool& workspaces() const noexcept { return *workspaces_; }
@@ -167,7 +172,7 @@ class HostExecutable : public Executable {
   }
 
  private:
-  /// Columns of B and C that are computed at once.
+  /// Columns of B and C of one of a batch that are computed at once.
   struct ColumnRange {
     std::int64_t begin;
     std::int64_t end;
@@ -177,17 +182,20 @@ class HostExecutable : public Executable {
     float* b;
     float* c;
     std::int64_t ld;
+    bool serial;  ///< threads have other groups
   };
+  struct Layer;
 
-  void run_layer(const Arguments& arguments) const;
+  void run_groups(const Layer& layer) const;
   void run_group(const Arguments& arguments, ColumnRange columns,
                  const GroupWorkspace& workspace) const;
 
   /// Calls `task` with the rows that each thread has.
   template <class Task>
-  void share_rows(std::int64_t rows, const Task& task) const {
-    const std::int64_t parts = std::min<std::int64_t>(threads(), ceil_div(rows, 16));
-    run_tasks(parts, [&](std::int64_t part) {
+  void share_rows(std::int64_t rows, bool serial, const Task& task) const {
+    const std::int64_t most = serial ? 1 : threads();
+    const std::int64_t parts = std::min<std::int64_t>(most, ceil_div(rows, 16));
+    run_tasks(parts, serial, [&](std::int64_t part) {
       task(RowRange{rows * part / parts, rows * (part + 1) / parts});
     });
   }
@@ -200,7 +208,7 @@ class HostExecutable : public Executable {
     constexpr std::int64_t k_few_rows = 32;  // a thread
     const bool by_rows =
         count <= 1 || panels < count || work.image.header.rows >= k_few_rows * count;
-    run_tasks(count, [&](std::int64_t task) {
+    run_tasks(count, product.serial, [&](std::int64_t task) {
       const WorkspacePool::Loan workspace(workspaces(),
                                           {work.workspace_floats, work.workspace_floats});
       if (by_rows) {

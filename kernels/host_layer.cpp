@@ -1,6 +1,7 @@
 // What a run of a host kernel does around the product: other layouts, an epilogue, a batch.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "base/arithmetic.hpp"
@@ -27,6 +28,24 @@ const PreparedValues::Stream* stream_of(const Arguments& arguments) {
   return arguments.values == nullptr ? nullptr : arguments.values->stream();
 }
 
+/// One of a batch.
+Arguments item_of(Arguments arguments, std::int64_t item) {
+  arguments.b += item * arguments.b_distance;
+  arguments.c += item * arguments.c_distance;
+  if (arguments.residual != nullptr) arguments.residual += item * arguments.residual_distance;
+  return arguments;
+}
+
+Product product_of(const Arguments& arguments) {
+  return {.b = arguments.b,
+          .ldb = arguments.ldb,
+          .c = arguments.c,
+          .ldc = arguments.ldc,
+          .n = arguments.n,
+          .layout = *arguments.b_layout,
+          .values = stream_of(arguments)};
+}
+
 /// A token is a column of distance 1, as which nothing is transposed.
 Arguments of_one_token(Arguments arguments) {
   if (arguments.b_layout == Layout::tokens_major) {
@@ -43,6 +62,15 @@ Arguments of_one_token(Arguments arguments) {
 
 }  // namespace
 
+/// A batch as it is computed: products of all columns, or of groups of them.
+struct HostExecutable::Layer {
+  const Arguments& arguments;
+  bool is_product;  ///< nothing but
+  std::int64_t columns;
+  std::int64_t groups;  ///< of each product
+  bool by_groups;       ///< each thread has some; else all share each
+};
+
 void HostExecutable::run(const Arguments& arguments) const {
   if (arguments.n == 0 || arguments.batch == 0) return;
   if (const HostExecutable& suited = suited_to(arguments.n); &suited != this) {
@@ -52,48 +80,64 @@ void HostExecutable::run(const Arguments& arguments) const {
   const Layout layout = *arguments.b_layout;
   const bool is_product =
       layer_.epilogue.empty() && layout == *arguments.c_layout && layout != Layout::tokens_major;
-  for (std::int64_t item = 0; item < arguments.batch; ++item) {
-    Arguments one = arguments;
-    one.b += item * arguments.b_distance;
-    one.c += item * arguments.c_distance;
-    if (one.residual != nullptr) one.residual += item * arguments.residual_distance;
-    if (is_product) {
-      multiply({.b = one.b,
-                .ldb = one.ldb,
-                .c = one.c,
-                .ldc = one.ldc,
-                .n = one.n,
-                .layout = layout,
-                .values = stream_of(one)});
-    } else if (one.n == 1) {
-      run_layer(of_one_token(one));
-    } else {
-      run_layer(one);
-    }
+  if (is_product && arguments.batch == 1) {
+    multiply(product_of(arguments));
+    return;
   }
+  const Arguments layer = arguments.n == 1 ? of_one_token(arguments) : arguments;
+  const bool has_panels =
+      layer.b_layout == Layout::panel_major || layer.c_layout == Layout::panel_major;
+  const ColumnGroups groups =
+      has_panels ? ColumnGroups{panel_columns_, 1} : column_groups(is_in_place(layer));
+  const std::int64_t count =
+      is_product ? 1 : std::max<std::int64_t>((layer.n - groups.least) / groups.columns, 0) + 1;
+  // The busiest thread's share against the mean; threads that share a group wait for one another.
+  constexpr double k_tolerated_imbalance = 1.25;
+  const double shares = as_double(count) * as_double(layer.batch) / threads();
+  const bool by_groups = threads() > 1 && std::ceil(shares) <= k_tolerated_imbalance * shares;
+  run_groups({layer, is_product, groups.columns, count, by_groups});
 }
 
-void HostExecutable::run_layer(const Arguments& arguments) const {
-  const bool has_panels =
-      arguments.b_layout == Layout::panel_major || arguments.c_layout == Layout::panel_major;
-  const ColumnGroups groups = has_panels ? ColumnGroups{panel_columns_, 1} : column_groups();
-  const std::int64_t most = std::min(arguments.n, groups.columns + groups.least - 1);
+void HostExecutable::run_groups(const Layer& layer) const {
+  const Arguments& arguments = layer.arguments;
+  const std::int64_t most =
+      layer.groups == 1 ? arguments.n
+                        : std::max(layer.columns, arguments.n - (layer.groups - 1) * layer.columns);
   // Rows a power of two apart share few sets of the caches.
   const std::int64_t padded =
       round_up(most, k_line_floats) + (most >= k_far_columns ? k_line_floats : 0);
-  const bool copies_b = arguments.b_layout == Layout::tokens_major && !takes_tokens();
-  const std::int64_t b_floats =
-      copies_b ? checked_multiply(layer_.cols, padded, "floats of tokens") : 0;
-  const std::int64_t c_floats =
-      is_in_place(arguments) ? 0 : checked_multiply(layer_.rows, padded, "floats of tokens");
-  const std::int64_t floats = checked_add(b_floats, c_floats, "floats of tokens");
-  const WorkspacePool::Loan workspace(workspaces(), {floats, floats});
-  for (std::int64_t first = 0; first < arguments.n;) {
-    const bool is_last = arguments.n - first < groups.columns + groups.least;
-    const std::int64_t end = is_last ? arguments.n : first + groups.columns;
-    run_group(arguments, {first, end}, {workspace.data(), workspace.data() + b_floats, padded});
-    first = end;
-  }
+  const bool copies_b =
+      !layer.is_product && arguments.b_layout == Layout::tokens_major && !takes_tokens();
+  const bool copies_c = !layer.is_product && !is_in_place(arguments);
+  const auto floats_of = [&](std::int64_t rows) {
+    return checked_multiply(rows, padded, "floats of tokens");
+  };
+  const std::int64_t b_floats = copies_b ? floats_of(layer_.cols) : 0;
+  const std::int64_t floats =
+      checked_add(b_floats, copies_c ? floats_of(layer_.rows) : 0, "floats of tokens");
+  const std::int64_t groups = checked_multiply(layer.groups, arguments.batch, "groups of columns");
+  const std::int64_t parts = layer.by_groups ? threads() : 1;
+  run_tasks(parts, false, [&](std::int64_t part) {
+    const WorkspacePool::Loan workspace(workspaces(), {floats, floats});
+    const double share = as_double(groups) / as_double(parts);
+    const auto cut = [&](std::int64_t at) {
+      return at == parts ? groups : static_cast<std::int64_t>(share * as_double(at));
+    };
+    for (std::int64_t group = cut(part); group < cut(part + 1); ++group) {
+      const Arguments one = item_of(arguments, group / layer.groups);
+      if (layer.is_product) {
+        Product product = product_of(one);
+        product.serial = layer.by_groups;
+        multiply(product);
+        continue;
+      }
+      const std::int64_t index = group % layer.groups;
+      const std::int64_t begin = index * layer.columns;
+      const std::int64_t end = index + 1 == layer.groups ? one.n : begin + layer.columns;
+      run_group(one, {begin, end},
+                {workspace.data(), workspace.data() + b_floats, padded, layer.by_groups});
+    }
+  });
 }
 
 void HostExecutable::run_group(const Arguments& arguments, ColumnRange columns,
@@ -110,13 +154,14 @@ void HostExecutable::run_group(const Arguments& arguments, ColumnRange columns,
                   .c = to,
                   .ldc = row_distance(c),
                   .n = n,
+                  .serial = workspace.serial,
                   .values = stream_of(arguments)};
   if (b.layout == Layout::tokens_major && takes_tokens()) {
     product.has_tokens = true;
   } else if (b.layout == Layout::tokens_major) {
     product.b = workspace.b;
     product.ldb = workspace.ld;
-    share_rows(layer_.cols, [&](const RowRange& rows) {
+    share_rows(layer_.cols, workspace.serial, [&](const RowRange& rows) {
       transpose(IntoPanels{.from = {from + rows.begin, b.ld},
                            .rows = n,
                            .columns = rows.end - rows.begin,
@@ -137,7 +182,7 @@ void HostExecutable::run_group(const Arguments& arguments, ColumnRange columns,
     }
   }
   if (in_place && layer_.epilogue.empty()) return;
-  share_rows(layer_.rows, [&](const RowRange& rows) {
+  share_rows(layer_.rows, workspace.serial, [&](const RowRange& rows) {
     const auto of_row = [&](const float* operand) {
       return operand == nullptr ? nullptr : operand + rows.begin;
     };

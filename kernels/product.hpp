@@ -21,6 +21,7 @@ struct Product {
   std::int64_t n = 0;                              ///< columns of B and C
   Layout layout = Layout::row_major;               ///< of B and C
   bool has_tokens = false;            ///< B is tokens-major, whatever the layout
+  bool serial = false;                ///< other threads compute other columns at the same time
   const PreparedValues::Stream* values = nullptr;  ///< A's; null: those of the kernel
 };
 

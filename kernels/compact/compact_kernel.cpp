@@ -144,6 +144,26 @@ constexpr Kernels k_kernels = {
 #undef SPJIT_COMPACT_INLINE
 }  // namespace avx2
 
+/// What of B is packed.
+struct PackedPart {
+  std::int64_t columns;
+  std::int64_t rows;
+  bool has_tokens;
+};
+
+void pack_panel(const Kernels& kernels, const Panel& panel, const PackedPart& part, float* to,
+                HostIsa isa) {
+  if (!part.has_tokens) {
+    kernels.pack(panel.b, panel.ldb, part.rows, part.columns, to);
+    return;
+  }
+  transpose(IntoPanels{.from = {panel.b, panel.ldb},
+                       .rows = part.columns,
+                       .columns = part.rows,
+                       .to = {to, k_plane_row, k_plane_row, k_plane}},
+            isa);
+}
+
 const Kernels& kernels_of(HostIsa isa) {
   return isa == HostIsa::avx512 ? avx512::k_kernels : avx2::k_kernels;
 }
@@ -288,6 +308,12 @@ std::int64_t CompactMatrix::bytes() const noexcept {
 
 void CompactMatrix::run(const Product& operands, HostIsa isa, float* workspace,
                         const Values* values) const {
+  const Part part{this, values};
+  run(std::span(&part, 1), operands, isa, workspace);
+}
+
+void CompactMatrix::run(std::span<const Part> parts, const Product& operands, HostIsa isa,
+                        float* workspace) {
   // C is read and written for every block: of so many columns it stays in L2 meanwhile.
   constexpr std::int64_t k_columns_at_once = 256;
   for (std::int64_t first = 0; first < operands.n; first += k_columns_at_once) {
@@ -295,49 +321,63 @@ void CompactMatrix::run(const Product& operands, HostIsa isa, float* workspace,
     some.b += operands.has_tokens ? first * operands.ldb : first;
     some.c += first;
     some.n = std::min(k_columns_at_once, operands.n - first);
-    run_blocks(some, isa, workspace, values == nullptr ? values_ : *values);
+    run_blocks(parts, some, isa, workspace);
   }
 }
 
-void CompactMatrix::run_blocks(const Product& operands, HostIsa isa, float* workspace,
-                               const Values& values) const {
+const CompactMatrix::Block* CompactMatrix::block_at(std::int64_t first_column) const {
+  const auto found = std::ranges::lower_bound(blocks_, first_column, {}, &Block::first_column);
+  return found != blocks_.end() && found->first_column == first_column ? &*found : nullptr;
+}
+
+void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& operands, HostIsa isa,
+                               float* workspace) {
   const Kernels& kernels = kernels_of(isa);
-  for (const Block& block : blocks_) {
-    const Streams streams{slices_.data() + block.first_slice,
-                          slices_.data() + block.end_slice,
-                          offsets_.data() + block.first_step * k_lanes,
-                          values.steps.data() + block.first_step * k_lanes,
-                          tail_offsets_.data() + block.first_tail,
-                          values.tails.data() + block.first_tail};
-    const bool is_first = block.first_column == 0;
+  std::int64_t end_column = 0;
+  for (const Part& part : parts) {
+    if (part.matrix->blocks_.empty()) continue;
+    end_column = std::max(end_column, part.matrix->blocks_.back().first_column + 1);
+  }
+  if (end_column == 0) return;
+  const std::int64_t block_columns = parts.front().matrix->block_columns_;
+  const bool in_place = block_columns > k_most_packed_columns;
+  for (std::int64_t first_column = 0; first_column < end_column; first_column += block_columns) {
     // The columns pass by while the block is in the caches.
     for (std::int64_t first = 0; first < operands.n; first += kernels.panel_columns) {
       const std::int64_t columns = std::min(kernels.panel_columns, operands.n - first);
       const std::int64_t lanes = columns <= 8 ? 8 : kernels.lanes;
       const std::int64_t last = columns - (columns - 1) / lanes * lanes;
-      const float* const b = operands.has_tokens
-                                 ? operands.b + first * operands.ldb + block.first_column
-                                 : operands.b + block.first_column * operands.ldb + first;
+      const float* const b = operands.has_tokens ? operands.b + first * operands.ldb + first_column
+                                                 : operands.b + first_column * operands.ldb + first;
       Panel panel{b, operands.ldb, operands.c + first, operands.ldc, last};
-      if (block_columns_ > k_most_packed_columns) {
-        const auto run = last == lanes ? kernels.in_place : kernels.in_place_masked;
-        run(columns)(streams, panel, is_first);
-        continue;
-      }
       const bool is_packed =
           !operands.has_tokens && operands.ldb == k_plane_row && columns == k_plane_row;
-      if (operands.has_tokens) {
-        transpose(IntoPanels{.from = {panel.b, operands.ldb},
-                             .rows = columns,
-                             .columns = block.columns,
-                             .to = {workspace, k_plane_row, k_plane_row, k_plane}},
-                  isa);
-        panel.b = workspace;
-      } else if (!is_packed) {
-        kernels.pack(panel.b, operands.ldb, block.columns, columns, workspace);
-        panel.b = workspace;
+      bool is_ready = in_place || is_packed;
+      for (const Part& part : parts) {
+        const Block* const block = part.matrix->block_at(first_column);
+        if (block == nullptr) continue;
+        if (!is_ready) {
+          pack_panel(kernels, panel, {columns, block->columns, operands.has_tokens}, workspace,
+                     isa);
+          panel.b = workspace;
+          is_ready = true;
+        }
+        const CompactMatrix& matrix = *part.matrix;
+        const Values& values = part.values == nullptr ? matrix.values_ : *part.values;
+        const Streams streams{matrix.slices_.data() + block->first_slice,
+                              matrix.slices_.data() + block->end_slice,
+                              matrix.offsets_.data() + block->first_step * k_lanes,
+                              values.steps.data() + block->first_step * k_lanes,
+                              matrix.tail_offsets_.data() + block->first_tail,
+                              values.tails.data() + block->first_tail};
+        const bool is_first = first_column == 0;
+        if (in_place) {
+          (last == lanes ? kernels.in_place : kernels.in_place_masked)(columns)(streams, panel,
+                                                                                is_first);
+        } else {
+          kernels.packed(columns)(streams, panel, is_first);
+        }
       }
-      kernels.packed(columns)(streams, panel, is_first);
     }
   }
 }

@@ -70,6 +70,15 @@ class CompactMatrix {
   void run(const Product& operands, HostIsa isa, float* workspace,
            const Values* values = nullptr) const;
 
+  /// Some rows of A and their values.
+  struct Part {
+    const CompactMatrix* matrix;
+    const Values* values;  ///< null: those of the matrix
+  };
+  /// The same for parts of one A, with blocks of as many columns: B is packed once for all.
+  static void run(std::span<const Part> parts, const Product& operands, HostIsa isa,
+                  float* workspace);
+
   /// `values` of all of A in CSR order as run() takes them: of these rows.
   [[nodiscard]] Values arrange(std::span<const float> values) const;
 
@@ -101,8 +110,10 @@ class CompactMatrix {
     std::size_t end;
   };
 
-  void run_blocks(const Product& operands, HostIsa isa, float* workspace,
-                  const Values& values) const;
+  static void run_blocks(std::span<const Part> parts, const Product& operands, HostIsa isa,
+                         float* workspace);
+  /// The block that begins with a column; null: none of these rows has entries there.
+  [[nodiscard]] const Block* block_at(std::int64_t first_column) const;
 
   [[nodiscard]] std::vector<std::vector<Lane>> lanes_by_block(const CsrView& matrix, RowRange rows,
                                                               CancelPace& pace) const;

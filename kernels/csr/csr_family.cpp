@@ -1,5 +1,6 @@
 #include "kernels/csr/csr_family.hpp"
 
+#include <limits>
 #include <utility>
 
 #include "kernels/csr_image.hpp"
@@ -17,10 +18,16 @@ class CsrExecutable final : public HostExecutable {
 
   void multiply(const Product& product) const override {
     const CsrView matrix = read_.view(product.values);
-    run_parts(parts_, [&](const RowRange& rows) {
+    run_parts(parts_, product.serial, [&](const RowRange& rows) {
       for_each_panel(product, read_,
                      [&](const Product& part) { run_csr(matrix, read_.header.isa, rows, part); });
     });
+  }
+
+  /// Fewer columns at once are slower: a row's entries are gone through for each group.
+  [[nodiscard]] ColumnGroups column_groups(bool in_place) const noexcept override {
+    if (!in_place) return HostExecutable::column_groups(in_place);
+    return {std::numeric_limits<std::int64_t>::max() / 2, 1};
   }
 
   [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(

@@ -50,7 +50,7 @@ class SlicedExecutable final : public HostExecutable {
       sliced.b = workspace.data();
     }
     matrix_.zero_empty_rows(sliced);
-    run_parts(parts_, [&](const RowRange& slices) { matrix_.run(slices, sliced); });
+    run_parts(parts_, product.serial, [&](const RowRange& slices) { matrix_.run(slices, sliced); });
   }
 
   HostProgramHeader header_;

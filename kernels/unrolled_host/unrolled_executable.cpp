@@ -70,11 +70,12 @@ UnrolledExecutable::UnrolledExecutable(HostObject object, HostProgramRecord reco
     program_.segment_bytes.push_back(end - begin);
   }
   program_ = in_order_of(record.tile);
-  plan_ = plan_for(record.header.n);
+  plan_ = plan_for(record.header.n, threads());
 }
 
-UnrolledExecutable::RunPlan UnrolledExecutable::plan_for(std::int64_t n) const {
-  const HostSplit split = choose_split(program_, n, threads());
+UnrolledExecutable::RunPlan UnrolledExecutable::plan_for(std::int64_t n,
+                                                         std::int64_t threads) const {
+  const HostSplit split = choose_split(program_, n, threads);
   return {split, {workspace_floats(program_, split), touched_floats(program_, split)}};
 }
 
@@ -92,10 +93,10 @@ HostProgram UnrolledExecutable::in_order_of(const HostTile& tile) const {
 
 /// Code comes from memory for each group, so there are few. In place the last panel reaches back
 /// over columns of the one before it.
-ColumnGroups UnrolledExecutable::column_groups() const noexcept {
-  constexpr std::int64_t k_columns = 256;
+ColumnGroups UnrolledExecutable::column_groups(bool in_place) const noexcept {
+  const std::int64_t columns = in_place ? 1024 : 256;
   const std::int64_t width = program_.panel_width();
-  return {round_up(k_columns, width), program_.in_place_ldb > 0 ? width : 1};
+  return {round_up(columns, width), program_.in_place_ldb > 0 ? width : 1};
 }
 
 void UnrolledExecutable::multiply(const Product& product) const {
@@ -107,7 +108,8 @@ void UnrolledExecutable::multiply(const Product& product) const {
         "this kernel reads B in place and cannot take panels; compile it with "
         "Problem::panel_columns");
   }
-  const RunPlan plan = product.n == plan_.split.n ? plan_ : plan_for(product.n);
+  const bool is_planned = product.n == plan_.split.n && !product.serial;
+  const RunPlan plan = is_planned ? plan_ : plan_for(product.n, product.serial ? 1 : threads());
   const bool has_stride = panels || !in_place || product.ldb == program_.in_place_ldb;
   if (!has_stride) {
     run_copied(product, plan);
@@ -122,7 +124,7 @@ void UnrolledExecutable::multiply(const Product& product) const {
     }
   }
   const WorkspacePool::Loan workspace(workspaces(), plan.workspace);
-  execute(program_, plan.split, product, workspace.data(), pool());
+  execute(program_, plan.split, product, workspace.data(), product.serial ? nullptr : pool());
 }
 
 /// Whether vectors of B that code reads where they are straddle cache lines, so often that a copy
@@ -167,12 +169,13 @@ void UnrolledExecutable::run_copied(const Product& product, const RunPlan& plan)
   Product moved = product;
   moved.b = workspace.data();
   moved.ldb = program_.in_place_ldb;
-  run_tasks(plan.split.threads, [&](std::int64_t part) {
+  run_tasks(plan.split.threads, product.serial, [&](std::int64_t part) {
     const RowRange rows{program_.cols * part / plan.split.threads,
                         program_.cols * (part + 1) / plan.split.threads};
     if (rows.begin < rows.end) copy_rows_of_b(product, rows, workspace.data());
   });
-  execute(program_, plan.split, moved, workspace.data() + copy.floats, pool());
+  execute(program_, plan.split, moved, workspace.data() + copy.floats,
+          product.serial ? nullptr : pool());
 }
 
 void UnrolledExecutable::copy_rows_of_b(const Product& from, const RowRange& rows,

@@ -20,7 +20,7 @@ class UnrolledExecutable final : public HostExecutable {
 
   void multiply(const Product& product) const override;
   [[nodiscard]] bool takes_tokens() const noexcept override { return program_.in_place_ldb == 0; }
-  [[nodiscard]] ColumnGroups column_groups() const noexcept override;
+  [[nodiscard]] ColumnGroups column_groups(bool in_place) const noexcept override;
   [[nodiscard]] const HostExecutable& suited_to(std::int64_t columns) const noexcept override {
     return loop_ != nullptr && columns <= loop_columns_ ? *loop_ : *this;
   }
@@ -39,7 +39,7 @@ class UnrolledExecutable final : public HostExecutable {
     HostSplit split;
     WorkspaceSize workspace;
   };
-  [[nodiscard]] RunPlan plan_for(std::int64_t n) const;
+  [[nodiscard]] RunPlan plan_for(std::int64_t n, std::int64_t threads) const;
   [[nodiscard]] bool straddles_lines(const Product& product) const;
   [[nodiscard]] WorkspaceSize copy_size(const Product& product) const;
   void run_copied(const Product& product, const RunPlan& plan) const;
