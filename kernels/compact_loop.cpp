@@ -15,6 +15,10 @@ namespace {
 /// Of a thread, in vectors of a nonzero: about a microsecond. Waking it takes as long.
 constexpr double k_least_work = 4000;
 
+Extent columns_of(const HostProgramHeader& header) {
+  return header.runtime_n ? Extent::at_run_time(header.n) : Extent(header.n);
+}
+
 /// Of each part of a kernel.
 struct CompactValues final : PreparedValues::Stream {
   using Stream::Stream;
@@ -27,7 +31,7 @@ class CompactExecutable final : public HostExecutable {
   CompactExecutable(HostObject object, CsrImage read, const Cancellation& cancel)
       : HostExecutable(std::move(object), read.header, read.panel_columns), read_(std::move(read)) {
     const CsrView matrix = read_.view();
-    std::int64_t block = compact_block_columns(matrix, read_.header.isa, read_.header.n);
+    std::int64_t block = compact_block_columns(matrix, read_.header.isa, columns_of(read_.header));
     if (read_.header.b_layout == Layout::tokens_major) {
       block = std::min(block, CompactMatrix::k_most_packed_columns);
     }

@@ -170,14 +170,17 @@ const Kernels& kernels_of(HostIsa isa) {
 
 }  // namespace
 
-std::int64_t compact_block_columns(const CsrView& matrix, HostIsa isa, std::int64_t n) noexcept {
+std::int64_t compact_block_columns(const CsrView& matrix, HostIsa isa, const Extent& n) noexcept {
   const double entries = entries_a_column(std::ssize(matrix.values), matrix.cols);
   const double rows = std::max(as_double(matrix.rows), 1.0);
   // Further apart rows of B share too few sets of the caches.
-  if (n > k_plane_row && n < k_far_columns && entries < k_few_entries_a_column) {
+  constexpr std::int64_t k_any = 256;
+  if (n.value > k_plane_row && n.value < k_far_columns && entries < k_few_entries_a_column) {
     return CompactMatrix::k_most_block_columns;
   }
-  const bool wide = isa == HostIsa::avx512 && n >= k_compact_panel_columns;
+  const bool wide = isa == HostIsa::avx512 && n.value >= k_compact_panel_columns;
+  const bool suits_any = isa == HostIsa::avx512 && entries / rows >= 0.07 && entries / rows < 0.15;
+  if (n.runtime && suits_any) return k_any;
   if (entries / rows < (wide ? 0.07 : 0.15)) return CompactMatrix::k_most_packed_columns;
   return wide ? 128 : 256;
 }

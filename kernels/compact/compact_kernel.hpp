@@ -14,6 +14,7 @@
 #include "base/float_buffer.hpp"
 #include "kernels/csr_view.hpp"
 #include "kernels/product.hpp"
+#include "spjit/problem.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit {
@@ -24,9 +25,10 @@ inline constexpr std::int64_t k_compact_panel_columns = 64;
 /// Columns a block of A has for n columns of B, of which so many fit the L1 cache. Where few
 /// entries of a row are in a block, going from row to row takes longer than B from L2: then it is
 /// wider. Where few entries read a row of B, packing that takes longest: then it is read in place.
-/// Measured on networks of 50 to 98 %, in sequence (docs/host-kernel.md).
+/// Measured on networks of 50 to 98 %, in sequence (docs/host-kernel.md). For a run-time n, of
+/// which n is a typical value, blocks between those of few and of many columns.
 [[nodiscard]] std::int64_t compact_block_columns(const CsrView& matrix, HostIsa isa,
-                                                 std::int64_t n) noexcept;
+                                                 const Extent& n) noexcept;
 
 /// Some rows of A in blocks of columns; in each block, rows by their length there, eight to a
 /// slice.
