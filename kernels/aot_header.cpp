@@ -17,8 +17,8 @@ std::string dense_text(Layout layout, std::int64_t features, std::int64_t ld,
     return fmt::format("panels of {} columns, {} features x {}", info.panel_columns, features, n);
   }
   const bool has_tokens = layout == Layout::tokens_major;
-  const std::string shape = has_tokens ? fmt::format("tokens [{} x {}]", n, features)
-                                       : fmt::format("features [{} x {}]", features, n);
+  std::string shape = has_tokens ? fmt::format("tokens [{} x {}]", n, features)
+                                 : fmt::format("features [{} x {}]", features, n);
   if (ld == (has_tokens ? features : info.n)) return shape;
   return fmt::format("{}, {} {} floats apart", shape, has_tokens ? "tokens" : "rows", ld);
 }
