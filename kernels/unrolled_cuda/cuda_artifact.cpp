@@ -25,6 +25,16 @@ std::int64_t read_integer(const nlohmann::json& json, const char* name, std::int
   return value;
 }
 
+Layout read_layout(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_string()) {
+    throw Error(fmt::format("CUDA kernel record: \"{}\" is missing or no text", name));
+  }
+  const Layout layout = parse_layout(found->get<std::string>());
+  if (layout != Layout::panel_major) return layout;
+  throw Error(fmt::format("CUDA kernel record: \"{}\" is panel-major", name));
+}
+
 }  // namespace
 
 CudaProgram make_program(const KernelPlan& plan, const CudaKernelSpec& spec, std::int64_t arch) {
@@ -37,7 +47,7 @@ CudaProgram make_program(const KernelPlan& plan, const CudaKernelSpec& spec, std
   program.ldb = spec.ldb;
   program.ldc = spec.ldc;
   program.runtime_sizes = spec.tile.runtime_sizes;
-  program.epilogue = spec.epilogue;
+  program.layer = spec.layer;
   program.threads = spec.tile.n1;
   program.blocks_x = cuda_grid(plan, spec).x;
   return program;
@@ -53,7 +63,9 @@ nlohmann::json to_json(const CudaProgram& program) {
           {"ldb", program.ldb},
           {"ldc", program.ldc},
           {"runtime_sizes", program.runtime_sizes},
-          {"epilogue", to_json(program.epilogue)},
+          {"epilogue", to_json(program.layer.epilogue)},
+          {"b_layout", std::string(to_string(program.layer.b_layout))},
+          {"c_layout", std::string(to_string(program.layer.c_layout))},
           {"threads", program.threads},
           {"blocks_x", program.blocks_x}};
 }
@@ -72,8 +84,12 @@ CudaProgram read_cuda_program(const nlohmann::json& json) {
   program.cols = read_integer(json, "cols", 0, k_most);
   program.nnz = read_integer(json, "nnz", 0, std::numeric_limits<std::int64_t>::max());
   program.n = read_integer(json, "n", 1, k_cuda_max_leading_dimension);
-  program.ldb = read_integer(json, "ldb", program.n, k_cuda_max_leading_dimension);
-  program.ldc = read_integer(json, "ldc", program.n, k_cuda_max_leading_dimension);
+  program.layer.b_layout = read_layout(json, "b_layout");
+  program.layer.c_layout = read_layout(json, "c_layout");
+  const std::int64_t least_ldb = program.layer.has_tokens_of_b() ? 1 : program.n;
+  const std::int64_t least_ldc = program.layer.has_tokens_of_c() ? program.rows : program.n;
+  program.ldb = read_integer(json, "ldb", least_ldb, k_cuda_max_leading_dimension);
+  program.ldc = read_integer(json, "ldc", least_ldc, k_cuda_max_leading_dimension);
   program.threads = read_integer(json, "threads", 1, k_cuda_max_threads);
   program.blocks_x = read_integer(json, "blocks_x", 1, program.rows);
   const auto runtime_sizes = json.find("runtime_sizes");
@@ -83,7 +99,11 @@ CudaProgram read_cuda_program(const nlohmann::json& json) {
   program.runtime_sizes = runtime_sizes->get<bool>();
   const auto epilogue = json.find("epilogue");
   if (epilogue == json.end()) throw Error("CUDA kernel record: \"epilogue\" is missing");
-  program.epilogue = read_epilogue(*epilogue);
+  program.layer.epilogue = read_epilogue(*epilogue);
+  if (program.layer.has_tokens() && program.threads % k_cuda_warp != 0) {
+    throw Error(fmt::format("CUDA kernel record: {} threads for tokens are no whole warps",
+                            program.threads));
+  }
   if (program.blocks_y(program.n) > k_cuda_max_grid_y) {
     throw Error(fmt::format("CUDA kernel record: {} columns are more than {} tiles of {}",
                             program.n, k_cuda_max_grid_y, program.threads));

@@ -15,7 +15,7 @@
 namespace spjit {
 
 /// Changes whenever the launch or its record does: part of the cache key.
-inline constexpr std::int64_t k_cuda_program_version = 2;
+inline constexpr std::int64_t k_cuda_program_version = 3;
 
 /// How the kernel of a cubin is launched.
 struct CudaProgram {
@@ -27,7 +27,7 @@ struct CudaProgram {
   std::int64_t ldb = 0;
   std::int64_t ldc = 0;
   bool runtime_sizes = false;
-  Epilogue epilogue = {};
+  CudaLayer layer = {};
   std::int64_t threads = 0;   ///< a block = columns a block
   std::int64_t blocks_x = 0;  ///< functions of the program
 

@@ -28,7 +28,7 @@ CudaKernelSpec spec_of(const CudaCandidate& candidate, const CudaTile& tile,
                        std::int64_t min_blocks) {
   const Workload& work = candidate.work;
   CudaKernelSpec spec;
-  spec.epilogue = candidate.epilogue;
+  spec.layer = candidate.layer;
   spec.tile = tile;
   spec.n = work.n;
   spec.ldb = work.ldb > 0 ? work.ldb : work.n;
@@ -179,10 +179,11 @@ class Builder {
     trace.toolchain = describe(toolchain_);
     trace.units = std::ssize(units_);
     trace.code_bytes = info_.code_bytes;
-    trace.occupancy = occupancy(limits_, {.threads = spec_.tile.n1,
-                                          .registers_per_thread = attempt.registers,
-                                          .static_shared_bytes = 0,
-                                          .dynamic_shared_bytes = 0});
+    trace.occupancy =
+        occupancy(limits_, {.threads = spec_.tile.n1,
+                            .registers_per_thread = attempt.registers,
+                            .static_shared_bytes = 0,
+                            .dynamic_shared_bytes = stage_of(spec_.layer, spec_.tile.n1).bytes});
     if (trace.code_bytes > options_.policy.code_budget_bytes) {
       throw CompileFailed(fmt::format(
           "the kernel has {} bytes of code, the budget is {}; allow more (code_budget_bytes, "

@@ -17,6 +17,8 @@ constexpr std::int64_t k_addressing = 9;
 /// Row strides, and 64-bit addresses of loads on their way.
 constexpr std::int64_t k_runtime_sizes = 14;
 
+/// Of tokens: places in shared memory, strides, and tokens on their way.
+constexpr std::int64_t k_tokens = 10;
 /// Pieces of the GELUs' polynomials on their way, after the loads of B and their addresses.
 constexpr std::int64_t k_pieces = 16;
 
@@ -61,15 +63,21 @@ std::int64_t register_cap(const CudaDeviceInfo& limits, std::int64_t n1, std::in
 }
 
 RegisterPrediction predict_registers(const RowGrouping& grouping, const CudaTile& tile,
-                                     const Epilogue& epilogue) {
+                                     const CudaLayer& layer) {
+  const Epilogue& epilogue = layer.epilogue;
   RegisterPrediction prediction;
   for (std::size_t i = 0; i + 1 < grouping.tile_ptrs.size(); ++i) {
     const std::int64_t rows = grouping.tile_ptrs[i + 1] - grouping.tile_ptrs[i];
     prediction.accumulators = std::max(prediction.accumulators, rows);
   }
   prediction.b_in_flight = k_b_in_flight;
-  const std::int64_t operands =
-      (tile.runtime_sizes ? k_runtime_sizes : 0) + pointer_registers(epilogue);
+  std::int64_t operands = tile.runtime_sizes ? k_runtime_sizes : 0;
+  if (layer.has_tokens_of_b()) {
+    operands = k_tokens;  // loads are at constant offsets
+  } else if (layer.has_tokens_of_c()) {
+    operands = std::max(operands, k_tokens);
+  }
+  operands += pointer_registers(epilogue);
   const bool is_gelu =
       epilogue.activation == Activation::gelu_erf || epilogue.activation == Activation::gelu_tanh;
   prediction.addressing = k_addressing + std::max(operands, is_gelu ? k_pieces : 0);

@@ -38,7 +38,7 @@ struct RegisterPrediction {
 /// with run-time sizes 6 to 13: how many addresses are on their way differs between architectures.
 [[nodiscard]] RegisterPrediction predict_registers(const RowGrouping& grouping,
                                                    const CudaTile& tile,
-                                                   const Epilogue& epilogue = {});
+                                                   const CudaLayer& layer = {});
 
 /// The hardware rules, in the order they are tried.
 enum class CudaRule : std::uint8_t {
@@ -61,7 +61,7 @@ using DroppedCudaCandidate = DroppedBy<CudaRule>;
 struct CudaCandidate {
   CudaTile tile;
   Workload work;  ///< the same for all candidates of a space
-  Epilogue epilogue = {};
+  CudaLayer layer = {};
   /// Blocks an SM shall hold at once: what it holds at the predicted registers, at least 1.
   std::int64_t min_blocks = 1;
   RegisterPrediction registers;   ///< a thread

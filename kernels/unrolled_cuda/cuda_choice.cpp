@@ -90,7 +90,10 @@ CudaChoice choose_cuda_tile(const BuildRequest& request) {
   const auto& limits = std::get<CudaDeviceInfo>(what.device);
   const auto start = Clock::now();
   request.context.stage("grouping");
-  RowGroupings groupings(matrix, policy.reorder, what.cancel);
+  // Rows of a tile are stored side by side in a token.
+  const ReorderAlgorithm reorder =
+      what.problem.c.layout == Layout::tokens_major ? ReorderAlgorithm::none : policy.reorder;
+  RowGroupings groupings(matrix, reorder, what.cancel);
   CudaChoice choice;
   choice.space = enumerate_cuda_tiles(
       what.problem, policy, limits,

@@ -2,6 +2,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/activation_code.hpp"
+#include "kernels/unrolled_cuda/cuda_tokens.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "kernels/unrolled_cuda/source_text.hpp"
 
@@ -29,6 +30,7 @@ class CudaEmission {
   }
 
  private:
+  bool has_tokens() const { return spec_.layer.has_tokens(); }
   bool whole() const { return units_.size() == 1; }
 
   SourceUnit unit(const UnitRange& range) {
@@ -36,7 +38,8 @@ class CudaEmission {
     unit.language = SourceLanguage::cuda;
     SourceText text(range.nonzeros * k_bytes_a_nonzero + (1 << 14));
     header(text, range);
-    emit_cuda_activation(text, spec_.epilogue);
+    emit_cuda_activation(text, spec_.layer.epilogue);
+    emit_cuda_tokens(text, spec_);
     for (std::int64_t function = range.begin; function < range.end; ++function) {
       this->function(text, function);
     }
@@ -62,37 +65,47 @@ class CudaEmission {
 
   /// "void name(parameters)"
   void signature(SourceText& text, std::int64_t function) const {
-    const Epilogue& epilogue = spec_.epilogue;
+    const Epilogue& epilogue = spec_.layer.epilogue;
     text << "void " << function_name(function) << "(const float* __restrict__ b, "
          << pointer_to_c();
     if (spec_.tile.runtime_sizes) text << ", unsigned ldb, unsigned ldc";
     if (epilogue.scale) text << ", const float* __restrict__ scale";
     if (epilogue.bias) text << ", const float* __restrict__ bias";
     if (epilogue.residual) text << ", const float* residual, unsigned ldr";
+    if (has_tokens()) text << ", unsigned left";
     text << ")";
   }
 
   void function(SourceText& text, std::int64_t function) {
+    const bool is_tile = function < plan_.grouping.tiles();
+    const std::vector<std::int32_t> empty =
+        is_tile ? std::vector<std::int32_t>{} : zero_rows(plan_, function);
+    const RowsOfFunction rows = {function, is_tile ? plan_.tile_rows(function) : empty};
+    if (spec_.layer.has_tokens_of_c()) emit_cuda_rows(text, rows);
     text << linkage();
     signature(text, function);
     text << " {\n";
-    if (function >= plan_.grouping.tiles()) {
-      empty_rows(text, function);
+    if (is_tile) {
+      tile(text, rows);
+    } else if (spec_.layer.has_tokens_of_c()) {
+      emit_cuda_stores(text, spec_, rows, true);
     } else {
-      tile(text, function);
+      if (has_tokens()) text << "  if (threadIdx.x < left) {\n";
+      empty_rows(text, rows.rows);
+      if (has_tokens()) text << "  }\n";
     }
     text << (whole() ? "}\n\n" : "  asm volatile(\"exit;\");\n  __builtin_unreachable();\n}\n\n");
   }
 
   /// A residual may be C itself.
   std::string_view pointer_to_c() const {
-    return spec_.epilogue.residual ? "float* c" : "float* __restrict__ c";
+    return spec_.layer.epilogue.residual ? "float* c" : "float* __restrict__ c";
   }
 
-  void empty_rows(SourceText& text, std::int64_t function) const {
+  void empty_rows(SourceText& text, std::span<const std::int32_t> rows) const {
     std::int64_t number = 0;
-    for (const std::int32_t row : zero_rows(plan_, function)) {
-      if (spec_.epilogue.empty()) {
+    for (const std::int32_t row : rows) {
+      if (spec_.layer.epilogue.empty()) {
         store_row(text, row) << "0.0f;\n";
         continue;
       }
@@ -104,7 +117,7 @@ class CudaEmission {
 
   /// The epilogue of a row whose sum is c`accumulator`.
   void finish(SourceText& text, std::int64_t row, std::int64_t accumulator) const {
-    const Epilogue& epilogue = spec_.epilogue;
+    const Epilogue& epilogue = spec_.layer.epilogue;
     const auto begin = [&](std::string_view function) -> SourceText& {
       return text << "  c" << accumulator << " = " << function << "(c" << accumulator;
     };
@@ -121,17 +134,24 @@ class CudaEmission {
                    : "extern \"C\" __device__ __noinline__ __attribute__((noreturn)) ";
   }
 
-  void tile(SourceText& text, std::int64_t tile) {
-    const std::span<const std::int32_t> rows = plan_.tile_rows(tile);
+  void tile(SourceText& text, const RowsOfFunction& function) {
+    const std::span<const std::int32_t> rows = function.rows;
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
       text << "  float c" << row << " = 0.0f;\n";
     }
-    const PlanSegment segment = plan_.segment(tile, 0);
+    std::int64_t base = -1;
+    const PlanSegment segment = plan_.segment(function.function, 0);
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
       pace_.spend(k_cuda_column_work);
-      load(text, plan_.columns[to_size(column)]);
+      if (spec_.layer.has_tokens_of_b()) {
+        base = emit_cuda_load(text, spec_, {plan_.columns[to_size(column)], base, plan_.cols});
+      } else {
+        load(text, plan_.columns[to_size(column)]);
+      }
       multiply(text, column);
     }
+    if (spec_.layer.has_tokens_of_c()) return emit_cuda_stores(text, spec_, function, false);
+    if (has_tokens()) text << "  if (threadIdx.x < left) {\n";
     // Residuals are read before C is written: the compiler does not know that it may.
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
       finish(text, rows[to_size(row)], row);
@@ -139,6 +159,7 @@ class CudaEmission {
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
       store_row(text, rows[to_size(row)]) << "c" << row << ";\n";
     }
+    if (has_tokens()) text << "  }\n";
   }
 
   /// "  c[96] = ", which the value to store follows: the one place that stores a row of C, be it
@@ -176,7 +197,7 @@ class CudaEmission {
   }
 
   void kernel(SourceText& text) const {
-    const Epilogue& epilogue = spec_.epilogue;
+    const Epilogue& epilogue = spec_.layer.epilogue;
     const std::int64_t functions = count_functions(plan_);
     for (std::int64_t function = 0; function < functions && !whole(); ++function) {
       text << linkage();
@@ -185,17 +206,20 @@ class CudaEmission {
     }
     if (!spec_.function_of_block.empty()) functions_of_blocks(text);
     head_of_kernel(text);
+    const std::string_view of_b = has_tokens() ? "of_b" : "b + j";
+    const std::string_view of_c = has_tokens() ? "of_c" : "c + j";
+    const std::string_view of_residual = has_tokens() ? "of_residual" : "residual + j";
     for (std::int64_t function = 0; function < functions; ++function) {
-      text << "      case " << function << ":\n        return " << function_name(function)
-           << "(b + j, c + j" << (spec_.tile.runtime_sizes ? ", ldb, ldc" : "")
-           << (epilogue.scale ? ", scale" : "") << (epilogue.bias ? ", bias" : "")
-           << (epilogue.residual ? ", residual + j, ldr);\n" : ");\n");
+      text << "      case " << function << ":\n        return " << function_name(function) << "("
+           << of_b << ", " << of_c << (spec_.tile.runtime_sizes ? ", ldb, ldc" : "")
+           << (epilogue.scale ? ", scale" : "") << (epilogue.bias ? ", bias" : "");
+      if (epilogue.residual) text << ", " << of_residual << ", ldr";
+      text << (has_tokens() ? ", left);\n" : ");\n");
     }
     text << "    }\n  }\n}\n";
   }
 
   void head_of_kernel(SourceText& text) const {
-    const bool runtime = spec_.tile.runtime_sizes;
     text << (whole() ? "" : "\n") << "extern \"C\" __global__ void __launch_bounds__("
          << spec_.tile.n1 << ", " << spec_.min_blocks << ")\n"
          << k_cuda_kernel_name << "(const float* __restrict__ b, " << pointer_to_c()
@@ -203,22 +227,62 @@ class CudaEmission {
             "const float* residual, unsigned n, unsigned ldb, unsigned ldc, unsigned ldr, "
             "long long b_distance, long long c_distance, long long residual_distance) {\n"
             "  b += blockIdx.z * b_distance;\n  c += blockIdx.z * c_distance;\n"
-         << (spec_.epilogue.residual ? "  residual += blockIdx.z * residual_distance;\n" : "")
+         << (spec_.layer.epilogue.residual ? "  residual += blockIdx.z * residual_distance;\n" : "")
          << "  const unsigned j = blockIdx.y * ";
     if (spec_.runtime_threads) {
       text << "blockDim.x";
     } else {
       text << spec_.tile.n1 << "u";
     }
-    text << " + threadIdx.x;\n  if (j < ";
-    if (runtime) {
-      text << "n";
+    text << " + threadIdx.x;\n";
+    if (has_tokens()) {
+      tokens_of_block(text);
+      text << "  {\n";
     } else {
-      text << spec_.n << "u";
+      text << "  if (j < ";
+      columns(text) << ") {\n";
     }
-    text << ") {\n    switch ("
+    text << "    switch ("
          << (spec_.function_of_block.empty() ? "blockIdx.x" : "spjit_function_of_block[blockIdx.x]")
          << ") {\n";
+  }
+
+  SourceText& columns(SourceText& text) const {
+    if (spec_.tile.runtime_sizes) return text << "n";
+    return text << spec_.n << "u";
+  }
+
+  /// Pointers to the thread's first token, or to its column: the last one if it has none.
+  void tokens_of_block(SourceText& text) const {
+    const std::int64_t features = stage_of(spec_.layer, spec_.tile.n1).features;
+    const CudaLayer& layer = spec_.layer;
+    text << "  const unsigned left = ";
+    columns(text) << " - blockIdx.y * " << spec_.tile.n1
+                  << "u;\n  const unsigned long long first = blockIdx.y * " << spec_.tile.n1
+                  << "u + threadIdx.x / " << features << "u;\n  const unsigned column = min(j, ";
+    columns(text) << " - 1u);\n  const float* const of_b = b + ";
+    if (layer.has_tokens_of_b()) {
+      text << "first * ";
+      leading_dimension(text, spec_.ldb, "ldb") << " + threadIdx.x % " << features << "u";
+    } else {
+      text << "column";
+    }
+    text << ";\n  float* const of_c = c + ";
+    if (layer.has_tokens_of_c()) {
+      text << "first * ";
+      leading_dimension(text, spec_.ldc, "ldc");
+    } else {
+      text << "column";
+    }
+    text << ";\n";
+    if (!layer.epilogue.residual) return;
+    text << "  const float* const of_residual = residual + "
+         << (layer.has_tokens_of_c() ? "first * ldr;\n" : "column;\n");
+  }
+
+  SourceText& leading_dimension(SourceText& text, std::int64_t fixed, std::string_view name) const {
+    if (spec_.tile.runtime_sizes) return text << name;
+    return text << fixed << "ull";
   }
 
   /// A load and a switch of few cases: with a case for each of 15 000 blocks NVRTC makes a search

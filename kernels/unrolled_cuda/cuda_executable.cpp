@@ -41,10 +41,13 @@ void check_cubin(std::span<const std::byte> image, const CudaProgram& program) {
   }
 }
 
-/// From the first to the last element of `rows` rows.
-std::size_t elements(std::int64_t rows, std::int64_t n, std::int64_t ld) {
-  if (rows == 0) return 0;
-  return to_size(checked_add(checked_multiply(rows - 1, ld, "floats of an operand"), n,
+/// From the first to the last element of so many features of n > 0 tokens.
+std::size_t elements(Layout layout, std::int64_t features, std::int64_t n, std::int64_t ld) {
+  if (features == 0) return 0;
+  const bool has_tokens = layout == Layout::tokens_major;
+  const std::int64_t count = has_tokens ? n : features;
+  const std::int64_t width = has_tokens ? features : n;
+  return to_size(checked_add(checked_multiply(count - 1, ld, "floats of an operand"), width,
                              "floats of an operand"));
 }
 
@@ -61,12 +64,12 @@ class OperandBuffers {
  public:
   OperandBuffers(const CudaContext& context, const CudaProgram& program, const Arguments& host)
       : is_in_place_(host.residual == host.c && host.ldr == host.ldc),
-        b_(context, elements(program.cols, host.n, host.ldb)),
-        c_(context, elements(program.rows, host.n, host.ldc)),
-        scale_(context, program.epilogue.scale ? to_size(program.rows) : 0),
-        bias_(context, program.epilogue.bias ? to_size(program.rows) : 0),
-        residual_(context, program.epilogue.residual && !is_in_place_
-                               ? elements(program.rows, host.n, host.ldr)
+        b_(context, elements(program.layer.b_layout, program.cols, host.n, host.ldb)),
+        c_(context, elements(program.layer.c_layout, program.rows, host.n, host.ldc)),
+        scale_(context, program.layer.epilogue.scale ? to_size(program.rows) : 0),
+        bias_(context, program.layer.epilogue.bias ? to_size(program.rows) : 0),
+        residual_(context, program.layer.epilogue.residual && !is_in_place_
+                               ? elements(program.layer.c_layout, program.rows, host.n, host.ldr)
                                : 0) {}
 
   /// Copies the operands of one product; the same arguments with their places on the device.
@@ -163,7 +166,7 @@ void CudaExecutable::check(const Arguments& arguments) const {
         arguments.n, arguments.ldb, arguments.ldc, arguments.ldr, k_cuda_max_leading_dimension,
         k_cuda_max_grid_y * program_.threads));
   }
-  const Epilogue& epilogue = program_.epilogue;
+  const Epilogue& epilogue = program_.layer.epilogue;
   const bool is_null = (arguments.b == nullptr && program_.cols > 0) || arguments.c == nullptr ||
                        (epilogue.scale && arguments.scale == nullptr) ||
                        (epilogue.bias && arguments.bias == nullptr) ||
@@ -184,7 +187,8 @@ void CudaExecutable::launch(const Arguments& arguments) const {
         .grid = {checked_cast<unsigned>(program_.blocks_x, "blocks of rows"),
                  checked_cast<unsigned>(program_.blocks_y(arguments.n), "blocks of columns"),
                  checked_cast<unsigned>(items, "products")},
-        .block = {checked_cast<unsigned>(program_.threads, "threads a block"), 1, 1}};
+        .block = {checked_cast<unsigned>(program_.threads, "threads a block"), 1, 1},
+        .dynamic_shared_bytes = checked_cast<unsigned>(shared_bytes(), "bytes of shared memory")};
     function_.launch(shape, arguments.stream, parameters.places());
     if (items == left) return;
     part = item_of(part, items);
@@ -209,7 +213,8 @@ void CudaExecutable::run(const Arguments& host) const {
 }
 
 std::int64_t CudaExecutable::active_blocks() const {
-  return function_.active_blocks_per_sm(static_cast<int>(program_.threads), 0);
+  return function_.active_blocks_per_sm(static_cast<int>(program_.threads),
+                                        to_size(shared_bytes()));
 }
 
 }  // namespace spjit

@@ -45,6 +45,9 @@ class CudaExecutable final : public Executable {
   CudaExecutable(const CudaProgram& program, const CudaContext& context,
                  std::span<const std::byte> image);
   void check(const Arguments& arguments) const;
+  [[nodiscard]] std::int64_t shared_bytes() const {
+    return stage_of(program_.layer, program_.threads).bytes;
+  }
 
   CudaProgram program_;
   CudaContext context_;

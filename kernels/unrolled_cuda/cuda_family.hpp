@@ -18,7 +18,7 @@ class UnrolledCudaFamily final : public KernelFamily {
   [[nodiscard]] bool is_cuda() const noexcept override { return true; }
   [[nodiscard]] std::string version() const override;
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::runtime_n, ProblemFeature::epilogue};
+    return {ProblemFeature::runtime_n, ProblemFeature::layouts, ProblemFeature::epilogue};
   }
   [[nodiscard]] std::string timed_on(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;

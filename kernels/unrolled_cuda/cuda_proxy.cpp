@@ -63,8 +63,8 @@ CudaKernelSpec spec_of(std::span<const CudaCandidate> members) {
   spec.n = work.n;
   spec.ldb = work.ldb > 0 ? work.ldb : spec.n;
   spec.ldc = work.ldc > 0 ? work.ldc : spec.n;
-  spec.epilogue = members.front().epilogue;
-  spec.runtime_threads = true;
+  spec.layer = members.front().layer;
+  spec.runtime_threads = !spec.layer.has_tokens();
   return spec;
 }
 
@@ -85,7 +85,8 @@ void build(const CudaProxy& proxy, CudaSource source, const CudaToolchain& toolc
 }  // namespace
 
 bool share_proxy(const CudaCandidate& left, const CudaCandidate& right) {
-  return left.tile.m1 == right.tile.m1;
+  return left.tile.m1 == right.tile.m1 &&
+         (left.tile.n1 == right.tile.n1 || !left.layer.has_tokens());
 }
 
 std::int64_t active_blocks_of(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
@@ -121,16 +122,18 @@ CudaProxyLaunch launch_of(const CudaCandidate& candidate, std::int64_t registers
   launch.grid_x = candidate.row_tiles;
   launch.grid_y = candidate.column_tiles;
   launch.threads = candidate.tile.n1;
+  launch.dynamic_shared_bytes = stage_of(candidate.layer, candidate.tile.n1).bytes;
   const std::int64_t wanted = active_blocks_of(candidate, limits);
   BlockResources block;
   block.threads = launch.threads;
   block.registers_per_thread = registers;
+  block.dynamic_shared_bytes = launch.dynamic_shared_bytes;
   // Where the grid has too few blocks to fill SMs, it has for the proxy too.
   const std::int64_t blocks_an_sm = (candidate.blocks + limits.sms - 1) / limits.sms;
   const bool by_grid = blocks_an_sm <= candidate.occupancy.active_blocks;
   if (by_grid && occupancy(limits, block).active_blocks >= wanted) return launch;
   const std::optional<std::int64_t> shared = dynamic_shared_for(limits, block, wanted);
-  launch.dynamic_shared_bytes = shared.value_or(0);
+  launch.dynamic_shared_bytes = std::max(shared.value_or(0), launch.dynamic_shared_bytes);
   if (!shared) {
     launch.note = fmt::format(
         "no dynamic shared memory gives blocks of {} threads with {} registers each {} active "

@@ -28,7 +28,7 @@
 
 namespace spjit {
 
-/// Whether one proxy can serve both: code depends on M1, but not on N1.
+/// Whether one proxy can serve both: code depends on M1, but not on N1, except for tokens.
 [[nodiscard]] bool share_proxy(const CudaCandidate& left, const CudaCandidate& right);
 
 /// Blocks of the full kernel that an SM has at once: NUM_ATB = min(ceil(blocks / SMs), what it

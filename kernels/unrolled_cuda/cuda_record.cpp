@@ -145,7 +145,9 @@ KernelInfo cuda_info(const json& record, const CudaProgram& program) {
     info.ldc = program.ldc;
     info.nnz = program.nnz;
     info.runtime_n = program.runtime_sizes;
-    info.epilogue = program.epilogue;
+    info.epilogue = program.layer.epilogue;
+    info.b_layout = program.layer.b_layout;
+    info.c_layout = program.layer.c_layout;
     info.tile = record.at("tile").at("name").get<std::string>();
     info.reason = record.at("search").at("reason").get<std::string>();
     cuda.compiled_from = record.at("compiled_from").get<std::string>();

@@ -21,7 +21,34 @@ std::int64_t column_tiles(const CudaTile& tile, std::int64_t n) {
   return (n + tile.n1 - 1) / tile.n1;
 }
 
+void check_layer(const KernelPlan& plan, const CudaKernelSpec& spec) {
+  const CudaLayer& layer = spec.layer;
+  const std::int64_t least_ldb = layer.has_tokens_of_b() ? 1 : spec.n;
+  const std::int64_t least_ldc = layer.has_tokens_of_c() ? plan.rows : spec.n;
+  check_cuda_range("ldb", spec.ldb, least_ldb, k_cuda_max_leading_dimension);
+  check_cuda_range("ldc", spec.ldc, least_ldc, k_cuda_max_leading_dimension);
+  if (layer.b_layout == Layout::panel_major || layer.c_layout == Layout::panel_major) {
+    throw InvalidArgument("CUDA kernel: B or C is panel-major; expected rows or tokens");
+  }
+  if (layer.has_tokens() && (spec.tile.n1 % k_cuda_warp != 0 || spec.runtime_threads)) {
+    throw InvalidArgument(
+        fmt::format("CUDA kernel: n1 is {}{} for tokens; expected a multiple of {} threads",
+                    spec.tile.n1, spec.runtime_threads ? " at most" : "", k_cuda_warp));
+  }
+}
+
 }  // namespace
+
+CudaStage stage_of(const CudaLayer& layer, std::int64_t n1) {
+  if (!layer.has_tokens()) return {};
+  constexpr std::int64_t k_wide = 32;
+  CudaStage stage;
+  stage.features = n1 <= 4 * k_cuda_warp ? k_wide : n1 <= 8 * k_cuda_warp ? k_wide / 2 : k_wide / 4;
+  stage.step = n1 / stage.features;
+  stage.pitch = n1 + k_cuda_warp / stage.features;
+  stage.bytes = stage.features * stage.pitch * std::int64_t{sizeof(float)};
+  return stage;
+}
 
 std::string to_string(const CudaTile& tile) {
   std::string text = fmt::format("rows={} columns={}", tile.m1, tile.n1);
@@ -69,8 +96,7 @@ void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec) {
   check_cuda_tile(tile, spec.n);
   check_cuda_range("rows a tile of the plan", plan.grouping.m1, 1, tile.m1);
   check_cuda_range("min blocks", spec.min_blocks, 1, k_cuda_max_threads);
-  check_cuda_range("ldb", spec.ldb, spec.n, k_cuda_max_leading_dimension);
-  check_cuda_range("ldc", spec.ldc, spec.n, k_cuda_max_leading_dimension);
+  check_layer(plan, spec);
   for (const std::int32_t function : spec.function_of_block) {
     check_cuda_range("the function of a block", function, 0, count_functions(plan) - 1);
   }

@@ -35,10 +35,11 @@ std::vector<std::int64_t> widths(const Workload& work, const SearchPolicy& polic
   return result;
 }
 
-Occupancy occupancy_of(const CudaDeviceInfo& limits, const CudaTile& tile, std::int64_t registers) {
+Occupancy occupancy_of(const CudaDeviceInfo& limits, const CudaCandidate& candidate) {
   BlockResources block;
-  block.threads = tile.n1;
-  block.registers_per_thread = registers;
+  block.threads = candidate.tile.n1;
+  block.registers_per_thread = candidate.registers.total();
+  block.dynamic_shared_bytes = stage_of(candidate.layer, candidate.tile.n1).bytes;
   return occupancy(limits, block);
 }
 
@@ -49,6 +50,9 @@ CodeTotals code_totals(const CudaCandidate& candidate, const RowGrouping& groupi
   totals.nnc_sum = candidate.grouping.nnc_sum;
   totals.rows = candidate.work.m;
   totals.functions = count_functions(grouping.tiles(), grouping.empty_rows.count());
+  if (candidate.layer.has_tokens_of_b()) {
+    totals.stages = totals.functions * ceil_div(candidate.work.cols, k_usual_stage_features);
+  }
   return totals;
 }
 
@@ -58,11 +62,11 @@ CudaCandidate describe_rows(const Problem& problem, const Workload& work, const 
   CudaCandidate candidate;
   candidate.tile = tile;
   candidate.work = work;
-  candidate.epilogue = problem.epilogue;
+  candidate.layer = {problem.epilogue, problem.b.layout, problem.c.layout};
   candidate.grouping = compute_statistics(*problem.a, grouping, cancel);
   candidate.row_tiles = grouping.tiles();
   candidate.code_bytes =
-      estimate_code_bytes(code_totals(candidate, grouping), tile.runtime_sizes, problem.epilogue);
+      estimate_code_bytes(code_totals(candidate, grouping), tile.runtime_sizes, candidate.layer);
   return candidate;
 }
 
@@ -76,8 +80,8 @@ void describe_block(CudaCandidate& candidate, const CudaTile& tile, const CudaDe
       count_functions(grouping.tiles(), grouping.empty_rows.count()) * candidate.column_tiles;
   candidate.column_padding =
       static_cast<double>(candidate.column_tiles * tile.n1 - work.n) / static_cast<double>(work.n);
-  candidate.registers = predict_registers(grouping, tile, candidate.epilogue);
-  candidate.occupancy = occupancy_of(limits, tile, candidate.registers.total());
+  candidate.registers = predict_registers(grouping, tile, candidate.layer);
+  candidate.occupancy = occupancy_of(limits, candidate);
   const std::int64_t active = candidate.occupancy.active_blocks;
   candidate.min_blocks = std::max<std::int64_t>(active, 1);
   candidate.waves = active == 0 ? 0

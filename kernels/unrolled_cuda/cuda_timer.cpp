@@ -25,7 +25,10 @@ constexpr std::int64_t k_shared_without_opt_in_bytes = 48 << 10;
 const Problem& checked(const Problem& problem) {
   const CsrMatrix& a = *problem.a;
   const std::int64_t n = problem.n.value;
-  if (a.rows >= 1 && a.cols >= 0 && n >= 1 && problem.ldb() >= n && problem.ldc() >= n) {
+  const std::int64_t least_ldb = problem.b.layout == Layout::tokens_major ? 1 : n;
+  const std::int64_t least_ldc = problem.c.layout == Layout::tokens_major ? a.rows : n;
+  if (a.rows >= 1 && a.cols >= 0 && n >= 1 && problem.ldb() >= least_ldb &&
+      problem.ldc() >= least_ldc) {
     return problem;
   }
   throw InvalidArgument(
@@ -34,9 +37,13 @@ const Problem& checked(const Problem& problem) {
                   a.rows, a.cols, n, problem.ldb(), problem.ldc()));
 }
 
-std::size_t bytes_of(std::int64_t rows, std::int64_t ld) {
+/// So many rows of n elements, or n tokens of so many; tokens may overlap.
+std::size_t bytes_of(Layout layout, std::int64_t rows, std::int64_t n, std::int64_t ld) {
   constexpr const char* k_what = "bytes of an operand";
-  const std::int64_t floats = std::max<std::int64_t>(checked_multiply(rows, ld, k_what), 1);
+  const bool has_tokens = layout == Layout::tokens_major;
+  const std::int64_t product =
+      checked_multiply(has_tokens ? n : rows, has_tokens ? std::max(ld, rows) : ld, k_what);
+  const std::int64_t floats = std::max<std::int64_t>(product, 1);
   return to_size(checked_multiply(floats, sizeof(float), k_what));
 }
 
@@ -80,9 +87,11 @@ CudaTimer::CudaTimer(const CudaContext& context, const Problem& problem)
     : n_(checked(problem).n.value),
       ldb_(problem.ldb()),
       ldc_(problem.ldc()),
-      b_(context, bytes_of(problem.a->cols, ldb_)),
-      c_(context, bytes_of(problem.a->rows, ldc_)),
-      epilogue_(context, problem.epilogue.residual ? c_.bytes() : bytes_of(problem.a->rows, 1)),
+      b_(context, bytes_of(problem.b.layout, problem.a->cols, n_, ldb_)),
+      c_(context, bytes_of(problem.c.layout, problem.a->rows, n_, ldc_)),
+      epilogue_(context, problem.epilogue.residual
+                             ? c_.bytes()
+                             : bytes_of(Layout::row_major, problem.a->rows, 1, 1)),
       stream_(context),
       begin_(context),
       end_(context) {

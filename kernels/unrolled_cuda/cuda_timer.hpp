@@ -28,8 +28,8 @@ class CudaTimer {
  public:
   /// On device `ordinal` of local_cuda_driver(). Allocates and fills B with multiples of 1/8 in
   /// [-1, 1] and C with zeros. Throws InvalidArgument for a problem without rows or columns of C or
-  /// with a leading dimension below n, for B or C of 2^63 bytes or more, and for an ordinal that is
-  /// not there; DeviceError.
+  /// with a leading dimension below what a row or token of C or a row of B has, for B or C of 2^63
+  /// bytes or more, and for an ordinal that is not there; DeviceError.
   CudaTimer(int ordinal, const Problem& problem);
   /// The same on a given device.
   CudaTimer(const CudaContext& context, const Problem& problem);

@@ -158,13 +158,16 @@ CudaProxyLaunch CudaTunable::launch(const TuningJob& job) const {
   const CudaTunableBuild& build = cuda_build(*job.build);
   if (job.fidelity == Fidelity::stand_in) {
     CudaProxyLaunch launch = launch_of(candidate, build.proxy.registers, input_.limits);
-    if (!reductions_.occupancy) launch.dynamic_shared_bytes = 0;
+    if (!reductions_.occupancy) {
+      launch.dynamic_shared_bytes = stage_of(candidate.layer, candidate.tile.n1).bytes;
+    }
     return launch;
   }
   CudaProxyLaunch launch;
   launch.grid_x = build.kernel.blocks_x;
   launch.grid_y = candidate.column_tiles;
   launch.threads = candidate.tile.n1;
+  launch.dynamic_shared_bytes = stage_of(candidate.layer, candidate.tile.n1).bytes;
   return launch;
 }
 

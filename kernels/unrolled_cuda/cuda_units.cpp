@@ -12,6 +12,11 @@ constexpr std::int64_t k_instruction_bytes = 16;
 /// Prologue, return, and what code is padded with.
 constexpr std::int64_t k_function_instructions = 16;
 
+/// Instructions that bring some features of tokens into shared memory, and that of a row take some
+/// tokens back out of it.
+constexpr std::int64_t k_stage_instructions = 42;
+constexpr std::int64_t k_row_of_tokens_instructions = 4;
+
 std::int64_t epilogue_instructions(const Epilogue& epilogue) {
   return (epilogue.scale ? 2 : 0) + (epilogue.bias ? 2 : 0) + (epilogue.residual ? 3 : 0) +
          activation_instructions(epilogue.activation);
@@ -71,33 +76,33 @@ SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> unit
     unit.functions.push_back(function_name(function));
   }
   unit.nonzeros = range.nonzeros;
-  unit.estimated_code_bytes =
-      estimate_code_bytes(plan, range, spec.tile.runtime_sizes, spec.epilogue);
+  unit.estimated_code_bytes = estimate_code_bytes(plan, range, spec.tile.runtime_sizes, spec.layer);
   unit.relocatable = units.size() > 1;
   return unit;
 }
 
 std::int64_t argument_stack_bytes(const CudaKernelSpec& spec) {
   constexpr std::int64_t k_registers = 12;  // of arguments, with ptxas 13.0 on sm_75 to sm_120
-  const Epilogue& epilogue = spec.epilogue;
-  const std::int64_t words = 4 + (spec.tile.runtime_sizes ? 2 : 0) + (epilogue.scale ? 2 : 0) +
+  const Epilogue& epilogue = spec.layer.epilogue;
+  const std::int64_t words = 4 + (spec.layer.has_tokens() ? 2 : 0) +
+                             (spec.tile.runtime_sizes ? 2 : 0) + (epilogue.scale ? 2 : 0) +
                              (epilogue.bias ? 2 : 0) + (epilogue.residual ? 3 : 0);
   return round_up(std::max<std::int64_t>(words - k_registers, 0) * 4, 8);
 }
 
 std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes,
-                                 const Epilogue& epilogue) {
+                                 const CudaLayer& layer) {
   const std::int64_t accesses = totals.nnc_sum + totals.rows;
   // The unit of the kernel has no function where others hold them all, but code of its own.
   const std::int64_t functions = std::max<std::int64_t>(totals.functions, 1);
   const std::int64_t instructions = totals.nonzeros + accesses * (runtime_sizes ? 2 : 1) +
-                                    totals.rows * epilogue_instructions(epilogue) +
+                                    totals.rows * epilogue_instructions(layer.epilogue) +
                                     functions * k_function_instructions;
   return instructions * k_instruction_bytes;
 }
 
 std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range, bool runtime_sizes,
-                                 const Epilogue& epilogue) {
+                                 const CudaLayer& layer) {
   CodeTotals totals;
   totals.nonzeros = range.nonzeros;
   totals.functions = range.end - range.begin;
@@ -107,10 +112,13 @@ std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range,
       continue;
     }
     const PlanSegment segment = plan.segment(function, 0);
+    if (layer.has_tokens_of_b()) {
+      totals.stages += ceil_div(plan.cols, k_usual_stage_features);
+    }
     totals.nnc_sum += segment.column_end - segment.column_begin;
     totals.rows += std::ssize(plan.tile_rows(function));
   }
-  return estimate_code_bytes(totals, runtime_sizes, epilogue);
+  return estimate_code_bytes(totals, runtime_sizes, layer);
 }
 
 }  // namespace spjit

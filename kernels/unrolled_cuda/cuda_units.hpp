@@ -67,12 +67,16 @@ struct UnitRange {
 [[nodiscard]] SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> units,
                                        const UnitRange& range, const CudaKernelSpec& spec);
 
+/// Of most n1: what code is estimated with.
+inline constexpr std::int64_t k_usual_stage_features = 16;
+
 /// What the size of code depends on.
 struct CodeTotals {
   std::int64_t nonzeros = 0;
   std::int64_t nnc_sum = 0;    ///< non-empty columns, over row tiles
   std::int64_t rows = 0;       ///< written, empty ones among them
   std::int64_t functions = 0;  ///< row tiles and parts of the empty rows
+  std::int64_t stages = 0;     ///< times that tokens of B pass through shared memory
 };
 
 /// Bytes of a thread's stack that arguments of a tile function take: those beyond the registers of
@@ -84,11 +88,11 @@ struct CodeTotals {
 /// an address for each of these two, the epilogue a row, and a fixed part a function. So 16-32
 /// bytes a nonzero.
 [[nodiscard]] std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes,
-                                               const Epilogue& epilogue = {});
+                                               const CudaLayer& layer = {});
 
 /// The same for functions [begin, end) of a plan.
 [[nodiscard]] std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range,
-                                               bool runtime_sizes, const Epilogue& epilogue = {});
+                                               bool runtime_sizes, const CudaLayer& layer = {});
 
 /// Units of emitting, as CancelPace counts them, of a column with its entries and of a unit
 /// besides.

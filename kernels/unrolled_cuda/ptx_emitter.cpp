@@ -9,6 +9,7 @@
 #include "kernels/unrolled_cuda/activation_code.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "kernels/unrolled_cuda/ptx_text.hpp"
+#include "kernels/unrolled_cuda/ptx_tokens.hpp"
 #include "kernels/unrolled_cuda/source_text.hpp"
 #include "spjit/error.hpp"
 
@@ -30,9 +31,10 @@ struct Passed {
 std::vector<Passed> passed_registers(const CudaKernelSpec& spec) {
   std::vector<Passed> passed = {{"b64", "pb"}, {"b64", "pc"}};
   if (spec.tile.runtime_sizes) passed.insert(passed.end(), {{"b32", "ldb"}, {"b32", "ldc"}});
-  if (spec.epilogue.scale) passed.push_back({"b64", "pscale"});
-  if (spec.epilogue.bias) passed.push_back({"b64", "pbias"});
-  if (spec.epilogue.residual) passed.insert(passed.end(), {{"b64", "pr"}, {"b32", "ldr"}});
+  if (spec.layer.epilogue.scale) passed.push_back({"b64", "pscale"});
+  if (spec.layer.epilogue.bias) passed.push_back({"b64", "pbias"});
+  if (spec.layer.epilogue.residual) passed.insert(passed.end(), {{"b64", "pr"}, {"b32", "ldr"}});
+  if (spec.layer.has_tokens()) passed.insert(passed.end(), {{"b32", "left"}, {"b32", "shared"}});
   return passed;
 }
 
@@ -66,6 +68,7 @@ class PtxEmission {
 
  private:
   bool runtime() const { return spec_.tile.runtime_sizes; }
+  bool has_tokens() const { return spec_.layer.has_tokens(); }
   bool whole() const { return units_.size() == 1; }
 
   SourceUnit unit(const UnitRange& range) {
@@ -74,7 +77,8 @@ class PtxEmission {
     SourceText text(range.nonzeros * k_ptx_bytes_a_nonzero + (1 << 14));
     text << "// spjit, PTX emitter " << std::int64_t{k_ptx_emitter_version} << ".\n.version "
          << ptx_version(sm_) << "\n.target sm_" << std::int64_t{sm_} << "\n.address_size 64\n\n";
-    emit_ptx_table(text, spec_.epilogue.activation);
+    emit_ptx_table(text, spec_.layer.epilogue.activation);
+
     for (std::int64_t function = range.begin; function < range.end; ++function) {
       this->function(text, function);
     }
@@ -95,6 +99,12 @@ class PtxEmission {
   }
 
   void function(SourceText& text, std::int64_t function) {
+    const bool is_tile = function < plan_.grouping.tiles();
+    const std::vector<std::int32_t> empty =
+        is_tile ? std::vector<std::int32_t>{} : zero_rows(plan_, function);
+    const std::span<const std::int32_t> rows = is_tile ? plan_.tile_rows(function) : empty;
+    PtxTokens tokens(spec_, plan_.cols);
+    tokens.table(text, function, rows);
     if (!whole()) text << ".visible ";
     signature(text, function);
     text << "\n{\n.reg .b64 address;\n";
@@ -102,21 +112,24 @@ class PtxEmission {
       text << ".reg ." << one.type << " " << one.name << ";\nld.param." << one.type << " "
            << one.name << ",[param_" << one.name << "];\n";
     }
-    emit_ptx_activation_registers(text, spec_.epilogue.activation);
-    if (function < plan_.grouping.tiles()) {
-      tile(text, function);
+    emit_ptx_activation_registers(text, spec_.layer.epilogue.activation);
+    if (has_tokens()) tokens.registers(text);
+    if (is_tile) {
+      tile(text, function, tokens);
     } else {
-      empty_rows(text, function);
+      empty_rows(text, {function, rows, 0, true}, tokens);
     }
     text << "exit;\n}\n\n";
   }
 
   /// One row after another, in one register: their values need no time.
-  void empty_rows(SourceText& text, std::int64_t function) const {
+  void empty_rows(SourceText& text, const PtxTokens::Rows& rows, PtxTokens& tokens) const {
     RowPointers pointers;
-    const bool has_epilogue = !spec_.epilogue.empty();
-    if (has_epilogue) text << ".reg .f32 c<1>;\n.reg .f32 b;\n";
-    for (const std::int32_t row : zero_rows(plan_, function)) {
+    const bool has_epilogue = !spec_.layer.epilogue.empty();
+    if (has_epilogue || has_tokens()) text << ".reg .f32 c<4>;\n.reg .f32 b;\n";
+    if (spec_.layer.has_tokens_of_c()) return tokens.store(text, rows);
+    if (has_tokens()) PtxTokens::leave_outside(text);
+    for (const std::int32_t row : rows.rows) {
       if (has_epilogue) {
         text << "mov.f32 c0,0f00000000;\n";
         finish(text, row, 0, pointers);
@@ -125,19 +138,28 @@ class PtxEmission {
     }
   }
 
-  void tile(SourceText& text, std::int64_t tile) {
+  void tile(SourceText& text, std::int64_t tile, PtxTokens& tokens) {
     const std::span<const std::int32_t> rows = plan_.tile_rows(tile);
     const PlanSegment segment = plan_.segment(tile, 0);
-    text << ".reg .f32 c<" << std::ssize(rows) << ">;\n.reg .f32 b;\n";
+    const std::int64_t spare = has_tokens() ? 4 : 0;
+    text << ".reg .f32 c<" << std::ssize(rows) + spare << ">;\n.reg .f32 b;\n";
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
       text << "mov.f32 c" << row << ",0f00000000;\n";
     }
     MovingPointer b("pb");
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
       pace_.spend(k_cuda_column_work);
-      load(text, plan_.columns[to_size(column)], b);
+      if (spec_.layer.has_tokens_of_b()) {
+        tokens.load(text, plan_.columns[to_size(column)]);
+      } else {
+        load(text, plan_.columns[to_size(column)], b);
+      }
       multiply(text, column);
     }
+    if (spec_.layer.has_tokens_of_c()) {
+      return tokens.store(text, {tile, rows, std::ssize(rows), false});
+    }
+    if (has_tokens()) PtxTokens::leave_outside(text);
     RowPointers pointers;
     // Residuals are read before C is written, so that ptxas may read them early.
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
@@ -158,7 +180,7 @@ class PtxEmission {
   /// The epilogue of a row whose sum is in the register c`accumulator`.
   void finish(SourceText& text, std::int64_t row, std::int64_t accumulator,
               RowPointers& pointers) const {
-    const Epilogue& epilogue = spec_.epilogue;
+    const Epilogue& epilogue = spec_.layer.epilogue;
     const auto of_row = [&](std::string_view name, MovingPointer& pointer,
                             std::string_view operation) {
       const std::int64_t offset = pointer.reach(text, row * 4);
@@ -207,6 +229,8 @@ class PtxEmission {
 
   void entry(SourceText& text) const {
     const std::int64_t functions = count_functions(plan_);
+    // Here only: nvJitLink 13.0 calls it defined twice where several functions of a unit use it.
+    if (has_tokens()) text << ".extern .shared .align 16 .b8 spjit_shared[];\n\n";
     for (std::int64_t function = 0; function < functions && !whole(); ++function) {
       text << ".extern ";
       signature(text, function);
@@ -242,35 +266,60 @@ class PtxEmission {
     }
   }
 
-  /// Leaves where j >= n; then all that is passed on is set: pointers to column j of the block's
-  /// product, leading dimensions in bytes.
+  /// Leaves where j >= n, unless tokens pass through shared memory; then all that is passed on is
+  /// set: pointers to column j of the block's product, or to the thread's first token, and leading
+  /// dimensions in bytes.
   void prologue(SourceText& text) const {
-    text << ".reg .pred outside;\n.reg .b32 tile, j, thread, n;\n"
+    text << ".reg .pred outside;\n.reg .b32 tile, j, thread, n, first, feature;\n"
             ".reg .b64 offset, item, distance;\n";
     for (const Passed& one : passed_) text << ".reg ." << one.type << " " << one.name << ";\n";
     text << "mov.u32 tile,%ctaid.x;\nmov.u32 j,%ctaid.y;\nmov.u32 thread,%tid.x;\n";
+    if (runtime()) {
+      text << "ld.param.u32 n,[kernel_n];\n";
+      leading_dimension(text, "ldb");
+      leading_dimension(text, "ldc");
+    }
+    if (spec_.layer.epilogue.residual) leading_dimension(text, "ldr");
+    if (has_tokens()) {
+      tokens_of_block(text);
+    } else {
+      column_of_thread(text);
+    }
+    text << "mov.u32 n,%ctaid.z;\ncvt.u64.u32 item,n;\nshl.b64 item,item,2;\n";
+    const CudaLayer& layer = spec_.layer;
+    const std::string ldb = runtime() ? "ldb" : std::to_string(spec_.ldb * 4);
+    const std::string ldc = runtime() ? "ldc" : std::to_string(spec_.ldc * 4);
+    dense(text, "b", layer.has_tokens_of_b(), ldb);
+    if (layer.has_tokens_of_b()) text << "mul.wide.u32 offset,feature,4;\nadd.s64 pb,pb,offset;\n";
+    dense(text, "c", layer.has_tokens_of_c(), ldc);
+    if (layer.epilogue.residual) dense(text, "residual", layer.has_tokens_of_c(), "ldr");
+    if (layer.epilogue.scale) pointer(text, "pscale", "scale");
+    if (layer.epilogue.bias) pointer(text, "pbias", "bias");
+  }
+
+  void column_of_thread(SourceText& text) const {
     if (spec_.runtime_threads) {
       text << ".reg .b32 threads;\nmov.u32 threads,%ntid.x;\nmad.lo.u32 j,j,threads,thread;\n";
     } else {
       text << "mad.lo.u32 j,j," << spec_.tile.n1 << ",thread;\n";
     }
     if (runtime()) {
-      text << "ld.param.u32 n,[kernel_n];\nsetp.ge.u32 outside,j,n;\n";
+      text << "setp.ge.u32 outside,j,n;\n";
     } else {
       text << "setp.ge.u32 outside,j," << spec_.n << ";\n";
     }
-    text << "@outside exit;\nmul.wide.u32 offset,j,4;\n"
-            "mov.u32 n,%ctaid.z;\ncvt.u64.u32 item,n;\nshl.b64 item,item,2;\n";
-    dense(text, "pb", "b");
-    dense(text, "pc", "c");
-    if (spec_.epilogue.residual) dense(text, "pr", "residual");
-    if (spec_.epilogue.scale) pointer(text, "pscale", "scale");
-    if (spec_.epilogue.bias) pointer(text, "pbias", "bias");
-    if (runtime()) {
-      leading_dimension(text, "ldb");
-      leading_dimension(text, "ldc");
-    }
-    if (spec_.epilogue.residual) leading_dimension(text, "ldr");
+    text << "@outside exit;\n";
+  }
+
+  /// Sets `left`, the thread's `first` token and `feature`, and its column j, that of the last
+  /// token if it has none.
+  void tokens_of_block(SourceText& text) const {
+    const CudaStage stage = stage_of(spec_.layer, spec_.tile.n1);
+    if (!runtime()) text << "mov.u32 n," << spec_.n << ";\n";
+    text << "mul.lo.u32 j,j," << spec_.tile.n1 << ";\nsub.u32 left,n,j;\nand.b32 feature,thread,"
+         << stage.features - 1 << ";\ndiv.u32 first,thread," << stage.features
+         << ";\nadd.u32 first,first,j;\nadd.u32 j,j,thread;\nsub.u32 n,n,1;\nmin.u32 "
+            "j,j,n;\nmov.u32 shared,spjit_shared;\n";
   }
 
   static void pointer(SourceText& text, std::string_view to, std::string_view name) {
@@ -278,12 +327,20 @@ class PtxEmission {
          << to << ";\n";
   }
 
-  /// To column j of the block's product: `item` is 4 times its number.
-  static void dense(SourceText& text, std::string_view to, std::string_view name) {
+  /// To column j of the block's product, or to the thread's first token: `item` is 4 times the
+  /// product's number.
+  static void dense(SourceText& text, std::string_view name, bool has_tokens,
+                    std::string_view leading_dimension) {
+    const std::string_view to = name == "b" ? "pb" : name == "c" ? "pc" : "pr";
     pointer(text, to, name);
     text << "ld.param.u64 distance,[kernel_" << name << "_distance];\n"
-         << "mad.lo.s64 " << to << ",distance,item," << to << ";\nadd.s64 " << to << "," << to
-         << ",offset;\n";
+         << "mad.lo.s64 " << to << ",distance,item," << to << ";\nmul.wide.u32 offset,";
+    if (has_tokens) {
+      text << "first," << leading_dimension;
+    } else {
+      text << "j,4";
+    }
+    text << ";\nadd.s64 " << to << "," << to << ",offset;\n";
   }
 
   static void leading_dimension(SourceText& text, std::string_view name) {

@@ -300,7 +300,8 @@ void add_cuda_record(SeedFolder& seeds) {
   program.cols = 32;
   program.nnz = 205;
   program.n = program.ldb = program.ldc = 128;
-  program.epilogue = {.bias = true, .activation = Activation::clamp, .low = 0, .high = 6};
+  program.layer.c_layout = Layout::tokens_major;
+  program.layer.epilogue = {.bias = true, .activation = Activation::clamp, .low = 0, .high = 6};
   program.threads = 64;
   program.blocks_x = 4;
   const nlohmann::json record = {{"program", to_json(program)},

@@ -1,6 +1,6 @@
-// golden: emitter version 3
+// golden: emitter version 4
 // unit spjit_kernel
-// spjit, CUDA C++ emitter 3.
+// spjit, CUDA C++ emitter 4.
 // C [3 x n] = A [3 x 8] * B [8 x n], A with 16 nonzeros, 16 of them here.
 // Tile 2x32 u2048 runtime; n, ldb and ldc are parameters.
 

@@ -1,7 +1,8 @@
 #pragma once
 
 /// @file
-/// Layers (an epilogue, a batch) on the emulated driver, beside the host's family `reference`.
+/// Layers (an epilogue, layouts, a batch) on the emulated driver, beside the host's family
+/// `reference`.
 
 #include <algorithm>
 #include <cmath>
@@ -58,6 +59,13 @@ struct LayerCase {
   });
 }
 
+/// Floats from the first to the last element of so many features of n tokens.
+[[nodiscard]] inline std::int64_t extent_of(Layout layout, std::int64_t features, std::int64_t n,
+                                            std::int64_t ld) {
+  return layout == Layout::tokens_major ? extent_of(n, features, features == 0 ? 0 : ld)
+                                        : extent_of(features, n, ld);
+}
+
 /// Floats that a batch of operands takes.
 [[nodiscard]] inline std::int64_t batch_floats(std::int64_t extent, const Arguments& sizes,
                                                std::int64_t distance) {
@@ -70,16 +78,21 @@ class LayerOperands {
   explicit LayerOperands(const LayerCase& item, bool has_special_values = true) : item_(item) {
     const Arguments& sizes = item.sizes;
     const std::int64_t rows = item.matrix.rows;
-    const Epilogue& epilogue = item.spec.epilogue;
+    const Epilogue& epilogue = item.spec.layer.epilogue;
+    const Layout layout = item.spec.layer.c_layout;
     b_ = dense_values(
-        batch_floats(extent_of(item.matrix.cols, sizes.n, sizes.ldb), sizes, sizes.b_distance), 3);
-    c_.assign(index(batch_floats(extent_of(rows, sizes.n, sizes.ldc), sizes, sizes.c_distance)),
-              k_untouched);
+        batch_floats(extent_of(item.spec.layer.b_layout, item.matrix.cols, sizes.n, sizes.ldb),
+                     sizes, sizes.b_distance),
+        3);
+    c_.assign(
+        index(batch_floats(extent_of(layout, rows, sizes.n, sizes.ldc), sizes, sizes.c_distance)),
+        k_untouched);
     if (epilogue.scale) scale_ = dense_values(rows, 4);
     if (epilogue.bias) bias_ = dense_values(rows, 5);
     if (epilogue.residual) {
       residual_ = dense_values(
-          batch_floats(extent_of(rows, sizes.n, sizes.ldr), sizes, sizes.residual_distance), 6);
+          batch_floats(extent_of(layout, rows, sizes.n, sizes.ldr), sizes, sizes.residual_distance),
+          6);
       if (item.in_place) c_ = residual_;
     }
     if (has_special_values) {
@@ -92,9 +105,9 @@ class LayerOperands {
     Arguments arguments = item_.sizes;
     arguments.b = b_.data();
     arguments.c = c_.data();
-    if (item_.spec.epilogue.scale) arguments.scale = scale_.data();
-    if (item_.spec.epilogue.bias) arguments.bias = bias_.data();
-    if (item_.spec.epilogue.residual) {
+    if (item_.spec.layer.epilogue.scale) arguments.scale = scale_.data();
+    if (item_.spec.layer.epilogue.bias) arguments.bias = bias_.data();
+    if (item_.spec.layer.epilogue.residual) {
       arguments.residual = item_.in_place ? c_.data() : residual_.data();
     }
     return arguments;
@@ -134,7 +147,9 @@ class LayerOperands {
   Problem problem;
   problem.a = item.matrix;
   problem.n = Extent::at_run_time(item.spec.n);
-  problem.epilogue = item.spec.epilogue;
+  problem.epilogue = item.spec.layer.epilogue;
+  problem.b.layout = item.spec.layer.b_layout;
+  problem.c.layout = item.spec.layer.c_layout;
   kernel_of(make_csr_artifact(problem, "reference", like_a_gpu())).run(operands.arguments());
   return operands.c();
 }

@@ -192,6 +192,45 @@ TEST_F(CudaExact, HasTheBitsOfTheEvaluatorOnRandomKernels) {
 }
 
 /// Both texts give C the bits of the host's `reference`.
+TEST_F(CudaExact, HasTheTokensOfTheReference) {
+  const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
+  unsigned bits = 0;
+  for (const auto& [b_layout, c_layout] : {std::pair{Layout::row_major, Layout::tokens_major},
+                                           std::pair{Layout::tokens_major, Layout::row_major},
+                                           std::pair{Layout::tokens_major, Layout::tokens_major}}) {
+    for (const std::int64_t n1 : {32, 160, 512}) {
+      for (const CsrMatrix& matrix :
+           {with_empty_rows(70), random_matrix(37, 45, 0.7), random_matrix(1, 1, 0)}) {
+        ++bits;
+        CudaKernelSpec spec = cuda_spec(36, 85);
+        spec.layer = {{.scale = bits % 2 == 0,
+                       .bias = bits % 3 == 0,
+                       .residual = bits % 4 == 0,
+                       .activation = bits % 5 == 0 ? Activation::gelu_tanh : Activation::none},
+                      b_layout,
+                      c_layout};
+        spec.tile.n1 = n1;
+        spec.tile.unit_nonzeros = bits % 2 == 0 ? 200 : 100'000;
+        spec.tile.runtime_sizes = bits % 3 == 0;
+        spec.ldb = std::max<std::int64_t>(85, matrix.cols) + 1;
+        spec.ldc = 87;
+        LayerCase item = layer_case(matrix, spec);
+        item.sizes.batch = 2;
+        item.sizes.b_distance = 30;
+        item.sizes.c_distance = 90 * 90;
+        SCOPED_TRACE(bits);
+        const LayerOperands operands(item);
+
+        const Kernel kernel = layer_kernel(item, ptx_of_cuda(plan_of(item), spec));
+
+        const std::vector<float> c = launch_layer(kernel, operands);
+        EXPECT_TRUE(same_layer(c, reference_layer(item, operands), spec.layer.epilogue.activation));
+        EXPECT_TRUE(same_bits(c, launch_layer(layer_kernel(item), operands)));
+      }
+    }
+  }
+}
+
 TEST_F(CudaExact, HasTheEpiloguesOfTheReference) {
   const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
   unsigned bits = 0;
@@ -202,17 +241,17 @@ TEST_F(CudaExact, HasTheEpiloguesOfTheReference) {
       spec.tile.unit_nonzeros = has_units ? 60 : 100'000;
       spec.tile.runtime_sizes = has_units;
       ++bits;
-      spec.epilogue = {.scale = bits % 2 == 0,
-                       .bias = bits % 3 == 0,
-                       .residual = bits % 4 < 2,
-                       .activation = activation,
-                       .low = -0.5F,
-                       .high = 0.25F};
+      spec.layer.epilogue = {.scale = bits % 2 == 0,
+                             .bias = bits % 3 == 0,
+                             .residual = bits % 4 < 2,
+                             .activation = activation,
+                             .low = -0.5F,
+                             .high = 0.25F};
       LayerCase item = layer_case(with_empty_rows(30), spec);
       item.sizes.batch = 2;
       item.sizes.b_distance = 6 * 37;
       item.sizes.c_distance = item.sizes.residual_distance = 30 * 37;
-      item.in_place = spec.epilogue.residual && has_units;
+      item.in_place = spec.layer.epilogue.residual && has_units;
       SCOPED_TRACE(std::string(to_string(activation)) + (has_units ? " in units" : ""));
       const LayerOperands operands(item);
 

@@ -7,6 +7,8 @@
 #include <array>
 #include <random>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "kernels/unrolled_cuda/cuda_executable.hpp"
@@ -39,15 +41,17 @@ Epilogue epilogue_of(unsigned bits, Activation activation) {
 }
 
 std::string describe(const LayerCase& item) {
-  const Epilogue& epilogue = item.spec.epilogue;
+  const CudaLayer& layer = item.spec.layer;
+  const Epilogue& epilogue = item.spec.layer.epilogue;
   return std::to_string(item.matrix.rows) + "x" + std::to_string(item.matrix.cols) + " n " +
          std::to_string(item.sizes.n) + " batch " + std::to_string(item.sizes.batch) + " " +
          to_string(item.spec.tile) + (epilogue.scale ? " scale" : "") +
          (epilogue.bias ? " bias" : "") + (epilogue.residual ? " residual" : "") +
-         (item.in_place ? " in place " : " ") + std::string(to_string(epilogue.activation));
+         (item.in_place ? " in place " : " ") + std::string(to_string(layer.b_layout)) + " to " +
+         std::string(to_string(layer.c_layout)) + " " + std::string(to_string(epilogue.activation));
 }
 
-class CudaLayer : public ::testing::Test {
+class CudaLayers : public ::testing::Test {
  protected:
   static void expect_reference(const LayerCase& item) {
     SCOPED_TRACE(describe(item));
@@ -55,9 +59,10 @@ class CudaLayer : public ::testing::Test {
     const std::vector<float> expected = reference_layer(item, operands);
     const Kernel kernel = layer_kernel(item);
 
-    EXPECT_TRUE(same_layer(run_layer(kernel, operands), expected, item.spec.epilogue.activation));
     EXPECT_TRUE(
-        same_layer(launch_layer(kernel, operands), expected, item.spec.epilogue.activation));
+        same_layer(run_layer(kernel, operands), expected, item.spec.layer.epilogue.activation));
+    EXPECT_TRUE(
+        same_layer(launch_layer(kernel, operands), expected, item.spec.layer.epilogue.activation));
   }
 
   template <class Work>
@@ -73,13 +78,13 @@ class CudaLayer : public ::testing::Test {
   ScopedVariable driver_{"SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA};
 };
 
-TEST_F(CudaLayer, HasEveryEpilogueOfTheReference) {
+TEST_F(CudaLayers, HasEveryEpilogueOfTheReference) {
   for (const Activation activation : k_activations) {
     for (unsigned bits = 0; bits < 8; ++bits) {
       CudaKernelSpec spec = cuda_spec(4, 33);
       spec.ldb = 35;
       spec.ldc = 34;
-      spec.epilogue = epilogue_of(bits, activation);
+      spec.layer.epilogue = epilogue_of(bits, activation);
       spec.tile.runtime_sizes = bits % 2 == 1;
       spec.tile.unit_nonzeros = bits % 3 == 0 ? 30 : 100'000;
       LayerCase item = layer_case(random_matrix(19, 17, 0.7, bits + 1), spec);
@@ -89,36 +94,36 @@ TEST_F(CudaLayer, HasEveryEpilogueOfTheReference) {
   }
 }
 
-TEST_F(CudaLayer, HasTheEpilogueInRowsWithoutEntries) {
+TEST_F(CudaLayers, HasTheEpilogueInRowsWithoutEntries) {
   const CsrMatrix nothing{150, 4, std::vector<std::int64_t>(151, 0), {}, {}};
   const CsrMatrix no_columns{3, 0, {0, 0, 0, 0}, {}, {}};
   for (const Activation activation : k_activations) {
     for (const CsrMatrix& matrix : {with_empty_rows(200), nothing, no_columns}) {
       for (const unsigned bits : {2U, 3U, 7U}) {
         CudaKernelSpec spec = cuda_spec(8, 3);
-        spec.epilogue = epilogue_of(bits, activation);
+        spec.layer.epilogue = epilogue_of(bits, activation);
         expect_reference(layer_case(matrix, spec));
       }
     }
   }
 }
 
-TEST_F(CudaLayer, HasOneRowOneColumnAndDenseRows) {
+TEST_F(CudaLayers, HasOneRowOneColumnAndDenseRows) {
   for (const CsrMatrix& matrix : {random_matrix(1, 1, 0), random_matrix(1, 50, 0.5),
                                   random_matrix(50, 1, 0.5), with_dense_row(37, 40)}) {
     for (const std::int64_t n : {1, 31, 32, 65}) {
       CudaKernelSpec spec = cuda_spec(16, n);
-      spec.epilogue = epilogue_of(7, Activation::silu);
+      spec.layer.epilogue = epilogue_of(7, Activation::silu);
       expect_reference(layer_case(matrix, spec));
     }
   }
 }
 
-TEST_F(CudaLayer, TakesTheResidualFromWhereCIsWritten) {
+TEST_F(CudaLayers, TakesTheResidualFromWhereCIsWritten) {
   for (const Activation activation : k_activations) {
     CudaKernelSpec spec = cuda_spec(8, 37);
     spec.ldc = 41;
-    spec.epilogue = epilogue_of(6, activation);
+    spec.layer.epilogue = epilogue_of(6, activation);
     LayerCase item = layer_case(with_dense_row(40, 30), spec);
     item.in_place = true;
     expect_reference(item);
@@ -129,10 +134,10 @@ TEST_F(CudaLayer, TakesTheResidualFromWhereCIsWritten) {
   }
 }
 
-TEST_F(CudaLayer, OfABatchComputesEachProduct) {
+TEST_F(CudaLayers, OfABatchComputesEachProduct) {
   CudaKernelSpec spec = cuda_spec(8, 20);
   spec.ldb = spec.ldc = 70;
-  spec.epilogue = epilogue_of(4, Activation::relu);
+  spec.layer.epilogue = epilogue_of(4, Activation::relu);
   LayerCase item = layer_case(random_matrix(30, 25, 0.6), spec);
   item.sizes.ldr = 21;
   for (const std::int64_t batch : {1, 2, 5}) {
@@ -149,9 +154,9 @@ TEST_F(CudaLayer, OfABatchComputesEachProduct) {
   }
 }
 
-TEST_F(CudaLayer, OfABatchGoesBackwards) {
+TEST_F(CudaLayers, OfABatchGoesBackwards) {
   CudaKernelSpec spec = cuda_spec(4, 5);
-  spec.epilogue = epilogue_of(4, Activation::none);
+  spec.layer.epilogue = epilogue_of(4, Activation::none);
   LayerCase item = layer_case(random_matrix(6, 7, 0.4), spec);
   item.sizes.batch = 3;
   item.sizes.b_distance = 35;
@@ -174,7 +179,7 @@ TEST_F(CudaLayer, OfABatchGoesBackwards) {
   EXPECT_TRUE(same_bits(backwards.c(), expected));
 }
 
-TEST_F(CudaLayer, OfABatchBeyondTheGridIsLaunchedInParts) {
+TEST_F(CudaLayers, OfABatchBeyondTheGridIsLaunchedInParts) {
   LayerCase item = layer_case(random_matrix(1, 1, 0), cuda_spec(1, 1));
   item.spec.tile.n1 = 1;
   item.sizes.batch = k_cuda_max_grid_z + 2;
@@ -185,10 +190,10 @@ TEST_F(CudaLayer, OfABatchBeyondTheGridIsLaunchedInParts) {
       same_bits(launch_layer(layer_kernel(item), operands), reference_layer(item, operands)));
 }
 
-TEST_F(CudaLayer, OfNoColumnsOrProductsTouchesNothing) {
+TEST_F(CudaLayers, OfNoColumnsOrProductsTouchesNothing) {
   CudaKernelSpec spec = cuda_spec(8, 20);
   spec.tile.runtime_sizes = true;
-  spec.epilogue = epilogue_of(7, Activation::silu);
+  spec.layer.epilogue = epilogue_of(7, Activation::silu);
   const LayerCase item = layer_case(random_matrix(30, 25, 0.6), spec);
   const Kernel kernel = layer_kernel(item);
   std::vector<float> c(30 * 20, k_untouched);
@@ -211,10 +216,10 @@ TEST_F(CudaLayer, OfNoColumnsOrProductsTouchesNothing) {
   EXPECT_TRUE(std::ranges::all_of(c, [](float value) { return value == k_untouched; }));
 }
 
-TEST_F(CudaLayer, OfRunTimeSizesHasTheEpilogueForEveryN) {
+TEST_F(CudaLayers, OfRunTimeSizesHasTheEpilogueForEveryN) {
   CudaKernelSpec spec = cuda_spec(8, 64);
   spec.tile.runtime_sizes = true;
-  spec.epilogue = epilogue_of(7, Activation::gelu_erf);
+  spec.layer.epilogue = epilogue_of(7, Activation::gelu_erf);
   for (const std::int64_t n : {1, 7, 31, 32, 33, 64, 100}) {
     LayerCase item = layer_case(with_empty_rows(50), spec);
     item.sizes.n = n;
@@ -225,9 +230,9 @@ TEST_F(CudaLayer, OfRunTimeSizesHasTheEpilogueForEveryN) {
   }
 }
 
-TEST_F(CudaLayer, RefusesOperandsThatItCannotUse) {
+TEST_F(CudaLayers, RefusesOperandsThatItCannotUse) {
   CudaKernelSpec spec = cuda_spec(8, 20);
-  spec.epilogue = epilogue_of(7, Activation::none);
+  spec.layer.epilogue = epilogue_of(7, Activation::none);
   const LayerCase item = layer_case(random_matrix(30, 25, 0.6), spec);
   const Kernel kernel = layer_kernel(item);
   LayerOperands operands(item);
@@ -249,9 +254,9 @@ TEST_F(CudaLayer, RefusesOperandsThatItCannotUse) {
 }
 
 /// Runs that Kernel did not check.
-TEST_F(CudaLayer, RefusesWhatOnlyADeviceCannotHave) {
+TEST_F(CudaLayers, RefusesWhatOnlyADeviceCannotHave) {
   CudaKernelSpec spec = cuda_spec(8, 20);
-  spec.epilogue = epilogue_of(7, Activation::none);
+  spec.layer.epilogue = epilogue_of(7, Activation::none);
   const LayerCase item = layer_case(random_matrix(30, 25, 0.6), spec);
   const Kernel kernel = layer_kernel(item);
   LayerOperands operands(item);
@@ -270,31 +275,137 @@ TEST_F(CudaLayer, RefusesWhatOnlyADeviceCannotHave) {
               HasSubstr("ldr 1073741824; expected leading dimensions of at most 1073741823"));
 }
 
-TEST_F(CudaLayer, OfRandomShapesIsTheReference) {
+/// Rows to tokens, tokens to rows, tokens to tokens.
+constexpr std::array k_layouts = {
+    std::pair{Layout::row_major, Layout::tokens_major},
+    std::pair{Layout::tokens_major, Layout::row_major},
+    std::pair{Layout::tokens_major, Layout::tokens_major},
+};
+
+/// A case in other layouts, whose rows or tokens have gaps between them.
+LayerCase in_layouts(LayerCase item, const std::pair<Layout, Layout>& layouts) {
+  CudaLayer& layer = item.spec.layer;
+  std::tie(layer.b_layout, layer.c_layout) = layouts;
+  item.spec.ldb = (layer.has_tokens_of_b() ? item.matrix.cols : item.sizes.n) + 1;
+  item.spec.ldc = (layer.has_tokens_of_c() ? item.matrix.rows : item.sizes.n) + 2;
+  item.sizes.ldb = item.spec.ldb;
+  item.sizes.ldc = item.spec.ldc;
+  item.sizes.ldr = item.spec.ldc + (item.in_place ? 0 : 1);
+  return item;
+}
+
+TEST_F(CudaLayers, HasTokensWithEveryEpilogue) {
+  for (const auto& layouts : k_layouts) {
+    for (const Activation activation : k_activations) {
+      for (const unsigned bits : {0U, 1U, 2U, 5U, 7U}) {
+        CudaKernelSpec spec = cuda_spec(40, 35);
+        spec.layer.epilogue = epilogue_of(bits, activation);
+        spec.tile.runtime_sizes = bits % 2 == 1;
+        spec.tile.unit_nonzeros = bits == 5 ? 30 : 100'000;
+        expect_reference(in_layouts(layer_case(random_matrix(75, 70, 0.8), spec), layouts));
+      }
+    }
+  }
+}
+
+TEST_F(CudaLayers, HasTokensInBlocksOfEveryWidth) {
+  for (const auto& layouts : k_layouts) {
+    for (const std::int64_t n1 : {32, 64, 96, 128, 160, 256, 288, 512, 1024}) {
+      for (const std::int64_t n : {1, 31, 32, 33, 300, 1030}) {
+        CudaKernelSpec spec = cuda_spec(8, n);
+        spec.tile.n1 = n1;
+        expect_reference(in_layouts(layer_case(random_matrix(9, 33, 0.6), spec), layouts));
+      }
+    }
+  }
+}
+
+TEST_F(CudaLayers, HasTokensOfEdgeCases) {
+  const CsrMatrix nothing{150, 4, std::vector<std::int64_t>(151, 0), {}, {}};
+  const CsrMatrix no_columns{3, 0, {0, 0, 0, 0}, {}, {}};
+  CsrMatrix gaps = with_empty_rows(40);  // most features of B unused
+  gaps.cols = 200;
+  for (std::int32_t& column : gaps.col_idxs) column = column * 37 % 200;
+  for (const auto& layouts : k_layouts) {
+    for (const CsrMatrix& matrix :
+         {random_matrix(1, 1, 0), random_matrix(1, 50, 0.5), random_matrix(50, 1, 0.5),
+          with_dense_row(37, 40), nothing, no_columns, with_empty_rows(200), gaps}) {
+      for (const bool has_residual : {false, true}) {
+        CudaKernelSpec spec = cuda_spec(16, 5);
+        spec.layer.epilogue = epilogue_of(has_residual ? 6 : 0, Activation::silu);
+        LayerCase item = layer_case(matrix, spec);
+        item.in_place = has_residual;
+        expect_reference(in_layouts(item, layouts));
+      }
+    }
+  }
+}
+
+TEST_F(CudaLayers, HasTokensOfARunTimeN) {
+  for (const auto& layouts : k_layouts) {
+    CudaKernelSpec spec = cuda_spec(8, 64);
+    spec.tile.runtime_sizes = true;
+    spec.layer.epilogue = epilogue_of(4, Activation::relu);
+    for (const std::int64_t n : {1, 31, 32, 65, 100}) {
+      LayerCase item = in_layouts(layer_case(random_matrix(30, 45, 0.7), spec), layouts);
+      item.sizes.n = n;
+      if (!spec.layer.has_tokens_of_b()) item.sizes.ldb = 101;
+      if (!item.spec.layer.has_tokens_of_c()) item.sizes.ldc = item.sizes.ldr = 102;
+      expect_reference(item);
+    }
+  }
+}
+
+TEST_F(CudaLayers, TakesTokensOfBThatOverlap) {
+  CudaKernelSpec spec = cuda_spec(8, 50);
+  LayerCase item = in_layouts(layer_case(random_matrix(30, 45, 0.7), spec), k_layouts[2]);
+  for (const std::int64_t ldb : {1, 7, 44}) {
+    item.spec.ldb = item.sizes.ldb = ldb;
+    expect_reference(item);
+  }
+}
+
+TEST_F(CudaLayers, HasTokensFarApart) {
+  CudaKernelSpec spec = cuda_spec(8, 3);
+  spec.layer.epilogue = epilogue_of(4, Activation::none);
+  for (const auto& layouts : k_layouts) {
+    LayerCase item = in_layouts(layer_case(random_matrix(5, 6, 0.3), spec), layouts);
+    for (std::int64_t* ld :
+         {&item.spec.ldb, &item.spec.ldc, &item.sizes.ldb, &item.sizes.ldc, &item.sizes.ldr}) {
+      *ld = (1 << 21) + 1;
+    }
+    expect_reference(item);
+  }
+}
+
+TEST_F(CudaLayers, OfRandomShapesIsTheReference) {
   std::mt19937_64 random(20251117);
   const auto pick = [&](std::int64_t least, std::int64_t most) {
     return std::uniform_int_distribution<std::int64_t>(least, most)(random);
   };
-  for (int i = 0; i < 80; ++i) {
+  for (int i = 0; i < 200; ++i) {
     const CsrMatrix matrix =
         random_matrix(pick(1, 60), pick(1, 60), static_cast<double>(pick(0, 100)) / 100, random());
     CudaKernelSpec spec = cuda_spec(pick(1, 40), pick(1, 70));
-    spec.ldb = spec.n + pick(0, 3);
-    spec.ldc = spec.n + pick(0, 3);
-    spec.tile.n1 = 32 * pick(1, 3);
+    spec.layer.b_layout = pick(0, 1) == 1 ? Layout::tokens_major : Layout::row_major;
+    spec.layer.c_layout = pick(0, 1) == 1 ? Layout::tokens_major : Layout::row_major;
+    const std::int64_t width = spec.layer.has_tokens_of_c() ? matrix.rows : spec.n;
+    spec.ldb = spec.layer.has_tokens_of_b() ? pick(1, matrix.cols + 3) : spec.n + pick(0, 3);
+    spec.ldc = width + pick(0, 3);
+    spec.tile.n1 = std::array{32, 64, 96, 160, 288}[index(pick(0, 4))];
     spec.tile.unit_nonzeros = pick(1, 1000);
     spec.tile.runtime_sizes = pick(0, 1) == 1;
-    spec.epilogue =
+    spec.layer.epilogue =
         epilogue_of(static_cast<unsigned>(pick(0, 7)), k_activations[index(pick(0, 5))]);
     LayerCase item = layer_case(matrix, spec);
     item.reorder = static_cast<ReorderAlgorithm>(pick(0, 2));
-    item.in_place = spec.epilogue.residual && pick(0, 2) == 0;
-    item.sizes.ldr = item.in_place ? spec.ldc : spec.n + pick(0, 5);
+    item.in_place = spec.layer.epilogue.residual && pick(0, 2) == 0;
+    item.sizes.ldr = item.in_place ? spec.ldc : width + pick(0, 5);
     item.sizes.batch = pick(1, 3);
-    item.sizes.b_distance = matrix.cols * spec.ldb + pick(0, 9);
-    item.sizes.c_distance = matrix.rows * spec.ldc + pick(0, 9);
-    item.sizes.residual_distance =
-        item.in_place ? item.sizes.c_distance : matrix.rows * item.sizes.ldr + pick(0, 9);
+    item.sizes.b_distance = pick(0, 2000);
+    item.sizes.c_distance =
+        extent_of(spec.layer.c_layout, matrix.rows, spec.n, spec.ldc) + pick(0, 9);
+    item.sizes.residual_distance = item.in_place ? item.sizes.c_distance : pick(0, 2000);
     SCOPED_TRACE(i);
     expect_reference(item);
   }

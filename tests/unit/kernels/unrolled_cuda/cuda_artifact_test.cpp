@@ -18,7 +18,8 @@ CudaProgram some_program() {
   spec.ldb = 41;
   spec.ldc = 43;
   spec.tile.runtime_sizes = true;
-  spec.epilogue = {.bias = true, .activation = Activation::clamp, .low = -1.5F, .high = 6};
+  spec.layer.b_layout = Layout::tokens_major;
+  spec.layer.epilogue = {.bias = true, .activation = Activation::clamp, .low = -1.5F, .high = 6};
   return make_program(cuda_plan(small_matrix(), 2), spec, 90);
 }
 
@@ -38,10 +39,17 @@ TEST(CudaProgram, IsReadBackFromItsRecord) {
   EXPECT_EQ(read_cuda_program(to_json(some_program())), some_program());
 }
 
+TEST(CudaProgram, TokensOfBMayOverlap) {
+  CudaProgram program = some_program();
+  program.ldb = 1;
+
+  EXPECT_EQ(read_cuda_program(to_json(program)), program);
+}
+
 TEST(CudaProgram, KeepsInfiniteBounds) {
   CudaProgram program = some_program();
-  program.epilogue.low = -std::numeric_limits<float>::infinity();
-  program.epilogue.high = std::numeric_limits<float>::infinity();
+  program.layer.epilogue.low = -std::numeric_limits<float>::infinity();
+  program.layer.epilogue.high = std::numeric_limits<float>::infinity();
 
   EXPECT_EQ(read_cuda_program(to_json(program)), program);
 }
@@ -55,7 +63,7 @@ TEST(CudaProgram, RefusesRecordsThatAreNotOne) {
     nlohmann::json text = good;
     text[name] = "12";
     EXPECT_THROW(static_cast<void>(read_cuda_program(text)), Error) << name;
-    if (name == "runtime_sizes" || name == "epilogue") continue;
+    if (name == "runtime_sizes" || name == "epilogue" || name.ends_with("_layout")) continue;
     nlohmann::json negative = good;
     negative[name] = -1;
     EXPECT_THROW(static_cast<void>(read_cuda_program(negative)), Error) << name;
@@ -65,9 +73,16 @@ TEST(CudaProgram, RefusesRecordsThatAreNotOne) {
 
 TEST(CudaProgram, RefusesRelationsThatNoLaunchHas) {
   nlohmann::json narrow = to_json(some_program());
-  narrow["ldb"] = 39;
+  narrow["ldc"] = 39;
   nlohmann::json many_blocks = to_json(some_program());
   many_blocks["blocks_x"] = 6;  // of 5 rows
+  nlohmann::json short_tokens = to_json(some_program());
+  short_tokens["c_layout"] = "tokens";
+  short_tokens["ldc"] = 4;  // of 5 rows
+  nlohmann::json panels = to_json(some_program());
+  panels["b_layout"] = "panels";
+  nlohmann::json part_of_a_warp = to_json(some_program());
+  part_of_a_warp["threads"] = 40;
   nlohmann::json no_range = to_json(some_program());
   no_range["epilogue"]["low"] = 7;
   nlohmann::json unknown = to_json(some_program());
@@ -78,6 +93,9 @@ TEST(CudaProgram, RefusesRelationsThatNoLaunchHas) {
   EXPECT_THROW(static_cast<void>(read_cuda_program(narrow)), Error);
   EXPECT_THROW(static_cast<void>(read_cuda_program(many_blocks)), Error);
   EXPECT_THROW(static_cast<void>(read_cuda_program(wide)), Error);
+  for (const auto& wrong : {short_tokens, panels, part_of_a_warp}) {
+    EXPECT_THROW(static_cast<void>(read_cuda_program(wrong)), Error) << wrong;
+  }
   EXPECT_THROW(static_cast<void>(read_cuda_program(no_range)), Error);
   EXPECT_THROW(static_cast<void>(read_cuda_program(unknown)), Error);
 }

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -182,6 +183,14 @@ TEST(CudaEmitter, RefusesWhatItCannotEmit) {
   refuses(plan, [](CudaKernelSpec& spec) { spec.min_blocks = 0; });
   refuses(plan,
           [](CudaKernelSpec& spec) { spec.n = spec.ldb = spec.ldc = std::int64_t{65536} * 32; });
+  const auto in_tokens = [](CudaKernelSpec& spec) {
+    spec.layer.b_layout = spec.layer.c_layout = spjit::Layout::tokens_major;
+  };
+  refuses(plan, [&](CudaKernelSpec& spec) { in_tokens(spec), spec.ldb = 0; });
+  refuses(plan, [&](CudaKernelSpec& spec) { in_tokens(spec), spec.ldc = plan.rows - 1; });
+  refuses(plan, [&](CudaKernelSpec& spec) { in_tokens(spec), spec.tile.n1 = 48; });
+  refuses(plan, [&](CudaKernelSpec& spec) { in_tokens(spec), spec.runtime_threads = true; });
+  refuses(plan, [](CudaKernelSpec& spec) { spec.layer.c_layout = spjit::Layout::panel_major; });
   const auto unchanged = [](CudaKernelSpec& /*spec*/) {};
   refuses(spjit::build_plan(matrix, plan.grouping, 10), unchanged);
   refuses(cuda_plan(CsrMatrix{}, 8), unchanged);
@@ -199,6 +208,25 @@ TEST(CudaEmitter, TheOutputChangesOnlyWithItsVersion) {
     spjit::testing_support::expect_golden(name + ".cu", spjit::emit_cuda(plan, spec),
                                           spjit::k_cuda_emitter_version);
   }
+}
+
+TEST(CudaStage, HasNoTwoThreadsOfAWarpInOneBank) {
+  const spjit::CudaLayer layer = {.b_layout = spjit::Layout::tokens_major};
+  for (std::int64_t n1 = 32; n1 <= 1024; n1 += 32) {
+    const spjit::CudaStage stage = stage_of(layer, n1);
+    std::set<std::int64_t> banks;
+    for (std::int64_t thread = 0; thread < 32; ++thread) {
+      const std::int64_t token = thread / stage.features;
+      banks.insert((thread % stage.features * stage.pitch + token) % 32);
+      EXPECT_LT(token, n1);
+    }
+
+    EXPECT_EQ(banks.size(), 32U) << n1;
+    EXPECT_EQ(stage.step * stage.features, n1);
+    EXPECT_LE(stage.bytes, 48 << 10) << "of which every launch may have so much";
+    EXPECT_EQ(stage.bytes, stage.features * stage.pitch * 4);
+  }
+  EXPECT_EQ(spjit::stage_of({}, 128).bytes, 0);
 }
 
 }  // namespace
