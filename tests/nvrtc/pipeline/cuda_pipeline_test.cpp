@@ -78,6 +78,54 @@ TEST_F(CudaPipeline, MakesACubinForEveryArchitectureThatTheLibrariesKnow) {
   }
 }
 
+TEST_F(CudaPipeline, MakesACubinOfLayersFromBothTexts) {
+  for (const CudaSource source : {CudaSource::ptx, CudaSource::cuda}) {
+    for (const Layout b_layout : {Layout::row_major, Layout::tokens_major}) {
+      Problem problem = problem_of(with_empty_rows(100), 64);
+      problem.n.runtime = source == CudaSource::ptx;
+      problem.b.layout = b_layout;
+      problem.c.layout = Layout::tokens_major;
+      problem.epilogue = {
+          .scale = true, .bias = true, .residual = true, .activation = Activation::gelu_tanh};
+      CompileOptions options = gpu_options("sm_90");
+      options.policy.source = source;
+      options.policy.unit_nonzeros = 20;
+
+      const Kernel kernel = compile_uncached(problem, options);
+
+      const CubinInfo cubin = read_cubin_info(kernel.image());
+      EXPECT_EQ(cubin.find_kernel(k_cuda_kernel_name)->static_shared_bytes, 0);
+      EXPECT_EQ(kernel.info().cuda->spilled_bytes, 0);
+      EXPECT_EQ(kernel.info().b_layout, b_layout);
+      EXPECT_EQ(kernel.info().c_layout, Layout::tokens_major);
+      EXPECT_EQ(kernel.info().epilogue, problem.epilogue);
+      EXPECT_EQ(kernel.info().ldc, 100);
+    }
+  }
+}
+
+TEST_F(CudaPipeline, KeepsTheRowsOfTokensInTheirOrder) {
+  // Similar rows are far apart; the first tile has the first ones all the same.
+  CsrMatrix matrix{8, 8, {0}, {}, {}};
+  for (std::int32_t row = 0; row < 8; ++row) {
+    for (std::int32_t column = 0; column < 4; ++column) {
+      matrix.col_idxs.push_back(row % 2 * 4 + column);
+      matrix.values.push_back(1);
+    }
+    matrix.row_ptrs.push_back(matrix.nnz());
+  }
+  Problem problem = problem_of(matrix, 64);
+  problem.c.layout = Layout::tokens_major;
+  CompileOptions options = gpu_options("sm_90");
+  options.policy.m1 = 4;
+
+  const Kernel kernel = compile_uncached(problem, options);
+
+  EXPECT_EQ(kernel.ptx().find("spjit_rows_"), std::string::npos) << "a table of rows";
+  problem.c.layout = Layout::row_major;
+  EXPECT_NE(compile_uncached(problem, options).ptx(), kernel.ptx());
+}
+
 TEST_F(CudaPipeline, FindsInTheCacheWhatItPublished) {
   const TemporaryDirectory directory;
   const Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);

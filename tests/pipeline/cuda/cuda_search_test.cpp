@@ -86,6 +86,30 @@ TEST_F(CudaSearchOnEmulatedDriver, ProxiesAndWholeKernelsRaceTogether) {
   EXPECT_EQ(results[2].timing.name, "whole");
 }
 
+TEST_F(CudaSearchOnEmulatedDriver, TimesLayersOfTokens) {
+  problem_.b.layout = problem_.c.layout = Layout::tokens_major;
+  problem_.epilogue = {
+      .scale = true, .bias = true, .residual = true, .activation = Activation::gelu_erf};
+  std::vector<std::string> images;
+  for (CudaCandidate& candidate : given_.candidates) {
+    candidate.layer = {problem_.epilogue, problem_.b.layout, problem_.c.layout};
+    candidate.work.ldb = problem_.ldb();
+    candidate.work.ldc = problem_.ldc();
+    images.push_back(join_texts(emit_cuda_proxy(
+        make_cuda_proxy(given_.plan, {&candidate, 1}, given_.limits), CudaSource::ptx, 90)));
+  }
+  CudaTimer timer = this->timer();
+
+  const std::vector<TuningResult> results = time_cuda_kernels(
+      std::vector{proxy(0, images[0]), proxy(1, images[1])}, tuning_options_, timer);
+
+  for (const TuningResult& result : results) {
+    EXPECT_EQ(result.outcome, TuningOutcome::finished) << result.failure;
+  }
+  EXPECT_FALSE(share_proxy(given_.candidates[0], given_.candidates[1]));
+  EXPECT_TRUE(share_proxy(given_.candidates[0], given_.candidates[0]));
+}
+
 TEST_F(CudaSearchOnEmulatedDriver, AnImageThatCannotBeLoadedHasFailedAndTheOthersGoOn) {
   const std::string good = proxy_ptx();
   const std::string bad = "no code";
