@@ -217,6 +217,7 @@ TEST_F(CudaExact, HasTheTokensOfTheReference) {
         LayerCase item = layer_case(matrix, spec);
         item.sizes.batch = 2;
         item.sizes.b_distance = 30;
+        item.reorder = bits % 2 == 0 ? ReorderAlgorithm::similarity : ReorderAlgorithm::none;
         item.sizes.c_distance = 90 * 90;
         SCOPED_TRACE(bits);
         const LayerOperands operands(item);
