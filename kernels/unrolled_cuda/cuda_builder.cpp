@@ -31,8 +31,8 @@ CudaKernelSpec spec_of(const CudaCandidate& candidate, const CudaTile& tile,
   spec.layer = candidate.layer;
   spec.tile = tile;
   spec.n = work.n;
-  spec.ldb = work.ldb > 0 ? work.ldb : work.n;
-  spec.ldc = work.ldc > 0 ? work.ldc : work.n;
+  spec.ldb = candidate.ldb > 0 ? candidate.ldb : work.n;
+  spec.ldc = candidate.ldc > 0 ? candidate.ldc : work.n;
   spec.min_blocks = min_blocks;
   return spec;
 }

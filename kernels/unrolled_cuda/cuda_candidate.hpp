@@ -62,6 +62,8 @@ struct CudaCandidate {
   CudaTile tile;
   Workload work;  ///< the same for all candidates of a space
   CudaLayer layer = {};
+  std::int64_t ldb = 0;  ///< of CudaKernelSpec; 0: n
+  std::int64_t ldc = 0;
   /// Blocks an SM shall hold at once: what it holds at the predicted registers, at least 1.
   std::int64_t min_blocks = 1;
   RegisterPrediction registers;   ///< a thread

@@ -61,8 +61,8 @@ CudaKernelSpec spec_of(std::span<const CudaCandidate> members) {
   }
   const Workload& work = members.front().work;
   spec.n = work.n;
-  spec.ldb = work.ldb > 0 ? work.ldb : spec.n;
-  spec.ldc = work.ldc > 0 ? work.ldc : spec.n;
+  spec.ldb = members.front().ldb > 0 ? members.front().ldb : spec.n;
+  spec.ldc = members.front().ldc > 0 ? members.front().ldc : spec.n;
   spec.layer = members.front().layer;
   spec.runtime_threads = !spec.layer.has_tokens();
   return spec;

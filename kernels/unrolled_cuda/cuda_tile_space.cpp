@@ -63,6 +63,8 @@ CudaCandidate describe_rows(const Problem& problem, const Workload& work, const 
   candidate.tile = tile;
   candidate.work = work;
   candidate.layer = {problem.epilogue, problem.b.layout, problem.c.layout};
+  candidate.ldb = problem.ldb();
+  candidate.ldc = problem.ldc();
   candidate.grouping = compute_statistics(*problem.a, grouping, cancel);
   candidate.row_tiles = grouping.tiles();
   candidate.code_bytes =

@@ -93,8 +93,8 @@ TEST_F(CudaSearchOnEmulatedDriver, TimesLayersOfTokens) {
   std::vector<std::string> images;
   for (CudaCandidate& candidate : given_.candidates) {
     candidate.layer = {problem_.epilogue, problem_.b.layout, problem_.c.layout};
-    candidate.work.ldb = problem_.ldb();
-    candidate.work.ldc = problem_.ldc();
+    candidate.ldb = problem_.ldb();
+    candidate.ldc = problem_.ldc();
     images.push_back(join_texts(emit_cuda_proxy(
         make_cuda_proxy(given_.plan, {&candidate, 1}, given_.limits), CudaSource::ptx, 90)));
   }
