@@ -70,7 +70,7 @@ std::int64_t checked_extent(const KernelInfo& info, Dense& dense) {
   if (dense.layout == Layout::panel_major) {
     const PanelLayout panels = panels_of(info, dense.features, dense.n);
     check_panels(dense.name, panels);
-    return std::max<std::int64_t>(panels.size() - PanelLayout::k_spare_floats, 0);
+    return panels.rows > 0 && panels.n > 0 ? panels.size() - PanelLayout::k_spare_floats : 0;
   }
   const std::int64_t width = dense.width();
   const std::int64_t count = dense.count();

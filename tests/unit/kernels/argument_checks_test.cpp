@@ -437,9 +437,11 @@ TEST_F(ArgumentChecks, RefuseProductsOfABatchThatOverlap) {
   EXPECT_EQ(said_of_batch(panels, 2, 0, 95), refusal(95, 2, 96));
   EXPECT_EQ(said_of_batch(panels, 9, 0, 16), refusal(16, 9, 96));
   // Nothing is written.
-  KernelInfo none = rows;
-  none.rows = 0;
-  EXPECT_EQ(said_of_batch(none, 3, 8, 0), "");
+  for (KernelInfo none : {rows, tokens, panels}) {
+    none.rows = 0;
+    none.n = none.ldb = none.ldc = 40;  // three panels
+    EXPECT_EQ(said_of_batch(none, 3, 0, 0), "");
+  }
 }
 
 TEST_F(ArgumentChecks, ProductsOfABatchMayLieBetweenOneAnother) {
@@ -544,6 +546,17 @@ TEST_F(ArgumentChecks, BAndCOfABatchMayBePartsOfTheRowsOfOneArray) {
   EXPECT_EQ(said(5, 33, 11, 11), "");
   EXPECT_EQ(said(-6, 33, 11, 11), "");
   EXPECT_EQ(said(6, 33, 11, 11), k_b_overlaps);
+}
+
+TEST_F(ArgumentChecks, RefuseABatchThatGoesBackwardsOverB) {
+  const KernelInfo info = info_of(k_rows, k_rows);
+  const auto said = [&](std::int64_t b_at) {
+    return said_of(info, {.b = at(b_at), .c = at(2000), .batch = 2, .c_distance = -80});
+  };
+
+  EXPECT_EQ(said(1880), "");
+  EXPECT_EQ(said(1881), k_b_overlaps);
+  EXPECT_EQ(said(1967), k_b_overlaps);
 }
 
 TEST_F(ArgumentChecks, ABOfNoRowsOverlapsNothing) {
