@@ -358,8 +358,8 @@ struct LayerKernels {
     shape.panel_columns = kernel.info().panel_columns;
     const LayerOperands operands(problem, shape, placement, values());
     const LayerOperands expected(problem, shape, placement, values());
-    kernel.run(operands.arguments());
-    reference.run(expected.arguments());
+    run(kernel, operands);
+    run(reference, expected);
     std::string wrong = operands.problem_of_c();
     if (wrong.empty() && !same_bits(operands.all_of_c(), expected.all_of_c())) {
       wrong = "C has not the bits of the reference";
@@ -378,6 +378,17 @@ struct LayerKernels {
     return wrong;
   }
 
+  /// A's values are the problem's.
+  void run(const Kernel& with, const LayerOperands& operands) const {
+    Arguments arguments = operands.arguments();
+    PreparedValues values;
+    if (problem.runtime_values) {
+      values = with.prepare_values(problem.a->values);
+      arguments.values = &values;
+    }
+    with.run(arguments);
+  }
+
   [[nodiscard]] std::string describe(const LayerShape& shape, Placement placement) const {
     const auto distance = [](const std::optional<std::int64_t>& floats) {
       return floats ? std::to_string(*floats) : std::string("-");
@@ -390,10 +401,11 @@ struct LayerKernels {
            std::string(to_string(shape.c_layout)) + " " + std::to_string(shape.ldc) +
            (epilogue.scale ? " scale" : "") + (epilogue.bias ? " bias" : "") +
            (epilogue.residual ? " residual " + std::to_string(shape.ldr) : "") +
-           (shape.in_place ? " in place " : " ") + std::string(to_string(epilogue.activation)) +
-           " batch " + std::to_string(shape.batch) + " " + distance(shape.b_distance) + " " +
-           distance(shape.c_distance) + " " + distance(shape.residual_distance) + " " +
-           to_string(placement) + " tile " + kernel.info().tile;
+           (problem.runtime_values ? " values" : "") + (shape.in_place ? " in place " : " ") +
+           std::string(to_string(epilogue.activation)) + " batch " + std::to_string(shape.batch) +
+           " " + distance(shape.b_distance) + " " + distance(shape.c_distance) + " " +
+           distance(shape.residual_distance) + " " + to_string(placement) + " tile " +
+           kernel.info().tile;
   }
 };
 

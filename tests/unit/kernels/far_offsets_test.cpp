@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -12,6 +13,7 @@
 
 #include "kernels/csr_image.hpp"
 #include "kernels/csr_view.hpp"
+#include "kernels/families.hpp"
 #include "kernels/packing.hpp"
 #include "kernels/sliced/sliced_kernel.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
@@ -277,6 +279,94 @@ TEST(FarLeadingDimensions, OfBAndCWork) {
       const Kernel kernel = compile_far(problem_of(matrix, n), options_of(isa));
 
       expect_reference(kernel, far, k_ld, k_ld);
+    }
+  }
+}
+
+/// Two products of three tokens each, whose tokens lie far apart; C is its residual.
+struct FarTokenOperands {
+  static constexpr std::int64_t k_n = 3;
+  static constexpr std::int64_t k_batch = 2;
+  static constexpr float k_residual = 0.25F;
+
+  FarTokenOperands(const CsrMatrix& a, std::int64_t distance_of_tokens)
+      : matrix(a),
+        ld(distance_of_tokens),
+        distance((k_n - 1) * ld + 100),
+        b(k_batch * distance),
+        c(k_batch * distance) {}
+
+  /// Calls each(place, item, row, token).
+  template <class Each>
+  void for_each(std::int64_t rows, const Each& each) const {
+    for (std::int64_t item = 0; item < k_batch; ++item) {
+      for (std::int64_t row = 0; row < rows; ++row) {
+        for (std::int64_t token = 0; token < k_n; ++token) {
+          each(item * distance + token * ld + row, item, row, token);
+        }
+      }
+    }
+  }
+
+  /// ReLU of the product and the residual, product after product.
+  [[nodiscard]] std::vector<float> fill(HostIsa isa) const {
+    std::vector<float> expected;
+    for (const std::uint64_t seed : {3U, 4U}) {
+      const std::vector<float> values = dense_values(matrix.cols * k_n, seed);
+      for_each(matrix.cols, [&](std::int64_t place, std::int64_t item, auto row, auto token) {
+        if (item + 3 == static_cast<std::int64_t>(seed)) {
+          b.data()[place] = values[index(row * k_n + token)];
+        }
+      });
+      for (const float sum : reference_product(matrix, isa, values.data(), k_n, k_n)) {
+        expected.push_back(std::max(sum + k_residual, 0.0F));
+      }
+    }
+    for_each(matrix.rows, [&](std::int64_t place, auto...) { c.data()[place] = k_residual; });
+    return expected;
+  }
+
+  [[nodiscard]] std::vector<float> result() const {
+    std::vector<float> actual;
+    for_each(matrix.rows, [&](std::int64_t place, auto...) { actual.push_back(c.data()[place]); });
+    return actual;
+  }
+
+  const CsrMatrix& matrix;
+  std::int64_t ld;
+  std::int64_t distance;
+  SparseFloats b;
+  SparseFloats c;
+};
+
+TEST(FarTokens, AreReadAndWrittenByEveryFamily) {
+  const CsrMatrix matrix = spjit::testing_support::random_matrix(18, 20, 0.2);
+  Problem problem = problem_of(matrix, FarTokenOperands::k_n);
+  problem.b.layout = problem.c.layout = spjit::Layout::tokens_major;
+  problem.epilogue = {.residual = true, .activation = spjit::Activation::relu};
+  CompileOptions options = options_of();
+  for (const std::int64_t shift : {29, 30, 36}) {  // 2^31 bytes and more
+    const FarTokenOperands far(matrix, std::int64_t{1} << shift);
+    if (!far.b.mapped() || !far.c.mapped()) GTEST_SKIP() << k_no_space;
+    for (const char* family : {"compact", "dense", "sliced", "unrolled", "csr", "reference"}) {
+      options.policy.family = family;
+      const spjit::DeviceInfo device = spjit::device_info_of(options.target);
+      const spjit::KernelFamily& one = spjit::find_family(family);
+      if (!spjit::why_not(one, {problem, options, device, {}}).empty()) continue;
+      const std::vector<float> expected = far.fill(options.target.isa());
+
+      compile_far(problem, options)
+          .run({.b = far.b.data(),
+                .ldb = far.ld,
+                .c = far.c.data(),
+                .ldc = far.ld,
+                .residual = far.c.data(),
+                .batch = FarTokenOperands::k_batch,
+                .b_distance = far.distance,
+                .c_distance = far.distance,
+                .residual_distance = far.distance});
+
+      EXPECT_TRUE(same_bits(far.result(), expected)) << family << " " << far.ld;
     }
   }
 }

@@ -215,6 +215,24 @@ TEST_P(Layers, OfOneTokenOrFewOrManyAreRight) {
   }
 }
 
+TEST_P(Layers, OfManyTokensAreSharedByThreads) {
+  if (family() == "sliced") GTEST_SKIP() << "it is for few tokens";
+  const CsrMatrix matrix = planted_matrix(18, 25);
+  for (const std::int64_t n : {513, 1030}) {
+    for (const int threads : {2, 3}) {
+      for (const Layout b : {Layout::row_major, Layout::tokens_major}) {
+        for (const Layout c : k_layouts) {
+          LayerShape shape{.n = n, .b_layout = b, .c_layout = c};
+          const LayerKernels layer = kernels(matrix, shape, whole_epilogue(), threads);
+          EXPECT_EQ(layer.run(shape, Placement::at_end), "");
+          shape.batch = 3;
+          EXPECT_EQ(layer.run(shape, Placement::at_start), "");
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Layers, OfARunTimeNTakeEveryNumberOfTokens) {
   if (!knows_any_n()) GTEST_SKIP() << family() << " is for one n";
   const CsrMatrix matrix = planted_matrix(18, 25);
