@@ -16,14 +16,14 @@ namespace spjit {
 /// may be where `to` is.
 struct Finish {
   const Epilogue* epilogue = nullptr;
-  DenseSource from = {};       ///< sums `[rows x columns]`
+  DenseSource from = {};  ///< sums `[rows x columns]`
   std::int64_t rows = 0;
   std::int64_t columns = 0;
-  DenseTarget to = {};         ///< `[rows x columns]`, or with tokens `[columns x rows]`
+  DenseTarget to = {};  ///< `[rows x columns]`, or with tokens `[columns x rows]`
   bool has_tokens = false;
-  const float* scale = nullptr;     ///< [rows], where the epilogue has it; so the next two
-  const float* bias = nullptr;      ///< [rows]
-  DenseSource residual = {};        ///< as `to`
+  const float* scale = nullptr;  ///< [rows], where the epilogue has it; so the next two
+  const float* bias = nullptr;   ///< [rows]
+  DenseSource residual = {};     ///< as `to`
 };
 
 /// Computes C as Epilogue states it. Precondition: this CPU has `isa`.

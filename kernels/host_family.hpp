@@ -114,8 +114,8 @@ class HostExecutable : public Executable {
 
  protected:
   /// `panel_columns`: of panels of B and C that multiply() takes; 0: none.
-  HostExecutable(HostObject object, const HostProgramHeader& header, std::int64_t panel_columns)
-      : object_(std::move(object)), layer_(header), panel_columns_(panel_columns) {}
+  HostExecutable(HostObject object, HostProgramHeader header, std::int64_t panel_columns)
+      : object_(std::move(object)), layer_(std::move(header)), panel_columns_(panel_columns) {}
 
   /// Computes C = A * B with the pool's threads.
   virtual void multiply(const Product& product) const = 0;

@@ -9,6 +9,7 @@
 #include "kernels/host_family.hpp"
 #include "kernels/operand.hpp"
 #include "kernels/transpose.hpp"
+#include "spjit/error.hpp"
 
 namespace spjit {
 namespace {
@@ -87,6 +88,12 @@ void HostExecutable::run(const Arguments& arguments) const {
   const Arguments layer = arguments.n == 1 ? of_one_token(arguments) : arguments;
   const bool has_panels =
       layer.b_layout == Layout::panel_major || layer.c_layout == Layout::panel_major;
+  if (has_panels && column_groups(false).least > 1) {
+    // The last panel of fewer columns would reach back in front of it.
+    throw InvalidArgument(
+        "this kernel reads B in place and cannot take panels; compile it with "
+        "Problem::panel_columns");
+  }
   const ColumnGroups groups =
       has_panels ? ColumnGroups{panel_columns_, 1} : column_groups(is_in_place(layer));
   const std::int64_t count =

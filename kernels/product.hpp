@@ -17,9 +17,9 @@ struct Product {
   const float* b = nullptr;
   std::int64_t ldb = 0;  ///< floats between rows of B, >= n, or between its tokens; not of panels
   float* c = nullptr;
-  std::int64_t ldc = 0;                            ///< the same of C
-  std::int64_t n = 0;                              ///< columns of B and C
-  Layout layout = Layout::row_major;               ///< of B and C
+  std::int64_t ldc = 0;               ///< the same of C
+  std::int64_t n = 0;                 ///< columns of B and C
+  Layout layout = Layout::row_major;  ///< of B and C
   bool has_tokens = false;            ///< B is tokens-major, whatever the layout
   bool serial = false;                ///< other threads compute other columns at the same time
   const PreparedValues::Stream* values = nullptr;  ///< A's; null: those of the kernel

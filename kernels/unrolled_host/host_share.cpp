@@ -42,16 +42,17 @@ bool packs_by_block(const HostProgram& program, const HostSplit& split) {
 }
 
 /// What B is packed to: panels of all its rows, or of one block of them.
-PanelLayout packed_layout(const HostProgram& program, const HostSplit& split) {
+PanelLayout packed_layout(const HostProgram& program, const HostSplit& split, std::int64_t rows) {
   PanelLayout layout = program.b_layout(split.n);
-  if (packs_by_block(program, split)) layout.rows = std::min(program.k_block, program.cols);
+  layout.rows = packs_by_block(program, split) ? std::min(program.k_block, rows) : rows;
   return layout;
 }
 
-std::int64_t pack_floats(const HostProgram& program, const HostSplit& split) {
+/// For a B of so many rows.
+std::int64_t pack_floats(const HostProgram& program, const HostSplit& split, std::int64_t rows) {
   if (!packs_b(program)) return 0;
-  const std::int64_t floats = checked_multiply(kept_panels(program, split),
-                                               packed_layout(program, split).stride(), k_workspace);
+  const std::int64_t floats = checked_multiply(
+      kept_panels(program, split), packed_layout(program, split, rows).stride(), k_workspace);
   return round_up(floats, k_line_floats);
 }
 
@@ -62,6 +63,15 @@ std::int64_t tile_cut(const HostProgram& program, std::int64_t part, std::int64_
   const std::int64_t goal = program.tile_weight_ends.back() * part / parts;
   const auto& ends = program.tile_weight_ends;
   return std::upper_bound(ends.begin(), ends.end(), goal) - ends.begin();
+}
+
+/// Of workspace for a B of so many rows.
+std::int64_t floats_for(const HostProgram& program, const HostSplit& split, std::int64_t rows) {
+  const std::int64_t packs = split.by_panels ? split.threads : 1;
+  return checked_add(
+      checked_multiply(packs, pack_floats(program, split, rows), k_workspace),
+      checked_multiply(split.threads, thread_partial_floats(program, split.n), k_workspace),
+      k_workspace);
 }
 
 }  // namespace
@@ -92,17 +102,11 @@ HostSplit choose_split(const HostProgram& program, std::int64_t n, std::int64_t 
 }
 
 std::int64_t workspace_floats(const HostProgram& program, const HostSplit& split) {
-  const std::int64_t packs = split.by_panels ? split.threads : 1;
-  return checked_add(
-      checked_multiply(packs, pack_floats(program, split), k_workspace),
-      checked_multiply(split.threads, thread_partial_floats(program, split.n), k_workspace),
-      k_workspace);
+  return floats_for(program, split, program.cols);
 }
 
 std::int64_t touched_floats(const HostProgram& program, const HostSplit& split) {
-  HostProgram packed_only = program;
-  packed_only.cols = program.rows_of_b.count();
-  return workspace_floats(packed_only, split);
+  return floats_for(program, split, program.rows_of_b.count());
 }
 
 Share share_of(const HostProgram& program, const HostSplit& split, std::int64_t part,
@@ -123,10 +127,10 @@ Share share_of(const HostProgram& program, const HostSplit& split, std::int64_t 
   std::int64_t packs_floats = 0;
   // Divisions take as long as a tenth of the shortest runs, which read B in place.
   if (packs_b(program)) {
-    const std::int64_t pack_size = pack_floats(program, split);
+    const std::int64_t pack_size = pack_floats(program, split, program.cols);
     packs_floats = (split.by_panels ? split.threads : 1) * pack_size;
     share.packed = split.by_panels ? workspace + part * pack_size : workspace;
-    share.packed_layout = packed_layout(program, split);
+    share.packed_layout = packed_layout(program, split, program.cols);
     share.packed_panel = share.panel_begin;
     share.packed_panels = std::max<std::int64_t>(kept_panels(program, split), 1);
     share.packing = !split.by_panels                 ? Packing::none

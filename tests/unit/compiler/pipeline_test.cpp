@@ -234,6 +234,8 @@ TEST(Pipeline, AColdKernelIsCompactUnlessItsColumnsAreManyOrInPanels) {
   EXPECT_EQ(family_of(problem_of(random_matrix(400, 300, 0.94), 192)), "compact");  // 24 of 400
   EXPECT_EQ(family_of(panels), "unrolled");
   EXPECT_EQ(family_of(one_panel), "compact");
+  EXPECT_EQ(family_of(any_n), "unrolled");
+  any_n.n.value = 255;
   EXPECT_EQ(family_of(any_n), "compact");
 }
 

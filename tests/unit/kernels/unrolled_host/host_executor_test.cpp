@@ -131,7 +131,7 @@ std::vector<float> run(const HostProgram& program, const HostSplit& split,
     const GuardedFloats c((program.rows - 1) * ldc + split.n, placement);
     const GuardedFloats workspace(spjit::workspace_floats(program, split), placement);
     std::ranges::fill(c.span(), -7.0F);
-    spjit::execute(program, split, 
+    spjit::execute(program, split,
                    {.b = guarded_b.data(), .ldb = ldb, .c = c.data(), .ldc = ldc, .n = split.n},
                    workspace.data(), pool);
     EXPECT_TRUE(workspace.intact() && c.intact());
@@ -215,7 +215,8 @@ TEST(HostExecutor, PacksABlockOfRowsAtATimeWhereNobodyElseReadsIt) {
   EXPECT_EQ(packed_floats({64, 3, true}), 6 * (6 * row + spare));
   EXPECT_EQ(packed_floats({64, 3, false}), 8 * (20 * row + spare));  // threads share all of B
   sum.program.row_group = 2;
-  EXPECT_EQ(packed_floats({64, 1, true}), 8 * (20 * row + spare));  // later row groups read it again
+  EXPECT_EQ(packed_floats({64, 1, true}),
+            8 * (20 * row + spare));  // later row groups read it again
 }
 
 TEST(HostExecutor, PacksOfABlockOnlyTheRowsThatAreRead) {
@@ -225,7 +226,8 @@ TEST(HostExecutor, PacksOfABlockOnlyTheRowsThatAreRead) {
   sum.program.rows_of_b.add(19, 20);
   const std::vector<float> b = whole_numbers(160);
   std::vector<float> c(index(sum.program.rows * 8));
-  std::vector<float> workspace(index(spjit::workspace_floats(sum.program, HostSplit{sum.n})), -7.0F);
+  std::vector<float> workspace(index(spjit::workspace_floats(sum.program, HostSplit{sum.n})),
+                               -7.0F);
 
   spjit::execute(sum.program, HostSplit{8}, {b.data(), 8, c.data(), 8, 8}, workspace.data(),
                  nullptr);
@@ -250,7 +252,8 @@ TEST(HostExecutor, PanelMajorOperandsAreUsedWhereTheyAre) {
     // The spare line behind the last panel is nobody's.
     const GuardedFloats b_panels(b_layout.size() - spjit::PanelLayout::k_spare_floats, placement);
     const GuardedFloats c_panels(c_layout.size() - spjit::PanelLayout::k_spare_floats, placement);
-    const GuardedFloats workspace(spjit::workspace_floats(sum.program, HostSplit{sum.n}), placement);
+    const GuardedFloats workspace(spjit::workspace_floats(sum.program, HostSplit{sum.n}),
+                                  placement);
     std::ranges::fill(b_panels.span(), 0.0F);
     for (std::int64_t row = 0; row < 20; ++row) {
       for (std::int64_t j = 0; j < 21; ++j) {
@@ -261,10 +264,12 @@ TEST(HostExecutor, PanelMajorOperandsAreUsedWhereTheyAre) {
     b_panels.seal();
     std::ranges::fill(c_panels.span(), -7.0F);
 
-    spjit::execute(
-        sum.program, HostSplit{sum.n},
-        {.b = b_panels.data(), .c = c_panels.data(), .n = sum.n, .layout = spjit::Layout::panel_major},
-        workspace.data(), nullptr);
+    spjit::execute(sum.program, HostSplit{sum.n},
+                   {.b = b_panels.data(),
+                    .c = c_panels.data(),
+                    .n = sum.n,
+                    .layout = spjit::Layout::panel_major},
+                   workspace.data(), nullptr);
 
     for (std::int64_t row = 0; row < 9; ++row) {
       for (std::int64_t j = 0; j < 24; ++j) {
