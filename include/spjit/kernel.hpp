@@ -200,8 +200,8 @@ class SPJIT_EXPORT Kernel {
   /// throw NotSupported for families that cannot be linked.
   [[nodiscard]] std::vector<std::byte> object(const std::string& name) const;
   /// A C++ header with `spjit::Kernel <name>(int threads = 1)`, for programs that link the object
-  /// and libspjit and then need neither the matrix nor a cache nor LLVM, and with `<name>(kernel, b,
-  /// c, ...)`, which runs it and has a parameter for each operand that a run needs.
+  /// and libspjit and then need neither the matrix nor a cache nor LLVM, and with `<name>(kernel,
+  /// b, c, ...)`, which runs it and has a parameter for each operand that a run needs.
   [[nodiscard]] std::string aot_header(const std::string& name) const;
 
   /// Where a linked object's parts lie; what the generated header passes to `link()`.

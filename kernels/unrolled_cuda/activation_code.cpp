@@ -9,11 +9,11 @@
 namespace spjit {
 namespace {
 
-constexpr std::size_t k_pieces = 16;
+constexpr std::size_t k_table_pieces = 16;
 /// Floats from a piece's coefficients to the next one's: 32 bytes, so that vectors load them.
 constexpr std::size_t k_piece_floats = 8;
 
-using Pieces = GeluPieces<k_pieces, 5>;
+using Pieces = GeluPieces<k_table_pieces, 5>;
 static_assert(Pieces::k_degree + 1 <= k_piece_floats);
 
 bool has_pieces(Activation activation) {
@@ -21,7 +21,8 @@ bool has_pieces(Activation activation) {
 }
 
 const Pieces& pieces_of(Activation activation) {
-  return activation == Activation::gelu_erf ? k_gelu_erf<k_pieces> : k_gelu_tanh<k_pieces>;
+  return activation == Activation::gelu_erf ? k_gelu_erf<k_table_pieces>
+                                            : k_gelu_tanh<k_table_pieces>;
 }
 
 /// Of a float so large the last bit is worth a step: adding rounds to the center of a piece.
@@ -44,7 +45,7 @@ constexpr int k_newton_steps = 2;
 /// The coefficients, piece after piece, each written by `literal`.
 template <class Literal>
 void append_pieces(SourceText& text, const Pieces& pieces, Literal literal) {
-  for (std::size_t piece = 0; piece < k_pieces; ++piece) {
+  for (std::size_t piece = 0; piece < k_table_pieces; ++piece) {
     for (std::size_t power = 0; power < k_piece_floats; ++power) {
       if (piece + power > 0) text << ",";
       literal(text, power <= Pieces::k_degree ? pieces.coefficients[power][piece] : 0.0F);
@@ -70,7 +71,7 @@ class PtxActivation {
   void gelu(const Pieces& pieces) {
     text_ << "abs.f32 e0,";
     x() << ";\nmin.f32 e0,e0,";  // the number where one is NaN: always one of the pieces
-    literal(pieces.step * (k_pieces - 1)) << ";\nadd.rn.f32 e1,e0,";
+    literal(pieces.step * (k_table_pieces - 1)) << ";\nadd.rn.f32 e1,e0,";
     literal(large_of(pieces)) << ";\nsub.rn.f32 e2,e1,";
     literal(large_of(pieces)) << ";\nsub.rn.f32 e2,e0,e2;\nmov.b32 field,e1;\n"
                               << "mul.wide.u32 entry,field," << k_piece_bytes
@@ -130,11 +131,11 @@ SourceText& literal(SourceText& text, float value) { return append_cuda_literal(
 
 void emit_cuda_gelu(SourceText& text, const Pieces& pieces) {
   text << "  const float t = fminf(fabsf(x), ";
-  literal(text, pieces.step * (k_pieces - 1)) << ");\n  const float rounded = __fadd_rn(t, ";
+  literal(text, pieces.step * (k_table_pieces - 1)) << ");\n  const float rounded = __fadd_rn(t, ";
   literal(text, large_of(pieces)) << ");\n  const float d = __fsub_rn(t, __fsub_rn(rounded, ";
   literal(text, large_of(pieces))
       << "));\n  const float4* const piece = reinterpret_cast<const float4*>(spjit_pieces) + 2 * "
-      << "(__float_as_uint(rounded) & " << std::int64_t{k_pieces - 1} << "u);\n"
+      << "(__float_as_uint(rounded) & " << std::int64_t{k_table_pieces - 1} << "u);\n"
       << "  const float4 low = __ldg(piece);\n  const float4 high = __ldg(piece + 1);\n"
          "  float p = __fmaf_rn(high.y, d, high.x);\n"
          "  p = __fmaf_rn(p, d, low.w);\n  p = __fmaf_rn(p, d, low.z);\n"
@@ -196,7 +197,7 @@ std::int64_t activation_instructions(Activation activation) {
 
 void emit_ptx_table(SourceText& text, Activation activation) {
   if (!has_pieces(activation)) return;
-  text << ".global .align 32 .f32 spjit_pieces[" << std::int64_t{k_pieces * k_piece_floats}
+  text << ".global .align 32 .f32 spjit_pieces[" << std::int64_t{k_table_pieces * k_piece_floats}
        << "] = {";
   append_pieces(text, pieces_of(activation), append_ptx_literal);
   text << "};\n\n";
@@ -236,7 +237,7 @@ void emit_cuda_activation(SourceText& text, const Epilogue& epilogue) {
   if (epilogue.activation == Activation::none) return;
   if (has_pieces(epilogue.activation)) {
     text << "static __device__ const float __align__(32) spjit_pieces["
-         << std::int64_t{k_pieces * k_piece_floats} << "] = {";
+         << std::int64_t{k_table_pieces * k_piece_floats} << "] = {";
     append_pieces(text, pieces_of(epilogue.activation), append_cuda_literal);
     text << "};\n\n";
   }
