@@ -9,14 +9,14 @@ namespace {
 
 constexpr double k_rounding = 0x1p-24;
 constexpr double k_smallest_float = std::numeric_limits<float>::denorm_min();
-constexpr double k_largest_float = std::numeric_limits<float>::max();
+constexpr double k_largest_result = std::numeric_limits<float>::max();
 
 /// `value`, to which an operand of an error up to `bound` leads, rounded to fp32.
 Reference rounded(const Reference& before, double value, double bound) {
   Reference after{value, bound, before.may_overflow};
   if (!std::isfinite(value)) return after;
   after.bound += k_rounding * (std::abs(value) + bound) + k_smallest_float;
-  after.may_overflow = after.may_overflow || std::abs(value) + after.bound > k_largest_float;
+  after.may_overflow = after.may_overflow || std::abs(value) + after.bound > k_largest_result;
   return after;
 }
 

@@ -47,6 +47,10 @@ bool EvenSpread::contains(std::int64_t number) const noexcept {
   return false;
 }
 
+bool is_empty_row(const CsrMatrix& matrix, std::int64_t row) noexcept {
+  return matrix.row_ptrs[to_size(row)] == matrix.row_ptrs[to_size(row) + 1];
+}
+
 ReferenceSample whole_sample(const CsrMatrix& matrix, std::int64_t n) {
   return {.rows = {matrix.rows, matrix.rows}, .columns = {n, n}};
 }

@@ -41,6 +41,9 @@ struct ReferenceSample {
   }
 };
 
+/// Whether a row of A has no entries.
+[[nodiscard]] bool is_empty_row(const CsrMatrix& matrix, std::int64_t row) noexcept;
+
 /// All of C.
 [[nodiscard]] ReferenceSample whole_sample(const CsrMatrix& matrix, std::int64_t n);
 

@@ -50,10 +50,6 @@ bool gives_finite_sums(const CsrMatrix& matrix, CancelPace& pace) {
   return magnitude <= static_cast<double>(std::numeric_limits<float>::max());  // false for NaN
 }
 
-bool is_empty_row(const CsrMatrix& matrix, std::int64_t row) {
-  return matrix.row_ptrs[to_size(row)] == matrix.row_ptrs[to_size(row) + 1];
-}
-
 Operand place_of(const DenseFormat& format, std::int64_t rows, std::int64_t n,
                  std::int64_t panel_columns) {
   return {

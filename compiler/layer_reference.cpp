@@ -13,10 +13,6 @@
 namespace spjit {
 namespace {
 
-bool is_empty_row(const CsrMatrix& matrix, std::int64_t row) {
-  return matrix.row_ptrs[to_size(row)] == matrix.row_ptrs[to_size(row) + 1];
-}
-
 /// An epilogue takes as long as so many multiply-adds of the reference.
 constexpr std::int64_t k_epilogue_products = 8;
 

@@ -45,6 +45,13 @@ inline constexpr int k_sign_clear = 2 << 2;
 /// -infinity, x itself of all others.
 inline constexpr int k_negative_is_zero = 0x17131121;
 
+#if defined(__GNUC__) && !defined(__clang__)
+// g++ 12 says it of the masks in its own header, of what it has as macros without optimization.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#endif
+
 /// Sixteen floats.
 struct Avx512Zmm {
   using Vector = __m512;
@@ -163,6 +170,10 @@ struct Avx512Ymm {
     return add(_mm256_scalef_ps(p, k), a);
   }
 };
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 /// Eight floats.
 struct Avx2Ymm {

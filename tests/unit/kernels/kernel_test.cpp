@@ -15,6 +15,7 @@
 
 #include "base/executable_code.hpp"
 #include "base/float_buffer.hpp"
+#include "kernels/argument_checks.hpp"
 #include "kernels/csr_image.hpp"
 #include "kernels/kernel_impl.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
@@ -508,7 +509,8 @@ TEST_P(KernelOnIsa, ReadsNothingBesideItsWeightsAndItsOperands) {
       const GuardedOperands operands(matrix, {n, n, n}, placement());
 
       const spjit::LoadedKernel kernel = open_image(guarded.image());
-      kernel.executable->run({.b = operands.b(), .ldb = n, .c = operands.c(), .ldc = n, .n = n});
+      kernel.executable->run(spjit::checked_arguments(
+          kernel.info, {.b = operands.b(), .ldb = n, .c = operands.c(), .ldc = n, .n = n}));
 
       EXPECT_TRUE(operands.holds_product(matrix, isa()))
           << kernel.info.family << " " << kernel.info.tile << " n " << n;

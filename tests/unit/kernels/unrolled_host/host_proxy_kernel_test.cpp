@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/argument_checks.hpp"
 #include "kernels/unrolled_host/host_proxy.hpp"
 #include "kernels/unrolled_host/host_timer.hpp"
 #include "kernels/unrolled_host/unrolled_executable.hpp"
@@ -105,7 +106,8 @@ TEST_P(ProxyKernel, TouchesNothingOutsideBAndC) {
     std::ranges::fill(b.span(), 0.5F);
     std::ranges::fill(c.span(), k_untouched);
 
-    kernel.executable->run({b.data(), k_ld, c.data(), k_ld, k_n});
+    kernel.executable->run(spjit::checked_arguments(
+        kernel.info, {.b = b.data(), .ldb = k_ld, .c = c.data(), .ldc = k_ld, .n = k_n}));
 
     EXPECT_TRUE(b.intact() && c.intact()) << to_string(tile);
     for (std::int64_t i = 0; i < std::ssize(c.span()); ++i) {
