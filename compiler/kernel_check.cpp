@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "compiler/float64_reference.hpp"
 #include "compiler/guarded_operand.hpp"
 #include "kernels/operand.hpp"
 #include "matrix/rows_of_b.hpp"

@@ -12,11 +12,6 @@ constexpr std::int64_t k_instruction_bytes = 16;
 /// Prologue, return, and what code is padded with.
 constexpr std::int64_t k_function_instructions = 16;
 
-/// Instructions that bring some features of tokens into shared memory, and that of a row take some
-/// tokens back out of it.
-constexpr std::int64_t k_stage_instructions = 42;
-constexpr std::int64_t k_row_of_tokens_instructions = 4;
-
 std::int64_t epilogue_instructions(const Epilogue& epilogue) {
   return (epilogue.scale ? 2 : 0) + (epilogue.bias ? 2 : 0) + (epilogue.residual ? 3 : 0) +
          activation_instructions(epilogue.activation);

@@ -43,7 +43,7 @@ HostProgram program_of(HostProgramRecord& record) {
 
 }  // namespace
 
-UnrolledExecutable::UnrolledExecutable(HostObject object, HostProgramRecord record,
+UnrolledExecutable::UnrolledExecutable(const HostObject& object, HostProgramRecord record,
                                        const Cancellation& cancel)
     : HostExecutable(object, record.header, record.tile.nv * lanes_of(record.header.isa)),
       program_(program_of(record)),

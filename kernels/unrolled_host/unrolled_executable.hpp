@@ -16,7 +16,8 @@ class UnrolledExecutable final : public HostExecutable {
  public:
   /// Copies the text into executable pages, unless it runs where it is. `record` is the image's.
   /// Throws Error if there are no pages.
-  UnrolledExecutable(HostObject object, HostProgramRecord record, const Cancellation& cancel = {});
+  UnrolledExecutable(const HostObject& object, HostProgramRecord record,
+                     const Cancellation& cancel = {});
 
   void multiply(const Product& product) const override;
   [[nodiscard]] bool takes_tokens() const noexcept override { return program_.in_place_ldb == 0; }
