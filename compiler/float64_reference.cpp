@@ -91,17 +91,27 @@ double judge(float value, const Reference& reference) noexcept {
   return error == 0 ? 0 : error / reference.bound;  // infinite where nothing may be off
 }
 
-ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const float* b, const Operand& layout,
+ReferenceRows::ReferenceRows(const CsrMatrix& matrix, const float* b, const OperandOfB& layout,
                              const EvenSpread& columns)
     : matrix_(matrix),
       b_(b),
-      row_distance_(layout.offset(1, 0)),
+      layout_(layout),
+      row_distance_(layout.stored.offset(1, 0)),
       references_(to_size(columns.count)) {
   columns_.reserve(to_size(columns.count));
   offsets_.reserve(to_size(columns.count));
   for (std::int64_t i = 0; i < columns.count; ++i) {
     columns_.push_back(columns.at(i));
-    offsets_.push_back(layout.offset(0, columns.at(i)));
+    if (layout.convolution == nullptr) offsets_.push_back(layout.offset(0, columns.at(i)));
+  }
+}
+
+template <class Element>
+void ReferenceRows::add(double a, const Element& b_at) {
+  for (std::size_t j = 0; j < references_.size(); ++j) {
+    const double product = a * static_cast<double>(b_at(j));
+    references_[j].value += product;
+    references_[j].bound += std::abs(product);
   }
 }
 
@@ -111,11 +121,15 @@ std::span<const Reference> ReferenceRows::row(std::int64_t row, CancelPace& pace
   std::ranges::fill(references_, Reference{});  // bound: the sum of magnitudes at first
   for (std::int64_t i = begin; i < end; ++i) {
     const auto a = static_cast<double>(matrix_.values[to_size(i)]);
-    const float* b_row = b_ + matrix_.col_idxs[to_size(i)] * row_distance_;
-    for (std::size_t j = 0; j < offsets_.size(); ++j) {
-      const double product = a * static_cast<double>(b_row[offsets_[j]]);
-      references_[j].value += product;
-      references_[j].bound += std::abs(product);
+    const std::int64_t column = matrix_.col_idxs[to_size(i)];
+    if (layout_.convolution == nullptr) {
+      const float* b_row = b_ + column * row_distance_;
+      add(a, [&](std::size_t j) { return b_row[offsets_[j]]; });
+    } else {
+      add(a, [&](std::size_t j) {
+        const std::int64_t offset = layout_.offset(column, columns_[j]);
+        return offset < 0 ? 0.0F : b_[offset];
+      });
     }
     pace.spend(static_cast<std::int64_t>(columns_.size()));
   }

@@ -77,7 +77,7 @@ struct Reference {
 class ReferenceRows {
  public:
   /// B `[k x n]`, which lies as `layout` says, and the matrix are borrowed.
-  ReferenceRows(const CsrMatrix& matrix, const float* b, const Operand& layout,
+  ReferenceRows(const CsrMatrix& matrix, const float* b, const OperandOfB& layout,
                 const EvenSpread& columns);
 
   /// An element for each of the columns; valid until the next call. Throws what `pace` throws.
@@ -86,11 +86,16 @@ class ReferenceRows {
   [[nodiscard]] std::span<const std::int64_t> columns() const noexcept { return columns_; }
 
  private:
+  /// Adds an entry of A times the row of B that it reads, whose elements `b_at(j)` gives.
+  template <class Element>
+  void add(double a, const Element& b_at);
+
   const CsrMatrix& matrix_;
   const float* b_;
-  std::int64_t row_distance_;  ///< floats between rows of B, at any column
+  OperandOfB layout_;
+  std::int64_t row_distance_;  ///< floats between rows of B, at any column; not of a convolution
   std::vector<std::int64_t> columns_;
-  std::vector<std::int64_t> offsets_;  ///< of each of the columns in row 0 of B
+  std::vector<std::int64_t> offsets_;  ///< of each of the columns in row 0 of B; the same
   std::vector<Reference> references_;
 };
 

@@ -56,8 +56,11 @@ Operand place_of(const DenseFormat& format, std::int64_t rows, std::int64_t n,
   return {
       format.layout, format.leading_dimension, {rows, n, std::max<std::int64_t>(panel_columns, 1)}};
 }
+/// B, or the image that it is patches of.
 Operand b_of(const CheckedKernel& kernel, const CheckRun& run) {
-  return place_of(run.b, kernel.matrix.cols, run.n, kernel.panel_columns);
+  if (!run.convolution) return place_of(run.b, kernel.matrix.cols, run.n, kernel.panel_columns);
+  const Convolution& of = *run.convolution;
+  return place_of(run.b, of.channels, of.height * of.width, 1);
 }
 Operand c_of(const CheckedKernel& kernel, const CheckRun& run) {
   return place_of(run.c, kernel.matrix.rows, run.n, kernel.panel_columns);
@@ -70,6 +73,22 @@ Operand residual_of(const CheckedKernel& kernel, const CheckRun& run) {
 Operand vector_of(const CheckedKernel& kernel) {
   const std::int64_t rows = kernel.matrix.rows;
   return {Layout::row_major, rows, {1, rows, 1}};
+}
+
+/// Rows of B that A reads, or the channels that have them.
+RowRanges read_by(const CheckedKernel& kernel, const Cancellation& cancel) {
+  RowRanges rows = rows_of_b(kernel.matrix.col_idxs, kernel.matrix.cols, cancel);
+  const std::optional<Convolution>& convolution = kernel.runs.front().convolution;
+  if (!convolution) return rows;
+  const std::int64_t taps = convolution->kernel_height * convolution->kernel_width;
+  RowRanges channels;
+  std::int64_t end = 0;
+  for (const RowRange& range : rows.ranges()) {
+    const std::int64_t begin = std::max(range.begin / taps, end);
+    end = std::max(ceil_div(range.end, taps), end);
+    if (begin < end) channels.add(begin, end);
+  }
+  return channels;
 }
 
 /// "B: tokens, ldb = 9"
@@ -94,6 +113,10 @@ void fill(const GuardedOperand& operand, const RowRanges& rows, CancelPace& pace
       }
     });
   }
+}
+
+bool has_same_sizes(const CheckRun& left, const CheckRun& right) {
+  return left.n == right.n && left.convolution == right.convolution;
 }
 
 /// What a run is given besides C.
@@ -124,6 +147,8 @@ class Inputs {
                         .c = c.data(),
                         .ldc = run_.c.leading_dimension,
                         .n = run_.n,
+                        .height = run_.convolution ? run_.convolution->height : 0,
+                        .width = run_.convolution ? run_.convolution->width : 0,
                         .b_layout = run_.b.layout,
                         .c_layout = run_.c.layout};
     if (epilogue_.scale) arguments.scale = scale_.data();
@@ -141,7 +166,7 @@ class Inputs {
     LayerInputs inputs{.matrix = matrix,
                        .epilogue = epilogue_,
                        .b = b_.data(),
-                       .b_layout = b_.place(),
+                       .b_layout = {b_.place(), run_.convolution ? &*run_.convolution : nullptr},
                        .scale = scale_.data(),
                        .bias = bias_.data()};
     if (residual_) inputs.residual = residual_->data();
@@ -177,11 +202,11 @@ class Check {
         options_(options),
         pace_(options.cancel),
         is_finite_(gives_finite_sums(kernel.matrix, pace_)),
-        read_(rows_of_b(kernel.matrix.col_idxs, kernel.matrix.cols, options.cancel)) {}
+        read_(read_by(kernel, options.cancel)) {}
 
   CheckResult result() {
     for (const CheckRun& run : kernel_.runs) {
-      if (!outputs_.empty() && outputs_.front().run.n != run.n) compare();
+      if (!outputs_.empty() && !has_same_sizes(outputs_.front().run, run)) compare();
       if (result_.passed()) run_once(run);
       if (!result_.passed()) return std::move(result_);
     }
@@ -252,7 +277,7 @@ class Check {
     }
     // The operands of the last run have the values of all.
     CheckResult compared = compare_layer(inputs_->of_layer(matrix_), computed, options_);
-    if (outputs_.front().run.n == kernel_.runs.front().n) {
+    if (has_same_sizes(outputs_.front().run, kernel_.runs.front())) {
       result_.rows_checked = compared.rows_checked;
       result_.columns_checked = compared.columns_checked;
     }
@@ -273,6 +298,7 @@ class Check {
     std::string text =
         fmt::format("n = {}; {}; {}", run.n, spjit::describe("B", "ldb", b_of(kernel_, run)),
                     spjit::describe("C", "ldc", output.c.place()));
+    if (run.convolution) text += "; " + to_string(*run.convolution);
     if (!epilogue.empty()) text += "; C = " + formula_of(epilogue);
     if (epilogue.residual && run.ldr == 0) text += "; the residual is in C";
     if (epilogue.residual && run.ldr > 0) text += fmt::format("; ldr = {}", run.ldr);
@@ -295,7 +321,7 @@ class Check {
 double most_check_bytes(double memory_bytes) noexcept { return std::min(8e9, memory_bytes / 2); }
 
 double CheckedKernel::bytes(const Cancellation& cancel) const {
-  const RowRanges read = rows_of_b(matrix.col_idxs, matrix.cols, cancel);
+  const RowRanges read = read_by(*this, cancel);
   double inputs = 0;
   double outputs = 0;
   for (const CheckRun& each : runs) {

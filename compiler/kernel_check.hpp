@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/cancel.hpp"
@@ -31,6 +32,8 @@ struct CheckRun {
   DenseFormat c = {};  ///< the same
   /// Of the residual, if there is one; 0: it is in C itself.
   std::int64_t ldr = 0;
+  /// With the height and width of this run; n are the pixels of its output.
+  std::optional<Convolution> convolution = {};
 };
 
 /// Anything that computes C from B, scale, bias and residual, all in host memory.
@@ -53,7 +56,7 @@ struct CheckedKernel {
 /// that were not written, that are NaN though A is finite, that are not +0 in a row of A without
 /// entries if there is no epilogue, for panels that are not zero past the last column if A is
 /// finite, and for guards that were written over; then compares a sample of the elements with
-/// float64 (compare_layer()). Of B only blocks of rows are filled in that A reads from.
+/// float64 (compare_layer()). Of B, or X, only blocks of rows are filled in that A reads from.
 /// rows_checked and columns_checked are of the first run. Throws what the kernel and `cancel`
 /// throw, and std::bad_alloc.
 [[nodiscard]] CheckResult check_kernel(const CheckedKernel& kernel,

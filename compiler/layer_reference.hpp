@@ -41,7 +41,7 @@ struct LayerInputs {
   const CsrMatrix& matrix;
   Epilogue epilogue = {};
   const float* b = nullptr;
-  Operand b_layout = {};
+  OperandOfB b_layout = {};
   const float* scale = nullptr;
   const float* bias = nullptr;
   const float* residual = nullptr;

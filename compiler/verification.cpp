@@ -34,13 +34,17 @@ constexpr std::int64_t k_other_n = 19;
 /// Operands with gaps, and without tokens of B that overlap.
 CheckRun widened(const CheckRun& run, const KernelInfo& info) {
   CheckRun wider = run;
-  const auto widen = [&](DenseFormat& format, std::int64_t features) {
-    const std::int64_t least = format.layout == Layout::tokens_major ? features : run.n;
+  const auto widen = [&](DenseFormat& format, std::int64_t features, std::int64_t columns) {
+    const std::int64_t least = format.layout == Layout::tokens_major ? features : columns;
     format.leading_dimension = std::max(format.leading_dimension, least) + k_gap_floats;
     if (format.layout == Layout::panel_major) format.leading_dimension = 0;
   };
-  widen(wider.b, info.cols);
-  widen(wider.c, info.rows);
+  if (run.convolution) {
+    widen(wider.b, run.convolution->channels, run.convolution->height * run.convolution->width);
+  } else {
+    widen(wider.b, info.cols, run.n);
+  }
+  widen(wider.c, info.rows, run.n);
   wider.ldr = 0;
   return wider;
 }
@@ -49,9 +53,21 @@ CheckRun widened(const CheckRun& run, const KernelInfo& info) {
 CheckRun with_columns(const CheckRun& run, std::int64_t n, const KernelInfo& info) {
   CheckRun other = run;
   other.n = n;
-  if (other.b.layout == Layout::row_major) other.b.leading_dimension = n;
+  if (other.b.layout == Layout::row_major && !other.convolution) other.b.leading_dimension = n;
   if (other.c.layout == Layout::row_major) other.c.leading_dimension = n;
   return widened(other, info);
+}
+
+/// The same with images of other sizes.
+CheckRun with_other_image(const CheckRun& run, const KernelInfo& info) {
+  CheckRun other = run;
+  Convolution& convolution = *other.convolution;
+  convolution.height += convolution.stride_height + 1;
+  convolution.width += 2 * convolution.stride_width;
+  if (other.b.layout == Layout::row_major) {
+    other.b.leading_dimension = convolution.height * convolution.width;
+  }
+  return with_columns(other, convolution.output_height() * convolution.output_width(), info);
 }
 
 std::string too_large(double bytes) {
@@ -168,10 +184,11 @@ Verdict verify_executable(const Executable& executable, const KernelInfo& info,
 
 /// What a kernel says it is of.
 std::string stated(const KernelInfo& info) {
-  return fmt::format("A [{} x {}]{}, n = {}{}, B: {}, ldb = {}, C: {}, ldc = {}, C = {}", info.rows,
-                     info.cols, info.runtime_values ? " with values of a run" : "", info.n,
-                     info.runtime_n ? " or any" : "", to_string(info.b_layout), info.ldb,
-                     to_string(info.c_layout), info.ldc, formula_of(info.epilogue));
+  return fmt::format("A [{} x {}]{}, n = {}{}, B: {}, ldb = {}, C: {}, ldc = {}, C = {}{}",
+                     info.rows, info.cols, info.runtime_values ? " with values of a run" : "",
+                     info.n, info.runtime_n ? " or any" : "", to_string(info.b_layout), info.ldb,
+                     to_string(info.c_layout), info.ldc, formula_of(info.epilogue),
+                     info.convolution ? ", of a convolution: " + to_string(*info.convolution) : "");
 }
 
 /// What is wrong with a kernel that says it is of another problem; or empty.
@@ -187,6 +204,7 @@ std::string other_problem(const KernelInfo& info, const Problem& problem) {
   expected.c_layout = problem.c.layout;
   expected.epilogue = problem.epilogue;
   expected.runtime_values = problem.runtime_values;
+  expected.convolution = problem.convolution;
   if (stated(info) == stated(expected)) return {};
   return fmt::format("wrong kernel: it is of {}; expected {}", stated(info), stated(expected));
 }
@@ -204,6 +222,7 @@ std::optional<LocalGpu> find_gpu(std::int64_t arch, const LocalGpus& local) {
 std::vector<CheckRun> check_runs(const KernelInfo& info) {
   CheckRun own{.n = info.n, .b = {info.ldb, info.b_layout}, .c = {info.ldc, info.c_layout}};
   own.ldr = own.c.leading_dimension;
+  own.convolution = info.convolution;
   std::vector<CheckRun> runs{own};
   const CheckRun wider = widened(own, info);
   if (info.cuda) {
@@ -217,7 +236,9 @@ std::vector<CheckRun> check_runs(const KernelInfo& info) {
   const bool has_panels_only =
       info.b_layout == Layout::panel_major && info.c_layout == Layout::panel_major;
   if (!has_panels_only || info.epilogue.residual) runs.push_back(wider);
-  if (info.runtime_n) {
+  if (info.runtime_n && info.convolution) {
+    runs.push_back(with_other_image(own, info));
+  } else if (info.runtime_n) {
     runs.push_back(with_columns(own, info.n == k_other_n ? k_other_n + 2 : k_other_n, info));
   }
   return runs;

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "matrix/limits.hpp"
+#include "plan/convolution.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -208,7 +209,44 @@ void check_vector(const char* name, const float* pointer, bool is_expected, std:
   }
 }
 
+/// Fills in height, width and what n is of them.
+void check_image(const KernelInfo& info, Arguments& arguments) {
+  Convolution convolution = *info.convolution;
+  const auto fill_in = [&](const char* name, std::int64_t& given, std::int64_t& compiled) {
+    if (given == 0) given = compiled;
+    if (given != compiled && !info.runtime_n) {
+      throw InvalidArgument(
+          fmt::format("{} is {}; this kernel was compiled for {} (compile with a run-time n for "
+                      "others)",
+                      name, given, compiled));
+    }
+    compiled = given;
+  };
+  fill_in("height", arguments.height, convolution.height);
+  fill_in("width", arguments.width, convolution.width);
+  check_convolution(convolution);
+  const std::int64_t pixels = convolution.output_height() * convolution.output_width();
+  if (arguments.n == Arguments::k_as_compiled) arguments.n = pixels;
+  if (arguments.n == pixels) return;
+  throw InvalidArgument(fmt::format("n is {}; the output of images of {} x {} has {} x {} pixels",
+                                    arguments.n, arguments.height, arguments.width,
+                                    convolution.output_height(), convolution.output_width()));
+}
+
+void check_no_image(const Arguments& arguments) {
+  if (arguments.height == 0 && arguments.width == 0) return;
+  throw InvalidArgument(fmt::format(
+      "height and width are {} and {}; this kernel is of no convolution, or of one that "
+      "is a plain product: expected 0, and n",
+      arguments.height, arguments.width));
+}
+
 void check_columns(const KernelInfo& info, Arguments& arguments) {
+  if (info.convolution) {
+    check_image(info, arguments);
+  } else {
+    check_no_image(arguments);
+  }
   if (arguments.n == Arguments::k_as_compiled) arguments.n = info.n;
   if (arguments.n < 0 || (arguments.n != info.n && !info.runtime_n)) {
     throw InvalidArgument(
@@ -229,6 +267,10 @@ Layout checked_layout(const char* name, std::optional<Layout> given, Layout comp
     throw InvalidArgument(
         fmt::format("{} is {}; expected 0 (row-major), 1 (panel-major) or 2 (tokens-major)", name,
                     static_cast<int>(layout)));
+  }
+  if (info.convolution && layout == Layout::panel_major) {
+    throw InvalidArgument(
+        fmt::format("{} is panels; a convolution takes features or tokens", name));
   }
   if (layout == compiled || !info.cuda) return layout;
   if (layout == Layout::panel_major) static_cast<void>(panels_of(info, 0, 0));
@@ -280,8 +322,8 @@ void check_operands(const KernelInfo& info, Arguments& arguments) {
           .ld_name = "ldb",
           .distance_name = "b_distance",
           .data = arguments.b,
-          .features = info.cols,
-          .n = n,
+          .features = info.convolution ? info.convolution->channels : info.cols,
+          .n = info.convolution ? arguments.height * arguments.width : n,
           .layout = *arguments.b_layout,
           .ld = ld_of(arguments.ldb, arguments, info, true),
           .distance = arguments.b_distance,

@@ -16,6 +16,7 @@ namespace {
 struct ColumnBlock {
   const float* b = nullptr;
   std::int64_t ldb = 0;
+  const std::int64_t* places = nullptr;  ///< of rows of B that have some
   float* c = nullptr;
   std::int64_t ldc = 0;
   std::int64_t tail = 0;
@@ -45,12 +46,19 @@ constexpr std::int64_t k_min_block_vectors = 8;
 // B does not fit into L1. Later entries may be another row's; past the last one nothing is fetched.
 constexpr std::int64_t k_prefetch_entries = 4;
 
+template <bool HasPlaces>
+inline __attribute__((always_inline)) const float* row_of_b(const ColumnBlock& block,
+                                                            std::int64_t row) {
+  return block.b + (HasPlaces ? block.places[row] : row * block.ldb);
+}
+
 /// Asks for `bytes` of the row of B that an entry further on will read.
+template <bool HasPlaces>
 inline __attribute__((always_inline)) void prefetch_row(const CsrView& matrix, std::int64_t entry,
                                                         const ColumnBlock& block,
                                                         std::size_t bytes) {
   const std::int64_t ahead = std::min(entry + k_prefetch_entries, matrix.nnz() - 1);
-  const float* b = block.b + matrix.col_idxs[static_cast<std::size_t>(ahead)] * block.ldb;
+  const float* b = row_of_b<HasPlaces>(block, matrix.col_idxs[static_cast<std::size_t>(ahead)]);
 #pragma GCC unroll 16
   for (std::size_t line = 0; line < bytes; line += 64) {
     _mm_prefetch(reinterpret_cast<const char*>(b) + line, _MM_HINT_T0);
@@ -94,10 +102,15 @@ constexpr bool k_prefetches = false;
 
 }  // namespace in_generic
 
+template <bool HasPlaces>
 KernelTable table_of(HostIsa isa) {
-  if (isa == HostIsa::avx512) return in_avx512::table(std::make_index_sequence<k_vectors_avx512>());
-  if (isa == HostIsa::avx2) return in_avx2::table(std::make_index_sequence<k_vectors_avx2>());
-  return in_generic::table(std::make_index_sequence<k_vectors_generic>());
+  if (isa == HostIsa::avx512) {
+    return in_avx512::table<HasPlaces>(std::make_index_sequence<k_vectors_avx512>());
+  }
+  if (isa == HostIsa::avx2) {
+    return in_avx2::table<HasPlaces>(std::make_index_sequence<k_vectors_avx2>());
+  }
+  return in_generic::table<HasPlaces>(std::make_index_sequence<k_vectors_generic>());
 }
 
 /// Vectors a block: as many as B's share of the cache allows, spread evenly over the blocks.
@@ -114,7 +127,7 @@ std::int64_t block_vectors(const CsrView& matrix, const KernelTable& table, std:
 }  // namespace
 
 void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const Product& operands) {
-  const KernelTable table = table_of(isa);
+  const KernelTable table = operands.places == nullptr ? table_of<false>(isa) : table_of<true>(isa);
   if (operands.n <= 0) return;
   const std::int64_t step = block_vectors(matrix, table, operands.n) * table.lanes;
   for (std::int64_t first = 0; first < operands.n; first += step) {
@@ -122,7 +135,9 @@ void run_csr(const CsrView& matrix, HostIsa isa, RowRange rows, const Product& o
     const std::int64_t vectors = (columns + table.lanes - 1) / table.lanes;
     const std::int64_t tail = columns - (vectors - 1) * table.lanes;
     table.kernels[static_cast<std::size_t>(vectors - 1)](
-        matrix, rows, {operands.b + first, operands.ldb, operands.c + first, operands.ldc, tail});
+        matrix, rows,
+        {operands.b + first, operands.ldb, operands.places, operands.c + first, operands.ldc,
+         tail});
   }
 }
 

@@ -57,6 +57,8 @@ KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject
   }
   require_record(!header.runtime_n || features().has(ProblemFeature::runtime_n),
                  "a run-time n, which its family does not know");
+  require_record(!header.convolution || features().has(ProblemFeature::convolution),
+                 "a convolution, which its family does not know");
   require_isa(host_cpu(), header.isa);
   KernelInfo info;
   info.family = header.family;
@@ -73,6 +75,7 @@ KernelInfo HostFamily::info_of(const HostProgramHeader& header, const HostObject
   info.ldc = header.ldc;
   info.nnz = header.nnz;
   info.runtime_values = header.runtime_values;
+  info.convolution = header.convolution;
   info.threads = object.pool == nullptr ? 1 : object.pool->threads();
   info.code_bytes = std::ssize(object.image.text);
   info.weight_bytes = std::ssize(object.image.weights);
@@ -193,14 +196,15 @@ bool reuses_code(const FamilyRequest& request) {
 bool barely_shares_b(const FamilyRequest& request) {
   const Problem& problem = request.problem;
   const bool is_avx512 = request.options.target.isa() == HostIsa::avx512;
-  if (problem.b.layout == Layout::tokens_major) return false;  // it is copied anyway
+  if (problem.b.layout == Layout::tokens_major || problem.convolution)
+    return false;  // copied anyway
   return problem.n.value >= (is_avx512 ? k_far_columns : k_far_columns / 2) &&
          entries_a_column(problem.a->nnz(), problem.a->cols) < k_few_entries_a_column;
 }
 
 std::string loop_preference(const FamilyRequest& request) {
   const Problem& problem = request.problem;
-  const bool reads_rows = problem.b.layout == Layout::row_major;
+  const bool reads_rows = problem.b.layout == Layout::row_major && !problem.convolution;
   if (problem.n.runtime || problem.panel_columns || !reads_rows) return {};
   // From L3 code is slower than the loop where that is faster from memory.
   const bool is_hot = reuses_code(request) && stays_in_l2(request);

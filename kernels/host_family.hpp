@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "base/row_ranges.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/csr_image.hpp"
+#include "kernels/image_stage.hpp"
 #include "kernels/kernel_family.hpp"
 #include "kernels/packing.hpp"
 #include "kernels/product.hpp"
@@ -104,6 +106,18 @@ struct ColumnGroups {
   std::int64_t least = 1;  ///< a group with fewer becomes part of the one before it
 };
 
+/// Plans of the images of a convolution, by their sizes: the last few that were asked for.
+class ImagePlans {
+ public:
+  /// For so many columns at once.
+  [[nodiscard]] std::shared_ptr<const ImagePlan> plan_for(const Convolution& convolution,
+                                                          std::int64_t columns) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::vector<std::shared_ptr<const ImagePlan>> plans_;  ///< the last used first
+};
+
 /// What holds of every executable on the host.
 class HostExecutable : public Executable {
  public:
@@ -186,9 +200,16 @@ class HostExecutable : public Executable {
   };
   struct Layer;
 
+  [[nodiscard]] bool divides(std::int64_t groups) const noexcept;
+  void run_layer(const Arguments& arguments, bool is_product) const;
+  void run_image(const Arguments& arguments) const;
   void run_groups(const Layer& layer) const;
   void run_group(const Arguments& arguments, ColumnRange columns,
                  const GroupWorkspace& workspace) const;
+  void run_image_group(const Arguments& arguments, const ImagePlan& plan, ColumnRange columns,
+                       const GroupWorkspace& workspace) const;
+  void finish_columns(const Arguments& arguments, const Product& sums, ColumnRange columns,
+                      const RowRange& rows) const;
 
   /// Calls `task` with the rows that each thread has.
   template <class Task>
@@ -228,6 +249,7 @@ class HostExecutable : public Executable {
   HostProgramHeader layer_;
   std::int64_t panel_columns_;
   std::shared_ptr<const WorkspacePool> workspaces_ = WorkspacePool::shared();
+  ImagePlans images_;
 };
 
 /// The file of an image. Throws what `cancel` throws soon after it is reached.

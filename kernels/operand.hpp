@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/packing.hpp"
+#include "plan/convolution.hpp"
 #include "spjit/layout.hpp"
 
 namespace spjit {
@@ -27,6 +28,20 @@ struct Operand {
         break;
     }
     return row * ld + column;
+  }
+};
+
+/// Rows of B where they are stored: those of B, or elements of the image of a convolution.
+struct OperandOfB {
+  Operand stored = {};
+  const Convolution* convolution = nullptr;  ///< borrowed; null: it is B
+
+  /// Floats from the first to the one of a row and a column of B; below 0: +0 that is stored
+  /// nowhere.
+  [[nodiscard]] std::int64_t offset(std::int64_t row, std::int64_t column) const noexcept {
+    if (convolution == nullptr) return stored.offset(row, column);
+    const PatchElement element = patch_element(*convolution, row, column);
+    return element.pixel < 0 ? -1 : stored.offset(element.channel, element.pixel);
   }
 };
 

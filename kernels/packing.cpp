@@ -12,8 +12,7 @@ namespace {
 
 /// Full panels: every row of each is `width` floats of the source.
 struct FullPanels {
-  const float* from = nullptr;
-  std::int64_t ld = 0;
+  DenseSource from = {};
   float* to = nullptr;
   std::int64_t count = 0;
 };
@@ -23,7 +22,7 @@ void pack_full(const PanelLayout& layout, RowRange rows, const FullPanels& panel
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     for (std::int64_t panel = 0; panel < panels.count; ++panel) {
       std::memcpy(panels.to + panel * layout.stride() + row * layout.width,
-                  panels.from + row * panels.ld + panel * layout.width, bytes);
+                  panels.from.row(row) + panel * layout.width, bytes);
     }
   }
 }
@@ -36,8 +35,8 @@ constexpr std::int64_t k_prefetch_rows = 4;
 __attribute__((target("avx512f"))) void pack_full_avx512(const PanelLayout& layout, RowRange rows,
                                                          const FullPanels& panels) {
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    const float* from = panels.from + row * panels.ld;
-    const float* ahead = panels.from + std::min(row + k_prefetch_rows, rows.end - 1) * panels.ld;
+    const float* from = panels.from.row(row);
+    const float* ahead = panels.from.row(std::min(row + k_prefetch_rows, rows.end - 1));
     float* to = panels.to + row * layout.width;
     for (std::int64_t panel = 0; panel < panels.count; ++panel) {
       for (std::int64_t j = 0; j < layout.width; j += 16) {
@@ -68,8 +67,7 @@ void pack_last(const PanelLayout& layout, RowRange rows, DenseSource source, flo
   const std::int64_t columns = layout.n - first;
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     float* packed = to + row * layout.width;
-    std::memcpy(packed, source.data + row * source.ld + first,
-                static_cast<std::size_t>(columns) * sizeof(float));
+    std::memcpy(packed, source.row(row) + first, static_cast<std::size_t>(columns) * sizeof(float));
     std::fill(packed + columns, packed + layout.width, 0.0F);
   }
 }
@@ -82,8 +80,7 @@ void pack_panels(const PanelLayout& layout, PanelRange panels, DenseSource sourc
   const std::int64_t full = std::max<std::int64_t>(full_end - panels.begin, 0);
   for (const RowRange& some : rows) {
     if (full > 0) {
-      pack_full_fastest(layout, some,
-                        {source.data + panels.begin * layout.width, source.ld, to, full});
+      pack_full_fastest(layout, some, {source.from(0, panels.begin * layout.width), to, full});
     }
     if (panels.end > full_end) pack_last(layout, some, source, to + full * layout.stride());
   }

@@ -32,6 +32,17 @@ struct PanelLayout {
 struct DenseSource {
   const float* data = nullptr;
   std::int64_t ld = 0;  ///< floats between rows
+  /// Floats from `data` to each row, which may overlap; null: they are `ld` apart.
+  const std::int64_t* places = nullptr;
+
+  [[nodiscard]] const float* row(std::int64_t index) const noexcept {
+    return data + (places == nullptr ? index * ld : places[index]);
+  }
+  /// The rows from `index` on, for some columns from `column` on.
+  [[nodiscard]] DenseSource from(std::int64_t index, std::int64_t column) const noexcept {
+    if (places == nullptr) return {data + index * ld + column, ld, nullptr};
+    return {data + column, ld, places + index};
+  }
 };
 
 /// Panels [begin, end) of a layout.

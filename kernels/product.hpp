@@ -5,17 +5,21 @@
 
 #include <cstdint>
 
+#include "kernels/packing.hpp"
 #include "spjit/arguments.hpp"
 #include "spjit/layout.hpp"
 
 namespace spjit {
 
 /// C `[m x n]` = A `[m x k]` * B `[k x n]`, both row-major or both in panels of the kernel's width,
-/// or, if the family takes them so, B tokens-major and C row-major; checked, with every size.
+/// or, if the family takes them so, B tokens-major or in rows at places of their own, and C
+/// row-major; checked, with every size.
 /// Borrowed; B and C do not overlap.
 struct Product {
   const float* b = nullptr;
   std::int64_t ldb = 0;  ///< floats between rows of B, >= n, or between its tokens; not of panels
+  /// Floats from `b` to each row of B, which may overlap; null: they are `ldb` apart.
+  const std::int64_t* places = nullptr;
   float* c = nullptr;
   std::int64_t ldc = 0;               ///< the same of C
   std::int64_t n = 0;                 ///< columns of B and C
@@ -23,6 +27,9 @@ struct Product {
   bool has_tokens = false;            ///< B is tokens-major, whatever the layout
   bool serial = false;                ///< other threads compute other columns at the same time
   const PreparedValues::Stream* values = nullptr;  ///< A's; null: those of the kernel
+
+  /// B, unless it has tokens or panels.
+  [[nodiscard]] DenseSource rows_of_b() const noexcept { return {b, ldb, places}; }
 };
 
 }  // namespace spjit

@@ -11,6 +11,7 @@
 
 #include "base/arithmetic.hpp"
 #include "matrix/limits.hpp"
+#include "plan/convolution.hpp"
 #include "plan/problem.hpp"
 #include "spjit/error.hpp"
 
@@ -73,6 +74,27 @@ Epilogue read_epilogue(WordReader& reader) {
   return epilogue;
 }
 
+std::optional<Convolution> read_convolution(WordReader& reader) {
+  if (reader.word(0, 1) == 0) return std::nullopt;
+  std::array<std::int64_t, k_convolution_sizes> sizes{};
+  for (std::int64_t& size : sizes) size = reader.word(0, k_max_dimension);
+  const Convolution convolution = convolution_of(sizes);
+  try {
+    check_convolution(convolution);
+  } catch (const InvalidArgument& error) {
+    throw Error(fmt::format("program record: {}", error.what()));
+  }
+  return convolution;
+}
+
+/// Whether sizes are those of its convolution.
+bool is_of_convolution(const HostProgramHeader& header) {
+  const Convolution& of = *header.convolution;
+  return of.groups == 1 && header.cols == of.channels * of.kernel_height * of.kernel_width &&
+         header.n == of.output_height() * of.output_width() &&
+         header.b_layout != Layout::panel_major && header.c_layout != Layout::panel_major;
+}
+
 }  // namespace
 
 HostProgramHeader header_of(const Problem& problem, std::string family, HostIsa isa) {
@@ -90,6 +112,7 @@ HostProgramHeader header_of(const Problem& problem, std::string family, HostIsa 
   header.b_layout = problem.b.layout;
   header.c_layout = problem.c.layout;
   header.epilogue = problem.epilogue;
+  header.convolution = problem.convolution;
   return header;
 }
 
@@ -136,26 +159,33 @@ void require_record(bool good, const char* what) {
 
 std::vector<std::int64_t> write_header(const HostProgramHeader& header) {
   const FamilyWords family = words_of_name(header.family);
-  return {k_magic,
-          k_host_program_version,
-          family[0],
-          family[1],
-          static_cast<std::int64_t>(header.isa),
-          header.rows,
-          header.cols,
-          header.n,
-          header.runtime_n ? 1 : 0,
-          header.ldb,
-          header.ldc,
-          header.nnz,
-          header.runtime_values ? 1 : 0,
-          static_cast<std::int64_t>(header.b_layout),
-          static_cast<std::int64_t>(header.c_layout),
-          (header.epilogue.scale ? k_scale : 0) | (header.epilogue.bias ? k_bias : 0) |
-              (header.epilogue.residual ? k_residual : 0),
-          static_cast<std::int64_t>(header.epilogue.activation),
-          std::bit_cast<std::int32_t>(header.epilogue.low),
-          std::bit_cast<std::int32_t>(header.epilogue.high)};
+  std::vector<std::int64_t> words = {k_magic,
+                                     k_host_program_version,
+                                     family[0],
+                                     family[1],
+                                     static_cast<std::int64_t>(header.isa),
+                                     header.rows,
+                                     header.cols,
+                                     header.n,
+                                     header.runtime_n ? 1 : 0,
+                                     header.ldb,
+                                     header.ldc,
+                                     header.nnz,
+                                     header.runtime_values ? 1 : 0,
+                                     static_cast<std::int64_t>(header.b_layout),
+                                     static_cast<std::int64_t>(header.c_layout),
+                                     (header.epilogue.scale ? k_scale : 0) |
+                                         (header.epilogue.bias ? k_bias : 0) |
+                                         (header.epilogue.residual ? k_residual : 0),
+                                     static_cast<std::int64_t>(header.epilogue.activation),
+                                     std::bit_cast<std::int32_t>(header.epilogue.low),
+                                     std::bit_cast<std::int32_t>(header.epilogue.high),
+                                     header.convolution ? 1 : 0};
+  if (header.convolution) {
+    const auto sizes = sizes_of(*header.convolution);
+    words.insert(words.end(), sizes.begin(), sizes.end());
+  }
+  return words;
 }
 
 HostProgramHeader read_header(WordReader& reader) {
@@ -183,13 +213,14 @@ HostProgramHeader read_header(WordReader& reader) {
   header.b_layout = read_layout(reader);
   header.c_layout = read_layout(reader);
   header.epilogue = read_epilogue(reader);
-  const auto fits = [&](Layout layout, std::int64_t ld, std::int64_t features) {
-    return layout == Layout::tokens_major ? ld >= features : ld >= header.n;
-  };
-  require_record(
-      header.b_layout == Layout::tokens_major || fits(header.b_layout, header.ldb, header.cols),
-      "ldb");
-  require_record(fits(header.c_layout, header.ldc, header.rows), "ldc");
+  header.convolution = read_convolution(reader);
+  require_record(!header.convolution || is_of_convolution(header), "sizes of a convolution");
+  const bool has_tokens = header.b_layout == Layout::tokens_major;
+  const std::int64_t columns_of_b =
+      header.convolution ? header.convolution->height * header.convolution->width : header.n;
+  require_record(has_tokens || header.ldb >= columns_of_b, "ldb");
+  require_record(header.ldc >= (header.c_layout == Layout::tokens_major ? header.rows : header.n),
+                 "ldc");
   return header;
 }
 

@@ -29,7 +29,7 @@ InputRows lines_of(const Operand& operand, const float* data) {
 }
 
 Operand b_of(const TimingShape& shape) {
-  return {shape.b_layout, shape.ldb, {shape.cols, shape.n, shape.panel_columns}};
+  return {shape.b_layout, shape.ldb, {shape.cols, shape.b_columns, shape.panel_columns}};
 }
 Operand c_of(const TimingShape& shape) {
   return {shape.c_layout, shape.ldc, {shape.rows, shape.n, shape.panel_columns}};
@@ -86,9 +86,18 @@ std::shared_ptr<CacheFlush> flush_for(ThreadPool* pool, std::int64_t most_bytes)
 }  // namespace
 
 TimingShape timing_shape_of(const Problem& problem) {
-  return {problem.a->rows, problem.a->cols,  problem.n.value,  problem.ldb(),
-          problem.ldc(),   problem.b.layout, problem.c.layout, problem.panel_columns.value_or(1),
-          problem.epilogue};
+  return {problem.a->rows,
+          problem.b_rows(),
+          problem.n.value,
+          problem.b_columns(),
+          problem.ldb(),
+          problem.ldc(),
+          problem.b.layout,
+          problem.c.layout,
+          problem.panel_columns.value_or(1),
+          problem.epilogue,
+          problem.convolution ? problem.convolution->height : 0,
+          problem.convolution ? problem.convolution->width : 0};
 }
 
 TimingOperands::TimingOperands(const TimingShape& shape, std::int64_t between_bytes,
@@ -107,6 +116,8 @@ TimingOperands::TimingOperands(const TimingShape& shape, std::int64_t between_by
                 .c = c_.data(),
                 .ldc = shape.ldc,
                 .n = shape.n,
+                .height = shape.height,
+                .width = shape.width,
                 .b_layout = shape.b_layout,
                 .c_layout = shape.c_layout};
   if (shape.epilogue.scale) arguments_.scale = features_.data();

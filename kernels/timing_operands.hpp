@@ -21,14 +21,17 @@ namespace spjit {
 /// Whose times are compared: kernels of one layer, or what is inside of them.
 struct TimingShape {
   std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int64_t n = 0;
+  std::int64_t cols = 0;  ///< rows of B, or channels of an image
+  std::int64_t n = 0;     ///< columns of C
+  std::int64_t b_columns = 0;
   std::int64_t ldb = 0;
   std::int64_t ldc = 0;
   Layout b_layout = Layout::row_major;
   Layout c_layout = Layout::row_major;
   std::int64_t panel_columns = 1;  ///< of panel-major B and C
   Epilogue epilogue = {};
+  std::int64_t height = 0;  ///< of an image; 0: B is none
+  std::int64_t width = 0;
 };
 
 [[nodiscard]] TimingShape timing_shape_of(const Problem& problem);

@@ -13,6 +13,7 @@
 #include "base/json_text.hpp"
 #include "matrix/cancellable.hpp"
 #include "matrix/limits.hpp"
+#include "plan/convolution.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -30,10 +31,13 @@ void check_format(const char* name, const Problem& problem, const DenseFormat& f
   const bool is_b = &format == &problem.b;
   const std::int64_t value = format.leading_dimension;
   switch (format.layout) {
-    case Layout::row_major:
-      if (value == 0 || value >= problem.n.value) break;
+    case Layout::row_major: {
+      const std::int64_t columns = is_b ? problem.b_columns() : problem.n.value;
+      if (value == 0 || value >= columns) break;
+      const char* what = problem.convolution ? "the pixels of a channel," : "n =";
       throw InvalidArgument(
-          fmt::format("{} is {}; expected 0 or at least n = {}", name, value, problem.n.value));
+          fmt::format("{} is {}; expected 0 or at least {} {}", name, value, what, columns));
+    }
     case Layout::tokens_major:
       if (value == 0 || value >= features || (is_b && value > 0)) break;
       throw InvalidArgument(fmt::format(
@@ -69,12 +73,50 @@ void check_epilogue(const Epilogue& epilogue) {
   }
 }
 
+/// Also of a problem whose groups are one.
+void check_operation(const Problem& problem) {
+  if (problem.operation > Operation::conv2d) {
+    throw InvalidArgument(fmt::format("the operation is {}; expected 0 (spmm) or 1 (conv2d)",
+                                      static_cast<int>(problem.operation)));
+  }
+  if (problem.convolution.has_value() != (problem.operation == Operation::conv2d)) {
+    throw InvalidArgument(problem.convolution
+                              ? "Problem::convolution is set, but the operation is spmm"
+                              : "the operation is conv2d; expected Problem::convolution");
+  }
+  if (!problem.convolution) return;
+  const Convolution& convolution = *problem.convolution;
+  check_convolution(convolution);
+  check_weights(convolution, problem.a->rows, problem.a->cols);
+  const std::int64_t pixels = convolution.output_height() * convolution.output_width();
+  if (problem.n.value != 0 && problem.n.value != pixels) {
+    throw InvalidArgument(
+        fmt::format("n is {}; expected 0 or the {} x {} pixels of the convolution's output",
+                    problem.n.value, convolution.output_height(), convolution.output_width()));
+  }
+  const bool has_panels = problem.panel_columns || problem.b.layout == Layout::panel_major ||
+                          problem.c.layout == Layout::panel_major;
+  if (has_panels) {
+    throw InvalidArgument("a convolution has no panels; expected features or tokens as layouts");
+  }
+}
+
+/// A convolution as kernels see it: with an n, one group, and only where it is no plain product.
+void make_plain(Problem& problem, const Cancellation& cancel) {
+  if (!problem.convolution) return;
+  Convolution& convolution = *problem.convolution;
+  problem.n.value = convolution.output_height() * convolution.output_width();
+  if (convolution.groups > 1) {
+    problem.a = with_all_channels(*problem.a, convolution, cancel);
+    convolution.groups = 1;
+  }
+  if (!is_pointwise(convolution)) return;
+  problem.convolution.reset();
+  problem.operation = Operation::spmm;
+}
+
 /// Of all but A, of which only the sizes are looked at.
 void check_sizes(const Problem& problem) {
-  if (problem.operation != Operation::spmm) {
-    throw InvalidArgument(
-        fmt::format("the operation is {}; expected 0 (spmm)", static_cast<int>(problem.operation)));
-  }
   if (problem.n.value < 1) {
     throw InvalidArgument(fmt::format("n is {}; expected at least 1 column of B", problem.n.value));
   }
@@ -82,7 +124,7 @@ void check_sizes(const Problem& problem) {
     throw InvalidArgument(
         fmt::format("n is {}; expected at most {}", problem.n.value, k_max_dimension));
   }
-  check_format("ldb", problem, problem.b, problem.a->cols);
+  check_format("ldb", problem, problem.b, problem.b_rows());
   check_format("ldc", problem, problem.c, problem.a->rows);
   check_epilogue(problem.epilogue);
 }
@@ -99,6 +141,8 @@ std::string_view name_of(ProblemFeature feature) {
       return "an epilogue";
     case ProblemFeature::runtime_values:
       return "values at run time";
+    case ProblemFeature::convolution:
+      return "a convolution";
   }
   return "";
 }
@@ -155,7 +199,13 @@ void check_same_matrix(const json& object, const CsrMatrix& matrix, bool has_val
 }  // namespace
 
 std::string_view to_string(Operation operation) {
-  return operation == Operation::spmm ? "spmm" : "?";
+  switch (operation) {
+    case Operation::spmm:
+      return "spmm";
+    case Operation::conv2d:
+      return "conv2d";
+  }
+  return "?";
 }
 
 ProblemFeatures features_of(const Problem& problem) {
@@ -167,7 +217,12 @@ ProblemFeatures features_of(const Problem& problem) {
   }
   if (!problem.epilogue.empty()) features.add(ProblemFeature::epilogue);
   if (problem.runtime_values) features.add(ProblemFeature::runtime_values);
+  if (problem.convolution) features.add(ProblemFeature::convolution);
   return features;
+}
+
+bool copies_b(const Problem& problem) noexcept {
+  return problem.b.layout == Layout::tokens_major || problem.n.runtime || problem.convolution;
 }
 
 std::string to_string(ProblemFeatures features) {
@@ -216,8 +271,10 @@ Epilogue read_epilogue(const json& object) {
 
 Problem checked_problem(Problem problem, const Cancellation& cancel) {
   if (!problem.a) throw InvalidArgument("the problem has no matrix; set Problem::a");
-  check_sizes(problem);
+  check_operation(problem);
   validate(*problem.a, cancel);
+  make_plain(problem, cancel);
+  check_sizes(problem);
   if (problem.epilogue.activation != Activation::clamp) {
     problem.epilogue.low = problem.epilogue.high = 0;
   }
@@ -247,6 +304,7 @@ void add_to_key(const Problem& problem, KeyBuilder& key) {
       .field("low", std::bit_cast<std::int32_t>(problem.epilogue.low))
       .field("high", std::bit_cast<std::int32_t>(problem.epilogue.high));
   if (!problem.runtime_values) key.field("values", std::as_bytes(std::span(matrix.values)));
+  if (problem.convolution) add_to_key(*problem.convolution, key);
 }
 
 json to_json(const Problem& problem, const Cancellation& cancel) {
@@ -263,15 +321,19 @@ json to_json(const Problem& problem, const Cancellation& cancel) {
           {"c", to_json(problem.c)},
           {"panel_columns", problem.panel_columns ? json(*problem.panel_columns) : json(nullptr)},
           {"epilogue", to_json(problem.epilogue)},
-          {"runtime_values", problem.runtime_values}};
+          {"runtime_values", problem.runtime_values},
+          {"convolution", problem.convolution ? to_json(*problem.convolution) : json(nullptr)}};
 }
 
 Problem read_problem(const json& object, SharedMatrix a, const Cancellation& cancel) {
   JsonMembers members(object, "a problem");
   Problem problem;
-  if (members.at("operation") != to_string(Operation::spmm)) {
-    throw Error(fmt::format("the operation of a problem is {}; expected \"spmm\"",
-                            quoted_json(object.at("operation"))));
+  const json& operation = members.at("operation");
+  if (operation == to_string(Operation::conv2d)) {
+    problem.operation = Operation::conv2d;
+  } else if (operation != to_string(Operation::spmm)) {
+    throw Error(fmt::format("the operation of a problem is {}; expected \"spmm\" or \"conv2d\"",
+                            quoted_json(operation)));
   }
   cancel.check();
   problem.runtime_values = members.boolean("runtime_values");
@@ -285,7 +347,11 @@ Problem read_problem(const json& object, SharedMatrix a, const Cancellation& can
                                          "\"panel_columns\" of a problem", 1, k_max_dimension);
   }
   problem.epilogue = read_epilogue(members.at("epilogue"));
+  if (!members.at("convolution").is_null()) {
+    problem.convolution = read_convolution(object.at("convolution"));
+  }
   members.finish();
+  check_operation(problem);
   check_sizes(problem);
   return problem;
 }

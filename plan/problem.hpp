@@ -22,6 +22,7 @@ enum class ProblemFeature : std::uint32_t {
   layouts = 1U << 2U,         ///< DenseFormat::layout other than row-major
   epilogue = 1U << 3U,        ///< Problem::epilogue
   runtime_values = 1U << 4U,  ///< Problem::runtime_values
+  convolution = 1U << 5U,     ///< Problem::convolution
 };
 
 /// A set of ProblemFeature.
@@ -55,14 +56,18 @@ class ProblemFeatures {
 }
 
 [[nodiscard]] ProblemFeatures features_of(const Problem& problem);
+/// Whether no code can be for rows of B where they are: it is tokens-major, of a run-time n, or
+/// patches of an image.
+[[nodiscard]] bool copies_b(const Problem& problem) noexcept;
 /// "run-time n, a fixed panel width"; a bit that has no name is "feature 7".
 [[nodiscard]] std::string to_string(ProblemFeatures features);
 
-/// The problem with rows of A sorted by column, as plans need them; A is copied only if they are
-/// not. Throws InvalidArgument for no matrix, an unknown operation, n < 1 or over 2^31 - 1, a
-/// leading dimension below what a row or token has or over 2^48, panels without
-/// Problem::panel_columns, an epilogue that clamps to nothing; InvalidMatrix; what `cancel` throws
-/// soon after it is reached.
+/// The problem with rows of A sorted by column, as plans need them, and the channels of all groups
+/// of a convolution as one; A is copied only if it has to change. A convolution of one tap that is
+/// a plain product becomes one. Throws InvalidArgument for no matrix, an unknown operation, n < 1
+/// or over 2^31 - 1, a leading dimension below what a row or token has or over 2^48, panels without
+/// Problem::panel_columns, an epilogue that clamps to nothing, a convolution that is none or has
+/// panels; InvalidMatrix; what `cancel` throws soon after it is reached.
 [[nodiscard]] Problem checked_problem(Problem problem, const Cancellation& cancel = {});
 
 /// Adds all of the problem, A's pattern and bits included, to a cache key.
@@ -71,7 +76,8 @@ void add_to_key(const Problem& problem, KeyBuilder& key);
 /// Everything but A's entries, of which it has shape, nnz and a hash:
 ///   {"operation": "spmm", "a": {"rows", "cols", "nnz", "hash"}, "n": {"value", "runtime"},
 ///    "b": {"leading_dimension", "layout"}, "c": {...}, "panel_columns": null | integer,
-///    "epilogue": {"scale", "bias", "residual", "activation", "low", "high"}}
+///    "epilogue": {"scale", "bias", "residual", "activation", "low", "high"}, "runtime_values",
+///    "convolution": null | {...}}
 [[nodiscard]] nlohmann::json to_json(const Problem& problem, const Cancellation& cancel = {});
 
 /// The member "epilogue" above; infinite bounds are null.

@@ -24,7 +24,7 @@ struct Workload {
   std::int64_t m = 0;                              ///< rows of A and C, empty ones included
   std::int64_t used_cols = 0;                      ///< columns with entries; 0: not counted
   std::optional<std::int64_t> panel_columns = {};  ///< forced panel width
-  /// B is tokens-major or of a run-time n: no code is for its rows where they are.
+  /// No code is for rows of B where they are (copies_b()).
   bool copies_b = false;
   /// Sums go another way to C than straight: through an epilogue or to tokens.
   bool finishes_c = false;

@@ -52,6 +52,10 @@ struct Arguments {
   float* c = nullptr;
   std::int64_t ldc = 0;            ///< the same of C; rows and tokens of C must not overlap
   std::int64_t n = k_as_compiled;  ///< columns of B and C; 0: nothing is computed
+  /// Of the images of a convolution whose n is a run-time size; 0: those it was compiled for. They
+  /// say what n is.
+  std::int64_t height = 0;
+  std::int64_t width = 0;
   /// Of B and of C; default: as compiled. Host kernels take any, maybe slower.
   std::optional<Layout> b_layout = {};
   std::optional<Layout> c_layout = {};

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "spjit/arguments.hpp"
+#include "spjit/convolution.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/export.hpp"
 #include "spjit/layout.hpp"
@@ -56,6 +57,8 @@ struct KernelInfo {
   Layout c_layout = Layout::row_major;
   Epilogue epilogue = {};
   bool runtime_values = false;  ///< A's values are an operand of each run
+  /// With the channels of all groups as one; of a 1x1 kernel that is a plain product none.
+  std::optional<Convolution> convolution = {};
   std::int64_t nnz = 0;
   int threads = 1;     ///< of a run on the host
   std::string tile;    ///< e.g. "rows=28 vectors=1 panels=8 packed"; empty for families without

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "spjit/convolution.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/export.hpp"
 #include "spjit/layout.hpp"
@@ -18,10 +19,11 @@ namespace spjit {
 
 /// What is computed of A, B and C.
 enum class Operation : std::uint8_t {
-  spmm,  ///< C `[m x n]` = A `[m x k]` * B `[k x n]`, A sparse
+  spmm,    ///< C `[m x n]` = A `[m x k]` * B `[k x n]`, A sparse
+  conv2d,  ///< the same, where B is of patches of an image: Problem::convolution
 };
 
-/// "spmm".
+/// "spmm", "conv2d".
 [[nodiscard]] SPJIT_EXPORT std::string_view to_string(Operation operation);
 
 /// A matrix that several owners share. Converts from a CsrMatrix, which it copies or moves, and
@@ -74,9 +76,13 @@ struct DenseFormat {
 struct Problem {
   Operation operation = Operation::spmm;
   SharedMatrix a = {};  ///< `[m x k]`
-  Extent n = {};        ///< columns of B and C, 1 .. 2^31 - 1; required
-  DenseFormat b = {};   ///< `[k x n]`
-  DenseFormat c = {};   ///< `[m x n]`
+  /// Columns of B and C, 1 .. 2^31 - 1; required. Of a convolution the pixels of its output: 0
+  /// stands for them, and with a run-time n height and width are what a run says.
+  Extent n = {};
+  /// `[k x n]`. Of a convolution X, an image `[channels x height * width]`: row-major is NCHW,
+  /// tokens-major NHWC; images of one run are a batch (Arguments::batch).
+  DenseFormat b = {};
+  DenseFormat c = {};  ///< `[m x n]`; of a convolution Y `[filters x pixels]`, likewise
   Epilogue epilogue = {};
   /// Each run brings A's values (Arguments::values): a kernel is of A's pattern alone, and
   /// checkpoints that share it share the kernel. Those of `a` serve for checks.
@@ -84,11 +90,21 @@ struct Problem {
   /// Fixes the panel width of panel-major B and C (a multiple of the vector's lanes), so that
   /// layers chain panel-major. None: chosen.
   std::optional<std::int64_t> panel_columns = {};
+  /// With Operation::conv2d, and only then: A is its weights `[filters x channels / groups *
+  /// kernel_height * kernel_width]`.
+  std::optional<Convolution> convolution = {};
 
+  /// What B has: k, or the channels of X; n, or the pixels of X.
+  [[nodiscard]] std::int64_t b_rows() const noexcept {
+    return convolution ? convolution->channels : a->cols;
+  }
+  [[nodiscard]] std::int64_t b_columns() const noexcept {
+    return convolution ? convolution->height * convolution->width : n.value;
+  }
   /// Leading dimensions of B and of C, with the default filled in.
   [[nodiscard]] std::int64_t ldb() const noexcept {
     if (b.leading_dimension > 0) return b.leading_dimension;
-    return b.layout == Layout::tokens_major ? a->cols : n.value;
+    return b.layout == Layout::tokens_major ? b_rows() : b_columns();
   }
   [[nodiscard]] std::int64_t ldc() const noexcept {
     if (c.leading_dimension > 0) return c.leading_dimension;

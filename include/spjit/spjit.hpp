@@ -6,6 +6,7 @@
 #include "spjit/arguments.hpp"     // IWYU pragma: export
 #include "spjit/compilation.hpp"   // IWYU pragma: export
 #include "spjit/compiler.hpp"      // IWYU pragma: export
+#include "spjit/convolution.hpp"   // IWYU pragma: export
 #include "spjit/epilogue.hpp"      // IWYU pragma: export
 #include "spjit/error.hpp"         // IWYU pragma: export
 #include "spjit/export.hpp"        // IWYU pragma: export

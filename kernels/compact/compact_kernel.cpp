@@ -47,9 +47,10 @@ struct Streams {
 
 /// Columns of B and C that one pass computes.
 struct Panel {
-  const float* b;    ///< the block's first row
-  std::int64_t ldb;  ///< of a B that is read in place
-  float* c;          ///< row 0
+  const float* b;              ///< the block's first row, or from where places count
+  std::int64_t ldb;            ///< of a B that is read in place
+  const std::int64_t* places;  ///< the same, of the block's rows, if they have some
+  float* c;                    ///< row 0
   std::int64_t ldc;
   std::int64_t last;  ///< columns of the last vector
 };
@@ -64,9 +65,17 @@ struct Kernels {
   RunBlock (*packed)(std::int64_t columns);
   RunBlock (*in_place)(std::int64_t columns);
   RunBlock (*in_place_masked)(std::int64_t columns);
+  RunBlock (*at_places)(std::int64_t columns);
+  RunBlock (*at_places_masked)(std::int64_t columns);
   /// Copies rows of B into planes of sixteen columns, with zeros past `columns` in the last one.
-  void (*pack)(const float* b, std::int64_t ldb, std::int64_t rows, std::int64_t columns,
-               float* to);
+  void (*pack)(const DenseSource& b, std::int64_t rows, std::int64_t columns, float* to);
+
+  /// What reads B where it is.
+  [[nodiscard]] RunBlock reading(const Panel& panel, std::int64_t columns) const {
+    const bool is_masked = panel.last != (columns <= 8 ? 8 : lanes);
+    if (panel.places == nullptr) return (is_masked ? in_place_masked : in_place)(columns);
+    return (is_masked ? at_places_masked : at_places)(columns);
+  }
 };
 
 namespace avx512 {
@@ -88,24 +97,25 @@ RunBlock kernel_for(std::int64_t columns) {
   return run_block<Zmm, B, 4>;
 }
 
-SPJIT_COMPACT_TARGET void pack(const float* b, std::int64_t ldb, std::int64_t rows,
-                               std::int64_t columns, float* to) {
+SPJIT_COMPACT_TARGET void pack(const DenseSource& b, std::int64_t rows, std::int64_t columns,
+                               float* to) {
   const std::int64_t whole = columns / k_plane_row * k_plane_row;
   const auto mask = static_cast<__mmask16>((1U << (columns - whole)) - 1);
   for (std::int64_t row = 0; row < rows; ++row) {
+    const float* const from = b.row(row);
     float* plane = to;
     for (std::int64_t j = 0; j < whole; j += k_plane_row, plane += k_plane) {
-      _mm512_store_ps(plane, _mm512_loadu_ps(b + j));
+      _mm512_store_ps(plane, _mm512_loadu_ps(from + j));
     }
-    if (mask != 0) _mm512_store_ps(plane, _mm512_maskz_loadu_ps(mask, b + whole));
-    b += ldb;
+    if (mask != 0) _mm512_store_ps(plane, _mm512_maskz_loadu_ps(mask, from + whole));
     to += k_plane_row;
   }
 }
 
-constexpr Kernels k_kernels = {k_compact_panel_columns,   16,
-                               kernel_for<Packed>,        kernel_for<InPlace<false>>,
-                               kernel_for<InPlace<true>>, pack};
+constexpr Kernels k_kernels = {k_compact_panel_columns,    16,
+                               kernel_for<Packed>,         kernel_for<InPlace<false>>,
+                               kernel_for<InPlace<true>>,  kernel_for<AtPlaces<false>>,
+                               kernel_for<AtPlaces<true>>, pack};
 
 #undef SPJIT_COMPACT_TARGET
 #undef SPJIT_COMPACT_INLINE
@@ -125,20 +135,26 @@ RunBlock kernel_for(std::int64_t columns) {
   return columns <= 8 ? run_block<Ymm, B, 1> : run_block<Ymm, B, 2>;
 }
 
-SPJIT_COMPACT_TARGET void pack(const float* b, std::int64_t ldb, std::int64_t rows,
-                               std::int64_t columns, float* to) {
+SPJIT_COMPACT_TARGET void pack(const DenseSource& b, std::int64_t rows, std::int64_t columns,
+                               float* to) {
   const Ymm::Mask first = Ymm::mask(std::min<std::int64_t>(columns, 8));
   const Ymm::Mask second = Ymm::mask(std::max<std::int64_t>(columns - 8, 0));
   for (std::int64_t row = 0; row < rows; ++row) {
-    Ymm::store(to, Ymm::load(b, first));
-    if (columns > 8) Ymm::store(to + 8, Ymm::load(b + 8, second));
-    b += ldb;
+    const float* const from = b.row(row);
+    Ymm::store(to, Ymm::load(from, first));
+    if (columns > 8) Ymm::store(to + 8, Ymm::load(from + 8, second));
     to += k_plane_row;
   }
 }
 
-constexpr Kernels k_kernels = {
-    16, 8, kernel_for<Packed>, kernel_for<InPlace<false>>, kernel_for<InPlace<true>>, pack};
+constexpr Kernels k_kernels = {16,
+                               8,
+                               kernel_for<Packed>,
+                               kernel_for<InPlace<false>>,
+                               kernel_for<InPlace<true>>,
+                               kernel_for<AtPlaces<false>>,
+                               kernel_for<AtPlaces<true>>,
+                               pack};
 
 #undef SPJIT_COMPACT_TARGET
 #undef SPJIT_COMPACT_INLINE
@@ -154,7 +170,7 @@ struct PackedPart {
 void pack_panel(const Kernels& kernels, const Panel& panel, const PackedPart& part, float* to,
                 HostIsa isa) {
   if (!part.has_tokens) {
-    kernels.pack(panel.b, panel.ldb, part.rows, part.columns, to);
+    kernels.pack({panel.b, panel.ldb, panel.places}, part.rows, part.columns, to);
     return;
   }
   transpose(IntoPanels{.from = {panel.b, panel.ldb},
@@ -350,11 +366,13 @@ void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& opera
       const std::int64_t columns = std::min(kernels.panel_columns, operands.n - first);
       const std::int64_t lanes = columns <= 8 ? 8 : kernels.lanes;
       const std::int64_t last = columns - (columns - 1) / lanes * lanes;
-      const float* const b = operands.has_tokens ? operands.b + first * operands.ldb + first_column
-                                                 : operands.b + first_column * operands.ldb + first;
-      Panel panel{b, operands.ldb, operands.c + first, operands.ldc, last};
-      const bool is_packed =
-          !operands.has_tokens && operands.ldb == k_plane_row && columns == k_plane_row;
+      const DenseSource b =
+          operands.has_tokens
+              ? DenseSource{operands.b + first * operands.ldb + first_column, operands.ldb}
+              : operands.rows_of_b().from(first_column, first);
+      Panel panel{b.data, b.ld, b.places, operands.c + first, operands.ldc, last};
+      const bool is_packed = !operands.has_tokens && b.places == nullptr &&
+                             operands.ldb == k_plane_row && columns == k_plane_row;
       bool is_ready = in_place || is_packed;
       for (const Part& part : parts) {
         const Block* const block = part.matrix->block_at(first_column);
@@ -375,8 +393,7 @@ void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& opera
                               values.tails.data() + block->first_tail};
         const bool is_first = first_column == 0;
         if (in_place) {
-          (last == lanes ? kernels.in_place : kernels.in_place_masked)(columns)(streams, panel,
-                                                                                is_first);
+          kernels.reading(panel, columns)(streams, panel, is_first);
         } else {
           kernels.packed(columns)(streams, panel, is_first);
         }

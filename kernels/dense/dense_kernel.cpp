@@ -54,8 +54,7 @@ struct Panels {
   std::int64_t columns;
   std::int64_t lanes;  ///< of a vector
   RunDenseTile sixteen_rows;
-  Magnitude (*pack)(const float* b, std::int64_t ldb, std::int64_t rows, std::int64_t columns,
-                    float* to);
+  Magnitude (*pack)(const DenseSource& b, std::int64_t rows, std::int64_t columns, float* to);
 };
 
 struct DenseKernels {
@@ -254,7 +253,8 @@ std::int64_t DenseMatrix::offset_of(std::int64_t block, std::int64_t strip) cons
 }
 
 bool DenseMatrix::run(const Product& operands, HostIsa isa, float* workspace) const {
-  if (operands.n <= std::ssize(dense_kernels_of(isa).narrow)) return run_narrow(operands, isa);
+  const bool is_narrow = operands.n <= std::ssize(dense_kernels_of(isa).narrow);
+  if (is_narrow && operands.places == nullptr) return run_narrow(operands, isa);
   // B of so many columns stays in L2 while A passes by.
   for (std::int64_t first = 0; first < operands.n; first += k_packed_columns) {
     Product some = operands;
@@ -298,8 +298,8 @@ bool DenseMatrix::run_wide(const Product& operands, HostIsa isa, float* workspac
     float* to = workspace;
     const bool is_taken = for_each_dense_panel(
         isa, operands.n, [&](std::int64_t first, std::int64_t columns, const Panels& panels) {
-          const float* const b = operands.b + first_row * operands.ldb + first;
-          const Magnitude seen = panels.pack(b, operands.ldb, rows, columns, to);
+          const Magnitude seen =
+              panels.pack(operands.rows_of_b().from(first_row, first), rows, columns, to);
           to += rows * panels.columns;
           return takes(seen, least_b_);
         });

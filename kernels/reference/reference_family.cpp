@@ -66,7 +66,14 @@ class ReferenceExecutable final : public Executable {
         read_.view(arguments.values == nullptr ? nullptr : arguments.values->stream());
     const std::int64_t width = std::max<std::int64_t>(read_.panel_columns, 1);
     const std::int64_t n = arguments.n;
-    const Operand b{*arguments.b_layout, arguments.ldb, {a.cols, n, width}};
+    Convolution convolution;
+    OperandOfB b{{*arguments.b_layout, arguments.ldb, {a.cols, n, width}}};
+    if (read_.header.convolution) {
+      convolution = *read_.header.convolution;
+      convolution.height = arguments.height;
+      convolution.width = arguments.width;
+      b = {{*arguments.b_layout, arguments.ldb, {}}, &convolution};
+    }
     const Operand c{*arguments.c_layout, arguments.ldc, {a.rows, n, width}};
     const Operand residual{c.layout, arguments.ldr, c.panels};
     std::vector<float> sums(to_size(n));
@@ -76,7 +83,8 @@ class ReferenceExecutable final : public Executable {
       for (std::int64_t i = a.row_ptrs[to_size(row)]; i < a.row_ptrs[to_size(row) + 1]; ++i) {
         const std::int64_t column = a.col_idxs[to_size(i)];
         for (std::int64_t j = 0; j < n; ++j) {
-          row_of_b[to_size(j)] = arguments.b[b.offset(column, j)];
+          const std::int64_t offset = b.offset(column, j);
+          row_of_b[to_size(j)] = offset < 0 ? 0 : arguments.b[offset];
         }
         add_scaled_row_(a.values[to_size(i)], row_of_b.data(), sums.data(), n);
       }

@@ -27,8 +27,8 @@ class ReferenceFamily final : public HostFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "reference"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::runtime_n, ProblemFeature::panels, ProblemFeature::layouts,
-            ProblemFeature::epilogue, ProblemFeature::runtime_values};
+    return {ProblemFeature::runtime_n, ProblemFeature::panels,         ProblemFeature::layouts,
+            ProblemFeature::epilogue,  ProblemFeature::runtime_values, ProblemFeature::convolution};
   }
   [[nodiscard]] bool races() const noexcept override { return false; }
   [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;

@@ -100,7 +100,7 @@ class Run {
       }
       return;
     }
-    pack_panels(b_layout_, panels, {operands_.b, operands_.ldb}, program_.rows_of_b.ranges(), to);
+    pack_panels(b_layout_, panels, operands_.rows_of_b(), program_.rows_of_b.ranges(), to);
   }
 
   /// Row group > panel group > k block > tile > panel.
@@ -159,7 +159,7 @@ class Run {
   void pack_block(const Share& share, std::int64_t block) const {
     const std::int64_t first = block * program_.k_block;
     const RowRange rows{first, std::min(first + program_.k_block, program_.cols)};
-    const DenseSource source{operands_.b + first * operands_.ldb, operands_.ldb};
+    const DenseSource source = operands_.rows_of_b().from(first, 0);
     program_.rows_of_b.for_each_within(rows, [&](const RowRange& read) {
       if (operands_.has_tokens) {
         pack_tokens({share.panel_begin, share.panel_end}, read,

@@ -95,6 +95,7 @@ HostProgramHeader header_of(const KernelPlan& plan, const Problem& problem, Host
   header.b_layout = problem.b.layout;
   header.c_layout = problem.c.layout;
   header.epilogue = problem.epilogue;
+  header.convolution = problem.convolution;
   return header;
 }
 
@@ -113,9 +114,8 @@ std::int64_t HostProgramRecord::rows_a_tile() const noexcept {
 HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile,
                                     const Problem& problem, HostIsa isa,
                                     const Cancellation& cancel) {
-  const bool may_be_in_place = problem.b.layout != Layout::tokens_major && !problem.n.runtime;
-  if (!tile.pack_b && !may_be_in_place) {
-    throw InvalidArgument("B is read in place by a tile; expected one that packs tokens-major B");
+  if (!tile.pack_b && copies_b(problem)) {
+    throw InvalidArgument("B is read in place by a tile; expected one that packs this B");
   }
   const std::int64_t in_place_ldb = tile.pack_b ? 0 : problem.ldb();
   const std::int64_t floats = in_place_ldb > 0 ? in_place_ldb : tile.nv * lanes_of(isa);

@@ -94,7 +94,7 @@ std::vector<std::int64_t> row_group_choices(const HostTile& tile, std::int64_t c
 std::vector<HostTile> loop_orders(const TileCandidate& shape, const Problem& problem,
                                   const HostDeviceInfo& limits) {
   HostTile tile = shape.tile;
-  const bool copies_b = problem.b.layout == Layout::tokens_major || problem.n.runtime;
+  const bool copies_b = spjit::copies_b(problem);
   const bool in_place = !problem.panel_columns && !copies_b &&
                         can_read_in_place(tile, limits.lanes, problem.n.value, problem.ldb());
   const bool may_pack =

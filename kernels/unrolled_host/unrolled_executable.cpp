@@ -133,7 +133,7 @@ void UnrolledExecutable::multiply(const Product& product) const {
 bool UnrolledExecutable::straddles_lines(const Product& product) const {
   constexpr double k_enough_entries = 16;
   constexpr std::int64_t k_enough_rows = 128;
-  if (product.has_tokens) return false;
+  if (product.has_tokens || product.places != nullptr) return false;
   const std::int64_t stride =
       product.layout == Layout::panel_major ? program_.panel_width() : program_.in_place_ldb;
   constexpr std::int64_t k_least_lanes = 8;  // of AVX2; a fourth of SSE's loads would straddle

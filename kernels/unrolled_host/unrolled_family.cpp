@@ -67,8 +67,8 @@ std::shared_ptr<const LoadedRankModel> UnrolledHostFamily::rank_model(
 BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
   const FamilyRequest& what = request.what;
   // Tiles are timed as products of row-major operands.
-  const std::int64_t workload_ldb =
-      what.problem.b.layout == Layout::row_major ? what.problem.ldb() : what.problem.n.value;
+  const bool is_in_rows = what.problem.b.layout == Layout::row_major && !what.problem.convolution;
+  const std::int64_t workload_ldb = is_in_rows ? what.problem.ldb() : what.problem.n.value;
   const TimeHostKernels timer = [&](std::span<const HostTuningCandidate> candidates,
                                     const TuningOptions& options) {
     return time_host_kernels(candidates, options,

@@ -1,0 +1,105 @@
+#pragma once
+
+/// @file
+/// An image of a convolution where kernels of the host read it: as planes, in which every row of B
+/// is a run of floats.
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <vector>
+
+#include "base/row_ranges.hpp"
+#include "kernels/operand.hpp"
+#include "spjit/convolution.hpp"
+#include "spjit/target.hpp"
+
+namespace spjit {
+
+/// Where pixels of the output and elements of B are, for images of one size.
+///
+/// Columns are pixels of the output in rows `pitch` apart: p * pitch + q. Those from the output's
+/// width on are computed and not stored. There is a plane for each channel and each remainder of
+/// rows and columns by the strides that a tap has. A plane is the image with its padding and every
+/// stride-th row and column alone, so that the row (c, r, s) of B is a run of it, which begins at
+/// places()[(c, r, s)]. Rows of a plane share the padding between them.
+class ImagePlan {
+ public:
+  /// For so many columns at once at most, a multiple of 16. Precondition: checked.
+  ImagePlan(const Convolution& convolution, std::int64_t columns_at_once);
+
+  [[nodiscard]] const Convolution& convolution() const noexcept { return of_; }
+  /// All of an image's.
+  [[nodiscard]] std::int64_t columns() const noexcept { return columns_; }
+  [[nodiscard]] std::int64_t columns_at_once() const noexcept { return columns_at_once_; }
+  [[nodiscard]] std::int64_t pitch() const noexcept { return pitch_; }
+  /// Of the planes of some channels. Throws Error if they cannot be counted.
+  [[nodiscard]] std::int64_t floats(std::int64_t channels) const;
+  /// [channels * taps] floats from the first plane on.
+  [[nodiscard]] const std::int64_t* places() const noexcept { return places_.data(); }
+
+  /// Calls `visit` with the first column and the pixels that it and those after it are, for each
+  /// row of the output that some columns [begin, end) have pixels of.
+  template <class Visit>
+  void for_each_row_of_pixels(const RowRange& columns, const Visit& visit) const {
+    const std::int64_t width = of_.output_width();
+    for (std::int64_t at = columns.begin; at < columns.end;) {
+      const std::int64_t row = at / pitch_;
+      const std::int64_t first = row * pitch_;
+      const std::int64_t end = std::min(first + width, columns.end);
+      const std::int64_t pixel = row * width + at - first;
+      if (at < end) visit(at, RowRange{pixel, pixel + end - at});
+      at = first + pitch_;
+    }
+  }
+
+  /// Copies what the columns [begin, end) of B need of some channels into the planes, which begin
+  /// at `to`, aligned to 64 bytes; nothing else of `x` is read. Precondition: this CPU has `isa`.
+  void stage(const float* x, const Operand& layout, const RowRange& channels,
+             const RowRange& columns, float* to, HostIsa isa) const;
+
+ private:
+  /// A remainder by the stride, of rows or of columns.
+  struct Phase {
+    std::int64_t remainder;
+    std::int64_t begin;  ///< of a row of the plane, the first place with an element of the image
+    std::int64_t end;    ///< one past the last
+  };
+  /// One dimension.
+  struct Axis {
+    std::vector<Phase> phases;
+    std::vector<std::int64_t> phase_of;  ///< [kernel]
+    std::vector<std::int64_t> shift_of;  ///< [kernel] places that a tap is further
+    std::int64_t reach = 0;              ///< the largest shift
+  };
+  struct AxisSizes {
+    std::int64_t size;
+    std::int64_t kernel;
+    std::int64_t stride;
+    std::int64_t dilation;
+    std::int64_t pad;
+    std::int64_t places;  ///< of a row of the output
+  };
+  /// A run of places of one row of planes, which the image has or which are padding.
+  struct Run;
+
+  [[nodiscard]] static Axis axis_of(const AxisSizes& sizes);
+  template <class Visit>
+  void for_each_run(const Phase& rows, const Phase& columns, const RowRange& range,
+                    const Visit& visit) const;
+  [[nodiscard]] std::int64_t planes_a_channel() const noexcept {
+    return std::ssize(vertical_.phases) * std::ssize(horizontal_.phases);
+  }
+
+  Convolution of_;
+  Axis vertical_;
+  Axis horizontal_;
+  std::int64_t pitch_ = 1;
+  std::int64_t columns_ = 1;
+  std::int64_t columns_at_once_;
+  std::int64_t reach_ = 0;  ///< floats that a row of B has beyond its columns
+  std::int64_t plane_ = 0;  ///< floats from one to the next
+  std::vector<std::int64_t> places_;
+};
+
+}  // namespace spjit

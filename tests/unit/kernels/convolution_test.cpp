@@ -1,0 +1,300 @@
+// Convolutions: every family of the host that has them, beside the product with all patches.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "spjit/error.hpp"
+#include "tests/support/convolution_testing.hpp"
+#include "tests/support/guarded_buffers.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::testing_support;
+
+/// With filters without entries, with all, and of one.
+CsrMatrix planted_filters(std::int64_t filters, std::int64_t columns, std::int64_t percent) {
+  CsrMatrix matrix;
+  matrix.rows = filters;
+  matrix.cols = columns;
+  const std::vector<float> values = dense_values(filters * columns, 5);
+  for (std::int64_t row = 0; row < filters; ++row) {
+    for (std::int64_t col = 0; col < columns; ++col) {
+      const bool is_entry = row % 7 == 2   ? false
+                            : row % 7 == 3 ? true
+                            : row % 7 == 4 ? col == row % columns
+                                           : (row * 31 + col * 17) % 100 < percent;
+      if (!is_entry) continue;
+      matrix.col_idxs.push_back(static_cast<std::int32_t>(col));
+      matrix.values.push_back(values[index(row * columns + col)]);
+    }
+    matrix.row_ptrs.push_back(matrix.nnz());
+  }
+  return matrix;
+}
+
+Problem problem_of_convolution(const Convolution& of, std::int64_t filters,
+                               std::int64_t percent = 80) {
+  Problem problem;
+  problem.operation = Operation::conv2d;
+  problem.a = planted_filters(filters, of.channels / of.groups * of.kernel_height * of.kernel_width,
+                              percent);
+  problem.convolution = of;
+  return problem;
+}
+
+/// A family and an instruction set that it has.
+using FamilyAndIsa = std::tuple<const char*, HostIsa>;
+
+class Convolutions : public testing::TestWithParam<FamilyAndIsa> {
+ protected:
+  void SetUp() override {
+    if (!Target(isa()).runs_here()) GTEST_SKIP() << "no " << to_string(isa()) << " on this CPU";
+    if (family() == "unrolled" && !compiles_and_runs(isa())) GTEST_SKIP() << "no LLVM here";
+  }
+  static std::string family() { return std::get<0>(GetParam()); }
+  static HostIsa isa() { return std::get<1>(GetParam()); }
+
+  static ConvolutionKernels kernels(const Problem& problem, int threads = 1) {
+    return {problem, family(), isa(), threads};
+  }
+};
+
+/// Kernels, strides, padding and dilation; nothing a multiple of anything.
+std::vector<Convolution> geometries() {
+  std::vector<Convolution> all = {
+      {.channels = 5,
+       .height = 9,
+       .width = 11,
+       .kernel_height = 3,
+       .kernel_width = 3,
+       .pad_top = 1,
+       .pad_left = 1,
+       .pad_bottom = 1,
+       .pad_right = 1},
+      {.channels = 3,
+       .height = 20,
+       .width = 23,
+       .kernel_height = 7,
+       .kernel_width = 7,
+       .stride_height = 2,
+       .stride_width = 2,
+       .pad_top = 3,
+       .pad_left = 3,
+       .pad_bottom = 3,
+       .pad_right = 3},
+      // One tap, and still no plain product.
+      {.channels = 7, .height = 8, .width = 9, .stride_height = 2, .stride_width = 2},
+      {.channels = 4, .height = 5, .width = 6, .pad_top = 1, .pad_left = 2},
+      // Unequal everything.
+      {.channels = 2,
+       .height = 13,
+       .width = 10,
+       .kernel_height = 2,
+       .kernel_width = 5,
+       .stride_height = 3,
+       .stride_width = 1,
+       .pad_top = 0,
+       .pad_left = 4,
+       .pad_bottom = 2,
+       .pad_right = 1,
+       .dilation_height = 2,
+       .dilation_width = 3},
+      // Stride over dilation, and steps that no tap has.
+      {.channels = 3,
+       .height = 17,
+       .width = 19,
+       .kernel_height = 2,
+       .kernel_width = 3,
+       .stride_height = 5,
+       .stride_width = 4,
+       .dilation_height = 3,
+       .dilation_width = 2},
+      // Padding larger than the kernel.
+      {.channels = 2,
+       .height = 3,
+       .width = 4,
+       .kernel_height = 2,
+       .kernel_width = 2,
+       .pad_top = 5,
+       .pad_left = 4,
+       .pad_bottom = 3,
+       .pad_right = 6},
+      // A kernel larger than the image.
+      {.channels = 2,
+       .height = 2,
+       .width = 3,
+       .kernel_height = 5,
+       .kernel_width = 7,
+       .pad_top = 2,
+       .pad_left = 3,
+       .pad_bottom = 2,
+       .pad_right = 3},
+      // Images of one pixel.
+      {.channels = 6,
+       .height = 1,
+       .width = 1,
+       .kernel_height = 3,
+       .kernel_width = 3,
+       .pad_top = 1,
+       .pad_left = 1,
+       .pad_bottom = 1,
+       .pad_right = 1},
+      {.channels = 6, .height = 1, .width = 1},
+      // A row, and a column, of more pixels than are computed at once.
+      {.channels = 2, .height = 1, .width = 700, .kernel_width = 3, .pad_left = 1, .pad_right = 1},
+      {.channels = 2, .height = 700, .width = 1, .kernel_height = 3, .pad_top = 1, .pad_bottom = 1},
+      // Groups, and one for each channel.
+      {.channels = 6,
+       .height = 7,
+       .width = 7,
+       .kernel_height = 3,
+       .kernel_width = 3,
+       .pad_top = 1,
+       .pad_left = 1,
+       .pad_bottom = 1,
+       .pad_right = 1,
+       .groups = 2},
+      {.channels = 16,
+       .height = 7,
+       .width = 9,
+       .kernel_height = 3,
+       .kernel_width = 3,
+       .stride_height = 2,
+       .stride_width = 2,
+       .pad_top = 1,
+       .pad_left = 1,
+       .pad_bottom = 1,
+       .pad_right = 1,
+       .groups = 16},
+      {.channels = 4, .height = 6, .width = 5, .groups = 2},
+      // More than two groups of columns.
+      {.channels = 3,
+       .height = 30,
+       .width = 31,
+       .kernel_height = 3,
+       .kernel_width = 3,
+       .pad_top = 1,
+       .pad_left = 1,
+       .pad_bottom = 1,
+       .pad_right = 1},
+  };
+  return all;
+}
+
+TEST_P(Convolutions, HaveTheBitsOfTheProductWithAllPatches) {
+  for (const Convolution& of : geometries()) {
+    const ConvolutionKernels layer = kernels(problem_of_convolution(of, 16));
+    for (const Layout x : {Layout::row_major, Layout::tokens_major}) {
+      for (const Layout y : {Layout::row_major, Layout::tokens_major}) {
+        EXPECT_EQ(layer.run({.x_layout = x, .y_layout = y}), "");
+      }
+    }
+  }
+}
+
+TEST_P(Convolutions, TakeBatchesLeadingDimensionsAndAnEpilogue) {
+  Convolution of{.channels = 5,
+                 .height = 9,
+                 .width = 11,
+                 .kernel_height = 3,
+                 .kernel_width = 3,
+                 .pad_top = 1,
+                 .pad_left = 1,
+                 .pad_bottom = 1,
+                 .pad_right = 1};
+  Problem problem = problem_of_convolution(of, 21);
+  problem.epilogue = {
+      .scale = true, .bias = true, .residual = true, .activation = Activation::relu};
+  for (const int threads : {1, 3}) {
+    const ConvolutionKernels layer = kernels(problem, threads);
+    for (const std::int64_t batch : {0, 1, 2, 5}) {
+      for (const Layout x : {Layout::row_major, Layout::tokens_major}) {
+        for (const Layout y : {Layout::row_major, Layout::tokens_major}) {
+          EXPECT_EQ(layer.run({.x_layout = x, .y_layout = y, .batch = batch}), "");
+          EXPECT_EQ(layer.run({.x_layout = x,
+                               .y_layout = y,
+                               .ldx = 103,
+                               .ldy = 107,
+                               .batch = batch,
+                               .in_place = true}),
+                    "");
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Convolutions, TakeImagesOfAnySizeAtRunTime) {
+  Convolution of{.channels = 4,
+                 .height = 12,
+                 .width = 12,
+                 .kernel_height = 3,
+                 .kernel_width = 3,
+                 .stride_height = 2,
+                 .stride_width = 1,
+                 .pad_top = 1,
+                 .pad_left = 1,
+                 .pad_bottom = 1,
+                 .pad_right = 1};
+  Problem problem = problem_of_convolution(of, 18);
+  problem.n = Extent::at_run_time(0);
+  const ConvolutionKernels layer = kernels(problem, 2);
+  for (const auto& [height, width] : std::vector<std::pair<std::int64_t, std::int64_t>>{{12, 12},
+                                                                                        {1, 1},
+                                                                                        {1, 40},
+                                                                                        {33, 2},
+                                                                                        {24, 25},
+                                                                                        {12, 0},
+                                                                                        {0, 13},
+                                                                                        {5, 5},
+                                                                                        {6, 6},
+                                                                                        {7, 7},
+                                                                                        {8, 8},
+                                                                                        {9, 9},
+                                                                                        {10, 10},
+                                                                                        {11, 11},
+                                                                                        {12, 12}}) {
+    EXPECT_EQ(layer.run({.height = height, .width = width}), "");
+    EXPECT_EQ(layer.run({.x_layout = Layout::tokens_major, .height = height, .width = width}), "");
+  }
+}
+
+TEST_P(Convolutions, FewAndNoEntries) {
+  const Convolution of{.channels = 40,
+                       .height = 6,
+                       .width = 18,
+                       .kernel_height = 3,
+                       .kernel_width = 3,
+                       .pad_top = 1,
+                       .pad_left = 1,
+                       .pad_bottom = 1,
+                       .pad_right = 1};
+  for (const std::int64_t percent : {0, 2, 100}) {
+    if (family() == "dense" && percent < 100) continue;
+    EXPECT_EQ(kernels(problem_of_convolution(of, 30, percent)).run({}), "") << percent;
+  }
+  if (family() == "dense") return;
+  Problem none = problem_of_convolution(of, 3, 0);
+  none.a = CsrMatrix{.rows = 3, .cols = 360, .row_ptrs = {0, 0, 0, 0}};
+  EXPECT_EQ(kernels(none).run({}), "");
+}
+
+constexpr std::array k_cases = {
+    FamilyAndIsa{"reference", HostIsa::avx512}, FamilyAndIsa{"reference", HostIsa::generic},
+    FamilyAndIsa{"csr", HostIsa::avx512},       FamilyAndIsa{"csr", HostIsa::avx2},
+    FamilyAndIsa{"csr", HostIsa::generic},      FamilyAndIsa{"compact", HostIsa::avx512},
+    FamilyAndIsa{"compact", HostIsa::avx2},     FamilyAndIsa{"dense", HostIsa::avx512},
+    FamilyAndIsa{"dense", HostIsa::avx2},       FamilyAndIsa{"unrolled", HostIsa::avx512},
+    FamilyAndIsa{"unrolled", HostIsa::avx2},    FamilyAndIsa{"unrolled", HostIsa::generic}};
+
+INSTANTIATE_TEST_SUITE_P(Host, Convolutions, testing::ValuesIn(k_cases), [](const auto& info) {
+  return std::string(std::get<0>(info.param)) + "_" + to_string(std::get<1>(info.param));
+});
+
+}  // namespace
