@@ -108,7 +108,7 @@ std::int64_t products_beside_epilogues(const LayerInputs& inputs, std::int64_t m
 CheckResult compare_layer(const LayerInputs& inputs, std::span<const LayerOutput> outputs,
                           const CheckOptions& options) {
   const CsrMatrix& matrix = inputs.matrix;
-  const std::int64_t n = inputs.b_layout.panels.n;
+  const std::int64_t n = inputs.b_layout.columns();
   const ReferenceSample sample =
       options.most_products
           ? choose_sample(matrix, n, products_beside_epilogues(inputs, *options.most_products),

@@ -278,12 +278,12 @@ void HostExecutable::run_image_group(const Arguments& arguments, const ImagePlan
     plan.stage(arguments.b, image, channels, {columns.begin, columns.end}, workspace.b, layer_.isa);
   });
   Product product{.b = workspace.b,
-                  .places = plan.places(),
                   .c = workspace.c,
                   .ldc = workspace.ld,
                   .n = columns.end - columns.begin,
                   .serial = workspace.serial,
-                  .values = stream_of(arguments)};
+                  .values = stream_of(arguments),
+                  .places = plan.places()};
   multiply(product);
   share_rows(layer_.rows, workspace.serial, [&](const RowRange& rows) {
     plan.for_each_row_of_pixels({columns.begin, columns.end},

@@ -43,6 +43,10 @@ struct OperandOfB {
     const PatchElement element = patch_element(*convolution, row, column);
     return element.pixel < 0 ? -1 : stored.offset(element.channel, element.pixel);
   }
+  [[nodiscard]] std::int64_t columns() const noexcept {
+    return convolution == nullptr ? stored.panels.n
+                                  : convolution->output_height() * convolution->output_width();
+  }
 };
 
 }  // namespace spjit

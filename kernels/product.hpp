@@ -18,8 +18,6 @@ namespace spjit {
 struct Product {
   const float* b = nullptr;
   std::int64_t ldb = 0;  ///< floats between rows of B, >= n, or between its tokens; not of panels
-  /// Floats from `b` to each row of B, which may overlap; null: they are `ldb` apart.
-  const std::int64_t* places = nullptr;
   float* c = nullptr;
   std::int64_t ldc = 0;               ///< the same of C
   std::int64_t n = 0;                 ///< columns of B and C
@@ -27,6 +25,8 @@ struct Product {
   bool has_tokens = false;            ///< B is tokens-major, whatever the layout
   bool serial = false;                ///< other threads compute other columns at the same time
   const PreparedValues::Stream* values = nullptr;  ///< A's; null: those of the kernel
+  /// Floats from `b` to each row of B, which may overlap; null: they are `ldb` apart.
+  const std::int64_t* places = nullptr;
 
   /// B, unless it has tokens or panels.
   [[nodiscard]] DenseSource rows_of_b() const noexcept { return {b, ldb, places}; }

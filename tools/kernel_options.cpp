@@ -16,6 +16,7 @@
 #include "base/printable.hpp"
 #include "base/quantities.hpp"
 #include "compiler/compile_options.hpp"
+#include "plan/problem.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {
@@ -205,7 +206,8 @@ Problem problem_of(CsrMatrix matrix, const KernelOptions& options) {
   check_rows(options.operands, matrix.rows);
   Problem problem = options.problem;
   problem.a = std::move(matrix);
-  return problem;
+  // Operands are those of a convolution as kernels see it.
+  return problem.convolution ? checked_problem(std::move(problem)) : problem;
 }
 
 void prepare(KernelOptions& options) {

@@ -119,24 +119,28 @@ Measurement measure_on_host(const Kernel& kernel, const Problem& problem,
   measurement.batch = options.batch;
   Operands operands(problem, options.operands, options.batch);
   const int threads = kernel.info().threads;
-  const CsrPeer csr(*problem.a, kernel.info().target.isa(), threads);
+  std::optional<CsrPeer> csr;
   PreparedValues values;
   Arguments arguments = operands.arguments();
   if (problem.runtime_values) {
     values = kernel.prepare_values(problem.a->values);
     arguments.values = &values;
   }
-  std::vector<TimingCandidate> candidates = {
-      {"spjit", [&] { kernel.run(arguments); }},
-      {"csr", [&] { run_csr_peer(csr, operands, problem.n.value); }}};
-  if (const auto dense = make_dense_peer(threads, problem, operands, measurement.dense)) {
-    candidates.push_back({"dense", [dense] { dense->run(); }});
+  std::vector<TimingCandidate> candidates = {{"spjit", [&] { kernel.run(arguments); }}};
+  if (problem.convolution) {
+    measurement.csr.skipped = measurement.dense.skipped = "no peer has convolutions here";
+  } else {
+    csr.emplace(*problem.a, kernel.info().target.isa(), threads);
+    candidates.push_back({"csr", [&] { run_csr_peer(*csr, operands, problem.n.value); }});
+    if (const auto dense = make_dense_peer(threads, problem, operands, measurement.dense)) {
+      candidates.push_back({"dense", [dense] { dense->run(); }});
+    }
   }
   const std::vector<TimingResult> results =
       times_of(candidates, operands.all_of_b(), threads, options);
 
   measurement.kernel = results[0];
-  measurement.csr.timing = results[1];
+  if (results.size() > 1) measurement.csr.timing = results[1];
   if (results.size() > 2) measurement.dense.timing = results[2];
   if (options.check) {
     operands.spoil_c();

@@ -14,16 +14,17 @@ namespace {
 
 constexpr std::uint64_t k_seed = 20240229;
 
-Operand operand_of(Layout layout, std::int64_t ld, std::int64_t features, const Problem& problem) {
-  return {layout, ld, {features, problem.n.value, problem.panel_columns.value_or(1)}};
-}
-
+/// B, or the image that it is patches of.
 Operand b_of(const Problem& problem) {
-  return operand_of(problem.b.layout, problem.ldb(), problem.a->cols, problem);
+  return {problem.b.layout,
+          problem.ldb(),
+          {problem.b_rows(), problem.b_columns(), problem.panel_columns.value_or(1)}};
 }
 
 Operand c_of(const Problem& problem) {
-  return operand_of(problem.c.layout, problem.ldc(), problem.a->rows, problem);
+  return {problem.c.layout,
+          problem.ldc(),
+          {problem.a->rows, problem.n.value, problem.panel_columns.value_or(1)}};
 }
 
 std::int64_t floats_of(const Operand& operand) {
@@ -123,7 +124,7 @@ CheckResult Operands::compare() const {
     const LayerInputs inputs{*problem_.a,
                              problem_.epilogue,
                              b(item),
-                             b_layout_,
+                             {b_layout_, problem_.convolution ? &*problem_.convolution : nullptr},
                              scale_.data(),
                              bias_.data(),
                              residual_.data() + (problem_.epilogue.residual ? item * c_floats_ : 0),

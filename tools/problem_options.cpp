@@ -2,15 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/printable.hpp"
 #include "kernel_options.hpp"
+#include "plan/convolution.hpp"
 #include "plan/formula.hpp"
 #include "plan/problem.hpp"
 #include "spjit/error.hpp"
@@ -49,6 +52,86 @@ Extent parse_columns(std::string_view text) {
                     k_most_count, printable(text, k_longest_shown)));
   }
   return is_any ? Extent::at_run_time(*columns) : Extent(*columns);
+}
+
+/// Whole numbers between 'x', as many as one of `counts`.
+std::vector<std::int64_t> parse_sizes(const char* flag, std::string_view text,
+                                      const std::vector<std::size_t>& counts,
+                                      const char* expected) {
+  std::vector<std::int64_t> sizes;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('x', begin), text.size());
+    const auto size = read_number<std::int64_t>(text.substr(begin, end - begin));
+    if (!size || *size < 0 || *size > k_most_count) break;
+    sizes.push_back(*size);
+    begin = end + 1;
+    if (end == text.size() && std::ranges::find(counts, sizes.size()) != counts.end()) return sizes;
+  }
+  throw InvalidArgument(
+      fmt::format("{}: expected {}, not '{}'", flag, expected, printable(text, k_longest_shown)));
+}
+
+void add_convolution(CLI::App& command, Problem& problem) {
+  const auto add = [&](const char* flag, std::vector<std::size_t> counts, const char* expected,
+                       auto set, const char* what) {
+    command
+        .add_option_function<std::string>(
+            flag,
+            [&problem, flag, counts = std::move(counts), expected, set](const std::string& text) {
+              if (!problem.convolution) problem.convolution.emplace();
+              set(*problem.convolution, parse_sizes(flag, text, counts, expected));
+            },
+            what)
+        ->type_name("SIZES");
+  };
+  using Sizes = std::vector<std::int64_t>;
+  add(
+      "--conv", {3}, "the image's channels, height and width, as 64x56x56",
+      [&problem](Convolution& of, const Sizes& sizes) {
+        problem.operation = Operation::conv2d;
+        of.channels = sizes[0];
+        of.height = sizes[1];
+        of.width = sizes[2];
+      },
+      "A is the weights [filters x channels * kernel] of a 2-D convolution of images CxHxW. Then "
+      "--layout features is NCHW and tokens NHWC, and --n is left out, or any for images of any "
+      "size.");
+  add(
+      "--kernel", {1, 2}, "one number or two, as 3 or 3x3",
+      [](Convolution& of, const Sizes& sizes) {
+        of.kernel_height = sizes.front();
+        of.kernel_width = sizes.back();
+      },
+      "With --conv: height and width of the kernel. Default: 1.");
+  add(
+      "--stride", {1, 2}, "one number or two, as 2 or 2x1",
+      [](Convolution& of, const Sizes& sizes) {
+        of.stride_height = sizes.front();
+        of.stride_width = sizes.back();
+      },
+      "With --conv. Default: 1.");
+  add(
+      "--pad", {1, 2, 4}, "one number, two or four, as 1, 1x0 or 1x1x1x1",
+      [](Convolution& of, const Sizes& sizes) {
+        const bool is_each = sizes.size() == 4;
+        of.pad_top = sizes[0];
+        of.pad_left = is_each ? sizes[1] : sizes.back();
+        of.pad_bottom = is_each ? sizes[2] : sizes[0];
+        of.pad_right = sizes.back();
+      },
+      "With --conv: zeros around the image: of all sides, of height and width, or of top, left, "
+      "bottom and right. Default: 0.");
+  add(
+      "--dilation", {1, 2}, "one number or two, as 2 or 2x1",
+      [](Convolution& of, const Sizes& sizes) {
+        of.dilation_height = sizes.front();
+        of.dilation_width = sizes.back();
+      },
+      "With --conv. Default: 1.");
+  add(
+      "--groups", {1}, "one number",
+      [](Convolution& of, const Sizes& sizes) { of.groups = sizes[0]; },
+      "With --conv: of channels and of filters; A has the channels of one. Default: 1.");
 }
 
 /// "gelu", "clamp:0,6".
@@ -139,7 +222,13 @@ void add_epilogue(CLI::App& command, Epilogue& epilogue, OperandFiles& files) {
 
 /// All that a problem of no matrix says is what a problem of any says.
 Problem without_matrix(Problem problem) {
-  problem.a = CsrMatrix{0, 0, {0}, {}, {}};
+  std::int64_t columns = 0;
+  if (problem.convolution) {
+    const Convolution& of = *problem.convolution;
+    check_convolution(of);
+    columns = of.channels / of.groups * of.kernel_height * of.kernel_width;
+  }
+  problem.a = CsrMatrix{0, columns, {0}, {}, {}};
   return problem;
 }
 
@@ -174,9 +263,10 @@ void add_problem_options(CLI::App& command, Problem& problem, OperandFiles& file
       .add_option_function<std::string>(
           "--n", [&problem](const std::string& text) { problem.n = parse_columns(text); },
           "Columns of B and C: a number, or any, for a kernel that takes any n when it runs. "
-          "any:N says what is typical, which choices and times are for; any is any:128.")
-      ->required()
+          "any:N says what is typical, which choices and times are for; any is any:128. Required "
+          "without --conv.")
       ->type_name("N");
+  add_convolution(command, problem);
   add_layouts(command, problem);
   add_epilogue(command, problem.epilogue, files);
   command.add_flag("--runtime-values", problem.runtime_values,
@@ -184,7 +274,12 @@ void add_problem_options(CLI::App& command, Problem& problem, OperandFiles& file
                    "checkpoints of one pattern share it.");
 }
 
-void check_problem(const Problem& problem) {
+void check_problem(Problem& problem) {
+  if (problem.convolution && problem.operation != Operation::conv2d) {
+    throw UsageError("--kernel, --stride, --pad, --dilation and --groups need --conv");
+  }
+  if (problem.convolution && problem.n.runtime) problem.n.value = 0;  // those of the image
+  if (!problem.convolution && problem.n.value == 0) throw UsageError("--n is required");
   const bool has_panels =
       problem.b.layout == Layout::panel_major || problem.c.layout == Layout::panel_major;
   if (has_panels && !problem.panel_columns) {
@@ -228,10 +323,12 @@ std::string layer_text(const Problem& problem) {
   const bool is_plain = problem.epilogue.empty() && !problem.n.runtime && !problem.runtime_values &&
                         problem.b.layout == Layout::row_major &&
                         problem.c.layout == Layout::row_major;
-  if (is_plain) return "";
-  return fmt::format("C = {}; n: {}; layout: {}{}\n", formula_of(problem.epilogue),
+  if (is_plain && !problem.convolution) return "";
+  const std::string image =
+      problem.convolution ? fmt::format("; image: {}", to_string(*problem.convolution)) : "";
+  return fmt::format("C = {}; n: {}; layout: {}{}{}\n", formula_of(problem.epilogue),
                      columns_text(problem.n), layouts_text(problem.b.layout, problem.c.layout),
-                     problem.runtime_values ? "; A's values at run time" : "");
+                     problem.runtime_values ? "; A's values at run time" : "", image);
 }
 
 }  // namespace spjit::cli

@@ -25,12 +25,13 @@ struct OperandFiles {
   OperandFile bias;
 };
 
-/// --n (required), --layout, --b-layout, --c-layout, --panel-columns, --scale, --bias, --residual,
-/// --activation, --runtime-values.
+/// --n, --conv, --kernel, --stride, --pad, --dilation, --groups, --layout, --b-layout, --c-layout,
+/// --panel-columns, --scale, --bias, --residual, --activation, --runtime-values.
 void add_problem_options(CLI::App& command, Problem& problem, OperandFiles& files);
 
-/// Throws UsageError and InvalidArgument for a problem that is wrong for every matrix.
-void check_problem(const Problem& problem);
+/// Fills in what options together mean. Throws UsageError and InvalidArgument for a problem that is
+/// wrong for every matrix.
+void check_problem(Problem& problem);
 
 /// Reads the files that were named. Throws IoError for one that is no `.npy` of one dimension.
 void read_operands(OperandFiles& files);

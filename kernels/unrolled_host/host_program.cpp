@@ -5,6 +5,7 @@
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_host/llvm_emitter.hpp"
 #include "matrix/rows_of_b.hpp"
+#include "plan/problem.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 

@@ -10,6 +10,7 @@
 #include "kernels/unrolled_host/host_heuristic.hpp"
 #include "matrix/cancellable.hpp"
 #include "matrix/rows_of_b.hpp"
+#include "plan/problem.hpp"
 
 namespace spjit {
 namespace {

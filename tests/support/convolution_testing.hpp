@@ -106,7 +106,7 @@ class ConvolutionKernels {
     Patches(const LayerArray& x, const Convolution& of, std::uint64_t seed)
         : x_(&x), of_(of), engine_(std::make_shared<std::mt19937_64>(seed + 1)) {}
 
-    float operator()() {
+    float operator()() const {
       const std::int64_t n = pixels_of(of_);
       const std::int64_t taps = of_.kernel_height * of_.kernel_width;
       const std::int64_t at = (*next_)++;

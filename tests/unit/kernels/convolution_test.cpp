@@ -189,6 +189,7 @@ std::vector<Convolution> geometries() {
 
 TEST_P(Convolutions, HaveTheBitsOfTheProductWithAllPatches) {
   for (const Convolution& of : geometries()) {
+    if (family() == "dense" && of.groups > 1) continue;  // nearly all zeros
     const ConvolutionKernels layer = kernels(problem_of_convolution(of, 16));
     for (const Layout x : {Layout::row_major, Layout::tokens_major}) {
       for (const Layout y : {Layout::row_major, Layout::tokens_major}) {
@@ -281,7 +282,7 @@ TEST_P(Convolutions, FewAndNoEntries) {
   }
   if (family() == "dense") return;
   Problem none = problem_of_convolution(of, 3, 0);
-  none.a = CsrMatrix{.rows = 3, .cols = 360, .row_ptrs = {0, 0, 0, 0}};
+  none.a = CsrMatrix{3, 360, {0, 0, 0, 0}, {}, {}};
   EXPECT_EQ(kernels(none).run({}), "");
 }
 
