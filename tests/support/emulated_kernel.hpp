@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/unrolled_cuda/cuda_parameters.hpp"
@@ -57,6 +58,30 @@ struct CudaCase {
   return CudaModule(context, std::as_bytes(std::span(ptx))).function(k_cuda_kernel_name);
 }
 
+/// A's values as a kernel that takes them at run time reads them: tile after tile, each filled up
+/// with zeros to whole loads.
+[[nodiscard]] inline std::vector<float> values_in_order(const KernelPlan& plan) {
+  std::vector<float> stream;
+  for (std::int64_t tile = 0; tile < plan.grouping.tiles(); ++tile) {
+    const PlanSegment segment = plan.segment(tile, 0);
+    for (std::int64_t e = plan.entry_ptrs[index(segment.column_begin)];
+         e < plan.entry_ptrs[index(segment.column_end)]; ++e) {
+      stream.push_back(plan.entry_values[index(e)]);
+    }
+    while (stream.size() % 4 != 0) stream.push_back(0);
+  }
+  return stream;
+}
+
+/// The values of a case in a GPU, or none where they are in its code.
+[[nodiscard]] inline PreparedValues values_of(const CudaContext& context, const CudaCase& item) {
+  if (!item.spec.layer.runtime_values) return {};
+  const std::vector<float> stream = values_in_order(item.plan);
+  DeviceBuffer floats(context, stream.size() * sizeof(float));
+  floats.upload(std::as_bytes(std::span(stream)));
+  return PreparedValues(std::make_shared<const CudaValues>(0, std::move(floats)));
+}
+
 /// C as the kernel leaves it, padding included, launched with so many threads a block (0: n1).
 /// Throws DeviceError.
 [[nodiscard]] inline std::vector<float> run_kernel(const CudaFunction& function,
@@ -68,11 +93,13 @@ struct CudaCase {
   DeviceBuffer device_c(context, c.size() * sizeof(float));
   device_b.upload(std::as_bytes(std::span(item.b)));
   device_c.upload(std::as_bytes(std::span(c)));
+  const PreparedValues values = values_of(context, item);
   CudaParameters parameters({.b = static_cast<const float*>(device_b.pointer()),
                              .ldb = spec.ldb,
                              .c = static_cast<float*>(device_c.pointer()),
                              .ldc = spec.ldc,
-                             .n = spec.n});
+                             .n = spec.n,
+                             .values = &values});
   CudaKernelSpec launched = spec;
   if (threads > 0) launched.tile.n1 = threads;
   const CudaGrid grid = cuda_grid(item.plan, launched);
