@@ -21,6 +21,7 @@
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/cuda_module.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/emitter_cases.hpp"
 #include "tests/support/evaluate.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -56,21 +57,6 @@ struct CudaCase {
 /// The kernel of a program. Throws DeviceError, also for a program that is no PTX.
 [[nodiscard]] inline CudaFunction load_ptx(const CudaContext& context, const std::string& ptx) {
   return CudaModule(context, std::as_bytes(std::span(ptx))).function(k_cuda_kernel_name);
-}
-
-/// A's values as a kernel that takes them at run time reads them: tile after tile, each filled up
-/// with zeros to whole loads.
-[[nodiscard]] inline std::vector<float> values_in_order(const KernelPlan& plan) {
-  std::vector<float> stream;
-  for (std::int64_t tile = 0; tile < plan.grouping.tiles(); ++tile) {
-    const PlanSegment segment = plan.segment(tile, 0);
-    for (std::int64_t e = plan.entry_ptrs[index(segment.column_begin)];
-         e < plan.entry_ptrs[index(segment.column_end)]; ++e) {
-      stream.push_back(plan.entry_values[index(e)]);
-    }
-    while (stream.size() % 4 != 0) stream.push_back(0);
-  }
-  return stream;
 }
 
 /// The values of a case in a GPU, or none where they are in its code.

@@ -99,8 +99,9 @@ TEST_F(CudaValuesAtRunTime, GoWithEveryLayoutEpilogueBatchAndN) {
   const auto pick = [&](std::int64_t least, std::int64_t most) {
     return std::uniform_int_distribution<std::int64_t>(least, most)(random);
   };
-  constexpr std::array k_activations = {Activation::none, Activation::relu, Activation::gelu_erf,
-                                        Activation::gelu_tanh, Activation::silu};
+  constexpr std::array k_drawn_activations = {Activation::none, Activation::relu,
+                                              Activation::gelu_erf, Activation::gelu_tanh,
+                                              Activation::silu};
   for (int i = 0; i < 120; ++i) {
     const CsrMatrix matrix =
         random_matrix(pick(1, 60), pick(1, 60), static_cast<double>(pick(0, 100)) / 100, random());
@@ -116,7 +117,7 @@ TEST_F(CudaValuesAtRunTime, GoWithEveryLayoutEpilogueBatchAndN) {
     spec.layer.epilogue = {.scale = pick(0, 1) == 1,
                            .bias = pick(0, 1) == 1,
                            .residual = pick(0, 1) == 1,
-                           .activation = k_activations[index(pick(0, 4))]};
+                           .activation = k_drawn_activations[index(pick(0, 4))]};
     LayerCase item = layer_case(matrix, spec);
     item.reorder = static_cast<ReorderAlgorithm>(pick(0, 2));
     item.sizes.ldr = width + pick(0, 5);
