@@ -121,7 +121,9 @@ void add_output_options(CLI::App& command, CompileCommandOptions& options) {
           "json (NAME.json, what --json has for the layer), asm (NAME.asm, the machine code "
           "as text; needs a build with LLVM). Default: obj,header,json. For a GPU: cubin "
           "(NAME.cubin, its code), cu and ptx (NAME.cu and NAME.ptx, the kernel as CUDA C++ and as "
-          "PTX), json. Default: all four.")
+          "PTX), positions (NAME.positions, with --runtime-values: which value is where in what "
+          "the "
+          "kernel reads), json. Default: all.")
       ->delimiter(',')
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

@@ -67,6 +67,7 @@ struct EmittedKind {
   bool cuda;
   bool by_default;
   std::vector<std::byte> (*content)(const Kernel& kernel, const std::string& name);
+  bool of_values = false;  ///< only of kernels that take A's values at run time
 };
 
 /// In the order in which they are written.
@@ -87,6 +88,12 @@ constexpr EmittedKind k_kinds[] = {
      [](const Kernel& kernel, const std::string&) { return bytes_of(kernel.cuda_source()); }},
     {"ptx", ".ptx", true, true,
      [](const Kernel& kernel, const std::string&) { return bytes_of(kernel.ptx()); }},
+    {"positions", ".positions", true, true,
+     [](const Kernel& kernel, const std::string&) {
+       const std::span<const std::byte> positions = kernel.artifact().file("kernel.positions");
+       return std::vector(positions.begin(), positions.end());
+     },
+     true},
     {"json", ".json", false, true, nullptr},
     {"json", ".json", true, true, nullptr}};
 
@@ -132,6 +139,7 @@ std::vector<fs::path> emit_files(const EmitOptions& options, const std::string& 
     const bool wanted =
         kinds.empty() ? kind.by_default : std::ranges::find(kinds, kind.name) != kinds.end();
     if (!wanted || kind.cuda != kernel.info().target.is_cuda()) continue;
+    if (kind.of_values && !kernel.info().runtime_values) continue;
     const fs::path& path = files.emplace_back(options.directory / (name + kind.extension));
     publish_file(path,
                  kind.content == nullptr ? json_of(layer, files) : kind.content(kernel, name));

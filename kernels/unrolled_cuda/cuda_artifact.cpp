@@ -25,6 +25,12 @@ std::int64_t read_integer(const nlohmann::json& json, const char* name, std::int
   return value;
 }
 
+bool read_boolean(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found != json.end() && found->is_boolean()) return found->get<bool>();
+  throw Error(fmt::format("CUDA kernel record: \"{}\" is missing or neither true nor false", name));
+}
+
 Layout read_layout(const nlohmann::json& json, const char* name) {
   const auto found = json.find(name);
   if (found == json.end() || !found->is_string()) {
@@ -66,6 +72,7 @@ nlohmann::json to_json(const CudaProgram& program) {
           {"epilogue", to_json(program.layer.epilogue)},
           {"b_layout", std::string(to_string(program.layer.b_layout))},
           {"c_layout", std::string(to_string(program.layer.c_layout))},
+          {"runtime_values", program.layer.runtime_values},
           {"threads", program.threads},
           {"blocks_x", program.blocks_x}};
 }
@@ -92,11 +99,8 @@ CudaProgram read_cuda_program(const nlohmann::json& json) {
   program.ldc = read_integer(json, "ldc", least_ldc, k_cuda_max_leading_dimension);
   program.threads = read_integer(json, "threads", 1, k_cuda_max_threads);
   program.blocks_x = read_integer(json, "blocks_x", 1, program.rows);
-  const auto runtime_sizes = json.find("runtime_sizes");
-  if (runtime_sizes == json.end() || !runtime_sizes->is_boolean()) {
-    throw Error("CUDA kernel record: \"runtime_sizes\" is missing or neither true nor false");
-  }
-  program.runtime_sizes = runtime_sizes->get<bool>();
+  program.runtime_sizes = read_boolean(json, "runtime_sizes");
+  program.layer.runtime_values = read_boolean(json, "runtime_values");
   const auto epilogue = json.find("epilogue");
   if (epilogue == json.end()) throw Error("CUDA kernel record: \"epilogue\" is missing");
   program.layer.epilogue = read_epilogue(*epilogue);

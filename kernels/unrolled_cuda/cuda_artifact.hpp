@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "plan/kernel_plan.hpp"
@@ -15,7 +16,7 @@
 namespace spjit {
 
 /// Changes whenever the launch or its record does: part of the cache key.
-inline constexpr std::int64_t k_cuda_program_version = 3;
+inline constexpr std::int64_t k_cuda_program_version = 4;
 
 /// How the kernel of a cubin is launched.
 struct CudaProgram {
@@ -50,6 +51,8 @@ struct CudaArtifact {
   std::string cubin;
   std::string cuda_source;  ///< all units, one after another
   std::string ptx;          ///< the same
+  /// value_positions() of a kernel that takes values at run time; else empty.
+  std::vector<std::uint32_t> positions;
 };
 
 }  // namespace spjit

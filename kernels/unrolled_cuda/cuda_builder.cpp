@@ -12,6 +12,7 @@
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 #include "kernels/unrolled_cuda/cuda_libraries.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
+#include "kernels/unrolled_cuda/value_stream.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -121,7 +122,8 @@ class Builder {
     std::int64_t min_blocks = candidate_.min_blocks;
     CudaAttempt attempt = try_build(min_blocks);
     trace.attempts.push_back(attempt);
-    while (attempt.spilled_bytes > 0 && min_blocks > 1) {
+    const std::int64_t tolerated = candidate_.layer.runtime_values ? k_tolerated_spill_bytes : 0;
+    while (attempt.spilled_bytes > tolerated && min_blocks > 1) {
       const std::int64_t cap = attempt.register_cap;
       while (min_blocks > 1 && register_cap(limits_, spec_.tile.n1, min_blocks) <= cap) {
         --min_blocks;
@@ -223,6 +225,7 @@ BuiltCuda build_cuda_kernel(const KernelPlan& plan, const CudaCandidate& candida
   BuiltCuda compiled;
   compiled.program = make_program(plan, builder.spec(), limits.arch);
   compiled.artifact = std::move(builder.artifact);
+  if (candidate.layer.runtime_values) compiled.artifact.positions = value_positions(plan, cancel);
   compiled.trace = std::move(builder.trace);
   return compiled;
 }

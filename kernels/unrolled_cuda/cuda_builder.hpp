@@ -38,16 +38,22 @@ struct CudaBuildTrace {
   std::string note;             ///< for the user: spills, a missing library; or empty
 };
 
+/// Bytes a thread that code of values at run time may spill before it is built with fewer blocks:
+/// registers of their loads come in fours, and ptxas 13.0, which issues loads as early as it can,
+/// spills some at nearly every cap. Up to 424 at the predicted one, over sm_75 to sm_120 and 16 to
+/// 64 rows of 25 % entries; of real layers' instructions 1 to 2 % (docs/cuda-kernel.md).
+inline constexpr std::int64_t k_tolerated_spill_bytes = 512;
+
 struct BuiltCuda {
   CudaArtifact artifact;
   CudaProgram program;
   CudaBuildTrace trace;
 };
 
-/// Emits and builds a candidate's kernel, again with fewer blocks an SM as long as it spills and
-/// that allows more registers. `plan` is at the candidate's m1, k in one block. Throws NotSupported
-/// without the libraries or for an arch they do not know, CompileFailed, what `cancel` throws once
-/// it is reached, CompileCancelled after `compile_limit_ms`.
+/// Emits and builds a candidate's kernel, again with fewer blocks an SM as long as it spills (more
+/// than is tolerated) and that allows more registers. `plan` is at the candidate's m1, k in one
+/// block. Throws NotSupported without the libraries or for an arch they do not know, CompileFailed,
+/// what `cancel` throws once it is reached, CompileCancelled after `compile_limit_ms`.
 [[nodiscard]] BuiltCuda build_cuda_kernel(const KernelPlan& plan, const CudaCandidate& candidate,
                                           const CompileOptions& options,
                                           const CudaDeviceInfo& limits,

@@ -11,6 +11,8 @@ namespace {
 
 /// ptxas moves loads of B up: it keeps about this many elements in flight.
 constexpr std::int64_t k_b_in_flight = 5;
+/// Of A's values at run time: a pointer, and two loads in flight.
+constexpr std::int64_t k_values = 10;
 /// Two 64-bit pointers, the stack pointer and return address of the calling convention, the address
 /// and temporaries of a store.
 constexpr std::int64_t k_addressing = 9;
@@ -71,6 +73,7 @@ RegisterPrediction predict_registers(const RowGrouping& grouping, const CudaTile
     prediction.accumulators = std::max(prediction.accumulators, rows);
   }
   prediction.b_in_flight = k_b_in_flight;
+  if (layer.runtime_values) prediction.values = k_values;
   std::int64_t operands = tile.runtime_sizes ? k_runtime_sizes : 0;
   if (layer.has_tokens_of_b()) {
     operands = k_tokens;  // loads are at constant offsets

@@ -22,10 +22,11 @@ namespace spjit {
 struct RegisterPrediction {
   std::int64_t accumulators = 0;  ///< rows of the fullest tile
   std::int64_t b_in_flight = 0;   ///< elements of B that were loaded and not used up
+  std::int64_t values = 0;        ///< of A at run time: their pointer and those in flight
   std::int64_t addressing = 0;    ///< pointers, what the calling convention keeps, temporaries
 
   [[nodiscard]] std::int64_t total() const noexcept {
-    return accumulators + b_in_flight + addressing;
+    return accumulators + b_in_flight + values + addressing;
   }
 };
 

@@ -5,6 +5,7 @@
 #include "kernels/unrolled_cuda/cuda_tokens.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "kernels/unrolled_cuda/source_text.hpp"
+#include "kernels/unrolled_cuda/value_stream.hpp"
 
 namespace spjit {
 namespace {
@@ -18,7 +19,9 @@ class CudaEmission {
       : plan_(plan),
         spec_(spec),
         pace_(cancel),
-        units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {}
+        units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {
+    if (spec.layer.runtime_values) value_ptrs_ = value_ptrs(plan);
+  }
 
   std::vector<SourceUnit> run() {
     std::vector<SourceUnit> result;
@@ -31,6 +34,7 @@ class CudaEmission {
 
  private:
   bool has_tokens() const { return spec_.layer.has_tokens(); }
+  bool has_values() const { return spec_.layer.runtime_values; }
   bool whole() const { return units_.size() == 1; }
 
   SourceUnit unit(const UnitRange& range) {
@@ -73,6 +77,7 @@ class CudaEmission {
     if (epilogue.bias) text << ", const float* __restrict__ bias";
     if (epilogue.residual) text << ", const float* residual, unsigned ldr";
     if (has_tokens()) text << ", unsigned left";
+    if (has_values()) text << ", const float4* __restrict__ values";
     text << ")";
   }
 
@@ -140,6 +145,7 @@ class CudaEmission {
       text << "  float c" << row << " = 0.0f;\n";
     }
     std::int64_t base = -1;
+    CudaTextValues values(has_values() ? value_ptrs_[to_size(function.function)] : 0);
     const PlanSegment segment = plan_.segment(function.function, 0);
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
       pace_.spend(k_cuda_column_work);
@@ -148,7 +154,7 @@ class CudaEmission {
       } else {
         load(text, plan_.columns[to_size(column)]);
       }
-      multiply(text, column);
+      multiply(text, column, values);
     }
     if (spec_.layer.has_tokens_of_c()) return emit_cuda_stores(text, spec_, function, false);
     if (has_tokens()) text << "  if (threadIdx.x < left) {\n";
@@ -176,12 +182,13 @@ class CudaEmission {
     text << ");\n";
   }
 
-  void multiply(SourceText& text, std::int64_t column) const {
+  void multiply(SourceText& text, std::int64_t column, CudaTextValues& values) const {
     for (std::int64_t e = plan_.entry_ptrs[to_size(column)];
          e < plan_.entry_ptrs[to_size(column) + 1]; ++e) {
       const std::int64_t row = plan_.entry_rows[to_size(e)];
-      text << "  c" << row << " = __fmaf_rn(";
-      append_cuda_literal(text, plan_.entry_values[to_size(e)]);
+      const std::string value = has_values() ? values.next(text) : std::string();
+      text << "  c" << row << " = __fmaf_rn(" << value;
+      if (!has_values()) append_cuda_literal(text, plan_.entry_values[to_size(e)]);
       text << ", b" << std::int64_t{plan_.columns[to_size(column)]} << ", c" << row << ");\n";
     }
   }
@@ -214,7 +221,7 @@ class CudaEmission {
            << of_b << ", " << of_c << (spec_.tile.runtime_sizes ? ", ldb, ldc" : "")
            << (epilogue.scale ? ", scale" : "") << (epilogue.bias ? ", bias" : "");
       if (epilogue.residual) text << ", " << of_residual << ", ldr";
-      text << (has_tokens() ? ", left);\n" : ");\n");
+      text << (has_tokens() ? ", left" : "") << (has_values() ? ", values);\n" : ");\n");
     }
     text << "    }\n  }\n}\n";
   }
@@ -225,7 +232,8 @@ class CudaEmission {
          << k_cuda_kernel_name << "(const float* __restrict__ b, " << pointer_to_c()
          << ", const float* __restrict__ scale, const float* __restrict__ bias, "
             "const float* residual, unsigned n, unsigned ldb, unsigned ldc, unsigned ldr, "
-            "long long b_distance, long long c_distance, long long residual_distance) {\n"
+            "long long b_distance, long long c_distance, long long residual_distance, "
+            "const float4* __restrict__ values) {\n"
             "  b += blockIdx.z * b_distance;\n  c += blockIdx.z * c_distance;\n"
          << (spec_.layer.epilogue.residual ? "  residual += blockIdx.z * residual_distance;\n" : "")
          << "  const unsigned j = blockIdx.y * ";
@@ -300,6 +308,7 @@ class CudaEmission {
   const CudaKernelSpec& spec_;
   CancelPace pace_;
   std::vector<UnitRange> units_;
+  std::vector<std::int64_t> value_ptrs_;  ///< of values at run time
 };
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace spjit {
 
 /// Rises whenever the emitted text changes; part of what a compilation is cached by.
-inline constexpr int k_cuda_emitter_version = 4;
+inline constexpr int k_cuda_emitter_version = 5;
 
 /// CUDA C++17 of `k_cuda_kernel_name` (cuda_tile.hpp) for NVRTC or nvcc, one unit or several.
 ///
@@ -21,7 +21,8 @@ inline constexpr int k_cuda_emitter_version = 4;
 /// element of B is loaded once through the read-only path, and `__fmaf_rn` adds its products, from
 /// +0 on. So C has the bits of `evaluate(plan, Arithmetic::fused, ...)`, as long as the code is
 /// compiled without `-ftz=true`. The sum of an empty row is +0. The epilogue follows (Epilogue),
-/// each operation rounded by itself. Values are exact literals.
+/// each operation rounded by itself. Values are exact literals, or,
+/// at run time, of a stream (value_stream.hpp): then the text depends on A's pattern alone.
 /// Deterministic; text linear in nnz + rows.
 /// Throws InvalidArgument as check_cuda_spec() does, and what `cancel` throws, which is asked for
 /// each unit.

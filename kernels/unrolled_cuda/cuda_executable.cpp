@@ -10,6 +10,7 @@
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/cubin_info.hpp"
 #include "kernels/unrolled_cuda/cuda_parameters.hpp"
+#include "kernels/unrolled_cuda/value_stream.hpp"
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 
@@ -128,16 +129,19 @@ void check_image(std::span<const std::byte> image, const CudaProgram& program) {
 }
 
 CudaExecutable::CudaExecutable(const CudaProgram& program, const CudaContext& context,
-                               std::span<const std::byte> image)
+                               std::span<const std::byte> image,
+                               std::vector<std::uint32_t> positions)
     : program_(program),
       context_(context),
-      function_(CudaModule(context, image).function(k_cuda_kernel_name)) {
+      function_(CudaModule(context, image).function(k_cuda_kernel_name)),
+      positions_(std::move(positions)) {
   function_.load();
 }
 
 std::shared_ptr<const CudaExecutable> CudaExecutable::load(const CudaProgram& program,
                                                            std::span<const std::byte> image,
-                                                           int ordinal) {
+                                                           int ordinal,
+                                                           std::vector<std::uint32_t> positions) {
   std::shared_ptr<const CudaDriver> driver = local_cuda_driver();
   const CudaDeviceInfo gpu = describe_cuda_device(*driver, ordinal).limits;
   if (!runs_code_of(gpu.arch, program.arch)) {
@@ -146,7 +150,8 @@ std::shared_ptr<const CudaExecutable> CudaExecutable::load(const CudaProgram& pr
                     program.arch, ordinal, gpu.product, gpu.arch, gpu.arch));
   }
   const CudaContext context(std::move(driver), ordinal);
-  return std::shared_ptr<const CudaExecutable>(new CudaExecutable(program, context, image));
+  return std::shared_ptr<const CudaExecutable>(
+      new CudaExecutable(program, context, image, std::move(positions)));
 }
 
 void CudaExecutable::check(const Arguments& arguments) const {
@@ -210,6 +215,15 @@ void CudaExecutable::run(const Arguments& host) const {
     }
     buffers.download(one.c);
   }
+}
+
+std::shared_ptr<const PreparedValues::Stream> CudaExecutable::prepare_values(
+    std::span<const float> values) const {
+  const std::vector<float> stream = arrange_values(positions_, values);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(stream));
+  DeviceBuffer floats(context_, bytes.size());
+  floats.upload(bytes);
+  return std::make_shared<const CudaValues>(id(), std::move(floats));
 }
 
 std::int64_t CudaExecutable::active_blocks() const {

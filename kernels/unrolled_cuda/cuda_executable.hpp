@@ -29,21 +29,25 @@ void check_image(std::span<const std::byte> image, const CudaProgram& program);
 
 class CudaExecutable final : public Executable {
  public:
-  /// Loads everything into device `ordinal`. Throws as Kernel::load().
-  [[nodiscard]] static std::shared_ptr<const CudaExecutable> load(const CudaProgram& program,
-                                                                  std::span<const std::byte> image,
-                                                                  int ordinal);
+  /// Loads everything into device `ordinal`; `positions`: of values at run time
+  /// (value_stream.hpp). Throws as Kernel::load().
+  [[nodiscard]] static std::shared_ptr<const CudaExecutable> load(
+      const CudaProgram& program, std::span<const std::byte> image, int ordinal,
+      std::vector<std::uint32_t> positions = {});
 
   /// Host memory to host memory. What the device says between the copies is a LaunchError.
   void run(const Arguments& host) const override;
   void launch(const Arguments& arguments) const override;
+
+  [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
+      std::span<const float> values) const override;
 
   [[nodiscard]] int device() const noexcept override { return context_.device().ordinal; }
   [[nodiscard]] std::int64_t active_blocks() const override;
 
  private:
   CudaExecutable(const CudaProgram& program, const CudaContext& context,
-                 std::span<const std::byte> image);
+                 std::span<const std::byte> image, std::vector<std::uint32_t> positions);
   void check(const Arguments& arguments) const;
   [[nodiscard]] std::int64_t shared_bytes() const {
     return stage_of(program_.layer, program_.threads).bytes;
@@ -52,6 +56,7 @@ class CudaExecutable final : public Executable {
   CudaProgram program_;
   CudaContext context_;
   CudaFunction function_;  // keeps its module loaded
+  std::vector<std::uint32_t> positions_;
 };
 
 }  // namespace spjit

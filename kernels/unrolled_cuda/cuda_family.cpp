@@ -12,6 +12,7 @@
 #include "kernels/unrolled_cuda/cuda_executable.hpp"
 #include "kernels/unrolled_cuda/cuda_record.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
+#include "kernels/unrolled_cuda/value_stream.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 
@@ -44,6 +45,10 @@ BuiltKernel UnrolledCudaFamily::build(const BuildRequest& request) const {
   files.push_back(file_of(k_cubin_file, {cubin.begin(), cubin.end()}));
   files.push_back(file_of(k_cuda_file, gzip(made.cuda_source, request.what.cancel)));
   files.push_back(file_of(k_ptx_file, gzip(made.ptx, request.what.cancel)));
+  if (request.what.problem.runtime_values) {
+    const auto positions = std::as_bytes(std::span(made.positions));
+    files.push_back(file_of(k_positions_file, {positions.begin(), positions.end()}));
+  }
   BuiltKernel built;
   built.code = std::make_shared<const BuiltFiles>(*this, std::move(files));
   built.record = cuda_record(compiled, request.what);
@@ -82,10 +87,14 @@ LoadedKernel UnrolledCudaFamily::load(const Artifact& artifact, const json& reco
   const CudaProgram program = read_cuda_program(record.at("program"));
   const std::span<const std::byte> image = artifact.file(k_cubin_file);
   check_image(image, program);
+  std::vector<std::uint32_t> positions;
+  if (program.layer.runtime_values) {
+    positions = read_value_positions(artifact.file(k_positions_file), program.nnz);
+  }
   LoadedKernel loaded;
   loaded.info = cuda_info(record, program);
   if (const auto* gpu = std::get_if<GpuDevice>(&device)) {
-    loaded.executable = CudaExecutable::load(program, image, gpu->ordinal);
+    loaded.executable = CudaExecutable::load(program, image, gpu->ordinal, std::move(positions));
   }
   return loaded;
 }

@@ -11,6 +11,8 @@ namespace spjit {
 inline constexpr const char* k_cubin_file = "kernel.cubin";
 inline constexpr const char* k_cuda_file = "kernel.cu.gz";
 inline constexpr const char* k_ptx_file = "kernel.ptx.gz";
+/// Of values at run time: value_positions(), 32-bit little-endian.
+inline constexpr const char* k_positions_file = "kernel.positions";
 
 class UnrolledCudaFamily final : public KernelFamily {
  public:
@@ -18,7 +20,8 @@ class UnrolledCudaFamily final : public KernelFamily {
   [[nodiscard]] bool is_cuda() const noexcept override { return true; }
   [[nodiscard]] std::string version() const override;
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::runtime_n, ProblemFeature::layouts, ProblemFeature::epilogue};
+    return {ProblemFeature::runtime_n, ProblemFeature::layouts, ProblemFeature::epilogue,
+            ProblemFeature::runtime_values};
   }
   [[nodiscard]] std::string timed_on(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;

@@ -3,6 +3,15 @@
 #include "base/arithmetic.hpp"
 
 namespace spjit {
+namespace {
+
+const float* values_of(const Arguments& arguments) {
+  const PreparedValues::Stream* stream =
+      arguments.values == nullptr ? nullptr : arguments.values->stream();
+  return stream == nullptr ? nullptr : dynamic_cast<const CudaValues&>(*stream).data();
+}
+
+}  // namespace
 
 CudaParameters::CudaParameters(const Arguments& arguments)
     : arguments_(arguments),
@@ -10,6 +19,7 @@ CudaParameters::CudaParameters(const Arguments& arguments)
       ldb_(checked_cast<unsigned>(arguments.ldb, "ldb")),
       ldc_(checked_cast<unsigned>(arguments.ldc, "ldc")),
       ldr_(checked_cast<unsigned>(arguments.ldr, "ldr")),
+      values_(values_of(arguments)),
       places_{&arguments_.b,
               &arguments_.c,
               &arguments_.scale,
@@ -21,6 +31,7 @@ CudaParameters::CudaParameters(const Arguments& arguments)
               &ldr_,
               &arguments_.b_distance,
               &arguments_.c_distance,
-              &arguments_.residual_distance} {}
+              &arguments_.residual_distance,
+              &values_} {}
 
 }  // namespace spjit

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/arithmetic.hpp"
+#include "kernels/unrolled_cuda/value_stream.hpp"
 
 namespace spjit {
 namespace {
@@ -39,10 +40,11 @@ double issue_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits
   return warps * instructions / (as_double(limits.sub_partitions) * k_issued_a_cycle);
 }
 
-double memory_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits,
-                     double accesses) {
+/// `accesses` to rows of B and C, and `values` of A that all threads share.
+double memory_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits, double accesses,
+                     double values) {
   const Workload& work = candidate.work;
-  const double bytes = accesses * as_double(candidate.tile.n1) * k_float_bytes;
+  const double bytes = (accesses * as_double(candidate.tile.n1) + values) * k_float_bytes;
   const double touched = as_double(work.m + work.cols) * as_double(work.n) * k_float_bytes;
   const double beyond_l2 = std::max(0.0, 1 - as_double(limits.l2_bytes) / std::max(touched, 1.0));
   return std::max(bytes / k_l2_bytes_a_cycle, beyond_l2 * bytes / k_dram_bytes_a_cycle);
@@ -72,8 +74,10 @@ double estimate_cuda_cycles(const CudaCandidate& candidate, const CudaDeviceInfo
   const double functions = as_double(candidate.blocks) / as_double(candidate.column_tiles);
   const double accesses = as_double(candidate.grouping.nnc_sum + work.m) / functions;
   const double fmas = as_double(work.nnz) / functions;
-  const double block = std::max({issue_cycles(candidate, limits, fmas + accesses),
-                                 memory_cycles(candidate, limits, accesses),
+  const double values = candidate.layer.runtime_values ? fmas : 0;
+  const double loads = values / k_values_a_load;
+  const double block = std::max({issue_cycles(candidate, limits, fmas + loads + accesses),
+                                 memory_cycles(candidate, limits, accesses, values),
                                  fetch_cycles(candidate, limits, functions)});
   const double blocks_an_sm = std::ceil(as_double(candidate.blocks) / as_double(limits.sms));
   const double largest = as_double(candidate.grouping.tile_nnz_max);

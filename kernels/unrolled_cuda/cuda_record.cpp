@@ -101,6 +101,7 @@ json to_json(const CudaTileSpace& space) {
 json to_json(const RegisterPrediction& predicted) {
   return {{"accumulators", predicted.accumulators},
           {"b_in_flight", predicted.b_in_flight},
+          {"values", predicted.values},
           {"addressing", predicted.addressing}};
 }
 
@@ -148,6 +149,7 @@ KernelInfo cuda_info(const json& record, const CudaProgram& program) {
     info.epilogue = program.layer.epilogue;
     info.b_layout = program.layer.b_layout;
     info.c_layout = program.layer.c_layout;
+    info.runtime_values = program.layer.runtime_values;
     info.tile = record.at("tile").at("name").get<std::string>();
     info.reason = record.at("search").at("reason").get<std::string>();
     cuda.compiled_from = record.at("compiled_from").get<std::string>();

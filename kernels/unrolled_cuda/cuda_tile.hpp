@@ -46,11 +46,12 @@ struct CudaTile {
 /// where they are not the default. Different tiles have different texts.
 [[nodiscard]] std::string to_string(const CudaTile& tile);
 
-/// What a kernel does beside the product.
+/// What a kernel does beside the product, and what of it is known at run time alone.
 struct CudaLayer {
   Epilogue epilogue = {};
   Layout b_layout = Layout::row_major;  ///< or tokens-major, like that of C
   Layout c_layout = Layout::row_major;
+  bool runtime_values = false;  ///< A's values are read from a stream (value_stream.hpp)
 
   [[nodiscard]] bool has_tokens_of_b() const noexcept { return b_layout == Layout::tokens_major; }
   [[nodiscard]] bool has_tokens_of_c() const noexcept { return c_layout == Layout::tokens_major; }

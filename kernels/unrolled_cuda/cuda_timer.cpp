@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/cuda_parameters.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "kernels/unrolled_cuda/value_stream.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 
@@ -67,6 +69,15 @@ void fill_with_small_values(DeviceBuffer& buffer) {
   }
 }
 
+/// A stream for every tile of a matrix, of no kernel.
+PreparedValues small_stream(const CudaContext& context, const CsrMatrix& a) {
+  const std::int64_t floats = most_value_floats(a.nnz(), a.rows);
+  DeviceBuffer buffer(context,
+                      to_size(checked_multiply(floats, sizeof(float), "bytes of the values")));
+  fill_with_small_values(buffer);
+  return PreparedValues(std::make_shared<const CudaValues>(0, std::move(buffer)));
+}
+
 unsigned count_of(std::int64_t value, std::string_view what) {
   return checked_cast<unsigned>(value, what);
 }
@@ -96,6 +107,7 @@ CudaTimer::CudaTimer(const CudaContext& context, const Problem& problem)
       begin_(context),
       end_(context) {
   fill_with_small_values(b_);
+  if (problem.runtime_values) values_ = small_stream(context, *problem.a);
   c_.fill_on(stream_.handle(), std::byte{0});
   epilogue_.fill_on(stream_.handle(), std::byte{0});
   stream_.synchronize();
@@ -125,7 +137,8 @@ double CudaTimer::time_us(const CudaFunction& function, const CudaProxyLaunch& l
                              .scale = epilogue,
                              .bias = epilogue,
                              .residual = epilogue,
-                             .ldr = ldc_});
+                             .ldr = ldc_,
+                             .values = &values_});
   const CudaLaunchShape shape = shape_of(launch);
   begin_.record(stream_.handle());
   for (std::int64_t call = 0; call < calls; ++call) {

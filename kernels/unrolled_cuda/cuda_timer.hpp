@@ -15,15 +15,17 @@
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/cuda_module.hpp"
 #include "runtime/cuda/cuda_stream.hpp"
+#include "spjit/arguments.hpp"
 #include "spjit/problem.hpp"
 
 namespace spjit {
 
 /// One B and one C on a device, and the stream and events that launches on them are timed with.
-/// Kernels have CudaParameters; what an epilogue reads is zero. A proxy reads and writes no more
-/// rows than the kernel it stands for, so the problem is that kernel's. Move-only; one thread at a
-/// time. All that the driver refuses is a DeviceError, also a kernel that faults: the device's
-/// context is of no use afterwards.
+/// Kernels have CudaParameters; what an epilogue reads is zero, A's values at run time are
+/// multiples of 1/8 in [-1, 1]. A proxy reads and writes no more rows than the kernel it stands
+/// for, so the problem is that kernel's. Move-only; one thread at a time. All that the driver
+/// refuses is a DeviceError, also a kernel that faults: the device's context is of no use
+/// afterwards.
 class CudaTimer {
  public:
   /// On device `ordinal` of local_cuda_driver(). Allocates and fills B with multiples of 1/8 in
@@ -53,6 +55,7 @@ class CudaTimer {
   DeviceBuffer b_;
   DeviceBuffer c_;
   DeviceBuffer epilogue_;  ///< scale, bias and residual all at once
+  PreparedValues values_;  ///< of A at run time, as many as any tile needs
   CudaStream stream_;
   CudaEvent begin_;
   CudaEvent end_;

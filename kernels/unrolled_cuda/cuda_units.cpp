@@ -4,6 +4,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/activation_code.hpp"
+#include "kernels/unrolled_cuda/value_stream.hpp"
 
 namespace spjit {
 namespace {
@@ -80,6 +81,7 @@ std::int64_t argument_stack_bytes(const CudaKernelSpec& spec) {
   constexpr std::int64_t k_registers = 12;  // of arguments, with ptxas 13.0 on sm_75 to sm_120
   const Epilogue& epilogue = spec.layer.epilogue;
   const std::int64_t words = 4 + (spec.layer.has_tokens() ? 2 : 0) +
+                             (spec.layer.runtime_values ? 2 : 0) +
                              (spec.tile.runtime_sizes ? 2 : 0) + (epilogue.scale ? 2 : 0) +
                              (epilogue.bias ? 2 : 0) + (epilogue.residual ? 3 : 0);
   return round_up(std::max<std::int64_t>(words - k_registers, 0) * 4, 8);
@@ -90,7 +92,8 @@ std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes,
   const std::int64_t accesses = totals.nnc_sum + totals.rows;
   // The unit of the kernel has no function where others hold them all, but code of its own.
   const std::int64_t functions = std::max<std::int64_t>(totals.functions, 1);
-  const std::int64_t instructions = totals.nonzeros + accesses * (runtime_sizes ? 2 : 1) +
+  const std::int64_t loads = layer.runtime_values ? value_loads(totals.nonzeros) : 0;
+  const std::int64_t instructions = totals.nonzeros + loads + accesses * (runtime_sizes ? 2 : 1) +
                                     totals.rows * epilogue_instructions(layer.epilogue) +
                                     functions * k_function_instructions;
   return instructions * k_instruction_bytes;

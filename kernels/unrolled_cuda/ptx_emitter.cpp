@@ -11,6 +11,7 @@
 #include "kernels/unrolled_cuda/ptx_text.hpp"
 #include "kernels/unrolled_cuda/ptx_tokens.hpp"
 #include "kernels/unrolled_cuda/source_text.hpp"
+#include "kernels/unrolled_cuda/value_stream.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -35,6 +36,7 @@ std::vector<Passed> passed_registers(const CudaKernelSpec& spec) {
   if (spec.layer.epilogue.bias) passed.push_back({"b64", "pbias"});
   if (spec.layer.epilogue.residual) passed.insert(passed.end(), {{"b64", "pr"}, {"b32", "ldr"}});
   if (spec.layer.has_tokens()) passed.insert(passed.end(), {{"b32", "left"}, {"b32", "shared"}});
+  if (spec.layer.runtime_values) passed.push_back({"b64", "pvalues"});
   return passed;
 }
 
@@ -44,7 +46,7 @@ constexpr std::string_view k_kernel_parameters =
     ".param .u64 kernel_bias, .param .u64 kernel_residual, .param .u32 kernel_n, "
     ".param .u32 kernel_ldb, .param .u32 kernel_ldc, .param .u32 kernel_ldr, "
     ".param .u64 kernel_b_distance, .param .u64 kernel_c_distance, "
-    ".param .u64 kernel_residual_distance)";
+    ".param .u64 kernel_residual_distance, .param .u64 kernel_values)";
 
 class PtxEmission {
  public:
@@ -55,7 +57,9 @@ class PtxEmission {
         pace_(cancel),
         sm_(sm),
         passed_(passed_registers(spec)),
-        units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {}
+        units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {
+    if (spec.layer.runtime_values) value_ptrs_ = value_ptrs(plan);
+  }
 
   std::vector<SourceUnit> run() {
     std::vector<SourceUnit> result;
@@ -69,6 +73,7 @@ class PtxEmission {
  private:
   bool runtime() const { return spec_.tile.runtime_sizes; }
   bool has_tokens() const { return spec_.layer.has_tokens(); }
+  bool has_values() const { return spec_.layer.runtime_values; }
   bool whole() const { return units_.size() == 1; }
 
   SourceUnit unit(const UnitRange& range) {
@@ -147,6 +152,8 @@ class PtxEmission {
       text << "mov.f32 c" << row << ",0f00000000;\n";
     }
     MovingPointer b("pb");
+    PtxValues values(has_values() ? value_ptrs_[to_size(tile)] : 0);
+    if (has_values()) text << ".reg .f32 a<4>;\n";
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
       pace_.spend(k_cuda_column_work);
       if (spec_.layer.has_tokens_of_b()) {
@@ -154,7 +161,7 @@ class PtxEmission {
       } else {
         load(text, plan_.columns[to_size(column)], b);
       }
-      multiply(text, column);
+      multiply(text, column, values);
     }
     if (spec_.layer.has_tokens_of_c()) {
       return tokens.store(text, {tile, rows, std::ssize(rows), false});
@@ -207,10 +214,15 @@ class PtxEmission {
     text << "ld.global.nc.f32 b,[pb+" << offset << "];\n";
   }
 
-  void multiply(SourceText& text, std::int64_t column) const {
+  void multiply(SourceText& text, std::int64_t column, PtxValues& values) const {
     for (std::int64_t e = plan_.entry_ptrs[to_size(column)];
          e < plan_.entry_ptrs[to_size(column) + 1]; ++e) {
       const std::int64_t row = plan_.entry_rows[to_size(e)];
+      if (has_values()) {
+        const std::string_view value = values.next(text);
+        text << "fma.rn.f32 c" << row << ",b," << value << ",c" << row << ";\n";
+        continue;
+      }
       text << "fma.rn.f32 c" << row << ",b,";
       append_ptx_literal(text, plan_.entry_values[to_size(e)]) << ",c" << row << ";\n";
     }
@@ -295,6 +307,7 @@ class PtxEmission {
     if (layer.epilogue.residual) dense(text, "residual", layer.has_tokens_of_c(), "ldr");
     if (layer.epilogue.scale) pointer(text, "pscale", "scale");
     if (layer.epilogue.bias) pointer(text, "pbias", "bias");
+    if (layer.runtime_values) pointer(text, "pvalues", "values");
   }
 
   void column_of_thread(SourceText& text) const {
@@ -367,6 +380,7 @@ class PtxEmission {
   int sm_;
   std::vector<Passed> passed_;
   std::vector<UnitRange> units_;
+  std::vector<std::int64_t> value_ptrs_;  ///< of values at run time
 };
 
 }  // namespace

@@ -54,6 +54,22 @@ class CudaTest(ToolTest):
         self.assertIn("fma.rn.f32", (self.folder / "o/layer.ptx").read_text())
         self.assertEqual(len(layer["files"]), 4)
 
+    def test_values_at_run_time_have_their_positions(self):
+        self.need_compiler()
+
+        layer = self.compile("--runtime-values", "--out", "o", "--emit", "cubin,positions,json")[
+            "layers"][0]
+        self.compile("--out", "own", "--emit", "cubin,positions,json")
+
+        self.assertEqual(sorted(path.name for path in (self.folder / "o").iterdir()),
+                         ["layer.cubin", "layer.json", "layer.positions"])
+        positions = (self.folder / "o/layer.positions").read_bytes()
+        self.assertIn({"name": "kernel.positions", "bytes": len(positions)},
+                      [{"name": file["name"], "bytes": file["bytes"]}
+                       for file in layer["record"]["files"]])
+        self.assertEqual(len(positions) % 16, 0)
+        self.assertFalse((self.folder / "own/layer.positions").exists())
+
     def test_both_sources_and_any_n(self):
         self.need_compiler()
 

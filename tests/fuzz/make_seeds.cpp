@@ -301,6 +301,7 @@ void add_cuda_record(SeedFolder& seeds) {
   program.nnz = 205;
   program.n = program.ldb = program.ldc = 128;
   program.layer.c_layout = Layout::tokens_major;
+  program.layer.runtime_values = true;
   program.layer.epilogue = {.bias = true, .activation = Activation::clamp, .low = 0, .high = 6};
   program.threads = 64;
   program.blocks_x = 4;

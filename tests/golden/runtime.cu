@@ -1,6 +1,6 @@
-// golden: emitter version 4
+// golden: emitter version 5
 // unit spjit_kernel
-// spjit, CUDA C++ emitter 4.
+// spjit, CUDA C++ emitter 5.
 // C [3 x n] = A [3 x 8] * B [8 x n], A with 16 nonzeros, 16 of them here.
 // Tile 2x32 u2048 runtime; n, ldb and ldc are parameters.
 
@@ -40,7 +40,7 @@ static __device__ __forceinline__ void spjit_tile_1(const float* __restrict__ b,
 }
 
 extern "C" __global__ void __launch_bounds__(32, 1)
-spjit_spmm(const float* __restrict__ b, float* __restrict__ c, const float* __restrict__ scale, const float* __restrict__ bias, const float* residual, unsigned n, unsigned ldb, unsigned ldc, unsigned ldr, long long b_distance, long long c_distance, long long residual_distance) {
+spjit_spmm(const float* __restrict__ b, float* __restrict__ c, const float* __restrict__ scale, const float* __restrict__ bias, const float* residual, unsigned n, unsigned ldb, unsigned ldc, unsigned ldr, long long b_distance, long long c_distance, long long residual_distance, const float4* __restrict__ values) {
   b += blockIdx.z * b_distance;
   c += blockIdx.z * c_distance;
   const unsigned j = blockIdx.y * 32u + threadIdx.x;

@@ -1,6 +1,6 @@
-// golden: emitter version 4
+// golden: emitter version 5
 // unit spjit_kernel
-// spjit, CUDA C++ emitter 4.
+// spjit, CUDA C++ emitter 5.
 // C [5 x n] = A [5 x 5] * B [5 x n], A with 7 nonzeros, 7 of them here.
 // Tile 2x32 u2048; n = 48, ldb = 48, ldc = 48.
 
@@ -35,7 +35,7 @@ static __device__ __forceinline__ void spjit_tile_2(const float* __restrict__ b,
 }
 
 extern "C" __global__ void __launch_bounds__(32, 4)
-spjit_spmm(const float* __restrict__ b, float* __restrict__ c, const float* __restrict__ scale, const float* __restrict__ bias, const float* residual, unsigned n, unsigned ldb, unsigned ldc, unsigned ldr, long long b_distance, long long c_distance, long long residual_distance) {
+spjit_spmm(const float* __restrict__ b, float* __restrict__ c, const float* __restrict__ scale, const float* __restrict__ bias, const float* residual, unsigned n, unsigned ldb, unsigned ldc, unsigned ldr, long long b_distance, long long c_distance, long long residual_distance, const float4* __restrict__ values) {
   b += blockIdx.z * b_distance;
   c += blockIdx.z * c_distance;
   const unsigned j = blockIdx.y * 32u + threadIdx.x;

@@ -3,12 +3,14 @@
 /// @file
 /// Artifacts of GPU kernels with PTX for an image, which the emulated driver takes.
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "kernels/unrolled_cuda/cuda_artifact.hpp"
+#include "kernels/unrolled_cuda/cuda_family.hpp"
 #include "spjit/kernel.hpp"
 
 namespace spjit::testing_support {
@@ -37,6 +39,12 @@ namespace spjit::testing_support {
   const auto image = std::as_bytes(std::span(ptx));
   artifact.add("kernel.cubin", {image.begin(), image.end()});
   return artifact;
+}
+
+/// Adds where a kernel's values at run time come from.
+inline void add_positions(Artifact& artifact, std::span<const std::uint32_t> positions) {
+  const auto bytes = std::as_bytes(positions);
+  artifact.add(k_positions_file, {bytes.begin(), bytes.end()});
 }
 
 }  // namespace spjit::testing_support

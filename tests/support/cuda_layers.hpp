@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/csr_image.hpp"
+#include "kernels/unrolled_cuda/value_stream.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/cuda_artifacts.hpp"
@@ -113,6 +114,12 @@ class LayerOperands {
     return arguments;
   }
 
+  /// A's, where the kernel takes them at run time.
+  [[nodiscard]] PreparedValues values_for(const Kernel& kernel) const {
+    if (!item_.spec.layer.runtime_values) return {};
+    return kernel.prepare_values(item_.matrix.values);
+  }
+
   [[nodiscard]] std::vector<float>& b() noexcept { return b_; }
   [[nodiscard]] std::vector<float>& c() noexcept { return c_; }
   [[nodiscard]] std::vector<float>& bias() noexcept { return bias_; }
@@ -154,15 +161,21 @@ class LayerOperands {
   return operands.c();
 }
 
+/// Values at run time are all others in the plan: code must have none of them.
 [[nodiscard]] inline KernelPlan plan_of(const LayerCase& item) {
-  return build_plan(item.matrix, group_rows(item.matrix, item.spec.tile.m1, item.reorder),
-                    std::max<std::int64_t>(item.matrix.cols, 1));
+  CsrMatrix matrix = item.matrix;
+  if (item.spec.layer.runtime_values) std::ranges::fill(matrix.values, k_untouched);
+  return build_plan(matrix, group_rows(matrix, item.spec.tile.m1, item.reorder),
+                    std::max<std::int64_t>(matrix.cols, 1));
 }
 
 /// The kernel of a case made of PTX, in the emulated GPU (SPJIT_CUDA_DRIVER must name it).
 [[nodiscard]] inline Kernel layer_kernel(const LayerCase& item, const std::string& ptx) {
-  const CudaProgram program = make_program(plan_of(item), item.spec, 90);
-  return Kernel::from_artifact(ptx_artifact(ptx, record_of(program, item.spec.tile).dump())).load();
+  const KernelPlan plan = plan_of(item);
+  const CudaProgram program = make_program(plan, item.spec, 90);
+  Artifact artifact = ptx_artifact(ptx, record_of(program, item.spec.tile).dump());
+  if (item.spec.layer.runtime_values) add_positions(artifact, value_positions(plan));
+  return Kernel::from_artifact(std::move(artifact)).load();
 }
 
 [[nodiscard]] inline Kernel layer_kernel(const LayerCase& item) {
@@ -171,7 +184,10 @@ class LayerOperands {
 
 /// C after Kernel::run().
 [[nodiscard]] inline std::vector<float> run_layer(const Kernel& kernel, LayerOperands operands) {
-  kernel.run(operands.arguments());
+  const PreparedValues values = operands.values_for(kernel);
+  Arguments arguments = operands.arguments();
+  if (values.stream() != nullptr) arguments.values = &values;
+  kernel.run(arguments);
   return operands.c();
 }
 
@@ -196,6 +212,8 @@ class LayerOperands {
   } else if (host.residual != nullptr) {
     device.residual = upload(host.residual, operands.residual().size());
   }
+  const PreparedValues values = operands.values_for(kernel);
+  if (values.stream() != nullptr) device.values = &values;
   kernel.launch(device);
   context.synchronize();
   buffers.front().download(std::as_writable_bytes(std::span(operands.c())));

@@ -72,6 +72,21 @@ namespace spjit::testing_support {
   return matrix;
 }
 
+/// A's values as a kernel that takes them at run time reads them: tile after tile, each filled up
+/// with zeros to whole loads.
+[[nodiscard]] inline std::vector<float> values_in_order(const KernelPlan& plan) {
+  std::vector<float> stream;
+  for (std::int64_t tile = 0; tile < plan.grouping.tiles(); ++tile) {
+    const PlanSegment segment = plan.segment(tile, 0);
+    for (std::int64_t e = plan.entry_ptrs[index(segment.column_begin)];
+         e < plan.entry_ptrs[index(segment.column_end)]; ++e) {
+      stream.push_back(plan.entry_values[index(e)]);
+    }
+    while (stream.size() % 4 != 0) stream.push_back(0);
+  }
+  return stream;
+}
+
 struct ExecutionCase {
   CsrMatrix matrix;
   CudaKernelSpec spec;

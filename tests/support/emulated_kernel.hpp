@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/unrolled_cuda/cuda_parameters.hpp"
@@ -20,6 +21,7 @@
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/cuda_module.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/emitter_cases.hpp"
 #include "tests/support/evaluate.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -57,6 +59,15 @@ struct CudaCase {
   return CudaModule(context, std::as_bytes(std::span(ptx))).function(k_cuda_kernel_name);
 }
 
+/// The values of a case in a GPU, or none where they are in its code.
+[[nodiscard]] inline PreparedValues values_of(const CudaContext& context, const CudaCase& item) {
+  if (!item.spec.layer.runtime_values) return {};
+  const std::vector<float> stream = values_in_order(item.plan);
+  DeviceBuffer floats(context, stream.size() * sizeof(float));
+  floats.upload(std::as_bytes(std::span(stream)));
+  return PreparedValues(std::make_shared<const CudaValues>(0, std::move(floats)));
+}
+
 /// C as the kernel leaves it, padding included, launched with so many threads a block (0: n1).
 /// Throws DeviceError.
 [[nodiscard]] inline std::vector<float> run_kernel(const CudaFunction& function,
@@ -68,11 +79,13 @@ struct CudaCase {
   DeviceBuffer device_c(context, c.size() * sizeof(float));
   device_b.upload(std::as_bytes(std::span(item.b)));
   device_c.upload(std::as_bytes(std::span(c)));
+  const PreparedValues values = values_of(context, item);
   CudaParameters parameters({.b = static_cast<const float*>(device_b.pointer()),
                              .ldb = spec.ldb,
                              .c = static_cast<float*>(device_c.pointer()),
                              .ldc = spec.ldc,
-                             .n = spec.n});
+                             .n = spec.n,
+                             .values = &values});
   CudaKernelSpec launched = spec;
   if (threads > 0) launched.tile.n1 = threads;
   const CudaGrid grid = cuda_grid(item.plan, launched);

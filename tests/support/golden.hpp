@@ -23,7 +23,8 @@ struct GoldenCase {
   CudaKernelSpec spec;
 };
 
-/// Three small matrices: one unit, several units, and run-time sizes with unusual values.
+/// Small matrices: one unit, several units, run-time sizes with unusual values, and values at run
+/// time.
 [[nodiscard]] inline std::vector<GoldenCase> golden_cases() {
   std::vector<GoldenCase> cases;
   CudaKernelSpec small = cuda_spec(2, 48);
@@ -39,6 +40,10 @@ struct GoldenCase {
   CudaKernelSpec runtime = cuda_spec(2, 40);
   runtime.tile.runtime_sizes = true;
   cases.push_back({"runtime", cuda_plan(matrix, 2), runtime});
+  CudaKernelSpec values = cuda_spec(4, 40);
+  values.tile.unit_nonzeros = 20;
+  values.layer.runtime_values = true;
+  cases.push_back({"values", cuda_plan(random_matrix(9, 12, 0.7), 4), values});
   return cases;
 }
 

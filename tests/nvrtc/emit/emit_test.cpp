@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "kernels/unrolled_cuda/cuda_builder.hpp"
 #include "kernels/unrolled_cuda/cuda_candidate.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
@@ -92,9 +95,11 @@ TEST(EmittedCode, HasAboutTheEstimatedSize) {
 
   for (const int sm : {75, 90, 120}) {
     for (const double sparsity : {0.5, 0.9}) {
-      for (const bool runtime : {false, true}) {
+      for (const auto& [runtime, values] :
+           {std::pair{false, false}, {true, false}, {false, true}}) {
         CudaKernelSpec spec = cuda_spec(32, 256);
         spec.tile.runtime_sizes = runtime;
+        spec.layer.runtime_values = values;
         spec.tile.unit_nonzeros = 1;
         const KernelPlan plan = cuda_plan(random_matrix(64, 256, sparsity), 32);
         const SourceUnit unit = spjit::emit_ptx(plan, spec, sm)[1];
@@ -153,5 +158,40 @@ INSTANTIATE_TEST_SUITE_P(Sweep, EmittedRegisters,
                                          RegisterCase{90, 128, false}, RegisterCase{90, 64, true},
                                          RegisterCase{120, 32, false}, RegisterCase{120, 64, false},
                                          RegisterCase{120, 128, false}));
+
+/// Bytes a thread that ptxas spills to keep to so many registers.
+std::int64_t spilled_bytes(const SourceUnit& unit, int sm, std::int64_t registers) {
+  const TemporaryDirectory directory;
+  const ProcessResult result =
+      compile_unit(find_cuda_tool("ptxas").value(), directory.path(), unit,
+                   arch(sm) + " -v -maxrregcount " + std::to_string(registers));
+  EXPECT_EQ(result.status, 0) << result.output;
+  const std::size_t end = result.output.find(" bytes spill stores");
+  if (end == std::string::npos) throw std::runtime_error(result.output);
+  const std::size_t begin = result.output.find_last_not_of("0123456789", end - 1) + 1;
+  return std::stoll(result.output.substr(begin, end - begin));
+}
+
+TEST(EmittedRegistersOfValuesAtRunTime, SpillNoMoreThanIsToleratedAtThePrediction) {
+  if (!find_cuda_tool("ptxas")) GTEST_SKIP() << "no ptxas in CUDA_HOME, PATH or /usr/local/cuda";
+  for (const RegisterCase& c :
+       {RegisterCase{75, 64, false}, RegisterCase{80, 32, false}, RegisterCase{90, 16, false},
+        RegisterCase{90, 64, false}, RegisterCase{90, 64, true}, RegisterCase{120, 64, false}}) {
+    CudaKernelSpec spec = cuda_spec(c.m1, 512);
+    spec.tile.runtime_sizes = c.runtime;
+    spec.layer.runtime_values = true;
+    spec.tile.unit_nonzeros = 1;
+    const KernelPlan plan = cuda_plan(random_matrix(2 * c.m1, 256, 0.75), c.m1);
+    const SourceUnit unit = spjit::emit_ptx(plan, spec, c.sm)[1];
+
+    const std::int64_t predicted =
+        spjit::predict_registers(plan.grouping, spec.tile, spec.layer).total();
+
+    EXPECT_LE(spilled_bytes(unit, c.sm, predicted), spjit::k_tolerated_spill_bytes)
+        << predicted << " registers predicted for sm_" << c.sm << ", " << c.m1 << " rows";
+    constexpr std::int64_t k_far_below = 14;
+    EXPECT_GT(spilled_bytes(unit, c.sm, predicted - k_far_below), 0) << c.sm << " " << c.m1;
+  }
+}
 
 }  // namespace

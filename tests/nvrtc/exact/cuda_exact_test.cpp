@@ -232,6 +232,33 @@ TEST_F(CudaExact, HasTheTokensOfTheReference) {
   }
 }
 
+TEST_F(CudaExact, HasTheValuesOfARun) {
+  const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
+  for (const auto& [name, planted] : planted_cases()) {
+    CudaCase item = planted;
+    item.spec.layer.runtime_values = true;
+    item.spec.tile.unit_nonzeros = std::max<std::int64_t>(item.spec.tile.unit_nonzeros, 50);
+    SCOPED_TRACE(name + ", tile " + to_string(item.spec.tile));
+    expect_right(item);
+  }
+  for (const bool has_tokens : {false, true}) {
+    CudaKernelSpec spec = cuda_spec(20, 37);
+    spec.layer.runtime_values = true;
+    spec.layer.epilogue = {.bias = true, .residual = true, .activation = Activation::relu};
+    spec.tile.unit_nonzeros = has_tokens ? 200 : 100'000;
+    spec.tile.runtime_sizes = !has_tokens;
+    if (has_tokens) spec.layer.b_layout = spec.layer.c_layout = Layout::tokens_major;
+    spec.ldb = spec.ldc = 50;
+    LayerCase item = layer_case(random_matrix(50, 45, 0.7), spec);
+    item.reorder = ReorderAlgorithm::none;
+    const LayerOperands operands(item);
+
+    const Kernel kernel = layer_kernel(item, ptx_of_cuda(plan_of(item), spec));
+
+    EXPECT_TRUE(same_bits(launch_layer(kernel, operands), reference_layer(item, operands)));
+  }
+}
+
 TEST_F(CudaExact, HasTheEpiloguesOfTheReference) {
   const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
   unsigned bits = 0;

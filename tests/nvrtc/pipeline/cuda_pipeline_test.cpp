@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/unrolled_cuda/cubin_info.hpp"
@@ -176,6 +177,41 @@ TEST_F(CudaPipeline, PublishesACubinAndBothTextsWithARecordThatNamesTheProblem) 
   EXPECT_EQ(record.at("problem").at("c").at("leading_dimension"), 44);
   EXPECT_EQ(record.at("search").at("reason"), kernel.info().reason);
   EXPECT_EQ(record.at("verdicts").back().at("reason"), kernel.info().reason);
+}
+
+TEST_F(CudaPipeline, OfValuesAtRunTimeIsOfThePatternAlone) {
+  const TemporaryDirectory directory;
+  Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
+  problem.runtime_values = true;
+  CsrMatrix other = *problem.a;
+  for (float& value : other.values) value = 1 - value;
+  Problem checkpoint = problem;
+  checkpoint.a = other;
+  const auto files_of = [](const Kernel& kernel) {
+    std::vector<std::pair<std::string, std::vector<std::byte>>> files;
+    for (const Artifact::File& file : kernel.artifact().files) {
+      files.emplace_back(file.name, std::vector(file.bytes.begin(), file.bytes.end()));
+    }
+    std::ranges::sort(files);
+    return files;
+  };
+  for (const CudaSource source : {CudaSource::ptx, CudaSource::cuda}) {
+    CompileOptions options = gpu_options("sm_90");
+    options.policy.source = source;
+
+    const Kernel first = Compiler(options, cached_in(directory.path())).compile(problem);
+    const Kernel again = compile_uncached(checkpoint, options);
+    const Kernel cached = Compiler(options, cached_in(directory.path())).compile(checkpoint);
+
+    EXPECT_TRUE(first.info().runtime_values);
+    EXPECT_LE(first.info().cuda->spilled_bytes, k_tolerated_spill_bytes);
+    EXPECT_EQ(files_of(again), files_of(first));
+    EXPECT_EQ(again.info().key, first.info().key);
+    EXPECT_TRUE(cached.info().from_cache) << cached.info().note;
+    EXPECT_EQ(files_of(cached), files_of(first));
+    EXPECT_EQ(std::ssize(cached.artifact().file("kernel.positions")) % 16, 0);
+    EXPECT_TRUE(Kernel::from_artifact(cached.artifact()).info().runtime_values);
+  }
 }
 
 TEST_F(CudaPipeline, ASearchWithoutAGpuSaysThatTilesWereRankedAndNotTimed) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/unrolled_cuda/cuda_libraries.hpp"
@@ -17,6 +18,7 @@
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 #include "tests/support/compile_testing.hpp"
+#include "tests/support/float64_check.hpp"
 #include "tests/support/scoped_variable.hpp"
 #include "tests/support/wrong_kernels.hpp"
 
@@ -42,6 +44,14 @@ void compute_wrong(BuiltCuda& compiled) {
   const std::size_t constant = find_in(compiled, ",0f", find_in(compiled, "fma.rn.f32")) + 3;
   char& digit = compiled.artifact.ptx[constant];
   digit = digit == '4' ? '3' : '4';
+  take_ptx(compiled);
+}
+
+/// The first load brings the values of the second.
+void read_other_values(BuiltCuda& compiled) {
+  constexpr std::string_view k_first = "[pvalues+0]";
+  compiled.artifact.ptx.replace(find_in(compiled, std::string(k_first)), k_first.size(),
+                                "[pvalues+16]");
   take_ptx(compiled);
 }
 
@@ -108,6 +118,37 @@ TEST_F(CudaVerification, ARightKernelHasItsCertificateInTheRecord) {
     EXPECT_EQ(cached.info().verification.mode, VerifyMode::sampled);
     EXPECT_EQ(cached.record(), fresh.record());
   }
+}
+
+TEST_F(CudaVerification, AKernelOfValuesAtRunTimeIsCheckedWithThem) {
+  CompileOptions options;
+  options.target = Target::parse("sm_90");
+  options.verify = VerifyMode::full;
+  Problem problem = problem_of(matrix_, 20);
+  problem.runtime_values = true;
+  const auto compiled = [&] { return Compiler(options, cached_in(cache())).compile(problem); };
+  {
+    const SpoiledCudaKernels spoiled(read_other_values);
+    EXPECT_THROW(static_cast<void>(compiled()), VerificationFailed);
+    EXPECT_EQ(entries(), 0U);
+  }
+  const SpoiledCudaKernels as_ptx(take_ptx);
+
+  const Kernel fresh = compiled();
+  CsrMatrix checkpoint = matrix_;
+  for (float& value : checkpoint.values) value = 3 - value;
+  problem.a = checkpoint;
+  const Kernel cached = compiled();
+
+  EXPECT_TRUE(fresh.info().verification.complete());
+  EXPECT_TRUE(cached.info().from_cache);
+  EXPECT_TRUE(cached.info().verification.complete());
+  const Kernel loaded = cached.load();
+  const PreparedValues values = loaded.prepare_values(checkpoint.values);
+  const std::vector<float> b = dense_values(25 * 20);
+  std::vector<float> c(30 * 20);
+  loaded.run({.b = b.data(), .c = c.data(), .values = &values});
+  EXPECT_LE(compare_with_float64(checkpoint, {b.data(), 20, c.data(), 20, 20}).max_bound_ratio, 1);
 }
 
 TEST_F(CudaVerification, AWrongKernelIsAnErrorAndIsNotPublished) {

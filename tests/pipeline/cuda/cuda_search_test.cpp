@@ -110,6 +110,27 @@ TEST_F(CudaSearchOnEmulatedDriver, TimesLayersOfTokens) {
   EXPECT_TRUE(share_proxy(given_.candidates[0], given_.candidates[0]));
 }
 
+TEST_F(CudaSearchOnEmulatedDriver, TimesKernelsAndProxiesOfValuesAtRunTime) {
+  problem_.runtime_values = true;
+  for (CudaCandidate& candidate : given_.candidates) candidate.layer.runtime_values = true;
+  const std::string small = proxy_ptx();
+  CudaCase whole = kernel_of(given_.candidates[1]);
+  whole.spec.layer.runtime_values = true;
+  const std::string kernel = ptx_of(whole);
+  const CudaGrid grid = cuda_grid(whole.plan, whole.spec);
+  CudaTimer timer = this->timer();
+
+  const std::vector<TuningResult> results = time_cuda_kernels(
+      std::vector<CudaTuningCandidate>{
+          proxy(0, small), proxy(1, small), {"whole", bytes(kernel), {grid.x, grid.y, 64, 0, ""}}},
+      tuning_options_, timer);
+
+  for (const std::string& text : {small, kernel}) EXPECT_THAT(text, HasSubstr("[pvalues+"));
+  for (const TuningResult& result : results) {
+    EXPECT_EQ(result.outcome, TuningOutcome::finished) << result.failure;
+  }
+}
+
 TEST_F(CudaSearchOnEmulatedDriver, AnImageThatCannotBeLoadedHasFailedAndTheOthersGoOn) {
   const std::string good = proxy_ptx();
   const std::string bad = "no code";

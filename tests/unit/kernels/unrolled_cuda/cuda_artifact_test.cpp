@@ -19,6 +19,7 @@ CudaProgram some_program() {
   spec.ldc = 43;
   spec.tile.runtime_sizes = true;
   spec.layer.b_layout = Layout::tokens_major;
+  spec.layer.runtime_values = true;
   spec.layer.epilogue = {.bias = true, .activation = Activation::clamp, .low = -1.5F, .high = 6};
   return make_program(cuda_plan(small_matrix(), 2), spec, 90);
 }
@@ -63,7 +64,7 @@ TEST(CudaProgram, RefusesRecordsThatAreNotOne) {
     nlohmann::json text = good;
     text[name] = "12";
     EXPECT_THROW(static_cast<void>(read_cuda_program(text)), Error) << name;
-    if (name == "runtime_sizes" || name == "epilogue" || name.ends_with("_layout")) continue;
+    if (name.starts_with("runtime_") || name == "epilogue" || name.ends_with("_layout")) continue;
     nlohmann::json negative = good;
     negative[name] = -1;
     EXPECT_THROW(static_cast<void>(read_cuda_program(negative)), Error) << name;

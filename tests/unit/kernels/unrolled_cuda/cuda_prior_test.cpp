@@ -45,6 +45,14 @@ TEST(CudaPrior, CountsACycleAnInstructionOfAWarpOnEachScheduler) {
   EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(bound_by_fmas(1000), cuda_limits()), 2016);
 }
 
+TEST(CudaPrior, CountsALoadForFourValuesAtRunTime) {
+  CudaCandidate candidate = bound_by_fmas(1000);
+  candidate.layer.runtime_values = true;
+
+  // 8 warps x (1000 FMAs + 250 loads of values + 4 loads + 4 stores) / 4 schedulers.
+  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(candidate, cuda_limits()), 2516);
+}
+
 TEST(CudaPrior, ScoresMoreWorkLower) {
   const std::vector<CudaCandidate> ranked =
       spjit::rank_by_prior({bound_by_fmas(2000), bound_by_fmas(1000)}, cuda_limits());

@@ -52,6 +52,22 @@ TEST(RegisterPrediction, GrowsWithRowsAndRuntimeSizes) {
   EXPECT_GT(predict(matrix, general).total(), base);
 }
 
+TEST(RegisterPrediction, CountsThePointerToValuesAtRunTimeAndTwoLoadsOfThem) {
+  const KernelPlan plan = spjit::build_plan(
+      random_matrix(64, 100, 0.5),
+      spjit::group_rows(random_matrix(64, 100, 0.5), 32, ReorderAlgorithm::balanced), 100);
+  CudaTile tile;
+  tile.m1 = 32;
+
+  const RegisterPrediction own = spjit::predict_registers(plan.grouping, tile);
+  const RegisterPrediction at_run_time =
+      spjit::predict_registers(plan.grouping, tile, {.runtime_values = true});
+
+  EXPECT_EQ(own.values, 0);
+  EXPECT_EQ(at_run_time.values, 2 + 2 * 4);
+  EXPECT_EQ(at_run_time.total(), own.total() + at_run_time.values);
+}
+
 TEST(RegisterPrediction, AnEmptyMatrixNeedsNoAccumulators) {
   EXPECT_EQ(predict(CsrMatrix{3, 3, {0, 0, 0, 0}, {}, {}}, CudaTile{}).accumulators, 0);
 }
