@@ -208,6 +208,8 @@ class HostExecutable : public Executable {
                  const GroupWorkspace& workspace) const;
   void run_image_group(const Arguments& arguments, const ImagePlan& plan, ColumnRange columns,
                        const GroupWorkspace& workspace) const;
+  void finish_image(const Arguments& arguments, const ImagePlan& plan, const Product& sums,
+                    ColumnRange columns, const RowRange& rows) const;
   void finish_columns(const Arguments& arguments, const Product& sums, ColumnRange columns,
                       const RowRange& rows) const;
 

@@ -270,6 +270,18 @@ void HostExecutable::finish_columns(const Arguments& arguments, const Product& s
   finish(task, layer_.isa);
 }
 
+/// From sums to the pixels of the output that some columns of a plan are.
+void HostExecutable::finish_image(const Arguments& arguments, const ImagePlan& plan,
+                                  const Product& sums, ColumnRange columns,
+                                  const RowRange& rows) const {
+  plan.for_each_row_of_pixels({columns.begin, columns.end},
+                              [&](std::int64_t column, const RowRange& pixels) {
+                                Product some = sums;
+                                some.c += column - columns.begin;
+                                finish_columns(arguments, some, {pixels.begin, pixels.end}, rows);
+                              });
+}
+
 /// Columns of a plan, from an image to the pixels of the output that they are.
 void HostExecutable::run_image_group(const Arguments& arguments, const ImagePlan& plan,
                                      ColumnRange columns, const GroupWorkspace& workspace) const {
@@ -277,21 +289,24 @@ void HostExecutable::run_image_group(const Arguments& arguments, const ImagePlan
   share_rows(plan.convolution().channels, workspace.serial, [&](const RowRange& channels) {
     plan.stage(arguments.b, image, channels, {columns.begin, columns.end}, workspace.b, layer_.isa);
   });
+  const bool in_place = plan.has_pixels_alone() && is_in_place(arguments);
   Product product{.b = workspace.b,
-                  .c = workspace.c,
-                  .ldc = workspace.ld,
+                  .c = in_place ? arguments.c + columns.begin : workspace.c,
+                  .ldc = in_place ? arguments.ldc : workspace.ld,
                   .n = columns.end - columns.begin,
                   .serial = workspace.serial,
                   .values = stream_of(arguments),
                   .places = plan.places()};
   multiply(product);
+  if (in_place && layer_.epilogue.empty()) return;
   share_rows(layer_.rows, workspace.serial, [&](const RowRange& rows) {
-    plan.for_each_row_of_pixels({columns.begin, columns.end},
-                                [&](std::int64_t column, const RowRange& pixels) {
-                                  Product sums = product;
-                                  sums.c += column - columns.begin;
-                                  finish_columns(arguments, sums, {pixels.begin, pixels.end}, rows);
-                                });
+    // Rows of features are finished from end to end, tokens with all that they have.
+    constexpr std::int64_t k_rows_at_once = 16;
+    const bool has_tokens = arguments.c_layout == Layout::tokens_major;
+    const std::int64_t step = has_tokens ? rows.end - rows.begin : k_rows_at_once;
+    for (std::int64_t row = rows.begin; row < rows.end; row += step) {
+      finish_image(arguments, plan, product, columns, {row, std::min(row + step, rows.end)});
+    }
   });
 }
 

@@ -18,75 +18,63 @@ constexpr std::int64_t k_vector = 16;
 /// Planes a power of two apart share few sets of the caches.
 constexpr std::int64_t k_shared_floats = 256;
 
-/// A run of each of some channels.
-struct ChannelRuns {
-  const float* from;
-  std::int64_t from_distance;  ///< floats between channels
-  std::int64_t stride;         ///< floats between elements that are copied
-  float* to;
-  std::int64_t to_distance;
-  std::int64_t count;  ///< of a run
-  std::int64_t channels;
-};
+/// Elements `stride` floats apart, to places that follow one another.
+using CopyRun = void (*)(const float* from, std::int64_t stride, std::int64_t count, float* to);
 
-void copy_runs(const ChannelRuns& runs) {
-  for (std::int64_t channel = 0; channel < runs.channels; ++channel) {
-    const float* const from = runs.from + channel * runs.from_distance;
-    float* const to = runs.to + channel * runs.to_distance;
-    if (runs.stride == 1) {
-      std::memcpy(to, from, to_size(runs.count) * sizeof(float));
-      continue;
-    }
-    for (std::int64_t i = 0; i < runs.count; ++i) to[i] = from[i * runs.stride];
-  }
+void copy_run(const float* from, std::int64_t stride, std::int64_t count, float* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx512f"))) void copy_runs_avx512(const ChannelRuns& runs) {
-  const std::int64_t whole = runs.count / k_vector * k_vector;
-  const auto rest = static_cast<__mmask16>((1U << (runs.count - whole)) - 1);
-  for (std::int64_t channel = 0; channel < runs.channels; ++channel) {
-    const float* const from = runs.from + channel * runs.from_distance;
-    float* const to = runs.to + channel * runs.to_distance;
-    for (std::int64_t i = 0; i < whole; i += k_vector) {
-      _mm512_storeu_ps(to + i, _mm512_loadu_ps(from + i));
-    }
-    if (rest != 0) {
-      _mm512_mask_storeu_ps(to + whole, rest, _mm512_maskz_loadu_ps(rest, from + whole));
-    }
-  }
-}
+constexpr std::int64_t k_lanes = 8;
 
-/// Every second element.
-__attribute__((target("avx512f"))) void copy_halves_avx512(const ChannelRuns& runs) {
-  const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-  for (std::int64_t channel = 0; channel < runs.channels; ++channel) {
-    const float* const from = runs.from + channel * runs.from_distance;
-    float* const to = runs.to + channel * runs.to_distance;
-    for (std::int64_t i = 0; i < runs.count; i += k_vector) {
-      // The last element of the last vector may be the last that there is to read.
-      const std::int64_t left = std::min(2 * (runs.count - i) - 1, 2 * k_vector);
-      const auto first = static_cast<__mmask16>((1U << std::min(left, k_vector)) - 1);
-      const auto second =
-          static_cast<__mmask16>((1U << std::max<std::int64_t>(left - k_vector, 0)) - 1);
-      const __m512 low = _mm512_maskz_loadu_ps(first, from + 2 * i);
-      const __m512 high = _mm512_maskz_loadu_ps(second, from + 2 * i + k_vector);
-      const auto stored = static_cast<__mmask16>((1U << std::min(runs.count - i, k_vector)) - 1);
-      _mm512_mask_storeu_ps(to + i, stored, _mm512_permutex2var_ps(low, even, high));
-    }
-  }
-}
-#endif
-
-void copy_runs(const ChannelRuns& runs, HostIsa isa) {
-#if defined(__x86_64__)
-  if (isa == HostIsa::avx512 && runs.stride <= 2) {
-    runs.stride == 1 ? copy_runs_avx512(runs) : copy_halves_avx512(runs);
+/// The last vector reaches back over elements that were copied before.
+__attribute__((target("avx2"))) void copy_run_avx2(const float* from, std::int64_t stride,
+                                                   std::int64_t count, float* to) {
+  if (count < k_lanes || stride > 2) {
+    copy_run(from, stride, count, to);
     return;
   }
+  std::int64_t i = 0;
+  if (stride == 1) {
+    for (; i + k_lanes <= count; i += k_lanes) _mm256_storeu_ps(to + i, _mm256_loadu_ps(from + i));
+    i = count - k_lanes;
+    _mm256_storeu_ps(to + i, _mm256_loadu_ps(from + i));
+    return;
+  }
+  // Every second element: of two vectors, the second of which begins one element early, so that
+  // nothing past the last element is read.
+  const auto halves = [&](std::int64_t at) __attribute__((target("avx2"))) {
+    const __m256 low = _mm256_loadu_ps(from + 2 * at);
+    const __m256 high = _mm256_loadu_ps(from + 2 * at + k_lanes - 1);
+    const __m256 mixed = _mm256_shuffle_ps(low, high, _MM_SHUFFLE(3, 1, 2, 0));
+    const __m256d ordered = _mm256_permute4x64_pd(_mm256_castps_pd(mixed), _MM_SHUFFLE(3, 1, 2, 0));
+    _mm256_storeu_ps(to + at, _mm256_castpd_ps(ordered));
+  };
+  for (; i + k_lanes <= count; i += k_lanes) halves(i);
+  if (i < count) halves(count - k_lanes);
+}
+#endif
+
+CopyRun copy_run_of(HostIsa isa) {
+#if defined(__x86_64__)
+  if (isa != HostIsa::generic) return copy_run_avx2;
 #endif
   static_cast<void>(isa);
-  copy_runs(runs);
+  return copy_run;
+}
+
+/// Mostly of one or two places.
+void clear_run(float* to, std::int64_t count) {
+  constexpr std::int64_t k_few = 4;
+  if (count > k_few) {
+    std::memset(to, 0, to_size(count) * sizeof(float));
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    to[i] = 0;
+    asm volatile("" : : : "memory");  // no call for one or two
+  }
 }
 
 }  // namespace
@@ -165,58 +153,81 @@ std::int64_t ImagePlan::floats(std::int64_t channels) const {
 template <class Visit>
 void ImagePlan::for_each_run(const Phase& rows, const Phase& columns, const RowRange& range,
                              const Visit& visit) const {
-  const std::int64_t end = std::min(range.end + reach_, range.begin + plane_);
-  for (std::int64_t at = range.begin; at < end;) {
-    const std::int64_t row = at / pitch_;
-    const std::int64_t first = row * pitch_;
+  const std::int64_t end = range.end + reach_;
+  std::int64_t row = range.begin / pitch_;
+  std::int64_t at = range.begin;
+  for (std::int64_t first = row * pitch_; at < end; first += pitch_, ++row) {
     const std::int64_t row_end = std::min(first + pitch_, end);
-    std::int64_t image_begin = first + columns.begin;
-    std::int64_t image_end = first + columns.end;
-    if (row < rows.begin || row >= rows.end) image_begin = image_end = row_end;
-    const auto padding = [&](std::int64_t until) {
-      if (at < until) visit(Run{at - range.begin, until - at, -1, 0});
-      at = std::max(at, until);
-    };
-    padding(std::min(image_begin, row_end));
-    if (at < std::min(image_end, row_end)) {
-      const std::int64_t count = std::min(image_end, row_end) - at;
-      visit(Run{at - range.begin, count, row * of_.stride_height + rows.remainder - of_.pad_top,
-                (at - first) * of_.stride_width + columns.remainder - of_.pad_left});
-      at += count;
+    const bool has_image = row >= rows.begin && row < rows.end;
+    const std::int64_t image_begin =
+        has_image ? std::clamp(first + columns.begin, at, row_end) : row_end;
+    const std::int64_t image_end =
+        has_image ? std::clamp(first + columns.end, image_begin, row_end) : row_end;
+    if (at < image_begin) visit(Run{at - range.begin, image_begin - at, -1, 0});
+    if (image_begin < image_end) {
+      visit(Run{image_begin - range.begin, image_end - image_begin,
+                row * of_.stride_height + rows.remainder - of_.pad_top,
+                (image_begin - first) * of_.stride_width + columns.remainder - of_.pad_left});
     }
-    padding(row_end);
+    if (image_end < row_end) visit(Run{image_end - range.begin, row_end - image_end, -1, 0});
+    at = row_end;
   }
 }
 
-void ImagePlan::stage(const float* x, const Operand& layout, const RowRange& channels,
-                      const RowRange& columns, float* to, HostIsa isa) const {
+/// A channel after another: what is read and written of one lies together.
+void ImagePlan::stage_features(const float* x, const Operand& layout, const RowRange& channels,
+                               const RowRange& columns, float* to, HostIsa isa) const {
+  const CopyRun copy = copy_run_of(isa);
+  float* plane = to + channels.begin * planes_a_channel() * plane_;
+  for (std::int64_t channel = channels.begin; channel < channels.end; ++channel) {
+    const float* const image = x + layout.offset(channel, 0);
+    for (const Phase& row_phase : vertical_.phases) {
+      for (const Phase& column_phase : horizontal_.phases) {
+        for_each_run(row_phase, column_phase, columns, [&](const Run& run) {
+          if (run.y < 0) {
+            clear_run(plane + run.place, run.count);
+          } else {
+            copy(image + run.y * of_.width + run.x, of_.stride_width, run.count, plane + run.place);
+          }
+        });
+        plane += plane_;
+      }
+    }
+  }
+}
+
+/// All channels of some pixels at a time, which lie together.
+void ImagePlan::stage_tokens(const float* x, const Operand& layout, const RowRange& channels,
+                             const RowRange& columns, float* to, HostIsa isa) const {
   const std::int64_t count = channels.end - channels.begin;
   const std::int64_t distance = planes_a_channel() * plane_;
-  const bool has_tokens = layout.layout == Layout::tokens_major;
-  std::int64_t plane = 0;
+  float* planes = to + channels.begin * distance;
   for (const Phase& row_phase : vertical_.phases) {
     for (const Phase& column_phase : horizontal_.phases) {
-      float* const planes = to + channels.begin * distance + plane_ * plane++;
       for_each_run(row_phase, column_phase, columns, [&](const Run& run) {
         float* const place = planes + run.place;
         if (run.y < 0) {
-          for (std::int64_t channel = 0; channel < count; ++channel) {
-            std::fill_n(place + channel * distance, run.count, 0.0F);
-          }
+          for (std::int64_t i = 0; i < count; ++i) clear_run(place + i * distance, run.count);
           return;
         }
         const float* const from = x + layout.offset(channels.begin, run.y * of_.width + run.x);
-        if (!has_tokens) {
-          copy_runs({from, layout.ld, of_.stride_width, place, distance, run.count, count}, isa);
-          return;
-        }
         transpose(IntoPanels{.from = {from, of_.stride_width * layout.ld},
                              .rows = run.count,
                              .columns = count,
                              .to = {place, run.count, distance, 0}},
                   isa);
       });
+      planes += plane_;
     }
+  }
+}
+
+void ImagePlan::stage(const float* x, const Operand& layout, const RowRange& channels,
+                      const RowRange& columns, float* to, HostIsa isa) const {
+  if (layout.layout == Layout::tokens_major) {
+    stage_tokens(x, layout, channels, columns, to, isa);
+  } else {
+    stage_features(x, layout, channels, columns, to, isa);
   }
 }
 

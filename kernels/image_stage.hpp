@@ -33,6 +33,10 @@ class ImagePlan {
   [[nodiscard]] std::int64_t columns() const noexcept { return columns_; }
   [[nodiscard]] std::int64_t columns_at_once() const noexcept { return columns_at_once_; }
   [[nodiscard]] std::int64_t pitch() const noexcept { return pitch_; }
+  /// Whether columns are the pixels of the output, each one.
+  [[nodiscard]] bool has_pixels_alone() const noexcept {
+    return columns_ == of_.output_height() * of_.output_width();
+  }
   /// Of the planes of some channels. Throws Error if they cannot be counted.
   [[nodiscard]] std::int64_t floats(std::int64_t channels) const;
   /// [channels * taps] floats from the first plane on.
@@ -87,6 +91,10 @@ class ImagePlan {
   template <class Visit>
   void for_each_run(const Phase& rows, const Phase& columns, const RowRange& range,
                     const Visit& visit) const;
+  void stage_features(const float* x, const Operand& layout, const RowRange& channels,
+                      const RowRange& columns, float* to, HostIsa isa) const;
+  void stage_tokens(const float* x, const Operand& layout, const RowRange& channels,
+                    const RowRange& columns, float* to, HostIsa isa) const;
   [[nodiscard]] std::int64_t planes_a_channel() const noexcept {
     return std::ssize(vertical_.phases) * std::ssize(horizontal_.phases);
   }
