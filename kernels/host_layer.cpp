@@ -74,10 +74,7 @@ struct HostExecutable::Layer {
 
 void HostExecutable::run(const Arguments& arguments) const {
   if (arguments.n == 0 || arguments.batch == 0) return;
-  if (const HostExecutable& suited = suited_to(arguments.n); &suited != this) {
-    suited.run(arguments);
-    return;
-  }
+  if (run_few_columns(arguments)) return;
   const Layout layout = *arguments.b_layout;
   const bool is_product =
       layer_.epilogue.empty() && layout == *arguments.c_layout && layout != Layout::tokens_major;

@@ -17,7 +17,7 @@
 namespace spjit {
 
 /// Changes whenever emitted code or a record's layout does: part of the cache key.
-inline constexpr std::int64_t k_host_program_version = 10;
+inline constexpr std::int64_t k_host_program_version = 11;
 
 /// What every program record begins with:
 ///   magic, version, family, isa, rows, cols, n, runtime_n, ldb, ldc, nnz, runtime_values,
