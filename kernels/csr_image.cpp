@@ -1,5 +1,6 @@
 #include "kernels/csr_image.hpp"
 
+#include <iterator>
 #include <utility>
 
 #include "base/arithmetic.hpp"
@@ -27,15 +28,24 @@ void check(const CsrImage& read, const Cancellation& cancel) {
 
 HostArtifact make_csr_artifact(const Problem& problem, const std::string& family, HostIsa isa,
                                const Cancellation& cancel) {
-  const CsrMatrix& matrix = *problem.a;
   HostArtifact artifact;
-  artifact.weights.reserve(to_size(matrix.nnz()) * 2);
-  append_bits(artifact.weights, matrix.values, cancel);
-  append_bits(artifact.weights, matrix.col_idxs, cancel);
+  append_csr(artifact.weights, problem, cancel);
   artifact.program = write_header(header_of(problem, family, isa));
   artifact.program.push_back(problem.panel_columns.value_or(k_csr_panel_columns));
-  append_words(artifact.program, matrix.row_ptrs, cancel);
+  append_words(artifact.program, problem.a->row_ptrs, cancel);
   return artifact;
+}
+
+void append_csr(std::vector<std::uint32_t>& weights, const Problem& problem,
+                const Cancellation& cancel) {
+  const CsrMatrix& matrix = *problem.a;
+  weights.reserve(weights.size() + to_size(matrix.nnz()) * 2);
+  if (!problem.runtime_values) append_bits(weights, matrix.values, cancel);
+  append_bits(weights, matrix.col_idxs, cancel);
+}
+
+std::int64_t csr_bytes(const HostProgramHeader& header) noexcept {
+  return header.nnz * (header.runtime_values ? 4 : 8);
 }
 
 CsrImage read_csr_image(const HostImage& image, const Cancellation& cancel) {
@@ -57,12 +67,14 @@ CsrImage csr_of(const HostProgramHeader& header, std::vector<std::int64_t> row_p
   read.header = header;
   read.row_ptrs = std::move(row_ptrs);
   const auto nnz = to_size(header.nnz);
-  require_record(weights.size() == nnz * 8, "csr size");
+  require_record(std::ssize(weights) == csr_bytes(header), "csr size");
   require_record(reinterpret_cast<std::uintptr_t>(weights.data()) % alignof(float) == 0,
                  "weights that are not aligned");
-  const std::byte* words = weights.data();
-  read.values = {reinterpret_cast<const float*>(words), nnz};
-  read.col_idxs = {reinterpret_cast<const std::int32_t*>(words + nnz * 4), nnz};
+  const std::span<const std::byte> columns = weights.last(nnz * 4);
+  read.col_idxs = {reinterpret_cast<const std::int32_t*>(columns.data()), nnz};
+  if (!header.runtime_values) {
+    read.values = {reinterpret_cast<const float*>(weights.data()), nnz};
+  }
   check(read, cancel);
   return read;
 }

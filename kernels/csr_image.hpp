@@ -1,8 +1,9 @@
 #pragma once
 
 /// @file
-/// A itself as the image of a host kernel, for families that read it: nnz values followed by nnz
-/// columns as weights, columns of a panel and row offsets in the program record.
+/// A itself as the image of a host kernel, for families that read it: nnz values, but where those
+/// are of a run, followed by nnz columns as weights; columns of a panel and row offsets in the
+/// program record.
 
 #include <cstddef>
 #include <cstdint>
@@ -38,13 +39,19 @@ class CsrValues final : public PreparedValues::Stream {
 [[nodiscard]] HostArtifact make_csr_artifact(const Problem& problem, const std::string& family,
                                              HostIsa isa, const Cancellation& cancel = {});
 
+/// Appends what the weights of such an image are.
+void append_csr(std::vector<std::uint32_t>& weights, const Problem& problem,
+                const Cancellation& cancel = {});
+/// Their bytes.
+[[nodiscard]] std::int64_t csr_bytes(const HostProgramHeader& header) noexcept;
+
 /// What such an image holds.
 struct CsrImage {
   HostProgramHeader header;
   std::int64_t panel_columns = k_csr_panel_columns;
   std::vector<std::int64_t> row_ptrs;
   std::span<const std::int32_t> col_idxs;  ///< in the image
-  std::span<const float> values;           ///< in the image
+  std::span<const float> values;           ///< in the image; none where they are of a run
 
   /// Refers to this.
   [[nodiscard]] CsrView view() const noexcept {

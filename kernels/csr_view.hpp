@@ -19,11 +19,12 @@ struct CsrView {
   std::int64_t cols = 0;
   std::span<const std::int64_t> row_ptrs;  ///< rows + 1 offsets
   std::span<const std::int32_t> col_idxs;  ///< nnz columns
-  std::span<const float> values;           ///< nnz values
+  std::span<const float> values;           ///< nnz values; none where they are of a run
 
   [[nodiscard]] std::int64_t nnz() const noexcept {
     return static_cast<std::int64_t>(col_idxs.size());
   }
+  [[nodiscard]] bool has_values() const noexcept { return values.size() == col_idxs.size(); }
 };
 
 [[nodiscard]] CsrView view_of(const CsrMatrix& matrix) noexcept;

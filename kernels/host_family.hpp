@@ -137,10 +137,11 @@ class HostExecutable : public Executable {
   /// Whether multiply() takes a tokens-major B: the family copies B anyway.
   [[nodiscard]] virtual bool takes_tokens() const noexcept { return false; }
 
-  /// What computes so many columns faster than this does; or this.
-  [[nodiscard]] virtual const HostExecutable& suited_to(std::int64_t columns) const noexcept {
-    static_cast<void>(columns);
-    return *this;
+  /// Computes all of a run by something that is faster for so few columns. False: there is no such,
+  /// and nothing was computed.
+  [[nodiscard]] virtual bool run_few_columns(const Arguments& arguments) const {
+    static_cast<void>(arguments);
+    return false;
   }
 
   /// How columns are divided where there is more to do than to multiply.

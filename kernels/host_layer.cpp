@@ -91,10 +91,7 @@ struct HostExecutable::Layer {
 
 void HostExecutable::run(const Arguments& arguments) const {
   if (arguments.n == 0 || arguments.batch == 0) return;
-  if (const HostExecutable& suited = suited_to(arguments.n); &suited != this) {
-    suited.run(arguments);
-    return;
-  }
+  if (run_few_columns(arguments)) return;
   if (layer_.convolution) {
     run_image(arguments);
     return;

@@ -187,7 +187,7 @@ const Kernels& kernels_of(HostIsa isa) {
 }  // namespace
 
 std::int64_t compact_block_columns(const CsrView& matrix, HostIsa isa, const Extent& n) noexcept {
-  const double entries = entries_a_column(std::ssize(matrix.values), matrix.cols);
+  const double entries = entries_a_column(matrix.nnz(), matrix.cols);
   const double rows = std::max(as_double(matrix.rows), 1.0);
   // Further apart rows of B share too few sets of the caches.
   constexpr std::int64_t k_any = 256;
@@ -229,7 +229,7 @@ CompactMatrix::CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t 
     block.end_slice = slices_.size();
     blocks_.push_back(block);
   }
-  values_ = arrange(matrix.values);
+  if (matrix.has_values()) values_ = arrange(matrix.values);
 }
 
 /// The rows that have entries in each block; in the first one all rows. Each entry is seen once.

@@ -42,10 +42,10 @@ class CompactMatrix {
  public:
   static constexpr std::size_t k_lanes = 8;
 
-  /// Copies the entries of rows [rows.begin, rows.end). A block has `block_columns`, at most
-  /// k_most_block_columns; with more than k_most_packed_columns B is read in place, else in packed
-  /// pieces. Throws Error if the columns of a row do not ascend; what `cancel` throws soon after it
-  /// is reached.
+  /// Copies the entries of rows [rows.begin, rows.end), without values if the matrix has none,
+  /// which each run must bring then. A block has `block_columns`, at most k_most_block_columns;
+  /// with more than k_most_packed_columns B is read in place, else in packed pieces. Throws Error
+  /// if the columns of a row do not ascend; what `cancel` throws soon after it is reached.
   CompactMatrix(const CsrView& matrix, RowRange rows, std::int64_t block_columns,
                 const Cancellation& cancel = {});
 

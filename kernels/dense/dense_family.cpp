@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -48,6 +50,13 @@ std::string doubt(const FamilyRequest& request) {
                      100 * density, problem.n.value, 100 * least);
 }
 
+/// A's values of a run: with their zeros, and as the loop over the entries takes them.
+struct DenseValues final : PreparedValues::Stream {
+  using Stream::Stream;
+  std::vector<DenseMatrix> parts;
+  std::vector<float> entries;
+};
+
 class DenseExecutable final : public HostExecutable {
  public:
   DenseExecutable(HostObject object, CsrImage read, const Cancellation& cancel)
@@ -62,25 +71,48 @@ class DenseExecutable final : public HostExecutable {
                       [](std::int64_t strip) { return strip; })) {
       const RowRange rows{range.begin * k_strip_rows,
                           std::min(range.end * k_strip_rows, header.rows)};
-      parts_.emplace_back(read_.view(), rows, cancel);
+      rows_.push_back(rows);
     }
+    if (!header.runtime_values) own_ = with_zeros(read_.view(), cancel);
   }
 
   void multiply(const Product& product) const override {
     const SharedWork work{.image = read_,
                           .panel_columns = k_dense_panel_columns,
                           .workspace_floats = DenseMatrix::k_workspace_floats};
-    run_shared(parts_, product, work,
+    const auto* values = dynamic_cast<const DenseValues*>(product.values);
+    CsrView a = read_.view();
+    if (values != nullptr) a.values = values->entries;
+    run_shared(values == nullptr ? own_ : values->parts, product, work,
                [&](const DenseMatrix& part, const Product& some, float* workspace) {
                  const HostIsa isa = read_.header.isa;
                  if (part.run(some, isa, workspace)) return;
-                 run_csr(read_.view(), isa, part.rows(), some);
+                 run_csr(a, isa, part.rows(), some);
                });
   }
 
+  [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
+      std::span<const float> values) const override {
+    const auto prepared = std::make_shared<DenseValues>(id());
+    prepared->entries.assign(values.begin(), values.end());
+    CsrView a = read_.view();
+    a.values = prepared->entries;
+    prepared->parts = with_zeros(a);
+    return prepared;
+  }
+
  private:
+  /// A part a thread.
+  [[nodiscard]] std::vector<DenseMatrix> with_zeros(const CsrView& a,
+                                                    const Cancellation& cancel = {}) const {
+    std::vector<DenseMatrix> parts;
+    for (const RowRange& rows : rows_) parts.emplace_back(a, rows, cancel);
+    return parts;
+  }
+
   CsrImage read_;
-  std::vector<DenseMatrix> parts_;
+  std::vector<RowRange> rows_;    ///< of the parts
+  std::vector<DenseMatrix> own_;  ///< none where values are of a run
 };
 
 }  // namespace

@@ -12,7 +12,8 @@ class DenseFamily final : public HostFamily {
   [[nodiscard]] std::string_view name() const noexcept override { return "dense"; }
   [[nodiscard]] ProblemFeatures features() const noexcept override {
     return {ProblemFeature::runtime_n, ProblemFeature::panels, ProblemFeature::layouts,
-            ProblemFeature::epilogue, ProblemFeature::convolution};
+            ProblemFeature::epilogue, ProblemFeature::runtime_values,
+            ProblemFeature::convolution};
   }
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
   [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;

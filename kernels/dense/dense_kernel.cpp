@@ -1,5 +1,6 @@
 #include "kernels/dense/dense_kernel.hpp"
 
+#include <fmt/format.h>
 #include <immintrin.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/simd.hpp"
+#include "spjit/error.hpp"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // g++ 12 says it of the registers that its own header leaves undefined (GCC bug 105593).
@@ -213,29 +215,70 @@ bool takes(const Magnitude& seen, float least_b) {
          seen.most < std::bit_cast<std::uint32_t>(std::numeric_limits<float>::infinity());
 }
 
+constexpr auto k_endless_bits =
+    std::bit_cast<std::uint32_t>(std::numeric_limits<float>::infinity());
+
+/// Rows of a strip of A, whose columns are gone through in blocks: what is written stays in L1.
+class StripOfA {
+ public:
+  StripOfA(const CsrView& matrix, RowRange rows) : matrix_(matrix), rows_(rows) {
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      next_.at(to_size(row - rows.begin)) = to_size(matrix.row_ptrs[to_size(row)]);
+    }
+  }
+
+  /// The next columns with their zeros, each sixteen rows.
+  void write(RowRange columns, float* to) {
+    std::fill_n(to, (columns.end - columns.begin) * k_strip_rows, 0.0F);
+    for (std::int64_t row = rows_.begin; row < rows_.end; ++row) {
+      write_row(row, columns, to + (row - rows_.begin));
+    }
+  }
+
+  /// The bits of the smallest magnitude so far other than zero and NaN; infinity: there is none.
+  [[nodiscard]] std::uint32_t least() const noexcept { return std::min(least_, k_endless_bits); }
+
+ private:
+  void write_row(std::int64_t row, RowRange columns, float* to) {
+    std::size_t& entry = next_.at(to_size(row - rows_.begin));
+    const auto end = to_size(matrix_.row_ptrs[to_size(row) + 1]);
+    std::int64_t past = columns.begin;
+    std::uint32_t least = least_;
+    for (; entry < end && matrix_.col_idxs[entry] < columns.end; ++entry) {
+      const std::int64_t column = matrix_.col_idxs[entry];
+      if (column < past) throw Error(fmt::format("the columns of row {} of A do not ascend", row));
+      past = column + 1;
+      to[(column - columns.begin) * k_strip_rows] = matrix_.values[entry];
+      const std::uint32_t bits = std::bit_cast<std::uint32_t>(matrix_.values[entry]) & 0x7FFFFFFFU;
+      if (bits != 0) least = std::min(least, bits);
+    }
+    least_ = least;
+  }
+
+  const CsrView& matrix_;
+  RowRange rows_;
+  std::array<std::size_t, to_size(k_strip_rows)> next_{};  ///< entry of each row
+  std::uint32_t least_ = k_endless_bits;
+};
+
 }  // namespace
 
 DenseMatrix::DenseMatrix(const CsrView& matrix, RowRange rows, const Cancellation& cancel)
     : rows_(rows), cols_(matrix.cols) {
   values_ = FloatBuffer(to_size(strips() * k_strip_rows * cols_));
-  std::ranges::fill(values_.span(), 0.0F);
   CancelPace pace(cancel);
-  float least_a = std::numeric_limits<float>::infinity();
-  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    const auto begin = to_size(matrix.row_ptrs[to_size(row)]);
-    const auto end = to_size(matrix.row_ptrs[to_size(row) + 1]);
-    pace.spend(static_cast<std::int64_t>(end - begin) + 1);
-    const std::int64_t index = (row - rows.begin) / k_strip_rows;
-    const std::int64_t lane = (row - rows.begin) % k_strip_rows;
-    for (std::size_t entry = begin; entry < end; ++entry) {
-      const std::int64_t column = matrix.col_idxs[entry];
-      const float value = matrix.values[entry];
-      values_.span()[to_size(offset_of(column / k_block_columns, index) +
-                             column % k_block_columns * k_strip_rows + lane)] = value;
-      if (value != 0) least_a = std::min(least_a, std::abs(value));  // not NaN
+  std::uint32_t least_a = k_endless_bits;
+  for (std::int64_t index = 0; index < strips(); ++index) {
+    const std::int64_t row = rows.begin + index * k_strip_rows;
+    StripOfA strip(matrix, {row, std::min(row + k_strip_rows, rows.end)});
+    for (std::int64_t first = 0; first < cols_; first += k_block_columns) {
+      const RowRange columns{first, std::min(first + k_block_columns, cols_)};
+      pace.spend((columns.end - first) * k_strip_rows);
+      strip.write(columns, values_.data() + offset_of(first / k_block_columns, index));
     }
+    least_a = std::min(least_a, strip.least());
   }
-  least_b_ = least_b_for(least_a);
+  least_b_ = least_b_for(std::bit_cast<float>(least_a));
 }
 
 std::int64_t DenseMatrix::strips() const noexcept {

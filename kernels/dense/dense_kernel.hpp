@@ -40,8 +40,8 @@ class DenseMatrix {
   /// Floats that run() needs, whatever the matrix.
   static constexpr std::int64_t k_workspace_floats = k_block_columns * k_packed_columns;
 
-  /// Writes rows [rows.begin, rows.end) with their zeros. Throws std::bad_alloc; what `cancel`
-  /// throws soon after it is reached.
+  /// Writes rows [rows.begin, rows.end) with their zeros. Throws Error if the columns of a row do
+  /// not ascend; std::bad_alloc; what `cancel` throws soon after it is reached.
   DenseMatrix(const CsrView& matrix, RowRange rows, const Cancellation& cancel = {});
 
   /// Computes these rows of C `[rows x n]`, row-major; `workspace` is aligned to 64 bytes. False:

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <span>
 #include <utility>
 
 #include "kernels/csr_image.hpp"
@@ -10,6 +12,12 @@
 
 namespace spjit {
 namespace {
+
+/// A's values of a run as SlicedMatrix has its own.
+struct SlicedValues final : PreparedValues::Stream {
+  using Stream::Stream;
+  FloatBuffer steps;
+};
 
 class SlicedExecutable final : public HostExecutable {
  public:
@@ -30,15 +38,26 @@ class SlicedExecutable final : public HostExecutable {
                    .ldb = k_csr_panel_columns,
                    .c = product.c,
                    .ldc = k_csr_panel_columns,
-                   .n = n});
+                   .n = n,
+                   .values = product.values});
     for (std::int64_t row = 0; row < header_.rows; ++row) {
       std::fill_n(product.c + row * k_csr_panel_columns + n, k_csr_panel_columns - n, 0.0F);
     }
   }
 
+  [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
+      std::span<const float> values) const override {
+    const auto prepared = std::make_shared<SlicedValues>(id());
+    prepared->steps = matrix_.arrange(values);
+    return prepared;
+  }
+
  private:
   void run_row_major(const Product& product) const {
     SlicedOperands sliced{product.b, product.c, product.ldc, product.n};
+    if (const auto* values = dynamic_cast<const SlicedValues*>(product.values)) {
+      sliced.values = values->steps.data();
+    }
     const bool in_place = matrix_.takes_in_place(product);
     WorkspaceSize copy;
     if (!in_place) {

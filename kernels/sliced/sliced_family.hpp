@@ -12,7 +12,7 @@ class SlicedFamily final : public HostFamily {
   [[nodiscard]] std::string_view name() const noexcept override { return "sliced"; }
   /// Whoever wants panels of B has more columns.
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::layouts, ProblemFeature::epilogue};
+    return {ProblemFeature::layouts, ProblemFeature::epilogue, ProblemFeature::runtime_values};
   }
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
   [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;

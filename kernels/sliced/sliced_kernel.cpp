@@ -246,34 +246,46 @@ SlicedMatrix::SlicedMatrix(const CsrView& matrix, const Cancellation& cancel)
     : cols_(matrix.cols), rows_of_b_(rows_of_b(matrix.col_idxs, matrix.cols, cancel)) {
   const std::vector<std::int32_t> rows = rows_by_length(matrix, cancel);
   CancelPace pace(cancel);
-  std::vector<float> values;
+  std::vector<std::int64_t> entries;
   for_each_slice(rows, [&](std::span<const std::int32_t> of_slice) {
     std::int64_t start = 0;
     SliceCursor cursor(matrix, of_slice);
     std::array<std::uint8_t, k_lanes> places{};
-    std::array<float, k_lanes> of_step{};
+    std::array<std::int64_t, k_lanes> of_step{};
+    of_step.fill(k_no_entry);
     while (cursor.step(start, [&](std::size_t lane, std::size_t entry, std::uint8_t place) {
       places[lane] = k_entry + place;
-      of_step[lane] = matrix.values[entry];
+      of_step[lane] = static_cast<std::int64_t>(entry);
     })) {
       starts_.push_back(checked_cast<std::int32_t>(start, "first column of a window"));
       places_.insert(places_.end(), places.begin(), places.end());
-      values.insert(values.end(), of_step.begin(), of_step.end());
+      entries.insert(entries.end(), of_step.begin(), of_step.end());
       places.fill(0);
-      of_step.fill(0);
+      of_step.fill(k_no_entry);
       pace.spend(k_lanes);
     }
     slice_ptrs_.push_back(std::ssize(starts_));
     rows_.insert(rows_.end(), of_slice.begin(), of_slice.end());
     rows_.resize(to_size(slices() * k_lanes), -1);
   });
-  values_ = FloatBuffer(values.size());
-  std::ranges::copy(values, values_.data());
+  if (matrix.has_values()) {
+    values_ = arrange(entries, matrix.values);
+  } else {
+    entries_ = std::move(entries);
+  }
   for_each_piece(matrix.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       if (entries_of(matrix, static_cast<std::int32_t>(row)) == 0) empty_rows_.add(row, row + 1);
     }
   });
+}
+
+FloatBuffer SlicedMatrix::arrange(std::span<const std::int64_t> entries,
+                                  std::span<const float> values) {
+  FloatBuffer arranged(entries.size());
+  float* to = arranged.data();
+  for (const std::int64_t entry : entries) *to++ = entry < 0 ? 0.0F : values[to_size(entry)];
+  return arranged;
 }
 
 std::int64_t SlicedMatrix::column_floats() const noexcept { return padded_columns(cols_); }
@@ -313,7 +325,8 @@ std::vector<RowRange> SlicedMatrix::split(std::int64_t parts, std::int64_t n) co
 }
 
 void SlicedMatrix::run(const RowRange& slices, const SlicedOperands& operands) const {
-  const Steps steps{starts_.data(), places_.data(), values_.data(), column_floats()};
+  const float* const values = operands.values == nullptr ? values_.data() : operands.values;
+  const Steps steps{starts_.data(), places_.data(), values, column_floats()};
   k_kernels[to_size(operands.n - 1)](steps, slice_ptrs_.data(), rows_.data(), slices, operands);
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <span>
 #include <vector>
 
 #include "base/cancel.hpp"
@@ -34,8 +35,9 @@ inline constexpr std::int64_t k_most_sliced_columns = 4;
 struct SlicedOperands {
   const float* b = nullptr;
   float* c = nullptr;
-  std::int64_t ldc = 0;  ///< floats between rows of C, >= n
-  std::int64_t n = 0;    ///< columns of B and C, 1 to k_most_sliced_columns
+  std::int64_t ldc = 0;           ///< floats between rows of C, >= n
+  std::int64_t n = 0;             ///< columns of B and C, 1 to k_most_sliced_columns
+  const float* values = nullptr;  ///< SlicedMatrix::arrange(); null: those of the matrix
 };
 
 /// A in slices of sixteen rows of nearly equal length, a lane a row.
@@ -53,8 +55,14 @@ class SlicedMatrix {
   static constexpr std::int64_t k_window = 32;
 
   SlicedMatrix() = default;
-  /// Copies the entries of `matrix`. Throws what `cancel` throws soon after it is reached.
+  /// Copies the entries of `matrix`, without values if it has none, which each run must bring then.
+  /// Throws what `cancel` throws soon after it is reached.
   explicit SlicedMatrix(const CsrView& matrix, const Cancellation& cancel = {});
+
+  /// `values` in CSR order as run() takes them. Precondition: the matrix had none.
+  [[nodiscard]] FloatBuffer arrange(std::span<const float> values) const {
+    return arrange(entries_, values);
+  }
 
   [[nodiscard]] std::int64_t slices() const noexcept { return std::ssize(slice_ptrs_) - 1; }
   [[nodiscard]] std::int64_t steps() const noexcept { return slice_ptrs_.back(); }
@@ -84,12 +92,17 @@ class SlicedMatrix {
   void zero_empty_rows(const SlicedOperands& operands) const;
 
  private:
+  static constexpr std::int64_t k_no_entry = -1;
+  [[nodiscard]] static FloatBuffer arrange(std::span<const std::int64_t> entries,
+                                           std::span<const float> values);
+
   std::int64_t cols_ = 0;
   std::vector<std::int64_t> slice_ptrs_{0};  ///< [slices + 1] steps
   std::vector<std::int32_t> rows_;           ///< [slices x 16] row of each lane; -1: none
   std::vector<std::int32_t> starts_;         ///< [steps] first column of the window
   std::vector<std::uint8_t> places_;         ///< [steps x 16] 32 + place in the window; 0: no entry
-  FloatBuffer values_;                       ///< [steps x 16]
+  FloatBuffer values_;                       ///< [steps x 16]; or none, and instead
+  std::vector<std::int64_t> entries_;        ///< [steps x 16] entry of A, or k_no_entry
   RowRanges empty_rows_;
   RowRanges rows_of_b_;  ///< that are read
 };

@@ -79,12 +79,18 @@ void fence_streams() {
 #endif
 }
 
+const float* weights_of_run(const HostProgram& program, const Product& operands) {
+  if (operands.values == nullptr) return program.weights;
+  return dynamic_cast<const UnrolledValues&>(*operands.values).weights.data();
+}
+
 /// One run of a program: the operands and what follows from them.
 class Run {
  public:
   Run(const HostProgram& program, const Product& operands)
       : program_(program),
         operands_(operands),
+        weights_(weights_of_run(program, operands)),
         b_layout_(program.b_layout(operands.n)),
         c_layout_(program.c_layout(operands.n)),
         width_(program.panel_width()),
@@ -284,12 +290,12 @@ class Run {
     const auto segment = static_cast<std::size_t>(at.tile * program_.k_blocks + at.block);
     // Without k blocks there are no partial sums, nor a place for them.
     const std::int64_t partial_step = program_.k_blocks > 1 ? partial_tile_floats(program_) : 0;
+    const float* const weights = weights_ + program_.weight_offsets[segment];
     float* partial = share.partial + (at.tile - share.tile_begin) * panels * partial_step;
     for (std::int64_t panel = 0; panel < panels; ++panel) {
       if (program_.code != CodeFetch::none) fetch_code(next_segment(share, at), panel, panels);
       const auto run = [&](const PanelCall& call) {
-        program_.segments[segment](call.b + b_offset, program_.weights[segment], partial,
-                                   &call.arguments);
+        program_.segments[segment](call.b + b_offset, weights, partial, &call.arguments);
       };
       if (panel < k_kept_calls) {
         run(calls[to_size(panel)]);
@@ -304,6 +310,7 @@ class Run {
   [[nodiscard]] bool is_row_major() const noexcept { return operands_.layout == Layout::row_major; }
 
   const Product& operands_;
+  const float* weights_;
   PanelLayout b_layout_;
   PanelLayout c_layout_;
   std::int64_t width_;

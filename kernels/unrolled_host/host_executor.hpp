@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/float_buffer.hpp"
 #include "base/row_ranges.hpp"
 #include "base/thread_pool.hpp"
 #include "kernels/packing.hpp"
 #include "kernels/product.hpp"
 #include "kernels/unrolled_host/segment_arguments.hpp"
+#include "spjit/arguments.hpp"
 #include "spjit/target.hpp"
 
 namespace spjit {
@@ -34,12 +36,13 @@ struct HostProgram {
   std::int64_t tiles = 0;   ///< row tiles, joined ones as one
   std::int64_t k_block = 1;
   std::int64_t k_blocks = 1;
-  std::int64_t panel_group = 1;             ///< panels that share one visit to a tile
-  std::int64_t row_group = 0;               ///< tiles a group; 0: all
-  std::int64_t in_place_ldb = 0;            ///< > 0: B is read in place and must have this ld
-  std::vector<HostSegment> segments;        ///< [tiles * k_blocks], by tile, then block
-  std::vector<const float*> weights;        ///< [tiles * k_blocks]
-  std::vector<std::int64_t> segment_bytes;  ///< [tiles * k_blocks] machine code of each
+  std::int64_t panel_group = 1;              ///< panels that share one visit to a tile
+  std::int64_t row_group = 0;                ///< tiles a group; 0: all
+  std::int64_t in_place_ldb = 0;             ///< > 0: B is read in place and must have this ld
+  std::vector<HostSegment> segments;         ///< [tiles * k_blocks], by tile, then block
+  const float* weights = nullptr;            ///< of all segments
+  std::vector<std::int64_t> weight_offsets;  ///< [tiles * k_blocks] floats to each segment's
+  std::vector<std::int64_t> segment_bytes;   ///< [tiles * k_blocks] machine code of each
   CodeFetch code = CodeFetch::none;
   /// Segments store to C past the caches and want it aligned to vectors, unless they get masks.
   bool stream_c = false;
@@ -54,6 +57,13 @@ struct HostProgram {
   [[nodiscard]] PanelLayout c_layout(std::int64_t n) const noexcept {
     return {rows, n, panel_width()};
   }
+};
+
+/// A's values of a run as an unrolled kernel reads them.
+struct UnrolledValues final : PreparedValues::Stream {
+  using Stream::Stream;
+  FloatBuffer weights;     ///< where HostProgram has its own
+  PreparedValues of_loop;  ///< of the loop for few columns, where the kernel has one
 };
 
 /// How the work of a run is cut between threads.
@@ -72,7 +82,8 @@ struct HostSplit {
 /// How many of them a run touches at most: fewer where segments read few of B's rows.
 [[nodiscard]] std::int64_t touched_floats(const HostProgram& program, const HostSplit& split);
 
-/// C = A * B, of split.n columns; panel-major B and C are in the program's own layouts.
+/// C = A * B, of split.n columns; panel-major B and C are in the program's own layouts. Values of
+/// the run, if it brings any, are UnrolledValues.
 /// `workspace`: as above, used by this run alone. `pool` may be null for one thread.
 void execute(const HostProgram& program, const HostSplit& split, const Product& operands,
              float* workspace, ThreadPool* pool);

@@ -4,6 +4,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_host/llvm_emitter.hpp"
+#include "kernels/unrolled_host/weight_positions.hpp"
 #include "matrix/rows_of_b.hpp"
 #include "plan/problem.hpp"
 #include "runtime/host/host_device_info.hpp"
@@ -12,13 +13,19 @@
 namespace spjit {
 namespace {
 
-void check_unrolled(const HostProgramRecord& record, const HostImage& image) {
+/// Bytes of A at the end of the weights.
+std::int64_t loop_bytes(const HostProgramRecord& record) noexcept {
+  return record.row_ptrs.empty() ? 0 : csr_bytes(record.header);
+}
+
+void check_unrolled(const HostProgramRecord& record, const HostImage& image,
+                    const Cancellation& cancel) {
   const std::size_t tiles = record.tile_ends.size();
   const std::size_t segments = tiles * to_size(record.k_blocks);
   const auto text_end = static_cast<std::int64_t>(image.text.size()) - 1;
-  const std::int64_t words_of_a = record.row_ptrs.empty() ? 0 : 2 * record.header.nnz;
-  const auto floats = static_cast<std::int64_t>(image.weights.size() / sizeof(float)) - words_of_a;
-  require_record(floats >= 0, "weights without A");
+  const std::int64_t bytes = std::ssize(image.weights) - loop_bytes(record);
+  require_record(bytes >= 0, "weights without A");
+  const std::int64_t floats = bytes / std::int64_t{sizeof(float)};
   require_record(record.segment_offsets.size() == segments, "segment count");
   require_record(record.weight_offsets.size() == segments, "weight offset count");
   require_record(record.tile_nnz_ends.size() == tiles, "tile count");
@@ -44,6 +51,9 @@ void check_unrolled(const HostProgramRecord& record, const HostImage& image) {
   require_record(record.in_place_ldb == 0 ||
                      (record.in_place_ldb >= record.header.n && record.header.n >= width),
                  "B in place is narrower than n or a panel");
+  require_record(!record.header.runtime_values ||
+                     are_positions(weights_of(record, image), record.header.nnz, cancel),
+                 "weights that are no positions of values");
 }
 
 HostTile read_tile(WordReader& reader) {
@@ -137,23 +147,26 @@ HostArtifact make_unrolled_artifact(const KernelPlan& plan, const HostTile& tile
   return artifact;
 }
 
-void add_loop(HostArtifact& artifact, const CsrMatrix& a, std::int64_t columns,
+void add_loop(HostArtifact& artifact, const Problem& problem, std::int64_t columns,
               const Cancellation& cancel) {
-  append_bits(artifact.weights, a.values, cancel);
-  append_bits(artifact.weights, a.col_idxs, cancel);
+  append_csr(artifact.weights, problem, cancel);
   // The end of a record that has none.
   artifact.program.resize(artifact.program.size() - 2);
   artifact.program.push_back(columns);
-  append_words(artifact.program, a.row_ptrs, cancel);
+  append_words(artifact.program, problem.a->row_ptrs, cancel);
+}
+
+std::span<const std::byte> weights_of(const HostProgramRecord& record,
+                                      const HostImage& image) noexcept {
+  return image.weights.first(image.weights.size() - to_size(loop_bytes(record)));
 }
 
 CsrImage loop_of(const HostProgramRecord& record, const HostImage& image,
                  const Cancellation& cancel) {
-  const std::size_t bytes = to_size(record.header.nnz) * 8;
   HostProgramHeader header = record.header;
   header.n = std::clamp<std::int64_t>(header.n, 1, std::max<std::int64_t>(record.loop_columns, 1));
-  CsrImage read = csr_of(header, record.row_ptrs,
-                         image.weights.last(std::min(bytes, image.weights.size())), cancel);
+  CsrImage read =
+      csr_of(header, record.row_ptrs, image.weights.last(to_size(loop_bytes(record))), cancel);
   read.panel_columns = record.tile.nv * lanes_of(record.header.isa);
   return read;
 }
@@ -198,7 +211,7 @@ HostProgramRecord read_program(const HostImage& image, const Cancellation& cance
   record.loop_columns = reader.word(0, k_most);
   record.row_ptrs = reader.words();
   reader.finish();
-  check_unrolled(record, image);
+  check_unrolled(record, image, cancel);
   return record;
 }
 

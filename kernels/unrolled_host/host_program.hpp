@@ -16,9 +16,14 @@
 /// A kernel of a run-time n may have A, too: for n of up to loop_columns it is the loop of the
 /// family `compact`. Then there are row offsets, and the weights end with the image of a CSR kernel
 /// (kernels/csr_image.hpp).
+///
+/// Where A's values are those of a run, a weight says which value it is
+/// (kernels/unrolled_host/weight_positions.hpp).
 
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <span>
 #include <vector>
 
 #include "base/cancel.hpp"
@@ -66,9 +71,13 @@ struct HostProgramRecord {
                                                   const Problem& problem, HostIsa isa,
                                                   const Cancellation& cancel = {});
 
-/// Adds A to an artifact, for a loop over it up to so many columns.
-void add_loop(HostArtifact& artifact, const CsrMatrix& a, std::int64_t columns,
+/// Adds the problem's A to an artifact, for a loop over it up to so many columns.
+void add_loop(HostArtifact& artifact, const Problem& problem, std::int64_t columns,
               const Cancellation& cancel = {});
+
+/// What the code reads of an image's weights: all but A. Precondition: as above.
+[[nodiscard]] std::span<const std::byte> weights_of(const HostProgramRecord& record,
+                                                    const HostImage& image) noexcept;
 
 /// The A that an image has. Precondition: the record is its own and has row offsets.
 [[nodiscard]] CsrImage loop_of(const HostProgramRecord& record, const HostImage& image,

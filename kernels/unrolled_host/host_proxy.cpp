@@ -109,9 +109,10 @@ HostArtifact make_host_proxy(const KernelPlan& plan, const HostTile& tile, const
                                   options.cancel);
   }
   ProxyPlan proxy = small_plan(plan, options.reductions, options.limits);
-  const HostArtifact small =
-      make_unrolled_artifact(with_k_block(std::move(proxy.plan), k_block, options.cancel), tile,
-                             problem, isa, options.cancel);
+  Problem own = problem;
+  own.runtime_values = false;  // a proxy has values of its own
+  const HostArtifact small = make_unrolled_artifact(
+      with_k_block(std::move(proxy.plan), k_block, options.cancel), tile, own, isa, options.cancel);
   return copy_tiles(small, proxy.clusters_of_tiles());
 }
 

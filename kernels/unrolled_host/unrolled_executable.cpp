@@ -9,6 +9,7 @@
 #include "base/host_cpu.hpp"
 #include "kernels/compact_loop.hpp"
 #include "kernels/csr_view.hpp"
+#include "kernels/unrolled_host/weight_positions.hpp"
 #include "runtime/host/host_device_info.hpp"
 #include "spjit/error.hpp"
 
@@ -47,6 +48,7 @@ UnrolledExecutable::UnrolledExecutable(const HostObject& object, HostProgramReco
                                        const Cancellation& cancel)
     : HostExecutable(object, record.header, record.tile.nv * lanes_of(record.header.isa)),
       program_(program_of(record)),
+      weights_(weights_of(record, object.image)),
       loop_columns_(record.loop_columns) {
   if (!record.row_ptrs.empty()) {
     loop_ = make_compact_loop({object.image, object.owner, object.pool},
@@ -59,18 +61,36 @@ UnrolledExecutable::UnrolledExecutable(const HostObject& object, HostProgramReco
     text = code_.code().data();
   }
   code_bytes_ = std::ssize(parts.text);
-  const auto* weights = reinterpret_cast<const float*>(parts.weights.data());
+  program_.weights = reinterpret_cast<const float*>(weights_.data());
+  program_.weight_offsets = std::move(record.weight_offsets);
   for (std::size_t i = 0; i < record.segment_offsets.size(); ++i) {
     const std::int64_t begin = record.segment_offsets[i];
     const std::int64_t end =
         i + 1 < record.segment_offsets.size() ? record.segment_offsets[i + 1] : code_bytes_;
     program_.segments.push_back(
         reinterpret_cast<HostSegment>(const_cast<std::byte*>(text + begin)));
-    program_.weights.push_back(weights + record.weight_offsets[i]);
     program_.segment_bytes.push_back(end - begin);
   }
   program_ = in_order_of(record.tile);
   plan_ = plan_for(record.header.n, threads());
+}
+
+bool UnrolledExecutable::run_few_columns(const Arguments& arguments) const {
+  if (loop_ == nullptr || arguments.n > loop_columns_) return false;
+  Arguments few = arguments;
+  if (arguments.values != nullptr) {
+    few.values = &dynamic_cast<const UnrolledValues&>(*arguments.values->stream()).of_loop;
+  }
+  loop_->run(few);
+  return true;
+}
+
+std::shared_ptr<const PreparedValues::Stream> UnrolledExecutable::prepare_values(
+    std::span<const float> values) const {
+  const auto prepared = std::make_shared<UnrolledValues>(id());
+  prepared->weights = values_at(weights_, values);
+  if (loop_ != nullptr) prepared->of_loop = PreparedValues(loop_->prepare_values(values));
+  return prepared;
 }
 
 UnrolledExecutable::RunPlan UnrolledExecutable::plan_for(std::int64_t n,

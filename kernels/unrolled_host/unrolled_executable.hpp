@@ -3,7 +3,9 @@
 /// @file
 /// An unrolled host kernel in executable memory.
 
+#include <cstddef>
 #include <memory>
+#include <span>
 
 #include "base/executable_code.hpp"
 #include "kernels/host_family.hpp"
@@ -22,9 +24,9 @@ class UnrolledExecutable final : public HostExecutable {
   void multiply(const Product& product) const override;
   [[nodiscard]] bool takes_tokens() const noexcept override { return program_.in_place_ldb == 0; }
   [[nodiscard]] ColumnGroups column_groups(bool in_place) const noexcept override;
-  [[nodiscard]] const HostExecutable& suited_to(std::int64_t columns) const noexcept override {
-    return loop_ != nullptr && columns <= loop_columns_ ? *loop_ : *this;
-  }
+  [[nodiscard]] bool run_few_columns(const Arguments& arguments) const override;
+  [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
+      std::span<const float> values) const override;
 
   /// The n that it was compiled for; of a run-time one the typical value.
   [[nodiscard]] std::int64_t columns() const noexcept { return plan_.split.n; }
@@ -49,6 +51,7 @@ class UnrolledExecutable final : public HostExecutable {
   ExecutableCode code_;
   std::int64_t code_bytes_ = 0;
   HostProgram program_;
+  std::span<const std::byte> weights_;          ///< in the image
   std::shared_ptr<const HostExecutable> loop_;  ///< for few columns; or null
   std::int64_t loop_columns_ = 0;
   RunPlan plan_;  ///< of the n that it was compiled for

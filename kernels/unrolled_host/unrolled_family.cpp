@@ -11,6 +11,7 @@
 #include "kernels/unrolled_host/shipped_models.hpp"
 #include "kernels/unrolled_host/tile_space.hpp"
 #include "kernels/unrolled_host/unrolled_executable.hpp"
+#include "kernels/unrolled_host/weight_positions.hpp"
 #include "plan/search_policy.hpp"
 #include "reorder/row_groupings.hpp"
 
@@ -45,6 +46,10 @@ std::string UnrolledHostFamily::refusal(const FamilyRequest& request) const {
   if (tile.pack_b && !request.problem.panel_columns) {
     if (std::string refusal = unread_refusal(a); !refusal.empty()) return refusal;
   }
+  if (request.problem.runtime_values && a.nnz() > k_most_positions) {
+    return fmt::format("A has {} entries, it takes values of {} at run time", a.nnz(),
+                       k_most_positions);
+  }
   // Before any work: an FMA of a nonzero has at least five bytes (VEX) or six (EVEX).
   const std::int64_t fma_bytes = isa == HostIsa::avx512 ? 6 : 5;
   const std::int64_t vectors = isa == HostIsa::generic ? 1 : tile.nv;
@@ -65,6 +70,14 @@ std::shared_ptr<const LoadedRankModel> UnrolledHostFamily::rank_model(
 }
 
 BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
+  const FamilyRequest& asked = request.what;
+  if (!asked.problem.runtime_values) return build_code(request);
+  const Problem problem = with_positions(asked.problem, asked.cancel);
+  const FamilyRequest what{problem, asked.options, asked.device, asked.cancel};
+  return build_code({what, request.context, request.pool, request.rank_model, request.search});
+}
+
+BuiltKernel UnrolledHostFamily::build_code(const BuildRequest& request) const {
   const FamilyRequest& what = request.what;
   // Tiles are timed as products of row-major operands.
   const bool is_in_rows = what.problem.b.layout == Layout::row_major && !what.problem.convolution;
@@ -94,7 +107,7 @@ BuiltKernel UnrolledHostFamily::build(const BuildRequest& request) const {
     built.record["search"] = std::move(search);
   }
   if (what.problem.n.runtime && what.options.target.isa() != HostIsa::generic) {
-    add_loop(made.artifact, *what.problem.a, loop_columns(what, made.trace.tile), what.cancel);
+    add_loop(made.artifact, what.problem, loop_columns(what, made.trace.tile), what.cancel);
   }
   built.code = std::make_shared<const BuiltImage>(*this, std::move(made.artifact));
   return built;

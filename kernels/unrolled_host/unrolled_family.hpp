@@ -12,7 +12,8 @@ class UnrolledHostFamily final : public HostFamily {
   [[nodiscard]] std::string_view name() const noexcept override;
   [[nodiscard]] ProblemFeatures features() const noexcept override {
     return {ProblemFeature::runtime_n, ProblemFeature::panels, ProblemFeature::layouts,
-            ProblemFeature::epilogue, ProblemFeature::convolution};
+            ProblemFeature::epilogue, ProblemFeature::runtime_values,
+            ProblemFeature::convolution};
   }
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
   [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
@@ -24,6 +25,10 @@ class UnrolledHostFamily final : public HostFamily {
   [[nodiscard]] BuiltKernel explain(const BuildRequest& request) const override;
   [[nodiscard]] LoadedKernel open(const HostObject& object,
                                   const Cancellation& cancel) const override;
+
+ private:
+  /// Where values are those of a run, of a problem whose A has their positions.
+  [[nodiscard]] BuiltKernel build_code(const BuildRequest& request) const;
 };
 
 }  // namespace spjit

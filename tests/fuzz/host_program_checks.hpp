@@ -11,6 +11,7 @@
 
 #include "kernels/csr_image.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
+#include "kernels/unrolled_host/weight_positions.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {
@@ -57,6 +58,13 @@ inline void check_unrolled(const HostImage& image, std::size_t most_bytes) {
   expect(within(record->weight_offsets, static_cast<std::int64_t>(image.weights.size()) / 4 + 1),
          "weights outside the image");
   expect(record->k_block * record->k_blocks >= record->header.cols, "columns in no block");
+  constexpr std::int64_t k_most_values = 1 << 12;
+  if (record->header.runtime_values && record->header.nnz <= k_most_values) {
+    const std::vector<float> values(static_cast<std::size_t>(record->header.nnz), 1.0F);
+    const FloatBuffer weights = values_at(weights_of(*record, image), values);
+    expect(std::ranges::all_of(weights.span(), [](float weight) { return weight == 1; }),
+           "weights that are no values");
+  }
 }
 
 /// Reads the record of an image as its family does; what is accepted points nowhere outside the

@@ -18,6 +18,7 @@
 #include "kernels/unrolled_cuda/cuda_artifact.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 #include "kernels/unrolled_host/host_samples.hpp"
+#include "kernels/unrolled_host/weight_positions.hpp"
 #include "matrix/file_bytes.hpp"
 #include "matrix/writers.hpp"
 #include "matrix/zip_archive.hpp"
@@ -282,10 +283,18 @@ void add_host(SeedFolder& seeds) {
                     .high = 6};
   layer.runtime_values = true;
   const HostArtifact reference = make_csr_artifact(layer, "reference", HostIsa::generic);
+  Problem runtime = problem_of(seven, 20);
+  runtime.runtime_values = true;
+  const KernelPlan positions = build_plan(*with_positions(runtime).a,
+                                          group_rows(seven, 2, ReorderAlgorithm::none), seven.cols);
+  tile.k_block = 0;
+  const HostArtifact values = make_unrolled_artifact(positions, tile, runtime, HostIsa::avx2);
   seeds.add("host_program", "unrolled", unrolled.image().program);
   seeds.add("host_program", "csr", csr.image().program);
   seeds.add("host_program", "sliced", sliced.image().program);
   seeds.add("host_program", "reference", reference.image().program);
+  seeds.add("host_program", "values", values.image().program);
+  seeds.add("host_object", "values", write_object(values.image(), "kernel"));
   seeds.add("host_object", "unrolled", write_object(unrolled.image(), "kernel"));
   seeds.add("host_object", "csr", write_object(csr.image(), "kernel"));
   seeds.add("host_object", "sliced", write_object(sliced.image(), "kernel"));

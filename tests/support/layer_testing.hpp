@@ -334,8 +334,20 @@ class LayerOperands {
   return Compiler(options, uncached()).compile(problem);
 }
 
-/// The kernel that others must have the bits of, with panels as they have.
+/// The problem as whoever compiles it may have it: with other values, if those are of a run.
+[[nodiscard]] inline Problem with_values_to_compile(const Problem& problem) {
+  if (!problem.runtime_values) return problem;
+  CsrMatrix other = *problem.a;
+  std::ranges::fill(other.values, 3.0F);
+  Problem result = problem;
+  result.a = std::move(other);
+  return result;
+}
+
+/// The kernel that others must have the bits of, of the problem's own values, with panels as they
+/// have.
 [[nodiscard]] inline Kernel reference_of(Problem problem, const Kernel& kernel) {
+  problem.runtime_values = false;
   problem.panel_columns = kernel.info().panel_columns;
   return compile_layer(problem, "reference", kernel.info().target.isa());
 }
@@ -348,7 +360,7 @@ struct LayerKernels {
 
   LayerKernels(Problem of, const std::string& family, HostIsa isa, int threads = 1)
       : problem(std::move(of)),
-        kernel(compile_layer(problem, family, isa, threads)),
+        kernel(compile_layer(with_values_to_compile(problem), family, isa, threads)),
         reference(reference_of(problem, kernel)) {}
 
   /// "" if C of a run has the bits of the reference, is near the float64 product, and nothing else
@@ -382,7 +394,7 @@ struct LayerKernels {
   void run(const Kernel& with, const LayerOperands& operands) const {
     Arguments arguments = operands.arguments();
     PreparedValues values;
-    if (problem.runtime_values) {
+    if (with.info().runtime_values) {
       values = with.prepare_values(problem.a->values);
       arguments.values = &values;
     }

@@ -114,7 +114,7 @@ Problem draw_layer(Draw& draw, const CsrMatrix& matrix, const LayerShape& shape,
   if (draw.chance(50) && features.has(ProblemFeature::runtime_n)) {
     problem.n = Extent::at_run_time(draw_tokens(draw));
   }
-  problem.runtime_values = draw.chance(20) && features.has(ProblemFeature::runtime_values);
+  problem.runtime_values = draw.chance(40) && features.has(ProblemFeature::runtime_values);
   const bool has_width = features.has(ProblemFeature::panels) && draw.chance(50);
   if (has_width) problem.panel_columns = lanes_of(isa) * draw.between(1, 4);
   const auto compiled = [&](Layout layout) {

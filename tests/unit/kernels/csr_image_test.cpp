@@ -48,8 +48,8 @@ void expect_invariants(const CsrImage& read, const HostImage& image) {
   EXPECT_TRUE(std::ranges::is_sorted(a.row_ptrs));
   EXPECT_EQ(a.row_ptrs.front(), 0);
   EXPECT_EQ(a.row_ptrs.back(), a.nnz());
-  EXPECT_EQ(a.values.size(), a.col_idxs.size());
-  EXPECT_EQ(image.weights.size(), index(a.nnz()) * 8);
+  EXPECT_EQ(a.has_values(), !read.header.runtime_values || a.nnz() == 0);
+  EXPECT_EQ(image.weights.size(), (a.values.size() + a.col_idxs.size()) * 4);
   for (const std::int32_t column : a.col_idxs) EXPECT_TRUE(column >= 0 && column < a.cols);
 }
 
@@ -117,6 +117,20 @@ TEST(CsrImage, ColumnsOutOfRangeAreRefused) {
 
     EXPECT_EQ(image_refusal(made.image()), "program record: csr column out of range") << column;
   }
+}
+
+TEST(CsrImage, HasNoValuesWhereThoseAreOfARun) {
+  spjit::Problem problem = problem_of(small_matrix(), 20);
+  problem.runtime_values = true;
+  HostArtifact made = spjit::make_csr_artifact(problem, "csr", HostIsa::avx2);
+
+  const CsrImage read = spjit::read_csr_image(made.image());
+
+  expect_invariants(read, made.image());
+  EXPECT_TRUE(read.values.empty());
+  EXPECT_TRUE(std::ranges::equal(read.col_idxs, problem.a->col_idxs));
+  made.weights.push_back(0);
+  EXPECT_EQ(image_refusal(made.image()), "program record: csr size");
 }
 
 TEST(CsrImage, HasTheColumnsOfAPanelThatTheProblemAsksFor) {

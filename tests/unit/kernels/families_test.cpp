@@ -88,8 +88,8 @@ TEST(KernelFamilies, SayAllThatTheyDoNotKnow) {
   EXPECT_EQ(family_refusal("sliced", problem, HostIsa::avx512),
             "it does not know a run-time n, a fixed panel width");
   problem.runtime_values = true;
-  EXPECT_EQ(family_refusal("dense", problem, HostIsa::avx512),
-            "it does not know values at run time");
+  EXPECT_EQ(to_string(spjit::features_of(problem).without({spjit::ProblemFeature::runtime_n})),
+            "a fixed panel width, values at run time");
   EXPECT_EQ(family_refusal("reference", problem, HostIsa::avx512), "");
 }
 

@@ -185,7 +185,7 @@ TEST(ProgramHeader, ThePreviousVersionIsRefusedInOneLine) {
   words[1] = spjit::k_host_program_version - 1;
 
   EXPECT_EQ(header_refusal(words),
-            "program record: version 9, this build reads version 10; compile again");
+            "program record: version 10, this build reads version 11; compile again");
 }
 
 TEST(ProgramHeader, EveryWordHasItsRange) {
@@ -196,7 +196,7 @@ TEST(ProgramHeader, EveryWordHasItsRange) {
   };
   // n is 20.
   const std::vector<Damage> damages = {{0, {0, 1}},
-                                       {1, {0, 9, 11}},
+                                       {1, {0, 10, 12}},
                                        {4, {-1, 3}},
                                        {5, {-1, k_most_dimension + 1}},
                                        {6, {-1, k_most_dimension + 1}},

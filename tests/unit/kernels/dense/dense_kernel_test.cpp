@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <stop_token>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -186,6 +187,21 @@ TEST(DenseMatrixOf, NamesTheLeastMagnitudeOfB) {
   EXPECT_EQ(least_b({}), std::ldexp(1.0F, -126));
   EXPECT_EQ(least_b({0.0F, k_no_number, k_endless}), std::ldexp(1.0F, -126));
   EXPECT_EQ(least_b({1.0F, k_smallest}), std::ldexp(1.0F, 23));
+}
+
+TEST(DenseMatrixOf, RefusesColumnsThatDoNotAscend) {
+  for (const std::vector<std::int32_t>& columns :
+       {std::vector<std::int32_t>{300, 5}, {5, 4}, {7, 7}, {1, 260, 259}}) {
+    CsrMatrix matrix{2, 400, {0, 0, std::ssize(columns)}, columns, {}};
+    matrix.values.assign(columns.size(), 1.0F);
+
+    try {
+      static_cast<void>(DenseMatrix(view_of(matrix), {0, 2}));
+      FAIL() << "columns from " << columns.front() << " on were taken";
+    } catch (const spjit::Error& error) {
+      EXPECT_EQ(std::string(error.what()), "the columns of row 1 of A do not ascend");
+    }
+  }
 }
 
 TEST(DenseMatrixOf, StopsWhenItIsCancelled) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <stop_token>
 #include <vector>
@@ -21,6 +22,7 @@ namespace {
 
 using spjit::CsrMatrix;
 using spjit::CsrView;
+using spjit::FloatBuffer;
 using spjit::HostIsa;
 using spjit::RowRange;
 using spjit::SlicedMatrix;
@@ -191,6 +193,23 @@ TEST_P(SlicedKernel, ReadsNothingBesideBWhereItTakesItInPlace) {
 
 INSTANTIATE_TEST_SUITE_P(Guarded, SlicedKernel, testing::ValuesIn(k_placements),
                          testing::PrintToStringParamName());
+
+TEST(SlicedMatrix, ArrangesValuesThatItWasMadeWithout) {
+  const CsrMatrix matrix = random_matrix(37, 90, 0.6);
+  CsrView pattern = view_of(matrix);
+  pattern.values = {};
+  const SlicedMatrix slices(pattern);
+  std::vector<float> values(matrix.values.size());
+  std::iota(values.begin(), values.end(), 1.0F);
+
+  const FloatBuffer arranged = slices.arrange(values);
+
+  EXPECT_EQ(std::ssize(arranged.span()), slices.steps() * SlicedMatrix::k_lanes);
+  std::vector<float> sorted(arranged.data(), arranged.data() + arranged.size());
+  std::ranges::sort(sorted);
+  const auto entries = std::ranges::upper_bound(sorted, 0.0F);
+  EXPECT_TRUE(std::equal(entries, sorted.end(), values.begin(), values.end()));
+}
 
 TEST(SlicedMatrix, KeepsNeighboursTogetherWhereTheyHaveLikeColumns) {
   // A band of rows of 1 to 23 entries: 6186 steps with each 128 rows sorted, 13153 with all.

@@ -83,8 +83,9 @@ struct SumProgram {
       }
       program.tile_weight_ends.push_back((tile + 1) * 10);
     }
+    program.weights = weights.data();
     for (std::size_t i = 0; i < program.segments.size(); ++i) {
-      program.weights.push_back(weights.data() + i * k_weights_a_segment);
+      program.weight_offsets.push_back(static_cast<std::int64_t>(i) * k_weights_a_segment);
     }
     program.empty_rows.add(rows - 1, rows);
     program.rows_of_b.add(0, cols);
