@@ -67,8 +67,9 @@ std::shared_ptr<const ImagePlan> ImagePlans::plan_for(const Convolution& convolu
                                                       std::int64_t columns) const {
   constexpr std::size_t k_most_plans = 8;
   const std::scoped_lock lock(mutex_);
-  const auto found = std::ranges::find_if(
-      plans_, [&](const auto& plan) { return plan->convolution() == convolution; });
+  const auto found = std::ranges::find_if(plans_, [&](const auto& plan) {
+    return plan->convolution() == convolution && plan->least_columns() == columns;
+  });
   if (found != plans_.end()) {
     std::rotate(plans_.begin(), found, found + 1);
   } else {
@@ -139,8 +140,9 @@ void HostExecutable::run_image(const Arguments& arguments) const {
   Convolution convolution = *layer_.convolution;
   convolution.height = arguments.height;
   convolution.width = arguments.width;
-  const std::shared_ptr<const ImagePlan> plan =
-      images_.plan_for(convolution, std::max(column_groups(false).columns, k_least_image_columns));
+  const bool in_place = ImagePlan::has_pixels_alone(convolution) && is_in_place(arguments);
+  const std::shared_ptr<const ImagePlan> plan = images_.plan_for(
+      convolution, std::max(column_groups(in_place).columns, k_least_image_columns));
   const std::int64_t count = ceil_div(plan->columns(), plan->columns_at_once());
   run_groups({arguments, false, plan->columns_at_once(), plan->columns(), count,
               divides(count * arguments.batch), plan.get()});
@@ -286,7 +288,7 @@ void HostExecutable::run_image_group(const Arguments& arguments, const ImagePlan
   share_rows(plan.convolution().channels, workspace.serial, [&](const RowRange& channels) {
     plan.stage(arguments.b, image, channels, {columns.begin, columns.end}, workspace.b, layer_.isa);
   });
-  const bool in_place = plan.has_pixels_alone() && is_in_place(arguments);
+  const bool in_place = ImagePlan::has_pixels_alone(plan.convolution()) && is_in_place(arguments);
   Product product{.b = workspace.b,
                   .c = in_place ? arguments.c + columns.begin : workspace.c,
                   .ldc = in_place ? arguments.ldc : workspace.ld,

@@ -110,7 +110,7 @@ ImagePlan::Axis ImagePlan::axis_of(const AxisSizes& sizes) {
 }
 
 ImagePlan::ImagePlan(const Convolution& convolution, std::int64_t columns_at_once)
-    : of_(convolution) {
+    : of_(convolution), least_columns_(columns_at_once) {
   const std::int64_t height = of_.output_height();
   const std::int64_t width = of_.output_width();
   vertical_ = axis_of(
@@ -143,6 +143,11 @@ ImagePlan::ImagePlan(const Convolution& convolution, std::int64_t columns_at_onc
       }
     }
   }
+}
+
+bool ImagePlan::has_pixels_alone(const Convolution& convolution) noexcept {
+  const Convolution& of = convolution;
+  return of.output_height() == 1 || (of.kernel_width - 1) * of.dilation_width < of.stride_width;
 }
 
 std::int64_t ImagePlan::floats(std::int64_t channels) const {

@@ -29,14 +29,14 @@ class ImagePlan {
   ImagePlan(const Convolution& convolution, std::int64_t columns_at_once);
 
   [[nodiscard]] const Convolution& convolution() const noexcept { return of_; }
+  /// The columns at once that it was made for.
+  [[nodiscard]] std::int64_t least_columns() const noexcept { return least_columns_; }
   /// All of an image's.
   [[nodiscard]] std::int64_t columns() const noexcept { return columns_; }
   [[nodiscard]] std::int64_t columns_at_once() const noexcept { return columns_at_once_; }
   [[nodiscard]] std::int64_t pitch() const noexcept { return pitch_; }
   /// Whether columns are the pixels of the output, each one.
-  [[nodiscard]] bool has_pixels_alone() const noexcept {
-    return columns_ == of_.output_height() * of_.output_width();
-  }
+  [[nodiscard]] static bool has_pixels_alone(const Convolution& convolution) noexcept;
   /// Of the planes of some channels. Throws Error if they cannot be counted.
   [[nodiscard]] std::int64_t floats(std::int64_t channels) const;
   /// [channels * taps] floats from the first plane on.
@@ -104,6 +104,7 @@ class ImagePlan {
   Axis horizontal_;
   std::int64_t pitch_ = 1;
   std::int64_t columns_ = 1;
+  std::int64_t least_columns_;
   std::int64_t columns_at_once_;
   std::int64_t reach_ = 0;  ///< floats that a row of B has beyond its columns
   std::int64_t plane_ = 0;  ///< floats from one to the next
