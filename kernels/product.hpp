@@ -10,6 +10,8 @@
 
 namespace spjit {
 
+class WorkspaceSlots;
+
 /// C `[m x n]` = A `[m x k]` * B `[k x n]`, both row-major or both in panels of the kernel's width,
 /// or, if the family takes them so, B tokens-major and C row-major; checked, with every size.
 /// Borrowed; B and C do not overlap.
@@ -23,6 +25,7 @@ struct Product {
   bool has_tokens = false;            ///< B is tokens-major, whatever the layout
   bool serial = false;                ///< other threads compute other columns at the same time
   const PreparedValues::Stream* values = nullptr;  ///< A's; null: those of the kernel
+  WorkspaceSlots* workspace = nullptr;             ///< what loans are of; null: of the pool
 };
 
 }  // namespace spjit

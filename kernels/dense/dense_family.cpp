@@ -78,6 +78,10 @@ class DenseExecutable final : public HostExecutable {
                });
   }
 
+  [[nodiscard]] WorkspaceNeed workspace_need(const Product& product) const override {
+    return shared_need(parts_, product, DenseMatrix::k_workspace_floats);
+  }
+
  private:
   CsrImage read_;
   std::vector<DenseMatrix> parts_;

@@ -30,10 +30,15 @@ class SlicedExecutable final : public HostExecutable {
                    .ldb = k_csr_panel_columns,
                    .c = product.c,
                    .ldc = k_csr_panel_columns,
-                   .n = n});
+                   .n = n,
+                   .workspace = product.workspace});
     for (std::int64_t row = 0; row < header_.rows; ++row) {
       std::fill_n(product.c + row * k_csr_panel_columns + n, k_csr_panel_columns - n, 0.0F);
     }
+  }
+
+  [[nodiscard]] WorkspaceNeed workspace_need(const Product& product) const override {
+    return {1, matrix_.column_floats() * product.n};
   }
 
  private:
@@ -44,7 +49,7 @@ class SlicedExecutable final : public HostExecutable {
     if (!in_place) {
       copy = {matrix_.column_floats() * product.n, matrix_.copied_floats() * product.n};
     }
-    const WorkspacePool::Loan workspace(workspaces(), copy);
+    const WorkspacePool::Loan workspace(workspaces(), copy, product.workspace);
     if (!in_place) {
       matrix_.copy_columns(product, workspace.data());
       sliced.b = workspace.data();

@@ -20,6 +20,7 @@ class UnrolledExecutable final : public HostExecutable {
                      const Cancellation& cancel = {});
 
   void multiply(const Product& product) const override;
+  [[nodiscard]] WorkspaceNeed workspace_need(const Product& product) const override;
   [[nodiscard]] bool takes_tokens() const noexcept override { return program_.in_place_ldb == 0; }
   [[nodiscard]] ColumnGroups column_groups(bool in_place) const noexcept override;
   [[nodiscard]] const HostExecutable& suited_to(std::int64_t columns) const noexcept override {
@@ -41,6 +42,9 @@ class UnrolledExecutable final : public HostExecutable {
     WorkspaceSize workspace;
   };
   [[nodiscard]] RunPlan plan_for(std::int64_t n, std::int64_t threads) const;
+  [[nodiscard]] RunPlan plan_of(const Product& product) const;
+  [[nodiscard]] bool reads_in_place(const Product& product) const noexcept;
+  [[nodiscard]] bool may_straddle_lines(const Product& product) const;
   [[nodiscard]] bool straddles_lines(const Product& product) const;
   [[nodiscard]] WorkspaceSize copy_size(const Product& product) const;
   void run_copied(const Product& product, const RunPlan& plan) const;

@@ -51,7 +51,7 @@ TEST(CallTimer, EmptiesTheCachesOfAPool) {
   spjit::HostCpu cpu;
   cpu.l2_bytes = 4096;
   cpu.l3_bytes = 1 << 20;
-  spjit::ThreadPool pool(3);
+  spjit::WorkerPool pool(3);
   for (spjit::ThreadPool* threads : {static_cast<spjit::ThreadPool*>(nullptr), &pool}) {
     const auto caches = std::make_shared<spjit::CacheFlush>(cpu, threads);
     caches->flush();

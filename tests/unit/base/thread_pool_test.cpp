@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 class ThreadPoolOf : public testing::TestWithParam<int> {};
 
 TEST_P(ThreadPoolOf, RunsEveryTaskOnce) {
-  ThreadPool pool(GetParam());
+  WorkerPool pool(GetParam());
 
   for (const int tasks : {1, 2, 3, 7, 64, 1000}) {
     std::vector<std::atomic<int>> runs(static_cast<std::size_t>(tasks));
@@ -32,7 +32,7 @@ TEST_P(ThreadPoolOf, RunsEveryTaskOnce) {
 }
 
 TEST_P(ThreadPoolOf, WorkerNumbersAreInRangeAndNotSharedByTasksInFlight) {
-  ThreadPool pool(GetParam());
+  WorkerPool pool(GetParam());
   std::vector<std::atomic<int>> in_flight(static_cast<std::size_t>(pool.threads()));
   std::atomic<int> wrong = 0;
 
@@ -51,7 +51,7 @@ TEST_P(ThreadPoolOf, WorkerNumbersAreInRangeAndNotSharedByTasksInFlight) {
 }
 
 TEST_P(ThreadPoolOf, SeesWhatTasksWroteAfterManyShortRuns) {
-  ThreadPool pool(GetParam());
+  WorkerPool pool(GetParam());
   std::vector<std::int64_t> sums(8, 0);  // not atomic: run() orders them
 
   for (int i = 0; i < 5000; ++i) {
@@ -64,7 +64,7 @@ TEST_P(ThreadPoolOf, SeesWhatTasksWroteAfterManyShortRuns) {
 }
 
 TEST_P(ThreadPoolOf, WakesParkedWorkers) {
-  ThreadPool pool(GetParam(), 0ns);
+  WorkerPool pool(GetParam(), 0ns);
   std::atomic<int> runs = 0;
 
   for (int i = 0; i < 20; ++i) {
@@ -76,7 +76,7 @@ TEST_P(ThreadPoolOf, WakesParkedWorkers) {
 }
 
 TEST_P(ThreadPoolOf, CarriesTheExceptionAndStaysUsable) {
-  ThreadPool pool(GetParam());
+  WorkerPool pool(GetParam());
   std::atomic<int> started = 0;
 
   const auto fail_at_10 = [&](int task, int) {
@@ -95,7 +95,7 @@ TEST_P(ThreadPoolOf, CarriesTheExceptionAndStaysUsable) {
 }
 
 TEST_P(ThreadPoolOf, SurvivesWhenEveryTaskThrows) {
-  ThreadPool pool(GetParam());
+  WorkerPool pool(GetParam());
 
   for (int i = 0; i < 200; ++i) {
     EXPECT_THROW(pool.run(8, [](int task, int) { throw task; }), int);
@@ -103,7 +103,7 @@ TEST_P(ThreadPoolOf, SurvivesWhenEveryTaskThrows) {
 }
 
 TEST_P(ThreadPoolOf, RunsNestedRunsInline) {
-  ThreadPool pool(GetParam());
+  WorkerPool pool(GetParam());
   std::atomic<int> inner_runs = 0;
 
   pool.run(6, [&](int, int) {
@@ -117,7 +117,7 @@ TEST_P(ThreadPoolOf, RunsNestedRunsInline) {
 }
 
 TEST_P(ThreadPoolOf, TakesRunsFromSeveralThreadsAtOnce) {
-  ThreadPool pool(GetParam());
+  WorkerPool pool(GetParam());
   constexpr int k_callers = 4;
   constexpr int k_runs = 300;
   std::vector<int> complete(k_callers, 0);
@@ -140,7 +140,7 @@ TEST_P(ThreadPoolOf, TakesRunsFromSeveralThreadsAtOnce) {
 INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolOf, testing::Values(1, 2, 3, 8));
 
 TEST(ThreadPool, SharesTheTasksAmongItsThreads) {
-  ThreadPool pool(2);
+  WorkerPool pool(2);
   std::atomic<int> arrived = 0;
 
   // Neither task ends before the other one has begun, so one thread alone would never finish.
@@ -153,7 +153,7 @@ TEST(ThreadPool, SharesTheTasksAmongItsThreads) {
 }
 
 TEST(ThreadPool, AllocatesNothingInSteadyState) {
-  ThreadPool pool(2);
+  WorkerPool pool(2);
   std::atomic<int> runs = 0;
   const auto task = [&](int, int) { ++runs; };
   pool.run(4, task);
@@ -166,7 +166,7 @@ TEST(ThreadPool, AllocatesNothingInSteadyState) {
 }
 
 TEST(ThreadPool, DoesNothingForNoTasks) {
-  ThreadPool pool(2);
+  WorkerPool pool(2);
 
   pool.run(0, [](int, int) { FAIL(); });
   pool.run(-3, [](int, int) { FAIL(); });
@@ -174,7 +174,7 @@ TEST(ThreadPool, DoesNothingForNoTasks) {
 
 TEST(ThreadPool, StartsAndStopsWithoutWork) {
   for (int i = 0; i < 50; ++i) {
-    const ThreadPool pool(3);
+    const WorkerPool pool(3);
     EXPECT_EQ(pool.threads(), 3);
   }
 }
@@ -186,7 +186,7 @@ TEST(ThreadPool, RefusesImpossibleSizes) {
 }
 
 TEST(ThreadPool, AForkedChildRunsOnItsOneThreadAndEnds) {
-  auto pool = std::make_unique<ThreadPool>(4);
+  auto pool = std::make_unique<WorkerPool>(4);
   pool->run(4, [](int, int) {});
 
   const int code = test::in_child([&] {
