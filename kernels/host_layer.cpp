@@ -25,7 +25,8 @@ std::int64_t row_distance(const Operand& operand) {
 
 /// Whether sums are computed where C is.
 bool is_in_place(const Arguments& arguments) {
-  return arguments.c_layout != Layout::tokens_major && arguments.residual != arguments.c;
+  const bool is_residual = arguments.residual != nullptr && arguments.residual == arguments.c;
+  return arguments.c_layout != Layout::tokens_major && !is_residual;
 }
 
 const PreparedValues::Stream* stream_of(const Arguments& arguments) {

@@ -137,6 +137,77 @@ TEST_P(ThreadPoolOf, TakesRunsFromSeveralThreadsAtOnce) {
   for (const int count : complete) EXPECT_EQ(count, k_runs);
 }
 
+/// Runs each of 200 tasks once, as workers whose numbers are in range and not shared by tasks in
+/// flight.
+void expect_whole_runs(ThreadPool& pool) {
+  std::vector<std::atomic<int>> runs(200);
+  std::vector<std::atomic<int>> in_flight(static_cast<std::size_t>(pool.threads()));
+  std::atomic<int> wrong = 0;
+
+  pool.run(200, [&](int task, int worker) {
+    ++runs[static_cast<std::size_t>(task)];
+    auto& mine = in_flight.at(static_cast<std::size_t>(worker));
+    if (mine.fetch_add(1) != 0) ++wrong;
+    std::this_thread::yield();
+    mine.fetch_sub(1);
+  });
+
+  for (const auto& count : runs) EXPECT_EQ(count, 1);
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(ThreadPoolOfTheCaller, RunsInItsLoop) {
+  int most_tasks = 0;
+  const auto in_threads = [&](int tasks, void (*task)(void*, int), void* context) {
+    most_tasks = tasks;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < tasks; ++i) threads.emplace_back([=] { task(context, i); });
+    for (std::thread& thread : threads) thread.join();
+  };
+  const auto pool = make_thread_pool(3, in_threads);
+
+  expect_whole_runs(*pool);
+
+  EXPECT_EQ(most_tasks, 3);
+  EXPECT_EQ(pool->threads(), 3);
+}
+
+TEST(ThreadPoolOfTheCaller, TakesALoopInOneThreadAndOneThatLeavesOutTasks) {
+  const auto one_by_one = [](int tasks, void (*task)(void*, int), void* context) {
+    for (int i = tasks - 1; i >= 0; --i) task(context, i);
+  };
+  const auto nothing = [](int, void (*)(void*, int), void*) {};
+
+  expect_whole_runs(*make_thread_pool(4, one_by_one));
+  expect_whole_runs(*make_thread_pool(4, nothing));
+}
+
+TEST(ThreadPoolOfTheCaller, CarriesTheExceptionPastTheLoop) {
+  int returned = 0;
+  const auto pool = make_thread_pool(2, [&](int tasks, void (*task)(void*, int), void* context) {
+    for (int i = 0; i < tasks; ++i) {
+      task(context, i);
+      ++returned;
+    }
+  });
+
+  EXPECT_THROW(pool->run(8, [](int, int) { throw std::runtime_error("task"); }),
+               std::runtime_error);
+  EXPECT_EQ(returned, 2);
+  expect_whole_runs(*pool);
+}
+
+TEST(ThreadPoolOfTheCaller, IsNotAskedForOneTaskAndNotNeededForOneThread) {
+  const auto refuse = [](int, void (*)(void*, int), void*) { throw std::logic_error("asked"); };
+
+  int runs = 0;
+  make_thread_pool(4, refuse)->run(1, [&](int, int) { ++runs; });
+
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(make_thread_pool(1, {}), nullptr);
+  EXPECT_THROW(static_cast<void>(make_thread_pool(0, refuse)), InvalidArgument);
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolOf, testing::Values(1, 2, 3, 8));
 
 TEST(ThreadPool, SharesTheTasksAmongItsThreads) {
