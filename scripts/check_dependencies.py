@@ -27,7 +27,8 @@ LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"kernels": ("kernel",)},
     {"proxy": ()},
     {"compiler": ("compilation", "compiler", "spjit")},
-    {"tools": (), "bindings": ()},
+    {"tools": ()},
+    {"bindings": ()},
 )
 
 LAYER_OF = {folder: level for level, layer in enumerate(LAYERS) for folder in layer}
