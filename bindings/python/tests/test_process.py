@@ -129,7 +129,15 @@ def test_lets_other_threads_run_meanwhile(rng):
     assert any(begin < at < end for at in ticks)
 
 
-def test_ctrl_c_stops_a_compilation():
+@pytest.fixture
+def default_interrupts():
+    """Programs that a script starts in the background ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_stops_a_compilation(default_interrupts):
     a = scipy.sparse.random(3000, 3000, density=0.2, format="csr", dtype=np.float32,
                             random_state=1)
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))

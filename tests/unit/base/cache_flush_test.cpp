@@ -8,7 +8,7 @@ namespace {
 
 using spjit::CacheFlush;
 using spjit::HostCpu;
-using spjit::ThreadPool;
+using spjit::WorkerPool;
 
 constexpr std::int64_t k_mib = std::int64_t{1} << 20;
 

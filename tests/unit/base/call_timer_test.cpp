@@ -52,7 +52,8 @@ TEST(CallTimer, EmptiesTheCachesOfAPool) {
   cpu.l2_bytes = 4096;
   cpu.l3_bytes = 1 << 20;
   spjit::WorkerPool pool(3);
-  for (spjit::ThreadPool* threads : {static_cast<spjit::ThreadPool*>(nullptr), &pool}) {
+  for (spjit::ThreadPool* threads :
+       {static_cast<spjit::ThreadPool*>(nullptr), static_cast<spjit::ThreadPool*>(&pool)}) {
     const auto caches = std::make_shared<spjit::CacheFlush>(cpu, threads);
     caches->flush();
     const std::int64_t once = caches->bytes_read();

@@ -251,9 +251,9 @@ TEST(ThreadPool, StartsAndStopsWithoutWork) {
 }
 
 TEST(ThreadPool, RefusesImpossibleSizes) {
-  EXPECT_THROW(ThreadPool(0), InvalidArgument);
-  EXPECT_THROW(ThreadPool(-2), InvalidArgument);
-  EXPECT_THROW(ThreadPool(4097), InvalidArgument);
+  EXPECT_THROW(WorkerPool(0), InvalidArgument);
+  EXPECT_THROW(WorkerPool(-2), InvalidArgument);
+  EXPECT_THROW(WorkerPool(4097), InvalidArgument);
 }
 
 TEST(ThreadPool, AForkedChildRunsOnItsOneThreadAndEnds) {

@@ -9,9 +9,9 @@ from ._errors import (CacheError, Cancelled, CompileFailed, DeadlineExceeded, De
                       InternalError, InvalidArgument, InvalidMatrix, IoError, NotSupported,
                       OutOfMemory, SpjitError, VerificationFailed)
 from ._kernel import Kernel, PreparedValues, load
-from ._library import library as _library
+from ._library import version as _version
 
-__version__: str = _library.spjit_version().decode()
+__version__: str = _version()
 
 __all__ = ["CacheError", "Cancelled", "CompileFailed", "Compiler", "DeadlineExceeded",
            "DeviceError", "InternalError", "InvalidArgument", "InvalidMatrix", "IoError", "Kernel",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import math
 from ctypes import c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
@@ -14,13 +16,10 @@ FLOAT32 = np.dtype(np.float32)
 _ITEM = FLOAT32.itemsize
 
 
-class Dense(NamedTuple):
-    """fp32 memory that somebody else owns."""
-
-    pointer: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]  # floats
-    owner: Any  # kept while the memory is used
+Extents = tuple[int, ...]
+# fp32 memory that somebody else owns: the address, the shape, the strides in bytes, and what keeps
+# the memory. Plain tuples: a call has to take few microseconds.
+Dense = tuple[int, Extents, Extents, Any]
 
 
 class _DLTensor(ctypes.Structure):
@@ -62,7 +61,8 @@ def _of_dlpack(array: Any, name: str) -> Dense:
         raise _wrong_type(name, f"{_DL_KINDS.get(tensor.code, 'unknown')}{tensor.bits}")
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else _contiguous_strides(shape)
-    return Dense((tensor.data or 0) + tensor.byte_offset, shape, strides, capsule)
+    bytes_apart = tuple([stride * _ITEM for stride in strides])
+    return (tensor.data or 0) + tensor.byte_offset, shape, bytes_apart, capsule
 
 
 def dense(array: Any, name: str, *, writable: bool = False) -> Dense:
@@ -75,11 +75,10 @@ def dense(array: Any, name: str, *, writable: bool = False) -> Dense:
         pointer, read_only = array.__array_interface__["data"]
         if writable and read_only:
             raise InvalidArgument(f"{name} is read-only; expected an array to write to")
-        strides = array.strides
-        if pointer % _ITEM or any(stride % _ITEM for stride in strides):
-            raise InvalidArgument(f"{name} has floats that are not aligned to 4 bytes; expected an "
-                                  "aligned array")
-        return Dense(pointer, array.shape, tuple([stride // _ITEM for stride in strides]), array)
+        if pointer % _ITEM:
+            raise InvalidArgument(f"{name} begins at an address that is no multiple of 4; expected "
+                                  "an aligned array")
+        return pointer, array.shape, array.strides, array
     if hasattr(array, "__dlpack__"):
         return _of_dlpack(array, name)
     raise _wrong_type(name, type(array).__name__, "a float32 array of numpy, or one with DLPack")
@@ -88,11 +87,12 @@ def dense(array: Any, name: str, *, writable: bool = False) -> Dense:
 def vector(array: Any, name: str, length: int) -> Dense:
     """A contiguous [length]."""
     memory = dense(array, name)
-    if memory.shape != (length,):
-        raise InvalidArgument(f"{name} has the shape {list(memory.shape)}; expected [{length}]")
-    if length > 1 and memory.strides[0] != 1:
-        raise InvalidArgument(f"{name} has a stride of {memory.strides[0]} floats; expected a "
-                              f"contiguous array: numpy.ascontiguousarray({name})")
+    _, shape, strides, _ = memory
+    if shape != (length,):
+        raise InvalidArgument(f"{name} has the shape {list(shape)}; expected [{length}]")
+    if length > 1 and strides[0] != _ITEM:
+        raise InvalidArgument(f"{name} has a stride of {strides[0]} bytes; expected a contiguous "
+                              f"array: numpy.ascontiguousarray({name})")
     return memory
 
 
@@ -110,23 +110,20 @@ def _merged(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
     return 0 if stride is None else stride
 
 
-class Placed(NamedTuple):
-    """How an operand lies: what spjit_arguments says of it."""
-
-    layout: int  # enum spjit_layout
-    ld: int
-    distance: int
-
-
 FEATURES = 1  # SPJIT_LAYOUT_FEATURES
 TOKENS = 2  # SPJIT_LAYOUT_TOKENS
 
+# How an operand lies: its layout (enum spjit_layout), leading dimension and distance, in floats.
+Placed = tuple[int, int, int]
 
-def place(memory: Dense, tokens_major: bool, batch_dims: int) -> Placed | None:
+
+def _place(shape: Extents, strides: Extents, tokens_major: bool, batch_dims: int) -> Placed | None:
     """Of [batch..., tokens..., features], or [batch..., features, tokens] where not `tokens_major`,
     with `batch_dims` dimensions of the batch; None if it is no batch of matrices with unit stride
     in one direction."""
-    shape, strides = memory.shape, memory.strides
+    if any(stride % _ITEM for stride in strides):
+        return None
+    strides = tuple(stride // _ITEM for stride in strides)
     if tokens_major:
         features, feature_stride = shape[-1], strides[-1]
         token_shape, token_strides = shape[batch_dims:-1], strides[batch_dims:-1]
@@ -137,18 +134,56 @@ def place(memory: Dense, tokens_major: bool, batch_dims: int) -> Placed | None:
     token_stride = _merged(token_shape, token_strides)
     if distance is None or token_stride is None:
         return None
-    tokens = 1
-    for extent in token_shape:
-        tokens *= extent
+    tokens = math.prod(token_shape)
     # The stride of a dimension of one element means nothing.
     if features == 1 and tokens == 1:
-        return Placed(FEATURES, 1, distance)
+        return FEATURES, 1, distance
     if feature_stride == 1 or features == 1:
         if tokens == 1:
-            return Placed(TOKENS, features, distance)
+            return TOKENS, features, distance
         if token_stride > 0:
-            return Placed(TOKENS, token_stride, distance)
-    if token_stride == 1 or tokens == 1:
-        if feature_stride > 0:
-            return Placed(FEATURES, feature_stride, distance)
+            return TOKENS, token_stride, distance
+    if (token_stride == 1 or tokens == 1) and feature_stride > 0:
+        return FEATURES, feature_stride, distance
+    return None
+
+
+class Shapes(NamedTuple):
+    """Of the operands of a call; hashable."""
+
+    tokens_major: bool
+    any_n: bool
+    x: Extents
+    x_strides: Extents  # bytes; so are the others
+    y: Extents
+    y_strides: Extents
+    residual_strides: Extents | None
+
+
+class Placement(NamedTuple):
+    """What spjit_arguments says of them."""
+
+    n: int
+    batch: int
+    x: Placed
+    y: Placed
+    residual: Placed
+
+
+@functools.lru_cache(maxsize=4096)
+def placement(shapes: Shapes) -> Placement | None:
+    """None if they cannot be computed without a copy."""
+    tokens_major = shapes.tokens_major
+    most = max(len(shapes.x) - 2, 0)
+    # Tokens that follow one another evenly are one matrix; else leading dimensions are a batch.
+    least = 0 if tokens_major and shapes.any_n else most
+    for batch_dims in range(least, most + 1):
+        x = _place(shapes.x, shapes.x_strides, tokens_major, batch_dims)
+        y = _place(shapes.y, shapes.y_strides, tokens_major, batch_dims)
+        residual = y if shapes.residual_strides is None else _place(
+            shapes.y, shapes.residual_strides, tokens_major, batch_dims)
+        if x is None or y is None or residual is None or residual[0] != y[0]:
+            continue
+        tokens = shapes.x[batch_dims:-1] if tokens_major else shapes.x[-1:]
+        return Placement(math.prod(tokens), math.prod(shapes.x[:batch_dims]), x, y, residual)
     return None

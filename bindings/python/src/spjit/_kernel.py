@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _arrays
-from ._arrays import Dense, Placed
+from ._arrays import Dense
 from ._errors import InvalidArgument
 from ._library import ARGUMENTS, Handle, LoadOptions, PathLike, byref, c_char_p, check, library
 from ._library import path_bytes
@@ -53,8 +53,8 @@ class Kernel:
         self._tokens_major = info["b_layout"] == "tokens"
         self._takes_values: bool = info["runtime_values"]
         epilogue = info["epilogue"]
-        self._vectors: tuple[bool, bool, bool] = (epilogue["scale"], epilogue["bias"],
-                                                  epilogue["residual"])
+        self._has: tuple[bool, bool, bool] = (epilogue["scale"], epilogue["bias"],
+                                              epilogue["residual"])
 
     @property
     def info(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Kernel:
         memory = _arrays.vector(values, "values", nnz)
         return PreparedValues(Handle(library.spjit_kernel_prepare_values,
                                      library.spjit_values_destroy, self._handle.pointer,
-                                     memory.pointer, nnz))
+                                     memory[0], nnz))
 
     def __call__(self, x: Any, *, bias: Any = None, scale: Any = None, residual: Any = None,
                  values: PreparedValues | None = None, out: Any = None) -> Any:
@@ -125,42 +125,41 @@ class Kernel:
         Raises TypeError for another type than float32 and what is no array; InvalidArgument for
         other shapes and strides, with what to do; OutOfMemory.
         """
-        memory = _arrays.dense(x, "x")
-        shape = self._result_shape(memory.shape)
+        given = _arrays.dense(x, "x")
+        shape = self._result_shape(given[1])
         if out is None:
-            out = np.empty(shape, np.float32)
-            result = Dense(out.__array_interface__["data"][0], shape,
-                           tuple([stride // 4 for stride in out.strides]), out)
+            out = np.empty(shape, _arrays.FLOAT32)
+            result = _arrays.dense(out, "out")
         else:
-            result = self._as_result(out, "out", shape, writable=True)
-        added = self._operand_residual(residual, shape)
-        has_scale, has_bias, _ = self._vectors
-        factors = self._operand_vector(scale, "scale", has_scale)
-        summands = self._operand_vector(bias, "bias", has_bias)
-        self._check_values(values)
+            result = self._of_shape(out, "out", shape, writable=True)
+        factors = summands = added = None
+        has_scale, has_bias, has_residual = self._has
+        if has_scale or scale is not None:
+            factors = self._vector(scale, "scale", has_scale)
+        if has_bias or bias is not None:
+            summands = self._vector(bias, "bias", has_bias)
+        if has_residual or residual is not None:
+            self._check_given(residual, "residual", has_residual)
+            added = self._of_shape(residual, "residual", shape)
+        if self._takes_values or values is not None:
+            self._check_values(values)
         if 0 in shape:
             return out
-        self._launch(memory, result, (factors, summands, added), values)
-        return out
-
-    def _launch(self, x: Dense, y: Dense, vectors: tuple[Dense | None, Dense | None, Dense | None],
-                values: PreparedValues | None) -> None:
-        factors, summands, added = vectors
-        n, batch, places = self._placed(x, y, added)
-        b, c, r = places
-        if r is not None and r.layout != c.layout:
-            raise InvalidArgument("residual and out have unit stride in different dimensions; "
-                                  "expected the same")
+        place = _arrays.placement(_arrays.Shapes(
+            self._tokens_major, self._n is None, given[1], given[2], shape, result[2],
+            None if added is None else added[2]))
+        if place is None:
+            raise self._not_placed(given, result, added)
+        n, batch, (x_layout, ldb, b_distance), (y_layout, ldc, c_distance), (_, ldr, r_distance) = place
         arguments = _pack(
-            _SIZE, x.pointer, b.ld, y.pointer, c.ld, n, b.layout, c.layout,
-            0 if factors is None else factors.pointer,
-            0 if summands is None else summands.pointer,
-            0 if added is None else added.pointer, 0 if r is None else r.ld,
-            0 if values is None else values._handle.pointer, batch, b.distance, c.distance,
-            0 if r is None else r.distance, 0, 0, 0)
+            _SIZE, given[0], ldb, result[0], ldc, n, x_layout, y_layout,
+            0 if factors is None else factors[0], 0 if summands is None else summands[0],
+            0 if added is None else added[0], ldr, 0 if values is None else values._handle.pointer,
+            batch, b_distance, c_distance, r_distance, 0, 0, 0)
         status = _run(self._handle.pointer, arguments)
         if status:
             check(status)
+        return out
 
     def _result_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         tokens_major = self._tokens_major
@@ -179,21 +178,16 @@ class Kernel:
             return (*shape[:-1], self._out)
         return (*shape[:-2], self._out, n)
 
-    def _as_result(self, array: Any, name: str, shape: tuple[int, ...],
-                   writable: bool = False) -> Dense:
+    @staticmethod
+    def _of_shape(array: Any, name: str, shape: tuple[int, ...], writable: bool = False) -> Dense:
         memory = _arrays.dense(array, name, writable=writable)
-        if memory.shape != shape:
-            raise InvalidArgument(f"{name} has the shape {list(memory.shape)}; expected "
-                                  f"{list(shape)}")
+        if memory[1] != shape:
+            raise InvalidArgument(f"{name} has the shape {list(memory[1])}; expected {list(shape)}")
         return memory
 
-    def _operand_vector(self, array: Any, name: str, is_expected: bool) -> Dense | None:
+    def _vector(self, array: Any, name: str, is_expected: bool) -> Dense:
         self._check_given(array, name, is_expected)
-        return None if array is None else _arrays.vector(array, name, self._out)
-
-    def _operand_residual(self, array: Any, shape: tuple[int, ...]) -> Dense | None:
-        self._check_given(array, "residual", self._vectors[2])
-        return None if array is None else self._as_result(array, "residual", shape)
+        return _arrays.vector(array, name, self._out)
 
     @staticmethod
     def _check_given(array: Any, name: str, is_expected: bool) -> None:
@@ -210,33 +204,15 @@ class Kernel:
             raise InvalidArgument("values is missing; this kernel was compiled with "
                                   "runtime_values=True: pass what prepare_values() gave")
 
-    def _placed(self, x: Dense, y: Dense, residual: Dense | None
-                ) -> tuple[int, int, tuple[Placed, Placed, Placed | None]]:
-        """n, batch and how the operands lie."""
-        tokens_major = self._tokens_major
-        shape = x.shape
-        most = max(len(shape) - 2, 0)
-        # Tokens that follow one another evenly are one matrix; else leading dimensions are a batch.
-        least = 0 if tokens_major and self._n is None else most
-        for batch_dims in range(least, most + 1):
-            b = _arrays.place(x, tokens_major, batch_dims)
-            c = _arrays.place(y, tokens_major, batch_dims)
-            r = None if residual is None else _arrays.place(residual, tokens_major, batch_dims)
-            if b is None or c is None or (residual is not None and r is None):
-                continue
-            batch = 1
-            for extent in shape[:batch_dims]:
-                batch *= extent
-            n = 1
-            for extent in shape[batch_dims:-1] if tokens_major else shape[-1:]:
-                n *= extent
-            return n, batch, (b, c, r)
+    @staticmethod
+    def _not_placed(x: Dense, y: Dense, residual: Dense | None) -> InvalidArgument:
         operands = [("x", x), ("out", y)] + ([] if residual is None else [("residual", residual)])
-        raise InvalidArgument(
-            "; ".join(f"{name} has the strides {list(memory.strides)} (floats) for the shape "
-                      f"{list(memory.shape)}" for name, memory in operands)
-            + "; expected stride 1 in one of the last two dimensions, a positive one in the other "
-              "and even ones in the rest: numpy.ascontiguousarray() makes a copy that has them")
+        return InvalidArgument(
+            "; ".join(f"{name} has the strides {list(strides)} (bytes) for the shape {list(shape)}"
+                      for name, (_, shape, strides, _) in operands)
+            + "; expected 4 in one of the last two dimensions (of out and residual the same), a "
+              "positive multiple of 4 in the other and even ones in the rest: "
+              "numpy.ascontiguousarray() makes a copy that has them")
 
 
 def load(folder: PathLike, *, threads: int = 1, any_owner: bool = False) -> Kernel:

@@ -124,6 +124,12 @@ class Handle:
             self._destroy = None
 
 
+def version() -> str:
+    """Of the library, "0.1.0"."""
+    text: bytes = library.spjit_version()
+    return text.decode()
+
+
 def path_bytes(path: PathLike) -> bytes:
     return os.fsencode(path)
 
