@@ -45,7 +45,8 @@ def declared_names(header: str) -> set[str]:
 
 
 def differences(listed: dict[str, str], found: dict[str, str], declared: set[str]) -> list[str]:
-    lines = [f"{name}: the library does not have it" for name in sorted(listed.keys() - found.keys())]
+    lines = [f"{name}: the library does not have it"
+             for name in sorted(listed.keys() - found.keys())]
     lines += [f"{name}: not in the list" for name in sorted(found.keys() - listed.keys())]
     lines += [f"{name}: its version is '{found[name]}', listed is '{listed[name]}'"
               for name in sorted(listed.keys() & found.keys()) if listed[name] != found[name]]

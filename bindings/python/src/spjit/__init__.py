@@ -1,6 +1,6 @@
 """Kernels that are compiled for one sparse matrix.
 
-    layer = spjit.compile(a, activation="gelu", bias=True)   # A [out, in]: scipy.sparse, numpy, file
+    layer = spjit.compile(a, activation="gelu", bias=True)   # A [out, in]: scipy, numpy, a file
     y = layer(x, bias=b)                                     # x [..., tokens, in]
 """
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from ctypes import byref
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ._errors import InvalidArgument, InvalidMatrix
 from ._kernel import Kernel
-from ._library import CompileControl, CompilerOptions, Csr, Handle, PathLike, Problem, byref
-from ._library import check, library, path_bytes, text_bytes
+from ._library import CompileControl, CompilerOptions, Csr, Handle, PathLike, Problem, check
+from ._library import library, path_bytes, text_bytes
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu-tanh": 3, "silu": 4}
 _LAYOUTS = {"features": 1, "tokens": 2}

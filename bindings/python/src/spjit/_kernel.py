@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from ctypes import byref, c_char_p
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from . import _arrays
 from ._arrays import Dense
 from ._errors import InvalidArgument
-from ._library import ARGUMENTS, Handle, LoadOptions, PathLike, byref, c_char_p, check, library
+from ._library import ARGUMENTS, Handle, LoadOptions, PathLike, check, library
 from ._library import path_bytes
 
 FloatArray = npt.NDArray[np.float32]
@@ -150,7 +151,9 @@ class Kernel:
             None if added is None else added[2]))
         if place is None:
             raise self._not_placed(given, result, added)
-        n, batch, (x_layout, ldb, b_distance), (y_layout, ldc, c_distance), (_, ldr, r_distance) = place
+        n, batch, of_x, of_y, (_, ldr, r_distance) = place
+        x_layout, ldb, b_distance = of_x
+        y_layout, ldc, c_distance = of_y
         arguments = _pack(
             _SIZE, given[0], ldb, result[0], ldc, n, x_layout, y_layout,
             0 if factors is None else factors[0], 0 if summands is None else summands[0],
