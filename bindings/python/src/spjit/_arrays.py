@@ -6,7 +6,7 @@ import ctypes
 import functools
 import math
 from ctypes import c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
@@ -148,16 +148,9 @@ def _place(shape: Extents, strides: Extents, tokens_major: bool, batch_dims: int
     return None
 
 
-class Shapes(NamedTuple):
-    """Of the operands of a call; hashable."""
-
-    tokens_major: bool
-    any_n: bool
-    x: Extents
-    x_strides: Extents  # bytes; so are the others
-    y: Extents
-    y_strides: Extents
-    residual_strides: Extents | None
+# Of a call: whether tokens come first, whether there may be any number of them, the shape of x and
+# its strides, the same of y, the strides of the residual if there is one. Strides are in bytes.
+Shapes = tuple[bool, bool, Extents, Extents, Extents, Extents, Optional[Extents]]
 
 
 class Placement(NamedTuple):
@@ -173,17 +166,17 @@ class Placement(NamedTuple):
 @functools.lru_cache(maxsize=4096)
 def placement(shapes: Shapes) -> Placement | None:
     """None if they cannot be computed without a copy."""
-    tokens_major = shapes.tokens_major
-    most = max(len(shapes.x) - 2, 0)
+    tokens_major, any_n, x_shape, x_strides, y_shape, y_strides, residual_strides = shapes
+    most = max(len(x_shape) - 2, 0)
     # Tokens that follow one another evenly are one matrix; else leading dimensions are a batch.
-    least = 0 if tokens_major and shapes.any_n else most
+    least = 0 if tokens_major and any_n else most
     for batch_dims in range(least, most + 1):
-        x = _place(shapes.x, shapes.x_strides, tokens_major, batch_dims)
-        y = _place(shapes.y, shapes.y_strides, tokens_major, batch_dims)
-        residual = y if shapes.residual_strides is None else _place(
-            shapes.y, shapes.residual_strides, tokens_major, batch_dims)
+        x = _place(x_shape, x_strides, tokens_major, batch_dims)
+        y = _place(y_shape, y_strides, tokens_major, batch_dims)
+        residual = y if residual_strides is None else _place(
+            y_shape, residual_strides, tokens_major, batch_dims)
         if x is None or y is None or residual is None or residual[0] != y[0]:
             continue
-        tokens = shapes.x[batch_dims:-1] if tokens_major else shapes.x[-1:]
-        return Placement(math.prod(tokens), math.prod(shapes.x[:batch_dims]), x, y, residual)
+        tokens = x_shape[batch_dims:-1] if tokens_major else x_shape[-1:]
+        return Placement(math.prod(tokens), math.prod(x_shape[:batch_dims]), x, y, residual)
     return None

@@ -146,7 +146,7 @@ class Kernel:
             self._check_values(values)
         if 0 in shape:
             return out
-        place = _arrays.placement(_arrays.Shapes(
+        place = _arrays.placement((
             self._tokens_major, self._n is None, given[1], given[2], shape, result[2],
             None if added is None else added[2]))
         if place is None:
