@@ -83,6 +83,8 @@ def test_options_reach_the_compiler(weights, tmp_path):
     ({"clamp": (1, 0)}, "clamp"),
     ({"target": "pdp-11"}, "pdp-11"),
     ({"threads": -3}, "threads is -3"),
+    ({"threads": -1}, "threads is -1"),
+    ({"threads": 1 << 20}, "threads is 1048576"),
     ({"search": "slow"}, "slow"),
     ({"family": "none"}, "none"),
     ({"timeout": -1}, "timeout_ms is -1000"),

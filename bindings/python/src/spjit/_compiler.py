@@ -13,7 +13,7 @@ import numpy as np
 from ._errors import InvalidArgument, InvalidMatrix
 from ._kernel import Kernel
 from ._library import CompileControl, CompilerOptions, Csr, Handle, PathLike, Problem, check
-from ._library import library, path_bytes, text_bytes
+from ._library import library, path_bytes, text_bytes, thread_count
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu-tanh": 3, "silu": 4}
 _LAYOUTS = {"features": 1, "tokens": 2}
@@ -125,7 +125,7 @@ class Compiler:
             target=text_bytes(target), search=text_bytes(search),
             search_budget_ms=0 if search_budget is None else 1e3 * search_budget,
             family=text_bytes(family), network_nnz=network_nnz, verify=text_bytes(verify),
-            cache_directory=directory, threads=threads or -1, hot=int(hot),
+            cache_directory=directory, threads=thread_count(threads), hot=int(hot),
             no_cache=int(cache is False))
         self._handle = Handle(library.spjit_compiler_create, library.spjit_compiler_destroy,
                               byref(options))

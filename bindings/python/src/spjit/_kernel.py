@@ -13,7 +13,7 @@ from . import _arrays
 from ._arrays import Dense
 from ._errors import InvalidArgument
 from ._library import ARGUMENTS, Handle, LoadOptions, PathLike, check, library
-from ._library import path_bytes
+from ._library import path_bytes, thread_count
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -227,6 +227,6 @@ def load(folder: PathLike, *, threads: int = 1, any_owner: bool = False) -> Kern
     Raises IoError if there is none; CacheError or SpjitError if it is damaged; NotSupported if this
     CPU lacks the instruction set.
     """
-    options = LoadOptions(threads=threads or -1, any_owner=int(any_owner))
+    options = LoadOptions(threads=thread_count(threads), any_owner=int(any_owner))
     return Kernel(Handle(library.spjit_kernel_load, library.spjit_kernel_destroy,
                          path_bytes(folder), byref(options)))

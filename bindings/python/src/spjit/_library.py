@@ -11,7 +11,7 @@ from ctypes import c_void_p
 from pathlib import Path
 from typing import Any, Union
 
-from ._errors import BY_STATUS, CompileFailed, InternalError
+from ._errors import BY_STATUS, CompileFailed, InternalError, InvalidArgument
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -128,6 +128,13 @@ def version() -> str:
     """Of the library, "0.1.0"."""
     text: bytes = library.spjit_version()
     return text.decode()
+
+
+def thread_count(threads: int) -> int:
+    """As spjit.h has it, for 0 (all CPUs) and more. Raises InvalidArgument."""
+    if threads < 0:
+        raise InvalidArgument(f"threads is {threads}; expected 0 (all CPUs) or more")
+    return threads or -1
 
 
 def path_bytes(path: PathLike) -> bytes:
