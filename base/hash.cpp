@@ -1,6 +1,6 @@
 // OpenSSL's EVP functions, for which it marks these as deprecated, put all its ciphers and its
 // configuration into whoever links it statically: megabytes for one hash.
-#define OPENSSL_SUPPRESS_DEPRECATED
+#define OPENSSL_SUPPRESS_DEPRECATED  // NOLINT(readability-identifier-naming): theirs
 
 #include "base/hash.hpp"
 

@@ -26,8 +26,8 @@ namespace {
 
 constexpr std::size_t k_key_digits = 64;
 
-IoError folder_error(const fs::path& folder, const char* what, const std::error_code& code) {
-  return IoError(fmt::format("{}: {}: {}", folder.string(), what, code.message()));
+[[noreturn]] void fail_with(const fs::path& folder, const char* what, const std::error_code& code) {
+  throw IoError(fmt::format("{}: {}: {}", folder.string(), what, code.message()));
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ IoError folder_error(const fs::path& folder, const char* what, const std::error_
 void save_kernel(const Kernel& kernel, const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) throw folder_error(folder, "cannot be made", error);
+  if (error) fail_with(folder, "cannot be made", error);
   const Artifact& artifact = kernel.artifact();
   std::vector<CacheFile> files;
   for (const Artifact::File& file : artifact.files) {
@@ -54,8 +54,8 @@ void save_kernel(const Kernel& kernel, const fs::path& folder) {
 Kernel load_kernel(KernelFolder folder) {
   const FileDescriptor directory = open_directory(folder.path);
   if (!directory) {
-    throw folder_error(folder.path, "cannot be opened as a kernel's folder",
-                       std::error_code(errno, std::generic_category()));
+    fail_with(folder.path, "cannot be opened as a kernel's folder",
+              std::error_code(errno, std::generic_category()));
   }
   try {
     const std::string key = read_cache_record(directory).key;
