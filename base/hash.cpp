@@ -1,7 +1,10 @@
+// OpenSSL's EVP functions, for which it marks these as deprecated, put all its ciphers and its
+// configuration into whoever links it statically: megabytes for one hash.
+#define OPENSSL_SUPPRESS_DEPRECATED  // NOLINT(readability-identifier-naming): theirs
+
 #include "base/hash.hpp"
 
-#include <fmt/format.h>
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -10,33 +13,11 @@
 #include <cstring>
 #include <utility>
 
-#include "spjit/error.hpp"
-
 namespace spjit {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
               "keys and checksums are defined over little-endian bytes");
-
-struct ContextDeleter {
-  void operator()(EVP_MD_CTX* context) const noexcept { EVP_MD_CTX_free(context); }
-};
-using Context = std::unique_ptr<EVP_MD_CTX, ContextDeleter>;
-
-void require(int ok, const char* step) {
-  if (ok != 1) {
-    throw Error(
-        fmt::format("OpenSSL failed at {} for SHA-256: check the OpenSSL installation and "
-                    "its configuration file",
-                    step));
-  }
-}
-
-Context new_context() {
-  Context context(EVP_MD_CTX_new());
-  require(context ? 1 : 0, "EVP_MD_CTX_new");
-  return context;
-}
 
 std::string to_hex(std::span<const unsigned char> bytes) {
   constexpr std::string_view digits = "0123456789abcdef";
@@ -52,17 +33,15 @@ std::string to_hex(std::span<const unsigned char> bytes) {
 }  // namespace
 
 struct KeyBuilder::Digest {
-  Context context = new_context();
+  SHA256_CTX context;
 
-  void update(const void* data, std::size_t size) const {
-    require(EVP_DigestUpdate(context.get(), data, size), "EVP_DigestUpdate");
-  }
+  // These functions of OpenSSL cannot fail: they always return 1.
+  Digest() { SHA256_Init(&context); }
+  void update(const void* data, std::size_t size) { SHA256_Update(&context, data, size); }
 };
 
 KeyBuilder::KeyBuilder(Cancellation cancel)
-    : digest_(std::make_unique<Digest>()), cancel_(std::move(cancel)) {
-  require(EVP_DigestInit_ex(digest_->context.get(), EVP_sha256(), nullptr), "EVP_DigestInit_ex");
-}
+    : digest_(std::make_unique<Digest>()), cancel_(std::move(cancel)) {}
 
 KeyBuilder::KeyBuilder(KeyBuilder&&) noexcept = default;
 KeyBuilder& KeyBuilder::operator=(KeyBuilder&&) noexcept = default;
@@ -99,10 +78,9 @@ void KeyBuilder::add(char tag, std::string_view name, std::span<const std::byte>
 
 std::string KeyBuilder::hex() const {
   // Finishing consumes a context, and more fields may follow.
-  const Context copy = new_context();
-  require(EVP_MD_CTX_copy_ex(copy.get(), digest_->context.get()), "EVP_MD_CTX_copy_ex");
-  std::array<unsigned char, 32> digest{};
-  require(EVP_DigestFinal_ex(copy.get(), digest.data(), nullptr), "EVP_DigestFinal_ex");
+  SHA256_CTX copy = digest_->context;
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+  SHA256_Final(digest.data(), &copy);
   return to_hex(digest);
 }
 

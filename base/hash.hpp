@@ -18,8 +18,8 @@ namespace spjit {
 ///     field = tag, length(name), name, length(value), value
 /// with a one-byte tag for the kind of value and lengths as 64-bit little-endian integers, so two
 /// different records never hash the same bytes. The order of fields counts. Integers and spans are
-/// hashed as little-endian bytes. Move-only. Every member throws Error if OpenSSL fails; adding a
-/// field also what `cancel` throws, which is asked every 4 MiB.
+/// hashed as little-endian bytes. Move-only. Adding a field throws what `cancel` throws, which is
+/// asked every 4 MiB.
 class KeyBuilder {
  public:
   explicit KeyBuilder(Cancellation cancel = {});

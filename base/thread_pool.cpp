@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -44,17 +45,76 @@ int checked(int threads) {
   return threads;
 }
 
+/// One run in threads that do not number themselves: each call of the caller's loop is a worker,
+/// and takes tasks while there are any.
+class BorrowedRun {
+ public:
+  BorrowedRun(int tasks, const ThreadPool::Task& task) : tasks_(tasks), task_(task) {}
+
+  void work(int worker) noexcept {
+    for (int task = next_++; task < tasks_; task = next_++) {
+      try {
+        task_(task, worker);
+      } catch (...) {
+        if (!failed_.exchange(true)) error_ = std::current_exception();
+        next_ = tasks_;
+      }
+    }
+  }
+
+  /// After the loop has returned.
+  void finish() {
+    work(0);  // a loop that left out some
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  int tasks_;
+  const ThreadPool::Task& task_;
+  std::atomic<int> next_ = 0;  // never more than tasks_ and one for each worker
+  std::atomic<bool> failed_ = false;
+  std::exception_ptr error_;  // written by whoever sets failed_
+};
+
+class BorrowedPool final : public ThreadPool {
+ public:
+  BorrowedPool(int threads, ParallelFor parallel_for)
+      : ThreadPool(threads), parallel_for_(std::move(parallel_for)) {}
+
+  void run(int tasks, Task task) override {
+    BorrowedRun run(tasks, task);
+    const int workers = std::min(tasks, threads());
+    if (workers > 1) {
+      parallel_for_(
+          workers,
+          [](void* context, int worker) { static_cast<BorrowedRun*>(context)->work(worker); },
+          &run);
+    }
+    run.finish();
+  }
+
+ private:
+  ParallelFor parallel_for_;
+};
+
 }  // namespace
 
-ThreadPool::ThreadPool(int threads, std::chrono::nanoseconds spin)
-    : threads_(checked(threads)),
+std::shared_ptr<ThreadPool> make_thread_pool(int threads, ParallelFor parallel_for) {
+  if (parallel_for) return std::make_shared<BorrowedPool>(threads, std::move(parallel_for));
+  return threads > 1 ? std::make_shared<WorkerPool>(threads) : nullptr;
+}
+
+ThreadPool::ThreadPool(int threads) : threads_(checked(threads)) {}
+
+WorkerPool::WorkerPool(int threads, std::chrono::nanoseconds spin)
+    : ThreadPool(threads),
       spin_(threads > usable_cpus() ? std::chrono::nanoseconds::zero() : spin),
       owner_pid_(::getpid()),
       workers_(std::make_unique<std::vector<std::thread>>()) {
   start_workers();
 }
 
-ThreadPool::~ThreadPool() {
+WorkerPool::~WorkerPool() {
   if (::getpid() != owner_pid_) {
     // A forked child: the threads are not here, and joining them would never return.
     static_cast<void>(workers_.release());
@@ -63,10 +123,10 @@ ThreadPool::~ThreadPool() {
   stop_workers();
 }
 
-void ThreadPool::start_workers() {
-  workers_->reserve(static_cast<std::size_t>(threads_ - 1));
+void WorkerPool::start_workers() {
+  workers_->reserve(static_cast<std::size_t>(threads() - 1));
   try {
-    for (int worker = 1; worker < threads_; ++worker) {
+    for (int worker = 1; worker < threads(); ++worker) {
       workers_->emplace_back([this, worker] { work(worker); });
     }
   } catch (const std::system_error& error) {
@@ -75,20 +135,20 @@ void ThreadPool::start_workers() {
     throw Error(
         fmt::format("thread pool of {} threads: only {} could be started ({}); ask for "
                     "fewer threads or raise the limit (ulimit -u)",
-                    threads_, started + 1, error.what()));
+                    threads(), started + 1, error.what()));
   }
 }
 
-void ThreadPool::stop_workers() noexcept {
+void WorkerPool::stop_workers() noexcept {
   stopping_.store(true, std::memory_order_release);
   epoch_.fetch_add(1);
   epoch_.notify_all();
   for (std::thread& worker : *workers_) worker.join();
 }
 
-void ThreadPool::run(int tasks, Task task) {
+void WorkerPool::run(int tasks, Task task) {
   if (tasks <= 0) return;
-  if (tasks == 1 || threads_ == 1 || busy_.exchange(true, std::memory_order_acquire)) {
+  if (tasks == 1 || threads() == 1 || busy_.exchange(true, std::memory_order_acquire)) {
     for (int i = 0; i < tasks; ++i) task(i, 0);
     return;
   }
@@ -107,7 +167,7 @@ void ThreadPool::run(int tasks, Task task) {
   if (error) std::rethrow_exception(error);
 }
 
-void ThreadPool::work(int worker) {
+void WorkerPool::work(int worker) {
   while (true) {
     // Read before looking for tasks: a run published after this line ends the wait below.
     const std::uint32_t seen = epoch_.load(std::memory_order_acquire);
@@ -117,7 +177,7 @@ void ThreadPool::work(int worker) {
   }
 }
 
-void ThreadPool::drain(int worker) noexcept {
+void WorkerPool::drain(int worker) noexcept {
   int left = remaining_.load(std::memory_order_relaxed);
   while (left > 0) {
     // A late worker may compare against a count of an earlier run. That is harmless: if the claim
@@ -138,16 +198,16 @@ void ThreadPool::drain(int worker) noexcept {
   }
 }
 
-void ThreadPool::finish(int count) noexcept {
+void WorkerPool::finish(int count) noexcept {
   if (unfinished_.fetch_sub(count) == count) unfinished_.notify_one();
 }
 
-void ThreadPool::await_epoch(std::uint32_t seen) const noexcept {
+void WorkerPool::await_epoch(std::uint32_t seen) const noexcept {
   const auto changed = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
   if (!spin_until(changed, spin_)) epoch_.wait(seen, std::memory_order_acquire);
 }
 
-void ThreadPool::await_finished() const noexcept {
+void WorkerPool::await_finished() const noexcept {
   const auto done = [&] { return unfinished_.load(std::memory_order_acquire) == 0; };
   if (spin_until(done, spin_)) return;
   int left = unfinished_.load(std::memory_order_acquire);

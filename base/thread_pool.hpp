@@ -1,13 +1,14 @@
 #pragma once
 
 /// @file
-/// A small pool of threads for kernels that run for a few microseconds.
+/// Threads that kernels run in: a small pool for kernels that run for a few microseconds, or the
+/// caller's.
 ///
-/// Why not OpenMP: kernels of 5 to 500 us need workers that are still awake for the next one, yet a
-/// library must not burn its host's cores for the 100 ms to infinity that OpenMP run times spin by
-/// default, and their spin time, thread count and affinity are process-wide settings that belong to
-/// the application. libgomp is also unusable in a child after fork(). This pool spins for a
-/// bounded, stated time, keeps no global state, and a run allocates nothing.
+/// Why a pool, and not OpenMP: kernels of 5 to 500 us need workers that are still awake for the
+/// next one, yet a library must not burn its host's cores for the 100 ms to infinity that OpenMP
+/// run times spin by default, and their spin time, thread count and affinity are process-wide
+/// settings that belong to the application. libgomp is also unusable in a child after fork(). This
+/// pool spins for a bounded, stated time, keeps no global state, and a run allocates nothing.
 
 #include <atomic>
 #include <chrono>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "base/function_ref.hpp"
+#include "spjit/parallel_for.hpp"
 
 namespace spjit {
 
@@ -29,10 +31,7 @@ inline constexpr std::chrono::nanoseconds k_pool_spin = std::chrono::microsecond
 /// The most threads that a pool has.
 inline constexpr int k_most_threads = 4096;
 
-/// `threads` - 1 worker threads plus whoever calls `run()`. Not movable: workers refer to it.
-///
-/// After fork() the child has no workers: its runs still complete, on the calling thread alone,
-/// provided no run was in progress in the parent at the time of the fork.
+/// So many threads.
 class ThreadPool {
  public:
   /// Runs task `task` as worker `worker`, 0 <= worker < threads(). The worker number is unique
@@ -40,24 +39,45 @@ class ThreadPool {
   /// run), not across concurrent runs.
   using Task = FunctionRef<void(int task, int worker)>;
 
-  /// Throws InvalidArgument unless 1 <= threads <= 4096, Error if threads cannot be started.
-  /// `spin` is taken as zero if there are more threads than CPUs to run them on.
-  explicit ThreadPool(int threads, std::chrono::nanoseconds spin = k_pool_spin);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
-
   /// Precondition: no run is in progress.
-  ~ThreadPool();
+  virtual ~ThreadPool() = default;
 
   [[nodiscard]] int threads() const noexcept { return threads_; }
 
   /// Calls `task(0, w) ... task(tasks - 1, w)`, each once, started in ascending order on whichever
-  /// thread is free; returns when all are done. The caller is worker 0. `tasks` <= 0 does nothing.
-  /// The first exception is rethrown here; tasks not started by then are skipped.
-  ///
-  /// Legal from several threads and from inside a task: whoever finds the pool busy runs all its
-  /// tasks itself, as worker 0. Allocates nothing (exceptions aside).
-  void run(int tasks, Task task);
+  /// thread is free; returns when all are done. `tasks` <= 0 does nothing. The first exception is
+  /// rethrown here; tasks not started by then are skipped. Legal from several threads and from
+  /// inside a task.
+  virtual void run(int tasks, Task task) = 0;
+
+ protected:
+  /// Throws InvalidArgument unless 1 <= threads <= 4096.
+  explicit ThreadPool(int threads);
+
+ private:
+  int threads_;
+};
+
+/// `threads` in those of `parallel_for`, which takes so many tasks at most; if that is empty, in
+/// own ones. Null for one own thread: then the caller's is enough. Throws as WorkerPool.
+[[nodiscard]] std::shared_ptr<ThreadPool> make_thread_pool(int threads, ParallelFor parallel_for);
+
+/// `threads` - 1 worker threads plus whoever calls `run()`. Not movable: workers refer to it.
+///
+/// After fork() the child has no workers: its runs still complete, on the calling thread alone,
+/// provided no run was in progress in the parent at the time of the fork.
+class WorkerPool final : public ThreadPool {
+ public:
+  /// Throws InvalidArgument unless 1 <= threads <= 4096, Error if threads cannot be started.
+  /// `spin` is taken as zero if there are more threads than CPUs to run them on.
+  explicit WorkerPool(int threads, std::chrono::nanoseconds spin = k_pool_spin);
+  ~WorkerPool() override;
+
+  /// The caller is worker 0. Whoever finds the pool busy runs all its tasks itself, as worker 0.
+  /// Allocates nothing (exceptions aside).
+  void run(int tasks, Task task) override;
 
  private:
   void start_workers();
@@ -68,7 +88,6 @@ class ThreadPool {
   void await_epoch(std::uint32_t seen) const noexcept;
   void await_finished() const noexcept;
 
-  int threads_;
   std::chrono::nanoseconds spin_;
   int owner_pid_;
 

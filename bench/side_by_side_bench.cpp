@@ -105,7 +105,7 @@ int run_group(const Options& options, std::span<const Case> group, const Bench& 
               Progress& progress, nlohmann::json& document) {
   const MatrixEntry& entry = *group.front().entry;
   Operands operands(entry.load(), group.front().n);
-  ThreadPool all_cpus(usable_cpus(), std::chrono::nanoseconds::zero());  // they do not spin
+  WorkerPool all_cpus(usable_cpus(), std::chrono::nanoseconds::zero());  // they do not spin
   CacheFlush caches(host_cpu(), &all_cpus);
   int failures = 0;
   for (const Case& next : group) {

@@ -8,6 +8,7 @@ install(TARGETS spjit EXPORT spjit-targets
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY include/spjit DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
         FILES_MATCHING PATTERN "*.hpp")
+install(FILES include/spjit.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT spjit-targets NAMESPACE spjit:: DESTINATION "${package_dir}")
 
 # A shared libspjit carries its own dependencies; a static one passes them on to the user's link.

@@ -19,6 +19,12 @@ target_include_directories(spjit PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(spjit PRIVATE $<BUILD_INTERFACE:spjit_flags> ${links})
+if(BUILD_SHARED_LIBS)
+  # Versions of the C interface's symbols.
+  set(version_script "${PROJECT_SOURCE_DIR}/bindings/c/spjit.map")
+  target_link_options(spjit PRIVATE "LINKER:--version-script=${version_script}")
+  set_target_properties(spjit PROPERTIES LINK_DEPENDS "${version_script}")
+endif()
 if(BUILD_SHARED_LIBS AND NOT SPJIT_SANITIZE)
   # A symbol nobody defines fails here, not in the first program that loads the library.
   target_link_options(spjit PRIVATE LINKER:-z,defs)

@@ -71,8 +71,8 @@ Compiler::Compiler(const CompileOptions& options, const CacheOptions& cache) {
   impl->cache = std::move(opened.cache);
   impl->cache_note = std::move(opened.note);
   const Resources& resources = impl->options.resources;
-  if (resources.threads > 1 && !impl->options.target.is_cuda()) {
-    impl->pool = std::make_shared<ThreadPool>(resources.threads);
+  if (!impl->options.target.is_cuda()) {
+    impl->pool = make_thread_pool(resources.threads, resources.parallel_for);
   }
   queue_ = std::make_shared<CompileQueue>(resources.parallel_compiles);
   impl_ = std::move(impl);

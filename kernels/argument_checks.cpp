@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "matrix/limits.hpp"
 #include "plan/convolution.hpp"
@@ -67,7 +68,6 @@ void check_distance_of_rows(const char* name, std::int64_t ld, const Rows& rows)
 
 /// Floats from the first of a product to one past the last. Fills in the leading dimension.
 std::int64_t checked_extent(const KernelInfo& info, Dense& dense) {
-  check_pointer(dense.name, dense.data, dense.n > 0 ? dense.features : 0, dense.n);
   if (dense.layout == Layout::panel_major) {
     const PanelLayout panels = panels_of(info, dense.features, dense.n);
     check_panels(dense.name, panels);
@@ -85,6 +85,10 @@ std::int64_t checked_extent(const KernelInfo& info, Dense& dense) {
     check_leading_dimension(dense.ld_name, dense.ld, count, width);
   }
   return count > 0 && width > 0 ? (count - 1) * dense.ld + width : 0;
+}
+
+void check_data(const Dense& dense) {
+  check_pointer(dense.name, dense.data, dense.n > 0 ? dense.features : 0, dense.n);
 }
 
 /// Floats [begin, end) from the pointer on that a batch touches.
@@ -294,63 +298,96 @@ bool is_same(const Dense& residual, const Dense& c, std::int64_t batch) {
          (batch <= 1 || residual.distance == c.distance);
 }
 
-/// Fills in its leading dimension.
-void check_residual(const KernelInfo& info, Arguments& arguments, const Dense& c,
-                    const Touched& written) {
-  Dense residual{.name = "residual",
-                 .ld_name = "ldr",
-                 .distance_name = "residual_distance",
-                 .data = arguments.residual,
-                 .features = info.rows,
-                 .n = c.n,
-                 .layout = c.layout,
-                 .ld = arguments.ldr == 0 ? c.ld : arguments.ldr,
-                 .distance = arguments.residual_distance,
-                 .may_overlap = true};
-  const std::int64_t extent = checked_extent(info, residual);
-  arguments.ldr = residual.ld;
-  check_distance(residual, extent, arguments.batch);
-  if (is_same(residual, c, arguments.batch)) return;
-  check_no_overlap(written, touched_by(residual, extent, arguments.batch), "residual");
+Dense residual_of(const KernelInfo& info, const Arguments& arguments, const Dense& c) {
+  return {.name = "residual",
+          .ld_name = "ldr",
+          .distance_name = "residual_distance",
+          .data = arguments.residual,
+          .features = info.rows,
+          .n = c.n,
+          .layout = c.layout,
+          .ld = arguments.ldr == 0 ? c.ld : arguments.ldr,
+          .distance = arguments.residual_distance,
+          .may_overlap = true};
 }
 
+/// An operand and what it spans.
+struct CheckedDense {
+  Dense dense;
+  std::int64_t extent = 0;  ///< floats of one product
+
+  [[nodiscard]] Touched touched(std::int64_t batch) const {
+    return touched_by(dense, extent, batch);
+  }
+};
+
+CheckedDense checked(const KernelInfo& info, Dense dense, std::int64_t batch) {
+  const std::int64_t extent = checked_extent(info, dense);
+  check_distance(dense, extent, batch);
+  return {dense, extent};
+}
+
+struct CheckedOperands {
+  CheckedDense b;
+  CheckedDense c;
+  std::optional<CheckedDense> residual;
+};
+
 /// Precondition: layouts are filled in. Fills in leading dimensions.
-void check_operands(const KernelInfo& info, Arguments& arguments) {
+CheckedOperands check_sizes(const KernelInfo& info, Arguments& arguments) {
   const std::int64_t batch = arguments.batch;
   const std::int64_t n = arguments.n;
-  Dense b{.name = "b",
-          .ld_name = "ldb",
-          .distance_name = "b_distance",
-          .data = arguments.b,
-          .features = info.convolution ? info.convolution->channels : info.cols,
-          .n = info.convolution ? arguments.height * arguments.width : n,
-          .layout = *arguments.b_layout,
-          .ld = ld_of(arguments.ldb, arguments, info, true),
-          .distance = arguments.b_distance,
-          .may_overlap = true};
-  Dense c{.name = "c",
-          .ld_name = "ldc",
-          .distance_name = "c_distance",
-          .data = arguments.c,
-          .features = info.rows,
-          .n = n,
-          .layout = *arguments.c_layout,
-          .ld = ld_of(arguments.ldc, arguments, info, false),
-          .distance = arguments.c_distance,
-          .may_overlap = false};
-  const std::int64_t b_extent = checked_extent(info, b);
-  const std::int64_t c_extent = checked_extent(info, c);
-  arguments.ldb = b.ld;
-  arguments.ldc = c.ld;
-  check_distance(b, b_extent, batch);
-  check_distance(c, c_extent, batch);
-  check_items_apart(c, c_extent, batch);
-  const Touched written = touched_by(c, c_extent, batch);
-  check_no_overlap(written, touched_by(b, b_extent, batch), "b");
+  const Dense b{.name = "b",
+                .ld_name = "ldb",
+                .distance_name = "b_distance",
+                .data = arguments.b,
+                .features = info.convolution ? info.convolution->channels : info.cols,
+                .n = info.convolution ? arguments.height * arguments.width : n,
+                .layout = *arguments.b_layout,
+                .ld = ld_of(arguments.ldb, arguments, info, true),
+                .distance = arguments.b_distance,
+                .may_overlap = true};
+  const Dense c{.name = "c",
+                .ld_name = "ldc",
+                .distance_name = "c_distance",
+                .data = arguments.c,
+                .features = info.rows,
+                .n = n,
+                .layout = *arguments.c_layout,
+                .ld = ld_of(arguments.ldc, arguments, info, false),
+                .distance = arguments.c_distance,
+                .may_overlap = false};
+  CheckedOperands operands{checked(info, b, batch), checked(info, c, batch), {}};
+  arguments.ldb = operands.b.dense.ld;
+  arguments.ldc = operands.c.dense.ld;
+  check_items_apart(operands.c.dense, operands.c.extent, batch);
+  if (info.epilogue.residual) {
+    operands.residual = checked(info, residual_of(info, arguments, operands.c.dense), batch);
+    arguments.ldr = operands.residual->dense.ld;
+  }
+  return operands;
+}
+
+void check_data(const KernelInfo& info, const Arguments& arguments,
+                const CheckedOperands& operands) {
+  const std::int64_t batch = arguments.batch;
+  check_data(operands.b.dense);
+  check_data(operands.c.dense);
+  const Touched written = operands.c.touched(batch);
+  check_no_overlap(written, operands.b.touched(batch), "b");
   check_no_overlap(written, {arguments.scale, 0, arguments.scale == nullptr ? 0 : info.rows},
                    "scale");
   check_no_overlap(written, {arguments.bias, 0, arguments.bias == nullptr ? 0 : info.rows}, "bias");
-  if (info.epilogue.residual) check_residual(info, arguments, c, written);
+  if (!operands.residual) return;
+  check_data(operands.residual->dense);
+  if (is_same(operands.residual->dense, operands.c.dense, batch)) return;
+  check_no_overlap(written, operands.residual->touched(batch), "residual");
+}
+
+void check_shape(const KernelInfo& info, Arguments& arguments) {
+  check_columns(info, arguments);
+  arguments.b_layout = checked_layout("b_layout", arguments.b_layout, info.b_layout, info);
+  arguments.c_layout = checked_layout("c_layout", arguments.c_layout, info.c_layout, info);
 }
 
 }  // namespace
@@ -397,16 +434,20 @@ PanelLayout panels_of(const KernelInfo& info, std::int64_t rows, std::int64_t n)
   return {rows, n, info.panel_columns};
 }
 
+Arguments checked_sizes(const KernelInfo& info, Arguments arguments) {
+  check_shape(info, arguments);
+  if (arguments.batch > 0) static_cast<void>(check_sizes(info, arguments));
+  return arguments;
+}
+
 Arguments checked_arguments(const KernelInfo& info, Arguments arguments) {
-  check_columns(info, arguments);
-  arguments.b_layout = checked_layout("b_layout", arguments.b_layout, info.b_layout, info);
-  arguments.c_layout = checked_layout("c_layout", arguments.c_layout, info.c_layout, info);
+  check_shape(info, arguments);
   if (arguments.batch == 0) return arguments;
   const Epilogue& epilogue = info.epilogue;
   check_vector("scale", arguments.scale, epilogue.scale, info.rows);
   check_vector("bias", arguments.bias, epilogue.bias, info.rows);
   if (!epilogue.residual) check_vector("residual", arguments.residual, false, info.rows);
-  check_operands(info, arguments);
+  check_data(info, arguments, check_sizes(info, arguments));
   return arguments;
 }
 

@@ -49,8 +49,8 @@ class CompactExecutable final : public HostExecutable {
                           .workspace_floats = CompactMatrix::k_workspace_floats};
     const auto* values = dynamic_cast<const CompactValues*>(product.values);
     if (product.serial) {
-      const WorkspacePool::Loan workspace(workspaces(),
-                                          {work.workspace_floats, work.workspace_floats});
+      const WorkspacePool::Loan workspace(
+          workspaces(), {work.workspace_floats, work.workspace_floats}, product.workspace);
       for_each_panel(product, read_, [&](const Product& panel) {
         CompactMatrix::run(values == nullptr ? own_ : values->all, panel, read_.header.isa,
                            workspace.data());
@@ -63,6 +63,10 @@ class CompactExecutable final : public HostExecutable {
                  part.run(some, read_.header.isa, workspace,
                           values == nullptr ? nullptr : &values->parts[to_size(index)]);
                });
+  }
+
+  [[nodiscard]] WorkspaceNeed workspace_need(const Product& product) const override {
+    return shared_need(parts_, product, CompactMatrix::k_workspace_floats);
   }
 
   [[nodiscard]] bool takes_tokens() const noexcept override {

@@ -28,6 +28,13 @@ class Executable {
   /// Begins to compute C of operands in the device's memory. On the host as run().
   virtual void launch(const Arguments& arguments) const { run(arguments); }
 
+  /// Bytes that Arguments::workspace needs for a run of such sizes; 0: none. `arguments` is what
+  /// checked_sizes() gave.
+  [[nodiscard]] virtual std::int64_t workspace_bytes(const Arguments& arguments) const {
+    static_cast<void>(arguments);
+    return 0;
+  }
+
   /// `values` in CSR order, as many as A has, as this executable reads them: a stream with its
   /// id(). Throws NotSupported if its family has A's values in its code; NoMemory, DeviceError.
   [[nodiscard]] virtual std::shared_ptr<const PreparedValues::Stream> prepare_values(

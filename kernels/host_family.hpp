@@ -81,7 +81,8 @@ void for_each_panel(const Product& product, const CsrImage& image, const Run& ru
          .ldc = width,
          .n = width,
          .serial = product.serial,
-         .values = product.values});
+         .values = product.values,
+         .workspace = product.workspace});
   }
 }
 
@@ -126,6 +127,8 @@ class HostExecutable : public Executable {
   /// The product, and around it what the layer has: other layouts, an epilogue, a batch.
   void run(const Arguments& arguments) const final;
 
+  [[nodiscard]] std::int64_t workspace_bytes(const Arguments& arguments) const final;
+
  protected:
   /// `panel_columns`: of panels of B and C that multiply() takes; 0: none.
   HostExecutable(HostObject object, HostProgramHeader header, std::int64_t panel_columns)
@@ -134,14 +137,27 @@ class HostExecutable : public Executable {
   /// Computes C = A * B with the pool's threads.
   virtual void multiply(const Product& product) const = 0;
 
+  /// What multiply() borrows for such a product, wherever B and C are. `product.serial` counts.
+  [[nodiscard]] virtual WorkspaceNeed workspace_need(const Product& product) const {
+    static_cast<void>(product);
+    return {};
+  }
+
+  /// The same of run_shared() with such parts.
+  template <class Part>
+  [[nodiscard]] static WorkspaceNeed shared_need(const std::vector<Part>& parts,
+                                                 const Product& product, std::int64_t floats) {
+    return {product.serial ? 1 : std::ssize(parts), floats};
+  }
+
   /// Whether multiply() takes a tokens-major B: the family copies B anyway.
   [[nodiscard]] virtual bool takes_tokens() const noexcept { return false; }
 
-  /// Computes all of a run by something that is faster for so few columns. False: there is no such,
-  /// and nothing was computed.
-  [[nodiscard]] virtual bool run_few_columns(const Arguments& arguments) const {
+  /// What computes so few columns faster, with prepared values of its own in `arguments`; null:
+  /// nothing does, and they are as they were.
+  [[nodiscard]] virtual const HostExecutable* suited_to_few(Arguments& arguments) const {
     static_cast<void>(arguments);
-    return false;
+    return nullptr;
   }
 
   /// How columns are divided where there is more to do than to multiply.
@@ -192,26 +208,25 @@ class HostExecutable : public Executable {
     std::int64_t begin;
     std::int64_t end;
   };
-  /// Features of such columns.
-  struct GroupWorkspace {
-    float* b;
-    float* c;
-    std::int64_t ld;
-    bool serial;  ///< threads have other groups
-  };
   struct Layer;
+  struct Borrowed;
 
   [[nodiscard]] bool divides(std::int64_t groups) const noexcept;
-  void run_layer(const Arguments& arguments, bool is_product) const;
-  void run_image(const Arguments& arguments) const;
+  [[nodiscard]] Layer layer_of(const Arguments& arguments) const;
+  void add_groups(Layer& layer) const;
+  void add_image(Layer& layer) const;
+  [[nodiscard]] Borrowed borrowed_by(const Layer& layer) const;
+  [[nodiscard]] Product product_of(const Layer& layer, std::int64_t columns) const;
+  void run_in(std::byte* memory, Layer layer, const Borrowed& borrowed) const;
+  void run_layer(const Layer& layer) const;
   void run_groups(const Layer& layer) const;
-  void run_group(const Arguments& arguments, ColumnRange columns,
-                 const GroupWorkspace& workspace) const;
-  void run_image_group(const Arguments& arguments, const ImagePlan& plan, ColumnRange columns,
-                       const GroupWorkspace& workspace) const;
-  void finish_image(const Arguments& arguments, const ImagePlan& plan, const Product& sums,
+  void run_group(const Layer& layer, const Arguments& one, ColumnRange columns,
+                 float* workspace) const;
+  void run_image_group(const Layer& layer, const Arguments& one, ColumnRange columns,
+                       float* workspace) const;
+  void finish_image(const Arguments& one, const ImagePlan& plan, const Product& sums,
                     ColumnRange columns, const RowRange& rows) const;
-  void finish_columns(const Arguments& arguments, const Product& sums, ColumnRange columns,
+  void finish_columns(const Arguments& one, const Product& sums, ColumnRange columns,
                       const RowRange& rows) const;
 
   /// Calls `task` with the rows that each thread has.
@@ -233,8 +248,8 @@ class HostExecutable : public Executable {
     const bool by_rows =
         count <= 1 || panels < count || work.image.header.rows >= k_few_rows * count;
     run_tasks(count, product.serial, [&](std::int64_t task) {
-      const WorkspacePool::Loan workspace(workspaces(),
-                                          {work.workspace_floats, work.workspace_floats});
+      const WorkspacePool::Loan workspace(
+          workspaces(), {work.workspace_floats, work.workspace_floats}, product.workspace);
       if (by_rows) {
         run(parts[static_cast<std::size_t>(task)], product, workspace.data());
         return;

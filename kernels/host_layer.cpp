@@ -1,7 +1,10 @@
 // What a run of a host kernel does around the product: other layouts, an epilogue, a batch.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/arithmetic.hpp"
@@ -22,7 +25,8 @@ std::int64_t row_distance(const Operand& operand) {
 
 /// Whether sums are computed where C is.
 bool is_in_place(const Arguments& arguments) {
-  return arguments.c_layout != Layout::tokens_major && arguments.residual != arguments.c;
+  const bool is_residual = arguments.residual != nullptr && arguments.residual == arguments.c;
+  return arguments.c_layout != Layout::tokens_major && !is_residual;
 }
 
 const PreparedValues::Stream* stream_of(const Arguments& arguments) {
@@ -37,7 +41,8 @@ Arguments item_of(Arguments arguments, std::int64_t item) {
   return arguments;
 }
 
-Product product_of(const Arguments& arguments) {
+/// Of all columns.
+Product whole_product(const Arguments& arguments) {
   return {.b = arguments.b,
           .ldb = arguments.ldb,
           .c = arguments.c,
@@ -81,30 +86,64 @@ std::shared_ptr<const ImagePlan> ImagePlans::plan_for(const Convolution& convolu
 
 /// A batch as it is computed: products of all columns, or of groups of them.
 struct HostExecutable::Layer {
-  const Arguments& arguments;
-  bool is_product;           ///< nothing but
-  std::int64_t columns;      ///< of a group
-  std::int64_t all_columns;  ///< of each product, n or those of the plan
-  std::int64_t groups;       ///< of each product
-  bool by_groups;            ///< each thread has some; else all share each
-  const ImagePlan* image = nullptr;
+  Arguments arguments;
+  bool is_product;  ///< nothing but
+  std::int64_t columns;
+  std::int64_t groups;                 ///< of each product
+  std::int64_t last_columns;           ///< of the last group
+  bool by_groups;                      ///< each thread has some; else all share each
+  bool copies_b;                       ///< B is transposed into the workspace
+  bool copies_c;                       ///< sums are computed in the workspace
+  std::int64_t ld;                     ///< of both there
+  std::int64_t b_floats = 0;           ///< of the former, for each thread that has groups
+  std::int64_t floats = 0;             ///< of both
+  WorkspaceSlots* own = nullptr;       ///< what these are of; null: of the pool
+  WorkspaceSlots* products = nullptr;  ///< the same of what products borrow
+  /// Of a convolution, whose columns are those of its plan.
+  std::shared_ptr<const ImagePlan> image = nullptr;
+
+  [[nodiscard]] bool is_one_product() const noexcept { return is_product && arguments.batch == 1; }
+};
+
+/// What a run borrows.
+struct HostExecutable::Borrowed {
+  static constexpr std::int64_t k_line_bytes = 64;
+  WorkspaceNeed own;
+  WorkspaceNeed products;
+
+  /// Wherever the memory begins.
+  [[nodiscard]] std::int64_t bytes() const {
+    const std::int64_t both = checked_add(own.bytes(), products.bytes(), "bytes of a workspace");
+    return both == 0 ? 0 : checked_add(both, k_line_bytes - 1, "bytes of a workspace");
+  }
 };
 
 void HostExecutable::run(const Arguments& arguments) const {
   if (arguments.n == 0 || arguments.batch == 0) return;
-  if (run_few_columns(arguments)) return;
-  if (layer_.convolution) {
-    run_image(arguments);
+  Arguments few = arguments;
+  if (const HostExecutable* suited = suited_to_few(few)) {
+    suited->run(few);
     return;
   }
-  const Layout layout = *arguments.b_layout;
-  const bool is_product =
-      layer_.epilogue.empty() && layout == *arguments.c_layout && layout != Layout::tokens_major;
-  if (is_product && arguments.batch == 1) {
-    multiply(product_of(arguments));
+  const Layer layer = layer_of(arguments);
+  if (arguments.workspace == nullptr) {
+    run_layer(layer);
     return;
   }
-  run_layer(arguments, is_product);
+  const Borrowed borrowed = borrowed_by(layer);
+  if (arguments.workspace_bytes < borrowed.bytes()) {
+    throw InvalidArgument(
+        fmt::format("the workspace has {} bytes; expected {} or more (Kernel::workspace_bytes())",
+                    arguments.workspace_bytes, borrowed.bytes()));
+  }
+  run_in(static_cast<std::byte*>(arguments.workspace), layer, borrowed);
+}
+
+std::int64_t HostExecutable::workspace_bytes(const Arguments& arguments) const {
+  if (arguments.n == 0 || arguments.batch == 0) return 0;
+  Arguments few = arguments;
+  if (const HostExecutable* suited = suited_to_few(few)) return suited->workspace_bytes(few);
+  return borrowed_by(layer_of(arguments)).bytes();
 }
 
 /// Whether each thread has groups of its own: else all share each.
@@ -115,64 +154,136 @@ bool HostExecutable::divides(std::int64_t groups) const noexcept {
   return threads() > 1 && std::ceil(shares) <= k_tolerated_imbalance * shares;
 }
 
-void HostExecutable::run_layer(const Arguments& arguments, bool is_product) const {
-  const Arguments layer = arguments.n == 1 ? of_one_token(arguments) : arguments;
+HostExecutable::Layer HostExecutable::layer_of(const Arguments& arguments) const {
+  const bool is_product = !layer_.convolution && layer_.epilogue.empty() &&
+                          arguments.b_layout == arguments.c_layout &&
+                          arguments.b_layout != Layout::tokens_major;
+  Layer layer{.arguments = arguments,
+              .is_product = is_product,
+              .columns = arguments.n,
+              .groups = 1,
+              .last_columns = arguments.n,
+              .by_groups = false,
+              .copies_b = false,
+              .copies_c = false,
+              .ld = 0};
+  if (layer.is_one_product()) return layer;
+  layer_.convolution ? add_image(layer) : add_groups(layer);
+  layer.by_groups = divides(layer.groups * layer.arguments.batch);
+  const std::int64_t most = std::max(layer.columns, layer.last_columns);
+  // Rows a power of two apart share few sets of the caches.
+  layer.ld = round_up(most, k_line_floats) + (most >= k_far_columns ? k_line_floats : 0);
+  const auto floats_of = [&](std::int64_t rows) {
+    return checked_multiply(rows, layer.ld, "floats of tokens");
+  };
+  if (layer.image != nullptr) {
+    layer.b_floats = layer.image->floats(layer.image->convolution().channels);
+  } else if (layer.copies_b) {
+    layer.b_floats = floats_of(layer_.cols);
+  }
+  layer.floats =
+      checked_add(layer.b_floats, layer.copies_c ? floats_of(layer_.rows) : 0, "floats of tokens");
+  return layer;
+}
+
+void HostExecutable::add_groups(Layer& layer) const {
+  if (layer.arguments.n == 1) layer.arguments = of_one_token(layer.arguments);
+  const Arguments& given = layer.arguments;
   const bool has_panels =
-      layer.b_layout == Layout::panel_major || layer.c_layout == Layout::panel_major;
+      given.b_layout == Layout::panel_major || given.c_layout == Layout::panel_major;
   if (has_panels && column_groups(false).least > 1) {
     // The last panel of fewer columns would reach back in front of it.
     throw InvalidArgument(
         "this kernel reads B in place and cannot take panels; compile it with "
         "Problem::panel_columns");
   }
+  if (layer.is_product) return;
   const ColumnGroups groups =
-      has_panels ? ColumnGroups{panel_columns_, 1} : column_groups(is_in_place(layer));
-  const std::int64_t count =
-      is_product ? 1 : std::max<std::int64_t>((layer.n - groups.least) / groups.columns, 0) + 1;
-  run_groups({layer, is_product, groups.columns, layer.n, count, divides(count * layer.batch)});
+      has_panels ? ColumnGroups{panel_columns_, 1} : column_groups(is_in_place(given));
+  layer.groups = std::max<std::int64_t>((given.n - groups.least) / groups.columns, 0) + 1;
+  layer.last_columns = given.n - (layer.groups - 1) * groups.columns;
+  layer.columns = layer.groups == 1 ? given.n : groups.columns;
+  layer.copies_b = given.b_layout == Layout::tokens_major && !takes_tokens();
+  layer.copies_c = !is_in_place(given);
 }
 
 /// Columns of an image that are computed at once at least: fewer copy more of it, as what groups of
 /// columns read overlaps.
 constexpr std::int64_t k_least_image_columns = 256;
 
-void HostExecutable::run_image(const Arguments& arguments) const {
+void HostExecutable::add_image(Layer& layer) const {
   Convolution convolution = *layer_.convolution;
-  convolution.height = arguments.height;
-  convolution.width = arguments.width;
-  const bool in_place = ImagePlan::has_pixels_alone(convolution) && is_in_place(arguments);
-  const std::shared_ptr<const ImagePlan> plan = images_.plan_for(
-      convolution, std::max(column_groups(in_place).columns, k_least_image_columns));
-  const std::int64_t count = ceil_div(plan->columns(), plan->columns_at_once());
-  run_groups({arguments, false, plan->columns_at_once(), plan->columns(), count,
-              divides(count * arguments.batch), plan.get()});
+  convolution.height = layer.arguments.height;
+  convolution.width = layer.arguments.width;
+  const bool in_place = ImagePlan::has_pixels_alone(convolution) && is_in_place(layer.arguments);
+  layer.image = images_.plan_for(convolution,
+                                 std::max(column_groups(in_place).columns, k_least_image_columns));
+  layer.columns = std::min(layer.image->columns_at_once(), layer.image->columns());
+  layer.groups = ceil_div(layer.image->columns(), layer.columns);
+  layer.last_columns = layer.image->columns() - (layer.groups - 1) * layer.columns;
+  layer.copies_c = !in_place;
+}
+
+/// Of so many columns, wherever B and C are.
+Product HostExecutable::product_of(const Layer& layer, std::int64_t columns) const {
+  const Arguments& arguments = layer.arguments;
+  if (layer.is_product) {
+    Product product = whole_product(arguments);
+    product.serial = layer.by_groups;
+    product.workspace = layer.products;
+    return product;
+  }
+  if (layer.image != nullptr) {
+    return {.ldc = layer.copies_c ? layer.ld : arguments.ldc,
+            .n = columns,
+            .serial = layer.by_groups,
+            .values = stream_of(arguments),
+            .workspace = layer.products,
+            .places = layer.image->places()};
+  }
+  const Operand b{*arguments.b_layout, arguments.ldb, {layer_.cols, arguments.n, panel_columns_}};
+  const Operand c{*arguments.c_layout, arguments.ldc, {layer_.rows, arguments.n, panel_columns_}};
+  return {.ldb = layer.copies_b ? layer.ld : row_distance(b),
+          .ldc = layer.copies_c ? layer.ld : row_distance(c),
+          .n = columns,
+          .has_tokens = b.layout == Layout::tokens_major && !layer.copies_b,
+          .serial = layer.by_groups,
+          .values = stream_of(arguments),
+          .workspace = layer.products};
+}
+
+HostExecutable::Borrowed HostExecutable::borrowed_by(const Layer& layer) const {
+  const std::int64_t parts = layer.by_groups ? threads() : 1;
+  WorkspaceNeed products = workspace_need(product_of(layer, layer.columns))
+                               .joined(workspace_need(product_of(layer, layer.last_columns)));
+  products.loans *= parts;
+  return {{parts, layer.floats}, products};
+}
+
+void HostExecutable::run_in(std::byte* memory, Layer layer, const Borrowed& borrowed) const {
+  const auto behind = reinterpret_cast<std::uintptr_t>(memory) % Borrowed::k_line_bytes;
+  if (behind > 0) memory += Borrowed::k_line_bytes - behind;
+  WorkspaceSlots own(memory, borrowed.own);
+  WorkspaceSlots products(memory + borrowed.own.bytes(), borrowed.products);
+  layer.own = &own;
+  layer.products = &products;
+  run_layer(layer);
+}
+
+void HostExecutable::run_layer(const Layer& layer) const {
+  if (layer.is_one_product()) {
+    multiply(product_of(layer, layer.columns));
+  } else {
+    run_groups(layer);
+  }
 }
 
 void HostExecutable::run_groups(const Layer& layer) const {
   const Arguments& arguments = layer.arguments;
-  const std::int64_t most =
-      layer.groups == 1
-          ? layer.all_columns
-          : std::max(layer.columns, layer.all_columns - (layer.groups - 1) * layer.columns);
-  // Rows a power of two apart share few sets of the caches.
-  const std::int64_t padded =
-      round_up(most, k_line_floats) + (most >= k_far_columns ? k_line_floats : 0);
-  const bool copies_b =
-      !layer.is_product && arguments.b_layout == Layout::tokens_major && !takes_tokens();
-  const bool copies_c = !layer.is_product && (layer.image != nullptr || !is_in_place(arguments));
-  const auto floats_of = [&](std::int64_t rows) {
-    return checked_multiply(rows, padded, "floats of tokens");
-  };
-  const std::int64_t b_floats = layer.image != nullptr
-                                    ? layer.image->floats(layer.image->convolution().channels)
-                                : copies_b ? floats_of(layer_.cols)
-                                           : 0;
-  const std::int64_t floats =
-      checked_add(b_floats, copies_c ? floats_of(layer_.rows) : 0, "floats of tokens");
   const std::int64_t groups = checked_multiply(layer.groups, arguments.batch, "groups of columns");
   const std::int64_t parts = layer.by_groups ? threads() : 1;
   run_tasks(parts, false, [&](std::int64_t part) {
-    const WorkspacePool::Loan workspace(workspaces(), {floats, floats});
+    const WorkspacePool::Loan workspace(workspaces(), {layer.floats, layer.floats}, layer.own);
     const double share = as_double(groups) / as_double(parts);
     const auto cut = [&](std::int64_t at) {
       return at == parts ? groups : static_cast<std::int64_t>(share * as_double(at));
@@ -180,59 +291,44 @@ void HostExecutable::run_groups(const Layer& layer) const {
     for (std::int64_t group = cut(part); group < cut(part + 1); ++group) {
       const Arguments one = item_of(arguments, group / layer.groups);
       if (layer.is_product) {
-        Product product = product_of(one);
-        product.serial = layer.by_groups;
+        Product product = product_of(layer, one.n);
+        product.b = one.b;
+        product.c = one.c;
         multiply(product);
         continue;
       }
       const std::int64_t index = group % layer.groups;
       const std::int64_t begin = index * layer.columns;
-      const std::int64_t end =
-          index + 1 == layer.groups ? layer.all_columns : begin + layer.columns;
-      const GroupWorkspace place{workspace.data(), workspace.data() + b_floats, padded,
-                                 layer.by_groups};
+      const bool is_last = index + 1 == layer.groups;
+      const std::int64_t end = begin + (is_last ? layer.last_columns : layer.columns);
       if (layer.image != nullptr) {
-        run_image_group(one, *layer.image, {begin, end}, place);
+        run_image_group(layer, one, {begin, end}, workspace.data());
       } else {
-        run_group(one, {begin, end}, place);
+        run_group(layer, one, {begin, end}, workspace.data());
       }
     }
   });
 }
 
-void HostExecutable::run_group(const Arguments& arguments, ColumnRange columns,
-                               const GroupWorkspace& workspace) const {
+void HostExecutable::run_group(const Layer& layer, const Arguments& one, ColumnRange columns,
+                               float* workspace) const {
   const std::int64_t n = columns.end - columns.begin;
-  const Operand b{*arguments.b_layout, arguments.ldb, {layer_.cols, arguments.n, panel_columns_}};
-  const Operand c{*arguments.c_layout, arguments.ldc, {layer_.rows, arguments.n, panel_columns_}};
-  const float* const from = arguments.b + b.offset(0, columns.begin);
-  float* const to = arguments.c + c.offset(0, columns.begin);
+  const Operand b{*one.b_layout, one.ldb, {layer_.cols, one.n, panel_columns_}};
+  const Operand c{*one.c_layout, one.ldc, {layer_.rows, one.n, panel_columns_}};
+  const float* const from = one.b + b.offset(0, columns.begin);
+  float* const to = one.c + c.offset(0, columns.begin);
 
-  Product product{.b = from,
-                  .ldb = row_distance(b),
-                  .c = to,
-                  .ldc = row_distance(c),
-                  .n = n,
-                  .serial = workspace.serial,
-                  .values = stream_of(arguments)};
-  if (b.layout == Layout::tokens_major && takes_tokens()) {
-    product.has_tokens = true;
-  } else if (b.layout == Layout::tokens_major) {
-    product.b = workspace.b;
-    product.ldb = workspace.ld;
-    share_rows(layer_.cols, workspace.serial, [&](const RowRange& rows) {
+  Product product = product_of(layer, n);
+  product.b = layer.copies_b ? workspace : from;
+  product.c = layer.copies_c ? workspace + layer.b_floats : to;
+  if (layer.copies_b) {
+    share_rows(layer_.cols, product.serial, [&](const RowRange& rows) {
       transpose(IntoPanels{.from = {from + rows.begin, b.ld},
                            .rows = n,
                            .columns = rows.end - rows.begin,
-                           .to = {workspace.b + rows.begin * workspace.ld, workspace.ld,
-                                  workspace.ld, 0}},
+                           .to = {workspace + rows.begin * layer.ld, layer.ld, layer.ld, 0}},
                 layer_.isa);
     });
-  }
-  const bool in_place = is_in_place(arguments);
-  if (!in_place) {
-    product.c = workspace.c;
-    product.ldc = workspace.ld;
   }
   multiply(product);
   if (c.layout == Layout::panel_major && n < panel_columns_) {
@@ -240,71 +336,66 @@ void HostExecutable::run_group(const Arguments& arguments, ColumnRange columns,
       std::fill_n(to + row * panel_columns_ + n, panel_columns_ - n, 0.0F);
     }
   }
-  if (in_place && layer_.epilogue.empty()) return;
-  share_rows(layer_.rows, workspace.serial,
-             [&](const RowRange& rows) { finish_columns(arguments, product, columns, rows); });
+  if (!layer.copies_c && layer_.epilogue.empty()) return;
+  share_rows(layer_.rows, product.serial,
+             [&](const RowRange& rows) { finish_columns(one, product, columns, rows); });
 }
 
 /// From sums to columns of C, by the layer's epilogue.
-void HostExecutable::finish_columns(const Arguments& arguments, const Product& sums,
-                                    ColumnRange columns, const RowRange& rows) const {
-  const Operand c{*arguments.c_layout, arguments.ldc, {layer_.rows, arguments.n, panel_columns_}};
-  const Operand residual{c.layout, arguments.ldr, c.panels};
+void HostExecutable::finish_columns(const Arguments& one, const Product& sums, ColumnRange columns,
+                                    const RowRange& rows) const {
+  const Operand c{*one.c_layout, one.ldc, {layer_.rows, one.n, panel_columns_}};
+  const Operand residual{c.layout, one.ldr, c.panels};
   const auto of_row = [&](const float* operand) {
     return operand == nullptr ? nullptr : operand + rows.begin;
   };
-  float* const to = arguments.c + c.offset(0, columns.begin);
+  float* const to = one.c + c.offset(0, columns.begin);
   Finish task{.epilogue = &layer_.epilogue,
               .from = {sums.c + rows.begin * sums.ldc, sums.ldc},
               .rows = rows.end - rows.begin,
               .columns = columns.end - columns.begin,
               .to = {to + c.offset(rows.begin, 0), row_distance(c)},
               .has_tokens = c.layout == Layout::tokens_major,
-              .scale = of_row(arguments.scale),
-              .bias = of_row(arguments.bias)};
-  if (arguments.residual != nullptr) {
-    task.residual = {arguments.residual + residual.offset(rows.begin, columns.begin),
+              .scale = of_row(one.scale),
+              .bias = of_row(one.bias)};
+  if (one.residual != nullptr) {
+    task.residual = {one.residual + residual.offset(rows.begin, columns.begin),
                      row_distance(residual)};
   }
   finish(task, layer_.isa);
 }
 
 /// From sums to the pixels of the output that some columns of a plan are.
-void HostExecutable::finish_image(const Arguments& arguments, const ImagePlan& plan,
-                                  const Product& sums, ColumnRange columns,
-                                  const RowRange& rows) const {
+void HostExecutable::finish_image(const Arguments& one, const ImagePlan& plan, const Product& sums,
+                                  ColumnRange columns, const RowRange& rows) const {
   plan.for_each_row_of_pixels({columns.begin, columns.end},
                               [&](std::int64_t column, const RowRange& pixels) {
                                 Product some = sums;
                                 some.c += column - columns.begin;
-                                finish_columns(arguments, some, {pixels.begin, pixels.end}, rows);
+                                finish_columns(one, some, {pixels.begin, pixels.end}, rows);
                               });
 }
 
 /// Columns of a plan, from an image to the pixels of the output that they are.
-void HostExecutable::run_image_group(const Arguments& arguments, const ImagePlan& plan,
-                                     ColumnRange columns, const GroupWorkspace& workspace) const {
-  const Operand image{*arguments.b_layout, arguments.ldb, {}};
-  share_rows(plan.convolution().channels, workspace.serial, [&](const RowRange& channels) {
-    plan.stage(arguments.b, image, channels, {columns.begin, columns.end}, workspace.b, layer_.isa);
+void HostExecutable::run_image_group(const Layer& layer, const Arguments& one, ColumnRange columns,
+                                     float* workspace) const {
+  const ImagePlan& plan = *layer.image;
+  const Operand image{*one.b_layout, one.ldb, {}};
+  Product product = product_of(layer, columns.end - columns.begin);
+  product.b = workspace;
+  product.c = layer.copies_c ? workspace + layer.b_floats : one.c + columns.begin;
+  share_rows(plan.convolution().channels, product.serial, [&](const RowRange& channels) {
+    plan.stage(one.b, image, channels, {columns.begin, columns.end}, workspace, layer_.isa);
   });
-  const bool in_place = ImagePlan::has_pixels_alone(plan.convolution()) && is_in_place(arguments);
-  Product product{.b = workspace.b,
-                  .c = in_place ? arguments.c + columns.begin : workspace.c,
-                  .ldc = in_place ? arguments.ldc : workspace.ld,
-                  .n = columns.end - columns.begin,
-                  .serial = workspace.serial,
-                  .values = stream_of(arguments),
-                  .places = plan.places()};
   multiply(product);
-  if (in_place && layer_.epilogue.empty()) return;
-  share_rows(layer_.rows, workspace.serial, [&](const RowRange& rows) {
+  if (!layer.copies_c && layer_.epilogue.empty()) return;
+  share_rows(layer_.rows, product.serial, [&](const RowRange& rows) {
     // Rows of features are finished from end to end, tokens with all that they have.
     constexpr std::int64_t k_rows_at_once = 16;
-    const bool has_tokens = arguments.c_layout == Layout::tokens_major;
+    const bool has_tokens = one.c_layout == Layout::tokens_major;
     const std::int64_t step = has_tokens ? rows.end - rows.begin : k_rows_at_once;
     for (std::int64_t row = rows.begin; row < rows.end; row += step) {
-      finish_image(arguments, plan, product, columns, {row, std::min(row + step, rows.end)});
+      finish_image(one, plan, product, columns, {row, std::min(row + step, rows.end)});
     }
   });
 }

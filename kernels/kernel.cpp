@@ -43,9 +43,8 @@ void check_threads(int threads) {
 }
 
 /// The pool of a kernel that no Compiler made; null for one thread.
-std::shared_ptr<ThreadPool> make_pool(int threads) {
-  const int workers = threads == 0 ? usable_cpus() : threads;
-  return workers > 1 ? std::make_shared<ThreadPool>(workers) : nullptr;
+std::shared_ptr<ThreadPool> make_pool(int threads, ParallelFor parallel_for = {}) {
+  return make_thread_pool(threads == 0 ? usable_cpus() : threads, std::move(parallel_for));
 }
 
 /// The image of a host kernel that can be linked.
@@ -149,6 +148,10 @@ void Kernel::run_panels(const float* b_panels, float* c_panels) const {
        .c_layout = Layout::panel_major});
 }
 
+std::int64_t Kernel::workspace_bytes(const Arguments& arguments) const {
+  return loaded(*impl_).workspace_bytes(checked_sizes(info(), arguments));
+}
+
 PreparedValues Kernel::prepare_values(std::span<const float> values) const {
   if (!info().runtime_values) {
     throw InvalidArgument(
@@ -227,7 +230,7 @@ std::string Kernel::cuda_source() const { return text_of(artifact().file(k_cuda_
 
 std::string Kernel::ptx() const { return text_of(artifact().file(k_ptx_file)); }
 
-Kernel Kernel::from_artifact(Artifact artifact, int threads) {
+Kernel Kernel::from_artifact(Artifact artifact, int threads, ParallelFor parallel_for) {
   check_threads(threads);
   for (Artifact::File& file : artifact.files) {
     if (file.owner == nullptr) file = owned_copy(file);
@@ -236,7 +239,8 @@ Kernel Kernel::from_artifact(Artifact artifact, int threads) {
   const KernelFamily& family = find_family(family_in(record));
   require_own_files(family, record, artifact.files);
   auto code = std::make_shared<const BuiltFiles>(family, std::move(artifact.files));
-  LoadedKernel loaded = code->load(record, HostDevice{make_pool(threads)}, {});
+  LoadedKernel loaded =
+      code->load(record, HostDevice{make_pool(threads, std::move(parallel_for))}, {});
   return Kernel(
       std::make_shared<const Impl>(family, std::move(loaded), std::move(code), std::move(record)));
 }

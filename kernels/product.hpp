@@ -11,6 +11,8 @@
 
 namespace spjit {
 
+class WorkspaceSlots;
+
 /// C `[m x n]` = A `[m x k]` * B `[k x n]`, both row-major or both in panels of the kernel's width,
 /// or, if the family takes them so, B tokens-major or in rows at places of their own, and C
 /// row-major; checked, with every size.
@@ -25,6 +27,7 @@ struct Product {
   bool has_tokens = false;            ///< B is tokens-major, whatever the layout
   bool serial = false;                ///< other threads compute other columns at the same time
   const PreparedValues::Stream* values = nullptr;  ///< A's; null: those of the kernel
+  WorkspaceSlots* workspace = nullptr;             ///< what loans are of; null: of the pool
   /// Floats from `b` to each row of B, which may overlap; null: they are `ldb` apart.
   const std::int64_t* places = nullptr;
 

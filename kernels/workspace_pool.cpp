@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "base/arithmetic.hpp"
@@ -33,7 +35,49 @@ FloatBuffer workspace_of(const WorkspaceSize& wanted) {
   }
 }
 
+/// Of a slot, in whole cache lines: threads write to neighbours.
+std::int64_t slot_bytes(std::int64_t floats) {
+  constexpr std::int64_t k_line_bytes = 64;
+  const std::int64_t bytes =
+      checked_multiply(floats, std::int64_t{sizeof(float)}, "bytes of a workspace");
+  return checked_add(bytes, k_line_bytes - 1, "bytes of a workspace") / k_line_bytes * k_line_bytes;
+}
+
 }  // namespace
+
+std::int64_t WorkspaceNeed::bytes() const {
+  return checked_multiply(loans, slot_bytes(floats), "bytes of a workspace");
+}
+
+WorkspaceNeed WorkspaceNeed::joined(const WorkspaceNeed& other) const noexcept {
+  return {std::max(loans, other.loans), std::max(floats, other.floats)};
+}
+
+WorkspaceSlots::WorkspaceSlots(std::byte* memory, const WorkspaceNeed& need)
+    : floats_(need.floats) {
+  if (need.floats == 0) return;
+  for (std::int64_t slot = need.loans - 1; slot >= 0; --slot) {
+    std::byte* at = memory + slot * slot_bytes(need.floats);
+    std::memcpy(at, &free_, sizeof(free_));
+    free_ = at;
+  }
+}
+
+float* WorkspaceSlots::take(std::int64_t floats) {
+  const std::lock_guard lock(mutex_);
+  if (floats > floats_ || free_ == nullptr) {
+    throw std::logic_error("a run needs more workspace than it said");
+  }
+  std::byte* slot = free_;
+  std::memcpy(&free_, slot, sizeof(free_));
+  return reinterpret_cast<float*>(slot);
+}
+
+void WorkspaceSlots::give_back(float* slot) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::memcpy(slot, &free_, sizeof(free_));
+  free_ = reinterpret_cast<std::byte*>(slot);
+}
 
 std::shared_ptr<const WorkspacePool> WorkspacePool::shared() {
   static std::mutex mutex;
@@ -67,17 +111,28 @@ FloatBuffer WorkspacePool::take(std::size_t floats) const {
   return buffer;
 }
 
-WorkspacePool::Loan::Loan(const WorkspacePool& pool, const WorkspaceSize& wanted) : pool_(pool) {
+WorkspacePool::Loan::Loan(const WorkspacePool& pool, const WorkspaceSize& wanted,
+                          WorkspaceSlots* slots)
+    : pool_(pool), slots_(slots) {
   if (wanted.floats == 0) return;
+  if (slots_ != nullptr) {
+    data_ = slots_->take(wanted.floats);
+    return;
+  }
   {
     const std::lock_guard lock(pool.mutex_);
     buffer_ = pool.take(to_size(wanted.floats));
   }
   if (buffer_.data() == nullptr) buffer_ = workspace_of(wanted);
+  data_ = buffer_.data();
 }
 
 WorkspacePool::Loan::~Loan() {
-  if (buffer_.data() == nullptr) return;
+  if (data_ == nullptr) return;
+  if (slots_ != nullptr) {
+    slots_->give_back(data_);
+    return;
+  }
   const std::lock_guard lock(pool_.mutex_);
   try {
     pool_.idle_.push_back({std::move(buffer_), std::this_thread::get_id()});

@@ -1,8 +1,9 @@
 #pragma once
 
 /// @file
-/// Memory that runs of kernels borrow.
+/// Memory that runs of kernels borrow, from a pool or from their caller.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -25,6 +26,36 @@ struct WorkspaceSize {
   std::int64_t touched = 0;  ///< how many of them a run touches at most
 };
 
+/// Loans that one run has at once at most, and the floats of each.
+struct WorkspaceNeed {
+  std::int64_t loans = 0;
+  std::int64_t floats = 0;  ///< the largest
+
+  /// Of memory that begins at a cache line. Throws InvalidArgument if it is 2^63 or more.
+  [[nodiscard]] std::int64_t bytes() const;
+  /// Whichever is larger.
+  [[nodiscard]] WorkspaceNeed joined(const WorkspaceNeed& other) const noexcept;
+};
+
+/// Lends a caller's memory to one run, whose threads share it, in equal slots. Free ones are linked
+/// through their own first bytes: nothing is allocated.
+class WorkspaceSlots {
+ public:
+  /// `memory` has need.bytes() bytes from a cache line on and outlives this.
+  WorkspaceSlots(std::byte* memory, const WorkspaceNeed& need);
+  WorkspaceSlots(const WorkspaceSlots&) = delete;
+  WorkspaceSlots& operator=(const WorkspaceSlots&) = delete;
+
+  /// Throws std::logic_error if there are more or larger loans than the need said.
+  [[nodiscard]] float* take(std::int64_t floats);
+  void give_back(float* slot) noexcept;
+
+ private:
+  std::mutex mutex_;
+  std::int64_t floats_;
+  std::byte* free_ = nullptr;
+};
+
 /// Lends 64-byte-aligned float buffers. Returned ones are kept for the next borrower, one for each
 /// of the most loans there were at once: preferably the thread that had it last, in whose caches it
 /// is. One that is too small makes room for a larger one.
@@ -36,17 +67,20 @@ class WorkspacePool {
 
   class Loan {
    public:
-    /// Throws NoMemory if the machine has not so much memory.
-    Loan(const WorkspacePool& pool, const WorkspaceSize& wanted);
+    /// From `slots`, if there are any, else from the pool. Throws NoMemory if the machine has not
+    /// so much memory.
+    Loan(const WorkspacePool& pool, const WorkspaceSize& wanted, WorkspaceSlots* slots = nullptr);
     Loan(const Loan&) = delete;
     Loan& operator=(const Loan&) = delete;
     ~Loan();
 
-    [[nodiscard]] float* data() const noexcept { return buffer_.data(); }
+    [[nodiscard]] float* data() const noexcept { return data_; }
 
    private:
     const WorkspacePool& pool_;
-    FloatBuffer buffer_;
+    WorkspaceSlots* slots_;
+    FloatBuffer buffer_;  ///< of the pool
+    float* data_ = nullptr;
   };
 
  private:

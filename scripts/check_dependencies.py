@@ -18,7 +18,7 @@ from pathlib import Path
 
 # Lowest first. Each folder with the public headers that it implements.
 LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
-    {"base": ("error", "export", "version")},
+    {"base": ("error", "export", "parallel_for", "version")},
     {"matrix": ("generate", "matrix", "matrix_io")},
     {"reorder": ("reorder",)},
     {"plan": ("arguments", "epilogue", "layout", "options", "problem", "progress", "target",
@@ -27,7 +27,8 @@ LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"kernels": ("kernel",)},
     {"proxy": ()},
     {"compiler": ("compilation", "compiler", "spjit")},
-    {"tools": (), "bindings": ()},
+    {"tools": ()},
+    {"bindings": ()},
 )
 
 LAYER_OF = {folder: level for level, layer in enumerate(LAYERS) for folder in layer}

@@ -66,7 +66,7 @@ mkdir -p "$(dirname "$folder")"
 new=$(mktemp -d "$folder.XXXXXX")
 trap 'report_failed_step; rm -rf "$new"' EXIT
 collect "$new"
-for header in fmt/core.h nlohmann/json.hpp gtest/gtest.h zip.h zlib.h openssl/evp.h xxhash.h; do
+for header in fmt/core.h nlohmann/json.hpp gtest/gtest.h zip.h zlib.h openssl/sha.h xxhash.h; do
   [[ -n $(find "$new/usr/include" -path "*/$header" -print -quit) ]] ||
     die "$header is not among the collected files; nothing was kept"
 done

@@ -117,7 +117,7 @@ ExitCode collect(CollectCommandOptions options) {
     print_note(fmt::format("{}: {} groups are there already, {} to do", options.out.string(),
                            file.size(), jobs.size()));
   }
-  const auto pool = std::make_shared<ThreadPool>(options.collect.compile.resources.threads);
+  const auto pool = std::make_shared<WorkerPool>(options.collect.compile.resources.threads);
   Progress progress(inspect_stderr(), jobs.size());
   const auto start = Clock::now();
   std::size_t failures = 0;

@@ -64,7 +64,7 @@ void go_through_stages(Explanation& explanation, const KernelOptions& options) {
   const Cancellation cancel;
   const CompileContext context;
   const FamilyRequest what{problem, compile, device, cancel};
-  BuildRequest request{what, context, std::make_shared<ThreadPool>(compile.resources.threads),
+  BuildRequest request{what, context, std::make_shared<WorkerPool>(compile.resources.threads),
                        rank_model_of(compile)};
   request.search = [&](TunableSpace& space, auto begin) {
     SearchOutcome outcome = search_all(space, what, begin);

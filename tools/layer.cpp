@@ -8,24 +8,13 @@
 #include <utility>
 
 #include "inputs.hpp"
+#include "kernels/kernel_json.hpp"
 #include "operands.hpp"
 #include "plan/search_policy.hpp"
 #include "search_progress.hpp"
 
 namespace spjit::cli {
 namespace {
-
-Json describe(const Verification& verification) {
-  if (verification.mode == VerifyMode::none) return nullptr;
-  return {{"passed", true},  // else there would be no kernel
-          {"mode", to_string(verification.mode)},
-          {"max_abs_error", verification.max_abs_error},
-          {"max_error_over_bound", verification.max_error_over_bound},
-          {"rows_checked", verification.rows_checked},
-          {"columns_checked", verification.columns_checked},
-          {"complete", verification.complete()},
-          {"check_ms", verification.check_ms}};
-}
 
 void add_extent(std::vector<std::string>& notes, const Verification& verification) {
   if (verification.mode == VerifyMode::none || verification.complete()) return;
@@ -109,36 +98,6 @@ std::string share_text(const KernelInfo& info, const TimingResult& timing, doubl
 
 std::string speedup_text(const std::optional<double>& factor) {
   return factor ? fmt::format("{:.2f}x", *factor) : "";
-}
-
-Json describe(const CudaKernelInfo& cuda) {
-  return {{"arch", cuda.arch},
-          {"compiled_from", cuda.compiled_from},
-          {"toolchain", cuda.toolchain},
-          {"threads", cuda.threads},
-          {"blocks_x", cuda.blocks_x},
-          {"blocks_y", cuda.blocks_y},
-          {"predicted_registers", cuda.predicted_registers},
-          {"registers", cuda.registers},
-          {"spilled_bytes", cuda.spilled_bytes},
-          {"active_blocks", cuda.active_blocks}};
-}
-
-Json describe(const KernelInfo& info) {
-  return {{"family", info.family},
-          {"target", info.target.name()},
-          {"device", info.device},
-          {"tile", info.tile},
-          {"reason", info.reason},
-          {"threads", info.threads},
-          {"panel_columns", info.panel_columns},
-          {"code_bytes", info.code_bytes},
-          {"weight_bytes", info.weight_bytes},
-          {"cuda", info.cuda ? describe(*info.cuda) : Json(nullptr)},
-          {"key", info.key},
-          {"from_cache", info.from_cache},
-          {"cache_directory", info.from_cache ? Json(info.cache_directory) : Json(nullptr)},
-          {"compile_ms", info.compile_ms}};
 }
 
 /// The kernel's own numbers stand beside those of its peers.
@@ -255,8 +214,8 @@ Json describe(const Layer& layer) {
   json["n"] = layer.info->n;
   json["nnz"] = layer.info->nnz;
   json["sparsity"] = layer.statistics.sparsity;
-  json["kernel"] = describe(*layer.info);
-  json["verification"] = describe(layer.info->verification);
+  json["kernel"] = info_json(*layer.info);
+  json["verification"] = verification_json(layer.info->verification);
   json["speed"] = layer.measurement ? describe_speed(layer) : Json(nullptr);
   Json files = Json::array();
   for (const auto& file : layer.files) files.push_back(file.string());

@@ -108,7 +108,7 @@ std::vector<TimingResult> times_of(const std::vector<TimingCandidate>& candidate
     timing.budget_ms = options.budget_ms;
     return measure_interleaved(candidates, timing);
   }
-  ThreadPool pool(threads, std::chrono::nanoseconds::zero());  // its threads do not spin
+  WorkerPool pool(threads, std::chrono::nanoseconds::zero());  // its threads do not spin
   const CallTimer timer(std::make_shared<CacheFlush>(host_cpu(), &pool, options.between_bytes), b);
   return measure_single_calls(candidates, timer, {.budget_ms = options.budget_ms});
 }

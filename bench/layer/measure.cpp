@@ -28,7 +28,7 @@ WaySurroundings surroundings_of(const LoadedNetwork& network, const LayerConditi
   no_cache.enabled = false;
   return {std::make_shared<const BiasedLayers>(conditions.hot ? one_of_each_shape(network.layers)
                                                               : network.layers),
-          Compiler(options, no_cache), std::make_shared<ThreadPool>(conditions.threads)};
+          Compiler(options, no_cache), std::make_shared<WorkerPool>(conditions.threads)};
 }
 
 /// The ways of a comparison, one after another.

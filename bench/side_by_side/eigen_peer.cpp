@@ -49,7 +49,7 @@ class EigenRunnable final : public Runnable {
     for (const RowRange range : split_rows(view_of(*problem.matrix), problem.threads)) {
       parts_.push_back({copy_rows(*problem.matrix, range), problem.c + range.begin * n_});
     }
-    if (problem.threads > 1) pool_ = std::make_unique<ThreadPool>(problem.threads);
+    if (problem.threads > 1) pool_ = std::make_unique<WorkerPool>(problem.threads);
   }
 
   void run() override {

@@ -84,7 +84,7 @@ class XsmmRunnable final : public Runnable {
     for (std::int64_t first = 0; first < problem.n; first += share) {
       parts_.push_back({make_kernel(problem, std::min(share, problem.n - first)), first});
     }
-    if (problem.threads > 1) pool_ = std::make_unique<ThreadPool>(problem.threads);
+    if (problem.threads > 1) pool_ = std::make_unique<WorkerPool>(problem.threads);
   }
 
   void run() override {

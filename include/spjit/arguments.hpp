@@ -76,6 +76,11 @@ struct Arguments {
   std::int64_t c_distance = 0;
   std::int64_t residual_distance = 0;
 
+  /// Memory that a run on the host works in, of Kernel::workspace_bytes() bytes or more, for it
+  /// alone, anywhere; null: what the kernels of this process share (see Kernel).
+  void* workspace = nullptr;
+  std::int64_t workspace_bytes = 0;
+
   void* stream = nullptr;  ///< of a launch on a GPU; null: the default stream
 };
 

@@ -18,6 +18,7 @@
 #include "spjit/epilogue.hpp"
 #include "spjit/export.hpp"
 #include "spjit/layout.hpp"
+#include "spjit/parallel_for.hpp"
 #include "spjit/target.hpp"
 #include "spjit/verification.hpp"
 
@@ -138,6 +139,11 @@ class SPJIT_EXPORT Kernel {
   /// n.
   void run(const float* b, std::int64_t ldb, float* c, std::int64_t ldc) const;
 
+  /// Bytes that Arguments::workspace must have for such a run; 0: it needs none, as on a GPU. Of
+  /// the operands only sizes, layouts and leading dimensions count, not where they lie: pointers
+  /// may be null. Throws InvalidArgument as run().
+  [[nodiscard]] std::int64_t workspace_bytes(const Arguments& arguments) const;
+
   /// A's values for runs of this kernel, of which A's pattern alone is part
   /// (Problem::runtime_values): `values` in the order of A's CSR with ascending columns, copied. On
   /// a GPU they are copied there. Throws InvalidArgument for a kernel that has its values, one that
@@ -196,7 +202,9 @@ class SPJIT_EXPORT Kernel {
   /// compiles. Throws Error if a file or the record is missing or damaged, or they do not belong
   /// together; NotSupported if this CPU lacks the instruction set; InvalidArgument for threads
   /// outside 0 (all) .. 4096.
-  [[nodiscard]] static Kernel from_artifact(Artifact artifact, int threads = 1);
+  /// `parallel_for`: where runs have their threads; empty: in threads of the kernel's own.
+  [[nodiscard]] static Kernel from_artifact(Artifact artifact, int threads = 1,
+                                            ParallelFor parallel_for = {});
 
   /// A host kernel as an x86-64 ELF object that `ld` takes. Its symbols are `spjit_<name>_text`,
   /// `_weights` and `_program`; `aot_header()` declares them. `name` must be a C identifier. These

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "spjit/export.hpp"
+#include "spjit/parallel_for.hpp"
 #include "spjit/reorder.hpp"
 #include "spjit/target.hpp"
 #include "spjit/verification.hpp"
@@ -75,6 +76,8 @@ struct SearchPolicy {
 /// What compiling and running may use.
 struct Resources {
   int threads = 1;  ///< threads a run on the host uses; 0: all CPUs this process may use
+  /// Where runs on the host have their `threads`; empty: in threads of the Compiler's own.
+  ParallelFor parallel_for = {};
   /// Compilations of one Compiler (its copies included) that run at once, 0 .. 4096; more wait
   /// their turn, first come first. 0: one a CPU this process may use. Each may use further threads
   /// by itself (LLVM's and NVIDIA's compilers: `compile_threads`). While one times candidates the

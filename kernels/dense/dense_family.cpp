@@ -101,6 +101,10 @@ class DenseExecutable final : public HostExecutable {
     return prepared;
   }
 
+  [[nodiscard]] WorkspaceNeed workspace_need(const Product& product) const override {
+    return shared_need(parts_, product, DenseMatrix::k_workspace_floats);
+  }
+
  private:
   /// A part a thread.
   [[nodiscard]] std::vector<DenseMatrix> with_zeros(const CsrView& a,

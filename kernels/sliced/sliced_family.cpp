@@ -39,7 +39,8 @@ class SlicedExecutable final : public HostExecutable {
                    .c = product.c,
                    .ldc = k_csr_panel_columns,
                    .n = n,
-                   .values = product.values});
+                   .values = product.values,
+                   .workspace = product.workspace});
     for (std::int64_t row = 0; row < header_.rows; ++row) {
       std::fill_n(product.c + row * k_csr_panel_columns + n, k_csr_panel_columns - n, 0.0F);
     }
@@ -50,6 +51,10 @@ class SlicedExecutable final : public HostExecutable {
     const auto prepared = std::make_shared<SlicedValues>(id());
     prepared->steps = matrix_.arrange(values);
     return prepared;
+  }
+
+  [[nodiscard]] WorkspaceNeed workspace_need(const Product& product) const override {
+    return {1, matrix_.column_floats() * product.n};
   }
 
  private:
@@ -63,7 +68,7 @@ class SlicedExecutable final : public HostExecutable {
     if (!in_place) {
       copy = {matrix_.column_floats() * product.n, matrix_.copied_floats() * product.n};
     }
-    const WorkspacePool::Loan workspace(workspaces(), copy);
+    const WorkspacePool::Loan workspace(workspaces(), copy, product.workspace);
     if (!in_place) {
       matrix_.copy_columns(product, workspace.data());
       sliced.b = workspace.data();

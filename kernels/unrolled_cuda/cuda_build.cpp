@@ -114,7 +114,7 @@ std::vector<Object> compile_all(std::span<const SourceUnit> units, const UnitCom
   std::vector<Object> objects(units.size());
   const int count = checked_cast<int>(std::ssize(units), "units of a program");
   std::atomic<int> first_failed = count;
-  ThreadPool pool(threads_for(options, units.size()), std::chrono::nanoseconds(0));
+  WorkerPool pool(threads_for(options, units.size()), std::chrono::nanoseconds(0));
   pool.run(count, [&](int task, int /*worker*/) {
     if (task > first_failed.load()) return;
     Object& object = objects[static_cast<std::size_t>(task)];

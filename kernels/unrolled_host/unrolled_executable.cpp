@@ -75,14 +75,12 @@ UnrolledExecutable::UnrolledExecutable(const HostObject& object, HostProgramReco
   plan_ = plan_for(record.header.n, threads());
 }
 
-bool UnrolledExecutable::run_few_columns(const Arguments& arguments) const {
-  if (loop_ == nullptr || arguments.n > loop_columns_) return false;
-  Arguments few = arguments;
+const HostExecutable* UnrolledExecutable::suited_to_few(Arguments& arguments) const {
+  if (loop_ == nullptr || arguments.n > loop_columns_) return nullptr;
   if (arguments.values != nullptr) {
-    few.values = &dynamic_cast<const UnrolledValues&>(*arguments.values->stream()).of_loop;
+    arguments.values = &dynamic_cast<const UnrolledValues&>(*arguments.values->stream()).of_loop;
   }
-  loop_->run(few);
-  return true;
+  return loop_.get();
 }
 
 std::shared_ptr<const PreparedValues::Stream> UnrolledExecutable::prepare_values(
@@ -119,6 +117,24 @@ ColumnGroups UnrolledExecutable::column_groups(bool in_place) const noexcept {
   return {round_up(columns, width), program_.in_place_ldb > 0 ? width : 1};
 }
 
+UnrolledExecutable::RunPlan UnrolledExecutable::plan_of(const Product& product) const {
+  const bool is_planned = product.n == plan_.split.n && !product.serial;
+  return is_planned ? plan_ : plan_for(product.n, product.serial ? 1 : threads());
+}
+
+/// Whether the code can read B where it is.
+bool UnrolledExecutable::reads_in_place(const Product& product) const noexcept {
+  return product.layout == Layout::panel_major || program_.in_place_ldb == 0 ||
+         product.ldb == program_.in_place_ldb;
+}
+
+WorkspaceNeed UnrolledExecutable::workspace_need(const Product& product) const {
+  if (program_.rows == 0) return {};
+  const std::int64_t own = plan_of(product).workspace.floats;
+  if (reads_in_place(product) && !may_straddle_lines(product)) return {1, own};
+  return {1, checked_add(copy_size(product).floats, own, "floats of a copy of B and workspace")};
+}
+
 void UnrolledExecutable::multiply(const Product& product) const {
   if (program_.rows == 0) return;
   const bool panels = product.layout == Layout::panel_major;
@@ -128,10 +144,8 @@ void UnrolledExecutable::multiply(const Product& product) const {
         "this kernel reads B in place and cannot take panels; compile it with "
         "Problem::panel_columns");
   }
-  const bool is_planned = product.n == plan_.split.n && !product.serial;
-  const RunPlan plan = is_planned ? plan_ : plan_for(product.n, product.serial ? 1 : threads());
-  const bool has_stride = panels || !in_place || product.ldb == program_.in_place_ldb;
-  if (!has_stride) {
+  const RunPlan plan = plan_of(product);
+  if (!reads_in_place(product)) {
     run_copied(product, plan);
     return;
   }
@@ -143,7 +157,7 @@ void UnrolledExecutable::multiply(const Product& product) const {
       // The code can read B where it is, too.
     }
   }
-  const WorkspacePool::Loan workspace(workspaces(), plan.workspace);
+  const WorkspacePool::Loan workspace(workspaces(), plan.workspace, product.workspace);
   execute(program_, plan.split, product, workspace.data(), product.serial ? nullptr : pool());
 }
 
@@ -151,6 +165,13 @@ void UnrolledExecutable::multiply(const Product& product) const {
 /// which does not is worth it: B of few rows stays in L1, where that costs little
 /// (docs/host-kernel.md). Not of a B so large that there may be no room for it twice.
 bool UnrolledExecutable::straddles_lines(const Product& product) const {
+  const std::size_t vector_bytes = to_size(program_.lanes) * sizeof(float);
+  return reinterpret_cast<std::uintptr_t>(product.b) % vector_bytes != 0 &&
+         may_straddle_lines(product);
+}
+
+/// The same of a B that begins within a line.
+bool UnrolledExecutable::may_straddle_lines(const Product& product) const {
   constexpr double k_enough_entries = 16;
   constexpr std::int64_t k_enough_rows = 128;
   if (product.has_tokens || product.places != nullptr) return false;
@@ -158,8 +179,6 @@ bool UnrolledExecutable::straddles_lines(const Product& product) const {
       product.layout == Layout::panel_major ? program_.panel_width() : program_.in_place_ldb;
   constexpr std::int64_t k_least_lanes = 8;  // of AVX2; a fourth of SSE's loads would straddle
   if (program_.lanes < k_least_lanes || stride == 0 || stride % program_.lanes != 0) return false;
-  const std::size_t vector_bytes = to_size(program_.lanes) * sizeof(float);
-  if (reinterpret_cast<std::uintptr_t>(product.b) % vector_bytes == 0) return false;
   const std::int64_t nnz = program_.tiles > 0 ? program_.tile_weight_ends.back() : 0;
   constexpr std::int64_t k_most_floats = std::int64_t{1} << 26;  // 256 MB
   return program_.cols >= k_enough_rows &&
@@ -185,7 +204,8 @@ void UnrolledExecutable::run_copied(const Product& product, const RunPlan& plan)
   const WorkspacePool::Loan workspace(
       workspaces(),
       {checked_add(copy.floats, plan.workspace.floats, "floats of a copy of B and workspace"),
-       copy.touched + plan.workspace.touched});
+       copy.touched + plan.workspace.touched},
+      product.workspace);
   Product moved = product;
   moved.b = workspace.data();
   moved.ldb = program_.in_place_ldb;

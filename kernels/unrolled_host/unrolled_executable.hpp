@@ -22,9 +22,10 @@ class UnrolledExecutable final : public HostExecutable {
                      const Cancellation& cancel = {});
 
   void multiply(const Product& product) const override;
+  [[nodiscard]] WorkspaceNeed workspace_need(const Product& product) const override;
   [[nodiscard]] bool takes_tokens() const noexcept override { return program_.in_place_ldb == 0; }
   [[nodiscard]] ColumnGroups column_groups(bool in_place) const noexcept override;
-  [[nodiscard]] bool run_few_columns(const Arguments& arguments) const override;
+  [[nodiscard]] const HostExecutable* suited_to_few(Arguments& arguments) const override;
   [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
       std::span<const float> values) const override;
 
@@ -43,6 +44,9 @@ class UnrolledExecutable final : public HostExecutable {
     WorkspaceSize workspace;
   };
   [[nodiscard]] RunPlan plan_for(std::int64_t n, std::int64_t threads) const;
+  [[nodiscard]] RunPlan plan_of(const Product& product) const;
+  [[nodiscard]] bool reads_in_place(const Product& product) const noexcept;
+  [[nodiscard]] bool may_straddle_lines(const Product& product) const;
   [[nodiscard]] bool straddles_lines(const Product& product) const;
   [[nodiscard]] WorkspaceSize copy_size(const Product& product) const;
   void run_copied(const Product& product, const RunPlan& plan) const;

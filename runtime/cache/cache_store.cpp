@@ -59,23 +59,6 @@ void require_files(std::span<const CacheFile> files) {
   }
 }
 
-CacheRecord make_record(std::string_view key, const std::string& spjit_version,
-                        std::span<const CacheFile> files, const nlohmann::json& kernel) {
-  CacheRecord record{
-      .spjit_version = spjit_version,
-      .key = std::string(key),
-      .created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
-                             fmt::gmtime(system_clock::to_time_t(system_clock::now()))),
-      .files = {},
-      .kernel = kernel};
-  for (const CacheFile& file : files) {
-    record.files.push_back({.name = file.name,
-                            .bytes = static_cast<std::int64_t>(file.bytes.size()),
-                            .checksum = checksum_hex(file.bytes)});
-  }
-  return record;
-}
-
 /// Whether it is time to look at the size of a cache in which so many bytes were just published: by
 /// chance, in proportion to them, so that processes need not know of each other.
 bool limit_is_due(std::int64_t published_bytes, std::int64_t limit_bytes) {
@@ -102,6 +85,23 @@ bool is_unfinished_tag(const fs::path& path) {
 }
 
 }  // namespace
+
+CacheRecord make_cache_record(std::string_view key, const std::string& spjit_version,
+                              std::span<const CacheFile> files, const nlohmann::json& kernel) {
+  CacheRecord record{
+      .spjit_version = spjit_version,
+      .key = std::string(key),
+      .created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
+                             fmt::gmtime(system_clock::to_time_t(system_clock::now()))),
+      .files = {},
+      .kernel = kernel};
+  for (const CacheFile& file : files) {
+    record.files.push_back({.name = file.name,
+                            .bytes = static_cast<std::int64_t>(file.bytes.size()),
+                            .checksum = checksum_hex(file.bytes)});
+  }
+  return record;
+}
 
 /// Of which entries it was said that they are damaged and stay where they are.
 class CacheStore::Reports {
@@ -299,7 +299,7 @@ PublishResult CacheStore::publish(std::string_view key, std::span<const CacheFil
   require_key(key);
   require_files(files);
   require_writable("publish in");
-  CacheRecord record = make_record(key, spjit_version_, files, kernel);
+  CacheRecord record = make_cache_record(key, spjit_version_, files, kernel);
   create_root();
   TemporaryEntry temporary(root_);
   for (const CacheFile& file : files) {

@@ -39,6 +39,11 @@ struct CacheFile {
   std::span<const std::byte> bytes;
 };
 
+/// The record of an entry that is made now.
+[[nodiscard]] CacheRecord make_cache_record(std::string_view key, const std::string& spjit_version,
+                                            std::span<const CacheFile> files,
+                                            const nlohmann::json& kernel);
+
 struct CacheLookup {
   std::optional<CacheEntry> entry;
   /// What is wrong with an entry that was found but not taken, one line; empty if there simply is

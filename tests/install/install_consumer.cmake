@@ -36,3 +36,9 @@ separate_arguments(pc_flags UNIX_COMMAND "${pc_flags}")
 run("${CXX}" -std=c++20 ${flags} "${CONSUMER_DIR}/consumer.cpp" -o "${WORK_DIR}/pc_consumer"
     "-DSPJIT_EXPECTED_VERSION=\"${VERSION}\"" ${pc_flags} "-Wl,-rpath,${prefix}/${LIBDIR}")
 run("${WORK_DIR}/pc_consumer")
+
+# From C, with what pkg-config says: spjit.h is installed, and a C compiler takes it.
+find_program(C_COMPILER NAMES cc gcc clang-14 REQUIRED)
+run("${C_COMPILER}" -std=c11 -Wall -Wextra -Werror -pedantic ${flags} "${EXAMPLES_DIR}/c/layer.c"
+    -o "${WORK_DIR}/c_consumer" ${pc_flags} -lm "-Wl,-rpath,${prefix}/${LIBDIR}")
+run("${WORK_DIR}/c_consumer" "${EXAMPLES_DIR}/quickstart/weights.mtx")

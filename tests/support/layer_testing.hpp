@@ -364,7 +364,8 @@ struct LayerKernels {
         reference(reference_of(problem, kernel)) {}
 
   /// "" if C of a run has the bits of the reference, is near the float64 product, and nothing else
-  /// was written; else what is wrong.
+  /// was written, also of a run in a workspace of exactly the bytes that it needs; else what is
+  /// wrong.
   template <class Values>
   [[nodiscard]] std::string run(LayerShape shape, Placement placement, const Values& values) const {
     shape.panel_columns = kernel.info().panel_columns;
@@ -375,6 +376,14 @@ struct LayerKernels {
     std::string wrong = operands.problem_of_c();
     if (wrong.empty() && !same_bits(operands.all_of_c(), expected.all_of_c())) {
       wrong = "C has not the bits of the reference";
+    }
+    if (wrong.empty()) {
+      const LayerOperands again(problem, shape, placement, values());
+      if (!run_in_workspace(again, placement)) {
+        wrong = "something was written around the workspace";
+      } else if (!same_bits(again.all_of_c(), expected.all_of_c())) {
+        wrong = "C of a run in a workspace has not the bits of the reference";
+      }
     }
     return wrong.empty() ? "" : wrong + describe(shape, placement);
   }
@@ -390,9 +399,21 @@ struct LayerKernels {
     return wrong;
   }
 
+  /// Whether nothing around the workspace was written.
+  [[nodiscard]] bool run_in_workspace(const LayerOperands& operands, Placement placement) const {
+    Arguments arguments = operands.arguments();
+    arguments.workspace_bytes = kernel.workspace_bytes(arguments);
+    const GuardedFloats workspace((arguments.workspace_bytes + 3) / 4, placement);
+    arguments.workspace = workspace.data();
+    run(kernel, arguments);
+    return workspace.intact();
+  }
+
   /// A's values are the problem's.
   void run(const Kernel& with, const LayerOperands& operands) const {
-    Arguments arguments = operands.arguments();
+    run(with, operands.arguments());
+  }
+  void run(const Kernel& with, Arguments arguments) const {
     PreparedValues values;
     if (with.info().runtime_values) {
       values = with.prepare_values(problem.a->values);

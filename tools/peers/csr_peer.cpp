@@ -16,7 +16,7 @@ CsrPeer::CsrPeer(const CsrMatrix& matrix, HostIsa isa, int threads)
     throw InvalidArgument(fmt::format("{} threads for the CSR peer; expected 1 or more", threads));
   }
   parts_ = split_rows(matrix_, threads);
-  if (threads > 1) pool_ = std::make_unique<ThreadPool>(threads);
+  if (threads > 1) pool_ = std::make_unique<WorkerPool>(threads);
 }
 
 void CsrPeer::run(const Product& operands) const {

@@ -40,7 +40,7 @@ TEST(SeparatePass, HasTheBitsOfElementsFinishedOneByOne) {
           c.front() = std::numeric_limits<float>::quiet_NaN();
           SeparatePass pass{c.data(), features, {n, layout}, bias.data(), Activation::gelu_erf};
           const std::vector<float> expected = expected_of(c, pass, isa);
-          ThreadPool pool(threads);
+          WorkerPool pool(threads);
 
           run_separate_pass(pass, isa, pool);
 

@@ -187,7 +187,7 @@ HostArtifact artifact_of(Draw& draw, const CsrMatrix& matrix, const HostTile& ti
 Kernel load(Draw& draw, const spjit::HostImage& image) {
   const int threads = static_cast<int>(draw.chance(60) ? 1 : draw.between(2, 4));
   spjit::HostObject object{image};
-  if (threads > 1) object.pool = std::make_shared<spjit::ThreadPool>(threads);
+  if (threads > 1) object.pool = std::make_shared<spjit::WorkerPool>(threads);
   static const spjit::UnrolledHostFamily k_family;
   return Kernel(std::make_shared<const Kernel::Impl>(k_family, k_family.open(object, {}), nullptr,
                                                      nlohmann::json::object()));

@@ -8,7 +8,7 @@ namespace {
 
 using spjit::CacheFlush;
 using spjit::HostCpu;
-using spjit::ThreadPool;
+using spjit::WorkerPool;
 
 constexpr std::int64_t k_mib = std::int64_t{1} << 20;
 
@@ -31,7 +31,7 @@ TEST(CacheFlush, EveryFlushReadsTwiceTheL3) {
 }
 
 TEST(CacheFlush, ThreadsShareTheL3AndFillAnL2Each) {
-  ThreadPool pool(4);
+  WorkerPool pool(4);
   CacheFlush of_l3(cpu_of(4096, k_mib), &pool);
   CacheFlush of_l2(cpu_of(k_mib / 4, 0x1000), &pool);
 
@@ -43,7 +43,7 @@ TEST(CacheFlush, ThreadsShareTheL3AndFillAnL2Each) {
 }
 
 TEST(CacheFlush, ReadsNoMoreThanItIsTold) {
-  ThreadPool pool(4);
+  WorkerPool pool(4);
   CacheFlush caches(cpu_of(4096, k_mib), &pool, 8000);
   CacheFlush more(cpu_of(4096, k_mib), nullptr, 2 * k_mib + 8);
   CacheFlush nothing(cpu_of(4096, k_mib), nullptr, 0);

@@ -51,8 +51,9 @@ TEST(CallTimer, EmptiesTheCachesOfAPool) {
   spjit::HostCpu cpu;
   cpu.l2_bytes = 4096;
   cpu.l3_bytes = 1 << 20;
-  spjit::ThreadPool pool(3);
-  for (spjit::ThreadPool* threads : {static_cast<spjit::ThreadPool*>(nullptr), &pool}) {
+  spjit::WorkerPool pool(3);
+  for (spjit::ThreadPool* threads :
+       {static_cast<spjit::ThreadPool*>(nullptr), static_cast<spjit::ThreadPool*>(&pool)}) {
     const auto caches = std::make_shared<spjit::CacheFlush>(cpu, threads);
     caches->flush();
     const std::int64_t once = caches->bytes_read();

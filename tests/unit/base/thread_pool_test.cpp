@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 class ThreadPoolOf : public testing::TestWithParam<int> {};
 
 TEST_P(ThreadPoolOf, RunsEveryTaskOnce) {
-  ThreadPool pool(GetParam());
+  WorkerPool pool(GetParam());
 
   for (const int tasks : {1, 2, 3, 7, 64, 1000}) {
     std::vector<std::atomic<int>> runs(static_cast<std::size_t>(tasks));
@@ -32,7 +32,7 @@ TEST_P(ThreadPoolOf, RunsEveryTaskOnce) {
 }
 
 TEST_P(ThreadPoolOf, WorkerNumbersAreInRangeAndNotSharedByTasksInFlight) {
-  ThreadPool pool(GetParam());
+  WorkerPool pool(GetParam());
   std::vector<std::atomic<int>> in_flight(static_cast<std::size_t>(pool.threads()));
   std::atomic<int> wrong = 0;
 
@@ -51,7 +51,7 @@ TEST_P(ThreadPoolOf, WorkerNumbersAreInRangeAndNotSharedByTasksInFlight) {
 }
 
 TEST_P(ThreadPoolOf, SeesWhatTasksWroteAfterManyShortRuns) {
-  ThreadPool pool(GetParam());
+  WorkerPool pool(GetParam());
   std::vector<std::int64_t> sums(8, 0);  // not atomic: run() orders them
 
   for (int i = 0; i < 5000; ++i) {
@@ -64,7 +64,7 @@ TEST_P(ThreadPoolOf, SeesWhatTasksWroteAfterManyShortRuns) {
 }
 
 TEST_P(ThreadPoolOf, WakesParkedWorkers) {
-  ThreadPool pool(GetParam(), 0ns);
+  WorkerPool pool(GetParam(), 0ns);
   std::atomic<int> runs = 0;
 
   for (int i = 0; i < 20; ++i) {
@@ -76,7 +76,7 @@ TEST_P(ThreadPoolOf, WakesParkedWorkers) {
 }
 
 TEST_P(ThreadPoolOf, CarriesTheExceptionAndStaysUsable) {
-  ThreadPool pool(GetParam());
+  WorkerPool pool(GetParam());
   std::atomic<int> started = 0;
 
   const auto fail_at_10 = [&](int task, int) {
@@ -95,7 +95,7 @@ TEST_P(ThreadPoolOf, CarriesTheExceptionAndStaysUsable) {
 }
 
 TEST_P(ThreadPoolOf, SurvivesWhenEveryTaskThrows) {
-  ThreadPool pool(GetParam());
+  WorkerPool pool(GetParam());
 
   for (int i = 0; i < 200; ++i) {
     EXPECT_THROW(pool.run(8, [](int task, int) { throw task; }), int);
@@ -103,7 +103,7 @@ TEST_P(ThreadPoolOf, SurvivesWhenEveryTaskThrows) {
 }
 
 TEST_P(ThreadPoolOf, RunsNestedRunsInline) {
-  ThreadPool pool(GetParam());
+  WorkerPool pool(GetParam());
   std::atomic<int> inner_runs = 0;
 
   pool.run(6, [&](int, int) {
@@ -117,7 +117,7 @@ TEST_P(ThreadPoolOf, RunsNestedRunsInline) {
 }
 
 TEST_P(ThreadPoolOf, TakesRunsFromSeveralThreadsAtOnce) {
-  ThreadPool pool(GetParam());
+  WorkerPool pool(GetParam());
   constexpr int k_callers = 4;
   constexpr int k_runs = 300;
   std::vector<int> complete(k_callers, 0);
@@ -137,10 +137,81 @@ TEST_P(ThreadPoolOf, TakesRunsFromSeveralThreadsAtOnce) {
   for (const int count : complete) EXPECT_EQ(count, k_runs);
 }
 
+/// Runs each of 200 tasks once, as workers whose numbers are in range and not shared by tasks in
+/// flight.
+void expect_whole_runs(ThreadPool& pool) {
+  std::vector<std::atomic<int>> runs(200);
+  std::vector<std::atomic<int>> in_flight(static_cast<std::size_t>(pool.threads()));
+  std::atomic<int> wrong = 0;
+
+  pool.run(200, [&](int task, int worker) {
+    ++runs[static_cast<std::size_t>(task)];
+    auto& mine = in_flight.at(static_cast<std::size_t>(worker));
+    if (mine.fetch_add(1) != 0) ++wrong;
+    std::this_thread::yield();
+    mine.fetch_sub(1);
+  });
+
+  for (const auto& count : runs) EXPECT_EQ(count, 1);
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(ThreadPoolOfTheCaller, RunsInItsLoop) {
+  int most_tasks = 0;
+  const auto in_threads = [&](int tasks, void (*task)(void*, int), void* context) {
+    most_tasks = tasks;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < tasks; ++i) threads.emplace_back([=] { task(context, i); });
+    for (std::thread& thread : threads) thread.join();
+  };
+  const auto pool = make_thread_pool(3, in_threads);
+
+  expect_whole_runs(*pool);
+
+  EXPECT_EQ(most_tasks, 3);
+  EXPECT_EQ(pool->threads(), 3);
+}
+
+TEST(ThreadPoolOfTheCaller, TakesALoopInOneThreadAndOneThatLeavesOutTasks) {
+  const auto one_by_one = [](int tasks, void (*task)(void*, int), void* context) {
+    for (int i = tasks - 1; i >= 0; --i) task(context, i);
+  };
+  const auto nothing = [](int, void (*)(void*, int), void*) {};
+
+  expect_whole_runs(*make_thread_pool(4, one_by_one));
+  expect_whole_runs(*make_thread_pool(4, nothing));
+}
+
+TEST(ThreadPoolOfTheCaller, CarriesTheExceptionPastTheLoop) {
+  int returned = 0;
+  const auto pool = make_thread_pool(2, [&](int tasks, void (*task)(void*, int), void* context) {
+    for (int i = 0; i < tasks; ++i) {
+      task(context, i);
+      ++returned;
+    }
+  });
+
+  EXPECT_THROW(pool->run(8, [](int, int) { throw std::runtime_error("task"); }),
+               std::runtime_error);
+  EXPECT_EQ(returned, 2);
+  expect_whole_runs(*pool);
+}
+
+TEST(ThreadPoolOfTheCaller, IsNotAskedForOneTaskAndNotNeededForOneThread) {
+  const auto refuse = [](int, void (*)(void*, int), void*) { throw std::logic_error("asked"); };
+
+  int runs = 0;
+  make_thread_pool(4, refuse)->run(1, [&](int, int) { ++runs; });
+
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(make_thread_pool(1, {}), nullptr);
+  EXPECT_THROW(static_cast<void>(make_thread_pool(0, refuse)), InvalidArgument);
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolOf, testing::Values(1, 2, 3, 8));
 
 TEST(ThreadPool, SharesTheTasksAmongItsThreads) {
-  ThreadPool pool(2);
+  WorkerPool pool(2);
   std::atomic<int> arrived = 0;
 
   // Neither task ends before the other one has begun, so one thread alone would never finish.
@@ -153,7 +224,7 @@ TEST(ThreadPool, SharesTheTasksAmongItsThreads) {
 }
 
 TEST(ThreadPool, AllocatesNothingInSteadyState) {
-  ThreadPool pool(2);
+  WorkerPool pool(2);
   std::atomic<int> runs = 0;
   const auto task = [&](int, int) { ++runs; };
   pool.run(4, task);
@@ -166,7 +237,7 @@ TEST(ThreadPool, AllocatesNothingInSteadyState) {
 }
 
 TEST(ThreadPool, DoesNothingForNoTasks) {
-  ThreadPool pool(2);
+  WorkerPool pool(2);
 
   pool.run(0, [](int, int) { FAIL(); });
   pool.run(-3, [](int, int) { FAIL(); });
@@ -174,19 +245,19 @@ TEST(ThreadPool, DoesNothingForNoTasks) {
 
 TEST(ThreadPool, StartsAndStopsWithoutWork) {
   for (int i = 0; i < 50; ++i) {
-    const ThreadPool pool(3);
+    const WorkerPool pool(3);
     EXPECT_EQ(pool.threads(), 3);
   }
 }
 
 TEST(ThreadPool, RefusesImpossibleSizes) {
-  EXPECT_THROW(ThreadPool(0), InvalidArgument);
-  EXPECT_THROW(ThreadPool(-2), InvalidArgument);
-  EXPECT_THROW(ThreadPool(4097), InvalidArgument);
+  EXPECT_THROW(WorkerPool(0), InvalidArgument);
+  EXPECT_THROW(WorkerPool(-2), InvalidArgument);
+  EXPECT_THROW(WorkerPool(4097), InvalidArgument);
 }
 
 TEST(ThreadPool, AForkedChildRunsOnItsOneThreadAndEnds) {
-  auto pool = std::make_unique<ThreadPool>(4);
+  auto pool = std::make_unique<WorkerPool>(4);
   pool->run(4, [](int, int) {});
 
   const int code = test::in_child([&] {

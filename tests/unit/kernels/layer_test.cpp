@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -257,6 +258,33 @@ TEST_P(Layers, OfNoTokensTouchNothing) {
                                       .scale = vector.data(),
                                       .bias = vector.data()}));
   }
+}
+
+TEST_P(Layers, RefuseAWorkspaceThatIsTooSmall) {
+  const LayerShape shape = tokens_shape();
+  const LayerKernels layer = kernels(planted_matrix(18, 25), shape, whole_epilogue());
+  const LayerOperands operands(layer.problem, shape, Placement::at_end);
+  Arguments arguments = operands.arguments();
+  const std::int64_t bytes = layer.kernel.workspace_bytes(arguments);
+  std::vector<std::byte> workspace(index(bytes) + 1);
+  arguments.workspace = workspace.data();
+  arguments.workspace_bytes = bytes - 1;
+
+  if (family() == "reference") {
+    EXPECT_EQ(bytes, 0);
+    return;
+  }
+  EXPECT_GT(bytes, 0);
+  EXPECT_THROW(layer.kernel.run(arguments), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(layer.kernel.workspace_bytes({.ldb = -1})), InvalidArgument);
+}
+
+TEST_P(Layers, NeedAsMuchWorkspaceWhereverTheirOperandsAre) {
+  const LayerShape shape = tokens_shape();
+  const LayerKernels layer = kernels(planted_matrix(18, 25), shape, whole_epilogue());
+  const LayerOperands operands(layer.problem, shape, Placement::at_end);
+
+  EXPECT_EQ(layer.kernel.workspace_bytes({}), layer.kernel.workspace_bytes(operands.arguments()));
 }
 
 INSTANTIATE_TEST_SUITE_P(

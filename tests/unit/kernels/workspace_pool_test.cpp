@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -13,7 +17,9 @@
 
 namespace {
 
+using spjit::WorkspaceNeed;
 using spjit::WorkspacePool;
+using spjit::WorkspaceSlots;
 using spjit::testing_support::allocations_so_far;
 
 /// Buffers that one loan after another of so many floats makes.
@@ -126,6 +132,45 @@ TEST(WorkspacePool, RefusesToLendMoreThanTheMemory) {
 
   EXPECT_THROW(lend({4 * floats, floats}), spjit::NoMemory);
   EXPECT_THROW(lend({floats, floats}), spjit::NoMemory);
+}
+
+TEST(WorkspaceSlots, LendsItsMemoryAndNoMore) {
+  const WorkspaceNeed need{2, 20};
+  alignas(64) std::array<std::byte, 256> memory{};
+  WorkspaceSlots slots(memory.data(), need);
+  const std::int64_t before = allocations_so_far();
+
+  float* one = slots.take(20);
+  float* other = slots.take(1);
+
+  EXPECT_EQ(need.bytes(), 256);  // whole cache lines
+  EXPECT_EQ(allocations_so_far() - before, 0);
+  EXPECT_EQ(std::abs(one - other), 32);
+  EXPECT_THROW(static_cast<void>(slots.take(1)), std::logic_error);
+  slots.give_back(one);
+  EXPECT_EQ(slots.take(3), one);
+  slots.give_back(one);
+  EXPECT_THROW(static_cast<void>(slots.take(21)), std::logic_error);
+}
+
+TEST(WorkspaceSlots, ALoanOfThemLeavesThePoolAlone) {
+  const WorkspaceNeed need{1, 64};
+  alignas(64) std::array<std::byte, 256> memory{};
+  WorkspaceSlots slots(memory.data(), need);
+  const WorkspacePool pool;
+  for (int i = 0; i < 3; ++i) {
+    const WorkspacePool::Loan loan(pool, {64, 64}, &slots);
+    EXPECT_EQ(loan.data(), reinterpret_cast<float*>(memory.data()));
+  }
+
+  EXPECT_GT(buffers_made(pool, {64}), 0);  // it was given none
+}
+
+TEST(WorkspaceSlots, OfNothingNeedNothing) {
+  EXPECT_EQ((WorkspaceNeed{4, 0}.bytes()), 0);
+  EXPECT_EQ((WorkspaceNeed{0, 64}.bytes()), 0);
+  EXPECT_THROW(static_cast<void>(WorkspaceNeed{1 << 20, std::int64_t{1} << 44}.bytes()),
+               spjit::InvalidArgument);
 }
 
 }  // namespace

@@ -181,7 +181,7 @@ TEST(HostExecutor, GivesTheProductWhereAGroupHasMorePanelsThanAreKept) {
 
 TEST(HostExecutor, EverySplitBetweenThreadsGivesTheSame) {
   for (const std::int64_t threads : {1, 2, 3, 5}) {
-    spjit::ThreadPool pool(static_cast<int>(threads));
+    spjit::WorkerPool pool(static_cast<int>(threads));
     for (const bool by_panels : {true, false}) {
       for (const std::int64_t row_group : {0, 2}) {
         for (const std::int64_t panel_group : {1, 3}) {

@@ -105,7 +105,7 @@ TEST_F(HostTimer, ReadsBInPlaceAtTheLeadingDimensionItIsGiven) {
 }
 
 TEST_F(HostTimer, RunsOnThePoolItIsGiven) {
-  const auto pool = std::make_shared<spjit::ThreadPool>(2);
+  const auto pool = std::make_shared<spjit::WorkerPool>(2);
   const std::vector<HostTuningCandidate> candidates = {contestant_of(host_tile(4))};
 
   const auto results =

@@ -1,0 +1,147 @@
+// Compilers, problems and compilations of the C interface.
+
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "bindings/c/convert.hpp"
+#include "bindings/c/guard.hpp"
+#include "bindings/c/handles.hpp"
+
+namespace spjit::c {
+namespace {
+
+CompileOptions compile_options(const spjit_compiler_options& given) {
+  CompileOptions options;
+  if (given.target != nullptr) options.target = Target::parse(given.target);
+  if (given.search != nullptr) options.policy.search = parse_search(given.search);
+  if (given.search_budget_ms != 0) options.policy.search_budget_ms = given.search_budget_ms;
+  if (given.family != nullptr) options.policy.family = given.family;
+  options.policy.network_nnz = given.network_nnz;
+  options.policy.hot = checked_flag(given.hot, "hot");
+  if (given.verify != nullptr) options.verify = parse_verify(given.verify);
+  options.resources.threads = checked_threads(given.threads);
+  options.resources.parallel_for = parallel_for_of(given.parallel_for, given.parallel_for_user);
+  options.resources.parallel_compiles = given.parallel_compiles;
+  return options;
+}
+
+CacheOptions cache_options(const spjit_compiler_options& given) {
+  CacheOptions cache;
+  cache.enabled = !checked_flag(given.no_cache, "no_cache");
+  if (given.cache_directory != nullptr) cache.directory = given.cache_directory;
+  if (given.cache_size_limit_bytes < 0) {
+    throw InvalidArgument(fmt::format("cache_size_limit_bytes is {}; expected 0 (default) or more",
+                                      given.cache_size_limit_bytes));
+  }
+  if (given.cache_size_limit_bytes > 0) cache.size_limit_bytes = given.cache_size_limit_bytes;
+  return cache;
+}
+
+Activation activation_of(std::int32_t activation) {
+  check_enum(activation, "activation", SPJIT_CLAMP,
+             "SPJIT_NO_ACTIVATION, _RELU, _GELU, _GELU_TANH, _SILU, _CLAMP");
+  constexpr Activation k_activations[] = {Activation::none,     Activation::relu,
+                                          Activation::gelu_erf, Activation::gelu_tanh,
+                                          Activation::silu,     Activation::clamp};
+  return k_activations[activation];
+}
+
+Problem problem_of(const spjit_problem& given, const SharedMatrix& matrix) {
+  Problem problem;
+  problem.a = matrix;
+  problem.n = given.n;
+  problem.n.runtime = checked_flag(given.runtime_n, "runtime_n");
+  problem.b = {given.ldb, layout_of(given.b_layout, "b_layout").value_or(Layout::row_major)};
+  problem.c = {given.ldc, layout_of(given.c_layout, "c_layout").value_or(Layout::row_major)};
+  if (given.panel_columns != 0) problem.panel_columns = given.panel_columns;
+  problem.epilogue.scale = checked_flag(given.has_scale, "has_scale");
+  problem.epilogue.bias = checked_flag(given.has_bias, "has_bias");
+  problem.epilogue.residual = checked_flag(given.has_residual, "has_residual");
+  problem.epilogue.activation = activation_of(given.activation);
+  problem.epilogue.low = given.clamp_low;
+  problem.epilogue.high = given.clamp_high;
+  problem.runtime_values = checked_flag(given.runtime_values, "runtime_values");
+  return problem;
+}
+
+CompileControl control_of(const spjit_compile_control& given) {
+  CompileControl control;
+  if (given.cancel != nullptr) control.stop = given.cancel->source.get_token();
+  constexpr double k_most_ms = 1e9;  // 11 days; counts of nanoseconds must not overflow
+  if (!(given.timeout_ms >= 0 && given.timeout_ms <= k_most_ms)) {
+    throw InvalidArgument(
+        fmt::format("timeout_ms is {}; expected 0 (never) to {}", given.timeout_ms, k_most_ms));
+  }
+  if (given.timeout_ms > 0) {
+    using Clock = std::chrono::steady_clock;
+    control.deadline =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                           std::chrono::duration<double, std::milli>(given.timeout_ms));
+  }
+  return control;
+}
+
+}  // namespace
+
+std::optional<Layout> layout_of(std::int32_t layout, const char* name) {
+  check_enum(layout, name, SPJIT_LAYOUT_PANELS,
+             "SPJIT_LAYOUT_DEFAULT, _FEATURES, _TOKENS, _PANELS");
+  constexpr Layout k_layouts[] = {Layout::row_major, Layout::tokens_major, Layout::panel_major};
+  if (layout == SPJIT_LAYOUT_DEFAULT) return std::nullopt;
+  return k_layouts[layout - SPJIT_LAYOUT_FEATURES];
+}
+
+ParallelFor parallel_for_of(spjit_parallel_for parallel_for, void* user) {
+  if (parallel_for == nullptr) return {};
+  return [parallel_for, user](int tasks, void (*task)(void*, int), void* context) {
+    static_assert(std::is_same_v<int, std::int32_t>);
+    parallel_for(user, tasks, task, context);
+  };
+}
+
+}  // namespace spjit::c
+
+using namespace spjit::c;
+
+int spjit_compiler_create(const spjit_compiler_options* options, spjit_compiler** compiler) {
+  return guarded([&] {
+    spjit_compiler*& result = result_of(compiler, "compiler");
+    spjit_compiler_options given{};
+    if (options != nullptr) given = checked_struct(options, "spjit_compiler_options");
+    result = new spjit_compiler{spjit::Compiler(compile_options(given), cache_options(given))};
+  });
+}
+
+void spjit_compiler_destroy(spjit_compiler* compiler) { delete compiler; }
+
+int spjit_cancel_create(spjit_cancel** cancel) {
+  return guarded([&] { result_of(cancel, "cancel") = new spjit_cancel; });
+}
+
+int spjit_cancel_request(spjit_cancel* cancel) {
+  return guarded([&] {
+    require(cancel, "cancel");
+    cancel->source.request_stop();
+  });
+}
+
+void spjit_cancel_destroy(spjit_cancel* cancel) { delete cancel; }
+
+int spjit_compile(const spjit_compiler* compiler, const spjit_matrix* matrix,
+                  const spjit_problem* problem, const spjit_compile_control* control,
+                  spjit_kernel** kernel) {
+  return guarded([&] {
+    spjit_kernel*& result = result_of(kernel, "kernel");
+    require(compiler, "compiler");
+    require(matrix, "matrix");
+    const spjit_problem given = checked_struct(problem, "spjit_problem");
+    spjit::CompileControl controlled;
+    if (control != nullptr) {
+      controlled = control_of(checked_struct(control, "spjit_compile_control"));
+    }
+    result =
+        new spjit_kernel(compiler->compiler.compile(problem_of(given, matrix->matrix), controlled));
+  });
+}

@@ -1,0 +1,21 @@
+#pragma once
+
+/// @file
+/// Members of the C interface's structs as C++ has them.
+
+#include <cstdint>
+#include <optional>
+
+#include "spjit.h"
+#include "spjit/layout.hpp"
+#include "spjit/parallel_for.hpp"
+
+namespace spjit::c {
+
+/// Of enum spjit_layout; none for the default. Throws InvalidArgument.
+[[nodiscard]] std::optional<Layout> layout_of(std::int32_t layout, const char* name);
+
+/// Empty for null.
+[[nodiscard]] ParallelFor parallel_for_of(spjit_parallel_for parallel_for, void* user);
+
+}  // namespace spjit::c

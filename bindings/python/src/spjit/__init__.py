@@ -1,0 +1,19 @@
+"""Kernels that are compiled for one sparse matrix.
+
+    layer = spjit.compile(a, activation="gelu", bias=True)   # A [out, in]: scipy, numpy, a file
+    y = layer(x, bias=b)                                     # x [..., tokens, in]
+"""
+
+from ._compiler import Compiler, compile
+from ._errors import (CacheError, Cancelled, CompileFailed, DeadlineExceeded, DeviceError,
+                      InternalError, InvalidArgument, InvalidMatrix, IoError, NotSupported,
+                      OutOfMemory, SpjitError, VerificationFailed)
+from ._kernel import Kernel, PreparedValues, load
+from ._library import version as _version
+
+__version__: str = _version()
+
+__all__ = ["CacheError", "Cancelled", "CompileFailed", "Compiler", "DeadlineExceeded",
+           "DeviceError", "InternalError", "InvalidArgument", "InvalidMatrix", "IoError", "Kernel",
+           "NotSupported", "OutOfMemory", "PreparedValues", "SpjitError", "VerificationFailed",
+           "compile", "load"]

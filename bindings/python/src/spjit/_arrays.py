@@ -1,0 +1,182 @@
+"""Arrays of a caller as memory: numpy's, or those of any library through DLPack."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+from ctypes import c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from ._errors import InvalidArgument
+
+FLOAT32 = np.dtype(np.float32)
+_ITEM = FLOAT32.itemsize
+
+
+Extents = tuple[int, ...]
+# fp32 memory that somebody else owns: the address, the shape, the strides in bytes, and what keeps
+# the memory. Plain tuples: a call has to take few microseconds.
+Dense = tuple[int, Extents, Extents, Any]
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32),
+                ("ndim", c_int32), ("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16),
+                ("shape", ctypes.POINTER(c_int64)), ("strides", ctypes.POINTER(c_int64)),
+                ("byte_offset", c_uint64)]
+
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = c_void_p
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+_DL_CPU = 1
+_DL_FLOAT = 2
+_DL_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
+
+
+def _wrong_type(name: str, what: str, expected: str = "float32") -> TypeError:
+    return TypeError(f"{name} is {what}; expected {expected}")
+
+
+def _contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, size = [], 1
+    for extent in reversed(shape):
+        strides.append(size)
+        size *= extent
+    return tuple(reversed(strides))
+
+
+def _of_dlpack(array: Any, name: str) -> Dense:
+    # Not consumed: the capsule releases the memory when it goes.
+    capsule = array.__dlpack__()
+    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    if tensor.device_type != _DL_CPU:
+        raise _wrong_type(name, f"in memory of a device (DLPack type {tensor.device_type})",
+                          "an array in memory of the CPU")
+    if (tensor.code, tensor.bits, tensor.lanes) != (_DL_FLOAT, 32, 1):
+        raise _wrong_type(name, f"{_DL_KINDS.get(tensor.code, 'unknown')}{tensor.bits}")
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else _contiguous_strides(shape)
+    bytes_apart = tuple([stride * _ITEM for stride in strides])
+    return (tensor.data or 0) + tensor.byte_offset, shape, bytes_apart, capsule
+
+
+def dense(array: Any, name: str, *, writable: bool = False) -> Dense:
+    """The memory of an fp32 array. TypeError for another type or what is no array; InvalidArgument
+    for memory that cannot be read as floats, or cannot be written to."""
+    if isinstance(array, np.ndarray):
+        if array.dtype != FLOAT32:
+            raise _wrong_type(name, array.dtype.name if array.dtype.isnative else str(array.dtype),
+                              f"float32: {name}.astype(numpy.float32)")
+        pointer, read_only = array.__array_interface__["data"]
+        if writable and read_only:
+            raise InvalidArgument(f"{name} is read-only; expected an array to write to")
+        if pointer % _ITEM:
+            raise InvalidArgument(f"{name} begins at an address that is no multiple of 4; expected "
+                                  "an aligned array")
+        return pointer, array.shape, array.strides, array
+    if hasattr(array, "__dlpack__"):
+        return _of_dlpack(array, name)
+    raise _wrong_type(name, type(array).__name__, "a float32 array of numpy, or one with DLPack")
+
+
+def vector(array: Any, name: str, length: int) -> Dense:
+    """A contiguous [length]."""
+    memory = dense(array, name)
+    _, shape, strides, _ = memory
+    if shape != (length,):
+        raise InvalidArgument(f"{name} has the shape {list(shape)}; expected [{length}]")
+    if length > 1 and strides[0] != _ITEM:
+        raise InvalidArgument(f"{name} has a stride of {strides[0]} bytes; expected a contiguous "
+                              f"array: numpy.ascontiguousarray({name})")
+    return memory
+
+
+def _merged(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
+    """The distance of elements of these dimensions as one; None if there is no such."""
+    stride, size = None, 1
+    for extent, distance in zip(reversed(shape), reversed(strides)):
+        if extent == 1:
+            continue
+        if stride is None:
+            stride = distance
+        elif distance != stride * size:
+            return None
+        size *= extent
+    return 0 if stride is None else stride
+
+
+FEATURES = 1  # SPJIT_LAYOUT_FEATURES
+TOKENS = 2  # SPJIT_LAYOUT_TOKENS
+
+# How an operand lies: its layout (enum spjit_layout), leading dimension and distance, in floats.
+Placed = tuple[int, int, int]
+
+
+def _place(shape: Extents, strides: Extents, tokens_major: bool, batch_dims: int) -> Placed | None:
+    """Of [batch..., tokens..., features], or [batch..., features, tokens] where not `tokens_major`,
+    with `batch_dims` dimensions of the batch; None if it is no batch of matrices with unit stride
+    in one direction."""
+    if any(stride % _ITEM for stride in strides):
+        return None
+    strides = tuple(stride // _ITEM for stride in strides)
+    if tokens_major:
+        features, feature_stride = shape[-1], strides[-1]
+        token_shape, token_strides = shape[batch_dims:-1], strides[batch_dims:-1]
+    else:
+        features, feature_stride = shape[-2], strides[-2]
+        token_shape, token_strides = shape[-1:], strides[-1:]
+    distance = _merged(shape[:batch_dims], strides[:batch_dims])
+    token_stride = _merged(token_shape, token_strides)
+    if distance is None or token_stride is None:
+        return None
+    tokens = math.prod(token_shape)
+    # The stride of a dimension of one element means nothing.
+    if features == 1 and tokens == 1:
+        return FEATURES, 1, distance
+    if feature_stride == 1 or features == 1:
+        if tokens == 1:
+            return TOKENS, features, distance
+        if token_stride > 0:
+            return TOKENS, token_stride, distance
+    if (token_stride == 1 or tokens == 1) and feature_stride > 0:
+        return FEATURES, feature_stride, distance
+    return None
+
+
+# Of a call: whether tokens come first, whether there may be any number of them, the shape of x and
+# its strides, the same of y, the strides of the residual if there is one. Strides are in bytes.
+Shapes = tuple[bool, bool, Extents, Extents, Extents, Extents, Optional[Extents]]
+
+
+class Placement(NamedTuple):
+    """What spjit_arguments says of them."""
+
+    n: int
+    batch: int
+    x: Placed
+    y: Placed
+    residual: Placed
+
+
+@functools.lru_cache(maxsize=4096)
+def placement(shapes: Shapes) -> Placement | None:
+    """None if they cannot be computed without a copy."""
+    tokens_major, any_n, x_shape, x_strides, y_shape, y_strides, residual_strides = shapes
+    most = max(len(x_shape) - 2, 0)
+    # Tokens that follow one another evenly are one matrix; else leading dimensions are a batch.
+    least = 0 if tokens_major and any_n else most
+    for batch_dims in range(least, most + 1):
+        x = _place(x_shape, x_strides, tokens_major, batch_dims)
+        y = _place(y_shape, y_strides, tokens_major, batch_dims)
+        residual = y if residual_strides is None else _place(
+            y_shape, residual_strides, tokens_major, batch_dims)
+        if x is None or y is None or residual is None or residual[0] != y[0]:
+            continue
+        tokens = x_shape[batch_dims:-1] if tokens_major else x_shape[-1:]
+        return Placement(math.prod(tokens), math.prod(x_shape[:batch_dims]), x, y, residual)
+    return None

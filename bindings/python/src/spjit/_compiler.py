@@ -1,0 +1,189 @@
+"""From a matrix to a kernel."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from ctypes import byref
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ._errors import InvalidArgument, InvalidMatrix
+from ._kernel import Kernel
+from ._library import CompileControl, CompilerOptions, Csr, Handle, PathLike, Problem, check
+from ._library import library, path_bytes, text_bytes, thread_count
+
+_ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu-tanh": 3, "silu": 4}
+_LAYOUTS = {"features": 1, "tokens": 2}
+_INDEX_TYPES = {np.dtype(np.int32): 1, np.dtype(np.int64): 2}
+
+_Result = TypeVar("_Result")
+
+
+def _named(value: Any, name: str, known: dict[Any, int]) -> int:
+    if value in known:
+        return known[value]
+    raise InvalidArgument(f"{name} is {value!r}; expected one of "
+                          + ", ".join(repr(key) for key in known))
+
+
+def _as_float32(array: Any, name: str) -> Any:
+    """Rounded to fp32; a copy only if it is another type or not contiguous."""
+    if not np.can_cast(array.dtype, np.float32, casting="same_kind"):
+        raise TypeError(f"{name} is {array.dtype}; expected real numbers")
+    return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def _from_csr(matrix: Any) -> Handle:
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    values = _as_float32(matrix.data, "matrix")
+    row_ptrs, col_idxs = (np.ascontiguousarray(a) for a in (matrix.indptr, matrix.indices))
+    rows, cols = matrix.shape
+    if len(row_ptrs) != rows + 1 or len(col_idxs) != len(values):
+        raise InvalidMatrix(f"indptr, indices and data have {len(row_ptrs)}, {len(col_idxs)} and "
+                            f"{len(values)} elements for {rows} rows; expected rows + 1, nnz, nnz")
+    csr = Csr(rows=rows, cols=cols, nnz=len(values), row_ptrs=row_ptrs.ctypes.data,
+              col_idxs=col_idxs.ctypes.data, values=values.ctypes.data,
+              row_ptr_type=_INDEX_TYPES[row_ptrs.dtype], col_idx_type=_INDEX_TYPES[col_idxs.dtype])
+    return Handle(library.spjit_matrix_from_csr, library.spjit_matrix_destroy, byref(csr))
+
+
+def _matrix_of(matrix: Any) -> Handle:
+    destroy = library.spjit_matrix_destroy
+    if isinstance(matrix, (str, os.PathLike)):
+        return Handle(library.spjit_matrix_load, destroy, path_bytes(matrix))
+    if hasattr(matrix, "tocsr"):
+        return _from_csr(matrix.tocsr())
+    if isinstance(matrix, np.ndarray) and matrix.ndim == 2:
+        values = _as_float32(matrix, "matrix")
+        return Handle(library.spjit_matrix_from_dense, destroy, values.ctypes.data, *values.shape)
+    what = f"an array of {matrix.ndim} dimensions" if isinstance(matrix, np.ndarray) \
+        else type(matrix).__name__
+    raise TypeError(f"matrix is {what}; expected a scipy.sparse matrix, a numpy array "
+                    "[out, in] or the path of a file")
+
+
+def _interruptible(call: Callable[[], _Result], cancel: Callable[[], None]) -> _Result:
+    """The result of `call`. In the main thread, which alone sees Ctrl-C, it runs beside that."""
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    done = threading.Lock()
+    done.acquire()
+    outcome: list[Any] = [None, None]
+
+    def work() -> None:
+        try:
+            outcome[0] = call()
+        except BaseException as error:  # raised again below
+            outcome[1] = error
+        finally:
+            done.release()
+
+    thread = threading.Thread(target=work, name="spjit-compile", daemon=True)
+    thread.start()
+    try:
+        done.acquire()
+    except BaseException:
+        cancel()
+        thread.join()
+        raise
+    thread.join()
+    if outcome[1] is not None:
+        raise outcome[1]
+    return outcome[0]  # type: ignore[no-any-return]
+
+
+class Compiler:
+    """Compiles matrices with one set of options, through one cache of kernels on disk. Kernels of
+    one Compiler share its threads. May be used by several threads at once.
+
+    threads: of a call of a kernel; 0: all CPUs.
+    target: "host-avx2", "host-avx512" ...; None: this CPU.
+    cache: a directory; None: SPJIT_CACHE_DIR or ~/.cache/spjit; False: kernels are not kept.
+    hot: calls of one kernel follow one another with nothing between; False: as in a network.
+    search: "instant" (by rules), "ranked", "proxy", "exhaustive" (by timing).
+    search_budget: seconds that timing may take; None: 60.
+    family: the only family of kernels; None: chosen.
+    network_nnz: nonzeros of all layers of the network; 0: not known.
+    verify: "none", "sampled" or "full": how much of a kernel's result is compared with float64.
+
+    Raises InvalidArgument for an option that is none, CacheError for a directory that cannot be
+    used.
+    """
+
+    def __init__(self, *, threads: int = 1, target: str | None = None,
+                 cache: PathLike | bool | None = None, hot: bool = False,
+                 search: str | None = None, search_budget: float | None = None,
+                 family: str | None = None, network_nnz: int = 0,
+                 verify: str | None = None) -> None:
+        directory = None if cache is None or isinstance(cache, bool) else path_bytes(cache)
+        options = CompilerOptions(
+            target=text_bytes(target), search=text_bytes(search),
+            search_budget_ms=0 if search_budget is None else 1e3 * search_budget,
+            family=text_bytes(family), network_nnz=network_nnz, verify=text_bytes(verify),
+            cache_directory=directory, threads=thread_count(threads), hot=int(hot),
+            no_cache=int(cache is False))
+        self._handle = Handle(library.spjit_compiler_create, library.spjit_compiler_destroy,
+                              byref(options))
+
+    def compile(self, matrix: Any, n: int | None = None, *, typical_n: int = 64,
+                layout: str = "tokens", activation: str | None = None,
+                clamp: tuple[float, float] | None = None, bias: bool = False, scale: bool = False,
+                residual: bool = False, runtime_values: bool = False,
+                timeout: float | None = None) -> Kernel:
+        """A kernel for Y = act(scale * (X * A^T) + bias + residual), from the cache or new.
+
+        matrix: A [out, in]: scipy.sparse in any format, a numpy array whose zeros are left out, or
+            the path of a .npz, .npy, .mtx or .smtx file. Rounded to fp32; not needed afterwards.
+        n: tokens of a call; None: any number.
+        typical_n: where n is None, what choices are made for.
+        layout: "tokens": x [..., tokens, in]; "features": x [..., in, n].
+        activation: "relu", "gelu", "gelu-tanh" or "silu".
+        clamp: in place of an activation: y is kept within (low, high).
+        bias, scale, residual: calls have a summand for each row of A, a factor for each row, a
+            summand for each element of y.
+        runtime_values: calls bring A's values (Kernel.prepare_values).
+        timeout: seconds after which it is given up.
+
+        Ctrl-C stops it. Raises TypeError, InvalidArgument, InvalidMatrix, IoError, NotSupported,
+        CompileFailed, VerificationFailed, DeadlineExceeded, OutOfMemory.
+        """
+        if clamp is not None and activation is not None:
+            raise InvalidArgument(f"clamp and activation={activation!r} are given; expected one")
+        low, high = (0.0, 0.0) if clamp is None else clamp
+        place = _named(layout, "layout", _LAYOUTS)
+        problem = Problem(
+            n=typical_n if n is None else n, runtime_n=int(n is None), b_layout=place,
+            c_layout=place, has_scale=int(scale), has_bias=int(bias), has_residual=int(residual),
+            activation=5 if clamp is not None else _named(activation, "activation", _ACTIVATIONS),
+            clamp_low=low, clamp_high=high, runtime_values=int(runtime_values))
+        source = _matrix_of(matrix)
+        cancel = Handle(library.spjit_cancel_create, library.spjit_cancel_destroy)
+        control = CompileControl(cancel=cancel.pointer,
+                                 timeout_ms=0 if timeout is None else 1e3 * timeout)
+        return _interruptible(
+            lambda: Kernel(Handle(library.spjit_compile, library.spjit_kernel_destroy,
+                                  self._handle.pointer, source.pointer, byref(problem),
+                                  byref(control))),
+            lambda: check(library.spjit_cancel_request(cancel.pointer)))
+
+
+def compile(matrix: Any, n: int | None = None, *, typical_n: int = 64, layout: str = "tokens",
+            activation: str | None = None, clamp: tuple[float, float] | None = None,
+            bias: bool = False, scale: bool = False, residual: bool = False,
+            runtime_values: bool = False, timeout: float | None = None, threads: int = 1,
+            target: str | None = None, cache: PathLike | bool | None = None, hot: bool = False,
+            search: str | None = None, search_budget: float | None = None,
+            family: str | None = None, network_nnz: int = 0,
+            verify: str | None = None) -> Kernel:
+    """Shorthand for Compiler(...).compile(matrix, ...), whose docstrings have the parameters."""
+    compiler = Compiler(threads=threads, target=target, cache=cache, hot=hot, search=search,
+                        search_budget=search_budget, family=family, network_nnz=network_nnz,
+                        verify=verify)
+    return compiler.compile(matrix, n, typical_n=typical_n, layout=layout, activation=activation,
+                            clamp=clamp, bias=bias, scale=scale, residual=residual,
+                            runtime_values=runtime_values, timeout=timeout)

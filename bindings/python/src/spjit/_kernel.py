@@ -1,0 +1,232 @@
+"""Compiled kernels."""
+
+from __future__ import annotations
+
+import json
+from ctypes import byref, c_char_p
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _arrays
+from ._arrays import Dense
+from ._errors import InvalidArgument
+from ._library import ARGUMENTS, Handle, LoadOptions, PathLike, check, library
+from ._library import path_bytes, thread_count
+
+FloatArray = npt.NDArray[np.float32]
+
+_run = library.spjit_kernel_run
+_pack = ARGUMENTS.pack
+_SIZE = ARGUMENTS.size
+
+
+class PreparedValues:
+    """Values of A in the order in which one kernel reads them; `Kernel.prepare_values` makes them.
+    Any number of runs may use them at once."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+
+class Kernel:
+    """Y = act(scale * (X * A^T) + bias + residual) for one sparse A [out, in], fp32.
+
+    Immutable. Any number of threads may call one kernel at once with different `out`; the
+    interpreter's lock is not held meanwhile. `compile` and `load` make kernels.
+    """
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        text = c_char_p()
+        check(library.spjit_kernel_info(handle.pointer, byref(text)))
+        info: dict[str, Any] = json.loads(text.value or b"")
+        if "panels" in (info["b_layout"], info["c_layout"]):
+            raise InvalidArgument("this kernel was compiled for panels; expected one for tokens or "
+                                  "features")
+        self._info = info
+        self._in: int = info["cols"]
+        self._out: int = info["rows"]
+        self._n: int | None = None if info["runtime_n"] else info["n"]
+        self._tokens_major = info["b_layout"] == "tokens"
+        self._takes_values: bool = info["runtime_values"]
+        epilogue = info["epilogue"]
+        self._has: tuple[bool, bool, bool] = (epilogue["scale"], epilogue["bias"],
+                                              epilogue["residual"])
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What is known about the kernel (docs/c-api.md lists the members)."""
+        return json.loads(json.dumps(self._info))  # type: ignore[no-any-return]
+
+    @property
+    def in_features(self) -> int:
+        """k: columns of A."""
+        return self._in
+
+    @property
+    def out_features(self) -> int:
+        """m: rows of A."""
+        return self._out
+
+    @property
+    def n(self) -> int | None:
+        """Tokens it was compiled for; None: any number."""
+        return self._n
+
+    @property
+    def layout(self) -> str:
+        """"tokens" or "features": the order of the last two dimensions of x and y."""
+        return "tokens" if self._tokens_major else "features"
+
+    def __repr__(self) -> str:
+        n = "any" if self._n is None else self._n
+        return (f"<spjit.Kernel {self._info['family']} [{self._out}, {self._in}] n={n} "
+                f"layout={self.layout}>")
+
+    def save(self, folder: PathLike) -> None:
+        """Writes the kernel to a folder, which is made if need be; `load` reads it. Whoever can
+        write to the folder can run code as those who load it. Raises IoError."""
+        check(library.spjit_kernel_save(self._handle.pointer, path_bytes(folder)))
+
+    def prepare_values(self, values: Any) -> PreparedValues:
+        """A's values for calls of this kernel, which was compiled with `runtime_values=True`.
+
+        values: [nnz], fp32, in the order of A's CSR with ascending columns; or a scipy.sparse
+        matrix of A's pattern. Copied. Raises InvalidArgument for another number of values.
+        """
+        if hasattr(values, "tocsr"):
+            matrix = values.tocsr()
+            if not matrix.has_sorted_indices:
+                matrix = matrix.sorted_indices()
+            values = np.ascontiguousarray(matrix.data, dtype=np.float32)
+        nnz = self._info["nnz"]
+        memory = _arrays.vector(values, "values", nnz)
+        return PreparedValues(Handle(library.spjit_kernel_prepare_values,
+                                     library.spjit_values_destroy, self._handle.pointer,
+                                     memory[0], nnz))
+
+    def __call__(self, x: Any, *, bias: Any = None, scale: Any = None, residual: Any = None,
+                 values: PreparedValues | None = None, out: Any = None) -> Any:
+        """Y for X, which may be numpy arrays or arrays with DLPack in memory of the CPU.
+
+        x: [..., tokens, in] for layout "tokens", also [in] for one token; [..., in, n] for
+            "features". fp32. Neither copied nor changed: one of the last two dimensions has stride
+            1, the other any positive one, and the others are evenly spaced.
+        bias, scale: [out], contiguous. Given exactly if the kernel was compiled with them.
+        residual: as y, strided as x may be; may be `out` itself. The same.
+        values: of `prepare_values`, for a kernel of run-time values.
+        out: where y goes, strided as x may be; must not overlap x. Default: a new numpy array.
+
+        Returns out, or y: [..., tokens, out] or [..., out, n].
+
+        Raises TypeError for another type than float32 and what is no array; InvalidArgument for
+        other shapes and strides, with what to do; OutOfMemory.
+        """
+        given = _arrays.dense(x, "x")
+        shape = self._result_shape(given[1])
+        if out is None:
+            out = np.empty(shape, _arrays.FLOAT32)
+            result = _arrays.dense(out, "out")
+        else:
+            result = self._of_shape(out, "out", shape, writable=True)
+        factors = summands = added = None
+        has_scale, has_bias, has_residual = self._has
+        if has_scale or scale is not None:
+            factors = self._vector(scale, "scale", has_scale)
+        if has_bias or bias is not None:
+            summands = self._vector(bias, "bias", has_bias)
+        if has_residual or residual is not None:
+            self._check_given(residual, "residual", has_residual)
+            added = self._of_shape(residual, "residual", shape)
+        if self._takes_values or values is not None:
+            self._check_values(values)
+        if 0 in shape:
+            return out
+        place = _arrays.placement((
+            self._tokens_major, self._n is None, given[1], given[2], shape, result[2],
+            None if added is None else added[2]))
+        if place is None:
+            raise self._not_placed(given, result, added)
+        n, batch, of_x, of_y, (_, ldr, r_distance) = place
+        x_layout, ldb, b_distance = of_x
+        y_layout, ldc, c_distance = of_y
+        arguments = _pack(
+            _SIZE, given[0], ldb, result[0], ldc, n, x_layout, y_layout,
+            0 if factors is None else factors[0], 0 if summands is None else summands[0],
+            0 if added is None else added[0], ldr, 0 if values is None else values._handle.pointer,
+            batch, b_distance, c_distance, r_distance, 0, 0, 0)
+        status = _run(self._handle.pointer, arguments)
+        if status:
+            check(status)
+        return out
+
+    def _result_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        tokens_major = self._tokens_major
+        if tokens_major:
+            fits = len(shape) >= 1 and shape[-1] == self._in
+            n = shape[-2] if len(shape) >= 2 else 1
+        else:
+            fits = len(shape) >= 2 and shape[-2] == self._in
+            n = shape[-1] if fits else 0
+        if not fits or (self._n is not None and n != self._n):
+            columns = "n" if self._n is None else self._n
+            expected = (f"[..., {'tokens' if self._n is None else self._n}, {self._in}]"
+                        if tokens_major else f"[..., {self._in}, {columns}]")
+            raise InvalidArgument(f"x has the shape {list(shape)}; expected {expected}")
+        if tokens_major:
+            return (*shape[:-1], self._out)
+        return (*shape[:-2], self._out, n)
+
+    @staticmethod
+    def _of_shape(array: Any, name: str, shape: tuple[int, ...], writable: bool = False) -> Dense:
+        memory = _arrays.dense(array, name, writable=writable)
+        if memory[1] != shape:
+            raise InvalidArgument(f"{name} has the shape {list(memory[1])}; expected {list(shape)}")
+        return memory
+
+    def _vector(self, array: Any, name: str, is_expected: bool) -> Dense:
+        self._check_given(array, name, is_expected)
+        return _arrays.vector(array, name, self._out)
+
+    @staticmethod
+    def _check_given(array: Any, name: str, is_expected: bool) -> None:
+        if (array is None) != is_expected:
+            return
+        raise InvalidArgument(f"{name} is missing; this kernel was compiled with {name}=True"
+                              if is_expected else
+                              f"{name} is given; this kernel was compiled without")
+
+    def _check_values(self, values: PreparedValues | None) -> None:
+        if not self._takes_values:
+            self._check_given(values, "values", False)
+        elif not isinstance(values, PreparedValues):
+            raise InvalidArgument("values is missing; this kernel was compiled with "
+                                  "runtime_values=True: pass what prepare_values() gave")
+
+    @staticmethod
+    def _not_placed(x: Dense, y: Dense, residual: Dense | None) -> InvalidArgument:
+        operands = [("x", x), ("out", y)] + ([] if residual is None else [("residual", residual)])
+        return InvalidArgument(
+            "; ".join(f"{name} has the strides {list(strides)} (bytes) for the shape {list(shape)}"
+                      for name, (_, shape, strides, _) in operands)
+            + "; expected 4 in one of the last two dimensions (of out and residual the same), a "
+              "positive multiple of 4 in the other and even ones in the rest: "
+              "numpy.ascontiguousarray() makes a copy that has them")
+
+
+def load(folder: PathLike, *, threads: int = 1, any_owner: bool = False) -> Kernel:
+    """A kernel that `Kernel.save` wrote, or an entry of a cache. Needs neither matrix nor cache.
+
+    threads: of a call; 0: all CPUs.
+    any_owner: also take files that other users can write to.
+
+    Raises IoError if there is none; CacheError or SpjitError if it is damaged; NotSupported if this
+    CPU lacks the instruction set.
+    """
+    options = LoadOptions(threads=thread_count(threads), any_owner=int(any_owner))
+    return Kernel(Handle(library.spjit_kernel_load, library.spjit_kernel_destroy,
+                         path_bytes(folder), byref(options)))

@@ -1,0 +1,145 @@
+"""spjit.h through ctypes, which lets go of the interpreter's lock during each call."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Callable
+from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t
+from ctypes import c_void_p
+from pathlib import Path
+from typing import Any, Union
+
+from ._errors import BY_STATUS, CompileFailed, InternalError, InvalidArgument
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+library = ctypes.CDLL(str(Path(__file__).parent / "libspjit_python.so"))
+
+
+class _Sized(ctypes.Structure):
+    """A struct that begins with its size; members that are not named are 0."""
+
+    def __init__(self, **members: Any) -> None:
+        super().__init__(ctypes.sizeof(type(self)), **members)
+
+
+class Csr(_Sized):
+    _fields_ = [("struct_size", c_size_t), ("rows", c_int64), ("cols", c_int64), ("nnz", c_int64),
+                ("row_ptrs", c_void_p), ("col_idxs", c_void_p), ("values", c_void_p),
+                ("row_ptr_type", c_int32), ("col_idx_type", c_int32)]
+
+
+class CompilerOptions(_Sized):
+    _fields_ = [("struct_size", c_size_t), ("target", c_char_p), ("search", c_char_p),
+                ("search_budget_ms", c_double), ("family", c_char_p), ("network_nnz", c_int64),
+                ("verify", c_char_p), ("cache_directory", c_char_p),
+                ("cache_size_limit_bytes", c_int64), ("parallel_for", c_void_p),
+                ("parallel_for_user", c_void_p), ("threads", c_int32),
+                ("parallel_compiles", c_int32), ("hot", c_int32), ("no_cache", c_int32)]
+
+
+class Problem(_Sized):
+    _fields_ = [("struct_size", c_size_t), ("n", c_int64), ("ldb", c_int64), ("ldc", c_int64),
+                ("panel_columns", c_int64), ("runtime_n", c_int32), ("b_layout", c_int32),
+                ("c_layout", c_int32), ("has_scale", c_int32), ("has_bias", c_int32),
+                ("has_residual", c_int32), ("activation", c_int32), ("clamp_low", c_float),
+                ("clamp_high", c_float), ("runtime_values", c_int32)]
+
+
+class CompileControl(_Sized):
+    _fields_ = [("struct_size", c_size_t), ("cancel", c_void_p), ("timeout_ms", c_double)]
+
+
+class LoadOptions(_Sized):
+    _fields_ = [("struct_size", c_size_t), ("parallel_for", c_void_p),
+                ("parallel_for_user", c_void_p), ("threads", c_int32), ("any_owner", c_int32)]
+
+
+# spjit_arguments, packed in one call: a ctypes struct takes microseconds to fill. Its members:
+# struct_size, b, ldb, c, ldc, n, b_layout, c_layout, scale, bias, residual, ldr, values, batch,
+# b_distance, c_distance, residual_distance, workspace, workspace_bytes, stream.
+ARGUMENTS = struct.Struct("@NPqPqqiiPPPqPqqqqPNP")
+
+_OUT = POINTER(c_void_p)
+_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+    "spjit_last_error": (c_char_p, []),
+    "spjit_last_error_log": (c_char_p, []),
+    "spjit_version": (c_char_p, []),
+    "spjit_matrix_from_csr": (c_int, [POINTER(Csr), _OUT]),
+    "spjit_matrix_from_dense": (c_int, [c_void_p, c_int64, c_int64, _OUT]),
+    "spjit_matrix_load": (c_int, [c_char_p, _OUT]),
+    "spjit_matrix_destroy": (None, [c_void_p]),
+    "spjit_compiler_create": (c_int, [POINTER(CompilerOptions), _OUT]),
+    "spjit_compiler_destroy": (None, [c_void_p]),
+    "spjit_cancel_create": (c_int, [_OUT]),
+    "spjit_cancel_request": (c_int, [c_void_p]),
+    "spjit_cancel_destroy": (None, [c_void_p]),
+    "spjit_compile": (c_int, [c_void_p, c_void_p, POINTER(Problem), POINTER(CompileControl), _OUT]),
+    "spjit_kernel_save": (c_int, [c_void_p, c_char_p]),
+    "spjit_kernel_load": (c_int, [c_char_p, POINTER(LoadOptions), _OUT]),
+    "spjit_kernel_destroy": (None, [c_void_p]),
+    "spjit_kernel_info": (c_int, [c_void_p, POINTER(c_char_p)]),
+    "spjit_kernel_prepare_values": (c_int, [c_void_p, c_void_p, c_int64, _OUT]),
+    "spjit_values_destroy": (None, [c_void_p]),
+    "spjit_kernel_run": (c_int, [c_void_p, c_char_p]),
+    "spjit_python_main": (c_int, [c_int, POINTER(c_char_p)]),
+}
+for _name, (_result, _parameters) in _SIGNATURES.items():
+    _function = getattr(library, _name)
+    _function.restype = _result
+    _function.argtypes = _parameters
+
+
+def check(status: int) -> None:
+    """Raises what the last call of this thread, which returned `status`, says."""
+    if status == 0:
+        return
+    message = library.spjit_last_error().decode("utf-8", "replace")
+    error = BY_STATUS.get(status, InternalError)
+    if error is CompileFailed:
+        raise CompileFailed(message, library.spjit_last_error_log().decode("utf-8", "replace"))
+    raise error(message)
+
+
+class Handle:
+    """Owns what a function gives through its last parameter."""
+
+    __slots__ = ("_destroy", "pointer")
+
+    pointer: int
+
+    def __init__(self, make: Callable[..., int], destroy: Callable[[int], None],
+                 *arguments: Any) -> None:
+        self._destroy: Callable[[int], None] | None = None
+        result = c_void_p()
+        check(make(*arguments, byref(result)))
+        self.pointer = result.value or 0
+        self._destroy = destroy
+
+    def __del__(self) -> None:
+        if self._destroy is not None:
+            self._destroy(self.pointer)
+            self._destroy = None
+
+
+def version() -> str:
+    """Of the library, "0.1.0"."""
+    text: bytes = library.spjit_version()
+    return text.decode()
+
+
+def thread_count(threads: int) -> int:
+    """As spjit.h has it, for 0 (all CPUs) and more. Raises InvalidArgument."""
+    if threads < 0:
+        raise InvalidArgument(f"threads is {threads}; expected 0 (all CPUs) or more")
+    return threads or -1
+
+
+def path_bytes(path: PathLike) -> bytes:
+    return os.fsencode(path)
+
+
+def text_bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("utf-8")

@@ -1,0 +1,311 @@
+/**
+ * @file
+ * spjit from C: sparse kernels compiled for one matrix. docs/c-api.md shows how it is used.
+ *
+ * C [m x n] = act(scale * (A [m x k] * B [k x n]) + bias + residual), fp32, A sparse. A kernel is
+ * compiled for one A and runs any number of times.
+ *
+ * - Functions return a status, SPJIT_OK or one of enum spjit_status, and give results through
+ *   their last parameter, which is set to NULL or 0 where they fail. spjit_last_error() says what
+ *   was given and what was expected. No C++ exception comes out of a function.
+ * - Handles are made by the library and belong to the caller, who destroys each once. They may be
+ *   destroyed in any order: what one needs of another it keeps. NULL may be destroyed.
+ * - A handle may be used by several threads at once, but not while it is destroyed.
+ * - A struct begins with its size, `struct_size`: set it to sizeof the struct. All other members
+ *   may be 0, which is their default. A later version may add members at the end: programs that
+ *   were compiled before it go on to work with it, and a struct that has members that the library
+ *   does not know is refused unless they are 0.
+ * - Text is UTF-8 and ends with a zero byte.
+ */
+
+#ifndef SPJIT_H
+#define SPJIT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SPJIT_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What a function returns. */
+enum spjit_status {
+  SPJIT_OK = 0,
+  /** A pointer, size, option or struct that a function does not take. */
+  SPJIT_INVALID_ARGUMENT = 1,
+  /** Arrays that are no CSR matrix. */
+  SPJIT_INVALID_MATRIX = 2,
+  /** A file that cannot be opened, read, parsed or written. */
+  SPJIT_IO_ERROR = 3,
+  /** A target, instruction set or feature that this build or this machine does not have. */
+  SPJIT_NOT_SUPPORTED = 4,
+  /** The compiler failed; spjit_last_error_log() is what it printed. */
+  SPJIT_COMPILE_FAILED = 5,
+  /** The kernel was compiled and then failed its check; it was not kept. */
+  SPJIT_VERIFICATION_FAILED = 6,
+  /** spjit_cancel_request() stopped the compilation. */
+  SPJIT_CANCELLED = 7,
+  /** The compilation took longer than spjit_compile_control.timeout_ms. */
+  SPJIT_DEADLINE_EXCEEDED = 8,
+  /** A call of the CUDA driver failed. */
+  SPJIT_DEVICE_ERROR = 9,
+  /** The cache directory cannot be used. */
+  SPJIT_CACHE_ERROR = 10,
+  /** There is not so much memory. */
+  SPJIT_OUT_OF_MEMORY = 11,
+  /** Anything else that spjit refuses, such as a damaged kernel file. */
+  SPJIT_ERROR = 12,
+  /** A defect of spjit: please report the message. */
+  SPJIT_INTERNAL_ERROR = 13
+};
+
+/** "SPJIT_OK" and so on; "unknown status" for other numbers. Never NULL. */
+SPJIT_API const char* spjit_status_name(int status);
+
+/** What went wrong in the last call of this thread that failed; "" before one. Never NULL; valid
+ * until another call of this thread fails. */
+SPJIT_API const char* spjit_last_error(void);
+
+/** After SPJIT_COMPILE_FAILED what the compiler printed; else "". As spjit_last_error(). */
+SPJIT_API const char* spjit_last_error_log(void);
+
+/** The version of the library, "0.1.0". */
+SPJIT_API const char* spjit_version(void);
+
+/* ---- The matrix A ------------------------------------------------------------------------- */
+
+/** A sparse matrix A [rows x cols] of fp32. */
+typedef struct spjit_matrix spjit_matrix;
+
+/** What indices of a CSR matrix are. */
+enum spjit_index_type { SPJIT_INT32 = 1, SPJIT_INT64 = 2 };
+
+/** A matrix in compressed sparse row form. The arrays are copied. */
+typedef struct spjit_csr {
+  size_t struct_size;
+  int64_t rows;         /**< m, 0 .. 2^31 - 1 */
+  int64_t cols;         /**< k, 0 .. 2^31 - 1 */
+  int64_t nnz;          /**< entries */
+  const void* row_ptrs; /**< rows + 1 offsets into col_idxs, ascending from 0 to nnz */
+  const void* col_idxs; /**< nnz columns, each in [0, cols); in a row in any order, none twice */
+  const float* values;  /**< nnz values */
+  int32_t row_ptr_type; /**< of row_ptrs: enum spjit_index_type */
+  int32_t col_idx_type; /**< of col_idxs: the same */
+} spjit_csr;
+
+/** SPJIT_INVALID_MATRIX names the first row or entry that breaks a rule. */
+SPJIT_API int spjit_matrix_from_csr(const spjit_csr* csr, spjit_matrix** matrix);
+
+/** Of a row-major dense array; zeros (+0 and -0) are left out. */
+SPJIT_API int spjit_matrix_from_dense(const float* dense, int64_t rows, int64_t cols,
+                                      spjit_matrix** matrix);
+
+/** Reads .npz, .npy, .mtx or .smtx, by extension. SPJIT_IO_ERROR names file, line and reason. */
+SPJIT_API int spjit_matrix_load(const char* path, spjit_matrix** matrix);
+
+/** -1 for NULL. */
+SPJIT_API int64_t spjit_matrix_rows(const spjit_matrix* matrix);
+SPJIT_API int64_t spjit_matrix_cols(const spjit_matrix* matrix);
+SPJIT_API int64_t spjit_matrix_nnz(const spjit_matrix* matrix);
+
+SPJIT_API void spjit_matrix_destroy(spjit_matrix* matrix);
+
+/* ---- Threads of the caller ---------------------------------------------------------------- */
+
+/** A task of a run: task(context, index). */
+typedef void (*spjit_task)(void* context, int32_t index);
+
+/** Calls task(context, 0) to task(context, tasks - 1), each once, in whichever threads and order,
+ * and returns when all have returned. `tasks` is at most the number of threads that was asked for.
+ * Tasks do not wait for one another: a loop in one thread is correct, too. Runs in several threads
+ * call it at the same time. `user` is the caller's own. */
+typedef void (*spjit_parallel_for)(void* user, int32_t tasks, spjit_task task, void* context);
+
+/** For `threads`: all CPUs that this process may use. */
+#define SPJIT_ALL_CPUS (-1)
+
+/* ---- From a matrix to a kernel ------------------------------------------------------------ */
+
+/** Compiles problems with one set of options, through one cache of kernels on disk. */
+typedef struct spjit_compiler spjit_compiler;
+
+/** Names are those of the command line: `spjit compile --help`. */
+typedef struct spjit_compiler_options {
+  size_t struct_size;
+  const char* target;              /**< "host", "host-avx2", "sm_90" ...; NULL: this CPU */
+  const char* search;              /**< "instant", "ranked" ...; NULL: instant */
+  double search_budget_ms;         /**< 0: a minute */
+  const char* family;              /**< the only family of kernels; NULL: chosen */
+  int64_t network_nnz;             /**< nonzeros of all layers of the network; 0: not known */
+  const char* verify;              /**< "none", "sampled", "full"; NULL: none */
+  const char* cache_directory;     /**< NULL: as SPJIT_CACHE_DIR says, or ~/.cache/spjit */
+  int64_t cache_size_limit_bytes;  /**< 0: as SPJIT_CACHE_SIZE says, or 4 GiB */
+  spjit_parallel_for parallel_for; /**< where runs have their threads; NULL: in own ones */
+  void* parallel_for_user;         /**< its first argument */
+  int32_t threads;                 /**< of a run; 0: 1; or SPJIT_ALL_CPUS */
+  int32_t parallel_compiles;       /**< compilations at once; 0: one a CPU */
+  int32_t hot;      /**< 1: runs follow one another with nothing between; 0: as in a network */
+  int32_t no_cache; /**< 1: kernels are not kept on disk */
+} spjit_compiler_options;
+
+/** `options` may be NULL: the defaults. */
+SPJIT_API int spjit_compiler_create(const spjit_compiler_options* options,
+                                    spjit_compiler** compiler);
+SPJIT_API void spjit_compiler_destroy(spjit_compiler* compiler);
+
+/** How B or C lies in memory. Rows of B and C are features, columns are tokens. */
+enum spjit_layout {
+  SPJIT_LAYOUT_DEFAULT = 0,  /**< in a problem: features; in a run: as compiled */
+  SPJIT_LAYOUT_FEATURES = 1, /**< row-major [features x n], a leading dimension apart */
+  SPJIT_LAYOUT_TOKENS = 2,   /**< [n x features], as frameworks have activations */
+  SPJIT_LAYOUT_PANELS = 3    /**< panels of spjit_problem.panel_columns columns */
+};
+
+enum spjit_activation {
+  SPJIT_NO_ACTIVATION = 0,
+  SPJIT_RELU = 1,
+  SPJIT_GELU = 2,      /**< x / 2 * (1 + erf(x / sqrt(2))) */
+  SPJIT_GELU_TANH = 3, /**< its approximation by tanh */
+  SPJIT_SILU = 4,      /**< x / (1 + e^-x) */
+  SPJIT_CLAMP = 5      /**< min(max(x, clamp_low), clamp_high) */
+};
+
+/** What a kernel computes of A. */
+typedef struct spjit_problem {
+  size_t struct_size;
+  int64_t n;             /**< columns of B and C (tokens), 1 .. 2^31 - 1; required */
+  int64_t ldb;           /**< floats between rows (tokens) of B; 0: as many as one has */
+  int64_t ldc;           /**< the same of C */
+  int64_t panel_columns; /**< fixes the panels' width; 0: chosen */
+  int32_t runtime_n;     /**< 1: each run says its n; that of the problem is a typical one */
+  int32_t b_layout;      /**< enum spjit_layout */
+  int32_t c_layout;      /**< the same */
+  int32_t has_scale;     /**< 1: runs have a factor for each row of C */
+  int32_t has_bias;      /**< 1: runs have a summand for each row of C */
+  int32_t has_residual;  /**< 1: runs have a summand for each element of C */
+  int32_t activation;    /**< enum spjit_activation */
+  float clamp_low;       /**< of SPJIT_CLAMP */
+  float clamp_high;
+  int32_t runtime_values; /**< 1: runs bring A's values (spjit_kernel_prepare_values()) */
+} spjit_problem;
+
+/** Lets one thread stop a compilation of another. */
+typedef struct spjit_cancel spjit_cancel;
+
+SPJIT_API int spjit_cancel_create(spjit_cancel** cancel);
+/** From now on compilations with it return SPJIT_CANCELLED, those under way within about 100 ms on
+ * the host. Not for signal handlers. */
+SPJIT_API int spjit_cancel_request(spjit_cancel* cancel);
+SPJIT_API void spjit_cancel_destroy(spjit_cancel* cancel);
+
+/** How one compilation is stopped. */
+typedef struct spjit_compile_control {
+  size_t struct_size;
+  const spjit_cancel* cancel; /**< NULL: never */
+  double timeout_ms;          /**< then SPJIT_DEADLINE_EXCEEDED; 0: never; at most 1e9 */
+} spjit_compile_control;
+
+/** C = A * B for one A, on this CPU or for a GPU. Immutable. */
+typedef struct spjit_kernel spjit_kernel;
+
+/** A kernel from the cache, or a new one. `control` may be NULL. The matrix is not needed
+ * afterwards. SPJIT_INVALID_ARGUMENT, SPJIT_INVALID_MATRIX, SPJIT_NOT_SUPPORTED,
+ * SPJIT_COMPILE_FAILED, SPJIT_VERIFICATION_FAILED, SPJIT_CANCELLED, SPJIT_DEADLINE_EXCEEDED,
+ * SPJIT_OUT_OF_MEMORY, SPJIT_DEVICE_ERROR. */
+SPJIT_API int spjit_compile(const spjit_compiler* compiler, const spjit_matrix* matrix,
+                            const spjit_problem* problem, const spjit_compile_control* control,
+                            spjit_kernel** kernel);
+
+/* ---- Kernels as files --------------------------------------------------------------------- */
+
+/** Writes the kernel to a folder, which is made if need be: its files and record.json, as an entry
+ * of a cache (docs/cache-format.md). Whoever can write to it can run code as those who load it. */
+SPJIT_API int spjit_kernel_save(const spjit_kernel* kernel, const char* folder);
+
+typedef struct spjit_load_options {
+  size_t struct_size;
+  spjit_parallel_for parallel_for; /**< where runs have their threads; NULL: in own ones */
+  void* parallel_for_user;
+  int32_t threads;   /**< of a run; 0: 1; or SPJIT_ALL_CPUS */
+  int32_t any_owner; /**< 1: also files that other users can write to */
+} spjit_load_options;
+
+/** A kernel of such a folder, or of an entry of a cache; needs neither matrix nor cache. `options`
+ * may be NULL. SPJIT_CACHE_ERROR or SPJIT_ERROR if a file is missing or damaged or another user can
+ * write to it; SPJIT_NOT_SUPPORTED if this CPU lacks the instruction set. */
+SPJIT_API int spjit_kernel_load(const char* folder, const spjit_load_options* options,
+                                spjit_kernel** kernel);
+
+SPJIT_API void spjit_kernel_destroy(spjit_kernel* kernel);
+
+/* ---- What a kernel is --------------------------------------------------------------------- */
+
+/** m, k and n (of a run-time n the typical one); -1 for NULL. */
+SPJIT_API int64_t spjit_kernel_rows(const spjit_kernel* kernel);
+SPJIT_API int64_t spjit_kernel_cols(const spjit_kernel* kernel);
+SPJIT_API int64_t spjit_kernel_n(const spjit_kernel* kernel);
+
+/** All that is known about it as a JSON object (docs/c-api.md lists the members). The text belongs
+ * to the kernel. */
+SPJIT_API int spjit_kernel_info(const spjit_kernel* kernel, const char** json);
+
+/* ---- Runs --------------------------------------------------------------------------------- */
+
+/** Values of A in the order in which one kernel reads them. */
+typedef struct spjit_values spjit_values;
+
+/** Of a kernel with runtime_values: `values` are A's, in CSR order with ascending columns, `count`
+ * of them; they are copied. Any number of runs may use them. */
+SPJIT_API int spjit_kernel_prepare_values(const spjit_kernel* kernel, const float* values,
+                                          int64_t count, spjit_values** prepared);
+SPJIT_API void spjit_values_destroy(spjit_values* values);
+
+/** The operands of a run. C must overlap none of the others, but that the residual may be C. */
+typedef struct spjit_arguments {
+  size_t struct_size;
+  const float* b;
+  int64_t ldb; /**< floats between rows (tokens) of B; 0: as compiled, or as many as one has */
+  float* c;
+  int64_t ldc;      /**< the same of C */
+  int64_t n;        /**< with a run-time n: columns of B and C, 0: nothing is computed; else 0 or
+                         what it was compiled for */
+  int32_t b_layout; /**< enum spjit_layout; host kernels take others than compiled, maybe slower */
+  int32_t c_layout;
+  const float* scale;         /**< [m], where the problem has it; so the next two */
+  const float* bias;          /**< [m] */
+  const float* residual;      /**< as C */
+  int64_t ldr;                /**< of the residual; 0: ldc */
+  const spjit_values* values; /**< of a kernel with runtime_values */
+  int64_t batch;              /**< products with one A; 0: 1 */
+  int64_t b_distance;         /**< floats from one B to the next */
+  int64_t c_distance;
+  int64_t residual_distance;
+  void* workspace; /**< memory for this run alone; NULL: what kernels of this process share */
+  size_t workspace_bytes; /**< spjit_kernel_workspace_bytes() or more */
+  void* stream;           /**< of spjit_kernel_launch() on a GPU; NULL: the default stream */
+} spjit_arguments;
+
+/** Computes C of operands in host memory and returns when it is done. SPJIT_INVALID_ARGUMENT,
+ * SPJIT_OUT_OF_MEMORY, SPJIT_DEVICE_ERROR. */
+SPJIT_API int spjit_kernel_run(const spjit_kernel* kernel, const spjit_arguments* arguments);
+
+/** Bytes of workspace for a run with such sizes and layouts; 0: it needs none. Pointers may be
+ * NULL, but residual == c counts. */
+SPJIT_API int spjit_kernel_workspace_bytes(const spjit_kernel* kernel,
+                                           const spjit_arguments* arguments, size_t* bytes);
+
+/** A kernel for a GPU, loaded into one of this machine; a host kernel is given again. */
+SPJIT_API int spjit_kernel_to_device(const spjit_kernel* kernel, int32_t ordinal,
+                                     spjit_kernel** loaded);
+
+/** Puts a launch of a loaded kernel into arguments.stream and returns; B and C are device memory.
+ * On the host it is spjit_kernel_run(). */
+SPJIT_API int spjit_kernel_launch(const spjit_kernel* kernel, const spjit_arguments* arguments);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,19 @@
+#pragma once
+
+/// @file
+/// What is known about a kernel, for programs in other languages.
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "spjit/kernel.hpp"
+
+namespace spjit {
+
+/// All members of KernelInfo under their names (docs/c-api.md): "cuda", "verification" and
+/// "cache_directory" are null where there is nothing to say.
+[[nodiscard]] nlohmann::json info_json(const KernelInfo& info);
+
+/// Null if nothing was checked.
+[[nodiscard]] nlohmann::json verification_json(const Verification& verification);
+
+}  // namespace spjit

