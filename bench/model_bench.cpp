@@ -231,8 +231,8 @@ int run(Options options) {
   Bench bench{options, make_all_peers(options), {}};
   const nlohmann::json device =
       side_by_side::host_device(host_cpu(), options.settings.target, bench::load_average());
-  bench.document = side_by_side::new_document(options.command, device,
-                                              side_by_side::infos_of(bench.peers));
+  bench.document =
+      side_by_side::new_document(options.command, device, side_by_side::infos_of(bench.peers));
   bench.document["schema"] = k_schema;
   bench.document["networks"] = nlohmann::json::array();
   if (options.json.empty()) {

@@ -59,7 +59,7 @@ class ConvKernels {
 }
 
 /// "unrolled: rows=28 ..." or "compact".
-[[nodiscard]] inline std::string describe(const Kernel& kernel) {
+[[nodiscard]] inline std::string describe_choice(const Kernel& kernel) {
   const KernelInfo& info = kernel.info();
   return info.tile.empty() ? info.family : info.family + ": " + info.tile;
 }

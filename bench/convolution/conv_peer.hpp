@@ -79,8 +79,7 @@ inline constexpr const char* k_explicit_im2col = "im2col+spmm";
                                                              Layout layout);
 // In im2col_peers.cpp:
 [[nodiscard]] std::unique_ptr<ConvPeer> make_im2col_spmm_peer(const ConvPeerSettings& settings);
-[[nodiscard]] std::unique_ptr<ConvPeer> make_im2col_openblas_peer(
-    const ConvPeerSettings& settings);
+[[nodiscard]] std::unique_ptr<ConvPeer> make_im2col_openblas_peer(const ConvPeerSettings& settings);
 // In onednn_conv_peer.cpp, how activations lie:
 enum class DnnlImages : std::uint8_t {
   blocked,  ///< as oneDNN likes best, between layers too: no reorders

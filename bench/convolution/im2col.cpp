@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/arithmetic.hpp"
+#include "base/row_ranges.hpp"
 
 namespace spjit::bench {
 namespace {
@@ -54,8 +55,7 @@ void im2col(const Convolution& convolution, const float* x, float* b, ThreadPool
     for (std::int64_t tap = 0; tap < taps; ++tap) {
       const Tap shift{tap / of.kernel_width * of.dilation_height - of.pad_top,
                       tap % of.kernel_width * of.dilation_width - of.pad_left};
-      copy_tap(of, shift, x + channel * of.height * of.width,
-               b + (channel * taps + tap) * columns);
+      copy_tap(of, shift, x + channel * of.height * of.width, b + (channel * taps + tap) * columns);
     }
   };
   const std::int64_t parts = std::min<std::int64_t>(pool.threads(), of.channels);

@@ -117,7 +117,7 @@ class SpmmRunnable final : public Runnable {
     });
   }
 
-  [[nodiscard]] std::string detail() const override { return describe(kernel_); }
+  [[nodiscard]] std::string detail() const override { return describe_choice(kernel_); }
 
  private:
   Kernel kernel_;
@@ -135,9 +135,9 @@ class Im2colSpmmPeer final : public ConvPeer {
     const ConvLayer& layer = *problem.layer;
     PatchImages images(problem, workspaces_.of(problem.threads));
     Problem of = with_bias_and_relu();
-    of.a = layer.shape.groups == 1 ? borrowed(layer.weights)
-                                   : std::make_shared<const CsrMatrix>(
-                                         with_all_channels(layer.weights, layer.shape));
+    of.a = layer.shape.groups == 1
+               ? borrowed(layer.weights)
+               : std::make_shared<const CsrMatrix>(with_all_channels(layer.weights, layer.shape));
     of.n = images.columns();
     return std::make_unique<SpmmRunnable>(kernels_.compile(of, problem), std::move(images),
                                           problem.bias);

@@ -96,8 +96,8 @@ class PixelReference {
     const std::int64_t begin = a.row_ptrs[to_size(filter)];
     const std::int64_t end = a.row_ptrs[to_size(filter) + 1];
     for (std::int64_t i = begin; i < end; ++i) {
-      const double product = double{a.values[to_size(i)]} *
-                             patch_[to_size(group * a.cols + a.col_idxs[to_size(i)])];
+      const double product =
+          double{a.values[to_size(i)]} * patch_[to_size(group * a.cols + a.col_idxs[to_size(i)])];
       sum += product;
       magnitude += std::abs(product);
     }
@@ -145,7 +145,9 @@ ImageBuffers::ImageBuffers(const std::vector<ConvLayer>& layers, Layout layout, 
   }
 }
 
-const float* ImageBuffers::input(std::size_t layer) const { return buffers_[inputs_[layer]].data(); }
+const float* ImageBuffers::input(std::size_t layer) const {
+  return buffers_[inputs_[layer]].data();
+}
 
 const float* ImageBuffers::output(std::size_t layer) const {
   return buffers_[outputs_[layer]].data();
@@ -170,12 +172,12 @@ std::string check_layer(const BiasedConvolutions& network, std::size_t layer,
       for (std::int64_t filter = 0; filter < of.weights.rows; ++filter) {
         const Reference expected =
             reference.of_filter(filter, network.biases[layer].data()[filter]);
-        const double ratio =
-            judge(buffers.output(layer)[y.offset(image, filter, pixel)], expected);
+        const double ratio = judge(buffers.output(layer)[y.offset(image, filter, pixel)], expected);
         if (ratio <= rounding) continue;
-        return fmt::format("wrong: layer {} ({}): image {} filter {} pixel {} is off by {:.2g} "
-                           "times the bound",
-                           layer, of.name, image, filter, pixel, ratio);
+        return fmt::format(
+            "wrong: layer {} ({}): image {} filter {} pixel {} is off by {:.2g} "
+            "times the bound",
+            layer, of.name, image, filter, pixel, ratio);
       }
     }
   }

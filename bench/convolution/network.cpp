@@ -68,8 +68,8 @@ std::optional<CsrMatrix> pattern_of(const std::optional<fs::path>& file, const R
   constexpr double k_tolerance = 0.02;
   if (!file) return {};
   CsrMatrix matrix = load_matrix(*file);
-  const double places =
-      static_cast<double>(matrix.rows) * static_cast<double>(std::max<std::int64_t>(1, matrix.cols));
+  const double places = static_cast<double>(matrix.rows) *
+                        static_cast<double>(std::max<std::int64_t>(1, matrix.cols));
   const double found = 1 - static_cast<double>(matrix.nnz()) / places;
   const bool fits = matrix.rows == layer.filters && matrix.cols == layer.weights_of_filter() &&
                     std::abs(found - sparsity / 100.0) <= k_tolerance;

@@ -16,15 +16,15 @@ namespace spjit::bench {
 
 struct ConvLayer {
   std::string name;
-  Convolution shape;  ///< of one image
-  CsrMatrix weights;  ///< [filters x channels / groups * taps]
+  Convolution shape;   ///< of one image
+  CsrMatrix weights;   ///< [filters x channels / groups * taps]
   std::string origin;  ///< the file of the pattern, or "generated, seed 7"
 };
 
 /// A network to be made when its turn comes, so that only one is in memory.
 struct ConvNetwork {
-  std::string name;     ///< "resnet50"
-  int sparsity = 0;     ///< in percent, of each layer that is pruned
+  std::string name;  ///< "resnet50"
+  int sparsity = 0;  ///< in percent, of each layer that is pruned
   std::function<std::vector<ConvLayer>()> load;
 };
 
@@ -36,7 +36,8 @@ struct ConvNetworkOptions {
 };
 
 /// In a fixed order:
-/// - `resnet50`: its 53 convolutions (resnet50.hpp), the stem too. A pattern is DLMC's of that layer
+/// - `resnet50`: its 53 convolutions (resnet50.hpp), the stem too. A pattern is DLMC's of that
+/// layer
 ///   and sparsity, pruned by magnitude if there is one, else in another way; else of the 3x3 of
 ///   SparseRT; else generated: MatrixPattern::magnitude, the seed 1000 * sparsity + the layer's
 ///   number;

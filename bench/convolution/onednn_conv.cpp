@@ -130,8 +130,7 @@ struct DnnlEngine::Functions {
       require<Status(DnnlPrimitive**, const DnnlPrimitiveDesc*)>("dnnl_primitive_create");
   Status (*destroy_primitive)(DnnlPrimitive*) =
       require<Status(DnnlPrimitive*)>("dnnl_primitive_destroy");
-  Status (*execute)(const DnnlPrimitive*, DnnlStreamObject*, int count,
-                    const DnnlCall::Argument*) =
+  Status (*execute)(const DnnlPrimitive*, DnnlStreamObject*, int count, const DnnlCall::Argument*) =
       require<Status(const DnnlPrimitive*, DnnlStreamObject*, int, const DnnlCall::Argument*)>(
           "dnnl_primitive_execute");
   DnnlEngineObject* engine = nullptr;
@@ -212,8 +211,8 @@ DnnlChoice DnnlEngine::choose(const DnnlConvolution& convolution, DnnlFormat ima
               convolution.pad_after.data(), relu.get()));
   const Made<DnnlPrimitiveDesc> owner(desc, functions_->destroy_primitive_desc);
   const char* implementation = "";
-  succeed("its name", functions_->query(desc, k_query_implementation, 0,
-                                        static_cast<void*>(&implementation)));
+  succeed("its name",
+          functions_->query(desc, k_query_implementation, 0, static_cast<void*>(&implementation)));
   return {functions_->primitive_of(desc), functions_->queried(desc, k_query_src),
           functions_->queried(desc, k_query_weights), functions_->queried(desc, k_query_dst),
           implementation};
@@ -222,9 +221,8 @@ DnnlChoice DnnlEngine::choose(const DnnlConvolution& convolution, DnnlFormat ima
 DnnlCall DnnlEngine::copy(const DnnlDesc& from_desc, const DnnlArray& from, const DnnlDesc& to_desc,
                           const DnnlArray& to) const {
   DnnlPrimitiveDesc* desc = nullptr;
-  succeed("reorder",
-          functions_->describe_reorder(&desc, from_desc.get(), functions_->engine, to_desc.get(),
-                                       functions_->engine, nullptr));
+  succeed("reorder", functions_->describe_reorder(&desc, from_desc.get(), functions_->engine,
+                                                  to_desc.get(), functions_->engine, nullptr));
   const Made<DnnlPrimitiveDesc> owner(desc, functions_->destroy_primitive_desc);
   return {functions_->primitive_of(desc), {{{k_arg_src, from.get()}, {k_arg_dst, to.get()}}}, 2};
 }
@@ -242,9 +240,8 @@ DnnlCall DnnlEngine::convolution(const DnnlChoice& choice,
 void DnnlEngine::run(const DnnlCall& call) const {
   if (call.empty()) return;
   const auto arguments = call.arguments();
-  succeed("execute",
-          functions_->execute(call.primitive(), functions_->stream,
-                              static_cast<int>(arguments.size()), arguments.data()));
+  succeed("execute", functions_->execute(call.primitive(), functions_->stream,
+                                         static_cast<int>(arguments.size()), arguments.data()));
   succeed("wait", functions_->wait(functions_->stream));
 }
 

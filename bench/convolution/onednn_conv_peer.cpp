@@ -75,7 +75,7 @@ class DnnlPlaces {
   std::map<const float*, std::vector<std::weak_ptr<DnnlImage>>> images_;
 };
 
-DnnlConvolution sizes_of(const ConvProblem& problem) {
+DnnlConvolution dnnl_sizes_of(const ConvProblem& problem) {
   const Convolution& shape = problem.layer->shape;
   const std::int64_t filters = problem.layer->weights.rows;
   return {.src = {problem.batch, shape.channels, shape.height, shape.width},
@@ -93,7 +93,7 @@ class DnnlConvRunnable final : public Runnable {
   DnnlConvRunnable(DnnlEngine engine, std::shared_ptr<DnnlPlaces> images,
                    const ConvProblem& problem, DnnlImages kind)
       : engine_(std::move(engine)), images_(std::move(images)), y_(problem.y) {
-    const DnnlConvolution of = sizes_of(problem);
+    const DnnlConvolution of = dnnl_sizes_of(problem);
     const DnnlFormat plain =
         kind == DnnlImages::nhwc ? DnnlFormat::channels_last : DnnlFormat::plain;
     const DnnlChoice choice =

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "bench/convolution/conv_peer.hpp"
 #include "bench/convolution/conv_kernels.hpp"
+#include "bench/convolution/conv_peer.hpp"
 #include "spjit/version.hpp"
 
 namespace spjit::bench {
@@ -22,7 +22,7 @@ class ConvRunnable final : public Runnable {
 
   void run() override { kernel_.run(arguments_); }
 
-  [[nodiscard]] std::string detail() const override { return describe(kernel_); }
+  [[nodiscard]] std::string detail() const override { return describe_choice(kernel_); }
 
  private:
   Kernel kernel_;
@@ -61,8 +61,8 @@ class SpjitConvPeer final : public ConvPeer {
 
 std::unique_ptr<ConvPeer> make_spjit_conv_peer(const ConvPeerSettings& settings,
                                                const std::string& family, Layout layout) {
-  const std::string name = (family.empty() ? "spjit" : family) +
-                           (layout == Layout::tokens_major ? "-nhwc" : "");
+  const std::string name =
+      (family.empty() ? "spjit" : family) + (layout == Layout::tokens_major ? "-nhwc" : "");
   return std::make_unique<SpjitConvPeer>(
       side_by_side::PeerInfo{name, SPJIT_VERSION, "jit", "", "cold compile"}, layout,
       ConvKernels(settings, family));

@@ -35,9 +35,9 @@ std::vector<Resnet50Layer> resnet50_layers() {
   for (std::size_t group = 0; group < k_blocks.size(); ++group) {
     const std::int64_t width = std::int64_t{64} << group;
     for (int block = 0; block < k_blocks[group]; ++block) {
-      const std::string suffix = block == 0
-                                     ? fmt::format("block_group_projection_block_group{}", group + 1)
-                                     : fmt::format("block_group{}_{}_1", group + 1, block);
+      const std::string suffix =
+          block == 0 ? fmt::format("block_group_projection_block_group{}", group + 1)
+                     : fmt::format("block_group{}_{}_1", group + 1, block);
       const std::int64_t stride = block == 0 && group > 0 ? 2 : 1;
       if (block == 0) {
         layers.push_back({"bottleneck_projection_" + suffix, 4 * width,

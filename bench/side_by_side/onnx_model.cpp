@@ -110,8 +110,7 @@ std::string constant(const char* name, std::span<const std::int64_t> sizes, cons
     throw NotSupported(
         fmt::format("weights of {:.1f} GB: the ONNX format takes 2 GB at most", bytes / 1e9));
   }
-  return tensor
-      .integer(k_tensor_data_type, k_float)
+  return tensor.integer(k_tensor_data_type, k_float)
       .bytes(k_tensor_name, name)
       // The format is little-endian, as x86 is.
       .bytes(k_tensor_raw_data,
@@ -153,13 +152,13 @@ std::string onnx_matmul_model(const LinearLayer& layer) {
                            .bytes(k_node_input, k_weights)
                            .bytes(k_node_output, k_onnx_output)
                            .bytes(k_node_op_type, "MatMul");
-  return model_of(Message()
-                      .bytes(k_graph_node, node.text())
-                      .bytes(k_graph_name, "layer")
-                      .bytes(k_graph_initializer, constant(k_weights, weights, w.data()))
-                      .bytes(k_graph_input, described(k_onnx_input, std::array{layer.n, layer.k}))
-                      .bytes(k_graph_output,
-                             described(k_onnx_output, std::array{layer.n, layer.m})));
+  return model_of(
+      Message()
+          .bytes(k_graph_node, node.text())
+          .bytes(k_graph_name, "layer")
+          .bytes(k_graph_initializer, constant(k_weights, weights, w.data()))
+          .bytes(k_graph_input, described(k_onnx_input, std::array{layer.n, layer.k}))
+          .bytes(k_graph_output, described(k_onnx_output, std::array{layer.n, layer.m})));
 }
 
 std::string onnx_conv_model(const OnnxConvolution& convolution) {

@@ -178,9 +178,8 @@ struct OnnxRuntime::Library {
       threads = found;
     }
     if (found->count != count) {
-      throw NotSupported(
-          fmt::format("ONNX Runtime has one pool of threads a process, and one of {} is in use",
-                      found->count));
+      throw NotSupported(fmt::format(
+          "ONNX Runtime has one pool of threads a process, and one of {} is in use", found->count));
     }
     return found;
   }

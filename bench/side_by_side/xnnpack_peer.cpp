@@ -59,11 +59,10 @@ class XnnRunnable final : public Runnable {
   /// `pool`: null for one thread.
   XnnRunnable(const Problem& problem, std::shared_ptr<pthreadpool> pool)
       : pool_(std::move(pool)), operator_(make_operator(problem)) {
-    check(
-        "xnn_setup_convolution2d_nchw_f32",
-        xnn_setup_convolution2d_nchw_f32(operator_.get(), static_cast<std::size_t>(problem.batch), 1,
-                                         static_cast<std::size_t>(problem.n), problem.b, problem.c,
-                                         pool_.get()));
+    check("xnn_setup_convolution2d_nchw_f32",
+          xnn_setup_convolution2d_nchw_f32(operator_.get(), static_cast<std::size_t>(problem.batch),
+                                           1, static_cast<std::size_t>(problem.n), problem.b,
+                                           problem.c, pool_.get()));
   }
 
   void run() override { check("xnn_run_operator", xnn_run_operator(operator_.get(), pool_.get())); }
