@@ -293,6 +293,7 @@ int main(int argc, char** argv) {
   options.networks.networks = repository / "build/networks";
   options.settings.onnxruntime_folder = repository / "build/peers/onnxruntime/lib";
   options.settings.onednn_folder = repository / "build/peers/onednn/lib";
+  options.timing.budget_ms = 20'000;  // a pass of all libraries takes seconds
   for (int i = 0; i < argc; ++i) {
     options.command += i == 0 ? fs::path(argv[0]).filename().string() : ' ' + std::string(argv[i]);
   }

@@ -50,7 +50,7 @@ def constants_of(model: onnx.ModelProto) -> dict[str, np.ndarray]:
 
 
 def convolution_of(node: onnx.NodeProto, image: list[int], weights: np.ndarray) -> dict:
-    """As plan/convolution.hpp has it."""
+    """As plan/convolution.hpp reads it."""
     given = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
     if given.get("auto_pad", b"NOTSET") != b"NOTSET" or min(image) < 1 or weights.ndim != 4:
         raise ValueError(f"{node.name}: expected a 2-D convolution with explicit padding of an "
@@ -87,7 +87,7 @@ def main() -> int:
         for number, (sizes, weights) in enumerate(convolutions):
             file = f"{number:02}.npz"
             scipy.sparse.save_npz(folder / file, pruned(weights, sparsity))
-            layers.append({"name": f"conv {number}", "file": file, **sizes})
+            layers.append({"name": f"conv {number}", "file": file, "convolution": sizes})
         document = {"schema": "spjit-convolutions-1", "source": Path(sys.argv[1]).name,
                     "model": MODEL, "sparsity": sparsity, "layers": layers}
         (folder / "convolutions.json").write_text(json.dumps(document, indent=1) + "\n",

@@ -131,8 +131,8 @@ bool is_wanted(const ConvNetwork& network, const ConvNetworkOptions& options) {
 
 ConvLayer layer_of(const nlohmann::json& record, const fs::path& folder) {
   const fs::path file = folder / record.at("file").get<std::string>();
-  ConvLayer layer{record.at("name").get<std::string>(), read_convolution(record), load_matrix(file),
-                  file.filename().string()};
+  ConvLayer layer{record.at("name").get<std::string>(), read_convolution(record.at("convolution")),
+                  load_matrix(file), file.filename().string()};
   check_weights(layer.shape, layer.weights.rows, layer.weights.cols);
   normalize(layer.weights, k_squares_of_row);
   return layer;

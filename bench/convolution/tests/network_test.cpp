@@ -109,8 +109,9 @@ TEST(ListConvNetworks, TakesPatternsThatFit) {
 }
 
 constexpr const char* k_layers = R"({"schema": "spjit-convolutions-1", "layers": [
-  {"name": "conv 0", "file": "00.mtx", "channels": 2, "height": 8, "width": 6, "kernel": [3, 3],
-   "stride": [2, 2], "pad": [1, 1, 1, 1], "dilation": [1, 1], "groups": 2}]})";
+  {"name": "conv 0", "file": "00.mtx", "convolution":
+   {"channels": 2, "height": 8, "width": 6, "kernel": [3, 3], "stride": [2, 2],
+    "pad": [1, 1, 1, 1], "dilation": [1, 1], "groups": 2}}]})";
 
 TEST(ListConvNetworks, ReadsFoldersOfConvolutions) {
   const TemporaryDirectory folder;
