@@ -79,7 +79,7 @@ TEST(MeasureConvolutions, EveryLibraryIsRight) {
          measured(make_conv_peers(repository_settings(), names), {threads, false})) {
       for (const ConvTiming& timing : one.timings) {
         EXPECT_THAT(timing.failed, testing::Not(StartsWith("wrong"))) << timing.library;
-        if (timing.failed.empty()) EXPECT_EQ(timing.time.samples, 2) << timing.library;
+        EXPECT_EQ(timing.time.samples, timing.failed.empty() ? 2 : 0) << timing.library;
       }
       for (const char* library : {"spjit", "spjit-nhwc", "im2col+spmm", "reference"}) {
         ASSERT_NE(one.find(library), nullptr) << library;
