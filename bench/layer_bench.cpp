@@ -222,7 +222,8 @@ nlohmann::json start_document(const Options& options, const nlohmann::json& devi
   side_by_side::PeerSettings settings;
   settings.target = options.settings.target;
   subject.push_back(side_by_side::make_spjit_peer(settings));
-  nlohmann::json document = side_by_side::new_document(options.command, device, subject);
+  nlohmann::json document =
+      side_by_side::new_document(options.command, device, side_by_side::infos_of(subject));
   document["schema"] = k_schema;
   document["failures"] = nlohmann::json::array();
   return document;

@@ -231,7 +231,8 @@ int run(Options options) {
   Bench bench{options, make_all_peers(options), {}};
   const nlohmann::json device =
       side_by_side::host_device(host_cpu(), options.settings.target, bench::load_average());
-  bench.document = side_by_side::new_document(options.command, device, bench.peers);
+  bench.document =
+      side_by_side::new_document(options.command, device, side_by_side::infos_of(bench.peers));
   bench.document["schema"] = k_schema;
   bench.document["networks"] = nlohmann::json::array();
   if (options.json.empty()) {
@@ -241,7 +242,7 @@ int run(Options options) {
     const nlohmann::json earlier = side_by_side::earlier_document(options.json, bench.document);
     for (const char* list : {"cases", "networks"}) bench.document[list] = earlier.at(list);
   }
-  side_by_side::print_peers(bench.peers);
+  side_by_side::print_peers(side_by_side::infos_of(bench.peers));
   const std::vector<Network> networks = bench::list_networks(options.networks);
   if (networks.empty()) throw Error("no network matches; scripts/make_networks.sh makes some");
   for (const Network& network : networks) run_network(bench, network);

@@ -197,7 +197,7 @@ Bench gpu_bench(Options& options) {
 
 void print_bench(const Bench& bench) {
   fmt::print("on {}\n", bench.device.at("name").get<std::string>());
-  print_peers(bench.peers);
+  print_peers(infos_of(bench.peers));
   const auto load = bench.device.at("load_average").get<double>();
   if (!bench.probe && load > bench::k_busy_load_average) {
     fmt::print("WARNING: load average {:.1f}: other work disturbs these figures\n", load);
@@ -214,7 +214,7 @@ int run(Options options) {
   options.settings.scratch = scratch.path();
   const Bench bench = options.gpu ? gpu_bench(options) : host_bench(options);
   print_bench(bench);
-  nlohmann::json document = new_document(options.command, bench.device, bench.peers);
+  nlohmann::json document = new_document(options.command, bench.device, infos_of(bench.peers));
   if (options.json.empty()) {
     options.json =
         "side-by-side-" + bench::file_name_of(bench.device["name"].get<std::string>()) + ".json";

@@ -2,9 +2,10 @@
 # scripts/setup_peers.sh [--no-mkl]
 #
 # Brings the libraries that benchmarks measure spjit against: Eigen, oneDNN, libxsmm and
-# XNNPACK from Debian's packages; scipy, ONNX Runtime and MKL from PyPI into build/peers (about
-# 1.1 GB unpacked). side_by_side_bench and model_bench alone use them; what is not there is listed
-# in their results as missing. Configure again afterwards: Eigen, libxsmm and XNNPACK are built in.
+# XNNPACK from Debian's packages; scipy, ONNX Runtime, a newer oneDNN and MKL from PyPI into
+# build/peers (about 1.2 GB unpacked). side_by_side_bench, model_bench and conv_bench alone use
+# them; what is not there is listed in their results as missing. Configure again afterwards: Eigen,
+# libxsmm and XNNPACK are built in.
 # With everything there it only looks.
 #
 #   --no-mkl   without MKL, which is nearly all of that gigabyte
@@ -22,6 +23,8 @@ readonly MKL_WHEELS=(mkl==2026.2.0 intel-openmp==2026.2.0)
 # Debian's is of 2023, and several times slower.
 readonly SCIPY_WHEELS=(scipy==1.17.1 numpy)
 readonly ONNXRUNTIME_WHEEL=onnxruntime==1.32.0
+# The last with GNU's OpenMP, of 2023: Debian's is of 2022, those after it need a SYCL run time.
+readonly ONEDNN_WHEEL=onednn-cpu-gomp==2023.2.0
 readonly FOLDER=$ROOT/build/peers
 
 with_mkl=1
@@ -36,6 +39,8 @@ done
 has_mkl() { compgen -G "$1/lib/libmkl_rt.so.?" >/dev/null && [[ -f $1/lib/libiomp5.so ]]; }
 
 has_onnxruntime() { [[ -f $1/lib/libonnxruntime.so.1 ]]; }
+
+has_onednn() { [[ -f $1/lib/libdnnl.so.3 ]]; }
 
 has_scipy() { "$1/bin/python3" -c 'import scipy.sparse' 2>/dev/null; }
 
@@ -60,6 +65,13 @@ get_onnxruntime() {
   mkdir "$1/lib"
   mv "$found" "$1/lib/libonnxruntime.so.1"
   rm -rf "$1/wheel" "$1/wheel.venv"
+}
+
+# The wheel has the library three times.
+get_onednn() {
+  unpack_wheels "$1" "$ONEDNN_WHEEL"
+  has_onednn "$1" || die "$ONEDNN_WHEEL holds no lib/libdnnl.so.3"
+  find "$1/lib" -type f ! -name libdnnl.so.3 -delete
 }
 
 # bring NAME: what get_NAME makes, in a folder beside its own, then renamed: a failed download
@@ -89,6 +101,11 @@ if has_onnxruntime "$FOLDER/onnxruntime"; then
   say "ONNX Runtime is in $FOLDER/onnxruntime"
 else
   step "install $ONNXRUNTIME_WHEEL from PyPI" bring onnxruntime
+fi
+if has_onednn "$FOLDER/onednn"; then
+  say "oneDNN is in $FOLDER/onednn"
+else
+  step "install $ONEDNN_WHEEL from PyPI" bring onednn
 fi
 if ((with_mkl == 0)); then
   say "MKL is left out."

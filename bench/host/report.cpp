@@ -50,11 +50,6 @@ nlohmann::json case_json(const CaseResult& result) {
           {"timings", std::move(timings)}};
 }
 
-nlohmann::json goal_json(const GoalResult& goal) {
-  return {{"goal", goal.goal}, {"measured", goal.measured}, {"wanted", goal.wanted},
-          {"unit", goal.unit}, {"where", goal.where},       {"state", to_string(goal.state)}};
-}
-
 }  // namespace
 
 std::string table_header() {
@@ -85,6 +80,11 @@ std::string goal_row(const GoalResult& goal) {
                      goal.unit, goal.goal, shortened(goal.where, 60));
 }
 
+nlohmann::json to_json(const GoalResult& goal) {
+  return {{"goal", goal.goal}, {"measured", goal.measured}, {"wanted", goal.wanted},
+          {"unit", goal.unit}, {"where", goal.where},       {"state", to_string(goal.state)}};
+}
+
 nlohmann::json to_json(const RunDescription& run, std::span<const CaseResult> cases,
                        std::span<const GoalResult> goals) {
   nlohmann::json document = {
@@ -102,7 +102,7 @@ nlohmann::json to_json(const RunDescription& run, std::span<const CaseResult> ca
       {"cases", nlohmann::json::array()},
       {"goals", nlohmann::json::array()}};
   for (const CaseResult& result : cases) document["cases"].push_back(case_json(result));
-  for (const GoalResult& goal : goals) document["goals"].push_back(goal_json(goal));
+  for (const GoalResult& goal : goals) document["goals"].push_back(to_json(goal));
   return document;
 }
 

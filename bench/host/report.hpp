@@ -29,6 +29,9 @@ struct RunDescription {
 [[nodiscard]] std::string table_row(const CaseResult& result);
 [[nodiscard]] std::string goal_row(const GoalResult& goal);
 
+/// {"goal", "measured", "wanted", "unit", "where", "state"}
+[[nodiscard]] nlohmann::json to_json(const GoalResult& goal);
+
 [[nodiscard]] nlohmann::json to_json(const RunDescription& run, std::span<const CaseResult> cases,
                                      std::span<const GoalResult> goals);
 

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <iterator>
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "bench/model/resnet50.hpp"
 #include "bench/side_by_side/case_sets.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
@@ -25,12 +25,13 @@ std::vector<fs::path> matrix_files(const fs::path& folder) {
   return side_by_side::files_below(folder, {".npz", ".smtx"});
 }
 
-/// Those with matrices.
+/// Those with matrices that are no convolutions.
 std::vector<fs::path> folders_in(const fs::path& folder) {
   std::vector<fs::path> folders;
   if (!fs::is_directory(folder)) return folders;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_directory() && !matrix_files(entry.path()).empty()) {
+    const bool has_images = fs::exists(entry.path() / k_convolutions_file);
+    if (entry.is_directory() && !has_images && !matrix_files(entry.path()).empty()) {
       folders.push_back(entry.path());
     }
   }
@@ -100,20 +101,11 @@ struct Shape {
   std::int64_t cols;  ///< input channels times the kernel's area
 };
 
-/// ResNet-50 (He et al., table 1): a 7x7 convolution, four groups of bottleneck blocks, the first
-/// of each with a projection, and a dense layer.
+/// ResNet-50's convolutions and its dense layer.
 std::vector<Shape> rn50_shapes() {
-  constexpr std::array k_blocks = {3, 4, 6, 3};
-  std::vector<Shape> shapes = {{64, 147}};
-  std::int64_t inputs = 64;
-  std::int64_t width = 64;
-  for (const int blocks : k_blocks) {
-    shapes.push_back({4 * width, inputs});
-    for (int block = 0; block < blocks; ++block) {
-      shapes.insert(shapes.end(), {{width, inputs}, {width, 9 * width}, {4 * width, width}});
-      inputs = 4 * width;
-    }
-    width *= 2;
+  std::vector<Shape> shapes;
+  for (const Resnet50Layer& layer : resnet50_layers()) {
+    shapes.push_back({layer.filters, layer.weights_of_filter()});
   }
   shapes.push_back({1000, 2048});
   return shapes;
@@ -260,13 +252,15 @@ CsrMatrix tiled(const std::vector<const CsrMatrix*>& blocks, std::size_t across)
 }
 
 void normalize(std::vector<NetworkLayer>& layers) {
-  for (NetworkLayer& layer : layers) {
-    double squares = 0;
-    for (const float value : layer.matrix.values) squares += double{value} * double{value};
-    if (squares == 0) continue;
-    const double scale = std::sqrt(static_cast<double>(layer.matrix.rows) / squares);
-    for (float& value : layer.matrix.values) value = static_cast<float>(value * scale);
-  }
+  for (NetworkLayer& layer : layers) normalize(layer.matrix, 1);
+}
+
+void normalize(CsrMatrix& matrix, double squares) {
+  double given = 0;
+  for (const float value : matrix.values) given += double{value} * double{value};
+  if (given == 0) return;
+  const double scale = std::sqrt(squares * static_cast<double>(matrix.rows) / given);
+  for (float& value : matrix.values) value = static_cast<float>(value * scale);
 }
 
 std::int64_t nnz_of(const std::vector<NetworkLayer>& layers) {

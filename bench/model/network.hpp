@@ -30,6 +30,9 @@ struct NetworkOptions {
   std::vector<std::string> only = {};  ///< networks whose name contains one of these; empty: all
 };
 
+/// Describes the layers of a folder of convolutions, which are conv_bench's.
+inline constexpr const char* k_convolutions_file = "convolutions.json";
+
 /// What there are files for, in a fixed order:
 /// - `minilm-S`: the 36 Linear layers of MiniLM-L6, S percent pruned, from `networks`;
 /// - `bert-S`: BERT-base's 72 layers: each is four of those of minilm-S side by side (2 x 2);
@@ -49,6 +52,8 @@ struct NetworkOptions {
 /// B of variance 1 has variance 1 in the mean of its rows. Times do not depend on values, but
 /// infinities, NaN and denormals are no activations.
 void normalize(std::vector<NetworkLayer>& layers);
+/// One of them, so that the squares of a row's values are `squares` in the mean.
+void normalize(CsrMatrix& matrix, double squares);
 
 /// Of all layers.
 [[nodiscard]] std::int64_t nnz_of(const std::vector<NetworkLayer>& layers);

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from .convolutions import read_conv_bench
 from .costs import read_cuda_proxy, read_scaling, read_search_bench, read_search_cost
 from .layers import read_layer_bench
 from .model import Result, SideBySide
@@ -17,6 +18,7 @@ READERS: dict[str, Callable[[Node], Result]] = {
     "spjit-host-bench-1": read_host_bench,
     "spjit-model-bench-1": read_model_bench,
     "spjit-layer-bench-1": read_layer_bench,
+    "spjit-conv-bench-1": read_conv_bench,
     "spjit-search-cost-1": read_search_cost,
     "spjit-search-bench-1": read_search_bench,
     "spjit-cuda-proxy-bench-1": read_cuda_proxy,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from .document import Block, Document, Figure, Paragraph
 from .figures_speed import Peers, by_columns, by_group, by_sparsity, peers_with_speedups
-from .model import Case, Layers, Networks, Result, Scaling, SearchCost, SideBySide
+from .model import Case, Convolutions, Layers, Networks, Result, Scaling, SearchCost, SideBySide
 from .schema import ResultError
+from .sections_convolutions import convolution_blocks
 from .sections_cost import scaling_blocks, search_blocks, side_by_side_scaling
 from .sections_layers import layer_blocks
 from .sections_networks import network_blocks
@@ -17,7 +18,7 @@ from .text import whole
 TITLE = "spjit: benchmark report"
 
 # What is read first.
-ORDER = (Networks, SideBySide, Layers, SearchCost, Scaling)
+ORDER = (Networks, SideBySide, Convolutions, Layers, SearchCost, Scaling)
 
 
 def blocks_of(result: Result, prefix: str) -> list[Block]:
@@ -26,6 +27,8 @@ def blocks_of(result: Result, prefix: str) -> list[Block]:
             return network_blocks(result, prefix)
         case SideBySide():
             return side_by_side_blocks(result, prefix)
+        case Convolutions():
+            return convolution_blocks(result)
         case Layers():
             return layer_blocks(result, prefix)
         case SearchCost():

@@ -281,4 +281,65 @@ class Layers:
     failures: list[WayFailure]
 
 
-Result = Networks | SideBySide | Layers | SearchCost | Scaling
+@dataclass(frozen=True)
+class Convolution:
+    """The layers of one shape in a network, by every library."""
+
+    network: str
+    sparsity: int  # percent
+    layer: str  # the first of them
+    kernel: str  # "1x1", "3x3"
+    layers: int
+    filters: int
+    image: tuple[int, int, int]  # channels, height, width
+    batch: int
+    threads: int
+    caches: str
+    median_us: dict[str, float]  # of one layer, by library; those that were timed
+    details: dict[str, str]
+
+    @property
+    def key(self) -> tuple[str, int, str, int, int, str]:
+        return self.network, self.sparsity, self.layer, self.batch, self.threads, self.caches
+
+    def speedup(self, own: str, peer: str) -> float | None:
+        """The peer's time over spjit's; None unless both were timed."""
+        if own not in self.median_us or peer not in self.median_us:
+            return None
+        return self.median_us[peer] / self.median_us[own]
+
+    def fastest(self, libraries: list[str]) -> str | None:
+        """Of those that were timed."""
+        timed = [library for library in libraries if library in self.median_us]
+        return min(timed, key=self.median_us.__getitem__, default=None)
+
+
+@dataclass(frozen=True)
+class ConvGoal:
+    goal: str
+    measured: float
+    wanted: float
+    where: str
+    state: str  # "MET", "NOT MET", "NO DATA"
+
+
+@dataclass(frozen=True)
+class Convolutions:
+    file: str
+    created: str
+    command: str
+    device: Device
+    libraries: list[Library]
+    cases: list[Convolution]
+    goals: list[ConvGoal]
+    wrong: list[str]  # results that were not right
+
+    @property
+    def peers(self) -> list[str]:
+        """The libraries with a time, but for spjit's chosen kernels."""
+        timed = {library for case in self.cases for library in case.median_us}
+        return [library.name for library in self.libraries
+                if library.name in timed and library.name.removesuffix("-nhwc") != SUBJECT]
+
+
+Result = Networks | SideBySide | Layers | Convolutions | SearchCost | Scaling

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
-#include "base/dynamic_library.hpp"
+#include "bench/side_by_side/dnnl_library.hpp"
 #include "bench/side_by_side/peers.hpp"
 #include "spjit/error.hpp"
 #include "tools/peers/openblas.hpp"
@@ -50,21 +51,12 @@ class OpenBlasPeer final : public Peer {
   OpenBlas library_;
 };
 
-// From oneDNN's dnnl_types.h and dnnl.h, versions 1 to 3.
+// From oneDNN's dnnl.h, versions 1 to 3.
 using DnnlSize = std::int64_t;
 constexpr int k_dnnl_success = 0;
-struct DnnlVersion {
-  int major;
-  int minor;
-  int patch;
-};
-using DnnlGetVersion = const DnnlVersion*();
 using DnnlSgemm = int(char transpose_a, char transpose_b, DnnlSize m, DnnlSize n, DnnlSize k,
                       float alpha, const float* a, DnnlSize lda, const float* b, DnnlSize ldb,
                       float beta, float* c, DnnlSize ldc);
-using OmpSetThreads = void(int threads);
-
-constexpr const char* k_dnnl_files[] = {"libdnnl.so.3", "libdnnl.so.2"};
 
 class DnnlRunnable final : public Runnable {
  public:
@@ -85,26 +77,19 @@ class DnnlRunnable final : public Runnable {
 
 class DnnlPeer final : public Peer {
  public:
-  DnnlPeer(PeerInfo info, DynamicLibrary library)
+  DnnlPeer(PeerInfo info, DnnlLibrary library)
       : Peer(std::move(info)),
         library_(std::move(library)),
-        sgemm_(library_.require<DnnlSgemm>("dnnl_sgemm")),
-        // Of the OpenMP that oneDNN itself was linked with: a handle's symbols are also those of
-        // what it depends on.
-        set_threads_(library_.find<OmpSetThreads>("omp_set_num_threads")) {}
+        sgemm_(library_.functions().require<DnnlSgemm>("dnnl_sgemm")) {}
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
-    if (set_threads_ == nullptr) {
-      throw NotSupported("this oneDNN is not built with OpenMP: its threads cannot be set");
-    }
-    set_threads_(problem.threads);
+    library_.set_threads(problem.threads);
     return std::make_unique<DnnlRunnable>(sgemm_, dense_problem(problem));
   }
 
  private:
-  DynamicLibrary library_;
+  DnnlLibrary library_;
   DnnlSgemm* sgemm_;
-  OmpSetThreads* set_threads_;
 };
 
 }  // namespace
@@ -117,17 +102,13 @@ std::unique_ptr<Peer> make_openblas_peer(const PeerSettings& /*settings*/) {
 
 std::unique_ptr<Peer> make_onednn_peer(const PeerSettings& /*settings*/) {
   PeerInfo info{"onednn", "", "dense"};
-  for (const char* file : k_dnnl_files) {
-    // Resident: OpenMP's threads would run into unmapped code.
-    auto library = DynamicLibrary::try_open(file, DynamicLibrary::Lifetime::resident);
-    if (!library) continue;
-    const DnnlVersion& version = *library->require<DnnlGetVersion>("dnnl_version")();
-    info.version =
-        fmt::format("oneDNN {}.{}.{}, dnnl_sgemm", version.major, version.minor, version.patch);
-    return std::make_unique<DnnlPeer>(std::move(info), *std::move(library));
+  std::optional<DnnlLibrary> library = DnnlLibrary::load({});
+  if (!library) {
+    info.missing = "libdnnl.so.3 and libdnnl.so.2 cannot be loaded; 'apt-get install libdnnl2'";
+    return make_missing_peer(std::move(info));
   }
-  info.missing = "libdnnl.so.3 and libdnnl.so.2 cannot be loaded; 'apt-get install libdnnl2'";
-  return make_missing_peer(std::move(info));
+  info.version = library->version() + ", dnnl_sgemm";
+  return std::make_unique<DnnlPeer>(std::move(info), *std::move(library));
 }
 
 }  // namespace spjit::side_by_side

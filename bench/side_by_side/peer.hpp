@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "spjit/matrix.hpp"
 
@@ -25,6 +26,9 @@ struct Problem {
   const float* b = nullptr;
   float* c = nullptr;
   std::int64_t network_nnz = 0;  ///< of all layers that run in turn; 0: it is alone
+  /// Of convolutions; only plug-ins that say so take them.
+  std::int64_t batch = 1;       ///< products with one A: B and C follow those before them
+  const float* bias = nullptr;  ///< [m], and C is max(0, A * B + bias); null: C is the product
 };
 
 /// A library ready to compute one problem. Used by one thread.
@@ -88,5 +92,13 @@ class Peer {
  private:
   PeerInfo info_;
 };
+
+/// Of peers, or of what else has an info().
+template <class Pointers>
+[[nodiscard]] std::vector<PeerInfo> infos_of(const Pointers& peers) {
+  std::vector<PeerInfo> infos;
+  for (const auto& peer : peers) infos.push_back(peer->info());
+  return infos;
+}
 
 }  // namespace spjit::side_by_side

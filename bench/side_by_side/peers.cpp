@@ -110,10 +110,9 @@ std::vector<std::unique_ptr<Peer>> make_peers(const PeerSettings& settings,
   return peers;
 }
 
-void print_peers(const std::vector<std::unique_ptr<Peer>>& peers) {
-  for (const auto& peer : peers) {
-    const PeerInfo& info = peer->info();
-    fmt::print("{:<11} {:<7} {}\n", info.name, info.kind,
+void print_peers(const std::vector<PeerInfo>& peers) {
+  for (const PeerInfo& info : peers) {
+    fmt::print("{:<15} {:<7} {}\n", info.name, info.kind,
                info.missing.empty() ? info.version : "MISSING: " + info.missing);
   }
 }

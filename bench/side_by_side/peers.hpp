@@ -37,7 +37,7 @@ void prepare_environment();
                                                             const std::vector<std::string>& names);
 
 /// A line each; of a missing one, why it is.
-void print_peers(const std::vector<std::unique_ptr<Peer>>& peers);
+void print_peers(const std::vector<PeerInfo>& peers);
 
 // One function a plug-in; what cannot be loaded comes back as missing. In own_peers.cpp:
 [[nodiscard]] std::unique_ptr<Peer> make_spjit_peer(const PeerSettings& settings);

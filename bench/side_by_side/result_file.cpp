@@ -101,7 +101,7 @@ nlohmann::json cuda_device(const LocalGpu& device, double load_average, bool reh
 }
 
 nlohmann::json new_document(const std::string& command, const nlohmann::json& device,
-                            const std::vector<std::unique_ptr<Peer>>& peers) {
+                            const std::vector<PeerInfo>& peers) {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   Json document = {{"schema", k_schema},
                    {"created", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))},
@@ -109,8 +109,7 @@ nlohmann::json new_document(const std::string& command, const nlohmann::json& de
                    {"device", device},
                    {"libraries", Json::array()},
                    {"cases", Json::array()}};
-  for (const auto& peer : peers) {
-    const PeerInfo& info = peer->info();
+  for (const PeerInfo& info : peers) {
     document["libraries"].push_back({{"name", info.name},
                                      {"version", info.version},
                                      {"kind", info.kind},

@@ -30,7 +30,7 @@ namespace spjit::side_by_side {
 
 /// A document without cases.
 [[nodiscard]] nlohmann::json new_document(const std::string& command, const nlohmann::json& device,
-                                          const std::vector<std::unique_ptr<Peer>>& peers);
+                                          const std::vector<PeerInfo>& peers);
 
 /// The document in `file`, which `document`, without cases yet, is to go on with; `document` itself
 /// if there is no such file. Throws IoError for a file of another schema, Error for one of another

@@ -1,6 +1,7 @@
 /// @file
 /// XNNPACK's sparse microkernel, by the way that is public: a 1x1 convolution of channel-major
-/// images is C = A * B with a channel a row, and XNNPACK computes it from A's nonzeros.
+/// images is C = A * B with a channel a row, and XNNPACK computes it from A's nonzeros. Takes
+/// batches and biases.
 
 #include <fmt/format.h>
 #include <pthreadpool.h>
@@ -44,12 +45,12 @@ Operator make_operator(const Problem& problem) {
   const auto m = static_cast<std::size_t>(problem.matrix->rows);
   const auto k = static_cast<std::size_t>(problem.matrix->cols);
   constexpr float k_infinity = std::numeric_limits<float>::infinity();
-  const float* const no_bias = nullptr;
+  const float least = problem.bias == nullptr ? -k_infinity : 0.0F;
   xnn_operator_t made = nullptr;
   // No padding; kernel, stride and dilation 1x1; one group; no flags.
   check("xnn_create_convolution2d_nchw_f32",
         create(xnn_create_convolution2d_nchw_f32, &made, 0U, 0U, 0U, 0U, 1U, 1U, 1U, 1U, 1U, 1U, 1U,
-               k, m, k, m, require_dense(problem), no_bias, -k_infinity, k_infinity, 0U));
+               k, m, k, m, require_dense(problem), problem.bias, least, k_infinity, 0U));
   return Operator(made);
 }
 
@@ -58,10 +59,10 @@ class XnnRunnable final : public Runnable {
   /// `pool`: null for one thread.
   XnnRunnable(const Problem& problem, std::shared_ptr<pthreadpool> pool)
       : pool_(std::move(pool)), operator_(make_operator(problem)) {
-    check(
-        "xnn_setup_convolution2d_nchw_f32",
-        xnn_setup_convolution2d_nchw_f32(operator_.get(), 1, 1, static_cast<std::size_t>(problem.n),
-                                         problem.b, problem.c, pool_.get()));
+    check("xnn_setup_convolution2d_nchw_f32",
+          xnn_setup_convolution2d_nchw_f32(operator_.get(), static_cast<std::size_t>(problem.batch),
+                                           1, static_cast<std::size_t>(problem.n), problem.b,
+                                           problem.c, pool_.get()));
   }
 
   void run() override { check("xnn_run_operator", xnn_run_operator(operator_.get(), pool_.get())); }

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import fixture
 from chromium import NAMES, Browser, find_chromium
+from convolutions_test import two_layers
 from fixture import ReportTest
 from layers_test import layer_bench, layer_case
 from networks_test import a_pass, model_bench, network
@@ -95,7 +96,8 @@ def documents() -> list[dict]:
         method, nnz, {**run, "seconds": factor * nnz / 1e4, "peak_rss_bytes": nnz << 8})
         for method, factor in [("NVRTC undivided", 10), ("PTX in units", 1)]
         for nnz in (1000, 31623, 1000000)], "target": "sm_90"}
-    return [hard_document(), hard_networks(), hard_layers(), fixture.search_cost(rows), scaling]
+    return [hard_document(), hard_networks(), hard_layers(), two_layers(),
+            fixture.search_cost(rows), scaling]
 
 
 @unittest.skipUnless(find_chromium(), f"none of {', '.join(NAMES)} is installed")

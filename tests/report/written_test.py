@@ -1,4 +1,4 @@
-"""What search_cost_bench, host_compile_bench, model_bench and layer_bench write is what the report
+"""What search_cost_bench, host_compile_bench, model_bench and others write is what the report
 reads. Skips where they are not built: SPJIT_BENCH_DIR names the folder that has them."""
 
 import os
@@ -10,7 +10,8 @@ import fixture  # noqa: F401  (makes the package report importable)
 from fixture import ReportTest
 
 BENCH_DIR = Path(os.environ.get("SPJIT_BENCH_DIR", fixture.ROOT / "build/release/bench"))
-PROGRAMS = ("search_cost_bench", "host_compile_bench", "model_bench", "layer_bench")
+PROGRAMS = ("search_cost_bench", "host_compile_bench", "model_bench", "layer_bench",
+            "conv_bench")
 MISSING = [name for name in PROGRAMS if not (BENCH_DIR / name).is_file()]
 
 
@@ -107,6 +108,34 @@ class WrittenTest(ReportTest):
 
         self.assertEqual(result.cases[:len(before)], before)
         self.assertEqual(sorted({case.n for case in result.cases}), [1, 16, 64])
+
+    def test_conv_bench(self):
+        result = self.run_bench("conv_bench", "--quick", "--threads", "1", "--batch", "2")
+
+        self.assertEqual(result.wrong, [])
+        self.assertEqual([case.kernel for case in result.cases],
+                         ["7x7", "3x3", "1x1", "depthwise 3x3", "grouped 3x3", "1x1 strided"])
+        for own in ("spjit", "spjit-nhwc", "im2col+spmm"):
+            self.assertTrue(all(own in case.median_us for case in result.cases))
+        self.assertEqual({goal.state for goal in result.goals}, {"NO DATA"})
+
+    def test_conv_bench_goes_on(self):
+        quick = ("--quick", "--threads", "1", "--peers", "spjit", "--families", "csr")
+        before = self.run_bench("conv_bench", *quick, "--batch", "1").cases
+
+        result = self.run_bench("conv_bench", *quick, "--batch", "1,2", "--append")
+
+        self.assertEqual(result.cases[:len(before)], before)
+        self.assertEqual(sorted({case.batch for case in result.cases}), [1, 2])
+
+    def test_conv_bench_ends_in_time(self):
+        quick = ("--quick", "--threads", "1", "--peers", "spjit", "--families", "csr")
+        self.run_bench("conv_bench", *quick, "--batch", "1")
+
+        result = self.run_bench("conv_bench", *quick, "--batch", "2", "--append", "--max-minutes",
+                                "1e-9")
+
+        self.assertEqual({case.batch for case in result.cases}, {1})
 
 
 if __name__ == "__main__":

@@ -41,6 +41,29 @@ TEST(OnnxMatmulModel, RefusesWhatTheFormatDoesNotTake) {
       ThrowsMessage<spjit::NotSupported>(HasSubstr("4.3 GB")));
 }
 
+TEST(OnnxConvModel, HasItsNodesAndConstants) {
+  const std::vector<float> weights = {1, 2, 3, 4};
+  const std::vector<float> bias = {5};
+  OnnxConvolution of;
+  of.x = {1, 1, 4, 4};
+  of.y = {1, 1, 3, 3};
+  of.weights = {1, 1, 2, 2};
+  of.stride = {1, 1};
+  of.dilation = {1, 1};
+  of.w = weights.data();
+  of.bias = bias.data();
+
+  const std::string model = onnx_conv_model(of);
+
+  EXPECT_THAT(model, HasSubstr("Conv"));
+  EXPECT_THAT(model, HasSubstr("Relu"));
+  EXPECT_THAT(model, HasSubstr(bytes_of(weights)));
+  EXPECT_THAT(model, HasSubstr(bytes_of(bias)));
+  of.weights[0] = std::int64_t{1} << 30;
+  EXPECT_THAT([&] { (void)onnx_conv_model(of); },
+              ThrowsMessage<spjit::NotSupported>(HasSubstr("17.2 GB")));
+}
+
 /// With the library where scripts/setup_peers.sh puts it.
 class OnnxRuntime : public testing::Test {
  protected:

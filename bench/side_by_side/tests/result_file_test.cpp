@@ -50,7 +50,7 @@ CaseResult made_up() {
 nlohmann::json document_of(const CaseResult& result) {
   std::vector<std::unique_ptr<Peer>> peers;
   peers.push_back(make_missing_peer({"gone", "", "dense", "not installed"}));
-  nlohmann::json document = new_document("bench --n 1", host_device({}, {}, 0.25), peers);
+  nlohmann::json document = new_document("bench --n 1", host_device({}, {}, 0.25), infos_of(peers));
   document["cases"].push_back(to_json(result));
   return document;
 }

@@ -1,0 +1,48 @@
+#include "bench/convolution/im2col.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/convolution.hpp"
+#include "tests/support/spmm_testing.hpp"
+
+namespace {
+
+using namespace spjit;
+
+/// Element by element.
+std::vector<float> all_patches(const Convolution& of, const std::vector<float>& x) {
+  std::vector<float> patches;
+  const std::int64_t rows = of.channels * of.kernel_height * of.kernel_width;
+  for (std::int64_t k = 0; k < rows; ++k) {
+    for (std::int64_t j = 0; j < of.output_height() * of.output_width(); ++j) {
+      const PatchElement element = patch_element(of, k, j);
+      const std::int64_t at = element.channel * of.height * of.width + element.pixel;
+      patches.push_back(element.pixel < 0 ? 0.0F : x[static_cast<std::size_t>(at)]);
+    }
+  }
+  return patches;
+}
+
+TEST(Im2col, CopiesEveryPatch) {
+  ThreadPool pool(2);
+  for (const std::int64_t stride : {1, 2, 3}) {
+    for (const std::int64_t pad : {0, 1, 4}) {
+      for (const std::int64_t dilation : {1, 2}) {
+        const Convolution of{3, 9, 8, 3, 4, stride, stride, pad, 2, 1, pad, dilation, dilation, 1};
+        std::vector<float> x(static_cast<std::size_t>(3 * 9 * 8));
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i + 1);
+        const std::vector<float> expected = all_patches(of, x);
+        std::vector<float> found(expected.size(), -1.0F);
+
+        bench::im2col(of, x.data(), found.data(), pool);
+
+        EXPECT_EQ(found, expected) << to_string(of);
+      }
+    }
+  }
+}
+
+}  // namespace
