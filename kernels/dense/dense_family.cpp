@@ -102,7 +102,7 @@ class DenseExecutable final : public HostExecutable {
   }
 
   [[nodiscard]] WorkspaceNeed workspace_need(const Product& product) const override {
-    return shared_need(parts_, product, DenseMatrix::k_workspace_floats);
+    return shared_need(rows_, product, DenseMatrix::k_workspace_floats);
   }
 
  private:
