@@ -1,6 +1,6 @@
-/* A layer of a network from C: Y [tokens x m] = gelu(X [tokens x k] * A^T + bias), for any number of
- * tokens, in threads and memory of the caller. Compares Y with a slow loop; exit status 0 if they
- * agree.
+/* A layer of a network from C: Y [tokens x m] = gelu(X [tokens x k] * A^T + bias), for any number
+ * of tokens, in threads and memory of the caller. Compares Y with a slow loop; exit status 0 if
+ * they agree.
  *
  *     layer_in_c WEIGHTS            .npz, .npy, .mtx or .smtx
  */
@@ -51,8 +51,8 @@ static float* dense_weights(const spjit_compiler* compiler, const spjit_matrix* 
 }
 
 /* The largest difference of Y from a slow loop. */
-static double largest_error(const float* weights, const float* x, const float* bias,
-                            const float* y, const spjit_kernel* kernel) {
+static double largest_error(const float* weights, const float* x, const float* bias, const float* y,
+                            const spjit_kernel* kernel) {
   const int64_t m = spjit_kernel_rows(kernel);
   const int64_t k = spjit_kernel_cols(kernel);
   double largest = 0;
