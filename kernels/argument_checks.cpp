@@ -278,12 +278,17 @@ Layout checked_layout(const char* name, std::optional<Layout> given, Layout comp
                                     to_string(layout), to_string(compiled)));
 }
 
-/// Default: what was compiled for, if that is of the same layout and n.
+/// Default: what was compiled for, if that is of the same layout and n, or pixels of an image.
 std::int64_t ld_of(std::int64_t given, const Arguments& arguments, const KernelInfo& info,
                    bool is_b) {
   const Layout layout = is_b ? *arguments.b_layout : *arguments.c_layout;
+  const auto is_of_the_same_columns = [&] {
+    if (!is_b || !info.convolution) return arguments.n == info.n;
+    const Convolution& compiled = *info.convolution;
+    return arguments.height * arguments.width == compiled.height * compiled.width;
+  };
   const bool as_compiled = layout == (is_b ? info.b_layout : info.c_layout) &&
-                           (arguments.n == info.n || layout == Layout::tokens_major);
+                           (layout == Layout::tokens_major || is_of_the_same_columns());
   if (given != 0 || !as_compiled) return given;
   return is_b ? info.ldb : info.ldc;
 }

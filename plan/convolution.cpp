@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Floats of an image and of Y, so that bytes of a batch can be counted.
+/// Floats of an image and its padding, so that bytes of its planes can be counted.
 constexpr std::int64_t k_most_image_floats = (std::int64_t{1} << 61) - 1;
 
 /// One dimension of it.
@@ -145,8 +145,11 @@ void check_convolution(const Convolution& convolution) {
   check_axis(horizontal(convolution));
   check_product("the output of the convolution",
                 {convolution.output_height(), convolution.output_width(), 1}, k_max_dimension);
-  check_product("an image of the convolution",
-                {convolution.channels, convolution.height, convolution.width}, k_most_image_floats);
+  const auto padded = [](const Axis& axis) { return axis.size + axis.pads; };
+  check_product(
+      "an image of the convolution with its padding",
+      {convolution.channels, padded(vertical(convolution)), padded(horizontal(convolution))},
+      k_most_image_floats);
   check_product("the weights of a filter with all channels",
                 {convolution.channels, convolution.kernel_height, convolution.kernel_width},
                 k_max_dimension);

@@ -18,7 +18,8 @@ namespace spjit {
 
 /// Throws InvalidArgument, which names the member, for sizes that are not positive or above
 /// 2^31 - 1, padding below 0, groups that do not divide, a kernel that does not fit into the padded
-/// image, an output of more than 2^31 - 1 pixels, and images of 2^61 floats and more.
+/// image, an output of more than 2^31 - 1 pixels, images of 2^61 floats and more with their
+/// padding, and more than 2^31 - 1 weights of a filter with all channels.
 void check_convolution(const Convolution& convolution);
 
 /// Throws InvalidArgument if A of so many rows and columns cannot be the weights.
@@ -28,7 +29,7 @@ void check_weights(const Convolution& convolution, std::int64_t rows, std::int64
 [[nodiscard]] bool is_pointwise(const Convolution& convolution) noexcept;
 
 /// Weights with all channels `[filters x channels * taps]`: those of each group at its channels.
-/// Throws InvalidArgument if there are more than 2^31 - 1 columns; what `cancel` throws.
+/// Throws what `cancel` throws. Precondition: check_convolution() and check_weights() passed.
 [[nodiscard]] CsrMatrix with_all_channels(const CsrMatrix& weights, const Convolution& convolution,
                                           const Cancellation& cancel = {});
 

@@ -70,7 +70,8 @@ std::string columns_of(const nlohmann::json& kernel) {
   return (any ? "any:" : "") + member(kernel, "/problem/n/value");
 }
 
-/// What is computed beside A * B, feature by feature: "tokens bias gelu", "tokens,features".
+/// What is computed beside A * B, feature by feature: "conv3x3 tokens bias gelu",
+/// "tokens,features".
 std::string layer_of(const nlohmann::json& kernel) {
   const std::string b = member(kernel, "/problem/b/layout");
   const std::string c = member(kernel, "/problem/c/layout");
@@ -79,6 +80,10 @@ std::string layer_of(const nlohmann::json& kernel) {
   const auto add = [&text](const std::string& word) {
     text += (text.empty() || word.empty() ? "" : " ") + word;
   };
+  if (const std::string height = member(kernel, "/problem/convolution/kernel/0"); !height.empty()) {
+    const std::string width = member(kernel, "/problem/convolution/kernel/1");
+    text = fmt::format("conv{}x{}{}{}", height, width, text.empty() ? "" : " ", text);
+  }
   for (const char* operand : {"scale", "bias", "residual"}) {
     const std::string path = fmt::format("/problem/epilogue/{}", operand);
     if (member(kernel, path.c_str()) == "true") add(operand);
