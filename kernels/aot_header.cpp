@@ -101,7 +101,7 @@ std::string operand_lines(const KernelInfo& info) {
 
 std::string aot_header_of(const KernelInfo& info, const HostImage& image, const std::string& name) {
   const Parameters parameters = parameters_of(info);
-  const std::string image =
+  const std::string patches =
       info.convolution ? "; B: patches of " + to_string(*info.convolution) : "";
   const std::string n =
       info.runtime_n ? fmt::format("any n, chosen for {}", info.n) : fmt::format("n = {}", info.n);
@@ -133,7 +133,7 @@ extern const unsigned char spjit_{name}_program[{program}];
 )",
       fmt::arg("formula", formula_of(info.epilogue)), fmt::arg("rows", info.rows),
       fmt::arg("cols", info.cols), fmt::arg("nnz", info.nnz), fmt::arg("n", n),
-      fmt::arg("image", image), fmt::arg("target", info.target.name()), fmt::arg("name", name),
+      fmt::arg("image", patches), fmt::arg("target", info.target.name()), fmt::arg("name", name),
       fmt::arg("program", image.program.size()), fmt::arg("text", image.text.size()),
       fmt::arg("weights", image.weights.size()), fmt::arg("operands", operand_lines(info)),
       fmt::arg("declared", parameters.declared), fmt::arg("given", parameters.given));

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import resource
-import shlex
 import shutil
 import subprocess
 import unittest
@@ -365,21 +364,6 @@ class EmitTest(ToolTest):
             result = self.run_tool("compile", "layer.npz", "--n", 8, "--out", out)
             self.assert_error(result, FAILED, out, "--out")
             self.assertFalse(self.cache.exists())
-
-    def run_program(self, source: str, *objects: str) -> str:
-        """What a program with the library prints."""
-        compiler = shutil.which(os.environ.get("SPJIT_CXX", "c++"))
-        library = os.environ.get("SPJIT_LIBRARY", "")
-        if compiler is None or ".so" not in Path(library).name:
-            self.skipTest("needs a C++ compiler and a shared libspjit")
-        (self.folder / "main.cpp").write_text(source)
-        flags = shlex.split(os.environ.get("SPJIT_LINK_FLAGS", ""))
-        subprocess.run([compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", *flags, "-I",
-                        ROOT / "include", "main.cpp", *objects, library,
-                        f"-Wl,-rpath,{Path(library).parent}", "-o", "program"],
-                       cwd=self.folder, check=True, timeout=300)
-        return subprocess.run(["./program"], cwd=self.folder, capture_output=True, text=True,
-                              timeout=300, check=True, env=self.environment()).stdout
 
     def test_object_and_header_make_a_program(self):
         # One row [2 0 3] times B.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -68,3 +70,18 @@ class ToolTest(unittest.TestCase):
         self.succeed("gen", "--rows", rows, "--cols", cols, "--sparsity", sparsity, "--out", path,
                      *more)
         return path
+
+    def run_program(self, source: str, *objects: str) -> str:
+        """What a program with the library prints."""
+        compiler = shutil.which(os.environ.get("SPJIT_CXX", "c++"))
+        library = os.environ.get("SPJIT_LIBRARY", "")
+        if compiler is None or ".so" not in Path(library).name:
+            self.skipTest("needs a C++ compiler and a shared libspjit")
+        (self.folder / "main.cpp").write_text(source)
+        flags = shlex.split(os.environ.get("SPJIT_LINK_FLAGS", ""))
+        subprocess.run([compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", *flags, "-I",
+                        ROOT / "include", "main.cpp", *objects, library,
+                        f"-Wl,-rpath,{Path(library).parent}", "-o", "program"],
+                       cwd=self.folder, check=True, timeout=300)
+        return subprocess.run(["./program"], cwd=self.folder, capture_output=True, text=True,
+                              timeout=300, check=True, env=self.environment()).stdout

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/draw.hpp"
 #include "tests/support/layer_testing.hpp"
 
 namespace spjit::testing_support {
@@ -25,6 +26,9 @@ struct ImageShape {
   bool in_place = false;
   std::int64_t height = 0;  ///< 0: as compiled
   std::int64_t width = 0;
+  std::int64_t gap = 0;     ///< floats between images of a batch
+  bool same_image = false;  ///< all of a batch are one
+  bool special = false;     ///< with NaN, infinities, zeros and subnormals; bits alone are compared
 };
 
 /// Weights with the zeros between groups.
@@ -67,7 +71,7 @@ class ConvolutionKernels {
                            .in_place = shape.in_place};
     const LayerArray x(image_place(of, shape), placement, std::numeric_limits<float>::quiet_NaN());
     const auto engine = std::make_shared<std::mt19937_64>(seed);
-    x.draw([&] { return number(*engine); });
+    x.draw([&] { return shape.special ? special_number(*engine) : number(*engine); });
     x.memory().seal();
 
     const LayerOperands expected(product, layer, placement, Patches(x, of, seed));
@@ -75,7 +79,9 @@ class ConvolutionKernels {
     const LayerOperands computed(product, layer, placement, Patches(x, of, seed));
     Arguments arguments = computed.arguments();
     arguments.b = x.data();
-    arguments.ldb = x.place().ld;
+    // What is left out is as compiled, or as many as there are.
+    if (shape.ldy == 0 && problem_.c.leading_dimension == 0) arguments.ldc = 0;
+    arguments.ldb = shape.ldx == 0 && problem_.b.leading_dimension == 0 ? 0 : x.place().ld;
     arguments.b_distance = x.place().distance;
     arguments.b_layout = shape.x_layout;
     arguments.n = Arguments::k_as_compiled;
@@ -84,7 +90,7 @@ class ConvolutionKernels {
     if (is_pointwise()) arguments.n = product.n.value;
     if (problem_.runtime_values) arguments.values = &values_;
     kernel_.run(arguments);
-    std::string wrong = computed.problem_of_c();
+    std::string wrong = shape.special ? computed.outside_problem() : computed.problem_of_c();
     if (wrong.empty() && !same_bits(computed.all_of_c(), expected.all_of_c())) {
       wrong = "Y has not the bits of the product with all patches";
     }
@@ -132,6 +138,9 @@ class ConvolutionKernels {
   [[nodiscard]] static float number(std::mt19937_64& engine) {
     return static_cast<float>(static_cast<std::int64_t>(engine() >> 40U) - (1 << 23)) * 0x1p-22F;
   }
+  [[nodiscard]] static float special_number(std::mt19937_64& engine) {
+    return engine() % 16 == 0 ? special_value(engine()) : number(engine);
+  }
   [[nodiscard]] static std::int64_t pixels_of(const Convolution& of) {
     return of.output_height() * of.output_width();
   }
@@ -144,7 +153,7 @@ class ConvolutionKernels {
     if (place.ld == 0) {
       place.ld = place.layout == Layout::tokens_major ? place.features : place.n;
     }
-    place.distance = place.extent();
+    place.distance = shape.same_image ? 0 : place.extent() + shape.gap;
     return place;
   }
   /// The kernel is of a plain product.
@@ -157,7 +166,9 @@ class ConvolutionKernels {
            " filters, " + to_string(of) + " " + std::string(to_string(shape.x_layout)) + " " +
            std::to_string(shape.ldx) + " to " + std::string(to_string(shape.y_layout)) + " " +
            std::to_string(shape.ldy) + " batch " + std::to_string(shape.batch) + " " +
-           to_string(placement) + " tile " + kernel_.info().tile;
+           to_string(placement) + (shape.in_place ? " in place" : "") +
+           (shape.special ? " special" : "") + (problem_.n.runtime ? " any size" : "") +
+           (problem_.runtime_values ? " values" : "") + " tile " + kernel_.info().tile;
   }
 
   Problem problem_;

@@ -175,6 +175,19 @@ class LayerOperands {
   /// All memory of C, gaps included.
   [[nodiscard]] std::span<const float> all_of_c() const { return c_.memory().span(); }
 
+  /// What was written beside C, in one line; or empty.
+  [[nodiscard]] std::string outside_problem() const {
+    if (!c_.memory().intact()) return "something was written around C";
+    std::vector<float> copy(c_.memory().span().begin(), c_.memory().span().end());
+    c_.for_each([&](float& value, std::int64_t, std::int64_t, std::int64_t) {
+      copy[static_cast<std::size_t>(&value - c_.memory().data())] = k_untouched;
+    });
+    const auto changed = std::ranges::find_if(copy, [](float f) { return f != k_untouched; });
+    if (changed == copy.end()) return {};
+    return "a float between rows of C was written, " + std::to_string(changed - copy.begin()) +
+           " from its first";
+  }
+
   /// What is wrong with C after a run, in one line; or empty.
   [[nodiscard]] std::string problem_of_c() const {
     std::string problem = outside_problem();
@@ -226,18 +239,6 @@ class LayerOperands {
   }
   [[nodiscard]] const float* residual_data() const {
     return shape_.in_place ? c_.data() : residual_.data();
-  }
-
-  [[nodiscard]] std::string outside_problem() const {
-    if (!c_.memory().intact()) return "something was written around C";
-    std::vector<float> copy(c_.memory().span().begin(), c_.memory().span().end());
-    c_.for_each([&](float& value, std::int64_t, std::int64_t, std::int64_t) {
-      copy[static_cast<std::size_t>(&value - c_.memory().data())] = k_untouched;
-    });
-    const auto changed = std::ranges::find_if(copy, [](float f) { return f != k_untouched; });
-    if (changed == copy.end()) return {};
-    return "a float between rows of C was written, " + std::to_string(changed - copy.begin()) +
-           " from its first";
   }
 
   /// Within the bound, or the same NaN or infinity.

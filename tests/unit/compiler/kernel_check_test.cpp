@@ -78,7 +78,7 @@ Reference reference_of(const CsrMatrix& matrix, const Arguments& operands, std::
                        std::int64_t column) {
   const Cancellation none;
   CancelPace pace(none);
-  ReferenceRows rows(matrix, operands.b, {.ld = operands.ldb}, {k_n, k_n});
+  ReferenceRows rows(matrix, operands.b, {{.ld = operands.ldb}}, {k_n, k_n});
   return rows.row(row, pace)[index(column)];
 }
 

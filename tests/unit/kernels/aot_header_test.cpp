@@ -50,4 +50,25 @@ TEST(AotHeader, SaysHowOperandsLie) {
   EXPECT_THAT(header, HasSubstr("/// c: panels of 16 columns, 40 features x 9\n"));
 }
 
+TEST(AotHeader, OfAConvolutionHasTheImagesSizes) {
+  KernelInfo info = info_of_product();
+  info.cols = 45;
+  info.convolution =
+      Convolution{.channels = 5, .height = 5, .width = 5, .kernel_height = 3, .kernel_width = 3};
+  info.ldb = 25;
+  const std::string fixed = aot_header_of(info, {}, "conv");
+  info.runtime_n = true;
+  info.c_layout = Layout::tokens_major;
+  info.ldc = 40;
+  const std::string any = aot_header_of(info, {}, "conv");
+
+  EXPECT_THAT(fixed, HasSubstr("; B: patches of 5x5x5, kernel 3x3; "));
+  EXPECT_THAT(fixed, HasSubstr("/// b: an image, features [5 x 25]\n/// c: features [40 x 9]\n"));
+  EXPECT_THAT(fixed, HasSubstr("conv(const spjit::Kernel& kernel, const float* b, float* c) {"));
+  EXPECT_THAT(any, HasSubstr("/// b: an image, features [5 x height * width]\n"
+                             "/// c: tokens [pixels of the output x 40]\n"));
+  EXPECT_THAT(any, HasSubstr("float* c, std::int64_t height, std::int64_t width) {"));
+  EXPECT_THAT(any, HasSubstr("kernel.run({.b = b, .c = c, .height = height, .width = width});"));
+}
+
 }  // namespace

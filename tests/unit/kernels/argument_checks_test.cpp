@@ -568,4 +568,166 @@ TEST_F(ArgumentChecks, ABOfNoRowsOverlapsNothing) {
       "");
 }
 
+/// Images of 5 channels of 4 x 6 pixels, to 6 filters of 4 x 6; height and width at run time.
+KernelInfo info_of_images(Layout x, Layout y) {
+  KernelInfo info = info_of(x, y);
+  info.cols = 5 * 9;
+  info.n = 24;
+  info.panel_columns = 0;
+  info.convolution = spjit::Convolution{.channels = 5,
+                                        .height = 4,
+                                        .width = 6,
+                                        .kernel_height = 3,
+                                        .kernel_width = 3,
+                                        .pad_top = 1,
+                                        .pad_left = 1,
+                                        .pad_bottom = 1,
+                                        .pad_right = 1};
+  info.ldb = x == k_tokens ? 5 : 24;
+  info.ldc = y == k_tokens ? 6 : 24;
+  return info;
+}
+
+class ImageArguments : public ArgumentChecks {
+ protected:
+  [[nodiscard]] Arguments sized(std::int64_t height, std::int64_t width) {
+    Arguments arguments = apart();
+    arguments.height = height;
+    arguments.width = width;
+    return arguments;
+  }
+};
+
+TEST_F(ImageArguments, FillInSizesAndWhatNIsOfThem) {
+  const KernelInfo info = info_of_images(k_rows, k_tokens);
+
+  const Arguments compiled = spjit::checked_arguments(info, apart());
+  const Arguments other = spjit::checked_arguments(info, sized(7, 3));
+  const Arguments half = spjit::checked_arguments(info, sized(0, 8));
+
+  EXPECT_EQ(compiled.height, 4);
+  EXPECT_EQ(compiled.width, 6);
+  EXPECT_EQ(compiled.n, 24);
+  EXPECT_EQ(compiled.ldb, 24);
+  EXPECT_EQ(compiled.ldc, 6);
+  EXPECT_EQ(other.n, 21);
+  EXPECT_EQ(other.ldb, 21);
+  EXPECT_EQ(other.ldc, 6);
+  EXPECT_EQ(half.height, 4);
+  EXPECT_EQ(half.n, 32);
+}
+
+TEST_F(ImageArguments, PixelsSayWhetherTheLeadingDimensionIsThatOfTheCompilation) {
+  KernelInfo info = info_of_images(k_rows, k_rows);
+  // With stride 2 both have 2 x 3 pixels of output.
+  info.convolution->stride_height = info.convolution->stride_width = 2;
+  info.n = info.ldc = 6;
+  info.ldb = 30;
+
+  EXPECT_EQ(spjit::checked_arguments(info, sized(4, 6)).ldb, 30);
+  EXPECT_EQ(spjit::checked_arguments(info, sized(3, 5)).ldb, 15);
+  EXPECT_EQ(spjit::checked_arguments(info, sized(3, 5)).n, 6);
+  EXPECT_EQ(spjit::checked_arguments(info, sized(3, 8)).ldb, 30);  // 24 pixels, as compiled
+  info.ldb = 24;
+  EXPECT_EQ(spjit::checked_arguments(info, sized(3, 5)).ldb, 15);
+  info.convolution->height = 3;
+  info.convolution->width = 5;
+  info.ldb = 15;
+  EXPECT_EQ(spjit::checked_arguments(info, sized(4, 6)).ldb, 24);
+}
+
+TEST_F(ImageArguments, RefuseSizesThatTheKernelDoesNotHave) {
+  KernelInfo info = info_of_images(k_rows, k_rows);
+  EXPECT_EQ(said_of(info, sized(-1, 6)),
+            "height of the convolution is -1; expected 1 to 2147483647");
+  EXPECT_EQ(said_of(info, sized(4, std::int64_t{1} << 31)),
+            "width of the convolution is 2147483648; expected 1 to 2147483647");
+  EXPECT_EQ(said_of(info, sized(1 << 16, 1 << 16)),
+            "the output of the convolution is 65536 x 65536 x 1; expected at most 2147483647 in "
+            "all");
+  info.convolution->pad_top = info.convolution->pad_bottom = 0;
+  EXPECT_EQ(said_of(info, sized(2, 6)),
+            "a kernel of height 3 with dilation 1 does not fit into 2 with padding of 0 in all");
+
+  info = info_of_images(k_rows, k_rows);
+  info.runtime_n = false;
+  const std::string others = " (compile with a run-time n for others)";
+  EXPECT_EQ(said_of(info, sized(4, 6)), "");
+  EXPECT_EQ(said_of(info, sized(0, 0)), "");
+  EXPECT_EQ(said_of(info, sized(5, 6)), "height is 5; this kernel was compiled for 4" + others);
+  EXPECT_EQ(said_of(info, sized(6, 4)), "height is 6; this kernel was compiled for 4" + others);
+  EXPECT_EQ(said_of(info, sized(4, 5)), "width is 5; this kernel was compiled for 6" + others);
+}
+
+TEST_F(ImageArguments, RefuseAnNThatIsNotThePixels) {
+  const KernelInfo info = info_of_images(k_rows, k_rows);
+  Arguments arguments = sized(5, 6);
+  arguments.n = 30;
+  EXPECT_EQ(said_of(info, arguments), "");
+  for (const std::int64_t n : {-1, 0, 24, 31}) {
+    arguments.n = n;
+    EXPECT_EQ(said_of(info, arguments),
+              "n is " + std::to_string(n) + "; the output of images of 5 x 6 has 5 x 6 pixels");
+  }
+}
+
+TEST_F(ImageArguments, AProductHasNone) {
+  const std::string refusal =
+      "; this kernel is of no convolution, or of one that is a plain product: expected 0, and n";
+  EXPECT_EQ(said_of(info_of(k_rows, k_rows), sized(4, 2)),
+            "height and width are 4 and 2" + refusal);
+  EXPECT_EQ(said_of(info_of(k_rows, k_rows), sized(0, 8)),
+            "height and width are 0 and 8" + refusal);
+}
+
+TEST_F(ImageArguments, RefusePanels) {
+  Arguments x = apart();
+  Arguments y = apart();
+  x.b_layout = k_panels;
+  y.c_layout = k_panels;
+  const std::string refusal = " is panels; a convolution takes features or tokens";
+
+  EXPECT_EQ(said_of(info_of_images(k_rows, k_rows), x), "b_layout" + refusal);
+  EXPECT_EQ(said_of(info_of_images(k_rows, k_rows), y), "c_layout" + refusal);
+}
+
+TEST_F(ImageArguments, RefuseLeadingDimensionsBelowARow) {
+  const KernelInfo info = info_of_images(k_rows, k_rows);
+  const std::string row = ", the floats of a row or token";
+  Arguments arguments = apart();
+  arguments.ldb = 23;
+  EXPECT_EQ(said_of(info, arguments), "ldb is 23; expected at least 24" + row);
+  arguments.height = 3;
+  EXPECT_EQ(said_of(info, arguments), "");
+  arguments.b_layout = k_tokens;
+  arguments.ldb = 1;  // pixels of X may overlap
+  EXPECT_EQ(said_of(info, arguments), "");
+  arguments.c_layout = k_tokens;
+  arguments.ldc = 5;
+  EXPECT_EQ(said_of(info, arguments), "ldc is 5; expected at least 6" + row);
+}
+
+TEST_F(ImageArguments, XIsNoNullAndSharesNothingWithY) {
+  const KernelInfo info = info_of_images(k_rows, k_rows);
+  Arguments none = apart();
+  none.b = nullptr;
+
+  EXPECT_EQ(said_of(info, none), "b is null; expected an array of [5 x 24] floats");
+  // X has 5 x 24 floats, not the 45 x 24 of all patches.
+  EXPECT_EQ(said_of_parts(info, 0, 24, 120, 24), "");
+  EXPECT_EQ(said_of_parts(info, 0, 24, 119, 24), k_b_overlaps);
+  EXPECT_EQ(said_of_parts(info, 144, 24, 0, 24), "");
+  EXPECT_EQ(said_of_parts(info, 143, 24, 0, 24), k_b_overlaps);
+  EXPECT_EQ(said_of_parts(info, 0, 48, 24, 48), "");  // rows of one between those of the other
+}
+
+TEST_F(ImageArguments, ImagesOfABatchMayBeTheSame) {
+  Arguments arguments = apart();
+  arguments.batch = 3;
+  arguments.c_distance = 144;
+  EXPECT_EQ(said_of(info_of_images(k_rows, k_rows), arguments), "");
+  arguments.c_distance = 143;
+  EXPECT_NE(said_of(info_of_images(k_rows, k_rows), arguments), "");
+}
+
 }  // namespace

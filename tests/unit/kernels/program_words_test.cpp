@@ -211,8 +211,9 @@ TEST(ProgramHeader, EveryWordHasItsRange) {
                                        {15, {-1, 8, k_most}},
                                        {16, {-1, 6, k_most}},
                                        {17, {-1, 1, std::int64_t{1} << 31, k_most}},
-                                       {18, {-1, 1, std::int64_t{1} << 31, k_most}}};
-  EXPECT_EQ(spjit::write_header(some_header()).size(), 19U);
+                                       {18, {-1, 1, std::int64_t{1} << 31, k_most}},
+                                       {19, {-1, 1, 2}}};
+  EXPECT_EQ(spjit::write_header(some_header()).size(), 20U);
   for (const Damage& damage : damages) {
     for (const std::int64_t value : damage.values) {
       Words words = spjit::write_header(some_header());
@@ -224,17 +225,88 @@ TEST(ProgramHeader, EveryWordHasItsRange) {
   }
 }
 
+/// Of 12 filters of 3 x 2, 14 x 11 pixels become 7 x 13.
+HostProgramHeader convolution_header() {
+  HostProgramHeader header{"csr", HostIsa::avx2, 12, 30, 91, false, 160, 91, 50};
+  header.convolution = spjit::Convolution{.channels = 5,
+                                          .height = 14,
+                                          .width = 11,
+                                          .kernel_height = 3,
+                                          .kernel_width = 2,
+                                          .stride_height = 2,
+                                          .pad_top = 1,
+                                          .pad_left = 2,
+                                          .pad_bottom = 0,
+                                          .pad_right = 1};
+  return header;
+}
+
+TEST(ProgramHeader, KeepsAConvolution) {
+  HostProgramHeader header = convolution_header();
+  EXPECT_EQ(read(spjit::write_header(header)), header);
+  header.b_layout = header.c_layout = Layout::tokens_major;
+  header.runtime_n = true;
+  header.ldb = 1;
+  EXPECT_EQ(read(spjit::write_header(header)), header);
+}
+
+TEST(ProgramHeader, EveryWordOfAConvolutionHasItsRange) {
+  const Words good = spjit::write_header(convolution_header());
+  ASSERT_EQ(good.size(), 34U);
+  ASSERT_EQ(header_refusal(good), "");
+  for (std::size_t word = 20; word < good.size(); ++word) {
+    for (const std::int64_t value : {std::int64_t{-1}, k_most_dimension + 1, k_most_dimension}) {
+      Words words = good;
+      words[word] = value;
+
+      EXPECT_TRUE(header_refusal(words).starts_with("program record: "))
+          << "word " << word << " = " << value;
+    }
+    if (word >= 27 && word <= 30) continue;  // padding may be 0, but not all of its sizes agree
+    Words words = good;
+    words[word] = 0;
+    EXPECT_TRUE(header_refusal(words).ends_with("is 0; expected 1 to 2147483647")) << word;
+  }
+}
+
+TEST(ProgramHeader, SizesAreThoseOfTheConvolution) {
+  const auto said = [](const auto& change) {
+    HostProgramHeader header = convolution_header();
+    change(header);
+    return header_refusal(spjit::write_header(header));
+  };
+  const std::string sizes = "program record: sizes of a convolution";
+
+  EXPECT_EQ(said([](HostProgramHeader& h) { h.cols = 29; }), sizes);
+  EXPECT_EQ(said([](HostProgramHeader& h) { h.n = 90; }), sizes);
+  EXPECT_EQ(said([](HostProgramHeader& h) { h.b_layout = Layout::panel_major; }), sizes);
+  EXPECT_EQ(said([](HostProgramHeader& h) { h.c_layout = Layout::panel_major; }), sizes);
+  EXPECT_EQ(said([](HostProgramHeader& h) {
+              h.convolution->channels = 10;
+              h.convolution->groups = 2;
+              h.cols = 60;
+            }),
+            sizes);
+  EXPECT_EQ(said([](HostProgramHeader& h) { h.ldb = 14 * 11; }), "");
+  EXPECT_EQ(said([](HostProgramHeader& h) { h.ldb = 14 * 11 - 1; }), "program record: ldb");
+  EXPECT_EQ(said([](HostProgramHeader& h) { h.ldc = 90; }), "program record: ldc");
+  EXPECT_EQ(said([](HostProgramHeader& h) { h.convolution->groups = 3; }),
+            "program record: groups of the convolution is 3; expected a divisor of 5 channels");
+}
+
 TEST(ProgramHeader, EveryTruncationIsRefused) {
-  const Words words = spjit::write_header(some_header());
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(words));
-  for (std::size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_THROW(
-        {
-          WordReader reader(bytes.first(size));
-          static_cast<void>(spjit::read_header(reader));
-        },
-        spjit::Error)
-        << size;
+  for (const HostProgramHeader& header : {some_header(), convolution_header()}) {
+    const Words words = spjit::write_header(header);
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(words));
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      EXPECT_THROW(
+          {
+            WordReader reader(bytes.first(size));
+            static_cast<void>(spjit::read_header(reader));
+          },
+          spjit::Error)
+          << size;
+    }
   }
 }
 

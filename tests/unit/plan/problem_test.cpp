@@ -109,6 +109,7 @@ TEST(ProblemJson, HasTheseMembers) {
                                          {"high", nullptr}}));
   EXPECT_EQ(object.at("panel_columns"), 32);
   EXPECT_TRUE(to_json(problem_of(small_matrix(), 7)).at("panel_columns").is_null());
+  EXPECT_TRUE(object.at("convolution").is_null());
 }
 
 /// Paths of every member, objects and what they hold.
@@ -126,7 +127,7 @@ std::vector<json::json_pointer> members_of(const json& object) {
 TEST(ProblemJson, EveryMemberMustBeThere) {
   const json good = to_json(whole_problem());
   const std::vector<json::json_pointer> paths = members_of(good);
-  EXPECT_EQ(paths.size(), 24U);
+  EXPECT_EQ(paths.size(), 25U);
   for (const json::json_pointer& path : paths) {
     json object = good;
     object[path.parent_pointer()].erase(path.back());
@@ -381,7 +382,7 @@ TEST(CheckedProblem, RefusesWhatIsNoProblem) {
   broken.col_idxs[0] = 5;
 
   EXPECT_EQ(check_refusal(nothing), "the problem has no matrix; set Problem::a");
-  EXPECT_EQ(check_refusal(unknown), "the operation is 7; expected 0 (spmm)");
+  EXPECT_EQ(check_refusal(unknown), "the operation is 7; expected 0 (spmm) or 1 (conv2d)");
   EXPECT_THROW(static_cast<void>(spjit::checked_problem(problem_of(broken, 20))),
                spjit::InvalidMatrix);
 }
