@@ -134,9 +134,9 @@ INSTANTIATE_TEST_SUITE_P(
     Host, FarImages,
     testing::Combine(testing::Values("reference", "csr", "compact", "unrolled"),
                      testing::Values(std::int64_t{1} << 31, std::int64_t{1} << 32)),
-    [](const auto& info) {
-      return std::string(std::get<0>(info.param)) +
-             (std::get<1>(info.param) == std::int64_t{1} << 31 ? "_2_31" : "_2_32");
+    [](const auto& param) {
+      return std::string(std::get<0>(param.param)) +
+             (std::get<1>(param.param) == std::int64_t{1} << 31 ? "_2_31" : "_2_32");
     });
 
 }  // namespace
