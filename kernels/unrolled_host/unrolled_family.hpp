@@ -11,9 +11,8 @@ class UnrolledHostFamily final : public HostFamily {
  public:
   [[nodiscard]] std::string_view name() const noexcept override;
   [[nodiscard]] ProblemFeatures features() const noexcept override {
-    return {ProblemFeature::runtime_n, ProblemFeature::panels, ProblemFeature::layouts,
-            ProblemFeature::epilogue, ProblemFeature::runtime_values,
-            ProblemFeature::convolution};
+    return {ProblemFeature::runtime_n, ProblemFeature::panels,         ProblemFeature::layouts,
+            ProblemFeature::epilogue,  ProblemFeature::runtime_values, ProblemFeature::convolution};
   }
   [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
   [[nodiscard]] std::string leaves_to_others(const FamilyRequest& request) const override;
