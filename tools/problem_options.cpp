@@ -286,6 +286,8 @@ void check_problem(Problem& problem) {
     throw UsageError("the layout panels needs --panel-columns, the width of a panel");
   }
   static_cast<void>(checked_problem(without_matrix(problem)));
+  if (!problem.convolution) return;
+  problem.n.value = problem.convolution->output_height() * problem.convolution->output_width();
 }
 
 void read_operands(OperandFiles& files) {

@@ -132,8 +132,9 @@ std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate>
   if (runners.empty()) return results;
 
   const std::int64_t ldb = timing.ldb == 0 ? n : timing.ldb;
-  const auto operands =
-      make_operands({shape->rows, shape->cols, n, ldb, n}, timing, options.check, results);
+  const auto operands = make_operands(
+      {.rows = shape->rows, .cols = shape->cols, .n = n, .b_columns = n, .ldb = ldb, .ldc = n},
+      timing, options.check, results);
   if (operands == nullptr) return results;
   const bool is_hot = timing.between_bytes == 0;
   std::vector<TuningEntry> entries;

@@ -285,7 +285,10 @@ TEST(CompiledConvolution, SaysWhatItIsOfAndIsCheckedCompletely) {
   problem.convolution = checked_images();
   problem.n = Extent::at_run_time(0);
 
-  const Kernel kernel = Compiler(CompileOptions{}, uncached()).compile(problem);
+  CompileOptions options;
+  options.verify = VerifyMode::sampled;
+
+  const Kernel kernel = Compiler(options, uncached()).compile(problem);
 
   EXPECT_EQ(kernel.info().convolution, checked_images());
   EXPECT_EQ(kernel.info().n, 32);

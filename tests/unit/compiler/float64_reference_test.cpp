@@ -195,7 +195,7 @@ TEST(ReferenceRows, AddUpARowInFloat64AtTheColumnsAskedFor) {
   for (std::size_t row = 0; row < 5; ++row) {
     for (std::size_t j = 0; j < 4; ++j) b[row * 7 + j] = static_cast<float>(row * 10 + j) - 20;
   }
-  ReferenceRows rows(matrix, b.data(), {.ld = 7}, {4, 2});
+  ReferenceRows rows(matrix, b.data(), {{.ld = 7}}, {4, 2});
 
   const auto first = rows.row(0, pace);
 
@@ -215,7 +215,7 @@ TEST(ReferenceRows, SayWhereAPartialSumMayOverflowThoughTheSumDoesNot) {
   const Cancellation none;
   CancelPace pace(none);
   const std::vector<float> b(3, 1);
-  ReferenceRows rows(matrix, b.data(), {.ld = 1}, {1, 1});
+  ReferenceRows rows(matrix, b.data(), {{.ld = 1}}, {1, 1});
 
   const auto row = rows.row(0, pace);
 
@@ -232,7 +232,7 @@ TEST(ReferenceRows, AreGivenUpWithinALongRow) {
   Cancellation stopped;
   stopped.stop = stop.get_token();
   CancelPace pace(stopped);
-  ReferenceRows rows(matrix, matrix.values.data(), {.ld = 1}, {1, 1});
+  ReferenceRows rows(matrix, matrix.values.data(), {{.ld = 1}}, {1, 1});
 
   EXPECT_THROW(static_cast<void>(rows.row(0, pace)), Cancelled);
 }
