@@ -32,10 +32,16 @@ CsrMatrix revalued(CsrMatrix matrix, std::uint64_t seed) {
 
 /// Values that go wrong where anything is computed with them before a run.
 CsrMatrix with_hard_values(CsrMatrix matrix) {
-  constexpr float k_inf = std::numeric_limits<float>::infinity();
-  constexpr std::array<float, 9> k_hard = {0.0F,    -0.0F,  1e-45F,
-                                           -1e-40F, -k_inf, std::numeric_limits<float>::quiet_NaN(),
-                                           1e-30F,  k_inf,  -3e38F};
+  constexpr float k_infinite_value = std::numeric_limits<float>::infinity();
+  constexpr std::array<float, 9> k_hard = {0.0F,
+                                           -0.0F,
+                                           1e-45F,
+                                           -1e-40F,
+                                           -k_infinite_value,
+                                           std::numeric_limits<float>::quiet_NaN(),
+                                           1e-30F,
+                                           k_infinite_value,
+                                           -3e38F};
   for (std::size_t i = 0; i < matrix.values.size(); ++i) {
     if (i % 5 == 0) matrix.values[i] = k_hard.at(i / 5 % k_hard.size());
   }
