@@ -294,8 +294,8 @@ constexpr std::array k_cases = {
     FamilyAndIsa{"dense", HostIsa::avx2},       FamilyAndIsa{"unrolled", HostIsa::avx512},
     FamilyAndIsa{"unrolled", HostIsa::avx2},    FamilyAndIsa{"unrolled", HostIsa::generic}};
 
-INSTANTIATE_TEST_SUITE_P(Host, Convolutions, testing::ValuesIn(k_cases), [](const auto& info) {
-  return std::string(std::get<0>(info.param)) + "_" + to_string(std::get<1>(info.param));
+INSTANTIATE_TEST_SUITE_P(Host, Convolutions, testing::ValuesIn(k_cases), [](const auto& instance) {
+  return std::string(std::get<0>(instance.param)) + "_" + to_string(std::get<1>(instance.param));
 });
 
 }  // namespace
