@@ -36,7 +36,7 @@ struct PatchWorkspace {
     return patches->data();
   }
 
-  ThreadPool pool;
+  WorkerPool pool;
   std::unique_ptr<AlignedFloats> patches = {};
   std::int64_t size = 0;
 };

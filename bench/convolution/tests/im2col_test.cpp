@@ -27,7 +27,7 @@ std::vector<float> all_patches(const Convolution& of, const std::vector<float>& 
 }
 
 TEST(Im2col, CopiesEveryPatch) {
-  ThreadPool pool(2);
+  WorkerPool pool(2);
   for (const std::int64_t stride : {1, 2, 3}) {
     for (const std::int64_t pad : {0, 1, 4}) {
       for (const std::int64_t dilation : {1, 2}) {
