@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -72,7 +73,7 @@ RegisterPrediction predict_registers(const RowGrouping& grouping, const CudaTile
     const std::int64_t rows = grouping.tile_ptrs[i + 1] - grouping.tile_ptrs[i];
     prediction.accumulators = std::max(prediction.accumulators, rows);
   }
-  prediction.b_in_flight = k_b_in_flight;
+  prediction.b_in_flight = k_b_in_flight + kept_taps(layer) + mask_words(layer);
   if (layer.runtime_values) prediction.values = k_values;
   std::int64_t operands = tile.runtime_sizes ? k_runtime_sizes : 0;
   if (layer.has_tokens_of_b()) {
