@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "spjit/error.hpp"
 
@@ -31,6 +32,16 @@ std::int64_t pointer_registers(const Epilogue& epilogue) {
 }
 
 }  // namespace
+
+double floats_of_b(const CudaCandidate& candidate) noexcept {
+  const Workload& work = candidate.work;
+  return as_double(b_rows(candidate.layer, work.cols)) *
+         as_double(b_columns(candidate.layer, work.n));
+}
+
+double floats_of_c(const CudaCandidate& candidate) noexcept {
+  return as_double(candidate.work.m) * as_double(candidate.work.n);
+}
 
 std::string_view to_string(CudaRule rule) {
   switch (rule) {

@@ -82,6 +82,10 @@ struct CudaCandidate {
   std::optional<DroppedCudaCandidate> dropped;
 };
 
+/// Floats of B, or of the image that it is patches of, and of C.
+[[nodiscard]] double floats_of_b(const CudaCandidate& candidate) noexcept;
+[[nodiscard]] double floats_of_c(const CudaCandidate& candidate) noexcept;
+
 /// By m1, then by n1.
 using CudaTileSpace = CandidateSpace<CudaCandidate, CudaRule>;
 

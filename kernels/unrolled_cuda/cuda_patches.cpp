@@ -58,7 +58,7 @@ std::int64_t words_of(const Convolution& of) noexcept {
   return masked_taps(of) == 0 ? 0 : ceil_div(taps_of(of), k_word_bits);
 }
 
-/// "x", "x+3" or "x-3" as an addition of PTX would have it: a register moved by a constant.
+/// The register `name`, or `at`, which is so much more.
 std::string_view moved(SourceText& text, std::string_view name, std::int64_t distance) {
   if (distance == 0) return name;
   text << "add.s32 at," << name << "," << distance << ";\n";
@@ -140,7 +140,7 @@ CudaPatches::CudaPatches(const CudaLayer& layer, std::int64_t ldb)
       words_(mask_words(layer)),
       keeps_(kept_taps(layer) > 0) {}
 
-std::string CudaPatches::word_name(std::int64_t word) { return "mask" + std::to_string(word); }
+std::string CudaPatches::word_name(std::int64_t word) { return fmt::format("mask{}", word); }
 
 CudaPatches::Line CudaPatches::row_line(std::int64_t r) const noexcept {
   const PatchAxis axis = vertical_of(*convolution_);
@@ -236,7 +236,7 @@ std::string CudaPatches::ptx_load(SourceText& text, std::int64_t row, MovingPoin
   std::string element = "b";
   if (place.tap >= 0) {
     if (keeps_) {
-      element = "t" + std::to_string(place.tap);
+      element = fmt::format("t{}", place.tap);
     } else {
       text << "mov.f32 b,0f00000000;\n";
     }

@@ -41,13 +41,6 @@ double issue_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits
   return warps * instructions / (as_double(limits.sub_partitions) * k_issued_a_cycle);
 }
 
-/// B, or the image that it is patches of.
-double floats_of_b(const CudaCandidate& candidate) {
-  const Workload& work = candidate.work;
-  return as_double(b_rows(candidate.layer, work.cols)) *
-         as_double(b_columns(candidate.layer, work.n));
-}
-
 /// Accesses to rows of B and C that are as many bytes from L2: elements of an image that several
 /// taps read come from L2 once, which is a guess, not measured on a device.
 double accesses_beyond_l1(const CudaCandidate& candidate, double loads, double stores) {
@@ -60,10 +53,8 @@ double accesses_beyond_l1(const CudaCandidate& candidate, double loads, double s
 /// `accesses` to rows of B and C beyond L1, and `values` of A that all threads share.
 double memory_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits, double accesses,
                      double values) {
-  const Workload& work = candidate.work;
   const double bytes = (accesses * as_double(candidate.tile.n1) + values) * k_float_bytes;
-  const double touched =
-      (as_double(work.m) * as_double(work.n) + floats_of_b(candidate)) * k_float_bytes;
+  const double touched = (floats_of_b(candidate) + floats_of_c(candidate)) * k_float_bytes;
   const double beyond_l2 = std::max(0.0, 1 - as_double(limits.l2_bytes) / std::max(touched, 1.0));
   return std::max(bytes / k_l2_bytes_a_cycle, beyond_l2 * bytes / k_dram_bytes_a_cycle);
 }
