@@ -4,7 +4,9 @@
 
 #include <limits>
 
+#include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
+#include "plan/convolution.hpp"
 #include "plan/problem.hpp"
 #include "spjit/error.hpp"
 
@@ -73,6 +75,8 @@ nlohmann::json to_json(const CudaProgram& program) {
           {"b_layout", std::string(to_string(program.layer.b_layout))},
           {"c_layout", std::string(to_string(program.layer.c_layout))},
           {"runtime_values", program.layer.runtime_values},
+          {"convolution",
+           program.layer.convolution ? to_json(*program.layer.convolution) : nlohmann::json()},
           {"threads", program.threads},
           {"blocks_x", program.blocks_x}};
 }
@@ -93,7 +97,11 @@ CudaProgram read_cuda_program(const nlohmann::json& json) {
   program.n = read_integer(json, "n", 1, k_cuda_max_leading_dimension);
   program.layer.b_layout = read_layout(json, "b_layout");
   program.layer.c_layout = read_layout(json, "c_layout");
-  const std::int64_t least_ldb = program.layer.has_tokens_of_b() ? 1 : program.n;
+  const auto convolution = json.find("convolution");
+  if (convolution == json.end()) throw Error("CUDA kernel record: \"convolution\" is missing");
+  if (!convolution->is_null()) program.layer.convolution = read_convolution(*convolution);
+  const bool is_in_rows = program.layer.b_layout == Layout::row_major && !program.layer.convolution;
+  const std::int64_t least_ldb = is_in_rows ? program.n : 1;
   const std::int64_t least_ldc = program.layer.has_tokens_of_c() ? program.rows : program.n;
   program.ldb = read_integer(json, "ldb", least_ldb, k_cuda_max_leading_dimension);
   program.ldc = read_integer(json, "ldc", least_ldc, k_cuda_max_leading_dimension);
@@ -101,6 +109,9 @@ CudaProgram read_cuda_program(const nlohmann::json& json) {
   program.blocks_x = read_integer(json, "blocks_x", 1, program.rows);
   program.runtime_sizes = read_boolean(json, "runtime_sizes");
   program.layer.runtime_values = read_boolean(json, "runtime_values");
+  const std::string wrong =
+      wrong_patches(program.layer, {program.cols, program.n, program.ldb, program.runtime_sizes});
+  if (!wrong.empty()) throw Error("CUDA kernel record: " + wrong);
   const auto epilogue = json.find("epilogue");
   if (epilogue == json.end()) throw Error("CUDA kernel record: \"epilogue\" is missing");
   program.layer.epilogue = read_epilogue(*epilogue);

@@ -16,7 +16,7 @@
 namespace spjit {
 
 /// Changes whenever the launch or its record does: part of the cache key.
-inline constexpr std::int64_t k_cuda_program_version = 4;
+inline constexpr std::int64_t k_cuda_program_version = 5;
 
 /// How the kernel of a cubin is launched.
 struct CudaProgram {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/arithmetic.hpp"
+#include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -30,6 +32,16 @@ std::int64_t pointer_registers(const Epilogue& epilogue) {
 }
 
 }  // namespace
+
+double floats_of_b(const CudaCandidate& candidate) noexcept {
+  const Workload& work = candidate.work;
+  return as_double(b_rows(candidate.layer, work.cols)) *
+         as_double(b_columns(candidate.layer, work.n));
+}
+
+double floats_of_c(const CudaCandidate& candidate) noexcept {
+  return as_double(candidate.work.m) * as_double(candidate.work.n);
+}
 
 std::string_view to_string(CudaRule rule) {
   switch (rule) {
@@ -72,7 +84,7 @@ RegisterPrediction predict_registers(const RowGrouping& grouping, const CudaTile
     const std::int64_t rows = grouping.tile_ptrs[i + 1] - grouping.tile_ptrs[i];
     prediction.accumulators = std::max(prediction.accumulators, rows);
   }
-  prediction.b_in_flight = k_b_in_flight;
+  prediction.b_in_flight = k_b_in_flight + kept_taps(layer) + mask_words(layer);
   if (layer.runtime_values) prediction.values = k_values;
   std::int64_t operands = tile.runtime_sizes ? k_runtime_sizes : 0;
   if (layer.has_tokens_of_b()) {

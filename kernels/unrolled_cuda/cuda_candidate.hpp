@@ -21,9 +21,10 @@ namespace spjit {
 /// The terms of the prediction, for the register rule's numbers.
 struct RegisterPrediction {
   std::int64_t accumulators = 0;  ///< rows of the fullest tile
-  std::int64_t b_in_flight = 0;   ///< elements of B that were loaded and not used up
-  std::int64_t values = 0;        ///< of A at run time: their pointer and those in flight
-  std::int64_t addressing = 0;    ///< pointers, what the calling convention keeps, temporaries
+  /// Elements of B that were loaded and not used up; of patches, also those of each tap, and masks.
+  std::int64_t b_in_flight = 0;
+  std::int64_t values = 0;      ///< of A at run time: their pointer and those in flight
+  std::int64_t addressing = 0;  ///< pointers, what the calling convention keeps, temporaries
 
   [[nodiscard]] std::int64_t total() const noexcept {
     return accumulators + b_in_flight + values + addressing;
@@ -80,6 +81,10 @@ struct CudaCandidate {
   double score = 0;             ///< of the ranking, larger is better; 0 before
   std::optional<DroppedCudaCandidate> dropped;
 };
+
+/// Floats of B, or of the image that it is patches of, and of C.
+[[nodiscard]] double floats_of_b(const CudaCandidate& candidate) noexcept;
+[[nodiscard]] double floats_of_c(const CudaCandidate& candidate) noexcept;
 
 /// By m1, then by n1.
 using CudaTileSpace = CandidateSpace<CudaCandidate, CudaRule>;

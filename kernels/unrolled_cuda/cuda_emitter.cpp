@@ -2,6 +2,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/activation_code.hpp"
+#include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/cuda_tokens.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "kernels/unrolled_cuda/source_text.hpp"
@@ -19,6 +20,7 @@ class CudaEmission {
       : plan_(plan),
         spec_(spec),
         pace_(cancel),
+        patches_(spec.layer, spec.ldb),
         units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {
     if (spec.layer.runtime_values) value_ptrs_ = value_ptrs(plan);
   }
@@ -63,7 +65,11 @@ class CudaEmission {
     if (tile.runtime_sizes) {
       text << "n, ldb and ldc are parameters.\n\n";
     } else {
-      text << "n = " << spec_.n << ", ldb = " << spec_.ldb << ", ldc = " << spec_.ldc << ".\n\n";
+      text << "n = " << spec_.n << ", ldb = " << spec_.ldb << ", ldc = " << spec_.ldc << ".\n";
+      if (spec_.layer.convolution) {
+        text << "// B is patches of an image: " << to_string(*spec_.layer.convolution) << ".\n";
+      }
+      text << "\n";
     }
   }
 
@@ -78,6 +84,9 @@ class CudaEmission {
     if (epilogue.residual) text << ", const float* residual, unsigned ldr";
     if (has_tokens()) text << ", unsigned left";
     if (has_values()) text << ", const float4* __restrict__ values";
+    for (std::int64_t word = 0; word < patches_.words(); ++word) {
+      text << ", unsigned " << CudaPatches::word_name(word);
+    }
     text << ")";
   }
 
@@ -177,6 +186,7 @@ class CudaEmission {
   }
 
   void load(SourceText& text, std::int64_t column) const {
+    if (!spec_.tile.runtime_sizes) return patches_.cuda_load(text, column);
     text << "  const float b" << column << " = __ldg(b + ";
     offset(text, column, spec_.ldb, "ldb");
     text << ");\n";
@@ -213,7 +223,7 @@ class CudaEmission {
     }
     if (!spec_.function_of_block.empty()) functions_of_blocks(text);
     head_of_kernel(text);
-    const std::string_view of_b = has_tokens() ? "of_b" : "b + j";
+    const std::string_view of_b = has_tokens() || patches_.are_patches() ? "of_b" : "b + j";
     const std::string_view of_c = has_tokens() ? "of_c" : "c + j";
     const std::string_view of_residual = has_tokens() ? "of_residual" : "residual + j";
     for (std::int64_t function = 0; function < functions; ++function) {
@@ -221,7 +231,11 @@ class CudaEmission {
            << of_b << ", " << of_c << (spec_.tile.runtime_sizes ? ", ldb, ldc" : "")
            << (epilogue.scale ? ", scale" : "") << (epilogue.bias ? ", bias" : "");
       if (epilogue.residual) text << ", " << of_residual << ", ldr";
-      text << (has_tokens() ? ", left" : "") << (has_values() ? ", values);\n" : ");\n");
+      text << (has_tokens() ? ", left" : "") << (has_values() ? ", values" : "");
+      for (std::int64_t word = 0; word < patches_.words(); ++word) {
+        text << ", " << CudaPatches::word_name(word);
+      }
+      text << ");\n";
     }
     text << "    }\n  }\n}\n";
   }
@@ -243,8 +257,9 @@ class CudaEmission {
       text << spec_.tile.n1 << "u";
     }
     text << " + threadIdx.x;\n";
+    if (has_tokens()) tokens_of_block(text);
+    if (patches_.are_patches()) patches_.cuda_thread(text, has_tokens() ? "column" : "j");
     if (has_tokens()) {
-      tokens_of_block(text);
       text << "  {\n";
     } else {
       text << "  if (j < ";
@@ -268,14 +283,14 @@ class CudaEmission {
     columns(text) << " - blockIdx.y * " << spec_.tile.n1
                   << "u;\n  const unsigned long long first = blockIdx.y * " << spec_.tile.n1
                   << "u + threadIdx.x / " << features << "u;\n  const unsigned column = min(j, ";
-    columns(text) << " - 1u);\n  const float* const of_b = b + ";
+    columns(text) << " - 1u);\n";
     if (layer.has_tokens_of_b()) {
-      text << "first * ";
-      leading_dimension(text, spec_.ldb, "ldb") << " + threadIdx.x % " << features << "u";
-    } else {
-      text << "column";
+      text << "  const float* const of_b = b + first * ";
+      leading_dimension(text, spec_.ldb, "ldb") << " + threadIdx.x % " << features << "u;\n";
+    } else if (!patches_.are_patches()) {
+      text << "  const float* const of_b = b + column;\n";
     }
-    text << ";\n  float* const of_c = c + ";
+    text << "  float* const of_c = c + ";
     if (layer.has_tokens_of_c()) {
       text << "first * ";
       leading_dimension(text, spec_.ldc, "ldc");
@@ -307,6 +322,7 @@ class CudaEmission {
   const KernelPlan& plan_;
   const CudaKernelSpec& spec_;
   CancelPace pace_;
+  CudaPatches patches_;
   std::vector<UnitRange> units_;
   std::vector<std::int64_t> value_ptrs_;  ///< of values at run time
 };

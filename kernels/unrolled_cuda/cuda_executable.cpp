@@ -10,6 +10,7 @@
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/cubin_info.hpp"
 #include "kernels/unrolled_cuda/cuda_parameters.hpp"
+#include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/value_stream.hpp"
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/local_gpus.hpp"
@@ -65,7 +66,8 @@ class OperandBuffers {
  public:
   OperandBuffers(const CudaContext& context, const CudaProgram& program, const Arguments& host)
       : is_in_place_(host.residual == host.c && host.ldr == host.ldc),
-        b_(context, elements(program.layer.b_layout, program.cols, host.n, host.ldb)),
+        b_(context, elements(program.layer.b_layout, b_rows(program.layer, program.cols),
+                             b_columns(program.layer, host.n), host.ldb)),
         c_(context, elements(program.layer.c_layout, program.rows, host.n, host.ldc)),
         scale_(context, program.layer.epilogue.scale ? to_size(program.rows) : 0),
         bias_(context, program.layer.epilogue.bias ? to_size(program.rows) : 0),

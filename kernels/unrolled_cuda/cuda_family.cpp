@@ -10,6 +10,7 @@
 #include "kernels/unrolled_cuda/cuda_choice.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 #include "kernels/unrolled_cuda/cuda_executable.hpp"
+#include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/cuda_record.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
 #include "kernels/unrolled_cuda/value_stream.hpp"
@@ -31,6 +32,11 @@ Artifact::File file_of(const char* name, std::vector<std::byte> bytes) {
 std::string UnrolledCudaFamily::version() const {
   return fmt::format("{}.{}.{}", k_cuda_program_version, k_cuda_emitter_version,
                      k_ptx_emitter_version);
+}
+
+std::string UnrolledCudaFamily::refusal(const FamilyRequest& request) const {
+  const Problem& problem = request.problem;
+  return problem.convolution ? convolution_refusal(*problem.convolution, problem.n.runtime) : "";
 }
 
 std::string UnrolledCudaFamily::timed_on(const FamilyRequest& request) const {

@@ -21,8 +21,10 @@ class UnrolledCudaFamily final : public KernelFamily {
   [[nodiscard]] std::string version() const override;
   [[nodiscard]] ProblemFeatures features() const noexcept override {
     return {ProblemFeature::runtime_n, ProblemFeature::layouts, ProblemFeature::epilogue,
-            ProblemFeature::runtime_values};
+            ProblemFeature::runtime_values, ProblemFeature::convolution};
   }
+  /// Convolutions of images whose size a run says, or that convolution_refusal() is of.
+  [[nodiscard]] std::string refusal(const FamilyRequest& request) const override;
   [[nodiscard]] std::string timed_on(const FamilyRequest& request) const override;
   [[nodiscard]] BuiltKernel build(const BuildRequest& request) const override;
   /// Chooses and compiles nothing: sizes are estimates, and no library is needed.

@@ -82,7 +82,7 @@ void add_bytes(std::vector<float>& row, const CudaCandidate& candidate,
   const Workload& work = candidate.work;
   const double products = std::max(1.0, as_double(work.nnz) * as_double(work.n));
   const double code = as_double(candidate.code_bytes);
-  const double operands = as_double(work.m + work.cols) * as_double(work.n) * 4;
+  const double operands = (floats_of_b(candidate) + floats_of_c(candidate)) * 4;
   row.push_back(bounded_log2(code));
   row.push_back(bounded_log2(code * as_double(candidate.column_tiles) / products));
   row.push_back(bounded_log2(operands / as_double(std::max<std::int64_t>(limits.l2_bytes, 1))));

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/arithmetic.hpp"
+#include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/value_stream.hpp"
 
 namespace spjit {
@@ -40,12 +41,20 @@ double issue_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits
   return warps * instructions / (as_double(limits.sub_partitions) * k_issued_a_cycle);
 }
 
-/// `accesses` to rows of B and C, and `values` of A that all threads share.
+/// Accesses to rows of B and C that are as many bytes from L2: elements of an image that several
+/// taps read come from L2 once, which is a guess, not measured on a device.
+double accesses_beyond_l1(const CudaCandidate& candidate, double loads, double stores) {
+  const Workload& work = candidate.work;
+  if (!candidate.layer.convolution) return loads + stores;
+  const double rows_of_patches = as_double(work.cols) * as_double(work.n);
+  return loads * std::min(1.0, floats_of_b(candidate) / std::max(rows_of_patches, 1.0)) + stores;
+}
+
+/// `accesses` to rows of B and C beyond L1, and `values` of A that all threads share.
 double memory_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits, double accesses,
                      double values) {
-  const Workload& work = candidate.work;
   const double bytes = (accesses * as_double(candidate.tile.n1) + values) * k_float_bytes;
-  const double touched = as_double(work.m + work.cols) * as_double(work.n) * k_float_bytes;
+  const double touched = (floats_of_b(candidate) + floats_of_c(candidate)) * k_float_bytes;
   const double beyond_l2 = std::max(0.0, 1 - as_double(limits.l2_bytes) / std::max(touched, 1.0));
   return std::max(bytes / k_l2_bytes_a_cycle, beyond_l2 * bytes / k_dram_bytes_a_cycle);
 }
@@ -72,11 +81,16 @@ double estimate_cuda_cycles(const CudaCandidate& candidate, const CudaDeviceInfo
   if (candidate.blocks == 0) return 0;
   const Workload& work = candidate.work;
   const double functions = as_double(candidate.blocks) / as_double(candidate.column_tiles);
-  const double accesses = as_double(candidate.grouping.nnc_sum + work.m) / functions;
+  const double rows_loaded = as_double(candidate.grouping.nnc_sum) / functions;
+  const double rows_stored = as_double(work.m) / functions;
+  const double masks = as_double(mask_instructions(candidate.layer, candidate.grouping.nnc_sum,
+                                                   candidate.blocks / candidate.column_tiles)) /
+                       functions;
   const double fmas = as_double(work.nnz) / functions;
   const double values = candidate.layer.runtime_values ? fmas : 0;
-  const double loads = values / k_values_a_load;
-  const double block = std::max({issue_cycles(candidate, limits, fmas + loads + accesses),
+  const double instructions = fmas + values / k_values_a_load + rows_loaded + rows_stored + masks;
+  const double accesses = accesses_beyond_l1(candidate, rows_loaded, rows_stored);
+  const double block = std::max({issue_cycles(candidate, limits, instructions),
                                  memory_cycles(candidate, limits, accesses, values),
                                  fetch_cycles(candidate, limits, functions)});
   const double blocks_an_sm = std::ceil(as_double(candidate.blocks) / as_double(limits.sms));

@@ -17,8 +17,10 @@ inline constexpr const char* k_cuda_prior_name = "prior";
 ///
 ///     (ceil(blocks / SMs) x block + extra issue of the largest tile) / hidden
 ///     block  = max(issue, memory, fetch)
-///     issue  = warps x (nnz + nnc + rows of a tile) / instructions an SM issues a cycle
-///     memory = bytes of B and C / bytes a cycle, through L2 and, where B and C are larger, DRAM
+///     issue  = warps x (nnz + nnc + rows of a tile, and predicates of loads of a convolution)
+///              / instructions an SM issues a cycle
+///     memory = bytes of B and C / bytes a cycle, through L2 and, where B and C are larger, DRAM;
+///              of a convolution those of its image, once for all taps
 ///     fetch  = bytes of code / bytes a cycle; none where all of it fits the instruction cache
 ///     hidden = min(1, loads in flight on an SM / loads that hide the latency)
 ///

@@ -150,6 +150,7 @@ KernelInfo cuda_info(const json& record, const CudaProgram& program) {
     info.b_layout = program.layer.b_layout;
     info.c_layout = program.layer.c_layout;
     info.runtime_values = program.layer.runtime_values;
+    info.convolution = program.layer.convolution;
     info.tile = record.at("tile").at("name").get<std::string>();
     info.reason = record.at("search").at("reason").get<std::string>();
     cuda.compiled_from = record.at("compiled_from").get<std::string>();

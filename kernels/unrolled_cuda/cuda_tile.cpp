@@ -4,6 +4,7 @@
 
 #include <iterator>
 
+#include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "spjit/error.hpp"
 
@@ -23,7 +24,11 @@ std::int64_t column_tiles(const CudaTile& tile, std::int64_t n) {
 
 void check_layer(const KernelPlan& plan, const CudaKernelSpec& spec) {
   const CudaLayer& layer = spec.layer;
-  const std::int64_t least_ldb = layer.has_tokens_of_b() ? 1 : spec.n;
+  const std::string wrong =
+      wrong_patches(layer, {plan.cols, spec.n, spec.ldb, spec.tile.runtime_sizes});
+  if (!wrong.empty()) throw InvalidArgument("CUDA kernel: " + wrong);
+  const bool is_in_rows = layer.b_layout == Layout::row_major && !layer.convolution;
+  const std::int64_t least_ldb = is_in_rows ? spec.n : 1;
   const std::int64_t least_ldc = layer.has_tokens_of_c() ? plan.rows : spec.n;
   check_cuda_range("ldb", spec.ldb, least_ldb, k_cuda_max_leading_dimension);
   check_cuda_range("ldc", spec.ldc, least_ldc, k_cuda_max_leading_dimension);

@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "plan/kernel_plan.hpp"
+#include "spjit/convolution.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/layout.hpp"
 
@@ -52,8 +54,13 @@ struct CudaLayer {
   Layout b_layout = Layout::row_major;  ///< or tokens-major, like that of C
   Layout c_layout = Layout::row_major;
   bool runtime_values = false;  ///< A's values are read from a stream (value_stream.hpp)
+  /// B is patches of an image, which lies as b_layout says (cuda_patches.hpp).
+  std::optional<Convolution> convolution = {};
 
-  [[nodiscard]] bool has_tokens_of_b() const noexcept { return b_layout == Layout::tokens_major; }
+  /// Tokens of B pass through shared memory. Pixels of an image do not: each thread reads its own.
+  [[nodiscard]] bool has_tokens_of_b() const noexcept {
+    return b_layout == Layout::tokens_major && !convolution;
+  }
   [[nodiscard]] bool has_tokens_of_c() const noexcept { return c_layout == Layout::tokens_major; }
   [[nodiscard]] bool has_tokens() const noexcept { return has_tokens_of_b() || has_tokens_of_c(); }
 
@@ -75,8 +82,10 @@ struct CudaStage {
 /// What the emitters take besides the plan.
 struct CudaKernelSpec {
   CudaTile tile;
-  std::int64_t n = 0;    ///< columns of B and C; with runtime sizes only the usual one
-  std::int64_t ldb = 0;  ///< floats between rows of B, >= n; between tokens, >= 1
+  std::int64_t n = 0;  ///< columns of B and C; with runtime sizes only the usual one
+  /// Floats between rows of B, >= n; between tokens, >= 1; likewise between channels or pixels of
+  /// an image.
+  std::int64_t ldb = 0;
   std::int64_t ldc = 0;  ///< floats between rows of C, >= n; between tokens, >= its rows
   CudaLayer layer = {};
   std::int64_t min_blocks = 1;  ///< blocks an SM shall hold at once; this caps the registers
@@ -117,7 +126,8 @@ void check_cuda_tile(const CudaTile& tile, std::int64_t n);
 /// Throws InvalidArgument unless the emitters take plan and spec: k in one block, at least one row,
 /// less than 2^31 rows and columns, tiles of at most m1 rows, 1 <= n1 <= 1024, 1 <= n <= ldb, ldc <
 /// 2^30 (of tokens as CudaKernelSpec says), a grid of at most 65535 column tiles, sizes of at least
-/// 1, blocks that run functions the program has, whole warps for tokens, and no panels.
+/// 1, blocks that run functions the program has, whole warps for tokens, no panels, and a
+/// convolution that wrong_patches() takes.
 void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec);
 
 }  // namespace spjit

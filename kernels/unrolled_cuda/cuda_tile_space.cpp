@@ -62,7 +62,8 @@ CudaCandidate describe_rows(const Problem& problem, const Workload& work, const 
   CudaCandidate candidate;
   candidate.tile = tile;
   candidate.work = work;
-  candidate.layer = {problem.epilogue, problem.b.layout, problem.c.layout, problem.runtime_values};
+  candidate.layer = {problem.epilogue, problem.b.layout, problem.c.layout, problem.runtime_values,
+                     problem.convolution};
   candidate.ldb = problem.ldb();
   candidate.ldc = problem.ldc();
   candidate.grouping = compute_statistics(*problem.a, grouping, cancel);

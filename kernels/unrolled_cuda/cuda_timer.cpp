@@ -27,7 +27,7 @@ constexpr std::int64_t k_shared_without_opt_in_bytes = 48 << 10;
 const Problem& checked(const Problem& problem) {
   const CsrMatrix& a = *problem.a;
   const std::int64_t n = problem.n.value;
-  const std::int64_t least_ldb = problem.b.layout == Layout::tokens_major ? 1 : n;
+  const std::int64_t least_ldb = problem.b.layout == Layout::tokens_major ? 1 : problem.b_columns();
   const std::int64_t least_ldc = problem.c.layout == Layout::tokens_major ? a.rows : n;
   if (a.rows >= 1 && a.cols >= 0 && n >= 1 && problem.ldb() >= least_ldb &&
       problem.ldc() >= least_ldc) {
@@ -35,7 +35,7 @@ const Problem& checked(const Problem& problem) {
   }
   throw InvalidArgument(
       fmt::format("timing with m = {}, k = {}, n = {}, ldb = {}, ldc = {}; expected m, n >= 1, "
-                  "k >= 0 and leading dimensions of at least n",
+                  "k >= 0 and leading dimensions of at least n or an image's pixels",
                   a.rows, a.cols, n, problem.ldb(), problem.ldc()));
 }
 
@@ -98,7 +98,7 @@ CudaTimer::CudaTimer(const CudaContext& context, const Problem& problem)
     : n_(checked(problem).n.value),
       ldb_(problem.ldb()),
       ldc_(problem.ldc()),
-      b_(context, bytes_of(problem.b.layout, problem.a->cols, n_, ldb_)),
+      b_(context, bytes_of(problem.b.layout, problem.b_rows(), problem.b_columns(), ldb_)),
       c_(context, bytes_of(problem.c.layout, problem.a->rows, n_, ldc_)),
       epilogue_(context, problem.epilogue.residual
                              ? c_.bytes()

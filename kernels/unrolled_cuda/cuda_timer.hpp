@@ -20,12 +20,12 @@
 
 namespace spjit {
 
-/// One B and one C on a device, and the stream and events that launches on them are timed with.
-/// Kernels have CudaParameters; what an epilogue reads is zero, A's values at run time are
-/// multiples of 1/8 in [-1, 1]. A proxy reads and writes no more rows than the kernel it stands
-/// for, so the problem is that kernel's. Move-only; one thread at a time. All that the driver
-/// refuses is a DeviceError, also a kernel that faults: the device's context is of no use
-/// afterwards.
+/// One B, or the image that it is patches of, and one C on a device, and the stream and events that
+/// launches on them are timed with. Kernels have CudaParameters; what an epilogue reads is zero,
+/// A's values at run time are multiples of 1/8 in [-1, 1]. A proxy reads and writes no more rows
+/// than the kernel it stands for, so the problem is that kernel's. Move-only; one thread at a time.
+/// All that the driver refuses is a DeviceError, also a kernel that faults: the device's context is
+/// of no use afterwards.
 class CudaTimer {
  public:
   /// On device `ordinal` of local_cuda_driver(). Allocates and fills B with multiples of 1/8 in

@@ -4,6 +4,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/activation_code.hpp"
+#include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/value_stream.hpp"
 
 namespace spjit {
@@ -80,10 +81,10 @@ SourceUnit describe_unit(const KernelPlan& plan, std::span<const UnitRange> unit
 std::int64_t argument_stack_bytes(const CudaKernelSpec& spec) {
   constexpr std::int64_t k_registers = 12;  // of arguments, with ptxas 13.0 on sm_75 to sm_120
   const Epilogue& epilogue = spec.layer.epilogue;
-  const std::int64_t words = 4 + (spec.layer.has_tokens() ? 2 : 0) +
-                             (spec.layer.runtime_values ? 2 : 0) +
-                             (spec.tile.runtime_sizes ? 2 : 0) + (epilogue.scale ? 2 : 0) +
-                             (epilogue.bias ? 2 : 0) + (epilogue.residual ? 3 : 0);
+  const std::int64_t words =
+      4 + (spec.layer.has_tokens() ? 2 : 0) + (spec.layer.runtime_values ? 2 : 0) +
+      (spec.tile.runtime_sizes ? 2 : 0) + mask_words(spec.layer) + (epilogue.scale ? 2 : 0) +
+      (epilogue.bias ? 2 : 0) + (epilogue.residual ? 3 : 0);
   return round_up(std::max<std::int64_t>(words - k_registers, 0) * 4, 8);
 }
 
@@ -94,6 +95,7 @@ std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes,
   const std::int64_t functions = std::max<std::int64_t>(totals.functions, 1);
   const std::int64_t loads = layer.runtime_values ? value_loads(totals.nonzeros) : 0;
   const std::int64_t instructions = totals.nonzeros + loads + accesses * (runtime_sizes ? 2 : 1) +
+                                    mask_instructions(layer, totals.nnc_sum, functions) +
                                     totals.rows * epilogue_instructions(layer.epilogue) +
                                     functions * k_function_instructions;
   return instructions * k_instruction_bytes;

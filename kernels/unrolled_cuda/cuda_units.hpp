@@ -86,7 +86,8 @@ struct CodeTotals {
 /// Machine code of so much: 16 bytes an instruction (sm_70 and later), an FMA a
 /// nonzero with its value as the immediate (of values at run time, a load for four of them
 /// besides), a load a column and a store a row, with runtime sizes an address for each of these
-/// two, the epilogue a row, and a fixed part a function. So 16-32 bytes a nonzero.
+/// two, predicates of a convolution's loads, the epilogue a row, and a fixed part a function. So
+/// 16-32 bytes a nonzero.
 [[nodiscard]] std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes,
                                                const CudaLayer& layer = {});
 

@@ -7,6 +7,7 @@
 
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/activation_code.hpp"
+#include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "kernels/unrolled_cuda/ptx_text.hpp"
 #include "kernels/unrolled_cuda/ptx_tokens.hpp"
@@ -26,7 +27,7 @@ constexpr std::int64_t k_most_targets = 16380;
 /// What the entry hands to a function: a register of both, with the same name.
 struct Passed {
   std::string_view type;
-  std::string_view name;
+  std::string name;
 };
 
 std::vector<Passed> passed_registers(const CudaKernelSpec& spec) {
@@ -37,6 +38,9 @@ std::vector<Passed> passed_registers(const CudaKernelSpec& spec) {
   if (spec.layer.epilogue.residual) passed.insert(passed.end(), {{"b64", "pr"}, {"b32", "ldr"}});
   if (spec.layer.has_tokens()) passed.insert(passed.end(), {{"b32", "left"}, {"b32", "shared"}});
   if (spec.layer.runtime_values) passed.push_back({"b64", "pvalues"});
+  for (std::int64_t word = 0; word < mask_words(spec.layer); ++word) {
+    passed.push_back({"b32", CudaPatches::word_name(word)});
+  }
   return passed;
 }
 
@@ -57,6 +61,7 @@ class PtxEmission {
         pace_(cancel),
         sm_(sm),
         passed_(passed_registers(spec)),
+        patches_(spec.layer, spec.ldb),
         units_(cut_into_units(plan, spec.tile.unit_nonzeros)) {
     if (spec.layer.runtime_values) value_ptrs_ = value_ptrs(plan);
   }
@@ -151,17 +156,19 @@ class PtxEmission {
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
       text << "mov.f32 c" << row << ",0f00000000;\n";
     }
+    patches_.ptx_registers(text);
     MovingPointer b("pb");
     PtxValues values(has_values() ? value_ptrs_[to_size(tile)] : 0);
     if (has_values()) text << ".reg .f32 a<4>;\n";
     for (std::int64_t column = segment.column_begin; column < segment.column_end; ++column) {
       pace_.spend(k_cuda_column_work);
+      std::string element = "b";
       if (spec_.layer.has_tokens_of_b()) {
         tokens.load(text, plan_.columns[to_size(column)]);
       } else {
-        load(text, plan_.columns[to_size(column)], b);
+        element = load(text, plan_.columns[to_size(column)], b);
       }
-      multiply(text, column, values);
+      multiply(text, column, element, values);
     }
     if (spec_.layer.has_tokens_of_c()) {
       return tokens.store(text, {tile, rows, std::ssize(rows), false});
@@ -204,26 +211,25 @@ class PtxEmission {
     emit_ptx_activation(text, epilogue, accumulator);
   }
 
-  void load(SourceText& text, std::int64_t column, MovingPointer& b) const {
-    if (runtime()) {
-      runtime_address(text, column, "ldb", "pb");
-      text << "ld.global.nc.f32 b,[address];\n";
-      return;
-    }
-    const std::int64_t offset = b.reach(text, column * spec_.ldb * 4);
-    text << "ld.global.nc.f32 b,[pb+" << offset << "];\n";
+  /// Returns the register.
+  std::string load(SourceText& text, std::int64_t column, MovingPointer& b) const {
+    if (!runtime()) return patches_.ptx_load(text, column, b);
+    runtime_address(text, column, "ldb", "pb");
+    text << "ld.global.nc.f32 b,[address];\n";
+    return "b";
   }
 
-  void multiply(SourceText& text, std::int64_t column, PtxValues& values) const {
+  void multiply(SourceText& text, std::int64_t column, std::string_view element,
+                PtxValues& values) const {
     for (std::int64_t e = plan_.entry_ptrs[to_size(column)];
          e < plan_.entry_ptrs[to_size(column) + 1]; ++e) {
       const std::int64_t row = plan_.entry_rows[to_size(e)];
       if (has_values()) {
         const std::string_view value = values.next(text);
-        text << "fma.rn.f32 c" << row << ",b," << value << ",c" << row << ";\n";
+        text << "fma.rn.f32 c" << row << "," << element << "," << value << ",c" << row << ";\n";
         continue;
       }
-      text << "fma.rn.f32 c" << row << ",b,";
+      text << "fma.rn.f32 c" << row << "," << element << ",";
       append_ptx_literal(text, plan_.entry_values[to_size(e)]) << ",c" << row << ";\n";
     }
   }
@@ -301,10 +307,19 @@ class PtxEmission {
     const CudaLayer& layer = spec_.layer;
     const std::string ldb = runtime() ? "ldb" : std::to_string(spec_.ldb * 4);
     const std::string ldc = runtime() ? "ldc" : std::to_string(spec_.ldc * 4);
-    dense(text, "b", layer.has_tokens_of_b(), ldb);
+    of_product(text, "b");
+    if (patches_.are_patches()) {
+      patches_.ptx_thread(text);
+    } else {
+      of_thread(text, "b", layer.has_tokens_of_b(), ldb);
+    }
     if (layer.has_tokens_of_b()) text << "mul.wide.u32 offset,feature,4;\nadd.s64 pb,pb,offset;\n";
-    dense(text, "c", layer.has_tokens_of_c(), ldc);
-    if (layer.epilogue.residual) dense(text, "residual", layer.has_tokens_of_c(), "ldr");
+    of_product(text, "c");
+    of_thread(text, "c", layer.has_tokens_of_c(), ldc);
+    if (layer.epilogue.residual) {
+      of_product(text, "residual");
+      of_thread(text, "residual", layer.has_tokens_of_c(), "ldr");
+    }
     if (layer.epilogue.scale) pointer(text, "pscale", "scale");
     if (layer.epilogue.bias) pointer(text, "pbias", "bias");
     if (layer.runtime_values) pointer(text, "pvalues", "values");
@@ -340,14 +355,23 @@ class PtxEmission {
          << to << ";\n";
   }
 
-  /// To column j of the block's product, or to the thread's first token: `item` is 4 times the
-  /// product's number.
-  static void dense(SourceText& text, std::string_view name, bool has_tokens,
-                    std::string_view leading_dimension) {
-    const std::string_view to = name == "b" ? "pb" : name == "c" ? "pc" : "pr";
+  static std::string_view pointer_to(std::string_view name) {
+    return name == "b" ? "pb" : name == "c" ? "pc" : "pr";
+  }
+
+  /// To the block's product: `item` is 4 times the product's number.
+  static void of_product(SourceText& text, std::string_view name) {
+    const std::string_view to = pointer_to(name);
     pointer(text, to, name);
     text << "ld.param.u64 distance,[kernel_" << name << "_distance];\n"
-         << "mad.lo.s64 " << to << ",distance,item," << to << ";\nmul.wide.u32 offset,";
+         << "mad.lo.s64 " << to << ",distance,item," << to << ";\n";
+  }
+
+  /// From there to column j, or to the thread's first token.
+  static void of_thread(SourceText& text, std::string_view name, bool has_tokens,
+                        std::string_view leading_dimension) {
+    const std::string_view to = pointer_to(name);
+    text << "mul.wide.u32 offset,";
     if (has_tokens) {
       text << "first," << leading_dimension;
     } else {
@@ -379,6 +403,7 @@ class PtxEmission {
   CancelPace pace_;
   int sm_;
   std::vector<Passed> passed_;
+  CudaPatches patches_;
   std::vector<UnitRange> units_;
   std::vector<std::int64_t> value_ptrs_;  ///< of values at run time
 };

@@ -10,17 +10,18 @@
 
 namespace spjit {
 
-/// A pointer register that is moved along so that offsets stay in [0, 2^23): what the immediate
-/// offset of a load or store holds (24 bits, signed) on every architecture.
+/// A pointer register that is moved so that offsets stay in [0, 2^23): what the immediate offset of
+/// a load or store holds (24 bits, signed) on every architecture.
 class MovingPointer {
  public:
   explicit MovingPointer(std::string_view name) : name_(name) {}
 
-  /// Moves the pointer for an access at `bytes`, which never falls; returns the offset. The
-  /// distance moved has 63 bits: `add.s64` takes it as it is, however far columns are apart.
+  /// Moves the pointer for an access at `bytes`, which may be before the last one; returns the
+  /// offset. The distance moved has 63 bits: `add.s64` takes it as it is, however far columns are
+  /// apart.
   std::int64_t reach(SourceText& text, std::int64_t bytes) {
     constexpr std::int64_t k_reach = std::int64_t{1} << 23;
-    if (bytes - position_ >= k_reach) {
+    if (bytes < position_ || bytes - position_ >= k_reach) {
       text << "add.s64 " << name_ << "," << name_ << "," << bytes - position_ << ";\n";
       position_ = bytes;
     }

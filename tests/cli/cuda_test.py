@@ -70,6 +70,21 @@ class CudaTest(ToolTest):
         self.assertEqual(len(positions) % 16, 0)
         self.assertFalse((self.folder / "own/layer.positions").exists())
 
+    def test_a_convolution_is_of_images_of_one_size(self):
+        self.need_compiler()
+        self.generate("conv.npz", 24, 8 * 9)
+        conv = ["compile", "conv.npz", "--conv", "8x10x9", "--kernel", 3, "--pad", 1, "--target",
+                "sm_80"]
+
+        layer = self.run_json(*conv, "--out", "o")["layers"][0]
+        refused = self.run_tool(*conv, "--n", "any")
+
+        self.assertEqual(layer["record"]["program"]["n"], 90)
+        self.assertEqual(layer["record"]["program"]["convolution"]["kernel"], [3, 3])
+        self.assertIn("@valid0 ld.global.nc.f32", (self.folder / "o/conv.ptx").read_text())
+        self.assertEqual(refused.returncode, FAILED)
+        self.assertIn("images whose size a run says", refused.stdout + refused.stderr)
+
     def test_both_sources_and_any_n(self):
         self.need_compiler()
 

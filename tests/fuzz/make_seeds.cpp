@@ -306,11 +306,20 @@ void add_cuda_record(SeedFolder& seeds) {
   CudaProgram program;
   program.arch = 90;
   program.rows = 64;
-  program.cols = 32;
+  program.cols = 36;
   program.nnz = 205;
   program.n = program.ldb = program.ldc = 128;
   program.layer.c_layout = Layout::tokens_major;
   program.layer.runtime_values = true;
+  program.layer.convolution = {.channels = 4,
+                               .height = 8,
+                               .width = 16,
+                               .kernel_height = 3,
+                               .kernel_width = 3,
+                               .pad_top = 1,
+                               .pad_left = 1,
+                               .pad_bottom = 1,
+                               .pad_right = 1};
   program.layer.epilogue = {.bias = true, .activation = Activation::clamp, .low = 0, .high = 6};
   program.threads = 64;
   program.blocks_x = 4;

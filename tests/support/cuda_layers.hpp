@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/csr_image.hpp"
+#include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/value_stream.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "tests/support/compile_testing.hpp"
@@ -81,10 +82,11 @@ class LayerOperands {
     const std::int64_t rows = item.matrix.rows;
     const Epilogue& epilogue = item.spec.layer.epilogue;
     const Layout layout = item.spec.layer.c_layout;
-    b_ = dense_values(
-        batch_floats(extent_of(item.spec.layer.b_layout, item.matrix.cols, sizes.n, sizes.ldb),
-                     sizes, sizes.b_distance),
-        3);
+    const CudaLayer& of = item.spec.layer;
+    b_ = dense_values(batch_floats(extent_of(of.b_layout, b_rows(of, item.matrix.cols),
+                                             b_columns(of, sizes.n), sizes.ldb),
+                                   sizes, sizes.b_distance),
+                      3);
     c_.assign(
         index(batch_floats(extent_of(layout, rows, sizes.n, sizes.ldc), sizes, sizes.c_distance)),
         k_untouched);
@@ -155,6 +157,8 @@ class LayerOperands {
   problem.a = item.matrix;
   problem.n = Extent::at_run_time(item.spec.n);
   problem.epilogue = item.spec.layer.epilogue;
+  problem.convolution = item.spec.layer.convolution;
+  if (problem.convolution) problem.operation = Operation::conv2d;
   problem.b.layout = item.spec.layer.b_layout;
   problem.c.layout = item.spec.layer.c_layout;
   kernel_of(make_csr_artifact(problem, "reference", like_a_gpu())).run(operands.arguments());

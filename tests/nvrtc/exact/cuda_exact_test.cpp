@@ -20,6 +20,7 @@
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/support/cuda_cases.hpp"
+#include "tests/support/cuda_convolutions.hpp"
 #include "tests/support/cuda_layers.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
 #include "tests/support/far_cases.hpp"
@@ -256,6 +257,34 @@ TEST_F(CudaExact, HasTheValuesOfARun) {
     const Kernel kernel = layer_kernel(item, ptx_of_cuda(plan_of(item), spec));
 
     EXPECT_TRUE(same_bits(launch_layer(kernel, operands), reference_layer(item, operands)));
+  }
+}
+
+/// Both texts of a convolution give C the bits of the host's `reference`.
+TEST_F(CudaExact, HasTheConvolutionsOfTheReference) {
+  const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
+  unsigned bits = 0;
+  for (const Convolution& of : geometries()) {
+    ++bits;
+    Problem problem = problem_of_convolution(of, 16);
+    problem.b.layout = bits % 2 == 0 ? Layout::tokens_major : Layout::row_major;
+    problem.c.layout = bits % 3 == 0 ? Layout::tokens_major : Layout::row_major;
+    problem.runtime_values = bits % 4 == 0;
+    if (bits % 5 == 0) problem.epilogue = {.bias = true, .activation = Activation::relu};
+    LayerCase item = convolution_case(problem, 9);
+    if (!item.spec.layer.convolution) continue;
+    item.spec.tile.unit_nonzeros = bits % 2 == 0 ? 300 : 100'000;
+    item.sizes.batch = 2;
+    item.sizes.b_distance = 30;
+    item.sizes.c_distance = 16 * item.sizes.n;
+    SCOPED_TRACE(to_string(of));
+    const LayerOperands operands(item);
+
+    const Kernel kernel = layer_kernel(item, ptx_of_cuda(plan_of(item), item.spec));
+
+    const std::vector<float> c = launch_layer(kernel, operands);
+    EXPECT_TRUE(same_bits(c, reference_layer(item, operands)));
+    EXPECT_TRUE(same_bits(c, launch_layer(layer_kernel(item), operands)));
   }
 }
 

@@ -20,6 +20,7 @@
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 #include "tests/support/compile_testing.hpp"
+#include "tests/support/convolution_cases.hpp"
 #include "tests/support/cuda_search_testing.hpp"
 #include "tests/support/emitter_cases.hpp"
 #include "tests/support/scoped_variable.hpp"
@@ -211,6 +212,34 @@ TEST_F(CudaPipeline, OfValuesAtRunTimeIsOfThePatternAlone) {
     EXPECT_EQ(files_of(cached), files_of(first));
     EXPECT_EQ(std::ssize(cached.artifact().file("kernel.positions")) % 16, 0);
     EXPECT_TRUE(Kernel::from_artifact(cached.artifact()).info().runtime_values);
+  }
+}
+
+TEST_F(CudaPipeline, OfAConvolutionIsForImagesOfOneSize) {
+  Problem problem = problem_of_convolution({.channels = 16,
+                                            .height = 7,
+                                            .width = 7,
+                                            .kernel_height = 3,
+                                            .kernel_width = 3,
+                                            .pad_top = 1,
+                                            .pad_left = 1,
+                                            .pad_bottom = 1,
+                                            .pad_right = 1},
+                                           64, 10);
+  for (const char* target : {"sm_80", "sm_90"}) {
+    const Kernel kernel = compile_uncached(problem, gpu_options(target));
+
+    EXPECT_EQ(kernel.info().n, 49);
+    EXPECT_EQ(kernel.info().convolution, problem.convolution);
+    EXPECT_EQ(kernel.info().cuda->spilled_bytes, 0);
+    EXPECT_EQ(Kernel::from_artifact(kernel.artifact()).info().convolution, problem.convolution);
+  }
+  problem.n = Extent::at_run_time(0);
+  try {
+    static_cast<void>(compile_uncached(problem, gpu_options("sm_90")));
+    ADD_FAILURE() << "a convolution of any size was compiled";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("images whose size a run says"));
   }
 }
 

@@ -18,6 +18,7 @@
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 #include "tests/support/compile_testing.hpp"
+#include "tests/support/convolution_cases.hpp"
 #include "tests/support/float64_check.hpp"
 #include "tests/support/scoped_variable.hpp"
 #include "tests/support/wrong_kernels.hpp"
@@ -52,6 +53,20 @@ void read_other_values(BuiltCuda& compiled) {
   constexpr std::string_view k_first = "[pvalues+0]";
   compiled.artifact.ptx.replace(find_in(compiled, std::string(k_first)), k_first.size(),
                                 "[pvalues+16]");
+  take_ptx(compiled);
+}
+
+/// A tap that no thread loads.
+void lose_a_tap(BuiltCuda& compiled) {
+  constexpr std::string_view k_test = "setp.ne.u32 valid3,bits,";
+  compiled.artifact.ptx.replace(find_in(compiled, std::string(k_test)) + k_test.size(), 1, "bits");
+  take_ptx(compiled);
+}
+
+/// A tap of the first of three channels of 6 x 7 pixels that reads the pixel to its right.
+void read_another_pixel(BuiltCuda& compiled) {
+  const std::string load = "ld.global.nc.f32 t3,[pb+28]";
+  compiled.artifact.ptx.replace(find_in(compiled, load) + load.size() - 3, 2, "32");
   take_ptx(compiled);
 }
 
@@ -149,6 +164,38 @@ TEST_F(CudaVerification, AKernelOfValuesAtRunTimeIsCheckedWithThem) {
   std::vector<float> c(30 * 20);
   loaded.run({.b = b.data(), .c = c.data(), .values = &values});
   EXPECT_LE(compare_with_float64(checkpoint, {b.data(), 20, c.data(), 20, 20}).max_bound_ratio, 1);
+}
+
+TEST_F(CudaVerification, AConvolutionIsCheckedWithImages) {
+  CompileOptions options;
+  options.target = Target::parse("sm_90");
+  options.verify = VerifyMode::full;
+  const Problem problem = problem_of_convolution({.channels = 3,
+                                                  .height = 6,
+                                                  .width = 7,
+                                                  .kernel_height = 3,
+                                                  .kernel_width = 3,
+                                                  .pad_top = 1,
+                                                  .pad_left = 1,
+                                                  .pad_bottom = 1,
+                                                  .pad_right = 1},
+                                                 30);
+  const auto compiled = [&] { return Compiler(options, cached_in(cache())).compile(problem); };
+  for (const auto spoil : {lose_a_tap, read_another_pixel}) {
+    const SpoiledCudaKernels spoiled(spoil);
+    EXPECT_THROW(static_cast<void>(compiled()), VerificationFailed);
+    EXPECT_EQ(entries(), 0U);
+  }
+  const SpoiledCudaKernels as_ptx(take_ptx);
+
+  const Kernel fresh = compiled();
+  const Kernel cached = compiled();
+
+  EXPECT_EQ(fresh.info().family, "cuda");
+  EXPECT_TRUE(fresh.info().verification.complete());
+  EXPECT_TRUE(cached.info().from_cache);
+  EXPECT_EQ(cached.info().convolution, fresh.info().convolution);
+  EXPECT_TRUE(cached.info().convolution.has_value());
 }
 
 TEST_F(CudaVerification, AWrongKernelIsAnErrorAndIsNotPublished) {

@@ -11,6 +11,7 @@
 #include "kernels/unrolled_cuda/cuda_tunable.hpp"
 #include "proxy/search.hpp"
 #include "runtime/cuda/local_gpus.hpp"
+#include "tests/support/convolution_cases.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
 #include "tests/support/cuda_search_testing.hpp"
 #include "tests/support/emulated_kernel.hpp"
@@ -128,6 +129,51 @@ TEST_F(CudaSearchOnEmulatedDriver, TimesKernelsAndProxiesOfValuesAtRunTime) {
   for (const std::string& text : {small, kernel}) EXPECT_THAT(text, HasSubstr("[pvalues+"));
   for (const TuningResult& result : results) {
     EXPECT_EQ(result.outcome, TuningOutcome::finished) << result.failure;
+  }
+}
+
+/// Operands are as large as the image: a kernel or proxy that reads more faults.
+TEST_F(CudaSearchOnEmulatedDriver, TimesKernelsAndProxiesOfConvolutions) {
+  problem_ = problem_of_convolution({.channels = 4,
+                                     .height = 8,
+                                     .width = 9,
+                                     .kernel_height = 3,
+                                     .kernel_width = 3,
+                                     .stride_width = 2,
+                                     .pad_top = 1,
+                                     .pad_left = 1,
+                                     .pad_bottom = 1,
+                                     .pad_right = 1},
+                                    64);
+  problem_.n = 40;
+  for (const Layout layout : {Layout::row_major, Layout::tokens_major}) {
+    problem_.b.layout = layout;
+    given_ = proxy_case(*problem_.a, 8, problem_.n.value, {32, 64});
+    for (CudaCandidate& candidate : given_.candidates) {
+      candidate.layer.b_layout = layout;
+      candidate.layer.convolution = problem_.convolution;
+      candidate.ldb = problem_.ldb();
+    }
+    const std::string small = proxy_ptx();
+    CudaCase whole = kernel_of(given_.candidates[1]);
+    whole.spec.n = whole.spec.ldc = problem_.n.value;
+    whole.spec.ldb = problem_.ldb();
+    whole.spec.layer = given_.candidates[1].layer;
+    const std::string kernel = ptx_of(whole);
+    const CudaGrid grid = cuda_grid(whole.plan, whole.spec);
+    CudaTimer timer = this->timer();
+
+    const std::vector<TuningResult> results = time_cuda_kernels(
+        std::vector<CudaTuningCandidate>{proxy(0, small),
+                                         proxy(1, small),
+                                         {"whole", bytes(kernel), {grid.x, grid.y, 64, 0, ""}}},
+        tuning_options_, timer);
+
+    for (const std::string& text : {small, kernel}) EXPECT_THAT(text, HasSubstr("@valid0 ld."));
+    for (const TuningResult& result : results) {
+      EXPECT_EQ(result.outcome, TuningOutcome::finished) << result.failure;
+    }
+    EXPECT_TRUE(share_proxy(given_.candidates[0], given_.candidates[1]));
   }
 }
 

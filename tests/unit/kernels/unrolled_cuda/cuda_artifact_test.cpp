@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "spjit/error.hpp"
 #include "tests/support/emitter_cases.hpp"
@@ -24,6 +25,26 @@ CudaProgram some_program() {
   return make_program(cuda_plan(small_matrix(), 2), spec, 90);
 }
 
+/// Of 2 channels of 3 x 4 pixels.
+CudaProgram program_of_patches() {
+  CudaProgram program = some_program();
+  program.cols = 18;
+  program.n = 12;
+  program.ldb = 13;
+  program.runtime_sizes = false;
+  program.layer.b_layout = Layout::row_major;
+  program.layer.convolution = {.channels = 2,
+                               .height = 3,
+                               .width = 4,
+                               .kernel_height = 3,
+                               .kernel_width = 3,
+                               .pad_top = 1,
+                               .pad_left = 1,
+                               .pad_bottom = 1,
+                               .pad_right = 1};
+  return program;
+}
+
 TEST(CudaProgram, DescribesTheLaunchOfItsPlan) {
   const CudaProgram program = some_program();
 
@@ -38,6 +59,7 @@ TEST(CudaProgram, DescribesTheLaunchOfItsPlan) {
 
 TEST(CudaProgram, IsReadBackFromItsRecord) {
   EXPECT_EQ(read_cuda_program(to_json(some_program())), some_program());
+  EXPECT_EQ(read_cuda_program(to_json(program_of_patches())), program_of_patches());
 }
 
 TEST(CudaProgram, TokensOfBMayOverlap) {
@@ -65,6 +87,7 @@ TEST(CudaProgram, RefusesRecordsThatAreNotOne) {
     text[name] = "12";
     EXPECT_THROW(static_cast<void>(read_cuda_program(text)), Error) << name;
     if (name.starts_with("runtime_") || name == "epilogue" || name.ends_with("_layout")) continue;
+    if (name == "convolution") continue;
     nlohmann::json negative = good;
     negative[name] = -1;
     EXPECT_THROW(static_cast<void>(read_cuda_program(negative)), Error) << name;
@@ -98,6 +121,19 @@ TEST(CudaProgram, RefusesRelationsThatNoLaunchHas) {
     EXPECT_THROW(static_cast<void>(read_cuda_program(wrong)), Error) << wrong;
   }
   EXPECT_THROW(static_cast<void>(read_cuda_program(no_range)), Error);
+  const nlohmann::json patches = to_json(program_of_patches());
+  for (const auto& [name, value] :
+       {std::pair{"cols", 17}, {"n", 11}, {"ldb", 11}, {"runtime_sizes", 1}}) {
+    nlohmann::json wrong = patches;
+    if (value == 1)
+      wrong[name] = true;
+    else
+      wrong[name] = value;
+    EXPECT_THROW(static_cast<void>(read_cuda_program(wrong)), Error) << name;
+  }
+  nlohmann::json wide_image = patches;
+  wide_image["convolution"]["width"] = 5;
+  EXPECT_THROW(static_cast<void>(read_cuda_program(wide_image)), Error);
   EXPECT_THROW(static_cast<void>(read_cuda_program(unknown)), Error);
 }
 

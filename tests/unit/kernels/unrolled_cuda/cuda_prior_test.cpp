@@ -53,6 +53,37 @@ TEST(CudaPrior, CountsALoadForFourValuesAtRunTime) {
   EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(candidate, cuda_limits()), 2516);
 }
 
+TEST(CudaPrior, CountsPredicatesOfLoadsAndTheBytesOfAnImage) {
+  CudaCandidate candidate = bound_by_fmas(1000);
+  candidate.work.cols = 36;
+  candidate.grouping.nnc_sum = 36;
+  const double plain = spjit::estimate_cuda_cycles(candidate, cuda_limits());
+  candidate.layer.convolution = {.channels = 4,
+                                 .height = 16,
+                                 .width = 16,
+                                 .kernel_height = 3,
+                                 .kernel_width = 3,
+                                 .pad_top = 1,
+                                 .pad_left = 1,
+                                 .pad_bottom = 1,
+                                 .pad_right = 1};
+
+  // 8 warps x (a test and a move for 8 taps + a quarter of 36 loads) / 4 schedulers.
+  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(candidate, cuda_limits()), plain + 2 * (16 + 9));
+  // 36 rows of 256 floats at 64 bytes a cycle are what four channels of an image are, and C.
+  candidate.work.nnz = candidate.grouping.tile_nnz_max = 0;
+  candidate.layer.convolution.reset();
+  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(candidate, cuda_limits()), (36 + 4) * 16);
+  candidate.layer.convolution = spjit::Convolution{.channels = 4,
+                                                   .height = 16,
+                                                   .width = 16,
+                                                   .kernel_height = 3,
+                                                   .kernel_width = 3,
+                                                   .pad_bottom = 2,
+                                                   .pad_right = 2};
+  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(candidate, cuda_limits()), 2 * (36 + 4 + 16 + 9));
+}
+
 TEST(CudaPrior, ScoresMoreWorkLower) {
   const std::vector<CudaCandidate> ranked =
       spjit::rank_by_prior({bound_by_fmas(2000), bound_by_fmas(1000)}, cuda_limits());

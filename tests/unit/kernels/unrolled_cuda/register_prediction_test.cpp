@@ -68,6 +68,33 @@ TEST(RegisterPrediction, CountsThePointerToValuesAtRunTimeAndTwoLoadsOfThem) {
   EXPECT_EQ(at_run_time.total(), own.total() + at_run_time.values);
 }
 
+TEST(RegisterPrediction, CountsTheTapsOfAConvolutionAndItsMasks) {
+  const KernelPlan plan = spjit::build_plan(
+      random_matrix(64, 90, 0.5),
+      spjit::group_rows(random_matrix(64, 90, 0.5), 32, ReorderAlgorithm::balanced), 90);
+  CudaTile tile;
+  tile.m1 = 32;
+  const auto registers_of = [&](std::int64_t kernel) {
+    const std::int64_t pad = kernel / 2;
+    return spjit::predict_registers(plan.grouping, tile,
+                                    {.convolution = spjit::Convolution{.channels = 10,
+                                                                       .height = 16,
+                                                                       .width = 16,
+                                                                       .kernel_height = kernel,
+                                                                       .kernel_width = kernel,
+                                                                       .pad_top = pad,
+                                                                       .pad_left = pad,
+                                                                       .pad_bottom = pad,
+                                                                       .pad_right = pad}})
+        .total();
+  };
+  const std::int64_t plain = spjit::predict_registers(plan.grouping, tile).total();
+
+  EXPECT_EQ(registers_of(1), plain);
+  EXPECT_EQ(registers_of(3), plain + 8 + 1);
+  EXPECT_EQ(registers_of(7), plain + 2);
+}
+
 TEST(RegisterPrediction, AnEmptyMatrixNeedsNoAccumulators) {
   EXPECT_EQ(predict(CsrMatrix{3, 3, {0, 0, 0, 0}, {}, {}}, CudaTile{}).accumulators, 0);
 }
