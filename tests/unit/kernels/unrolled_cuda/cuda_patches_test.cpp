@@ -50,7 +50,7 @@ TEST(CudaPatches, AreAtConstantOffsetsOfChannelAndTap) {
 }
 
 TEST(CudaPatches, OfManyTapsShareARegisterThatIsZeroBefore) {
-  const CudaPatches patches(layer_of(Layout::row_major, 5), 200);
+  const CudaPatches patches(layer_of(Layout::row_major, 7), 200);
 
   EXPECT_EQ(loads(patches, {0}), "mov.f32 b,0f00000000;\n@valid0 ld.global.nc.f32 b,[pb+0];\n");
 }
