@@ -23,8 +23,8 @@ struct GoldenCase {
   CudaKernelSpec spec;
 };
 
-/// Small matrices: one unit, several units, run-time sizes with unusual values, values at run
-/// time, and patches of an image.
+/// Small matrices: one unit, several units, run-time sizes with unusual values, and values at run
+/// time.
 [[nodiscard]] inline std::vector<GoldenCase> golden_cases() {
   std::vector<GoldenCase> cases;
   CudaKernelSpec small = cuda_spec(2, 48);
@@ -44,17 +44,6 @@ struct GoldenCase {
   values.tile.unit_nonzeros = 20;
   values.layer.runtime_values = true;
   cases.push_back({"values", cuda_plan(random_matrix(9, 12, 0.7), 4), values});
-  CudaKernelSpec patches = cuda_spec(4, 30);
-  patches.layer.convolution = {.channels = 2,
-                               .height = 6,
-                               .width = 5,
-                               .kernel_height = 3,
-                               .kernel_width = 3,
-                               .pad_top = 1,
-                               .pad_left = 1,
-                               .pad_bottom = 1,
-                               .pad_right = 1};
-  cases.push_back({"patches", cuda_plan(random_matrix(9, 18, 0.7), 4), patches});
   return cases;
 }
 
