@@ -57,6 +57,7 @@ std::unique_ptr<ConvPeer> make_family(const Settings& settings, std::string name
 
 std::vector<std::string> all_conv_peer_names() {
   std::vector<std::string> names;
+  names.reserve(k_conv_entries.size());
   for (const ConvEntry& entry : k_conv_entries) names.emplace_back(entry.name);
   return names;
 }

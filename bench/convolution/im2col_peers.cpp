@@ -21,7 +21,6 @@
 namespace spjit::bench {
 namespace {
 
-using side_by_side::PeerInfo;
 using side_by_side::Runnable;
 
 /// What the layers of a network share.

@@ -85,6 +85,7 @@ Sequence sequence_of(const PreparedNetwork& prepared, const std::vector<std::siz
 std::vector<Sequence> sequences_of(const std::vector<PreparedNetwork>& networks,
                                    const std::vector<std::size_t>& numbers, int threads) {
   std::vector<Sequence> sequences;
+  sequences.reserve(networks.size());
   for (const PreparedNetwork& network : networks) {
     sequences.push_back(sequence_of(network, numbers, threads));
   }

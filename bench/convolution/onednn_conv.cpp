@@ -186,6 +186,7 @@ bool DnnlEngine::are_equal(const DnnlDesc& one, const DnnlDesc& other) const {
 
 DnnlArray DnnlEngine::array(const DnnlDesc& desc, float* floats) const {
   // DNNL_MEMORY_ALLOCATE
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the value that oneDNN's header gives it
   void* const handle = floats == nullptr ? reinterpret_cast<void*>(~std::uintptr_t{0}) : floats;
   DnnlMemory* made = nullptr;
   succeed("memory", functions_->create_memory(&made, desc.get(), functions_->engine, handle));
