@@ -111,8 +111,9 @@ class OptionsTest(ConvolutionTest):
         self.refuse(["--conv", "30x8x7", "--kernel", "3x3", "--groups", "5"], FAILED,
                     "conv.npz: A has 12 rows; expected a multiple of 5 groups")
 
-    def test_no_gpu_has_convolutions_yet(self):
-        self.refuse([*GEOMETRY, "--target", "sm_90"], FAILED, "conv.npz: ", "a convolution")
+    def test_a_gpu_takes_images_of_one_size(self):
+        self.refuse([*GEOMETRY, "--n", "any", "--target", "sm_90"], FAILED, "conv.npz: ",
+                    "whose size a run says")
 
 
 class OutputTest(ConvolutionTest):
