@@ -180,6 +180,7 @@ void ImagePlan::for_each_run(const Phase& rows, const Phase& columns, const RowR
 }
 
 /// A channel after another: what is read and written of one lies together.
+// NOLINTNEXTLINE(readability-function-size): an operand is a pointer and its layout
 void ImagePlan::stage_features(const float* x, const Operand& layout, const RowRange& channels,
                                const RowRange& columns, float* to, HostIsa isa) const {
   const CopyRun copy = copy_run_of(isa);
@@ -202,6 +203,7 @@ void ImagePlan::stage_features(const float* x, const Operand& layout, const RowR
 }
 
 /// All channels of some pixels at a time, which lie together.
+// NOLINTNEXTLINE(readability-function-size): an operand is a pointer and its layout
 void ImagePlan::stage_tokens(const float* x, const Operand& layout, const RowRange& channels,
                              const RowRange& columns, float* to, HostIsa isa) const {
   const std::int64_t count = channels.end - channels.begin;
@@ -227,6 +229,7 @@ void ImagePlan::stage_tokens(const float* x, const Operand& layout, const RowRan
   }
 }
 
+// NOLINTNEXTLINE(readability-function-size): an operand is a pointer and its layout
 void ImagePlan::stage(const float* x, const Operand& layout, const RowRange& channels,
                       const RowRange& columns, float* to, HostIsa isa) const {
   if (layout.layout == Layout::tokens_major) {
