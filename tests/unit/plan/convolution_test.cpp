@@ -582,15 +582,18 @@ TEST(CheckedConvolution, IsReadFromJsonAsItWasWritten) {
   EXPECT_THROW(static_cast<void>(spjit::read_problem(none, checked.a)), spjit::Error);
 }
 
-TEST(CheckedConvolution, IsRefusedByGpusInOneLine) {
+TEST(CheckedConvolution, OfRuntimeSizesIsRefusedByGpusInOneLine) {
+  Problem problem = problem_of_images();
+  problem.n.runtime = true;
   spjit::CompileOptions options;
   options.target = spjit::Target::parse("sm_90");
   spjit::Compiler compiler(options, spjit::testing_support::uncached());
   try {
-    static_cast<void>(compiler.compile(problem_of_images()));
+    static_cast<void>(compiler.compile(problem));
     FAIL() << "taken";
   } catch (const spjit::NotSupported& error) {
     EXPECT_NE(std::string(error.what()).find("a convolution"), std::string::npos) << error.what();
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
   }
 }
 
