@@ -620,3 +620,46 @@ def test_is_traced(always, runs):
         traced = torch.jit.trace(model, (x,), check_trace=False)
         close(traced(x), reference)
         close(torch.func.vmap(model)(x[None])[0], reference)
+
+
+@pytest.mark.parametrize(("activation", "name"), [
+    (nn.GELU(), "gelu"), (nn.GELU(approximate="tanh"), "gelu-tanh"), (nn.ReLU(), "relu"),
+    (nn.SiLU(), "silu"), (nn.Tanh(), "")], ids=repr)
+def test_an_activation_behind_a_layer_is_part_of_its_kernel(always, runs, activation, name):
+    model = nn.Sequential(thin_out(nn.Linear(48, 96)), activation, nn.Identity(),
+                          thin_out(nn.Linear(96, 48)))
+    seen = []
+
+    model, x, reference, report = optimized(torch.randn(5, 48), model)
+
+    assert [row.activation for row in report.rows] == [name, ""]
+    with torch.no_grad():
+        runs.clear()
+        close(model(x), reference)
+        assert len(runs) == 2
+        activation.forward = lambda y: seen.append(1) or type(activation).forward(activation, y)
+        close(model(x), reference)  # somebody looks at what is between
+        assert seen
+        del activation.forward
+        close(activation(model[0](x)), activation(nn.functional.linear(
+            x, model[0].weight, model[0].bias)))  # by itself it is the layer alone
+        close(copy.deepcopy(model)(x), reference)
+    model(x).sum().backward()
+    assert model[0].weight.grad is not None
+    sparse.restore_(model)
+    assert type(model) is nn.Sequential
+    with torch.no_grad():
+        assert torch.equal(model(x), reference)
+
+
+def test_an_activation_with_a_hook_or_of_two_layers_stays_by_itself(always):
+    shared = nn.ReLU()
+    model = nn.Sequential(thin_out(nn.Linear(48, 48)), shared, thin_out(nn.Linear(48, 48)), shared,
+                          thin_out(nn.Linear(48, 48)), nn.ReLU())
+    model[5].register_forward_hook(lambda *_: None)
+
+    model, x, reference, report = optimized(torch.randn(5, 48), model)
+
+    assert [row.activation for row in report.rows] == ["", "", ""]
+    with torch.no_grad():
+        close(model(x), reference)

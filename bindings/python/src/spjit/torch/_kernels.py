@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import os
@@ -37,6 +38,9 @@ class LayerKey:
     def __str__(self) -> str:
         return (f"{self.weights}/{self.tokens}/{self.height}x{self.width}/"
                 f"{'nhwc' if self.channels_last else 'nchw'}/{self.network_nnz}")
+
+    def with_weights(self, content: str) -> LayerKey:
+        return dataclasses.replace(self, weights=content)
 
     @classmethod
     @functools.lru_cache(maxsize=4096)

@@ -3,6 +3,7 @@ hooks, names and whoever holds the module stay as they are."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import torch
@@ -27,12 +28,16 @@ class SparseLinear(nn.Linear):
     """Of `optimize_` and `load_`. Its weight stays dense in `state_dict()`."""
 
     spjit_key: str
+    spjit_activation: str  # of the module behind it in a SparseSequential; or ""
 
     def forward(self, input: Tensor) -> Tensor:
+        return self.run(input, "")
+
+    def run(self, input: Tensor, activation: str) -> Tensor:
         if is_compiling():
-            return LINEAR(input, self.weight, self.bias, "", self.spjit_key)
+            return LINEAR(input, self.weight, self.bias, activation, self.spjit_key)
         weight, bias = _operands(self)
-        return call_linear(input, weight, bias, "", self.spjit_key)
+        return call_linear(input, weight, bias, activation, self.spjit_key)
 
 
 class SparseConv2d(nn.Conv2d):
@@ -48,6 +53,53 @@ class SparseConv2d(nn.Conv2d):
         weight, bias = _operands(self)
         return call_conv2d(input, weight, bias, self.stride, self.spjit_padding, self.dilation,
                            self.groups, self.spjit_key)
+
+
+def activation_of(module: nn.Module) -> str:
+    """As kernels have it; "" for what is none."""
+    if type(module) is nn.GELU:
+        return "gelu" if module.approximate == "none" else "gelu-tanh"
+    return {nn.ReLU: "relu", nn.SiLU: "silu"}.get(type(module), "")
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+                or module._backward_pre_hooks or "forward" in vars(module))
+
+
+def fused_pairs(model: nn.Module) -> dict[nn.Module, nn.Module]:
+    """From a Linear to the activation behind it in an nn.Sequential, where both are nowhere else
+    and nobody looks at what is between them."""
+    uses = Counter(module for _, module in model.named_modules(remove_duplicate=False))
+    pairs: dict[nn.Module, nn.Module] = {}
+    for parent in model.modules():
+        if type(parent) in (nn.Sequential, SparseSequential):
+            inside = list(parent)
+            pairs.update((first, then) for first, then in zip(inside, inside[1:])
+                         if isinstance(first, nn.Linear) and activation_of(then)
+                         and uses[first] == uses[then] == 1
+                         and not _has_hooks(first) and not _has_hooks(then))
+    return pairs
+
+
+class SparseSequential(nn.Sequential):
+    """Of a SparseLinear and an activation behind it makes one kernel, if the layer was chosen
+    so."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        modules = list(self._modules.values())
+        at = 0
+        while at < len(modules):
+            module = modules[at]
+            at += 1
+            name = module.spjit_activation if type(module) is SparseLinear else ""
+            if (name and at < len(modules) and activation_of(modules[at]) == name
+                    and not _has_hooks(module) and not _has_hooks(modules[at])):
+                input = module.run(input, name)
+                at += 1
+            else:
+                input = module(input)
+        return input
 
 
 _SPARSE: dict[type[nn.Module], type[nn.Module]] = {nn.Linear: SparseLinear, nn.Conv2d: SparseConv2d}
@@ -172,19 +224,30 @@ def resume_masks(module: nn.Module) -> None:
             del after_load[key]
 
 
-def swap(module: nn.Module, key: str) -> None:
-    """Precondition: `refusal` has none."""
+def swap(module: nn.Module, key: str, activation: str) -> None:
+    """`activation`: of the module behind it, if it is of `fused_pairs`. Precondition: `refusal` has
+    none."""
     pause_masks(module)
+    module.spjit_activation = activation
     if isinstance(module, nn.Conv2d):
         module.spjit_padding = padding_of(module)
     module.spjit_key = key
     module.__class__ = _SPARSE.get(type(module), type(module))
 
 
+def swap_parents(model: nn.Module) -> None:
+    """Each nn.Sequential is sparse exactly if it has something to fuse."""
+    for parent in model.modules():
+        if type(parent) in (nn.Sequential, SparseSequential):
+            fuses = any(type(module) is SparseLinear and module.spjit_activation
+                        for module in parent)
+            parent.__class__ = SparseSequential if fuses else nn.Sequential
+
+
 def unswap(module: nn.Module) -> None:
     """As it was before `swap`."""
     if is_sparse(module):
         module.__class__ = _DENSE[type(module)]
-    for name in ("spjit_key", "spjit_padding"):
+    for name in ("spjit_key", "spjit_activation", "spjit_padding"):
         vars(module).pop(name, None)
     resume_masks(module)

@@ -19,10 +19,16 @@ from .._errors import InvalidArgument, SpjitError
 from . import _op  # noqa: F401  registers the operators
 from ._kernels import (LEAST_ZEROS, LayerKey, Variant, compile_layer, content_hash, find_bound,
                        put_kernel, zeros_of)
-from ._layers import (geometry_of, is_layer, is_sparse, pause_masks, refusal, swap, unswap)
+from ._layers import (SparseLinear, activation_of, fused_pairs, geometry_of, is_layer, is_sparse,
+                      pause_masks, refusal, swap, swap_parents, unswap)
 from ._report import Report, Row
 
-_LEAST_ROUNDS, _MOST_ROUNDS = 3, 40
+_LEAST_ROUNDS, _MOST_ROUNDS = 4, 40
+
+
+def usual_time(times: list[float]) -> float:
+    """The median of the faster half: what else the machine does only adds."""
+    return statistics.median(sorted(times)[:(len(times) + 1) // 2])
 
 
 @dataclass
@@ -31,6 +37,7 @@ class Layer:
 
     module: nn.Module
     row: Row
+    then: nn.Module | None = None  # the activation behind it, which a kernel can do, too
     inputs: list[Tensor] = field(default_factory=list)  # of one pass; without memory
     key: LayerKey | None = None
     before: list[float] = field(default_factory=list)  # us of each pass
@@ -45,31 +52,41 @@ class Layer:
     def weight(self) -> Tensor:
         return self.module.weight  # type: ignore[return-value]
 
+    @property
+    def variant(self) -> Variant:
+        return Variant(torch.get_num_threads(), self.module.bias is not None,
+                       self.row.activation or geometry_of(self.module))
+
     def measured(self) -> None:
         """Into the row, and out if dense was faster."""
-        self.row.before_us = statistics.median(self.before)
-        self.row.after_us = statistics.median(self.after)
+        self.row.before_us, self.row.after_us = usual_time(self.before), usual_time(self.after)
         if _is_slower(self.row.before_us, self.row.after_us):
             self.row.reason = "dense is faster here"
 
 
-def layers_of(model: nn.Module) -> list[Layer]:
+def layers_of(model: nn.Module, *, count_zeros: bool = True) -> list[Layer]:
     """In the order of `named_modules`; of a module with several names one."""
     names: dict[nn.Module, list[str]] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         if is_layer(module):
             names.setdefault(module, []).append(name)
-    return [_layer_of(module, ", ".join(names[module])) for module in names]
+    pairs = fused_pairs(model)
+    layers = [_layer_of(module, ", ".join(names[module]), count_zeros) for module in names]
+    for layer in layers:
+        layer.then = pairs.get(layer.module)
+        layer.row.activation = "" if layer.then is None else activation_of(layer.then)
+    return layers
 
 
-def _layer_of(module: nn.Module, name: str) -> Layer:
+def _layer_of(module: nn.Module, name: str, count_zeros: bool) -> Layer:
     kind = "Conv2d" if isinstance(module, nn.Conv2d) else "Linear"
-    why = refusal(module)
     weight = module.weight
-    zeros = zeros_of(weight) if not why or weight.device.type == "cpu" else 0.0  # type: ignore
-    if not why and zeros < LEAST_ZEROS:
-        why = f"less than {100 * LEAST_ZEROS:.0f} % zeros"
-    return Layer(module, Row(name, kind, tuple(weight.shape), zeros, reason=why))  # type: ignore
+    row = Row(name, kind, tuple(weight.shape), 0.0, reason=refusal(module))  # type: ignore
+    if count_zeros and weight.device.type == "cpu":  # type: ignore[union-attr]
+        row.zeros = zeros_of(weight)  # type: ignore[arg-type]
+        if not row.reason and row.zeros < LEAST_ZEROS:
+            row.reason = f"less than {100 * LEAST_ZEROS:.0f} % zeros"
+    return Layer(module, row)
 
 
 @contextlib.contextmanager
@@ -90,16 +107,15 @@ def _as_in_use(model: nn.Module, threads: int | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _replaced(layers: list[Layer],
-              make: Callable[[Layer], Callable[..., Tensor]]) -> Iterator[None]:
-    """With other `forward` functions of the layers."""
+def _replaced(forwards: Mapping[nn.Module, Callable[..., Tensor]]) -> Iterator[None]:
+    """With other `forward` functions of modules."""
     try:
-        for layer in layers:
-            vars(layer.module)["forward"] = make(layer)
+        for module, forward in forwards.items():
+            vars(module)["forward"] = forward
         yield
     finally:
-        for layer in layers:
-            vars(layer.module).pop("forward", None)
+        for module in forwards:
+            vars(module).pop("forward", None)
 
 
 def _dense_forward(module: nn.Module) -> Callable[..., Tensor]:
@@ -118,7 +134,7 @@ def _see_inputs(layers: list[Layer], run: Callable[[], Any]) -> None:
 
         return see
 
-    with _replaced([layer for layer in layers if layer.is_candidate], make):
+    with _replaced({layer.module: make(layer) for layer in layers if layer.is_candidate}):
         run()
     for layer in layers:
         if layer.inputs:
@@ -145,16 +161,12 @@ def _key_of(layer: Layer, network_nnz: int) -> LayerKey:
                     network_nnz=network_nnz)
 
 
-def variant_of(module: nn.Module) -> Variant:
-    return Variant(torch.get_num_threads(), module.bias is not None, geometry_of(module))
-
-
 def _compile(layers: list[Layer]) -> None:
     network_nnz = sum(int(torch.count_nonzero(layer.weight)) for layer in layers)
 
     def compile_one(layer: Layer) -> None:
         layer.key = _key_of(layer, network_nnz)
-        variant = variant_of(layer.module)
+        variant = layer.variant
         try:
             kernel = compile_layer(layer.weight, layer.key, variant)
         except SpjitError as error:
@@ -178,9 +190,8 @@ class _Passes:
         self.before: list[float] = []  # us of whole passes
         self.after: list[float] = []
 
-    def _timed(self, layer: Layer) -> Callable[..., Tensor]:
-        dense = _dense_forward(layer.module)
-        sparse = functools.partial(type(layer.module).forward, layer.module)
+    def _timed(self, layer: Layer, dense: Callable[[Tensor], Tensor],
+               sparse: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         now = time.perf_counter_ns
 
         def forward(input: Tensor) -> Tensor:
@@ -191,6 +202,20 @@ class _Passes:
             return y
 
         return forward
+
+    def _forwards(self) -> dict[nn.Module, Callable[..., Tensor]]:
+        """Of a pair that is fused, the first does all and the second nothing."""
+        forwards: dict[nn.Module, Callable[..., Tensor]] = {}
+        for layer in self._layers:
+            module, then = layer.module, layer.then
+            sparse = functools.partial(type(module).forward, module)
+            if then is not None:
+                sparse = functools.partial(SparseLinear.run, module,  # type: ignore[arg-type]
+                                           activation=layer.row.activation)
+                forwards[then] = self._timed(layer, functools.partial(type(then).forward, then),
+                                             lambda x: x)
+            forwards[module] = self._timed(layer, _dense_forward(module), sparse)
+        return forwards
 
     def _pass(self, is_sparse: bool) -> float:
         self._is_sparse = is_sparse
@@ -205,7 +230,7 @@ class _Passes:
         self.before, self.after = [], []
         for layer in self._layers:
             layer.before, layer.after = [], []
-        with _replaced(self._layers, self._timed):
+        with _replaced(self._forwards()):
             self._pass(False)
             self._pass(True)
             end = time.perf_counter() + seconds
@@ -237,8 +262,8 @@ def _choose(layers: list[Layer], run: Callable[[], Any], budget: float, report: 
         chosen = left
     if not layers:
         return
-    report.before_us = statistics.median(passes.before)
-    report.after_us = statistics.median(passes.after) if chosen else report.before_us
+    report.before_us = usual_time(passes.before)
+    report.after_us = usual_time(passes.after) if chosen else report.before_us
     if _is_slower(report.before_us, report.after_us):
         for layer in layers:
             if layer.is_candidate:
@@ -264,7 +289,7 @@ def optimize_(model: nn.Module, example: Any, *, kwargs: Mapping[str, Any] | Non
     kwargs: named arguments of that call.
     threads: for which times are taken; None: torch.get_num_threads(). Later calls use as many as
         torch then has.
-    budget: seconds for each comparison of dense with sparse passes of the model, at least three of
+    budget: seconds for each comparison of dense with sparse passes of the model, at least four of
         each.
 
     Every nn.Linear and nn.Conv2d with at least half zeros, also under torch.nn.utils.prune, is
@@ -276,7 +301,7 @@ def optimize_(model: nn.Module, example: Any, *, kwargs: Mapping[str, Any] | Non
     Raises InvalidArgument for an example that is none; what the model raises.
     """
     run = _call(model, example, kwargs)
-    keys = {module: module.spjit_key for module in model.modules() if is_sparse(module)}
+    before = swapped_layers(model)
     report = Report(threads=torch.get_num_threads() if threads is None else threads)
     layers: list[Layer] = []
     try:
@@ -291,17 +316,15 @@ def optimize_(model: nn.Module, example: Any, *, kwargs: Mapping[str, Any] | Non
             _compile(candidates)
             candidates = [layer for layer in candidates if layer.is_candidate]
             for layer in candidates:
-                swap(layer.module, str(layer.key))
+                swap(layer.module, str(layer.key), layer.row.activation)
             _choose(candidates, run, budget, report)
         for layer in layers:
             layer.row.sparse = layer.is_candidate
             if not layer.is_candidate:
                 unswap(layer.module)
+        swap_parents(model)
     except BaseException:
-        for layer in layers:
-            unswap(layer.module)
-        for module, key in keys.items():
-            swap(module, key)
+        put_back(model, layers, before)
         raise
     report.rows = [layer.row for layer in layers]
     return report
@@ -312,3 +335,20 @@ def restore_(model: nn.Module) -> None:
     for module in model.modules():
         if is_sparse(module):
             unswap(module)
+    swap_parents(model)
+
+
+def swapped_layers(model: nn.Module) -> dict[nn.Module, tuple[str, str]]:
+    """With what `swap` was given."""
+    return {module: (module.spjit_key, module.spjit_activation)  # type: ignore[misc]
+            for module in model.modules() if is_sparse(module)}
+
+
+def put_back(model: nn.Module, layers: list[Layer],
+             before: dict[nn.Module, tuple[str, str]]) -> None:
+    """The layers as they were, of which `before` has the swapped ones."""
+    for layer in layers:
+        unswap(layer.module)
+    for module, (key, activation) in before.items():
+        swap(module, key, activation)
+    swap_parents(model)

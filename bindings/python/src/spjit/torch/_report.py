@@ -10,14 +10,16 @@ from typing import Optional
 
 @dataclass
 class Row:
-    """A layer. Times are medians over passes of the whole model, in which the layer is as cold as
-    the others leave it; of a layer that is called several times in a pass, their sum."""
+    """A layer. Times are those of passes of the whole model, in which the layer is as cold as the
+    others leave it, the median of the faster half of them; of a layer that is called several times
+    in a pass, their sum. With an activation both times include it."""
 
     layer: str  # the module's name; of a shared module all names
     kind: str  # "Linear", "Conv2d"
     shape: tuple[int, ...]  # of the weight
     zeros: float  # part of the weight's elements, 0 to 1
     input: Optional[tuple[int, ...]] = None  # shape in the example; None: not called
+    activation: str = ""  # of the module behind it in an nn.Sequential, which the kernel does, too
     kernel: str = ""  # the family; "" while there is none
     before_us: Optional[float] = None  # dense; None: not measured
     after_us: Optional[float] = None  # the kernel
@@ -27,7 +29,7 @@ class Row:
 
 @dataclass
 class Report:
-    """`str()` is a table. Times of the model are medians of whole passes."""
+    """`str()` is a table. Times of the model are those of whole passes, as of rows."""
 
     rows: list[Row] = field(default_factory=list)
     threads: int = 1
@@ -63,5 +65,6 @@ def _cells(row: Row) -> tuple[str, ...]:
     def time(value: float | None) -> str:
         return "" if value is None else f"{value:.1f}"
 
-    return (row.layer, "x".join(map(str, row.shape)), f"{100 * row.zeros:.1f} %", row.kernel,
+    kernel = " ".join(filter(None, (row.kernel, row.activation))) if row.kernel else ""
+    return (row.layer, "x".join(map(str, row.shape)), f"{100 * row.zeros:.1f} %", kernel,
             time(row.before_us), time(row.after_us), row.reason)
