@@ -240,6 +240,35 @@ def test_on_another_device_is_dense(always):
             model.to("cuda")
 
 
+class Doubled(torch.Tensor):
+    """Multiplies by twice of it."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function is nn.functional.linear:
+            x, weight, bias = args
+            return nn.functional.linear(x, 2 * weight.as_subclass(torch.Tensor), bias)
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+def test_weights_of_other_kinds_are_torch_s(always, runs):
+    model, x, _, _ = optimized()
+    layer, runs[:] = model.mixed, []
+    y = torch.randn(3, 96)
+    dense = layer.weight.detach()
+    with torch.no_grad():
+        layer.weight = nn.Parameter(dense.to("meta"))
+        assert layer(y).shape == (3, 96)  # as torch has it
+        del layer.weight
+        layer.weight = dense.as_subclass(Doubled)
+        close(layer(y).as_subclass(torch.Tensor), nn.functional.linear(y, 2 * dense))
+        with torch.inference_mode():
+            del layer.weight
+            layer.weight = nn.Parameter(dense.clone(), requires_grad=False)
+            close(layer(y), nn.functional.linear(y, dense))
+    assert not runs
+
+
 def test_trained_weights_are_seen(always, runs):
     model, x, _, _ = optimized()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
