@@ -40,12 +40,20 @@ class CompilerOptions(_Sized):
                 ("parallel_compiles", c_int32), ("hot", c_int32), ("no_cache", c_int32)]
 
 
+class Convolution(_Sized):
+    _fields_ = [("struct_size", c_size_t), *((name, c_int64) for name in (
+        "channels", "height", "width", "kernel_height", "kernel_width", "stride_height",
+        "stride_width", "pad_top", "pad_left", "pad_bottom", "pad_right", "dilation_height",
+        "dilation_width", "groups"))]
+
+
 class Problem(_Sized):
     _fields_ = [("struct_size", c_size_t), ("n", c_int64), ("ldb", c_int64), ("ldc", c_int64),
                 ("panel_columns", c_int64), ("runtime_n", c_int32), ("b_layout", c_int32),
                 ("c_layout", c_int32), ("has_scale", c_int32), ("has_bias", c_int32),
                 ("has_residual", c_int32), ("activation", c_int32), ("clamp_low", c_float),
-                ("clamp_high", c_float), ("runtime_values", c_int32)]
+                ("clamp_high", c_float), ("runtime_values", c_int32),
+                ("convolution", POINTER(Convolution))]
 
 
 class CompileControl(_Sized):
@@ -59,8 +67,8 @@ class LoadOptions(_Sized):
 
 # spjit_arguments, packed in one call: a ctypes struct takes microseconds to fill. Its members:
 # struct_size, b, ldb, c, ldc, n, b_layout, c_layout, scale, bias, residual, ldr, values, batch,
-# b_distance, c_distance, residual_distance, workspace, workspace_bytes, stream.
-ARGUMENTS = struct.Struct("@NPqPqqiiPPPqPqqqqPNP")
+# b_distance, c_distance, residual_distance, workspace, workspace_bytes, stream, height, width.
+ARGUMENTS = struct.Struct("@NPqPqqiiPPPqPqqqqPNPqq")
 
 _OUT = POINTER(c_void_p)
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
@@ -71,6 +79,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spjit_matrix_from_dense": (c_int, [c_void_p, c_int64, c_int64, _OUT]),
     "spjit_matrix_load": (c_int, [c_char_p, _OUT]),
     "spjit_matrix_destroy": (None, [c_void_p]),
+    "spjit_matrix_cols": (c_int64, [c_void_p]),
     "spjit_compiler_create": (c_int, [POINTER(CompilerOptions), _OUT]),
     "spjit_compiler_destroy": (None, [c_void_p]),
     "spjit_cancel_create": (c_int, [_OUT]),
