@@ -243,7 +243,7 @@ def _layer_at(graph: _Graph, index: int, name: str) -> OnnxLayer | None:
     if not (_is_standard(node) or _is_fused(node)) or len(node.input) < 2:
         return None
     makers = {"MatMul": _matmul, "Gemm": _gemm, "Conv": _conv, "FusedConv": _conv,
-              "FusedMatMul": _fused_matmul}
+              "FusedGemm": _gemm, "FusedMatMul": _fused_matmul}
     if node.op_type not in makers and node.op_type not in _OTHER_NODES:
         return None
     if node.op_type == "MatMul" and graph.constant(node.input[0]) is not None:
@@ -360,8 +360,7 @@ def _with_followers(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
         return layer
     if layer.convolution:
         layer = _with_batch_normalization(graph, layer)
-    if layer.bias is None:
-        layer = _with_bias(graph, layer)
+    layer = _with_bias(graph, _with_factor(graph, layer))
     return layer if layer.activation else _with_activation(graph, layer)
 
 
@@ -397,6 +396,27 @@ def _with_batch_normalization(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
                    output=node.output[0], nodes=(*layer.nodes, index))
 
 
+def _with_factor(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
+    """A constant factor of each row becomes one of the weights and the bias."""
+    follower = _follower(graph, layer, "Mul")
+    if follower is None:
+        return layer
+    index, node = follower
+    factor = _constant_beside(graph, layer, node)
+    if factor is None:
+        return layer
+    weight = layer.weight * factor.reshape(-1, *(1,) * (layer.weight.ndim - 1))
+    return replace(layer, weight=weight, bias=None if layer.bias is None else layer.bias * factor,
+                   output=node.output[0], nodes=(*layer.nodes, index))
+
+
+def _constant_beside(graph: _Graph, layer: OnnxLayer, node: onnx.NodeProto) -> np.ndarray | None:
+    """The node's other operand, as a constant of each row."""
+    other = node.input[1] if node.input[0] == layer.output else node.input[0]
+    return _per_row(graph.constant(other), layer.weight.shape[0],
+                    trailing=2 if layer.convolution else 0)
+
+
 def _with_bias(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
     follower = (_follower(graph, layer, "Add")
                 or _follower(graph, layer, "BiasGelu", _is_fused))
@@ -404,11 +424,11 @@ def _with_bias(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
         return layer
     index, node = follower
     activation = "gelu" if node.op_type == "BiasGelu" else None
-    other = node.input[1] if node.input[0] == layer.output else node.input[0]
-    bias = _per_row(graph.constant(other), layer.weight.shape[0],
-                    trailing=2 if layer.convolution else 0)
+    bias = _constant_beside(graph, layer, node)
     if bias is None:
         return layer
+    if layer.bias is not None:
+        bias = layer.bias + bias
     return replace(layer, bias=bias, activation=activation, output=node.output[0],
                    nodes=(*layer.nodes, index))
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ from .._library import PathLike
 from .._onnx_graph import OnnxLayer, survey
 from .._report import Report, Row
 from ._graph import Swap, fused, rewritten, session_of, shapes_in
-from ._passes import NodeTimes, dense_time, model_times, node_times
-from ._sessions import (check_version, cpu_count, feeds_of, kernels_beside, plain_options,
+from ._passes import NodeTimes, alone, dense_time, model_times, node_times
+from ._sessions import (PROVIDERS, check_version, cpu_count, feeds_of, kernels_beside, plain_options,
                         sparse_options)
 
 LEAST_ZEROS = 0.5  # of a layer that is tried
@@ -42,11 +43,19 @@ class _Candidate:
         return self.swap is not None and not self.row.reason
 
 
+class _Folder:
+    """A folder that goes when nobody needs it any more."""
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="spjit-kernels-")
+        self.remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
 class Optimized:
     """A model with kernels, ready to run. `optimize` makes it."""
 
-    def __init__(self, model: onnx.ModelProto, report: Report, kernels: tempfile.TemporaryDirectory[
-            str], threads: int) -> None:
+    def __init__(self, model: onnx.ModelProto, report: Report, kernels: _Folder,
+                 threads: int) -> None:
         self._kernels = kernels
         self._threads = threads
         self.model = model
@@ -56,7 +65,7 @@ class Optimized:
     def _options(self) -> onnxruntime.SessionOptions:
         if not self.report.sparse:
             return plain_options(self._threads)
-        return sparse_options(self._kernels.name, self._threads)
+        return sparse_options(self._kernels.path, self._threads)
 
     def __call__(self, *inputs: Any) -> list[Any]:
         """The model's outputs, numpy arrays in its order. inputs: arrays in the model's order, or
@@ -74,7 +83,7 @@ class Optimized:
                 if attribute.name == "bundle":
                     attribute.s = os.fsencode(kernels.name)
         with _renamed(kernels) as folder:
-            shutil.copytree(self._kernels.name, folder)
+            shutil.copytree(self._kernels.path, folder)
         with _renamed(Path(path)) as file:
             onnx.save(model, str(file))
 
@@ -118,11 +127,16 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     report.rows = [one.row for one in candidates]
     report.rows += [Row(other.name, other.op, (), 0.0, reason=other.reason)
                     for other in found.others]
-    kernels = tempfile.TemporaryDirectory(prefix="spjit-kernels-")
-    _compile(base, candidates, inputs, Compiler(threads=threads, cache=cache, network_nnz=sum(
-        int(np.count_nonzero(layer.weight)) for layer in found.layers)), kernels.name)
-    chosen = _choose(_Measured(base, model, inputs, budget, threads, kernels.name), candidates,
-                     report)
+    kernels = _Folder()
+    try:
+        network_nnz = sum(int(np.count_nonzero(layer.weight)) for layer in found.layers)
+        _compile(base, candidates, inputs,
+                 Compiler(threads=threads, cache=cache, network_nnz=network_nnz), kernels.path)
+        chosen = _choose(_Measured(base, model, inputs, budget, threads, kernels.path), candidates,
+                         report)
+    except BaseException:
+        kernels.remove()
+        raise
     for candidate in candidates:
         candidate.row.sparse = candidate.is_in
     return Optimized(chosen, report, kernels, threads)
@@ -154,9 +168,12 @@ def _compile(base: onnx.ModelProto, candidates: list[_Candidate], inputs: tuple[
         one.swap = Swap(one.layer, key, folder, kernel.info["threads"])
 
     # Two at once: what is not compiling is hashing and writing.
-    with ThreadPoolExecutor(max_workers=2) as pool:
+    pool = ThreadPoolExecutor(max_workers=2)
+    try:
         for _ in pool.map(compile_one, wanted):
             pass
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _kernel_of(layer: OnnxLayer, x: tuple[int, ...], compiler: Compiler) -> Any:
@@ -197,10 +214,9 @@ class _Measured:
     def totals(self, models: list[onnx.ModelProto]) -> list[float]:
         """us of a pass of the original, and of these models."""
         original = onnxruntime.InferenceSession(
-            os.fspath(self.original), plain_options(self.threads),
-            providers=["CPUExecutionProvider"])
-        return model_times([original, *(session_of(model, self.options()) for model in models)],
-                           self.inputs, self.budget)
+            os.fspath(self.original), alone(plain_options(self.threads)), providers=PROVIDERS)
+        sessions = [session_of(model, alone(self.options())) for model in models]
+        return model_times([original, *sessions], self.inputs, self.budget)
 
 
 def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -> onnx.ModelProto:

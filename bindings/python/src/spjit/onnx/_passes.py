@@ -53,13 +53,20 @@ def in_turn(calls: list[Callable[[], Any]], seconds: float) -> list[list[float]]
 Options = Callable[[], onnxruntime.SessionOptions]
 
 
+def alone(options: onnxruntime.SessionOptions) -> onnxruntime.SessionOptions:
+    """Of a session whose threads, after a pass, leave the CPUs to the next one's: by default they
+    wait in a loop for more work."""
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    return options
+
+
 def node_times(models: list[tuple[onnx.ModelProto, Options]], inputs: tuple[Any, ...],
                seconds: float) -> list[NodeTimes]:
     """Of each model, passes in turn."""
     with tempfile.TemporaryDirectory(prefix="spjit-onnx-") as folder:
         sessions = []
         for i, (model, make) in enumerate(models):
-            options = make()
+            options = alone(make())
             options.enable_profiling = True
             options.profile_file_prefix = str(Path(folder) / str(i))
             sessions.append(session_of(model, options))
