@@ -58,6 +58,49 @@ def test_zeros_are_counted():
     assert only_layer(model_of([node("MatMul", "x w", "y")], {"w": weight})).zeros == 0.5
 
 
+def test_a_factor_of_each_row_and_a_second_bias():
+    nodes = [node("Gemm", "x w b", "p"), node("Mul", "b p", "q"), node("Add", "q b", "r"),
+             node("Relu", "r", "y")]
+
+    layer = only_layer(model_of(nodes, constants(), inputs=[("x", [3, 4])]))
+
+    assert (layer.activation, layer.nodes) == ("relu", (0, 1, 2, 3))
+    np.testing.assert_array_equal(layer.weight, W.T * B[:, None])
+    np.testing.assert_array_equal(layer.bias, B * B + B)
+
+
+def test_what_onnxruntime_fuses():
+    fused = {"domain": "com.microsoft"}
+    nodes = [node("FusedMatMul", "x w", "p", alpha=2.0, **fused),
+             node("BiasGelu", "p b", "y", **fused)]
+
+    layer = only_layer(model_of(nodes, constants()))
+
+    assert (layer.op, layer.activation, layer.nodes) == ("MatMul", "gelu", (0, 1))
+    np.testing.assert_array_equal(layer.weight, 2 * W.T)
+    np.testing.assert_array_equal(layer.bias, B)
+
+
+@pytest.mark.parametrize(("attributes", "expected"), [
+    ({"activation": "Relu"}, ("relu", None)),
+    ({"activation": "Clip", "activation_params": [0.0, 6.0]}, ("clamp", (0, 6))),
+])
+def test_a_fused_convolution(attributes, expected):
+    conv = node("FusedConv", "x w b z", "y", domain="com.microsoft", **attributes)
+    layer = only_layer(model_of([conv], {"w": CONV, "b": B}, inputs=[*IMAGE, ("z", [1, 6, 7, 7])]))
+
+    assert (layer.op, layer.residual) == ("Conv", "z")
+    assert (layer.activation, layer.clamp) == expected
+
+
+def test_a_fused_convolution_of_another_activation():
+    conv = node("FusedConv", "x w", "y", domain="com.microsoft", activation="HardSigmoid",
+                activation_params=[0.2, 0.5])
+    found = survey(model_of([conv], {"w": CONV}, inputs=IMAGE))
+    assert not found.layers
+    assert "HardSigmoid" in found.others[0].reason
+
+
 @pytest.mark.parametrize("transposed", [0, 1])
 def test_gemm_with_factors(transposed):
     weight = W.T.copy() if transposed else W
@@ -123,7 +166,7 @@ def test_clip_is_a_clamp():
     # Not GELU: 0.4 in place of 0.5.
     [*GELU_TORCH[:-1], node("Mul", "m wrong", "y")],
     # ReLU of something else, and of an operation that is not known.
-    [node("Mul", "p wrong", "q"), node("Relu", "q", "y")],
+    [node("Sub", "p wrong", "q"), node("Relu", "q", "y")],
     [node("HardSwish", "p", "y")],
     # A clamp without an order, and one whose bound is computed.
     [node("Clip", "p six zero", "y")],

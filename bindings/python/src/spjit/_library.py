@@ -15,7 +15,8 @@ from ._errors import BY_STATUS, CompileFailed, InternalError, InvalidArgument
 
 PathLike = Union[str, "os.PathLike[str]"]
 
-library = ctypes.CDLL(str(Path(__file__).parent / "libspjit_python.so"))
+LIBRARY = str(Path(__file__).parent / "libspjit_python.so")
+library = ctypes.CDLL(LIBRARY)
 
 
 class _Sized(ctypes.Structure):

@@ -1,11 +1,12 @@
 """The layers of an ONNX model: products and convolutions with constant weights, with the bias and
-the activation that follow them. Needs the package onnx."""
+the activation that follow them; also as ONNX Runtime's optimizer fuses them (com.microsoft). Needs
+the package onnx."""
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Optional
 
@@ -54,6 +55,7 @@ class OnnxLayer:
     output: str
     nodes: tuple[int, ...]  # all that it stands for, as indices into graph.node, ascending
     input_shape: Extents | None  # None where it is not known; a dimension that is not: None
+    residual: str | None = None  # a value that is added before the activation, as the output
 
     @property
     def zeros(self) -> float:
@@ -167,6 +169,11 @@ def _is_standard(node: onnx.NodeProto) -> bool:
     return node.domain in ("", "ai.onnx")
 
 
+def _is_fused(node: onnx.NodeProto) -> bool:
+    """By ONNX Runtime."""
+    return node.domain == "com.microsoft"
+
+
 def attribute_of(node: onnx.NodeProto, name: str, default: Any) -> Any:
     for attribute in node.attribute:
         if attribute.name == name:
@@ -233,9 +240,10 @@ def _shapes_of(model: onnx.ModelProto) -> dict[str, Extents]:
 def _layer_at(graph: _Graph, index: int, name: str) -> OnnxLayer | None:
     """Of one node; None if it has no constant weights."""
     node = graph.nodes[index]
-    if not _is_standard(node) or len(node.input) < 2:
+    if not (_is_standard(node) or _is_fused(node)) or len(node.input) < 2:
         return None
-    makers = {"MatMul": _matmul, "Gemm": _gemm, "Conv": _conv}
+    makers = {"MatMul": _matmul, "Gemm": _gemm, "Conv": _conv, "FusedConv": _conv,
+              "FusedGemm": _gemm, "FusedMatMul": _fused_matmul}
     if node.op_type not in makers and node.op_type not in _OTHER_NODES:
         return None
     if node.op_type == "MatMul" and graph.constant(node.input[0]) is not None:
@@ -248,10 +256,23 @@ def _layer_at(graph: _Graph, index: int, name: str) -> OnnxLayer | None:
     if weight.dtype != np.float32:
         raise _Refused(f"its weights are {weight.dtype}; expected float32")
     weight, bias, convolution = makers[node.op_type](graph, node, weight)
-    return OnnxLayer(name=name, op=node.op_type, weight=weight, bias=bias, activation=None,
-                     clamp=None, convolution=convolution, input=node.input[0],
-                     output=node.output[0], nodes=(index,),
-                     input_shape=graph.shapes.get(node.input[0]))
+    activation, clamp = _fused_activation(node)
+    residual = node.input[3] if node.op_type == "FusedConv" and len(node.input) > 3 else None
+    return OnnxLayer(name=name, op=node.op_type.replace("Fused", ""), weight=weight, bias=bias,
+                     activation=activation, clamp=clamp, convolution=convolution,
+                     input=node.input[0], output=node.output[0], nodes=(index,),
+                     input_shape=graph.shapes.get(node.input[0]), residual=residual)
+
+
+def _fused_activation(node: onnx.NodeProto) -> tuple[str | None, tuple[float, float] | None]:
+    """Activation and bounds that are part of the node, as OnnxLayer has them."""
+    name = attribute_of(node, "activation", b"").decode() if _is_fused(node) else ""
+    if name == "Clip":
+        low, high = attribute_of(node, "activation_params", [-math.inf, math.inf])
+        return "clamp", (low, high)
+    if name not in ("", "Relu"):
+        raise _Refused(f"its activation {name} has no kernel")
+    return ("relu" if name else None), None
 
 
 _Parts = tuple[np.ndarray, Optional[np.ndarray], Optional[Convolution]]
@@ -261,6 +282,14 @@ def _matmul(_graph: _Graph, _node: onnx.NodeProto, weight: np.ndarray) -> _Parts
     if weight.ndim != 2:
         raise _Refused(f"its weights have {weight.ndim} dimensions; expected 2")
     return weight.T, None, None
+
+
+def _fused_matmul(_graph: _Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
+    if any(attribute_of(node, name, 0) for name in ("transA", "transBatchA", "transBatchB")):
+        raise _Refused("its activations are transposed; expected [..., tokens, in]")
+    weight, bias, convolution = _matmul(_graph, node, weight)
+    weight = weight.T if attribute_of(node, "transB", 0) else weight
+    return (weight * np.float32(attribute_of(node, "alpha", 1.0))), bias, convolution
 
 
 def _gemm(graph: _Graph, node: onnx.NodeProto, weight: np.ndarray) -> _Parts:
@@ -327,20 +356,23 @@ def _per_row(value: np.ndarray | None, rows: int, trailing: int) -> np.ndarray |
 
 
 def _with_followers(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
+    if layer.activation or layer.residual:
+        return layer
     if layer.convolution:
         layer = _with_batch_normalization(graph, layer)
-    if layer.bias is None:
-        layer = _with_bias(graph, layer)
-    return _with_activation(graph, layer)
+    layer = _with_bias(graph, _with_factor(graph, layer))
+    return layer if layer.activation else _with_activation(graph, layer)
 
 
-def _follower(graph: _Graph, layer: OnnxLayer, op: str) -> tuple[int, onnx.NodeProto] | None:
+def _follower(graph: _Graph, layer: OnnxLayer, op: str,
+              domain: Callable[[onnx.NodeProto], bool] = _is_standard,
+              ) -> tuple[int, onnx.NodeProto] | None:
     """The node that alone sees the layer's output, if it is such a one."""
     users = graph.users(layer.output)
     if len(users) != 1 or not graph.only_within(layer.output, set(users)):
         return None
     node = graph.nodes[users[0]]
-    return (users[0], node) if node.op_type == op and _is_standard(node) else None
+    return (users[0], node) if node.op_type == op and domain(node) else None
 
 
 def _with_batch_normalization(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
@@ -364,23 +396,48 @@ def _with_batch_normalization(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
                    output=node.output[0], nodes=(*layer.nodes, index))
 
 
-def _with_bias(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
-    follower = _follower(graph, layer, "Add")
+def _with_factor(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
+    """A constant factor of each row becomes one of the weights and the bias."""
+    follower = _follower(graph, layer, "Mul")
     if follower is None:
         return layer
     index, node = follower
+    factor = _constant_beside(graph, layer, node)
+    if factor is None:
+        return layer
+    weight = layer.weight * factor.reshape(-1, *(1,) * (layer.weight.ndim - 1))
+    return replace(layer, weight=weight, bias=None if layer.bias is None else layer.bias * factor,
+                   output=node.output[0], nodes=(*layer.nodes, index))
+
+
+def _constant_beside(graph: _Graph, layer: OnnxLayer, node: onnx.NodeProto) -> np.ndarray | None:
+    """The node's other operand, as a constant of each row."""
     other = node.input[1] if node.input[0] == layer.output else node.input[0]
-    bias = _per_row(graph.constant(other), layer.weight.shape[0],
+    return _per_row(graph.constant(other), layer.weight.shape[0],
                     trailing=2 if layer.convolution else 0)
+
+
+def _with_bias(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
+    follower = (_follower(graph, layer, "Add")
+                or _follower(graph, layer, "BiasGelu", _is_fused))
+    if follower is None:
+        return layer
+    index, node = follower
+    activation = "gelu" if node.op_type == "BiasGelu" else None
+    bias = _constant_beside(graph, layer, node)
     if bias is None:
         return layer
-    return replace(layer, bias=bias, output=node.output[0], nodes=(*layer.nodes, index))
+    if layer.bias is not None:
+        bias = layer.bias + bias
+    return replace(layer, bias=bias, activation=activation, output=node.output[0],
+                   nodes=(*layer.nodes, index))
 
 
 # An activation is often several nodes, in one of many orders. So the nodes behind a layer are
 # computed for some numbers, and what they give is compared with the functions that kernels have.
 _POINTS = np.linspace(-6.0, 6.0, 49)
 _MOST_NODES = 16
+_FUSED_ACTIVATIONS = ("Gelu", "FastGelu", "QuickGelu")  # of com.microsoft
 
 def _erf(x: np.ndarray) -> np.ndarray:
     return np.array([math.erf(one) for one in x])
@@ -454,7 +511,7 @@ def _clip_behind(graph: _Graph, layer: OnnxLayer) -> OnnxLayer | None:
 def _computed(graph: _Graph, node: onnx.NodeProto,
               values: dict[str, np.ndarray]) -> np.ndarray | None:
     """What the node gives; None if it needs more than `values` and constants of one element."""
-    if not _is_standard(node):
+    if not (_is_standard(node) or node.op_type in _FUSED_ACTIVATIONS):
         return None
     inputs: list[Any] = []
     for name in node.input:
@@ -465,6 +522,11 @@ def _computed(graph: _Graph, node: onnx.NodeProto,
     if node.op_type == "Gelu":
         approximate = attribute_of(node, "approximate", b"none") == b"tanh"
         return (_gelu_tanh if approximate else _gelu)(inputs[0])
+    if node.op_type == "FastGelu" and len(inputs) == 1:
+        return _gelu_tanh(inputs[0])
+    if node.op_type == "QuickGelu":
+        return np.asarray(inputs[0] / (1 + np.exp(-attribute_of(node, "alpha", 1.702)
+                                                  * inputs[0])))
     if node.op_type not in _ELEMENTWISE:
         return None
     with np.errstate(all="ignore"):
