@@ -10,14 +10,16 @@ from typing import Optional
 
 @dataclass
 class Row:
-    """A layer. Times are medians over passes of the whole model, in which the layer is as cold as
-    the others leave it; of a layer that is called several times in a pass, their sum."""
+    """A layer. Times are those of passes of the whole model, in which the layer is as cold as the
+    others leave it: medians of all passes (ONNX) or of their faster half (PyTorch); of a layer that
+    is called several times in a pass, their sum. With an activation both times include it."""
 
-    layer: str  # the module's name; of a shared module all names
-    kind: str  # "Linear", "Conv2d"
+    layer: str  # the name of the module or node; of a shared module all names
+    kind: str  # "Linear", "Conv2d"; of a node its operator
     shape: tuple[int, ...]  # of the weight
     zeros: float  # part of the weight's elements, 0 to 1
     input: Optional[tuple[int, ...]] = None  # shape in the example; None: not called
+    activation: str = ""  # of the module behind it, which the kernel computes, too
     kernel: str = ""  # the family; "" while there is none
     before_us: Optional[float] = None  # dense; None: not measured
     after_us: Optional[float] = None  # the kernel
@@ -27,7 +29,7 @@ class Row:
 
 @dataclass
 class Report:
-    """`str()` is a table. Times of the model are medians of whole passes."""
+    """`str()` is a table. Times of the model are those of whole passes, as of rows."""
 
     rows: list[Row] = field(default_factory=list)
     threads: int = 1
@@ -55,13 +57,14 @@ class Report:
         count = f"{len(self.sparse)} of {len(self.rows)} layers are sparse"
         if self.before_us is None or self.after_us is None:
             return count
-        return (f"{count}; the model, cold, threads={self.threads}: {self.before_us:.0f} us before, "
-                f"{self.after_us:.0f} us after")
+        return (f"{count}; the model, cold, threads={self.threads}: {self.before_us:.0f} us "
+                f"before, {self.after_us:.0f} us after")
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     def time(value: float | None) -> str:
         return "" if value is None else f"{value:.1f}"
 
-    return (row.layer, "x".join(map(str, row.shape)), f"{100 * row.zeros:.1f} %", row.kernel,
+    kernel = " ".join(filter(None, (row.kernel, row.activation))) if row.kernel else ""
+    return (row.layer, "x".join(map(str, row.shape)), f"{100 * row.zeros:.1f} %", kernel,
             time(row.before_us), time(row.after_us), row.reason)

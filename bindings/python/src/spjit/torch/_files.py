@@ -16,7 +16,7 @@ from ._kernels import (Geometry, LayerKey, Variant, compile_layer, content_hash,
                        find_kernel, put_kernel)
 from ._layers import geometry_of, is_sparse, swap, swap_parents
 from ._optimize import Layer, layers_of, put_back, restore_, swapped_layers
-from ._report import Report
+from .._report import Report
 from ._store import Store, write
 from ._threads import parallel_for
 

@@ -21,7 +21,7 @@ from ._kernels import (LEAST_ZEROS, LayerKey, Variant, compile_layer, content_ha
                        put_kernel, zeros_of)
 from ._layers import (SparseLinear, activation_of, fused_pairs, geometry_of, is_layer, is_sparse,
                       pause_masks, refusal, swap, swap_parents, unswap)
-from ._report import Report, Row
+from .._report import Report, Row
 
 _LEAST_ROUNDS, _MOST_ROUNDS = 4, 40
 
