@@ -62,6 +62,9 @@ class LoadOptions(_Sized):
 # b_distance, c_distance, residual_distance, workspace, workspace_bytes, stream.
 ARGUMENTS = struct.Struct("@NPqPqqiiPPPqPqqqqPNP")
 
+# Of bindings/python/command_line.cpp.
+CONVERT_MODEL = ctypes.CFUNCTYPE(c_int, c_char_p, c_char_p, c_void_p, c_size_t)
+
 _OUT = POINTER(c_void_p)
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spjit_last_error": (c_char_p, []),
@@ -84,7 +87,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spjit_kernel_prepare_values": (c_int, [c_void_p, c_void_p, c_int64, _OUT]),
     "spjit_values_destroy": (None, [c_void_p]),
     "spjit_kernel_run": (c_int, [c_void_p, c_char_p]),
-    "spjit_python_main": (c_int, [c_int, POINTER(c_char_p)]),
+    "spjit_python_main": (c_int, [c_int, POINTER(c_char_p), CONVERT_MODEL]),
 }
 for _name, (_result, _parameters) in _SIGNATURES.items():
     _function = getattr(library, _name)
