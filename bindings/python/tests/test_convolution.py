@@ -85,8 +85,8 @@ def test_takes_images_of_any_size_and_number(rng):
     np.testing.assert_array_equal(kernel(many)[1, 2], kernel(np.ascontiguousarray(many[1, 2])))
 
 
-@pytest.mark.parametrize("of", [spjit.Conv2d(6, 9, 11, kernel=3, padding=1), spjit.Conv2d(6, 9, 11)],
-                         ids=repr)
+@pytest.mark.parametrize("of", [spjit.Conv2d(6, 9, 11, kernel=3, padding=1),
+                                spjit.Conv2d(6, 9, 11)], ids=repr)
 def test_takes_both_orders_by_strides_without_copies(rng, of):
     weights = sparse_weights(rng, *of.weight_shape(12))
     kernel = spjit.compile(weights, convolution=of, layout="features", residual=True)

@@ -146,8 +146,8 @@ def _place(shape: Extents, strides: Extents, dimensions: Dimensions) -> Placed |
 
 
 # Of a call: how many of the last dimensions are tokens (pixels), whether they come before features,
-# whether there may be any number of them, the shape of x and its strides, the same of y, the strides
-# of the residual if there is one. Strides are in bytes.
+# whether there may be any number of them, the shape of x and its strides, the same of y, the
+# strides of the residual if there is one. Strides are in bytes.
 Shapes = tuple[int, bool, bool, Extents, Extents, Extents, Extents, Optional[Extents]]
 
 

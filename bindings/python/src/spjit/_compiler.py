@@ -126,7 +126,9 @@ class Compiler:
                  cache: PathLike | bool | None = None, hot: bool = False,
                  search: str | None = None, search_budget: float | None = None,
                  family: str | None = None, network_nnz: int = 0,
-                 verify: str | None = None) -> None:
+                 verify: str | None = None,
+                 _parallel_for: tuple[int, int] | None = None) -> None:
+        # _parallel_for: addresses of an spjit_parallel_for and of its first argument.
         directory = None if cache is None or isinstance(cache, bool) else path_bytes(cache)
         options = CompilerOptions(
             target=text_bytes(target), search=text_bytes(search),
@@ -134,6 +136,8 @@ class Compiler:
             family=text_bytes(family), network_nnz=network_nnz, verify=text_bytes(verify),
             cache_directory=directory, threads=thread_count(threads), hot=int(hot),
             no_cache=int(cache is False))
+        if _parallel_for is not None:
+            options.parallel_for, options.parallel_for_user = _parallel_for
         self._handle = Handle(library.spjit_compiler_create, library.spjit_compiler_destroy,
                               byref(options))
 

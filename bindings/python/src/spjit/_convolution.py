@@ -124,8 +124,8 @@ class Conv2dKernel(Kernel):
     def __repr__(self) -> str:
         of = self._convolution
         size = "any size" if of.any_size else f"{of.height} x {of.width}"
-        return (f"<spjit.Conv2dKernel {self._info['family']} [{self._out}, {of.channels}] images of "
-                f"{size} layout={self.layout}>")
+        return (f"<spjit.Conv2dKernel {self._info['family']} [{self._out}, {of.channels}] images "
+                f"of {size} layout={self.layout}>")
 
     def _image_of(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
         """Channels, height and width."""

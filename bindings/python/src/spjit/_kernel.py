@@ -223,5 +223,5 @@ class Kernel:
             "; ".join(f"{name} has the strides {list(strides)} (bytes) for the shape {list(shape)}"
                       for name, (_, shape, strides, _) in operands)
             + f"; expected 4 in one of the last {1 + self._token_dims} dimensions (of out and "
-              "residual the same), a positive multiple of 4 in the other and even ones in the rest: "
-              "numpy.ascontiguousarray() makes a copy that has them")
+              "residual the same), a positive multiple of 4 in the other and even ones in the "
+              "rest: numpy.ascontiguousarray() makes a copy that has them")

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import statistics
 from dataclasses import dataclass, field
 from typing import Optional
 
 
+def usual_time(times: list[float]) -> float:
+    """The median of the faster half: what else the machine does only adds."""
+    return statistics.median(sorted(times)[:(len(times) + 1) // 2])
+
+
 @dataclass
 class Row:
-    """A layer. Times are medians over passes of the whole model, in which the layer is as cold as
-    the others leave it; of a layer that is called several times in a pass, their sum."""
+    """A layer. Times are those of passes of the whole model, in which the layer is as cold as the
+    others leave it, the median of the faster half of them; of a layer that is called several times
+    in a pass, their sum. With an activation both times include it."""
 
-    layer: str  # the module's name; of a shared module all names
-    kind: str  # "Linear", "Conv2d"
+    layer: str  # the module's or node's name; of a shared module all names
+    kind: str  # "Linear", "Conv2d"; of ONNX "MatMul", "Gemm", "Conv"
     shape: tuple[int, ...]  # of the weight
     zeros: float  # part of the weight's elements, 0 to 1
     input: Optional[tuple[int, ...]] = None  # shape in the example; None: not called
+    activation: str = ""  # behind it, which the kernel does, too
     kernel: str = ""  # the family; "" while there is none
     before_us: Optional[float] = None  # dense; None: not measured
     after_us: Optional[float] = None  # the kernel
@@ -27,7 +35,7 @@ class Row:
 
 @dataclass
 class Report:
-    """`str()` is a table. Times of the model are medians of whole passes."""
+    """`str()` is a table. Times of the model are those of whole passes, as of rows."""
 
     rows: list[Row] = field(default_factory=list)
     threads: int = 1
@@ -55,13 +63,14 @@ class Report:
         count = f"{len(self.sparse)} of {len(self.rows)} layers are sparse"
         if self.before_us is None or self.after_us is None:
             return count
-        return (f"{count}; the model, cold, threads={self.threads}: {self.before_us:.0f} us before, "
-                f"{self.after_us:.0f} us after")
+        return (f"{count}; the model, cold, threads={self.threads}: {self.before_us:.0f} us "
+                f"before, {self.after_us:.0f} us after")
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     def time(value: float | None) -> str:
         return "" if value is None else f"{value:.1f}"
 
-    return (row.layer, "x".join(map(str, row.shape)), f"{100 * row.zeros:.1f} %", row.kernel,
+    kernel = " ".join(filter(None, (row.kernel, row.activation))) if row.kernel else ""
+    return (row.layer, "x".join(map(str, row.shape)), f"{100 * row.zeros:.1f} %", kernel,
             time(row.before_us), time(row.after_us), row.reason)

@@ -143,7 +143,8 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
 
 
 def _candidate(layer: OnnxLayer) -> _Candidate:
-    row = Row(layer.name, layer.op, layer.weight.shape, layer.zeros)
+    row = Row(layer.name, layer.op, layer.weight.shape, layer.zeros,
+              activation=layer.activation or "")
     if layer.zeros < LEAST_ZEROS:
         row.reason = f"less than {100 * LEAST_ZEROS:.0f} % zeros"
     return _Candidate(layer, row)
