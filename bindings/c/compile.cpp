@@ -141,7 +141,11 @@ int spjit_compiler_create(const spjit_compiler_options* options, spjit_compiler*
 void spjit_compiler_destroy(spjit_compiler* compiler) { delete compiler; }
 
 int spjit_cancel_create(spjit_cancel** cancel) {
-  return guarded([&] { result_of(cancel, "cancel") = new spjit_cancel; });
+  return guarded([&] {
+    // Before `new`: the right side of an assignment is evaluated first.
+    spjit_cancel*& result = result_of(cancel, "cancel");
+    result = new spjit_cancel;
+  });
 }
 
 int spjit_cancel_request(spjit_cancel* cancel) {

@@ -28,7 +28,7 @@ void take_tasks(void* data) {
 /// A child of fork() has none of the team's threads, and OpenMP libraries wait for them.
 std::atomic<bool> is_forked_child{false};  // NOLINT: what pthread_atfork() can reach
 
-const int watches_forks = pthread_atfork(
+const int k_fork_watch_error = pthread_atfork(
     nullptr, nullptr, [] { is_forked_child.store(true, std::memory_order_relaxed); });
 
 }  // namespace
@@ -39,7 +39,7 @@ extern "C" __attribute__((visibility("default"))) void spjit_python_openmp_for(v
                                                                                spjit_task task,
                                                                                void* context) {
   SharedLoop loop{task, context, tasks};
-  if (watches_forks != 0 || is_forked_child.load(std::memory_order_relaxed)) {
+  if (k_fork_watch_error != 0 || is_forked_child.load(std::memory_order_relaxed)) {
     take_tasks(&loop);
     return;
   }

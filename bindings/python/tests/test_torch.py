@@ -16,7 +16,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import spjit.torch as sparse  # noqa: E402
-from spjit.torch import _kernels, _op, _optimize  # noqa: E402
+import spjit  # noqa: E402
+from spjit.torch import _files, _kernels, _op, _optimize, _store  # noqa: E402
 from spjit.torch._layers import SparseConv2d, SparseLinear  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.utils import prune  # noqa: E402
@@ -238,6 +239,35 @@ def test_on_another_device_is_dense(always):
     if not torch.cuda.is_available():
         with pytest.raises((RuntimeError, AssertionError)):
             model.to("cuda")
+
+
+class Doubled(torch.Tensor):
+    """Multiplies by twice of it."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function is nn.functional.linear:
+            x, weight, bias = args
+            return nn.functional.linear(x, 2 * weight.as_subclass(torch.Tensor), bias)
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+def test_weights_of_other_kinds_are_torch_s(always, runs):
+    model, x, _, _ = optimized()
+    layer, runs[:] = model.mixed, []
+    y = torch.randn(3, 96)
+    dense = layer.weight.detach()
+    with torch.no_grad():
+        layer.weight = nn.Parameter(dense.to("meta"))
+        assert layer(y).shape == (3, 96)  # as torch has it
+        del layer.weight
+        layer.weight = dense.as_subclass(Doubled)
+        close(layer(y).as_subclass(torch.Tensor), nn.functional.linear(y, 2 * dense))
+        with torch.inference_mode():
+            del layer.weight
+            layer.weight = nn.Parameter(dense.clone(), requires_grad=False)
+            close(layer(y), nn.functional.linear(y, dense))
+    assert not runs
 
 
 def test_trained_weights_are_seen(always, runs):
@@ -661,5 +691,133 @@ def test_an_activation_with_a_hook_or_of_two_layers_stays_by_itself(always):
     model, x, reference, report = optimized(torch.randn(5, 48), model)
 
     assert [row.activation for row in report.rows] == ["", "", ""]
+    with torch.no_grad():
+        close(model(x), reference)
+
+
+@pytest.fixture
+def compiles(monkeypatch):
+    """Counts compilations."""
+    counted = []
+    compile_layer = _kernels.compile_layer
+    for module in (_kernels, _files):
+        monkeypatch.setattr(module, "compile_layer",
+                            lambda *given: counted.append(1) or compile_layer(*given))
+    return counted
+
+
+def _forget():
+    """As a new process."""
+    _kernels._bound.clear()
+    _kernels._shared.clear()
+
+
+def _saved(tmp_path):
+    torch.manual_seed(3)
+    model, x, reference, _ = optimized(model=nn.Sequential(
+        thin_out(nn.Linear(48, 96)), nn.GELU(), thin_out(nn.Linear(96, 48, bias=False)),
+        nn.Linear(48, 48)))
+    sparse.save(model, tmp_path / "model.spjit")
+    plain = copy.deepcopy(model)
+    sparse.restore_(plain)
+    _forget()
+    return plain, x, reference, tmp_path / "model.spjit"
+
+
+def test_kernels_are_saved_and_loaded(always, runs, compiles, tmp_path):
+    model, x, reference, path = _saved(tmp_path)
+    compiles.clear()
+
+    report = sparse.load_(model, path)
+
+    assert [row.sparse for row in report.rows] == [True, True, False]
+    assert report.rows[0].activation == "gelu"
+    assert report.rows[0].kernel
+    assert abs(report.rows[0].zeros - 0.9) < 0.05
+    assert "no kernel" in report.rows[2].reason
+    with torch.no_grad():
+        runs.clear()
+        close(model(x), reference)
+        assert len(runs) == 2
+    assert not compiles
+    assert "2 of 3 layers are sparse" in str(report)
+    sparse.save(model, path)
+    assert sparse.load_(model, path).sparse
+
+
+def test_convolutions_are_saved_and_loaded(always, runs, compiles, tmp_path):
+    model = Convolutions().eval()
+    model, x, reference, _ = optimized(torch.randn(2, 8, 14, 17), model)
+    sparse.save(model, tmp_path / "c.spjit")
+    sparse.restore_(model)
+    _forget()
+    compiles.clear()
+
+    assert len(sparse.load_(model, tmp_path / "c.spjit").sparse) == 4
+
+    with torch.no_grad():
+        runs.clear()
+        close(model(x), reference)
+        assert len(runs) == 4
+    assert not compiles
+
+
+def test_layers_with_other_weights_are_compiled_when_loaded(always, runs, compiles, tmp_path):
+    model, x, _, path = _saved(tmp_path)
+    with torch.no_grad():
+        model[0].weight.mul_(2)
+        reference = model(x)
+    compiles.clear()
+
+    report = sparse.load_(model, path)
+
+    assert len(report.sparse) == 2
+    assert len(compiles) == 1
+    with torch.no_grad():
+        close(model(x), reference)
+
+
+def test_a_damaged_file_is_refused_and_changes_nothing(always, tmp_path):
+    model, x, reference, path = _saved(tmp_path)
+    kernel = next(path.glob("*/kernel.o"))
+    kernel.chmod(0o600)
+    kernel.write_bytes(kernel.read_bytes()[:-1])
+
+    with pytest.raises(spjit.IoError, match=str(path)):
+        sparse.load_(model, path)
+    assert all(type(layer) in (nn.Linear, nn.GELU) for layer in model)
+    (path / "index.json").write_text("{")
+    with pytest.raises(spjit.IoError, match="damaged"):
+        sparse.load_(model, path)
+    (path / "index.json").write_text('{"format": "spjit.torch 1", "layers": '
+                                     '[{"layer": "x", "folder": "0"}]}')
+    with pytest.raises(spjit.IoError, match="damaged"):
+        sparse.load_(model, path)
+    with pytest.raises(spjit.IoError, match="none"):
+        sparse.load_(model, tmp_path / "none")
+    with torch.no_grad():
+        assert torch.equal(model(x), reference) or torch.allclose(model(x), reference, atol=1e-4)
+    (tmp_path / "mine").write_text("x")
+    sparse.optimize_(model, x)
+    with pytest.raises(spjit.IoError, match="something else"):
+        sparse.save(model, tmp_path / "mine")
+    with pytest.raises(spjit.IoError, match="nowhere"):
+        sparse.save(model, tmp_path / "nowhere" / "model.spjit")
+    with pytest.raises(ValueError, match="call optimize_ first"):
+        sparse.save(nn.Linear(3, 3), tmp_path / "dense.spjit")
+
+
+def test_a_file_for_another_cpu_is_compiled_again(always, compiles, tmp_path, monkeypatch):
+    model, x, reference, path = _saved(tmp_path)
+    compiles.clear()
+
+    def refuse(*_, **__):
+        raise spjit.NotSupported("this CPU lacks AVX-512")
+
+    monkeypatch.setattr(_store, "load", refuse)
+    report = sparse.load_(model, path)
+
+    assert len(report.sparse) == 2
+    assert len(compiles) == 2
     with torch.no_grad():
         close(model(x), reference)

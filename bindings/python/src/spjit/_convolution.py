@@ -114,7 +114,7 @@ class Conv2dKernel(Kernel):
         super().__init__(handle)
         self._convolution = convolution
         # One tap without stride and padding is a product: a run says its pixels.
-        self.is_product = self._info["convolution"] is None
+        self.is_product = self.convolution_sizes is None
 
     @property
     def convolution(self) -> Conv2d:

@@ -21,12 +21,6 @@ _pack = ARGUMENTS.pack
 _SIZE = ARGUMENTS.size
 
 
-def info_of(handle: Handle) -> dict[str, Any]:
-    text = c_char_p()
-    check(library.spjit_kernel_info(handle.pointer, byref(text)))
-    return json.loads(text.value or b"")  # type: ignore[no-any-return]
-
-
 class PreparedValues:
     """Values of A in the order in which one kernel reads them; `Kernel.prepare_values` makes them.
     Any number of runs may use them at once."""
@@ -45,10 +39,13 @@ class Kernel:
     """
 
     _token_dims = 1  # of x and y
+    is_product = True  # a run says n; of other convolutions height and width
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        info = info_of(handle)
+        text = c_char_p()
+        check(library.spjit_kernel_info(handle.pointer, byref(text)))
+        info: dict[str, Any] = json.loads(text.value or b"")
         if "panels" in (info["b_layout"], info["c_layout"]):
             raise InvalidArgument("this kernel was compiled for panels; expected one for tokens or "
                                   "features")
@@ -57,6 +54,8 @@ class Kernel:
         self._out: int = info["rows"]
         self._n: int | None = None if info["runtime_n"] else info["n"]
         self._tokens_major = info["b_layout"] == "tokens"
+        # Of what is no plain product: the member of the info.
+        self.convolution_sizes: dict[str, Any] | None = info["convolution"]
         self._takes_values: bool = info["runtime_values"]
         epilogue = info["epilogue"]
         self._has: tuple[bool, bool, bool] = (epilogue["scale"], epilogue["bias"],

@@ -5,11 +5,12 @@ from __future__ import annotations
 from ctypes import byref
 
 from ._convolution import Conv2d, Conv2dKernel
-from ._kernel import Kernel, info_of
+from ._kernel import Kernel
 from ._library import Handle, LoadOptions, PathLike, library, path_bytes, thread_count
 
 
-def load(folder: PathLike, *, threads: int = 1, any_owner: bool = False) -> Kernel:
+def load(folder: PathLike, *, threads: int = 1, any_owner: bool = False,
+         _parallel_for: tuple[int, int] | None = None) -> Kernel:
     """A kernel that `Kernel.save` wrote, or an entry of a cache. Needs neither matrix nor cache.
 
     threads: of a call; 0: all CPUs.
@@ -22,9 +23,11 @@ def load(folder: PathLike, *, threads: int = 1, any_owner: bool = False) -> Kern
     CPU lacks the instruction set.
     """
     options = LoadOptions(threads=thread_count(threads), any_owner=int(any_owner))
+    if _parallel_for is not None:
+        options.parallel_for, options.parallel_for_user = _parallel_for
     handle = Handle(library.spjit_kernel_load, library.spjit_kernel_destroy,
                     path_bytes(folder), byref(options))
-    info = info_of(handle)
-    if info["convolution"] is None:
-        return Kernel(handle)
-    return Conv2dKernel(handle, Conv2d.of_info(info["convolution"], info["runtime_n"]))
+    kernel = Kernel(handle)
+    sizes = kernel.convolution_sizes
+    return kernel if sizes is None else Conv2dKernel(handle, Conv2d.of_info(sizes,
+                                                                            kernel.n is None))

@@ -7,6 +7,7 @@
 """
 
 from .._report import Report, Row
+from ._files import load_, save
 from ._optimize import optimize_, restore_
 
-__all__ = ["Report", "Row", "optimize_", "restore_"]
+__all__ = ["Report", "Row", "load_", "optimize_", "restore_", "save"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import functools
-import hashlib
 import os
 import threading
 import warnings
@@ -19,6 +19,7 @@ from .._compiler import Compiler
 from .._convolution import Conv2d
 from .._errors import SpjitError
 from .._kernel import Kernel
+from .._library import library
 from ._threads import parallel_for
 
 LEAST_ZEROS = 0.5  # below it no kernel is as fast as a dense library (README.md)
@@ -70,11 +71,12 @@ class Variant(NamedTuple):
 
 
 def content_hash(weight: Tensor) -> str:
-    """Of shape and values, fp32: equal for equal weights in any process."""
-    values = weight.detach().contiguous().numpy()
-    digest = hashlib.sha256(str(tuple(weight.shape)).encode())
-    digest.update(memoryview(values).cast("B"))
-    return digest.hexdigest()[:32]
+    """Of shape and values, fp32: equal for equal weights in any process. No defence against weights
+    that somebody made to collide."""
+    values = weight.detach().contiguous()
+    digits = ctypes.create_string_buffer(32)
+    library.spjit_python_checksum(values.data_ptr(), 4 * values.numel(), digits)
+    return f"{'x'.join(map(str, weight.shape))}-{digits.raw.decode()}"
 
 
 def zeros_of(weight: Tensor) -> float:
@@ -142,13 +144,13 @@ def is_current(bound: Bound, weight: Tensor) -> bool:
             and bound.pointer == weight.data_ptr())
 
 
-def find_bound(weight: Tensor) -> Bound:
-    """Of the weight as it is now. The weight is fp32 in memory of the CPU, and no inference tensor,
-    which counts no changes."""
+def find_bound(weight: Tensor, content: str | None = None) -> Bound:
+    """Of the weight as it is now; `content` is its `content_hash`, if that is known. The weight is
+    fp32 in memory of the CPU, and no inference tensor, which counts no changes."""
     bound = _bound.get(id(weight))
     if bound is None or not is_current(bound, weight):
         with _lock:
-            bound = Bound(weight, content_hash(weight))
+            bound = Bound(weight, content or content_hash(weight))
             _bound[id(weight)] = bound
     return bound
 

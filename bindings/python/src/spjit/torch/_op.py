@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn import functional
 
@@ -51,11 +51,12 @@ def _dense_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: 
 
 
 def _is_usual(x: Tensor, weight: Tensor, bias: Bias) -> bool:
-    """Whether a kernel can take them: fp32, not empty, and a weight whose changes are counted."""
-    return (x.dtype is _FLOAT32 and weight.dtype is _FLOAT32 and x.layout is torch.strided
-            and weight.layout is torch.strided and x.numel() > 0 and weight.numel() > 0
-            and not weight.is_inference()
-            and (bias is None or (bias.dtype is _FLOAT32 and bias.device == x.device)))
+    """Whether a kernel can take them: fp32 in memory of the CPU, not empty, and a weight that is no
+    subclass and whose changes are counted."""
+    tensors = (x, weight) if bias is None else (x, weight, bias)
+    return (all(tensor.dtype is _FLOAT32 and tensor.is_cpu and tensor.layout is torch.strided
+                and type(tensor) in (Tensor, nn.Parameter) for tensor in tensors)
+            and x.numel() > 0 and weight.numel() > 0 and not weight.is_inference())
 
 
 def _slow_kernel(x: Tensor, weight: Tensor, bias: Bias, key: str,

@@ -167,7 +167,7 @@ def _compile(layers: list[Layer]) -> None:
             layer.row.reason = str(error)
             return
         layer.row.kernel = kernel.info["family"]
-        put_kernel(find_bound(layer.weight), layer.key, variant, kernel)
+        put_kernel(find_bound(layer.weight, layer.key.weights), layer.key, variant, kernel)
 
     with ThreadPoolExecutor(max_workers=2) as pool:
         for _ in pool.map(compile_one, layers):
