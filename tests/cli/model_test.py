@@ -150,6 +150,11 @@ class CompileTest(ModelTest):
         self.assertEqual(convolution["kernel"], [3, 3])
         self.assertEqual(convolution["pad"], [1, 1, 1, 1])
 
+    def test_zeros_of_groups_are_those_of_the_weights(self) -> None:
+        self.write("groups.safetensors", {"w": ([8, 1, 3, 3], sparse(72, 0.75))})
+        found = self.run_json("inspect", "groups.safetensors", "--conv", "8x9x9", "--groups", 8)
+        self.assertEqual((found["layers"][0]["nnz"], found["layers"][0]["sparsity"]), (18, 0.75))
+
     def test_a_geometry_for_all_convolutions(self) -> None:
         layers = self.layers_of("compile", "model.safetensors/conv.weight", "--conv", "4x9x9",
                                 "--no-measure")
