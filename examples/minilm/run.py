@@ -18,6 +18,7 @@ import torch
 import spjit.torch
 
 matplotlib.use("svg")
+matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "minilm"})
 from matplotlib import pyplot  # noqa: E402
 
 SENTENCES = [
