@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -87,6 +88,17 @@ def measure(path: Path, network: str, size: tuple[int, int], threads: int,
             "relative_error": float(f"{relative_error(calls[1](), calls[0]()):.2g}")}
 
 
+def text_of(document: dict[str, Any]) -> str:
+    """JSON with a line for each member, and for each row."""
+    members = []
+    for name, value in document.items():
+        text = json.dumps(value)
+        if isinstance(value, list):
+            text = "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
+        members.append(f" {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(members) + "\n}\n"
+
+
 def add_rows(path: Path, rows: list[dict[str, object]]) -> None:
     keys = ("network", "sparsity", "size", "threads")
 
@@ -100,7 +112,7 @@ def add_rows(path: Path, rows: list[dict[str, object]]) -> None:
     document["rows"] = [row for row in document["rows"] if case(row) not in new] + rows
     document["versions"] = {"spjit": spjit.__version__, "onnxruntime": onnxruntime.__version__,
                             "python": platform.python_version()}
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    path.write_text(text_of(document), encoding="utf-8")
 
 
 def pair(text: str) -> tuple[int, int]:

@@ -120,7 +120,7 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     inputs: example inputs: numpy arrays in the model's order, or one dict by name. Other numbers of
         images and tokens work later; these are what choices are made for.
     threads: of a run; 0: all CPUs.
-    budget: seconds for each comparison of dense with sparse passes, at least five of each.
+    budget: seconds for each comparison of dense with sparse passes, at least eight of each.
     cache: of compiled kernels, as Compiler has it.
 
     Every MatMul, Gemm and Conv with a constant weight of at least half zeros is compiled, with its

@@ -17,7 +17,7 @@ from .._report import usual_time
 from ._graph import session_of
 from ._sessions import feeds_of
 
-_LEAST_ROUNDS, _MOST_ROUNDS = 5, 40
+_LEAST_ROUNDS, _MOST_ROUNDS = 8, 40
 _SUFFIX = "_kernel_time"
 
 NodeTimes = dict[str, float]  # of each node, us, over passes
