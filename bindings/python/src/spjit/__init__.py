@@ -4,6 +4,7 @@
     y = layer(x, bias=b)                                     # x [..., tokens, in]
 """
 
+from ._bundle import Bundle, BundleWriter
 from ._compiler import Compiler, compile
 from ._errors import (CacheError, Cancelled, CompileFailed, DeadlineExceeded, DeviceError,
                       InternalError, InvalidArgument, InvalidMatrix, IoError, NotSupported,
@@ -13,7 +14,7 @@ from ._library import version as _version
 
 __version__: str = _version()
 
-__all__ = ["CacheError", "Cancelled", "CompileFailed", "Compiler", "DeadlineExceeded",
-           "DeviceError", "InternalError", "InvalidArgument", "InvalidMatrix", "IoError", "Kernel",
-           "NotSupported", "OutOfMemory", "PreparedValues", "SpjitError", "VerificationFailed",
-           "compile", "load"]
+__all__ = ["Bundle", "BundleWriter", "CacheError", "Cancelled", "CompileFailed", "Compiler",
+           "DeadlineExceeded", "DeviceError", "InternalError", "InvalidArgument", "InvalidMatrix",
+           "IoError", "Kernel", "NotSupported", "OutOfMemory", "PreparedValues", "SpjitError",
+           "VerificationFailed", "compile", "load"]
