@@ -24,7 +24,7 @@ namespace spjit::cli {
 namespace {
 
 constexpr std::string_view k_commands =
-    "compile, bench, explain, gen, cache, devices, collect or train";
+    "compile, bench, explain, gen, cache, bundle, devices, collect or train";
 
 void describe_tool(CLI::App& app) {
   set_manual(app, "spjit");
@@ -67,9 +67,9 @@ std::optional<std::string> find_empty_value(const CLI::App& command, int argc,
 ExitCode run(int argc, const char* const* argv) {
   CLI::App app;
   describe_tool(app);
-  const std::vector<Subcommand> subcommands = {add_compile(app), add_bench(app), add_explain(app),
-                                               add_gen(app),     add_cache(app), add_devices(app),
-                                               add_collect(app), add_train(app)};
+  const std::vector<Subcommand> subcommands = {add_compile(app), add_bench(app),   add_explain(app),
+                                               add_gen(app),     add_cache(app),   add_bundle(app),
+                                               add_devices(app), add_collect(app), add_train(app)};
   const auto parser = [&subcommands]() -> const CLI::App* {
     const Subcommand* chosen = find_chosen(subcommands);
     return chosen == nullptr ? nullptr : chosen->parser;

@@ -83,6 +83,7 @@ void process(Layer& layer, const Compiler& compiler, const LayerOptions& options
   if (!options.emit.directory.empty()) {
     layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));
   }
+  if (options.bundle != nullptr) options.bundle->add(layer.name, kernel);
   require_cached(layer.info->not_cached, options.kernel.cache);
 }
 
