@@ -203,6 +203,21 @@ class CompileTest(ModelTest):
         self.assertEqual(sorted(p.name for p in (self.folder / "out").iterdir()),
                          ["fc_10.json", "fc_2.json"])
 
+    def test_a_bundle_has_the_layers(self) -> None:
+        self.succeed(*COMPILE, "-o", "model.spjit")
+        self.succeed(*COMPILE, "-o", "again.spjit")
+
+        content = (self.folder / "model.spjit").read_bytes()
+        for name in (b"fc.2.weight", b"fc.10.weight"):
+            self.assertIn(name, content)
+        self.assertNotIn(b"emb.weight", content)
+        self.assertEqual(content, (self.folder / "again.spjit").read_bytes())
+
+    def test_a_bundle_of_nothing_is_not_written(self) -> None:
+        self.write("dense.safetensors", {"w": ([2, 2], [1, 2, 3, 4])})
+        self.run_tool("compile", "dense.safetensors", "-o", "model.spjit")
+        self.assertFalse((self.folder / "model.spjit").exists())
+
     def test_bench_and_explain_take_layers(self) -> None:
         layer = "model.safetensors/fc.2.weight"
         self.assertIn("fc.2.weight", self.succeed("explain", layer).stdout)
