@@ -65,10 +65,21 @@ run_tests() {
   make_venv "$VENV"
   pip_in "$VENV" install "$WORK"/wheel/spjit-*.whl pytest scipy safetensors onnx onnxruntime \
     torch==2.13.0
+  pip_in "$VENV" install --no-deps rapidocr-onnxruntime==1.4.4
   # Elsewhere, so that the installed package is tested and not the one beside the tests.
   (cd "$WORK" && "$VENV/bin/python" -m pytest -q -p no:cacheprovider \
     -c "$ROOT/bindings/python/pyproject.toml" --rootdir "$ROOT/bindings/python" \
     "$ROOT/bindings/python/tests")
+}
+
+# The oldest ONNX Runtime that operators work in, with the numpy of its time.
+run_tests_with_old_onnxruntime() {
+  make_venv "$WORK/venv-old"
+  pip_in "$WORK/venv-old" install "$WORK"/wheel/spjit-*.whl pytest scipy "onnxruntime==1.17.3" \
+    "onnx<1.18" "numpy<2"
+  (cd "$WORK" && "$WORK/venv-old/bin/python" -m pytest -q -p no:cacheprovider \
+    -c "$ROOT/bindings/python/pyproject.toml" --rootdir "$ROOT/bindings/python" \
+    "$ROOT/bindings/python/tests/test_onnx.py" "$ROOT/bindings/python/tests/test_onnx_graph.py")
 }
 
 mkdir -p "$WORK"
@@ -76,4 +87,5 @@ step "tools of the wheel" install_tools
 step "wheel" build_wheel
 step "what is in the wheel" check_wheel
 step "tests of the wheel" run_tests
+step "tests with an old ONNX Runtime" run_tests_with_old_onnxruntime
 print_step_times

@@ -82,7 +82,7 @@ def measure(path: Path, network: str, size: tuple[int, int], threads: int,
     return {"ort_us": round(before, 1), "spjit_us": round(after, 1),
             "ratio": round(before / after, 3), "sparse_layers": len(fast.report.sparse),
             "layers": len(fast.report.rows), "optimize_s": round(optimize_s, 2),
-            "relative_error": relative_error(calls[1](), calls[0]())}
+            "relative_error": float(f"{relative_error(calls[1](), calls[0]()):.2g}")}
 
 
 def add_rows(path: Path, rows: list[dict[str, object]]) -> None:

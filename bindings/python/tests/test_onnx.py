@@ -165,6 +165,30 @@ def test_a_convolution_of_one_tap_and_a_sum(tmp_path):
     np.testing.assert_allclose(fast(x)[0], dense_of(path, x), rtol=0, atol=1e-4)
 
 
+def hard_swish(*, three="three", six="six", gated="c"):
+    return [node("Add", f"c {three}", "a"), node("Clip", f"a zero {six}", "l"),
+            node("Mul", f"{gated} l", "m"), node("Div", "m six", "y")]
+
+
+SWISH = {"w": sparse(8, 8, 3, 3), "b": floats(8), "zero": np.float32(0), "three": np.float32(3),
+         "six": np.float32(6), "two": np.float32(2)}
+
+
+def test_a_hard_swish_behind_a_convolution(tmp_path):
+    path = write(tmp_path / "m.onnx", [node("Conv", "x w b", "c"), *hard_swish()], SWISH,
+                 list(IMAGE))
+    fast = check(path, floats(*IMAGE), 1)
+    assert [one.op_type for one in fast.model.graph.node] == ["SparseLayer", "HardSigmoid", "Mul"]
+
+
+@pytest.mark.parametrize("wrong", [{"three": "two"}, {"six": "two"}, {"gated": "a"}])
+def test_what_is_no_hard_swish_stays(tmp_path, wrong):
+    path = write(tmp_path / "m.onnx", [node("Conv", "x w b", "c"), *hard_swish(**wrong)], SWISH,
+                 list(IMAGE))
+    fast = check(path, floats(*IMAGE), 1)
+    assert "HardSigmoid" not in [one.op_type for one in fast.model.graph.node]
+
+
 def test_a_model_without_sparse_layers(tmp_path):
     path = write(tmp_path / "m.onnx", [node("MatMul", "x w", "y")], {"w": floats(32, 8)}, [3, 32])
     fast = check(path, floats(3, 32), 0)

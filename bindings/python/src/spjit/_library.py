@@ -75,6 +75,9 @@ class BundleOptions(_Sized):
 # b_distance, c_distance, residual_distance, workspace, workspace_bytes, stream, height, width.
 ARGUMENTS = struct.Struct("@NPqPqqiiPPPqPqqqqPNPqq")
 
+# Of bindings/python/command_line.cpp.
+CONVERT_MODEL = ctypes.CFUNCTYPE(c_int, c_char_p, c_char_p, c_void_p, c_size_t)
+
 _OUT = POINTER(c_void_p)
 _INTEGER = POINTER(c_int64)
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
@@ -113,7 +116,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spjit_values_destroy": (None, [c_void_p]),
     "spjit_kernel_run": (c_int, [c_void_p, c_char_p]),
     "spjit_python_checksum": (None, [c_void_p, c_size_t, c_char_p]),
-    "spjit_python_main": (c_int, [c_int, POINTER(c_char_p)]),
+    "spjit_python_main": (c_int, [c_int, POINTER(c_char_p), CONVERT_MODEL]),
 }
 for _name, (_result, _parameters) in _SIGNATURES.items():
     _function = getattr(library, _name)

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import statistics
 from dataclasses import dataclass, field
 from typing import Optional
+
+
+def usual_time(times: list[float]) -> float:
+    """The median of the faster half: what else the machine does only adds."""
+    return statistics.median(sorted(times)[:(len(times) + 1) // 2])
 
 
 @dataclass
 class Row:
     """A layer. Times are those of passes of the whole model, in which the layer is as cold as the
-    others leave it: medians of all passes (ONNX) or of their faster half (PyTorch); of a layer that
-    is called several times in a pass, their sum. With an activation both times include it."""
+    others leave it, the median of the faster half of them; of a layer that is called several times
+    in a pass, their sum. With an activation both times include it."""
 
-    layer: str  # the name of the module or node; of a shared module all names
-    kind: str  # "Linear", "Conv2d"; of a node its operator
+    layer: str  # the module's or node's name; of a shared module all names
+    kind: str  # "Linear", "Conv2d"; of ONNX "MatMul", "Gemm", "Conv"
     shape: tuple[int, ...]  # of the weight
     zeros: float  # part of the weight's elements, 0 to 1
     input: Optional[tuple[int, ...]] = None  # shape in the example; None: not called
-    activation: str = ""  # of the module behind it, which the kernel computes, too
+    activation: str = ""  # behind it, which the kernel does, too
     kernel: str = ""  # the family; "" while there is none
     before_us: Optional[float] = None  # dense; None: not measured
     after_us: Optional[float] = None  # the kernel

@@ -16,6 +16,7 @@ from onnx import helper
 
 from .._library import PathLike
 from .._onnx_graph import OnnxLayer
+from ._hard_swish import shorten_hard_swishes
 from ._sessions import PROVIDERS, feeds_of, plain_options
 
 DOMAIN = "spjit"
@@ -107,6 +108,7 @@ def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
              if i in made or i not in removed]
     del graph.node[:]
     graph.node.extend(nodes)
+    shorten_hard_swishes(graph)
     _drop_unused(graph)
     if swaps:
         result.opset_import.append(helper.make_opsetid(DOMAIN, 1))

@@ -20,6 +20,7 @@ import onnxruntime
 from .._compiler import Compiler
 from .._convolution import Conv2d
 from .._errors import SpjitError
+from .._kernel import Kernel
 from .._library import PathLike
 from .._onnx_graph import OnnxLayer, survey
 from .._report import Report, Row
@@ -143,7 +144,8 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
 
 
 def _candidate(layer: OnnxLayer) -> _Candidate:
-    row = Row(layer.name, layer.op, layer.weight.shape, layer.zeros)
+    row = Row(layer.name, layer.op, layer.weight.shape, layer.zeros,
+              activation=layer.activation or "")
     if layer.zeros < LEAST_ZEROS:
         row.reason = f"less than {100 * LEAST_ZEROS:.0f} % zeros"
     return _Candidate(layer, row)
@@ -155,28 +157,29 @@ def _compile(base: onnx.ModelProto, candidates: list[_Candidate], inputs: tuple[
     wanted = [one for one in candidates if not one.row.reason]
     shapes = shapes_in(base, [one.layer.input for one in wanted], inputs)
 
-    def compile_one(one: _Candidate) -> None:
-        one.row.input = shapes[one.layer.input]
+    def compile_one(one: _Candidate) -> Kernel | None:
         try:
-            kernel = _kernel_of(one.layer, one.row.input, compiler)
-            key = kernel.info["key"]
-            kernel.save(Path(folder) / key)
+            return _kernel_of(one.layer, shapes[one.layer.input], compiler)
         except SpjitError as error:
             one.row.reason = str(error)
-            return
-        one.row.kernel = kernel.info["family"]
-        one.swap = Swap(one.layer, key, folder, kernel.info["threads"])
+            return None
 
-    # Two at once: what is not compiling is hashing and writing.
+    # Two at once: what is not compiling is hashing. Nothing is written there: when this is stopped,
+    # one may still be under way.
     pool = ThreadPoolExecutor(max_workers=2)
     try:
-        for _ in pool.map(compile_one, wanted):
-            pass
+        for one, kernel in zip(wanted, pool.map(compile_one, wanted)):
+            one.row.input = shapes[one.layer.input]
+            if kernel is not None:
+                info = kernel.info
+                kernel.save(Path(folder) / info["key"])
+                one.row.kernel = info["family"]
+                one.swap = Swap(one.layer, info["key"], folder, info["threads"])
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _kernel_of(layer: OnnxLayer, x: tuple[int, ...], compiler: Compiler) -> Any:
+def _kernel_of(layer: OnnxLayer, x: tuple[int, ...], compiler: Compiler) -> Kernel:
     """For any number of tokens; of a convolution for any images where the model takes such."""
     convolution = None
     if layer.convolution is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import tempfile
 import time
 from collections import defaultdict
@@ -14,13 +13,14 @@ from typing import Any
 import onnx
 import onnxruntime
 
+from .._report import usual_time
 from ._graph import session_of
 from ._sessions import feeds_of
 
 _LEAST_ROUNDS, _MOST_ROUNDS = 5, 60
 _SUFFIX = "_kernel_time"
 
-NodeTimes = dict[str, float]  # of each node, us, the median over passes
+NodeTimes = dict[str, float]  # of each node, us, over passes
 
 
 def _node_times(profile: Path, skipped: int) -> NodeTimes:
@@ -29,7 +29,7 @@ def _node_times(profile: Path, skipped: int) -> NodeTimes:
     for event in json.loads(profile.read_text(encoding="utf-8")):
         if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX):
             times[event["name"][:-len(_SUFFIX)]].append(float(event["dur"]))
-    return {name: statistics.median(all_[skipped:] or all_) for name, all_ in times.items()}
+    return {name: usual_time(all_[skipped:] or all_) for name, all_ in times.items()}
 
 
 def in_turn(calls: list[Callable[[], Any]], seconds: float) -> list[list[float]]:
@@ -76,9 +76,9 @@ def node_times(models: list[tuple[onnx.ModelProto, Options]], inputs: tuple[Any,
 
 def model_times(sessions: list[onnxruntime.InferenceSession], inputs: tuple[Any, ...],
                 seconds: float) -> list[float]:
-    """us of a pass of each: the median over passes in turn."""
+    """us of a pass of each, in turn."""
     calls = [_runner(session, inputs) for session in sessions]
-    return [statistics.median(times) for times in in_turn(calls, seconds)]
+    return [usual_time(times) for times in in_turn(calls, seconds)]
 
 
 def _runner(session: onnxruntime.InferenceSession, inputs: tuple[Any, ...]) -> Callable[[], Any]:

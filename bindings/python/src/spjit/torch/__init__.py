@@ -6,8 +6,8 @@
     spjit.torch.restore_(model)                           # all dense again
 """
 
+from .._report import Report, Row
 from ._files import load_, save
 from ._optimize import optimize_, restore_
-from .._report import Report, Row
 
 __all__ = ["Report", "Row", "load_", "optimize_", "restore_", "save"]

@@ -13,11 +13,11 @@ from .._bundle import Bundle, BundleWriter
 from .._errors import InvalidArgument, IoError, NotSupported, SpjitError
 from .._kernel import Kernel
 from .._library import PathLike
+from .._report import Report
 from ._kernels import (Geometry, LayerKey, Variant, compile_layer, content_hash, find_bound,
                        find_kernel, put_kernel)
 from ._layers import geometry_of, is_sparse, swap, swap_parents
 from ._optimize import Layer, layers_of, put_back, restore_, swapped_layers
-from .._report import Report
 from ._threads import parallel_for
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -16,19 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from .._errors import InvalidArgument, SpjitError
+from .._report import Report, Row, usual_time
 from . import _op  # noqa: F401  registers the operators
 from ._kernels import (LEAST_ZEROS, LayerKey, Variant, compile_layer, content_hash, find_bound,
                        put_kernel, zeros_of)
 from ._layers import (SparseLinear, activation_of, fused_pairs, geometry_of, is_layer, is_sparse,
                       pause_masks, refusal, swap, swap_parents, unswap)
-from .._report import Report, Row
 
 _LEAST_ROUNDS, _MOST_ROUNDS = 4, 40
-
-
-def usual_time(times: list[float]) -> float:
-    """The median of the faster half: what else the machine does only adds."""
-    return statistics.median(sorted(times)[:(len(times) + 1) // 2])
 
 
 @dataclass
