@@ -2,6 +2,7 @@
 
 #include "spjit/bundle.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -119,7 +120,8 @@ int spjit_bundle_find(const spjit_bundle* bundle, const spjit_matrix* matrix,
     std::int64_t& result = entry_in(entry);
     require(bundle, "bundle");
     require(matrix, "matrix");
-    const spjit_problem given = checked_struct(problem, "spjit_problem");
+    const spjit_problem given =
+        checked_struct(problem, "spjit_problem", offsetof(spjit_problem, convolution));
     result = entry_of(bundle->bundle.find(problem_of(given, matrix->matrix), target_of(target)));
   });
 }

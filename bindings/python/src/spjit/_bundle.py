@@ -14,6 +14,7 @@ from ._errors import InvalidArgument
 from ._kernel import Kernel
 from ._library import BundleOptions, Handle, LoadOptions, PathLike, check, library
 from ._library import path_bytes, text_bytes, thread_count
+from ._load import kernel_of
 
 
 def _key_bytes(key: PathLike | None) -> bytes | None:
@@ -79,7 +80,8 @@ class Bundle:
         return kernel
 
     def load(self, layer: str | int, *, target: str | None = None,
-             threads: int = 1) -> Kernel | None:
+             threads: int = 1,
+             _parallel_for: tuple[int, int] | None = None) -> Kernel | None:
         """The kernel of a layer; None if there is no such layer.
 
         layer: its name, or the place of one of `entries`.
@@ -92,34 +94,37 @@ class Bundle:
             found = c_int64()
             check(library.spjit_bundle_find_layer(self._handle.pointer, text_bytes(layer),
                                                   text_bytes(target), byref(found)))
-            return self._load(found.value, threads)
+            return self._load(found.value, threads, _parallel_for)
         if target is not None:
             raise InvalidArgument(f"target is {target!r}; expected None: an entry has its own")
         if layer < 0:
             raise InvalidArgument(f"entry {layer} is not there; expected 0 to {len(self) - 1}")
-        return self._load(layer, threads)
+        return self._load(layer, threads, _parallel_for)
 
     def find(self, matrix: Any, n: int | None = None, *, target: str | None = None,
              threads: int = 1, **problem: Any) -> Kernel | None:
         """The kernel of a layer with these weights that computes just this; None if there is none.
         The parameters but the last three are those of `spjit.compile`: layout, activation, clamp,
-        bias, scale, residual, runtime_values.
+        bias, scale, residual, runtime_values, convolution.
 
         Raises as `load`, and TypeError, InvalidArgument, InvalidMatrix.
         """
-        source = matrix_of(matrix)
+        source = matrix_of(matrix, problem.get("convolution"))
         found = c_int64()
         check(library.spjit_bundle_find(self._handle.pointer, source.pointer,
                                         byref(make_problem(n, **problem)), text_bytes(target),
                                         byref(found)))
         return self._load(found.value, threads)
 
-    def _load(self, entry: int, threads: int) -> Kernel | None:
+    def _load(self, entry: int, threads: int,
+              parallel_for: tuple[int, int] | None = None) -> Kernel | None:
         if entry < 0:
             return None
         options = LoadOptions(threads=thread_count(threads))
-        return Kernel(Handle(library.spjit_bundle_load, library.spjit_kernel_destroy,
-                             self._handle.pointer, entry, byref(options)))
+        if parallel_for is not None:
+            options.parallel_for, options.parallel_for_user = parallel_for
+        return kernel_of(Handle(library.spjit_bundle_load, library.spjit_kernel_destroy,
+                                self._handle.pointer, entry, byref(options)))
 
     def verify(self) -> None:
         """Reads and verifies all files. Raises IoError that names the first that is damaged."""
