@@ -43,7 +43,7 @@ struct Interval {
     return {{-k_max, -88.7F, k_inf, 3e-37}, {-88.7F, -40, 5.5, k_inf}, {-40, k_max, 4, k_inf}};
   }
   if (isa == HostIsa::avx2) {
-    return {{-k_max, -4.5F, k_inf, 3e-10}, {-4.5F, -2.5F, 14, 7e-9}, {-2.5F, k_max, 7, k_inf}};
+    return {{-k_max, -4.5F, k_inf, 3e-10}, {-4.5F, -2.5F, 16, 7e-9}, {-2.5F, k_max, 7, k_inf}};
   }
   return {{-k_max, -4.5F, k_inf, 3e-10}, {-4.5F, -2.5F, 10, 5e-9}, {-2.5F, k_max, 4, k_inf}};
 }
