@@ -112,6 +112,7 @@ void add_operator(const Api& api, SessionOptions* options) {
 
 using namespace spjit::ort;
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name that ONNX Runtime looks for
 extern "C" __attribute__((visibility("default"))) Status* RegisterCustomOps(SessionOptions* options,
                                                                             const ApiBase* base) {
   ApiTable* const table = base->get_api(k_parallel_for_version);

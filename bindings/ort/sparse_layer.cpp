@@ -23,7 +23,7 @@ struct Caller {
 
 /// Of this thread; null while it runs none.
 Caller*& caller_of_thread() noexcept {
-  thread_local Caller* caller = nullptr;
+  thread_local Caller* caller = nullptr;  // NOLINT: one a thread
   return caller;
 }
 

@@ -356,6 +356,7 @@ def test_an_old_onnxruntime(monkeypatch):
 INTERRUPTED = """
 import os, signal, sys, numpy as np
 import spjit.onnx, spjit.onnx._optimize as o
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
 compile_ = o._kernel_of
 pressed = []
 def slow(*arguments):
