@@ -73,9 +73,10 @@ void BundleWriter::add(const std::string& layer, const Kernel& kernel) {
   for (const Artifact::File& file : kernel.artifact().files) {
     files.push_back({file.name, file.bytes});
   }
+  std::string version = version_in(record);
   impl_->file.add({.layer = layer,
                    .key = kernel.info().key,
-                   .spjit = version_in(record),
+                   .spjit = std::move(version),
                    .record = std::move(record)},
                   files);
 }
