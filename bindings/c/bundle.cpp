@@ -75,8 +75,7 @@ int spjit_bundle_open(const char* path, const spjit_bundle_options* options,
   return guarded([&] {
     spjit_bundle*& result = result_of(bundle, "bundle");
     require(path, "path");
-    spjit_bundle_options given{};
-    if (options != nullptr) given = checked_struct(options, "spjit_bundle_options");
+    const auto given = optional_struct(options, "spjit_bundle_options");
     spjit::BundleOptions opened;
     if (given.public_key != nullptr) opened.public_key = given.public_key;
     opened.any_owner = checked_flag(given.any_owner, "any_owner");
@@ -132,8 +131,7 @@ int spjit_bundle_load(const spjit_bundle* bundle, int64_t entry, const spjit_loa
     spjit_kernel*& result = result_of(kernel, "kernel");
     require(bundle, "bundle");
     const std::size_t number = checked_entry(bundle->bundle, entry);
-    spjit_load_options given{};
-    if (options != nullptr) given = checked_struct(options, "spjit_load_options");
+    const auto given = optional_struct(options, "spjit_load_options");
     if (checked_flag(given.any_owner, "any_owner")) {
       throw spjit::InvalidArgument(
           "any_owner is 1; expected 0: it is an option of spjit_bundle_open()");

@@ -132,8 +132,7 @@ using namespace spjit::c;
 int spjit_compiler_create(const spjit_compiler_options* options, spjit_compiler** compiler) {
   return guarded([&] {
     spjit_compiler*& result = result_of(compiler, "compiler");
-    spjit_compiler_options given{};
-    if (options != nullptr) given = checked_struct(options, "spjit_compiler_options");
+    const auto given = optional_struct(options, "spjit_compiler_options");
     result = new spjit_compiler{spjit::Compiler(compile_options(given), cache_options(given))};
   });
 }
