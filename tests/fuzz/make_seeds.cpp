@@ -29,6 +29,7 @@
 #include "runtime/bundle/bundle_index.hpp"
 #include "runtime/cache/cache_record.hpp"
 #include "spjit/generate.hpp"
+#include "tests/support/padded_3x3.hpp"
 #include "tests/support/safetensors_file.hpp"
 
 namespace {
@@ -348,15 +349,7 @@ void add_cuda_record(SeedFolder& seeds) {
   program.n = program.ldb = program.ldc = 128;
   program.layer.c_layout = Layout::tokens_major;
   program.layer.runtime_values = true;
-  program.layer.convolution = {.channels = 4,
-                               .height = 8,
-                               .width = 16,
-                               .kernel_height = 3,
-                               .kernel_width = 3,
-                               .pad_top = 1,
-                               .pad_left = 1,
-                               .pad_bottom = 1,
-                               .pad_right = 1};
+  program.layer.convolution = spjit::testing_support::padded_3x3(4, 8, 16);
   program.layer.epilogue = {.bias = true, .activation = Activation::clamp, .low = 0, .high = 6};
   program.threads = 64;
   program.blocks_x = 4;
