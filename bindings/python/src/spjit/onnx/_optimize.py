@@ -23,7 +23,7 @@ from .._errors import SpjitError
 from .._kernel import Kernel
 from .._library import PathLike
 from .._onnx_graph import OnnxLayer, survey
-from .._report import Report, Row
+from .._report import Report, Row, why_too_dense
 from ._graph import DOMAIN, Swap, fused, rewritten, session_of, shapes_in
 from ._passes import NodeTimes, alone, dense_time, model_times, node_times
 from ._sessions import (
@@ -36,7 +36,6 @@ from ._sessions import (
     sparse_options,
 )
 
-LEAST_ZEROS = 0.5  # of a layer that is tried
 _MOST_CHOICES = 4
 
 
@@ -157,9 +156,7 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
 
 def _candidate(layer: OnnxLayer) -> _Candidate:
     row = Row(layer.name, layer.op, layer.weight.shape, layer.zeros,
-              activation=layer.activation or "")
-    if layer.zeros < LEAST_ZEROS:
-        row.reason = f"less than {100 * LEAST_ZEROS:.0f} % zeros"
+              activation=layer.activation or "", reason=why_too_dense(layer.zeros))
     return _Candidate(layer, row)
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import onnx
 import onnxruntime
 
-from .._report import usual_time
+from .._timing import turns, usual_time
 from ._graph import session_of
 from ._sessions import feeds_of
 
-_LEAST_ROUNDS, _MOST_ROUNDS = 8, 40
+_LEAST_ROUNDS = 8
 _SUFFIX = "_kernel_time"
 
 NodeTimes = dict[str, float]  # of each node, us, over passes
@@ -36,16 +36,11 @@ def in_turn(calls: list[Callable[[], Any]], seconds: float) -> list[list[float]]
     """us of each call. They have their turns forwards and backwards. A turn is two calls, of which
     the second is timed: caches are as it leaves them itself, and not as another one does."""
     times: list[list[float]] = [[] for _ in calls]
-    end = time.perf_counter() + seconds
-    for round_ in range(_MOST_ROUNDS):
-        if round_ >= _LEAST_ROUNDS and time.perf_counter() > end:
-            break
-        order = range(len(calls)) if round_ % 2 else reversed(range(len(calls)))
-        for i in order:
-            calls[i]()
-            begin = time.perf_counter_ns()
-            calls[i]()
-            times[i].append((time.perf_counter_ns() - begin) * 1e-3)
+    for i in turns(len(calls), seconds, _LEAST_ROUNDS):
+        calls[i]()
+        begin = time.perf_counter_ns()
+        calls[i]()
+        times[i].append((time.perf_counter_ns() - begin) * 1e-3)
     return times
 
 
