@@ -579,7 +579,7 @@ def _arguments(layer, x):
     if isinstance(layer, SparseConv2d):
         return (x, layer.weight.detach(), None if layer.bias is None else layer.bias.detach(),
                 list(layer.stride), list(layer.spjit_padding), list(layer.dilation), layer.groups,
-                layer.spjit_key)
+                layer.spjit_activation, layer.spjit_key)
     return (x, layer.weight.detach(), None if layer.bias is None else layer.bias.detach(), "",
             layer.spjit_key)
 
@@ -680,6 +680,44 @@ def test_an_activation_behind_a_layer_is_part_of_its_kernel(always, runs, activa
     assert type(model) is nn.Sequential
     with torch.no_grad():
         assert torch.equal(model(x), reference)
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU(inplace=True), nn.SiLU(), nn.GELU()], ids=repr)
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+def test_an_activation_behind_a_convolution_is_part_of_its_kernel(always, runs, compiles, tmp_path,
+                                                                  activation, order):
+    model = nn.Sequential(thin_out(nn.Conv2d(8, 16, 3, padding=1)), activation,
+                          nn.Sequential(thin_out(nn.Conv2d(16, 8, 1)), nn.ReLU()))
+    x = torch.randn(2, 8, 9, 11).to(memory_format=order)
+
+    model, _, reference, report = optimized(x, model)
+
+    assert [bool(row.activation) for row in report.rows] == [True, True]
+    with torch.no_grad():
+        runs.clear()
+        y = model(x)
+        assert len(runs) == 2
+        close(y, reference)
+        assert y.is_contiguous(memory_format=order)
+        close(model(x[0]), reference[0])
+        assert model(x[:0]).shape == (0, 8, 9, 11)
+        close(torch.compile(model, dynamic=True, fullgraph=True)(x), reference)
+        assert len(runs) == 6
+        copied = copy.deepcopy(model)
+        close(copied(x), reference)
+        layer = model[0]
+        close(layer(x), nn.functional.conv2d(x, layer.weight, layer.bias, padding=1))
+    model(x.clone().requires_grad_()).sum().backward()
+    assert model[0].weight.grad is not None
+    sparse.save(model, tmp_path / "model.spjit")
+    sparse.restore_(model)
+    _forget()
+    compiles.clear()
+    report = sparse.load_(model, tmp_path / "model.spjit")
+    assert all(row.sparse and row.activation for row in report.rows)
+    assert not compiles
+    with torch.no_grad():
+        close(model(x), reference)
 
 
 def test_an_activation_with_a_hook_or_of_two_layers_stays_by_itself(always):
