@@ -86,7 +86,8 @@ class Optimized:
         """Writes the model, and its kernels beside it: "model.onnx" and "model.spjit", a bundle
         (docs/bundle.md), for `load`. What was there before is replaced.
 
-        private_key: PEM text of an Ed25519 key, or the path of a file that has it: signs the bundle.
+        private_key: PEM text of an Ed25519 key, or the path of a file that has it: signs the
+            bundle.
 
         Raises OSError; InvalidArgument for what is no key.
         """
