@@ -412,6 +412,8 @@ class PtxEmission {
 
 std::string_view ptx_version(int sm) {
   switch (sm) {
+    case 70:
+      return "6.0";
     case 75:
       return "6.4";
     case 80:
@@ -427,7 +429,8 @@ std::string_view ptx_version(int sm) {
       return "8.7";
     default:
       throw NotSupported(fmt::format(
-          "no PTX for sm_{}; expected sm_75, sm_80, sm_86, sm_89, sm_90, sm_100 or sm_120", sm));
+          "no PTX for sm_{}; expected sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_100 or sm_120",
+          sm));
   }
 }
 
