@@ -80,6 +80,7 @@ TuningTraits CudaTunable::traits() const {
   TuningTraits traits;
   traits.nothing_to_time = input_.problem.a->nnz() == 0;
   traits.stand_ins_decide = true;
+  traits.favourite = 0;  // the choice of mode instant
   traits.stand_in_rounds = traits.full_rounds = k_rounds;
   traits.relative_error_goal = k_cuda_error_goal;
   traits.build_share = k_compile_share;
