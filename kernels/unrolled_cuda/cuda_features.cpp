@@ -28,6 +28,7 @@ constexpr std::array k_cuda_features = {
     Feature{"fmas_per_load", "1", "nnz / nnc_sum"},
     Feature{"column_padding", "1", "padded columns / n"},
     Feature{"registers", "1", "predicted registers a thread"},
+    Feature{"register_cap", "1", "most registers a thread may have"},
     Feature{"active_blocks", "1", "blocks that an SM holds at once"},
     Feature{"occupancy", "1", "active warps / warps that an SM can hold"},
     Feature{"waves", "1", "blocks / (SMs x active blocks)"},
@@ -70,6 +71,7 @@ void add_occupancy(std::vector<float>& row, const CudaCandidate& candidate,
                    const CudaDeviceInfo& limits) {
   const auto warps = as_double(candidate.occupancy.active_warps);
   row.push_back(static_cast<float>(candidate.registers.total()));
+  row.push_back(static_cast<float>(candidate.register_cap));
   row.push_back(static_cast<float>(candidate.occupancy.active_blocks));
   row.push_back(share_of(warps * as_double(limits.warp_size),
                          as_double(std::max<std::int64_t>(limits.threads_per_sm, 1))));
@@ -93,7 +95,7 @@ void add_bytes(std::vector<float>& row, const CudaCandidate& candidate,
 }  // namespace
 
 const FeatureSchema& cuda_feature_schema() {
-  static constexpr FeatureSchema k_schema{"cuda", 2, k_cuda_features};
+  static constexpr FeatureSchema k_schema{"cuda", 3, k_cuda_features};
   return k_schema;
 }
 

@@ -15,7 +15,7 @@ inline constexpr const char* k_cuda_prior_name = "prior";
 
 /// Estimated cycles of a launch, of the SM that has most to do:
 ///
-///     (ceil(blocks / SMs) x block + extra issue of the largest tile) / hidden
+///     (ceil(blocks / SMs) x block + (largest block - block)) / hidden
 ///     block  = max(issue, memory, fetch)
 ///     issue  = warps x (nnz + nnc + rows of a tile, and predicates of loads of a convolution)
 ///              / instructions an SM issues a cycle
@@ -24,13 +24,15 @@ inline constexpr const char* k_cuda_prior_name = "prior";
 ///     fetch  = bytes of code / bytes a cycle; none where all of it fits the instruction cache
 ///     hidden = min(1, loads in flight on an SM / loads that hide the latency)
 ///
-/// A tile here is the mean one. The constants, most of them guesses that were not measured on a
-/// device, are in the source. Infinite for a candidate of which no block can be active.
+/// A tile here is the mean one, and of the largest block the one with most nonzeros and columns:
+/// what unequal tiles cost. A warp has the more loads in flight, the more registers its cap leaves.
+/// The constants, most of them guesses that were not measured on a device, are in the source.
+/// Infinite for a candidate of which no block can be active.
 [[nodiscard]] double estimate_cuda_cycles(const CudaCandidate& candidate,
                                           const CudaDeviceInfo& limits);
 
-/// The candidates with `score` = -estimated cycles, best first; equal ones by fewer registers, then
-/// by name. Deterministic.
+/// The candidates with `score` = -estimated cycles, best first; equal ones by fewer registers, a
+/// lower cap, then by name. Deterministic.
 [[nodiscard]] std::vector<CudaCandidate> rank_by_prior(std::vector<CudaCandidate> survivors,
                                                        const CudaDeviceInfo& limits);
 

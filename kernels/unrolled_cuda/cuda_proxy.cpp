@@ -85,8 +85,9 @@ void build(const CudaProxy& proxy, CudaSource source, const CudaToolchain& toolc
 }  // namespace
 
 bool share_proxy(const CudaCandidate& left, const CudaCandidate& right) {
-  return left.tile.m1 == right.tile.m1 &&
-         (left.tile.n1 == right.tile.n1 || !left.layer.has_tokens());
+  if (shared_part(left.tile) != shared_part(right.tile)) return false;
+  if (left.tile.cap == CudaCap::grid && left.register_cap != right.register_cap) return false;
+  return left.tile.n1 == right.tile.n1 || !left.layer.has_tokens();
 }
 
 std::int64_t active_blocks_of(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {

@@ -28,7 +28,9 @@
 
 namespace spjit {
 
-/// Whether one proxy can serve both: code depends on M1, but not on N1, except for tokens.
+/// Whether one proxy can serve both: code depends on M1 and the grouping, but not on N1, except for
+/// tokens. Caps of `CudaCap::device` differ little between N1 and share the lowest; those of the
+/// grid are what is tried out, and have to be the same.
 [[nodiscard]] bool share_proxy(const CudaCandidate& left, const CudaCandidate& right);
 
 /// Blocks of the full kernel that an SM has at once: NUM_ATB = min(ceil(blocks / SMs), what it

@@ -55,8 +55,14 @@ CudaStage stage_of(const CudaLayer& layer, std::int64_t n1) {
   return stage;
 }
 
+std::string_view to_string(CudaCap cap) { return cap == CudaCap::device ? "device" : "grid"; }
+
 std::string to_string(const CudaTile& tile) {
   std::string text = fmt::format("rows={} columns={}", tile.m1, tile.n1);
+  if (tile.reorder != CudaTile{}.reorder) {
+    text += fmt::format(" reorder={}", to_string(tile.reorder));
+  }
+  if (tile.cap != CudaTile{}.cap) text += fmt::format(" cap={}", to_string(tile.cap));
   if (tile.unit_nonzeros != CudaTile{}.unit_nonzeros) {
     text += fmt::format(" unit={}", tile.unit_nonzeros);
   }

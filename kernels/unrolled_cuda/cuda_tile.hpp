@@ -8,12 +8,14 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/kernel_plan.hpp"
 #include "spjit/convolution.hpp"
 #include "spjit/epilogue.hpp"
 #include "spjit/layout.hpp"
+#include "spjit/reorder.hpp"
 
 namespace spjit {
 
@@ -33,6 +35,16 @@ static_assert(k_cuda_max_rows <= std::numeric_limits<std::int64_t>::max() /
 /// Threads of a warp, on every architecture.
 inline constexpr std::int64_t k_cuda_warp = 32;
 
+/// How many blocks of a kernel an SM is to hold at once. That caps a thread's registers, and the
+/// more there are, the earlier ptxas issues loads of B.
+enum class CudaCap : std::uint8_t {
+  device,  ///< as many as it can hold at the predicted registers
+  grid,    ///< of these no more than a launch has for it: ceil(blocks / SMs)
+};
+
+/// "device", "grid"
+[[nodiscard]] std::string_view to_string(CudaCap cap);
+
 /// One choice for the CUDA kernel (seed 001, section on tiling): a block computes M1 rows x N1
 /// columns of C, a thread M1 x 1 in M1 accumulators.
 struct CudaTile {
@@ -40,12 +52,15 @@ struct CudaTile {
   std::int64_t n1 = 128;              ///< columns a block = threads a block
   std::int64_t unit_nonzeros = 2048;  ///< where code is cut into units; a tile stays whole
   bool runtime_sizes = false;         ///< n, ldb and ldc are kernel parameters, not constants
+  /// How rows are grouped into tiles; not `automatic`.
+  ReorderAlgorithm reorder = ReorderAlgorithm::similarity;
+  CudaCap cap = CudaCap::device;
 
   friend bool operator==(const CudaTile&, const CudaTile&) = default;
 };
 
-/// "rows=32 columns=128", for tables and records; "unit=" (nonzeros of a unit) and "run-time n"
-/// where they are not the default. Different tiles have different texts.
+/// "rows=32 columns=128", for tables and records; "reorder=", "cap=", "unit=" (nonzeros of a unit)
+/// and "run-time n" where they are not the default. Different tiles have different texts.
 [[nodiscard]] std::string to_string(const CudaTile& tile);
 
 /// What a kernel does beside the product, and what of it is known at run time alone.

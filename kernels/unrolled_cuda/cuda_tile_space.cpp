@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "base/arithmetic.hpp"
+#include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
 
 namespace spjit {
@@ -58,7 +61,7 @@ CodeTotals code_totals(const CudaCandidate& candidate, const RowGrouping& groupi
 
 /// Everything that depends on the tile's m1 but not on its n1.
 CudaCandidate describe_rows(const Problem& problem, const Workload& work, const CudaTile& tile,
-                            const RowGrouping& grouping, const Cancellation& cancel = {}) {
+                            const RowGrouping& grouping, const GroupingStatistics& statistics) {
   CudaCandidate candidate;
   candidate.tile = tile;
   candidate.work = work;
@@ -66,14 +69,19 @@ CudaCandidate describe_rows(const Problem& problem, const Workload& work, const 
                      problem.convolution};
   candidate.ldb = problem.ldb();
   candidate.ldc = problem.ldc();
-  candidate.grouping = compute_statistics(*problem.a, grouping, cancel);
+  candidate.grouping = statistics;
   candidate.row_tiles = grouping.tiles();
   candidate.code_bytes =
       estimate_code_bytes(code_totals(candidate, grouping), tile.runtime_sizes, candidate.layer);
   return candidate;
 }
 
-/// Adds what depends on n1.
+void set_blocks(CudaCandidate& candidate, const CudaDeviceInfo& limits, std::int64_t blocks) {
+  candidate.min_blocks = std::max<std::int64_t>(blocks, 1);
+  candidate.register_cap = register_cap(limits, candidate.tile.n1, candidate.min_blocks);
+}
+
+/// Adds what depends on n1 and on the cap.
 void describe_block(CudaCandidate& candidate, const CudaTile& tile, const CudaDeviceInfo& limits,
                     const RowGrouping& grouping) {
   const Workload& work = candidate.work;
@@ -86,7 +94,8 @@ void describe_block(CudaCandidate& candidate, const CudaTile& tile, const CudaDe
   candidate.registers = predict_registers(grouping, tile, candidate.layer);
   candidate.occupancy = occupancy_of(limits, candidate);
   const std::int64_t active = candidate.occupancy.active_blocks;
-  candidate.min_blocks = std::max<std::int64_t>(active, 1);
+  const std::int64_t brought = ceil_div(candidate.blocks, limits.sms);
+  set_blocks(candidate, limits, tile.cap == CudaCap::grid ? std::min(active, brought) : active);
   candidate.waves = active == 0 ? 0
                                 : static_cast<double>(candidate.blocks) /
                                       static_cast<double>(limits.sms * active);
@@ -128,6 +137,11 @@ Dropped occupancy_rule(const CudaCandidate& candidate, const CudaDeviceInfo& lim
         CudaRule::occupancy,
         fmt::format("{} threads, no multiple of a warp's {}", candidate.tile.n1, limits.warp_size)};
   }
+  if (candidate.tile.n1 > limits.threads_per_block) {
+    return DroppedCudaCandidate{CudaRule::occupancy,
+                                fmt::format("{} threads, a block has {} at most", candidate.tile.n1,
+                                            limits.threads_per_block)};
+  }
   if (2 * candidate.blocks >= limits.sms) return std::nullopt;
   return DroppedCudaCandidate{
       CudaRule::occupancy,
@@ -136,7 +150,9 @@ Dropped occupancy_rule(const CudaCandidate& candidate, const CudaDeviceInfo& lim
                   ceil_div(limits.sms, 2), limits.sms)};
 }
 
-Dropped balance_rule(const CudaCandidate& candidate) {
+}  // namespace
+
+Dropped unbalanced(const CudaCandidate& candidate) {
   if (candidate.grouping.tile_nnz_cv > k_cuda_max_nnz_variation) {
     return DroppedCudaCandidate{
         CudaRule::balance, fmt::format("row tiles' nonzeros vary by {:.2f}, at most {:.2f}",
@@ -150,6 +166,13 @@ Dropped balance_rule(const CudaCandidate& candidate) {
   return std::nullopt;
 }
 
+namespace {
+
+/// Where an SM has one block at most, the longest of all blocks is the time.
+Dropped balance_rule(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
+  return candidate.blocks > limits.sms ? std::nullopt : unbalanced(candidate);
+}
+
 /// The first rule broken, of those that are not relaxed.
 Dropped broken_rule(const CudaCandidate& candidate, const SearchPolicy& policy,
                     const CudaDeviceInfo& limits, const std::vector<CudaRule>& relaxed) {
@@ -159,7 +182,7 @@ Dropped broken_rule(const CudaCandidate& candidate, const SearchPolicy& policy,
   Dropped dropped = registers_rule(candidate, limits);
   if (!dropped) dropped = code_rule(candidate, policy);
   if (!dropped && enforced(CudaRule::occupancy)) dropped = occupancy_rule(candidate, limits);
-  if (!dropped && enforced(CudaRule::balance)) dropped = balance_rule(candidate);
+  if (!dropped && enforced(CudaRule::balance)) dropped = balance_rule(candidate, limits);
   return dropped;
 }
 
@@ -177,20 +200,96 @@ bool relax(CudaTileSpace& space, const SearchPolicy& policy, const CudaDeviceInf
   return true;
 }
 
+/// The tiles of one M1.
+class TilesOfHeight {
+ public:
+  TilesOfHeight(const Problem& problem, const SearchPolicy& policy, const CudaDeviceInfo& limits,
+                const Workload& work, RowGroupings& groupings)
+      : problem_(problem), policy_(policy), limits_(limits), work_(work), groupings_(groupings) {}
+
+  /// Of all widths.
+  [[nodiscard]] std::vector<CudaCandidate> all(const CudaTile& tile) const {
+    const ReorderAlgorithm asked = groupings_.algorithm();
+    if (asked != ReorderAlgorithm::automatic) return join(by_width(tile, asked));
+    std::vector<Candidates> balanced = by_width(tile, ReorderAlgorithm::balanced);
+    std::vector<Candidates> similar = by_width(tile, ReorderAlgorithm::similarity);
+    for (std::size_t i = 0; i < balanced.size(); ++i) {
+      if (is_as_good(similar[i], balanced[i])) balanced[i] = std::move(similar[i]);
+    }
+    return join(std::move(balanced));
+  }
+
+ private:
+  using Candidates = std::vector<CudaCandidate>;
+
+  static Candidates join(std::vector<Candidates> parts) {
+    Candidates joined;
+    for (Candidates& part : parts) std::ranges::move(part, std::back_inserter(joined));
+    return joined;
+  }
+
+  /// For each width its candidates, one a cap.
+  [[nodiscard]] std::vector<Candidates> by_width(CudaTile tile, ReorderAlgorithm reorder) const {
+    tile.reorder = reorder;
+    const RowGrouping& grouping = groupings_.at(tile.m1, reorder);
+    CudaCandidate candidate =
+        describe_rows(problem_, work_, tile, grouping, groupings_.statistics(tile.m1, reorder));
+    std::vector<Candidates> result;
+    for (const std::int64_t n1 : widths(work_, policy_)) {
+      tile.n1 = n1;
+      tile.cap = CudaCap::device;
+      describe_block(candidate, tile, limits_, grouping);
+      candidate.dropped = broken_rule(candidate, policy_, limits_, {});
+      Candidates& candidates = result.emplace_back(1, candidate);
+      tile.cap = CudaCap::grid;
+      describe_block(candidate, tile, limits_, grouping);
+      if (candidate.register_cap > candidates.front().register_cap) candidates.push_back(candidate);
+    }
+    return result;
+  }
+
+  [[nodiscard]] double least_cycles(const Candidates& candidates) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const CudaCandidate& candidate : candidates) {
+      least = std::min(least, estimate_cuda_cycles(candidate, limits_));
+    }
+    return least;
+  }
+
+  /// No rule looks at the cap.
+  [[nodiscard]] bool is_as_good(const Candidates& similar, const Candidates& balanced) const {
+    if (similar.front().dropped) return false;
+    return balanced.front().dropped || least_cycles(similar) <= least_cycles(balanced);
+  }
+
+  const Problem& problem_;
+  const SearchPolicy& policy_;
+  const CudaDeviceInfo& limits_;
+  const Workload& work_;
+  RowGroupings& groupings_;
+};
+
 }  // namespace
+
+std::optional<DroppedCudaCandidate> broken_cuda_rule(const CudaCandidate& candidate,
+                                                     const SearchPolicy& policy,
+                                                     const CudaDeviceInfo& limits) {
+  return broken_rule(candidate, policy, limits, {});
+}
 
 CudaCandidate examine_cuda_tile(const Problem& problem, const CudaTile& tile,
                                 const SearchPolicy& policy, const CudaDeviceInfo& limits,
                                 const RowGrouping& grouping) {
   check_cuda_tile(tile, problem.n.value);
-  CudaCandidate candidate = describe_rows(problem, workload_of(problem, 1), tile, grouping);
+  CudaCandidate candidate = describe_rows(problem, workload_of(problem, 1), tile, grouping,
+                                          compute_statistics(*problem.a, grouping));
   describe_block(candidate, tile, limits, grouping);
   candidate.dropped = broken_rule(candidate, policy, limits, {});
   return candidate;
 }
 
 CudaTileSpace enumerate_cuda_tiles(const Problem& problem, const SearchPolicy& policy,
-                                   const CudaDeviceInfo& limits, const GroupRows& group,
+                                   const CudaDeviceInfo& limits, RowGroupings& groupings,
                                    const Cancellation& cancel) {
   CudaTile tile;
   tile.m1 = policy.m1.value_or(1);
@@ -199,17 +298,11 @@ CudaTileSpace enumerate_cuda_tiles(const Problem& problem, const SearchPolicy& p
   tile.runtime_sizes = problem.n.runtime;
   check_cuda_tile(tile, problem.n.value);
   const Workload work = workload_of(problem, 1, cancel);
+  const TilesOfHeight tiles(problem, policy, limits, work, groupings);
   CudaTileSpace space;
   for (const std::int64_t m1 : heights(work, policy)) {
     tile.m1 = m1;
-    const RowGrouping& grouping = group(m1);
-    CudaCandidate candidate = describe_rows(problem, work, tile, grouping, cancel);
-    for (const std::int64_t n1 : widths(work, policy)) {
-      tile.n1 = n1;
-      describe_block(candidate, tile, limits, grouping);
-      candidate.dropped = broken_rule(candidate, policy, limits, {});
-      space.candidates.push_back(candidate);
-    }
+    std::ranges::move(tiles.all(tile), std::back_inserter(space.candidates));
   }
   // In the order the header states; the first that lets a candidate in is it.
   if (space.survivors().empty()) {

@@ -44,8 +44,9 @@ CudaSearchTools local_cuda_tools(const CudaSearchInput& input, int ordinal) {
     return compile_cuda_proxy(proxy, input.options.policy.proxy_source, toolchain, build);
   };
   tools.compile_kernel = [input](const CudaCandidate& candidate, const Cancellation& cancel) {
-    const KernelPlan plan = build_plan(*input.problem.a, input.groupings.at(candidate.tile.m1),
-                                       std::max<std::int64_t>(input.problem.a->cols, 1), cancel);
+    const KernelPlan plan =
+        build_plan(*input.problem.a, input.groupings.at(candidate.tile.m1, candidate.tile.reorder),
+                   std::max<std::int64_t>(input.problem.a->cols, 1), cancel);
     auto built = std::make_shared<const BuiltCuda>(
         build_cuda_kernel(plan, candidate, input.options, input.limits, cancel));
     return CudaKernelImage{built->artifact.cubin, built->program.blocks_x,
@@ -149,7 +150,8 @@ CudaProxy CudaTunable::make_proxy(std::span<const std::size_t> members,
   CudaProxyOptions options;
   options.reduce_blocks = reductions_.blocks;
   options.reduce_iterations = reductions_.iterations;
-  const KernelPlan plan = build_plan(*input_.problem.a, input_.groupings.at(served.front().tile.m1),
+  const CudaTile& tile = served.front().tile;
+  const KernelPlan plan = build_plan(*input_.problem.a, input_.groupings.at(tile.m1, tile.reorder),
                                      std::max<std::int64_t>(input_.problem.a->cols, 1), cancel);
   return make_cuda_proxy(plan, served, input_.limits, options);
 }

@@ -139,6 +139,56 @@ TEST(CudaPrior, BreaksTiesByRegistersThenByName) {
   EXPECT_EQ(ranked_names_of(ranked), ranked_names_of({third, second, first}));
 }
 
+/// A block of two warps an SM, of 64 rows: 64 + 5 + 9 registers.
+CudaCandidate hides_little(std::int64_t register_cap) {
+  CudaCandidate candidate = bound_by_fmas(1000);
+  candidate.tile.n1 = 64;
+  candidate.occupancy = {.active_blocks = 12, .active_warps = 24};
+  candidate.registers = {.accumulators = 64, .b_in_flight = 5, .values = 0, .addressing = 9};
+  candidate.register_cap = register_cap;
+  return candidate;
+}
+
+TEST(CudaPrior, FollowsTheSimulatedCyclesOfRegisterCaps) {
+  // 30.8k, 20.6k and 15.5k cycles, simulated.
+  const double tight = spjit::estimate_cuda_cycles(hides_little(80), cuda_limits());
+
+  EXPECT_NEAR(spjit::estimate_cuda_cycles(hides_little(128), cuda_limits()) / tight, 20.6 / 30.8,
+              0.03);
+  EXPECT_NEAR(spjit::estimate_cuda_cycles(hides_little(168), cuda_limits()) / tight, 15.5 / 30.8,
+              0.03);
+}
+
+TEST(CudaPrior, CountsTheLargestTileWhereverItIsBound) {
+  CudaCandidate even = bound_by_fmas(1000);
+  even.column_tiles = 200;
+  even.blocks = 400;
+  even.grouping.tile_nnz_max = 500;
+  CudaCandidate uneven = even;
+  uneven.grouping.tile_nnz_max = 700;
+  const double cycles = spjit::estimate_cuda_cycles(even, cuda_limits());
+
+  // 8 warps x 200 FMAs / 4 schedulers.
+  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(uneven, cuda_limits()), cycles + 400);
+  // Bound by B: 100 of 256 floats more, at 64 bytes a cycle.
+  even.grouping.nnc_sum = 2000;
+  even.grouping.nnc_max = 1000;
+  uneven = even;
+  uneven.grouping.nnc_max = 1100;
+  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(uneven, cuda_limits()),
+                   spjit::estimate_cuda_cycles(even, cuda_limits()) + 1600);
+}
+
+TEST(CudaPrior, TakesTheLowerCapOfEqualOnes) {
+  CudaCandidate tight = bound_by_fmas(1000);
+  tight.register_cap = 64;
+  CudaCandidate loose = tight;
+  loose.register_cap = 128;
+  loose.tile.cap = spjit::CudaCap::grid;
+
+  EXPECT_EQ(spjit::rank_by_prior({loose, tight}, cuda_limits()).front().register_cap, 64);
+}
+
 TEST(CudaPrior, RanksAlikeWhateverTheOrderItIsGiven) {
   std::vector<CudaCandidate> survivors =
       cuda_space(cuda_problem(random_matrix(512, 512, 0.9), 512)).survivors();

@@ -47,6 +47,23 @@ TEST(CudaProxy, ServesEveryN1OfAnM1) {
   EXPECT_FALSE(share_proxy(candidate(16, 64), candidate(8, 64)));
 }
 
+TEST(CudaProxy, ServesOneGroupingAndOneCapOfTheGrid) {
+  CudaCandidate balanced = candidate(16, 64);
+  balanced.tile.reorder = ReorderAlgorithm::balanced;
+  CudaCandidate of_grid = candidate(16, 64);
+  of_grid.tile.cap = CudaCap::grid;
+  of_grid.register_cap = 128;
+  CudaCandidate wide = of_grid;
+  wide.tile.n1 = 256;
+  CudaCandidate loose = wide;
+  loose.register_cap = 168;
+
+  EXPECT_FALSE(share_proxy(candidate(16, 64), balanced));
+  EXPECT_FALSE(share_proxy(candidate(16, 64), of_grid));
+  EXPECT_TRUE(share_proxy(of_grid, wide));
+  EXPECT_FALSE(share_proxy(wide, loose));
+}
+
 TEST(CudaProxyActiveBlocks, AreTheBlocksAnSmGetsOrWhatItHolds) {
   const CudaDeviceInfo limits = cuda_limits(100);
 
