@@ -412,8 +412,7 @@ class PtxEmission {
 
 std::string_view ptx_version(int sm) {
   switch (sm) {
-    case 70:
-      return "6.0";
+    case 70:  // 6.0 has it, but not the instructions
     case 75:
       return "6.4";
     case 80:

@@ -22,6 +22,7 @@ using spjit::cli::Json;
 using spjit::cli::tile_space_svg;
 using spjit::cli::tile_space_table;
 using spjit::cli::TileSpaceCell;
+using spjit::cli::view_of;
 using spjit::testing_support::cuda_limits;
 using spjit::testing_support::cuda_problem;
 using spjit::testing_support::cuda_space;
