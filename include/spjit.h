@@ -172,10 +172,32 @@ enum spjit_activation {
   SPJIT_CLAMP = 5      /**< min(max(x, clamp_low), clamp_high) */
 };
 
+/** A 2-D convolution of images X [channels x height x width] with A as its weights
+ * [filters x channels / groups * kernel_height * kernel_width], giving Y [filters x output_height x
+ * output_width]. Sizes are those of PyTorch and ONNX; images of one run are a batch. */
+typedef struct spjit_convolution {
+  size_t struct_size;
+  int64_t channels; /**< of X; required, and the next two */
+  int64_t height;   /**< of X; with a run-time n typical, as width */
+  int64_t width;
+  int64_t kernel_height; /**< 0: 1; so all but padding */
+  int64_t kernel_width;
+  int64_t stride_height;
+  int64_t stride_width;
+  int64_t pad_top;
+  int64_t pad_left;
+  int64_t pad_bottom;
+  int64_t pad_right;
+  int64_t dilation_height;
+  int64_t dilation_width;
+  int64_t groups;
+} spjit_convolution;
+
 /** What a kernel computes of A. */
 typedef struct spjit_problem {
   size_t struct_size;
-  int64_t n;             /**< columns of B and C (tokens), 1 .. 2^31 - 1; required */
+  int64_t n;             /**< columns of B and C (tokens), 1 .. 2^31 - 1; required, but of a
+                              convolution 0: the pixels of Y */
   int64_t ldb;           /**< floats between rows (tokens) of B; 0: as many as one has */
   int64_t ldc;           /**< the same of C */
   int64_t panel_columns; /**< fixes the panels' width; 0: chosen */
@@ -189,6 +211,9 @@ typedef struct spjit_problem {
   float clamp_low;       /**< of SPJIT_CLAMP */
   float clamp_high;
   int32_t runtime_values; /**< 1: runs bring A's values (spjit_kernel_prepare_values()) */
+  /** NULL: a product. Else layouts are NCHW (features) or NHWC (tokens) of X and Y, leading
+   * dimensions are between channels (NCHW) or pixels (NHWC). */
+  const spjit_convolution* convolution;
 } spjit_problem;
 
 /** Lets one thread stop a compilation of another. */
@@ -240,6 +265,66 @@ SPJIT_API int spjit_kernel_load(const char* folder, const spjit_load_options* op
 
 SPJIT_API void spjit_kernel_destroy(spjit_kernel* kernel);
 
+/* ---- Bundles: kernels of a network in one file -------------------------------------------- */
+
+/** An open bundle (docs/bundle.md); only read. Kernels keep what they need of it. */
+typedef struct spjit_bundle spjit_bundle;
+
+typedef struct spjit_bundle_options {
+  size_t struct_size;
+  const char* public_key; /**< PEM text of an Ed25519 key, or the path of a file that has it: only a
+                               bundle that it signed is opened, any change is refused; NULL: any */
+  int32_t any_owner;      /**< 1: also a file that other users can write to */
+} spjit_bundle_options;
+
+/** `options` may be NULL. SPJIT_IO_ERROR if it cannot be opened, is damaged, cut short or not signed
+ * by the key, or others can write to it; SPJIT_NOT_SUPPORTED for a key where OpenSSL's libcrypto is
+ * missing. */
+SPJIT_API int spjit_bundle_open(const char* path, const spjit_bundle_options* options,
+                                spjit_bundle** bundle);
+SPJIT_API void spjit_bundle_destroy(spjit_bundle* bundle);
+
+/** Its entries: kernels of layers; -1 for NULL. */
+SPJIT_API int64_t spjit_bundle_count(const spjit_bundle* bundle);
+
+/** Entry 0 to count - 1 as a JSON object (docs/c-api.md). The text belongs to the bundle. */
+SPJIT_API int spjit_bundle_entry_info(const spjit_bundle* bundle, int64_t entry, const char** json);
+
+/** The entry for a layer: for `target` ("host-avx2", "sm_90"), or with NULL the best for this CPU.
+ * -1 if the layer is not there; SPJIT_NOT_SUPPORTED if it is for other targets only. */
+SPJIT_API int spjit_bundle_find_layer(const spjit_bundle* bundle, const char* layer,
+                                      const char* target, int64_t* entry);
+
+/** The same for what is computed of a matrix, by a hash of its weights. */
+SPJIT_API int spjit_bundle_find(const spjit_bundle* bundle, const spjit_matrix* matrix,
+                                const spjit_problem* problem, const char* target, int64_t* entry);
+
+/** The kernel of an entry, its files verified. `options` may be NULL; any_owner has to be 0.
+ * SPJIT_IO_ERROR, SPJIT_NOT_SUPPORTED, SPJIT_ERROR. */
+SPJIT_API int spjit_bundle_load(const spjit_bundle* bundle, int64_t entry,
+                                const spjit_load_options* options, spjit_kernel** kernel);
+
+/** Reads and verifies all files. SPJIT_IO_ERROR names the first that is damaged. */
+SPJIT_API int spjit_bundle_verify(const spjit_bundle* bundle);
+
+/** Makes a bundle. For one thread at a time. */
+typedef struct spjit_bundle_writer spjit_bundle_writer;
+
+/** `private_key`: PEM text of an Ed25519 key, or the path of a file that has it; NULL: not signed.
+ */
+SPJIT_API int spjit_bundle_writer_create(const char* path, const char* private_key,
+                                         spjit_bundle_writer** writer);
+/** SPJIT_INVALID_ARGUMENT for a layer that is there with this kernel. */
+SPJIT_API int spjit_bundle_writer_add(spjit_bundle_writer* writer, const char* layer,
+                                      const spjit_kernel* kernel);
+/** All kernels of a bundle, but those that are there. */
+SPJIT_API int spjit_bundle_writer_add_bundle(spjit_bundle_writer* writer,
+                                             const spjit_bundle* bundle);
+/** Makes the file appear, whole; only destroying the writer may follow. */
+SPJIT_API int spjit_bundle_writer_finish(spjit_bundle_writer* writer);
+/** What was not finished does not appear. */
+SPJIT_API void spjit_bundle_writer_destroy(spjit_bundle_writer* writer);
+
 /* ---- What a kernel is --------------------------------------------------------------------- */
 
 /** m, k and n (of a run-time n the typical one); -1 for NULL. */
@@ -269,8 +354,8 @@ typedef struct spjit_arguments {
   int64_t ldb; /**< floats between rows (tokens) of B; 0: as compiled, or as many as one has */
   float* c;
   int64_t ldc;      /**< the same of C */
-  int64_t n;        /**< with a run-time n: columns of B and C, 0: nothing is computed; else 0 or
-                         what it was compiled for */
+  int64_t n;        /**< with a run-time n: columns of B and C, 0: nothing is computed; else, and
+                         of a convolution, 0 or what it was compiled for */
   int32_t b_layout; /**< enum spjit_layout; host kernels take others than compiled, maybe slower */
   int32_t c_layout;
   const float* scale;         /**< [m], where the problem has it; so the next two */
@@ -285,6 +370,11 @@ typedef struct spjit_arguments {
   void* workspace; /**< memory for this run alone; NULL: what kernels of this process share */
   size_t workspace_bytes; /**< spjit_kernel_workspace_bytes() or more */
   void* stream;           /**< of spjit_kernel_launch() on a GPU; NULL: the default stream */
+  /** Of the images of a convolution with a run-time n, which then follows from them; 0: as
+   * compiled. 0 where spjit_kernel_info() has no convolution: a kernel of one tap without stride
+   * and padding is a product, and n is the pixels of an image. */
+  int64_t height;
+  int64_t width;
 } spjit_arguments;
 
 /** Computes C of operands in host memory and returns when it is done. SPJIT_INVALID_ARGUMENT,

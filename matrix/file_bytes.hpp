@@ -3,7 +3,10 @@
 /// @file
 /// Whole files in and out.
 
+#include <sys/types.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <vector>
@@ -12,9 +15,21 @@
 
 namespace spjit {
 
+/// An open regular file and its size when it was opened.
+struct OpenFile {
+  FileDescriptor descriptor;
+  std::int64_t bytes = 0;
+};
+
+/// Opens a file for reading. Throws IoError, also for what is no regular file (a FIFO, a device, a
+/// socket: none is waited for).
+[[nodiscard]] OpenFile open_regular_file(const std::filesystem::path& path);
+
 /// Everything a regular file holds. Throws IoError, also for anything else (a FIFO, a device, a
 /// socket: none is waited for) and for a file larger than the machine's memory.
 [[nodiscard]] std::vector<std::byte> read_file(const std::filesystem::path& path);
+
+inline constexpr mode_t k_new_file_mode = 0666;
 
 /// A file that gets its name when it is whole. Until then it has none, so that nothing is left of
 /// it however the process ends; only on file systems that have no such files (O_TMPFILE) it is a
@@ -22,7 +37,8 @@ namespace spjit {
 class TemporaryFile {
  public:
   /// Also throws if `target` is there and is no regular file: a device is not replaced.
-  explicit TemporaryFile(const std::filesystem::path& target);
+  /// `mode` as for open(2), less the umask.
+  explicit TemporaryFile(const std::filesystem::path& target, mode_t mode = k_new_file_mode);
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   ~TemporaryFile();
@@ -43,6 +59,7 @@ class TemporaryFile {
   void take_name(const Take& take);
 
   std::filesystem::path target_;
+  mode_t mode_;
   std::filesystem::path path_;  ///< its name beside the target; empty: it has none
   FileDescriptor file_;
 };

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
+#include "bundle_options.hpp"
 #include "inputs.hpp"
+#include "kernel_cells.hpp"
 #include "kernel_options.hpp"
 #include "layer.hpp"
 #include "manual.hpp"
@@ -20,11 +23,17 @@ struct CompileCommandOptions {
   std::vector<std::string> files;
   LayerOptions layer;
   std::vector<std::string> emit;
+  std::filesystem::path bundle;
+  std::string private_key;
+  std::int64_t bundle_bytes = 0;  ///< set when it is made
   bool json = false;
 };
 
 void check(CompileCommandOptions& options) {
-  prepare(options.layer.kernel);
+  prepare(options.layer.kernel, options.files);
+  if (!options.private_key.empty() && options.bundle.empty()) {
+    throw UsageError("--key needs --bundle, the file that is signed");
+  }
   if (!options.emit.empty() && options.layer.emit.directory.empty()) {
     throw UsageError("--emit needs --out, the directory for the files");
   }
@@ -45,7 +54,7 @@ std::vector<Layer> process_all(const std::vector<Input>& inputs, const Compiler&
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     progress.begin(inputs[i].path.string());
     if (inputs[i].problem.empty()) {
-      layers.push_back(process_layer(inputs[i].path, names[i], compiler, options));
+      layers.push_back(process_layer(inputs[i], names[i], compiler, options));
     } else {
       Layer& layer = layers.emplace_back();
       layer.path = inputs[i].path;
@@ -62,24 +71,35 @@ std::vector<Layer> process_all(const std::vector<Input>& inputs, const Compiler&
 }
 
 Json describe(const CompileCommandOptions& options, const std::vector<Layer>& layers,
-              std::size_t failures) {
+              const std::vector<LeftDense>& left_dense, std::size_t failures) {
   Json list = Json::array();
   for (const Layer& layer : layers) list.push_back(describe(layer));
+  Json bundle(nullptr);
+  if (options.bundle_bytes > 0) {
+    bundle = {{"file", options.bundle.string()}, {"bytes", options.bundle_bytes}};
+  }
   return {{"spjit", SPJIT_VERSION},
           {"command", "compile"},
           {"options", describe(options.layer.kernel)},
+          {"bundle", std::move(bundle)},
           {"layers", std::move(list)},
+          {"left_dense", describe(left_dense)},
           {"failed", failures}};
 }
 
-ExitCode report(const CompileCommandOptions& options, const std::vector<Layer>& layers) {
+ExitCode report(const CompileCommandOptions& options, const std::vector<Layer>& layers,
+                const std::vector<LeftDense>& left_dense) {
   const auto failures = static_cast<std::size_t>(std::count_if(
       layers.begin(), layers.end(), [](const Layer& layer) { return layer.failed(); }));
   if (options.json) {
-    print_json(describe(options, layers, failures));
+    print_json(describe(options, layers, left_dense, failures));
   } else {
     print(layer_table(layers, inspect_stdout()));
     if (failures < layers.size()) print(layer_text(options.layer.kernel.problem));
+    if (options.bundle_bytes > 0) {
+      print(fmt::format("{}: {} kernels, {}\n", shown(options.bundle), layers.size() - failures,
+                        size_text(options.bundle_bytes)));
+    }
     const bool timed = std::ranges::any_of(
         layers, [](const Layer& layer) { return layer.measurement && !layer.info->cuda; });
     if (timed) print(fmt::format("\n{}\n", how_measured(options.layer.kernel.compile.policy.hot)));
@@ -99,9 +119,31 @@ ExitCode compile_files(CompileCommandOptions& options) {
   if (layer_options.measure && !target.is_cuda()) {
     layer_options.peak_gflops = measure_peak_gflops(target.isa());
   }
-  const std::vector<Input> inputs = expand_inputs(options.files);
+  const ModelInputs inputs = expand_all(options.files, layer_options.kernel);
   const Compiler compiler(layer_options.kernel.compile, layer_options.kernel.cache);
-  return report(options, process_all(inputs, compiler, layer_options));
+  std::optional<BundleWriter> bundle;
+  if (!options.bundle.empty()) {
+    layer_options.bundle = &bundle.emplace(options.bundle, options.private_key);
+  }
+  const std::vector<Layer> layers = process_all(inputs.inputs, compiler, layer_options);
+  // Of nothing but failures there is no bundle: what was there stays.
+  const bool is_any_done =
+      std::ranges::any_of(layers, [](const Layer& layer) { return !layer.failed(); });
+  if (bundle && is_any_done) options.bundle_bytes = bundle->finish();
+  const ExitCode code = report(options, layers, inputs.left_dense);
+  if (const std::string note = left_dense_note(inputs); !note.empty()) print_note(note);
+  return code;
+}
+
+void add_bundle_options(CLI::App& command, CompileCommandOptions& options) {
+  command
+      .add_option("-o,--bundle", options.bundle,
+                  "Write the kernels to this bundle, as layers of the names of their weights, or "
+                  "that files of --out would have. 'spjit bundle merge' joins bundles of several "
+                  "targets.")
+      ->check(not_empty())
+      ->type_name("FILE");
+  add_signing_key(command, options.private_key);
 }
 
 void add_output_options(CLI::App& command, CompileCommandOptions& options) {
@@ -157,15 +199,17 @@ void add_output_options(CLI::App& command, CompileCommandOptions& options) {
 
 }  // namespace
 
-Subcommand add_compile(CLI::App& app) {
+Subcommand add_compile(CLI::App& app, const ModelConverter& convert) {
   const auto options = std::make_shared<CompileCommandOptions>();
   CLI::App* command = app.add_subcommand("compile");
   set_manual(*command, "compile");
   add_file_arguments(*command, options->files);
   add_kernel_options(*command, options->layer.kernel);
+  options->layer.kernel.model.convert = convert;
   add_cache_directory(*command, options->layer.kernel.cache);
   add_cache_use(*command, options->layer.kernel.cache);
   add_output_options(*command, *options);
+  add_bundle_options(*command, *options);
   add_json(*command, options->json);
   return {command, [options] { return compile_files(*options); }};
 }

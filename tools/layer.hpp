@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "emit.hpp"
+#include "inputs.hpp"
 #include "kernel_options.hpp"
 #include "measure.hpp"
+#include "spjit/bundle.hpp"
 #include "spjit/kernel.hpp"
 #include "spjit/matrix.hpp"
 #include "table.hpp"
@@ -23,6 +25,7 @@ inline constexpr double k_layer_budget_ms = 300;
 struct LayerOptions {
   KernelOptions kernel;
   EmitOptions emit;
+  BundleWriter* bundle = nullptr;  ///< which kernels are added to, under their names; null: none
   bool measure = true;
   double timeout_s = 0;    ///< of compiling and checking a layer; 0: none
   double peak_gflops = 0;  ///< of one core of the host; set when `measure`
@@ -48,7 +51,7 @@ struct Layer {
 
 /// Loads, compiles and checks, measures where the target is in this machine, and emits. Never
 /// throws for what goes wrong with this file: `error` says it.
-[[nodiscard]] Layer process_layer(const std::filesystem::path& path, const std::string& name,
+[[nodiscard]] Layer process_layer(const Input& input, const std::string& name,
                                   const Compiler& compiler, const LayerOptions& options);
 
 /// "512x512 90.0 %, unrolled, compiled in 3.1 ms, 120.4 us, 112.2 GFLOP/s, 98 % of peak".

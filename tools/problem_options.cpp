@@ -71,6 +71,8 @@ std::vector<std::int64_t> parse_sizes(const char* flag, std::string_view text,
       fmt::format("{}: expected {}, not '{}'", flag, expected, printable(text, k_longest_shown)));
 }
 
+using Sizes = std::vector<std::int64_t>;
+
 void add_convolution(CLI::App& command, Problem& problem) {
   const auto add = [&](const char* flag, std::vector<std::size_t> counts, const char* expected,
                        auto set, const char* what) {
@@ -84,7 +86,6 @@ void add_convolution(CLI::App& command, Problem& problem) {
             what)
         ->type_name("SIZES");
   };
-  using Sizes = std::vector<std::int64_t>;
   add(
       "--conv", {3}, "the image's channels, height and width, as 64x56x56",
       [&problem](Convolution& of, const Sizes& sizes) {
@@ -191,7 +192,7 @@ void add_operand(CLI::App& command, const std::string& flag, bool& wanted, Opera
           flag,
           [&wanted, &file](const std::string& path) {
             wanted = true;
-            if (path != k_made_up) file.path = path;
+            if (path != k_made_up) file = {path, {}};
           },
           what)
       ->expected(0, 1)
@@ -233,7 +234,7 @@ Problem without_matrix(Problem problem) {
 }
 
 void read_operand(const char* flag, OperandFile& file) {
-  if (file.path.empty()) return;
+  if (file.path.empty() || !file.values.empty()) return;
   if (file.path.extension() != ".npy") {
     throw IoError(
         fmt::format("{}: {}: expected a .npy file with a number for each row of A; name matrix "
@@ -261,7 +262,7 @@ void check_length(const char* flag, const OperandFile& file, std::int64_t rows) 
 void add_problem_options(CLI::App& command, Problem& problem, OperandFiles& files) {
   command
       .add_option_function<std::string>(
-          "--n", [&problem](const std::string& text) { problem.n = parse_columns(text); },
+          "-n,--n", [&problem](const std::string& text) { problem.n = parse_columns(text); },
           "Columns of B and C: a number, or any, for a kernel that takes any n when it runs. "
           "any:N says what is typical, which choices and times are for; any is any:128. Required "
           "without --conv.")
@@ -289,6 +290,8 @@ void check_problem(Problem& problem) {
   if (!problem.convolution) return;
   problem.n.value = problem.convolution->output_height() * problem.convolution->output_width();
 }
+
+void set_any_columns(Problem& problem) { problem.n = Extent::at_run_time(k_typical_columns); }
 
 void read_operands(OperandFiles& files) {
   read_operand("--scale", files.scale);

@@ -17,30 +17,39 @@ std::vector<NetworkLayer> one_of_each_shape(const std::vector<NetworkLayer>& lay
   return some;
 }
 
-WaySurroundings surroundings_of(const LoadedNetwork& network, const LayerConditions& conditions,
-                                const Target& target) {
+Compiler compiler_for(const CompileOptions& options) {
+  CacheOptions no_cache;
+  no_cache.enabled = false;
+  return Compiler(options, no_cache);
+}
+
+CompileOptions options_of(const LoadedNetwork& network, const LayerConditions& conditions,
+                          const Target& target) {
   CompileOptions options;
   options.target = target;
   options.policy.hot = conditions.hot;
   options.policy.network_nnz = nnz_of(network.layers);
   options.resources.threads = conditions.threads;
-  CacheOptions no_cache;
-  no_cache.enabled = false;
+  return options;
+}
+
+WaySurroundings surroundings_of(const LoadedNetwork& network, const LayerConditions& conditions,
+                                const CompileOptions& options) {
   return {std::make_shared<const BiasedLayers>(conditions.hot ? one_of_each_shape(network.layers)
                                                               : network.layers),
-          Compiler(options, no_cache), std::make_shared<WorkerPool>(conditions.threads)};
+          compiler_for(options), std::make_shared<WorkerPool>(conditions.threads)};
 }
 
 /// The ways of a comparison, one after another.
 class Preparation {
  public:
-  Preparation(WaySurroundings surroundings, std::int64_t n)
-      : surroundings_(std::move(surroundings)), n_(n) {}
+  Preparation(WaySurroundings surroundings, CompileOptions options, std::int64_t n)
+      : surroundings_(std::move(surroundings)), options_(std::move(options)), n_(n) {}
 
   /// Empty if the way is ready and right; else why it is not.
   std::string add(const Way& way) {
     try {
-      auto prepared = std::make_unique<PreparedWay>(way, surroundings_, buffers_of(way));
+      auto prepared = std::make_unique<PreparedWay>(way, surroundings_for(way), buffers_of(way));
       std::string reason = prepared->check();
       if (reason.empty()) reason = compare(*prepared);
       if (reason.empty()) ready_.push_back(std::move(prepared));
@@ -59,6 +68,13 @@ class Preparation {
   void forget_expected() { expected_.clear(); }
 
  private:
+  [[nodiscard]] WaySurroundings surroundings_for(const Way& way) const {
+    if (!way.target) return surroundings_;
+    CompileOptions options = options_;
+    options.target = *way.target;
+    return {surroundings_.network, compiler_for(options), surroundings_.pool};
+  }
+
   /// Ways of one shape of tokens share them.
   LayerBuffers& buffers_of(const Way& way) {
     const TokenShape shape{n_, way.layout, way.batch};
@@ -79,6 +95,7 @@ class Preparation {
   }
 
   WaySurroundings surroundings_;
+  CompileOptions options_;
   std::int64_t n_;
   std::vector<std::unique_ptr<LayerBuffers>> buffers_;
   std::map<bool, LayerBuffers> expected_;  // by whether they are products
@@ -86,32 +103,48 @@ class Preparation {
 };
 
 /// What the layers of a group took together, sample by sample.
-TimingResult sum_of(const SequenceTiming& timing, const std::vector<std::size_t>& group) {
+std::vector<double> sums_of(const SequenceTiming& timing, const std::vector<std::size_t>& group) {
   std::vector<double> sums(timing.layers_us[group.front()].size(), 0.0);
   for (const std::size_t layer : group) {
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += timing.layers_us[layer][i];
   }
-  return summarize_samples({}, std::move(sums));
+  return sums;
 }
 
+struct GroupTime {
+  TimingResult time;
+  std::optional<PairedRatio> paired = {};
+};
+
 /// [ways][groups]
-std::vector<std::vector<TimingResult>> time_groups(
-    const Preparation& preparation, const std::vector<std::vector<std::size_t>>& groups, bool hot,
-    const SequenceOptions& options) {
+std::vector<std::vector<GroupTime>> time_groups(const Preparation& preparation,
+                                                const std::vector<std::vector<std::size_t>>& groups,
+                                                bool hot, const SequenceOptions& options) {
   std::vector<Sequence> sequences;
   for (const auto& prepared : preparation.ready()) sequences.push_back(prepared->sequence());
-  if (hot) return time_alone(sequences, options);  // a group is a layer
-  std::vector<std::vector<TimingResult>> times;
-  for (const SequenceTiming& timing : time_in_sequence(sequences, options)) {
-    auto& of_way = times.emplace_back();
-    for (const auto& group : groups) of_way.push_back(sum_of(timing, group));
+  std::vector<std::vector<GroupTime>> times(sequences.size());
+  if (hot) {  // a group is a layer
+    const auto alone = time_alone(sequences, options);
+    for (std::size_t way = 0; way < times.size(); ++way) {
+      for (const TimingResult& time : alone[way]) times[way].push_back({time});
+    }
+    return times;
+  }
+  const std::vector<SequenceTiming> timings = time_in_sequence(sequences, options);
+  for (std::size_t way = 0; way < times.size(); ++way) {
+    for (const auto& group : groups) {
+      const std::vector<double> sums = sums_of(timings[way], group);
+      GroupTime& one = times[way].emplace_back(GroupTime{summarize_samples({}, sums)});
+      if (way > 0) one.paired = paired_ratio(sums, sums_of(timings.front(), group));
+    }
   }
   return times;
 }
 
 WayTiming way_timing(const PreparedWay& prepared, const std::vector<std::size_t>& group,
-                     const TimingResult& time) {
-  WayTiming timing{prepared.way().name, time};
+                     const GroupTime& time) {
+  WayTiming timing{prepared.way().name, time.time};
+  timing.paired = time.paired;
   for (const std::size_t layer : group) {
     const std::string& family = prepared.family(layer);
     if (std::ranges::count(timing.families, family) == 0) timing.families.push_back(family);
@@ -140,7 +173,8 @@ ComparisonResult measure_comparison(const LoadedNetwork& network, const Comparis
                                     const LayerConditions& conditions,
                                     const LayerBenchSettings& settings) {
   ComparisonResult result;
-  Preparation preparation(surroundings_of(network, conditions, settings.target), conditions.n);
+  const CompileOptions options = options_of(network, conditions, settings.target);
+  Preparation preparation(surroundings_of(network, conditions, options), options, conditions.n);
   for (const Way& way : comparison.ways) {
     const std::string reason = preparation.add(way);
     if (reason.empty()) continue;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <memory>
 #include <utility>
 
@@ -48,22 +49,23 @@ Activation activation_of(std::int32_t activation) {
   return k_activations[activation];
 }
 
-Problem problem_of(const spjit_problem& given, const SharedMatrix& matrix) {
-  Problem problem;
-  problem.a = matrix;
-  problem.n = given.n;
-  problem.n.runtime = checked_flag(given.runtime_n, "runtime_n");
-  problem.b = {given.ldb, layout_of(given.b_layout, "b_layout").value_or(Layout::row_major)};
-  problem.c = {given.ldc, layout_of(given.c_layout, "c_layout").value_or(Layout::row_major)};
-  if (given.panel_columns != 0) problem.panel_columns = given.panel_columns;
-  problem.epilogue.scale = checked_flag(given.has_scale, "has_scale");
-  problem.epilogue.bias = checked_flag(given.has_bias, "has_bias");
-  problem.epilogue.residual = checked_flag(given.has_residual, "has_residual");
-  problem.epilogue.activation = activation_of(given.activation);
-  problem.epilogue.low = given.clamp_low;
-  problem.epilogue.high = given.clamp_high;
-  problem.runtime_values = checked_flag(given.runtime_values, "runtime_values");
-  return problem;
+/// What is left out is 1, but for padding.
+Convolution convolution_of(const spjit_convolution& given) {
+  const auto or_one = [](std::int64_t size) { return size == 0 ? 1 : size; };
+  return {.channels = given.channels,
+          .height = given.height,
+          .width = given.width,
+          .kernel_height = or_one(given.kernel_height),
+          .kernel_width = or_one(given.kernel_width),
+          .stride_height = or_one(given.stride_height),
+          .stride_width = or_one(given.stride_width),
+          .pad_top = given.pad_top,
+          .pad_left = given.pad_left,
+          .pad_bottom = given.pad_bottom,
+          .pad_right = given.pad_right,
+          .dilation_height = or_one(given.dilation_height),
+          .dilation_width = or_one(given.dilation_width),
+          .groups = or_one(given.groups)};
 }
 
 CompileControl control_of(const spjit_compile_control& given) {
@@ -93,6 +95,28 @@ std::optional<Layout> layout_of(std::int32_t layout, const char* name) {
   return k_layouts[layout - SPJIT_LAYOUT_FEATURES];
 }
 
+Problem problem_of(const spjit_problem& given, const SharedMatrix& matrix) {
+  Problem problem;
+  problem.a = matrix;
+  problem.n = given.n;
+  problem.n.runtime = checked_flag(given.runtime_n, "runtime_n");
+  problem.b = {given.ldb, layout_of(given.b_layout, "b_layout").value_or(Layout::row_major)};
+  problem.c = {given.ldc, layout_of(given.c_layout, "c_layout").value_or(Layout::row_major)};
+  if (given.panel_columns != 0) problem.panel_columns = given.panel_columns;
+  problem.epilogue.scale = checked_flag(given.has_scale, "has_scale");
+  problem.epilogue.bias = checked_flag(given.has_bias, "has_bias");
+  problem.epilogue.residual = checked_flag(given.has_residual, "has_residual");
+  problem.epilogue.activation = activation_of(given.activation);
+  problem.epilogue.low = given.clamp_low;
+  problem.epilogue.high = given.clamp_high;
+  problem.runtime_values = checked_flag(given.runtime_values, "runtime_values");
+  if (given.convolution != nullptr) {
+    problem.operation = Operation::conv2d;
+    problem.convolution = convolution_of(checked_struct(given.convolution, "spjit_convolution"));
+  }
+  return problem;
+}
+
 ParallelFor parallel_for_of(spjit_parallel_for parallel_for, void* user) {
   if (parallel_for == nullptr) return {};
   return [parallel_for, user](int tasks, void (*task)(void*, int), void* context) {
@@ -108,8 +132,7 @@ using namespace spjit::c;
 int spjit_compiler_create(const spjit_compiler_options* options, spjit_compiler** compiler) {
   return guarded([&] {
     spjit_compiler*& result = result_of(compiler, "compiler");
-    spjit_compiler_options given{};
-    if (options != nullptr) given = checked_struct(options, "spjit_compiler_options");
+    const auto given = optional_struct(options, "spjit_compiler_options");
     result = new spjit_compiler{spjit::Compiler(compile_options(given), cache_options(given))};
   });
 }
@@ -117,7 +140,11 @@ int spjit_compiler_create(const spjit_compiler_options* options, spjit_compiler*
 void spjit_compiler_destroy(spjit_compiler* compiler) { delete compiler; }
 
 int spjit_cancel_create(spjit_cancel** cancel) {
-  return guarded([&] { result_of(cancel, "cancel") = new spjit_cancel; });
+  return guarded([&] {
+    // Before `new`: the right side of an assignment is evaluated first.
+    spjit_cancel*& result = result_of(cancel, "cancel");
+    result = new spjit_cancel;
+  });
 }
 
 int spjit_cancel_request(spjit_cancel* cancel) {
@@ -136,7 +163,8 @@ int spjit_compile(const spjit_compiler* compiler, const spjit_matrix* matrix,
     spjit_kernel*& result = result_of(kernel, "kernel");
     require(compiler, "compiler");
     require(matrix, "matrix");
-    const spjit_problem given = checked_struct(problem, "spjit_problem");
+    const spjit_problem given =
+        checked_struct(problem, "spjit_problem", offsetof(spjit_problem, convolution));
     spjit::CompileControl controlled;
     if (control != nullptr) {
       controlled = control_of(checked_struct(control, "spjit_compile_control"));

@@ -1,6 +1,7 @@
 // Kernels and runs of the C interface.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -18,13 +19,17 @@ namespace {
 
 /// Throws InvalidArgument as Kernel::run().
 Arguments arguments_of(const KernelInfo& info, const spjit_arguments* arguments) {
-  const spjit_arguments given = checked_struct(arguments, "spjit_arguments");
+  const spjit_arguments given =
+      checked_struct(arguments, "spjit_arguments", offsetof(spjit_arguments, height));
+  const bool says_n = info.runtime_n && !info.convolution;
   constexpr auto k_most_bytes = std::numeric_limits<std::int64_t>::max();
   return {.b = given.b,
           .ldb = given.ldb,
           .c = given.c,
           .ldc = given.ldc,
-          .n = given.n == 0 && !info.runtime_n ? Arguments::k_as_compiled : given.n,
+          .n = given.n == 0 && !says_n ? Arguments::k_as_compiled : given.n,
+          .height = given.height,
+          .width = given.width,
           .b_layout = layout_of(given.b_layout, "b_layout"),
           .c_layout = layout_of(given.c_layout, "c_layout"),
           .scale = given.scale,
@@ -60,8 +65,7 @@ int spjit_kernel_load(const char* folder, const spjit_load_options* options,
   return guarded([&] {
     spjit_kernel*& result = result_of(kernel, "kernel");
     require(folder, "folder");
-    spjit_load_options given{};
-    if (options != nullptr) given = checked_struct(options, "spjit_load_options");
+    const auto given = optional_struct(options, "spjit_load_options");
     result = new spjit_kernel(spjit::load_kernel(
         {.path = folder,
          .any_owner = checked_flag(given.any_owner, "any_owner"),

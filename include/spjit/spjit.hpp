@@ -4,6 +4,7 @@
 /// Everything in spjit's public interface.
 
 #include "spjit/arguments.hpp"     // IWYU pragma: export
+#include "spjit/bundle.hpp"        // IWYU pragma: export
 #include "spjit/compilation.hpp"   // IWYU pragma: export
 #include "spjit/compiler.hpp"      // IWYU pragma: export
 #include "spjit/convolution.hpp"   // IWYU pragma: export
@@ -15,6 +16,7 @@
 #include "spjit/layout.hpp"        // IWYU pragma: export
 #include "spjit/matrix.hpp"        // IWYU pragma: export
 #include "spjit/matrix_io.hpp"     // IWYU pragma: export
+#include "spjit/model_io.hpp"      // IWYU pragma: export
 #include "spjit/options.hpp"       // IWYU pragma: export
 #include "spjit/parallel_for.hpp"  // IWYU pragma: export
 #include "spjit/problem.hpp"       // IWYU pragma: export

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -32,6 +33,7 @@ using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::index;
 using spjit::testing_support::isa_and_placement;
 using spjit::testing_support::IsaAndPlacement;
+using spjit::testing_support::k_no_space;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::Placement;
 using spjit::testing_support::SparseFloats;
@@ -63,6 +65,7 @@ namespace hooks_avx512 {
 #define SPJIT_TRANSPOSE_TARGET SPJIT_AVX512_TARGET
 #define SPJIT_TRANSPOSE_INLINE SPJIT_AVX512_INLINE
 #define SPJIT_MAP_ROWS_TARGET SPJIT_AVX512_TARGET
+#define SPJIT_MAP_ROWS_INLINE SPJIT_AVX512_INLINE
 using Tile = spjit::Avx512Tile;
 #include "kernels/map_rows.inc"
 #include "kernels/transpose.inc"
@@ -70,12 +73,14 @@ using Tile = spjit::Avx512Tile;
 #undef SPJIT_TRANSPOSE_TARGET
 #undef SPJIT_TRANSPOSE_INLINE
 #undef SPJIT_MAP_ROWS_TARGET
+#undef SPJIT_MAP_ROWS_INLINE
 }  // namespace hooks_avx512
 
 namespace hooks_avx2 {
 #define SPJIT_TRANSPOSE_TARGET SPJIT_AVX2_TARGET
 #define SPJIT_TRANSPOSE_INLINE SPJIT_AVX2_INLINE
 #define SPJIT_MAP_ROWS_TARGET SPJIT_AVX2_TARGET
+#define SPJIT_MAP_ROWS_INLINE SPJIT_AVX2_INLINE
 using Tile = spjit::Avx2Tile;
 #include "kernels/map_rows.inc"
 #include "kernels/transpose.inc"
@@ -83,12 +88,14 @@ using Tile = spjit::Avx2Tile;
 #undef SPJIT_TRANSPOSE_TARGET
 #undef SPJIT_TRANSPOSE_INLINE
 #undef SPJIT_MAP_ROWS_TARGET
+#undef SPJIT_MAP_ROWS_INLINE
 }  // namespace hooks_avx2
 
 namespace hooks_generic {
 #define SPJIT_TRANSPOSE_TARGET
 #define SPJIT_TRANSPOSE_INLINE inline
 #define SPJIT_MAP_ROWS_TARGET
+#define SPJIT_MAP_ROWS_INLINE inline
 using Tile = spjit::GenericTile;
 #include "kernels/map_rows.inc"
 #include "kernels/transpose.inc"
@@ -96,6 +103,7 @@ using Tile = spjit::GenericTile;
 #undef SPJIT_TRANSPOSE_TARGET
 #undef SPJIT_TRANSPOSE_INLINE
 #undef SPJIT_MAP_ROWS_TARGET
+#undef SPJIT_MAP_ROWS_INLINE
 }  // namespace hooks_generic
 
 const Hooks& hooks_of(HostIsa isa) {
@@ -452,8 +460,6 @@ class TransposeFarApart : public testing::TestWithParam<std::tuple<HostIsa, std:
     return static_cast<float>(row * 100 + column + 1);
   }
 };
-
-constexpr const char* k_no_space = "this machine gives no address space of that size";
 
 TEST_P(TransposeFarApart, IntoPanels) {
   const PanelView<float> near{nullptr, 16, 16, k_columns * 16 + 16};

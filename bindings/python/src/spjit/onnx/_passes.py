@@ -1,0 +1,93 @@
+"""Times of nodes and of whole models, two models in turn."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+
+from .._timing import turns, usual_time
+from ._graph import session_of
+from ._sessions import feeds_of
+
+_LEAST_ROUNDS = 8
+_SUFFIX = "_kernel_time"
+
+NodeTimes = dict[str, float]  # of each node, us, over passes
+
+
+def _node_times(profile: Path) -> NodeTimes:
+    """Of a profile of in_turn(): of the passes that are timed there."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for event in json.loads(profile.read_text(encoding="utf-8")):
+        if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX):
+            times[event["name"][:-len(_SUFFIX)]].append(float(event["dur"]))
+    return {name: usual_time(all_[1::2] or all_) for name, all_ in times.items()}
+
+
+def in_turn(calls: list[Callable[[], Any]], seconds: float) -> list[list[float]]:
+    """us of each call. They have their turns forwards and backwards. A turn is two calls, of which
+    the second is timed: caches are as it leaves them itself, and not as another one does."""
+    times: list[list[float]] = [[] for _ in calls]
+    for i in turns(len(calls), seconds, _LEAST_ROUNDS):
+        calls[i]()
+        begin = time.perf_counter_ns()
+        calls[i]()
+        times[i].append((time.perf_counter_ns() - begin) * 1e-3)
+    return times
+
+
+Options = Callable[[], onnxruntime.SessionOptions]
+
+
+def alone(options: onnxruntime.SessionOptions) -> onnxruntime.SessionOptions:
+    """Of a session whose threads, after a pass, leave the CPUs to the next one's: by default they
+    wait in a loop for more work."""
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    return options
+
+
+def node_times(models: list[tuple[onnx.ModelProto, Options]], inputs: tuple[Any, ...],
+               seconds: float) -> list[NodeTimes]:
+    """Of each model, passes in turn."""
+    with tempfile.TemporaryDirectory(prefix="spjit-onnx-") as folder:
+        sessions = []
+        for i, (model, make) in enumerate(models):
+            options = alone(make())
+            options.enable_profiling = True
+            options.profile_file_prefix = str(Path(folder) / str(i))
+            sessions.append(session_of(model, options))
+        in_turn([_runner(session, inputs) for session in sessions], seconds)
+        return [_node_times(Path(session.end_profiling())) for session in sessions]
+
+
+def model_times(sessions: list[onnxruntime.InferenceSession], inputs: tuple[Any, ...],
+                seconds: float) -> list[float]:
+    """us of a pass of each, in turn."""
+    calls = [_runner(session, inputs) for session in sessions]
+    return [usual_time(times) for times in in_turn(calls, seconds)]
+
+
+def _runner(session: onnxruntime.InferenceSession, inputs: tuple[Any, ...]) -> Callable[[], Any]:
+    feeds = feeds_of(session, inputs)
+    return lambda: session.run(None, feeds)
+
+
+def dense_time(times: NodeTimes, nodes: Iterable[onnx.NodeProto]) -> float | None:
+    """us of these nodes; None if they are not in the profile. ONNX Runtime names a convolution of
+    its blocked layout after its output."""
+    total = 0.0
+    for node in nodes:
+        names = (node.name, *(f"{output}_nchwc" for output in node.output))
+        found = [times[name] for name in names if name in times]
+        if not found:
+            return None
+        total += found[0]
+    return total
