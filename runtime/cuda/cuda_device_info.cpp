@@ -14,6 +14,9 @@ namespace {
 constexpr std::int64_t k_kib = 1024;
 
 /// What an architecture does not share with the others; the rest are CudaDeviceInfo' defaults.
+/// Sources: docs/cuda-devices.md; of sm_70 NVIDIA's Volta tuning guide, section "Occupancy" (64
+/// warps, 32 blocks and 64K registers an SM, 255 a thread) and "Unified Shared Memory/L1/Texture
+/// Cache" (96 KB an SM, and a block may have all of it).
 struct Architecture {
   std::int64_t arch;
   std::int64_t threads_per_sm;
@@ -44,7 +47,8 @@ struct Card {
 };
 
 constexpr Card k_cards[] = {
-    {70, "v100", "Tesla V100", 80, 6144},
+    {70, "v100", "Tesla V100", 80,
+     6144},  // whitepaper "NVIDIA Tesla V100 GPU Architecture", table 1
     {75, "t4", "Tesla T4", 40, 4096},
     {75, "rtx2080ti", "GeForce RTX 2080 Ti", 68, 5632},
     {80, "a100-40", "A100 40 GB", 108, 40960},

@@ -3,16 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
-#include <set>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/matrix_io.hpp"
-#include "tests/support/cuda_space_testing.hpp"
+#include "tests/support/cuda_grouping_testing.hpp"
 #include "tests/support/real_matrices.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -30,35 +28,10 @@ using spjit::testing_support::cuda_limits;
 using spjit::testing_support::cuda_policy;
 using spjit::testing_support::cuda_problem;
 using spjit::testing_support::cuda_space;
+using spjit::testing_support::cuda_space_by;
+using spjit::testing_support::expect_best_of_both;
+using spjit::testing_support::places_left;
 using spjit::testing_support::random_matrix;
-
-CudaTileSpace space_by(const Problem& problem, ReorderAlgorithm reorder) {
-  SearchPolicy policy = cuda_policy();
-  policy.reorder = reorder;
-  return cuda_space(problem, policy);
-}
-
-std::set<std::pair<std::int64_t, std::int64_t>> places_left(const CudaTileSpace& space) {
-  std::set<std::pair<std::int64_t, std::int64_t>> places;
-  for (const CudaCandidate& kept : space.survivors()) places.insert({kept.tile.m1, kept.tile.n1});
-  return places;
-}
-
-double least_cycles(const CudaTileSpace& space) {
-  const std::vector<CudaCandidate> ranked = spjit::rank_by_prior(space.survivors(), cuda_limits());
-  return ranked.empty() ? std::numeric_limits<double>::infinity() : -ranked.front().score;
-}
-
-/// Of the default against either algorithm alone.
-void expect_best_of_both(const Problem& problem) {
-  const CudaTileSpace chosen = cuda_space(problem);
-  const CudaTileSpace balanced = space_by(problem, ReorderAlgorithm::balanced);
-  const CudaTileSpace similar = space_by(problem, ReorderAlgorithm::similarity);
-
-  EXPECT_TRUE(chosen.relaxed.empty());
-  EXPECT_TRUE(std::ranges::includes(places_left(chosen), places_left(balanced)));
-  EXPECT_LE(least_cycles(chosen), std::min(least_cycles(balanced), least_cycles(similar)));
-}
 
 CsrMatrix generated(MatrixPattern pattern, std::int64_t rows, std::int64_t cols, double sparsity) {
   spjit::GenerateOptions options;
@@ -129,8 +102,8 @@ TEST(CudaGrouping, IsSimilarityWhereSmsHaveManyBlocksAndItSavesLoads) {
 TEST(CudaGrouping, IsAlgorithm1WhereOnlyThatIsWithinTheRules) {
   // At M1 = 16 there are 8 x 16 blocks at most for 132 SMs: the longest is the time.
   const Problem problem = cuda_problem(generated(MatrixPattern::uneven_rows, 128, 512, 0.9), 512);
-  const auto balanced = places_left(space_by(problem, ReorderAlgorithm::balanced));
-  const auto similar = places_left(space_by(problem, ReorderAlgorithm::similarity));
+  const auto balanced = places_left(cuda_space_by(problem, ReorderAlgorithm::balanced));
+  const auto similar = places_left(cuda_space_by(problem, ReorderAlgorithm::similarity));
 
   std::int64_t found = 0;
   for (const CudaCandidate& candidate : cuda_space(problem).candidates) {
@@ -147,15 +120,18 @@ TEST(CudaGrouping, IsTheGivenOneWhereItIsGiven) {
   const Problem problem = cuda_problem(random_matrix(200, 100, 0.8), 256);
   for (const ReorderAlgorithm given :
        {ReorderAlgorithm::none, ReorderAlgorithm::balanced, ReorderAlgorithm::similarity}) {
-    for (const CudaCandidate& candidate : space_by(problem, given).candidates) {
+    for (const CudaCandidate& candidate : cuda_space_by(problem, given).candidates) {
       EXPECT_EQ(candidate.tile.reorder, given);
     }
   }
 }
 
-TEST(CudaGrouping, IsTheBestOfBothOnRealLayers) {
-  const auto files = spjit::testing_support::matrix_files("dlmc");
+TEST(CudaGrouping, IsTheBestOfBothOnSmallRealLayers) {
+  constexpr std::uintmax_t k_small_bytes = 20 << 10;
+  auto files = spjit::testing_support::matrix_files("dlmc");
   if (files.empty()) GTEST_SKIP() << "there are no DLMC layers: set SPJIT_TEST_DATA";
+  std::erase_if(files,
+                [](const auto& file) { return std::filesystem::file_size(file) > k_small_bytes; });
   for (const auto& file : files) {
     SCOPED_TRACE(file.string());
     expect_best_of_both(cuda_problem(spjit::load_matrix(file), 512));
