@@ -8,7 +8,7 @@
 /// What differs between families, and why:
 ///
 /// - Shared builds. Host tiles that differ in their loop order share code: it is a run-time number.
-///   A CUDA proxy serves all N1 of an M1, which is a launch's; whole CUDA kernels share nothing.
+///   A CUDA proxy serves all blocks of an M1: they are a launch's. Whole kernels share nothing.
 /// - Batches. Host code is timed 512 MB at a time, and the best of a batch runs in the next. On a
 ///   GPU all candidates are one batch.
 /// - Loads. The same host code is faster or slower by its physical pages, so few tiles are loaded 5

@@ -88,14 +88,15 @@ struct CudaCandidate {
 [[nodiscard]] double floats_of_b(const CudaCandidate& candidate) noexcept;
 [[nodiscard]] double floats_of_c(const CudaCandidate& candidate) noexcept;
 
-/// By m1, then by n1.
+/// By m1, then by n1, then by tiles a block.
 using CudaTileSpace = CandidateSpace<CudaCandidate, CudaRule>;
 
-/// Most registers a thread with which an SM holds `min_blocks` blocks of `n1` threads: a multiple
-/// of 8, or 255 (`registers_per_thread`) where that is less. What units are compiled with as
+/// Most registers a thread with which an SM holds `min_blocks` blocks of so many threads: a
+/// multiple of 8, or 255 (`registers_per_thread`) where that is less. What units are compiled with
+/// as
 /// `-maxrregcount`. 0 where the SM cannot hold so many. Throws InvalidArgument unless both are
 /// >= 1.
-[[nodiscard]] std::int64_t register_cap(const CudaDeviceInfo& limits, std::int64_t n1,
+[[nodiscard]] std::int64_t register_cap(const CudaDeviceInfo& limits, std::int64_t threads,
                                         std::int64_t min_blocks);
 
 }  // namespace spjit

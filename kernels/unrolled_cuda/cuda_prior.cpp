@@ -38,18 +38,41 @@ constexpr double k_loads_of_a_warp = 9;
 constexpr double k_loads_a_register = 0.1;
 constexpr std::int64_t k_most_spare_registers = 90;
 
+/// Of the loads that row tiles of a block have in common, those that L1 serves: tiles drift apart.
+/// So many give a tile of 16 rows of 512 x 512 at 90 %, which is bound by L2, 18 % fewer cycles
+/// with two tiles a block and 31 % fewer with four; simulated (GPGPU-Sim 4.2, sm_75) were 18 to 30
+/// %.
+constexpr double k_common_loads_in_l1 = 0.45;
+/// Simulated too: a block of fewer columns fetches code more often (90 %, fetch
+/// limited: 29.8k, 23.6k and 20.9k cycles at N1 = 32, 64 and 128). The formula has no cycles for
+/// it, so ties go by it.
+constexpr std::int64_t k_wide_tile = 128;
+
 constexpr double k_float_bytes = 4;
 
-/// Cycles an SM needs to issue so many instructions for every thread of a block.
+/// Cycles an SM needs to issue so many instructions for a thread of each tile of a block.
 double issue_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits,
                     double instructions) {
   const double warps = std::ceil(as_double(candidate.tile.n1) / as_double(limits.warp_size));
   return warps * instructions / (as_double(limits.sub_partitions) * k_issued_a_cycle);
 }
 
+/// The share of loads of a block that comes from L2: its tiles have columns in common, as many as
+/// if each had drawn its own.
+double loads_beyond_l1(const CudaCandidate& candidate) {
+  const auto tiles = as_double(candidate.tile.tiles_a_block);
+  const auto cols = as_double(candidate.work.cols);
+  const double all = tiles * candidate.grouping.nnc_mean;
+  if (tiles == 1 || all <= 0) return 1;
+  const double missed = std::pow(1 - std::min(1.0, candidate.grouping.nnc_mean / cols), tiles);
+  const double common = std::max(0.0, 1 - cols * (1 - missed) / all);
+  return 1 - k_common_loads_in_l1 * common;
+}
+
 /// Accesses to rows of B and C that are as many bytes from L2: elements of an image that several
 /// taps read come from L2 once, which is a guess, not measured on a device.
 double accesses_beyond_l1(const CudaCandidate& candidate, double loads, double stores) {
+  loads *= loads_beyond_l1(candidate);
   const Workload& work = candidate.work;
   if (!candidate.layer.convolution) return loads + stores;
   const double rows_of_patches = as_double(work.cols) * as_double(work.n);
@@ -72,7 +95,7 @@ double fetch_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits
   return bytes / (in_l2 ? k_l2_fetch_bytes_a_cycle : k_dram_fetch_bytes_a_cycle);
 }
 
-/// What a thread of a block does.
+/// What threads of one column do, one of each tile of a block.
 struct BlockWork {
   double fmas = 0;
   double loads = 0;   ///< of rows of B
@@ -82,8 +105,9 @@ struct BlockWork {
 };
 
 BlockWork mean_block(const CudaCandidate& candidate) {
-  const std::int64_t functions = candidate.blocks / candidate.column_tiles;
-  const auto each = [&](std::int64_t of_all) { return as_double(of_all) / as_double(functions); };
+  const std::int64_t blocks = candidate.blocks / candidate.column_tiles;
+  const std::int64_t functions = blocks * candidate.tile.tiles_a_block;
+  const auto each = [&](std::int64_t of_all) { return as_double(of_all) / as_double(blocks); };
   BlockWork work;
   work.fmas = each(candidate.work.nnz);
   work.loads = each(candidate.grouping.nnc_sum);
@@ -93,11 +117,16 @@ BlockWork mean_block(const CudaCandidate& candidate) {
   return work;
 }
 
-/// The row tile with most nonzeros, as if it had most columns too: all grows alike.
+/// Of the row tile with most nonzeros, as if it had most columns too, and mean ones: all grows
+/// alike.
 BlockWork largest_block(const CudaCandidate& candidate, const BlockWork& mean) {
+  const double others = 1 - 1 / as_double(candidate.tile.tiles_a_block);
+  const auto with = [&](double of_mean, std::int64_t largest) {
+    return std::max(of_mean, others * of_mean + as_double(largest));
+  };
   BlockWork work = mean;
-  work.fmas = std::max(mean.fmas, as_double(candidate.grouping.tile_nnz_max));
-  work.loads = std::max(mean.loads, as_double(candidate.grouping.nnc_max));
+  work.fmas = with(mean.fmas, candidate.grouping.tile_nnz_max);
+  work.loads = with(mean.loads, candidate.grouping.nnc_max);
   const double growth = (work.fmas + work.loads) / std::max(mean.fmas + mean.loads, 1.0);
   work.masks *= growth;
   work.code *= growth;
@@ -153,8 +182,9 @@ std::vector<CudaCandidate> rank_by_prior(std::vector<CudaCandidate> survivors,
   }
   std::ranges::sort(survivors, [](const CudaCandidate& left, const CudaCandidate& right) {
     const auto key = [](const CudaCandidate& candidate) {
-      return std::tuple(-candidate.score, candidate.registers.total(), candidate.register_cap,
-                        tie_breaker(candidate.tile));
+      const CudaTile& tile = candidate.tile;
+      return std::tuple(-candidate.score, tile.n1 < k_wide_tile, candidate.registers.total(),
+                        candidate.register_cap, tile.tiles_a_block, tie_breaker(tile));
     };
     return key(left) < key(right);
   });

@@ -75,6 +75,7 @@ json to_json(const CudaTile& tile) {
   return {{"name", to_string(tile)},
           {"m1", tile.m1},
           {"n1", tile.n1},
+          {"tiles_a_block", tile.tiles_a_block},
           {"unit_nonzeros", tile.unit_nonzeros},
           {"runtime_sizes", tile.runtime_sizes},
           {"reorder", std::string(to_string(tile.reorder))},

@@ -38,11 +38,26 @@ std::vector<std::int64_t> widths(const Workload& work, const SearchPolicy& polic
   return result;
 }
 
+/// Row tiles a block, of so many of a launch.
+std::vector<std::int64_t> tiles_a_block(const CudaLayer& layer, CudaTile tile,
+                                        std::int64_t row_tiles) {
+  std::vector<std::int64_t> result = {1};
+  for (tile.tiles_a_block = 2; tile.tiles_a_block <= k_cuda_max_tiles_a_block;
+       tile.tiles_a_block *= 2) {
+    const bool fits =
+        tile.threads() <= k_cuda_max_threads && shared_bytes_of(layer, tile) <= k_cuda_shared_bytes;
+    if (fits && tile.n1 % k_cuda_warp == 0 && tile.tiles_a_block <= row_tiles) {
+      result.push_back(tile.tiles_a_block);
+    }
+  }
+  return result;
+}
+
 Occupancy occupancy_of(const CudaDeviceInfo& limits, const CudaCandidate& candidate) {
   BlockResources block;
-  block.threads = candidate.tile.n1;
+  block.threads = candidate.tile.threads();
   block.registers_per_thread = candidate.registers.total();
-  block.dynamic_shared_bytes = stage_of(candidate.layer, candidate.tile.n1).bytes;
+  block.dynamic_shared_bytes = shared_bytes_of(candidate.layer, candidate.tile);
   return occupancy(limits, block);
 }
 
@@ -76,9 +91,13 @@ CudaCandidate describe_rows(const Problem& problem, const Workload& work, const 
   return candidate;
 }
 
+std::int64_t functions_of(const RowGrouping& grouping) {
+  return count_functions(grouping.tiles(), grouping.empty_rows.count());
+}
+
 void set_blocks(CudaCandidate& candidate, const CudaDeviceInfo& limits, std::int64_t blocks) {
   candidate.min_blocks = std::max<std::int64_t>(blocks, 1);
-  candidate.register_cap = register_cap(limits, candidate.tile.n1, candidate.min_blocks);
+  candidate.register_cap = register_cap(limits, candidate.tile.threads(), candidate.min_blocks);
 }
 
 /// Adds what depends on n1 and on the cap.
@@ -86,9 +105,9 @@ void describe_block(CudaCandidate& candidate, const CudaTile& tile, const CudaDe
                     const RowGrouping& grouping) {
   const Workload& work = candidate.work;
   candidate.tile = tile;
-  candidate.column_tiles = ceil_div(work.n, tile.n1);
-  candidate.blocks =
-      count_functions(grouping.tiles(), grouping.empty_rows.count()) * candidate.column_tiles;
+  const CudaGrid grid = cuda_grid(functions_of(grouping), tile, work.n);
+  candidate.column_tiles = grid.y;
+  candidate.blocks = grid.x * grid.y;
   candidate.column_padding =
       static_cast<double>(candidate.column_tiles * tile.n1 - work.n) / static_cast<double>(work.n);
   candidate.registers = predict_registers(grouping, tile, candidate.layer);
@@ -114,7 +133,7 @@ Dropped registers_rule(const CudaCandidate& candidate, const CudaDeviceInfo& lim
   const std::int64_t unit = limits.register_allocation_unit / limits.warp_size;
   const std::int64_t allocated = ceil_div(registers, unit) * unit;
   const std::int64_t row = limits.warp_size * limits.sub_partitions;
-  const std::int64_t threads = ceil_div(candidate.tile.n1, row) * row;
+  const std::int64_t threads = ceil_div(candidate.tile.threads(), row) * row;
   if (allocated * threads > limits.registers_per_block) {
     return DroppedCudaCandidate{
         CudaRule::registers,
@@ -137,10 +156,10 @@ Dropped occupancy_rule(const CudaCandidate& candidate, const CudaDeviceInfo& lim
         CudaRule::occupancy,
         fmt::format("{} threads, no multiple of a warp's {}", candidate.tile.n1, limits.warp_size)};
   }
-  if (candidate.tile.n1 > limits.threads_per_block) {
+  if (candidate.tile.threads() > limits.threads_per_block) {
     return DroppedCudaCandidate{CudaRule::occupancy,
-                                fmt::format("{} threads, a block has {} at most", candidate.tile.n1,
-                                            limits.threads_per_block)};
+                                fmt::format("{} threads, a block has {} at most",
+                                            candidate.tile.threads(), limits.threads_per_block)};
   }
   if (2 * candidate.blocks >= limits.sms) return std::nullopt;
   return DroppedCudaCandidate{
@@ -207,12 +226,12 @@ class TilesOfHeight {
                 const Workload& work, RowGroupings& groupings)
       : problem_(problem), policy_(policy), limits_(limits), work_(work), groupings_(groupings) {}
 
-  /// Of all widths.
+  /// Of all widths and tiles a block.
   [[nodiscard]] std::vector<CudaCandidate> all(const CudaTile& tile) const {
     const ReorderAlgorithm asked = groupings_.algorithm();
-    if (asked != ReorderAlgorithm::automatic) return join(by_width(tile, asked));
-    std::vector<Candidates> balanced = by_width(tile, ReorderAlgorithm::balanced);
-    std::vector<Candidates> similar = by_width(tile, ReorderAlgorithm::similarity);
+    if (asked != ReorderAlgorithm::automatic) return join(by_place(tile, asked));
+    std::vector<Candidates> balanced = by_place(tile, ReorderAlgorithm::balanced);
+    std::vector<Candidates> similar = by_place(tile, ReorderAlgorithm::similarity);
     for (std::size_t i = 0; i < balanced.size(); ++i) {
       if (is_as_good(similar[i], balanced[i])) balanced[i] = std::move(similar[i]);
     }
@@ -228,24 +247,37 @@ class TilesOfHeight {
     return joined;
   }
 
-  /// For each width its candidates, one a cap.
-  [[nodiscard]] std::vector<Candidates> by_width(CudaTile tile, ReorderAlgorithm reorder) const {
+  /// For each width and number of tiles a block its candidates, one a cap. The same places for
+  /// every grouping.
+  [[nodiscard]] std::vector<Candidates> by_place(CudaTile tile, ReorderAlgorithm reorder) const {
     tile.reorder = reorder;
     const RowGrouping& grouping = groupings_.at(tile.m1, reorder);
     CudaCandidate candidate =
         describe_rows(problem_, work_, tile, grouping, groupings_.statistics(tile.m1, reorder));
+    const std::int64_t functions =
+        count_functions(ceil_div(work_.rows, tile.m1), work_.m - work_.rows);
     std::vector<Candidates> result;
     for (const std::int64_t n1 : widths(work_, policy_)) {
       tile.n1 = n1;
-      tile.cap = CudaCap::device;
-      describe_block(candidate, tile, limits_, grouping);
-      candidate.dropped = broken_rule(candidate, policy_, limits_, {});
-      Candidates& candidates = result.emplace_back(1, candidate);
-      tile.cap = CudaCap::grid;
-      describe_block(candidate, tile, limits_, grouping);
-      if (candidate.register_cap > candidates.front().register_cap) candidates.push_back(candidate);
+      for (const std::int64_t tiles : tiles_a_block(candidate.layer, tile, functions)) {
+        tile.tiles_a_block = tiles;
+        result.push_back(by_cap(candidate, tile, grouping));
+      }
     }
     return result;
+  }
+
+  /// `candidate` has what does not depend on the place.
+  [[nodiscard]] Candidates by_cap(CudaCandidate candidate, CudaTile tile,
+                                  const RowGrouping& grouping) const {
+    tile.cap = CudaCap::device;
+    describe_block(candidate, tile, limits_, grouping);
+    candidate.dropped = broken_rule(candidate, policy_, limits_, {});
+    Candidates candidates = {candidate};
+    tile.cap = CudaCap::grid;
+    describe_block(candidate, tile, limits_, grouping);
+    if (candidate.register_cap > candidates.front().register_cap) candidates.push_back(candidate);
+    return candidates;
   }
 
   [[nodiscard]] double least_cycles(const Candidates& candidates) const {

@@ -19,7 +19,9 @@ namespace spjit {
 /// M1 is one of 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128 that is not above the number of
 /// non-empty rows, or that number itself where it is at most 128 (1 where there are none); N1 one
 /// of 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024 that leaves at most 65535 column tiles. A
-/// given m1 or n1 is the only one.
+/// given m1 or n1 is the only one. Of each there are blocks of 1, 2 and 4 row tiles, where there
+/// are so many, they have whole warps and at most 1024 threads together, and their tokens fit 48
+/// KB.
 ///
 /// Each has `CudaCap::device`; where the grid brings fewer blocks and that allows more registers,
 /// the same tile with `CudaCap::grid` comes after it.

@@ -162,7 +162,7 @@ CudaProxyLaunch CudaTunable::launch(const TuningJob& job) const {
   if (job.fidelity == Fidelity::stand_in) {
     CudaProxyLaunch launch = launch_of(candidate, build.proxy.registers, input_.limits);
     if (!reductions_.occupancy) {
-      launch.dynamic_shared_bytes = stage_of(candidate.layer, candidate.tile.n1).bytes;
+      launch.dynamic_shared_bytes = shared_bytes_of(candidate.layer, candidate.tile);
     }
     return launch;
   }
@@ -170,7 +170,8 @@ CudaProxyLaunch CudaTunable::launch(const TuningJob& job) const {
   launch.grid_x = build.kernel.blocks_x;
   launch.grid_y = candidate.column_tiles;
   launch.threads = candidate.tile.n1;
-  launch.dynamic_shared_bytes = stage_of(candidate.layer, candidate.tile.n1).bytes;
+  launch.tiles_a_block = candidate.tile.tiles_a_block;
+  launch.dynamic_shared_bytes = shared_bytes_of(candidate.layer, candidate.tile);
   return launch;
 }
 

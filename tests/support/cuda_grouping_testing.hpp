@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <set>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
@@ -24,11 +24,16 @@ namespace spjit::testing_support {
   return cuda_space(problem, policy);
 }
 
-/// (m1, n1) of the tiles that the rules leave.
-[[nodiscard]] inline std::set<std::pair<std::int64_t, std::int64_t>> places_left(
-    const CudaTileSpace& space) {
-  std::set<std::pair<std::int64_t, std::int64_t>> places;
-  for (const CudaCandidate& kept : space.survivors()) places.insert({kept.tile.m1, kept.tile.n1});
+/// m1, n1 and tiles a block.
+using TilePlace = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+[[nodiscard]] inline TilePlace place_of(const CudaCandidate& candidate) {
+  return {candidate.tile.m1, candidate.tile.n1, candidate.tile.tiles_a_block};
+}
+
+/// Of the tiles that the rules leave.
+[[nodiscard]] inline std::set<TilePlace> places_left(const CudaTileSpace& space) {
+  std::set<TilePlace> places;
+  for (const CudaCandidate& kept : space.survivors()) places.insert(place_of(kept));
   return places;
 }
 

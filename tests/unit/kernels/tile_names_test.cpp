@@ -114,6 +114,8 @@ TEST(TileNames, NameEverythingOfACudaTile) {
                                .reorder = spjit::ReorderAlgorithm::balanced,
                                .cap = spjit::CudaCap::grid}),
             "rows=4 columns=64 reorder=balanced cap=grid");
+  EXPECT_EQ(to_string(CudaTile{.m1 = 4, .n1 = 64, .tiles_a_block = 2}),
+            "rows=4 columns=64 tiles=2");
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ TEST(CudaGrouping, IsAlgorithm1WhereOnlyThatIsWithinTheRules) {
 
   std::int64_t found = 0;
   for (const CudaCandidate& candidate : cuda_space(problem).candidates) {
-    const std::pair place(candidate.tile.m1, candidate.tile.n1);
+    const auto place = spjit::testing_support::place_of(candidate);
     if (!balanced.contains(place) || similar.contains(place)) continue;
     ++found;
     EXPECT_EQ(candidate.tile.reorder, ReorderAlgorithm::balanced);
@@ -128,11 +128,10 @@ TEST(CudaGrouping, IsTheGivenOneWhereItIsGiven) {
 
 TEST(CudaGrouping, IsTheBestOfBothOnSmallRealLayers) {
   constexpr std::uintmax_t k_small_bytes = 20 << 10;
-  auto files = spjit::testing_support::matrix_files("dlmc");
+  const auto files = spjit::testing_support::matrix_files("dlmc");
   if (files.empty()) GTEST_SKIP() << "there are no DLMC layers: set SPJIT_TEST_DATA";
-  std::erase_if(files,
-                [](const auto& file) { return std::filesystem::file_size(file) > k_small_bytes; });
   for (const auto& file : files) {
+    if (std::filesystem::file_size(file) > k_small_bytes) continue;
     SCOPED_TRACE(file.string());
     expect_best_of_both(cuda_problem(spjit::load_matrix(file), 512));
   }
@@ -147,7 +146,7 @@ TEST(CudaCaps, OfTheGridComeAfterThoseOfTheDeviceAndAllowMore) {
     const std::int64_t brought = (candidate.blocks + 131) / 132;
     const std::int64_t held = candidate.occupancy.active_blocks;
     EXPECT_EQ(candidate.register_cap,
-              register_cap(cuda_limits(), candidate.tile.n1, candidate.min_blocks));
+              register_cap(cuda_limits(), candidate.tile.threads(), candidate.min_blocks));
     if (candidate.tile.cap == CudaCap::device) {
       EXPECT_EQ(candidate.min_blocks, std::max<std::int64_t>(held, 1));
       continue;
