@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -85,6 +84,22 @@ void compile_both(const CudaProxy& proxy, const CudaToolchain& toolchain, int ar
   }
 }
 
+/// Those of a group share a proxy.
+std::vector<std::vector<CudaCandidate>> proxy_groups(const std::vector<CudaCandidate>& ranked) {
+  std::vector<std::vector<CudaCandidate>> groups;
+  for (const CudaCandidate& candidate : ranked) {
+    const auto group = std::ranges::find_if(groups, [&](const std::vector<CudaCandidate>& members) {
+      return share_proxy(members.front(), candidate);
+    });
+    if (group == groups.end()) {
+      groups.push_back({candidate});
+    } else {
+      group->push_back(candidate);
+    }
+  }
+  return groups;
+}
+
 CaseResult run_case(const bench::Workload& workload, const Options& options,
                     const CudaDeviceInfo& limits, const CudaToolchain& toolchain) {
   CsrMatrix matrix = workload.load();
@@ -104,11 +119,10 @@ CaseResult run_case(const bench::Workload& workload, const Options& options,
       choose_cuda_tile({{problem, compile, device, cancel}, {}}).ranked;
   ranked.resize(std::min(ranked.size(), static_cast<std::size_t>(options.contenders)));
   result.candidates = ranked.size();
-  std::map<std::int64_t, std::vector<CudaCandidate>> groups;  // by M1: those share a proxy
-  for (const CudaCandidate& candidate : ranked) groups[candidate.tile.m1].push_back(candidate);
-  for (const auto& [m1, members] : groups) {
+  for (const std::vector<CudaCandidate>& members : proxy_groups(ranked)) {
+    const CudaTile& tile = members.front().tile;
     const auto start = Clock::now();
-    const KernelPlan plan = build_plan(matrix, group_rows(matrix, m1, compile.policy.reorder),
+    const KernelPlan plan = build_plan(matrix, group_rows(matrix, tile.m1, tile.reorder),
                                        std::max<std::int64_t>(matrix.cols, 1));
     const CudaProxy proxy = make_cuda_proxy(plan, members, limits);
     result.make_s += seconds_since(start);
@@ -117,9 +131,8 @@ CaseResult run_case(const bench::Workload& workload, const Options& options,
     compile_both(proxy, toolchain, static_cast<int>(limits.arch), result);
   }
   const CudaCandidate& first = ranked.front();
-  const KernelPlan plan =
-      build_plan(matrix, group_rows(matrix, first.tile.m1, compile.policy.reorder),
-                 std::max<std::int64_t>(matrix.cols, 1));
+  const KernelPlan plan = build_plan(matrix, group_rows(matrix, first.tile.m1, first.tile.reorder),
+                                     std::max<std::int64_t>(matrix.cols, 1));
   const auto start = Clock::now();
   static_cast<void>(build_cuda_kernel(plan, first, compile, limits));
   result.kernel_s = seconds_since(start);

@@ -2,6 +2,12 @@
 /// Row grouping: what it gains on real patterns, what it costs, and what the work limits give away.
 ///   gain/ALGORITHM/m1:M/FILE            every DLMC pattern; counters fmas_per_load, nnc_sum, ...
 ///   cost/ALGORITHM/m1:M/nnz:NNZ         time against nnz: uniform, 512 columns, 90 % sparse
+///   ablation/ALGORITHM/similarity:R/ratio:Q
+///                                       Figure 6 of LO-SpMM (paired_blocks.hpp), n = 1024: runs of
+///                                       the family `unrolled` on this CPU, hot, measured; counters
+///                                       modelled_2080ti and modelled_v100 are cycles by the
+///                                       formula that ranks CUDA tiles, of its first tile: no GPU
+///                                       ran them
 ///   limit/ALGORITHM/m1:M/FILE/shards:S  what dealing the rows into S shards gives away; counters
 ///   are
 ///                                       ratios to one shard, and the shards of the default limits
@@ -19,8 +25,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/float_buffer.hpp"
+#include "bench/paired_blocks.hpp"
+#include "kernels/unrolled_cuda/cuda_prior.hpp"
+#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
 #include "reorder/algorithms.hpp"
 #include "reorder/row_grouping.hpp"
+#include "spjit/compiler.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/matrix_io.hpp"
 
@@ -114,6 +125,36 @@ std::vector<std::int32_t> rows_by_nnz(const CsrMatrix& matrix) {
   return rows;
 }
 
+/// The formula's cycles of the tile that it ranks first. [cycles]
+double modelled_cycles(const spjit::Problem& problem, ReorderAlgorithm algorithm,
+                       const char* target) {
+  const spjit::CudaDeviceInfo limits = spjit::parse_cuda_target(target);
+  spjit::RowGroupings groupings(*problem.a, algorithm);
+  const auto space = spjit::enumerate_cuda_tiles(problem, {}, limits, groupings);
+  return -spjit::rank_by_prior(space.survivors(), limits).front().score;
+}
+
+void measure_ablation(benchmark::State& state, const spjit::bench::PairedBlocks& blocks,
+                      ReorderAlgorithm algorithm) {
+  constexpr std::int64_t k_n = 1024;
+  spjit::Problem problem;
+  problem.a = spjit::bench::paired_blocks(blocks);
+  problem.n = k_n;
+  state.counters["modelled_2080ti"] = modelled_cycles(problem, algorithm, "sm_75:rtx2080ti");
+  state.counters["modelled_v100"] = modelled_cycles(problem, algorithm, "sm_70:v100");
+  spjit::CompileOptions options;
+  options.policy.reorder = algorithm;
+  options.policy.family = "unrolled";
+  options.policy.hot = true;
+  const spjit::Kernel kernel =
+      spjit::Compiler(options, {.enabled = false, .directory = {}}).compile(problem);
+  spjit::FloatBuffer b(static_cast<std::size_t>(problem.a->cols * k_n));
+  spjit::FloatBuffer c(static_cast<std::size_t>(problem.a->rows * k_n));
+  std::ranges::fill(b.span(), 1.0F);
+  for (auto _ : state) kernel.run(b.data(), c.data());
+  state.SetLabel(kernel.info().tile);
+}
+
 /// The argument is how many shards the limits are set to make.
 void measure_limit(benchmark::State& state, const CsrMatrix& matrix, std::int64_t m1,
                    bool balanced) {
@@ -169,6 +210,22 @@ void register_cost() {
   }
 }
 
+void register_ablation() {
+  for (const double ratio : {1.0, 2.0, 3.0}) {
+    for (const double similarity : {0.0, 0.3, 0.6, 0.9}) {
+      for (const ReorderAlgorithm algorithm : k_algorithms) {
+        const spjit::bench::PairedBlocks blocks{.similarity = similarity, .nnz_ratio = ratio};
+        benchmark::RegisterBenchmark(
+            fmt::format("ablation/{}/similarity:{}/ratio:{}", spjit::to_string(algorithm),
+                        similarity, ratio)
+                .c_str(),
+            [=](benchmark::State& state) { measure_ablation(state, blocks, algorithm); })
+            ->Unit(benchmark::kMicrosecond);
+      }
+    }
+  }
+}
+
 void register_limit(const std::string& name, const std::function<CsrMatrix()>& make_matrix) {
   for (const std::int64_t m1 : {2, 8, 28}) {
     for (const bool balanced : {true, false}) {
@@ -190,11 +247,14 @@ void register_limit(const std::string& name, const std::function<CsrMatrix()>& m
 int main(int argc, char** argv) {
   const std::vector<fs::path> files = list_patterns();
   if (files.empty()) {
-    fmt::print(stderr, "no DLMC patterns under {}: only cost/ is measured; set SPJIT_TEST_DATA\n",
-               data_folder().string());
+    fmt::print(
+        stderr,
+        "no DLMC patterns under {}: only cost/ and ablation/ are measured; set SPJIT_TEST_DATA\n",
+        data_folder().string());
   }
   register_gain(files);
   register_cost();
+  register_ablation();
   for (const fs::path& file : files) {
     register_limit(name_of(file), [file] { return spjit::load_matrix(file); });
   }

@@ -51,7 +51,7 @@ void check_family(const std::string& name) {
 void check_search(const SearchPolicy& policy) {
   check_family(policy.family);
   check_enum("search", policy.search, SearchMode::exhaustive);
-  check_enum("reorder", policy.reorder, ReorderAlgorithm::similarity);
+  check_enum("reorder", policy.reorder, ReorderAlgorithm::automatic);
   check_path("rank_model", policy.rank_model);
   if (policy.network_nnz < 0) {
     throw InvalidArgument(fmt::format("network_nnz is {}; expected the nonzeros of a network, or 0",

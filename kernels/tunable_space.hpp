@@ -8,16 +8,15 @@
 /// What differs between families, and why:
 ///
 /// - Shared builds. Host tiles that differ in their loop order share code: it is a run-time number.
-///   A CUDA proxy serves all N1 of an M1, which is a launch's; whole CUDA kernels share nothing.
+///   A CUDA proxy serves all blocks of an M1: they are a launch's. Whole kernels share nothing.
 /// - Batches. Host code is timed 512 MB at a time, and the best of a batch runs in the next. On a
 ///   GPU all candidates are one batch.
 /// - Loads. The same host code is faster or slower by its physical pages, so few tiles are loaded 5
 ///   times and the middle load counts; the best of many are timed again like that. A GPU's once.
 /// - Stand-ins pay on the host from 1e7 nonzeros x n on, since emitting is cheap; on a GPU always,
 ///   since compiling takes long.
-/// - Who decides. On the host whole kernels alone, among them always the choice of mode instant. On
-///   a GPU stand-ins too, where the time is up before a whole kernel ran; no kernel is always one
-///   of the finalists, for one more costs as much as all stand-ins.
+/// - Who decides. On the host whole kernels alone, on a GPU stand-ins too, where the time is up
+///   before a whole kernel ran. The choice of mode instant is always one of the finalists.
 /// - Rounds and error goal. The host: 8 for stand-ins, 16 for kernels, 1 %. A GPU: 16, and 0.5 %,
 ///   for a sample has many launches.
 /// - Time to build. On the host as long as a stage has time; on a GPU 70 % of a stage's time.

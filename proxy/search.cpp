@@ -81,12 +81,14 @@ class Search {
   /// The finalists, best first.
   Candidates time_stand_ins(const Candidates& candidates) {
     const auto begin = Clock::now();
-    const bool alone = stages_.finalists == 0 && !run_.traits.favourite;
+    const bool alone =
+        stages_.finalists == 0 && (run_.traits.stand_ins_decide || !run_.traits.favourite);
     SearchStage stage(run_, {Fidelity::stand_in, 1, 0, alone ? 1 : k_stand_in_share}, candidates);
     stage.run();
     run_.trace.proxies = true;
     run_.trace.proxy_ms = ms_since(begin);
     if (run_.traits.stand_ins_decide) take(stage);
+    if (alone) return {};
     if (stages_.finalists == k_every_candidate) return candidates;
     return best_of(run_, candidates, stages_.finalists, &SearchTraceEntry::proxy);
   }

@@ -23,7 +23,7 @@ struct SearchStages {
   std::size_t top_k = k_every_candidate;  ///< best-ranked candidates that are timed at all
   bool stand_ins = true;  ///< first, then only `finalists` in full; else all top_k in full
   /// Best ones by stand-in that are timed in full; the favourite is always one more. All: both
-  /// times of every contender are known. 0: the stand-ins decide, where the family lets them.
+  /// times of every contender are known. 0: the stand-ins alone decide, where the family lets them.
   std::size_t finalists = 3;
   /// Where more than a few whole kernels were timed once, so many of the best are timed again,
   /// loaded several times. At least 1. Only for families that load several times.

@@ -9,9 +9,11 @@ ReorderAlgorithm parse_reorder(std::string_view name) {
   if (name == "none") return ReorderAlgorithm::none;
   if (name == "balanced") return ReorderAlgorithm::balanced;
   if (name == "similarity") return ReorderAlgorithm::similarity;
-  throw InvalidArgument(fmt::format(
-      "unknown reorder algorithm '{}': expected none, balanced or similarity; choose one of these",
-      name));
+  if (name == "auto") return ReorderAlgorithm::automatic;
+  throw InvalidArgument(
+      fmt::format("unknown reorder algorithm '{}': expected none, balanced, similarity or auto; "
+                  "choose one of these",
+                  name));
 }
 
 std::string_view to_string(ReorderAlgorithm algorithm) {
@@ -22,10 +24,12 @@ std::string_view to_string(ReorderAlgorithm algorithm) {
       return "balanced";
     case ReorderAlgorithm::similarity:
       return "similarity";
+    case ReorderAlgorithm::automatic:
+      return "auto";
   }
   throw InvalidArgument(
-      fmt::format("reorder algorithm {} is none of the enumerators: expected none, balanced or "
-                  "similarity; pass one of these",
+      fmt::format("reorder algorithm {} is none of the enumerators: expected none, balanced, "
+                  "similarity or automatic; pass one of these",
                   static_cast<int>(algorithm)));
 }
 

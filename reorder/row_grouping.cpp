@@ -76,14 +76,15 @@ RowTiles make_tiles(const CsrMatrix& matrix, std::vector<std::int32_t> rows, std
       sort_by_nnz(matrix, rows, cancel);
       return reorder::group_balanced(matrix, rows, m1, {}, cancel);
     case ReorderAlgorithm::similarity:
+    case ReorderAlgorithm::automatic:
       if (!has_choice) return cut_in_order(rows, m1, cancel);
       sort_by_nnz(matrix, rows, cancel);
       return reorder::refine_by_swaps(matrix, reorder::group_similar(matrix, rows, m1, {}, cancel),
                                       {}, cancel);
   }
   throw InvalidArgument(
-      fmt::format("reorder algorithm {} is none of the enumerators: expected none, balanced or "
-                  "similarity; pass one of these",
+      fmt::format("reorder algorithm {} is none of the enumerators: expected none, balanced, "
+                  "similarity or automatic; pass one of these",
                   static_cast<int>(algorithm)));
 }
 

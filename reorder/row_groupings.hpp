@@ -4,7 +4,6 @@
 /// Row groupings of one matrix, computed at most once each.
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -17,28 +16,32 @@
 
 namespace spjit {
 
-/// Row groupings by M1: computed once a matrix, asked for often.
-using GroupRows = std::function<const RowGrouping&(std::int64_t m1)>;
-
-/// Groupings by M1. Thread-safe: groupings of different M1 are made at once. Refers to the matrix;
-/// what the functions return stays where it is. Both throw what `cancel` throws soon after it is
-/// reached.
+/// Groupings by M1 and algorithm. Thread-safe: different groupings are made at once. Refers to the
+/// matrix; what the functions return stays where it is. All throw what `cancel` throws soon after
+/// it is reached.
 class RowGroupings {
  public:
   RowGroupings(const CsrMatrix& matrix, ReorderAlgorithm algorithm, Cancellation cancel = {})
       : matrix_(matrix), algorithm_(algorithm), cancel_(std::move(cancel)) {}
 
-  [[nodiscard]] const RowGrouping& at(std::int64_t m1) {
-    Entry& entry = entry_of(m1);
+  /// What was asked for; where no algorithm is named below, it is this one.
+  [[nodiscard]] ReorderAlgorithm algorithm() const noexcept { return algorithm_; }
+
+  [[nodiscard]] const RowGrouping& at(std::int64_t m1) { return at(m1, algorithm_); }
+  [[nodiscard]] const RowGrouping& at(std::int64_t m1, ReorderAlgorithm algorithm) {
+    Entry& entry = entry_of(m1, algorithm);
     const std::lock_guard lock(entry.mutex);
-    return grouping_of(entry, m1);
+    return grouping_of(entry, m1, algorithm);
   }
 
   [[nodiscard]] const GroupingStatistics& statistics(std::int64_t m1) {
-    Entry& entry = entry_of(m1);
+    return statistics(m1, algorithm_);
+  }
+  [[nodiscard]] const GroupingStatistics& statistics(std::int64_t m1, ReorderAlgorithm algorithm) {
+    Entry& entry = entry_of(m1, algorithm);
     const std::lock_guard lock(entry.mutex);
     if (!entry.statistics) {
-      entry.statistics = compute_statistics(matrix_, grouping_of(entry, m1), cancel_);
+      entry.statistics = compute_statistics(matrix_, grouping_of(entry, m1, algorithm), cancel_);
     }
     return *entry.statistics;
   }
@@ -50,13 +53,13 @@ class RowGroupings {
     std::optional<GroupingStatistics> statistics;
   };
 
-  Entry& entry_of(std::int64_t m1) {
+  Entry& entry_of(std::int64_t m1, ReorderAlgorithm algorithm) {
     const std::lock_guard lock(mutex_);
-    return by_m1_[m1];
+    return entries_[{m1, algorithm}];
   }
 
-  const RowGrouping& grouping_of(Entry& entry, std::int64_t m1) {
-    if (!entry.grouping) entry.grouping = group_rows(matrix_, m1, algorithm_, cancel_);
+  const RowGrouping& grouping_of(Entry& entry, std::int64_t m1, ReorderAlgorithm algorithm) {
+    if (!entry.grouping) entry.grouping = group_rows(matrix_, m1, algorithm, cancel_);
     return *entry.grouping;
   }
 
@@ -64,7 +67,7 @@ class RowGroupings {
   ReorderAlgorithm algorithm_;
   Cancellation cancel_;
   std::mutex mutex_;  ///< of the map
-  std::map<std::int64_t, Entry> by_m1_;
+  std::map<std::pair<std::int64_t, ReorderAlgorithm>, Entry> entries_;
 };
 
 }  // namespace spjit

@@ -86,7 +86,11 @@ void go_through_stages(Explanation& explanation, const Input& input, const Kerne
 std::string grouping_text(const Explanation& explanation, const Terminal& terminal) {
   if (explanation.groupings.empty()) return "";
   const Json& record = explanation.record;
-  const std::string chosen = record.at("policy").at("reorder").get<std::string>();
+  const std::string asked = record.at("policy").at("reorder").get<std::string>();
+  const std::string chosen =
+      record.at("tile").value("reorder", asked == to_string(ReorderAlgorithm::automatic)
+                                             ? std::string(to_string(ReorderAlgorithm::similarity))
+                                             : asked);
   Table table({{"", Column::Align::left},
                {"reorder", Column::Align::left},
                {"tiles"},

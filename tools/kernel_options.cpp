@@ -112,7 +112,7 @@ void add_target(CLI::App& command, KernelOptions& options) {
       .add_option_function<std::string>(
           "--target", set,
           fmt::format("What to compile for: host (the best instruction set of this CPU), "
-                      "host-avx512, host-avx2 or host-generic; a GPU's architecture, sm_75 to "
+                      "host-avx512, host-avx2 or host-generic; a GPU's architecture, sm_70 to "
                       "sm_120, alone or with a card as in sm_90:h200; native (the GPU of this "
                       "machine, else the host). 'spjit devices' lists them.{}",
                       options.takes_several_targets ? " Several, separated by commas: each layer "
@@ -228,7 +228,8 @@ void add_kernel_options(CLI::App& command, KernelOptions& options) {
       ->capture_default_str();
   add_name(command, "--reorder", options.compile.policy.reorder, parse_reorder,
            "How rows are grouped into row tiles: similarity (most FMAs for each loaded row of B), "
-           "balanced (Algorithm 1 of LO-SpMM) or none.")
+           "balanced (Algorithm 1 of LO-SpMM), none, or auto: for a GPU similarity or balanced "
+           "for each tile, else similarity.")
       ->type_name("ALGORITHM")
       ->default_str(std::string(to_string(options.compile.policy.reorder)));
   add_search_options(command, options.compile);

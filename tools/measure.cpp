@@ -10,6 +10,7 @@
 
 #include "base/call_timer.hpp"
 #include "base/host_cpu.hpp"
+#include "kernels/unrolled_cuda/cuda_artifact.hpp"
 #include "kernels/unrolled_cuda/cuda_timer.hpp"
 #include "operands.hpp"
 #include "runtime/cuda/local_gpus.hpp"
@@ -158,10 +159,10 @@ Measurement measure_on_gpu(const Kernel& kernel, const Problem& problem,
                            const MeasureOptions& options) {
   const TimingGpu gpu = timing_gpu_of(kernel.info().target);
   if (!gpu.ordinal) throw NotSupported(gpu.problem);
-  const CudaKernelInfo& info = *kernel.info().cuda;
+  const CudaProgram program = read_cuda_program(Json::parse(kernel.record()).at("program"));
   CudaTimer timer(*gpu.ordinal, problem);
   const std::vector<CudaTuningCandidate> candidates = {
-      {"spjit", kernel.image(), {info.blocks_x, info.blocks_y, info.threads, 0, {}}}};
+      {"spjit", kernel.image(), launch_of(program)}};
   TuningOptions tuning;
   tuning.budget_ms = options.budget_ms;
   const TuningResult result = time_cuda_kernels(candidates, tuning, timer).front();

@@ -71,7 +71,7 @@ std::string legend_svg(const TileSpaceView& view, double y) {
 std::string tile_space_svg(const Json& space, std::string_view chosen, std::string_view title) {
   const TileSpaceView view = view_of(space, chosen);
   std::vector<TileGridCell> cells;
-  for (const TileSpaceCell& cell : view.cells) {
+  for (const TileSpaceCell& cell : grid_cells(view)) {
     const Paint paint = paint_of(view, cell);
     cells.push_back({cell.m1, cell.n1, label_of(cell), cell.chosen,
                      cell.tile + "; " + cell.description, paint.fill, paint.text});

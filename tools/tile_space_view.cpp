@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -12,6 +14,9 @@
 
 namespace spjit::cli {
 namespace {
+
+/// Behind all that have one.
+constexpr std::int64_t k_no_rank = std::numeric_limits<std::int64_t>::max();
 
 /// "balance: pads 33 %", or empty.
 std::string verdict_on(const Json& candidate) {
@@ -70,8 +75,7 @@ std::string legend(const TileSpaceView& view) {
 std::string grid_text(const TileSpaceView& view, const Terminal& terminal) {
   if (!view.has_grid) return "";
   std::vector<TileGridCell> grid;
-  grid.reserve(view.cells.size());
-  for (const TileSpaceCell& cell : view.cells) {
+  for (const TileSpaceCell& cell : grid_cells(view)) {
     grid.push_back({cell.m1, cell.n1, label_of(cell), cell.chosen});
   }
   return tile_grid_text(grid, terminal) + legend(view) + "\n";
@@ -129,6 +133,21 @@ TileSpaceView view_of(const Json& space, std::string_view chosen) {
   }
   view.rules.assign(rules.begin(), rules.end());
   return view;
+}
+
+std::vector<TileSpaceCell> grid_cells(const TileSpaceView& view) {
+  const auto order = [](const TileSpaceCell& cell) {
+    return std::pair(!cell.chosen, cell.rank > 0 ? cell.rank : k_no_rank);
+  };
+  std::map<std::pair<std::int64_t, std::int64_t>, TileSpaceCell> places;
+  for (const TileSpaceCell& cell : view.cells) {
+    const auto [place, is_new] = places.try_emplace({cell.m1, cell.n1}, cell);
+    if (!is_new && order(cell) < order(place->second)) place->second = cell;
+  }
+  std::vector<TileSpaceCell> cells;
+  cells.reserve(places.size());
+  for (auto& [place, cell] : places) cells.push_back(std::move(cell));
+  return cells;
 }
 
 char letter_of(std::string_view rule) {

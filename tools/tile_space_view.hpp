@@ -32,6 +32,10 @@ struct TileSpaceView {
 /// Of the member "space" of a record's search (KernelFamily::explain()).
 [[nodiscard]] TileSpaceView view_of(const Json& space, std::string_view chosen);
 
+/// Its cells, one a place of the grid: of several tiles of one M1 and N1 the chosen one, else the
+/// one that ranks best, else the first.
+[[nodiscard]] std::vector<TileSpaceCell> grid_cells(const TileSpaceView& view);
+
 /// The first letter of its name.
 [[nodiscard]] char letter_of(std::string_view rule);
 

@@ -164,9 +164,8 @@ class CudaWay {
 
   /// What the rules leave, best first.
   std::vector<CudaCandidate> rank() {
-    const CudaTileSpace space = enumerate_cuda_tiles(
-        problem_, options_.policy, limits_,
-        [&](std::int64_t m1) -> const RowGrouping& { return groupings_.at(m1); });
+    const CudaTileSpace space =
+        enumerate_cuda_tiles(problem_, options_.policy, limits_, groupings_);
     std::vector<CudaCandidate> ranked = rank_by_prior(space.survivors(), limits_);
     if (ranked.empty()) throw Error("no tile fits the device and the code budget");
     return ranked;
@@ -220,8 +219,9 @@ class CudaWay {
   }
 
   WorkReport finish(const CudaCandidate& candidate) {
-    const KernelPlan plan = build_plan(*problem_.a, groupings_.at(candidate.tile.m1),
-                                       std::max<std::int64_t>(problem_.a->cols, 1));
+    const KernelPlan plan =
+        build_plan(*problem_.a, groupings_.at(candidate.tile.m1, candidate.tile.reorder),
+                   std::max<std::int64_t>(problem_.a->cols, 1));
     const BuiltCuda compiled = build_cuda_kernel(plan, candidate, options_, limits_);
     WorkReport report;
     report.code_bytes = compiled.trace.code_bytes;

@@ -47,7 +47,7 @@ struct SearchPolicy {
   /// What ranks the host's tiles in modes that time: empty, the model that is shipped for the
   /// target (else the prior); "prior", a formula; else the file of a model that `spjit train` made.
   std::filesystem::path rank_model = {};
-  ReorderAlgorithm reorder = ReorderAlgorithm::similarity;
+  ReorderAlgorithm reorder = ReorderAlgorithm::automatic;
   /// "compact": the only family of kernels that is asked (docs/architecture.md lists them). Empty:
   /// all are, and one is chosen.
   std::string family = {};

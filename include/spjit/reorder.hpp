@@ -14,9 +14,10 @@ enum class ReorderAlgorithm {
   balanced,    ///< Algorithm 1 of LO-SpMM: least maximum nnc, balanced nnz
   similarity,  ///< greedy: each tile grows by the row with the smallest share of new columns, then
                ///< rows change places while that saves columns; most FMAs per loaded B row
+  automatic,   ///< GPU: `similarity` or `balanced`, chosen for each tile; else `similarity`
 };
 
-/// "none", "balanced", "similarity"; throws InvalidArgument otherwise.
+/// "none", "balanced", "similarity", "auto"; throws InvalidArgument otherwise.
 [[nodiscard]] SPJIT_EXPORT ReorderAlgorithm parse_reorder(std::string_view name);
 [[nodiscard]] SPJIT_EXPORT std::string_view to_string(ReorderAlgorithm algorithm);
 

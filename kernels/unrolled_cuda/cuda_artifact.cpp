@@ -43,6 +43,16 @@ Layout read_layout(const nlohmann::json& json, const char* name) {
   throw Error(fmt::format("CUDA kernel record: \"{}\" is panel-major", name));
 }
 
+/// Several tiles of a block have the same threads, whole warps.
+void check_threads(const CudaProgram& program) {
+  const std::int64_t unit = program.tiles_a_block * k_cuda_warp;
+  if (program.tiles_a_block == 1 || program.threads % unit == 0) return;
+  throw Error(
+      fmt::format("CUDA kernel record: {} threads for {} tiles a block; expected a "
+                  "multiple of {}",
+                  program.threads, program.tiles_a_block, unit));
+}
+
 }  // namespace
 
 CudaProgram make_program(const KernelPlan& plan, const CudaKernelSpec& spec, std::int64_t arch) {
@@ -56,7 +66,8 @@ CudaProgram make_program(const KernelPlan& plan, const CudaKernelSpec& spec, std
   program.ldc = spec.ldc;
   program.runtime_sizes = spec.tile.runtime_sizes;
   program.layer = spec.layer;
-  program.threads = spec.tile.n1;
+  program.threads = spec.tile.threads();
+  program.tiles_a_block = spec.tile.tiles_a_block;
   program.blocks_x = cuda_grid(plan, spec).x;
   return program;
 }
@@ -78,6 +89,7 @@ nlohmann::json to_json(const CudaProgram& program) {
           {"convolution",
            program.layer.convolution ? to_json(*program.layer.convolution) : nlohmann::json()},
           {"threads", program.threads},
+          {"tiles_a_block", program.tiles_a_block},
           {"blocks_x", program.blocks_x}};
 }
 
@@ -106,7 +118,9 @@ CudaProgram read_cuda_program(const nlohmann::json& json) {
   program.ldb = read_integer(json, "ldb", least_ldb, k_cuda_max_leading_dimension);
   program.ldc = read_integer(json, "ldc", least_ldc, k_cuda_max_leading_dimension);
   program.threads = read_integer(json, "threads", 1, k_cuda_max_threads);
+  program.tiles_a_block = read_integer(json, "tiles_a_block", 1, k_cuda_max_tiles_a_block);
   program.blocks_x = read_integer(json, "blocks_x", 1, program.rows);
+  check_threads(program);
   program.runtime_sizes = read_boolean(json, "runtime_sizes");
   program.layer.runtime_values = read_boolean(json, "runtime_values");
   const std::string wrong =
@@ -115,13 +129,16 @@ CudaProgram read_cuda_program(const nlohmann::json& json) {
   const auto epilogue = json.find("epilogue");
   if (epilogue == json.end()) throw Error("CUDA kernel record: \"epilogue\" is missing");
   program.layer.epilogue = read_epilogue(*epilogue);
-  if (program.layer.has_tokens() && program.threads % k_cuda_warp != 0) {
-    throw Error(fmt::format("CUDA kernel record: {} threads for tokens are no whole warps",
-                            program.threads));
+  if (program.layer.has_tokens() &&
+      (program.n1() % k_cuda_warp != 0 || program.shared_bytes() > k_cuda_shared_bytes)) {
+    throw Error(
+        fmt::format("CUDA kernel record: {} threads for tokens are no whole warps or too "
+                    "many",
+                    program.threads));
   }
   if (program.blocks_y(program.n) > k_cuda_max_grid_y) {
     throw Error(fmt::format("CUDA kernel record: {} columns are more than {} tiles of {}",
-                            program.n, k_cuda_max_grid_y, program.threads));
+                            program.n, k_cuda_max_grid_y, program.n1()));
   }
   return program;
 }

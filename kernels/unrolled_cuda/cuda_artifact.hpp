@@ -16,7 +16,7 @@
 namespace spjit {
 
 /// Changes whenever the launch or its record does: part of the cache key.
-inline constexpr std::int64_t k_cuda_program_version = 5;
+inline constexpr std::int64_t k_cuda_program_version = 6;
 
 /// How the kernel of a cubin is launched.
 struct CudaProgram {
@@ -29,12 +29,19 @@ struct CudaProgram {
   std::int64_t ldc = 0;
   bool runtime_sizes = false;
   CudaLayer layer = {};
-  std::int64_t threads = 0;   ///< a block = columns a block
-  std::int64_t blocks_x = 0;  ///< functions of the program
+  std::int64_t threads = 0;        ///< a block
+  std::int64_t tiles_a_block = 1;  ///< of which each has as many of them
+  std::int64_t blocks_x = 0;
 
+  /// Columns of a tile = its threads.
+  [[nodiscard]] std::int64_t n1() const noexcept { return threads / tiles_a_block; }
   /// Column tiles of a launch.
   [[nodiscard]] std::int64_t blocks_y(std::int64_t columns) const noexcept {
-    return (columns + threads - 1) / threads;
+    return (columns + n1() - 1) / n1();
+  }
+  /// Dynamic shared memory of a block.
+  [[nodiscard]] std::int64_t shared_bytes() const {
+    return stage_of(layer, n1()).bytes * tiles_a_block;
   }
 
   friend bool operator==(const CudaProgram&, const CudaProgram&) = default;

@@ -125,10 +125,10 @@ class Builder {
     const std::int64_t tolerated = candidate_.layer.runtime_values ? k_tolerated_spill_bytes : 0;
     while (attempt.spilled_bytes > tolerated && min_blocks > 1) {
       const std::int64_t cap = attempt.register_cap;
-      while (min_blocks > 1 && register_cap(limits_, spec_.tile.n1, min_blocks) <= cap) {
+      while (min_blocks > 1 && register_cap(limits_, spec_.tile.threads(), min_blocks) <= cap) {
         --min_blocks;
       }
-      if (register_cap(limits_, spec_.tile.n1, min_blocks) <= cap) break;
+      if (register_cap(limits_, spec_.tile.threads(), min_blocks) <= cap) break;
       emit(spec_.tile, min_blocks);
       attempt = try_build(min_blocks);
       trace.attempts.push_back(attempt);
@@ -146,7 +146,7 @@ class Builder {
     const auto start = Clock::now();
     CudaAttempt attempt;
     attempt.min_blocks = min_blocks;
-    attempt.register_cap = register_cap(limits_, spec_.tile.n1, min_blocks);
+    attempt.register_cap = register_cap(limits_, spec_.tile.threads(), min_blocks);
     CudaBuildOptions build_options;
     build_options.arch = static_cast<int>(limits_.arch);
     build_options.threads = options_.resources.compile_threads;
@@ -182,10 +182,10 @@ class Builder {
     trace.units = std::ssize(units_);
     trace.code_bytes = info_.code_bytes;
     trace.occupancy =
-        occupancy(limits_, {.threads = spec_.tile.n1,
+        occupancy(limits_, {.threads = spec_.tile.threads(),
                             .registers_per_thread = attempt.registers,
                             .static_shared_bytes = 0,
-                            .dynamic_shared_bytes = stage_of(spec_.layer, spec_.tile.n1).bytes});
+                            .dynamic_shared_bytes = shared_bytes_of(spec_.layer, spec_.tile)});
     if (trace.code_bytes > options_.policy.code_budget_bytes) {
       throw CompileFailed(fmt::format(
           "the kernel has {} bytes of code, the budget is {}; allow more (code_budget_bytes, "

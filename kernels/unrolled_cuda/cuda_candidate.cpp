@@ -57,12 +57,14 @@ std::string_view to_string(CudaRule rule) {
   return "?";
 }
 
-std::int64_t register_cap(const CudaDeviceInfo& limits, std::int64_t n1, std::int64_t min_blocks) {
-  if (n1 < 1 || min_blocks < 1) {
-    throw InvalidArgument(fmt::format(
-        "register cap of {} blocks of {} threads; expected at least one of each", min_blocks, n1));
+std::int64_t register_cap(const CudaDeviceInfo& limits, std::int64_t threads,
+                          std::int64_t min_blocks) {
+  if (threads < 1 || min_blocks < 1) {
+    throw InvalidArgument(
+        fmt::format("register cap of {} blocks of {} threads; expected at least one of each",
+                    min_blocks, threads));
   }
-  const std::int64_t warps = (n1 + limits.warp_size - 1) / limits.warp_size;
+  const std::int64_t warps = (threads + limits.warp_size - 1) / limits.warp_size;
   // Warps are dealt out to the sub-partitions; the one with the most of them decides.
   const std::int64_t parts = limits.sub_partitions;
   const std::int64_t crowded = (warps * min_blocks + parts - 1) / parts;
@@ -92,6 +94,8 @@ RegisterPrediction predict_registers(const RowGrouping& grouping, const CudaTile
   } else if (layer.has_tokens_of_c()) {
     operands = std::max(operands, k_tokens);
   }
+  // The number of a tile's barrier.
+  if (layer.has_tokens() && tile.tiles_a_block > 1) ++operands;
   operands += pointer_registers(epilogue);
   const bool is_gelu =
       epilogue.activation == Activation::gelu_erf || epilogue.activation == Activation::gelu_tanh;

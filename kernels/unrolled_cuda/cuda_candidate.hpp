@@ -47,7 +47,8 @@ enum class CudaRule : std::uint8_t {
   registers,    ///< a thread's registers fit the thread's limit, a block's the block's
   code_budget,  ///< estimated machine code fits the budget
   occupancy,    ///< N1 is a multiple of the warp, and there are SMs / 2 blocks or more
-  balance,      ///< nnz varies little over row tiles, and few columns are padding
+  balance,      ///< nnz varies little over row tiles, and few columns are padding; where an SM has
+                ///< one block at most
 };
 
 [[nodiscard]] std::string_view to_string(CudaRule rule);
@@ -66,8 +67,9 @@ struct CudaCandidate {
   CudaLayer layer = {};
   std::int64_t ldb = 0;  ///< of CudaKernelSpec; 0: n
   std::int64_t ldc = 0;
-  /// Blocks an SM shall hold at once: what it holds at the predicted registers, at least 1.
+  /// Blocks an SM shall hold at once, as the tile's cap says, at least 1.
   std::int64_t min_blocks = 1;
+  std::int64_t register_cap = 0;  ///< a thread's, with so many blocks: register_cap()
   RegisterPrediction registers;   ///< a thread
   std::int64_t row_tiles = 0;     ///< of non-empty rows
   std::int64_t column_tiles = 0;  ///< ceil(n / n1)
@@ -86,14 +88,15 @@ struct CudaCandidate {
 [[nodiscard]] double floats_of_b(const CudaCandidate& candidate) noexcept;
 [[nodiscard]] double floats_of_c(const CudaCandidate& candidate) noexcept;
 
-/// By m1, then by n1.
+/// By m1, then by n1, then by tiles a block.
 using CudaTileSpace = CandidateSpace<CudaCandidate, CudaRule>;
 
-/// Most registers a thread with which an SM holds `min_blocks` blocks of `n1` threads: a multiple
-/// of 8, or 255 (`registers_per_thread`) where that is less. What units are compiled with as
+/// Most registers a thread with which an SM holds `min_blocks` blocks of so many threads: a
+/// multiple of 8, or 255 (`registers_per_thread`) where that is less. What units are compiled with
+/// as
 /// `-maxrregcount`. 0 where the SM cannot hold so many. Throws InvalidArgument unless both are
 /// >= 1.
-[[nodiscard]] std::int64_t register_cap(const CudaDeviceInfo& limits, std::int64_t n1,
+[[nodiscard]] std::int64_t register_cap(const CudaDeviceInfo& limits, std::int64_t threads,
                                         std::int64_t min_blocks);
 
 }  // namespace spjit

@@ -95,15 +95,13 @@ CudaChoice choose_cuda_tile(const BuildRequest& request) {
       what.problem.c.layout == Layout::tokens_major ? ReorderAlgorithm::none : policy.reorder;
   RowGroupings groupings(matrix, reorder, what.cancel);
   CudaChoice choice;
-  choice.space = enumerate_cuda_tiles(
-      what.problem, policy, limits,
-      [&](std::int64_t m1) -> const RowGrouping& { return groupings.at(m1); }, what.cancel);
+  choice.space = enumerate_cuda_tiles(what.problem, policy, limits, groupings, what.cancel);
   choice.ranked = rank_by_prior(choice.space.survivors(), limits);
   if (choice.ranked.empty()) over_budget(choice.space, policy);
   choice.group_ms = ms_since(start);
   search(choice, {what.problem, what.options, limits, groupings}, request);
   choice.chosen = choice.ranked[choice.search.chosen];
-  choice.grouping = groupings.at(choice.chosen.tile.m1);
+  choice.grouping = groupings.at(choice.chosen.tile.m1, choice.chosen.tile.reorder);
   for (const CudaRule rule : choice.space.relaxed) {
     choice.reason += fmt::format("; the rule {} was relaxed: it left none", to_string(rule));
   }

@@ -38,6 +38,8 @@ class CudaEmission {
   bool has_tokens() const { return spec_.layer.has_tokens(); }
   bool has_values() const { return spec_.layer.runtime_values; }
   bool whole() const { return units_.size() == 1; }
+  /// Whether a block may have several.
+  bool has_tiles() const { return spec_.tile.tiles_a_block > 1 || spec_.runtime_threads; }
 
   SourceUnit unit(const UnitRange& range) {
     SourceUnit unit = describe_unit(plan_, units_, range, spec_);
@@ -221,7 +223,7 @@ class CudaEmission {
       signature(text, function);
       text << ";\n";
     }
-    if (!spec_.function_of_block.empty()) functions_of_blocks(text);
+    if (!spec_.function_of_tile.empty()) functions_of_tiles(text);
     head_of_kernel(text);
     const std::string_view of_b = has_tokens() || patches_.are_patches() ? "of_b" : "b + j";
     const std::string_view of_c = has_tokens() ? "of_c" : "c + j";
@@ -242,7 +244,7 @@ class CudaEmission {
 
   void head_of_kernel(SourceText& text) const {
     text << (whole() ? "" : "\n") << "extern \"C\" __global__ void __launch_bounds__("
-         << spec_.tile.n1 << ", " << spec_.min_blocks << ")\n"
+         << spec_.tile.threads() << ", " << spec_.min_blocks << ")\n"
          << k_cuda_kernel_name << "(const float* __restrict__ b, " << pointer_to_c()
          << ", const float* __restrict__ scale, const float* __restrict__ bias, "
             "const float* residual, unsigned n, unsigned ldb, unsigned ldc, unsigned ldr, "
@@ -250,7 +252,9 @@ class CudaEmission {
             "const float4* __restrict__ values) {\n"
             "  b += blockIdx.z * b_distance;\n  c += blockIdx.z * c_distance;\n"
          << (spec_.layer.epilogue.residual ? "  residual += blockIdx.z * residual_distance;\n" : "")
-         << "  const unsigned j = blockIdx.y * ";
+         << (has_tiles() ? "  const unsigned tile = blockIdx.x * " : "");
+    if (has_tiles()) tile_of_thread(text);
+    text << "  const unsigned j = blockIdx.y * ";
     if (spec_.runtime_threads) {
       text << "blockDim.x";
     } else {
@@ -265,9 +269,22 @@ class CudaEmission {
       text << "  if (j < ";
       columns(text) << ") {\n";
     }
-    text << "    switch ("
-         << (spec_.function_of_block.empty() ? "blockIdx.x" : "spjit_function_of_block[blockIdx.x]")
-         << ") {\n";
+    const std::string_view tile = has_tiles() ? "tile" : "blockIdx.x";
+    if (spec_.function_of_tile.empty()) {
+      text << "    switch (" << tile << ") {\n";
+    } else {
+      text << "    switch (spjit_function_of_tile[" << tile << "]) {\n";
+    }
+  }
+
+  /// What follows `tile = blockIdx.x * `; threads without a tile leave.
+  void tile_of_thread(SourceText& text) const {
+    if (spec_.runtime_threads) {
+      text << "blockDim.y";
+    } else {
+      text << spec_.tile.tiles_a_block << "u";
+    }
+    text << " + threadIdx.y;\n  if (tile >= " << launched_tiles(plan_, spec_) << "u) return;\n";
   }
 
   SourceText& columns(SourceText& text) const {
@@ -310,10 +327,10 @@ class CudaEmission {
 
   /// A load and a switch of few cases: with a case for each of 15 000 blocks NVRTC makes a search
   /// tree of 350 KB and needs 7 s for it (13.0, sm_90).
-  void functions_of_blocks(SourceText& text) const {
-    text << "static __device__ const unsigned spjit_function_of_block[" << cuda_grid(plan_, spec_).x
-         << "] = {";
-    for (const std::int32_t function : spec_.function_of_block) {
+  void functions_of_tiles(SourceText& text) const {
+    text << "static __device__ const unsigned spjit_function_of_tile["
+         << launched_tiles(plan_, spec_) << "] = {";
+    for (const std::int32_t function : spec_.function_of_tile) {
       text << std::int64_t{function} << ",";
     }
     text << "};\n\n";

@@ -13,7 +13,7 @@
 namespace spjit {
 
 /// Rises whenever the emitted text changes; part of what a compilation is cached by.
-inline constexpr int k_cuda_emitter_version = 5;
+inline constexpr int k_cuda_emitter_version = 6;
 
 /// CUDA C++17 of `k_cuda_kernel_name` (cuda_tile.hpp) for NVRTC or nvcc, one unit or several.
 ///

@@ -171,7 +171,7 @@ void CudaExecutable::check(const Arguments& arguments) const {
         "n is {}, ldb {}, ldc {}, ldr {}; expected leading dimensions of at most {} and at most {} "
         "columns",
         arguments.n, arguments.ldb, arguments.ldc, arguments.ldr, k_cuda_max_leading_dimension,
-        k_cuda_max_grid_y * program_.threads));
+        k_cuda_max_grid_y * program_.n1()));
   }
   const Epilogue& epilogue = program_.layer.epilogue;
   const bool is_null = (arguments.b == nullptr && program_.cols > 0) || arguments.c == nullptr ||
@@ -194,8 +194,10 @@ void CudaExecutable::launch(const Arguments& arguments) const {
         .grid = {checked_cast<unsigned>(program_.blocks_x, "blocks of rows"),
                  checked_cast<unsigned>(program_.blocks_y(arguments.n), "blocks of columns"),
                  checked_cast<unsigned>(items, "products")},
-        .block = {checked_cast<unsigned>(program_.threads, "threads a block"), 1, 1},
-        .dynamic_shared_bytes = checked_cast<unsigned>(shared_bytes(), "bytes of shared memory")};
+        .block = {checked_cast<unsigned>(program_.n1(), "threads a tile"),
+                  checked_cast<unsigned>(program_.tiles_a_block, "tiles a block"), 1},
+        .dynamic_shared_bytes =
+            checked_cast<unsigned>(program_.shared_bytes(), "bytes of shared memory")};
     function_.launch(shape, arguments.stream, parameters.places());
     if (items == left) return;
     part = item_of(part, items);
@@ -230,7 +232,7 @@ std::shared_ptr<const PreparedValues::Stream> CudaExecutable::prepare_values(
 
 std::int64_t CudaExecutable::active_blocks() const {
   return function_.active_blocks_per_sm(static_cast<int>(program_.threads),
-                                        to_size(shared_bytes()));
+                                        to_size(program_.shared_bytes()));
 }
 
 }  // namespace spjit

@@ -49,9 +49,6 @@ class CudaExecutable final : public Executable {
   CudaExecutable(const CudaProgram& program, const CudaContext& context,
                  std::span<const std::byte> image, std::vector<std::uint32_t> positions);
   void check(const Arguments& arguments) const;
-  [[nodiscard]] std::int64_t shared_bytes() const {
-    return stage_of(program_.layer, program_.threads).bytes;
-  }
 
   CudaProgram program_;
   CudaContext context_;

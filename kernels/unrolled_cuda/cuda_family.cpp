@@ -30,8 +30,8 @@ Artifact::File file_of(const char* name, std::vector<std::byte> bytes) {
 }  // namespace
 
 std::string UnrolledCudaFamily::version() const {
-  return fmt::format("{}.{}.{}", k_cuda_program_version, k_cuda_emitter_version,
-                     k_ptx_emitter_version);
+  return fmt::format("{}.{}.{}.{}", k_cuda_program_version, k_cuda_emitter_version,
+                     k_ptx_emitter_version, k_cuda_choice_version);
 }
 
 std::string UnrolledCudaFamily::refusal(const FamilyRequest& request) const {

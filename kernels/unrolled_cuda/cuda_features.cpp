@@ -19,15 +19,17 @@ constexpr std::array k_cuda_features = {
     Feature{"nnc_sum", "log2", "non-empty columns of the row tiles, summed"},
     Feature{"tile_nnz_max", "log2", "largest nnz of a row tile"},
     Feature{"m1", "rows", "rows of a tile"},
-    Feature{"n1", "columns", "columns of a tile = threads of a block"},
+    Feature{"n1", "columns", "columns of a tile = its threads"},
     Feature{"cols", "log2 rows of B", "k"},
     // Ours.
+    Feature{"tiles_a_block", "row tiles", "row tiles of a block"},
     Feature{"nnc_mean", "1", "mean non-empty columns of a row tile / k"},
     Feature{"nnc_max", "1", "largest / mean non-empty columns of a row tile"},
     Feature{"tile_nnz_cv", "1", "coefficient of variation of nnz over row tiles"},
     Feature{"fmas_per_load", "1", "nnz / nnc_sum"},
     Feature{"column_padding", "1", "padded columns / n"},
     Feature{"registers", "1", "predicted registers a thread"},
+    Feature{"register_cap", "1", "most registers a thread may have"},
     Feature{"active_blocks", "1", "blocks that an SM holds at once"},
     Feature{"occupancy", "1", "active warps / warps that an SM can hold"},
     Feature{"waves", "1", "blocks / (SMs x active blocks)"},
@@ -59,6 +61,7 @@ void add_paper(std::vector<float>& row, const CudaCandidate& candidate) {
 
 void add_grouping(std::vector<float>& row, const CudaCandidate& candidate) {
   const GroupingStatistics& grouping = candidate.grouping;
+  row.push_back(static_cast<float>(candidate.tile.tiles_a_block));
   row.push_back(share_of(grouping.nnc_mean, as_double(candidate.work.cols)));
   row.push_back(share_of(as_double(grouping.nnc_max), std::max(grouping.nnc_mean, 1.0)));
   row.push_back(static_cast<float>(grouping.tile_nnz_cv));
@@ -70,6 +73,7 @@ void add_occupancy(std::vector<float>& row, const CudaCandidate& candidate,
                    const CudaDeviceInfo& limits) {
   const auto warps = as_double(candidate.occupancy.active_warps);
   row.push_back(static_cast<float>(candidate.registers.total()));
+  row.push_back(static_cast<float>(candidate.register_cap));
   row.push_back(static_cast<float>(candidate.occupancy.active_blocks));
   row.push_back(share_of(warps * as_double(limits.warp_size),
                          as_double(std::max<std::int64_t>(limits.threads_per_sm, 1))));
@@ -93,7 +97,7 @@ void add_bytes(std::vector<float>& row, const CudaCandidate& candidate,
 }  // namespace
 
 const FeatureSchema& cuda_feature_schema() {
-  static constexpr FeatureSchema k_schema{"cuda", 2, k_cuda_features};
+  static constexpr FeatureSchema k_schema{"cuda", 4, k_cuda_features};
   return k_schema;
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/dynamic_library.hpp"
+#include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -182,12 +183,13 @@ std::string none_supports(int arch, const std::vector<FoundCudaLibrary>& librari
       word += fmt::format(" has sm_{}", fmt::join(library.archs, ", sm_"));
     words.push_back(std::move(word));
   }
+  const std::string_view dropped = cuda_that_dropped(arch);
+  const std::string older = dropped.empty() ? "" : fmt::format(" (older than {})", dropped);
   return fmt::format(
       "no {} that was found compiles for sm_{}: {}{}; choose one of those targets, or install a "
-      "CUDA "
-      "version that has sm_{} and name its folder in SPJIT_CUDA_PATH",
+      "CUDA version{} that has sm_{} and name its folder in SPJIT_CUDA_PATH",
       to_string(libraries.front().kind), arch, fmt::join(words, "; "), rejected_text(rejected),
-      arch);
+      older, arch);
 }
 
 NvJitLink load_nvjitlink(int arch, const FoundCudaLibraries& found) {

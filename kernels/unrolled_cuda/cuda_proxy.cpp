@@ -17,9 +17,10 @@
 namespace spjit {
 namespace {
 
-/// What the text of a proxy depends on, N1 apart.
+/// What the text of a proxy depends on, tokens apart.
 CudaTile shared_part(CudaTile tile) {
   tile.n1 = 0;
+  tile.tiles_a_block = 1;
   return tile;
 }
 
@@ -30,7 +31,7 @@ void check_members(const KernelPlan& plan, std::span<const CudaCandidate> member
     if (shared_part(member.tile) != shared_part(first.tile) || member.work.n != first.work.n) {
       throw InvalidArgument(fmt::format(
           "one proxy for the tiles {} (n = {}) and {} (n = {}); expected tiles that differ in n1 "
-          "only, see share_proxy()",
+          "and tiles a block only, see share_proxy()",
           to_string(first.tile), first.work.n, to_string(member.tile), member.work.n));
     }
     if (member.row_tiles != plan.grouping.tiles() || member.tile.m1 != plan.grouping.m1) {
@@ -47,24 +48,29 @@ void check_members(const KernelPlan& plan, std::span<const CudaCandidate> member
 
 /// Most blocks an SM can be asked to hold without less than `cap` registers a thread being left: so
 /// launch bounds, which NVRTC puts before the cap, say the same as it.
-std::int64_t min_blocks_for(const CudaDeviceInfo& limits, std::int64_t n1, std::int64_t cap) {
+std::int64_t min_blocks_for(const CudaDeviceInfo& limits, std::int64_t threads, std::int64_t cap) {
   std::int64_t blocks = 1;
-  while (blocks < limits.blocks_per_sm && register_cap(limits, n1, blocks + 1) >= cap) ++blocks;
+  while (blocks < limits.blocks_per_sm && register_cap(limits, threads, blocks + 1) >= cap) {
+    ++blocks;
+  }
   return blocks;
 }
 
 CudaKernelSpec spec_of(std::span<const CudaCandidate> members) {
   CudaKernelSpec spec;
   spec.tile = members.front().tile;
-  for (const CudaCandidate& member : members) {
-    spec.tile.n1 = std::max(spec.tile.n1, member.tile.n1);
+  spec.layer = members.front().layer;
+  spec.runtime_threads = !spec.layer.has_tokens();
+  if (spec.runtime_threads) {
+    spec.tile.tiles_a_block = 1;
+    for (const CudaCandidate& member : members) {
+      spec.tile.n1 = std::max(spec.tile.n1, member.tile.threads());
+    }
   }
   const Workload& work = members.front().work;
   spec.n = work.n;
   spec.ldb = members.front().ldb > 0 ? members.front().ldb : spec.n;
   spec.ldc = members.front().ldc > 0 ? members.front().ldc : spec.n;
-  spec.layer = members.front().layer;
-  spec.runtime_threads = !spec.layer.has_tokens();
   return spec;
 }
 
@@ -85,8 +91,10 @@ void build(const CudaProxy& proxy, CudaSource source, const CudaToolchain& toolc
 }  // namespace
 
 bool share_proxy(const CudaCandidate& left, const CudaCandidate& right) {
-  return left.tile.m1 == right.tile.m1 &&
-         (left.tile.n1 == right.tile.n1 || !left.layer.has_tokens());
+  if (shared_part(left.tile) != shared_part(right.tile)) return false;
+  if (left.tile.cap == CudaCap::grid && left.register_cap != right.register_cap) return false;
+  if (!left.layer.has_tokens()) return true;
+  return left.tile.n1 == right.tile.n1 && left.tile.tiles_a_block == right.tile.tiles_a_block;
 }
 
 std::int64_t active_blocks_of(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
@@ -103,15 +111,15 @@ CudaProxy make_cuda_proxy(const KernelPlan& plan, std::span<const CudaCandidate>
   CudaProxy made;
   made.register_cap = limits.registers_per_thread;
   for (const CudaCandidate& member : members) {
-    proxy_options.active_blocks =
-        std::max(proxy_options.active_blocks, active_blocks_of(member, limits));
+    proxy_options.active_blocks = std::max(
+        proxy_options.active_blocks, active_blocks_of(member, limits) * member.tile.tiles_a_block);
     made.register_cap =
-        std::min(made.register_cap, register_cap(limits, member.tile.n1, member.min_blocks));
+        std::min(made.register_cap, register_cap(limits, member.tile.threads(), member.min_blocks));
   }
   made.proxy = build_proxy(plan, proxy_options);
   made.spec = spec_of(members);
-  made.spec.min_blocks = min_blocks_for(limits, made.spec.tile.n1, made.register_cap);
-  made.spec.function_of_block = made.proxy.clusters_of_tiles();
+  made.spec.min_blocks = min_blocks_for(limits, made.spec.tile.threads(), made.register_cap);
+  made.spec.function_of_tile = made.proxy.clusters_of_tiles();
   check_cuda_spec(made.proxy.plan, made.spec);
   return made;
 }
@@ -119,13 +127,15 @@ CudaProxy make_cuda_proxy(const KernelPlan& plan, std::span<const CudaCandidate>
 CudaProxyLaunch launch_of(const CudaCandidate& candidate, std::int64_t registers,
                           const CudaDeviceInfo& limits) {
   CudaProxyLaunch launch;
-  launch.grid_x = candidate.row_tiles;
+  const CudaTile& tile = candidate.tile;
+  launch.grid_x = cuda_grid(candidate.row_tiles, tile, 1).x;
   launch.grid_y = candidate.column_tiles;
-  launch.threads = candidate.tile.n1;
-  launch.dynamic_shared_bytes = stage_of(candidate.layer, candidate.tile.n1).bytes;
+  launch.threads = tile.n1;
+  launch.tiles_a_block = tile.tiles_a_block;
+  launch.dynamic_shared_bytes = shared_bytes_of(candidate.layer, tile);
   const std::int64_t wanted = active_blocks_of(candidate, limits);
   BlockResources block;
-  block.threads = launch.threads;
+  block.threads = tile.threads();
   block.registers_per_thread = registers;
   block.dynamic_shared_bytes = launch.dynamic_shared_bytes;
   // Where the grid has too few blocks to fill SMs, it has for the proxy too.
@@ -140,6 +150,16 @@ CudaProxyLaunch launch_of(const CudaCandidate& candidate, std::int64_t registers
         "blocks an SM: the proxy has {}",
         block.threads, registers, wanted, occupancy(limits, block).active_blocks);
   }
+  return launch;
+}
+
+CudaProxyLaunch launch_of(const CudaProgram& program) {
+  CudaProxyLaunch launch;
+  launch.grid_x = program.blocks_x;
+  launch.grid_y = program.blocks_y(program.n);
+  launch.threads = program.n1();
+  launch.tiles_a_block = program.tiles_a_block;
+  launch.dynamic_shared_bytes = program.shared_bytes();
   return launch;
 }
 

@@ -4,10 +4,10 @@
 /// Proxy kernels for GPUs: small programs whose times stand for those of full CUDA kernels while
 /// tiles are chosen (LO-SpMM, ACM TACO 2024, section 5).
 ///
-/// One proxy serves every N1 of an M1: threads a block, grid and dynamic shared memory are
-/// arguments of a launch. It is launched with the full kernel's grid, so that it has as many
-/// blocks, and block (x, y) runs the function of the cluster that row tile x is in. Blocks of one
-/// cluster write the same rows of C and read the same rows of B. Empty rows are left out: their
+/// One proxy serves every N1 of an M1 and every number of tiles a block: blocks, grid and dynamic
+/// shared memory are arguments of a launch. It is launched with the full kernel's grid, so that it
+/// has as many blocks, and each row tile runs the function of the cluster that it is in. Blocks of
+/// one cluster write the same rows of C and read the same rows of B. Empty rows are left out: their
 /// blocks write zeros whatever the tile is.
 
 #include <cstddef>
@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/unrolled_cuda/cuda_artifact.hpp"
 #include "kernels/unrolled_cuda/cuda_build.hpp"
 #include "kernels/unrolled_cuda/cuda_candidate.hpp"
 #include "kernels/unrolled_cuda/cuda_libraries.hpp"
@@ -28,7 +29,9 @@
 
 namespace spjit {
 
-/// Whether one proxy can serve both: code depends on M1, but not on N1, except for tokens.
+/// Whether one proxy can serve both: code depends on M1 and the grouping, but not on N1 and the
+/// tiles a block, except for tokens. Caps of `CudaCap::device` differ little between N1 and share
+/// the lowest; those of the grid are what is tried out, and have to be the same.
 [[nodiscard]] bool share_proxy(const CudaCandidate& left, const CudaCandidate& right);
 
 /// Blocks of the full kernel that an SM has at once: NUM_ATB = min(ceil(blocks / SMs), what it
@@ -45,15 +48,16 @@ struct CudaProxyOptions {
 /// A proxy before it is text.
 struct CudaProxy {
   ProxyPlan proxy;
-  CudaKernelSpec spec;  ///< runtime threads up to the largest N1 served; a block a row tile
+  CudaKernelSpec spec;  ///< runtime threads up to the largest block served; all its row tiles
   /// Registers a thread it may use: what the member that allows least leaves (register_cap()).
   std::int64_t register_cap = 0;
 };
 
-/// The proxy of `members`, candidates that share_proxy(), whose plan is `plan`. It has 3 x the
-/// largest active_blocks_of() clusters, and the paper's 300 iterations. Throws InvalidArgument for
-/// no members, members that do not share one or differ in n, sizes or units, a plan of another m1
-/// or without nonzeros, and as check_cuda_spec() does.
+/// The proxy of `members`, candidates that share_proxy(), whose plan is `plan`. It has 3 x as many
+/// clusters as an SM has row tiles at once: the most active_blocks_of() x tiles a block, and the
+/// paper's 300 iterations. Throws InvalidArgument for no members, members that do not share one or
+/// differ in n, sizes or units, a plan of another m1 or without nonzeros, and as check_cuda_spec()
+/// does.
 [[nodiscard]] CudaProxy make_cuda_proxy(const KernelPlan& plan,
                                         std::span<const CudaCandidate> members,
                                         const CudaDeviceInfo& limits,
@@ -61,11 +65,12 @@ struct CudaProxy {
 
 /// How a kernel or proxy is launched.
 struct CudaProxyLaunch {
-  std::int64_t grid_x = 0;                ///< blocks: row tiles
+  std::int64_t grid_x = 0;                ///< blocks: of row tiles
   std::int64_t grid_y = 0;                ///< blocks: column tiles
-  std::int64_t threads = 0;               ///< a block
+  std::int64_t threads = 0;               ///< a row tile
   std::int64_t dynamic_shared_bytes = 0;  ///< a block
   std::string note;  ///< why the proxy's occupancy is not the full kernel's; empty: it is
+  std::int64_t tiles_a_block = 1;
 };
 
 /// The launch in which a proxy of `registers` a thread (as compiled) stands for `candidate`: its
@@ -75,6 +80,9 @@ struct CudaProxyLaunch {
 /// amount does it, it is 0, with a note. Throws as occupancy() does.
 [[nodiscard]] CudaProxyLaunch launch_of(const CudaCandidate& candidate, std::int64_t registers,
                                         const CudaDeviceInfo& limits);
+
+/// The launch of a whole kernel with the columns it was compiled for.
+[[nodiscard]] CudaProxyLaunch launch_of(const CudaProgram& program);
 
 /// The proxy's text, for `arch` 90 in sm_90. Throws as emit_cuda() and emit_ptx() do.
 [[nodiscard]] std::vector<SourceUnit> emit_cuda_proxy(const CudaProxy& proxy, CudaSource source,

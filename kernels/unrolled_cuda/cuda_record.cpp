@@ -75,8 +75,11 @@ json to_json(const CudaTile& tile) {
   return {{"name", to_string(tile)},
           {"m1", tile.m1},
           {"n1", tile.n1},
+          {"tiles_a_block", tile.tiles_a_block},
           {"unit_nonzeros", tile.unit_nonzeros},
-          {"runtime_sizes", tile.runtime_sizes}};
+          {"runtime_sizes", tile.runtime_sizes},
+          {"reorder", std::string(to_string(tile.reorder))},
+          {"cap", std::string(to_string(tile.cap))}};
 }
 
 json to_json(const CudaTileSpace& space) {
@@ -84,6 +87,7 @@ json to_json(const CudaTileSpace& space) {
     json entry = {{"tile", to_json(candidate.tile)},
                   {"registers", candidate.registers.total()},
                   {"min_blocks", candidate.min_blocks},
+                  {"register_cap", candidate.register_cap},
                   {"active_blocks", candidate.occupancy.active_blocks},
                   {"active_warps", candidate.occupancy.active_warps},
                   {"row_tiles", candidate.row_tiles},

@@ -4,6 +4,7 @@
 
 #include <iterator>
 
+#include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "spjit/error.hpp"
@@ -18,9 +19,7 @@ void check_cuda_range(const char* what, std::int64_t given, std::int64_t least, 
   }
 }
 
-std::int64_t column_tiles(const CudaTile& tile, std::int64_t n) {
-  return (n + tile.n1 - 1) / tile.n1;
-}
+std::int64_t column_tiles(const CudaTile& tile, std::int64_t n) { return ceil_div(n, tile.n1); }
 
 void check_layer(const KernelPlan& plan, const CudaKernelSpec& spec) {
   const CudaLayer& layer = spec.layer;
@@ -40,6 +39,8 @@ void check_layer(const KernelPlan& plan, const CudaKernelSpec& spec) {
         fmt::format("CUDA kernel: n1 is {}{} for tokens; expected a multiple of {} threads",
                     spec.tile.n1, spec.runtime_threads ? " at most" : "", k_cuda_warp));
   }
+  check_cuda_range("bytes of shared memory", shared_bytes_of(layer, spec.tile), 0,
+                   k_cuda_shared_bytes);
 }
 
 }  // namespace
@@ -55,8 +56,19 @@ CudaStage stage_of(const CudaLayer& layer, std::int64_t n1) {
   return stage;
 }
 
+std::int64_t shared_bytes_of(const CudaLayer& layer, const CudaTile& tile) {
+  return stage_of(layer, tile.n1).bytes * tile.tiles_a_block;
+}
+
+std::string_view to_string(CudaCap cap) { return cap == CudaCap::device ? "device" : "grid"; }
+
 std::string to_string(const CudaTile& tile) {
   std::string text = fmt::format("rows={} columns={}", tile.m1, tile.n1);
+  if (tile.tiles_a_block != 1) text += fmt::format(" tiles={}", tile.tiles_a_block);
+  if (tile.reorder != CudaTile{}.reorder) {
+    text += fmt::format(" reorder={}", to_string(tile.reorder));
+  }
+  if (tile.cap != CudaTile{}.cap) text += fmt::format(" cap={}", to_string(tile.cap));
   if (tile.unit_nonzeros != CudaTile{}.unit_nonzeros) {
     text += fmt::format(" unit={}", tile.unit_nonzeros);
   }
@@ -64,23 +76,36 @@ std::string to_string(const CudaTile& tile) {
   return text;
 }
 
+CudaGrid cuda_grid(std::int64_t row_tiles, const CudaTile& tile, std::int64_t n) {
+  return {ceil_div(row_tiles, tile.tiles_a_block), column_tiles(tile, n)};
+}
+
 CudaGrid cuda_grid(const KernelPlan& plan, const CudaTile& tile, std::int64_t n) {
-  return {count_functions(plan), column_tiles(tile, n)};
+  return cuda_grid(count_functions(plan), tile, n);
 }
 
 CudaGrid cuda_grid(const KernelPlan& plan, const CudaKernelSpec& spec) {
-  CudaGrid grid = cuda_grid(plan, spec.tile, spec.n);
-  if (!spec.function_of_block.empty()) grid.x = std::ssize(spec.function_of_block);
-  return grid;
+  return cuda_grid(launched_tiles(plan, spec), spec.tile, spec.n);
 }
 
-std::int64_t function_of(const CudaKernelSpec& spec, std::int64_t x) {
-  return spec.function_of_block.empty() ? x : spec.function_of_block[static_cast<std::size_t>(x)];
+std::int64_t launched_tiles(const KernelPlan& plan, const CudaKernelSpec& spec) {
+  return spec.function_of_tile.empty() ? count_functions(plan) : std::ssize(spec.function_of_tile);
+}
+
+std::int64_t function_of(const CudaKernelSpec& spec, std::int64_t tile) {
+  return spec.function_of_tile.empty() ? tile : spec.function_of_tile[to_size(tile)];
 }
 
 void check_cuda_tile(const CudaTile& tile, std::int64_t n) {
   check_cuda_range("m1", tile.m1, 1, k_cuda_max_threads);
   check_cuda_range("n1", tile.n1, 1, k_cuda_max_threads);
+  check_cuda_range("tiles a block", tile.tiles_a_block, 1, k_cuda_max_tiles_a_block);
+  check_cuda_range("threads a block", tile.threads(), 1, k_cuda_max_threads);
+  if (tile.tiles_a_block > 1 && tile.n1 % k_cuda_warp != 0) {
+    throw InvalidArgument(
+        fmt::format("CUDA kernel: n1 is {} for {} tiles a block; expected a multiple of {} threads",
+                    tile.n1, tile.tiles_a_block, k_cuda_warp));
+  }
   check_cuda_range("nonzeros a unit", tile.unit_nonzeros, 1, std::int64_t{1} << 40);
   check_cuda_range("n", n, 1, k_cuda_max_leading_dimension);
   check_cuda_range("column tiles (n / n1)", column_tiles(tile, n), 1, k_cuda_max_grid_y);
@@ -102,8 +127,8 @@ void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec) {
   check_cuda_range("rows a tile of the plan", plan.grouping.m1, 1, tile.m1);
   check_cuda_range("min blocks", spec.min_blocks, 1, k_cuda_max_threads);
   check_layer(plan, spec);
-  for (const std::int32_t function : spec.function_of_block) {
-    check_cuda_range("the function of a block", function, 0, count_functions(plan) - 1);
+  for (const std::int32_t function : spec.function_of_tile) {
+    check_cuda_range("the function of a tile", function, 0, count_functions(plan) - 1);
   }
 }
 

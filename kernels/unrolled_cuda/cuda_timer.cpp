@@ -20,10 +20,6 @@
 namespace spjit {
 namespace {
 
-/// Dynamic shared memory that every launch may have (CUDA C++ Programming Guide, "Shared Memory" of
-/// the compute capabilities); more has to be allowed first.
-constexpr std::int64_t k_shared_without_opt_in_bytes = 48 << 10;
-
 const Problem& checked(const Problem& problem) {
   const CsrMatrix& a = *problem.a;
   const std::int64_t n = problem.n.value;
@@ -85,7 +81,8 @@ unsigned count_of(std::int64_t value, std::string_view what) {
 CudaLaunchShape shape_of(const CudaProxyLaunch& launch) {
   return {.grid = {count_of(launch.grid_x, "blocks of rows"),
                    count_of(launch.grid_y, "blocks of columns"), 1},
-          .block = {count_of(launch.threads, "threads a block"), 1, 1},
+          .block = {count_of(launch.threads, "threads a tile"),
+                    count_of(launch.tiles_a_block, "tiles a block"), 1},
           .dynamic_shared_bytes = count_of(launch.dynamic_shared_bytes, "bytes of shared memory")};
 }
 
@@ -124,7 +121,7 @@ double CudaTimer::time_us(const CudaFunction& function, const CudaProxyLaunch& l
   if (calls < 1) {
     throw InvalidArgument(fmt::format("timing {} launches; expected at least one", calls));
   }
-  if (launch.dynamic_shared_bytes > k_shared_without_opt_in_bytes) {
+  if (launch.dynamic_shared_bytes > k_cuda_shared_bytes) {
     function.set_max_dynamic_shared(
         checked_cast<int>(launch.dynamic_shared_bytes, "bytes of shared memory"));
   }

@@ -44,8 +44,9 @@ CudaSearchTools local_cuda_tools(const CudaSearchInput& input, int ordinal) {
     return compile_cuda_proxy(proxy, input.options.policy.proxy_source, toolchain, build);
   };
   tools.compile_kernel = [input](const CudaCandidate& candidate, const Cancellation& cancel) {
-    const KernelPlan plan = build_plan(*input.problem.a, input.groupings.at(candidate.tile.m1),
-                                       std::max<std::int64_t>(input.problem.a->cols, 1), cancel);
+    const KernelPlan plan =
+        build_plan(*input.problem.a, input.groupings.at(candidate.tile.m1, candidate.tile.reorder),
+                   std::max<std::int64_t>(input.problem.a->cols, 1), cancel);
     auto built = std::make_shared<const BuiltCuda>(
         build_cuda_kernel(plan, candidate, input.options, input.limits, cancel));
     return CudaKernelImage{built->artifact.cubin, built->program.blocks_x,
@@ -80,6 +81,7 @@ TuningTraits CudaTunable::traits() const {
   TuningTraits traits;
   traits.nothing_to_time = input_.problem.a->nnz() == 0;
   traits.stand_ins_decide = true;
+  traits.favourite = 0;  // the choice of mode instant
   traits.stand_in_rounds = traits.full_rounds = k_rounds;
   traits.relative_error_goal = k_cuda_error_goal;
   traits.build_share = k_compile_share;
@@ -148,7 +150,8 @@ CudaProxy CudaTunable::make_proxy(std::span<const std::size_t> members,
   CudaProxyOptions options;
   options.reduce_blocks = reductions_.blocks;
   options.reduce_iterations = reductions_.iterations;
-  const KernelPlan plan = build_plan(*input_.problem.a, input_.groupings.at(served.front().tile.m1),
+  const CudaTile& tile = served.front().tile;
+  const KernelPlan plan = build_plan(*input_.problem.a, input_.groupings.at(tile.m1, tile.reorder),
                                      std::max<std::int64_t>(input_.problem.a->cols, 1), cancel);
   return make_cuda_proxy(plan, served, input_.limits, options);
 }
@@ -159,7 +162,7 @@ CudaProxyLaunch CudaTunable::launch(const TuningJob& job) const {
   if (job.fidelity == Fidelity::stand_in) {
     CudaProxyLaunch launch = launch_of(candidate, build.proxy.registers, input_.limits);
     if (!reductions_.occupancy) {
-      launch.dynamic_shared_bytes = stage_of(candidate.layer, candidate.tile.n1).bytes;
+      launch.dynamic_shared_bytes = shared_bytes_of(candidate.layer, candidate.tile);
     }
     return launch;
   }
@@ -167,7 +170,8 @@ CudaProxyLaunch CudaTunable::launch(const TuningJob& job) const {
   launch.grid_x = build.kernel.blocks_x;
   launch.grid_y = candidate.column_tiles;
   launch.threads = candidate.tile.n1;
-  launch.dynamic_shared_bytes = stage_of(candidate.layer, candidate.tile.n1).bytes;
+  launch.tiles_a_block = candidate.tile.tiles_a_block;
+  launch.dynamic_shared_bytes = shared_bytes_of(candidate.layer, candidate.tile);
   return launch;
 }
 

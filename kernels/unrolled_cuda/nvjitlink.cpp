@@ -25,7 +25,7 @@ constexpr int k_first_major = 12;
 constexpr int k_last_major = 15;
 constexpr int k_last_minor = 9;
 
-// The virtual device of PTX that asks whether an arch is known: every version takes it.
+// The highest virtual device of PTX that asks whether an arch is known: every version takes it.
 constexpr int k_probe_arch = 75;
 
 std::string versioned(const std::string& function, CudaVersion version) {

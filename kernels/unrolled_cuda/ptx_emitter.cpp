@@ -255,7 +255,7 @@ class PtxEmission {
       text << ";\n";
     }
     text << (whole() ? "" : "\n") << ".visible .entry " << k_cuda_kernel_name << k_kernel_parameters
-         << "\n.maxntid " << spec_.tile.n1 << ", 1, 1\n.minnctapersm " << spec_.min_blocks
+         << "\n.maxntid " << spec_.tile.threads() << ", 1, 1\n.minnctapersm " << spec_.min_blocks
          << "\n{\n";
     prologue(text);
     jump(text);
@@ -263,23 +263,23 @@ class PtxEmission {
     text << "}\n";
   }
 
-  /// To the function of this block.
+  /// To the function of this row tile.
   void jump(SourceText& text) const {
-    const std::int64_t blocks = cuda_grid(plan_, spec_).x;
-    for (std::int64_t begin = 0; begin < blocks; begin += k_most_targets) {
-      const std::int64_t end = std::min(begin + k_most_targets, blocks);
+    const std::int64_t tiles = launched_tiles(plan_, spec_);
+    for (std::int64_t begin = 0; begin < tiles; begin += k_most_targets) {
+      const std::int64_t end = std::min(begin + k_most_targets, tiles);
       // The first table's name is all that programs of one table have.
       const std::string table = begin == 0 ? "targets" : "targets_" + std::to_string(begin);
-      if (end < blocks) {
+      if (end < tiles) {
         text << "setp.ge.u32 outside,tile," << k_most_targets << ";\n@outside bra after_" << begin
              << ";\n";
       }
       text << table << ": .branchtargets ";
-      for (std::int64_t block = begin; block < end; ++block) {
-        text << (block > begin ? ",to_" : "to_") << function_of(spec_, block);
+      for (std::int64_t tile = begin; tile < end; ++tile) {
+        text << (tile > begin ? ",to_" : "to_") << function_of(spec_, tile);
       }
       text << ";\nbrx.idx tile," << table << ";\n";
-      if (end < blocks)
+      if (end < tiles)
         text << "after_" << begin << ":\nsub.u32 tile,tile," << k_most_targets << ";\n";
     }
   }
@@ -292,6 +292,7 @@ class PtxEmission {
             ".reg .b64 offset, item, distance;\n";
     for (const Passed& one : passed_) text << ".reg ." << one.type << " " << one.name << ";\n";
     text << "mov.u32 tile,%ctaid.x;\nmov.u32 j,%ctaid.y;\nmov.u32 thread,%tid.x;\n";
+    if (spec_.tile.tiles_a_block > 1 || spec_.runtime_threads) tile_of_thread(text);
     if (runtime()) {
       text << "ld.param.u32 n,[kernel_n];\n";
       leading_dimension(text, "ldb");
@@ -325,6 +326,18 @@ class PtxEmission {
     if (layer.runtime_values) pointer(text, "pvalues", "values");
   }
 
+  /// Sets `tile` where a block may have several; threads without one leave.
+  void tile_of_thread(SourceText& text) const {
+    text << ".reg .b32 tiles, of_block;\nmov.u32 of_block,%tid.y;\n";
+    if (spec_.runtime_threads) {
+      text << "mov.u32 tiles,%ntid.y;\n";
+    } else {
+      text << "mov.u32 tiles," << spec_.tile.tiles_a_block << ";\n";
+    }
+    text << "mad.lo.u32 tile,tile,tiles,of_block;\nsetp.ge.u32 outside,tile,"
+         << launched_tiles(plan_, spec_) << ";\n@outside exit;\n";
+  }
+
   void column_of_thread(SourceText& text) const {
     if (spec_.runtime_threads) {
       text << ".reg .b32 threads;\nmov.u32 threads,%ntid.x;\nmad.lo.u32 j,j,threads,thread;\n";
@@ -348,6 +361,9 @@ class PtxEmission {
          << stage.features - 1 << ";\ndiv.u32 first,thread," << stage.features
          << ";\nadd.u32 first,first,j;\nadd.u32 j,j,thread;\nsub.u32 n,n,1;\nmin.u32 "
             "j,j,n;\nmov.u32 shared,spjit_shared;\n";
+    if (spec_.tile.tiles_a_block > 1) {
+      text << "mad.lo.u32 shared,of_block," << stage.bytes << ",shared;\n";
+    }
   }
 
   static void pointer(SourceText& text, std::string_view to, std::string_view name) {
@@ -412,6 +428,7 @@ class PtxEmission {
 
 std::string_view ptx_version(int sm) {
   switch (sm) {
+    case 70:  // 6.0 has it, but not the instructions
     case 75:
       return "6.4";
     case 80:
@@ -427,7 +444,8 @@ std::string_view ptx_version(int sm) {
       return "8.7";
     default:
       throw NotSupported(fmt::format(
-          "no PTX for sm_{}; expected sm_75, sm_80, sm_86, sm_89, sm_90, sm_100 or sm_120", sm));
+          "no PTX for sm_{}; expected sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_100 or sm_120",
+          sm));
   }
 }
 

@@ -14,7 +14,7 @@
 namespace spjit {
 
 /// Rises whenever the emitted text changes; part of what a compilation is cached by.
-inline constexpr int k_ptx_emitter_version = 5;
+inline constexpr int k_ptx_emitter_version = 6;
 
 /// The PTX of emit_cuda()'s kernel: the same name, parameters, launch, order of operations and
 /// bits. `sm` is the compute capability times ten, 75 for sm_75. Throws InvalidArgument as
@@ -25,7 +25,7 @@ inline constexpr int k_ptx_emitter_version = 5;
 
 /// The lowest PTX version that knows `sm` and `.noreturn` (6.4), "7.8" for 90 (PTX ISA, "Release
 /// Notes"): the lower it is, the more CUDA versions take the text. Throws NotSupported for an `sm`
-/// other than 75, 80, 86, 89, 90, 100, 120.
+/// other than 70, 75, 80, 86, 89, 90, 100, 120.
 [[nodiscard]] std::string_view ptx_version(int sm);
 
 }  // namespace spjit

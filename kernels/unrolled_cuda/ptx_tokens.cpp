@@ -30,7 +30,13 @@ void PtxTokens::table(SourceText& text, std::int64_t function,
   text << "};\n";
 }
 
+std::string PtxTokens::barrier() const {
+  if (spec_.tile.tiles_a_block == 1) return "bar.sync 0;\n";
+  return "bar.sync barrier_id," + std::to_string(spec_.tile.n1) + ";\n";
+}
+
 void PtxTokens::registers(SourceText& text) const {
+  if (spec_.tile.tiles_a_block > 1) text << ".reg .b32 barrier_id;\nmov.u32 barrier_id,%tid.y;\n";
   text << ".reg .b32 mine, feature, place, to, mine_left, rest, row, count;\n"
           ".reg .b64 from, stride, target, rtarget, rstride;\n"
           ".reg .pred outside, more, inside<"
@@ -63,7 +69,7 @@ void PtxTokens::stride(SourceText& text, std::string_view name, std::int64_t fix
 /// Brings features [base, base + stage_.features) of the block's tokens into shared memory: zeros
 /// where there is no token or feature.
 void PtxTokens::stage(SourceText& text, std::int64_t base) {
-  if (base_ >= 0) text << "bar.sync 0;\n";
+  if (base_ >= 0) text << barrier();
   base_ = base;
   const std::int64_t step_bytes = stage_.step * k_float_bytes;
   text << "add.s64 from,pb," << base * k_float_bytes << ";\nmov.u32 to,place;\n"
@@ -89,7 +95,7 @@ void PtxTokens::stage(SourceText& text, std::int64_t base) {
          << ";\nsub.u32 count,count,1;\nsetp.ne.u32 more,count,0;\n@more bra stage_" << label
          << ";\n";
   }
-  text << "bar.sync 0;\n";
+  text << barrier();
 }
 
 void PtxTokens::store(SourceText& text, const Rows& rows) {
@@ -131,12 +137,12 @@ void PtxTokens::operand_of_row(SourceText& text, std::string_view name) const {
 void PtxTokens::store_part(SourceText& text, const Rows& rows, std::int64_t begin,
                            std::int64_t count) {
   if (!rows.are_zeros) {
-    if (begin > 0 || base_ >= 0) text << "bar.sync 0;\n";
+    if (begin > 0 || base_ >= 0) text << barrier();
     for (std::int64_t i = 0; i < count; ++i) {
       text << "st.shared.f32 [mine+" << i * stage_.pitch * k_float_bytes << "],c" << begin + i
            << ";\n";
     }
-    text << "bar.sync 0;\n";
+    text << barrier();
   }
   address_part(text, rows, begin, count);
   const std::int64_t label = labels_++;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
@@ -15,7 +16,7 @@ namespace spjit {
 /// Writes what a tile function does with tokens. It has the registers `pb`, of B that of the
 /// thread's first token and feature, `pc` and `pr`, of C and the residual the thread's first token,
 /// `ldb`, `ldc`, `ldr` (bytes), `left`, the block's tokens and those that follow, and `shared`,
-/// where shared memory begins. Every thread of a block comes to every barrier.
+/// where the tile's shared memory begins. Every thread of a tile comes to every barrier.
 class PtxTokens {
  public:
   /// Of A with so many columns. Refers to the spec.
@@ -52,6 +53,8 @@ class PtxTokens {
                     std::int64_t count) const;
   void operand_of_row(SourceText& text, std::string_view name) const;
   void finish_step(SourceText& text, const Rows& rows) const;
+  /// Of the threads of this tile; where a block has several, the tile's number is the barrier's.
+  [[nodiscard]] std::string barrier() const;
   void stride(SourceText& text, std::string_view name, std::int64_t fixed, bool is_fixed,
               std::string_view leading_dimension) const;
 

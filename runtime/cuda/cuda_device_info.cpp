@@ -14,6 +14,9 @@ namespace {
 constexpr std::int64_t k_kib = 1024;
 
 /// What an architecture does not share with the others; the rest are CudaDeviceInfo' defaults.
+/// Sources: docs/cuda-devices.md; of sm_70 NVIDIA's Volta tuning guide, section "Occupancy" (64
+/// warps, 32 blocks and 64K registers an SM, 255 a thread) and "Unified Shared Memory/L1/Texture
+/// Cache" (96 KB an SM, and a block may have all of it).
 struct Architecture {
   std::int64_t arch;
   std::int64_t threads_per_sm;
@@ -25,6 +28,7 @@ struct Architecture {
 };
 
 constexpr Architecture k_architectures[] = {
+    {70, 2048, 32, 96, 96, 0, 256},     //
     {75, 1024, 16, 64, 64, 0, 256},     //
     {80, 2048, 32, 164, 163, 1, 128},   //
     {86, 1536, 16, 100, 99, 1, 128},    //
@@ -43,6 +47,8 @@ struct Card {
 };
 
 constexpr Card k_cards[] = {
+    {70, "v100", "Tesla V100", 80,
+     6144},  // whitepaper "NVIDIA Tesla V100 GPU Architecture", table 1
     {75, "t4", "Tesla T4", 40, 4096},
     {75, "rtx2080ti", "GeForce RTX 2080 Ti", 68, 5632},
     {80, "a100-40", "A100 40 GB", 108, 40960},
@@ -61,7 +67,8 @@ constexpr Card k_cards[] = {
     {120, "rtx5090", "GeForce RTX 5090", 170, 98304},
 };
 
-/// Architectures that CUDA has stopped compiling for, and the release that did.
+/// Architectures that CUDA has stopped compiling for, and the release that did. With an older one
+/// spjit compiles for those that have a card above.
 struct DroppedArch {
   std::int64_t arch;
   std::string_view cuda;
@@ -118,13 +125,12 @@ std::optional<std::int64_t> parse_arch(std::string_view name) {
 }
 
 [[noreturn]] void unknown_arch(std::string_view target, std::string_view arch_name) {
-  const auto* const dropped =
-      std::ranges::find(k_dropped_archs, parse_arch(arch_name).value_or(-1), &DroppedArch::arch);
-  if (dropped != std::end(k_dropped_archs)) {
+  const std::int64_t arch = parse_arch(arch_name).value_or(-1);
+  if (const std::string_view cuda = cuda_that_dropped(arch); !cuda.empty()) {
     throw NotSupported(fmt::format(
-        "target {}: CUDA {} dropped sm_{}, and spjit compiles for sm_75 and newer; expected one "
-        "of {}",
-        target, dropped->cuda, dropped->arch, list_architectures()));
+        "target {}: CUDA {} dropped sm_{}, and spjit compiles for sm_70, sm_75 and newer; expected "
+        "one of {}",
+        target, cuda, arch, list_architectures()));
   }
   throw InvalidArgument(fmt::format(
       "target \"{}\": architecture \"{}\" is unknown; expected one of {}, alone or with a card as "
@@ -142,6 +148,11 @@ std::optional<std::int64_t> parse_arch(std::string_view name) {
 }
 
 }  // namespace
+
+std::string_view cuda_that_dropped(std::int64_t arch) noexcept {
+  const auto* const dropped = std::ranges::find(k_dropped_archs, arch, &DroppedArch::arch);
+  return dropped == std::end(k_dropped_archs) ? std::string_view() : dropped->cuda;
+}
 
 std::string CudaDeviceInfo::name() const { return fmt::format("sm_{}:{}", arch, card); }
 

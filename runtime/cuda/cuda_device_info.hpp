@@ -48,9 +48,13 @@ struct CudaDeviceInfo {
 /// Every card of the table, by architecture; the first of an architecture is its default.
 [[nodiscard]] std::vector<CudaDeviceInfo> known_cuda_cards();
 
+/// The first CUDA release that no longer compiles for an architecture: "13.0" for 70; empty: the
+/// newest known one does, or there is no such architecture.
+[[nodiscard]] std::string_view cuda_that_dropped(std::int64_t arch) noexcept;
+
 /// "sm_90" (the default card of the architecture) or "sm_90:h200" (a named card). Throws
-/// NotSupported for an architecture that CUDA has dropped, and InvalidArgument, listing what is
-/// known, for any other name.
+/// NotSupported for an architecture without a card that CUDA has dropped, and InvalidArgument,
+/// listing what is known, for any other name.
 [[nodiscard]] CudaDeviceInfo parse_cuda_target(std::string_view name);
 
 }  // namespace spjit

@@ -90,7 +90,7 @@ class WrongCommandLineTest(ToolTest):
 
     def test_gpus_that_do_not_exist(self):
         self.check(["compile", "a.npz", "--n", 8, "--target", "cuda"], "cuda", "sm_90:h200")
-        self.check(["compile", "a.npz", "--n", 8, "--target", "sm_70"], "sm_70", "dropped")
+        self.check(["compile", "a.npz", "--n", 8, "--target", "sm_72"], "sm_72", "dropped")
         self.check(["compile", "a.npz", "--n", 8, "--target", "sm_90:t4"], "t4", "h200")
 
     def test_gpu_options_out_of_range(self):

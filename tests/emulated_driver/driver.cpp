@@ -20,6 +20,7 @@ constexpr std::uint32_t k_max_block_z = 64;
 constexpr std::uint32_t k_max_grid_yz = 65535;
 
 constexpr Architecture k_architectures[] = {
+    {70, "V100", 80, 2048, 32, 98304, 98304, 0, 6 << 20},
     {75, "T4", 40, 1024, 16, 65536, 65536, 0, 4 << 20},
     {80, "A100", 108, 2048, 32, 167936, 166912, 1024, 40 << 20},
     {86, "RTX 3090", 82, 1536, 16, 102400, 101376, 1024, 6 << 20},
@@ -101,8 +102,8 @@ Result Driver::initialize() {
   const Architecture* architecture = find_architecture(arch);
   if (architecture == nullptr || count < 0 || count > 16) {
     log(
-        fmt::format("SPJIT_EMULATED_CUDA_ARCH={}, SPJIT_EMULATED_CUDA_DEVICES={}; expected 75, 80, "
-                    "86, 89, 90, 100 or 120, and 0 to 16",
+        fmt::format("SPJIT_EMULATED_CUDA_ARCH={}, SPJIT_EMULATED_CUDA_DEVICES={}; expected 70, 75, "
+                    "80, 86, 89, 90, 100 or 120, and 0 to 16",
                     arch, count));
     return Result::no_device;
   }

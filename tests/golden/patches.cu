@@ -1,6 +1,6 @@
-// golden: emitter version 5
+// golden: emitter version 6
 // unit spjit_kernel
-// spjit, CUDA C++ emitter 5.
+// spjit, CUDA C++ emitter 6.
 // C [9 x n] = A [9 x 18] * B [18 x n], A with 49 nonzeros, 49 of them here.
 // Tile 4x32 u2048; n = 30, ldb = 30, ldc = 30.
 // B is patches of an image: 2x6x5, kernel 3x3, pad 1.

@@ -1,6 +1,6 @@
-// golden: emitter version 5
+// golden: emitter version 6
 // unit spjit_kernel
-// spjit, CUDA C++ emitter 5.
+// spjit, CUDA C++ emitter 6.
 // C [3 x n] = A [3 x 8] * B [8 x n], A with 16 nonzeros, 16 of them here.
 // Tile 2x32 u2048 runtime; n, ldb and ldc are parameters.
 

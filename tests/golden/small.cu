@@ -1,6 +1,6 @@
-// golden: emitter version 5
+// golden: emitter version 6
 // unit spjit_kernel
-// spjit, CUDA C++ emitter 5.
+// spjit, CUDA C++ emitter 6.
 // C [5 x n] = A [5 x 5] * B [5 x n], A with 7 nonzeros, 7 of them here.
 // Tile 2x32 u2048; n = 48, ldb = 48, ldc = 48.
 

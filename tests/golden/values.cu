@@ -1,6 +1,6 @@
-// golden: emitter version 5
+// golden: emitter version 6
 // unit spjit_kernel
-// spjit, CUDA C++ emitter 5.
+// spjit, CUDA C++ emitter 6.
 // C [9 x n] = A [9 x 12] * B [12 x n], A with 32 nonzeros, 0 of them here.
 // Tile 4x32 u20; n = 40, ldb = 40, ldc = 40.
 
@@ -25,7 +25,7 @@ spjit_spmm(const float* __restrict__ b, float* __restrict__ c, const float* __re
   }
 }
 // unit spjit_unit_1
-// spjit, CUDA C++ emitter 5.
+// spjit, CUDA C++ emitter 6.
 // C [9 x n] = A [9 x 12] * B [12 x n], A with 32 nonzeros, 13 of them here.
 // Tile 4x32 u20; n = 40, ldb = 40, ldc = 40.
 
@@ -69,7 +69,7 @@ extern "C" __device__ __noinline__ __attribute__((noreturn)) void spjit_tile_0(c
 }
 
 // unit spjit_unit_2
-// spjit, CUDA C++ emitter 5.
+// spjit, CUDA C++ emitter 6.
 // C [9 x n] = A [9 x 12] * B [12 x n], A with 32 nonzeros, 19 of them here.
 // Tile 4x32 u20; n = 40, ldb = 40, ldc = 40.
 

@@ -4,10 +4,9 @@
 /// What the tests of the CUDA tile space share.
 
 #include <cstdint>
-#include <map>
 
 #include "kernels/unrolled_cuda/cuda_tile_space.hpp"
-#include "reorder/row_grouping.hpp"
+#include "reorder/row_groupings.hpp"
 #include "spjit/matrix.hpp"
 
 namespace spjit::testing_support {
@@ -34,18 +33,12 @@ namespace spjit::testing_support {
   return policy;
 }
 
-/// The tiles of a problem with groupings by Algorithm 1.
+/// The tiles of a problem; rows are grouped as the policy says.
 [[nodiscard]] inline CudaTileSpace cuda_space(const Problem& problem,
                                               const SearchPolicy& policy = cuda_policy(),
                                               const CudaDeviceInfo& limits = cuda_limits()) {
-  std::map<std::int64_t, RowGrouping> groupings;
-  return enumerate_cuda_tiles(problem, policy, limits, [&](std::int64_t m1) -> const RowGrouping& {
-    auto found = groupings.find(m1);
-    if (found == groupings.end()) {
-      found = groupings.emplace(m1, group_rows(*problem.a, m1, ReorderAlgorithm::balanced)).first;
-    }
-    return found->second;
-  });
+  RowGroupings groupings(*problem.a, policy.reorder);
+  return enumerate_cuda_tiles(problem, policy, limits, groupings);
 }
 
 }  // namespace spjit::testing_support

@@ -38,7 +38,7 @@ using EmittedFunction = std::vector<EmittedOperation>;
 /// All units of a program together.
 struct EmittedProgram {
   std::map<std::string, EmittedFunction> functions;
-  std::vector<std::string> targets;   ///< what each value of blockIdx.x calls
+  std::vector<std::string> targets;   ///< what each row tile of a launch calls
   std::optional<std::int64_t> bound;  ///< of j; none: the parameter n
   std::int64_t threads = 0;           ///< factor of blockIdx.y; 0: the launch's
 };
@@ -87,7 +87,7 @@ class CudaReader {
     if (line.find("__fmaf_rn") != std::string::npos) return fma(line);
     if (in_kernel_) return kernel(line);
     if (line.starts_with("  float c") && line.ends_with(" = 0.0f;")) return;
-    if (line.starts_with("static __device__ const unsigned spjit_function_of_block[")) {
+    if (line.starts_with("static __device__ const unsigned spjit_function_of_tile[")) {
       return functions(line);
     }
     if (line == "  asm volatile(\"exit;\");" || line == "  __builtin_unreachable();") return;
@@ -189,6 +189,8 @@ class CudaReader {
       program_.threads = number;
     } else if (line == "  const unsigned j = blockIdx.y * blockDim.x + threadIdx.x;") {
       program_.threads = 0;
+    } else if (line.starts_with("  const unsigned tile = blockIdx.x * ")) {
+      tile_ = "tile";
     } else if (std::sscanf(line.c_str(), "  if (j < %lldu) {", &number) == 1) {
       program_.bound = number;
     } else if (std::sscanf(line.c_str(), "      case %lld:", &number) == 1) {
@@ -203,9 +205,10 @@ class CudaReader {
       }
     } else if (line != "  if (j < n) {" &&
                line != (functions_.empty()
-                            ? "    switch (blockIdx.x) {"
-                            : "    switch (spjit_function_of_block[blockIdx.x]) {") &&
-               line != "    }" && line != "  }" && line != "  b += blockIdx.z * b_distance;" &&
+                            ? "    switch (" + tile_ + ") {"
+                            : "    switch (spjit_function_of_tile[" + tile_ + "]) {") &&
+               !line.starts_with("  if (tile >= ") && line != "    }" && line != "  }" &&
+               line != "  b += blockIdx.z * b_distance;" &&
                line != "  c += blockIdx.z * c_distance;" &&
                !line.starts_with("spjit_spmm(const float* __restrict__ b, ")) {
       refuse(line);
@@ -217,6 +220,7 @@ class CudaReader {
   bool in_kernel_ = false;
   std::vector<std::int64_t> functions_;  ///< of each block, where the text has them
   std::int64_t case_ = -1;               ///< the last label
+  std::string tile_ = "blockIdx.x";      ///< of a thread
 };
 
 class PtxReader {

@@ -68,10 +68,24 @@ struct CudaCase {
   return PreparedValues(std::make_shared<const CudaValues>(0, std::move(floats)));
 }
 
-/// C as the kernel leaves it, padding included, launched with so many threads a block (0: n1).
-/// Throws DeviceError.
+/// A launch of one product.
+[[nodiscard]] inline CudaLaunchShape shape_of(const KernelPlan& plan, const CudaKernelSpec& spec) {
+  const CudaGrid grid = cuda_grid(plan, spec);
+  return {.grid = {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), 1},
+          .block = {static_cast<unsigned>(spec.tile.n1),
+                    static_cast<unsigned>(spec.tile.tiles_a_block), 1},
+          .dynamic_shared_bytes = static_cast<unsigned>(shared_bytes_of(spec.layer, spec.tile))};
+}
+
+/// What a launch of runtime threads says; 0: the tile's own.
+struct LaunchedBlock {
+  std::int64_t n1 = 0;
+  std::int64_t tiles = 1;
+};
+
+/// C as the kernel leaves it, padding included. Throws DeviceError.
 [[nodiscard]] inline std::vector<float> run_kernel(const CudaFunction& function,
-                                                   const CudaCase& item, std::int64_t threads = 0) {
+                                                   const CudaCase& item, LaunchedBlock block = {}) {
   const CudaContext& context = function.context();
   const CudaKernelSpec& spec = item.spec;
   std::vector<float> c(index(extent_of(item.plan.rows, spec.n, spec.ldc)), k_untouched);
@@ -87,20 +101,20 @@ struct CudaCase {
                              .n = spec.n,
                              .values = &values});
   CudaKernelSpec launched = spec;
-  if (threads > 0) launched.tile.n1 = threads;
-  const CudaGrid grid = cuda_grid(item.plan, launched);
-  function.launch({.grid = {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), 1},
-                   .block = {static_cast<unsigned>(launched.tile.n1), 1, 1}},
-                  nullptr, parameters.places());
+  if (block.n1 > 0) {
+    launched.tile.n1 = block.n1;
+    launched.tile.tiles_a_block = block.tiles;
+  }
+  function.launch(shape_of(item.plan, launched), nullptr, parameters.places());
   context.synchronize();
   device_c.download(std::as_writable_bytes(std::span(c)));
   return c;
 }
 
 [[nodiscard]] inline std::vector<float> run_ptx(const std::string& ptx, const CudaCase& item,
-                                                std::int64_t threads = 0) {
+                                                LaunchedBlock block = {}) {
   const CudaContext context = emulated_context();
-  return run_kernel(load_ptx(context, ptx), item, threads);
+  return run_kernel(load_ptx(context, ptx), item, block);
 }
 
 /// What it must leave: the evaluator's C, and the padding untouched.

@@ -179,10 +179,7 @@ class FarRows {
                              .c = static_cast<float*>(c.pointer()),
                              .ldc = spec.ldc,
                              .n = spec.n});
-  const CudaGrid grid = cuda_grid(far_plan(far), spec);
-  function.launch({.grid = {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), 1},
-                   .block = {static_cast<unsigned>(spec.tile.n1), 1, 1}},
-                  nullptr, parameters.places());
+  function.launch(shape_of(far_plan(far), spec), nullptr, parameters.places());
   context.synchronize();
   return c.download();
 }

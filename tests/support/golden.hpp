@@ -23,8 +23,8 @@ struct GoldenCase {
   CudaKernelSpec spec;
 };
 
-/// Small matrices: one unit, several units, run-time sizes with unusual values, and values at run
-/// time.
+/// Small matrices: one unit, several units, run-time sizes with unusual values, values at run
+/// time, and several tiles a block that pass tokens.
 [[nodiscard]] inline std::vector<GoldenCase> golden_cases() {
   std::vector<GoldenCase> cases;
   CudaKernelSpec small = cuda_spec(2, 48);
@@ -44,6 +44,10 @@ struct GoldenCase {
   values.tile.unit_nonzeros = 20;
   values.layer.runtime_values = true;
   cases.push_back({"values", cuda_plan(random_matrix(9, 12, 0.7), 4), values});
+  CudaKernelSpec tiles = cuda_spec(2, 40);
+  tiles.tile.tiles_a_block = 2;
+  tiles.layer.b_layout = tiles.layer.c_layout = Layout::tokens_major;
+  cases.push_back({"tiles", cuda_plan(small_matrix(), 2), tiles});
   return cases;
 }
 

@@ -65,8 +65,9 @@ TEST_F(CudaTimerOnGpu, RunsAProxyInPlaceOfEveryCandidate) {
     EXPECT_GT(time_us, 0);
     // The emulated driver counts neither registers nor shared memory as a GPU does.
     if (is_emulated(gpu_)) continue;
-    const std::int64_t held = function.active_blocks_per_sm(
-        static_cast<int>(launch.threads), static_cast<std::size_t>(launch.dynamic_shared_bytes));
+    const std::int64_t held =
+        function.active_blocks_per_sm(static_cast<int>(launch.threads * launch.tiles_a_block),
+                                      static_cast<std::size_t>(launch.dynamic_shared_bytes));
     const std::int64_t for_an_sm = (member.blocks + gpu_.limits.sms - 1) / gpu_.limits.sms;
     EXPECT_EQ(std::min(held, for_an_sm), active_blocks_of(member, gpu_.limits));
   }

@@ -50,7 +50,7 @@ TEST_F(CudaProxyBuild, MakesACubinWithinTheCapFromBothTexts) {
 
 // nvJitLink 13.0 crashes on a table of branches that is as long.
 TEST_F(CudaProxyBuild, TakesMoreBlocksThanATableOfBranchesHolds) {
-  made_.spec.function_of_block.resize(20'000, 1);
+  made_.spec.function_of_tile.resize(20'000, 1);
   for (const CudaSource source : {CudaSource::cuda, CudaSource::ptx}) {
     EXPECT_EQ(compile_cuda_proxy(made_, source, toolchain_, {.arch = 90, .threads = 1}).failure,
               "");

@@ -36,7 +36,7 @@ TEST(Nvrtc, CompilesForEveryArchOfTheProjectThatItKnows) {
   SPJIT_SKIP_WITHOUT_TOOLCHAIN(k_nvrtc);
   const Nvrtc nvrtc = *test::toolchain(k_nvrtc).nvrtc;
 
-  for (const int arch : {75, 80, 86, 89, 90, 100, 120}) {
+  for (const int arch : {70, 75, 80, 86, 89, 90, 100, 120}) {
     if (!nvrtc.supports(arch)) continue;
     const CompiledCode cubin = nvrtc.compile("saxpy", test::saxpy_source(), {.arch = arch});
 

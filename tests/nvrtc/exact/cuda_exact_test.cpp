@@ -105,8 +105,8 @@ TEST_F(CudaExact, WithRuntimeThreadsHasTheBitsOfTheEvaluatorForEveryN1) {
     const CudaCase item =
         make_cuda_case(random_matrix(90, 70, 0.8), spec, ReorderAlgorithm::similarity);
     const std::string ptx = ptx_of_cuda(item);
-    for (const std::int64_t n1 : {32, 96, 256}) {
-      EXPECT_TRUE(same_bits(run_ptx(ptx, item, n1), expected_c(item))) << n1;
+    for (const LaunchedBlock block : {LaunchedBlock{32, 4}, {96, 2}, {256, 1}}) {
+      EXPECT_TRUE(same_bits(run_ptx(ptx, item, block), expected_c(item))) << block.n1;
     }
   }
 }
@@ -119,8 +119,8 @@ TEST_F(CudaExact, ProxiesWriteWhatTheirPlanSays) {
     const CudaCase item{made.proxy.plan, made.spec,
                         dense_values(extent_of(made.proxy.plan.cols, 100, 100))};
     const std::string ptx = ptx_of_cuda(item);
-    for (const std::int64_t n1 : {32, 96, 256}) {
-      EXPECT_TRUE(same_bits(run_ptx(ptx, item, n1), expected_c(item))) << n1;
+    for (const LaunchedBlock block : {LaunchedBlock{32, 4}, {96, 2}, {256, 1}}) {
+      EXPECT_TRUE(same_bits(run_ptx(ptx, item, block), expected_c(item))) << block.n1;
     }
   }
 }
@@ -182,6 +182,7 @@ TEST_F(CudaExact, HasTheBitsOfTheEvaluatorOnRandomKernels) {
     spec.ldb = spec.n + pick(0, 3);
     spec.ldc = spec.n + pick(0, 3);
     spec.tile.n1 = 32 * pick(1, 3);
+    spec.tile.tiles_a_block = std::int64_t{1} << i % 3;
     spec.tile.unit_nonzeros = pick(500, 3000);
     spec.tile.runtime_sizes = pick(0, 1) == 1;
     const auto reorder = static_cast<ReorderAlgorithm>(pick(0, 2));
@@ -211,6 +212,7 @@ TEST_F(CudaExact, HasTheTokensOfTheReference) {
                       b_layout,
                       c_layout};
         spec.tile.n1 = n1;
+        spec.tile.tiles_a_block = n1 == 32 ? 4 : n1 == 160 ? 2 : 1;
         spec.tile.unit_nonzeros = bits % 2 == 0 ? 200 : 100'000;
         spec.tile.runtime_sizes = bits % 3 == 0;
         spec.ldb = std::max<std::int64_t>(85, matrix.cols) + 1;
@@ -274,6 +276,7 @@ TEST_F(CudaExact, HasTheConvolutionsOfTheReference) {
     LayerCase item = convolution_case(problem, 9);
     if (!item.spec.layer.convolution) continue;
     item.spec.tile.unit_nonzeros = bits % 2 == 0 ? 300 : 100'000;
+    item.spec.tile.tiles_a_block = std::int64_t{1} << bits % 3;
     item.sizes.batch = 2;
     item.sizes.b_distance = 30;
     item.sizes.c_distance = 16 * item.sizes.n;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -61,7 +62,7 @@ class CudaPipeline : public ::testing::Test {
 
 TEST_F(CudaPipeline, MakesACubinForEveryArchitectureThatTheLibrariesKnow) {
   const Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
-  for (const int arch : {75, 80, 86, 89, 90, 100, 120}) {
+  for (const int arch : {70, 75, 80, 86, 89, 90, 100, 120}) {
     SCOPED_TRACE(arch);
     const auto& newest = found_.libraries.front();
     if (std::ranges::find(newest.archs, arch) == newest.archs.end()) continue;
@@ -327,6 +328,29 @@ TEST_F(CudaPipeline, CompilesManyUnitsAndHoldsThemToTheCap) {
   EXPECT_EQ(kernel.info().cuda->spilled_bytes, 0);
 }
 
+TEST_F(CudaPipeline, UsesTheRegistersThatTheCapOfTheGridLeaves) {
+  CompileOptions options = gpu_options("sm_90");
+  options.policy.m1 = 64;
+  options.policy.n1 = 64;
+  const Problem problem = problem_of(random_matrix(512, 128, 0.7), 512);
+  const CudaDeviceInfo limits = parse_cuda_target("sm_90:h200");
+  const CudaChoice choice = choice_of(problem, options, limits);
+  const KernelPlan plan = build_plan(*problem.a, choice.grouping, problem.a->cols);
+  ASSERT_EQ(choice.ranked.size(), 2U);
+  std::map<CudaCap, CudaAttempt> built;
+
+  for (const CudaCandidate& candidate : choice.ranked) {
+    const CudaBuildTrace trace = build_cuda_kernel(plan, candidate, options, limits).trace;
+    ASSERT_EQ(trace.attempts.size(), 1U);
+    built[candidate.tile.cap] = trace.attempts.front();
+    EXPECT_EQ(trace.attempts.front().register_cap, candidate.register_cap);
+    EXPECT_LE(trace.attempts.front().registers, candidate.register_cap);
+    EXPECT_EQ(trace.attempts.front().spilled_bytes, 0);
+  }
+
+  EXPECT_GT(built.at(CudaCap::grid).registers, built.at(CudaCap::device).registers);
+}
+
 TEST_F(CudaPipeline, CompilesAgainWithMoreRegistersWhereTheCapSpills) {
   CompileOptions options = gpu_options("sm_90");
   options.policy.m1 = 128;
@@ -334,7 +358,7 @@ TEST_F(CudaPipeline, CompilesAgainWithMoreRegistersWhereTheCapSpills) {
   const CudaDeviceInfo limits = parse_cuda_target("sm_90:h200");
   CudaChoice choice = choice_of(problem_of(random_matrix(128, 40, 0.5), 4096), options, limits);
   // As if the registers had been predicted too low.
-  choice.chosen.min_blocks *= 2;
+  choice.chosen.min_blocks = 2 * choice.chosen.occupancy.active_blocks;
 
   const CudaBuildTrace trace =
       build_cuda_kernel(cuda_plan(random_matrix(128, 40, 0.5), 128), choice.chosen, options, limits)

@@ -71,6 +71,7 @@ TEST_F(CudaConvolutions, HaveTheBitsOfTheReference) {
         problem.c.layout = y;
         LayerCase item = convolution_case(problem, 5);
         if (!item.spec.layer.convolution) continue;  // a plain product
+        item.spec.tile.tiles_a_block = std::int64_t{1} << number % 3;
         item.spec.tile.n1 = number++ % 2 == 0 ? 32 : 96;
         item.spec.tile.unit_nonzeros = number % 3 == 0 ? 40 : 100'000;
         expect_reference(item);
@@ -131,6 +132,10 @@ TEST_F(CudaConvolutions, GoWithBatchesLeadingDimensionsEpiloguesAndValuesAtRunTi
     problem.c.leading_dimension = checked_problem(problem).ldc() + pick(0, 5);
     LayerCase item = convolution_case(problem, pick(1, 20));
     item.spec.tile.n1 = std::array{32, 64, 160}[index(pick(0, 2))];
+    item.spec.tile.tiles_a_block = std::int64_t{1} << i % 3;
+    if (shared_bytes_of(item.spec.layer, item.spec.tile) > k_cuda_shared_bytes) {
+      item.spec.tile.tiles_a_block = 1;
+    }
     item.spec.tile.unit_nonzeros = pick(1, 1000);
     item.reorder = static_cast<ReorderAlgorithm>(pick(0, 2));
     item.in_place = pick(0, 3) == 0;
@@ -192,10 +197,7 @@ TEST_F(CudaConvolutions, ReachImagesGigabytesApart) {
                                  .c = static_cast<float*>(c.pointer()),
                                  .ldc = item.spec.ldc,
                                  .n = item.spec.n});
-      const CudaGrid grid = cuda_grid(plan_of(item), item.spec);
-      function.launch({.grid = {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), 1},
-                       .block = {static_cast<unsigned>(item.spec.tile.n1), 1, 1}},
-                      nullptr, parameters.places());
+      function.launch(shape_of(plan_of(item), item.spec), nullptr, parameters.places());
       context.synchronize();
       std::vector<float> computed(expected.size());
       c.download(std::as_writable_bytes(std::span(computed)));

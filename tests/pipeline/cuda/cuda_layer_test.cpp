@@ -87,6 +87,7 @@ TEST_F(CudaLayers, HasEveryEpilogueOfTheReference) {
       spec.layer.epilogue = epilogue_of(bits, activation);
       spec.tile.runtime_sizes = bits % 2 == 1;
       spec.tile.unit_nonzeros = bits % 3 == 0 ? 30 : 100'000;
+      spec.tile.tiles_a_block = 1 << bits % 3;
       LayerCase item = layer_case(random_matrix(19, 17, 0.7, bits + 1), spec);
       item.sizes.ldr = 40;
       expect_reference(item);
@@ -302,6 +303,7 @@ TEST_F(CudaLayers, HasTokensWithEveryEpilogue) {
         spec.layer.epilogue = epilogue_of(bits, activation);
         spec.tile.runtime_sizes = bits % 2 == 1;
         spec.tile.unit_nonzeros = bits == 5 ? 30 : 100'000;
+        spec.tile.tiles_a_block = 1 << bits % 3;
         expect_reference(in_layouts(layer_case(random_matrix(75, 70, 0.8), spec), layouts));
       }
     }
@@ -320,6 +322,26 @@ TEST_F(CudaLayers, HasTokensInBlocksOfEveryWidth) {
   }
 }
 
+/// Each tile of a block has its part of shared memory and its barrier, and its rows have their own
+/// features: the stages of one are more than those of another.
+TEST_F(CudaLayers, HasTokensInBlocksOfSeveralTiles) {
+  CsrMatrix uneven = with_empty_rows(60);
+  uneven.cols = 300;
+  for (std::size_t i = 0; i < uneven.col_idxs.size(); ++i) {
+    uneven.col_idxs[i] = static_cast<std::int32_t>(i < 7 ? 40 * i : 1);
+  }
+  for (const auto& layouts : k_layouts) {
+    for (const std::int64_t tiles : {2, 3, 4}) {
+      for (const std::int64_t n : {5, 70}) {
+        CudaKernelSpec spec = cuda_spec(2, n);
+        spec.tile.n1 = 64;
+        spec.tile.tiles_a_block = tiles;
+        expect_reference(in_layouts(layer_case(uneven, spec), layouts));
+      }
+    }
+  }
+}
+
 TEST_F(CudaLayers, HasTokensOfEdgeCases) {
   const CsrMatrix nothing{150, 4, std::vector<std::int64_t>(151, 0), {}, {}};
   const CsrMatrix no_columns{3, 0, {0, 0, 0, 0}, {}, {}};
@@ -333,6 +355,7 @@ TEST_F(CudaLayers, HasTokensOfEdgeCases) {
       for (const bool has_residual : {false, true}) {
         CudaKernelSpec spec = cuda_spec(16, 5);
         spec.layer.epilogue = epilogue_of(has_residual ? 6 : 0, Activation::silu);
+        spec.tile.tiles_a_block = has_residual ? 4 : 2;
         LayerCase item = layer_case(matrix, spec);
         item.in_place = has_residual;
         expect_reference(in_layouts(item, layouts));
@@ -347,6 +370,7 @@ TEST_F(CudaLayers, HasTokensOfARunTimeN) {
     spec.tile.runtime_sizes = true;
     spec.layer.epilogue = epilogue_of(4, Activation::relu);
     for (const std::int64_t n : {1, 31, 32, 65, 100}) {
+      spec.tile.tiles_a_block = n % 4 == 0 ? 4 : 1;
       LayerCase item = in_layouts(layer_case(random_matrix(30, 45, 0.7), spec), layouts);
       item.sizes.n = n;
       if (!spec.layer.has_tokens_of_b()) item.sizes.ldb = 101;
@@ -393,6 +417,11 @@ TEST_F(CudaLayers, OfRandomShapesIsTheReference) {
     spec.ldb = spec.layer.has_tokens_of_b() ? pick(1, matrix.cols + 3) : spec.n + pick(0, 3);
     spec.ldc = width + pick(0, 3);
     spec.tile.n1 = std::array{32, 64, 96, 160, 288}[index(pick(0, 4))];
+    spec.tile.tiles_a_block = std::int64_t{1} << i % 3;
+    if (spec.tile.threads() > k_cuda_max_threads ||
+        shared_bytes_of(spec.layer, spec.tile) > k_cuda_shared_bytes) {
+      spec.tile.tiles_a_block = 1;
+    }
     spec.tile.unit_nonzeros = pick(1, 1000);
     spec.tile.runtime_sizes = pick(0, 1) == 1;
     spec.layer.epilogue =

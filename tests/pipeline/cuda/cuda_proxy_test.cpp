@@ -52,8 +52,10 @@ TEST(RuntimeThreads, GiveTheBitsOfTheEvaluatorWithEveryN1) {
     for (const CsrMatrix& matrix : {random_matrix(150, 90, 0.8), with_empty_rows(200)}) {
       const CudaCase item = runtime_threads_case(matrix, runtime_sizes);
       const std::string ptx = ptx_of(item);
-      for (const std::int64_t n1 : {1, 32, 96, 256}) {
-        EXPECT_TRUE(same_bits(run_ptx(ptx, item, n1), expected_c(item))) << n1;
+      for (const LaunchedBlock block :
+           {LaunchedBlock{1, 1}, {32, 1}, {96, 1}, {256, 1}, {32, 2}, {32, 4}, {64, 4}, {96, 2}}) {
+        EXPECT_TRUE(same_bits(run_ptx(ptx, item, block), expected_c(item)))
+            << block.n1 << " " << block.tiles;
       }
     }
   }
@@ -62,7 +64,8 @@ TEST(RuntimeThreads, GiveTheBitsOfTheEvaluatorWithEveryN1) {
 TEST(RuntimeThreads, AreAtMostN1) {
   const CudaCase item = runtime_threads_case(random_matrix(20, 30, 0.8), false);
 
-  EXPECT_THROW(static_cast<void>(run_ptx(ptx_of(item), item, 288)), DeviceError);
+  EXPECT_THROW(static_cast<void>(run_ptx(ptx_of(item), item, {288})), DeviceError);
+  EXPECT_THROW(static_cast<void>(run_ptx(ptx_of(item), item, {160, 2})), DeviceError);
 }
 
 TEST(RuntimeThreads, GiveTheBitsOfTheEvaluatorOnData) {
@@ -73,8 +76,8 @@ TEST(RuntimeThreads, GiveTheBitsOfTheEvaluatorOnData) {
     if (matrix.nnz() == 0 || matrix.nnz() > k_most_nonzeros) continue;
     const CudaCase item = runtime_threads_case(matrix, compared++ % 2 == 0);
     const std::string ptx = ptx_of(item);
-    for (const std::int64_t n1 : {32, 96, 256}) {
-      EXPECT_TRUE(same_bits(run_ptx(ptx, item, n1), expected_c(item))) << file << " " << n1;
+    for (const LaunchedBlock block : {LaunchedBlock{32, 4}, {96, 2}, {256, 1}}) {
+      EXPECT_TRUE(same_bits(run_ptx(ptx, item, block), expected_c(item))) << file << block.n1;
     }
   }
   if (compared == 0) GTEST_SKIP() << "no small matrices in " << (data_directory() / "dlmc");
@@ -86,11 +89,11 @@ TEST(CudaProxyRun, WritesWhatItsPlanSaysWithEveryN1) {
         proxy_case(random_matrix(600, 90, 0.85), 8, k_columns, {32, 96, 256},
                    {.runtime_sizes = runtime_sizes, .ldb = k_columns + 2, .ldc = k_columns + 5});
     const CudaProxy made = make_cuda_proxy(given.plan, given.candidates, given.limits);
-    ASSERT_LT(made.proxy.clusters.size(), made.spec.function_of_block.size());
+    ASSERT_LT(made.proxy.clusters.size(), made.spec.function_of_tile.size());
     const CudaCase item = case_of(made);
     const std::string ptx = join_texts(emit_cuda_proxy(made, CudaSource::ptx, 90));
-    for (const std::int64_t n1 : {32, 96, 256}) {
-      EXPECT_TRUE(same_bits(run_ptx(ptx, item, n1), expected_c(item))) << n1;
+    for (const LaunchedBlock block : {LaunchedBlock{32, 4}, {96, 2}, {256, 1}}) {
+      EXPECT_TRUE(same_bits(run_ptx(ptx, item, block), expected_c(item))) << block.n1;
     }
   }
 }
@@ -108,10 +111,10 @@ TEST(CudaProxyRun, OfSeveralUnitsRunsToo) {
 
 TEST(CudaProxyRun, WithMoreBlocksThanATableOfBranchesHoldsRunsEveryFunction) {
   CudaKernelSpec spec = cuda_spec(4, 3);
-  spec.function_of_block.assign(33000, 0);
-  spec.function_of_block[16379] = 1;
-  spec.function_of_block[16380] = 2;
-  spec.function_of_block[32999] = 3;
+  spec.function_of_tile.assign(33000, 0);
+  spec.function_of_tile[16379] = 1;
+  spec.function_of_tile[16380] = 2;
+  spec.function_of_tile[32999] = 3;
   const CudaCase item =
       make_cuda_case(random_matrix(16, 12, 0.5), spec, ReorderAlgorithm::balanced);
   ASSERT_EQ(count_functions(item.plan), 4);

@@ -106,6 +106,7 @@ TEST(CacheKey, EveryOptionThatDecidesTheKernelChangesIt) {
       [](CompileOptions& o) { o.resources.threads = 2; },
       [](CompileOptions& o) { o.policy.reorder = ReorderAlgorithm::none; },
       [](CompileOptions& o) { o.policy.reorder = ReorderAlgorithm::balanced; },
+      [](CompileOptions& o) { o.policy.reorder = ReorderAlgorithm::similarity; },
       [](CompileOptions& o) { o.policy.search = SearchMode::ranked; },
       [](CompileOptions& o) { o.policy.search = SearchMode::proxy; },
       [](CompileOptions& o) { o.policy.search = SearchMode::exhaustive; },

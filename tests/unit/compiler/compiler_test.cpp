@@ -154,7 +154,7 @@ TEST(CompilerOptions, ValuesThatAnEnumerationDoesNotHaveAreRefused) {
     options.policy.search = static_cast<spjit::SearchMode>(value);
     refuses(options);
   }
-  for (const int value : {-1, 3, 99}) {
+  for (const int value : {-1, 4, 99}) {
     options = {};
     options.policy.reorder = static_cast<spjit::ReorderAlgorithm>(value);
     refuses(options);

@@ -73,9 +73,7 @@ TEST(TileNames, OfAllTilesOfAGpuDiffer) {
     std::set<std::string> names;
 
     const auto candidates =
-        spjit::enumerate_cuda_tiles(
-            *of, {}, spjit::parse_cuda_target("sm_90:h100"),
-            [&](std::int64_t m1) -> const spjit::RowGrouping& { return groupings.at(m1); })
+        spjit::enumerate_cuda_tiles(*of, {}, spjit::parse_cuda_target("sm_90:h100"), groupings)
             .candidates;
     for (const auto& candidate : candidates) names.insert(to_string(candidate.tile));
 
@@ -111,6 +109,13 @@ TEST(TileNames, NameEverythingOfACudaTile) {
   EXPECT_EQ(to_string(CudaTile{.m1 = 32, .n1 = 128}), "rows=32 columns=128");
   EXPECT_EQ(to_string(CudaTile{.m1 = 4, .n1 = 64, .unit_nonzeros = 12, .runtime_sizes = true}),
             "rows=4 columns=64 unit=12 run-time n");
+  EXPECT_EQ(to_string(CudaTile{.m1 = 4,
+                               .n1 = 64,
+                               .reorder = spjit::ReorderAlgorithm::balanced,
+                               .cap = spjit::CudaCap::grid}),
+            "rows=4 columns=64 reorder=balanced cap=grid");
+  EXPECT_EQ(to_string(CudaTile{.m1 = 4, .n1 = 64, .tiles_a_block = 2}),
+            "rows=4 columns=64 tiles=2");
 }
 
 }  // namespace

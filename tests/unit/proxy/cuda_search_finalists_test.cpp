@@ -14,7 +14,6 @@ namespace {
 using namespace spjit;
 using namespace spjit::testing_support;
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 class CudaSearchFinalists : public ::testing::Test {
  protected:
@@ -33,18 +32,25 @@ class CudaSearchFinalists : public ::testing::Test {
   MadeUpTools made_up_;
 };
 
-TEST_F(CudaSearchFinalists, AreTheBestByProxyAndTheFastestOfThemInFullIsChosen) {
+TEST_F(CudaSearchFinalists, AreTheBestByProxyAndTheFirstRankedAndTheFastestInFullIsChosen) {
   made_up_.full_results = {{given_.name(3), finished_in(90)}, {given_.name(1), finished_in(70)}};
 
   const SearchOutcome found = search(2);
 
-  EXPECT_THAT(made_up_.kernels, ElementsAre(given_.name(3), given_.name(1)));
+  EXPECT_THAT(made_up_.kernels, ElementsAre(given_.name(3), given_.name(1), given_.name(0)));
   EXPECT_EQ(found.trace.chosen, 1U);
   EXPECT_TRUE(found.trace.timed);
   EXPECT_TRUE(found.trace.proxies);
   EXPECT_EQ(found.trace.entries[1].proxy->timing.median_us, 20);
   EXPECT_EQ(found.trace.entries[1].full->timing.median_us, 70);
-  EXPECT_FALSE(found.trace.entries[0].full);
+  EXPECT_TRUE(found.trace.entries[0].full);
+  EXPECT_FALSE(found.trace.entries[2].full);
+}
+
+TEST_F(CudaSearchFinalists, TheFirstRankedWinsThoughItsProxyIsSlow) {
+  made_up_.full_results = {{given_.name(3), finished_in(90)}, {given_.name(0), finished_in(60)}};
+
+  EXPECT_EQ(search(2).trace.chosen, 0U);
 }
 
 TEST_F(CudaSearchFinalists, HandOverTheWinnersKernel) {
@@ -59,6 +65,7 @@ TEST_F(CudaSearchFinalists, HandOverTheWinnersKernel) {
 
 TEST_F(CudaSearchFinalists, OneThatDoesNotCompileIsRecordedAndTheOtherIsChosen) {
   made_up_.failing_kernel = given_.name(3);
+  made_up_.full_results = {{given_.name(1), finished_in(70)}};
 
   const SearchOutcome found = search(2);
 
@@ -68,7 +75,8 @@ TEST_F(CudaSearchFinalists, OneThatDoesNotCompileIsRecordedAndTheOtherIsChosen) 
 
 TEST_F(CudaSearchFinalists, ThatAllFaultLeaveTheChoiceToTheProxies) {
   made_up_.full_results = {{given_.name(3), failed_because("illegal address")},
-                           {given_.name(1), failed_because("illegal address")}};
+                           {given_.name(1), failed_because("illegal address")},
+                           {given_.name(0), failed_because("illegal address")}};
 
   const SearchOutcome found = search(2);
 
@@ -90,14 +98,14 @@ TEST_F(CudaSearchFinalists, AreCompiledInSevenTenthsOfWhatProxiesLeave) {
   EXPECT_GE(made_up_.kernel_deadlines.at(0).value(), before + milliseconds(54'600));
 }
 
-TEST_F(CudaSearchFinalists, AreNoneWhereNoProxyIsTimed) {
+TEST_F(CudaSearchFinalists, AreTheFirstRankedAloneWhereNoProxyIsTimed) {
   made_up_.proxy_failures = {{8, "no"}, {16, "no either"}};
 
   const SearchOutcome found = search(3);
 
-  EXPECT_THAT(made_up_.kernels, IsEmpty());
-  EXPECT_FALSE(found.trace.timed);
-  EXPECT_EQ(found.build, nullptr);
+  EXPECT_THAT(made_up_.kernels, ElementsAre(given_.name(0)));
+  EXPECT_EQ(found.trace.chosen, 0U);
+  EXPECT_TRUE(found.trace.timed);
 }
 
 TEST_F(CudaSearchFinalists, AreTimedByProxyFirstEvenIfAllAreFinalists) {

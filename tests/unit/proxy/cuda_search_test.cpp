@@ -131,6 +131,7 @@ TEST_F(CudaSearchTest, ProxiesAreLaunchedWithTheOccupancyOfTheKernelUnlessThatIs
     EXPECT_EQ(found->launch.grid_x, candidate.row_tiles);
     EXPECT_EQ(found->launch.grid_y, candidate.column_tiles);
     EXPECT_EQ(found->launch.threads, candidate.tile.n1);
+    EXPECT_EQ(found->launch.tiles_a_block, candidate.tile.tiles_a_block);
     EXPECT_EQ(found->launch.dynamic_shared_bytes, expected.dynamic_shared_bytes);
     most_shared = std::max(most_shared, expected.dynamic_shared_bytes);
   }

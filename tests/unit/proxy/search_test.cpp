@@ -124,6 +124,7 @@ TEST_F(Search, WhereStandInsDoNotDecideTheFavouriteIsTakenUntimed) {
 
 TEST_F(Search, WithoutFinalistsTheStandInsDecide) {
   settings_.stages.finalists = 0;
+  space_.given.favourite = 5;
 
   const SearchOutcome found = search();
 

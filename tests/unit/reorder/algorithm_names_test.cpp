@@ -7,8 +7,8 @@ namespace spjit {
 namespace {
 
 TEST(AlgorithmNames, RoundTrip) {
-  for (const auto algorithm :
-       {ReorderAlgorithm::none, ReorderAlgorithm::balanced, ReorderAlgorithm::similarity}) {
+  for (const auto algorithm : {ReorderAlgorithm::none, ReorderAlgorithm::balanced,
+                               ReorderAlgorithm::similarity, ReorderAlgorithm::automatic}) {
     EXPECT_EQ(parse_reorder(to_string(algorithm)), algorithm);
   }
 }
@@ -17,6 +17,7 @@ TEST(AlgorithmNames, AreSpelledAsDocumented) {
   EXPECT_EQ(to_string(ReorderAlgorithm::none), "none");
   EXPECT_EQ(to_string(ReorderAlgorithm::balanced), "balanced");
   EXPECT_EQ(to_string(ReorderAlgorithm::similarity), "similarity");
+  EXPECT_EQ(to_string(ReorderAlgorithm::automatic), "auto");
 }
 
 TEST(AlgorithmNames, RefuseOthersAndSayWhatIsExpected) {
@@ -28,7 +29,7 @@ TEST(AlgorithmNames, RefuseOthersAndSayWhatIsExpected) {
   } catch (const InvalidArgument& error) {
     EXPECT_STREQ(
         error.what(),
-        "unknown reorder algorithm 'greedy': expected none, balanced or similarity; choose "
+        "unknown reorder algorithm 'greedy': expected none, balanced, similarity or auto; choose "
         "one of these");
   }
 }

@@ -94,7 +94,7 @@ TEST(Target, RefusesGpusThatDoNotExist) {
   EXPECT_THROW(static_cast<void>(Target::parse("sm_91")), spjit::InvalidArgument);
   EXPECT_THROW(static_cast<void>(Target::parse("sm_90:t4")), spjit::InvalidArgument);
   EXPECT_THROW(static_cast<void>(Target::parse("sm_90:")), spjit::InvalidArgument);
-  EXPECT_THROW(static_cast<void>(Target::parse("sm_70")), spjit::NotSupported);
+  EXPECT_THROW(static_cast<void>(Target::parse("sm_61")), spjit::NotSupported);
   EXPECT_THROW(static_cast<void>(Target::parse("cuda")), spjit::InvalidArgument);
 }
 

@@ -88,6 +88,27 @@ TEST(CudaProgram, RefusesRecordsThatAreNotOne) {
   EXPECT_THROW(static_cast<void>(read_cuda_program(nlohmann::json::array())), Error);
 }
 
+TEST(CudaProgram, OfSeveralTilesABlockHasTheirThreads) {
+  CudaProgram program = some_program();
+  program.threads = 128;
+  program.tiles_a_block = 4;
+
+  EXPECT_EQ(read_cuda_program(to_json(program)), program);
+  EXPECT_EQ(program.n1(), 32);
+  EXPECT_EQ(program.blocks_y(65), 3);
+  EXPECT_EQ(program.shared_bytes(), 4 * stage_of(program.layer, 32).bytes);
+  program.layer.b_layout = Layout::row_major;
+  for (const auto& [threads, tiles] : {std::pair{100, 2}, {128, 3}, {32, 5}, {32, 0}}) {
+    program.threads = threads;
+    program.tiles_a_block = tiles;
+    EXPECT_THROW(static_cast<void>(read_cuda_program(to_json(program))), Error) << threads;
+  }
+  program.layer.b_layout = Layout::tokens_major;
+  program.threads = 512;  // 4 x 17 KB
+  program.tiles_a_block = 4;
+  EXPECT_THROW(static_cast<void>(read_cuda_program(to_json(program))), Error);
+}
+
 TEST(CudaProgram, RefusesRelationsThatNoLaunchHas) {
   nlohmann::json narrow = to_json(some_program());
   narrow["ldc"] = 39;

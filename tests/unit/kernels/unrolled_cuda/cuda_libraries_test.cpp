@@ -227,6 +227,7 @@ TEST(LoadCudaToolchain, ListsWhatIsSupportedIfTheArchIsNot) {
 
   EXPECT_THAT(message, HasSubstr("no NVRTC that was found compiles for sm_70"));
   EXPECT_THAT(message, HasSubstr("13.0 (/cuda/lib64/libnvrtc.so.13) has sm_75, sm_80"));
+  EXPECT_THAT(message, HasSubstr("install a CUDA version (older than 13.0) that has sm_70"));
   EXPECT_THAT(message, Not(HasSubstr("\n")));
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -131,6 +132,101 @@ TEST(CudaPrior, BreaksTiesByRegistersThenByName) {
       spjit::rank_by_prior({first, second, third}, cuda_limits());
 
   EXPECT_EQ(ranked_names_of(ranked), ranked_names_of({third, second, first}));
+}
+
+TEST(CudaPrior, OfEqualOnesPrefersWideTilesThenFewTilesABlock) {
+  CudaCandidate narrow = bound_by_fmas(1000);
+  narrow.tile.n1 = 96;
+  CudaCandidate wide = bound_by_fmas(1000);
+  wide.tile.n1 = 128;
+  wide.registers.accumulators = 30;
+  for (CudaCandidate* candidate : {&narrow, &wide}) candidate->blocks = 0;  // all cost nothing
+  CudaCandidate pair = wide;
+  pair.tile.tiles_a_block = 2;
+
+  const std::vector<CudaCandidate> ranked =
+      spjit::rank_by_prior({narrow, pair, wide}, cuda_limits());
+
+  EXPECT_EQ(ranked_names_of(ranked), ranked_names_of({wide, pair, narrow}));
+}
+
+/// Cycles of 512 x 512 at 90 %, n = 512, in tiles of 16 x 128, for one SM: what the first of all
+/// blocks costs where latency is hidden.
+double cycles_of_tiles(std::int64_t m1, std::int64_t tiles_a_block) {
+  CudaCandidate candidate;
+  candidate.tile.m1 = m1;
+  candidate.tile.n1 = 128;
+  candidate.tile.tiles_a_block = tiles_a_block;
+  candidate.work = {.rows = 512, .cols = 512, .nnz = 26214, .n = 512, .m = 512};
+  candidate.row_tiles = 512 / m1;
+  candidate.column_tiles = 4;
+  candidate.blocks = candidate.row_tiles / tiles_a_block * 4;
+  candidate.grouping.tiles = candidate.row_tiles;
+  candidate.grouping.nnc_mean = 512 * (1 - std::pow(0.9, static_cast<double>(m1)));
+  candidate.grouping.nnc_sum = static_cast<std::int64_t>(candidate.grouping.nnc_mean *
+                                                         static_cast<double>(candidate.row_tiles));
+  candidate.grouping.nnc_max = static_cast<std::int64_t>(candidate.grouping.nnc_mean);
+  candidate.grouping.tile_nnz_max = 26214 / candidate.row_tiles;
+  candidate.occupancy = {.active_blocks = 8 / tiles_a_block, .active_warps = 32};
+  return spjit::estimate_cuda_cycles(candidate, cuda_limits(1));
+}
+
+TEST(CudaPrior, FollowsTheSimulatedCyclesOfTilesThatShareB) {
+  // 18 to 30 % fewer, simulated, where fetch is not the limit.
+  EXPECT_NEAR(cycles_of_tiles(16, 2) / cycles_of_tiles(16, 1), 0.82, 0.02);
+  EXPECT_NEAR(cycles_of_tiles(16, 4) / cycles_of_tiles(16, 1), 0.70, 0.02);
+  // With many rows a tile FMAs are soon the limit.
+  EXPECT_GT(cycles_of_tiles(64, 4) / cycles_of_tiles(64, 1), 0.8);
+}
+
+/// A block of two warps an SM, of 64 rows: 64 + 5 + 9 registers.
+CudaCandidate hides_little(std::int64_t register_cap) {
+  CudaCandidate candidate = bound_by_fmas(1000);
+  candidate.tile.n1 = 64;
+  candidate.occupancy = {.active_blocks = 12, .active_warps = 24};
+  candidate.registers = {.accumulators = 64, .b_in_flight = 5, .values = 0, .addressing = 9};
+  candidate.register_cap = register_cap;
+  return candidate;
+}
+
+TEST(CudaPrior, FollowsTheSimulatedCyclesOfRegisterCaps) {
+  // 30.8k, 20.6k and 15.5k cycles, simulated.
+  const double tight = spjit::estimate_cuda_cycles(hides_little(80), cuda_limits());
+
+  EXPECT_NEAR(spjit::estimate_cuda_cycles(hides_little(128), cuda_limits()) / tight, 20.6 / 30.8,
+              0.03);
+  EXPECT_NEAR(spjit::estimate_cuda_cycles(hides_little(168), cuda_limits()) / tight, 15.5 / 30.8,
+              0.03);
+}
+
+TEST(CudaPrior, CountsTheLargestTileWhereverItIsBound) {
+  CudaCandidate even = bound_by_fmas(1000);
+  even.column_tiles = 200;
+  even.blocks = 400;
+  even.grouping.tile_nnz_max = 500;
+  CudaCandidate uneven = even;
+  uneven.grouping.tile_nnz_max = 700;
+  const double cycles = spjit::estimate_cuda_cycles(even, cuda_limits());
+
+  // 8 warps x 200 FMAs / 4 schedulers.
+  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(uneven, cuda_limits()), cycles + 400);
+  // Bound by B: 100 of 256 floats more, at 64 bytes a cycle.
+  even.grouping.nnc_sum = 2000;
+  even.grouping.nnc_max = 1000;
+  uneven = even;
+  uneven.grouping.nnc_max = 1100;
+  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(uneven, cuda_limits()),
+                   spjit::estimate_cuda_cycles(even, cuda_limits()) + 1600);
+}
+
+TEST(CudaPrior, TakesTheLowerCapOfEqualOnes) {
+  CudaCandidate tight = bound_by_fmas(1000);
+  tight.register_cap = 64;
+  CudaCandidate loose = tight;
+  loose.register_cap = 128;
+  loose.tile.cap = spjit::CudaCap::grid;
+
+  EXPECT_EQ(spjit::rank_by_prior({loose, tight}, cuda_limits()).front().register_cap, 64);
 }
 
 TEST(CudaPrior, RanksAlikeWhateverTheOrderItIsGiven) {

@@ -34,7 +34,7 @@ CudaCandidate candidate_of_blocks(std::int64_t blocks, std::int64_t active_block
 /// there is for it.
 std::int64_t blocks_at_once(const CudaDeviceInfo& limits, const CudaProxyLaunch& launch,
                             std::int64_t registers, std::int64_t blocks) {
-  const Occupancy held = occupancy(limits, {.threads = launch.threads,
+  const Occupancy held = occupancy(limits, {.threads = launch.threads * launch.tiles_a_block,
                                             .registers_per_thread = registers,
                                             .static_shared_bytes = 0,
                                             .dynamic_shared_bytes = launch.dynamic_shared_bytes});
@@ -45,6 +45,30 @@ TEST(CudaProxy, ServesEveryN1OfAnM1) {
   EXPECT_TRUE(share_proxy(candidate(16, 64), candidate(16, 32)));
   EXPECT_TRUE(share_proxy(candidate(8, 64), candidate(8, 256)));
   EXPECT_FALSE(share_proxy(candidate(16, 64), candidate(8, 64)));
+  CudaCandidate pair = candidate(16, 64);
+  pair.tile.tiles_a_block = 2;
+  EXPECT_TRUE(share_proxy(candidate(16, 64), pair));
+  pair.layer.b_layout = Layout::tokens_major;
+  CudaCandidate alone = pair;
+  alone.tile.tiles_a_block = 1;
+  EXPECT_FALSE(share_proxy(alone, pair));
+}
+
+TEST(CudaProxy, ServesOneGroupingAndOneCapOfTheGrid) {
+  CudaCandidate balanced = candidate(16, 64);
+  balanced.tile.reorder = ReorderAlgorithm::balanced;
+  CudaCandidate of_grid = candidate(16, 64);
+  of_grid.tile.cap = CudaCap::grid;
+  of_grid.register_cap = 128;
+  CudaCandidate wide = of_grid;
+  wide.tile.n1 = 256;
+  CudaCandidate loose = wide;
+  loose.register_cap = 168;
+
+  EXPECT_FALSE(share_proxy(candidate(16, 64), balanced));
+  EXPECT_FALSE(share_proxy(candidate(16, 64), of_grid));
+  EXPECT_TRUE(share_proxy(of_grid, wide));
+  EXPECT_FALSE(share_proxy(wide, loose));
 }
 
 TEST(CudaProxyActiveBlocks, AreTheBlocksAnSmGetsOrWhatItHolds) {
@@ -62,14 +86,26 @@ TEST(CudaProxy, EveryRowTileRunsItsOwnCluster) {
 
   const CudaProxy made = make_cuda_proxy(given.plan, given.candidates, given.limits);
 
-  ASSERT_EQ(std::ssize(made.spec.function_of_block), given.plan.grouping.tiles());
+  ASSERT_EQ(std::ssize(made.spec.function_of_tile), given.plan.grouping.tiles());
   ASSERT_LT(made.proxy.plan.grouping.tiles(), given.plan.grouping.tiles());
   for (std::int64_t tile = 0; tile < given.plan.grouping.tiles(); ++tile) {
-    const auto cluster = made.spec.function_of_block[index(tile)];
+    const auto cluster = made.spec.function_of_tile[index(tile)];
     const std::vector<std::int64_t>& tiles = made.proxy.clusters[index(cluster)].tiles;
     EXPECT_EQ(std::ranges::count(tiles, tile), 1) << tile;
   }
   EXPECT_EQ(cuda_grid(made.proxy.plan, made.spec).x, given.candidates.front().row_tiles);
+}
+
+TEST(CudaProxy, HasThreadsAndClustersForTheLargestBlock) {
+  ProxyCase given = proxy_case(random_matrix(3000, 60, 0.9), 4, 512, {64, 128});
+  const CudaProxy of_one = make_cuda_proxy(given.plan, given.candidates, given.limits);
+  given.candidates[1].tile.tiles_a_block = 4;
+
+  const CudaProxy made = make_cuda_proxy(given.plan, given.candidates, given.limits);
+
+  EXPECT_EQ(made.spec.tile.threads(), 512);
+  EXPECT_EQ(made.spec.tile.tiles_a_block, 1);
+  EXPECT_GT(made.proxy.clusters.size(), of_one.proxy.clusters.size());
 }
 
 TEST(CudaProxy, HasThreeClustersForEachActiveBlockOfTheCandidateWithMost) {
@@ -128,7 +164,7 @@ TEST(CudaProxy, WithoutReductionsIsAsLargeAsThePlan) {
   EXPECT_EQ(made.proxy.plan.nnz(), given.plan.nnz());
   EXPECT_EQ(made.proxy.plan.grouping.tiles(), given.plan.grouping.tiles());
   for (std::int64_t tile = 0; tile < given.plan.grouping.tiles(); ++tile) {
-    EXPECT_EQ(made.spec.function_of_block[index(tile)], tile);
+    EXPECT_EQ(made.spec.function_of_tile[index(tile)], tile);
   }
 }
 
@@ -168,7 +204,9 @@ TEST(CudaProxyLaunch, GivesAnSmTheBlocksOfTheFullKernel) {
           ASSERT_EQ(launch.note, "");
           ASSERT_EQ(blocks_at_once(limits, launch, registers, member.blocks),
                     active_blocks_of(member, limits));
-          ASSERT_EQ(launch.grid_x, member.row_tiles);
+          ASSERT_EQ(launch.grid_x,
+                    (member.row_tiles + launch.tiles_a_block - 1) / launch.tiles_a_block);
+          ASSERT_EQ(launch.tiles_a_block, member.tile.tiles_a_block);
           ASSERT_EQ(launch.grid_y, (n + launch.threads - 1) / launch.threads);
           ASSERT_EQ(launch.threads, member.tile.n1);
           with_shared_memory += launch.dynamic_shared_bytes > 0 ? 1 : 0;
@@ -258,7 +296,7 @@ TEST(CudaProxy, IsNeverLargerThanTheKernelOnRandomPlans) {
     ASSERT_TRUE(is_no_larger(made.proxy.plan, given.plan));
     ASSERT_LE(std::ssize(made.proxy.clusters), 3 * most);
     for (std::int64_t f = 0; f < count_functions(made.proxy.plan); ++f) {
-      ASSERT_EQ(std::ranges::count(made.spec.function_of_block, f),
+      ASSERT_EQ(std::ranges::count(made.spec.function_of_tile, f),
                 std::ssize(made.proxy.clusters[index(f)].tiles));
     }
   }
@@ -274,7 +312,7 @@ TEST(CudaProxy, TextsSendEveryBlockToItsCluster) {
     ASSERT_EQ(std::ssize(program.targets), given.plan.grouping.tiles());
     for (std::int64_t block = 0; block < given.plan.grouping.tiles(); ++block) {
       EXPECT_EQ(program.targets[index(block)],
-                function_name(made.spec.function_of_block[index(block)]));
+                function_name(made.spec.function_of_tile[index(block)]));
     }
     EXPECT_EQ(program.threads, 0);
     EXPECT_EQ(program.bound, 6);

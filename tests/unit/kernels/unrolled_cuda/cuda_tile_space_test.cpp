@@ -137,8 +137,18 @@ TEST(CudaRules, BalanceDropsRowTilesOfUnequalWork) {
   // 1 and 3 nonzeros: mean 2, deviation 1.
   const CsrMatrix matrix = {2, 3, {0, 1, 4}, {0, 0, 1, 2}, {1, 2, 3, 4}};
 
-  expect_dropped(examine(cuda_problem(matrix, 32), cuda_tile_of(1, 32)), CudaRule::balance,
-                 "row tiles' nonzeros vary by 0.50, at most 0.25");
+  expect_dropped(examine(cuda_problem(matrix, 32), cuda_tile_of(1, 32), cuda_limits(2)),
+                 CudaRule::balance, "row tiles' nonzeros vary by 0.50, at most 0.25");
+}
+
+TEST(CudaRules, BalanceIsNoRuleWhereAnSmHasSeveralBlocks) {
+  const CsrMatrix matrix = {2, 3, {0, 1, 4}, {0, 0, 1, 2}, {1, 2, 3, 4}};
+
+  const CudaCandidate candidate =
+      examine(cuda_problem(matrix, 32), cuda_tile_of(1, 32), cuda_limits(1));
+
+  EXPECT_FALSE(candidate.dropped);
+  EXPECT_TRUE(spjit::unbalanced(candidate));
 }
 
 TEST(CudaRules, BalanceDropsColumnsThatAreMostlyPadding) {
@@ -213,18 +223,74 @@ TEST(CudaTileSpace, PutsADenseRowWithAllOthersIntoOneTile) {
     matrix.row_ptrs.push_back(std::ssize(matrix.col_idxs));
   }
 
-  // 66 blocks of 4096 columns have at most 62 each.
-  EXPECT_THAT(names_of(cuda_space(cuda_problem(matrix, 4096)).survivors()),
-              ElementsAre("rows=64 columns=32"));
+  // Where 132 SMs have one block at most, the one with the dense row is the time.
+  for (const CudaCandidate& candidate : cuda_space(cuda_problem(matrix, 4096)).candidates) {
+    if (candidate.blocks < 66) continue;
+    EXPECT_EQ(candidate.dropped.has_value(), candidate.blocks <= 132 && candidate.row_tiles > 1)
+        << to_string(candidate.tile);
+  }
 }
 
 TEST(CudaTileSpace, TakesGivenHeightsAndWidthsAsTheOnlyOnes) {
   SearchPolicy policy = cuda_policy();
   policy.m1 = 10;
   policy.n1 = 160;
+  policy.reorder = ReorderAlgorithm::similarity;
 
   EXPECT_THAT(names_of(cuda_space(cuda_problem(dense(256, 8), 512), policy).candidates),
-              ElementsAre("rows=10 columns=160"));
+              ElementsAre("rows=10 columns=160", "rows=10 columns=160 cap=grid",
+                          "rows=10 columns=160 tiles=2", "rows=10 columns=160 tiles=2 cap=grid",
+                          "rows=10 columns=160 tiles=4", "rows=10 columns=160 tiles=4 cap=grid"));
+}
+
+/// Of the candidates of one width.
+std::set<std::int64_t> tiles_a_block_of(const CudaTileSpace& space, std::int64_t n1) {
+  std::set<std::int64_t> result;
+  for (const CudaCandidate& candidate : space.candidates) {
+    if (candidate.tile.n1 == n1) result.insert(candidate.tile.tiles_a_block);
+  }
+  return result;
+}
+
+TEST(CudaTileSpace, HasAsManyTilesABlockAsFit) {
+  SearchPolicy policy = cuda_policy();
+  policy.m1 = 8;
+  const Problem problem = cuda_problem(dense(24, 8), 1024);
+  Problem tokens = cuda_problem(dense(64, 8), 1024);
+  tokens.b.layout = spjit::Layout::tokens_major;
+
+  // Three row tiles; 1024 threads a block; 17 KB of tokens a tile of 128.
+  const CudaTileSpace few = cuda_space(problem, policy);
+  const CudaTileSpace many = cuda_space(cuda_problem(dense(64, 8), 1024), policy);
+  const CudaTileSpace of_tokens = cuda_space(tokens, policy);
+
+  EXPECT_EQ(tiles_a_block_of(few, 128), (std::set<std::int64_t>{1, 2}));
+  EXPECT_EQ(tiles_a_block_of(many, 256), (std::set<std::int64_t>{1, 2, 4}));
+  EXPECT_EQ(tiles_a_block_of(many, 384), (std::set<std::int64_t>{1, 2}));
+  EXPECT_EQ(tiles_a_block_of(many, 768), (std::set<std::int64_t>{1}));
+  EXPECT_EQ(tiles_a_block_of(of_tokens, 64), (std::set<std::int64_t>{1, 2, 4}));
+  EXPECT_EQ(tiles_a_block_of(of_tokens, 128), (std::set<std::int64_t>{1, 2}));
+}
+
+TEST(CudaTileSpace, CountsBlocksOfSeveralTiles) {
+  CudaTile tile = cuda_tile_of(8, 64);
+  tile.tiles_a_block = 4;
+
+  const CudaCandidate candidate = examine(cuda_problem(dense(72, 8), 128), tile);
+
+  EXPECT_EQ(candidate.row_tiles, 9);
+  EXPECT_EQ(candidate.blocks, 3 * 2);
+  EXPECT_EQ(candidate.occupancy.active_warps, candidate.occupancy.active_blocks * 8);
+}
+
+TEST(CudaRules, CountRegistersAndThreadsOfAllTilesOfABlock) {
+  CudaTile tile = cuda_tile_of(68, 256);
+  EXPECT_FALSE(examine(cuda_problem(dense(272, 20), 256), tile).dropped);
+
+  tile.tiles_a_block = 4;
+
+  expect_dropped(examine(cuda_problem(dense(272, 20), 256), tile), CudaRule::registers,
+                 "88 registers x 1024 threads = 90112, a block has 65536");
 }
 
 TEST(CudaTileSpace, RefusesWhatCannotBeEmitted) {
@@ -252,17 +318,19 @@ TEST_P(RealCudaSpaces, TellAConsistentStory) {
   EXPECT_FALSE(space.survivors().empty());
   for (const CudaCandidate& c : space.candidates) {
     const spjit::KernelPlan plan = spjit::build_plan(
-        matrix, spjit::group_rows(matrix, c.tile.m1, ReorderAlgorithm::balanced), matrix.cols);
+        matrix, spjit::group_rows(matrix, c.tile.m1, c.tile.reorder), matrix.cols);
     const spjit::CudaGrid grid = spjit::cuda_grid(plan, c.tile, problem.n.value);
     EXPECT_EQ(c.registers.total(), spjit::predict_registers(plan.grouping, c.tile).total());
     EXPECT_EQ(c.blocks, grid.x * grid.y);
     EXPECT_EQ(c.code_bytes,
-              spjit::estimate_code_bytes(plan, {0, grid.x, plan.nnz()}, c.tile.runtime_sizes));
+              spjit::estimate_code_bytes(plan, {0, spjit::count_functions(plan), plan.nnz()},
+                                         c.tile.runtime_sizes));
     if (c.dropped) {
       EXPECT_FALSE(c.dropped->numbers.empty());
     } else {
       EXPECT_GE(c.occupancy.active_blocks, 1);
-      EXPECT_GE(spjit::register_cap(cuda_limits(), c.tile.n1, c.min_blocks), c.registers.total());
+      EXPECT_GE(spjit::register_cap(cuda_limits(), c.tile.threads(), c.min_blocks),
+                c.registers.total());
     }
   }
 }

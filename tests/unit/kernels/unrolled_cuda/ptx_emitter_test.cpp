@@ -118,7 +118,7 @@ TEST(PtxEmitter, StatesVersionTargetAndLaunchBounds) {
 TEST(PtxEmitter, RefusesArchitecturesItDoesNotKnow) {
   const KernelPlan plan = cuda_plan(random_matrix(9, 9, 0.5), 8);
 
-  EXPECT_THROW(static_cast<void>(spjit::emit_ptx(plan, cuda_spec(8, 40), 70)), spjit::NotSupported);
+  EXPECT_THROW(static_cast<void>(spjit::emit_ptx(plan, cuda_spec(8, 40), 61)), spjit::NotSupported);
   EXPECT_THROW(static_cast<void>(spjit::emit_ptx(plan, cuda_spec(8, 0), 75)),
                spjit::InvalidArgument);
 }

@@ -42,6 +42,7 @@ TEST(CudaTarget, ANamedCardGivesItsLimits) {
 }
 
 TEST(CudaTarget, AnArchitectureAloneMeansItsFirstCard) {
+  EXPECT_EQ(spjit::parse_cuda_target("sm_70").card, "v100");
   EXPECT_EQ(spjit::parse_cuda_target("sm_75").card, "t4");
   EXPECT_EQ(spjit::parse_cuda_target("sm_80").card, "a100-40");
   EXPECT_EQ(spjit::parse_cuda_target("sm_86").card, "rtx3090");
@@ -63,10 +64,20 @@ TEST(CudaTarget, EveryCardIsFoundByItsName) {
 }
 
 TEST(CudaTarget, ADroppedArchitectureSaysWhichCudaDroppedIt) {
-  EXPECT_THROW((void)spjit::parse_cuda_target("sm_70"), spjit::NotSupported);
-  EXPECT_THAT(error_of("sm_70"), HasSubstr("CUDA 13.0 dropped sm_70"));
+  EXPECT_THROW((void)spjit::parse_cuda_target("sm_72"), spjit::NotSupported);
+  EXPECT_THAT(error_of("sm_72"), HasSubstr("CUDA 13.0 dropped sm_72"));
   EXPECT_THAT(error_of("sm_37:k80"), HasSubstr("CUDA 12.0 dropped sm_37"));
-  EXPECT_THAT(error_of("sm_70"), HasSubstr("sm_75, sm_80, sm_86, sm_89, sm_90, sm_100, sm_120"));
+  EXPECT_THAT(error_of("sm_72"),
+              HasSubstr("sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_100, sm_120"));
+}
+
+TEST(CudaTarget, ADroppedArchitectureWithACardIsATarget) {
+  const CudaDeviceInfo v100 = spjit::parse_cuda_target("sm_70:v100");
+
+  EXPECT_EQ(spjit::cuda_that_dropped(v100.arch), "13.0");
+  EXPECT_EQ(spjit::cuda_that_dropped(75), "");
+  EXPECT_EQ(v100.warps_per_sm(), 64);
+  EXPECT_EQ(v100.shared_per_sm_bytes, 96 << 10);
 }
 
 TEST(CudaTarget, AnUnknownArchitectureListsTheKnownOnes) {
