@@ -73,7 +73,7 @@ class CudaSearchOnGpu : public GpuTest {
 };
 
 TEST_F(CudaSearchOnGpu, InEachModeTimesTilesAndTheKernelIsRight) {
-  const CsrMatrix matrix = random_matrix(4096, 64, 0.95);
+  const CsrMatrix matrix = random_matrix(2048, 64, 0.95);
   for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
     SCOPED_TRACE(to_string(mode));
 

@@ -46,7 +46,7 @@ TEST(CompileRecord, SaysWhatWasCompiledAndWhatWasChosen) {
   EXPECT_EQ(record["problem"]["n"], (json{{"value", 48}, {"runtime", false}}));
   EXPECT_EQ(record["family"], "unrolled");
   EXPECT_EQ(record["search"]["mode"], "instant");
-  EXPECT_EQ(record["policy"]["reorder"], "similarity");
+  EXPECT_EQ(record["policy"]["reorder"], "auto");
   EXPECT_GT(record["code_bytes"], 0);
   EXPECT_EQ(record["weight_bytes"], 1600);
   EXPECT_GE(record["grouping"]["tiles"], 1);

@@ -152,6 +152,12 @@ TEST(DynamicSharedFor, ForcesEveryOccupancyBelowTheKernelsOwn) {
         for (std::int64_t wanted = 1; wanted <= most; ++wanted) {
           SCOPED_TRACE(card.name() + " " + std::to_string(threads) + " " + std::to_string(fixed));
           const std::optional<std::int64_t> bytes = spjit::dynamic_shared_for(card, block, wanted);
+          // 384 units of 256 bytes (sm_70) are shared by 22 or 24 blocks, not by 23.
+          const std::int64_t units = card.shared_per_sm_bytes / card.shared_allocation_unit_bytes;
+          if (units / (units / wanted) != wanted && wanted < most) {
+            EXPECT_EQ(bytes, std::nullopt) << wanted;
+            continue;
+          }
           ASSERT_TRUE(bytes.has_value()) << wanted;
           BlockResources forced = block;
           forced.dynamic_shared_bytes = *bytes;
