@@ -73,6 +73,7 @@ std::vector<Layer> process_all(const std::vector<Input>& inputs,
   for (const Input& input : inputs) paths.push_back(input.path);
   const std::vector<std::string> names = unique_identifiers(paths);
   std::vector<Compiler> compilers;
+  compilers.reserve(targets.size());
   for (const LayerOptions& own : targets) {
     compilers.emplace_back(own.kernel.compile, own.kernel.cache);
   }

@@ -267,6 +267,7 @@ std::string layer_table(const std::vector<Layer>& layers, const Terminal& termin
   const bool several = std::ranges::any_of(
       done, [&](const Layer* layer) { return layer->info->target.name() != target; });
   std::vector<std::vector<LayerCell>> rows;
+  rows.reserve(done.size());
   for (const Layer* layer : done) rows.push_back(cells_of(*layer, several));
   const std::vector<Column> columns = columns_of(rows);
   Table table(columns);
