@@ -95,7 +95,12 @@ std::int64_t functions_of(const RowGrouping& grouping) {
   return count_functions(grouping.tiles(), grouping.empty_rows.count());
 }
 
-void set_blocks(CudaCandidate& candidate, const CudaDeviceInfo& limits, std::int64_t blocks) {
+/// Adds what depends on the cap alone.
+void set_cap(CudaCandidate& candidate, CudaCap cap, const CudaDeviceInfo& limits) {
+  candidate.tile.cap = cap;
+  const std::int64_t active = candidate.occupancy.active_blocks;
+  const std::int64_t brought = ceil_div(candidate.blocks, limits.sms);
+  const std::int64_t blocks = cap == CudaCap::grid ? std::min(active, brought) : active;
   candidate.min_blocks = std::max<std::int64_t>(blocks, 1);
   candidate.register_cap = register_cap(limits, candidate.tile.threads(), candidate.min_blocks);
 }
@@ -112,9 +117,8 @@ void describe_block(CudaCandidate& candidate, const CudaTile& tile, const CudaDe
       static_cast<double>(candidate.column_tiles * tile.n1 - work.n) / static_cast<double>(work.n);
   candidate.registers = predict_registers(grouping, tile, candidate.layer);
   candidate.occupancy = occupancy_of(limits, candidate);
+  set_cap(candidate, tile.cap, limits);
   const std::int64_t active = candidate.occupancy.active_blocks;
-  const std::int64_t brought = ceil_div(candidate.blocks, limits.sms);
-  set_blocks(candidate, limits, tile.cap == CudaCap::grid ? std::min(active, brought) : active);
   candidate.waves = active == 0 ? 0
                                 : static_cast<double>(candidate.blocks) /
                                       static_cast<double>(limits.sms * active);
@@ -274,8 +278,7 @@ class TilesOfHeight {
     describe_block(candidate, tile, limits_, grouping);
     candidate.dropped = broken_rule(candidate, policy_, limits_, {});
     Candidates candidates = {candidate};
-    tile.cap = CudaCap::grid;
-    describe_block(candidate, tile, limits_, grouping);
+    set_cap(candidate, CudaCap::grid, limits_);
     if (candidate.register_cap > candidates.front().register_cap) candidates.push_back(candidate);
     return candidates;
   }
