@@ -212,6 +212,12 @@ std::string loop_preference_of_image(const FamilyRequest& request) {
   const CsrMatrix& a = *request.problem.a;
   const double a_column = entries_a_column(a.nnz(), a.cols);
   if (a_column >= k_few) return {};
+  const Convolution& of = *request.problem.convolution;
+  if (of.channels > 1 && of.groups == of.channels) {
+    // A pruned detector at 90 %, AVX2: oneDNN's dense depthwise ones take 0.3 to 1.2 of the time.
+    return "a depthwise convolution: a loop over its entries is the fastest here, and a library's "
+           "dense one up to 3 times as fast";
+  }
   return fmt::format("{:.1f} entries of A read a row of patches: a loop over them is faster",
                      a_column);
 }

@@ -182,6 +182,7 @@ CsrMatrix with_all_channels(const CsrMatrix& weights, const Convolution& convolu
   const std::int64_t rows_a_group = weights.rows / convolution.groups;
   for_each_piece(weights.rows, cancel, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
+      // Columns stay below all.cols, which check_convolution() keeps within 2^31 - 1.
       const std::int64_t first = row / rows_a_group * weights.cols;
       for (auto i = to_size(weights.row_ptrs[to_size(row)]);
            i < to_size(weights.row_ptrs[to_size(row) + 1]); ++i) {
