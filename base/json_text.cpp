@@ -6,7 +6,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "base/printable.hpp"
 #include "spjit/error.hpp"
@@ -39,6 +41,41 @@ int deepest_nesting(std::string_view text) {
   return deepest;
 }
 
+/// Goes through a text and stops at a member that its object has already.
+class RepeatedMember : public json::json_sax_t {
+ public:
+  [[nodiscard]] const std::optional<std::string>& found() const noexcept { return found_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool start_object(std::size_t) override {
+    objects_.emplace_back();
+    return true;
+  }
+  bool end_object() override {
+    objects_.pop_back();
+    return true;
+  }
+  bool key(string_t& name) override {
+    if (!objects_.back().insert(name).second) found_ = name;
+    return !found_;
+  }
+  bool parse_error(std::size_t, const std::string&, const json::exception&) override {
+    return false;
+  }
+
+ private:
+  std::vector<std::set<std::string>> objects_;
+  std::optional<std::string> found_;
+};
+
 // Nothing for what does not fit 64 signed bits.
 std::optional<std::int64_t> integer_in(const json& value) {
   if (!value.is_number_integer()) return std::nullopt;
@@ -58,6 +95,12 @@ json parse_json(std::string_view text) {
   } catch (const json::exception& error) {
     throw Error(printable(error.what()));
   }
+}
+
+std::optional<std::string> find_repeated_member(std::string_view text) {
+  RepeatedMember finder;
+  static_cast<void>(json::sax_parse(text, &finder));
+  return finder.found();
 }
 
 std::int64_t json_integer(const json& value, std::string_view what, std::int64_t least,

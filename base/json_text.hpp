@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,10 @@ inline constexpr int k_deepest_json = 32;
 /// The document, in time linear in its length and memory of at most 64 bytes for each of its bytes.
 /// Throws Error for text that is not JSON or is nested deeper than `k_deepest_json`.
 [[nodiscard]] nlohmann::json parse_json(std::string_view text);
+
+/// The first member that one object of a document has twice, of which parse_json() keeps the last.
+/// For text that parse_json() takes.
+[[nodiscard]] std::optional<std::string> find_repeated_member(std::string_view text);
 
 /// `value` as an integer from `least` to `most`; 1.0 and true are none. Throws Error that calls it
 /// `what`.

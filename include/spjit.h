@@ -172,10 +172,32 @@ enum spjit_activation {
   SPJIT_CLAMP = 5      /**< min(max(x, clamp_low), clamp_high) */
 };
 
+/** A 2-D convolution of images X [channels x height x width] with A as its weights
+ * [filters x channels / groups * kernel_height * kernel_width], giving Y [filters x output_height x
+ * output_width]. Sizes are those of PyTorch and ONNX; images of one run are a batch. */
+typedef struct spjit_convolution {
+  size_t struct_size;
+  int64_t channels; /**< of X; required, and the next two */
+  int64_t height;   /**< of X; with a run-time n typical, as width */
+  int64_t width;
+  int64_t kernel_height; /**< 0: 1; so all but padding */
+  int64_t kernel_width;
+  int64_t stride_height;
+  int64_t stride_width;
+  int64_t pad_top;
+  int64_t pad_left;
+  int64_t pad_bottom;
+  int64_t pad_right;
+  int64_t dilation_height;
+  int64_t dilation_width;
+  int64_t groups;
+} spjit_convolution;
+
 /** What a kernel computes of A. */
 typedef struct spjit_problem {
   size_t struct_size;
-  int64_t n;             /**< columns of B and C (tokens), 1 .. 2^31 - 1; required */
+  int64_t n;             /**< columns of B and C (tokens), 1 .. 2^31 - 1; required, but of a
+                              convolution 0: the pixels of Y */
   int64_t ldb;           /**< floats between rows (tokens) of B; 0: as many as one has */
   int64_t ldc;           /**< the same of C */
   int64_t panel_columns; /**< fixes the panels' width; 0: chosen */
@@ -189,6 +211,9 @@ typedef struct spjit_problem {
   float clamp_low;       /**< of SPJIT_CLAMP */
   float clamp_high;
   int32_t runtime_values; /**< 1: runs bring A's values (spjit_kernel_prepare_values()) */
+  /** NULL: a product. Else layouts are NCHW (features) or NHWC (tokens) of X and Y, leading
+   * dimensions are between channels (NCHW) or pixels (NHWC). */
+  const spjit_convolution* convolution;
 } spjit_problem;
 
 /** Lets one thread stop a compilation of another. */
@@ -269,8 +294,8 @@ typedef struct spjit_arguments {
   int64_t ldb; /**< floats between rows (tokens) of B; 0: as compiled, or as many as one has */
   float* c;
   int64_t ldc;      /**< the same of C */
-  int64_t n;        /**< with a run-time n: columns of B and C, 0: nothing is computed; else 0 or
-                         what it was compiled for */
+  int64_t n;        /**< with a run-time n: columns of B and C, 0: nothing is computed; else, and
+                         of a convolution, 0 or what it was compiled for */
   int32_t b_layout; /**< enum spjit_layout; host kernels take others than compiled, maybe slower */
   int32_t c_layout;
   const float* scale;         /**< [m], where the problem has it; so the next two */
@@ -285,6 +310,11 @@ typedef struct spjit_arguments {
   void* workspace; /**< memory for this run alone; NULL: what kernels of this process share */
   size_t workspace_bytes; /**< spjit_kernel_workspace_bytes() or more */
   void* stream;           /**< of spjit_kernel_launch() on a GPU; NULL: the default stream */
+  /** Of the images of a convolution with a run-time n, which then follows from them; 0: as
+   * compiled. 0 where spjit_kernel_info() has no convolution: a kernel of one tap without stride
+   * and padding is a product, and n is the pixels of an image. */
+  int64_t height;
+  int64_t width;
 } spjit_arguments;
 
 /** Computes C of operands in host memory and returns when it is done. SPJIT_INVALID_ARGUMENT,

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "plan/convolution.hpp"
+
 namespace spjit {
 namespace {
 
@@ -64,6 +66,7 @@ nlohmann::json info_json(const KernelInfo& info) {
           {"c_layout", to_string(info.c_layout)},
           {"epilogue", describe_epilogue(info.epilogue)},
           {"runtime_values", info.runtime_values},
+          {"convolution", info.convolution ? to_json(*info.convolution) : none},
           {"nnz", info.nnz},
           {"threads", info.threads},
           {"tile", info.tile},

@@ -148,21 +148,26 @@ void TemporaryFile::publish() {
   path_.clear();
 }
 
-std::vector<std::byte> read_file(const std::filesystem::path& path) {
+OpenFile open_regular_file(const std::filesystem::path& path) {
   require_plain(path);
   // Before it is opened: that alone means something to some devices.
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0) fail_errno(path, "cannot open", errno);
   check_regular(path, status);
   // O_NONBLOCK: a FIFO that took its place meanwhile must not block.
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file || ::fstat(file.get(), &status) != 0) {
     fail_errno(path, "cannot open", errno);
   }
   check_regular(path, status);
-  check_size(path, status.st_size);
+  return {std::move(file), status.st_size};
+}
+
+std::vector<std::byte> read_file(const std::filesystem::path& path) {
+  const auto [file, bytes] = open_regular_file(path);
+  check_size(path, bytes);
   // Files of /proc say 0 bytes and a file may grow: read until the end, whatever the size was.
-  std::vector<std::byte> contents(static_cast<std::size_t>(status.st_size) + 1);
+  std::vector<std::byte> contents(static_cast<std::size_t>(bytes) + 1);
   std::size_t have = 0;
   for (;;) {
     if (have == contents.size()) {

@@ -4,6 +4,7 @@
 /// Whole files in and out.
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <vector>
@@ -11,6 +12,16 @@
 #include "base/file_descriptor.hpp"
 
 namespace spjit {
+
+/// An open regular file and its size when it was opened.
+struct OpenFile {
+  FileDescriptor descriptor;
+  std::int64_t bytes = 0;
+};
+
+/// Opens a file for reading. Throws IoError, also for what is no regular file (a FIFO, a device, a
+/// socket: none is waited for).
+[[nodiscard]] OpenFile open_regular_file(const std::filesystem::path& path);
 
 /// Everything a regular file holds. Throws IoError, also for anything else (a FIFO, a device, a
 /// socket: none is waited for) and for a file larger than the machine's memory.

@@ -7,35 +7,14 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
+#include "matrix/half_float.hpp"
 #include "matrix/limits.hpp"
 #include "matrix/text_lines.hpp"
 
 namespace spjit {
 namespace {
-
-// IEEE binary16, which C++20 has no type for.
-struct Half {
-  std::uint16_t bits;
-};
-
-float to_float(Half half) {
-  const bool negative = (half.bits & 0x8000U) != 0;
-  const int exponent = (half.bits >> 10U) & 0x1F;
-  const int fraction = half.bits & 0x3FF;
-  float magnitude = 0;
-  if (exponent == 31) {
-    magnitude = fraction == 0 ? std::numeric_limits<float>::infinity()
-                              : std::numeric_limits<float>::quiet_NaN();
-  } else if (exponent == 0) {
-    magnitude = std::ldexp(static_cast<float>(fraction), -24);
-  } else {
-    magnitude = std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
-  }
-  return negative ? -magnitude : magnitude;
-}
 
 template <typename Number>
 float to_float(Number number) {

@@ -19,7 +19,7 @@ from pathlib import Path
 # Lowest first. Each folder with the public headers that it implements.
 LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"base": ("error", "export", "parallel_for", "version")},
-    {"matrix": ("generate", "matrix", "matrix_io")},
+    {"matrix": ("generate", "matrix", "matrix_io", "model_io")},
     {"reorder": ("reorder",)},
     {"plan": ("arguments", "convolution", "epilogue", "layout", "options", "problem", "progress",
               "target", "verification")},

@@ -48,6 +48,7 @@ options_of() {
     archive | cubin | elf_object | host_object) longest=16384 ;;
     mtx) dictionary=mtx ;;
     npy | npz_arrays) dictionary=npy ;;
+    safetensors) dictionary=safetensors ;;
     cache_record | cuda_record | rank_model | samples) dictionary=json ;;
   esac
   printf '%s\n' -max_len=$longest -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 \

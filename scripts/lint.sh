@@ -28,7 +28,7 @@ done
 
 check_format() {
   git ls-files -z --cached --others --exclude-standard '*.cpp' '*.hpp' |
-    xargs -0 -r clang-format-14 "${format_mode[@]}"
+    xargs -0 -r -n 50 -P "$JOBS" clang-format-14 "${format_mode[@]}"
 }
 
 check_tidy() {

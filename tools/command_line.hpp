@@ -4,10 +4,13 @@
 /// The command line tool: reads the command line, runs the subcommand, turns errors into one line
 /// and an exit status.
 
+#include "model_inputs.hpp"
+
 namespace spjit::cli {
 
 /// What main() does; the exit status (ExitCode). Changes the process's handlers of SIGPIPE and
-/// SIGXFSZ.
-[[nodiscard]] int run_command_line(int argc, const char* const* argv);
+/// SIGXFSZ. `convert`: how .onnx files are read, if they are.
+[[nodiscard]] int run_command_line(int argc, const char* const* argv,
+                                   const ModelConverter& convert = {});
 
 }  // namespace spjit::cli

@@ -24,7 +24,7 @@ struct CompileCommandOptions {
 };
 
 void check(CompileCommandOptions& options) {
-  prepare(options.layer.kernel);
+  prepare(options.layer.kernel, options.files);
   if (!options.emit.empty() && options.layer.emit.directory.empty()) {
     throw UsageError("--emit needs --out, the directory for the files");
   }
@@ -45,7 +45,7 @@ std::vector<Layer> process_all(const std::vector<Input>& inputs, const Compiler&
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     progress.begin(inputs[i].path.string());
     if (inputs[i].problem.empty()) {
-      layers.push_back(process_layer(inputs[i].path, names[i], compiler, options));
+      layers.push_back(process_layer(inputs[i], names[i], compiler, options));
     } else {
       Layer& layer = layers.emplace_back();
       layer.path = inputs[i].path;
@@ -62,21 +62,23 @@ std::vector<Layer> process_all(const std::vector<Input>& inputs, const Compiler&
 }
 
 Json describe(const CompileCommandOptions& options, const std::vector<Layer>& layers,
-              std::size_t failures) {
+              const std::vector<LeftDense>& left_dense, std::size_t failures) {
   Json list = Json::array();
   for (const Layer& layer : layers) list.push_back(describe(layer));
   return {{"spjit", SPJIT_VERSION},
           {"command", "compile"},
           {"options", describe(options.layer.kernel)},
           {"layers", std::move(list)},
+          {"left_dense", describe(left_dense)},
           {"failed", failures}};
 }
 
-ExitCode report(const CompileCommandOptions& options, const std::vector<Layer>& layers) {
+ExitCode report(const CompileCommandOptions& options, const std::vector<Layer>& layers,
+                const std::vector<LeftDense>& left_dense) {
   const auto failures = static_cast<std::size_t>(std::count_if(
       layers.begin(), layers.end(), [](const Layer& layer) { return layer.failed(); }));
   if (options.json) {
-    print_json(describe(options, layers, failures));
+    print_json(describe(options, layers, left_dense, failures));
   } else {
     print(layer_table(layers, inspect_stdout()));
     if (failures < layers.size()) print(layer_text(options.layer.kernel.problem));
@@ -99,9 +101,12 @@ ExitCode compile_files(CompileCommandOptions& options) {
   if (layer_options.measure && !target.is_cuda()) {
     layer_options.peak_gflops = measure_peak_gflops(target.isa());
   }
-  const std::vector<Input> inputs = expand_inputs(options.files);
+  const ModelInputs inputs = expand_all(options.files, layer_options.kernel);
   const Compiler compiler(layer_options.kernel.compile, layer_options.kernel.cache);
-  return report(options, process_all(inputs, compiler, layer_options));
+  const ExitCode code =
+      report(options, process_all(inputs.inputs, compiler, layer_options), inputs.left_dense);
+  if (const std::string note = left_dense_note(inputs); !note.empty()) print_note(note);
+  return code;
 }
 
 void add_output_options(CLI::App& command, CompileCommandOptions& options) {
@@ -157,12 +162,13 @@ void add_output_options(CLI::App& command, CompileCommandOptions& options) {
 
 }  // namespace
 
-Subcommand add_compile(CLI::App& app) {
+Subcommand add_compile(CLI::App& app, const ModelConverter& convert) {
   const auto options = std::make_shared<CompileCommandOptions>();
   CLI::App* command = app.add_subcommand("compile");
   set_manual(*command, "compile");
   add_file_arguments(*command, options->files);
   add_kernel_options(*command, options->layer.kernel);
+  options->layer.kernel.model.convert = convert;
   add_cache_directory(*command, options->layer.kernel.cache);
   add_cache_use(*command, options->layer.kernel.cache);
   add_output_options(*command, *options);

@@ -22,27 +22,19 @@ struct ExplainCommandOptions {
 };
 
 /// Explains one file and draws its search, or its tile space where nothing was searched.
-Explanation explain_and_plot(const std::filesystem::path& path,
-                             const ExplainCommandOptions& options) {
-  Explanation explanation = explain(path, options.kernel);
+Explanation explain_and_plot(const Input& input, const ExplainCommandOptions& options) {
+  Explanation explanation = explain(input, options.kernel);
   if (!explanation.error.empty() || options.plot.empty()) return explanation;
   const std::string picture = explanation_svg(explanation);
   if (!picture.empty()) publish_file(options.plot, std::as_bytes(std::span(picture)));
   return explanation;
 }
 
-ExitCode explain_all(const ExplainCommandOptions& options) {
-  const std::vector<Input> inputs = expand_inputs(options.files);
+ExitCode explain_all(const ExplainCommandOptions& options, const std::vector<Input>& inputs) {
   Json list = Json::array();
   std::size_t failures = 0;
   for (const Input& input : inputs) {
-    Explanation explanation;
-    if (input.problem.empty()) {
-      explanation = explain_and_plot(input.path, options);
-    } else {
-      explanation.path = input.path;
-      explanation.error = input.problem;
-    }
+    const Explanation explanation = explain_and_plot(input, options);
     if (!explanation.error.empty()) {
       ++failures;
       print_error(explanation.error);
@@ -62,8 +54,9 @@ ExitCode explain_all(const ExplainCommandOptions& options) {
 }
 
 ExitCode explain_files(ExplainCommandOptions& options) {
-  prepare(options.kernel);
-  if (!options.plot.empty() && expand_inputs(options.files).size() > 1) {
+  prepare(options.kernel, options.files);
+  const ModelInputs inputs = expand_all(options.files, options.kernel);
+  if (!options.plot.empty() && inputs.inputs.size() > 1) {
     throw UsageError("--plot draws one matrix; name one file");
   }
   const CompileOptions& compile = options.kernel.compile;
@@ -73,17 +66,20 @@ ExitCode explain_files(ExplainCommandOptions& options) {
         "--plot draws a search, or the tile space of a GPU; add --search ranked, proxy or "
         "exhaustive, or --target, sm_90 say");
   }
-  return explain_all(options);
+  const ExitCode code = explain_all(options, inputs.inputs);
+  if (const std::string note = left_dense_note(inputs); !note.empty()) print_note(note);
+  return code;
 }
 
 }  // namespace
 
-Subcommand add_explain(CLI::App& app) {
+Subcommand add_explain(CLI::App& app, const ModelConverter& convert) {
   const auto options = std::make_shared<ExplainCommandOptions>();
   CLI::App* command = app.add_subcommand("explain");
   set_manual(*command, "explain");
   add_file_arguments(*command, options->files);
   add_kernel_options(*command, options->kernel);
+  options->kernel.model.convert = convert;
   command
       ->add_option("--plot", options->plot,
                    "Draw the search, or for a GPU the tile space, to this file, an SVG picture.")

@@ -52,9 +52,9 @@ SearchOutcome search_all(TunableSpace& space, const FamilyRequest& what,
   return search(space, settings, {});
 }
 
-void go_through_stages(Explanation& explanation, const KernelOptions& options) {
-  const Problem problem =
-      checked_problem(problem_of(load_matrix(explanation.path, options.load), options));
+void go_through_stages(Explanation& explanation, const Input& input, const KernelOptions& options,
+                       Detail detail) {
+  const Problem problem = checked_problem(load_problem(input, options_for(input, options)));
   explanation.problem = problem;
   explanation.problem.a = {};
   explanation.matrix = compute_statistics(*problem.a);
@@ -76,7 +76,7 @@ void go_through_stages(Explanation& explanation, const KernelOptions& options) {
   // Of a family that was not taken.
   if (!explanation.record.at("tile").is_object()) explanation.search = {};
   const Json& tile = explanation.record.at("tile");
-  if (!tile.is_object() || !tile.contains("m1")) return;
+  if (detail == Detail::choice || !tile.is_object() || !tile.contains("m1")) return;
   for (const ReorderAlgorithm algorithm : k_algorithms) {
     explanation.groupings.push_back(
         examine_grouping(*problem.a, tile.at("m1").get<std::int64_t>(), algorithm));
@@ -222,10 +222,13 @@ std::string Explanation::tile() const {
   return chosen.is_object() ? chosen.at("name").get<std::string>() : "";
 }
 
-Explanation explain(const std::filesystem::path& path, const KernelOptions& options) {
+Explanation explain(const Input& input, const KernelOptions& options, Detail detail) {
   Explanation explanation;
-  explanation.path = path;
-  explanation.error = attempt(path, [&] { go_through_stages(explanation, options); });
+  explanation.path = input.path;
+  explanation.error = input.problem;
+  if (!explanation.error.empty()) return explanation;
+  explanation.error =
+      attempt(input.path, [&] { go_through_stages(explanation, input, options, detail); });
   return explanation;
 }
 

@@ -3,6 +3,7 @@
 /// @file
 /// What `spjit explain` finds out about one matrix.
 
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -39,9 +40,15 @@ struct Explanation {
   [[nodiscard]] std::string tile() const;
 };
 
-/// Goes through the compiler's stages for one file, without the cache. Never throws for what is
-/// wrong with the file: `error` says it.
-[[nodiscard]] Explanation explain(const std::filesystem::path& path, const KernelOptions& options);
+enum class Detail : std::uint8_t {
+  choice,  ///< matrix, problem and record
+  all,     ///< `groupings`, too, which take a while
+};
+
+/// Goes through the compiler's stages for one input, without the cache. Never throws for what is
+/// wrong with it: `error` says it.
+[[nodiscard]] Explanation explain(const Input& input, const KernelOptions& options,
+                                  Detail detail = Detail::all);
 
 /// The whole explanation as text.
 [[nodiscard]] std::string explanation_text(const Explanation& explanation,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -17,13 +18,19 @@ namespace spjit::cli {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array<std::string_view, 4> k_extensions = {".smtx", ".mtx", ".npy", ".npz"};
+constexpr std::array<std::string_view, 4> k_matrices = {".smtx", ".mtx", ".npy", ".npz"};
+constexpr std::array<std::string_view, 2> k_models = {".safetensors", ".onnx"};
 
-bool is_matrix_file(const fs::path& path) {
+std::string lower_extension(const fs::path& path) {
   std::string extension = path.extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return std::find(k_extensions.begin(), k_extensions.end(), extension) != k_extensions.end();
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension;
+}
+
+bool is_input_file(const fs::path& path, FileKinds kinds) {
+  if (kinds == FileKinds::matrices_and_models && is_model_file(path)) return true;
+  return std::ranges::find(k_matrices, lower_extension(path)) != k_matrices.end();
 }
 
 std::string unreadable(const fs::path& path, const std::error_code& error) {
@@ -32,7 +39,7 @@ std::string unreadable(const fs::path& path, const std::error_code& error) {
 
 /// What is in `folder` itself: files are added to `inputs`, and its folders to `folders`. Links to
 /// folders are not followed.
-void list_folder(const fs::path& folder, std::vector<fs::path>& folders,
+void list_folder(const fs::path& folder, FileKinds kinds, std::vector<fs::path>& folders,
                  std::vector<Input>& inputs) {
   std::error_code error;
   fs::directory_iterator it(folder, error);
@@ -40,27 +47,29 @@ void list_folder(const fs::path& folder, std::vector<fs::path>& folders,
     std::error_code unknown;
     if (!it->is_symlink(unknown) && it->is_directory(unknown)) {
       folders.push_back(it->path());
-    } else if (is_matrix_file(it->path())) {
+    } else if (is_input_file(it->path(), kinds)) {
       const bool is_file = it->is_regular_file(unknown);
       const bool is_hidden = unknown && unknown != std::errc::no_such_file_or_directory;
       if (is_hidden) inputs.push_back({it->path(), unreadable(it->path(), unknown)});
-      if (is_file) inputs.push_back({it->path(), ""});
+      if (is_file) inputs.push_back({it->path()});
     }
   }
   if (error) inputs.push_back({folder, unreadable(folder, error)});
 }
 
-std::vector<Input> expand_folder(const fs::path& folder) {
+std::vector<Input> expand_folder(const fs::path& folder, FileKinds kinds) {
   std::vector<Input> inputs;
   for (std::vector<fs::path> folders = {folder}; !folders.empty();) {
     const fs::path next = std::move(folders.back());
     folders.pop_back();
-    list_folder(next, folders, inputs);
+    list_folder(next, kinds, folders, inputs);
   }
   if (inputs.empty()) {
-    return {{folder, fmt::format("{}: no .smtx, .mtx, .npy or .npz file in this folder; name the "
-                                 "files or another folder",
-                                 folder.string())}};
+    const bool models = kinds == FileKinds::matrices_and_models;
+    return {{folder,
+             fmt::format("{}: no .smtx, .mtx, .npy{} file in this folder; name the files "
+                         "or another folder",
+                         folder.string(), models ? ", .npz, .safetensors or .onnx" : " or .npz")}};
   }
   std::ranges::sort(inputs, {}, &Input::path);
   return inputs;
@@ -76,13 +85,30 @@ std::vector<std::string> match_glob(const std::string& pattern) {
   return paths;
 }
 
-std::vector<Input> expand(const std::string& argument) {
+/// FILE/NAME of a model's file: NAME may have slashes, too.
+std::optional<Input> layers_of_model(const std::string& argument) {
+  std::error_code error;
+  for (std::size_t slash = argument.find('/'); slash != std::string::npos;
+       slash = argument.find('/', slash + 1)) {
+    const fs::path file = argument.substr(0, slash);
+    if (!is_model_file(file) || !fs::is_regular_file(file, error)) continue;
+    Input input{file};
+    input.layers = argument.substr(slash + 1);
+    return input;
+  }
+  return std::nullopt;
+}
+
+std::vector<Input> expand(const std::string& argument, FileKinds kinds) {
   std::error_code error;
   const fs::path path(argument);
-  if (fs::is_directory(path, error)) return expand_folder(path);
+  if (fs::is_directory(path, error)) return expand_folder(path, kinds);
+  if (kinds == FileKinds::matrices_and_models) {
+    if (auto layers = layers_of_model(argument)) return {std::move(*layers)};
+  }
   // A file whose name has a bracket in it is that file.
   const bool is_pattern = argument.find_first_of("*?[") != std::string::npos;
-  if (!is_pattern || fs::exists(path, error)) return {{path, ""}};
+  if (!is_pattern || fs::exists(path, error)) return {{path}};
   const std::vector<std::string> matches = match_glob(argument);
   if (matches.empty()) {
     return {{path, fmt::format("{}: no file matches; check the pattern", argument)}};
@@ -90,10 +116,10 @@ std::vector<Input> expand(const std::string& argument) {
   std::vector<Input> inputs;
   for (const std::string& match : matches) {
     if (!fs::is_directory(match, error)) {
-      inputs.push_back({match, ""});
+      inputs.push_back({match});
       continue;
     }
-    for (Input& input : expand_folder(match)) inputs.push_back(std::move(input));
+    for (Input& input : expand_folder(match, kinds)) inputs.push_back(std::move(input));
   }
   return inputs;
 }
@@ -125,12 +151,17 @@ fs::path identity_of(const fs::path& path) {
 
 }  // namespace
 
-std::vector<Input> expand_inputs(const std::vector<std::string>& arguments) {
+bool is_model_file(const fs::path& path) {
+  return std::ranges::find(k_models, lower_extension(path)) != k_models.end();
+}
+
+std::vector<Input> expand_inputs(const std::vector<std::string>& arguments, FileKinds kinds) {
   std::vector<Input> inputs;
-  std::set<fs::path> seen;
+  std::set<std::pair<fs::path, std::string>> seen;
   for (const std::string& argument : arguments) {
-    for (Input& input : expand(argument)) {
-      if (seen.insert(identity_of(input.path)).second) inputs.push_back(std::move(input));
+    for (Input& input : expand(argument, kinds)) {
+      if (seen.emplace(identity_of(input.path), input.layers).second)
+        inputs.push_back(std::move(input));
     }
   }
   return inputs;

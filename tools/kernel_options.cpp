@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <limits>
@@ -153,11 +154,16 @@ CLI::Validator check_number(std::string_view what, Number least, Number most) {
 
 }  // namespace
 
-void add_file_arguments(CLI::App& command, std::vector<std::string>& files) {
+void add_file_arguments(CLI::App& command, std::vector<std::string>& files, FileKinds kinds) {
   command
       .add_option("FILE", files,
-                  "Matrix files (.smtx, .mtx, .npy, .npz); folders, which are searched for such "
-                  "files recursively; globs, also quoted ones.")
+                  kinds == FileKinds::matrices
+                      ? "Matrix files (.smtx, .mtx, .npy, .npz); folders, which are searched for "
+                        "such files recursively; globs, also quoted ones."
+                      : "Matrix files (.smtx, .mtx, .npy, .npz); models (.safetensors, all files "
+                        "of one in parts; .onnx through python -m spjit), whose layers are inputs, "
+                        "or FILE/NAME, some of them, also by a glob; folders, which are searched "
+                        "for such files recursively; globs, also quoted ones.")
       ->check(not_empty())
       ->required();
 }
@@ -200,9 +206,36 @@ void add_kernel_options(CLI::App& command, KernelOptions& options) {
   add_search_options(command, options.compile);
   add_gpu_options(command, options);
   add_load_options(command, options.load);
+  add_model_options(command, options.model);
 }
 
-Problem problem_of(CsrMatrix matrix, const KernelOptions& options) {
+KernelOptions options_for(const Input& input, const KernelOptions& options) {
+  KernelOptions own = options;
+  if (!input.layer) return own;
+  const StoredWeights& weights = input.layer->weights;
+  for (const LayerRule& rule : input.layer->rules) apply_arguments(rule.arguments, own);
+  Problem& problem = own.problem;
+  if (weights.what.shape.size() == 4) {
+    problem.n.value = 0;  // those of the image
+    problem.convolution->kernel_height = weights.what.shape[2];
+    problem.convolution->kernel_width = weights.what.shape[3];
+  } else {
+    problem.operation = Operation::spmm;
+    problem.convolution.reset();
+  }
+  check_problem(problem);
+  OperandFile& bias = own.operands.bias;
+  if (problem.epilogue.bias && bias.path.empty()) {
+    bias.values = read_bias(*input.layer->file, weights);
+    problem.epilogue.bias = !bias.values.empty();
+    if (problem.epilogue.bias) bias.path = input.path;
+  }
+  return own;
+}
+
+Problem load_problem(const Input& input, const KernelOptions& options) {
+  CsrMatrix matrix = input.layer ? read_weights(*input.layer->file, input.layer->weights)
+                                 : load_matrix(input.path, options.load);
   check_rows(options.operands, matrix.rows);
   Problem problem = options.problem;
   problem.a = std::move(matrix);
@@ -210,10 +243,35 @@ Problem problem_of(CsrMatrix matrix, const KernelOptions& options) {
   return problem.convolution ? checked_problem(std::move(problem)) : problem;
 }
 
-void prepare(KernelOptions& options) {
+void apply_arguments(const std::vector<std::string>& arguments, KernelOptions& options) {
+  CLI::App parser;
+  parser.set_help_flag();
+  add_problem_options(parser, options.problem, options.operands);
+  try {
+    // The parser takes them from the end.
+    parser.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ParseError& error) {
+    throw InvalidArgument(fmt::format("options of a layer: {}", error.what()));
+  }
+  read_operands(options.operands);
+}
+
+void prepare(KernelOptions& options, const std::vector<std::string>& files) {
+  const bool models_alone = std::ranges::all_of(files, [](const std::string& file) {
+    return file.find(".safetensors") != std::string::npos || file.find(".onnx") != file.npos;
+  });
+  Problem& problem = options.problem;
+  if (models_alone && !problem.convolution && problem.n.value == 0) set_any_columns(problem);
+  read_rules(options.model);
   check_problem(options.problem);
   check_for_target(options.problem, checked_options(options.compile).target);
   read_operands(options.operands);
+}
+
+ModelInputs expand_all(const std::vector<std::string>& files, const KernelOptions& options,
+                       bool required) {
+  return expand_models(expand_inputs(files, FileKinds::matrices_and_models), options.model,
+                       options.problem.convolution.has_value(), required);
 }
 
 CLI::Validator not_empty() {
@@ -294,6 +352,7 @@ Json describe(const KernelOptions& options) {
                {"verify", to_string(compile.verify)},
                {"seed", options.load.value_seed},
                {"drop_zeros", !options.load.keep_explicit_zeros},
+               {"model", describe(options.model)},
                {"cache", options.cache.enabled}};
   if (compile.target.is_cuda()) json["cuda"] = describe_gpu(options);
   return json;

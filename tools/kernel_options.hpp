@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "inputs.hpp"
+#include "model_inputs.hpp"
 #include "problem_options.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/matrix_io.hpp"
@@ -31,10 +33,12 @@ struct KernelOptions {
   CompileOptions compile;
   CacheOptions cache;
   LoadOptions load;
+  ModelOptions model;
 };
 
 /// `FILE...`, required.
-void add_file_arguments(CLI::App& command, std::vector<std::string>& files);
+void add_file_arguments(CLI::App& command, std::vector<std::string>& files,
+                        FileKinds kinds = FileKinds::matrices_and_models);
 
 /// --seed and --drop-zeros.
 void add_load_options(CLI::App& command, LoadOptions& options);
@@ -45,13 +49,26 @@ void add_load_options(CLI::App& command, LoadOptions& options);
 /// --compile-limit.
 void add_kernel_options(CLI::App& command, KernelOptions& options);
 
-/// The problem that the options make of a matrix. Throws InvalidArgument for one that the operands'
-/// files are not for.
-[[nodiscard]] Problem problem_of(CsrMatrix matrix, const KernelOptions& options);
+/// The options of one input: with those of its own, of a layer of a model, and with the bias beside
+/// it for --bias without a file (without one there, without bias). Throws InvalidArgument, IoError.
+[[nodiscard]] KernelOptions options_for(const Input& input, const KernelOptions& options);
 
-/// Reads the operands. Throws UsageError and InvalidArgument for options that are wrong for every
-/// matrix, which are not its failure; IoError.
-void prepare(KernelOptions& options);
+/// The input's matrix and what `options`, its own, make of it. Throws InvalidArgument for one that
+/// the operands' files are not for, and as the readers.
+[[nodiscard]] Problem load_problem(const Input& input, const KernelOptions& options);
+
+/// Changes what is computed as arguments of a command line say, "--activation=gelu". Throws
+/// InvalidArgument for others than add_problem_options() knows.
+void apply_arguments(const std::vector<std::string>& arguments, KernelOptions& options);
+
+/// Reads the operands and the options of layers; without --n, models get a run-time n. Throws
+/// UsageError and InvalidArgument for options that are wrong for every matrix, which are not its
+/// failure; IoError.
+void prepare(KernelOptions& options, const std::vector<std::string>& files);
+
+/// The inputs that arguments stand for, those of models a layer each; see expand_models().
+[[nodiscard]] ModelInputs expand_all(const std::vector<std::string>& files,
+                                     const KernelOptions& options, bool required = true);
 
 /// A name that a parser of the library understands; its error message is the usage error.
 template <typename T, typename Parse>

@@ -60,8 +60,10 @@ void measure_layer(Layer& layer, const Kernel& kernel, const Problem& problem,
   }
 }
 
-void process(Layer& layer, const Compiler& compiler, const LayerOptions& options) {
-  const Problem problem = problem_of(load_matrix(layer.path, options.kernel.load), options.kernel);
+void process(Layer& layer, const Input& input, const Compiler& compiler,
+             const LayerOptions& options) {
+  const KernelOptions own = options_for(input, options.kernel);
+  const Problem problem = load_problem(input, own);
   layer.statistics = compute_statistics(*problem.a);
   const Kernel kernel = compiler.compile(problem, control_of(options));
   layer.info = kernel.info();
@@ -78,7 +80,7 @@ void process(Layer& layer, const Compiler& compiler, const LayerOptions& options
   }
   add_extent(layer.notes, layer.info->verification);
   if (options.measure && why_not_timed(layer.info->target).empty()) {
-    measure_layer(layer, kernel, problem, options.kernel);
+    measure_layer(layer, kernel, problem, own);
   }
   if (!options.emit.directory.empty()) {
     layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));
@@ -178,14 +180,14 @@ bool Layer::is_ranked_only() const {
   return info->cuda && !record.at("search").at("timed").get<bool>();
 }
 
-Layer process_layer(const std::filesystem::path& path, const std::string& name,
-                    const Compiler& compiler, const LayerOptions& options) {
+Layer process_layer(const Input& input, const std::string& name, const Compiler& compiler,
+                    const LayerOptions& options) {
   Layer layer;
-  layer.path = path;
+  layer.path = input.path;
   layer.name = name;
   layer.peak_gflops = options.peak_gflops;
   layer.error = attempt(
-      path, [&] { process(layer, compiler, options); },
+      input.path, [&] { process(layer, input, compiler, options); },
       "; use fewer columns (--n) or --no-measure --no-verify");
   return layer;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "emit.hpp"
+#include "inputs.hpp"
 #include "kernel_options.hpp"
 #include "measure.hpp"
 #include "spjit/kernel.hpp"
@@ -48,7 +49,7 @@ struct Layer {
 
 /// Loads, compiles and checks, measures where the target is in this machine, and emits. Never
 /// throws for what goes wrong with this file: `error` says it.
-[[nodiscard]] Layer process_layer(const std::filesystem::path& path, const std::string& name,
+[[nodiscard]] Layer process_layer(const Input& input, const std::string& name,
                                   const Compiler& compiler, const LayerOptions& options);
 
 /// "512x512 90.0 %, unrolled, compiled in 3.1 ms, 120.4 us, 112.2 GFLOP/s, 98 % of peak".

@@ -191,7 +191,7 @@ void add_operand(CLI::App& command, const std::string& flag, bool& wanted, Opera
           flag,
           [&wanted, &file](const std::string& path) {
             wanted = true;
-            if (path != k_made_up) file.path = path;
+            if (path != k_made_up) file = {path, {}};
           },
           what)
       ->expected(0, 1)
@@ -233,7 +233,7 @@ Problem without_matrix(Problem problem) {
 }
 
 void read_operand(const char* flag, OperandFile& file) {
-  if (file.path.empty()) return;
+  if (file.path.empty() || !file.values.empty()) return;
   if (file.path.extension() != ".npy") {
     throw IoError(
         fmt::format("{}: {}: expected a .npy file with a number for each row of A; name matrix "
@@ -261,7 +261,7 @@ void check_length(const char* flag, const OperandFile& file, std::int64_t rows) 
 void add_problem_options(CLI::App& command, Problem& problem, OperandFiles& files) {
   command
       .add_option_function<std::string>(
-          "--n", [&problem](const std::string& text) { problem.n = parse_columns(text); },
+          "-n,--n", [&problem](const std::string& text) { problem.n = parse_columns(text); },
           "Columns of B and C: a number, or any, for a kernel that takes any n when it runs. "
           "any:N says what is typical, which choices and times are for; any is any:128. Required "
           "without --conv.")
@@ -289,6 +289,8 @@ void check_problem(Problem& problem) {
   if (!problem.convolution) return;
   problem.n.value = problem.convolution->output_height() * problem.convolution->output_width();
 }
+
+void set_any_columns(Problem& problem) { problem.n = Extent::at_run_time(k_typical_columns); }
 
 void read_operands(OperandFiles& files) {
   read_operand("--scale", files.scale);

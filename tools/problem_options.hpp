@@ -33,6 +33,9 @@ void add_problem_options(CLI::App& command, Problem& problem, OperandFiles& file
 /// wrong for every matrix.
 void check_problem(Problem& problem);
 
+/// n as `any` sets it.
+void set_any_columns(Problem& problem);
+
 /// Reads the files that were named. Throws IoError for one that is no `.npy` of one dimension.
 void read_operands(OperandFiles& files);
 

@@ -9,6 +9,8 @@
 #include <functional>
 #include <stdexcept>
 
+#include "model_inputs.hpp"
+
 namespace spjit::cli {
 
 /// What the exit status of `spjit` means; docs/cli.md and --help say the same.
@@ -30,9 +32,10 @@ struct Subcommand {
   std::function<ExitCode()> run;
 };
 
-[[nodiscard]] Subcommand add_compile(CLI::App& app);
-[[nodiscard]] Subcommand add_bench(CLI::App& app);
-[[nodiscard]] Subcommand add_explain(CLI::App& app);
+[[nodiscard]] Subcommand add_compile(CLI::App& app, const ModelConverter& convert);
+[[nodiscard]] Subcommand add_bench(CLI::App& app, const ModelConverter& convert);
+[[nodiscard]] Subcommand add_explain(CLI::App& app, const ModelConverter& convert);
+[[nodiscard]] Subcommand add_inspect(CLI::App& app, const ModelConverter& convert);
 [[nodiscard]] Subcommand add_gen(CLI::App& app);
 [[nodiscard]] Subcommand add_cache(CLI::App& app);
 [[nodiscard]] Subcommand add_collect(CLI::App& app);

@@ -102,6 +102,12 @@ void Progress::begin(std::string_view name) {
   draw();
 }
 
+void Progress::finish() {
+  ++done_;
+  erase();
+  draw();
+}
+
 void Progress::finish(std::string_view line) {
   ++done_;
   erase();

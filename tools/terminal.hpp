@@ -67,6 +67,8 @@ class Progress {
 
   /// Work on the next input begins.
   void begin(std::string_view name);
+  /// It is done, and there is nothing to say about it.
+  void finish();
   /// It is done: its line appears above the bar.
   void finish(std::string_view line);
   /// It failed: an error line appears above the bar.

@@ -17,30 +17,39 @@ std::vector<NetworkLayer> one_of_each_shape(const std::vector<NetworkLayer>& lay
   return some;
 }
 
-WaySurroundings surroundings_of(const LoadedNetwork& network, const LayerConditions& conditions,
-                                const Target& target) {
+Compiler compiler_for(const CompileOptions& options) {
+  CacheOptions no_cache;
+  no_cache.enabled = false;
+  return Compiler(options, no_cache);
+}
+
+CompileOptions options_of(const LoadedNetwork& network, const LayerConditions& conditions,
+                          const Target& target) {
   CompileOptions options;
   options.target = target;
   options.policy.hot = conditions.hot;
   options.policy.network_nnz = nnz_of(network.layers);
   options.resources.threads = conditions.threads;
-  CacheOptions no_cache;
-  no_cache.enabled = false;
+  return options;
+}
+
+WaySurroundings surroundings_of(const LoadedNetwork& network, const LayerConditions& conditions,
+                                const CompileOptions& options) {
   return {std::make_shared<const BiasedLayers>(conditions.hot ? one_of_each_shape(network.layers)
                                                               : network.layers),
-          Compiler(options, no_cache), std::make_shared<WorkerPool>(conditions.threads)};
+          compiler_for(options), std::make_shared<WorkerPool>(conditions.threads)};
 }
 
 /// The ways of a comparison, one after another.
 class Preparation {
  public:
-  Preparation(WaySurroundings surroundings, std::int64_t n)
-      : surroundings_(std::move(surroundings)), n_(n) {}
+  Preparation(WaySurroundings surroundings, CompileOptions options, std::int64_t n)
+      : surroundings_(std::move(surroundings)), options_(std::move(options)), n_(n) {}
 
   /// Empty if the way is ready and right; else why it is not.
   std::string add(const Way& way) {
     try {
-      auto prepared = std::make_unique<PreparedWay>(way, surroundings_, buffers_of(way));
+      auto prepared = std::make_unique<PreparedWay>(way, surroundings_for(way), buffers_of(way));
       std::string reason = prepared->check();
       if (reason.empty()) reason = compare(*prepared);
       if (reason.empty()) ready_.push_back(std::move(prepared));
@@ -59,6 +68,13 @@ class Preparation {
   void forget_expected() { expected_.clear(); }
 
  private:
+  [[nodiscard]] WaySurroundings surroundings_for(const Way& way) const {
+    if (!way.target) return surroundings_;
+    CompileOptions options = options_;
+    options.target = *way.target;
+    return {surroundings_.network, compiler_for(options), surroundings_.pool};
+  }
+
   /// Ways of one shape of tokens share them.
   LayerBuffers& buffers_of(const Way& way) {
     const TokenShape shape{n_, way.layout, way.batch};
@@ -79,6 +95,7 @@ class Preparation {
   }
 
   WaySurroundings surroundings_;
+  CompileOptions options_;
   std::int64_t n_;
   std::vector<std::unique_ptr<LayerBuffers>> buffers_;
   std::map<bool, LayerBuffers> expected_;  // by whether they are products
@@ -140,7 +157,8 @@ ComparisonResult measure_comparison(const LoadedNetwork& network, const Comparis
                                     const LayerConditions& conditions,
                                     const LayerBenchSettings& settings) {
   ComparisonResult result;
-  Preparation preparation(surroundings_of(network, conditions, settings.target), conditions.n);
+  const CompileOptions options = options_of(network, conditions, settings.target);
+  Preparation preparation(surroundings_of(network, conditions, options), options, conditions.n);
   for (const Way& way : comparison.ways) {
     const std::string reason = preparation.add(way);
     if (reason.empty()) continue;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "spjit/layout.hpp"
+#include "spjit/target.hpp"
 
 namespace spjit::bench {
 
@@ -26,7 +27,8 @@ struct Way {
   std::optional<std::int64_t> typical_n = {};  ///< of a run-time n; none: compiled for this n
   std::int64_t batch = 1;                      ///< products of n / batch tokens each
   Finishing finishing = Finishing::none;
-  bool runtime_values = false;  ///< each run brings A's values
+  bool runtime_values = false;        ///< each run brings A's values
+  std::optional<Target> target = {};  ///< compiled for; none: what the bench is for
 };
 
 /// Ways to compute the same, each held against the first.

@@ -6,73 +6,15 @@
 
 #include "base/dynamic_library.hpp"
 #include "bench/side_by_side/onnx_model.hpp"
+#include "bindings/ort/onnxruntime_abi.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::side_by_side {
 namespace {
 
-// From onnxruntime_c_api.h, which is not in the wheel and not in Debian 12. OrtApi is a struct of
-// pointers to functions that only grows at its end: a function keeps its place in all versions.
-struct Status;  // null: success
-struct Environment;
-struct ThreadingOptions;
-struct SessionOptions;
-struct Session;
-struct MemoryInfo;
-struct Value;
-struct RunOptions;
-
-using Slot = void();
-using ApiTable = Slot* const;  ///< the first of them
-struct ApiBase {
-  ApiTable* (*get_api)(std::uint32_t version);
-  const char* (*version)();
-};
-using GetApiBase = const ApiBase*();
+using namespace ort;
 
 constexpr std::uint32_t k_api_version = 12;
-constexpr int k_log_errors = 3;
-constexpr int k_arena_allocator = 1;
-constexpr int k_default_memory = 0;
-constexpr int k_float_element = 1;
-
-/// A function of OrtApi: its type, and its place.
-template <class Signature, std::size_t place>
-struct Function {
-  static Signature* of(ApiTable* table) { return reinterpret_cast<Signature*>(table[place]); }
-};
-template <class Object, std::size_t place>
-using Release = Function<void(Object*), place>;
-
-using GetErrorMessage = Function<const char*(const Status*), 2>;
-using CreateSessionFromArray =
-    Function<Status*(const Environment*, const void* model, std::size_t bytes,
-                     const SessionOptions*, Session**),
-             8>;
-using Run =
-    Function<Status*(Session*, const RunOptions*, const char* const* input_names,
-                     const Value* const* inputs, std::size_t input_count,
-                     const char* const* output_names, std::size_t output_count, Value** outputs),
-             9>;
-using CreateSessionOptions = Function<Status*(SessionOptions**), 10>;
-using CreateTensorWithData =
-    Function<Status*(const MemoryInfo*, void* data, std::size_t bytes, const std::int64_t* shape,
-                     std::size_t dimensions, int element_type, Value**),
-             49>;
-using CreateCpuMemoryInfo = Function<Status*(int allocator, int memory, MemoryInfo**), 69>;
-using ReleaseEnvironment = Release<Environment, 92>;
-using ReleaseStatus = Release<Status, 93>;
-using ReleaseMemoryInfo = Release<MemoryInfo, 94>;
-using ReleaseSession = Release<Session, 95>;
-using ReleaseValue = Release<Value, 96>;
-using ReleaseSessionOptions = Release<SessionOptions, 100>;
-using CreateEnvironmentWithThreads =
-    Function<Status*(int log_level, const char* name, const ThreadingOptions*, Environment**), 119>;
-using DisableThreadsOfSession = Function<Status*(SessionOptions*), 120>;
-using CreateThreadingOptions = Function<Status*(ThreadingOptions**), 121>;
-using ReleaseThreadingOptions = Release<ThreadingOptions, 122>;
-using SetIntraOpThreads = Function<Status*(ThreadingOptions*, int threads), 147>;
-using SetInterOpThreads = Function<Status*(ThreadingOptions*, int threads), 148>;
 
 constexpr const char* k_file = "libonnxruntime.so.1";
 constexpr const char* k_bring_it =

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <memory>
 #include <utility>
 
@@ -48,6 +49,25 @@ Activation activation_of(std::int32_t activation) {
   return k_activations[activation];
 }
 
+/// What is left out is 1, but for padding.
+Convolution convolution_of(const spjit_convolution& given) {
+  const auto or_one = [](std::int64_t size) { return size == 0 ? 1 : size; };
+  return {.channels = given.channels,
+          .height = given.height,
+          .width = given.width,
+          .kernel_height = or_one(given.kernel_height),
+          .kernel_width = or_one(given.kernel_width),
+          .stride_height = or_one(given.stride_height),
+          .stride_width = or_one(given.stride_width),
+          .pad_top = given.pad_top,
+          .pad_left = given.pad_left,
+          .pad_bottom = given.pad_bottom,
+          .pad_right = given.pad_right,
+          .dilation_height = or_one(given.dilation_height),
+          .dilation_width = or_one(given.dilation_width),
+          .groups = or_one(given.groups)};
+}
+
 Problem problem_of(const spjit_problem& given, const SharedMatrix& matrix) {
   Problem problem;
   problem.a = matrix;
@@ -63,6 +83,10 @@ Problem problem_of(const spjit_problem& given, const SharedMatrix& matrix) {
   problem.epilogue.low = given.clamp_low;
   problem.epilogue.high = given.clamp_high;
   problem.runtime_values = checked_flag(given.runtime_values, "runtime_values");
+  if (given.convolution != nullptr) {
+    problem.operation = Operation::conv2d;
+    problem.convolution = convolution_of(checked_struct(given.convolution, "spjit_convolution"));
+  }
   return problem;
 }
 
@@ -117,7 +141,11 @@ int spjit_compiler_create(const spjit_compiler_options* options, spjit_compiler*
 void spjit_compiler_destroy(spjit_compiler* compiler) { delete compiler; }
 
 int spjit_cancel_create(spjit_cancel** cancel) {
-  return guarded([&] { result_of(cancel, "cancel") = new spjit_cancel; });
+  return guarded([&] {
+    // Before `new`: the right side of an assignment is evaluated first.
+    spjit_cancel*& result = result_of(cancel, "cancel");
+    result = new spjit_cancel;
+  });
 }
 
 int spjit_cancel_request(spjit_cancel* cancel) {
@@ -136,7 +164,8 @@ int spjit_compile(const spjit_compiler* compiler, const spjit_matrix* matrix,
     spjit_kernel*& result = result_of(kernel, "kernel");
     require(compiler, "compiler");
     require(matrix, "matrix");
-    const spjit_problem given = checked_struct(problem, "spjit_problem");
+    const spjit_problem given =
+        checked_struct(problem, "spjit_problem", offsetof(spjit_problem, convolution));
     spjit::CompileControl controlled;
     if (control != nullptr) {
       controlled = control_of(checked_struct(control, "spjit_compile_control"));

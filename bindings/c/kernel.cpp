@@ -1,6 +1,7 @@
 // Kernels and runs of the C interface.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -18,13 +19,17 @@ namespace {
 
 /// Throws InvalidArgument as Kernel::run().
 Arguments arguments_of(const KernelInfo& info, const spjit_arguments* arguments) {
-  const spjit_arguments given = checked_struct(arguments, "spjit_arguments");
+  const spjit_arguments given =
+      checked_struct(arguments, "spjit_arguments", offsetof(spjit_arguments, height));
+  const bool says_n = info.runtime_n && !info.convolution;
   constexpr auto k_most_bytes = std::numeric_limits<std::int64_t>::max();
   return {.b = given.b,
           .ldb = given.ldb,
           .c = given.c,
           .ldc = given.ldc,
-          .n = given.n == 0 && !info.runtime_n ? Arguments::k_as_compiled : given.n,
+          .n = given.n == 0 && !says_n ? Arguments::k_as_compiled : given.n,
+          .height = given.height,
+          .width = given.width,
           .b_layout = layout_of(given.b_layout, "b_layout"),
           .c_layout = layout_of(given.c_layout, "c_layout"),
           .scale = given.scale,

@@ -15,6 +15,7 @@
 #include "spjit/layout.hpp"        // IWYU pragma: export
 #include "spjit/matrix.hpp"        // IWYU pragma: export
 #include "spjit/matrix_io.hpp"     // IWYU pragma: export
+#include "spjit/model_io.hpp"      // IWYU pragma: export
 #include "spjit/options.hpp"       // IWYU pragma: export
 #include "spjit/parallel_for.hpp"  // IWYU pragma: export
 #include "spjit/problem.hpp"       // IWYU pragma: export

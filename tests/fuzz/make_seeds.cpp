@@ -26,6 +26,7 @@
 #include "reorder/row_grouping.hpp"
 #include "runtime/cache/cache_record.hpp"
 #include "spjit/generate.hpp"
+#include "tests/support/safetensors_file.hpp"
 
 namespace {
 
@@ -108,6 +109,34 @@ void add_npy(SeedFolder& seeds) {
   file += static_cast<char>(fortran.size());
   file += std::string(3, '\0') + fortran + std::string(16, '\1');
   seeds.add("npy", "fortran", file);
+}
+
+void add_safetensors(SeedFolder& seeds) {
+  using test::float_tensor;
+  using test::TensorBytes;
+  const TensorBytes shape =
+      test::tensor("w.shape", "I64", "[2, 9]", std::array<std::int64_t, 2>{2, 9});
+  seeds.add("safetensors", "plain",
+            test::safetensors({float_tensor("a.bias", "[2]", {1, 0}),
+                               float_tensor("a.weight", "[2, 3]", {1, 0, 0, 0, -2, 0})},
+                              R"("__metadata__": {"format": "pt"})"));
+  seeds.add("safetensors", "masked",
+            test::safetensors({float_tensor("c.weight_mask", "[2, 1, 1, 2]", {1, 0, 0, 1}),
+                               float_tensor("c.weight_orig", "[2, 1, 1, 2]", {3, 4, 5, 6})}));
+  seeds.add(
+      "safetensors", "bitmask",
+      test::safetensors(
+          {test::tensor("w.bitmask", "U8", "[2, 2]", std::array<std::uint8_t, 4>{0x81, 1, 0, 1}),
+           test::tensor("w.compressed", "BF16", "[4]",
+                        std::array<std::uint16_t, 4>{0x3F80, 0xC000, 0x4040, 0x3F00}),
+           test::tensor("w.row_offsets", "I64", "[2, 1]", std::array<std::int64_t, 2>{0, 3}),
+           shape}));
+  seeds.add("safetensors", "types",
+            test::safetensors(
+                {test::tensor("d", "F64", "[1, 2]", std::array<double, 2>{0.1, 0}),
+                 test::tensor("h", "F16", "[2, 1]", std::array<std::uint16_t, 2>{0x3C00, 0}),
+                 test::tensor("i", "I8", "[1, 2]", std::array<std::int8_t, 2>{1, 0}),
+                 float_tensor("none", "[3, 0]", {}), float_tensor("scalar", "[]", {1})}));
 }
 
 // An archive of sparse arrays: what scipy writes for csr and csc (three offsets) and for coo.
@@ -349,8 +378,9 @@ int main(int argc, char** argv) {
   }
   SeedFolder seeds(argv[1]);
   try {
-    for (const auto add : {add_smtx, add_mtx, add_npy, add_npz, add_gzip, add_rank_model,
-                           add_samples, add_cache_record, add_archive, add_host, add_cuda_record}) {
+    for (const auto add :
+         {add_smtx, add_mtx, add_npy, add_npz, add_safetensors, add_gzip, add_rank_model,
+          add_samples, add_cache_record, add_archive, add_host, add_cuda_record}) {
       add(seeds);
     }
   } catch (const std::exception& error) {

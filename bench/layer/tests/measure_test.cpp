@@ -14,6 +14,7 @@ namespace {
 using namespace spjit;
 using namespace spjit::bench;
 using namespace spjit::testing_support;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -91,6 +92,25 @@ TEST(MeasureComparison, DoesNotTimeWhatIsWrong) {
   EXPECT_THAT(result.cases, IsEmpty());
   ASSERT_THAT(result.failures, SizeIs(1));
   EXPECT_THAT(result.failures[0].reason, StartsWith("wrong: layer 1 (square)"));
+}
+
+/// What is compiled for host-generic rounds each product: right, but other bits.
+TEST(MeasureComparison, DoesNotTimeOtherBitsThanTheFirst) {
+  if (Target().isa() == HostIsa::generic) GTEST_SKIP() << "this CPU computes as host-generic";
+  Comparison comparison = comparison_of("epilogue-tokens");
+  Way other = comparison.ways[0];
+  other.name = "rounded twice";
+  other.target = Target(HostIsa::generic);
+  comparison.ways.push_back(other);
+
+  const auto result = measure_comparison(four_layers(), comparison, {16}, quick());
+
+  ASSERT_THAT(result.failures, SizeIs(1));
+  EXPECT_EQ(result.failures[0].way, "rounded twice");
+  EXPECT_THAT(result.failures[0].reason,
+              AllOf(StartsWith("wrong: layer "), HasSubstr("; expected the bits of ")));
+  ASSERT_THAT(result.cases, SizeIs(3));
+  EXPECT_THAT(result.cases[0].timings, SizeIs(3));
 }
 
 TEST(MeasureComparison, GoesOnWithoutAWayThatCannot) {

@@ -87,5 +87,12 @@ TEST(Printable, ReplacesWhatBreaksALineAndShortens) {
   EXPECT_EQ(printable("abcdef", 3), "abc...");
 }
 
+TEST(JsonText, FindsAMemberThatAnObjectHasTwice) {
+  EXPECT_EQ(find_repeated_member(R"({"a": 1, "b": {"a": [{"c": 1}, {"c": 2}]}})"), std::nullopt);
+  EXPECT_EQ(find_repeated_member("[3]"), std::nullopt);
+  EXPECT_EQ(find_repeated_member(R"({"a": 1, "b": 2, "a": 3})"), "a");
+  EXPECT_EQ(find_repeated_member(R"([{"a": {"c": 1, "\u0063": 2}}])"), "c");
+}
+
 }  // namespace
 }  // namespace spjit

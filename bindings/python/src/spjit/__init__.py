@@ -5,15 +5,17 @@
 """
 
 from ._compiler import Compiler, compile
+from ._convolution import Conv2d, Conv2dKernel
 from ._errors import (CacheError, Cancelled, CompileFailed, DeadlineExceeded, DeviceError,
                       InternalError, InvalidArgument, InvalidMatrix, IoError, NotSupported,
                       OutOfMemory, SpjitError, VerificationFailed)
-from ._kernel import Kernel, PreparedValues, load
+from ._kernel import Kernel, PreparedValues
 from ._library import version as _version
+from ._load import load
 
 __version__: str = _version()
 
-__all__ = ["CacheError", "Cancelled", "CompileFailed", "Compiler", "DeadlineExceeded",
-           "DeviceError", "InternalError", "InvalidArgument", "InvalidMatrix", "IoError", "Kernel",
-           "NotSupported", "OutOfMemory", "PreparedValues", "SpjitError", "VerificationFailed",
-           "compile", "load"]
+__all__ = ["CacheError", "Cancelled", "CompileFailed", "Compiler", "Conv2d", "Conv2dKernel",
+           "DeadlineExceeded", "DeviceError", "InternalError", "InvalidArgument", "InvalidMatrix",
+           "IoError", "Kernel", "NotSupported", "OutOfMemory", "PreparedValues", "SpjitError",
+           "VerificationFailed", "compile", "load"]

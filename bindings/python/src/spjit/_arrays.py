@@ -115,23 +115,20 @@ TOKENS = 2  # SPJIT_LAYOUT_TOKENS
 
 # How an operand lies: its layout (enum spjit_layout), leading dimension and distance, in floats.
 Placed = tuple[int, int, int]
+# Of a shape: how many of the first dimensions are a batch, which are features and which tokens.
+Dimensions = tuple[int, int, slice]
 
 
-def _place(shape: Extents, strides: Extents, tokens_major: bool, batch_dims: int) -> Placed | None:
-    """Of [batch..., tokens..., features], or [batch..., features, tokens] where not `tokens_major`,
-    with `batch_dims` dimensions of the batch; None if it is no batch of matrices with unit stride
-    in one direction."""
+def _place(shape: Extents, strides: Extents, dimensions: Dimensions) -> Placed | None:
+    """None if it is no batch of matrices with unit stride in one direction."""
     if any(stride % _ITEM for stride in strides):
         return None
     strides = tuple(stride // _ITEM for stride in strides)
-    if tokens_major:
-        features, feature_stride = shape[-1], strides[-1]
-        token_shape, token_strides = shape[batch_dims:-1], strides[batch_dims:-1]
-    else:
-        features, feature_stride = shape[-2], strides[-2]
-        token_shape, token_strides = shape[-1:], strides[-1:]
+    batch_dims, feature_dim, token_dims = dimensions
+    features, feature_stride = shape[feature_dim], strides[feature_dim]
+    token_shape = shape[token_dims]
     distance = _merged(shape[:batch_dims], strides[:batch_dims])
-    token_stride = _merged(token_shape, token_strides)
+    token_stride = _merged(token_shape, strides[token_dims])
     if distance is None or token_stride is None:
         return None
     tokens = math.prod(token_shape)
@@ -148,9 +145,10 @@ def _place(shape: Extents, strides: Extents, tokens_major: bool, batch_dims: int
     return None
 
 
-# Of a call: whether tokens come first, whether there may be any number of them, the shape of x and
-# its strides, the same of y, the strides of the residual if there is one. Strides are in bytes.
-Shapes = tuple[bool, bool, Extents, Extents, Extents, Extents, Optional[Extents]]
+# Of a call: how many of the last dimensions are tokens (pixels), whether they come before features,
+# whether there may be any number of them, the shape of x and its strides, the same of y, the
+# strides of the residual if there is one. Strides are in bytes.
+Shapes = tuple[int, bool, bool, Extents, Extents, Extents, Extents, Optional[Extents]]
 
 
 class Placement(NamedTuple):
@@ -166,17 +164,19 @@ class Placement(NamedTuple):
 @functools.lru_cache(maxsize=4096)
 def placement(shapes: Shapes) -> Placement | None:
     """None if they cannot be computed without a copy."""
-    tokens_major, any_n, x_shape, x_strides, y_shape, y_strides, residual_strides = shapes
-    most = max(len(x_shape) - 2, 0)
+    token_count, tokens_major, any_n, x_shape, x_strides, y_shape, y_strides, r_strides = shapes
+    most = max(len(x_shape) - 1 - token_count, 0)
     # Tokens that follow one another evenly are one matrix; else leading dimensions are a batch.
-    least = 0 if tokens_major and any_n else most
+    least = 0 if tokens_major and any_n and token_count == 1 else most
     for batch_dims in range(least, most + 1):
-        x = _place(x_shape, x_strides, tokens_major, batch_dims)
-        y = _place(y_shape, y_strides, tokens_major, batch_dims)
-        residual = y if residual_strides is None else _place(
-            y_shape, residual_strides, tokens_major, batch_dims)
+        dimensions: Dimensions = (
+            (batch_dims, -1, slice(batch_dims, -1)) if tokens_major else
+            (batch_dims, -1 - token_count, slice(-token_count, None)))
+        x = _place(x_shape, x_strides, dimensions)
+        y = _place(y_shape, y_strides, dimensions)
+        residual = y if r_strides is None else _place(y_shape, r_strides, dimensions)
         if x is None or y is None or residual is None or residual[0] != y[0]:
             continue
-        tokens = x_shape[batch_dims:-1] if tokens_major else x_shape[-1:]
-        return Placement(math.prod(tokens), math.prod(x_shape[:batch_dims]), x, y, residual)
+        return Placement(math.prod(x_shape[dimensions[2]]), math.prod(x_shape[:batch_dims]), x, y,
+                         residual)
     return None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from ctypes import byref
+from ctypes import byref, pointer
 from typing import Any, TypeVar
 
 import numpy as np
 
+from ._convolution import Conv2d, Conv2dKernel
 from ._errors import InvalidArgument, InvalidMatrix
 from ._kernel import Kernel
 from ._library import CompileControl, CompilerOptions, Csr, Handle, PathLike, Problem, check
@@ -52,8 +53,14 @@ def _from_csr(matrix: Any) -> Handle:
     return Handle(library.spjit_matrix_from_csr, library.spjit_matrix_destroy, byref(csr))
 
 
-def _matrix_of(matrix: Any) -> Handle:
+def _matrix_of(matrix: Any, convolution: Conv2d | None) -> Handle:
     destroy = library.spjit_matrix_destroy
+    if convolution is not None and isinstance(matrix, np.ndarray) and matrix.ndim == 4:
+        expected = convolution.weight_shape(matrix.shape[0])
+        if matrix.shape != expected:
+            raise InvalidArgument(f"matrix has the shape {list(matrix.shape)}; expected weights "
+                                  f"{list(expected)}")
+        matrix = matrix.reshape(len(matrix), -1)
     if isinstance(matrix, (str, os.PathLike)):
         return Handle(library.spjit_matrix_load, destroy, path_bytes(matrix))
     if hasattr(matrix, "tocsr"):
@@ -119,7 +126,9 @@ class Compiler:
                  cache: PathLike | bool | None = None, hot: bool = False,
                  search: str | None = None, search_budget: float | None = None,
                  family: str | None = None, network_nnz: int = 0,
-                 verify: str | None = None) -> None:
+                 verify: str | None = None,
+                 _parallel_for: tuple[int, int] | None = None) -> None:
+        # _parallel_for: addresses of an spjit_parallel_for and of its first argument.
         directory = None if cache is None or isinstance(cache, bool) else path_bytes(cache)
         options = CompilerOptions(
             target=text_bytes(target), search=text_bytes(search),
@@ -127,6 +136,8 @@ class Compiler:
             family=text_bytes(family), network_nnz=network_nnz, verify=text_bytes(verify),
             cache_directory=directory, threads=thread_count(threads), hot=int(hot),
             no_cache=int(cache is False))
+        if _parallel_for is not None:
+            options.parallel_for, options.parallel_for_user = _parallel_for
         self._handle = Handle(library.spjit_compiler_create, library.spjit_compiler_destroy,
                               byref(options))
 
@@ -134,7 +145,7 @@ class Compiler:
                 layout: str = "tokens", activation: str | None = None,
                 clamp: tuple[float, float] | None = None, bias: bool = False, scale: bool = False,
                 residual: bool = False, runtime_values: bool = False,
-                timeout: float | None = None) -> Kernel:
+                convolution: Conv2d | None = None, timeout: float | None = None) -> Kernel:
         """A kernel for Y = act(scale * (X * A^T) + bias + residual), from the cache or new.
 
         matrix: A [out, in]: scipy.sparse in any format, a numpy array whose zeros are left out, or
@@ -147,6 +158,9 @@ class Compiler:
         bias, scale, residual: calls have a summand for each row of A, a factor for each row, a
             summand for each element of y.
         runtime_values: calls bring A's values (Kernel.prepare_values).
+        convolution: A is the weights [filters, channels / groups * kernel height * kernel width] of
+            this convolution, as a numpy array also with 4 dimensions; the kernel is a Conv2dKernel.
+            `n` and `typical_n` are not used: sizes are those of the convolution.
         timeout: seconds after which it is given up.
 
         Ctrl-C stops it. Raises TypeError, InvalidArgument, InvalidMatrix, IoError, NotSupported,
@@ -156,26 +170,33 @@ class Compiler:
             raise InvalidArgument(f"clamp and activation={activation!r} are given; expected one")
         low, high = (0.0, 0.0) if clamp is None else clamp
         place = _named(layout, "layout", _LAYOUTS)
+        if convolution is not None and n is not None:
+            raise InvalidArgument(f"n={n} and a convolution are given; its sizes say n")
         problem = Problem(
             n=typical_n if n is None else n, runtime_n=int(n is None), b_layout=place,
             c_layout=place, has_scale=int(scale), has_bias=int(bias), has_residual=int(residual),
             activation=5 if clamp is not None else _named(activation, "activation", _ACTIVATIONS),
             clamp_low=low, clamp_high=high, runtime_values=int(runtime_values))
-        source = _matrix_of(matrix)
+        if convolution is not None:
+            sizes = convolution.as_struct()
+            problem.convolution = pointer(sizes)
+            problem.n, problem.runtime_n = 0, int(convolution.any_size)
+        source = _matrix_of(matrix, convolution)
         cancel = Handle(library.spjit_cancel_create, library.spjit_cancel_destroy)
         control = CompileControl(cancel=cancel.pointer,
                                  timeout_ms=0 if timeout is None else 1e3 * timeout)
-        return _interruptible(
-            lambda: Kernel(Handle(library.spjit_compile, library.spjit_kernel_destroy,
-                                  self._handle.pointer, source.pointer, byref(problem),
-                                  byref(control))),
+        handle = _interruptible(
+            lambda: Handle(library.spjit_compile, library.spjit_kernel_destroy,
+                           self._handle.pointer, source.pointer, byref(problem), byref(control)),
             lambda: check(library.spjit_cancel_request(cancel.pointer)))
+        return Kernel(handle) if convolution is None else Conv2dKernel(handle, convolution)
 
 
 def compile(matrix: Any, n: int | None = None, *, typical_n: int = 64, layout: str = "tokens",
             activation: str | None = None, clamp: tuple[float, float] | None = None,
             bias: bool = False, scale: bool = False, residual: bool = False,
-            runtime_values: bool = False, timeout: float | None = None, threads: int = 1,
+            runtime_values: bool = False, convolution: Conv2d | None = None,
+            timeout: float | None = None, threads: int = 1,
             target: str | None = None, cache: PathLike | bool | None = None, hot: bool = False,
             search: str | None = None, search_budget: float | None = None,
             family: str | None = None, network_nnz: int = 0,
@@ -186,4 +207,5 @@ def compile(matrix: Any, n: int | None = None, *, typical_n: int = 64, layout: s
                         verify=verify)
     return compiler.compile(matrix, n, typical_n=typical_n, layout=layout, activation=activation,
                             clamp=clamp, bias=bias, scale=scale, residual=residual,
-                            runtime_values=runtime_values, timeout=timeout)
+                            runtime_values=runtime_values, convolution=convolution,
+                            timeout=timeout)

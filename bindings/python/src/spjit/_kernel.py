@@ -12,8 +12,7 @@ import numpy.typing as npt
 from . import _arrays
 from ._arrays import Dense
 from ._errors import InvalidArgument
-from ._library import ARGUMENTS, Handle, LoadOptions, PathLike, check, library
-from ._library import path_bytes, thread_count
+from ._library import ARGUMENTS, Handle, PathLike, check, library, path_bytes
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -39,6 +38,9 @@ class Kernel:
     interpreter's lock is not held meanwhile. `compile` and `load` make kernels.
     """
 
+    _token_dims = 1  # of x and y
+    is_product = True  # a run says n; of other convolutions height and width
+
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         text = c_char_p()
@@ -52,6 +54,8 @@ class Kernel:
         self._out: int = info["rows"]
         self._n: int | None = None if info["runtime_n"] else info["n"]
         self._tokens_major = info["b_layout"] == "tokens"
+        # Of what is no plain product: the member of the info.
+        self.convolution_sizes: dict[str, Any] | None = info["convolution"]
         self._takes_values: bool = info["runtime_values"]
         epilogue = info["epilogue"]
         self._has: tuple[bool, bool, bool] = (epilogue["scale"], epilogue["bias"],
@@ -147,18 +151,19 @@ class Kernel:
         if 0 in shape:
             return out
         place = _arrays.placement((
-            self._tokens_major, self._n is None, given[1], given[2], shape, result[2],
-            None if added is None else added[2]))
+            self._token_dims, self._tokens_major, self._n is None, given[1], given[2], shape,
+            result[2], None if added is None else added[2]))
         if place is None:
             raise self._not_placed(given, result, added)
         n, batch, of_x, of_y, (_, ldr, r_distance) = place
+        n, height, width = self._sizes_of_run(n, given[1])
         x_layout, ldb, b_distance = of_x
         y_layout, ldc, c_distance = of_y
         arguments = _pack(
             _SIZE, given[0], ldb, result[0], ldc, n, x_layout, y_layout,
             0 if factors is None else factors[0], 0 if summands is None else summands[0],
             0 if added is None else added[0], ldr, 0 if values is None else values._handle.pointer,
-            batch, b_distance, c_distance, r_distance, 0, 0, 0)
+            batch, b_distance, c_distance, r_distance, 0, 0, 0, height, width)
         status = _run(self._handle.pointer, arguments)
         if status:
             check(status)
@@ -180,6 +185,10 @@ class Kernel:
         if tokens_major:
             return (*shape[:-1], self._out)
         return (*shape[:-2], self._out, n)
+
+    def _sizes_of_run(self, n: int, x_shape: tuple[int, ...]) -> tuple[int, int, int]:
+        """n, height and width as spjit_arguments has them."""
+        return n, 0, 0
 
     @staticmethod
     def _of_shape(array: Any, name: str, shape: tuple[int, ...], writable: bool = False) -> Dense:
@@ -207,26 +216,11 @@ class Kernel:
             raise InvalidArgument("values is missing; this kernel was compiled with "
                                   "runtime_values=True: pass what prepare_values() gave")
 
-    @staticmethod
-    def _not_placed(x: Dense, y: Dense, residual: Dense | None) -> InvalidArgument:
+    def _not_placed(self, x: Dense, y: Dense, residual: Dense | None) -> InvalidArgument:
         operands = [("x", x), ("out", y)] + ([] if residual is None else [("residual", residual)])
         return InvalidArgument(
             "; ".join(f"{name} has the strides {list(strides)} (bytes) for the shape {list(shape)}"
                       for name, (_, shape, strides, _) in operands)
-            + "; expected 4 in one of the last two dimensions (of out and residual the same), a "
-              "positive multiple of 4 in the other and even ones in the rest: "
-              "numpy.ascontiguousarray() makes a copy that has them")
-
-
-def load(folder: PathLike, *, threads: int = 1, any_owner: bool = False) -> Kernel:
-    """A kernel that `Kernel.save` wrote, or an entry of a cache. Needs neither matrix nor cache.
-
-    threads: of a call; 0: all CPUs.
-    any_owner: also take files that other users can write to.
-
-    Raises IoError if there is none; CacheError or SpjitError if it is damaged; NotSupported if this
-    CPU lacks the instruction set.
-    """
-    options = LoadOptions(threads=thread_count(threads), any_owner=int(any_owner))
-    return Kernel(Handle(library.spjit_kernel_load, library.spjit_kernel_destroy,
-                         path_bytes(folder), byref(options)))
+            + f"; expected 4 in one of the last {1 + self._token_dims} dimensions (of out and "
+              "residual the same), a positive multiple of 4 in the other and even ones in the "
+              "rest: numpy.ascontiguousarray() makes a copy that has them")

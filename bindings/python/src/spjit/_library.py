@@ -15,7 +15,8 @@ from ._errors import BY_STATUS, CompileFailed, InternalError, InvalidArgument
 
 PathLike = Union[str, "os.PathLike[str]"]
 
-library = ctypes.CDLL(str(Path(__file__).parent / "libspjit_python.so"))
+LIBRARY = str(Path(__file__).parent / "libspjit_python.so")
+library = ctypes.CDLL(LIBRARY)
 
 
 class _Sized(ctypes.Structure):
@@ -40,12 +41,20 @@ class CompilerOptions(_Sized):
                 ("parallel_compiles", c_int32), ("hot", c_int32), ("no_cache", c_int32)]
 
 
+class Convolution(_Sized):
+    _fields_ = [("struct_size", c_size_t), *((name, c_int64) for name in (
+        "channels", "height", "width", "kernel_height", "kernel_width", "stride_height",
+        "stride_width", "pad_top", "pad_left", "pad_bottom", "pad_right", "dilation_height",
+        "dilation_width", "groups"))]
+
+
 class Problem(_Sized):
     _fields_ = [("struct_size", c_size_t), ("n", c_int64), ("ldb", c_int64), ("ldc", c_int64),
                 ("panel_columns", c_int64), ("runtime_n", c_int32), ("b_layout", c_int32),
                 ("c_layout", c_int32), ("has_scale", c_int32), ("has_bias", c_int32),
                 ("has_residual", c_int32), ("activation", c_int32), ("clamp_low", c_float),
-                ("clamp_high", c_float), ("runtime_values", c_int32)]
+                ("clamp_high", c_float), ("runtime_values", c_int32),
+                ("convolution", POINTER(Convolution))]
 
 
 class CompileControl(_Sized):
@@ -59,8 +68,11 @@ class LoadOptions(_Sized):
 
 # spjit_arguments, packed in one call: a ctypes struct takes microseconds to fill. Its members:
 # struct_size, b, ldb, c, ldc, n, b_layout, c_layout, scale, bias, residual, ldr, values, batch,
-# b_distance, c_distance, residual_distance, workspace, workspace_bytes, stream.
-ARGUMENTS = struct.Struct("@NPqPqqiiPPPqPqqqqPNP")
+# b_distance, c_distance, residual_distance, workspace, workspace_bytes, stream, height, width.
+ARGUMENTS = struct.Struct("@NPqPqqiiPPPqPqqqqPNPqq")
+
+# Of bindings/python/command_line.cpp.
+CONVERT_MODEL = ctypes.CFUNCTYPE(c_int, c_char_p, c_char_p, c_void_p, c_size_t)
 
 _OUT = POINTER(c_void_p)
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
@@ -71,6 +83,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spjit_matrix_from_dense": (c_int, [c_void_p, c_int64, c_int64, _OUT]),
     "spjit_matrix_load": (c_int, [c_char_p, _OUT]),
     "spjit_matrix_destroy": (None, [c_void_p]),
+    "spjit_matrix_cols": (c_int64, [c_void_p]),
     "spjit_compiler_create": (c_int, [POINTER(CompilerOptions), _OUT]),
     "spjit_compiler_destroy": (None, [c_void_p]),
     "spjit_cancel_create": (c_int, [_OUT]),
@@ -84,7 +97,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spjit_kernel_prepare_values": (c_int, [c_void_p, c_void_p, c_int64, _OUT]),
     "spjit_values_destroy": (None, [c_void_p]),
     "spjit_kernel_run": (c_int, [c_void_p, c_char_p]),
-    "spjit_python_main": (c_int, [c_int, POINTER(c_char_p)]),
+    "spjit_python_checksum": (None, [c_void_p, c_size_t, c_char_p]),
+    "spjit_python_main": (c_int, [c_int, POINTER(c_char_p), CONVERT_MODEL]),
 }
 for _name, (_result, _parameters) in _SIGNATURES.items():
     _function = getattr(library, _name)

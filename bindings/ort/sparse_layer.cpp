@@ -1,0 +1,222 @@
+#include "bindings/ort/sparse_layer.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace spjit::ort {
+namespace {
+
+enum InputIndex : std::size_t { k_x = 0, k_bias = 1, k_residual = 2 };
+
+[[noreturn]] void throw_last_error() { throw Error(spjit_last_error()); }
+
+/// Who runs a kernel in this thread: its callback for threads has to know.
+struct Caller {
+  Api api;
+  const KernelContext* context;
+  std::string error = {};
+};
+
+/// Of this thread; null while it runs none.
+Caller*& caller_of_thread() noexcept {
+  thread_local Caller* caller = nullptr;
+  return caller;
+}
+
+struct Tasks {
+  spjit_task task;
+  void* context;
+};
+
+/// spjit_parallel_for in the pool of the session.
+void in_session_pool(void*, std::int32_t count, spjit_task task, void* context) {
+  Caller& caller = *caller_of_thread();
+  Tasks tasks{task, context};
+  const auto one = [](void* given, std::size_t index) {
+    const Tasks& of = *static_cast<const Tasks*>(given);
+    of.task(of.context, static_cast<std::int32_t>(index));
+  };
+  try {
+    caller.api.call<ParallelFor>(caller.context, one, static_cast<std::size_t>(count),
+                                 std::size_t{0}, static_cast<void*>(&tasks));
+  } catch (const Error& error) {
+    caller.error = error.what();
+  }
+}
+
+spjit_kernel* load(const KernelSource& source) {
+  spjit_load_options options{};
+  options.struct_size = sizeof options;
+  options.threads = source.threads;
+  options.parallel_for = in_session_pool;
+  spjit_kernel* kernel = nullptr;
+  const std::string folder = source.bundle + "/" + source.key;
+  if (spjit_kernel_load(folder.c_str(), &options, &kernel) != SPJIT_OK) throw_last_error();
+  return kernel;
+}
+
+const char* info_of(const spjit_kernel* kernel) {
+  const char* json = nullptr;
+  if (spjit_kernel_info(kernel, &json) != SPJIT_OK) throw_last_error();
+  return json;
+}
+
+struct Tensor {
+  float* data = nullptr;
+  Shape shape = {};
+};
+
+Tensor tensor_of(const Api& api, const Value* value) {
+  const auto info = api.make<TensorInfo, GetTensorInfo, ReleaseTensorInfo>(value);
+  Shape shape(api.get<std::size_t, GetDimensionCount>(info.get()));
+  api.call<GetDimensions>(info.get(), shape.data(), shape.size());
+  return {static_cast<float*>(api.get<void*, GetTensorData>(value)), std::move(shape)};
+}
+
+/// An operand besides X, of the expected shape; null if the kernel has none.
+const float* operand(const Api& api, const KernelContext* context, InputIndex index,
+                     const Shape& expected, bool has) {
+  if (!has) return nullptr;
+  const char* const name = index == k_bias ? "the bias" : "the residual";
+  const auto* const value = api.get<const Value*, GetInput>(context, index);
+  if (value == nullptr) throw InvalidArgument(fmt::format("{} is missing", name));
+  const Tensor tensor = tensor_of(api, value);
+  if (tensor.shape != expected) {
+    throw InvalidArgument(fmt::format("{} has the shape [{}]; expected [{}]", name,
+                                      fmt::join(tensor.shape, ", "), fmt::join(expected, ", ")));
+  }
+  return tensor.data;
+}
+
+std::int64_t count(Shape::const_iterator first, Shape::const_iterator last) {
+  std::int64_t elements = 1;
+  for (; first != last; ++first) elements *= *first;
+  return elements;
+}
+
+std::int64_t count(const Shape& shape) { return count(shape.begin(), shape.end()); }
+
+[[noreturn]] void throw_shape(const Shape& x, const std::string& expected) {
+  throw InvalidArgument(
+      fmt::format("X has the shape [{}]; expected {}", fmt::join(x, ", "), expected));
+}
+
+LayerConvolution convolution_of(const nlohmann::json& given) {
+  return {.channels = given.at("channels"),
+          .kernel = given.at("kernel"),
+          .stride = given.at("stride"),
+          .dilation = given.at("dilation"),
+          .pad = given.at("pad")};
+}
+
+}  // namespace
+
+LayerInfo layer_info(const char* json) {
+  const auto info = nlohmann::json::parse(json);
+  const std::string layout = info.at("b_layout");
+  const auto& epilogue = info.at("epilogue");
+  if (info.at("c_layout") != layout || layout == "panels" || epilogue.at("scale") ||
+      info.at("runtime_values") || !info.at("cuda").is_null()) {
+    throw Error(
+        fmt::format("the kernel {} is no layer of ONNX Runtime; expected one for this CPU "
+                    "with X and Y in one layout, without scale and run-time values",
+                    info.at("key").get<std::string>()));
+  }
+  LayerInfo layer{.rows = info.at("rows"),
+                  .cols = info.at("cols"),
+                  .tokens = layout == "tokens",
+                  .has_bias = epilogue.at("bias"),
+                  .has_residual = epilogue.at("residual")};
+  if (!info.at("convolution").is_null()) {
+    layer.convolution = convolution_of(info.at("convolution"));
+  }
+  return layer;
+}
+
+Shape output_shape(const LayerInfo& layer, const Shape& x) {
+  Shape y = x;
+  if (layer.convolution) {
+    const LayerConvolution& of = *layer.convolution;
+    if (x.size() != 4 || x[1] != of.channels) {
+      throw_shape(x, fmt::format("[batch, {}, height, width]", of.channels));
+    }
+    y[1] = layer.rows;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::int64_t covered = of.dilation[i] * (of.kernel[i] - 1) + 1;
+      const std::int64_t padded = x[2 + i] + of.pad[i] + of.pad[2 + i];
+      if (padded < covered) {
+        throw_shape(x,
+                    fmt::format("images into which {} x {} taps fit", of.kernel[0], of.kernel[1]));
+      }
+      y[2 + i] = (padded - covered) / of.stride[i] + 1;
+    }
+  } else if (layer.tokens) {
+    if (x.empty() || x.back() != layer.cols) throw_shape(x, fmt::format("[..., {}]", layer.cols));
+    y.back() = layer.rows;
+  } else {
+    if (x.size() < 2 || x[1] != layer.cols) {
+      throw_shape(x, fmt::format("[batch, {}, ...]", layer.cols));
+    }
+    y[1] = layer.rows;
+  }
+  return y;
+}
+
+spjit_arguments sizes_of(const LayerInfo& layer, const Shape& x, const Shape& y) {
+  spjit_arguments sizes{};
+  sizes.struct_size = sizeof sizes;
+  if (!layer.convolution && layer.tokens) {
+    sizes.n = count(x.begin(), x.end() - 1);
+    return sizes;
+  }
+  sizes.batch = x[0];
+  sizes.b_distance = count(x.begin() + 1, x.end());
+  sizes.c_distance = count(y.begin() + 1, y.end());
+  sizes.residual_distance = sizes.c_distance;
+  if (layer.convolution) {
+    sizes.height = x[2];
+    sizes.width = x[3];
+  } else {
+    sizes.n = count(x.begin() + 2, x.end());
+    // All of a run-time n have such rows; the default is that of the typical n.
+    sizes.ldb = sizes.n;
+    sizes.ldc = sizes.n;
+  }
+  return sizes;
+}
+
+SparseLayer::SparseLayer(Api api, std::string where, const KernelSource& source)
+    : api_(api),
+      where_(std::move(where)),
+      kernel_(load(source), spjit_kernel_destroy),
+      layer_(layer_info(info_of(kernel_.get()))) {}
+
+void SparseLayer::run(KernelContext* context) const {
+  const Tensor x = tensor_of(
+      api_, api_.get<const Value*, GetInput>(static_cast<const KernelContext*>(context), k_x));
+  const Shape shape = output_shape(layer_, x.shape);
+  auto* const output =
+      api_.get<Value*, GetOutput>(context, std::size_t{0}, shape.data(), shape.size());
+  const float* const bias = operand(api_, context, k_bias, {layer_.rows}, layer_.has_bias);
+  const float* const residual = operand(api_, context, k_residual, shape, layer_.has_residual);
+  if (count(shape) == 0) return;
+
+  spjit_arguments arguments = sizes_of(layer_, x.shape, shape);
+  arguments.b = x.data;
+  arguments.c = static_cast<float*>(api_.get<void*, GetTensorData>(output));
+  arguments.bias = bias;
+  arguments.residual = residual;
+
+  Caller caller{api_, context};
+  caller_of_thread() = &caller;
+  const int status = spjit_kernel_run(kernel_.get(), &arguments);
+  caller_of_thread() = nullptr;
+  if (status != SPJIT_OK) throw_last_error();
+  if (!caller.error.empty()) throw Error(caller.error);
+}
+
+}  // namespace spjit::ort

@@ -1,0 +1,82 @@
+#pragma once
+
+/// @file
+/// A layer of an ONNX model that a kernel computes: the operator SparseLayer of the domain spjit.
+///
+/// Inputs: X, and where the kernel has them bias [rows] and residual (as Y), all fp32. Output: Y.
+/// - A kernel of layout tokens: X [..., cols], Y [..., rows].
+/// - of layout features: X [batch, cols, ...], Y [batch, rows, ...].
+/// - of a convolution: X [batch, channels, height, width], Y [batch, rows, height', width'].
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/ort/api.hpp"
+#include "spjit.h"
+
+namespace spjit::ort {
+
+using Shape = std::vector<std::int64_t>;
+
+/// Height and width.
+using Pair = std::array<std::int64_t, 2>;
+
+struct LayerConvolution {
+  std::int64_t channels = 0;
+  Pair kernel = {};
+  Pair stride = {};
+  Pair dilation = {};
+  std::array<std::int64_t, 4> pad = {};  ///< top, left, bottom, right
+};
+
+/// What a run needs to know about a kernel.
+struct LayerInfo {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  bool tokens = false;  ///< X [..., cols]
+  bool has_bias = false;
+  bool has_residual = false;
+  std::optional<LayerConvolution> convolution = {};
+};
+
+/// Of spjit_kernel_info(). Throws Error for a kernel that is no such layer.
+[[nodiscard]] LayerInfo layer_info(const char* json);
+
+/// Y's shape. Throws InvalidArgument for an X that the layer does not take.
+[[nodiscard]] Shape output_shape(const LayerInfo& layer, const Shape& x);
+
+/// Sizes of a run, without pointers. Shapes without an empty dimension, of output_shape().
+[[nodiscard]] spjit_arguments sizes_of(const LayerInfo& layer, const Shape& x, const Shape& y);
+
+/// Where a kernel comes from, and its threads.
+struct KernelSource {
+  std::string bundle;  ///< a folder
+  std::string key;     ///< of a kernel in it
+  std::int32_t threads = 1;
+};
+
+/// A kernel whose runs have their threads in the pool of the session that runs them. Any number of
+/// threads may run one.
+class SparseLayer {
+ public:
+  /// Throws Error with what spjit says.
+  SparseLayer(Api api, std::string where, const KernelSource& source);
+
+  [[nodiscard]] const Api& api() const noexcept { return api_; }
+  /// How messages about it begin.
+  [[nodiscard]] const std::string& where() const noexcept { return where_; }
+  /// Throws Error, InvalidArgument.
+  void run(KernelContext* context) const;
+
+ private:
+  Api api_;
+  std::string where_;
+  std::unique_ptr<spjit_kernel, void (*)(spjit_kernel*)> kernel_;
+  LayerInfo layer_;
+};
+
+}  // namespace spjit::ort

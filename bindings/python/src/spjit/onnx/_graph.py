@@ -1,0 +1,128 @@
+"""Models with nodes SparseLayer in place of layers."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+import onnxruntime
+from onnx import helper
+
+from .._library import PathLike
+from .._onnx_graph import OnnxLayer
+from ._hard_swish import shorten_hard_swishes
+from ._sessions import PROVIDERS, feeds_of, plain_options
+
+DOMAIN = "spjit"
+_LARGEST = 2**31 - 1  # bytes of a protobuf
+
+
+class Swap(NamedTuple):
+    """A layer and the kernel for it."""
+
+    layer: OnnxLayer
+    key: str
+    bundle: str
+    threads: int
+
+    @property
+    def node_name(self) -> str:
+        return f"spjit {self.layer.name}"
+
+
+def with_unique_names(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Gives names to nodes that have none or that of another: a profile knows nodes by name."""
+    taken: set[str] = set()
+    for index, node in enumerate(model.graph.node):
+        if not node.name or node.name in taken:
+            node.name = f"{node.op_type} {index}"
+        taken.add(node.name)
+    return model
+
+
+def fused(model: PathLike) -> onnx.ModelProto:
+    """The model after what ONNX Runtime's optimizer does for any CPU."""
+    options = plain_options(1)
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    with tempfile.TemporaryDirectory(prefix="spjit-onnx-") as folder:
+        options.optimized_model_filepath = str(Path(folder) / "fused.onnx")
+        onnxruntime.InferenceSession(os.fspath(model), options, providers=PROVIDERS)
+        return with_unique_names(onnx.load(options.optimized_model_filepath))
+
+
+def session_of(model: onnx.ModelProto,
+               options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
+    if model.ByteSize() <= _LARGEST:
+        return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=PROVIDERS)
+    with tempfile.TemporaryDirectory(prefix="spjit-onnx-") as folder:
+        path = str(Path(folder) / "model.onnx")
+        onnx.save(model, path, save_as_external_data=True)
+        return onnxruntime.InferenceSession(path, options, providers=PROVIDERS)
+
+
+def shapes_in(model: onnx.ModelProto, values: Sequence[str],
+              inputs: tuple[Any, ...]) -> dict[str, tuple[int, ...]]:
+    """Shapes of values in a run with these inputs."""
+    probed = onnx.ModelProto()
+    probed.CopyFrom(model)
+    names = {value: f"spjit_shape_{i}" for i, value in enumerate(dict.fromkeys(values))}
+    for value, name in names.items():
+        probed.graph.node.append(helper.make_node("Shape", [value], [name]))
+        probed.graph.output.append(helper.make_tensor_value_info(name, onnx.TensorProto.INT64, None))
+    session = session_of(probed, plain_options(1))
+    found = session.run(list(names.values()), feeds_of(session, inputs)) if names else []
+    return {value: tuple(map(int, shape)) for value, shape in zip(names, found)}
+
+
+def _sparse_node(swap: Swap, bias: str) -> onnx.NodeProto:
+    inputs = [swap.layer.input, bias, swap.layer.residual or ""]
+    while not inputs[-1]:
+        inputs.pop()
+    return helper.make_node("SparseLayer", inputs, [swap.layer.output], swap.node_name,
+                            domain=DOMAIN, key=swap.key, bundle=swap.bundle, threads=swap.threads)
+
+
+def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:
+    """A copy in which these layers, which `survey` found in `model`, are nodes SparseLayer."""
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    graph = result.graph
+    removed = {index for swap in swaps for index in swap.layer.nodes}
+    made: dict[int, onnx.NodeProto] = {}
+    for swap in swaps:
+        bias = ""
+        if swap.layer.bias is not None:
+            bias = f"{swap.node_name} bias"
+            values = np.ascontiguousarray(swap.layer.bias)
+            graph.initializer.append(onnx.numpy_helper.from_array(values, bias))
+        # All that a layer's last node needs is there before it.
+        last = next(i for i in swap.layer.nodes if swap.layer.output in model.graph.node[i].output)
+        made[last] = _sparse_node(swap, bias)
+    nodes = [made.get(i, node) for i, node in enumerate(model.graph.node)
+             if i in made or i not in removed]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    shorten_hard_swishes(graph)
+    _drop_unused(graph)
+    if swaps:
+        result.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    return result
+
+
+def _drop_unused(graph: onnx.GraphProto) -> None:
+    """Initializers that nothing reads. Graphs within nodes may read any."""
+    if any(attribute.HasField("g") or attribute.graphs
+           for node in graph.node for attribute in node.attribute):
+        return
+    used = {name for node in graph.node for name in node.input}
+    used.update(value.name for value in graph.output)
+    kept = [one for one in graph.initializer if one.name in used]
+    if len(kept) < len(graph.initializer):
+        del graph.initializer[:]
+        graph.initializer.extend(kept)

@@ -1,0 +1,264 @@
+"""From an ONNX model to one whose layers are kernels where that is faster."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from .._compiler import Compiler
+from .._convolution import Conv2d
+from .._errors import SpjitError
+from .._kernel import Kernel
+from .._library import PathLike
+from .._onnx_graph import OnnxLayer, survey
+from .._report import Report, Row
+from ._graph import Swap, fused, rewritten, session_of, shapes_in
+from ._passes import NodeTimes, alone, dense_time, model_times, node_times
+from ._sessions import (PROVIDERS, check_version, cpu_count, feeds_of, kernels_beside, plain_options,
+                        sparse_options)
+
+LEAST_ZEROS = 0.5  # of a layer that is tried
+_MOST_CHOICES = 4
+
+
+@dataclass
+class _Candidate:
+    layer: OnnxLayer
+    row: Row
+    swap: Swap | None = None
+
+    @property
+    def is_in(self) -> bool:
+        return self.swap is not None and not self.row.reason
+
+
+class _Folder:
+    """A folder that goes when nobody needs it any more."""
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="spjit-kernels-")
+        self.remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+class Optimized:
+    """A model with kernels, ready to run. `optimize` makes it."""
+
+    def __init__(self, model: onnx.ModelProto, report: Report, kernels: _Folder,
+                 threads: int) -> None:
+        self._kernels = kernels
+        self._threads = threads
+        self.model = model
+        self.report = report
+        self.session = session_of(model, self._options())
+
+    def _options(self) -> onnxruntime.SessionOptions:
+        if not self.report.sparse:
+            return plain_options(self._threads)
+        return sparse_options(self._kernels.path, self._threads)
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """The model's outputs, numpy arrays in its order. inputs: arrays in the model's order, or
+        one dict by name. Any number of threads may call it."""
+        return self.session.run(None, feeds_of(self.session, inputs))  # type: ignore[no-any-return]
+
+    def save(self, path: PathLike) -> None:
+        """Writes the model, and its kernels beside it: "model.onnx" and "model.spjit", for `load`.
+        What was there before is replaced, each by one renaming. Raises OSError."""
+        kernels = kernels_beside(path)
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        for node in model.graph.node:
+            for attribute in node.attribute if node.domain == "spjit" else ():
+                if attribute.name == "bundle":
+                    attribute.s = os.fsencode(kernels.name)
+        with _renamed(kernels) as folder:
+            shutil.copytree(self._kernels.path, folder)
+        with _renamed(Path(path)) as file:
+            onnx.save(model, str(file))
+
+
+@contextlib.contextmanager
+def _renamed(path: Path) -> Iterator[Path]:
+    """A path beside it, which replaces it when all went well."""
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        new = Path(folder) / path.name
+        yield new
+        if path.is_dir():
+            path.rename(Path(folder) / "old")
+        new.rename(path)
+
+
+def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.5,
+             cache: PathLike | bool | None = None) -> Optimized:
+    """The model with spjit's kernels in place of layers that are faster so.
+
+    model: path of an ONNX model, which stays as it is.
+    inputs: example inputs: numpy arrays in the model's order, or one dict by name. Other numbers of
+        images and tokens work later; these are what choices are made for.
+    threads: of a run; 0: all CPUs.
+    budget: seconds for each comparison of dense with sparse passes, at least five of each.
+    cache: of compiled kernels, as Compiler has it.
+
+    Every MatMul, Gemm and Conv with a constant weight of at least half zeros is compiled, with its
+    bias, activation and sum. A layer becomes a kernel where that is faster in passes of the model,
+    where it is as cold as the others leave it, and the model as a whole becomes faster. Prints
+    nothing. Stopped by Ctrl-C it leaves nothing behind.
+
+    Raises NotSupported for onnxruntime before 1.17; what onnxruntime raises for a model or inputs
+    that it does not take.
+    """
+    check_version()
+    threads = cpu_count(threads)
+    base = fused(model)
+    found = survey(base)
+    candidates = [_candidate(layer) for layer in found.layers]
+    report = Report(threads=threads)
+    report.rows = [one.row for one in candidates]
+    report.rows += [Row(other.name, other.op, (), 0.0, reason=other.reason)
+                    for other in found.others]
+    kernels = _Folder()
+    try:
+        network_nnz = sum(int(np.count_nonzero(layer.weight)) for layer in found.layers)
+        _compile(base, candidates, inputs,
+                 Compiler(threads=threads, cache=cache, network_nnz=network_nnz), kernels.path)
+        chosen = _choose(_Measured(base, model, inputs, budget, threads, kernels.path), candidates,
+                         report)
+    except BaseException:
+        kernels.remove()
+        raise
+    for candidate in candidates:
+        candidate.row.sparse = candidate.is_in
+    return Optimized(chosen, report, kernels, threads)
+
+
+def _candidate(layer: OnnxLayer) -> _Candidate:
+    row = Row(layer.name, layer.op, layer.weight.shape, layer.zeros,
+              activation=layer.activation or "")
+    if layer.zeros < LEAST_ZEROS:
+        row.reason = f"less than {100 * LEAST_ZEROS:.0f} % zeros"
+    return _Candidate(layer, row)
+
+
+def _compile(base: onnx.ModelProto, candidates: list[_Candidate], inputs: tuple[Any, ...],
+             compiler: Compiler, folder: str) -> None:
+    """Saves the kernels to `folder`/key."""
+    wanted = [one for one in candidates if not one.row.reason]
+    shapes = shapes_in(base, [one.layer.input for one in wanted], inputs)
+
+    def compile_one(one: _Candidate) -> Kernel | None:
+        try:
+            return _kernel_of(one.layer, shapes[one.layer.input], compiler)
+        except SpjitError as error:
+            one.row.reason = str(error)
+            return None
+
+    # Two at once: what is not compiling is hashing. Nothing is written there: when this is stopped,
+    # one may still be under way.
+    pool = ThreadPoolExecutor(max_workers=2)
+    try:
+        for one, kernel in zip(wanted, pool.map(compile_one, wanted)):
+            one.row.input = shapes[one.layer.input]
+            if kernel is not None:
+                info = kernel.info
+                kernel.save(Path(folder) / info["key"])
+                one.row.kernel = info["family"]
+                one.swap = Swap(one.layer, info["key"], folder, info["threads"])
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _kernel_of(layer: OnnxLayer, x: tuple[int, ...], compiler: Compiler) -> Kernel:
+    """For any number of tokens; of a convolution for any images where the model takes such."""
+    convolution = None
+    if layer.convolution is not None:
+        of = layer.convolution
+        size = layer.input_shape[2:] if layer.input_shape else (None, None)
+        convolution = Conv2d(x[1], x[2], x[3], layer.weight.shape[2:], of.stride, of.pad,
+                             of.dilation, of.groups, any_size=None in size)
+    weight = layer.weight if convolution else np.ascontiguousarray(layer.weight)
+    return compiler.compile(
+        weight, typical_n=max(int(np.prod(x[:-1])), 1),
+        layout="features" if convolution else "tokens", bias=layer.bias is not None,
+        activation=None if layer.activation == "clamp" else layer.activation, clamp=layer.clamp,
+        residual=layer.residual is not None, convolution=convolution)
+
+
+@dataclass
+class _Measured:
+    """What passes are made of."""
+
+    base: onnx.ModelProto
+    original: PathLike
+    inputs: tuple[Any, ...]
+    budget: float  # seconds a comparison
+    threads: int
+    kernels: str
+
+    def options(self) -> onnxruntime.SessionOptions:
+        return sparse_options(self.kernels, self.threads)
+
+    def nodes(self, model: onnx.ModelProto) -> list[NodeTimes]:
+        """Of the base, and of this model."""
+        return node_times([(self.base, lambda: plain_options(self.threads)),
+                           (model, self.options)], self.inputs, self.budget)
+
+    def totals(self, models: list[onnx.ModelProto]) -> list[float]:
+        """us of a pass of the original, and of these models."""
+        original = onnxruntime.InferenceSession(
+            os.fspath(self.original), alone(plain_options(self.threads)), providers=PROVIDERS)
+        sessions = [session_of(model, alone(self.options())) for model in models]
+        return model_times([original, *sessions], self.inputs, self.budget)
+
+
+def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -> onnx.ModelProto:
+    """Kernels are layers that are faster so among all of them, and then among those chosen."""
+    models: list[tuple[onnx.ModelProto, list[_Candidate]]] = []
+    chosen = [one for one in candidates if one.is_in]
+    for _ in range(_MOST_CHOICES):
+        if not chosen:
+            break
+        model = rewritten(measured.base, [one.swap for one in chosen if one.swap])
+        models.append((model, chosen))
+        dense, sparse = measured.nodes(model)
+        for one in chosen:
+            _compare(one, measured.base, dense, sparse)
+        left = [one for one in chosen if one.is_in]
+        if len(left) == len(chosen):
+            break
+        chosen = left
+    if not models:
+        return measured.base
+    before, *after = measured.totals([model for model, _ in models])
+    report.before_us = before
+    best = min(range(len(after)), key=after.__getitem__)
+    if after[best] > before:
+        for one in candidates:
+            one.row.reason = one.row.reason or "the model as a whole was not faster"
+        report.after_us = before
+        return measured.base
+    report.after_us = after[best]
+    model, chosen = models[best]
+    for one in chosen:
+        one.row.reason = ""
+    return model
+
+
+def _compare(one: _Candidate, base: onnx.ModelProto, dense: NodeTimes, sparse: NodeTimes) -> None:
+    assert one.swap is not None
+    row = one.row
+    row.before_us = dense_time(dense, (base.graph.node[i] for i in one.layer.nodes))
+    row.after_us = sparse.get(one.swap.node_name)
+    if row.before_us is not None and row.after_us is not None and row.after_us > row.before_us:
+        row.reason = "dense is faster here"

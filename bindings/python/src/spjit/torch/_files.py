@@ -1,0 +1,142 @@
+"""A model's kernels in one file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from .._errors import CacheError, InvalidArgument, IoError, NotSupported, SpjitError
+from .._kernel import Kernel
+from .._library import PathLike
+from .._report import Report
+from ._kernels import (Geometry, LayerKey, Variant, compile_layer, content_hash, find_bound,
+                       find_kernel, put_kernel)
+from ._layers import geometry_of, is_sparse, swap, swap_parents
+from ._optimize import Layer, layers_of, put_back, restore_, swapped_layers
+from ._store import Store, write
+from ._threads import parallel_for
+
+
+@dataclass
+class _Saved:
+    """A layer of a file. Its text is the layer's name in the bundle."""
+
+    key: LayerKey
+    has_bias: bool
+    then: str | Geometry
+    name: str  # of the module
+
+    def text(self) -> str:
+        then = self.then if isinstance(self.then, str) else list(self.then)
+        return json.dumps({"key": str(self.key), "bias": self.has_bias, "then": then,
+                           "name": self.name}, separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, text: str) -> _Saved:
+        """Raises ValueError, KeyError or TypeError."""
+        saved = json.loads(text)
+        then = saved["then"]
+        if not isinstance(then, str):
+            stride, padding, dilation, groups = then
+            then = Geometry(tuple(stride), tuple(padding), tuple(dilation), groups)
+        return cls(LayerKey.parse(saved["key"]), saved["bias"], then, saved["name"])
+
+
+def save(model: nn.Module, path: PathLike) -> None:
+    """Writes the kernels of the layers that are sparse to a folder; `load_` puts them into a model
+    with the same weights. The model itself is not in it. Whoever can write to it can run code as
+    those who load it.
+
+    Raises InvalidArgument for a model without sparse layers; IoError.
+    """
+    layers = {name: module for name, module in model.named_modules() if is_sparse(module)}
+    if not layers:
+        raise InvalidArgument("no layer of the model is sparse: call optimize_ first")
+    kernels = []
+    for name, module in layers.items():
+        variant = Variant(torch.get_num_threads(), module.bias is not None,
+                          module.spjit_activation or geometry_of(module))
+        kernel = find_kernel(module.weight, module.spjit_key, variant)
+        if kernel is not None:
+            key = LayerKey.parse(module.spjit_key).with_weights(content_hash(module.weight))
+            kernels.append((_Saved(key, variant.has_bias, variant.then, name).text(), kernel))
+    write(path, kernels)
+
+
+class _File:
+    """What was saved, by content and by name of the module."""
+
+    def __init__(self, path: PathLike, any_owner: bool) -> None:
+        self._store = Store(path, any_owner)
+        self.by_content: dict[Any, _Saved] = {}
+        self.by_name: dict[str, _Saved] = {}
+        for text in self._store.texts:
+            try:
+                saved = _Saved.parse(text)
+            except (ValueError, KeyError, TypeError):
+                raise IoError(f"{path}: the layer {text!r} is damaged or of another "
+                              "version") from None
+            self.by_content[saved.key.weights, saved.has_bias, saved.then] = saved
+            self.by_name[saved.name] = saved
+
+    def kernel(self, saved: _Saved) -> Kernel | None:
+        """None if it is there for other CPUs only."""
+        try:
+            return self._store.kernel(saved.text(), torch.get_num_threads(), parallel_for())
+        except NotSupported:
+            return None
+        except CacheError as error:
+            raise IoError(str(error)) from error
+
+
+def load_(model: nn.Module, path: PathLike, *, any_owner: bool = False) -> Report:
+    """Swaps the layers of the model, in place, whose kernels `save` wrote: those of the same
+    weights, whatever the layers are called. Layers that were sparse and now have other weights, or
+    whose kernels are for another CPU, are compiled. The others stay dense. Nothing is timed.
+
+    any_owner: also files that other users can write to.
+
+    Raises IoError for files that cannot be read or are damaged. Then, and after any other
+    exception, the model is as it was.
+    """
+    file = _File(path, any_owner)
+    before = swapped_layers(model)
+    restore_(model)
+    layers = layers_of(model, count_zeros=False)
+    try:
+        for layer in layers:
+            if layer.is_candidate:
+                _load_layer(layer, file)
+        swap_parents(model)
+    except BaseException:
+        put_back(model, layers, before)
+        raise
+    return Report([layer.row for layer in layers], threads=torch.get_num_threads())
+
+
+def _load_layer(layer: Layer, file: _File) -> None:
+    variant = layer.variant
+    content = content_hash(layer.weight)
+    saved = file.by_content.get((content, variant.has_bias, variant.then))
+    kernel = None if saved is None else file.kernel(saved)
+    if saved is None:
+        saved = file.by_name.get(layer.row.layer.split(", ")[0])
+    if saved is None:
+        layer.row.reason = "the file has no kernel for it"
+        return
+    key = saved.key.with_weights(content)
+    if kernel is None:
+        try:
+            kernel = compile_layer(layer.weight, key, variant)
+        except SpjitError as error:
+            layer.row.reason = str(error)
+            return
+    put_kernel(find_bound(layer.weight, content), key, variant, kernel)
+    layer.row.kernel = kernel.info["family"]
+    layer.row.zeros = 1 - kernel.info["nnz"] / layer.weight.numel()
+    layer.row.sparse = True
+    swap(layer.module, str(key), layer.row.activation)

@@ -1,0 +1,191 @@
+"""Kernels of this process by what they compute, and which weights they were made of."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+import os
+import threading
+import warnings
+import weakref
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Union
+
+import torch
+from torch import Tensor
+
+from .._compiler import Compiler
+from .._convolution import Conv2d
+from .._errors import SpjitError
+from .._kernel import Kernel
+from .._library import library
+from ._threads import parallel_for
+
+LEAST_ZEROS = 0.5  # below it no kernel is as fast as a dense library (README.md)
+
+
+@dataclass(frozen=True)
+class LayerKey:
+    """What a kernel is made for besides the weights. Its text is an argument of the operator."""
+
+    weights: str  # content_hash()
+    tokens: int = 0  # of a Linear: typical
+    height: int = 0  # of images of a Conv2d: typical
+    width: int = 0
+    channels_last: bool = False  # NHWC
+    network_nnz: int = 0  # nonzeros of the network's layers
+
+    def __str__(self) -> str:
+        return (f"{self.weights}/{self.tokens}/{self.height}x{self.width}/"
+                f"{'nhwc' if self.channels_last else 'nchw'}/{self.network_nnz}")
+
+    def with_weights(self, content: str) -> LayerKey:
+        return dataclasses.replace(self, weights=content)
+
+    @classmethod
+    @functools.lru_cache(maxsize=4096)
+    def parse(cls, text: str) -> LayerKey:
+        """Raises ValueError."""
+        weights, tokens, image, order, network_nnz = text.split("/")
+        height, width = image.split("x")
+        return cls(weights, int(tokens), int(height), int(width), order == "nhwc",
+                   int(network_nnz))
+
+
+class Geometry(NamedTuple):
+    """Of a Conv2d."""
+
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+
+
+class Variant(NamedTuple):
+    """Kernels of one weight: they differ by these."""
+
+    threads: int
+    has_bias: bool
+    then: Union[str, Geometry]  # the activation of a Linear, or "", or what a Conv2d is
+
+
+def content_hash(weight: Tensor) -> str:
+    """Of shape and values, fp32: equal for equal weights in any process. No defence against weights
+    that somebody made to collide."""
+    values = weight.detach().contiguous()
+    digits = ctypes.create_string_buffer(32)
+    library.spjit_python_checksum(values.data_ptr(), 4 * values.numel(), digits)
+    return f"{'x'.join(map(str, weight.shape))}-{digits.raw.decode()}"
+
+
+def zeros_of(weight: Tensor) -> float:
+    """The part of elements that are 0."""
+    return 1 - int(torch.count_nonzero(weight)) / max(weight.numel(), 1)
+
+
+@functools.lru_cache(maxsize=64)
+def _compiler(threads: int, network_nnz: int) -> Compiler:
+    return Compiler(threads=threads, network_nnz=network_nnz, _parallel_for=parallel_for())
+
+
+def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
+    """Through the cache on disk. Raises SpjitError."""
+    values = weight.detach().contiguous().numpy()
+    compiler = _compiler(variant.threads, key.network_nnz)
+    geometry = variant.then
+    if isinstance(geometry, str):
+        return compiler.compile(values, typical_n=max(key.tokens, 1), bias=variant.has_bias,
+                                activation=geometry or None)
+    filters, channels, rows, columns = weight.shape
+    convolution = Conv2d(channels * geometry.groups, key.height, key.width, (rows, columns),
+                         geometry.stride, geometry.padding, geometry.dilation, geometry.groups,
+                         any_size=True)
+    return compiler.compile(values, convolution=convolution, bias=variant.has_bias,
+                            layout="tokens" if key.channels_last else "features")
+
+
+class Bound:
+    """A weight whose content is known, and its kernels. None: dense is used."""
+
+    __slots__ = ("bias", "bias_pointer", "content", "kernels", "pointer", "version", "weight")
+
+    def __init__(self, weight: Tensor, content: str) -> None:
+        identity = id(weight)
+        self.weight = weakref.ref(weight, lambda _: _bound.pop(identity, None))
+        self.version = weight._version
+        self.pointer = weight.data_ptr()
+        self.content = content
+        self.kernels: dict[Any, Kernel | None] = {}
+        # Seen with it, and right: [rows], fp32, contiguous.
+        self.bias: Tensor | None = None
+        self.bias_pointer = 0
+
+
+_bound: dict[int, Bound] = {}  # by id() of the weight
+# (hash, key, variant): what weights of equal content share.
+_shared: weakref.WeakValueDictionary[Any, Kernel] = weakref.WeakValueDictionary()
+_lock = threading.RLock()
+
+
+def _new_lock() -> None:
+    # Another thread of the parent may have held it.
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_new_lock)
+
+
+def is_current(bound: Bound, weight: Tensor) -> bool:
+    """Whether the weight is the one that was bound, unchanged. Changes through `weight.data` are
+    not seen: nothing counts them."""
+    return (bound.weight() is weight and bound.version == weight._version
+            and bound.pointer == weight.data_ptr())
+
+
+def find_bound(weight: Tensor, content: str | None = None) -> Bound:
+    """Of the weight as it is now; `content` is its `content_hash`, if that is known. The weight is
+    fp32 in memory of the CPU, and no inference tensor, which counts no changes."""
+    bound = _bound.get(id(weight))
+    if bound is None or not is_current(bound, weight):
+        with _lock:
+            bound = Bound(weight, content or content_hash(weight))
+            _bound[id(weight)] = bound
+    return bound
+
+
+def put_kernel(bound: Bound, key: LayerKey, variant: Variant, kernel: Kernel) -> None:
+    """From now on it is used for this weight, and for others of its content."""
+    with _lock:
+        bound.kernels[variant] = kernel
+        _shared[(bound.content, key.tokens, key.height, key.width, key.channels_last,
+                 variant)] = kernel
+
+
+def find_kernel(weight: Tensor, text: str, variant: Variant) -> Kernel | None:
+    """Of this process or the cache, or compiled now; None: dense is to be used, and a warning said
+    why if that was no choice."""
+    with _lock:
+        bound = find_bound(weight)
+        if variant not in bound.kernels:
+            key = LayerKey.parse(text)
+            shared = (bound.content, key.tokens, key.height, key.width, key.channels_last, variant)
+            kernel = _shared.get(shared)
+            if kernel is None:
+                kernel = _made(weight, key, variant)
+            if kernel is not None:
+                _shared[shared] = kernel
+            bound.kernels[variant] = kernel
+        return bound.kernels[variant]
+
+
+def _made(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel | None:
+    if zeros_of(weight) < LEAST_ZEROS:
+        return None
+    try:
+        return compile_layer(weight, key, variant)
+    except SpjitError as error:
+        warnings.warn(f"spjit.torch: a layer {list(weight.shape)} stays dense: {error}",
+                      stacklevel=2)
+        return None

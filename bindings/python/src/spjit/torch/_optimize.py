@@ -1,0 +1,348 @@
+"""Swaps the layers of a model that are faster as sparse kernels, in the model's own sequence."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import InvalidArgument, SpjitError
+from .._report import Report, Row, usual_time
+from . import _op  # noqa: F401  registers the operators
+from ._kernels import (LEAST_ZEROS, LayerKey, Variant, compile_layer, content_hash, find_bound,
+                       put_kernel, zeros_of)
+from ._layers import (SparseLinear, activation_of, fused_pairs, geometry_of, is_layer, is_sparse,
+                      pause_masks, refusal, swap, swap_parents, unswap)
+
+_LEAST_ROUNDS, _MOST_ROUNDS = 4, 40
+
+
+@dataclass
+class Layer:
+    """A Linear or Conv2d of the model."""
+
+    module: nn.Module
+    row: Row
+    then: nn.Module | None = None  # the activation behind it, which a kernel can do, too
+    inputs: list[Tensor] = field(default_factory=list)  # of one pass; without memory
+    key: LayerKey | None = None
+    before: list[float] = field(default_factory=list)  # us of each pass
+    after: list[float] = field(default_factory=list)
+    spent: float = 0.0  # us of the pass under way
+
+    @property
+    def is_candidate(self) -> bool:
+        return not self.row.reason
+
+    @property
+    def weight(self) -> Tensor:
+        return self.module.weight  # type: ignore[return-value]
+
+    @property
+    def variant(self) -> Variant:
+        return Variant(torch.get_num_threads(), self.module.bias is not None,
+                       self.row.activation or geometry_of(self.module))
+
+    def measured(self) -> None:
+        """Into the row, and out if dense was faster."""
+        self.row.before_us, self.row.after_us = usual_time(self.before), usual_time(self.after)
+        if _is_slower(self.row.before_us, self.row.after_us):
+            self.row.reason = "dense is faster here"
+
+
+def layers_of(model: nn.Module, *, count_zeros: bool = True) -> list[Layer]:
+    """In the order of `named_modules`; of a module with several names one."""
+    names: dict[nn.Module, list[str]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        if is_layer(module):
+            names.setdefault(module, []).append(name)
+    pairs = fused_pairs(model)
+    layers = [_layer_of(module, ", ".join(names[module]), count_zeros) for module in names]
+    for layer in layers:
+        layer.then = pairs.get(layer.module)
+        layer.row.activation = "" if layer.then is None else activation_of(layer.then)
+    return layers
+
+
+def _layer_of(module: nn.Module, name: str, count_zeros: bool) -> Layer:
+    kind = "Conv2d" if isinstance(module, nn.Conv2d) else "Linear"
+    weight = module.weight
+    row = Row(name, kind, tuple(weight.shape), 0.0, reason=refusal(module))  # type: ignore
+    if count_zeros and weight.device.type == "cpu":  # type: ignore[union-attr]
+        row.zeros = zeros_of(weight)  # type: ignore[arg-type]
+        if not row.reason and row.zeros < LEAST_ZEROS:
+            row.reason = f"less than {100 * LEAST_ZEROS:.0f} % zeros"
+    return Layer(module, row)
+
+
+@contextlib.contextmanager
+def _as_in_use(model: nn.Module, threads: int | None) -> Iterator[None]:
+    """Evaluation without gradients, with so many threads."""
+    modes = [(module, module.training) for module in model.modules()]
+    threads_before = torch.get_num_threads()
+    try:
+        model.eval()
+        if threads is not None:
+            torch.set_num_threads(threads)
+        with torch.no_grad():
+            yield
+    finally:
+        torch.set_num_threads(threads_before)
+        for module, mode in modes:
+            module.training = mode
+
+
+@contextlib.contextmanager
+def _replaced(forwards: Mapping[nn.Module, Callable[..., Tensor]]) -> Iterator[None]:
+    """With other `forward` functions of modules."""
+    try:
+        for module, forward in forwards.items():
+            vars(module)["forward"] = forward
+        yield
+    finally:
+        for module in forwards:
+            vars(module).pop("forward", None)
+
+
+def _dense_forward(module: nn.Module) -> Callable[..., Tensor]:
+    dense = nn.Conv2d if isinstance(module, nn.Conv2d) else nn.Linear
+    return functools.partial(dense.forward, module)
+
+
+def _see_inputs(layers: list[Layer], run: Callable[[], Any]) -> None:
+    def make(layer: Layer) -> Callable[..., Tensor]:
+        forward = _dense_forward(layer.module)
+
+        def see(input: Tensor) -> Tensor:
+            layer.inputs.append(torch.empty_strided(input.shape, input.stride(), dtype=input.dtype,
+                                                    device="meta"))
+            return forward(input)
+
+        return see
+
+    with _replaced({layer.module: make(layer) for layer in layers if layer.is_candidate}):
+        run()
+    for layer in layers:
+        if layer.inputs:
+            layer.row.input = tuple(_typical(layer.inputs).shape)
+        elif layer.is_candidate:
+            layer.row.reason = "the example does not call it"
+
+
+def _typical(inputs: list[Tensor]) -> Tensor:
+    """The most frequent, of those the largest."""
+    counts = Counter(tuple(each.shape) for each in inputs)
+    return max(inputs, key=lambda each: (counts[tuple(each.shape)], each.numel()))
+
+
+def _key_of(layer: Layer, network_nnz: int) -> LayerKey:
+    seen = _typical(layer.inputs)
+    weights = content_hash(layer.weight)
+    if layer.row.kind == "Linear":
+        return LayerKey(weights, tokens=seen.numel() // max(seen.shape[-1], 1),
+                        network_nnz=network_nnz)
+    last = (seen.dim() == 4 and not seen.is_contiguous()
+            and seen.is_contiguous(memory_format=torch.channels_last))
+    return LayerKey(weights, height=seen.shape[-2], width=seen.shape[-1], channels_last=last,
+                    network_nnz=network_nnz)
+
+
+def _compile(layers: list[Layer]) -> None:
+    network_nnz = sum(int(torch.count_nonzero(layer.weight)) for layer in layers)
+
+    def compile_one(layer: Layer) -> None:
+        layer.key = _key_of(layer, network_nnz)
+        variant = layer.variant
+        try:
+            kernel = compile_layer(layer.weight, layer.key, variant)
+        except SpjitError as error:
+            layer.row.reason = str(error)
+            return
+        layer.row.kernel = kernel.info["family"]
+        put_kernel(find_bound(layer.weight, layer.key.weights), layer.key, variant, kernel)
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for _ in pool.map(compile_one, layers):
+            pass
+
+
+class _Passes:
+    """Passes of the model in which each layer takes its own time."""
+
+    def __init__(self, layers: list[Layer], run: Callable[[], Any]) -> None:
+        self._layers = layers
+        self._run = run
+        self._is_sparse = False
+        self.before: list[float] = []  # us of whole passes
+        self.after: list[float] = []
+
+    def _timed(self, layer: Layer, dense: Callable[[Tensor], Tensor],
+               sparse: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        now = time.perf_counter_ns
+
+        def forward(input: Tensor) -> Tensor:
+            function = sparse if self._is_sparse and layer.is_candidate else dense
+            begin = now()
+            y = function(input)
+            layer.spent += (now() - begin) * 1e-3
+            return y
+
+        return forward
+
+    def _forwards(self) -> dict[nn.Module, Callable[..., Tensor]]:
+        """Of a pair that is fused, the first does all and the second nothing."""
+        forwards: dict[nn.Module, Callable[..., Tensor]] = {}
+        for layer in self._layers:
+            module, then = layer.module, layer.then
+            sparse = functools.partial(type(module).forward, module)
+            if then is not None:
+                sparse = functools.partial(SparseLinear.run, module,  # type: ignore[arg-type]
+                                           activation=layer.row.activation)
+                forwards[then] = self._timed(layer, functools.partial(type(then).forward, then),
+                                             lambda x: x)
+            forwards[module] = self._timed(layer, _dense_forward(module), sparse)
+        return forwards
+
+    def _pass(self, is_sparse: bool) -> float:
+        self._is_sparse = is_sparse
+        for layer in self._layers:
+            layer.spent = 0.0
+        begin = time.perf_counter_ns()
+        self._run()
+        return (time.perf_counter_ns() - begin) * 1e-3
+
+    def measure(self, seconds: float) -> None:
+        """Dense and sparse in turn, after one of each that does not count."""
+        self.before, self.after = [], []
+        for layer in self._layers:
+            layer.before, layer.after = [], []
+        with _replaced(self._forwards()):
+            self._pass(False)
+            self._pass(True)
+            end = time.perf_counter() + seconds
+            for rounds in range(_MOST_ROUNDS):
+                if rounds >= _LEAST_ROUNDS and time.perf_counter() > end:
+                    break
+                for is_sparse in ((False, True) if rounds % 2 else (True, False)):
+                    (self.after if is_sparse else self.before).append(self._pass(is_sparse))
+                    for layer in self._layers:
+                        (layer.after if is_sparse else layer.before).append(layer.spent)
+
+
+def _is_slower(before_us: float, after_us: float) -> bool:
+    return after_us > before_us
+
+
+def _choose(layers: list[Layer], run: Callable[[], Any], budget: float, report: Report) -> None:
+    """Sparse are layers that are faster so among all of them, and then among those chosen."""
+    passes = _Passes(layers, run)
+    chosen = len(layers)
+    while chosen > 0:
+        passes.measure(budget)
+        for layer in layers:
+            if layer.is_candidate:
+                layer.measured()
+        left = sum(layer.is_candidate for layer in layers)
+        if left == chosen:
+            break
+        chosen = left
+    if not layers:
+        return
+    report.before_us = usual_time(passes.before)
+    report.after_us = usual_time(passes.after) if chosen else report.before_us
+    if _is_slower(report.before_us, report.after_us):
+        for layer in layers:
+            if layer.is_candidate:
+                layer.row.reason = "the model as a whole was not faster"
+        report.after_us = report.before_us
+
+
+def _call(model: nn.Module, example: Any, kwargs: Mapping[str, Any] | None) -> Callable[[], Any]:
+    if isinstance(example, Tensor):
+        example = (example,)
+    if not isinstance(example, (tuple, list)):
+        raise InvalidArgument(f"example is {type(example).__name__}; expected a tensor or the "
+                              "tuple of the model's arguments")
+    return lambda: model(*example, **(kwargs or {}))
+
+
+def optimize_(model: nn.Module, example: Any, *, kwargs: Mapping[str, Any] | None = None,
+              threads: int | None = None, budget: float = 0.15) -> Report:
+    """Swaps layers of the model, in place, where a sparse kernel is faster.
+
+    example: what the model is called with: a tensor, or a tuple. Any other number of tokens and
+        images works later; these are what choices are made for.
+    kwargs: named arguments of that call.
+    threads: for which times are taken; None: torch.get_num_threads(). Later calls use as many as
+        torch then has.
+    budget: seconds for each comparison of dense with sparse passes of the model, at least four of
+        each.
+
+    Every nn.Linear and nn.Conv2d with at least half zeros, also under torch.nn.utils.prune, is
+    compiled and timed in passes of the model, evaluated without gradients, where it is as cold as
+    the other layers leave it. Sparse becomes what is faster there. Prints nothing. Names,
+    parameters, hooks and `state_dict()` stay; the model gives the same up to rounding. Where it
+    stops with an exception, also by Ctrl-C, the model is as it was.
+
+    Raises InvalidArgument for an example that is none; what the model raises.
+    """
+    run = _call(model, example, kwargs)
+    before = swapped_layers(model)
+    report = Report(threads=torch.get_num_threads() if threads is None else threads)
+    layers: list[Layer] = []
+    try:
+        restore_(model)
+        layers = layers_of(model)
+        with _as_in_use(model, threads):
+            _see_inputs(layers, run)
+            for layer in layers:
+                if layer.is_candidate:
+                    pause_masks(layer.module)
+            candidates = [layer for layer in layers if layer.is_candidate]
+            _compile(candidates)
+            candidates = [layer for layer in candidates if layer.is_candidate]
+            for layer in candidates:
+                swap(layer.module, str(layer.key), layer.row.activation)
+            _choose(candidates, run, budget, report)
+        for layer in layers:
+            layer.row.sparse = layer.is_candidate
+            if not layer.is_candidate:
+                unswap(layer.module)
+        swap_parents(model)
+    except BaseException:
+        put_back(model, layers, before)
+        raise
+    report.rows = [layer.row for layer in layers]
+    return report
+
+
+def restore_(model: nn.Module) -> None:
+    """Makes all layers dense again, as they were before `optimize_` and `load_`."""
+    for module in model.modules():
+        if is_sparse(module):
+            unswap(module)
+    swap_parents(model)
+
+
+def swapped_layers(model: nn.Module) -> dict[nn.Module, tuple[str, str]]:
+    """With what `swap` was given."""
+    return {module: (module.spjit_key, module.spjit_activation)  # type: ignore[misc]
+            for module in model.modules() if is_sparse(module)}
+
+
+def put_back(model: nn.Module, layers: list[Layer],
+             before: dict[nn.Module, tuple[str, str]]) -> None:
+    """The layers as they were, of which `before` has the swapped ones."""
+    for layer in layers:
+        unswap(layer.module)
+    for module, (key, activation) in before.items():
+        swap(module, key, activation)
+    swap_parents(model)

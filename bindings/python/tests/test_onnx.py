@@ -1,0 +1,443 @@
+"""Models that ONNX Runtime runs with kernels as operators, beside what it computes densely."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+from onnx import TensorProto, helper, numpy_helper
+
+import spjit
+import spjit.onnx
+import spjit.onnx._optimize as _optimize
+from spjit._onnx_graph import survey
+from spjit.onnx import _graph, _sessions
+from spjit.onnx._passes import dense_time
+
+RNG = np.random.default_rng(5)
+
+
+def sparse(*shape, zeros=0.9):
+    weight = RNG.standard_normal(shape).astype(np.float32)
+    weight[RNG.random(shape) < zeros] = 0
+    return weight
+
+
+def floats(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+W1, B1, W2, B2 = sparse(32, 48), floats(48), sparse(48, 32), floats(32)
+IMAGE = (2, 8, 11, 9)
+
+
+def node(op, inputs, output, **attributes):
+    return helper.make_node(op, inputs.split(), [output], **attributes)
+
+
+def write(path, nodes, constants, x_shape, *, dtype=TensorProto.FLOAT):
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", dtype, x_shape)],
+        [helper.make_tensor_value_info("y", dtype, None)],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(path))
+    return path
+
+
+GELU = [node("Div", "p root2", "d"), node("Erf", "d", "e"), node("Add", "e one", "a"),
+        node("Mul", "p a", "m"), node("Mul", "m half", "h")]
+
+
+@pytest.fixture
+def feed_forward(tmp_path):
+    """y = W2 gelu(W1 x + b1) + b2, x [batch, tokens, 32]."""
+    nodes = [node("MatMul", "x w1", "o"), node("Add", "b1 o", "p"), *GELU,
+             node("MatMul", "h w2", "q"), node("Add", "q b2", "y")]
+    constants = {"w1": W1, "b1": B1, "w2": W2, "b2": B2, "root2": np.float32(2**0.5),
+                 "one": np.float32(1), "half": np.float32(0.5)}
+    return write(tmp_path / "model.onnx", nodes, constants, ["batch", "tokens", 32])
+
+
+def dense_of(path, x):
+    return onnxruntime.InferenceSession(str(path)).run(None, {"x": x})[0]
+
+
+@pytest.fixture(autouse=True)
+def _kernels_are_faster(request, monkeypatch):
+    """These layers are too small to win, and no test may depend on a time."""
+    if "measured" in request.keywords:
+        return
+    monkeypatch.setattr(_optimize, "model_times",
+                        lambda sessions, *_: [float(len(sessions) - i) for i, _ in
+                                              enumerate(sessions)])
+    monkeypatch.setattr(_optimize, "_compare", lambda *_: None)
+
+
+def sparse_nodes(optimized):
+    return [one for one in optimized.model.graph.node if one.op_type == "SparseLayer"]
+
+
+def check(path, x, count, **options):
+    """An optimized model with so many kernels, which gives what the dense one does."""
+    fast = spjit.onnx.optimize(path, x, **options)
+
+    assert len(sparse_nodes(fast)) == count, str(fast.report)
+    assert len(fast.report.sparse) == count
+    y, reference = fast(x)[0], dense_of(path, x)
+    assert y.shape == reference.shape
+    np.testing.assert_allclose(y, reference, rtol=0, atol=1e-5 * np.abs(reference).max())
+    return fast
+
+
+# ---- Layers ---------------------------------------------------------------------------------
+
+
+def test_a_feed_forward_block(feed_forward):
+    fast = check(feed_forward, floats(2, 5, 32), 2)
+
+    names = [one.op_type for one in fast.model.graph.node]
+    assert names == ["SparseLayer", "SparseLayer"]
+    assert not {"w1", "w2"} & {one.name for one in fast.model.graph.initializer}
+
+
+@pytest.mark.parametrize("behind", [
+    [node("Relu", "p", "y")],
+    [node("Sigmoid", "p", "s"), node("Mul", "p s", "y")],
+    [node("Clip", "p low high", "y")],
+    [node("Mul", "p b1", "m"), node("Add", "m b1", "y")],
+])
+def test_activations_and_factors(tmp_path, behind):
+    nodes = [node("MatMul", "x w1", "o"), node("Add", "o b1", "p"), *behind]
+    constants = {"w1": W1, "b1": B1, "low": np.float32(-0.5), "high": np.float32(0.7)}
+    check(write(tmp_path / "m.onnx", nodes, constants, [3, 32]), floats(3, 32), 1)
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_gemm(tmp_path, transposed):
+    nodes = [node("Gemm", "x w b1", "y", transB=transposed, alpha=0.5, beta=2.0)]
+    constants = {"w": W1.T.copy() if transposed else W1, "b1": B1}
+    check(write(tmp_path / "m.onnx", nodes, constants, ["n", 32]), floats(7, 32), 1)
+
+
+def test_weights_through_identity_and_shared(tmp_path):
+    square = sparse(32, 32)
+    nodes = [node("Identity", "w", "v"), node("MatMul", "x v", "p"), node("MatMul", "p w", "q"),
+             node("Relu", "q", "y")]
+    fast = check(write(tmp_path / "m.onnx", nodes, {"w": square}, ["n", 32]), floats(4, 32), 2)
+    assert len({row.kernel for row in fast.report.sparse}) == 1
+
+
+@pytest.mark.parametrize("attributes", [
+    {},
+    {"strides": [2, 1], "pads": [1, 0, 2, 1]},
+    {"dilations": [1, 2], "pads": [1, 2, 1, 2]},
+    {"auto_pad": "SAME_UPPER"},
+    {"auto_pad": "SAME_LOWER"},
+    {"auto_pad": "VALID"},
+    {"group": 2},
+])
+@pytest.mark.parametrize("dims", [list(IMAGE), ["batch", 8, "height", "width"]])
+def test_convolutions(tmp_path, attributes, dims):
+    weight = sparse(6, 8 // attributes.get("group", 1), 3, 3, zeros=0.7)
+    nodes = [node("Conv", "x w b", "c", **attributes), node("Relu", "c", "y")]
+    path = write(tmp_path / "m.onnx", nodes, {"w": weight, "b": floats(6)}, dims)
+    fast = check(path, floats(*IMAGE), 1)
+    if dims[0] == "batch":
+        x = floats(1, 8, 14, 6)
+        np.testing.assert_allclose(fast(x)[0], dense_of(path, x), rtol=0, atol=1e-4)
+
+
+def test_a_convolution_of_one_tap_and_a_sum(tmp_path):
+    nodes = [node("Conv", "x w b", "c"), node("Add", "c x", "s"), node("Relu", "s", "y")]
+    path = write(tmp_path / "m.onnx", nodes, {"w": sparse(8, 8, 1, 1), "b": floats(8)},
+                 ["n", 8, "h", "w_"])
+    fast = check(path, floats(*IMAGE), 1)
+    x = floats(3, 8, 4, 5)
+    np.testing.assert_allclose(fast(x)[0], dense_of(path, x), rtol=0, atol=1e-4)
+
+
+def hard_swish(*, three="three", six="six", gated="c"):
+    return [node("Add", f"c {three}", "a"), node("Clip", f"a zero {six}", "l"),
+            node("Mul", f"{gated} l", "m"), node("Div", "m six", "y")]
+
+
+SWISH = {"w": sparse(8, 8, 3, 3), "b": floats(8), "zero": np.float32(0), "three": np.float32(3),
+         "six": np.float32(6), "two": np.float32(2)}
+
+
+def test_a_hard_swish_behind_a_convolution(tmp_path):
+    path = write(tmp_path / "m.onnx", [node("Conv", "x w b", "c"), *hard_swish()], SWISH,
+                 list(IMAGE))
+    fast = check(path, floats(*IMAGE), 1)
+    assert [one.op_type for one in fast.model.graph.node] == ["SparseLayer", "HardSigmoid", "Mul"]
+
+
+@pytest.mark.parametrize("wrong", [{"three": "two"}, {"six": "two"}, {"gated": "a"}])
+def test_what_is_no_hard_swish_stays(tmp_path, wrong):
+    path = write(tmp_path / "m.onnx", [node("Conv", "x w b", "c"), *hard_swish(**wrong)], SWISH,
+                 list(IMAGE))
+    fast = check(path, floats(*IMAGE), 1)
+    assert "HardSigmoid" not in [one.op_type for one in fast.model.graph.node]
+
+
+def test_a_model_without_sparse_layers(tmp_path):
+    path = write(tmp_path / "m.onnx", [node("MatMul", "x w", "y")], {"w": floats(32, 8)}, [3, 32])
+    fast = check(path, floats(3, 32), 0)
+    assert fast.report.rows[0].reason == "less than 50 % zeros"
+
+
+def test_layers_that_are_none_are_in_the_report(tmp_path):
+    path = write(tmp_path / "m.onnx", [node("ConvTranspose", "x w", "y")],
+                 {"w": sparse(8, 4, 3, 3)}, list(IMAGE))
+    row, = spjit.onnx.optimize(path, floats(*IMAGE)).report.rows
+    assert (row.kind, row.sparse) == ("ConvTranspose", False)
+    assert "no kernel" in row.reason
+
+
+# ---- Bits -----------------------------------------------------------------------------------
+
+
+def test_bits_are_those_of_spjits_kernels(feed_forward):
+    x = floats(2, 5, 32)
+    fast = spjit.onnx.optimize(feed_forward, x)
+    up = spjit.compile(np.ascontiguousarray(W1.T), activation="gelu", bias=True)
+    down = spjit.compile(np.ascontiguousarray(W2.T), bias=True)
+    np.testing.assert_array_equal(fast(x)[0], down(up(x, bias=B1), bias=B2))
+
+
+def test_bits_do_not_depend_on_batch_length_and_threads(feed_forward):
+    x = floats(3, 70, 32)
+    expected = spjit.onnx.optimize(feed_forward, x)(x)[0]
+    for threads in (1, 2, 3):
+        fast = spjit.onnx.optimize(feed_forward, x[:1, :5], threads=threads)
+        np.testing.assert_array_equal(fast(x)[0], expected)
+        for length in (1, 2, 9, 33):
+            np.testing.assert_array_equal(fast(x[1:2, :length])[0], expected[1:2, :length])
+
+
+def test_no_tokens(feed_forward):
+    fast = spjit.onnx.optimize(feed_forward, floats(2, 5, 32))
+    assert fast(floats(0, 5, 32))[0].shape == (0, 5, 32)
+    assert fast(floats(2, 0, 32))[0].shape == (2, 0, 32)
+
+
+def test_threads_run_one_model(feed_forward):
+    fast = spjit.onnx.optimize(feed_forward, floats(2, 5, 32), threads=2)
+    inputs = [floats(2, 40 + i, 32) for i in range(6)]
+    expected = [fast(x)[0] for x in inputs]
+    wrong = []
+
+    def work(i):
+        for _ in range(20):
+            if not np.array_equal(fast(inputs[i])[0], expected[i]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(inputs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# ---- Files ----------------------------------------------------------------------------------
+
+
+def test_saved_and_loaded(feed_forward, tmp_path):
+    before = feed_forward.read_bytes()
+    x = floats(2, 5, 32)
+    fast = spjit.onnx.optimize(feed_forward, {"x": x})
+    for _ in range(2):  # the second replaces the first
+        fast.save(tmp_path / "fast.onnx")
+
+    session = spjit.onnx.load(tmp_path / "fast.onnx", threads=2)
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], fast(x)[0])
+    assert feed_forward.read_bytes() == before
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["fast.onnx", "fast.spjit",
+                                                              "model.onnx"]
+
+
+def test_where_nodes_say(feed_forward, tmp_path, monkeypatch):
+    x = floats(2, 5, 32)
+    fast = spjit.onnx.optimize(feed_forward, x)
+    fast.save(tmp_path / "fast.onnx")
+    monkeypatch.chdir(tmp_path)
+    options = onnxruntime.SessionOptions()
+    spjit.onnx.register(options)
+    session = onnxruntime.InferenceSession("fast.onnx", options)
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], fast(x)[0])
+
+
+def test_missing_files(feed_forward, tmp_path):
+    spjit.onnx.optimize(feed_forward, floats(1, 2, 32)).save(tmp_path / "fast.onnx")
+    with pytest.raises(FileNotFoundError, match="expected a model"):
+        spjit.onnx.load(tmp_path / "none.onnx")
+    (tmp_path / "fast.spjit").rename(tmp_path / "other.spjit")
+    with pytest.raises(FileNotFoundError, match="expected the kernels"):
+        spjit.onnx.load(tmp_path / "fast.onnx")
+
+
+def saved(feed_forward, folder, change):
+    """A saved model whose nodes `change` has changed."""
+    path = folder / "fast.onnx"
+    spjit.onnx.optimize(feed_forward, floats(1, 2, 32)).save(path)
+    model = onnx.load(str(path))
+    for one in model.graph.node:
+        change(one)
+    onnx.save(model, str(path))
+    return path
+
+
+def attributes_of(one, **values):
+    del one.attribute[:]
+    one.attribute.extend(helper.make_attribute(name, value) for name, value in values.items())
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda one: attributes_of(one), "spjit, node .*key"),
+    (lambda one: attributes_of(one, key="0" * 64, bundle="x", threads=1), "spjit, node .*" + "0" * 64),
+])
+def test_wrong_attributes(feed_forward, tmp_path, change, message):
+    path = saved(feed_forward, tmp_path, change)
+    with pytest.raises(Exception, match=message):
+        spjit.onnx.load(path)
+
+
+def test_wrong_threads(feed_forward, tmp_path):
+    path = saved(feed_forward, tmp_path,
+                 lambda one: attributes_of(one, key="0", bundle="x", threads=0))
+    options = onnxruntime.SessionOptions()
+    spjit.onnx.register(options, tmp_path / "fast.spjit")
+    with pytest.raises(Exception, match="threads is 0; expected 1"):
+        onnxruntime.InferenceSession(str(path), options)
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("spjit.threads", "two")
+    with pytest.raises(Exception, match="'two'; expected 1 or more"):
+        spjit.onnx.register(options)
+
+
+def test_a_damaged_kernel(feed_forward, tmp_path):
+    path = saved(feed_forward, tmp_path, lambda one: None)
+    for record in (tmp_path / "fast.spjit").rglob("record.json"):
+        record.write_text("{}", encoding="utf-8")
+    with pytest.raises(Exception, match="spjit, node "):
+        spjit.onnx.load(path)
+
+
+def test_wrong_operands(feed_forward):
+    fast = spjit.onnx.optimize(feed_forward, floats(1, 2, 32))
+    bias = next(one for one in fast.model.graph.initializer if one.name.endswith("bias"))
+    bias.CopyFrom(numpy_helper.from_array(floats(3), bias.name))
+    session = _graph.session_of(fast.model, _sessions.sparse_options(fast._kernels.path, 1))
+    with pytest.raises(Exception, match=r"the bias has the shape \[3\]; expected \[48\]"):
+        session.run(None, {"x": floats(1, 2, 32)})
+
+
+def test_wrong_inputs(feed_forward):
+    with pytest.raises(spjit.InvalidArgument, match="2 inputs; expected 1: x"):
+        spjit.onnx.optimize(feed_forward, floats(1, 2, 32), floats(1))
+
+
+def test_an_old_onnxruntime(monkeypatch):
+    monkeypatch.setattr(onnxruntime, "__version__", "1.16.3")
+    with pytest.raises(spjit.NotSupported, match="expected 1.17 or later"):
+        spjit.onnx.load("m.onnx")
+
+
+INTERRUPTED = """
+import os, signal, sys, numpy as np
+import spjit.onnx, spjit.onnx._optimize as o
+compile_ = o._kernel_of
+pressed = []
+def slow(*arguments):
+    if not pressed:
+        pressed.append(1)
+        os.kill(os.getpid(), signal.SIGINT)
+    return compile_(*arguments)
+o._kernel_of = slow
+try:
+    spjit.onnx.optimize(sys.argv[1], np.zeros((1, 2, 32), np.float32))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_interrupted_leaves_nothing(feed_forward, tmp_path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    result = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(feed_forward)],
+        env={**os.environ, "TMPDIR": str(scratch)}, capture_output=True, text=True,
+        timeout=120, check=False)
+    assert result.stdout == "interrupted\n", result.stderr
+    assert not list(scratch.glob("spjit*"))
+    assert [one.name for one in tmp_path.iterdir() if one != scratch] == ["model.onnx"]
+
+
+def test_failed_saving_leaves_what_was_there(feed_forward, tmp_path, monkeypatch):
+    fast = spjit.onnx.optimize(feed_forward, floats(1, 2, 32))
+    fast.save(tmp_path / "fast.onnx")
+    before = (tmp_path / "fast.onnx").read_bytes()
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(onnx, "save", fail)
+    with pytest.raises(OSError, match="disk full"):
+        fast.save(tmp_path / "fast.onnx")
+    assert (tmp_path / "fast.onnx").read_bytes() == before
+    spjit.onnx.load(tmp_path / "fast.onnx")
+
+
+# ---- The choice -----------------------------------------------------------------------------
+
+
+@pytest.mark.measured
+def test_measured(feed_forward):
+    x = floats(2, 5, 32)
+    report = spjit.onnx.optimize(feed_forward, x, budget=0.05).report
+    assert all(row.before_us is not None and row.after_us is not None for row in report.rows)
+    assert all(row.sparse or row.reason for row in report.rows)
+    assert report.after_us <= report.before_us
+
+
+def candidates_of(path):
+    base = _graph.with_unique_names(onnx.load(str(path)))
+    return base, [_optimize._candidate(layer) for layer in survey(base).layers]
+
+
+@pytest.mark.measured
+def test_a_slower_layer_stays_dense(feed_forward):
+    base, (one, _) = candidates_of(feed_forward)
+    one.swap = _graph.Swap(one.layer, "key", "folder", 1)
+    dense = {node.name: 1.0 for node in base.graph.node}
+
+    _optimize._compare(one, base, dense, {one.swap.node_name: 6.9})
+    assert (one.row.before_us, one.is_in) == (7.0, True)
+    _optimize._compare(one, base, dense, {one.swap.node_name: 7.1})
+    assert (one.row.reason, one.is_in) == ("dense is faster here", False)
+
+
+@pytest.mark.measured
+def test_a_model_that_is_not_faster_stays(feed_forward, monkeypatch):
+    monkeypatch.setattr(_optimize, "model_times", lambda sessions, *_: [
+        1.0 + i for i, _ in enumerate(sessions)])
+    fast = spjit.onnx.optimize(feed_forward, floats(2, 5, 32), budget=0.01)
+    assert not sparse_nodes(fast)
+    assert all(row.reason for row in fast.report.rows)
+
+
+def test_times_of_nodes_that_are_not_in_a_profile():
+    one = node("Conv", "x w", "y", name="c")
+    assert dense_time({"c": 2.0}, [one]) == 2.0
+    assert dense_time({"y_nchwc": 3.0}, [one]) == 3.0
+    assert dense_time({"d": 2.0}, [one]) is None

@@ -1,0 +1,315 @@
+"""Layers found in ONNX models, against what onnxruntime or numpy computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+
+from onnx import TensorProto, helper, numpy_helper
+
+from spjit._onnx_graph import Convolution, layers_of, survey
+
+RNG = np.random.default_rng(1)
+W = RNG.standard_normal((4, 6)).astype(np.float32)  # [in, out], as MatMul has it
+B = RNG.standard_normal(6).astype(np.float32)
+CONV = np.zeros((6, 4, 3, 3), np.float32)
+IMAGE = [("x", [1, 4, 9, 9])]
+
+
+def model_of(nodes, constants, *, inputs=(("x", ["batch", "tokens", 4]),), outputs=("y",),
+             opset=17, ir_version=8):
+    graph = helper.make_graph(
+        nodes, "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)],
+                             ir_version=ir_version)
+
+
+def only_layer(model):
+    found = survey(model)
+    assert len(found.layers) == 1, found
+    return found.layers[0]
+
+
+def node(op, inputs, output, **attributes):
+    return helper.make_node(op, inputs.split(), [output], **attributes)
+
+
+def constants(**more):
+    return {"w": W, "b": B, **{name: np.float32(value) for name, value in more.items()}}
+
+
+def test_a_product_with_its_bias():
+    layer = only_layer(model_of([node("MatMul", "x w", "p"), node("Add", "b p", "y")], constants()))
+
+    assert (layer.op, layer.input, layer.output, layer.nodes) == ("MatMul", "x", "y", (0, 1))
+    assert layer.input_shape == (None, None, 4)
+    np.testing.assert_array_equal(layer.weight, W.T)
+    np.testing.assert_array_equal(layer.bias, B)
+
+
+def test_zeros_are_counted():
+    weight = W.copy()
+    weight[:, :3] = 0
+    assert only_layer(model_of([node("MatMul", "x w", "y")], {"w": weight})).zeros == 0.5
+
+
+def test_a_factor_of_each_row_and_a_second_bias():
+    nodes = [node("Gemm", "x w b", "p"), node("Mul", "b p", "q"), node("Add", "q b", "r"),
+             node("Relu", "r", "y")]
+
+    layer = only_layer(model_of(nodes, constants(), inputs=[("x", [3, 4])]))
+
+    assert (layer.activation, layer.nodes) == ("relu", (0, 1, 2, 3))
+    np.testing.assert_array_equal(layer.weight, W.T * B[:, None])
+    np.testing.assert_array_equal(layer.bias, B * B + B)
+
+
+def test_what_onnxruntime_fuses():
+    fused = {"domain": "com.microsoft"}
+    nodes = [node("FusedMatMul", "x w", "p", alpha=2.0, **fused),
+             node("BiasGelu", "p b", "y", **fused)]
+
+    layer = only_layer(model_of(nodes, constants()))
+
+    assert (layer.op, layer.activation, layer.nodes) == ("MatMul", "gelu", (0, 1))
+    np.testing.assert_array_equal(layer.weight, 2 * W.T)
+    np.testing.assert_array_equal(layer.bias, B)
+
+
+@pytest.mark.parametrize(("attributes", "expected"), [
+    ({"activation": "Relu"}, ("relu", None)),
+    ({"activation": "Clip", "activation_params": [0.0, 6.0]}, ("clamp", (0, 6))),
+])
+def test_a_fused_convolution(attributes, expected):
+    conv = node("FusedConv", "x w b z", "y", domain="com.microsoft", **attributes)
+    layer = only_layer(model_of([conv], {"w": CONV, "b": B}, inputs=[*IMAGE, ("z", [1, 6, 7, 7])]))
+
+    assert (layer.op, layer.residual) == ("Conv", "z")
+    assert (layer.activation, layer.clamp) == expected
+
+
+def test_a_fused_convolution_of_another_activation():
+    conv = node("FusedConv", "x w", "y", domain="com.microsoft", activation="HardSigmoid",
+                activation_params=[0.2, 0.5])
+    found = survey(model_of([conv], {"w": CONV}, inputs=IMAGE))
+    assert not found.layers
+    assert "HardSigmoid" in found.others[0].reason
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_gemm_with_factors(transposed):
+    weight = W.T.copy() if transposed else W
+    model = model_of([node("Gemm", "x w b", "y", transB=transposed, alpha=2.0, beta=0.5)],
+                     {"w": weight, "b": B}, inputs=[("x", [3, 4])])
+
+    layer = only_layer(model)
+
+    np.testing.assert_array_equal(layer.weight, 2 * W.T)
+    np.testing.assert_array_equal(layer.bias, B / 2)
+
+
+def test_weights_through_identity_transpose_and_constant():
+    nodes = [helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(W.T.copy())),
+             node("Identity", "c", "i"), node("Transpose", "i", "t", perm=[1, 0]),
+             node("MatMul", "x t", "y")]
+    np.testing.assert_array_equal(only_layer(model_of(nodes, {})).weight, W.T)
+
+
+GELU_TORCH = [node("Div", "p root2", "d"), node("Erf", "d", "e"), node("Add", "e one", "a"),
+              node("Mul", "p a", "m"), node("Mul", "m half", "y")]
+GELU_OTHER = [node("Mul", "p half", "h"), node("Mul", "p root_half", "d"), node("Erf", "d", "e"),
+              node("Add", "one e", "a"), node("Mul", "a h", "y")]
+GELU_TANH = [node("Pow", "p three", "c"), node("Mul", "c k", "ck"), node("Add", "p ck", "s"),
+             node("Mul", "s root2pi", "t"), node("Tanh", "t", "th"), node("Add", "th one", "a"),
+             node("Mul", "p half", "h"), node("Mul", "h a", "y")]
+SCALARS = {"root2": 2**0.5, "root_half": 0.5**0.5, "one": 1, "half": 0.5, "three": 3,
+           "k": 0.044715, "root2pi": (2 / np.pi)**0.5}
+
+
+@pytest.mark.parametrize(("name", "behind"), [
+    ("relu", [node("Relu", "p", "y")]),
+    ("gelu", GELU_TORCH), ("gelu", GELU_OTHER), ("gelu-tanh", GELU_TANH),
+    ("silu", [node("Sigmoid", "p", "s"), node("Mul", "s p", "y")]),
+])
+def test_activations_behind_a_bias(name, behind):
+    model = model_of([node("MatMul", "x w", "q"), node("Add", "q b", "p"), *behind],
+                     constants(**SCALARS))
+
+    layer = only_layer(model)
+
+    assert (layer.activation, layer.output) == (name, "y")
+    assert layer.nodes == tuple(range(len(behind) + 2))
+
+
+@pytest.mark.parametrize(("approximate", "name"), [("none", "gelu"), ("tanh", "gelu-tanh")])
+def test_gelu_as_one_node(approximate, name):
+    model = model_of([node("MatMul", "x w", "p"), node("Gelu", "p", "y", approximate=approximate)],
+                     constants(), opset=20)
+    assert only_layer(model).activation == name
+
+
+def test_clip_is_a_clamp():
+    model = model_of([node("MatMul", "x w", "p"), node("Clip", "p zero six", "y")],
+                     constants(zero=0, six=6))
+
+    layer = only_layer(model)
+
+    assert (layer.activation, layer.clamp, layer.output) == ("clamp", (0.0, 6.0), "y")
+
+
+@pytest.mark.parametrize("behind", [
+    # Not GELU: 0.4 in place of 0.5.
+    [*GELU_TORCH[:-1], node("Mul", "m wrong", "y")],
+    # ReLU of something else, and of an operation that is not known.
+    [node("Sub", "p wrong", "q"), node("Relu", "q", "y")],
+    [node("HardSwish", "p", "y")],
+    # A clamp without an order, and one whose bound is computed.
+    [node("Clip", "p six zero", "y")],
+    [node("Clip", "p x", "y")],
+])
+def test_what_is_no_activation_stays(behind):
+    model = model_of([node("MatMul", "x w", "p"), *behind],
+                     constants(wrong=0.4, zero=0, six=6, **SCALARS))
+
+    layer = only_layer(model)
+
+    assert (layer.activation, layer.output, layer.nodes) == (None, "p", (0,))
+
+
+@pytest.mark.parametrize("more", [
+    {"outputs": ("y", "p")},  # the value between is an output
+    {"nodes": [node("Neg", "p", "z")]},  # another node uses it
+])
+def test_values_that_others_see_are_kept(more):
+    nodes = [node("MatMul", "x w", "p"), node("Relu", "p", "y"), *more.get("nodes", [])]
+    layer = only_layer(model_of(nodes, constants(), outputs=more.get("outputs", ("y", ))))
+    assert (layer.output, layer.nodes) == ("p", (0,))
+
+
+def test_a_graph_within_a_node_sees_values():
+    inner = helper.make_graph([node("Neg", "p", "n")], "inner", [],
+                              [helper.make_tensor_value_info("n", TensorProto.FLOAT, None)])
+    nodes = [node("MatMul", "x w", "p"), node("Relu", "p", "y"),
+             node("If", "when", "z", then_branch=inner, else_branch=inner)]
+    model = model_of(nodes, {**constants(), "when": np.array(True)})
+    assert only_layer(model).output == "p"
+
+
+def test_a_convolution():
+    weight = RNG.standard_normal((6, 2, 3, 5)).astype(np.float32)
+    model = model_of(
+        [node("Conv", "x w", "c", strides=[2, 1], pads=[1, 2, 0, 3], dilations=[1, 2], group=2),
+         node("Add", "c b", "a"), node("Relu", "a", "y")],
+        {"w": weight, "b": B.reshape(1, 6, 1, 1)}, inputs=[("x", [1, 4, 9, "width"])])
+
+    layer = only_layer(model)
+
+    assert layer.convolution == Convolution((2, 1), (1, 2, 0, 3), (1, 2), 2)
+    assert (layer.activation, layer.nodes) == ("relu", (0, 1, 2))
+    assert layer.input_shape == (1, 4, 9, None)
+    np.testing.assert_array_equal(layer.bias, B)
+
+
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_batch_normalization_becomes_factors_and_a_bias(with_bias):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    weight = RNG.standard_normal((6, 4, 3, 3)).astype(np.float32)
+    weight[weight < 0] = 0
+    model = model_of(
+        [node("Conv", "x w b" if with_bias else "x w", "c"),
+         node("BatchNormalization", "c scale shift mean var", "n", epsilon=0.01),
+         node("Relu", "n", "y")],
+        {"w": weight, "b": B, "scale": B + 1, "shift": -B, "mean": B[::-1].copy(), "var": B**2},
+        inputs=IMAGE)
+
+    layer = only_layer(model)
+
+    conv = model_of([node("Conv", "x w b", "c"), node("Relu", "c", "y")],
+                    {"w": layer.weight, "b": layer.bias}, inputs=IMAGE)
+    x = {"x": RNG.standard_normal((1, 4, 9, 9)).astype(np.float32)}
+    ours, theirs = (runtime.InferenceSession(one.SerializeToString()).run(None, x)[0]
+                    for one in (conv, model))
+    assert layer.nodes == (0, 1, 2)
+    np.testing.assert_array_equal(layer.weight == 0, weight == 0)
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_batch_normalization_that_is_trained_or_computed_stays():
+    values = {"w": CONV, "b": B}
+    trained = node("BatchNormalization", "c b b b b", "y", training_mode=1)
+    computed = node("BatchNormalization", "c b b b x", "y")
+    for normalization in (trained, computed):
+        layer = only_layer(model_of([node("Conv", "x w", "c"), normalization], values,
+                                    inputs=IMAGE))
+        assert layer.output == "c"
+
+
+def test_shapes_for_a_run():
+    model = model_of([node("Conv", "x w", "c"), node("Conv", "c w", "y")],
+                     {"w": np.zeros((4, 4, 3, 3), np.float32)},
+                     inputs=[("x", [1, 4, "height", "width"])])
+
+    assert [layer.input_shape for layer in layers_of(model, {"x": (1, 4, 20, 30)})] == [
+        (1, 4, 20, 30), (1, 4, 18, 28)]
+    assert layers_of(model)[1].input_shape == (1, 4, None, None)
+    for shapes in ({"z": (1, 4, 20, 30)}, {"x": (1, 4)}):
+        with pytest.raises(ValueError, match="x of 4 dimensions"):
+            layers_of(model, shapes)
+
+
+@pytest.mark.parametrize(("mode", "pad"), [("VALID", (0, 0, 0, 0)), ("SAME_UPPER", (0, 1, 1, 1)),
+                                           ("SAME_LOWER", (1, 1, 0, 1))])
+def test_automatic_padding(mode, pad):
+    model = model_of([node("Conv", "x w", "y", auto_pad=mode)],
+                     {"w": np.zeros((6, 4, 2, 3), np.float32)}, inputs=[("x", [1, 4, 9, 9])])
+    assert only_layer(model).convolution == Convolution(pad=pad)
+
+
+
+
+@pytest.mark.parametrize(("nodes", "weight", "inputs", "reason"), [
+    ([node("MatMul", "w x", "y")], W, [("x", [6, 4])], "left operand"),
+    ([node("MatMul", "x w", "y")], W[None], [("x", [2, 3, 4])], "3 dimensions; expected 2"),
+    ([node("MatMul", "x w", "y")], W.astype(np.float16), [("x", [3, 4])], "float16"),
+    ([node("Gemm", "x w", "y", transA=1)], W, [("x", [4, 3])], "transA"),
+    ([node("Gemm", "x w x", "y")], W, [("x", [6, 4])], "no constant [6]"),
+    ([node("Conv", "x w", "y", auto_pad="SAME_UPPER", strides=[2, 2])], CONV, IMAGE, "auto_pad"),
+    ([node("Conv", "x w", "y")], CONV[0], [("x", [1, 4, 9])], "3 dimensions; expected 4"),
+    ([node("Conv", "x w x", "y")], CONV, IMAGE, "bias is no constant"),
+    ([node("ConvTranspose", "x w", "y")], CONV, IMAGE, "no kernel"),
+])
+def test_nodes_that_are_no_layers_say_why(nodes, weight, inputs, reason):
+    found = survey(model_of(nodes, {"w": weight}, inputs=inputs))
+    assert found.layers == []
+    assert [reason in other.reason for other in found.others] == [True]
+
+
+def test_a_product_of_activations_is_not_mentioned():
+    found = survey(model_of([node("MatMul", "x z", "y")], {},
+                            inputs=[("x", [3, 4]), ("z", [4, 3])]))
+    assert found == ([], [])
+
+
+def test_a_default_that_a_run_may_replace_is_no_constant():
+    inputs = [("x", [3, 4]), ("w", [4, 6])]
+    assert layers_of(model_of([node("MatMul", "x w", "y")], {"w": W}, inputs=inputs)) == []
+    old = model_of([node("MatMul", "x w", "y")], {"w": W}, inputs=inputs, ir_version=3)
+    assert len(layers_of(old)) == 1
+
+
+def test_weights_beside_the_model_and_shared_by_two_nodes(tmp_path):
+    model = model_of([node("MatMul", "x w", "y", name="n"), node("MatMul", "x w", "z", name="n")],
+                     constants(), outputs=("y", "z"))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.bin",
+              size_threshold=0)
+
+    layers = layers_of(onnx.load(tmp_path / "m.onnx"))
+
+    assert [layer.name for layer in layers] == ["n", "n_2"]
+    for layer in layers:
+        np.testing.assert_array_equal(layer.weight, W.T)

@@ -1,0 +1,38 @@
+#pragma once
+
+/// @file
+/// Weights in a file of a model, `.safetensors`. docs/matrices.md has the rules in full.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "spjit/export.hpp"
+#include "spjit/matrix.hpp"
+
+namespace spjit {
+
+/// Weights of a layer, as far as they are known without reading all of them.
+struct WeightTensor {
+  /// As PyTorch calls it, "encoder.fc1.weight": of `weight_orig` with `weight_mask`
+  /// (torch.nn.utils.prune), and of `weight.compressed` with `weight.bitmask`, `weight.shape` and
+  /// `weight.row_offsets` (the sparse-bitmask format of compressed-tensors), `weight` alone.
+  std::string name;
+  std::string dtype;                ///< as the file has it: F32, F16, BF16, F64
+  std::vector<std::int64_t> shape;  ///< [out x in], or [filters x channels / groups x h x w]
+  std::string refusal;              ///< why load_weights() does not take it; empty: it does
+};
+
+/// The tensors of two dimensions and more, ascending by name, numbers in names by their size. Reads
+/// the file's header only. Throws IoError.
+[[nodiscard]] SPJIT_EXPORT std::vector<WeightTensor> list_weights(
+    const std::filesystem::path& path);
+
+/// One of them as a matrix [out x in], or [filters x channels / groups * h * w], without its zeros.
+/// Numbers become fp32: those of F16 and BF16 exactly, of F64 rounded. Reads no other tensor.
+/// Memory: 8 bytes for each nonzero and row. Throws IoError.
+[[nodiscard]] SPJIT_EXPORT CsrMatrix load_weights(const std::filesystem::path& path,
+                                                  const std::string& name);
+
+}  // namespace spjit

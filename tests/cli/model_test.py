@@ -1,0 +1,209 @@
+"""Models as inputs: their layers, options of layers, and what stays dense."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import unittest
+from pathlib import Path
+
+from spjit_tool import FAILED, OK, SOME_FAILED, USAGE, ToolTest
+
+COMPILE = ("compile", "model.safetensors", "--layout", "tokens", "--no-measure")
+
+
+def sparse(count: int, zeros: float, seed: int = 1) -> list[float]:
+    """So many numbers, a share of them 0."""
+    numbers = random.Random(seed)
+    return [0.0 if i < zeros * count else numbers.uniform(0.5, 2)
+            for i in numbers.sample(range(count), count)]
+
+
+class ModelTest(ToolTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("model.safetensors", {
+            "emb.weight": ([20, 8], sparse(160, 0.1)),
+            "fc.2.weight": ([16, 24], sparse(384, 0.8)),
+            "fc.2.bias": ([16], sparse(16, 0, 2)),
+            "fc.10.weight_orig": ([24, 16], sparse(384, 0)),
+            "fc.10.weight_mask": ([24, 16], [float(v != 0) for v in sparse(384, 0.75, 3)]),
+            "conv.weight": ([8, 4, 3, 3], sparse(288, 0.9)),
+            "cell.weight": ([2, 2, 2], sparse(8, 1)),
+        })
+
+    def write(self, name: str, tensors: dict[str, tuple[list[int], list[float]]],
+              metadata: dict[str, str] | None = None) -> Path:
+        header: dict = {} if metadata is None else {"__metadata__": metadata}
+        data = b""
+        for tensor, (shape, values) in tensors.items():
+            packed = struct.pack(f"<{len(values)}f", *values)
+            header[tensor] = {"dtype": "F32", "shape": shape,
+                              "data_offsets": [len(data), len(data) + len(packed)]}
+            data += packed
+        text = json.dumps(header).encode()
+        path = self.folder / name
+        path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+        return path
+
+    def rules(self, *layers: dict) -> Path:
+        path = self.folder / "layers.json"
+        path.write_text(json.dumps({"layers": layers}))
+        return path
+
+    def layers_of(self, *arguments: object, status: int = OK) -> dict[str, dict]:
+        document = self.run_json(*arguments, status=status)
+        return {Path(layer["file"]).name: layer for layer in document["layers"]}
+
+
+class InspectTest(ModelTest):
+    def test_lists_layers_and_what_stays_dense(self) -> None:
+        document = self.run_json("inspect", "model.safetensors")
+
+        layers = document["layers"]
+        self.assertEqual([layer["file"] for layer in layers],
+                         ["model.safetensors/fc.2.weight", "model.safetensors/fc.10.weight"])
+        self.assertEqual([layer["shape"] for layer in layers], [[16, 24], [24, 16]])
+        self.assertEqual([layer["nnz"] for layer in layers], [76, 96])
+        self.assertEqual(layers[0]["problem"]["n"], {"runtime": True, "value": 128})
+        for layer in layers:
+            self.assertTrue(layer["family"])
+            self.assertTrue(layer["reason"])
+        reasons = {Path(left["file"]).name: left["reason"] for left in document["left_dense"]}
+        self.assertEqual(sorted(reasons), ["cell.weight", "conv.weight", "emb.weight"])
+        self.assertIn("--min-zeros", reasons["emb.weight"])
+        self.assertIn("--layers", reasons["conv.weight"])
+        self.assertIn("3 dimensions", reasons["cell.weight"])
+
+    def test_prints_tables_and_nothing_else(self) -> None:
+        result = self.succeed("inspect", "model.safetensors")
+
+        for text in ("layer", "fc.10.weight", "24x16", "75.0 %", "left dense", "emb.weight",
+                     "2 layers: 77.6 % of 0.00 million weights are zeros"):
+            self.assertIn(text, result.stdout)
+        self.assertEqual(result.stderr, "")
+        self.assertFalse(self.cache.exists())
+
+    def test_min_zeros_decides_what_is_a_layer(self) -> None:
+        self.assertEqual(list(self.layers_of("inspect", "model.safetensors", "--min-zeros", 76)),
+                         ["fc.2.weight"])
+        self.assertIn("emb.weight",
+                      self.layers_of("inspect", "model.safetensors", "--min-zeros", 5))
+        for percent in ("101", "-1", "nan"):
+            self.assert_error(
+                self.run_tool("inspect", "model.safetensors", "--min-zeros", percent), USAGE)
+
+    def test_names_and_globs_choose_layers(self) -> None:
+        for pattern in ("fc.10.weight", "fc.1*"):
+            found = self.run_json("inspect", f"model.safetensors/{pattern}")
+            self.assertEqual([Path(one["file"]).name for one in found["layers"]], ["fc.10.weight"])
+            self.assertEqual(found["left_dense"], [])
+
+    def test_matrices_and_folders_are_inputs_too(self) -> None:
+        self.generate("weights/one.npz")
+        (self.folder / "model.safetensors").rename(self.folder / "weights/model.safetensors")
+        self.assertEqual(list(self.layers_of("inspect", "weights")),
+                         ["fc.2.weight", "fc.10.weight", "one.npz"])
+
+    def test_damaged_models_fail_alone(self) -> None:
+        (self.folder / "bad.safetensors").write_bytes(b"\xff" * 20)
+        result = self.run_tool("inspect", "bad.safetensors", "model.safetensors")
+        self.assert_error(result, SOME_FAILED, "bad.safetensors: ", "header has")
+        self.assertIn("fc.2.weight", result.stdout)
+
+    def test_onnx_needs_python(self) -> None:
+        (self.folder / "model.onnx").write_bytes(b"")
+        self.assert_error(self.run_tool("inspect", "model.onnx"), FAILED, "python -m spjit")
+
+    def test_a_model_without_a_sparse_layer_is_no_error(self) -> None:
+        self.write("dense.safetensors", {"w": ([2, 2], [1, 2, 3, 4])})
+        result = self.succeed("inspect", "dense.safetensors")
+        self.assertNotIn("layers:", result.stdout)
+        self.assertIn("left dense", result.stdout)
+
+
+class CompileTest(ModelTest):
+    def test_compiles_layers_with_any_n(self) -> None:
+        result = self.succeed(*COMPILE)
+
+        self.assertIn("fc.10.weight", result.stdout)
+        self.assertIn("n: any", result.stdout)
+        self.assertIn("3 of 5 weights are left dense", result.stderr)
+
+    def test_a_bias_is_the_one_beside_the_weights(self) -> None:
+        layers = self.layers_of(*COMPILE, "--bias")
+
+        has_bias = {name: layer["kernel"]["epilogue"]["bias"] for name, layer in layers.items()}
+        self.assertEqual(has_bias, {"fc.2.weight": True, "fc.10.weight": False})
+
+    def test_layers_have_options_of_their_own(self) -> None:
+        rules = self.rules({"name": "fc.*", "activation": "relu", "bias": True},
+                           {"name": "fc.10.weight", "activation": "gelu"},
+                           {"name": "conv.weight", "conv": "4x9x9", "pad": 1, "n": "any"})
+
+        layers = self.layers_of(*COMPILE, "--layers", rules)
+
+        self.assertEqual(layers["fc.2.weight"]["kernel"]["epilogue"]["activation"], "relu")
+        self.assertEqual(layers["fc.10.weight"]["kernel"]["epilogue"]["activation"], "gelu")
+        convolution = layers["conv.weight"]["record"]["problem"]["convolution"]
+        self.assertEqual(convolution["kernel"], [3, 3])
+        self.assertEqual(convolution["pad"], [1, 1, 1, 1])
+
+    def test_a_geometry_for_all_convolutions(self) -> None:
+        layers = self.layers_of("compile", "model.safetensors/conv.weight", "--conv", "4x9x9",
+                                "--no-measure")
+        self.assertEqual(layers["conv.weight"]["n"], 49)
+
+    def test_a_geometry_of_another_image_fails_the_layer(self) -> None:
+        result = self.run_tool(*COMPILE, "--layers", self.rules(
+            {"name": "conv.weight", "conv": "5x9x9"}))
+        self.assert_error(result, SOME_FAILED, "model.safetensors/conv.weight: ")
+
+    def test_options_of_the_model_itself(self) -> None:
+        document = {"layers": [{"name": "w", "activation": "silu"}],
+                    "left_dense": [{"name": "lstm", "reason": "LSTM: recurrent"}]}
+        self.write("own.safetensors", {"w": ([4, 4], sparse(16, 0.75))},
+                   {"spjit": json.dumps(document)})
+
+        found = self.run_json("inspect", "own.safetensors")
+
+        self.assertEqual(found["layers"][0]["problem"]["epilogue"]["activation"], "silu")
+        self.assertEqual(found["left_dense"][0]["reason"], "LSTM: recurrent")
+
+    def test_wrong_options_of_layers_are_refused(self) -> None:
+        for layers, fragment in (
+            ([{"activation": "gelu"}], 'has no "name"'),
+            ([{"name": "w", "activation": "tanh"}], "tanh"),
+            ([{"name": "w", "speed": "fast"}], "speed"),
+            ([{"name": "w", "n": None}], '"n" is null'),
+            (["w"], "expected an object"),
+        ):
+            result = self.run_tool(*COMPILE, "--layers", self.rules(*layers))
+            self.assert_error(result, FAILED, "layers.json: ", fragment)
+        (self.folder / "layers.json").write_text("{")
+        self.assert_error(self.run_tool(*COMPILE, "--layers", "layers.json"), FAILED, "layers.json")
+
+    def test_a_model_without_a_layer_has_failed(self) -> None:
+        self.write("dense.safetensors", {"w": ([2, 2], [1, 2, 3, 4])})
+        self.assert_error(self.run_tool("compile", "dense.safetensors"), FAILED,
+                          "none of its 1 weights is a layer")
+
+    def test_a_matrix_beside_a_model_needs_n(self) -> None:
+        self.generate()
+        self.assert_error(self.run_tool("compile", "layer.npz", "model.safetensors"), USAGE, "--n")
+
+    def test_files_are_called_after_layers(self) -> None:
+        self.succeed(*COMPILE, "--out", "out", "--emit", "json")
+        self.assertEqual(sorted(p.name for p in (self.folder / "out").iterdir()),
+                         ["fc_10.json", "fc_2.json"])
+
+    def test_bench_and_explain_take_layers(self) -> None:
+        layer = "model.safetensors/fc.2.weight"
+        self.assertIn("fc.2.weight", self.succeed("explain", layer).stdout)
+        self.assertIn("fc.2.weight",
+                      self.succeed("bench", layer, "--budget", 1, "--threads", 1).stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

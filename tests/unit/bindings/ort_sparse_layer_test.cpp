@@ -1,0 +1,122 @@
+// Sizes of the operator SparseLayer. bindings/python/tests/test_onnx.py runs it in ONNX Runtime.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "bindings/ort/sparse_layer.hpp"
+
+namespace {
+
+using namespace spjit::ort;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// What spjit_kernel_info() says of a kernel [5 x 6] of tokens, as far as it is read.
+nlohmann::json kernel_json() {
+  return {{"key", "0123"},
+          {"rows", 5},
+          {"cols", 6},
+          {"b_layout", "tokens"},
+          {"c_layout", "tokens"},
+          {"epilogue", {{"scale", false}, {"bias", true}, {"residual", false}}},
+          {"runtime_values", false},
+          {"convolution", nullptr},
+          {"cuda", nullptr}};
+}
+
+LayerInfo convolution_layer() {
+  nlohmann::json json = kernel_json();
+  json["b_layout"] = json["c_layout"] = "row-major";
+  json["convolution"] = {{"channels", 6},
+                         {"kernel", {3, 2}},
+                         {"stride", {2, 1}},
+                         {"dilation", {1, 2}},
+                         {"pad", {1, 0, 0, 1}}};
+  return layer_info(json.dump().c_str());
+}
+
+TEST(OrtSparseLayer, ReadsWhatAKernelIs) {
+  const LayerInfo layer = layer_info(kernel_json().dump().c_str());
+
+  EXPECT_EQ(layer.rows, 5);
+  EXPECT_EQ(layer.cols, 6);
+  EXPECT_TRUE(layer.tokens);
+  EXPECT_TRUE(layer.has_bias);
+  EXPECT_FALSE(layer.has_residual);
+  EXPECT_FALSE(layer.convolution);
+}
+
+TEST(OrtSparseLayer, RefusesOtherKernels) {
+  for (const auto& [member, value] :
+       {std::pair<const char*, nlohmann::json>{"c_layout", "row-major"},
+        {"runtime_values", true},
+        {"cuda", nlohmann::json::object()},
+        {"epilogue", {{"scale", true}, {"bias", true}, {"residual", false}}}}) {
+    nlohmann::json json = kernel_json();
+    json[member] = value;
+    EXPECT_THAT([&] { static_cast<void>(layer_info(json.dump().c_str())); },
+                ThrowsMessage<spjit::Error>(HasSubstr("no layer of ONNX Runtime")))
+        << member;
+  }
+}
+
+TEST(OrtSparseLayer, TokensAreAllButTheLastDimension) {
+  const LayerInfo layer = layer_info(kernel_json().dump().c_str());
+
+  EXPECT_THAT(output_shape(layer, {2, 3, 6}), ElementsAre(2, 3, 5));
+  EXPECT_THAT(output_shape(layer, {6}), ElementsAre(5));
+  EXPECT_THAT(output_shape(layer, {2, 0, 6}), ElementsAre(2, 0, 5));
+  EXPECT_EQ(sizes_of(layer, {2, 3, 6}, {2, 3, 5}).n, 6);
+  EXPECT_THAT(
+      [&] {
+        static_cast<void>(output_shape(layer, {6, 3}));
+      },
+      ThrowsMessage<spjit::InvalidArgument>("X has the shape [6, 3]; expected [..., 6]"));
+}
+
+TEST(OrtSparseLayer, PixelsOfOneTapAreAllDimensionsBehindChannels) {
+  nlohmann::json json = kernel_json();
+  json["b_layout"] = json["c_layout"] = "row-major";
+  const LayerInfo layer = layer_info(json.dump().c_str());
+
+  EXPECT_THAT(output_shape(layer, {2, 6, 4, 3}), ElementsAre(2, 5, 4, 3));
+  const spjit_arguments sizes = sizes_of(layer, {2, 6, 4, 3}, {2, 5, 4, 3});
+  EXPECT_EQ(sizes.n, 12);
+  EXPECT_EQ(sizes.ldb, 12);
+  EXPECT_EQ(sizes.batch, 2);
+  EXPECT_EQ(sizes.b_distance, 72);
+  EXPECT_EQ(sizes.c_distance, 60);
+  EXPECT_THAT(
+      [&] {
+        static_cast<void>(output_shape(layer, {2, 5, 4}));
+      },
+      ThrowsMessage<spjit::InvalidArgument>(HasSubstr("expected [batch, 6, ...]")));
+}
+
+TEST(OrtSparseLayer, ImagesOfAConvolution) {
+  const LayerInfo layer = convolution_layer();
+
+  // Height (7 + 1 - 3) / 2 + 1, width (9 + 1 - 3) / 1 + 1.
+  EXPECT_THAT(output_shape(layer, {2, 6, 7, 9}), ElementsAre(2, 5, 3, 8));
+  const spjit_arguments sizes = sizes_of(layer, {2, 6, 7, 9}, {2, 5, 3, 8});
+  EXPECT_EQ(sizes.height, 7);
+  EXPECT_EQ(sizes.width, 9);
+  EXPECT_EQ(sizes.n, 0);
+  EXPECT_EQ(sizes.c_distance, 120);
+  EXPECT_THAT(
+      [&] {
+        static_cast<void>(output_shape(layer, {2, 5, 7, 9}));
+      },
+      ThrowsMessage<spjit::InvalidArgument>(HasSubstr("[batch, 6, height, width]")));
+  EXPECT_THAT(
+      [&] {
+        static_cast<void>(output_shape(layer, {2, 6, 1, 9}));
+      },
+      ThrowsMessage<spjit::InvalidArgument>(HasSubstr("3 x 2 taps fit")));
+}
+
+}  // namespace
