@@ -11,6 +11,9 @@
 
 namespace spjit::testing_support {
 
+/// Why a test is left out whose SparseFloats are not mapped.
+inline constexpr const char* k_no_space = "this machine gives no address space of that size";
+
 /// Floats that are 0 until they are written, between pages that cannot be touched; the last ends
 /// where such a page begins. Only pages that are written cost memory.
 class SparseFloats {

@@ -32,6 +32,7 @@ using spjit::Kernel;
 using spjit::Problem;
 using spjit::testing_support::dense_values;
 using spjit::testing_support::index;
+using spjit::testing_support::k_no_space;
 using spjit::testing_support::kernel_of;
 using spjit::testing_support::options_of;
 using spjit::testing_support::problem_of;
@@ -39,8 +40,6 @@ using spjit::testing_support::reference_product;
 using spjit::testing_support::same_bits;
 using spjit::testing_support::SparseFloats;
 using spjit::testing_support::uncached;
-
-constexpr const char* k_no_space = "this machine gives no address space of that size";
 
 /// A matrix whose entries lie in few columns, and what those are multiplied with.
 struct FarProblem {

@@ -32,6 +32,7 @@ using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::index;
 using spjit::testing_support::isa_and_placement;
 using spjit::testing_support::IsaAndPlacement;
+using spjit::testing_support::k_no_space;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::Placement;
 using spjit::testing_support::SparseFloats;
@@ -452,8 +453,6 @@ class TransposeFarApart : public testing::TestWithParam<std::tuple<HostIsa, std:
     return static_cast<float>(row * 100 + column + 1);
   }
 };
-
-constexpr const char* k_no_space = "this machine gives no address space of that size";
 
 TEST_P(TransposeFarApart, IntoPanels) {
   const PanelView<float> near{nullptr, 16, 16, k_columns * 16 + 16};
