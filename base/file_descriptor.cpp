@@ -110,25 +110,33 @@ FileBytes read_file(const FileDescriptor& file, std::string_view name, std::int6
     throw CacheError(
         fmt::format("'{}' has {} bytes, expected at most {}", name, size, limit_bytes));
   }
-  FileBytes result{
-      .data = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(size)),
-      .size = static_cast<std::size_t>(size)};
+  return read_part(file, name, 0, static_cast<std::size_t>(size));
+}
+
+FileBytes read_part(const FileDescriptor& file, std::string_view name, std::int64_t offset,
+                    std::size_t size) {
+  FileBytes result{.data = std::make_unique_for_overwrite<std::byte[]>(size), .size = size};
   std::size_t done = 0;
-  while (done < result.size) {
-    const ssize_t got = ::read(file.get(), result.data.get() + done, result.size - done);
+  while (done < size) {
+    const ssize_t got = ::pread(file.get(), result.data.get() + done, size - done,
+                                offset + static_cast<std::int64_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail("read", name, errno);
-    if (got == 0) throw CacheError(fmt::format("'{}' shrank to {} bytes", name, done));
+    if (got == 0) {
+      throw CacheError(
+          fmt::format("'{}' shrank to {} bytes", name, offset + static_cast<std::int64_t>(done)));
+    }
     done += static_cast<std::size_t>(got);
   }
   return result;
 }
 
-std::optional<FileBytes> map_file(const FileDescriptor& file, std::size_t size) {
+std::optional<FileBytes> map_file(const FileDescriptor& file, std::size_t size,
+                                  std::int64_t offset) {
   if (size == 0 || !keeps_pages(file)) return std::nullopt;
   try {
     return FileBytes{
-        .data = nullptr, .size = size, .pages = PageMapping::of_file(file.get(), size)};
+        .data = nullptr, .size = size, .pages = PageMapping::of_file(file.get(), size, offset)};
   } catch (const NoPages&) {
     return std::nullopt;
   }

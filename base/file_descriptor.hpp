@@ -98,9 +98,15 @@ struct FileIdentity {
 [[nodiscard]] FileBytes read_file(const FileDescriptor& file, std::string_view name,
                                   std::int64_t limit_bytes);
 
-/// The first `size` bytes of an open file, mapped; nothing where they have to be copied: on a file
-/// system that is not known to keep the pages of an open file in this machine, or that refuses.
-[[nodiscard]] std::optional<FileBytes> map_file(const FileDescriptor& file, std::size_t size);
+/// `size` bytes of an open file from `offset` on. Throws CacheError if it has less.
+[[nodiscard]] FileBytes read_part(const FileDescriptor& file, std::string_view name,
+                                  std::int64_t offset, std::size_t size);
+
+/// `size` bytes of an open file from `offset` on, a multiple of the page size, mapped; nothing
+/// where they have to be copied: on a file system that is not known to keep the pages of an open
+/// file in this machine, or that refuses.
+[[nodiscard]] std::optional<FileBytes> map_file(const FileDescriptor& file, std::size_t size,
+                                                std::int64_t offset = 0);
 
 /// Creates `path` (which must not exist; mode 0400, as others may have it mapped), writes `bytes`
 /// and begins, but does not wait for, their way to the disk. Throws FileError; a partial file may

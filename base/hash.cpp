@@ -11,6 +11,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 namespace spjit {
@@ -19,18 +20,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "keys and checksums are defined over little-endian bytes");
 
-std::string to_hex(std::span<const unsigned char> bytes) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  text.reserve(bytes.size() * 2);
-  for (const unsigned char byte : bytes) {
-    text.push_back(digits[byte >> 4U]);
-    text.push_back(digits[byte & 0xFU]);
-  }
-  return text;
-}
-
 }  // namespace
+
+static_assert(std::tuple_size_v<Sha256> == SHA256_DIGEST_LENGTH);
 
 struct KeyBuilder::Digest {
   SHA256_CTX context;
@@ -38,6 +30,13 @@ struct KeyBuilder::Digest {
   // These functions of OpenSSL cannot fail: they always return 1.
   Digest() { SHA256_Init(&context); }
   void update(const void* data, std::size_t size) { SHA256_Update(&context, data, size); }
+  // Finishing consumes a context, and more may follow.
+  [[nodiscard]] Sha256 finish() const {
+    SHA256_CTX copy = context;
+    Sha256 digest{};
+    SHA256_Final(reinterpret_cast<unsigned char*>(digest.data()), &copy);
+    return digest;
+  }
 };
 
 KeyBuilder::KeyBuilder(Cancellation cancel)
@@ -76,18 +75,36 @@ void KeyBuilder::add(char tag, std::string_view name, std::span<const std::byte>
   }
 }
 
-std::string KeyBuilder::hex() const {
-  // Finishing consumes a context, and more fields may follow.
-  SHA256_CTX copy = digest_->context;
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
-  SHA256_Final(digest.data(), &copy);
-  return to_hex(digest);
+std::string KeyBuilder::hex() const { return hex_text(digest_->finish()); }
+
+Sha256 sha256(std::span<const std::byte> bytes) {
+  Sha256 digest{};
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
+}
+
+std::string hex_text(std::span<const std::byte> bytes) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  text.reserve(bytes.size() * 2);
+  for (const std::byte byte : bytes) {
+    text.push_back(digits[std::to_integer<std::size_t>(byte >> 4U)]);
+    text.push_back(digits[std::to_integer<std::size_t>(byte & std::byte{0xF})]);
+  }
+  return text;
+}
+
+bool is_hex_text(std::string_view text, std::size_t digits) noexcept {
+  return text.size() == digits && std::ranges::all_of(text, [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
 }
 
 std::string checksum_hex(std::span<const std::byte> bytes) {
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
-  return to_hex(canonical.digest);
+  return hex_text(std::as_bytes(std::span(canonical.digest)));
 }
 
 }  // namespace spjit

@@ -3,6 +3,7 @@
 /// @file
 /// Cache keys (SHA-256) and file checksums (XXH3).
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,6 +42,17 @@ class KeyBuilder {
   std::unique_ptr<Digest> digest_;
   Cancellation cancel_;
 };
+
+using Sha256 = std::array<std::byte, 32>;
+
+/// SHA-256 of `bytes`: finds what somebody changed, where the digest itself is trusted.
+[[nodiscard]] Sha256 sha256(std::span<const std::byte> bytes);
+
+/// Two lowercase hexadecimal digits a byte.
+[[nodiscard]] std::string hex_text(std::span<const std::byte> bytes);
+
+/// Whether `text` is `digits` lowercase hexadecimal digits.
+[[nodiscard]] bool is_hex_text(std::string_view text, std::size_t digits) noexcept;
 
 /// XXH3-128 of `bytes`, canonical (big-endian) form: 32 lowercase hexadecimal digits. Finds torn
 /// and rotten files at memory speed; no defence against an attacker.

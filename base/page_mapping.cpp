@@ -14,10 +14,10 @@
 namespace spjit {
 
 PageMapping::PageMapping(std::size_t bytes)
-    : PageMapping(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1) {}
+    : PageMapping(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) {}
 
-PageMapping PageMapping::of_file(int descriptor, std::size_t bytes) {
-  PageMapping pages(bytes, PROT_READ, MAP_PRIVATE, descriptor);
+PageMapping PageMapping::of_file(int descriptor, std::size_t bytes, std::int64_t offset) {
+  PageMapping pages(bytes, PROT_READ, MAP_PRIVATE, descriptor, offset);
   // Small folios cost unrolled code 5 % when cold. Pages that are in memory stay as they are.
   static_cast<void>(::madvise(pages.begin_, pages.size_, MADV_HUGEPAGE));
   if (::madvise(pages.begin_, pages.size_, MADV_POPULATE_READ) != 0) {
@@ -28,7 +28,8 @@ PageMapping PageMapping::of_file(int descriptor, std::size_t bytes) {
   return pages;
 }
 
-PageMapping::PageMapping(std::size_t bytes, int protection, int flags, int descriptor) {
+PageMapping::PageMapping(std::size_t bytes, int protection, int flags, int descriptor,
+                         std::int64_t offset) {
   if (bytes == 0) {
     throw InvalidArgument("page mapping of 0 bytes: expected at least 1");
   }
@@ -36,7 +37,7 @@ PageMapping::PageMapping(std::size_t bytes, int protection, int flags, int descr
     throw InvalidArgument(fmt::format("page mapping of {} bytes: too large", bytes));
   }
   const std::size_t size = round_up(bytes);
-  void* begin = ::mmap(nullptr, size, protection, flags, descriptor, 0);
+  void* begin = ::mmap(nullptr, size, protection, flags, descriptor, offset);
   if (begin == MAP_FAILED) {
     throw NoPages(
         fmt::format("cannot map {} bytes for code: {}; free memory or raise the limit on "

@@ -5,6 +5,7 @@
 /// file from readable to executable.
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "spjit/error.hpp"
@@ -34,11 +35,12 @@ class PageMapping {
   /// the system refuses.
   explicit PageMapping(std::size_t bytes);
 
-  /// Maps the first `bytes` of an open file: read-only, shared with all who map it, in huge pages
-  /// where the system has them. All pages are read first, so that what cannot be read is an error;
-  /// one that the file loses later, cut short in place, ends in SIGBUS. Throws InvalidArgument for
-  /// 0 bytes, NoPages if the system refuses.
-  [[nodiscard]] static PageMapping of_file(int descriptor, std::size_t bytes);
+  /// Maps `bytes` of an open file from `offset` on, a multiple of the page size: read-only, shared
+  /// with all who map it, in huge pages where the system has them. All pages are read first, so
+  /// that what cannot be read is an error; one that the file loses later, cut short in place, ends
+  /// in SIGBUS. Throws InvalidArgument for 0 bytes, NoPages if the system refuses.
+  [[nodiscard]] static PageMapping of_file(int descriptor, std::size_t bytes,
+                                           std::int64_t offset = 0);
 
   PageMapping(PageMapping&& other) noexcept;
   PageMapping& operator=(PageMapping&& other) noexcept;
@@ -57,7 +59,7 @@ class PageMapping {
   [[nodiscard]] static std::size_t round_up(std::size_t bytes) noexcept;
 
  private:
-  PageMapping(std::size_t bytes, int protection, int flags, int descriptor);
+  PageMapping(std::size_t bytes, int protection, int flags, int descriptor, std::int64_t offset);
 
   std::byte* begin_ = nullptr;
   std::size_t size_ = 0;

@@ -46,7 +46,7 @@ using bench::LoadedNetwork;
 using bench::Network;
 using bench::NetworkLayer;
 
-constexpr const char* k_schema = "spjit-layer-bench-1";
+constexpr const char* k_schema = "spjit-layer-bench-2";
 
 struct Options {
   bench::NetworkOptions networks;

@@ -66,17 +66,3 @@ if(NOT SPJIT_TRAINING STREQUAL "OFF")
     message(STATUS "spjit: XGBoost not found; training of ranking models is left out")
   endif()
 endif()
-
-# Archives of a cache are the tool's business: libspjit does not link libarchive.
-set(SPJIT_HAVE_LIBARCHIVE OFF)
-if((SPJIT_BUILD_TOOLS OR SPJIT_FUZZ) AND NOT SPJIT_ARCHIVES STREQUAL "OFF")
-  find_package(LibArchive 3.3 QUIET)
-  if(LibArchive_FOUND)
-    set(SPJIT_HAVE_LIBARCHIVE ON)
-  elseif(SPJIT_ARCHIVES STREQUAL "ON")
-    message(FATAL_ERROR "SPJIT_ARCHIVES=ON, but libarchive 3.3 or later was not found: install "
-                        "libarchive-dev or set LibArchive_INCLUDE_DIR and LibArchive_LIBRARY")
-  else()
-    message(STATUS "spjit: libarchive not found; 'spjit cache export' and 'import' are left out")
-  endif()
-endif()

@@ -14,6 +14,7 @@
 #include "compiler/kernel_cache.hpp"
 #include "compiler/verification.hpp"
 #include "kernels/families.hpp"
+#include "kernels/kernel_files.hpp"
 #include "proxy/search.hpp"
 #include "spjit/error.hpp"
 

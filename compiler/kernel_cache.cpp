@@ -11,9 +11,7 @@
 #include "base/file_descriptor.hpp"
 #include "base/page_mapping.hpp"
 #include "base/safe_path.hpp"
-#include "kernels/families.hpp"
-#include "kernels/host_family.hpp"
-#include "kernels/kernel_record.hpp"
+#include "kernels/kernel_files.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 
@@ -71,21 +69,6 @@ OpenedLayers open_layers(const CacheOptions& options, const CacheEnvironment& en
   return opened;
 }
 
-/// The files of an entry, as its family takes them.
-std::shared_ptr<const BuiltCode> code_of(const KernelFamily& family, CacheEntry& entry) {
-  const auto* host = dynamic_cast<const HostFamily*>(&family);
-  const auto object = entry.files.find(k_object_file);
-  if (host != nullptr && object != entry.files.end() && object->second.is_mapped()) {
-    return std::make_shared<const MappedImage>(*host, std::move(object->second));
-  }
-  std::vector<Artifact::File> files;
-  for (auto& [name, file] : entry.files) {
-    const auto owner = std::make_shared<const FileBytes>(std::move(file));
-    files.push_back({name, owner->bytes(), owner});
-  }
-  return std::make_shared<const BuiltFiles>(family, std::move(files));
-}
-
 /// Code for `code` serves a target: its instruction set, or its architecture on whatever card.
 bool serves(const Target& code, const Target& target) {
   if (code.is_cuda() != target.is_cuda()) return false;
@@ -131,21 +114,11 @@ CacheStore open_cache_directory(const CacheOptions& options) {
   return open_store(options, store_options(options, read_cache_environment()));
 }
 
-std::shared_ptr<Kernel::Impl> load_kernel(const KernelFamily& family,
-                                          std::shared_ptr<const BuiltCode> code,
-                                          nlohmann::json record, const Device& device,
-                                          const Cancellation& cancel) {
-  LoadedKernel loaded = code->load(record, device, cancel);
-  return std::make_shared<Kernel::Impl>(family, std::move(loaded), std::move(code),
-                                        std::move(record));
-}
-
 LoadedEntry load_entry(CacheEntry& entry, const Problem& problem, const Target& target,
                        const HostDevice& device, const Cancellation& cancel) {
   try {
-    const KernelFamily& family = find_family(family_in(entry.record.kernel));
     auto kernel =
-        load_kernel(family, code_of(family, entry), std::move(entry.record.kernel), device, cancel);
+        load_kernel_files(std::move(entry.files), std::move(entry.record.kernel), device, cancel);
     std::string wrong = mismatch(kernel->info, problem, target);
     if (!wrong.empty()) return {.problem = std::move(wrong)};
     kernel->info.cache_directory = entry.root.string();

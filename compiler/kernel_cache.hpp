@@ -42,13 +42,6 @@ struct LoadedEntry {
   std::string note = {};     ///< what else went wrong, for the user
 };
 
-/// The kernel of built code and its record, for the host or for a GPU and in none. Throws as
-/// KernelFamily::load().
-[[nodiscard]] std::shared_ptr<Kernel::Impl> load_kernel(const KernelFamily& family,
-                                                        std::shared_ptr<const BuiltCode> code,
-                                                        nlohmann::json record, const Device& device,
-                                                        const Cancellation& cancel);
-
 /// The kernel of an entry, which is to be for this target and n. Throws Cancelled,
 /// DeadlineExceeded.
 [[nodiscard]] LoadedEntry load_entry(CacheEntry& entry, const Problem& problem,

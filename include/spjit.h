@@ -265,6 +265,66 @@ SPJIT_API int spjit_kernel_load(const char* folder, const spjit_load_options* op
 
 SPJIT_API void spjit_kernel_destroy(spjit_kernel* kernel);
 
+/* ---- Bundles: kernels of a network in one file -------------------------------------------- */
+
+/** An open bundle (docs/bundle.md); only read. Kernels keep what they need of it. */
+typedef struct spjit_bundle spjit_bundle;
+
+typedef struct spjit_bundle_options {
+  size_t struct_size;
+  const char* public_key; /**< PEM text of an Ed25519 key, or the path of a file that has it: only a
+                               bundle that it signed is opened, any change is refused; NULL: any */
+  int32_t any_owner;      /**< 1: also a file that other users can write to */
+} spjit_bundle_options;
+
+/** `options` may be NULL. SPJIT_IO_ERROR if it cannot be opened, is damaged, cut short or not signed
+ * by the key, or others can write to it; SPJIT_NOT_SUPPORTED for a key where OpenSSL's libcrypto is
+ * missing. */
+SPJIT_API int spjit_bundle_open(const char* path, const spjit_bundle_options* options,
+                                spjit_bundle** bundle);
+SPJIT_API void spjit_bundle_destroy(spjit_bundle* bundle);
+
+/** Its entries: kernels of layers; -1 for NULL. */
+SPJIT_API int64_t spjit_bundle_count(const spjit_bundle* bundle);
+
+/** Entry 0 to count - 1 as a JSON object (docs/c-api.md). The text belongs to the bundle. */
+SPJIT_API int spjit_bundle_entry_info(const spjit_bundle* bundle, int64_t entry, const char** json);
+
+/** The entry for a layer: for `target` ("host-avx2", "sm_90"), or with NULL the best for this CPU.
+ * -1 if the layer is not there; SPJIT_NOT_SUPPORTED if it is for other targets only. */
+SPJIT_API int spjit_bundle_find_layer(const spjit_bundle* bundle, const char* layer,
+                                      const char* target, int64_t* entry);
+
+/** The same for what is computed of a matrix, by a hash of its weights. */
+SPJIT_API int spjit_bundle_find(const spjit_bundle* bundle, const spjit_matrix* matrix,
+                                const spjit_problem* problem, const char* target, int64_t* entry);
+
+/** The kernel of an entry, its files verified. `options` may be NULL; any_owner has to be 0.
+ * SPJIT_IO_ERROR, SPJIT_NOT_SUPPORTED, SPJIT_ERROR. */
+SPJIT_API int spjit_bundle_load(const spjit_bundle* bundle, int64_t entry,
+                                const spjit_load_options* options, spjit_kernel** kernel);
+
+/** Reads and verifies all files. SPJIT_IO_ERROR names the first that is damaged. */
+SPJIT_API int spjit_bundle_verify(const spjit_bundle* bundle);
+
+/** Makes a bundle. For one thread at a time. */
+typedef struct spjit_bundle_writer spjit_bundle_writer;
+
+/** `private_key`: PEM text of an Ed25519 key, or the path of a file that has it; NULL: not signed.
+ */
+SPJIT_API int spjit_bundle_writer_create(const char* path, const char* private_key,
+                                         spjit_bundle_writer** writer);
+/** SPJIT_INVALID_ARGUMENT for a layer that is there with this kernel. */
+SPJIT_API int spjit_bundle_writer_add(spjit_bundle_writer* writer, const char* layer,
+                                      const spjit_kernel* kernel);
+/** All kernels of a bundle, but those that are there. */
+SPJIT_API int spjit_bundle_writer_add_bundle(spjit_bundle_writer* writer,
+                                             const spjit_bundle* bundle);
+/** Makes the file appear, whole; only destroying the writer may follow. */
+SPJIT_API int spjit_bundle_writer_finish(spjit_bundle_writer* writer);
+/** What was not finished does not appear. */
+SPJIT_API void spjit_bundle_writer_destroy(spjit_bundle_writer* writer);
+
 /* ---- What a kernel is --------------------------------------------------------------------- */
 
 /** m, k and n (of a run-time n the typical one); -1 for NULL. */

@@ -23,15 +23,21 @@ SPJIT_AVX512_TARGET void run_avx512(float* values, std::int64_t count, const Cla
   using Ymm = Avx512Ymm;
   using activation_avx512::activate;
   for (; count >= Zmm::k_floats; values += Zmm::k_floats, count -= Zmm::k_floats) {
-    Zmm::store(values, activate<Zmm, Kind>(Zmm::load(values), bounds));
+    Zmm::Vector x[] = {Zmm::load(values)};
+    activate<Zmm, Kind>(x, bounds);
+    Zmm::store(values, x[0]);
   }
   if (count == 0) return;
   if (count > Ymm::k_floats) {
     const Zmm::Mask mask = Zmm::mask(count);
-    Zmm::store(values, activate<Zmm, Kind>(Zmm::load(values, mask), bounds), mask);
+    Zmm::Vector x[] = {Zmm::load(values, mask)};
+    activate<Zmm, Kind>(x, bounds);
+    Zmm::store(values, x[0], mask);
   } else {
     const Ymm::Mask mask = Ymm::mask(count);
-    Ymm::store(values, activate<Ymm, Kind>(Ymm::load(values, mask), bounds), mask);
+    Ymm::Vector x[] = {Ymm::load(values, mask)};
+    activate<Ymm, Kind>(x, bounds);
+    Ymm::store(values, x[0], mask);
   }
 }
 
@@ -39,12 +45,25 @@ template <Activation Kind>
 SPJIT_AVX2_TARGET void run_avx2(float* values, std::int64_t count, const ClampBounds& bounds) {
   using Ymm = Avx2Ymm;
   using activation_avx2::activate;
+  constexpr auto k_together = static_cast<std::int64_t>(Ymm::k_together) * Ymm::k_floats;
+  for (; count >= k_together; values += k_together, count -= k_together) {
+    Ymm::Vector x[Ymm::k_together];
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < Ymm::k_together; ++i) x[i] = Ymm::load(values + i * Ymm::k_floats);
+    activate<Ymm, Kind>(x, bounds);
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < Ymm::k_together; ++i) Ymm::store(values + i * Ymm::k_floats, x[i]);
+  }
   for (; count >= Ymm::k_floats; values += Ymm::k_floats, count -= Ymm::k_floats) {
-    Ymm::store(values, activate<Ymm, Kind>(Ymm::load(values), bounds));
+    Ymm::Vector x[] = {Ymm::load(values)};
+    activate<Ymm, Kind>(x, bounds);
+    Ymm::store(values, x[0]);
   }
   if (count == 0) return;
   const Ymm::Mask mask = Ymm::mask(count);
-  Ymm::store(values, activate<Ymm, Kind>(Ymm::load(values, mask), bounds), mask);
+  Ymm::Vector x[] = {Ymm::load(values, mask)};
+  activate<Ymm, Kind>(x, bounds);
+  Ymm::store(values, x[0], mask);
 }
 
 template <Activation Kind>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 
 #include "kernels/activation_vectors.hpp"
 #include "kernels/simd_transpose.hpp"
@@ -19,6 +20,7 @@ namespace finish_avx512 {
 #define SPJIT_TRANSPOSE_TARGET SPJIT_AVX512_TARGET
 #define SPJIT_TRANSPOSE_INLINE SPJIT_AVX512_INLINE
 #define SPJIT_MAP_ROWS_TARGET SPJIT_AVX512_TARGET
+#define SPJIT_MAP_ROWS_INLINE SPJIT_AVX512_INLINE
 #define SPJIT_FINISH_TARGET SPJIT_AVX512_TARGET
 #define SPJIT_FINISH_INLINE SPJIT_AVX512_INLINE
 
@@ -31,6 +33,7 @@ using activation_avx512::activate;
 #undef SPJIT_TRANSPOSE_TARGET
 #undef SPJIT_TRANSPOSE_INLINE
 #undef SPJIT_MAP_ROWS_TARGET
+#undef SPJIT_MAP_ROWS_INLINE
 #undef SPJIT_FINISH_TARGET
 #undef SPJIT_FINISH_INLINE
 }  // namespace finish_avx512
@@ -39,6 +42,7 @@ namespace finish_avx2 {
 #define SPJIT_TRANSPOSE_TARGET SPJIT_AVX2_TARGET
 #define SPJIT_TRANSPOSE_INLINE SPJIT_AVX2_INLINE
 #define SPJIT_MAP_ROWS_TARGET SPJIT_AVX2_TARGET
+#define SPJIT_MAP_ROWS_INLINE SPJIT_AVX2_INLINE
 #define SPJIT_FINISH_TARGET SPJIT_AVX2_TARGET
 #define SPJIT_FINISH_INLINE SPJIT_AVX2_INLINE
 
@@ -51,6 +55,7 @@ using activation_avx2::activate;
 #undef SPJIT_TRANSPOSE_TARGET
 #undef SPJIT_TRANSPOSE_INLINE
 #undef SPJIT_MAP_ROWS_TARGET
+#undef SPJIT_MAP_ROWS_INLINE
 #undef SPJIT_FINISH_TARGET
 #undef SPJIT_FINISH_INLINE
 }  // namespace finish_avx2
@@ -59,16 +64,19 @@ namespace finish_generic {
 #define SPJIT_TRANSPOSE_TARGET
 #define SPJIT_TRANSPOSE_INLINE inline
 #define SPJIT_MAP_ROWS_TARGET
+#define SPJIT_MAP_ROWS_INLINE inline
 #define SPJIT_FINISH_TARGET
 #define SPJIT_FINISH_INLINE inline
 
-template <class Isa, Activation Kind>
-typename Isa::Vector activate(typename Isa::Vector sum, const ClampBounds& bounds) {
-  if (Kind == Activation::none) return sum;
-  std::array<float, Isa::k_floats> floats{};
-  Isa::store(floats.data(), sum);
-  for (float& value : floats) value = spjit::activate(value, Kind, bounds);
-  return Isa::load(floats.data());
+template <class Isa, Activation Kind, std::size_t Count>
+void activate(typename Isa::Vector (&vectors)[Count], const ClampBounds& bounds) {
+  if (Kind == Activation::none) return;
+  for (typename Isa::Vector& vector : vectors) {
+    std::array<float, Isa::k_floats> floats{};
+    Isa::store(floats.data(), vector);
+    for (float& value : floats) value = spjit::activate(value, Kind, bounds);
+    vector = Isa::load(floats.data());
+  }
 }
 
 #include "kernels/finish.inc"
@@ -78,6 +86,7 @@ typename Isa::Vector activate(typename Isa::Vector sum, const ClampBounds& bound
 #undef SPJIT_TRANSPOSE_TARGET
 #undef SPJIT_TRANSPOSE_INLINE
 #undef SPJIT_MAP_ROWS_TARGET
+#undef SPJIT_MAP_ROWS_INLINE
 #undef SPJIT_FINISH_TARGET
 #undef SPJIT_FINISH_INLINE
 }  // namespace finish_generic

@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "base/gzip.hpp"
-#include "base/host_cpu.hpp"
 #include "base/identifiers.hpp"
 #include "base/json_text.hpp"
 #include "kernels/aot_header.hpp"
 #include "kernels/argument_checks.hpp"
 #include "kernels/families.hpp"
 #include "kernels/host_family.hpp"
+#include "kernels/kernel_files.hpp"
 #include "kernels/kernel_impl.hpp"
 #include "kernels/kernel_record.hpp"
 #include "kernels/packing.hpp"
@@ -33,18 +33,6 @@ void check_name(const std::string& name) {
       fmt::format("\"{}\" cannot name a function; expected letters, digits and '_', and no keyword "
                   "or reserved or standard name of C++",
                   name));
-}
-
-void check_threads(int threads) {
-  if (threads < 0 || threads > k_most_threads) {
-    throw InvalidArgument(
-        fmt::format("threads is {}; expected 0 (all) to {}", threads, k_most_threads));
-  }
-}
-
-/// The pool of a kernel that no Compiler made; null for one thread.
-std::shared_ptr<ThreadPool> make_pool(int threads, ParallelFor parallel_for = {}) {
-  return make_thread_pool(threads == 0 ? usable_cpus() : threads, std::move(parallel_for));
 }
 
 /// The image of a host kernel that can be linked.
@@ -231,7 +219,6 @@ std::string Kernel::cuda_source() const { return text_of(artifact().file(k_cuda_
 std::string Kernel::ptx() const { return text_of(artifact().file(k_ptx_file)); }
 
 Kernel Kernel::from_artifact(Artifact artifact, int threads, ParallelFor parallel_for) {
-  check_threads(threads);
   for (Artifact::File& file : artifact.files) {
     if (file.owner == nullptr) file = owned_copy(file);
   }
@@ -239,10 +226,8 @@ Kernel Kernel::from_artifact(Artifact artifact, int threads, ParallelFor paralle
   const KernelFamily& family = find_family(family_in(record));
   require_own_files(family, record, artifact.files);
   auto code = std::make_shared<const BuiltFiles>(family, std::move(artifact.files));
-  LoadedKernel loaded =
-      code->load(record, HostDevice{make_pool(threads, std::move(parallel_for))}, {});
-  return Kernel(
-      std::make_shared<const Impl>(family, std::move(loaded), std::move(code), std::move(record)));
+  const HostDevice device{thread_pool_of({threads, std::move(parallel_for)})};
+  return Kernel(load_kernel(family, std::move(code), std::move(record), device, {}));
 }
 
 std::vector<std::byte> Kernel::object(const std::string& name) const {
@@ -256,7 +241,6 @@ std::string Kernel::aot_header(const std::string& name) const {
 }
 
 Kernel Kernel::link(const LinkedObject& object, int threads) {
-  check_threads(threads);
   const auto part = [](const void* data, std::size_t bytes) {
     if (data == nullptr && bytes > 0) {
       throw InvalidArgument(
@@ -267,7 +251,7 @@ Kernel Kernel::link(const LinkedObject& object, int threads) {
   HostObject linked;
   linked.image = {part(object.text, object.text_bytes), part(object.weights, object.weights_bytes),
                   part(object.program, object.program_bytes)};
-  linked.pool = make_pool(threads);
+  linked.pool = thread_pool_of({threads, {}});
   linked.executable = true;
   WordReader reader(linked.image.program);
   const auto* family = dynamic_cast<const HostFamily*>(&find_family(read_header(reader).family));

@@ -13,6 +13,7 @@
 
 #include "base/file_descriptor.hpp"
 #include "base/json_text.hpp"
+#include "kernels/kernel_files.hpp"
 #include "matrix/file_bytes.hpp"
 #include "runtime/cache/cache_entry.hpp"
 #include "runtime/cache/cache_record.hpp"
@@ -59,15 +60,10 @@ Kernel load_kernel(KernelFolder folder) {
   }
   try {
     const std::string key = read_cache_record(directory).key;
-    auto entry = std::make_shared<CacheEntry>(
-        read_cache_entry(directory, {.key = key, .any_owner = folder.any_owner}));
-    Artifact artifact;
-    artifact.record = entry->record.kernel.dump();
-    for (const auto& [name, bytes] : entry->files) {
-      artifact.files.push_back({name, bytes.bytes(), entry});
-    }
-    return Kernel::from_artifact(std::move(artifact), folder.threads,
-                                 std::move(folder.parallel_for));
+    CacheEntry entry = read_cache_entry(directory, {.key = key, .any_owner = folder.any_owner});
+    const HostDevice device{thread_pool_of({folder.threads, std::move(folder.parallel_for)})};
+    return Kernel(
+        load_kernel_files(std::move(entry.files), std::move(entry.record.kernel), device));
   } catch (const CacheError& error) {
     throw CacheError(fmt::format("{}: {}", folder.path.string(), error.what()));
   }

@@ -12,16 +12,18 @@
 /// - max, min: as x86 has them: b where one of both is NaN, or both are zeros
 /// - magnitude(x, most): |x|, but `most` where that is smaller or x is NaN
 /// - zero_negative(x): x; where it is negative, x * 0: -0, and NaN of -infinity
-/// - lookup(table, x): of each lane the entry of `table` (k_table of them, aligned) that the lowest
-///   bits of x's mantissa name
+/// - table(entries): k_table of them, aligned; lookup(table, x): of each lane the entry that the
+///   lowest bits of x's mantissa name
 /// - exp_argument(x): x, limited where e^-x is infinite in float or does not change 1
 /// - add_scaled(p, k, a): p * 2^k + a, rounded once, of p in [1, 2] and k = floor(-x / ln 2) of
 ///   such an x
+/// - k_together: vectors that are activated at once
 
 #include <immintrin.h>
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -58,6 +60,7 @@ struct Avx512Zmm {
   using Mask = __mmask16;
   static constexpr std::int64_t k_floats = 16;
   static constexpr std::int64_t k_table = 16;
+  static constexpr std::size_t k_together = 1;
 
   SPJIT_AVX512_INLINE static Mask mask(std::int64_t columns) {
     return static_cast<Mask>((1U << columns) - 1);
@@ -101,8 +104,9 @@ struct Avx512Zmm {
   SPJIT_AVX512_INLINE static Vector zero_negative(Vector x) {
     return _mm512_fixupimm_ps(x, x, _mm512_set1_epi32(k_negative_is_zero), 0);
   }
-  SPJIT_AVX512_INLINE static Vector lookup(const float* table, Vector x) {
-    return _mm512_permutexvar_ps(_mm512_castps_si512(x), _mm512_load_ps(table));
+  SPJIT_AVX512_INLINE static Vector table(const float* entries) { return _mm512_load_ps(entries); }
+  SPJIT_AVX512_INLINE static Vector lookup(Vector table, Vector x) {
+    return _mm512_permutexvar_ps(_mm512_castps_si512(x), table);
   }
   SPJIT_AVX512_INLINE static Vector exp_argument(Vector x) {
     return _mm512_range_ps(x, broadcast(k_exp_overflow), k_smaller_magnitude);
@@ -118,6 +122,7 @@ struct Avx512Ymm {
   using Mask = __mmask8;
   static constexpr std::int64_t k_floats = 8;
   static constexpr std::int64_t k_table = 16;
+  static constexpr std::size_t k_together = 1;
 
   SPJIT_AVX512_INLINE static Mask mask(std::int64_t columns) {
     return static_cast<Mask>((1U << columns) - 1);
@@ -159,9 +164,15 @@ struct Avx512Ymm {
   SPJIT_AVX512_INLINE static Vector zero_negative(Vector x) {
     return _mm256_fixupimm_ps(x, x, _mm256_set1_epi32(k_negative_is_zero), 0);
   }
-  SPJIT_AVX512_INLINE static Vector lookup(const float* table, Vector x) {
-    return _mm256_permutex2var_ps(_mm256_load_ps(table), _mm256_castps_si256(x),
-                                  _mm256_load_ps(table + 8));
+  struct Table {
+    __m256 low;
+    __m256 high;
+  };
+  SPJIT_AVX512_INLINE static Table table(const float* entries) {
+    return {_mm256_load_ps(entries), _mm256_load_ps(entries + 8)};
+  }
+  SPJIT_AVX512_INLINE static Vector lookup(const Table& table, Vector x) {
+    return _mm256_permutex2var_ps(table.low, _mm256_castps_si256(x), table.high);
   }
   SPJIT_AVX512_INLINE static Vector exp_argument(Vector x) {
     return _mm256_range_ps(x, broadcast(k_exp_overflow), k_smaller_magnitude);
@@ -180,7 +191,8 @@ struct Avx2Ymm {
   using Vector = __m256;
   using Mask = __m256i;
   static constexpr std::int64_t k_floats = 8;
-  static constexpr std::int64_t k_table = 8;
+  static constexpr std::int64_t k_table = 4;
+  static constexpr std::size_t k_together = 4;
 
   /// Four values in both halves each: a lane is then broadcast without an index.
   struct Weights {
@@ -241,8 +253,12 @@ struct Avx2Ymm {
         _mm256_cmp_ps(x, broadcast(-std::numeric_limits<float>::infinity()), _CMP_EQ_OQ);
     return _mm256_or_ps(max(broadcast(-0.0F), x), infinite);
   }
-  SPJIT_AVX2_INLINE static Vector lookup(const float* table, Vector x) {
-    return _mm256_permutevar8x32_ps(_mm256_load_ps(table), _mm256_castps_si256(x));
+  /// In both halves: lanes of a half are permuted at half the cost.
+  SPJIT_AVX2_INLINE static Vector table(const float* entries) {
+    return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(entries));
+  }
+  SPJIT_AVX2_INLINE static Vector lookup(Vector table, Vector x) {
+    return _mm256_permutevar_ps(table, _mm256_castps_si256(x));
   }
   SPJIT_AVX2_INLINE static Vector exp_argument(Vector x) {
     return max(broadcast(-k_exp_overflow), min(broadcast(k_exp_smallest), x));
@@ -259,6 +275,7 @@ struct GenericXmm {
   using Vector = __m128;
   using Mask = std::int64_t;  // floats
   static constexpr std::int64_t k_floats = 4;
+  static constexpr std::size_t k_together = 1;
 
   static Mask mask(std::int64_t floats) { return floats; }
   static Vector zero() { return _mm_setzero_ps(); }

@@ -17,8 +17,6 @@
 namespace spjit {
 namespace {
 
-constexpr mode_t k_file_mode = 0666;
-
 [[noreturn]] void fail_errno(const std::filesystem::path& path, const char* what, int error) {
   throw IoError(
       fmt::format("{}: {}: {}", path.string(), what, std::generic_category().message(error)));
@@ -57,7 +55,8 @@ void check_size(const std::filesystem::path& path, std::int64_t bytes) {
 
 }  // namespace
 
-TemporaryFile::TemporaryFile(const std::filesystem::path& target) : target_(target) {
+TemporaryFile::TemporaryFile(const std::filesystem::path& target, mode_t mode)
+    : target_(target), mode_(mode) {
   require_plain(target);
   struct stat status = {};
   if (::stat(target.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
@@ -78,14 +77,14 @@ TemporaryFile::~TemporaryFile() {
 
 void TemporaryFile::open_unnamed() {
   const std::filesystem::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
-  file_ = FileDescriptor(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, k_file_mode));
+  file_ = FileDescriptor(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode_));
   // Its name is given through /proc, which may not be there.
   if (file_ && ::access(link_of(file_.get()).c_str(), F_OK) != 0) file_ = {};
 }
 
 void TemporaryFile::open_named() {
   take_name([this](const char* name) {
-    file_ = FileDescriptor(::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, k_file_mode));
+    file_ = FileDescriptor(::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode_));
     return file_ ? 0 : errno;
   });
 }

@@ -3,6 +3,8 @@
 /// @file
 /// Whole files in and out.
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -27,13 +29,16 @@ struct OpenFile {
 /// socket: none is waited for) and for a file larger than the machine's memory.
 [[nodiscard]] std::vector<std::byte> read_file(const std::filesystem::path& path);
 
+inline constexpr mode_t k_new_file_mode = 0666;
+
 /// A file that gets its name when it is whole. Until then it has none, so that nothing is left of
 /// it however the process ends; only on file systems that have no such files (O_TMPFILE) it is a
 /// temporary file beside its target, which the destructor removes. Throws IoError.
 class TemporaryFile {
  public:
   /// Also throws if `target` is there and is no regular file: a device is not replaced.
-  explicit TemporaryFile(const std::filesystem::path& target);
+  /// `mode` as for open(2), less the umask.
+  explicit TemporaryFile(const std::filesystem::path& target, mode_t mode = k_new_file_mode);
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   ~TemporaryFile();
@@ -54,6 +59,7 @@ class TemporaryFile {
   void take_name(const Take& take);
 
   std::filesystem::path target_;
+  mode_t mode_;
   std::filesystem::path path_;  ///< its name beside the target; empty: it has none
   FileDescriptor file_;
 };

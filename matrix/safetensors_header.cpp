@@ -79,6 +79,7 @@ Tensor tensor_of(const std::string& name, const nlohmann::json& described, std::
 /// Each byte of the data belongs to one tensor.
 void check_places(const std::vector<Tensor>& tensors, std::int64_t data, std::int64_t file_bytes) {
   std::vector<const Tensor*> by_place;
+  by_place.reserve(tensors.size());
   for (const Tensor& tensor : tensors) by_place.push_back(&tensor);
   std::ranges::sort(by_place, {}, [](const Tensor* tensor) {
     return std::pair(tensor->begin, tensor->bytes);  // one without elements first

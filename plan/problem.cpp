@@ -147,14 +147,6 @@ std::string_view name_of(ProblemFeature feature) {
   return "";
 }
 
-/// Of A's pattern and, if the kernel has them, values.
-std::string hash_of(const CsrMatrix& matrix, bool has_values) {
-  std::string hashes = checksum_hex(std::as_bytes(std::span(matrix.row_ptrs))) +
-                       checksum_hex(std::as_bytes(std::span(matrix.col_idxs)));
-  if (has_values) hashes += checksum_hex(std::as_bytes(std::span(matrix.values)));
-  return checksum_hex(std::as_bytes(std::span(hashes)));
-}
-
 json to_json(const DenseFormat& format) {
   return {{"leading_dimension", format.leading_dimension},
           {"layout", std::string(to_string(format.layout))}};
@@ -188,7 +180,7 @@ void check_same_matrix(const json& object, const CsrMatrix& matrix, bool has_val
   const std::string hash = members.text("hash");
   members.finish();
   if (rows != matrix.rows || cols != matrix.cols || nnz != matrix.nnz() ||
-      hash != hash_of(matrix, has_values)) {
+      hash != matrix_hash(matrix, has_values)) {
     throw Error(
         fmt::format("the problem is of another matrix than this one, [{} x {}] with {} "
                     "nonzeros: {}",
@@ -269,6 +261,28 @@ Epilogue read_epilogue(const json& object) {
   return epilogue;
 }
 
+std::string matrix_hash(const CsrMatrix& matrix, bool has_values) {
+  std::string hashes = checksum_hex(std::as_bytes(std::span(matrix.row_ptrs))) +
+                       checksum_hex(std::as_bytes(std::span(matrix.col_idxs)));
+  if (has_values) hashes += checksum_hex(std::as_bytes(std::span(matrix.values)));
+  return checksum_hex(std::as_bytes(std::span(hashes)));
+}
+
+bool is_same_problem(const Problem& made, const Problem& wanted) {
+  const bool is_any = made.n.runtime && wanted.n.runtime;
+  // Of images of any size only the kernel counts.
+  std::optional<Convolution> convolution = made.convolution;
+  if (is_any && convolution && wanted.convolution) {
+    convolution->height = wanted.convolution->height;
+    convolution->width = wanted.convolution->width;
+  }
+  return made.operation == wanted.operation && (is_any || made.n == wanted.n) &&
+         (is_any || made.ldb() == wanted.ldb()) && (is_any || made.ldc() == wanted.ldc()) &&
+         made.b.layout == wanted.b.layout && made.c.layout == wanted.c.layout &&
+         made.panel_columns == wanted.panel_columns && made.epilogue == wanted.epilogue &&
+         made.runtime_values == wanted.runtime_values && convolution == wanted.convolution;
+}
+
 Problem checked_problem(Problem problem, const Cancellation& cancel) {
   if (!problem.a) throw InvalidArgument("the problem has no matrix; set Problem::a");
   check_operation(problem);
@@ -315,7 +329,7 @@ json to_json(const Problem& problem, const Cancellation& cancel) {
            {{"rows", matrix.rows},
             {"cols", matrix.cols},
             {"nnz", matrix.nnz()},
-            {"hash", hash_of(matrix, !problem.runtime_values)}}},
+            {"hash", matrix_hash(matrix, !problem.runtime_values)}}},
           {"n", {{"value", problem.n.value}, {"runtime", problem.n.runtime}}},
           {"b", to_json(problem.b)},
           {"c", to_json(problem.c)},

@@ -70,6 +70,14 @@ class ProblemFeatures {
 /// panels; InvalidMatrix; what `cancel` throws soon after it is reached.
 [[nodiscard]] Problem checked_problem(Problem problem, const Cancellation& cancel = {});
 
+/// The member "hash" of "a" below: of A's pattern, and of its values if a kernel has them. Rows
+/// have to be sorted by column. 32 hexadecimal digits.
+[[nodiscard]] std::string matrix_hash(const CsrMatrix& matrix, bool has_values);
+
+/// Whether a kernel of `made` computes `wanted`, both checked and of one A: all is the same, but
+/// that a kernel of a run-time n does for any typical n.
+[[nodiscard]] bool is_same_problem(const Problem& made, const Problem& wanted);
+
 /// Adds all of the problem, A's pattern and bits included, to a cache key.
 void add_to_key(const Problem& problem, KeyBuilder& key);
 

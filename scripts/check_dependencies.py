@@ -24,7 +24,7 @@ LAYERS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"plan": ("arguments", "convolution", "epilogue", "layout", "options", "problem", "progress",
               "target", "verification")},
     {"rankmodel": (), "runtime": ()},
-    {"kernels": ("kernel",)},
+    {"kernels": ("bundle", "kernel")},
     {"proxy": ()},
     {"compiler": ("compilation", "compiler", "spjit")},
     {"tools": ()},

@@ -5,11 +5,12 @@
     DIR/bin/python scripts/fit_activations.py kernels/activation_tables.hpp
     clang-format-14 -i kernels/activation_tables.hpp
 
-A GELU's piece is a polynomial p(d) with p^2 close to the upper tail Q(t) = 1 - Phi(t), where
-t = |x|, d = t - center and |d| <= step / 2; the last piece is 0. SiLU has one polynomial, of e^-r
-on [-ln 2, 0]. A weighted least-squares fit is made minimax (Lawson's iteration) and rounded to floats, whose bits
-are then moved while the largest error of the result falls, computed in floats as the kernel does.
-The same coefficients come out of every run. It takes three minutes.
+A GELU's piece is a polynomial p(d) with p^2 or p^4 close to the upper tail Q(t) = 1 - Phi(t), where
+t = |x|, d = t - center and |d| <= step / 2. At the largest t, which stands for all beyond, p is 0:
+the last piece is, or its polynomial has a root there. SiLU has one polynomial, of e^-r on
+[-ln 2, 0]. A weighted least-squares fit is made minimax (Lawson's iteration) and rounded to floats,
+whose bits are then moved while the largest error of the result falls, computed in floats as the
+kernel does. The same coefficients come out of every run. It takes three minutes.
 """
 
 from __future__ import annotations
@@ -41,11 +42,13 @@ HEADER = """#pragma once
 
 namespace spjit {
 
-/// Polynomials in t - center for t around 0, step, 2 * step, ...
-template <std::size_t Pieces, std::size_t Degree>
+/// Polynomials in t - center for t around 0, step, 2 * step, ... and up to `most`, where p is 0.
+template <std::size_t Pieces, std::size_t Degree, int Root = 2>
 struct GeluPieces {
   static constexpr std::size_t k_degree = Degree;
+  static constexpr int k_root = Root;  ///< 2: the tail is p^2; 4: p^4
   float step;
+  float most;
   alignas(64) float coefficients[Degree + 1][Pieces];  ///< of the powers of t - center, upwards
 };
 
@@ -82,12 +85,19 @@ def ulps(result: np.ndarray, exact: np.ndarray) -> np.ndarray:
     return np.abs(result - exact) / 2.0 ** (np.floor(np.log2(np.abs(exact))) - 23)
 
 
-def minimax(d: np.ndarray, values: np.ndarray, degree: int, fixed: dict[int, float]) -> np.ndarray:
-    """Coefficients whose largest relative error is smallest, those in `fixed` as given."""
-    free = [k for k in range(degree + 1) if k not in fixed]
+def minimax(d: np.ndarray, values: np.ndarray, degree: int, fixed: dict[int, float],
+            tolerances: np.ndarray | None = None, end: float | None = None) -> np.ndarray:
+    """Coefficients whose largest error, as a multiple of `tolerances` (relative if there are none),
+    is smallest; those in `fixed` as given. With a root at `end`, which the lowest one makes."""
+    units = values if tolerances is None else tolerances
+    free = [k for k in range(0 if end is None else 1, degree + 1) if k not in fixed]
     scale = np.max(np.abs(d))
-    basis = np.stack([(d / scale) ** k for k in free], 1) / values[:, None]
-    goal = 1 - sum(c * d**k for k, c in fixed.items()) / values
+
+    def power(k: int, unit: float) -> np.ndarray:
+        return (d / unit) ** k - (0 if end is None else (end / unit) ** k)
+
+    basis = np.stack([power(k, scale) for k in free], 1) / units[:, None]
+    goal = values / units - sum(c * power(k, 1) for k, c in fixed.items()) / units
     weights = np.ones(len(d))
     best = (np.inf, np.zeros(len(free)))
     for _ in range(100):
@@ -144,15 +154,55 @@ def nodes(low: float, high: float) -> np.ndarray:
     return low + (high - low) * (0.5 - 0.5 * np.cos(np.pi * (np.arange(150) + 0.5) / 150))
 
 
-def piece(tail: Function, center: float, step: float, degree: int) -> tuple[np.ndarray, float]:
+def activated_tail(t: np.ndarray, p: np.ndarray, root: int) -> np.ndarray:
+    """t * p^root as the kernel computes it, before the last rounding."""
+    if root == 4:
+        p = (p * p).astype(np.float32)
+    return (t * p).astype(np.float32) * p.astype(np.float64)
+
+
+def last_piece(tail: Function, center: float, most: float, step: float,
+               degree: int) -> tuple[np.ndarray, float]:
+    """Of p^4 with the root `most`, and its largest absolute error."""
+    small = 4e-10  # of t * Q(t): below it p goes straight to its root
+    end = most - center
+    at = nodes(-step / 2, end)
+    exact = (center + at) * tail(center + at)
+    values = tail(center + at) ** 0.25
+    first = np.argmax(exact < small)
+    values = np.where(exact < small, values[first] * (end - at) / (end - at[first]), values)
+    # What an absolute error of t * p^4 is of p.
+    tolerances = 1e-10 / (4 * (center + at) * np.maximum(values, values[first]) ** 3)
+    fixed: dict[int, float] = {}
+    for k in range(degree, 0, -1):
+        fixed[k] = float(np.float32(minimax(at, values, degree, fixed, tolerances, end)[k]))
+    # The last product has to be exact at the end.
+    for attempt in range(100):
+        p = np.float32(fixed[degree])
+        for k in range(degree - 1, 0, -1):
+            p = np.float32(np.float64(p) * end + fixed[k])
+        product = np.float64(p) * end
+        if np.float32(product) == product:
+            break
+        moved = 1 + attempt % 3
+        fixed[moved] = float(np.nextafter(np.float32(fixed[moved]), np.float32(0)))
+    coefficients = np.array([-product] + [fixed[k] for k in range(1, degree + 1)], dtype=np.float32)
+    t = np.linspace(center - step / 2, most, POINTS).astype(np.float32)
+    result = activated_tail(t, polynomial(coefficients, t - np.float32(center)), 4)
+    assert result[-1] == 0
+    return coefficients, float(np.abs(result - t * tail(t.astype(np.float64))).max())
+
+
+def piece(tail: Function, center: float, step: float, degree: int,
+          root: int) -> tuple[np.ndarray, float]:
     low = 0.0 if center == 0 else -step / 2
     at = nodes(low, step / 2)
-    start = rounded_minimax(at, np.sqrt(tail(center + at)), degree, {})
+    start = rounded_minimax(at, tail(center + at) ** (1 / root), degree, {})
     spread = np.random.default_rng(2).uniform(max(center + low, 1e-3), center + step / 2, POINTS)
 
     def errors(coefficients: np.ndarray, t: np.ndarray) -> np.ndarray:
         p = polynomial(coefficients, t - np.float32(center))
-        result = (t * p * p.astype(np.float64)).astype(np.float32)
+        result = activated_tail(t, p, root).astype(np.float32)
         return ulps(result, t.astype(np.float64) * tail(t.astype(np.float64)))
 
     return improved(start, spread.astype(np.float32), errors, 0)
@@ -163,15 +213,23 @@ def numbers(values: np.ndarray) -> str:
 
 
 def pieces(name: str, tail: Function, count: int, step: float, degree: int) -> str:
+    """Sixteen of p^2, of which the last is 0; four of p^4."""
+    root = 4 if count == 4 else 2
+    most = 6.75 if count == 4 else step * (count - 1)
     columns = []
     for index in range(count - 1):
-        coefficients, error = piece(tail, index * step, step, degree)
+        coefficients, error = piece(tail, index * step, step, degree, root)
         print(f"{name}, {count} pieces: around {index * step:g}: {error:.2f} ulp", flush=True)
         columns.append(coefficients)
-    columns.append(np.zeros(degree + 1, dtype=np.float32))
+    if count == 4:
+        coefficients, error = last_piece(tail, (count - 1) * step, most, step, degree)
+        print(f"{name}, {count} pieces: around {(count - 1) * step:g}: {error:.1e}", flush=True)
+        columns.append(coefficients)
+    else:
+        columns.append(np.zeros(degree + 1, dtype=np.float32))
     rows = ",\n".join("{" + numbers([c[k] for c in columns]) + "}" for k in range(degree + 1))
     return (f"template <>\ninline constexpr auto {name}<{count}> = "
-            f"GeluPieces<{count}, {degree}>{{{step}F, {{{rows}}}}};\n")
+            f"GeluPieces<{count}, {degree}, {root}>{{{step}F, {most}F, {{{rows}}}}};\n")
 
 
 def exponential() -> str:
@@ -197,9 +255,9 @@ def exponential() -> str:
 
 def main() -> None:
     parts = [HEADER]
-    for name, tail in (("k_gelu_erf", tail_of_erf), ("k_gelu_tanh", tail_of_tanh)):
+    for name, tail, degree in (("k_gelu_erf", tail_of_erf, 8), ("k_gelu_tanh", tail_of_tanh, 9)):
         parts.append(pieces(name, tail, 16, 0.5, 5))
-        parts.append(pieces(name, tail, 8, 1.0, 7))
+        parts.append(pieces(name, tail, 4, 2.0, degree))
     parts.append(exponential())
     parts.append("}  // namespace spjit\n")
     Path(sys.argv[1]).write_text("\n".join(parts), encoding="utf-8")

@@ -45,7 +45,7 @@ done
 options_of() {
   local longest=4096 dictionary=""
   case $1 in
-    archive | cubin | elf_object | host_object) longest=16384 ;;
+    bundle | cubin | elf_object | host_object) longest=16384 ;;
     mtx) dictionary=mtx ;;
     npy | npz_arrays) dictionary=npy ;;
     safetensors) dictionary=safetensors ;;

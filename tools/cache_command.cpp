@@ -1,5 +1,5 @@
-// spjit cache: ls, show, verify, prune and clear, and what the actions share. export and import,
-// which need libarchive, have files of their own.
+// spjit cache: ls, show, verify, prune and clear, and what the actions share. export and import
+// have a file of their own.
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -15,9 +15,8 @@
 #include "base/quantities.hpp"
 #include "cache_actions.hpp"
 #include "compiler/kernel_cache.hpp"
-#include "spjit/epilogue.hpp"
+#include "kernel_cells.hpp"
 #include "spjit/error.hpp"
-#include "spjit/layout.hpp"
 #include "table.hpp"
 #include "terminal.hpp"
 
@@ -55,45 +54,6 @@ Json describe(const CacheListing& listing) {
   return json;
 }
 
-// A member of a record that another version may have written otherwise.
-std::string member(const nlohmann::json& kernel, const char* pointer) {
-  const nlohmann::json::json_pointer path(pointer);
-  if (!kernel.contains(path)) return "";
-  const nlohmann::json& value = kernel.at(path);
-  // An imported kernel's record is not to write to the terminal as it likes.
-  return printable(value.is_string() ? value.get<std::string>() : value.dump());
-}
-
-/// "any:128", "512".
-std::string columns_of(const nlohmann::json& kernel) {
-  const bool any = member(kernel, "/problem/n/runtime") == "true";
-  return (any ? "any:" : "") + member(kernel, "/problem/n/value");
-}
-
-/// What is computed beside A * B, feature by feature: "conv3x3 tokens bias gelu",
-/// "tokens,features".
-std::string layer_of(const nlohmann::json& kernel) {
-  const std::string b = member(kernel, "/problem/b/layout");
-  const std::string c = member(kernel, "/problem/c/layout");
-  std::string text = b == c ? b : fmt::format("{},{}", b, c);
-  if (text == to_string(Layout::row_major)) text.clear();
-  const auto add = [&text](const std::string& word) {
-    text += (text.empty() || word.empty() ? "" : " ") + word;
-  };
-  if (const std::string height = member(kernel, "/problem/convolution/kernel/0"); !height.empty()) {
-    const std::string width = member(kernel, "/problem/convolution/kernel/1");
-    text = fmt::format("conv{}x{}{}{}", height, width, text.empty() ? "" : " ", text);
-  }
-  for (const char* operand : {"scale", "bias", "residual"}) {
-    const std::string path = fmt::format("/problem/epilogue/{}", operand);
-    if (member(kernel, path.c_str()) == "true") add(operand);
-  }
-  const std::string activation = member(kernel, "/problem/epilogue/activation");
-  if (activation != to_string(Activation::none)) add(activation);
-  if (member(kernel, "/problem/runtime_values") == "true") add("runtime-values");
-  return text;
-}
-
 std::vector<std::string> list_row(const CacheListing& listing) {
   std::vector<std::string> cells = {listing.key.substr(0, k_shown_key_digits),
                                     time_text(listing.last_used), size_text(listing.bytes)};
@@ -101,13 +61,8 @@ std::vector<std::string> list_row(const CacheListing& listing) {
     cells.push_back("damaged: " + listing.problem);
     return cells;
   }
-  const nlohmann::json& kernel = listing.record->kernel;
-  const std::string rows = member(kernel, "/matrix/rows");
-  cells.push_back(rows.empty() ? "" : rows + "x" + member(kernel, "/matrix/cols"));
-  cells.insert(cells.end(), {member(kernel, "/matrix/nnz"), columns_of(kernel), layer_of(kernel)});
-  for (const char* pointer : {"/threads", "/target", "/family", "/tile/name"}) {
-    cells.push_back(member(kernel, pointer));
-  }
+  const std::vector<std::string> kernel = kernel_cells(listing.record->kernel);
+  cells.insert(cells.end(), kernel.begin(), kernel.end());
   return cells;
 }
 
@@ -123,17 +78,9 @@ ExitCode list(const CacheCommandOptions& options) {
     return ExitCode::ok;
   }
   using enum Column::Align;
-  Table table({{"key", left},
-               {"last used", left},
-               {"size"},
-               {"shape"},
-               {"nnz"},
-               {"n"},
-               {"layer", left},
-               {"threads"},
-               {"target", left},
-               {"family", left},
-               {"tile", left}});
+  std::vector<Column> columns = {{"key", left}, {"last used", left}, {"size"}};
+  for (Column& column : kernel_columns()) columns.push_back(std::move(column));
+  Table table(std::move(columns));
   for (const CacheListing& entry : entries) table.add(list_row(entry));
   if (!entries.empty()) print(table.text(inspect_stdout()) + "\n");
   print(fmt::format("{}: {} kernels, {}\n", shown(store.root()), entries.size(), size_text(bytes)));
@@ -319,12 +266,6 @@ std::vector<CacheListing> find_entries(const CacheStore& store, const std::strin
                                  store.root().string(), prefix));
   }
   return found;
-}
-
-std::string size_text(std::int64_t bytes) {
-  if (bytes < 10'000) return fmt::format("{} B", bytes);
-  if (bytes < 10'000'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
-  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
 }
 
 Subcommand add_cache(CLI::App& app) {

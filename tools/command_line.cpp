@@ -24,7 +24,7 @@ namespace spjit::cli {
 namespace {
 
 constexpr std::string_view k_commands =
-    "compile, inspect, bench, explain, gen, cache, devices, collect or train";
+    "compile, inspect, bench, explain, gen, cache, bundle, devices, collect or train";
 
 void describe_tool(CLI::App& app) {
   set_manual(app, "spjit");
@@ -71,6 +71,7 @@ std::vector<Subcommand> add_subcommands(CLI::App& app, const ModelConverter& con
           add_explain(app, convert),
           add_gen(app),
           add_cache(app),
+          add_bundle(app),
           add_devices(app),
           add_collect(app),
           add_train(app)};

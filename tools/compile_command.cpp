@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
+#include "bundle_options.hpp"
 #include "inputs.hpp"
+#include "kernel_cells.hpp"
 #include "kernel_options.hpp"
 #include "layer.hpp"
 #include "manual.hpp"
@@ -20,11 +23,17 @@ struct CompileCommandOptions {
   std::vector<std::string> files;
   LayerOptions layer;
   std::vector<std::string> emit;
+  std::filesystem::path bundle;
+  std::string private_key;
+  std::int64_t bundle_bytes = 0;  ///< set when it is made
   bool json = false;
 };
 
 void check(CompileCommandOptions& options) {
   prepare(options.layer.kernel, options.files);
+  if (!options.private_key.empty() && options.bundle.empty()) {
+    throw UsageError("--key needs --bundle, the file that is signed");
+  }
   if (!options.emit.empty() && options.layer.emit.directory.empty()) {
     throw UsageError("--emit needs --out, the directory for the files");
   }
@@ -65,9 +74,14 @@ Json describe(const CompileCommandOptions& options, const std::vector<Layer>& la
               const std::vector<LeftDense>& left_dense, std::size_t failures) {
   Json list = Json::array();
   for (const Layer& layer : layers) list.push_back(describe(layer));
+  Json bundle(nullptr);
+  if (options.bundle_bytes > 0) {
+    bundle = {{"file", options.bundle.string()}, {"bytes", options.bundle_bytes}};
+  }
   return {{"spjit", SPJIT_VERSION},
           {"command", "compile"},
           {"options", describe(options.layer.kernel)},
+          {"bundle", std::move(bundle)},
           {"layers", std::move(list)},
           {"left_dense", describe(left_dense)},
           {"failed", failures}};
@@ -82,6 +96,10 @@ ExitCode report(const CompileCommandOptions& options, const std::vector<Layer>& 
   } else {
     print(layer_table(layers, inspect_stdout()));
     if (failures < layers.size()) print(layer_text(options.layer.kernel.problem));
+    if (options.bundle_bytes > 0) {
+      print(fmt::format("{}: {} kernels, {}\n", shown(options.bundle), layers.size() - failures,
+                        size_text(options.bundle_bytes)));
+    }
     const bool timed = std::ranges::any_of(
         layers, [](const Layer& layer) { return layer.measurement && !layer.info->cuda; });
     if (timed) print(fmt::format("\n{}\n", how_measured(options.layer.kernel.compile.policy.hot)));
@@ -103,10 +121,29 @@ ExitCode compile_files(CompileCommandOptions& options) {
   }
   const ModelInputs inputs = expand_all(options.files, layer_options.kernel);
   const Compiler compiler(layer_options.kernel.compile, layer_options.kernel.cache);
-  const ExitCode code =
-      report(options, process_all(inputs.inputs, compiler, layer_options), inputs.left_dense);
+  std::optional<BundleWriter> bundle;
+  if (!options.bundle.empty()) {
+    layer_options.bundle = &bundle.emplace(options.bundle, options.private_key);
+  }
+  const std::vector<Layer> layers = process_all(inputs.inputs, compiler, layer_options);
+  // Of nothing but failures there is no bundle: what was there stays.
+  const bool is_any_done =
+      std::ranges::any_of(layers, [](const Layer& layer) { return !layer.failed(); });
+  if (bundle && is_any_done) options.bundle_bytes = bundle->finish();
+  const ExitCode code = report(options, layers, inputs.left_dense);
   if (const std::string note = left_dense_note(inputs); !note.empty()) print_note(note);
   return code;
+}
+
+void add_bundle_options(CLI::App& command, CompileCommandOptions& options) {
+  command
+      .add_option("-o,--bundle", options.bundle,
+                  "Write the kernels to this bundle, as layers of the names of their weights, or "
+                  "that files of --out would have. 'spjit bundle merge' joins bundles of several "
+                  "targets.")
+      ->check(not_empty())
+      ->type_name("FILE");
+  add_signing_key(command, options.private_key);
 }
 
 void add_output_options(CLI::App& command, CompileCommandOptions& options) {
@@ -172,6 +209,7 @@ Subcommand add_compile(CLI::App& app, const ModelConverter& convert) {
   add_cache_directory(*command, options->layer.kernel.cache);
   add_cache_use(*command, options->layer.kernel.cache);
   add_output_options(*command, *options);
+  add_bundle_options(*command, *options);
   add_json(*command, options->json);
   return {command, [options] { return compile_files(*options); }};
 }

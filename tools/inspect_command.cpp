@@ -74,15 +74,26 @@ std::string reason_of(const Json& record) {
   return record.at("search").at("reason").get<std::string>();
 }
 
+double elements_of(const Inspected& one) {
+  double elements = 1;
+  for (const std::int64_t size : one.shape) elements *= static_cast<double>(size);
+  return elements;
+}
+
+/// Share of the weights; what groups of a convolution leave out of its matrix is none of them.
+double zeros_of(const Inspected& one) {
+  const double elements = elements_of(one);
+  return elements == 0 ? 0 : 1 - static_cast<double>(one.explanation.matrix.nnz) / elements;
+}
+
 /// All of them together, beside the same dense in fp32.
 std::string totals(const std::vector<const Inspected*>& layers) {
   double elements = 0;
   double nonzeros = 0;
   KernelBytes bytes;
   for (const Inspected* layer : layers) {
-    const MatrixStatistics& matrix = layer->explanation.matrix;
-    elements += static_cast<double>(matrix.rows) * static_cast<double>(matrix.cols);
-    nonzeros += static_cast<double>(matrix.nnz);
+    elements += elements_of(*layer);
+    nonzeros += static_cast<double>(layer->explanation.matrix.nnz);
     const KernelBytes of_layer = kernel_bytes(layer->explanation.record);
     bytes.code += of_layer.code;
     bytes.weights += of_layer.weights;
@@ -112,7 +123,7 @@ std::string kernels_text(const std::vector<Inspected>& all, const Terminal& term
     layers.push_back(&one);
     const KernelBytes bytes = kernel_bytes(explanation.record);
     table.add({explanation.path.filename().string(), shape_text(one.shape),
-               fmt::format("{:.1f} %", 100 * explanation.matrix.sparsity),
+               fmt::format("{:.1f} %", 100 * zeros_of(one)),
                explanation.record.at("family").get<std::string>(), explanation.tile(),
                kib_text(bytes.code), kib_text(bytes.weights), reason_of(explanation.record)});
   }
@@ -140,7 +151,7 @@ Json describe(const Inspected& one) {
   const Json& record = explanation.record;
   json["shape"] = one.shape;
   json["nnz"] = explanation.matrix.nnz;
-  json["sparsity"] = explanation.matrix.sparsity;
+  json["sparsity"] = zeros_of(one);
   json["problem"] = cli::describe(explanation.problem);
   json["family"] = record.at("family");
   json["tile"] = record.at("tile").is_object() ? Json(explanation.tile()) : Json(nullptr);

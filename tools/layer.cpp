@@ -85,6 +85,9 @@ void process(Layer& layer, const Input& input, const Compiler& compiler,
   if (!options.emit.directory.empty()) {
     layer.files = emit_files(options.emit, layer.name, kernel, describe(layer));
   }
+  if (options.bundle != nullptr) {
+    options.bundle->add(input.layer ? input.layer->weights.what.name : layer.name, kernel);
+  }
   require_cached(layer.info->not_cached, options.kernel.cache);
 }
 

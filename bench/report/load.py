@@ -17,7 +17,7 @@ READERS: dict[str, Callable[[Node], Result]] = {
     "spjit-side-by-side-1": read_side_by_side,
     "spjit-host-bench-1": read_host_bench,
     "spjit-model-bench-1": read_model_bench,
-    "spjit-layer-bench-1": read_layer_bench,
+    "spjit-layer-bench-2": read_layer_bench,
     "spjit-conv-bench-1": read_conv_bench,
     "spjit-search-cost-1": read_search_cost,
     "spjit-search-bench-1": read_search_bench,

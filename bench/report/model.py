@@ -208,6 +208,7 @@ class WayTiming:
     way: str
     median_us: float
     noise: float
+    paired: float | None = None  # the median over rounds of its time over the first's
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,7 @@ class LayerCase:
         """The way's time over the first's."""
         for timing in self.timings:
             if timing.way == way:
-                return timing.median_us / self.timings[0].median_us
+                return timing.paired or timing.median_us / self.timings[0].median_us
         return None
 
 

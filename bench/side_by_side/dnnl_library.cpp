@@ -39,7 +39,7 @@ std::optional<DnnlLibrary> DnnlLibrary::load(const std::filesystem::path& folder
 void DnnlLibrary::set_threads(int threads) const {
   // Of the OpenMP that oneDNN itself was linked with: a handle's symbols are also those of what it
   // depends on.
-  OmpSetThreads* const set = library_->find<OmpSetThreads>("omp_set_num_threads");
+  auto* const set = library_->find<OmpSetThreads>("omp_set_num_threads");
   if (set == nullptr) {
     throw NotSupported("this oneDNN is not built with OpenMP: its threads cannot be set");
   }

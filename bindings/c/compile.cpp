@@ -68,28 +68,6 @@ Convolution convolution_of(const spjit_convolution& given) {
           .groups = or_one(given.groups)};
 }
 
-Problem problem_of(const spjit_problem& given, const SharedMatrix& matrix) {
-  Problem problem;
-  problem.a = matrix;
-  problem.n = given.n;
-  problem.n.runtime = checked_flag(given.runtime_n, "runtime_n");
-  problem.b = {given.ldb, layout_of(given.b_layout, "b_layout").value_or(Layout::row_major)};
-  problem.c = {given.ldc, layout_of(given.c_layout, "c_layout").value_or(Layout::row_major)};
-  if (given.panel_columns != 0) problem.panel_columns = given.panel_columns;
-  problem.epilogue.scale = checked_flag(given.has_scale, "has_scale");
-  problem.epilogue.bias = checked_flag(given.has_bias, "has_bias");
-  problem.epilogue.residual = checked_flag(given.has_residual, "has_residual");
-  problem.epilogue.activation = activation_of(given.activation);
-  problem.epilogue.low = given.clamp_low;
-  problem.epilogue.high = given.clamp_high;
-  problem.runtime_values = checked_flag(given.runtime_values, "runtime_values");
-  if (given.convolution != nullptr) {
-    problem.operation = Operation::conv2d;
-    problem.convolution = convolution_of(checked_struct(given.convolution, "spjit_convolution"));
-  }
-  return problem;
-}
-
 CompileControl control_of(const spjit_compile_control& given) {
   CompileControl control;
   if (given.cancel != nullptr) control.stop = given.cancel->source.get_token();
@@ -117,6 +95,28 @@ std::optional<Layout> layout_of(std::int32_t layout, const char* name) {
   return k_layouts[layout - SPJIT_LAYOUT_FEATURES];
 }
 
+Problem problem_of(const spjit_problem& given, const SharedMatrix& matrix) {
+  Problem problem;
+  problem.a = matrix;
+  problem.n = given.n;
+  problem.n.runtime = checked_flag(given.runtime_n, "runtime_n");
+  problem.b = {given.ldb, layout_of(given.b_layout, "b_layout").value_or(Layout::row_major)};
+  problem.c = {given.ldc, layout_of(given.c_layout, "c_layout").value_or(Layout::row_major)};
+  if (given.panel_columns != 0) problem.panel_columns = given.panel_columns;
+  problem.epilogue.scale = checked_flag(given.has_scale, "has_scale");
+  problem.epilogue.bias = checked_flag(given.has_bias, "has_bias");
+  problem.epilogue.residual = checked_flag(given.has_residual, "has_residual");
+  problem.epilogue.activation = activation_of(given.activation);
+  problem.epilogue.low = given.clamp_low;
+  problem.epilogue.high = given.clamp_high;
+  problem.runtime_values = checked_flag(given.runtime_values, "runtime_values");
+  if (given.convolution != nullptr) {
+    problem.operation = Operation::conv2d;
+    problem.convolution = convolution_of(checked_struct(given.convolution, "spjit_convolution"));
+  }
+  return problem;
+}
+
 ParallelFor parallel_for_of(spjit_parallel_for parallel_for, void* user) {
   if (parallel_for == nullptr) return {};
   return [parallel_for, user](int tasks, void (*task)(void*, int), void* context) {
@@ -132,8 +132,7 @@ using namespace spjit::c;
 int spjit_compiler_create(const spjit_compiler_options* options, spjit_compiler** compiler) {
   return guarded([&] {
     spjit_compiler*& result = result_of(compiler, "compiler");
-    spjit_compiler_options given{};
-    if (options != nullptr) given = checked_struct(options, "spjit_compiler_options");
+    const auto given = optional_struct(options, "spjit_compiler_options");
     result = new spjit_compiler{spjit::Compiler(compile_options(given), cache_options(given))};
   });
 }

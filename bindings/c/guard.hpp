@@ -46,6 +46,12 @@ template <class Struct>
   return copy;
 }
 
+/// The same of options, which may be null: then all members are 0.
+template <class Struct>
+[[nodiscard]] Struct optional_struct(const Struct* given, const char* name) {
+  return given == nullptr ? Struct{} : checked_struct(given, name);
+}
+
 /// A member that is 0 or 1; throws InvalidArgument.
 [[nodiscard]] bool checked_flag(std::int32_t value, const char* name);
 

@@ -65,8 +65,7 @@ int spjit_kernel_load(const char* folder, const spjit_load_options* options,
   return guarded([&] {
     spjit_kernel*& result = result_of(kernel, "kernel");
     require(folder, "folder");
-    spjit_load_options given{};
-    if (options != nullptr) given = checked_struct(options, "spjit_load_options");
+    const auto given = optional_struct(options, "spjit_load_options");
     result = new spjit_kernel(spjit::load_kernel(
         {.path = folder,
          .any_owner = checked_flag(given.any_owner, "any_owner"),

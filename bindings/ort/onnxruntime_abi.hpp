@@ -20,7 +20,7 @@ struct Value;
 struct RunOptions;
 struct TensorInfo;  ///< OrtTensorTypeAndShapeInfo
 struct CustomOpDomain;
-struct KernelInfo;
+struct NodeInfo;  ///< OrtKernelInfo
 struct KernelContext;
 
 using Slot = void();
@@ -94,12 +94,11 @@ using ReleaseTensorInfo = Release<TensorInfo, 99>;
 using CreateCustomOpDomain = Function<Status*(const char* name, CustomOpDomain**), 26>;
 using AddToCustomOpDomain = Function<Status*(CustomOpDomain*, const struct CustomOp*), 27>;
 using AddCustomOpDomain = Function<Status*(SessionOptions*, CustomOpDomain*), 28>;
-using GetIntegerAttribute =
-    Function<Status*(const KernelInfo*, const char* name, std::int64_t*), 86>;
+using GetIntegerAttribute = Function<Status*(const NodeInfo*, const char* name, std::int64_t*), 86>;
 /// As GetSessionConfigEntry.
 using GetTextAttribute =
-    Function<Status*(const KernelInfo*, const char* name, char* value, std::size_t* bytes), 87>;
-using GetNodeName = Function<Status*(const KernelInfo*, char* value, std::size_t* bytes), 244>;
+    Function<Status*(const NodeInfo*, const char* name, char* value, std::size_t* bytes), 87>;
+using GetNodeName = Function<Status*(const NodeInfo*, char* value, std::size_t* bytes), 244>;
 using GetInput = Function<Status*(const KernelContext*, std::size_t index, const Value**), 90>;
 /// Allocates the output.
 using GetOutput = Function<Status*(KernelContext*, std::size_t index, const std::int64_t* shape,
@@ -117,7 +116,7 @@ enum Characteristic : int { k_required = 0, k_optional = 1 };
 /// OrtCustomOp as of version 17. Those that may be null are.
 struct CustomOp {
   std::uint32_t version;
-  void* (*create_kernel)(const CustomOp*, ApiTable*, const KernelInfo*);
+  void* (*create_kernel)(const CustomOp*, ApiTable*, const NodeInfo*);
   const char* (*name)(const CustomOp*);
   const char* (*execution_provider)(const CustomOp*);  ///< gives null: the CPU's
   int (*input_type)(const CustomOp*, std::size_t index);
@@ -133,7 +132,7 @@ struct CustomOp {
   int (*variadic_input_homogeneous)(const CustomOp*);
   int (*variadic_output_least)(const CustomOp*);
   int (*variadic_output_homogeneous)(const CustomOp*);
-  Status* (*create_kernel_or_fail)(const CustomOp*, ApiTable*, const KernelInfo*, void** kernel);
+  Status* (*create_kernel_or_fail)(const CustomOp*, ApiTable*, const NodeInfo*, void** kernel);
   Status* (*compute_or_fail)(void* kernel, KernelContext*);
   Status* (*infer_shape)(const CustomOp*, void* context);
   int (*start_version)(const CustomOp*);

@@ -42,7 +42,7 @@ std::int32_t parse_threads(const std::string& text) {
   return threads;
 }
 
-KernelSource source_of(const SparseLayerOp& op, const Api& api, const KernelInfo* info) {
+KernelSource source_of(const SparseLayerOp& op, const Api& api, const NodeInfo* info) {
   KernelSource source{.bundle = op.bundle, .key = api.text<GetTextAttribute>(info, "key")};
   if (source.bundle.empty()) source.bundle = api.text<GetTextAttribute>(info, "bundle");
   const std::int64_t threads =
@@ -54,7 +54,7 @@ KernelSource source_of(const SparseLayerOp& op, const Api& api, const KernelInfo
   return source;
 }
 
-Status* create(const CustomOp* op, ApiTable* table, const KernelInfo* info, void** kernel) {
+Status* create(const CustomOp* op, ApiTable* table, const NodeInfo* info, void** kernel) {
   const Api api(table);
   std::string where = "spjit";
   return api.guarded(where, [&] {
@@ -112,6 +112,7 @@ void add_operator(const Api& api, SessionOptions* options) {
 
 using namespace spjit::ort;
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name that ONNX Runtime looks for
 extern "C" __attribute__((visibility("default"))) Status* RegisterCustomOps(SessionOptions* options,
                                                                             const ApiBase* base) {
   ApiTable* const table = base->get_api(k_parallel_for_version);

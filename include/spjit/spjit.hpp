@@ -4,6 +4,7 @@
 /// Everything in spjit's public interface.
 
 #include "spjit/arguments.hpp"     // IWYU pragma: export
+#include "spjit/bundle.hpp"        // IWYU pragma: export
 #include "spjit/compilation.hpp"   // IWYU pragma: export
 #include "spjit/compiler.hpp"      // IWYU pragma: export
 #include "spjit/convolution.hpp"   // IWYU pragma: export

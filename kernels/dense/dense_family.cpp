@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -106,11 +107,16 @@ class DenseExecutable final : public HostExecutable {
   }
 
  private:
-  /// A part a thread.
+  /// A part a thread, and by it.
   [[nodiscard]] std::vector<DenseMatrix> with_zeros(const CsrView& a,
                                                     const Cancellation& cancel = {}) const {
+    std::vector<std::optional<DenseMatrix>> made(rows_.size());
+    run_tasks(std::ssize(rows_), false, [&](std::int64_t part) {
+      made[to_size(part)].emplace(a, rows_[to_size(part)], cancel);
+    });
     std::vector<DenseMatrix> parts;
-    for (const RowRange& rows : rows_) parts.emplace_back(a, rows, cancel);
+    parts.reserve(made.size());
+    for (std::optional<DenseMatrix>& part : made) parts.push_back(*std::move(part));
     return parts;
   }
 

@@ -16,11 +16,14 @@
 
 namespace spjit {
 
+/// Files by name.
+using KernelFiles = std::map<std::string, FileBytes, std::less<>>;
+
 /// An entry read and verified. Its files are copies, which nothing reaches that happens to the
 /// directory later, or mapped: then they may be removed or replaced, but not changed in place.
 struct CacheEntry {
   CacheRecord record;
-  std::map<std::string, FileBytes, std::less<>> files;
+  KernelFiles files;
   std::filesystem::path root;  ///< of the cache it came from
   FileIdentity directory;      ///< which directory was read
 

@@ -26,8 +26,6 @@ constexpr std::int64_t k_most_file_bytes = std::int64_t{1} << 48;
 constexpr std::string_view k_before_checksum = "{\"checksum\": \"";
 constexpr std::string_view k_after_checksum = "\",\n";
 
-bool is_hex_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
-
 bool is_file_name_char(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
          c == '_' || c == '-';
@@ -75,9 +73,7 @@ std::string lines_of(const json& body) {
 
 }  // namespace
 
-bool is_cache_key(std::string_view text) noexcept {
-  return text.size() == k_key_digits && std::ranges::all_of(text, is_hex_digit);
-}
+bool is_cache_key(std::string_view text) noexcept { return is_hex_text(text, k_key_digits); }
 
 bool is_cache_file_name(std::string_view text) noexcept {
   return !text.empty() && text.size() <= k_longest_file_name && text.front() != '.' &&

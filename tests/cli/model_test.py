@@ -150,6 +150,11 @@ class CompileTest(ModelTest):
         self.assertEqual(convolution["kernel"], [3, 3])
         self.assertEqual(convolution["pad"], [1, 1, 1, 1])
 
+    def test_zeros_of_groups_are_those_of_the_weights(self) -> None:
+        self.write("groups.safetensors", {"w": ([8, 1, 3, 3], sparse(72, 0.75))})
+        found = self.run_json("inspect", "groups.safetensors", "--conv", "8x9x9", "--groups", 8)
+        self.assertEqual((found["layers"][0]["nnz"], found["layers"][0]["sparsity"]), (18, 0.75))
+
     def test_a_geometry_for_all_convolutions(self) -> None:
         layers = self.layers_of("compile", "model.safetensors/conv.weight", "--conv", "4x9x9",
                                 "--no-measure")
@@ -197,6 +202,21 @@ class CompileTest(ModelTest):
         self.succeed(*COMPILE, "--out", "out", "--emit", "json")
         self.assertEqual(sorted(p.name for p in (self.folder / "out").iterdir()),
                          ["fc_10.json", "fc_2.json"])
+
+    def test_a_bundle_has_the_layers(self) -> None:
+        self.succeed(*COMPILE, "-o", "model.spjit")
+        self.succeed(*COMPILE, "-o", "again.spjit")
+
+        content = (self.folder / "model.spjit").read_bytes()
+        for name in (b"fc.2.weight", b"fc.10.weight"):
+            self.assertIn(name, content)
+        self.assertNotIn(b"emb.weight", content)
+        self.assertEqual(content, (self.folder / "again.spjit").read_bytes())
+
+    def test_a_bundle_of_nothing_is_not_written(self) -> None:
+        self.write("dense.safetensors", {"w": ([2, 2], [1, 2, 3, 4])})
+        self.run_tool("compile", "dense.safetensors", "-o", "model.spjit")
+        self.assertFalse((self.folder / "model.spjit").exists())
 
     def test_bench_and_explain_take_layers(self) -> None:
         layer = "model.safetensors/fc.2.weight"

@@ -8,7 +8,8 @@ import unittest
 
 from spjit_tool import FAILED, OK, ROOT, TOOL, USAGE, ToolTest
 
-COMMANDS = ["compile", "bench", "explain", "gen", "cache", "devices"]
+COMMANDS = ["compile", "inspect", "bench", "explain", "gen", "cache", "bundle", "devices"]
+BUNDLE_ACTIONS = ["ls", "show", "verify", "merge"]
 CACHE_ACTIONS = ["ls", "show", "verify", "prune", "clear", "export", "import"]
 SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "EXIT STATUS", "EXAMPLES"]
 
@@ -16,6 +17,7 @@ SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "EXIT S
 class HelpTest(ToolTest):
     def test_every_command_has_a_whole_manual_page_that_fits_a_terminal(self):
         for command in [[], *([name] for name in COMMANDS),
+                        *(["bundle", action] for action in BUNDLE_ACTIONS),
                         *(["cache", action] for action in CACHE_ACTIONS)]:
             with self.subTest(command=command):
                 result = self.succeed(*command, "--help")
@@ -35,8 +37,9 @@ class HelpTest(ToolTest):
     def test_every_option_in_the_documentation_is_in_a_page(self):
         pages = "".join(self.succeed(*command, "--help").stdout
                         for command in [*([name] for name in COMMANDS),
+                                        *(["bundle", action] for action in BUNDLE_ACTIONS),
                                         *(["cache", action] for action in CACHE_ACTIONS)])
-        options = set(re.findall(r"^    (--[a-z0-9-]+)", pages, re.MULTILINE))
+        options = set(re.findall(r"^    (?:-[a-z], )?(--[a-z0-9-]+)", pages, re.MULTILINE))
         documented = []
         for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
             text = path.read_text(encoding="utf-8")

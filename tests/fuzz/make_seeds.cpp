@@ -13,7 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/arithmetic.hpp"
 #include "base/gzip.hpp"
+#include "base/hash.hpp"
 #include "kernels/csr_image.hpp"
 #include "kernels/unrolled_cuda/cuda_artifact.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
@@ -24,8 +26,10 @@
 #include "matrix/zip_archive.hpp"
 #include "rankmodel/rank_model.hpp"
 #include "reorder/row_grouping.hpp"
+#include "runtime/bundle/bundle_index.hpp"
 #include "runtime/cache/cache_record.hpp"
 #include "spjit/generate.hpp"
+#include "tests/support/padded_3x3.hpp"
 #include "tests/support/safetensors_file.hpp"
 
 namespace {
@@ -245,39 +249,44 @@ void add_cache_record(SeedFolder& seeds) {
   seeds.add("cache_record", "whole", text);
 }
 
-// Members of archive_fuzz.cpp: an index of its paths, the content.
-using Member = std::pair<int, std::string>;
-
-Content member_list(const std::vector<Member>& members) {
-  Content list;
-  for (const auto& [path, content] : members) {
-    list.push_back(static_cast<std::byte>(path));
-    list.push_back(static_cast<std::byte>(content.size() & 0xFFU));
-    list.push_back(static_cast<std::byte>(content.size() >> 8U));
-    const auto bytes = std::as_bytes(std::span(content));
-    list.insert(list.end(), bytes.begin(), bytes.end());
-  }
-  return list;
-}
-
-void add_archive(SeedFolder& seeds) {
-  const Member record{1, ""}, object{2, "code"}, weights{3, std::string(20, 'w')};
-  const Member second_record{4, ""}, second_object{5, "other code"}, directory{6, ""};
-  const std::map<std::string, std::vector<Member>> lists = {
-      {"one", {object, record}},
-      {"two_files", {record, weights, object}},
-      {"two_kernels", {directory, object, weights, record, second_object, second_record}},
-      {"mixed", {object, second_object, record, second_record}},
-      {"twice", {object, object, record}},
-      {"missing", {object}},
-      {"own_record", {object, {1, "{\"checksum\": \"0\"}\n"}}},
-      {"former", {{0, "{\"format\": 1, \"cache_format\": 1, \"entries\": []}"}, object, record}},
-      {"traversal", {{7, "x"}}},
-      {"absolute", {{8, "x"}, record}},
-      {"hidden", {object, {9, "x"}, record}}};
-  for (const auto& [name, members] : lists) {
-    seeds.add("archive", name, member_list(members));
-  }
+// Of the input of bundle_fuzz.cpp: a page that fits its checksums, and what lies elsewhere.
+void add_bundle(SeedFolder& seeds) {
+  const std::vector<std::byte> page(to_size(k_bundle_page), std::byte{1});
+  const nlohmann::json record = {
+      {"family", "csr"},
+      {"target", "host-avx2"},
+      {"problem",
+       {{"a", {{"rows", 2}, {"cols", 3}, {"nnz", 2}, {"hash", std::string(32, 'a')}}},
+        {"n", {{"value", 8}, {"runtime", true}}}}}};
+  BundleIndex index;
+  index.blobs = {{.offset = k_bundle_page,
+                  .bytes = k_bundle_page,
+                  .checksum = checksum_hex(page),
+                  .sha256 = hex_text(sha256(page))}};
+  index.kernels = {{.layer = "fc1",
+                    .key = std::string(64, '1'),
+                    .spjit = "0.1.0",
+                    .files = {{"kernel.o", 0}, {"other", 0}},
+                    .record = record}};
+  const auto add = [&](const char* name, char pages, const std::string& text) {
+    const std::string input = pages + text;
+    seeds.add("bundle", name, std::as_bytes(std::span(input)));
+  };
+  const std::string one = write_bundle_index(index);
+  add("one", 1, one);
+  add("too_many_pages", 2, one);
+  index.kernels[0].files.pop_back();
+  index.kernels.push_back(index.kernels[0]);
+  index.kernels[1].layer = "fc2";
+  index.kernels[1].record = {1, 2};
+  add("two_kernels", 1, write_bundle_index(index));
+  index.kernels[1].layer = "fc1";
+  add("twice", 1, write_bundle_index(index));
+  index.blobs[0].offset = 0;
+  add("in_the_header", 1, write_bundle_index(index));
+  index.blobs[0] = {k_bundle_page, k_most_blob_bytes, std::string(32, '0'), std::string(64, '0')};
+  add("huge", 1, write_bundle_index(index));
+  add("empty", 0, write_bundle_index({}));
 }
 
 Problem problem_of(const CsrMatrix& matrix, Extent n) {
@@ -340,15 +349,7 @@ void add_cuda_record(SeedFolder& seeds) {
   program.n = program.ldb = program.ldc = 128;
   program.layer.c_layout = Layout::tokens_major;
   program.layer.runtime_values = true;
-  program.layer.convolution = {.channels = 4,
-                               .height = 8,
-                               .width = 16,
-                               .kernel_height = 3,
-                               .kernel_width = 3,
-                               .pad_top = 1,
-                               .pad_left = 1,
-                               .pad_bottom = 1,
-                               .pad_right = 1};
+  program.layer.convolution = spjit::testing_support::padded_3x3(4, 8, 16);
   program.layer.epilogue = {.bias = true, .activation = Activation::clamp, .low = 0, .high = 6};
   program.threads = 64;
   program.blocks_x = 4;
@@ -380,7 +381,7 @@ int main(int argc, char** argv) {
   try {
     for (const auto add :
          {add_smtx, add_mtx, add_npy, add_npz, add_safetensors, add_gzip, add_rank_model,
-          add_samples, add_cache_record, add_archive, add_host, add_cuda_record}) {
+          add_samples, add_cache_record, add_bundle, add_host, add_cuda_record}) {
       add(seeds);
     }
   } catch (const std::exception& error) {

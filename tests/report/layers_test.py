@@ -8,7 +8,8 @@ from fixture import DEVICE, ReportTest, parse_page, table_rows
 
 def a_way(way: str, median_us: float) -> dict:
     return {"way": way, "median_us": median_us, "min_us": 0.9 * median_us, "noise": 0.01,
-            "samples": 9, "families": ["compact"], "prepare_us": None}
+            "samples": 9, "families": ["compact"], "prepare_us": None, "ratio": None,
+            "ratio_error": None}
 
 
 def layer_case(comparison: str, n: int, ways: dict[str, float], **more: object) -> dict:
@@ -29,7 +30,7 @@ def summary(comparison: str, way: str, mean: dict, worst: dict, **more: object) 
 
 
 def layer_bench(cases: list[dict], **more: object) -> dict:
-    return {"schema": "spjit-layer-bench-1", "created": "2026-01-02T03:04:05Z",
+    return {"schema": "spjit-layer-bench-2", "created": "2026-01-02T03:04:05Z",
             "command": "layer_bench --n 16", "device": DEVICE,
             "libraries": fixture.LIBRARIES[:1], "cases": cases, "summaries": [], "failures": [],
             **more}
@@ -46,6 +47,15 @@ def layouts() -> dict:
 
 
 class LayersTest(ReportTest):
+    def test_pairs_of_passes_come_before_medians(self):
+        case = layer_case("layout", 16, {"features": 10, "tokens": 40})
+        case["timings"][1].update(ratio=3.0, ratio_error=0.01)
+
+        page = self.make_page(layer_bench([case]))
+
+        self.assertIn("3.00", page)
+        self.assertNotIn("4.00", page)
+
     def test_goals_are_said_with_what_was_measured(self):
         page = parse_page(self.make_page(layouts()))
 

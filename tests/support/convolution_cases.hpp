@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "spjit/problem.hpp"
+#include "tests/support/padded_3x3.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::testing_support {
@@ -46,15 +47,7 @@ namespace spjit::testing_support {
 /// Kernels, strides, padding and dilation; nothing a multiple of anything.
 [[nodiscard]] inline std::vector<Convolution> geometries() {
   std::vector<Convolution> all = {
-      {.channels = 5,
-       .height = 9,
-       .width = 11,
-       .kernel_height = 3,
-       .kernel_width = 3,
-       .pad_top = 1,
-       .pad_left = 1,
-       .pad_bottom = 1,
-       .pad_right = 1},
+      padded_3x3(5, 9, 11),
       {.channels = 3,
        .height = 20,
        .width = 23,
@@ -114,15 +107,7 @@ namespace spjit::testing_support {
        .pad_bottom = 2,
        .pad_right = 3},
       // Images of one pixel.
-      {.channels = 6,
-       .height = 1,
-       .width = 1,
-       .kernel_height = 3,
-       .kernel_width = 3,
-       .pad_top = 1,
-       .pad_left = 1,
-       .pad_bottom = 1,
-       .pad_right = 1},
+      padded_3x3(6, 1, 1),
       {.channels = 6, .height = 1, .width = 1},
       // A row, and a column, of more pixels than are computed at once.
       {.channels = 2, .height = 1, .width = 700, .kernel_width = 3, .pad_left = 1, .pad_right = 1},
@@ -152,15 +137,7 @@ namespace spjit::testing_support {
        .groups = 16},
       {.channels = 4, .height = 6, .width = 5, .groups = 2},
       // More than two groups of columns.
-      {.channels = 3,
-       .height = 30,
-       .width = 31,
-       .kernel_height = 3,
-       .kernel_width = 3,
-       .pad_top = 1,
-       .pad_left = 1,
-       .pad_bottom = 1,
-       .pad_right = 1},
+      padded_3x3(3, 30, 31),
   };
   return all;
 }

@@ -11,7 +11,7 @@
 
 namespace spjit::testing_support {
 
-/// Why a test is left out whose SparseFloats are not mapped.
+/// Why a test of what is not mapped() is skipped.
 inline constexpr const char* k_no_space = "this machine gives no address space of that size";
 
 /// Floats that are 0 until they are written, between pages that cannot be touched; the last ends

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/convolution/case.hpp"
+#include "tests/support/padded_3x3.hpp"
 
 namespace spjit::testing_support {
 
@@ -21,15 +22,7 @@ namespace spjit::testing_support {
   one.origin = "generated, seed 7";
   one.layers = 2;
   one.filters = 64;
-  one.shape = {.channels = 64,
-               .height = 56,
-               .width = 56,
-               .kernel_height = 3,
-               .kernel_width = 3,
-               .pad_top = 1,
-               .pad_left = 1,
-               .pad_bottom = 1,
-               .pad_right = 1};
+  one.shape = padded_3x3(64, 56, 56);
   one.nnz = 7372;
   for (const auto& [library, us] : times_us) {
     bench::ConvTiming timing{library, {}, library.starts_with("spjit") ? "compact" : "", {}};

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "bench/layer/tests/made_up_case.hpp"
 
 namespace {
@@ -20,6 +22,17 @@ TEST(LayerCase, HoldsWaysAgainstTheFirst) {
   EXPECT_FALSE(one.ratio("panels"));
   EXPECT_NEAR(one.error("tokens"), 1.2533 * 0.05 / 3, 1e-6) << "of nine samples";
   EXPECT_EQ(one.error("panels"), 0);
+}
+
+TEST(LayerCase, TakesPairsOfPassesBeforeMedians) {
+  LayerCase one = made_up_case("layout", {{"features", 10}, {"tokens", 12}});
+  // The machine was slow in the second round, for both.
+  one.timings[1].paired =
+      paired_ratio(std::vector{11.0, 33.0, 10.0}, std::vector{10.0, 30.0, 10.0});
+
+  EXPECT_DOUBLE_EQ(one.ratio("tokens").value_or(0), 1.1);
+  EXPECT_NEAR(one.error("tokens"), 0, 1e-9) << "most pairs have the same ratio";
+  EXPECT_DOUBLE_EQ(layer_case_of(to_json(one)).ratio("tokens").value_or(0), 1.1);
 }
 
 TEST(LayerCase, CountsEntriesOfARowOverAllLayers) {

@@ -60,6 +60,7 @@ TEST(MeasureComparison, TimesEveryWayOfEveryComparison) {
       EXPECT_GT(timing.time.median_us, 0);
       EXPECT_EQ(timing.time.samples, 2);
       EXPECT_FALSE(timing.families.empty());
+      EXPECT_EQ(timing.paired.has_value(), &timing != &squares.timings.front());
     }
   }
 }

@@ -133,7 +133,7 @@ def network(tmp_path):
              helper.make_node("Add", ["p", "bias"], ["q"]),
              helper.make_node("Gelu", ["q"], ["z"]),
              helper.make_node("MatMul", ["tokens", "dense"], ["d"], name="/dense"),
-             helper.make_node("ConvTranspose", ["c", "conv"], ["t"], name="/up")]
+             helper.make_node("ConvTranspose", ["y", "conv"], ["t"], name="/up")]
     graph = helper.make_graph(
         nodes, "g",
         [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, "h", "w"]),

@@ -19,6 +19,7 @@
 
 #include "fault_injector.hpp"
 #include "fault_testing.hpp"
+#include "spjit/bundle.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/spmm_testing.hpp"
@@ -111,6 +112,41 @@ class CacheMapping : public testing::Test {
     });
   }
 
+  [[nodiscard]] fs::path write_bundle(const Kernel& kernel) const {
+    const fs::path path = root() / "model.spjit";
+    BundleWriter writer(path);
+    writer.add("fc1", kernel);
+    writer.finish();
+    return path;
+  }
+
+  /// Two processes that load a kernel have all of its pages in `file` in common.
+  void expect_shared(const std::function<Kernel()>& load, const fs::path& file) const {
+    const auto await = [this](const char* name) {
+      while (!fs::exists(root() / name)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    };
+    Child other([&]() -> std::string {
+      const Kernel kernel = load();
+      std::ofstream(root() / "ready") << "ready";
+      await("done");
+      return problem_of_run(kernel);
+    });
+    await("ready");
+    const ChildResult here = in_child([&]() -> std::string {
+      const Kernel kernel = load();
+      const Mapped now = mapped(file);
+      if (now.resident_kb < 100) return fmt::format("only {} KB are there", now.resident_kb);
+      if (now.shared_kb != now.resident_kb || now.anonymous_kb != 0) {
+        return fmt::format("of {} KB {} are shared, {} its own", now.resident_kb, now.shared_kb,
+                           now.anonymous_kb);
+      }
+      return problem_of_run(kernel);
+    });
+    std::ofstream(root() / "done") << "done";
+    EXPECT_EQ(here.problem(), "");
+    EXPECT_EQ(other.wait().problem(), "");
+  }
+
  private:
   TemporaryDirectory scratch_;
   CsrMatrix matrix_ = random_matrix(150, 170, 0.5);
@@ -134,32 +170,35 @@ TEST_F(CacheMapping, TextRunsInThePagesOfItsFile) {
 }
 
 TEST_F(CacheMapping, ProcessesShareThePages) {
-  static_cast<void>(compile());
-  const auto await = [this](const char* name) {
-    while (!fs::exists(root() / name)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  };
-  Child other([&]() -> std::string {
-    const Kernel kernel = compile();
-    std::ofstream(root() / "ready") << "ready";
-    await("done");
-    return problem_of_run(kernel);
-  });
-  await("ready");
+  const fs::path file = object(compile());
+
+  expect_shared([this] { return compile(); }, file);
+}
+
+TEST_F(CacheMapping, ProcessesShareThePagesOfABundle) {
+  const fs::path file = write_bundle(compile());
+  const auto load = [&] { return Bundle::open(file).load(0); };
 
   const ChildResult here = in_child([&]() -> std::string {
-    const Kernel kernel = compile();
-    const Mapped now = mapped(object(kernel));
-    if (now.resident_kb < 100) return fmt::format("only {} KB are there", now.resident_kb);
-    if (now.shared_kb != now.resident_kb || now.anonymous_kb != 0) {
-      return fmt::format("of {} KB {} are shared, {} its own", now.resident_kb, now.shared_kb,
-                         now.anonymous_kb);
-    }
-    return problem_of_run(kernel);
+    const Kernel kernel = load();
+    const Mapped now = mapped(file);
+    if (now.permissions != "r--p r-xp r--p") return "mapped " + now.permissions;
+    const std::int64_t more_kb = now.executable_kb - kernel.info().code_bytes / 1024;
+    return more_kb > 4 ? fmt::format("{} KB too many are executable", more_kb) : "";
   });
 
-  std::ofstream(root() / "done") << "done";
   EXPECT_EQ(here.problem(), "");
-  EXPECT_EQ(other.wait().problem(), "");
+  expect_shared(load, file);
+}
+
+TEST_F(CacheMapping, ABundleThatIsReplacedWhileItsKernelsRunDoesNotReachThem) {
+  const fs::path file = write_bundle(compile());
+  const Kernel kernel = Bundle::open(file).load(0);
+
+  BundleWriter(file).finish();
+  fs::remove(file);
+
+  EXPECT_EQ(problem_of_run(kernel), "");
 }
 
 TEST_F(CacheMapping, RemovingAndReplacingTheEntryDoesNotReachAKernel) {

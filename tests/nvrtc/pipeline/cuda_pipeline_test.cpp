@@ -23,6 +23,7 @@
 #include "tests/support/convolution_cases.hpp"
 #include "tests/support/cuda_search_testing.hpp"
 #include "tests/support/emitter_cases.hpp"
+#include "tests/support/padded_3x3.hpp"
 #include "tests/support/scoped_variable.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -216,16 +217,7 @@ TEST_F(CudaPipeline, OfValuesAtRunTimeIsOfThePatternAlone) {
 }
 
 TEST_F(CudaPipeline, OfAConvolutionIsForImagesOfOneSize) {
-  Problem problem = problem_of_convolution({.channels = 16,
-                                            .height = 7,
-                                            .width = 7,
-                                            .kernel_height = 3,
-                                            .kernel_width = 3,
-                                            .pad_top = 1,
-                                            .pad_left = 1,
-                                            .pad_bottom = 1,
-                                            .pad_right = 1},
-                                           64, 10);
+  Problem problem = problem_of_convolution(padded_3x3(16, 7, 7), 64, 10);
   for (const char* target : {"sm_80", "sm_90"}) {
     const Kernel kernel = compile_uncached(problem, gpu_options(target));
 

@@ -20,6 +20,7 @@
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/convolution_cases.hpp"
 #include "tests/support/float64_check.hpp"
+#include "tests/support/padded_3x3.hpp"
 #include "tests/support/scoped_variable.hpp"
 #include "tests/support/wrong_kernels.hpp"
 
@@ -170,16 +171,7 @@ TEST_F(CudaVerification, AConvolutionIsCheckedWithImages) {
   CompileOptions options;
   options.target = Target::parse("sm_90");
   options.verify = VerifyMode::full;
-  const Problem problem = problem_of_convolution({.channels = 3,
-                                                  .height = 6,
-                                                  .width = 7,
-                                                  .kernel_height = 3,
-                                                  .kernel_width = 3,
-                                                  .pad_top = 1,
-                                                  .pad_left = 1,
-                                                  .pad_bottom = 1,
-                                                  .pad_right = 1},
-                                                 30);
+  const Problem problem = problem_of_convolution(padded_3x3(3, 6, 7), 30);
   const auto compiled = [&] { return Compiler(options, cached_in(cache())).compile(problem); };
   for (const auto spoil : {lose_a_tap, read_another_pixel}) {
     const SpoiledCudaKernels spoiled(spoil);

@@ -16,6 +16,7 @@
 #include "spjit/error.hpp"
 #include "tests/support/cuda_convolutions.hpp"
 #include "tests/support/far_cases.hpp"
+#include "tests/support/padded_3x3.hpp"
 #include "tests/support/scoped_variable.hpp"
 
 namespace {
@@ -26,19 +27,6 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr std::array k_image_layouts = {Layout::row_major, Layout::tokens_major};
-
-/// 3x3 with padding 1.
-Convolution usual(std::int64_t channels, std::int64_t height, std::int64_t width) {
-  return {.channels = channels,
-          .height = height,
-          .width = width,
-          .kernel_height = 3,
-          .kernel_width = 3,
-          .pad_top = 1,
-          .pad_left = 1,
-          .pad_bottom = 1,
-          .pad_right = 1};
-}
 
 class CudaConvolutions : public ::testing::Test {
  protected:
@@ -178,7 +166,7 @@ TEST_F(CudaConvolutions, OfManyTapsHaveMasksOfSeveralWords) {
 
 /// Rows of X, channels or pixels, are up to 2^32 bytes apart: the pointer moves, also back.
 TEST_F(CudaConvolutions, ReachImagesGigabytesApart) {
-  const Convolution of = usual(3, 5, 4);
+  const Convolution of = padded_3x3(3, 5, 4);
   for (const Layout x : k_image_layouts) {
     for (const std::int64_t ldb :
          {std::int64_t{1} << 19, std::int64_t{1} << 29, k_cuda_max_leading_dimension}) {
@@ -218,7 +206,7 @@ TEST_F(CudaConvolutions, ReachImagesGigabytesApart) {
 }
 
 TEST_F(CudaConvolutions, HavePredicatesOnlyWhereThereIsPadding) {
-  Convolution of = usual(4, 9, 9);
+  Convolution of = padded_3x3(4, 9, 9);
   const std::string padded = ptx_of(convolution_case(problem_of_convolution(of, 10, 100), 10));
   of.pad_top = of.pad_left = of.pad_bottom = of.pad_right = 0;
   const std::string plain = ptx_of(convolution_case(problem_of_convolution(of, 10, 100), 10));
@@ -239,7 +227,7 @@ TEST_F(CudaConvolutions, HavePredicatesOnlyWhereThereIsPadding) {
 }
 
 TEST_F(CudaConvolutions, OfOtherSizesAreRefusedInOneLine) {
-  Convolution of = usual(2, 8, 8);
+  Convolution of = padded_3x3(2, 8, 8);
   EXPECT_EQ(convolution_refusal(of, false), "");
   EXPECT_THAT(convolution_refusal(of, true), HasSubstr("images whose size a run says"));
   of.kernel_height = of.kernel_width = 12;
@@ -255,7 +243,7 @@ TEST_F(CudaConvolutions, OfOtherSizesAreRefusedInOneLine) {
   of.height = of.width = std::int64_t{1} << 15;
   EXPECT_THAT(convolution_refusal(of, false), HasSubstr("32768 x 32768 pixels"));
 
-  const LayerCase good = convolution_case(problem_of_convolution(usual(2, 8, 8), 5), 5);
+  const LayerCase good = convolution_case(problem_of_convolution(padded_3x3(2, 8, 8), 5), 5);
   const auto said_of = [&](const auto& change) {
     LayerCase bad = good;
     change(bad.spec);
@@ -271,7 +259,7 @@ TEST_F(CudaConvolutions, OfOtherSizesAreRefusedInOneLine) {
 }
 
 TEST_F(CudaConvolutions, OfOtherSizesAreNoArguments) {
-  const LayerCase item = convolution_case(problem_of_convolution(usual(2, 8, 8), 5), 5);
+  const LayerCase item = convolution_case(problem_of_convolution(padded_3x3(2, 8, 8), 5), 5);
   const Kernel kernel = layer_kernel(item);
   LayerOperands operands(item);
   Arguments arguments = operands.arguments();

@@ -23,6 +23,22 @@ TEST(KeyBuilder, HashesTheRecordOfItsGrammar) {
             "578e835d985e2848fb269731627a70993d6cb21c1ab0c6769d5cae43a8b352c1");
 }
 
+TEST(Sha256, IsThatOfHashlib) {
+  EXPECT_EQ(hex_text(sha256({})),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(hex_text(sha256(to_bytes("abc"))),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(HexText, HasSoManyLowercaseDigits) {
+  EXPECT_EQ(hex_text(to_bytes({0x00, 0x9a, 0xff})), "009aff");
+  EXPECT_TRUE(is_hex_text("009aff", 6));
+  EXPECT_TRUE(is_hex_text("", 0));
+  for (const char* text : {"009af", "009aff0", "009aFf", "009agf", "009a f", "00/aff", "00:aff"}) {
+    EXPECT_FALSE(is_hex_text(text, 6)) << text;
+  }
+}
+
 TEST(KeyBuilder, NoTwoDifferentRecordsCollide) {
   const std::vector<std::byte> eight(8, std::byte{0});
   std::set<std::string> keys;

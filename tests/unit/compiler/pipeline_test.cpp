@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/kernel_cache.hpp"
 #include "kernels/families.hpp"
+#include "kernels/kernel_files.hpp"
 #include "kernels/sliced/sliced_kernel.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "spjit/error.hpp"
+#include "tests/support/padded_3x3.hpp"
 
 namespace {
 
@@ -574,15 +575,7 @@ KernelInfo info_of_images(Layout x, Layout y) {
   info.cols = 5 * 9;
   info.n = 24;
   info.panel_columns = 0;
-  info.convolution = spjit::Convolution{.channels = 5,
-                                        .height = 4,
-                                        .width = 6,
-                                        .kernel_height = 3,
-                                        .kernel_width = 3,
-                                        .pad_top = 1,
-                                        .pad_left = 1,
-                                        .pad_bottom = 1,
-                                        .pad_right = 1};
+  info.convolution = spjit::testing_support::padded_3x3(5, 4, 6);
   info.ldb = x == k_tokens ? 5 : 24;
   info.ldc = y == k_tokens ? 6 : 24;
   return info;

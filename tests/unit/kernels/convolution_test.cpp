@@ -12,6 +12,7 @@
 #include "tests/support/convolution_cases.hpp"
 #include "tests/support/convolution_testing.hpp"
 #include "tests/support/guarded_buffers.hpp"
+#include "tests/support/padded_3x3.hpp"
 
 namespace {
 
@@ -48,15 +49,7 @@ TEST_P(Convolutions, HaveTheBitsOfTheProductWithAllPatches) {
 }
 
 TEST_P(Convolutions, TakeBatchesLeadingDimensionsAndAnEpilogue) {
-  Convolution of{.channels = 5,
-                 .height = 9,
-                 .width = 11,
-                 .kernel_height = 3,
-                 .kernel_width = 3,
-                 .pad_top = 1,
-                 .pad_left = 1,
-                 .pad_bottom = 1,
-                 .pad_right = 1};
+  Convolution of = padded_3x3(5, 9, 11);
   Problem problem = problem_of_convolution(of, 21);
   problem.epilogue = {
       .scale = true, .bias = true, .residual = true, .activation = Activation::relu};
@@ -115,15 +108,7 @@ TEST_P(Convolutions, TakeImagesOfAnySizeAtRunTime) {
 }
 
 TEST_P(Convolutions, FewAndNoEntries) {
-  const Convolution of{.channels = 40,
-                       .height = 6,
-                       .width = 18,
-                       .kernel_height = 3,
-                       .kernel_width = 3,
-                       .pad_top = 1,
-                       .pad_left = 1,
-                       .pad_bottom = 1,
-                       .pad_right = 1};
+  const Convolution of = padded_3x3(40, 6, 18);
   for (const std::int64_t percent : {0, 2, 100}) {
     if (family() == "dense" && percent < 100) continue;
     EXPECT_EQ(kernels(problem_of_convolution(of, 30, percent)).run({}), "") << percent;

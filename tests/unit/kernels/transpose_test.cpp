@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -64,6 +65,7 @@ namespace hooks_avx512 {
 #define SPJIT_TRANSPOSE_TARGET SPJIT_AVX512_TARGET
 #define SPJIT_TRANSPOSE_INLINE SPJIT_AVX512_INLINE
 #define SPJIT_MAP_ROWS_TARGET SPJIT_AVX512_TARGET
+#define SPJIT_MAP_ROWS_INLINE SPJIT_AVX512_INLINE
 using Tile = spjit::Avx512Tile;
 #include "kernels/map_rows.inc"
 #include "kernels/transpose.inc"
@@ -71,12 +73,14 @@ using Tile = spjit::Avx512Tile;
 #undef SPJIT_TRANSPOSE_TARGET
 #undef SPJIT_TRANSPOSE_INLINE
 #undef SPJIT_MAP_ROWS_TARGET
+#undef SPJIT_MAP_ROWS_INLINE
 }  // namespace hooks_avx512
 
 namespace hooks_avx2 {
 #define SPJIT_TRANSPOSE_TARGET SPJIT_AVX2_TARGET
 #define SPJIT_TRANSPOSE_INLINE SPJIT_AVX2_INLINE
 #define SPJIT_MAP_ROWS_TARGET SPJIT_AVX2_TARGET
+#define SPJIT_MAP_ROWS_INLINE SPJIT_AVX2_INLINE
 using Tile = spjit::Avx2Tile;
 #include "kernels/map_rows.inc"
 #include "kernels/transpose.inc"
@@ -84,12 +88,14 @@ using Tile = spjit::Avx2Tile;
 #undef SPJIT_TRANSPOSE_TARGET
 #undef SPJIT_TRANSPOSE_INLINE
 #undef SPJIT_MAP_ROWS_TARGET
+#undef SPJIT_MAP_ROWS_INLINE
 }  // namespace hooks_avx2
 
 namespace hooks_generic {
 #define SPJIT_TRANSPOSE_TARGET
 #define SPJIT_TRANSPOSE_INLINE inline
 #define SPJIT_MAP_ROWS_TARGET
+#define SPJIT_MAP_ROWS_INLINE inline
 using Tile = spjit::GenericTile;
 #include "kernels/map_rows.inc"
 #include "kernels/transpose.inc"
@@ -97,6 +103,7 @@ using Tile = spjit::GenericTile;
 #undef SPJIT_TRANSPOSE_TARGET
 #undef SPJIT_TRANSPOSE_INLINE
 #undef SPJIT_MAP_ROWS_TARGET
+#undef SPJIT_MAP_ROWS_INLINE
 }  // namespace hooks_generic
 
 const Hooks& hooks_of(HostIsa isa) {

@@ -17,6 +17,7 @@
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
+#include "tests/support/padded_3x3.hpp"
 
 namespace {
 
@@ -28,6 +29,7 @@ using spjit::Layout;
 using spjit::Operation;
 using spjit::Problem;
 using spjit::testing_support::index;
+using spjit::testing_support::padded_3x3;
 
 constexpr std::int64_t k_largest_size = (std::int64_t{1} << 31) - 1;
 
@@ -170,15 +172,7 @@ TEST(ConvolutionSizes, OfLayersOfResNet) {
 }
 
 TEST(ConvolutionText, LeavesOutWhatIsUsual) {
-  const Convolution same{.channels = 64,
-                         .height = 56,
-                         .width = 28,
-                         .kernel_height = 3,
-                         .kernel_width = 3,
-                         .pad_top = 1,
-                         .pad_left = 1,
-                         .pad_bottom = 1,
-                         .pad_right = 1};
+  const Convolution same = padded_3x3(64, 56, 28);
 
   EXPECT_EQ(to_string(Convolution{.channels = 7, .height = 2, .width = 3}), "7x2x3, kernel 1x1");
   EXPECT_EQ(to_string(same), "64x56x28, kernel 3x3, pad 1");

@@ -4,6 +4,7 @@
     y = layer(x, bias=b)                                     # x [..., tokens, in]
 """
 
+from ._bundle import Bundle, BundleWriter
 from ._compiler import Compiler, compile
 from ._convolution import Conv2d, Conv2dKernel
 from ._errors import (CacheError, Cancelled, CompileFailed, DeadlineExceeded, DeviceError,
@@ -15,7 +16,7 @@ from ._load import load
 
 __version__: str = _version()
 
-__all__ = ["CacheError", "Cancelled", "CompileFailed", "Compiler", "Conv2d", "Conv2dKernel",
-           "DeadlineExceeded", "DeviceError", "InternalError", "InvalidArgument", "InvalidMatrix",
-           "IoError", "Kernel", "NotSupported", "OutOfMemory", "PreparedValues", "SpjitError",
-           "VerificationFailed", "compile", "load"]
+__all__ = ["Bundle", "BundleWriter", "CacheError", "Cancelled", "CompileFailed", "Compiler",
+           "Conv2d", "Conv2dKernel", "DeadlineExceeded", "DeviceError", "InternalError",
+           "InvalidArgument", "InvalidMatrix", "IoError", "Kernel", "NotSupported", "OutOfMemory",
+           "PreparedValues", "SpjitError", "VerificationFailed", "compile", "load"]

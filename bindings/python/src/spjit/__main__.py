@@ -10,7 +10,6 @@ import sys
 from ._library import CONVERT_MODEL, library
 
 
-@CONVERT_MODEL
 def _convert_model(model: bytes, shapes: bytes, result: int, result_bytes: int) -> int:
     """Of an .onnx file: its path as .safetensors, or what is wrong, into `result`."""
     try:
@@ -32,7 +31,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     arguments = [b"spjit", *map(os.fsencode, sys.argv[1:])]
     argv = (ctypes.c_char_p * (len(arguments) + 1))(*arguments, None)
-    return int(library.spjit_python_main(len(arguments), argv, _convert_model))
+    return int(library.spjit_python_main(len(arguments), argv, CONVERT_MODEL(_convert_model)))
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def _from_csr(matrix: Any) -> Handle:
     return Handle(library.spjit_matrix_from_csr, library.spjit_matrix_destroy, byref(csr))
 
 
-def _matrix_of(matrix: Any, convolution: Conv2d | None) -> Handle:
+def matrix_of(matrix: Any, convolution: Conv2d | None = None) -> Handle:
     destroy = library.spjit_matrix_destroy
     if convolution is not None and isinstance(matrix, np.ndarray) and matrix.ndim == 4:
         expected = convolution.weight_shape(matrix.shape[0])
@@ -72,6 +72,28 @@ def _matrix_of(matrix: Any, convolution: Conv2d | None) -> Handle:
         else type(matrix).__name__
     raise TypeError(f"matrix is {what}; expected a scipy.sparse matrix, a numpy array "
                     "[out, in] or the path of a file")
+
+
+def make_problem(n: int | None, *, typical_n: int = 64, layout: str = "tokens",
+                 activation: str | None = None, clamp: tuple[float, float] | None = None,
+                 bias: bool = False, scale: bool = False, residual: bool = False,
+                 runtime_values: bool = False, convolution: Conv2d | None = None) -> Problem:
+    """Parameters as Compiler.compile has them. Raises InvalidArgument."""
+    if clamp is not None and activation is not None:
+        raise InvalidArgument(f"clamp and activation={activation!r} are given; expected one")
+    low, high = (0.0, 0.0) if clamp is None else clamp
+    place = _named(layout, "layout", _LAYOUTS)
+    if convolution is not None and n is not None:
+        raise InvalidArgument(f"n={n} and a convolution are given; its sizes say n")
+    problem = Problem(
+        n=typical_n if n is None else n, runtime_n=int(n is None), b_layout=place,
+        c_layout=place, has_scale=int(scale), has_bias=int(bias), has_residual=int(residual),
+        activation=5 if clamp is not None else _named(activation, "activation", _ACTIVATIONS),
+        clamp_low=low, clamp_high=high, runtime_values=int(runtime_values))
+    if convolution is not None:
+        problem.convolution = pointer(convolution.as_struct())
+        problem.n, problem.runtime_n = 0, int(convolution.any_size)
+    return problem
 
 
 def _interruptible(call: Callable[[], _Result], cancel: Callable[[], None]) -> _Result:
@@ -166,22 +188,10 @@ class Compiler:
         Ctrl-C stops it. Raises TypeError, InvalidArgument, InvalidMatrix, IoError, NotSupported,
         CompileFailed, VerificationFailed, DeadlineExceeded, OutOfMemory.
         """
-        if clamp is not None and activation is not None:
-            raise InvalidArgument(f"clamp and activation={activation!r} are given; expected one")
-        low, high = (0.0, 0.0) if clamp is None else clamp
-        place = _named(layout, "layout", _LAYOUTS)
-        if convolution is not None and n is not None:
-            raise InvalidArgument(f"n={n} and a convolution are given; its sizes say n")
-        problem = Problem(
-            n=typical_n if n is None else n, runtime_n=int(n is None), b_layout=place,
-            c_layout=place, has_scale=int(scale), has_bias=int(bias), has_residual=int(residual),
-            activation=5 if clamp is not None else _named(activation, "activation", _ACTIVATIONS),
-            clamp_low=low, clamp_high=high, runtime_values=int(runtime_values))
-        if convolution is not None:
-            sizes = convolution.as_struct()
-            problem.convolution = pointer(sizes)
-            problem.n, problem.runtime_n = 0, int(convolution.any_size)
-        source = _matrix_of(matrix, convolution)
+        problem = make_problem(
+            n, typical_n=typical_n, layout=layout, activation=activation, clamp=clamp, bias=bias,
+            scale=scale, residual=residual, runtime_values=runtime_values, convolution=convolution)
+        source = matrix_of(matrix, convolution)
         cancel = Handle(library.spjit_cancel_create, library.spjit_cancel_destroy)
         control = CompileControl(cancel=cancel.pointer,
                                  timeout_ms=0 if timeout is None else 1e3 * timeout)

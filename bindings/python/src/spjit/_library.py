@@ -66,6 +66,10 @@ class LoadOptions(_Sized):
                 ("parallel_for_user", c_void_p), ("threads", c_int32), ("any_owner", c_int32)]
 
 
+class BundleOptions(_Sized):
+    _fields_ = [("struct_size", c_size_t), ("public_key", c_char_p), ("any_owner", c_int32)]
+
+
 # spjit_arguments, packed in one call: a ctypes struct takes microseconds to fill. Its members:
 # struct_size, b, ldb, c, ldc, n, b_layout, c_layout, scale, bias, residual, ldr, values, batch,
 # b_distance, c_distance, residual_distance, workspace, workspace_bytes, stream, height, width.
@@ -75,6 +79,7 @@ ARGUMENTS = struct.Struct("@NPqPqqiiPPPqPqqqqPNPqq")
 CONVERT_MODEL = ctypes.CFUNCTYPE(c_int, c_char_p, c_char_p, c_void_p, c_size_t)
 
 _OUT = POINTER(c_void_p)
+_INTEGER = POINTER(c_int64)
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spjit_last_error": (c_char_p, []),
     "spjit_last_error_log": (c_char_p, []),
@@ -93,6 +98,19 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "spjit_kernel_save": (c_int, [c_void_p, c_char_p]),
     "spjit_kernel_load": (c_int, [c_char_p, POINTER(LoadOptions), _OUT]),
     "spjit_kernel_destroy": (None, [c_void_p]),
+    "spjit_bundle_open": (c_int, [c_char_p, POINTER(BundleOptions), _OUT]),
+    "spjit_bundle_destroy": (None, [c_void_p]),
+    "spjit_bundle_count": (c_int64, [c_void_p]),
+    "spjit_bundle_entry_info": (c_int, [c_void_p, c_int64, POINTER(c_char_p)]),
+    "spjit_bundle_find": (c_int, [c_void_p, c_void_p, POINTER(Problem), c_char_p, _INTEGER]),
+    "spjit_bundle_find_layer": (c_int, [c_void_p, c_char_p, c_char_p, _INTEGER]),
+    "spjit_bundle_load": (c_int, [c_void_p, c_int64, POINTER(LoadOptions), _OUT]),
+    "spjit_bundle_verify": (c_int, [c_void_p]),
+    "spjit_bundle_writer_create": (c_int, [c_char_p, c_char_p, _OUT]),
+    "spjit_bundle_writer_add": (c_int, [c_void_p, c_char_p, c_void_p]),
+    "spjit_bundle_writer_add_bundle": (c_int, [c_void_p, c_void_p]),
+    "spjit_bundle_writer_finish": (c_int, [c_void_p]),
+    "spjit_bundle_writer_destroy": (None, [c_void_p]),
     "spjit_kernel_info": (c_int, [c_void_p, POINTER(c_char_p)]),
     "spjit_kernel_prepare_values": (c_int, [c_void_p, c_void_p, c_int64, _OUT]),
     "spjit_values_destroy": (None, [c_void_p]),

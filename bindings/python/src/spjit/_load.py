@@ -9,6 +9,14 @@ from ._kernel import Kernel
 from ._library import Handle, LoadOptions, PathLike, library, path_bytes, thread_count
 
 
+def kernel_of(handle: Handle) -> Kernel:
+    """A Conv2dKernel if it is one."""
+    kernel = Kernel(handle)
+    sizes = kernel.convolution_sizes
+    return kernel if sizes is None else Conv2dKernel(handle, Conv2d.of_info(sizes,
+                                                                            kernel.n is None))
+
+
 def load(folder: PathLike, *, threads: int = 1, any_owner: bool = False,
          _parallel_for: tuple[int, int] | None = None) -> Kernel:
     """A kernel that `Kernel.save` wrote, or an entry of a cache. Needs neither matrix nor cache.
@@ -27,7 +35,4 @@ def load(folder: PathLike, *, threads: int = 1, any_owner: bool = False,
         options.parallel_for, options.parallel_for_user = _parallel_for
     handle = Handle(library.spjit_kernel_load, library.spjit_kernel_destroy,
                     path_bytes(folder), byref(options))
-    kernel = Kernel(handle)
-    sizes = kernel.convolution_sizes
-    return kernel if sizes is None else Conv2dKernel(handle, Conv2d.of_info(sizes,
-                                                                            kernel.n is None))
+    return kernel_of(handle)

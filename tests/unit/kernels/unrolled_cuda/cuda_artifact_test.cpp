@@ -8,6 +8,7 @@
 
 #include "spjit/error.hpp"
 #include "tests/support/emitter_cases.hpp"
+#include "tests/support/padded_3x3.hpp"
 
 namespace {
 
@@ -33,15 +34,7 @@ CudaProgram program_of_patches() {
   program.ldb = 13;
   program.runtime_sizes = false;
   program.layer.b_layout = Layout::row_major;
-  program.layer.convolution = {.channels = 2,
-                               .height = 3,
-                               .width = 4,
-                               .kernel_height = 3,
-                               .kernel_width = 3,
-                               .pad_top = 1,
-                               .pad_left = 1,
-                               .pad_bottom = 1,
-                               .pad_right = 1};
+  program.layer.convolution = padded_3x3(2, 3, 4);
   return program;
 }
 

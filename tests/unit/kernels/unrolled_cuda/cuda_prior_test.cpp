@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/support/cuda_space_testing.hpp"
+#include "tests/support/padded_3x3.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -16,6 +17,7 @@ using spjit::CudaDeviceInfo;
 using spjit::testing_support::cuda_limits;
 using spjit::testing_support::cuda_problem;
 using spjit::testing_support::cuda_space;
+using spjit::testing_support::padded_3x3;
 using spjit::testing_support::random_matrix;
 
 /// One block of 256 threads an SM: 8 warps, two a scheduler.
@@ -58,15 +60,7 @@ TEST(CudaPrior, CountsPredicatesOfLoadsAndTheBytesOfAnImage) {
   candidate.work.cols = 36;
   candidate.grouping.nnc_sum = 36;
   const double plain = spjit::estimate_cuda_cycles(candidate, cuda_limits());
-  candidate.layer.convolution = {.channels = 4,
-                                 .height = 16,
-                                 .width = 16,
-                                 .kernel_height = 3,
-                                 .kernel_width = 3,
-                                 .pad_top = 1,
-                                 .pad_left = 1,
-                                 .pad_bottom = 1,
-                                 .pad_right = 1};
+  candidate.layer.convolution = padded_3x3(4, 16, 16);
 
   // 8 warps x (a test and a move for 8 taps + a quarter of 36 loads) / 4 schedulers.
   EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(candidate, cuda_limits()), plain + 2 * (16 + 9));

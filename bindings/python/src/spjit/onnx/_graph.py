@@ -74,7 +74,8 @@ def shapes_in(model: onnx.ModelProto, values: Sequence[str],
     names = {value: f"spjit_shape_{i}" for i, value in enumerate(dict.fromkeys(values))}
     for value, name in names.items():
         probed.graph.node.append(helper.make_node("Shape", [value], [name]))
-        probed.graph.output.append(helper.make_tensor_value_info(name, onnx.TensorProto.INT64, None))
+        probed.graph.output.append(
+            helper.make_tensor_value_info(name, onnx.TensorProto.INT64, None))
     session = session_of(probed, plain_options(1))
     found = session.run(list(names.values()), feeds_of(session, inputs)) if names else []
     return {value: tuple(map(int, shape)) for value, shape in zip(names, found)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import onnx
 import onnx.numpy_helper
@@ -38,7 +38,7 @@ class _Values:
     def are_scalars(self, names: Sequence[str], expected: list[float]) -> bool:
         return len(names) == len(expected) and all(map(self.is_scalar, names, expected))
 
-    def only_user(self, index: int, op: str) -> Optional[int]:
+    def only_user(self, index: int, op: str) -> int | None:
         """The node that alone reads what this one gives, if it is such a one."""
         name = self.nodes[index].output[0]
         users = self._users.get(name, [])
@@ -80,9 +80,10 @@ def shorten_hard_swishes(graph: onnx.GraphProto) -> int:
     for i, node in enumerate(graph.node):
         if i in made:
             gate = f"{node.output[0]} gate"
-            nodes.append(helper.make_node("HardSigmoid", [made[i].input], [gate], f"{node.name} gate",
+            x = made[i].input
+            nodes.append(helper.make_node("HardSigmoid", [x], [gate], f"{node.name} gate",
                                           alpha=1 / 6, beta=0.5))
-            nodes.append(helper.make_node("Mul", [made[i].input, gate], list(node.output), node.name))
+            nodes.append(helper.make_node("Mul", [x, gate], list(node.output), node.name))
         elif i not in removed:
             nodes.append(node)
     del graph.node[:]

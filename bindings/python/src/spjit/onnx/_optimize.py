@@ -23,13 +23,19 @@ from .._errors import SpjitError
 from .._kernel import Kernel
 from .._library import PathLike
 from .._onnx_graph import OnnxLayer, survey
-from .._report import Report, Row
-from ._graph import Swap, fused, rewritten, session_of, shapes_in
+from .._report import Report, Row, why_too_dense
+from ._graph import DOMAIN, Swap, fused, rewritten, session_of, shapes_in
 from ._passes import NodeTimes, alone, dense_time, model_times, node_times
-from ._sessions import (PROVIDERS, check_version, cpu_count, feeds_of, kernels_beside, plain_options,
-                        sparse_options)
+from ._sessions import (
+    PROVIDERS,
+    check_version,
+    cpu_count,
+    feeds_of,
+    kernels_beside,
+    plain_options,
+    sparse_options,
+)
 
-LEAST_ZEROS = 0.5  # of a layer that is tried
 _MOST_CHOICES = 4
 
 
@@ -75,23 +81,28 @@ class Optimized:
 
     def save(self, path: PathLike) -> None:
         """Writes the model, and its kernels beside it: "model.onnx" and "model.spjit", for `load`.
-        What was there before is replaced, each by one renaming. Raises OSError."""
+        What was there before is replaced. Raises OSError."""
         kernels = kernels_beside(path)
         model = onnx.ModelProto()
         model.CopyFrom(self.model)
+        keys = set()
         for node in model.graph.node:
-            for attribute in node.attribute if node.domain == "spjit" else ():
+            for attribute in node.attribute if node.domain == DOMAIN else ():
                 if attribute.name == "bundle":
                     attribute.s = os.fsencode(kernels.name)
-        with _renamed(kernels) as folder:
-            shutil.copytree(self._kernels.path, folder)
-        with _renamed(Path(path)) as file:
+                elif attribute.name == "key":
+                    keys.add(attribute.s.decode())
+        with _replaced(kernels) as folder:
+            folder.mkdir()
+            for key in keys:
+                shutil.copytree(Path(self._kernels.path) / key, folder / key)
+        with _replaced(Path(path)) as file:
             onnx.save(model, str(file))
 
 
 @contextlib.contextmanager
-def _renamed(path: Path) -> Iterator[Path]:
-    """A path beside it, which replaces it when all went well."""
+def _replaced(path: Path) -> Iterator[Path]:
+    """A path beside it, which replaces it by renaming when all went well."""
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
         new = Path(folder) / path.name
         yield new
@@ -108,7 +119,7 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     inputs: example inputs: numpy arrays in the model's order, or one dict by name. Other numbers of
         images and tokens work later; these are what choices are made for.
     threads: of a run; 0: all CPUs.
-    budget: seconds for each comparison of dense with sparse passes, at least five of each.
+    budget: seconds for each comparison of dense with sparse passes, at least eight of each.
     cache: of compiled kernels, as Compiler has it.
 
     Every MatMul, Gemm and Conv with a constant weight of at least half zeros is compiled, with its
@@ -145,9 +156,7 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
 
 def _candidate(layer: OnnxLayer) -> _Candidate:
     row = Row(layer.name, layer.op, layer.weight.shape, layer.zeros,
-              activation=layer.activation or "")
-    if layer.zeros < LEAST_ZEROS:
-        row.reason = f"less than {100 * LEAST_ZEROS:.0f} % zeros"
+              activation=layer.activation or "", reason=why_too_dense(layer.zeros))
     return _Candidate(layer, row)
 
 
@@ -223,7 +232,8 @@ class _Measured:
 
 
 def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -> onnx.ModelProto:
-    """Kernels are layers that are faster so among all of them, and then among those chosen."""
+    """Kernels are layers that are faster so among all of them, and then among those chosen. The
+    original where that is fastest."""
     models: list[tuple[onnx.ModelProto, list[_Candidate]]] = []
     chosen = [one for one in candidates if one.is_in]
     for _ in range(_MOST_CHOICES):
@@ -239,7 +249,7 @@ def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -
             break
         chosen = left
     if not models:
-        return measured.base
+        return onnx.load(os.fspath(measured.original))
     before, *after = measured.totals([model for model, _ in models])
     report.before_us = before
     best = min(range(len(after)), key=after.__getitem__)
@@ -247,7 +257,7 @@ def _choose(measured: _Measured, candidates: list[_Candidate], report: Report) -
         for one in candidates:
             one.row.reason = one.row.reason or "the model as a whole was not faster"
         report.after_us = before
-        return measured.base
+        return onnx.load(os.fspath(measured.original))
     report.after_us = after[best]
     model, chosen = models[best]
     for one in chosen:

@@ -13,40 +13,34 @@ from typing import Any
 import onnx
 import onnxruntime
 
-from .._report import usual_time
+from .._timing import turns, usual_time
 from ._graph import session_of
 from ._sessions import feeds_of
 
-_LEAST_ROUNDS, _MOST_ROUNDS = 5, 60
+_LEAST_ROUNDS = 8
 _SUFFIX = "_kernel_time"
 
 NodeTimes = dict[str, float]  # of each node, us, over passes
 
 
-def _node_times(profile: Path, skipped: int) -> NodeTimes:
-    """Of a profile whose first `skipped` passes do not count."""
+def _node_times(profile: Path) -> NodeTimes:
+    """Of a profile of in_turn(): of the passes that are timed there."""
     times: dict[str, list[float]] = defaultdict(list)
     for event in json.loads(profile.read_text(encoding="utf-8")):
         if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX):
             times[event["name"][:-len(_SUFFIX)]].append(float(event["dur"]))
-    return {name: usual_time(all_[skipped:] or all_) for name, all_ in times.items()}
+    return {name: usual_time(all_[1::2] or all_) for name, all_ in times.items()}
 
 
 def in_turn(calls: list[Callable[[], Any]], seconds: float) -> list[list[float]]:
-    """us of each call, which are made in turn, forwards and backwards, after one of each that does
-    not count."""
+    """us of each call. They have their turns forwards and backwards. A turn is two calls, of which
+    the second is timed: caches are as it leaves them itself, and not as another one does."""
     times: list[list[float]] = [[] for _ in calls]
-    for call in calls:
-        call()
-    end = time.perf_counter() + seconds
-    for round_ in range(_MOST_ROUNDS):
-        if round_ >= _LEAST_ROUNDS and time.perf_counter() > end:
-            break
-        order = range(len(calls)) if round_ % 2 else reversed(range(len(calls)))
-        for i in order:
-            begin = time.perf_counter_ns()
-            calls[i]()
-            times[i].append((time.perf_counter_ns() - begin) * 1e-3)
+    for i in turns(len(calls), seconds, _LEAST_ROUNDS):
+        calls[i]()
+        begin = time.perf_counter_ns()
+        calls[i]()
+        times[i].append((time.perf_counter_ns() - begin) * 1e-3)
     return times
 
 
@@ -71,7 +65,7 @@ def node_times(models: list[tuple[onnx.ModelProto, Options]], inputs: tuple[Any,
             options.profile_file_prefix = str(Path(folder) / str(i))
             sessions.append(session_of(model, options))
         in_turn([_runner(session, inputs) for session in sessions], seconds)
-        return [_node_times(Path(session.end_profiling()), 1) for session in sessions]
+        return [_node_times(Path(session.end_profiling())) for session in sessions]
 
 
 def model_times(sessions: list[onnxruntime.InferenceSession], inputs: tuple[Any, ...],

@@ -67,8 +67,8 @@ def load(model: PathLike, *, threads: int = 1) -> onnxruntime.InferenceSession:
 
     threads: of a run; 0: all CPUs.
 
-    Raises FileNotFoundError without the kernels; what ONNX Runtime raises where one is damaged or of
-    another CPU.
+    Raises FileNotFoundError without the model or the kernels of one; what ONNX Runtime raises where
+    one is damaged or of another CPU.
     """
     check_version()
     if not Path(model).exists():

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._errors import CacheError, InvalidArgument, IoError, NotSupported, SpjitError
+from .._bundle import Bundle, BundleWriter
+from .._errors import InvalidArgument, IoError, NotSupported, SpjitError
 from .._kernel import Kernel
 from .._library import PathLike
 from .._report import Report
@@ -17,7 +18,6 @@ from ._kernels import (Geometry, LayerKey, Variant, compile_layer, content_hash,
                        find_kernel, put_kernel)
 from ._layers import geometry_of, is_sparse, swap, swap_parents
 from ._optimize import Layer, layers_of, put_back, restore_, swapped_layers
-from ._store import Store, write
 from ._threads import parallel_for
 
 
@@ -46,64 +46,66 @@ class _Saved:
         return cls(LayerKey.parse(saved["key"]), saved["bias"], then, saved["name"])
 
 
-def save(model: nn.Module, path: PathLike) -> None:
-    """Writes the kernels of the layers that are sparse to a folder; `load_` puts them into a model
-    with the same weights. The model itself is not in it. Whoever can write to it can run code as
-    those who load it.
+def save(model: nn.Module, path: PathLike, *, private_key: PathLike | None = None) -> None:
+    """Writes the kernels of the layers that are sparse to a bundle (docs/bundle.md); `load_` puts
+    them into a model with the same weights. The model itself is not in it.
 
-    Raises InvalidArgument for a model without sparse layers; IoError.
+    private_key: PEM text of an Ed25519 key, or the path of a file that has it: signs the bundle.
+
+    Raises InvalidArgument for a model without sparse layers and for what is no key; IoError.
     """
     layers = {name: module for name, module in model.named_modules() if is_sparse(module)}
     if not layers:
         raise InvalidArgument("no layer of the model is sparse: call optimize_ first")
-    kernels = []
-    for name, module in layers.items():
-        variant = Variant(torch.get_num_threads(), module.bias is not None,
-                          module.spjit_activation or geometry_of(module))
-        kernel = find_kernel(module.weight, module.spjit_key, variant)
-        if kernel is not None:
-            key = LayerKey.parse(module.spjit_key).with_weights(content_hash(module.weight))
-            kernels.append((_Saved(key, variant.has_bias, variant.then, name).text(), kernel))
-    write(path, kernels)
+    with BundleWriter(path, private_key=private_key) as bundle:
+        for name, module in layers.items():
+            variant = Variant(torch.get_num_threads(), module.bias is not None,
+                              module.spjit_activation or geometry_of(module))
+            kernel = find_kernel(module.weight, module.spjit_key, variant)
+            if kernel is not None:
+                key = LayerKey.parse(module.spjit_key).with_weights(content_hash(module.weight))
+                bundle.add(_Saved(key, variant.has_bias, variant.then, name).text(), kernel)
 
 
 class _File:
-    """What was saved, by content and by name of the module."""
+    """A bundle, by content and by name of the module."""
 
-    def __init__(self, path: PathLike, any_owner: bool) -> None:
-        self._store = Store(path, any_owner)
+    def __init__(self, path: PathLike, public_key: PathLike | None, any_owner: bool) -> None:
+        self._bundle = Bundle(path, public_key=public_key, any_owner=any_owner)
         self.by_content: dict[Any, _Saved] = {}
         self.by_name: dict[str, _Saved] = {}
-        for text in self._store.texts:
+        for text in self._bundle.layers:
             try:
                 saved = _Saved.parse(text)
             except (ValueError, KeyError, TypeError):
-                raise IoError(f"{path}: the layer {text!r} is damaged or of another "
-                              "version") from None
+                raise IoError(f"{path}: the layer {text!r} is not of "
+                              "spjit.torch.save") from None
             self.by_content[saved.key.weights, saved.has_bias, saved.then] = saved
             self.by_name[saved.name] = saved
 
     def kernel(self, saved: _Saved) -> Kernel | None:
         """None if it is there for other CPUs only."""
         try:
-            return self._store.kernel(saved.text(), torch.get_num_threads(), parallel_for())
+            return self._bundle.load(saved.text(), threads=torch.get_num_threads(),
+                                     _parallel_for=parallel_for())
         except NotSupported:
             return None
-        except CacheError as error:
-            raise IoError(str(error)) from error
 
 
-def load_(model: nn.Module, path: PathLike, *, any_owner: bool = False) -> Report:
+def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = None,
+          any_owner: bool = False) -> Report:
     """Swaps the layers of the model, in place, whose kernels `save` wrote: those of the same
     weights, whatever the layers are called. Layers that were sparse and now have other weights, or
     whose kernels are for another CPU, are compiled. The others stay dense. Nothing is timed.
 
-    any_owner: also files that other users can write to.
+    public_key: PEM text of an Ed25519 key, or the path of a file that has it: only a bundle that it
+        signed is loaded.
+    any_owner: also a file that other users can write to.
 
-    Raises IoError for files that cannot be read or are damaged. Then, and after any other
-    exception, the model is as it was.
+    Raises IoError for a bundle that cannot be read, is damaged or not signed by the key. Then, and
+    after any other exception, the model is as it was.
     """
-    file = _File(path, any_owner)
+    file = _File(path, public_key, any_owner)
     before = swapped_layers(model)
     restore_(model)
     layers = layers_of(model, count_zeros=False)

@@ -20,9 +20,8 @@ from .._convolution import Conv2d
 from .._errors import SpjitError
 from .._kernel import Kernel
 from .._library import library
+from .._report import why_too_dense
 from ._threads import parallel_for
-
-LEAST_ZEROS = 0.5  # below it no kernel is as fast as a dense library (README.md)
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,7 @@ def find_kernel(weight: Tensor, text: str, variant: Variant) -> Kernel | None:
 
 
 def _made(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel | None:
-    if zeros_of(weight) < LEAST_ZEROS:
+    if why_too_dense(zeros_of(weight)):
         return None
     try:
         return compile_layer(weight, key, variant)

@@ -15,14 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from .._errors import InvalidArgument, SpjitError
-from .._report import Report, Row, usual_time
+from .._report import Report, Row, why_too_dense
+from .._timing import turns, usual_time
 from . import _op  # noqa: F401  registers the operators
-from ._kernels import (LEAST_ZEROS, LayerKey, Variant, compile_layer, content_hash, find_bound,
-                       put_kernel, zeros_of)
+from ._kernels import (LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel,
+                       zeros_of)
 from ._layers import (SparseLinear, activation_of, fused_pairs, geometry_of, is_layer, is_sparse,
                       pause_masks, refusal, swap, swap_parents, unswap)
 
-_LEAST_ROUNDS, _MOST_ROUNDS = 4, 40
+_LEAST_ROUNDS = 4
 
 
 @dataclass
@@ -78,8 +79,7 @@ def _layer_of(module: nn.Module, name: str, count_zeros: bool) -> Layer:
     row = Row(name, kind, tuple(weight.shape), 0.0, reason=refusal(module))  # type: ignore
     if count_zeros and weight.device.type == "cpu":  # type: ignore[union-attr]
         row.zeros = zeros_of(weight)  # type: ignore[arg-type]
-        if not row.reason and row.zeros < LEAST_ZEROS:
-            row.reason = f"less than {100 * LEAST_ZEROS:.0f} % zeros"
+        row.reason = row.reason or why_too_dense(row.zeros)
     return Layer(module, row)
 
 
@@ -227,14 +227,10 @@ class _Passes:
         with _replaced(self._forwards()):
             self._pass(False)
             self._pass(True)
-            end = time.perf_counter() + seconds
-            for rounds in range(_MOST_ROUNDS):
-                if rounds >= _LEAST_ROUNDS and time.perf_counter() > end:
-                    break
-                for is_sparse in ((False, True) if rounds % 2 else (True, False)):
-                    (self.after if is_sparse else self.before).append(self._pass(is_sparse))
-                    for layer in self._layers:
-                        (layer.after if is_sparse else layer.before).append(layer.spent)
+            for is_sparse in turns(2, seconds, _LEAST_ROUNDS):
+                (self.after if is_sparse else self.before).append(self._pass(bool(is_sparse)))
+                for layer in self._layers:
+                    (layer.after if is_sparse else layer.before).append(layer.spent)
 
 
 def _is_slower(before_us: float, after_us: float) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from ctypes import c_void_p
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch
 from .._library import library
 
 
+@functools.lru_cache(maxsize=None)
 def parallel_for() -> tuple[int, int] | None:
     """spjit_parallel_for and its first argument, as addresses; None if torch has no OpenMP."""
     libtorch = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"

@@ -1,0 +1,23 @@
+"""Times of calls that take turns."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+
+_MOST_ROUNDS = 40
+
+
+def usual_time(times: list[float]) -> float:
+    """The median of the faster half: what else the machine does only adds."""
+    return statistics.median(sorted(times)[:(len(times) + 1) // 2])
+
+
+def turns(count: int, seconds: float, least_rounds: int) -> Iterator[int]:
+    """Whose turn it is of so many calls, round after round: backwards, forwards, backwards ..."""
+    end = time.perf_counter() + seconds
+    for number in range(_MOST_ROUNDS):
+        if number >= least_rounds and time.perf_counter() > end:
+            return
+        yield from range(count) if number % 2 else reversed(range(count))

@@ -1,0 +1,130 @@
+#include "spjit/bundle.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "base/json_text.hpp"
+#include "base/printable.hpp"
+#include "kernels/bundle_entry.hpp"
+#include "kernels/bundle_impl.hpp"
+#include "kernels/kernel_files.hpp"
+#include "matrix/cancellable.hpp"
+#include "plan/problem.hpp"
+#include "runtime/cuda/local_gpus.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+/// How well code for `code` serves: the larger the better; negative: not at all.
+int fitness(const Target& code, const std::optional<Target>& wanted) {
+  if (!wanted) {
+    return code.is_cuda() || !code.runs_here() ? -1 : -static_cast<int>(code.isa()) + 2;
+  }
+  if (code.is_cuda() != wanted->is_cuda()) return -1;
+  if (!code.is_cuda()) return code.isa() == wanted->isa() ? 0 : -1;
+  return runs_code_of(wanted->arch(), code.arch()) ? code.arch() : -1;
+}
+
+/// The best of the entries that `matches` takes. Throws NotSupported if none of them serves.
+template <class Matches>
+std::optional<std::size_t> best_of(const Bundle& bundle, const std::optional<Target>& target,
+                                   const Matches& matches) {
+  std::optional<std::size_t> best;
+  std::set<std::string> targets;
+  std::string layer;
+  int best_fitness = -1;
+  for (std::size_t i = 0; i < bundle.entries().size(); ++i) {
+    const BundleEntry& entry = bundle.entries()[i];
+    if (!matches(entry)) continue;
+    targets.insert(entry.target.name());
+    layer = entry.layer;
+    const int fits = fitness(entry.target, target);
+    if (fits <= best_fitness) continue;
+    best = i;
+    best_fitness = fits;
+  }
+  if (best || targets.empty()) return best;
+  throw NotSupported(
+      fmt::format("{}: the layer '{}' is there for {}; {}", bundle.path().string(), one_line(layer),
+                  fmt::join(targets, ", "),
+                  target ? fmt::format("asked for was {}", target->name())
+                         : fmt::format("this CPU runs {}: compile it for that", Target().name())));
+}
+
+}  // namespace
+
+std::string weight_hash(const CsrMatrix& matrix, bool pattern_only) {
+  matrix.validate();
+  if (has_sorted_rows(matrix, {})) return matrix_hash(matrix, !pattern_only);
+  return matrix_hash(with_sorted_rows(matrix, {}), !pattern_only);
+}
+
+Bundle::Impl::Impl(BundleFile file_in) : file(std::move(file_in)) {
+  const BundleIndex& index = file.index();
+  entries.reserve(index.kernels.size());
+  for (const BundleKernel& kernel : index.kernels) {
+    try {
+      entries.push_back(bundle_entry_of(kernel, index));
+    } catch (const Error& error) {
+      throw IoError(
+          fmt::format("{}: kernel {}: {}", file.path().string(), entries.size(), error.what()));
+    }
+  }
+}
+
+const BundleKernel& Bundle::Impl::kernel(std::size_t entry) const {
+  const std::vector<BundleKernel>& kernels = file.index().kernels;
+  if (entry < kernels.size()) return kernels[entry];
+  throw InvalidArgument(fmt::format("{}: there is no entry {}; expected 0 to {}",
+                                    file.path().string(), entry,
+                                    static_cast<std::int64_t>(kernels.size()) - 1));
+}
+
+Bundle::Bundle(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+
+Bundle Bundle::open(const std::filesystem::path& path, const BundleOptions& options) {
+  const BundleTrust trust{.key = read_public_key(options.public_key),
+                          .any_owner = options.any_owner};
+  return Bundle(std::make_shared<const Impl>(BundleFile::open(path, trust)));
+}
+
+const std::filesystem::path& Bundle::path() const noexcept { return impl_->file.path(); }
+
+const std::vector<BundleEntry>& Bundle::entries() const noexcept { return impl_->entries; }
+
+bool Bundle::is_signed() const noexcept { return impl_->file.signature().has_value(); }
+
+std::optional<std::size_t> Bundle::find(std::string_view layer,
+                                        const std::optional<Target>& target) const {
+  return best_of(*this, target, [&](const BundleEntry& entry) { return entry.layer == layer; });
+}
+
+std::optional<std::size_t> Bundle::find(const Problem& problem,
+                                        const std::optional<Target>& target) const {
+  const Problem wanted = checked_problem(problem);
+  const std::string weights = matrix_hash(*wanted.a, !wanted.runtime_values);
+  return best_of(*this, target, [&](const BundleEntry& entry) {
+    return entry.weights == weights &&
+           is_same_problem(read_problem(parse_json(entry.problem), wanted.a), wanted);
+  });
+}
+
+Kernel Bundle::load(std::size_t entry, const BundleLoad& load) const {
+  const BundleKernel& kernel = impl_->kernel(entry);
+  const HostDevice device{thread_pool_of({load.threads, load.parallel_for})};
+  auto loaded = load_kernel_files(impl_->file.read(kernel), kernel.record, device);
+  loaded->info.key = kernel.key;
+  return Kernel(std::move(loaded));
+}
+
+std::string Bundle::record(std::size_t entry) const { return impl_->kernel(entry).record.dump(2); }
+
+void Bundle::verify() const { impl_->file.verify(); }
+
+}  // namespace spjit

@@ -1,0 +1,14 @@
+#pragma once
+
+/// @file
+/// What the index of a bundle says of a kernel.
+
+#include "runtime/bundle/bundle_index.hpp"
+#include "spjit/bundle.hpp"
+
+namespace spjit {
+
+/// Throws Error for a record that does not say what it is of.
+[[nodiscard]] BundleEntry bundle_entry_of(const BundleKernel& kernel, const BundleIndex& index);
+
+}  // namespace spjit

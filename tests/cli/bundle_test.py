@@ -1,0 +1,130 @@
+"""spjit bundle, and bundles of spjit compile."""
+
+import shutil
+import subprocess
+import unittest
+
+from spjit_tool import FAILED, USAGE, ToolTest
+
+
+class BundleTest(ToolTest):
+    def bundle(self, name: str = "model.spjit", *arguments: object) -> dict:
+        """Two layers in a bundle; what the command reports."""
+        self.generate("fc1.npz")
+        self.generate("fc2.npz", 40, 30, 0.8, "--seed", 2)
+        return self.run_json("compile", "fc1.npz", "fc2.npz", "--n", 8, "--no-measure",
+                             "--bundle", name, *arguments)
+
+    def keys(self, name: str) -> tuple[str, str]:
+        if shutil.which("openssl") is None:
+            self.skipTest("there is no openssl")
+        subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", f"{name}.pem"],
+                       cwd=self.folder, check=True, capture_output=True)
+        subprocess.run(["openssl", "pkey", "-in", f"{name}.pem", "-pubout", "-out", f"{name}.pub"],
+                       cwd=self.folder, check=True)
+        return f"{name}.pem", f"{name}.pub"
+
+    def test_compile_makes_one_of_all_layers(self):
+        report = self.bundle()
+
+        listed = self.run_json("bundle", "ls", "model.spjit")
+        text = self.succeed("bundle", "ls", "model.spjit").stdout
+
+        self.assertEqual(report["bundle"]["bytes"],
+                         (self.folder / "model.spjit").stat().st_size)
+        self.assertEqual([kernel["layer"] for kernel in listed["kernels"]], ["fc1", "fc2"])
+        self.assertEqual([kernel["key"] for kernel in listed["kernels"]],
+                         [layer["kernel"]["key"] for layer in report["layers"]])
+        self.assertIsNone(listed["signed_by"])
+        self.assertIn("fc2", text)
+        self.assertIn("2 kernels", text)
+        self.assertIn("not signed", text)
+
+    def test_show_has_the_record_and_where_files_lie(self):
+        self.bundle()
+
+        (kernel,) = self.run_json("bundle", "show", "model.spjit", "fc1")
+
+        self.assertEqual(kernel["layer"], "fc1")
+        self.assertEqual(kernel["files"][0]["offset"], 4096)
+        self.assertEqual(kernel["kernel"]["problem"]["n"]["value"], 8)
+        self.assert_error(self.run_tool("bundle", "show", "model.spjit", "fc3"), FAILED, "fc3",
+                          "bundle ls")
+
+    def test_layers_that_fail_are_left_out_and_of_none_there_is_no_bundle(self):
+        self.generate("fc1.npz")
+        (self.folder / "bad.npz").write_text("no matrix")
+
+        some = self.run_tool("compile", "fc1.npz", "bad.npz", "--n", 8, "--no-measure",
+                             "--bundle", "some.spjit")
+        none = self.run_tool("compile", "bad.npz", "--n", 8, "-o", "none.spjit")
+
+        self.assertEqual((some.returncode, none.returncode), (1, FAILED))
+        self.assertEqual(len(self.run_json("bundle", "ls", "some.spjit")["kernels"]), 1)
+        self.assertFalse((self.folder / "none.spjit").exists())
+
+    def test_signed_bundles(self):
+        private, public = self.keys("ours")
+        _, other = self.keys("theirs")
+        self.bundle("signed.spjit", "--key", private)
+        self.bundle()
+
+        self.succeed("bundle", "verify", "signed.spjit", "--public-key", public)
+        report = self.run_json("bundle", "verify", "signed.spjit", "--public-key", public)
+        self.assertTrue(report["signature_checked"])
+        self.assertIn("not checked without --public-key",
+                      self.succeed("bundle", "ls", "signed.spjit").stdout)
+        self.assert_error(self.run_tool("bundle", "verify", "signed.spjit", "--public-key", other),
+                          FAILED, "signed.spjit", "another key")
+        self.assert_error(self.run_tool("bundle", "ls", "model.spjit", "--public-key", public),
+                          FAILED, "is not signed")
+        self.assert_error(self.run_tool("bundle", "ls", "signed.spjit", "--public-key", private),
+                          USAGE, private, "no public key")
+        self.assert_error(self.run_tool("cache", "import", "model.spjit", "--public-key", public),
+                          FAILED, "is not signed")
+
+    def test_merging_joins_signs_and_gives_the_same_bytes(self):
+        private, public = self.keys("ours")
+        self.bundle()
+        self.generate("fc3.npz", 40, 30, 0.8, "--seed", 3)
+        self.succeed("compile", "fc3.npz", "--n", 8, "--no-measure", "-o", "more.spjit")
+
+        for name in ["a.spjit", "b.spjit"]:
+            self.succeed("bundle", "merge", "model.spjit", "more.spjit", "model.spjit", "--out",
+                         name, "--key", private)
+
+        merged = self.run_json("bundle", "ls", "a.spjit", "--public-key", public)
+        self.assertEqual([kernel["layer"] for kernel in merged["kernels"]], ["fc1", "fc2", "fc3"])
+        self.assertEqual((self.folder / "a.spjit").read_bytes(),
+                         (self.folder / "b.spjit").read_bytes())
+
+    def test_damage_is_one_line(self):
+        self.bundle()
+        good = (self.folder / "model.spjit").read_bytes()
+        for place in (0, 4096 + 100, len(good) - 3000, len(good) - 150):
+            with self.subTest(place=place):
+                (self.folder / "bad.spjit").write_bytes(
+                    good[:place] + bytes([good[place] ^ 1]) + good[place + 1:])
+                result = self.run_tool("bundle", "verify", "bad.spjit")
+                self.assert_error(result, FAILED, "bad.spjit")
+                self.assertEqual(len(result.stderr.splitlines()), 1)
+
+    def test_a_bundle_that_others_can_write_to(self):
+        self.bundle()
+        (self.folder / "model.spjit").chmod(0o666)
+
+        self.assert_error(self.run_tool("bundle", "ls", "model.spjit"), FAILED, "everybody")
+        self.succeed("bundle", "ls", "model.spjit", "--any-owner")
+
+    def test_wrong_command_lines(self):
+        self.generate("fc1.npz")
+        for arguments in [[], ["ls"], ["show", "a.spjit"], ["merge", "a.spjit"], ["fold"]]:
+            self.assertEqual(self.run_tool("bundle", *arguments).returncode, USAGE, arguments)
+        self.assert_error(self.run_tool("compile", "fc1.npz", "--n", 8, "--key", "k.pem"), USAGE,
+                          "--bundle")
+        self.assert_error(self.run_tool("compile", "fc1.npz", "--n", 8, "-o", "a.spjit", "--key",
+                                        "no.pem"), FAILED, "no.pem")
+
+
+if __name__ == "__main__":
+    unittest.main()
