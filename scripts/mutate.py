@@ -32,7 +32,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LEAST_LIMIT_S = 30  # of a test program; a change that makes it hang is noticed by this
 LIMIT_FACTOR = 5  # times what the tests take without a change
 MOST_MEMORY_BYTES = 6 << 30  # of a test program and what it starts
-KEYS = {"name", "file", "compile", "text", "to", "after", "tests", "reason", "short"}
+KEYS = {"name", "file", "compile", "text", "to", "after", "tests", "reason", "short", "needs"}
+CPU_FLAGS = {"avx2", "avx512f"}  # that a change may need, as /proc/cpuinfo names them
 TOOL = "tools/spjit"
 
 
@@ -51,6 +52,7 @@ class Mutation:
     compile: str = ""  # the source that includes the file, if that is none
     reason: str = ""  # why no test can notice
     short: bool = False
+    needs: str = ""  # the CPU flag without which the tests that should notice skip
 
     @property
     def source(self) -> str:
@@ -60,7 +62,7 @@ class Mutation:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    word: str  # killed, survived or error
+    word: str  # killed, survived, skipped or error
     detail: str
 
 
@@ -95,6 +97,8 @@ def load(path: Path) -> list[Mutation]:
             raise BadList(f"{where}: a name has only a-z, 0-9 and '-'")
         if not entry["tests"]:
             raise BadList(f"{where}: no test that should notice")
+        if (flag := entry.get("needs")) and flag not in CPU_FLAGS:
+            raise BadList(f"{where}: needs '{flag}', expected one of {', '.join(sorted(CPU_FLAGS))}")
         mutations.append(Mutation(**{**entry, "tests": tuple(entry["tests"])}))
     return mutations
 
@@ -295,11 +299,18 @@ class Tests:
         return begun[-1] if begun else "no test named"
 
 
+def flags_of_cpu() -> set[str]:
+    flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"),
+                      re.MULTILINE)
+    return set(flags[1].split()) if flags else set()
+
+
 class Runner:
     def __init__(self, root: Path, build: Build, work: Path) -> None:
         self.root = root
         self.build = build
         self.work = work
+        self.cpu_flags = flags_of_cpu()
         self.baselines: dict[str, Baseline] = {}
 
     def scratch(self, spec: str) -> tempfile.TemporaryDirectory[str]:
@@ -339,6 +350,8 @@ class Runner:
 
     def _judge(self, mutation: Mutation, folder: Path) -> Outcome:
         text = changed_text(self.root, mutation)
+        if mutation.needs and mutation.needs not in self.cpu_flags:
+            return Outcome("skipped", f"this CPU has no {mutation.needs}")
         for spec in mutation.tests:
             if problem := self.baselines[spec].problem:
                 raise BadList(problem)
@@ -371,7 +384,7 @@ class Report:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.killed = self.survived = self.explained = self.errors = 0
+        self.killed = self.survived = self.explained = self.skipped = self.errors = 0
 
     def add(self, mutation: Mutation, outcome: Outcome, seconds: float) -> None:
         with self.lock:
@@ -382,6 +395,8 @@ class Report:
             elif outcome.word == "survived":
                 self.survived += 1
                 self.explained += 1 if mutation.reason else 0
+            elif outcome.word == "skipped":
+                self.skipped += 1
             else:
                 self.errors += 1
             print(f"{outcome.word:8} {seconds:5.0f} s  {mutation.name}: {outcome.detail}{note}",
@@ -392,7 +407,7 @@ class Report:
 
     def close(self) -> int:
         print(f"{self.killed} killed, {self.survived} survived ({self.explained} with a reason), "
-              f"{self.errors} errors")
+              f"{self.skipped} skipped, {self.errors} errors")
         return 2 if self.errors else 1 if self.failed() else 0
 
 

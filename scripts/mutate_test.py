@@ -91,7 +91,7 @@ class Mutate(unittest.TestCase):
 
         self.assertEqual(status, 0, output)
         self.assertRegex(output, r"killed .* s  off-by-one: unit_toy SumBelow\.AddsAllNumbers")
-        self.assertIn("1 killed, 0 survived (0 with a reason), 0 errors", output)
+        self.assertIn("1 killed, 0 survived (0 with a reason), 0 skipped, 0 errors", output)
 
     def test_change_of_an_included_file_is_compiled_with_the_source_that_names_it(self) -> None:
         included = entry("first", "k_first = 0", "k_first = 2", "unit_toy Sum*",
@@ -116,7 +116,7 @@ class Mutate(unittest.TestCase):
         status, output = self.mutate(survivor)
 
         self.assertEqual(status, 1, output)
-        self.assertIn("0 killed, 1 survived (0 with a reason), 0 errors", output)
+        self.assertIn("0 killed, 1 survived (0 with a reason), 0 skipped, 0 errors", output)
 
     def test_reason_excuses_a_survivor(self) -> None:
         survivor = entry("squares", "value + value", "value * value", "unit_toy Twice.*",
@@ -126,7 +126,24 @@ class Mutate(unittest.TestCase):
 
         self.assertEqual(status, 0, output)
         self.assertIn("nobody doubles", output)
-        self.assertIn("0 killed, 1 survived (1 with a reason), 0 errors", output)
+        self.assertIn("0 killed, 1 survived (1 with a reason), 0 skipped, 0 errors", output)
+
+    def test_change_that_needs_another_cpu_is_skipped(self) -> None:
+        flags, mutate.flags_of_cpu = mutate.flags_of_cpu, lambda: {"avx2"}
+        try:
+            needs = [entry(f"on-{flag}", "i < end", "i <= end", "unit_toy Sum*", f"needs = '{flag}'")
+                     for flag in ("avx512f", "avx2")]
+            status, output = self.mutate("".join(needs))
+        finally:
+            mutate.flags_of_cpu = flags
+
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"skipped .* s  on-avx512f: this CPU has no avx512f")
+        self.assertIn("1 killed, 0 survived (0 with a reason), 1 skipped, 0 errors", output)
+
+    def test_unknown_need_is_an_error(self) -> None:
+        self.expect_error(entry("any", "i < end", "i <= end", "unit_toy *", "needs = 'avx51'"),
+                          "needs 'avx51', expected one of avx2, avx512f")
 
     def test_run_stops_at_a_survivor_unless_told_to_go_on(self) -> None:
         entries = (entry("squares", "value + value", "value * value", "unit_toy Twice.*") +

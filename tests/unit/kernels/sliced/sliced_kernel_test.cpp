@@ -241,6 +241,14 @@ TEST(SlicedMatrix, ReadsBWhereItIsIfThatIsAlignedAndLongEnough) {
   EXPECT_FALSE(in_place(16, b, 1, 1));
 }
 
+TEST(SlicedMatrix, AStepTakesColumnsOfAWindowOf32) {
+  const auto steps = [](std::int32_t column) {
+    return SlicedMatrix(view_of(matrix_of(64, {{0}, {column}}))).steps();
+  };
+  EXPECT_EQ(steps(31), 1);
+  EXPECT_EQ(steps(32), 2);
+}
+
 TEST(SlicedMatrix, SortsRowsByLengthSoThatALaneWaitsForFew) {
   // Thirty-two rows of one entry and of forty, alternating: two slices, not two of forty steps
   // each.
