@@ -51,7 +51,6 @@ struct HostExecutable::Layer {
 struct HostExecutable::Group {
   std::int64_t first_item;
   std::int64_t items;   ///< more than one only with all columns
-  std::int64_t index;   ///< of the cut
   ColumnRange columns;  ///< of each item
 
   [[nodiscard]] std::int64_t columns_of_item() const noexcept {

@@ -67,8 +67,10 @@ void HostExecutable::run_layer(const Layer& layer) const {
 }
 
 void HostExecutable::run_groups(const Layer& layer) const {
+  // Several a thread: one that begins late, or is slowed down by other work, has fewer of them.
+  constexpr std::int64_t k_parts_a_thread = 4;
   const std::int64_t groups = layer.groups_of_batch();
-  const std::int64_t parts = layer.by_groups ? threads() : 1;
+  const std::int64_t parts = layer.by_groups ? std::min(groups, k_parts_a_thread * threads()) : 1;
   run_tasks(parts, false, [&](std::int64_t part) {
     const WorkspacePool::Loan workspace(workspaces(), {layer.floats, layer.floats}, layer.own);
     const double share = as_double(groups) / as_double(parts);
@@ -90,10 +92,8 @@ void HostExecutable::run_groups(const Layer& layer) const {
 
 HostExecutable::Group HostExecutable::group_of(const Layer& layer, std::int64_t index) const {
   const std::int64_t first_item = index / layer.cut.groups() * layer.items;
-  const std::int64_t of_item = index % layer.cut.groups();
-  const auto [begin, end] = layer.cut.group(of_item);
-  return {
-      first_item, std::min(layer.items, layer.arguments.batch - first_item), of_item, {begin, end}};
+  const auto [begin, end] = layer.cut.group(index % layer.cut.groups());
+  return {first_item, std::min(layer.items, layer.arguments.batch - first_item), {begin, end}};
 }
 
 void HostExecutable::run_product(const Layer& layer, const Group& group) const {
@@ -193,7 +193,7 @@ void HostExecutable::run_image_group(const Layer& layer, const Group& group,
   Product product = product_of(layer, group.columns_of_item() * group.items);
   product.b = workspace;
   product.c = layer.copies_c ? workspace + layer.b_floats : one.c + group.columns.begin;
-  product.runs = plan.runs(group.index);
+  product.runs = plan.runs();
   share_rows(plan.convolution().channels, product.serial, [&](const RowRange& channels) {
     for (std::int64_t item = 0; item < group.items; ++item) {
       plan.stage(one.b + item * one.b_distance, image,

@@ -134,16 +134,16 @@ void ImagePlan::plan_planes() {
   reach_ = vertical_.reach * pitch_ + horizontal_.reach;
   const std::int64_t all_places = (height - 1) * pitch_ + width;
   columns_ = made_for_.in_runs ? height * width : all_places;
-  // So many that what all of them read beyond themselves is little.
-  const std::int64_t at_once = std::max(made_for_.at_once, round_up(2 * reach_, k_vector));
-  cut_ = ColumnCut(columns_, {.columns = at_once, .threads = made_for_.threads});
-  if (made_for_.in_runs && cut_.groups() == 1) {
+  if (made_for_.in_runs) {
+    cut_ = ColumnCut(columns_, {.columns = round_up(columns_, k_vector)});
     images_at_once_ = std::max<std::int64_t>(made_for_.at_once / columns_, 1);
+  } else {
+    // So many that what all of them read beyond themselves is little.
+    const std::int64_t at_once = std::max(made_for_.at_once, round_up(2 * reach_, k_vector));
+    cut_ = ColumnCut(columns_, {.columns = at_once, .threads = made_for_.threads});
   }
-  // Pixels that begin within a row are of one row more.
-  const std::int64_t gaps = made_for_.in_runs ? ceil_div(cut_.most(), width) : 0;
-  const std::int64_t places = round_up(cut_.most(), k_vector) + gaps * (pitch_ - width);
-  plane_ = round_up(std::min(places, round_up(all_places, k_vector)) + reach_, k_vector);
+  const std::int64_t places = made_for_.in_runs ? all_places : cut_.most();
+  plane_ = round_up(round_up(places, k_vector) + reach_, k_vector);
   if (plane_ % k_shared_floats == 0) plane_ += k_vector;
 }
 
@@ -166,31 +166,13 @@ void ImagePlan::add_places() {
 void ImagePlan::add_runs() {
   const std::int64_t width = of_.output_width();
   const std::int64_t of_image = images_at_once_ > 1 ? floats(of_.channels) : 0;
-  for (std::int64_t group = 0; group < cut_.groups(); ++group) {
-    const auto [begin, end] = cut_.group(group);
-    first_runs_.push_back(std::ssize(runs_));
-    for (std::int64_t image = 0; image < images_at_once_; ++image) {
-      for (std::int64_t pixel = begin; pixel < end; pixel = (pixel / width + 1) * width) {
-        const bool goes_on = pixel > begin && pitch_ == width;
-        if (goes_on) continue;
-        runs_.push_back({image * columns_ + pixel - begin,
-                         image * of_image + place_of_pixel(pixel) - place_of_pixel(begin)});
-      }
+  // Rows that follow one another are one run.
+  const std::int64_t rows = pitch_ == width ? 1 : of_.output_height();
+  for (std::int64_t image = 0; image < images_at_once_; ++image) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      runs_.push_back({image * columns_ + row * width, image * of_image + row * pitch_});
     }
   }
-  first_runs_.push_back(std::ssize(runs_));
-}
-
-std::span<const ColumnRun> ImagePlan::runs(std::int64_t group) const noexcept {
-  if (!made_for_.in_runs) return {};
-  return std::span(runs_).subspan(
-      to_size(first_runs_[to_size(group)]),
-      to_size(first_runs_[to_size(group + 1)] - first_runs_[to_size(group)]));
-}
-
-RowRange ImagePlan::places_of(const RowRange& columns) const noexcept {
-  if (!made_for_.in_runs) return columns;
-  return {place_of_pixel(columns.begin), place_of_pixel(columns.end - 1) + 1};
 }
 
 bool ImagePlan::has_pixels_alone(const Convolution& convolution) noexcept {
@@ -281,7 +263,8 @@ void ImagePlan::stage_tokens(const Stored& image, const PlacesOfChannels& part, 
 
 void ImagePlan::stage(const float* x, const Operand& layout, const Part& part, float* to,
                       HostIsa isa) const {
-  const PlacesOfChannels places{part.channels, places_of(part.columns)};
+  const RowRange all{0, (of_.output_height() - 1) * pitch_ + of_.output_width()};
+  const PlacesOfChannels places{part.channels, made_for_.in_runs ? all : part.columns};
   if (layout.layout == Layout::tokens_major) {
     stage_tokens({x, layout}, places, to, isa);
   } else {

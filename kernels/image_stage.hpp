@@ -22,8 +22,8 @@ namespace spjit {
 /// How columns of images are computed.
 struct ImageColumns {
   std::int64_t at_once;  ///< at most, a multiple of 16, if groups of more would not read less twice
-  /// The family takes runs of columns: they are pixels of the output alone, and small images are
-  /// computed together. Else columns are those of an image in rows `pitch` apart.
+  /// Columns are pixels of the output alone, and all of an image are computed at once, those of
+  /// several small images together. Else columns are those of an image in rows `pitch` apart.
   bool in_runs = false;
   int threads = 1;  ///< of more than one group, each has as many
 
@@ -52,12 +52,12 @@ class ImagePlan {
   [[nodiscard]] std::int64_t columns() const noexcept { return columns_; }
   /// How they are cut into those that are computed at once.
   [[nodiscard]] const ColumnCut& cut() const noexcept { return cut_; }
-  /// More than one only of all their columns.
+  /// More than one only in runs.
   [[nodiscard]] std::int64_t images_at_once() const noexcept { return images_at_once_; }
   [[nodiscard]] std::int64_t pitch() const noexcept { return pitch_; }
-  /// Runs of a group of columns of images whose planes are floats(channels) apart. None unless
-  /// they are in runs.
-  [[nodiscard]] std::span<const ColumnRun> runs(std::int64_t group) const noexcept;
+  /// Those of images_at_once() images, whose planes are floats(channels) apart. None unless columns
+  /// are in runs.
+  [[nodiscard]] std::span<const ColumnRun> runs() const noexcept { return runs_; }
   /// Whether columns are the pixels of the output, each one.
   [[nodiscard]] static bool has_pixels_alone(const Convolution& convolution) noexcept;
   /// Of the planes of some channels. Throws Error if they cannot be counted.
@@ -66,10 +66,15 @@ class ImagePlan {
   [[nodiscard]] const std::int64_t* places() const noexcept { return places_.data(); }
 
   /// Not of columns in runs: calls `visit` with the first column and the pixels that it and those
-  /// after it are, for each row of the output that some columns [begin, end) have pixels of.
+  /// after it are, for each row of the output that some columns [begin, end) have pixels of, or for
+  /// all if rows follow one another.
   template <class Visit>
   void for_each_row_of_pixels(const RowRange& columns, const Visit& visit) const {
     const std::int64_t width = of_.output_width();
+    if (pitch_ == width) {
+      visit(columns.begin, columns);
+      return;
+    }
     for (std::int64_t at = columns.begin; at < columns.end;) {
       const std::int64_t row = at / pitch_;
       const std::int64_t first = row * pitch_;
@@ -135,10 +140,6 @@ class ImagePlan {
   void plan_planes();
   void add_places();
   void add_runs();
-  [[nodiscard]] std::int64_t place_of_pixel(std::int64_t pixel) const noexcept {
-    return pixel / of_.output_width() * pitch_ + pixel % of_.output_width();
-  }
-  [[nodiscard]] RowRange places_of(const RowRange& columns) const noexcept;
   [[nodiscard]] std::int64_t planes_a_channel() const noexcept {
     return std::ssize(vertical_.phases) * std::ssize(horizontal_.phases);
   }
@@ -154,8 +155,7 @@ class ImagePlan {
   std::int64_t reach_ = 0;  ///< floats that a row of B has beyond its columns
   std::int64_t plane_ = 0;  ///< floats from one to the next
   std::vector<std::int64_t> places_;
-  std::vector<ColumnRun> runs_;           ///< of all groups of columns
-  std::vector<std::int64_t> first_runs_;  ///< [groups + 1] where those of each begin
+  std::vector<ColumnRun> runs_;
 };
 
 }  // namespace spjit

@@ -23,6 +23,11 @@ struct Subject {
   const char* library;
   std::int64_t batch;
 
+  /// The product beside it: in the same layout.
+  [[nodiscard]] std::string product() const {
+    const std::string name = k_explicit_im2col;
+    return library == k_own ? name : name + k_nhwc_suffix;
+  }
   [[nodiscard]] std::string text() const {
     return fmt::format("{}, batch {}", library == k_own ? "NCHW" : "NHWC", batch);
   }
@@ -112,7 +117,7 @@ Figure against_dense(const Subject& subject, int sparsity) {
 Figure against_im2col(const Subject& subject) {
   return [=](const ConvCase& one) -> std::optional<double> {
     if (!counts(one, subject, 1, 0) || one.kernel() != "3x3") return {};
-    return ratio(one.find(k_explicit_im2col), one.find(subject.library));
+    return ratio(one.find(subject.product()), one.find(subject.library));
   };
 }
 
@@ -120,7 +125,7 @@ Figure against_im2col(const Subject& subject) {
 Figure over_spmm(const Subject& subject) {
   return [=](const ConvCase& one) -> std::optional<double> {
     if (!counts(one, subject, 1, 0) || one.kernel() != "1x1") return {};
-    return ratio(one.find(subject.library), one.find(k_explicit_im2col));
+    return ratio(one.find(subject.library), one.find(subject.product()));
   };
 }
 
