@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -48,9 +50,20 @@ CacheStore open_store(const CacheOptions& options, const CacheStoreOptions& stor
 }
 
 struct OpenedLayers {
-  std::vector<CacheStore> layers;
+  std::vector<CacheLayer> layers;
   std::string note;
 };
+
+CacheLayer open_layer(const std::filesystem::path& path, const CacheStoreOptions& store) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none)) return CacheStore(path, SPJIT_VERSION, store);
+  try {
+    return BundleLayer(BundleFile::open(path, {.key = {}, .any_owner = store.allow_unsafe}),
+                       SPJIT_VERSION);
+  } catch (const IoError& error) {
+    throw CacheError(error.what());
+  }
+}
 
 OpenedLayers open_layers(const CacheOptions& options, const CacheEnvironment& environment,
                          CacheStoreOptions store) {
@@ -60,7 +73,7 @@ OpenedLayers open_layers(const CacheOptions& options, const CacheEnvironment& en
   for (const std::filesystem::path& path :
        given ? options.read_only_layers : default_cache_layers(environment)) {
     try {
-      opened.layers.emplace_back(path, SPJIT_VERSION, store);
+      opened.layers.push_back(open_layer(path, store));
     } catch (const CacheError& error) {
       if (given) throw;
       add_note(opened.note, fmt::format("cache layer not used: {}", error.what()));

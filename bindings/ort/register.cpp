@@ -20,11 +20,14 @@ constexpr std::int64_t k_most_threads = 4096;
 // What a session's configuration says in place of the nodes' attributes.
 constexpr const char* k_bundle_entry = "spjit.bundle";
 constexpr const char* k_threads_entry = "spjit.threads";
+// Whom the bundles have to be signed by: a key as PEM text, or the path of a file that has it.
+constexpr const char* k_public_key_entry = "spjit.public_key";
 
 /// The operator in one session.
 struct SparseLayerOp : CustomOp {
-  std::string bundle;        ///< empty: what nodes say
+  std::string bundle;        ///< its path; empty: what nodes say
   std::int32_t threads = 0;  ///< 0: the same
+  std::unique_ptr<OpenBundles> bundles;
 };
 
 std::string config_entry(const Api& api, const SessionOptions* options, const char* key) {
@@ -43,8 +46,10 @@ std::int32_t parse_threads(const std::string& text) {
 }
 
 KernelSource source_of(const SparseLayerOp& op, const Api& api, const NodeInfo* info) {
-  KernelSource source{.bundle = op.bundle, .key = api.text<GetTextAttribute>(info, "key")};
-  if (source.bundle.empty()) source.bundle = api.text<GetTextAttribute>(info, "bundle");
+  KernelSource source{.path = op.bundle,
+                      .layer = api.text<GetTextAttribute>(info, "layer"),
+                      .problem = api.text<GetTextAttribute>(info, "problem")};
+  if (source.path.empty()) source.path = api.text<GetTextAttribute>(info, "bundle");
   const std::int64_t threads =
       op.threads > 0 ? op.threads : api.get<std::int64_t, GetIntegerAttribute>(info, "threads");
   if (threads < 1 || threads > k_most_threads) {
@@ -54,13 +59,14 @@ KernelSource source_of(const SparseLayerOp& op, const Api& api, const NodeInfo* 
   return source;
 }
 
-Status* create(const CustomOp* op, ApiTable* table, const NodeInfo* info, void** kernel) {
+Status* create(const CustomOp* given, ApiTable* table, const NodeInfo* info, void** kernel) {
   const Api api(table);
+  const auto& op = static_cast<const SparseLayerOp&>(*given);
   std::string where = "spjit";
   return api.guarded(where, [&] {
     where += ", node " + api.text<GetNodeName>(info);
-    *kernel =
-        new SparseLayer(api, where, source_of(static_cast<const SparseLayerOp&>(*op), api, info));
+    const KernelSource source = source_of(op, api, info);
+    *kernel = new SparseLayer(api, where, op.bundles->open(source.path), source);
   });
 }
 
@@ -102,6 +108,7 @@ void add_operator(const Api& api, SessionOptions* options) {
   static_cast<CustomOp&>(*op) = sparse_layer_callbacks();
   op->bundle = config_entry(api, options, k_bundle_entry);
   op->threads = parse_threads(config_entry(api, options, k_threads_entry));
+  op->bundles = std::make_unique<OpenBundles>(config_entry(api, options, k_public_key_entry));
   auto* const domain = api.get<CustomOpDomain*, CreateCustomOpDomain>(k_domain);
   api.call<AddToCustomOpDomain>(domain, static_cast<const CustomOp*>(op.release()));
   api.call<AddCustomOpDomain>(options, domain);

@@ -12,8 +12,6 @@ namespace {
 
 enum InputIndex : std::size_t { k_x = 0, k_bias = 1, k_residual = 2 };
 
-[[noreturn]] void throw_last_error() { throw Error(spjit_last_error()); }
-
 /// Who runs a kernel in this thread: its callback for threads has to know.
 struct Caller {
   Api api;
@@ -48,14 +46,36 @@ void in_session_pool(void*, std::int32_t count, spjit_task task, void* context) 
   }
 }
 
-spjit_kernel* load(const KernelSource& source) {
+/// The entry of the layer for this CPU.
+std::int64_t entry_of(const spjit_bundle* bundle, const KernelSource& source) {
+  std::int64_t entry = -1;
+  if (spjit_bundle_find_layer(bundle, source.layer.c_str(), nullptr, &entry) != SPJIT_OK) {
+    throw_last_error();
+  }
+  if (entry < 0) {
+    throw Error(fmt::format("{}: there is no layer '{}'; expected the kernels of this model",
+                            source.path, source.layer));
+  }
+  const char* json = nullptr;
+  if (spjit_bundle_entry_info(bundle, entry, &json) != SPJIT_OK) throw_last_error();
+  if (!computes(json, source.problem)) {
+    throw Error(
+        fmt::format("{}: the layer '{}' is another one: its weights or what it computes "
+                    "are not those of this model; save model and kernels together",
+                    source.path, source.layer));
+  }
+  return entry;
+}
+
+spjit_kernel* load(const spjit_bundle* bundle, const KernelSource& source) {
   spjit_load_options options{};
   options.struct_size = sizeof options;
   options.threads = source.threads;
   options.parallel_for = in_session_pool;
   spjit_kernel* kernel = nullptr;
-  const std::string folder = source.bundle + "/" + source.key;
-  if (spjit_kernel_load(folder.c_str(), &options, &kernel) != SPJIT_OK) throw_last_error();
+  if (spjit_bundle_load(bundle, entry_of(bundle, source), &options, &kernel) != SPJIT_OK) {
+    throw_last_error();
+  }
   return kernel;
 }
 
@@ -189,10 +209,12 @@ spjit_arguments sizes_of(const LayerInfo& layer, const Shape& x, const Shape& y)
   return sizes;
 }
 
-SparseLayer::SparseLayer(Api api, std::string where, const KernelSource& source)
+SparseLayer::SparseLayer(Api api, std::string where, SharedBundle bundle,
+                         const KernelSource& source)
     : api_(api),
       where_(std::move(where)),
-      kernel_(load(source), spjit_kernel_destroy),
+      bundle_(std::move(bundle)),
+      kernel_(load(bundle_.get(), source), spjit_kernel_destroy),
       layer_(layer_info(info_of(kernel_.get()))) {}
 
 void SparseLayer::run(KernelContext* context) const {

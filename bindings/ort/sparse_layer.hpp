@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bindings/ort/api.hpp"
+#include "bindings/ort/open_bundles.hpp"
 #include "spjit.h"
 
 namespace spjit::ort {
@@ -54,8 +55,9 @@ struct LayerInfo {
 
 /// Where a kernel comes from, and its threads.
 struct KernelSource {
-  std::string bundle;  ///< a folder
-  std::string key;     ///< of a kernel in it
+  std::string path;     ///< of a bundle
+  std::string layer;    ///< its name there
+  std::string problem;  ///< JSON: what it has to compute, as `computes()` has it
   std::int32_t threads = 1;
 };
 
@@ -64,7 +66,7 @@ struct KernelSource {
 class SparseLayer {
  public:
   /// Throws Error with what spjit says.
-  SparseLayer(Api api, std::string where, const KernelSource& source);
+  SparseLayer(Api api, std::string where, SharedBundle bundle, const KernelSource& source);
 
   [[nodiscard]] const Api& api() const noexcept { return api_; }
   /// How messages about it begin.
@@ -75,6 +77,7 @@ class SparseLayer {
  private:
   Api api_;
   std::string where_;
+  SharedBundle bundle_;  ///< stays open for layers that are made after this one
   std::unique_ptr<spjit_kernel, void (*)(spjit_kernel*)> kernel_;
   LayerInfo layer_;
 };

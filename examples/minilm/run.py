@@ -9,17 +9,16 @@ are to those of PyTorch, a table of the layers, and minilm-SPARSITY.svg, a pictu
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
-import matplotlib
 import minilm
 import torch
 
 import spjit.torch
 
-matplotlib.use("svg")
-matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "minilm"})
-from matplotlib import pyplot  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
+from picture import picture  # noqa: E402
 
 SENTENCES = [
     "A man is eating food.", "Someone is having a meal.", "The stock market fell today.",
@@ -33,26 +32,6 @@ SENTENCES = [
 def cosines(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     """Of embeddings of length 1, row by row."""
     return (first * second).sum(1)
-
-
-def draw(report: spjit.torch.Report, title: str, file: Path) -> None:
-    """A pair of bars for each measured layer: dense and sparse, in us."""
-    rows = [row for row in report.rows if row.before_us is not None]
-    figure, axes = pyplot.subplots(figsize=(8, 0.6 + 0.2 * len(rows)))
-    places = range(len(rows))
-    for shift, label, color, times in (
-            (-0.2, "PyTorch", "#b0b0b0", [row.before_us for row in rows]),
-            (0.2, "spjit", "#1f77b4", [row.after_us for row in rows])):
-        axes.barh([place + shift for place in places], times, 0.4, label=label, color=color)
-    axes.set_yticks(list(places), [row.layer for row in rows], fontsize=7)
-    axes.invert_yaxis()
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlabel("us in a pass of the model (cold), median")
-    axes.set_title(title, fontsize=9)
-    axes.legend()
-    figure.tight_layout()
-    figure.savefig(file, metadata={"Date": None})
-    pyplot.close(figure)
 
 
 def show(sparsity: int, arguments: argparse.Namespace, of_dense: torch.Tensor) -> None:
@@ -72,8 +51,9 @@ def show(sparsity: int, arguments: argparse.Namespace, of_dense: torch.Tensor) -
     print(f"cosine of pruned and dense embeddings: mean={near.mean():.3f} least={near.min():.3f}")
     print(f"cosine of spjit's and PyTorch's, both pruned: least={same.min():.7f}")
     file = arguments.out / f"minilm-{sparsity}.svg"
-    draw(report, f"MiniLM-L6, {sparsity} % zeros: {report.before_us / 1e3:.1f} ms before, "
-                 f"{report.after_us / 1e3:.1f} ms after", file)
+    title = (f"MiniLM-L6, {sparsity} % zeros, {arguments.tokens} tokens, "
+             f"{arguments.threads} thread(s)")
+    file.write_text(picture(report, title), encoding="utf-8")
     print(f"wrote {file}")
 
 

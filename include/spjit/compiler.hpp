@@ -30,9 +30,9 @@ struct CacheOptions {
   /// Bytes the kernels in the directory may have; the least recently used ones go, none that was
   /// used in the last minute. 0: no limit. Default: SPJIT_CACHE_SIZE, else 4 GiB.
   std::optional<std::int64_t> size_limit_bytes = {};
-  /// Caches that are looked at next, in order, and never written to. One given here that is missing
-  /// or unsafe is a CacheError. Empty: those in SPJIT_CACHE_LAYERS (separated by ':'), where such a
-  /// one is a note in KernelInfo.
+  /// Cache directories and bundles (a file each) that are looked at next, in order, and never
+  /// written to. One given here that is missing, damaged or unsafe is a CacheError. Empty: those in
+  /// SPJIT_CACHE_LAYERS (separated by ':'), where such a one is a note in KernelInfo.
   std::vector<std::filesystem::path> read_only_layers = {};
   /// Also use directories and entries that belong to another user, root apart, or that the group or
   /// everybody can write to: whoever can, runs code as you. SPJIT_CACHE_UNSAFE=1 says the same.

@@ -7,11 +7,16 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
+#include "runtime/bundle/bundle_layer.hpp"
 #include "runtime/cache/cache_store.hpp"
 
 namespace spjit {
+
+/// A directory or a bundle.
+using CacheLayer = std::variant<CacheStore, BundleLayer>;
 
 /// As thread-safe as a CacheStore. What is found in a layer stays there: it is not copied, so that
 /// processes and machines that share a layer also share its space.
@@ -19,7 +24,7 @@ class LayeredCache {
  public:
   /// `layers` are looked at in order, after `writable`, and have to be read-only. Without
   /// `writable` nothing can be published.
-  LayeredCache(std::optional<CacheStore> writable, std::vector<CacheStore> layers);
+  LayeredCache(std::optional<CacheStore> writable, std::vector<CacheLayer> layers);
 
   [[nodiscard]] bool can_publish() const noexcept { return writable_.has_value(); }
 
@@ -37,7 +42,7 @@ class LayeredCache {
 
  private:
   std::optional<CacheStore> writable_;
-  std::vector<CacheStore> layers_;
+  std::vector<CacheLayer> layers_;
 };
 
 }  // namespace spjit

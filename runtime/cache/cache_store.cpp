@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <random>
 #include <set>
@@ -103,25 +102,11 @@ CacheRecord make_cache_record(std::string_view key, const std::string& spjit_ver
   return record;
 }
 
-/// Of which entries it was said that they are damaged and stay where they are.
-class CacheStore::Reports {
- public:
-  /// Whether this is the first time for `key`.
-  bool first(std::string_view key) {
-    const std::lock_guard lock(mutex_);
-    return keys_.emplace(key).second;
-  }
-
- private:
-  std::mutex mutex_;
-  std::set<std::string> keys_;
-};
-
 CacheStore::CacheStore(fs::path root, std::string spjit_version, const CacheStoreOptions& options)
     : root_(std::move(root)),
       spjit_version_(std::move(spjit_version)),
       options_(options),
-      reports_(std::make_shared<Reports>()) {
+      reports_(std::make_shared<CacheReports>()) {
   if (root_.empty()) throw CacheError("cache directory '': expected a path");
   if (root_.native().find('\0') != std::string::npos) {
     throw InvalidArgument(

@@ -27,6 +27,7 @@
 #include "base/cancel.hpp"
 #include "runtime/cache/cache_entry.hpp"
 #include "runtime/cache/cache_record.hpp"
+#include "runtime/cache/cache_reports.hpp"
 
 namespace spjit {
 
@@ -160,8 +161,6 @@ class CacheStore {
   CacheClearResult clear() const;
 
  private:
-  class Reports;
-
   /// Throws InvalidArgument if `key` is none.
   [[nodiscard]] std::filesystem::path entry_path(std::string_view key) const;
   [[nodiscard]] bool is_cache() const;
@@ -181,7 +180,7 @@ class CacheStore {
   std::filesystem::path root_;
   std::string spjit_version_;
   CacheStoreOptions options_;
-  std::shared_ptr<Reports> reports_;
+  std::shared_ptr<CacheReports> reports_;  ///< damaged ones that cannot be moved
 };
 
 }  // namespace spjit

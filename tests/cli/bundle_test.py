@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import unittest
 
-from spjit_tool import FAILED, USAGE, ToolTest
+from spjit_tool import FAILED, SOME_FAILED, USAGE, ToolTest
 
 
 class BundleTest(ToolTest):
@@ -39,6 +39,47 @@ class BundleTest(ToolTest):
         self.assertIn("fc2", text)
         self.assertIn("2 kernels", text)
         self.assertIn("not signed", text)
+
+    def test_a_bundle_of_several_targets(self):
+        report = self.bundle("model.spjit", "--target", "host-generic,host")
+
+        kernels = self.run_json("bundle", "ls", "model.spjit")["kernels"]
+        text = self.succeed("compile", "fc1.npz", "fc2.npz", "--n", 8, "--no-measure", "--target",
+                            "host-generic,host").stdout.splitlines()
+
+        best = report["layers"][1]["kernel"]["target"]
+        self.assertNotEqual(best, "host-generic")
+        self.assertEqual([(kernel["layer"], kernel["kernel"]["target"]) for kernel in kernels],
+                         [("fc1", "host-generic"), ("fc1", best),
+                          ("fc2", "host-generic"), ("fc2", best)])
+        self.assertEqual(report["options"]["target"], f"host-generic,{best}")
+        self.assertEqual(text[0].split()[:3], ["file", "target", "shape"])
+        self.assertEqual([line.split()[:2] for line in text[1:3]],
+                         [["fc1.npz", "host-generic"], ["fc1.npz", best]])
+
+    def test_targets_that_are_none_are_usage_errors(self):
+        self.generate("fc1.npz")
+        for targets, message in [("host-generic,", 'target ""'),
+                                 ("host-generic,host-generic", "is there twice"),
+                                 ("host-generic,mars", "mars")]:
+            result = self.run_tool("compile", "fc1.npz", "--n", 8, "--target", targets)
+            self.assert_error(result, USAGE, message)
+        several = ["fc1.npz", "--n", 8, "--target", "host-generic,host"]
+        self.assert_error(self.run_tool("compile", *several, "--out", "files"), USAGE,
+                          "--out has the files of one target")
+        self.assert_error(self.run_tool("explain", *several), USAGE, "expected one target")
+
+    def test_a_target_that_fails_leaves_the_others(self):
+        self.generate("fc1.npz")
+
+        result = self.run_tool("compile", "fc1.npz", "--n", "any", "--no-measure", "--family",
+                               "compact", "--target", "host-generic,host", "-o", "model.spjit")
+
+        kernels = self.run_json("bundle", "ls", "model.spjit")["kernels"]
+        self.assertEqual(result.returncode, SOME_FAILED, result.stderr)
+        self.assertIn("1 of 2 kernels failed", result.stderr)
+        self.assertEqual(len(kernels), 1)
+        self.assertNotEqual(kernels[0]["kernel"]["target"], "host-generic")
 
     def test_show_has_the_record_and_where_files_lie(self):
         self.bundle()

@@ -60,6 +60,27 @@ class CacheOptionsTest(ToolTest):
         self.assertEqual(len(self.run_json("cache", "ls", "--cache", "one")["entries"]), 1)
         self.assertEqual(len(self.run_json("cache", "ls")["entries"]), 1)
 
+    def test_a_bundle_is_a_layer(self):
+        self.compile("--cache", "elsewhere", "-o", "model.spjit", n=8)
+
+        layer = self.compile("--cache-layer", "model.spjit", n=8)["kernel"]
+        by_variable = self.compile(n=8, SPJIT_CACHE_LAYERS="model.spjit")["kernel"]
+
+        self.assertEqual([layer["cache_directory"], by_variable["cache_directory"]],
+                         ["model.spjit", "model.spjit"])
+        self.assertEqual(self.run_json("cache", "ls")["entries"], [])
+
+    def test_a_damaged_bundle_is_an_error_if_named_and_a_note_of_the_variable(self):
+        self.compile("-o", "model.spjit", n=8)
+        content = (self.folder / "model.spjit").read_bytes()
+        (self.folder / "bad.spjit").write_bytes(content[:-1])
+
+        result = self.run_tool("compile", "layer.npz", "--n", 9, "--cache-layer", "bad.spjit")
+        layer = self.compile(n=9, SPJIT_CACHE_LAYERS="bad.spjit")
+
+        self.assert_error(result, FAILED, "bad.spjit")
+        self.assertTrue(any("bad.spjit" in note for note in layer["notes"]), layer["notes"])
+
     def test_a_missing_layer_is_an_error_if_named_and_a_note_of_the_variable(self):
         result = self.run_tool("compile", "layer.npz", "--n", 8, "--cache-layer", "nowhere")
         layer = self.compile(SPJIT_CACHE_LAYERS="nowhere")

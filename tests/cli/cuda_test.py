@@ -26,6 +26,19 @@ class CudaTest(ToolTest):
     def compile(self, *arguments, status=OK, **extra):
         return self.run_json("compile", "layer.npz", *TARGET, *arguments, status=status, **extra)
 
+    def test_a_gpu_and_the_host_are_in_one_table_and_bundle(self):
+        self.need_compiler()
+
+        result = self.succeed("compile", "layer.npz", "--n", 40, "--no-measure", "--target",
+                              "host,sm_90", "-o", "model.spjit", **NO_GPU)
+
+        kernels = self.run_json("bundle", "ls", "model.spjit")["kernels"]
+        self.assertEqual(len(kernels), 2)
+        self.assertEqual(kernels[1]["kernel"]["target"], "sm_90")
+        lines = [line.split() for line in result.stdout.splitlines()]
+        self.assertEqual(lines[0][:2], ["file", "target"])
+        self.assertIn("registers", lines[0])
+
     def test_a_layer_is_compiled_and_then_found_in_the_cache(self):
         self.need_compiler()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import subprocess
 
 import numpy as np
 import pytest
@@ -27,6 +28,23 @@ def weights(rng):
     a[3, :] = 0
     a[5, :] = rng.standard_normal(40)
     return a.tocsr()
+
+
+@pytest.fixture
+def signing_keys(tmp_path):
+    """Makes the files of an Ed25519 key pair of a name: private and public."""
+    def make(name):
+        private, public = tmp_path / f"{name}.pem", tmp_path / f"{name}.pub"
+        try:
+            subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", private],
+                           check=True, capture_output=True)
+            subprocess.run(["openssl", "pkey", "-in", private, "-pubout", "-out", public],
+                           check=True)
+        except FileNotFoundError:
+            pytest.skip("there is no openssl")
+        return private, public
+
+    return make
 
 
 def floats(rng, *shape):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,6 +77,50 @@ def test_kernels_are_found_by_weights_and_problem(path, weights, rng):
     assert bundle.find(weights.toarray(), bias=True, activation="relu") is not None
 
 
+CONVOLUTIONS = [
+    spjit.Conv2d(4, 9, 11, kernel=3, stride=(2, 1), padding=1),
+    spjit.Conv2d(4, 9, 11, kernel=3, padding=(1, 0, 2, 0), groups=2),
+    spjit.Conv2d(4, 9, 11),  # a product
+    spjit.Conv2d(4, 9, 11, kernel=3, any_size=True),
+]
+
+
+@pytest.mark.parametrize("of", CONVOLUTIONS, ids=["stride", "groups", "one-tap", "any-size"])
+@pytest.mark.parametrize("layout", ["tokens", "features"])
+def test_convolutions_are_found_by_weights_and_problem(tmp_path, rng, of, layout):
+    w = floats(rng, *of.weight_shape(6)) * (rng.random(of.weight_shape(6)) < 0.4)
+    made = spjit.compile(w, convolution=of, bias=True, layout=layout)
+    with spjit.BundleWriter(tmp_path / "model.spjit") as writer:
+        writer.add("conv", made)
+    bundle = spjit.Bundle(tmp_path / "model.spjit")
+
+    found = bundle.find(w, convolution=of, bias=True, layout=layout)
+
+    assert isinstance(found, spjit.Conv2dKernel)
+    assert found.convolution == of
+    shape = (2, 9, 11, 4) if layout == "tokens" else (2, 4, 9, 11)
+    x, bias = floats(rng, *shape), floats(rng, 6)
+    assert np.array_equal(found(x, bias=bias), made(x, bias=bias))
+    assert bundle.find(w, convolution=of, layout=layout) is None
+    assert bundle.find(2 * w, convolution=of, bias=True, layout=layout) is None
+
+
+def test_a_convolution_of_other_sizes_is_another_one(tmp_path, rng):
+    of = CONVOLUTIONS[0]
+    w = floats(rng, *of.weight_shape(6))
+    with spjit.BundleWriter(tmp_path / "model.spjit") as writer:
+        writer.add("conv", spjit.compile(w, convolution=of))
+        writer.add("any", spjit.compile(w, convolution=replace(of, any_size=True)))
+    bundle = spjit.Bundle(tmp_path / "model.spjit")
+
+    assert bundle.find(w, convolution=replace(of, height=10)) is None
+    assert bundle.find(w, convolution=replace(of, stride=1)) is None
+    found = bundle.find(w, convolution=replace(of, height=10, any_size=True))
+    assert found is not None and found.info["n"] is not None
+    with pytest.raises(spjit.InvalidArgument, match="expected weights"):
+        bundle.find(w, convolution=replace(of, channels=5))
+
+
 def test_other_targets_are_named(path):
     with pytest.raises(spjit.NotSupported, match="'fc1' is there for host-.*asked for was sm_90"):
         spjit.Bundle(path).load("fc1", target="sm_90")
@@ -107,6 +151,17 @@ def test_bundles_are_merged(tmp_path, path, kernel):
     assert spjit.Bundle(both).layers == ["fc1", "fc2", "fc3"]
 
 
+def test_a_bundle_is_a_layer_of_a_cache(tmp_path, path, weights, kernel):
+    compiler = spjit.Compiler(cache=tmp_path / "cache", cache_layers=[path])
+
+    hit = compiler.compile(weights, bias=True, activation="relu")
+
+    assert hit.info["cache_directory"] == str(path)
+    assert hit.info["key"] == kernel.info["key"]
+    with pytest.raises(spjit.CacheError, match="nowhere"):
+        spjit.compile(weights, cache_layers=[tmp_path / "nowhere"])
+
+
 def test_damage_is_found(tmp_path, path):
     good = path.read_bytes()
     for place in (4096 + 64, len(good) - 1000, len(good) - 10):
@@ -128,20 +183,9 @@ def test_others_must_not_write_to_it(path):
     assert spjit.Bundle(path, any_owner=True).load("fc1") is not None
 
 
-def _keys(folder, name):
-    private, public = folder / f"{name}.pem", folder / f"{name}.pub"
-    try:
-        subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", private],
-                       check=True, capture_output=True)
-        subprocess.run(["openssl", "pkey", "-in", private, "-pubout", "-out", public], check=True)
-    except FileNotFoundError:
-        pytest.skip("there is no openssl")
-    return private, public
-
-
-def test_signed_bundles(tmp_path, path, kernel):
-    private, public = _keys(tmp_path, "ours")
-    _, other = _keys(tmp_path, "theirs")
+def test_signed_bundles(tmp_path, path, kernel, signing_keys):
+    private, public = signing_keys("ours")
+    _, other = signing_keys("theirs")
     signed = tmp_path / "signed.spjit"
     with spjit.BundleWriter(signed, private_key=private) as bundle:
         bundle.add("fc1", kernel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -262,7 +263,7 @@ def test_saved_and_loaded(feed_forward, tmp_path):
     assert feed_forward.read_bytes() == before
     assert sorted(one.name for one in tmp_path.iterdir()) == ["fast.onnx", "fast.spjit",
                                                               "model.onnx"]
-    assert len(list((tmp_path / "fast.spjit").iterdir())) == 2
+    assert len(spjit.Bundle(tmp_path / "fast.spjit")) == 2
 
 
 def test_where_nodes_say(feed_forward, tmp_path, monkeypatch):
@@ -301,10 +302,18 @@ def attributes_of(one, **values):
     one.attribute.extend(helper.make_attribute(name, value) for name, value in values.items())
 
 
+def changed_problem(one, problem):
+    values = {each.name: helper.get_attribute_value(each) for each in one.attribute}
+    attributes_of(one, **{**values, "problem": problem})
+
+
 @pytest.mark.parametrize(("change", "message"), [
-    (lambda one: attributes_of(one), "spjit, node .*key"),
-    (lambda one: attributes_of(one, key="0" * 64, bundle="x", threads=1),
-     "spjit, node .*" + "0" * 64),
+    (lambda one: attributes_of(one), "spjit, node .*layer"),
+    (lambda one: attributes_of(one, layer="fc9", problem="{}", bundle="x", threads=1),
+     "spjit, node .*fast.spjit: there is no layer 'fc9'"),
+    (lambda one: changed_problem(one, "not JSON"), "spjit, node .*JSON"),
+    (lambda one: changed_problem(one, "{}"), "spjit, node .*is another one"),
+    (lambda one: changed_problem(one, "[1]"), "spjit, node .*is another one"),
 ])
 def test_wrong_attributes(feed_forward, tmp_path, change, message):
     path = saved(feed_forward, tmp_path, change)
@@ -314,7 +323,7 @@ def test_wrong_attributes(feed_forward, tmp_path, change, message):
 
 def test_wrong_threads(feed_forward, tmp_path):
     path = saved(feed_forward, tmp_path,
-                 lambda one: attributes_of(one, key="0", bundle="x", threads=0))
+                 lambda one: attributes_of(one, layer="0", problem="{}", bundle="x", threads=0))
     options = onnxruntime.SessionOptions()
     spjit.onnx.register(options, tmp_path / "fast.spjit")
     with pytest.raises(Exception, match="threads is 0; expected 1"):
@@ -325,12 +334,85 @@ def test_wrong_threads(feed_forward, tmp_path):
         spjit.onnx.register(options)
 
 
-def test_a_damaged_kernel(feed_forward, tmp_path):
+@pytest.mark.parametrize("place", [100, 4096 + 4200, -1000, -10])
+def test_damaged_kernels(feed_forward, tmp_path, place):
     path = saved(feed_forward, tmp_path, lambda one: None)
-    for record in (tmp_path / "fast.spjit").rglob("record.json"):
-        record.write_text("{}", encoding="utf-8")
-    with pytest.raises(Exception, match="spjit, node "):
+    content = bytearray((tmp_path / "fast.spjit").read_bytes())
+    content[place] ^= 1
+    (tmp_path / "fast.spjit").unlink()
+    (tmp_path / "fast.spjit").write_bytes(content)
+    with pytest.raises(Exception, match="spjit, node .*fast.spjit: "):
         spjit.onnx.load(path)
+
+
+def test_kernels_of_another_model(feed_forward, tmp_path):
+    path = saved(feed_forward, tmp_path, lambda one: None)
+    other = onnx.load(str(feed_forward))
+    for one in other.graph.initializer:
+        if one.name == "w2":
+            one.CopyFrom(numpy_helper.from_array(sparse(48, 32), "w2"))
+    onnx.save(other, str(tmp_path / "other.onnx"))
+    spjit.onnx.optimize(tmp_path / "other.onnx", floats(1, 2, 32)).save(tmp_path / "more.onnx")
+    (tmp_path / "more.spjit").rename(tmp_path / "fast.spjit")
+    with pytest.raises(Exception, match="spjit, node .*is another one"):
+        spjit.onnx.load(path)
+
+
+def test_kernels_for_another_typical_size_serve(feed_forward, tmp_path):
+    x = floats(2, 5, 32)
+    fast = spjit.onnx.optimize(feed_forward, x)
+    fast.save(tmp_path / "fast.onnx")
+    spjit.onnx.optimize(feed_forward, floats(1, 300, 32)).save(tmp_path / "more.onnx")
+    (tmp_path / "more.spjit").rename(tmp_path / "fast.spjit")
+    session = spjit.onnx.load(tmp_path / "fast.onnx")
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], fast(x)[0])
+
+
+def test_layers_share_one_open_file_until_it_is_replaced(feed_forward, tmp_path):
+    def open_files():
+        links = (os.path.join("/proc/self/fd", one) for one in os.listdir("/proc/self/fd"))
+        return sum(os.path.islink(one) and "fast.spjit" in os.readlink(one) for one in links)
+
+    spjit.onnx.optimize(feed_forward, floats(1, 2, 32)).save(tmp_path / "fast.onnx")
+    options = _sessions.sparse_options(tmp_path / "fast.spjit", 1)
+    path = str(tmp_path / "fast.onnx")
+    sessions = [onnxruntime.InferenceSession(path, options) for _ in range(2)]
+    assert open_files() == 1
+    content = (tmp_path / "fast.spjit").read_bytes()
+    (tmp_path / "new").write_bytes(content)
+    (tmp_path / "new").rename(tmp_path / "fast.spjit")
+    sessions.append(onnxruntime.InferenceSession(path, options))
+    assert open_files() == 2
+    del sessions
+    gc.collect()
+    assert open_files() == 0
+
+
+def test_signed_kernels(feed_forward, tmp_path, signing_keys):
+    private, public = signing_keys("ours")
+    _, other = signing_keys("theirs")
+    fast = spjit.onnx.optimize(feed_forward, floats(1, 2, 32))
+    fast.save(tmp_path / "fast.onnx", private_key=private)
+    for key in (public, public.read_text()):
+        spjit.onnx.load(tmp_path / "fast.onnx", public_key=key)
+    with pytest.raises(Exception, match="another key"):
+        spjit.onnx.load(tmp_path / "fast.onnx", public_key=other)
+    fast.save(tmp_path / "plain.onnx")
+    with pytest.raises(Exception, match="not signed"):
+        spjit.onnx.load(tmp_path / "plain.onnx", public_key=public)
+
+
+def test_the_model_does_not_take_the_name_of_its_kernels(feed_forward, tmp_path):
+    fast = spjit.onnx.optimize(feed_forward, floats(1, 2, 32))
+    with pytest.raises(spjit.InvalidArgument, match="does not end in .spjit"):
+        fast.save(tmp_path / "fast.spjit")
+
+
+def test_a_layer_whose_name_is_too_long_stays_dense(tmp_path):
+    nodes = [node("MatMul", "x w1", "p", name="n" * 1001), node("MatMul", "p w2", "y")]
+    path = write(tmp_path / "m.onnx", nodes, {"w1": W1, "w2": W2}, ["n", 32])
+    fast = check(path, floats(3, 32), 1)
+    assert any("1000" in row.reason for row in fast.report.rows)
 
 
 def test_wrong_operands(feed_forward):
@@ -419,7 +501,7 @@ def candidates_of(path):
 @pytest.mark.measured
 def test_a_slower_layer_stays_dense(feed_forward):
     base, (one, _) = candidates_of(feed_forward)
-    one.swap = _graph.Swap(one.layer, "key", "folder", 1)
+    one.swap = _graph.Swap(one.layer, "{}", "model.spjit", 1)
     dense = {node.name: 1.0 for node in base.graph.node}
 
     _optimize._compare(one, base, dense, {one.swap.node_name: 6.9})

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/signing_keys.hpp"
@@ -155,6 +156,104 @@ TEST_F(CBundleTest, NullIsRefused) {
   EXPECT_EQ(spjit_bundle_count(nullptr), -1);
   spjit_bundle_destroy(nullptr);
   spjit_bundle_writer_destroy(nullptr);
+}
+
+/// The bundle of one kernel that `compiler` makes of a problem.
+void write_bundle(const std::string& path, const spjit_kernel* kernel) {
+  spjit_bundle_writer* made = nullptr;
+  ASSERT_EQ(spjit_bundle_writer_create(path.c_str(), nullptr, &made), SPJIT_OK);
+  const CWriter writer(made);
+  ASSERT_EQ(spjit_bundle_writer_add(made, "conv", kernel), SPJIT_OK) << spjit_last_error();
+  ASSERT_EQ(spjit_bundle_writer_finish(made), SPJIT_OK) << spjit_last_error();
+}
+
+TEST_F(CBundleTest, ConvolutionsAreFoundByWeightsAndSizes) {
+  // 40 columns: 10 channels of a group, 2 x 2 taps.
+  auto of = sized<spjit_convolution>();
+  of.channels = 20;
+  of.height = 6;
+  of.width = 7;
+  of.kernel_height = of.kernel_width = 2;
+  of.stride_width = 2;
+  of.groups = 2;
+  auto problem = sized<spjit_problem>();
+  problem.convolution = &of;
+  const auto found_with = [&](const auto& change) {
+    spjit_convolution wanted = of;
+    auto given = sized<spjit_problem>();
+    given.convolution = &wanted;
+    change(wanted, given);
+    std::int64_t entry = -2;
+    EXPECT_EQ(spjit_bundle_find(open().get(), matrix_.get(), &given, nullptr, &entry), SPJIT_OK)
+        << spjit_last_error();
+    return entry;
+  };
+  write_bundle(path(),
+               spjit::testing_support::kernel_of(compiler_.get(), matrix_.get(), problem).get());
+
+  EXPECT_EQ(found_with([](auto&, auto&) {}), 0);
+  EXPECT_EQ(found_with([](auto& wanted, auto&) { wanted.height = 8; }), -1);
+  EXPECT_EQ(found_with([](auto& wanted, auto&) { wanted.stride_width = 1; }), -1);
+  EXPECT_EQ(found_with([](auto& wanted, auto&) { wanted.pad_left = 1; }), -1);
+  EXPECT_EQ(found_with([](auto&, auto& given) { given.has_bias = 1; }), -1);
+  EXPECT_EQ(found_with([](auto&, auto& given) { given.runtime_n = 1; }), -1);
+
+  problem.runtime_n = 1;
+  write_bundle(path(),
+               spjit::testing_support::kernel_of(compiler_.get(), matrix_.get(), problem).get());
+
+  EXPECT_EQ(found_with([](auto&, auto& given) { given.runtime_n = 1; }), 0);
+  EXPECT_EQ(found_with([](auto& wanted, auto& given) {
+              given.runtime_n = 1;
+              wanted.height = 80;
+            }),
+            0);
+  EXPECT_EQ(found_with([](auto&, auto&) {}), -1);
+}
+
+TEST_F(CBundleTest, IsALayerOfACompilersCache) {
+  TemporaryDirectory caches;
+  const std::string first = (caches.path() / "first").string();
+  const std::string second = (caches.path() / "second").string();
+  auto options = sized<spjit_compiler_options>();
+  options.cache_directory = first.c_str();
+  write_bundle(path(), spjit::testing_support::kernel_of(compiler_of(options).get(), matrix_.get(),
+                                                         problem_of(9))
+                           .get());
+  const std::string bundle = path();
+  const char* const layers[] = {bundle.c_str()};
+  options.cache_directory = second.c_str();
+  options.cache_layers = layers;
+  options.cache_layer_count = 1;
+  const auto directory_of = [&] {
+    const CKernel kernel =
+        spjit::testing_support::kernel_of(compiler_of(options).get(), matrix_.get(), problem_of(9));
+    const char* text = nullptr;
+    EXPECT_EQ(spjit_kernel_info(kernel.get(), &text), SPJIT_OK);
+    return nlohmann::json::parse(text).at("cache_directory");
+  };
+
+  EXPECT_EQ(directory_of(), bundle);
+  // As a program that was compiled before there were layers has it.
+  options.struct_size = offsetof(spjit_compiler_options, cache_layers);
+  EXPECT_EQ(directory_of(), nullptr);
+}
+
+TEST_F(CBundleTest, WrongLayersAreRefused) {
+  const char* const layers[] = {nullptr, "/no/such/bundle.spjit"};
+  auto options = sized<spjit_compiler_options>();
+  spjit_compiler* compiler = nullptr;
+
+  options.cache_layer_count = 1;
+  expect_error(spjit_compiler_create(&options, &compiler), SPJIT_INVALID_ARGUMENT, "cache_layers");
+  options.cache_layers = layers;
+  expect_error(spjit_compiler_create(&options, &compiler), SPJIT_INVALID_ARGUMENT, "a path of");
+  options.cache_layer_count = -1;
+  expect_error(spjit_compiler_create(&options, &compiler), SPJIT_INVALID_ARGUMENT, "is -1");
+  options.cache_layers = layers + 1;
+  options.cache_layer_count = 1;
+  expect_error(spjit_compiler_create(&options, &compiler), SPJIT_CACHE_ERROR, "/no/such");
+  EXPECT_EQ(compiler, nullptr);
 }
 
 }  // namespace

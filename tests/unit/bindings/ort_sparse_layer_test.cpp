@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "bindings/ort/open_bundles.hpp"
 #include "bindings/ort/sparse_layer.hpp"
+#include "spjit/error.hpp"
 
 namespace {
 
@@ -117,6 +119,47 @@ TEST(OrtSparseLayer, ImagesOfAConvolution) {
         static_cast<void>(output_shape(layer, {2, 6, 1, 9}));
       },
       ThrowsMessage<spjit::InvalidArgument>(HasSubstr("3 x 2 taps fit")));
+}
+
+nlohmann::json problem_json() {
+  return {{"a", {{"hash", "0123"}}},
+          {"n", {{"value", 8}, {"runtime", true}}},
+          {"b", {{"leading_dimension", 0}, {"layout", "tokens"}}},
+          {"convolution", {{"height", 3}, {"stride_height", 2}}}};
+}
+
+bool is_computed(const nlohmann::json& made, const nlohmann::json& problem) {
+  return computes(nlohmann::json{{"problem", made}}.dump(), problem.dump());
+}
+
+TEST(OrtSparseLayer, ComputesAProblemWhateverItsTypicalSizes) {
+  nlohmann::json other = problem_json();
+  other["n"]["value"] = 9;
+  other["b"]["leading_dimension"] = 90;
+  other["convolution"]["height"] = 30;
+
+  EXPECT_TRUE(is_computed(problem_json(), problem_json()));
+  EXPECT_TRUE(is_computed(other, problem_json()));
+}
+
+TEST(OrtSparseLayer, ComputesNoOtherProblem) {
+  for (const auto& [member, value] : {std::pair<const char*, nlohmann::json>{"/a/hash", "0124"},
+                                      {"/n/runtime", false},
+                                      {"/b/layout", "features"},
+                                      {"/convolution/stride_height", 1},
+                                      {"/n", nullptr},
+                                      {"/n/runtime", 1}}) {
+    nlohmann::json other = problem_json();
+    other[nlohmann::json::json_pointer(member)] = value;
+    EXPECT_FALSE(is_computed(problem_json(), other)) << other;
+  }
+  nlohmann::json fixed = problem_json();
+  fixed["n"]["runtime"] = false;
+  nlohmann::json larger = fixed;
+  larger["n"]["value"] = 9;
+  EXPECT_FALSE(is_computed(fixed, larger));
+  EXPECT_FALSE(is_computed(problem_json(), nlohmann::json::array()));
+  EXPECT_THROW(static_cast<void>(computes(R"({"problem": {}})", "{")), spjit::Error);
 }
 
 }  // namespace

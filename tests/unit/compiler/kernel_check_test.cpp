@@ -29,8 +29,8 @@ using namespace spjit::testing_support;
 using testing::HasSubstr;
 
 constexpr std::int64_t k_n = 9;
-constexpr float k_infinity = std::numeric_limits<float>::infinity();
-constexpr float k_nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float k_checked_infinity = std::numeric_limits<float>::infinity();
+constexpr float k_checked_nan = std::numeric_limits<float>::quiet_NaN();
 
 void compute(const CsrMatrix& matrix, const Arguments& operands) {
   for (std::int64_t row = 0; row < matrix.rows; ++row) {
@@ -85,8 +85,8 @@ Reference reference_of(const CsrMatrix& matrix, const Arguments& operands, std::
 /// The number furthest from the reference that is not over the bound.
 float last_right(const Reference& reference) {
   auto value = static_cast<float>(reference.value + reference.bound);
-  while (judge(value, reference) <= 1) value = std::nextafter(value, k_infinity);
-  while (judge(value, reference) > 1) value = std::nextafter(value, -k_infinity);
+  while (judge(value, reference) <= 1) value = std::nextafter(value, k_checked_infinity);
+  while (judge(value, reference) > 1) value = std::nextafter(value, -k_checked_infinity);
   return value;
 }
 
@@ -124,7 +124,7 @@ TEST_F(KernelCheck, PassesAnElementAtTheBoundAndFailsTheNextNumber) {
   });
   CheckResult over_it = check(matrix_, [&](const Arguments& operands) {
     operands.c[7 * operands.ldc + 3] =
-        std::nextafter(last_right(reference_of(matrix_, operands, 7, 3)), k_infinity);
+        std::nextafter(last_right(reference_of(matrix_, operands, 7, 3)), k_checked_infinity);
   });
 
   EXPECT_EQ(at_the_bound.problem, "");
@@ -149,7 +149,7 @@ TEST_F(KernelCheck, FailsAnElementThatIsNotWritten) {
 }
 
 TEST_F(KernelCheck, FailsAHoleInARowWithoutEntriesAndInAMatrixOfNan) {
-  matrix_.values.assign(matrix_.values.size(), k_nan);
+  matrix_.values.assign(matrix_.values.size(), k_checked_nan);
   for (const std::int64_t row : {11, 12}) {
     const CheckedKernel kernel{
         .matrix = matrix_, .runs = {row_major(k_n, k_n)}, .run = [&](const Arguments& operands) {
@@ -163,11 +163,11 @@ TEST_F(KernelCheck, FailsAHoleInARowWithoutEntriesAndInAMatrixOfNan) {
 }
 
 TEST_F(KernelCheck, FailsNanAndInfinity) {
-  EXPECT_THAT(check_element(matrix_, 4, 0, [](float) { return k_nan; }).problem,
+  EXPECT_THAT(check_element(matrix_, 4, 0, [](float) { return k_checked_nan; }).problem,
               HasSubstr("C[4][0] is NaN"));
-  EXPECT_THAT(check_element(matrix_, 4, 0, [](float) { return k_infinity; }).problem,
+  EXPECT_THAT(check_element(matrix_, 4, 0, [](float) { return k_checked_infinity; }).problem,
               HasSubstr("C[4][0] is inf"));
-  EXPECT_THAT(check_element(matrix_, 4, 0, [](float) { return -k_infinity; }).problem,
+  EXPECT_THAT(check_element(matrix_, 4, 0, [](float) { return -k_checked_infinity; }).problem,
               HasSubstr("C[4][0] is -inf"));
 }
 
@@ -177,7 +177,7 @@ TEST_F(KernelCheck, FailsAnythingButPlusZeroInARowWithoutEntries) {
                 HasSubstr("expected +0: the row of A has no entries"))
         << wrong;
   }
-  EXPECT_THAT(check_element(matrix_, 11, 5, [](float) { return k_nan; }).problem,
+  EXPECT_THAT(check_element(matrix_, 11, 5, [](float) { return k_checked_nan; }).problem,
               HasSubstr("C[11][5] is"));
 }
 
@@ -249,9 +249,9 @@ TEST_F(KernelCheck, GivesBInBothLayoutsTheSameNumbersBelowOne) {
 }
 
 TEST_F(KernelCheck, TakesWhatUnusualValuesOfAGive) {
-  matrix_.values[0] = k_nan;
-  matrix_.values[20] = k_infinity;
-  matrix_.values[21] = -k_infinity;
+  matrix_.values[0] = k_checked_nan;
+  matrix_.values[20] = k_checked_infinity;
+  matrix_.values[21] = -k_checked_infinity;
   matrix_.values[40] = 3e38F;
   matrix_.values[41] = 3e38F;
   matrix_.values[60] = 1e-45F;

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from ._compiler import make_problem, matrix_of
+from ._convolution import Conv2dKernel
 from ._errors import InvalidArgument
 from ._kernel import Kernel
 from ._library import BundleOptions, Handle, LoadOptions, PathLike, check, library
@@ -109,22 +110,28 @@ class Bundle:
 
         Raises as `load`, and TypeError, InvalidArgument, InvalidMatrix.
         """
-        source = matrix_of(matrix, problem.get("convolution"))
+        convolution = problem.get("convolution")
+        source = matrix_of(matrix, convolution)
         found = c_int64()
         check(library.spjit_bundle_find(self._handle.pointer, source.pointer,
                                         byref(make_problem(n, **problem)), text_bytes(target),
                                         byref(found)))
-        return self._load(found.value, threads)
+        if found.value < 0:
+            return None
+        handle = self._handle_of(found.value, threads)
+        return Kernel(handle) if convolution is None else Conv2dKernel(handle, convolution)
 
     def _load(self, entry: int, threads: int,
               parallel_for: tuple[int, int] | None = None) -> Kernel | None:
-        if entry < 0:
-            return None
+        return None if entry < 0 else kernel_of(self._handle_of(entry, threads, parallel_for))
+
+    def _handle_of(self, entry: int, threads: int,
+                   parallel_for: tuple[int, int] | None = None) -> Handle:
         options = LoadOptions(threads=thread_count(threads))
         if parallel_for is not None:
             options.parallel_for, options.parallel_for_user = parallel_for
-        return kernel_of(Handle(library.spjit_bundle_load, library.spjit_kernel_destroy,
-                                self._handle.pointer, entry, byref(options)))
+        return Handle(library.spjit_bundle_load, library.spjit_kernel_destroy,
+                      self._handle.pointer, entry, byref(options))
 
     def verify(self) -> None:
         """Reads and verifies all files. Raises IoError that names the first that is damaged."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-from ctypes import byref, pointer
+from collections.abc import Callable, Sequence
+from ctypes import byref, c_char_p, pointer
 from typing import Any, TypeVar
 
 import numpy as np
@@ -133,6 +133,8 @@ class Compiler:
     threads: of a call of a kernel; 0: all CPUs.
     target: "host-avx2", "host-avx512" ...; None: this CPU.
     cache: a directory; None: SPJIT_CACHE_DIR or ~/.cache/spjit; False: kernels are not kept.
+    cache_layers: cache directories and bundles that are looked at next and only read; empty: those
+        of SPJIT_CACHE_LAYERS.
     hot: calls of one kernel follow one another with nothing between; False: as in a network.
     search: "instant" (by rules), "ranked", "proxy", "exhaustive" (by timing).
     search_budget: seconds that timing may take; None: 60.
@@ -145,19 +147,21 @@ class Compiler:
     """
 
     def __init__(self, *, threads: int = 1, target: str | None = None,
-                 cache: PathLike | bool | None = None, hot: bool = False,
-                 search: str | None = None, search_budget: float | None = None,
-                 family: str | None = None, network_nnz: int = 0,
-                 verify: str | None = None,
+                 cache: PathLike | bool | None = None, cache_layers: Sequence[PathLike] = (),
+                 hot: bool = False, search: str | None = None,
+                 search_budget: float | None = None, family: str | None = None,
+                 network_nnz: int = 0, verify: str | None = None,
                  _parallel_for: tuple[int, int] | None = None) -> None:
         # _parallel_for: addresses of an spjit_parallel_for and of its first argument.
         directory = None if cache is None or isinstance(cache, bool) else path_bytes(cache)
+        layers = (c_char_p * len(cache_layers))(*map(path_bytes, cache_layers))
         options = CompilerOptions(
             target=text_bytes(target), search=text_bytes(search),
             search_budget_ms=0 if search_budget is None else 1e3 * search_budget,
             family=text_bytes(family), network_nnz=network_nnz, verify=text_bytes(verify),
             cache_directory=directory, threads=thread_count(threads), hot=int(hot),
-            no_cache=int(cache is False))
+            no_cache=int(cache is False), cache_layers=layers if cache_layers else None,
+            cache_layer_count=len(layers))
         if _parallel_for is not None:
             options.parallel_for, options.parallel_for_user = _parallel_for
         self._handle = Handle(library.spjit_compiler_create, library.spjit_compiler_destroy,
@@ -207,14 +211,14 @@ def compile(matrix: Any, n: int | None = None, *, typical_n: int = 64, layout: s
             bias: bool = False, scale: bool = False, residual: bool = False,
             runtime_values: bool = False, convolution: Conv2d | None = None,
             timeout: float | None = None, threads: int = 1,
-            target: str | None = None, cache: PathLike | bool | None = None, hot: bool = False,
-            search: str | None = None, search_budget: float | None = None,
-            family: str | None = None, network_nnz: int = 0,
+            target: str | None = None, cache: PathLike | bool | None = None,
+            cache_layers: Sequence[PathLike] = (), hot: bool = False, search: str | None = None,
+            search_budget: float | None = None, family: str | None = None, network_nnz: int = 0,
             verify: str | None = None) -> Kernel:
     """Shorthand for Compiler(...).compile(matrix, ...), whose docstrings have the parameters."""
-    compiler = Compiler(threads=threads, target=target, cache=cache, hot=hot, search=search,
-                        search_budget=search_budget, family=family, network_nnz=network_nnz,
-                        verify=verify)
+    compiler = Compiler(threads=threads, target=target, cache=cache, cache_layers=cache_layers,
+                        hot=hot, search=search, search_budget=search_budget, family=family,
+                        network_nnz=network_nnz, verify=verify)
     return compiler.compile(matrix, n, typical_n=typical_n, layout=layout, activation=activation,
                             clamp=clamp, bias=bias, scale=scale, residual=residual,
                             runtime_values=runtime_values, convolution=convolution,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 _MOST_ROUNDS = 40
 
@@ -21,3 +22,15 @@ def turns(count: int, seconds: float, least_rounds: int) -> Iterator[int]:
         if number >= least_rounds and time.perf_counter() > end:
             return
         yield from range(count) if number % 2 else reversed(range(count))
+
+
+def in_turn(calls: list[Callable[[], Any]], seconds: float, least_rounds: int) -> list[list[float]]:
+    """us of each call. They have their turns forwards and backwards. A turn is two calls, of which
+    the second is timed: caches are as it leaves them itself, and not as another one does."""
+    times: list[list[float]] = [[] for _ in calls]
+    for i in turns(len(calls), seconds, least_rounds):
+        calls[i]()
+        begin = time.perf_counter_ns()
+        calls[i]()
+        times[i].append((time.perf_counter_ns() - begin) * 1e-3)
+    return times

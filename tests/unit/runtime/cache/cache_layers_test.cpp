@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <string>
+#include <thread>
 
 #include "cache_testing.hpp"
+#include "runtime/bundle/bundle_file_writer.hpp"
+#include "runtime/bundle/bundle_layer.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -127,6 +131,122 @@ TEST_F(CacheLayersTest, ALayerHasToBeACache) {
 
   EXPECT_THROW(CacheStore(root(), "0.1.0", k_read_only), CacheError);
   EXPECT_THROW(CacheStore(root() / "nowhere", "0.1.0", k_read_only), CacheError);
+}
+
+class BundleLayersTest : public CacheLayersTest {
+ protected:
+  [[nodiscard]] fs::path bundle_path() const { return root().parent_path() / "model.spjit"; }
+
+  /// Of kernels as `publish()` has them; each twice, as layers of one key.
+  [[nodiscard]] BundleLayer filled_bundle(const std::vector<std::string>& keys,
+                                          const std::string& version = "0.1.0") const {
+    fs::create_directories(bundle_path().parent_path());
+    BundleFileWriter writer(bundle_path());
+    const std::vector<CacheFile> files = {{.name = "kernel.o", .bytes = k_object},
+                                          {.name = "source.cpp", .bytes = k_source}};
+    for (const std::string& key : keys) {
+      for (const char* layer : {"fc1", "fc2"}) {
+        writer.add({.layer = layer, .key = key, .spjit = version, .record = {{"tile", {28, 16}}}},
+                   files);
+      }
+    }
+    writer.finish();
+    return open_bundle();
+  }
+  [[nodiscard]] BundleLayer open_bundle() const {
+    return {BundleFile::open(bundle_path()), "0.1.0"};
+  }
+  /// A byte of the first file, whatever the mode.
+  void damage_bundle() const {
+    fs::permissions(bundle_path(), fs::perms(0600));
+    std::vector<std::byte> bytes = read_bytes(bundle_path());
+    bytes[4096] ^= std::byte{1};
+    write_bytes(bundle_path(), bytes);
+  }
+};
+
+TEST_F(BundleLayersTest, KernelsOfABundleAreEntries) {
+  publish(store(), key_of(1));
+  const LayeredCache cache(
+      store(), {filled_bundle({key_of(1), key_of(2)}), filled_layer(1, {key_of(2), key_of(3)})});
+
+  const CacheLookup found = cache.lookup(key_of(2));
+
+  EXPECT_TRUE(is_whole(found));
+  EXPECT_EQ(found.miss_reason, "");
+  EXPECT_EQ(found.entry->root, bundle_path());
+  EXPECT_EQ(found.entry->record.key, key_of(2));
+  EXPECT_EQ(found.entry->record.files.size(), 2U);
+  EXPECT_TRUE(found.entry->files.at("kernel.o").is_mapped());
+  EXPECT_EQ(cache.lookup(key_of(1)).entry->root, root());
+  EXPECT_EQ(cache.lookup(key_of(3)).entry->root, layer_root(1));
+  EXPECT_FALSE(cache.lookup(key_of(4)).entry);
+}
+
+TEST_F(BundleLayersTest, OnlyFilesThatAreWantedAreRead) {
+  const BundleLayer layer = filled_bundle({key_of(1)});
+  const std::vector<std::string_view> wanted = {"source.cpp"};
+
+  const CacheLookup found = layer.lookup(key_of(1), wanted);
+
+  EXPECT_TRUE(std::ranges::equal(found.entry->file("source.cpp"), k_source));
+  EXPECT_THROW(static_cast<void>(found.entry->file("kernel.o")), CacheError);
+}
+
+TEST_F(BundleLayersTest, ADamagedKernelIsReportedOnceAndFoundBelow) {
+  static_cast<void>(filled_bundle({key_of(1)}));
+  damage_bundle();
+  const LayeredCache cache(std::nullopt, {open_bundle(), filled_layer(1, {key_of(1)})});
+
+  const CacheLookup first = cache.lookup(key_of(1));
+  const CacheLookup second = cache.lookup(key_of(1));
+
+  EXPECT_TRUE(is_whole(first));
+  EXPECT_EQ(first.entry->root, layer_root(1));
+  EXPECT_THAT(first.miss_reason, HasSubstr(bundle_path().native()));
+  EXPECT_THAT(first.miss_reason, HasSubstr("is damaged"));
+  EXPECT_TRUE(is_whole(second));
+  EXPECT_EQ(second.miss_reason, "");
+}
+
+TEST_F(BundleLayersTest, AKernelOfAnotherVersionIsNotTaken) {
+  const BundleLayer layer = filled_bundle({key_of(1)}, "0.0.9");
+
+  const CacheLookup found = layer.lookup(key_of(1));
+
+  EXPECT_FALSE(found.entry);
+  EXPECT_THAT(found.miss_reason, HasSubstr("was compiled by spjit 0.0.9; this is 0.1.0"));
+}
+
+TEST_F(BundleLayersTest, ARejectedKernelStaysAndIsReportedOnce) {
+  const LayeredCache cache(store(), {filled_bundle({key_of(1)})});
+  const CacheLookup found = cache.lookup(key_of(1));
+
+  EXPECT_THAT(cache.reject(*found.entry, "of no use"), HasSubstr("of no use"));
+  EXPECT_EQ(cache.reject(*found.entry, "of no use"), "");
+
+  EXPECT_TRUE(is_whole(cache.lookup(key_of(1))));
+}
+
+TEST_F(BundleLayersTest, ThreadsLookInOneBundleAndAnEntryOutlivesIt) {
+  std::optional<LayeredCache> cache;
+  cache.emplace(std::nullopt, std::vector<CacheLayer>{filled_bundle({key_of(1), key_of(2)})});
+  std::atomic<int> whole = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      for (int k = 0; k < 50; ++k)
+        whole += is_whole(cache->lookup(key_of(1 + (i + k) % 2))) ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const CacheLookup found = cache->lookup(key_of(1));
+
+  cache.reset();
+  fs::remove(bundle_path());
+
+  EXPECT_EQ(whole, 200);
+  EXPECT_TRUE(is_whole(found));
 }
 
 }  // namespace

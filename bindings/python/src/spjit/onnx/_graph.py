@@ -26,8 +26,8 @@ _LARGEST = 2**31 - 1  # bytes of a protobuf
 class Swap(NamedTuple):
     """A layer and the kernel for it."""
 
-    layer: OnnxLayer
-    key: str
+    layer: OnnxLayer  # whose name is that of the kernel in the bundle
+    problem: str  # JSON: what the kernel computes, of which weights
     bundle: str
     threads: int
 
@@ -86,7 +86,8 @@ def _sparse_node(swap: Swap, bias: str) -> onnx.NodeProto:
     while not inputs[-1]:
         inputs.pop()
     return helper.make_node("SparseLayer", inputs, [swap.layer.output], swap.node_name,
-                            domain=DOMAIN, key=swap.key, bundle=swap.bundle, threads=swap.threads)
+                            domain=DOMAIN, layer=swap.layer.name, problem=swap.problem,
+                            bundle=swap.bundle, threads=swap.threads)
 
 
 def rewritten(model: onnx.ModelProto, swaps: Sequence[Swap]) -> onnx.ModelProto:

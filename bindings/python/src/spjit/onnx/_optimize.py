@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import tempfile
@@ -17,9 +18,10 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from .._bundle import Bundle, BundleWriter
 from .._compiler import Compiler
 from .._convolution import Conv2d
-from .._errors import SpjitError
+from .._errors import InvalidArgument, SpjitError
 from .._kernel import Kernel
 from .._library import PathLike
 from .._onnx_graph import OnnxLayer, survey
@@ -50,18 +52,19 @@ class _Candidate:
         return self.swap is not None and not self.row.reason
 
 
-class _Folder:
-    """A folder that goes when nobody needs it any more."""
+class _Kernels:
+    """A bundle in a folder that goes when nobody needs it any more."""
 
     def __init__(self) -> None:
-        self.path = tempfile.mkdtemp(prefix="spjit-kernels-")
-        self.remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        folder = tempfile.mkdtemp(prefix="spjit-kernels-")
+        self.path = str(Path(folder) / "model.spjit")
+        self.remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
 
 class Optimized:
     """A model with kernels, ready to run. `optimize` makes it."""
 
-    def __init__(self, model: onnx.ModelProto, report: Report, kernels: _Folder,
+    def __init__(self, model: onnx.ModelProto, report: Report, kernels: _Kernels,
                  threads: int) -> None:
         self._kernels = kernels
         self._threads = threads
@@ -79,25 +82,31 @@ class Optimized:
         one dict by name. Any number of threads may call it."""
         return self.session.run(None, feeds_of(self.session, inputs))  # type: ignore[no-any-return]
 
-    def save(self, path: PathLike) -> None:
-        """Writes the model, and its kernels beside it: "model.onnx" and "model.spjit", for `load`.
-        What was there before is replaced. Raises OSError."""
+    def save(self, path: PathLike, *, private_key: PathLike | None = None) -> None:
+        """Writes the model, and its kernels beside it: "model.onnx" and "model.spjit", a bundle
+        (docs/bundle.md), for `load`. What was there before is replaced.
+
+        private_key: PEM text of an Ed25519 key, or the path of a file that has it: signs the
+            bundle.
+
+        Raises OSError; InvalidArgument for what is no key.
+        """
         kernels = kernels_beside(path)
+        if kernels == Path(path):
+            raise InvalidArgument(f"the path of the model is {os.fspath(path)}; expected one that "
+                                  "does not end in .spjit, as its kernels' does")
         model = onnx.ModelProto()
         model.CopyFrom(self.model)
-        keys = set()
-        for node in model.graph.node:
-            for attribute in node.attribute if node.domain == DOMAIN else ():
-                if attribute.name == "bundle":
-                    attribute.s = os.fsencode(kernels.name)
-                elif attribute.name == "key":
-                    keys.add(attribute.s.decode())
-        with _replaced(kernels) as folder:
-            folder.mkdir()
-            for key in keys:
-                shutil.copytree(Path(self._kernels.path) / key, folder / key)
-        with _replaced(Path(path)) as file:
-            onnx.save(model, str(file))
+        nodes = [node for node in model.graph.node if node.domain == DOMAIN]
+        with BundleWriter(kernels, private_key=private_key) as writer:
+            made = Bundle(self._kernels.path)
+            for attributes in ({one.name: one for one in node.attribute} for node in nodes):
+                attributes["bundle"].s = os.fsencode(kernels.name)
+                layer = attributes["layer"].s.decode()
+                writer.add(layer, made[layer])
+            with _replaced(Path(path)) as file:
+                onnx.save(model, str(file))
+                writer.finish()
 
 
 @contextlib.contextmanager
@@ -106,8 +115,6 @@ def _replaced(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
         new = Path(folder) / path.name
         yield new
-        if path.is_dir():
-            path.rename(Path(folder) / "old")
         new.rename(path)
 
 
@@ -139,7 +146,7 @@ def optimize(model: PathLike, *inputs: Any, threads: int = 1, budget: float = 0.
     report.rows = [one.row for one in candidates]
     report.rows += [Row(other.name, other.op, (), 0.0, reason=other.reason)
                     for other in found.others]
-    kernels = _Folder()
+    kernels = _Kernels()
     try:
         network_nnz = sum(int(np.count_nonzero(layer.weight)) for layer in found.layers)
         _compile(base, candidates, inputs,
@@ -161,8 +168,8 @@ def _candidate(layer: OnnxLayer) -> _Candidate:
 
 
 def _compile(base: onnx.ModelProto, candidates: list[_Candidate], inputs: tuple[Any, ...],
-             compiler: Compiler, folder: str) -> None:
-    """Saves the kernels to `folder`/key."""
+             compiler: Compiler, bundle: str) -> None:
+    """Writes the kernels to `bundle`, by the names of their layers."""
     wanted = [one for one in candidates if not one.row.reason]
     shapes = shapes_in(base, [one.layer.input for one in wanted], inputs)
 
@@ -176,16 +183,30 @@ def _compile(base: onnx.ModelProto, candidates: list[_Candidate], inputs: tuple[
     # Two at once: what is not compiling is hashing. Nothing is written there: when this is stopped,
     # one may still be under way.
     pool = ThreadPoolExecutor(max_workers=2)
+    with BundleWriter(bundle) as writer:
+        try:
+            for one, kernel in zip(wanted, pool.map(compile_one, wanted)):
+                one.row.input = shapes[one.layer.input]
+                if kernel is not None:
+                    _add(writer, one, kernel, bundle)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    problems = {entry["layer"]: entry["problem"] for entry in Bundle(bundle).entries}
+    for one in wanted:
+        if one.swap is not None:
+            problem = json.dumps(problems[one.layer.name], separators=(",", ":"))
+            one.swap = one.swap._replace(problem=problem)
+
+
+def _add(writer: BundleWriter, one: _Candidate, kernel: Kernel, bundle: str) -> None:
+    info = kernel.info
+    one.row.kernel = info["family"]
     try:
-        for one, kernel in zip(wanted, pool.map(compile_one, wanted)):
-            one.row.input = shapes[one.layer.input]
-            if kernel is not None:
-                info = kernel.info
-                kernel.save(Path(folder) / info["key"])
-                one.row.kernel = info["family"]
-                one.swap = Swap(one.layer, info["key"], folder, info["threads"])
-    finally:
-        pool.shutdown(cancel_futures=True)
+        writer.add(one.layer.name, kernel)
+    except InvalidArgument as error:  # a name of over 1000 bytes
+        one.row.reason = str(error)
+        return
+    one.swap = Swap(one.layer, "", bundle, info["threads"])
 
 
 def _kernel_of(layer: OnnxLayer, x: tuple[int, ...], compiler: Compiler) -> Kernel:

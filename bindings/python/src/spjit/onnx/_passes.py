@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import onnx
 import onnxruntime
 
-from .._timing import turns, usual_time
+from .._timing import in_turn, usual_time
 from ._graph import session_of
 from ._sessions import feeds_of
 
@@ -30,18 +29,6 @@ def _node_times(profile: Path) -> NodeTimes:
         if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX):
             times[event["name"][:-len(_SUFFIX)]].append(float(event["dur"]))
     return {name: usual_time(all_[1::2] or all_) for name, all_ in times.items()}
-
-
-def in_turn(calls: list[Callable[[], Any]], seconds: float) -> list[list[float]]:
-    """us of each call. They have their turns forwards and backwards. A turn is two calls, of which
-    the second is timed: caches are as it leaves them itself, and not as another one does."""
-    times: list[list[float]] = [[] for _ in calls]
-    for i in turns(len(calls), seconds, _LEAST_ROUNDS):
-        calls[i]()
-        begin = time.perf_counter_ns()
-        calls[i]()
-        times[i].append((time.perf_counter_ns() - begin) * 1e-3)
-    return times
 
 
 Options = Callable[[], onnxruntime.SessionOptions]
@@ -64,7 +51,7 @@ def node_times(models: list[tuple[onnx.ModelProto, Options]], inputs: tuple[Any,
             options.enable_profiling = True
             options.profile_file_prefix = str(Path(folder) / str(i))
             sessions.append(session_of(model, options))
-        in_turn([_runner(session, inputs) for session in sessions], seconds)
+        in_turn([_runner(session, inputs) for session in sessions], seconds, _LEAST_ROUNDS)
         return [_node_times(Path(session.end_profiling())) for session in sessions]
 
 
@@ -72,7 +59,7 @@ def model_times(sessions: list[onnxruntime.InferenceSession], inputs: tuple[Any,
                 seconds: float) -> list[float]:
     """us of a pass of each, in turn."""
     calls = [_runner(session, inputs) for session in sessions]
-    return [usual_time(times) for times in in_turn(calls, seconds)]
+    return [usual_time(times) for times in in_turn(calls, seconds, _LEAST_ROUNDS)]
 
 
 def _runner(session: onnxruntime.InferenceSession, inputs: tuple[Any, ...]) -> Callable[[], Any]:

@@ -35,11 +35,13 @@ def plain_options(threads: int) -> onnxruntime.SessionOptions:
 
 
 def register(options: onnxruntime.SessionOptions, kernels: PathLike | None = None,
-             threads: int | None = None) -> None:
+             threads: int | None = None, *, public_key: PathLike | None = None) -> None:
     """Makes SparseLayer known to sessions of `options`.
 
-    kernels: where those of the model are; None: where its nodes say, from the current directory.
+    kernels: the bundle of the model's; None: where its nodes say, from the current directory.
     threads: of a run, at most those of the session; None: as many as it was optimized for.
+    public_key: PEM text of an Ed25519 key, or the path of a file that has it: only a bundle that it
+        signed is opened.
     """
     if kernels is not None:
         if not Path(kernels).exists():
@@ -48,12 +50,15 @@ def register(options: onnxruntime.SessionOptions, kernels: PathLike | None = Non
         options.add_session_config_entry("spjit.bundle", os.fspath(kernels))
     if threads is not None:
         options.add_session_config_entry("spjit.threads", str(cpu_count(threads)))
+    if public_key is not None:
+        options.add_session_config_entry("spjit.public_key", os.fspath(public_key))
     options.register_custom_ops_library(LIBRARY)
 
 
-def sparse_options(kernels: PathLike, threads: int) -> onnxruntime.SessionOptions:
+def sparse_options(kernels: PathLike, threads: int,
+                   public_key: PathLike | None = None) -> onnxruntime.SessionOptions:
     options = plain_options(threads)
-    register(options, kernels, threads)
+    register(options, kernels, threads, public_key=public_key)
     return options
 
 
@@ -62,19 +67,22 @@ def kernels_beside(model: PathLike) -> Path:
     return Path(model).with_suffix(".spjit")
 
 
-def load(model: PathLike, *, threads: int = 1) -> onnxruntime.InferenceSession:
+def load(model: PathLike, *, threads: int = 1,
+         public_key: PathLike | None = None) -> onnxruntime.InferenceSession:
     """A session of a model that `Optimized.save` wrote, with its kernels beside it.
 
     threads: of a run; 0: all CPUs.
+    public_key: PEM text of an Ed25519 key, or the path of a file that has it: only kernels that it
+        signed are loaded.
 
-    Raises FileNotFoundError without the model or the kernels of one; what ONNX Runtime raises where
-    one is damaged or of another CPU.
+    Raises FileNotFoundError without the model or its kernels; what ONNX Runtime raises where they
+    are damaged, of another model or CPU, or not signed by the key.
     """
     check_version()
     if not Path(model).exists():
         raise FileNotFoundError(f"{os.fspath(model)} does not exist; expected a model")
     return onnxruntime.InferenceSession(
-        os.fspath(model), sparse_options(kernels_beside(model), cpu_count(threads)),
+        os.fspath(model), sparse_options(kernels_beside(model), cpu_count(threads), public_key),
         providers=PROVIDERS)
 
 

@@ -16,7 +16,7 @@ from .._library import PathLike
 from .._report import Report
 from ._kernels import (Geometry, LayerKey, Variant, compile_layer, content_hash, find_bound,
                        find_kernel, put_kernel)
-from ._layers import geometry_of, is_sparse, swap, swap_parents
+from ._layers import computed_by, is_sparse, swap, swap_parents
 from ._optimize import Layer, layers_of, put_back, restore_, swapped_layers
 from ._threads import parallel_for
 
@@ -27,23 +27,23 @@ class _Saved:
 
     key: LayerKey
     has_bias: bool
-    then: str | Geometry
+    computed: str | Geometry
     name: str  # of the module
 
     def text(self) -> str:
-        then = self.then if isinstance(self.then, str) else list(self.then)
-        return json.dumps({"key": str(self.key), "bias": self.has_bias, "then": then,
+        computed = self.computed if isinstance(self.computed, str) else list(self.computed)
+        return json.dumps({"key": str(self.key), "bias": self.has_bias, "computed": computed,
                            "name": self.name}, separators=(",", ":"))
 
     @classmethod
     def parse(cls, text: str) -> _Saved:
         """Raises ValueError, KeyError or TypeError."""
         saved = json.loads(text)
-        then = saved["then"]
-        if not isinstance(then, str):
-            stride, padding, dilation, groups = then
-            then = Geometry(tuple(stride), tuple(padding), tuple(dilation), groups)
-        return cls(LayerKey.parse(saved["key"]), saved["bias"], then, saved["name"])
+        computed = saved["computed"]
+        if not isinstance(computed, str):
+            stride, padding, dilation, groups, activation = computed
+            computed = Geometry(tuple(stride), tuple(padding), tuple(dilation), groups, activation)
+        return cls(LayerKey.parse(saved["key"]), saved["bias"], computed, saved["name"])
 
 
 def save(model: nn.Module, path: PathLike, *, private_key: PathLike | None = None) -> None:
@@ -60,11 +60,11 @@ def save(model: nn.Module, path: PathLike, *, private_key: PathLike | None = Non
     with BundleWriter(path, private_key=private_key) as bundle:
         for name, module in layers.items():
             variant = Variant(torch.get_num_threads(), module.bias is not None,
-                              module.spjit_activation or geometry_of(module))
+                              computed_by(module, module.spjit_activation))
             kernel = find_kernel(module.weight, module.spjit_key, variant)
             if kernel is not None:
                 key = LayerKey.parse(module.spjit_key).with_weights(content_hash(module.weight))
-                bundle.add(_Saved(key, variant.has_bias, variant.then, name).text(), kernel)
+                bundle.add(_Saved(key, variant.has_bias, variant.computed, name).text(), kernel)
 
 
 class _File:
@@ -80,7 +80,7 @@ class _File:
             except (ValueError, KeyError, TypeError):
                 raise IoError(f"{path}: the layer {text!r} is not of "
                               "spjit.torch.save") from None
-            self.by_content[saved.key.weights, saved.has_bias, saved.then] = saved
+            self.by_content[saved.key.weights, saved.has_bias, saved.computed] = saved
             self.by_name[saved.name] = saved
 
     def kernel(self, saved: _Saved) -> Kernel | None:
@@ -123,7 +123,7 @@ def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = Non
 def _load_layer(layer: Layer, file: _File) -> None:
     variant = layer.variant
     content = content_hash(layer.weight)
-    saved = file.by_content.get((content, variant.has_bias, variant.then))
+    saved = file.by_content.get((content, variant.has_bias, variant.computed))
     kernel = None if saved is None else file.kernel(saved)
     if saved is None:
         saved = file.by_name.get(layer.row.layer.split(", ")[0])

@@ -59,6 +59,7 @@ class Geometry(NamedTuple):
     padding: tuple[int, int]
     dilation: tuple[int, int]
     groups: int
+    activation: str  # behind it, or ""
 
 
 class Variant(NamedTuple):
@@ -66,7 +67,7 @@ class Variant(NamedTuple):
 
     threads: int
     has_bias: bool
-    then: Union[str, Geometry]  # the activation of a Linear, or "", or what a Conv2d is
+    computed: Union[str, Geometry]  # the activation of a Linear, or "", or what a Conv2d is
 
 
 def content_hash(weight: Tensor) -> str:
@@ -92,7 +93,7 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
     """Through the cache on disk. Raises SpjitError."""
     values = weight.detach().contiguous().numpy()
     compiler = _compiler(variant.threads, key.network_nnz)
-    geometry = variant.then
+    geometry = variant.computed
     if isinstance(geometry, str):
         return compiler.compile(values, typical_n=max(key.tokens, 1), bias=variant.has_bias,
                                 activation=geometry or None)
@@ -101,6 +102,7 @@ def compile_layer(weight: Tensor, key: LayerKey, variant: Variant) -> Kernel:
                          geometry.stride, geometry.padding, geometry.dilation, geometry.groups,
                          any_size=True)
     return compiler.compile(values, convolution=convolution, bias=variant.has_bias,
+                            activation=geometry.activation or None,
                             layout="tokens" if key.channels_last else "features")
 
 

@@ -44,15 +44,19 @@ class SparseConv2d(nn.Conv2d):
     """Of `optimize_` and `load_`. Its weight stays dense in `state_dict()`."""
 
     spjit_key: str
+    spjit_activation: str  # as of a SparseLinear
     spjit_padding: tuple[int, int]
 
     def forward(self, input: Tensor) -> Tensor:
+        return self.run(input, "")
+
+    def run(self, input: Tensor, activation: str) -> Tensor:
         if is_compiling():
             return CONV2D(input, self.weight, self.bias, self.stride, self.spjit_padding,
-                          self.dilation, self.groups, self.spjit_key)
+                          self.dilation, self.groups, activation, self.spjit_key)
         weight, bias = _operands(self)
         return call_conv2d(input, weight, bias, self.stride, self.spjit_padding, self.dilation,
-                           self.groups, self.spjit_key)
+                           self.groups, activation, self.spjit_key)
 
 
 def activation_of(module: nn.Module) -> str:
@@ -68,23 +72,23 @@ def _has_hooks(module: nn.Module) -> bool:
 
 
 def fused_pairs(model: nn.Module) -> dict[nn.Module, nn.Module]:
-    """From a Linear to the activation behind it in an nn.Sequential, where both are nowhere else
-    and nobody looks at what is between them."""
+    """From a layer to the activation behind it in an nn.Sequential, where both are nowhere else and
+    nobody looks at what is between them."""
     uses = Counter(module for _, module in model.named_modules(remove_duplicate=False))
     pairs: dict[nn.Module, nn.Module] = {}
     for parent in model.modules():
         if type(parent) in (nn.Sequential, SparseSequential):
             inside = list(parent)
             pairs.update((first, then) for first, then in zip(inside, inside[1:])
-                         if isinstance(first, nn.Linear) and activation_of(then)
+                         if is_layer(first) and activation_of(then)
                          and uses[first] == uses[then] == 1
                          and not _has_hooks(first) and not _has_hooks(then))
     return pairs
 
 
 class SparseSequential(nn.Sequential):
-    """Of a SparseLinear and an activation behind it makes one kernel, if the layer was chosen
-    so."""
+    """Of a sparse layer and an activation behind it makes one kernel, if the layer was chosen so.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         modules = list(self._modules.values())
@@ -92,7 +96,7 @@ class SparseSequential(nn.Sequential):
         while at < len(modules):
             module = modules[at]
             at += 1
-            name = module.spjit_activation if type(module) is SparseLinear else ""
+            name = module.spjit_activation if type(module) in _DENSE else ""
             if (name and at < len(modules) and activation_of(modules[at]) == name
                     and not _has_hooks(module) and not _has_hooks(modules[at])):
                 input = module.run(input, name)
@@ -126,14 +130,14 @@ def padding_of(module: nn.Conv2d) -> tuple[int, int] | None:
     return module.padding[0], module.padding[1]  # type: ignore[return-value]
 
 
-def geometry_of(module: nn.Module) -> Geometry | str:
-    """"" for a Linear. Precondition: `refusal` has none."""
+def computed_by(module: nn.Module, activation: str) -> Geometry | str:
+    """Variant.computed, with this activation behind the layer. Precondition: `refusal` has none."""
     if not isinstance(module, nn.Conv2d):
-        return ""
+        return activation
     padding = padding_of(module)
     assert padding is not None
     return Geometry(tuple(module.stride), padding, tuple(module.dilation),  # type: ignore
-                    module.groups)
+                    module.groups, activation)
 
 
 def refusal(module: nn.Module) -> str:
@@ -239,8 +243,7 @@ def swap_parents(model: nn.Module) -> None:
     """Each nn.Sequential is sparse exactly if it has something to fuse."""
     for parent in model.modules():
         if type(parent) in (nn.Sequential, SparseSequential):
-            fuses = any(type(module) is SparseLinear and module.spjit_activation
-                        for module in parent)
+            fuses = any(is_sparse(module) and module.spjit_activation for module in parent)
             parent.__class__ = SparseSequential if fuses else nn.Sequential
 
 

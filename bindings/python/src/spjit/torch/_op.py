@@ -19,7 +19,7 @@ _definitions = torch.library.Library("spjit", "DEF")
 _definitions.define("linear(Tensor x, Tensor weight, Tensor? bias, str activation, str key) -> "
                     "Tensor")
 _definitions.define("conv2d(Tensor x, Tensor weight, Tensor? bias, int[2] stride, int[2] padding, "
-                    "int[2] dilation, int groups, str key) -> Tensor")
+                    "int[2] dilation, int groups, str activation, str key) -> Tensor")
 
 LINEAR = torch.ops.spjit.linear.default
 CONV2D = torch.ops.spjit.conv2d.default
@@ -46,8 +46,9 @@ def _dense_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: s
 
 
 def _dense_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: Pair,
-                  dilation: Pair, groups: int, key: str) -> Tensor:
-    return functional.conv2d(x, weight, bias, stride, padding, dilation, groups)
+                  dilation: Pair, groups: int, activation: str, key: str) -> Tensor:
+    y = functional.conv2d(x, weight, bias, stride, padding, dilation, groups)
+    return _ACTIVATIONS[activation](y) if activation else y
 
 
 def _is_usual(x: Tensor, weight: Tensor, bias: Bias) -> bool:
@@ -124,12 +125,13 @@ def _empty_images(x: Tensor, shape: tuple[Any, ...]) -> Tensor:
 
 
 def _conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: Pair, dilation: Pair,
-            groups: int, key: str) -> Tensor:
+            groups: int, activation: str, key: str) -> Tensor:
     """On the CPU."""
+    sizes = stride, padding, dilation, groups, activation, key
     if x.dim() == 3:
-        return _conv2d(x[None], weight, bias, stride, padding, dilation, groups, key)[0]
+        return _conv2d(x[None], weight, bias, *sizes)[0]
     geometry = Geometry((stride[0], stride[1]), (padding[0], padding[1]),
-                        (dilation[0], dilation[1]), groups)
+                        (dilation[0], dilation[1]), groups, activation)
     name = (_threads(), bias is not None, geometry)
     known = _bound.get(id(weight))
     kernel = None
@@ -140,11 +142,11 @@ def _conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: Pair, 
         kernel = _slow_kernel(x, weight, bias, key, Variant(*name))
     if (kernel is None or x.dim() != 4 or x.shape[1] != weight.shape[1] * groups
             or not _is_vector(bias, kernel._out)):
-        return functional.conv2d(x, weight, bias, stride, padding, dilation, groups)
+        return _dense_conv2d(x, weight, bias, *sizes)
     images, channels, height, width = x.shape
     rows, columns = _outputs(x, weight, stride, padding, dilation)
     if images == 0 or rows < 1 or columns < 1:
-        return functional.conv2d(x, weight, bias, stride, padding, dilation, groups)
+        return _dense_conv2d(x, weight, bias, *sizes)
     return _run_conv2d(kernel, x, bias, (images, kernel._out, rows, columns))
 
 
@@ -198,7 +200,7 @@ def _fake_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: st
 
 
 def _fake_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: Pair,
-                 dilation: Pair, groups: int, key: str) -> Tensor:
+                 dilation: Pair, groups: int, activation: str, key: str) -> Tensor:
     shape = (*x.shape[:-3], weight.shape[0], *_outputs(x, weight, stride, padding, dilation))
     return _empty_images(x, shape) if x.dim() == 4 else x.new_empty(shape)
 

@@ -20,8 +20,8 @@ from .._timing import turns, usual_time
 from . import _op  # noqa: F401  registers the operators
 from ._kernels import (LayerKey, Variant, compile_layer, content_hash, find_bound, put_kernel,
                        zeros_of)
-from ._layers import (SparseLinear, activation_of, fused_pairs, geometry_of, is_layer, is_sparse,
-                      pause_masks, refusal, swap, swap_parents, unswap)
+from ._layers import (activation_of, computed_by, fused_pairs, is_layer, is_sparse, pause_masks,
+                      refusal, swap, swap_parents, unswap)
 
 _LEAST_ROUNDS = 4
 
@@ -50,7 +50,7 @@ class Layer:
     @property
     def variant(self) -> Variant:
         return Variant(torch.get_num_threads(), self.module.bias is not None,
-                       self.row.activation or geometry_of(self.module))
+                       computed_by(self.module, self.row.activation))
 
     def measured(self) -> None:
         """Into the row, and out if dense was faster."""
@@ -204,7 +204,7 @@ class _Passes:
             module, then = layer.module, layer.then
             sparse = functools.partial(type(module).forward, module)
             if then is not None:
-                sparse = functools.partial(SparseLinear.run, module,  # type: ignore[arg-type]
+                sparse = functools.partial(type(module).run, module,  # type: ignore[arg-type]
                                            activation=layer.row.activation)
                 forwards[then] = self._timed(layer, functools.partial(type(then).forward, then),
                                              lambda x: x)

@@ -1,0 +1,268 @@
+"""spjit.torch: calls of swapped layers: inputs, gradients, weights that change, copies, threads."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import io
+import os
+import pickle
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import spjit.torch as sparse  # noqa: E402
+from spjit.torch import _kernels  # noqa: E402
+from torch import nn  # noqa: E402
+from torch_testing import _seeded, always, close, Encoder, optimized, runs  # noqa: E402, F401
+
+# torch's own.
+pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+              pytest.mark.filterwarnings("ignore::FutureWarning")]
+
+
+@pytest.mark.parametrize("shape", [(48,), (1, 48), (3, 48), (2, 1, 5, 48), (0, 48), (2, 0, 48)])
+def test_takes_any_number_of_tokens(always, shape):
+    model, _, _, _ = optimized()
+    x = torch.randn(shape)
+
+    with torch.no_grad():
+        y = model(x)
+        sparse.restore_(model)
+        close(y, model(x))
+
+
+def test_takes_inputs_that_are_not_contiguous(always, runs):
+    model, _, _, _ = optimized()
+    layer = model.up
+    wide = torch.randn(6, 7, 60)
+
+    with torch.no_grad():
+        for x in (wide[..., 4:52], wide[::2, :, :48], wide[:, :, :48].transpose(0, 1),
+                  torch.randn(48, 5).T, torch.randn(48).expand(4, 48)):
+            runs.clear()
+            y = layer(x)
+            assert runs
+            close(y, nn.functional.linear(x, layer.weight, layer.bias))
+
+
+def test_wrong_types_and_shapes_say_what_torch_says(always):
+    model, _, _, _ = optimized()
+    for x in (torch.randn(3, 48, dtype=torch.float64), torch.zeros(3, 48, dtype=torch.int64),
+              torch.randn(3, 47), torch.randn(())):
+        with pytest.raises(RuntimeError) as wrong:
+            model.up(x)
+        with pytest.raises(RuntimeError) as dense:
+            nn.functional.linear(x, model.up.weight, model.up.bias)
+        assert str(wrong.value) == str(dense.value)
+
+
+def test_has_gradients(always, runs):
+    model, x, reference, _ = optimized()
+    runs.clear()
+    x.requires_grad_()
+
+    y = model(x)
+    y.sum().backward()
+
+    assert not runs
+    close(y.detach(), reference)
+    assert model.up.weight.grad is not None
+    assert x.grad is not None
+    model.requires_grad_(False)
+    model(x.detach())
+    assert len(runs) == 3
+    tangents = torch.func.jvp(model, (x.detach(),), (torch.ones_like(x),))[1]
+    sparse.restore_(model)
+    close(tangents, torch.func.jvp(model, (x.detach(),), (torch.ones_like(x),))[1])
+
+
+def test_is_dense_in_autocast_and_other_types(always, runs):
+    model, x, reference, _ = optimized()
+    runs.clear()
+    with torch.no_grad():
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = model(x)
+        assert not runs
+        torch.testing.assert_close(y.float(), reference, rtol=0.1, atol=0.1)
+        half = copy.deepcopy(model).bfloat16()
+        torch.testing.assert_close(half(x.bfloat16()).float(), reference, rtol=0.1, atol=0.1)
+        assert not runs
+        double = copy.deepcopy(model).double()
+        close(double(x.double()).float(), reference)
+    _, _, _, report = optimized(x=x.bfloat16(), model=Encoder().bfloat16())
+    assert "bfloat16" in report.rows[0].reason
+
+
+def test_on_another_device_is_dense(always):
+    model, x, reference, _ = optimized()
+
+    y = copy.deepcopy(model).to("meta")(x.to("meta"))
+
+    assert y.shape == reference.shape
+    if not torch.cuda.is_available():
+        with pytest.raises((RuntimeError, AssertionError)):
+            model.to("cuda")
+
+
+class Doubled(torch.Tensor):
+    """Multiplies by twice of it."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function is nn.functional.linear:
+            x, weight, bias = args
+            return nn.functional.linear(x, 2 * weight.as_subclass(torch.Tensor), bias)
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+def test_weights_of_other_kinds_are_torch_s(always, runs):
+    model, x, _, _ = optimized()
+    layer, runs[:] = model.mixed, []
+    y = torch.randn(3, 96)
+    dense = layer.weight.detach()
+    with torch.no_grad():
+        layer.weight = nn.Parameter(dense.to("meta"))
+        assert layer(y).shape == (3, 96)  # as torch has it
+        del layer.weight
+        layer.weight = dense.as_subclass(Doubled)
+        close(layer(y).as_subclass(torch.Tensor), nn.functional.linear(y, 2 * dense))
+        with torch.inference_mode():
+            del layer.weight
+            layer.weight = nn.Parameter(dense.clone(), requires_grad=False)
+            close(layer(y), nn.functional.linear(y, dense))
+    assert not runs
+
+
+def test_trained_weights_are_seen(always, runs):
+    model, x, _, _ = optimized()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(x).square().mean().backward()
+    optimizer.step()
+
+    with torch.no_grad():
+        y = model(x)
+        sparse.restore_(model)
+        close(y, model(x))
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_load_state_dict_is_seen(always, runs, assign):
+    model, x, _, _ = optimized()
+    other = Encoder().eval()
+
+    model.load_state_dict(other.state_dict(), assign=assign)
+
+    with torch.no_grad():
+        runs.clear()
+        close(model(x), other(x))
+        assert len(runs) == 3
+        dense = {name: torch.randn_like(value) for name, value in other.state_dict().items()}
+        model.load_state_dict(dense, assign=assign)
+        other.load_state_dict(dense)
+        runs.clear()
+        close(model(x), other(x))
+        assert not runs  # of weights without zeros
+
+
+@pytest.mark.parametrize("copied", [
+    copy.deepcopy,
+    lambda model: pickle.loads(pickle.dumps(model)),
+    lambda model: _through_file(model)], ids=["deepcopy", "pickle", "torch.save"])
+def test_is_copied(always, runs, copied):
+    model, x, reference, _ = optimized()
+
+    other = copied(model)
+
+    with torch.no_grad():
+        runs.clear()
+        assert torch.equal(other(x), model(x))
+        assert len(runs) == 6
+        other.up.weight.zero_()
+        close(model(x), reference)
+        assert not torch.allclose(other(x), reference)
+
+
+def _through_file(model):
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+def test_kernels_go_with_the_model(always):
+    model, _, _, _ = optimized()
+    kernels = [next(iter(_kernels._bound[id(layer.weight)].kernels.values()))
+               for layer in (model.up, model.mixed)]
+    count = len(_kernels._shared)
+    assert count >= len(kernels)
+    del model, kernels
+
+    gc.collect()
+
+    assert len(_kernels._shared) <= count - 2
+
+
+def test_gives_the_same_bits_for_any_batch_and_thread_count(always):
+    model, _, _, _ = optimized()
+    x = torch.randn(33, 48)
+    layer = model.up
+    with torch.no_grad():
+        whole = layer(x)
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            assert torch.equal(layer(x), whole)
+            assert torch.equal(layer(x[5:7]), whole[5:7])
+
+
+def test_follows_the_threads_of_torch(always):
+    model, x, reference, _ = optimized()
+    with torch.no_grad():
+        for threads in (1, 2, 1):
+            torch.set_num_threads(threads)
+            close(model(x), reference)
+    made = {threads for threads, *_ in _kernels._bound[id(model.up.weight)].kernels}
+    assert {1, 2} <= made
+
+
+def test_runs_in_several_threads(always):
+    model, x, _, _ = optimized()
+    with torch.no_grad():
+        reference = model(x)
+    wrong = []
+
+    def work():
+        with torch.no_grad():
+            for _ in range(100):
+                if not torch.equal(model(x), reference):
+                    wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert not wrong
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_runs_in_a_forked_child(always):
+    torch.set_num_threads(2)
+    model, _, _, _ = optimized()
+    x = torch.randn(65, 48)
+    with torch.no_grad():
+        reference = model.up(x)
+
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                status = 0 if torch.equal(model.up(x), reference) else 2
+            finally:
+                os._exit(status)
+        _, status = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 0

@@ -1,0 +1,127 @@
+"""spjit.torch: convolutions, and activations behind layers."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import spjit.torch as sparse  # noqa: E402
+from spjit.torch._layers import SparseConv2d  # noqa: E402
+from torch import nn  # noqa: E402
+from torch_testing import (  # noqa: E402, F401
+    _seeded, always, close, compiles, Convolutions, forget, optimized, runs, thin_out)
+
+# torch's own.
+pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+              pytest.mark.filterwarnings("ignore::FutureWarning")]
+
+
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+def test_convolutions(always, runs, order):
+    model = Convolutions().eval()
+    x = torch.randn(2, 8, 14, 17).to(memory_format=order)
+
+    model, _, reference, report = optimized(x, model)
+
+    assert len(report.sparse) == 4, str(report)
+    assert type(model.first) is SparseConv2d
+    with torch.no_grad():
+        runs.clear()
+        y = model(x)
+        close(y, reference)
+        assert len(runs) == 4
+        assert y.is_contiguous(memory_format=order)
+        for shape in ((1, 8, 30, 20), (3, 8, 7, 9), (8, 14, 17), (0, 8, 14, 17)):
+            images = torch.randn(shape)
+            y = model(images)
+            dense = copy.deepcopy(model)
+            sparse.restore_(dense)
+            close(y, dense(images))
+        turned = torch.randn(2, 8, 17, 14).transpose(2, 3)
+        close(model(turned), dense(turned))
+        with pytest.raises(RuntimeError):
+            model(torch.randn(2, 7, 14, 17))
+
+
+@pytest.mark.parametrize(("activation", "name"), [
+    (nn.GELU(), "gelu"), (nn.GELU(approximate="tanh"), "gelu-tanh"), (nn.ReLU(), "relu"),
+    (nn.SiLU(), "silu"), (nn.Tanh(), "")], ids=repr)
+def test_an_activation_behind_a_layer_is_part_of_its_kernel(always, runs, activation, name):
+    model = nn.Sequential(thin_out(nn.Linear(48, 96)), activation, nn.Identity(),
+                          thin_out(nn.Linear(96, 48)))
+    seen = []
+
+    model, x, reference, report = optimized(torch.randn(5, 48), model)
+
+    assert [row.activation for row in report.rows] == [name, ""]
+    with torch.no_grad():
+        runs.clear()
+        close(model(x), reference)
+        assert len(runs) == 2
+        activation.forward = lambda y: seen.append(1) or type(activation).forward(activation, y)
+        close(model(x), reference)  # somebody looks at what is between
+        assert seen
+        del activation.forward
+        close(activation(model[0](x)), activation(nn.functional.linear(
+            x, model[0].weight, model[0].bias)))  # by itself it is the layer alone
+        close(copy.deepcopy(model)(x), reference)
+    model(x).sum().backward()
+    assert model[0].weight.grad is not None
+    sparse.restore_(model)
+    assert type(model) is nn.Sequential
+    with torch.no_grad():
+        assert torch.equal(model(x), reference)
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU(inplace=True), nn.SiLU(), nn.GELU()], ids=repr)
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+def test_an_activation_behind_a_convolution_is_part_of_its_kernel(always, runs, compiles, tmp_path,
+                                                                  activation, order):
+    model = nn.Sequential(thin_out(nn.Conv2d(8, 16, 3, padding=1)), activation,
+                          nn.Sequential(thin_out(nn.Conv2d(16, 8, 1)), nn.ReLU()))
+    x = torch.randn(2, 8, 9, 11).to(memory_format=order)
+
+    model, _, reference, report = optimized(x, model)
+
+    assert [bool(row.activation) for row in report.rows] == [True, True]
+    with torch.no_grad():
+        runs.clear()
+        y = model(x)
+        assert len(runs) == 2
+        close(y, reference)
+        assert y.is_contiguous(memory_format=order)
+        close(model(x[0]), reference[0])
+        assert model(x[:0]).shape == (0, 8, 9, 11)
+        close(torch.compile(model, dynamic=True, fullgraph=True)(x), reference)
+        assert len(runs) == 6
+        copied = copy.deepcopy(model)
+        close(copied(x), reference)
+        layer = model[0]
+        close(layer(x), nn.functional.conv2d(x, layer.weight, layer.bias, padding=1))
+    model(x.clone().requires_grad_()).sum().backward()
+    assert model[0].weight.grad is not None
+    sparse.save(model, tmp_path / "model.spjit")
+    sparse.restore_(model)
+    forget()
+    compiles.clear()
+    report = sparse.load_(model, tmp_path / "model.spjit")
+    assert all(row.sparse and row.activation for row in report.rows)
+    assert not compiles
+    with torch.no_grad():
+        close(model(x), reference)
+
+
+def test_an_activation_with_a_hook_or_of_two_layers_stays_by_itself(always):
+    shared = nn.ReLU()
+    model = nn.Sequential(thin_out(nn.Linear(48, 48)), shared, thin_out(nn.Linear(48, 48)), shared,
+                          thin_out(nn.Linear(48, 48)), nn.ReLU())
+    model[5].register_forward_hook(lambda *_: None)
+
+    model, x, reference, report = optimized(torch.randn(5, 48), model)
+
+    assert [row.activation for row in report.rows] == ["", "", ""]
+    with torch.no_grad():
+        close(model(x), reference)

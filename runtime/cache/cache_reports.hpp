@@ -1,0 +1,27 @@
+#pragma once
+
+/// @file
+/// What of a cache that cannot be mended was said before.
+
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace spjit {
+
+/// Keys of entries that are of no use and stay where they are. Thread-safe.
+class CacheReports {
+ public:
+  /// Whether this is the first time for `key`.
+  bool first(std::string_view key) {
+    const std::lock_guard lock(mutex_);
+    return keys_.emplace(key).second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> keys_;
+};
+
+}  // namespace spjit
