@@ -73,6 +73,15 @@ class CompactExecutable final : public HostExecutable {
     return std::ranges::all_of(parts_, &CompactMatrix::takes_tokens);
   }
 
+  [[nodiscard]] bool takes_runs() const noexcept override { return takes_tokens(); }
+
+  /// As many columns of a batch as an image has at once.
+  [[nodiscard]] ColumnGroups column_groups(bool in_place) const noexcept override {
+    ColumnGroups groups = HostExecutable::column_groups(in_place);
+    groups.of_batch = 256;
+    return groups;
+  }
+
   [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(
       std::span<const float> values) const override {
     const auto prepared = std::make_shared<CompactValues>(id());

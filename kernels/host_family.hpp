@@ -103,16 +103,17 @@ struct SharedWork {
 /// finished. MiniLM at 80 %, in sequence, a loop over A: 128 take 1.03 times as long, 256 and
 /// 32 1.05 times.
 struct ColumnGroups {
-  std::int64_t columns = 64;
-  std::int64_t least = 1;  ///< a group with fewer becomes part of the one before it
+  std::int64_t columns = 64;   ///< in whole panels
+  std::int64_t panel = 16;     ///< groups begin with one
+  bool whole = false;          ///< and have at least one: the last panel reaches back
+  std::int64_t of_batch = 64;  ///< of all of a batch that are computed together, at most
 };
 
 /// Plans of the images of a convolution, by their sizes: the last few that were asked for.
 class ImagePlans {
  public:
-  /// For so many columns at once.
   [[nodiscard]] std::shared_ptr<const ImagePlan> plan_for(const Convolution& convolution,
-                                                          std::int64_t columns) const;
+                                                          const ImageColumns& columns) const;
 
  private:
   mutable std::mutex mutex_;
@@ -153,6 +154,9 @@ class HostExecutable : public Executable {
   /// Whether multiply() takes a tokens-major B: the family copies B anyway.
   [[nodiscard]] virtual bool takes_tokens() const noexcept { return false; }
 
+  /// Whether multiply() takes a B in runs of columns: the family copies B anyway.
+  [[nodiscard]] virtual bool takes_runs() const noexcept { return false; }
+
   /// What computes so few columns faster, with prepared values of its own in `arguments`; null:
   /// nothing does, and they are as they were.
   [[nodiscard]] virtual const HostExecutable* suited_to_few(Arguments& arguments) const {
@@ -163,7 +167,7 @@ class HostExecutable : public Executable {
   /// How columns are divided where there is more to do than to multiply.
   /// `in_place`: sums are where C is.
   [[nodiscard]] virtual ColumnGroups column_groups(bool in_place) const noexcept {
-    return {in_place ? std::int64_t{256} : std::int64_t{64}, 1};
+    return {in_place ? std::int64_t{256} : std::int64_t{64}};
   }
 
   [[nodiscard]] int threads() const noexcept {
@@ -179,6 +183,7 @@ class HostExecutable : public Executable {
       for (int index = 0; index < count; ++index) task(index);
       return;
     }
+    // A task a thread at most, of which a pool has k_most_threads at most.
     pool()->run(static_cast<int>(count), [&](int index, int) { task(index); });
   }
 
@@ -203,11 +208,12 @@ class HostExecutable : public Executable {
   }
 
  private:
-  /// Columns of B and C of one of a batch that are computed at once.
+  /// What is computed at once: columns of B and C of one of a batch, or all of some.
   struct ColumnRange {
     std::int64_t begin;
     std::int64_t end;
   };
+  struct Group;
   struct Layer;
   struct Borrowed;
 
@@ -220,12 +226,17 @@ class HostExecutable : public Executable {
   void run_in(std::byte* memory, Layer layer, const Borrowed& borrowed) const;
   void run_layer(const Layer& layer) const;
   void run_groups(const Layer& layer) const;
-  void run_group(const Layer& layer, const Arguments& one, ColumnRange columns,
-                 float* workspace) const;
-  void run_image_group(const Layer& layer, const Arguments& one, ColumnRange columns,
-                       float* workspace) const;
-  void finish_image(const Arguments& one, const ImagePlan& plan, const Product& sums,
-                    ColumnRange columns, const RowRange& rows) const;
+  [[nodiscard]] Arguments joined(const Arguments& arguments) const;
+  [[nodiscard]] bool sums_in_place(const Arguments& arguments) const;
+  void add_items(Layer& layer) const;
+  [[nodiscard]] Group group_of(const Layer& layer, std::int64_t index) const;
+  void run_product(const Layer& layer, const Group& group) const;
+  void run_group(const Layer& layer, const Group& group, float* workspace) const;
+  void run_image_group(const Layer& layer, const Group& group, float* workspace) const;
+  void finish_items(const Layer& layer, const Group& group, const Product& sums,
+                    const RowRange& rows) const;
+  void finish_rows_of_pixels(const Arguments& one, const ImagePlan& plan, const Product& sums,
+                             ColumnRange columns, const RowRange& rows) const;
   void finish_columns(const Arguments& one, const Product& sums, ColumnRange columns,
                       const RowRange& rows) const;
 
@@ -255,10 +266,9 @@ class HostExecutable : public Executable {
         return;
       }
       const std::int64_t begin = task * panels / count * work.panel_columns;
-      Product some = product;
-      some.b += product.has_tokens ? begin * product.ldb : begin;
-      some.c += begin;
-      some.n = std::min(product.n, (task + 1) * panels / count * work.panel_columns) - begin;
+      const std::int64_t end =
+          std::min(product.n, (task + 1) * panels / count * work.panel_columns);
+      const Product some = product.columns(begin, end - begin);
       for (const Part& part : parts) run(part, some, workspace.data());
     });
   }

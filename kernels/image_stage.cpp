@@ -109,27 +109,45 @@ ImagePlan::Axis ImagePlan::axis_of(const AxisSizes& sizes) {
   return axis;
 }
 
-ImagePlan::ImagePlan(const Convolution& convolution, std::int64_t columns_at_once)
-    : of_(convolution), least_columns_(columns_at_once) {
+ImagePlan::ImagePlan(const Convolution& convolution, const ImageColumns& columns)
+    : of_(convolution), made_for_(columns) {
   const std::int64_t height = of_.output_height();
   const std::int64_t width = of_.output_width();
   vertical_ = axis_of(
       {of_.height, of_.kernel_height, of_.stride_height, of_.dilation_height, of_.pad_top, height});
   horizontal_ = axis_of(
       {of_.width, of_.kernel_width, of_.stride_width, of_.dilation_width, of_.pad_left, width});
+  plan_planes();
+  add_places();
+  if (made_for_.in_runs) add_runs();
+}
+
+void ImagePlan::plan_planes() {
+  const std::int64_t height = of_.output_height();
+  const std::int64_t width = of_.output_width();
   // Padding that the end of a row and the beginning of the next one have in common.
   std::int64_t shared = horizontal_.reach;
   for (const Phase& phase : horizontal_.phases) {
     shared = std::min({shared, phase.begin, width + horizontal_.reach - phase.end});
   }
   pitch_ = width + horizontal_.reach - shared;
-  columns_ = (height - 1) * pitch_ + width;
   reach_ = vertical_.reach * pitch_ + horizontal_.reach;
-  // So many that what all of them read beyond themselves is little.
-  columns_at_once_ = std::min(round_up(columns_, k_vector),
-                              std::max(columns_at_once, round_up(2 * reach_, k_vector)));
-  plane_ = round_up(columns_at_once_ + reach_, k_vector);
+  const std::int64_t all_places = (height - 1) * pitch_ + width;
+  columns_ = made_for_.in_runs ? height * width : all_places;
+  if (made_for_.in_runs) {
+    cut_ = ColumnCut(columns_, {.columns = round_up(columns_, k_vector)});
+    images_at_once_ = std::max<std::int64_t>(made_for_.at_once / columns_, 1);
+  } else {
+    // So many that what all of them read beyond themselves is little.
+    const std::int64_t at_once = std::max(made_for_.at_once, round_up(2 * reach_, k_vector));
+    cut_ = ColumnCut(columns_, {.columns = at_once, .threads = made_for_.threads});
+  }
+  const std::int64_t places = made_for_.in_runs ? all_places : cut_.most();
+  plane_ = round_up(round_up(places, k_vector) + reach_, k_vector);
   if (plane_ % k_shared_floats == 0) plane_ += k_vector;
+}
+
+void ImagePlan::add_places() {
   const std::int64_t of_channel = planes_a_channel() * plane_;
   places_.reserve(to_size(of_.channels * of_.kernel_height * of_.kernel_width));
   for (std::int64_t channel = 0; channel < of_.channels; ++channel) {
@@ -141,6 +159,18 @@ ImagePlan::ImagePlan(const Convolution& convolution, std::int64_t columns_at_onc
                           vertical_.shift_of[to_size(r)] * pitch_ +
                           horizontal_.shift_of[to_size(s)]);
       }
+    }
+  }
+}
+
+void ImagePlan::add_runs() {
+  const std::int64_t width = of_.output_width();
+  const std::int64_t of_image = images_at_once_ > 1 ? floats(of_.channels) : 0;
+  // Rows that follow one another are one run.
+  const std::int64_t rows = pitch_ == width ? 1 : of_.output_height();
+  for (std::int64_t image = 0; image < images_at_once_; ++image) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      runs_.push_back({image * columns_ + row * width, image * of_image + row * pitch_});
     }
   }
 }
@@ -180,20 +210,20 @@ void ImagePlan::for_each_run(const Phase& rows, const Phase& columns, const RowR
 }
 
 /// A channel after another: what is read and written of one lies together.
-// NOLINTNEXTLINE(readability-function-size): an operand is a pointer and its layout
-void ImagePlan::stage_features(const float* x, const Operand& layout, const RowRange& channels,
-                               const RowRange& columns, float* to, HostIsa isa) const {
+void ImagePlan::stage_features(const Stored& image, const PlacesOfChannels& part, float* to,
+                               HostIsa isa) const {
   const CopyRun copy = copy_run_of(isa);
-  float* plane = to + channels.begin * planes_a_channel() * plane_;
-  for (std::int64_t channel = channels.begin; channel < channels.end; ++channel) {
-    const float* const image = x + layout.offset(channel, 0);
+  float* plane = to + part.channels.begin * planes_a_channel() * plane_;
+  for (std::int64_t channel = part.channels.begin; channel < part.channels.end; ++channel) {
+    const float* const pixels = image.x + image.layout.offset(channel, 0);
     for (const Phase& row_phase : vertical_.phases) {
       for (const Phase& column_phase : horizontal_.phases) {
-        for_each_run(row_phase, column_phase, columns, [&](const Run& run) {
+        for_each_run(row_phase, column_phase, part.places, [&](const Run& run) {
           if (run.y < 0) {
             clear_run(plane + run.place, run.count);
           } else {
-            copy(image + run.y * of_.width + run.x, of_.stride_width, run.count, plane + run.place);
+            copy(pixels + run.y * of_.width + run.x, of_.stride_width, run.count,
+                 plane + run.place);
           }
         });
         plane += plane_;
@@ -203,21 +233,23 @@ void ImagePlan::stage_features(const float* x, const Operand& layout, const RowR
 }
 
 /// All channels of some pixels at a time, which lie together.
-// NOLINTNEXTLINE(readability-function-size): an operand is a pointer and its layout
-void ImagePlan::stage_tokens(const float* x, const Operand& layout, const RowRange& channels,
-                             const RowRange& columns, float* to, HostIsa isa) const {
+void ImagePlan::stage_tokens(const Stored& image, const PlacesOfChannels& part, float* to,
+                             HostIsa isa) const {
+  const RowRange& channels = part.channels;
+  const Operand& layout = image.layout;
   const std::int64_t count = channels.end - channels.begin;
   const std::int64_t distance = planes_a_channel() * plane_;
   float* planes = to + channels.begin * distance;
   for (const Phase& row_phase : vertical_.phases) {
     for (const Phase& column_phase : horizontal_.phases) {
-      for_each_run(row_phase, column_phase, columns, [&](const Run& run) {
+      for_each_run(row_phase, column_phase, part.places, [&](const Run& run) {
         float* const place = planes + run.place;
         if (run.y < 0) {
           for (std::int64_t i = 0; i < count; ++i) clear_run(place + i * distance, run.count);
           return;
         }
-        const float* const from = x + layout.offset(channels.begin, run.y * of_.width + run.x);
+        const float* const from =
+            image.x + layout.offset(channels.begin, run.y * of_.width + run.x);
         transpose(IntoPanels{.from = {from, of_.stride_width * layout.ld},
                              .rows = run.count,
                              .columns = count,
@@ -229,13 +261,14 @@ void ImagePlan::stage_tokens(const float* x, const Operand& layout, const RowRan
   }
 }
 
-// NOLINTNEXTLINE(readability-function-size): an operand is a pointer and its layout
-void ImagePlan::stage(const float* x, const Operand& layout, const RowRange& channels,
-                      const RowRange& columns, float* to, HostIsa isa) const {
+void ImagePlan::stage(const float* x, const Operand& layout, const Part& part, float* to,
+                      HostIsa isa) const {
+  const RowRange all{0, (of_.output_height() - 1) * pitch_ + of_.output_width()};
+  const PlacesOfChannels places{part.channels, made_for_.in_runs ? all : part.columns};
   if (layout.layout == Layout::tokens_major) {
-    stage_tokens(x, layout, channels, columns, to, isa);
+    stage_tokens({x, layout}, places, to, isa);
   } else {
-    stage_features(x, layout, channels, columns, to, isa);
+    stage_features({x, layout}, places, to, isa);
   }
 }
 

@@ -29,6 +29,10 @@ struct Operand {
     }
     return row * ld + column;
   }
+  /// Floats between rows whose columns lie together, or between tokens.
+  [[nodiscard]] std::int64_t row_distance() const noexcept {
+    return layout == Layout::panel_major ? panels.width : ld;
+  }
 };
 
 /// Rows of B where they are stored: those of B, or elements of the image of a convolution.

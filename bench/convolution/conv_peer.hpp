@@ -64,7 +64,10 @@ struct ConvPeerSettings {
 /// The kinds that libraries are of: those whose name begins with "onednn" are the dense
 /// convolution that goals are held against, the fastest of them for each layer.
 inline constexpr const char* k_dense_convolution = "onednn";
-/// Products of spjit: of 1x1 layers the plain one, of others after an explicit im2col.
+/// Behind the names of spjit's ways that take NHWC.
+inline constexpr const char* k_nhwc_suffix = "-nhwc";
+/// Products of spjit: of 1x1 layers the plain one, of others after an explicit im2col. Of NHWC
+/// images B and C are tokens-major, and the taps of a pixel follow one another.
 inline constexpr const char* k_explicit_im2col = "im2col+spmm";
 
 /// Those, missing ones too. Names of spjit's families are taken as well, with "-nhwc" behind for
@@ -78,7 +81,8 @@ inline constexpr const char* k_explicit_im2col = "im2col+spmm";
                                                              const std::string& family,
                                                              Layout layout);
 // In im2col_peers.cpp:
-[[nodiscard]] std::unique_ptr<ConvPeer> make_im2col_spmm_peer(const ConvPeerSettings& settings);
+[[nodiscard]] std::unique_ptr<ConvPeer> make_im2col_spmm_peer(const ConvPeerSettings& settings,
+                                                              Layout layout);
 [[nodiscard]] std::unique_ptr<ConvPeer> make_im2col_openblas_peer(const ConvPeerSettings& settings);
 // In onednn_conv_peer.cpp, how activations lie:
 enum class DnnlImages : std::uint8_t {

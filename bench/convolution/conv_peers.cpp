@@ -19,11 +19,14 @@ struct ConvEntry {
   std::unique_ptr<ConvPeer> (*make)(const Settings&);
 };
 
-const std::array<ConvEntry, 9> k_conv_entries = {
+const std::array<ConvEntry, 10> k_conv_entries = {
     {{"spjit", [](const Settings& s) { return make_spjit_conv_peer(s, "", Layout::row_major); }},
      {"spjit-nhwc",
       [](const Settings& s) { return make_spjit_conv_peer(s, "", Layout::tokens_major); }},
-     {k_explicit_im2col, make_im2col_spmm_peer},
+     {k_explicit_im2col,
+      [](const Settings& s) { return make_im2col_spmm_peer(s, Layout::row_major); }},
+     {"im2col+spmm-nhwc",
+      [](const Settings& s) { return make_im2col_spmm_peer(s, Layout::tokens_major); }},
      {"im2col+openblas", make_im2col_openblas_peer},
      {"onednn", [](const Settings& s) { return make_onednn_conv_peer(s, DnnlImages::blocked); }},
      {"onednn-nchw", [](const Settings& s) { return make_onednn_conv_peer(s, DnnlImages::nchw); }},
@@ -45,9 +48,9 @@ class MissingConvPeer final : public ConvPeer {
 
 /// Null for a name that is not a family's.
 std::unique_ptr<ConvPeer> make_family(const Settings& settings, std::string name) {
-  constexpr std::string_view k_nhwc = "-nhwc";
-  const bool has_pixels = name.ends_with(k_nhwc);
-  if (has_pixels) name.resize(name.size() - k_nhwc.size());
+  constexpr std::string_view k_suffix = k_nhwc_suffix;
+  const bool has_pixels = name.ends_with(k_suffix);
+  if (has_pixels) name.resize(name.size() - k_suffix.size());
   if (std::ranges::count(k_host_families, name) == 0) return nullptr;
   return make_spjit_conv_peer(settings, name,
                               has_pixels ? Layout::tokens_major : Layout::row_major);

@@ -45,6 +45,24 @@ void copy_tap(const Convolution& of, const Tap& tap, const float* plane, float* 
   }
 }
 
+/// A row of the output's patches, with all taps.
+void copy_patches_of_row(const Convolution& of, std::int64_t p, const float* x, float* to) {
+  for (std::int64_t q = 0; q < of.output_width(); ++q) {
+    for (std::int64_t r = 0; r < of.kernel_height; ++r) {
+      const std::int64_t y = p * of.stride_height - of.pad_top + r * of.dilation_height;
+      for (std::int64_t s = 0; s < of.kernel_width; ++s, to += of.channels) {
+        const std::int64_t column = q * of.stride_width - of.pad_left + s * of.dilation_width;
+        const bool is_inside = y >= 0 && y < of.height && column >= 0 && column < of.width;
+        if (is_inside) {
+          std::copy_n(x + (y * of.width + column) * of.channels, of.channels, to);
+        } else {
+          std::fill_n(to, of.channels, 0.0F);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void im2col(const Convolution& convolution, const float* x, float* b, ThreadPool& pool) {
@@ -65,6 +83,29 @@ void im2col(const Convolution& convolution, const float* x, float* b, ThreadPool
       copy_channel(channel);
     }
   });
+}
+
+void im2col_tokens(const Convolution& convolution, const float* x, float* b, ThreadPool& pool) {
+  const Convolution& of = convolution;
+  const std::int64_t rows = of.output_height();
+  const std::int64_t floats_a_row =
+      of.output_width() * of.channels * of.kernel_height * of.kernel_width;
+  const std::int64_t parts = std::min<std::int64_t>(pool.threads(), rows);
+  pool.run(static_cast<int>(parts), [&](int part, int /*worker*/) {
+    for (std::int64_t p = rows * part / parts; p < rows * (part + 1) / parts; ++p) {
+      copy_patches_of_row(of, p, x, b + p * floats_a_row);
+    }
+  });
+}
+
+CsrMatrix with_taps_outermost(const CsrMatrix& weights, std::int64_t taps) {
+  CsrMatrix moved = weights;
+  const std::int64_t channels = weights.cols / taps;
+  for (std::int32_t& column : moved.col_idxs) {
+    // Both are below weights.cols.
+    column = static_cast<std::int32_t>(column % taps * channels + column / taps);
+  }
+  return moved;
 }
 
 }  // namespace spjit::bench

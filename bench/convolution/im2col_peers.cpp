@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "base/arithmetic.hpp"
@@ -59,8 +60,9 @@ class PatchWorkspaces {
 /// Images of a batch, one after another, as B.
 class PatchImages {
  public:
-  PatchImages(const ConvProblem& problem, std::shared_ptr<PatchWorkspace> workspace)
+  PatchImages(const ConvProblem& problem, Layout layout, std::shared_ptr<PatchWorkspace> workspace)
       : shape_(problem.layer->shape),
+        layout_(layout),
         filters_(problem.layer->weights.rows),
         batch_(problem.batch),
         x_(problem.x),
@@ -85,7 +87,8 @@ class PatchImages {
       const float* b = x_ + image * shape_.channels * shape_.height * shape_.width;
       if (!is_pointwise(shape_)) {
         float* const patches = workspace_->at_least(rows() * columns());
-        im2col(shape_, b, patches, workspace_->pool);
+        const auto make = layout_ == Layout::tokens_major ? im2col_tokens : im2col;
+        make(shape_, b, patches, workspace_->pool);
         b = patches;
       }
       multiply(b, y_ + image * filters_ * columns());
@@ -94,6 +97,7 @@ class PatchImages {
 
  private:
   Convolution shape_;
+  Layout layout_;
   std::int64_t filters_;
   std::int64_t batch_;
   const float* x_;
@@ -126,23 +130,35 @@ class SpmmRunnable final : public Runnable {
 
 class Im2colSpmmPeer final : public ConvPeer {
  public:
-  explicit Im2colSpmmPeer(const ConvPeerSettings& settings)
-      : ConvPeer({k_explicit_im2col, SPJIT_VERSION, "jit", "", "cold compile"}, Layout::row_major),
+  Im2colSpmmPeer(const ConvPeerSettings& settings, Layout layout)
+      : ConvPeer({im2col_spmm_name(layout), SPJIT_VERSION, "jit", "", "cold compile"}, layout),
         kernels_(settings, "") {}
 
   std::unique_ptr<Runnable> prepare(const ConvProblem& problem) override {
-    const ConvLayer& layer = *problem.layer;
-    PatchImages images(problem, workspaces_.of(problem.threads));
+    const Convolution& shape = problem.layer->shape;
+    PatchImages images(problem, layout(), workspaces_.of(problem.threads));
     Problem of = with_bias_and_relu();
-    of.a = layer.shape.groups == 1
-               ? borrowed(layer.weights)
-               : std::make_shared<const CsrMatrix>(with_all_channels(layer.weights, layer.shape));
+    of.a = borrowed(problem.layer->weights);
+    if (shape.groups > 1) {
+      of.a = std::make_shared<const CsrMatrix>(with_all_channels(*of.a, shape));
+    }
+    if (layout() == Layout::tokens_major) {
+      const std::int64_t taps = shape.kernel_height * shape.kernel_width;
+      of.a = std::make_shared<const CsrMatrix>(with_taps_outermost(*of.a, taps));
+    }
     of.n = images.columns();
+    of.b.layout = layout();
+    of.c.layout = layout();
     return std::make_unique<SpmmRunnable>(kernels_.compile(of, problem), std::move(images),
                                           problem.bias);
   }
 
  private:
+  static std::string im2col_spmm_name(Layout layout) {
+    const std::string name = k_explicit_im2col;
+    return layout == Layout::tokens_major ? name + k_nhwc_suffix : name;
+  }
+
   ConvKernels kernels_;
   PatchWorkspaces workspaces_;
 };
@@ -188,7 +204,7 @@ class Im2colOpenBlasPeer final : public ConvPeer {
   std::unique_ptr<Runnable> prepare(const ConvProblem& problem) override {
     library_.set_threads(problem.threads);
     return std::make_unique<OpenBlasConvRunnable>(
-        library_, problem, PatchImages(problem, workspaces_.of(problem.threads)), isa_);
+        library_, problem, PatchImages(problem, layout(), workspaces_.of(problem.threads)), isa_);
   }
 
  private:
@@ -199,8 +215,8 @@ class Im2colOpenBlasPeer final : public ConvPeer {
 
 }  // namespace
 
-std::unique_ptr<ConvPeer> make_im2col_spmm_peer(const ConvPeerSettings& settings) {
-  return std::make_unique<Im2colSpmmPeer>(settings);
+std::unique_ptr<ConvPeer> make_im2col_spmm_peer(const ConvPeerSettings& settings, Layout layout) {
+  return std::make_unique<Im2colSpmmPeer>(settings, layout);
 }
 
 std::unique_ptr<ConvPeer> make_im2col_openblas_peer(const ConvPeerSettings& settings) {

@@ -57,10 +57,24 @@ struct Panel {
 
 using RunBlock = void (*)(Streams, const Panel&, bool);
 
+/// Columns of a panel, at most a vector, that lie together in a row of B and in a plane.
+struct Piece {
+  std::int64_t from;  ///< floats from where the row begins
+  std::int64_t to;    ///< the same of a packed row
+  std::int64_t columns;
+};
+
+/// Of all columns of a panel, by column.
+struct Pieces {
+  std::array<Piece, to_size(k_compact_panel_columns)> all;
+  std::size_t count = 0;
+  std::int64_t columns = 0;
+};
+
 /// What an instruction set has.
 struct Kernels {
   std::int64_t panel_columns;
-  std::int64_t lanes;  ///< of vectors of a panel that is not narrow
+  std::int64_t widest;  ///< lanes of vectors of a panel that is not narrow
   /// Of a panel of so many columns.
   RunBlock (*packed)(std::int64_t columns);
   RunBlock (*in_place)(std::int64_t columns);
@@ -69,10 +83,13 @@ struct Kernels {
   RunBlock (*at_places_masked)(std::int64_t columns);
   /// Copies rows of B into planes of sixteen columns, with zeros past `columns` in the last one.
   void (*pack)(const DenseSource& b, std::int64_t rows, std::int64_t columns, float* to);
+  /// The same from pieces.
+  void (*pack_pieces)(const DenseSource& b, std::int64_t rows, const Pieces& pieces, float* to);
 
-  /// What reads B where it is.
-  [[nodiscard]] RunBlock reading(const Panel& panel, std::int64_t columns) const {
-    const bool is_masked = panel.last != (columns <= 8 ? 8 : lanes);
+  /// What reads B where it is, by vectors of so many lanes.
+  [[nodiscard]] RunBlock reading(const Panel& panel, std::int64_t columns,
+                                 std::int64_t lanes) const {
+    const bool is_masked = panel.last != lanes;
     if (panel.places == nullptr) return (is_masked ? in_place_masked : in_place)(columns);
     return (is_masked ? at_places_masked : at_places)(columns);
   }
@@ -112,10 +129,31 @@ SPJIT_COMPACT_TARGET void pack(const DenseSource& b, std::int64_t rows, std::int
   }
 }
 
-constexpr Kernels k_kernels = {k_compact_panel_columns,    16,
-                               kernel_for<Packed>,         kernel_for<InPlace<false>>,
-                               kernel_for<InPlace<true>>,  kernel_for<AtPlaces<false>>,
-                               kernel_for<AtPlaces<true>>, pack};
+SPJIT_COMPACT_TARGET void pack_pieces(const DenseSource& b, std::int64_t rows, const Pieces& pieces,
+                                      float* to) {
+  float* const last = to + pieces.columns / k_plane_row * k_plane;
+  const bool has_gap = pieces.columns % k_plane_row != 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float* const from = b.row(row);
+    if (has_gap) Zmm::store(last + row * k_plane_row, Zmm::zero());
+    for (std::size_t i = 0; i < pieces.count; ++i) {
+      const Piece& piece = pieces.all[i];
+      const Zmm::Mask mask = Zmm::mask(piece.columns);
+      Zmm::store(to + piece.to, Zmm::load(from + piece.from, mask), mask);
+    }
+    to += k_plane_row;
+  }
+}
+
+constexpr Kernels k_kernels = {k_compact_panel_columns,
+                               16,
+                               kernel_for<Packed>,
+                               kernel_for<InPlace<false>>,
+                               kernel_for<InPlace<true>>,
+                               kernel_for<AtPlaces<false>>,
+                               kernel_for<AtPlaces<true>>,
+                               pack,
+                               pack_pieces};
 
 #undef SPJIT_COMPACT_TARGET
 #undef SPJIT_COMPACT_INLINE
@@ -147,6 +185,24 @@ SPJIT_COMPACT_TARGET void pack(const DenseSource& b, std::int64_t rows, std::int
   }
 }
 
+/// Of one plane. What a vector has past its piece is written over by the next piece or row; past
+/// the last row there is room for a vector.
+SPJIT_COMPACT_TARGET void pack_pieces(const DenseSource& b, std::int64_t rows, const Pieces& pieces,
+                                      float* to) {
+  static_assert(k_compact_panel_columns > k_plane_row);
+  const std::int64_t gap = pieces.columns / 8 * 8;
+  const bool has_gap = gap < pieces.columns;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float* const from = b.row(row);
+    if (has_gap) Ymm::store(to + gap, Ymm::zero());
+    for (std::size_t i = 0; i < pieces.count; ++i) {
+      const Piece& piece = pieces.all[i];
+      Ymm::store(to + piece.to, Ymm::load(from + piece.from, Ymm::mask(piece.columns)));
+    }
+    to += k_plane_row;
+  }
+}
+
 constexpr Kernels k_kernels = {16,
                                8,
                                kernel_for<Packed>,
@@ -154,23 +210,53 @@ constexpr Kernels k_kernels = {16,
                                kernel_for<InPlace<true>>,
                                kernel_for<AtPlaces<false>>,
                                kernel_for<AtPlaces<true>>,
-                               pack};
+                               pack,
+                               pack_pieces};
 
 #undef SPJIT_COMPACT_TARGET
 #undef SPJIT_COMPACT_INLINE
 }  // namespace avx2
 
-/// What of B is packed.
+/// Of a product's columns from one on.
+Pieces pieces_of(const Product& product, std::int64_t first, std::int64_t columns,
+                 std::int64_t lanes) {
+  Pieces pieces;
+  pieces.columns = columns;
+  auto run =
+      std::ranges::upper_bound(product.runs, product.first_column + first, {}, &ColumnRun::column) -
+      1;
+  for (std::int64_t at = 0; at < columns;) {
+    const std::int64_t column = product.first_column + first + at;
+    const bool is_last = run + 1 == product.runs.end();
+    const std::int64_t of_run = is_last ? columns - at : (run + 1)->column - column;
+    const std::int64_t of_plane = k_plane_row - at % k_plane_row;
+    const std::int64_t count = std::min({of_run, of_plane, columns - at, lanes});
+    pieces.all[pieces.count++] = {run->offset + column - run->column,
+                                  at / k_plane_row * k_plane + at % k_plane_row, count};
+    at += count;
+    if (count == of_run) ++run;
+  }
+  return pieces;
+}
+
+/// What of B is packed: rows of a block, a panel's columns.
 struct PackedPart {
+  const Product& product;
+  std::int64_t first_column;  ///< of the panel
   std::int64_t columns;
   std::int64_t rows;
-  bool has_tokens;
 };
 
 void pack_panel(const Kernels& kernels, const Panel& panel, const PackedPart& part, float* to,
                 HostIsa isa) {
-  if (!part.has_tokens) {
-    kernels.pack({panel.b, panel.ldb, panel.places}, part.rows, part.columns, to);
+  const DenseSource b{panel.b, panel.ldb, panel.places};
+  if (!part.product.runs.empty()) {
+    kernels.pack_pieces(
+        b, part.rows, pieces_of(part.product, part.first_column, part.columns, kernels.widest), to);
+    return;
+  }
+  if (!part.product.has_tokens) {
+    kernels.pack(b, part.rows, part.columns, to);
     return;
   }
   transpose(IntoPanels{.from = {panel.b, panel.ldb},
@@ -253,6 +339,7 @@ std::vector<std::vector<CompactMatrix::Lane>> CompactMatrix::lanes_by_block(
         column = matrix.col_idxs[entry++];
       }
       if (begin < entry || block == 0) {
+        // A matrix has at most 2^31 - 1 rows.
         lanes[to_size(block)].push_back({static_cast<std::int32_t>(row), begin, entry});
       }
       if (entry < end)
@@ -336,11 +423,8 @@ void CompactMatrix::run(std::span<const Part> parts, const Product& operands, Ho
   // C is read and written for every block: of so many columns it stays in L2 meanwhile.
   constexpr std::int64_t k_columns_at_once = 256;
   for (std::int64_t first = 0; first < operands.n; first += k_columns_at_once) {
-    Product some = operands;
-    some.b += operands.has_tokens ? first * operands.ldb : first;
-    some.c += first;
-    some.n = std::min(k_columns_at_once, operands.n - first);
-    run_blocks(parts, some, isa, workspace);
+    run_blocks(parts, operands.columns(first, std::min(k_columns_at_once, operands.n - first)), isa,
+               workspace);
   }
 }
 
@@ -360,26 +444,26 @@ void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& opera
   if (end_column == 0) return;
   const std::int64_t block_columns = parts.front().matrix->block_columns_;
   const bool in_place = block_columns > k_most_packed_columns;
+  const bool has_runs = !operands.runs.empty();
   for (std::int64_t first_column = 0; first_column < end_column; first_column += block_columns) {
     // The columns pass by while the block is in the caches.
     for (std::int64_t first = 0; first < operands.n; first += kernels.panel_columns) {
       const std::int64_t columns = std::min(kernels.panel_columns, operands.n - first);
-      const std::int64_t lanes = columns <= 8 ? 8 : kernels.lanes;
+      const std::int64_t lanes = columns <= 8 ? 8 : kernels.widest;
       const std::int64_t last = columns - (columns - 1) / lanes * lanes;
       const DenseSource b =
           operands.has_tokens
               ? DenseSource{operands.b + first * operands.ldb + first_column, operands.ldb}
-              : operands.rows_of_b().from(first_column, first);
+              : operands.rows_of_b().from(first_column, has_runs ? 0 : first);
       Panel panel{b.data, b.ld, b.places, operands.c + first, operands.ldc, last};
-      const bool is_packed = !operands.has_tokens && b.places == nullptr &&
+      const bool is_packed = !operands.has_tokens && !has_runs && b.places == nullptr &&
                              operands.ldb == k_plane_row && columns == k_plane_row;
       bool is_ready = in_place || is_packed;
       for (const Part& part : parts) {
         const Block* const block = part.matrix->block_at(first_column);
         if (block == nullptr) continue;
         if (!is_ready) {
-          pack_panel(kernels, panel, {columns, block->columns, operands.has_tokens}, workspace,
-                     isa);
+          pack_panel(kernels, panel, {operands, first, columns, block->columns}, workspace, isa);
           panel.b = workspace;
           is_ready = true;
         }
@@ -393,7 +477,7 @@ void CompactMatrix::run_blocks(std::span<const Part> parts, const Product& opera
                               values.tails.data() + block->first_tail};
         const bool is_first = first_column == 0;
         if (in_place) {
-          kernels.reading(panel, columns)(streams, panel, is_first);
+          kernels.reading(panel, columns, lanes)(streams, panel, is_first);
         } else {
           kernels.packed(columns)(streams, panel, is_first);
         }

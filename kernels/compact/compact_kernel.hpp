@@ -61,7 +61,7 @@ class CompactMatrix {
     std::vector<float> tails;
   };
 
-  /// Whether run() takes a tokens-major B.
+  /// Whether run() takes a B that is tokens-major or in runs of columns.
   [[nodiscard]] bool takes_tokens() const noexcept {
     return block_columns_ <= k_most_packed_columns;
   }

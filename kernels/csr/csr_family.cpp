@@ -27,7 +27,7 @@ class CsrExecutable final : public HostExecutable {
   /// Fewer columns at once are slower: a row's entries are gone through for each group.
   [[nodiscard]] ColumnGroups column_groups(bool in_place) const noexcept override {
     if (!in_place) return HostExecutable::column_groups(in_place);
-    return {std::numeric_limits<std::int64_t>::max() / 2, 1};
+    return {std::numeric_limits<std::int64_t>::max() / 2};
   }
 
   [[nodiscard]] std::shared_ptr<const PreparedValues::Stream> prepare_values(

@@ -81,8 +81,10 @@ std::int64_t row_group_tiles(const HostProgram& program) {
 }
 
 std::int64_t panel_group_size(const HostProgram& program, std::int64_t n) {
-  return std::clamp<std::int64_t>(program.panel_group, 1,
-                                  std::max<std::int64_t>(program.b_layout(n).panels(), 1));
+  const std::int64_t panels = std::max<std::int64_t>(program.b_layout(n).panels(), 1);
+  const std::int64_t most = std::clamp<std::int64_t>(program.panel_group, 1, panels);
+  // Alike, so that threads have as much to do: of 49 panels not 16 three times and 1.
+  return ceil_div(panels, ceil_div(panels, most));
 }
 
 std::int64_t partial_tile_floats(const HostProgram& program) {

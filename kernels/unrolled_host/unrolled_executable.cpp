@@ -114,7 +114,7 @@ HostProgram UnrolledExecutable::in_order_of(const HostTile& tile) const {
 ColumnGroups UnrolledExecutable::column_groups(bool in_place) const noexcept {
   const std::int64_t columns = in_place ? 1024 : 256;
   const std::int64_t width = program_.panel_width();
-  return {round_up(columns, width), program_.in_place_ldb > 0 ? width : 1};
+  return {round_up(columns, width), width, program_.in_place_ldb > 0};
 }
 
 UnrolledExecutable::RunPlan UnrolledExecutable::plan_of(const Product& product) const {

@@ -3,6 +3,7 @@
 /// @file
 /// Convolutions beside the product with all patches that they are, which a plain loop makes.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -27,6 +28,7 @@ struct ImageShape {
   std::int64_t height = 0;  ///< 0: as compiled
   std::int64_t width = 0;
   std::int64_t gap = 0;     ///< floats between images of a batch
+  std::int64_t y_gap = 0;   ///< the same of Y
   bool same_image = false;  ///< all of a batch are one
   bool special = false;     ///< with NaN, infinities, zeros and subnormals; bits alone are compared
 };
@@ -64,11 +66,12 @@ class ConvolutionKernels {
     Problem product = problem_of(ungrouped(*problem_.a, of.groups), pixels_of(of));
     product.c.layout = shape.y_layout;
     product.epilogue = problem_.epilogue;
-    const LayerShape layer{.n = product.n.value,
-                           .c_layout = shape.y_layout,
-                           .ldc = shape.ldy,
-                           .batch = shape.batch,
-                           .in_place = shape.in_place};
+    LayerShape layer{.n = product.n.value,
+                     .c_layout = shape.y_layout,
+                     .ldc = shape.ldy,
+                     .batch = shape.batch,
+                     .in_place = shape.in_place};
+    if (shape.y_gap > 0) layer.c_distance = extent_of_y(layer, problem_.a->rows) + shape.y_gap;
     const LayerArray x(image_place(of, shape), placement, std::numeric_limits<float>::quiet_NaN());
     const auto engine = std::make_shared<std::mt19937_64>(seed);
     x.draw([&] { return shape.special ? special_number(*engine) : number(*engine); });
@@ -156,6 +159,13 @@ class ConvolutionKernels {
     place.distance = shape.same_image ? 0 : place.extent() + shape.gap;
     return place;
   }
+  /// Floats from the first to the last of an image.
+  [[nodiscard]] static std::int64_t extent_of_y(const LayerShape& shape, std::int64_t filters) {
+    const bool has_tokens = shape.c_layout == Layout::tokens_major;
+    const std::int64_t rows = has_tokens ? shape.n : filters;
+    const std::int64_t width = has_tokens ? filters : shape.n;
+    return std::max<std::int64_t>(rows - 1, 0) * (shape.ldc == 0 ? width : shape.ldc) + width;
+  }
   /// The kernel is of a plain product.
   [[nodiscard]] bool is_pointwise() const { return !kernel_.info().convolution; }
 
@@ -166,7 +176,8 @@ class ConvolutionKernels {
            " filters, " + to_string(of) + " " + std::string(to_string(shape.x_layout)) + " " +
            std::to_string(shape.ldx) + " to " + std::string(to_string(shape.y_layout)) + " " +
            std::to_string(shape.ldy) + " batch " + std::to_string(shape.batch) + " " +
-           to_string(placement) + (shape.in_place ? " in place" : "") +
+           to_string(placement) + " gaps " + std::to_string(shape.gap) + " " +
+           std::to_string(shape.y_gap) + (shape.in_place ? " in place" : "") +
            (shape.special ? " special" : "") + (problem_.n.runtime ? " any size" : "") +
            (problem_.runtime_values ? " values" : "") + " tile " + kernel_.info().tile;
   }

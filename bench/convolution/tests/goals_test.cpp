@@ -93,22 +93,26 @@ TEST(ConvGoals, KeepSparsitiesLayoutsBatchesAndCachesApart) {
 TEST(ConvGoals, OfPatchesAreOf3x3AndThoseOfProductsOf1x1) {
   const ConvCase square = made_up_convolution({{"spjit", 10}, {"im2col+spmm", 14}});
   const ConvCase point = pointwise(made_up_convolution({{"spjit", 10.4}, {"im2col+spmm", 10}}));
+  const ConvCase pixels = pointwise(
+      made_up_convolution({{"spjit-nhwc", 10.2}, {"im2col+spmm", 9}, {"im2col+spmm-nhwc", 10}}));
 
   EXPECT_DOUBLE_EQ(goal_of({square, point}, "3x3").measured, 1.4);
   EXPECT_EQ(goal_of({square, point}, "3x3").state, State::met);
   EXPECT_DOUBLE_EQ(goal_of({square, point}, "1x1").measured, 1.04);
   EXPECT_EQ(goal_of({square, point}, "1x1").state, State::not_met);
   EXPECT_EQ(goal_of({square}, "1x1").state, State::no_data);
+  EXPECT_DOUBLE_EQ(goal_of({pixels}, "NHWC, batch 1: 1x1").measured, 1.02);
 }
 
 TEST(ConvGoals, HoldTwoThreadsAgainstOneOfTheSameLayer) {
-  const ConvCase one = made_up_convolution({{"spjit", 18}});
-  ConvCase two = made_up_convolution({{"spjit", 10}});
+  const ConvCase one = made_up_convolution({{"spjit", 18}, {"onednn", 19}});
+  ConvCase two = made_up_convolution({{"spjit", 10}, {"onednn", 10}});
   two.threads = 2;
   ConvCase alone = pointwise(two);
 
   EXPECT_DOUBLE_EQ(goal_of({one, two, alone}, "two threads").measured, 1.8);
   EXPECT_EQ(goal_of({one, two, alone}, "two threads").state, State::met);
+  EXPECT_EQ(goal_of({one, two, alone}, "two threads").where, "2 layers; oneDNN's fastest: 1.90 x");
   EXPECT_EQ(goal_of({one, alone}, "two threads").state, State::no_data);
 }
 

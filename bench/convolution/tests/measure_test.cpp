@@ -81,7 +81,8 @@ TEST(MeasureConvolutions, EveryLibraryIsRight) {
         EXPECT_THAT(timing.failed, testing::Not(StartsWith("wrong"))) << timing.library;
         EXPECT_EQ(timing.time.samples, timing.failed.empty() ? 2 : 0) << timing.library;
       }
-      for (const char* library : {"spjit", "spjit-nhwc", "im2col+spmm", "reference"}) {
+      for (const char* library :
+           {"spjit", "spjit-nhwc", "im2col+spmm", "im2col+spmm-nhwc", "reference"}) {
         ASSERT_NE(one.find(library), nullptr) << library;
         EXPECT_GT(one.find(library)->time.median_us, 0);
         EXPECT_NE(one.find(library)->detail, "");

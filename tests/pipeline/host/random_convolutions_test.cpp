@@ -104,8 +104,9 @@ ImageShape draw_image_shape(Draw& draw, const Problem& problem) {
                                    : of.output_height() * of.output_width();
   if (draw.chance(40)) shape.ldx = x_width + draw.between(1, 20);
   if (draw.chance(40)) shape.ldy = y_width + draw.between(1, 20);
-  if (draw.chance(40)) shape.batch = draw.between(0, 4);
+  if (draw.chance(50)) shape.batch = draw.between(0, draw.chance(50) ? 4 : 12);
   if (draw.chance(30)) shape.gap = draw.between(0, 20);
+  if (draw.chance(30)) shape.y_gap = draw.between(1, 20);
   shape.same_image = draw.chance(10);
   shape.in_place = draw.chance(25);
   return shape;

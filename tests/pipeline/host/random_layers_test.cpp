@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -70,13 +71,14 @@ std::int64_t draw_tokens(Draw& draw) {
 /// Distances that the checks take: one product after another, or their rows side by side.
 void draw_batch(Draw& draw, const CsrMatrix& matrix, LayerShape& shape) {
   if (draw.chance(50)) return;
-  shape.batch = draw.between(0, 4);
+  shape.batch = draw.between(0, draw.chance(80) ? 4 : 20);
   const std::int64_t b_width = shape.b_layout == Layout::tokens_major ? matrix.cols : shape.n;
   const std::int64_t c_width = shape.c_layout == Layout::tokens_major ? matrix.rows : shape.n;
   const std::int64_t sign = draw.chance(30) ? -1 : 1;
   if (draw.chance(30) && shape.b_layout != Layout::panel_major &&
       shape.c_layout != Layout::panel_major) {
     const std::int64_t gap = draw.between(0, 3);
+    shape.batch = std::min<std::int64_t>(shape.batch, 4);
     shape.ldb = 4 * (b_width + gap);
     shape.ldc = shape.ldr = 4 * (c_width + gap);
     shape.b_distance = sign * (b_width + gap);

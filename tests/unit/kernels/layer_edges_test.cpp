@@ -227,6 +227,29 @@ TEST_P(LayerEdges, RunBatches) {
   }
 }
 
+TEST_P(LayerEdges, RunBatchesWithGapsBetween) {
+  const CsrMatrix matrix = random_matrix(13, 17, 0.4);
+  const LayerKernels layer = kernels(matrix, k_all);
+  for (LayerShape shape : shapes_of(layer.kernel, k_n)) {
+    shape.batch = 7;
+    shape.b_distance = 2000;
+    shape.c_distance = 3000;
+    shape.residual_distance = 1500;
+    EXPECT_EQ(layer.run(shape), "");
+  }
+}
+
+TEST_P(LayerEdges, RunBatchesOfMoreColumnsThanAGroup) {
+  const CsrMatrix matrix = random_matrix(13, 17, 0.4);
+  constexpr std::int64_t k_columns = 108;
+  if (family() == "sliced") GTEST_SKIP() << "it has up to 4 columns";
+  const LayerKernels layer = {problem(matrix, k_all, k_columns), family(), isa(), 1};
+  for (LayerShape shape : shapes_of(layer.kernel, k_columns)) {
+    shape.batch = 3;
+    EXPECT_EQ(layer.run(shape), "");
+  }
+}
+
 TEST_P(LayerEdges, RunBatchesBackwardsAndWithOneBForAll) {
   const CsrMatrix matrix = random_matrix(13, 17, 0.4);
   const LayerKernels layer = kernels(matrix, k_all);

@@ -12,6 +12,7 @@
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
+#include "tests/support/convolution_cases.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
@@ -162,6 +163,22 @@ TEST_P(DenseFamilyTest, RefusesWhatIsMostlyZeros) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, DenseFamilyTest, testing::Values("dense"));
+
+TEST(DepthwiseConvolution, SaysThatALibraryMayBeFaster) {
+  if (Target{}.isa() == HostIsa::generic) GTEST_SKIP() << "this CPU has no AVX2";
+  Convolution of{.channels = 12, .height = 9, .width = 9, .kernel_height = 3, .kernel_width = 3};
+  const auto reason_of = [&] {
+    return Compiler({}, uncached()).compile(problem_of_convolution(of, 24)).info().reason;
+  };
+  of.groups = 12;
+  const std::string depthwise = reason_of();
+  of.groups = 1;
+  const std::string other = reason_of();
+
+  EXPECT_THAT(depthwise, HasSubstr("depthwise"));
+  EXPECT_THAT(depthwise, HasSubstr("library"));
+  EXPECT_THAT(other, testing::Not(HasSubstr("depthwise")));
+}
 
 TEST(NamedFamily, IsTheOnlyOneThatIsAsked) {
   const Problem problem = problem_of(random_matrix(50, 30, 0.7), 20);

@@ -104,6 +104,55 @@ TEST_P(CompactKernel, ComputesMoreColumnsThanAreTakenAtOnce) {
   }
 }
 
+/// Runs of such lengths, which come again and again, with a gap behind each.
+std::vector<spjit::ColumnRun> runs_of(std::int64_t n, const std::vector<std::int64_t>& lengths,
+                                      std::int64_t gap) {
+  std::vector<spjit::ColumnRun> runs;
+  for (std::int64_t column = 0; column < n; column += lengths[(runs.size() - 1) % lengths.size()]) {
+    runs.push_back({column, column + std::ssize(runs) * gap});
+  }
+  return runs;
+}
+
+TEST_P(CompactKernel, ReadsRunsOfColumns) {
+  const CsrMatrix matrix = random_matrix(19, 600, 0.7);
+  const Placement placement = std::get<Placement>(GetParam());
+  const GuardedFloats workspace(CompactMatrix::k_workspace_floats, Placement::at_end);
+  for (const std::int64_t block : {64, 256, 512}) {
+    const CompactMatrix compact(view_of(matrix), {0, matrix.rows}, block);
+    for (const std::int64_t n : {1, 7, 8, 13, 16, 31, 49, 64, 65, 196, 300}) {
+      const std::vector<float> b = dense_values(matrix.cols * n, 3);
+      std::vector<float> expected(index(matrix.rows * n));
+      compact.run({b.data(), n, expected.data(), n, n}, isa(), workspace.data());
+      for (const std::vector<std::int64_t>& lengths : std::vector<std::vector<std::int64_t>>{
+               {1}, {7}, {8, 1}, {14}, {15, 17, 2}, {49}, {1000}}) {
+        const std::vector<spjit::ColumnRun> runs = runs_of(n, lengths, 3);
+        const std::int64_t width = runs.back().offset + n - runs.back().column;
+        const GuardedFloats stored((matrix.cols - 1) * (width + 2) + width, placement);
+        std::ranges::fill(stored.span(), std::numeric_limits<float>::quiet_NaN());
+        for (std::int64_t row = 0; row < matrix.cols; ++row) {
+          for (std::size_t i = 0; i < runs.size(); ++i) {
+            const std::int64_t end = i + 1 < runs.size() ? runs[i + 1].column : n;
+            for (std::int64_t j = runs[i].column; j < end; ++j) {
+              stored.span()[index(row * (width + 2) + runs[i].offset + j - runs[i].column)] =
+                  b[index(row * n + j)];
+            }
+          }
+        }
+        const GuardedFloats c(matrix.rows * n, placement);
+
+        compact.run(
+            {.b = stored.data(), .ldb = width + 2, .c = c.data(), .ldc = n, .n = n, .runs = runs},
+            isa(), workspace.data());
+
+        EXPECT_TRUE(std::ranges::equal(c.span(), expected)) << n << " in runs of " << lengths[0];
+        EXPECT_TRUE(c.intact());
+        EXPECT_TRUE(workspace.intact());
+      }
+    }
+  }
+}
+
 TEST_P(CompactKernel, ReadsNothingPastRowsOfOneCacheLine) {
   const CsrMatrix matrix = random_matrix(19, 140, 0.7);
   for (std::int64_t n = 1; n <= 16; ++n) expect_product(matrix, {n, 16, n});
