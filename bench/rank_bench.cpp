@@ -258,6 +258,7 @@ void report_learning_curve(Report& report, const Target& target) {
 void report_importance(Report& report, const Target& target, const RankModel& model) {
   const std::vector<double> losses = importance_by_shuffling(target.real, model);
   std::vector<std::pair<std::string, double>> bars;
+  bars.reserve(losses.size());
   for (std::size_t i = 0; i < losses.size(); ++i) bars.emplace_back(model.features[i], losses[i]);
   std::ranges::stable_sort(bars, [](const auto& a, const auto& b) { return a.second > b.second; });
   report.add(

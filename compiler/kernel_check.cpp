@@ -272,6 +272,7 @@ class Check {
   void compare() {
     if (outputs_.empty()) return;
     std::vector<LayerOutput> computed;
+    computed.reserve(outputs_.size());
     for (const Output& output : outputs_) {
       computed.push_back({output.c.data(), output.c.place(), describe(output)});
     }

@@ -56,6 +56,7 @@ class HostFamily : public KernelFamily {
 
   /// The kernel of an image that is A, by an Executable made of the object, A and `cancel`.
   template <class Executable>
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): one that holds its image moves it
   [[nodiscard]] LoadedKernel open_csr(const HostObject& object, CsrImage read,
                                       const Cancellation& cancel) const {
     KernelInfo info = info_of(read.header, object);

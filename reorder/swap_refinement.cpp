@@ -101,6 +101,7 @@ class SwapSearch {
       if (!changed) break;
     }
     std::vector<std::int32_t> matrix_rows;
+    matrix_rows.reserve(row_at_.size());
     for (const std::int32_t row : row_at_) {
       matrix_rows.push_back(block_.rows.matrix_rows[at(row)]);
     }

@@ -9,7 +9,7 @@ Names that a source keeps to itself may occur in another one; such sources go in
 batches, as do those with different values of a macro. Sources in which
 something is found are looked at alone, the rest together again (where it is in a header, by
 halves): only what clang-tidy says of a source by itself, with its own flags, is reported. Exit
-status 1 if anything is.
+status 1 if anything is. SPJIT_CLANG_TIDY names the program (clang-tidy).
 
 A batch is not the file that its sources are, so three kinds of remark that clang keeps for that file
 are not made: unused functions (g++ reports those), unused `using` and unused namespace aliases. What
@@ -20,6 +20,7 @@ import argparse
 import concurrent.futures
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -28,6 +29,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+CLANG_TIDY = os.environ.get("SPJIT_CLANG_TIDY", "clang-tidy")
 BATCH = 30  # sources; more share little more and leave a core idle at the end
 HEADERS = "include/spjit|base|matrix|reorder|plan|rankmodel|runtime|kernels|proxy|compiler|tools"
 OWN_NAME = re.compile(
@@ -60,8 +62,8 @@ class Flags:
         self.folders.update(other.folders)
 
     def words(self):
-        # Some are for g++ only.
-        return [*self.common, "-Wno-unknown-warning-option", *self.macros.values(),
+        # Some are for g++ only. What is deprecated is left to g++, which knows its own library.
+        return [*self.common, "-Wno-unknown-warning-option", "-Wno-deprecated-declarations", *self.macros.values(),
                 *(word for folder in self.folders for word in folder.split("\0"))]
 
 
@@ -154,7 +156,7 @@ def tidy(batch, scratch):
         looked_at = sources[0] if alone else written_together(batch, folder)
         files = "|".join(re.escape(source) for source in sources)
         run = subprocess.run(
-            ["clang-tidy-14", "--quiet", f"--config-file={ROOT}/.clang-tidy",
+            [CLANG_TIDY, "--quiet", f"--config-file={ROOT}/.clang-tidy",
              f"--header-filter=^{re.escape(str(ROOT))}/({HEADERS})/.*\\.hpp$|^({files})$",
              *([] if alone else ["--checks=-bugprone-suspicious-include"]),
              str(looked_at), "--", *flags_for_batch(batch)],

@@ -22,6 +22,7 @@ CacheExport export_cache(const CacheStore& store, std::vector<std::string> keys,
       continue;
     }
     std::vector<CacheFile> files;
+    files.reserve(entry.record.files.size());
     for (const CacheFileRecord& file : entry.record.files) {
       files.push_back({.name = file.name, .bytes = entry.file(file.name)});
     }

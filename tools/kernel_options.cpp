@@ -371,6 +371,7 @@ int resolve_threads(int threads) {
 Json describe(const KernelOptions& options) {
   const CompileOptions& compile = options.compile;
   std::vector<std::string> targets;
+  targets.reserve(options.targets.size());
   for (const Target& target : options.targets) targets.push_back(target.name());
   Json json = {{"problem", describe(options.problem)},
                {"operands", describe(options.operands)},

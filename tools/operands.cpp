@@ -58,6 +58,7 @@ std::vector<float> vector_of(bool wanted, const OperandFile& file, std::int64_t 
                              std::uint64_t seed) {
   std::vector<float> values;
   if (!wanted || !file.path.empty()) return file.values;
+  values.reserve(static_cast<std::size_t>(rows));
   for (std::int64_t row = 0; row < rows; ++row) values.push_back(pattern_value(seed, row, 0));
   return values;
 }

@@ -55,8 +55,8 @@ std::optional<fs::path> sparsert_file(const fs::path& data, const std::string& l
   const std::string end = "_1_1";
   if (!layer.starts_with(begin) || !layer.ends_with(end)) return {};
   const std::string group = layer.substr(begin.size(), layer.size() - begin.size() - end.size());
-  const fs::path file = data / "weights" / "sparsert_rn50_3x3" / fmt::format("{}", sparsity) /
-                        fmt::format("filter_bg{}.npy", group);
+  fs::path file = data / "weights" / "sparsert_rn50_3x3" / fmt::format("{}", sparsity) /
+                  fmt::format("filter_bg{}.npy", group);
   if (!fs::exists(file)) return {};
   return file;
 }
@@ -166,6 +166,7 @@ std::vector<ConvLayer> load_conv_layers(const fs::path& folder) {
 
 std::vector<ConvNetwork> list_conv_networks(const ConvNetworkOptions& options) {
   std::vector<ConvNetwork> networks;
+  networks.reserve(options.sparsities.size());
   for (const int sparsity : options.sparsities) {
     networks.push_back(
         {"resnet50", sparsity, [options, sparsity] { return resnet50_of(options, sparsity); }});

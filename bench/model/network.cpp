@@ -57,6 +57,7 @@ std::vector<NetworkLayer> bert_of(const std::vector<NetworkLayer>& small) {
   for (std::size_t block = 0; block < k_blocks; ++block) {
     for (std::size_t part = 0; part < k_layers_a_block; ++part) {
       std::vector<const CsrMatrix*> blocks;
+      blocks.reserve(4);
       for (std::size_t i = 0; i < 4; ++i) {
         blocks.push_back(&small[((block + i) * k_layers_a_block + part) % small.size()].matrix);
       }

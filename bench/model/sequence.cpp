@@ -53,6 +53,7 @@ std::vector<SequenceTiming> time_in_sequence(std::span<const Sequence> sequences
   const std::vector<TimingResult> results = measure_single_calls(
       candidates, timer, {options.min_samples, options.max_samples, options.budget_ms});
   std::vector<SequenceTiming> timings;
+  timings.reserve(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     timings.push_back({results[i], std::move(all[i].layers_us)});
   }

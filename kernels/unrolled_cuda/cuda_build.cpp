@@ -142,6 +142,7 @@ std::string link_all(std::span<const SourceUnit> units, const std::vector<Object
         units.size()));
   }
   std::vector<LinkInput> inputs;
+  inputs.reserve(units.size());
   for (std::size_t i = 0; i < units.size(); ++i) {
     inputs.push_back({objects[i].kind, units[i].name, objects[i].code});
   }

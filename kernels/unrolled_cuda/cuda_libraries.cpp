@@ -150,6 +150,7 @@ class Search {
 
 std::string describe_places(const CudaPlaces& places) {
   std::vector<std::string> words;
+  words.reserve(places.places.size());
   for (const CudaPlace& place : places.places) {
     words.push_back(fmt::format("{} ({})", place.path.string(), place.origin));
   }

@@ -49,7 +49,7 @@ class CudaParameters {
   unsigned ldc_;
   unsigned ldr_;
   const float* values_;
-  void* places_[13];
+  void* places_[13];  // NOLINT(modernize-use-default-member-init): beside what decides the values
 };
 
 }  // namespace spjit

@@ -138,6 +138,7 @@ std::vector<TuningResult> time_host_kernels(std::span<const HostTuningCandidate>
   if (operands == nullptr) return results;
   const bool is_hot = timing.between_bytes == 0;
   std::vector<TuningEntry> entries;
+  entries.reserve(runners.size());
   for (std::size_t i = 0; i < runners.size(); ++i) {
     entries.push_back({to_string(candidates[places[i]].tile),
                        [&, i](std::int64_t calls) {
