@@ -191,7 +191,7 @@ TEST(CudaProxy, RefusesCandidatesOfSeveralGroupsAndOtherPlans) {
 
 TEST(CudaProxyLaunch, GivesAnSmTheBlocksOfTheFullKernel) {
   int with_shared_memory = 0;
-  const CsrMatrix matrix = random_matrix(2048, 64, 0.9);
+  const CsrMatrix matrix = random_matrix(768, 64, 0.9);
   for (const CudaDeviceInfo& limits : known_cuda_cards()) {
     for (const std::int64_t n : {96, 1000, 8192}) {
       const CudaTileSpace space = cuda_space(cuda_problem(matrix, n), cuda_policy(), limits);
