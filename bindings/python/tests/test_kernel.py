@@ -45,6 +45,17 @@ def test_of_no_tokens_gives_no_tokens(weights, shape):
     assert y.shape == (*shape[:-1], 48)
 
 
+@pytest.mark.parametrize("layout", ["tokens", "features"])
+def test_of_no_features_gives_the_bias(layout):
+    kernel = spjit.compile(np.zeros((5, 0), np.float32), bias=True, layout=layout)
+    bias = np.arange(5, dtype=np.float32)
+    for shape in ((3, 0), (2, 3, 0)):
+        x = np.zeros(shape, np.float32)
+        y = kernel(x if layout == "tokens" else x.swapaxes(-1, -2), bias=bias)
+        np.testing.assert_array_equal(y if layout == "tokens" else y.swapaxes(-1, -2),
+                                      np.broadcast_to(bias, (*shape[:-1], 5)))
+
+
 def test_of_a_fixed_n_takes_that_and_batches_of_it(weights, rng):
     kernel = spjit.compile(weights, 6)
 

@@ -170,7 +170,8 @@ def hard_swish(*, three="three", six="six", gated="c"):
 
 
 SWISH = {"w": sparse(8, 8, 3, 3), "b": floats(8), "zero": np.float32(0), "three": np.float32(3),
-         "six": np.float32(6), "two": np.float32(2)}
+         "six": np.float32(6), "two": np.float32(2),
+         "three_of_5_dimensions": np.full((1, 1, 1, 1, 1), 3, np.float32)}
 
 
 def test_a_hard_swish_behind_a_convolution(tmp_path):
@@ -180,12 +181,81 @@ def test_a_hard_swish_behind_a_convolution(tmp_path):
     assert [one.op_type for one in fast.model.graph.node] == ["SparseLayer", "HardSigmoid", "Mul"]
 
 
-@pytest.mark.parametrize("wrong", [{"three": "two"}, {"six": "two"}, {"gated": "a"}])
+@pytest.mark.parametrize("wrong", [{"three": "two"}, {"three": "three_of_5_dimensions"},
+                                   {"six": "two"}, {"gated": "a"}])
 def test_what_is_no_hard_swish_stays(tmp_path, wrong):
     path = write(tmp_path / "m.onnx", [node("Conv", "x w b", "c"), *hard_swish(**wrong)], SWISH,
                  list(IMAGE))
     fast = check(path, floats(*IMAGE), 1)
     assert "HardSigmoid" not in [one.op_type for one in fast.model.graph.node]
+
+
+@pytest.mark.parametrize("behind", [
+    [node("Add", "o b", "y")],
+    [node("Mul", "o b", "y")],
+    [node("Sigmoid", "o", "s"), node("Mul", "o s", "m"), node("Mul", "m one", "y")],
+], ids=["bias", "factor", "activation"])
+def test_constants_that_add_dimensions_stay(tmp_path, behind):
+    constants = {"w": W1, "b": floats(1, 1, 48), "one": np.ones((1, 1, 1), np.float32)}
+    path = write(tmp_path / "m.onnx", [node("MatMul", "x w", "o"), *behind], constants, ["n", 32])
+
+    fast = check(path, floats(3, 32), 1)
+
+    assert [one.op_type for one in fast.model.graph.node][-1] in ("Add", "Mul")
+
+
+@pytest.mark.parametrize("zeros", [0.9, 0])
+def test_weights_in_a_file_beside_the_model(tmp_path, monkeypatch, zeros):
+    path = write(tmp_path / "m.onnx", [node("MatMul", "x w", "y")],
+                 {"w": sparse(32, 48, zeros=zeros)}, ["n", 32])
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="weights.bin",
+              size_threshold=0)
+
+    fast = check(path, floats(3, 32), int(zeros > 0.5))
+
+    x = floats(4, 32)
+    fast.save(tmp_path / "fast.onnx")
+    if zeros:
+        assert np.array_equal(spjit.onnx.load(tmp_path / "fast.onnx").run(None, {"x": x}), fast(x))
+    monkeypatch.chdir(tmp_path)
+    check("m.onnx", x, int(zeros > 0.5))
+
+
+def test_initializers_that_are_inputs(tmp_path):
+    path = write(tmp_path / "m.onnx", [node("MatMul", "x w", "y")], {"w": W1}, ["n", 32])
+    model = onnx.load(path)
+    model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, W1.shape))
+    onnx.save(model, path)
+    check(path, floats(3, 32), 0)  # a run may give others
+
+    model.ir_version = 3
+    model.opset_import[0].version = 8
+    onnx.save(model, path)
+    check(path, floats(3, 32), 1)
+
+
+def test_sparse_and_half_precision_weights(tmp_path):
+    nodes = [node("Cast", "x", "h", to=TensorProto.FLOAT16), node("MatMul", "h w", "p"),
+             node("Cast", "p", "y", to=TensorProto.FLOAT)]
+    path = write(tmp_path / "half.onnx", nodes, {"w": W1.astype(np.float16)}, ["n", 32])
+    check(path, floats(3, 32), 1)
+
+    path = write(tmp_path / "sparse.onnx", [node("MatMul", "x w", "y")], {}, ["n", 32])
+    model = onnx.load(path)
+    places = np.flatnonzero(W1)
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(
+        numpy_helper.from_array(W1.ravel()[places], "w"),
+        numpy_helper.from_array(places, "places"), W1.shape))
+    onnx.save(model, path)
+    fast = check(path, floats(3, 32), 1)
+    assert not fast.model.graph.sparse_initializer
+
+
+def test_a_model_that_has_kernels_already_is_refused(feed_forward, tmp_path):
+    x = floats(2, 5, 32)
+    spjit.onnx.optimize(feed_forward, x).save(tmp_path / "fast.onnx")
+    with pytest.raises(spjit.InvalidArgument, match="has kernels of spjit already"):
+        spjit.onnx.optimize(tmp_path / "fast.onnx", x)
 
 
 def test_a_model_without_sparse_layers(tmp_path):

@@ -289,6 +289,34 @@ def test_nodes_that_are_no_layers_say_why(nodes, weight, inputs, reason):
     assert [reason in other.reason for other in found.others] == [True]
 
 
+def test_layers_of_graphs_within_nodes_are_mentioned():
+    def branch(name, *nodes):
+        return helper.make_graph(list(nodes), name, [], [
+            helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)])
+
+    inner = numpy_helper.from_array(W, "v")
+    model = model_of([node("If", "c", "y", then_branch=branch("t", node("MatMul", "x w", "a")),
+                           else_branch=branch("e", node("Constant", "", "v", value=inner),
+                                              node("MatMul", "x v", "b")))],
+                     constants(), inputs=[("x", [3, 4]), ("c", [])])
+
+    assert sorted((one.name, one.reason) for one in survey(model).others) == [
+        (name, "it is in a graph within y, a node If") for name in "ab"]
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_sparse_initializers(flat):
+    places = np.array([1, 8, 23]) if flat else np.array([[0, 1], [1, 2], [3, 5]])
+    model = model_of([node("MatMul", "x w", "y")], {})
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(
+        numpy_helper.from_array(np.array([1, 2, 3], np.float32), "w"),
+        numpy_helper.from_array(places, "places"), W.shape))
+    expected = np.zeros_like(W)
+    expected[[0, 1, 3], [1, 2, 5]] = 1, 2, 3
+
+    np.testing.assert_array_equal(only_layer(model).weight, expected.T)
+
+
 def test_a_product_of_activations_is_not_mentioned():
     found = survey(model_of([node("MatMul", "x z", "y")], {},
                             inputs=[("x", [3, 4]), ("z", [4, 3])]))

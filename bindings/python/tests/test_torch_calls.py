@@ -16,7 +16,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 import spjit.torch as sparse  # noqa: E402
 from spjit.torch import _kernels  # noqa: E402
 from torch import nn  # noqa: E402
-from torch_testing import _seeded, always, close, Encoder, optimized, runs  # noqa: E402, F401
+from torch_testing import (  # noqa: E402, F401
+    _seeded, always, close, Encoder, optimized, runs, thin_out)
 
 # torch's own.
 pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -52,10 +53,23 @@ def test_wrong_types_and_shapes_say_what_torch_says(always):
     model, _, _, _ = optimized()
     for x in (torch.randn(3, 48, dtype=torch.float64), torch.zeros(3, 48, dtype=torch.int64),
               torch.randn(3, 47), torch.randn(())):
-        with pytest.raises(RuntimeError) as wrong:
+        with torch.no_grad(), pytest.raises(RuntimeError) as wrong:
             model.up(x)
         with pytest.raises(RuntimeError) as dense:
             nn.functional.linear(x, model.up.weight, model.up.bias)
+        assert str(wrong.value) == str(dense.value)
+
+
+@pytest.mark.parametrize("x", [None, "x", [1.0]])
+def test_what_is_no_tensor_says_what_torch_says(always, x):
+    model = nn.Sequential(thin_out(nn.Linear(48, 48)), nn.Unflatten(-1, (3, 4, 4)),
+                          thin_out(nn.Conv2d(3, 8, 3)))
+    model, _, _, _ = optimized(torch.randn(2, 48), model)
+    for layer in (model[0], model[2]):
+        with torch.no_grad(), pytest.raises(TypeError) as wrong:
+            layer(x)
+        with pytest.raises(TypeError) as dense:
+            type(layer).__mro__[1].forward(layer, x)
         assert str(wrong.value) == str(dense.value)
 
 

@@ -36,6 +36,8 @@ def test_operators_pass_opcheck(always):
     torch.library.opcheck(_op.CONV2D, _arguments(images.first, x))
     torch.library.opcheck(_op.CONV2D, _arguments(
         images.first, x.to(memory_format=torch.channels_last)))
+    for one in (x[0], x.to(memory_format=torch.channels_last)[0]):  # [channels, height, width]
+        torch.library.opcheck(_op.CONV2D, _arguments(images.first, one))
 
 
 def test_is_compiled_for_any_size_as_one_graph(always, runs):

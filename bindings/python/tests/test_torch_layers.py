@@ -114,6 +114,38 @@ def test_an_activation_behind_a_convolution_is_part_of_its_kernel(always, runs, 
         close(model(x), reference)
 
 
+def test_hooks_of_all_modules_see_layer_and_activation(always):
+    model, x, reference, _ = optimized(torch.randn(5, 48), nn.Sequential(
+        thin_out(nn.Linear(48, 48)), nn.ReLU()))
+    seen = []
+    hook = nn.modules.module.register_module_forward_hook(
+        lambda module, *_: seen.append(type(module).__name__))
+    try:
+        with torch.no_grad():
+            close(model(x), reference)
+    finally:
+        hook.remove()
+    assert seen == ["SparseLinear", "ReLU", "SparseSequential"]
+
+
+def test_an_encoder_layer_of_torch_calls_its_layers_without_its_fast_path(always):
+    model = nn.TransformerEncoderLayer(48, 4, 96, batch_first=True)
+    thin_out(model.linear1), thin_out(model.linear2)
+    x = torch.randn(2, 5, 48)
+
+    _, _, _, report = optimized(x, model)
+    assert [row.reason for row in report.rows][1:] == 2 * ["the example does not call it"]
+
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        _, _, reference, report = optimized(x, model)
+        assert len(report.sparse) == 2
+        with torch.no_grad():
+            close(model(x), reference)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+
+
 def test_an_activation_with_a_hook_or_of_two_layers_stays_by_itself(always):
     shared = nn.ReLU()
     model = nn.Sequential(thin_out(nn.Linear(48, 48)), shared, thin_out(nn.Linear(48, 48)), shared,

@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+import spjit  # noqa: E402
 import spjit.torch as sparse  # noqa: E402
 from spjit.torch import _optimize  # noqa: E402
 from spjit.torch._layers import SparseLinear  # noqa: E402
@@ -135,6 +136,71 @@ def test_says_why_layers_stay_dense():
     assert "remove_parametrizations" in reasons["made"]
     assert "circular" in reasons["around"]
     assert "uneven" in reasons["even"]
+
+
+class PlainSubclass(torch.Tensor):
+    pass
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")  # torch's own
+@pytest.mark.parametrize(("change", "reason"), [
+    (lambda w: w.to_sparse_csr(), "its weight is sparse_csr"),
+    (lambda w: w.as_subclass(PlainSubclass), "its weight is a PlainSubclass")])
+def test_weights_that_are_no_plain_tensors_stay_dense(always, change, reason):
+    model = nn.Sequential(thin_out(nn.Linear(48, 48)), thin_out(nn.Linear(48, 48)))
+    model[0].weight = nn.Parameter(change(model[0].weight.detach()))
+
+    model, x, reference, report = optimized(torch.randn(5, 48), model)
+
+    assert reason in report.rows[0].reason
+    assert [row.sparse for row in report.rows] == [False, True]
+    close(model(x), reference)
+
+
+def test_a_layer_without_a_weight_yet_stays_dense(always):
+    model = nn.Sequential(nn.LazyLinear(48), thin_out(nn.Linear(48, 48)))
+
+    report = sparse.optimize_(model, torch.randn(5, 32))
+
+    assert "no weight yet" in report.rows[0].reason
+    assert report.rows[1].sparse
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(8, 8), nn.Conv2d(8, 8, 1)], ids=["Linear", "Conv2d"])
+def test_a_layer_that_is_parametrized_later_is_dense_meanwhile(always, runs, layer):
+    from torch.nn.utils import parametrize
+
+    class Twice(nn.Module):
+        def forward(self, weight):
+            return 2 * weight
+
+    shape = (4, 8, 5, 5) if isinstance(layer, nn.Conv2d) else (4, 8)
+    model, x, reference, _ = optimized(torch.randn(shape), nn.Sequential(thin_out(layer, 0.6)))
+    parametrize.register_parametrization(layer, "weight", Twice())
+    with torch.no_grad():
+        layer.bias.zero_()
+        runs.clear()
+        y = model(x)
+        assert not runs
+        report = sparse.optimize_(model, x)
+        assert "parametrized" in report.rows[0].reason
+        close(model(x), y)
+        parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
+        close(2 * model(x), y)
+        assert runs
+
+
+def test_refuses_what_is_no_model_or_number_of_threads():
+    model, x = nn.Sequential(nn.Linear(8, 8)), torch.randn(3, 8)
+    for given, message in (((None, x), "model is NoneType"),
+                           ((model, {"x": x}), "example is dict")):
+        with pytest.raises(spjit.InvalidArgument, match=message):
+            sparse.optimize_(*given)
+    for options, message in (({"threads": 0}, "expected 1 to 4096"),
+                             ({"threads": 10**6}, "expected 1 to 4096"),
+                             ({"kwargs": [1]}, "kwargs is list")):
+        with pytest.raises(spjit.InvalidArgument, match=message):
+            sparse.optimize_(model, x, **options)
 
 
 def test_what_the_model_raises_comes_out_and_changes_nothing(always):

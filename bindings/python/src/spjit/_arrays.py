@@ -126,6 +126,8 @@ def _place(shape: Extents, strides: Extents, dimensions: Dimensions) -> Placed |
     strides = tuple(stride // _ITEM for stride in strides)
     batch_dims, feature_dim, token_dims = dimensions
     features, feature_stride = shape[feature_dim], strides[feature_dim]
+    if features == 0:  # numpy's strides are 0 there, and mean nothing
+        return TOKENS, 1, 0
     token_shape = shape[token_dims]
     distance = _merged(shape[:batch_dims], strides[:batch_dims])
     token_stride = _merged(token_shape, strides[token_dims])

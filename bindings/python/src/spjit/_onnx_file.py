@@ -75,7 +75,8 @@ def _safetensors(found: Survey) -> Iterator[bytes]:
             tensors[name.removesuffix("weight") + "bias"] = layer.bias
         options.append(_options_of(name, layer))
     document = {"layers": options, "left_dense": [
-        {"name": _dotted(other.name), "reason": f"{other.op}: {other.reason}"} for other in found.others]}
+        {"name": _dotted(other.name), "reason": f"{other.op}: {other.reason}"}
+        for other in found.others]}
     header: dict[str, Any] = {"__metadata__": {"spjit": json.dumps(document)}}
     end = 0
     for name, tensor in tensors.items():

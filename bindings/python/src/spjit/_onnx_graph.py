@@ -29,6 +29,9 @@ _OTHER_NODES = {
 }
 
 
+_LAYER_NODES = ("MatMul", "Gemm", "Conv")
+
+
 @dataclass(frozen=True)
 class Convolution:
     """Of images NCHW, as ONNX has it: stride and dilation of height and width; padding of top,
@@ -101,6 +104,9 @@ def survey(model: onnx.ModelProto, shapes: Shapes | None = None) -> Survey:
         else:
             if layer is not None:
                 layers.append(_with_followers(graph, layer))
+        others += [NoLayer(_unique(inner.name or inner.output[0], names), inner.op_type,
+                           f"it is in a graph within {name}, a node {node.op_type}")
+                   for inner in _inner_layers(graph, node)]
     return Survey(layers, others)
 
 
@@ -123,6 +129,7 @@ class _Graph:
         graph = model.graph
         self.nodes = graph.node
         self._initializers = {one.name: one for one in graph.initializer}
+        self._sparse = {one.values.name: one for one in graph.sparse_initializer}
         if model.ir_version >= 4:  # what is an input, too, is a default that a run may replace
             for value in graph.input:
                 self._initializers.pop(value.name, None)
@@ -147,22 +154,29 @@ class _Graph:
         """None for a value that is computed of inputs."""
         if name in self._initializers:
             return onnx.numpy_helper.to_array(self._initializers[name])
+        if name in self._sparse:
+            return _densified(self._sparse[name])
         node = self.nodes[self._makers[name]] if name in self._makers else None
         if node is None or not _is_standard(node):
             return None
         if node.op_type == "Constant":
             return _constant_of(node)
-        if node.op_type not in ("Identity", "Transpose"):
+        if node.op_type not in ("Identity", "Transpose", "Cast"):
             return None
         value = self.constant(node.input[0])
         if value is None or node.op_type == "Identity":
             return value
+        if node.op_type == "Cast":  # of fp16 weights, as ONNX Runtime computes with them on a CPU
+            to = attribute_of(node, "to", 0)
+            return value.astype(np.float32) if to == onnx.TensorProto.FLOAT else None
         return value.transpose(attribute_of(node, "perm", None))
 
-    def scalar(self, name: str) -> float | None:
-        """A constant of one element."""
+    def scalar(self, name: str, rank: int = 1) -> float | None:
+        """A constant of one element, of at most `rank` dimensions: one of more would add some to
+        what it is computed with."""
         value = self.constant(name) if name else None
-        return float(value.reshape(())) if value is not None and value.size == 1 else None
+        fits = value is not None and value.size == 1 and value.ndim <= rank
+        return float(value.reshape(())) if value is not None and fits else None
 
 
 def _is_standard(node: onnx.NodeProto) -> bool:
@@ -189,6 +203,34 @@ def _names_in(attribute: onnx.AttributeProto) -> Iterator[str]:
             yield from node.input
             for inner in node.attribute:
                 yield from _names_in(inner)
+
+
+def _densified(sparse: onnx.SparseTensorProto) -> np.ndarray:
+    values = onnx.numpy_helper.to_array(sparse.values)
+    places = onnx.numpy_helper.to_array(sparse.indices)  # [nnz] of the flat array, or [nnz, rank]
+    dense = np.zeros(tuple(sparse.dims), values.dtype)
+    dense[tuple(places.T) if places.ndim == 2 else np.unravel_index(places, dense.shape)] = values
+    return dense
+
+
+def _graphs_in(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        yield from attribute.graphs
+        if attribute.HasField("g"):
+            yield attribute.g
+
+
+def _inner_layers(outer: _Graph, node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    """Nodes of graphs within the node that would be layers outside, by their weights."""
+    for graph in _graphs_in(node):
+        constant = {one.name for one in graph.initializer}
+        constant.update(each.output[0] for each in graph.node if each.op_type == "Constant")
+        for inner in graph.node:
+            if (inner.op_type in _LAYER_NODES and len(inner.input) > 1
+                    and (inner.input[1] in constant
+                         or outer.constant(inner.input[1]) is not None)):
+                yield inner
+            yield from _inner_layers(outer, inner)
 
 
 def _constant_of(node: onnx.NodeProto) -> np.ndarray | None:
@@ -355,6 +397,15 @@ def _per_row(value: np.ndarray | None, rows: int, trailing: int) -> np.ndarray |
 # ---- What follows it ------------------------------------------------------------------------
 
 
+def _rank(layer: OnnxLayer) -> int:
+    """Dimensions of the output, as many as are sure."""
+    if layer.convolution:
+        return 4
+    if layer.op == "Gemm":
+        return 2
+    return 1 if layer.input_shape is None else len(layer.input_shape)
+
+
 def _with_followers(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
     if layer.activation or layer.residual:
         return layer
@@ -413,8 +464,10 @@ def _with_factor(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
 def _constant_beside(graph: _Graph, layer: OnnxLayer, node: onnx.NodeProto) -> np.ndarray | None:
     """The node's other operand, as a constant of each row."""
     other = node.input[1] if node.input[0] == layer.output else node.input[0]
-    return _per_row(graph.constant(other), layer.weight.shape[0],
-                    trailing=2 if layer.convolution else 0)
+    value = graph.constant(other)
+    if value is None or value.ndim > _rank(layer):  # which would add dimensions
+        return None
+    return _per_row(value, layer.weight.shape[0], trailing=2 if layer.convolution else 0)
 
 
 def _with_bias(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
@@ -477,7 +530,7 @@ def _with_activation(graph: _Graph, layer: OnnxLayer) -> OnnxLayer:
     while waiting and len(makers) < _MOST_NODES:
         index = heapq.heappop(waiting)
         node = graph.nodes[index]
-        value = None if node.output[0] in makers else _computed(graph, node, values)
+        value = None if node.output[0] in makers else _computed(graph, node, values, _rank(layer))
         if value is None:
             continue
         values[node.output[0]], makers[node.output[0]] = value, index
@@ -508,14 +561,15 @@ def _clip_behind(graph: _Graph, layer: OnnxLayer) -> OnnxLayer | None:
                    nodes=(*layer.nodes, index))
 
 
-def _computed(graph: _Graph, node: onnx.NodeProto,
-              values: dict[str, np.ndarray]) -> np.ndarray | None:
-    """What the node gives; None if it needs more than `values` and constants of one element."""
+def _computed(graph: _Graph, node: onnx.NodeProto, values: dict[str, np.ndarray],
+              rank: int) -> np.ndarray | None:
+    """What the node gives; None if it needs more than `values`, which have so many dimensions, and
+    constants of one element."""
     if not (_is_standard(node) or node.op_type in _FUSED_ACTIVATIONS):
         return None
     inputs: list[Any] = []
     for name in node.input:
-        value = values[name] if name in values else graph.scalar(name)
+        value = values[name] if name in values else graph.scalar(name, rank)
         if value is None:
             return None
         inputs.append(value)

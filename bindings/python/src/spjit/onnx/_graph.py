@@ -14,6 +14,7 @@ import onnx.numpy_helper
 import onnxruntime
 from onnx import helper
 
+from .._errors import InvalidArgument
 from .._library import PathLike
 from .._onnx_graph import OnnxLayer
 from ._hard_swish import shorten_hard_swishes
@@ -46,14 +47,41 @@ def with_unique_names(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
+def _without_inputs_of_constants(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Before version 4 initializers are inputs, too, though no run gives them."""
+    if model.ir_version < 4:
+        constants = {one.name for one in model.graph.initializer}
+        kept = [value for value in model.graph.input if value.name not in constants]
+        del model.graph.input[:]
+        model.graph.input.extend(kept)
+        model.ir_version = 4
+    return model
+
+
+def loaded(path: PathLike, data: PathLike) -> onnx.ModelProto:
+    """With the weights that are in files of the folder `data`."""
+    model = onnx.load(os.fspath(path), load_external_data=False)
+    onnx.external_data_helper.load_external_data_for_model(model, os.fspath(data))
+    return model
+
+
 def fused(model: PathLike) -> onnx.ModelProto:
-    """The model after what ONNX Runtime's optimizer does for any CPU."""
+    """The model after what ONNX Runtime's optimizer does for any CPU. Raises InvalidArgument for
+    one that has kernels already."""
     options = plain_options(1)
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     with tempfile.TemporaryDirectory(prefix="spjit-onnx-") as folder:
         options.optimized_model_filepath = str(Path(folder) / "fused.onnx")
-        onnxruntime.InferenceSession(os.fspath(model), options, providers=PROVIDERS)
-        return with_unique_names(onnx.load(options.optimized_model_filepath))
+        try:
+            onnxruntime.InferenceSession(os.fspath(model), options, providers=PROVIDERS)
+        except Exception as error:  # onnxruntime has several types
+            if f"{DOMAIN}:SparseLayer" in str(error):
+                raise InvalidArgument(f"{os.fspath(model)} has kernels of spjit already; expected "
+                                      "the model that it was made of") from error
+            raise
+        # Weights in files of their own are not copied: paths are those of the original.
+        made = loaded(options.optimized_model_filepath, Path(os.fspath(model)).parent)
+        return with_unique_names(_without_inputs_of_constants(made))
 
 
 def session_of(model: onnx.ModelProto,
@@ -123,8 +151,11 @@ def _drop_unused(graph: onnx.GraphProto) -> None:
            for node in graph.node for attribute in node.attribute):
         return
     used = {name for node in graph.node for name in node.input}
-    used.update(value.name for value in graph.output)
+    used.update(value.name for value in (*graph.output, *graph.input))
     kept = [one for one in graph.initializer if one.name in used]
     if len(kept) < len(graph.initializer):
         del graph.initializer[:]
         graph.initializer.extend(kept)
+    sparse = [one for one in graph.sparse_initializer if one.values.name in used]
+    del graph.sparse_initializer[:]
+    graph.sparse_initializer.extend(sparse)

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
+from torch.nn.modules import module as global_hooks
+from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize, prune
 
 from ._kernels import Geometry
@@ -34,6 +36,8 @@ class SparseLinear(nn.Linear):
         return self.run(input, "")
 
     def run(self, input: Tensor, activation: str) -> Tensor:
+        if type(self) is not SparseLinear:  # parametrized since: another weight in each call
+            return nn.Linear.forward(self, input)
         if is_compiling():
             return LINEAR(input, self.weight, self.bias, activation, self.spjit_key)
         weight, bias = _operands(self)
@@ -51,6 +55,8 @@ class SparseConv2d(nn.Conv2d):
         return self.run(input, "")
 
     def run(self, input: Tensor, activation: str) -> Tensor:
+        if type(self) is not SparseConv2d:  # as in SparseLinear
+            return nn.Conv2d.forward(self, input)
         if is_compiling():
             return CONV2D(input, self.weight, self.bias, self.stride, self.spjit_padding,
                           self.dilation, self.groups, activation, self.spjit_key)
@@ -68,7 +74,8 @@ def activation_of(module: nn.Module) -> str:
 
 def _has_hooks(module: nn.Module) -> bool:
     return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
-                or module._backward_pre_hooks or "forward" in vars(module))
+                or module._backward_pre_hooks or "forward" in vars(module)
+                or global_hooks._global_forward_hooks or global_hooks._global_forward_pre_hooks)
 
 
 def fused_pairs(model: nn.Module) -> dict[nn.Module, nn.Module]:
@@ -144,11 +151,17 @@ def refusal(module: nn.Module) -> str:
     """Why a layer cannot be swapped; "" if it can."""
     if parametrize.is_parametrized(module):
         return "its weight is parametrized: torch.nn.utils.parametrize.remove_parametrizations()"
+    if is_lazy(module.weight):
+        return "it has no weight yet: call the model once before"
     if type(module) not in _SPARSE and type(module) not in _DENSE:
         return f"it is a {type(module).__name__}, whose forward() may differ"
     if "forward" in vars(module):
         return "its forward() was replaced"
     weight = module.weight
+    if type(weight) not in (Tensor, nn.Parameter):
+        return f"its weight is a {type(weight).__name__}; expected a plain tensor"
+    if weight.layout is not torch.strided:
+        return f"its weight is {str(weight.layout).removeprefix('torch.')}; expected a dense tensor"
     if weight.dtype is not torch.float32:
         return f"its weight is {str(weight.dtype).removeprefix('torch.')}; expected float32"
     if weight.device.type != "cpu":
@@ -248,9 +261,10 @@ def swap_parents(model: nn.Module) -> None:
 
 
 def unswap(module: nn.Module) -> None:
-    """As it was before `swap`."""
+    """As it was before `swap`. A module that was parametrized since keeps what it will need when
+    that is taken off."""
     if is_sparse(module):
         module.__class__ = _DENSE[type(module)]
-    for name in ("spjit_key", "spjit_activation", "spjit_padding"):
-        vars(module).pop(name, None)
+        for name in ("spjit_key", "spjit_activation", "spjit_padding"):
+            vars(module).pop(name, None)
     resume_masks(module)

@@ -87,7 +87,7 @@ def _linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) ->
                 return _dense_linear(x, weight, bias, activation, key)
             known.bias, known.bias_pointer = bias, summand
     features, rows = kernel._in, kernel._out
-    *lead, given = x.shape
+    *lead, given = x.shape or (0,)
     if given != features:
         return _dense_linear(x, weight, bias, activation, key)  # says what is wrong
     if not x.is_contiguous():
@@ -201,6 +201,9 @@ def _fake_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: st
 
 def _fake_conv2d(x: Tensor, weight: Tensor, bias: Bias, stride: Pair, padding: Pair,
                  dilation: Pair, groups: int, activation: str, key: str) -> Tensor:
+    if x.dim() == 3:  # as _conv2d does, in the order of x
+        return _fake_conv2d(x[None], weight, bias, stride, padding, dilation, groups, activation,
+                            key)[0]
     shape = (*x.shape[:-3], weight.shape[0], *_outputs(x, weight, stride, padding, dilation))
     return _empty_images(x, shape) if x.dim() == 4 else x.new_empty(shape)
 
@@ -248,13 +251,22 @@ def is_plain(x: Tensor, weight: Tensor, bias: Bias) -> bool:
             and not _needs_grad(x, weight, bias))
 
 
+def _is_tensor(x: Any) -> bool:
+    """Or something like it, as the proxies of torch.fx."""
+    return isinstance(x, Tensor) or hasattr(x, "__torch_function__")
+
+
 def call_linear(x: Tensor, weight: Tensor, bias: Bias, activation: str, key: str) -> Tensor:
     """spjit::linear, in some us less where it is called as usual."""
-    call = _linear if is_plain(x, weight, bias) else LINEAR
+    if is_plain(x, weight, bias):
+        return _linear(x, weight, bias, activation, key)
+    call = LINEAR if _is_tensor(x) else _dense_linear  # which says what is wrong
     return call(x, weight, bias, activation, key)
 
 
 def call_conv2d(x: Tensor, weight: Tensor, bias: Bias, *sizes: Any) -> Tensor:
     """The same of spjit::conv2d."""
-    call = _conv2d if is_plain(x, weight, bias) else CONV2D
+    if is_plain(x, weight, bias):
+        return _conv2d(x, weight, bias, *sizes)
+    call = CONV2D if _is_tensor(x) else _dense_conv2d
     return call(x, weight, bias, *sizes)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from .._errors import InvalidArgument, SpjitError
 from .._report import Report, Row, why_too_dense
@@ -24,6 +25,7 @@ from ._layers import (activation_of, computed_by, fused_pairs, is_layer, is_spar
                       refusal, swap, swap_parents, unswap)
 
 _LEAST_ROUNDS = 4
+_MOST_THREADS = 4096  # of a run
 
 
 @dataclass
@@ -73,11 +75,17 @@ def layers_of(model: nn.Module, *, count_zeros: bool = True) -> list[Layer]:
     return layers
 
 
+def _is_countable(weight: Tensor) -> bool:
+    return not is_lazy(weight) and weight.device.type == "cpu" and weight.layout is torch.strided
+
+
 def _layer_of(module: nn.Module, name: str, count_zeros: bool) -> Layer:
     kind = "Conv2d" if isinstance(module, nn.Conv2d) else "Linear"
     weight = module.weight
-    row = Row(name, kind, tuple(weight.shape), 0.0, reason=refusal(module))  # type: ignore
-    if count_zeros and weight.device.type == "cpu":  # type: ignore[union-attr]
+    reason = refusal(module)
+    shape = () if is_lazy(weight) else tuple(weight.shape)  # type: ignore
+    row = Row(name, kind, shape, 0.0, reason=reason)
+    if count_zeros and (not reason or _is_countable(weight)):  # type: ignore[arg-type]
         row.zeros = zeros_of(weight)  # type: ignore[arg-type]
         row.reason = row.reason or why_too_dense(row.zeros)
     return Layer(module, row)
@@ -262,11 +270,15 @@ def _choose(layers: list[Layer], run: Callable[[], Any], budget: float, report: 
 
 
 def _call(model: nn.Module, example: Any, kwargs: Mapping[str, Any] | None) -> Callable[[], Any]:
+    if not isinstance(model, nn.Module):
+        raise InvalidArgument(f"model is {type(model).__name__}; expected an nn.Module")
     if isinstance(example, Tensor):
         example = (example,)
     if not isinstance(example, (tuple, list)):
         raise InvalidArgument(f"example is {type(example).__name__}; expected a tensor or the "
                               "tuple of the model's arguments")
+    if not isinstance(kwargs or {}, Mapping):
+        raise InvalidArgument(f"kwargs is {type(kwargs).__name__}; expected a dict")
     return lambda: model(*example, **(kwargs or {}))
 
 
@@ -288,9 +300,12 @@ def optimize_(model: nn.Module, example: Any, *, kwargs: Mapping[str, Any] | Non
     parameters, hooks and `state_dict()` stay; the model gives the same up to rounding. Where it
     stops with an exception, also by Ctrl-C, the model is as it was.
 
-    Raises InvalidArgument for an example that is none; what the model raises.
+    Raises InvalidArgument for an example or a number of threads that is none; what the model
+    raises.
     """
     run = _call(model, example, kwargs)
+    if threads is not None and not 1 <= threads <= _MOST_THREADS:
+        raise InvalidArgument(f"threads is {threads}; expected 1 to {_MOST_THREADS}")
     before = swapped_layers(model)
     report = Report(threads=torch.get_num_threads() if threads is None else threads)
     layers: list[Layer] = []
