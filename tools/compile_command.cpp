@@ -51,7 +51,10 @@ std::vector<LayerOptions> options_of_targets(const LayerOptions& options) {
   for (const Target& target : options.kernel.targets) {
     LayerOptions& own = result.emplace_back(options);
     own.kernel.compile.target = target;
-    if (own.measure && !target.is_cuda()) own.peak_gflops = measure_peak_gflops(target.isa());
+    // A target of another CPU gets its error where it is compiled.
+    if (own.measure && !target.is_cuda() && target.runs_here()) {
+      own.peak_gflops = measure_peak_gflops(target.isa());
+    }
   }
   return result;
 }
