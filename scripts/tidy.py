@@ -63,7 +63,8 @@ class Flags:
 
     def words(self):
         # Some are for g++ only. What is deprecated is left to g++, which knows its own library.
-        return [*self.common, "-Wno-unknown-warning-option", "-Wno-deprecated-declarations", *self.macros.values(),
+        return [*self.common, "-Wno-unknown-warning-option", "-Wno-deprecated-declarations",
+                *self.macros.values(),
                 *(word for folder in self.folders for word in folder.split("\0"))]
 
 
