@@ -21,9 +21,9 @@ constexpr std::size_t k_shares = 7;
 /// Nonzeros of the largest layer that is looked at. The vocabulary of the Transformer takes most of
 /// a minute, and a sanitizer ten times that.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::int64_t k_most_nonzeros = 320'000;
+constexpr std::int64_t k_most_layer_nonzeros = 320'000;
 #else
-constexpr std::int64_t k_most_nonzeros = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t k_most_layer_nonzeros = std::numeric_limits<std::int64_t>::max();
 #endif
 
 class CudaGrouping : public testing::TestWithParam<std::size_t> {};
@@ -35,7 +35,7 @@ TEST_P(CudaGrouping, IsTheBestOfBothOnRealLayers) {
   for (std::size_t i = GetParam(); i < files.size(); i += k_shares) {
     SCOPED_TRACE(files[i].string());
     const spjit::CsrMatrix layer = spjit::load_matrix(files[i]);
-    if (layer.nnz() > k_most_nonzeros) continue;
+    if (layer.nnz() > k_most_layer_nonzeros) continue;
     spjit::testing_support::expect_best_of_both(spjit::testing_support::cuda_problem(layer, 512));
   }
 }
