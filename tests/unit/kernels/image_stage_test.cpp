@@ -15,6 +15,7 @@
 #include "spjit/error.hpp"
 #include "tests/support/draw.hpp"
 #include "tests/support/layer_testing.hpp"
+#include "tests/support/padded_3x3.hpp"
 
 namespace {
 
@@ -180,17 +181,8 @@ TEST(ImageStage, HasPixelsOfImagesInRuns) {
 }
 
 TEST(ImageStage, SmallImagesAreComputedTogether) {
-  const Convolution seven{.channels = 1,
-                          .height = 7,
-                          .width = 7,
-                          .kernel_height = 3,
-                          .kernel_width = 3,
-                          .pad_top = 1,
-                          .pad_left = 1,
-                          .pad_bottom = 1,
-                          .pad_right = 1};
-  Convolution large = seven;
-  large.height = large.width = 56;
+  const Convolution seven = padded_3x3(1, 7, 7);
+  const Convolution large = padded_3x3(1, 56, 56);
 
   EXPECT_EQ(ImagePlan(seven, {256, true}).images_at_once(), 5);
   EXPECT_EQ(ImagePlan(seven, {256}).images_at_once(), 1);  // planes of one lie together

@@ -82,10 +82,9 @@ def _is_countable(weight: Tensor) -> bool:
 def _layer_of(module: nn.Module, name: str, count_zeros: bool) -> Layer:
     kind = "Conv2d" if isinstance(module, nn.Conv2d) else "Linear"
     weight = module.weight
-    reason = refusal(module)
     shape = () if is_lazy(weight) else tuple(weight.shape)  # type: ignore
-    row = Row(name, kind, shape, 0.0, reason=reason)
-    if count_zeros and (not reason or _is_countable(weight)):  # type: ignore[arg-type]
+    row = Row(name, kind, shape, 0.0, reason=refusal(module))
+    if count_zeros and _is_countable(weight):  # type: ignore[arg-type]
         row.zeros = zeros_of(weight)  # type: ignore[arg-type]
         row.reason = row.reason or why_too_dense(row.zeros)
     return Layer(module, row)
