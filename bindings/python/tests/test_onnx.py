@@ -258,6 +258,11 @@ def test_a_model_that_has_kernels_already_is_refused(feed_forward, tmp_path):
         spjit.onnx.optimize(tmp_path / "fast.onnx", x)
 
 
+def test_threads_that_are_no_number_are_refused(feed_forward):
+    with pytest.raises(spjit.InvalidArgument, match="threads is '2'; expected a whole number"):
+        spjit.onnx.optimize(feed_forward, floats(2, 5, 32), threads="2")
+
+
 def test_a_model_without_sparse_layers(tmp_path):
     path = write(tmp_path / "m.onnx", [node("MatMul", "x w", "y")], {"w": floats(32, 8)}, [3, 32])
     fast = check(path, floats(3, 32), 0)

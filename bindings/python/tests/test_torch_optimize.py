@@ -196,11 +196,21 @@ def test_refuses_what_is_no_model_or_number_of_threads():
                            ((model, {"x": x}), "example is dict")):
         with pytest.raises(spjit.InvalidArgument, match=message):
             sparse.optimize_(*given)
-    for options, message in (({"threads": 0}, "expected 1 to 4096"),
-                             ({"threads": 10**6}, "expected 1 to 4096"),
+    for options, message in (({"threads": -1}, "threads is -1"),
+                             ({"threads": "2"}, "threads is '2'"),
+                             ({"threads": 10**6}, "to 4096"),
                              ({"kwargs": [1]}, "kwargs is list")):
         with pytest.raises(spjit.InvalidArgument, match=message):
             sparse.optimize_(model, x, **options)
+
+
+def test_no_threads_are_all_cpus():
+    before = torch.get_num_threads()
+
+    report = sparse.optimize_(nn.Sequential(nn.Linear(8, 8)), torch.randn(3, 8), threads=0)
+
+    assert report.threads == len(os.sched_getaffinity(0))
+    assert torch.get_num_threads() == before
 
 
 def test_what_the_model_raises_comes_out_and_changes_nothing(always):

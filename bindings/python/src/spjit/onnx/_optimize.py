@@ -23,7 +23,7 @@ from .._compiler import Compiler
 from .._convolution import Conv2d
 from .._errors import InvalidArgument, SpjitError
 from .._kernel import Kernel
-from .._library import PathLike
+from .._library import PathLike, cpu_count
 from .._onnx_graph import OnnxLayer, survey
 from .._report import Report, Row, why_too_dense
 from ._graph import DOMAIN, Swap, fused, rewritten, session_of, shapes_in
@@ -31,7 +31,6 @@ from ._passes import NodeTimes, alone, dense_time, model_times, node_times
 from ._sessions import (
     PROVIDERS,
     check_version,
-    cpu_count,
     feeds_of,
     kernels_beside,
     plain_options,

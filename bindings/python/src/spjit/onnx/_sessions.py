@@ -9,7 +9,7 @@ from typing import Any
 import onnxruntime
 
 from .._errors import InvalidArgument, NotSupported
-from .._library import LIBRARY, PathLike, thread_count
+from .._library import LIBRARY, PathLike, cpu_count
 
 PROVIDERS = ["CPUExecutionProvider"]
 OLDEST = (1, 17)
@@ -20,11 +20,6 @@ def check_version() -> None:
     version = onnxruntime.__version__
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         raise NotSupported(f"this is onnxruntime {version}; expected 1.17 or later")
-
-
-def cpu_count(threads: int) -> int:
-    """Of `threads`, 0 for all CPUs."""
-    return len(os.sched_getaffinity(0)) if thread_count(threads) < 0 else threads
 
 
 def plain_options(threads: int) -> onnxruntime.SessionOptions:

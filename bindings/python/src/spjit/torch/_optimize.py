@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from .._errors import InvalidArgument, SpjitError
+from .._library import cpu_count
 from .._report import Report, Row, why_too_dense
 from .._timing import turns, usual_time
 from . import _op  # noqa: F401  registers the operators
@@ -25,7 +26,6 @@ from ._layers import (activation_of, computed_by, fused_pairs, is_layer, is_spar
                       refusal, swap, swap_parents, unswap)
 
 _LEAST_ROUNDS = 4
-_MOST_THREADS = 4096  # of a run
 
 
 @dataclass
@@ -91,14 +91,13 @@ def _layer_of(module: nn.Module, name: str, count_zeros: bool) -> Layer:
 
 
 @contextlib.contextmanager
-def _as_in_use(model: nn.Module, threads: int | None) -> Iterator[None]:
+def _as_in_use(model: nn.Module, threads: int) -> Iterator[None]:
     """Evaluation without gradients, with so many threads."""
     modes = [(module, module.training) for module in model.modules()]
     threads_before = torch.get_num_threads()
     try:
         model.eval()
-        if threads is not None:
-            torch.set_num_threads(threads)
+        torch.set_num_threads(threads)
         with torch.no_grad():
             yield
     finally:
@@ -288,8 +287,8 @@ def optimize_(model: nn.Module, example: Any, *, kwargs: Mapping[str, Any] | Non
     example: what the model is called with: a tensor, or a tuple. Any other number of tokens and
         images works later; these are what choices are made for.
     kwargs: named arguments of that call.
-    threads: for which times are taken; None: torch.get_num_threads(). Later calls use as many as
-        torch then has.
+    threads: for which times are taken; 0: all CPUs; None: torch.get_num_threads(). Later calls use
+        as many as torch then has.
     budget: seconds for each comparison of dense with sparse passes of the model, at least four of
         each.
 
@@ -303,10 +302,9 @@ def optimize_(model: nn.Module, example: Any, *, kwargs: Mapping[str, Any] | Non
     raises.
     """
     run = _call(model, example, kwargs)
-    if threads is not None and not 1 <= threads <= _MOST_THREADS:
-        raise InvalidArgument(f"threads is {threads}; expected 1 to {_MOST_THREADS}")
+    threads = torch.get_num_threads() if threads is None else cpu_count(threads)
     before = swapped_layers(model)
-    report = Report(threads=torch.get_num_threads() if threads is None else threads)
+    report = Report(threads=threads)
     layers: list[Layer] = []
     try:
         restore_(model)
