@@ -14,10 +14,11 @@
 namespace spjit {
 
 /// Fills the caches with data that nobody else wants: each thread reads memory of its own, together
-/// twice the L3, each at least four times the L2. Or with less, as a small network does.
+/// twice the L3, but no more than a large network has, each at least four times the L2. Or with
+/// less, as a small network does.
 class CacheFlush {
  public:
-  /// Takes twice the L3 of memory, at most 1 GiB, 32 MiB where there is no L3; more where four
+  /// Takes twice the L3 of memory, at most 128 MiB, 32 MiB where there is no L3; more where four
   /// times the L2 of each thread is more. `pool`: the threads whose caches are filled; null: the
   /// caller's alone. All of them together read `most_bytes` at most. Throws std::bad_alloc.
   CacheFlush(const HostCpu& cpu, ThreadPool* pool,

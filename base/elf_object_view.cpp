@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/elf_object.hpp"
+#include "base/elf_reader.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -15,26 +16,13 @@ static_assert(std::endian::native == std::endian::little, "ELF structures are co
 
 using Bytes = std::span<const std::byte>;
 
-[[noreturn]] void malformed(const std::string& reason) {
-  throw Error("malformed ELF object: " + reason + "; expected an x86-64 ELF64 relocatable object");
+Error malformed_object(const std::string& reason) {
+  return Error("malformed ELF object: " + reason + "; expected an x86-64 ELF64 relocatable object");
 }
 
-/// `count` bytes at `offset`, or an error that calls them `what`.
-Bytes slice(Bytes bytes, std::uint64_t offset, std::uint64_t count, std::string_view what) {
-  if (offset > bytes.size() || count > bytes.size() - offset) {
-    malformed(fmt::format("{} at byte {} with {} bytes reaches past the end ({} bytes)", what,
-                          offset, count, bytes.size()));
-  }
-  return bytes.subspan(offset, count);
-}
+[[noreturn]] void malformed(const std::string& reason) { throw malformed_object(reason); }
 
-/// Structures may lie at any address, so they are copied out.
-template <class Struct>
-Struct read_struct(Bytes bytes, std::uint64_t offset, std::string_view what) {
-  Struct value;
-  std::memcpy(&value, slice(bytes, offset, sizeof(Struct), what).data(), sizeof(Struct));
-  return value;
-}
+constexpr ElfReader k_object_reader(malformed_object);
 
 template <class Struct>
 std::vector<Struct> read_table(Bytes bytes, std::uint64_t entry_size, std::string_view what) {
@@ -47,33 +35,8 @@ std::vector<Struct> read_table(Bytes bytes, std::uint64_t entry_size, std::strin
   return table;
 }
 
-/// Looks names up, all of one object. Many symbols may share the bytes of a name, so an object
-/// could name more than it holds; in all, names get no longer than the object.
-class NameReader {
- public:
-  explicit NameReader(std::size_t object_bytes) : left_(object_bytes) {}
-
-  std::string_view read(Bytes strings, std::uint64_t offset, std::string_view what) {
-    if (offset >= strings.size()) {
-      malformed(fmt::format("the name of {} is at byte {} of a string table of {} bytes", what,
-                            offset, strings.size()));
-    }
-    const Bytes rest = strings.subspan(offset, std::min(strings.size() - offset, left_ + 1));
-    const auto* begin = reinterpret_cast<const char*>(rest.data());
-    const void* end = std::memchr(begin, 0, rest.size());
-    if (end == nullptr && rest.size() > left_) malformed("its names are longer than the object");
-    if (end == nullptr) malformed(fmt::format("the name of {} has no end", what));
-    const auto length = static_cast<std::size_t>(static_cast<const char*>(end) - begin);
-    left_ -= length;
-    return {begin, length};
-  }
-
- private:
-  std::size_t left_;
-};
-
 Elf64_Ehdr read_header(Bytes file) {
-  const auto header = read_struct<Elf64_Ehdr>(file, 0, "the file header");
+  const auto header = k_object_reader.read<Elf64_Ehdr>(file, 0, "the file header");
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) malformed("the magic number is missing");
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
       header.e_ident[EI_VERSION] != EV_CURRENT || header.e_version != EV_CURRENT) {
@@ -98,8 +61,9 @@ Elf64_Ehdr read_header(Bytes file) {
 
 std::vector<Elf64_Shdr> read_section_headers(Bytes file, const Elf64_Ehdr& header) {
   const std::uint64_t bytes = std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr);
-  return read_table<Elf64_Shdr>(slice(file, header.e_shoff, bytes, "the section header table"),
-                                sizeof(Elf64_Shdr), "the section header table");
+  return read_table<Elf64_Shdr>(
+      k_object_reader.slice(file, header.e_shoff, bytes, "the section header table"),
+      sizeof(Elf64_Shdr), "the section header table");
 }
 
 ElfSectionView read_section(Bytes file, const Elf64_Shdr& header, std::size_t index) {
@@ -118,7 +82,7 @@ ElfSectionView read_section(Bytes file, const Elf64_Shdr& header, std::size_t in
   if (header.sh_type == SHT_NULL) return section;
   section.size = header.sh_size;
   if (header.sh_type != SHT_NOBITS) {
-    section.bytes = slice(file, header.sh_offset, header.sh_size, what);
+    section.bytes = k_object_reader.slice(file, header.sh_offset, header.sh_size, what);
   }
   return section;
 }
@@ -187,8 +151,7 @@ ElfSymbolView read_symbol(const Elf64_Sym& entry, const std::vector<ElfSectionVi
 }
 
 std::vector<ElfSymbolView> read_symbols(const std::vector<ElfSectionView>& sections,
-                                        const Elf64_Shdr& header, Bytes content,
-                                        NameReader& names) {
+                                        const Elf64_Shdr& header, Bytes content, ElfNames& names) {
   const Bytes strings = string_table(sections, header.sh_link, "the symbol table");
   const auto entries = read_table<Elf64_Sym>(content, header.sh_entsize, "the symbol table");
   if (header.sh_info > entries.size()) {
@@ -259,7 +222,7 @@ ElfObjectView::ElfObjectView(std::span<const std::byte> bytes) {
     sections_.push_back(read_section(bytes, headers[i], i));
   }
   refuse_overlap(sections_, bytes.size());
-  NameReader names(bytes.size());
+  ElfNames names(bytes.size(), malformed_object);
   const Bytes strings = string_table(sections_, header.e_shstrndx, "the file header");
   for (std::size_t i = 0; i < headers.size(); ++i) {
     sections_[i].name = names.read(strings, headers[i].sh_name, fmt::format("section {}", i));

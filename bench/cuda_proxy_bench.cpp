@@ -21,11 +21,11 @@
 #include "bench/json_file.hpp"
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
 #include "kernels/unrolled_cuda/cuda_choice.hpp"
-#include "kernels/unrolled_cuda/cuda_libraries.hpp"
 #include "kernels/unrolled_cuda/cuda_proxy.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
+#include "runtime/cuda/cuda_libraries.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
 

@@ -30,7 +30,7 @@ using namespace spjit;
 using namespace spjit::bench;
 
 constexpr std::string_view k_usage =
-    "gpu_bench [--json FILE] [--append] [--max-minutes N] [--budget MS] [--check-only] [--ptx]\n"
+    "gpu_bench [--json FILE] [--append] [--max-minutes N] [--budget MS] [--check-only]\n"
     "          [--first N] [--device ORDINAL]\n"
     "  --json FILE    write the results there, after each case\n"
     "  --append       keep the cases that FILE has, measure the others\n"
@@ -38,7 +38,6 @@ constexpr std::string_view k_usage =
     "                   figure (default 0: go on to the end)\n"
     "  --budget MS    time for timing a case (default 300)\n"
     "  --check-only   launch every kernel and compare its result; time nothing\n"
-    "  --ptx          load the kernels' PTX: for the emulated driver, which takes no cubin\n"
     "  --first N      only the first N cases of each figure\n"
     "  --device N     the GPU (default 0)\n";
 
@@ -56,10 +55,6 @@ Options parse(int argc, char** argv) {
     const std::string_view name = argv[i];
     if (name == "--check-only") {
       options.bench.check_only = true;
-      continue;
-    }
-    if (name == "--ptx") {
-      options.bench.load_ptx = true;
       continue;
     }
     if (name == "--append") {

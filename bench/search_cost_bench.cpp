@@ -224,7 +224,7 @@ void add_options(CLI::App& app, Options& options) {
                  "begin no other way after this long; 0: go on to the end")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--rehearse", options.rehearse,
-               "a tiny matrix on the emulated driver, which takes PTX: no time means anything");
+               "a tiny matrix on the emulated driver: no time means anything");
 }
 
 }  // namespace

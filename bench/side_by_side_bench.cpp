@@ -190,7 +190,7 @@ Bench gpu_bench(Options& options) {
   options.measure.min_batch_us = 2000;
   options.measure.clock = [side, clock = side->clock()] { return clock(); };
   return {cuda_device(context.device(), bench::load_average(), options.rehearse), nullptr,
-          make_cuda_peers({side, parse_search(options.search), options.rehearse},
+          make_cuda_peers({side, parse_search(options.search)},
                           chosen(options.peers, all_cuda_peer_names())),
           [side] { side->stream().synchronize(); }};
 }

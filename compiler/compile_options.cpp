@@ -3,6 +3,7 @@
 #include "compiler/compile_options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 
@@ -40,12 +41,9 @@ void check_path(const char* name, const std::filesystem::path& path) {
 }
 
 void check_family(const std::string& name) {
-  if (name.empty()) return;
-  try {
-    static_cast<void>(find_family(name));
-  } catch (const Error& error) {
-    throw InvalidArgument(error.what());
-  }
+  if (name.empty() || is_family(name)) return;
+  throw InvalidArgument(fmt::format("the family of kernels \"{}\" is unknown; expected one of {}",
+                                    name, fmt::join(family_names(), ", ")));
 }
 
 void check_search(const SearchPolicy& policy) {
@@ -131,9 +129,6 @@ void check_for_target(const Problem& problem, const Target& target) {
     check_panels(problem, target.isa());
     return;
   }
-  check_range("n", problem.n.value, 1, k_cuda_max_leading_dimension);
-  check_range("ldb", problem.b.leading_dimension, 0, k_cuda_max_leading_dimension);
-  check_range("ldc", problem.c.leading_dimension, 0, k_cuda_max_leading_dimension);
   if (problem.panel_columns) {
     throw InvalidArgument("panel_columns is for host targets; a GPU kernel has no panels");
   }

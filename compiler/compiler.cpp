@@ -132,6 +132,9 @@ std::shared_ptr<Kernel::Impl> Compiler::Impl::fresh(const FamilyRequest& request
     settings.budget_ms = search_budget_ms(request);
     return search(space, settings, context);
   };
+  build.find_code = [&](const std::string& of, const std::function<SharedCode()>& make) {
+    return code.find(of, make, cache, context);
+  };
   CompiledKernel compiled = compile_problem(build, kernel_families(), race);
   auto kernel = load_kernel(*compiled.family, std::move(compiled.code), std::move(compiled.record),
                             HostDevice{pool}, context.cancel);

@@ -10,6 +10,7 @@
 #include "base/single_flight.hpp"
 #include "base/thread_pool.hpp"
 #include "base/turns.hpp"
+#include "compiler/code_cache.hpp"
 #include "compiler/kernel_cache.hpp"
 #include "compiler/pipeline.hpp"
 #include "kernels/kernel_impl.hpp"
@@ -33,6 +34,7 @@ struct Compiler::Impl {
   // What threads wait for. Who waits for a flight has no place, and who leads one has at most one
   // of each kind, taken in this order: so nobody waits in a circle.
   mutable SingleFlight<Kernel::Impl> flights;
+  mutable CodeCache code;    ///< of kernels that share it; who leads has a turn to compile
   mutable Turns compiles;    ///< compilations that run at once
   mutable Turns timings{1};  ///< searches that time at once
   mutable Turns checks{1};   ///< kernels that are checked at once: each takes some GB

@@ -1,5 +1,6 @@
 #include "compiler/epilogue_reference.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -35,6 +36,8 @@ ActivationBounds bounds_of(Activation activation) {
       return {.units = 10, .absolute = 3e-10, .slope = 1.13};
     case Activation::silu:
       return {.units = 6, .absolute = 3e-37, .slope = 1.1};
+    case Activation::hard_swish:
+      return {.units = 2, .slope = 1.5};
     case Activation::none:
     case Activation::relu:
     case Activation::clamp:
@@ -63,6 +66,8 @@ double definition_of(double x, const Epilogue& epilogue) {
       const double raised = x < static_cast<double>(epilogue.low) ? epilogue.low : x;
       return raised > static_cast<double>(epilogue.high) ? epilogue.high : raised;
     }
+    case Activation::hard_swish:
+      return x * std::min(std::max(x + 3, 0.0), 6.0) / 6;
   }
   return x;
 }

@@ -12,6 +12,7 @@
 #include "kernels/families.hpp"
 #include "kernels/timing_operands.hpp"
 #include "plan/search_policy.hpp"
+#include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -29,6 +30,19 @@ namespace {
 
 /// KernelFamily::build or explain.
 using Build = BuiltKernel (KernelFamily::*)(const BuildRequest&) const;
+
+/// Where kernels of the target are timed; nothing: nowhere here.
+std::optional<Device> timing_device(const FamilyRequest& request,
+                                    const std::shared_ptr<ThreadPool>& pool) {
+  const Target& target = request.options.target;
+  if (!target.is_cuda()) {
+    if (target.runs_here()) return HostDevice{pool};
+    return std::nullopt;
+  }
+  const TimingGpu gpu = find_timing_gpu(target, std::get<CudaDeviceInfo>(request.device));
+  if (gpu.ordinal) return GpuDevice{*gpu.ordinal};
+  return std::nullopt;
+}
 
 /// The families of one device on their way to a kernel.
 class Choice {
@@ -112,6 +126,7 @@ class Choice {
       if (accepts(*family)) racing.push_back(family);
     }
     if (racing.size() < 2) return {};
+    const Device device = *timing_device(request_.what, request_.pool);  // holds_race()
     std::vector<Contestant> contestants;
     for (const KernelFamily* family : racing) {
       request_.context.check();
@@ -120,9 +135,15 @@ class Choice {
         say(*family, built.declined);
         continue;
       }
-      LoadedKernel kernel =
-          built.code->load(built.record, HostDevice{request_.pool}, request_.what.cancel);
-      contestants.push_back({family, std::move(built), std::move(kernel)});
+      const nlohmann::json record =
+          make_record(request_.what, built, {{std::string(family->name()), built.reason}});
+      try {
+        LoadedKernel kernel = built.code->load(record, device, request_.what.cancel);
+        contestants.push_back({family, std::move(built), std::move(kernel)});
+      } catch (const DeviceError& error) {
+        // A with its zeros, say, is more than a GPU has left. Another family's may not be.
+        say(*family, error.what());
+      }
     }
     return contestants;
   }
@@ -133,8 +154,11 @@ class Choice {
                                         std::size_t winner) const {
     const SearchPolicy& policy = request_.what.options.policy;
     std::string text =
-        fmt::format("{}: fastest of {} families, {}: {}", to_string(policy.search), entries.size(),
-                    policy.hot ? "hot" : "cold", time_of(results[winner]));
+        fmt::format("{}: fastest of {} families{}: {}", to_string(policy.search), entries.size(),
+                    request_.what.options.target.is_cuda() ? ""
+                    : policy.hot                           ? ", hot"
+                                                           : ", cold",
+                    time_of(results[winner]));
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (i != winner) text += fmt::format(", {} {}", entries[i].name, time_of(results[i]));
     }
@@ -147,7 +171,9 @@ class Choice {
   }
 
   [[nodiscard]] std::string not_timed_reason() const {
-    const std::string too_large = too_large_to_time(request_.what.problem);
+    const bool is_cuda = request_.what.options.target.is_cuda();
+    const std::string too_large =
+        is_cuda ? std::string() : too_large_to_time(request_.what.problem);
     return fmt::format("no families timed{}{}: ", too_large.empty() ? "" : ", ", too_large);
   }
 
@@ -202,8 +228,8 @@ bool holds_race(const FamilyRequest& request) {
   const Problem& problem = request.problem;
   const bool has_other_runs = problem.panel_columns && problem.b.layout == Layout::row_major &&
                               problem.c.layout == Layout::row_major;
-  return !options.target.is_cuda() && options.target.runs_here() && options.policy.family.empty() &&
-         !has_other_runs && options.policy.search != SearchMode::instant;
+  return options.policy.family.empty() && !has_other_runs &&
+         options.policy.search != SearchMode::instant && timing_device(request, nullptr);
 }
 
 CompiledKernel choose(const BuildRequest& request, std::span<const KernelFamily* const> families,
@@ -227,8 +253,12 @@ RaceKernels race_within_budget(const FamilyRequest& request, const CompileContex
           start = std::chrono::steady_clock::now()](std::span<const RaceEntry> entries) {
     const SearchPolicy& policy = request.options.policy;
     const double left_ms = policy.search_budget_ms - ms_since(start);
-    return race_kernels(entries, request.problem, {bytes_between_runs(policy), left_ms, pool},
-                        context);
+    RaceOptions options{bytes_between_runs(policy), left_ms, pool};
+    const std::optional<Device> device = timing_device(request, nullptr);
+    if (const auto* gpu = device ? std::get_if<GpuDevice>(&*device) : nullptr) {
+      options.gpu = gpu->ordinal;
+    }
+    return race_kernels(entries, request.problem, options, context);
   };
 }
 
@@ -241,7 +271,9 @@ CompiledKernel compile_problem(const BuildRequest& request,
 nlohmann::json explain_problem(const BuildRequest& request,
                                std::span<const KernelFamily* const> families,
                                const RaceKernels& race) {
-  return choose(request, families, race, &KernelFamily::explain).record;
+  // Families of GPUs compile nothing then.
+  const bool is_cuda = request.what.options.target.is_cuda();
+  return choose(request, families, is_cuda ? RaceKernels{} : race, &KernelFamily::explain).record;
 }
 
 std::shared_ptr<const LoadedRankModel> rank_model_of(const CompileOptions& options) {

@@ -12,7 +12,7 @@
 #include "base/timing.hpp"
 #include "compiler/kernel_cache.hpp"
 #include "kernels/argument_checks.hpp"
-#include "kernels/unrolled_cuda/cuda_executable.hpp"
+#include "kernels/cuda_executable.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "kernels/workspace_pool.hpp"
 #include "matrix/limits.hpp"

@@ -172,7 +172,8 @@ enum spjit_activation {
   SPJIT_GELU = 2,      /**< x / 2 * (1 + erf(x / sqrt(2))) */
   SPJIT_GELU_TANH = 3, /**< its approximation by tanh */
   SPJIT_SILU = 4,      /**< x / (1 + e^-x) */
-  SPJIT_CLAMP = 5      /**< min(max(x, clamp_low), clamp_high) */
+  SPJIT_CLAMP = 5,     /**< min(max(x, clamp_low), clamp_high) */
+  SPJIT_HARD_SWISH = 6 /**< x * min(max(x + 3, 0), 6) / 6 */
 };
 
 /** A 2-D convolution of images X [channels x height x width] with A as its weights

@@ -92,6 +92,8 @@ Run run_of(Activation activation, HostIsa isa) {
       return run_of<Activation::silu>(isa);
     case Activation::clamp:
       return run_of<Activation::clamp>(isa);
+    case Activation::hard_swish:
+      return run_of<Activation::hard_swish>(isa);
   }
   return nullptr;
 }
@@ -120,6 +122,11 @@ float activate(float x, Activation activation, ClampBounds bounds) {
     case Activation::clamp: {
       const float raised = x < bounds.low ? bounds.low : x;
       return raised > bounds.high ? bounds.high : raised;
+    }
+    case Activation::hard_swish: {
+      // The steps of the vectors, and so their bits.
+      const float raised = x + 3 > 0 ? x + 3 : 0;
+      return x * ((raised < 6 ? raised : 6) * k_sixth);
     }
   }
   return x;

@@ -17,7 +17,10 @@ struct ClampBounds {
   float high = 0;
 };
 
-/// Computed in double and rounded once: what HostIsa::generic has.
+/// Of hard swish, x * (min(max(x + 3, 0), 6) * k_sixth): 6 times it is rounded to 1.
+inline constexpr float k_sixth = 1.0F / 6;
+
+/// What HostIsa::generic has: GELU and SiLU are computed in double and rounded once.
 [[nodiscard]] float activate(float x, Activation activation, ClampBounds bounds);
 
 /// Replaces each of `values` by its activation, with the bits that vectors of `isa` give at any

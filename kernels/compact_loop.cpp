@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
+#include "base/host_cpu.hpp"
 #include "kernels/compact/compact_kernel.hpp"
 
 namespace spjit {
@@ -29,9 +30,12 @@ struct CompactValues final : PreparedValues::Stream {
 class CompactExecutable final : public HostExecutable {
  public:
   CompactExecutable(HostObject object, CsrImage read, const Cancellation& cancel)
-      : HostExecutable(std::move(object), read.header, read.panel_columns), read_(std::move(read)) {
+      : HostExecutable(std::move(object), read.header, read.panel_columns),
+        read_(std::move(read)),
+        cpu_(compact_cpu_of(read_.header.isa, host_cpu())) {
     const CsrView matrix = read_.view();
-    std::int64_t block = compact_block_columns(matrix, read_.header.isa, columns_of(read_.header));
+    std::int64_t block =
+        compact_block_columns(matrix, cpu_, columns_of(read_.header), read_.header.ldb);
     if (read_.header.b_layout == Layout::tokens_major) {
       block = std::min(block, CompactMatrix::k_most_packed_columns);
     }
@@ -52,15 +56,14 @@ class CompactExecutable final : public HostExecutable {
       const WorkspacePool::Loan workspace(
           workspaces(), {work.workspace_floats, work.workspace_floats}, product.workspace);
       for_each_panel(product, read_, [&](const Product& panel) {
-        CompactMatrix::run(values == nullptr ? own_ : values->all, panel, read_.header.isa,
-                           workspace.data());
+        CompactMatrix::run(values == nullptr ? own_ : values->all, panel, cpu_, workspace.data());
       });
       return;
     }
     run_shared(parts_, product, work,
                [&](const CompactMatrix& part, const Product& some, float* workspace) {
                  const auto index = &part - parts_.data();
-                 part.run(some, read_.header.isa, workspace,
+                 part.run(some, cpu_, workspace,
                           values == nullptr ? nullptr : &values->parts[to_size(index)]);
                });
   }
@@ -94,6 +97,7 @@ class CompactExecutable final : public HostExecutable {
 
  private:
   CsrImage read_;
+  CompactCpu cpu_;
   std::vector<CompactMatrix> parts_;
   std::vector<CompactMatrix::Part> own_;  ///< all of them
 };

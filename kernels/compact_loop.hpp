@@ -10,12 +10,16 @@
 #include "base/cancel.hpp"
 #include "kernels/csr_image.hpp"
 #include "kernels/host_family.hpp"
+#include "runtime/host/host_device_info.hpp"
 
 namespace spjit {
 
 /// Up to so many columns the loop is faster than unrolled code that comes from memory
-/// (docs/host-kernel.md).
-inline constexpr std::int64_t k_most_loop_columns = 768;
+/// (docs/host-kernel.md). It reads every row of B again for each entry of A: from a far L3 that
+/// takes longer than code, from n of 256 on.
+[[nodiscard]] constexpr std::int64_t most_loop_columns(const HostDeviceInfo& device) noexcept {
+  return device.l3_is_far ? 255 : 768;
+}
 
 /// Throws Error for an A that is none; what `cancel` throws soon after it is reached. Precondition:
 /// this CPU has the header's instruction set, AVX-512 or AVX2.

@@ -5,11 +5,17 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "kernels/compact/compact_family.hpp"
 #include "kernels/csr/csr_family.hpp"
+#include "kernels/csr_cuda/csr_cuda_family.hpp"
 #include "kernels/dense/dense_family.hpp"
+#include "kernels/dense_cuda/dense_cuda_family.hpp"
+#include "kernels/kernel_record.hpp"
+#include "kernels/narrow_cuda/narrow_family.hpp"
 #include "kernels/reference/reference_family.hpp"
 #include "kernels/sliced/sliced_family.hpp"
 #include "kernels/unrolled_cuda/cuda_family.hpp"
@@ -23,22 +29,47 @@ std::span<const KernelFamily* const> kernel_families() {
   static const CompactFamily k_compact;
   static const DenseFamily k_dense;
   static const UnrolledHostFamily k_unrolled;
-  static const UnrolledCudaFamily k_cuda;
+  static const DenseCudaFamily k_dense_cuda;
+  static const NarrowFamily k_narrow;
+  static const UnrolledCudaFamily k_unrolled_cuda;
   static const CsrFamily k_csr;
+  static const CsrCudaFamily k_csr_cuda;
   static const ReferenceFamily k_reference;
-  static const std::array<const KernelFamily*, 7> k_families = {
-      &k_dense, &k_compact, &k_sliced, &k_unrolled, &k_cuda, &k_csr, &k_reference};
+  static const std::array<const KernelFamily*, 10> k_families = {
+      &k_dense,  &k_compact,       &k_sliced, &k_unrolled, &k_dense_cuda,
+      &k_narrow, &k_unrolled_cuda, &k_csr,    &k_csr_cuda, &k_reference};
   return k_families;
 }
 
-const KernelFamily& find_family(std::string_view name) {
-  const auto families = kernel_families();
-  const auto found = std::ranges::find(families, name, &KernelFamily::name);
-  if (found != families.end()) return **found;
+const KernelFamily& find_family(std::string_view name, bool is_cuda) {
   std::vector<std::string_view> names;
-  for (const KernelFamily* family : families) names.push_back(family->name());
+  for (const KernelFamily* family : kernel_families()) {
+    if (family->is_cuda() != is_cuda) continue;
+    if (family->name() == name) return *family;
+    names.push_back(family->name());
+  }
   throw Error(fmt::format("the family of kernels \"{}\" is unknown; expected one of {}", name,
                           fmt::join(names, ", ")));
+}
+
+bool is_family(std::string_view name) noexcept {
+  return std::ranges::find(kernel_families(), name, &KernelFamily::name) != kernel_families().end();
+}
+
+std::vector<std::string_view> family_names() {
+  std::vector<std::string_view> names;
+  for (const KernelFamily* family : kernel_families()) {
+    if (std::ranges::find(names, family->name()) == names.end()) names.push_back(family->name());
+  }
+  return names;
+}
+
+const KernelFamily& family_of(const nlohmann::json& record) {
+  const std::string name = family_in(record);
+  const auto target = record.find("target");
+  const bool is_cuda = target != record.end() && target->is_string() &&
+                       target->get_ref<const std::string&>().starts_with("sm_");
+  return find_family(name, is_cuda);
 }
 
 std::string why_not(const KernelFamily& family, const FamilyRequest& request) {

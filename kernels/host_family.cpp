@@ -147,6 +147,17 @@ bool loop_is_faster_hot(const FamilyRequest& request, double entries) {
          b_bytes >= as_double(limits.l2_bytes);
 }
 
+/// Whether a loop that goes through all of B for a row of C finds B there, once C has passed by.
+/// From a far L3 it takes 1.1 to 3 times as long as what goes block by block (5 % entries, n of 384
+/// to 1024; AVX2: from 512 on).
+bool finds_b(const FamilyRequest& request) {
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  const CsrMatrix& a = *request.problem.a;
+  const double bytes = 4 * as_double(a.rows + a.cols) * as_double(request.problem.n.value);
+  const std::int64_t most = device.isa == HostIsa::avx512 ? device.l2_bytes / 2 : device.l2_bytes;
+  return !device.l3_is_far || bytes <= as_double(most);
+}
+
 /// Cold, where few entries share a row of B, of few that A has.
 bool shares_little_cold(const FamilyRequest& request, double entries) {
   constexpr double k_nearly_none = 5;
@@ -155,16 +166,18 @@ bool shares_little_cold(const FamilyRequest& request, double entries) {
   constexpr double k_sparse = 0.1;
   const CsrMatrix& a = *request.problem.a;
   const double rows = as_double(std::max<std::int64_t>(a.rows, 1));
-  return (barely_shares_b(request) && entries / rows <= k_sparse) ||
+  return (barely_shares_b(request) && entries / rows <= k_sparse && finds_b(request)) ||
          (a.cols >= k_many_rows_of_b && entries < k_nearly_none);
 }
 
 /// Cold, where beginning and ending a slice of rows takes longer than its entries: 256 x 64 at 90
-/// %, n = 64: 6 us, not 8; 512 x 512 at 98 %, n = 128: 20 us, not 23.
+/// %, n = 64: 6 us, not 8; 512 x 512 at 98 %, n = 128: 20 us, not 23. From a far L3 rows of B that
+/// are packed come sooner: 384 x 384 at 98 %, n = 32 and 64, in 0.70 and 0.89 of the loop's time.
 bool has_short_rows_cold(const FamilyRequest& request, double entries) {
   const std::int64_t n = request.problem.n.value;
+  const bool is_far = std::get<HostDeviceInfo>(request.device).l3_is_far;
   return request.options.target.isa() == HostIsa::avx512 &&
-         ((n >= 96 && entries <= 16) || (n >= 32 && entries <= 8) || entries <= 1);
+         ((n >= 96 && entries <= 16) || (n >= 32 && !is_far && entries <= 8) || entries <= 1);
 }
 
 /// Hot, or a network in L2 as a whole.
@@ -176,19 +189,27 @@ bool stays_in_l2(const FamilyRequest& request) {
 }  // namespace
 
 bool stays_in_caches(const FamilyRequest& request) {
-  const std::int64_t l3_bytes = std::get<HostDeviceInfo>(request.device).l3_bytes;
+  // Larger ones are shared by dozens of cores, and farther away: a Xeon of 480 MB has compact at
+  // 0.73 of unrolled's time where code of 30 MB stays in its L3 (MiniLM at 80 %, n = 64).
+  constexpr std::int64_t k_near_bytes = std::int64_t{32} << 20;
+  const std::int64_t l3_bytes =
+      std::min(std::get<HostDeviceInfo>(request.device).l3_bytes, k_near_bytes);
   return bytes_between_runs(request.options.policy) <= l3_bytes / 5;
 }
 
 bool reuses_code(const FamilyRequest& request) {
   constexpr std::int64_t k_enough_columns = 48;
+  // MiniLM's first layers at 80 and 90 %: n = 64 in 1.17 to 1.25 of the loop's time, 128 in 0.95.
+  constexpr std::int64_t k_enough_from_afar = 128;
   // From L3, code of few entries is slower than a loop over them: 1.03 to 1.16 of the time at 95 %.
   constexpr std::int64_t k_many_columns = 256;
   constexpr double k_few_entries = 0.07;
   if (request.options.policy.hot) return true;
   const CsrMatrix& a = *request.problem.a;
   const std::int64_t n = request.problem.n.value;
-  if (n < k_enough_columns || !stays_in_caches(request)) return false;
+  const bool is_far = std::get<HostDeviceInfo>(request.device).l3_is_far;
+  if (n < (is_far ? k_enough_from_afar : k_enough_columns)) return false;
+  if (!stays_in_caches(request)) return false;
   const double places = as_double(a.rows) * as_double(a.cols);
   return stays_in_l2(request) || n < k_many_columns || as_double(a.nnz()) >= k_few_entries * places;
 }

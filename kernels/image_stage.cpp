@@ -26,19 +26,20 @@ void copy_run(const float* from, std::int64_t stride, std::int64_t count, float*
 }
 
 #if defined(__x86_64__)
-constexpr std::int64_t k_lanes = 8;
+constexpr std::int64_t k_ymm_floats = 8;
 
 /// The last vector reaches back over elements that were copied before.
 __attribute__((target("avx2"))) void copy_run_avx2(const float* from, std::int64_t stride,
                                                    std::int64_t count, float* to) {
-  if (count < k_lanes || stride > 2) {
+  if (count < k_ymm_floats || stride > 2) {
     copy_run(from, stride, count, to);
     return;
   }
   std::int64_t i = 0;
   if (stride == 1) {
-    for (; i + k_lanes <= count; i += k_lanes) _mm256_storeu_ps(to + i, _mm256_loadu_ps(from + i));
-    i = count - k_lanes;
+    for (; i + k_ymm_floats <= count; i += k_ymm_floats)
+      _mm256_storeu_ps(to + i, _mm256_loadu_ps(from + i));
+    i = count - k_ymm_floats;
     _mm256_storeu_ps(to + i, _mm256_loadu_ps(from + i));
     return;
   }
@@ -46,13 +47,13 @@ __attribute__((target("avx2"))) void copy_run_avx2(const float* from, std::int64
   // nothing past the last element is read.
   const auto halves = [&](std::int64_t at) __attribute__((target("avx2"))) {
     const __m256 low = _mm256_loadu_ps(from + 2 * at);
-    const __m256 high = _mm256_loadu_ps(from + 2 * at + k_lanes - 1);
+    const __m256 high = _mm256_loadu_ps(from + 2 * at + k_ymm_floats - 1);
     const __m256 mixed = _mm256_shuffle_ps(low, high, _MM_SHUFFLE(3, 1, 2, 0));
     const __m256d ordered = _mm256_permute4x64_pd(_mm256_castps_pd(mixed), _MM_SHUFFLE(3, 1, 2, 0));
     _mm256_storeu_ps(to + at, _mm256_castpd_ps(ordered));
   };
-  for (; i + k_lanes <= count; i += k_lanes) halves(i);
-  if (i < count) halves(count - k_lanes);
+  for (; i + k_ymm_floats <= count; i += k_ymm_floats) halves(i);
+  if (i < count) halves(count - k_ymm_floats);
 }
 #endif
 

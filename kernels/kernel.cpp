@@ -14,13 +14,13 @@
 #include "base/json_text.hpp"
 #include "kernels/aot_header.hpp"
 #include "kernels/argument_checks.hpp"
+#include "kernels/cuda_program.hpp"
 #include "kernels/families.hpp"
 #include "kernels/host_family.hpp"
 #include "kernels/kernel_files.hpp"
 #include "kernels/kernel_impl.hpp"
 #include "kernels/kernel_record.hpp"
 #include "kernels/packing.hpp"
-#include "kernels/unrolled_cuda/cuda_family.hpp"
 #include "matrix/limits.hpp"
 #include "spjit/error.hpp"
 
@@ -223,7 +223,7 @@ Kernel Kernel::from_artifact(Artifact artifact, int threads, ParallelFor paralle
     if (file.owner == nullptr) file = owned_copy(file);
   }
   nlohmann::json record = parse_record(artifact.record);
-  const KernelFamily& family = find_family(family_in(record));
+  const KernelFamily& family = family_of(record);
   require_own_files(family, record, artifact.files);
   auto code = std::make_shared<const BuiltFiles>(family, std::move(artifact.files));
   const HostDevice device{thread_pool_of({threads, std::move(parallel_for)})};

@@ -33,6 +33,19 @@ struct FamilyRequest {
   const Cancellation& cancel;
 };
 
+/// Machine code that depends on no matrix, and who made it.
+struct SharedCode {
+  std::string cubin;
+  std::string toolchain;      ///< "nvJitLink 13.0"
+  std::string compiled_from;  ///< "ptx" or "cuda"
+  std::string note;           ///< for the user; or empty
+  double build_ms = 0;        ///< now; 0: it had been made before
+};
+
+/// Finds code by a key of all that it is made of: what was made before, else what `make` gives now.
+using FindCode =
+    std::function<SharedCode(const std::string& key, const std::function<SharedCode()>& make)>;
+
 /// What building takes besides. Refers to all of it.
 struct BuildRequest {
   const FamilyRequest& what;
@@ -43,6 +56,7 @@ struct BuildRequest {
   /// Times the candidates of a space as the policy says; handed in, so that a family runs nothing
   /// by itself.
   std::function<SearchOutcome(TunableSpace&, std::chrono::steady_clock::time_point)> search = {};
+  FindCode find_code = {};  ///< empty: code is always made
 };
 
 /// A loaded artifact.

@@ -8,7 +8,6 @@
 #include "base/host_cpu.hpp"
 #include "kernels/families.hpp"
 #include "kernels/host_family.hpp"
-#include "kernels/kernel_record.hpp"
 #include "matrix/limits.hpp"
 #include "spjit/error.hpp"
 
@@ -48,7 +47,7 @@ std::shared_ptr<Kernel::Impl> load_kernel(const KernelFamily& family,
 
 std::shared_ptr<Kernel::Impl> load_kernel_files(KernelFiles files, nlohmann::json record,
                                                 const Device& device, const Cancellation& cancel) {
-  const KernelFamily& family = find_family(family_in(record));
+  const KernelFamily& family = family_of(record);
   std::shared_ptr<const BuiltCode> code = code_of_files(family, std::move(files));
   return load_kernel(family, std::move(code), std::move(record), device, cancel);
 }

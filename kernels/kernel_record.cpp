@@ -12,6 +12,9 @@
 namespace spjit {
 namespace {
 
+/// Of an entry that no family loads.
+constexpr const char* k_code_family = "code";
+
 void take_text(const nlohmann::json& object, const char* member, std::string& to) {
   const auto found = object.find(member);
   if (found != object.end() && found->is_string()) to = found->get<std::string>();
@@ -36,6 +39,12 @@ std::string family_in(const nlohmann::json& record) {
       "the record of a kernel is no JSON object with a \"family\"; expected what Kernel::record() "
       "or "
       "spjit compile --emit json gave");
+}
+
+nlohmann::json code_record() { return {{"family", k_code_family}}; }
+
+bool is_code_record(const nlohmann::json& record) {
+  return record.is_object() && record.value("family", nlohmann::json()) == k_code_family;
 }
 
 void apply_record(const nlohmann::json& record, KernelInfo& info) {

@@ -16,6 +16,11 @@ namespace spjit {
 /// The family that a record names. Throws Error for what is no record of a kernel.
 [[nodiscard]] std::string family_in(const nlohmann::json& record);
 
+/// What the record of a cache entry begins with that is no kernel but code of many; and whether one
+/// is that.
+[[nodiscard]] nlohmann::json code_record();
+[[nodiscard]] bool is_code_record(const nlohmann::json& record);
+
 /// Fills the members of `info` that only the record knows: device, tile, reason, note. A record
 /// that lacks them leaves them.
 void apply_record(const nlohmann::json& record, KernelInfo& info);

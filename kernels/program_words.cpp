@@ -61,7 +61,7 @@ Epilogue read_epilogue(WordReader& reader) {
   epilogue.bias = (operands & k_bias) != 0;
   epilogue.residual = (operands & k_residual) != 0;
   epilogue.activation =
-      static_cast<Activation>(reader.word(0, static_cast<std::int64_t>(Activation::clamp)));
+      static_cast<Activation>(reader.word(0, static_cast<std::int64_t>(k_last_activation)));
   epilogue.low = read_float(reader);
   epilogue.high = read_float(reader);
   if (epilogue.activation == Activation::clamp) {

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::array k_layouts = {Layout::row_major, Layout::panel_major, Layout::tokens_major};
 constexpr std::array k_activations = {Activation::none,      Activation::relu, Activation::gelu_erf,
-                                      Activation::gelu_tanh, Activation::silu, Activation::clamp};
+                                      Activation::gelu_tanh, Activation::silu, Activation::clamp,
+                                      Activation::hard_swish};
 
 }  // namespace
 
@@ -44,8 +45,10 @@ Activation parse_activation(std::string_view name) {
   for (const Activation activation : k_activations) {
     if (name == to_string(activation)) return activation;
   }
-  throw InvalidArgument(fmt::format(
-      "activation \"{}\" is unknown; expected none, relu, gelu, gelu-tanh, silu or clamp", name));
+  throw InvalidArgument(
+      fmt::format("activation \"{}\" is unknown; expected none, relu, gelu, gelu-tanh, silu, clamp "
+                  "or hard-swish",
+                  name));
 }
 
 std::string_view to_string(Activation activation) {
@@ -62,6 +65,8 @@ std::string_view to_string(Activation activation) {
       return "silu";
     case Activation::clamp:
       return "clamp";
+    case Activation::hard_swish:
+      return "hard-swish";
   }
   return "?";
 }

@@ -62,10 +62,10 @@ void check_format(const char* name, const Problem& problem, const DenseFormat& f
 }
 
 void check_epilogue(const Epilogue& epilogue) {
-  if (epilogue.activation > Activation::clamp) {
-    throw InvalidArgument(fmt::format("the activation is {}; expected 0 (none) to {} (clamp)",
-                                      static_cast<int>(epilogue.activation),
-                                      static_cast<int>(Activation::clamp)));
+  if (epilogue.activation > k_last_activation) {
+    throw InvalidArgument(fmt::format(
+        "the activation is {}; expected 0 (none) to {} ({})", static_cast<int>(epilogue.activation),
+        static_cast<int>(k_last_activation), to_string(k_last_activation)));
   }
   if (epilogue.activation == Activation::clamp && !are_bounds(epilogue.low, epilogue.high)) {
     throw InvalidArgument(fmt::format("clamp is from {} to {}; expected low <= high, both numbers",

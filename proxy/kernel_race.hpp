@@ -1,12 +1,13 @@
 #pragma once
 
 /// @file
-/// Which of a few whole kernels of one problem is the fastest on this host.
+/// Which of a few whole kernels of one problem is the fastest, on this host or on a GPU of it.
 
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,10 +35,13 @@ struct RaceOptions {
       std::numeric_limits<std::int64_t>::max();  ///< bytes_between_runs(); 0: hot
   double budget_ms = 0;        ///< making operands included, waiting for the turn to time not
   ThreadPool* pool = nullptr;  ///< the threads that the kernels run in; null: this one
+  /// Where launches follow one another, into which the kernels are loaded; none: the host.
+  std::optional<int> gpu = {};
 };
 
 /// Times kernels on operands as the problem has them, in its layouts and with those of its
-/// epilogue, warm or cold. Empty where they do not fit the memory. Waits for the turn to time.
+/// epilogue, warm or cold. Empty where they do not fit the memory, and where a GPU cannot be used.
+/// Waits for the turn to time.
 /// Throws what `context` throws.
 [[nodiscard]] std::vector<TuningResult> race_kernels(std::span<const RaceEntry> entries,
                                                      const Problem& problem,

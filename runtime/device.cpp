@@ -10,6 +10,7 @@ void add(const HostDeviceInfo& device, KeyBuilder& key) {
       .field("l1d_bytes", device.l1d_bytes)
       .field("l2_bytes", device.l2_bytes)
       .field("l3_bytes", device.l3_bytes)
+      .field("l3_is_far", device.l3_is_far)
       .field("fmas_per_cycle", device.fmas_per_cycle);
 }
 

@@ -49,7 +49,7 @@ options_of() {
     mtx) dictionary=mtx ;;
     npy | npz_arrays) dictionary=npy ;;
     safetensors) dictionary=safetensors ;;
-    cache_record | cuda_record | rank_model | samples) dictionary=json ;;
+    cache_record | cuda_matrix | cuda_record | rank_model | samples) dictionary=json ;;
   esac
   printf '%s\n' -max_len=$longest -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 \
     -print_final_stats=1 -verbosity=1

@@ -104,7 +104,7 @@ bench() {
 
 measure_kernels() {
   local arguments=(--json "$out/gpu-$device.json" --max-minutes "$minutes" "${append[@]}")
-  if ((rehearse)); then arguments+=(--check-only --ptx --first 2); fi
+  if ((rehearse)); then arguments+=(--check-only --first 2); fi
   bench gpu_bench "${arguments[@]}" | tee ${append:+-a} "$out/gpu-$device.txt"
 }
 

@@ -3,8 +3,8 @@
 #
 # Brings NVIDIA's compiler libraries, NVRTC and nvJitLink, from their PyPI wheels into .cuda/ of
 # this repository, for machines without a CUDA toolkit: with them spjit compiles for NVIDIA GPUs, a
-# GPU or a driver is not needed for that. About 320 MB. With the libraries of that version already
-# there it only looks.
+# GPU or a driver is not needed for that. About 320 MB. With them comes nvdisasm (5 MB), which a
+# test compares spjit's decoder of machine code with. With all of it already there it only looks.
 #
 #   --cuda VERSION   11.8, 12.0 .. 12.9 or 13.0 and later (default: 13.0; sm_70 needs 12.9)
 #   --to FOLDER      somewhere else; then set SPJIT_CUDA_PATH=FOLDER when you use spjit
@@ -36,14 +36,18 @@ case $version in
   *) die "no CUDA version '$version'; expected 11.8, 12.0 .. 12.9 or 13.0 .. 13.9" ;;
 esac
 
+# The oldest on PyPI. It reads cubins of all these versions.
+wheels+=("nvidia-cuda-nvdisasm==13.2.*")
+
 has_libraries() {
-  compgen -G "$1/nvidia/*/lib/libnvrtc.so.*" >/dev/null &&
+  compgen -G "$1/nvidia/*/bin/nvdisasm" >/dev/null &&
+    compgen -G "$1/nvidia/*/lib/libnvrtc.so.*" >/dev/null &&
     compgen -G "$1/nvidia/*/lib/libnvJitLink.so.*" >/dev/null
 }
 
 readonly stamp=$folder/cuda-version
 if [[ -f $stamp && $(<"$stamp") == "$version" ]] && has_libraries "$folder"; then
-  say "setup_cuda.sh: $folder has NVRTC and nvJitLink for CUDA $version"
+  say "setup_cuda.sh: $folder has NVRTC, nvJitLink and nvdisasm for CUDA $version"
   exit 0
 fi
 if [[ -e $folder && ! -f $stamp && -n $(ls -A "$folder") ]]; then
@@ -58,8 +62,8 @@ trap 'report_failed_step; cleanup' EXIT
 chmod 755 "$new"
 step "install ${wheels[*]}" install_wheels "$new" "${wheels[@]}"
 chmod -R go-w "$new"  # libraries are loaded from it only if nobody else can write to any of it
-has_libraries "$new" || die "${wheels[*]} hold no libnvrtc.so and libnvJitLink.so; nothing was kept"
+has_libraries "$new" || die "${wheels[*]} hold no libnvrtc.so, libnvJitLink.so and nvdisasm; nothing was kept"
 say "$version" >"$new/cuda-version"
 rm -rf "$folder"
 mv "$new" "$folder"
-say "setup_cuda.sh: CUDA $version's NVRTC and nvJitLink are in $folder"
+say "setup_cuda.sh: CUDA $version's NVRTC and nvJitLink, and nvdisasm, are in $folder"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/kernel_record.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {
@@ -21,6 +22,7 @@ CacheExport export_cache(const CacheStore& store, std::vector<std::string> keys,
       result.left_out.push_back({.key = key, .problem = error.what()});
       continue;
     }
+    if (is_code_record(entry.record.kernel)) continue;  // kernels have their own copy
     std::vector<CacheFile> files;
     files.reserve(entry.record.files.size());
     for (const CacheFileRecord& file : entry.record.files) {

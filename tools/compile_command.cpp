@@ -192,9 +192,9 @@ void add_output_options(CLI::App& command, CompileCommandOptions& options) {
           "json (NAME.json, what --json has for the layer), asm (NAME.asm, the machine code "
           "as text; needs a build with LLVM). Default: obj,header,json. For a GPU: cubin "
           "(NAME.cubin, its code), cu and ptx (NAME.cu and NAME.ptx, the kernel as CUDA C++ and as "
-          "PTX), positions (NAME.positions, with --runtime-values: which value is where in what "
-          "the "
-          "kernel reads), json. Default: all.")
+          "PTX), positions (NAME.positions, of unrolled code with --runtime-values: which value is "
+          "where in what the kernel reads), matrix (NAME.matrix, of kernels that read A), json. "
+          "Default: all.")
       ->delimiter(',')
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

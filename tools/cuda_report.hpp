@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "runtime/cuda/cuda_libraries.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "terminal.hpp"
 

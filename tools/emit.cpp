@@ -67,8 +67,14 @@ struct EmittedKind {
   bool cuda;
   bool by_default;
   std::vector<std::byte> (*content)(const Kernel& kernel, const std::string& name);
-  bool of_values = false;  ///< only of kernels that take A's values at run time
+  /// The artifact's file that it is; nothing is written of kernels without.
+  std::string_view file = {};
 };
+
+std::vector<std::byte> copied_file(const Kernel& kernel, std::string_view name) {
+  const std::span<const std::byte> bytes = kernel.artifact().file(name);
+  return {bytes.begin(), bytes.end()};
+}
 
 /// In the order in which they are written.
 constexpr EmittedKind k_kinds[] = {
@@ -90,10 +96,12 @@ constexpr EmittedKind k_kinds[] = {
      [](const Kernel& kernel, const std::string&) { return bytes_of(kernel.ptx()); }},
     {"positions", ".positions", true, true,
      [](const Kernel& kernel, const std::string&) {
-       const std::span<const std::byte> positions = kernel.artifact().file("kernel.positions");
-       return std::vector(positions.begin(), positions.end());
+       return copied_file(kernel, "kernel.positions");
      },
-     true},
+     "kernel.positions"},
+    {"matrix", ".matrix", true, true,
+     [](const Kernel& kernel, const std::string&) { return copied_file(kernel, "kernel.matrix"); },
+     "kernel.matrix"},
     {"json", ".json", false, true, nullptr},
     {"json", ".json", true, true, nullptr}};
 
@@ -139,7 +147,7 @@ std::vector<fs::path> emit_files(const EmitOptions& options, const std::string& 
     const bool wanted =
         kinds.empty() ? kind.by_default : std::ranges::find(kinds, kind.name) != kinds.end();
     if (!wanted || kind.cuda != kernel.info().target.is_cuda()) continue;
-    if (kind.of_values && !kernel.info().runtime_values) continue;
+    if (!kind.file.empty() && kernel.artifact().file(kind.file).empty()) continue;
     const fs::path& path = files.emplace_back(options.directory / (name + kind.extension));
     publish_file(path,
                  kind.content == nullptr ? json_of(layer, files) : kind.content(kernel, name));

@@ -18,8 +18,8 @@ struct EmitOptions {
 };
 
 /// The kinds in the order in which they are written: "obj", "header", "asm" and "json" for the
-/// host, "cubin", "cu", "ptx", "positions" and "json" for a GPU. Throws InvalidArgument for
-/// anything else.
+/// host, "cubin", "cu", "ptx", "positions", "matrix" and "json" for a GPU. Throws InvalidArgument
+/// for anything else.
 [[nodiscard]] std::vector<std::string> checked_kinds(const std::vector<std::string>& kinds,
                                                      const Target& target);
 

@@ -10,8 +10,8 @@
 
 #include "base/call_timer.hpp"
 #include "base/host_cpu.hpp"
-#include "kernels/unrolled_cuda/cuda_artifact.hpp"
-#include "kernels/unrolled_cuda/cuda_timer.hpp"
+#include "base/tuning.hpp"
+#include "kernels/cuda_timing.hpp"
 #include "operands.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
@@ -159,13 +159,21 @@ Measurement measure_on_gpu(const Kernel& kernel, const Problem& problem,
                            const MeasureOptions& options) {
   const TimingGpu gpu = timing_gpu_of(kernel.info().target);
   if (!gpu.ordinal) throw NotSupported(gpu.problem);
-  const CudaProgram program = read_cuda_program(Json::parse(kernel.record()).at("program"));
-  CudaTimer timer(*gpu.ordinal, problem);
-  const std::vector<CudaTuningCandidate> candidates = {
-      {"spjit", kernel.image(), launch_of(program)}};
+  CudaTimingOperands timed(CudaContext(local_cuda_driver(), *gpu.ordinal), problem);
+  const Kernel loaded = kernel.load(*gpu.ordinal);
+  PreparedValues values;
+  Arguments launched = timed.arguments();
+  if (problem.runtime_values) {
+    values = loaded.prepare_values(problem.a->values);
+    launched.values = &values;
+  }
+  const std::vector<TuningEntry> entries = {
+      {"spjit", [&](std::int64_t calls) {
+         return timed.time_us(calls, [&] { loaded.launch(launched); }) * static_cast<double>(calls);
+       }}};
   TuningOptions tuning;
   tuning.budget_ms = options.budget_ms;
-  const TuningResult result = time_cuda_kernels(candidates, tuning, timer).front();
+  const TuningResult result = run_tuning(entries, tuning).front();
   if (result.timing.samples == 0) {
     throw Error(
         fmt::format("the kernel could not be timed: {}",
@@ -177,13 +185,8 @@ Measurement measure_on_gpu(const Kernel& kernel, const Problem& problem,
   Measurement measurement{result.timing, {{}, k_no_peer}, {{}, k_no_peer}};
   if (!options.check) return measurement;
   Operands operands(problem, options.operands, 1);
-  const Kernel loaded = kernel.load(*gpu.ordinal);
-  PreparedValues values;
   Arguments arguments = operands.arguments();
-  if (problem.runtime_values) {
-    values = loaded.prepare_values(problem.a->values);
-    arguments.values = &values;
-  }
+  arguments.values = launched.values;
   loaded.run(arguments);
   measurement.check = checked(operands);
   return measurement;

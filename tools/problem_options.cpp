@@ -216,7 +216,7 @@ void add_epilogue(CLI::App& command, Epilogue& epilogue, OperandFiles& files) {
           "--activation",
           [&epilogue](const std::string& text) { parse_activation_option(text, epilogue); },
           "Last, a function of each element as PyTorch has it: none, relu, gelu (with erf), "
-          "gelu-tanh, silu or clamp:LOW,HIGH.")
+          "gelu-tanh, silu, hard-swish or clamp:LOW,HIGH.")
       ->type_name("FUNCTION")
       ->default_str("none");
 }

@@ -87,22 +87,12 @@ TimingResult time_launches(const CudaContext& context, const Kernel& kernel, con
   return result;
 }
 
-Kernel loadable(const Kernel& kernel, const GpuBenchOptions& options) {
-  if (!options.load_ptx) return kernel;
-  const std::string ptx = kernel.ptx();
-  const auto bytes = std::as_bytes(std::span(ptx));
-  Artifact artifact;
-  artifact.add("kernel.cubin", {bytes.begin(), bytes.end()});
-  artifact.record = kernel.record();
-  return Kernel::from_artifact(std::move(artifact));
-}
-
 void fill(GpuResult& result, const GpuCase& item, const GpuBenchOptions& options) {
   const Kernel kernel =
       Compiler(item.options, {.enabled = false, .directory = {}}).compile(item.problem);
   result.info = kernel.info();
-  const Kernel prepared = loadable(kernel, options).load(options.device);
-  if (!options.load_ptx) result.driver_active_blocks = prepared.driver_active_blocks();
+  const Kernel prepared = kernel.load(options.device);
+  result.driver_active_blocks = prepared.driver_active_blocks();
   const CudaContext context(local_cuda_driver(), options.device);
   Buffers buffers(context, item);
   prepared.launch(buffers.b(), buffers.c());

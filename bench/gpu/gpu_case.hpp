@@ -36,7 +36,6 @@ struct GpuBenchOptions {
   int device = 0;
   double budget_ms = 300;   ///< of timing, a case
   bool check_only = false;  ///< launch and compare, time nothing
-  bool load_ptx = false;    ///< load the PTX instead of the cubin: what the emulated driver takes
 };
 
 /// Compiles, checks against float64 and times one case. A failure is a result.

@@ -141,7 +141,7 @@ class GpuSearchCase {
 
   CudaSearchTools tools_of(const CudaSearchInput& input, const Way& way) const {
     CudaSearchTools tools = local_cuda_tools(input, bench_.device);
-    if (bench_.load_ptx) return rehearsal_tools(input, std::move(tools));
+    if (bench_.check_only) return rehearsal_tools(std::move(tools));
     if (way.name != k_oracle) return tools;
     tools.time = [time = tools.time](std::span<const CudaTuningCandidate> candidates,
                                      const TuningOptions& given) {

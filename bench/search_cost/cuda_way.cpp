@@ -12,12 +12,12 @@
 #include "bench/gpu/rehearsal_tools.hpp"
 #include "bench/search_cost/way_options.hpp"
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
-#include "kernels/unrolled_cuda/cuda_libraries.hpp"
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "kernels/unrolled_cuda/cuda_tile_space.hpp"
 #include "kernels/unrolled_cuda/cuda_tunable.hpp"
 #include "proxy/search.hpp"
 #include "reorder/row_groupings.hpp"
+#include "runtime/cuda/cuda_libraries.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 
@@ -179,7 +179,7 @@ class CudaWay {
     settings.stages = search_stages(options_.policy.search, options_.policy.top_k, true);
     if (target_.ordinal) {
       CudaSearchTools tools = local_cuda_tools(input, *target_.ordinal);
-      if (target_.rehearsal) tools = rehearsal_tools(input, std::move(tools));
+      if (target_.rehearsal) tools = rehearsal_tools(std::move(tools));
       CudaTunable space(input, ranked, reported(std::move(tools)));
       return spjit::search(space, settings, {});
     }

@@ -18,7 +18,7 @@ struct CudaCostTarget {
   std::optional<int> ordinal;  ///< of the GPU that times; none: nothing is timed
   std::string product;         ///< of that GPU
   std::string problem;         ///< why there is none, one line
-  bool rehearsal = false;      ///< that GPU is the emulated driver's: it takes PTX, in no real time
+  bool rehearsal = false;      ///< that GPU is the emulated driver's: no time of it is real
 };
 
 /// Asks the driver and loads the compilers, in a process of its own: one that has used the driver

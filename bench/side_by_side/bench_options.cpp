@@ -25,7 +25,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--peers", options.peers, "Libraries to measure (default: all)");
   CLI::Option* gpu = app.add_option("--gpu", options.gpu, "Measure on this GPU, not the host");
   app.add_flag("--rehearse", options.rehearse,
-               "With --gpu on the emulated driver, which takes PTX: check, time nothing")
+               "With --gpu on the emulated driver: check, time nothing")
       ->needs(gpu);
   app.add_option("--target", options.target, "host, host-avx512, host-avx2, host-generic");
   app.add_option("--search", options.search, "How spjit chooses: instant, ranked, proxy, ...");

@@ -50,11 +50,11 @@ CacheOptions cache_options(const spjit_compiler_options& given) {
 }
 
 Activation activation_of(std::int32_t activation) {
-  check_enum(activation, "activation", SPJIT_CLAMP,
-             "SPJIT_NO_ACTIVATION, _RELU, _GELU, _GELU_TANH, _SILU, _CLAMP");
-  constexpr Activation k_activations[] = {Activation::none,     Activation::relu,
-                                          Activation::gelu_erf, Activation::gelu_tanh,
-                                          Activation::silu,     Activation::clamp};
+  check_enum(activation, "activation", SPJIT_HARD_SWISH,
+             "SPJIT_NO_ACTIVATION, _RELU, _GELU, _GELU_TANH, _SILU, _CLAMP, _HARD_SWISH");
+  constexpr Activation k_activations[] = {
+      Activation::none, Activation::relu,  Activation::gelu_erf,  Activation::gelu_tanh,
+      Activation::silu, Activation::clamp, Activation::hard_swish};
   return k_activations[activation];
 }
 

@@ -65,6 +65,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path())
     arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(1)
     torch.set_num_threads(arguments.threads)
     with torch.no_grad():

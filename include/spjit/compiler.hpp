@@ -66,7 +66,7 @@ class SPJIT_EXPORT Compiler {
   /// panel width that is not a multiple of the target's lanes, and on a GPU a matrix without rows;
   /// NotSupported if a host target does not run here, if no family of kernels accepts the problem,
   /// and, in one line, if NVIDIA's libraries are missing or do not compile for the target;
-  /// CompileFailed, for a GPU also over the code budget and once `compile_limit_ms` are over;
+  /// CompileFailed, for a GPU also once `compile_limit_ms` are over;
   /// VerificationFailed, and DeviceError of a GPU that checks; Cancelled and DeadlineExceeded as
   /// `control` says, and what its callback throws.
   [[nodiscard]] Kernel compile(const Problem& problem, const CompileControl& control = {}) const;

@@ -13,14 +13,19 @@ namespace spjit {
 /// A function of each element, as PyTorch defines it.
 enum class Activation : std::uint8_t {
   none,
-  relu,       ///< 0 where x < 0, else x
-  gelu_erf,   ///< x / 2 * (1 + erf(x / sqrt(2)))
-  gelu_tanh,  ///< x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))
-  silu,       ///< x / (1 + e^-x)
-  clamp,      ///< min(max(x, low), high)
+  relu,        ///< 0 where x < 0, else x
+  gelu_erf,    ///< x / 2 * (1 + erf(x / sqrt(2)))
+  gelu_tanh,   ///< x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))
+  silu,        ///< x / (1 + e^-x)
+  clamp,       ///< min(max(x, low), high)
+  hard_swish,  ///< x * min(max(x + 3, 0), 6) / 6
 };
 
-/// "none", "relu", "gelu", "gelu-tanh", "silu", "clamp"; throws InvalidArgument otherwise.
+/// The last of them.
+inline constexpr Activation k_last_activation = Activation::hard_swish;
+
+/// "none", "relu", "gelu", "gelu-tanh", "silu", "clamp", "hard-swish"; throws InvalidArgument
+/// otherwise.
 [[nodiscard]] SPJIT_EXPORT Activation parse_activation(std::string_view name);
 [[nodiscard]] SPJIT_EXPORT std::string_view to_string(Activation activation);
 

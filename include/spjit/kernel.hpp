@@ -86,7 +86,7 @@ struct KernelInfo {
 /// bytes.
 struct Artifact {
   struct File {
-    std::string name;  ///< "kernel.o"; "kernel.cubin", "kernel.cu.gz", "kernel.ptx.gz"
+    std::string name;  ///< "kernel.o"; "kernel.cubin", "kernel.matrix" ... (docs/cache-format.md)
     std::span<const std::byte> bytes;
     std::shared_ptr<const void> owner = nullptr;  ///< of the bytes; null: they are borrowed
   };

@@ -59,8 +59,8 @@ struct SearchPolicy {
   /// a small network stays in the caches, and then more layers have some (docs/host-kernel.md).
   /// 0: not known, more than the caches hold. Hosts only; without meaning where `hot`.
   std::int64_t network_nnz = 0;
-  /// Machine code a kernel may have. Above it a kernel that reads A takes over on the host
-  /// (KernelInfo::family says so); for a GPU it is an error.
+  /// Machine code a kernel may have. Above it a kernel that reads A takes over (KernelInfo::family
+  /// says so).
   std::int64_t code_budget_bytes = k_default_code_budget_bytes;
   std::optional<std::int64_t> m1 = {};  ///< GPU: rows a tile, 1 .. 128; default: chosen
   std::optional<std::int64_t> n1 = {};  ///< GPU: columns a block = its threads, 32 .. 1024 by 32

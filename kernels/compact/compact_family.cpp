@@ -73,10 +73,15 @@ std::string CompactFamily::leaves_to_others(const FamilyRequest& request) const 
   if (reuses_code(request)) return "unrolled code is faster where it stays in the caches";
   if (suits_slices(request)) return "slices of sixteen rows stay in the caches";
   if (std::string loop = loop_preference(request); !loop.empty()) return loop;
-  if (barely_shares_b(request)) return "few entries read a row of B: unrolled code packs none";
-  if (problem.n.value > k_most_loop_columns) {
+  const auto& device = std::get<HostDeviceInfo>(request.device);
+  if (barely_shares_b(request)) {
+    // From a far L3 a block of B takes so long that packing it does not matter: 384 x 1536 at 95 %,
+    // n = 256 to 1024, in 0.82 to 0.91 of the time of unrolled code. Not with AVX2.
+    const bool packs_anyway = device.l3_is_far && device.isa == HostIsa::avx512;
+    if (!packs_anyway) return "few entries read a row of B: unrolled code packs none";
+  } else if (problem.n.value > most_loop_columns(device)) {
     return fmt::format("n is {}: unrolled code is read often enough from {} on", problem.n.value,
-                       k_most_loop_columns + 1);
+                       most_loop_columns(device) + 1);
   }
   // Unrolled code loads a row of B once for all of them. RadiX-Net's 1024 x 1024, 32 rows each: n =
   // 64 in 0.75 of the time, 256 in 0.68; blocks of four rows, n = 256: 0.9.

@@ -12,23 +12,11 @@
 
 #include "base/cancel.hpp"
 #include "base/float_buffer.hpp"
+#include "kernels/compact/compact_cpu.hpp"
 #include "kernels/csr_view.hpp"
 #include "kernels/product.hpp"
-#include "spjit/problem.hpp"
-#include "spjit/target.hpp"
 
 namespace spjit {
-
-/// Columns of B and C that are computed at once, at most.
-inline constexpr std::int64_t k_compact_panel_columns = 64;
-
-/// Columns a block of A has for n columns of B, of which so many fit the L1 cache. Where few
-/// entries of a row are in a block, going from row to row takes longer than B from L2: then it is
-/// wider. Where few entries read a row of B, packing that takes longest: then it is read in place.
-/// Measured on networks of 50 to 98 %, in sequence (docs/host-kernel.md). For a run-time n, of
-/// which n is a typical value, blocks between those of few and of many columns.
-[[nodiscard]] std::int64_t compact_block_columns(const CsrView& matrix, HostIsa isa,
-                                                 const Extent& n) noexcept;
 
 /// Some rows of A in blocks of columns; in each block, rows by their length there, eight to a
 /// slice.
@@ -51,6 +39,9 @@ class CompactMatrix {
 
   static constexpr std::int64_t k_most_block_columns = 8191;  // times eight: a 16-bit number
   static constexpr std::int64_t k_most_packed_columns = 512;
+  /// A column number is stored times eight, or times the bytes of eight floats where B is packed.
+  static constexpr int k_in_place_shift = 3;
+  static constexpr int k_packed_shift = 5;
   /// Floats of packed B that run() needs, whatever the matrix.
   static constexpr std::int64_t k_workspace_floats =
       k_most_packed_columns * k_compact_panel_columns;
@@ -68,8 +59,8 @@ class CompactMatrix {
 
   /// Computes these rows of C `[rows x n]`, row-major, with other values than those of the matrix
   /// if `values` is not null; `workspace` is aligned to 64 bytes. Thread-safe with a workspace a
-  /// thread. Precondition: `isa` is avx512 or avx2, and this CPU has it.
-  void run(const Product& operands, HostIsa isa, float* workspace,
+  /// thread. Precondition: this CPU has `cpu.isa`, which is avx512 or avx2.
+  void run(const Product& operands, const CompactCpu& cpu, float* workspace,
            const Values* values = nullptr) const;
 
   /// Some rows of A and their values.
@@ -78,7 +69,7 @@ class CompactMatrix {
     const Values* values;  ///< null: those of the matrix
   };
   /// The same for parts of one A, with blocks of as many columns: B is packed once for all.
-  static void run(std::span<const Part> parts, const Product& operands, HostIsa isa,
+  static void run(std::span<const Part> parts, const Product& operands, const CompactCpu& cpu,
                   float* workspace);
 
   /// `values` of all of A in CSR order as run() takes them: of these rows.
@@ -89,8 +80,10 @@ class CompactMatrix {
 
   /// Eight rows of a block.
   struct Slice {
-    std::array<std::int32_t, k_lanes> rows;    ///< of C; where there are fewer, the last again
-    std::array<std::uint16_t, k_lanes> tails;  ///< entries of each row after the steps
+    std::array<std::int32_t, k_lanes> rows;  ///< of C; where there are fewer, the last again
+    /// Entries of each row after the steps: no row has more than the one before it.
+    std::array<std::uint16_t, k_lanes> tails;
+    std::uint16_t tail_entries;  ///< of all rows
     std::uint16_t steps;
     std::uint16_t lanes;  ///< with a row of their own, 1 to 8
   };
@@ -112,8 +105,8 @@ class CompactMatrix {
     std::size_t end;
   };
 
-  static void run_blocks(std::span<const Part> parts, const Product& operands, HostIsa isa,
-                         float* workspace);
+  static void run_blocks(std::span<const Part> parts, const Product& operands,
+                         const CompactCpu& cpu, float* workspace);
   /// The block that begins with a column; null: none of these rows has entries there.
   [[nodiscard]] const Block* block_at(std::int64_t first_column) const;
 
@@ -129,7 +122,7 @@ class CompactMatrix {
   std::vector<Slice> slices_;
   /// [slices] entry of A that each lane begins with
   std::vector<std::array<std::int64_t, k_lanes>> entries_;
-  std::vector<std::uint16_t> offsets_;  ///< [steps x 8] 8 * (column - the block's first)
+  std::vector<std::uint16_t> offsets_;  ///< [steps x 8] column - the block's first, shifted
   std::vector<std::uint16_t> tail_offsets_;
   Values values_;
 };

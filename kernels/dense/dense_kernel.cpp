@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <limits>
 #include <span>
 #include <utility>
 
 #include "base/arithmetic.hpp"
+#include "kernels/dense_bits.hpp"
 #include "kernels/simd.hpp"
 #include "spjit/error.hpp"
 
@@ -31,7 +31,7 @@ constexpr std::int64_t k_most_narrow_columns = 14;
 constexpr std::ptrdiff_t k_strips_ahead = 8192;
 
 /// Rows of a strip and columns of B that one pass computes.
-struct DenseTile {
+struct HostDenseTile {
   const float* a;
   std::int64_t steps;
   const float* b;  ///< packed
@@ -48,14 +48,14 @@ struct Magnitude {
   std::uint32_t most = 0;
 };
 
-using RunDenseTile = void (*)(const DenseTile&);
+using RunHostDenseTile = void (*)(const HostDenseTile&);
 using RunNarrow = void (*)(const float*, std::int64_t, const float*, std::int64_t, float*);
 
 /// What an instruction set has for panels of so many columns.
 struct Panels {
   std::int64_t columns;
   std::int64_t lanes;  ///< of a vector
-  RunDenseTile sixteen_rows;
+  RunHostDenseTile sixteen_rows;
   Magnitude (*pack)(const DenseSource& b, std::int64_t rows, std::int64_t columns, float* to);
 };
 
@@ -66,10 +66,10 @@ struct DenseKernels {
 };
 
 /// Sixteen rows as two halves, whose sums fit the registers.
-template <RunDenseTile Half>
-void run_halves(const DenseTile& tile) {
+template <RunHostDenseTile Half>
+void run_halves(const HostDenseTile& tile) {
   constexpr std::int64_t k_half = k_strip_rows / 2;
-  DenseTile half = tile;
+  HostDenseTile half = tile;
   half.rows = std::min(tile.rows, k_half);
   Half(half);
   if (tile.rows <= k_half) return;
@@ -80,11 +80,11 @@ void run_halves(const DenseTile& tile) {
 }
 
 /// Sixteen rows as four quarters.
-template <RunDenseTile Quarter>
-void run_quarters(const DenseTile& tile) {
+template <RunHostDenseTile Quarter>
+void run_quarters(const HostDenseTile& tile) {
   constexpr std::int64_t k_quarter = k_strip_rows / 4;
   for (std::int64_t row = 0; row < tile.rows; row += k_quarter) {
-    DenseTile quarter = tile;
+    HostDenseTile quarter = tile;
     quarter.a += row;
     quarter.c += row * tile.ldc;
     quarter.rows = std::min(tile.rows - row, k_quarter);
@@ -199,24 +199,10 @@ bool for_each_dense_panel(HostIsa isa, std::int64_t n, const Use& use) {
   return true;
 }
 
-/// What a nonzero value of B must reach so that its products with values of that magnitude and
-/// above are multiples of 2^-149: their exponents add up to -103 (twice 23 bits of fraction).
-float least_b_for(float least_a) {
-  constexpr int k_least_sum = -149 + 2 * 23;
-  constexpr int k_least_normal = std::numeric_limits<float>::min_exponent - 1;  // -126
-  if (least_a == std::numeric_limits<float>::infinity()) return std::numeric_limits<float>::min();
-  const int exponent = std::max(std::ilogb(least_a), k_least_normal);
-  // std::ldexp gives infinity where no float is so large.
-  return std::ldexp(1.0F, std::max(k_least_sum - exponent, k_least_normal));
-}
-
 bool takes(const Magnitude& seen, float least_b) {
   return seen.least >= std::bit_cast<std::uint32_t>(least_b) &&
          seen.most < std::bit_cast<std::uint32_t>(std::numeric_limits<float>::infinity());
 }
-
-constexpr auto k_endless_bits =
-    std::bit_cast<std::uint32_t>(std::numeric_limits<float>::infinity());
 
 /// Rows of a strip of A, whose columns are gone through in blocks: what is written stays in L1.
 class StripOfA {
@@ -249,7 +235,7 @@ class StripOfA {
       if (column < past) throw Error(fmt::format("the columns of row {} of A do not ascend", row));
       past = column + 1;
       to[(column - columns.begin) * k_strip_rows] = matrix_.values[entry];
-      const std::uint32_t bits = std::bit_cast<std::uint32_t>(matrix_.values[entry]) & 0x7FFFFFFFU;
+      const std::uint32_t bits = magnitude_bits(matrix_.values[entry]);
       if (bits != 0) least = std::min(least, bits);
     }
     least_ = least;

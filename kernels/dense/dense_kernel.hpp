@@ -24,14 +24,8 @@ inline constexpr std::int64_t k_strip_rows = 16;
 /// Some rows of A with all their zeros: blocks of columns; in each block strips of sixteen rows, a
 /// column of a strip after the other. Rows past the last are zeros.
 ///
-/// A sum begins at +0 and takes the products of a row in ascending column, as KernelPlan states it,
-/// and those with the zeros as well. The bits are the same all the same, if no such product is NaN
-/// and no sum is ever -0, which a product with a zero would turn into +0:
-/// - Every value of B is finite.
-/// - Products of entries of A with nonzero values of B are multiples of 2^-149, the smallest
-///   denormal. Then so is each sum before it is rounded; none rounds to zero, so none to -0; and
-///   one that cancels is +0. least_b() is what a value of B must reach for that.
-/// run() looks at all of B for both and else computes nothing.
+/// Sums take products with the zeros as well; the bits are the same all the same where B is as
+/// dense_bits.hpp says. run() looks at all of B for that and else computes nothing.
 class DenseMatrix {
  public:
   static constexpr std::int64_t k_block_columns = 256;

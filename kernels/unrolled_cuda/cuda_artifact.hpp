@@ -9,26 +9,18 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda_program.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "plan/kernel_plan.hpp"
 #include "spjit/kernel.hpp"
 
 namespace spjit {
 
-/// Changes whenever the launch or its record does: part of the cache key.
-inline constexpr std::int64_t k_cuda_program_version = 6;
+/// Of values at run time: value_positions(), 32-bit little-endian.
+inline constexpr const char* k_positions_file = "kernel.positions";
 
 /// How the kernel of a cubin is launched.
-struct CudaProgram {
-  std::int64_t arch = 0;  ///< 90 for sm_90
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int64_t nnz = 0;
-  std::int64_t n = 0;
-  std::int64_t ldb = 0;
-  std::int64_t ldc = 0;
-  bool runtime_sizes = false;
-  CudaLayer layer = {};
+struct UnrolledProgram : CudaProgram {
   std::int64_t threads = 0;        ///< a block
   std::int64_t tiles_a_block = 1;  ///< of which each has as many of them
   std::int64_t blocks_x = 0;
@@ -44,15 +36,15 @@ struct CudaProgram {
     return stage_of(layer, n1()).bytes * tiles_a_block;
   }
 
-  friend bool operator==(const CudaProgram&, const CudaProgram&) = default;
+  friend bool operator==(const UnrolledProgram&, const UnrolledProgram&) = default;
 };
 
-[[nodiscard]] CudaProgram make_program(const KernelPlan& plan, const CudaKernelSpec& spec,
-                                       std::int64_t arch);
+[[nodiscard]] UnrolledProgram make_program(const KernelPlan& plan, const CudaKernelSpec& spec,
+                                           std::int64_t arch);
 
-[[nodiscard]] nlohmann::json to_json(const CudaProgram& program);
+[[nodiscard]] nlohmann::json to_json(const UnrolledProgram& program);
 /// Checks every member and their relations; throws Error that says what is wrong.
-[[nodiscard]] CudaProgram read_cuda_program(const nlohmann::json& json);
+[[nodiscard]] UnrolledProgram read_unrolled_program(const nlohmann::json& json);
 
 struct CudaArtifact {
   std::string cubin;

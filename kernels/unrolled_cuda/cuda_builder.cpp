@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "base/timing.hpp"
-#include "kernels/unrolled_cuda/cubin_info.hpp"
-#include "kernels/unrolled_cuda/cuda_build.hpp"
+#include "kernels/cuda_build.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
-#include "kernels/unrolled_cuda/cuda_libraries.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
 #include "kernels/unrolled_cuda/value_stream.hpp"
+#include "runtime/cuda/cubin_info.hpp"
+#include "runtime/cuda/cuda_libraries.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -50,16 +50,6 @@ std::string join_units(const std::vector<SourceUnit>& units) {
   return text;
 }
 
-std::string describe(const CudaToolchain& toolchain) {
-  std::string text;
-  if (toolchain.nvrtc) text = "NVRTC " + to_string(toolchain.nvrtc->version());
-  if (toolchain.nvjitlink) {
-    text +=
-        (text.empty() ? "nvJitLink " : " + nvJitLink ") + to_string(toolchain.nvjitlink->version());
-  }
-  return text;
-}
-
 /// Compiles one plan for one device until it does not spill, or cannot do better.
 class Builder {
  public:
@@ -71,15 +61,7 @@ class Builder {
         limits_(limits),
         source_(options.policy.source),
         cancel_(std::move(cancel)),
-        limited_(cancel_) {
-    if (options.resources.compile_limit_ms > 0) {
-      const auto limit =
-          Clock::now() +
-          std::chrono::duration_cast<Clock::duration>(
-              std::chrono::duration<double, std::milli>(options.resources.compile_limit_ms));
-      limited_.deadline = std::min(cancel_.deadline.value_or(limit), limit);
-    }
-  }
+        limited_(limited(cancel_, options.resources.compile_limit_ms)) {}
 
   /// Emits both texts; the one to be compiled stays in units.
   void emit(CudaTile tile, std::int64_t min_blocks) {
@@ -101,18 +83,17 @@ class Builder {
       toolchain_ = load_cuda_toolchain(needs_of(units_, arch), found);
     } catch (const NotSupported&) {
       // CUDA 11.8 has no nvJitLink; NVRTC alone makes a cubin of the undivided text.
-      if (plan_.nnz() > k_most_undivided_nonzeros) throw;
-      CudaToolchain nvrtc_only;
-      try {
-        nvrtc_only = load_cuda_toolchain({.arch = arch, .nvrtc = true, .nvjitlink = false}, found);
-      } catch (const NotSupported&) {
-        nvrtc_only = {};
-      }
+      CudaToolchain nvrtc_only = nvrtc_alone(arch, found);
       if (!nvrtc_only.nvrtc) throw;
+      if (plan_.nnz() > k_most_undivided_nonzeros) {
+        throw Declined(fmt::format(
+            "there is no nvJitLink for this device, and NVRTC would compile {} nonzeros undivided",
+            plan_.nnz()));
+      }
       toolchain_ = std::move(nvrtc_only);
       source_ = CudaSource::cuda;
       undivided_ = true;
-      trace.note = "there is no nvJitLink for this device: compiled undivided from CUDA C++";
+      trace.note = k_no_nvjitlink_note;
       emit(spec_.tile, spec_.min_blocks);
     }
   }
@@ -178,7 +159,7 @@ class Builder {
 
   void finish(const CudaAttempt& attempt) {
     trace.compiled_from = std::string(to_string(source_));
-    trace.toolchain = describe(toolchain_);
+    trace.toolchain = to_string(toolchain_);
     trace.units = std::ssize(units_);
     trace.code_bytes = info_.code_bytes;
     trace.occupancy =
@@ -187,10 +168,9 @@ class Builder {
                             .static_shared_bytes = 0,
                             .dynamic_shared_bytes = shared_bytes_of(spec_.layer, spec_.tile)});
     if (trace.code_bytes > options_.policy.code_budget_bytes) {
-      throw CompileFailed(fmt::format(
-          "the kernel has {} bytes of code, the budget is {}; allow more (code_budget_bytes, "
-          "--code-budget)",
-          trace.code_bytes, options_.policy.code_budget_bytes));
+      throw Declined(
+          fmt::format("{} bytes of code, the budget is {} (code_budget_bytes, --code-budget)",
+                      trace.code_bytes, options_.policy.code_budget_bytes));
     }
     if (attempt.spilled_bytes > 0) {
       trace.note +=

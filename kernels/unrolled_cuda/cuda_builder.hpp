@@ -13,6 +13,7 @@
 #include "plan/kernel_plan.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "runtime/cuda/occupancy.hpp"
+#include "spjit/error.hpp"
 #include "spjit/options.hpp"
 
 namespace spjit {
@@ -44,9 +45,15 @@ struct CudaBuildTrace {
 /// 64 rows of 25 % entries; of real layers' instructions 1 to 2 % (docs/cuda-kernel.md).
 inline constexpr std::int64_t k_tolerated_spill_bytes = 512;
 
+/// A kernel that this family does not build, though it is no failure: another may take it.
+class Declined : public CompileFailed {
+ public:
+  using CompileFailed::CompileFailed;
+};
+
 struct BuiltCuda {
   CudaArtifact artifact;
-  CudaProgram program;
+  UnrolledProgram program;
   CudaBuildTrace trace;
 };
 

@@ -19,19 +19,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-[[noreturn]] void over_budget(const CudaTileSpace& space, const SearchPolicy& policy) {
+[[noreturn]] void no_tile(const CudaTileSpace& space, const SearchPolicy& policy) {
   const CudaCandidate* smallest = nullptr;
   for (const CudaCandidate& candidate : space.candidates) {
     if (smallest == nullptr || candidate.code_bytes < smallest->code_bytes) smallest = &candidate;
   }
   if (smallest != nullptr && smallest->code_bytes > policy.code_budget_bytes) {
-    throw CompileFailed(
-        fmt::format("the kernel would have {} bytes of code or more, the budget is {}; allow more "
-                    "(code_budget_bytes, --code-budget) or prune further",
-                    smallest->code_bytes, policy.code_budget_bytes));
+    throw Declined(fmt::format(
+        "about {} bytes of code or more, the budget is {} (code_budget_bytes, --code-budget)",
+        smallest->code_bytes, policy.code_budget_bytes));
   }
   const auto& candidates = space.candidates;
-  throw CompileFailed(
+  throw Declined(
       fmt::format("no tile fits the device: {}", candidates.empty() || !candidates.front().dropped
                                                      ? "there is none"
                                                      : candidates.front().dropped->numbers));
@@ -97,7 +96,7 @@ CudaChoice choose_cuda_tile(const BuildRequest& request) {
   CudaChoice choice;
   choice.space = enumerate_cuda_tiles(what.problem, policy, limits, groupings, what.cancel);
   choice.ranked = rank_by_prior(choice.space.survivors(), limits);
-  if (choice.ranked.empty()) over_budget(choice.space, policy);
+  if (choice.ranked.empty()) no_tile(choice.space, policy);
   choice.group_ms = ms_since(start);
   search(choice, {what.problem, what.options, limits, groupings}, request);
   choice.chosen = choice.ranked[choice.search.chosen];

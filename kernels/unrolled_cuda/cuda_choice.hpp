@@ -34,7 +34,7 @@ struct CudaChoice {
 
 /// Ranks, and in a mode that times searches on the GPU of this machine that the target stands for;
 /// without one the first of the ranking is chosen, and the reason says `ranked, not timed`. Throws
-/// CompileFailed if every tile is over the code budget, and what the context throws.
+/// Declined if every tile is over the code budget or none fits, and what the context throws.
 [[nodiscard]] CudaChoice choose_cuda_tile(const BuildRequest& request);
 
 /// A compiled choice.
@@ -43,7 +43,7 @@ struct CompiledCuda : BuiltCuda {
 };
 
 /// Compiles the choice, unless the search has. Throws NotSupported without the libraries or for an
-/// arch they do not know, CompileFailed, and what the context throws: Cancelled and
+/// arch they do not know, CompileFailed, Declined, and what the context throws: Cancelled and
 /// DeadlineExceeded once a unit that is being compiled is done.
 [[nodiscard]] CompiledCuda compile_cuda_choice(CudaChoice choice, const BuildRequest& request);
 

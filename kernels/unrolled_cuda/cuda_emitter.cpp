@@ -1,11 +1,11 @@
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 
 #include "base/arithmetic.hpp"
-#include "kernels/unrolled_cuda/activation_code.hpp"
+#include "kernels/activation_code.hpp"
+#include "kernels/source_text.hpp"
 #include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/cuda_tokens.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
-#include "kernels/unrolled_cuda/source_text.hpp"
 #include "kernels/unrolled_cuda/value_stream.hpp"
 
 namespace spjit {

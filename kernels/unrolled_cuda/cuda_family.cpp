@@ -2,32 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/gzip.hpp"
+#include "kernels/cuda_executable.hpp"
+#include "kernels/cuda_rules.hpp"
 #include "kernels/unrolled_cuda/cuda_artifact.hpp"
 #include "kernels/unrolled_cuda/cuda_choice.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
-#include "kernels/unrolled_cuda/cuda_executable.hpp"
 #include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/cuda_record.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
+#include "kernels/unrolled_cuda/unrolled_executable.hpp"
 #include "kernels/unrolled_cuda/value_stream.hpp"
-#include "runtime/cuda/local_gpus.hpp"
-#include "spjit/error.hpp"
 
 namespace spjit {
-namespace {
 
 using nlohmann::json;
-
-Artifact::File file_of(const char* name, std::vector<std::byte> bytes) {
-  auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-  return {name, *owner, owner};
-}
-
-}  // namespace
 
 std::string UnrolledCudaFamily::version() const {
   return fmt::format("{}.{}.{}.{}", k_cuda_program_version, k_cuda_emitter_version,
@@ -36,24 +28,42 @@ std::string UnrolledCudaFamily::version() const {
 
 std::string UnrolledCudaFamily::refusal(const FamilyRequest& request) const {
   const Problem& problem = request.problem;
+  // Before any work: a product is one instruction.
+  const std::int64_t bytes = least_unrolled_bytes(*problem.a);
+  const std::int64_t budget = request.options.policy.code_budget_bytes;
+  if (bytes > budget) {
+    return fmt::format("at least {} bytes of code for {} nonzeros, the budget is {}", bytes,
+                       problem.a->nnz(), budget);
+  }
+  if (problem.n.value > k_cuda_max_grid_y * k_cuda_max_threads) {
+    return fmt::format("n is {}; it takes up to {}", problem.n.value,
+                       k_cuda_max_grid_y * k_cuda_max_threads);
+  }
+  if (std::max(problem.ldb(), problem.ldc()) > k_cuda_max_leading_dimension) {
+    return fmt::format("ldb is {} and ldc {}; it takes up to {}", problem.ldb(), problem.ldc(),
+                       k_cuda_max_leading_dimension);
+  }
   return problem.convolution ? convolution_refusal(*problem.convolution, problem.n.runtime) : "";
 }
 
-std::string UnrolledCudaFamily::timed_on(const FamilyRequest& request) const {
-  return find_timing_gpu(request.options.target, std::get<CudaDeviceInfo>(request.device)).product;
+BuiltKernel UnrolledCudaFamily::build(const BuildRequest& request) const {
+  try {
+    return build_code(request);
+  } catch (const Declined& declined) {
+    BuiltKernel none;
+    none.declined = declined.what();
+    return none;
+  }
 }
 
-BuiltKernel UnrolledCudaFamily::build(const BuildRequest& request) const {
+BuiltKernel UnrolledCudaFamily::build_code(const BuildRequest& request) const {
   const CompiledCuda compiled = compile_cuda_kernel(request);
   const CudaArtifact& made = compiled.artifact;
-  const auto cubin = std::as_bytes(std::span(made.cubin));
-  std::vector<Artifact::File> files;
-  files.push_back(file_of(k_cubin_file, {cubin.begin(), cubin.end()}));
-  files.push_back(file_of(k_cuda_file, gzip(made.cuda_source, request.what.cancel)));
-  files.push_back(file_of(k_ptx_file, gzip(made.ptx, request.what.cancel)));
+  std::vector<Artifact::File> files =
+      cuda_files(made.cubin, made.cuda_source, made.ptx, request.what.cancel);
   if (request.what.problem.runtime_values) {
     const auto positions = std::as_bytes(std::span(made.positions));
-    files.push_back(file_of(k_positions_file, {positions.begin(), positions.end()}));
+    files.push_back(owned_file(k_positions_file, {positions.begin(), positions.end()}));
   }
   BuiltKernel built;
   built.code = std::make_shared<const BuiltFiles>(*this, std::move(files));
@@ -63,10 +73,20 @@ BuiltKernel UnrolledCudaFamily::build(const BuildRequest& request) const {
 }
 
 BuiltKernel UnrolledCudaFamily::explain(const BuildRequest& request) const {
-  const CudaChoice choice = choose_cuda_tile(request);
+  try {
+    return explain_choice(choose_cuda_tile(request), request.what);
+  } catch (const Declined& declined) {
+    BuiltKernel none;
+    none.declined = declined.what();
+    return none;
+  }
+}
+
+BuiltKernel UnrolledCudaFamily::explain_choice(const CudaChoice& choice,
+                                               const FamilyRequest& what) {
   BuiltKernel built;
   built.reason = choice.reason;
-  built.record = cuda_choice_record(choice, request.what);
+  built.record = cuda_choice_record(choice, what);
   built.record["code_bytes"] = choice.chosen.code_bytes;
   built.record["resources"] = {{"predicted_registers", choice.chosen.registers.total()},
                                {"predicted", to_json(choice.chosen.registers)},
@@ -78,29 +98,19 @@ BuiltKernel UnrolledCudaFamily::explain(const BuildRequest& request) const {
   return built;
 }
 
-bool UnrolledCudaFamily::takes_in_place(const Artifact::File& file) const {
-  return file.name == k_cubin_file && !is_cubin(file.bytes);
-}
-
-LoadedKernel UnrolledCudaFamily::load(const Artifact& artifact, const json& record,
-                                      const Device& device, const Cancellation& cancel) const {
-  cancel.check();
-  if (!record.is_object() || !record.contains("program")) {
-    throw Error(
-        "the record of a CUDA kernel is no JSON object with a \"program\"; expected what "
-        "Kernel::record() or spjit compile --emit json gave");
-  }
-  const CudaProgram program = read_cuda_program(record.at("program"));
-  const std::span<const std::byte> image = artifact.file(k_cubin_file);
-  check_image(image, program);
+LoadedKernel UnrolledCudaFamily::open(const CudaObject& object) const {
+  const UnrolledProgram program = read_unrolled_program(object.program);
+  check_image(object.image, k_cuda_kernel_name, program.arch, program.threads);
   std::vector<std::uint32_t> positions;
   if (program.layer.runtime_values) {
-    positions = read_value_positions(artifact.file(k_positions_file), program.nnz);
+    positions = read_value_positions(object.artifact.file(k_positions_file), program.nnz);
   }
   LoadedKernel loaded;
-  loaded.info = cuda_info(record, program);
-  if (const auto* gpu = std::get_if<GpuDevice>(&device)) {
-    loaded.executable = CudaExecutable::load(program, image, gpu->ordinal, std::move(positions));
+  loaded.info = cuda_info(object.record, program,
+                          {program.threads, program.blocks_x, program.blocks_y(program.n)});
+  if (object.gpu != nullptr) {
+    loaded.executable = UnrolledCudaExecutable::load(program, object.image, object.gpu->ordinal,
+                                                     std::move(positions));
   }
   return loaded;
 }

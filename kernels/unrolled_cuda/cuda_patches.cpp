@@ -88,29 +88,10 @@ std::string convolution_refusal(const Convolution& convolution, bool runtime_siz
   return {};
 }
 
-std::string wrong_patches(const CudaLayer& layer, const PatchSizes& sizes) {
+std::string wrong_patches(const CudaLayer& layer, const LayerSizes& sizes, bool runtime_sizes) {
   if (!layer.convolution) return {};
-  const Convolution& of = *layer.convolution;
-  if (std::string refusal = convolution_refusal(of, sizes.runtime_sizes); !refusal.empty()) {
-    return refusal;
-  }
-  const std::int64_t pixels = of.output_height() * of.output_width();
-  const std::int64_t least_ldb = layer.b_layout == Layout::tokens_major ? 1 : of.height * of.width;
-  if (sizes.cols == of.channels * taps_of(of) && sizes.n == pixels && sizes.ldb >= least_ldb) {
-    return {};
-  }
-  return fmt::format(
-      "A has {} columns, n is {} and ldb {} of a convolution of {}; expected {}, {} and at least "
-      "{}",
-      sizes.cols, sizes.n, sizes.ldb, to_string(of), of.channels * taps_of(of), pixels, least_ldb);
-}
-
-std::int64_t b_rows(const CudaLayer& layer, std::int64_t cols) noexcept {
-  return layer.convolution ? layer.convolution->channels : cols;
-}
-
-std::int64_t b_columns(const CudaLayer& layer, std::int64_t n) noexcept {
-  return layer.convolution ? layer.convolution->height * layer.convolution->width : n;
+  std::string refusal = convolution_refusal(*layer.convolution, runtime_sizes);
+  return refusal.empty() ? wrong_image(layer, sizes) : refusal;
 }
 
 std::int64_t mask_instructions(const CudaLayer& layer, std::int64_t loads,

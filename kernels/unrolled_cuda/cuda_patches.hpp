@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/ptx_text.hpp"
+#include "kernels/source_text.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
-#include "kernels/unrolled_cuda/ptx_text.hpp"
-#include "kernels/unrolled_cuda/source_text.hpp"
 
 namespace spjit {
 
@@ -22,17 +22,8 @@ namespace spjit {
 
 /// Why A of so many columns, n and ldb are not those of a layer's convolution, in one line; empty:
 /// they are, or there is none.
-struct PatchSizes {
-  std::int64_t cols;
-  std::int64_t n;
-  std::int64_t ldb;
-  bool runtime_sizes;
-};
-[[nodiscard]] std::string wrong_patches(const CudaLayer& layer, const PatchSizes& sizes);
-
-/// Floats from B's (X's) first to one past its last: [cols x n], or the image.
-[[nodiscard]] std::int64_t b_rows(const CudaLayer& layer, std::int64_t cols) noexcept;
-[[nodiscard]] std::int64_t b_columns(const CudaLayer& layer, std::int64_t n) noexcept;
+[[nodiscard]] std::string wrong_patches(const CudaLayer& layer, const LayerSizes& sizes,
+                                        bool runtime_sizes);
 
 /// Instructions that predicates of loads take, of so many loads in so many functions: an estimate
 /// from what ptxas 13.0 makes of 3x3 and of 7x7 taps.

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/timing.hpp"
-#include "kernels/unrolled_cuda/cubin_info.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
+#include "runtime/cuda/cubin_info.hpp"
 #include "runtime/cuda/occupancy.hpp"
 #include "spjit/error.hpp"
 
@@ -150,16 +150,6 @@ CudaProxyLaunch launch_of(const CudaCandidate& candidate, std::int64_t registers
         "blocks an SM: the proxy has {}",
         block.threads, registers, wanted, occupancy(limits, block).active_blocks);
   }
-  return launch;
-}
-
-CudaProxyLaunch launch_of(const CudaProgram& program) {
-  CudaProxyLaunch launch;
-  launch.grid_x = program.blocks_x;
-  launch.grid_y = program.blocks_y(program.n);
-  launch.threads = program.n1();
-  launch.tiles_a_block = program.tiles_a_block;
-  launch.dynamic_shared_bytes = program.shared_bytes();
   return launch;
 }
 

@@ -16,15 +16,15 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda_build.hpp"
 #include "kernels/unrolled_cuda/cuda_artifact.hpp"
-#include "kernels/unrolled_cuda/cuda_build.hpp"
 #include "kernels/unrolled_cuda/cuda_candidate.hpp"
-#include "kernels/unrolled_cuda/cuda_libraries.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "plan/kernel_plan.hpp"
 #include "plan/proxy_plan.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
+#include "runtime/cuda/cuda_libraries.hpp"
 #include "spjit/options.hpp"
 
 namespace spjit {
@@ -80,9 +80,6 @@ struct CudaProxyLaunch {
 /// amount does it, it is 0, with a note. Throws as occupancy() does.
 [[nodiscard]] CudaProxyLaunch launch_of(const CudaCandidate& candidate, std::int64_t registers,
                                         const CudaDeviceInfo& limits);
-
-/// The launch of a whole kernel with the columns it was compiled for.
-[[nodiscard]] CudaProxyLaunch launch_of(const CudaProgram& program);
 
 /// The proxy's text, for `arch` 90 in sm_90. Throws as emit_cuda() and emit_ptx() do.
 [[nodiscard]] std::vector<SourceUnit> emit_cuda_proxy(const CudaProxy& proxy, CudaSource source,

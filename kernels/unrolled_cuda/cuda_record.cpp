@@ -16,11 +16,6 @@ using nlohmann::json;
 
 namespace {
 
-std::int64_t count_in(const json& resources, const char* key) {
-  constexpr std::int64_t k_most = std::int64_t{1} << 48;
-  return json_integer(resources.at(key), key, 0, k_most);
-}
-
 json card_json(const CudaDeviceInfo& limits) {
   return {{"name", limits.name()},
           {"arch", limits.arch},
@@ -132,47 +127,6 @@ json cuda_record(const CompiledCuda& compiled, const FamilyRequest& what) {
                    {"emit", trace.emit_ms},
                    {"build", build_ms(trace)}}}});
   return record;
-}
-
-KernelInfo cuda_info(const json& record, const CudaProgram& program) {
-  try {
-    const json& resources = record.at("resources");
-    KernelInfo info;
-    CudaKernelInfo cuda;
-    info.family = "cuda";
-    info.target = Target::parse(fmt::format("sm_{}", program.arch));
-    info.device = record.at("device").get<std::string>();
-    cuda.arch = static_cast<int>(program.arch);
-    info.rows = program.rows;
-    info.cols = program.cols;
-    info.n = program.n;
-    info.ldb = program.ldb;
-    info.ldc = program.ldc;
-    info.nnz = program.nnz;
-    info.runtime_n = program.runtime_sizes;
-    info.epilogue = program.layer.epilogue;
-    info.b_layout = program.layer.b_layout;
-    info.c_layout = program.layer.c_layout;
-    info.runtime_values = program.layer.runtime_values;
-    info.convolution = program.layer.convolution;
-    info.tile = record.at("tile").at("name").get<std::string>();
-    info.reason = record.at("search").at("reason").get<std::string>();
-    cuda.compiled_from = record.at("compiled_from").get<std::string>();
-    cuda.toolchain = record.at("toolchain").get<std::string>();
-    cuda.threads = program.threads;
-    cuda.blocks_x = program.blocks_x;
-    cuda.blocks_y = program.blocks_y(program.n);
-    cuda.predicted_registers = count_in(resources, "predicted_registers");
-    cuda.registers = count_in(resources, "registers");
-    cuda.spilled_bytes = count_in(resources, "spilled_bytes");
-    cuda.active_blocks = count_in(resources, "active_blocks");
-    info.code_bytes = count_in(resources, "code_bytes");
-    info.note = record.at("note").get<std::string>();
-    info.cuda = std::move(cuda);
-    return info;
-  } catch (const json::exception& error) {
-    throw Error(fmt::format("the record is not one of a CUDA kernel: {}", error.what()));
-  }
 }
 
 }  // namespace spjit

@@ -26,8 +26,4 @@ namespace spjit {
 /// The family's members of a record (docs/cache-format.md), for a request on a GPU.
 [[nodiscard]] nlohmann::json cuda_record(const CompiledCuda& compiled, const FamilyRequest& what);
 
-/// What a whole record, the members of all families included, and its program say of a kernel.
-/// Throws Error that names what is missing.
-[[nodiscard]] KernelInfo cuda_info(const nlohmann::json& record, const CudaProgram& program);
-
 }  // namespace spjit

@@ -24,7 +24,7 @@ std::int64_t column_tiles(const CudaTile& tile, std::int64_t n) { return ceil_di
 void check_layer(const KernelPlan& plan, const CudaKernelSpec& spec) {
   const CudaLayer& layer = spec.layer;
   const std::string wrong =
-      wrong_patches(layer, {plan.cols, spec.n, spec.ldb, spec.tile.runtime_sizes});
+      wrong_patches(layer, {plan.cols, spec.n, spec.ldb}, spec.tile.runtime_sizes);
   if (!wrong.empty()) throw InvalidArgument("CUDA kernel: " + wrong);
   const bool is_in_rows = layer.b_layout == Layout::row_major && !layer.convolution;
   const std::int64_t least_ldb = is_in_rows ? spec.n : 1;

@@ -5,41 +5,18 @@
 /// on.
 
 #include <cstdint>
-#include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "kernels/cuda_layer.hpp"
 #include "plan/kernel_plan.hpp"
-#include "spjit/convolution.hpp"
-#include "spjit/epilogue.hpp"
-#include "spjit/layout.hpp"
 #include "spjit/reorder.hpp"
 
 namespace spjit {
 
-/// What check_cuda_spec() allows at most. Column tiles (the grid's y) and threads a block: CUDA C++
-/// Programming Guide, "Technical Specifications per Compute Capability".
-inline constexpr std::int64_t k_cuda_max_grid_y = 65535;
-/// Products of a launch (the grid's z); a batch of more is several launches.
-inline constexpr std::int64_t k_cuda_max_grid_z = 65535;
-inline constexpr std::int64_t k_cuda_max_threads = 1024;  ///< of n1, and of m1
-/// Row strides in bytes are 32-bit factors of the code.
-inline constexpr std::int64_t k_cuda_max_leading_dimension = (std::int64_t{1} << 30) - 1;
-/// Rows of B and of C: what the numbers of a matrix's rows and columns can be.
-inline constexpr std::int64_t k_cuda_max_rows = std::numeric_limits<std::int32_t>::max();
-/// So the bytes from the first to any element fit 63 bits; no emitter or launch has to look.
-static_assert(k_cuda_max_rows <= std::numeric_limits<std::int64_t>::max() /
-                                     (k_cuda_max_leading_dimension * std::int64_t{sizeof(float)}));
-/// Threads of a warp, on every architecture.
-inline constexpr std::int64_t k_cuda_warp = 32;
 /// Row tiles a block, at most: each has a barrier of its own, of 16.
 inline constexpr std::int64_t k_cuda_max_tiles_a_block = 4;
-/// Dynamic shared memory that every launch may have (CUDA C++ Programming Guide, "Shared Memory" of
-/// the compute capabilities); more has to be allowed first.
-inline constexpr std::int64_t k_cuda_shared_bytes = 48 << 10;
-
 /// How many blocks of a kernel an SM is to hold at once. That caps a thread's registers, and the
 /// more there are, the earlier ptxas issues loads of B.
 enum class CudaCap : std::uint8_t {
@@ -72,25 +49,6 @@ struct CudaTile {
 /// (nonzeros of a unit) and "run-time n" where they are not the default. Different tiles have
 /// different texts.
 [[nodiscard]] std::string to_string(const CudaTile& tile);
-
-/// What a kernel does beside the product, and what of it is known at run time alone.
-struct CudaLayer {
-  Epilogue epilogue = {};
-  Layout b_layout = Layout::row_major;  ///< or tokens-major, like that of C
-  Layout c_layout = Layout::row_major;
-  bool runtime_values = false;  ///< A's values are read from a stream (value_stream.hpp)
-  /// B is patches of an image, which lies as b_layout says (cuda_patches.hpp).
-  std::optional<Convolution> convolution = {};
-
-  /// Tokens of B pass through shared memory. Pixels of an image do not: each thread reads its own.
-  [[nodiscard]] bool has_tokens_of_b() const noexcept {
-    return b_layout == Layout::tokens_major && !convolution;
-  }
-  [[nodiscard]] bool has_tokens_of_c() const noexcept { return c_layout == Layout::tokens_major; }
-  [[nodiscard]] bool has_tokens() const noexcept { return has_tokens_of_b() || has_tokens_of_c(); }
-
-  friend bool operator==(const CudaLayer&, const CudaLayer&) = default;
-};
 
 /// The part of tokens that the threads of a tile have in shared memory at once, feature after
 /// feature: some features of its n1 tokens. Threads read and write features of one token side by

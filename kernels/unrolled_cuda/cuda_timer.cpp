@@ -1,8 +1,5 @@
 #include "kernels/unrolled_cuda/cuda_timer.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <span>
@@ -11,7 +8,7 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
-#include "kernels/unrolled_cuda/cuda_parameters.hpp"
+#include "kernels/cuda_parameters.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "kernels/unrolled_cuda/value_stream.hpp"
 #include "runtime/cuda/local_gpus.hpp"
@@ -19,51 +16,6 @@
 
 namespace spjit {
 namespace {
-
-const Problem& checked(const Problem& problem) {
-  const CsrMatrix& a = *problem.a;
-  const std::int64_t n = problem.n.value;
-  const std::int64_t least_ldb = problem.b.layout == Layout::tokens_major ? 1 : problem.b_columns();
-  const std::int64_t least_ldc = problem.c.layout == Layout::tokens_major ? a.rows : n;
-  if (a.rows >= 1 && a.cols >= 0 && n >= 1 && problem.ldb() >= least_ldb &&
-      problem.ldc() >= least_ldc) {
-    return problem;
-  }
-  throw InvalidArgument(
-      fmt::format("timing with m = {}, k = {}, n = {}, ldb = {}, ldc = {}; expected m, n >= 1, "
-                  "k >= 0 and leading dimensions of at least n or an image's pixels",
-                  a.rows, a.cols, n, problem.ldb(), problem.ldc()));
-}
-
-/// So many rows of n elements, or n tokens of so many; tokens may overlap.
-std::size_t bytes_of(Layout layout, std::int64_t rows, std::int64_t n, std::int64_t ld) {
-  constexpr const char* k_what = "bytes of an operand";
-  const bool has_tokens = layout == Layout::tokens_major;
-  const std::int64_t product =
-      checked_multiply(has_tokens ? n : rows, has_tokens ? std::max(ld, rows) : ld, k_what);
-  const std::int64_t floats = std::max<std::int64_t>(product, 1);
-  return to_size(checked_multiply(floats, sizeof(float), k_what));
-}
-
-/// Sums of a few thousand products of these with values near 1 stay far from overflow.
-constexpr std::size_t k_distinct_values = 17;
-
-/// As many as are copied at once: host memory does not grow with B. They begin anew with each part.
-std::vector<float> small_values() {
-  std::vector<float> values(k_distinct_values << 16);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<float>(i % k_distinct_values) * 0.125F - 1.0F;
-  }
-  return values;
-}
-
-void fill_with_small_values(DeviceBuffer& buffer) {
-  const std::vector<float> values = small_values();
-  const std::span<const std::byte> part = std::as_bytes(std::span(values));
-  for (std::size_t at = 0; at < buffer.bytes(); at += part.size()) {
-    buffer.upload(part.first(std::min(part.size(), buffer.bytes() - at)), at);
-  }
-}
 
 /// A stream for every tile of a matrix, of no kernel.
 PreparedValues small_stream(const CudaContext& context, const CsrMatrix& a) {
@@ -92,22 +44,8 @@ CudaTimer::CudaTimer(int ordinal, const Problem& problem)
     : CudaTimer(CudaContext(local_cuda_driver(), ordinal), problem) {}
 
 CudaTimer::CudaTimer(const CudaContext& context, const Problem& problem)
-    : n_(checked(problem).n.value),
-      ldb_(problem.ldb()),
-      ldc_(problem.ldc()),
-      b_(context, bytes_of(problem.b.layout, problem.b_rows(), problem.b_columns(), ldb_)),
-      c_(context, bytes_of(problem.c.layout, problem.a->rows, n_, ldc_)),
-      epilogue_(context, problem.epilogue.residual
-                             ? c_.bytes()
-                             : bytes_of(Layout::row_major, problem.a->rows, 1, 1)),
-      stream_(context),
-      begin_(context),
-      end_(context) {
-  fill_with_small_values(b_);
+    : operands_(context, problem), arguments_(operands_.arguments()) {
   if (problem.runtime_values) values_ = small_stream(context, *problem.a);
-  c_.fill_on(stream_.handle(), std::byte{0});
-  epilogue_.fill_on(stream_.handle(), std::byte{0});
-  stream_.synchronize();
 }
 
 CudaFunction CudaTimer::load(std::span<const std::byte> image) const {
@@ -118,32 +56,16 @@ CudaFunction CudaTimer::load(std::span<const std::byte> image) const {
 
 double CudaTimer::time_us(const CudaFunction& function, const CudaProxyLaunch& launch,
                           std::int64_t calls) {
-  if (calls < 1) {
-    throw InvalidArgument(fmt::format("timing {} launches; expected at least one", calls));
-  }
   if (launch.dynamic_shared_bytes > k_cuda_shared_bytes) {
     function.set_max_dynamic_shared(
         checked_cast<int>(launch.dynamic_shared_bytes, "bytes of shared memory"));
   }
-  const auto* const epilogue = static_cast<const float*>(epilogue_.pointer());
-  CudaParameters parameters({.b = static_cast<const float*>(b_.pointer()),
-                             .ldb = ldb_,
-                             .c = static_cast<float*>(c_.pointer()),
-                             .ldc = ldc_,
-                             .n = n_,
-                             .scale = epilogue,
-                             .bias = epilogue,
-                             .residual = epilogue,
-                             .ldr = ldc_,
-                             .values = &values_});
+  Arguments arguments = arguments_;
+  arguments.values = &values_;
+  CudaParameters parameters(arguments);
   const CudaLaunchShape shape = shape_of(launch);
-  begin_.record(stream_.handle());
-  for (std::int64_t call = 0; call < calls; ++call) {
-    function.launch(shape, stream_.handle(), parameters.places());
-  }
-  end_.record(stream_.handle());
-  end_.synchronize();
-  return end_.ms_since(begin_) * 1000 / static_cast<double>(calls);
+  return operands_.time_us(calls,
+                           [&] { function.launch(shape, arguments.stream, parameters.places()); });
 }
 
 std::vector<TuningResult> time_cuda_kernels(std::span<const CudaTuningCandidate> candidates,

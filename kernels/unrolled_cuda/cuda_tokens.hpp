@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/source_text.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
-#include "kernels/unrolled_cuda/source_text.hpp"
 
 namespace spjit {
 

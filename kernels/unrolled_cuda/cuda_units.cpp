@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "base/arithmetic.hpp"
-#include "kernels/unrolled_cuda/activation_code.hpp"
+#include "kernels/activation_code.hpp"
+#include "kernels/cuda_rules.hpp"
 #include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/value_stream.hpp"
 
 namespace spjit {
 namespace {
 
-constexpr std::int64_t k_instruction_bytes = 16;
 /// Prologue, return, and what code is padded with.
 constexpr std::int64_t k_function_instructions = 16;
 
@@ -98,7 +98,7 @@ std::int64_t estimate_code_bytes(const CodeTotals& totals, bool runtime_sizes,
                                     mask_instructions(layer, totals.nnc_sum, functions) +
                                     totals.rows * epilogue_instructions(layer.epilogue) +
                                     functions * k_function_instructions;
-  return instructions * k_instruction_bytes;
+  return instructions * k_cuda_instruction_bytes;
 }
 
 std::int64_t estimate_code_bytes(const KernelPlan& plan, const UnitRange& range, bool runtime_sizes,

@@ -6,12 +6,12 @@
 #include <string>
 
 #include "base/arithmetic.hpp"
-#include "kernels/unrolled_cuda/activation_code.hpp"
+#include "kernels/activation_code.hpp"
+#include "kernels/ptx_text.hpp"
+#include "kernels/source_text.hpp"
 #include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
-#include "kernels/unrolled_cuda/ptx_text.hpp"
 #include "kernels/unrolled_cuda/ptx_tokens.hpp"
-#include "kernels/unrolled_cuda/source_text.hpp"
 #include "kernels/unrolled_cuda/value_stream.hpp"
 #include "spjit/error.hpp"
 
@@ -425,29 +425,6 @@ class PtxEmission {
 };
 
 }  // namespace
-
-std::string_view ptx_version(int sm) {
-  switch (sm) {
-    case 70:  // 6.0 has it, but not the instructions
-    case 75:
-      return "6.4";
-    case 80:
-      return "7.0";
-    case 86:
-      return "7.1";
-    case 89:
-    case 90:
-      return "7.8";
-    case 100:
-      return "8.6";
-    case 120:
-      return "8.7";
-    default:
-      throw NotSupported(fmt::format(
-          "no PTX for sm_{}; expected sm_70, sm_75, sm_80, sm_86, sm_89, sm_90, sm_100 or sm_120",
-          sm));
-  }
-}
 
 std::vector<SourceUnit> emit_ptx(const KernelPlan& plan, const CudaKernelSpec& spec, int sm,
                                  const Cancellation& cancel) {

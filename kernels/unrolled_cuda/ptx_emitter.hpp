@@ -3,7 +3,6 @@
 /// @file
 /// From a KernelPlan to PTX: the fast way to the final kernel.
 
-#include <string_view>
 #include <vector>
 
 #include "base/cancel.hpp"
@@ -22,10 +21,5 @@ inline constexpr int k_ptx_emitter_version = 6;
 /// asked for each unit.
 [[nodiscard]] std::vector<SourceUnit> emit_ptx(const KernelPlan& plan, const CudaKernelSpec& spec,
                                                int sm, const Cancellation& cancel = {});
-
-/// The lowest PTX version that knows `sm` and `.noreturn` (6.4), "7.8" for 90 (PTX ISA, "Release
-/// Notes"): the lower it is, the more CUDA versions take the text. Throws NotSupported for an `sm`
-/// other than 70, 75, 80, 86, 89, 90, 100, 120.
-[[nodiscard]] std::string_view ptx_version(int sm);
 
 }  // namespace spjit

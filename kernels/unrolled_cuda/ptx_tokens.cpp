@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "base/arithmetic.hpp"
-#include "kernels/unrolled_cuda/activation_code.hpp"
+#include "kernels/activation_code.hpp"
 
 namespace spjit {
 namespace {

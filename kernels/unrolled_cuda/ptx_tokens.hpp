@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/source_text.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
-#include "kernels/unrolled_cuda/source_text.hpp"
 
 namespace spjit {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/cancel.hpp"
-#include "kernels/unrolled_cuda/ptx_text.hpp"
+#include "kernels/ptx_text.hpp"
 #include "plan/kernel_plan.hpp"
 
 namespace spjit {

@@ -25,7 +25,7 @@
 namespace spjit {
 namespace {
 
-constexpr std::size_t k_lanes = 4;  // floats an SSE vector holds
+constexpr std::size_t k_sse_lanes = 4;  // floats an SSE vector holds
 constexpr std::uint8_t k_int3 = 0xCC;
 // A module costs about a millisecond besides its code; smaller ones spread over threads better.
 constexpr std::int64_t k_entries_a_module = 8192;
@@ -136,11 +136,11 @@ HostCode emit_generic(const KernelPlan& plan, const HostTile& tile, std::int64_t
   code.tile_ends.resize(to_size(plan.grouping.tiles()));
   std::iota(code.tile_ends.begin(), code.tile_ends.end(), 1);
   for (const PositionIndependentText& text : texts) append(code, text);
-  code.weights.reserve(plan.entry_values.size() * k_lanes);
+  code.weights.reserve(plan.entry_values.size() * k_sse_lanes);
   for (const float value : plan.entry_values)
-    code.weights.insert(code.weights.end(), k_lanes, value);
+    code.weights.insert(code.weights.end(), k_sse_lanes, value);
   for (std::int64_t segment = 0; segment < plan.segments(); ++segment) {
-    code.weight_offsets.push_back(first_entry(plan, segment) * std::int64_t{k_lanes});
+    code.weight_offsets.push_back(first_entry(plan, segment) * std::int64_t{k_sse_lanes});
   }
   return code;
 }

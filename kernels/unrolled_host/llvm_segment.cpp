@@ -12,8 +12,8 @@
 namespace spjit {
 namespace {
 
-constexpr std::int64_t k_lanes = 4;
-constexpr std::int64_t k_vector_bytes = k_lanes * 4;
+constexpr std::int64_t k_sse_lanes = 4;
+constexpr std::int64_t k_vector_bytes = k_sse_lanes * 4;
 // The fast register allocator looks at up to 7 uses of a value; one with more it takes for a value
 // that outlives its basic block, and stores it to the stack.
 constexpr std::int64_t k_uses_of_b = 7;
@@ -36,7 +36,7 @@ class SegmentBuilder {
         rows_(plan.tile_rows(segment.tile)),
         first_entry_(plan.entry_ptrs[static_cast<std::size_t>(segment.column_begin)]),
         ir_(block("entry")),
-        vector_(llvm::FixedVectorType::get(ir_.getFloatTy(), k_lanes)),
+        vector_(llvm::FixedVectorType::get(ir_.getFloatTy(), k_sse_lanes)),
         b_(function.getArg(0)),
         weights_(function.getArg(1)),
         partial_(function.getArg(2)),
@@ -189,7 +189,7 @@ class SegmentBuilder {
       llvm::Value* kept_row = ir_.CreateGEP(ir_.getPtrTy(), kept_rows_, row);
       llvm::Value* values = ir_.CreateGEP(vector_, kept_values_, row);
       llvm::Value* row_of_c = ir_.CreateLoad(ir_.getPtrTy(), kept_row);
-      loop(k_lanes, [&](llvm::Value* lane) { store_lane(to.mask, row_of_c, values, lane); });
+      loop(k_sse_lanes, [&](llvm::Value* lane) { store_lane(to.mask, row_of_c, values, lane); });
     });
   }
 

@@ -27,7 +27,8 @@ constexpr bool k_have_llvm = false;
 /// Up to how many columns a loop over A is faster than unrolled code for many.
 std::int64_t loop_columns(const FamilyRequest& request, const HostTile& tile) {
   const std::int64_t panel = tile.nv * lanes_of(request.options.target.isa());
-  return reuses_code(request) ? panel / 2 : k_most_loop_columns;
+  return reuses_code(request) ? panel / 2
+                              : most_loop_columns(std::get<HostDeviceInfo>(request.device));
 }
 
 }  // namespace

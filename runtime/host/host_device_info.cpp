@@ -17,10 +17,17 @@ bool is_zen4(const HostCpu& cpu) {
   return cpu.vendor == "AuthenticAMD" && cpu.family == k_family && model;
 }
 
+/// Intel's Xeons. AMD's cores share an L3 by eight or sixteen, however large it is.
+bool has_far_l3(const HostCpu& cpu) {
+  constexpr std::int64_t k_near_bytes = std::int64_t{32} << 20;
+  return cpu.vendor == "GenuineIntel" && cpu.l3_bytes > k_near_bytes;
+}
+
 }  // namespace
 
-HostDeviceInfo host_device_info(HostIsa isa) {
-  const HostCpu& cpu = host_cpu();
+HostDeviceInfo host_device_info(HostIsa isa) { return host_device_info(isa, host_cpu()); }
+
+HostDeviceInfo host_device_info(HostIsa isa, const HostCpu& cpu) {
   HostDeviceInfo limits;
   limits.isa = isa;
   limits.name = cpu.model_name;
@@ -30,6 +37,7 @@ HostDeviceInfo host_device_info(HostIsa isa) {
   limits.l1d_bytes = cpu.l1d_bytes;
   limits.l2_bytes = cpu.l2_bytes;
   limits.l3_bytes = cpu.l3_bytes;
+  limits.l3_is_far = has_far_l3(cpu);
   limits.cpus = cpu.logical_cpus;
   limits.fmas_per_cycle = isa == HostIsa::avx512 && is_zen4(cpu) ? 1 : 2;
   return limits;

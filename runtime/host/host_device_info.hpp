@@ -22,6 +22,8 @@ struct HostDeviceInfo {
   std::int64_t l1d_bytes = 32 << 10;
   std::int64_t l2_bytes = 1 << 20;
   std::int64_t l3_bytes = 0;
+  /// Whether L3 is a mesh over dozens of cores. One core reads 28 GB/s of it there, not 60 to 110.
+  bool l3_is_far = false;
   std::int64_t cpus = 1;
   /// Vector FMAs started a cycle. 1: code streams as fast as it is used, so panels go outermost and
   /// B stays in L1. 2: instruction fetch from L2 (measured 16 bytes a cycle on Zen 5) is too slow
@@ -55,6 +57,8 @@ struct HostDeviceInfo {
 
 /// This machine, for kernels of the given instruction set.
 [[nodiscard]] HostDeviceInfo host_device_info(HostIsa isa);
+/// The same of any.
+[[nodiscard]] HostDeviceInfo host_device_info(HostIsa isa, const HostCpu& cpu);
 
 /// Floats a vector register holds.
 [[nodiscard]] constexpr std::int64_t lanes_of(HostIsa isa) {

@@ -111,9 +111,9 @@ class OptionsTest(ConvolutionTest):
         self.refuse(["--conv", "30x8x7", "--kernel", "3x3", "--groups", "5"], FAILED,
                     "conv.npz: A has 12 rows; expected a multiple of 5 groups")
 
-    def test_a_gpu_takes_images_of_one_size(self):
-        self.refuse([*GEOMETRY, "--n", "any", "--target", "sm_90"], FAILED, "conv.npz: ",
-                    "whose size a run says")
+    def test_unrolled_code_of_a_gpu_takes_images_of_one_size(self):
+        self.refuse([*GEOMETRY, "--n", "any", "--target", "sm_90", "--family", "unrolled"], FAILED,
+                    "conv.npz: ", "whose size a run says")
 
 
 class OutputTest(ConvolutionTest):

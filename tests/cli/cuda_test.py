@@ -45,7 +45,7 @@ class CudaTest(ToolTest):
         first = self.compile()["layers"][0]
         second = self.compile()["layers"][0]
 
-        self.assertEqual(first["kernel"]["family"], "cuda")
+        self.assertEqual(first["kernel"]["family"], "unrolled")
         self.assertFalse(first["kernel"]["from_cache"])
         self.assertTrue(second["kernel"]["from_cache"])
         self.assertEqual(first["kernel"]["key"], second["kernel"]["key"])
@@ -67,6 +67,25 @@ class CudaTest(ToolTest):
         self.assertIn("fma.rn.f32", (self.folder / "o/layer.ptx").read_text())
         self.assertEqual(len(layer["files"]), 4)
 
+    def test_files_of_a_kernel_that_reads_a_have_the_matrix(self):
+        self.need_compiler()
+
+        self.compile("--family", "csr", "--runtime-values", "--out", "o")
+
+        self.assertEqual(sorted(path.name for path in (self.folder / "o").iterdir()),
+                         ["layer.cu", "layer.cubin", "layer.json", "layer.matrix", "layer.ptx"])
+
+    def test_a_cache_shows_code_that_kernels_share_and_no_bundle_takes_it(self):
+        self.need_compiler()
+        self.compile("--family", "csr")
+
+        entries = self.run_json("cache", "ls")["entries"]
+        self.succeed("cache", "verify")
+        self.succeed("cache", "export", "--out", "kernels.spjit")
+
+        self.assertEqual(sorted(entry["kernel"]["family"] for entry in entries), ["code", "csr"])
+        self.assertEqual(len(self.run_json("bundle", "ls", "kernels.spjit")["kernels"]), 1)
+
     def test_values_at_run_time_have_their_positions(self):
         self.need_compiler()
 
@@ -83,20 +102,22 @@ class CudaTest(ToolTest):
         self.assertEqual(len(positions) % 16, 0)
         self.assertFalse((self.folder / "own/layer.positions").exists())
 
-    def test_a_convolution_is_of_images_of_one_size(self):
+    def test_unrolled_code_of_a_convolution_is_of_images_of_one_size(self):
         self.need_compiler()
         self.generate("conv.npz", 24, 8 * 9)
         conv = ["compile", "conv.npz", "--conv", "8x10x9", "--kernel", 3, "--pad", 1, "--target",
                 "sm_80"]
 
         layer = self.run_json(*conv, "--out", "o")["layers"][0]
-        refused = self.run_tool(*conv, "--n", "any")
+        refused = self.run_tool(*conv, "--n", "any", "--family", "unrolled")
+        taken = self.run_json(*conv, "--n", "any")["layers"][0]
 
         self.assertEqual(layer["record"]["program"]["n"], 90)
         self.assertEqual(layer["record"]["program"]["convolution"]["kernel"], [3, 3])
         self.assertIn("@valid0 ld.global.nc.f32", (self.folder / "o/conv.ptx").read_text())
         self.assertEqual(refused.returncode, FAILED)
         self.assertIn("images whose size a run says", refused.stdout + refused.stderr)
+        self.assertEqual(taken["kernel"]["family"], "csr")
 
     def test_both_sources_and_any_n(self):
         self.need_compiler()
@@ -113,11 +134,32 @@ class CudaTest(ToolTest):
 
         self.assertIn("Ranked, not timed.", self.succeed("compile", "layer.npz", *TARGET).stdout)
 
-    def test_code_over_the_budget_is_one_error_and_nothing_is_cached(self):
-        result = self.run_tool("compile", "layer.npz", *TARGET, "--code-budget", 1000)
+    def test_unrolled_code_over_the_budget_is_one_error_and_nothing_is_cached(self):
+        result = self.run_tool("compile", "layer.npz", *TARGET, "--code-budget", 1000, "--family",
+                               "unrolled")
 
-        self.assert_error(result, FAILED, "1000", "--code-budget")
+        self.assert_error(result, FAILED, "the budget is 1000")
         self.assertEqual(self.run_json("cache", "ls")["entries"], [])
+
+    def test_over_the_code_budget_a_kernel_that_reads_a_takes_over(self):
+        self.need_compiler()
+        self.generate("sparse.npz", 96, 64, 0.9)
+
+        layer = self.run_json("compile", "sparse.npz", *TARGET, "--code-budget", 1000)["layers"][0]
+
+        self.assertEqual(layer["kernel"]["family"], "csr")
+        self.assertIn("the budget is 1000", layer["kernel"]["reason"])
+
+    def test_a_family_can_be_named(self):
+        self.need_compiler()
+
+        for family in ["csr", "dense", "unrolled"]:
+            layer = self.run_json("compile", "layer.npz", *TARGET, "--family", family)["layers"][0]
+            self.assertEqual(layer["kernel"]["family"], family)
+        self.assert_error(self.run_tool("compile", "layer.npz", *TARGET, "--family", "narrow"),
+                          FAILED, "narrow: it is for n of 1 to 16")
+        self.assert_error(self.run_tool("compile", "layer.npz", *TARGET, "--family", "compact"),
+                          FAILED, "the policy names compact")
 
     def test_without_libraries_one_line_says_what_to_run(self):
         result = self.run_tool("compile", "layer.npz", *TARGET, "--cuda", self.folder)
@@ -170,13 +212,13 @@ class CudaTest(ToolTest):
         for title in ["family", "tile", "registers", "spilled", "blocks/SM", "kernel us"]:
             self.assertIn(title, header)
         self.assertNotIn("vs CSR", header)
-        self.assertIn(" cuda ", row)
+        self.assertIn(" unrolled ", row)
 
     def test_explain_has_verdicts_and_the_groupings_of_the_tile(self):
         matrix = self.run_json("explain", "layer.npz", *TARGET, **NO_GPU)["matrices"][0]
         text = self.succeed("explain", "layer.npz", *TARGET, **NO_GPU).stdout
 
-        self.assertEqual(matrix["choice"]["verdicts"][-1]["family"], "cuda")
+        self.assertEqual(matrix["choice"]["verdicts"][-1]["family"], "unrolled")
         self.assertEqual(matrix["ranked"][0]["tile"], matrix["choice"]["tile"]["name"])
         self.assertEqual(set(matrix["groupings"]), {"none", "balanced", "similarity"})
         self.assertIn("predicted_registers=", text)

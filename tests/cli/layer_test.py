@@ -96,7 +96,7 @@ class EpilogueTest(LayerTest):
                          {**none, "activation": "clamp", "low": -0.5, "high": 6})
 
     def test_activations_that_are_none_are_refused(self):
-        self.refuse(["--n", 8, "--activation", "swish"], USAGE, "swish", "gelu-tanh, silu or clamp")
+        self.refuse(["--n", 8, "--activation", "swish"], USAGE, "swish", "silu, clamp or hard-swish")
         for text in ["clamp", "clamp:", "clamp:1", "clamp:1,", "clamp:2,1", "clamp:nan,1",
                      "clamp:0,6,7", "clamp:0x1,2", "clamp:inf,inf"]:
             self.refuse(["--n", 8, "--activation", text], USAGE, "clamp")

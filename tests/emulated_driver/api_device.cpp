@@ -68,6 +68,7 @@ constexpr ErrorName k_errors[] = {
     {Result::not_initialized, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
     {Result::no_device, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {Result::invalid_device, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {Result::invalid_image, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {Result::invalid_context, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {Result::no_binary_for_gpu, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image for the device"},
     {Result::invalid_ptx, "CUDA_ERROR_INVALID_PTX", "a PTX compilation failed"},

@@ -43,32 +43,25 @@ void hand_out_log(const Driver& driver, unsigned count, const int* options, void
   }
 }
 
-// PTX has no register allocation: the declared registers, up to what a thread can have.
-int registers_of(const Function& entry) {
-  return static_cast<int>(std::clamp(entry.register_count - special_slots, 16U, 255U));
-}
-
 Result attribute_of(const Kernel& kernel, int attribute, int* value) {
-  const Function& entry = *kernel.entry;
-  const auto volume = entry.max_block[0] * entry.max_block[1] * entry.max_block[2];
   switch (attribute) {
     case k_max_threads:
-      *value = volume == 0 ? 1024 : static_cast<int>(volume);
+      *value = kernel.max_threads == 0 ? 1024 : kernel.max_threads;
       break;
     case k_shared_bytes:
-      *value = static_cast<int>(entry.shared_bytes);
+      *value = kernel.shared_bytes;
       break;
     case k_const_bytes:
-      *value = 0;
+      *value = kernel.constant_bytes;
       break;
     case k_local_bytes:
-      *value = static_cast<int>(entry.local_bytes);
+      *value = kernel.local_bytes;
       break;
     case k_registers:
-      *value = registers_of(entry);
+      *value = kernel.registers;
       break;
     case k_ptx_version:
-      *value = kernel.module->program.version;
+      *value = kernel.ptx_version;
       break;
     case k_binary_version:
       *value = kernel.module->device->architecture.arch;
@@ -83,12 +76,12 @@ Result attribute_of(const Kernel& kernel, int attribute, int* value) {
 }
 
 // A launch's parameters, from either of the two ways to hand them over.
-bool gather(const Function& entry, void** values, void** extra, std::vector<std::uint8_t>& bytes) {
-  bytes.resize(entry.parameter_bytes);
+bool gather(const Kernel& kernel, void** values, void** extra, std::vector<std::uint8_t>& bytes) {
+  bytes.resize(kernel.parameter_bytes);
   if (values != nullptr) {
-    for (std::size_t i = 0; i < entry.parameters.size(); ++i) {
-      const Parameter& parameter = entry.parameters[i];
-      std::memcpy(bytes.data() + parameter.location, values[i], parameter.size_bytes);
+    for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+      const KernelParameter& parameter = kernel.parameters[i];
+      std::memcpy(bytes.data() + parameter.offset, values[i], parameter.size_bytes);
     }
     return extra == nullptr;
   }
@@ -120,7 +113,7 @@ int launch(const void* function, const LaunchConfig& config, void** values, void
       return Result::invalid_handle;
     }
     std::vector<std::uint8_t> parameters;
-    if (!gather(*kernel->entry, values, extra, parameters)) {
+    if (!gather(*kernel, values, extra, parameters)) {
       return Result::invalid_value;
     }
     LaunchShape shape;
@@ -139,15 +132,20 @@ int launch(const void* function, const LaunchConfig& config, void** values, void
   });
 }
 
+// Registers are given to warps in units of 256, by four schedulers with a quarter of them each.
 int active_blocks(const Kernel& kernel, int threads, std::size_t dynamic_shared) {
+  constexpr int unit = 256;
+  constexpr int schedulers = 4;
+  constexpr int registers_of_a_scheduler = 65536 / schedulers;
   const Architecture& device = kernel.module->device->architecture;
   const int warps = (threads + 31) / 32;
-  const int warp_registers = (registers_of(*kernel.entry) * 32 + 255) / 256 * 256;
+  const int warp_registers = (kernel.registers * 32 + unit - 1) / unit * unit;
+  const int by_registers = registers_of_a_scheduler / warp_registers * schedulers / warps;
   const int shared =
-      static_cast<int>(kernel.entry->shared_bytes + dynamic_shared) + device.shared_reserved_bytes;
+      kernel.shared_bytes + static_cast<int>(dynamic_shared) + device.shared_reserved_bytes;
   const int by_shared = shared == 0 ? device.blocks_per_sm : device.shared_per_sm_bytes / shared;
-  return std::min({device.blocks_per_sm, device.threads_per_sm / (warps * 32),
-                   65536 / (warp_registers * warps), by_shared});
+  return std::min(
+      {device.blocks_per_sm, device.threads_per_sm / (warps * 32), by_registers, by_shared});
 }
 
 }  // namespace
@@ -195,16 +193,15 @@ SPJIT_EXPORT int cuModuleGetGlobal_v2(DevicePointer* address, std::size_t* bytes
     if (found == nullptr) {
       return Result::invalid_handle;
     }
-    for (const Variable& variable : found->program.variables) {
-      if (variable.name == name) {
-        if (address != nullptr) {
-          *address = variable.storage->address;
-        }
-        if (bytes != nullptr) {
-          *bytes = variable.storage->contents.size();
-        }
-        return Result::success;
+    const std::optional<NamedMemory> variable = find_variable(*found, name);
+    if (variable) {
+      if (address != nullptr) {
+        *address = variable->address;
       }
+      if (bytes != nullptr) {
+        *bytes = variable->size;
+      }
+      return Result::success;
     }
     return Result::not_found;
   });
@@ -243,8 +240,8 @@ SPJIT_EXPORT int cuFuncSetAttribute(void* function, int attribute, int value) {
     if (kernel == nullptr) {
       return Result::invalid_handle;
     }
-    const int most = kernel->module->device->architecture.shared_per_block_optin_bytes -
-                     static_cast<int>(kernel->entry->shared_bytes);
+    const int most =
+        kernel->module->device->architecture.shared_per_block_optin_bytes - kernel->shared_bytes;
     if (attribute != k_max_dynamic_shared || value < 0 || value > most) {
       return Result::invalid_value;
     }

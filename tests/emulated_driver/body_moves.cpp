@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "emulated_driver/body_parser.hpp"
-#include "emulated_driver/ptx_error.hpp"
+#include "emulated_driver/program_error.hpp"
 #include "emulated_driver/thread.hpp"
 
 namespace spjit::emulated {

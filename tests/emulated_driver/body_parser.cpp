@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "emulated_driver/ptx_error.hpp"
+#include "emulated_driver/program_error.hpp"
 
 namespace spjit::emulated {
 
@@ -192,7 +192,8 @@ void BodyParser::plain_operands(const Form& form, Instruction& instruction) {
   instruction.operands[0] = destination(form.types[0], form.may_be_wider, instruction);
   for (std::uint32_t i = 1; i < form.operands; ++i) {
     lexer_.expect(",");
-    instruction.operands[i] = source(form.types[i], form.may_be_wider);
+    const Operand read = source(form.types[i], form.may_be_wider);
+    (i < instruction.operands.size() ? instruction.operands[i] : instruction.extra) = read;
   }
 }
 

@@ -13,6 +13,7 @@ enum class Result : int {
   not_initialized = 3,
   no_device = 100,
   invalid_device = 101,
+  invalid_image = 200,
   invalid_context = 201,
   no_binary_for_gpu = 209,
   invalid_ptx = 218,

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <optional>
 
-#include "emulated_driver/ptx_error.hpp"
+#include "emulated_driver/program_error.hpp"
 
 namespace spjit::emulated {
 
@@ -23,7 +23,7 @@ Type read_type(Lexer& lexer) {
     type = type_from_name(token.text.substr(1));
   }
   if (!type) {
-    throw PtxError(FaultKind::invalid_ptx, fmt::format("'{}' is not a type", token.text));
+    throw ProgramError(FaultKind::invalid_ptx, fmt::format("'{}' is not a type", token.text));
   }
   return *type;
 }
@@ -68,14 +68,14 @@ Declaration read_declaration(Lexer& lexer) {
     lexer.expect("]");
   }
   if (declaration.size_bytes > k_max_variable_bytes) {
-    throw PtxError(FaultKind::invalid_ptx,
-                   fmt::format("{} has {} bytes", declaration.name, declaration.size_bytes));
+    throw ProgramError(FaultKind::invalid_ptx,
+                       fmt::format("{} has {} bytes", declaration.name, declaration.size_bytes));
   }
   if (lexer.take("=")) {
     read_values(lexer, declaration.type, declaration.initial);
     if (declaration.initial.size() > declaration.size_bytes) {
-      throw PtxError(FaultKind::invalid_ptx,
-                     fmt::format("{} has more values than room", declaration.name));
+      throw ProgramError(FaultKind::invalid_ptx,
+                         fmt::format("{} has more values than room", declaration.name));
     }
     declaration.initial.resize(declaration.size_bytes);
   }

@@ -6,8 +6,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "emulated_driver/capture.hpp"
@@ -15,6 +17,7 @@
 #include "emulated_driver/machine.hpp"
 #include "emulated_driver/memory.hpp"
 #include "emulated_driver/program.hpp"
+#include "emulated_driver/sass/sass_machine.hpp"
 
 namespace spjit::emulated {
 
@@ -49,18 +52,42 @@ struct Device {
 
 struct Module;
 
+/// A parameter's bytes among those of all.
+struct KernelParameter {
+  std::size_t offset = 0;
+  std::size_t size_bytes = 0;
+};
+
 /// A kernel of a module, what CUfunction and CUkernel point to.
 struct Kernel {
   Module* module = nullptr;
-  const Function* entry = nullptr;
+  /// One of the two: PTX, or machine code.
+  std::variant<const Function*, const SassKernel*> entry;
+  std::string name;
+  std::vector<KernelParameter> parameters;
+  std::size_t parameter_bytes = 0;
+  int max_threads = 0;   ///< a block; 0: what the device allows
+  int shared_bytes = 0;  ///< static
+  int local_bytes = 0;
+  int constant_bytes = 0;
+  int registers = 0;
+  int ptx_version = 0;               ///< 78 for 7.8; of a cubin its architecture
   int max_dynamic_shared_bytes = 0;  ///< beyond which a launch fails
 };
 
 struct Module {
   Device* device = nullptr;
-  Program program;
+  std::variant<Program, SassProgram> code;
   std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels;
 };
+
+/// Memory that a module names.
+struct NamedMemory {
+  Address address = 0;
+  std::uint64_t size = 0;
+};
+/// The variable of a module called `name`, or nothing.
+[[nodiscard]] std::optional<NamedMemory> find_variable(const Module& module, std::string_view name);
 
 struct Event {
   std::chrono::steady_clock::time_point recorded;
@@ -89,7 +116,8 @@ class Driver {
 
   std::mutex mutex;
 
-  /// Reads SPJIT_EMULATED_CUDA_ARCH (default 90) and SPJIT_EMULATED_CUDA_DEVICES (default 1).
+  /// Reads SPJIT_EMULATED_CUDA_ARCH (default 90; "90,75": one for each device, then again from the
+  /// first) and SPJIT_EMULATED_CUDA_DEVICES (default: as many as there are architectures).
   Result initialize();
   [[nodiscard]] bool is_initialized() const noexcept { return initialized_; }
   [[nodiscard]] std::size_t device_count() const noexcept { return devices_.size(); }
@@ -118,12 +146,15 @@ class Driver {
   void log(const std::string& message);
   [[nodiscard]] const std::string& last_message() const noexcept { return last_message_; }
   [[nodiscard]] std::uint64_t instructions() const noexcept { return instructions_; }
+  /// Who is told every instruction of launches of machine code, or null.
+  void observe(LaunchObserver* observer) noexcept { observer_ = observer; }
 
  private:
   bool initialized_ = false;
   std::vector<std::unique_ptr<Device>> devices_;
   std::string last_message_;
   std::uint64_t instructions_ = 0;
+  LaunchObserver* observer_ = nullptr;
 };
 
 /// Runs `call(Driver&)` with the lock held; exceptions do not leave a C function.

@@ -75,7 +75,7 @@ void run_ternary(Thread& thread, const Instruction& instruction) {
   Form form;
   form.handler = handler;
   form.operands = operands;
-  form.types = {type, type, type, type};
+  form.types.fill(type);
   return form;
 }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "emulated_driver/ptx_error.hpp"
+#include "emulated_driver/program_error.hpp"
 
 namespace spjit::emulated {
 
@@ -39,8 +39,8 @@ Type Modifiers::take_type() {
 
 void Modifiers::refuse(std::string_view why) const {
   const std::string at = peek().empty() ? "its end" : fmt::format("'.{}'", peek());
-  throw PtxError(FaultKind::invalid_ptx,
-                 fmt::format("opcode {} is not understood at {}: {}", whole_, at, why));
+  throw ProgramError(FaultKind::invalid_ptx,
+                     fmt::format("opcode {} is not understood at {}: {}", whole_, at, why));
 }
 
 void Modifiers::finish() const {
@@ -62,7 +62,7 @@ Form decode_form(std::string_view opcode) {
       return *form;
     }
   }
-  throw PtxError(FaultKind::invalid_ptx, fmt::format("unknown opcode {}", opcode));
+  throw ProgramError(FaultKind::invalid_ptx, fmt::format("unknown opcode {}", opcode));
 }
 
 }  // namespace spjit::emulated

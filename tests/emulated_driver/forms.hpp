@@ -13,7 +13,7 @@ namespace spjit::emulated {
 
 /// How an instruction's operands are written.
 enum class Shape : std::uint8_t {
-  plain,         ///< d, a, b, c: registers, immediates, special registers
+  plain,         ///< d, a, b, c, e: registers, immediates, special registers
   compare,       ///< p or p|q, a, b and perhaps a predicate
   move,          ///< plain, or a variable's address, or one side a vector
   load,          ///< d or {d, ...}, [address]
@@ -32,7 +32,7 @@ struct Form {
   Shape shape = Shape::plain;
   std::uint32_t operands = 0;
   /// For plain and compare: of each operand. For load and store: types[0] of one element.
-  std::array<Type, 4> types{};
+  std::array<Type, 5> types{};
   bool may_be_wider = false;  ///< ld, st and cvt take registers wider than the type
   Space space = Space::generic;
   std::uint32_t vector = 1;
@@ -63,7 +63,7 @@ class Modifiers {
   std::size_t next_ = 0;
 };
 
-/// Decodes `opcode`, say `fma.rn.f32`. Throws PtxError for what it does not know.
+/// Decodes `opcode`, say `fma.rn.f32`. Throws ProgramError for what it does not know.
 [[nodiscard]] Form decode_form(std::string_view opcode);
 
 /// The families; nothing if the opcode is of another one. `name` has been taken off already.

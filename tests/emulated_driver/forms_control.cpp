@@ -18,8 +18,8 @@ void run_branch_table(Thread& thread, const Instruction& instruction) {
   const auto& table = thread.function().branch_tables[instruction.extra];
   const auto index = thread.read<std::uint32_t>(instruction.operands[0]);
   if (index >= table.size()) {
-    throw PtxError(FaultKind::trap,
-                   fmt::format("index {} of a table of {} targets", index, table.size()));
+    throw ProgramError(FaultKind::trap,
+                       fmt::format("index {} of a table of {} targets", index, table.size()));
   }
   thread.jump(table[index]);
 }
@@ -33,11 +33,11 @@ void run_return(Thread& thread, const Instruction& /*instruction*/) { thread.ret
 void run_exit(Thread& thread, const Instruction& /*instruction*/) { thread.exit(); }
 
 void run_trap(Thread& /*thread*/, const Instruction& /*instruction*/) {
-  throw PtxError(FaultKind::trap, "the program traps");
+  throw ProgramError(FaultKind::trap, "the program traps");
 }
 
 [[noreturn]] void refuse_barrier(const std::string& why) {
-  throw PtxError(FaultKind::illegal_barrier, why);
+  throw ProgramError(FaultKind::illegal_barrier, why);
 }
 
 template <bool is_aligned>

@@ -221,8 +221,8 @@ void run_address(Thread& thread, const Instruction& instruction) {
   Address result = address + window_of(space);
   if (to_space) {
     if (window_at(address) != window_of(space)) {
-      throw PtxError(FaultKind::illegal_address,
-                     "cvta.to of a generic address that is in another state space");
+      throw ProgramError(FaultKind::illegal_address,
+                         "cvta.to of a generic address that is in another state space");
     }
     result = address - window_of(space);
   }

@@ -99,7 +99,7 @@ struct Neg {
 template <typename T>
 void check_divisor(T divisor) {
   if (divisor == 0) {
-    throw PtxError(FaultKind::trap, "divides by zero");
+    throw ProgramError(FaultKind::trap, "divides by zero");
   }
 }
 

@@ -1,4 +1,4 @@
-// and or xor not shl shr shf bfe prmt popc clz brev selp mov.
+// and or xor not shl shr shf bfe bfi prmt popc clz brev selp mov.
 
 #include <algorithm>
 
@@ -89,6 +89,22 @@ void run_extract(Thread& thread, const Instruction& instruction) {
     result |= std::uint64_t{bit} << i;
   }
   thread.write<T>(d, static_cast<T>(result));
+}
+
+// Bits beyond the value's end are left out.
+template <typename T>
+void run_insert(Thread& thread, const Instruction& instruction) {
+  const auto& [d, a, b, c] = instruction.operands;
+  constexpr std::uint32_t bits = 8 * sizeof(T);
+  const T inserted = thread.read<T>(a);
+  T result = thread.read<T>(b);
+  const std::uint32_t position = thread.read<std::uint32_t>(c) & 0xffU;
+  const std::uint32_t length = thread.read<std::uint32_t>(instruction.extra) & 0xffU;
+  for (std::uint32_t i = 0; i < length && position + i < bits; ++i) {
+    const T bit = T{1} << (position + i);
+    result = (inserted >> i & 1U) != 0 ? result | bit : result & ~bit;
+  }
+  thread.write<T>(d, result);
 }
 
 struct Permute {
@@ -226,6 +242,14 @@ Form extract_form(Modifiers& modifiers) {
   return form;
 }
 
+Form insert_form(Modifiers& modifiers) {
+  const Type type = take_bits(modifiers, false, 4);
+  Form form = plain_form(type == Type::b32 ? run_insert<std::uint32_t> : run_insert<std::uint64_t>,
+                         5, type);
+  form.types[3] = form.types[4] = Type::u32;
+  return form;
+}
+
 template <bool leading_zeros>
 Form count_form(Modifiers& modifiers) {
   const Type type = take_bits(modifiers, false, 4);
@@ -285,6 +309,9 @@ std::optional<Form> logic_form(std::string_view name, Modifiers& modifiers) {
   }
   if (name == "bfe") {
     return extract_form(modifiers);
+  }
+  if (name == "bfi") {
+    return insert_form(modifiers);
   }
   if (name == "prmt" && modifiers.take("b32")) {
     return plain_form(run_ternary<std::uint32_t, Permute>, 4, Type::b32);

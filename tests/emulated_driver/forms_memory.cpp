@@ -19,7 +19,7 @@ template <Space space, typename T>
 void run_load(Thread& thread, const Instruction& instruction) {
   const Address address = thread.address(instruction, 1);
   const Place place = thread.place(space, address, sizeof(T), false);
-  Thread::check_defined(place, address, sizeof(T));
+  check_defined(place, address, sizeof(T));
   thread.write_extended<T>(instruction.operands[0], element<T>(place.bytes), instruction.width);
 }
 
@@ -28,7 +28,7 @@ void run_load_vector(Thread& thread, const Instruction& instruction) {
   const Address address = thread.address(instruction, 1);
   const std::uint32_t size = instruction.flags * std::uint32_t{sizeof(T)};
   const Place place = thread.place(space, address, size, false);
-  Thread::check_defined(place, address, size);
+  check_defined(place, address, size);
   for (std::uint32_t i = 0; i < instruction.flags; ++i) {
     const Operand slot = thread.function().vector_slots[instruction.extra + i];
     if (slot != k_no_operand) {

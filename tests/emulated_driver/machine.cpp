@@ -31,9 +31,9 @@ std::uint64_t blocks_of(const Function& entry, const LaunchShape& shape) {
     }
   }
   if (blocks >= k_max_instructions / threads_of(shape)) {
-    throw PtxError(FaultKind::timeout,
-                   fmt::format("{}: {} blocks of {} threads are too many to run", entry.name,
-                               blocks, threads_of(shape)));
+    throw ProgramError(FaultKind::timeout,
+                       fmt::format("{}: {} blocks of {} threads are too many to run", entry.name,
+                                   blocks, threads_of(shape)));
   }
   return blocks;
 }
@@ -101,9 +101,9 @@ class Block {
   std::uint64_t advance(std::uint32_t thread, std::unique_ptr<Thread> state, std::uint64_t budget) {
     const std::uint64_t executed = state->run(budget);
     if (state->state() == ThreadState::running) {
-      throw PtxError(FaultKind::timeout,
-                     fmt::format("{} runs for more than {} instructions; an endless loop?",
-                                 entry_.name, k_max_instructions));
+      throw ProgramError(FaultKind::timeout,
+                         fmt::format("{} runs for more than {} instructions; an endless loop?",
+                                     entry_.name, k_max_instructions));
     }
     if (state->state() == ThreadState::waiting) {
       waiting_.emplace(thread, std::move(state));
@@ -154,9 +154,9 @@ class Block {
   }
 
   [[noreturn]] void fail(const BarrierWait& wait, const std::string& what) const {
-    throw PtxError(FaultKind::illegal_barrier,
-                   fmt::format("line {}: '{}': {} (in {})", wait.line,
-                               context_.program->line_text(wait.line), what, entry_.name));
+    throw ProgramError(FaultKind::illegal_barrier,
+                       fmt::format("line {}: '{}': {} (in {})", wait.line,
+                                   context_.program->line_text(wait.line), what, entry_.name));
   }
 
   BlockContext& context_;
@@ -173,15 +173,16 @@ void check_shape(const Function& entry, const LaunchShape& shape) {
   const std::uint64_t allowed =
       std::uint64_t{entry.max_block[0]} * entry.max_block[1] * std::uint64_t{entry.max_block[2]};
   if (allowed != 0 && threads > allowed) {
-    throw PtxError(FaultKind::launch_out_of_range,
-                   fmt::format("{}: {} threads a block, but its .maxntid allows {}", entry.name,
-                               threads, allowed));
+    throw ProgramError(FaultKind::launch_out_of_range,
+                       fmt::format("{}: {} threads a block, but its .maxntid allows {}", entry.name,
+                                   threads, allowed));
   }
   if (entry.exact_block[0] != 0 && entry.exact_block != shape.block) {
-    throw PtxError(FaultKind::launch_out_of_range,
-                   fmt::format("{}: a block of {} x {} x {}, but its .reqntid is {} x {} x {}",
-                               entry.name, shape.block[0], shape.block[1], shape.block[2],
-                               entry.exact_block[0], entry.exact_block[1], entry.exact_block[2]));
+    throw ProgramError(
+        FaultKind::launch_out_of_range,
+        fmt::format("{}: a block of {} x {} x {}, but its .reqntid is {} x {} x {}", entry.name,
+                    shape.block[0], shape.block[1], shape.block[2], entry.exact_block[0],
+                    entry.exact_block[1], entry.exact_block[2]));
   }
 }
 

@@ -19,7 +19,7 @@ struct LaunchStatistics {
 };
 
 /// Runs `entry` on every block of the grid, one block after another; a block's threads take turns
-/// between barriers. `parameters` are the entry's `parameter_bytes`. Throws PtxError with the
+/// between barriers. `parameters` are the entry's `parameter_bytes`. Throws ProgramError with the
 /// line, its text, the thread and the block; memory then holds what was written until then.
 LaunchStatistics run_grid(const Program& program, const Function& entry, const LaunchShape& shape,
                           std::span<const std::uint8_t> parameters, GlobalMemory& memory);

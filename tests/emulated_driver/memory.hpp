@@ -27,6 +27,8 @@ class ShadowedBytes {
   [[nodiscard]] std::uint64_t size() const noexcept { return bytes_.size(); }
   [[nodiscard]] std::uint8_t* bytes() noexcept { return bytes_.data(); }
   [[nodiscard]] std::uint8_t* defined() noexcept { return defined_.data(); }
+  [[nodiscard]] const std::uint8_t* bytes() const noexcept { return bytes_.data(); }
+  [[nodiscard]] const std::uint8_t* defined() const noexcept { return defined_.data(); }
 
   /// Grows or shrinks; new bytes are undefined.
   void resize(std::uint64_t size);

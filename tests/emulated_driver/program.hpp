@@ -49,9 +49,10 @@ struct Instruction {
   std::int64_t displacement = 0;  ///< of an address, in bytes
   Operand guard = k_no_operand;   ///< predicate register; k_constant_bit set: executed if false
   std::uint32_t line = 0;         ///< in the source, from 1
-  std::uint32_t extra = 0;        ///< branch target, branch table, call, first of a vector's slots
-  std::uint16_t width = 0;        ///< bytes of the destination's register, or of a vector's element
-  std::uint16_t flags = 0;        ///< the form's, or the number of a vector's elements
+  /// Branch target, branch table, call, first of a vector's slots, or a fifth operand.
+  std::uint32_t extra = 0;
+  std::uint16_t width = 0;  ///< bytes of the destination's register, or of a vector's element
+  std::uint16_t flags = 0;  ///< the form's, or the number of a vector's elements
 };
 
 /// A register range as declared, `.reg .f32 %f<9>;` or one name.
@@ -131,7 +132,7 @@ struct Program {
 
 /// Parses one PTX module, or several written one after another: each `.version` begins a unit, and
 /// an .extern function of one is the .visible one of another. Variables are allocated in `memory`,
-/// which must outlive the program. Throws PtxError, which names the line and its text.
+/// which must outlive the program. Throws ProgramError, which names the line and its text.
 [[nodiscard]] Program parse_program(std::string_view text, GlobalMemory& memory);
 
 }  // namespace spjit::emulated

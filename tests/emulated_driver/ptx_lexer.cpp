@@ -6,7 +6,7 @@
 #include <cctype>
 #include <charconv>
 
-#include "emulated_driver/ptx_error.hpp"
+#include "emulated_driver/program_error.hpp"
 
 namespace spjit::emulated {
 
@@ -18,8 +18,8 @@ bool is_word(char c) {
 }
 
 [[noreturn]] void refuse_number(const Token& token, Type type) {
-  throw PtxError(FaultKind::invalid_ptx,
-                 fmt::format("'{}' is not a number of type .{}", token.text, name_of(type)));
+  throw ProgramError(FaultKind::invalid_ptx,
+                     fmt::format("'{}' is not a number of type .{}", token.text, name_of(type)));
 }
 
 std::uint64_t parse_digits(const Token& token, std::string_view digits, int base, Type type) {
@@ -50,8 +50,8 @@ bool Lexer::take(std::string_view text) {
 
 void Lexer::expect(std::string_view text) {
   if (!take(text)) {
-    throw PtxError(FaultKind::invalid_ptx,
-                   fmt::format("'{}' is expected, not '{}'", text, current_.text));
+    throw ProgramError(FaultKind::invalid_ptx,
+                       fmt::format("'{}' is expected, not '{}'", text, current_.text));
   }
 }
 

@@ -9,7 +9,7 @@
 #include "emulated_driver/body_parser.hpp"
 #include "emulated_driver/declarations.hpp"
 #include "emulated_driver/program.hpp"
-#include "emulated_driver/ptx_error.hpp"
+#include "emulated_driver/program_error.hpp"
 #include "emulated_driver/ptx_lexer.hpp"
 
 namespace spjit::emulated {
@@ -36,10 +36,10 @@ class ModuleParser {
       while (!lexer.at_end()) {
         statement();
       }
-    } catch (const PtxError& error) {
+    } catch (const ProgramError& error) {
       const std::uint32_t line = lexer.peek().line;
-      throw PtxError(error.kind(), fmt::format("line {}: '{}': {}", line, program_.line_text(line),
-                                               error.what()));
+      throw ProgramError(error.kind(), fmt::format("line {}: '{}': {}", line,
+                                                   program_.line_text(line), error.what()));
     }
     finish();
     return std::move(program_);
@@ -255,7 +255,7 @@ class ModuleParser {
     for (Function& function : program_.functions) {
       function.shared_bytes = aligned(shared_bytes_, 16);
       if (!function.is_defined) {
-        throw PtxError(
+        throw ProgramError(
             FaultKind::unresolved_symbol,
             fmt::format("function {} is declared, but no unit defines it", function.name));
       }

@@ -4,14 +4,14 @@
 
 #include <charconv>
 
-#include "emulated_driver/ptx_error.hpp"
+#include "emulated_driver/program_error.hpp"
 
 namespace spjit::emulated {
 
 namespace {
 
 [[noreturn]] void refuse_twice(std::string_view name) {
-  throw PtxError(FaultKind::invalid_ptx, fmt::format("{} is declared twice", name));
+  throw ProgramError(FaultKind::invalid_ptx, fmt::format("{} is declared twice", name));
 }
 
 // %f<9> and a single register %f are different names.

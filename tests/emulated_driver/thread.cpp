@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t k_max_call_depth = 256;
 
 [[noreturn]] void fail(FaultKind kind, const std::string& message) {
-  throw PtxError(kind, message);
+  throw ProgramError(kind, message);
 }
 
 }  // namespace
@@ -130,41 +130,6 @@ void Thread::fail_undefined(Operand operand) const {
   fail(FaultKind::uninitialized_read, "reads a register that nothing has written");
 }
 
-void Thread::check_defined(const Place& place, Address address, std::uint32_t size) {
-  static constexpr std::array<std::uint8_t, 4> k_all = {1, 1, 1, 1};
-  if (size == k_all.size() && std::memcmp(place.defined, k_all.data(), k_all.size()) == 0) {
-    return;
-  }
-  for (std::uint32_t i = 0; i < size; ++i) {
-    if (place.defined[i] == 0) {
-      fail(FaultKind::uninitialized_read,
-           fmt::format("reads {} bytes at {:#x}, of which byte {} was never written", size, address,
-                       i));
-    }
-  }
-}
-
-Place Thread::global_place(Space space, Address address, std::uint32_t size, bool for_writing) {
-  Allocation* allocation = last_allocation_;
-  if (allocation == nullptr || address - allocation->address >= allocation->contents.size() ||
-      allocation->contents.size() - (address - allocation->address) < size) {
-    allocation = block_->memory->find(address, size);
-    if (allocation == nullptr) {
-      fail(FaultKind::illegal_address,
-           fmt::format("{} {} bytes at {:#x}, which are not in one allocation",
-                       for_writing ? "writes" : "reads", size, address));
-    }
-    last_allocation_ = allocation;
-  }
-  if (allocation->constant ? for_writing || space == Space::global : space == Space::constant) {
-    fail(FaultKind::illegal_address,
-         fmt::format("the {} bytes at {:#x} are in {} memory", size, address,
-                     allocation->constant ? "constant" : "global"));
-  }
-  const std::uint64_t offset = address - allocation->address;
-  return {allocation->contents.bytes() + offset, allocation->contents.defined() + offset};
-}
-
 Place Thread::place(Space space, Address address, std::uint32_t size, bool for_writing) {
   if (address % size != 0) {
     fail(FaultKind::misaligned_address,
@@ -175,7 +140,7 @@ Place Thread::place(Space space, Address address, std::uint32_t size, bool for_w
     address -= space == Space::local ? k_local_window : k_shared_window;
   }
   if (space == Space::generic || space == Space::global || space == Space::constant) {
-    return global_place(space, address, size, for_writing);
+    return find_place(*block_->memory, last_allocation_, {space, address, size, for_writing});
   }
   ShadowedBytes* region = &block_->shared;
   std::string_view name = "shared";
@@ -210,13 +175,14 @@ std::uint64_t Thread::run(std::uint64_t budget) {
       }
       instruction.handler(*this, instruction);
     }
-  } catch (const PtxError& error) {
+  } catch (const ProgramError& error) {
     const std::uint32_t line = function_->code[pc_ - 1].line;
-    throw PtxError(error.kind(),
-                   fmt::format("line {}: '{}': {} (thread {},{},{} of block {},{},{} in {})", line,
-                               block_->program->line_text(line), error.what(), registers_[tid_x],
-                               registers_[tid_y], registers_[tid_z], registers_[ctaid_x],
-                               registers_[ctaid_y], registers_[ctaid_z], function_->name));
+    throw ProgramError(
+        error.kind(),
+        fmt::format("line {}: '{}': {} (thread {},{},{} of block {},{},{} in {})", line,
+                    block_->program->line_text(line), error.what(), registers_[tid_x],
+                    registers_[tid_y], registers_[tid_z], registers_[ctaid_x], registers_[ctaid_y],
+                    registers_[ctaid_z], function_->name));
   }
   return executed;
 }

@@ -6,9 +6,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "emulated_driver/access.hpp"
 #include "emulated_driver/memory.hpp"
 #include "emulated_driver/program.hpp"
-#include "emulated_driver/ptx_error.hpp"
+#include "emulated_driver/program_error.hpp"
 
 namespace spjit::emulated {
 
@@ -30,12 +31,6 @@ struct BarrierWait {
   std::uint32_t expected = 0;  ///< threads
   std::uint32_t line = 0;
   bool is_aligned = true;  ///< a warp's threads reach it together
-};
-
-/// Where an access goes: the bytes themselves, and whether each has been written.
-struct Place {
-  std::uint8_t* bytes;
-  std::uint8_t* defined;
 };
 
 /// One thread of a kernel: an interpreter that runs until it exits or waits.
@@ -107,7 +102,6 @@ class Thread {
   }
   /// Where `size` bytes at `address` of `space` are. Throws if they are not all there.
   [[nodiscard]] Place place(Space space, Address address, std::uint32_t size, bool for_writing);
-  static void check_defined(const Place& place, Address address, std::uint32_t size);
 
   void jump(std::uint32_t target) noexcept { pc_ = target; }
   void call(const CallSite& site);
@@ -135,8 +129,6 @@ class Thread {
   void enter(const Frame& frame);
   void transfer(const Transfer& transfer, const Frame& from, const Frame& to);
   [[noreturn]] void fail_undefined(Operand operand) const;
-  [[nodiscard]] Place global_place(Space space, Address address, std::uint32_t size,
-                                   bool for_writing);
 
   BlockContext* block_ = nullptr;
   const Function* function_ = nullptr;

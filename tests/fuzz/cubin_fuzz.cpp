@@ -1,6 +1,7 @@
-// Cubins: names and sizes of what is found are backed by the file.
+// Cubins: names, sizes and instructions of what is found are backed by the file.
 
-#include "kernels/unrolled_cuda/cubin_info.hpp"
+#include "runtime/cuda/cubin_info.hpp"
+#include "runtime/cuda/sass/cubin_code.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {
@@ -23,6 +24,19 @@ void run(Bytes bytes) {
   for (const CubinFunction& function : cubin->functions) name_bytes += function.name.size();
   expect(name_bytes <= bytes.size(), "names longer than the file");
   expect(cubin->code_bytes <= file_bytes, "code larger than the file");
+
+  // An instruction of 16 bytes takes some 300.
+  const auto code = read_within(k_per_byte * bytes.size() + k_fixed, {},
+                                [&] { return sass::read_cubin_code(bytes); });
+  if (!code) return;
+  std::int64_t code_bytes = 0;
+  for (const sass::Function& function : code->functions) {
+    for (const sass::Instruction& instruction : function.instructions) {
+      expect(!to_text(instruction).empty(), "an instruction without a text");
+      code_bytes += sass::k_instruction_bytes;
+    }
+  }
+  expect(code_bytes <= cubin->code_bytes, "more instructions than code");
 }
 
 }  // namespace

@@ -3,11 +3,15 @@
 
 #include "base/json_text.hpp"
 #include "kernels/unrolled_cuda/cuda_artifact.hpp"
-#include "kernels/unrolled_cuda/cuda_record.hpp"
 #include "tests/fuzz/fuzz_support.hpp"
 
 namespace spjit::fuzz {
 namespace {
+
+KernelInfo info_of(const nlohmann::json& record, const UnrolledProgram& program) {
+  return cuda_info(record, program,
+                   {program.threads, program.blocks_x, program.blocks_y(program.n)});
+}
 
 void run(std::string_view text) {
   constexpr std::size_t k_per_byte = 64;
@@ -16,11 +20,11 @@ void run(std::string_view text) {
   const auto record = read_within(most, {}, [&] { return parse_json(text); });
   if (!record || !record->is_object() || !record->contains("program")) return;
   const auto program =
-      read_within(most, {}, [&] { return read_cuda_program(record->at("program")); });
+      read_within(most, {}, [&] { return read_unrolled_program(record->at("program")); });
   if (!program) return;
-  expect(read_cuda_program(to_json(*program)) == *program,
+  expect(read_unrolled_program(to_json(*program)) == *program,
          "the program is another after writing and reading");
-  const auto info = read_within(most, {}, [&] { return cuda_info(*record, *program); });
+  const auto info = read_within(most, {}, [&] { return info_of(*record, *program); });
   if (!info) return;
   expect(info->cuda.has_value(), "a kernel for a GPU without what is known of those");
   expect(info->cuda->threads >= 1 && info->cuda->threads <= 1024 && info->cuda->blocks_x >= 1 &&

@@ -17,6 +17,7 @@
 #include "base/gzip.hpp"
 #include "base/hash.hpp"
 #include "kernels/csr_image.hpp"
+#include "kernels/cuda_matrix.hpp"
 #include "kernels/unrolled_cuda/cuda_artifact.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 #include "kernels/unrolled_host/host_samples.hpp"
@@ -341,7 +342,7 @@ void add_host(SeedFolder& seeds) {
 }
 
 void add_cuda_record(SeedFolder& seeds) {
-  CudaProgram program;
+  UnrolledProgram program;
   program.arch = 90;
   program.rows = 64;
   program.cols = 36;
@@ -354,7 +355,8 @@ void add_cuda_record(SeedFolder& seeds) {
   program.threads = 64;
   program.blocks_x = 4;
   const nlohmann::json record = {{"program", to_json(program)},
-                                 {"family", "cuda"},
+                                 {"family", "unrolled"},
+                                 {"target", "sm_90"},
                                  {"device", "H100"},
                                  {"tile", {{"name", "8x64"}}},
                                  {"search", {{"reason", "ranked first"}}},
@@ -370,6 +372,31 @@ void add_cuda_record(SeedFolder& seeds) {
   seeds.add("cuda_record", "sm_90", record.dump(1));
 }
 
+/// The record's program in one line, and A.
+void add_cuda_matrix(SeedFolder& seeds, const std::string& name, CudaProgram program,
+                     const CsrMatrix& matrix) {
+  program.arch = 90;
+  program.rows = matrix.rows;
+  program.cols = matrix.cols;
+  program.nnz = matrix.nnz();
+  std::string text = to_json(program).dump() + '\n';
+  const Content file = write_cuda_matrix(matrix, !program.layer.runtime_values, {});
+  text.append(reinterpret_cast<const char*>(file.data()), file.size());
+  seeds.add("cuda_matrix", name, text);
+}
+
+void add_cuda_matrices(SeedFolder& seeds) {
+  const CsrMatrix few = {3, 5, {0, 2, 2, 5}, {0, 3, 1, 2, 4}, {1, -0.5F, 2, 0, 4}};
+  CudaProgram program;
+  program.n = program.ldb = program.ldc = 8;
+  add_cuda_matrix(seeds, "values", program, few);
+  program.layer.runtime_values = true;
+  add_cuda_matrix(seeds, "pattern", program, few);
+  program.layer.convolution = spjit::testing_support::padded_3x3(1, 4, 4);
+  program.n = program.ldb = program.ldc = 16;
+  add_cuda_matrix(seeds, "image", program, {2, 9, {0, 3, 4}, {0, 4, 8, 2}, {1, 2, 3, 4}});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -379,9 +406,9 @@ int main(int argc, char** argv) {
   }
   SeedFolder seeds(argv[1]);
   try {
-    for (const auto add :
-         {add_smtx, add_mtx, add_npy, add_npz, add_safetensors, add_gzip, add_rank_model,
-          add_samples, add_cache_record, add_bundle, add_host, add_cuda_record}) {
+    for (const auto add : {add_smtx, add_mtx, add_npy, add_npz, add_safetensors, add_gzip,
+                           add_rank_model, add_samples, add_cache_record, add_bundle, add_host,
+                           add_cuda_record, add_cuda_matrices}) {
       add(seeds);
     }
   } catch (const std::exception& error) {

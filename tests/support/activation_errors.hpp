@@ -15,6 +15,7 @@ namespace spjit::testing_support {
 
 /// By the definition, in double.
 [[nodiscard]] inline double exact_activation(Activation activation, double x) {
+  if (activation == Activation::hard_swish) return x * std::clamp(x + 3, 0.0, 6.0) / 6;
   if (activation == Activation::gelu_erf) return x / 2 * std::erfc(-x / std::sqrt(2.0));
   const double z = activation == Activation::silu
                        ? x
@@ -38,6 +39,7 @@ struct Interval {
 [[nodiscard]] inline std::vector<Interval> promises(Activation activation, HostIsa isa) {
   constexpr float k_max = std::numeric_limits<float>::max();
   constexpr double k_inf = std::numeric_limits<double>::infinity();
+  if (activation == Activation::hard_swish) return {{-k_max, k_max, 2.5, k_inf}};
   if (isa == HostIsa::generic) return {{-k_max, k_max, 0.501, k_inf}};
   if (activation == Activation::silu) {
     return {{-k_max, -88.7F, k_inf, 3e-37}, {-88.7F, -40, 5.5, k_inf}, {-40, k_max, 4, k_inf}};

@@ -10,19 +10,20 @@
 #include <utility>
 
 #include "kernels/unrolled_cuda/cuda_artifact.hpp"
-#include "kernels/unrolled_cuda/cuda_family.hpp"
 #include "spjit/kernel.hpp"
 
 namespace spjit::testing_support {
 
 /// What Kernel::from_artifact() needs to know of a program.
-[[nodiscard]] inline nlohmann::json record_of(const CudaProgram& program, const CudaTile& tile) {
+[[nodiscard]] inline nlohmann::json record_of(const UnrolledProgram& program,
+                                              const CudaTile& tile) {
   const nlohmann::json resources = {{"predicted_registers", 0},
                                     {"registers", 0},
                                     {"spilled_bytes", 0},
                                     {"active_blocks", 0},
                                     {"code_bytes", 0}};
-  return {{"family", "cuda"},
+  return {{"family", "unrolled"},
+          {"target", "sm_90"},
           {"program", to_json(program)},
           {"device", "H100"},
           {"tile", {{"name", to_string(tile)}}},

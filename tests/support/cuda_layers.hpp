@@ -5,10 +5,12 @@
 /// `reference`.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/value_stream.hpp"
 #include "runtime/cuda/local_gpus.hpp"
+#include "tests/support/activations.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/cuda_artifacts.hpp"
 #include "tests/support/emitter_cases.hpp"
@@ -39,6 +42,41 @@ struct LayerCase {
   item.sizes.ldb = spec.ldb;
   item.sizes.ldc = spec.ldc;
   item.sizes.ldr = spec.ldc;
+  return item;
+}
+
+/// Of B and of C.
+inline constexpr std::array k_all_layouts = {
+    std::pair{Layout::row_major, Layout::row_major},
+    std::pair{Layout::row_major, Layout::tokens_major},
+    std::pair{Layout::tokens_major, Layout::row_major},
+    std::pair{Layout::tokens_major, Layout::tokens_major},
+};
+
+/// All that an epilogue can be: `bits` say which operands it has.
+[[nodiscard]] inline Epilogue epilogue_of(unsigned bits, Activation activation) {
+  Epilogue epilogue;
+  epilogue.scale = (bits & 1U) != 0;
+  epilogue.bias = (bits & 2U) != 0;
+  epilogue.residual = (bits & 4U) != 0;
+  epilogue.activation = activation;
+  if (activation == Activation::clamp) {
+    epilogue.low = -0.25F;
+    epilogue.high = 0.75F;
+  }
+  return epilogue;
+}
+
+/// A case whose rows or tokens have gaps between them.
+[[nodiscard]] inline LayerCase in_layouts(LayerCase item, const std::pair<Layout, Layout>& layouts,
+                                          std::int64_t gap = 1) {
+  CudaLayer& layer = item.spec.layer;
+  std::tie(layer.b_layout, layer.c_layout) = layouts;
+  item.spec.ldb = (layer.has_tokens_of_b() ? item.matrix.cols : item.sizes.n) + gap;
+  item.spec.ldc = (layer.has_tokens_of_c() ? item.matrix.rows : item.sizes.n) + 2 * gap;
+  item.sizes.ldb = item.spec.ldb;
+  item.sizes.ldc = item.spec.ldc;
+  item.sizes.ldr = item.spec.ldc + (item.in_place ? 0 : gap);
   return item;
 }
 
@@ -173,13 +211,21 @@ class LayerOperands {
                     std::max<std::int64_t>(matrix.cols, 1));
 }
 
-/// The kernel of a case made of PTX, in the emulated GPU (SPJIT_CUDA_DRIVER must name it).
-[[nodiscard]] inline Kernel layer_kernel(const LayerCase& item, const std::string& ptx) {
+/// A device of the emulated driver.
+struct EmulatedDevice {
+  int arch = 90;
+  int ordinal = 0;
+};
+
+/// The kernel of a case made of PTX or a cubin, in an emulated GPU (SPJIT_CUDA_DRIVER must name
+/// it).
+[[nodiscard]] inline Kernel layer_kernel(const LayerCase& item, const std::string& image,
+                                         const EmulatedDevice& device = {}) {
   const KernelPlan plan = plan_of(item);
-  const CudaProgram program = make_program(plan, item.spec, 90);
-  Artifact artifact = ptx_artifact(ptx, record_of(program, item.spec.tile).dump());
+  const UnrolledProgram program = make_program(plan, item.spec, device.arch);
+  Artifact artifact = ptx_artifact(image, record_of(program, item.spec.tile).dump());
   if (item.spec.layer.runtime_values) add_positions(artifact, value_positions(plan));
-  return Kernel::from_artifact(std::move(artifact)).load();
+  return Kernel::from_artifact(std::move(artifact)).load(device.ordinal);
 }
 
 [[nodiscard]] inline Kernel layer_kernel(const LayerCase& item) {
@@ -197,7 +243,7 @@ class LayerOperands {
 
 /// C after Kernel::launch(), with all operands in the GPU.
 [[nodiscard]] inline std::vector<float> launch_layer(const Kernel& kernel, LayerOperands operands) {
-  const CudaContext context(local_cuda_driver(), 0);
+  const CudaContext context(local_cuda_driver(), kernel.device());
   std::vector<DeviceBuffer> buffers;
   const Arguments host = operands.arguments();
   Arguments device = host;

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_parameters.hpp"
+#include "kernels/cuda_parameters.hpp"
 #include "kernels/unrolled_cuda/cuda_tile.hpp"
 #include "kernels/unrolled_cuda/cuda_units.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
@@ -31,8 +31,8 @@ namespace spjit::testing_support {
 inline constexpr float k_untouched = -12345.0F;
 
 /// A context of its own: one in which a kernel faulted gives errors until it is released.
-[[nodiscard]] inline CudaContext emulated_context() {
-  return {CudaDriver::load(SPJIT_EMULATED_CUDA), 0};
+[[nodiscard]] inline CudaContext emulated_context(int device = 0) {
+  return {CudaDriver::load(SPJIT_EMULATED_CUDA), device};
 }
 
 /// One kernel of one matrix with the operands it is run on.

@@ -165,11 +165,9 @@ class FarRows {
   return c;
 }
 
-/// Rows of C after a launch of the program. A program that reads or writes elsewhere throws
-/// DeviceError.
-[[nodiscard]] inline std::vector<float> run_far_ptx(const std::string& ptx, const FarCase& far) {
-  const CudaContext context = emulated_context();
-  const CudaFunction function = load_ptx(context, ptx);
+/// Rows of C after a launch of the kernel. One that reads or writes elsewhere throws DeviceError.
+[[nodiscard]] inline std::vector<float> run_far(const CudaFunction& function, const FarCase& far) {
+  const CudaContext& context = function.context();
   const CudaKernelSpec& spec = far.spec;
   FarRows b(context, far.columns, spec.n, spec.ldb);
   const FarRows c(context, far.rows, spec.n, spec.ldc);
@@ -182,6 +180,10 @@ class FarRows {
   function.launch(shape_of(far_plan(far), spec), nullptr, parameters.places());
   context.synchronize();
   return c.download();
+}
+
+[[nodiscard]] inline std::vector<float> run_far_ptx(const std::string& ptx, const FarCase& far) {
+  return run_far(load_ptx(emulated_context(), ptx), far);
 }
 
 }  // namespace spjit::testing_support

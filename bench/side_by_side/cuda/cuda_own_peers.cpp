@@ -15,7 +15,7 @@
 #include "bench/side_by_side/cuda/cuda_peers.hpp"
 #include "bench/side_by_side/cuda/row_split_kernel.hpp"
 #include "bench/side_by_side/peers.hpp"
-#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "runtime/cuda/cuda_libraries.hpp"
 #include "runtime/cuda/cuda_module.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
@@ -50,15 +50,8 @@ class CudaSpjitPeer final : public Peer {
     options.policy.search = settings_.search;
     CacheOptions no_cache;
     no_cache.enabled = false;
-    Kernel kernel = Compiler(options, no_cache).compile({.a = *problem.matrix, .n = problem.n});
-    if (settings_.load_ptx) {
-      const std::string ptx = kernel.ptx();
-      const auto bytes = std::as_bytes(std::span(ptx));
-      Artifact artifact;
-      artifact.add("kernel.cubin", {bytes.begin(), bytes.end()});
-      artifact.record = kernel.record();
-      kernel = Kernel::from_artifact(std::move(artifact));
-    }
+    const Kernel kernel =
+        Compiler(options, no_cache).compile({.a = *problem.matrix, .n = problem.n});
     return std::make_unique<DeviceRunnable>(settings_.side, problem,
                                             std::make_unique<SpjitWork>(kernel, device));
   }
@@ -151,7 +144,6 @@ class RowSplitPeer final : public Peer {
     const CudaContext& context = settings_.side->context();
     NvrtcOptions options;
     options.arch = static_cast<int>(context.device().limits.arch);
-    options.output = settings_.load_ptx ? NvrtcOptions::Output::ptx : NvrtcOptions::Output::cubin;
     const CompiledCode code = nvrtc_.compile("row_split.cu", row_split_source(vector), options);
     const CudaModule module(context, std::as_bytes(std::span(code.code)));
     return modules_.emplace(vector, module).first->second;

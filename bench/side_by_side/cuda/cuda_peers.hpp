@@ -16,7 +16,6 @@ namespace spjit::side_by_side {
 struct CudaPeerSettings {
   std::shared_ptr<DeviceSide> side;  ///< never null
   SearchMode search = SearchMode::instant;
-  bool load_ptx = false;  ///< instead of cubins: for the emulated driver, which takes no cubin
 };
 
 /// In the order in which they are listed and measured.

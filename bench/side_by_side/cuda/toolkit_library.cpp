@@ -1,7 +1,7 @@
 #include "bench/side_by_side/cuda/toolkit_library.hpp"
 
 #include "base/environment.hpp"
-#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "runtime/cuda/cuda_libraries.hpp"
 
 namespace spjit::side_by_side {
 

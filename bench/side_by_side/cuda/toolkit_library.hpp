@@ -10,7 +10,7 @@
 
 namespace spjit::side_by_side {
 
-/// "libcublas.so.13" and the like, from the places where kernels/unrolled_cuda/cuda_libraries.hpp
+/// "libcublas.so.13" and the like, from the places where runtime/cuda/cuda_libraries.hpp
 /// looks, else where the loader finds it; nothing if it is nowhere.
 [[nodiscard]] std::optional<DynamicLibrary> open_toolkit_library(const std::string& file);
 

@@ -11,7 +11,7 @@
 
 #include "bench/side_by_side/cuda/row_split_kernel.hpp"
 #include "bench/side_by_side/measure_case.hpp"
-#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "runtime/cuda/cuda_libraries.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/error.hpp"
 #include "spjit/generate.hpp"
@@ -45,7 +45,6 @@ class CudaPeers : public testing::Test {
     ::setenv("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA, 1);
     const spjit::CudaContext context(spjit::local_cuda_driver(), 0);
     settings_.side = std::make_shared<DeviceSide>(context);
-    settings_.load_ptx = true;
   }
 
   CudaPeerSettings settings_;

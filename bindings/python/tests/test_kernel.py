@@ -22,6 +22,7 @@ def test_computes_the_layer(weights, rng):
 @pytest.mark.parametrize(("options", "act"), [
     ({"activation": "relu"}, lambda y: np.maximum(y, 0)),
     ({"activation": "silu"}, lambda y: y / (1 + np.exp(-y))),
+    ({"activation": "hard-swish"}, lambda y: y * np.clip(y + 3, 0, 6) / 6),
     ({"clamp": (-0.5, 0.75)}, lambda y: np.clip(y, -0.5, 0.75)),
     ({"clamp": (0, float("inf"))}, lambda y: np.maximum(y, 0)),
 ])

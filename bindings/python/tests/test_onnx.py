@@ -178,7 +178,14 @@ def test_a_hard_swish_behind_a_convolution(tmp_path):
     path = write(tmp_path / "m.onnx", [node("Conv", "x w b", "c"), *hard_swish()], SWISH,
                  list(IMAGE))
     fast = check(path, floats(*IMAGE), 1)
-    assert [one.op_type for one in fast.model.graph.node] == ["SparseLayer", "HardSigmoid", "Mul"]
+    assert [one.op_type for one in fast.model.graph.node] == ["SparseLayer"]
+
+
+def test_a_hard_swish_behind_what_is_no_layer(tmp_path):
+    path = write(tmp_path / "m.onnx", [node("Conv", "x w b", "o"), node("Abs", "o", "c"),
+                                       *hard_swish()], SWISH, list(IMAGE))
+    fast = check(path, floats(*IMAGE), 1)
+    assert [one.op_type for one in fast.model.graph.node][1:] == ["Abs", "HardSigmoid", "Mul"]
 
 
 @pytest.mark.parametrize("wrong", [{"three": "two"}, {"three": "three_of_5_dimensions"},

@@ -135,10 +135,14 @@ SCALARS = {"root2": 2**0.5, "root_half": 0.5**0.5, "one": 1, "half": 0.5, "three
     ("relu", [node("Relu", "p", "y")]),
     ("gelu", GELU_TORCH), ("gelu", GELU_OTHER), ("gelu-tanh", GELU_TANH),
     ("silu", [node("Sigmoid", "p", "s"), node("Mul", "s p", "y")]),
+    ("hard-swish", [node("HardSwish", "p", "y")]),
+    ("hard-swish", [node("HardSigmoid", "p", "s", alpha=1 / 6), node("Mul", "s p", "y")]),
+    ("hard-swish", [node("Add", "p three", "a"), node("Clip", "a zero six", "l"),
+                    node("Mul", "p l", "m"), node("Div", "m six", "y")]),
 ])
 def test_activations_behind_a_bias(name, behind):
     model = model_of([node("MatMul", "x w", "q"), node("Add", "q b", "p"), *behind],
-                     constants(**SCALARS))
+                     constants(zero=0, six=6, **SCALARS))
 
     layer = only_layer(model)
 
@@ -167,7 +171,7 @@ def test_clip_is_a_clamp():
     [*GELU_TORCH[:-1], node("Mul", "m wrong", "y")],
     # ReLU of something else, and of an operation that is not known.
     [node("Sub", "p wrong", "q"), node("Relu", "q", "y")],
-    [node("HardSwish", "p", "y")],
+    [node("Elu", "p", "y")], [node("HardSigmoid", "p", "y")],
     # A clamp without an order, and one whose bound is computed.
     [node("Clip", "p six zero", "y")],
     [node("Clip", "p x", "y")],

@@ -48,7 +48,7 @@ def test_convolutions(always, runs, order):
 
 @pytest.mark.parametrize(("activation", "name"), [
     (nn.GELU(), "gelu"), (nn.GELU(approximate="tanh"), "gelu-tanh"), (nn.ReLU(), "relu"),
-    (nn.SiLU(), "silu"), (nn.Tanh(), "")], ids=repr)
+    (nn.SiLU(), "silu"), (nn.Hardswish(), "hard-swish"), (nn.Tanh(), "")], ids=repr)
 def test_an_activation_behind_a_layer_is_part_of_its_kernel(always, runs, activation, name):
     model = nn.Sequential(thin_out(nn.Linear(48, 96)), activation, nn.Identity(),
                           thin_out(nn.Linear(96, 48)))
@@ -76,7 +76,8 @@ def test_an_activation_behind_a_layer_is_part_of_its_kernel(always, runs, activa
         assert torch.equal(model(x), reference)
 
 
-@pytest.mark.parametrize("activation", [nn.ReLU(inplace=True), nn.SiLU(), nn.GELU()], ids=repr)
+@pytest.mark.parametrize("activation", [nn.ReLU(inplace=True), nn.SiLU(), nn.GELU(),
+                                        nn.Hardswish()], ids=repr)
 @pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
 def test_an_activation_behind_a_convolution_is_part_of_its_kernel(always, runs, compiles, tmp_path,
                                                                   activation, order):

@@ -62,9 +62,7 @@ TEST_F(CudaKernelOnGpu, TakesBothSources) {
   const Kernel kernel = Compiler(from_cuda, uncached()).compile(problem_of(matrix, 50));
 
   EXPECT_EQ(kernel.info().cuda->compiled_from, "cuda");
-  if (!is_emulated(gpu_)) {
-    EXPECT_TRUE(same_bits(product(kernel, b), expected(matrix, b, 50)));
-  }
+  EXPECT_TRUE(same_bits(product(kernel, b), expected(matrix, b, 50)));
 }
 
 TEST_F(CudaKernelOnGpu, WritesEmptyRowsAndMatricesWithoutEntriesAsZeros) {
@@ -194,7 +192,6 @@ TEST_F(CudaKernelOnGpu, RunsOnEveryGpu) {
 }
 
 TEST_F(CudaKernelOnGpu, HasTheOccupancyThatTheDriverReports) {
-  if (is_emulated(gpu_)) GTEST_SKIP() << "the emulated driver has no registers to count";
   for (const std::int64_t n1 : {32, 128, 512, 1024}) {
     CompileOptions fixed = options();
     fixed.policy.m1 = 16;

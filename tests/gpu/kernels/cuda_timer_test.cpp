@@ -34,17 +34,6 @@ class CudaTimerOnGpu : public GpuTest {
     ASSERT_EQ(compiled_.failure, "");
   }
 
-  /// What this driver takes.
-  [[nodiscard]] std::string image() const {
-    if (!is_emulated(gpu_)) return compiled_.cubin;
-    std::string text;
-    for (const SourceUnit& unit :
-         emit_cuda_proxy(made_, CudaSource::ptx, static_cast<int>(gpu_.limits.arch))) {
-      text += unit.text + "\n";
-    }
-    return text;
-  }
-
   ProxyCase given_;
   CudaProxy made_;
   CompiledCudaProxy compiled_;
@@ -52,8 +41,7 @@ class CudaTimerOnGpu : public GpuTest {
 
 TEST_F(CudaTimerOnGpu, RunsAProxyInPlaceOfEveryCandidate) {
   CudaTimer timer(gpu_.ordinal, timed_problem(1200, 200, 100, 100, 100));
-  const std::string code = image();
-  const CudaFunction function = timer.load(std::as_bytes(std::span(code)));
+  const CudaFunction function = timer.load(std::as_bytes(std::span(compiled_.cubin)));
   for (const CudaCandidate& member : given_.candidates) {
     SCOPED_TRACE(to_string(member.tile));
     const CudaProxyLaunch launch = launch_of(member, compiled_.registers, gpu_.limits);
@@ -63,8 +51,6 @@ TEST_F(CudaTimerOnGpu, RunsAProxyInPlaceOfEveryCandidate) {
     EXPECT_EQ(launch.note, "");
     EXPECT_TRUE(std::isfinite(time_us));
     EXPECT_GT(time_us, 0);
-    // The emulated driver counts neither registers nor shared memory as a GPU does.
-    if (is_emulated(gpu_)) continue;
     const std::int64_t held =
         function.active_blocks_per_sm(static_cast<int>(launch.threads * launch.tiles_a_block),
                                       static_cast<std::size_t>(launch.dynamic_shared_bytes));

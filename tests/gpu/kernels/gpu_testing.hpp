@@ -2,7 +2,7 @@
 
 /// @file
 /// What the tests on a GPU share. They also run on the emulated driver of tests/emulated_driver,
-/// which executes PTX: there a kernel's PTX takes the place of its cubin.
+/// which executes the cubins; times mean nothing there.
 
 #include <gtest/gtest.h>
 
@@ -11,19 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "kernels/cuda_family.hpp"
+#include "runtime/cuda/cuda_libraries.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/kernel.hpp"
 #include "tests/support/compile_testing.hpp"
-#include "tests/support/cuda_artifacts.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace spjit::testing_support {
-
-[[nodiscard]] inline bool is_emulated(const LocalGpu& gpu) {
-  return gpu.limits.product.starts_with("emulated");
-}
 
 /// Skips the test where there is no GPU or nothing to compile with.
 class GpuTest : public ::testing::Test {
@@ -48,12 +44,10 @@ class GpuTest : public ::testing::Test {
     return result;
   }
 
-  /// Compiled without a cache, in the form this driver takes.
-  [[nodiscard]] Kernel compile_kernel(const Problem& problem,
-                                      const CompileOptions& compile_options) const {
-    const Kernel kernel = Compiler(compile_options, uncached()).compile(problem);
-    if (!is_emulated(gpu_)) return kernel;
-    return Kernel::from_artifact(ptx_artifact(kernel.ptx(), kernel.record()));
+  /// Compiled without a cache.
+  [[nodiscard]] static Kernel compile_kernel(const Problem& problem,
+                                             const CompileOptions& compile_options) {
+    return Compiler(compile_options, uncached()).compile(problem);
   }
 
   /// C, contiguous, from host memory to host memory.

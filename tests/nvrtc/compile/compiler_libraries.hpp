@@ -8,8 +8,8 @@
 #include <cstring>
 #include <string>
 
-#include "kernels/unrolled_cuda/cuda_build.hpp"
-#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "kernels/cuda_build.hpp"
+#include "runtime/cuda/cuda_libraries.hpp"
 
 /// Skips the test if the libraries that `needs` names are not on this machine.
 #define SPJIT_SKIP_WITHOUT_TOOLCHAIN(needs)                                             \

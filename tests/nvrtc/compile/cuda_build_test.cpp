@@ -1,4 +1,4 @@
-#include "kernels/unrolled_cuda/cuda_build.hpp"
+#include "kernels/cuda_build.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

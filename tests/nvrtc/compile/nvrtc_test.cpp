@@ -1,4 +1,4 @@
-#include "kernels/unrolled_cuda/nvrtc.hpp"
+#include "runtime/cuda/nvrtc.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

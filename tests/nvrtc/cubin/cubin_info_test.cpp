@@ -1,4 +1,4 @@
-#include "kernels/unrolled_cuda/cubin_info.hpp"
+#include "runtime/cuda/cubin_info.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

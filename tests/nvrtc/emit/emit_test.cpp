@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/ptx_text.hpp"
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
 #include "kernels/unrolled_cuda/cuda_candidate.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"

@@ -13,15 +13,14 @@
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_build.hpp"
+#include "kernels/cuda_build.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
-#include "kernels/unrolled_cuda/cuda_libraries.hpp"
-#include "kernels/unrolled_cuda/nvrtc.hpp"
+#include "runtime/cuda/cuda_libraries.hpp"
+#include "runtime/cuda/nvrtc.hpp"
 #include "spjit/error.hpp"
 #include "spjit/matrix_io.hpp"
 #include "tests/support/cuda_cases.hpp"
-#include "tests/support/cuda_convolutions.hpp"
-#include "tests/support/cuda_layers.hpp"
+#include "tests/support/cuda_layer_cases.hpp"
 #include "tests/support/cuda_proxy_cases.hpp"
 #include "tests/support/far_cases.hpp"
 #include "tests/support/real_matrices.hpp"
@@ -80,6 +79,21 @@ class CudaExact : public ::testing::Test {
     const std::vector<float> c = run_ptx(ptx_of_cuda(item), item);
     EXPECT_TRUE(same_bits(c, expected_c(item)));
     EXPECT_TRUE(same_bits(c, run_ptx(ptx_of(item), item)));
+  }
+
+  void expect_right(const std::vector<NamedLayer>& layers) const {
+    const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
+    for (const auto& [name, item] : layers) {
+      SCOPED_TRACE(name);
+      const LayerOperands operands(item);
+
+      const Kernel kernel = layer_kernel(item, ptx_of_cuda(plan_of(item), item.spec));
+
+      const std::vector<float> c = launch_layer(kernel, operands);
+      EXPECT_TRUE(
+          same_layer(c, reference_layer(item, operands), item.spec.layer.epilogue.activation));
+      EXPECT_TRUE(same_bits(c, launch_layer(layer_kernel(item), operands)));
+    }
   }
 
   std::optional<Nvrtc> nvrtc_;
@@ -193,50 +207,10 @@ TEST_F(CudaExact, HasTheBitsOfTheEvaluatorOnRandomKernels) {
   }
 }
 
-/// Both texts give C the bits of the host's `reference`.
-TEST_F(CudaExact, HasTheTokensOfTheReference) {
-  const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
-  unsigned bits = 0;
-  for (const auto& [b_layout, c_layout] : {std::pair{Layout::row_major, Layout::tokens_major},
-                                           std::pair{Layout::tokens_major, Layout::row_major},
-                                           std::pair{Layout::tokens_major, Layout::tokens_major}}) {
-    for (const std::int64_t n1 : {32, 160, 512}) {
-      for (const CsrMatrix& matrix :
-           {with_empty_rows(70), random_matrix(37, 45, 0.7), random_matrix(1, 1, 0)}) {
-        ++bits;
-        CudaKernelSpec spec = cuda_spec(36, 85);
-        spec.layer = {{.scale = bits % 2 == 0,
-                       .bias = bits % 3 == 0,
-                       .residual = bits % 4 == 0,
-                       .activation = bits % 5 == 0 ? Activation::gelu_tanh : Activation::none},
-                      b_layout,
-                      c_layout};
-        spec.tile.n1 = n1;
-        spec.tile.tiles_a_block = n1 == 32 ? 4 : n1 == 160 ? 2 : 1;
-        spec.tile.unit_nonzeros = bits % 2 == 0 ? 200 : 100'000;
-        spec.tile.runtime_sizes = bits % 3 == 0;
-        spec.ldb = std::max<std::int64_t>(85, matrix.cols) + 1;
-        spec.ldc = 87;
-        LayerCase item = layer_case(matrix, spec);
-        item.sizes.batch = 2;
-        item.sizes.b_distance = 30;
-        item.reorder = bits % 2 == 0 ? ReorderAlgorithm::similarity : ReorderAlgorithm::none;
-        item.sizes.c_distance = 90 * 90;
-        SCOPED_TRACE(bits);
-        const LayerOperands operands(item);
-
-        const Kernel kernel = layer_kernel(item, ptx_of_cuda(plan_of(item), spec));
-
-        const std::vector<float> c = launch_layer(kernel, operands);
-        EXPECT_TRUE(same_layer(c, reference_layer(item, operands), spec.layer.epilogue.activation));
-        EXPECT_TRUE(same_bits(c, launch_layer(layer_kernel(item), operands)));
-      }
-    }
-  }
-}
+/// Both texts of layers give C the bits of the host's `reference`.
+TEST_F(CudaExact, HasTheTokensOfTheReference) { expect_right(token_cases()); }
 
 TEST_F(CudaExact, HasTheValuesOfARun) {
-  const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
   for (const auto& [name, planted] : planted_cases()) {
     CudaCase item = planted;
     item.spec.layer.runtime_values = true;
@@ -244,87 +218,12 @@ TEST_F(CudaExact, HasTheValuesOfARun) {
     SCOPED_TRACE(name + ", tile " + to_string(item.spec.tile));
     expect_right(item);
   }
-  for (const bool has_tokens : {false, true}) {
-    CudaKernelSpec spec = cuda_spec(20, 37);
-    spec.layer.runtime_values = true;
-    spec.layer.epilogue = {.bias = true, .residual = true, .activation = Activation::relu};
-    spec.tile.unit_nonzeros = has_tokens ? 200 : 100'000;
-    spec.tile.runtime_sizes = !has_tokens;
-    if (has_tokens) spec.layer.b_layout = spec.layer.c_layout = Layout::tokens_major;
-    spec.ldb = spec.ldc = 50;
-    LayerCase item = layer_case(random_matrix(50, 45, 0.7), spec);
-    item.reorder = ReorderAlgorithm::none;
-    const LayerOperands operands(item);
-
-    const Kernel kernel = layer_kernel(item, ptx_of_cuda(plan_of(item), spec));
-
-    EXPECT_TRUE(same_bits(launch_layer(kernel, operands), reference_layer(item, operands)));
-  }
+  expect_right(value_cases());
 }
 
-/// Both texts of a convolution give C the bits of the host's `reference`.
-TEST_F(CudaExact, HasTheConvolutionsOfTheReference) {
-  const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
-  unsigned bits = 0;
-  for (const Convolution& of : geometries()) {
-    ++bits;
-    Problem problem = problem_of_convolution(of, 16);
-    problem.b.layout = bits % 2 == 0 ? Layout::tokens_major : Layout::row_major;
-    problem.c.layout = bits % 3 == 0 ? Layout::tokens_major : Layout::row_major;
-    problem.runtime_values = bits % 4 == 0;
-    if (bits % 5 == 0) problem.epilogue = {.bias = true, .activation = Activation::relu};
-    LayerCase item = convolution_case(problem, 9);
-    if (!item.spec.layer.convolution) continue;
-    item.spec.tile.unit_nonzeros = bits % 2 == 0 ? 300 : 100'000;
-    item.spec.tile.tiles_a_block = std::int64_t{1} << bits % 3;
-    item.sizes.batch = 2;
-    item.sizes.b_distance = 30;
-    item.sizes.c_distance = 16 * item.sizes.n;
-    SCOPED_TRACE(to_string(of));
-    const LayerOperands operands(item);
+TEST_F(CudaExact, HasTheConvolutionsOfTheReference) { expect_right(convolution_layers()); }
 
-    const Kernel kernel = layer_kernel(item, ptx_of_cuda(plan_of(item), item.spec));
-
-    const std::vector<float> c = launch_layer(kernel, operands);
-    EXPECT_TRUE(same_bits(c, reference_layer(item, operands)));
-    EXPECT_TRUE(same_bits(c, launch_layer(layer_kernel(item), operands)));
-  }
-}
-
-TEST_F(CudaExact, HasTheEpiloguesOfTheReference) {
-  const ScopedVariable driver("SPJIT_CUDA_DRIVER", SPJIT_EMULATED_CUDA);
-  unsigned bits = 0;
-  for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu_erf,
-                                      Activation::gelu_tanh, Activation::silu, Activation::clamp}) {
-    for (const bool has_units : {false, true}) {
-      CudaKernelSpec spec = cuda_spec(8, 37);
-      spec.tile.unit_nonzeros = has_units ? 60 : 100'000;
-      spec.tile.runtime_sizes = has_units;
-      ++bits;
-      spec.layer.epilogue = {.scale = bits % 2 == 0,
-                             .bias = bits % 3 == 0,
-                             .residual = bits % 4 < 2,
-                             .activation = activation};
-      if (activation == Activation::clamp) {
-        spec.layer.epilogue.low = -0.5F;
-        spec.layer.epilogue.high = 0.25F;
-      }
-      LayerCase item = layer_case(with_empty_rows(30), spec);
-      item.sizes.batch = 2;
-      item.sizes.b_distance = 6 * 37;
-      item.sizes.c_distance = item.sizes.residual_distance = 30 * 37;
-      item.in_place = spec.layer.epilogue.residual && has_units;
-      SCOPED_TRACE(std::string(to_string(activation)) + (has_units ? " in units" : ""));
-      const LayerOperands operands(item);
-
-      const Kernel kernel = layer_kernel(item, ptx_of_cuda(plan_of(item), spec));
-
-      const std::vector<float> c = launch_layer(kernel, operands);
-      EXPECT_TRUE(same_layer(c, reference_layer(item, operands), activation));
-      EXPECT_TRUE(same_bits(c, launch_layer(layer_kernel(item), operands)));
-    }
-  }
-}
+TEST_F(CudaExact, HasTheEpiloguesOfTheReference) { expect_right(epilogue_cases()); }
 
 TEST_F(CudaExact, HasTheBitsOfTheEvaluatorOnRealMatrices) {
   if (matrix_files("").empty()) GTEST_SKIP() << "no " << data_directory();

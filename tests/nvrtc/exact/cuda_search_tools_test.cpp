@@ -1,18 +1,19 @@
 // What a search on a GPU is done with: NVIDIA's compilers, and here the emulated driver, which
-// takes no cubin.
+// executes their cubins.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cubin_info.hpp"
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
 #include "kernels/unrolled_cuda/cuda_tunable.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_grouping.hpp"
+#include "runtime/cuda/cubin_info.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_search_testing.hpp"
 
@@ -20,6 +21,9 @@ namespace {
 
 using namespace spjit;
 using namespace spjit::testing_support;
+
+/// Neither a cubin nor PTX.
+constexpr char k_no_code[] = "no code";
 
 class LocalCudaToolsTest : public ::testing::Test {
  protected:
@@ -97,11 +101,41 @@ TEST_F(LocalCudaToolsTest, AreNoneWithoutLibrariesOrForAGpuThatIsNotThere) {
   EXPECT_THROW(static_cast<void>(local_cuda_tools(given_.input(), 0)), NotSupported);
 }
 
+TEST_F(LocalCudaToolsTest, ASearchTimesCubins) {
+  for (const SearchMode mode : {SearchMode::proxy, SearchMode::exhaustive}) {
+    given_.options.policy.search = mode;
+    const CudaSearchInput input = given_.input();
+
+    const SearchTrace trace = search_cuda(input, given_.ranked, local_cuda_tools(input, 0), {},
+                                          mode == SearchMode::proxy ? 2 : 0)
+                                  .trace;
+
+    EXPECT_TRUE(trace.timed);
+    std::size_t in_full = 0;
+    for (const SearchTraceEntry& entry : trace.entries) {
+      const auto& result = mode == SearchMode::proxy ? entry.proxy : entry.full;
+      ASSERT_TRUE(result);
+      EXPECT_NE(result->outcome, TuningOutcome::failed) << result->failure;
+      EXPECT_GT(result->timing.median_us, 0);
+      if (entry.full) ++in_full;
+    }
+    EXPECT_GE(in_full, mode == SearchMode::proxy ? 2 : given_.ranked.size());
+  }
+}
+
 TEST_F(LocalCudaToolsTest, ASearchRecordsWhyADriverTakesNoneOfTheCubins) {
   for (const SearchMode mode : {SearchMode::proxy, SearchMode::exhaustive}) {
     given_.options.policy.search = mode;
     const CudaSearchInput input = given_.input();
-    const CudaSearchTools tools = local_cuda_tools(input, 0);
+    CudaSearchTools tools = local_cuda_tools(input, 0);
+    tools.time = [time = tools.time](std::span<const CudaTuningCandidate> candidates,
+                                     const TuningOptions& options) {
+      std::vector<CudaTuningCandidate> damaged(candidates.begin(), candidates.end());
+      for (CudaTuningCandidate& candidate : damaged) {
+        candidate.image = std::as_bytes(std::span(k_no_code));
+      }
+      return time(damaged, options);
+    };
 
     const SearchTrace trace = search_cuda_tile(input, given_.ranked, tools);
 
@@ -111,7 +145,7 @@ TEST_F(LocalCudaToolsTest, ASearchRecordsWhyADriverTakesNoneOfTheCubins) {
       const auto& result = mode == SearchMode::proxy ? entry.proxy : entry.full;
       ASSERT_TRUE(result);
       EXPECT_EQ(result->outcome, TuningOutcome::failed);
-      EXPECT_THAT(result->failure, testing::HasSubstr("CUDA_ERROR")) << result->failure;
+      EXPECT_THAT(result->failure, testing::HasSubstr("CUDA_ERROR_INVALID_PTX"));
     }
   }
 }

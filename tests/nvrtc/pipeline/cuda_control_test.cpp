@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_libraries.hpp"
+#include "runtime/cuda/cuda_libraries.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"

@@ -1,5 +1,5 @@
-// The check of GPU kernels, on the emulated driver: it executes PTX, so each kernel that is built
-// gets its PTX for a cubin.
+// The check of GPU kernels, on the emulated driver. Right kernels are cubins; a wrong one is
+// changed PTX in the place of its cubin.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_libraries.hpp"
 #include "runtime/cache/cache_store.hpp"
+#include "runtime/cuda/cuda_libraries.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -119,7 +119,6 @@ class CudaVerification : public testing::Test {
 };
 
 TEST_F(CudaVerification, ARightKernelHasItsCertificateInTheRecord) {
-  const SpoiledCudaKernels as_ptx(take_ptx);
   for (const bool runtime_sizes : {false, true}) {
     const Kernel fresh = compile(VerifyMode::full, runtime_sizes);
     const Kernel cached = compile(VerifyMode::sampled, runtime_sizes);
@@ -148,7 +147,6 @@ TEST_F(CudaVerification, AKernelOfValuesAtRunTimeIsCheckedWithThem) {
     EXPECT_THROW(static_cast<void>(compiled()), VerificationFailed);
     EXPECT_EQ(entries(), 0U);
   }
-  const SpoiledCudaKernels as_ptx(take_ptx);
 
   const Kernel fresh = compiled();
   CsrMatrix checkpoint = matrix_;
@@ -178,12 +176,11 @@ TEST_F(CudaVerification, AConvolutionIsCheckedWithImages) {
     EXPECT_THROW(static_cast<void>(compiled()), VerificationFailed);
     EXPECT_EQ(entries(), 0U);
   }
-  const SpoiledCudaKernels as_ptx(take_ptx);
 
   const Kernel fresh = compiled();
   const Kernel cached = compiled();
 
-  EXPECT_EQ(fresh.info().family, "cuda");
+  EXPECT_EQ(fresh.info().family, "unrolled");
   EXPECT_TRUE(fresh.info().verification.complete());
   EXPECT_TRUE(cached.info().from_cache);
   EXPECT_EQ(cached.info().convolution, fresh.info().convolution);
@@ -203,7 +200,6 @@ TEST_F(CudaVerification, AWrongKernelInTheCacheIsWithdrawnAndCompiledAnew) {
     static_cast<void>(compile(VerifyMode::none));
     ASSERT_EQ(entries(), 1U);
   }
-  const SpoiledCudaKernels as_ptx(take_ptx);
 
   const Kernel checked = compile(VerifyMode::sampled);
   const Kernel cached = compile(VerifyMode::sampled);
@@ -237,7 +233,6 @@ TEST_F(CudaVerification, AFaultOfTheCallersBeforeTheCheckWithdrawsNothing) {
     trapping = compile(VerifyMode::none);
     fs::remove_all(cache());
   }
-  const SpoiledCudaKernels as_ptx(take_ptx);
   static_cast<void>(compile(VerifyMode::sampled));
   const Kernel broken = broken_context(*trapping);
 
@@ -255,7 +250,6 @@ TEST_F(CudaVerification, AfterAFaultInAnEntryNoOtherKernelIsJudgedWhileTheContex
     const SpoiledCudaKernels spoiled(trap_at_an_fma);
     static_cast<void>(compile(VerifyMode::none));
   }
-  const SpoiledCudaKernels as_ptx(take_ptx);
   CompileOptions others;
   others.target = Target::parse("sm_90");
   const Kernel other = Compiler(others, uncached()).compile(problem_of(matrix_, 20));
@@ -268,7 +262,8 @@ TEST_F(CudaVerification, AfterAFaultInAnEntryNoOtherKernelIsJudgedWhileTheContex
 }
 
 TEST_F(CudaVerification, WhatADeviceCannotLoadIsAnErrorAndIsNotPublished) {
-  // The emulated driver takes no cubin.
+  const SpoiledCudaKernels spoiled([](BuiltCuda& built) { built.artifact.cubin = "no code"; });
+
   EXPECT_THROW(static_cast<void>(compile(VerifyMode::sampled)), DeviceError);
   EXPECT_EQ(left_in(cache()), std::vector<std::string>());
 }

@@ -67,7 +67,7 @@ TEST_F(CudaArtifactKernel, RunsWithTheSizesItWasCompiledFor) {
 
   EXPECT_TRUE(same_bits(c, expected_c(item_)));
   EXPECT_EQ(kernel.device(), 0);
-  EXPECT_EQ(kernel.info().family, "cuda");
+  EXPECT_EQ(kernel.info().family, "unrolled");
   EXPECT_EQ(kernel.info().device, "H100");
   EXPECT_EQ(kernel.info().ldb, k_n + 2);
 }

@@ -11,8 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_executable.hpp"
+#include "kernels/unrolled_cuda/unrolled_executable.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/activations.hpp"
 #include "tests/support/cuda_cases.hpp"
 #include "tests/support/cuda_layers.hpp"
 #include "tests/support/scoped_variable.hpp"
@@ -22,23 +23,6 @@ namespace {
 using namespace spjit;
 using namespace spjit::testing_support;
 using testing::HasSubstr;
-
-constexpr std::array k_activations = {Activation::none,      Activation::relu, Activation::gelu_erf,
-                                      Activation::gelu_tanh, Activation::silu, Activation::clamp};
-
-/// All that an epilogue can be: `bits` say which operands it has.
-Epilogue epilogue_of(unsigned bits, Activation activation) {
-  Epilogue epilogue;
-  epilogue.scale = (bits & 1U) != 0;
-  epilogue.bias = (bits & 2U) != 0;
-  epilogue.residual = (bits & 4U) != 0;
-  epilogue.activation = activation;
-  if (activation == Activation::clamp) {
-    epilogue.low = -0.25F;
-    epilogue.high = 0.75F;
-  }
-  return epilogue;
-}
 
 std::string describe(const LayerCase& item) {
   const CudaLayer& layer = item.spec.layer;
@@ -262,7 +246,7 @@ TEST_F(CudaLayers, RefusesWhatOnlyADeviceCannotHave) {
   const Kernel kernel = layer_kernel(item);
   LayerOperands operands(item);
   const auto program = make_program(plan_of(item), spec, 90);
-  const auto executable = CudaExecutable::load(program, kernel.image(), 0);
+  const auto executable = UnrolledCudaExecutable::load(program, kernel.image(), 0);
   for (const auto operand : {&Arguments::scale, &Arguments::bias, &Arguments::residual}) {
     Arguments arguments = operands.arguments();
     arguments.*operand = nullptr;
@@ -282,18 +266,6 @@ constexpr std::array k_layouts = {
     std::pair{Layout::tokens_major, Layout::row_major},
     std::pair{Layout::tokens_major, Layout::tokens_major},
 };
-
-/// A case in other layouts, whose rows or tokens have gaps between them.
-LayerCase in_layouts(LayerCase item, const std::pair<Layout, Layout>& layouts) {
-  CudaLayer& layer = item.spec.layer;
-  std::tie(layer.b_layout, layer.c_layout) = layouts;
-  item.spec.ldb = (layer.has_tokens_of_b() ? item.matrix.cols : item.sizes.n) + 1;
-  item.spec.ldc = (layer.has_tokens_of_c() ? item.matrix.rows : item.sizes.n) + 2;
-  item.sizes.ldb = item.spec.ldb;
-  item.sizes.ldc = item.spec.ldc;
-  item.sizes.ldr = item.spec.ldc + (item.in_place ? 0 : 1);
-  return item;
-}
 
 TEST_F(CudaLayers, HasTokensWithEveryEpilogue) {
   for (const auto& layouts : k_layouts) {
@@ -425,7 +397,7 @@ TEST_F(CudaLayers, OfRandomShapesIsTheReference) {
     spec.tile.unit_nonzeros = pick(1, 1000);
     spec.tile.runtime_sizes = pick(0, 1) == 1;
     spec.layer.epilogue =
-        epilogue_of(static_cast<unsigned>(pick(0, 7)), k_activations[index(pick(0, 5))]);
+        epilogue_of(static_cast<unsigned>(pick(0, 7)), k_activations[index(pick(0, 6))]);
     LayerCase item = layer_case(matrix, spec);
     item.reorder = static_cast<ReorderAlgorithm>(pick(0, 2));
     item.in_place = spec.layer.epilogue.residual && pick(0, 2) == 0;

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/unrolled_cuda/cuda_parameters.hpp"
+#include "kernels/cuda_parameters.hpp"
 #include "kernels/unrolled_cuda/value_stream.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/cuda_cases.hpp"

@@ -90,7 +90,7 @@ TEST(FarOperands, OfMoreRowsOrColumnsThanNumbersCanNameAreRefused) {
 class FarLaunch : public ::testing::Test {
  protected:
   [[nodiscard]] static Kernel load(const FarCase& far) {
-    const CudaProgram program = make_program(far_plan(far), far.spec, 90);
+    const UnrolledProgram program = make_program(far_plan(far), far.spec, 90);
     return Kernel::from_artifact(
                ptx_artifact(far_ptx(far), record_of(program, far.spec.tile).dump()))
         .load();

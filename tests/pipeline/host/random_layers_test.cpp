@@ -53,7 +53,8 @@ Layout draw_layout(Draw& draw) {
 Epilogue draw_epilogue(Draw& draw) {
   if (draw.chance(15)) return {};
   Epilogue epilogue{.scale = draw.chance(40), .bias = draw.chance(60), .residual = draw.chance(40)};
-  epilogue.activation = static_cast<Activation>(draw.between(0, 5));
+  epilogue.activation =
+      static_cast<Activation>(draw.between(0, static_cast<int>(k_last_activation)));
   if (epilogue.activation == Activation::clamp) {
     constexpr float k_infinite = std::numeric_limits<float>::infinity();
     epilogue.low = draw.one_of<float>({-k_infinite, -1, 0});

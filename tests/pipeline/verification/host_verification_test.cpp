@@ -22,6 +22,7 @@
 #include "spjit/compiler.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
+#include "tests/support/activations.hpp"
 #include "tests/support/compile_testing.hpp"
 #include "tests/support/wrong_kernels.hpp"
 
@@ -222,8 +223,7 @@ TEST_F(HostVerification, EveryKindOfKernelPassesOnEveryInstructionSet) {
 /// Each activation, with and without the rest.
 std::vector<Epilogue> epilogues() {
   std::vector<Epilogue> all;
-  for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu_erf,
-                                      Activation::gelu_tanh, Activation::silu, Activation::clamp}) {
+  for (const Activation activation : k_activations) {
     Epilogue epilogue;
     epilogue.activation = activation;
     if (activation == Activation::clamp) epilogue.high = 2;

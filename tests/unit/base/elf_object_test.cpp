@@ -215,7 +215,7 @@ TEST(ElfObjectView, RefusesNamesThatShareTheirBytesBeyondTheFile) {
     const ElfObjectView view(bytes);
     FAIL() << "101 names of 5000 bytes were read from " << bytes.size() << " bytes";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("its names are longer than the object"));
+    EXPECT_THAT(error.what(), HasSubstr("its names are longer than the file"));
   }
 }
 

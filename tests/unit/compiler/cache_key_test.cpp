@@ -149,6 +149,7 @@ TEST(CacheKey, WhatTheChoiceOfTheTileLooksAtInTheDeviceChangesIt) {
       [](HostDeviceInfo& l) { l.l1d_bytes *= 2; },
       [](HostDeviceInfo& l) { l.l2_bytes *= 2; },
       [](HostDeviceInfo& l) { l.l3_bytes = 1; },
+      [](HostDeviceInfo& l) { l.l3_is_far = true; },
       [](HostDeviceInfo& l) { l.fmas_per_cycle = 1; }};
   std::set<std::string> keys;
   for (const auto& change : changes) {

@@ -14,7 +14,7 @@
 
 #include "base/host_cpu.hpp"
 #include "compiler/compile_options.hpp"
-#include "kernels/unrolled_cuda/cuda_tile.hpp"
+#include "kernels/cuda_reading.hpp"
 #include "kernels/unrolled_host/host_tile.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/compile_testing.hpp"
@@ -208,7 +208,7 @@ TEST(CompilerOptions, AsManyCompileAtOnceAsThereAreCpusUnlessSaidOtherwise) {
 }
 
 TEST(CompilerOptions, LeadingDimensionsOfAGpuHaveALimit) {
-  constexpr std::int64_t k_most = spjit::k_cuda_max_leading_dimension;
+  constexpr std::int64_t k_most = spjit::k_most_reading_distance;
   CompileOptions options = hot_options();
   options.target = spjit::Target::parse("sm_90");
   const Compiler compiler(options, uncached());
@@ -216,7 +216,7 @@ TEST(CompilerOptions, LeadingDimensionsOfAGpuHaveALimit) {
     Problem problem = problem_of(random_matrix(6, 5, 0.5), 8);
     (problem.*operand).leading_dimension = k_most + 1;
 
-    EXPECT_THROW(static_cast<void>(compiler.compile(problem)), spjit::InvalidArgument);
+    EXPECT_THROW(static_cast<void>(compiler.compile(problem)), spjit::NotSupported);
   }
 }
 

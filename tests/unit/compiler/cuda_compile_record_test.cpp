@@ -37,7 +37,12 @@ class CudaCompileRecord : public ::testing::Test {
     BuiltKernel built;
     built.record = cuda_record(compiled_, what);
     built.reason = compiled_.choice.reason;
-    return make_record(what, built, {{"cuda", built.reason}});
+    return make_record(what, built, {{"unrolled", built.reason}});
+  }
+
+  [[nodiscard]] KernelInfo info_of(const json& record) const {
+    const UnrolledProgram& program = compiled_.program;
+    return cuda_info(record, program, {program.threads, program.blocks_x, 1});
   }
 
   MadeUpSearch given_;
@@ -70,7 +75,7 @@ TEST_F(CudaCompileRecord, OfASearchHasWhatBecameOfEveryTile) {
   const json& search = made.at("search");
   EXPECT_EQ(made.at("device"), given_.limits.product);
   EXPECT_EQ(made.at("card").at("sms"), given_.limits.sms);
-  EXPECT_EQ(made.at("family"), "cuda");
+  EXPECT_EQ(made.at("family"), "unrolled");
   EXPECT_EQ(search.at("mode"), "proxy");
   EXPECT_EQ(search.at("timed"), true);
   EXPECT_EQ(search.at("chosen"), given_.name(2));
@@ -89,14 +94,14 @@ TEST_F(CudaCompileRecord, OfASearchHasWhatBecameOfEveryTile) {
 }
 
 TEST_F(CudaCompileRecord, IsReadBack) {
-  const KernelInfo info = cuda_info(record(), compiled_.program);
+  const KernelInfo info = info_of(record());
 
   EXPECT_EQ(info.reason, "a reason");
   EXPECT_EQ(info.tile, given_.name(0));
   EXPECT_EQ(info.device, given_.limits.product);
   EXPECT_EQ(info.cuda->arch, 90);
   EXPECT_EQ(info.cuda->threads, given_.ranked.front().tile.n1);
-  EXPECT_EQ(info.family, "cuda");
+  EXPECT_EQ(info.family, "unrolled");
   EXPECT_EQ(info.n, 256);
 }
 
@@ -104,8 +109,8 @@ TEST_F(CudaCompileRecord, WithoutAReasonIsNone) {
   json broken = record();
   broken["search"].erase("reason");
 
-  EXPECT_THROW(static_cast<void>(cuda_info(broken, compiled_.program)), Error);
-  EXPECT_THROW(static_cast<void>(cuda_info(json::object(), compiled_.program)), Error);
+  EXPECT_THROW(static_cast<void>(info_of(broken)), Error);
+  EXPECT_THROW(static_cast<void>(info_of(json::object())), Error);
 }
 
 TEST_F(CudaCompileRecord, WithoutAProgramOrACubinIsNotLoaded) {

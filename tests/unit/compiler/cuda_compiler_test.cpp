@@ -10,6 +10,9 @@
 
 #include "compiler/cache_key.hpp"
 #include "compiler/compile_options.hpp"
+#include "compiler/pipeline.hpp"
+#include "kernels/cuda_reading.hpp"
+#include "kernels/families.hpp"
 #include "kernels/unrolled_cuda/cuda_choice.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "spjit/compiler.hpp"
@@ -72,12 +75,20 @@ TEST(CudaCompiler, RefusesProblemsThatAGpuDoesNotTakeAndSaysWhatItExpects) {
             std::string::npos);
   EXPECT_NE(with([](Problem& p) { p.panel_columns = 16; }).find("panel_columns"),
             std::string::npos);
-  for (const std::int64_t most : {k_cuda_max_leading_dimension + 1, std::int64_t{1} << 47}) {
-    const std::string what = std::to_string(most) + "; expected ";
-    EXPECT_NE(with([&](Problem& p) { p.b.leading_dimension = most; }).find("ldb is " + what),
-              std::string::npos);
-    EXPECT_NE(with([&](Problem& p) { p.c.leading_dimension = most; }).find("ldc is " + what),
-              std::string::npos);
+}
+
+TEST(CudaCompiler, RefusesDistancesThatNoFamilyTakes) {
+  for (const std::int64_t most : {k_most_reading_distance + 1, std::int64_t{1} << 47}) {
+    for (const auto operand : {&Problem::b, &Problem::c}) {
+      Problem problem = problem_of(small_matrix(), 8);
+      (problem.*operand).leading_dimension = most;
+
+      const std::string text = refusal<NotSupported>(gpu_options(), problem);
+
+      EXPECT_NE(text.find(std::to_string(most)), std::string::npos) << text;
+      EXPECT_NE(text.find("unrolled: "), std::string::npos) << text;
+      EXPECT_NE(text.find("csr: "), std::string::npos) << text;
+    }
   }
 }
 
@@ -90,9 +101,51 @@ TEST(CudaCompiler, ChecksAProblemForItsOwnLimits) {
   problem.panel_columns.reset();
   EXPECT_NO_THROW(check_for_target(problem, Target(HostIsa::avx2)));
   EXPECT_NO_THROW(check_for_target(problem, gpu_options().target));
-  problem.b.leading_dimension = k_cuda_max_leading_dimension + 1;
-  EXPECT_NO_THROW(check_for_target(problem, Target(HostIsa::avx2)));
-  EXPECT_THROW(check_for_target(problem, gpu_options().target), InvalidArgument);
+}
+
+/// What instant mode chooses, of which nothing is compiled.
+class CudaFamilies : public testing::Test {
+ protected:
+  [[nodiscard]] static std::string family_of(const Problem& problem,
+                                             std::int64_t code_budget_bytes = 1 << 28) {
+    CompileOptions options = gpu_options();
+    options.policy.code_budget_bytes = code_budget_bytes;
+    const OwnRequest own(problem, options, device_info_of(options.target));
+    return explain_problem(own.request, kernel_families()).at("family").get<std::string>();
+  }
+  [[nodiscard]] static Problem of(double sparsity, std::int64_t n) {
+    return problem_of(random_matrix(200, 200, sparsity), n);
+  }
+};
+
+TEST_F(CudaFamilies, AreChosenByColumnsAndEntries) {
+  EXPECT_EQ(family_of(of(0.9, 16)), "narrow");
+  EXPECT_EQ(family_of(of(0, 16)), "narrow");
+  EXPECT_EQ(family_of(of(0.9, 17)), "unrolled");
+  EXPECT_EQ(family_of(of(0.3, 64)), "unrolled");
+  EXPECT_EQ(family_of(of(0.1, 64)), "dense");
+}
+
+TEST_F(CudaFamilies, OverTheCodeBudgetAreThoseThatReadA) {
+  constexpr std::int64_t k_no_code = 1000;
+
+  EXPECT_EQ(family_of(of(0.9, 64), k_no_code), "csr");
+  EXPECT_EQ(family_of(of(0.9, 1), k_no_code), "narrow");
+  EXPECT_EQ(family_of(of(0.75, 64), k_no_code), "dense");
+  // Of one instruction a product the budget is just enough, and one byte too small.
+  const Problem problem = of(0.75, 64);
+  EXPECT_EQ(family_of(problem, 16 * problem.a->nnz()), "csr") << "other code does not fit";
+  EXPECT_EQ(family_of(problem, 16 * problem.a->nnz() - 1), "dense");
+}
+
+TEST_F(CudaFamilies, TakeWhatUnrolledCodeDoesNot) {
+  Problem far = of(0.9, 64);
+  far.b.leading_dimension = std::int64_t{1} << 30;
+  Problem many = of(0.9, 64);
+  many.n = k_cuda_max_grid_y * k_cuda_max_threads + 1;
+
+  EXPECT_EQ(family_of(far), "csr");
+  EXPECT_EQ(family_of(many), "csr");
 }
 
 TEST(CudaCompiler, RefusesAMatrixWithoutRows) {
@@ -101,15 +154,18 @@ TEST(CudaCompiler, RefusesAMatrixWithoutRows) {
       std::string::npos);
 }
 
-TEST(CudaCompiler, RefusesCodeOverTheBudgetBeforeItNeedsALibrary) {
+TEST(CudaCompiler, RefusesUnrolledCodeOverTheBudgetBeforeItNeedsALibrary) {
   CompileOptions options = gpu_options();
-  options.policy.code_budget_bytes = 100;
+  options.policy.family = "unrolled";
   options.resources.toolkit_paths = {"/nowhere"};
+  // The products alone, and only with all that is around them.
+  for (const std::int64_t budget : {100, 200}) {
+    options.policy.code_budget_bytes = budget;
 
-  const std::string message = refusal<CompileFailed>(options);
+    const std::string message = refusal<NotSupported>(options);
 
-  EXPECT_NE(message.find("budget is 100"), std::string::npos);
-  EXPECT_NE(message.find("--code-budget"), std::string::npos);
+    EXPECT_NE(message.find("budget is " + std::to_string(budget)), std::string::npos) << message;
+  }
 }
 
 TEST(CudaCompiler, SaysWhichLibraryIsMissingAndWhatToRun) {
@@ -248,8 +304,10 @@ TEST(KernelFromArtifact, RefusesWhatIsNoKernel) {
   };
 
   for (const char* record :
-       {"", "{}", "[]", "3", R"({"family": 3})", R"({"family": "none"})", R"({"family": "cuda"})",
-        R"({"family": "cuda", "program": {"version": 1}})", R"({"family": "csr"})"}) {
+       {"", "{}", "[]", "3", R"({"family": 3})", R"({"family": "none"})",
+        R"({"family": "unrolled", "target": "sm_90"})",
+        R"({"family": "unrolled", "target": "sm_90", "program": {"version": 1}})",
+        R"({"family": "csr"})"}) {
     EXPECT_THROW(load("not a cubin", record), Error) << record;
   }
 }

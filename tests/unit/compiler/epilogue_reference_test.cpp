@@ -48,6 +48,9 @@ TEST(EpilogueReference, HasActivationsAsTheirFormulasSay) {
   EXPECT_NEAR(activated(-2, Activation::silu).value, -2 / (1 + std::exp(2)), 1e-7);
   EXPECT_EQ(activated(7, Activation::clamp).value, 6);
   EXPECT_EQ(activated(-7, Activation::clamp).value, -1);
+  EXPECT_EQ(activated(7, Activation::hard_swish).value, 7);
+  EXPECT_EQ(activated(-7, Activation::hard_swish).value, 0);
+  EXPECT_NEAR(activated(-1, Activation::hard_swish).value, -1.0 / 3, 1e-15);
 }
 
 TEST(EpilogueReference, BoundsActivationsTightlyEnoughToTellThemApart) {

@@ -242,14 +242,15 @@ TEST(Pipeline, AColdKernelIsCompactUnlessItsColumnsAreManyOrInPanels) {
 TEST(Pipeline, AKernelOfASmallNetworkIsChosenAsIfItStayedInTheCaches) {
   constexpr std::int64_t k_l2_bytes = 1 << 16;
   constexpr std::int64_t k_l3_bytes = 1 << 20;
-  const auto family_of = [](std::int64_t network_nnz, std::int64_t n, double sparsity = 0.8,
-                            std::int64_t rows = 60) {
+  std::int64_t l3_bytes = k_l3_bytes;
+  const auto family_of = [&](std::int64_t network_nnz, std::int64_t n, double sparsity = 0.8,
+                             std::int64_t rows = 60) {
     CompileOptions options = base_options();
     options.policy.hot = false;
     options.policy.network_nnz = network_nnz;
     HostDeviceInfo host = made_up_host();
     host.l2_bytes = k_l2_bytes;
-    host.l3_bytes = k_l3_bytes;
+    host.l3_bytes = l3_bytes;
     OwnRequest own(problem_of(random_matrix(rows, 300, sparsity), n), options, host);
     return compile_problem(own.request, kernel_families()).record.at("family").get<std::string>();
   };
@@ -271,6 +272,46 @@ TEST(Pipeline, AKernelOfASmallNetworkIsChosenAsIfItStayedInTheCaches) {
   EXPECT_EQ(family_of(fits_l2 + 1, 255, 0.94, 400), "unrolled");
   EXPECT_EQ(family_of(fits_l2 + 1, 256, 0.94, 400), "compact") << "24 entries a row of B";
   EXPECT_EQ(family_of(fits_l2 + 1, 256, 0.92, 400), "unrolled");
+  constexpr std::int64_t k_near_bytes = 32 << 20;
+  l3_bytes = 15 * k_near_bytes;
+  EXPECT_EQ(family_of(k_near_bytes / 5 / 14, 48), "unrolled");
+  EXPECT_EQ(family_of(k_near_bytes / 5 / 14 + 1, 48), "compact") << "a large L3 is far away";
+}
+
+TEST(Pipeline, AFarL3MakesUnrolledCodeWorthwhileForOtherNumbersOfColumns) {
+  HostDeviceInfo host = made_up_host();
+  host.l2_bytes = 2 << 20;
+  host.l3_bytes = 480 << 20;
+  host.l3_is_far = true;
+  std::int64_t network_nnz = 0;
+  const auto family_of = [&](std::int64_t rows, double sparsity, std::int64_t n) {
+    CompileOptions options = base_options();
+    options.policy.hot = false;
+    options.policy.network_nnz = network_nnz;
+    options.target = Target(host.isa);
+    OwnRequest own(problem_of(random_matrix(rows, 300, sparsity), n), options, host);
+    return compile_problem(own.request, kernel_families()).record.at("family").get<std::string>();
+  };
+
+  EXPECT_EQ(family_of(200, 0.8, 255), "compact");
+  EXPECT_EQ(family_of(200, 0.8, 256), "unrolled");
+  EXPECT_EQ(family_of(60, 0.8, 192), "compact") << "12 entries a row of B, of 60";
+  EXPECT_EQ(family_of(60, 0.8, 1000), "compact") << "the same";
+  EXPECT_EQ(family_of(200, 0.94, 524), "csr") << "B and C in half of L2, 12 entries a row of B";
+  EXPECT_EQ(family_of(200, 0.94, 525), "compact") << "more";
+  EXPECT_EQ(family_of(1000, 0.975, 95), "compact") << "7 entries a row";
+  EXPECT_EQ(family_of(1000, 0.975, 96), "csr");
+  network_nnz = 20'000;
+  EXPECT_EQ(family_of(200, 0.8, 127), "compact") << "code that stays in the caches";
+  EXPECT_EQ(family_of(200, 0.8, 128), "unrolled");
+  network_nnz = 0;
+  host.isa = HostIsa::avx2;
+  host.lanes = 8;
+  host.registers = 16;
+  EXPECT_EQ(family_of(200, 0.8, 256), "unrolled");
+  EXPECT_EQ(family_of(60, 0.8, 192), "unrolled");
+  EXPECT_EQ(family_of(200, 0.94, 1048), "csr") << "B and C in L2";
+  EXPECT_EQ(family_of(200, 0.94, 1049), "unrolled");
 }
 
 TEST(Pipeline, AColdKernelWithRowsAlikeIsUnrolledForManyColumns) {

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "driver_testing.hpp"
+#include "tests/support/cubin_writer.hpp"
 
 namespace spjit::emulated {
 namespace {
@@ -36,7 +37,7 @@ TEST_F(EmulatedDriver, FaultIsSeenByLaterCallsUntilTheContextIsReleased) {
   EXPECT_EQ(call("cuMemAlloc_v2", &out, std::size_t{8}), static_cast<int>(Result::illegal_address));
 }
 
-TEST_F(EmulatedDriver, CubinAndBadPtxAreRefusedWithALog) {
+TEST_F(EmulatedDriver, WhatIsNoCubinAndBadPtxAreRefusedWithALog) {
   void* module = nullptr;
   const std::string elf =
       "\x7f"
@@ -44,10 +45,25 @@ TEST_F(EmulatedDriver, CubinAndBadPtxAreRefusedWithALog) {
   const std::string ptx = kernel_of("frobnicate;");
 
   EXPECT_EQ(call("cuModuleLoadData", &module, elf.c_str()),
-            static_cast<int>(Result::no_binary_for_gpu));
-  EXPECT_THAT(message(), HasSubstr("cubin"));
+            static_cast<int>(Result::invalid_image));
+  EXPECT_THAT(message(), HasSubstr("no cubin"));
   EXPECT_EQ(call("cuModuleLoadData", &module, ptx.c_str()), static_cast<int>(Result::invalid_ptx));
   EXPECT_THAT(message(), HasSubstr("frobnicate"));
+}
+
+TEST_F(EmulatedDriver, CubinOfAnotherArchitectureIsRefused) {
+  void* module = nullptr;
+  testing_support::TestCubin cubin;
+  cubin.flags = 0x06004b04;  // sm_75; the device is sm_90
+  const std::vector<std::byte> older = testing_support::write_cubin(cubin);
+  cubin.flags = 0x06006404;  // sm_100
+  const std::vector<std::byte> newer = testing_support::write_cubin(cubin);
+
+  for (const std::vector<std::byte>* image : {&older, &newer}) {
+    EXPECT_EQ(call("cuModuleLoadData", &module, static_cast<const void*>(image->data())),
+              static_cast<int>(Result::no_binary_for_gpu));
+    EXPECT_THAT(message(), HasSubstr("does not run on sm_90"));
+  }
 }
 
 TEST_F(EmulatedDriver, LaunchBeyondTheDeviceIsRefused) {

@@ -20,7 +20,7 @@ struct FaultCase {
 class Fault : public testing::TestWithParam<FaultCase> {};
 
 TEST_P(Fault, NamesLineAndText) {
-  const PtxError error = fault_of(kernel_of(GetParam().body));
+  const ProgramError error = fault_of(kernel_of(GetParam().body));
 
   EXPECT_EQ(error.kind(), GetParam().kind) << error.what();
   EXPECT_THAT(error.what(), HasSubstr(GetParam().message));
@@ -83,7 +83,7 @@ TEST(Faults, ThreadThatLeavesBeforeABarrierIsADivergence) {
       "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 5; @%p1 bra $L;\n"
       "bar.sync 0;\n$L: ret;");
 
-  const PtxError error = fault_of(text, {{1, 1, 1}, {64, 1, 1}, 0});
+  const ProgramError error = fault_of(text, {{1, 1, 1}, {64, 1, 1}, 0});
 
   EXPECT_EQ(error.kind(), FaultKind::illegal_barrier);
   EXPECT_THAT(error.what(), HasSubstr("63 of 64 threads wait; 1 of the block's 64 have exited"));

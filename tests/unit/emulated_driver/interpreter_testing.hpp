@@ -12,7 +12,7 @@
 #include "emulated_driver/machine.hpp"
 #include "emulated_driver/memory.hpp"
 #include "emulated_driver/program.hpp"
-#include "emulated_driver/ptx_error.hpp"
+#include "emulated_driver/program_error.hpp"
 
 namespace spjit::emulated {
 
@@ -50,11 +50,11 @@ inline std::vector<std::uint32_t> run_words(const std::string& text, const Launc
 /// The first word of the output of a kernel with this body.
 inline std::uint32_t run_body(const std::string& body) { return run_words(kernel_of(body))[0]; }
 
-/// The PtxError that running `text` ends in; fails the test if there is none.
-inline PtxError fault_of(const std::string& text, const LaunchShape& shape = {}) {
+/// The ProgramError that running `text` ends in; fails the test if there is none.
+inline ProgramError fault_of(const std::string& text, const LaunchShape& shape = {}) {
   try {
     run_words(text, shape);
-  } catch (const PtxError& error) {
+  } catch (const ProgramError& error) {
     return error;
   }
   ADD_FAILURE() << "no fault in\n" << text;

@@ -18,6 +18,7 @@
 
 #include "spjit/target.hpp"
 #include "tests/support/activation_errors.hpp"
+#include "tests/support/activations.hpp"
 #include "tests/support/guarded_memory.hpp"
 
 namespace spjit {
@@ -26,6 +27,7 @@ namespace {
 using testing_support::exact_activation;
 using testing_support::GuardedFloats;
 using testing_support::Interval;
+using testing_support::k_activations;
 using testing_support::k_placements;
 using testing_support::Placement;
 using testing_support::promises;
@@ -37,9 +39,8 @@ constexpr float k_max = std::numeric_limits<float>::max();
 constexpr float k_denormal = std::numeric_limits<float>::denorm_min();
 constexpr ClampBounds k_bounds = {.low = -1, .high = 6};
 
-constexpr std::array k_activations = {Activation::none,      Activation::relu, Activation::gelu_erf,
-                                      Activation::gelu_tanh, Activation::silu, Activation::clamp};
-constexpr std::array k_smooth = {Activation::gelu_erf, Activation::gelu_tanh, Activation::silu};
+constexpr std::array k_bounded = {Activation::gelu_erf, Activation::gelu_tanh, Activation::silu,
+                                  Activation::hard_swish};
 
 /// Activations need no compiler, so the generic ones run everywhere.
 std::vector<HostIsa> isas() {
@@ -69,7 +70,7 @@ struct Worst : WorstError {
 std::vector<Worst> nothing_yet() {
   std::vector<Worst> result;
   for (const HostIsa isa : isas()) {
-    for (const Activation activation : k_smooth) {
+    for (const Activation activation : k_bounded) {
       for (const Interval& interval : promises(activation, isa)) {
         result.push_back({{.interval = interval}, isa, activation});
       }
@@ -79,7 +80,7 @@ std::vector<Worst> nothing_yet() {
 }
 
 void add_errors(const std::vector<float>& xs, std::vector<Worst>& worst) {
-  for (const Activation activation : k_smooth) {
+  for (const Activation activation : k_bounded) {
     std::vector<double> expected;
     for (const float x : xs) expected.push_back(exact_activation(activation, x));
     for (const HostIsa isa : isas()) {
@@ -153,6 +154,27 @@ TEST(Activation, ErrorsAreAsSmallAsPromised) {
   }
 }
 
+TEST(Activation, HardSwishHasTheBitsOfItsStepsInEveryInstructionSet) {
+  const std::uint32_t step = float_step();
+  std::vector<float> xs = {k_nan, k_inf, -k_inf, 0.0F, -0.0F, -3, 3, k_max, -k_max, k_denormal};
+  for (std::uint64_t bits = 0; bits <= 0xFFFFFFFF; bits += step) {
+    xs.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+    if (xs.size() < 4096 && bits + step <= 0xFFFFFFFF) continue;
+    for (const HostIsa isa : isas()) {
+      const std::vector<float> ys = activated(xs, Activation::hard_swish, isa);
+
+      for (std::size_t i = 0; i < xs.size(); ++i) {
+        const float gate = std::fmin(std::fmax(xs[i] + 3.0F, 0.0F), 6.0F) * (1.0F / 6);
+        ASSERT_TRUE(same(ys[i], xs[i] * gate)) << to_string(isa) << " " << xs[i];
+        if (xs[i] >= 3) {
+          ASSERT_EQ(ys[i], xs[i]);
+        }
+      }
+    }
+    xs.clear();
+  }
+}
+
 TEST(Activation, SiluHasTheSameBitsInAvx512AndAvx2) {
   if (!Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "this CPU has no AVX-512";
   const std::uint32_t step = float_step();
@@ -194,7 +216,7 @@ TEST(Activation, ReluAndClampHaveTheBitsOfTheirDefinition) {
 
 TEST(Activation, OfSpecialValuesIsWhatTheFormulaGives) {
   for (const HostIsa isa : isas()) {
-    for (const Activation activation : k_smooth) {
+    for (const Activation activation : k_bounded) {
       const auto of = [&](float x) { return activated({x}, activation, isa).front(); };
 
       EXPECT_TRUE(same(of(0.0F), 0.0F)) << to_string(isa) << to_string(activation);

@@ -246,7 +246,7 @@ TEST(KernelArtifact, OfAnUnknownFamilyIsRefused) {
 
   EXPECT_EQ(artifact_refusal(artifact),
             "the family of kernels \"fast\" is unknown; expected one of dense, compact, sliced, "
-            "unrolled, cuda, csr, reference");
+            "unrolled, csr, reference");
 }
 
 TEST(KernelArtifact, WithTheRecordOfAnotherFamilyIsRefused) {

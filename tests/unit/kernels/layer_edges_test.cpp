@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/activations.hpp"
 #include "tests/support/allocation_counter.hpp"
 #include "tests/support/guarded_buffers.hpp"
 #include "tests/support/layer_testing.hpp"
@@ -97,7 +98,7 @@ TEST_P(LayerEdges, RowsWithoutEntriesHaveTheirEpilogue) {
 /// What the formulas of docs/epilogue.md give, each with its sign.
 struct SpecialCase {
   float x;
-  float relu, gelu, silu, clamp;  // gelu-tanh as gelu; clamp from -2 to 3
+  float relu, gelu, silu, clamp;  // gelu-tanh as gelu, hard-swish as silu; clamp from -2 to 3
 };
 
 float activated(const SpecialCase& special, Activation activation) {
@@ -108,6 +109,7 @@ float activated(const SpecialCase& special, Activation activation) {
     case Activation::gelu_tanh:
       return special.gelu;
     case Activation::silu:
+    case Activation::hard_swish:
       return special.silu;
     case Activation::clamp:
       return special.clamp;
@@ -141,8 +143,7 @@ TEST_P(LayerEdges, SpecialValuesGoThroughActivationsAsTheFormulasSay) {
     matrix.col_idxs.assign(index(rows), 0);
     matrix.values.assign(index(rows), 0.0F);
   }
-  for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu_erf,
-                                      Activation::gelu_tanh, Activation::silu, Activation::clamp}) {
+  for (const Activation activation : k_activations) {
     const Epilogue epilogue{.scale = true,
                             .bias = true,
                             .activation = activation,
@@ -201,8 +202,7 @@ struct HardValues {
 
 TEST_P(LayerEdges, HardValuesGiveTheBitsOfTheReference) {
   const CsrMatrix matrix = random_matrix(37, 3, 0.3);
-  for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu_erf,
-                                      Activation::gelu_tanh, Activation::silu, Activation::clamp}) {
+  for (const Activation activation : k_activations) {
     Epilogue epilogue = k_all;
     epilogue.activation = activation;
     if (activation == Activation::clamp) epilogue.high = k_inf;

@@ -11,6 +11,7 @@
 
 #include "kernels/families.hpp"
 #include "spjit/error.hpp"
+#include "tests/support/activations.hpp"
 #include "tests/support/guarded_buffers.hpp"
 #include "tests/support/layer_testing.hpp"
 
@@ -20,8 +21,6 @@ using namespace spjit;
 using namespace spjit::testing_support;
 
 constexpr std::array k_layouts = {Layout::row_major, Layout::panel_major, Layout::tokens_major};
-constexpr std::array k_activations = {Activation::none,      Activation::relu, Activation::gelu_erf,
-                                      Activation::gelu_tanh, Activation::silu, Activation::clamp};
 
 /// `operands`: 1 (scale) + 2 (bias) + 4 (residual).
 Epilogue epilogue_of(Activation activation, int operands) {

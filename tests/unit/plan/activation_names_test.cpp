@@ -10,9 +10,13 @@ namespace {
 
 TEST(ActivationNames, AreSpelledAsDocumentedAndReadBack) {
   const std::pair<Activation, std::string_view> names[] = {
-      {Activation::none, "none"},     {Activation::relu, "relu"},
-      {Activation::gelu_erf, "gelu"}, {Activation::gelu_tanh, "gelu-tanh"},
-      {Activation::silu, "silu"},     {Activation::clamp, "clamp"},
+      {Activation::none, "none"},
+      {Activation::relu, "relu"},
+      {Activation::gelu_erf, "gelu"},
+      {Activation::gelu_tanh, "gelu-tanh"},
+      {Activation::silu, "silu"},
+      {Activation::clamp, "clamp"},
+      {Activation::hard_swish, "hard-swish"},
   };
   for (const auto& [activation, name] : names) {
     EXPECT_EQ(to_string(activation), name);
@@ -28,8 +32,8 @@ TEST(ActivationNames, RefuseOthersAndSayWhatIsExpected) {
     static_cast<void>(parse_activation("swish"));
   } catch (const InvalidArgument& error) {
     EXPECT_STREQ(error.what(),
-                 "activation \"swish\" is unknown; expected none, relu, gelu, gelu-tanh, silu or "
-                 "clamp");
+                 "activation \"swish\" is unknown; expected none, relu, gelu, gelu-tanh, silu, "
+                 "clamp or hard-swish");
   }
 }
 

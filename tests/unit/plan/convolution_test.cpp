@@ -576,11 +576,12 @@ TEST(CheckedConvolution, IsReadFromJsonAsItWasWritten) {
   EXPECT_THROW(static_cast<void>(spjit::read_problem(none, checked.a)), spjit::Error);
 }
 
-TEST(CheckedConvolution, OfRuntimeSizesIsRefusedByGpusInOneLine) {
+TEST(CheckedConvolution, OfRuntimeSizesIsRefusedByUnrolledGpuCodeInOneLine) {
   Problem problem = problem_of_images();
   problem.n.runtime = true;
   spjit::CompileOptions options;
   options.target = spjit::Target::parse("sm_90");
+  options.policy.family = "unrolled";
   spjit::Compiler compiler(options, spjit::testing_support::uncached());
   try {
     static_cast<void>(compiler.compile(problem));

@@ -351,7 +351,7 @@ TEST(CheckedProblem, RefusesEpiloguesThatThereCannotBe) {
   };
   constexpr float k_infinity = std::numeric_limits<float>::infinity();
   Problem unknown = problem_of(small_matrix(), 20);
-  unknown.epilogue.activation = static_cast<Activation>(6);
+  unknown.epilogue.activation = static_cast<Activation>(7);
 
   EXPECT_EQ(clamp(0, 6), "");
   EXPECT_EQ(clamp(2, 2), "");
@@ -361,7 +361,7 @@ TEST(CheckedProblem, RefusesEpiloguesThatThereCannotBe) {
   EXPECT_NE(clamp(0, std::numeric_limits<float>::quiet_NaN()), "");
   EXPECT_NE(clamp(k_infinity, k_infinity), "");
   EXPECT_NE(clamp(-k_infinity, -k_infinity), "");
-  EXPECT_EQ(check_refusal(unknown), "the activation is 6; expected 0 (none) to 5 (clamp)");
+  EXPECT_EQ(check_refusal(unknown), "the activation is 7; expected 0 (none) to 6 (hard-swish)");
 }
 
 TEST(CheckedProblem, BoundsAreOfClampAlone) {

@@ -16,7 +16,9 @@ from ._kernel import Kernel
 from ._library import CompileControl, CompilerOptions, Csr, Handle, PathLike, Problem, check
 from ._library import library, path_bytes, text_bytes, thread_count
 
-_ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu-tanh": 3, "silu": 4}
+_CLAMP = 5
+_ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu-tanh": 3, "silu": 4,
+                "hard-swish": 6}
 _LAYOUTS = {"features": 1, "tokens": 2}
 _INDEX_TYPES = {np.dtype(np.int32): 1, np.dtype(np.int64): 2}
 
@@ -88,7 +90,7 @@ def make_problem(n: int | None, *, typical_n: int = 64, layout: str = "tokens",
     problem = Problem(
         n=typical_n if n is None else n, runtime_n=int(n is None), b_layout=place,
         c_layout=place, has_scale=int(scale), has_bias=int(bias), has_residual=int(residual),
-        activation=5 if clamp is not None else _named(activation, "activation", _ACTIVATIONS),
+        activation=_CLAMP if clamp is not None else _named(activation, "activation", _ACTIVATIONS),
         clamp_low=low, clamp_high=high, runtime_values=int(runtime_values))
     if convolution is not None:
         problem.convolution = pointer(convolution.as_struct())
@@ -179,7 +181,7 @@ class Compiler:
         n: tokens of a call; None: any number.
         typical_n: where n is None, what choices are made for.
         layout: "tokens": x [..., tokens, in]; "features": x [..., in, n].
-        activation: "relu", "gelu", "gelu-tanh" or "silu".
+        activation: "relu", "gelu", "gelu-tanh", "silu" or "hard-swish".
         clamp: in place of an activation: y is kept within (low, high).
         bias, scale, residual: calls have a summand for each row of A, a factor for each row, a
             summand for each element of y.

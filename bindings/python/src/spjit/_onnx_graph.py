@@ -512,8 +512,13 @@ def _gelu_tanh(x: np.ndarray) -> np.ndarray:
     return np.asarray(x / 2 * (1 + np.tanh(inner)))
 
 
+def _hard_swish(x: np.ndarray) -> np.ndarray:
+    return np.asarray(x * np.clip(x + 3, 0, 6) / 6)
+
+
 _ACTIVATIONS = {"relu": np.maximum(_POINTS, 0), "gelu": _gelu(_POINTS),
-                "gelu-tanh": _gelu_tanh(_POINTS), "silu": _POINTS / (1 + np.exp(-_POINTS))}
+                "gelu-tanh": _gelu_tanh(_POINTS), "silu": _POINTS / (1 + np.exp(-_POINTS)),
+                "hard-swish": _hard_swish(_POINTS)}
 # The constants of a model are fp32; gelu and gelu-tanh are 5e-4 apart.
 _SAME = 1e-5
 
@@ -550,15 +555,29 @@ def _clip_behind(graph: _Graph, layer: OnnxLayer) -> OnnxLayer | None:
     if follower is None:
         return None
     index, node = follower
-    bounds = []
-    for place, name, default in ((1, "min", -math.inf), (2, "max", math.inf)):
-        given = node.input[place] if len(node.input) > place else ""
-        bounds.append(graph.scalar(given) if given else attribute_of(node, name, default))
-    low, high = bounds
-    if low is None or high is None or not low <= high or node.input[0] != layer.output:
+    bounds = _bounds_of(graph, node)
+    if bounds is None or node.input[0] != layer.output:
         return None
+    low, high = bounds
     return replace(layer, activation="clamp", clamp=(low, high), output=node.output[0],
                    nodes=(*layer.nodes, index))
+
+
+def _bounds_of(graph: _Graph, clip: onnx.NodeProto) -> tuple[float, float] | None:
+    """Of a Clip whose bounds are constants, the first not above the second."""
+    bounds = []
+    for place, name, default in ((1, "min", -math.inf), (2, "max", math.inf)):
+        given = clip.input[place] if len(clip.input) > place else ""
+        bounds.append(graph.scalar(given) if given else attribute_of(clip, name, default))
+    low, high = bounds
+    return None if low is None or high is None or not low <= high else (low, high)
+
+
+def _clipped(graph: _Graph, clip: onnx.NodeProto,
+             values: dict[str, np.ndarray]) -> np.ndarray | None:
+    bounds = _bounds_of(graph, clip)
+    value = values.get(clip.input[0])
+    return None if bounds is None or value is None else np.clip(value, *bounds)
 
 
 def _computed(graph: _Graph, node: onnx.NodeProto, values: dict[str, np.ndarray],
@@ -567,6 +586,8 @@ def _computed(graph: _Graph, node: onnx.NodeProto, values: dict[str, np.ndarray]
     constants of one element."""
     if not (_is_standard(node) or node.op_type in _FUSED_ACTIVATIONS):
         return None
+    if node.op_type == "Clip":
+        return _clipped(graph, node, values)
     inputs: list[Any] = []
     for name in node.input:
         value = values[name] if name in values else graph.scalar(name, rank)
@@ -581,6 +602,11 @@ def _computed(graph: _Graph, node: onnx.NodeProto, values: dict[str, np.ndarray]
     if node.op_type == "QuickGelu":
         return np.asarray(inputs[0] / (1 + np.exp(-attribute_of(node, "alpha", 1.702)
                                                   * inputs[0])))
+    if node.op_type == "HardSwish":
+        return _hard_swish(inputs[0])
+    if node.op_type == "HardSigmoid":
+        slope, middle = attribute_of(node, "alpha", 0.2), attribute_of(node, "beta", 0.5)
+        return np.asarray(np.clip(slope * inputs[0] + middle, 0, 1))
     if node.op_type not in _ELEMENTWISE:
         return None
     with np.errstate(all="ignore"):

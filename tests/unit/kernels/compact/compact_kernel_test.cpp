@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <limits>
 #include <stop_token>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "spjit/error.hpp"
@@ -17,6 +19,7 @@
 
 namespace {
 
+using spjit::CompactCpu;
 using spjit::CompactMatrix;
 using spjit::CsrMatrix;
 using spjit::CsrView;
@@ -27,8 +30,6 @@ using spjit::testing_support::dense_values;
 using spjit::testing_support::GuardedFloats;
 using spjit::testing_support::GuardedOperands;
 using spjit::testing_support::index;
-using spjit::testing_support::isa_and_placement;
-using spjit::testing_support::IsaAndPlacement;
 using spjit::testing_support::k_placements;
 using spjit::testing_support::OperandShape;
 using spjit::testing_support::Placement;
@@ -47,12 +48,19 @@ CsrMatrix rows_of(std::int64_t cols, const std::vector<std::int64_t>& lengths) {
   return matrix;
 }
 
-class CompactKernel : public testing::TestWithParam<IsaAndPlacement> {
+/// An instruction set and whether weights are loaded; where operands lie.
+using Case = std::tuple<std::pair<HostIsa, bool>, Placement>;
+
+class CompactKernel : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (!spjit::Target(isa()).runs_here()) GTEST_SKIP() << "no " << to_string(isa()) << " here";
   }
-  static HostIsa isa() { return std::get<HostIsa>(GetParam()); }
+  static HostIsa isa() { return cpu().isa; }
+  static CompactCpu cpu() {
+    const auto& [isa, loads_weights] = std::get<0>(GetParam());
+    return {.isa = isa, .loads_weights = loads_weights};
+  }
 
   /// In parts of rows, as threads take them; everything that is read and written lies against pages
   /// that cannot be touched.
@@ -63,7 +71,7 @@ class CompactKernel : public testing::TestWithParam<IsaAndPlacement> {
     const GuardedFloats workspace(CompactMatrix::k_workspace_floats, Placement::at_end);
     for (const RowRange& rows : spjit::split_rows(view_of(matrix), parts)) {
       CompactMatrix(view_of(matrix), rows, block_columns)
-          .run({operands.b(), shape.ldb, operands.c(), shape.ldc, shape.n}, isa(),
+          .run({operands.b(), shape.ldb, operands.c(), shape.ldc, shape.n}, cpu(),
                workspace.data());
     }
     EXPECT_TRUE(operands.holds_product(matrix, isa()))
@@ -123,7 +131,7 @@ TEST_P(CompactKernel, ReadsRunsOfColumns) {
     for (const std::int64_t n : {1, 7, 8, 13, 16, 31, 49, 64, 65, 196, 300}) {
       const std::vector<float> b = dense_values(matrix.cols * n, 3);
       std::vector<float> expected(index(matrix.rows * n));
-      compact.run({b.data(), n, expected.data(), n, n}, isa(), workspace.data());
+      compact.run({b.data(), n, expected.data(), n, n}, cpu(), workspace.data());
       for (const std::vector<std::int64_t>& lengths : std::vector<std::vector<std::int64_t>>{
                {1}, {7}, {8, 1}, {14}, {15, 17, 2}, {49}, {1000}}) {
         const std::vector<spjit::ColumnRun> runs = runs_of(n, lengths, 3);
@@ -143,7 +151,7 @@ TEST_P(CompactKernel, ReadsRunsOfColumns) {
 
         compact.run(
             {.b = stored.data(), .ldb = width + 2, .c = c.data(), .ldc = n, .n = n, .runs = runs},
-            isa(), workspace.data());
+            cpu(), workspace.data());
 
         EXPECT_TRUE(std::ranges::equal(c.span(), expected)) << n << " in runs of " << lengths[0];
         EXPECT_TRUE(c.intact());
@@ -219,15 +227,22 @@ TEST_P(CompactKernel, KeepsNegativeZerosAndDenormals) {
   expect_product(matrix, {1, 1, 1}, 256, 1, b);
 }
 
+constexpr auto k_name = [](const auto& parameter) {
+  const auto& [loop, placement] = parameter.param;
+  return to_string(loop.first) + (loop.second ? "_loading_" : "_") + to_string(placement);
+};
+
 INSTANTIATE_TEST_SUITE_P(Guarded, CompactKernel,
-                         testing::Combine(testing::Values(HostIsa::avx512, HostIsa::avx2),
+                         testing::Combine(testing::Values(std::pair(HostIsa::avx512, false),
+                                                          std::pair(HostIsa::avx512, true),
+                                                          std::pair(HostIsa::avx2, false)),
                                           testing::ValuesIn(k_placements)),
-                         isa_and_placement);
+                         k_name);
 
 TEST(CompactBlocks, FitTheL1CacheUnlessFewEntriesShareThem) {
-  HostIsa isa = HostIsa::avx512;
+  CompactCpu cpu;
   const auto columns = [&](double density, std::int64_t n) {
-    return spjit::compact_block_columns(view_of(random_matrix(400, 300, 1 - density)), isa, n);
+    return compact_block_columns(view_of(random_matrix(400, 300, 1 - density)), cpu, n, n);
   };
 
   EXPECT_EQ(columns(0.5, 16), 256);
@@ -238,8 +253,50 @@ TEST(CompactBlocks, FitTheL1CacheUnlessFewEntriesShareThem) {
   EXPECT_EQ(columns(0.04, 64), CompactMatrix::k_most_block_columns);  // 16 entries a row of B
   EXPECT_EQ(columns(0.04, 16), CompactMatrix::k_most_packed_columns);
   EXPECT_EQ(columns(0.04, 192), CompactMatrix::k_most_packed_columns);
-  isa = HostIsa::avx2;  // panels of sixteen columns
+  cpu.isa = HostIsa::avx2;  // panels of sixteen columns
   EXPECT_EQ(columns(0.5, 64), 256);
+}
+
+TEST(CompactBlocks, FillTwoThirdsOfTheL1CacheWhereWeightsAreLoaded) {
+  CompactCpu cpu{.isa = HostIsa::avx512, .loads_weights = true};
+  const auto columns = [&](double density, const spjit::Extent& n, std::int64_t apart = 0) {
+    return compact_block_columns(view_of(random_matrix(400, 300, 1 - density)), cpu, n,
+                                 n.value + apart);
+  };
+  constexpr std::int64_t k_in_place = CompactMatrix::k_most_block_columns;
+
+  EXPECT_EQ(columns(0.5, 8), CompactMatrix::k_most_packed_columns);
+  EXPECT_EQ(columns(0.5, 16), 512);
+  EXPECT_EQ(columns(0.5, 32), 256);
+  EXPECT_EQ(columns(0.5, 33), 128);
+  EXPECT_EQ(columns(0.5, 1000), 128);
+  EXPECT_EQ(columns(0.06, 64), 256);
+  EXPECT_EQ(columns(0.02, 64), 512) << "rows that follow one another";
+  EXPECT_EQ(columns(0.02, 64, 1), k_in_place) << "8 entries a row of B";
+  EXPECT_EQ(columns(0.02, 63), k_in_place);
+  EXPECT_EQ(columns(0.04, 63), 256) << "16";
+  EXPECT_EQ(columns(0.04, 65), k_in_place);
+  EXPECT_EQ(columns(0.02, 16, 1), 512);
+  EXPECT_EQ(columns(0.02, 192), 512);
+  EXPECT_EQ(columns(0.5, spjit::Extent::at_run_time(16)), 256);
+  EXPECT_EQ(columns(0.02, spjit::Extent::at_run_time(64)), k_in_place);
+  cpu.l1d_bytes = 32 << 10;
+  EXPECT_EQ(columns(0.5, 64), 80);
+}
+
+TEST(CompactCpu, LoadsWeightsOnIntelAlone) {
+  spjit::HostCpu cpu;
+  cpu.l1d_bytes = 1 << 15;
+  for (const char* vendor : {"GenuineIntel", "AuthenticAMD", ""}) {
+    cpu.vendor = vendor;
+
+    const CompactCpu found = compact_cpu_of(HostIsa::avx512, cpu);
+
+    EXPECT_EQ(found.loads_weights, cpu.vendor == "GenuineIntel");
+    EXPECT_FALSE(compact_cpu_of(HostIsa::avx2, cpu).loads_weights) << "nor are its shuffles slow";
+    EXPECT_EQ(found.isa, HostIsa::avx512);
+    EXPECT_EQ(found.l1d_bytes, 1 << 15);
+  }
 }
 
 TEST(CompactMatrix, ReadsSixBytesANonzeroWhereRowsAreAlike) {

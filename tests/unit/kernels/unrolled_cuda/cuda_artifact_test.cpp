@@ -15,7 +15,7 @@ namespace {
 using namespace spjit;
 using namespace spjit::testing_support;
 
-CudaProgram some_program() {
+UnrolledProgram some_program() {
   CudaKernelSpec spec = cuda_spec(2, 40);
   spec.ldb = 41;
   spec.ldc = 43;
@@ -27,8 +27,8 @@ CudaProgram some_program() {
 }
 
 /// Of 2 channels of 3 x 4 pixels.
-CudaProgram program_of_patches() {
-  CudaProgram program = some_program();
+UnrolledProgram program_of_patches() {
+  UnrolledProgram program = some_program();
   program.cols = 18;
   program.n = 12;
   program.ldb = 13;
@@ -38,8 +38,8 @@ CudaProgram program_of_patches() {
   return program;
 }
 
-TEST(CudaProgram, DescribesTheLaunchOfItsPlan) {
-  const CudaProgram program = some_program();
+TEST(UnrolledProgram, DescribesTheLaunchOfItsPlan) {
+  const UnrolledProgram program = some_program();
 
   // 4 non-empty rows in tiles of 2, and one function for the empty one.
   EXPECT_EQ(program.blocks_x, 3);
@@ -50,50 +50,50 @@ TEST(CudaProgram, DescribesTheLaunchOfItsPlan) {
   EXPECT_EQ(program.nnz, 7);
 }
 
-TEST(CudaProgram, IsReadBackFromItsRecord) {
-  EXPECT_EQ(read_cuda_program(to_json(some_program())), some_program());
-  EXPECT_EQ(read_cuda_program(to_json(program_of_patches())), program_of_patches());
+TEST(UnrolledProgram, IsReadBackFromItsRecord) {
+  EXPECT_EQ(read_unrolled_program(to_json(some_program())), some_program());
+  EXPECT_EQ(read_unrolled_program(to_json(program_of_patches())), program_of_patches());
 }
 
-TEST(CudaProgram, TokensOfBMayOverlap) {
-  CudaProgram program = some_program();
+TEST(UnrolledProgram, TokensOfBMayOverlap) {
+  UnrolledProgram program = some_program();
   program.ldb = 1;
 
-  EXPECT_EQ(read_cuda_program(to_json(program)), program);
+  EXPECT_EQ(read_unrolled_program(to_json(program)), program);
 }
 
-TEST(CudaProgram, KeepsInfiniteBounds) {
-  CudaProgram program = some_program();
+TEST(UnrolledProgram, KeepsInfiniteBounds) {
+  UnrolledProgram program = some_program();
   program.layer.epilogue.low = -std::numeric_limits<float>::infinity();
   program.layer.epilogue.high = std::numeric_limits<float>::infinity();
 
-  EXPECT_EQ(read_cuda_program(to_json(program)), program);
+  EXPECT_EQ(read_unrolled_program(to_json(program)), program);
 }
 
-TEST(CudaProgram, RefusesRecordsThatAreNotOne) {
+TEST(UnrolledProgram, RefusesRecordsThatAreNotOne) {
   const nlohmann::json good = to_json(some_program());
   for (const auto& [name, value] : good.items()) {
     nlohmann::json missing = good;
     missing.erase(name);
-    EXPECT_THROW(static_cast<void>(read_cuda_program(missing)), Error) << name;
+    EXPECT_THROW(static_cast<void>(read_unrolled_program(missing)), Error) << name;
     nlohmann::json text = good;
     text[name] = "12";
-    EXPECT_THROW(static_cast<void>(read_cuda_program(text)), Error) << name;
+    EXPECT_THROW(static_cast<void>(read_unrolled_program(text)), Error) << name;
     if (name.starts_with("runtime_") || name == "epilogue" || name.ends_with("_layout")) continue;
     if (name == "convolution") continue;
     nlohmann::json negative = good;
     negative[name] = -1;
-    EXPECT_THROW(static_cast<void>(read_cuda_program(negative)), Error) << name;
+    EXPECT_THROW(static_cast<void>(read_unrolled_program(negative)), Error) << name;
   }
-  EXPECT_THROW(static_cast<void>(read_cuda_program(nlohmann::json::array())), Error);
+  EXPECT_THROW(static_cast<void>(read_unrolled_program(nlohmann::json::array())), Error);
 }
 
-TEST(CudaProgram, OfSeveralTilesABlockHasTheirThreads) {
-  CudaProgram program = some_program();
+TEST(UnrolledProgram, OfSeveralTilesABlockHasTheirThreads) {
+  UnrolledProgram program = some_program();
   program.threads = 128;
   program.tiles_a_block = 4;
 
-  EXPECT_EQ(read_cuda_program(to_json(program)), program);
+  EXPECT_EQ(read_unrolled_program(to_json(program)), program);
   EXPECT_EQ(program.n1(), 32);
   EXPECT_EQ(program.blocks_y(65), 3);
   EXPECT_EQ(program.shared_bytes(), 4 * stage_of(program.layer, 32).bytes);
@@ -101,15 +101,15 @@ TEST(CudaProgram, OfSeveralTilesABlockHasTheirThreads) {
   for (const auto& [threads, tiles] : {std::pair{100, 2}, {128, 3}, {32, 5}, {32, 0}}) {
     program.threads = threads;
     program.tiles_a_block = tiles;
-    EXPECT_THROW(static_cast<void>(read_cuda_program(to_json(program))), Error) << threads;
+    EXPECT_THROW(static_cast<void>(read_unrolled_program(to_json(program))), Error) << threads;
   }
   program.layer.b_layout = Layout::tokens_major;
   program.threads = 512;  // 4 x 17 KB
   program.tiles_a_block = 4;
-  EXPECT_THROW(static_cast<void>(read_cuda_program(to_json(program))), Error);
+  EXPECT_THROW(static_cast<void>(read_unrolled_program(to_json(program))), Error);
 }
 
-TEST(CudaProgram, RefusesRelationsThatNoLaunchHas) {
+TEST(UnrolledProgram, RefusesRelationsThatNoLaunchHas) {
   nlohmann::json narrow = to_json(some_program());
   narrow["ldc"] = 39;
   nlohmann::json many_blocks = to_json(some_program());
@@ -128,13 +128,13 @@ TEST(CudaProgram, RefusesRelationsThatNoLaunchHas) {
   nlohmann::json wide = to_json(some_program());
   wide["n"] = wide["ldb"] = wide["ldc"] = 32 * 65536;
 
-  EXPECT_THROW(static_cast<void>(read_cuda_program(narrow)), Error);
-  EXPECT_THROW(static_cast<void>(read_cuda_program(many_blocks)), Error);
-  EXPECT_THROW(static_cast<void>(read_cuda_program(wide)), Error);
+  EXPECT_THROW(static_cast<void>(read_unrolled_program(narrow)), Error);
+  EXPECT_THROW(static_cast<void>(read_unrolled_program(many_blocks)), Error);
+  EXPECT_THROW(static_cast<void>(read_unrolled_program(wide)), Error);
   for (const auto& wrong : {short_tokens, panels, part_of_a_warp}) {
-    EXPECT_THROW(static_cast<void>(read_cuda_program(wrong)), Error) << wrong;
+    EXPECT_THROW(static_cast<void>(read_unrolled_program(wrong)), Error) << wrong;
   }
-  EXPECT_THROW(static_cast<void>(read_cuda_program(no_range)), Error);
+  EXPECT_THROW(static_cast<void>(read_unrolled_program(no_range)), Error);
   const nlohmann::json patches = to_json(program_of_patches());
   for (const auto& [name, value] :
        {std::pair{"cols", 17}, {"n", 11}, {"ldb", 11}, {"runtime_sizes", 1}}) {
@@ -143,12 +143,12 @@ TEST(CudaProgram, RefusesRelationsThatNoLaunchHas) {
       wrong[name] = true;
     else
       wrong[name] = value;
-    EXPECT_THROW(static_cast<void>(read_cuda_program(wrong)), Error) << name;
+    EXPECT_THROW(static_cast<void>(read_unrolled_program(wrong)), Error) << name;
   }
   nlohmann::json wide_image = patches;
   wide_image["convolution"]["width"] = 5;
-  EXPECT_THROW(static_cast<void>(read_cuda_program(wide_image)), Error);
-  EXPECT_THROW(static_cast<void>(read_cuda_program(unknown)), Error);
+  EXPECT_THROW(static_cast<void>(read_unrolled_program(wide_image)), Error);
+  EXPECT_THROW(static_cast<void>(read_unrolled_program(unknown)), Error);
 }
 
 }  // namespace

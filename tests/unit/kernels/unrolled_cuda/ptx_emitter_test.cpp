@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/source_text.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
-#include "kernels/unrolled_cuda/source_text.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/emitter_cases.hpp"
 #include "tests/support/golden.hpp"

@@ -47,6 +47,19 @@ TEST(HostDeviceInfo, StreamCsOfAnySize) {
   EXPECT_TRUE(spjit::should_stream_c(limits, std::int64_t{1} << 31, 1, std::int64_t{1} << 31));
 }
 
+TEST(HostDeviceInfo, ALargeL3IsFarFromIntelsCores) {
+  spjit::HostCpu cpu;
+  const auto is_far = [&] { return host_device_info(HostIsa::avx2, cpu).l3_is_far; };
+
+  cpu.vendor = "GenuineIntel";
+  cpu.l3_bytes = 32 << 20;
+  EXPECT_FALSE(is_far());
+  ++cpu.l3_bytes;
+  EXPECT_TRUE(is_far());
+  cpu.vendor = "AuthenticAMD";
+  EXPECT_FALSE(is_far()) << "eight or sixteen cores share it";
+}
+
 TEST(HostDeviceInfo, OnlyAvx512IsHalvedByANarrowCore) {
   EXPECT_EQ(spjit::host_device_info(HostIsa::avx2).fmas_per_cycle, 2);
   EXPECT_EQ(spjit::host_device_info(HostIsa::generic).fmas_per_cycle, 2);

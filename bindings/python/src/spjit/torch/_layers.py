@@ -69,7 +69,7 @@ def activation_of(module: nn.Module) -> str:
     """As kernels have it; "" for what is none."""
     if type(module) is nn.GELU:
         return "gelu" if module.approximate == "none" else "gelu-tanh"
-    return {nn.ReLU: "relu", nn.SiLU: "silu"}.get(type(module), "")
+    return {nn.ReLU: "relu", nn.SiLU: "silu", nn.Hardswish: "hard-swish"}.get(type(module), "")
 
 
 def _has_hooks(module: nn.Module) -> bool:

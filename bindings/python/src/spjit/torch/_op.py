@@ -37,6 +37,7 @@ Pair = list[int]
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu, "gelu": functional.gelu, "silu": functional.silu,
+    "hard-swish": functional.hardswish,
     "gelu-tanh": lambda x: functional.gelu(x, approximate="tanh")}
 
 

@@ -1,0 +1,51 @@
+#pragma once
+
+/// @file
+/// What families of CUDA kernels have in common: a cubin, two texts, a record that says what a
+/// launch has to know.
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel_family.hpp"
+
+namespace spjit {
+
+/// An artifact on its way to a kernel. Refers to all of it.
+struct CudaObject {
+  const Artifact& artifact;
+  std::span<const std::byte> image;  ///< a cubin, or PTX
+  const nlohmann::json& record;
+  const nlohmann::json& program;  ///< of the record
+  const GpuDevice* gpu;           ///< that it is loaded into; null: none
+  const Cancellation& cancel;
+};
+
+/// Families whose artifact is a cubin and what its launch reads.
+class CudaFamily : public KernelFamily {
+ public:
+  [[nodiscard]] bool is_cuda() const noexcept final { return true; }
+  [[nodiscard]] std::string timed_on(const FamilyRequest& request) const final;
+  /// PTX for the cubin.
+  [[nodiscard]] bool takes_in_place(const Artifact::File& file) const final;
+  [[nodiscard]] LoadedKernel load(const Artifact& artifact, const nlohmann::json& record,
+                                  const Device& device, const Cancellation& cancel) const final;
+
+ protected:
+  /// The kernel, in a GPU if one is given. Throws as load().
+  [[nodiscard]] virtual LoadedKernel open(const CudaObject& object) const = 0;
+};
+
+/// The cubin and both texts as files. Throws what `cancel` throws.
+[[nodiscard]] std::vector<Artifact::File> cuda_files(const std::string& cubin,
+                                                     const std::string& cuda_source,
+                                                     const std::string& ptx,
+                                                     const Cancellation& cancel);
+
+/// A file of an artifact that owns its bytes.
+[[nodiscard]] Artifact::File owned_file(const char* name, std::vector<std::byte> bytes);
+
+}  // namespace spjit

@@ -1,0 +1,24 @@
+#pragma once
+
+/// @file
+/// What more than one CUDA family chooses by.
+
+#include <cstdint>
+
+#include "kernels/kernel_family.hpp"
+
+namespace spjit {
+
+/// Of machine code, every instruction from sm_70 on.
+inline constexpr std::int64_t k_cuda_instruction_bytes = 16;
+
+/// Unrolled code of A has more: an instruction a product. [bytes]
+[[nodiscard]] inline std::int64_t least_unrolled_bytes(const CsrMatrix& a) noexcept {
+  return a.nnz() * k_cuda_instruction_bytes;
+}
+
+/// Columns of B and C up to which `narrow` is: with fewer than half a warp's, lanes for columns
+/// would have nothing to do.
+inline constexpr std::int64_t k_few_cuda_columns = 16;
+
+}  // namespace spjit
