@@ -69,6 +69,7 @@ std::string model_without_gpu(CudaChoice& choice, const CudaSearchInput& input,
     return error.what();
   }
   choice.search.rank_ms = choice.group_ms;
+  if (request.modelled) request.modelled(choice.search);
   return "";
 }
 
