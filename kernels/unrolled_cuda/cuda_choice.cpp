@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/timing.hpp"
-#include "kernels/unrolled_cuda/cuda_prior.hpp"
+#include "kernels/unrolled_cuda/cuda_ranking.hpp"
 #include "kernels/unrolled_cuda/cuda_tile_space.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_groupings.hpp"
@@ -53,8 +53,7 @@ std::string search_on(int ordinal, CudaChoice& choice, const CudaSearchInput& in
   return choice.search.timed ? "" : "no candidate could be timed";
 }
 
-/// Fills in the search, which leaves the first of the ranking chosen where nothing can be timed,
-/// and the reason.
+/// Fills in the search, which leaves the prior's choice where nothing can be timed, and the reason.
 void search(CudaChoice& choice, const CudaSearchInput& input, const BuildRequest& request) {
   const SearchPolicy& policy = input.options.policy;
   std::string why_not;
@@ -66,7 +65,8 @@ void search(CudaChoice& choice, const CudaSearchInput& input, const BuildRequest
   const std::string of = fmt::format("of {} tiles that the rules leave of {}", choice.ranked.size(),
                                      choice.space.candidates.size());
   if (!choice.search.timed) {
-    choice.reason = fmt::format("{}: first {}; ranked, not timed", k_cuda_prior_name, of);
+    choice.search.chosen = choice.favourite;
+    choice.reason = fmt::format("{}: first {}; ranked, not timed", k_prior_name, of);
     if (!why_not.empty()) choice.reason += ": " + why_not;
     return;
   }
@@ -95,10 +95,14 @@ CudaChoice choose_cuda_tile(const BuildRequest& request) {
   RowGroupings groupings(matrix, reorder, what.cancel);
   CudaChoice choice;
   choice.space = enumerate_cuda_tiles(what.problem, policy, limits, groupings, what.cancel);
-  choice.ranked = rank_by_prior(choice.space.survivors(), limits);
+  const LoadedRankModel* model = request.rank_model.get();
+  CudaRanking ranking = rank_cuda_tiles(choice.space.survivors(), limits, model);
+  choice.ranked = std::move(ranking.tiles);
+  choice.favourite = ranking.favourite;
+  choice.ranked_by = ranked_by(model);
   if (choice.ranked.empty()) no_tile(choice.space, policy);
   choice.group_ms = ms_since(start);
-  search(choice, {what.problem, what.options, limits, groupings}, request);
+  search(choice, {what.problem, what.options, limits, groupings, model, choice.favourite}, request);
   choice.chosen = choice.ranked[choice.search.chosen];
   choice.grouping = groupings.at(choice.chosen.tile.m1, choice.chosen.tile.reorder);
   for (const CudaRule rule : choice.space.relaxed) {

@@ -11,10 +11,10 @@ void run(std::string_view line) {
   constexpr std::size_t k_per_byte = 96;
   constexpr std::size_t k_fixed = std::size_t{64} << 10;
   const auto group =
-      read_within(k_per_byte * line.size() + k_fixed, {}, [&] { return read_samples(line); });
+      read_within(k_per_byte * line.size() + k_fixed, {}, [&] { return read_host_samples(line); });
   if (!group) return;
   const std::string written = write_samples(*group);
-  expect(write_samples(read_samples(written)) == written,
+  expect(write_samples(read_host_samples(written)) == written,
          "the line is another after writing and reading");
 }
 

@@ -12,7 +12,7 @@
 
 namespace {
 
-using spjit::cuda_feature_row;
+using spjit::cuda_feature_rows;
 using spjit::cuda_feature_schema;
 
 TEST(CudaFeatures, BeginWithThoseOfThePaper) {
@@ -27,7 +27,8 @@ TEST(CudaFeatures, BeginWithThoseOfThePaper) {
   candidate.grouping.tile_nnz_max = 512;
   candidate.occupancy = {.active_blocks = 4, .active_warps = 8};
 
-  const std::vector<float> row = cuda_feature_row(candidate, spjit::testing_support::cuda_limits());
+  const std::vector<float> row =
+      cuda_feature_rows({&candidate, 1}, spjit::testing_support::cuda_limits());
 
   ASSERT_EQ(row.size(), cuda_feature_schema().features.size());
   // row tiles, column tiles, log2 blocks, sparsity, log2 nnc, log2 largest nnz, M1, N1, log2 k
@@ -49,10 +50,11 @@ TEST(CudaFeatures, AreFiniteForEveryTile) {
     const auto space =
         spjit::testing_support::cuda_space(spjit::testing_support::cuda_problem(matrix, 100),
                                            spjit::testing_support::cuda_policy(), limits);
-    for (const spjit::CudaCandidate& candidate : space.candidates) {
-      for (const float value : cuda_feature_row(candidate, limits)) {
-        EXPECT_TRUE(std::isfinite(value)) << to_string(candidate.tile);
-      }
+    const std::vector<float> rows = cuda_feature_rows(space.candidates, limits);
+    EXPECT_EQ(rows.size(), space.candidates.size() * cuda_feature_schema().features.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::size_t feature = i % cuda_feature_schema().features.size();
+      EXPECT_TRUE(std::isfinite(rows[i])) << cuda_feature_schema().features[feature].name;
     }
   }
 }
