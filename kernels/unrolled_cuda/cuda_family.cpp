@@ -49,7 +49,7 @@ std::string UnrolledCudaFamily::refusal(const FamilyRequest& request) const {
 
 std::shared_ptr<const LoadedRankModel> UnrolledCudaFamily::rank_model(
     const CompileOptions& options) const {
-  return cuda_rank_model(options.policy);
+  return cuda_rank_model(options);
 }
 
 BuiltKernel UnrolledCudaFamily::build(const BuildRequest& request) const {

@@ -25,7 +25,8 @@ struct CudaRanking {
                                           const CudaDeviceInfo& limits,
                                           const LoadedRankModel* model);
 
-/// find_rank_model() for GPUs; no model for them comes with the library (docs/rank-model.md).
-[[nodiscard]] std::shared_ptr<const LoadedRankModel> cuda_rank_model(const SearchPolicy& policy);
+/// find_rank_model() for a GPU target; the model that comes with the library, if there is one
+/// (docs/rank-model.md), is of its architecture: "cuda-sm_90".
+[[nodiscard]] std::shared_ptr<const LoadedRankModel> cuda_rank_model(const CompileOptions& options);
 
 }  // namespace spjit

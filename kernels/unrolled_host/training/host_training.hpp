@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/training/sample_training.hpp"
+#include "kernels/sample_training.hpp"
 #include "kernels/unrolled_host/host_samples.hpp"
 
 namespace spjit {

@@ -1,4 +1,4 @@
-#include "kernels/training/sample_training.hpp"
+#include "kernels/sample_training.hpp"
 
 #include "base/hash.hpp"
 
