@@ -26,10 +26,16 @@ json to_json(const TuningResult& result) {
   return entry;
 }
 
+json to_json(const ModelledResult& result) {
+  if (!result.failure.empty()) return {{"failure", result.failure}};
+  return {{"us", result.us}, {"cycles", result.cycles}, {"bound", result.bound}};
+}
+
 json to_json(const SearchTrace& trace) {
   json result = {{"mode", std::string(to_string(trace.mode))},
                  {"ranked_by", trace.ranked_by},
                  {"timed", trace.timed},
+                 {"modelled", trace.modelled},
                  {"proxies", trace.proxies},
                  {"budget_ms", trace.budget_ms},
                  {"rank_ms", trace.rank_ms},
@@ -41,6 +47,7 @@ json to_json(const SearchTrace& trace) {
     json item = {{"tile", entry.tile}, {"m1", entry.m1}, {"n1", entry.n1}, {"score", entry.score}};
     if (entry.proxy) item["proxy"] = to_json(*entry.proxy);
     if (entry.full) item["full"] = to_json(*entry.full);
+    if (entry.modelled) item["modelled"] = to_json(*entry.modelled);
     if (!entry.note.empty()) item["note"] = entry.note;
     result["entries"].push_back(std::move(item));
   }

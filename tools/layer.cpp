@@ -76,7 +76,8 @@ void process(Layer& layer, const Input& input, const Compiler& compiler,
                                       layer.info->reason.substr(prefix.size())));
   }
   if (!layer.info->note.empty()) layer.notes.push_back(layer.info->note);
-  if (options.kernel.compile.policy.search != SearchMode::instant && layer.is_ranked_only()) {
+  if (options.kernel.compile.policy.search != SearchMode::instant &&
+      (layer.is_ranked_only() || layer.is_modelled())) {
     layer.notes.push_back(layer.info->reason);
   }
   add_extent(layer.notes, layer.info->verification);
@@ -193,21 +194,31 @@ std::vector<std::string> texts_of(const std::vector<LayerCell>& row,
   return texts;
 }
 
-/// Of which layers the tile was not chosen by times, if of any.
-std::string ranked_only_text(const std::vector<const Layer*>& layers) {
+/// Of which layers the tile was chosen in a way without times, if of any.
+std::string untimed_text(const std::vector<const Layer*>& layers, std::string_view how,
+                         bool (Layer::*is_so)() const) {
   std::vector<std::string> names;
   for (const Layer* layer : layers) {
-    if (layer->is_ranked_only()) names.push_back(shown(layer->path.filename()));
+    if ((layer->*is_so)()) names.push_back(shown(layer->path.filename()));
   }
   if (names.empty()) return "";
-  if (names.size() == layers.size()) return "Ranked, not timed.\n";
-  return fmt::format("Ranked, not timed: {}.\n", fmt::join(names, ", "));
+  if (names.size() == layers.size()) return fmt::format("{}, not timed.\n", how);
+  return fmt::format("{}, not timed: {}.\n", how, fmt::join(names, ", "));
+}
+
+std::string untimed_text(const std::vector<const Layer*>& layers) {
+  return untimed_text(layers, "Ranked", &Layer::is_ranked_only) +
+         untimed_text(layers, "Modelled", &Layer::is_modelled);
 }
 
 }  // namespace
 
+bool Layer::is_modelled() const {
+  return info->cuda && record.at("search").value("modelled", false);
+}
+
 bool Layer::is_ranked_only() const {
-  return info->cuda && !record.at("search").at("timed").get<bool>();
+  return info->cuda && !record.at("search").at("timed").get<bool>() && !is_modelled();
 }
 
 Layer process_layer(const Input& input, const std::string& name, const Compiler& compiler,
@@ -278,7 +289,7 @@ std::string layer_table(const std::vector<Layer>& layers, const Terminal& termin
       notes += fmt::format("{}: {}\n", shown(layer->path.filename()), one_line(note));
     }
   }
-  return table.text(terminal) + ranked_only_text(done) + (notes.empty() ? "" : "\n" + notes);
+  return table.text(terminal) + untimed_text(done) + (notes.empty() ? "" : "\n" + notes);
 }
 
 }  // namespace spjit::cli

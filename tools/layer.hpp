@@ -47,6 +47,8 @@ struct Layer {
   [[nodiscard]] bool failed() const noexcept { return !error.empty(); }
   /// Whether the tile was chosen by its rank though that of a GPU should be timed.
   [[nodiscard]] bool is_ranked_only() const;
+  /// Whether the clock chose it.
+  [[nodiscard]] bool is_modelled() const;
 };
 
 /// Loads, compiles and checks, measures where the target is in this machine, and emits. Never

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "base/timing.hpp"
+#include "kernels/unrolled_cuda/cuda_modelled.hpp"
 #include "kernels/unrolled_cuda/cuda_ranking.hpp"
 #include "kernels/unrolled_cuda/cuda_tile_space.hpp"
 #include "plan/kernel_plan.hpp"
@@ -53,6 +55,37 @@ std::string search_on(int ordinal, CudaChoice& choice, const CudaSearchInput& in
   return choice.search.timed ? "" : "no candidate could be timed";
 }
 
+/// Why the clock chose nothing, or empty.
+std::string model_without_gpu(CudaChoice& choice, const CudaSearchInput& input,
+                              const BuildRequest& request) {
+  if (input.problem.a->nnz() == 0) return "there is nothing to compute";
+  try {
+    CudaModelledSearch found =
+        search_by_clock(input, choice.ranked, local_model_tools(input), request.context);
+    // What was built without being modelled is of the first of the ranking.
+    if (found.trace.modelled || choice.favourite == 0) choice.built = std::move(found.built);
+    if (!found.trace.modelled) return found.why_not;
+    choice.search = std::move(found.trace);
+  } catch (const NotSupported& error) {
+    return error.what();
+  }
+  choice.search.rank_ms = choice.group_ms;
+  return "";
+}
+
+/// How the clock chose: "fastest of 10, modelled, not timed, ...".
+std::string modelled_reason(const CudaChoice& choice, const CudaSearchInput& input) {
+  const auto of = std::ranges::count_if(choice.search.entries, [](const SearchTraceEntry& entry) {
+    return entry.modelled && entry.modelled->failure.empty();
+  });
+  const std::optional<ClockConstants> constants = clock_constants(input.limits.arch);
+  const ModelledResult& result = *choice.search.entries[choice.search.chosen].modelled;
+  return fmt::format(
+      "{}: fastest of {} by the clock, modelled, not timed ({:.1f} us, compared with {})",
+      to_string(input.options.policy.search), of, result.us,
+      constants ? constants->compared_with : "nothing");
+}
+
 /// Fills in the search, which leaves the prior's choice where nothing can be timed, and the reason.
 void search(CudaChoice& choice, const CudaSearchInput& input, const BuildRequest& request) {
   const SearchPolicy& policy = input.options.policy;
@@ -60,10 +93,19 @@ void search(CudaChoice& choice, const CudaSearchInput& input, const BuildRequest
   if (policy.search != SearchMode::instant) {
     const TimingGpu gpu = find_timing_gpu(input.options.target, input.limits);
     why_not = gpu.problem;
-    if (gpu.ordinal) why_not = search_on(*gpu.ordinal, choice, input, request);
+    if (gpu.ordinal) {
+      why_not = search_on(*gpu.ordinal, choice, input, request);
+    } else if (policy.search == SearchMode::ranked) {
+      const std::string refused = model_without_gpu(choice, input, request);
+      if (!refused.empty()) why_not += "; the clock: " + refused;
+    }
   }
   const std::string of = fmt::format("of {} tiles that the rules leave of {}", choice.ranked.size(),
                                      choice.space.candidates.size());
+  if (choice.search.modelled) {
+    choice.reason = fmt::format("{}, {}: {}", modelled_reason(choice, input), of, why_not);
+    return;
+  }
   if (!choice.search.timed) {
     choice.search.chosen = choice.favourite;
     choice.reason = fmt::format("{}: first {}; ranked, not timed", k_prior_name, of);

@@ -18,7 +18,7 @@
 namespace spjit {
 
 /// Changes whenever a problem may get another tile or cap: part of the cache key.
-inline constexpr int k_cuda_choice_version = 2;
+inline constexpr int k_cuda_choice_version = 3;
 
 /// What a choice did, for the record and for `spjit explain`.
 struct CudaChoice {
@@ -35,8 +35,10 @@ struct CudaChoice {
   std::shared_ptr<const BuiltCuda> built;  ///< the chosen kernel, if the search compiled it
 };
 
-/// Ranks, and in a mode that times searches on the GPU of this machine that the target stands for;
-/// without one what the prior has first is chosen, and the reason says `ranked, not timed`. Throws
+/// Ranks, and in a mode that times searches on the GPU of this machine that the target stands for.
+/// Without one the clock chooses in mode `ranked` (cuda_modelled.hpp), and the reason says
+/// `modelled, not timed`; else, and where the clock or a library cannot do that, what the prior has
+/// first is chosen, and it says `ranked, not timed`. Throws
 /// Declined if every tile is over the code budget or none fits, and what the context throws.
 [[nodiscard]] CudaChoice choose_cuda_tile(const BuildRequest& request);
 

@@ -32,6 +32,17 @@ CudaToolchain toolchain_of(const CompileOptions& options, const CudaDeviceInfo& 
 
 }  // namespace
 
+CudaKernelImage compile_cuda_image(const CudaSearchInput& input, const CudaCandidate& candidate,
+                                   const Cancellation& cancel) {
+  const KernelPlan plan =
+      build_plan(*input.problem.a, input.groupings.at(candidate.tile.m1, candidate.tile.reorder),
+                 std::max<std::int64_t>(input.problem.a->cols, 1), cancel);
+  auto built = std::make_shared<const BuiltCuda>(
+      build_cuda_kernel(plan, candidate, input.options, input.limits, cancel));
+  return {built->artifact.cubin, built->program.blocks_x,
+          built->trace.attempts.back().spilled_bytes, built};
+}
+
 CudaSearchTools local_cuda_tools(const CudaSearchInput& input, int ordinal) {
   CudaSearchTools tools;
   tools.compile_proxy = [input, toolchain = toolchain_of(input.options, input.limits)](
@@ -43,13 +54,7 @@ CudaSearchTools local_cuda_tools(const CudaSearchInput& input, int ordinal) {
     return compile_cuda_proxy(proxy, input.options.policy.proxy_source, toolchain, build);
   };
   tools.compile_kernel = [input](const CudaCandidate& candidate, const Cancellation& cancel) {
-    const KernelPlan plan =
-        build_plan(*input.problem.a, input.groupings.at(candidate.tile.m1, candidate.tile.reorder),
-                   std::max<std::int64_t>(input.problem.a->cols, 1), cancel);
-    auto built = std::make_shared<const BuiltCuda>(
-        build_cuda_kernel(plan, candidate, input.options, input.limits, cancel));
-    return CudaKernelImage{built->artifact.cubin, built->program.blocks_x,
-                           built->trace.attempts.back().spilled_bytes, built};
+    return compile_cuda_image(input, candidate, cancel);
   };
   tools.time = [timer = std::make_shared<CudaTimer>(ordinal, input.problem)](
                    std::span<const CudaTuningCandidate> candidates, const TuningOptions& options) {

@@ -43,6 +43,11 @@ struct CudaKernelImage {
   std::shared_ptr<const BuiltCuda> built = {};  ///< all of it, if it may be used; or null
 };
 
+/// Plans and builds a candidate's whole kernel. Throws as build_cuda_kernel().
+[[nodiscard]] CudaKernelImage compile_cuda_image(const CudaSearchInput& input,
+                                                 const CudaCandidate& candidate,
+                                                 const Cancellation& cancel);
+
 /// What a search is done with; handed in, so that the space itself compiles and runs nothing: see
 /// local_cuda_tools().
 struct CudaSearchTools {

@@ -4,24 +4,27 @@
 #include <bit>
 
 #include "emulated_driver/sass/handlers.hpp"
+#include "runtime/cuda/sass/integer_values.hpp"
 
 namespace spjit::emulated {
 
 namespace {
 
+using sass::Addend;
+using sass::extremum;
+using sass::Imad;
+using sass::imad_of;
+using sass::imad_value;
+using sass::Lea;
+using sass::lea_of;
+using sass::lea_value;
+using sass::leading_bit;
+using sass::magnitude;
 using sass::Modifier;
 using sass::Opcode;
-
-/// Adds three words, each perhaps inverted or negated, and carries. A negated one is inverted plus
-/// 1, so that a carry out means that nothing was borrowed.
-struct Addend {
-  std::uint32_t value = 0;
-  bool is_negated = false;
-};
-
-std::uint64_t plus(std::uint64_t sum, const Addend& addend) {
-  return sum + (addend.is_negated ? std::uint64_t{~addend.value} + 1 : addend.value);
-}
+using sass::plus;
+using sass::signed_pair;
+using sass::WideSum;
 
 /// An operand of a sum without its sign, which the sum takes care of.
 sass::Operand without_negation(const sass::Operand& operand) {
@@ -84,31 +87,6 @@ void uiadd3(Warp& warp, const SassOperation& operation) {
   warp.registers().write_uniform_predicate(second.number, sum >> 32 >= 2);
 }
 
-std::uint64_t product(std::uint32_t a, std::uint32_t b, bool is_signed) {
-  if (!is_signed) return std::uint64_t{a} * b;
-  return static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(a)} *
-                                    std::int64_t{static_cast<std::int32_t>(b)});
-}
-
-/// What the kinds of IMAD have in common.
-struct Imad {
-  bool is_signed = true;
-  bool is_wide = false;        ///< both words of the sum are the result
-  bool is_high = false;        ///< the upper one is
-  bool has_pair = false;       ///< C has 64 bits
-  bool has_carry_out = false;  ///< an operand for it
-};
-
-Imad imad_of(const sass::Instruction& instruction) {
-  const bool is_wide = instruction.has(Modifier::wide);
-  const bool is_high = instruction.has(Modifier::hi);
-  return {.is_signed = !instruction.has(Modifier::u32),
-          .is_wide = is_wide,
-          .is_high = is_high,
-          .has_pair = is_wide || is_high,
-          .has_carry_out = is_wide || is_high};
-}
-
 /// Refuses carries of .HI, and a C of 64 bits whose upper half its immediate does not tell.
 void refuse_unclear(const sass::Instruction& instruction) {
   const Imad kind = imad_of(instruction);
@@ -120,38 +98,11 @@ void refuse_unclear(const sass::Instruction& instruction) {
   if ((kind.is_high && has_carry) || is_unclear) refuse_form(instruction);
 }
 
-/// A sum of 64 bits, and whether it carried.
-struct WideSum {
-  std::uint64_t value = 0;
-  bool carries = false;
-};
-
-WideSum wide_sum(std::uint64_t a, std::uint64_t b, bool carry) {
-  std::uint64_t sum = 0;
-  const bool first = __builtin_add_overflow(a, b, &sum);
-  const bool second = __builtin_add_overflow(sum, std::uint64_t{carry}, &sum);
-  return {sum, first || second};
-}
-
-std::uint64_t signed_pair(std::uint32_t low, std::uint32_t high, const sass::Operand& operand) {
-  const std::uint64_t value = std::uint64_t{high} << 32 | low;
-  if (operand.inverted) return ~value;
-  return operand.negated ? 0 - value : value;
-}
-
 sass::Operand without_signs(const sass::Operand& operand) {
   sass::Operand plain = operand;
   plain.negated = false;
   plain.inverted = false;
   return plain;
-}
-
-WideSum imad_value(const Imad& kind, std::uint32_t a, std::uint32_t b, std::uint64_t c,
-                   bool carry) {
-  const std::uint64_t full = product(a, b, kind.is_signed);
-  if (kind.is_wide) return wide_sum(full, c, carry);
-  const std::uint64_t sum = wide_sum(full, c, carry).value;
-  return {(kind.is_high ? sum >> 32 : sum) & 0xffffffff, false};
 }
 
 void imad(Warp& warp, const SassOperation& operation) {
@@ -202,29 +153,6 @@ void uimad(Warp& warp, const SassOperation& operation) {
   }
 }
 
-/// (a << shift) + b, or of {c, a} << shift the upper half + b.
-struct Lea {
-  bool is_high = false;
-  bool is_extended = false;
-  unsigned shift = 0;
-};
-
-Lea lea_of(const sass::Instruction& instruction) {
-  return {.is_high = instruction.has(Modifier::hi),
-          .is_extended = instruction.has(Modifier::sx32),
-          .shift = static_cast<unsigned>(instruction.operands[5].value)};
-}
-
-std::uint64_t lea_value(const Lea& kind, std::uint32_t a, std::uint32_t b, std::uint32_t c,
-                        bool carry) {
-  const std::uint32_t upper = kind.is_extended && (a & 0x80000000) != 0 ? 0xffffffff
-                              : kind.is_extended                        ? 0
-                                                                        : c;
-  const std::uint64_t shifted = (std::uint64_t{kind.is_high ? upper : 0} << 32 | a) << kind.shift;
-  const std::uint64_t scaled = kind.is_high ? shifted >> 32 : shifted & 0xffffffff;
-  return scaled + b + (carry ? 1 : 0);
-}
-
 void lea(Warp& warp, const SassOperation& operation) {
   const Lea kind = lea_of(operation.instruction);
   Lanes room_a;
@@ -266,14 +194,6 @@ void refuse_signs(const sass::Instruction& instruction) {
 }
 
 std::uint32_t sum_of_two(std::uint32_t a, std::uint32_t b) { return a + b; }
-
-std::uint32_t magnitude(std::uint32_t a) { return (a & 0x80000000) != 0 ? 0U - a : a; }
-
-std::uint32_t extremum(std::uint32_t a, std::uint32_t b, bool is_signed, bool is_min) {
-  const bool a_is_less =
-      is_signed ? static_cast<std::int32_t>(a) < static_cast<std::int32_t>(b) : a < b;
-  return a_is_less == is_min ? a : b;
-}
 
 void minimum_or_maximum(Warp& warp, const SassOperation& operation) {
   Lanes room_a;
@@ -320,16 +240,6 @@ void sum_and_extremum(Warp& warp, const SassOperation& operation) {
     d[i] = extremum(a[i] + b[i], c[i], is_signed, (is_min >> i & 1) != 0);
   }
   warp.write(operation.at(0), d);
-}
-
-/// The place of the highest bit that is set (of a negative number: that is not), or all ones; with
-/// .SH how far it is from bit 31.
-std::uint32_t leading_bit(std::uint32_t a, const sass::Instruction& instruction) {
-  const bool inverts = !instruction.has(Modifier::u32) && (a & 0x80000000) != 0;
-  const std::uint32_t searched = inverts ? ~a : a;
-  if (searched == 0) return 0xffffffff;
-  const auto from_top = static_cast<std::uint32_t>(std::countl_zero(searched));
-  return instruction.has(Modifier::sh) ? from_top : 31 - from_top;
 }
 
 void flo(Warp& warp, const SassOperation& operation) {

@@ -3,24 +3,21 @@
 #include <algorithm>
 
 #include "emulated_driver/sass/handlers.hpp"
+#include "runtime/cuda/sass/integer_values.hpp"
 
 namespace spjit::emulated {
 
 namespace {
 
+using sass::by_table;
+using sass::combined;
+using sass::compares;
 using sass::Modifier;
 using sass::Opcode;
-
-/// Each bit by a table of eight: bit 4a + 2b + c of `table`.
-constexpr std::uint32_t by_table(std::uint32_t a, std::uint32_t b, std::uint32_t c,
-                                 std::uint32_t table) {
-  std::uint32_t result = 0;
-  for (std::uint32_t row = 0; row < 8; ++row) {
-    if ((table >> row & 1) == 0) continue;
-    result |= ((row & 4) != 0 ? a : ~a) & ((row & 2) != 0 ? b : ~b) & ((row & 1) != 0 ? c : ~c);
-  }
-  return result;
-}
+using sass::permuted;
+using sass::Shift;
+using sass::shift_of;
+using sass::shifted;
 
 void lop3(Warp& warp, const SassOperation& operation) {
   Lanes room_a;
@@ -59,37 +56,6 @@ void plop3(Warp& warp, const SassOperation& operation) {
                        by_table(a, b, c, static_cast<std::uint32_t>(operation.at(6).value)));
 }
 
-/// {c, a} << b or >> b, the lower or the upper half.
-struct Shift {
-  bool is_right = false;
-  bool wraps = false;
-  bool is_high = false;
-  bool is_signed = false;
-  unsigned bits = 32;
-};
-
-Shift shift_of(const sass::Instruction& instruction) {
-  const bool is_wide = instruction.has(Modifier::u64) || instruction.has(Modifier::s64);
-  return {.is_right = instruction.has(Modifier::r),
-          .wraps = instruction.has(Modifier::w),
-          .is_high = instruction.has(Modifier::hi),
-          .is_signed = instruction.has(Modifier::s32) || instruction.has(Modifier::s64),
-          .bits = is_wide ? 64U : 32U};
-}
-
-std::uint32_t shifted(const Shift& kind, std::uint32_t a, std::uint32_t b, std::uint32_t c) {
-  const unsigned amount = kind.wraps ? b & (kind.bits - 1) : std::min(b, kind.bits);
-  const std::uint64_t value = std::uint64_t{c} << 32 | a;
-  std::uint64_t result = 0;
-  if (kind.is_right && kind.is_signed) {
-    // Of 32 bits, the upper half alone has a sign.
-    result = static_cast<std::uint64_t>(static_cast<std::int64_t>(value) >> std::min(amount, 63U));
-  } else if (amount < 64) {
-    result = kind.is_right ? value >> amount : value << amount;
-  }
-  return static_cast<std::uint32_t>((kind.is_high ? result >> 32 : result) & 0xffffffff);
-}
-
 void shf(Warp& warp, const SassOperation& operation) {
   Lanes room_a;
   Lanes room_b;
@@ -109,19 +75,6 @@ void ushf(Warp& warp, const SassOperation& operation) {
                             warp.scalar(operation.at(2)), warp.scalar(operation.at(3))));
 }
 
-/// Four bytes of {c, a}, each named by four bits of b, of which the highest asks for its sign.
-std::uint32_t permuted(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
-  const std::uint64_t bytes = std::uint64_t{c} << 32 | a;
-  std::uint32_t result = 0;
-  for (unsigned i = 0; i < 4; ++i) {
-    const std::uint32_t selector = b >> 4 * i & 0xf;
-    auto byte = static_cast<std::uint32_t>(bytes >> 8 * (selector & 7) & 0xff);
-    if ((selector & 8) != 0) byte = (byte & 0x80) != 0 ? 0xff : 0;
-    result |= byte << 8 * i;
-  }
-  return result;
-}
-
 void sel(Warp& warp, const SassOperation& operation) {
   Lanes room_a;
   Lanes room_b;
@@ -138,34 +91,6 @@ void usel(Warp& warp, const SassOperation& operation) {
   warp.write_scalar(operation.at(0), warp.scalar(operation.at(takes_a ? 1 : 2)));
 }
 
-/// Whether a comparison holds; with .EX of the upper halves, where equal ones leave it to the
-/// lower.
-bool compares(const sass::Instruction& instruction, std::uint32_t a, std::uint32_t b, bool low) {
-  const bool is_signed = !instruction.has(Modifier::u32);
-  const bool is_less =
-      is_signed ? static_cast<std::int32_t>(a) < static_cast<std::int32_t>(b) : a < b;
-  const bool is_equal = a == b;
-  const bool equal_counts = !instruction.has(Modifier::ex) || low;
-  switch (instruction.modifiers[0]) {
-    case Modifier::lt:
-      return is_less || (instruction.has(Modifier::ex) && is_equal && low);
-    case Modifier::le:
-      return is_less || (is_equal && equal_counts);
-    case Modifier::gt:
-      return (!is_less && !is_equal) || (instruction.has(Modifier::ex) && is_equal && low);
-    case Modifier::ge:
-      return !is_less && (!is_equal || equal_counts);
-    case Modifier::eq:
-      return is_equal && equal_counts;
-    case Modifier::ne:
-      return !is_equal || (instruction.has(Modifier::ex) && low);
-    case Modifier::t:
-      return true;
-    default:  // .F
-      return false;
-  }
-}
-
 void isetp(Warp& warp, const SassOperation& operation) {
   Lanes room_a;
   Lanes room_b;
@@ -178,11 +103,6 @@ void isetp(Warp& warp, const SassOperation& operation) {
     holds |= LaneMask{of_lane} << i;
   }
   write_combined(warp, operation, holds, warp.predicate(operation.at(4)));
-}
-
-LaneMask combined(const sass::Instruction& instruction, LaneMask holds, LaneMask with) {
-  if (instruction.has(Modifier::or_)) return holds | with;
-  return instruction.has(Modifier::xor_) ? holds ^ with : holds & with;
 }
 
 void uisetp(Warp& warp, const SassOperation& operation) {

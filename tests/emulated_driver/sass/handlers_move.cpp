@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "emulated_driver/sass/handlers.hpp"
+#include "runtime/cuda/sass/launch_constants.hpp"
 
 namespace spjit::emulated {
 
@@ -67,26 +68,17 @@ void ldc(Warp& warp, const SassOperation& operation) {
   if (operation.at(0).registers == 2) warp.write(operation.at(0), d_high, 1);
 }
 
-constexpr std::uint8_t k_lane_id = 0;
-constexpr std::uint8_t k_tid_x = 33;
-constexpr std::uint8_t k_tid_z = 35;
-constexpr std::uint8_t k_ctaid_x = 37;
-constexpr std::uint8_t k_ctaid_z = 39;
-constexpr std::uint8_t k_local_window_high = 46;
-constexpr std::uint8_t k_shared_window_high = 47;
-constexpr std::uint8_t k_cta_of_cluster = 136;
-constexpr std::uint8_t k_zero = 255;
-
 /// What is the same in all lanes.
 std::uint32_t special(const Warp& warp, std::uint8_t number) {
-  if (number >= k_ctaid_x && number <= k_ctaid_z) return warp.block().index[number - k_ctaid_x];
+  if (number >= sass::k_ctaid_x && number <= sass::k_ctaid_z)
+    return warp.block().index[number - sass::k_ctaid_x];
   switch (number) {
-    case k_local_window_high:
+    case sass::k_local_window_high:
       return static_cast<std::uint32_t>(k_local_window >> 32);
-    case k_shared_window_high:
+    case sass::k_shared_window_high:
       return static_cast<std::uint32_t>(k_shared_window >> 32);
-    case k_cta_of_cluster:  // a cluster is one block
-    case k_zero:
+    case sass::k_cta_of_cluster:  // a cluster is one block
+    case sass::k_special_zero:
       return 0;
     default:
       throw ProgramError(FaultKind::trap,
@@ -104,10 +96,10 @@ void s2r(Warp& warp, const SassOperation& operation) {
   const std::uint8_t number = operation.at(1).number;
   Lanes d;
   for (unsigned i = 0; i < k_lanes; ++i) {
-    if (number == k_lane_id) {
+    if (number == sass::k_lane_id) {
       d[i] = i;
-    } else if (number >= k_tid_x && number <= k_tid_z) {
-      d[i] = thread_index(warp, i, number - k_tid_x);
+    } else if (number >= sass::k_tid_x && number <= sass::k_tid_z) {
+      d[i] = thread_index(warp, i, number - sass::k_tid_x);
     } else {
       d[i] = special(warp, number);
     }

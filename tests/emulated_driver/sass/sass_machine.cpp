@@ -10,6 +10,7 @@
 
 #include "emulated_driver/program_error.hpp"
 #include "emulated_driver/sass/warp.hpp"
+#include "runtime/cuda/sass/launch_constants.hpp"
 
 namespace spjit::emulated {
 
@@ -17,14 +18,6 @@ namespace {
 
 // A launch of more instructions of warps is taken for one that never ends.
 constexpr std::uint64_t k_most_instructions = 2'000'000'000;
-
-// Where the driver puts what a kernel may ask for, in constant bank 0. What the parameters begin at
-// is each kernel's own; the rest follows from what compilers read there (sm_75, sm_80, sm_90).
-constexpr std::uint64_t k_block_offset = 0x0;
-constexpr std::uint64_t k_grid_offset = 0xc;
-constexpr std::uint64_t k_shared_window_offset = 0x18;
-constexpr std::uint64_t k_local_window_offset = 0x20;
-constexpr std::uint64_t k_stack_offset = 0x28;
 
 // Hopper's blocks have 1 KiB of shared memory that is the driver's.
 constexpr std::uint64_t k_reserved_shared_bytes = 1024;
@@ -40,14 +33,13 @@ void put(ConstantBanks& banks, std::uint64_t offset, const Value& value) {
 ConstantBanks banks_of(const SassProgram& program, const SassKernel& kernel,
                        const SassLaunch& launch) {
   ConstantBanks banks = kernel.constants;
-  put(banks, k_block_offset, launch.shape.block);
-  put(banks, k_grid_offset, launch.shape.grid);
-  put(banks, k_shared_window_offset, k_shared_window);
-  put(banks, k_local_window_offset, k_local_window);
-  put(banks, k_stack_offset, static_cast<std::uint32_t>(k_stack_end));
+  put(banks, sass::k_block_constants, launch.shape.block);
+  put(banks, sass::k_grid_constants, launch.shape.grid);
+  put(banks, sass::k_shared_window_constant, k_shared_window);
+  put(banks, sass::k_local_window_constant, k_local_window);
+  put(banks, sass::k_stack_constant, static_cast<std::uint32_t>(k_stack_end));
   if (program.arch >= 80) {
-    const std::uint64_t descriptor = program.arch >= 90 ? 0x208 : 0x118;
-    put(banks, descriptor, k_memory_descriptor);
+    put(banks, sass::descriptor_constant(program.arch), k_memory_descriptor);
   }
   const auto base = static_cast<std::uint64_t>(kernel.info.parameter_base);
   banks.write(0, base, launch.parameters);

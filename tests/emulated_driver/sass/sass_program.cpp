@@ -7,6 +7,7 @@
 
 #include "emulated_driver/program_error.hpp"
 #include "runtime/cuda/sass/decode.hpp"
+#include "runtime/cuda/sass/patching.hpp"
 
 namespace spjit::emulated {
 
@@ -16,36 +17,6 @@ using sass::RelocationKind;
 
 [[noreturn]] void refuse(const std::string& message) {
   throw ProgramError(FaultKind::invalid_cubin, message);
-}
-
-/// Puts an address where a relocation says: into the bits that the kind of instruction has for it.
-sass::Encoding patched(sass::Encoding code, RelocationKind kind, Address address) {
-  constexpr std::uint64_t low = 0xffffffff;
-  const auto put = [&code](unsigned first, unsigned width, std::uint64_t value) {
-    for (unsigned i = 0; i < width; ++i) {
-      const unsigned bit = first + i;
-      const std::uint64_t mask = std::uint64_t{1} << bit % 64;
-      code[bit / 64] = (value >> i & 1) != 0 ? code[bit / 64] | mask : code[bit / 64] & ~mask;
-    }
-  };
-  switch (kind) {
-    case RelocationKind::low32:
-      put(32, 32, address & low);
-      break;
-    case RelocationKind::high32:
-      put(32, 32, address >> 32);
-      break;
-    case RelocationKind::call47:
-      put(34, 47, address >> 2);
-      break;
-    case RelocationKind::call55:
-      put(16, 8, address >> 2);
-      put(34, 47, address >> 10);
-      break;
-    case RelocationKind::address64:
-      refuse("the address of data lies among instructions");
-  }
-  return code;
 }
 
 std::span<const std::uint8_t> as_bytes(const std::vector<std::byte>& bytes) {
@@ -114,7 +85,7 @@ class Loader {
                            function.place(relocation.offset)));
       }
       const sass::Encoding code =
-          patched(instructions[at].encoding, relocation.kind, address_of(relocation));
+          sass::patched(instructions[at].encoding, relocation.kind, address_of(relocation));
       instructions[at] = sass::decode(code, relocation.offset, code_.arch());
     }
     for (const sass::Instruction& instruction : instructions) {

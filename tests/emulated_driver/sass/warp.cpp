@@ -49,6 +49,8 @@ std::uint64_t Warp::run(std::uint64_t budget) {
       ++executed;
     } catch (const ProgramError& error) {
       rethrow_located(error);
+    } catch (const sass::ConvergenceError& error) {
+      rethrow_located(ProgramError(FaultKind::illegal_barrier, error.what()));
     }
   }
   return executed;

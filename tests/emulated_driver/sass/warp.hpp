@@ -7,11 +7,13 @@
 #include "emulated_driver/access.hpp"
 #include "emulated_driver/program_error.hpp"
 #include "emulated_driver/sass/block.hpp"
-#include "emulated_driver/sass/convergence.hpp"
 #include "emulated_driver/sass/hazards.hpp"
 #include "emulated_driver/sass/register_file.hpp"
+#include "runtime/cuda/sass/convergence.hpp"
 
 namespace spjit::emulated {
+
+using sass::Convergence;
 
 enum class WarpState : std::uint8_t { running, waiting, exited };
 

@@ -1,18 +1,14 @@
-#include "emulated_driver/sass/convergence.hpp"
+#include "runtime/cuda/sass/convergence.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "emulated_driver/program_error.hpp"
-
-namespace spjit::emulated {
+namespace spjit::sass {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& message) {
-  throw ProgramError(FaultKind::illegal_barrier, message);
-}
+[[noreturn]] void fail(const std::string& message) { throw ConvergenceError(message); }
 
 }  // namespace
 
@@ -151,4 +147,4 @@ bool Convergence::next() {
   fail(fmt::format("no lane can go on:{}", waiting_text()));
 }
 
-}  // namespace spjit::emulated
+}  // namespace spjit::sass

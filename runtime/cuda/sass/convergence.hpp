@@ -6,13 +6,20 @@
 #include <string>
 #include <vector>
 
-#include "emulated_driver/sass/lanes.hpp"
+#include "runtime/cuda/sass/lanes.hpp"
+#include "spjit/error.hpp"
 
-namespace spjit::emulated {
+namespace spjit::sass {
+
+/// Lanes that wait for others in vain.
+class ConvergenceError : public Error {
+ public:
+  using Error::Error;
+};
 
 /// Which lanes of a warp are where: those at one place run together until a branch parts them, and
-/// meet again where convergence barriers (BSSY, BSYNC) or WARPSYNC say so. Throws ProgramError
-/// (FaultKind::illegal_barrier) for lanes that wait for others in vain.
+/// meet again where convergence barriers (BSSY, BSYNC) or WARPSYNC say so. Throws
+/// ConvergenceError.
 class Convergence {
  public:
   /// Places are numbers of operations.
@@ -77,4 +84,4 @@ class Convergence {
   std::vector<Sync> syncs_;
 };
 
-}  // namespace spjit::emulated
+}  // namespace spjit::sass

@@ -1,0 +1,141 @@
+#include "runtime/cuda/clock/clock_constants.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/embedded_file.hpp"
+#include "base/json_text.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+
+/// The files of devices/; a generated source defines it.
+extern const std::span<const EmbeddedFile> k_clock_devices;
+
+namespace {
+
+using nlohmann::json;
+
+struct Named {
+  const char* name;
+  double ClockConstants::*member;
+};
+
+constexpr Named k_named[] = {
+    {"fp32_interval", &ClockConstants::fp32_interval},
+    {"integer_interval", &ClockConstants::integer_interval},
+    {"half_interval", &ClockConstants::half_interval},
+    {"special_interval", &ClockConstants::special_interval},
+    {"uniform_interval", &ClockConstants::uniform_interval},
+    {"memory_interval", &ClockConstants::memory_interval},
+    {"special_latency", &ClockConstants::special_latency},
+    {"constant_latency", &ClockConstants::constant_latency},
+    {"shared_latency", &ClockConstants::shared_latency},
+    {"l1_latency", &ClockConstants::l1_latency},
+    {"l2_latency", &ClockConstants::l2_latency},
+    {"dram_latency", &ClockConstants::dram_latency},
+    {"operands_latency", &ClockConstants::operands_latency},
+    {"barrier_latency", &ClockConstants::barrier_latency},
+    {"l1_bytes_a_cycle", &ClockConstants::l1_bytes_a_cycle},
+    {"unified_kib", &ClockConstants::unified_kib},
+    {"most_l1_kib", &ClockConstants::most_l1_kib},
+    {"misses_in_flight", &ClockConstants::misses_in_flight},
+    {"l2_bytes_a_cycle", &ClockConstants::l2_bytes_a_cycle},
+    {"l2_port_bytes_a_cycle", &ClockConstants::l2_port_bytes_a_cycle},
+    {"store_bytes_a_cycle", &ClockConstants::store_bytes_a_cycle},
+    {"dram_bytes_a_cycle", &ClockConstants::dram_bytes_a_cycle},
+    {"l0_code_bytes", &ClockConstants::l0_code_bytes},
+    {"l1_code_bytes", &ClockConstants::l1_code_bytes},
+    {"l1_code_latency", &ClockConstants::l1_code_latency},
+    {"l2_code_latency", &ClockConstants::l2_code_latency},
+    {"l1_code_bytes_a_cycle", &ClockConstants::l1_code_bytes_a_cycle},
+    {"l2_code_bytes_a_cycle", &ClockConstants::l2_code_bytes_a_cycle},
+    {"prefetched_lines", &ClockConstants::prefetched_lines},
+    {"launch_cycles", &ClockConstants::launch_cycles},
+    {"block_cycles", &ClockConstants::block_cycles},
+    {"boost_mhz", &ClockConstants::boost_mhz},
+};
+
+constexpr double k_least = 1e-3;
+constexpr double k_most = 1e9;
+
+/// Unit and source have to be there, and say something.
+void check_source(JsonMembers& members, std::string_view name) {
+  for (const char* said : {"unit", "source"}) {
+    if (members.text(said).empty()) {
+      throw Error(
+          fmt::format("{}: the {} is empty; every constant says its unit and source", name, said));
+    }
+  }
+}
+
+double read_constant(const json& object, const char* name) {
+  JsonMembers members(object, name);
+  const double value = members.number("value", k_least, k_most);
+  check_source(members, name);
+  members.finish();
+  return value;
+}
+
+std::vector<double> read_list(const json& object, const char* name) {
+  JsonMembers members(object, name);
+  const json& values = members.at("value");
+  std::vector<double> list;
+  for (const json& value : values) {
+    if (!value.is_number() || value.get<double>() < 0) {
+      throw Error(fmt::format("{}: {} is no size", name, quoted_json(value)));
+    }
+    list.push_back(value.get<double>());
+  }
+  if (!values.is_array() || list.empty() || !std::ranges::is_sorted(list)) {
+    throw Error(fmt::format("{}: {}; expected ascending sizes", name, quoted_json(values)));
+  }
+  check_source(members, name);
+  members.finish();
+  return list;
+}
+
+}  // namespace
+
+double ClockConstants::mhz_of(std::string_view card) const noexcept {
+  const auto found = std::ranges::find(card_mhz, card, &std::pair<std::string, double>::first);
+  return found == card_mhz.end() ? boost_mhz : found->second;
+}
+
+ClockConstants read_clock_constants(std::string_view text) {
+  if (const auto twice = find_repeated_member(text)) {
+    throw Error(fmt::format("clock constants: {} stands there twice", *twice));
+  }
+  const json document = parse_json(text);
+  JsonMembers members(document, "clock constants");
+  constexpr std::int64_t first_arch = 75;
+  constexpr std::int64_t last_arch = 90;
+  ClockConstants constants;
+  constants.arch = static_cast<int>(members.integer("arch", first_arch, last_arch));
+  constants.compared_with = members.text("compared_with");
+  for (const Named& named : k_named) {
+    constants.*named.member = read_constant(members.at(named.name), named.name);
+  }
+  constants.shared_carveouts_kib =
+      read_list(members.at("shared_carveouts_kib"), "shared_carveouts_kib");
+  const json& cards = members.at("card_mhz");
+  if (!cards.is_object()) throw Error("card_mhz: expected an object of cards");
+  for (const auto& [card, value] : cards.items()) {
+    constants.card_mhz.emplace_back(card, read_constant(value, card.c_str()));
+  }
+  members.finish();
+  return constants;
+}
+
+std::optional<ClockConstants> clock_constants(std::int64_t arch) {
+  const std::string name = fmt::format("sm_{}", arch);
+  const auto found = std::ranges::find(k_clock_devices, name, &EmbeddedFile::name);
+  if (found == k_clock_devices.end()) return std::nullopt;
+  return read_clock_constants(
+      {reinterpret_cast<const char*>(found->bytes.data()), found->bytes.size()});
+}
+
+}  // namespace spjit

@@ -1,0 +1,107 @@
+#include "runtime/cuda/clock/memory_model.hpp"
+
+#include <algorithm>
+
+namespace spjit {
+namespace {
+
+constexpr double k_sector_bytes = 32;
+constexpr double k_line_bytes = 128;
+constexpr std::uint64_t k_sectors = SectorCache::k_sectors_a_line;
+
+}  // namespace
+
+double DeviceMemory::load(double at, std::uint64_t sector) {
+  const double served = l2_server_.serve(at, k_sector_bytes / (constants_.l2_bytes_a_cycle * sms_));
+  if (is_warm_) return served;
+  if (const double ready = l2_.find(sector); ready >= 0) return std::max(served, ready);
+  ++from_dram_;
+  const double came =
+      dram_server_.serve(served, k_sector_bytes / (constants_.dram_bytes_a_cycle * sms_)) +
+      constants_.dram_latency - constants_.l2_latency;
+  l2_.fill(sector, came);
+  return came;
+}
+
+SmMemory::SmMemory(const ClockConstants& constants, double l1_bytes, DeviceMemory& device)
+    : constants_(constants),
+      device_(device),
+      l1_(l1_bytes),
+      in_flight_(std::max<std::size_t>(static_cast<std::size_t>(constants.misses_in_flight), 1)) {}
+
+double SmMemory::load_sector(double at, std::uint64_t sector) {
+  if (const double ready = l1_.find(sector); ready >= 0) {
+    return std::max(at + constants_.l1_latency, ready);
+  }
+  // Where too many are on their way, the unit waits for the oldest one.
+  double& oldest = in_flight_[next_miss_];
+  next_miss_ = (next_miss_ + 1) % in_flight_.size();
+  const double asked = std::max(at, oldest);
+  unit_.block_until(asked);
+  const double left = device_.load(asked, sector);
+  const double came =
+      port_.serve(left, k_sector_bytes / constants_.l2_port_bytes_a_cycle) + constants_.l2_latency;
+  ++sectors_from_l2_;
+  oldest = came;
+  l1_.fill(sector, came);
+  return came;
+}
+
+AccessTimes SmMemory::access(double at, const ClockOperation& operation, const TraceAccess& access,
+                             std::span<const std::uint64_t> sectors) {
+  AccessTimes times;
+  if (operation.unit == ClockUnit::shared) {
+    const double served = unit_.serve(at, access.passes);
+    times.operands = served + constants_.operands_latency;
+    times.done = served + constants_.shared_latency;
+    return times;
+  }
+  const double bytes = static_cast<double>(sectors.size()) * k_sector_bytes;
+  const double served = unit_.serve(at, std::max(1.0, bytes / constants_.l1_bytes_a_cycle));
+  times.operands = served + constants_.operands_latency;
+  if (operation.is_store) {
+    times.done = stores_.serve(served, bytes / constants_.store_bytes_a_cycle);
+    unit_.block_until(times.done - k_queue_cycles);
+    return times;
+  }
+  times.done = served + constants_.l1_latency;
+  for (const std::uint64_t sector : sectors) {
+    times.done = std::max(times.done, load_sector(served, sector));
+  }
+  return times;
+}
+
+CodePath::CodePath(const ClockConstants& constants, std::int64_t partitions, bool is_in_l2)
+    : constants_(constants),
+      l2_cycles_a_line_(k_line_bytes / (is_in_l2 ? constants.l2_code_bytes_a_cycle
+                                                 : std::min(constants.l2_code_bytes_a_cycle,
+                                                            constants.dram_bytes_a_cycle))),
+      l1_(constants.l1_code_bytes),
+      l0_(static_cast<std::size_t>(partitions), SectorCache(constants.l0_code_bytes)) {}
+
+double CodePath::to_l1(double at, std::uint64_t line) {
+  if (const double ready = l1_.find(line * k_sectors); ready >= 0) return std::max(at, ready);
+  const double ready = l2_server_.serve(at, l2_cycles_a_line_) + constants_.l2_code_latency;
+  l1_.fill(line * k_sectors, ready);
+  return ready;
+}
+
+double CodePath::to_l0(double at, std::size_t partition, std::uint64_t line) {
+  SectorCache& l0 = l0_[partition];
+  if (const double ready = l0.find(line * k_sectors); ready >= 0) return std::max(at, ready);
+  const double there = to_l1(at, line);
+  const double ready = l1_server_.serve(there, k_line_bytes / constants_.l1_code_bytes_a_cycle) +
+                       constants_.l1_code_latency;
+  l0.fill(line * k_sectors, ready);
+  return ready;
+}
+
+double CodePath::fetch(double at, std::size_t partition, std::uint64_t line) {
+  const double ready = to_l0(at, partition, line);
+  // Code is mostly straight: the next lines are brought before they are asked for.
+  const auto ahead = static_cast<std::uint64_t>(constants_.prefetched_lines);
+  for (std::uint64_t i = 1; i <= ahead; ++i) static_cast<void>(to_l0(at, partition, line + i));
+  return ready;
+}
+
+}  // namespace spjit

@@ -1,0 +1,49 @@
+#pragma once
+
+/// @file
+/// A cache of lines of which sectors come one by one, as the clock replays it.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace spjit {
+
+/// Sets of lines with the least recently used one replaced. A sector is there from the cycle on
+/// that its fill said.
+class SectorCache {
+ public:
+  static constexpr std::uint64_t k_sectors_a_line = 4;
+  static constexpr unsigned k_ways = 16;
+
+  /// Room for as many bytes, in lines of 128; none for less than a line.
+  explicit SectorCache(double bytes);
+
+  /// The cycle from which on the sector is there, or a negative number if it is to be fetched.
+  /// Counts as a use of its line.
+  [[nodiscard]] double find(std::uint64_t sector);
+  /// The sector will be there at `ready`.
+  void fill(std::uint64_t sector, double ready);
+
+  [[nodiscard]] std::uint64_t hits() const noexcept { return hits_; }
+  [[nodiscard]] std::uint64_t misses() const noexcept { return misses_; }
+
+ private:
+  struct Line {
+    std::uint64_t tag = ~std::uint64_t{0};
+    std::uint64_t used = 0;
+    std::array<double, k_sectors_a_line> ready = {-1, -1, -1, -1};
+  };
+
+  [[nodiscard]] std::size_t set_of(std::uint64_t line) const noexcept;
+  [[nodiscard]] Line* line_of(std::uint64_t line) noexcept;
+
+  std::vector<Line> lines_;
+  std::uint64_t sets_ = 0;
+  unsigned ways_ = k_ways;
+  std::uint64_t uses_ = 0;
+  std::uint64_t hits_ = 0;
+  std::uint64_t misses_ = 0;
+};
+
+}  // namespace spjit

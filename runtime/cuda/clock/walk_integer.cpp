@@ -1,0 +1,281 @@
+// What integers a warp computes: IADD3 IMAD LEA ... of lanes, and of the uniform datapath.
+
+#include <bit>
+
+#include "runtime/cuda/clock/warp_walker.hpp"
+#include "runtime/cuda/sass/integer_values.hpp"
+
+namespace spjit {
+namespace {
+
+using sass::k_lanes;
+using sass::LaneMask;
+using sass::Modifier;
+using sass::Opcode;
+
+sass::Operand without_signs(const sass::Operand& operand) {
+  sass::Operand plain = operand;
+  plain.negated = false;
+  plain.inverted = false;
+  return plain;
+}
+
+/// Negation is the sum's business; bits are inverted before.
+sass::Operand without_negation(const sass::Operand& operand) {
+  sass::Operand plain = operand;
+  plain.negated = false;
+  return plain;
+}
+
+std::uint32_t low_word(std::uint64_t value) {
+  return static_cast<std::uint32_t>(value & 0xffffffff);
+}
+
+}  // namespace
+
+template <class Function>
+void WarpWalk::lanes_of(const ClockOperation& operation, std::size_t first, std::size_t count,
+                        Function&& function) {
+  std::array<KnownLanes, 3> sources;
+  KnownLanes made;
+  made.known = sass::k_all_lanes;
+  for (std::size_t i = 0; i < count; ++i) {
+    sources[i] = source(operation.instruction.operands[first + i]);
+    made.known &= sources[i].known;
+    made.is_loaded = made.is_loaded || sources[i].is_loaded;
+  }
+  if ((made.known & certain_) != 0) {
+    for (unsigned i = 0; i < k_lanes; ++i) {
+      made.lanes[i] = function(sources[0].lanes[i], sources[1].lanes[i], sources[2].lanes[i]);
+    }
+  }
+  write(operation.instruction.operands[0], made);
+}
+
+void WarpWalk::iadd3(const ClockOperation& operation) {
+  const auto& operands = operation.instruction.operands;
+  std::array<KnownLanes, 3> values;
+  std::array<bool, 3> is_negated = {};
+  const KnownMask first_carry = mask(operands[6]);
+  const KnownMask second_carry = mask(operands[7]);
+  KnownLanes made;
+  made.known = first_carry.known & second_carry.known;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const sass::Operand& operand = operands[3 + i];
+    is_negated[i] = operand.negated;
+    values[i] = source(without_negation(operand));
+    made.known &= values[i].known;
+    made.is_loaded = made.is_loaded || values[i].is_loaded;
+  }
+  LaneMask once = 0;
+  LaneMask twice = 0;
+  for (unsigned i = 0; i < k_lanes; ++i) {
+    std::uint64_t sum = (first_carry.values >> i & 1) + (second_carry.values >> i & 1);
+    for (std::size_t k = 0; k < 3; ++k) {
+      sum = sass::plus(sum, {values[k].lanes[i], is_negated[k]});
+    }
+    made.lanes[i] = low_word(sum);
+    once |= LaneMask{sum >> 32 >= 1} << i;
+    twice |= LaneMask{sum >> 32 >= 2} << i;
+  }
+  const LaneMask known = made.known;
+  write(operands[0], made);
+  write_mask(operands[1], {once, known});
+  write_mask(operands[2], {twice, known});
+}
+
+void WarpWalk::imad(const ClockOperation& operation) {
+  const sass::Imad kind = sass::imad_of(operation.instruction);
+  const auto& operands = operation.instruction.operands;
+  const std::size_t first = kind.has_carry_out ? 2 : 1;
+  const sass::Operand& c_operand = operands[first + 2];
+  const sass::Operand plain = without_signs(c_operand);
+  const KnownLanes a = source(operands[first]);
+  const KnownLanes b = source(operands[first + 1]);
+  const KnownLanes c = source(plain);
+  const KnownLanes c_high = kind.has_pair ? source(plain, 1) : c;
+  const KnownMask carry = mask(operands[first + 3]);
+  KnownLanes made;
+  KnownLanes high;
+  made.known = high.known = a.known & b.known & c.known & c_high.known & carry.known;
+  made.is_loaded = high.is_loaded = a.is_loaded || b.is_loaded || c.is_loaded || c_high.is_loaded;
+  LaneMask carries = 0;
+  for (unsigned i = 0; i < k_lanes; ++i) {
+    const std::uint64_t added =
+        sass::signed_pair(c.lanes[i], kind.has_pair ? c_high.lanes[i] : 0, c_operand);
+    const sass::WideSum sum =
+        sass::imad_value(kind, a.lanes[i], b.lanes[i], added, (carry.values >> i & 1) != 0);
+    made.lanes[i] = low_word(sum.value);
+    high.lanes[i] = static_cast<std::uint32_t>(sum.value >> 32);
+    carries |= LaneMask{sum.carries} << i;
+  }
+  write(operands[0], made);
+  if (kind.is_wide) write(operands[0], high, 1);
+  if (kind.has_carry_out) write_mask(operands[1], {carries, made.known});
+}
+
+void WarpWalk::lea(const ClockOperation& operation) {
+  const sass::Lea kind = sass::lea_of(operation.instruction);
+  const auto& operands = operation.instruction.operands;
+  const KnownLanes a = source(operands[2]);
+  const KnownLanes b = source(operands[3]);
+  const KnownLanes c = source(operands[4]);
+  const KnownMask carry = mask(operands[6]);
+  KnownLanes made;
+  made.known = a.known & b.known & c.known & carry.known;
+  made.is_loaded = a.is_loaded || b.is_loaded || c.is_loaded;
+  LaneMask carries = 0;
+  for (unsigned i = 0; i < k_lanes; ++i) {
+    const std::uint64_t sum =
+        sass::lea_value(kind, a.lanes[i], b.lanes[i], c.lanes[i], (carry.values >> i & 1) != 0);
+    made.lanes[i] = low_word(sum);
+    carries |= LaneMask{sum >> 32 != 0} << i;
+  }
+  write(operands[0], made);
+  write_mask(operands[1], {carries, made.known});
+}
+
+bool WarpWalk::integers(const ClockOperation& operation) {
+  const sass::Instruction& instruction = operation.instruction;
+  const bool is_signed = !instruction.has(Modifier::u32);
+  switch (instruction.opcode) {
+    case Opcode::iadd3:
+      iadd3(operation);
+      return true;
+    case Opcode::imad:
+      imad(operation);
+      return true;
+    case Opcode::lea:
+      lea(operation);
+      return true;
+    case Opcode::shf:
+      lanes_of(operation, 1, 3, [kind = sass::shift_of(instruction)](auto a, auto b, auto c) {
+        return sass::shifted(kind, a, b, c);
+      });
+      return true;
+    case Opcode::prmt:
+      lanes_of(operation, 1, 3, [](auto a, auto b, auto c) { return sass::permuted(a, b, c); });
+      return true;
+    case Opcode::viadd:
+      lanes_of(operation, 1, 2, [](auto a, auto b, auto /*c*/) { return a + b; });
+      return true;
+    case Opcode::iabs:
+      lanes_of(operation, 1, 1, [](auto a, auto /*b*/, auto /*c*/) { return sass::magnitude(a); });
+      return true;
+    case Opcode::popc:
+      lanes_of(operation, 1, 1, [](auto a, auto /*b*/, auto /*c*/) {
+        return static_cast<std::uint32_t>(std::popcount(a));
+      });
+      return true;
+    case Opcode::imnmx:
+    case Opcode::vimnmx: {
+      const KnownMask is_min = mask(instruction.operands[3]);
+      if (is_min.known != sass::k_all_lanes) return false;
+      lanes_of(operation, 1, 2, [&](auto a, auto b, auto /*c*/) {
+        return sass::extremum(a, b, is_signed, (is_min.values & 1) != 0);
+      });
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+bool WarpWalk::uniforms(const ClockOperation& operation) {
+  const sass::Instruction& instruction = operation.instruction;
+  const auto& operands = instruction.operands;
+  KnownWord made{0, true, false};
+  const auto take = [&](const sass::Operand& operand, unsigned part = 0) {
+    const KnownWord word = scalar(operand, part);
+    made.is_known = made.is_known && word.is_known;
+    made.is_loaded = made.is_loaded || word.is_loaded;
+    return word.value;
+  };
+  const auto holds = [&](const sass::Operand& operand) {
+    const KnownWord word = registers_.uniform_predicate(operand.number);
+    made.is_known = made.is_known && word.is_known;
+    return (word.value != 0) != operand.negated;
+  };
+  const auto put = [&](const sass::Operand& operand, std::uint64_t value, unsigned part = 0) {
+    if (operand.number == sass::k_zero_uniform) return;
+    registers_.write_uniform(operand.number + part,
+                             {low_word(value), made.is_known, made.is_loaded});
+  };
+  const auto put_predicate = [&](const sass::Operand& operand, bool value) {
+    registers_.write_uniform_predicate(operand.number, {value ? 1U : 0U, made.is_known, false});
+  };
+  switch (instruction.opcode) {
+    case Opcode::uiadd3: {
+      std::uint64_t sum = (holds(operands[6]) ? 1U : 0U) + (holds(operands[7]) ? 1U : 0U);
+      for (std::size_t i = 3; i < 6; ++i) {
+        sum = sass::plus(sum, {take(without_negation(operands[i])), operands[i].negated});
+      }
+      put(operands[0], sum);
+      put_predicate(operands[1], sum >> 32 >= 1);
+      put_predicate(operands[2], sum >> 32 >= 2);
+      return true;
+    }
+    case Opcode::uimad: {
+      const sass::Imad kind = sass::imad_of(instruction);
+      const std::size_t first = kind.has_carry_out ? 2 : 1;
+      const sass::Operand& c = operands[first + 2];
+      const std::uint32_t low = take(without_signs(c));
+      const std::uint32_t high = kind.has_pair ? take(without_signs(c), 1) : 0;
+      const std::uint32_t a = take(operands[first]);
+      const sass::WideSum sum =
+          sass::imad_value(kind, a, take(operands[first + 1]), sass::signed_pair(low, high, c),
+                           holds(operands[first + 3]));
+      put(operands[0], sum.value);
+      if (kind.is_wide) put(operands[0], sum.value >> 32, 1);
+      if (kind.has_carry_out) put_predicate(operands[1], sum.carries);
+      return true;
+    }
+    case Opcode::ulea: {
+      const std::uint32_t a = take(operands[2]);
+      const std::uint32_t b = take(operands[3]);
+      const std::uint64_t sum =
+          sass::lea_value(sass::lea_of(instruction), a, b, take(operands[4]), holds(operands[6]));
+      put(operands[0], sum);
+      put_predicate(operands[1], sum >> 32 != 0);
+      return true;
+    }
+    case Opcode::ulop3: {
+      const std::uint32_t a = take(operands[2]);
+      const std::uint32_t b = take(operands[3]);
+      const std::uint32_t value =
+          sass::by_table(a, b, take(operands[4]), static_cast<std::uint32_t>(operands[5].value));
+      const bool other = holds(operands[6]);
+      put(operands[1], value);
+      put_predicate(operands[0], value != 0 || other);
+      return true;
+    }
+    case Opcode::ushf: {
+      const std::uint32_t a = take(operands[1]);
+      const std::uint32_t b = take(operands[2]);
+      put(operands[0], sass::shifted(sass::shift_of(instruction), a, b, take(operands[3])));
+      return true;
+    }
+    case Opcode::usel: {
+      const bool takes_a = holds(operands[3]);
+      put(operands[0], take(operands[takes_a ? 1 : 2]));
+      return true;
+    }
+    case Opcode::uisetp: {
+      const std::uint32_t a = take(operands[2]);
+      const std::uint32_t b = take(operands[3]);
+      const bool low = holds(operands[5]);
+      const bool result = sass::compares(instruction, a, b, low);
+      const LaneMask with = holds(operands[4]) ? 1 : 0;
+      put_predicate(operands[0], sass::combined(instruction, result ? 1 : 0, with) != 0);
+      put_predicate(operands[1], sass::combined(instruction, result ? 0 : 1, with) != 0);
+      return true;
+    }
+    case Opcode::umov:
+      put(operands[0], take(operands[1]));
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace spjit
