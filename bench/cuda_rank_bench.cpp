@@ -68,12 +68,13 @@ void report(const Options& options) {
     throw InvalidArgument(fmt::format("times are {}: expected one kind", fmt::join(kinds, ", ")));
   }
   fmt::print("{} groups, {} tiles; times are {}\n\n", groups.size(), tiles, *kinds.begin());
-  fmt::print("| way | first [%]: mean | worst | best of 10 [%]: mean | worst | tau |\n"
-             "|---|---|---|---|---|---|\n");
+  fmt::print(
+      "| way | first [%]: mean | worst | best of 10 [%]: mean | worst | tau |\n"
+      "|---|---|---|---|---|---|\n");
   print_row(k_prior_name, evaluate_cuda(groups, score_by_cuda_prior));
   for (const std::string& file : options.models) {
-    const LoadedRankModel loaded{
-        read_rank_model(read_text_file(file, k_longest_rank_model_bytes)), file};
+    const LoadedRankModel loaded{read_rank_model(read_text_file(file, k_longest_rank_model_bytes)),
+                                 file};
     check_schema(loaded.model, cuda_feature_schema().name, cuda_feature_schema().version,
                  cuda_feature_schema().names());
     print_row(ranked_by(&loaded), evaluate_cuda(groups, [&](const JudgedTiles& judged) {

@@ -22,9 +22,9 @@ std::shared_ptr<const LoadedRankModel> load_shipped_model(std::string_view name,
                                                           const FeatureSchema& schema) {
   for (const EmbeddedFile& shipped : k_shipped_models) {
     if (shipped.name != name) continue;
-    return parse_model(gunzip(std::as_bytes(shipped.bytes),
-                              static_cast<std::int64_t>(k_longest_rank_model_bytes)),
-                       schema);
+    return parse_model(
+        gunzip(std::as_bytes(shipped.bytes), static_cast<std::int64_t>(k_longest_rank_model_bytes)),
+        schema);
   }
   return nullptr;
 }

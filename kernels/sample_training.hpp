@@ -60,9 +60,8 @@ template <class Group>
   for (const Group& group : samples) recipes.push_back(group.recipe.dump());
   const std::set<std::string> drawn = draw_recipes(recipes, few, seed);
   std::vector<Group> result;
-  std::ranges::copy_if(samples, std::back_inserter(result), [&](const Group& group) {
-    return drawn.contains(group.recipe.dump());
-  });
+  std::ranges::copy_if(samples, std::back_inserter(result),
+                       [&](const Group& group) { return drawn.contains(group.recipe.dump()); });
   return result;
 }
 

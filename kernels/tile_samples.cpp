@@ -77,16 +77,11 @@ SampleLine read_document(json document) {
 }  // namespace
 
 std::string write_sample_line(const SampleLine& line) {
-  json document = {{"schema", k_samples_schema},
-                   {"spjit", SPJIT_VERSION},
-                   {"family", line.family},
-                   {"name", line.name},
-                   {"recipe", line.recipe},
-                   {"times", std::string(to_string(line.times))},
-                   {"device", line.device},
-                   {"work", work_json(line.work)},
-                   {"columns", line.columns},
-                   {"tiles", line.tiles},
+  json document = {{"schema", k_samples_schema}, {"spjit", SPJIT_VERSION},
+                   {"family", line.family},      {"name", line.name},
+                   {"recipe", line.recipe},      {"times", std::string(to_string(line.times))},
+                   {"device", line.device},      {"work", work_json(line.work)},
+                   {"columns", line.columns},    {"tiles", line.tiles},
                    {"seconds", line.seconds}};
   if (!line.groupings.is_null()) document["groupings"] = line.groupings;
   if (!line.keys.empty()) document["keys"] = line.keys;
@@ -100,9 +95,10 @@ SampleLine read_sample_line(std::string_view text) {
 TimeKind common_times(std::span<const SampleLine> lines) {
   for (const SampleLine& line : lines) {
     if (line.times == TimeKind::none) {
-      throw Error(fmt::format("'{}' has no times: its tiles were compiled; 'spjit collect --time' "
-                              "times them",
-                              printable(line.name)));
+      throw Error(
+          fmt::format("'{}' has no times: its tiles were compiled; 'spjit collect --time' "
+                      "times them",
+                      printable(line.name)));
     }
     if (line.times != lines.front().times) {
       throw Error(fmt::format("the times of '{}' are {}, those of '{}' are {}: expected one kind",

@@ -38,6 +38,7 @@ struct CollectCommandOptions {
   fs::path out;
   fs::path compile_only;  ///< a folder of compiled tiles, to add to
   fs::path time;          ///< the same, to time
+  bool modelled = false;  ///< by the clock
   std::int64_t groups = 100;
   std::int64_t tiles = 0;
   std::uint64_t seed = 1;
@@ -98,10 +99,10 @@ std::vector<Source> file_sources(const CollectCommandOptions& options) {
     if (!input.problem.empty()) throw InvalidArgument(input.problem);
     const std::string file = name_below(input.path, options.root);
     for (const std::int64_t n : options.n) {
-      sources.push_back({fmt::format("{} n{}{}", file, n, end),
-                         {{"file", file}},
-                         n,
-                         [path = input.path] { return load_matrix(path); }});
+      sources.push_back(
+          {fmt::format("{} n{}{}", file, n, end), {{"file", file}}, n, [path = input.path] {
+             return load_matrix(path);
+           }});
     }
   }
   return sources;
@@ -130,7 +131,8 @@ std::string summary_of(const Group& group) {
   for (const auto& sample : group.samples) {
     if (sample.us > 0 && (best == 0 || sample.us < best)) best = sample.us;
   }
-  const std::string time = best > 0 ? fmt::format(", best {:.2f} us", best) : "";
+  const std::string kind = group.times == TimeKind::modelled ? ", modelled" : "";
+  const std::string time = best > 0 ? fmt::format(", best {:.2f} us{}", best, kind) : "";
   return fmt::format("{}: {} tiles{}, {:.1f} s", group.name, group.samples.size(), time,
                      group.seconds);
 }
@@ -146,9 +148,9 @@ ExitCode run_jobs(const std::vector<Job>& jobs, const SampleFile& file) {
       const std::string made = jobs[i].run();
       const std::chrono::duration<double> spent = Clock::now() - start;
       const std::size_t left = jobs.size() - i - 1;
-      progress.finish(fmt::format(
-          "{}; {} left, about {:.0f} s", made, left,
-          spent.count() / static_cast<double>(i + 1) * static_cast<double>(left)));
+      progress.finish(
+          fmt::format("{}; {} left, about {:.0f} s", made, left,
+                      spent.count() / static_cast<double>(i + 1) * static_cast<double>(left)));
     } catch (const IoError&) {
       throw;  // the file: the rest would fail too
     } catch (const CacheError&) {
@@ -217,15 +219,18 @@ ExitCode time_cuda(const CollectCommandOptions& options) {
     throw InvalidArgument(fmt::format("--time {}: no such folder", shown(options.time)));
   }
   const CompiledTiles folder(options.time);
-  SampleFile file(options.out, cuda_feature_schema().name, TimeKind::measured);
+  SampleFile file(options.out, cuda_feature_schema().name,
+                  options.modelled ? TimeKind::modelled : TimeKind::measured);
   std::vector<Job> jobs;
   for (const CudaSampleGroup& compiled :
        read_sample_file(folder.groups().path(), read_cuda_samples)) {
     if (file.has(compiled.name)) continue;
     jobs.push_back({compiled.name, [&folder, &file, &options, compiled] {
                       const CudaSampleGroup group =
-                          time_tiles(compiled, folder, timing_gpu_of(compiled.limits),
-                                     options.collect.compile.policy.search_budget_ms);
+                          options.modelled
+                              ? model_tiles(compiled, folder)
+                              : time_tiles(compiled, folder, timing_gpu_of(compiled.limits),
+                                           options.collect.compile.policy.search_budget_ms);
                       file.append(to_line(group));
                       return summary_of(group);
                     }});
@@ -241,8 +246,8 @@ ExitCode collect(const CollectCommandOptions& options) {
   const Target& target = options.collect.compile.target;
   if (!options.compile_only.empty()) {
     if (!target.is_cuda()) {
-      throw InvalidArgument(fmt::format("--compile-only: target {}; expected a GPU, such as sm_90",
-                                        target.name()));
+      throw InvalidArgument(
+          fmt::format("--compile-only: target {}; expected a GPU, such as sm_90", target.name()));
     }
     return compile_cuda(options);
   }
@@ -278,12 +283,19 @@ void add_options(CLI::App& command, CollectCommandOptions& options) {
                       "cubins in this folder.")
           ->check(not_empty())
           ->type_name("DIR");
+  CLI::Option* time =
+      command
+          .add_option("--time", options.time,
+                      "Time the tiles that --compile-only left in this folder on a GPU of this "
+                      "machine.")
+          ->check(not_empty())
+          ->type_name("DIR")
+          ->excludes(compile_only);
   command
-      .add_option("--time", options.time,
-                  "Time the tiles that --compile-only left in this folder on a GPU of this machine.")
-      ->check(not_empty())
-      ->type_name("DIR")
-      ->excludes(compile_only);
+      .add_flag("--modelled", options.modelled,
+                "With --time: no GPU, but times that a clock models from the cubins. Nothing is "
+                "measured, and samples and models say so.")
+      ->needs(time);
   command
       .add_option("--tiles", options.tiles,
                   "With --compile-only: tiles of a matrix, a quarter the best of the ranking in "
@@ -325,8 +337,9 @@ void add_options(CLI::App& command, CollectCommandOptions& options) {
       ->type_name("COUNT")
       ->capture_default_str();
   command
-      .add_option("--search-budget", options.collect.compile.policy.search_budget_ms,
-                  "Milliseconds for one search, or the tiles of one group: those not reached are left out.")
+      .add_option(
+          "--search-budget", options.collect.compile.policy.search_budget_ms,
+          "Milliseconds for one search, or the tiles of one group: those not reached are left out.")
       ->transform(real_number(0, 1e9))
       ->type_name("MS")
       ->default_str("60000");

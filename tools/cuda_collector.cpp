@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/arithmetic.hpp"
 #include "base/hash.hpp"
 #include "base/timing.hpp"
+#include "kernels/cuda_clock.hpp"
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
 #include "kernels/unrolled_cuda/cuda_features.hpp"
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
@@ -20,6 +24,8 @@
 #include "plan/problem.hpp"
 #include "plan/workload.hpp"
 #include "reorder/row_groupings.hpp"
+#include "runtime/cuda/clock/clock_constants.hpp"
+#include "runtime/cuda/clock/cubin_clock.hpp"
 #include "runtime/cuda/local_gpus.hpp"
 #include "runtime/device.hpp"
 #include "spjit/error.hpp"
@@ -100,6 +106,15 @@ CudaProxyLaunch launch_of(const CudaCandidate& candidate) {
   return launch;
 }
 
+ClockShape shape_of(const CudaProxyLaunch& launch) {
+  const auto count = [](std::int64_t value) {
+    return checked_cast<std::uint32_t>(value, "blocks or threads of a launch");
+  };
+  return {.grid = {count(launch.grid_x), count(launch.grid_y), 1},
+          .block = {count(launch.threads), count(launch.tiles_a_block), 1},
+          .dynamic_shared_bytes = launch.dynamic_shared_bytes};
+}
+
 /// Why a cubin was not found.
 std::string reason_of(const CacheLookup& lookup) {
   return lookup.miss_reason.empty() ? "its cubin is not there" : lookup.miss_reason;
@@ -127,6 +142,13 @@ std::string CompiledTiles::problem_of(const CudaSample& sample) const {
   if (sample.key.empty()) return {};
   const CacheLookup found = cubins_.lookup(sample.key);
   return found.entry ? "" : reason_of(found);
+}
+
+CacheEntry CompiledTiles::entry_of(const CudaSample& sample) const {
+  CacheLookup found = cubins_.lookup(sample.key);
+  if (found.entry) return std::move(*found.entry);
+  throw Error(fmt::format("tile {}: {}; 'spjit collect --compile-only' compiles it again",
+                          to_string(sample.candidate.tile), reason_of(found)));
 }
 
 CudaSampleGroup compile_tiles(const Problem& problem, const CompileTilesOptions& options,
@@ -176,14 +198,9 @@ CudaSampleGroup time_tiles(CudaSampleGroup group, const CompiledTiles& folder, i
   for (std::size_t i = 0; i < group.samples.size(); ++i) {
     const CudaSample& sample = group.samples[i];
     if (sample.key.empty()) continue;
-    CacheLookup found = folder.cubins().lookup(sample.key);
-    const std::string tile = to_string(sample.candidate.tile);
-    if (!found.entry) {
-      throw Error(fmt::format("tile {}: {}; 'spjit collect --compile-only' compiles it again", tile,
-                              reason_of(found)));
-    }
-    entries.push_back(std::move(*found.entry));
-    candidates.push_back({tile, entries.back().file(k_cubin_file), launch_of(sample.candidate)});
+    entries.push_back(folder.entry_of(sample));
+    candidates.push_back({to_string(sample.candidate.tile), entries.back().file(k_cubin_file),
+                          launch_of(sample.candidate)});
     places.push_back(i);
   }
   const Problem problem = operands_of(group.work);
@@ -207,11 +224,10 @@ CudaSampleGroup time_tiles(CudaSampleGroup group, const CompiledTiles& folder, i
     timed.push_back(std::move(sample));
   }
   if (!ran) {
-    const auto failed =
-        std::ranges::find(results, TuningOutcome::failed, &TuningResult::outcome);
-    throw Error("no tile could be timed: " +
-                (failed == results.end() ? std::string("the budget was spent before")
-                                         : failed->failure));
+    const auto failed = std::ranges::find(results, TuningOutcome::failed, &TuningResult::outcome);
+    throw Error("no tile could be timed: " + (failed == results.end()
+                                                  ? std::string("the budget was spent before")
+                                                  : failed->failure));
   }
   group.samples = std::move(timed);
   group.times = TimeKind::measured;
@@ -219,12 +235,41 @@ CudaSampleGroup time_tiles(CudaSampleGroup group, const CompiledTiles& folder, i
   return group;
 }
 
+CudaSampleGroup model_tiles(CudaSampleGroup group, const CompiledTiles& folder) {
+  const auto start = Clock::now();
+  const std::optional<ClockConstants> constants = clock_constants(group.limits.arch);
+  if (!constants) {
+    throw NotSupported(fmt::format("the clock has no constants of sm_{}", group.limits.arch));
+  }
+  const Problem problem = operands_of(group.work);
+  std::vector<CudaSample> modelled;
+  std::string failure = "none was compiled";
+  for (CudaSample& sample : group.samples) {
+    if (sample.key.empty()) continue;
+    const CacheEntry entry = folder.entry_of(sample);
+    const std::span<const std::byte> cubin = entry.file(k_cubin_file);
+    try {
+      const ClockLaunch launch =
+          clock_launch(problem, cubin, k_cuda_kernel_name, shape_of(launch_of(sample.candidate)));
+      sample.us = modelled_time(cubin, launch, group.limits, *constants).us;
+      sample.samples = 1;
+      modelled.push_back(std::move(sample));
+    } catch (const NotSupported& error) {
+      failure = fmt::format("{}: {}", to_string(sample.candidate.tile), error.what());
+    }
+  }
+  if (modelled.empty()) throw Error("no tile could be modelled: " + failure);
+  group.samples = std::move(modelled);
+  group.times = TimeKind::modelled;
+  group.seconds = ms_since(start) / 1e3;
+  return group;
+}
+
 int timing_gpu_of(const CudaDeviceInfo& limits) {
-  const TimingGpu gpu =
-      find_timing_gpu(Target::parse(fmt::format("sm_{}", limits.arch)), limits);
+  const TimingGpu gpu = find_timing_gpu(Target::parse(fmt::format("sm_{}", limits.arch)), limits);
   if (gpu.ordinal) return *gpu.ordinal;
-  throw NotSupported(fmt::format("tiles of {} cannot be timed here: {}", limits.name(),
-                                 gpu.problem));
+  throw NotSupported(
+      fmt::format("tiles of {} cannot be timed here: {}", limits.name(), gpu.problem));
 }
 
 }  // namespace spjit::cli

@@ -1,7 +1,8 @@
 #pragma once
 
 /// @file
-/// Compiles tiles of GPUs without one, keeps their cubins, and times them where there is one.
+/// Compiles tiles of GPUs without one, keeps their cubins, and times them where there is one, or by
+/// the clock.
 
 #include <cstdint>
 #include <filesystem>
@@ -32,6 +33,9 @@ class CompiledTiles {
   /// Why the cubin of a tile cannot be read; empty: it can, or the tile did not compile.
   [[nodiscard]] std::string problem_of(const CudaSample& sample) const;
 
+  /// The entry of a tile that compiled. Throws Error where it is damaged or gone.
+  [[nodiscard]] CacheEntry entry_of(const CudaSample& sample) const;
+
  private:
   SampleFile groups_;
   CacheStore cubins_;
@@ -39,9 +43,9 @@ class CompiledTiles {
 
 /// Which tiles are compiled, and how.
 struct CompileTilesOptions {
-  CompileOptions compile;   ///< target, toolkit, threads; the mode is not looked at
-  std::int64_t tiles = 0;   ///< of a group: the prior's best, the rest drawn; 0: all
-  std::uint64_t seed = 1;   ///< of what is drawn
+  CompileOptions compile;  ///< target, toolkit, threads; the mode is not looked at
+  std::int64_t tiles = 0;  ///< of a group: the prior's best, the rest drawn; 0: all
+  std::uint64_t seed = 1;  ///< of what is drawn
 };
 
 /// Compiles tiles that the rules leave, the whole kernel of each, unless their cubins are there:
@@ -56,6 +60,11 @@ struct CompileTilesOptions {
 /// is damaged or gone and if no tile could be timed, DeviceError.
 [[nodiscard]] CudaSampleGroup time_tiles(CudaSampleGroup group, const CompiledTiles& folder,
                                          int ordinal, double budget_ms);
+
+/// The same tiles with times that the clock models from their cubins (runtime/cuda/clock): no GPU
+/// is needed, nothing is measured. A tile that the clock cannot follow says nothing and is left
+/// out. Throws as time_tiles(), NotSupported where the clock has no constants of the architecture.
+[[nodiscard]] CudaSampleGroup model_tiles(CudaSampleGroup group, const CompiledTiles& folder);
 
 /// The GPU of this machine that tiles compiled for such a device may be timed on. Throws
 /// NotSupported that says why there is none.

@@ -35,8 +35,7 @@ FileDescriptor open_for_appending(const std::filesystem::path& path) {
 
 }  // namespace
 
-SampleFile::SampleFile(const std::filesystem::path& path, std::string_view family,
-                       TimeKind times)
+SampleFile::SampleFile(const std::filesystem::path& path, std::string_view family, TimeKind times)
     : path_(path), file_(open_for_appending(path)) {
   const FileBytes content = read_file(file_, path.string(), k_most_bytes);
   const std::string_view text(reinterpret_cast<const char*>(content.data.get()), content.size);

@@ -178,11 +178,11 @@ ExitCode train(const TrainCommandOptions& options) {
     init = read_rank_model(read_text_file(options.init, k_longest_rank_model_bytes));
     check_schema(init, training.schema, training.schema_version, training.features);
     if (label_of(init).empty() != (times == TimeKind::measured)) {
-      throw Error(fmt::format("{}: its times are {}, those of the samples are {}: expected one kind",
-                              options.init.string(),
-                              to_string(label_of(init).empty() ? TimeKind::measured
-                                                               : TimeKind::modelled),
-                              to_string(times)));
+      throw Error(
+          fmt::format("{}: its times are {}, those of the samples are {}: expected one kind",
+                      options.init.string(),
+                      to_string(label_of(init).empty() ? TimeKind::measured : TimeKind::modelled),
+                      to_string(times)));
     }
     training.init = &init;
   }

@@ -47,8 +47,8 @@ JudgedTiles judged_simulation(const nlohmann::json& document, const std::filesys
     if (document.at("kind") != "simulated") throw Error("kind is not \"simulated\"");
     const auto matrix = document.at("matrix").get<std::string>();
     const auto n = document.at("n").get<std::int64_t>();
-    JudgedTiles judged{fmt::format("{} n{} {}", matrix, n, limits.name()), "simulated", limits,
-                       {}, {}};
+    JudgedTiles judged{
+        fmt::format("{} n{} {}", matrix, n, limits.name()), "simulated", limits, {}, {}};
     const Problem problem = load_problem(matrices / matrix, n);
     const SearchPolicy policy;
     RowGroupings groupings(*problem.a, policy.reorder);

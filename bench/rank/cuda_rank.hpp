@@ -32,8 +32,8 @@ struct JudgedTiles {
 [[nodiscard]] JudgedTiles judged_samples(const CudaSampleGroup& group);
 
 /// Tiles and cycles of a file of simulated cycles (bench/README.md, Simulated cycles), whose matrix
-/// is below `matrices`. Throws Error for a file that is none, that says it is not simulated, or with
-/// a tile that the rules do not leave on that device.
+/// is below `matrices`. Throws Error for a file that is none, that says it is not simulated, or
+/// with a tile that the rules do not leave on that device.
 [[nodiscard]] JudgedTiles judged_simulation(const nlohmann::json& document,
                                             const std::filesystem::path& matrices,
                                             const CudaDeviceInfo& limits);

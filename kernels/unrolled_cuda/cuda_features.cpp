@@ -136,7 +136,8 @@ void add_launch(std::vector<float>& row, const CudaCandidate& candidate,
 /// Of a candidate that no block of can be active the terms are 0, and the cycles as many as fit.
 void add_prior(std::vector<float>& row, const CudaCandidate& candidate,
                const CudaDeviceInfo& limits, double least_cycles) {
-  const double products = std::max(1.0, as_double(candidate.work.nnz) * as_double(candidate.work.n));
+  const double products =
+      std::max(1.0, as_double(candidate.work.nnz) * as_double(candidate.work.n));
   const double cycles = estimate_cuda_cycles(candidate, limits);
   const bool runs = cycles > 0 && std::isfinite(cycles);
   const CudaCost cost = runs ? estimate_cuda_cost(candidate, limits) : CudaCost{};

@@ -18,7 +18,7 @@ using nlohmann::json;
 
 struct DeviceNumber {
   const char* name;
-  std::int64_t CudaDeviceInfo::* member;
+  std::int64_t CudaDeviceInfo::*member;
 };
 
 constexpr std::array k_device_numbers = {
@@ -53,11 +53,10 @@ CudaDeviceInfo read_device(const json& device) {
   limits.card = device.at("card");
   limits.product = device.at("product");
   for (const DeviceNumber& number : k_device_numbers) {
-    limits.*number.member =
-        json_integer(device.at(number.name), number.name, 0, k_most_of_samples);
+    limits.*number.member = json_integer(device.at(number.name), number.name, 0, k_most_of_samples);
   }
   // What formulas divide by.
-  for (const std::int64_t CudaDeviceInfo::* member :
+  for (const std::int64_t CudaDeviceInfo::*member :
        {&CudaDeviceInfo::sms, &CudaDeviceInfo::warp_size, &CudaDeviceInfo::sub_partitions}) {
     if (limits.*member < 1) throw Error("a device without SMs, warps or sub-partitions");
   }
@@ -67,12 +66,30 @@ CudaDeviceInfo read_device(const json& device) {
 /// Columns of `tiles`.
 const std::vector<std::string>& columns() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> all = {
-        "m1",           "n1",           "tiles_a_block", "unit_nonzeros", "reorder",
-        "cap",          "min_blocks",   "register_cap",  "accumulators",  "b_in_flight",
-        "values",       "addressing",   "row_tiles",     "column_tiles",  "blocks",
-        "column_padding", "code_bytes", "active_blocks", "active_warps",  "waves",
-        "nnc_sum",      "nnc_max",      "tile_nnz_max",  "tile_nnz_cv"};
+    std::vector<std::string> all = {"m1",
+                                    "n1",
+                                    "tiles_a_block",
+                                    "unit_nonzeros",
+                                    "reorder",
+                                    "cap",
+                                    "min_blocks",
+                                    "register_cap",
+                                    "accumulators",
+                                    "b_in_flight",
+                                    "values",
+                                    "addressing",
+                                    "row_tiles",
+                                    "column_tiles",
+                                    "blocks",
+                                    "column_padding",
+                                    "code_bytes",
+                                    "active_blocks",
+                                    "active_warps",
+                                    "waves",
+                                    "nnc_sum",
+                                    "nnc_max",
+                                    "tile_nnz_max",
+                                    "tile_nnz_cv"};
     for (const char* name : k_time_columns) all.emplace_back(name);
     return all;
   }();
@@ -160,8 +177,8 @@ CudaSample read_tile(const json& row, const Workload& work) {
   complete(candidate.grouping, candidate.row_tiles, work.nnz);
   check_cuda_tile(candidate.tile, work.n);
   if (candidate.column_tiles < 1 || candidate.blocks % candidate.column_tiles != 0) {
-    throw Error(fmt::format("{} blocks in {} column tiles", candidate.blocks,
-                            candidate.column_tiles));
+    throw Error(
+        fmt::format("{} blocks in {} column tiles", candidate.blocks, candidate.column_tiles));
   }
   return sample;
 }

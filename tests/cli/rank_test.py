@@ -202,6 +202,29 @@ class CudaRankTest(ToolTest):
         self.assertEqual(other["record"]["search"]["ranked_by"],
                          "gpu (trained on modelled times, sm_90:h100)")
 
+    def test_tiles_are_timed_by_the_clock_and_say_so(self):
+        self.compile()
+
+        self.succeed("collect", "--time", "tiles", "--modelled", "--out", "m.jsonl", **NO_GPU)
+
+        groups = self.lines("m.jsonl")
+        self.assertEqual([group["times"] for group in groups], ["modelled"] * 2)
+        for group in groups:
+            self.assertEqual(len(group["tiles"]), 3)
+            for tile in group["tiles"]:
+                self.assertGreater(tile[group["columns"].index("us")], 0)
+        self.assert_error(self.run_tool("collect", "--time", "tiles", "--out", "m.jsonl", **EMULATED),
+                          FAILED, "expected cuda and measured")
+        self.assert_error(self.run_tool("collect", "--modelled", "--out", "m.jsonl"), USAGE, "--time")
+        result = self.run_tool("train", "m.jsonl", "--validation", 0, "--rounds", 3, "--name", "gpu",
+                               "--out", "gpu.json")
+        if "built without XGBoost" in result.stderr:
+            self.skipTest("this spjit was built without XGBoost")
+        self.assertIn("modelled times", result.stdout)
+        report = self.run_tool("explain", "a.npz", "--n", 40, *GPU, "--search", "proxy",
+                               "--rank-model", "gpu.json", **NO_GPU)
+        self.assertIn("tiles ranked by gpu (trained on modelled times, sm_90:h100)", report.stdout)
+
     def test_times_of_two_kinds_and_two_devices_do_not_mix(self):
         self.compile()
         result = self.run_tool("train", "tiles/tiles.jsonl", "--out", "m.json")

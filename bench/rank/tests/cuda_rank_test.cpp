@@ -61,8 +61,7 @@ TEST(CudaRank, SimulatedCyclesBelongToTheTilesThatTheyName) {
   ASSERT_GT(tiles.size(), 3U);
   json document = {{"kind", "simulated"}, {"matrix", "a.smtx"}, {"n", 512}};
   for (const std::size_t tile : {3, 0}) {
-    document["tiles"].push_back(
-        {{"tile", to_string(tiles[tile].tile)}, {"cycles", 100 + tile}});
+    document["tiles"].push_back({{"tile", to_string(tiles[tile].tile)}, {"cycles", 100 + tile}});
   }
 
   const JudgedTiles group = judged_simulation(document, directory.path(), limits);

@@ -33,7 +33,8 @@ TEST(SampleReader, ReadsPlainAndCompressedFilesInTheirOrder) {
       .write(reinterpret_cast<const char*>(packed.data()), std::ssize(packed));
 
   for (const char* name : {"a.jsonl", "a.jsonl.gz"}) {
-    const std::vector<HostSampleGroup> groups = read_sample_file(directory.path() / name, spjit::read_host_samples);
+    const std::vector<HostSampleGroup> groups =
+        read_sample_file(directory.path() / name, spjit::read_host_samples);
     ASSERT_EQ(groups.size(), 2U) << name;
     EXPECT_EQ(groups[0].name, "one");
     EXPECT_EQ(groups[1].name, "two");
@@ -54,9 +55,11 @@ TEST(SampleReader, NamesFileAndLineOfWhatIsNoSample) {
 
 TEST(SampleReader, RefusesWhatIsMissingDamagedOrTooLong) {
   const TemporaryDirectory directory;
-  EXPECT_THROW(static_cast<void>(spjit::read_text_file(directory.path() / "none", 9)), spjit::IoError);
+  EXPECT_THROW(static_cast<void>(spjit::read_text_file(directory.path() / "none", 9)),
+               spjit::IoError);
   std::ofstream(directory.path() / "torn.gz") << "\x1f\x8b torn";
-  EXPECT_THROW(static_cast<void>(spjit::read_text_file(directory.path() / "torn.gz", 99)), spjit::Error);
+  EXPECT_THROW(static_cast<void>(spjit::read_text_file(directory.path() / "torn.gz", 99)),
+               spjit::Error);
   std::ofstream(directory.path() / "long") << std::string(100, 'x');
   EXPECT_THROW(static_cast<void>(spjit::read_text_file(directory.path() / "long", 99)),
                spjit::Error);

@@ -87,16 +87,19 @@ TEST(TileSamples, AreOfOneFamilyWithTheColumnsOfThisVersion) {
   const SampleLine line = line_named("one");
 
   EXPECT_EQ(error_of([&] { check_family(line, "cuda", {"m1", "us"}); }), "none");
-  EXPECT_NE(error_of([&] { check_family(line, "host", {"m1", "us"}); }).find("expected host"),
+  EXPECT_NE(error_of([&] {
+              check_family(line, "host", {"m1", "us"});
+            }).find("expected host"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { check_family(line, "cuda", {"us", "m1"}); }).find("columns"),
+  EXPECT_NE(error_of([&] {
+              check_family(line, "cuda", {"us", "m1"});
+            }).find("columns"),
             std::string::npos);
 }
 
 TEST(TileSamples, TimesOfTwoKindsDoNotMix) {
   const std::vector<SampleLine> measured = {line_named("one"), line_named("two")};
-  const std::vector<SampleLine> mixed = {line_named("one"),
-                                         line_named("two", TimeKind::modelled)};
+  const std::vector<SampleLine> mixed = {line_named("one"), line_named("two", TimeKind::modelled)};
   const std::vector<SampleLine> compiled = {line_named("one", TimeKind::none)};
 
   EXPECT_EQ(common_times(measured), TimeKind::measured);

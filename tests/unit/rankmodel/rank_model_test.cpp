@@ -282,8 +282,7 @@ TEST(RankModelLabel, SaysThatTimesWereModelledAndOfWhichDevices) {
 
   made["times"] = "modelled";
   EXPECT_EQ(label_of(loaded.model), "trained on modelled times, sm_75:rtx2080ti, sm_75:t4");
-  EXPECT_EQ(ranked_by(&loaded),
-            "stump (trained on modelled times, sm_75:rtx2080ti, sm_75:t4)");
+  EXPECT_EQ(ranked_by(&loaded), "stump (trained on modelled times, sm_75:rtx2080ti, sm_75:t4)");
 }
 
 /// Provenance is anybody's.

@@ -1,4 +1,5 @@
-// Timing compiled tiles on the emulated driver, with PTX in place of cubins. Its times mean nothing.
+// Timing compiled tiles on the emulated driver, with PTX in place of cubins. Its times mean
+// nothing.
 
 #include "tools/cuda_collector.hpp"
 
@@ -51,8 +52,7 @@ class CudaCollectorTest : public ::testing::Test {
       tile.n1 = 32;
       tile.reorder = ReorderAlgorithm::balanced;
       const RowGrouping grouping = group_rows(*problem.a, m1, tile.reorder);
-      CudaSample sample{
-          examine_cuda_tile(problem, tile, cuda_policy(), group_.limits, grouping)};
+      CudaSample sample{examine_cuda_tile(problem, tile, cuda_policy(), group_.limits, grouping)};
       group_.work = sample.candidate.work;
       if (m1 < 8) sample.key = publish(problem, tile);
       group_.samples.push_back(sample);
@@ -124,9 +124,17 @@ TEST_F(CudaCollectorTest, ATileThatDoesNotLoadHasNoTime) {
   EXPECT_EQ(timed.samples[0].us, 0);
   EXPECT_GT(timed.samples[1].us, 0);
   group_.samples.resize(1);
-  EXPECT_NE(error_of([&] { static_cast<void>(time_tiles(group_, folder_, 0, 60'000)); })
-                .find("no tile could be timed: "),
+  EXPECT_NE(error_of([&] {
+              static_cast<void>(time_tiles(group_, folder_, 0, 60'000));
+            }).find("no tile could be timed: "),
             std::string::npos);
+}
+
+/// PTX is no cubin, and the clock reads cubins: nothing is made up.
+TEST_F(CudaCollectorTest, WhatTheClockCannotReadHasNoModelledTime) {
+  EXPECT_THROW(static_cast<void>(model_tiles(group_, folder_)), Error);
+  group_.limits.arch = 61;
+  EXPECT_THROW(static_cast<void>(model_tiles(group_, folder_)), NotSupported);
 }
 
 TEST_F(CudaCollectorTest, TilesOfAnotherCardAreNotTimed) {

@@ -106,12 +106,12 @@ TEST(CudaFeatures, AreThoseCountedByHandOfAPlantedMatrix) {
 
 TEST(CudaFeatures, OfThePriorSayHowFarATileIsFromTheBest) {
   const auto limits = spjit::testing_support::cuda_limits();
-  const std::vector<spjit::CudaCandidate> tiles = spjit::rank_by_prior(
-      spjit::testing_support::cuda_space(
-          spjit::testing_support::cuda_problem(
-              spjit::testing_support::random_matrix(256, 128, 0.9), 256))
-          .survivors(),
-      limits);
+  const std::vector<spjit::CudaCandidate> tiles =
+      spjit::rank_by_prior(spjit::testing_support::cuda_space(
+                               spjit::testing_support::cuda_problem(
+                                   spjit::testing_support::random_matrix(256, 128, 0.9), 256))
+                               .survivors(),
+                           limits);
 
   const std::vector<float> rows = cuda_feature_rows(tiles, limits);
 
