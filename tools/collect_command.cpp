@@ -16,8 +16,6 @@
 #include "inputs.hpp"
 #include "kernel_options.hpp"
 #include "kernels/sample_reader.hpp"
-#include "kernels/unrolled_cuda/cuda_features.hpp"
-#include "kernels/unrolled_host/host_features.hpp"
 #include "manual.hpp"
 #include "plan/problem.hpp"
 #include "runtime/cuda/local_gpus.hpp"
@@ -170,7 +168,7 @@ ExitCode run_jobs(const std::vector<Job>& jobs, const SampleFile& file) {
 ExitCode time_host(CollectCommandOptions options) {
   options.collect.compile.resources.threads =
       resolve_threads(options.collect.compile.resources.threads);
-  SampleFile file(options.out, host_feature_schema().name, TimeKind::measured);
+  SampleFile file(options.out, k_host_samples, TimeKind::measured);
   const auto pool = std::make_shared<WorkerPool>(options.collect.compile.resources.threads);
   std::vector<Job> jobs;
   for (const Source& source : sources_of(options)) {
@@ -219,7 +217,7 @@ ExitCode time_cuda(const CollectCommandOptions& options) {
     throw InvalidArgument(fmt::format("--time {}: no such folder", shown(options.time)));
   }
   const CompiledTiles folder(options.time);
-  SampleFile file(options.out, cuda_feature_schema().name,
+  SampleFile file(options.out, k_cuda_samples,
                   options.modelled ? TimeKind::modelled : TimeKind::measured);
   std::vector<Job> jobs;
   for (const CudaSampleGroup& compiled :

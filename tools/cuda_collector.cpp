@@ -15,7 +15,6 @@
 #include "base/timing.hpp"
 #include "kernels/cuda_clock.hpp"
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
-#include "kernels/unrolled_cuda/cuda_features.hpp"
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "kernels/unrolled_cuda/cuda_tile_space.hpp"
 #include "kernels/unrolled_cuda/cuda_timer.hpp"
@@ -135,7 +134,7 @@ Problem operands_of(const Workload& work) {
 }  // namespace
 
 CompiledTiles::CompiledTiles(const std::filesystem::path& folder)
-    : groups_(made(folder) / "tiles.jsonl", cuda_feature_schema().name, TimeKind::none),
+    : groups_(made(folder) / "tiles.jsonl", k_cuda_samples, TimeKind::none),
       cubins_(folder / "cubins", SPJIT_VERSION) {}
 
 std::string CompiledTiles::problem_of(const CudaSample& sample) const {

@@ -83,13 +83,13 @@ nlohmann::json describe_groups(const std::string& file, const std::vector<Group>
 }
 
 nlohmann::json describe_samples(const std::string& file, const std::vector<SampleLine>& lines) {
-  return common_family(lines) == cuda_feature_schema().name
+  return common_family(lines) == k_cuda_samples
              ? describe_groups(file, groups_of(lines, cuda_samples_of))
              : describe_groups(file, groups_of(lines, host_samples_of));
 }
 
 Samples training_samples(const std::vector<SampleLine>& lines) {
-  if (common_family(lines) == cuda_feature_schema().name) {
+  if (common_family(lines) == k_cuda_samples) {
     return {&cuda_feature_schema(), cuda_training_groups(groups_of(lines, cuda_samples_of))};
   }
   return {&host_feature_schema(), host_training_groups(groups_of(lines, host_samples_of))};

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/json_text.hpp"
-#include "kernels/unrolled_cuda/cuda_features.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -187,7 +186,7 @@ CudaSample read_tile(const json& row, const Workload& work) {
 
 SampleLine to_line(const CudaSampleGroup& group) {
   SampleLine line = line_of(group);
-  line.family = cuda_feature_schema().name;
+  line.family = k_cuda_samples;
   line.device = device_json(group.limits);
   line.columns = columns();
   for (const CudaSample& sample : group.samples) {
@@ -200,7 +199,7 @@ SampleLine to_line(const CudaSampleGroup& group) {
 
 CudaSampleGroup cuda_samples_of(const SampleLine& line) {
   return reading_samples([&] {
-    check_family(line, cuda_feature_schema().name, columns());
+    check_family(line, k_cuda_samples, columns());
     CudaSampleGroup group;
     take_line(line, group);
     group.limits = read_device(line.device);

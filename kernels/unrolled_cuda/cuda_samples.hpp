@@ -12,6 +12,9 @@
 
 namespace spjit {
 
+/// SampleLine::family, the name of cuda_feature_schema().
+inline constexpr const char* k_cuda_samples = "cuda";
+
 /// Tiles of plain products: no layer, rows of B and C without gaps.
 using CudaSample = TileSample<CudaCandidate>;
 using CudaSampleGroup = SampleGroup<CudaCandidate, CudaDeviceInfo>;

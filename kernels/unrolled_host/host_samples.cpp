@@ -5,7 +5,6 @@
 #include <map>
 
 #include "base/json_text.hpp"
-#include "kernels/unrolled_host/host_features.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/error.hpp"
 
@@ -112,7 +111,7 @@ GroupingStatistics read_grouping(const json& row, std::int64_t nnz) {
 
 SampleLine to_line(const HostSampleGroup& group) {
   SampleLine line = line_of(group);
-  line.family = host_feature_schema().name;
+  line.family = k_host_samples;
   line.device = device_json(group.limits);
   line.columns = columns();
   std::map<std::int64_t, const GroupingStatistics*> groupings;
@@ -129,7 +128,7 @@ SampleLine to_line(const HostSampleGroup& group) {
 
 HostSampleGroup host_samples_of(const SampleLine& line) {
   return reading_samples([&] {
-    check_family(line, host_feature_schema().name, columns());
+    check_family(line, k_host_samples, columns());
     HostSampleGroup group;
     take_line(line, group);
     group.limits = read_device(line.device);

@@ -12,6 +12,9 @@
 
 namespace spjit {
 
+/// SampleLine::family, the name of host_feature_schema().
+inline constexpr const char* k_host_samples = "host";
+
 using HostSample = TileSample<TileCandidate>;  ///< `grouping`: as EstimatedGrouping gives it
 using HostSampleGroup = SampleGroup<TileCandidate, HostDeviceInfo>;
 

@@ -60,7 +60,7 @@ TEST(CudaRank, SimulatedCyclesBelongToTheTilesThatTheyName) {
       cuda_space(cuda_problem(matrix, 512), {}, limits).survivors();
   ASSERT_GT(tiles.size(), 3U);
   json document = {{"kind", "simulated"}, {"matrix", "a.smtx"}, {"n", 512}};
-  for (const std::size_t tile : {3, 0}) {
+  for (const std::size_t tile : {std::size_t{3}, std::size_t{0}}) {
     document["tiles"].push_back({{"tile", to_string(tiles[tile].tile)}, {"cycles", 100 + tile}});
   }
 

@@ -66,6 +66,10 @@ TEST(CudaSamples, ALineHoldsAllThatFeaturesLookAt) {
   }
 }
 
+TEST(CudaSamples, AreOfTheFamilyThatModelsAreFor) {
+  EXPECT_EQ(to_line(group_of_matrix()).family, cuda_feature_schema().name);
+}
+
 TEST(CudaSamples, SayWhatIsWrongWithALine) {
   const json good = json::parse(write_samples(group_of_matrix()));
   EXPECT_EQ(error_of(good), "none");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "kernels/unrolled_host/host_features.hpp"
 #include "spjit/error.hpp"
 
 namespace {
@@ -62,6 +63,10 @@ TEST(HostSamples, ALineHoldsAllThereIs) {
   EXPECT_EQ(read.samples[0].candidate.grouping.fmas_per_load, 2);
   EXPECT_EQ(read.samples[0].us, 0.1 + 0.2);
   EXPECT_EQ(write_samples(read), line);
+}
+
+TEST(HostSamples, AreOfTheFamilyThatModelsAreFor) {
+  EXPECT_EQ(to_line(group_by_hand()).family, spjit::host_feature_schema().name);
 }
 
 TEST(HostSamples, SaysWhatIsWrongWithALine) {
