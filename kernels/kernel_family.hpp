@@ -56,6 +56,8 @@ struct BuildRequest {
   /// Times the candidates of a space as the policy says; handed in, so that a family runs nothing
   /// by itself.
   std::function<SearchOutcome(TunableSpace&, std::chrono::steady_clock::time_point)> search = {};
+  /// Is told of a search that nothing timed: what a clock said of candidates. May be empty.
+  std::function<void(const SearchTrace&)> modelled = {};
   FindCode find_code = {};  ///< empty: code is always made
 };
 

@@ -71,6 +71,7 @@ void go_through_stages(Explanation& explanation, const Input& input, const Kerne
     explanation.search = outcome.trace;
     return outcome;
   };
+  request.modelled = [&](const SearchTrace& trace) { explanation.search = trace; };
   const RaceKernels race = race_within_budget(what, context, request.pool.get());
   explanation.record = explain_problem(request, kernel_families(), race);
   // Of a family that was not taken.
@@ -267,7 +268,8 @@ std::string explanation_svg(const Explanation& explanation) {
   const std::string title =
       fmt::format("{}, n = {}, {}", shown(explanation.path.filename()),
                   columns_text(explanation.problem.n), record.at("device").get<std::string>());
-  if (!explanation.search.entries.empty()) return search_svg(explanation.search, title);
+  const SearchTrace& search = explanation.search;
+  if (!search.entries.empty() && !search.modelled) return search_svg(search, title);
   const Json space = explanation.space();
   return space.is_null() ? "" : tile_space_svg(space, explanation.tile(), title);
 }

@@ -46,8 +46,9 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
       "How the tile is chosen: instant (ranked only, microseconds), ranked (the best-ranked tiles "
       "are timed on this machine, by small proxy kernels where those pay), proxy (the same for "
       "every tile that the rules leave) or exhaustive (every one is compiled in full and timed). "
-      "Where no device here can time, the best-ranked tile is taken and output says 'ranked, not "
-      "timed'.")
+      "Where no device here can time, ranked lets a model of the GPU choose among the best-ranked "
+      "and output says 'modelled, not timed'; else the best-ranked tile is taken and output says "
+      "'ranked, not timed'.")
       ->type_name("MODE")
       ->default_str(std::string(to_string(options.policy.search)));
   command

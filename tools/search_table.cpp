@@ -28,6 +28,37 @@ std::string outcome_text(const std::optional<TuningResult>& result) {
                      result->timing.samples, 100 * result->timing.noise);
 }
 
+/// "in 12.31 us, memory", or why the clock says nothing.
+std::string modelled_text(const std::optional<ModelledResult>& result) {
+  if (!result) return "";
+  if (!result->failure.empty()) return "failed: " + result->failure;
+  return fmt::format("in {:.2f} us, {}", result->us, result->bound);
+}
+
+/// The ranking's first, as the clock sees them.
+std::string modelled_table(const SearchTrace& trace, const Terminal& terminal) {
+  Table table({{"", Column::Align::left},
+               {"rank"},
+               {"tile", Column::Align::left},
+               {"score"},
+               {"modelled, not timed", Column::Align::left}});
+  std::size_t modelled = 0;
+  for (std::size_t i = 0; i < trace.entries.size(); ++i) {
+    const SearchTraceEntry& entry = trace.entries[i];
+    if (!entry.modelled) continue;
+    ++modelled;
+    const std::string note = entry.note.empty() ? "" : ", " + entry.note;
+    table.add({i == trace.chosen ? "*" : " ", std::to_string(i + 1), entry.tile,
+               fmt::format("{:.4g}", entry.score), modelled_text(entry.modelled) + note});
+  }
+  const std::string title = fmt::format("Search: {}, {} of {} tiles modelled, not timed",
+                                        to_string(trace.mode), modelled, trace.entries.size());
+  return bold(title, terminal) + "\n" +
+         fmt::format("  ranked by   {}, {:.0f} ms\n  modelled    {:.0f} ms\n\n", trace.ranked_by,
+                     trace.rank_ms, trace.full_ms) +
+         table.text(terminal);
+}
+
 /// After the outcome of what it is about: a GPU search times either proxies or whole kernels.
 std::string note_text(const SearchTraceEntry& entry) {
   if (entry.note.empty()) return "";
@@ -83,6 +114,7 @@ std::string slower_text(const SearchCell& cell) {
 
 std::string search_table(const SearchTrace& trace, const Terminal& terminal) {
   if (trace.entries.empty()) return "";
+  if (trace.modelled) return modelled_table(trace, terminal);
   Table table({{"", Column::Align::left},
                {"rank"},
                {"tile", Column::Align::left},

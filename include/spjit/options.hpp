@@ -21,7 +21,8 @@ namespace spjit {
 /// How the tile is chosen.
 enum class SearchMode : std::uint8_t {
   instant,     ///< nothing is timed: measured rules name a tile, on a GPU the first of the ranking
-  ranked,      ///< the best-ranked tiles are timed, by small proxies where those pay
+  ranked,      ///< the best-ranked tiles are timed, by small proxies where those pay; for a GPU
+               ///< that this machine has not, a model of it chooses among them
   proxy,       ///< the same for every tile the rules leave
   exhaustive,  ///< every tile the rules leave is compiled in full and timed: the oracle
 };

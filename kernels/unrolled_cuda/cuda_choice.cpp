@@ -70,6 +70,7 @@ std::string model_without_gpu(CudaChoice& choice, const CudaSearchInput& input,
     return error.what();
   }
   choice.search.rank_ms = choice.group_ms;
+  if (request.modelled) request.modelled(choice.search);
   return "";
 }
 

@@ -179,7 +179,7 @@ class CudaTest(ToolTest):
         self.need_compiler()
         instant = self.compile()["layers"][0]
 
-        for mode in ["ranked", "proxy", "exhaustive"]:
+        for mode in ["proxy", "exhaustive"]:
             with self.subTest(mode=mode):
                 layer = self.compile("--search", mode, "--no-cache", **NO_GPU)["layers"][0]
                 text = self.succeed("compile", "layer.npz", *TARGET, "--search", mode,
@@ -196,6 +196,32 @@ class CudaTest(ToolTest):
                 self.assertIn("Ranked, not timed.", text)
                 self.assertIn(NO_GPU["SPJIT_CUDA_DRIVER"], text)
                 self.assertIn(layer["kernel"]["reason"], layer["notes"])
+
+    def test_ranked_without_a_gpu_is_modelled_and_every_output_says_so(self):
+        self.need_compiler()
+
+        layer = self.compile("--search", "ranked", "--top-k", 3, "--no-cache", **NO_GPU)["layers"][0]
+        text = self.succeed("compile", "layer.npz", *TARGET, "--search", "ranked", "--top-k", 3,
+                            "--no-cache", **NO_GPU).stdout
+        explained = self.succeed("explain", "layer.npz", *TARGET, "--search", "ranked", "--top-k",
+                                 3, **NO_GPU).stdout
+
+        search = layer["record"]["search"]
+        self.assertIn("modelled, not timed", layer["kernel"]["reason"])
+        self.assertIn(NO_GPU["SPJIT_CUDA_DRIVER"], layer["kernel"]["reason"])
+        self.assertIn("compared with nothing", layer["kernel"]["reason"])
+        self.assertIn(layer["kernel"]["reason"], layer["notes"])
+        self.assertFalse(search["timed"])
+        self.assertTrue(search["modelled"])
+        asked = [entry for entry in search["entries"] if "modelled" in entry]
+        self.assertEqual(len(asked), 3)
+        self.assertTrue(all(entry["modelled"]["us"] > 0 for entry in asked))
+        best = min(asked, key=lambda entry: entry["modelled"]["us"])
+        self.assertEqual(layer["kernel"]["tile"], best["tile"])
+        self.assertIn("Modelled, not timed.", text)
+        self.assertNotIn("Ranked, not timed", text)
+        self.assertIn("3 of", explained)
+        self.assertIn("tiles modelled, not timed", explained)
 
     def test_bench_without_a_gpu_is_one_line_before_any_work(self):
         result = self.run_tool("bench", "layer.npz", *TARGET, **NO_GPU)
@@ -225,7 +251,7 @@ class CudaTest(ToolTest):
         self.assertIn(f"Rows in tiles of {matrix['m1']}", text)
 
     def test_explain_says_that_a_search_was_not_timed(self):
-        for mode in ["ranked", "exhaustive"]:
+        for mode in ["proxy", "exhaustive"]:
             arguments = ["explain", "layer.npz", *TARGET, "--search", mode]
             document = self.run_json(*arguments, **NO_GPU)["matrices"][0]
             text = self.succeed(*arguments, **NO_GPU).stdout

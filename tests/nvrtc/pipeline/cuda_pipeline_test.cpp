@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -249,6 +250,70 @@ TEST_F(CudaPipeline, ASearchWithoutAGpuSaysThatTilesWereRankedAndNotTimed) {
   EXPECT_TRUE(cached.info().from_cache) << cached.info().note;
   EXPECT_EQ(cached.info().reason, fresh.info().reason);
   EXPECT_EQ(cached.info().tile, fresh.info().tile);
+}
+
+TEST_F(CudaPipeline, RankedWithoutAGpuTakesTheClocksChoiceAndSaysModelledNotTimed) {
+  const ScopedVariable nowhere("SPJIT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
+  const TemporaryDirectory directory;
+  const Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
+  for (const char* target : {"sm_75", "sm_80", "sm_90"}) {
+    CompileOptions options = gpu_options(target);
+    options.policy.search = SearchMode::ranked;
+    options.policy.top_k = 4;
+
+    const Kernel fresh = Compiler(options, cached_in(directory.path())).compile(problem);
+    const Kernel cached = Compiler(options, cached_in(directory.path())).compile(problem);
+
+    const auto search = nlohmann::json::parse(fresh.record()).at("search");
+    EXPECT_THAT(fresh.info().reason, testing::HasSubstr("modelled, not timed"));
+    EXPECT_THAT(fresh.info().reason, testing::HasSubstr("/nowhere/libcuda.so.1"));
+    EXPECT_EQ(search.at("timed"), false);
+    EXPECT_EQ(search.at("modelled"), true);
+    std::size_t modelled = 0;
+    double least = std::numeric_limits<double>::infinity();
+    std::string fastest;
+    for (const auto& entry : search.at("entries")) {
+      if (!entry.contains("modelled")) continue;
+      ++modelled;
+      const double us = entry.at("modelled").at("us");
+      if (us < least) fastest = entry.at("tile");
+      least = std::min(least, us);
+    }
+    EXPECT_EQ(modelled, 4U);
+    EXPECT_EQ(fresh.info().tile, fastest);
+    EXPECT_EQ(cached.info().reason, fresh.info().reason);
+  }
+}
+
+TEST_F(CudaPipeline, WhatTheClockRefusesIsRankedNotTimed) {
+  const ScopedVariable nowhere("SPJIT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
+  CompileOptions options = gpu_options("sm_86");  // it has no constants of this one
+  options.policy.search = SearchMode::ranked;
+
+  const Kernel kernel = compile_uncached(problem_of(random_matrix(70, 50, 0.8), 40), options);
+
+  EXPECT_THAT(kernel.info().reason, testing::HasSubstr("ranked, not timed: "));
+  EXPECT_THAT(kernel.info().reason, testing::HasSubstr("the clock has no constants of sm_86"));
+}
+
+TEST_F(CudaPipeline, TheClockFollowsEveryLayerOfUnrolled) {
+  const ScopedVariable nowhere("SPJIT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
+  for (const char* layer : {"plain", "gelu", "tokens", "values", "run-time n"}) {
+    Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
+    const std::string name = layer;
+    if (name == "gelu") problem.epilogue.activation = Activation::gelu_erf;
+    if (name == "tokens") problem.b.layout = problem.c.layout = Layout::tokens_major;
+    problem.runtime_values = name == "values";
+    if (name == "run-time n") problem.n = Extent::at_run_time(40);
+    CompileOptions options = gpu_options("sm_75");
+    options.policy.search = SearchMode::ranked;
+    options.policy.top_k = 2;
+    options.policy.family = "unrolled";
+
+    const Kernel kernel = compile_uncached(problem, options);
+
+    EXPECT_THAT(kernel.info().reason, testing::HasSubstr("modelled, not timed")) << layer;
+  }
 }
 
 TEST_F(CudaPipeline, KernelsOfAFixedAndOfARunTimeNAreTwoEntries) {

@@ -323,7 +323,7 @@ TEST(CudaChoiceWithoutAGpu, IsTheFirstOfTheRankingAndTheReasonSaysSo) {
   options.target = Target::parse("sm_90:h100");
   const CudaDeviceInfo limits = parse_cuda_target("sm_90:h100");
   const CudaChoice instant = choice_of(problem, options, limits);
-  for (const SearchMode mode : {SearchMode::ranked, SearchMode::proxy, SearchMode::exhaustive}) {
+  for (const SearchMode mode : {SearchMode::proxy, SearchMode::exhaustive}) {
     options.policy.search = mode;
 
     const CudaChoice choice = choice_of(problem, options, limits);

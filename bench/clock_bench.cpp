@@ -1,0 +1,298 @@
+/// @file
+/// The clock against simulated cycles of the same kernels: Kendall's tau and what its first choice
+/// loses, beside those of the prior. Needs NVIDIA's compiler libraries, no GPU. bench/README.md
+/// says how to read it.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_text.hpp"
+#include "base/timing.hpp"
+#include "bench/json_file.hpp"
+#include "bench/rank_agreement.hpp"
+#include "kernels/cuda_clock.hpp"
+#include "kernels/unrolled_cuda/cuda_builder.hpp"
+#include "kernels/unrolled_cuda/cuda_prior.hpp"
+#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
+#include "plan/kernel_plan.hpp"
+#include "reorder/row_groupings.hpp"
+#include "runtime/cuda/clock/cubin_clock.hpp"
+#include "spjit/error.hpp"
+#include "spjit/matrix_io.hpp"
+#include "spjit/version.hpp"
+
+namespace {
+
+using namespace spjit;
+using namespace spjit::bench;
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Options {
+  fs::path simulated = SPJIT_SOURCE_DIR "/bench/results/clock";
+  fs::path data = SPJIT_SOURCE_DIR "/../shared/data";
+  fs::path out;
+  std::string only;
+  std::string target = "sm_75:rtx2080ti";
+  bool limited_fetch = false;
+  bool verbose = false;
+};
+
+/// Goals: of every matrix, and of the mean over them.
+constexpr double k_least_tau = 0.8;
+constexpr double k_most_loss = 0.05;
+
+struct TileResult {
+  std::string tile;
+  double simulated = 0;  ///< cycles
+  double modelled = 0;   ///< cycles
+  double prior = 0;      ///< estimated cycles of the formula
+  std::string bound;
+  double clock_ms = 0;
+  std::string failed;  ///< why it has no modelled cycles; empty: it has
+};
+
+struct MatrixResult {
+  std::string matrix;
+  std::vector<TileResult> tiles;
+  double tau = 0;
+  double prior_tau = 0;
+  double loss = 0;
+  double prior_loss = 0;
+};
+
+/// Of `estimates`, the better the lower: how they order simulated cycles, and how much slower than
+/// the best tile their first choice is.
+double tau_of(const std::vector<TileResult>& tiles, double TileResult::*estimate) {
+  std::vector<double> left;
+  std::vector<double> right;
+  for (const TileResult& tile : tiles) {
+    left.push_back(tile.simulated);
+    right.push_back(tile.*estimate);
+  }
+  return kendall_tau_b(left, right);
+}
+
+double loss_of(const std::vector<TileResult>& tiles, double TileResult::*estimate) {
+  const auto chosen = std::ranges::min_element(tiles, {}, estimate);
+  const auto best = std::ranges::min_element(tiles, {}, &TileResult::simulated);
+  return chosen->simulated / best->simulated - 1;
+}
+
+const CudaCandidate& candidate_of(const CudaTileSpace& space, const std::string& tile) {
+  const auto found = std::ranges::find_if(space.candidates, [&](const CudaCandidate& candidate) {
+    return to_string(candidate.tile) == tile;
+  });
+  if (found == space.candidates.end()) {
+    throw Error(
+        fmt::format("the tile space has no \"{}\"; expected one as explain prints it", tile));
+  }
+  return *found;
+}
+
+class Comparison {
+ public:
+  Comparison(const json& document, const Options& options)
+      : options_(options),
+        device_(parse_cuda_target(options.target)),
+        constants_(clock_constants(device_.arch).value()) {
+    result_.matrix = document.at("matrix").get<std::string>();
+    problem_.a = load_matrix(options.data / result_.matrix);
+    problem_.n = document.at("n").get<std::int64_t>();
+    groupings_.emplace(*problem_.a, compile_.policy.reorder, Cancellation{});
+    space_ = enumerate_cuda_tiles(problem_, compile_.policy, device_, *groupings_);
+  }
+
+  MatrixResult run(const json& tiles) {
+    const char* const member = options_.limited_fetch ? "cycles_limited_fetch" : "cycles";
+    for (const json& tile : tiles) {
+      if (tile.contains(member)) add(tile.at("tile"), tile.at(member).get<double>());
+    }
+    std::vector<TileResult> modelled = result_.tiles;
+    std::erase_if(modelled, [](const TileResult& tile) { return !tile.failed.empty(); });
+    if (modelled.size() < 2) {
+      throw Error(fmt::format("{}: fewer than two tiles have {}", result_.matrix, member));
+    }
+    result_.tau = tau_of(modelled, &TileResult::modelled);
+    result_.prior_tau = tau_of(modelled, &TileResult::prior);
+    result_.loss = loss_of(modelled, &TileResult::modelled);
+    result_.prior_loss = loss_of(modelled, &TileResult::prior);
+    return std::move(result_);
+  }
+
+ private:
+  void add(const std::string& name, double simulated) {
+    TileResult result;
+    result.tile = name;
+    result.simulated = simulated;
+    try {
+      model(result);
+    } catch (const Error& error) {
+      result.failed = error.what();
+    }
+    if (options_.verbose) {
+      fmt::print("  {:52} simulated {:8.0f} modelled {:8.0f} bound {:8} {:5.0f} ms {}\n",
+                 result.tile, result.simulated, result.modelled, result.bound, result.clock_ms,
+                 result.failed);
+    }
+    result_.tiles.push_back(std::move(result));
+  }
+
+  void model(TileResult& result) {
+    const CudaCandidate& candidate = candidate_of(space_, result.tile);
+    const KernelPlan plan = build_plan(
+        *problem_.a, groupings_->at(candidate.tile.m1, candidate.tile.reorder), problem_.a->cols);
+    const BuiltCuda built = build_cuda_kernel(plan, candidate, compile_, device_);
+    const auto cubin = std::as_bytes(std::span(built.artifact.cubin));
+    const auto count = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
+    const ClockShape shape{
+        .grid = {count(built.program.blocks_x), count(candidate.column_tiles), 1},
+        .block = {count(candidate.tile.n1), count(candidate.tile.tiles_a_block), 1},
+        .dynamic_shared_bytes = 0};
+    const ClockLaunch launch = clock_launch(problem_, cubin, k_cuda_kernel_name, shape);
+    const auto begin = std::chrono::steady_clock::now();
+    // What is called `cycles` was simulated with every instruction where it is needed.
+    const ModelledTime time = modelled_time(cubin, launch, device_, constants_,
+                                            {.instructions_at_hand = !options_.limited_fetch});
+    result.clock_ms = ms_since(begin);
+    result.modelled = time.cycles;
+    result.bound = to_string(time.bound);
+    result.prior = estimate_cuda_cycles(candidate, device_);
+  }
+
+  const Options& options_;
+  CudaDeviceInfo device_;
+  ClockConstants constants_;
+  CompileOptions compile_;
+  Problem problem_;
+  std::optional<RowGroupings> groupings_;
+  CudaTileSpace space_;
+  MatrixResult result_;
+};
+
+json to_json(const MatrixResult& result) {
+  json tiles = json::array();
+  for (const TileResult& tile : result.tiles) {
+    json entry = {{"tile", tile.tile}, {"simulated_cycles", tile.simulated}};
+    if (tile.failed.empty()) {
+      entry.update({{"modelled_cycles", std::round(tile.modelled)},
+                    {"prior_cycles", std::round(tile.prior)},
+                    {"bound", tile.bound}});
+    } else {
+      entry["failed"] = tile.failed;
+    }
+    tiles.push_back(std::move(entry));
+  }
+  return {{"matrix", result.matrix},         {"tau", result.tau},
+          {"prior_tau", result.prior_tau},   {"loss", result.loss},
+          {"prior_loss", result.prior_loss}, {"tiles", std::move(tiles)}};
+}
+
+json read_simulated(const fs::path& file) {
+  const std::vector<std::byte> bytes = read_file(file);
+  json document = parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (!document.is_object() || document.value("kind", "") != "simulated") {
+    throw Error(fmt::format("{}: expected an object of kind \"simulated\"", file.string()));
+  }
+  return document;
+}
+
+std::vector<fs::path> files_of(const Options& options) {
+  if (fs::is_regular_file(options.simulated)) return {options.simulated};
+  std::vector<fs::path> files;
+  if (fs::is_directory(options.simulated)) {
+    for (const auto& entry : fs::directory_iterator(options.simulated)) {
+      const std::string name = entry.path().filename().string();
+      if (name.ends_with("-simulated.json") && name.find(options.only) != std::string::npos) {
+        files.push_back(entry.path());
+      }
+    }
+  }
+  std::ranges::sort(files);
+  if (files.empty()) {
+    throw Error(fmt::format("{}: no file MATRIX-simulated.json", options.simulated.string()));
+  }
+  return files;
+}
+
+/// 0: all goals are met. 1: one is missed, or a tile could not be modelled.
+int summarize(const std::vector<MatrixResult>& results) {
+  double loss = 0;
+  double prior_loss = 0;
+  bool is_met = true;
+  for (const MatrixResult& result : results) {
+    loss += result.loss / static_cast<double>(results.size());
+    prior_loss += result.prior_loss / static_cast<double>(results.size());
+    is_met = is_met && result.tau >= k_least_tau;
+    for (const TileResult& tile : result.tiles) {
+      if (tile.failed.empty()) continue;
+      is_met = false;
+      fmt::print("{}: {}: {}\n", result.matrix, tile.tile, tile.failed);
+    }
+  }
+  is_met = is_met && loss <= k_most_loss;
+  fmt::print("mean loss of the first choice {:.1f} %, of the prior's {:.1f} %\n", 100 * loss,
+             100 * prior_loss);
+  fmt::print("goals: tau {:.2f} of every matrix, loss {:.0f} % in the mean: {}\n", k_least_tau,
+             100 * k_most_loss, is_met ? "met" : "missed");
+  return is_met ? 0 : 1;
+}
+
+int run(const Options& options) {
+  std::vector<MatrixResult> results;
+  for (const fs::path& file : files_of(options)) {
+    const json document = read_simulated(file);
+    results.push_back(Comparison(document, options).run(document.at("tiles")));
+    const MatrixResult& result = results.back();
+    fmt::print("{} n={}: {} tiles, tau {:.3f} (prior {:.3f}), loss {:.1f} % (prior {:.1f} %)\n",
+               result.matrix, document.at("n").get<std::int64_t>(), result.tiles.size(), result.tau,
+               result.prior_tau, 100 * result.loss, 100 * result.prior_loss);
+  }
+  if (!options.out.empty()) {
+    json matrices = json::array();
+    for (const MatrixResult& result : results) matrices.push_back(to_json(result));
+    save_json(options.out, {{"kind", "modelled against simulated"},
+                            {"spjit", SPJIT_VERSION},
+                            {"device", options.target + ", modelled and simulated"},
+                            {"limited_fetch", options.limited_fetch},
+                            {"matrices", std::move(matrices)}});
+  }
+  return summarize(results);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app{"The clock against simulated cycles of the same kernels, without a GPU."};
+  app.add_option("--simulated", options.simulated, "File or folder with simulated cycles");
+  app.add_option("--data", options.data, "Folder that the files' matrices lie below");
+  app.add_option("--json", options.out, "Where the result goes (default: nowhere)");
+  app.add_option("--only", options.only, "Only files whose name contains this");
+  app.add_option("--target", options.target, "What was simulated");
+  app.add_flag("--limited-fetch", options.limited_fetch,
+               "Against the cycles with a limited instruction cache, the clock with its own");
+  app.add_flag("--verbose", options.verbose, "A line a tile");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  try {
+    return run(options);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "clock_bench: {}\n", error.what());
+    return 2;
+  }
+}

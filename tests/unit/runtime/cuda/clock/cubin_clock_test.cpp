@@ -1,0 +1,238 @@
+// Times that follow from a few instructions by hand.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "clock_testing.hpp"
+#include "spjit/error.hpp"
+
+namespace spjit {
+namespace {
+
+using namespace testing_support;
+using testing::HasSubstr;
+
+/// One SM, or as many as are said, of sm_75.
+CudaDeviceInfo device_of(std::int64_t sms) {
+  CudaDeviceInfo device = parse_cuda_target("sm_75:rtx2080ti");
+  device.sms = sms;
+  return device;
+}
+
+struct Timed {
+  std::vector<Code> middle;
+  std::uint32_t blocks = 1;
+  std::uint32_t threads = 32;
+  std::int64_t sms = 1;
+  ClockConstants constants = simple_constants();
+  ClockLimits limits = {.instructions_at_hand = true};
+};
+
+ModelledTime time_of(const Timed& timed) {
+  ClockLaunch launch;
+  launch.kernel = "k";
+  launch.grid = {timed.blocks, 1, 1};
+  launch.block = {timed.threads, 1, 1};
+  launch.parameters = pointer_parameter();
+  return modelled_time(cubin_of({pointer_kernel(timed.middle)}), launch, device_of(timed.sms),
+                       timed.constants, timed.limits);
+}
+
+double cycles_of(const Timed& timed) { return time_of(timed).cycles; }
+
+// The two moves take 6 cycles each, the exit's issue is one.
+constexpr double k_frame = 100 + 6 + 6 + 1;
+
+TEST(CubinClock, StallCountsPass) {
+  EXPECT_EQ(cycles_of({.middle = {}}), k_frame);
+  EXPECT_EQ(cycles_of({.middle = {{.encoding = k_seven, .stall = 4}}}), k_frame + 4);
+  EXPECT_EQ(cycles_of({.middle = {{.encoding = k_seven, .stall = 11}}}), k_frame + 11);
+}
+
+TEST(CubinClock, AWaitIsForItsScoreboardAlone) {
+  const auto code = [](std::uint8_t mask) {
+    return std::vector<Code>{{.encoding = k_load, .stall = 2, .write_barrier = 2},
+                             {.encoding = k_seven, .stall = 1, .wait_mask = mask}};
+  };
+
+  // From L2: one cycle of L1's unit, and the latency.
+  EXPECT_NEAR(cycles_of({.middle = code(1 << 2)}), k_frame + 1 + 200 + 1, 0.01);
+  EXPECT_NEAR(cycles_of({.middle = code(1 << 1)}), k_frame + 2 + 1, 0.01);
+}
+
+TEST(CubinClock, ASecondLoadOfALineIsFoundInL1) {
+  const Code load = {.encoding = k_load, .stall = 1, .write_barrier = 0, .wait_mask = 1};
+  const Code last = {.encoding = k_seven, .stall = 1, .wait_mask = 1};
+
+  const ModelledTime once = time_of({.middle = {load, last}});
+  const ModelledTime twice = time_of({.middle = {load, load, last}});
+
+  EXPECT_NEAR(twice.cycles - once.cycles, 1 + 40, 0.01);
+  EXPECT_EQ(once.l1_hits, 0);
+  EXPECT_EQ(twice.l1_hits, 0.5);
+  EXPECT_EQ(twice.bytes_from_l2, 32);
+}
+
+TEST(CubinClock, WhatIsNotInL2ComesFromDram) {
+  Timed timed{.middle = {{.encoding = k_load, .stall = 1, .write_barrier = 0},
+                         {.encoding = k_seven, .stall = 1, .wait_mask = 1}}};
+  ClockLaunch launch;
+  launch.kernel = "k";
+  launch.block = {32, 1, 1};
+  launch.parameters = pointer_parameter();
+  launch.touched_bytes = std::int64_t{1} << 30;
+
+  const ModelledTime cold = modelled_time(cubin_of({pointer_kernel(timed.middle)}), launch,
+                                          device_of(1), timed.constants, timed.limits);
+
+  EXPECT_NEAR(cold.cycles - cycles_of(timed), 300, 0.01);
+}
+
+TEST(CubinClock, MissesWaitWhereTooManyAreOnTheirWay) {
+  const Code load = {.encoding = k_load, .stall = 1, .write_barrier = 0};
+  const Code far = {.encoding = with_bits(k_load, 40, 24, 0x100), .stall = 1, .write_barrier = 0};
+  const Code last = {.encoding = k_seven, .stall = 1, .wait_mask = 1};
+  Timed timed{.middle = {load, far, last}};
+  const double both = cycles_of(timed);
+
+  timed.constants.misses_in_flight = 1;
+
+  EXPECT_NEAR(cycles_of(timed) - both, 200, 3);
+}
+
+TEST(CubinClock, L2GivesSoManyBytesACycle) {
+  Timed timed{.middle = {{.encoding = k_lane, .stall = 2, .write_barrier = 1},
+                         {.encoding = k_address, .stall = 8, .wait_mask = 2},
+                         {.encoding = k_load, .stall = 1, .write_barrier = 0},
+                         {.encoding = k_seven, .stall = 1, .wait_mask = 1}}};
+  const double fast = cycles_of(timed);
+
+  timed.constants.l2_bytes_a_cycle = 1;
+
+  EXPECT_NEAR(cycles_of(timed) - fast, 128, 0.1);
+}
+
+TEST(CubinClock, AUnitTakesAnInstructionAnInterval) {
+  std::vector<Code> fmas(100, {.encoding = k_fma, .stall = 1});
+  Timed timed{.middle = fmas};
+  const double each_cycle = cycles_of(timed);
+
+  timed.constants.fp32_interval = 2;
+  const ModelledTime slower = time_of(timed);
+
+  EXPECT_NEAR(slower.cycles - each_cycle, 99, 1);
+  EXPECT_GT(slower.schedulers.unit, 95);
+}
+
+TEST(CubinClock, FourPartitionsIssueSideBySideAndWarpsOfOneInTurns) {
+  const std::vector<Code> fmas(100, {.encoding = k_fma, .stall = 1});
+
+  const double one = cycles_of({.middle = fmas});
+  const double four = cycles_of({.middle = fmas, .threads = 128});
+  const double eight = cycles_of({.middle = fmas, .threads = 256});
+
+  EXPECT_NEAR(four, one, 1);
+  EXPECT_NEAR(eight - one, 100, 12);
+}
+
+TEST(CubinClock, AnotherWarpHidesStalls) {
+  const std::vector<Code> fmas(100, {.encoding = k_fma, .stall = 4});
+
+  const double four = cycles_of({.middle = fmas, .threads = 128});
+  const double eight = cycles_of({.middle = fmas, .threads = 256});
+
+  EXPECT_NEAR(eight, four, 12);
+}
+
+TEST(CubinClock, WarpsMeetAtABarrier) {
+  const Code barrier = {.encoding = k_barrier, .stall = 1};
+  const std::vector<Code> without = {{.encoding = k_seven, .stall = 1}};
+
+  const double met = cycles_of({.middle = {barrier}, .threads = 64});
+
+  EXPECT_NEAR(met - cycles_of({.middle = without, .threads = 64}), 14, 1);
+}
+
+TEST(CubinClock, BlocksBeyondAWaveBeginWhenOthersEnd) {
+  const std::vector<Code> stalls(10, {.encoding = k_seven, .stall = 11});
+  // An SM of sm_75 holds 16 blocks.
+  const double one_wave = cycles_of({.middle = stalls, .blocks = 16});
+
+  const double two_waves = cycles_of({.middle = stalls, .blocks = 17});
+  const double two_sms = cycles_of({.middle = stalls, .blocks = 32, .sms = 2});
+
+  EXPECT_NEAR(two_waves - one_wave, 10 + (one_wave - 100), 8);
+  EXPECT_EQ(two_sms, one_wave);
+}
+
+TEST(CubinClock, OfALongLaunchSomeSmsAreModelled) {
+  const std::vector<Code> stalls(20, {.encoding = k_seven, .stall = 11});
+  Timed timed{.middle = stalls, .blocks = 640, .sms = 40};
+  const ModelledTime all = time_of(timed);
+
+  timed.limits.most_steps = 640 * 23 / 4;
+  const ModelledTime some = time_of(timed);
+
+  EXPECT_EQ(all.modelled_sms, 40);
+  EXPECT_EQ(all.modelled_blocks, 640);
+  EXPECT_EQ(some.modelled_sms, 10);
+  EXPECT_EQ(some.modelled_blocks, 160);
+  EXPECT_EQ(some.blocks, 640);
+  EXPECT_EQ(some.cycles, all.cycles);
+}
+
+TEST(CubinClock, CodeHasToComeAndIsThereTheSecondTime) {
+  const std::vector<Code> code(64, {.encoding = k_seven, .stall = 1});
+  Timed timed{.middle = code};
+  const double at_hand = cycles_of(timed);
+
+  timed.limits.instructions_at_hand = false;
+  const ModelledTime fetched = time_of(timed);
+  timed.constants.l2_code_bytes_a_cycle = 1;
+  const double slowly = cycles_of(timed);
+
+  // The first line takes both latencies; one line is brought ahead, of 8 cycles each.
+  EXPECT_GT(fetched.cycles, at_hand + 220);
+  EXPECT_GT(fetched.schedulers.fetch, 200);
+  EXPECT_GT(slowly, 9 * 128);
+}
+
+TEST(CubinClock, MicrosecondsAreOfTheCardsClock) {
+  Timed timed{.middle = {}};
+  EXPECT_DOUBLE_EQ(time_of(timed).us, k_frame / 1000);
+
+  timed.constants.card_mhz = {{"rtx2080ti", 500}, {"t4", 250}};
+
+  EXPECT_DOUBLE_EQ(time_of(timed).us, k_frame / 500);
+}
+
+TEST(CubinClock, SaysWhatItTookForGranted) {
+  const ModelledTime time = time_of({.middle = {{.encoding = k_load},
+                                                {.encoding = k_above_one},
+                                                {.encoding = branch(16, false)},
+                                                {.encoding = k_seven}}});
+
+  EXPECT_EQ(time.assumptions, 1);
+}
+
+TEST(CubinClock, RefusesLaunchesThatAreNone) {
+  EXPECT_THROW(static_cast<void>(time_of({.middle = {}, .blocks = 0})), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(time_of({.middle = {}, .threads = 0})), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(time_of({.middle = {}, .threads = 2048})), NotSupported);
+}
+
+TEST(CubinClock, GivesUpWhenItIsTold) {
+  std::stop_source stop;
+  stop.request_stop();
+  ClockLaunch launch;
+  launch.kernel = "k";
+  launch.block = {32, 1, 1};
+  launch.parameters = pointer_parameter();
+
+  EXPECT_THROW(static_cast<void>(modelled_time(cubin_of({pointer_kernel({})}), launch, device_of(1),
+                                               simple_constants(), {}, {{}, stop.get_token()})),
+               Cancelled);
+}
+
+}  // namespace
+}  // namespace spjit
