@@ -88,7 +88,8 @@ void check_schema(const RankModel& model, std::string_view schema, int version,
 [[nodiscard]] RankModel read_rank_model(std::string_view text);
 
 /// What a model that was not trained on measurements has to be shown with: "trained on modelled
-/// times, sm_75:t4"; empty for one whose times were measured. By its provenance, as `spjit train`
+/// times, sm_75:t4"; empty for one whose times were measured, and for one that says nothing, since
+/// only measured times were trained on before it was said. By its provenance, as `spjit train`
 /// writes it: "times", and the devices of its samples.
 [[nodiscard]] std::string label_of(const RankModel& model);
 

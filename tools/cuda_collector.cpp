@@ -15,6 +15,7 @@
 #include "base/timing.hpp"
 #include "kernels/cuda_clock.hpp"
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
+#include "kernels/unrolled_cuda/cuda_family.hpp"
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "kernels/unrolled_cuda/cuda_tile_space.hpp"
 #include "kernels/unrolled_cuda/cuda_timer.hpp"
@@ -36,8 +37,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* k_cubin_file = "kernel.cubin";
-/// Changes whenever the same tile is compiled to another cubin: part of a tile's key.
-constexpr std::int64_t k_compiled_tile_version = 1;
 
 /// Of the tiles that are not drawn: what the ranking in use tries first has to be there.
 constexpr std::int64_t k_best_share = 4;
@@ -72,7 +71,7 @@ std::vector<CudaCandidate> draw_tiles(std::vector<CudaCandidate> ranked, std::in
 std::string key_of(const Problem& problem, const CudaDeviceInfo& limits, const CudaTile& tile,
                    CudaSource source) {
   KeyBuilder key;
-  key.field("compiled tile", k_compiled_tile_version).field("spjit", SPJIT_VERSION);
+  key.field("compiled tile", UnrolledCudaFamily().version()).field("spjit", SPJIT_VERSION);
   add_to_key(problem, key);
   add_to_key(DeviceInfo(limits), key);
   key.field("tile", to_string(tile)).field("source", to_string(source));

@@ -118,7 +118,7 @@ class CudaRankTest(ToolTest):
         gpus = {entry["target"]: entry for entry in document["cuda"]["targets"]}
         if not gpus["sm_90"]["compiles"]:
             self.skipTest(gpus["sm_90"]["reason"])
-        self.generate("a.npz", 40, 24)
+        self.generate("a.npz", 96, 64)
 
     def compile(self, *arguments):
         return self.succeed("collect", "a.npz", "--n", 32, 48, "--tiles", 3, "--compile-only",
