@@ -260,20 +260,9 @@ ExitCode collect(const CollectCommandOptions& options) {
   return time_host(options);
 }
 
-void add_options(CLI::App& command, CollectCommandOptions& options) {
-  constexpr std::int64_t k_most = 1'000'000;
-  constexpr std::int64_t k_most_columns = 2147483647;
-  command.add_option("FILE", options.files,
-                     "Matrix files, folders or globs to time instead of synthetic matrices.");
-  command
-      .add_option("--root", options.root,
-                  "Files are named by their path below this folder: names should not depend on "
-                  "where they lie.")
-      ->check(not_empty())
-      ->type_name("DIR");
-  command.add_option("--out", options.out, "The file of samples to add to; made if need be.")
-      ->check(not_empty())
-      ->type_name("FILE");
+constexpr std::int64_t k_most = 1'000'000;  ///< groups, and tiles of one
+
+void add_gpu_options(CLI::App& command, CollectCommandOptions& options) {
   CLI::Option* compile_only =
       command
           .add_option("--compile-only", options.compile_only,
@@ -301,6 +290,21 @@ void add_options(CLI::App& command, CollectCommandOptions& options) {
       ->transform(whole_number(0, k_most))
       ->type_name("COUNT")
       ->capture_default_str();
+}
+
+void add_options(CLI::App& command, CollectCommandOptions& options) {
+  constexpr std::int64_t k_most_columns = 2147483647;
+  command.add_option("FILE", options.files,
+                     "Matrix files, folders or globs to time instead of synthetic matrices.");
+  command
+      .add_option("--root", options.root,
+                  "Files are named by their path below this folder: names should not depend on "
+                  "where they lie.")
+      ->check(not_empty())
+      ->type_name("DIR");
+  command.add_option("--out", options.out, "The file of samples to add to; made if need be.")
+      ->check(not_empty())
+      ->type_name("FILE");
   command.add_option("--groups", options.groups, "Synthetic matrices, each with its own n.")
       ->transform(whole_number(1, k_most))
       ->type_name("COUNT")
@@ -350,6 +354,7 @@ Subcommand add_collect(CLI::App& app) {
   CLI::App* command = app.add_subcommand("collect");
   set_manual(*command, "collect");
   add_options(*command, *options);
+  add_gpu_options(*command, *options);
   return {command, [options] { return collect(*options); }};
 }
 
