@@ -22,8 +22,8 @@
 #include "bench/rank/rank_experiment.hpp"
 #include "bench/rank/rank_plot.hpp"
 #include "bench/rank/tile_tree.hpp"
+#include "kernels/sample_reader.hpp"
 #include "kernels/unrolled_host/host_features.hpp"
-#include "kernels/unrolled_host/sample_reader.hpp"
 #include "kernels/unrolled_host/training/host_training.hpp"
 #include "spjit/error.hpp"
 #include "spjit/version.hpp"
@@ -48,8 +48,8 @@ struct Target {
 };
 
 Target load(const Options& options, const std::string& name) {
-  return {name, read_sample_file(options.data / (name + "-synthetic.jsonl.gz")),
-          read_sample_file(options.data / (name + "-real.jsonl.gz"))};
+  return {name, read_sample_file(options.data / (name + "-synthetic.jsonl.gz"), read_host_samples),
+          read_sample_file(options.data / (name + "-real.jsonl.gz"), read_host_samples)};
 }
 
 /// What is written.
@@ -358,7 +358,7 @@ int run(const Options& options) {
   const RankModel model = train(avx512.synthetic, "synthetic");
   const auto earlier = [&](const char* name) {
     const fs::path file = options.data / "earlier" / fmt::format("{}-real.jsonl.gz", name);
-    return fs::exists(file) ? read_sample_file(file) : Groups{};
+    return fs::exists(file) ? read_sample_file(file, read_host_samples) : Groups{};
   };
   report_quality(report, avx512, earlier("avx512-t1"), model);
   report_quality(report, avx2, earlier("avx2-t1"), train(avx2.synthetic, "synthetic"));

@@ -111,9 +111,6 @@ CompileOptions checked_options(CompileOptions options) {
   check_tile(options.policy);
   check_resources(options.resources);
   check_enum("verify", options.verify, VerifyMode::full);
-  if (options.target.is_cuda() && !options.policy.rank_model.empty()) {
-    throw InvalidArgument("rank_model is for host targets; tiles of a GPU are ranked by the prior");
-  }
   if (!options.target.is_cuda()) {
     check_enum("the target's instruction set", options.target.isa(), HostIsa::generic);
   }

@@ -1,6 +1,7 @@
 #include "rankmodel/rank_model.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +9,7 @@
 
 #include "base/printable.hpp"
 #include "rankmodel/packed_trees.hpp"
+#include "rankmodel/time_kind.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -142,6 +144,27 @@ void check_schema(const RankModel& model, std::string_view schema, int version,
                   printable(model.name), mine - model.features.begin(),
                   end_of_mine ? "missing" : "'" + printable(*mine) + "'",
                   end_of_theirs ? "none" : "'" + *theirs + "'", schema, version));
+}
+
+std::string label_of(const RankModel& model) {
+  const nlohmann::json& made = model.provenance;
+  if (made.value("times", nlohmann::json()) != to_string(TimeKind::modelled)) return {};
+  std::set<std::string> devices;
+  if (made.contains("samples") && made["samples"].is_array()) {
+    for (const nlohmann::json& file : made["samples"]) {
+      if (!file.is_object() || !file.contains("devices")) continue;
+      for (const auto& device : file["devices"].items()) devices.insert(printable(device.key()));
+    }
+  }
+  return fmt::format("trained on modelled times{}{}", devices.empty() ? "" : ", ",
+                     fmt::join(devices, ", "));
+}
+
+std::string ranked_by(const LoadedRankModel* loaded) {
+  if (loaded == nullptr) return k_prior_name;
+  const RankModel& model = loaded->model;
+  const std::string label = label_of(model);
+  return label.empty() ? model.name : fmt::format("{} ({})", model.name, label);
 }
 
 }  // namespace spjit

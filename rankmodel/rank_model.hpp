@@ -33,6 +33,9 @@ struct RankTree {
   bool operator==(const RankTree&) const = default;
 };
 
+/// The name of what ranks without a model, a family's formula: in output, and as `--rank-model`.
+inline constexpr const char* k_prior_name = "prior";
+
 inline constexpr std::size_t k_most_rank_features = 1000;
 inline constexpr std::size_t k_most_rank_trees = 10'000;
 inline constexpr std::size_t k_most_rank_nodes = 32'767;  ///< of one tree
@@ -84,10 +87,20 @@ void check_schema(const RankModel& model, std::string_view schema, int version,
 /// Reads that form, from anyone. Throws Error that says the first thing wrong with it.
 [[nodiscard]] RankModel read_rank_model(std::string_view text);
 
+/// What a model that was not trained on measurements has to be shown with: "trained on modelled
+/// times, sm_75:t4"; empty for one whose times were measured, and for one that says nothing, since
+/// only measured times were trained on before it was said. By its provenance, as `spjit train`
+/// writes it: "times", and the devices of its samples.
+[[nodiscard]] std::string label_of(const RankModel& model);
+
 /// A model, and what a kernel that it helped to choose is cached by.
 struct LoadedRankModel {
   RankModel model;
   std::string id;  ///< name and checksum
 };
+
+/// What ranks, for output: "prior" without a model, else its name and, where it has one, its label
+/// in brackets.
+[[nodiscard]] std::string ranked_by(const LoadedRankModel* model);
 
 }  // namespace spjit

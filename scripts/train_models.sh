@@ -2,7 +2,8 @@
 # scripts/train_models.sh
 #
 # Trains the models that come with spjit, rankmodel/models/*.json.gz, on the samples in
-# rankmodel/data. The same samples give the same bytes.
+# rankmodel/data: of the host, and of each GPU whose samples are there. The same samples give the same
+# bytes. A model of modelled times says so.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -13,13 +14,18 @@ esac
 
 cd "$ROOT"
 train() {
-  local isa=$1
-  build/release/tools/spjit train rankmodel/data/"$isa"-*.jsonl.gz --name "host-$isa" \
-    --out "rankmodel/models/host-$isa.json.gz"
+  local name=$1
+  shift
+  build/release/tools/spjit train "$@" --name "$name" --out "rankmodel/models/$name.json.gz"
 }
 
 mkdir -p rankmodel/models
 step "configure" cmake --preset release -DSPJIT_TRAINING=ON
 step "build" cmake --build build/release -j "$JOBS" --target spjit_tool
-step "train host-avx512" train avx512
-step "train host-avx2" train avx2
+step "train host-avx512" train host-avx512 rankmodel/data/avx512-*.jsonl.gz
+step "train host-avx2" train host-avx2 rankmodel/data/avx2-*.jsonl.gz
+for synthetic in rankmodel/data/cuda-*-synthetic.jsonl.gz; do
+  [[ -f $synthetic ]] || continue
+  model=$(basename "$synthetic" -synthetic.jsonl.gz)
+  step "train $model" train "$model" "${synthetic%-synthetic.jsonl.gz}"-*.jsonl.gz
+done

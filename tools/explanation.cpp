@@ -131,12 +131,21 @@ std::string flat_text(const Json& value, const std::string& path = "") {
   return text;
 }
 
+/// What ranked the tiles, with the label of a model that needs one; empty: nothing did.
+std::string ranked_by_of(const Json& record) {
+  return record.at("search").value("ranked_by", std::string());
+}
+
 /// What families said, then the members of the record that only this family has.
 std::string choice_text(const Json& record) {
   constexpr std::array k_common = {"spjit",  "family",   "verdicts", "target",    "device",
                                    "matrix", "problem",  "policy",   "threads",   "tile",
                                    "search", "grouping", "note",     "compile_ms"};
   std::string text = fmt::format("  {}\n", record.at("search").at("reason").get<std::string>());
+  const std::string ranked_by = ranked_by_of(record);
+  if (!ranked_by.empty() && ranked_by != k_prior_name) {
+    text += fmt::format("  tiles ranked by {}\n", ranked_by);
+  }
   for (const Json& verdict : record.at("verdicts")) {
     const auto family = verdict.at("family").get<std::string>();
     if (family == record.at("family").get<std::string>()) continue;
@@ -276,6 +285,8 @@ Json describe(const Explanation& explanation) {
   json["problem"] = describe(explanation.problem);
   json["device"] = device_of(explanation.record);
   json["choice"] = describe_choice(explanation);
+  const std::string ranked_by = ranked_by_of(explanation.record);
+  json["ranked_by"] = ranked_by.empty() ? Json() : Json(ranked_by);
   if (!explanation.groupings.empty()) json["m1"] = explanation.record.at("tile").at("m1");
   json["groupings"] = Json::object();
   for (const GroupingReport& report : explanation.groupings) {

@@ -67,8 +67,8 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
       ->type_name("N");
   command
       .add_option("--rank-model", options.policy.rank_model,
-                  "What ranks the host's tiles in modes that time: a model's file, or prior (a "
-                  "formula). Default: the model that is part of spjit, else the prior.")
+                  "What ranks tiles in modes that time: a model's file, or prior (a formula). "
+                  "Default: the model that is part of spjit, which hosts have, else the prior.")
       ->check(not_empty())
       ->type_name("FILE");
   command

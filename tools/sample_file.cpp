@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/printable.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit::cli {
@@ -34,14 +35,20 @@ FileDescriptor open_for_appending(const std::filesystem::path& path) {
 
 }  // namespace
 
-SampleFile::SampleFile(const std::filesystem::path& path)
+SampleFile::SampleFile(const std::filesystem::path& path, std::string_view family, TimeKind times)
     : path_(path), file_(open_for_appending(path)) {
   const FileBytes content = read_file(file_, path.string(), k_most_bytes);
   const std::string_view text(reinterpret_cast<const char*>(content.data.get()), content.size);
   std::size_t line = 1;
   for (std::size_t end = 0; (end = text.find('\n', bytes_)) != std::string_view::npos; ++line) {
     try {
-      names_.insert(read_samples(text.substr(bytes_, end - bytes_)).name);
+      const SampleLine read = read_sample_line(text.substr(bytes_, end - bytes_));
+      if (read.family != family || read.times != times) {
+        throw Error(fmt::format("tiles of {} with times {}; expected {} and {}",
+                                printable(read.family), to_string(read.times), family,
+                                to_string(times)));
+      }
+      names_.insert(read.name);
     } catch (const Error& error) {
       throw Error(fmt::format("{}, line {}: {}", path.string(), line, error.what()));
     }
@@ -53,8 +60,8 @@ SampleFile::SampleFile(const std::filesystem::path& path)
   }
 }
 
-void SampleFile::append(const HostSampleGroup& group) {
-  const std::string line = write_samples(group) + "\n";
+void SampleFile::append(const SampleLine& samples) {
+  const std::string line = write_sample_line(samples) + "\n";
   for (std::size_t done = 0; done < line.size();) {
     const ssize_t count = ::write(file_.get(), line.data() + done, line.size() - done);
     if (count < 0 && errno == EINTR) continue;
@@ -69,7 +76,7 @@ void SampleFile::append(const HostSampleGroup& group) {
   }
   bytes_ += line.size();
   if (::fsync(file_.get()) != 0) fail(path_, "brought to the disk");
-  names_.insert(group.name);
+  names_.insert(samples.name);
 }
 
 }  // namespace spjit::cli

@@ -1,15 +1,16 @@
 #pragma once
 
 /// @file
-/// A file of measured tiles that is added to, line by line, over many runs.
+/// A file of samples that is added to, line by line, over many runs.
 
 #include <cstddef>
 #include <filesystem>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "base/file_descriptor.hpp"
-#include "kernels/unrolled_host/host_samples.hpp"
+#include "kernels/tile_samples.hpp"
 
 namespace spjit::cli {
 
@@ -20,16 +21,18 @@ class SampleFile {
  public:
   /// Makes the file if there is none, else reads it. Throws IoError if it cannot be opened or
   /// is in use by another process that adds to it, Error that names the line if it holds anything
-  /// but samples.
-  explicit SampleFile(const std::filesystem::path& path);
+  /// but samples of that family with times of that kind.
+  SampleFile(const std::filesystem::path& path, std::string_view family, TimeKind times);
 
   [[nodiscard]] bool has(const std::string& name) const { return names_.contains(name); }
   [[nodiscard]] std::size_t size() const noexcept { return names_.size(); }
+  /// Where it is.
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   /// Bytes of an unfinished line that were cut off.
   [[nodiscard]] std::size_t cut_bytes() const noexcept { return cut_bytes_; }
 
   /// Throws IoError; then nothing of the line stays in the file.
-  void append(const HostSampleGroup& group);
+  void append(const SampleLine& line);
 
  private:
   std::filesystem::path path_;

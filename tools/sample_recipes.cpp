@@ -13,6 +13,7 @@ namespace spjit::cli {
 namespace {
 
 constexpr double k_most_nonzeros = 5e5;
+constexpr double k_most_cuda_nonzeros = 1e5;
 constexpr double k_most_products = 6e7;
 constexpr double k_most_products_stretched = 2e7;
 
@@ -91,6 +92,25 @@ SampleRecipe draw_recipe(std::uint64_t seed, std::int64_t i) {
   const double nnz = (1 - generate.sparsity) * entries;
   const double most = stretched ? k_most_products_stretched : k_most_products;
   while (recipe.n > 1 && nnz * static_cast<double>(recipe.n) > most) recipe.n /= 2;
+  return recipe;
+}
+
+SampleRecipe draw_cuda_recipe(std::uint64_t seed, std::int64_t i) {
+  RandomStream random(seed * 0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(i));
+  SampleRecipe recipe;
+  GenerateOptions& generate = recipe.generate;
+  generate.rows = draw_size(random);
+  generate.cols = draw_size(random);
+  const auto rows = static_cast<double>(generate.rows);
+  const auto cols = static_cast<double>(generate.cols);
+  const double of_row = log_uniform(random, 4, std::min(1024.0, 0.6 * cols));
+  const double density = std::min(of_row / cols, k_most_cuda_nonzeros / (rows * cols));
+  // To a thousandth, so that the name has all of it.
+  generate.sparsity = 1 - std::max(std::floor(1000 * density), 1.0) / 1000;
+  generate.pattern = draw_pattern(random);
+  generate.seed = static_cast<std::uint64_t>(i) + 1;
+  recipe.n = random.below(2) == 0 ? std::int64_t{128} << random.below(5)
+                                  : std::llround(log_uniform(random, 128, 2048));
   return recipe;
 }
 

@@ -25,6 +25,11 @@ struct SampleRecipe {
 /// most 6e7 products (2e7 with such a dimension). So a run takes a millisecond or two at most.
 [[nodiscard]] SampleRecipe draw_recipe(std::uint64_t seed, std::int64_t i);
 
+/// The same for GPUs: rows and columns as above, 4 to 1024 nonzeros a row, evenly by their
+/// logarithm, as LO-SpMM's Table 3 has it, but at most 60 % and 1e5 in all: whole kernels of many
+/// tiles are compiled. n is 2^7 to 2^11, half of it a power of two; the table has 2^10 to 2^11.
+[[nodiscard]] SampleRecipe draw_cuda_recipe(std::uint64_t seed, std::int64_t i);
+
 /// "magnitude 512x384 90.0 % s17 n128": unique in a sequence.
 [[nodiscard]] std::string name_of(const SampleRecipe& recipe);
 

@@ -12,7 +12,9 @@
 
 #include "base/gzip.hpp"
 #include "kernel_options.hpp"
-#include "kernels/unrolled_host/sample_reader.hpp"
+#include "kernels/sample_reader.hpp"
+#include "kernels/unrolled_cuda/cuda_features.hpp"
+#include "kernels/unrolled_host/host_features.hpp"
 #include "manual.hpp"
 #include "matrix/file_bytes.hpp"
 #include "rankmodel/rank_metrics.hpp"
@@ -22,6 +24,7 @@
 #include "table.hpp"
 
 #ifdef SPJIT_HAVE_XGBOOST
+#include "kernels/unrolled_cuda/training/cuda_training.hpp"
 #include "kernels/unrolled_host/training/host_training.hpp"
 #endif
 
@@ -47,21 +50,53 @@ struct TrainCommandOptions {
 
 #ifdef SPJIT_HAVE_XGBOOST
 
-/// What went into a model: files, groups, devices.
-nlohmann::json describe_samples(const std::string& file,
-                                const std::vector<HostSampleGroup>& groups) {
+/// Groups of one family, and the devices they are of.
+struct Samples {
+  const FeatureSchema* schema = nullptr;
+  std::vector<TrainingGroup> groups;
+};
+
+std::string device_of(const HostSampleGroup& group) {
+  return fmt::format("{} {} t{}", group.limits.name, to_string(group.limits.isa),
+                     group.work.threads);
+}
+
+std::string device_of(const CudaSampleGroup& group) { return group.limits.name(); }
+
+template <class Group>
+std::vector<Group> groups_of(const std::vector<SampleLine>& lines,
+                             Group (*read)(const SampleLine&)) {
+  std::vector<Group> groups;
+  groups.reserve(lines.size());
+  for (const SampleLine& line : lines) groups.push_back(read(line));
+  return groups;
+}
+
+/// What went into a model: file, groups, devices.
+template <class Group>
+nlohmann::json describe_groups(const std::string& file, const std::vector<Group>& groups) {
   std::map<std::string, int> devices;
-  for (const HostSampleGroup& group : groups) {
-    ++devices[fmt::format("{} {} t{}", group.limits.name, to_string(group.limits.isa),
-                          group.work.threads)];
-  }
+  for (const Group& group : groups) ++devices[device_of(group)];
   return {{"file", fs::path(file).filename().string()},
           {"groups", groups.size()},
           {"devices", devices}};
 }
 
-TrainingOptions training_options(const TrainCommandOptions& options) {
-  TrainingOptions training = host_training_options(options.name);
+nlohmann::json describe_samples(const std::string& file, const std::vector<SampleLine>& lines) {
+  return common_family(lines) == k_cuda_samples
+             ? describe_groups(file, groups_of(lines, cuda_samples_of))
+             : describe_groups(file, groups_of(lines, host_samples_of));
+}
+
+Samples training_samples(const std::vector<SampleLine>& lines) {
+  if (common_family(lines) == k_cuda_samples) {
+    return {&cuda_feature_schema(), cuda_training_groups(groups_of(lines, cuda_samples_of))};
+  }
+  return {&host_feature_schema(), host_training_groups(groups_of(lines, host_samples_of))};
+}
+
+TrainingOptions training_options(const TrainCommandOptions& options, const FeatureSchema& schema) {
+  TrainingOptions training = training_options(options.name, schema);
   training.objective =
       options.objective == "truncated" ? RankObjective::truncated : RankObjective::ndcg;
   training.seed = options.seed;
@@ -107,8 +142,9 @@ void write_model(const RankModel& model, const fs::path& path) {
 
 std::string summary(const Json& result) {
   std::string text =
-      fmt::format("{}: {} trees of {} groups\n", shown(result["file"].get<std::string>()),
-                  result["trees"].get<std::size_t>(), result["groups"].get<std::size_t>());
+      fmt::format("{}: {} trees of {} groups, {} times\n", shown(result["file"].get<std::string>()),
+                  result["trees"].get<std::size_t>(), result["groups"].get<std::size_t>(),
+                  result["times"].get<std::string>());
   if (result["held_out"].is_null()) return text + "no group was held out\n";
   const Json& held_out = result["held_out"];
   const auto percent = [&](const char* metric, const char* of) {
@@ -125,21 +161,29 @@ std::string summary(const Json& result) {
 }
 
 ExitCode train(const TrainCommandOptions& options) {
-  std::vector<HostSampleGroup> samples;
+  std::vector<SampleLine> samples;
   nlohmann::json sources = nlohmann::json::array();
   for (const std::string& file : options.samples) {
-    std::vector<HostSampleGroup> more = read_sample_file(file);
+    std::vector<SampleLine> more = read_sample_file(file, read_sample_line);
     if (options.few > 0) more = draw_matrices(more, options.few, options.seed);
     sources.push_back(describe_samples(file, more));
     samples.insert(samples.end(), more.begin(), more.end());
   }
-  const std::vector<TrainingGroup> groups = host_training_groups(samples);
+  const TimeKind times = common_times(samples);
+  const auto [schema, groups] = training_samples(samples);
   if (groups.empty()) throw Error("the samples hold no group of two tiles or more");
-  TrainingOptions training = training_options(options);
+  TrainingOptions training = training_options(options, *schema);
   RankModel init;
   if (!options.init.empty()) {
     init = read_rank_model(read_text_file(options.init, k_longest_rank_model_bytes));
     check_schema(init, training.schema, training.schema_version, training.features);
+    if (label_of(init).empty() != (times == TimeKind::measured)) {
+      throw Error(
+          fmt::format("{}: its times are {}, those of the samples are {}: expected one kind",
+                      options.init.string(),
+                      to_string(label_of(init).empty() ? TimeKind::measured : TimeKind::modelled),
+                      to_string(times)));
+    }
     training.init = &init;
   }
   // What is said of held-out groups must be of a model that has not seen them.
@@ -148,10 +192,12 @@ ExitCode train(const TrainCommandOptions& options) {
   const Json held_out = evaluate(train_rank_model(groups, judged), groups, training);
   RankModel model = train_rank_model(groups, training);
   model.provenance["samples"] = std::move(sources);
+  model.provenance["times"] = std::string(to_string(times));
   write_model(model, options.out);
   const Json result = {{"file", options.out.string()},
                        {"groups", groups.size()},
                        {"trees", model.trees.size()},
+                       {"times", std::string(to_string(times))},
                        {"held_out", held_out}};
   if (options.json) {
     print_json(result);

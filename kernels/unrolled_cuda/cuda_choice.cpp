@@ -9,7 +9,7 @@
 
 #include "base/timing.hpp"
 #include "kernels/unrolled_cuda/cuda_modelled.hpp"
-#include "kernels/unrolled_cuda/cuda_prior.hpp"
+#include "kernels/unrolled_cuda/cuda_ranking.hpp"
 #include "kernels/unrolled_cuda/cuda_tile_space.hpp"
 #include "plan/kernel_plan.hpp"
 #include "reorder/row_groupings.hpp"
@@ -62,7 +62,8 @@ std::string model_without_gpu(CudaChoice& choice, const CudaSearchInput& input,
   try {
     CudaModelledSearch found =
         search_by_clock(input, choice.ranked, local_model_tools(input), request.context);
-    choice.built = std::move(found.built);
+    // What was built without being modelled is of the first of the ranking.
+    if (found.trace.modelled || choice.favourite == 0) choice.built = std::move(found.built);
     if (!found.trace.modelled) return found.why_not;
     choice.search = std::move(found.trace);
   } catch (const NotSupported& error) {
@@ -86,8 +87,7 @@ std::string modelled_reason(const CudaChoice& choice, const CudaSearchInput& inp
       constants ? constants->compared_with : "nothing");
 }
 
-/// Fills in the search, which leaves the first of the ranking chosen where nothing can be timed,
-/// and the reason.
+/// Fills in the search, which leaves the prior's choice where nothing can be timed, and the reason.
 void search(CudaChoice& choice, const CudaSearchInput& input, const BuildRequest& request) {
   const SearchPolicy& policy = input.options.policy;
   std::string why_not;
@@ -108,7 +108,8 @@ void search(CudaChoice& choice, const CudaSearchInput& input, const BuildRequest
     return;
   }
   if (!choice.search.timed) {
-    choice.reason = fmt::format("{}: first {}; ranked, not timed", k_cuda_prior_name, of);
+    choice.search.chosen = choice.favourite;
+    choice.reason = fmt::format("{}: first {}; ranked, not timed", k_prior_name, of);
     if (!why_not.empty()) choice.reason += ": " + why_not;
     return;
   }
@@ -137,10 +138,14 @@ CudaChoice choose_cuda_tile(const BuildRequest& request) {
   RowGroupings groupings(matrix, reorder, what.cancel);
   CudaChoice choice;
   choice.space = enumerate_cuda_tiles(what.problem, policy, limits, groupings, what.cancel);
-  choice.ranked = rank_by_prior(choice.space.survivors(), limits);
+  const LoadedRankModel* model = request.rank_model.get();
+  CudaRanking ranking = rank_cuda_tiles(choice.space.survivors(), limits, model);
+  choice.ranked = std::move(ranking.tiles);
+  choice.favourite = ranking.favourite;
+  choice.ranked_by = ranked_by(model);
   if (choice.ranked.empty()) no_tile(choice.space, policy);
   choice.group_ms = ms_since(start);
-  search(choice, {what.problem, what.options, limits, groupings}, request);
+  search(choice, {what.problem, what.options, limits, groupings, model, choice.favourite}, request);
   choice.chosen = choice.ranked[choice.search.chosen];
   choice.grouping = groupings.at(choice.chosen.tile.m1, choice.chosen.tile.reorder);
   for (const CudaRule rule : choice.space.relaxed) {

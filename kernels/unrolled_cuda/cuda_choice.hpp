@@ -4,6 +4,7 @@
 /// Which tile a problem gets on a GPU, and what else was looked at. Needs NVIDIA's compiler
 /// libraries only to build, and never a GPU.
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ struct CudaChoice {
   std::string reason;
   CudaTileSpace space;
   std::vector<CudaCandidate> ranked;  ///< survivors, best first
+  std::size_t favourite = 0;          ///< of them: what the prior has first
+  std::string ranked_by;              ///< "prior", a model's name and label
   RowGrouping grouping;               ///< at the chosen M1
   double group_ms = 0;                ///< groupings and tile space
   /// Entry i is that of ranked[i]; no entries where nothing was searched.
@@ -34,8 +37,8 @@ struct CudaChoice {
 
 /// Ranks, and in a mode that times searches on the GPU of this machine that the target stands for.
 /// Without one the clock chooses in mode `ranked` (cuda_modelled.hpp), and the reason says
-/// `modelled, not timed`; else, and where the clock or a library cannot do that, the first of the
-/// ranking is chosen, and it says `ranked, not timed`. Throws
+/// `modelled, not timed`; else, and where the clock or a library cannot do that, what the prior has
+/// first is chosen, and it says `ranked, not timed`. Throws
 /// Declined if every tile is over the code budget or none fits, and what the context throws.
 [[nodiscard]] CudaChoice choose_cuda_tile(const BuildRequest& request);
 

@@ -12,6 +12,7 @@
 #include "kernels/unrolled_cuda/cuda_choice.hpp"
 #include "kernels/unrolled_cuda/cuda_emitter.hpp"
 #include "kernels/unrolled_cuda/cuda_patches.hpp"
+#include "kernels/unrolled_cuda/cuda_ranking.hpp"
 #include "kernels/unrolled_cuda/cuda_record.hpp"
 #include "kernels/unrolled_cuda/ptx_emitter.hpp"
 #include "kernels/unrolled_cuda/unrolled_executable.hpp"
@@ -44,6 +45,11 @@ std::string UnrolledCudaFamily::refusal(const FamilyRequest& request) const {
                        k_cuda_max_leading_dimension);
   }
   return problem.convolution ? convolution_refusal(*problem.convolution, problem.n.runtime) : "";
+}
+
+std::shared_ptr<const LoadedRankModel> UnrolledCudaFamily::rank_model(
+    const CompileOptions& options) const {
+  return cuda_rank_model(options);
 }
 
 BuiltKernel UnrolledCudaFamily::build(const BuildRequest& request) const {

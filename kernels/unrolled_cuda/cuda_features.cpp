@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
@@ -37,7 +38,24 @@ constexpr std::array k_cuda_features = {
     Feature{"code_bytes", "log2 bytes", "machine code"},
     Feature{"code_per_fma", "log2 bytes", "machine code x column tiles / (nnz x n)"},
     Feature{"b_over_l2", "log2", "bytes of all of B and C / L2"},
+    Feature{"rows", "log2", "non-empty rows of A"},
+    Feature{"nnz", "log2", "nonzeros of A"},
+    Feature{"n", "log2 columns", "columns of B and C"},
+    Feature{"row_nnz_cv", "1", "coefficient of variation of nnz over all rows"},
+    Feature{"threads", "log2", "threads of a block"},
+    Feature{"cap_of_grid", "0, 1", "whether the grid decides the register cap"},
+    Feature{"spare_registers", "1", "register cap - predicted registers"},
+    Feature{"blocks_an_sm", "1", "ceil(blocks / SMs)"},
+    Feature{"uneven_sms", "1", "blocks an SM / (blocks / SMs)"},
+    Feature{"resident_blocks", "1", "blocks that an SM holds at once of those the grid brings"},
+    Feature{"resident_warps", "1", "the same in warps"},
+    Feature{"prior_issue", "log2 cycles", "issue of estimate_cuda_cost(), a product and SM"},
+    Feature{"prior_memory", "log2 cycles", "memory of it, a product and SM"},
+    Feature{"prior_fetch", "log2 cycles", "fetch of it, a product and SM"},
+    Feature{"prior_hidden", "1", "share of the latency that is hidden by it"},
+    Feature{"prior_largest", "1", "what the largest block adds / all cycles"},
     Feature{"prior", "log2 cycles", "estimate_cuda_cycles() / (nnz x n / SMs)"},
+    Feature{"prior_over_best", "log2", "estimate_cuda_cycles() / the least of all candidates"},
 };
 
 float bounded_log2(double value) {
@@ -90,25 +108,75 @@ void add_bytes(std::vector<float>& row, const CudaCandidate& candidate,
   row.push_back(bounded_log2(code));
   row.push_back(bounded_log2(code * as_double(candidate.column_tiles) / products));
   row.push_back(bounded_log2(operands / as_double(std::max<std::int64_t>(limits.l2_bytes, 1))));
-  row.push_back(
-      bounded_log2(estimate_cuda_cycles(candidate, limits) * as_double(limits.sms) / products));
+}
+
+void add_matrix(std::vector<float>& row, const CudaCandidate& candidate) {
+  const Workload& work = candidate.work;
+  row.push_back(bounded_log2(as_double(work.rows)));
+  row.push_back(bounded_log2(as_double(work.nnz)));
+  row.push_back(bounded_log2(as_double(work.n)));
+  row.push_back(static_cast<float>(work.row_nnz_cv));
+}
+
+void add_launch(std::vector<float>& row, const CudaCandidate& candidate,
+                const CudaDeviceInfo& limits) {
+  const double blocks = as_double(candidate.blocks);
+  const double an_sm = std::ceil(blocks / as_double(limits.sms));
+  const double resident = std::min(an_sm, as_double(candidate.occupancy.active_blocks));
+  const auto threads = as_double(candidate.tile.threads());
+  row.push_back(bounded_log2(threads));
+  row.push_back(candidate.tile.cap == CudaCap::grid ? 1.0F : 0.0F);
+  row.push_back(static_cast<float>(candidate.register_cap - candidate.registers.total()));
+  row.push_back(static_cast<float>(an_sm));
+  row.push_back(share_of(an_sm * as_double(limits.sms), std::max(blocks, 1.0)));
+  row.push_back(static_cast<float>(resident));
+  row.push_back(static_cast<float>(resident * std::ceil(threads / as_double(limits.warp_size))));
+}
+
+/// Of a candidate that no block of can be active the terms are 0, and the cycles as many as fit.
+void add_prior(std::vector<float>& row, const CudaCandidate& candidate,
+               const CudaDeviceInfo& limits, double least_cycles) {
+  const double products =
+      std::max(1.0, as_double(candidate.work.nnz) * as_double(candidate.work.n));
+  const double cycles = estimate_cuda_cycles(candidate, limits);
+  const bool runs = cycles > 0 && std::isfinite(cycles);
+  const CudaCost cost = runs ? estimate_cuda_cost(candidate, limits) : CudaCost{};
+  const double per_product = cost.blocks_an_sm * as_double(limits.sms) / products;
+  row.push_back(bounded_log2(cost.issue * per_product));
+  row.push_back(bounded_log2(cost.memory * per_product));
+  row.push_back(bounded_log2(cost.fetch * per_product));
+  row.push_back(static_cast<float>(cost.hidden));
+  row.push_back(runs ? share_of(cost.largest / cost.hidden, cycles) : 0);
+  row.push_back(bounded_log2(cycles * as_double(limits.sms) / products));
+  row.push_back(bounded_log2(least_cycles > 0 ? cycles / least_cycles : 1));
 }
 
 }  // namespace
 
 const FeatureSchema& cuda_feature_schema() {
-  static constexpr FeatureSchema k_schema{"cuda", 4, k_cuda_features};
+  static constexpr FeatureSchema k_schema{"cuda", 5, k_cuda_features};
   return k_schema;
 }
 
-std::vector<float> cuda_feature_row(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
-  std::vector<float> row;
-  row.reserve(k_cuda_features.size());
-  add_paper(row, candidate);
-  add_grouping(row, candidate);
-  add_occupancy(row, candidate, limits);
-  add_bytes(row, candidate, limits);
-  return row;
+std::vector<float> cuda_feature_rows(std::span<const CudaCandidate> candidates,
+                                     const CudaDeviceInfo& limits) {
+  double least_cycles = std::numeric_limits<double>::infinity();
+  for (const CudaCandidate& candidate : candidates) {
+    least_cycles = std::min(least_cycles, estimate_cuda_cycles(candidate, limits));
+  }
+  if (!std::isfinite(least_cycles)) least_cycles = 0;
+  std::vector<float> rows;
+  rows.reserve(candidates.size() * k_cuda_features.size());
+  for (const CudaCandidate& candidate : candidates) {
+    add_paper(rows, candidate);
+    add_grouping(rows, candidate);
+    add_occupancy(rows, candidate, limits);
+    add_bytes(rows, candidate, limits);
+    add_matrix(rows, candidate);
+    add_launch(rows, candidate, limits);
+    add_prior(rows, candidate, limits, least_cycles);
+  }
+  return rows;
 }
 
 }  // namespace spjit

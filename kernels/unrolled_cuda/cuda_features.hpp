@@ -3,6 +3,7 @@
 /// @file
 /// What a rank model of GPU tiles looks at: a matrix, a tile, a card as numbers.
 
+#include <span>
 #include <vector>
 
 #include "kernels/unrolled_cuda/cuda_candidate.hpp"
@@ -11,12 +12,14 @@
 
 namespace spjit {
 
-/// The schema of cuda_feature_row(): Table 1 of LO-SpMM (ACM TACO 2024), then occupancy, waves,
-/// code and footprints.
+/// The schema of cuda_feature_rows(): Table 1 of LO-SpMM (ACM TACO 2024), then the matrix,
+/// occupancy, waves, code, footprints, and what the prior says.
 [[nodiscard]] const FeatureSchema& cuda_feature_schema();
 
-/// One number a feature, in the schema's order. All finite.
-[[nodiscard]] std::vector<float> cuda_feature_row(const CudaCandidate& candidate,
-                                                  const CudaDeviceInfo& limits);
+/// [candidates x features] One row after the other, each in the schema's order. All finite. The
+/// candidates are those of one matrix and n on one device: some numbers are relative to the best of
+/// them by the prior.
+[[nodiscard]] std::vector<float> cuda_feature_rows(std::span<const CudaCandidate> candidates,
+                                                   const CudaDeviceInfo& limits);
 
 }  // namespace spjit

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <optional>
+#include <vector>
 
 #include "base/arithmetic.hpp"
 #include "base/timing.hpp"
 #include "kernels/cuda_build.hpp"
 #include "kernels/cuda_clock.hpp"
-#include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "plan/kernel_plan.hpp"
 #include "spjit/error.hpp"
 
@@ -34,10 +35,14 @@ class ModelledSearch {
  public:
   ModelledSearch(const CudaSearchInput& input, std::span<const CudaCandidate> ranked,
                  const CudaModelTools& tools, const CompileContext& context)
-      : policy_(input.options.policy), ranked_(ranked), tools_(tools), context_(context) {
+      : policy_(input.options.policy),
+        favourite_(input.favourite),
+        ranked_(ranked),
+        tools_(tools),
+        context_(context) {
     SearchTrace& trace = found_.trace;
     trace.mode = policy_.search;
-    trace.ranked_by = k_cuda_prior_name;
+    trace.ranked_by = ranked_by(input.model);
     trace.budget_ms = policy_.search_budget_ms;
     for (const CudaCandidate& candidate : ranked) {
       trace.entries.push_back({to_string(candidate.tile),
@@ -51,11 +56,11 @@ class ModelledSearch {
 
   CudaModelledSearch run() {
     context_.stage("modelling");
-    const std::size_t count = std::min(ranked_.size(), static_cast<std::size_t>(policy_.top_k));
-    for (std::size_t i = 0; i < count && left_ms() > 0; ++i) {
+    for (const std::size_t candidate : candidates()) {
+      if (left_ms() <= 0) break;
       context_.check();
-      model(i);
-      if (!goes_on(i)) break;
+      model(candidate);
+      if (!goes_on(candidate)) break;
     }
     found_.trace.full_ms = ms_since(begin_);
     found_.trace.modelled = best_.has_value();
@@ -69,6 +74,15 @@ class ModelledSearch {
   }
 
  private:
+  /// The best-ranked, and the choice of mode instant: the search ends no worse by the clock.
+  [[nodiscard]] std::vector<std::size_t> candidates() const {
+    std::vector<std::size_t> result(
+        std::min(ranked_.size(), static_cast<std::size_t>(policy_.top_k)));
+    std::iota(result.begin(), result.end(), 0);
+    if (favourite_ >= result.size() && favourite_ < ranked_.size()) result.push_back(favourite_);
+    return result;
+  }
+
   [[nodiscard]] double left_ms() const { return policy_.search_budget_ms - ms_since(begin_); }
 
   /// A clock that cannot follow the first kernel follows none of the problem.
@@ -114,6 +128,7 @@ class ModelledSearch {
   }
 
   const SearchPolicy& policy_;
+  std::size_t favourite_;
   std::span<const CudaCandidate> ranked_;
   const CudaModelTools& tools_;
   const CompileContext& context_;

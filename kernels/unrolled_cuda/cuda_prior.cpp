@@ -133,15 +133,22 @@ BlockWork largest_block(const CudaCandidate& candidate, const BlockWork& mean) {
   return work;
 }
 
-double block_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits,
+/// Issue, memory and fetch of a block.
+CudaCost block_cost(const CudaCandidate& candidate, const CudaDeviceInfo& limits,
                     const BlockWork& work) {
   const double values = candidate.layer.runtime_values ? work.fmas : 0;
   const double instructions =
       work.fmas + values / k_values_a_load + work.loads + work.stores + work.masks;
   const double accesses = accesses_beyond_l1(candidate, work.loads, work.stores);
-  return std::max({issue_cycles(candidate, limits, instructions),
-                   memory_cycles(candidate, limits, accesses, values),
-                   fetch_cycles(candidate, limits, work.code)});
+  CudaCost cost;
+  cost.issue = issue_cycles(candidate, limits, instructions);
+  cost.memory = memory_cycles(candidate, limits, accesses, values);
+  cost.fetch = fetch_cycles(candidate, limits, work.code);
+  return cost;
+}
+
+double block_cycles(const CudaCost& cost) {
+  return std::max({cost.issue, cost.memory, cost.fetch});
 }
 
 /// The share of the latency of loads that is hidden by others in flight, at most 1.
@@ -162,17 +169,27 @@ std::string tie_breaker(const CudaTile& tile) {
 
 }  // namespace
 
+double CudaCost::cycles() const noexcept {
+  return (blocks_an_sm * block_cycles(*this) + largest) / hidden;
+}
+
+CudaCost estimate_cuda_cost(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
+  const BlockWork mean = mean_block(candidate);
+  CudaCost cost = block_cost(candidate, limits, mean);
+  const double largest =
+      block_cycles(block_cost(candidate, limits, largest_block(candidate, mean)));
+  cost.largest = std::max(0.0, largest - block_cycles(cost));
+  cost.blocks_an_sm = std::ceil(as_double(candidate.blocks) / as_double(limits.sms));
+  cost.hidden = hidden_latency(candidate, cost.blocks_an_sm);
+  return cost;
+}
+
 double estimate_cuda_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
   if (candidate.occupancy.active_blocks < 1 || candidate.column_tiles < 1) {
     return std::numeric_limits<double>::infinity();
   }
   if (candidate.blocks == 0) return 0;
-  const BlockWork mean = mean_block(candidate);
-  const double block = block_cycles(candidate, limits, mean);
-  const double largest = block_cycles(candidate, limits, largest_block(candidate, mean));
-  const double blocks_an_sm = std::ceil(as_double(candidate.blocks) / as_double(limits.sms));
-  const double cycles = blocks_an_sm * block + std::max(0.0, largest - block);
-  return cycles / hidden_latency(candidate, blocks_an_sm);
+  return estimate_cuda_cost(candidate, limits).cycles();
 }
 
 std::vector<CudaCandidate> rank_by_prior(std::vector<CudaCandidate> survivors,

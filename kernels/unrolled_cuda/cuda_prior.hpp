@@ -10,9 +10,6 @@
 
 namespace spjit {
 
-/// The ranking's name in output.
-inline constexpr const char* k_cuda_prior_name = "prior";
-
 /// Estimated cycles of a launch, of the SM that has most to do:
 ///
 ///     (ceil(blocks / SMs) x block + (largest block - block)) / hidden
@@ -30,6 +27,22 @@ inline constexpr const char* k_cuda_prior_name = "prior";
 /// leaves. The constants, most of them guesses that were not measured on a device, are in the
 /// source. Infinite for a candidate of which no block can be active.
 [[nodiscard]] double estimate_cuda_cycles(const CudaCandidate& candidate,
+                                          const CudaDeviceInfo& limits);
+
+/// The terms of that formula.
+struct CudaCost {
+  double issue = 0;         ///< cycles of a block
+  double memory = 0;        ///< cycles of a block
+  double fetch = 0;         ///< cycles of a block
+  double blocks_an_sm = 0;  ///< ceil(blocks / SMs)
+  double largest = 0;       ///< cycles that the largest block has more than the others
+  double hidden = 1;        ///< share of the latency of loads, at most 1
+
+  [[nodiscard]] double cycles() const noexcept;
+};
+
+/// Of a candidate that has blocks, and of which one can be active.
+[[nodiscard]] CudaCost estimate_cuda_cost(const CudaCandidate& candidate,
                                           const CudaDeviceInfo& limits);
 
 /// The candidates with `score` = -estimated cycles, best first; of equal ones those with N1 >= 128

@@ -7,7 +7,6 @@
 
 #include "base/json_text.hpp"
 #include "kernels/kernel_record.hpp"
-#include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "spjit/error.hpp"
 
 namespace spjit {
@@ -36,7 +35,7 @@ json attempts_json(const std::vector<CudaAttempt>& attempts) {
 }
 
 json search_json(const CudaChoice& choice, SearchMode mode) {
-  json search = {{"ranked_by", k_cuda_prior_name}, {"timed", false}};
+  json search = {{"ranked_by", choice.ranked_by}, {"timed", false}};
   if (!choice.search.entries.empty()) search = to_json(choice.search);
   search["space"] = to_json(choice.space);
   search["mode"] = std::string(to_string(mode));

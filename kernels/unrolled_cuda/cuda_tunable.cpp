@@ -6,7 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "plan/kernel_plan.hpp"
 #include "spjit/error.hpp"
 
@@ -71,7 +70,7 @@ CudaTunable::CudaTunable(const CudaSearchInput& input, std::span<const CudaCandi
                          CudaSearchTools tools, const CudaReductions& reductions)
     : input_(input), ranked_(ranked), tools_(std::move(tools)), reductions_(reductions) {}
 
-std::string CudaTunable::ranked_by() const { return k_cuda_prior_name; }
+std::string CudaTunable::ranked_by() const { return spjit::ranked_by(input_.model); }
 
 std::vector<SearchCandidate> CudaTunable::candidates() const {
   std::vector<SearchCandidate> candidates;
@@ -86,7 +85,7 @@ TuningTraits CudaTunable::traits() const {
   TuningTraits traits;
   traits.nothing_to_time = input_.problem.a->nnz() == 0;
   traits.stand_ins_decide = true;
-  traits.favourite = 0;  // the choice of mode instant
+  traits.favourite = input_.favourite;
   traits.stand_in_rounds = traits.full_rounds = k_rounds;
   traits.relative_error_goal = k_cuda_error_goal;
   traits.build_share = k_compile_share;

@@ -17,6 +17,7 @@
 #include "kernels/unrolled_cuda/cuda_candidate.hpp"
 #include "kernels/unrolled_cuda/cuda_proxy.hpp"
 #include "kernels/unrolled_cuda/cuda_timer.hpp"
+#include "rankmodel/rank_model.hpp"
 #include "reorder/row_groupings.hpp"
 #include "runtime/cuda/cuda_device_info.hpp"
 #include "spjit/options.hpp"
@@ -29,7 +30,9 @@ struct CudaSearchInput {
   const Problem& problem;
   const CompileOptions& options;
   const CudaDeviceInfo& limits;
-  RowGroupings& groupings;  ///< of the matrix
+  RowGroupings& groupings;                 ///< of the matrix
+  const LoadedRankModel* model = nullptr;  ///< what ranked; null: the prior
+  std::size_t favourite = 0;               ///< of the ranked: the choice of mode instant
 };
 
 /// A whole kernel of a candidate.

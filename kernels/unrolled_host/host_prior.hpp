@@ -9,9 +9,6 @@
 
 namespace spjit {
 
-/// The ranking's name in output.
-inline constexpr const char* k_host_prior_name = "prior";
-
 /// Estimated microseconds of a run on one thread, by what they are spent on.
 struct HostCost {
   double arithmetic_us = 0;  ///< FMAs, loads of B and weights

@@ -32,10 +32,6 @@ std::vector<double> prior_scores(const std::vector<TileCandidate>& candidates, c
 
 }  // namespace
 
-std::string ranked_by(const LoadedRankModel* model) {
-  return model == nullptr ? k_host_prior_name : model->model.name;
-}
-
 std::vector<RankedHostTile> rank_host_tiles(std::vector<TileCandidate> survivors,
                                             const Workload& work, const HostDeviceInfo& limits,
                                             const LoadedRankModel* model) {

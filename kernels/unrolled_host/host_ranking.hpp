@@ -19,9 +19,6 @@ struct RankedHostTile {
   double score = 0;  ///< larger is better
 };
 
-/// What ranks: the model's name, or k_host_prior_name without one. For output.
-[[nodiscard]] std::string ranked_by(const LoadedRankModel* model);
-
 /// The candidates, best first; equal ones in their order. The score is the model's, or -estimated
 /// microseconds without one. Of the candidates' groupings only what EstimatedGrouping sets is
 /// looked at.

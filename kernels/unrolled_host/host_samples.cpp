@@ -7,18 +7,14 @@
 #include "base/json_text.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/error.hpp"
-#include "spjit/version.hpp"
 
 namespace spjit {
 namespace {
 
 using nlohmann::json;
 
-/// Whole numbers of a line: sizes, counts and bytes.
-constexpr std::int64_t k_most = std::int64_t{1} << 48;
-
 std::int64_t count_of(const json& object, const char* key) {
-  return json_integer(object.at(key), key, 0, k_most);
+  return json_integer(object.at(key), key, 0, k_most_of_samples);
 }
 
 /// Columns of `tiles`.
@@ -34,43 +30,34 @@ const std::vector<std::string>& columns() {
 json tile_row(const HostSample& sample) {
   const TileCandidate& candidate = sample.candidate;
   const HostTile& tile = candidate.tile;
-  return json::array({tile.m1, tile.nv, tile.k_block, tile.panel_group, tile.row_group,
-                      tile.pack_b ? 1 : 0, static_cast<int>(tile.form), tile.memory_rows,
-                      tile.stream_c ? 1 : 0, candidate.panels, candidate.registers,
-                      candidate.code_bytes, candidate.column_padding, candidate.utilisation,
-                      sample.us, sample.noise, sample.samples, sample.confirmed ? 1 : 0});
+  json row = json::array({tile.m1, tile.nv, tile.k_block, tile.panel_group, tile.row_group,
+                          tile.pack_b ? 1 : 0, static_cast<int>(tile.form), tile.memory_rows,
+                          tile.stream_c ? 1 : 0, candidate.panels, candidate.registers,
+                          candidate.code_bytes, candidate.column_padding, candidate.utilisation});
+  write_time(sample, row);
+  return row;
 }
 
 HostSample read_tile(const json& row, const std::map<std::int64_t, GroupingStatistics>& groupings) {
-  if (row.size() != columns().size()) {
-    throw Error(fmt::format("a tile has {} numbers; expected {}", row.size(), columns().size()));
-  }
-  std::size_t next = 0;
-  const auto integer = [&](std::int64_t most = k_most) {
-    const std::size_t at = next++;
-    return json_integer(row.at(at), columns()[at], 0, most);
-  };
-  const auto number = [&] { return row.at(next++).get<double>(); };
+  TileNumbers numbers(row, columns());
   HostSample sample;
   HostTile& tile = sample.candidate.tile;
-  tile.m1 = integer();
-  tile.nv = integer();
-  tile.k_block = integer();
-  tile.panel_group = integer();
-  tile.row_group = integer();
-  tile.pack_b = integer(1) != 0;
-  tile.form = static_cast<WeightForm>(integer(static_cast<std::int64_t>(WeightForm::balanced)));
-  tile.memory_rows = integer();
-  tile.stream_c = integer(1) != 0;
-  sample.candidate.panels = integer();
-  sample.candidate.registers = integer();
-  sample.candidate.code_bytes = integer();
-  sample.candidate.column_padding = number();
-  sample.candidate.utilisation = number();
-  sample.us = number();
-  sample.noise = number();
-  sample.samples = integer();
-  sample.confirmed = integer() != 0;
+  tile.m1 = numbers.integer();
+  tile.nv = numbers.integer();
+  tile.k_block = numbers.integer();
+  tile.panel_group = numbers.integer();
+  tile.row_group = numbers.integer();
+  tile.pack_b = numbers.integer(1) != 0;
+  tile.form =
+      static_cast<WeightForm>(numbers.integer(static_cast<std::int64_t>(WeightForm::balanced)));
+  tile.memory_rows = numbers.integer();
+  tile.stream_c = numbers.integer(1) != 0;
+  sample.candidate.panels = numbers.integer();
+  sample.candidate.registers = numbers.integer();
+  sample.candidate.code_bytes = numbers.integer();
+  sample.candidate.column_padding = numbers.number();
+  sample.candidate.utilisation = numbers.number();
+  numbers.read_time(sample);
   const auto grouping = groupings.find(tile.m1);
   if (grouping == groupings.end()) throw Error(fmt::format("no grouping for m1 = {}", tile.m1));
   sample.candidate.grouping = grouping->second;
@@ -107,26 +94,10 @@ HostDeviceInfo read_device(const json& device) {
   return limits;
 }
 
-json work_json(const Workload& work) {
-  return {{"rows", work.rows}, {"cols", work.cols},       {"nnz", work.nnz},
-          {"n", work.n},       {"threads", work.threads}, {"row_nnz_cv", work.row_nnz_cv}};
-}
-
-Workload read_work(const json& work) {
-  Workload result;
-  result.rows = count_of(work, "rows");
-  result.cols = count_of(work, "cols");
-  result.nnz = count_of(work, "nnz");
-  result.n = count_of(work, "n");
-  result.threads = count_of(work, "threads");
-  result.row_nnz_cv = work.at("row_nnz_cv");
-  return result;
-}
-
 GroupingStatistics read_grouping(const json& row, std::int64_t nnz) {
   GroupingStatistics grouping;
-  grouping.tiles = json_integer(row.at(1), "tiles of a grouping", 0, k_most);
-  grouping.nnc_sum = json_integer(row.at(2), "nnc_sum of a grouping", 0, k_most);
+  grouping.tiles = json_integer(row.at(1), "tiles of a grouping", 0, k_most_of_samples);
+  grouping.nnc_sum = json_integer(row.at(2), "nnc_sum of a grouping", 0, k_most_of_samples);
   if (grouping.tiles > 0) {
     grouping.nnc_mean = static_cast<double>(grouping.nnc_sum) / static_cast<double>(grouping.tiles);
   }
@@ -138,61 +109,45 @@ GroupingStatistics read_grouping(const json& row, std::int64_t nnz) {
 
 }  // namespace
 
-std::string write_samples(const HostSampleGroup& group) {
+SampleLine to_line(const HostSampleGroup& group) {
+  SampleLine line = line_of(group);
+  line.family = k_host_samples;
+  line.device = device_json(group.limits);
+  line.columns = columns();
   std::map<std::int64_t, const GroupingStatistics*> groupings;
-  json tiles = json::array();
   for (const HostSample& sample : group.samples) {
     groupings[sample.candidate.tile.m1] = &sample.candidate.grouping;
-    tiles.push_back(tile_row(sample));
+    line.tiles.push_back(tile_row(sample));
   }
-  json grouping_rows = json::array();
+  line.groupings = json::array();
   for (const auto& [m1, grouping] : groupings) {
-    grouping_rows.push_back({m1, grouping->tiles, grouping->nnc_sum});
+    line.groupings.push_back({m1, grouping->tiles, grouping->nnc_sum});
   }
-  const json line = {{"schema", k_host_samples_schema},
-                     {"spjit", SPJIT_VERSION},
-                     {"name", group.name},
-                     {"recipe", group.recipe},
-                     {"device", device_json(group.limits)},
-                     {"work", work_json(group.work)},
-                     {"groupings", std::move(grouping_rows)},
-                     {"columns", columns()},
-                     {"tiles", std::move(tiles)},
-                     {"seconds", group.seconds}};
-  return line.dump();
+  return line;
 }
 
-HostSampleGroup read_samples(std::string_view line) {
-  try {
-    const json document = parse_json(line);
-    const json& schema = document.at("schema");
-    if (schema != k_host_samples_schema) {
-      throw Error(
-          fmt::format("schema {}; expected \"{}\"", quoted_json(schema), k_host_samples_schema));
-    }
-    if (document.at("columns") != json(columns())) {
-      throw Error("the columns of the tiles are not those of this version");
-    }
+HostSampleGroup host_samples_of(const SampleLine& line) {
+  return reading_samples([&] {
+    check_family(line, k_host_samples, columns());
     HostSampleGroup group;
-    group.name = document.at("name");
-    group.recipe = document.at("recipe");
-    group.limits = read_device(document.at("device"));
-    group.work = read_work(document.at("work"));
-    group.seconds = document.at("seconds");
+    take_line(line, group);
+    group.limits = read_device(line.device);
     std::map<std::int64_t, GroupingStatistics> groupings;
-    for (const json& row : document.at("groupings")) {
-      groupings[json_integer(row.at(0), "m1 of a grouping", 0, k_most)] =
+    for (const json& row : line.groupings) {
+      groupings[json_integer(row.at(0), "m1 of a grouping", 0, k_most_of_samples)] =
           read_grouping(row, group.work.nnz);
     }
-    for (const json& row : document.at("tiles")) {
-      group.samples.push_back(read_tile(row, groupings));
-    }
+    for (const json& row : line.tiles) group.samples.push_back(read_tile(row, groupings));
     return group;
-  } catch (const json::exception& error) {
-    throw Error(fmt::format("not a line of samples: {}", error.what()));
-  } catch (const Error& error) {
-    throw Error(fmt::format("not a line of samples: {}", error.what()));
-  }
+  });
+}
+
+std::string write_samples(const HostSampleGroup& group) {
+  return write_sample_line(to_line(group));
+}
+
+HostSampleGroup read_host_samples(std::string_view text) {
+  return host_samples_of(read_sample_line(text));
 }
 
 }  // namespace spjit

@@ -1,7 +1,7 @@
 """Runs the command line tool for the tests here.
 
-Environment: SPJIT_TOOL (the binary), SPJIT_LIBRARY (libspjit), SPJIT_CXX (a C++ compiler),
-SPJIT_LINK_FLAGS. ctest sets them; see CMakeLists.txt.
+Environment: SPJIT_TOOL (the binary), SPJIT_LIBRARY (libspjit), SPJIT_EMULATED_CUDA (the driver of
+machines that have none), SPJIT_CXX (a C++ compiler), SPJIT_LINK_FLAGS. ctest sets them; see CMakeLists.txt.
 """
 
 from __future__ import annotations

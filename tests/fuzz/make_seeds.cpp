@@ -19,6 +19,7 @@
 #include "kernels/csr_image.hpp"
 #include "kernels/cuda_matrix.hpp"
 #include "kernels/unrolled_cuda/cuda_artifact.hpp"
+#include "kernels/unrolled_cuda/cuda_samples.hpp"
 #include "kernels/unrolled_host/host_program.hpp"
 #include "kernels/unrolled_host/host_samples.hpp"
 #include "kernels/unrolled_host/weight_positions.hpp"
@@ -235,6 +236,18 @@ void add_samples(SeedFolder& seeds) {
   group.samples = {sample, sample};
   group.samples[1].candidate.tile.nv = 2;
   seeds.add("samples", "two_tiles", write_samples(group));
+  CudaSampleGroup compiled;
+  compiled.name = "uniform 8x32";
+  compiled.recipe = group.recipe;
+  compiled.limits = parse_cuda_target("sm_90");
+  compiled.work = group.work;
+  compiled.times = TimeKind::none;
+  CudaSample tile;
+  tile.candidate.column_tiles = 1;
+  tile.candidate.blocks = 2;
+  tile.key = std::string(64, 'a');
+  compiled.samples = {tile, tile};
+  seeds.add("samples", "compiled_tiles", write_samples(compiled));
 }
 
 // Without the first line, which holds the checksum: see cache_record_fuzz.cpp.

@@ -103,10 +103,16 @@ TEST(CompilerOptions, AreRefusedWithWhatWasGiven) {
   options = {};
   options.resources.compile_threads = -1;
   refuses(options, "compile_threads is -1");
-  options = {};
-  options.target = spjit::Target::parse("sm_90");
-  options.policy.rank_model = "model.json";
-  refuses(options, "rank_model is for host targets");
+}
+
+TEST(CompilerOptions, AModelThatCannotBeReadIsRefusedForHostAndGpu) {
+  for (const char* target : {"host", "sm_90"}) {
+    spjit::CompileOptions options;
+    options.target = spjit::Target::parse(target);
+    options.policy.search = spjit::SearchMode::ranked;
+    options.policy.rank_model = "/nowhere/model.json";
+    EXPECT_THROW(static_cast<void>(Compiler(options, uncached())), spjit::IoError) << target;
+  }
 }
 
 TEST(CompilerProblem, IsRefusedByCompileWithWhatWasGiven) {

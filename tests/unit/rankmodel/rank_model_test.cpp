@@ -268,4 +268,29 @@ TEST(CheckSchema, NamesBothVersionsOrTheFirstFeatureThatDiffers) {
             "rank model 'stump': feature 1 is 'y', expected none (test version 3): train it again");
 }
 
+TEST(RankModelLabel, SaysThatTimesWereModelledAndOfWhichDevices) {
+  spjit::LoadedRankModel loaded{stump(), "id"};
+  EXPECT_EQ(label_of(loaded.model), "");
+  EXPECT_EQ(ranked_by(&loaded), "stump");
+  EXPECT_EQ(spjit::ranked_by(nullptr), "prior");
+
+  nlohmann::json& made = loaded.model.provenance;
+  made["times"] = "measured";
+  made["samples"] = {{{"devices", {{"sm_75:t4", 3}, {"sm_75:rtx2080ti", 1}}}},
+                     {{"devices", {{"sm_75:t4", 2}}}}};
+  EXPECT_EQ(ranked_by(&loaded), "stump");
+
+  made["times"] = "modelled";
+  EXPECT_EQ(label_of(loaded.model), "trained on modelled times, sm_75:rtx2080ti, sm_75:t4");
+  EXPECT_EQ(ranked_by(&loaded), "stump (trained on modelled times, sm_75:rtx2080ti, sm_75:t4)");
+}
+
+/// Provenance is anybody's.
+TEST(RankModelLabel, OfStrangeProvenanceIsStillOne) {
+  RankModel model = stump();
+  model.provenance = {{"times", "modelled"}, {"samples", {3, {{"devices", nullptr}}, "x"}}};
+
+  EXPECT_EQ(label_of(model), "trained on modelled times");
+}
+
 }  // namespace

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 
+#include "kernels/unrolled_host/host_samples.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 #include "tools/sample_recipes.hpp"
@@ -15,14 +16,21 @@
 namespace {
 
 using spjit::HostSampleGroup;
+using spjit::SampleLine;
+using spjit::TimeKind;
 using spjit::cli::draw_recipe;
 using spjit::cli::SampleFile;
 using spjit::testing_support::TemporaryDirectory;
 
-HostSampleGroup named(const std::string& name) {
+SampleLine named(const std::string& name, TimeKind times = TimeKind::measured) {
   HostSampleGroup group;
   group.name = name;
-  return group;
+  group.times = times;
+  return to_line(group);
+}
+
+SampleFile open_file(const std::filesystem::path& path) {
+  return {path, "host", TimeKind::measured};
 }
 
 std::string content_of(const std::filesystem::path& path) {
@@ -34,13 +42,13 @@ TEST(SampleFile, KnowsWhatWasAddedBefore) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "samples.jsonl";
   {
-    SampleFile file(path);
+    SampleFile file = open_file(path);
     EXPECT_EQ(file.size(), 0U);
     file.append(named("one"));
     file.append(named("two"));
   }
 
-  const SampleFile again(path);
+  const SampleFile again = open_file(path);
 
   EXPECT_EQ(again.size(), 2U);
   EXPECT_TRUE(again.has("one") && again.has("two"));
@@ -52,15 +60,15 @@ TEST(SampleFile, CutsOffHalfALineWhereverItWasInterrupted) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "samples.jsonl";
   {
-    SampleFile file(path);
+    SampleFile file = open_file(path);
     file.append(named("one"));
   }
   const std::string whole = content_of(path);
-  const std::string line = spjit::write_samples(named("two"));
+  const std::string line = spjit::write_sample_line(named("two"));
   for (std::size_t length = 1; length <= line.size(); length += 37) {
     std::ofstream(path, std::ios::app) << line.substr(0, length);
     {
-      SampleFile file(path);
+      SampleFile file = open_file(path);
       EXPECT_EQ(file.size(), 1U);
       EXPECT_EQ(file.cut_bytes(), length);
     }
@@ -74,7 +82,7 @@ TEST(SampleFile, RefusesWhatHoldsNoSamplesAndLeavesItAlone) {
   std::ofstream(path) << "dear diary\nno newline at the end";
 
   try {
-    const SampleFile file(path);
+    const SampleFile file = open_file(path);
     FAIL() << "was taken";
   } catch (const spjit::Error& error) {
     EXPECT_NE(std::string(error.what()).find("notes.txt, line 1:"), std::string::npos);
@@ -82,12 +90,31 @@ TEST(SampleFile, RefusesWhatHoldsNoSamplesAndLeavesItAlone) {
   EXPECT_EQ(content_of(path), "dear diary\nno newline at the end");
 }
 
+TEST(SampleFile, HoldsTilesOfOneFamilyAndTimesOfOneKind) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "samples.jsonl";
+  open_file(path).append(named("one"));
+  const auto error_of = [&](const char* family, TimeKind times) -> std::string {
+    try {
+      const SampleFile file(path, family, times);
+    } catch (const spjit::Error& error) {
+      return error.what();
+    }
+    return "none";
+  };
+
+  EXPECT_EQ(error_of("host", TimeKind::measured), "none");
+  EXPECT_NE(error_of("cuda", TimeKind::measured).find("line 1: tiles of host"), std::string::npos);
+  EXPECT_NE(error_of("host", TimeKind::modelled).find("expected host and modelled"),
+            std::string::npos);
+}
+
 TEST(SampleFile, IsAddedToByOneAtATime) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "samples.jsonl";
-  const SampleFile file(path);
+  const SampleFile file = open_file(path);
 
-  EXPECT_THROW(static_cast<void>(SampleFile(path)), spjit::IoError);
+  EXPECT_THROW(static_cast<void>(open_file(path)), spjit::IoError);
 }
 
 TEST(SampleRecipes, DependOnSeedAndIndexAlone) {

@@ -42,13 +42,15 @@ class Modelled : public testing::Test {
   }
 
   CudaModelledSearch search(const CompileContext& context = {}) {
-    const CudaSearchInput input = given_.input();
+    CudaSearchInput input = given_.input();
+    input.favourite = favourite_;
     return search_by_clock(input, given_.ranked, tools_, context);
   }
 
   MadeUpSearch given_;
   CudaModelTools tools_;
   std::map<std::string, double> cycles_;
+  std::size_t favourite_ = 0;
   std::string refused_;
   std::string fails_;
   std::vector<std::string> compiled_;
@@ -80,6 +82,22 @@ TEST_F(Modelled, OnlyTheBestRankedAreAsked) {
   EXPECT_EQ(found.trace.chosen, 0U);
   EXPECT_FALSE(found.trace.entries[2].modelled);
   EXPECT_EQ(found.trace.entries.size(), given_.ranked.size());
+}
+
+/// Of a model that ranks otherwise: what instant would choose is asked, too.
+TEST_F(Modelled, TheChoiceOfInstantIsAskedWhereverItIsRanked) {
+  given_.options.policy.top_k = 2;
+  favourite_ = 4;
+  cycles_[given_.name(4)] = 500;
+
+  const CudaModelledSearch found = search();
+
+  EXPECT_EQ(compiled_.size(), 3U);
+  EXPECT_EQ(found.trace.chosen, 4U);
+  favourite_ = 1;
+  compiled_.clear();
+  EXPECT_EQ(search().trace.chosen, 0U);
+  EXPECT_EQ(compiled_.size(), 2U);
 }
 
 TEST_F(Modelled, WhereTheFirstIsRefusedNoOtherIsBuiltAndTheFirstIsKept) {

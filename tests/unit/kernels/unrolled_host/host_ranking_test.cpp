@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/rank_models.hpp"
 #include "kernels/unrolled_host/host_features.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/host_prior_testing.hpp"
@@ -108,7 +109,7 @@ TEST(ShippedModels, AModelOfAnotherSchemaIsRefusedWithBothVersions) {
   const int version = host_feature_schema().version;
   const std::string text = write_rank_model(model_of(version + 1));
   try {
-    static_cast<void>(spjit::parse_host_model(text));
+    static_cast<void>(spjit::parse_model(text, host_feature_schema()));
     FAIL() << "was taken";
   } catch (const spjit::Error& error) {
     EXPECT_NE(std::string(error.what()).find(std::to_string(version)), std::string::npos);
@@ -118,10 +119,10 @@ TEST(ShippedModels, AModelOfAnotherSchemaIsRefusedWithBothVersions) {
 
 TEST(ShippedModels, IdsDifferWithTheModel) {
   RankModel other = model_of(host_feature_schema().version);
-  const std::string id = spjit::parse_host_model(write_rank_model(other))->id;
+  const std::string id = spjit::parse_model(write_rank_model(other), host_feature_schema())->id;
   other.trees.push_back({{{1.0F}}});
 
-  EXPECT_NE(id, spjit::parse_host_model(write_rank_model(other))->id);
+  EXPECT_NE(id, spjit::parse_model(write_rank_model(other), host_feature_schema())->id);
 }
 
 }  // namespace

@@ -5,13 +5,14 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "kernels/unrolled_host/host_features.hpp"
 #include "spjit/error.hpp"
 
 namespace {
 
 using nlohmann::json;
 using spjit::HostSampleGroup;
-using spjit::read_samples;
+using spjit::read_host_samples;
 using spjit::write_samples;
 
 HostSampleGroup group_by_hand() {
@@ -44,7 +45,7 @@ TEST(HostSamples, ALineHoldsAllThereIs) {
   const HostSampleGroup group = group_by_hand();
 
   const std::string line = write_samples(group);
-  const HostSampleGroup read = read_samples(line);
+  const HostSampleGroup read = read_host_samples(line);
 
   EXPECT_EQ(line.find('\n'), std::string::npos);
   EXPECT_EQ(read.name, group.name);
@@ -64,10 +65,14 @@ TEST(HostSamples, ALineHoldsAllThereIs) {
   EXPECT_EQ(write_samples(read), line);
 }
 
+TEST(HostSamples, AreOfTheFamilyThatModelsAreFor) {
+  EXPECT_EQ(to_line(group_by_hand()).family, spjit::host_feature_schema().name);
+}
+
 TEST(HostSamples, SaysWhatIsWrongWithALine) {
   const auto error_of = [](const json& line) -> std::string {
     try {
-      static_cast<void>(read_samples(line.dump()));
+      static_cast<void>(read_host_samples(line.dump()));
     } catch (const spjit::Error& error) {
       return error.what();
     }
@@ -77,8 +82,8 @@ TEST(HostSamples, SaysWhatIsWrongWithALine) {
   EXPECT_EQ(error_of(good), "none");
 
   json other = good;
-  other["schema"] = "spjit-host-samples-9";
-  EXPECT_NE(error_of(other).find("expected \"spjit-host-samples-2\""), std::string::npos);
+  other["schema"] = "spjit-samples-9";
+  EXPECT_NE(error_of(other).find("expected \"spjit-samples-3\""), std::string::npos);
   json columns = good;
   columns["columns"].push_back("more");
   EXPECT_NE(error_of(columns).find("columns"), std::string::npos);
@@ -106,7 +111,7 @@ TEST(HostSamples, SaysWhatIsWrongWithALine) {
   json text = good;
   text["tiles"][0][0] = "four";
   EXPECT_NE(error_of(text).find("not a line of samples"), std::string::npos);
-  EXPECT_THROW(static_cast<void>(read_samples("{")), spjit::Error);
+  EXPECT_THROW(static_cast<void>(read_host_samples("{")), spjit::Error);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "sample_collector.hpp"
+#include "host_collector.hpp"
 
 #include <algorithm>
 #include <chrono>

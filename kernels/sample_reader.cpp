@@ -1,4 +1,4 @@
-#include "kernels/unrolled_host/sample_reader.hpp"
+#include "kernels/sample_reader.hpp"
 
 #include <fmt/format.h>
 
@@ -48,20 +48,19 @@ std::string read_text_file(const std::filesystem::path& path, std::size_t limit_
   }
 }
 
-std::vector<HostSampleGroup> read_sample_file(const std::filesystem::path& path) {
+void for_each_sample_line(const std::filesystem::path& path,
+                          const std::function<void(std::string_view)>& take) {
   const std::string text = read_text_file(path, k_most_sample_bytes);
-  std::vector<HostSampleGroup> groups;
   std::size_t begin = 0;
   for (std::size_t line = 1; begin < text.size(); ++line) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     try {
-      groups.push_back(read_samples(std::string_view(text).substr(begin, end - begin)));
+      take(std::string_view(text).substr(begin, end - begin));
     } catch (const Error& error) {
       throw Error(fmt::format("{}, line {}: {}", path.string(), line, error.what()));
     }
     begin = end + 1;
   }
-  return groups;
 }
 
 }  // namespace spjit

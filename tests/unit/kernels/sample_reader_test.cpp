@@ -1,4 +1,4 @@
-#include "kernels/unrolled_host/sample_reader.hpp"
+#include "kernels/sample_reader.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/gzip.hpp"
+#include "kernels/unrolled_host/host_samples.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/spmm_testing.hpp"
 
@@ -32,7 +33,8 @@ TEST(SampleReader, ReadsPlainAndCompressedFilesInTheirOrder) {
       .write(reinterpret_cast<const char*>(packed.data()), std::ssize(packed));
 
   for (const char* name : {"a.jsonl", "a.jsonl.gz"}) {
-    const std::vector<HostSampleGroup> groups = read_sample_file(directory.path() / name);
+    const std::vector<HostSampleGroup> groups =
+        read_sample_file(directory.path() / name, spjit::read_host_samples);
     ASSERT_EQ(groups.size(), 2U) << name;
     EXPECT_EQ(groups[0].name, "one");
     EXPECT_EQ(groups[1].name, "two");
@@ -44,7 +46,7 @@ TEST(SampleReader, NamesFileAndLineOfWhatIsNoSample) {
   std::ofstream(directory.path() / "a.jsonl") << line_of("one") << "{}\n";
 
   try {
-    static_cast<void>(read_sample_file(directory.path() / "a.jsonl"));
+    static_cast<void>(read_sample_file(directory.path() / "a.jsonl", spjit::read_host_samples));
     FAIL() << "was read";
   } catch (const spjit::Error& error) {
     EXPECT_NE(std::string(error.what()).find("a.jsonl, line 2: "), std::string::npos);
@@ -53,9 +55,11 @@ TEST(SampleReader, NamesFileAndLineOfWhatIsNoSample) {
 
 TEST(SampleReader, RefusesWhatIsMissingDamagedOrTooLong) {
   const TemporaryDirectory directory;
-  EXPECT_THROW(static_cast<void>(read_sample_file(directory.path() / "none")), spjit::IoError);
+  EXPECT_THROW(static_cast<void>(spjit::read_text_file(directory.path() / "none", 9)),
+               spjit::IoError);
   std::ofstream(directory.path() / "torn.gz") << "\x1f\x8b torn";
-  EXPECT_THROW(static_cast<void>(read_sample_file(directory.path() / "torn.gz")), spjit::Error);
+  EXPECT_THROW(static_cast<void>(spjit::read_text_file(directory.path() / "torn.gz", 99)),
+               spjit::Error);
   std::ofstream(directory.path() / "long") << std::string(100, 'x');
   EXPECT_THROW(static_cast<void>(spjit::read_text_file(directory.path() / "long", 99)),
                spjit::Error);

@@ -1,0 +1,19 @@
+#include "kernels/unrolled_cuda/training/cuda_training.hpp"
+
+#include "kernels/unrolled_cuda/cuda_features.hpp"
+
+namespace spjit {
+
+std::vector<TrainingGroup> cuda_training_groups(std::span<const CudaSampleGroup> samples) {
+  return training_groups(samples, cuda_feature_schema(), [](const CudaSampleGroup& group) {
+    std::vector<CudaCandidate> candidates;
+    for (const CudaSample& sample : group.samples) candidates.push_back(sample.candidate);
+    return cuda_feature_rows(candidates, group.limits);
+  });
+}
+
+TrainingOptions cuda_training_options(const std::string& name) {
+  return training_options(name, cuda_feature_schema());
+}
+
+}  // namespace spjit

@@ -1,0 +1,22 @@
+#pragma once
+
+/// @file
+/// From timed tiles of GPUs to groups that a model is trained on.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/sample_training.hpp"
+#include "kernels/unrolled_cuda/cuda_samples.hpp"
+
+namespace spjit {
+
+/// training_groups() with the features of cuda_feature_schema().
+[[nodiscard]] std::vector<TrainingGroup> cuda_training_groups(
+    std::span<const CudaSampleGroup> samples);
+
+/// training_options() of cuda_feature_schema().
+[[nodiscard]] TrainingOptions cuda_training_options(const std::string& name);
+
+}  // namespace spjit
