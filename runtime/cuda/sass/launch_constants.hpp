@@ -28,6 +28,7 @@ inline constexpr std::uint8_t k_ctaid_x = 37;
 inline constexpr std::uint8_t k_ctaid_z = 39;
 inline constexpr std::uint8_t k_local_window_high = 46;
 inline constexpr std::uint8_t k_shared_window_high = 47;
+inline constexpr std::uint8_t k_clock_low = 80;
 inline constexpr std::uint8_t k_cta_of_cluster = 136;
 inline constexpr std::uint8_t k_special_zero = 255;
 

@@ -77,6 +77,8 @@ std::uint32_t special(const Warp& warp, std::uint8_t number) {
       return static_cast<std::uint32_t>(k_local_window >> 32);
     case sass::k_shared_window_high:
       return static_cast<std::uint32_t>(k_shared_window >> 32);
+    case sass::k_clock_low:
+      return static_cast<std::uint32_t>(warp.clock() & 0xffffffff);
     case sass::k_cta_of_cluster:  // a cluster is one block
     case sass::k_special_zero:
       return 0;
@@ -112,10 +114,11 @@ void s2ur(Warp& warp, const SassOperation& operation) {
 }
 
 void cs2r(Warp& warp, const SassOperation& operation) {
+  const std::uint8_t number = operation.at(1).number;
   Lanes d;
-  d.values.fill(special(warp, operation.at(1).number));
+  d.values.fill(special(warp, number));
   warp.write(operation.at(0), d);
-  d.values.fill(0);
+  d.values.fill(number == sass::k_clock_low ? static_cast<std::uint32_t>(warp.clock() >> 32) : 0);
   if (operation.at(0).registers == 2) warp.write(operation.at(0), d, 1);
 }
 

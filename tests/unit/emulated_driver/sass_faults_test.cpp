@@ -111,6 +111,17 @@ TEST(SassCode, AWideProductAddsAllOfItsSum) {
   }
 }
 
+TEST(SassCode, TheClockIsTheSumOfTheStallCountsBefore) {
+  // CS2R R4, SR_CLOCKLO, of 64 bits; two moves of 6 and 8 go before.
+  const Code clock = {.encoding = "000fe200000150000000000000047805", .stall = 15};
+  const Code store = {.encoding = of(k_store, 4)};
+  const Code store_high = {.encoding = of(k_store, 5)};
+
+  EXPECT_THAT(run({clock, store}), ElementsAre(14, 6, 7, 8));
+  EXPECT_THAT(run({{.encoding = k_seven, .stall = 9}, clock, store}), ElementsAre(23, 6, 7, 8));
+  EXPECT_THAT(run({clock, store_high}), ElementsAre(0, 6, 7, 8));
+}
+
 TEST(SassCode, OnlyLanesWhoseGuardIsTrueExecute) {
   // ISETP.GT.U32.AND P0, PT, R0, 0x1, PT: false of 0 and 1.
   const std::string greater = "000fd80003f04070000000010000780c";
