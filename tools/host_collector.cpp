@@ -18,8 +18,6 @@
 namespace spjit::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// So many of the best are timed again, each loaded several times: what is best, and which tiles
 /// are as good, should not be the luck of one load among hundreds.
 constexpr std::size_t k_confirmed = 24;
@@ -52,7 +50,7 @@ bool is_settled(const SearchTraceEntry& tile) {
 
 HostSampleGroup collect_samples(const Problem& problem, const CollectOptions& options,
                                 const std::shared_ptr<ThreadPool>& pool) {
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   const CsrMatrix& matrix = *problem.a;
   CompileOptions compile = options.compile;
   compile.policy.search = SearchMode::exhaustive;
@@ -102,7 +100,7 @@ HostSampleGroup collect_samples(const Problem& problem, const CollectOptions& op
     if (is_new) grouping->second = estimated.statistics(tile.m1);
     sample.candidate = examine_host_tile(problem, tile, compile, limits, grouping->second);
   }
-  group.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  group.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return group;
 }
 

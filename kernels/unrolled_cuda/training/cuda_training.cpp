@@ -12,8 +12,4 @@ std::vector<TrainingGroup> cuda_training_groups(std::span<const CudaSampleGroup>
   });
 }
 
-TrainingOptions cuda_training_options(const std::string& name) {
-  return training_options(name, cuda_feature_schema());
-}
-
 }  // namespace spjit

@@ -4,7 +4,6 @@
 /// From timed tiles of GPUs to groups that a model is trained on.
 
 #include <span>
-#include <string>
 #include <vector>
 
 #include "kernels/sample_training.hpp"
@@ -15,8 +14,5 @@ namespace spjit {
 /// training_groups() with the features of cuda_feature_schema().
 [[nodiscard]] std::vector<TrainingGroup> cuda_training_groups(
     std::span<const CudaSampleGroup> samples);
-
-/// training_options() of cuda_feature_schema().
-[[nodiscard]] TrainingOptions cuda_training_options(const std::string& name);
 
 }  // namespace spjit

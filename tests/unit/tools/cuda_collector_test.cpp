@@ -26,7 +26,7 @@ using namespace spjit::cli;
 using namespace spjit::testing_support;
 namespace fs = std::filesystem;
 
-constexpr std::int64_t k_n = 40;
+constexpr std::int64_t k_columns_of_b = 40;
 
 std::string error_of(const std::function<void()>& action) {
   try {
@@ -45,7 +45,7 @@ class CudaCollectorTest : public ::testing::Test {
     group_.recipe = {{"rows", 24}};
     group_.limits = parse_cuda_target("sm_90");
     group_.times = TimeKind::none;
-    const Problem problem = cuda_problem(random_matrix(24, 16, 0.7), k_n);
+    const Problem problem = cuda_problem(random_matrix(24, 16, 0.7), k_columns_of_b);
     for (const std::int64_t m1 : {2, 4, 8}) {
       CudaTile tile;
       tile.m1 = m1;
@@ -60,7 +60,7 @@ class CudaCollectorTest : public ::testing::Test {
   }
 
   std::string publish(const Problem& problem, const CudaTile& tile) {
-    CudaKernelSpec spec = cuda_spec(tile.m1, k_n);
+    CudaKernelSpec spec = cuda_spec(tile.m1, k_columns_of_b);
     spec.tile = tile;
     const std::string ptx = ptx_of(make_cuda_case(*problem.a, spec, tile.reorder));
     const std::string key(64, static_cast<char>('0' + tile.m1));
