@@ -113,7 +113,7 @@ TEST(SassCode, AWideProductAddsAllOfItsSum) {
 
 TEST(SassCode, TheClockIsTheSumOfTheStallCountsBefore) {
   // CS2R R4, SR_CLOCKLO, of 64 bits; two moves of 6 and 8 go before.
-  const Code clock = {.encoding = "000fe200000150000000000000047805", .stall = 15};
+  const Code clock = {.encoding = "000fe200000150000000000000047805", .stall = 11};
   const Code store = {.encoding = of(k_store, 4)};
   const Code store_high = {.encoding = of(k_store, 5)};
 
@@ -273,11 +273,10 @@ TEST(SassCode, AnInstructionThatIsNotKnownIsNamedByPlaceAndBits) {
 }
 
 TEST(SassCode, AKnownInstructionThatIsNotExecutedIsNamedByPlaceAndText) {
-  // A clock is known to the decoder, but no two devices would agree.
-  const std::string clock = "000e2200000050000000000000007919";
+  const std::string mask = "000e2200000038000000000000007919";
 
-  expect_fault({{.encoding = clock, .write_barrier = 0}}, FaultKind::trap,
-               "k+0x20: 'S2R R0, SR_CLOCKLO': SR_CLOCKLO is not emulated");
+  expect_fault({{.encoding = mask, .write_barrier = 0}}, FaultKind::trap,
+               "k+0x20: 'S2R R0, SR_EQMASK': SR_EQMASK is not emulated");
 }
 
 TEST(SassCode, RegistersBeyondTheKernelsAreRefused) {
