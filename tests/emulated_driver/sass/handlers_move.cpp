@@ -74,6 +74,7 @@ constexpr std::uint8_t k_ctaid_x = 37;
 constexpr std::uint8_t k_ctaid_z = 39;
 constexpr std::uint8_t k_local_window_high = 46;
 constexpr std::uint8_t k_shared_window_high = 47;
+constexpr std::uint8_t k_clock_low = 80;
 constexpr std::uint8_t k_cta_of_cluster = 136;
 constexpr std::uint8_t k_zero = 255;
 
@@ -85,6 +86,8 @@ std::uint32_t special(const Warp& warp, std::uint8_t number) {
       return static_cast<std::uint32_t>(k_local_window >> 32);
     case k_shared_window_high:
       return static_cast<std::uint32_t>(k_shared_window >> 32);
+    case k_clock_low:
+      return static_cast<std::uint32_t>(warp.clock() & 0xffffffff);
     case k_cta_of_cluster:  // a cluster is one block
     case k_zero:
       return 0;
@@ -120,10 +123,11 @@ void s2ur(Warp& warp, const SassOperation& operation) {
 }
 
 void cs2r(Warp& warp, const SassOperation& operation) {
+  const std::uint8_t number = operation.at(1).number;
   Lanes d;
-  d.values.fill(special(warp, operation.at(1).number));
+  d.values.fill(special(warp, number));
   warp.write(operation.at(0), d);
-  d.values.fill(0);
+  d.values.fill(number == k_clock_low ? static_cast<std::uint32_t>(warp.clock() >> 32) : 0);
   if (operation.at(0).registers == 2) warp.write(operation.at(0), d, 1);
 }
 

@@ -25,6 +25,8 @@ class Hazards {
   void issue(const SassOperation& operation, bool is_executed);
   /// All operands of loads and stores have been read: what a block's barrier waits for.
   void drain_memory();
+  /// Time of the warp: the stall counts of all that it has issued. No GPU's cycles.
+  [[nodiscard]] std::uint64_t clock() const noexcept { return clock_; }
 
  private:
   static constexpr std::size_t k_scoreboards = 6;

@@ -57,6 +57,7 @@ class Warp {
   [[nodiscard]] const SassBlock& block() const noexcept { return block_; }
   [[nodiscard]] const SassProgram& program() const noexcept { return *block_.program; }
   [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
+  [[nodiscard]] std::uint64_t clock() const noexcept { return hazards_.clock(); }
   [[nodiscard]] RegisterFile& registers() noexcept { return registers_; }
   [[nodiscard]] Convergence& convergence() noexcept { return convergence_; }
   /// Lanes that execute the instruction.

@@ -111,6 +111,17 @@ TEST(SassCode, AWideProductAddsAllOfItsSum) {
   }
 }
 
+TEST(SassCode, TheClockIsTheSumOfTheStallCountsBefore) {
+  // CS2R R4, SR_CLOCKLO, of 64 bits; two moves of 6 and 8 go before.
+  const Code clock = {.encoding = "000fe200000150000000000000047805", .stall = 11};
+  const Code store = {.encoding = of(k_store, 4)};
+  const Code store_high = {.encoding = of(k_store, 5)};
+
+  EXPECT_THAT(run({clock, store}), ElementsAre(14, 6, 7, 8));
+  EXPECT_THAT(run({{.encoding = k_seven, .stall = 9}, clock, store}), ElementsAre(23, 6, 7, 8));
+  EXPECT_THAT(run({clock, store_high}), ElementsAre(0, 6, 7, 8));
+}
+
 TEST(SassCode, OnlyLanesWhoseGuardIsTrueExecute) {
   // ISETP.GT.U32.AND P0, PT, R0, 0x1, PT: false of 0 and 1.
   const std::string greater = "000fd80003f04070000000010000780c";
@@ -262,11 +273,10 @@ TEST(SassCode, AnInstructionThatIsNotKnownIsNamedByPlaceAndBits) {
 }
 
 TEST(SassCode, AKnownInstructionThatIsNotExecutedIsNamedByPlaceAndText) {
-  // A clock is known to the decoder, but no two devices would agree.
-  const std::string clock = "000e2200000050000000000000007919";
+  const std::string mask = "000e2200000038000000000000007919";
 
-  expect_fault({{.encoding = clock, .write_barrier = 0}}, FaultKind::trap,
-               "k+0x20: 'S2R R0, SR_CLOCKLO': SR_CLOCKLO is not emulated");
+  expect_fault({{.encoding = mask, .write_barrier = 0}}, FaultKind::trap,
+               "k+0x20: 'S2R R0, SR_EQMASK': SR_EQMASK is not emulated");
 }
 
 TEST(SassCode, RegistersBeyondTheKernelsAreRefused) {
