@@ -14,9 +14,13 @@
 #include <ratio>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "bench/gpu/cubin_folder.hpp"
+#include "bench/gpu/gpu_bench_options.hpp"
 #include "bench/gpu/gpu_case.hpp"
+#include "bench/gpu/gpu_n1.hpp"
 #include "bench/gpu/gpu_search.hpp"
 #include "bench/json_file.hpp"
 #include "runtime/cuda/cuda_context.hpp"
@@ -28,57 +32,10 @@ namespace {
 
 using namespace spjit;
 using namespace spjit::bench;
+using Options = GpuBenchArguments;
 
-constexpr std::string_view k_usage =
-    "gpu_bench [--json FILE] [--append] [--max-minutes N] [--budget MS] [--check-only]\n"
-    "          [--first N] [--device ORDINAL]\n"
-    "  --json FILE    write the results there, after each case\n"
-    "  --append       keep the cases that FILE has, measure the others\n"
-    "  --max-minutes N  begin no case that would end later, were it as long as the longest of its\n"
-    "                   figure (default 0: go on to the end)\n"
-    "  --budget MS    time for timing a case (default 300)\n"
-    "  --check-only   launch every kernel and compare its result; time nothing\n"
-    "  --first N      only the first N cases of each figure\n"
-    "  --device N     the GPU (default 0)\n";
-
-struct Options {
-  std::filesystem::path json;
-  bool append = false;
-  double max_minutes = 0;  ///< of measuring; 0: as long as it takes
-  GpuBenchOptions bench;
-  std::size_t first = 1'000'000;
-};
-
-Options parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view name = argv[i];
-    if (name == "--check-only") {
-      options.bench.check_only = true;
-      continue;
-    }
-    if (name == "--append") {
-      options.append = true;
-      continue;
-    }
-    if (i + 1 >= argc) throw InvalidArgument(fmt::format("{}: unknown, or needs a value", name));
-    const std::string value = argv[++i];
-    if (name == "--json") {
-      options.json = value;
-    } else if (name == "--max-minutes") {
-      options.max_minutes = std::stod(value);
-    } else if (name == "--budget") {
-      options.bench.budget_ms = std::stod(value);
-    } else if (name == "--first") {
-      options.first = std::stoul(value);
-    } else if (name == "--device") {
-      options.bench.device = std::stoi(value);
-    } else {
-      throw InvalidArgument(fmt::format("unknown argument {}", name));
-    }
-  }
-  return options;
-}
+/// What a result has, in the order in which it is measured.
+constexpr const char* k_members[] = {"n1", "code_bytes", "shapes", "ranks", "searches"};
 
 /// After a kernel that faults, a process can do nothing more on its device.
 bool device_works(int ordinal) {
@@ -104,10 +61,8 @@ class GpuBench {
                    {"l2_bytes", limits.l2_bytes},
                    {"driver", driver},
                    {"timed", !options.bench.check_only},
-                   {"cases_left", 0},
-                   {"code_bytes", nlohmann::json::array()},
-                   {"shapes", nlohmann::json::array()},
-                   {"searches", nlohmann::json::array()}}) {
+                   {"cases_left", 0}}) {
+    for (const char* member : k_members) document_[member] = nlohmann::json::array();
     if (options.append && std::filesystem::exists(options.json)) take_earlier();
   }
 
@@ -137,8 +92,14 @@ class GpuBench {
     return results;
   }
 
+  [[nodiscard]] const nlohmann::json& document() const noexcept { return document_; }
+
   /// The exit status.
-  int finish() const {
+  int finish() {
+    if (options_.bench.cubins) {
+      const CubinCounts counts = options_.bench.cubins->counts();
+      document_["cubins"] = {{"found", counts.found}, {"compiled", counts.compiled}};
+    }
     save();
     if (left_ > 0) {
       fmt::print("stopped {}: {} cases are left, --append goes on\n",
@@ -160,8 +121,8 @@ class GpuBench {
                         options_.json.string(), member, document_[member].dump()));
       }
     }
-    for (const char* member : {"code_bytes", "shapes", "searches"}) {
-      document_[member] = earlier.at(member);
+    for (const char* member : k_members) {
+      document_[member] = earlier.value(member, nlohmann::json::array());
     }
   }
 
@@ -188,7 +149,55 @@ class GpuBench {
   Clock::time_point begin_ = Clock::now();
 };
 
-int run(const Options& options) {
+/// The oracle's times of a case, where `ranks` has measured them.
+TileTimes known_truth(const nlohmann::json& ranks, const std::string& name) {
+  for (const nlohmann::json& result : ranks) {
+    if (result.at("name") == name) return truth_in(result);
+  }
+  return {};
+}
+
+void run_figures(GpuBench& bench, const Options& options, const CompileOptions& base) {
+  const auto run_kernel = [&](const GpuCase& item) {
+    GpuResult result = run_case(item, options.bench);
+    fmt::print(stderr, "{}: {}\n", item.name, result.failure.empty() ? "done" : result.failure);
+    return result;
+  };
+  const auto print = [](const std::string& text) {
+    fmt::print("{}", text);
+    std::fflush(stdout);
+  };
+  if (options.wants("n1")) {
+    bench.run("n1", n1_cases(base, options.bench.check_only), [&](const GpuCase& item) {
+      N1Result result = run_n1(item, options.bench);
+      print(n1_table(result));
+      return result;
+    });
+  }
+  if (options.wants("code-bytes")) {
+    print(result_table("Time against code bytes, the same FLOPs",
+                       bench.run("code_bytes", code_bytes_cases(base), run_kernel)));
+  }
+  if (options.wants("shapes")) {
+    print(result_table("Shapes, the prior's tile",
+                       bench.run("shapes", shape_cases(base), run_kernel)));
+  }
+  for (const auto& [figure, member] :
+       {std::pair{SearchFigure::ranks, "ranks"}, std::pair{SearchFigure::searches, "searches"}}) {
+    if (!options.wants(member)) continue;
+    const auto cases = search_cases(base, options.bench.check_only);
+    bench.run(member, cases, [&, figure = figure](const GpuCase& item) {
+      const TileTimes truth = figure == SearchFigure::searches
+                                  ? known_truth(bench.document().at("ranks"), item.name)
+                                  : TileTimes{};
+      GpuSearchResult result = run_search(item, options.bench, figure, truth);
+      print(search_table(result));
+      return result;
+    });
+  }
+}
+
+int measure(Options options) {
   const LocalGpus local = find_local_gpus();
   if (local.gpus.empty()) {
     fmt::print(stderr, "gpu_bench: no GPU: {}\n", local.problem);
@@ -196,27 +205,128 @@ int run(const Options& options) {
   }
   const CudaDeviceInfo limits = local_gpu_info(options.bench.device);
   fmt::print("{} ({}, {} SMs), {}\n\n", limits.product, limits.name(), limits.sms, local.driver);
+  if (!options.cubins.empty()) {
+    options.bench.cubins = CubinFolder::for_device(options.cubins, limits);
+  }
   CompileOptions base;
   base.target = Target::parse(limits.name());
   GpuBench bench(options, limits, local.driver);
-  const auto run_kernel = [&](const GpuCase& item) {
-    GpuResult result = run_case(item, options.bench);
-    fmt::print(stderr, "{}: {}\n", item.name, result.failure.empty() ? "done" : result.failure);
-    return result;
-  };
-  fmt::print("{}\n", result_table("Time against code bytes, the same FLOPs",
-                                  bench.run("code_bytes", code_bytes_cases(base), run_kernel)));
-  std::fflush(stdout);
-  fmt::print("{}\n", result_table("Shapes, the prior's tile",
-                                  bench.run("shapes", shape_cases(base), run_kernel)));
-  std::fflush(stdout);
-  static_cast<void>(bench.run("searches", search_cases(base), [&](const GpuCase& item) {
-    GpuSearchResult result = run_search(item, options.bench);
-    fmt::print("{}", search_table({result}));
-    std::fflush(stdout);
-    return result;
-  }));
+  run_figures(bench, options, base);
+  if (options.bench.cubins) fmt::print("{}\n", to_string(options.bench.cubins->counts()));
   return bench.finish();
+}
+
+/// Compiles the cases of a figure.
+class Filling {
+ public:
+  explicit Filling(const Options& options) : options_(options), folder_(*options.bench.cubins) {}
+
+  /// `fill_one` returns what there is to say, or nothing; a case that throws keeps the figure from
+  /// being finished.
+  template <typename Make, typename Fill>
+  void run(const std::string& figure, const Make& make_cases, const Fill& fill_one) {
+    if (!options_.wants(figure)) return;
+    std::vector<GpuCase> cases = make_cases();
+    if (cases.size() > options_.first) cases.resize(options_.first);
+    bool is_whole = true;
+    for (const GpuCase& item : cases) {
+      std::string told;
+      try {
+        told = fill_one(item);
+      } catch (const Error& error) {
+        is_whole = false;
+        told = fmt::format("FAILED: {}", error.what());
+      }
+      fmt::print("{} {}: {}\n", figure, item.name, told.empty() ? "done" : told);
+      std::fflush(stdout);
+    }
+    if (is_whole) folder_.finish(stored_step(figure, options_.bench.check_only));
+    has_failures_ |= !is_whole;
+  }
+
+  [[nodiscard]] bool has_failures() const noexcept { return has_failures_; }
+
+ private:
+  const Options& options_;
+  CubinFolder& folder_;
+  bool has_failures_ = false;
+};
+
+int precompile(Options options) {
+  options.bench.cubins = CubinFolder::to_fill(options.cubins, options.target);
+  options.bench.cubins->require_compilers();
+  const GpuBenchOptions& bench = options.bench;
+  CompileOptions base;
+  base.target = Target::parse(bench.cubins->card().name());
+  Filling filling(options);
+  filling.run(
+      "n1", [&] { return n1_cases(base, bench.check_only); },
+      [&](const GpuCase& item) {
+        const N1Result result = run_n1(item, bench);
+        if (!result.failure.empty()) throw Error(result.failure);
+        return std::string();
+      });
+  const auto fill_kernel = [&](const GpuCase& item) {
+    fill_case(item, bench);
+    return std::string();
+  };
+  filling.run(
+      "code-bytes", [&] { return code_bytes_cases(base); }, fill_kernel);
+  filling.run(
+      "shapes", [&] { return shape_cases(base); }, fill_kernel);
+  for (const auto& [figure, name] :
+       {std::pair{SearchFigure::ranks, "ranks"}, std::pair{SearchFigure::searches, "searches"}}) {
+    filling.run(
+        name, [&] { return search_cases(base, bench.check_only); },
+        [&, figure = figure](const GpuCase& item) {
+          const std::size_t failed = fill_search(item, bench, figure);
+          return failed == 0 ? std::string()
+                             : fmt::format("done, {} tiles did not compile", failed);
+        });
+  }
+  fmt::print("{}\n", to_string(bench.cubins->counts()));
+  return filling.has_failures() ? 1 : 0;
+}
+
+int check_cubins(const Options& options) {
+  const CubinManifest manifest = read_cubin_manifest(options.cubins);
+  std::vector<std::string> problems;
+  if (std::string problem = why_not_for(manifest, local_gpu_info(options.bench.device));
+      !problem.empty()) {
+    problems.push_back(std::move(problem));
+  } else {
+    problems = damaged_cubins(options.cubins, manifest);
+    for (const std::string& step : options.figures) {
+      if (manifest.finished.contains(stored_step(step, options.bench.check_only))) continue;
+      problems.push_back(fmt::format("step {} is not finished", step));
+    }
+  }
+  constexpr std::size_t k_most_told = 5;
+  for (std::size_t i = 0; i < std::min(problems.size(), k_most_told); ++i) {
+    fmt::print(stderr, "gpu_bench: {}: {}\n", options.cubins.string(), problems[i]);
+  }
+  if (problems.empty()) {
+    fmt::print("{}: {} cubins for {} by spjit {}, all whole\n", options.cubins.string(),
+               manifest.cubins.size(), manifest.target, manifest.spjit);
+    return 0;
+  }
+  fmt::print(stderr,
+             "gpu_bench: {}: {} problems; scripts/gpu.sh --precompile makes what is missing "
+             "or damaged anew\n",
+             options.cubins.string(), problems.size());
+  return 1;
+}
+
+int run(const Options& options) {
+  switch (options.mode) {
+    case GpuBenchMode::precompile:
+      return precompile(options);
+    case GpuBenchMode::check_cubins:
+      return check_cubins(options);
+    case GpuBenchMode::measure:
+      break;
+  }
+  return measure(options);
 }
 
 }  // namespace
@@ -224,12 +334,14 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   try {
     if (argc > 1 && std::string_view(argv[1]) == "--help") {
-      fmt::print("{}", k_usage);
+      fmt::print("{}", k_gpu_bench_usage);
       return 0;
     }
-    return run(parse(argc, argv));
+    return run(parse_gpu_bench({argv + 1, argv + argc}));
+  } catch (const InvalidArgument& error) {
+    fmt::print(stderr, "gpu_bench: {}\n{}", error.what(), k_gpu_bench_usage);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "gpu_bench: {}\n{}", error.what(), k_usage);
-    return 2;
+    fmt::print(stderr, "gpu_bench: {}\n", error.what());
   }
+  return 2;
 }

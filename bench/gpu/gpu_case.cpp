@@ -89,7 +89,9 @@ TimingResult time_launches(const CudaContext& context, const Kernel& kernel, con
 
 void fill(GpuResult& result, const GpuCase& item, const GpuBenchOptions& options) {
   const Kernel kernel =
-      Compiler(item.options, {.enabled = false, .directory = {}}).compile(item.problem);
+      options.cubins
+          ? options.cubins->kernel(item.name, item.problem, item.options)
+          : Compiler(item.options, {.enabled = false, .directory = {}}).compile(item.problem);
   result.info = kernel.info();
   const Kernel prepared = kernel.load(options.device);
   result.driver_active_blocks = prepared.driver_active_blocks();
@@ -130,6 +132,10 @@ GpuResult run_case(const GpuCase& item, const GpuBenchOptions& options) {
     result.failure = error.what();
   }
   return result;
+}
+
+void fill_case(const GpuCase& item, const GpuBenchOptions& options) {
+  static_cast<void>(options.cubins->kernel(item.name, item.problem, item.options));
 }
 
 std::vector<GpuCase> code_bytes_cases(const CompileOptions& base) {

@@ -3,12 +3,15 @@
 /// @file
 /// Kernels timed on a GPU.
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/timing.hpp"
+#include "bench/gpu/cubin_folder.hpp"
 #include "spjit/compiler.hpp"
 #include "spjit/kernel.hpp"
 #include "spjit/matrix.hpp"
@@ -36,10 +39,16 @@ struct GpuBenchOptions {
   int device = 0;
   double budget_ms = 300;   ///< of timing, a case
   bool check_only = false;  ///< launch and compare, time nothing
+  /// Where cubins come from, or are compiled to; null: they are compiled when they are needed.
+  std::shared_ptr<CubinFolder> cubins = nullptr;
+  std::size_t most_tiles = 0;  ///< of a search, spread over the ranking; 0: all
 };
 
 /// Compiles, checks against float64 and times one case. A failure is a result.
 [[nodiscard]] GpuResult run_case(const GpuCase& item, const GpuBenchOptions& options);
+
+/// Compiles the kernel of a case into the options' folder. Throws as Compiler::compile().
+void fill_case(const GpuCase& item, const GpuBenchOptions& options);
 
 /// Time against code bytes at the same FLOPs: m = 64 .. 8192 rows of 128 nonzeros out of k = 256
 /// columns, m n constant, so that blocks, loads, FMAs and C stay the same while code grows

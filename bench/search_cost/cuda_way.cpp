@@ -9,7 +9,7 @@
 
 #include "base/host_cpu.hpp"
 #include "bench/compile/shared_page.hpp"
-#include "bench/gpu/rehearsal_tools.hpp"
+#include "bench/gpu/search_tools.hpp"
 #include "bench/search_cost/way_options.hpp"
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
@@ -67,40 +67,6 @@ void shuffle(std::vector<CudaCandidate>& candidates, std::uint64_t seed) {
     std::swap(candidates[i - 1], candidates[random() % i]);
   }
 }
-
-/// Compiles as local_cuda_tools() do, but times nothing.
-class CompileOnlyTools {
- public:
-  explicit CompileOnlyTools(const CudaSearchInput& input)
-      : input_(input), toolchain_(load_toolchain(input.limits, false)) {}
-
-  [[nodiscard]] CudaSearchTools tools() {
-    CudaSearchTools tools;
-    tools.compile_proxy = [this](const CudaProxy& proxy, const Cancellation& cancel) {
-      CudaBuildOptions build;
-      build.arch = static_cast<int>(input_.limits.arch);
-      build.threads = 1;
-      build.cancel = cancel;
-      return compile_cuda_proxy(proxy, input_.options.policy.proxy_source, toolchain_, build);
-    };
-    tools.compile_kernel = [this](const CudaCandidate& candidate, const Cancellation& cancel) {
-      const KernelPlan plan = build_plan(*input_.problem.a, input_.groupings.at(candidate.tile.m1),
-                                         std::max<std::int64_t>(input_.problem.a->cols, 1));
-      BuiltCuda compiled =
-          build_cuda_kernel(plan, candidate, input_.options, input_.limits, cancel);
-      return CudaKernelImage{std::move(compiled.artifact.cubin), compiled.program.blocks_x,
-                             compiled.trace.attempts.back().spilled_bytes};
-    };
-    tools.time = [](std::span<const CudaTuningCandidate> candidates, const TuningOptions&) {
-      return std::vector<TuningResult>(candidates.size());
-    };
-    return tools;
-  }
-
- private:
-  const CudaSearchInput& input_;
-  CudaToolchain toolchain_;
-};
 
 /// One way to one kernel.
 class CudaWay {
@@ -183,8 +149,8 @@ class CudaWay {
       CudaTunable space(input, ranked, reported(std::move(tools)));
       return spjit::search(space, settings, {});
     }
-    CompileOnlyTools compile_only(input);
-    CudaTunable space(input, ranked, reported(compile_only.tools()));
+    CudaTunable space(input, ranked,
+                      reported(compile_only_tools(input, load_toolchain(limits_, false))));
     return spjit::search(space, settings, {});
   }
 
