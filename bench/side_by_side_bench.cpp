@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/host_cpu.hpp"
+#include "bench/gpu/cubin_folder.hpp"
 #include "bench/host/report.hpp"
 #include "bench/host/surroundings.hpp"
 #include "bench/json_file.hpp"
@@ -97,6 +98,7 @@ struct Bench {
   Peers peers;
   /// Throws Error once the device cannot go on: after a fault every call fails. Empty on the host.
   std::function<void()> probe = {};
+  std::shared_ptr<bench::CubinFolder> cubins = nullptr;  ///< where cubins come from, or null
 };
 
 /// Cases of one matrix and n, which B and the float64 product are the same for. Returns how many
@@ -179,10 +181,19 @@ Bench host_bench(Options& options) {
           make_peers(options.settings, chosen(options.peers, all_peer_names()))};
 }
 
+std::shared_ptr<bench::CubinFolder> cubins_of(const Options& options, const CudaContext& context) {
+  if (options.cubins.empty()) return nullptr;
+  if (parse_search(options.search) != SearchMode::instant) {
+    throw InvalidArgument("--cubins holds what `instant` chooses; --search " + options.search);
+  }
+  return bench::CubinFolder::for_device(options.cubins, context.device().limits);
+}
+
 /// One stream, caches warm; a sample is as long as gpu_bench's.
 Bench gpu_bench(Options& options) {
   const CudaContext context(local_cuda_driver(), *options.gpu);
   const auto side = std::make_shared<DeviceSide>(context);
+  const auto cubins = cubins_of(options, context);
   options.threads = {1};
   options.measure.cold_runs = 0;
   options.measure.check_only = options.rehearse;
@@ -190,9 +201,9 @@ Bench gpu_bench(Options& options) {
   options.measure.min_batch_us = 2000;
   options.measure.clock = [side, clock = side->clock()] { return clock(); };
   return {cuda_device(context.device(), bench::load_average(), options.rehearse), nullptr,
-          make_cuda_peers({side, parse_search(options.search)},
+          make_cuda_peers({side, parse_search(options.search), cubins},
                           chosen(options.peers, all_cuda_peer_names())),
-          [side] { side->stream().synchronize(); }};
+          [side] { side->stream().synchronize(); }, cubins};
 }
 
 void print_bench(const Bench& bench) {
@@ -207,7 +218,33 @@ void print_bench(const Bench& bench) {
   }
 }
 
+/// Compiles what the cases of a GPU need; nothing is measured.
+int precompile(const Options& options) {
+  const auto folder = bench::CubinFolder::to_fill(options.precompile, options.target);
+  folder->require_compilers();
+  const std::vector<std::string> peers = chosen(options.peers, all_cuda_peer_names());
+  const std::vector<MatrixEntry> matrices = choose_matrices(options);
+  Progress progress(matrices.size());
+  for (const MatrixEntry& entry : matrices) {
+    CsrMatrix matrix = entry.load();
+    matrix.sort_columns();
+    for (const std::int64_t n : entry.n) {
+      fill_cuda_peers(peers, fmt::format("{} {}", entry.set, entry.name), matrix, n, *folder);
+    }
+    fmt::print("{} {}: {}\n", progress.advance(), entry.name, to_string(folder->counts()));
+    std::fflush(stdout);
+  }
+  for (const std::string& set : options.set) {
+    folder->finish(bench::stored_step(set, options.rehearse));
+  }
+  return 0;
+}
+
 int run(Options options) {
+  if (!options.precompile.empty()) return precompile(options);
+  if (options.rehearse && !options.gpu) {
+    throw InvalidArgument("--rehearse is for --gpu, on the emulated driver, and for --precompile");
+  }
   prepare_environment();
   const bench::ScratchDirectory scratch("spjit-side-by-side");
   fs::create_directory(scratch.path());
@@ -226,6 +263,7 @@ int run(Options options) {
   document["cases_in_all"] = document["cases"].size() + cases.size();
   const int failures = run_cases(options, cases, bench, document);
   save(options, document);
+  if (bench.cubins) fmt::print("{}\n", to_string(bench.cubins->counts()));
   fmt::print("wrote {}\n", options.json.string());
   return failures == 0 ? 0 : 1;
 }

@@ -24,10 +24,16 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--threads", options.threads, "Numbers of threads")->check(CLI::PositiveNumber);
   app.add_option("--peers", options.peers, "Libraries to measure (default: all)");
   CLI::Option* gpu = app.add_option("--gpu", options.gpu, "Measure on this GPU, not the host");
-  app.add_flag("--rehearse", options.rehearse,
-               "With --gpu on the emulated driver: check, time nothing")
+  app.add_flag(
+      "--rehearse", options.rehearse,
+      "With --gpu on the emulated driver: check, time nothing; with --precompile for that");
+  app.add_option("--cubins", options.cubins, "With --gpu: load cubins from this folder")
       ->needs(gpu);
-  app.add_option("--target", options.target, "host, host-avx512, host-avx2, host-generic");
+  app.add_option("--precompile", options.precompile,
+                 "Only compile the cubins into this folder, for --target sm_90:h100; needs no GPU")
+      ->excludes(gpu);
+  app.add_option("--target", options.target,
+                 "host, host-avx512, host-avx2, host-generic; of --precompile a card");
   app.add_option("--search", options.search, "How spjit chooses: instant, ranked, proxy, ...");
   app.add_option("--mkl", options.settings.mkl_folder, "Folder with libmkl_rt.so");
   app.add_option("--onnxruntime", options.settings.onnxruntime_folder,

@@ -31,7 +31,8 @@ class RehearsalTest(ReportTest):
 
     def test_a_page_of_checked_cases(self):
         document = self.rehearse("side_by_side_bench", "--gpu", "0", "--set", "paper", "--only",
-                                 "36-64x192/0.98", "--peers", "spjit", "row-split")
+                                 "36-64x192/0.98", "--peers", "spjit", "row-split",
+                                 "sputnik-style")
 
         page = self.make_page(document)
 

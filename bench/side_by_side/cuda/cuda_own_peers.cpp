@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "base/arithmetic.hpp"
+#include "base/hash.hpp"
 #include "bench/side_by_side/cuda/cuda_peers.hpp"
-#include "bench/side_by_side/cuda/row_split_kernel.hpp"
+#include "bench/side_by_side/cuda/sputnik_kernel.hpp"
 #include "bench/side_by_side/peers.hpp"
 #include "runtime/cuda/cuda_libraries.hpp"
 #include "runtime/cuda/cuda_module.hpp"
@@ -24,6 +25,15 @@
 
 namespace spjit::side_by_side {
 namespace {
+
+constexpr const char* k_csr_family = "csr";
+
+CompileOptions spjit_options(SearchMode search, const std::string& family) {
+  CompileOptions options;
+  options.policy.search = search;
+  options.policy.family = family;
+  return options;
+}
 
 class SpjitWork final : public DeviceWork {
  public:
@@ -38,28 +48,32 @@ class SpjitWork final : public DeviceWork {
   Kernel kernel_;
 };
 
+/// A family of spjit's kernels, or the one that it chooses.
 class CudaSpjitPeer final : public Peer {
  public:
-  explicit CudaSpjitPeer(CudaPeerSettings settings)
-      : Peer({"spjit", SPJIT_VERSION, "jit", "", "cold compile"}), settings_(std::move(settings)) {}
+  CudaSpjitPeer(PeerInfo info, CudaPeerSettings settings, std::string family)
+      : Peer(std::move(info)), settings_(std::move(settings)), family_(std::move(family)) {}
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
     const int device = settings_.side->context().device().ordinal;
-    CompileOptions options;
-    options.target = Target::parse(fmt::format("sm_{}:gpu{}", arch(), device));
-    options.policy.search = settings_.search;
-    CacheOptions no_cache;
-    no_cache.enabled = false;
-    const Kernel kernel =
-        Compiler(options, no_cache).compile({.a = *problem.matrix, .n = problem.n});
     return std::make_unique<DeviceRunnable>(settings_.side, problem,
-                                            std::make_unique<SpjitWork>(kernel, device));
+                                            std::make_unique<SpjitWork>(compile(problem), device));
   }
 
  private:
-  [[nodiscard]] std::int64_t arch() const { return settings_.side->context().device().limits.arch; }
+  [[nodiscard]] Kernel compile(const Problem& problem) const {
+    const LocalGpu& device = settings_.side->context().device();
+    CompileOptions options = spjit_options(settings_.search, family_);
+    const spjit::Problem wanted{.a = *problem.matrix, .n = problem.n};
+    if (settings_.cubins) return settings_.cubins->kernel(info().name, wanted, options);
+    options.target = Target::parse(fmt::format("sm_{}:gpu{}", device.limits.arch, device.ordinal));
+    CacheOptions no_cache;
+    no_cache.enabled = false;
+    return Compiler(options, no_cache).compile(wanted);
+  }
 
   CudaPeerSettings settings_;
+  std::string family_;
 };
 
 /// Rows by falling number of entries.
@@ -75,28 +89,36 @@ std::vector<int> rows_by_length(const CsrMatrix& matrix) {
   return rows;
 }
 
-class RowSplitWork final : public DeviceWork {
+/// The same with zeros behind it, up to a multiple of k_sputnik_group.
+template <typename Value>
+std::vector<Value> padded(std::vector<Value> values) {
+  constexpr auto group = static_cast<std::size_t>(k_sputnik_group);
+  values.resize((values.size() + group - 1) / group * group);
+  return values;
+}
+
+class SputnikWork final : public DeviceWork {
  public:
-  RowSplitWork(CudaFunction function, const CudaContext& context, const Problem& problem,
-               int vector)
+  SputnikWork(CudaFunction function, const CudaContext& context, const Problem& problem,
+              const SputnikTile& tile)
       : function_(std::move(function)),
         m_(to_int(problem.matrix->rows)),
         n_(to_int(problem.n)),
-        vector_(vector),
+        tile_(tile),
         row_order_(to_device(context, rows_by_length(*problem.matrix))),
         row_ptrs_(to_device(context, std::vector<int>(problem.matrix->row_ptrs.begin(),
                                                       problem.matrix->row_ptrs.end()))),
-        col_idxs_(to_device(context, problem.matrix->col_idxs)),
-        values_(to_device(context, problem.matrix->values)) {
-    (void)to_int(problem.matrix->nnz());
+        col_idxs_(to_device(context, padded(problem.matrix->col_idxs))),
+        values_(to_device(context, padded(problem.matrix->values))) {
+    (void)to_int(problem.matrix->nnz() + k_sputnik_threads * k_sputnik_group);
   }
 
   void enqueue(const float* b, float* c, void* stream) override {
     const auto blocks = [](int size, int part) {
       return static_cast<unsigned>(ceil_div(size, part));
     };
-    const CudaLaunchShape shape{{blocks(m_, k_row_split_rows), blocks(n_, 32 * vector_), 1},
-                                {32, static_cast<unsigned>(k_row_split_rows), 1},
+    const CudaLaunchShape shape{{blocks(m_, tile_.rows_a_block()), blocks(n_, tile_.columns()), 1},
+                                {static_cast<unsigned>(k_sputnik_threads), 1, 1},
                                 0};
     CudaAddress order = row_order_.address();
     CudaAddress begins = row_ptrs_.address();
@@ -107,67 +129,113 @@ class RowSplitWork final : public DeviceWork {
   }
 
   [[nodiscard]] std::string detail() const override {
-    return fmt::format("{} columns a warp", 32 * vector_);
+    return fmt::format("threads={} vector={}", tile_.threads, tile_.vector);
   }
 
  private:
   CudaFunction function_;
   int m_;
   int n_;
-  int vector_;
+  SputnikTile tile_;
   DeviceBuffer row_order_;
   DeviceBuffer row_ptrs_;
   DeviceBuffer col_idxs_;
   DeviceBuffer values_;
 };
 
-class RowSplitPeer final : public Peer {
+/// The cubin of a tile, from the folder if there is one. Throws NotSupported without NVRTC where it
+/// is needed.
+std::string sputnik_cubin(const SputnikTile& tile, int arch, bench::CubinFolder* folder) {
+  const std::string source = sputnik_source(tile);
+  const auto compile = [&] {
+    CudaToolchainNeeds needs;
+    needs.arch = arch;
+    NvrtcOptions options;
+    options.arch = arch;
+    return load_cuda_toolchain(needs, found_cuda_libraries())
+        .nvrtc->compile("sputnik_style.cu", source, options)
+        .code;
+  };
+  if (folder == nullptr) return compile();
+  const std::string key = KeyBuilder()
+                              .field("spjit", SPJIT_VERSION)
+                              .field("what", k_sputnik_kernel_name)
+                              .field("arch", arch)
+                              .field("text", source)
+                              .hex();
+  const bench::CubinName name{"sputnik-style",
+                              fmt::format("cuda threads={} vector={}", tile.threads, tile.vector)};
+  return folder->cubin(name, key, [&] { return bench::StoredCubin{compile()}; }).cubin;
+}
+
+class SputnikPeer final : public Peer {
  public:
-  RowSplitPeer(CudaPeerSettings settings, Nvrtc nvrtc)
-      : Peer({"row-split", "of this repository, after Sputnik's design", "sparse"}),
-        settings_(std::move(settings)),
-        nvrtc_(std::move(nvrtc)) {}
+  explicit SputnikPeer(CudaPeerSettings settings)
+      : Peer({"sputnik-style", "of this repository, after Sputnik's design", "sparse"}),
+        settings_(std::move(settings)) {}
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
-    const int vector = problem.n % 4 == 0 ? 4 : problem.n % 2 == 0 ? 2 : 1;
-    const CudaContext& context = settings_.side->context();
+    const SputnikTile tile = sputnik_tile_for(problem.n);
     return std::make_unique<DeviceRunnable>(
         settings_.side, problem,
-        std::make_unique<RowSplitWork>(module_of(vector).function(k_row_split_name), context,
-                                       problem, vector));
+        std::make_unique<SputnikWork>(module_of(tile).function(k_sputnik_kernel_name),
+                                      settings_.side->context(), problem, tile));
   }
 
  private:
-  const CudaModule& module_of(int vector) {
-    const auto found = modules_.find(vector);
+  const CudaModule& module_of(const SputnikTile& tile) {
+    const auto found = modules_.find(tile);
     if (found != modules_.end()) return found->second;
     const CudaContext& context = settings_.side->context();
-    NvrtcOptions options;
-    options.arch = static_cast<int>(context.device().limits.arch);
-    const CompiledCode code = nvrtc_.compile("row_split.cu", row_split_source(vector), options);
-    const CudaModule module(context, std::as_bytes(std::span(code.code)));
-    return modules_.emplace(vector, module).first->second;
+    const std::string cubin =
+        sputnik_cubin(tile, static_cast<int>(context.device().limits.arch), settings_.cubins.get());
+    const CudaModule module(context, std::as_bytes(std::span(cubin)));
+    return modules_.emplace(tile, module).first->second;
   }
 
   CudaPeerSettings settings_;
-  Nvrtc nvrtc_;
-  std::map<int, CudaModule> modules_;  ///< by floats a thread
+  std::map<SputnikTile, CudaModule> modules_;
 };
 
 }  // namespace
 
 std::unique_ptr<Peer> make_cuda_spjit_peer(const CudaPeerSettings& settings) {
-  return std::make_unique<CudaSpjitPeer>(settings);
+  const char* prepared = settings.cubins ? "" : "cold compile";
+  return std::make_unique<CudaSpjitPeer>(PeerInfo{"spjit", SPJIT_VERSION, "jit", "", prepared},
+                                         settings, "");
 }
 
 std::unique_ptr<Peer> make_row_split_peer(const CudaPeerSettings& settings) {
+  return std::make_unique<CudaSpjitPeer>(
+      PeerInfo{"row-split", std::string(SPJIT_VERSION) + ", spjit's family csr", "sparse"},
+      settings, k_csr_family);
+}
+
+std::unique_ptr<Peer> make_sputnik_peer(const CudaPeerSettings& settings) {
   try {
     CudaToolchainNeeds needs;
     needs.arch = static_cast<int>(settings.side->context().device().limits.arch);
-    CudaToolchain toolchain = load_cuda_toolchain(needs, found_cuda_libraries());
-    return std::make_unique<RowSplitPeer>(settings, *std::move(toolchain.nvrtc));
+    if (!settings.cubins) (void)load_cuda_toolchain(needs, found_cuda_libraries());
+    return std::make_unique<SputnikPeer>(settings);
   } catch (const NotSupported& error) {
-    return make_missing_peer({"row-split", "", "sparse", error.what()});
+    return make_missing_peer({"sputnik-style", "", "sparse", error.what()});
+  }
+}
+
+void fill_cuda_peers(const std::vector<std::string>& names, const std::string& name,
+                     const CsrMatrix& matrix, std::int64_t n, bench::CubinFolder& folder) {
+  const auto wanted = [&](const char* peer) {
+    return std::ranges::find(names, peer) != names.end();
+  };
+  const spjit::Problem problem{.a = matrix, .n = n};
+  for (const auto& [peer, family] :
+       {std::pair{"spjit", ""}, std::pair{"row-split", k_csr_family}}) {
+    if (!wanted(peer)) continue;
+    (void)folder.kernel(fmt::format("{} n={} {}", name, n, peer), problem,
+                        spjit_options(SearchMode::instant, family));
+  }
+  if (wanted("sputnik-style")) {
+    (void)sputnik_cubin(sputnik_tile_for(n), static_cast<int>(folder.card().arch), &folder);
   }
 }
 

@@ -28,15 +28,16 @@ std::unique_ptr<Peer> make_toolkit_peer([[maybe_unused]] const CudaPeerSettings&
 std::unique_ptr<Peer> make_peer(const CudaPeerSettings& settings, const std::string& name) {
   if (name == "spjit") return make_cuda_spjit_peer(settings);
   if (name == "row-split") return make_row_split_peer(settings);
+  if (name == "sputnik-style") return make_sputnik_peer(settings);
   return make_toolkit_peer(settings, name);
 }
 
 }  // namespace
 
 std::vector<std::string> all_cuda_peer_names() {
-  return {"spjit",         "row-split",     "cublas",        "cublas-tf32",
-          "cusparse-csr1", "cusparse-csr2", "cusparse-csr3", "cusparse-coo1",
-          "cusparse-coo2", "cusparse-coo3", "cusparse-coo4"};
+  return {"spjit",         "row-split",     "sputnik-style", "cublas",
+          "cublas-tf32",   "cusparse-csr1", "cusparse-csr2", "cusparse-csr3",
+          "cusparse-coo1", "cusparse-coo2", "cusparse-coo3", "cusparse-coo4"};
 }
 
 std::vector<std::unique_ptr<Peer>> make_cuda_peers(const CudaPeerSettings& settings,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/gpu/cubin_folder.hpp"
 #include "bench/side_by_side/cuda/device_side.hpp"
 #include "bench/side_by_side/peer.hpp"
 #include "spjit/compiler.hpp"
@@ -16,6 +17,8 @@ namespace spjit::side_by_side {
 struct CudaPeerSettings {
   std::shared_ptr<DeviceSide> side;  ///< never null
   SearchMode search = SearchMode::instant;
+  /// Where cubins come from; null: they are compiled when they are needed.
+  std::shared_ptr<bench::CubinFolder> cubins = nullptr;
 };
 
 /// In the order in which they are listed and measured.
@@ -27,8 +30,15 @@ struct CudaPeerSettings {
 
 // In cuda_own_peers.cpp:
 [[nodiscard]] std::unique_ptr<Peer> make_cuda_spjit_peer(const CudaPeerSettings& settings);
-/// A CSR kernel written for this repository after Sputnik's design (row_split_kernel.hpp).
+/// spjit's family `csr`: rows are split among warps, or parts of them, as they come.
 [[nodiscard]] std::unique_ptr<Peer> make_row_split_peer(const CudaPeerSettings& settings);
+/// A CSR kernel written for this repository after Sputnik's design (sputnik_kernel.hpp).
+[[nodiscard]] std::unique_ptr<Peer> make_sputnik_peer(const CudaPeerSettings& settings);
+
+/// Compiles into the folder what those of this repository among `names` need for a matrix, which
+/// `name` stands for. Throws as Compiler::compile(), NotSupported without the compilers.
+void fill_cuda_peers(const std::vector<std::string>& names, const std::string& name,
+                     const CsrMatrix& matrix, std::int64_t n, bench::CubinFolder& folder);
 
 // In cublas_peers.cpp and cusparse_peers.cpp, which are built where their headers are:
 [[nodiscard]] std::unique_ptr<Peer> make_cublas_peer(const CudaPeerSettings& settings, bool tf32);

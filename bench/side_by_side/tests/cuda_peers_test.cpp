@@ -2,14 +2,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "bench/side_by_side/cuda/row_split_kernel.hpp"
+#include "bench/side_by_side/cuda/sputnik_kernel.hpp"
+#include "bench/side_by_side/cuda/toolkit_library.hpp"
 #include "bench/side_by_side/measure_case.hpp"
 #include "runtime/cuda/cuda_libraries.hpp"
 #include "runtime/cuda/local_gpus.hpp"
@@ -60,9 +64,9 @@ std::string problem_of(Peer& peer, const CsrMatrix& matrix, std::int64_t n) {
 }
 
 TEST_F(CudaPeers, OfThisRepositoryComputeOddAndEvenColumnsLongAndEmptyRows) {
-  for (const auto& peer : make_cuda_peers(settings_, {"spjit", "row-split"})) {
+  for (const auto& peer : make_cuda_peers(settings_, {"spjit", "row-split", "sputnik-style"})) {
     if (!peer->info().missing.empty()) GTEST_SKIP() << peer->info().missing;
-    for (const std::int64_t n : {1, 6, 33, 132}) {
+    for (const std::int64_t n : {1, 6, 32, 33, 64, 132}) {
       try {
         EXPECT_EQ(problem_of(*peer, with_long_and_empty_rows(), n), "") << peer->info().name;
       } catch (const spjit::NotSupported& missing) {
@@ -73,7 +77,7 @@ TEST_F(CudaPeers, OfThisRepositoryComputeOddAndEvenColumnsLongAndEmptyRows) {
 }
 
 TEST_F(CudaPeers, AreTimedByTheProductNotByTheRun) {
-  const auto peers = make_cuda_peers(settings_, {"row-split"});
+  const auto peers = make_cuda_peers(settings_, {"sputnik-style"});
   if (!peers[0]->info().missing.empty()) GTEST_SKIP() << peers[0]->info().missing;
   Operands operands(with_long_and_empty_rows(), 4);
   MeasureOptions options;
@@ -117,22 +121,51 @@ TEST_F(CudaPeers, OfAnUnknownNameAreRefusedWithTheList) {
 }
 
 /// For a GPU that this machine need not have.
-TEST(RowSplitKernel, CompilesToMachineCodeForEveryWidth) {
+/// scripts/setup_cuda.sh --peers makes such a folder.
+TEST(ToolkitLibrary, IsFoundWherePipInstalledIt) {
+  namespace fs = std::filesystem;
+  const fs::path folder =
+      fs::temp_directory_path() / ("spjit-toolkit-" + std::to_string(::getpid()));
+  fs::create_directories(folder / "nvidia/cu13/lib");
+  fs::copy_file(SPJIT_EMULATED_CUDA, folder / "nvidia/cu13/lib/libspjit_some_peer.so.13");
+  const char* before = std::getenv("SPJIT_CUDA_PATH");
+  const auto earlier = before == nullptr ? std::nullopt : std::optional<std::string>(before);
+  ::setenv("SPJIT_CUDA_PATH", folder.c_str(), 1);
+
+  const bool is_found = open_toolkit_library("libspjit_some_peer.so.13").has_value();
+  const bool other_is_found = open_toolkit_library("libspjit_some_peer.so.12").has_value();
+
+  ::unsetenv("SPJIT_CUDA_PATH");
+  if (earlier) ::setenv("SPJIT_CUDA_PATH", earlier->c_str(), 1);
+  fs::remove_all(folder);
+  EXPECT_TRUE(is_found);
+  EXPECT_FALSE(other_is_found);
+}
+
+TEST(SputnikKernel, CompilesToMachineCodeForEveryTile) {
   spjit::CudaToolchainNeeds needs;
   needs.arch = 90;
   try {
     const auto toolchain = spjit::load_cuda_toolchain(needs, spjit::found_cuda_libraries());
     spjit::NvrtcOptions options;
     options.arch = needs.arch;
-    for (const int vector : {1, 2, 4}) {
+    for (const SputnikTile tile : {SputnikTile{8, 4}, SputnikTile{16, 2}, SputnikTile{32, 1}}) {
       const spjit::CompiledCode code =
-          toolchain.nvrtc->compile("row_split.cu", row_split_source(vector), options);
+          toolchain.nvrtc->compile("sputnik_style.cu", sputnik_source(tile), options);
 
-      EXPECT_THAT(code.code, HasSubstr(k_row_split_name)) << vector;
+      EXPECT_THAT(code.code, HasSubstr(k_sputnik_kernel_name)) << tile.threads;
     }
   } catch (const spjit::NotSupported& missing) {
     GTEST_SKIP() << missing.what();
   }
+}
+
+TEST(SputnikKernel, HasATileThatLeavesFewThreadsIdle) {
+  EXPECT_EQ(sputnik_tile_for(512), (SputnikTile{32, 4}));
+  EXPECT_EQ(sputnik_tile_for(32), (SputnikTile{8, 4}));
+  EXPECT_EQ(sputnik_tile_for(64), (SputnikTile{16, 4}));
+  EXPECT_EQ(sputnik_tile_for(66), (SputnikTile{8, 2}));
+  EXPECT_EQ(sputnik_tile_for(49), (SputnikTile{8, 1}));
 }
 
 }  // namespace
