@@ -1,26 +1,42 @@
 #!/usr/bin/env bash
-# scripts/gpu.sh [--steps LIST] [--minutes N] [--append] [--vendor FOLDER] [--data FOLDER]
-#                [--out FOLDER] [--build FOLDER] [--rehearse]
+# scripts/gpu.sh [--steps LIST] [--minutes N] [--append] [--precompiled FOLDER] [--vendor FOLDER]
+#                [--data FOLDER] [--out FOLDER] [--build FOLDER] [--rehearse]
+# scripts/gpu.sh --precompile FOLDER [--target CARD] [--steps LIST] [--vendor FOLDER]
+#                [--data FOLDER] [--build FOLDER] [--rehearse]
 #
 # On a machine with an NVIDIA GPU, its driver, a CUDA toolkit (or .cuda from scripts/setup_cuda.sh),
-# cmake and g++: builds what is needed, runs the gpu tests, measures, and writes gpu-DEVICE.json and
-# .txt, side-by-side-DEVICE.json and search-cost-DEVICE.json. Needs no network: headers and
-# libraries come from the folder that scripts/vendor.sh made elsewhere, or from this machine where
-# they are installed. Tests or a measurement that fail do not keep the others from being run; the
-# exit status is 1 then.
+# cmake and g++: builds what is needed, runs the gpu tests, measures, and writes a file a step into
+# --out. Needs no network: headers and libraries come from the folder that scripts/vendor.sh made
+# elsewhere, or from this machine where they are installed. Tests or a measurement that fail do not
+# keep the others from being run; the exit status is 1 then.
+#
+# With --precompile, on any machine: compiles the cubins that the steps load into FOLDER, a cache
+# directory with a manifest.json. Interrupted, it goes on when it is called again; what is damaged
+# is made anew. Take FOLDER along, for --precompiled.
 #
 #   --steps LIST      which steps, with commas between (default: all), in this order:
 #                       build         configure and build
 #                       test          the gpu tests
-#                       kernels       gpu_bench: kernels and searches
-#                       side-by-side  spjit beside cuBLAS and cuSPARSE on DLMC and the paper's set
+#                       n1            one matrix at N1 = 32, 64, 128, 256: is fetch or L2 the limit
+#                       constants     issue, latencies, bandwidths, instruction fetch
+#                       paper         the paper's 205 kernels beside cuBLAS, cuSPARSE and others
+#                       ranks         how proxies rank tiles
+#                       searches      what the modes of a search choose
+#                       kernels       time against code bytes, and shapes
+#                       side-by-side  as paper, on DLMC
 #                       search-cost   seconds to a finished kernel, way by way to search
-#   --minutes N       a measuring step begins nothing new after that long (default: 8); kernels
-#                     nothing that is likely to end later
-#   --append          goes on with the results of gpu-* and side-by-side-* that are in --out
+#   --minutes N       of all of it (default: 45): each step gets a share of what is left, and begins
+#                     nothing new after that
+#   --append          goes on with the results that are in --out (not constants, search-cost)
+#   --precompiled FOLDER  loads cubins from there; refused before anything is measured unless it is
+#                     for this GPU and this version of spjit, whole, and has what the steps need.
+#                     Without --steps: those up to searches
+#   --precompile FOLDER   compiles into it: build, n1, constants, paper, ranks and searches, or of
+#                     --steps those and kernels and side-by-side
+#   --target CARD     to compile for (default: sm_90:h100; docs/cuda-devices.md lists them)
 #   --vendor FOLDER   that folder (default: .vendor, if it is there)
 #   --data FOLDER     where the folder dlmc is (default: ../shared/data or shared/data, if there;
-#                     without one the paper's set and generated matrices are measured)
+#                     without one side-by-side has nothing to do, search-cost generates matrices)
 #   --out FOLDER      where results go (default: bench/results)
 #   --build FOLDER    build directory (default: build/gpu)
 #   --rehearse        without a GPU: the same steps on the emulated driver, on a few small cases;
@@ -29,11 +45,15 @@
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=scripts/gpu_steps.sh
+source "$(dirname "${BASH_SOURCE[0]}")/gpu_steps.sh"
 
-readonly STEPS=(build test kernels side-by-side search-cost)
-steps=$(IFS=,; say "${STEPS[*]}")
-minutes=8
+steps=
+minutes=45
 append=()
+precompile=
+precompiled=
+target=sm_90:h100
 vendor=$ROOT/.vendor
 data=
 out=$ROOT/bench/results
@@ -44,6 +64,9 @@ while (($# > 0)); do
     --steps) steps=${2:?--steps needs a list, say build,test}; shift 2 ;;
     --minutes) minutes=${2:?--minutes needs a number}; shift 2 ;;
     --append) append=(--append); shift ;;
+    --precompile) precompile=${2:?--precompile needs a folder}; shift 2 ;;
+    --precompiled) precompiled=${2:?--precompiled needs a folder}; shift 2 ;;
+    --target) target=${2:?--target needs a card, say sm_90:h100}; shift 2 ;;
     --vendor) vendor=${2:?--vendor needs a folder}; shift 2 ;;
     --data) data=${2:?--data needs a folder}; shift 2 ;;
     --out) out=${2:?--out needs a folder}; shift 2 ;;
@@ -53,17 +76,28 @@ while (($# > 0)); do
     *) die "unknown argument '$1'; see --help" ;;
   esac
 done
-for wanted in ${steps//,/ }; do
-  [[ " ${STEPS[*]} " == *" $wanted "* ]] ||
-    die "no step '$wanted'; expected some of ${STEPS[*]}, with commas between"
-done
-[[ $minutes =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--minutes '$minutes'; expected a number, say 8"
+[[ -z $precompile || -z $precompiled ]] || die "--precompile and --precompiled do not go together"
+[[ $minutes =~ ^[0-9]+(\.[0-9]+)?$ ]] || die "--minutes '$minutes'; expected a number, say 45"
 [[ -z $data || -d $data/dlmc ]] || die "--data $data: has no folder dlmc"
 for folder in "$ROOT/../shared/data" "$ROOT/shared/data"; do
   if [[ -z $data && -d $folder/dlmc ]]; then data=$folder; fi
 done
 [[ $vendor == /* ]] || vendor=$PWD/$vendor
 [[ $build == /* ]] || build=$PWD/$build
+
+known=("${STEPS[@]}")
+standard=("${STEPS[@]}")
+if [[ -n $precompile ]]; then
+  known=(build "${STORED_STEPS[@]}" kernels side-by-side)
+  standard=(build "${STORED_STEPS[@]}")
+elif [[ -n $precompiled ]]; then
+  standard=(build test "${STORED_STEPS[@]}")
+fi
+if [[ -z $steps ]]; then steps=$(IFS=,; say "${standard[*]}"); fi
+for wanted in ${steps//,/ }; do
+  [[ " ${known[*]} " == *" $wanted "* ]] ||
+    die "no step '$wanted'; expected some of ${known[*]}, with commas between"
+done
 
 configure=(-S "$ROOT" -B "$build" -DCMAKE_BUILD_TYPE=Release -DSPJIT_LLVM=OFF
            -DSPJIT_BUILD_TOOLS=OFF -DSPJIT_BUILD_EXAMPLES=OFF -DSPJIT_INSTALL=OFF
@@ -72,102 +106,41 @@ if [[ -d $vendor ]]; then
   configure+=("-DCMAKE_PREFIX_PATH=$vendor/usr" -DSPJIT_PKG_CONFIG=OFF)
   export LD_LIBRARY_PATH=$vendor/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-targets=(gpu_tests gpu_bench side_by_side_bench search_cost_bench)
+targets=(gpu_tests gpu_bench gpu_constants_bench side_by_side_bench search_cost_bench)
+if [[ -n $precompile ]]; then targets=(gpu_bench gpu_constants_bench side_by_side_bench); fi
 labels='^gpu$'
 if ((rehearse)); then
   targets+=(spjit_emulated_cuda)
   labels='^gpu_rehearsal$'
-else
-  [[ -n $(command -v nvidia-smi) ]] ||
-    die "no nvidia-smi: is there an NVIDIA driver? (--rehearse needs none)"
+elif [[ -z $precompile && -z $(command -v nvidia-smi) ]]; then
+  die "no nvidia-smi: is there an NVIDIA driver? (--rehearse needs none)"
 fi
-
-build_all() {
-  cmake "${configure[@]}"
-  cmake --build "$build" -j "$JOBS" --target "${targets[@]}"
-}
-
-test_gpu() { ctest --test-dir "$build" -L "$labels" --output-on-failure --no-tests=error; }
-
-# query_gpu NAME: what nvidia-smi knows of the first GPU by that name.
-query_gpu() { nvidia-smi --query-gpu="$1" --format=csv,noheader | head -n 1; }
-
-# The device's name as part of a file's: "NVIDIA H100 80GB HBM3" is nvidia-h100-80gb-hbm3.
-device_slug() { query_gpu name | tr '[:upper:] ' '[:lower:]-' | tr -cd 'a-z0-9-'; }
-
-# bench PROGRAM ARGUMENT...: one of the programs that were built.
-bench() {
-  [[ -x $build/bench/$1 ]] || die "no $build/bench/$1; run the step 'build' first"
-  say "$*"
-  "$build/bench/$1" "${@:2}"
-}
-
-measure_kernels() {
-  local arguments=(--json "$out/gpu-$device.json" --max-minutes "$minutes" "${append[@]}")
-  if ((rehearse)); then arguments+=(--check-only --first 2); fi
-  bench gpu_bench "${arguments[@]}" | tee ${append:+-a} "$out/gpu-$device.txt"
-}
-
-# Matrices in a drawn order: what is done in time is a sample of all.
-measure_side_by_side() {
-  local arguments=(--gpu 0 --all --shuffle 1 --json "$out/side-by-side-$device.json"
-                   --max-minutes "$minutes" "${append[@]}")
-  if ((rehearse)); then
-    arguments+=(--rehearse --peers spjit row-split --n 1 32 --only 36-64x192/0.9
-                transformer/magnitude_pruning/0.98/body_encoder_layer_0)
-  fi
-  if [[ -n $data ]]; then
-    arguments+=(--set dlmc paper --data "$data")
-  else
-    say "no folder dlmc (--data FOLDER): only the paper's set is measured"
-    arguments+=(--set paper)
-  fi
-  bench side_by_side_bench "${arguments[@]}"
-}
-
-# Three ways of six are killed for larger matrices: 1/14 of the time for each leaves room for all.
-measure_search_cost() {
-  local arguments=(--json "$out/search-cost-$device.json" --max-minutes "$minutes")
-  if ((rehearse)); then
-    arguments+=(--rehearse --targets sm_90)
-  else
-    arguments+=(--targets "sm_$(query_gpu compute_cap | tr -d .)"
-                --limit "$(awk -v minutes="$minutes" 'BEGIN { printf "%.3g", minutes * 60 / 14 }')")
-  fi
-  if [[ -n $data ]]; then arguments+=(--data "$data/dlmc"); fi
-  bench search_cost_bench "${arguments[@]}"
-}
-
-# keep_going NAME COMMAND: a step whose failure is told at the end. COMMAND is run in a shell of its
-# own, in which `set -e` holds.
-failed=()
-keep_going() {
-  set +e
-  (set -e; "$2")
-  local status=$?
-  set -e
-  ((status == 0)) && return
-  failed+=("$1")
-  say "==> $1: FAILED with exit status $status" >&2
-}
 
 device=rehearsal
 if ((rehearse)); then
   export SPJIT_CUDA_DRIVER=$build/tests/emulated_driver/libspjit_emulated_cuda.so
-else
+elif [[ -z $precompile ]]; then
   device=$(device_slug)
 fi
+
+if [[ -n $precompile ]]; then
+  for name in "${known[@]}"; do
+    wants "$name" || continue
+    if [[ $name == build ]]; then step build build_all; else step "$name" fill_step "$name"; fi
+  done
+  print_step_times
+  say "cubins: $precompile"
+  exit 0
+fi
+
 mkdir -p "$out"
-for name in "${STEPS[@]}"; do
-  [[ ,$steps, == *,$name,* ]] || continue
-  case $name in
-    build) step build build_all ;;
-    test) step "gpu tests" keep_going "gpu tests" test_gpu ;;
-    kernels) step kernels keep_going kernels measure_kernels ;;
-    side-by-side) step "side by side" keep_going "side by side" measure_side_by_side ;;
-    search-cost) step "search cost" keep_going "search cost" measure_search_cost ;;
-  esac
+if wants build; then step build build_all; fi
+if [[ -n $precompiled ]]; then step "look at $precompiled" check_folder; fi
+if wants test; then step "gpu tests" keep_going test test_gpu; fi
+for name in "${MEASURING_STEPS[@]}"; do
+  if wants "$name"; then measure_step "$name"; fi
 done
 print_step_times
 say "results: $out/*-$device.*"
+((${#left_out[@]} == 0)) || say "no time was left for: $(IFS=,; say "${left_out[*]}")"
 ((${#failed[@]} == 0)) || die "failed: $(IFS=,; say "${failed[*]}")"

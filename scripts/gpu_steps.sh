@@ -1,0 +1,195 @@
+# shellcheck shell=bash
+# Sourced by scripts/gpu.sh, whose options it reads: what the steps are and do.
+# shellcheck disable=SC2154  # set by gpu.sh
+# shellcheck disable=SC2034  # used by gpu.sh
+
+# Steps whose cubins --precompile makes unless it is told otherwise, in the order in which they are
+# measured; then all that measure, and all there are.
+readonly STORED_STEPS=(n1 constants paper ranks searches)
+readonly MEASURING_STEPS=("${STORED_STEPS[@]}" kernels side-by-side search-cost)
+readonly STEPS=(build test "${MEASURING_STEPS[@]}")
+# What a step gets of the time that is left for it and those behind it, in parts.
+declare -rA SHARES=([n1]=3 [constants]=2 [paper]=18 [ranks]=7 [searches]=6 [kernels]=4
+                    [side-by-side]=6 [search-cost]=4)
+# Tiles of a matrix whose whole kernels and proxies `ranks` and `searches` compare. The cubins of a
+# folder are of the same.
+readonly TILES=24
+
+failed=()
+left_out=()
+
+wants() { [[ ,$steps, == *,$1,* ]]; }
+
+build_all() {
+  cmake "${configure[@]}"
+  cmake --build "$build" -j "$JOBS" --target "${targets[@]}"
+}
+
+test_gpu() { ctest --test-dir "$build" -L "$labels" --output-on-failure --no-tests=error; }
+
+# query_gpu NAME: what nvidia-smi knows of the first GPU by that name.
+query_gpu() { nvidia-smi --query-gpu="$1" --format=csv,noheader | head -n 1; }
+
+# The device's name as part of a file's: "NVIDIA H100 80GB HBM3" is nvidia-h100-80gb-hbm3.
+device_slug() { query_gpu name | tr '[:upper:] ' '[:lower:]-' | tr -cd 'a-z0-9-'; }
+
+# bench PROGRAM ARGUMENT...: one of the programs that were built.
+bench() {
+  [[ -x $build/bench/$1 ]] || die "no $build/bench/$1; run the step 'build' first"
+  say "$*"
+  "$build/bench/$1" "${@:2}"
+}
+
+# What a step measures, as arguments that measuring and compiling have in common.
+gpu_bench_cases() {
+  case $1 in
+    n1) cases=(--figures n1) ;;
+    kernels) cases=(--figures "code-bytes,shapes") ;;
+    *) cases=(--figures "$1" --tiles "$TILES") ;;
+  esac
+  if ((rehearse)); then cases+=(--check-only --first 1); fi
+  if ((rehearse)) && [[ $1 == ranks || $1 == searches ]]; then cases+=(--tiles 2); fi
+}
+
+side_by_side_cases() {
+  cases=(--all --shuffle 1)
+  if [[ $1 == paper ]]; then cases+=(--set paper); else cases+=(--set dlmc --data "$data"); fi
+  ((rehearse)) || return 0
+  cases+=(--peers spjit row-split sputnik-style)
+  if [[ $1 == paper ]]; then
+    cases+=(--only 36-64x192/0.98)
+  else
+    cases+=(--n 1 32 --only transformer/magnitude_pruning/0.98/body_encoder_layer_0)
+  fi
+}
+
+# Without DLMC there is nothing to do.
+lacks_data() {
+  [[ $1 == side-by-side && -z $data ]] || return 1
+  say "no folder dlmc (--data FOLDER): nothing to do"
+}
+
+# fill_step NAME: compiles the cubins of a step into --precompile's folder.
+fill_step() {
+  local cases=() common=(--precompile "$precompile" --target "$target")
+  if lacks_data "$1"; then return; fi
+  if ((rehearse)) && [[ $1 =~ ^(constants|paper|side-by-side)$ ]]; then common+=(--rehearse); fi
+  case $1 in
+    constants) bench gpu_constants_bench "${common[@]}" ;;
+    paper | side-by-side)
+      side_by_side_cases "$1"
+      bench side_by_side_bench "${common[@]}" "${cases[@]}"
+      ;;
+    *)
+      gpu_bench_cases "$1"
+      bench gpu_bench "${common[@]}" "${cases[@]}"
+      ;;
+  esac
+}
+
+# Whether --precompiled's folder is for this device, whole, and has what the steps need.
+check_folder() {
+  local name needed=() only=()
+  if ((rehearse)); then only=(--check-only); fi
+  for name in "${MEASURING_STEPS[@]}"; do
+    wants "$name" || continue
+    case $name in
+      search-cost) ;;
+      kernels) needed+=(code-bytes shapes) ;;
+      side-by-side) if [[ -n $data ]]; then needed+=(dlmc); fi ;;
+      *) needed+=("$name") ;;
+    esac
+  done
+  bench gpu_bench --check-cubins "$precompiled" --figures "$(IFS=,; say "${needed[*]}")" \
+    "${only[@]}"
+}
+
+# share_of NAME: minutes that a step may take; 0 or less where none are left.
+share_of() {
+  local name parts=0 is_later=0
+  for name in "${MEASURING_STEPS[@]}"; do
+    if [[ $name == "$1" ]]; then is_later=1; fi
+    if ((is_later)) && wants "$name"; then parts=$((parts + SHARES[$name])); fi
+  done
+  awk -v minutes="$minutes" -v spent="$SECONDS" -v own="${SHARES[$1]}" -v parts="$parts" \
+    'BEGIN { printf "%.2f", (minutes - spent / 60) * own / parts }'
+}
+
+# What all measuring programs take.
+common_arguments() {
+  common=(--json "$out/$1-$device.json")
+  if [[ -n $precompiled ]]; then common+=(--cubins "$precompiled"); fi
+}
+
+# `searches` takes what is true from `ranks`, whose file it goes on with.
+measure_gpu_bench() {
+  local cases=() common=() file=$name more=("${append[@]}")
+  case $name in
+    kernels) file=gpu ;;
+    ranks) file=searches ;;
+    searches) if wants ranks; then more=(--append); fi ;;
+  esac
+  common_arguments "$file"
+  gpu_bench_cases "$name"
+  bench gpu_bench "${common[@]}" "${cases[@]}" --max-minutes "$share" "${more[@]}" |
+    tee ${more:+-a} "$out/$file-$device.txt"
+}
+
+measure_constants() {
+  local common=()
+  common_arguments constants
+  if ((rehearse)); then common+=(--rehearse); fi
+  bench gpu_constants_bench "${common[@]}"
+}
+
+# Matrices in a drawn order: what is done in time is a sample of all.
+measure_side_by_side() {
+  local cases=() common=()
+  if lacks_data "$name"; then return; fi
+  common_arguments "$name"
+  side_by_side_cases "$name"
+  if ((rehearse)); then common+=(--rehearse); fi
+  bench side_by_side_bench --gpu 0 "${common[@]}" "${cases[@]}" --max-minutes "$share" \
+    "${append[@]}"
+}
+
+# Three ways of six are killed for larger matrices: 1/14 of the time for each leaves room for all.
+measure_search_cost() {
+  local arguments=(--json "$out/search-cost-$device.json" --max-minutes "$share")
+  if ((rehearse)); then
+    arguments+=(--rehearse --targets sm_90)
+  else
+    arguments+=(--targets "sm_$(query_gpu compute_cap | tr -d .)"
+                --limit "$(awk -v minutes="$share" 'BEGIN { printf "%.3g", minutes * 60 / 14 }')")
+  fi
+  if [[ -n $data ]]; then arguments+=(--data "$data/dlmc"); fi
+  bench search_cost_bench "${arguments[@]}"
+}
+
+# keep_going NAME COMMAND: a step whose failure is told at the end. COMMAND is run in a shell of its
+# own, in which `set -e` holds.
+keep_going() {
+  set +e
+  (set -e; "$2")
+  local status=$?
+  set -e
+  ((status == 0)) && return
+  failed+=("$1")
+  say "==> $1: FAILED with exit status $status" >&2
+}
+
+# measure_step NAME: with its share of the time, if there is any.
+measure_step() {
+  local name=$1 share
+  share=$(share_of "$name")
+  if [[ $share == -* || $share == 0.00 ]]; then
+    left_out+=("$name")
+    return
+  fi
+  case $name in
+    constants) step "$name" keep_going "$name" measure_constants ;;
+    paper | side-by-side) step "$name" keep_going "$name" measure_side_by_side ;;
+    search-cost) step "$name" keep_going "$name" measure_search_cost ;;
+    *) step "$name" keep_going "$name" measure_gpu_bench ;;
+  esac
+}

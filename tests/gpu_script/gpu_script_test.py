@@ -1,0 +1,190 @@
+"""scripts/gpu.sh from the first step that measures to the last on the emulated driver, with cubins
+compiled beforehand: what is loaded, in which order steps come, and which folders are refused. Skips
+without the programs (SPJIT_BUILD_DIR names the build), the emulated driver or NVIDIA's compilers."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("SPJIT_BUILD_DIR", ROOT / "build/release"))
+NEEDED = [BUILD / "bench/gpu_bench", BUILD / "bench/gpu_constants_bench",
+          BUILD / "bench/side_by_side_bench",
+          BUILD / "tests/emulated_driver/libspjit_emulated_cuda.so"]
+MISSING = [str(path) for path in NEEDED if not path.is_file()]
+STEPS = ["n1", "constants", "paper", "ranks", "searches"]
+
+
+def gpu_sh(*arguments, **environment) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [ROOT / "scripts/gpu.sh", "--rehearse", "--build", BUILD, *arguments], text=True,
+        capture_output=True, timeout=300, check=False, env={**os.environ, **environment})
+
+
+def counts_in(text: str) -> list[tuple[int, int]]:
+    """Cubins found and compiled, of each program that says so."""
+    pattern = r"(\d+) cubins found in the folder, (\d+) compiled"
+    return [(int(found), int(compiled)) for found, compiled in re.findall(pattern, text)]
+
+
+@unittest.skipIf(MISSING, f"there is no {', '.join(MISSING)}")
+class GpuScriptTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = Path(tempfile.mkdtemp(prefix="spjit-gpu-script-"))
+        cls.addClassCleanup(shutil.rmtree, cls.scratch)
+        cls.folder = cls.scratch / "cubins"
+        cls.interrupted = cls.interrupt_a_run()
+        cls.filled = cls.fill()
+        if "NVRTC" in cls.filled.stderr and cls.filled.returncode != 0:
+            raise unittest.SkipTest(cls.filled.stderr.strip().split("\n")[0])
+
+    @classmethod
+    def fill(cls) -> subprocess.CompletedProcess:
+        return gpu_sh("--precompile", cls.folder, "--steps", ",".join(STEPS))
+
+    @classmethod
+    def interrupt_a_run(cls) -> bool:
+        """Kills a run once it has a cubin; whether it was killed before its end."""
+        run = subprocess.Popen(
+            [ROOT / "scripts/gpu.sh", "--rehearse", "--build", BUILD, "--precompile", cls.folder,
+             "--steps", ",".join(STEPS)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True)
+        while run.poll() is None and not list(cls.folder.glob("??/*/record.json")):
+            time.sleep(0.005)
+        try:
+            os.killpg(run.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        run.wait()
+        return run.returncode == -signal.SIGKILL
+
+    def setUp(self):
+        self.out = Path(tempfile.mkdtemp(dir=self.scratch))
+
+    def measure(self, *arguments, steps=STEPS, folder=None, **environment):
+        return gpu_sh("--precompiled", folder or self.folder, "--steps", ",".join(steps), "--out",
+                      self.out, *arguments, **environment)
+
+    def copy(self) -> Path:
+        folder = self.out / "copy"
+        shutil.copytree(self.folder, folder)
+        return folder
+
+    def change_manifest(self, folder: Path, **members):
+        path = folder / "manifest.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **members}))
+
+    def expect_refusal(self, result: subprocess.CompletedProcess, *parts: str):
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        for part in parts:
+            self.assertIn(part, result.stderr)
+        self.assertNotIn("==> n1", result.stdout)
+        self.assertEqual(list(self.out.glob("*.json")), [])
+
+    def test_an_interrupted_run_goes_on_where_it_was(self):
+        self.assertTrue(self.interrupted)
+        self.assertEqual(self.filled.returncode, 0, self.filled.stdout + self.filled.stderr)
+        counts = counts_in(self.filled.stdout)
+        self.assertGreaterEqual(sum(found for found, _ in counts), 1)
+        self.assertGreater(sum(compiled for _, compiled in counts), 1)
+        manifest = json.loads((self.folder / "manifest.json").read_text())
+        self.assertEqual(manifest["finished"], sorted(f"{step}-rehearsal" for step in STEPS))
+        self.assertEqual(manifest["target"], "sm_90:h100")
+
+    def test_all_steps_in_their_order_load_every_cubin(self):
+        # No compiler can be found: what is not in the folder fails.
+        result = self.measure(SPJIT_CUDA_PATH=str(self.out))
+
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        begun = re.findall(r"^==> ([a-z0-9]+)$", result.stdout, re.MULTILINE)
+        self.assertEqual(begun, STEPS)
+        counts = counts_in(result.stdout)
+        self.assertEqual(len(counts), len(STEPS))
+        for found, compiled in counts:
+            self.assertGreaterEqual(found, 1)
+            self.assertEqual(compiled, 0)
+
+        points = self.result("n1")["n1"][0]["points"]
+        self.assertEqual([point["n1"] for point in points], [32, 64, 128, 256])
+        self.assertEqual({point["median_us"] for point in points}, {None})
+        constants = self.result("constants")
+        self.assertEqual(constants["device"]["kind"], "emulated")
+        self.assertEqual({one["value"] for one in constants["constants"].values()}, {None})
+        self.assertFalse([one for one in constants["constants"].values() if "failure" in one])
+        case, = self.result("paper")["cases"]
+        self.assertTrue(case["checked"])
+        self.assertEqual([timing["library"] for timing in case["timings"]],
+                         ["spjit", "row-split", "sputnik-style"])
+        searches = self.result("searches")
+        self.assertEqual([way["way"] for way in searches["ranks"][0]["ways"]],
+                         ["oracle", "proxy-alone"])
+        self.assertEqual([way["way"] for way in searches["searches"][0]["ways"]],
+                         ["ranked", "proxy"])
+        for figure in ("ranks", "searches"):
+            self.assertEqual({way["tau"] for way in searches[figure][0]["ways"]}, {None})
+
+    def result(self, name: str) -> dict:
+        return json.loads((self.out / f"{name}-rehearsal.json").read_text())
+
+    def test_a_damaged_cubin_is_refused_by_name_and_made_anew(self):
+        manifest = json.loads((self.folder / "manifest.json").read_text())
+        entry = next(one for one in manifest["cubins"] if one["name"].startswith("paper"))
+        cubin = self.folder / entry["key"][:2] / entry["key"] / "kernel.cubin"
+        content = bytearray(cubin.read_bytes())
+        content[len(content) // 2] ^= 1
+        cubin.chmod(0o600)
+        cubin.write_bytes(content)
+        cubin.chmod(0o400)
+
+        self.expect_refusal(self.measure(), entry["name"], "kernel.cubin", "--precompile")
+        again = self.fill()
+
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(sum(compiled for _, compiled in counts_in(again.stdout)), 1)
+        looked_at = gpu_sh("--precompiled", self.folder, "--steps", "paper", "--out", self.out,
+                           "--minutes", "0")
+        self.assertEqual(looked_at.returncode, 0, looked_at.stderr)
+
+    def test_a_folder_for_another_architecture_is_refused(self):
+        self.expect_refusal(self.measure(SPJIT_EMULATED_CUDA_ARCH="80"), "sm_90:h100", "is sm_80")
+
+    def test_a_folder_of_another_version_is_refused(self):
+        folder = self.copy()
+        self.change_manifest(folder, spjit="0.0.1")
+
+        self.expect_refusal(self.measure(folder=folder), "compiled by spjit 0.0.1")
+
+    def test_a_folder_that_lacks_a_step_is_refused(self):
+        folder = self.copy()
+        # The last one is of real cases, which are others.
+        self.change_manifest(folder, finished=[f"{step}-rehearsal" for step in STEPS[:3]] +
+                             ["searches-rehearsal", "ranks"])
+
+        self.expect_refusal(self.measure(folder=folder), "step ranks is not finished")
+
+    def test_nothing_is_begun_when_the_minutes_are_over(self):
+        result = self.measure("--minutes", "0")
+
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("no time was left for: " + ",".join(STEPS), result.stdout)
+
+    def test_arguments_that_make_no_sense_are_refused(self):
+        for arguments, message in ((("--steps", "n1,dlmc"), "no step 'dlmc'"),
+                                   (("--precompile", "a", "--precompiled", "b"), "go together"),
+                                   (("--precompile", "a", "--steps", "test"), "no step 'test'"),
+                                   (("--minutes", "soon"), "--minutes 'soon'")):
+            result = gpu_sh(*arguments)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(message, result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
