@@ -42,6 +42,7 @@ constexpr Named k_named[] = {
     {"l1_bytes_a_cycle", &ClockConstants::l1_bytes_a_cycle},
     {"unified_kib", &ClockConstants::unified_kib},
     {"most_l1_kib", &ClockConstants::most_l1_kib},
+    {"l1_sets", &ClockConstants::l1_sets},
     {"misses_in_flight", &ClockConstants::misses_in_flight},
     {"l2_bytes_a_cycle", &ClockConstants::l2_bytes_a_cycle},
     {"l2_port_bytes_a_cycle", &ClockConstants::l2_port_bytes_a_cycle},

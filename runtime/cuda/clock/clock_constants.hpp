@@ -41,6 +41,7 @@ struct ClockConstants {
   double unified_kib = 0;       ///< L1 and shared memory
   double most_l1_kib = 0;
   std::vector<double> shared_carveouts_kib;  ///< what shared memory can be, ascending
+  double l1_sets = 0;                        ///< of L1's lines, by their addresses
   double misses_in_flight = 0;               ///< sectors an SM waits for at once
   double l2_bytes_a_cycle = 0;               ///< an SM's share of what L2 gives, when all ask
   double l2_port_bytes_a_cycle = 0;          ///< that one SM can take

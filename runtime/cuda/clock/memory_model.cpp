@@ -19,14 +19,14 @@ double DeviceMemory::load(double at, std::uint64_t sector) {
   const double came =
       dram_server_.serve(served, k_sector_bytes / (constants_.dram_bytes_a_cycle * sms_)) +
       constants_.dram_latency - constants_.l2_latency;
-  l2_.fill(sector, came);
+  l2_.fill(sector, at, came);
   return came;
 }
 
 SmMemory::SmMemory(const ClockConstants& constants, double l1_bytes, DeviceMemory& device)
     : constants_(constants),
       device_(device),
-      l1_(l1_bytes),
+      l1_(l1_bytes, static_cast<std::uint64_t>(constants.l1_sets)),
       in_flight_(std::max<std::size_t>(static_cast<std::size_t>(constants.misses_in_flight), 1)) {}
 
 double SmMemory::load_sector(double at, std::uint64_t sector) {
@@ -36,14 +36,14 @@ double SmMemory::load_sector(double at, std::uint64_t sector) {
   // Where too many are on their way, the unit waits for the oldest one.
   double& oldest = in_flight_[next_miss_];
   next_miss_ = (next_miss_ + 1) % in_flight_.size();
-  const double asked = std::max(at, oldest);
+  const double asked = l1_.room_from(sector, std::max(at, oldest));
   unit_.block_until(asked);
   const double left = device_.load(asked, sector);
   const double came =
       port_.serve(left, k_sector_bytes / constants_.l2_port_bytes_a_cycle) + constants_.l2_latency;
   ++sectors_from_l2_;
   oldest = came;
-  l1_.fill(sector, came);
+  l1_.fill(sector, asked, came);
   return came;
 }
 
@@ -82,7 +82,7 @@ CodePath::CodePath(const ClockConstants& constants, std::int64_t partitions, boo
 double CodePath::to_l1(double at, std::uint64_t line) {
   if (const double ready = l1_.find(line * k_sectors); ready >= 0) return std::max(at, ready);
   const double ready = l2_server_.serve(at, l2_cycles_a_line_) + constants_.l2_code_latency;
-  l1_.fill(line * k_sectors, ready);
+  l1_.fill(line * k_sectors, at, ready);
   return ready;
 }
 
@@ -92,7 +92,7 @@ double CodePath::to_l0(double at, std::size_t partition, std::uint64_t line) {
   const double there = to_l1(at, line);
   const double ready = l1_server_.serve(there, k_line_bytes / constants_.l1_code_bytes_a_cycle) +
                        constants_.l1_code_latency;
-  l0.fill(line * k_sectors, ready);
+  l0.fill(line * k_sectors, at, ready);
   return ready;
 }
 

@@ -24,12 +24,6 @@ struct Addend {
   return sum + (addend.is_negated ? std::uint64_t{~addend.value} + 1 : addend.value);
 }
 
-[[nodiscard]] inline std::uint64_t product(std::uint32_t a, std::uint32_t b, bool is_signed) {
-  if (!is_signed) return std::uint64_t{a} * b;
-  return static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(a)} *
-                                    std::int64_t{static_cast<std::int32_t>(b)});
-}
-
 /// What the kinds of IMAD have in common.
 struct Imad {
   bool is_signed = true;
@@ -55,13 +49,6 @@ struct WideSum {
   bool carries = false;
 };
 
-[[nodiscard]] inline WideSum wide_sum(std::uint64_t a, std::uint64_t b, bool carry) {
-  std::uint64_t sum = 0;
-  const bool first = __builtin_add_overflow(a, b, &sum);
-  const bool second = __builtin_add_overflow(sum, std::uint64_t{carry}, &sum);
-  return {sum, first || second};
-}
-
 [[nodiscard]] inline std::uint64_t signed_pair(std::uint32_t low, std::uint32_t high,
                                                const Operand& operand) {
   const std::uint64_t value = std::uint64_t{high} << 32 | low;
@@ -69,13 +56,9 @@ struct WideSum {
   return operand.negated ? 0 - value : value;
 }
 
-[[nodiscard]] inline WideSum imad_value(const Imad& kind, std::uint32_t a, std::uint32_t b,
-                                        std::uint64_t c, bool carry) {
-  const std::uint64_t full = product(a, b, kind.is_signed);
-  if (kind.is_wide) return wide_sum(full, c, carry);
-  const std::uint64_t sum = wide_sum(full, c, carry).value;
-  return {(kind.is_high ? sum >> 32 : sum) & 0xffffffff, false};
-}
+/// a * b + c + carry, of which .HI keeps the upper word and others than .WIDE the lower one.
+[[nodiscard]] WideSum imad_value(const Imad& kind, std::uint32_t a, std::uint32_t b,
+                                 std::uint64_t c, bool carry);
 
 /// (a << shift) + b, or of {c, a} << shift the upper half + b.
 struct Lea {

@@ -69,7 +69,7 @@ TEST(ClockConstants, WhatIsMissingUnknownOrWithoutASourceIsRefused) {
   expect_refused(bad, "l1_latency");
   bad = good;
   bad["l9_latency"] = good["l1_latency"];
-  expect_refused(bad, "37 members");
+  expect_refused(bad, "38 members");
   bad = good;
   bad["l1_latency"].erase("source");
   expect_refused(bad, "source");

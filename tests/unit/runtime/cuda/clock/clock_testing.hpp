@@ -94,6 +94,7 @@ inline constexpr std::uint64_t k_pointer = std::uint64_t{1} << 33;
   constants.unified_kib = 96;
   constants.most_l1_kib = 64;
   constants.shared_carveouts_kib = {32, 64};
+  constants.l1_sets = 4;
   constants.misses_in_flight = 1000;
   constants.l2_bytes_a_cycle = constants.l2_port_bytes_a_cycle = 1e6;
   constants.store_bytes_a_cycle = 1e6;
