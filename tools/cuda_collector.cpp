@@ -252,7 +252,7 @@ CudaSampleGroup model_tiles(CudaSampleGroup group, const CompiledTiles& folder) 
       sample.us = modelled_time(cubin, launch, group.limits, *constants).us;
       sample.samples = 1;
       modelled.push_back(std::move(sample));
-    } catch (const NotSupported& error) {
+    } catch (const Error& error) {  // also an instruction that the decoder does not know
       failure = fmt::format("{}: {}", to_string(sample.candidate.tile), error.what());
     }
   }

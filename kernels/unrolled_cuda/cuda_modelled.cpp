@@ -110,9 +110,9 @@ class ModelledSearch {
       return context_.check();  // the caller's end, or the budget's
     } catch (const DeadlineExceeded&) {
       return context_.check();
-    } catch (const NotSupported& error) {
-      result.failure = error.what();
-    } catch (const CompileFailed& error) {
+    } catch (const Cancelled&) {
+      throw;
+    } catch (const Error& error) {  // also an instruction that the decoder does not know
       result.failure = error.what();
     }
     if (!result.failure.empty() && found_.why_not.empty()) found_.why_not = result.failure;

@@ -39,7 +39,8 @@ struct CudaModelledSearch {
 /// Builds and models candidates of `ranked`, best first, `top_k` at most and the input's favourite,
 /// until the policy's budget (search_budget_ms) is spent: what is then on its way is given up. Of
 /// equal times the better ranked is chosen. Stops where the clock cannot follow the first kernel:
-/// others of the problem are alike. Throws what the context throws.
+/// others of the problem are alike. What goes wrong with one is its failure. Throws what the
+/// context throws.
 [[nodiscard]] CudaModelledSearch search_by_clock(const CudaSearchInput& input,
                                                  std::span<const CudaCandidate> ranked,
                                                  const CudaModelTools& tools,

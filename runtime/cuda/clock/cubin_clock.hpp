@@ -36,7 +36,7 @@ struct ClockLaunch {
 struct ClockLimits {
   /// Instructions of warps. Of a launch that has more, so many SMs are modelled that these have
   /// about as many, each with its part of the blocks.
-  double most_steps = 4'000'000;
+  double most_steps = 2'000'000;
   /// Instructions are where they are needed, as in simulations that leave their way out.
   bool instructions_at_hand = false;
 };

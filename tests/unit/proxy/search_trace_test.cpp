@@ -37,6 +37,7 @@ TEST(SearchTraceAsJson, HasStagesAndTheNameOfTheChosenTile) {
   EXPECT_EQ(record, (json{{"mode", "proxy"},
                           {"ranked_by", "prior"},
                           {"timed", true},
+                          {"modelled", false},
                           {"proxies", true},
                           {"budget_ms", 5000.0},
                           {"rank_ms", 1.0},
@@ -59,6 +60,21 @@ TEST(SearchTraceAsJson, ListsTilesAsRankedWithTheResultsTheyHave) {
   EXPECT_FALSE(entries[2].contains("full"));
   EXPECT_EQ(entries[3]["proxy"]["failure"], "no luck");
   EXPECT_FALSE(entries[5].contains("proxy"));
+}
+
+TEST(SearchTraceAsJson, SaysWhatAClockModelledAndWhatItCouldNot) {
+  SearchTrace trace = hand_made_trace();
+  trace.modelled = true;
+  trace.entries[0].modelled = {.us = 1.5, .cycles = 1500, .bound = "memory", .failure = ""};
+  trace.entries[1].modelled = {.us = 0, .cycles = 0, .bound = "", .failure = "refused"};
+
+  const json record = to_json(trace);
+
+  EXPECT_EQ(record["modelled"], true);
+  EXPECT_EQ(record["entries"][0]["modelled"],
+            (json{{"us", 1.5}, {"cycles", 1500.0}, {"bound", "memory"}}));
+  EXPECT_EQ(record["entries"][1]["modelled"], (json{{"failure", "refused"}}));
+  EXPECT_FALSE(record["entries"][2].contains("modelled"));
 }
 
 TEST(SearchTraceAsJson, WithoutTilesNoneIsChosen) {

@@ -33,6 +33,16 @@ TEST(LayerTable, SaysWhichTilesOfAGpuWereNotTimed) {
   EXPECT_THAT(all, Not(HasSubstr("not timed")));
 }
 
+TEST(LayerTable, SaysWhichTilesTheClockChose) {
+  Layer modelled = layer("m.npz", false);
+  modelled.record["search"]["modelled"] = true;
+
+  const std::string both = layer_table({modelled, layer("r.npz", false)}, Terminal{});
+
+  EXPECT_THAT(both, HasSubstr("\nRanked, not timed: r.npz.\nModelled, not timed: m.npz.\n"));
+  EXPECT_THAT(layer_table({modelled}, Terminal{}), HasSubstr("\nModelled, not timed.\n"));
+}
+
 TEST(LayerTable, LeavesOutWhatFailed) {
   Layer failed;
   failed.path = "broken.npz";

@@ -111,6 +111,23 @@ TEST(SearchTable, OfASearchWithoutTimesSaysSoAndHasNoGrid) {
   EXPECT_THAT(text, Not(HasSubstr("M1 \\ N1")));
 }
 
+TEST(SearchTable, OfTheClockSaysModelledNotTimedAndHasNoTimes) {
+  SearchTrace trace = hand_made_trace();
+  trace.timed = false;
+  trace.modelled = true;
+  for (auto& entry : trace.entries) entry.proxy = entry.full = std::nullopt;
+  trace.entries[0].modelled = {.us = 1.5, .cycles = 1500, .bound = "memory", .failure = ""};
+  trace.entries[1].modelled = {.us = 0, .cycles = 0, .bound = "", .failure = "refused"};
+
+  const std::string text = search_table(trace, {});
+
+  EXPECT_THAT(text, HasSubstr("2 of 6 tiles modelled, not timed"));
+  EXPECT_THAT(text, HasSubstr("in 1.50 us, memory"));
+  EXPECT_THAT(text, HasSubstr("failed: refused"));
+  EXPECT_THAT(text, Not(HasSubstr("ranked, not timed")));
+  EXPECT_THAT(text, Not(HasSubstr("full us")));
+}
+
 TEST(SearchTable, OfNoSearchIsEmpty) { EXPECT_EQ(search_table({}, {}), ""); }
 
 TEST(SearchTable, IsBoldOnlyInColour) {

@@ -111,6 +111,18 @@ TEST_F(Modelled, WhereTheFirstIsRefusedNoOtherIsBuiltAndTheFirstIsKept) {
   EXPECT_EQ(found.why_not, "cannot follow");
 }
 
+TEST_F(Modelled, AnInstructionThatNobodyKnowsIsNoFailureOfTheCompilation) {
+  tools_.model = [](const CudaCandidate& /*candidate*/, const CudaKernelImage& /*image*/,
+                    const Cancellation& /*cancel*/) -> ModelledTime {
+    throw Error("unknown instruction");
+  };
+
+  const CudaModelledSearch found = search();
+
+  EXPECT_FALSE(found.trace.modelled);
+  EXPECT_EQ(found.why_not, "unknown instruction");
+}
+
 TEST_F(Modelled, OneThatFailsLaterIsLeftOut) {
   fails_ = given_.name(1);
   cycles_[given_.name(3)] = 10;
