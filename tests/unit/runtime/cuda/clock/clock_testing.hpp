@@ -25,10 +25,10 @@ inline const std::string k_load = "000ea200001ee9000000000002007381";     // LDG
 inline const std::string k_store = "000fe2000010e9000000000002007386";    // STG.E.SYS [R2], R0
 inline const std::string k_copy = "000fe40000000f000000000000027202";     // MOV R2, R0
 inline const std::string k_lane = "000e2200000021000000000000007919";     // S2R R0, SR_TID.X
-inline const std::string k_block = "000e2200000025000000000000007919";    // S2R R0, SR_CTAID.X
-inline const std::string k_fma = "000fe400000000080000000707007223";      // FFMA R0, R7, R7, R8
-inline const std::string k_address = "001fc800078e10ff0000000200027211";  // LEA R2, R0, R2, 0x2
-inline const std::string k_barrier = "000fea00000000000000000000007b1d";  // BAR.SYNC 0x0
+inline const std::string k_block_index = "000e2200000025000000000000007919";  // S2R R0, SR_CTAID.X
+inline const std::string k_fma = "000fe400000000080000000707007223";          // FFMA R0, R7, R7, R8
+inline const std::string k_address = "001fc800078e10ff0000000200027211";      // LEA R2, R0, R2, 0x2
+inline const std::string k_barrier = "000fea00000000000000000000007b1d";      // BAR.SYNC 0x0
 // ISETP.GT.U32.AND P0, PT, R0, 0x1, PT
 inline const std::string k_above_one = "000fd80003f04070000000010000780c";
 inline const std::string k_exit = "000fea0003800000000000000000794d";

@@ -36,7 +36,7 @@ TEST(SectorCache, KeepsAsMuchAsItHasRoomFor) {
   SectorCache cache(64 << 10);
   for (std::uint64_t line = 0; line < 256; ++line) cache.fill(line * 4, 0, 1);
   std::uint64_t kept = 0;
-  for (std::uint64_t line = 0; line < 256; ++line) kept += cache.find(line * 4) >= 0 ? 1 : 0;
+  for (std::uint64_t line = 0; line < 256; ++line) kept += cache.find(line * 4) >= 0 ? 1U : 0U;
 
   EXPECT_GT(kept, 240U);
 }
@@ -58,7 +58,7 @@ TEST(SectorCache, ALineThatWaitsForItsSectorsIsNotReplaced) {
 
 TEST(SectorCache, SetsByAddressMeetWhereADistanceIsTheirs) {
   SectorCache cache(8 * 128, 4);  // two lines a set
-  for (const std::uint64_t line : {0, 4, 8}) cache.fill(line * 4, 10, 5);
+  for (const std::uint64_t line : {0U, 4U, 8U}) cache.fill(line * 4, 10, 5);
   cache.fill(1 * 4, 10, 5);
 
   EXPECT_LT(cache.find(0), 0);

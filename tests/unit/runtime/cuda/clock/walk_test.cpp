@@ -57,7 +57,7 @@ TEST(ClockWalk, LanesSideBySideTouchFourSectorsAndHalfAWarpTwo) {
 
 TEST(ClockWalk, BlocksHaveTheirOwnNumbers) {
   const TestKernel kernel =
-      pointer_kernel({{.encoding = k_block}, {.encoding = k_address}, {.encoding = k_load}});
+      pointer_kernel({{.encoding = k_block_index}, {.encoding = k_address}, {.encoding = k_load}});
 
   EXPECT_THAT(sectors_of(walk(kernel, 0)), ElementsAre(k_pointer / 32));
   EXPECT_THAT(sectors_of(walk(kernel, 3)), ElementsAre((k_pointer + 12) / 32));
