@@ -279,7 +279,7 @@ TEST_F(CudaPipeline, RankedWithoutAGpuTakesTheClocksChoiceAndSaysModelledNotTime
       if (us < least) fastest = entry.at("tile");
       least = std::min(least, us);
     }
-    EXPECT_EQ(modelled, 4U);
+    EXPECT_EQ(modelled, std::min<std::size_t>(4, search.at("entries").size()));
     EXPECT_EQ(fresh.info().tile, fastest);
     EXPECT_EQ(cached.info().reason, fresh.info().reason);
   }
@@ -296,12 +296,11 @@ TEST_F(CudaPipeline, WhatTheClockRefusesIsRankedNotTimed) {
   EXPECT_THAT(kernel.info().reason, testing::HasSubstr("the clock has no constants of sm_86"));
 }
 
-TEST_F(CudaPipeline, TheClockFollowsEveryLayerOfUnrolled) {
+TEST_F(CudaPipeline, TheClockFollowsValuesAndAnyNAndRefusesTokens) {
   const ScopedVariable nowhere("SPJIT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
-  for (const char* layer : {"plain", "gelu", "tokens", "values", "run-time n"}) {
+  for (const char* layer : {"plain", "tokens", "values", "run-time n"}) {
     Problem problem = problem_of(random_matrix(70, 50, 0.8), 40);
     const std::string name = layer;
-    if (name == "gelu") problem.epilogue.activation = Activation::gelu_erf;
     if (name == "tokens") problem.b.layout = problem.c.layout = Layout::tokens_major;
     problem.runtime_values = name == "values";
     if (name == "run-time n") problem.n = Extent::at_run_time(40);
@@ -312,7 +311,8 @@ TEST_F(CudaPipeline, TheClockFollowsEveryLayerOfUnrolled) {
 
     const Kernel kernel = compile_uncached(problem, options);
 
-    EXPECT_THAT(kernel.info().reason, testing::HasSubstr("modelled, not timed")) << layer;
+    const char* const said = name == "tokens" ? "depends on loaded data" : "modelled, not timed";
+    EXPECT_THAT(kernel.info().reason, testing::HasSubstr(said)) << layer;
   }
 }
 
