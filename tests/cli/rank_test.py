@@ -121,7 +121,7 @@ class CudaRankTest(ToolTest):
         self.generate("a.npz", 96, 64)
 
     def compile(self, *arguments):
-        return self.succeed("collect", "a.npz", "--n", 32, 48, "--tiles", 3, "--compile-only",
+        return self.succeed("collect", "a.npz", "--n", 32, 128, "--tiles", 3, "--compile-only",
                             "tiles", *GPU, *arguments, **NO_GPU)
 
     def lines(self, name):

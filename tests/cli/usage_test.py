@@ -9,6 +9,7 @@ import unittest
 from spjit_tool import FAILED, OK, ROOT, TOOL, USAGE, ToolTest
 
 COMMANDS = ["compile", "inspect", "bench", "explain", "gen", "cache", "bundle", "devices"]
+MAKERS_COMMANDS = ["collect", "train"]
 BUNDLE_ACTIONS = ["ls", "show", "verify", "merge"]
 CACHE_ACTIONS = ["ls", "show", "verify", "prune", "clear", "export", "import"]
 SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "EXIT STATUS", "EXAMPLES"]
@@ -36,7 +37,7 @@ class HelpTest(ToolTest):
 
     def test_every_option_in_the_documentation_is_in_a_page(self):
         pages = "".join(self.succeed(*command, "--help").stdout
-                        for command in [*([name] for name in COMMANDS),
+                        for command in [*([name] for name in [*COMMANDS, *MAKERS_COMMANDS]),
                                         *(["bundle", action] for action in BUNDLE_ACTIONS),
                                         *(["cache", action] for action in CACHE_ACTIONS)])
         options = set(re.findall(r"^    (?:-[a-z], )?(--[a-z0-9-]+)", pages, re.MULTILINE))

@@ -169,8 +169,7 @@ class LaunchModel {
       time.schedulers += sm->cycles();
       hits += sm->memory().l1().hits();
       misses += sm->memory().l1().misses();
-      constexpr double sector_bytes = 32;
-      time.bytes_from_l2 += static_cast<double>(sm->memory().sectors_from_l2()) * sector_bytes;
+      time.bytes_from_l2 += static_cast<double>(sm->memory().sectors_from_l2()) * k_sector_bytes;
     }
     SchedulerCycles& spent = time.schedulers;
     time.instructions = spent.issued;

@@ -5,8 +5,6 @@
 namespace spjit {
 namespace {
 
-constexpr double k_sector_bytes = 32;
-constexpr double k_line_bytes = 128;
 constexpr std::uint64_t k_sectors = SectorCache::k_sectors_a_line;
 
 }  // namespace

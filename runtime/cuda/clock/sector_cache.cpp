@@ -4,11 +4,6 @@
 #include <utility>
 
 namespace spjit {
-namespace {
-
-constexpr double k_line_bytes = 128;
-
-}  // namespace
 
 SectorCache::SectorCache(double bytes, std::uint64_t sets) : is_hashed_(sets == 0) {
   const auto lines = static_cast<std::uint64_t>(std::max(0.0, bytes) / k_line_bytes);

@@ -9,6 +9,9 @@
 
 namespace spjit {
 
+inline constexpr std::uint32_t k_sector_bytes = 32;
+inline constexpr std::uint32_t k_line_bytes = 128;
+
 /// Sets of lines with the least recently used one replaced. A sector is there from the cycle on
 /// that its fill said.
 class SectorCache {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/cuda/clock/sector_cache.hpp"
 #include "runtime/cuda/clock/warp_walker.hpp"
 
 namespace spjit {
@@ -11,7 +12,6 @@ using sass::for_each_lane;
 using sass::k_lanes;
 using sass::LaneMask;
 
-constexpr std::uint64_t k_sector_bytes = 32;
 constexpr std::uint64_t k_bank_bytes = 4;
 constexpr std::uint64_t k_banks = 32;
 
@@ -21,7 +21,6 @@ constexpr std::uint64_t k_local_base = std::uint64_t{1} << 42;
 /// Where loads go whose address is computed from numbers.
 constexpr std::uint64_t k_lookup_base = std::uint64_t{1} << 43;
 constexpr std::uint64_t k_lookup_sectors = 4;
-constexpr std::uint64_t k_line_bytes = 128;
 
 }  // namespace
 

@@ -27,6 +27,7 @@ class CudaCompileRecord : public ::testing::Test {
     compiled_.trace.attempts.emplace_back();
     compiled_.choice.chosen = given_.ranked.front();
     compiled_.choice.ranked = given_.ranked;
+    compiled_.choice.ranked_by = "prior";
     compiled_.choice.reason = "a reason";
     given_.options.target = Target::parse("sm_90:h100");
   }
