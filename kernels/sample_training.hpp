@@ -57,6 +57,7 @@ template <class Group>
 [[nodiscard]] std::vector<Group> draw_matrices(const std::vector<Group>& samples, std::size_t few,
                                                std::uint32_t seed) {
   std::vector<std::string> recipes;
+  recipes.reserve(samples.size());
   for (const Group& group : samples) recipes.push_back(group.recipe.dump());
   const std::set<std::string> drawn = draw_recipes(recipes, few, seed);
   std::vector<Group> result;

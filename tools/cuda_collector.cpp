@@ -64,6 +64,7 @@ std::vector<CudaCandidate> draw_tiles(std::vector<CudaCandidate> ranked, std::in
   places.resize(static_cast<std::size_t>(count));
   std::ranges::sort(places);
   std::vector<CudaCandidate> drawn;
+  drawn.reserve(places.size());
   for (const std::size_t place : places) drawn.push_back(std::move(ranked[place]));
   return drawn;
 }
@@ -78,10 +79,9 @@ std::string key_of(const Problem& problem, const CudaDeviceInfo& limits, const C
   return key.hex();
 }
 
-/// Compiles and keeps a tile.
-void keep(const std::string& key, const CudaCandidate& candidate, const KernelPlan& plan,
-          const CompileOptions& options, const CudaDeviceInfo& limits, const CacheStore& cubins) {
-  const BuiltCuda built = build_cuda_kernel(plan, candidate, options, limits);
+/// Keeps a compiled tile.
+void keep(const std::string& key, const CudaCandidate& candidate, const BuiltCuda& built,
+          const CudaDeviceInfo& limits, const CacheStore& cubins) {
   const CudaAttempt& kept = built.trace.attempts.back();
   const std::vector<CacheFile> files = {
       {k_cubin_file, std::as_bytes(std::span(built.artifact.cubin))}};
@@ -170,7 +170,9 @@ CudaSampleGroup compile_tiles(const Problem& problem, const CompileTilesOptions&
         const KernelPlan plan =
             build_plan(matrix, groupings.at(candidate.tile.m1, candidate.tile.reorder),
                        std::max<std::int64_t>(matrix.cols, 1));
-        keep(sample.key, candidate, plan, options.compile, group.limits, folder.cubins());
+        keep(sample.key, candidate,
+             build_cuda_kernel(plan, candidate, options.compile, group.limits), group.limits,
+             folder.cubins());
       } catch (const CompileFailed& error) {
         failure = fmt::format("{}: {}", to_string(candidate.tile), error.what());
         sample.key.clear();

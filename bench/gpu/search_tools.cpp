@@ -163,7 +163,7 @@ CudaSearchTools lazy_cuda_tools(const CudaSearchInput& input, std::optional<int>
 }
 
 CudaSearchTools stored_tools(const CudaSearchInput& input, CudaSearchTools tools,
-                             std::shared_ptr<CubinFolder> folder, const std::string& name) {
+                             const std::shared_ptr<CubinFolder>& folder, const std::string& name) {
   tools.compile_proxy = [input, folder, name, compile = tools.compile_proxy](
                             const CudaProxy& proxy, const Cancellation& cancel) {
     const CudaSource source = input.options.policy.proxy_source;

@@ -26,7 +26,7 @@ namespace spjit::bench {
 
 /// The same tools, with cubins that are found in the folder or added to it; `name` is the case's.
 [[nodiscard]] CudaSearchTools stored_tools(const CudaSearchInput& input, CudaSearchTools tools,
-                                           std::shared_ptr<CubinFolder> folder,
+                                           const std::shared_ptr<CubinFolder>& folder,
                                            const std::string& name);
 
 /// The same tools with the fewest launches, for the emulated driver: every step of a search is

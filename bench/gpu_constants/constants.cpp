@@ -50,7 +50,7 @@ Constant make_constant(MicroDevice& device, const Recipe& recipe, bool rehearse)
 
 Recipe interval(const char* name, const char* kernel, const char* what,
                 const ConstantSizes& sizes) {
-  constexpr double k_warps_a_partition = k_arithmetic_warps / k_partitions;
+  constexpr double k_warps_a_partition = static_cast<double>(k_arithmetic_warps) / k_partitions;
   return {name, k_cycles,
           fmt::format("{} of a warp on a partition: 4 warps a partition, 8 chains a thread", what),
           [kernel](MicroDevice& device) { return device.arithmetic(kernel, k_arithmetic_warps); },
@@ -125,8 +125,8 @@ std::vector<FetchPoint> fetch_curve(MicroDevice& device, unsigned warps) {
     for (const auto& blocks : device.arithmetic("straight", warps, i + 1)) {
       cycles.push_back(median_of(blocks));
     }
-    const double instructions =
-        static_cast<double>(bytes / k_instruction_bytes) * device.straight_rounds(i + 1);
+    const std::int64_t straight = bytes / k_instruction_bytes;
+    const double instructions = static_cast<double>(straight) * device.straight_rounds(i + 1);
     curve.push_back({bytes, median_of(cycles) / instructions});
   }
   return curve;

@@ -72,6 +72,7 @@ JudgedTiles judged_simulation(const nlohmann::json& document, const std::filesys
 
 std::vector<double> score_by_cuda_prior(const JudgedTiles& judged) {
   std::vector<double> scores;
+  scores.reserve(judged.tiles.size());
   for (const CudaCandidate& tile : judged.tiles) {
     scores.push_back(-estimate_cuda_cycles(tile, judged.limits));
   }
@@ -91,6 +92,7 @@ CudaRankQuality evaluate_cuda(std::span<const JudgedTiles> groups, const ScoreCu
     first.push_back(regret_of_top(1, scores, group.times));
     best_of_ten.push_back(regret_of_top(k_ten, scores, group.times));
     std::vector<double> speeds;
+    speeds.reserve(group.times.size());
     for (const double time : group.times) speeds.push_back(-std::min(time, k_never));
     quality.tau += kendall_tau(scores, speeds) / static_cast<double>(groups.size());
   }

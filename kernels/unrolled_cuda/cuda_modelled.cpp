@@ -155,7 +155,7 @@ CudaModelTools local_model_tools(const CudaSearchInput& input) {
     const auto cubin = std::as_bytes(std::span(image.cubin));
     const ClockLaunch launch =
         clock_launch(input.problem, cubin, k_cuda_kernel_name, shape_of(candidate, image));
-    return modelled_time(cubin, launch, input.limits, constants, {}, cancel);
+    return modelled_time(cubin, launch, input.limits, constants, {.cancel = cancel});
   };
   return tools;
 }

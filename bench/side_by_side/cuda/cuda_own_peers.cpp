@@ -110,7 +110,7 @@ class SputnikWork final : public DeviceWork {
                                                       problem.matrix->row_ptrs.end()))),
         col_idxs_(to_device(context, padded(problem.matrix->col_idxs))),
         values_(to_device(context, padded(problem.matrix->values))) {
-    (void)to_int(problem.matrix->nnz() + k_sputnik_threads * k_sputnik_group);
+    (void)to_int(problem.matrix->nnz() + std::int64_t{k_sputnik_threads} * k_sputnik_group);
   }
 
   void enqueue(const float* b, float* c, void* stream) override {

@@ -212,9 +212,9 @@ std::string_view to_string(ClockBound bound) noexcept {
 
 ModelledTime modelled_time(std::span<const std::byte> cubin, const ClockLaunch& launch,
                            const CudaDeviceInfo& device, const ClockConstants& constants,
-                           const ClockLimits& limits, const Cancellation& cancel) {
+                           const ClockLimits& limits) {
   const ClockProgram program = load_clock_program(cubin);
-  return LaunchModel(program, launch, device, constants).run(limits, cancel);
+  return LaunchModel(program, launch, device, constants).run(limits, limits.cancel);
 }
 
 }  // namespace spjit

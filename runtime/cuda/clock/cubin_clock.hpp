@@ -32,13 +32,14 @@ struct ClockLaunch {
   std::int64_t touched_bytes = 0;  ///< of operands: whether all of it is in L2
 };
 
-/// How much is modelled, and of what.
+/// How much is modelled, and of what, and when it is given up.
 struct ClockLimits {
   /// Instructions of warps. Of a launch that has more, so many SMs are modelled that these have
   /// about as many, each with its part of the blocks.
   double most_steps = 2'000'000;
   /// Instructions are where they are needed, as in simulations that leave their way out.
   bool instructions_at_hand = false;
+  Cancellation cancel = {};
 };
 
 /// Which of a scheduler's cycles are most.
@@ -65,11 +66,10 @@ struct ModelledTime {
 
 /// Models one launch. Deterministic. Throws NotSupported for what cannot be walked (walk_warp()),
 /// for a block that the card does not hold, and as load_clock_program(); InvalidArgument for a
-/// kernel that is not there, an empty grid or block; what `cancel` throws.
+/// kernel that is not there, an empty grid or block; what the cancellation throws.
 [[nodiscard]] ModelledTime modelled_time(std::span<const std::byte> cubin,
                                          const ClockLaunch& launch, const CudaDeviceInfo& device,
                                          const ClockConstants& constants,
-                                         const ClockLimits& limits = {},
-                                         const Cancellation& cancel = {});
+                                         const ClockLimits& limits = {});
 
 }  // namespace spjit

@@ -60,6 +60,45 @@ void WarpWalk::go_to_addresses(const sass::Operand& pair, std::uint64_t beyond) 
   convergence_.scatter(groups);
 }
 
+/// Of the lanes that execute the instruction the first one's value.
+LaneMask WarpWalk::lane_mask(const sass::Operand& operand) const {
+  const KnownLanes from = source(operand);
+  const auto first = static_cast<unsigned>(__builtin_ctz(certain_));
+  if ((from.known >> first & 1) == 0) refuse("lanes that meet depend on data");
+  return from.lanes[first];
+}
+
+void WarpWalk::move_members(const sass::Instruction& instruction) {
+  const auto& operands = instruction.operands;
+  if (operands[0].kind != sass::OperandKind::reg) {
+    convergence_.set_members(operands[0].number, lane_mask(operands[1]));
+    return;
+  }
+  write(operands[0], KnownLanes::of(convergence_.members(operands[1].number)));
+  if (instruction.has(Modifier::clear)) convergence_.set_members(operands[1].number, 0);
+}
+
+void WarpWalk::call(const ClockOperation& operation) {
+  const sass::Operand& to = operation.instruction.operands[0];
+  if (to.kind == sass::OperandKind::target) {
+    convergence_.branch(certain_, operation.target);
+  } else if (to.kind == sass::OperandKind::integer) {
+    convergence_.branch(certain_, operation_at(static_cast<std::uint64_t>(to.value)));
+  } else {
+    go_by_register(operation);
+  }
+}
+
+void WarpWalk::go_by_register(const ClockOperation& operation) {
+  const auto& operands = operation.instruction.operands;
+  const std::uint32_t first = launch_.program.functions[operation.function].first;
+  const bool is_relative = operands[1].kind == sass::OperandKind::target;
+  const std::uint64_t section =
+      k_clock_code_base + std::uint64_t{first} * sass::k_instruction_bytes;
+  go_to_addresses(operands[0],
+                  (is_relative ? section : 0) + static_cast<std::uint64_t>(operands[1].value));
+}
+
 bool WarpWalk::control(const ClockOperation& operation) {
   const sass::Instruction& instruction = operation.instruction;
   const auto& operands = instruction.operands;
@@ -71,32 +110,16 @@ bool WarpWalk::control(const ClockOperation& operation) {
   }
   if (certain_ != perhaps_) ++trace_.assumed_branches;
   if (certain_ == 0) return false;
-  const auto offset_of = [&](std::size_t i) {
-    return static_cast<std::uint64_t>(operands[i].value);
-  };
-  const auto by_register = [&] {
-    const std::uint32_t first = launch_.program.functions[operation.function].first;
-    const bool is_relative = operands[1].kind == sass::OperandKind::target;
-    const std::uint64_t section =
-        k_clock_code_base + std::uint64_t{first} * sass::k_instruction_bytes;
-    go_to_addresses(operands[0], (is_relative ? section : 0) + offset_of(1));
-  };
   switch (instruction.opcode) {
     case Opcode::brx:
     case Opcode::brxu:
-      go_to_addresses(operands[0], next + offset_of(1));
+      go_to_addresses(operands[0], next + static_cast<std::uint64_t>(operands[1].value));
       return true;
     case Opcode::call:
-      if (operands[0].kind == sass::OperandKind::target) {
-        convergence_.branch(certain_, operation.target);
-      } else if (operands[0].kind == sass::OperandKind::integer) {
-        convergence_.branch(certain_, operation_at(offset_of(0)));
-      } else {
-        by_register();
-      }
+      call(operation);
       return true;
     case Opcode::ret:
-      by_register();
+      go_by_register(operation);
       return true;
     case Opcode::exit:
       convergence_.exit(certain_);
@@ -110,34 +133,16 @@ bool WarpWalk::control(const ClockOperation& operation) {
     case Opcode::break_:
       convergence_.leave(operands[0].number, certain_);
       return true;
-    case Opcode::warpsync: {
-      LaneMask mask = sass::k_all_lanes;
+    case Opcode::warpsync:
       if (instruction.has(Modifier::collective))
         refuse("lanes that have gone apart exchange values");
-      if (!operands.empty()) {
-        const KnownLanes from = source(operands[0]);
-        const auto first = static_cast<unsigned>(__builtin_ctz(certain_));
-        if ((from.known >> first & 1) == 0) refuse("lanes that meet depend on data");
-        mask = from.lanes[first];
-      }
-      convergence_.meet_all(mask);
+      convergence_.meet_all(operands.empty() ? sass::k_all_lanes : lane_mask(operands[0]));
       return true;
-    }
     case Opcode::endcollective:
       refuse("lanes that have gone apart exchange values");
-    case Opcode::bmov: {
-      const bool is_from = operands[0].kind == sass::OperandKind::reg;
-      if (is_from) {
-        write(operands[0], KnownLanes::of(convergence_.members(operands[1].number)));
-        if (instruction.has(Modifier::clear)) convergence_.set_members(operands[1].number, 0);
-        return false;
-      }
-      const KnownLanes from = source(operands[1]);
-      const auto first = static_cast<unsigned>(__builtin_ctz(certain_));
-      if ((from.known >> first & 1) == 0) refuse("lanes that meet depend on data");
-      convergence_.set_members(operands[0].number, from.lanes[first]);
+    case Opcode::bmov:
+      move_members(instruction);
       return false;
-    }
     default:  // BAR, NOP, YIELD
       return false;
   }

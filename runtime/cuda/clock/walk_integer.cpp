@@ -181,100 +181,123 @@ bool WarpWalk::integers(const ClockOperation& operation) {
   }
 }
 
-bool WarpWalk::uniforms(const ClockOperation& operation) {
-  const sass::Instruction& instruction = operation.instruction;
-  const auto& operands = instruction.operands;
-  KnownWord made{0, true, false};
-  const auto take = [&](const sass::Operand& operand, unsigned part = 0) {
-    const KnownWord word = scalar(operand, part);
-    made.is_known = made.is_known && word.is_known;
-    made.is_loaded = made.is_loaded || word.is_loaded;
+/// Reads and writes of an instruction of the uniform datapath. What it writes is known if all that
+/// was read is.
+class WarpWalk::Uniforms {
+ public:
+  explicit Uniforms(WarpWalk& walk) : walk_(walk) {}
+
+  std::uint32_t take(const sass::Operand& operand, unsigned part = 0) {
+    const KnownWord word = walk_.scalar(operand, part);
+    is_known_ = is_known_ && word.is_known;
+    is_loaded_ = is_loaded_ || word.is_loaded;
     return word.value;
-  };
-  const auto holds = [&](const sass::Operand& operand) {
-    const KnownWord word = registers_.uniform_predicate(operand.number);
-    made.is_known = made.is_known && word.is_known;
+  }
+  bool holds(const sass::Operand& operand) {
+    const KnownWord word = walk_.registers_.uniform_predicate(operand.number);
+    is_known_ = is_known_ && word.is_known;
     return (word.value != 0) != operand.negated;
-  };
-  const auto put = [&](const sass::Operand& operand, std::uint64_t value, unsigned part = 0) {
+  }
+  void put(const sass::Operand& operand, std::uint64_t value, unsigned part = 0) {
     if (operand.number == sass::k_zero_uniform) return;
-    registers_.write_uniform(operand.number + part,
-                             {low_word(value), made.is_known, made.is_loaded});
-  };
-  const auto put_predicate = [&](const sass::Operand& operand, bool value) {
-    registers_.write_uniform_predicate(operand.number, {value ? 1U : 0U, made.is_known, false});
-  };
+    walk_.registers_.write_uniform(operand.number + part, {low_word(value), is_known_, is_loaded_});
+  }
+  void put_predicate(const sass::Operand& operand, bool value) {
+    walk_.registers_.write_uniform_predicate(operand.number, {value ? 1U : 0U, is_known_, false});
+  }
+
+ private:
+  WarpWalk& walk_;
+  bool is_known_ = true;
+  bool is_loaded_ = false;
+};
+
+bool WarpWalk::uniform_sums(const sass::Instruction& instruction) {
+  const auto& operands = instruction.operands;
+  Uniforms values(*this);
   switch (instruction.opcode) {
     case Opcode::uiadd3: {
-      std::uint64_t sum = (holds(operands[6]) ? 1U : 0U) + (holds(operands[7]) ? 1U : 0U);
+      std::uint64_t sum =
+          (values.holds(operands[6]) ? 1U : 0U) + (values.holds(operands[7]) ? 1U : 0U);
       for (std::size_t i = 3; i < 6; ++i) {
-        sum = sass::plus(sum, {take(without_negation(operands[i])), operands[i].negated});
+        sum = sass::plus(sum, {values.take(without_negation(operands[i])), operands[i].negated});
       }
-      put(operands[0], sum);
-      put_predicate(operands[1], sum >> 32 >= 1);
-      put_predicate(operands[2], sum >> 32 >= 2);
+      values.put(operands[0], sum);
+      values.put_predicate(operands[1], sum >> 32 >= 1);
+      values.put_predicate(operands[2], sum >> 32 >= 2);
       return true;
     }
     case Opcode::uimad: {
       const sass::Imad kind = sass::imad_of(instruction);
       const std::size_t first = kind.has_carry_out ? 2 : 1;
       const sass::Operand& c = operands[first + 2];
-      const std::uint32_t low = take(without_signs(c));
-      const std::uint32_t high = kind.has_pair ? take(without_signs(c), 1) : 0;
-      const std::uint32_t a = take(operands[first]);
+      const std::uint32_t low = values.take(without_signs(c));
+      const std::uint32_t high = kind.has_pair ? values.take(without_signs(c), 1) : 0;
+      const std::uint32_t a = values.take(operands[first]);
       const sass::WideSum sum =
-          sass::imad_value(kind, a, take(operands[first + 1]), sass::signed_pair(low, high, c),
-                           holds(operands[first + 3]));
-      put(operands[0], sum.value);
-      if (kind.is_wide) put(operands[0], sum.value >> 32, 1);
-      if (kind.has_carry_out) put_predicate(operands[1], sum.carries);
+          sass::imad_value(kind, a, values.take(operands[first + 1]),
+                           sass::signed_pair(low, high, c), values.holds(operands[first + 3]));
+      values.put(operands[0], sum.value);
+      if (kind.is_wide) values.put(operands[0], sum.value >> 32, 1);
+      if (kind.has_carry_out) values.put_predicate(operands[1], sum.carries);
       return true;
     }
     case Opcode::ulea: {
-      const std::uint32_t a = take(operands[2]);
-      const std::uint32_t b = take(operands[3]);
-      const std::uint64_t sum =
-          sass::lea_value(sass::lea_of(instruction), a, b, take(operands[4]), holds(operands[6]));
-      put(operands[0], sum);
-      put_predicate(operands[1], sum >> 32 != 0);
+      const std::uint32_t a = values.take(operands[2]);
+      const std::uint32_t b = values.take(operands[3]);
+      const std::uint64_t sum = sass::lea_value(
+          sass::lea_of(instruction), a, b, values.take(operands[4]), values.holds(operands[6]));
+      values.put(operands[0], sum);
+      values.put_predicate(operands[1], sum >> 32 != 0);
       return true;
     }
+    default:
+      return false;
+  }
+}
+
+bool WarpWalk::uniforms(const ClockOperation& operation) {
+  const sass::Instruction& instruction = operation.instruction;
+  const auto& operands = instruction.operands;
+  Uniforms values(*this);
+  switch (instruction.opcode) {
     case Opcode::ulop3: {
-      const std::uint32_t a = take(operands[2]);
-      const std::uint32_t b = take(operands[3]);
-      const std::uint32_t value =
-          sass::by_table(a, b, take(operands[4]), static_cast<std::uint32_t>(operands[5].value));
-      const bool other = holds(operands[6]);
-      put(operands[1], value);
-      put_predicate(operands[0], value != 0 || other);
+      const std::uint32_t a = values.take(operands[2]);
+      const std::uint32_t b = values.take(operands[3]);
+      const std::uint32_t value = sass::by_table(a, b, values.take(operands[4]),
+                                                 static_cast<std::uint32_t>(operands[5].value));
+      const bool other = values.holds(operands[6]);
+      values.put(operands[1], value);
+      values.put_predicate(operands[0], value != 0 || other);
       return true;
     }
     case Opcode::ushf: {
-      const std::uint32_t a = take(operands[1]);
-      const std::uint32_t b = take(operands[2]);
-      put(operands[0], sass::shifted(sass::shift_of(instruction), a, b, take(operands[3])));
+      const std::uint32_t a = values.take(operands[1]);
+      const std::uint32_t b = values.take(operands[2]);
+      values.put(operands[0],
+                 sass::shifted(sass::shift_of(instruction), a, b, values.take(operands[3])));
       return true;
     }
     case Opcode::usel: {
-      const bool takes_a = holds(operands[3]);
-      put(operands[0], take(operands[takes_a ? 1 : 2]));
+      const bool takes_a = values.holds(operands[3]);
+      values.put(operands[0], values.take(operands[takes_a ? 1 : 2]));
       return true;
     }
     case Opcode::uisetp: {
-      const std::uint32_t a = take(operands[2]);
-      const std::uint32_t b = take(operands[3]);
-      const bool low = holds(operands[5]);
+      const std::uint32_t a = values.take(operands[2]);
+      const std::uint32_t b = values.take(operands[3]);
+      const bool low = values.holds(operands[5]);
       const bool result = sass::compares(instruction, a, b, low);
-      const LaneMask with = holds(operands[4]) ? 1 : 0;
-      put_predicate(operands[0], sass::combined(instruction, result ? 1 : 0, with) != 0);
-      put_predicate(operands[1], sass::combined(instruction, result ? 0 : 1, with) != 0);
+      const LaneMask with = values.holds(operands[4]) ? 1 : 0;
+      values.put_predicate(operands[0], sass::combined(instruction, result ? 1 : 0, with) != 0);
+      values.put_predicate(operands[1], sass::combined(instruction, result ? 0 : 1, with) != 0);
       return true;
     }
     case Opcode::umov:
-      put(operands[0], take(operands[1]));
+      values.put(operands[0], values.take(operands[1]));
       return true;
     default:
-      return false;
+      return uniform_sums(instruction);
   }
 }
 

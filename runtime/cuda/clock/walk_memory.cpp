@@ -139,7 +139,8 @@ void WarpWalk::local(const ClockOperation& operation,
   const std::uint64_t warp = block_number_ * launch_.warps() + warp_;
   const auto bytes = static_cast<std::uint64_t>(launch_.kernel.info.stack_bytes);
   for (unsigned lane = 0; lane < k_lanes; ++lane) {
-    places[lane] = k_local_base + (warp * bytes + addresses[lane] / 4 * 4) * k_lanes + lane * 4;
+    places[lane] =
+        k_local_base + (warp * bytes + addresses[lane] / 4 * 4) * k_lanes + std::uint64_t{lane} * 4;
   }
   const unsigned words = std::max<unsigned>(operation.width_bytes / 4, 1);
   const std::size_t before = trace_.accesses.size();

@@ -70,7 +70,9 @@ class WarpWalk {
   // walk_integer.cpp: false for what they do not compute
   [[nodiscard]] bool integers(const ClockOperation& operation);
   [[nodiscard]] bool logic(const ClockOperation& operation);
+  class Uniforms;
   [[nodiscard]] bool uniforms(const ClockOperation& operation);
+  [[nodiscard]] bool uniform_sums(const sass::Instruction& instruction);
   [[nodiscard]] bool moves(const ClockOperation& operation);
   void iadd3(const ClockOperation& operation);
   void imad(const ClockOperation& operation);
@@ -99,6 +101,10 @@ class WarpWalk {
   // walk_control.cpp: true if it moved the warp
   [[nodiscard]] bool control(const ClockOperation& operation);
   void branch(const ClockOperation& operation);
+  void call(const ClockOperation& operation);
+  void go_by_register(const ClockOperation& operation);
+  void move_members(const sass::Instruction& instruction);
+  [[nodiscard]] sass::LaneMask lane_mask(const sass::Operand& operand) const;
   void go_to_addresses(const sass::Operand& pair, std::uint64_t beyond);
   [[nodiscard]] std::uint32_t operation_at(std::uint64_t address) const;
 

@@ -229,9 +229,10 @@ TEST(CubinClock, GivesUpWhenItIsTold) {
   launch.block = {32, 1, 1};
   launch.parameters = pointer_parameter();
 
-  EXPECT_THROW(static_cast<void>(modelled_time(cubin_of({pointer_kernel({})}), launch, device_of(1),
-                                               simple_constants(), {}, {{}, stop.get_token()})),
-               Cancelled);
+  EXPECT_THROW(
+      static_cast<void>(modelled_time(cubin_of({pointer_kernel({})}), launch, device_of(1),
+                                      simple_constants(), {.cancel = {{}, stop.get_token()}})),
+      Cancelled);
 }
 
 }  // namespace
