@@ -54,12 +54,12 @@ TEST(CudaRank, CountsWhatTheFirstAndTheBestOfTenLose) {
 TEST(CudaRank, SimulatedCyclesBelongToTheTilesThatTheyName) {
   const TemporaryDirectory directory;
   const CsrMatrix matrix = random_matrix(128, 64, 0.8);
-  save_matrix(matrix, directory.path() / "a.smtx");
+  save_matrix(matrix, directory.path() / "a.mtx");
   const CudaDeviceInfo limits = parse_cuda_target("sm_75:rtx2080ti");
   const std::vector<CudaCandidate> tiles =
       cuda_space(cuda_problem(matrix, 512), {}, limits).survivors();
   ASSERT_GT(tiles.size(), 3U);
-  json document = {{"kind", "simulated"}, {"matrix", "a.smtx"}, {"n", 512}};
+  json document = {{"kind", "simulated"}, {"matrix", "a.mtx"}, {"n", 512}};
   for (const std::size_t tile : {std::size_t{3}, std::size_t{0}}) {
     document["tiles"].push_back({{"tile", to_string(tiles[tile].tile)}, {"cycles", 100 + tile}});
   }
