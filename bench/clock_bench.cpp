@@ -21,8 +21,8 @@
 #include "base/timing.hpp"
 #include "bench/json_file.hpp"
 #include "bench/rank_agreement.hpp"
-#include "kernels/cuda_clock.hpp"
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
+#include "kernels/unrolled_cuda/cuda_modelled.hpp"
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "kernels/unrolled_cuda/cuda_tile_space.hpp"
 #include "plan/kernel_plan.hpp"
@@ -155,11 +155,7 @@ class Comparison {
         *problem_.a, groupings_->at(candidate.tile.m1, candidate.tile.reorder), problem_.a->cols);
     const BuiltCuda built = build_cuda_kernel(plan, candidate, compile_, device_);
     const auto cubin = std::as_bytes(std::span(built.artifact.cubin));
-    const auto count = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
-    const ClockShape shape{
-        .grid = {count(built.program.blocks_x), count(candidate.column_tiles), 1},
-        .block = {count(candidate.tile.n1), count(candidate.tile.tiles_a_block), 1},
-        .dynamic_shared_bytes = 0};
+    const ClockShape shape = clock_shape(launch_of(candidate, built.program.blocks_x));
     const ClockLaunch launch = clock_launch(problem_, cubin, k_cuda_kernel_name, shape);
     const auto begin = std::chrono::steady_clock::now();
     // What is called `cycles` was simulated with every instruction where it is needed.

@@ -13,6 +13,9 @@ target_compile_options(spjit_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -
                        -Wsign-conversion -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual)
 # A product and a sum are rounded each, unless the source has an FMA: bits are what the plan says.
 target_compile_options(spjit_flags INTERFACE -ffp-contract=off)
+# g++ collects its garbage all the time until it has this much memory (KiB): a tenth of the time.
+target_compile_options(spjit_flags INTERFACE
+                       "$<$<CXX_COMPILER_ID:GNU>:SHELL:--param ggc-min-heapsize=524288>")
 if(SPJIT_WERROR)
   target_compile_options(spjit_flags INTERFACE -Werror)
 endif()
@@ -53,8 +56,6 @@ endmacro()
 macro(spjit_compile_together)
   if(NOT SPJIT_UNITY STREQUAL "OFF")
     set(CMAKE_UNITY_BUILD ON)
-    # g++ collects its garbage all the time until it has this much memory (KiB): a tenth of the time.
-    add_compile_options("$<$<CXX_COMPILER_ID:GNU>:SHELL:--param ggc-min-heapsize=524288>")
   endif()
 endmacro()
 

@@ -28,7 +28,7 @@ if [[ ${SPJIT_SKIP_SETUP:-0} != 1 ]]; then
   step "setup" scripts/setup.sh --minimal
 fi
 step "configure" cmake --preset release -B "$BUILD_DIR" \
-  -DSPJIT_BUILD_TESTS=OFF -DSPJIT_BUILD_BENCH=OFF
+  -DSPJIT_BUILD_TESTS=OFF -DSPJIT_BUILD_BENCH=OFF -DSPJIT_UNITY=ON
 step "build" cmake --build "$BUILD_DIR" -j "$JOBS"
 step "the digits network, 360 test images" \
   "$BUILD_DIR/examples/digits/digits" examples/digits/weights

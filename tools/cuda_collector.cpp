@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,9 +14,10 @@
 #include "base/arithmetic.hpp"
 #include "base/hash.hpp"
 #include "base/timing.hpp"
-#include "kernels/cuda_clock.hpp"
+#include "kernels/cuda_program.hpp"
 #include "kernels/unrolled_cuda/cuda_builder.hpp"
 #include "kernels/unrolled_cuda/cuda_family.hpp"
+#include "kernels/unrolled_cuda/cuda_modelled.hpp"
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
 #include "kernels/unrolled_cuda/cuda_tile_space.hpp"
 #include "kernels/unrolled_cuda/cuda_timer.hpp"
@@ -95,22 +97,10 @@ void keep(const std::string& key, const CudaCandidate& candidate, const BuiltCud
                   {"toolchain", built.trace.toolchain}});
 }
 
-CudaProxyLaunch launch_of(const CudaCandidate& candidate) {
-  CudaProxyLaunch launch;
-  launch.grid_x = candidate.blocks / candidate.column_tiles;
-  launch.grid_y = candidate.column_tiles;
-  launch.threads = candidate.tile.n1;
-  launch.tiles_a_block = candidate.tile.tiles_a_block;
-  return launch;
-}
-
-ClockShape shape_of(const CudaProxyLaunch& launch) {
-  const auto count = [](std::int64_t value) {
-    return checked_cast<std::uint32_t>(value, "blocks or threads of a launch");
-  };
-  return {.grid = {count(launch.grid_x), count(launch.grid_y), 1},
-          .block = {count(launch.threads), count(launch.tiles_a_block), 1},
-          .dynamic_shared_bytes = launch.dynamic_shared_bytes};
+/// How a kept kernel is launched.
+CudaProxyLaunch launch_of(const CudaCandidate& candidate, const CacheEntry& entry) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  return spjit::launch_of(candidate, read_cuda_integer(entry.record.kernel, "blocks_x", 1, most));
 }
 
 /// Why a cubin was not found.
@@ -200,7 +190,7 @@ CudaSampleGroup time_tiles(CudaSampleGroup group, const CompiledTiles& folder, i
     if (sample.key.empty()) continue;
     entries.push_back(folder.entry_of(sample));
     candidates.push_back({to_string(sample.candidate.tile), entries.back().file(k_cubin_file),
-                          launch_of(sample.candidate)});
+                          launch_of(sample.candidate, entries.back())});
     places.push_back(i);
   }
   const Problem problem = operands_of(group.work);
@@ -249,8 +239,8 @@ CudaSampleGroup model_tiles(CudaSampleGroup group, const CompiledTiles& folder) 
     const CacheEntry entry = folder.entry_of(sample);
     const std::span<const std::byte> cubin = entry.file(k_cubin_file);
     try {
-      const ClockLaunch launch =
-          clock_launch(problem, cubin, k_cuda_kernel_name, shape_of(launch_of(sample.candidate)));
+      const ClockLaunch launch = clock_launch(problem, cubin, k_cuda_kernel_name,
+                                              clock_shape(launch_of(sample.candidate, entry)));
       sample.us = modelled_time(cubin, launch, group.limits, *constants).us;
       sample.samples = 1;
       modelled.push_back(std::move(sample));

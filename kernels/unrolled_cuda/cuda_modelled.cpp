@@ -11,7 +11,6 @@
 #include "base/arithmetic.hpp"
 #include "base/timing.hpp"
 #include "kernels/cuda_build.hpp"
-#include "kernels/cuda_clock.hpp"
 #include "plan/kernel_plan.hpp"
 #include "spjit/error.hpp"
 
@@ -22,12 +21,6 @@ using Clock = std::chrono::steady_clock;
 
 std::uint32_t count_of(std::int64_t value) {
   return checked_cast<std::uint32_t>(value, "blocks or threads of a launch");
-}
-
-ClockShape shape_of(const CudaCandidate& candidate, const CudaKernelImage& image) {
-  return {.grid = {count_of(image.blocks_x), count_of(candidate.column_tiles), 1},
-          .block = {count_of(candidate.tile.n1), count_of(candidate.tile.tiles_a_block), 1},
-          .dynamic_shared_bytes = shared_bytes_of(candidate.layer, candidate.tile)};
 }
 
 /// One search: what it has found so far.
@@ -140,6 +133,12 @@ class ModelledSearch {
 
 }  // namespace
 
+ClockShape clock_shape(const CudaProxyLaunch& launch) {
+  return {.grid = {count_of(launch.grid_x), count_of(launch.grid_y), 1},
+          .block = {count_of(launch.threads), count_of(launch.tiles_a_block), 1},
+          .dynamic_shared_bytes = launch.dynamic_shared_bytes};
+}
+
 CudaModelTools local_model_tools(const CudaSearchInput& input) {
   const std::optional<ClockConstants> constants = clock_constants(input.limits.arch);
   if (!constants) {
@@ -153,8 +152,8 @@ CudaModelTools local_model_tools(const CudaSearchInput& input) {
                                                 const CudaKernelImage& image,
                                                 const Cancellation& cancel) {
     const auto cubin = std::as_bytes(std::span(image.cubin));
-    const ClockLaunch launch =
-        clock_launch(input.problem, cubin, k_cuda_kernel_name, shape_of(candidate, image));
+    const ClockLaunch launch = clock_launch(input.problem, cubin, k_cuda_kernel_name,
+                                            clock_shape(launch_of(candidate, image.blocks_x)));
     return modelled_time(cubin, launch, input.limits, constants, {.cancel = cancel});
   };
   return tools;

@@ -9,7 +9,9 @@
 #include <span>
 #include <string>
 
+#include "kernels/cuda_clock.hpp"
 #include "kernels/search_trace.hpp"
+#include "kernels/unrolled_cuda/cuda_proxy.hpp"
 #include "kernels/unrolled_cuda/cuda_tunable.hpp"
 #include "plan/compile_context.hpp"
 #include "runtime/cuda/clock/cubin_clock.hpp"
@@ -28,6 +30,9 @@ struct CudaModelTools {
 /// NVIDIA's libraries and the clock with the constants of the device. Refers to all that the input
 /// does. Throws NotSupported where there are no constants of the architecture.
 [[nodiscard]] CudaModelTools local_model_tools(const CudaSearchInput& input);
+
+/// As the clock has a launch.
+[[nodiscard]] ClockShape clock_shape(const CudaProxyLaunch& launch);
 
 /// What the clock says of the best-ranked.
 struct CudaModelledSearch {

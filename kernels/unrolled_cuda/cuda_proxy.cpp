@@ -124,15 +124,20 @@ CudaProxy make_cuda_proxy(const KernelPlan& plan, std::span<const CudaCandidate>
   return made;
 }
 
+CudaProxyLaunch launch_of(const CudaCandidate& candidate, std::int64_t blocks_x) {
+  CudaProxyLaunch launch;
+  launch.grid_x = blocks_x;
+  launch.grid_y = candidate.column_tiles;
+  launch.threads = candidate.tile.n1;
+  launch.tiles_a_block = candidate.tile.tiles_a_block;
+  launch.dynamic_shared_bytes = shared_bytes_of(candidate.layer, candidate.tile);
+  return launch;
+}
+
 CudaProxyLaunch launch_of(const CudaCandidate& candidate, std::int64_t registers,
                           const CudaDeviceInfo& limits) {
-  CudaProxyLaunch launch;
   const CudaTile& tile = candidate.tile;
-  launch.grid_x = cuda_grid(candidate.row_tiles, tile, 1).x;
-  launch.grid_y = candidate.column_tiles;
-  launch.threads = tile.n1;
-  launch.tiles_a_block = tile.tiles_a_block;
-  launch.dynamic_shared_bytes = shared_bytes_of(candidate.layer, tile);
+  CudaProxyLaunch launch = launch_of(candidate, cuda_grid(candidate.row_tiles, tile, 1).x);
   const std::int64_t wanted = active_blocks_of(candidate, limits);
   BlockResources block;
   block.threads = tile.threads();

@@ -73,6 +73,9 @@ struct CudaProxyLaunch {
   std::int64_t tiles_a_block = 1;
 };
 
+/// The launch of the candidate's own kernel, which has `blocks_x` blocks of row tiles and empty rows.
+[[nodiscard]] CudaProxyLaunch launch_of(const CudaCandidate& candidate, std::int64_t blocks_x);
+
 /// The launch in which a proxy of `registers` a thread (as compiled) stands for `candidate`: its
 /// row and column tiles and threads, and the dynamic shared memory that leaves an SM
 /// active_blocks_of() blocks: none where the grid, which is the same, does not fill the SMs anyway

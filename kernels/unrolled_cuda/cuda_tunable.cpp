@@ -170,13 +170,7 @@ CudaProxyLaunch CudaTunable::launch(const TuningJob& job) const {
     }
     return launch;
   }
-  CudaProxyLaunch launch;
-  launch.grid_x = build.kernel.blocks_x;
-  launch.grid_y = candidate.column_tiles;
-  launch.threads = candidate.tile.n1;
-  launch.tiles_a_block = candidate.tile.tiles_a_block;
-  launch.dynamic_shared_bytes = shared_bytes_of(candidate.layer, candidate.tile);
-  return launch;
+  return launch_of(candidate, build.kernel.blocks_x);
 }
 
 }  // namespace spjit

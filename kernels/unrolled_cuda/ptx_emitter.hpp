@@ -13,7 +13,7 @@
 namespace spjit {
 
 /// Rises whenever the emitted text changes; part of what a compilation is cached by.
-inline constexpr int k_ptx_emitter_version = 6;
+inline constexpr int k_ptx_emitter_version = 7;
 
 /// The PTX of emit_cuda()'s kernel: the same name, parameters, launch, order of operations and
 /// bits. `sm` is the compute capability times ten, 75 for sm_75. Throws InvalidArgument as

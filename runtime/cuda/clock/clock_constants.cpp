@@ -99,6 +99,16 @@ std::vector<double> read_list(const json& object, const char* name) {
   return list;
 }
 
+WarpOrder read_warp_order(const json& object) {
+  JsonMembers members(object, "warp_order");
+  const std::string value = members.text("value");
+  check_source(members, "warp_order");
+  members.finish();
+  if (value == "greedy") return WarpOrder::greedy;
+  if (value == "in turn") return WarpOrder::in_turn;
+  throw Error(fmt::format("warp_order: \"{}\"; expected \"greedy\" or \"in turn\"", value));
+}
+
 }  // namespace
 
 double ClockConstants::mhz_of(std::string_view card) const noexcept {
@@ -117,6 +127,7 @@ ClockConstants read_clock_constants(std::string_view text) {
   ClockConstants constants;
   constants.arch = static_cast<int>(members.integer("arch", first_arch, last_arch));
   constants.compared_with = members.text("compared_with");
+  constants.warp_order = read_warp_order(members.at("warp_order"));
   for (const Named& named : k_named) {
     constants.*named.member = read_constant(members.at(named.name), named.name);
   }

@@ -13,10 +13,18 @@
 
 namespace spjit {
 
+/// Which of a partition's warps that can be issued is.
+enum class WarpOrder : std::uint8_t {
+  greedy,   ///< the one that was issued last, else the oldest
+  in_turn,  ///< the one after it
+};
+
 /// Of one architecture. Cycles are the SM's.
 struct ClockConstants {
   int arch = 0;
   std::string compared_with;  ///< what the model's cycles were compared with; "nothing"
+
+  WarpOrder warp_order = WarpOrder::greedy;
 
   // Instructions: cycles a unit of a partition is busy with one of a warp.
   double fp32_interval = 0;

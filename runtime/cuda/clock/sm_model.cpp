@@ -31,6 +31,7 @@ SmModel::SmModel(const Parts& parts)
       program_(parts.program),
       memory_(parts.constants, parts.l1_bytes, parts.device),
       code_(parts.constants, parts.partitions, parts.code_in_l2),
+      in_turn_(parts.constants.warp_order == WarpOrder::in_turn),
       instructions_at_hand_(parts.instructions_at_hand),
       partitions_(static_cast<std::size_t>(parts.partitions)) {
   intervals_[index_of(ClockUnit::fp32)] = constants_.fp32_interval;
@@ -78,16 +79,21 @@ double SmModel::earliest(const Partition& partition, const Warp& warp) const {
   return at;
 }
 
-/// The warp that was issued last goes on while it can, else the oldest that can is issued.
+/// Of those that can be issued first: in turn, the one after the last one; or else the last one, or
+/// the oldest.
 void SmModel::choose(std::size_t index) {
   Partition& partition = partitions_[index];
   partition.has_next = false;
   partition.next = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < partition.warps.size(); ++i) {
+  const std::size_t count = partition.warps.size();
+  std::size_t first = 0;
+  while (in_turn_ && first < count && partition.warps[first]->age <= partition.last) ++first;
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t i = first + k < count ? first + k : first + k - count;
     const Warp& warp = *partition.warps[i];
     if (warp.is_waiting) continue;
     const double at = earliest(partition, warp);
-    const bool goes_on = warp.age == partition.last && at <= partition.next;
+    const bool goes_on = !in_turn_ && warp.age == partition.last && at <= partition.next;
     if (at < partition.next || goes_on) {
       partition.next = at;
       partition.chosen = i;

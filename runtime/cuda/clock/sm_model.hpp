@@ -107,6 +107,7 @@ class SmModel {
   const ClockProgram& program_;
   SmMemory memory_;
   CodePath code_;
+  bool in_turn_;
   bool instructions_at_hand_;
   std::array<double, k_units> intervals_ = {};
   std::vector<Partition> partitions_;

@@ -42,7 +42,7 @@ void WarpWalk::lanes_of(const ClockOperation& operation, std::size_t first, std:
   for (std::size_t i = 0; i < count; ++i) {
     sources[i] = source(operation.instruction.operands[first + i]);
     made.known &= sources[i].known;
-    made.is_loaded = made.is_loaded || sources[i].is_loaded;
+    made.loaded |= sources[i].loaded;
   }
   if ((made.known & certain_) != 0) {
     for (unsigned i = 0; i < k_lanes; ++i) {
@@ -65,7 +65,7 @@ void WarpWalk::iadd3(const ClockOperation& operation) {
     is_negated[i] = operand.negated;
     values[i] = source(without_negation(operand));
     made.known &= values[i].known;
-    made.is_loaded = made.is_loaded || values[i].is_loaded;
+    made.loaded |= values[i].loaded;
   }
   LaneMask once = 0;
   LaneMask twice = 0;
@@ -98,7 +98,7 @@ void WarpWalk::imad(const ClockOperation& operation) {
   KnownLanes made;
   KnownLanes high;
   made.known = high.known = a.known & b.known & c.known & c_high.known & carry.known;
-  made.is_loaded = high.is_loaded = a.is_loaded || b.is_loaded || c.is_loaded || c_high.is_loaded;
+  made.loaded = high.loaded = a.loaded | b.loaded | c.loaded | c_high.loaded;
   LaneMask carries = 0;
   for (unsigned i = 0; i < k_lanes; ++i) {
     const std::uint64_t added =
@@ -123,7 +123,7 @@ void WarpWalk::lea(const ClockOperation& operation) {
   const KnownMask carry = mask(operands[6]);
   KnownLanes made;
   made.known = a.known & b.known & c.known & carry.known;
-  made.is_loaded = a.is_loaded || b.is_loaded || c.is_loaded;
+  made.loaded = a.loaded | b.loaded | c.loaded;
   LaneMask carries = 0;
   for (unsigned i = 0; i < k_lanes; ++i) {
     const std::uint64_t sum =
@@ -137,7 +137,6 @@ void WarpWalk::lea(const ClockOperation& operation) {
 
 bool WarpWalk::integers(const ClockOperation& operation) {
   const sass::Instruction& instruction = operation.instruction;
-  const bool is_signed = !instruction.has(Modifier::u32);
   switch (instruction.opcode) {
     case Opcode::iadd3:
       iadd3(operation);
@@ -167,18 +166,28 @@ bool WarpWalk::integers(const ClockOperation& operation) {
         return static_cast<std::uint32_t>(std::popcount(a));
       });
       return true;
-    case Opcode::imnmx:
-    case Opcode::vimnmx: {
-      const KnownMask is_min = mask(instruction.operands[3]);
-      if (is_min.known != sass::k_all_lanes) return false;
-      lanes_of(operation, 1, 2, [&](auto a, auto b, auto /*c*/) {
-        return sass::extremum(a, b, is_signed, (is_min.values & 1) != 0);
-      });
-      return true;
-    }
     default:
-      return false;
+      return extrema(operation);
   }
+}
+
+/// The predicate that says which of the two it is has one value for all lanes.
+bool WarpWalk::extrema(const ClockOperation& operation) {
+  const sass::Instruction& instruction = operation.instruction;
+  const Opcode opcode = instruction.opcode;
+  const bool has_three = opcode == Opcode::vimnmx3 || opcode == Opcode::viaddmnmx;
+  if (!has_three && opcode != Opcode::imnmx && opcode != Opcode::vimnmx) return false;
+  const KnownMask holds = mask(instruction.operands[has_three ? 4 : 3]);
+  if (holds.known != sass::k_all_lanes) return false;
+  const bool is_signed = !instruction.has(Modifier::u32);
+  const auto extremum = [is_signed, is_min = (holds.values & 1) != 0](auto a, auto b) {
+    return sass::extremum(a, b, is_signed, is_min);
+  };
+  lanes_of(operation, 1, has_three ? 3 : 2, [&](auto a, auto b, auto c) {
+    if (opcode == Opcode::viaddmnmx) return extremum(a + b, c);
+    return has_three ? extremum(extremum(a, b), c) : extremum(a, b);
+  });
+  return true;
 }
 
 /// Reads and writes of an instruction of the uniform datapath. What it writes is known if all that

@@ -24,7 +24,7 @@ void WarpWalk::lop3(const ClockOperation& operation) {
   const auto table = static_cast<std::uint32_t>(operands[5].value);
   KnownLanes made;
   made.known = a.known & b.known & c.known;
-  made.is_loaded = a.is_loaded || b.is_loaded || c.is_loaded;
+  made.loaded = a.loaded | b.loaded | c.loaded;
   LaneMask some = 0;
   for (unsigned i = 0; i < k_lanes; ++i) {
     made.lanes[i] = sass::by_table(a.lanes[i], b.lanes[i], c.lanes[i], table);
@@ -102,7 +102,7 @@ bool WarpWalk::logic(const ClockOperation& operation) {
       const KnownLanes a = source(operands[1]);
       const KnownLanes b = source(operands[2]);
       KnownLanes made;
-      made.is_loaded = a.is_loaded || b.is_loaded;
+      made.loaded = a.loaded | b.loaded;
       made.known = takes_a.known & ((takes_a.values & a.known) | (~takes_a.values & b.known));
       for (unsigned i = 0; i < k_lanes; ++i) {
         made.lanes[i] = (takes_a.values >> i & 1) != 0 ? a.lanes[i] : b.lanes[i];
@@ -198,8 +198,9 @@ bool WarpWalk::moves(const ClockOperation& operation) {
       if (certain_ == 0) return false;
       const KnownLanes& from = registers_.lanes(operands[1].number);
       const auto first = static_cast<unsigned>(__builtin_ctz(certain_));
-      registers_.write_uniform(operands[0].number,
-                               {from.lanes[first], (from.known >> first & 1) != 0, from.is_loaded});
+      registers_.write_uniform(
+          operands[0].number,
+          {from.lanes[first], (from.known >> first & 1) != 0, (from.loaded >> first & 1) != 0});
       return true;
     }
     default:

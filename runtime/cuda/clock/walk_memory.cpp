@@ -38,7 +38,7 @@ KnownLanes WarpWalk::low_addresses(const sass::Operand& operand,
     for (unsigned part = 0; part < (is_wide ? 2U : 1U); ++part) {
       const KnownWord word = registers_.uniform(operand.uniform + part);
       if (!word.is_known) found.known = 0;
-      found.is_loaded = found.is_loaded || word.is_loaded;
+      if (word.is_loaded) found.loaded = sass::k_all_lanes;
       uniform |= std::uint64_t{word.value} << 32 * part;
     }
   }
@@ -46,7 +46,7 @@ KnownLanes WarpWalk::low_addresses(const sass::Operand& operand,
   const KnownLanes& high = registers_.lanes(
       is_pair && has_register ? operand.number + 1U : unsigned{sass::k_zero_register});
   found.known &= low.known & high.known;
-  found.is_loaded = found.is_loaded || low.is_loaded || high.is_loaded;
+  found.loaded |= low.loaded | high.loaded;
   for (unsigned lane = 0; lane < k_lanes; ++lane) {
     std::uint64_t address = std::uint64_t{low.lanes[lane]} * operand.scale;
     address |= std::uint64_t{high.lanes[lane]} << 32;
@@ -163,7 +163,8 @@ void WarpWalk::access(const ClockOperation& operation) {
       low_addresses(operands[operation.is_store ? 0 : 1], addresses, operation);
   const bool is_known = (perhaps_ & ~found.known) == 0;
   if (!is_known) {
-    if (found.is_loaded || operation.is_store || operation.unit == ClockUnit::local) {
+    if ((perhaps_ & ~found.known & found.loaded) != 0 || operation.is_store ||
+        operation.unit == ClockUnit::local) {
       refuse("its address depends on loaded data");
     }
     ++trace_.assumed_accesses;
@@ -186,7 +187,7 @@ void WarpWalk::load_constant(const ClockOperation& operation) {
   const KnownLanes& base = registers_.lanes(from.number);
   for (unsigned part = 0; part < operands[0].registers; ++part) {
     KnownLanes made;
-    made.is_loaded = base.is_loaded;
+    made.loaded = base.loaded;
     for_each_lane(perhaps_ & base.known, [&](unsigned lane) {
       const std::int64_t offset = from.value + base.lanes[lane] + 4 * std::int64_t{part};
       const KnownWord word =

@@ -17,8 +17,8 @@ namespace spjit {
 struct KnownLanes {
   sass::Lanes lanes = {};
   sass::LaneMask known = 0;
-  /// Something that was loaded is in it, other than through arithmetic on numbers: an index.
-  bool is_loaded = false;
+  /// Something that was loaded is in these, other than through arithmetic on numbers: an index.
+  sass::LaneMask loaded = 0;
 
   [[nodiscard]] static KnownLanes of(std::uint32_t value) {
     KnownLanes made;
@@ -78,13 +78,14 @@ class WarpRegisters {
     }
     sass::for_each_lane(certain, [&](unsigned i) { to.lanes[i] = value.lanes[i]; });
     to.known = (to.known & ~all) | (value.known & certain);
-    to.is_loaded = to.is_loaded || value.is_loaded;
+    to.loaded = (to.loaded & ~all) | (value.loaded & all);
   }
   /// Nothing is known of these lanes any more.
   void forget(unsigned number, sass::LaneMask lanes, bool is_loaded) {
     if (number == sass::k_zero_register || number + 1 >= lanes_.size()) return;
-    lanes_[number].known &= ~lanes;
-    lanes_[number].is_loaded = is_loaded;
+    KnownLanes& to = lanes_[number];
+    to.known &= ~lanes;
+    to.loaded = is_loaded ? to.loaded | lanes : to.loaded & ~lanes;
   }
   void write_predicate(unsigned number, KnownMask value, sass::LaneMask certain,
                        sass::LaneMask all) {

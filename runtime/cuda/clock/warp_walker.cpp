@@ -117,7 +117,7 @@ void WarpWalk::step() {
   } else if (!operation.has_values) {
     if (operation.unit == ClockUnit::fp32) {  // most of all instructions
       registers_.forget(operation.instruction.operands[0].number, perhaps_, false);
-    } else {
+    } else if (!divisions(operation)) {
       forget_results(operation, false);
     }
   } else if (operation.is_load || operation.is_store) {
@@ -126,13 +126,13 @@ void WarpWalk::step() {
     load_constant(operation);
   } else if (!integers(operation) && !logic(operation) && !uniforms(operation) &&
              !moves(operation)) {
-    bool is_loaded = false;
+    LaneMask loaded = 0;
     for (const sass::Operand& operand : operation.instruction.operands) {
       if (operand.kind == OperandKind::reg) {
-        is_loaded = is_loaded || registers_.lanes(operand.number).is_loaded;
+        loaded |= registers_.lanes(operand.number).loaded;
       }
     }
-    forget_results(operation, is_loaded);
+    forget_results(operation, (loaded & perhaps_) != 0);
   }
   trace_.steps.push_back({place, access_});
   if (!moved) convergence_.go_on();
@@ -190,7 +190,7 @@ KnownLanes WarpWalk::source(const sass::Operand& operand, unsigned part) const {
   const KnownWord word = scalar(operand, part);
   KnownLanes value = KnownLanes::of(word.value);
   if (!word.is_known) value.known = 0;
-  value.is_loaded = word.is_loaded;
+  if (word.is_loaded) value.loaded = sass::k_all_lanes;
   return value;
 }
 

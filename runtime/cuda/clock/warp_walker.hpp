@@ -69,6 +69,7 @@ class WarpWalk {
 
   // walk_integer.cpp: false for what they do not compute
   [[nodiscard]] bool integers(const ClockOperation& operation);
+  [[nodiscard]] bool extrema(const ClockOperation& operation);
   [[nodiscard]] bool logic(const ClockOperation& operation);
   class Uniforms;
   [[nodiscard]] bool uniforms(const ClockOperation& operation);
@@ -86,6 +87,9 @@ class WarpWalk {
   template <class Function>
   void lanes_of(const ClockOperation& operation, std::size_t first, std::size_t count,
                 Function&& function);
+
+  // walk_division.cpp
+  [[nodiscard]] bool divisions(const ClockOperation& operation);
 
   // walk_memory.cpp
   void access(const ClockOperation& operation);

@@ -62,10 +62,12 @@ class CudaCollectorTest : public ::testing::Test {
   std::string publish(const Problem& problem, const CudaTile& tile) {
     CudaKernelSpec spec = cuda_spec(tile.m1, k_columns_of_b);
     spec.tile = tile;
-    const std::string ptx = ptx_of(make_cuda_case(*problem.a, spec, tile.reorder));
+    const CudaCase made = make_cuda_case(*problem.a, spec, tile.reorder);
+    const std::string ptx = ptx_of(made);
+    const std::int64_t blocks = cuda_grid(made.plan, made.spec).x;
     const std::string key(64, static_cast<char>('0' + tile.m1));
     const std::vector<CacheFile> files = {{"kernel.cubin", std::as_bytes(std::span(ptx))}};
-    folder_.cubins().publish(key, files, {{"tile", to_string(tile)}});
+    folder_.cubins().publish(key, files, {{"tile", to_string(tile)}, {"blocks_x", blocks}});
     return key;
   }
 
@@ -116,7 +118,7 @@ TEST_F(CudaCollectorTest, ATileThatDoesNotLoadHasNoTime) {
   const std::string nonsense = "no code";
   group_.samples[0].key = std::string(64, 'f');
   const std::vector<CacheFile> files = {{"kernel.cubin", std::as_bytes(std::span(nonsense))}};
-  folder_.cubins().publish(group_.samples[0].key, files, {{"tile", "none"}});
+  folder_.cubins().publish(group_.samples[0].key, files, {{"tile", "none"}, {"blocks_x", 1}});
 
   const CudaSampleGroup timed = time_tiles(group_, folder_, 0, 60'000);
 

@@ -69,7 +69,7 @@ TEST(ClockConstants, WhatIsMissingUnknownOrWithoutASourceIsRefused) {
   expect_refused(bad, "l1_latency");
   bad = good;
   bad["l9_latency"] = good["l1_latency"];
-  expect_refused(bad, "38 members");
+  expect_refused(bad, "39 members");
   bad = good;
   bad["l1_latency"].erase("source");
   expect_refused(bad, "source");
@@ -82,6 +82,9 @@ TEST(ClockConstants, WhatIsMissingUnknownOrWithoutASourceIsRefused) {
   bad = good;
   bad["shared_carveouts_kib"]["value"] = {64, 32};
   expect_refused(bad, "expected ascending sizes");
+  bad = good;
+  bad["warp_order"]["value"] = "youngest";
+  expect_refused(bad, "warp_order: \"youngest\"; expected \"greedy\" or \"in turn\"");
   expect_refused(json::array(), "clock constants");
 }
 

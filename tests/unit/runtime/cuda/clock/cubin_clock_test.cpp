@@ -135,6 +135,21 @@ TEST(CubinClock, FourPartitionsIssueSideBySideAndWarpsOfOneInTurns) {
   EXPECT_NEAR(eight - one, 100, 12);
 }
 
+TEST(CubinClock, WarpsInTurnComeToTheirLoadsTogether) {
+  // Greedy, the fifth warp asks for its element where the first has nothing to do any more.
+  std::vector<Code> code = {{.encoding = k_lane, .stall = 2, .write_barrier = 1},
+                            {.encoding = k_address, .stall = 8, .wait_mask = 2},
+                            {.encoding = k_load, .stall = 1, .write_barrier = 0}};
+  code.insert(code.end(), 50, {.encoding = k_seven, .stall = 1});
+  code.push_back({.encoding = k_seven, .stall = 1, .wait_mask = 1});
+  Timed timed{.middle = code, .threads = 160};
+  const double greedy = cycles_of(timed);
+
+  timed.constants.warp_order = WarpOrder::in_turn;
+
+  EXPECT_NEAR(greedy - cycles_of(timed), 50, 5);
+}
+
 TEST(CubinClock, AnotherWarpHidesStalls) {
   const std::vector<Code> fmas(100, {.encoding = k_fma, .stall = 4});
 

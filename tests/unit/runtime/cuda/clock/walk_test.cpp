@@ -84,6 +84,17 @@ TEST(ClockWalk, AnAddressOutOfLoadedDataIsRefusedWithItsInstruction) {
   EXPECT_THAT(said, HasSubstr("k+0x40: 'LDG.E.SYS R0, [R2]'"));
 }
 
+TEST(ClockWalk, WhatWasLoadedIsGoneFromLanesThatAreWritten) {
+  // Half a warp loads into R0, then computes a number in it, then an index out of that.
+  const WarpTrace trace = walk(pointer_kernel({{.encoding = k_load},
+                                               {.encoding = k_fma},
+                                               {.encoding = k_address},
+                                               {.encoding = k_load}}),
+                               0, 16);
+
+  EXPECT_EQ(trace.assumed_accesses, 1U);
+}
+
 TEST(ClockWalk, AnAddressOutOfNumbersIsTakenForATable) {
   // FFMA R0, R7, R7, R8 of what nothing has written, as an index.
   const WarpTrace trace =
@@ -91,6 +102,49 @@ TEST(ClockWalk, AnAddressOutOfNumbersIsTakenForATable) {
 
   EXPECT_EQ(trace.assumed_accesses, 1U);
   EXPECT_EQ(sectors_of(trace).size(), 4U);
+}
+
+/// What ptxas makes of R0 = R7 / divisor, unsigned: instructions of sm_75.
+std::vector<Code> division(std::uint32_t divisor) {
+  const auto with = [](const char* encoding, std::uint32_t immediate) {
+    return Code{.encoding = with_bits(encoding, 32, 32, immediate)};
+  };
+  const std::uint32_t minus = 0U - divisor;
+  return {with("000e2200002090000000002000047906", divisor),  // I2F.U32.RP R4, 0x20
+          {.encoding = "001e2200000010000000000400047308"},   // MUFU.RCP R4, R4
+          {.encoding = "001fe20007ffe0ff0ffffffe04027810"},   // IADD3 R2, R4, 0xffffffe, RZ
+          {.encoding = "0004e2000021f0000000000200037305"},   // F2I.FTZ.U32.TRUNC.NTZ R3, R2
+          {.encoding = "004fe200078e00ff000000ffff027224"},   // IMAD.MOV.U32 R2, RZ, RZ, RZ
+          with("008fc400078e00ffffffffe003097824", minus),    // IMAD.U32 R9, R3, -0x20, RZ
+          {.encoding = "000fe200078e00020000000903037227"},   // IMAD.HI.U32 R3, R3, R9, R2
+          {.encoding = "002fc800078e00ff0000000703007227"},   // IMAD.HI.U32 R0, R3, R7, RZ
+          with("000fe200078e0207ffffffe000037824", minus),    // IMAD R3, R0, -0x20, R7
+          with("000fe40003f06070000000200300780c", divisor),  // ISETP.GE.U32.AND P0, R3, 0x20
+          with("000fe40007ffe0ffffffffe003030810", minus),    // @P0 IADD3 R3, R3, -0x20, RZ
+          {.encoding = "000fe40007ffe0ff0000000100000810"},   // @P0 IADD3 R0, R0, 0x1, RZ
+          with("000fe40003f26070000000200300780c", divisor),  // ISETP.GE.U32.AND P1, R3, 0x20
+          {.encoding = "000fc80007ffe0ff0000000100001810"}};  // @P1 IADD3 R0, R0, 0x1, RZ
+}
+
+TEST(ClockWalk, DivisionsOfKnownIntegersAreKnown) {
+  // A sector has eight words: those of lanes 0 to 31 divided by 3 are 0 to 10, by 4 0 to 7.
+  const auto divided = [](std::uint32_t divisor) {
+    TestKernel kernel;
+    kernel.code = {{.encoding = into(k_lane, 7)}};
+    const std::vector<Code> quotient = division(divisor);
+    kernel.code.insert(kernel.code.end(), quotient.begin(), quotient.end());
+    for (const std::string& encoding : {k_low, k_high, k_address, k_load}) {
+      kernel.code.push_back({.encoding = encoding});
+    }
+    kernel.code.push_back({.encoding = k_exit, .stall = 1});
+    return walk(kernel);
+  };
+  constexpr std::uint64_t first = k_pointer / 32;
+
+  EXPECT_THAT(sectors_of(divided(1)), ElementsAre(first, first + 1, first + 2, first + 3));
+  EXPECT_THAT(sectors_of(divided(3)), ElementsAre(first, first + 1));
+  EXPECT_THAT(sectors_of(divided(4)), ElementsAre(first));
+  EXPECT_EQ(divided(3).assumed_accesses, 0U);
 }
 
 TEST(ClockWalk, NumbersAsDataNeedNotBeKnown) {
