@@ -1,6 +1,7 @@
 #include "runtime/cuda/clock/memory_model.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace spjit {
 namespace {
@@ -8,6 +9,33 @@ namespace {
 constexpr std::uint64_t k_sectors = SectorCache::k_sectors_a_line;
 
 }  // namespace
+
+std::size_t SharedServer::first_with_room(std::size_t slot) {
+  std::size_t found = slot;
+  while (true) {
+    if (found >= slots_.size()) slots_.resize(found + 1);
+    if (slots_[found].next == 0) break;
+    found = slots_[found].next;
+  }
+  while (slot != found) slot = std::exchange(slots_[slot].next, found);
+  return found;
+}
+
+double SharedServer::serve(double at, double cycles) {
+  std::size_t slot = first_with_room(static_cast<std::size_t>(std::max(0.0, at) / k_slot_cycles));
+  slots_[slot].used += cycles;
+  const double begin = static_cast<double>(slot) * k_slot_cycles;
+  const double served = std::max(at + cycles, begin + slots_[slot].used);
+  // What a slot cannot serve is for the next ones.
+  while (slots_[slot].used >= k_slot_cycles) {
+    const double left = slots_[slot].used - k_slot_cycles;
+    slots_[slot].used = k_slot_cycles;
+    slots_[slot].next = slot + 1;
+    slot = first_with_room(slot + 1);
+    slots_[slot].used += left;
+  }
+  return served;
+}
 
 double DeviceMemory::load(double at, std::uint64_t sector) {
   const double served = l2_server_.serve(at, k_sector_bytes / (constants_.l2_bytes_a_cycle * sms_));

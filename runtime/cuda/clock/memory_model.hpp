@@ -32,6 +32,26 @@ class Server {
   double free_ = 0;
 };
 
+/// A resource whose requests do not come in the order of their times: one that is late takes
+/// nothing from those that arrive before it. Each few cycles serve what they can.
+class SharedServer {
+ public:
+  /// As Server's.
+  double serve(double at, double cycles);
+
+ private:
+  static constexpr double k_slot_cycles = 8;
+
+  struct Slot {
+    double used = 0;       ///< cycles
+    std::size_t next = 0;  ///< 0: there is room; else a later slot, where it may be
+  };
+
+  [[nodiscard]] std::size_t first_with_room(std::size_t slot);
+
+  std::vector<Slot> slots_;
+};
+
 /// What SMs share.
 class DeviceMemory {
  public:
@@ -53,8 +73,8 @@ class DeviceMemory {
   SectorCache l2_;
   double sms_;
   bool is_warm_;
-  Server l2_server_;
-  Server dram_server_;
+  SharedServer l2_server_;
+  SharedServer dram_server_;
   std::uint64_t from_dram_ = 0;
 };
 
@@ -87,7 +107,7 @@ class SmMemory {
   DeviceMemory& device_;
   SectorCache l1_;
   Server unit_;                    ///< tags and data of L1, banks of shared memory
-  Server port_;                    ///< sectors that come from L2
+  SharedServer port_;              ///< sectors that come from L2
   Server stores_;                  ///< that go there
   std::vector<double> in_flight_;  ///< when each of the last misses came, in a ring
   std::size_t next_miss_ = 0;
