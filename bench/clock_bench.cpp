@@ -1,7 +1,7 @@
 /// @file
 /// The clock against simulated cycles of the same kernels: Kendall's tau and what its first choice
-/// loses, beside those of the prior. Needs NVIDIA's compiler libraries, no GPU. bench/README.md
-/// says how to read it.
+/// loses, beside those of the prior. Needs NVIDIA's
+/// compiler libraries, no GPU. bench/README.md says how to read it.
 
 #include <fmt/format.h>
 
@@ -12,7 +12,9 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,6 +54,8 @@ struct Options {
 /// Goals: of every matrix, and of the mean over them.
 constexpr double k_least_tau = 0.8;
 constexpr double k_most_loss = 0.05;
+/// With fewer tiles an order says nothing.
+constexpr std::size_t k_least_tiles = 10;
 
 struct TileResult {
   std::string tile;
@@ -63,31 +67,33 @@ struct TileResult {
   std::string failed;  ///< why it has no modelled cycles; empty: it has
 };
 
+/// What an order of tiles is worth.
+struct Agreement {
+  double tau = 0;
+  double loss = 0;
+};
+
 struct MatrixResult {
   std::string matrix;
   std::vector<TileResult> tiles;
-  double tau = 0;
-  double prior_tau = 0;
-  double loss = 0;
-  double prior_loss = 0;
+  Agreement clock;
+  Agreement prior;
+  double chosen = 0;                     ///< simulated cycles of the clock's first choice
+  std::map<std::string, double> others;  ///< simulated cycles of kernels without tiles
 };
 
-/// Of `estimates`, the better the lower: how they order simulated cycles, and how much slower than
+/// Of estimates, the better the lower: how they order simulated cycles, and how much slower than
 /// the best tile their first choice is.
-double tau_of(const std::vector<TileResult>& tiles, double TileResult::*estimate) {
+Agreement agreement(const std::vector<TileResult>& tiles, double TileResult::*estimate) {
   std::vector<double> left;
   std::vector<double> right;
   for (const TileResult& tile : tiles) {
     left.push_back(tile.simulated);
     right.push_back(tile.*estimate);
   }
-  return kendall_tau_b(left, right);
-}
-
-double loss_of(const std::vector<TileResult>& tiles, double TileResult::*estimate) {
   const auto chosen = std::ranges::min_element(tiles, {}, estimate);
   const auto best = std::ranges::min_element(tiles, {}, &TileResult::simulated);
-  return chosen->simulated / best->simulated - 1;
+  return {kendall_tau_b(left, right), chosen->simulated / best->simulated - 1};
 }
 
 const CudaCandidate& candidate_of(const CudaTileSpace& space, const std::string& tile) {
@@ -108,6 +114,9 @@ class Comparison {
         device_(parse_cuda_target(options.target)),
         constants_(clock_constants(device_.arch).value()) {
     result_.matrix = document.at("matrix").get<std::string>();
+    for (const json& family : document.at("families")) {
+      result_.others[family.at("family")] = family.at("cycles").get<double>();
+    }
     problem_.a = load_matrix(options.data / result_.matrix);
     problem_.n = document.at("n").get<std::int64_t>();
     groupings_.emplace(*problem_.a, compile_.policy.reorder, Cancellation{});
@@ -124,10 +133,9 @@ class Comparison {
     if (modelled.size() < 2) {
       throw Error(fmt::format("{}: fewer than two tiles have {}", result_.matrix, member));
     }
-    result_.tau = tau_of(modelled, &TileResult::modelled);
-    result_.prior_tau = tau_of(modelled, &TileResult::prior);
-    result_.loss = loss_of(modelled, &TileResult::modelled);
-    result_.prior_loss = loss_of(modelled, &TileResult::prior);
+    result_.clock = agreement(modelled, &TileResult::modelled);
+    result_.prior = agreement(modelled, &TileResult::prior);
+    result_.chosen = std::ranges::min_element(modelled, {}, &TileResult::modelled)->simulated;
     return std::move(result_);
   }
 
@@ -159,8 +167,8 @@ class Comparison {
     const ClockLaunch launch = clock_launch(problem_, cubin, k_cuda_kernel_name, shape);
     const auto begin = std::chrono::steady_clock::now();
     // What is called `cycles` was simulated with every instruction where it is needed.
-    const ModelledTime time = modelled_time(cubin, launch, device_, constants_,
-                                            {.instructions_at_hand = !options_.limited_fetch});
+    const ClockLimits limits{.instructions_at_hand = !options_.limited_fetch};
+    const ModelledTime time = modelled_time(cubin, launch, device_, constants_, limits);
     result.clock_ms = ms_since(begin);
     result.modelled = time.cycles;
     result.bound = to_string(time.bound);
@@ -190,9 +198,15 @@ json to_json(const MatrixResult& result) {
     }
     tiles.push_back(std::move(entry));
   }
-  return {{"matrix", result.matrix},         {"tau", result.tau},
-          {"prior_tau", result.prior_tau},   {"loss", result.loss},
-          {"prior_loss", result.prior_loss}, {"tiles", std::move(tiles)}};
+  const auto agreement = [](const Agreement& of) {
+    return json{{"tau", of.tau}, {"loss", of.loss}};
+  };
+  return {{"matrix", result.matrix},
+          {"clock", agreement(result.clock)},
+          {"prior", agreement(result.prior)},
+          {"chosen_simulated_cycles", result.chosen},
+          {"others_simulated_cycles", result.others},
+          {"tiles", std::move(tiles)}};
 }
 
 json read_simulated(const fs::path& file) {
@@ -222,15 +236,33 @@ std::vector<fs::path> files_of(const Options& options) {
   return files;
 }
 
+/// How many times the simulated cycles of the clock's first choice other kernels take.
+void print_others(const std::vector<MatrixResult>& results) {
+  std::map<std::string, std::vector<double>> logarithms;
+  for (const MatrixResult& result : results) {
+    for (const auto& [family, cycles] : result.others) {
+      logarithms[family].push_back(std::log(cycles / result.chosen));
+      fmt::print("{}: {} takes {:.2f} times as long, simulated\n", result.matrix, family,
+                 cycles / result.chosen);
+    }
+  }
+  for (const auto& [family, values] : logarithms) {
+    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+    fmt::print("{}: {:.2f} times as long, simulated, geometric mean of {} matrices\n", family,
+               std::exp(sum / static_cast<double>(values.size())), values.size());
+  }
+}
+
 /// 0: all goals are met. 1: one is missed, or a tile could not be modelled.
 int summarize(const std::vector<MatrixResult>& results) {
   double loss = 0;
   double prior_loss = 0;
   bool is_met = true;
   for (const MatrixResult& result : results) {
-    loss += result.loss / static_cast<double>(results.size());
-    prior_loss += result.prior_loss / static_cast<double>(results.size());
-    is_met = is_met && result.tau >= k_least_tau;
+    const auto share = 1 / static_cast<double>(results.size());
+    loss += result.clock.loss * share;
+    prior_loss += result.prior.loss * share;
+    is_met = is_met && (result.clock.tau >= k_least_tau || result.tiles.size() < k_least_tiles);
     for (const TileResult& tile : result.tiles) {
       if (tile.failed.empty()) continue;
       is_met = false;
@@ -252,8 +284,9 @@ int run(const Options& options) {
     results.push_back(Comparison(document, options).run(document.at("tiles")));
     const MatrixResult& result = results.back();
     fmt::print("{} n={}: {} tiles, tau {:.3f} (prior {:.3f}), loss {:.1f} % (prior {:.1f} %)\n",
-               result.matrix, document.at("n").get<std::int64_t>(), result.tiles.size(), result.tau,
-               result.prior_tau, 100 * result.loss, 100 * result.prior_loss);
+               result.matrix, document.at("n").get<std::int64_t>(), result.tiles.size(),
+               result.clock.tau, result.prior.tau, 100 * result.clock.loss,
+               100 * result.prior.loss);
   }
   if (!options.out.empty()) {
     json matrices = json::array();
@@ -264,6 +297,7 @@ int run(const Options& options) {
                             {"limited_fetch", options.limited_fetch},
                             {"matrices", std::move(matrices)}});
   }
+  print_others(results);
   return summarize(results);
 }
 

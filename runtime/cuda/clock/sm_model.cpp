@@ -4,15 +4,8 @@
 #include <limits>
 #include <utility>
 
-#include "runtime/cuda/sass/dependencies.hpp"
-
 namespace spjit {
 namespace {
-
-constexpr std::size_t k_registers = 256;
-/// Of results that stall counts wait for, where registers are what is waited for: from the issue
-/// through operand collector and unit to the next issue, in the simulator of docs/clock.md.
-constexpr double k_simulated_latency = 8;
 
 constexpr std::size_t index_of(ClockUnit unit) { return static_cast<std::size_t>(unit); }
 
@@ -40,7 +33,6 @@ SmModel::SmModel(const Parts& parts)
       code_(parts.constants, parts.partitions, parts.code_in_l2),
       in_turn_(parts.constants.warp_order == WarpOrder::in_turn),
       instructions_at_hand_(parts.instructions_at_hand),
-      uses_(parts.uses),
       partitions_(static_cast<std::size_t>(parts.partitions)) {
   intervals_[index_of(ClockUnit::fp32)] = constants_.fp32_interval;
   intervals_[index_of(ClockUnit::integer)] = constants_.integer_interval;
@@ -65,19 +57,10 @@ void SmModel::fetch_next(Warp& warp, std::size_t partition, double at) {
   warp.fetched = code_.fetch(at, partition, line);
 }
 
-void SmModel::wait_for_registers(Warp& warp) const {
-  for (const std::uint8_t number : (*uses_)[warp.trace.steps[warp.at].operation].waits) {
-    if (warp.registers[number] <= warp.eligible) continue;
-    warp.eligible = warp.registers[number];
-    warp.reason = Reason::memory;
-  }
-}
-
 void SmModel::set_eligible(Warp& warp) const {
   warp.eligible = warp.ready;
   warp.reason = Reason::stall;
-  if (uses_ != nullptr) wait_for_registers(warp);
-  const std::uint8_t mask = uses_ != nullptr ? 0 : operation_of(warp).instruction.control.wait_mask;
+  const std::uint8_t mask = operation_of(warp).instruction.control.wait_mask;
   for (std::size_t i = 0; mask >> i != 0; ++i) {
     if ((mask >> i & 1) == 0 || warp.scoreboards[i] <= warp.eligible) continue;
     warp.eligible = warp.scoreboards[i];
@@ -132,7 +115,6 @@ void SmModel::start_block(double at, std::vector<WarpTrace> warps) {
     warp->block = block;
     warp->age = ++ages_;
     warp->ready = at;
-    if (uses_ != nullptr) warp->registers.resize(k_registers);
     fetch_next(*warp, index, at);
     set_eligible(*warp);
     emptiest->warps.push_back(std::move(warp));
@@ -183,11 +165,8 @@ void SmModel::execute(Partition& partition, Warp& warp, const ClockOperation& op
   const sass::Control& control = operation.instruction.control;
   const std::size_t unit = index_of(operation.unit);
   partition.unit_free[unit] = at + intervals_[unit];
-  warp.ready = at + (uses_ != nullptr ? 1 : std::max<double>(control.stall, 1));
+  warp.ready = at + std::max<double>(control.stall, 1);
   AccessTimes times{at + constants_.operands_latency, at + constants_.special_latency};
-  if (uses_ != nullptr && has_fixed_latency(operation.instruction)) {
-    times.done = at + k_simulated_latency;
-  }
   if (operation.unit == ClockUnit::constant) times.done = at + constants_.constant_latency;
   const TraceStep& step = warp.trace.steps[warp.at];
   const bool is_access = is_memory_unit(operation.unit) && step.access != k_no_access;
@@ -205,10 +184,6 @@ void SmModel::execute(Partition& partition, Warp& warp, const ClockOperation& op
   };
   raise(control.write_barrier, times.done);
   raise(control.read_barrier, times.operands);
-  if (uses_ == nullptr) return;
-  for (const std::uint8_t number : (*uses_)[step.operation].results) {
-    warp.registers[number] = std::max(warp.registers[number], times.done);
-  }
 }
 
 void SmModel::release(const Block* block, double at) {

@@ -37,8 +37,7 @@ class SmModel {
     std::int64_t partitions = 4;
     double l1_bytes = 0;
     bool code_in_l2 = true;
-    bool instructions_at_hand = false;               ///< no way of theirs is modelled
-    const std::vector<RegisterUse>* uses = nullptr;  ///< if registers are what is waited for
+    bool instructions_at_hand = false;  ///< no way of theirs is modelled
   };
 
   explicit SmModel(const Parts& parts);
@@ -77,7 +76,6 @@ class SmModel {
     std::uint64_t line = ~std::uint64_t{0};
     std::array<double, k_scoreboards> scoreboards = {};
     std::array<bool, k_scoreboards> is_memory = {};
-    std::vector<double> registers;  ///< when they are there, if they are waited for
     double eligible = 0;
     Reason reason = Reason::stall;
     bool is_waiting = false;
@@ -97,7 +95,6 @@ class SmModel {
   [[nodiscard]] const ClockOperation& operation_of(const Warp& warp) const;
   void fetch_next(Warp& warp, std::size_t partition, double at);
   void set_eligible(Warp& warp) const;
-  void wait_for_registers(Warp& warp) const;
   [[nodiscard]] double earliest(const Partition& partition, const Warp& warp) const;
   void choose(std::size_t partition);
   void account(Partition& partition, const Warp& warp, double at);
@@ -112,7 +109,6 @@ class SmModel {
   CodePath code_;
   bool in_turn_;
   bool instructions_at_hand_;
-  const std::vector<RegisterUse>* uses_;
   std::array<double, k_units> intervals_ = {};
   std::vector<Partition> partitions_;
   std::uint64_t ages_ = 0;

@@ -60,22 +60,6 @@ TEST(CubinClock, AWaitIsForItsScoreboardAlone) {
   EXPECT_NEAR(cycles_of({.middle = code(1 << 1)}), k_frame + 2 + 1, 0.01);
 }
 
-TEST(CubinClock, AsSimulatedAWaitIsForTheRegisterAlone) {
-  // The store names R0, which the load brings; nothing of its control bits says so.
-  Timed timed{.middle = {{.encoding = k_load, .stall = 2, .write_barrier = 2},
-                         {.encoding = into(k_seven, 7), .stall = 11},
-                         {.encoding = k_store, .stall = 1}}};
-  const double by_barrier = cycles_of(timed);
-  timed.limits.waits_by_register = true;
-  const double by_register = cycles_of(timed);
-  timed.middle[2].encoding = into(k_seven, 8);
-  const double of_others = cycles_of(timed);
-
-  EXPECT_LT(by_barrier, k_frame + 40);
-  EXPECT_GT(by_register, 100 + 200);
-  EXPECT_LT(of_others, k_frame + 20);
-}
-
 TEST(CubinClock, ASecondLoadOfALineIsFoundInL1) {
   const Code load = {.encoding = k_load, .stall = 1, .write_barrier = 0, .wait_mask = 1};
   const Code last = {.encoding = k_seven, .stall = 1, .wait_mask = 1};
