@@ -50,14 +50,15 @@ TEST(CubinClock, StallCountsPass) {
 }
 
 TEST(CubinClock, AWaitIsForItsScoreboardAlone) {
-  const auto code = [](std::uint8_t mask) {
-    return std::vector<Code>{{.encoding = k_load, .stall = 2, .write_barrier = 2},
+  const auto code = [](std::uint8_t mask, std::uint8_t barrier = 2) {
+    return std::vector<Code>{{.encoding = k_load, .stall = 2, .write_barrier = barrier},
                              {.encoding = k_seven, .stall = 1, .wait_mask = mask}};
   };
 
   // From L2: one cycle of L1's unit, and the latency.
   EXPECT_NEAR(cycles_of({.middle = code(1 << 2)}), k_frame + 1 + 200 + 1, 0.01);
   EXPECT_NEAR(cycles_of({.middle = code(1 << 1)}), k_frame + 2 + 1, 0.01);
+  EXPECT_NEAR(cycles_of({.middle = code(1 << 3, 1)}), k_frame + 2 + 1, 0.01);
 }
 
 TEST(CubinClock, ASecondLoadOfALineIsFoundInL1) {
@@ -167,6 +168,15 @@ TEST(CubinClock, WarpsMeetAtABarrier) {
   const double met = cycles_of({.middle = {barrier}, .threads = 64});
 
   EXPECT_NEAR(met - cycles_of({.middle = without, .threads = 64}), 14, 1);
+}
+
+TEST(CubinClock, ABarrierHoldsTheFirstWarpUntilTheLastIsThere) {
+  // The fifth warp comes to it when the first one, of the same partition, has.
+  std::vector<Code> code(101, {.encoding = k_seven, .stall = 1});
+  const double without = cycles_of({.middle = code, .threads = 160});
+  code[50].encoding = k_barrier;
+
+  EXPECT_NEAR(cycles_of({.middle = code, .threads = 160}) - without, 14, 2);
 }
 
 TEST(CubinClock, BlocksBeyondAWaveBeginWhenOthersEnd) {
