@@ -43,8 +43,9 @@ class GpuScriptTest(unittest.TestCase):
         cls.folder = cls.scratch / "cubins"
         cls.interrupted = cls.interrupt_a_run()
         cls.filled = cls.fill()
-        if "NVRTC" in cls.filled.stderr and cls.filled.returncode != 0:
-            raise unittest.SkipTest(cls.filled.stderr.strip().split("\n")[0])
+        missing = re.search(r"(NVRTC|nvJitLink) \(\S+\) was not found[^\n]*", cls.filled.stderr)
+        if cls.filled.returncode != 0 and missing:
+            raise unittest.SkipTest(missing.group())
 
     @classmethod
     def fill(cls) -> subprocess.CompletedProcess:
