@@ -56,7 +56,11 @@ struct OpenedLayers {
 
 CacheLayer open_layer(const std::filesystem::path& path, const CacheStoreOptions& store) {
   std::error_code none;
-  if (!std::filesystem::is_regular_file(path, none)) return CacheStore(path, SPJIT_VERSION, store);
+  // The system would look at what stands before a zero byte.
+  const bool is_whole = path.native().find('\0') == std::string::npos;
+  if (!is_whole || !std::filesystem::is_regular_file(path, none)) {
+    return CacheStore(path, SPJIT_VERSION, store);
+  }
   try {
     return BundleLayer(BundleFile::open(path, {.key = {}, .any_owner = store.allow_unsafe}),
                        SPJIT_VERSION);

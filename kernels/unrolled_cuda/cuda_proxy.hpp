@@ -73,7 +73,7 @@ struct CudaProxyLaunch {
   std::int64_t tiles_a_block = 1;
 };
 
-/// The launch of the candidate's own kernel, which has `blocks_x` blocks of row tiles and empty rows.
+/// The launch of the candidate's own kernel: `blocks_x` blocks of row tiles and of empty rows.
 [[nodiscard]] CudaProxyLaunch launch_of(const CudaCandidate& candidate, std::int64_t blocks_x);
 
 /// The launch in which a proxy of `registers` a thread (as compiled) stands for `candidate`: its

@@ -193,6 +193,13 @@ TEST(CompilerOptions, PathsWithAZeroByteAreRefused) {
   EXPECT_THROW(Compiler(toolkit, uncached()), spjit::InvalidArgument);
   EXPECT_THROW(Compiler(CompileOptions(), {.directory = path}), spjit::InvalidArgument);
   EXPECT_THROW(Compiler(CompileOptions(), {.read_only_layers = {path}}), spjit::InvalidArgument);
+
+  // What stands before the zero byte is a file.
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory.path() / "bundle";
+  std::ofstream(file) << "no bundle";
+  const std::string longer = file.native() + std::string("\0more", 5);
+  EXPECT_THROW(Compiler(CompileOptions(), {.read_only_layers = {longer}}), spjit::InvalidArgument);
 }
 
 TEST(CompilerOptions, ARankModelIsReadOnlyInModesThatTime) {
