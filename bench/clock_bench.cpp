@@ -1,7 +1,7 @@
 /// @file
 /// The clock against simulated cycles of the same kernels: Kendall's tau and what its first choice
-/// loses, beside those of the prior. Needs NVIDIA's
-/// compiler libraries, no GPU. bench/README.md says how to read it.
+/// loses, beside those of the prior. Needs NVIDIA's compiler libraries, no GPU. bench/README.md
+/// says how to read it.
 
 #include <fmt/format.h>
 
@@ -70,7 +70,8 @@ struct TileResult {
 /// What an order of tiles is worth.
 struct Agreement {
   double tau = 0;
-  double loss = 0;
+  double chosen = 0;  ///< simulated cycles of its first choice
+  double loss = 0;    ///< of that against the best
 };
 
 struct MatrixResult {
@@ -78,7 +79,6 @@ struct MatrixResult {
   std::vector<TileResult> tiles;
   Agreement clock;
   Agreement prior;
-  double chosen = 0;                     ///< simulated cycles of the clock's first choice
   std::map<std::string, double> others;  ///< simulated cycles of kernels without tiles
 };
 
@@ -93,7 +93,7 @@ Agreement agreement(const std::vector<TileResult>& tiles, double TileResult::*es
   }
   const auto chosen = std::ranges::min_element(tiles, {}, estimate);
   const auto best = std::ranges::min_element(tiles, {}, &TileResult::simulated);
-  return {kendall_tau_b(left, right), chosen->simulated / best->simulated - 1};
+  return {kendall_tau_b(left, right), chosen->simulated, chosen->simulated / best->simulated - 1};
 }
 
 const CudaCandidate& candidate_of(const CudaTileSpace& space, const std::string& tile) {
@@ -135,7 +135,6 @@ class Comparison {
     }
     result_.clock = agreement(modelled, &TileResult::modelled);
     result_.prior = agreement(modelled, &TileResult::prior);
-    result_.chosen = std::ranges::min_element(modelled, {}, &TileResult::modelled)->simulated;
     return std::move(result_);
   }
 
@@ -167,8 +166,8 @@ class Comparison {
     const ClockLaunch launch = clock_launch(problem_, cubin, k_cuda_kernel_name, shape);
     const auto begin = std::chrono::steady_clock::now();
     // What is called `cycles` was simulated with every instruction where it is needed.
-    const ClockLimits limits{.instructions_at_hand = !options_.limited_fetch};
-    const ModelledTime time = modelled_time(cubin, launch, device_, constants_, limits);
+    const ModelledTime time = modelled_time(cubin, launch, device_, constants_,
+                                            {.instructions_at_hand = !options_.limited_fetch});
     result.clock_ms = ms_since(begin);
     result.modelled = time.cycles;
     result.bound = to_string(time.bound);
@@ -204,7 +203,7 @@ json to_json(const MatrixResult& result) {
   return {{"matrix", result.matrix},
           {"clock", agreement(result.clock)},
           {"prior", agreement(result.prior)},
-          {"chosen_simulated_cycles", result.chosen},
+          {"chosen_simulated_cycles", result.clock.chosen},
           {"others_simulated_cycles", result.others},
           {"tiles", std::move(tiles)}};
 }
@@ -241,9 +240,9 @@ void print_others(const std::vector<MatrixResult>& results) {
   std::map<std::string, std::vector<double>> logarithms;
   for (const MatrixResult& result : results) {
     for (const auto& [family, cycles] : result.others) {
-      logarithms[family].push_back(std::log(cycles / result.chosen));
+      logarithms[family].push_back(std::log(cycles / result.clock.chosen));
       fmt::print("{}: {} takes {:.2f} times as long, simulated\n", result.matrix, family,
-                 cycles / result.chosen);
+                 cycles / result.clock.chosen);
     }
   }
   for (const auto& [family, values] : logarithms) {

@@ -60,8 +60,14 @@ class ClockFilesTest(ReportTest):
         self.assert_refused(self.changed(device="RTX 2080 Ti"), "device does not say")
 
     def test_too_few_tiles_are_refused(self):
-        self.assert_refused(self.changed(tiles=made_up()["tiles"][:2]), "2 tiles")
+        self.assert_refused(self.changed(tiles=made_up()["tiles"][:19]), "19 tiles")
         self.assert_refused(self.changed(tiles=None), "tiles is None")
+
+    def test_fewer_tiles_have_a_reason(self):
+        fewer = {"tiles": made_up()["tiles"][:3]}
+        self.assertEqual(clock_file_faults(self.changed(**fewer, fewer_tiles="No time.")), [])
+        self.assert_refused(self.changed(**fewer, fewer_tiles=""), "fewer_tiles is ''")
+        self.assert_refused(self.changed(**fewer, fewer_tiles=3), "fewer_tiles is 3")
 
     def test_how_a_family_was_launched_is_a_text(self):
         launched = {"family": "sputnik-style", "cycles": 9000, "instructions": 800}

@@ -23,9 +23,9 @@ std::size_t SharedServer::first_with_room(std::size_t slot) {
 
 double SharedServer::serve(double at, double cycles) {
   std::size_t slot = first_with_room(static_cast<std::size_t>(std::max(0.0, at) / k_slot_cycles));
-  slots_[slot].used += cycles;
   const double begin = static_cast<double>(slot) * k_slot_cycles;
-  const double served = std::max(at + cycles, begin + slots_[slot].used);
+  slots_[slot].used = std::max(at - begin, slots_[slot].used) + cycles;
+  const double served = begin + slots_[slot].used;
   // What a slot cannot serve is for the next ones.
   while (slots_[slot].used >= k_slot_cycles) {
     const double left = slots_[slot].used - k_slot_cycles;

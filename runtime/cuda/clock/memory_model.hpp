@@ -43,7 +43,7 @@ class SharedServer {
   static constexpr double k_slot_cycles = 8;
 
   struct Slot {
-    double used = 0;       ///< cycles
+    double used = 0;       ///< cycles of it that are over, served or idle
     std::size_t next = 0;  ///< 0: there is room; else a later slot, where it may be
   };
 

@@ -53,7 +53,7 @@ std::uint32_t to_integer(const sass::Instruction& instruction, std::uint32_t bit
 }
 
 /// The device's is off by a bit at times, which the steps of a division after it make good.
-std::uint32_t reciprocal(std::uint32_t bits) {
+std::uint32_t reciprocal(const sass::Instruction& /*instruction*/, std::uint32_t bits) {
   return std::bit_cast<std::uint32_t>(1 / std::bit_cast<float>(bits));
 }
 
@@ -74,7 +74,7 @@ bool WarpWalk::divisions(const ClockOperation& operation) {
       break;
     case Opcode::mufu:
       if (!instruction.has(Modifier::rcp)) return false;
-      function = [](const sass::Instruction&, std::uint32_t bits) { return reciprocal(bits); };
+      function = reciprocal;
       break;
     default:
       return false;

@@ -110,8 +110,7 @@ TEST(CubinClock, L2GivesSoManyBytesACycle) {
 
   timed.constants.l2_bytes_a_cycle = 1;
 
-  // Cycles that several SMs share are kept account of eight at a time.
-  EXPECT_NEAR(cycles_of(timed) - fast, 128, 8);
+  EXPECT_NEAR(cycles_of(timed) - fast, 128, 0.1);
 }
 
 TEST(CubinClock, AUnitTakesAnInstructionAnInterval) {
