@@ -61,6 +61,7 @@ struct TileResult {
   std::string tile;
   double simulated = 0;  ///< cycles
   double modelled = 0;   ///< cycles
+  double by_register = 0;  ///< cycles, where waits are for registers, as the simulator has them
   double prior = 0;      ///< estimated cycles of the formula
   std::string bound;
   double clock_ms = 0;
@@ -78,6 +79,7 @@ struct MatrixResult {
   std::string matrix;
   std::vector<TileResult> tiles;
   Agreement clock;
+  Agreement by_register;
   Agreement prior;
   std::map<std::string, double> others;  ///< simulated cycles of kernels without tiles
 };
@@ -134,6 +136,7 @@ class Comparison {
       throw Error(fmt::format("{}: fewer than two tiles have {}", result_.matrix, member));
     }
     result_.clock = agreement(modelled, &TileResult::modelled);
+    result_.by_register = agreement(modelled, &TileResult::by_register);
     result_.prior = agreement(modelled, &TileResult::prior);
     return std::move(result_);
   }
@@ -149,9 +152,10 @@ class Comparison {
       result.failed = error.what();
     }
     if (options_.verbose) {
-      fmt::print("  {:52} simulated {:8.0f} modelled {:8.0f} bound {:8} {:5.0f} ms {}\n",
-                 result.tile, result.simulated, result.modelled, result.bound, result.clock_ms,
-                 result.failed);
+      fmt::print(
+          "  {:52} simulated {:8.0f} modelled {:8.0f} by register {:8.0f} bound {:8} {:5.0f} ms {}\n",
+          result.tile, result.simulated, result.modelled, result.by_register, result.bound,
+          result.clock_ms, result.failed);
     }
     result_.tiles.push_back(std::move(result));
   }
@@ -166,9 +170,11 @@ class Comparison {
     const ClockLaunch launch = clock_launch(problem_, cubin, k_cuda_kernel_name, shape);
     const auto begin = std::chrono::steady_clock::now();
     // What is called `cycles` was simulated with every instruction where it is needed.
-    const ModelledTime time = modelled_time(cubin, launch, device_, constants_,
-                                            {.instructions_at_hand = !options_.limited_fetch});
+    ClockLimits limits{.instructions_at_hand = !options_.limited_fetch};
+    const ModelledTime time = modelled_time(cubin, launch, device_, constants_, limits);
     result.clock_ms = ms_since(begin);
+    limits.waits_by_register = true;
+    result.by_register = modelled_time(cubin, launch, device_, constants_, limits).cycles;
     result.modelled = time.cycles;
     result.bound = to_string(time.bound);
     result.prior = estimate_cuda_cycles(candidate, device_);
@@ -190,6 +196,7 @@ json to_json(const MatrixResult& result) {
     json entry = {{"tile", tile.tile}, {"simulated_cycles", tile.simulated}};
     if (tile.failed.empty()) {
       entry.update({{"modelled_cycles", std::round(tile.modelled)},
+                    {"by_register_cycles", std::round(tile.by_register)},
                     {"prior_cycles", std::round(tile.prior)},
                     {"bound", tile.bound}});
     } else {
@@ -202,6 +209,7 @@ json to_json(const MatrixResult& result) {
   };
   return {{"matrix", result.matrix},
           {"clock", agreement(result.clock)},
+          {"clock_by_register", agreement(result.by_register)},
           {"prior", agreement(result.prior)},
           {"chosen_simulated_cycles", result.clock.chosen},
           {"others_simulated_cycles", result.others},
@@ -252,6 +260,7 @@ void print_others(const std::vector<MatrixResult>& results) {
   }
 }
 
+/// Tau is like with like: the simulator's waits. The loss is that of the clock as it is used.
 /// 0: all goals are met. 1: one is missed, or a tile could not be modelled.
 int summarize(const std::vector<MatrixResult>& results) {
   double loss = 0;
@@ -261,7 +270,8 @@ int summarize(const std::vector<MatrixResult>& results) {
     const auto share = 1 / static_cast<double>(results.size());
     loss += result.clock.loss * share;
     prior_loss += result.prior.loss * share;
-    is_met = is_met && (result.clock.tau >= k_least_tau || result.tiles.size() < k_least_tiles);
+    is_met =
+        is_met && (result.by_register.tau >= k_least_tau || result.tiles.size() < k_least_tiles);
     for (const TileResult& tile : result.tiles) {
       if (tile.failed.empty()) continue;
       is_met = false;
@@ -271,7 +281,8 @@ int summarize(const std::vector<MatrixResult>& results) {
   is_met = is_met && loss <= k_most_loss;
   fmt::print("mean loss of the first choice {:.1f} %, of the prior's {:.1f} %\n", 100 * loss,
              100 * prior_loss);
-  fmt::print("goals: tau {:.2f} of every matrix, loss {:.0f} % in the mean: {}\n", k_least_tau,
+  fmt::print("goals: tau {:.2f} by register of every matrix, loss {:.0f} % in the mean: {}\n",
+             k_least_tau,
              100 * k_most_loss, is_met ? "met" : "missed");
   return is_met ? 0 : 1;
 }
@@ -282,10 +293,12 @@ int run(const Options& options) {
     const json document = read_simulated(file);
     results.push_back(Comparison(document, options).run(document.at("tiles")));
     const MatrixResult& result = results.back();
-    fmt::print("{} n={}: {} tiles, tau {:.3f} (prior {:.3f}), loss {:.1f} % (prior {:.1f} %)\n",
-               result.matrix, document.at("n").get<std::int64_t>(), result.tiles.size(),
-               result.clock.tau, result.prior.tau, 100 * result.clock.loss,
-               100 * result.prior.loss);
+    fmt::print(
+        "{} n={}: {} tiles, tau {:.3f} (by register {:.3f}, prior {:.3f}), loss {:.1f} % (by "
+        "register {:.1f} %, prior {:.1f} %)\n",
+        result.matrix, document.at("n").get<std::int64_t>(), result.tiles.size(), result.clock.tau,
+        result.by_register.tau, result.prior.tau, 100 * result.clock.loss,
+        100 * result.by_register.loss, 100 * result.prior.loss);
   }
   if (!options.out.empty()) {
     json matrices = json::array();

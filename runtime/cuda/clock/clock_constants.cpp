@@ -46,7 +46,7 @@ constexpr Named k_named[] = {
     {"misses_in_flight", &ClockConstants::misses_in_flight},
     {"l2_bytes_a_cycle", &ClockConstants::l2_bytes_a_cycle},
     {"l2_port_bytes_a_cycle", &ClockConstants::l2_port_bytes_a_cycle},
-    {"store_bytes_a_cycle", &ClockConstants::store_bytes_a_cycle},
+    {"request_bytes_a_cycle", &ClockConstants::request_bytes_a_cycle},
     {"dram_bytes_a_cycle", &ClockConstants::dram_bytes_a_cycle},
     {"l0_code_bytes", &ClockConstants::l0_code_bytes},
     {"l1_code_bytes", &ClockConstants::l1_code_bytes},

@@ -53,7 +53,7 @@ struct ClockConstants {
   double misses_in_flight = 0;               ///< sectors an SM waits for at once
   double l2_bytes_a_cycle = 0;               ///< an SM's share of what L2 gives, when all ask
   double l2_port_bytes_a_cycle = 0;          ///< that one SM can take
-  double store_bytes_a_cycle = 0;            ///< an SM
+  double request_bytes_a_cycle = 0;          ///< an SM asks for and stores
   double dram_bytes_a_cycle = 0;             ///< an SM's share
 
   // Instructions' way.

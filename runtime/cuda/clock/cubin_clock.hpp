@@ -39,6 +39,9 @@ struct ClockLimits {
   double most_steps = 2'000'000;
   /// Instructions are where they are needed, as in simulations that leave their way out.
   bool instructions_at_hand = false;
+  /// An instruction waits for the registers that it names, not for stall counts and scoreboards: as
+  /// in simulations that do not know them. No device does so.
+  bool waits_by_register = false;
   Cancellation cancel = {};
 };
 

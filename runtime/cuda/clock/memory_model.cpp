@@ -55,18 +55,28 @@ SmMemory::SmMemory(const ClockConstants& constants, double l1_bytes, DeviceMemor
       l1_(l1_bytes, static_cast<std::uint64_t>(constants.l1_sets)),
       in_flight_(std::max<std::size_t>(static_cast<std::size_t>(constants.misses_in_flight), 1)) {}
 
+/// When a request for a sector leaves the SM. A few may wait for that, then L1's unit does.
+double SmMemory::request(double at) {
+  const double left = requests_.serve(at, k_sector_bytes / constants_.request_bytes_a_cycle);
+  unit_.block_until(left - k_queue_cycles);
+  return left;
+}
+
 double SmMemory::load_sector(double at, std::uint64_t sector) {
+  const double port_cycles = k_sector_bytes / constants_.l2_port_bytes_a_cycle;
   if (const double ready = l1_.find(sector); ready >= 0) {
-    return std::max(at + constants_.l1_latency, ready);
+    const double hit = at + constants_.l1_latency;
+    if (ready <= hit) return hit;
+    // One that is on its way comes through the port once for each that waits for it.
+    return port_.serve(ready - constants_.l2_latency, port_cycles) + constants_.l2_latency;
   }
   // Where too many are on their way, the unit waits for the oldest one.
   double& oldest = in_flight_[next_miss_];
   next_miss_ = (next_miss_ + 1) % in_flight_.size();
   const double asked = l1_.room_from(sector, std::max(at, oldest));
   unit_.block_until(asked);
-  const double left = device_.load(asked, sector);
-  const double came =
-      port_.serve(left, k_sector_bytes / constants_.l2_port_bytes_a_cycle) + constants_.l2_latency;
+  const double left = device_.load(request(asked), sector);
+  const double came = port_.serve(left, port_cycles) + constants_.l2_latency;
   ++sectors_from_l2_;
   oldest = came;
   l1_.fill(sector, asked, came);
@@ -86,8 +96,8 @@ AccessTimes SmMemory::access(double at, const ClockOperation& operation, const T
   const double served = unit_.serve(at, std::max(1.0, bytes / constants_.l1_bytes_a_cycle));
   times.operands = served + constants_.operands_latency;
   if (operation.is_store) {
-    times.done = stores_.serve(served, bytes / constants_.store_bytes_a_cycle);
-    unit_.block_until(times.done - k_queue_cycles);
+    times.done = served;
+    for (std::size_t i = 0; i < sectors.size(); ++i) times.done = request(served);
     return times;
   }
   times.done = served + constants_.l1_latency;

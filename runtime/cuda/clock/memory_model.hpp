@@ -101,6 +101,7 @@ class SmMemory {
  private:
   static constexpr double k_queue_cycles = 16;
 
+  [[nodiscard]] double request(double at);
   [[nodiscard]] double load_sector(double at, std::uint64_t sector);
 
   const ClockConstants& constants_;
@@ -108,7 +109,7 @@ class SmMemory {
   SectorCache l1_;
   Server unit_;                    ///< tags and data of L1, banks of shared memory
   SharedServer port_;              ///< sectors that come from L2
-  Server stores_;                  ///< that go there
+  Server requests_;                ///< and those that go there, loads that miss and stores
   std::vector<double> in_flight_;  ///< when each of the last misses came, in a ring
   std::size_t next_miss_ = 0;
   std::uint64_t sectors_from_l2_ = 0;

@@ -4,8 +4,15 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/cuda/sass/dependencies.hpp"
+
 namespace spjit {
 namespace {
+
+constexpr std::size_t k_registers = 256;
+/// Of results that stall counts wait for, where registers are what is waited for: from the issue
+/// through operand collector and unit to the next issue, in the simulator of docs/clock.md.
+constexpr double k_simulated_latency = 8;
 
 constexpr std::size_t index_of(ClockUnit unit) { return static_cast<std::size_t>(unit); }
 
@@ -33,6 +40,7 @@ SmModel::SmModel(const Parts& parts)
       code_(parts.constants, parts.partitions, parts.code_in_l2),
       in_turn_(parts.constants.warp_order == WarpOrder::in_turn),
       instructions_at_hand_(parts.instructions_at_hand),
+      uses_(parts.uses),
       partitions_(static_cast<std::size_t>(parts.partitions)) {
   intervals_[index_of(ClockUnit::fp32)] = constants_.fp32_interval;
   intervals_[index_of(ClockUnit::integer)] = constants_.integer_interval;
@@ -57,10 +65,19 @@ void SmModel::fetch_next(Warp& warp, std::size_t partition, double at) {
   warp.fetched = code_.fetch(at, partition, line);
 }
 
+void SmModel::wait_for_registers(Warp& warp) const {
+  for (const std::uint8_t number : (*uses_)[warp.trace.steps[warp.at].operation].waits) {
+    if (warp.registers[number] <= warp.eligible) continue;
+    warp.eligible = warp.registers[number];
+    warp.reason = Reason::memory;
+  }
+}
+
 void SmModel::set_eligible(Warp& warp) const {
   warp.eligible = warp.ready;
   warp.reason = Reason::stall;
-  const std::uint8_t mask = operation_of(warp).instruction.control.wait_mask;
+  if (uses_ != nullptr) wait_for_registers(warp);
+  const std::uint8_t mask = uses_ != nullptr ? 0 : operation_of(warp).instruction.control.wait_mask;
   for (std::size_t i = 0; mask >> i != 0; ++i) {
     if ((mask >> i & 1) == 0 || warp.scoreboards[i] <= warp.eligible) continue;
     warp.eligible = warp.scoreboards[i];
@@ -115,6 +132,7 @@ void SmModel::start_block(double at, std::vector<WarpTrace> warps) {
     warp->block = block;
     warp->age = ++ages_;
     warp->ready = at;
+    if (uses_ != nullptr) warp->registers.resize(k_registers);
     fetch_next(*warp, index, at);
     set_eligible(*warp);
     emptiest->warps.push_back(std::move(warp));
@@ -165,8 +183,11 @@ void SmModel::execute(Partition& partition, Warp& warp, const ClockOperation& op
   const sass::Control& control = operation.instruction.control;
   const std::size_t unit = index_of(operation.unit);
   partition.unit_free[unit] = at + intervals_[unit];
-  warp.ready = at + std::max<double>(control.stall, 1);
+  warp.ready = at + (uses_ != nullptr ? 1 : std::max<double>(control.stall, 1));
   AccessTimes times{at + constants_.operands_latency, at + constants_.special_latency};
+  if (uses_ != nullptr && has_fixed_latency(operation.instruction)) {
+    times.done = at + k_simulated_latency;
+  }
   if (operation.unit == ClockUnit::constant) times.done = at + constants_.constant_latency;
   const TraceStep& step = warp.trace.steps[warp.at];
   const bool is_access = is_memory_unit(operation.unit) && step.access != k_no_access;
@@ -184,6 +205,10 @@ void SmModel::execute(Partition& partition, Warp& warp, const ClockOperation& op
   };
   raise(control.write_barrier, times.done);
   raise(control.read_barrier, times.operands);
+  if (uses_ == nullptr) return;
+  for (const std::uint8_t number : (*uses_)[step.operation].results) {
+    warp.registers[number] = std::max(warp.registers[number], times.done);
+  }
 }
 
 void SmModel::release(const Block* block, double at) {
@@ -222,9 +247,12 @@ bool SmModel::end_warp(std::size_t partition, std::size_t index, double at) {
   return false;
 }
 
+/// Of partitions that wait for the memory unit, the one goes first whose last turn is the oldest.
 bool SmModel::issue() {
   const auto first = std::ranges::min_element(partitions_, {}, [](const Partition& partition) {
-    return partition.has_next ? partition.next : std::numeric_limits<double>::infinity();
+    const double next =
+        partition.has_next ? partition.next : std::numeric_limits<double>::infinity();
+    return std::pair(next, partition.turn);
   });
   const auto index = static_cast<std::size_t>(first - partitions_.begin());
   Partition& partition = *first;
@@ -237,6 +265,7 @@ bool SmModel::issue() {
   const ClockOperation& operation = operation_of(warp);
   account(partition, warp, at);
   execute(partition, warp, operation, at);
+  if (is_memory_unit(operation.unit)) partition.turn = ++turns_;
   partition.now = at + 1;
   partition.last = warp.age;
   ++warp.at;

@@ -37,7 +37,8 @@ class SmModel {
     std::int64_t partitions = 4;
     double l1_bytes = 0;
     bool code_in_l2 = true;
-    bool instructions_at_hand = false;  ///< no way of theirs is modelled
+    bool instructions_at_hand = false;               ///< no way of theirs is modelled
+    const std::vector<RegisterUse>* uses = nullptr;  ///< if registers are what is waited for
   };
 
   explicit SmModel(const Parts& parts);
@@ -76,6 +77,7 @@ class SmModel {
     std::uint64_t line = ~std::uint64_t{0};
     std::array<double, k_scoreboards> scoreboards = {};
     std::array<bool, k_scoreboards> is_memory = {};
+    std::vector<double> registers;  ///< when they are there, if they are waited for
     double eligible = 0;
     Reason reason = Reason::stall;
     bool is_waiting = false;
@@ -85,6 +87,7 @@ class SmModel {
     std::vector<std::unique_ptr<Warp>> warps;  ///< oldest first
     std::array<double, k_units> unit_free = {};
     double now = 0;
+    std::uint64_t turn = 0;  ///< the number of its last one at the memory unit
     std::uint64_t last = 0;  ///< age of the warp that was issued last
     // Of the next issue.
     double next = 0;
@@ -94,6 +97,7 @@ class SmModel {
 
   [[nodiscard]] const ClockOperation& operation_of(const Warp& warp) const;
   void fetch_next(Warp& warp, std::size_t partition, double at);
+  void wait_for_registers(Warp& warp) const;
   void set_eligible(Warp& warp) const;
   [[nodiscard]] double earliest(const Partition& partition, const Warp& warp) const;
   void choose(std::size_t partition);
@@ -109,9 +113,11 @@ class SmModel {
   CodePath code_;
   bool in_turn_;
   bool instructions_at_hand_;
+  const std::vector<RegisterUse>* uses_;
   std::array<double, k_units> intervals_ = {};
   std::vector<Partition> partitions_;
   std::uint64_t ages_ = 0;
+  std::uint64_t turns_ = 0;
   std::int64_t running_ = 0;
   double ended_ = 0;
   SchedulerCycles cycles_;

@@ -97,7 +97,7 @@ inline constexpr std::uint64_t k_pointer = std::uint64_t{1} << 33;
   constants.l1_sets = 4;
   constants.misses_in_flight = 1000;
   constants.l2_bytes_a_cycle = constants.l2_port_bytes_a_cycle = 1e6;
-  constants.store_bytes_a_cycle = 1e6;
+  constants.request_bytes_a_cycle = 1e6;
   constants.dram_bytes_a_cycle = 1e6;
   constants.l0_code_bytes = 16384;
   constants.l1_code_bytes = 131072;

@@ -61,6 +61,22 @@ TEST(CubinClock, AWaitIsForItsScoreboardAlone) {
   EXPECT_NEAR(cycles_of({.middle = code(1 << 3, 1)}), k_frame + 2 + 1, 0.01);
 }
 
+TEST(CubinClock, AsSimulatedAWaitIsForTheRegisterAlone) {
+  // The store names R0, which the load brings; nothing of its control bits says so.
+  Timed timed{.middle = {{.encoding = k_load, .stall = 2, .write_barrier = 2},
+                         {.encoding = into(k_seven, 7), .stall = 11},
+                         {.encoding = k_store, .stall = 1}}};
+  const double by_barrier = cycles_of(timed);
+  timed.limits.waits_by_register = true;
+  const double by_register = cycles_of(timed);
+  timed.middle[2].encoding = into(k_seven, 8);
+  const double of_others = cycles_of(timed);
+
+  EXPECT_LT(by_barrier, k_frame + 40);
+  EXPECT_GT(by_register, 100 + 200);
+  EXPECT_LT(of_others, k_frame + 20);
+}
+
 TEST(CubinClock, ASecondLoadOfALineIsFoundInL1) {
   const Code load = {.encoding = k_load, .stall = 1, .write_barrier = 0, .wait_mask = 1};
   const Code last = {.encoding = k_seven, .stall = 1, .wait_mask = 1};
@@ -111,6 +127,58 @@ TEST(CubinClock, L2GivesSoManyBytesACycle) {
   timed.constants.l2_bytes_a_cycle = 1;
 
   EXPECT_NEAR(cycles_of(timed) - fast, 128, 0.1);
+}
+
+/// Each lane loads its element, `count` times from other lines.
+std::vector<Code> loads_of(int count) {
+  std::vector<Code> code = {{.encoding = k_lane, .stall = 2, .write_barrier = 1},
+                            {.encoding = k_address, .stall = 8, .wait_mask = 2}};
+  for (int i = 0; i < count; ++i) {
+    const auto bytes = static_cast<std::uint64_t>(i) * 0x1000;
+    code.push_back(
+        {.encoding = with_bits(k_load, 40, 24, bytes), .stall = 1, .write_barrier = 0});
+  }
+  return code;
+}
+
+TEST(CubinClock, RequestsLeaveOneAfterTheOtherAlsoThoseOfStores) {
+  std::vector<Code> code = loads_of(1);
+  code.push_back({.encoding = k_store, .stall = 1, .wait_mask = 1});
+  Timed timed{.middle = code};
+  const double fast = cycles_of(timed);
+
+  timed.constants.request_bytes_a_cycle = 1;
+
+  // Four sectors there, and four back again, behind which the exit's cycle does not show.
+  EXPECT_NEAR(cycles_of(timed) - fast, 128 + 128 - 1, 0.1);
+}
+
+TEST(CubinClock, AnElementOnItsWayComesOnceForEachThatWaits) {
+  std::vector<Code> code = loads_of(1);
+  code.push_back(code.back());
+  code.push_back({.encoding = k_seven, .stall = 1, .wait_mask = 1});
+  Timed timed{.middle = code};
+  const double fast = cycles_of(timed);
+
+  timed.constants.l2_port_bytes_a_cycle = 1;
+  const ModelledTime slow = time_of(timed);
+
+  EXPECT_EQ(slow.bytes_from_l2, 128);
+  EXPECT_NEAR(slow.cycles - fast, 128 + 128, 0.1);
+}
+
+TEST(CubinClock, PartitionsTakeTurnsAtTheMemoryUnit) {
+  // Those that never come first would end long after the others: twice as late as the first.
+  std::vector<Code> code = loads_of(64);
+  code.push_back({.encoding = k_seven, .stall = 1, .wait_mask = 1});
+  Timed timed{.middle = code, .threads = 128};
+  timed.constants.l1_bytes_a_cycle = 32;
+  timed.constants.memory_interval = 8;
+
+  const ModelledTime time = time_of(timed);
+
+  // Each of 256 loads takes four cycles of L1; nobody waits while others have nothing to do.
+  EXPECT_LT(time.schedulers.empty, 0.1 * 4 * time.cycles);
 }
 
 TEST(CubinClock, AUnitTakesAnInstructionAnInterval) {
