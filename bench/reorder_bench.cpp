@@ -6,8 +6,9 @@
 ///                                       Figure 6 of LO-SpMM (paired_blocks.hpp), n = 1024: runs of
 ///                                       the family `unrolled` on this CPU, hot, measured; counters
 ///                                       modelled_2080ti and modelled_v100 are cycles by the
-///                                       formula that ranks CUDA tiles, of its first tile: no GPU
-///                                       ran them
+///                                       formula that ranks CUDA tiles, of its first tile, and
+///                                       clock_2080ti those of the tile that the clock chooses
+///                                       (0 without NVIDIA's compiler libraries): no GPU ran them
 ///   limit/ALGORITHM/m1:M/FILE/shards:S  what dealing the rows into S shards gives away; counters
 ///   are
 ///                                       ratios to one shard, and the shards of the default limits
@@ -21,6 +22,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +34,7 @@
 #include "reorder/algorithms.hpp"
 #include "reorder/row_grouping.hpp"
 #include "spjit/compiler.hpp"
+#include "spjit/error.hpp"
 #include "spjit/generate.hpp"
 #include "spjit/matrix_io.hpp"
 
@@ -134,6 +137,29 @@ double modelled_cycles(const spjit::Problem& problem, ReorderAlgorithm algorithm
   return -spjit::rank_by_prior(space.survivors(), limits).front().score;
 }
 
+/// The clock's cycles of the tile that it chooses where no GPU is. [cycles]
+double clock_cycles(const spjit::Problem& problem, ReorderAlgorithm algorithm, const char* target) {
+  spjit::CompileOptions options;
+  options.target = spjit::Target::parse(target);
+  options.policy.reorder = algorithm;
+  options.policy.family = "unrolled";
+  options.policy.search = spjit::SearchMode::ranked;
+  double least = 0;
+  try {
+    const spjit::Kernel kernel =
+        spjit::Compiler(options, {.enabled = false, .directory = {}}).compile(problem);
+    const auto record = nlohmann::json::parse(kernel.artifact().record);
+    for (const nlohmann::json& entry : record.at("search").at("entries")) {
+      if (!entry.contains("modelled") || !entry["modelled"].contains("cycles")) continue;
+      const double cycles = entry["modelled"]["cycles"].get<double>();
+      if (least == 0 || cycles < least) least = cycles;
+    }
+  } catch (const spjit::NotSupported& error) {
+    fmt::print(stderr, "{}\n", error.what());
+  }
+  return least;
+}
+
 void measure_ablation(benchmark::State& state, const spjit::bench::PairedBlocks& blocks,
                       ReorderAlgorithm algorithm) {
   constexpr std::int64_t k_n = 1024;
@@ -142,6 +168,7 @@ void measure_ablation(benchmark::State& state, const spjit::bench::PairedBlocks&
   problem.n = k_n;
   state.counters["modelled_2080ti"] = modelled_cycles(problem, algorithm, "sm_75:rtx2080ti");
   state.counters["modelled_v100"] = modelled_cycles(problem, algorithm, "sm_70:v100");
+  state.counters["clock_2080ti"] = clock_cycles(problem, algorithm, "sm_75:rtx2080ti");
   spjit::CompileOptions options;
   options.policy.reorder = algorithm;
   options.policy.family = "unrolled";
