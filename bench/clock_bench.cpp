@@ -59,10 +59,10 @@ constexpr std::size_t k_least_tiles = 10;
 
 struct TileResult {
   std::string tile;
-  double simulated = 0;  ///< cycles
-  double modelled = 0;   ///< cycles
+  double simulated = 0;    ///< cycles
+  double modelled = 0;     ///< cycles
   double by_register = 0;  ///< cycles, where waits are for registers, as the simulator has them
-  double prior = 0;      ///< estimated cycles of the formula
+  double prior = 0;        ///< estimated cycles of the formula
   std::string bound;
   double clock_ms = 0;
   std::string failed;  ///< why it has no modelled cycles; empty: it has
@@ -153,7 +153,8 @@ class Comparison {
     }
     if (options_.verbose) {
       fmt::print(
-          "  {:52} simulated {:8.0f} modelled {:8.0f} by register {:8.0f} bound {:8} {:5.0f} ms {}\n",
+          "  {:52} simulated {:8.0f} modelled {:8.0f} by register {:8.0f} bound {:8} {:5.0f} ms "
+          "{}\n",
           result.tile, result.simulated, result.modelled, result.by_register, result.bound,
           result.clock_ms, result.failed);
     }
@@ -282,8 +283,7 @@ int summarize(const std::vector<MatrixResult>& results) {
   fmt::print("mean loss of the first choice {:.1f} %, of the prior's {:.1f} %\n", 100 * loss,
              100 * prior_loss);
   fmt::print("goals: tau {:.2f} by register of every matrix, loss {:.0f} % in the mean: {}\n",
-             k_least_tau,
-             100 * k_most_loss, is_met ? "met" : "missed");
+             k_least_tau, 100 * k_most_loss, is_met ? "met" : "missed");
   return is_met ? 0 : 1;
 }
 

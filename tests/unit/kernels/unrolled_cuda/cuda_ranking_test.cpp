@@ -136,8 +136,7 @@ TEST(CudaRankModel, TheShippedOneOfSm75SaysThatItsTimesAreModelled) {
   ASSERT_NE(model, nullptr);
 
   EXPECT_FALSE(model->model.trees.empty());
-  EXPECT_EQ(ranked_by(model.get()),
-            "cuda-sm_75 (trained on modelled times, sm_75:rtx2080ti)");
+  EXPECT_EQ(ranked_by(model.get()), "cuda-sm_75 (trained on modelled times, sm_75:rtx2080ti)");
   options.policy.rank_model = "prior";
   EXPECT_EQ(cuda_rank_model(options), nullptr);
 }

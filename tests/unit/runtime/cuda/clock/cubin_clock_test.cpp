@@ -1,6 +1,5 @@
 // Times that follow from a few instructions by hand.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "clock_testing.hpp"
@@ -10,7 +9,6 @@ namespace spjit {
 namespace {
 
 using namespace testing_support;
-using testing::HasSubstr;
 
 /// One SM, or as many as are said, of sm_75.
 CudaDeviceInfo device_of(std::int64_t sms) {
@@ -135,8 +133,7 @@ std::vector<Code> loads_of(int count) {
                             {.encoding = k_address, .stall = 8, .wait_mask = 2}};
   for (int i = 0; i < count; ++i) {
     const auto bytes = static_cast<std::uint64_t>(i) * 0x1000;
-    code.push_back(
-        {.encoding = with_bits(k_load, 40, 24, bytes), .stall = 1, .write_barrier = 0});
+    code.push_back({.encoding = with_bits(k_load, 40, 24, bytes), .stall = 1, .write_barrier = 0});
   }
   return code;
 }
@@ -263,7 +260,7 @@ TEST(CubinClock, OfALongLaunchSomeSmsAreModelled) {
   Timed timed{.middle = stalls, .blocks = 640, .sms = 40};
   const ModelledTime all = time_of(timed);
 
-  timed.limits.most_steps = 640 * 23 / 4;
+  timed.limits.most_steps = 640 * (23 / 4.0);
   const ModelledTime some = time_of(timed);
 
   EXPECT_EQ(all.modelled_sms, 40);
