@@ -53,6 +53,8 @@ struct Options {
 
 /// Goals: of every matrix, and of the mean over them.
 constexpr double k_least_tau = 0.8;
+/// Of the clock as it is used, whose waits are not the simulator's: no goal, a floor.
+constexpr double k_floor_tau = 0.6;
 constexpr double k_most_loss = 0.05;
 /// With fewer tiles an order says nothing.
 constexpr std::size_t k_least_tiles = 10;
@@ -272,7 +274,8 @@ int summarize(const std::vector<MatrixResult>& results) {
     loss += result.clock.loss * share;
     prior_loss += result.prior.loss * share;
     is_met =
-        is_met && (result.by_register.tau >= k_least_tau || result.tiles.size() < k_least_tiles);
+        is_met && ((result.by_register.tau >= k_least_tau && result.clock.tau >= k_floor_tau) ||
+                   result.tiles.size() < k_least_tiles);
     for (const TileResult& tile : result.tiles) {
       if (tile.failed.empty()) continue;
       is_met = false;
@@ -282,8 +285,8 @@ int summarize(const std::vector<MatrixResult>& results) {
   is_met = is_met && loss <= k_most_loss;
   fmt::print("mean loss of the first choice {:.1f} %, of the prior's {:.1f} %\n", 100 * loss,
              100 * prior_loss);
-  fmt::print("goals: tau {:.2f} by register of every matrix, loss {:.0f} % in the mean: {}\n",
-             k_least_tau, 100 * k_most_loss, is_met ? "met" : "missed");
+  fmt::print("goals: tau {:.2f} by register ({:.2f} as used) of every matrix, loss {:.0f} %: {}\n",
+             k_least_tau, k_floor_tau, 100 * k_most_loss, is_met ? "met" : "missed");
   return is_met ? 0 : 1;
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/arithmetic.hpp"
@@ -72,24 +73,29 @@ class ModelledSearch {
     std::vector<std::size_t> result(
         std::min(ranked_.size(), static_cast<std::size_t>(policy_.top_k)));
     std::iota(result.begin(), result.end(), 0);
-    if (favourite_ >= result.size() && favourite_ < ranked_.size()) result.push_back(favourite_);
+    if (favourite_ >= result.size() && favourite_ < ranked_.size()) {
+      result.insert(result.begin() + 1, favourite_);  // before the budget is spent
+    }
     return result;
   }
 
   [[nodiscard]] double left_ms() const { return policy_.search_budget_ms - ms_since(begin_); }
 
-  /// A clock that cannot follow the first kernel follows none of the problem.
+  /// A clock that cannot follow the first kernel follows none of the problem. One that does not
+  /// compile says nothing of the others.
   [[nodiscard]] bool goes_on(std::size_t i) const {
     const std::optional<ModelledResult>& result = found_.trace.entries[i].modelled;
-    return i > 0 || (result && result->failure.empty());
+    return i > 0 || (result && !is_refused_);
   }
 
   void model(std::size_t i) {
     const CudaCandidate& candidate = ranked_[i];
     const Cancellation limited = spjit::limited(context_.cancel, left_ms());
     ModelledResult result;
+    bool is_compiled = false;
     try {
       const CudaKernelImage image = tools_.compile_kernel(candidate, limited);
+      is_compiled = true;
       if (i == 0) found_.built = image.built;
       const ModelledTime time = tools_.model(candidate, image, limited);
       result.us = time.us;
@@ -107,13 +113,14 @@ class ModelledSearch {
       throw;
     } catch (const Error& error) {  // also an instruction that the decoder does not know
       result.failure = error.what();
+      is_refused_ = is_compiled;
     }
     if (!result.failure.empty() && found_.why_not.empty()) found_.why_not = result.failure;
     found_.trace.entries[i].modelled = std::move(result);
   }
 
   void take(std::size_t i, const ModelledTime& time, const CudaKernelImage& image) {
-    if (best_ && time.cycles >= best_cycles_) return;
+    if (best_ && std::pair(time.cycles, i) >= std::pair(best_cycles_, *best_)) return;
     best_ = i;
     best_cycles_ = time.cycles;
     found_.built = image.built;
@@ -122,6 +129,7 @@ class ModelledSearch {
 
   const SearchPolicy& policy_;
   std::size_t favourite_;
+  bool is_refused_ = false;  ///< the clock could not follow the last kernel
   std::span<const CudaCandidate> ranked_;
   const CudaModelTools& tools_;
   const CompileContext& context_;

@@ -40,7 +40,8 @@ struct ClockLimits {
   /// Instructions are where they are needed, as in simulations that leave their way out.
   bool instructions_at_hand = false;
   /// An instruction waits for the registers that it names, not for stall counts and scoreboards: as
-  /// in simulations that do not know them. No device does so.
+  /// in simulations that do not know them. No device does so. Results of a fixed latency are there
+  /// after 8 cycles; predicates and uniform registers are not waited for, as in those simulations.
   bool waits_by_register = false;
   Cancellation cancel = {};
 };

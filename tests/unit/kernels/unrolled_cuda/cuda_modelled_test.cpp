@@ -92,7 +92,8 @@ TEST_F(Modelled, TheChoiceOfInstantIsAskedWhereverItIsRanked) {
 
   const CudaModelledSearch found = search();
 
-  EXPECT_EQ(compiled_.size(), 3U);
+  // Second, so that the budget does not end before it.
+  EXPECT_THAT(compiled_, testing::ElementsAre(given_.name(0), given_.name(4), given_.name(1)));
   EXPECT_EQ(found.trace.chosen, 4U);
   favourite_ = 1;
   compiled_.clear();
@@ -109,6 +110,21 @@ TEST_F(Modelled, WhereTheFirstIsRefusedNoOtherIsBuiltAndTheFirstIsKept) {
   EXPECT_EQ(compiled_.size(), 1U);
   EXPECT_EQ(images_.at(found.built.get()), given_.name(0));
   EXPECT_EQ(found.why_not, "cannot follow");
+}
+
+TEST_F(Modelled, AFirstThatDoesNotCompileSaysNothingOfTheOthers) {
+  given_.options.policy.top_k = 2;
+  fails_ = given_.name(0);
+  favourite_ = 4;
+
+  const CudaModelledSearch found = search();
+
+  EXPECT_TRUE(found.trace.modelled);
+  EXPECT_EQ(compiled_.size(), 3U);
+  EXPECT_THAT(found.trace.entries[0].modelled->failure, HasSubstr("made up"));
+  // The fourth, asked before, takes as long.
+  EXPECT_EQ(found.trace.chosen, 1U);
+  EXPECT_EQ(images_.at(found.built.get()), given_.name(1));
 }
 
 TEST_F(Modelled, AnInstructionThatNobodyKnowsIsNoFailureOfTheCompilation) {
