@@ -166,7 +166,7 @@ double clock_cycles(const spjit::Problem& problem, ReorderAlgorithm algorithm, c
 }
 
 void measure_ablation(benchmark::State& state, const spjit::bench::PairedBlocks& blocks,
-                      ReorderAlgorithm algorithm) {
+                      ReorderAlgorithm algorithm, const std::string& name) {
   constexpr std::int64_t k_n = 1024;
   spjit::Problem problem;
   problem.a = spjit::bench::paired_blocks(blocks);
@@ -175,7 +175,7 @@ void measure_ablation(benchmark::State& state, const spjit::bench::PairedBlocks&
   state.counters["modelled_v100"] = modelled_cycles(problem, algorithm, "sm_70:v100");
   // This function is called again for each number of iterations that is tried.
   static std::map<std::string, double> modelled;
-  const auto [found, is_new] = modelled.try_emplace(state.name());
+  const auto [found, is_new] = modelled.try_emplace(name);
   if (is_new) found->second = clock_cycles(problem, algorithm, "sm_75:rtx2080ti");
   state.counters["clock_2080ti"] = found->second;
   spjit::CompileOptions options;
@@ -251,12 +251,11 @@ void register_ablation() {
     for (const double similarity : {0.0, 0.3, 0.6, 0.9}) {
       for (const ReorderAlgorithm algorithm : k_algorithms) {
         const spjit::bench::PairedBlocks blocks{.similarity = similarity, .nnz_ratio = ratio};
-        benchmark::RegisterBenchmark(
-            fmt::format("ablation/{}/similarity:{}/ratio:{}", spjit::to_string(algorithm),
-                        similarity, ratio)
-                .c_str(),
-            [=](benchmark::State& state) { measure_ablation(state, blocks, algorithm); })
-            ->Unit(benchmark::kMicrosecond);
+        const std::string name = fmt::format("ablation/{}/similarity:{}/ratio:{}",
+                                             spjit::to_string(algorithm), similarity, ratio);
+        benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
+          measure_ablation(state, blocks, algorithm, name);
+        })->Unit(benchmark::kMicrosecond);
       }
     }
   }
