@@ -116,18 +116,23 @@ std::vector<Recipe> bandwidth_recipes(const ConstantSizes& sizes) {
   return recipes;
 }
 
-/// Cycles an instruction of a warp takes in each straight line.
+/// Cycles an instruction of a warp takes in the straight line `line`, on so many SMs; 0: on all.
+FetchPoint fetch_point(MicroDevice& device, unsigned warps, std::size_t line, unsigned sms) {
+  const std::int64_t bytes = device.sizes().code_bytes[line];
+  std::vector<double> cycles;
+  for (const auto& blocks : device.arithmetic("straight", warps, line + 1, sms)) {
+    cycles.push_back(median_of(blocks));
+  }
+  const std::int64_t straight = bytes / k_instruction_bytes;
+  const double instructions = static_cast<double>(straight) * device.straight_rounds(line + 1);
+  return {bytes, median_of(cycles) / instructions};
+}
+
+/// Of each straight line, on all SMs.
 std::vector<FetchPoint> fetch_curve(MicroDevice& device, unsigned warps) {
   std::vector<FetchPoint> curve;
   for (std::size_t i = 0; i < device.sizes().code_bytes.size(); ++i) {
-    const std::int64_t bytes = device.sizes().code_bytes[i];
-    std::vector<double> cycles;
-    for (const auto& blocks : device.arithmetic("straight", warps, i + 1)) {
-      cycles.push_back(median_of(blocks));
-    }
-    const std::int64_t straight = bytes / k_instruction_bytes;
-    const double instructions = static_cast<double>(straight) * device.straight_rounds(i + 1);
-    curve.push_back({bytes, median_of(cycles) / instructions});
+    curve.push_back(fetch_point(device, warps, i, 0));
   }
   return curve;
 }
@@ -160,6 +165,10 @@ std::vector<Constant> fetch_constants(const ConstantsResult& result, bool rehear
   if (knees.first_bytes) {
     last_rate = static_cast<double>(k_instruction_bytes) / result.four_warps.back().cycles;
   }
+  std::optional<double> port_rate;
+  if (result.one_sm.cycles > 0) {
+    port_rate = static_cast<double>(k_instruction_bytes) / result.one_sm.cycles;
+  }
   const char* const curve = "straight lines of FFMAs over their size (fetch_curve)";
   return {known("l0_code_bytes", "bytes", fmt::format("{}: up to 5 % over the shortest", curve),
                 size(knees.first_bytes), rehearse),
@@ -169,7 +178,9 @@ std::vector<Constant> fetch_constants(const ConstantsResult& result, bool rehear
                 "one warp in the longest line that the second level holds", second_rate, rehearse),
           known("l2_code_bytes_a_cycle", k_bytes_a_cycle,
                 "an SM's share: one warp a partition in the longest line, all SMs", last_rate,
-                rehearse)};
+                rehearse),
+          known("l2_code_port_bytes_a_cycle", k_bytes_a_cycle,
+                "one SM alone: one warp a partition in the longest line", port_rate, rehearse)};
 }
 
 Constant boost_mhz(MicroDevice& device, bool rehearse) {
@@ -207,6 +218,7 @@ ConstantsResult measure_constants(const CudaContext& context,
   try {
     result.one_warp = fetch_curve(device, 1);
     result.four_warps = fetch_curve(device, k_partitions);
+    result.one_sm = fetch_point(device, k_partitions, device.sizes().code_bytes.size() - 1, 1);
     for (Constant& constant : fetch_constants(result, rehearse)) {
       result.constants.push_back(std::move(constant));
     }

@@ -30,6 +30,7 @@ struct ConstantsResult {
   /// Cycles an instruction of a warp takes in straight lines: one warp, and one a partition.
   std::vector<FetchPoint> one_warp;
   std::vector<FetchPoint> four_warps;
+  FetchPoint one_sm;  ///< the longest line, four warps on one SM alone
 };
 
 /// Measures on the device. What fails is in its constant; after a fault of the device all that

@@ -107,7 +107,8 @@ MicroDevice::MicroDevice(const CudaContext& context, const std::vector<std::stri
   stream_.synchronize();
 }
 
-LaunchCycles MicroDevice::arithmetic(const char* kernel, unsigned warps, std::size_t program) {
+LaunchCycles MicroDevice::arithmetic(const char* kernel, unsigned warps, std::size_t program,
+                                     unsigned blocks) {
   int rounds = program == 0 ? sizes_.rounds : straight_rounds(program);
   float x = k_factor;
   float y = k_summand;
@@ -115,8 +116,8 @@ LaunchCycles MicroDevice::arithmetic(const char* kernel, unsigned warps, std::si
   CudaAddress clocks = clocks_.address();
   void* parameters[] = {&out, &clocks, &rounds, &x, &y};
   flushes_ = false;
-  return repeat(modules_.at(program).function(kernel), {sizes_.blocks, warps * k_lanes_a_warp},
-                parameters);
+  return repeat(modules_.at(program).function(kernel),
+                {blocks > 0 ? blocks : sizes_.blocks, warps * k_lanes_a_warp}, parameters);
 }
 
 LaunchCycles MicroDevice::chase(std::int64_t bytes) {

@@ -67,9 +67,10 @@ class MicroDevice {
 
   [[nodiscard]] const ConstantSizes& sizes() const noexcept { return sizes_; }
 
-  /// A kernel of arithmetic, or `straight` of a later program, with so many warps on every SM.
-  [[nodiscard]] LaunchCycles arithmetic(const char* kernel, unsigned warps,
-                                        std::size_t program = 0);
+  /// A kernel of arithmetic, or `straight` of a later program, with so many warps on every SM, or
+  /// on as many as `blocks` says.
+  [[nodiscard]] LaunchCycles arithmetic(const char* kernel, unsigned warps, std::size_t program = 0,
+                                        unsigned blocks = 0);
   /// One thread follows pointers through `bytes` from line to line, in an order that is drawn.
   /// Throws Error also where it does not end at the line that its steps lead to.
   [[nodiscard]] LaunchCycles chase(std::int64_t bytes);

@@ -51,9 +51,14 @@ JudgedTiles judged_simulation(const nlohmann::json& document, const std::filesys
         fmt::format("{} n{} {}", matrix, n, limits.name()), "simulated", limits, {}, {}};
     const Problem problem = load_problem(matrices / matrix, n);
     const SearchPolicy policy;
-    RowGroupings groupings(*problem.a, policy.reorder);
-    const std::vector<CudaCandidate> left =
-        enumerate_cuda_tiles(problem, policy, limits, groupings).survivors();
+    // Which grouping `automatic` takes is for the formula to say, which is judged here.
+    std::vector<CudaCandidate> left;
+    for (const ReorderAlgorithm algorithm :
+         {policy.reorder, ReorderAlgorithm::similarity, ReorderAlgorithm::balanced}) {
+      RowGroupings groupings(*problem.a, algorithm);
+      const auto more = enumerate_cuda_tiles(problem, policy, limits, groupings).survivors();
+      left.insert(left.end(), more.begin(), more.end());
+    }
     for (const nlohmann::json& record : document.at("tiles")) {
       const auto tile = record.at("tile").get<std::string>();
       const auto found = std::ranges::find_if(

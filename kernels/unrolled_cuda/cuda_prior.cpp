@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -11,30 +12,15 @@
 #include "base/arithmetic.hpp"
 #include "kernels/unrolled_cuda/cuda_patches.hpp"
 #include "kernels/unrolled_cuda/value_stream.hpp"
+#include "runtime/cuda/clock/clock_constants.hpp"
 
 namespace spjit {
 namespace {
 
-/// Each sub-partition has one warp scheduler, which issues one instruction a cycle (CUDA C++
-/// Programming Guide, "Compute Capabilities").
-constexpr double k_issued_a_cycle = 1;
-/// Bytes a cycle an SM gets from L2: a guess, not measured on a device.
-constexpr double k_l2_bytes_a_cycle = 64;
-/// An SM's share of DRAM in bytes a cycle: a guess, not measured on a device.
-constexpr double k_dram_bytes_a_cycle = 16;
-/// Code an SM keeps: a guess, not measured on a device.
-constexpr double k_instruction_cache_bytes = 128 << 10;
-/// Bytes of code a cycle from L2, and from DRAM: guesses, not measured on a device.
-constexpr double k_l2_fetch_bytes_a_cycle = 32;
-constexpr double k_dram_fetch_bytes_a_cycle = 8;
-/// Loads of warps in flight on an SM that hide L2's latency: a guess, not measured on a device.
-constexpr double k_loads_in_flight = 64;
-/// Loads that a warp has in flight with the predicted registers: a guess, not measured on a device.
-constexpr double k_loads_of_a_warp = 9;
-/// And of each register that the cap allows besides, since ptxas then issues loads earlier; of no
-/// more registers than were simulated. Fits
-/// simulated cycles (GPGPU-Sim 4.2, sm_75): 512 x 512 at 90 %, n = 512, tile 64x64
-/// took 30.8k, 20.6k and 15.5k with caps of 80, 128 and 168.
+/// Of each register that the cap allows beyond the predicted ones, the loads that a warp has in
+/// flight besides, since ptxas then issues loads earlier. Fits simulated cycles (GPGPU-Sim 4.2,
+/// sm_75): 512 x 512 at 90 %, n = 512, tile 64x64 took 30.8k, 20.6k and 15.5k with caps of 80, 128
+/// and 168, of which the first has three spare registers.
 constexpr double k_loads_a_register = 0.1;
 constexpr std::int64_t k_most_spare_registers = 90;
 
@@ -43,18 +29,58 @@ constexpr std::int64_t k_most_spare_registers = 90;
 /// with two tiles a block and 31 % fewer with four; simulated (GPGPU-Sim 4.2, sm_75) were 18 to 30
 /// %.
 constexpr double k_common_loads_in_l1 = 0.45;
-/// Simulated too: a block of fewer columns fetches code more often (90 %, fetch
-/// limited: 29.8k, 23.6k and 20.9k cycles at N1 = 32, 64 and 128). The formula has no cycles for
-/// it, so ties go by it.
+/// Blocks of fewer columns fetch the same code more often: ties go by it.
 constexpr std::int64_t k_wide_tile = 128;
 
 constexpr double k_float_bytes = 4;
 
-/// Cycles an SM needs to issue so many instructions for a thread of each tile of a block.
+/// The clock's constants of a device, for what is no constant of CudaDeviceInfo; of an architecture
+/// without any those of the latest before it, or of the first.
+const ClockConstants& constants_of(const CudaDeviceInfo& limits) {
+  static const std::array<ClockConstants, 3> k_known = {*clock_constants(75), *clock_constants(80),
+                                                        *clock_constants(90)};
+  const ClockConstants* found = k_known.data();
+  for (const ClockConstants& one : k_known) {
+    if (one.arch <= limits.arch) found = &one;
+  }
+  return *found;
+}
+
+/// What threads of one column do in a pass, one of each tile of a block.
+struct BlockWork {
+  double fmas = 0;
+  double loads = 0;   ///< of rows of B
+  double stores = 0;  ///< of rows of C
+  double masks = 0;   ///< instructions for predicates of a convolution's loads
+  double values = 0;  ///< of A that are loaded
+  double code = 0;    ///< bytes
+
+  /// Cycles that a partition issues for a warp of each tile.
+  [[nodiscard]] double issue(const ClockConstants& device) const {
+    return fmas * device.fp32_interval + values / k_values_a_load + loads + stores + masks;
+  }
+};
+
+double blocks_an_sm(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
+  return std::ceil(as_double(candidate.blocks) / as_double(limits.sms));
+}
+
+/// Blocks that an SM has at once.
+double resident_blocks(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
+  return std::min(blocks_an_sm(candidate, limits), as_double(candidate.occupancy.active_blocks));
+}
+
+/// Of the blocks with most.
+double passes_of(const CudaCandidate& candidate) {
+  return std::ceil(as_double(candidate.column_tiles) / as_double(candidate.column_blocks));
+}
+
+/// Cycles in which an SM issues a block's instructions.
 double issue_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits,
-                    double instructions) {
+                    const BlockWork& work) {
   const double warps = std::ceil(as_double(candidate.tile.n1) / as_double(limits.warp_size));
-  return warps * instructions / (as_double(limits.sub_partitions) * k_issued_a_cycle);
+  return passes_of(candidate) * warps * work.issue(constants_of(limits)) /
+         as_double(limits.sub_partitions);
 }
 
 /// The share of loads of a block that comes from L2: its tiles have columns in common, as many as
@@ -79,33 +105,37 @@ double accesses_beyond_l1(const CudaCandidate& candidate, double loads, double s
   return loads * std::min(1.0, floats_of_b(candidate) / std::max(rows_of_patches, 1.0)) + stores;
 }
 
-/// `accesses` to rows of B and C beyond L1, and `values` of A that all threads share.
-double memory_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits, double accesses,
-                     double values) {
-  const double bytes = (accesses * as_double(candidate.tile.n1) + values) * k_float_bytes;
+/// Of a block: rows of B and C beyond L1, and values of A, which all threads share.
+double memory_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits,
+                     const BlockWork& work) {
+  const ClockConstants& device = constants_of(limits);
+  const double accesses = accesses_beyond_l1(candidate, work.loads, work.stores);
+  const double bytes = passes_of(candidate) *
+                       (accesses * as_double(candidate.tile.n1) + work.values) * k_float_bytes;
   const double touched = (floats_of_b(candidate) + floats_of_c(candidate)) * k_float_bytes;
   const double beyond_l2 = std::max(0.0, 1 - as_double(limits.l2_bytes) / std::max(touched, 1.0));
-  return std::max(bytes / k_l2_bytes_a_cycle, beyond_l2 * bytes / k_dram_bytes_a_cycle);
+  return std::max(bytes / device.l2_bytes_a_cycle, beyond_l2 * bytes / device.dram_bytes_a_cycle);
 }
 
-/// Cycles to fetch code of so many bytes, which is a part of all of it.
-double fetch_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits, double bytes) {
-  if (as_double(candidate.code_bytes) <= k_instruction_cache_bytes) return 0;
-  const bool in_l2 = candidate.code_bytes <= limits.l2_bytes;
-  return bytes / (in_l2 ? k_l2_fetch_bytes_a_cycle : k_dram_fetch_bytes_a_cycle);
+/// To fetch the code of a block, which no other block of the SM has: first from the level that
+/// holds all code, then, in further passes, from the level that holds that of the SM's blocks.
+double fetch_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits,
+                    const BlockWork& work) {
+  const ClockConstants& device = constants_of(limits);
+  const auto cycles_a_byte = [&](double held) {
+    return 1 / (held <= device.l1_code_bytes ? device.l1_code_bytes_a_cycle
+                : held <= as_double(limits.l2_bytes)
+                    ? device.l2_code_bytes_a_cycle
+                    : std::min(device.l2_code_bytes_a_cycle, device.dram_bytes_a_cycle));
+  };
+  const double of_sm = resident_blocks(candidate, limits) * work.code;
+  const double again = of_sm <= device.l0_code_bytes ? 0 : cycles_a_byte(of_sm);
+  return work.code *
+         (cycles_a_byte(as_double(candidate.code_bytes)) + (passes_of(candidate) - 1) * again);
 }
-
-/// What threads of one column do, one of each tile of a block.
-struct BlockWork {
-  double fmas = 0;
-  double loads = 0;   ///< of rows of B
-  double stores = 0;  ///< of rows of C
-  double masks = 0;   ///< instructions for predicates of a convolution's loads
-  double code = 0;    ///< bytes
-};
 
 BlockWork mean_block(const CudaCandidate& candidate) {
-  const std::int64_t blocks = candidate.blocks / candidate.column_tiles;
+  const std::int64_t blocks = candidate.blocks / candidate.column_blocks;
   const std::int64_t functions = blocks * candidate.tile.tiles_a_block;
   const auto each = [&](std::int64_t of_all) { return as_double(of_all) / as_double(blocks); };
   BlockWork work;
@@ -113,6 +143,7 @@ BlockWork mean_block(const CudaCandidate& candidate) {
   work.loads = each(candidate.grouping.nnc_sum);
   work.stores = each(candidate.work.m);
   work.masks = each(mask_instructions(candidate.layer, candidate.grouping.nnc_sum, functions));
+  work.values = candidate.layer.runtime_values ? work.fmas : 0;
   work.code = each(candidate.code_bytes);
   return work;
 }
@@ -129,37 +160,23 @@ BlockWork largest_block(const CudaCandidate& candidate, const BlockWork& mean) {
   work.loads = with(mean.loads, candidate.grouping.nnc_max);
   const double growth = (work.fmas + work.loads) / std::max(mean.fmas + mean.loads, 1.0);
   work.masks *= growth;
+  work.values *= growth;
   work.code *= growth;
   return work;
 }
 
-/// Issue, memory and fetch of a block.
-CudaCost block_cost(const CudaCandidate& candidate, const CudaDeviceInfo& limits,
-                    const BlockWork& work) {
-  const double values = candidate.layer.runtime_values ? work.fmas : 0;
-  const double instructions =
-      work.fmas + values / k_values_a_load + work.loads + work.stores + work.masks;
-  const double accesses = accesses_beyond_l1(candidate, work.loads, work.stores);
-  CudaCost cost;
-  cost.issue = issue_cycles(candidate, limits, instructions);
-  cost.memory = memory_cycles(candidate, limits, accesses, values);
-  cost.fetch = fetch_cycles(candidate, limits, work.code);
-  return cost;
-}
-
-double block_cycles(const CudaCost& cost) {
-  return std::max({cost.issue, cost.memory, cost.fetch});
-}
-
-/// The share of the latency of loads that is hidden by others in flight, at most 1.
-double hidden_latency(const CudaCandidate& candidate, double blocks_an_sm) {
-  const Occupancy& occupancy = candidate.occupancy;
-  const double blocks = std::min(blocks_an_sm, as_double(occupancy.active_blocks));
-  const double warps = blocks * as_double(occupancy.active_warps / occupancy.active_blocks);
+/// From the first instruction of a row tile to its last one, as long as no other warp is in the
+/// way: it waits for as many loads at once as it has registers for.
+double tile_latency(const CudaCandidate& candidate, const CudaDeviceInfo& limits,
+                    const BlockWork& largest) {
+  const ClockConstants& device = constants_of(limits);
   const std::int64_t spare = std::clamp<std::int64_t>(
       candidate.register_cap - candidate.registers.total(), 0, k_most_spare_registers);
-  const double loads = k_loads_of_a_warp + k_loads_a_register * as_double(spare);
-  return std::min(1.0, warps * loads / k_loads_in_flight);
+  const double flight = std::max(1.0, as_double(candidate.registers.b_in_flight)) +
+                        k_loads_a_register * as_double(spare);
+  const double tiles = as_double(candidate.tile.tiles_a_block);
+  const double loads = std::max(as_double(candidate.grouping.nnc_max), largest.loads / tiles);
+  return largest.issue(device) / tiles + device.l2_latency * (1 + loads / flight);
 }
 
 /// An order that does not change with the text that people read.
@@ -170,22 +187,29 @@ std::string tie_breaker(const CudaTile& tile) {
 }  // namespace
 
 double CudaCost::cycles() const noexcept {
-  return (blocks_an_sm * block_cycles(*this) + largest) / hidden;
+  return std::hypot(std::hypot(issue, memory), std::hypot(fetch, latency));
 }
 
 CudaCost estimate_cuda_cost(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
   const BlockWork mean = mean_block(candidate);
-  CudaCost cost = block_cost(candidate, limits, mean);
-  const double largest =
-      block_cycles(block_cost(candidate, limits, largest_block(candidate, mean)));
-  cost.largest = std::max(0.0, largest - block_cycles(cost));
-  cost.blocks_an_sm = std::ceil(as_double(candidate.blocks) / as_double(limits.sms));
-  cost.hidden = hidden_latency(candidate, cost.blocks_an_sm);
+  const BlockWork largest = largest_block(candidate, mean);
+  CudaCost cost;
+  cost.blocks_an_sm = blocks_an_sm(candidate, limits);
+  const auto busiest = [&](const auto& cycles_of) {
+    const double of_mean = cycles_of(candidate, limits, mean);
+    const double of_largest = cycles_of(candidate, limits, largest);
+    return cost.blocks_an_sm * of_mean + std::max(0.0, of_largest - of_mean);
+  };
+  cost.issue = busiest(issue_cycles);
+  cost.memory = busiest(memory_cycles);
+  cost.fetch = busiest(fetch_cycles);
+  cost.latency = std::ceil(cost.blocks_an_sm / resident_blocks(candidate, limits)) *
+                 passes_of(candidate) * tile_latency(candidate, limits, largest);
   return cost;
 }
 
 double estimate_cuda_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
-  if (candidate.occupancy.active_blocks < 1 || candidate.column_tiles < 1) {
+  if (candidate.occupancy.active_blocks < 1 || candidate.column_blocks < 1) {
     return std::numeric_limits<double>::infinity();
   }
   if (candidate.blocks == 0) return 0;

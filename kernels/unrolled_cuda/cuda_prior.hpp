@@ -12,31 +12,39 @@ namespace spjit {
 
 /// Estimated cycles of a launch, of the SM that has most to do:
 ///
-///     (ceil(blocks / SMs) x block + (largest block - block)) / hidden
-///     block  = max(issue, memory, fetch)
-///     issue  = warps x (nnz + nnc + rows of a tile, and predicates of loads of a convolution)
-///              / instructions an SM issues a cycle
-///     memory = bytes of B and C / bytes a cycle, through L2 and, where B and C are larger, DRAM;
-///              of a convolution those of its image, once for all taps; of what the row tiles of a
-///              block have in common a part is in L1
-///     fetch  = bytes of code / bytes a cycle; none where all of it fits the instruction cache
-///     hidden = min(1, loads in flight on an SM / loads that hide the latency)
+///     sqrt(issue^2 + memory^2 + fetch^2 + latency^2)
+///     issue, memory, fetch = ceil(blocks / SMs) x block + (largest block - block), each, where of
+///     a block
+///       issue  = passes x warps x (nnz x fp32_interval + nnc + rows of a tile, and predicates of
+///       loads of a
+///                convolution) / partitions
+///       memory = bytes of B and C of all passes / bytes a cycle, through L2 and, where B and C are
+///       larger, DRAM;
+///                of a convolution those of its image, once for all taps; of what the row tiles of
+///                a block have in common a part is in L1
+///       fetch  = bytes of code / bytes a cycle of the level of instruction caches that holds all;
+///       in
+///                passes behind the first of the level that holds the code of an SM's blocks
+///     latency = waves x passes x (issue of a warp of the largest tile
+///                        + l2_latency x (1 + its loads / loads that a warp has in flight))
 ///
 /// A block here has mean tiles, and the largest block the one with most nonzeros and columns among
 /// them: what unequal tiles cost. A warp has the more loads in flight, the more registers its cap
-/// leaves. The constants, most of them guesses that were not measured on a device, are in the
-/// source. Infinite for a candidate of which no block can be active.
+/// leaves. The terms overlap, more or less: the root of squares is between their maximum and their
+/// sum. Constants of the device are the clock's (runtime/cuda/clock/devices, each with its source).
+/// Beside times of an H100, 24 tiles of each of 8 matrices (docs/search.md), its first choice loses
+/// 10 % and it orders tiles with a tau of 0.6. Infinite for a candidate of which no block can be
+/// active.
 [[nodiscard]] double estimate_cuda_cycles(const CudaCandidate& candidate,
                                           const CudaDeviceInfo& limits);
 
-/// The terms of that formula.
+/// The terms of that formula. [cycles of an SM]
 struct CudaCost {
-  double issue = 0;         ///< cycles of a block
-  double memory = 0;        ///< cycles of a block
-  double fetch = 0;         ///< cycles of a block
+  double issue = 0;
+  double memory = 0;
+  double fetch = 0;
+  double latency = 0;
   double blocks_an_sm = 0;  ///< ceil(blocks / SMs)
-  double largest = 0;       ///< cycles that the largest block has more than the others
-  double hidden = 1;        ///< share of the latency of loads, at most 1
 
   [[nodiscard]] double cycles() const noexcept;
 };
