@@ -21,7 +21,7 @@ namespace {
 /// flight besides, since ptxas then issues loads earlier. Fits simulated cycles (GPGPU-Sim 4.2,
 /// sm_75): 512 x 512 at 90 %, n = 512, tile 64x64 took 30.8k, 20.6k and 15.5k with caps of 80, 128
 /// and 168, of which the first has three spare registers.
-constexpr double k_loads_a_register = 0.1;
+constexpr double k_loads_a_register = 0.083;
 constexpr std::int64_t k_most_spare_registers = 90;
 
 /// Of the loads that row tiles of a block have in common, those that L1 serves: tiles drift apart.
@@ -108,13 +108,29 @@ double accesses_beyond_l1(const CudaCandidate& candidate, double loads, double s
 /// Of a block: rows of B and C beyond L1, and values of A, which all threads share.
 double memory_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits,
                      const BlockWork& work) {
-  const ClockConstants& device = constants_of(limits);
   const double accesses = accesses_beyond_l1(candidate, work.loads, work.stores);
   const double bytes = passes_of(candidate) *
                        (accesses * as_double(candidate.tile.n1) + work.values) * k_float_bytes;
-  const double touched = (floats_of_b(candidate) + floats_of_c(candidate)) * k_float_bytes;
-  const double beyond_l2 = std::max(0.0, 1 - as_double(limits.l2_bytes) / std::max(touched, 1.0));
-  return std::max(bytes / device.l2_bytes_a_cycle, beyond_l2 * bytes / device.dram_bytes_a_cycle);
+  return bytes / constants_of(limits).l2_bytes_a_cycle;
+}
+
+/// Bytes of B and C.
+double touched_bytes(const CudaCandidate& candidate) {
+  return (floats_of_b(candidate) + floats_of_c(candidate)) * k_float_bytes;
+}
+
+/// The share of B and C that DRAM serves in a launch after another one: none of what half of L2
+/// holds, all of what is twice as much. L2 is two halves, of which each keeps what its SMs read
+/// (NVIDIA A100 Tensor Core GPU Architecture whitepaper).
+double share_of_dram(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
+  const double half = std::max(as_double(limits.l2_bytes) / 2, 1.0);
+  return std::clamp(touched_bytes(candidate) / half - 1, 0.0, 1.0);
+}
+
+/// Until an SM's share of B and C has come from DRAM and gone there, each once.
+double dram_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
+  return share_of_dram(candidate, limits) * touched_bytes(candidate) / as_double(limits.sms) /
+         constants_of(limits).dram_bytes_a_cycle;
 }
 
 /// To fetch the code of a block, which no other block of the SM has: first from the level that
@@ -176,7 +192,9 @@ double tile_latency(const CudaCandidate& candidate, const CudaDeviceInfo& limits
                         k_loads_a_register * as_double(spare);
   const double tiles = as_double(candidate.tile.tiles_a_block);
   const double loads = std::max(as_double(candidate.grouping.nnc_max), largest.loads / tiles);
-  return largest.issue(device) / tiles + device.l2_latency * (1 + loads / flight);
+  const double latency =
+      std::lerp(device.l2_latency, device.dram_latency, share_of_dram(candidate, limits));
+  return std::max(largest.issue(device) / tiles, latency * (1 + loads / flight));
 }
 
 /// An order that does not change with the text that people read.
@@ -187,7 +205,7 @@ std::string tie_breaker(const CudaTile& tile) {
 }  // namespace
 
 double CudaCost::cycles() const noexcept {
-  return std::hypot(std::hypot(issue, memory), std::hypot(fetch, latency));
+  return std::hypot(std::hypot(issue, memory, dram), fetch, latency);
 }
 
 CudaCost estimate_cuda_cost(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
@@ -203,6 +221,7 @@ CudaCost estimate_cuda_cost(const CudaCandidate& candidate, const CudaDeviceInfo
   cost.issue = busiest(issue_cycles);
   cost.memory = busiest(memory_cycles);
   cost.fetch = busiest(fetch_cycles);
+  cost.dram = dram_cycles(candidate, limits);
   cost.latency = std::ceil(cost.blocks_an_sm / resident_blocks(candidate, limits)) *
                  passes_of(candidate) * tile_latency(candidate, limits, largest);
   return cost;

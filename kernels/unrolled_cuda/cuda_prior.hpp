@@ -10,31 +10,26 @@
 
 namespace spjit {
 
-/// Estimated cycles of a launch, of the SM that has most to do:
+/// Estimated cycles of a launch, of the SM that has most to do: the root of the sum of the squares
+/// of
 ///
-///     sqrt(issue^2 + memory^2 + fetch^2 + latency^2)
-///     issue, memory, fetch = ceil(blocks / SMs) x block + (largest block - block), each, where of
-///     a block
-///       issue  = passes x warps x (nnz x fp32_interval + nnc + rows of a tile, and predicates of
-///       loads of a
-///                convolution) / partitions
-///       memory = bytes of B and C of all passes / bytes a cycle, through L2 and, where B and C are
-///       larger, DRAM;
-///                of a convolution those of its image, once for all taps; of what the row tiles of
-///                a block have in common a part is in L1
-///       fetch  = bytes of code / bytes a cycle of the level of instruction caches that holds all;
-///       in
-///                passes behind the first of the level that holds the code of an SM's blocks
-///     latency = waves x passes x (issue of a warp of the largest tile
-///                        + l2_latency x (1 + its loads / loads that a warp has in flight))
+/// - issue = passes x warps x (nnz x fp32_interval + nnc + rows of a tile, and predicates of loads
+///   of a convolution) / partitions,
+/// - memory = bytes of B and C of all passes / bytes a cycle from L2; of a convolution those of its
+///   image, once for all taps; of what row tiles of a block have in common a part is in L1,
+/// - fetch = bytes of code / bytes a cycle of the level of instruction caches that holds all; in
+///   passes behind the first of the level that holds the code of an SM's blocks,
+/// - dram = bytes of B and C, each once, / bytes a cycle from DRAM; none where half of L2 holds
+/// them,
+/// - latency = waves x passes x max(issue of a warp of the largest tile, L2's latency x (1 + its
+///   loads / loads that a warp has in flight)), or DRAM's latency.
 ///
-/// A block here has mean tiles, and the largest block the one with most nonzeros and columns among
-/// them: what unequal tiles cost. A warp has the more loads in flight, the more registers its cap
-/// leaves. The terms overlap, more or less: the root of squares is between their maximum and their
-/// sum. Constants of the device are the clock's (runtime/cuda/clock/devices, each with its source).
-/// Beside times of an H100, 24 tiles of each of 8 matrices (docs/search.md), its first choice loses
-/// 10 % and it orders tiles with a tau of 0.6. Infinite for a candidate of which no block can be
-/// active.
+/// The first three are of ceil(blocks / SMs) mean blocks and what the largest block has more, the
+/// one with most nonzeros and columns: what unequal tiles cost. A warp has the more loads in
+/// flight, the more registers its cap leaves. The terms overlap, more or less: the root is between
+/// their maximum and their sum. Constants of the device are the clock's
+/// (runtime/cuda/clock/devices, each with its source). How the ranking compares with times of an
+/// H100: docs/search.md. Infinite for a candidate of which no block can be active.
 [[nodiscard]] double estimate_cuda_cycles(const CudaCandidate& candidate,
                                           const CudaDeviceInfo& limits);
 
@@ -42,6 +37,7 @@ namespace spjit {
 struct CudaCost {
   double issue = 0;
   double memory = 0;
+  double dram = 0;
   double fetch = 0;
   double latency = 0;
   double blocks_an_sm = 0;  ///< ceil(blocks / SMs)

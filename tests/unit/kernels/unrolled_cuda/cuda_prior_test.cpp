@@ -7,13 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cuda/clock/clock_constants.hpp"
 #include "tests/support/cuda_space_testing.hpp"
 #include "tests/support/padded_3x3.hpp"
 #include "tests/support/spmm_testing.hpp"
 
 namespace {
 
+using spjit::ClockConstants;
 using spjit::CudaCandidate;
+using spjit::CudaCost;
 using spjit::CudaDeviceInfo;
 using spjit::testing_support::cuda_limits;
 using spjit::testing_support::cuda_problem;
@@ -26,7 +29,7 @@ CudaCandidate bound_by_fmas(std::int64_t nnz) {
   CudaCandidate candidate;
   candidate.tile.n1 = 256;
   candidate.work = {.rows = 4, .cols = 4, .nnz = nnz, .n = 256, .m = 4};
-  candidate.column_tiles = 1;
+  candidate.column_tiles = candidate.column_blocks = 1;
   candidate.row_tiles = 1;
   candidate.blocks = 1;
   candidate.grouping.tiles = 1;
@@ -37,15 +40,29 @@ CudaCandidate bound_by_fmas(std::int64_t nnz) {
   return candidate;
 }
 
+CudaCost cost_of(const CudaCandidate& candidate) {
+  return spjit::estimate_cuda_cost(candidate, cuda_limits());
+}
+
 std::vector<std::string> ranked_names_of(const std::vector<CudaCandidate>& candidates) {
   std::vector<std::string> names;
   for (const CudaCandidate& candidate : candidates) names.push_back(to_string(candidate.tile));
   return names;
 }
 
+/// The clock's constants of the H100 that cuda_limits() is.
+ClockConstants device() { return *spjit::clock_constants(90); }
+
 TEST(CudaPrior, CountsACycleAnInstructionOfAWarpOnEachScheduler) {
-  // 8 warps x (1000 FMAs + 4 loads + 4 stores) / 4 schedulers; 8 x 9 loads in flight hide all.
-  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(bound_by_fmas(1000), cuda_limits()), 2016);
+  // 8 warps x (1000 FMAs + 4 loads + 4 stores) / 4 schedulers.
+  EXPECT_DOUBLE_EQ(cost_of(bound_by_fmas(1000)).issue, 2016);
+}
+
+TEST(CudaPrior, CountsTwoCyclesAnFmaWhereAPartitionHas16Lanes) {
+  EXPECT_DOUBLE_EQ(
+      spjit::estimate_cuda_cost(bound_by_fmas(1000), spjit::parse_cuda_target("sm_75:rtx2080ti"))
+          .issue,
+      4016);
 }
 
 TEST(CudaPrior, CountsALoadForFourValuesAtRunTime) {
@@ -53,30 +70,66 @@ TEST(CudaPrior, CountsALoadForFourValuesAtRunTime) {
   candidate.layer.runtime_values = true;
 
   // 8 warps x (1000 FMAs + 250 loads of values + 4 loads + 4 stores) / 4 schedulers.
-  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(candidate, cuda_limits()), 2516);
+  EXPECT_DOUBLE_EQ(cost_of(candidate).issue, 2516);
+  // 4 rows of B and 4 of C of 256 floats, and 1000 values.
+  EXPECT_DOUBLE_EQ(cost_of(candidate).memory, (8 * 256 + 1000) * 4 / device().l2_bytes_a_cycle);
 }
 
 TEST(CudaPrior, CountsPredicatesOfLoadsAndTheBytesOfAnImage) {
   CudaCandidate candidate = bound_by_fmas(1000);
   candidate.work.cols = 36;
   candidate.grouping.nnc_sum = 36;
-  const double plain = spjit::estimate_cuda_cycles(candidate, cuda_limits());
+  const CudaCost plain = cost_of(candidate);
+  // 36 rows of 256 floats, and C.
+  EXPECT_DOUBLE_EQ(plain.memory, (36 + 4) * 1024 / device().l2_bytes_a_cycle);
   candidate.layer.convolution = padded_3x3(4, 16, 16);
 
   // 8 warps x (a test and a move for 8 taps + a quarter of 36 loads) / 4 schedulers.
-  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(candidate, cuda_limits()), plain + 2 * (16 + 9));
-  // 36 rows of 256 floats at 64 bytes a cycle are what four channels of an image are, and C.
-  candidate.work.nnz = candidate.grouping.tile_nnz_max = 0;
-  candidate.layer.convolution.reset();
-  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(candidate, cuda_limits()), (36 + 4) * 16);
-  candidate.layer.convolution = spjit::Convolution{.channels = 4,
-                                                   .height = 16,
-                                                   .width = 16,
-                                                   .kernel_height = 3,
-                                                   .kernel_width = 3,
-                                                   .pad_bottom = 2,
-                                                   .pad_right = 2};
-  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(candidate, cuda_limits()), 2 * (36 + 4 + 16 + 9));
+  EXPECT_DOUBLE_EQ(cost_of(candidate).issue, plain.issue + 2 * (16 + 9));
+  // Of an image of 4 channels of 16 x 16 there are four rows of 256 floats.
+  EXPECT_DOUBLE_EQ(cost_of(candidate).memory, (4 + 4) * 1024 / device().l2_bytes_a_cycle);
+}
+
+TEST(CudaPrior, CountsTheWaitsOfTheLargestTile) {
+  CudaCandidate candidate = bound_by_fmas(1000);
+  candidate.grouping.nnc_sum = candidate.grouping.nnc_max = 100;
+  candidate.registers.b_in_flight = 5;
+  candidate.register_cap = 55;
+
+  // Five loads at once and one more for twelve of the 50 registers that are left.
+  const double waits = device().l2_latency * (1 + 100 / (5 + 0.083 * 50));
+  EXPECT_DOUBLE_EQ(cost_of(candidate).latency, waits);
+  candidate.column_tiles = candidate.column_blocks = candidate.blocks = 132 * 5;
+  // Five blocks an SM, of which it holds four.
+  EXPECT_DOUBLE_EQ(cost_of(candidate).latency, 2 * waits);
+  // A warp issues an instruction a cycle at most.
+  candidate.work.nnz = candidate.grouping.tile_nnz_max = 10'000;
+  EXPECT_DOUBLE_EQ(cost_of(candidate).latency, 2 * (10'000 + 100 + 4));
+}
+
+TEST(CudaPrior, IsTheRootOfTheSumOfSquares) {
+  const CudaCost cost{.issue = 1, .memory = 2, .fetch = 4, .latency = 10};
+
+  EXPECT_DOUBLE_EQ(cost.cycles(), 11);
+}
+
+TEST(CudaPrior, FetchesCodeOnceForAllPassesWhoseCodeStays) {
+  CudaCandidate once = bound_by_fmas(1000);
+  once.column_tiles = once.column_blocks = once.blocks = 132 * 4;
+  once.code_bytes = 10'000;
+  CudaCandidate passes = once;
+  passes.tile.passes = 4;
+  passes.column_blocks = passes.blocks = 132;
+
+  const double once_fetched = 10'000 / device().l1_code_bytes_a_cycle;
+  EXPECT_DOUBLE_EQ(cost_of(once).fetch, 4 * once_fetched);
+  EXPECT_DOUBLE_EQ(cost_of(passes).fetch, once_fetched);
+  EXPECT_DOUBLE_EQ(cost_of(passes).issue, cost_of(once).issue);
+  EXPECT_DOUBLE_EQ(cost_of(passes).memory, cost_of(once).memory);
+  EXPECT_DOUBLE_EQ(cost_of(passes).latency, 4 * cost_of(once).latency);
+  // More than the first level holds comes from the second in each pass.
+  passes.code_bytes = 100'000;
+  EXPECT_DOUBLE_EQ(cost_of(passes).fetch, 4 * 100'000 / device().l1_code_bytes_a_cycle);
 }
 
 TEST(CudaPrior, ScoresMoreWorkLower) {
@@ -88,21 +141,21 @@ TEST(CudaPrior, ScoresMoreWorkLower) {
 }
 
 TEST(CudaPrior, ScoresFewResidentWarpsLowerWhichHideLessOfTheLatency) {
-  CudaCandidate few = bound_by_fmas(1000);
+  CudaCandidate many = bound_by_fmas(1000);
+  many.column_tiles = many.column_blocks = many.blocks = 132 * 4;
+  CudaCandidate few = many;
   few.occupancy.active_blocks = 1;
   few.occupancy.active_warps = 1;
 
   EXPECT_GT(spjit::estimate_cuda_cycles(few, cuda_limits()),
-            spjit::estimate_cuda_cycles(bound_by_fmas(1000), cuda_limits()));
+            spjit::estimate_cuda_cycles(many, cuda_limits()));
 }
 
 TEST(CudaPrior, CountsTheBlocksOfTheBusiestSm) {
   CudaCandidate candidate = bound_by_fmas(1000);
-  candidate.column_tiles = 133;
-  candidate.blocks = 133;
+  candidate.column_tiles = candidate.column_blocks = candidate.blocks = 133;
 
-  // The second block of one SM also doubles what is in flight, which was enough before.
-  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(candidate, cuda_limits()), 4032);
+  EXPECT_DOUBLE_EQ(cost_of(candidate).issue, 4032);
 }
 
 TEST(CudaPrior, ScoresCodeThatOutgrowsTheCachesLower) {
@@ -150,6 +203,8 @@ TEST(CudaPrior, OfEqualOnesPrefersWideTilesThenFewTilesABlock) {
   EXPECT_EQ(ranked_names_of(ranked), ranked_names_of({wide, pair, narrow}));
 }
 
+CudaDeviceInfo simulated_card() { return spjit::parse_cuda_target("sm_75:rtx2080ti"); }
+
 /// Cycles of 512 x 512 at 90 %, n = 512, in tiles of 16 x 128, for one SM: what the first of all
 /// blocks costs where latency is hidden.
 double cycles_of_tiles(std::int64_t m1, std::int64_t tiles_a_block) {
@@ -167,8 +222,13 @@ double cycles_of_tiles(std::int64_t m1, std::int64_t tiles_a_block) {
                                                          static_cast<double>(candidate.row_tiles));
   candidate.grouping.nnc_max = static_cast<std::int64_t>(candidate.grouping.nnc_mean);
   candidate.grouping.tile_nnz_max = 26214 / candidate.row_tiles;
+  candidate.column_blocks = 4;
+  candidate.registers = {.accumulators = m1, .b_in_flight = 5, .values = 0, .addressing = 9};
+  candidate.register_cap = 64;
   candidate.occupancy = {.active_blocks = 8 / tiles_a_block, .active_warps = 32};
-  return spjit::estimate_cuda_cycles(candidate, cuda_limits(1));
+  CudaDeviceInfo one_sm = simulated_card();
+  one_sm.sms = 1;
+  return spjit::estimate_cuda_cycles(candidate, one_sm);
 }
 
 TEST(CudaPrior, FollowsTheSimulatedCyclesOfTilesThatShareB) {
@@ -176,13 +236,24 @@ TEST(CudaPrior, FollowsTheSimulatedCyclesOfTilesThatShareB) {
   EXPECT_NEAR(cycles_of_tiles(16, 2) / cycles_of_tiles(16, 1), 0.82, 0.02);
   EXPECT_NEAR(cycles_of_tiles(16, 4) / cycles_of_tiles(16, 1), 0.70, 0.02);
   // With many rows a tile FMAs are soon the limit.
-  EXPECT_GT(cycles_of_tiles(64, 4) / cycles_of_tiles(64, 1), 0.8);
+  EXPECT_GT(cycles_of_tiles(64, 4) / cycles_of_tiles(64, 1),
+            cycles_of_tiles(16, 4) / cycles_of_tiles(16, 1));
+  EXPECT_GT(cycles_of_tiles(128, 4) / cycles_of_tiles(128, 1), 0.8);
 }
 
-/// A block of two warps an SM, of 64 rows: 64 + 5 + 9 registers.
+/// The tile 64x64 of 512 x 512 at 90 %, n = 512: 64 + 5 + 9 registers, a block an SM.
 CudaCandidate hides_little(std::int64_t register_cap) {
-  CudaCandidate candidate = bound_by_fmas(1000);
+  CudaCandidate candidate;
+  candidate.tile.m1 = 64;
   candidate.tile.n1 = 64;
+  candidate.work = {.rows = 512, .cols = 512, .nnz = 26214, .n = 512, .m = 512};
+  candidate.row_tiles = candidate.grouping.tiles = 8;
+  candidate.column_tiles = candidate.column_blocks = 8;
+  candidate.blocks = 64;
+  candidate.grouping.nnc_mean = 511;
+  candidate.grouping.nnc_sum = 8 * 511;
+  candidate.grouping.nnc_max = 512;
+  candidate.grouping.tile_nnz_max = 3277;
   candidate.occupancy = {.active_blocks = 12, .active_warps = 24};
   candidate.registers = {.accumulators = 64, .b_in_flight = 5, .values = 0, .addressing = 9};
   candidate.register_cap = register_cap;
@@ -191,42 +262,41 @@ CudaCandidate hides_little(std::int64_t register_cap) {
 
 TEST(CudaPrior, FollowsTheSimulatedCyclesOfRegisterCaps) {
   // 30.8k, 20.6k and 15.5k cycles, simulated.
-  const double tight = spjit::estimate_cuda_cycles(hides_little(80), cuda_limits());
+  const double tight = spjit::estimate_cuda_cycles(hides_little(80), simulated_card());
 
-  EXPECT_NEAR(spjit::estimate_cuda_cycles(hides_little(128), cuda_limits()) / tight, 20.6 / 30.8,
+  EXPECT_NEAR(spjit::estimate_cuda_cycles(hides_little(128), simulated_card()) / tight, 20.6 / 30.8,
               0.03);
-  EXPECT_NEAR(spjit::estimate_cuda_cycles(hides_little(168), cuda_limits()) / tight, 15.5 / 30.8,
+  EXPECT_NEAR(spjit::estimate_cuda_cycles(hides_little(168), simulated_card()) / tight, 15.5 / 30.8,
               0.03);
 }
 
 TEST(CudaPrior, CountsTheLargestTileWhereverItIsBound) {
   CudaCandidate even = bound_by_fmas(1000);
-  even.column_tiles = 200;
+  even.column_tiles = even.column_blocks = 200;
   even.blocks = 400;
   even.grouping.tile_nnz_max = 500;
   CudaCandidate uneven = even;
   uneven.grouping.tile_nnz_max = 700;
-  const double cycles = spjit::estimate_cuda_cycles(even, cuda_limits());
 
   // 8 warps x 200 FMAs / 4 schedulers.
-  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(uneven, cuda_limits()), cycles + 400);
-  // Bound by B: 100 of 256 floats more, at 64 bytes a cycle.
+  EXPECT_DOUBLE_EQ(cost_of(uneven).issue, cost_of(even).issue + 400);
+  // Bound by B: 100 of 256 floats more.
   even.grouping.nnc_sum = 2000;
   even.grouping.nnc_max = 1000;
   uneven = even;
   uneven.grouping.nnc_max = 1100;
-  EXPECT_DOUBLE_EQ(spjit::estimate_cuda_cycles(uneven, cuda_limits()),
-                   spjit::estimate_cuda_cycles(even, cuda_limits()) + 1600);
+  EXPECT_DOUBLE_EQ(cost_of(uneven).memory,
+                   cost_of(even).memory + 100 * 1024 / device().l2_bytes_a_cycle);
 }
 
 TEST(CudaPrior, TakesTheLowerCapOfEqualOnes) {
   CudaCandidate tight = bound_by_fmas(1000);
-  tight.register_cap = 64;
+  tight.register_cap = 128;
   CudaCandidate loose = tight;
-  loose.register_cap = 128;
+  loose.register_cap = 168;
   loose.tile.cap = spjit::CudaCap::grid;
 
-  EXPECT_EQ(spjit::rank_by_prior({loose, tight}, cuda_limits()).front().register_cap, 64);
+  EXPECT_EQ(spjit::rank_by_prior({loose, tight}, cuda_limits()).front().register_cap, 128);
 }
 
 TEST(CudaPrior, RanksAlikeWhateverTheOrderItIsGiven) {
