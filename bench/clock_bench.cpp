@@ -1,7 +1,7 @@
 /// @file
-/// The clock against simulated cycles of the same kernels: Kendall's tau and what its first choice
-/// loses, beside those of the prior. Needs NVIDIA's compiler libraries, no GPU. bench/README.md
-/// says how to read it.
+/// The clock against simulated cycles of the same kernels, or against times that a GPU took:
+/// Kendall's tau and what its first choice loses, beside those of the prior. Needs NVIDIA's
+/// compiler libraries, no GPU. bench/README.md says how to read it.
 
 #include <fmt/format.h>
 
@@ -15,23 +15,20 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/json_text.hpp"
 #include "base/timing.hpp"
+#include "bench/clock/agreement.hpp"
+#include "bench/clock/measured_tiles.hpp"
+#include "bench/clock/tile_clock.hpp"
 #include "bench/json_file.hpp"
-#include "bench/rank_agreement.hpp"
-#include "kernels/unrolled_cuda/cuda_builder.hpp"
-#include "kernels/unrolled_cuda/cuda_modelled.hpp"
+#include "kernels/sample_reader.hpp"
 #include "kernels/unrolled_cuda/cuda_prior.hpp"
-#include "kernels/unrolled_cuda/cuda_tile_space.hpp"
-#include "plan/kernel_plan.hpp"
-#include "reorder/row_groupings.hpp"
+#include "kernels/unrolled_cuda/cuda_samples.hpp"
 #include "runtime/cuda/clock/cubin_clock.hpp"
 #include "spjit/error.hpp"
-#include "spjit/matrix_io.hpp"
 #include "spjit/version.hpp"
 
 namespace {
@@ -42,6 +39,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct Options {
+  fs::path measured;  ///< samples; empty: simulated cycles count
   fs::path simulated = SPJIT_SOURCE_DIR "/bench/results/clock";
   fs::path data = SPJIT_SOURCE_DIR "/../shared/data";
   fs::path out;
@@ -70,13 +68,6 @@ struct TileResult {
   std::string failed;  ///< why it has no modelled cycles; empty: it has
 };
 
-/// What an order of tiles is worth.
-struct Agreement {
-  double tau = 0;
-  double chosen = 0;  ///< simulated cycles of its first choice
-  double loss = 0;    ///< of that against the best
-};
-
 struct MatrixResult {
   std::string matrix;
   std::vector<TileResult> tiles;
@@ -86,29 +77,14 @@ struct MatrixResult {
   std::map<std::string, double> others;  ///< simulated cycles of kernels without tiles
 };
 
-/// Of estimates, the better the lower: how they order simulated cycles, and how much slower than
-/// the best tile their first choice is.
-Agreement agreement(const std::vector<TileResult>& tiles, double TileResult::*estimate) {
-  std::vector<double> left;
-  std::vector<double> right;
+Agreement agreement_of(const std::vector<TileResult>& tiles, double TileResult::*estimate) {
+  std::vector<double> simulated;
+  std::vector<double> estimates;
   for (const TileResult& tile : tiles) {
-    left.push_back(tile.simulated);
-    right.push_back(tile.*estimate);
+    simulated.push_back(tile.simulated);
+    estimates.push_back(tile.*estimate);
   }
-  const auto chosen = std::ranges::min_element(tiles, {}, estimate);
-  const auto best = std::ranges::min_element(tiles, {}, &TileResult::simulated);
-  return {kendall_tau_b(left, right), chosen->simulated, chosen->simulated / best->simulated - 1};
-}
-
-const CudaCandidate& candidate_of(const CudaTileSpace& space, const std::string& tile) {
-  const auto found = std::ranges::find_if(space.candidates, [&](const CudaCandidate& candidate) {
-    return to_string(candidate.tile) == tile;
-  });
-  if (found == space.candidates.end()) {
-    throw Error(
-        fmt::format("the tile space has no \"{}\"; expected one as explain prints it", tile));
-  }
-  return *found;
+  return agreement(simulated, estimates);
 }
 
 class Comparison {
@@ -116,15 +92,12 @@ class Comparison {
   Comparison(const json& document, const Options& options)
       : options_(options),
         device_(parse_cuda_target(options.target)),
-        constants_(clock_constants(device_.arch).value()) {
+        clock_(options.data / document.at("matrix").get<std::string>(),
+               document.at("n").get<std::int64_t>(), device_) {
     result_.matrix = document.at("matrix").get<std::string>();
     for (const json& family : document.at("families")) {
       result_.others[family.at("family")] = family.at("cycles").get<double>();
     }
-    problem_.a = load_matrix(options.data / result_.matrix);
-    problem_.n = document.at("n").get<std::int64_t>();
-    groupings_.emplace(*problem_.a, compile_.policy.reorder, Cancellation{});
-    space_ = enumerate_cuda_tiles(problem_, compile_.policy, device_, *groupings_);
   }
 
   MatrixResult run(const json& tiles) {
@@ -137,9 +110,9 @@ class Comparison {
     if (modelled.size() < 2) {
       throw Error(fmt::format("{}: fewer than two tiles have {}", result_.matrix, member));
     }
-    result_.clock = agreement(modelled, &TileResult::modelled);
-    result_.by_register = agreement(modelled, &TileResult::by_register);
-    result_.prior = agreement(modelled, &TileResult::prior);
+    result_.clock = agreement_of(modelled, &TileResult::modelled);
+    result_.by_register = agreement_of(modelled, &TileResult::by_register);
+    result_.prior = agreement_of(modelled, &TileResult::prior);
     return std::move(result_);
   }
 
@@ -164,20 +137,15 @@ class Comparison {
   }
 
   void model(TileResult& result) {
-    const CudaCandidate& candidate = candidate_of(space_, result.tile);
-    const KernelPlan plan = build_plan(
-        *problem_.a, groupings_->at(candidate.tile.m1, candidate.tile.reorder), problem_.a->cols);
-    const BuiltCuda built = build_cuda_kernel(plan, candidate, compile_, device_);
-    const auto cubin = std::as_bytes(std::span(built.artifact.cubin));
-    const ClockShape shape = clock_shape(launch_of(candidate, built.program.blocks_x));
-    const ClockLaunch launch = clock_launch(problem_, cubin, k_cuda_kernel_name, shape);
+    const CudaCandidate& candidate = clock_.candidate(result.tile);
+    const BuiltCuda built = clock_.build(candidate);
     const auto begin = std::chrono::steady_clock::now();
     // What is called `cycles` was simulated with every instruction where it is needed.
     ClockLimits limits{.instructions_at_hand = !options_.limited_fetch};
-    const ModelledTime time = modelled_time(cubin, launch, device_, constants_, limits);
+    const ModelledTime time = clock_.model(built, candidate, limits);
     result.clock_ms = ms_since(begin);
     limits.waits_by_register = true;
-    result.by_register = modelled_time(cubin, launch, device_, constants_, limits).cycles;
+    result.by_register = clock_.model(built, candidate, limits).cycles;
     result.modelled = time.cycles;
     result.bound = to_string(time.bound);
     result.prior = estimate_cuda_cycles(candidate, device_);
@@ -185,11 +153,7 @@ class Comparison {
 
   const Options& options_;
   CudaDeviceInfo device_;
-  ClockConstants constants_;
-  CompileOptions compile_;
-  Problem problem_;
-  std::optional<RowGroupings> groupings_;
-  CudaTileSpace space_;
+  TileClock clock_;
   MatrixResult result_;
 };
 
@@ -290,7 +254,55 @@ int summarize(const std::vector<MatrixResult>& results) {
   return is_met ? 0 : 1;
 }
 
-int run(const Options& options) {
+void print_tiles(const MeasuredMatrix& matrix) {
+  for (const MeasuredTile& tile : matrix.tiles) {
+    fmt::print("  {:52} measured {:7.2f} us modelled {:7.2f} us bound {:8} {}\n", tile.tile,
+               tile.measured_us, tile.modelled_us, tile.bound, tile.failed);
+  }
+}
+
+/// No goals: 0, or 1 where a tile could not be modelled.
+int run_measured(const Options& options) {
+  std::vector<MeasuredMatrix> results;
+  bool has_failed = false;
+  for (const CudaSampleGroup& group : read_sample_file(options.measured, read_cuda_samples)) {
+    if (group.name.find(options.only) == std::string::npos) continue;
+    TileClock clock(options.data / group.recipe.value("file", ""), group.work.n, group.limits);
+    results.push_back(judge_measured(group, [&](const CudaCandidate& candidate) {
+      return clock.model(clock.build(candidate), candidate, {});
+    }));
+    const MeasuredMatrix& result = results.back();
+    fmt::print("{}\n", to_string(result));
+    if (options.verbose) print_tiles(result);
+    for (const MeasuredTile& tile : result.tiles) {
+      if (tile.failed.empty()) continue;
+      has_failed = true;
+      fmt::print("{}: {}: {}\n", result.matrix, tile.tile, tile.failed);
+    }
+  }
+  if (results.empty()) {
+    throw Error(fmt::format("{}: no group's name contains \"{}\"", options.measured.string(),
+                            options.only));
+  }
+  const Agreement clock = mean_agreement(results, &MeasuredMatrix::clock);
+  const Agreement prior = mean_agreement(results, &MeasuredMatrix::prior);
+  fmt::print(
+      "mean of {} matrices, measured ({}): tau {:.2f} (prior {:.2f}), loss {:.1f} % (prior "
+      "{:.1f} %)\n",
+      results.size(), results.front().card, clock.tau, prior.tau, 100 * clock.loss,
+      100 * prior.loss);
+  if (!options.out.empty()) {
+    json matrices = json::array();
+    for (const MeasuredMatrix& result : results) matrices.push_back(to_json(result));
+    save_json(options.out, {{"kind", "modelled against measured"},
+                            {"spjit", SPJIT_VERSION},
+                            {"device", results.front().card + ", modelled and measured"},
+                            {"matrices", std::move(matrices)}});
+  }
+  return has_failed ? 1 : 0;
+}
+
+int run_simulated(const Options& options) {
   std::vector<MatrixResult> results;
   for (const fs::path& file : files_of(options)) {
     const json document = read_simulated(file);
@@ -320,11 +332,17 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{"The clock against simulated cycles of the same kernels, without a GPU."};
-  app.add_option("--simulated", options.simulated, "File or folder with simulated cycles");
+  CLI::App app{
+      "The clock against simulated cycles or measured times of the same kernels, without a GPU."};
+  CLI::Option* const simulated =
+      app.add_option("--simulated", options.simulated, "File or folder with simulated cycles");
+  app.add_option("--measured", options.measured,
+                 "File of samples that a GPU was timed for, instead of simulated cycles")
+      ->excludes(simulated);
   app.add_option("--data", options.data, "Folder that the files' matrices lie below");
   app.add_option("--json", options.out, "Where the result goes (default: nowhere)");
-  app.add_option("--only", options.only, "Only files whose name contains this");
+  app.add_option("--only", options.only,
+                 "Only files or groups of samples whose name contains this");
   app.add_option("--target", options.target, "What was simulated");
   app.add_flag("--limited-fetch", options.limited_fetch,
                "Against the cycles with a limited instruction cache, the clock with its own");
@@ -335,7 +353,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   try {
-    return run(options);
+    return options.measured.empty() ? run_simulated(options) : run_measured(options);
   } catch (const std::exception& error) {
     fmt::print(stderr, "clock_bench: {}\n", error.what());
     return 2;

@@ -18,7 +18,7 @@
 namespace spjit {
 
 /// Changes whenever a problem may get another tile or cap: part of the cache key.
-inline constexpr int k_cuda_choice_version = 5;
+inline constexpr int k_cuda_choice_version = 6;
 
 /// What a choice did, for the record and for `spjit explain`.
 struct CudaChoice {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -99,14 +100,16 @@ std::vector<double> read_list(const json& object, const char* name) {
   return list;
 }
 
-WarpOrder read_warp_order(const json& object) {
-  JsonMembers members(object, "warp_order");
+/// One of two rules, by its name.
+bool read_rule(const json& object, const char* name, std::array<std::string_view, 2> rules) {
+  JsonMembers members(object, name);
   const std::string value = members.text("value");
-  check_source(members, "warp_order");
+  check_source(members, name);
   members.finish();
-  if (value == "greedy") return WarpOrder::greedy;
-  if (value == "in turn") return WarpOrder::in_turn;
-  throw Error(fmt::format("warp_order: \"{}\"; expected \"greedy\" or \"in turn\"", value));
+  const auto found = std::ranges::find(rules, value);
+  if (found != rules.end()) return found != rules.begin();
+  throw Error(
+      fmt::format("{}: \"{}\"; expected \"{}\" or \"{}\"", name, value, rules[0], rules[1]));
 }
 
 }  // namespace
@@ -127,7 +130,12 @@ ClockConstants read_clock_constants(std::string_view text) {
   ClockConstants constants;
   constants.arch = static_cast<int>(members.integer("arch", first_arch, last_arch));
   constants.compared_with = members.text("compared_with");
-  constants.warp_order = read_warp_order(members.at("warp_order"));
+  constants.warp_order = read_rule(members.at("warp_order"), "warp_order", {"greedy", "in turn"})
+                             ? WarpOrder::in_turn
+                             : WarpOrder::greedy;
+  constants.block_order = read_rule(members.at("block_order"), "block_order", {"same", "moved"})
+                              ? BlockOrder::moved
+                              : BlockOrder::same;
   for (const Named& named : k_named) {
     constants.*named.member = read_constant(members.at(named.name), named.name);
   }

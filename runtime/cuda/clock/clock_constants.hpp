@@ -19,12 +19,19 @@ enum class WarpOrder : std::uint8_t {
   in_turn,  ///< the one after it
 };
 
+/// Which SM a block of the second and later rounds goes to, where an SM holds several at once.
+enum class BlockOrder : std::uint8_t {
+  same,   ///< the one of the block before it by the number of SMs
+  moved,  ///< each round begins at another SM, so that distances of blocks are no accident
+};
+
 /// Of one architecture. Cycles are the SM's.
 struct ClockConstants {
   int arch = 0;
   std::string compared_with;  ///< what the model's cycles were compared with; "nothing"
 
   WarpOrder warp_order = WarpOrder::greedy;
+  BlockOrder block_order = BlockOrder::same;
 
   // Instructions: cycles a unit of a partition is busy with one of a warp.
   double fp32_interval = 0;

@@ -19,6 +19,9 @@ constexpr double k_kib = 1024;
 constexpr std::int64_t k_sampled_walks = 16;
 /// SMs take turns of as many cycles: what they ask of L2 comes about in its order.
 constexpr double k_turn_cycles = 24;
+/// Of the SMs, by which each round of blocks begins further on: no small number of rounds comes
+/// back.
+constexpr double k_golden_section = 0.618;
 
 std::int64_t blocks_of(const ClockLaunch& launch) {
   return checked_multiply(checked_multiply(launch.grid[0], launch.grid[1], "blocks of a launch"),
@@ -108,14 +111,19 @@ class LaunchModel {
     const double share = std::min(1.0, limits.most_steps / std::max(all, 1.0));
     modelled_sms_ = std::clamp<std::int64_t>(
         static_cast<std::int64_t>(share * as_double(device_.sms)), 1, device_.sms);
-    // Block b goes to SM b modulo their number, as in the first wave; SMs are chosen far apart.
-    std::vector<bool> is_chosen(to_size(device_.sms));
+    // SMs are chosen far apart, with the blocks that they would have if all ended at once.
+    places_.assign(to_size(device_.sms), modelled_sms_);
     for (std::int64_t i = 0; i < modelled_sms_; ++i) {
-      is_chosen[to_size(i * device_.sms / modelled_sms_)] = true;
+      places_[to_size(i * device_.sms / modelled_sms_)] = i;
     }
     for (std::int64_t block = 0; block < blocks; ++block) {
-      if (is_chosen[to_size(block % device_.sms)]) queue_.push_back(block);
+      if (place_of(block) < modelled_sms_) queue_.push_back(block);
     }
+  }
+
+  /// The number of its SM among those that are modelled, or theirs.
+  [[nodiscard]] std::int64_t place_of(std::int64_t block) const {
+    return places_[to_size(sm_of_block(block, device_.sms, constants_.block_order))];
   }
 
   void start(SmModel& sm, double at) {
@@ -133,10 +141,8 @@ class LaunchModel {
 
   /// The first wave: a block an SM, and again until they are full.
   void fill() {
-    for (std::int64_t round = 0; round < held_; ++round) {
-      for (const std::unique_ptr<SmModel>& sm : sms_) {
-        if (has_more()) start(*sm, constants_.launch_cycles);
-      }
+    while (has_more() && queue_[next_] < held_ * device_.sms) {
+      start(*sms_[to_size(place_of(queue_[next_]))], constants_.launch_cycles);
     }
   }
 
@@ -198,7 +204,8 @@ class LaunchModel {
   std::int64_t held_ = 0;  ///< blocks, by an SM at once
   double shared_bytes_ = 0;
   std::int64_t modelled_sms_ = 0;
-  std::vector<std::int64_t> queue_;  ///< blocks of the SMs that are modelled
+  std::vector<std::int64_t> places_;  ///< of each SM among the modelled ones; their number: none
+  std::vector<std::int64_t> queue_;   ///< blocks of the SMs that are modelled
   std::size_t next_ = 0;
   std::vector<std::unique_ptr<SmModel>> sms_;
   std::int64_t assumptions_ = 0;
@@ -206,6 +213,12 @@ class LaunchModel {
 };
 
 }  // namespace
+
+std::int64_t sm_of_block(std::int64_t block, std::int64_t sms, BlockOrder order) noexcept {
+  if (order == BlockOrder::same) return block % sms;
+  const auto step = static_cast<std::int64_t>(k_golden_section * as_double(sms));
+  return (block + block / sms % sms * step) % sms;
+}
 
 std::string_view to_string(ClockBound bound) noexcept {
   constexpr std::array<std::string_view, 7> names = {"issue",   "unit",  "stall", "memory",

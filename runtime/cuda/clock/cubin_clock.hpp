@@ -46,6 +46,11 @@ struct ClockLimits {
   Cancellation cancel = {};
 };
 
+/// The SM of a block where all SMs still have room: SM after SM gets one, and again, each round
+/// from where the order says. 0 to sms - 1.
+[[nodiscard]] std::int64_t sm_of_block(std::int64_t block, std::int64_t sms,
+                                       BlockOrder order) noexcept;
+
 /// Which of a scheduler's cycles are most.
 enum class ClockBound : std::uint8_t { issue, unit, stall, memory, latency, fetch, tail };
 

@@ -113,7 +113,8 @@ CodePath::CodePath(const ClockConstants& constants, std::int64_t partitions, boo
                                                  : std::min(constants.l2_code_bytes_a_cycle,
                                                             constants.dram_bytes_a_cycle))),
       l1_(constants.l1_code_bytes),
-      l0_(static_cast<std::size_t>(partitions), SectorCache(constants.l0_code_bytes)) {}
+      l0_(static_cast<std::size_t>(partitions), SectorCache(constants.l0_code_bytes)),
+      l1_servers_(static_cast<std::size_t>(partitions)) {}
 
 double CodePath::to_l1(double at, std::uint64_t line) {
   if (const double ready = l1_.find(line * k_sectors); ready >= 0) return std::max(at, ready);
@@ -126,8 +127,12 @@ double CodePath::to_l0(double at, std::size_t partition, std::uint64_t line) {
   SectorCache& l0 = l0_[partition];
   if (const double ready = l0.find(line * k_sectors); ready >= 0) return std::max(at, ready);
   const double there = to_l1(at, line);
-  const double ready = l1_server_.serve(there, k_line_bytes / constants_.l1_code_bytes_a_cycle) +
-                       constants_.l1_code_latency;
+  // What comes from L2 comes more slowly than a partition takes it, and holds up nothing that is
+  // there.
+  const double left = there > at ? there
+                                 : l1_servers_[partition].serve(
+                                       at, k_line_bytes / constants_.l1_code_bytes_a_cycle);
+  const double ready = left + constants_.l1_code_latency;
   l0.fill(line * k_sectors, at, ready);
   return ready;
 }

@@ -135,8 +135,8 @@ class CodePath {
   double l2_cycles_a_line_;
   SectorCache l1_;
   std::vector<SectorCache> l0_;
-  Server l1_server_;
-  Server l2_server_;
+  std::vector<Server> l1_servers_;  ///< a partition's
+  SharedServer l2_server_;          ///< the SM's
 };
 
 }  // namespace spjit

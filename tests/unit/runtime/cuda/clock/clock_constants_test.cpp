@@ -18,12 +18,15 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-json document_of(int arch) {
-  std::ifstream file(std::string(SPJIT_SOURCE_DIR) + "/runtime/cuda/clock/devices/sm_" +
-                     std::to_string(arch) + ".json");
+json read_json(const std::string& path) {
+  std::ifstream file(std::string(SPJIT_SOURCE_DIR) + "/" + path);
   std::ostringstream text;
   text << file.rdbuf();
   return json::parse(text.str());
+}
+
+json document_of(int arch) {
+  return read_json("runtime/cuda/clock/devices/sm_" + std::to_string(arch) + ".json");
 }
 
 void expect_refused(const json& document, const char* message) {
@@ -48,10 +51,33 @@ TEST(ClockConstants, ThereAreThoseOfThreeArchitecturesAndNoOthers) {
   EXPECT_FALSE(clock_constants(0));
 }
 
-TEST(ClockConstants, SayThatOnlySm75WasComparedWithAnything) {
+TEST(ClockConstants, SayWhatTheyWereComparedWith) {
   EXPECT_THAT(clock_constants(75)->compared_with, HasSubstr("simulated"));
   EXPECT_EQ(clock_constants(80)->compared_with, "nothing");
-  EXPECT_EQ(clock_constants(90)->compared_with, "nothing");
+  EXPECT_THAT(clock_constants(90)->compared_with, HasSubstr("measured times"));
+}
+
+TEST(ClockConstants, WhatWasMeasuredIsWhatTheFileOfMeasurementsSays) {
+  const json measured =
+      read_json("bench/results/constants-nvidia-h100-80gb-hbm3.json").at("constants");
+  const json document = document_of(90);
+  int count = 0;
+  for (const auto& [name, constant] : document.items()) {
+    if (!constant.is_object() || !constant.contains("source")) continue;
+    if (!constant["source"].get<std::string>().starts_with("measured on an NVIDIA H100")) continue;
+    const double expected = measured.at(name).at("value");
+
+    EXPECT_NEAR(constant["value"].get<double>(), expected, 0.005 * expected) << name;
+    ++count;
+  }
+  EXPECT_GE(count, 9);
+}
+
+TEST(ClockConstants, BlocksAreOrderedAsTheSimulatorHasThemButForTheH100) {
+  EXPECT_EQ(clock_constants(75)->block_order, BlockOrder::same);
+  EXPECT_EQ(clock_constants(90)->block_order, BlockOrder::moved);
+  EXPECT_EQ(clock_constants(75)->warp_order, WarpOrder::in_turn);
+  EXPECT_EQ(clock_constants(90)->warp_order, WarpOrder::greedy);
 }
 
 TEST(ClockConstants, ACardHasItsClockAndOthersTheArchitectures) {
@@ -69,7 +95,7 @@ TEST(ClockConstants, WhatIsMissingUnknownOrWithoutASourceIsRefused) {
   expect_refused(bad, "l1_latency");
   bad = good;
   bad["l9_latency"] = good["l1_latency"];
-  expect_refused(bad, "39 members");
+  expect_refused(bad, "40 members");
   bad = good;
   bad["l1_latency"].erase("source");
   expect_refused(bad, "source");
@@ -85,6 +111,12 @@ TEST(ClockConstants, WhatIsMissingUnknownOrWithoutASourceIsRefused) {
   bad = good;
   bad["warp_order"]["value"] = "youngest";
   expect_refused(bad, "warp_order: \"youngest\"; expected \"greedy\" or \"in turn\"");
+  bad = good;
+  bad["block_order"]["value"] = "drawn";
+  expect_refused(bad, "block_order: \"drawn\"; expected \"same\" or \"moved\"");
+  bad = good;
+  bad["block_order"]["source"] = "";
+  expect_refused(bad, "block_order: the source is empty");
   expect_refused(json::array(), "clock constants");
 }
 

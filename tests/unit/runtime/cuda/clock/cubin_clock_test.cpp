@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "clock_testing.hpp"
 #include "spjit/error.hpp"
 
@@ -253,6 +255,36 @@ TEST(CubinClock, BlocksBeyondAWaveBeginWhenOthersEnd) {
 
   EXPECT_NEAR(two_waves - one_wave, 10 + (one_wave - 100), 8);
   EXPECT_EQ(two_sms, one_wave);
+}
+
+TEST(CubinClock, ARoundOfBlocksBeginsWhereItsOrderSays) {
+  EXPECT_EQ(sm_of_block(131, 132, BlockOrder::same), 131);
+  EXPECT_EQ(sm_of_block(133, 132, BlockOrder::same), 1);
+  std::set<std::int64_t> sms;
+  for (std::int64_t block = 132; block < 264; ++block) {
+    const std::int64_t sm = sm_of_block(block, 132, BlockOrder::moved);
+
+    EXPECT_NE(sm, block - 132);
+    sms.insert(sm);
+  }
+  EXPECT_EQ(sms.size(), 132U);
+  EXPECT_EQ(*sms.begin(), 0);
+  EXPECT_EQ(*sms.rbegin(), 131);
+  EXPECT_EQ(sm_of_block(131, 132, BlockOrder::moved), 131);
+}
+
+TEST(CubinClock, BlocksGoToTheSmsOfTheirOrder) {
+  // One SM of four is modelled, SM 0: of six blocks it has 0 and 4, or 0 alone.
+  Timed timed{.middle = {{.encoding = k_seven, .stall = 11}}, .blocks = 6, .sms = 4};
+  timed.limits.most_steps = 6;
+  const ModelledTime same = time_of(timed);
+
+  timed.constants.block_order = BlockOrder::moved;
+  const ModelledTime moved = time_of(timed);
+
+  EXPECT_EQ(same.modelled_sms, 1);
+  EXPECT_EQ(same.modelled_blocks, 2);
+  EXPECT_EQ(moved.modelled_blocks, 1);
 }
 
 TEST(CubinClock, OfALongLaunchSomeSmsAreModelled) {
