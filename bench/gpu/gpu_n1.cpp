@@ -17,8 +17,7 @@ constexpr std::int64_t k_rows_a_tile = 32;
 
 /// The comparison varies N1 and nothing else.
 bool is_compared(const CudaCandidate& candidate) {
-  return candidate.tile.tiles_a_block == 1 && candidate.tile.passes == 1 &&
-         candidate.tile.cap == CudaCap::device &&
+  return candidate.tile.tiles_a_block == 1 && candidate.tile.cap == CudaCap::device &&
          std::ranges::find(k_compared_n1, candidate.tile.n1) != std::end(k_compared_n1);
 }
 
@@ -28,7 +27,7 @@ N1Point point_of(const CudaCandidate& candidate, const SearchTraceEntry& entry) 
   point.tile = entry.tile;
   point.us = time_of(entry);
   point.code_bytes = candidate.code_bytes;
-  const auto column_tiles = static_cast<double>(candidate.column_blocks);
+  const auto column_tiles = static_cast<double>(candidate.column_tiles);
   point.fetched_bytes = column_tiles * static_cast<double>(candidate.code_bytes);
   point.loaded_bytes = static_cast<double>(candidate.grouping.nnc_sum) *
                        static_cast<double>(candidate.work.n) * sizeof(float);

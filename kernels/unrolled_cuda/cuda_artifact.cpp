@@ -38,9 +38,7 @@ UnrolledProgram make_program(const KernelPlan& plan, const CudaKernelSpec& spec,
   program.layer = spec.layer;
   program.threads = spec.tile.threads();
   program.tiles_a_block = spec.tile.tiles_a_block;
-  const CudaGrid grid = cuda_grid(plan, spec);
-  program.blocks_x = grid.x;
-  program.most_blocks_y = spec.tile.passes > 1 ? grid.y : 0;
+  program.blocks_x = cuda_grid(plan, spec).x;
   return program;
 }
 
@@ -48,8 +46,7 @@ nlohmann::json to_json(const UnrolledProgram& program) {
   nlohmann::json json = to_json(static_cast<const CudaProgram&>(program));
   json.update({{"threads", program.threads},
                {"tiles_a_block", program.tiles_a_block},
-               {"blocks_x", program.blocks_x},
-               {"most_blocks_y", program.most_blocks_y}});
+               {"blocks_x", program.blocks_x}});
   return json;
 }
 
@@ -58,10 +55,6 @@ UnrolledProgram read_unrolled_program(const nlohmann::json& json) {
   program.threads = read_cuda_integer(json, "threads", 1, k_cuda_max_threads);
   program.tiles_a_block = read_cuda_integer(json, "tiles_a_block", 1, k_cuda_max_tiles_a_block);
   program.blocks_x = read_cuda_integer(json, "blocks_x", 1, program.rows);
-  program.most_blocks_y = read_cuda_integer(json, "most_blocks_y", 0, k_cuda_max_grid_y);
-  if (program.most_blocks_y > 0 && !takes_passes(program.layer)) {
-    throw Error("CUDA kernel record: several passes with tokens or a convolution");
-  }
   check_threads(program);
   const std::optional<Convolution>& of = program.layer.convolution;
   const std::string wrong = of ? convolution_refusal(*of, program.runtime_sizes) : "";

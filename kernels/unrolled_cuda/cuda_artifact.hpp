@@ -24,15 +24,12 @@ struct UnrolledProgram : CudaProgram {
   std::int64_t threads = 0;        ///< a block
   std::int64_t tiles_a_block = 1;  ///< of which each has as many of them
   std::int64_t blocks_x = 0;
-  /// Blocks of column tiles at most; more tiles are further passes of these. 0: a block each.
-  std::int64_t most_blocks_y = 0;
 
   /// Columns of a tile = its threads.
   [[nodiscard]] std::int64_t n1() const noexcept { return threads / tiles_a_block; }
-  /// Blocks of column tiles of a launch.
+  /// Column tiles of a launch.
   [[nodiscard]] std::int64_t blocks_y(std::int64_t columns) const noexcept {
-    const std::int64_t tiles = (columns + n1() - 1) / n1();
-    return most_blocks_y > 0 && tiles > most_blocks_y ? most_blocks_y : tiles;
+    return (columns + n1() - 1) / n1();
   }
   /// Dynamic shared memory of a block.
   [[nodiscard]] std::int64_t shared_bytes() const {

@@ -21,8 +21,6 @@ constexpr std::int64_t k_addressing = 9;
 /// Row strides, and 64-bit addresses of loads on their way.
 constexpr std::int64_t k_runtime_sizes = 14;
 
-/// Of several passes: the first column's pointers, the column, the step and the end.
-constexpr std::int64_t k_passes = 7;
 /// Of tokens: places in shared memory, strides, and tokens on their way.
 constexpr std::int64_t k_tokens = 10;
 /// Pieces of the GELUs' polynomials on their way, after the loads of B and their addresses.
@@ -99,7 +97,6 @@ RegisterPrediction predict_registers(const RowGrouping& grouping, const CudaTile
   // The number of a tile's barrier.
   if (layer.has_tokens() && tile.tiles_a_block > 1) ++operands;
   operands += pointer_registers(epilogue);
-  if (tile.passes > 1) operands += k_passes + pointer_registers(epilogue);
   const bool is_gelu =
       epilogue.activation == Activation::gelu_erf || epilogue.activation == Activation::gelu_tanh;
   prediction.addressing = k_addressing + std::max(operands, is_gelu ? k_pieces : 0);

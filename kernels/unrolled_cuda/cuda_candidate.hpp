@@ -69,12 +69,11 @@ struct CudaCandidate {
   std::int64_t ldc = 0;
   /// Blocks an SM shall hold at once, as the tile's cap says, at least 1.
   std::int64_t min_blocks = 1;
-  std::int64_t register_cap = 0;   ///< a thread's, with so many blocks: register_cap()
-  RegisterPrediction registers;    ///< a thread
-  std::int64_t row_tiles = 0;      ///< of non-empty rows
-  std::int64_t column_tiles = 0;   ///< ceil(n / n1)
-  std::int64_t column_blocks = 0;  ///< ceil(column tiles / passes)
-  /// Of a launch: blocks of row tiles and of functions that write empty rows, x column blocks.
+  std::int64_t register_cap = 0;  ///< a thread's, with so many blocks: register_cap()
+  RegisterPrediction registers;   ///< a thread
+  std::int64_t row_tiles = 0;     ///< of non-empty rows
+  std::int64_t column_tiles = 0;  ///< ceil(n / n1)
+  /// Of a launch: (row tiles + functions that write empty rows) x column tiles.
   std::int64_t blocks = 0;
   double column_padding = 0;    ///< padded columns / n
   std::int64_t code_bytes = 0;  ///< estimate of the machine code

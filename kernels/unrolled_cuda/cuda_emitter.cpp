@@ -38,7 +38,6 @@ class CudaEmission {
   bool has_tokens() const { return spec_.layer.has_tokens(); }
   bool has_values() const { return spec_.layer.runtime_values; }
   bool whole() const { return units_.size() == 1; }
-  bool loops() const { return spec_.tile.passes > 1; }
   /// Whether a block may have several.
   bool has_tiles() const { return spec_.tile.tiles_a_block > 1 || spec_.runtime_threads; }
 
@@ -82,7 +81,6 @@ class CudaEmission {
     text << "void " << function_name(function) << "(const float* __restrict__ b, "
          << pointer_to_c();
     if (spec_.tile.runtime_sizes) text << ", unsigned ldb, unsigned ldc";
-    if (loops()) text << ", unsigned j, const unsigned step, const unsigned end";
     if (epilogue.scale) text << ", const float* __restrict__ scale";
     if (epilogue.bias) text << ", const float* __restrict__ bias";
     if (epilogue.residual) text << ", const float* residual, unsigned ldr";
@@ -103,7 +101,6 @@ class CudaEmission {
     text << linkage();
     signature(text, function);
     text << " {\n";
-    if (loops()) text << "#pragma unroll 1\n  for (;;) {\n";
     if (is_tile) {
       tile(text, rows);
     } else if (spec_.layer.has_tokens_of_c()) {
@@ -112,10 +109,6 @@ class CudaEmission {
       if (has_tokens()) text << "  if (threadIdx.x < left) {\n";
       empty_rows(text, rows.rows);
       if (has_tokens()) text << "  }\n";
-    }
-    if (loops()) {
-      text << "  j += step;\n  if (j >= end) break;\n  b += step;\n  c += step;\n"
-           << (spec_.layer.epilogue.residual ? "  residual += step;\n" : "") << "  }\n";
     }
     text << (whole() ? "}\n\n" : "  asm volatile(\"exit;\");\n  __builtin_unreachable();\n}\n\n");
   }
@@ -238,8 +231,7 @@ class CudaEmission {
     for (std::int64_t function = 0; function < functions; ++function) {
       text << "      case " << function << ":\n        return " << function_name(function) << "("
            << of_b << ", " << of_c << (spec_.tile.runtime_sizes ? ", ldb, ldc" : "")
-           << (loops() ? ", j, step, end" : "") << (epilogue.scale ? ", scale" : "")
-           << (epilogue.bias ? ", bias" : "");
+           << (epilogue.scale ? ", scale" : "") << (epilogue.bias ? ", bias" : "");
       if (epilogue.residual) text << ", " << of_residual << ", ldr";
       text << (has_tokens() ? ", left" : "") << (has_values() ? ", values" : "");
       for (std::int64_t word = 0; word < patches_.words(); ++word) {
@@ -276,7 +268,6 @@ class CudaEmission {
     } else {
       text << "  if (j < ";
       columns(text) << ") {\n";
-      if (loops()) step_of_thread(text);
     }
     const std::string_view tile = has_tiles() ? "tile" : "blockIdx.x";
     if (spec_.function_of_tile.empty()) {
@@ -284,18 +275,6 @@ class CudaEmission {
     } else {
       text << "    switch (spjit_function_of_tile[" << tile << "]) {\n";
     }
-  }
-
-  /// From a column of the thread to its next one, and where columns end.
-  void step_of_thread(SourceText& text) const {
-    text << "    const unsigned step = gridDim.y * ";
-    if (spec_.runtime_threads) {
-      text << "blockDim.x";
-    } else {
-      text << spec_.tile.n1 << "u";
-    }
-    text << ";\n    const unsigned end = ";
-    columns(text) << ";\n";
   }
 
   /// What follows `tile = blockIdx.x * `; threads without a tile leave.

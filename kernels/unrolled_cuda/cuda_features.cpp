@@ -24,7 +24,6 @@ constexpr std::array k_cuda_features = {
     Feature{"cols", "log2 rows of B", "k"},
     // Ours.
     Feature{"tiles_a_block", "row tiles", "row tiles of a block"},
-    Feature{"passes", "log2", "column tiles that a block computes in turn"},
     Feature{"nnc_mean", "1", "mean non-empty columns of a row tile / k"},
     Feature{"nnc_max", "1", "largest / mean non-empty columns of a row tile"},
     Feature{"tile_nnz_cv", "1", "coefficient of variation of nnz over row tiles"},
@@ -37,7 +36,7 @@ constexpr std::array k_cuda_features = {
     Feature{"waves", "1", "blocks / (SMs x active blocks)"},
     Feature{"last_wave", "1", "share of the last wave that is idle"},
     Feature{"code_bytes", "log2 bytes", "machine code"},
-    Feature{"code_per_fma", "log2 bytes", "machine code x column blocks / (nnz x n)"},
+    Feature{"code_per_fma", "log2 bytes", "machine code x column tiles / (nnz x n)"},
     Feature{"b_over_l2", "log2", "bytes of all of B and C / L2"},
     Feature{"rows", "log2", "non-empty rows of A"},
     Feature{"nnz", "log2", "nonzeros of A"},
@@ -80,7 +79,6 @@ void add_paper(std::vector<float>& row, const CudaCandidate& candidate) {
 void add_grouping(std::vector<float>& row, const CudaCandidate& candidate) {
   const GroupingStatistics& grouping = candidate.grouping;
   row.push_back(static_cast<float>(candidate.tile.tiles_a_block));
-  row.push_back(bounded_log2(as_double(candidate.tile.passes)));
   row.push_back(share_of(grouping.nnc_mean, as_double(candidate.work.cols)));
   row.push_back(share_of(as_double(grouping.nnc_max), std::max(grouping.nnc_mean, 1.0)));
   row.push_back(static_cast<float>(grouping.tile_nnz_cv));
@@ -107,7 +105,7 @@ void add_bytes(std::vector<float>& row, const CudaCandidate& candidate,
   const double code = as_double(candidate.code_bytes);
   const double operands = (floats_of_b(candidate) + floats_of_c(candidate)) * 4;
   row.push_back(bounded_log2(code));
-  row.push_back(bounded_log2(code * as_double(candidate.column_blocks) / products));
+  row.push_back(bounded_log2(code * as_double(candidate.column_tiles) / products));
   row.push_back(bounded_log2(operands / as_double(std::max<std::int64_t>(limits.l2_bytes, 1))));
 }
 

@@ -46,7 +46,7 @@ const ClockConstants& constants_of(const CudaDeviceInfo& limits) {
   return *found;
 }
 
-/// What threads of one column do in a pass, one of each tile of a block.
+/// What threads of one column do, one of each tile of a block.
 struct BlockWork {
   double fmas = 0;
   double loads = 0;   ///< of rows of B
@@ -70,17 +70,11 @@ double resident_blocks(const CudaCandidate& candidate, const CudaDeviceInfo& lim
   return std::min(blocks_an_sm(candidate, limits), as_double(candidate.occupancy.active_blocks));
 }
 
-/// Of the blocks with most.
-double passes_of(const CudaCandidate& candidate) {
-  return std::ceil(as_double(candidate.column_tiles) / as_double(candidate.column_blocks));
-}
-
 /// Cycles in which an SM issues a block's instructions.
 double issue_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits,
                     const BlockWork& work) {
   const double warps = std::ceil(as_double(candidate.tile.n1) / as_double(limits.warp_size));
-  return passes_of(candidate) * warps * work.issue(constants_of(limits)) /
-         as_double(limits.sub_partitions);
+  return warps * work.issue(constants_of(limits)) / as_double(limits.sub_partitions);
 }
 
 /// The share of loads of a block that comes from L2: its tiles have columns in common, as many as
@@ -109,8 +103,7 @@ double accesses_beyond_l1(const CudaCandidate& candidate, double loads, double s
 double memory_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits,
                      const BlockWork& work) {
   const double accesses = accesses_beyond_l1(candidate, work.loads, work.stores);
-  const double bytes = passes_of(candidate) *
-                       (accesses * as_double(candidate.tile.n1) + work.values) * k_float_bytes;
+  const double bytes = (accesses * as_double(candidate.tile.n1) + work.values) * k_float_bytes;
   return bytes / constants_of(limits).l2_bytes_a_cycle;
 }
 
@@ -133,25 +126,20 @@ double dram_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits)
          constants_of(limits).dram_bytes_a_cycle;
 }
 
-/// To fetch the code of a block, which no other block of the SM has: first from the level that
-/// holds all code, then, in further passes, from the level that holds that of the SM's blocks.
+/// To fetch the code of a block, which no other block of the SM has: from the level that holds all.
 double fetch_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits,
                     const BlockWork& work) {
   const ClockConstants& device = constants_of(limits);
-  const auto cycles_a_byte = [&](double held) {
-    return 1 / (held <= device.l1_code_bytes ? device.l1_code_bytes_a_cycle
-                : held <= as_double(limits.l2_bytes)
-                    ? device.l2_code_bytes_a_cycle
-                    : std::min(device.l2_code_bytes_a_cycle, device.dram_bytes_a_cycle));
-  };
-  const double of_sm = resident_blocks(candidate, limits) * work.code;
-  const double again = of_sm <= device.l0_code_bytes ? 0 : cycles_a_byte(of_sm);
-  return work.code *
-         (cycles_a_byte(as_double(candidate.code_bytes)) + (passes_of(candidate) - 1) * again);
+  if (as_double(candidate.code_bytes) <= device.l1_code_bytes) {
+    return work.code / device.l1_code_bytes_a_cycle;
+  }
+  const bool is_in_l2 = candidate.code_bytes <= limits.l2_bytes;
+  return work.code / (is_in_l2 ? device.l2_code_bytes_a_cycle
+                               : std::min(device.l2_code_bytes_a_cycle, device.dram_bytes_a_cycle));
 }
 
 BlockWork mean_block(const CudaCandidate& candidate) {
-  const std::int64_t blocks = candidate.blocks / candidate.column_blocks;
+  const std::int64_t blocks = candidate.blocks / candidate.column_tiles;
   const std::int64_t functions = blocks * candidate.tile.tiles_a_block;
   const auto each = [&](std::int64_t of_all) { return as_double(of_all) / as_double(blocks); };
   BlockWork work;
@@ -223,12 +211,12 @@ CudaCost estimate_cuda_cost(const CudaCandidate& candidate, const CudaDeviceInfo
   cost.fetch = busiest(fetch_cycles);
   cost.dram = dram_cycles(candidate, limits);
   cost.latency = std::ceil(cost.blocks_an_sm / resident_blocks(candidate, limits)) *
-                 passes_of(candidate) * tile_latency(candidate, limits, largest);
+                 tile_latency(candidate, limits, largest);
   return cost;
 }
 
 double estimate_cuda_cycles(const CudaCandidate& candidate, const CudaDeviceInfo& limits) {
-  if (candidate.occupancy.active_blocks < 1 || candidate.column_blocks < 1) {
+  if (candidate.occupancy.active_blocks < 1 || candidate.column_tiles < 1) {
     return std::numeric_limits<double>::infinity();
   }
   if (candidate.blocks == 0) return 0;

@@ -13,15 +13,14 @@ namespace spjit {
 /// Estimated cycles of a launch, of the SM that has most to do: the root of the sum of the squares
 /// of
 ///
-/// - issue = passes x warps x (nnz x fp32_interval + nnc + rows of a tile, and predicates of loads
+/// - issue = warps x (nnz x fp32_interval + nnc + rows of a tile, and predicates of loads
 ///   of a convolution) / partitions,
-/// - memory = bytes of B and C of all passes / bytes a cycle from L2; of a convolution those of its
+/// - memory = bytes of B and C / bytes a cycle from L2; of a convolution those of its
 ///   image, once for all taps; of what row tiles of a block have in common a part is in L1,
-/// - fetch = bytes of code / bytes a cycle of the level of instruction caches that holds all; in
-///   passes behind the first of the level that holds the code of an SM's blocks,
+/// - fetch = bytes of code / bytes a cycle of the level of instruction caches that holds all,
 /// - dram = bytes of B and C, each once, / bytes a cycle from DRAM; none where half of L2 holds
 /// them,
-/// - latency = waves x passes x max(issue of a warp of the largest tile, L2's latency x (1 + its
+/// - latency = waves x max(issue of a warp of the largest tile, L2's latency x (1 + its
 ///   loads / loads that a warp has in flight)), or DRAM's latency.
 ///
 /// The first three are of ceil(blocks / SMs) mean blocks and what the largest block has more, the

@@ -21,7 +21,6 @@ namespace {
 CudaTile shared_part(CudaTile tile) {
   tile.n1 = 0;
   tile.tiles_a_block = 1;
-  tile.passes = std::min<std::int64_t>(tile.passes, 2);  // it loops, or it does not
   return tile;
 }
 
@@ -31,8 +30,8 @@ void check_members(const KernelPlan& plan, std::span<const CudaCandidate> member
   for (const CudaCandidate& member : members) {
     if (shared_part(member.tile) != shared_part(first.tile) || member.work.n != first.work.n) {
       throw InvalidArgument(fmt::format(
-          "one proxy for the tiles {} (n = {}) and {} (n = {}); expected tiles that differ in n1, "
-          "tiles a block and passes only, see share_proxy()",
+          "one proxy for the tiles {} (n = {}) and {} (n = {}); expected tiles that differ in n1 "
+          "and tiles a block only, see share_proxy()",
           to_string(first.tile), first.work.n, to_string(member.tile), member.work.n));
     }
     if (member.row_tiles != plan.grouping.tiles() || member.tile.m1 != plan.grouping.m1) {
@@ -128,7 +127,7 @@ CudaProxy make_cuda_proxy(const KernelPlan& plan, std::span<const CudaCandidate>
 CudaProxyLaunch launch_of(const CudaCandidate& candidate, std::int64_t blocks_x) {
   CudaProxyLaunch launch;
   launch.grid_x = blocks_x;
-  launch.grid_y = candidate.column_blocks;
+  launch.grid_y = candidate.column_tiles;
   launch.threads = candidate.tile.n1;
   launch.tiles_a_block = candidate.tile.tiles_a_block;
   launch.dynamic_shared_bytes = shared_bytes_of(candidate.layer, candidate.tile);

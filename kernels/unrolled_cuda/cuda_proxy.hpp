@@ -4,11 +4,11 @@
 /// Proxy kernels for GPUs: small programs whose times stand for those of full CUDA kernels while
 /// tiles are chosen (LO-SpMM, ACM TACO 2024, section 5).
 ///
-/// One proxy serves every N1 of an M1, every number of tiles a block and, if it loops, of passes:
-/// blocks, grid and dynamic shared memory are arguments of a launch. It is launched with the full
-/// kernel's grid, so that it has as many blocks, and each row tile runs the function of the cluster
-/// that it is in. Blocks of one cluster write the same rows of C and read the same rows of B. Empty
-/// rows are left out: their blocks write zeros whatever the tile is.
+/// One proxy serves every N1 of an M1 and every number of tiles a block: blocks, grid and dynamic
+/// shared memory are arguments of a launch. It is launched with the full kernel's grid, so that it
+/// has as many blocks, and each row tile runs the function of the cluster that it is in. Blocks of
+/// one cluster write the same rows of C and read the same rows of B. Empty rows are left out: their
+/// blocks write zeros whatever the tile is.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,10 +29,9 @@
 
 namespace spjit {
 
-/// Whether one proxy can serve both: code depends on M1, the grouping and whether it loops, but
-/// not on N1 and the tiles a block, except for tokens. Caps of `CudaCap::device` differ little
-/// between N1 and share the lowest; those of the grid are what is tried out, and have to be the
-/// same.
+/// Whether one proxy can serve both: code depends on M1 and the grouping, but not on N1 and the
+/// tiles a block, except for tokens. Caps of `CudaCap::device` differ little between N1 and share
+/// the lowest; those of the grid are what is tried out, and have to be the same.
 [[nodiscard]] bool share_proxy(const CudaCandidate& left, const CudaCandidate& right);
 
 /// Blocks of the full kernel that an SM has at once: NUM_ATB = min(ceil(blocks / SMs), what it
@@ -67,7 +66,7 @@ struct CudaProxy {
 /// How a kernel or proxy is launched.
 struct CudaProxyLaunch {
   std::int64_t grid_x = 0;                ///< blocks: of row tiles
-  std::int64_t grid_y = 0;                ///< blocks: of column tiles
+  std::int64_t grid_y = 0;                ///< blocks: column tiles
   std::int64_t threads = 0;               ///< a row tile
   std::int64_t dynamic_shared_bytes = 0;  ///< a block
   std::string note;  ///< why the proxy's occupancy is not the full kernel's; empty: it is

@@ -1,9 +1,6 @@
 #include "kernels/unrolled_cuda/cuda_ranking.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <utility>
 
@@ -28,10 +25,7 @@ CudaRanking rank_cuda_tiles(std::vector<CudaCandidate> survivors, const CudaDevi
 }
 
 std::shared_ptr<const LoadedRankModel> cuda_rank_model(const CompileOptions& options) {
-  const std::filesystem::path& named = options.policy.rank_model;
-  const FeatureSchema& schema = cuda_feature_schema();
-  if (!named.empty()) return find_rank_model(named, schema, nullptr);
-  return load_shipped_model(fmt::format("cuda-sm_{}", options.target.arch()), schema);
+  return find_rank_model(options.policy.rank_model, cuda_feature_schema(), nullptr);
 }
 
 }  // namespace spjit

@@ -25,8 +25,7 @@ struct CudaRanking {
                                           const CudaDeviceInfo& limits,
                                           const LoadedRankModel* model);
 
-/// find_rank_model() for a GPU target; the model that comes with the library, if there is one
-/// (docs/rank-model.md), is of its architecture: "cuda-sm_90".
+/// find_rank_model() for a GPU target; none comes with the library (docs/rank-model.md).
 [[nodiscard]] std::shared_ptr<const LoadedRankModel> cuda_rank_model(const CompileOptions& options);
 
 }  // namespace spjit

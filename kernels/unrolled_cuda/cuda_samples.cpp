@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "base/arithmetic.hpp"
 #include "base/json_text.hpp"
 #include "spjit/error.hpp"
 
@@ -69,7 +68,6 @@ const std::vector<std::string>& columns() {
     std::vector<std::string> all = {"m1",
                                     "n1",
                                     "tiles_a_block",
-                                    "passes",
                                     "unit_nonzeros",
                                     "reorder",
                                     "cap",
@@ -105,7 +103,6 @@ json tile_row(const CudaSample& sample) {
   json row = json::array({tile.m1,
                           tile.n1,
                           tile.tiles_a_block,
-                          tile.passes,
                           tile.unit_nonzeros,
                           static_cast<int>(tile.reorder),
                           static_cast<int>(tile.cap),
@@ -135,7 +132,6 @@ void read_tile_choice(TileNumbers& numbers, CudaTile& tile) {
   tile.m1 = numbers.integer();
   tile.n1 = numbers.integer();
   tile.tiles_a_block = numbers.integer();
-  tile.passes = numbers.integer();
   tile.unit_nonzeros = numbers.integer();
   tile.reorder = static_cast<ReorderAlgorithm>(
       numbers.integer(static_cast<std::int64_t>(ReorderAlgorithm::similarity)));
@@ -179,10 +175,9 @@ CudaSample read_tile(const json& row, const Workload& work) {
   numbers.read_time(sample);
   complete(candidate.grouping, candidate.row_tiles, work.nnz);
   check_cuda_tile(candidate.tile, work.n);
-  candidate.column_blocks = ceil_div(candidate.column_tiles, candidate.tile.passes);
-  if (candidate.column_blocks < 1 || candidate.blocks % candidate.column_blocks != 0) {
-    throw Error(fmt::format("{} blocks in {} column tiles of {} passes", candidate.blocks,
-                            candidate.column_tiles, candidate.tile.passes));
+  if (candidate.column_tiles < 1 || candidate.blocks % candidate.column_tiles != 0) {
+    throw Error(
+        fmt::format("{} blocks in {} column tiles", candidate.blocks, candidate.column_tiles));
   }
   return sample;
 }

@@ -19,9 +19,7 @@ void check_cuda_range(const char* what, std::int64_t given, std::int64_t least, 
   }
 }
 
-std::int64_t column_blocks(const CudaTile& tile, std::int64_t n) {
-  return ceil_div(ceil_div(n, tile.n1), tile.passes);
-}
+std::int64_t column_tiles(const CudaTile& tile, std::int64_t n) { return ceil_div(n, tile.n1); }
 
 void check_layer(const KernelPlan& plan, const CudaKernelSpec& spec) {
   const CudaLayer& layer = spec.layer;
@@ -41,17 +39,11 @@ void check_layer(const KernelPlan& plan, const CudaKernelSpec& spec) {
         fmt::format("CUDA kernel: n1 is {}{} for tokens; expected a multiple of {} threads",
                     spec.tile.n1, spec.runtime_threads ? " at most" : "", k_cuda_warp));
   }
-  if (spec.tile.passes > 1 && !takes_passes(layer)) {
-    throw InvalidArgument(fmt::format(
-        "CUDA kernel: {} passes with tokens or a convolution; expected 1", spec.tile.passes));
-  }
   check_cuda_range("bytes of shared memory", shared_bytes_of(layer, spec.tile), 0,
                    k_cuda_shared_bytes);
 }
 
 }  // namespace
-
-bool takes_passes(const CudaLayer& layer) { return !layer.has_tokens() && !layer.convolution; }
 
 CudaStage stage_of(const CudaLayer& layer, std::int64_t n1) {
   if (!layer.has_tokens()) return {};
@@ -73,7 +65,6 @@ std::string_view to_string(CudaCap cap) { return cap == CudaCap::device ? "devic
 std::string to_string(const CudaTile& tile) {
   std::string text = fmt::format("rows={} columns={}", tile.m1, tile.n1);
   if (tile.tiles_a_block != 1) text += fmt::format(" tiles={}", tile.tiles_a_block);
-  if (tile.passes != 1) text += fmt::format(" passes={}", tile.passes);
   if (tile.reorder != CudaTile{}.reorder) {
     text += fmt::format(" reorder={}", to_string(tile.reorder));
   }
@@ -86,7 +77,7 @@ std::string to_string(const CudaTile& tile) {
 }
 
 CudaGrid cuda_grid(std::int64_t row_tiles, const CudaTile& tile, std::int64_t n) {
-  return {ceil_div(row_tiles, tile.tiles_a_block), column_blocks(tile, n)};
+  return {ceil_div(row_tiles, tile.tiles_a_block), column_tiles(tile, n)};
 }
 
 CudaGrid cuda_grid(const KernelPlan& plan, const CudaTile& tile, std::int64_t n) {
@@ -117,9 +108,7 @@ void check_cuda_tile(const CudaTile& tile, std::int64_t n) {
   }
   check_cuda_range("nonzeros a unit", tile.unit_nonzeros, 1, std::int64_t{1} << 40);
   check_cuda_range("n", n, 1, k_cuda_max_leading_dimension);
-  check_cuda_range("passes", tile.passes, 1, k_cuda_max_leading_dimension);
-  check_cuda_range("blocks of column tiles (n / n1 / passes)", column_blocks(tile, n), 1,
-                   k_cuda_max_grid_y);
+  check_cuda_range("column tiles (n / n1)", column_tiles(tile, n), 1, k_cuda_max_grid_y);
 }
 
 void check_cuda_spec(const KernelPlan& plan, const CudaKernelSpec& spec) {

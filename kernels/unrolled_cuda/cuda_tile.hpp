@@ -35,10 +35,7 @@ struct CudaTile {
   std::int64_t n1 = 128;              ///< columns a tile = threads of a tile
   std::int64_t tiles_a_block = 1;     ///< row tiles a block; more than one have whole warps each
   std::int64_t unit_nonzeros = 2048;  ///< where code is cut into units; a tile stays whole
-  /// Column tiles that a block computes one after another, at most; 1: none of them loops. Code
-  /// that an SM has fetched once serves all of them. For B and C in rows.
-  std::int64_t passes = 1;
-  bool runtime_sizes = false;  ///< n, ldb and ldc are kernel parameters, not constants
+  bool runtime_sizes = false;         ///< n, ldb and ldc are kernel parameters, not constants
   /// How rows are grouped into tiles; not `automatic`.
   ReorderAlgorithm reorder = ReorderAlgorithm::similarity;
   CudaCap cap = CudaCap::device;
@@ -48,13 +45,10 @@ struct CudaTile {
   friend bool operator==(const CudaTile&, const CudaTile&) = default;
 };
 
-/// "rows=32 columns=128", for tables and records; "tiles=" (a block), "passes=", "reorder=",
-/// "cap=", "unit=" (nonzeros of a unit) and "run-time n" where they are not the default. Different
-/// tiles have different texts.
+/// "rows=32 columns=128", for tables and records; "tiles=" (a block), "reorder=", "cap=", "unit="
+/// (nonzeros of a unit) and "run-time n" where they are not the default. Different tiles have
+/// different texts.
 [[nodiscard]] std::string to_string(const CudaTile& tile);
-
-/// Whether blocks can have several passes: B and C are in rows, and B is no patches.
-[[nodiscard]] bool takes_passes(const CudaLayer& layer);
 
 /// The part of tokens that the threads of a tile have in shared memory at once, feature after
 /// feature: some features of its n1 tokens. Threads read and write features of one token side by
@@ -96,15 +90,14 @@ struct CudaKernelSpec {
 /// Parameters of every kernel: those of CudaParameters (cuda_parameters.hpp). Launch: `cuda_grid()`
 /// blocks of `(n1, tiles_a_block, 1)` threads, with runtime threads of `(t, g, 1)` for any t * g <=
 /// threads() and the grid of such tiles; the grid's z are the products of a batch. Thread (i, g) of
-/// block (x, y) computes column y * n1 + i of row tile x * tiles_a_block + g, if there are such;
-/// of several passes all columns (y + p Y) * n1 + i, p = 0, 1, ..., of a grid of Y blocks.
+/// block (x, y) computes column y * n1 + i of row tile x * tiles_a_block + g, if there are such.
 /// Dynamic shared memory: shared_bytes_of().
 inline constexpr const char* k_cuda_kernel_name = "spjit_spmm";
 
 /// Blocks of a launch.
 struct CudaGrid {
   std::int64_t x = 0;  ///< ceil(row tiles of the launch / tiles_a_block)
-  std::int64_t y = 0;  ///< ceil(column tiles / passes), of ceil(n / n1) column tiles
+  std::int64_t y = 0;  ///< column tiles, ceil(n / n1)
 };
 
 /// Of a launch with so many row tiles (functions) and n columns.
@@ -123,7 +116,7 @@ struct CudaGrid {
 
 /// Throws InvalidArgument unless a kernel can be emitted for the tile and n columns: 1 <= m1, n1 <=
 /// 1024, 1 to 4 tiles a block, 1024 threads at most and whole warps each where they are several,
-/// units of at least 1 nonzero, at least 1 pass, at most 65535 blocks of column tiles.
+/// units of at least 1 nonzero, at most 65535 column tiles.
 void check_cuda_tile(const CudaTile& tile, std::int64_t n);
 
 /// Throws InvalidArgument unless the emitters take plan and spec: k in one block, at least one row,

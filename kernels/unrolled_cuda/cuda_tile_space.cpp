@@ -16,8 +16,6 @@ namespace spjit {
 namespace {
 
 constexpr std::int64_t k_heights[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
-/// Narrower tiles do not loop: wider ones fetch less code, and no more need be looked at.
-constexpr std::int64_t k_least_looping_columns = 128;
 constexpr std::int64_t k_widths[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
 
 std::vector<std::int64_t> heights(const Workload& work, const SearchPolicy& policy) {
@@ -113,8 +111,7 @@ void describe_block(CudaCandidate& candidate, const CudaTile& tile, const CudaDe
   const Workload& work = candidate.work;
   candidate.tile = tile;
   const CudaGrid grid = cuda_grid(functions_of(grouping), tile, work.n);
-  candidate.column_tiles = ceil_div(work.n, tile.n1);
-  candidate.column_blocks = grid.y;
+  candidate.column_tiles = grid.y;
   candidate.blocks = grid.x * grid.y;
   candidate.column_padding =
       static_cast<double>(candidate.column_tiles * tile.n1 - work.n) / static_cast<double>(work.n);
@@ -172,7 +169,7 @@ Dropped occupancy_rule(const CudaCandidate& candidate, const CudaDeviceInfo& lim
   return DroppedCudaCandidate{
       CudaRule::occupancy,
       fmt::format("{} blocks ({} x {}), {} wanted (half of {} SMs)", candidate.blocks,
-                  candidate.blocks / candidate.column_blocks, candidate.column_blocks,
+                  candidate.blocks / candidate.column_tiles, candidate.column_tiles,
                   ceil_div(limits.sms, 2), limits.sms)};
 }
 
@@ -254,22 +251,8 @@ class TilesOfHeight {
     return joined;
   }
 
-  /// Powers of two, as long as every SM has a block.
-  [[nodiscard]] std::vector<std::int64_t> passes_of(const CudaCandidate& candidate, CudaTile tile,
-                                                    std::int64_t functions) const {
-    std::vector<std::int64_t> result = {1};
-    if (!takes_passes(candidate.layer) || tile.n1 < k_least_looping_columns) return result;
-    const std::int64_t column_tiles = ceil_div(work_.n, tile.n1);
-    for (tile.passes = 2; tile.passes < 2 * column_tiles; tile.passes *= 2) {
-      const CudaGrid grid = cuda_grid(functions, tile, work_.n);
-      if (grid.x * grid.y < limits_.sms) break;
-      result.push_back(tile.passes);
-    }
-    return result;
-  }
-
-  /// For each width, number of tiles a block and passes its candidates, one a cap. The same places
-  /// for every grouping.
+  /// For each width and number of tiles a block its candidates, one a cap. The same places for
+  /// every grouping.
   [[nodiscard]] std::vector<Candidates> by_place(CudaTile tile, ReorderAlgorithm reorder) const {
     tile.reorder = reorder;
     const RowGrouping& grouping = groupings_.at(tile.m1, reorder);
@@ -282,11 +265,7 @@ class TilesOfHeight {
       tile.n1 = n1;
       for (const std::int64_t tiles : tiles_a_block(candidate.layer, tile, functions)) {
         tile.tiles_a_block = tiles;
-        for (const std::int64_t passes : passes_of(candidate, tile, functions)) {
-          tile.passes = passes;
-          result.push_back(by_cap(candidate, tile, grouping));
-        }
-        tile.passes = 1;
+        result.push_back(by_cap(candidate, tile, grouping));
       }
     }
     return result;

@@ -83,8 +83,8 @@ std::int64_t argument_stack_bytes(const CudaKernelSpec& spec) {
   const Epilogue& epilogue = spec.layer.epilogue;
   const std::int64_t words =
       4 + (spec.layer.has_tokens() ? 2 : 0) + (spec.layer.runtime_values ? 2 : 0) +
-      (spec.tile.runtime_sizes ? 2 : 0) + (spec.tile.passes > 1 ? 3 : 0) + mask_words(spec.layer) +
-      (epilogue.scale ? 2 : 0) + (epilogue.bias ? 2 : 0) + (epilogue.residual ? 3 : 0);
+      (spec.tile.runtime_sizes ? 2 : 0) + mask_words(spec.layer) + (epilogue.scale ? 2 : 0) +
+      (epilogue.bias ? 2 : 0) + (epilogue.residual ? 3 : 0);
   return round_up(std::max<std::int64_t>(words - k_registers, 0) * 4, 8);
 }
 

@@ -34,9 +34,6 @@ struct Passed {
 std::vector<Passed> passed_registers(const CudaKernelSpec& spec) {
   std::vector<Passed> passed = {{"b64", "pb"}, {"b64", "pc"}};
   if (spec.tile.runtime_sizes) passed.insert(passed.end(), {{"b32", "ldb"}, {"b32", "ldc"}});
-  if (spec.tile.passes > 1) {
-    passed.insert(passed.end(), {{"b32", "j"}, {"b32", "step"}, {"b32", "end"}});
-  }
   if (spec.layer.epilogue.scale) passed.push_back({"b64", "pscale"});
   if (spec.layer.epilogue.bias) passed.push_back({"b64", "pbias"});
   if (spec.layer.epilogue.residual) passed.insert(passed.end(), {{"b64", "pr"}, {"b32", "ldr"}});
@@ -83,7 +80,6 @@ class PtxEmission {
   bool runtime() const { return spec_.tile.runtime_sizes; }
   bool has_tokens() const { return spec_.layer.has_tokens(); }
   bool has_values() const { return spec_.layer.runtime_values; }
-  bool loops() const { return spec_.tile.passes > 1; }
   bool whole() const { return units_.size() == 1; }
 
   SourceUnit unit(const UnitRange& range) {
@@ -129,41 +125,12 @@ class PtxEmission {
     }
     emit_ptx_activation_registers(text, spec_.layer.epilogue.activation);
     if (has_tokens()) tokens.registers(text);
-    if (loops()) begin_passes(text);
     if (is_tile) {
       tile(text, function, tokens);
     } else {
       empty_rows(text, {function, rows, 0, true}, tokens);
     }
-    if (loops()) end_pass(text);
     text << "exit;\n}\n\n";
-  }
-
-  static bool is_pointer(const Passed& one) { return one.type == "b64"; }
-
-  /// Pointers move while a pass goes on: each is kept as it was at its begin.
-  void begin_passes(SourceText& text) const {
-    text << ".reg .pred outside;\n.reg .b64 distance;\n";
-    for (const Passed& one : passed_) {
-      if (!is_pointer(one)) continue;
-      text << ".reg .b64 first_" << one.name << ";\nmov.b64 first_" << one.name << "," << one.name
-           << ";\n";
-    }
-    text << "mul.wide.u32 distance,step,4;\nnext_pass:\n";
-  }
-
-  /// Goes on with the thread's next column, if there is one.
-  void end_pass(SourceText& text) const {
-    text << "add.u32 j,j,step;\nsetp.ge.u32 outside,j,end;\n@outside exit;\n";
-    for (const Passed& one : passed_) {
-      if (!is_pointer(one)) continue;
-      const bool is_of_column = one.name == "pb" || one.name == "pc" || one.name == "pr";
-      if (is_of_column) {
-        text << "add.s64 first_" << one.name << ",first_" << one.name << ",distance;\n";
-      }
-      text << "mov.b64 " << one.name << ",first_" << one.name << ";\n";
-    }
-    text << "bra next_pass;\n";
   }
 
   /// One row after another, in one register: their values need no time.
@@ -322,8 +289,8 @@ class PtxEmission {
   /// set: pointers to column j of the block's product, or to the thread's first token, and leading
   /// dimensions in bytes.
   void prologue(SourceText& text) const {
-    text << ".reg .pred outside;\n.reg .b32 tile, " << (loops() ? "" : "j, ")
-         << "thread, n, first, feature;\n.reg .b64 offset, item, distance;\n";
+    text << ".reg .pred outside;\n.reg .b32 tile, j, thread, n, first, feature;\n"
+            ".reg .b64 offset, item, distance;\n";
     for (const Passed& one : passed_) text << ".reg ." << one.type << " " << one.name << ";\n";
     text << "mov.u32 tile,%ctaid.x;\nmov.u32 j,%ctaid.y;\nmov.u32 thread,%tid.x;\n";
     if (spec_.tile.tiles_a_block > 1 || spec_.runtime_threads) tile_of_thread(text);
@@ -384,22 +351,6 @@ class PtxEmission {
       text << "setp.ge.u32 outside,j," << spec_.n << ";\n";
     }
     text << "@outside exit;\n";
-    if (loops()) step_of_thread(text);
-  }
-
-  /// From a column of the thread to its next one, and where columns end.
-  void step_of_thread(SourceText& text) const {
-    text << "mov.u32 step,%nctaid.y;\nmul.lo.u32 step,step,";
-    if (spec_.runtime_threads) {
-      text << "threads;\n";
-    } else {
-      text << spec_.tile.n1 << ";\n";
-    }
-    if (runtime()) {
-      text << "mov.u32 end,n;\n";
-    } else {
-      text << "mov.u32 end," << spec_.n << ";\n";
-    }
   }
 
   /// Sets `left`, the thread's `first` token and `feature`, and its column j, that of the last

@@ -30,10 +30,6 @@ struct NamedLayer {
       spec.tile.unit_nonzeros = has_units ? 60 : 100'000;
       spec.tile.runtime_sizes = has_units;
       ++bits;
-      if (bits % 3 > 0) {
-        spec.tile.n1 = 32;
-        spec.tile.passes = 2;
-      }
       spec.layer.epilogue = {.scale = bits % 2 == 0,
                              .bias = bits % 3 == 0,
                              .residual = bits % 4 < 2,

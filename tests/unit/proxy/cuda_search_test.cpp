@@ -129,7 +129,7 @@ TEST_F(CudaSearchTest, ProxiesAreLaunchedWithTheOccupancyOfTheKernelUnlessThatIs
                                          &CudaTuningCandidate::name);
     ASSERT_NE(found, made_up_.candidates.end());
     EXPECT_EQ(found->launch.grid_x, candidate.row_tiles);
-    EXPECT_EQ(found->launch.grid_y, candidate.column_blocks);
+    EXPECT_EQ(found->launch.grid_y, candidate.column_tiles);
     EXPECT_EQ(found->launch.threads, candidate.tile.n1);
     EXPECT_EQ(found->launch.tiles_a_block, candidate.tile.tiles_a_block);
     EXPECT_EQ(found->launch.dynamic_shared_bytes, expected.dynamic_shared_bytes);
@@ -158,7 +158,7 @@ TEST_F(CudaSearchTest, ExhaustiveTimesWholeKernelsOfAll) {
     const CudaProxyLaunch& launch = made_up_.candidates[i].launch;
     EXPECT_EQ(made_up_.images[i], "kernel " + given_.name(i));
     EXPECT_EQ(launch.grid_x, given_.ranked[i].row_tiles + 2);
-    EXPECT_EQ(launch.grid_y, given_.ranked[i].column_blocks);
+    EXPECT_EQ(launch.grid_y, given_.ranked[i].column_tiles);
     EXPECT_EQ(launch.threads, given_.ranked[i].tile.n1);
     EXPECT_EQ(launch.dynamic_shared_bytes, 0);
   }

@@ -24,7 +24,7 @@ TEST(CudaFeatures, BeginWithThoseOfThePaper) {
   candidate.tile.n1 = 64;
   candidate.work = {.rows = 64, .cols = 128, .nnz = 2048, .n = 256, .m = 64};
   candidate.row_tiles = 4;
-  candidate.column_tiles = candidate.column_blocks = 4;
+  candidate.column_tiles = 4;
   candidate.blocks = 16;
   candidate.grouping.nnc_sum = 256;
   candidate.grouping.tile_nnz_max = 512;

@@ -29,7 +29,7 @@ CudaCandidate bound_by_fmas(std::int64_t nnz) {
   CudaCandidate candidate;
   candidate.tile.n1 = 256;
   candidate.work = {.rows = 4, .cols = 4, .nnz = nnz, .n = 256, .m = 4};
-  candidate.column_tiles = candidate.column_blocks = 1;
+  candidate.column_tiles = 1;
   candidate.row_tiles = 1;
   candidate.blocks = 1;
   candidate.grouping.tiles = 1;
@@ -99,7 +99,7 @@ TEST(CudaPrior, CountsTheWaitsOfTheLargestTile) {
   // Five loads at once and one more for twelve of the 50 registers that are left.
   const double waits = device().l2_latency * (1 + 100 / (5 + 0.083 * 50));
   EXPECT_DOUBLE_EQ(cost_of(candidate).latency, waits);
-  candidate.column_tiles = candidate.column_blocks = candidate.blocks = 132 * 5;
+  candidate.column_tiles = candidate.blocks = 132 * 5;
   // Five blocks an SM, of which it holds four.
   EXPECT_DOUBLE_EQ(cost_of(candidate).latency, 2 * waits);
   // A warp issues an instruction a cycle at most.
@@ -108,28 +108,43 @@ TEST(CudaPrior, CountsTheWaitsOfTheLargestTile) {
 }
 
 TEST(CudaPrior, IsTheRootOfTheSumOfSquares) {
-  const CudaCost cost{.issue = 1, .memory = 2, .fetch = 4, .latency = 10};
+  const CudaCost cost{.issue = 1, .memory = 2, .dram = 4, .fetch = 6, .latency = 8};
 
   EXPECT_DOUBLE_EQ(cost.cycles(), 11);
 }
 
-TEST(CudaPrior, FetchesCodeOnceForAllPassesWhoseCodeStays) {
-  CudaCandidate once = bound_by_fmas(1000);
-  once.column_tiles = once.column_blocks = once.blocks = 132 * 4;
-  once.code_bytes = 10'000;
-  CudaCandidate passes = once;
-  passes.tile.passes = 4;
-  passes.column_blocks = passes.blocks = 132;
+TEST(CudaPrior, CountsDramWhereHalfOfL2DoesNotHoldBAndC) {
+  CudaCandidate candidate = bound_by_fmas(1000);
+  candidate.registers.b_in_flight = 5;
+  candidate.register_cap = 5;
+  const std::int64_t half = cuda_limits().l2_bytes / 2;
+  const auto with_bytes = [&](std::int64_t bytes) {
+    candidate.work.cols = bytes / (4 * 256) - candidate.work.m;
+    return cost_of(candidate);
+  };
 
-  const double once_fetched = 10'000 / device().l1_code_bytes_a_cycle;
-  EXPECT_DOUBLE_EQ(cost_of(once).fetch, 4 * once_fetched);
-  EXPECT_DOUBLE_EQ(cost_of(passes).fetch, once_fetched);
-  EXPECT_DOUBLE_EQ(cost_of(passes).issue, cost_of(once).issue);
-  EXPECT_DOUBLE_EQ(cost_of(passes).memory, cost_of(once).memory);
-  EXPECT_DOUBLE_EQ(cost_of(passes).latency, 4 * cost_of(once).latency);
-  // More than the first level holds comes from the second in each pass.
-  passes.code_bytes = 100'000;
-  EXPECT_DOUBLE_EQ(cost_of(passes).fetch, 4 * 100'000 / device().l1_code_bytes_a_cycle);
+  EXPECT_EQ(with_bytes(half).dram, 0);
+  const double share = static_cast<double>(half) / 132 / device().dram_bytes_a_cycle;
+  EXPECT_DOUBLE_EQ(with_bytes(2 * half).dram, 2 * share);
+  EXPECT_DOUBLE_EQ(with_bytes(4 * half).dram, 4 * share);
+  EXPECT_DOUBLE_EQ(with_bytes(half + half / 2).dram, 1.5 * share / 2);
+  // 4 loads, five at once.
+  candidate.work.nnz = candidate.grouping.tile_nnz_max = 4;
+  candidate.grouping.nnc_max = 4;
+  EXPECT_DOUBLE_EQ(with_bytes(half).latency, 1.8 * device().l2_latency);
+  EXPECT_DOUBLE_EQ(with_bytes(2 * half).latency, 1.8 * device().dram_latency);
+}
+
+TEST(CudaPrior, FetchesCodeFromTheLevelThatHoldsAll) {
+  CudaCandidate candidate = bound_by_fmas(1000);
+  candidate.column_tiles = candidate.blocks = 132 * 4;
+  const auto fetch_of = [&](std::int64_t bytes) {
+    candidate.code_bytes = bytes;
+    return cost_of(candidate).fetch;
+  };
+
+  EXPECT_DOUBLE_EQ(fetch_of(10'000), 4 * 10'000 / device().l1_code_bytes_a_cycle);
+  EXPECT_DOUBLE_EQ(fetch_of(1'000'000), 4 * 1'000'000 / device().l2_code_bytes_a_cycle);
 }
 
 TEST(CudaPrior, ScoresMoreWorkLower) {
@@ -142,7 +157,7 @@ TEST(CudaPrior, ScoresMoreWorkLower) {
 
 TEST(CudaPrior, ScoresFewResidentWarpsLowerWhichHideLessOfTheLatency) {
   CudaCandidate many = bound_by_fmas(1000);
-  many.column_tiles = many.column_blocks = many.blocks = 132 * 4;
+  many.column_tiles = many.blocks = 132 * 4;
   CudaCandidate few = many;
   few.occupancy.active_blocks = 1;
   few.occupancy.active_warps = 1;
@@ -153,7 +168,7 @@ TEST(CudaPrior, ScoresFewResidentWarpsLowerWhichHideLessOfTheLatency) {
 
 TEST(CudaPrior, CountsTheBlocksOfTheBusiestSm) {
   CudaCandidate candidate = bound_by_fmas(1000);
-  candidate.column_tiles = candidate.column_blocks = candidate.blocks = 133;
+  candidate.column_tiles = candidate.blocks = 133;
 
   EXPECT_DOUBLE_EQ(cost_of(candidate).issue, 4032);
 }
@@ -222,7 +237,6 @@ double cycles_of_tiles(std::int64_t m1, std::int64_t tiles_a_block) {
                                                          static_cast<double>(candidate.row_tiles));
   candidate.grouping.nnc_max = static_cast<std::int64_t>(candidate.grouping.nnc_mean);
   candidate.grouping.tile_nnz_max = 26214 / candidate.row_tiles;
-  candidate.column_blocks = 4;
   candidate.registers = {.accumulators = m1, .b_in_flight = 5, .values = 0, .addressing = 9};
   candidate.register_cap = 64;
   candidate.occupancy = {.active_blocks = 8 / tiles_a_block, .active_warps = 32};
@@ -248,7 +262,7 @@ CudaCandidate hides_little(std::int64_t register_cap) {
   candidate.tile.n1 = 64;
   candidate.work = {.rows = 512, .cols = 512, .nnz = 26214, .n = 512, .m = 512};
   candidate.row_tiles = candidate.grouping.tiles = 8;
-  candidate.column_tiles = candidate.column_blocks = 8;
+  candidate.column_tiles = 8;
   candidate.blocks = 64;
   candidate.grouping.nnc_mean = 511;
   candidate.grouping.nnc_sum = 8 * 511;
@@ -272,7 +286,7 @@ TEST(CudaPrior, FollowsTheSimulatedCyclesOfRegisterCaps) {
 
 TEST(CudaPrior, CountsTheLargestTileWhereverItIsBound) {
   CudaCandidate even = bound_by_fmas(1000);
-  even.column_tiles = even.column_blocks = 200;
+  even.column_tiles = 200;
   even.blocks = 400;
   even.grouping.tile_nnz_max = 500;
   CudaCandidate uneven = even;

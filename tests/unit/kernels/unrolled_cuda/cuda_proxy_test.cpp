@@ -207,7 +207,7 @@ TEST(CudaProxyLaunch, GivesAnSmTheBlocksOfTheFullKernel) {
           ASSERT_EQ(launch.grid_x,
                     (member.row_tiles + launch.tiles_a_block - 1) / launch.tiles_a_block);
           ASSERT_EQ(launch.tiles_a_block, member.tile.tiles_a_block);
-          ASSERT_EQ(launch.grid_y, spjit::cuda_grid(1, member.tile, n).y);
+          ASSERT_EQ(launch.grid_y, (n + launch.threads - 1) / launch.threads);
           ASSERT_EQ(launch.threads, member.tile.n1);
           with_shared_memory += launch.dynamic_shared_bytes > 0 ? 1 : 0;
         }
@@ -222,7 +222,7 @@ CudaCandidate eight_at_once(std::int64_t blocks) {
   CudaCandidate made = candidate_of_blocks(blocks, 8);
   made.tile.n1 = 256;
   made.row_tiles = blocks;
-  made.column_tiles = made.column_blocks = 1;
+  made.column_tiles = 1;
   return made;
 }
 

@@ -121,24 +121,14 @@ TEST(CudaRanking, AModelIsForThisVersionOfTheseFeatures) {
   EXPECT_NE(error_of(host).find("features host"), std::string::npos);
   EXPECT_NE(error_of(other).find("phase of the moon"), std::string::npos);
   CompileOptions options;
-  options.target = Target::parse("sm_90");
-  EXPECT_EQ(cuda_rank_model(options), nullptr);  // none comes with the library, but for sm_75
+  for (const char* target : {"sm_75", "sm_90"}) {
+    options.target = Target::parse(target);
+    EXPECT_EQ(cuda_rank_model(options), nullptr);  // none comes with the library
+  }
   options.policy.rank_model = "prior";
   EXPECT_EQ(cuda_rank_model(options), nullptr);
   options.policy.rank_model = directory.path() / "none.json";
   EXPECT_THROW(static_cast<void>(cuda_rank_model(options)), IoError);
-}
-
-TEST(CudaRankModel, TheShippedOneOfSm75SaysThatItsTimesAreModelled) {
-  CompileOptions options;
-  options.target = Target::parse("sm_75");
-  const auto model = cuda_rank_model(options);
-  ASSERT_NE(model, nullptr);
-
-  EXPECT_FALSE(model->model.trees.empty());
-  EXPECT_EQ(ranked_by(model.get()), "cuda-sm_75 (trained on modelled times, sm_75:rtx2080ti)");
-  options.policy.rank_model = "prior";
-  EXPECT_EQ(cuda_rank_model(options), nullptr);
 }
 
 }  // namespace

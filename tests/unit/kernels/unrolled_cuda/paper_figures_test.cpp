@@ -70,7 +70,7 @@ CudaCandidate candidate_of_figure_3(const CsrMatrix& matrix, std::int64_t m1, st
   candidate.tile.n1 = n1;
   candidate.registers.accumulators = m1;
   candidate.row_tiles = spjit::ceil_div(k_side, m1);
-  candidate.column_tiles = candidate.column_blocks = spjit::ceil_div(k_side, n1);
+  candidate.column_tiles = spjit::ceil_div(k_side, n1);
   candidate.blocks = candidate.row_tiles * candidate.column_tiles;
   candidate.column_padding =
       static_cast<double>(candidate.column_tiles * n1 - k_side) / static_cast<double>(k_side);
