@@ -69,7 +69,7 @@ void add_search_options(CLI::App& command, CompileOptions& options) {
       .add_option(
           "--rank-model", options.policy.rank_model,
           "What ranks tiles in modes that time: a model's file, or prior (a formula). "
-          "Default: the model that is part of spjit, which hosts and sm_75 have, else the prior.")
+          "Default: the model that is part of spjit, which hosts have, else the prior.")
       ->check(not_empty())
       ->type_name("FILE");
   command

@@ -46,8 +46,8 @@ struct SearchPolicy {
   double search_budget_ms = 60'000;  ///< for choosing: then the best so far is taken; at most 1e9
   int top_k = 10;                    ///< K of `ranked`: tiles that are timed; >= 1
   /// What ranks tiles in modes that time: empty, the model that is shipped for the target, which
-  /// hosts and sm_75 have (else the prior); "prior", a formula; else the file of a model that
-  /// `spjit train` made of tiles of such a target, host or GPU.
+  /// hosts with AVX-512 or AVX2 have (else the prior); "prior", a formula; else the file of a model
+  /// that `spjit train` made of tiles of such a target, host or GPU.
   std::filesystem::path rank_model = {};
   ReorderAlgorithm reorder = ReorderAlgorithm::automatic;
   /// "compact": the only family of kernels that is asked (docs/architecture.md lists them). Empty:

@@ -243,26 +243,6 @@ const ClockKernel& ClockProgram::kernel(std::string_view name) const {
                   names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
-std::vector<RegisterUse> register_uses(const ClockProgram& program) {
-  std::vector<RegisterUse> uses(program.operations.size());
-  for (std::size_t i = 0; i < uses.size(); ++i) {
-    const auto add = [](const sass::RegisterSpans& spans, auto&& take) {
-      for (const sass::RegisterSpan& span : spans) {
-        if (span.kind != sass::OperandKind::reg) continue;
-        for (unsigned k = 0; k < span.count; ++k) take(static_cast<std::uint8_t>(span.first + k));
-      }
-    };
-    RegisterUse& use = uses[i];
-    const sass::Instruction& instruction = program.operations[i].instruction;
-    add(sources_of(instruction), [&](std::uint8_t number) { use.waits.push_back(number); });
-    add(results_of(instruction), [&](std::uint8_t number) {
-      use.waits.push_back(number);
-      use.results.push_back(number);
-    });
-  }
-  return uses;
-}
-
 ClockProgram load_clock_program(std::span<const std::byte> cubin) {
   return Loader(sass::read_cubin_code(cubin)).load();
 }

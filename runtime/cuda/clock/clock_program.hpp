@@ -49,12 +49,6 @@ struct ClockFunction {
   std::uint32_t count = 0;
 };
 
-/// The lanes' registers that an instruction waits for, and those that its results come to.
-struct RegisterUse {
-  SmallList<std::uint8_t, 24> waits;
-  SmallList<std::uint8_t, 8> results;
-};
-
 /// One kernel with the constant banks that the file gives it, by their numbers.
 struct ClockKernel {
   CubinKernel info;
@@ -79,9 +73,6 @@ struct ClockProgram {
   /// The kernel called `name`. Throws InvalidArgument, which lists what there is.
   [[nodiscard]] const ClockKernel& kernel(std::string_view name) const;
 };
-
-/// Of each of the program's operations.
-[[nodiscard]] std::vector<RegisterUse> register_uses(const ClockProgram& program);
 
 /// Throws NotSupported for another architecture than sm_75 to sm_90 and for a relocatable cubin,
 /// Error for bytes that are no cubin and for what the decoder does not know.

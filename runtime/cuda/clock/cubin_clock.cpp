@@ -75,7 +75,8 @@ class LaunchModel {
 
   ModelledTime run(const ClockLimits& limits, const Cancellation& cancel) {
     choose_sms(limits, cancel);
-    if (limits.waits_by_register) uses_ = register_uses(walked_.program);
+    waits_ = limits.waits_by_register ? waits_by_register(walked_.program)
+                                      : waits_by_scoreboard(walked_.program);
     const auto code = static_cast<std::int64_t>(walked_.program.code_bytes);
     const bool is_warm = launch_.touched_bytes + code <= device_.l2_bytes;
     DeviceMemory memory(constants_, as_double(device_.l2_bytes), modelled_sms_, is_warm);
@@ -86,7 +87,7 @@ class LaunchModel {
                                l1_bytes_of(constants_, shared_bytes_),
                                code <= device_.l2_bytes,
                                limits.instructions_at_hand,
-                               limits.waits_by_register ? &uses_ : nullptr};
+                               *waits_};
     for (std::int64_t i = 0; i < modelled_sms_; ++i) {
       sms_.push_back(std::make_unique<SmModel>(parts));
     }
@@ -209,7 +210,7 @@ class LaunchModel {
   std::size_t next_ = 0;
   std::vector<std::unique_ptr<SmModel>> sms_;
   std::int64_t assumptions_ = 0;
-  std::vector<RegisterUse> uses_;  ///< empty: nothing waits by them
+  std::unique_ptr<const ResultWaits> waits_;
 };
 
 }  // namespace

@@ -4,15 +4,8 @@
 #include <limits>
 #include <utility>
 
-#include "runtime/cuda/sass/dependencies.hpp"
-
 namespace spjit {
 namespace {
-
-constexpr std::size_t k_registers = 256;
-/// Of results that stall counts wait for, where registers are what is waited for: from the issue
-/// through operand collector and unit to the next issue, in the simulator of docs/clock.md.
-constexpr double k_simulated_latency = 8;
 
 constexpr std::size_t index_of(ClockUnit unit) { return static_cast<std::size_t>(unit); }
 
@@ -40,7 +33,7 @@ SmModel::SmModel(const Parts& parts)
       code_(parts.constants, parts.partitions, parts.code_in_l2),
       in_turn_(parts.constants.warp_order == WarpOrder::in_turn),
       instructions_at_hand_(parts.instructions_at_hand),
-      uses_(parts.uses),
+      waits_(parts.waits),
       partitions_(static_cast<std::size_t>(parts.partitions)) {
   intervals_[index_of(ClockUnit::fp32)] = constants_.fp32_interval;
   intervals_[index_of(ClockUnit::integer)] = constants_.integer_interval;
@@ -65,23 +58,13 @@ void SmModel::fetch_next(Warp& warp, std::size_t partition, double at) {
   warp.fetched = code_.fetch(at, partition, line);
 }
 
-void SmModel::wait_for_registers(Warp& warp) const {
-  for (const std::uint8_t number : (*uses_)[warp.trace.steps[warp.at].operation].waits) {
-    if (warp.registers[number] <= warp.eligible) continue;
-    warp.eligible = warp.registers[number];
-    warp.reason = Reason::memory;
-  }
-}
-
 void SmModel::set_eligible(Warp& warp) const {
   warp.eligible = warp.ready;
   warp.reason = Reason::stall;
-  if (uses_ != nullptr) wait_for_registers(warp);
-  const std::uint8_t mask = uses_ != nullptr ? 0 : operation_of(warp).instruction.control.wait_mask;
-  for (std::size_t i = 0; mask >> i != 0; ++i) {
-    if ((mask >> i & 1) == 0 || warp.scoreboards[i] <= warp.eligible) continue;
-    warp.eligible = warp.scoreboards[i];
-    warp.reason = warp.is_memory[i] ? Reason::memory : Reason::latency;
+  const std::uint32_t operation = warp.trace.steps[warp.at].operation;
+  if (const auto wait = waits_.wait_of(warp.results, operation, warp.ready)) {
+    warp.eligible = wait->until;
+    warp.reason = wait->is_memory ? Reason::memory : Reason::latency;
   }
   if (warp.fetched > warp.eligible) {
     warp.eligible = warp.fetched;
@@ -132,7 +115,7 @@ void SmModel::start_block(double at, std::vector<WarpTrace> warps) {
     warp->block = block;
     warp->age = ++ages_;
     warp->ready = at;
-    if (uses_ != nullptr) warp->registers.resize(k_registers);
+    warp->results = waits_.no_results();
     fetch_next(*warp, index, at);
     set_eligible(*warp);
     emptiest->warps.push_back(std::move(warp));
@@ -180,16 +163,13 @@ void SmModel::account(Partition& partition, const Warp& warp, double at) {
 
 void SmModel::execute(Partition& partition, Warp& warp, const ClockOperation& operation,
                       double at) {
-  const sass::Control& control = operation.instruction.control;
   const std::size_t unit = index_of(operation.unit);
   partition.unit_free[unit] = at + intervals_[unit];
-  warp.ready = at + (uses_ != nullptr ? 1 : std::max<double>(control.stall, 1));
-  AccessTimes times{at + constants_.operands_latency, at + constants_.special_latency};
-  if (uses_ != nullptr && has_fixed_latency(operation.instruction)) {
-    times.done = at + k_simulated_latency;
-  }
-  if (operation.unit == ClockUnit::constant) times.done = at + constants_.constant_latency;
   const TraceStep& step = warp.trace.steps[warp.at];
+  warp.ready = at + waits_.issue_distance(step.operation);
+  AccessTimes times{at + constants_.operands_latency, at + constants_.special_latency};
+  if (const auto latency = waits_.fixed_latency(step.operation)) times.done = at + *latency;
+  if (operation.unit == ClockUnit::constant) times.done = at + constants_.constant_latency;
   const bool is_access = is_memory_unit(operation.unit) && step.access != k_no_access;
   if (is_access) {
     const TraceAccess& access = warp.trace.accesses[step.access];
@@ -198,17 +178,7 @@ void SmModel::execute(Partition& partition, Warp& warp, const ClockOperation& op
     times = memory_.access(at, operation, access, sectors);
     if (operation.is_store) warp.block->stored = std::max(warp.block->stored, times.done);
   }
-  const auto raise = [&](std::uint8_t scoreboard, double until) {
-    if (scoreboard >= k_scoreboards || until <= warp.scoreboards[scoreboard]) return;
-    warp.scoreboards[scoreboard] = until;
-    warp.is_memory[scoreboard] = is_access;
-  };
-  raise(control.write_barrier, times.done);
-  raise(control.read_barrier, times.operands);
-  if (uses_ == nullptr) return;
-  for (const std::uint8_t number : (*uses_)[step.operation].results) {
-    warp.registers[number] = std::max(warp.registers[number], times.done);
-  }
+  waits_.add(warp.results, step.operation, times, is_access);
 }
 
 void SmModel::release(const Block* block, double at) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/cuda/clock/memory_model.hpp"
+#include "runtime/cuda/clock/result_waits.hpp"
 #include "runtime/cuda/clock/warp_trace.hpp"
 
 namespace spjit {
@@ -27,18 +28,18 @@ struct SchedulerCycles {
   SchedulerCycles& operator+=(const SchedulerCycles& other);
 };
 
-/// Refers to the constants and the program, which outlive it.
+/// Refers to its parts, which outlive it.
 class SmModel {
  public:
   struct Parts {
     const ClockConstants& constants;
     const ClockProgram& program;
     DeviceMemory& device;
-    std::int64_t partitions = 4;
-    double l1_bytes = 0;
-    bool code_in_l2 = true;
-    bool instructions_at_hand = false;               ///< no way of theirs is modelled
-    const std::vector<RegisterUse>* uses = nullptr;  ///< if registers are what is waited for
+    std::int64_t partitions;
+    double l1_bytes;
+    bool code_in_l2;
+    bool instructions_at_hand;  ///< no way of theirs is modelled
+    const ResultWaits& waits;
   };
 
   explicit SmModel(const Parts& parts);
@@ -58,7 +59,6 @@ class SmModel {
 
  private:
   enum class Reason : std::uint8_t { stall, memory, latency, fetch };
-  static constexpr std::size_t k_scoreboards = 6;
   static constexpr std::size_t k_units = 10;
 
   struct Block {
@@ -75,9 +75,7 @@ class SmModel {
     double ready = 0;  ///< by stall counts
     double fetched = 0;
     std::uint64_t line = ~std::uint64_t{0};
-    std::array<double, k_scoreboards> scoreboards = {};
-    std::array<bool, k_scoreboards> is_memory = {};
-    std::vector<double> registers;  ///< when they are there, if they are waited for
+    WarpResults results;
     double eligible = 0;
     Reason reason = Reason::stall;
     bool is_waiting = false;
@@ -97,7 +95,6 @@ class SmModel {
 
   [[nodiscard]] const ClockOperation& operation_of(const Warp& warp) const;
   void fetch_next(Warp& warp, std::size_t partition, double at);
-  void wait_for_registers(Warp& warp) const;
   void set_eligible(Warp& warp) const;
   [[nodiscard]] double earliest(const Partition& partition, const Warp& warp) const;
   void choose(std::size_t partition);
@@ -113,7 +110,7 @@ class SmModel {
   CodePath code_;
   bool in_turn_;
   bool instructions_at_hand_;
-  const std::vector<RegisterUse>* uses_;
+  const ResultWaits& waits_;
   std::array<double, k_units> intervals_ = {};
   std::vector<Partition> partitions_;
   std::uint64_t ages_ = 0;
