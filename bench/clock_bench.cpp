@@ -15,6 +15,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -267,9 +268,12 @@ int run_measured(const Options& options) {
   bool has_failed = false;
   for (const CudaSampleGroup& group : read_sample_file(options.measured, read_cuda_samples)) {
     if (group.name.find(options.only) == std::string::npos) continue;
-    TileClock clock(options.data / group.recipe.value("file", ""), group.work.n, group.limits);
+    std::optional<TileClock> clock;  // made for groups that are not refused
     results.push_back(judge_measured(group, [&](const CudaCandidate& candidate) {
-      return clock.model(clock.build(candidate), candidate, {});
+      if (!clock) {
+        clock.emplace(options.data / group.recipe.value("file", ""), group.work.n, group.limits);
+      }
+      return clock->model(clock->build(candidate), candidate, {});
     }));
     const MeasuredMatrix& result = results.back();
     fmt::print("{}\n", to_string(result));
@@ -336,16 +340,18 @@ int main(int argc, char** argv) {
       "The clock against simulated cycles or measured times of the same kernels, without a GPU."};
   CLI::Option* const simulated =
       app.add_option("--simulated", options.simulated, "File or folder with simulated cycles");
-  app.add_option("--measured", options.measured,
-                 "File of samples that a GPU was timed for, instead of simulated cycles")
-      ->excludes(simulated);
+  CLI::Option* const measured =
+      app.add_option("--measured", options.measured,
+                     "File of samples that a GPU was timed for, instead of simulated cycles")
+          ->excludes(simulated);
   app.add_option("--data", options.data, "Folder that the files' matrices lie below");
   app.add_option("--json", options.out, "Where the result goes (default: nowhere)");
   app.add_option("--only", options.only,
                  "Only files or groups of samples whose name contains this");
-  app.add_option("--target", options.target, "What was simulated");
+  app.add_option("--target", options.target, "What was simulated")->excludes(measured);
   app.add_flag("--limited-fetch", options.limited_fetch,
-               "Against the cycles with a limited instruction cache, the clock with its own");
+               "Against the cycles with a limited instruction cache, the clock with its own")
+      ->excludes(measured);
   app.add_flag("--verbose", options.verbose, "A line a tile");
   try {
     app.parse(argc, argv);

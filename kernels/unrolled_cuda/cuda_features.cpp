@@ -52,6 +52,7 @@ constexpr std::array k_cuda_features = {
     Feature{"prior_issue", "log2 cycles", "issue of estimate_cuda_cost(), a product and SM"},
     Feature{"prior_memory", "log2 cycles", "memory of it, a product and SM"},
     Feature{"prior_fetch", "log2 cycles", "fetch of it, a product and SM"},
+    Feature{"prior_dram", "log2 cycles", "DRAM of it, a product and SM"},
     Feature{"prior_latency", "log2 cycles", "latency of it, a product and SM"},
     Feature{"prior", "log2 cycles", "estimate_cuda_cycles() / (nnz x n / SMs)"},
     Feature{"prior_over_best", "log2", "estimate_cuda_cycles() / the least of all candidates"},
@@ -144,6 +145,7 @@ void add_prior(std::vector<float>& row, const CudaCandidate& candidate,
   row.push_back(bounded_log2(cost.issue * per_product));
   row.push_back(bounded_log2(cost.memory * per_product));
   row.push_back(bounded_log2(cost.fetch * per_product));
+  row.push_back(bounded_log2(cost.dram * per_product));
   row.push_back(bounded_log2(cost.latency * per_product));
   row.push_back(bounded_log2(cycles * as_double(limits.sms) / products));
   row.push_back(bounded_log2(least_cycles > 0 ? cycles / least_cycles : 1));

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -34,16 +33,8 @@ constexpr std::int64_t k_wide_tile = 128;
 
 constexpr double k_float_bytes = 4;
 
-/// The clock's constants of a device, for what is no constant of CudaDeviceInfo; of an architecture
-/// without any those of the latest before it, or of the first.
 const ClockConstants& constants_of(const CudaDeviceInfo& limits) {
-  static const std::array<ClockConstants, 3> k_known = {*clock_constants(75), *clock_constants(80),
-                                                        *clock_constants(90)};
-  const ClockConstants* found = k_known.data();
-  for (const ClockConstants& one : k_known) {
-    if (one.arch <= limits.arch) found = &one;
-  }
-  return *found;
+  return nearest_clock_constants(limits.arch);
 }
 
 /// What threads of one column do, one of each tile of a block.

@@ -6,7 +6,7 @@ import unittest
 import fixture
 from fixture import ReportTest
 
-# What gpu_bench and gpu_constants_bench write says no schema; the report has no part of it.
+# The report has no part for what gpu_bench and gpu_constants_bench write.
 NOT_REPORTED = ("constants-nvidia-", "n1-nvidia-", "searches-nvidia-")
 FILES = sorted(path for path in (fixture.ROOT / "bench/results").glob("*.json")
                if not path.name.startswith(NOT_REPORTED))

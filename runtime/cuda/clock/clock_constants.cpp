@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "base/embedded_file.hpp"
 #include "base/json_text.hpp"
@@ -156,6 +158,28 @@ std::optional<ClockConstants> clock_constants(std::int64_t arch) {
   if (found == k_clock_devices.end()) return std::nullopt;
   return read_clock_constants(
       {reinterpret_cast<const char*>(found->bytes.data()), found->bytes.size()});
+}
+
+const ClockConstants& nearest_clock_constants(std::int64_t arch) {
+  static const std::vector<ClockConstants> k_known = [] {
+    std::vector<ClockConstants> known;
+    for (const EmbeddedFile& file : k_clock_devices) {
+      known.push_back(read_clock_constants(
+          {reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()}));
+      if (known.back().arch != 80) continue;
+      ClockConstants more_lanes = known.back();
+      more_lanes.arch = 86;
+      more_lanes.compared_with = "nothing";
+      more_lanes.fp32_interval /= 2;
+      known.push_back(std::move(more_lanes));
+    }
+    std::ranges::sort(known, {}, &ClockConstants::arch);
+    return known;
+  }();
+  const auto newer = std::ranges::upper_bound(k_known, arch, {}, [](const ClockConstants& one) {
+    return static_cast<std::int64_t>(one.arch);
+  });
+  return newer == k_known.begin() ? k_known.front() : *std::prev(newer);
 }
 
 }  // namespace spjit

@@ -68,7 +68,7 @@ struct ClockConstants {
   double l1_code_bytes = 0;    ///< an SM
   double l1_code_latency = 0;  ///< beyond L0's
   double l2_code_latency = 0;
-  double l1_code_bytes_a_cycle = 0;
+  double l1_code_bytes_a_cycle = 0;  ///< a partition
   double l2_code_bytes_a_cycle = 0;  ///< an SM
   double prefetched_lines = 0;       ///< of 128 bytes, behind the one that is fetched
 
@@ -84,6 +84,11 @@ struct ClockConstants {
 
 /// Those of `arch` (75, 80 or 90), which come with the library; none of others.
 [[nodiscard]] std::optional<ClockConstants> clock_constants(std::int64_t arch);
+
+/// For estimates, of any architecture: those of the latest that has some and is not newer, else of
+/// the first; of 8.6 and 8.9, which have 128 FP32 lanes an SM as 9.0 has (CUDA C++ Programming
+/// Guide, "Compute Capabilities"), the A100's with its fp32_interval halved.
+[[nodiscard]] const ClockConstants& nearest_clock_constants(std::int64_t arch);
 
 /// Reads such a file. Throws Error for text that is none, for a constant that is missing, unknown,
 /// not positive or without a unit or source.

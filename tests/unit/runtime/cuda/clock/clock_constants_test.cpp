@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <tuple>
 
 #include "spjit/error.hpp"
 
@@ -70,7 +71,23 @@ TEST(ClockConstants, WhatWasMeasuredIsWhatTheFileOfMeasurementsSays) {
     EXPECT_NEAR(constant["value"].get<double>(), expected, 0.005 * expected) << name;
     ++count;
   }
-  EXPECT_GE(count, 9);
+  EXPECT_GE(count, 10);
+  const double mhz = measured.at("boost_mhz").at("value");
+  EXPECT_NEAR(clock_constants(90)->mhz_of("h100"), mhz, 0.005 * mhz);
+}
+
+TEST(ClockConstants, TheNearestAreNotNewerAndHaveTheLanesOfTheArchitecture) {
+  for (const auto& [arch, of, fp32_interval] : {std::tuple{70, 75, 2},
+                                                {75, 75, 2},
+                                                {80, 80, 2},
+                                                {86, 86, 1},
+                                                {89, 86, 1},
+                                                {90, 90, 1},
+                                                {120, 90, 1}}) {
+    EXPECT_EQ(nearest_clock_constants(arch).arch, of) << arch;
+    EXPECT_EQ(nearest_clock_constants(arch).fp32_interval, fp32_interval) << arch;
+  }
+  EXPECT_EQ(nearest_clock_constants(89).l2_latency, clock_constants(80)->l2_latency);
 }
 
 TEST(ClockConstants, BlocksAreOrderedAsTheSimulatorHasThemButForTheH100) {
