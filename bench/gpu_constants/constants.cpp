@@ -131,6 +131,7 @@ FetchPoint fetch_point(MicroDevice& device, unsigned warps, std::size_t line, un
 /// Of each straight line, on all SMs.
 std::vector<FetchPoint> fetch_curve(MicroDevice& device, unsigned warps) {
   std::vector<FetchPoint> curve;
+  curve.reserve(device.sizes().code_bytes.size());
   for (std::size_t i = 0; i < device.sizes().code_bytes.size(); ++i) {
     curve.push_back(fetch_point(device, warps, i, 0));
   }

@@ -19,7 +19,7 @@ namespace {
 /// Of each register that the cap allows beyond the predicted ones, the loads that a warp has in
 /// flight besides, since ptxas then issues loads earlier. Fits simulated cycles (GPGPU-Sim 4.2,
 /// sm_75): 512 x 512 at 90 %, n = 512, tile 64x64 took 30.8k, 20.6k and 15.5k with caps of 80, 128
-/// and 168, of which the first has three spare registers.
+/// and 168, of which the first has two registers to spare.
 constexpr double k_loads_a_register = 0.083;
 constexpr std::int64_t k_most_spare_registers = 90;
 
@@ -191,17 +191,17 @@ CudaCost estimate_cuda_cost(const CudaCandidate& candidate, const CudaDeviceInfo
   const BlockWork mean = mean_block(candidate);
   const BlockWork largest = largest_block(candidate, mean);
   CudaCost cost;
-  cost.blocks_an_sm = blocks_an_sm(candidate, limits);
+  const double blocks = blocks_an_sm(candidate, limits);
   const auto busiest = [&](const auto& cycles_of) {
     const double of_mean = cycles_of(candidate, limits, mean);
     const double of_largest = cycles_of(candidate, limits, largest);
-    return cost.blocks_an_sm * of_mean + std::max(0.0, of_largest - of_mean);
+    return blocks * of_mean + std::max(0.0, of_largest - of_mean);
   };
   cost.issue = busiest(issue_cycles);
   cost.memory = busiest(memory_cycles);
   cost.fetch = busiest(fetch_cycles);
   cost.dram = dram_cycles(candidate, limits);
-  cost.latency = std::ceil(cost.blocks_an_sm / resident_blocks(candidate, limits)) *
+  cost.latency = std::ceil(blocks / resident_blocks(candidate, limits)) *
                  tile_latency(candidate, limits, largest);
   return cost;
 }

@@ -39,7 +39,6 @@ struct CudaCost {
   double dram = 0;
   double fetch = 0;
   double latency = 0;
-  double blocks_an_sm = 0;  ///< ceil(blocks / SMs)
 
   [[nodiscard]] double cycles() const noexcept;
 };

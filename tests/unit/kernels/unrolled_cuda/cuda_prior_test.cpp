@@ -99,7 +99,7 @@ TEST(CudaPrior, CountsTheWaitsOfTheLargestTile) {
   // Five loads at once and one more for twelve of the 50 registers that are left.
   const double waits = device().l2_latency * (1 + 100 / (5 + 0.083 * 50));
   EXPECT_DOUBLE_EQ(cost_of(candidate).latency, waits);
-  candidate.column_tiles = candidate.blocks = 132 * 5;
+  candidate.column_tiles = candidate.blocks = std::int64_t{132} * 5;
   // Five blocks an SM, of which it holds four.
   EXPECT_DOUBLE_EQ(cost_of(candidate).latency, 2 * waits);
   // A warp issues an instruction a cycle at most.
@@ -119,7 +119,7 @@ TEST(CudaPrior, CountsDramWhereHalfOfL2DoesNotHoldBAndC) {
   candidate.register_cap = 5;
   const std::int64_t half = cuda_limits().l2_bytes / 2;
   const auto with_bytes = [&](std::int64_t bytes) {
-    candidate.work.cols = bytes / (4 * 256) - candidate.work.m;
+    candidate.work.cols = bytes / 1024 - candidate.work.m;
     return cost_of(candidate);
   };
 
@@ -137,7 +137,7 @@ TEST(CudaPrior, CountsDramWhereHalfOfL2DoesNotHoldBAndC) {
 
 TEST(CudaPrior, FetchesCodeFromTheLevelThatHoldsAll) {
   CudaCandidate candidate = bound_by_fmas(1000);
-  candidate.column_tiles = candidate.blocks = 132 * 4;
+  candidate.column_tiles = candidate.blocks = std::int64_t{132} * 4;
   const auto fetch_of = [&](std::int64_t bytes) {
     candidate.code_bytes = bytes;
     return cost_of(candidate).fetch;
@@ -157,7 +157,7 @@ TEST(CudaPrior, ScoresMoreWorkLower) {
 
 TEST(CudaPrior, ScoresFewResidentWarpsLowerWhichHideLessOfTheLatency) {
   CudaCandidate many = bound_by_fmas(1000);
-  many.column_tiles = many.blocks = 132 * 4;
+  many.column_tiles = many.blocks = std::int64_t{132} * 4;
   CudaCandidate few = many;
   few.occupancy.active_blocks = 1;
   few.occupancy.active_warps = 1;
@@ -265,7 +265,7 @@ CudaCandidate hides_little(std::int64_t register_cap) {
   candidate.column_tiles = 8;
   candidate.blocks = 64;
   candidate.grouping.nnc_mean = 511;
-  candidate.grouping.nnc_sum = 8 * 511;
+  candidate.grouping.nnc_sum = std::int64_t{8} * 511;
   candidate.grouping.nnc_max = 512;
   candidate.grouping.tile_nnz_max = 3277;
   candidate.occupancy = {.active_blocks = 12, .active_warps = 24};
