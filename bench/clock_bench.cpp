@@ -172,13 +172,10 @@ json to_json(const MatrixResult& result) {
     }
     tiles.push_back(std::move(entry));
   }
-  const auto agreement = [](const Agreement& of) {
-    return json{{"tau", of.tau}, {"loss", of.loss}};
-  };
   return {{"matrix", result.matrix},
-          {"clock", agreement(result.clock)},
-          {"clock_by_register", agreement(result.by_register)},
-          {"prior", agreement(result.prior)},
+          {"clock", to_json(result.clock)},
+          {"clock_by_register", to_json(result.by_register)},
+          {"prior", to_json(result.prior)},
           {"chosen_simulated_cycles", result.clock.chosen},
           {"others_simulated_cycles", result.others},
           {"tiles", std::move(tiles)}};

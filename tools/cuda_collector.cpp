@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -227,10 +226,7 @@ CudaSampleGroup time_tiles(CudaSampleGroup group, const CompiledTiles& folder, i
 
 CudaSampleGroup model_tiles(CudaSampleGroup group, const CompiledTiles& folder) {
   const auto start = Clock::now();
-  const std::optional<ClockConstants> constants = clock_constants(group.limits.arch);
-  if (!constants) {
-    throw NotSupported(fmt::format("the clock has no constants of sm_{}", group.limits.arch));
-  }
+  const ClockConstants constants = required_clock_constants(group.limits.arch);
   const Problem problem = operands_of(group.work);
   std::vector<CudaSample> modelled;
   std::string failure = "none was compiled";
@@ -239,9 +235,8 @@ CudaSampleGroup model_tiles(CudaSampleGroup group, const CompiledTiles& folder) 
     const CacheEntry entry = folder.entry_of(sample);
     const std::span<const std::byte> cubin = entry.file(k_cubin_file);
     try {
-      const ClockLaunch launch = clock_launch(problem, cubin, k_cuda_kernel_name,
-                                              clock_shape(launch_of(sample.candidate, entry)));
-      sample.us = modelled_time(cubin, launch, group.limits, *constants).us;
+      const ClockLaunch launch = clock_launch(problem, cubin, launch_of(sample.candidate, entry));
+      sample.us = modelled_time(cubin, launch, group.limits, constants).us;
       sample.samples = 1;
       modelled.push_back(std::move(sample));
     } catch (const Error& error) {  // also an instruction that the decoder does not know

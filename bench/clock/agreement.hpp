@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "bench/rank_agreement.hpp"
@@ -31,6 +32,10 @@ struct Agreement {
   const auto first = std::ranges::min_element(estimates) - estimates.begin();
   const double chosen = times[static_cast<std::size_t>(first)];
   return {kendall_tau_b(times, estimates), chosen, chosen / best - 1};
+}
+
+[[nodiscard]] inline nlohmann::json to_json(const Agreement& of) {
+  return {{"tau", of.tau}, {"loss", of.loss}};
 }
 
 }  // namespace spjit::bench

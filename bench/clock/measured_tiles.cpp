@@ -89,12 +89,12 @@ nlohmann::json to_json(const MeasuredMatrix& matrix) {
     }
     tiles.push_back(std::move(entry));
   }
-  const auto both = [](const Agreement& of) {
-    return nlohmann::json{{"tau", of.tau}, {"loss", of.loss}};
-  };
-  return {{"matrix", matrix.matrix},     {"n", matrix.n},
-          {"card", matrix.card},         {"clock", both(matrix.clock)},
-          {"prior", both(matrix.prior)}, {"tiles", std::move(tiles)}};
+  return {{"matrix", matrix.matrix},
+          {"n", matrix.n},
+          {"card", matrix.card},
+          {"clock", to_json(matrix.clock)},
+          {"prior", to_json(matrix.prior)},
+          {"tiles", std::move(tiles)}};
 }
 
 }  // namespace spjit::bench

@@ -13,11 +13,6 @@
 namespace spjit::bench {
 namespace {
 
-ClockConstants constants_of(const CudaDeviceInfo& device) {
-  if (const auto constants = clock_constants(device.arch)) return *constants;
-  throw NotSupported(fmt::format("the clock has no constants of sm_{}", device.arch));
-}
-
 Problem problem_of(const std::filesystem::path& matrix, std::int64_t n) {
   Problem problem;
   problem.a = load_matrix(matrix);
@@ -29,7 +24,9 @@ Problem problem_of(const std::filesystem::path& matrix, std::int64_t n) {
 
 TileClock::TileClock(const std::filesystem::path& matrix, std::int64_t n,
                      const CudaDeviceInfo& device)
-    : device_(device), constants_(constants_of(device)), problem_(problem_of(matrix, n)) {
+    : device_(device),
+      constants_(required_clock_constants(device.arch)),
+      problem_(problem_of(matrix, n)) {
   for (const ReorderAlgorithm reorder :
        {ReorderAlgorithm::similarity, ReorderAlgorithm::balanced}) {
     Grouped& grouped = grouped_.emplace_back(*problem_.a, reorder);
@@ -61,9 +58,9 @@ BuiltCuda TileClock::build(const CudaCandidate& candidate) {
 ModelledTime TileClock::model(const BuiltCuda& built, const CudaCandidate& candidate,
                               const ClockLimits& limits) const {
   const auto cubin = std::as_bytes(std::span(built.artifact.cubin));
-  const ClockShape shape = clock_shape(launch_of(candidate, built.program.blocks_x));
-  return modelled_time(cubin, clock_launch(problem_, cubin, k_cuda_kernel_name, shape), device_,
-                       constants_, limits);
+  const ClockLaunch launch =
+      clock_launch(problem_, cubin, launch_of(candidate, built.program.blocks_x));
+  return modelled_time(cubin, launch, device_, constants_, limits);
 }
 
 }  // namespace spjit::bench

@@ -157,19 +157,18 @@ std::vector<Constant> fetch_constants(const ConstantsResult& result, bool rehear
   const auto size = [](const std::optional<std::int64_t>& bytes) {
     return bytes ? std::optional<double>(static_cast<double>(*bytes)) : std::nullopt;
   };
+  const auto rate = [](const FetchPoint& point) {
+    return static_cast<double>(k_instruction_bytes) / point.cycles;
+  };
   std::optional<double> second_rate;
   for (const FetchPoint& point : result.one_warp) {
     const bool is_second = knees.second_bytes && point.code_bytes == *knees.second_bytes;
-    if (is_second) second_rate = static_cast<double>(k_instruction_bytes) / point.cycles;
+    if (is_second) second_rate = rate(point);
   }
   std::optional<double> last_rate;
-  if (knees.first_bytes) {
-    last_rate = static_cast<double>(k_instruction_bytes) / result.four_warps.back().cycles;
-  }
+  if (knees.first_bytes) last_rate = rate(result.four_warps.back());
   std::optional<double> port_rate;
-  if (result.one_sm.cycles > 0) {
-    port_rate = static_cast<double>(k_instruction_bytes) / result.one_sm.cycles;
-  }
+  if (result.one_sm.cycles > 0) port_rate = rate(result.one_sm);
   const char* const curve = "straight lines of FFMAs over their size (fetch_curve)";
   return {known("l0_code_bytes", "bytes", fmt::format("{}: up to 5 % over the shortest", curve),
                 size(knees.first_bytes), rehearse),

@@ -54,7 +54,7 @@ JudgedTiles judged_simulation(const nlohmann::json& document, const std::filesys
     // Which grouping `automatic` takes is for the formula to say, which is judged here.
     std::vector<CudaCandidate> left;
     for (const ReorderAlgorithm algorithm :
-         {policy.reorder, ReorderAlgorithm::similarity, ReorderAlgorithm::balanced}) {
+         {ReorderAlgorithm::similarity, ReorderAlgorithm::balanced}) {
       RowGroupings groupings(*problem.a, algorithm);
       const auto more = enumerate_cuda_tiles(problem, policy, limits, groupings).survivors();
       left.insert(left.end(), more.begin(), more.end());

@@ -139,29 +139,30 @@ class ModelledSearch {
   double best_cycles_ = 0;
 };
 
-}  // namespace
-
 ClockShape clock_shape(const CudaProxyLaunch& launch) {
   return {.grid = {count_of(launch.grid_x), count_of(launch.grid_y), 1},
           .block = {count_of(launch.threads), count_of(launch.tiles_a_block), 1},
           .dynamic_shared_bytes = launch.dynamic_shared_bytes};
 }
 
+}  // namespace
+
+ClockLaunch clock_launch(const Problem& problem, std::span<const std::byte> cubin,
+                         const CudaProxyLaunch& launch) {
+  return clock_launch(problem, cubin, k_cuda_kernel_name, clock_shape(launch));
+}
+
 CudaModelTools local_model_tools(const CudaSearchInput& input) {
-  const std::optional<ClockConstants> constants = clock_constants(input.limits.arch);
-  if (!constants) {
-    throw NotSupported(fmt::format("the clock has no constants of sm_{}", input.limits.arch));
-  }
   CudaModelTools tools;
   tools.compile_kernel = [input](const CudaCandidate& candidate, const Cancellation& cancel) {
     return compile_cuda_image(input, candidate, cancel);
   };
-  tools.model = [input, constants = *constants](const CudaCandidate& candidate,
-                                                const CudaKernelImage& image,
-                                                const Cancellation& cancel) {
+  tools.model = [input, constants = required_clock_constants(input.limits.arch)](
+                    const CudaCandidate& candidate, const CudaKernelImage& image,
+                    const Cancellation& cancel) {
     const auto cubin = std::as_bytes(std::span(image.cubin));
-    const ClockLaunch launch = clock_launch(input.problem, cubin, k_cuda_kernel_name,
-                                            clock_shape(launch_of(candidate, image.blocks_x)));
+    const ClockLaunch launch =
+        clock_launch(input.problem, cubin, launch_of(candidate, image.blocks_x));
     return modelled_time(cubin, launch, input.limits, constants, {.cancel = cancel});
   };
   return tools;

@@ -4,6 +4,7 @@
 /// The search without a GPU: the best-ranked kernels are built in full, and the clock
 /// (runtime/cuda/clock) says which of them is the fastest. Modelled, not timed.
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
@@ -31,8 +32,9 @@ struct CudaModelTools {
 /// does. Throws NotSupported where there are no constants of the architecture.
 [[nodiscard]] CudaModelTools local_model_tools(const CudaSearchInput& input);
 
-/// As the clock has a launch.
-[[nodiscard]] ClockShape clock_shape(const CudaProxyLaunch& launch);
+/// As the clock has a launch of a tile's kernel. Throws as clock_launch() of any kernel.
+[[nodiscard]] ClockLaunch clock_launch(const Problem& problem, std::span<const std::byte> cubin,
+                                       const CudaProxyLaunch& launch);
 
 /// What the clock says of the best-ranked.
 struct CudaModelledSearch {

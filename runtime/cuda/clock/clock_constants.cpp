@@ -102,16 +102,31 @@ std::vector<double> read_list(const json& object, const char* name) {
   return list;
 }
 
-/// One of two rules, by its name.
-bool read_rule(const json& object, const char* name, std::array<std::string_view, 2> rules) {
+/// One of two rules, by the names of its enumerators in their order.
+template <typename Rule>
+Rule read_rule(const json& object, const char* name, std::array<std::string_view, 2> rules) {
   JsonMembers members(object, name);
   const std::string value = members.text("value");
   check_source(members, name);
   members.finish();
   const auto found = std::ranges::find(rules, value);
-  if (found != rules.end()) return found != rules.begin();
+  if (found != rules.end()) return static_cast<Rule>(found - rules.begin());
   throw Error(
       fmt::format("{}: \"{}\"; expected \"{}\" or \"{}\"", name, value, rules[0], rules[1]));
+}
+
+/// Of every file of devices/, by architecture.
+const std::vector<ClockConstants>& shipped_constants() {
+  static const std::vector<ClockConstants> k_shipped = [] {
+    std::vector<ClockConstants> shipped;
+    for (const EmbeddedFile& file : k_clock_devices) {
+      shipped.push_back(read_clock_constants(
+          {reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()}));
+    }
+    std::ranges::sort(shipped, {}, &ClockConstants::arch);
+    return shipped;
+  }();
+  return k_shipped;
 }
 
 }  // namespace
@@ -132,12 +147,10 @@ ClockConstants read_clock_constants(std::string_view text) {
   ClockConstants constants;
   constants.arch = static_cast<int>(members.integer("arch", first_arch, last_arch));
   constants.compared_with = members.text("compared_with");
-  constants.warp_order = read_rule(members.at("warp_order"), "warp_order", {"greedy", "in turn"})
-                             ? WarpOrder::in_turn
-                             : WarpOrder::greedy;
-  constants.block_order = read_rule(members.at("block_order"), "block_order", {"same", "moved"})
-                              ? BlockOrder::moved
-                              : BlockOrder::same;
+  constants.warp_order =
+      read_rule<WarpOrder>(members.at("warp_order"), "warp_order", {"greedy", "in turn"});
+  constants.block_order =
+      read_rule<BlockOrder>(members.at("block_order"), "block_order", {"same", "moved"});
   for (const Named& named : k_named) {
     constants.*named.member = read_constant(members.at(named.name), named.name);
   }
@@ -153,32 +166,29 @@ ClockConstants read_clock_constants(std::string_view text) {
 }
 
 std::optional<ClockConstants> clock_constants(std::int64_t arch) {
-  const std::string name = fmt::format("sm_{}", arch);
-  const auto found = std::ranges::find(k_clock_devices, name, &EmbeddedFile::name);
-  if (found == k_clock_devices.end()) return std::nullopt;
-  return read_clock_constants(
-      {reinterpret_cast<const char*>(found->bytes.data()), found->bytes.size()});
+  const std::vector<ClockConstants>& shipped = shipped_constants();
+  const auto found = std::ranges::find(shipped, arch, &ClockConstants::arch);
+  if (found == shipped.end()) return std::nullopt;
+  return *found;
+}
+
+ClockConstants required_clock_constants(std::int64_t arch) {
+  if (const auto constants = clock_constants(arch)) return *constants;
+  throw NotSupported(fmt::format("the clock has no constants of sm_{}", arch));
 }
 
 const ClockConstants& nearest_clock_constants(std::int64_t arch) {
   static const std::vector<ClockConstants> k_known = [] {
-    std::vector<ClockConstants> known;
-    for (const EmbeddedFile& file : k_clock_devices) {
-      known.push_back(read_clock_constants(
-          {reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()}));
-      if (known.back().arch != 80) continue;
-      ClockConstants more_lanes = known.back();
-      more_lanes.arch = 86;
-      more_lanes.compared_with = "nothing";
-      more_lanes.fp32_interval /= 2;
-      known.push_back(std::move(more_lanes));
-    }
-    std::ranges::sort(known, {}, &ClockConstants::arch);
+    std::vector<ClockConstants> known = shipped_constants();
+    const auto a100 = std::ranges::find(known, 80, &ClockConstants::arch);
+    ClockConstants more_lanes = *a100;
+    more_lanes.arch = 86;
+    more_lanes.compared_with = "nothing";
+    more_lanes.fp32_interval /= 2;
+    known.insert(a100 + 1, std::move(more_lanes));
     return known;
   }();
-  const auto newer = std::ranges::upper_bound(k_known, arch, {}, [](const ClockConstants& one) {
-    return static_cast<std::int64_t>(one.arch);
-  });
+  const auto newer = std::ranges::upper_bound(k_known, arch, {}, &ClockConstants::arch);
   return newer == k_known.begin() ? k_known.front() : *std::prev(newer);
 }
 

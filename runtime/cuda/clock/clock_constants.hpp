@@ -85,6 +85,9 @@ struct ClockConstants {
 /// Those of `arch` (75, 80 or 90), which come with the library; none of others.
 [[nodiscard]] std::optional<ClockConstants> clock_constants(std::int64_t arch);
 
+/// The same. Throws NotSupported for an architecture without any.
+[[nodiscard]] ClockConstants required_clock_constants(std::int64_t arch);
+
 /// For estimates, of any architecture: those of the latest that has some and is not newer, else of
 /// the first; of 8.6 and 8.9, which have 128 FP32 lanes an SM as 9.0 has (CUDA C++ Programming
 /// Guide, "Compute Capabilities"), the A100's with its fp32_interval halved.
