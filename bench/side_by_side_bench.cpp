@@ -189,10 +189,17 @@ std::shared_ptr<bench::CubinFolder> cubins_of(const Options& options, const Cuda
   return bench::CubinFolder::for_device(options.cubins, context.device().limits);
 }
 
-/// One stream, caches warm; a sample is as long as gpu_bench's.
+/// Of DeviceSide. A rehearsal has few copies: it computes all of them.
+std::int64_t between_bytes(const Options& options, const CudaContext& context) {
+  constexpr std::int64_t k_rehearsal_bytes = 4096;
+  if (!options.is_cold) return 0;
+  return options.rehearse ? k_rehearsal_bytes : 2 * context.device().limits.l2_bytes;
+}
+
+/// One stream; a sample is as long as gpu_bench's. Warm, or cold by copies of A that take turns.
 Bench gpu_bench(Options& options) {
   const CudaContext context(local_cuda_driver(), *options.gpu);
-  const auto side = std::make_shared<DeviceSide>(context);
+  const auto side = std::make_shared<DeviceSide>(context, between_bytes(options, context));
   const auto cubins = cubins_of(options, context);
   options.threads = {1};
   options.measure.cold_runs = 0;
@@ -200,7 +207,9 @@ Bench gpu_bench(Options& options) {
   options.measure.warm_up_ms = 50;
   options.measure.min_batch_us = 2000;
   options.measure.clock = [side, clock = side->clock()] { return clock(); };
-  return {cuda_device(context.device(), bench::load_average(), options.rehearse), nullptr,
+  nlohmann::json device = cuda_device(context.device(), bench::load_average(), options.rehearse);
+  device["caches"] = options.is_cold ? "cold" : "hot";
+  return {std::move(device), nullptr,
           make_cuda_peers({side, parse_search(options.search), cubins},
                           chosen(options.peers, all_cuda_peer_names())),
           [side] { side->stream().synchronize(); }, cubins};

@@ -16,8 +16,8 @@ Options default_options(const std::filesystem::path& repository) {
 void add_options(CLI::App& app, Options& options) {
   app.add_option("--data", options.sets.data, "Folder with dlmc and weights");
   app.add_option("--paper-set", options.sets.paper_set, "The shapes of the paper's evaluation");
-  app.add_option("--set", options.set, "dlmc, paper, weights")
-      ->check(CLI::IsMember({"dlmc", "paper", "weights"}));
+  app.add_option("--set", options.set, "dlmc, paper, tokens, weights")
+      ->check(CLI::IsMember({"dlmc", "paper", "tokens", "weights"}));
   app.add_flag("--all", options.sets.all, "Of the paper's set: all sparsities");
   app.add_option("--only", options.only, "Only matrices whose name contains one of these");
   app.add_option("--n", options.sets.n, "Columns of B")->check(CLI::PositiveNumber);
@@ -27,6 +27,9 @@ void add_options(CLI::App& app, Options& options) {
   app.add_flag(
       "--rehearse", options.rehearse,
       "With --gpu on the emulated driver: check, time nothing; with --precompile for that");
+  app.add_flag("--cold", options.is_cold,
+               "With --gpu: no product finds its A in L2, which copies of A take turns for")
+      ->needs(gpu);
   app.add_option("--cubins", options.cubins, "With --gpu: load cubins from this folder")
       ->needs(gpu);
   app.add_option("--precompile", options.precompile,

@@ -34,6 +34,7 @@ struct Options {
   double max_minutes = 0;                ///< of measuring; 0: as long as it takes
   std::optional<std::uint64_t> shuffle;  ///< seed of the matrices' order; empty: as listed
   bool rehearse = false;                 ///< with `gpu`: checks on the emulated driver
+  bool is_cold = false;                  ///< with `gpu`: A comes from DRAM
   std::filesystem::path cubins;          ///< folder with cubins for `gpu`; empty: they are compiled
   std::filesystem::path precompile;      ///< folder to compile them into for `target`, only that
   std::string command;

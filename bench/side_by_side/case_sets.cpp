@@ -82,6 +82,28 @@ std::vector<MatrixEntry> list_paper(const SetOptions& options) {
   return entries;
 }
 
+/// Layers of language models, for one token and for few.
+std::vector<MatrixEntry> list_tokens() {
+  constexpr std::pair<std::int64_t, std::int64_t> k_shapes[] = {
+      {4096, 4096}, {11008, 4096}, {768, 3072}};
+  std::vector<MatrixEntry> entries;
+  for (const auto& [rows, cols] : k_shapes) {
+    for (const int percent : {50, 70, 90}) {
+      GenerateOptions options;
+      options.rows = rows;
+      options.cols = cols;
+      options.sparsity = percent / 100.0;
+      options.seed = static_cast<std::uint64_t>(percent);
+      entries.push_back({"tokens",
+                         fmt::format("{}x{}/{}", rows, cols, options.sparsity),
+                         "",
+                         [options] { return generate_matrix(options); },
+                         {1, 4, 16, 64}});
+    }
+  }
+  return entries;
+}
+
 }  // namespace
 
 std::vector<fs::path> files_below(const fs::path& folder,
@@ -123,8 +145,9 @@ std::vector<double> paper_host_sparsities() { return {0.7, 0.9, 0.98}; }
 std::vector<MatrixEntry> list_matrices(const std::string& set, const SetOptions& options) {
   if (set == "dlmc") return list_dlmc(options);
   if (set == "paper") return list_paper(options);
+  if (set == "tokens") return list_tokens();
   if (set == "weights") return list_weights(options);
-  throw InvalidArgument(fmt::format("no set '{}'; there are dlmc, paper, weights", set));
+  throw InvalidArgument(fmt::format("no set '{}'; there are dlmc, paper, tokens, weights", set));
 }
 
 std::vector<MatrixEntry> in_drawn_order(std::vector<MatrixEntry> entries, std::uint64_t seed) {

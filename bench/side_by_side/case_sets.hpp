@@ -16,8 +16,9 @@ namespace spjit::side_by_side {
 
 /// A matrix to be made when its turn comes, so that only one is in memory.
 struct MatrixEntry {
-  std::string set;    ///< "dlmc", "paper" or "weights"
-  std::string name;   ///< path below the set's folder; of "paper": id, shape and sparsity
+  std::string set;    ///< "dlmc", "paper", "tokens" or "weights"
+  std::string name;   ///< path below the set's folder; of "paper": id, shape and sparsity; of
+                      ///< "tokens": shape and sparsity
   std::string layer;  ///< of "paper": network and layer
   std::function<CsrMatrix()> load;
   std::vector<std::int64_t> n;
@@ -26,7 +27,7 @@ struct MatrixEntry {
 struct SetOptions {
   std::filesystem::path data;                       ///< with the folders dlmc and weights
   std::filesystem::path paper_set;                  ///< "spjit-paper-set-1"
-  std::vector<std::int64_t> n = {1, 32, 128, 512};  ///< not of "paper", which has its own
+  std::vector<std::int64_t> n = {1, 32, 128, 512};  ///< not of "paper" and "tokens", which have own
   bool all = false;  ///< of "paper": all sparsities, not only those of paper_host_sparsities()
 };
 

@@ -75,6 +75,10 @@ struct PeerInfo {
 /// 2^15 times the bound of one fp32 product. Twice that, because sums are cut too.
 inline constexpr double k_tf32_rounding = 65536;
 
+/// bf16 has 7 bits of mantissa: a product of rounded operands is off by 2^-8 at most, 2^16 times
+/// the bound of one fp32 product, and C is rounded too. Four times that.
+inline constexpr double k_bf16_rounding = 262144;
+
 /// A library.
 class Peer {
  public:

@@ -127,12 +127,15 @@ nlohmann::json earlier_document(const std::filesystem::path& file, const nlohman
   if (!is_object || earlier.value("schema", "") != schema) {
     throw IoError(fmt::format("{}: expected a JSON file of schema {}", file.string(), schema));
   }
+  // Files of GPUs from before "caches" was written are hot.
+  const auto caches = [](const Json& of) { return of.at("device").value("caches", "hot"); };
   const bool same = earlier.at("device").at("name") == document.at("device").at("name") &&
+                    caches(earlier) == caches(document) &&
                     earlier.at("libraries") == document.at("libraries");
   if (same) return earlier;
   throw Error(
-      fmt::format("{}: made on another machine or with other libraries; choose another --json, or "
-                  "the same --peers",
+      fmt::format("{}: made on another machine, with other libraries, or hot where this is cold; "
+                  "choose another --json, or the same --peers and --cold",
                   file.string()));
 }
 

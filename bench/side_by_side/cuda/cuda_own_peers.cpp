@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,7 +28,14 @@
 namespace spjit::side_by_side {
 namespace {
 
-constexpr const char* k_csr_family = "csr";
+/// Families by themselves, and what they are called among the libraries.
+struct FamilyPeer {
+  std::string_view name;
+  const char* family;
+};
+
+constexpr FamilyPeer k_family_peers[] = {
+    {"row-split", "csr"}, {"narrow", "narrow"}, {"dense", "dense"}};
 
 CompileOptions spjit_options(SearchMode search, const std::string& family) {
   CompileOptions options;
@@ -37,14 +46,18 @@ CompileOptions spjit_options(SearchMode search, const std::string& family) {
 
 class SpjitWork final : public DeviceWork {
  public:
-  SpjitWork(const Kernel& kernel, int device)
-      : tile_(kernel.info().tile), kernel_(kernel.load(device)) {}
+  SpjitWork(const Kernel& kernel, int device) : kernel_(kernel.load(device)) {}
 
   void enqueue(const float* b, float* c, void* stream) override { kernel_.launch(b, c, stream); }
-  [[nodiscard]] std::string detail() const override { return tile_; }
+  [[nodiscard]] std::int64_t a_bytes() const override {
+    return kernel_.info().code_bytes + kernel_.info().weight_bytes;
+  }
+  [[nodiscard]] std::string detail() const override {
+    const KernelInfo& info = kernel_.info();
+    return info.tile.empty() ? info.family : fmt::format("{} {}", info.family, info.tile);
+  }
 
  private:
-  std::string tile_;
   Kernel kernel_;
 };
 
@@ -56,8 +69,9 @@ class CudaSpjitPeer final : public Peer {
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
     const int device = settings_.side->context().device().ordinal;
-    return std::make_unique<DeviceRunnable>(settings_.side, problem,
-                                            std::make_unique<SpjitWork>(compile(problem), device));
+    const Kernel kernel = compile(problem);
+    return std::make_unique<DeviceRunnable>(
+        settings_.side, problem, [&] { return std::make_unique<SpjitWork>(kernel, device); });
   }
 
  private:
@@ -128,6 +142,9 @@ class SputnikWork final : public DeviceWork {
     function_.launch(shape, stream, parameters);
   }
 
+  [[nodiscard]] std::int64_t a_bytes() const override {
+    return static_cast<std::int64_t>(row_ptrs_.bytes() + col_idxs_.bytes() + values_.bytes());
+  }
   [[nodiscard]] std::string detail() const override {
     return fmt::format("threads={} vector={}", tile_.threads, tile_.vector);
   }
@@ -176,10 +193,10 @@ class SputnikPeer final : public Peer {
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
     const SputnikTile tile = sputnik_tile_for(problem.n);
-    return std::make_unique<DeviceRunnable>(
-        settings_.side, problem,
-        std::make_unique<SputnikWork>(module_of(tile).function(k_sputnik_kernel_name),
-                                      settings_.side->context(), problem, tile));
+    return std::make_unique<DeviceRunnable>(settings_.side, problem, [&] {
+      return std::make_unique<SputnikWork>(module_of(tile).function(k_sputnik_kernel_name),
+                                           settings_.side->context(), problem, tile);
+    });
   }
 
  private:
@@ -205,10 +222,18 @@ std::unique_ptr<Peer> make_cuda_spjit_peer(const CudaPeerSettings& settings) {
                                          settings, "");
 }
 
-std::unique_ptr<Peer> make_row_split_peer(const CudaPeerSettings& settings) {
+std::string family_of_peer(const std::string& name) {
+  const auto* const found = std::ranges::find(k_family_peers, name, &FamilyPeer::name);
+  return found == std::end(k_family_peers) ? "" : found->family;
+}
+
+std::unique_ptr<Peer> make_cuda_family_peer(const CudaPeerSettings& settings,
+                                            const std::string& name) {
+  const std::string family = family_of_peer(name);
   return std::make_unique<CudaSpjitPeer>(
-      PeerInfo{"row-split", std::string(SPJIT_VERSION) + ", spjit's family csr", "sparse"},
-      settings, k_csr_family);
+      PeerInfo{name, fmt::format("{}, spjit's family {}", SPJIT_VERSION, family),
+               name == "dense" ? "dense" : "sparse"},
+      settings, family);
 }
 
 std::unique_ptr<Peer> make_sputnik_peer(const CudaPeerSettings& settings) {
@@ -228,11 +253,16 @@ void fill_cuda_peers(const std::vector<std::string>& names, const std::string& n
     return std::ranges::find(names, peer) != names.end();
   };
   const spjit::Problem problem{.a = matrix, .n = n};
-  for (const auto& [peer, family] :
-       {std::pair{"spjit", ""}, std::pair{"row-split", k_csr_family}}) {
-    if (!wanted(peer)) continue;
-    (void)folder.kernel(fmt::format("{} n={} {}", name, n, peer), problem,
-                        spjit_options(SearchMode::instant, family));
+  for (const std::string& peer : names) {
+    const std::string family = family_of_peer(peer);
+    if (peer != "spjit" && family.empty()) continue;
+    try {
+      (void)folder.kernel(fmt::format("{} n={} {}", name, n, peer), problem,
+                          spjit_options(SearchMode::instant, family));
+    } catch (const NotSupported& refusal) {
+      if (family.empty()) throw;  // one family may refuse a problem
+      fmt::print("{} n={} {}: {}\n", name, n, peer, refusal.what());
+    }
   }
   if (wanted("sputnik-style")) {
     (void)sputnik_cubin(sputnik_tile_for(n), static_cast<int>(folder.card().arch), &folder);

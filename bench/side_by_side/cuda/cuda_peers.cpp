@@ -15,8 +15,7 @@ namespace {
 std::unique_ptr<Peer> make_toolkit_peer([[maybe_unused]] const CudaPeerSettings& settings,
                                         const std::string& name) {
 #ifdef SPJIT_HAVE_CUDA_LIBRARIES
-  if (name == "cublas") return make_cublas_peer(settings, false);
-  if (name == "cublas-tf32") return make_cublas_peer(settings, true);
+  if (name.starts_with("cublas")) return make_cublas_peer(settings, name);
   return make_cusparse_peer(settings, name);
 #else
   return make_missing_peer({name, "", name.rfind("cublas", 0) == 0 ? "dense" : "sparse",
@@ -27,7 +26,7 @@ std::unique_ptr<Peer> make_toolkit_peer([[maybe_unused]] const CudaPeerSettings&
 
 std::unique_ptr<Peer> make_peer(const CudaPeerSettings& settings, const std::string& name) {
   if (name == "spjit") return make_cuda_spjit_peer(settings);
-  if (name == "row-split") return make_row_split_peer(settings);
+  if (!family_of_peer(name).empty()) return make_cuda_family_peer(settings, name);
   if (name == "sputnik-style") return make_sputnik_peer(settings);
   return make_toolkit_peer(settings, name);
 }
@@ -35,9 +34,10 @@ std::unique_ptr<Peer> make_peer(const CudaPeerSettings& settings, const std::str
 }  // namespace
 
 std::vector<std::string> all_cuda_peer_names() {
-  return {"spjit",         "row-split",     "sputnik-style", "cublas",
-          "cublas-tf32",   "cusparse-csr1", "cusparse-csr2", "cusparse-csr3",
-          "cusparse-coo1", "cusparse-coo2", "cusparse-coo3", "cusparse-coo4"};
+  return {"spjit",         "row-split",     "narrow",        "dense",         "sputnik-style",
+          "cublas",        "cublas-tf32",   "cublas-tokens", "cublas-bf16",   "cusparse-spmv",
+          "cusparse-csr1", "cusparse-csr2", "cusparse-csr3", "cusparse-coo1", "cusparse-coo2",
+          "cusparse-coo3", "cusparse-coo4"};
 }
 
 std::vector<std::unique_ptr<Peer>> make_cuda_peers(const CudaPeerSettings& settings,

@@ -30,8 +30,11 @@ struct CudaPeerSettings {
 
 // In cuda_own_peers.cpp:
 [[nodiscard]] std::unique_ptr<Peer> make_cuda_spjit_peer(const CudaPeerSettings& settings);
-/// spjit's family `csr`: rows are split among warps, or parts of them, as they come.
-[[nodiscard]] std::unique_ptr<Peer> make_row_split_peer(const CudaPeerSettings& settings);
+/// One of spjit's families by itself: "row-split" (the family `csr`: rows are split among warps, or
+/// parts of them, as they come), "narrow" or "dense". Of another name: empty.
+[[nodiscard]] std::string family_of_peer(const std::string& name);
+[[nodiscard]] std::unique_ptr<Peer> make_cuda_family_peer(const CudaPeerSettings& settings,
+                                                          const std::string& name);
 /// A CSR kernel written for this repository after Sputnik's design (sputnik_kernel.hpp).
 [[nodiscard]] std::unique_ptr<Peer> make_sputnik_peer(const CudaPeerSettings& settings);
 
@@ -41,8 +44,12 @@ void fill_cuda_peers(const std::vector<std::string>& names, const std::string& n
                      const CsrMatrix& matrix, std::int64_t n, bench::CubinFolder& folder);
 
 // In cublas_peers.cpp and cusparse_peers.cpp, which are built where their headers are:
-[[nodiscard]] std::unique_ptr<Peer> make_cublas_peer(const CudaPeerSettings& settings, bool tf32);
-/// `name` says which algorithm: "cusparse-csr1" to 3, "cusparse-coo1" to 4.
+/// `name` says how: "cublas" (fp32; of one column its matrix-vector product), "cublas-tf32",
+/// "cublas-tokens" (fp32, B and C tokens-major), "cublas-bf16" (A, B and C in bf16, tokens-major).
+[[nodiscard]] std::unique_ptr<Peer> make_cublas_peer(const CudaPeerSettings& settings,
+                                                     const std::string& name);
+/// `name` says which algorithm: "cusparse-csr1" to 3, "cusparse-coo1" to 4; "cusparse-spmv" is its
+/// matrix-vector product, for one column.
 [[nodiscard]] std::unique_ptr<Peer> make_cusparse_peer(const CudaPeerSettings& settings,
                                                        const std::string& name);
 

@@ -1,12 +1,13 @@
 /// @file
-/// cuSPARSE's SpMM, each algorithm a library of its own. Declared by its header, loaded at run
-/// time.
+/// cuSPARSE's SpMM, each algorithm a library of its own, and its SpMV. Declared by its header,
+/// loaded at run time.
 
 #include <cusparse.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -25,6 +26,7 @@ struct Algorithm {
   const char* name;
   cusparseSpMMAlg_t id;
   bool is_coo;
+  bool is_vector = false;  ///< cusparseSpMV: one column
 };
 
 constexpr Algorithm k_algorithms[] = {
@@ -35,6 +37,7 @@ constexpr Algorithm k_algorithms[] = {
     {"cusparse-coo2", CUSPARSE_SPMM_COO_ALG2, true},
     {"cusparse-coo3", CUSPARSE_SPMM_COO_ALG3, true},
     {"cusparse-coo4", CUSPARSE_SPMM_COO_ALG4, true},
+    {"cusparse-spmv", CUSPARSE_SPMM_ALG_DEFAULT, false, true},
 };
 
 void check(const char* what, cusparseStatus_t status) {
@@ -103,15 +106,23 @@ class CusparseWork final : public DeviceWork {
         values_(to_device(library_->context(), problem.matrix->values)),
         scratch_(library_->context(), 0),
         spmm_(library_->find<decltype(cusparseSpMM)>("cusparseSpMM")),
+        spmv_(library_->find<decltype(cusparseSpMV)>("cusparseSpMV")),
         set_stream_(library_->find<decltype(cusparseSetStream)>("cusparseSetStream")) {
     (void)to_int(problem.matrix->nnz());
+    if (algorithm.is_vector && problem.n != 1) {
+      throw NotSupported(fmt::format("cusparseSpMV is for one column, n is {}", problem.n));
+    }
   }
   ~CusparseWork() override {
     auto* const destroy_dense =
         library_->find<decltype(cusparseDestroyDnMat)>("cusparseDestroyDnMat");
+    auto* const destroy_vector =
+        library_->find<decltype(cusparseDestroyDnVec)>("cusparseDestroyDnVec");
     static_cast<void>(library_->find<decltype(cusparseDestroySpMat)>("cusparseDestroySpMat")(a_));
     static_cast<void>(destroy_dense(b_));
     static_cast<void>(destroy_dense(c_));
+    static_cast<void>(destroy_vector(x_));
+    static_cast<void>(destroy_vector(y_));
   }
 
   /// What is not timed: describes A, B and C, and inspects A on the stream of the products.
@@ -119,20 +130,28 @@ class CusparseWork final : public DeviceWork {
     const CurrentCudaContext current(library_->context());
     check("cusparseSetStream", set_stream_(library_->handle(), static_cast<cudaStream_t>(stream)));
     describe_a(*problem.matrix);
-    auto* const dense = library_->find<decltype(cusparseCreateDnMat)>("cusparseCreateDnMat");
-    check("cusparseCreateDnMat", dense(&b_, problem.matrix->cols, problem.n, problem.n,
-                                       operands.b.pointer(), CUDA_R_32F, CUSPARSE_ORDER_ROW));
-    check("cusparseCreateDnMat", dense(&c_, problem.matrix->rows, problem.n, problem.n,
-                                       operands.c.pointer(), CUDA_R_32F, CUSPARSE_ORDER_ROW));
-    inspect();
+    if (algorithm_.is_vector) {
+      prepare_vector(problem, operands);
+    } else {
+      prepare_matrix(problem, operands);
+    }
+  }
+
+  [[nodiscard]] std::int64_t a_bytes() const override {
+    return static_cast<std::int64_t>(rows_.bytes() + cols_.bytes() + values_.bytes());
   }
 
   /// B and C are those it was prepared with.
   void enqueue(const float* /*b*/, float* /*c*/, void* stream) override {
     const CurrentCudaContext current(library_->context());
     check("cusparseSetStream", set_stream_(library_->handle(), static_cast<cudaStream_t>(stream)));
-    check("cusparseSpMM", spmm_(library_->handle(), k_plain, k_plain, &k_one, a_, b_, &k_zero, c_,
-                                CUDA_R_32F, algorithm_.id, scratch_.pointer()));
+    if (algorithm_.is_vector) {
+      check("cusparseSpMV", spmv_(library_->handle(), k_plain, &k_one, a_, x_, &k_zero, y_,
+                                  CUDA_R_32F, CUSPARSE_SPMV_CSR_ALG1, scratch_.pointer()));
+    } else {
+      check("cusparseSpMM", spmm_(library_->handle(), k_plain, k_plain, &k_one, a_, b_, &k_zero, c_,
+                                  CUDA_R_32F, algorithm_.id, scratch_.pointer()));
+    }
   }
 
  private:
@@ -154,7 +173,12 @@ class CusparseWork final : public DeviceWork {
     }
   }
 
-  void inspect() {
+  void prepare_matrix(const Problem& problem, const DeviceOperands& operands) {
+    auto* const dense = library_->find<decltype(cusparseCreateDnMat)>("cusparseCreateDnMat");
+    check("cusparseCreateDnMat", dense(&b_, problem.matrix->cols, problem.n, problem.n,
+                                       operands.b.pointer(), CUDA_R_32F, CUSPARSE_ORDER_ROW));
+    check("cusparseCreateDnMat", dense(&c_, problem.matrix->rows, problem.n, problem.n,
+                                       operands.c.pointer(), CUDA_R_32F, CUSPARSE_ORDER_ROW));
     std::size_t bytes = 0;
     check("cusparseSpMM_bufferSize",
           library_->find<decltype(cusparseSpMM_bufferSize)>("cusparseSpMM_bufferSize")(
@@ -167,6 +191,24 @@ class CusparseWork final : public DeviceWork {
               algorithm_.id, scratch_.pointer()));
   }
 
+  void prepare_vector(const Problem& problem, const DeviceOperands& operands) {
+    auto* const vector = library_->find<decltype(cusparseCreateDnVec)>("cusparseCreateDnVec");
+    check("cusparseCreateDnVec",
+          vector(&x_, problem.matrix->cols, operands.b.pointer(), CUDA_R_32F));
+    check("cusparseCreateDnVec",
+          vector(&y_, problem.matrix->rows, operands.c.pointer(), CUDA_R_32F));
+    std::size_t bytes = 0;
+    check("cusparseSpMV_bufferSize",
+          library_->find<decltype(cusparseSpMV_bufferSize)>("cusparseSpMV_bufferSize")(
+              library_->handle(), k_plain, &k_one, a_, x_, &k_zero, y_, CUDA_R_32F,
+              CUSPARSE_SPMV_CSR_ALG1, &bytes));
+    scratch_ = DeviceBuffer(library_->context(), bytes);
+    check("cusparseSpMV_preprocess",
+          library_->find<decltype(cusparseSpMV_preprocess)>("cusparseSpMV_preprocess")(
+              library_->handle(), k_plain, &k_one, a_, x_, &k_zero, y_, CUDA_R_32F,
+              CUSPARSE_SPMV_CSR_ALG1, scratch_.pointer()));
+  }
+
   std::shared_ptr<Cusparse> library_;
   Algorithm algorithm_;
   DeviceBuffer rows_;
@@ -174,10 +216,13 @@ class CusparseWork final : public DeviceWork {
   DeviceBuffer values_;
   DeviceBuffer scratch_;
   decltype(cusparseSpMM)* spmm_;
+  decltype(cusparseSpMV)* spmv_;
   decltype(cusparseSetStream)* set_stream_;
   cusparseSpMatDescr_t a_ = nullptr;
   cusparseDnMatDescr_t b_ = nullptr;
   cusparseDnMatDescr_t c_ = nullptr;
+  cusparseDnVecDescr_t x_ = nullptr;
+  cusparseDnVecDescr_t y_ = nullptr;
 };
 
 class CusparsePeer final : public Peer {
@@ -190,9 +235,11 @@ class CusparsePeer final : public Peer {
         algorithm_(algorithm) {}
 
   std::unique_ptr<Runnable> prepare(const Problem& problem) override {
-    auto work = std::make_unique<CusparseWork>(library_, algorithm_, problem);
-    work->prepare(problem, *side_->operands(problem), side_->stream().handle());
-    return std::make_unique<DeviceRunnable>(side_, problem, std::move(work));
+    return std::make_unique<DeviceRunnable>(side_, problem, [&] {
+      auto work = std::make_unique<CusparseWork>(library_, algorithm_, problem);
+      work->prepare(problem, *side_->operands(problem), side_->stream().handle());
+      return work;
+    });
   }
 
  private:

@@ -4,6 +4,8 @@
 /// What all libraries of a GPU share: the device, a stream, B and C on the device, and how work on
 /// it becomes something that can be measured.
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,20 +29,26 @@ struct DeviceOperands {
 /// One GPU. Used by one thread.
 class DeviceSide {
  public:
-  explicit DeviceSide(const CudaContext& context) : stream_(context) {}
+  /// `between_bytes` of other A pass between two products with one: twice L2 for a cold A. 0: hot.
+  explicit DeviceSide(const CudaContext& context, std::int64_t between_bytes = 0)
+      : stream_(context), between_bytes_(between_bytes) {}
 
   [[nodiscard]] const CudaContext& context() const noexcept { return stream_.context(); }
   [[nodiscard]] const CudaStream& stream() const noexcept { return stream_; }
 
   /// The problem's B, and a C full of NaN: buffers that are the same for all libraries as long as
   /// sizes are.
-  [[nodiscard]] std::shared_ptr<const DeviceOperands> operands(const Problem& problem);
+  [[nodiscard]] std::shared_ptr<DeviceOperands> operands(const Problem& problem);
+
+  /// How many copies of an A of so many bytes take turns.
+  [[nodiscard]] std::int64_t copies(std::int64_t a_bytes) const;
 
   /// steady_clock, read when the stream has done all its work.
   [[nodiscard]] TimingClock clock() const;
 
  private:
   CudaStream stream_;
+  std::int64_t between_bytes_ = 0;
   std::shared_ptr<DeviceOperands> operands_;
 };
 
@@ -55,27 +63,33 @@ class DeviceWork {
   /// Gives C = A * B to the stream and returns. After the first call it allocates nothing, so that
   /// it can be recorded.
   virtual void enqueue(const float* b, float* c, void* stream) = 0;
+  /// Of A on the device, in the form that a product reads.
+  [[nodiscard]] virtual std::int64_t a_bytes() const = 0;
+  /// Brings a result that lies elsewhere into C, once the stream is done. Not timed.
+  virtual void finish(DeviceBuffer& /*c*/) {}
   [[nodiscard]] virtual std::string detail() const { return {}; }
 };
+
+/// Makes the work of a problem, with an A of its own.
+using WorkMaker = std::function<std::unique_ptr<DeviceWork>()>;
 
 /// A run is a graph of several products: the driver's work for a launch is not timed.
 class DeviceRunnable final : public Runnable {
  public:
-  DeviceRunnable(std::shared_ptr<DeviceSide> side, const Problem& problem,
-                 std::unique_ptr<DeviceWork> work);
+  DeviceRunnable(std::shared_ptr<DeviceSide> side, const Problem& problem, const WorkMaker& make);
 
   /// Returns before the device is done; DeviceSide::clock() waits.
   void run() override { graph_.launch(side_->stream().handle()); }
   [[nodiscard]] int products() const override;
   void publish() override;
-  [[nodiscard]] std::string detail() const override { return work_->detail(); }
+  [[nodiscard]] std::string detail() const override { return works_.front()->detail(); }
 
  private:
   [[nodiscard]] CudaGraph record();
 
   std::shared_ptr<DeviceSide> side_;
-  std::shared_ptr<const DeviceOperands> operands_;
-  std::unique_ptr<DeviceWork> work_;
+  std::shared_ptr<DeviceOperands> operands_;
+  std::vector<std::unique_ptr<DeviceWork>> works_;  ///< they take turns
   Problem problem_;
   CudaGraph graph_;
 };

@@ -53,6 +53,17 @@ TEST_F(CaseSets, DlmcIsEveryFileInOrderWithResNetsOwnColumns) {
   EXPECT_EQ(entries[1].load().nnz(), 2);
 }
 
+TEST_F(CaseSets, TokensAreLayersOfLanguageModelsForFewColumns) {
+  const auto entries = list_matrices("tokens", options_);
+
+  ASSERT_EQ(entries.size(), 9);
+  EXPECT_EQ(entries[7].name, "768x3072/0.7");
+  EXPECT_THAT(entries[7].n, ElementsAre(1, 4, 16, 64));
+  const spjit::CsrMatrix matrix = entries[7].load();
+  EXPECT_EQ(matrix.rows, 768);
+  EXPECT_NEAR(static_cast<double>(matrix.nnz()), 0.3 * 768 * 3072, 1000);
+}
+
 TEST(DrawnOrder, HasEveryMatrixOnceAndIsTheSameForTheSameSeed) {
   std::vector<MatrixEntry> entries;
   for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"})

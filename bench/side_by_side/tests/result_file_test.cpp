@@ -131,6 +131,9 @@ TEST(ResultFile, IsReadBackAsWritten) {
 
   EXPECT_EQ(earlier_document(file, without_cases), document);
   EXPECT_EQ(earlier_document(scratch.path() / "none.json", without_cases), without_cases);
+  nlohmann::json cold = without_cases;
+  cold["device"]["caches"] = "cold";
+  EXPECT_THROW((void)earlier_document(file, cold), spjit::Error);
   without_cases["libraries"].push_back({{"name", "another"}});
   EXPECT_THROW((void)earlier_document(file, without_cases), spjit::Error);
   write_file(file, "{\"schema\": \"another\"}");
