@@ -138,6 +138,21 @@ std::vector<FetchPoint> fetch_curve(MicroDevice& device, unsigned warps) {
   return curve;
 }
 
+/// Of 4 to 128 MiB of code, where L2 holds 50: copies of the longest line in turn.
+std::vector<FetchPoint> fetch_in_turn(MicroDevice& device, bool rehearse) {
+  constexpr std::size_t k_copies[] = {1, 2, 4, 8, 12, 16, 24, 32};
+  const std::int64_t bytes = device.sizes().code_bytes.back();
+  std::vector<FetchPoint> points;
+  for (const std::size_t copies : k_copies) {
+    if (rehearse && copies > 2) break;
+    std::vector<double> cycles;
+    for (const auto& blocks : device.in_turn(copies)) cycles.push_back(median_of(blocks));
+    points.push_back({static_cast<std::int64_t>(copies) * bytes,
+                      median_of(cycles) / static_cast<double>(bytes / k_instruction_bytes)});
+  }
+  return points;
+}
+
 Constant known(const char* name, const char* unit, std::string source, std::optional<double> value,
                bool rehearse) {
   Constant constant{name, {}, unit, std::move(source), 0, 0, {}};
@@ -219,6 +234,7 @@ ConstantsResult measure_constants(const CudaContext& context,
     result.one_warp = fetch_curve(device, 1);
     result.four_warps = fetch_curve(device, k_partitions);
     result.one_sm = fetch_point(device, k_partitions, device.sizes().code_bytes.size() - 1, 1);
+    result.in_turn = fetch_in_turn(device, rehearse);
     for (Constant& constant : fetch_constants(result, rehearse)) {
       result.constants.push_back(std::move(constant));
     }
@@ -227,7 +243,7 @@ ConstantsResult measure_constants(const CudaContext& context,
   }
   result.constants.push_back(boost_mhz(device, rehearse));
   if (rehearse) {
-    for (auto* curve : {&result.one_warp, &result.four_warps}) curve->clear();
+    for (auto* curve : {&result.one_warp, &result.four_warps, &result.in_turn}) curve->clear();
   }
   return result;
 }
@@ -253,9 +269,14 @@ nlohmann::json to_json(const ConstantsResult& result) {
                        {"cycles_an_instruction", point.cycles}});
     }
   }
+  nlohmann::json in_turn = nlohmann::json::array();
+  for (const FetchPoint& point : result.in_turn) {
+    in_turn.push_back({{"code_bytes", point.code_bytes}, {"cycles_an_instruction", point.cycles}});
+  }
   return {{"constants", std::move(constants)},
           {"spread", std::move(spread)},
-          {"fetch_curve", std::move(curve)}};
+          {"fetch_curve", std::move(curve)},
+          {"fetch_in_turn", std::move(in_turn)}};
 }
 
 std::string constants_table(const ConstantsResult& result) {

@@ -31,6 +31,8 @@ struct ConstantsResult {
   std::vector<FetchPoint> one_warp;
   std::vector<FetchPoint> four_warps;
   FetchPoint one_sm;  ///< the longest line, four warps on one SM alone
+  /// Copies of the longest line in turn, one warp a partition: `code_bytes` is of all copies.
+  std::vector<FetchPoint> in_turn;
 };
 
 /// Measures on the device. What fails is in its constant; after a fault of the device all that
@@ -39,7 +41,8 @@ struct ConstantsResult {
                                                 const std::vector<std::string>& cubins,
                                                 const ConstantSizes& sizes, bool rehearse);
 
-/// The members `constants`, `spread` and `fetch_curve` of schema "spjit-gpu-constants-1".
+/// The members `constants`, `spread`, `fetch_curve` and `fetch_in_turn` of schema
+/// "spjit-gpu-constants-1".
 [[nodiscard]] nlohmann::json to_json(const ConstantsResult& result);
 [[nodiscard]] std::string constants_table(const ConstantsResult& result);
 

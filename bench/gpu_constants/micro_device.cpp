@@ -103,6 +103,7 @@ MicroDevice::MicroDevice(const CudaContext& context, const std::vector<std::stri
   for (const std::string& cubin : cubins) {
     modules_.emplace_back(context, std::as_bytes(std::span(cubin)));
   }
+  longest_ = cubins.back();
   data_.fill_on(stream_.handle(), std::byte{0});
   stream_.synchronize();
 }
@@ -144,6 +145,28 @@ LaunchCycles MicroDevice::read(unsigned blocks, const Reading& what) {
                         &reading.first, &reading.count, &reading.passes};
   flushes_ = false;
   return repeat(modules_.front().function("stream"), {blocks, k_stream_threads}, parameters);
+}
+
+LaunchCycles MicroDevice::in_turn(std::size_t copies) {
+  while (copies_.size() < copies) {
+    copies_.emplace_back(context_, std::as_bytes(std::span(longest_)));
+  }
+  const Launch launch{sizes_.blocks, k_partitions * k_lanes_a_warp};
+  int rounds = 1;
+  float x = k_factor;
+  float y = k_summand;
+  CudaAddress out = out_.address();
+  CudaAddress clocks = clocks_.address();
+  void* parameters[] = {&out, &clocks, &rounds, &x, &y};
+  LaunchCycles cycles;
+  for (const bool counts : {false, true}) {
+    for (std::size_t i = 0; i < copies; ++i) {
+      start(copies_[i].function("straight"), launch, parameters);
+      stream_.synchronize();
+      if (counts) cycles.push_back(read_clocks(launch));
+    }
+  }
+  return cycles;
 }
 
 int MicroDevice::straight_rounds(std::size_t program) const {

@@ -76,6 +76,11 @@ class MicroDevice {
   [[nodiscard]] LaunchCycles chase(std::int64_t bytes);
   [[nodiscard]] LaunchCycles read(unsigned blocks, const Reading& what);
 
+  /// `copies` of the longest straight line, which run one after another, once each, with four warps
+  /// on every SM: of a second turn, the cycles of each launch's blocks. So code is as far away as
+  /// the others leave it.
+  [[nodiscard]] LaunchCycles in_turn(std::size_t copies);
+
   /// Turns of a straight line: enough that the first, whose code is further away, counts little.
   [[nodiscard]] int straight_rounds(std::size_t program) const;
 
@@ -104,6 +109,8 @@ class MicroDevice {
   DeviceBuffer data_;
   DeviceBuffer flush_;  ///< twice L2
   std::vector<CudaModule> modules_;
+  std::string longest_;             ///< cubin of the longest straight line
+  std::vector<CudaModule> copies_;  ///< of it
 };
 
 }  // namespace spjit::bench
