@@ -29,6 +29,10 @@ double log_uniform(RandomStream& random, double least, double most) {
   return least * std::exp2(uniform(random) * std::log2(most / least));
 }
 
+/// Tokens, and the pixels of ResNet-50's layers for one image.
+constexpr std::array<std::int64_t, 10> k_usual_cuda_n = {128,  196,  256,  512,   784,
+                                                         1024, 2048, 3136, 12544, 50176};
+
 std::int64_t draw_size(RandomStream& random) {
   constexpr std::array<std::int64_t, 12> k_usual = {64,  96,  128, 192,  256,  384,
                                                     512, 576, 768, 1024, 1536, 2048};
@@ -109,8 +113,8 @@ SampleRecipe draw_cuda_recipe(std::uint64_t seed, std::int64_t i) {
   generate.sparsity = 1 - std::max(std::floor(1000 * density), 1.0) / 1000;
   generate.pattern = draw_pattern(random);
   generate.seed = static_cast<std::uint64_t>(i) + 1;
-  recipe.n = random.below(2) == 0 ? std::int64_t{128} << random.below(5)
-                                  : std::llround(log_uniform(random, 128, 2048));
+  recipe.n = random.below(2) == 0 ? pick(random, k_usual_cuda_n)
+                                  : std::llround(log_uniform(random, 128, 50176));
   return recipe;
 }
 

@@ -27,7 +27,8 @@ struct SampleRecipe {
 
 /// The same for GPUs: rows and columns as above, 4 to 1024 nonzeros a row, evenly by their
 /// logarithm, as LO-SpMM's Table 3 has it, but at most 60 % and 1e5 in all: whole kernels of many
-/// tiles are compiled. n is 2^7 to 2^11, half of it a power of two; the table has 2^10 to 2^11.
+/// tiles are compiled. n is 128 to 50176, half of it tokens or the pixels of a layer of ResNet-50;
+/// the table has 2^10 to 2^11.
 [[nodiscard]] SampleRecipe draw_cuda_recipe(std::uint64_t seed, std::int64_t i);
 
 /// "magnitude 512x384 90.0 % s17 n128": unique in a sequence.
