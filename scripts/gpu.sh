@@ -22,6 +22,10 @@
 #                       paper         the paper's 205 kernels beside cuBLAS, cuSPARSE and others
 #                       ranks         how proxies rank tiles
 #                       searches      what the modes of a search choose
+#                       tokens        families that read A at few columns, beside the libraries:
+#                                     hot, and cold
+#                       samples       times of drawn tiles of drawn matrices, which it compiles with
+#                                     all cores: SPJIT_SAMPLE_SEED (default 1) is the first seed
 #                       kernels       time against code bytes, and shapes
 #                       side-by-side  as paper, on DLMC
 #                       search-cost   seconds to a finished kernel, way by way to search
@@ -100,13 +104,13 @@ for wanted in ${steps//,/ }; do
 done
 
 configure=(-S "$ROOT" -B "$build" -DCMAKE_BUILD_TYPE=Release -DSPJIT_LLVM=OFF
-           -DSPJIT_BUILD_TOOLS=OFF -DSPJIT_BUILD_EXAMPLES=OFF -DSPJIT_INSTALL=OFF
+           -DSPJIT_BUILD_TOOLS=ON -DSPJIT_BUILD_EXAMPLES=OFF -DSPJIT_INSTALL=OFF
            -DSPJIT_GPU_BENCH_ONLY=ON -DBUILD_SHARED_LIBS=OFF)
 if [[ -d $vendor ]]; then
   configure+=("-DCMAKE_PREFIX_PATH=$vendor/usr" -DSPJIT_PKG_CONFIG=OFF)
   export LD_LIBRARY_PATH=$vendor/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-targets=(gpu_tests gpu_bench gpu_constants_bench side_by_side_bench search_cost_bench)
+targets=(gpu_tests gpu_bench gpu_constants_bench side_by_side_bench search_cost_bench spjit_tool)
 if [[ -n $precompile ]]; then targets=(gpu_bench gpu_constants_bench side_by_side_bench); fi
 labels='^gpu$'
 if ((rehearse)); then

@@ -6,14 +6,17 @@
 # Steps whose cubins --precompile makes unless it is told otherwise, in the order in which they are
 # measured; then all that measure, and all there are.
 readonly STORED_STEPS=(n1 constants paper ranks searches)
-readonly MEASURING_STEPS=("${STORED_STEPS[@]}" kernels side-by-side search-cost)
+readonly MEASURING_STEPS=("${STORED_STEPS[@]}" tokens samples kernels side-by-side search-cost)
 readonly STEPS=(build test "${MEASURING_STEPS[@]}")
 # What a step gets of the time that is left for it and those behind it, in parts.
-declare -rA SHARES=([n1]=3 [constants]=2 [paper]=18 [ranks]=7 [searches]=6 [kernels]=4
-                    [side-by-side]=6 [search-cost]=4)
+declare -rA SHARES=([n1]=3 [constants]=2 [paper]=18 [ranks]=7 [searches]=6 [tokens]=6
+                    [samples]=12 [kernels]=4 [side-by-side]=6 [search-cost]=4)
 # Tiles of a matrix whose whole kernels and proxies `ranks` and `searches` compare. The cubins of a
 # folder are of the same.
 readonly TILES=24
+# Of a matrix of `samples`, and the seed of its first process: other runs take others.
+readonly SAMPLE_TILES=20
+readonly SAMPLE_SEED=${SPJIT_SAMPLE_SEED:-1}
 
 failed=()
 left_out=()
@@ -63,6 +66,52 @@ side_by_side_cases() {
   fi
 }
 
+# Families at few tokens beside the libraries, hot, then cold. Compiled when they are needed: they
+# read A, and cubins of them would hold it.
+measure_tokens() {
+  local caches cases=(--budget-ms 120 --peers row-split narrow dense --max-minutes
+                      "$(awk -v minutes="$share" 'BEGIN { printf "%.2f", minutes / 2 }')")
+  if ((rehearse)); then
+    cases=(--rehearse --set paper --all --only 36-64x192/0.98 --peers row-split dense)
+  else
+    cases+=(sputnik-style cublas cublas-tf32 cublas-tokens cublas-bf16 cusparse-spmv cusparse-csr1
+            cusparse-csr2 cusparse-csr3 --set tokens)
+  fi
+  for caches in hot cold; do
+    bench side_by_side_bench --gpu 0 --json "$out/tokens-$caches-$device.json" "${cases[@]}" \
+      $([[ $caches == hot ]] || say --cold) "${append[@]}"
+  done
+}
+
+# compile_samples FOLDER SEED CPU: tiles of drawn matrices, until the time for it is over.
+compile_samples() {
+  local groups=1000 tiles=$SAMPLE_TILES status=0
+  if ((rehearse)); then groups=1 tiles=2; fi
+  timeout "$compile_s" taskset -c "$3" "$build/tools/spjit" collect --compile-only "$1" \
+    --seed "$2" --groups "$groups" --tiles "$tiles" --target "$target" >"$1.log" 2>&1 || status=$?
+  ((status == 0 || status == 124)) || { tail -n 3 "$1.log" >&2; return 1; }
+}
+
+# Tiles of drawn matrices: a process a core compiles, with a seed of its own, for three quarters of
+# the time; then the GPU times them, part by part. What is cut off keeps what it has.
+measure_samples() {
+  local end compile_s folder i parts=$JOBS processes=()
+  end=$(awk -v now="$SECONDS" -v minutes="$share" 'BEGIN { printf "%.0f", now + minutes * 60 }')
+  compile_s=$(awk -v minutes="$share" 'BEGIN { printf "%.0f", minutes * 45 }')
+  if ((rehearse)); then parts=2; fi
+  folder=$(mktemp -d)
+  for ((i = 0; i < parts; i++)); do
+    compile_samples "$folder/$i" $((SAMPLE_SEED + i)) "$((i % $(nproc)))" &
+    processes+=($!)
+  done
+  for i in "${processes[@]}"; do wait "$i"; done
+  for ((i = 0; i < parts; i++)); do
+    ((SECONDS < end)) || { say "no time is left for $((parts - i)) parts of $parts"; break; }
+    "$build/tools/spjit" collect --time "$folder/$i" --out "$out/samples-$device.jsonl"
+  done
+  rm -rf "$folder"
+}
+
 # Without DLMC there is nothing to do.
 lacks_data() {
   [[ $1 == side-by-side && -z $data ]] || return 1
@@ -94,7 +143,7 @@ check_folder() {
   for name in "${MEASURING_STEPS[@]}"; do
     wants "$name" || continue
     case $name in
-      search-cost) ;;
+      tokens | samples | search-cost) ;;
       kernels) needed+=(code-bytes shapes) ;;
       side-by-side) if [[ -n $data ]]; then needed+=(dlmc); fi ;;
       *) needed+=("$name") ;;
@@ -189,6 +238,8 @@ measure_step() {
   case $name in
     constants) step "$name" keep_going "$name" measure_constants ;;
     paper | side-by-side) step "$name" keep_going "$name" measure_side_by_side ;;
+    tokens) step "$name" keep_going "$name" measure_tokens ;;
+    samples) step "$name" keep_going "$name" measure_samples ;;
     search-cost) step "$name" keep_going "$name" measure_search_cost ;;
     *) step "$name" keep_going "$name" measure_gpu_bench ;;
   esac
