@@ -9,7 +9,7 @@
 # A probe that fails or runs out of time does not keep the others from being run; the exit status is
 # 1 then.
 #
-#   --only LIST     which, with commas between: mma, cublas (default: all, in this order)
+#   --only LIST     which, with commas between: mma, cublas, ring (default: all, in this order)
 #   --build FOLDER  where programs go (default: build/probes)
 #   --build-only    builds, runs nothing
 
@@ -19,7 +19,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly PROBES=$ROOT/bench/gpu/probes
 out=
-only=mma,cublas
+only=mma,cublas,ring
 build=$ROOT/build/probes
 build_only=0
 while (($# > 0)); do
@@ -34,7 +34,7 @@ while (($# > 0)); do
 done
 [[ -n $out ]] || die "OUT, the folder of results, is missing; see --help"
 for wanted in ${only//,/ }; do
-  [[ $wanted =~ ^(mma|cublas)$ ]] || die "no probe '$wanted'; expected some of mma,cublas"
+  [[ $wanted =~ ^(mma|cublas|ring)$ ]] || die "no probe '$wanted'; expected some of mma,cublas,ring"
 done
 wants() { [[ ,$only, == *,$1,* ]]; }
 
@@ -50,6 +50,7 @@ build_probes() {
     g++ -std=c++20 -O2 -o "$build/mma_judge" "$PROBES/mma_judge.cpp" & pids+=($!)
   fi
   if wants cublas; then nvcc_build cublas_probe & pids+=($!); fi
+  if wants ring; then nvcc_build ring_probe & pids+=($!); fi
   local pid status=0
   for pid in "${pids[@]}"; do wait "$pid" || status=1; done
   return $status
@@ -69,6 +70,15 @@ run_probe() {
   say "$1: $((SECONDS - start)) s" | tee -a "$out/probes.log"
 }
 
+# The ring's kernels take all cores for half a minute: they are made while the other probes run.
+generate_ring() {
+  local start=$SECONDS
+  rm -rf "$build/ring"
+  nice timeout --kill-after=5 120 python3 "$PROBES/ring_generate.py" "$build/ring" \
+    2>>"$out/probes.log" || say "ring_generate.py failed or ran out of time" >>"$out/probes.log"
+  say "kernels of ring: $((SECONDS - start)) s" >>"$out/probes.log"
+}
+
 judge_mma() {
   local name
   for name in "$build"/results/*.bin; do "$build/mma_judge" "$name" >"$name.jsonl" & done
@@ -85,13 +95,23 @@ run_mma() {
 }
 
 mkdir -p "$out" "$build"
+export PATH=$PATH:/usr/local/cuda/bin
 step "build" build_probes 2>&1 | tee -a "$out/probes.log"
-((build_only)) && exit 0
+generator=
+if wants ring; then generate_ring & generator=$!; fi
+if ((build_only)); then
+  wait
+  exit 0
+fi
 if wants mma; then run_mma; fi
 if wants cublas; then
   LD_LIBRARY_PATH=$(find_cublas)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   export LD_LIBRARY_PATH
   run_probe cublas 40 "$build/cublas_probe"
+fi
+if wants ring; then
+  wait "$generator"
+  run_probe ring 60 "$build/ring_probe" "$build/ring"
 fi
 say "results: $out"
 ((${#failed[@]} == 0)) || die "failed: $(IFS=,; say "${failed[*]}")"

@@ -58,9 +58,9 @@ inline Card open_card(const char* probe_name) {
   return card;
 }
 
-/// Median of `repeats` times, in us, of `launches` launches each; the card is warm.
+/// Median of `repeats` times of launch(), in us; the card is warm.
 template <typename Launch>
-double median_us(Launch launch, int repeats = 9, int launches = 1) {
+double median_us(Launch launch, int repeats, cudaStream_t stream = nullptr) {
   cudaEvent_t begin, end;
   PROBE_CHECK(cudaEventCreate(&begin));
   PROBE_CHECK(cudaEventCreate(&end));
@@ -68,13 +68,13 @@ double median_us(Launch launch, int repeats = 9, int launches = 1) {
   PROBE_CHECK(cudaDeviceSynchronize());
   std::vector<double> times_us;
   for (int r = 0; r < repeats; ++r) {
-    PROBE_CHECK(cudaEventRecord(begin));
-    for (int i = 0; i < launches; ++i) launch();
-    PROBE_CHECK(cudaEventRecord(end));
+    PROBE_CHECK(cudaEventRecord(begin, stream));
+    launch();
+    PROBE_CHECK(cudaEventRecord(end, stream));
     PROBE_CHECK(cudaEventSynchronize(end));
     float ms = 0;
     PROBE_CHECK(cudaEventElapsedTime(&ms, begin, end));
-    times_us.push_back(1e3 * ms / launches);
+    times_us.push_back(1e3 * ms);
   }
   PROBE_CHECK(cudaEventDestroy(begin));
   PROBE_CHECK(cudaEventDestroy(end));
