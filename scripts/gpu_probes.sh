@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# scripts/gpu_probes.sh OUT [--only LIST] [--build FOLDER] [--build-only]
+#
+# Builds the probes of bench/gpu/probes with nvcc, all at once, and runs them on the GPU, the
+# cheapest first, each with a time limit. Needs nvcc 13, g++ and python3; nothing of spjit. Writes
+#   OUT/probes.jsonl      their lines, as they come
+#   OUT/probes.log        what went wrong, and seconds
+#   OUT/mma-results.tgz   raw results of mma, for mma_judge; judged here too, into probes.jsonl
+# A probe that fails or runs out of time does not keep the others from being run; the exit status is
+# 1 then.
+#
+#   --only LIST     which, with commas between: mma, cublas, ring (default: all, in this order)
+#   --build FOLDER  where programs go (default: build/probes)
+#   --build-only    builds, runs nothing
+
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+readonly PROBES=$ROOT/bench/gpu/probes
+out=
+only=mma,cublas,ring
+build=$ROOT/build/probes
+build_only=0
+while (($# > 0)); do
+  case $1 in
+    --only) only=${2:?--only needs a list, say mma,cublas}; shift 2 ;;
+    --build) build=${2:?--build needs a folder}; shift 2 ;;
+    --build-only) build_only=1; shift ;;
+    -h | --help) print_help; exit 0 ;;
+    -*) die "unknown argument '$1'; see --help" ;;
+    *) out=$1; shift ;;
+  esac
+done
+[[ -n $out ]] || die "OUT, the folder of results, is missing; see --help"
+for wanted in ${only//,/ }; do
+  [[ $wanted =~ ^(mma|cublas|ring)$ ]] || die "no probe '$wanted'; expected some of mma,cublas,ring"
+done
+wants() { [[ ,$only, == *,$1,* ]]; }
+
+nvcc_build() {
+  nvcc -std=c++20 -O2 -gencode=arch=compute_90a,code=sm_90a -o "$build/$1" "$PROBES/$1.cu" -ldl
+}
+
+# All compilers at once: each fails on its own.
+build_probes() {
+  local -a pids=()
+  if wants mma; then
+    nvcc_build mma_probe & pids+=($!)
+    g++ -std=c++20 -O2 -o "$build/mma_judge" "$PROBES/mma_judge.cpp" & pids+=($!)
+  fi
+  if wants cublas; then nvcc_build cublas_probe & pids+=($!); fi
+  if wants ring; then nvcc_build ring_probe & pids+=($!); fi
+  local pid status=0
+  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+  return $status
+}
+
+# The folders that hold cuBLAS, for dlopen: the toolkit's, then those of Python packages.
+find_cublas() {
+  find /usr/local /opt /usr/lib -name 'libcublas.so.1[23]' -printf '%h\n' 2>/dev/null | sort -u |
+    paste -sd:
+}
+
+failed=()
+# run_probe NAME SECONDS COMMAND...
+run_probe() {
+  local start=$SECONDS
+  timeout --kill-after=5 "$2" "${@:3}" >>"$out/probes.jsonl" 2>>"$out/probes.log" || failed+=("$1")
+  say "$1: $((SECONDS - start)) s" | tee -a "$out/probes.log"
+}
+
+# The ring's kernels take all cores for half a minute: they are made while the other probes run.
+generate_ring() {
+  local start=$SECONDS
+  rm -rf "$build/ring"
+  nice timeout --kill-after=5 120 python3 "$PROBES/ring_generate.py" "$build/ring" \
+    2>>"$out/probes.log" || say "ring_generate.py failed or ran out of time" >>"$out/probes.log"
+  say "kernels of ring: $((SECONDS - start)) s" >>"$out/probes.log"
+}
+
+judge_mma() {
+  local name
+  for name in "$build"/results/*.bin; do "$build/mma_judge" "$name" >"$name.jsonl" & done
+  wait
+  cat "$build"/results/*.jsonl
+}
+
+run_mma() {
+  rm -rf "$build/results"
+  mkdir -p "$build/results"
+  run_probe mma 30 "$build/mma_probe" "$build/results"
+  tar -czf "$out/mma-results.tgz" -C "$build/results" .
+  judge_mma >>"$out/probes.jsonl"
+}
+
+mkdir -p "$out" "$build"
+export PATH=$PATH:/usr/local/cuda/bin
+step "build" build_probes 2>&1 | tee -a "$out/probes.log"
+generator=
+if wants ring; then generate_ring & generator=$!; fi
+if ((build_only)); then
+  wait
+  exit 0
+fi
+if wants mma; then run_mma; fi
+if wants cublas; then
+  LD_LIBRARY_PATH=$(find_cublas)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export LD_LIBRARY_PATH
+  run_probe cublas 40 "$build/cublas_probe"
+fi
+if wants ring; then
+  wait "$generator"
+  run_probe ring 60 "$build/ring_probe" "$build/ring"
+fi
+say "results: $out"
+((${#failed[@]} == 0)) || die "failed: $(IFS=,; say "${failed[*]}")"
