@@ -229,7 +229,11 @@ class LayerProbe {
     chain_ = run_chain(k_max_n);
     report_chain();
     for (const bool by_columns : {false, true}) {
-      default_at_max_n_ = run_default(by_columns, k_max_n, 99);
+      default_at_max_n_ = run_default(by_columns, k_max_n, -1);
+      if (default_at_max_n_.empty()) {
+        print_line("{\"error\": \"cublasGemmEx refuses\", %s}", name().c_str());
+        return;
+      }
       for (int n : {1, 8, 16, 64, 256}) {
         report(by_columns, n, "\"algorithm\": \"default\"", run_default(by_columns, n, -1));
         for (int algorithm = 99; algorithm < 116; algorithm += algorithm == 99 ? 1 : 5) {
