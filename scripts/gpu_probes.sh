@@ -62,7 +62,6 @@ find_cublas() {
     paste -sd:
 }
 
-failed=()
 # run_probe NAME SECONDS COMMAND...
 run_probe() {
   local start=$SECONDS
@@ -80,9 +79,12 @@ generate_ring() {
 }
 
 judge_mma() {
-  local name
-  for name in "$build"/results/*.bin; do "$build/mma_judge" "$name" >"$name.jsonl" & done
-  wait
+  local name pid
+  local -a pids=()
+  for name in "$build"/results/*.bin; do
+    "$build/mma_judge" "$name" >"$name.jsonl" & pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || failed+=(judge); done
   cat "$build"/results/*.jsonl
 }
 
@@ -91,12 +93,13 @@ run_mma() {
   mkdir -p "$build/results"
   run_probe mma 30 "$build/mma_probe" "$build/results"
   tar -czf "$out/mma-results.tgz" -C "$build/results" .
-  judge_mma >>"$out/probes.jsonl"
+  judge_mma >>"$out/probes.jsonl" || failed+=(judge)
 }
 
+failed=()
 mkdir -p "$out" "$build"
 export PATH=$PATH:/usr/local/cuda/bin
-step "build" build_probes 2>&1 | tee -a "$out/probes.log"
+if ! step "build" build_probes 2>&1 | tee -a "$out/probes.log"; then failed+=(build); fi
 generator=
 if wants ring; then generate_ring & generator=$!; fi
 if ((build_only)); then
@@ -111,7 +114,11 @@ if wants cublas; then
 fi
 if wants ring; then
   wait "$generator"
-  run_probe ring 60 "$build/ring_probe" "$build/ring"
+  [[ -s $build/ring/cases.txt ]] || failed+=(ring_generate)
+  # A process a matrix and tile: a fault takes no other along.
+  while read -r name; do
+    run_probe "ring $name" 20 "$build/ring_probe" "$build/ring" "$name"
+  done < <(cut -d' ' -f1 "$build/ring/cases.txt" | uniq)
 fi
 say "results: $out"
 ((${#failed[@]} == 0)) || die "failed: $(IFS=,; say "${failed[*]}")"
