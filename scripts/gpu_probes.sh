@@ -53,7 +53,7 @@ build_probes() {
   if wants ring; then nvcc_build ring_probe & pids+=($!); fi
   local pid status=0
   for pid in "${pids[@]}"; do wait "$pid" || status=1; done
-  return $status
+  ((status == 0)) || exit 1  # of the pipe to tee: step goes on after what only returns 1
 }
 
 # The folders that hold cuBLAS, for dlopen: the toolkit's, then those of Python packages.
@@ -99,12 +99,13 @@ run_mma() {
 failed=()
 mkdir -p "$out" "$build"
 export PATH=$PATH:/usr/local/cuda/bin
-if ! step "build" build_probes 2>&1 | tee -a "$out/probes.log"; then failed+=(build); fi
+rm -f "$build"/*_probe "$build/mma_judge"  # a program that does not build is not run
+step "build" build_probes 2>&1 | tee -a "$out/probes.log" || failed+=(build)
 generator=
 if wants ring; then generate_ring & generator=$!; fi
 if ((build_only)); then
   wait
-  exit 0
+  exit "${#failed[@]}"
 fi
 if wants mma; then run_mma; fi
 if wants cublas; then
