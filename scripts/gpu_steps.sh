@@ -78,8 +78,9 @@ measure_tokens() {
             cusparse-csr2 cusparse-csr3 --set tokens)
   fi
   for caches in hot cold; do
+    if [[ $caches == cold ]]; then cases+=(--cold); fi
     bench side_by_side_bench --gpu 0 --json "$out/tokens-$caches-$device.json" "${cases[@]}" \
-      $([[ $caches == hot ]] || say --cold) "${append[@]}"
+      "${append[@]}"
   done
 }
 
