@@ -1,6 +1,12 @@
 # What the library needs. README says why each is there; scripts/setup.sh installs them.
 # spjit-config.cmake.in finds the same again for users of a static libspjit.
 
+option(SPJIT_STATIC_DEPENDENCIES "Link what the library needs statically, where there is a way" OFF)
+if(SPJIT_STATIC_DEPENDENCIES)
+  list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES ${CMAKE_STATIC_LIBRARY_SUFFIX})
+  set(OPENSSL_USE_STATIC_LIBS ON)
+endif()
+
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -10,10 +16,10 @@ find_package(PkgConfig)
 option(SPJIT_PKG_CONFIG "Ask pkg-config for libzip and libxxhash" ON)
 
 # spjit_find_library(NAME HEADER LIBRARY): the target PkgConfig::NAME, from pkg-config or, where
-# there is none or it does not know NAME (a folder made by scripts/vendor.sh), by looking for the
-# files.
+# there is none, it does not know NAME (a folder made by scripts/vendor.sh), or the library may be
+# static and elsewhere (CMAKE_LIBRARY_PATH), by looking for the files.
 function(spjit_find_library name header library)
-  if(PkgConfig_FOUND AND SPJIT_PKG_CONFIG)
+  if(PkgConfig_FOUND AND SPJIT_PKG_CONFIG AND NOT SPJIT_STATIC_DEPENDENCIES)
     pkg_check_modules(${name} QUIET IMPORTED_TARGET GLOBAL ${name})
   endif()
   if(TARGET PkgConfig::${name})
@@ -28,6 +34,14 @@ endfunction()
 
 spjit_find_library(libzip zip.h zip)
 spjit_find_library(libxxhash xxhash.h xxhash)
+
+if(SPJIT_STATIC_DEPENDENCIES)
+  # fmt's own CMake files name its shared library alone, and a static libzip needs zlib.
+  find_library(fmt_LIBRARY fmt REQUIRED)
+  set_target_properties(fmt::fmt PROPERTIES IMPORTED_CONFIGURATIONS "" IMPORTED_LOCATION
+                        "${fmt_LIBRARY}")
+  target_link_libraries(PkgConfig::libzip INTERFACE ZLIB::ZLIB)
+endif()
 
 set(SPJIT_HAVE_LLVM OFF)
 if(NOT SPJIT_LLVM STREQUAL "OFF")

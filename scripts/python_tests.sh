@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
 # scripts/python_tests.sh [--keep FOLDER]
 #
-# Builds the wheel of the Python package, repairs it as auditwheel says, installs it into a fresh
-# virtual environment and runs its tests there. --keep: also puts the wheel into FOLDER. Needs what
-# scripts/setup.sh installs, and PyPI. The builds are kept in build/python and build/wheel. With
-# CMAKE_CXX_COMPILER_LAUNCHER=ccache, sources are compiled as build/release has them: what is in the
-# cache of ccache is taken from there.
+# Builds the wheel of the Python package for glibc 2.28 and later (manylinux_2_28), checks that with
+# auditwheel, installs it into a fresh virtual environment and runs its tests there. --keep: also
+# puts the wheel into FOLDER. Needs what scripts/setup.sh installs, Debian's package sources and PyPI;
+# on another Linux than Debian 12 the wheel is for that system's glibc. The builds are kept in
+# build/python and build/wheel. With CMAKE_CXX_COMPILER_LAUNCHER=ccache, sources are compiled as
+# build/release has them: what is in the cache of ccache is taken from there.
 
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=scripts/packages.sh
+source "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 cd "$ROOT"
 
 keep=""
@@ -23,6 +26,11 @@ done
 
 readonly WORK=$ROOT/build/python
 readonly VENV=$WORK/venv
+# The oldest glibc of a wheel that is built on Debian 12, and what auditwheel calls its systems.
+readonly GLIBC=2.28
+PLATFORM=auto
+if is_debian_12; then PLATFORM=manylinux_${GLIBC/./_}_x86_64; fi
+readonly PLATFORM
 
 make_venv() {
   rm -rf "$1"
@@ -46,20 +54,36 @@ build_wheel() {
     settings+=(-C cmake.define.SPJIT_UNITY=AUTO -C "cmake.define.SPJIT_WERROR=${SPJIT_WERROR:-OFF}"
       -C "cmake.define.CMAKE_CXX_COMPILER=$(command -v c++)")
   fi
+  if [[ $PLATFORM != auto ]]; then
+    settings+=(-C "cmake.define.SPJIT_PYTHON_GLIBC=$GLIBC"
+      -C "cmake.define.CMAKE_LIBRARY_PATH=$WORK/static")
+  fi
   rm -rf "$WORK/made" "$WORK/wheel"
   CMAKE_BUILD_PARALLEL_LEVEL=$JOBS pip_in "$WORK/tools" wheel bindings/python --no-deps \
     --no-build-isolation --wheel-dir "$WORK/made" "${settings[@]}"
-  PATH=$WORK/tools/bin:$PATH "$WORK/tools/bin/auditwheel" repair --wheel-dir "$WORK/wheel" \
-    "$WORK"/made/spjit-*.whl
+  # It refuses a library that needs more than the platform has.
+  PATH=$WORK/tools/bin:$PATH "$WORK/tools/bin/auditwheel" repair --plat "$PLATFORM" \
+    --wheel-dir "$WORK/wheel" "$WORK"/made/spjit-*.whl
+}
+
+# libraries_of WHEEL: the shared libraries that it holds, one a line.
+libraries_of() {
+  python3 -m zipfile -l "$1" | awk '$1 ~ /[.]so([.][0-9]+)*$/ { print $1 }'
 }
 
 check_wheel() {
   local wheel
   wheel=$(echo "$WORK"/wheel/spjit-*.whl)
-  [[ $wheel == *-py3-none-manylinux*_x86_64.whl ]] ||
-    die "the wheel is $wheel; expected py3-none-manylinux_*_x86_64"
   "$WORK/tools/bin/auditwheel" show "$wheel"
   say "$(basename "$wheel"): $(stat -c %s "$wheel") bytes"
+  if [[ $PLATFORM == auto ]]; then
+    say "not Debian 12: the wheel is for this system's glibc and later"
+  else
+    [[ $wheel == *-py3-none-*"$PLATFORM.whl" ]] ||
+      die "the wheel is $wheel; expected py3-none-$PLATFORM"
+    [[ $(libraries_of "$wheel") == spjit/libspjit_python.so ]] ||
+      die "the wheel holds $(libraries_of "$wheel"); expected spjit/libspjit_python.so alone"
+  fi
   [[ -z $keep ]] || { mkdir -p "$keep" && cp "$wheel" "$keep"; }
 }
 
@@ -86,6 +110,7 @@ run_tests_with_old_onnxruntime() {
 
 mkdir -p "$WORK"
 step "tools of the wheel" install_tools
+[[ $PLATFORM == auto ]] || step "static libraries" scripts/static_libraries.sh "$WORK/static"
 step "wheel" build_wheel
 step "what is in the wheel" check_wheel
 step "tests of the wheel" run_tests
