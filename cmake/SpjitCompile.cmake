@@ -19,20 +19,17 @@ target_compile_options(spjit_flags INTERFACE
 if(SPJIT_WERROR)
   target_compile_options(spjit_flags INTERFACE -Werror)
 endif()
-# Sources that are compiled together share what their headers cost. A source that forgets an include
-# may then compile beside one that has it, so only the library's users are by default.
+# Sources that are compiled together share what their headers cost, two thirds of a compilation. A
+# source that forgets an include may then compile beside one that has it: lint compiles each by
+# itself (SPJIT_UNITY=OFF), and so does `scripts/mutate.sh` for its long list.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
-if(SPJIT_UNITY STREQUAL "ON")
-  set(CMAKE_UNITY_BUILD ON)
-  # True of the sources together only: a name that another one of them has too. And g++ 12 sees a
-  # string overlap itself in some of them (GCC bug 105651).
-  target_compile_options(spjit_flags INTERFACE -Wno-shadow
-                         $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
-endif()
 if(NOT SPJIT_UNITY STREQUAL "OFF")
-  # The same: a type of a source that is now a header to the compiler.
-  target_compile_options(spjit_flags INTERFACE
-                         $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  set(CMAKE_UNITY_BUILD ON)
+  # True of the sources together only: a name that another one of them has too, and a type of a
+  # source that is now a header to the compiler. And g++ 12 sees a string overlap itself in some of
+  # them (GCC bug 105651).
+  target_compile_options(spjit_flags INTERFACE -Wno-shadow
+                         $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-subobject-linkage>)
 endif()
 if(SPJIT_SANITIZE)
   target_compile_options(spjit_flags INTERFACE -fsanitize=${SPJIT_SANITIZE}
@@ -51,17 +48,40 @@ macro(spjit_compile_fast)
   string(REPLACE "-O1" "-O0" CMAKE_CXX_FLAGS_SANITIZED "${CMAKE_CXX_FLAGS_SANITIZED}")
 endmacro()
 
-# spjit_compile_together(): the targets of this folder, made after this, compile several of their
-# sources at once unless SPJIT_UNITY is OFF.
-macro(spjit_compile_together)
-  if(NOT SPJIT_UNITY STREQUAL "OFF")
-    set(CMAKE_UNITY_BUILD ON)
-  endif()
-endmacro()
-
 # spjit_compile_alone(SOURCES...): also where SPJIT_UNITY compiles the others together.
 function(spjit_compile_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
+# spjit_mutated_sources(RESULT): the sources that the short list of mutations changes, as paths from
+# the project's folder. scripts/mutate.py links their objects changed, so each needs one of its own.
+function(spjit_mutated_sources result)
+  set(found)
+  file(GLOB lists CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/mutations/*.toml")
+  foreach(list IN LISTS lists)
+    set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${list}")
+    file(STRINGS "${list}" lines REGEX "^(\\[\\[mutation|(file|compile|short) = )")
+    list(APPEND lines "[[mutation]]")
+    set(source)
+    set(is_short OFF)
+    foreach(line IN LISTS lines)
+      if(line MATCHES "^file = '(.*)'")
+        set(source "${CMAKE_MATCH_1}")
+      elseif(line MATCHES "^compile = '(.*)'")
+        set(source "${CMAKE_MATCH_1}")  # it is written behind `file`
+      elseif(line STREQUAL "short = true")
+        set(is_short ON)
+      elseif(line MATCHES "^\\[\\[")
+        if(is_short)
+          list(APPEND found "${source}")
+        endif()
+        set(source)
+        set(is_short OFF)
+      endif()
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES found)
+  set(${result} "${found}" PARENT_SCOPE)
 endfunction()
 
 # Objects for a shared library that exports only what says so.
@@ -79,6 +99,11 @@ function(spjit_add_module name)
   foreach(pattern IN LISTS ARG_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX "${pattern}")
   endforeach()
+  if(SPJIT_UNITY STREQUAL "AUTO")
+    spjit_mutated_sources(mutated)
+    list(TRANSFORM mutated PREPEND "${PROJECT_SOURCE_DIR}/")
+    spjit_compile_alone(${mutated})
+  endif()
   add_library(spjit_${name} OBJECT ${sources})
   spjit_as_module(spjit_${name})
   target_include_directories(spjit_${name} PRIVATE "${PROJECT_SOURCE_DIR}"

@@ -12,7 +12,8 @@
 #   --keep-going    does not stop at the first change that survives
 #   --jobs N        changes at a time (SPJIT_JOBS, or all cores)
 #   --file LIST     another list; may be repeated
-#   --build DIR     where the release build is (build/release)
+#   --build DIR     where the release build is (build/release with --short, which compiles alone what
+#                   the short list changes; else build/lint, where every source is compiled alone)
 
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -24,8 +25,10 @@ for argument in "$@"; do
   fi
 done
 cd "$ROOT"
-if [[ " $* " != *" --list "* && " $* " != *" --check "* && " $* " != *" --build"* &&
-  ! -f build/release/build.ninja ]]; then
-  cmake --preset release
+preset=lint
+if [[ " $* " == *" --short "* ]]; then preset=release; fi
+if [[ " $* " != *" --list "* && " $* " != *" --check "* && " $* " != *" --build"* ]]; then
+  [[ -f build/$preset/build.ninja ]] || cmake --preset "$preset"
+  set -- --build "build/$preset" "$@"
 fi
 exec nice -n 5 python3 scripts/mutate.py --jobs "$JOBS" "$@"
