@@ -28,11 +28,12 @@ benchmark::Counter time_of_one(std::int64_t count) {
 void run_activation(benchmark::State& state, HostIsa isa, Activation activation) {
   constexpr std::int64_t k_floats = 4096;
   spjit::FloatBuffer values(k_floats);
-  // Activations leave such values as they are, so that nothing drifts to zero or NaN.
+  // Activations leave such values as they are or make 1 of them, so that nothing drifts to NaN.
   std::fill_n(values.data(), k_floats, 24.0F);
   for (const auto unused : state) {
     (void)unused;
-    spjit::activate({values.data(), k_floats}, activation, {.low = -1, .high = 64}, isa);
+    spjit::activate({values.data(), k_floats}, activation,
+                    {.low = -1, .high = 64, .alpha = 1, .beta = 0}, isa);
     benchmark::DoNotOptimize(values.data());
     benchmark::ClobberMemory();
   }
@@ -62,7 +63,8 @@ int main(int argc, char** argv) {
     if (!spjit::Target(isa).runs_here()) continue;
     for (const Activation activation :
          {Activation::relu, Activation::clamp, Activation::gelu_erf, Activation::gelu_tanh,
-          Activation::silu, Activation::hard_swish}) {
+          Activation::silu, Activation::hard_swish, Activation::leaky_relu,
+          Activation::hard_sigmoid, Activation::sigmoid, Activation::tanh}) {
       const std::string name = to_string(isa) + "/" + std::string(to_string(activation));
       benchmark::RegisterBenchmark(name.c_str(), run_activation, isa, activation);
     }

@@ -29,8 +29,9 @@ struct ActivationBounds {
   double slope = 1;
 };
 
-ActivationBounds bounds_of(Activation activation) {
-  switch (activation) {
+ActivationBounds bounds_of(const Epilogue& epilogue) {
+  const double steepness = std::abs(static_cast<double>(epilogue.alpha));
+  switch (epilogue.activation) {
     case Activation::gelu_erf:
     case Activation::gelu_tanh:
       return {.units = 10, .absolute = 3e-10, .slope = 1.13};
@@ -38,12 +39,29 @@ ActivationBounds bounds_of(Activation activation) {
       return {.units = 6, .absolute = 3e-37, .slope = 1.1};
     case Activation::hard_swish:
       return {.units = 2, .slope = 1.5};
+    case Activation::leaky_relu:
+      return {.units = 1, .slope = std::max(1.0, steepness)};
+    case Activation::hard_sigmoid: {
+      // Where it is between 0 and 1, the product is at most 1 + |beta|; it and the sum are rounded.
+      const double most = 2 + std::abs(static_cast<double>(epilogue.beta));
+      return {.absolute = 2 * k_rounding * most, .slope = steepness};
+    }
+    case Activation::sigmoid:
+      return {.units = 5, .absolute = 1.2e-38, .slope = 0.25};
+    case Activation::tanh:
+      return {.units = 3};
     case Activation::none:
     case Activation::relu:
     case Activation::clamp:
       break;
   }
   return {};
+}
+
+/// NaN stays NaN.
+double clamped(double x, double low, double high) {
+  const double raised = x < low ? low : x;
+  return raised > high ? high : raised;
 }
 
 /// As `spjit/epilogue.hpp` defines it: kernels/activation.cpp is among what is checked.
@@ -62,12 +80,19 @@ double definition_of(double x, const Epilogue& epilogue) {
     }
     case Activation::silu:
       return x / (1 + std::exp(-x));
-    case Activation::clamp: {
-      const double raised = x < static_cast<double>(epilogue.low) ? epilogue.low : x;
-      return raised > static_cast<double>(epilogue.high) ? epilogue.high : raised;
-    }
+    case Activation::clamp:
+      return clamped(x, epilogue.low, epilogue.high);
     case Activation::hard_swish:
       return x * std::min(std::max(x + 3, 0.0), 6.0) / 6;
+    case Activation::leaky_relu:
+      return x < 0 ? static_cast<double>(epilogue.alpha) * x : x;
+    case Activation::hard_sigmoid:
+      return clamped(static_cast<double>(epilogue.alpha) * x + static_cast<double>(epilogue.beta),
+                     0, 1);
+    case Activation::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Activation::tanh:
+      return std::tanh(x);
   }
   return x;
 }
@@ -79,7 +104,7 @@ Reference activated(const Reference& sum, const Epilogue& epilogue) {
   if (!std::isfinite(sum.value)) return {y, 0, true};
   // The sums from which it was made may be on either side of anything.
   if (sum.may_overflow) return {y, std::numeric_limits<double>::infinity(), true};
-  const ActivationBounds bounds = bounds_of(epilogue.activation);
+  const ActivationBounds bounds = bounds_of(epilogue);
   const double bound = bounds.slope * sum.bound;
   const double unit = 2 * k_rounding * (std::abs(y) + bound) + k_smallest_float;
   return {y, bound + bounds.units * unit + bounds.absolute, false};

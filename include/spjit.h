@@ -169,11 +169,15 @@ enum spjit_layout {
 enum spjit_activation {
   SPJIT_NO_ACTIVATION = 0,
   SPJIT_RELU = 1,
-  SPJIT_GELU = 2,      /**< x / 2 * (1 + erf(x / sqrt(2))) */
-  SPJIT_GELU_TANH = 3, /**< its approximation by tanh */
-  SPJIT_SILU = 4,      /**< x / (1 + e^-x) */
-  SPJIT_CLAMP = 5,     /**< min(max(x, clamp_low), clamp_high) */
-  SPJIT_HARD_SWISH = 6 /**< x * min(max(x + 3, 0), 6) / 6 */
+  SPJIT_GELU = 2,         /**< x / 2 * (1 + erf(x / sqrt(2))) */
+  SPJIT_GELU_TANH = 3,    /**< its approximation by tanh */
+  SPJIT_SILU = 4,         /**< x / (1 + e^-x) */
+  SPJIT_CLAMP = 5,        /**< min(max(x, clamp_low), clamp_high) */
+  SPJIT_HARD_SWISH = 6,   /**< x * min(max(x + 3, 0), 6) / 6 */
+  SPJIT_LEAKY_RELU = 7,   /**< alpha * x where x < 0, else x */
+  SPJIT_HARD_SIGMOID = 8, /**< min(max(alpha * x + beta, 0), 1) */
+  SPJIT_SIGMOID = 9,      /**< 1 / (1 + e^-x) */
+  SPJIT_TANH = 10
 };
 
 /** A 2-D convolution of images X [channels x height x width] with A as its weights
@@ -218,6 +222,8 @@ typedef struct spjit_problem {
   /** NULL: a product. Else layouts are NCHW (features) or NHWC (tokens) of X and Y, leading
    * dimensions are between channels (NCHW) or pixels (NHWC). */
   const spjit_convolution* convolution;
+  float alpha; /**< of SPJIT_LEAKY_RELU (usually 0.01) and SPJIT_HARD_SIGMOID; finite */
+  float beta;  /**< of SPJIT_HARD_SIGMOID, finite */
 } spjit_problem;
 
 /** Lets one thread stop a compilation of another. */

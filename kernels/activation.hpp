@@ -11,20 +11,29 @@
 
 namespace spjit {
 
-/// Of Activation::clamp; other activations do not look at it.
-struct ClampBounds {
+/// Those of Epilogue. An activation looks at its own alone.
+struct ActivationParameters {
   float low = 0;
   float high = 0;
+  float alpha = 0;
+  float beta = 0;
 };
+
+[[nodiscard]] inline ActivationParameters parameters_of(const Epilogue& epilogue) {
+  return {epilogue.low, epilogue.high, epilogue.alpha, epilogue.beta};
+}
 
 /// Of hard swish, x * (min(max(x + 3, 0), 6) * k_sixth): 6 times it is rounded to 1.
 inline constexpr float k_sixth = 1.0F / 6;
 
-/// What HostIsa::generic has: GELU and SiLU are computed in double and rounded once.
-[[nodiscard]] float activate(float x, Activation activation, ClampBounds bounds);
+/// What HostIsa::generic has: GELU, SiLU, sigmoid and tanh are computed in double and
+/// rounded once.
+[[nodiscard]] float activate(float x, Activation activation,
+                             const ActivationParameters& parameters);
 
 /// Replaces each of `values` by its activation, with the bits that vectors of `isa` give at any
 /// place in a loop. Precondition: this CPU has `isa`.
-void activate(std::span<float> values, Activation activation, ClampBounds bounds, HostIsa isa);
+void activate(std::span<float> values, Activation activation,
+              const ActivationParameters& parameters, HostIsa isa);
 
 }  // namespace spjit

@@ -6,6 +6,7 @@
 
 #include "kernels/activation.hpp"
 #include "kernels/activation_tables.hpp"
+#include "kernels/simd.hpp"
 
 namespace spjit {
 namespace {
@@ -21,6 +22,11 @@ bool has_pieces(Activation activation) {
   return activation == Activation::gelu_erf || activation == Activation::gelu_tanh;
 }
 
+bool has_exponential(Activation activation) {
+  return activation == Activation::silu || activation == Activation::sigmoid ||
+         activation == Activation::tanh;
+}
+
 const Pieces& pieces_of(Activation activation) {
   return activation == Activation::gelu_erf ? k_gelu_erf<k_table_pieces>
                                             : k_gelu_tanh<k_table_pieces>;
@@ -29,9 +35,12 @@ const Pieces& pieces_of(Activation activation) {
 /// Of a float so large the last bit is worth a step: adding rounds to the center of a piece.
 float large_of(const Pieces& pieces) { return 0x1.8p23F * pieces.step; }
 
-// SiLU is x * s for x >= 0 and x * e * s below, with e = e^-|x| and s = 1 / (1 + e): a division by
-// what is in [1, 2] needs no branch, as div.rn does, which takes 12 instructions and 70 registers
-// more. e is 2^k * e^-r with k = floor(-|x| / ln 2); 2^(k + 64) is no denormal.
+// Divisions by a d in [1, 2] need no branch, as div.rn does, which takes 12 instructions and 70
+// registers more: a polynomial, two steps of Newton's, and, where the quotient has to be rounded as
+// that of the host is, one step with its remainder.
+//
+// SiLU is x * s for x >= 0 and x * e * s below, with e = e^-|x| and s = 1 / (1 + e). e is 2^k *
+// e^-r with k = floor(-|x| / ln 2); 2^(k + 64) is no denormal.
 
 /// e^-x of this is 0 in float.
 constexpr float k_exp_zero = 128;
@@ -104,17 +113,67 @@ class PtxActivation {
     }
     text_ << "mov.b32 field,e1;\nshl.b32 field,field,23;\nmov.b32 e1,field;\n"
              "mul.rn.f32 e1,e2,e1;\nmul.rn.f32 e1,e1,";
-    literal(k_unscaled) << ";\nadd.rn.f32 e2,e1,0f3F800000;\nfma.rn.f32 e0,e2,";
-    literal(k_reciprocal[2]) << ",";
-    literal(k_reciprocal[1]) << ";\nfma.rn.f32 e0,e0,e2,";
-    literal(k_reciprocal[0]) << ";\nneg.f32 e2,e2;\n";
-    for (int step = 0; step < k_newton_steps; ++step) {
-      text_ << "fma.rn.f32 e3,e2,e0,0f3F800000;\nfma.rn.f32 e0,e0,e3,e0;\n";
-    }
+    literal(k_unscaled) << ";\n";
+    reciprocal();
     text_ << "mul.rn.f32 e0,";
     x() << ",e0;\nsetp.lt.f32 chosen,";
     x() << ",0f00000000;\nselp.f32 e1,e1,0f3F800000,chosen;\nmul.rn.f32 ";
     x() << ",e0,e1;\n";
+  }
+
+  void sigmoid() {
+    text_ << "abs.f32 e0,";
+    x() << ";\n";
+    decay();
+    reciprocal();
+    quotient();
+    text_ << "sub.rn.f32 e0,0f3F800000,e3;\nsetp.lt.f32 chosen,";
+    x() << ",0f00000000;\nselp.f32 ";
+    x() << ",e3,e0,chosen;\n";
+  }
+
+  void tanh() {
+    text_ << "abs.f32 e0,";
+    x() << ";\nadd.rn.f32 e0,e0,e0;\n";
+    decay();
+    reciprocal();
+    text_ << "sub.rn.f32 e1,0f3F800000,e1;\n";
+    quotient();
+    text_ << "copysign.f32 e3,";
+    x() << ",e3;\nmul.rn.f32 e0,";
+    x() << ",";
+    x() << ";\nmov.f32 e1,";
+    literal(k_tanh.back()) << ";\n";
+    for (std::size_t done = 2; done <= k_tanh.size(); ++done) {
+      text_ << "fma.rn.f32 e1,e1,e0,";
+      literal(k_tanh[k_tanh.size() - done]) << ";\n";
+    }
+    text_ << "mul.rn.f32 e1,";
+    x() << ",e1;\nabs.f32 e0,";
+    x() << ";\nsetp.lt.f32 chosen,e0,";
+    literal(k_tanh_near) << ";\nselp.f32 ";
+    x() << ",e1,e3,chosen;\n";
+  }
+
+  void leaky_relu(float alpha) {
+    text_ << "mul.rn.f32 e0,";
+    x() << ",";
+    literal(alpha) << ";\nsetp.lt.f32 chosen,";
+    x() << ",0f00000000;\nselp.f32 ";
+    x() << ",e0,";
+    x() << ",chosen;\n";
+  }
+
+  void hard_sigmoid(float alpha, float beta) {
+    text_ << "mul.rn.f32 ";
+    x() << ",";
+    x() << ",";
+    literal(alpha) << ";\nadd.rn.f32 ";
+    x() << ",";
+    x() << ",";
+    literal(beta) << ";\n";
+    bound("lt", 0);
+    bound("gt", 1);
   }
 
   /// A gate of 0 to 1. Of NaN it is a number; x * gate is NaN.
@@ -132,6 +191,42 @@ class PtxActivation {
   static constexpr std::int64_t k_piece_bytes = k_piece_floats * sizeof(float);
 
  private:
+  /// e1 = e^-e0 of e0 from 0 on, as decay() of kernels/activation_vectors.inc. Of NaN NaN.
+  void decay() {
+    text_ << "setp.gt.f32 chosen,e0,";
+    literal(k_decay_zero) << ";\nselp.f32 e0,";
+    literal(k_decay_zero) << ",e0,chosen;\nfma.rn.f32 e1,e0,";
+    literal(-k_log2_e) << ",";
+    literal(k_exponent_field) << ";\nsub.rn.f32 e2,e1,";
+    literal(k_exponent_field) << ";\nfma.rn.f32 e0,e2,";
+    literal(k_ln_2) << ",e0;\nmov.f32 e2,";
+    literal(k_decay.back()) << ";\n";
+    for (std::size_t done = 2; done <= k_decay.size(); ++done) {
+      text_ << "fma.rn.f32 e2,e2,e0,";
+      literal(k_decay[k_decay.size() - done]) << ";\n";
+    }
+    text_ << "mov.b32 field,e1;\nshl.b32 field,field,23;\nmov.b32 e1,field;\n"
+             "mul.rn.f32 e1,e2,e1;\n";
+  }
+
+  /// e0 = 1 / (1 + e1), e2 = -(1 + e1).
+  void reciprocal() {
+    text_ << "add.rn.f32 e2,e1,0f3F800000;\nfma.rn.f32 e0,e2,";
+    literal(k_reciprocal[2]) << ",";
+    literal(k_reciprocal[1]) << ";\nfma.rn.f32 e0,e0,e2,";
+    literal(k_reciprocal[0]) << ";\nneg.f32 e2,e2;\n";
+    for (int step = 0; step < k_newton_steps; ++step) {
+      text_ << "fma.rn.f32 e3,e2,e0,0f3F800000;\nfma.rn.f32 e0,e0,e3,e0;\n";
+    }
+  }
+
+  /// e3 = e1 / -e2 with e0 = 1 / -e2: the quotient rounded to nearest, for every e1 and e2 of
+  /// sigmoid and tanh. (Of -e2 = 2 - 2^-23 alone e0 may be the neighbor of what 1 / -e2 is rounded
+  /// to.)
+  void quotient() {
+    text_ << "mul.rn.f32 e3,e1,e0;\nfma.rn.f32 e1,e2,e3,e1;\nfma.rn.f32 e3,e1,e0,e3;\n";
+  }
+
   SourceText& x() { return text_ << "c" << x_; }
   SourceText& literal(float value) { return append_ptx_literal(text_, value); }
 
@@ -141,6 +236,29 @@ class PtxActivation {
 
 /// "0x1.8p+1f", or a call for what has no literal.
 SourceText& literal(SourceText& text, float value) { return append_cuda_literal(text, value); }
+
+/// `p` = the polynomial of `at` with these coefficients of its powers, upwards.
+template <std::size_t Count>
+void emit_cuda_polynomial(SourceText& text, const char* at,
+                          const std::array<float, Count>& coefficients) {
+  text << "  float p = ";
+  literal(text, coefficients.back()) << ";\n";
+  for (std::size_t done = 2; done <= Count; ++done) {
+    text << "  p = __fmaf_rn(p, " << at << ", ";
+    literal(text, coefficients[Count - done]) << ");\n";
+  }
+}
+
+/// `s` = 1 / `d`.
+void emit_cuda_reciprocal(SourceText& text) {
+  text << "  float s = __fmaf_rn(__fmaf_rn(d, ";
+  literal(text, k_reciprocal[2]) << ", ";
+  literal(text, k_reciprocal[1]) << "), d, ";
+  literal(text, k_reciprocal[0]) << ");\n";
+  for (int step = 0; step < k_newton_steps; ++step) {
+    text << "  s = __fmaf_rn(s, __fmaf_rn(-d, s, 1.0f), s);\n";
+  }
+}
 
 void emit_cuda_gelu(SourceText& text, const Pieces& pieces) {
   text << "  const float t = fminf(fabsf(x), ";
@@ -162,31 +280,69 @@ void emit_cuda_silu(SourceText& text) {
   literal(text, -k_log2_e) << "), ";
   literal(text, k_field) << ");\n  const float r = __fmaf_rn(__fsub_rn(field, ";
   literal(text, k_field) << "), ";
-  literal(text, k_ln_2) << ", limited);\n  float p = ";
-  literal(text, k_exp.back()) << ";\n";
-  for (std::size_t done = 2; done <= k_exp.size(); ++done) {
-    text << "  p = __fmaf_rn(p, r, ";
-    literal(text, k_exp[k_exp.size() - done]) << ");\n";
-  }
+  literal(text, k_ln_2) << ", limited);\n";
+  emit_cuda_polynomial(text, "r", k_exp);
   text << "  const float power = __uint_as_float(__float_as_uint(field) << 23);\n"
           "  const float e = __fmul_rn(__fmul_rn(p, power), ";
-  literal(text, k_unscaled) << ");\n  const float d = __fadd_rn(e, 1.0f);\n"
-                               "  float s = __fmaf_rn(__fmaf_rn(d, ";
-  literal(text, k_reciprocal[2]) << ", ";
-  literal(text, k_reciprocal[1]) << "), d, ";
-  literal(text, k_reciprocal[0]) << ");\n";
-  for (int step = 0; step < k_newton_steps; ++step) {
-    text << "  s = __fmaf_rn(s, __fmaf_rn(-d, s, 1.0f), s);\n";
-  }
+  literal(text, k_unscaled) << ");\n  const float d = __fadd_rn(e, 1.0f);\n";
+  emit_cuda_reciprocal(text);
   text << "  return __fmul_rn(__fmul_rn(x, s), x < 0.0f ? e : 1.0f);\n";
 }
 
-void emit_cuda_clamp(SourceText& text, const Epilogue& epilogue) {
+/// `e` = e^-t as decay() of kernels/activation_vectors.inc, and the quotient of `numerator` by 1 +
+/// e.
+void emit_cuda_decay_quotient(SourceText& text, const char* t, const char* numerator) {
+  text << "  float limited = " << t << ";\n  limited = limited > ";
+  literal(text, k_decay_zero) << " ? ";
+  literal(text, k_decay_zero) << " : limited;\n  const float field = __fmaf_rn(limited, ";
+  literal(text, -k_log2_e) << ", ";
+  literal(text, k_exponent_field) << ");\n  const float r = __fmaf_rn(__fsub_rn(field, ";
+  literal(text, k_exponent_field) << "), ";
+  literal(text, k_ln_2) << ", limited);\n";
+  emit_cuda_polynomial(text, "r", k_decay);
+  text << "  const float e = __fmul_rn(p, __uint_as_float(__float_as_uint(field) << 23));\n"
+          "  const float d = __fadd_rn(e, 1.0f);\n";
+  emit_cuda_reciprocal(text);
+  text << "  const float a = " << numerator
+       << ";\n  float quotient = __fmul_rn(a, s);\n"
+          "  quotient = __fmaf_rn(__fmaf_rn(-d, quotient, a), s, quotient);\n";
+}
+
+void emit_cuda_sigmoid(SourceText& text) {
+  emit_cuda_decay_quotient(text, "fabsf(x)", "e");
+  text << "  return x < 0.0f ? quotient : __fsub_rn(1.0f, quotient);\n";
+}
+
+void emit_cuda_tanh(SourceText& text) {
+  emit_cuda_decay_quotient(text, "__fadd_rn(fabsf(x), fabsf(x))", "__fsub_rn(1.0f, e)");
+  text << "  const float square = __fmul_rn(x, x);\n  p = ";
+  literal(text, k_tanh.back()) << ";\n";
+  for (std::size_t done = 2; done <= k_tanh.size(); ++done) {
+    text << "  p = __fmaf_rn(p, square, ";
+    literal(text, k_tanh[k_tanh.size() - done]) << ");\n";
+  }
+  text << "  return fabsf(x) < ";
+  literal(text, k_tanh_near) << " ? __fmul_rn(x, p) : copysignf(quotient, x);\n";
+}
+
+void emit_cuda_clamp(SourceText& text, float low, float high) {
   text << "  const float raised = x < ";
-  literal(text, epilogue.low) << " ? ";
-  literal(text, epilogue.low) << " : x;\n  return raised > ";
-  literal(text, epilogue.high) << " ? ";
-  literal(text, epilogue.high) << " : raised;\n";
+  literal(text, low) << " ? ";
+  literal(text, low) << " : x;\n  return raised > ";
+  literal(text, high) << " ? ";
+  literal(text, high) << " : raised;\n";
+}
+
+void emit_cuda_leaky_relu(SourceText& text, float alpha) {
+  text << "  return x < 0.0f ? __fmul_rn(x, ";
+  literal(text, alpha) << ") : x;\n";
+}
+
+void emit_cuda_hard_sigmoid(SourceText& text, float alpha, float beta) {
+  text << "  x = __fadd_rn(__fmul_rn(x, ";
+  literal(text, alpha) << "), ";
+  literal(text, beta) << ");\n";
+  emit_cuda_clamp(text, 0, 1);
 }
 
 void emit_cuda_hard_swish(SourceText& text) {
@@ -195,6 +351,33 @@ void emit_cuda_hard_swish(SourceText& text) {
   literal(text, 0) << "), ";
   literal(text, 6) << ");\n  return __fmul_rn(x, __fmul_rn(gate, ";
   literal(text, k_sixth) << "));\n";
+}
+
+void emit_cuda_body(SourceText& text, const Epilogue& epilogue) {
+  switch (epilogue.activation) {
+    case Activation::none:
+      return;
+    case Activation::relu:
+      text << "  return x < 0.0f ? 0.0f : x;\n";
+      return;
+    case Activation::gelu_erf:
+    case Activation::gelu_tanh:
+      return emit_cuda_gelu(text, pieces_of(epilogue.activation));
+    case Activation::silu:
+      return emit_cuda_silu(text);
+    case Activation::clamp:
+      return emit_cuda_clamp(text, epilogue.low, epilogue.high);
+    case Activation::hard_swish:
+      return emit_cuda_hard_swish(text);
+    case Activation::leaky_relu:
+      return emit_cuda_leaky_relu(text, epilogue.alpha);
+    case Activation::hard_sigmoid:
+      return emit_cuda_hard_sigmoid(text, epilogue.alpha, epilogue.beta);
+    case Activation::sigmoid:
+      return emit_cuda_sigmoid(text);
+    case Activation::tanh:
+      return emit_cuda_tanh(text);
+  }
 }
 
 }  // namespace
@@ -209,11 +392,19 @@ std::int64_t activation_instructions(Activation activation) {
       return 3;
     case Activation::hard_swish:
       return 5;
+    case Activation::leaky_relu:
+      return 3;
+    case Activation::hard_sigmoid:
+      return 6;
     case Activation::gelu_erf:
     case Activation::gelu_tanh:
       return 17;
     case Activation::silu:
       return 26;
+    case Activation::sigmoid:
+      return 27;
+    case Activation::tanh:
+      return 36;
   }
   return 0;
 }
@@ -229,8 +420,9 @@ void emit_ptx_table(SourceText& text, Activation activation) {
 void emit_ptx_activation_registers(SourceText& text, Activation activation) {
   if (activation == Activation::none) return;
   text << ".reg .pred chosen;\n";
-  if (activation == Activation::hard_swish) text << ".reg .f32 e<1>;\n";
-  if (has_pieces(activation) || activation == Activation::silu) {
+  const bool has_one = activation == Activation::hard_swish || activation == Activation::leaky_relu;
+  if (has_one) text << ".reg .f32 e<1>;\n";
+  if (has_pieces(activation) || has_exponential(activation)) {
     text << ".reg .f32 e<4>;\n.reg .b32 field;\n";
   }
   if (!has_pieces(activation)) return;
@@ -256,6 +448,14 @@ void emit_ptx_activation(SourceText& text, const Epilogue& epilogue, std::int64_
       return code.bound("gt", epilogue.high);
     case Activation::hard_swish:
       return code.hard_swish();
+    case Activation::leaky_relu:
+      return code.leaky_relu(epilogue.alpha);
+    case Activation::hard_sigmoid:
+      return code.hard_sigmoid(epilogue.alpha, epilogue.beta);
+    case Activation::sigmoid:
+      return code.sigmoid();
+    case Activation::tanh:
+      return code.tanh();
   }
 }
 
@@ -268,17 +468,7 @@ void emit_cuda_activation(SourceText& text, const Epilogue& epilogue) {
     text << "};\n\n";
   }
   text << "static __device__ __forceinline__ float spjit_activate(float x) {\n";
-  if (has_pieces(epilogue.activation)) {
-    emit_cuda_gelu(text, pieces_of(epilogue.activation));
-  } else if (epilogue.activation == Activation::silu) {
-    emit_cuda_silu(text);
-  } else if (epilogue.activation == Activation::clamp) {
-    emit_cuda_clamp(text, epilogue);
-  } else if (epilogue.activation == Activation::hard_swish) {
-    emit_cuda_hard_swish(text);
-  } else {
-    text << "  return x < 0.0f ? 0.0f : x;\n";
-  }
+  emit_cuda_body(text, epilogue);
   text << "}\n\n";
 }
 

@@ -106,4 +106,16 @@ inline constexpr float k_ln_2 = 6.931472e-01F;
 inline constexpr std::array<float, 6> k_exp = {1.e+00F,        -1.0000064e+00F, 4.998709e-01F,
                                                -1.675525e-01F, 3.9063074e-02F,  -1.167202e-02F};
 
+/// e^-t of this is 0, as is that of anything larger.
+inline constexpr float k_decay_zero = 88;
+/// e^-r for |r| <= ln 2 / 2, by the powers of r, upwards.
+inline constexpr std::array<float, 7> k_decay = {1.e+00F,         -1.e+00F,      4.9999994e-01F,
+                                                 -1.6666521e-01F, 4.166839e-02F, -8.368717e-03F,
+                                                 1.3814598e-03F};
+
+/// tanh(x) / x for |x| below k_tanh_near, by the powers of x^2, upwards.
+inline constexpr float k_tanh_near = 0.625F;
+inline constexpr std::array<float, 6> k_tanh = {1.e+00F,         -3.333328e-01F, 1.3331442e-01F,
+                                                -5.3739715e-02F, 2.0639084e-02F, -5.704984e-03F};
+
 }  // namespace spjit

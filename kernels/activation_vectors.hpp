@@ -2,7 +2,8 @@
 
 /// @file
 /// Activations of vectors in registers, inlined into loops over the vectors of kernels/simd.hpp:
-/// `activation_avx512::activate<Avx512Zmm, Activation::silu>(vectors, bounds)` of an array of them.
+/// `activation_avx512::activate<Avx512Zmm, Activation::silu>(vectors, parameters)` of an array of
+/// them.
 
 #include <algorithm>
 #include <cstddef>

@@ -69,12 +69,12 @@ namespace finish_generic {
 #define SPJIT_FINISH_INLINE inline
 
 template <class Isa, Activation Kind, std::size_t Count>
-void activate(typename Isa::Vector (&vectors)[Count], const ClampBounds& bounds) {
+void activate(typename Isa::Vector (&vectors)[Count], const ActivationParameters& parameters) {
   if (Kind == Activation::none) return;
   for (typename Isa::Vector& vector : vectors) {
     std::array<float, Isa::k_floats> floats{};
     Isa::store(floats.data(), vector);
-    for (float& value : floats) value = spjit::activate(value, Kind, bounds);
+    for (float& value : floats) value = spjit::activate(value, Kind, parameters);
     vector = Isa::load(floats.data());
   }
 }

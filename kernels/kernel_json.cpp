@@ -5,6 +5,7 @@
 #include <string>
 
 #include "plan/convolution.hpp"
+#include "plan/problem.hpp"
 
 namespace spjit {
 namespace {
@@ -22,19 +23,21 @@ nlohmann::json describe_cuda(const CudaKernelInfo& cuda) {
           {"active_blocks", cuda.active_blocks}};
 }
 
-/// JSON has no infinity; null stands for the one of its side.
-nlohmann::json bound(float value) {
-  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
+/// JSON has no infinity; null stands for the one of its side, and for what an activation has not.
+nlohmann::json parameter(float value, bool has_it) {
+  return has_it && std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
 }
 
 nlohmann::json describe_epilogue(const Epilogue& epilogue) {
-  const bool clamps = epilogue.activation == Activation::clamp;
+  const Activation activation = epilogue.activation;
   return {{"scale", epilogue.scale},
           {"bias", epilogue.bias},
           {"residual", epilogue.residual},
-          {"activation", to_string(epilogue.activation)},
-          {"low", clamps ? bound(epilogue.low) : nlohmann::json(nullptr)},
-          {"high", clamps ? bound(epilogue.high) : nlohmann::json(nullptr)}};
+          {"activation", to_string(activation)},
+          {"low", parameter(epilogue.low, has_bounds(activation))},
+          {"high", parameter(epilogue.high, has_bounds(activation))},
+          {"alpha", parameter(epilogue.alpha, has_alpha(activation))},
+          {"beta", parameter(epilogue.beta, has_beta(activation))}};
 }
 
 }  // namespace

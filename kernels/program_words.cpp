@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -64,13 +65,22 @@ Epilogue read_epilogue(WordReader& reader) {
       static_cast<Activation>(reader.word(0, static_cast<std::int64_t>(k_last_activation)));
   epilogue.low = read_float(reader);
   epilogue.high = read_float(reader);
-  if (epilogue.activation == Activation::clamp) {
+  epilogue.alpha = read_float(reader);
+  epilogue.beta = read_float(reader);
+  const Activation activation = epilogue.activation;
+  const auto is_plus_zero = [](float value) { return std::bit_cast<std::int32_t>(value) == 0; };
+  if (has_bounds(activation)) {
     require_record(are_bounds(epilogue.low, epilogue.high), "bounds of clamp");
   } else {
-    const auto is_plus_zero = [](float value) { return std::bit_cast<std::int32_t>(value) == 0; };
     require_record(is_plus_zero(epilogue.low) && is_plus_zero(epilogue.high),
                    "bounds without clamp");
   }
+  const auto check_parameter = [&](float value, bool has_it) {
+    require_record(has_it ? std::isfinite(value) : is_plus_zero(value),
+                   "parameters of an activation");
+  };
+  check_parameter(epilogue.alpha, has_alpha(activation));
+  check_parameter(epilogue.beta, has_beta(activation));
   return epilogue;
 }
 
@@ -180,6 +190,8 @@ std::vector<std::int64_t> write_header(const HostProgramHeader& header) {
                                      static_cast<std::int64_t>(header.epilogue.activation),
                                      std::bit_cast<std::int32_t>(header.epilogue.low),
                                      std::bit_cast<std::int32_t>(header.epilogue.high),
+                                     std::bit_cast<std::int32_t>(header.epilogue.alpha),
+                                     std::bit_cast<std::int32_t>(header.epilogue.beta),
                                      header.convolution ? 1 : 0};
   if (header.convolution) {
     const auto sizes = sizes_of(*header.convolution);

@@ -18,13 +18,13 @@
 namespace spjit {
 
 /// Changes whenever emitted code or a record's layout does: part of the cache key.
-inline constexpr std::int64_t k_host_program_version = 11;
+inline constexpr std::int64_t k_host_program_version = 12;
 
 /// What every program record begins with:
 ///   magic, version, family, isa, rows, cols, n, runtime_n, ldb, ldc, nnz, runtime_values,
 ///   b_layout, c_layout, epilogue, convolution
-/// An epilogue is 1 (scale) + 2 (bias) + 4 (residual), activation, low, high, the last two the bits
-/// of floats.
+/// An epilogue is 1 (scale) + 2 (bias) + 4 (residual), activation, low, high, alpha, beta, the last
+/// four the bits of floats.
 /// A convolution is 0 if there is none; else 1 and its sizes in their order.
 /// The magic is "spjitprg"; the isa 0 (avx512), 1 (avx2) or 2 (generic). The family is its name, at
 /// most sixteen characters, as the bytes of two little-endian words.

@@ -17,6 +17,9 @@
 /// - exp_argument(x): x, limited where e^-x is infinite in float or does not change 1
 /// - add_scaled(p, k, a): p * 2^k + a, rounded once, of p in [1, 2] and k = floor(-x / ln 2) of
 ///   such an x
+/// - abs(x); copysign(x, sign) of an x that is not negative
+/// - where_less(x, bound, a, b): a where x is less than the bound, else b
+/// - power_of_two(x): 2^(n - 127) of the number n in x's lowest eight bits: 0 of 0, infinity of 255
 /// - k_together: vectors that are activated at once
 
 #include <immintrin.h>
@@ -37,6 +40,8 @@ namespace spjit {
 
 /// e^x of this is infinite in float.
 inline constexpr float k_exp_overflow = 89;
+/// The lowest bits of such a sum are a number plus the exponent of 1.
+inline constexpr float k_exponent_field = 0x1.8p23F + 127;
 /// 1 + e^-x of this is 1 in float, and e^-x is not denormal.
 inline constexpr float k_exp_smallest = 87;
 
@@ -114,6 +119,16 @@ struct Avx512Zmm {
   SPJIT_AVX512_INLINE static Vector add_scaled(Vector p, Vector k, Vector a) {
     return add(_mm512_scalef_ps(p, k), a);
   }
+  SPJIT_AVX512_INLINE static Vector abs(Vector x) { return _mm512_andnot_ps(broadcast(-0.0F), x); }
+  SPJIT_AVX512_INLINE static Vector copysign(Vector x, Vector sign) {
+    return _mm512_or_ps(x, _mm512_and_ps(broadcast(-0.0F), sign));
+  }
+  SPJIT_AVX512_INLINE static Vector where_less(Vector x, Vector bound, Vector a, Vector b) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, bound, _CMP_LT_OQ), b, a);
+  }
+  SPJIT_AVX512_INLINE static Vector power_of_two(Vector x) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x), 23));
+  }
 };
 
 /// Eight floats.
@@ -179,6 +194,16 @@ struct Avx512Ymm {
   }
   SPJIT_AVX512_INLINE static Vector add_scaled(Vector p, Vector k, Vector a) {
     return add(_mm256_scalef_ps(p, k), a);
+  }
+  SPJIT_AVX512_INLINE static Vector abs(Vector x) { return _mm256_andnot_ps(broadcast(-0.0F), x); }
+  SPJIT_AVX512_INLINE static Vector copysign(Vector x, Vector sign) {
+    return _mm256_or_ps(x, _mm256_and_ps(broadcast(-0.0F), sign));
+  }
+  SPJIT_AVX512_INLINE static Vector where_less(Vector x, Vector bound, Vector a, Vector b) {
+    return _mm256_mask_blend_ps(_mm256_cmp_ps_mask(x, bound, _CMP_LT_OQ), b, a);
+  }
+  SPJIT_AVX512_INLINE static Vector power_of_two(Vector x) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x), 23));
   }
 };
 
@@ -265,8 +290,17 @@ struct Avx2Ymm {
   }
   SPJIT_AVX2_INLINE static Vector add_scaled(Vector p, Vector k, Vector a) {
     // The sum's lowest bits are the exponent field of 2^k: 255 of 2^128, which is infinity.
-    const Vector field = add(k, broadcast(0x1.8p23F + 127));
-    return fma(p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(field), 23)), a);
+    return fma(p, power_of_two(add(k, broadcast(k_exponent_field))), a);
+  }
+  SPJIT_AVX2_INLINE static Vector abs(Vector x) { return _mm256_andnot_ps(broadcast(-0.0F), x); }
+  SPJIT_AVX2_INLINE static Vector copysign(Vector x, Vector sign) {
+    return _mm256_or_ps(x, _mm256_and_ps(broadcast(-0.0F), sign));
+  }
+  SPJIT_AVX2_INLINE static Vector where_less(Vector x, Vector bound, Vector a, Vector b) {
+    return _mm256_blendv_ps(b, a, _mm256_cmp_ps(x, bound, _CMP_LT_OQ));
+  }
+  SPJIT_AVX2_INLINE static Vector power_of_two(Vector x) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x), 23));
   }
 };
 

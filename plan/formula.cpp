@@ -13,6 +13,10 @@ std::string formula_of(const Epilogue& epilogue) {
       return sum;
     case Activation::clamp:
       return fmt::format("clamp({}, {}, {})", sum, epilogue.low, epilogue.high);
+    case Activation::leaky_relu:
+      return fmt::format("leaky-relu({}, {})", sum, epilogue.alpha);
+    case Activation::hard_sigmoid:
+      return fmt::format("hard-sigmoid({}, {}, {})", sum, epilogue.alpha, epilogue.beta);
     default:
       return fmt::format("{}({})", to_string(epilogue.activation), sum);
   }

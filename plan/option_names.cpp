@@ -15,9 +15,10 @@ namespace spjit {
 namespace {
 
 constexpr std::array k_layouts = {Layout::row_major, Layout::panel_major, Layout::tokens_major};
-constexpr std::array k_activations = {Activation::none,      Activation::relu, Activation::gelu_erf,
-                                      Activation::gelu_tanh, Activation::silu, Activation::clamp,
-                                      Activation::hard_swish};
+constexpr std::array k_activations = {
+    Activation::none,         Activation::relu,    Activation::gelu_erf,   Activation::gelu_tanh,
+    Activation::silu,         Activation::clamp,   Activation::hard_swish, Activation::leaky_relu,
+    Activation::hard_sigmoid, Activation::sigmoid, Activation::tanh};
 
 }  // namespace
 
@@ -45,10 +46,10 @@ Activation parse_activation(std::string_view name) {
   for (const Activation activation : k_activations) {
     if (name == to_string(activation)) return activation;
   }
-  throw InvalidArgument(
-      fmt::format("activation \"{}\" is unknown; expected none, relu, gelu, gelu-tanh, silu, clamp "
-                  "or hard-swish",
-                  name));
+  throw InvalidArgument(fmt::format(
+      "activation \"{}\" is unknown; expected none, relu, gelu, gelu-tanh, silu, clamp, "
+      "hard-swish, leaky-relu, hard-sigmoid, sigmoid or tanh",
+      name));
 }
 
 std::string_view to_string(Activation activation) {
@@ -67,6 +68,14 @@ std::string_view to_string(Activation activation) {
       return "clamp";
     case Activation::hard_swish:
       return "hard-swish";
+    case Activation::leaky_relu:
+      return "leaky-relu";
+    case Activation::hard_sigmoid:
+      return "hard-sigmoid";
+    case Activation::sigmoid:
+      return "sigmoid";
+    case Activation::tanh:
+      return "tanh";
   }
   return "?";
 }

@@ -71,6 +71,13 @@ void check_epilogue(const Epilogue& epilogue) {
     throw InvalidArgument(fmt::format("clamp is from {} to {}; expected low <= high, both numbers",
                                       epilogue.low, epilogue.high));
   }
+  const auto check_finite = [&epilogue](const char* name, float value) {
+    if (std::isfinite(value)) return;
+    throw InvalidArgument(fmt::format("{} of {} is {}; expected a finite number", name,
+                                      to_string(epilogue.activation), value));
+  };
+  if (has_alpha(epilogue.activation)) check_finite("alpha", epilogue.alpha);
+  if (has_beta(epilogue.activation)) check_finite("beta", epilogue.beta);
 }
 
 /// Also of a problem whose groups are one.
@@ -229,13 +236,22 @@ std::string to_string(ProblemFeatures features) {
   return text;
 }
 
+Epilogue without_unused(Epilogue epilogue) noexcept {
+  if (!has_bounds(epilogue.activation)) epilogue.low = epilogue.high = 0;
+  if (!has_alpha(epilogue.activation)) epilogue.alpha = 0;
+  if (!has_beta(epilogue.activation)) epilogue.beta = 0;
+  return epilogue;
+}
+
 json to_json(const Epilogue& epilogue) {
   return {{"scale", epilogue.scale},
           {"bias", epilogue.bias},
           {"residual", epilogue.residual},
           {"activation", std::string(to_string(epilogue.activation))},
           {"low", finite_or_null(epilogue.low)},
-          {"high", finite_or_null(epilogue.high)}};
+          {"high", finite_or_null(epilogue.high)},
+          {"alpha", epilogue.alpha},
+          {"beta", epilogue.beta}};
 }
 
 Epilogue read_epilogue(const json& object) {
@@ -246,16 +262,19 @@ Epilogue read_epilogue(const json& object) {
   epilogue.bias = members.boolean("bias");
   epilogue.residual = members.boolean("residual");
   epilogue.activation = parse_activation(members.text("activation"));
+  const auto number = [&](const char* name) {
+    return static_cast<float>(members.number(name, -k_most, k_most));
+  };
   const auto bound = [&](const char* name, float infinite) {
     const auto found = object.find(name);
-    if (found == object.end() || !found->is_null()) {
-      return static_cast<float>(members.number(name, -k_most, k_most));
-    }
+    if (found == object.end() || !found->is_null()) return number(name);
     static_cast<void>(members.at(name));
     return infinite;
   };
   epilogue.low = bound("low", -std::numeric_limits<float>::infinity());
   epilogue.high = bound("high", std::numeric_limits<float>::infinity());
+  epilogue.alpha = number("alpha");
+  epilogue.beta = number("beta");
   members.finish();
   check_epilogue(epilogue);
   return epilogue;
@@ -289,9 +308,7 @@ Problem checked_problem(Problem problem, const Cancellation& cancel) {
   validate(*problem.a, cancel);
   make_plain(problem, cancel);
   check_sizes(problem);
-  if (problem.epilogue.activation != Activation::clamp) {
-    problem.epilogue.low = problem.epilogue.high = 0;
-  }
+  problem.epilogue = without_unused(problem.epilogue);
   if (!has_sorted_rows(*problem.a, cancel)) problem.a = with_sorted_rows(*problem.a, cancel);
   return problem;
 }
@@ -316,7 +333,9 @@ void add_to_key(const Problem& problem, KeyBuilder& key) {
       .field("residual", std::int64_t{problem.epilogue.residual})
       .field("activation", to_string(problem.epilogue.activation))
       .field("low", std::bit_cast<std::int32_t>(problem.epilogue.low))
-      .field("high", std::bit_cast<std::int32_t>(problem.epilogue.high));
+      .field("high", std::bit_cast<std::int32_t>(problem.epilogue.high))
+      .field("alpha", std::bit_cast<std::int32_t>(problem.epilogue.alpha))
+      .field("beta", std::bit_cast<std::int32_t>(problem.epilogue.beta));
   if (!problem.runtime_values) key.field("values", std::as_bytes(std::span(matrix.values)));
   if (problem.convolution) add_to_key(*problem.convolution, key);
 }

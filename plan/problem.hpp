@@ -55,6 +55,19 @@ class ProblemFeatures {
   return low <= high && low < k_infinity && high > -k_infinity;
 }
 
+/// The parameters that an activation has; the others of an epilogue are 0.
+[[nodiscard]] constexpr bool has_bounds(Activation activation) noexcept {
+  return activation == Activation::clamp;
+}
+[[nodiscard]] constexpr bool has_alpha(Activation activation) noexcept {
+  return activation == Activation::leaky_relu || activation == Activation::hard_sigmoid;
+}
+[[nodiscard]] constexpr bool has_beta(Activation activation) noexcept {
+  return activation == Activation::hard_sigmoid;
+}
+/// The same with 0 for what its activation does not have.
+[[nodiscard]] Epilogue without_unused(Epilogue epilogue) noexcept;
+
 [[nodiscard]] ProblemFeatures features_of(const Problem& problem);
 /// Whether no code can be for rows of B where they are: it is tokens-major, of a run-time n, or
 /// patches of an image.
@@ -66,8 +79,8 @@ class ProblemFeatures {
 /// of a convolution as one; A is copied only if it has to change. A convolution of one tap that is
 /// a plain product becomes one. Throws InvalidArgument for no matrix, an unknown operation, n < 1
 /// or over 2^31 - 1, a leading dimension below what a row or token has or over 2^48, panels without
-/// Problem::panel_columns, an epilogue that clamps to nothing, a convolution that is none or has
-/// panels; InvalidMatrix; what `cancel` throws soon after it is reached.
+/// Problem::panel_columns, an epilogue whose parameters its activation cannot have, a convolution
+/// that is none or has panels; InvalidMatrix; what `cancel` throws soon after it is reached.
 [[nodiscard]] Problem checked_problem(Problem problem, const Cancellation& cancel = {});
 
 /// The member "hash" of "a" below: of A's pattern, and of its values if a kernel has them. Rows
@@ -84,13 +97,14 @@ void add_to_key(const Problem& problem, KeyBuilder& key);
 /// Everything but A's entries, of which it has shape, nnz and a hash:
 ///   {"operation": "spmm", "a": {"rows", "cols", "nnz", "hash"}, "n": {"value", "runtime"},
 ///    "b": {"leading_dimension", "layout"}, "c": {...}, "panel_columns": null | integer,
-///    "epilogue": {"scale", "bias", "residual", "activation", "low", "high"}, "runtime_values",
-///    "convolution": null | {...}}
+///    "epilogue": {"scale", "bias", "residual", "activation", "low", "high", "alpha",
+///    "beta"}, "runtime_values", "convolution": null | {...}}
 [[nodiscard]] nlohmann::json to_json(const Problem& problem, const Cancellation& cancel = {});
 
 /// The member "epilogue" above; infinite bounds are null.
 [[nodiscard]] nlohmann::json to_json(const Epilogue& epilogue);
-/// Throws Error as read_problem(), and InvalidArgument for bounds of a clamp that hold no number.
+/// Throws Error as read_problem(), and InvalidArgument for parameters that its activation cannot
+/// have.
 [[nodiscard]] Epilogue read_epilogue(const nlohmann::json& json);
 
 /// The problem that to_json() wrote, for its matrix. Throws Error that names the member that is

@@ -8,8 +8,8 @@
 A GELU's piece is a polynomial p(d) with p^2 or p^4 close to the upper tail Q(t) = 1 - Phi(t), where
 t = |x|, d = t - center and |d| <= step / 2. At the largest t, which stands for all beyond, p is 0:
 the last piece is, or its polynomial has a root there. SiLU has one polynomial, of e^-r on
-[-ln 2, 0]. A weighted least-squares fit is made minimax (Lawson's iteration) and rounded to floats,
-whose bits are then moved while the largest error of the result falls, computed in floats as the
+[-ln 2, 0]; sigmoid and tanh have one on [-ln 2 / 2, ln 2 / 2], and tanh another near 0. A weighted least-squares fit is made minimax (Lawson's iteration) and rounded to floats,
+whose bits (but for sigmoid and tanh) are then moved while the largest error of the result falls, computed in floats as the
 kernel does. The same coefficients come out of every run. It takes three minutes.
 """
 
@@ -26,6 +26,8 @@ POINTS = 1_500_000  # where the error is looked at
 WORST = 200  # of them: so many more are looked at after every move of a round
 ROUNDS = 12
 MOVES = 4000  # a round
+LOG2_E, LN_2 = np.float32(1 / np.log(2)), np.float32(np.log(2))
+TANH_NEAR = 0.625  # tanh is a polynomial below it
 
 Function = Callable[[np.ndarray], np.ndarray]
 # Errors at given points of floats from given coefficients.
@@ -233,13 +235,12 @@ def pieces(name: str, tail: Function, count: int, step: float, degree: int) -> s
 
 
 def exponential() -> str:
-    log2_e, ln_2 = np.float32(1 / np.log(2)), np.float32(np.log(2))
     random = np.random.default_rng(3)
     points = np.concatenate([random.uniform(-40, 0, POINTS), random.uniform(-4, 4, POINTS)])
 
     def errors(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
-        k = np.floor(x * -log2_e)
-        power = polynomial(coefficients, fma(k, ln_2, x)).astype(np.float64) * 2.0**k
+        k = np.floor(x * -LOG2_E)
+        power = polynomial(coefficients, fma(k, LN_2, x)).astype(np.float64) * 2.0**k
         result = x / (1 + power).astype(np.float32)
         return ulps(result, x / (1 + np.exp(-x.astype(np.float64))))
 
@@ -247,10 +248,55 @@ def exponential() -> str:
     start = rounded_minimax(at, np.exp(-at), 5, {0: 1.0})
     found, error = improved(start, points.astype(np.float32), errors, 1)
     print(f"silu: {error:.2f} ulp", flush=True)
-    return (f"inline constexpr float k_log2_e = {numbers([log2_e])};\n"
-            f"inline constexpr float k_ln_2 = {numbers([ln_2])};\n"
+    return (f"inline constexpr float k_log2_e = {numbers([LOG2_E])};\n"
+            f"inline constexpr float k_ln_2 = {numbers([LN_2])};\n"
             "/// e^-r for -ln 2 <= r <= 0, by the powers of r, upwards.\n"
             f"inline constexpr std::array<float, 6> k_exp = {{{numbers(found)}}};\n")
+
+
+def decayed(coefficients: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """e^-t as the kernel computes it."""
+    large = np.float32(3 * 2**22 + 127)
+    k = fma(t, -LOG2_E, large) - large
+    power = polynomial(coefficients, fma(k, LN_2, t)).astype(np.float64) * 2.0**k
+    return np.where(k == -127, 0, power).astype(np.float32)
+
+
+def decay() -> str:
+    """e^-r for |r| <= ln 2 / 2; the figures are errors of what sigmoid and tanh make of it."""
+    half = np.log(2) / 2 * (1 + 1e-4)
+    at = nodes(-half, half)
+    found = rounded_minimax(at, np.exp(-at), 6, {0: 1.0, 1: -1.0})
+    random = np.random.default_rng(4)
+    x = random.uniform(0, 40, POINTS).astype(np.float32)
+    e = decayed(found, x)
+    below = ulps(e / (1 + e), 1 / (1 + np.exp(x.astype(np.float64))))
+    x = random.uniform(TANH_NEAR, 10, POINTS).astype(np.float32)
+    e = decayed(found, x + x)
+    beyond = ulps((1 - e) / (1 + e), np.tanh(x.astype(np.float64)))
+    print(f"sigmoid: {below.max():.2f} ulp; tanh: {beyond.max():.2f} ulp", flush=True)
+    return ("/// e^-t of this is 0, as is that of anything larger.\n"
+            "inline constexpr float k_decay_zero = 88;\n"
+            "/// e^-r for |r| <= ln 2 / 2, by the powers of r, upwards.\n"
+            f"inline constexpr std::array<float, 7> k_decay = {{{numbers(found)}}};\n")
+
+
+def tanh_near() -> str:
+    """tanh(x) / x by the powers of x^2, of which the lowest is 1."""
+    square = nodes(1e-4, TANH_NEAR**2)
+    root = np.sqrt(square)
+    ratio = np.tanh(root) / root
+    fixed: dict[int, float] = {}
+    for k in range(4, -1, -1):
+        found = minimax(square, (ratio - 1) / square, 4, fixed, ratio / square)
+        fixed[k] = float(np.float32(found[k]))
+    coefficients = np.array([1.0] + [fixed[k] for k in range(5)], dtype=np.float32)
+    x = np.random.default_rng(5).uniform(1e-3, TANH_NEAR, POINTS).astype(np.float32)
+    errors = ulps(x * polynomial(coefficients, x * x), np.tanh(x.astype(np.float64)))
+    print(f"tanh near 0: {errors.max():.2f} ulp", flush=True)
+    return ("/// tanh(x) / x for |x| below k_tanh_near, by the powers of x^2, upwards.\n"
+            f"inline constexpr float k_tanh_near = {TANH_NEAR}F;\n"
+            f"inline constexpr std::array<float, 6> k_tanh = {{{numbers(coefficients)}}};\n")
 
 
 def main() -> None:
@@ -258,7 +304,7 @@ def main() -> None:
     for name, tail, degree in (("k_gelu_erf", tail_of_erf, 8), ("k_gelu_tanh", tail_of_tanh, 9)):
         parts.append(pieces(name, tail, 16, 0.5, 5))
         parts.append(pieces(name, tail, 4, 2.0, degree))
-    parts.append(exponential())
+    parts += [exponential(), decay(), tanh_near()]
     parts.append("}  // namespace spjit\n")
     Path(sys.argv[1]).write_text("\n".join(parts), encoding="utf-8")
 

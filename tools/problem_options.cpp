@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -135,26 +137,58 @@ void add_convolution(CLI::App& command, Problem& problem) {
       "With --conv: of channels and of filters; A has the channels of one. Default: 1.");
 }
 
-/// "gelu", "clamp:0,6".
+/// Two numbers with a comma between; nothing where they are not.
+std::optional<std::pair<float, float>> read_pair(std::string_view text) {
+  const std::size_t comma = std::min(text.find(','), text.size());
+  const auto first = read_number<float>(text.substr(0, comma));
+  const auto second = read_number<float>(text.substr(std::min(comma + 1, text.size())));
+  if (!first || !second) return std::nullopt;
+  return std::pair{*first, *second};
+}
+
+[[noreturn]] void refuse_activation(std::string_view expected, std::string_view text) {
+  throw InvalidArgument(fmt::format("--activation: expected {}, not '{}'", expected,
+                                    printable(text, k_longest_shown)));
+}
+
+/// What --activation says behind the name of what has parameters; `text` is all of it.
+void read_parameters(std::string_view parameters, std::string_view text, Epilogue& epilogue) {
+  if (epilogue.activation == Activation::clamp) {
+    const auto bounds = read_pair(parameters);
+    if (!bounds || !(bounds->first <= bounds->second)) {
+      refuse_activation("clamp:LOW,HIGH with LOW up to HIGH, as clamp:0,6 or clamp:-1,inf", text);
+    }
+    std::tie(epilogue.low, epilogue.high) = *bounds;
+  } else if (epilogue.activation == Activation::leaky_relu) {
+    const auto alpha = read_number<float>(parameters);
+    if (!alpha || !std::isfinite(*alpha)) {
+      refuse_activation("leaky-relu or leaky-relu:ALPHA, as leaky-relu:0.1", text);
+    }
+    epilogue.alpha = *alpha;
+  } else {
+    const auto line = read_pair(parameters);
+    if (!line || !std::isfinite(line->first) || !std::isfinite(line->second)) {
+      refuse_activation("hard-sigmoid or hard-sigmoid:ALPHA,BETA, as hard-sigmoid:0.2,0.5", text);
+    }
+    std::tie(epilogue.alpha, epilogue.beta) = *line;
+  }
+}
+
+/// "gelu", "clamp:0,6", "leaky-relu" or "leaky-relu:0.1". What is left out is as PyTorch has it.
 void parse_activation_option(std::string_view text, Epilogue& epilogue) {
-  constexpr std::string_view k_clamp = "clamp:";
-  if (!text.starts_with(k_clamp)) {
-    epilogue.activation = parse_activation(text);
-    if (epilogue.activation != Activation::clamp) return;
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const std::string_view name = text.substr(0, colon);
+  const bool has_parameters =
+      name == "clamp" || (colon < text.size() && (name == "leaky-relu" || name == "hard-sigmoid"));
+  epilogue.activation = parse_activation(has_parameters ? name : text);
+  if (has_parameters) {
+    read_parameters(text.substr(std::min(colon + 1, text.size())), text, epilogue);
+  } else if (epilogue.activation == Activation::leaky_relu) {
+    epilogue.alpha = 0.01F;
+  } else if (epilogue.activation == Activation::hard_sigmoid) {
+    epilogue.alpha = 1.0F / 6;
+    epilogue.beta = 0.5F;
   }
-  const std::string_view bounds = text.substr(std::min(k_clamp.size(), text.size()));
-  const std::size_t comma = std::min(bounds.find(','), bounds.size());
-  const auto low = read_number<float>(bounds.substr(0, comma));
-  const auto high = read_number<float>(bounds.substr(std::min(comma + 1, bounds.size())));
-  if (!low || !high || !(*low <= *high)) {
-    throw InvalidArgument(
-        fmt::format("--activation: expected clamp:LOW,HIGH with LOW up to HIGH, as clamp:0,6 or "
-                    "clamp:-1,inf, not '{}'",
-                    printable(text, k_longest_shown)));
-  }
-  epilogue.activation = Activation::clamp;
-  epilogue.low = *low;
-  epilogue.high = *high;
 }
 
 void add_layouts(CLI::App& command, Problem& problem) {
@@ -216,7 +250,8 @@ void add_epilogue(CLI::App& command, Epilogue& epilogue, OperandFiles& files) {
           "--activation",
           [&epilogue](const std::string& text) { parse_activation_option(text, epilogue); },
           "Last, a function of each element as PyTorch has it: none, relu, gelu (with erf), "
-          "gelu-tanh, silu, hard-swish or clamp:LOW,HIGH.")
+          "gelu-tanh, silu, hard-swish, sigmoid, tanh, clamp:LOW,HIGH, leaky-relu:ALPHA "
+          "(without: 0.01) or hard-sigmoid:ALPHA,BETA (without: 1/6 and 0.5).")
       ->type_name("FUNCTION")
       ->default_str("none");
 }

@@ -50,11 +50,13 @@ CacheOptions cache_options(const spjit_compiler_options& given) {
 }
 
 Activation activation_of(std::int32_t activation) {
-  check_enum(activation, "activation", SPJIT_HARD_SWISH,
-             "SPJIT_NO_ACTIVATION, _RELU, _GELU, _GELU_TANH, _SILU, _CLAMP, _HARD_SWISH");
+  check_enum(activation, "activation", SPJIT_TANH,
+             "SPJIT_NO_ACTIVATION, _RELU, _GELU, _GELU_TANH, _SILU, _CLAMP, _HARD_SWISH, "
+             "_LEAKY_RELU, _HARD_SIGMOID, _SIGMOID, _TANH");
   constexpr Activation k_activations[] = {
-      Activation::none, Activation::relu,  Activation::gelu_erf,  Activation::gelu_tanh,
-      Activation::silu, Activation::clamp, Activation::hard_swish};
+      Activation::none,         Activation::relu,    Activation::gelu_erf,   Activation::gelu_tanh,
+      Activation::silu,         Activation::clamp,   Activation::hard_swish, Activation::leaky_relu,
+      Activation::hard_sigmoid, Activation::sigmoid, Activation::tanh};
   return k_activations[activation];
 }
 
@@ -118,6 +120,8 @@ Problem problem_of(const spjit_problem& given, const SharedMatrix& matrix) {
   problem.epilogue.activation = activation_of(given.activation);
   problem.epilogue.low = given.clamp_low;
   problem.epilogue.high = given.clamp_high;
+  problem.epilogue.alpha = given.alpha;
+  problem.epilogue.beta = given.beta;
   problem.runtime_values = checked_flag(given.runtime_values, "runtime_values");
   if (given.convolution != nullptr) {
     problem.operation = Operation::conv2d;

@@ -13,19 +13,23 @@ namespace spjit {
 /// A function of each element, as PyTorch defines it.
 enum class Activation : std::uint8_t {
   none,
-  relu,        ///< 0 where x < 0, else x
-  gelu_erf,    ///< x / 2 * (1 + erf(x / sqrt(2)))
-  gelu_tanh,   ///< x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))
-  silu,        ///< x / (1 + e^-x)
-  clamp,       ///< min(max(x, low), high)
-  hard_swish,  ///< x * min(max(x + 3, 0), 6) / 6
+  relu,          ///< 0 where x < 0, else x
+  gelu_erf,      ///< x / 2 * (1 + erf(x / sqrt(2)))
+  gelu_tanh,     ///< x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))
+  silu,          ///< x / (1 + e^-x)
+  clamp,         ///< min(max(x, low), high)
+  hard_swish,    ///< x * min(max(x + 3, 0), 6) / 6
+  leaky_relu,    ///< alpha * x where x < 0, else x
+  hard_sigmoid,  ///< min(max(alpha * x + beta, 0), 1)
+  sigmoid,       ///< 1 / (1 + e^-x)
+  tanh,          ///< (e^x - e^-x) / (e^x + e^-x)
 };
 
 /// The last of them.
-inline constexpr Activation k_last_activation = Activation::hard_swish;
+inline constexpr Activation k_last_activation = Activation::tanh;
 
-/// "none", "relu", "gelu", "gelu-tanh", "silu", "clamp", "hard-swish"; throws InvalidArgument
-/// otherwise.
+/// "none", "relu", "gelu", "gelu-tanh", "silu", "clamp", "hard-swish", "leaky-relu",
+/// "hard-sigmoid", "sigmoid", "tanh"; throws InvalidArgument otherwise.
 [[nodiscard]] SPJIT_EXPORT Activation parse_activation(std::string_view name);
 [[nodiscard]] SPJIT_EXPORT std::string_view to_string(Activation activation);
 
@@ -39,6 +43,10 @@ struct Epilogue {
   Activation activation = Activation::none;
   float low = 0;   ///< of clamp; may be -infinity
   float high = 0;  ///< of clamp, >= low; may be infinity
+  /// Of leaky_relu (PyTorch and ONNX: 0.01 unless they say another) and hard_sigmoid (PyTorch: 1 /
+  /// 6, ONNX: 0.2 unless it says another); finite.
+  float alpha = 0;
+  float beta = 0;  ///< of hard_sigmoid (0.5 there), finite
 
   /// Whether C is the product.
   [[nodiscard]] bool empty() const noexcept {

@@ -106,7 +106,7 @@ class ReferenceExecutable final : public Executable {
         sum += arguments.residual[residual.offset(row, static_cast<std::int64_t>(j))];
       }
     }
-    activate(sums, epilogue.activation, {epilogue.low, epilogue.high}, read_.header.isa);
+    activate(sums, epilogue.activation, parameters_of(epilogue), read_.header.isa);
   }
 
   HostObject object_;

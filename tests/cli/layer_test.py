@@ -85,21 +85,42 @@ class EpilogueTest(LayerTest):
 
     def test_every_part_reaches_the_kernel(self):
         none = {"scale": False, "bias": False, "residual": False, "activation": "none", "low": 0,
-                "high": 0}
+                "high": 0, "alpha": 0, "beta": 0}
 
         self.assertEqual(self.epilogue(), none)
         for part in ["scale", "bias", "residual"]:
             self.assertEqual(self.epilogue(f"--{part}"), {**none, part: True})
-        for name in ["none", "relu", "gelu", "gelu-tanh", "silu"]:
+        for name in ["none", "relu", "gelu", "gelu-tanh", "silu", "hard-swish", "sigmoid", "tanh"]:
             self.assertEqual(self.epilogue("--activation", name), {**none, "activation": name})
         self.assertEqual(self.epilogue("--activation", "clamp:-0.5,6"),
                          {**none, "activation": "clamp", "low": -0.5, "high": 6})
 
+    def test_parameters_of_activations_have_defaults_as_in_pytorch(self):
+        def of(text):
+            epilogue = self.epilogue("--activation", text)
+            return epilogue["activation"], epilogue["alpha"], epilogue["beta"]
+
+        self.assertEqual(of("leaky-relu:-0.5"), ("leaky-relu", -0.5, 0))
+        self.assertEqual(of("hard-sigmoid:0.25,-1"), ("hard-sigmoid", 0.25, -1))
+        name, alpha, beta = of("leaky-relu")
+        self.assertEqual((name, beta), ("leaky-relu", 0))
+        self.assertAlmostEqual(alpha, 0.01, places=8)
+        name, alpha, beta = of("hard-sigmoid")
+        self.assertEqual((name, beta), ("hard-sigmoid", 0.5))
+        self.assertAlmostEqual(alpha, 1 / 6, places=7)
+
     def test_activations_that_are_none_are_refused(self):
-        self.refuse(["--n", 8, "--activation", "swish"], USAGE, "swish", "silu, clamp or hard-swish")
+        self.refuse(["--n", 8, "--activation", "swish"], USAGE, "swish", "hard-sigmoid, sigmoid or tanh")
         for text in ["clamp", "clamp:", "clamp:1", "clamp:1,", "clamp:2,1", "clamp:nan,1",
                      "clamp:0,6,7", "clamp:0x1,2", "clamp:inf,inf"]:
             self.refuse(["--n", 8, "--activation", text], USAGE, "clamp")
+        for text in ["leaky-relu:", "leaky-relu:x", "leaky-relu:inf", "leaky-relu:nan",
+                     "leaky-relu:1,2"]:
+            self.refuse(["--n", 8, "--activation", text], USAGE, "leaky-relu:ALPHA")
+        for text in ["hard-sigmoid:", "hard-sigmoid:1", "hard-sigmoid:1,", "hard-sigmoid:1,inf",
+                     "hard-sigmoid:1,2,3"]:
+            self.refuse(["--n", 8, "--activation", text], USAGE, "hard-sigmoid:ALPHA,BETA")
+        self.refuse(["--n", 8, "--activation", "tanh:1"], USAGE, 'activation "tanh:1" is unknown')
 
     def test_a_file_has_the_numbers_of_every_layer(self):
         self.generate("other.npz", 96, 20)

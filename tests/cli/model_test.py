@@ -179,7 +179,7 @@ class CompileTest(ModelTest):
     def test_wrong_options_of_layers_are_refused(self) -> None:
         for layers, fragment in (
             ([{"activation": "gelu"}], 'has no "name"'),
-            ([{"name": "w", "activation": "tanh"}], "tanh"),
+            ([{"name": "w", "activation": "softmax"}], "softmax"),
             ([{"name": "w", "speed": "fast"}], "speed"),
             ([{"name": "w", "n": None}], '"n" is null'),
             (["w"], "expected an object"),

@@ -16,6 +16,8 @@ namespace spjit::testing_support {
 /// By the definition, in double.
 [[nodiscard]] inline double exact_activation(Activation activation, double x) {
   if (activation == Activation::hard_swish) return x * std::clamp(x + 3, 0.0, 6.0) / 6;
+  if (activation == Activation::sigmoid) return 1 / (1 + std::exp(-x));
+  if (activation == Activation::tanh) return std::tanh(x);
   if (activation == Activation::gelu_erf) return x / 2 * std::erfc(-x / std::sqrt(2.0));
   const double z = activation == Activation::silu
                        ? x
@@ -41,6 +43,10 @@ struct Interval {
   constexpr double k_inf = std::numeric_limits<double>::infinity();
   if (activation == Activation::hard_swish) return {{-k_max, k_max, 2.5, k_inf}};
   if (isa == HostIsa::generic) return {{-k_max, k_max, 0.501, k_inf}};
+  if (activation == Activation::tanh) return {{-k_max, k_max, 1.6, k_inf}};
+  if (activation == Activation::sigmoid) {
+    return {{-k_max, -87.3F, k_inf, 1.2e-38}, {-87.3F, -40, 4.6, k_inf}, {-40, k_max, 2.6, k_inf}};
+  }
   if (activation == Activation::silu) {
     return {{-k_max, -88.7F, k_inf, 3e-37}, {-88.7F, -40, 5.5, k_inf}, {-40, k_max, 4, k_inf}};
   }

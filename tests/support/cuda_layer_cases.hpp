@@ -38,6 +38,7 @@ struct NamedLayer {
         spec.layer.epilogue.low = -0.5F;
         spec.layer.epilogue.high = 0.25F;
       }
+      set_line(spec.layer.epilogue);
       LayerCase item = layer_case(with_empty_rows(30), spec);
       item.sizes.batch = 2;
       item.sizes.b_distance = 6 * 37;

@@ -64,6 +64,7 @@ inline constexpr std::array k_all_layouts = {
     epilogue.low = -0.25F;
     epilogue.high = 0.75F;
   }
+  set_line(epilogue);
   return epilogue;
 }
 

@@ -314,6 +314,24 @@ class LayerOperands {
       case Activation::hard_swish:
         // Steeper than the others, up to 1.5.
         return {x * std::min(std::max(x + 3, 0.0), 6.0) / 6, 1.5 * bound + 0x1p-22 * std::abs(x)};
+      case Activation::leaky_relu: {
+        const double alpha = problem_.epilogue.alpha;
+        y = x < 0 ? alpha * x : x;
+        return {y, std::max(1.0, std::abs(alpha)) * bound + 0x1p-23 * std::abs(y) + 1e-44};
+      }
+      case Activation::hard_sigmoid: {
+        const double alpha = problem_.epilogue.alpha;
+        const double beta = problem_.epilogue.beta;
+        y = alpha * x + beta;
+        if (!std::isnan(y)) y = std::min(std::max(y, 0.0), 1.0);
+        return {y, std::abs(alpha) * bound + 0x1p-22 * (2 + std::abs(beta))};
+      }
+      case Activation::sigmoid:
+        y = 1 / (1 + std::exp(-x));
+        break;
+      case Activation::tanh:
+        y = std::tanh(x);
+        break;
     }
     return {y, k_steepest * bound + 0x1p-20 * std::abs(y) + 3e-10};
   }

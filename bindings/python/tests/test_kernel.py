@@ -23,6 +23,13 @@ def test_computes_the_layer(weights, rng):
     ({"activation": "relu"}, lambda y: np.maximum(y, 0)),
     ({"activation": "silu"}, lambda y: y / (1 + np.exp(-y))),
     ({"activation": "hard-swish"}, lambda y: y * np.clip(y + 3, 0, 6) / 6),
+    ({"activation": "leaky-relu"}, lambda y: np.where(y < 0, 0.01 * y, y)),
+    ({"activation": "leaky-relu", "alpha": -0.5}, lambda y: np.where(y < 0, -0.5 * y, y)),
+    ({"activation": "hard-sigmoid"}, lambda y: np.clip(y / 6 + 0.5, 0, 1)),
+    ({"activation": "hard-sigmoid", "alpha": 0.2, "beta": 0.25},
+     lambda y: np.clip(0.2 * y + 0.25, 0, 1)),
+    ({"activation": "sigmoid"}, lambda y: 1 / (1 + np.exp(-y))),
+    ({"activation": "tanh"}, np.tanh),
     ({"clamp": (-0.5, 0.75)}, lambda y: np.clip(y, -0.5, 0.75)),
     ({"clamp": (0, float("inf"))}, lambda y: np.maximum(y, 0)),
 ])

@@ -25,8 +25,11 @@ namespace {
 using namespace spjit;
 using namespace spjit::testing_support;
 
-constexpr std::array k_bounded = {Activation::gelu_erf, Activation::gelu_tanh, Activation::silu,
-                                  Activation::hard_swish};
+constexpr std::array k_bounded = {Activation::gelu_erf,   Activation::gelu_tanh, Activation::silu,
+                                  Activation::hard_swish, Activation::sigmoid,   Activation::tanh};
+/// Of those, the ones that are x for large x.
+constexpr std::array k_gated = {Activation::gelu_erf, Activation::gelu_tanh, Activation::silu,
+                                Activation::hard_swish};
 
 /// What docs/epilogue.md promises of GPUs.
 std::vector<Interval> promises_of_gpus(Activation activation) {
@@ -94,14 +97,16 @@ void sweep(std::uint32_t step, const Use& use) {
   use(xs);
 }
 
-TEST_F(CudaActivation, HasTheErrorsOfAvx512AndItsBits) {
+TEST_F(CudaActivation, HasTheErrorsOfTheHostAndItsBits) {
   for (const Activation activation : k_bounded) {
     const Activate activate_on_gpu({.activation = activation});
     std::vector<WorstError> worst;
     for (const Interval& interval : promises_of_gpus(activation)) {
       worst.push_back({.interval = interval});
     }
-    const bool has_twin = activation != Activation::silu && Target(HostIsa::avx512).runs_here();
+    const bool is_gelu = activation == Activation::gelu_erf || activation == Activation::gelu_tanh;
+    const bool has_twin =
+        activation != Activation::silu && (!is_gelu || like_a_gpu() == HostIsa::avx512);
     std::int64_t others = 0;
     sweep(float_step(), [&](const std::vector<float>& xs) {
       const std::vector<float> ys = activate_on_gpu(xs);
@@ -115,7 +120,7 @@ TEST_F(CudaActivation, HasTheErrorsOfAvx512AndItsBits) {
       if (!has_twin) return;
       std::vector<float> zs = xs;
       for (float& z : zs) z += 0.0F;  // a sum that begins at +0 is no -0
-      activate(zs, activation, {}, HostIsa::avx512);
+      activate(zs, activation, {}, like_a_gpu());
       for (std::size_t i = 0; i < xs.size(); ++i) others += same_value(ys[i], zs[i]) ? 0 : 1;
     });
 
@@ -144,7 +149,7 @@ TEST_F(CudaActivation, OfSpecialValuesIsWhatTheFormulaGives) {
                                  100,   -0.0F, -0.0F,    -0.0F};
   std::vector<float> negative = xs;
   for (float& x : negative) x = -x;
-  for (const Activation activation : k_bounded) {
+  for (const Activation activation : k_gated) {
     // A sum that begins at +0 is never -0; a scale of -1 makes one of it.
     EXPECT_TRUE(same_bits(Activate({.scale = true, .activation = activation})(negative, -1), ys))
         << to_string(activation);
@@ -152,7 +157,26 @@ TEST_F(CudaActivation, OfSpecialValuesIsWhatTheFormulaGives) {
   }
 }
 
-TEST_F(CudaActivation, ReluAndClampHaveTheBitsOfTheirDefinition) {
+TEST_F(CudaActivation, SigmoidAndTanhOfSpecialValuesAreTheirLimits) {
+  using Limits = std::numeric_limits<float>;
+  const float nan = Limits::quiet_NaN();
+  const float infinity = Limits::infinity();
+  const std::vector<float> xs = {0.0F,      -0.0F, nan,   infinity,
+                                 -infinity, 20,    -1000, Limits::denorm_min()};
+  std::vector<float> negative = xs;
+  for (float& x : negative) x = -x;
+  const auto of = [&](Activation activation) {
+    return Activate({.scale = true, .activation = activation})(negative, -1);
+  };
+
+  EXPECT_TRUE(same_bits(of(Activation::sigmoid),
+                        std::vector{0.5F, 0.5F, nan, 1.0F, 0.0F, 1.0F, 0.0F, 0.5F}));
+  // A sum that begins at +0 is never -0; a scale of -1 makes one of it.
+  EXPECT_TRUE(same_bits(of(Activation::tanh), std::vector{-0.0F, -0.0F, nan, 1.0F, -1.0F, 1.0F,
+                                                          -1.0F, Limits::denorm_min()}));
+}
+
+TEST_F(CudaActivation, SimpleOnesHaveTheBitsOfTheirDefinition) {
   using Limits = std::numeric_limits<float>;
   std::vector<float> xs = {0.0F,
                            -0.0F,
@@ -183,6 +207,17 @@ TEST_F(CudaActivation, ReluAndClampHaveTheBitsOfTheirDefinition) {
           [low, high](float x) {
             const float raised = x < low ? low : x;
             return raised > high ? high : raised;
+          });
+  }
+  for (const auto& [alpha, beta] : {std::array{0.01F, 0.0F}, std::array{1.0F / 6, 0.5F},
+                                    std::array{-2.5F, -0.25F}, std::array{0.0F, 1.0F}}) {
+    check({.scale = true, .activation = Activation::leaky_relu, .alpha = alpha},
+          [alpha](float x) { return x < 0 ? alpha * x : x; });
+    check({.scale = true, .activation = Activation::hard_sigmoid, .alpha = alpha, .beta = beta},
+          [alpha, beta](float x) {
+            const float sum = alpha * x + beta;
+            const float raised = sum < 0 ? 0 : sum;
+            return raised > 1 ? 1 : raised;
           });
   }
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/families.hpp"
+#include "plan/problem.hpp"
 #include "spjit/error.hpp"
 #include "tests/support/draw.hpp"
 #include "tests/support/guarded_buffers.hpp"
@@ -60,6 +61,8 @@ Epilogue draw_epilogue(Draw& draw) {
     epilogue.low = draw.one_of<float>({-k_infinite, -1, 0});
     epilogue.high = draw.one_of<float>({0, 0.5F, k_infinite});
   }
+  if (has_alpha(epilogue.activation)) epilogue.alpha = draw.one_of<float>({0.01F, 0.2F, -1.5F, 0});
+  if (has_beta(epilogue.activation)) epilogue.beta = draw.one_of<float>({0, 0.5F, -3});
   return epilogue;
 }
 

@@ -227,6 +227,7 @@ std::vector<Epilogue> epilogues() {
     Epilogue epilogue;
     epilogue.activation = activation;
     if (activation == Activation::clamp) epilogue.high = 2;
+    set_line(epilogue);
     all.push_back(epilogue);
     epilogue.scale = activation == Activation::none || activation == Activation::relu;
     epilogue.bias = true;

@@ -174,8 +174,8 @@ TEST_F(CCompileErrors, UnknownNumbersOfEnumsAreRefused) {
                "b_layout is 4; expected 0 to 3");
   expect_error(compile_with([](auto& problem) { problem.c_layout = -1; }), SPJIT_INVALID_ARGUMENT,
                "c_layout is -1; expected 0 to 3");
-  expect_error(compile_with([](auto& problem) { problem.activation = 7; }), SPJIT_INVALID_ARGUMENT,
-               "activation is 7; expected 0 to 6");
+  expect_error(compile_with([](auto& problem) { problem.activation = 11; }), SPJIT_INVALID_ARGUMENT,
+               "activation is 11; expected 0 to 10");
   expect_error(compile_with([](auto& problem) { problem.has_bias = 2; }), SPJIT_INVALID_ARGUMENT,
                "has_bias is 2; expected 0 or 1");
   expect_error(compile_with([](auto& problem) { problem.runtime_n = -1; }), SPJIT_INVALID_ARGUMENT,
@@ -194,6 +194,11 @@ TEST_F(CCompileErrors, WrongProblemsAreRefused) {
                  problem.clamp_low = 1;
                }),
                SPJIT_INVALID_ARGUMENT, "clamp");
+  expect_error(compile_with([](auto& problem) {
+                 problem.activation = SPJIT_LEAKY_RELU;
+                 problem.alpha = std::numeric_limits<float>::infinity();
+               }),
+               SPJIT_INVALID_ARGUMENT, "alpha of leaky-relu is inf");
 }
 
 TEST_F(CCompileErrors, WrongControlsAreRefused) {

@@ -14,7 +14,9 @@ using Floats = std::numeric_limits<float>;
 Reference sum_of(double value) { return {.value = value, .bound = 0x1p-20}; }
 
 Reference activated(double value, Activation activation) {
-  return finished(sum_of(value), {.activation = activation, .low = -1, .high = 6}, {});
+  return finished(sum_of(value),
+                  {.activation = activation, .low = -1, .high = 6, .alpha = -0.25F, .beta = 0.5F},
+                  {});
 }
 
 TEST(EpilogueReference, WithoutOneIsTheSum) {
@@ -51,6 +53,29 @@ TEST(EpilogueReference, HasActivationsAsTheirFormulasSay) {
   EXPECT_EQ(activated(7, Activation::hard_swish).value, 7);
   EXPECT_EQ(activated(-7, Activation::hard_swish).value, 0);
   EXPECT_NEAR(activated(-1, Activation::hard_swish).value, -1.0 / 3, 1e-15);
+  EXPECT_EQ(activated(-2, Activation::leaky_relu).value, 0.5);
+  EXPECT_EQ(activated(2, Activation::leaky_relu).value, 2);
+  EXPECT_EQ(activated(1, Activation::hard_sigmoid).value, 0.25);
+  EXPECT_EQ(activated(3, Activation::hard_sigmoid).value, 0);
+  EXPECT_EQ(activated(-3, Activation::hard_sigmoid).value, 1);
+  EXPECT_NEAR(activated(-1, Activation::sigmoid).value, 1 / (1 + std::exp(1)), 1e-15);
+  EXPECT_EQ(activated(-1, Activation::tanh).value, std::tanh(-1));
+}
+
+TEST(EpilogueReference, BoundsActivationsByTheirSlopeAndTheirOwnError) {
+  struct Case {
+    Activation activation;
+    double slope;
+    double roundings;  ///< of results up to 1
+  };
+  for (const auto& [activation, slope, roundings] :
+       {Case{Activation::leaky_relu, 1, 4}, Case{Activation::hard_sigmoid, 0.25, 5},
+        Case{Activation::sigmoid, 0.25, 11}, Case{Activation::tanh, 1, 7}}) {
+    const Reference exact = activated(1, activation);
+
+    EXPECT_GT(exact.bound, slope * 0x1p-20) << to_string(activation);
+    EXPECT_LT(exact.bound, slope * 0x1p-20 + (roundings + 1) * 0x1p-24) << to_string(activation);
+  }
 }
 
 TEST(EpilogueReference, BoundsActivationsTightlyEnoughToTellThemApart) {

@@ -37,10 +37,13 @@ constexpr float k_inf = std::numeric_limits<float>::infinity();
 constexpr float k_nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float k_max = std::numeric_limits<float>::max();
 constexpr float k_denormal = std::numeric_limits<float>::denorm_min();
-constexpr ClampBounds k_bounds = {.low = -1, .high = 6};
+constexpr ActivationParameters k_parameters = {.low = -1, .high = 6, .alpha = -0.3F, .beta = 0.4F};
 
-constexpr std::array k_bounded = {Activation::gelu_erf, Activation::gelu_tanh, Activation::silu,
-                                  Activation::hard_swish};
+constexpr std::array k_bounded = {Activation::gelu_erf,   Activation::gelu_tanh, Activation::silu,
+                                  Activation::hard_swish, Activation::sigmoid,   Activation::tanh};
+/// Of those, the ones that are x for large x.
+constexpr std::array k_gated = {Activation::gelu_erf, Activation::gelu_tanh, Activation::silu,
+                                Activation::hard_swish};
 
 /// Activations need no compiler, so the generic ones run everywhere.
 std::vector<HostIsa> isas() {
@@ -52,8 +55,8 @@ std::vector<HostIsa> isas() {
 }
 
 std::vector<float> activated(std::vector<float> values, Activation activation, HostIsa isa,
-                             ClampBounds bounds = k_bounds) {
-  activate(values, activation, bounds, isa);
+                             ActivationParameters parameters = k_parameters) {
+  activate(values, activation, parameters, isa);
   return values;
 }
 
@@ -175,7 +178,7 @@ TEST(Activation, HardSwishHasTheBitsOfItsStepsInEveryInstructionSet) {
   }
 }
 
-TEST(Activation, SiluHasTheSameBitsInAvx512AndAvx2) {
+TEST(Activation, HasTheSameBitsInAvx512AndAvx2WithoutATable) {
   if (!Target(HostIsa::avx512).runs_here()) GTEST_SKIP() << "this CPU has no AVX-512";
   const std::uint32_t step = float_step();
   std::vector<float> xs;
@@ -183,11 +186,68 @@ TEST(Activation, SiluHasTheSameBitsInAvx512AndAvx2) {
     xs.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
     if (xs.size() < 4096 && bits + step <= 0xFFFFFFFF) continue;
 
-    const std::vector<float> a = activated(xs, Activation::silu, HostIsa::avx512);
-    const std::vector<float> b = activated(xs, Activation::silu, HostIsa::avx2);
+    for (const Activation activation : {Activation::silu, Activation::sigmoid, Activation::tanh}) {
+      const std::vector<float> a = activated(xs, activation, HostIsa::avx512);
+      const std::vector<float> b = activated(xs, activation, HostIsa::avx2);
 
-    for (std::size_t i = 0; i < xs.size(); ++i) ASSERT_TRUE(same(a[i], b[i])) << xs[i];
+      for (std::size_t i = 0; i < xs.size(); ++i) {
+        ASSERT_TRUE(same(a[i], b[i])) << to_string(activation) << " " << xs[i];
+      }
+    }
     xs.clear();
+  }
+}
+
+TEST(Activation, LeakyReluAndHardSigmoidHaveTheBitsOfTheirStepsInEveryInstructionSet) {
+  std::vector<float> xs = {k_nan, -k_nan, k_inf, -k_inf, 0.0F,       -0.0F,
+                           -3,    3,      k_max, -k_max, k_denormal, -k_denormal};
+  for (std::uint64_t bits = 0; bits <= 0xFFFFFFFF; bits += 4001) {
+    xs.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  }
+  for (const ActivationParameters& parameters : {ActivationParameters{.alpha = 0.01F, .beta = 0},
+                                                 {.alpha = 1.0F / 6, .beta = 0.5F},
+                                                 {.alpha = 0.2F, .beta = 0.5F},
+                                                 {.alpha = -2.5F, .beta = -0.0F},
+                                                 {.alpha = 0, .beta = 1},
+                                                 {.alpha = 1e30F, .beta = -1e30F}}) {
+    for (const HostIsa isa : isas()) {
+      const std::vector<float> leaky = activated(xs, Activation::leaky_relu, isa, parameters);
+      const std::vector<float> hard = activated(xs, Activation::hard_sigmoid, isa, parameters);
+
+      for (std::size_t i = 0; i < xs.size(); ++i) {
+        const float x = xs[i];
+        const float leak = parameters.alpha * x;
+        ASSERT_TRUE(same(leaky[i], x < 0 ? leak : x)) << to_string(isa) << " " << x;
+        const float sum = leak + parameters.beta;
+        const float raised = sum < 0 ? 0 : sum;
+        ASSERT_TRUE(same(hard[i], raised > 1 ? 1 : raised)) << to_string(isa) << " " << x;
+      }
+    }
+  }
+}
+
+TEST(Activation, LeakyReluAndHardSigmoidOfKnownValues) {
+  for (const HostIsa isa : isas()) {
+    const ActivationParameters leak{.alpha = 0.01F};
+    const ActivationParameters torch{.alpha = 1.0F / 6, .beta = 0.5F};
+    const auto leaky = [&](float x) {
+      return activated({x}, Activation::leaky_relu, isa, leak)[0];
+    };
+    const auto hard = [&](float x) {
+      return activated({x}, Activation::hard_sigmoid, isa, torch)[0];
+    };
+
+    EXPECT_EQ(leaky(-2), -0.02F) << to_string(isa);
+    EXPECT_EQ(leaky(2), 2) << to_string(isa);
+    EXPECT_EQ(leaky(-k_inf), -k_inf) << to_string(isa);
+    EXPECT_TRUE(same(leaky(-0.0F), -0.0F)) << to_string(isa);
+    EXPECT_TRUE(std::isnan(leaky(k_nan))) << to_string(isa);
+    EXPECT_EQ(hard(0), 0.5F) << to_string(isa);
+    EXPECT_EQ(hard(3), 1) << to_string(isa);
+    EXPECT_EQ(hard(-3), 0) << to_string(isa);
+    EXPECT_EQ(hard(k_inf), 1) << to_string(isa);
+    EXPECT_EQ(hard(-k_inf), 0) << to_string(isa);
+    EXPECT_TRUE(std::isnan(hard(k_nan))) << to_string(isa);
   }
 }
 
@@ -197,18 +257,19 @@ TEST(Activation, ReluAndClampHaveTheBitsOfTheirDefinition) {
     xs.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
   }
   // Bounds that are zeros, and the wrong way round: then it is the upper one.
-  for (const ClampBounds bounds : {k_bounds, ClampBounds{0, 6}, ClampBounds{-0.0F, 0},
-                                   ClampBounds{2, -3}, ClampBounds{-k_inf, k_inf}}) {
+  for (const ActivationParameters parameters :
+       {k_parameters, ActivationParameters{0, 6}, ActivationParameters{-0.0F, 0},
+        ActivationParameters{2, -3}, ActivationParameters{-k_inf, k_inf}}) {
     for (const HostIsa isa : isas()) {
       const std::vector<float> relu = activated(xs, Activation::relu, isa);
-      const std::vector<float> clamp = activated(xs, Activation::clamp, isa, bounds);
+      const std::vector<float> clamp = activated(xs, Activation::clamp, isa, parameters);
 
       for (std::size_t i = 0; i < xs.size(); ++i) {
         const float x = xs[i];
         ASSERT_TRUE(same(relu[i], x < 0 ? 0.0F : x)) << to_string(isa) << " " << x;
-        const float raised = x < bounds.low ? bounds.low : x;
-        ASSERT_TRUE(same(clamp[i], raised > bounds.high ? bounds.high : raised))
-            << to_string(isa) << " " << x << " in " << bounds.low << ".." << bounds.high;
+        const float raised = x < parameters.low ? parameters.low : x;
+        ASSERT_TRUE(same(clamp[i], raised > parameters.high ? parameters.high : raised))
+            << to_string(isa) << " " << x << " in " << parameters.low << ".." << parameters.high;
       }
     }
   }
@@ -216,7 +277,7 @@ TEST(Activation, ReluAndClampHaveTheBitsOfTheirDefinition) {
 
 TEST(Activation, OfSpecialValuesIsWhatTheFormulaGives) {
   for (const HostIsa isa : isas()) {
-    for (const Activation activation : k_bounded) {
+    for (const Activation activation : k_gated) {
       const auto of = [&](float x) { return activated({x}, activation, isa).front(); };
 
       EXPECT_TRUE(same(of(0.0F), 0.0F)) << to_string(isa) << to_string(activation);
@@ -230,6 +291,28 @@ TEST(Activation, OfSpecialValuesIsWhatTheFormulaGives) {
         EXPECT_TRUE(same(of(x), -0.0F)) << to_string(isa) << to_string(activation) << x;
       }
     }
+  }
+}
+
+TEST(Activation, SigmoidAndTanhOfSpecialValuesAreTheirLimits) {
+  for (const HostIsa isa : isas()) {
+    const auto sigmoid = [&](float x) { return activated({x}, Activation::sigmoid, isa)[0]; };
+    const auto tanh = [&](float x) { return activated({x}, Activation::tanh, isa)[0]; };
+
+    for (const float x : {k_inf, k_max, 1000.0F, 20.0F}) {
+      EXPECT_EQ(sigmoid(x), 1) << to_string(isa) << x;
+      EXPECT_EQ(tanh(x), 1) << to_string(isa) << x;
+      EXPECT_EQ(tanh(-x), -1) << to_string(isa) << x;
+    }
+    for (const float x : {-k_inf, -k_max, -1000.0F}) {
+      EXPECT_TRUE(same(sigmoid(x), 0.0F)) << to_string(isa) << x;
+    }
+    for (const float x : {0.0F, -0.0F, k_denormal, -k_denormal, 1e-30F, -1e-30F}) {
+      EXPECT_EQ(sigmoid(x), 0.5F) << to_string(isa) << x;
+      EXPECT_TRUE(same(tanh(x), x)) << to_string(isa) << x;
+    }
+    EXPECT_TRUE(std::isnan(sigmoid(k_nan))) << to_string(isa);
+    EXPECT_TRUE(std::isnan(tanh(-k_nan))) << to_string(isa);
   }
 }
 
@@ -254,7 +337,7 @@ TEST(Activation, TakesAnyCountAndTouchesNothingElse) {
           const GuardedFloats values(count, placement);
           std::ranges::copy(xs, values.data());
 
-          activate(values.span(), activation, k_bounds, isa);
+          activate(values.span(), activation, k_parameters, isa);
 
           EXPECT_TRUE(values.intact());
           for (std::size_t i = 0; i < xs.size(); ++i) {

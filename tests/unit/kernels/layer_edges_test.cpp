@@ -206,6 +206,7 @@ TEST_P(LayerEdges, HardValuesGiveTheBitsOfTheReference) {
     Epilogue epilogue = k_all;
     epilogue.activation = activation;
     if (activation == Activation::clamp) epilogue.high = k_inf;
+    set_line(epilogue);
     const LayerKernels layer = kernels(matrix, epilogue);
     for (const LayerShape& shape : shapes_of(layer.kernel, k_n)) {
       EXPECT_EQ(layer.run(shape, Placement::at_end, [] { return HardValues(); }), "");

@@ -29,6 +29,7 @@ Epilogue epilogue_of(Activation activation, int operands) {
     epilogue.low = -0.75F;
     epilogue.high = 1.5F;
   }
+  set_line(epilogue);
   return epilogue;
 }
 

@@ -20,6 +20,7 @@ using spjit::HostIsa;
 using spjit::HostProgramHeader;
 using spjit::Layout;
 using spjit::WordReader;
+using spjit::testing_support::k_activations;
 using Words = std::vector<std::int64_t>;
 
 constexpr std::int64_t k_most_dimension = (std::int64_t{1} << 31) - 1;
@@ -137,6 +138,33 @@ TEST(ProgramHeader, RefusesBoundsThatClampDoesNotHave) {
   }
 }
 
+TEST(ProgramHeader, KeepsAlphaAndBeta) {
+  for (const Epilogue& epilogue :
+       {Epilogue{.activation = Activation::leaky_relu, .alpha = 0.01F},
+        Epilogue{.activation = Activation::hard_sigmoid, .alpha = -0.0F, .beta = 0.5F}}) {
+    const Words words = spjit::write_header(layer_header(epilogue));
+
+    EXPECT_EQ(read(words).epilogue, epilogue);
+    EXPECT_EQ(spjit::write_header(read(words)), words);
+  }
+}
+
+TEST(ProgramHeader, RefusesParametersThatAnActivationDoesNotHave) {
+  const auto said = [](Activation activation, float alpha, float beta) {
+    return header_refusal(spjit::write_header(
+        layer_header({.activation = activation, .alpha = alpha, .beta = beta})));
+  };
+  const std::string refusal = "program record: parameters of an activation";
+
+  EXPECT_EQ(said(Activation::relu, 0.5F, 0), refusal);
+  EXPECT_EQ(said(Activation::clamp, 0, 0.5F), refusal);
+  EXPECT_EQ(said(Activation::tanh, -0.0F, 0), refusal);
+  EXPECT_EQ(said(Activation::leaky_relu, 0.5F, 0.5F), refusal);
+  EXPECT_EQ(said(Activation::leaky_relu, k_nan_bound, 0), refusal);
+  EXPECT_EQ(said(Activation::hard_sigmoid, k_infinite_bound, 0), refusal);
+  EXPECT_EQ(said(Activation::hard_sigmoid, 0, k_nan_bound), refusal);
+}
+
 TEST(ProgramHeader, TokensAreApartOnlyInC) {
   HostProgramHeader header = layer_header({});
   header.ldb = 0;  // of a B without rows
@@ -185,7 +213,7 @@ TEST(ProgramHeader, ThePreviousVersionIsRefusedInOneLine) {
   words[1] = spjit::k_host_program_version - 1;
 
   EXPECT_EQ(header_refusal(words),
-            "program record: version 10, this build reads version 11; compile again");
+            "program record: version 11, this build reads version 12; compile again");
 }
 
 TEST(ProgramHeader, EveryWordHasItsRange) {
@@ -196,7 +224,7 @@ TEST(ProgramHeader, EveryWordHasItsRange) {
   };
   // n is 20.
   const std::vector<Damage> damages = {{0, {0, 1}},
-                                       {1, {0, 10, 12}},
+                                       {1, {0, 11, 13}},
                                        {4, {-1, 3}},
                                        {5, {-1, k_most_dimension + 1}},
                                        {6, {-1, k_most_dimension + 1}},
@@ -209,11 +237,13 @@ TEST(ProgramHeader, EveryWordHasItsRange) {
                                        {13, {-1, 3, k_most}},
                                        {14, {-1, 3, k_most}},
                                        {15, {-1, 8, k_most}},
-                                       {16, {-1, 7, k_most}},
+                                       {16, {-1, 11, k_most}},
                                        {17, {-1, 1, std::int64_t{1} << 31, k_most}},
                                        {18, {-1, 1, std::int64_t{1} << 31, k_most}},
-                                       {19, {-1, 1, 2}}};
-  EXPECT_EQ(spjit::write_header(some_header()).size(), 20U);
+                                       {19, {-1, 1, std::int64_t{1} << 31, k_most}},
+                                       {20, {-1, 1, std::int64_t{1} << 31, k_most}},
+                                       {21, {-1, 1, 2}}};
+  EXPECT_EQ(spjit::write_header(some_header()).size(), 22U);
   for (const Damage& damage : damages) {
     for (const std::int64_t value : damage.values) {
       Words words = spjit::write_header(some_header());
@@ -252,9 +282,9 @@ TEST(ProgramHeader, KeepsAConvolution) {
 
 TEST(ProgramHeader, EveryWordOfAConvolutionHasItsRange) {
   const Words good = spjit::write_header(convolution_header());
-  ASSERT_EQ(good.size(), 34U);
+  ASSERT_EQ(good.size(), 36U);
   ASSERT_EQ(header_refusal(good), "");
-  for (std::size_t word = 20; word < good.size(); ++word) {
+  for (std::size_t word = 22; word < good.size(); ++word) {
     for (const std::int64_t value : {std::int64_t{-1}, k_most_dimension + 1, k_most_dimension}) {
       Words words = good;
       words[word] = value;
@@ -262,7 +292,7 @@ TEST(ProgramHeader, EveryWordOfAConvolutionHasItsRange) {
       EXPECT_TRUE(header_refusal(words).starts_with("program record: "))
           << "word " << word << " = " << value;
     }
-    if (word >= 27 && word <= 30) continue;  // padding may be 0, but not all of its sizes agree
+    if (word >= 29 && word <= 32) continue;  // padding may be 0, but not all of its sizes agree
     Words words = good;
     words[word] = 0;
     EXPECT_TRUE(header_refusal(words).ends_with("is 0; expected 1 to 2147483647")) << word;

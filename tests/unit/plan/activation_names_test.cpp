@@ -17,6 +17,10 @@ TEST(ActivationNames, AreSpelledAsDocumentedAndReadBack) {
       {Activation::silu, "silu"},
       {Activation::clamp, "clamp"},
       {Activation::hard_swish, "hard-swish"},
+      {Activation::leaky_relu, "leaky-relu"},
+      {Activation::hard_sigmoid, "hard-sigmoid"},
+      {Activation::sigmoid, "sigmoid"},
+      {Activation::tanh, "tanh"},
   };
   for (const auto& [activation, name] : names) {
     EXPECT_EQ(to_string(activation), name);
@@ -33,7 +37,7 @@ TEST(ActivationNames, RefuseOthersAndSayWhatIsExpected) {
   } catch (const InvalidArgument& error) {
     EXPECT_STREQ(error.what(),
                  "activation \"swish\" is unknown; expected none, relu, gelu, gelu-tanh, silu, "
-                 "clamp or hard-swish");
+                 "clamp, hard-swish, leaky-relu, hard-sigmoid, sigmoid or tanh");
   }
 }
 

@@ -106,7 +106,9 @@ TEST(ProblemJson, HasTheseMembers) {
                                          {"residual", true},
                                          {"activation", "clamp"},
                                          {"low", -0.5},
-                                         {"high", nullptr}}));
+                                         {"high", nullptr},
+                                         {"alpha", 0.0F},
+                                         {"beta", 0.0F}}));
   EXPECT_EQ(object.at("panel_columns"), 32);
   EXPECT_TRUE(to_json(problem_of(small_matrix(), 7)).at("panel_columns").is_null());
   EXPECT_TRUE(object.at("convolution").is_null());
@@ -127,7 +129,7 @@ std::vector<json::json_pointer> members_of(const json& object) {
 TEST(ProblemJson, EveryMemberMustBeThere) {
   const json good = to_json(whole_problem());
   const std::vector<json::json_pointer> paths = members_of(good);
-  EXPECT_EQ(paths.size(), 25U);
+  EXPECT_EQ(paths.size(), 27U);
   for (const json::json_pointer& path : paths) {
     json object = good;
     object[path.parent_pointer()].erase(path.back());
@@ -142,9 +144,10 @@ TEST(ProblemJson, EveryMemberMustBeThere) {
 TEST(ProblemJson, EveryMemberHasItsKind) {
   const json good = to_json(whole_problem());
   for (const json::json_pointer& path : members_of(good)) {
-    const bool is_bound = path.back() == "low" || path.back() == "high";
+    const bool is_parameter = path.back() == "low" || path.back() == "high" ||
+                              path.back() == "alpha" || path.back() == "beta";
     for (const json& wrong : {json("text"), json(1.5), json::array(), json(-1)}) {
-      if (is_bound && wrong.is_number()) continue;
+      if (is_parameter && wrong.is_number()) continue;
       json object = good;
       object[path] = wrong;
 
@@ -199,7 +202,7 @@ TEST(ProblemJson, SizesThatAreNoneAreRefused) {
   EXPECT_NE(with("/c/leading_dimension", (std::int64_t{1} << 48) + 1), "");
   EXPECT_NE(with("/panel_columns", 0), "");
   EXPECT_NE(with("/b/layout", "panel"), "");
-  EXPECT_NE(with("/epilogue/activation", "tanh"), "");
+  EXPECT_NE(with("/epilogue/activation", "softmax"), "");
   EXPECT_NE(with("/epilogue/low", 1e39), "");
   EXPECT_NE(with("/epilogue/high", -0.75), "");
 }
@@ -223,6 +226,24 @@ TEST(ProblemJson, BoundsMayBeInfinite) {
   }
 }
 
+TEST(ProblemJson, KeepsAlphaAndBeta) {
+  Problem problem = whole_problem();
+  problem.epilogue = {.activation = Activation::hard_sigmoid, .alpha = 1.0F / 6, .beta = -0.0F};
+  const json object = json::parse(to_json(problem).dump());
+
+  const Problem read = spjit::read_problem(object, problem.a);
+
+  expect_equal(read, problem);
+  EXPECT_EQ(to_json(read).dump(), to_json(problem).dump());  // -0, too
+  for (const char* name : {"alpha", "beta"}) {
+    json infinite = object;
+    infinite["epilogue"][name] = nullptr;
+    EXPECT_NE(read_refusal(infinite), "") << name;
+    infinite["epilogue"][name] = 1e39;
+    EXPECT_NE(read_refusal(infinite), "") << name;
+  }
+}
+
 TEST(ProblemKey, DiffersForEachMember) {
   const std::vector<std::function<void(Problem&)>> changes = {
       [](Problem& p) { p.n.value = 21; },
@@ -240,6 +261,8 @@ TEST(ProblemKey, DiffersForEachMember) {
       [](Problem& p) { p.epilogue.activation = Activation::relu; },
       [](Problem& p) { p.epilogue.low = -0.25F; },
       [](Problem& p) { p.epilogue.high = 6; },
+      [](Problem& p) { p.epilogue.alpha = 0.01F; },
+      [](Problem& p) { p.epilogue.beta = -0.0F; },
       [](Problem& p) {
         CsrMatrix a = small_matrix();
         a.values[0] = -0.0F;
@@ -351,7 +374,7 @@ TEST(CheckedProblem, RefusesEpiloguesThatThereCannotBe) {
   };
   constexpr float k_infinity = std::numeric_limits<float>::infinity();
   Problem unknown = problem_of(small_matrix(), 20);
-  unknown.epilogue.activation = static_cast<Activation>(7);
+  unknown.epilogue.activation = static_cast<Activation>(11);
 
   EXPECT_EQ(clamp(0, 6), "");
   EXPECT_EQ(clamp(2, 2), "");
@@ -361,16 +384,39 @@ TEST(CheckedProblem, RefusesEpiloguesThatThereCannotBe) {
   EXPECT_NE(clamp(0, std::numeric_limits<float>::quiet_NaN()), "");
   EXPECT_NE(clamp(k_infinity, k_infinity), "");
   EXPECT_NE(clamp(-k_infinity, -k_infinity), "");
-  EXPECT_EQ(check_refusal(unknown), "the activation is 7; expected 0 (none) to 6 (hard-swish)");
+  EXPECT_EQ(check_refusal(unknown), "the activation is 11; expected 0 (none) to 10 (tanh)");
+  const auto line = [](Activation activation, float alpha, float beta) {
+    Problem problem = problem_of(small_matrix(), 20);
+    problem.epilogue = {.activation = activation, .alpha = alpha, .beta = beta};
+    return check_refusal(problem);
+  };
+  constexpr float k_nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(line(Activation::leaky_relu, -0.5F, k_nan), "");
+  EXPECT_EQ(line(Activation::leaky_relu, k_nan, 0),
+            "alpha of leaky-relu is nan; expected a finite number");
+  EXPECT_EQ(line(Activation::hard_sigmoid, k_infinity, 0),
+            "alpha of hard-sigmoid is inf; expected a finite number");
+  EXPECT_EQ(line(Activation::hard_sigmoid, 0, -k_infinity),
+            "beta of hard-sigmoid is -inf; expected a finite number");
 }
 
-TEST(CheckedProblem, BoundsAreOfClampAlone) {
-  Problem bounded = problem_of(small_matrix(), 20);
-  bounded.epilogue = {.activation = Activation::relu, .low = 1, .high = 2};
-  Problem plain = bounded;
-  plain.epilogue.low = plain.epilogue.high = 0;
+TEST(CheckedProblem, ParametersAreThoseOfTheActivation) {
+  const spjit::Epilogue given{.low = 1, .high = 2, .alpha = 3, .beta = 4};
+  const auto kept = [&given](Activation activation) {
+    Problem problem = problem_of(small_matrix(), 20);
+    problem.epilogue = given;
+    problem.epilogue.activation = activation;
+    return spjit::checked_problem(problem).epilogue;
+  };
 
-  EXPECT_EQ(key_of(spjit::checked_problem(bounded)), key_of(spjit::checked_problem(plain)));
+  EXPECT_EQ(kept(Activation::relu), (spjit::Epilogue{.activation = Activation::relu}));
+  EXPECT_EQ(kept(Activation::tanh), (spjit::Epilogue{.activation = Activation::tanh}));
+  EXPECT_EQ(kept(Activation::clamp),
+            (spjit::Epilogue{.activation = Activation::clamp, .low = 1, .high = 2}));
+  EXPECT_EQ(kept(Activation::leaky_relu),
+            (spjit::Epilogue{.activation = Activation::leaky_relu, .alpha = 3}));
+  EXPECT_EQ(kept(Activation::hard_sigmoid),
+            (spjit::Epilogue{.activation = Activation::hard_sigmoid, .alpha = 3, .beta = 4}));
 }
 
 TEST(CheckedProblem, RefusesWhatIsNoProblem) {

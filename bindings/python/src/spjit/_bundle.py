@@ -106,7 +106,7 @@ class Bundle:
              threads: int = 1, **problem: Any) -> Kernel | None:
         """The kernel of a layer with these weights that computes just this; None if there is none.
         The parameters but the last three are those of `spjit.compile`: layout, activation, clamp,
-        bias, scale, residual, runtime_values, convolution.
+        alpha, beta, bias, scale, residual, runtime_values, convolution.
 
         Raises as `load`, and TypeError, InvalidArgument, InvalidMatrix.
         """

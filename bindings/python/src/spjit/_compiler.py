@@ -18,7 +18,10 @@ from ._library import library, path_bytes, text_bytes, thread_count
 
 _CLAMP = 5
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu-tanh": 3, "silu": 4,
-                "hard-swish": 6}
+                "hard-swish": 6, "leaky-relu": 7, "hard-sigmoid": 8, "sigmoid": 9, "tanh": 10}
+# alpha and beta by default; None: it has none.
+_LINES: dict[str | None, tuple[float | None, float | None]] = {
+    "leaky-relu": (0.01, None), "hard-sigmoid": (1 / 6, 0.5)}
 _LAYOUTS = {"features": 1, "tokens": 2}
 _INDEX_TYPES = {np.dtype(np.int32): 1, np.dtype(np.int64): 2}
 
@@ -76,14 +79,30 @@ def matrix_of(matrix: Any, convolution: Conv2d | None = None) -> Handle:
                     "[out, in] or the path of a file")
 
 
+def _line(activation: str | None, alpha: float | None, beta: float | None) -> tuple[float, float]:
+    """alpha and beta of an activation, 0 for what it does not have."""
+    defaults = _LINES.get(activation, (None, None))
+    found = []
+    for index, (name, value) in enumerate((("alpha", alpha), ("beta", beta))):
+        default = defaults[index]
+        if value is not None and default is None:
+            having = [repr(key) for key, line in _LINES.items() if line[index] is not None]
+            raise InvalidArgument(f"{name}={value!r} and activation={activation!r} are given; "
+                                  f"expected {name} with {' or '.join(having)} alone")
+        found.append((default or 0.0) if value is None else value)
+    return found[0], found[1]
+
+
 def make_problem(n: int | None, *, typical_n: int = 64, layout: str = "tokens",
                  activation: str | None = None, clamp: tuple[float, float] | None = None,
-                 bias: bool = False, scale: bool = False, residual: bool = False,
-                 runtime_values: bool = False, convolution: Conv2d | None = None) -> Problem:
+                 alpha: float | None = None, beta: float | None = None, bias: bool = False,
+                 scale: bool = False, residual: bool = False, runtime_values: bool = False,
+                 convolution: Conv2d | None = None) -> Problem:
     """Parameters as Compiler.compile has them. Raises InvalidArgument."""
     if clamp is not None and activation is not None:
         raise InvalidArgument(f"clamp and activation={activation!r} are given; expected one")
     low, high = (0.0, 0.0) if clamp is None else clamp
+    alpha, beta = _line(activation, alpha, beta)
     place = _named(layout, "layout", _LAYOUTS)
     if convolution is not None and n is not None:
         raise InvalidArgument(f"n={n} and a convolution are given; its sizes say n")
@@ -91,7 +110,7 @@ def make_problem(n: int | None, *, typical_n: int = 64, layout: str = "tokens",
         n=typical_n if n is None else n, runtime_n=int(n is None), b_layout=place,
         c_layout=place, has_scale=int(scale), has_bias=int(bias), has_residual=int(residual),
         activation=_CLAMP if clamp is not None else _named(activation, "activation", _ACTIVATIONS),
-        clamp_low=low, clamp_high=high, runtime_values=int(runtime_values))
+        clamp_low=low, clamp_high=high, runtime_values=int(runtime_values), alpha=alpha, beta=beta)
     if convolution is not None:
         problem.convolution = pointer(convolution.as_struct())
         problem.n, problem.runtime_n = 0, int(convolution.any_size)
@@ -171,7 +190,8 @@ class Compiler:
 
     def compile(self, matrix: Any, n: int | None = None, *, typical_n: int = 64,
                 layout: str = "tokens", activation: str | None = None,
-                clamp: tuple[float, float] | None = None, bias: bool = False, scale: bool = False,
+                clamp: tuple[float, float] | None = None, alpha: float | None = None,
+                beta: float | None = None, bias: bool = False, scale: bool = False,
                 residual: bool = False, runtime_values: bool = False,
                 convolution: Conv2d | None = None, timeout: float | None = None) -> Kernel:
         """A kernel for Y = act(scale * (X * A^T) + bias + residual), from the cache or new.
@@ -181,8 +201,11 @@ class Compiler:
         n: tokens of a call; None: any number.
         typical_n: where n is None, what choices are made for.
         layout: "tokens": x [..., tokens, in]; "features": x [..., in, n].
-        activation: "relu", "gelu", "gelu-tanh", "silu" or "hard-swish".
+        activation: "relu", "gelu", "gelu-tanh", "silu", "hard-swish", "leaky-relu",
+            "hard-sigmoid", "sigmoid" or "tanh".
         clamp: in place of an activation: y is kept within (low, high).
+        alpha, beta: of "leaky-relu" (alpha * y where y < 0; None: 0.01) and of "hard-sigmoid"
+            (min(max(alpha * y + beta, 0), 1); None: PyTorch's 1/6 and 0.5, ONNX's alpha is 0.2).
         bias, scale, residual: calls have a summand for each row of A, a factor for each row, a
             summand for each element of y.
         runtime_values: calls bring A's values (Kernel.prepare_values).
@@ -195,8 +218,9 @@ class Compiler:
         CompileFailed, VerificationFailed, DeadlineExceeded, OutOfMemory.
         """
         problem = make_problem(
-            n, typical_n=typical_n, layout=layout, activation=activation, clamp=clamp, bias=bias,
-            scale=scale, residual=residual, runtime_values=runtime_values, convolution=convolution)
+            n, typical_n=typical_n, layout=layout, activation=activation, clamp=clamp, alpha=alpha,
+            beta=beta, bias=bias, scale=scale, residual=residual, runtime_values=runtime_values,
+            convolution=convolution)
         source = matrix_of(matrix, convolution)
         cancel = Handle(library.spjit_cancel_create, library.spjit_cancel_destroy)
         control = CompileControl(cancel=cancel.pointer,
@@ -210,9 +234,9 @@ class Compiler:
 
 def compile(matrix: Any, n: int | None = None, *, typical_n: int = 64, layout: str = "tokens",
             activation: str | None = None, clamp: tuple[float, float] | None = None,
-            bias: bool = False, scale: bool = False, residual: bool = False,
-            runtime_values: bool = False, convolution: Conv2d | None = None,
-            timeout: float | None = None, threads: int = 1,
+            alpha: float | None = None, beta: float | None = None, bias: bool = False,
+            scale: bool = False, residual: bool = False, runtime_values: bool = False,
+            convolution: Conv2d | None = None, timeout: float | None = None, threads: int = 1,
             target: str | None = None, cache: PathLike | bool | None = None,
             cache_layers: Sequence[PathLike] = (), hot: bool = False, search: str | None = None,
             search_budget: float | None = None, family: str | None = None, network_nnz: int = 0,
@@ -222,6 +246,6 @@ def compile(matrix: Any, n: int | None = None, *, typical_n: int = 64, layout: s
                         hot=hot, search=search, search_budget=search_budget, family=family,
                         network_nnz=network_nnz, verify=verify)
     return compiler.compile(matrix, n, typical_n=typical_n, layout=layout, activation=activation,
-                            clamp=clamp, bias=bias, scale=scale, residual=residual,
-                            runtime_values=runtime_values, convolution=convolution,
-                            timeout=timeout)
+                            clamp=clamp, alpha=alpha, beta=beta, bias=bias, scale=scale,
+                            residual=residual, runtime_values=runtime_values,
+                            convolution=convolution, timeout=timeout)

@@ -58,7 +58,7 @@ class Problem(_Sized):
                 ("c_layout", c_int32), ("has_scale", c_int32), ("has_bias", c_int32),
                 ("has_residual", c_int32), ("activation", c_int32), ("clamp_low", c_float),
                 ("clamp_high", c_float), ("runtime_values", c_int32),
-                ("convolution", POINTER(Convolution))]
+                ("convolution", POINTER(Convolution)), ("alpha", c_float), ("beta", c_float)]
 
 
 class CompileControl(_Sized):
