@@ -100,13 +100,14 @@ class Kernel:
         """A's values for calls of this kernel, which was compiled with `runtime_values=True`.
 
         values: [nnz], fp32, in the order of A's CSR with ascending columns; or a scipy.sparse
-        matrix of A's pattern. Copied. Raises InvalidArgument for another number of values.
+        matrix of A's pattern, which is rounded. Copied. Raises InvalidArgument for another number
+            of values, InvalidMatrix for one beyond fp32.
         """
         if hasattr(values, "tocsr"):
             matrix = values.tocsr()
             if not matrix.has_sorted_indices:
                 matrix = matrix.sorted_indices()
-            values = np.ascontiguousarray(matrix.data, dtype=np.float32)
+            values = _arrays.as_float32(matrix.data, "values")
         nnz = self._info["nnz"]
         memory = _arrays.vector(values, "values", nnz)
         return PreparedValues(Handle(library.spjit_kernel_prepare_values,
