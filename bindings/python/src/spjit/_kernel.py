@@ -35,7 +35,8 @@ class Kernel:
     """Y = act(scale * (X * A^T) + bias + residual) for one sparse A [out, in], fp32.
 
     Immutable. Any number of threads may call one kernel at once with different `out`; the
-    interpreter's lock is not held meanwhile. `compile` and `load` make kernels.
+    interpreter's lock is not held meanwhile. `compile` and `load` make kernels. A pickle has the
+    kernel itself, as `save` writes it, so worker processes need neither matrix nor cache.
     """
 
     _token_dims = 1  # of x and y
@@ -90,6 +91,12 @@ class Kernel:
         n = "any" if self._n is None else self._n
         return (f"<spjit.Kernel {self._info['family']} [{self._out}, {self._in}] n={n} "
                 f"layout={self.layout}>")
+
+    def __copy__(self) -> Kernel:
+        return self  # immutable
+
+    def __deepcopy__(self, memo: Any) -> Kernel:
+        return self
 
     def save(self, folder: PathLike) -> None:
         """Writes the kernel to a folder, which is made if need be; `load` reads it. Whoever can
