@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Optional
 
@@ -51,6 +52,11 @@ class Report:
         """Layers whose kernel is in use."""
         return [row for row in self.rows if row.sparse]
 
+    @property
+    def sparse_share(self) -> float:
+        """The part of all weights in `rows`, zeros included, that those layers have; 0 to 1."""
+        return _weights(self.sparse) / max(_weights(self.rows), 1)
+
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=2)
 
@@ -64,7 +70,8 @@ class Report:
         return f"{text}\n{self._summary()}"
 
     def _summary(self) -> str:
-        text = (f"{len(self.sparse)} of {len(self.rows)} layers are sparse")
+        text = (f"{len(self.sparse)} of {len(self.rows)} layers are sparse, "
+                f"{100 * self.sparse_share:.1f} % of the model's weights")
         if self.before_us is not None and self.after_us is not None:
             text += (f"; the model, cold, threads={self.threads}: {self.before_us:.0f} us before, "
                      f"{self.after_us:.0f} us after")
@@ -72,6 +79,10 @@ class Report:
             text += (f"\n{sum(self.dense_calls.values())} calls of {len(self.dense_calls)} sparse "
                      "layers ran dense since")
         return text
+
+
+def _weights(rows: list[Row]) -> int:
+    return sum(math.prod(row.shape) for row in rows if row.shape)
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from ._kernels import (Geometry, LayerKey, Variant, compile_layer, content_hash,
                        find_kernel, put_kernel)
 from ._layers import DenseCalls, computed_by, is_sparse, swap_parents, unswap
 from ._masks import pause_masks, weight_of
-from ._optimize import Layer, layers_of, put_back, restore_, swapped_layers
+from ._optimize import Layer, layers_of, put_back, restore_, rows_of_model, swapped_layers
 from ._threads import parallel_for
 
 
@@ -123,7 +123,7 @@ def load_(model: nn.Module, path: PathLike, *, public_key: PathLike | None = Non
     except BaseException:
         put_back(model, layers, before)
         raise
-    return Report([layer.row for layer in layers], threads=torch.get_num_threads(),
+    return Report(rows_of_model(model, layers), threads=torch.get_num_threads(),
                   dense_calls=calls.by_layer)
 
 

@@ -26,6 +26,7 @@ from ._kernels import (LayerKey, Variant, compile_layer, content_hash, find_boun
 from ._layers import (DenseCalls, Swap, activation_of, computed_by, fused_pairs, is_layer,
                       is_sparse, kind_of, refusal, swap, swap_of, swap_parents, unswap)
 from ._masks import pause_masks, weight_of
+from ._weights import rows_of
 
 _LEAST_ROUNDS = 4
 
@@ -78,6 +79,16 @@ def layers_of(model: nn.Module, *, count_zeros: bool = True) -> list[Layer]:
         layer.then = pairs.get(layer.module)
         layer.row.activation = "" if layer.then is None else activation_of(layer.then)
     return layers
+
+
+def rows_of_model(model: nn.Module, layers: list[Layer]) -> list[Row]:
+    """Of the layers and of all other weights of two dimensions and more, in the model's order."""
+    rows = {layer.module: layer.row for layer in layers}
+    seen = {id(weight) for module in rows for weight in module.parameters()}
+    result: list[Row] = []
+    for name, module in model.named_modules():
+        result.extend([rows[module]] if module in rows else rows_of(name, module, seen))
+    return result
 
 
 def _is_countable(weight: Tensor) -> bool:
@@ -330,7 +341,7 @@ def optimize_(model: nn.Module, example: Any = (), *, kwargs: Mapping[str, Any] 
     finally:
         passes.put_back()
     calls.by_layer.clear()
-    report.rows = [layer.row for layer in layers]
+    report.rows = rows_of_model(model, layers)
     return report
 
 
